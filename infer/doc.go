@@ -1,0 +1,8 @@
+// Package infer tells what must have happened: how often every block, edge and
+// call of the sampled procedures ran, each number with its confidence.
+//
+// It is a pure function of samples, images and a machine model. It reads no
+// file and no clock, and sums in address order: equal arguments give equal
+// results. Feedback files and layouts are made from its Profile by packages
+// feedback and layout.
+package infer

@@ -1,0 +1,66 @@
+package infer
+
+import (
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// A Freq is how often a block, an edge or a call ran during a recording.
+type Freq struct {
+	N    float64 // the estimate, in executions: not samples, not percent
+	Conf Confidence
+}
+
+// Confidence is a promise about a Freq's N.
+type Confidence uint8
+
+const (
+	None   Confidence = iota // no evidence: N is 0 and means unseen, not cold
+	Low                      // from the flow around it alone
+	Medium                   // within a factor 2 of the truth, 9 times in 10
+	High                     // within 10% of the truth, 9 times in 10
+)
+
+func (c Confidence) String() string { return [...]string{"none", "low", "medium", "high"}[c] }
+
+// A Profile is all that was inferred from the Counts of one event.
+type Profile struct {
+	Machine string       // name of the machine model: "intel-sapphirerapids"
+	Event   sample.Event // Period is the mean one, in events per sample
+	Samples Samples
+	Images  []*ImageProfile // by path, then build ID
+}
+
+// Samples says what became of the samples: Total = Used + the sum of Lost.
+type Samples struct {
+	Total uint64
+	Used  uint64
+	Lost  map[sample.Loss]uint64
+}
+
+const (
+	LostNoImage sample.Loss = "image not found"    // no file with that build ID or path
+	LostNoProc  sample.Loss = "outside procedures" // in the image, but in no procedure
+)
+
+// An ImageProfile holds the procedures of one image that have samples or that
+// sampled ones lead to.
+type ImageProfile struct {
+	ID      sample.ImageID
+	Image   *image.Image
+	Samples uint64    // used samples of this image
+	Procs   []*Result // by address
+}
+
+// A Result is the inference for one procedure. Its slices run parallel to those
+// of Proc: at every block of a complete procedure, the flow in equals the flow
+// out equals the block's executions.
+type Result struct {
+	Proc         *image.Proc
+	Samples      uint64
+	Entries      Freq     // executions of the procedure
+	Block        []Freq   // as Proc.Blocks
+	BlockSamples []uint64 // as Proc.Blocks
+	Edge         []Freq   // as Proc.Edges
+	Call         []Freq   // as Proc.Calls
+}

@@ -1,0 +1,13 @@
+// Package sample holds what the hardware reported and nothing more: how often
+// each event was caught at each place of each image, on which stacks, and
+// after which branches.
+//
+// Samples are keyed by build ID and file offset, never by path or runtime
+// address. The collector then reads nothing of a binary but its build ID, and
+// processes that mapped one image at different addresses add up.
+//
+// Counts stay raw here, integers that add in any order to the same bytes;
+// package infer turns them into executions. A sample that belongs to no image
+// is kept too, as a loss with its reason. Recordings are made by sample/collect
+// (this machine), sample/perfdata (perf.data files) and ReadPprof.
+package sample

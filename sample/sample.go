@@ -1,0 +1,159 @@
+package sample
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+// An Event is what a counter counted, and how many of them passed between two
+// samples.
+type Event struct {
+	Name   string // as perf names it: "cpu-clock", "cycles", "instructions"
+	Period uint64 // nominal events per sample; 0 if it varied (a frequency was asked for)
+	Unit   string // what is counted: "ns", "cycles", "instructions", "branches" or "events"
+}
+
+// A CPU is the processor that a recording was made on. The zero CPU is unknown.
+type CPU struct {
+	Arch     string // "x86_64" or "aarch64"
+	Vendor   string // CPUID's: "GenuineIntel", "AuthenticAMD"; "0x41" style implementer on AArch64
+	Family   int    // CPUID's, extended family added; 0 on AArch64
+	Model    int    // CPUID's, extended model added; MIDR part number on AArch64
+	Stepping int    // CPUID's; MIDR variant<<4|revision on AArch64
+	Name     string // brand string
+	MHz      int    // clock while sampled, in millions of cycles per second; 0 is unknown
+}
+
+// A BuildID names an image by its content: the descriptor of its GNU build ID
+// note, cut or zero-padded to 20 bytes. The zero BuildID is unknown.
+type BuildID [20]byte
+
+// ParseBuildID reads the hexadecimal form of a build ID, of 1 to 20 bytes.
+func ParseBuildID(s string) (BuildID, error) {
+	var id BuildID
+	b, err := hex.DecodeString(s)
+	if err != nil || len(b) == 0 || len(b) > len(id) {
+		return BuildID{}, fmt.Errorf("build ID %q: want 1 to %d bytes in hexadecimal", s, len(id))
+	}
+	copy(id[:], b)
+	return id, nil
+}
+
+// String gives the usual hexadecimal form. Padding is not part of it: notes are
+// 8 (lld's fast), 16 (md5, uuid) or 20 bytes (sha1) long.
+func (id BuildID) String() string {
+	s := hex.EncodeToString(id[:])
+	for _, n := range []int{8, 16} {
+		if strings.Trim(s[2*n:], "0") == "" {
+			return s[:2*n]
+		}
+	}
+	return s
+}
+
+// IsZero tells whether the build ID is unknown.
+func (id BuildID) IsZero() bool { return id == BuildID{} }
+
+// An Offset is a place in an image's file, in bytes.
+type Offset uint64
+
+// An ImageID says which file was mapped. Images of one build ID are one image
+// wherever they lie; Path is then a hint where to look. Where the file had no
+// build ID, Path is all there is and part of the key.
+type ImageID struct {
+	Build BuildID
+	Path  string
+}
+
+func (id ImageID) String() string {
+	if id.Build.IsZero() {
+		return id.Path
+	}
+	return id.Path + " (" + id.Build.String() + ")"
+}
+
+// A Loss is the reason why samples have no place in an image.
+type Loss string
+
+const (
+	LostDropped   Loss = "dropped by the kernel" // never delivered: the buffer was full
+	LostKernel    Loss = "kernel"                // taken in kernel mode
+	LostUnmapped  Loss = "unmapped"              // no mapping known at that PC
+	LostAnonymous Loss = "anonymous memory"      // JIT code, a stack, a deleted memfd
+	LostVDSO      Loss = "vdso"
+	LostGuest     Loss = "guest" // taken in a virtual machine of this host
+)
+
+// A Frame is a place in one of the images of a Counts.
+type Frame struct {
+	Image int // index into Counts.Images; Unknown if the place belongs to none
+	Off   Offset
+}
+
+// Unknown is the Image of a Frame that was mapped from no known image; its Off
+// is 0.
+const Unknown = -1
+
+// A Stack is a call stack and the samples that had it. Frames[0] is the sampled
+// instruction; the others are return addresses, innermost first: the place after
+// the call, as the processor would return to it.
+type Stack struct {
+	Frames []Frame
+	N      uint64 // samples
+}
+
+// A Branch is a recorded transfer of control, from the branch instruction to its
+// target. LBR is one source of them.
+type Branch struct{ From, To Frame }
+
+// A BranchCount says how often a branch was recorded.
+type BranchCount struct {
+	N            uint64 // records
+	Mispredicted uint64 // records of them that were flagged as mispredicted
+}
+
+// A Range is code that ran straight through: from the target of one recorded
+// branch to the next branch instruction recorded after it, both included.
+type Range struct {
+	Image       int // index into Counts.Images
+	First, Last Offset
+}
+
+// ImageCounts are the samples of one image.
+type ImageCounts struct {
+	ID ImageID
+	At map[Offset]uint64 // samples by place
+}
+
+// Samples is the sum over all places.
+func (ic *ImageCounts) Samples() uint64 {
+	var n uint64
+	for _, c := range ic.At {
+		n += c
+	}
+	return n
+}
+
+// Counts are the samples of one event on one kind of processor.
+// Total = the samples of all images + those lost, always.
+type Counts struct {
+	CPU      CPU
+	Event    Event
+	Total    uint64 // samples taken, the lost ones included
+	Weight   uint64 // sum of the periods of the samples delivered, in Event.Unit; 0 is unknown
+	Images   []*ImageCounts
+	Lost     map[Loss]uint64 // samples by reason
+	Stacks   []Stack         // of samples that are also in Images; use AddStack
+	Branches map[Branch]BranchCount
+	Ranges   map[Range]uint64
+
+	images map[ImageID]int // index of Images, by key
+	stacks map[string]int  // index of Stacks, by encoded frames
+}
+
+// A Recording is what one or several runs of a recorder saw: Counts for each
+// pair of processor and event, sorted by them.
+type Recording struct {
+	Counts []*Counts
+}
