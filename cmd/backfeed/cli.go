@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Exit codes, for scripts to tell apart. They are part of the interface.
+const (
+	exitDone    = 0
+	exitFailed  = 1 // a file, a process or backfeed itself failed
+	exitUsage   = 2 // the command line makes no sense
+	exitGate    = 3 // a quality gate said no
+	exitNothing = 4 // nothing usable in the input: no samples, no image, wrong build ID
+	exitChanged = 5 // decisions changed, and --fail-on asked for that to fail
+	exitMachine = 6 // this machine cannot do it
+)
+
+const exitHelp = `Exit codes: 0 done; 1 failed; 2 usage; 3 a quality gate said no; 4 nothing usable in
+the input; 5 decisions changed under --fail-on; 6 this machine cannot do it.
+`
+
+// A command is one of backfeed's subcommands.
+type command struct {
+	name  string
+	args  string // what follows the name in a usage line
+	short string // one line, for the list of commands
+	long  string // paragraphs, for its own help; may be empty
+	run   func(c *cli, args []string) error
+}
+
+// A cli is one run of the program: its streams and the subcommand that runs.
+type cli struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	commands       []*command
+	cmd            *command
+	fs             *pflag.FlagSet // of cmd, once it has asked for them
+	progressing    bool           // a progress line stands on the terminal
+}
+
+// An exitError is an error with the exit code that goes with it.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// withCode gives err an exit code. The code that is nearest the cause wins:
+// callers that know less wrap without asking.
+func withCode(code int, err error) error {
+	var e *exitError
+	if err == nil || errors.As(err, &e) {
+		return err
+	}
+	return &exitError{code, err}
+}
+
+// failf is fmt.Errorf with an exit code.
+func failf(code int, format string, args ...any) error {
+	return withCode(code, fmt.Errorf(format, args...))
+}
+
+// codeOf gives the exit code of an error.
+func codeOf(err error) int {
+	var e *exitError
+	if errors.As(err, &e) {
+		return e.code
+	}
+	return exitFailed
+}
+
+// flags starts the flag set of the running command.
+func (c *cli) flags() *pflag.FlagSet {
+	c.fs = pflag.NewFlagSet(c.cmd.name, pflag.ContinueOnError)
+	c.fs.SortFlags = false
+	c.fs.Usage = func() {}
+	c.fs.SetOutput(io.Discard)
+	return c.fs
+}
+
+// usage answers a command line that could not be parsed (err) or has the wrong
+// number of arguments (nil). A request for help is no error.
+func (c *cli) usage(err error) error {
+	if errors.Is(err, pflag.ErrHelp) {
+		c.help(c.stdout)
+		return nil
+	}
+	if err == nil {
+		err = errors.New("wrong number of arguments")
+	}
+	return failf(exitUsage, "%s: %w\nusage: %s (`backfeed help %s` says more)", c.cmd.name, err, c.synopsis(), c.cmd.name)
+}
+
+// synopsis is the usage line of the running command.
+func (c *cli) synopsis() string {
+	return strings.TrimSpace("backfeed " + c.cmd.name + " " + c.cmd.args)
+}
+
+// help explains the running command.
+func (c *cli) help(w io.Writer) {
+	short := strings.ToUpper(c.cmd.short[:1]) + c.cmd.short[1:]
+	fmt.Fprintf(w, "%s.\n\nUsage: %s\n", short, c.synopsis())
+	if c.cmd.long != "" {
+		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(c.cmd.long))
+	}
+	if c.fs != nil && c.fs.HasFlags() {
+		fmt.Fprintf(w, "\nFlags:\n%s", c.fs.FlagUsagesWrapped(100))
+	}
+}
+
+// A choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	of    []string
+}
+
+// choice defines a flag whose first word is the default.
+func (c *cli) choice(name, usage string, of ...string) *choice {
+	v := &choice{value: of[0], of: of}
+	c.fs.Var(v, name, usage+": "+strings.Join(of, ", "))
+	return v
+}
+
+// format defines the flag of commands that print a table.
+func (c *cli) format() *choice {
+	return c.choice("format", "how to print", "text", "json")
+}
+
+func (v *choice) String() string { return v.value }
+func (v *choice) Type() string   { return "word" }
+func (v *choice) Set(s string) error {
+	if !slices.Contains(v.of, s) {
+		return fmt.Errorf("want %s", strings.Join(v.of, " or "))
+	}
+	v.value = s
+	return nil
+}
+
+// warn prints a message for people, on its own line.
+func (c *cli) warn(format string, args ...any) {
+	c.clearProgress()
+	fmt.Fprintf(c.stderr, "backfeed: "+format+"\n", args...)
+}
+
+// progress replaces the one progress line. It prints nothing unless stderr is a
+// terminal: a log has no use for it.
+func (c *cli) progress(format string, args ...any) {
+	if !isTerminal(c.stderr) {
+		return
+	}
+	fmt.Fprintf(c.stderr, "\r\x1b[K"+format, args...)
+	c.progressing = true
+}
+
+// clearProgress takes the progress line away.
+func (c *cli) clearProgress() {
+	if c.progressing {
+		fmt.Fprint(c.stderr, "\r\x1b[K")
+		c.progressing = false
+	}
+}
+
+// color tells whether standard output takes colours: a terminal does, unless
+// the user set NO_COLOR (https://no-color.org).
+func (c *cli) color() bool {
+	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
+}
+
+// isTerminal tells whether w is a terminal that moves its cursor. Other
+// character devices pass too; nobody reads what is written to /dev/null.
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&fs.ModeCharDevice != 0
+}
+
+// writeJSON prints v as an indented document to file path.
+func (c *cli) writeJSON(path string, v any) error {
+	return c.write(path, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}
+
+// write makes the file path from what f writes; "-" is standard output. A file
+// appears whole or not at all: it is written beside its place and renamed, and
+// one that was there keeps its mode, and its content if f fails.
+func (c *cli) write(path string, f func(io.Writer) error) error {
+	if path == "-" {
+		return c.writeTo(c.stdout, f)
+	}
+	mode := fs.FileMode(0o666)
+	st, err := os.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
+		return fmt.Errorf("%s is a directory", path)
+	case err == nil && !st.Mode().IsRegular():
+		return c.writeThrough(path, f) // a pipe or device cannot be replaced
+	case err == nil:
+		mode = st.Mode().Perm()
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target // a symbolic link stays one
+	}
+	return c.replace(path, mode, err == nil, f)
+}
+
+// replace writes a new file beside path and renames it to path.
+func (c *cli) replace(path string, mode fs.FileMode, keepMode bool, f func(io.Writer) error) (err error) {
+	dir, base := filepath.Split(path)
+	tmp := filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, cause(err))
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			os.Remove(tmp)
+		}
+	}()
+	if keepMode {
+		if err := file.Chmod(mode); err != nil {
+			return fmt.Errorf("%s: %w", path, cause(err))
+		}
+	}
+	if err := c.writeTo(file, f); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("%s: %w", path, cause(err))
+	}
+	return os.Rename(tmp, path)
+}
+
+// writeThrough writes to what path names, without replacing it.
+func (c *cli) writeThrough(path string, f func(io.Writer) error) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if err := c.writeTo(file, f); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
+}
+
+// writeTo runs f on w, buffered.
+func (c *cli) writeTo(w io.Writer, f func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 1<<16)
+	if err := f(b); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// cause takes the path out of a file error: the caller names a better one.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,196 @@
+// Command backfeed turns PC samples of running programs into what compilers and
+// linkers read to build them better. Each subcommand is one file: a thin shell
+// around the packages that do the work. Flags, paths and exit codes live here
+// and nowhere else; `backfeed help` lists the subcommands.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// commands are the subcommands in the order in which help lists them.
+var commands = []*command{
+	helpCmd,
+	versionCmd,
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run is main without the process: it gives the exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, commands: commands}
+	defer func() {
+		// The last resort: whatever went wrong, the user gets a sentence.
+		if p := recover(); p != nil {
+			c.crashed(p)
+			code = exitFailed
+		}
+	}()
+	err := c.dispatch(args)
+	c.clearProgress()
+	if err == nil {
+		return exitDone
+	}
+	fmt.Fprintf(stderr, "backfeed: %s\n", strings.TrimPrefix(err.Error(), "backfeed: "))
+	return codeOf(err)
+}
+
+// dispatch runs the subcommand that args name.
+func (c *cli) dispatch(args []string) error {
+	if len(args) == 0 {
+		c.list(c.stderr)
+		return failf(exitUsage, "no command given")
+	}
+	name, rest := args[0], args[1:]
+	switch name {
+	case "-h", "--help":
+		name = "help"
+	case "--version":
+		name = "version"
+	}
+	cmd := c.find(name)
+	if cmd == nil {
+		return c.unknown(name)
+	}
+	c.cmd = cmd
+	return cmd.run(c, rest)
+}
+
+// crashed tells of a panic. The trace is long and says nothing to most users,
+// so it is shown on demand.
+func (c *cli) crashed(p any) {
+	c.clearProgress()
+	fmt.Fprintf(c.stderr, "backfeed: internal error: %v\n", p)
+	if os.Getenv("BACKFEED_TRACE") != "" {
+		c.stderr.Write(debug.Stack())
+		return
+	}
+	fmt.Fprintln(c.stderr, "This is a mistake in backfeed, whatever the input. To report it, run the command again with\n"+
+		"BACKFEED_TRACE=1 set, and send what it prints, the output of `backfeed version` and, if you can, the input.")
+}
+
+var helpCmd = &command{
+	name: "help", args: "[COMMAND]", short: "list the commands, or explain one", run: runHelp,
+}
+
+func runHelp(c *cli, args []string) error {
+	fs := c.flags()
+	if err := fs.Parse(args); err != nil || fs.NArg() > 1 {
+		return c.usage(err)
+	}
+	if fs.NArg() == 0 {
+		c.list(c.stdout)
+		return nil
+	}
+	cmd := c.find(fs.Arg(0))
+	if cmd == nil {
+		return c.unknown(fs.Arg(0))
+	}
+	// A command's flags are born when it runs, so it explains itself.
+	c.cmd = cmd
+	return cmd.run(c, []string{"--help"})
+}
+
+var versionCmd = &command{
+	name: "version", short: "say which backfeed this is", run: runVersion,
+}
+
+func runVersion(c *cli, args []string) error {
+	fs := c.flags()
+	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
+		return c.usage(err)
+	}
+	fmt.Fprintf(c.stdout, "backfeed %s %s %s/%s\n", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return nil
+}
+
+// version is the module's version, or the revision that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	setting := make(map[string]string)
+	for _, s := range info.Settings {
+		setting[s.Key] = s.Value
+	}
+	v := "(devel)"
+	if r := setting["vcs.revision"]; r != "" {
+		v += " " + r[:min(12, len(r))]
+	}
+	if setting["vcs.modified"] == "true" {
+		v += "+modified"
+	}
+	return v
+}
+
+// list prints the table of commands.
+func (c *cli) list(w io.Writer) {
+	fmt.Fprint(w, "backfeed turns samples of running programs into profiles for compilers and linkers.\n\nUsage: backfeed COMMAND [ARGUMENT...]\n\n")
+	width := 0
+	for _, cmd := range c.commands {
+		width = max(width, len(cmd.name))
+	}
+	for _, cmd := range c.commands {
+		fmt.Fprintf(w, "  %-*s  %s\n", width, cmd.name, cmd.short)
+	}
+	fmt.Fprint(w, "\n`backfeed help COMMAND` explains one of them and its flags.\n\n"+exitHelp)
+}
+
+// find gives the command called name, or nil.
+func (c *cli) find(name string) *command {
+	for _, cmd := range c.commands {
+		if cmd.name == name {
+			return cmd
+		}
+	}
+	return nil
+}
+
+// unknown is the error for a command that is not there, with those it may have meant.
+func (c *cli) unknown(name string) error {
+	var near []string
+	for _, cmd := range c.commands {
+		if strings.HasPrefix(cmd.name, name) || distance(cmd.name, name) <= 2 {
+			near = append(near, "`"+cmd.name+"`")
+		}
+	}
+	msg := fmt.Sprintf("there is no command %q", name)
+	if len(near) > 0 {
+		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return withCode(exitUsage, errors.New(msg+" (`backfeed help` lists all)"))
+}
+
+// distance is the Levenshtein distance of a and b: the letters to insert,
+// delete or replace to make one of the other.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replace := diagonal
+			if a[i] != b[j] {
+				replace++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replace, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
