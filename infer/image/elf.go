@@ -1,7 +1,16 @@
 package image
 
 import (
-	"errors"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"backfeed/sample"
 )
@@ -13,6 +22,18 @@ type Image struct {
 	Build sample.BuildID // of the GNU build ID note; zero if there is none
 	Arch  Arch
 	Go    string // Go version that linked it, "go1.26.8"; "" if it is not a Go program
+
+	file  *os.File
+	elf   *elf.File
+	debug *elf.File // the separate debug file; nil if there is none
+	close []io.Closer
+
+	segments []*segment // loaded ones, by address
+	regions  []region   // what holds code, by address; they do not overlap
+	symbols  []Symbol
+
+	names  func() map[string]int
+	relocs func() []reloc
 }
 
 // Options say where Open may look for more than the file itself.
@@ -22,24 +43,351 @@ type Options struct {
 }
 
 // Open reads the headers and symbols of the ELF file at path.
-func Open(path string, opt Options) (*Image, error) { return nil, errors.New("not written yet") }
+func Open(path string, opt Options) (*Image, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	im, err := open(f, path, opt)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return im, nil
+}
+
+func open(f *os.File, path string, opt Options) (*Image, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !st.Mode().IsRegular() {
+		return nil, fmt.Errorf("not a regular file: %w", ErrUnsupported)
+	}
+	im := &Image{Path: path, file: f, close: []io.Closer{f}}
+	if im.Arch, err = checkHeader(f); err != nil {
+		return nil, err
+	}
+	if im.elf, err = newFile(f); err != nil {
+		return nil, err
+	}
+	if err := im.load(st.Size()); err != nil {
+		return nil, err
+	}
+	if err := im.readSymbols(); err != nil {
+		return nil, err
+	}
+	im.names = sync.OnceValue(im.indexNames)
+	im.relocs = sync.OnceValue(im.readRelocs)
+	return im, nil
+}
 
 // Close releases the file. Procs and Frames taken from the image stay valid.
-func (im *Image) Close() error { return nil }
+func (im *Image) Close() error {
+	var first error
+	for _, c := range im.close {
+		if err := c.Close(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// Fields of the ELF header, of the ELF specification's Elf64_Ehdr.
+const (
+	headerSize    = 64
+	offsetClass   = 4
+	offsetData    = 5
+	offsetType    = 16
+	offsetMachine = 18
+)
+
+// checkHeader refuses what is not an ELF64 executable or shared library of a
+// known processor, before debug/elf reads any more of it.
+func checkHeader(r io.ReaderAt) (Arch, error) {
+	h := make([]byte, headerSize)
+	n, err := r.ReadAt(h, 0)
+	if err != nil && err != io.EOF {
+		return 0, err
+	}
+	if n < 4 || string(h[:4]) != elf.ELFMAG {
+		return 0, fmt.Errorf("offset 0: magic: not an ELF file: %w", ErrFormat)
+	}
+	if n < headerSize {
+		return 0, fmt.Errorf("offset %#x: header: file ends: %w", n, ErrFormat)
+	}
+	if c := elf.Class(h[offsetClass]); c != elf.ELFCLASS64 {
+		return 0, fmt.Errorf("offset %#x: class: %v: %w", offsetClass, c, ErrUnsupported)
+	}
+	if d := elf.Data(h[offsetData]); d != elf.ELFDATA2LSB {
+		return 0, fmt.Errorf("offset %#x: byte order: %v: %w", offsetData, d, ErrUnsupported)
+	}
+	if t := elf.Type(binary.LittleEndian.Uint16(h[offsetType:])); t != elf.ET_EXEC && t != elf.ET_DYN {
+		return 0, fmt.Errorf("offset %#x: type: %v, not linked: %w", offsetType, t, ErrUnsupported)
+	}
+	switch m := elf.Machine(binary.LittleEndian.Uint16(h[offsetMachine:])); m {
+	case elf.EM_X86_64:
+		return X86_64, nil
+	case elf.EM_AARCH64:
+		return AArch64, nil
+	default:
+		return 0, fmt.Errorf("offset %#x: machine: %v: %w", offsetMachine, m, ErrUnsupported)
+	}
+}
+
+// newFile is elf.NewFile for files that nobody vouches for: debug/elf promises
+// no more than basic checks, and a panic of its must not end the program.
+func newFile(r io.ReaderAt) (f *elf.File, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			f, err = nil, fmt.Errorf("section headers: %v: %w", p, ErrFormat)
+		}
+	}()
+	if f, err = elf.NewFile(r); err != nil {
+		return nil, fmt.Errorf("section headers: %v: %w", err, ErrFormat)
+	}
+	return f, nil
+}
+
+// A segment is a loaded part of the file. Its bytes are read when first asked
+// for, a chunk at a time, so that a large image costs what is looked at.
+type segment struct {
+	lo, hi Addr // bytes that the file has; what follows in memory is zero
+	off    sample.Offset
+	exec   bool
+	file   io.ReaderAt
+	chunks []atomic.Pointer[[]byte]
+}
+
+const chunkSize = 1 << 18
+
+// chunk gives the i-th chunk, or nil if the file cannot be read. Two goroutines
+// may both read it: they read the same.
+func (s *segment) chunk(i int) []byte {
+	if b := s.chunks[i].Load(); b != nil {
+		return *b
+	}
+	start := uint64(i) * chunkSize
+	b := make([]byte, min(chunkSize, uint64(s.hi-s.lo)-start))
+	if _, err := s.file.ReadAt(b, int64(uint64(s.off)+start)); err != nil {
+		return nil
+	}
+	s.chunks[i].Store(&b)
+	return b
+}
+
+// bytes gives the n bytes at a, which the caller knows to be inside.
+func (s *segment) bytes(a Addr, n int) []byte {
+	at := uint64(a - s.lo)
+	i, skip := int(at/chunkSize), int(at%chunkSize)
+	c := s.chunk(i)
+	if c == nil {
+		return nil
+	}
+	if skip+n <= len(c) {
+		return c[skip : skip+n : skip+n]
+	}
+	b := make([]byte, 0, n)
+	for len(b) < n {
+		if c == nil {
+			return nil
+		}
+		b = append(b, c[skip:min(len(c), skip+n-len(b))]...)
+		skip = 0
+		if i++; len(b) < n {
+			c = s.chunk(i)
+		}
+	}
+	return b
+}
+
+// A region is a stretch of code: a section or, in a file without section
+// headers, a segment.
+type region struct {
+	lo, hi Addr
+	name   string
+}
+
+// load checks the segments against the size of the file and finds the code.
+func (im *Image) load(size int64) error {
+	for i, p := range im.elf.Progs {
+		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
+			continue
+		}
+		if p.Off > uint64(size) || p.Filesz > uint64(size)-p.Off {
+			return fmt.Errorf("offset %#x: segment %d: %#x bytes, file ends at %#x: %w", p.Off, i, p.Filesz, size, ErrFormat)
+		}
+		if p.Vaddr+p.Filesz < p.Vaddr {
+			return fmt.Errorf("offset %#x: segment %d: address %#x wraps: %w", p.Off, i, p.Vaddr, ErrFormat)
+		}
+		im.segments = append(im.segments, &segment{
+			lo: Addr(p.Vaddr), hi: Addr(p.Vaddr + p.Filesz),
+			off: sample.Offset(p.Off), exec: p.Flags&elf.PF_X != 0,
+			file: im.file, chunks: make([]atomic.Pointer[[]byte], (p.Filesz+chunkSize-1)/chunkSize),
+		})
+	}
+	slices.SortStableFunc(im.segments, func(a, b *segment) int { return cmp.Compare(a.lo, b.lo) })
+	im.findCode()
+	if len(im.regions) == 0 {
+		return fmt.Errorf("no code, a separate debug file perhaps: %w", ErrUnsupported)
+	}
+	return nil
+}
+
+func (im *Image) findCode() {
+	for _, s := range im.elf.Sections {
+		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type == elf.SHT_NOBITS || s.Size == 0 {
+			continue
+		}
+		lo := Addr(s.Addr)
+		if seg := im.segment(lo); seg != nil && seg.exec && s.Size <= uint64(seg.hi-lo) {
+			im.regions = append(im.regions, region{lo, lo + Addr(s.Size), s.Name})
+		}
+	}
+	if len(im.elf.Sections) == 0 {
+		for _, s := range im.segments {
+			if s.exec {
+				im.regions = append(im.regions, region{s.lo, s.hi, ""})
+			}
+		}
+	}
+	slices.SortFunc(im.regions, func(a, b region) int {
+		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi), strings.Compare(a.name, b.name))
+	})
+	// Sections that overlap are a lie of the headers: the first one keeps the bytes.
+	kept := im.regions[:0]
+	for _, r := range im.regions {
+		if len(kept) == 0 || r.lo >= kept[len(kept)-1].hi {
+			kept = append(kept, r)
+		}
+	}
+	im.regions = kept
+}
+
+// segment gives the segment whose file bytes contain a, or nil.
+func (im *Image) segment(a Addr) *segment {
+	for _, s := range im.segments {
+		if s.lo <= a && a < s.hi {
+			return s
+		}
+	}
+	return nil
+}
+
+// region gives the code that contains a, or nil.
+func (im *Image) region(a Addr) *region {
+	i, ok := slices.BinarySearchFunc(im.regions, a, func(r region, a Addr) int { return cmp.Compare(r.lo, a) })
+	if !ok {
+		i--
+	}
+	if i < 0 || a >= im.regions[i].hi {
+		return nil
+	}
+	return &im.regions[i]
+}
+
+// executable tells whether there is code at a.
+func (im *Image) executable(a Addr) bool { return im.region(a) != nil }
+
+// code gives the bytes of [lo, hi), or nil if they are not all code. Do not
+// change them: they are shared.
+func (im *Image) code(lo, hi Addr) []byte {
+	r := im.region(lo)
+	if r == nil || hi < lo || hi > r.hi {
+		return nil
+	}
+	return im.read(lo, int(hi-lo))
+}
+
+// read gives the n bytes that the file has for address a, or nil if it does not
+// have them all. Do not change them: they are shared.
+func (im *Image) read(a Addr, n int) []byte {
+	s := im.segment(a)
+	if s == nil || n < 0 || uint64(n) > uint64(s.hi-a) {
+		return nil
+	}
+	return s.bytes(a, n)
+}
+
+// section gives a section by its name, of the file itself or of its debug
+// file; nil if neither has its bytes.
+func (im *Image) section(name string) *elf.Section {
+	for _, f := range []*elf.File{im.elf, im.debug} {
+		if f == nil {
+			continue
+		}
+		if s := f.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
+			return s
+		}
+	}
+	return nil
+}
 
 // AddrOf gives the address at which the byte at file offset off was linked, if
 // it is loaded at all. It and OffsetOf are the only places where the two meet.
-func (im *Image) AddrOf(off sample.Offset) (Addr, bool) { return 0, false }
+func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
+	var a Addr
+	found := false
+	for _, s := range im.segments {
+		if off < s.off || uint64(off-s.off) >= uint64(s.hi-s.lo) || found && !s.exec {
+			continue
+		}
+		// Where segments share bytes of the file, samples are of the code.
+		a, found = s.lo+Addr(off-s.off), true
+		if s.exec {
+			break
+		}
+	}
+	return a, found
+}
 
 // OffsetOf is the inverse of AddrOf.
-func (im *Image) OffsetOf(a Addr) (sample.Offset, bool) { return 0, false }
+func (im *Image) OffsetOf(a Addr) (sample.Offset, bool) {
+	s := im.segment(a)
+	if s == nil {
+		return 0, false
+	}
+	return s.off + sample.Offset(a-s.lo), true
+}
 
 // Symbols are the procedures of the image by increasing address. Their ranges do
 // not overlap. The slice is shared: do not change it.
-func (im *Image) Symbols() []Symbol { return nil }
+func (im *Image) Symbols() []Symbol { return im.symbols }
 
 // Find gives the index of the symbol whose range contains a, or -1.
-func (im *Image) Find(a Addr) int { return -1 }
+func (im *Image) Find(a Addr) int {
+	i, ok := slices.BinarySearchFunc(im.symbols, a, func(s Symbol, a Addr) int { return cmp.Compare(s.Addr, a) })
+	if !ok {
+		i--
+	}
+	if i < 0 || uint64(a-im.symbols[i].Addr) >= im.symbols[i].Size {
+		return -1
+	}
+	return i
+}
 
 // Lookup gives the index of the symbol called name (or with that alias), or -1.
-func (im *Image) Lookup(name string) int { return -1 }
+// Of several local ones it gives the first in address order.
+func (im *Image) Lookup(name string) int {
+	if i, ok := im.names()[name]; ok {
+		return i
+	}
+	return -1
+}
+
+func (im *Image) indexNames() map[string]int {
+	m := make(map[string]int, len(im.symbols))
+	for i := range im.symbols {
+		if old, ok := m[im.symbols[i].Name]; !ok || im.symbols[old].Local && !im.symbols[i].Local {
+			m[im.symbols[i].Name] = i
+		}
+	}
+	for i := range im.symbols {
+		for _, alias := range im.symbols[i].Aliases {
+			if _, ok := m[alias]; !ok {
+				m[alias] = i
+			}
+		}
+	}
+	return m
+}
