@@ -1,0 +1,70 @@
+package report
+
+import (
+	"math"
+	"strconv"
+)
+
+// Count prints a large number of anything with three significant digits and a
+// decimal prefix: 0, 7, 812, 8.12k, 81.2M. Numbers below 1 that are not 0 keep
+// two digits. What is not a number is unknown, and prints as a dash.
+func Count(n float64) string {
+	if math.IsNaN(n) {
+		return "-"
+	}
+	if n < 0 {
+		return "-" + Count(-n)
+	}
+	const prefixes = "kMGTPE"
+	if n < 1000 && n == math.Trunc(n) {
+		return strconv.FormatFloat(n, 'f', 0, 64)
+	}
+	if n < 1 {
+		return strconv.FormatFloat(n, 'g', 2, 64)
+	}
+	prefix := ""
+	for i := 0; round3(n) >= 1000 && i < len(prefixes); i++ {
+		n /= 1000
+		prefix = prefixes[i : i+1]
+	}
+	digits := 2
+	switch r := round3(n); {
+	case r >= 100:
+		digits = 0
+	case r >= 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(n, 'f', digits, 64) + prefix
+}
+
+// round3 rounds n > 0 to three significant digits, so that 999.6 counts as 1000.
+func round3(n float64) float64 {
+	scale := math.Pow(10, math.Floor(math.Log10(n))-2)
+	return math.Round(n/scale) * scale
+}
+
+// Integer prints n in full.
+func Integer(n uint64) string { return strconv.FormatUint(n, 10) }
+
+// Percent prints a share (1 is all) with one decimal. A share that is not quite
+// nothing, or not quite all, never looks as if it were.
+func Percent(share float64) string {
+	switch p := 100 * share; {
+	case math.IsNaN(p):
+		return "-"
+	case p > 0 && p < 0.05:
+		return "<0.1%"
+	case p < 100 && p >= 99.95:
+		return ">99.9%"
+	default:
+		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
+	}
+}
+
+// Share is Percent of part in whole; a dash where there is no whole.
+func Share(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return Percent(float64(part) / float64(whole))
+}

@@ -1,0 +1,109 @@
+package report
+
+import (
+	"bytes"
+	"flag"
+	"math"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestCount(t *testing.T) {
+	for _, tt := range []struct {
+		n    float64
+		want string
+	}{
+		{0, "0"}, {7, "7"}, {999, "999"}, {12.34, "12.3"}, {1.5, "1.50"}, {0.125, "0.12"}, {0.00001, "1e-05"},
+		{1000, "1.00k"}, {8123, "8.12k"}, {81234, "81.2k"}, {812197, "812k"},
+		{999.7, "1.00k"}, {999499, "999k"}, {999999, "1.00M"}, {1.2e6, "1.20M"}, {3.456e9, "3.46G"}, {2e18, "2.00E"}, {5e21, "5000E"},
+		{-812197, "-812k"}, {math.NaN(), "-"},
+	} {
+		if got := Count(tt.n); got != tt.want {
+			t.Errorf("Count(%v) = %q, want %q", tt.n, got, tt.want)
+		}
+	}
+}
+
+func TestPercent(t *testing.T) {
+	for _, tt := range []struct {
+		share float64
+		want  string
+	}{
+		{0, "0.0%"}, {0.0001, "<0.1%"}, {0.123, "12.3%"}, {0.9996, ">99.9%"}, {1, "100.0%"}, {1.5, "150.0%"},
+		{-0.05, "-5.0%"}, {math.NaN(), "-"},
+	} {
+		if got := Percent(tt.share); got != tt.want {
+			t.Errorf("Percent(%v) = %q, want %q", tt.share, got, tt.want)
+		}
+	}
+	if got := Share(0, 0); got != "-" {
+		t.Errorf("Share(0, 0) = %q, want a dash", got)
+	}
+	if got := Share(1, 8); got != "12.5%" {
+		t.Errorf("Share(1, 8) = %q, want 12.5%%", got)
+	}
+}
+
+func TestClean(t *testing.T) {
+	for _, tt := range []struct{ s, want string }{
+		{"main.(*T[...]).f", "main.(*T[...]).f"},
+		{"größe", "größe"},
+		{"a\x1b[2Jb", `a\x1b[2Jb`},
+		{"two\nlines\t", `two\nlines\t`},
+		{"\xff\"q\"", `\xff"q"`},
+	} {
+		if got := Clean(tt.s); got != tt.want {
+			t.Errorf("Clean(%q) = %q, want %q", tt.s, got, tt.want)
+		}
+	}
+}
+
+// TestGolden shows a table and a histogram as they appear.
+func TestGolden(t *testing.T) {
+	var b bytes.Buffer
+	table := NewTable(Right("samples"), Right("share"), Left("image"), Left("procedure"))
+	table.Row("5200", "63.8%", "/usr/bin/gawk", "r_interpret")
+	table.Row("17", "0.2%", "größe.so", "evil\x1b[2J")
+	table.Row("1", "<0.1%", "x")
+	if err := table.Write(&b, false); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n")
+	h := Histogram{
+		Title:  "error of block counts, share of samples",
+		Legend: []string{"high", "medium", "low"},
+		Bars: []Bar{
+			{"below -45%", []float64{0, 0.01, 0.04}},
+			{"-5% to 0%", []float64{0.30, 0.10, 0.02}},
+			{"0% to 5%", []float64{0.25, 0.2, 0.0004}},
+			{"5% to 10%", []float64{0, 0, 0}},
+			{"above 45%", []float64{0, 0, 0.0796}},
+		},
+	}
+	if err := h.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	empty := Histogram{Title: "nothing", Legend: []string{"high"}, Bars: []Bar{{"0%", []float64{0}}}}
+	if err := empty.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/terminal.txt"
+	if *update {
+		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, b.Bytes(), want)
+	}
+}
+
+func TestHead(t *testing.T) {
+	var b bytes.Buffer
+	NewTable(Left("image")).Write(&b, true)
+	if want := "\x1b[1mimage\x1b[0m\n"; b.String() != want {
+		t.Errorf("coloured head = %q, want %q", b.String(), want)
+	}
+}

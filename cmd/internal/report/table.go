@@ -1,0 +1,103 @@
+package report
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A Column heads one column of a Table.
+type Column struct {
+	Name  string
+	right bool
+}
+
+// Left is a column of words, Right one of numbers.
+func Left(name string) Column  { return Column{Name: name} }
+func Right(name string) Column { return Column{Name: name, right: true} }
+
+// A Table is aligned text. Columns that may be long belong last, where their
+// width costs nothing.
+type Table struct {
+	columns []Column
+	rows    [][]string
+}
+
+// NewTable makes a table without rows.
+func NewTable(columns ...Column) *Table { return &Table{columns: columns} }
+
+// Row appends one row, a cell per column. Cells may come from files that nobody
+// checked, so what a terminal would act on is escaped.
+func (t *Table) Row(cells ...string) {
+	row := make([]string, len(t.columns))
+	for i := range row {
+		if i < len(cells) {
+			row[i] = Clean(cells[i])
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Len is the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+// Write prints the table, its head in bold if color is set.
+func (t *Table) Write(w io.Writer, color bool) error {
+	head := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		head[i] = c.Name
+	}
+	width := t.widths(head)
+	first := t.line(head, width)
+	if color {
+		first = "\x1b[1m" + first + "\x1b[0m"
+	}
+	var b strings.Builder
+	b.WriteString(first + "\n")
+	for _, row := range t.rows {
+		b.WriteString(t.line(row, width) + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// widths gives each column's width in characters.
+func (t *Table) widths(head []string) []int {
+	width := make([]int, len(t.columns))
+	for i := range width {
+		width[i] = utf8.RuneCountInString(head[i])
+		for _, row := range t.rows {
+			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	return width
+}
+
+// line aligns one row. No line ends in blanks.
+func (t *Table) line(row []string, width []int) string {
+	var b strings.Builder
+	for i, cell := range row {
+		pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+		if i > 0 {
+			b.WriteString("  ")
+		}
+		if t.columns[i].right {
+			b.WriteString(pad + cell)
+		} else {
+			b.WriteString(cell + pad)
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// Clean makes s safe and one line: characters that cannot be printed appear as
+// Go would write them.
+func Clean(s string) string {
+	bad := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
+	if strings.IndexFunc(s, bad) < 0 {
+		return s
+	}
+	q := strconv.Quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
