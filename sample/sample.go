@@ -130,7 +130,7 @@ type ImageCounts struct {
 func (ic *ImageCounts) Samples() uint64 {
 	var n uint64
 	for _, c := range ic.At {
-		n += c
+		n = add(n, c)
 	}
 	return n
 }
@@ -141,15 +141,17 @@ type Counts struct {
 	CPU      CPU
 	Event    Event
 	Total    uint64 // samples taken, the lost ones included
-	Weight   uint64 // sum of the periods of the samples delivered, in Event.Unit; 0 is unknown
+	Weight   uint64 // sum of the periods of the samples delivered, in Event.Unit; 0 is unknown, or too large to hold
 	Images   []*ImageCounts
 	Lost     map[Loss]uint64 // samples by reason
 	Stacks   []Stack         // of samples that are also in Images; use AddStack
 	Branches map[Branch]BranchCount
 	Ranges   map[Range]uint64
 
-	images map[ImageID]int // index of Images, by key
-	stacks map[string]int  // index of Stacks, by encoded frames
+	// Indexes, rebuilt where they are missing.
+	images  map[ImageID]int // of Images, by key
+	stacks  map[string]int  // of Stacks, by stackKey
+	scratch []byte          // of stackKey
 }
 
 // A Recording is what one or several runs of a recorder saw: Counts for each

@@ -1,0 +1,398 @@
+package sample
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// NewCounts gives empty Counts, to be filled by the Add methods, Lose and, where
+// the period of each sample is known, additions to Weight.
+//
+// Sums do not wrap: they stay at the largest uint64. Every sum is then the
+// smaller of that and the true one, in whatever order it was made.
+func NewCounts(cpu CPU, ev Event) *Counts {
+	return &Counts{
+		CPU:      cpu,
+		Event:    ev,
+		Lost:     map[Loss]uint64{},
+		Branches: map[Branch]BranchCount{},
+		Ranges:   map[Range]uint64{},
+	}
+}
+
+// key gives what tells images apart: the build ID, or for want of it the path.
+func (id ImageID) key() ImageID {
+	if !id.Build.IsZero() {
+		id.Path = ""
+	}
+	return id
+}
+
+// Image gives the index of an image in c.Images, to which it is added if it is
+// new. Of the paths that an image with a build ID is seen at, the smallest is
+// kept. An id without build ID and path names nothing and gives Unknown.
+func (c *Counts) Image(id ImageID) int {
+	if id == (ImageID{}) {
+		return Unknown
+	}
+	if c.images == nil || len(c.images) != len(c.Images) {
+		c.images = make(map[ImageID]int, len(c.Images))
+		for i, ic := range c.Images {
+			c.images[ic.ID.key()] = i
+		}
+	}
+	i, ok := c.images[id.key()]
+	if !ok {
+		i = len(c.Images)
+		c.images[id.key()] = i
+		c.Images = append(c.Images, &ImageCounts{ID: id, At: map[Offset]uint64{}})
+	}
+	if old := &c.Images[i].ID.Path; *old == "" || id.Path != "" && id.Path < *old {
+		*old = id.Path
+	}
+	return i
+}
+
+// AddSample adds n samples at a place of c.Images[image]. Samples of no image
+// are for Lose.
+func (c *Counts) AddSample(image int, off Offset, n uint64) {
+	if n == 0 {
+		return
+	}
+	at := c.Images[image].At
+	at[off] = add(at[off], n)
+	c.Total = add(c.Total, n)
+}
+
+// Lose adds n samples that have no place in an image.
+func (c *Counts) Lose(why Loss, n uint64) {
+	if n == 0 {
+		return
+	}
+	if c.Lost == nil {
+		c.Lost = map[Loss]uint64{}
+	}
+	c.Lost[why] = add(c.Lost[why], n)
+	c.Total = add(c.Total, n)
+}
+
+// AddStack says that n samples, which AddSample was told of, had this call
+// stack: the sampled instruction, then return addresses. It keeps no reference
+// to frames.
+func (c *Counts) AddStack(frames []Frame, n uint64) {
+	if n == 0 || len(frames) == 0 {
+		return
+	}
+	if c.stacks == nil || len(c.stacks) != len(c.Stacks) {
+		c.stacks = make(map[string]int, len(c.Stacks))
+		for i, s := range c.Stacks {
+			c.stacks[string(c.stackKey(s.Frames))] = i
+		}
+	}
+	key := c.stackKey(frames)
+	i, ok := c.stacks[string(key)]
+	if !ok {
+		i = len(c.Stacks)
+		c.stacks[string(key)] = i
+		c.Stacks = append(c.Stacks, Stack{Frames: slices.Clone(frames)})
+	}
+	c.Stacks[i].N = add(c.Stacks[i].N, n)
+}
+
+// stackKey gives a string that no other stack has, valid until the next call.
+func (c *Counts) stackKey(frames []Frame) []byte {
+	b := c.scratch[:0]
+	for _, f := range frames {
+		b = binary.AppendVarint(b, int64(f.Image))
+		b = binary.AppendUvarint(b, uint64(f.Off))
+	}
+	c.scratch = b
+	return b
+}
+
+// AddBranch adds n records of a branch, of which some were mispredicted.
+func (c *Counts) AddBranch(b Branch, n, mispredicted uint64) {
+	if n == 0 {
+		return
+	}
+	if c.Branches == nil {
+		c.Branches = map[Branch]BranchCount{}
+	}
+	old := c.Branches[b]
+	c.Branches[b] = BranchCount{N: add(old.N, n), Mispredicted: add(old.Mispredicted, mispredicted)}
+}
+
+// AddRange adds n records of code that ran straight through.
+func (c *Counts) AddRange(r Range, n uint64) {
+	if n == 0 {
+		return
+	}
+	if c.Ranges == nil {
+		c.Ranges = map[Range]uint64{}
+	}
+	c.Ranges[r] = add(c.Ranges[r], n)
+}
+
+// add gives a+b, or the largest uint64 where that is larger still.
+func add(a, b uint64) uint64 {
+	sum, carry := bits.Add64(a, b, 0)
+	if carry != 0 {
+		return math.MaxUint64
+	}
+	return sum
+}
+
+// Delivered is the number of samples that the kernel handed over: all but those
+// that it dropped. Weight is the sum of their periods.
+func (c *Counts) Delivered() uint64 {
+	var n uint64
+	for _, ic := range c.Images {
+		n = add(n, ic.Samples())
+	}
+	for why, lost := range c.Lost {
+		if why != LostDropped {
+			n = add(n, lost)
+		}
+	}
+	return n
+}
+
+// MeanPeriod is the mean number of events between two samples; 0 if unknown.
+func (c *Counts) MeanPeriod() float64 {
+	if n := c.Delivered(); n > 0 && c.Weight > 0 {
+		return float64(c.Weight) / float64(n)
+	}
+	return float64(c.Event.Period)
+}
+
+// merge adds o to c.
+func (c *Counts) merge(o *Counts) {
+	// A sum with an unknown part is unknown, and so is one too large to hold.
+	// Counts without delivered samples have no weight to know.
+	mine, theirs := c.Delivered() > 0, o.Delivered() > 0
+	sum, carry := bits.Add64(c.Weight, o.Weight, 0)
+	if mine && c.Weight == 0 || theirs && o.Weight == 0 || carry != 0 {
+		sum = 0
+	}
+	c.Weight = sum
+
+	index := make([]int, len(o.Images))
+	for i, ic := range o.Images {
+		index[i] = c.Image(ic.ID)
+		for off, n := range ic.At {
+			c.AddSample(index[i], off, n)
+		}
+	}
+	for why, n := range o.Lost {
+		c.Lose(why, n)
+	}
+	renumber := func(f Frame) Frame {
+		if f.Image != Unknown {
+			f.Image = index[f.Image]
+		}
+		return f
+	}
+	var frames []Frame
+	for _, s := range o.Stacks {
+		frames = frames[:0]
+		for _, f := range s.Frames {
+			frames = append(frames, renumber(f))
+		}
+		c.AddStack(frames, s.N)
+	}
+	for b, n := range o.Branches {
+		c.AddBranch(Branch{renumber(b.From), renumber(b.To)}, n.N, n.Mispredicted)
+	}
+	for r, n := range o.Ranges {
+		c.AddRange(Range{index[r.Image], r.First, r.Last}, n)
+	}
+}
+
+// sorted gives a copy of c that depends on what was added to c but not on the
+// order: images by ID, stacks by frames.
+func (c *Counts) sorted() *Counts {
+	s := NewCounts(c.CPU, c.Event)
+	ids := make([]ImageID, len(c.Images))
+	for i, ic := range c.Images {
+		ids[i] = ic.ID
+	}
+	slices.SortFunc(ids, compareImages)
+	for _, id := range ids {
+		s.Image(id)
+	}
+	s.merge(c)
+	slices.SortFunc(s.Stacks, func(a, b Stack) int {
+		return slices.CompareFunc(a.Frames, b.Frames, compareFrames)
+	})
+	s.stacks = nil // the indices in it are those before sorting
+	return s
+}
+
+func compareImages(a, b ImageID) int {
+	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
+}
+
+func compareFrames(a, b Frame) int {
+	return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Off, b.Off))
+}
+
+func compareBranches(a, b Branch) int {
+	return cmp.Or(compareFrames(a.From, b.From), compareFrames(a.To, b.To))
+}
+
+func compareRanges(a, b Range) int {
+	return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
+}
+
+// Check reports the first promise of Counts that c breaks.
+func (c *Counts) Check() error {
+	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
+		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
+	}
+	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches} {
+		if err := check(); err != nil {
+			return fmt.Errorf("%s: %w", c.Event.Name, err)
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkTotal() error {
+	delivered := c.Delivered()
+	if sum := add(delivered, c.Lost[LostDropped]); sum != c.Total {
+		return fmt.Errorf("%d samples in all, but %d in images and lost", c.Total, sum)
+	}
+	if delivered == 0 && c.Weight != 0 {
+		return fmt.Errorf("weight %d of no samples", c.Weight)
+	}
+	for why, n := range c.Lost {
+		if n == 0 {
+			return fmt.Errorf("lost by reason %q: 0 samples", why)
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkImages() error {
+	seen := make(map[ImageID]bool, len(c.Images))
+	for i, ic := range c.Images {
+		if ic.ID == (ImageID{}) {
+			return fmt.Errorf("image %d has neither build ID nor path", i)
+		}
+		if seen[ic.ID.key()] {
+			return fmt.Errorf("image %s: listed twice", ic.ID)
+		}
+		seen[ic.ID.key()] = true
+		for off, n := range ic.At {
+			if n == 0 {
+				return fmt.Errorf("image %s: offset %#x: 0 samples", ic.ID, uint64(off))
+			}
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkStacks() error {
+	leaves := map[Frame]uint64{} // samples with a stack, by sampled instruction
+	seen := make(map[string]bool, len(c.Stacks))
+	for i, s := range c.Stacks {
+		if len(s.Frames) == 0 || s.N == 0 {
+			return fmt.Errorf("stack %d: %d frames, %d samples", i, len(s.Frames), s.N)
+		}
+		for _, f := range s.Frames {
+			if err := c.checkFrame(f); err != nil {
+				return fmt.Errorf("stack %d: %w", i, err)
+			}
+		}
+		key := string(c.stackKey(s.Frames))
+		if seen[key] {
+			return fmt.Errorf("stack %d: listed twice", i)
+		}
+		seen[key] = true
+		leaf := s.Frames[0]
+		if leaf.Image == Unknown {
+			return fmt.Errorf("stack %d: its sample is in no image", i)
+		}
+		leaves[leaf] = add(leaves[leaf], s.N)
+		if at := c.Images[leaf.Image].At[leaf.Off]; leaves[leaf] > at {
+			return fmt.Errorf("image %s: offset %#x: %d samples, but %d with a stack",
+				c.Images[leaf.Image].ID, uint64(leaf.Off), at, leaves[leaf])
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkBranches() error {
+	for b, n := range c.Branches {
+		if err := cmp.Or(c.checkFrame(b.From), c.checkFrame(b.To)); err != nil {
+			return fmt.Errorf("branch %v: %w", b, err)
+		}
+		if n.N == 0 || n.Mispredicted > n.N {
+			return fmt.Errorf("branch %v: %d records, %d mispredicted", b, n.N, n.Mispredicted)
+		}
+	}
+	for r, n := range c.Ranges {
+		if r.Image < 0 || r.Image >= len(c.Images) {
+			return fmt.Errorf("range %v: no image %d", r, r.Image)
+		}
+		if n == 0 || r.Last < r.First {
+			return fmt.Errorf("range %v: empty, or 0 records", r)
+		}
+	}
+	return nil
+}
+
+func (c *Counts) checkFrame(f Frame) error {
+	if f.Image < Unknown || f.Image >= len(c.Images) || f.Image == Unknown && f.Off != 0 {
+		return fmt.Errorf("frame %v: no image %d", f, f.Image)
+	}
+	return nil
+}
+
+// Add adds c to the Counts of its processor and event, which are begun if there
+// are none yet. It keeps no reference to c.
+func (r *Recording) Add(c *Counts) {
+	i, ok := slices.BinarySearchFunc(r.Counts, c, compareCounts)
+	if !ok {
+		r.Counts = slices.Insert(r.Counts, i, NewCounts(c.CPU, c.Event))
+	}
+	r.Counts[i].merge(c)
+}
+
+func compareCounts(a, b *Counts) int {
+	x, y := a.CPU, b.CPU
+	return cmp.Or(
+		cmp.Compare(x.Arch, y.Arch), cmp.Compare(x.Vendor, y.Vendor),
+		cmp.Compare(x.Family, y.Family), cmp.Compare(x.Model, y.Model), cmp.Compare(x.Stepping, y.Stepping),
+		cmp.Compare(x.Name, y.Name), cmp.Compare(x.MHz, y.MHz),
+		cmp.Compare(a.Event.Name, b.Event.Name), cmp.Compare(a.Event.Period, b.Event.Period), cmp.Compare(a.Event.Unit, b.Event.Unit))
+}
+
+// Merge gives the sum of recordings. Whatever their order and grouping, the
+// result is the same and has the same encoding.
+func Merge(rs ...*Recording) *Recording {
+	var sum Recording
+	for _, r := range rs {
+		for _, c := range r.Counts {
+			sum.Add(c)
+		}
+	}
+	for i, c := range sum.Counts {
+		sum.Counts[i] = c.sorted()
+	}
+	return &sum
+}
+
+// Samples is the number of samples of all events, the lost ones included.
+func (r *Recording) Samples() uint64 {
+	var n uint64
+	for _, c := range r.Counts {
+		n = add(n, c.Total)
+	}
+	return n
+}
