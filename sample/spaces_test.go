@@ -1,0 +1,149 @@
+package sample
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// play tells Spaces of changes written one per field:
+//
+//	map:PID:IMAGE:START-END[@OFF]   fork:PID:PARENT   exec:PID   exit:PID
+//
+// with numbers in hexadecimal. An IMAGE in capitals is a Loss.
+func play(t *testing.T, changes string) *Spaces {
+	t.Helper()
+	var s Spaces
+	for f := range strings.FieldsSeq(changes) {
+		var pid, parent int
+		var m Mapping
+		verb, rest, _ := strings.Cut(f, ":")
+		switch verb {
+		case "map":
+			part := strings.SplitN(rest, ":", 3)
+			fmt.Sscanf(part[0], "%x", &pid)
+			fmt.Sscanf(part[2], "%x-%x@%x", &m.Start, &m.End, &m.Off)
+			if part[1] == strings.ToUpper(part[1]) {
+				m.Loss = Loss(part[1])
+			} else {
+				m.Image = ImageID{Path: part[1]}
+			}
+			s.Map(pid, m)
+		case "fork":
+			fmt.Sscanf(rest, "%x:%x", &pid, &parent)
+			s.Fork(pid, parent)
+		case "exec":
+			fmt.Sscanf(rest, "%x", &pid)
+			s.Exec(pid)
+		case "exit":
+			fmt.Sscanf(rest, "%x", &pid)
+			s.Exit(pid)
+		default:
+			t.Fatalf("%q: unknown change", f)
+		}
+	}
+	return &s
+}
+
+func (s *Spaces) at(pid int, pc uint64) string {
+	id, off, loss := s.Find(pid, pc)
+	if loss != "" {
+		return string(loss)
+	}
+	return fmt.Sprintf("%s+%x", id.Path, uint64(off))
+}
+
+func TestSpaces(t *testing.T) {
+	for _, tt := range []struct {
+		name, changes string
+		pid           int
+		pc            uint64
+		want          string
+	}{
+		{"offset counts", "map:1:a:1000-2000@400", 1, 0x1010, "a+410"},
+		{"first byte", "map:1:a:1000-2000", 1, 0x1000, "a+0"},
+		{"end is outside", "map:1:a:1000-2000", 1, 0x2000, "unmapped"},
+		{"below", "map:1:a:1000-2000", 1, 0xfff, "unmapped"},
+		{"gap", "map:1:a:1000-2000 map:1:b:3000-4000", 1, 0x2800, "unmapped"},
+		{"unknown process", "map:1:a:1000-2000", 2, 0x1000, "unmapped"},
+		{"loss", "map:1:VDSO:1000-2000", 1, 0x1000, "VDSO"},
+		{"empty mapping", "map:1:a:1000-2000 map:1:b:1800-1800", 1, 0x1800, "a+800"},
+
+		{"replaced", "map:1:a:1000-2000 map:1:b:1000-2000", 1, 0x1800, "b+800"},
+		{"hole cut, left", "map:1:a:1000-4000@0 map:1:b:2000-3000@0", 1, 0x1fff, "a+fff"},
+		{"hole cut, middle", "map:1:a:1000-4000@0 map:1:b:2000-3000@0", 1, 0x2000, "b+0"},
+		{"hole cut, right", "map:1:a:1000-4000@0 map:1:b:2000-3000@0", 1, 0x3000, "a+2000"},
+		{"covers several", "map:1:a:1000-2000 map:1:b:2000-3000 map:1:c:3000-4000 map:1:d:1800-3800", 1, 0x2800, "d+1000"},
+		{"covers several, left", "map:1:a:1000-2000 map:1:b:2000-3000 map:1:c:3000-4000 map:1:d:1800-3800", 1, 0x17ff, "a+7ff"},
+		{"covers several, right", "map:1:a:1000-2000 map:1:b:2000-3000 map:1:c:3000-4000 map:1:d:1800-3800", 1, 0x3800, "c+800"},
+
+		{"child inherits", "map:1:a:1000-2000 fork:2:1", 2, 0x1000, "a+0"},
+		{"child's change is its own", "map:1:a:1000-2000 fork:2:1 map:2:b:1000-2000", 1, 0x1000, "a+0"},
+		{"parent's change is its own", "map:1:a:1000-2000 fork:2:1 map:1:b:1000-2000", 2, 0x1000, "a+0"},
+		{"grandchild", "map:1:a:1000-2000 fork:2:1 fork:3:2 map:2:b:1000-2000", 3, 0x1000, "a+0"},
+		{"process number used again", "map:1:a:1000-2000 map:2:b:1000-2000 fork:2:1", 2, 0x1000, "a+0"},
+
+		{"exec forgets", "map:1:a:1000-2000 exec:1", 1, 0x1000, "unmapped"},
+		{"exec leaves the parent alone", "map:1:a:1000-2000 fork:2:1 exec:2 map:2:b:1000-2000", 1, 0x1000, "a+0"},
+		{"exec, then maps", "map:1:a:1000-2000 exec:1 map:1:b:1000-2000", 1, 0x1000, "b+0"},
+
+		{"last thread ends", "map:1:a:1000-2000 exit:1", 1, 0x1000, "unmapped"},
+		{"one of two threads ends", "map:1:a:1000-2000 fork:1:1 exit:1", 1, 0x1000, "a+0"},
+		{"both threads end", "map:1:a:1000-2000 fork:1:1 exit:1 exit:1", 1, 0x1000, "unmapped"},
+		{"exec ends all threads but one", "map:1:a:1000-2000 fork:1:1 exec:1 map:1:b:1000-2000 exit:1", 1, 0x1000, "unmapped"},
+	} {
+		if got := play(t, tt.changes).at(tt.pid, tt.pc); got != tt.want {
+			t.Errorf("%s: at %#x of process %d: %s, want %s", tt.name, tt.pc, tt.pid, got, tt.want)
+		}
+	}
+}
+
+// TestSpacesAtRandom compares with one entry per byte of tiny address spaces.
+func TestSpacesAtRandom(t *testing.T) {
+	const size, processes = 64, 4
+	r := rand.New(rand.NewPCG(1, 2))
+	var s Spaces
+	var plain [processes][size]string
+	for i := range plain {
+		for pc := range plain[i] {
+			plain[i][pc] = string(LostUnmapped)
+		}
+	}
+	for step := range 5000 {
+		pid, parent := r.IntN(processes), r.IntN(processes)
+		switch r.IntN(10) {
+		case 0:
+			s.Fork(pid, parent)
+			plain[pid] = plain[parent]
+		case 1:
+			s.Exec(pid)
+			for pc := range plain[pid] {
+				plain[pid][pc] = string(LostUnmapped)
+			}
+		default:
+			a, b := uint64(r.IntN(size)), uint64(r.IntN(size))
+			m := Mapping{Start: min(a, b), End: max(a, b), Off: Offset(r.IntN(1000)), Image: ImageID{Path: fmt.Sprint(step)}}
+			s.Map(pid, m)
+			for pc := m.Start; pc < m.End; pc++ {
+				plain[pid][pc] = fmt.Sprintf("%d+%x", step, uint64(m.Off)+pc-m.Start)
+			}
+		}
+		for range 20 {
+			pid, pc := r.IntN(processes), r.IntN(size)
+			if got := s.at(pid, uint64(pc)); got != plain[pid][pc] {
+				t.Fatalf("step %d: at %#x of process %d: %s, want %s", step, pc, pid, got, plain[pid][pc])
+			}
+		}
+	}
+}
+
+func BenchmarkSpacesFind(b *testing.B) {
+	var s Spaces
+	for i := range uint64(200) {
+		s.Map(1, Mapping{Start: i << 20, End: (i + 1) << 20, Image: ImageID{Path: "a"}})
+	}
+	for i := uint64(0); b.Loop(); i++ {
+		s.Find(1, i*0x1357%(200<<20))
+	}
+}
