@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The two lines of the import rules. Data flows to the right: a package may
+// import any that stands further left on one of its lines; names joined by a
+// comma never import each other.
+var lines = []string{
+	"sample <- sample/collect, sample/perfdata",
+	"sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/backfeed",
+}
+
+// Outside packages and the only places that may import them.
+var homes = map[string][]string{
+	"github.com/cilium/ebpf":                   {"sample/collect"},
+	"golang.org/x/sys":                         {"sample/collect"},
+	"github.com/klauspost/compress":            {"sample/perfdata"},
+	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed"},
+	"golang.org/x/arch":                        {"infer/image"},
+	"github.com/ianlancetaylor/demangle":       {"infer/image"},
+	"gopkg.in/yaml.v3":                         {"infer/machine"},
+	"github.com/spf13/pflag":                   {"cmd/backfeed"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)"},
+}
+
+// module is the first element of our own import paths.
+const module = "backfeed"
+
+// TestImports holds every file of the module, for every platform, to the lines
+// and homes above.
+func TestImports(t *testing.T) {
+	allowed := allowedImports()
+	for _, file := range goFiles(t) {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, spec := range f.Imports {
+			path, _ := strconv.Unquote(spec.Path.Value)
+			if err := checkImport(file, path, allowed); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// checkImport tells what is wrong with one import of one file.
+func checkImport(file, path string, allowed map[string][]string) error {
+	from := filepath.ToSlash(filepath.Dir(file))
+	test := strings.HasSuffix(file, "_test.go")
+	if own, ok := strings.CutPrefix(path, module+"/"); ok {
+		known, ok := allowed[from]
+		if !ok {
+			return fmt.Errorf("%s: package %s is on neither line", file, from)
+		}
+		if !slices.Contains(known, own) && !(test && own == from) {
+			return fmt.Errorf("%s: imports %s, which does not stand left of it", file, own)
+		}
+		return nil
+	}
+	if !strings.Contains(strings.Split(path, "/")[0], ".") {
+		return nil // the standard library
+	}
+	for prefix, home := range homes {
+		if path == prefix || strings.HasPrefix(path, prefix+"/") {
+			if slices.Contains(home, from) || test && slices.Contains(home, from+" (test)") {
+				return nil
+			}
+			return fmt.Errorf("%s: imports %s, whose home is %s", file, path, strings.Join(home, ", "))
+		}
+	}
+	return fmt.Errorf("%s: imports %s, which has no home", file, path)
+}
+
+// allowedImports works out what each package may import.
+func allowedImports() map[string][]string {
+	allowed := map[string][]string{}
+	for _, line := range lines {
+		var left []string
+		for _, group := range strings.Split(line, " <- ") {
+			names := strings.Split(group, ", ")
+			for _, name := range names {
+				allowed[name] = append(allowed[name], left...)
+			}
+			left = append(left, names...)
+		}
+	}
+	// What only the binary may touch.
+	allowed["cmd/backfeed"] = append(allowed["cmd/backfeed"], "sample/collect", "sample/perfdata")
+	return allowed
+}
+
+// TestCheckImport shows that the rules can be broken.
+func TestCheckImport(t *testing.T) {
+	allowed := allowedImports()
+	for _, tt := range []struct {
+		file, path string
+		ok         bool
+	}{
+		{"infer/infer.go", "backfeed/sample", true},
+		{"infer/infer.go", "backfeed/infer/image", true},
+		{"infer/image/elf.go", "backfeed/infer", false},
+		{"feedback/go.go", "backfeed/layout", false},
+		{"infer/infer.go", "backfeed/sample/perfdata", false},
+		{"sample/collect/record.go", "backfeed/sample", true},
+		{"sample/collect/record.go", "backfeed/infer/image", false},
+		{"cmd/backfeed/load.go", "backfeed/sample/perfdata", true},
+		{"infer/a_test.go", "backfeed/infer", true},
+		{"util/a.go", "backfeed/sample", false},
+		{"infer/infer.go", "fmt", true},
+		{"infer/infer.go", "golang.org/x/arch/x86/x86asm", false},
+		{"infer/image/x86.go", "golang.org/x/arch/x86/x86asm", true},
+		{"infer/schema_test.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
+		{"infer/schema.go", "github.com/santhosh-tekuri/jsonschema/v6", false},
+		{"infer/infer.go", "example.com/unheard/of", false},
+	} {
+		if err := checkImport(tt.file, tt.path, allowed); (err == nil) != tt.ok {
+			t.Errorf("%s imports %s: %v", tt.file, tt.path, err)
+		}
+	}
+}
+
+// root is the top of the repository, seen from this package.
+const root = "../.."
+
+// goFiles lists the module's Go files, those of testdata left out as the go
+// command does.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (name == "testdata" || name == "vendor" || name[0] == '.' || name[0] == '_') {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(name, ".go") {
+			rel, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			files = append(files, filepath.ToSlash(rel))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("no Go files found")
+	}
+	return files
+}
+
+// TestCommandTable: README, help and the table of commands agree, and every
+// command explains itself.
+func TestCommandTable(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []string
+	for _, line := range strings.Split(string(readme), "\n") {
+		// | `emit go\|llvm SRC...` | writes a profile |
+		if cell, ok := strings.CutPrefix(line, "| `"); ok {
+			synopsis, _, _ := strings.Cut(cell, "` |")
+			rows = append(rows, strings.ReplaceAll(synopsis, `\|`, "|"))
+		}
+	}
+	var want []string
+	for _, cmd := range commands {
+		want = append(want, strings.TrimSpace(cmd.name+" "+cmd.args))
+	}
+	if !slices.Equal(rows, want) {
+		t.Errorf("the table in README.md and the commands differ:\nREADME   %q\ncommands %q", rows, want)
+	}
+
+	_, help, _ := runCLI(t, "help")
+	for _, cmd := range commands {
+		if !strings.Contains(help, "\n  "+cmd.name+" ") || !strings.Contains(help, cmd.short) {
+			t.Errorf("`backfeed help` does not list %s", cmd.name)
+		}
+		code, own, errs := runCLI(t, "help", cmd.name)
+		if code != 0 || errs != "" || !strings.Contains(own, "Usage: "+strings.TrimSpace("backfeed "+cmd.name+" "+cmd.args)+"\n") {
+			t.Errorf("`backfeed help %s`: exit code %d, %q, printed %q", cmd.name, code, errs, own)
+		}
+	}
+}
+
+// runCLI runs the program in this process and gives its exit code and outputs.
+func runCLI(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(args, strings.NewReader(""), &out, &errs)
+	return code, out.String(), errs.String()
+}
