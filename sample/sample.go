@@ -91,6 +91,14 @@ type Frame struct {
 	Off   Offset
 }
 
+// String gives the index of the image and the offset: "1+0x1140", or "unknown".
+func (f Frame) String() string {
+	if f.Image == Unknown {
+		return "unknown"
+	}
+	return fmt.Sprintf("%d+%#x", f.Image, uint64(f.Off))
+}
+
 // Unknown is the Image of a Frame that was mapped from no known image; its Off
 // is 0.
 const Unknown = -1

@@ -1,0 +1,323 @@
+package sample
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestDump pins the format byte by byte. The golden file is an annotated dump,
+// so a change of format shows in review as the fields that moved.
+func TestDump(t *testing.T) {
+	got, golden := Dump(three().Encode()), "testdata/three.dump"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
+	}
+}
+
+func TestDumpOfMalformed(t *testing.T) {
+	b := three().Encode()
+	got := Dump(seal(b[:len(b)-1]))
+	if want := []byte("records: malformed recording\n"); !bytes.HasSuffix(got, want) {
+		t.Errorf("dump does not end in %q:\n%s", want, got)
+	}
+}
+
+// A file gives the bytes of a recording field by field.
+type file struct{ encoder }
+
+func newFile() *file { return &file{encoder{make([]byte, headerSize)}} }
+
+// put appends integers, strings, and build IDs.
+func (f *file) put(fields ...any) *file {
+	for _, v := range fields {
+		switch v := v.(type) {
+		case int:
+			f.int(v)
+		case uint64:
+			f.uint(v)
+		case string:
+			f.string(v)
+		case BuildID:
+			f.b = append(f.b, v[:]...)
+		case []byte:
+			f.b = append(f.b, v...)
+		default:
+			panic(fmt.Sprintf("put(%T)", v))
+		}
+	}
+	return f
+}
+
+// head is a file up to and with the weight, of one Counts.
+func head() *file {
+	return newFile().put(1, "x86_64", "", 0, 0, 0, "", 0, "cycles", 0, "cycles", 0)
+}
+
+func TestDecodeMalformed(t *testing.T) {
+	none := func(f *file) []byte { return f.b }
+	a, b := id(0xa), id(0xb)
+	// two images with a sample at 8 each, and then the places
+	images := func() *file {
+		return head().put(0, 2, a, "/a", 1, 8, 1, b, "/b", 1, 8, 1)
+	}
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want string
+	}{
+		{"empty", nil, "offset 0x0: magic"},
+		{"other magic", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
+		{"no checksum", []byte("bfr1\x00\x00"), "offset 0x4: checksum"},
+		{"wrong checksum", []byte("bfr1\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
+		{"nothing", seal(none(newFile())), "offset 0x8: counts"},
+		{"too many counts", seal(none(newFile().put(1 << 40))), "offset 0x8: counts"},
+		{"bytes at the end", seal(none(newFile().put(0, 7))), "offset 0x9: end of file"},
+		{"long form of an integer", seal(none(newFile().put([]byte{0x80, 0}))), "offset 0x8: counts"},
+		{"integer of 11 bytes", seal(none(newFile().put(bytes.Repeat([]byte{0xff}, 11)))), "offset 0x8: counts"},
+		{"string without end", seal(none(newFile().put(1, 200, make([]byte, 100)))), "offset 0x9: architecture"},
+		{"family too large", seal(none(newFile().put(1, "", "", uint64(math.MaxUint64), make([]byte, 20)))), "offset 0xb: family"},
+		{"loss of none", seal(none(head().put(1, "guest", 0, 0, 0, 0, 0, 0))), "offset 0x2d: lost samples"},
+		{"losses unsorted", seal(none(head().put(2, "vdso", 1, "guest", 1, 0, 0, 0, 0, 0))), "offset 0x2d: order of losses"},
+		{"loss twice", seal(none(head().put(2, "vdso", 1, "vdso", 1, 0, 0, 0, 0, 0))), "offset 0x2d: order of losses"},
+		{"image unsorted", seal(none(head().put(0, 2, b, "/b", 0, a, "/a", 0, 0, 0, 0, 0))), "offset 0x40: order of images"},
+		{"image twice", seal(none(head().put(0, 2, b, "/a", 0, b, "/b", 0, 0, 0, 0, 0))), "offset 0x40: order of images"},
+		{"image without name", seal(none(head().put(0, 1, BuildID{}, "", 0, 0, 0, 0, 0))), "offset 0x28: order of images"},
+		{"too many images", seal(none(head().put(0, 9, make([]byte, 100)))), "offset 0x27: images"},
+		{"place twice", seal(none(head().put(0, 1, a, "", 2, 8, 1, 0, 1, 0, 0, 0, 0))), "offset 0x40: file offset"},
+		{"offset overflows", seal(none(head().put(0, 1, a, "", 2, 8, 1, uint64(math.MaxUint64), 1, 0, 0, 0, 0))), "offset 0x40: file offset"},
+		{"no samples", seal(none(head().put(0, 1, a, "", 1, 8, 0, 0, 0, 0, 0))), "offset 0x3f: samples"},
+		{"place of no image", seal(none(images().put(1, 3, 8, 1, 1, 0, 1, 0, 0))), "offset 0x5d: image"},
+		{"unknown place with offset", seal(none(images().put(1, 0, 8, 1, 1, 0, 1, 0, 0))), "offset 0x5d: place"},
+		{"place unused", seal(none(images().put(1, 1, 8, 0, 0, 0))), "offset 0x62: place that nothing refers to"},
+		{"stack of a missing place", seal(none(images().put(1, 1, 8, 1, 1, 1, 1, 0, 0))), "offset 0x61: frame"},
+		{"stack of no samples", seal(none(images().put(1, 1, 8, 1, 1, 0, 0, 0, 0))), "offset 0x62: samples of stack"},
+		{"stack twice", seal(none(images().put(1, 1, 8, 2, 1, 0, 1, 1, 0, 1, 0, 0))), "offset 0x63: order of stacks"},
+		{"stack too deep", seal(none(images().put(1, 1, 8, 1, 90, 0, 1, 0, 0))), "offset 0x60: frames"},
+		{"stack without frames", seal(none(images().put(0, 1, 0, 1, 0, 0))), "offset 0x9: cycles: stack 0: 0 frames"},
+		{"stack without sample", seal(none(images().put(1, 1, 9, 1, 1, 0, 1, 0, 0))), "offset 0x9: cycles: image /a"},
+		{"branch twice", seal(none(images().put(1, 1, 9, 0, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0))), "offset 0x65: order of branches"},
+		{"branch of no records", seal(none(images().put(1, 1, 9, 0, 1, 0, 0, 0, 0, 0))), "offset 0x63: records"},
+		{"more mispredicted", seal(none(images().put(1, 1, 9, 0, 1, 0, 0, 1, 2, 0))), "offset 0x9: cycles: branch"},
+		{"range across images", seal(none(images().put(2, 1, 9, 1, 9, 0, 0, 1, 0, 1, 1))), "offset 0x64: range"},
+		{"range of the unknown", seal(none(images().put(1, 0, 0, 0, 0, 1, 0, 0, 1))), "offset 0x9: cycles: range"},
+		{"range twice", seal(none(images().put(1, 1, 9, 0, 0, 2, 0, 0, 1, 0, 0, 1))), "offset 0x65: range"},
+		{"counts twice", seal(none(newFile().put(2, make([]byte, 34)))), "offset 0x1a: order of counts"},
+		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
+	} {
+		_, err := Decode(tt.b)
+		if !errors.Is(err, ErrFormat) || !bytes.HasPrefix([]byte(fmt.Sprint(err)), []byte(tt.want)) {
+			t.Errorf("%s: got error %q, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestTruncated: no beginning of a recording is one.
+func TestTruncated(t *testing.T) {
+	b := three().Encode()
+	for n := range b {
+		short := bytes.Clone(b[:n])
+		if n >= headerSize {
+			seal(short)
+		}
+		if _, err := Decode(short); !errors.Is(err, ErrFormat) {
+			t.Errorf("first %d bytes of %d: got error %v", n, len(b), err)
+		}
+	}
+}
+
+// random gives a recording with so many places of each kind, and everything
+// that can be equal to that of another one often so.
+func random(rnd *rand.Rand, places int) *Recording {
+	r := &Recording{}
+	for range 1 + rnd.IntN(2) {
+		cpu := CPU{Arch: "x86_64", Family: 6, Model: rnd.IntN(2)}
+		c := NewCounts(cpu, Event{Name: "cycles", Unit: "cycles"})
+		var frames []Frame
+		for range 1 + rnd.IntN(4) {
+			im := ImageID{Path: fmt.Sprintf("/lib/%d", rnd.IntN(3))}
+			if rnd.IntN(2) == 0 {
+				im.Build = id(byte(1 + rnd.IntN(3)))
+			}
+			i := c.Image(im)
+			for range rnd.IntN(places + 1) {
+				f := Frame{i, Offset(rnd.IntN(4 * places))}
+				n := 1 + rnd.Uint64N(99)
+				c.AddSample(i, f.Off, n)
+				c.Weight += n * 1000
+				frames = append(frames, f)
+			}
+		}
+		if rnd.IntN(9) == 0 {
+			c.Weight = 0
+		}
+		c.Lose([]Loss{LostKernel, LostDropped}[rnd.IntN(2)], rnd.Uint64N(2)*uint64(c.Weight/1000))
+		if c.Delivered() == 0 {
+			c.Weight = 0
+		}
+		frames = append(frames, Frame{Image: Unknown})
+		pick := func() Frame { return frames[rnd.IntN(len(frames))] }
+		for _, f := range frames[:len(frames)-1] {
+			if rnd.IntN(2) == 0 {
+				stack := []Frame{f}
+				for range rnd.IntN(5) {
+					stack = append(stack, pick())
+				}
+				c.AddStack(stack, 1)
+			}
+			b := Branch{pick(), pick()}
+			c.AddBranch(b, 1+rnd.Uint64N(9), rnd.Uint64N(2))
+			c.AddRange(Range{f.Image, f.Off, f.Off + Offset(rnd.IntN(8))}, 1)
+		}
+		r.Add(c)
+	}
+	return r
+}
+
+func check(t *testing.T, r *Recording) {
+	t.Helper()
+	for _, c := range r.Counts {
+		if err := c.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestMerge: sums of recordings have equal bytes in any order and grouping, on
+// the way through files or not, and lose no sample.
+func TestMerge(t *testing.T) {
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		rs := make([]*Recording, 2+rnd.IntN(4))
+		var samples uint64
+		for i := range rs {
+			rs[i] = random(rnd, 8)
+			check(t, rs[i])
+			samples += rs[i].Samples()
+		}
+		sum := Merge(rs...)
+		check(t, sum)
+		if got := sum.Samples(); got != samples {
+			t.Errorf("seed %d: %d samples, %d after Merge", seed, samples, got)
+		}
+		want := sum.Encode()
+
+		rnd.Shuffle(len(rs), func(i, j int) { rs[i], rs[j] = rs[j], rs[i] })
+		k := rnd.IntN(len(rs) + 1)
+		stored, err := Decode(Merge(rs[:k]...).Encode())
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if got := Merge(Merge(rs[k:]...), stored).Encode(); !bytes.Equal(got, want) {
+			t.Errorf("seed %d: another order gives\n%s\nwant\n%s", seed, Dump(got), Dump(want))
+		}
+		if got := Merge(&Recording{}, sum).Encode(); !bytes.Equal(got, want) {
+			t.Errorf("seed %d: adding nothing changed something", seed)
+		}
+	}
+}
+
+// TestMergeKeeps: Merge leaves its arguments as they were.
+func TestMergeKeeps(t *testing.T) {
+	r, before := three(), three().Encode()
+	sum := Merge(r, r)
+	sum.Counts[0].AddSample(0, 1, 1)
+	sum.Counts[0].Stacks[0].Frames[0].Off++
+	if !bytes.Equal(r.Encode(), before) {
+		t.Errorf("Merge changed its argument:\n%s", Dump(r.Encode()))
+	}
+}
+
+// FuzzDecode: any bytes give an error, or a recording with the same bytes.
+// Resealing first lets the fuzzer past the checksum, to the code that matters.
+func FuzzDecode(f *testing.F) {
+	f.Add(three().Encode())
+	f.Add((&Recording{}).Encode())
+	for seed := range uint64(4) {
+		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) >= headerSize {
+			b = seal(bytes.Clone(b))
+		}
+		r, err := Decode(b)
+		if err != nil {
+			if !errors.Is(err, ErrFormat) {
+				t.Fatal(err)
+			}
+			return
+		}
+		check(t, r)
+		if again := r.Encode(); !bytes.Equal(again, b) {
+			t.Fatalf("round trip gives\n%s\nwant\n%s", Dump(again), Dump(b))
+		}
+	})
+}
+
+// large is a recording as one of a big program is: many places, deep stacks.
+func large(seed uint64) *Recording {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	c := NewCounts(CPU{}, Event{Name: "cycles"})
+	i := c.Image(ImageID{Path: "/usr/bin/large"})
+	off := Offset(0x1000)
+	for range 50000 {
+		off += Offset(1 + rnd.ExpFloat64()*40)
+		c.AddSample(i, off, 1+uint64(rnd.ExpFloat64()*5))
+		stack := []Frame{{i, off}}
+		for range rnd.IntN(30) {
+			stack = append(stack, Frame{i, Offset(0x1000 + 64*rnd.IntN(2000))})
+		}
+		c.AddStack(stack, 1)
+	}
+	return &Recording{Counts: []*Counts{c}}
+}
+
+func frames(r *Recording) (n int) {
+	for _, c := range r.Counts {
+		for _, s := range c.Stacks {
+			n += len(s.Frames)
+		}
+	}
+	return n
+}
+
+func BenchmarkEncode(b *testing.B) {
+	r := large(1)
+	var file []byte
+	for b.Loop() {
+		file = r.Encode()
+	}
+	b.ReportMetric(float64(b.N*frames(r))/b.Elapsed().Seconds(), "frames/s")
+	b.ReportMetric(float64(len(file))/float64(frames(r)), "B/frame")
+}
+
+func BenchmarkDecode(b *testing.B) {
+	r := large(1)
+	file := r.Encode()
+	for b.Loop() {
+		if _, err := Decode(file); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*frames(r))/b.Elapsed().Seconds(), "frames/s")
+}
+
+func BenchmarkMerge(b *testing.B) {
+	x, y := large(1), large(2)
+	for b.Loop() {
+		Merge(x, y)
+	}
+	b.ReportMetric(float64(b.N*(frames(x)+frames(y)))/b.Elapsed().Seconds(), "frames/s")
+}
