@@ -1,1 +1,13 @@
+// Package feedback writes what compilers and post-link optimisers read: one file
+// per profile format. WriteGo makes the pprof that `go build -pgo` takes,
+// WriteLLVM the text sample profile of clang and rustc, WriteBOLT the fdata of
+// llvm-bolt.
+//
+// All of them are pure functions of an infer.Profile and the recording it was
+// made from: the profile says how often code ran, the recording's stacks and
+// branches say where indirect calls went. Consumers take a profile that fits
+// nothing without a word, so each writer returns what it wrote and, by reason,
+// what it left out; a profile that would hold nothing is ErrEmpty, not a file.
+//
+// Orders for linkers are package layout's affair.
 package feedback

@@ -1,0 +1,226 @@
+package feedback
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// BOLTOptions choose what WriteBOLT writes.
+type BOLTOptions struct {
+	Image string // path or build ID; "" is the image with the most samples that is not a Go program
+}
+
+// BOLTStats say what WriteBOLT wrote.
+type BOLTStats struct {
+	Image   sample.ImageID
+	Procs   int // procedures with a record of their own
+	Edges   int // records of edges within procedures
+	Calls   int // records of calls
+	Entries int // records of entries from code that no call in the profile is in
+	Skipped Skipped
+}
+
+const (
+	SkipIncomplete Reason = "procedures with unknown targets of indirect jumps" // BOLT could not use their edges either
+	SkipUnknown    Reason = "procedures of which nothing is known"
+	SkipNoSymbol   Reason = "procedures without a symbol of their own"
+	SkipIndirect   Reason = "indirect calls whose target was never seen"
+	SkipImport     Reason = "calls into other images"
+)
+
+// WriteBOLT writes branch profile (fdata) for one image. A line is
+//
+//	1 FROM OFFSET 1 TO OFFSET MISPREDICTED COUNT
+//
+// with offsets in hexadecimal from the start of a symbol: FROM is the last
+// instruction of a block, be it a branch or not, and TO the first of the next,
+// for fall-through as well as for taken edges (llvm-bolt derives neither from the
+// other). A call is a line to offset 0 of its target, and gives the target its
+// execution count. An offset that is no instruction's makes llvm-bolt drop the
+// whole procedure. See bolt/include/bolt/Profile/DataReader.h in LLVM.
+func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOptions) (BOLTStats, error) {
+	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return ip.Image.Go == "" })
+	if err != nil {
+		return BOLTStats{}, fmt.Errorf("bolt: %w", err)
+	}
+	if ip.Image.Go != "" {
+		return BOLTStats{}, fmt.Errorf("bolt: %s: %w: a Go program does not survive llvm-bolt, which moves code without pclntab", ip.ID, ErrUnfit)
+	}
+	return writeBOLT(w, newView(ip, p, rec))
+}
+
+func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
+	b := &boltWriter{view: v, sites: newSites(v), names: boltNames(v.code.Symbols()), counts: map[boltRecord]boltCount{}}
+	b.stats = BOLTStats{Image: v.ID, Skipped: Skipped{}}
+	for _, r := range v.Procs {
+		b.proc(r)
+	}
+	b.entries()
+	if len(b.counts) == 0 {
+		return b.stats, fmt.Errorf("bolt: %s: %w", v.ID, ErrEmpty)
+	}
+	err := b.write(w)
+	return b.stats, err
+}
+
+// A boltWriter collects the records of an image.
+type boltWriter struct {
+	*view
+	sites  *sites
+	names  map[image.Addr]string // what llvm-bolt calls the symbols, by address
+	counts map[boltRecord]boltCount
+	into   map[image.Addr]uint64 // recorded calls, by target
+	stats  BOLTStats
+}
+
+type boltRecord struct {
+	from    string // "" is outside of the image
+	fromOff uint64
+	to      string
+	toOff   uint64
+}
+
+type boltCount struct{ n, mispredicted uint64 }
+
+// boltEscape is DataReader's rule for names in a line split at spaces.
+var boltEscape = strings.NewReplacer(`\`, `\\`, " ", `\ `)
+
+// boltNames gives every symbol the name that llvm-bolt looks it up by. Local
+// ones, unique or not, are numbered per name by address, whatever their order in
+// the symbol table: RewriteInstance::discoverFileObjects sorts before it numbers.
+func boltNames(syms []image.Symbol) map[image.Addr]string {
+	names := make(map[image.Addr]string, len(syms))
+	seen := map[string]int{}
+	for _, s := range syms {
+		switch {
+		case s.Source != image.FromSymtab && s.Source != image.FromDynsym:
+		case s.Local:
+			seen[s.Name]++
+			names[s.Addr] = fmt.Sprintf("%s/%d", boltEscape.Replace(s.Name), seen[s.Name])
+		default:
+			names[s.Addr] = boltEscape.Replace(s.Name)
+		}
+	}
+	return names
+}
+
+// proc adds the edges of a procedure and the calls it makes.
+func (b *boltWriter) proc(r *infer.Result) {
+	name, named := b.names[r.Proc.Addr]
+	switch {
+	case !named:
+		b.stats.Skipped[SkipNoSymbol]++
+		return
+	case !r.Proc.Complete:
+		b.stats.Skipped[SkipIncomplete]++
+		return
+	case !known(r):
+		b.stats.Skipped[SkipUnknown]++
+		return
+	}
+	wrote := false
+	for i, e := range r.Proc.Edges {
+		from, to := &r.Proc.Blocks[e.From], &r.Proc.Blocks[e.To]
+		rec := boltRecord{name, uint64(from.Last - r.Proc.Addr), name, uint64(to.Start - r.Proc.Addr)}
+		if b.add(rec, whole(r.Edge[i].N), b.sites.missShare(from.Last, to.Start)) {
+			b.stats.Edges++
+			wrote = true
+		}
+	}
+	for i := range r.Proc.Calls {
+		if b.call(r, i, name) {
+			wrote = true
+		}
+	}
+	if wrote || whole(r.Entries.N) > 0 {
+		b.stats.Procs++
+	}
+}
+
+// call adds the records of a call, one for each target.
+func (b *boltWriter) call(r *infer.Result, i int, name string) bool {
+	c, n := r.Proc.Calls[i], r.Call[i].N
+	if whole(n) == 0 {
+		return false
+	}
+	targets := b.sites.targets(r, i)
+	if len(targets) == 0 {
+		if c.To == 0 && c.Target == "" {
+			b.stats.Skipped[SkipIndirect]++
+		} else {
+			b.stats.Skipped[SkipImport]++
+		}
+		return false
+	}
+	wrote := false
+	for _, t := range targets {
+		s, off, _ := b.place(t.to)
+		to, ok := b.names[s.Addr]
+		if !ok {
+			b.stats.Skipped[SkipImport]++
+			continue
+		}
+		rec := boltRecord{name, uint64(c.Site - r.Proc.Addr), to, off}
+		k := whole(n * t.share)
+		if b.add(rec, k, b.sites.missShare(c.Site, t.to)) {
+			b.stats.Calls++
+			wrote = true
+			if b.into == nil {
+				b.into = map[image.Addr]uint64{}
+			}
+			b.into[t.to] += k
+		}
+	}
+	return wrote
+}
+
+// entries adds the executions that no recorded call explains: llvm-bolt takes a
+// procedure's execution count from the records that lead to it.
+func (b *boltWriter) entries() {
+	for _, r := range b.Procs {
+		name, ok := b.names[r.Proc.Addr]
+		n, into := whole(r.Entries.N), b.into[r.Proc.Addr]
+		if ok && r.Proc.Complete && n > into && b.add(boltRecord{to: name}, n-into, 0) {
+			b.stats.Entries++
+		}
+	}
+}
+
+// add adds n executions of a record, of which a share was mispredicted.
+func (b *boltWriter) add(rec boltRecord, n uint64, share float64) bool {
+	if n == 0 {
+		return false
+	}
+	c := b.counts[rec]
+	b.counts[rec] = boltCount{c.n + n, c.mispredicted + whole(float64(n)*share)}
+	return true
+}
+
+func (b *boltWriter) write(w io.Writer) error {
+	recs := make([]boltRecord, 0, len(b.counts))
+	for rec := range b.counts {
+		recs = append(recs, rec)
+	}
+	slices.SortFunc(recs, func(x, y boltRecord) int {
+		return cmp.Or(cmp.Compare(x.from, y.from), cmp.Compare(x.fromOff, y.fromOff),
+			cmp.Compare(x.to, y.to), cmp.Compare(x.toOff, y.toOff))
+	})
+	bw := bufio.NewWriter(w)
+	for _, rec := range recs {
+		c := b.counts[rec]
+		from := fmt.Sprintf("1 %s %x", rec.from, rec.fromOff)
+		if rec.from == "" {
+			from = "0 [unknown] 0"
+		}
+		fmt.Fprintf(bw, "%s 1 %s %x %d %d\n", from, rec.to, rec.toOff, c.mispredicted, c.n)
+	}
+	return bw.Flush()
+}

@@ -1,0 +1,122 @@
+package feedback
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+var (
+	// ErrEmpty is wrapped where a profile would hold nothing.
+	ErrEmpty = errors.New("nothing to write")
+	// ErrUnfit is wrapped where the format cannot serve the image.
+	ErrUnfit = errors.New("not for this format")
+)
+
+// A Reason says why something that was inferred is not in a profile.
+type Reason string
+
+// Skipped counts what was left out, by reason.
+type Skipped map[Reason]int
+
+// code is what the writers ask of an image.Image.
+type code interface {
+	AddrOf(sample.Offset) (image.Addr, bool)
+	Symbols() []image.Symbol
+	Find(image.Addr) int
+	Insts(*image.Block) []image.Inst
+}
+
+// lineTable is what they ask of its image.Lines.
+type lineTable interface {
+	Frames(image.Addr) []image.Frame
+	Unit(image.Addr) image.Unit
+}
+
+// A view is an image, what was inferred for it and what was recorded of it.
+type view struct {
+	*infer.ImageProfile
+	code   code
+	lines  lineTable // nil in a format that needs no lines
+	counts []*sample.Counts
+}
+
+func newView(ip *infer.ImageProfile, p *infer.Profile, rec *sample.Recording) *view {
+	return &view{ImageProfile: ip, code: ip.Image, counts: countsOf(p, rec)}
+}
+
+// countsOf gives those counts of rec that p was inferred from.
+func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
+	if rec == nil {
+		return nil
+	}
+	var cs []*sample.Counts
+	for _, c := range rec.Counts {
+		if c.Event.Name == p.Event.Name {
+			cs = append(cs, c)
+		}
+	}
+	return cs
+}
+
+// pick gives the image that want names by path or build ID; for "", the one with
+// the most samples among those that fit.
+func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*infer.ImageProfile, error) {
+	var best *infer.ImageProfile
+	for _, ip := range p.Images {
+		if want != "" {
+			if ip.ID.Path == want || ip.ID.Build.String() == want {
+				return ip, nil
+			}
+			continue
+		}
+		if fits(ip) && (best == nil || ip.Samples > best.Samples) {
+			best = ip
+		}
+	}
+	if best != nil {
+		return best, nil
+	}
+	if want != "" {
+		return nil, fmt.Errorf("no samples in an image %q: %w", want, ErrEmpty)
+	}
+	return nil, fmt.Errorf("no samples in an image of that kind: %w", ErrEmpty)
+}
+
+// symbolAt gives the symbol that starts at a.
+func (v *view) symbolAt(a image.Addr) (image.Symbol, bool) {
+	s, off, ok := v.place(a)
+	return s, ok && off == 0
+}
+
+// place gives the symbol that holds a, and how far into it a lies.
+func (v *view) place(a image.Addr) (s image.Symbol, off uint64, ok bool) {
+	i := v.code.Find(a)
+	if i < 0 {
+		return image.Symbol{}, 0, false
+	}
+	s = v.code.Symbols()[i]
+	return s, uint64(a - s.Addr), true
+}
+
+// whole gives n as the integer that formats want: rounded, within an int64.
+func whole(n float64) uint64 {
+	if !(n > 0) {
+		return 0
+	}
+	return uint64(min(math.Round(n), 1<<62))
+}
+
+// known tells whether anything at all was learned about the blocks of r.
+func known(r *infer.Result) bool {
+	for _, f := range r.Block {
+		if f.Conf != infer.None {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,600 @@
+package feedback
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// GoOptions choose what WriteGo writes.
+type GoOptions struct {
+	Image  string // path or build ID; "" is the Go program with the most samples
+	NoTime bool   // leave out the samples that only people read
+}
+
+// GoStats say what WriteGo wrote.
+type GoStats struct {
+	Image    sample.ImageID
+	Edges    int   // call edges, by caller, line and callee
+	Inlined  int   // of them, edges that some code of the image has inlined
+	Indirect int   // of them, edges of interface and closure calls
+	Weight   int64 // sum of the edges' weights, in executions divided by Scale
+
+	// Executions by the evidence for them; they add up to Weight * Scale but
+	// for rounding.
+	Counted float64 // calls whose frequency is known
+	Divided float64 // executions of the callee divided among its callers as stacks show
+	Timed   float64 // samples of the callee below that caller, times PerSample
+	Guessed float64 // calls that are neither known nor sampled: from the flow around them
+
+	PerSample float64 // executions that one sample stands for, over the calls that have both
+	Scale     float64 // executions that a weight of 1 stands for; 1 unless the weights would overflow
+	Skipped   Skipped
+}
+
+const (
+	SkipNoLine  Reason = "calls at addresses without a line"
+	SkipWrapper Reason = "calls in wrappers that the compiler made"
+)
+
+// WriteGo writes a pprof profile for `go build -pgo`, of one Go program.
+//
+// What the compiler takes from a profile is a weight for each (caller, line
+// relative to the caller's first, callee), and it takes it from the two innermost
+// locations of each sample (cmd/internal/pgo, internal/profile.NewGraph). So each
+// such edge is one sample of two locations with one line each: a weight is given
+// to one edge alone, where the stacks of a real profile would give that of a call
+// to the inlined calls around it as well. Calls that were inlined are edges with
+// the executions of the inlined body, so that what is hot and inlined does not
+// look cold in the next build.
+//
+// The weight is in executions. Where the frequency of a call is inferred with
+// Medium confidence, it is that. Else the executions of the callee are divided
+// among its call sites as the stacks show them. Where they are not known either,
+// the samples taken in the callee with this site below stand for
+// GoStats.PerSample executions each, the mean over those calls that have both; so
+// the three kinds of weight are of one unit, and the weights of a program of
+// which nothing is known are its samples.
+//
+// A second set of samples has a count of 0, which the compiler ignores, and the
+// CPU time of each source line, for people and `go tool pprof -top`.
+func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions) (GoStats, error) {
+	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return ip.Image.Go != "" })
+	if err != nil {
+		return GoStats{}, fmt.Errorf("go: %w", err)
+	}
+	if ip.Image.Go == "" {
+		return GoStats{}, fmt.Errorf("go: %s: %w: not a Go program", ip.ID, ErrUnfit)
+	}
+	v := newView(ip, p, rec)
+	ln, err := ip.Image.Lines()
+	if err != nil {
+		return GoStats{}, fmt.Errorf("go: %s: %w", ip.ID, err)
+	}
+	v.lines = ln
+	return writeGo(w, v, opt)
+}
+
+func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
+	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...)}
+	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
+	for _, r := range v.Procs {
+		g.calls(r)
+		g.inlined(r)
+	}
+	g.weigh()
+	edges := g.scale()
+	if len(edges) == 0 {
+		return g.stats, fmt.Errorf("go: %s: no calls: %w", v.ID, ErrEmpty)
+	}
+	out := newPprof(v.ID)
+	for _, e := range edges {
+		out.edge(e, g.edges[e].n)
+	}
+	if !opt.NoTime {
+		g.times(out)
+	}
+	err := out.write(w)
+	return g.stats, err
+}
+
+// A goWriter collects the edges of a program.
+type goWriter struct {
+	*view
+	sites   *sites
+	samples map[image.Addr]uint64
+	edges   map[goEdge]*goWeight
+	stats   GoStats
+}
+
+// A goEdge is what the Go compiler keys weights by.
+type goEdge struct {
+	caller goFunc
+	line   int
+	callee goFunc
+}
+
+type goFunc struct {
+	name  string // linker symbol
+	start int    // line of the declaration
+	file  string
+}
+
+func funcOf(f image.Frame) goFunc { return goFunc{f.Func, f.StartLine, f.File} }
+
+// goWeight is what is known of an edge, summed over all places in the image that
+// have it.
+type goWeight struct {
+	counted, divided, guessed float64 // executions
+	timed                     float64 // samples
+	sampled                   float64 // samples of the part that is counted
+	inlined, indirect         bool
+
+	n int64 // the weight
+}
+
+func (g *goWriter) at(e goEdge) *goWeight {
+	w := g.edges[e]
+	if w == nil {
+		w = &goWeight{}
+		g.edges[e] = w
+	}
+	return w
+}
+
+// samplesByAddr gives the samples at each address of the image.
+func (v *view) samplesByAddr(counts ...*sample.Counts) map[image.Addr]uint64 {
+	at := map[image.Addr]uint64{}
+	for _, c := range counts {
+		for _, ic := range c.Images {
+			if !v.same(ic.ID) {
+				continue
+			}
+			for off, n := range ic.At {
+				if a, ok := v.code.AddrOf(off); ok {
+					at[a] += n
+				}
+			}
+		}
+	}
+	return at
+}
+
+// calls adds the calls that r makes.
+func (g *goWriter) calls(r *infer.Result) {
+	if g.isWrapper(r.Proc.Addr) {
+		g.stats.Skipped[SkipWrapper] += len(r.Proc.Calls)
+		return
+	}
+	for i, c := range r.Proc.Calls {
+		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 {
+			continue
+		}
+		frames := g.lines.Frames(c.Site)
+		if len(frames) == 0 || frames[0].Line == 0 {
+			g.stats.Skipped[SkipNoLine]++
+			continue
+		}
+		targets := g.sites.targets(r, i)
+		if len(targets) == 0 {
+			g.stats.Skipped[SkipIndirect]++
+		}
+		for _, t := range targets {
+			if callee, ok := g.callee(t.to); ok {
+				e := goEdge{funcOf(frames[0]), frames[0].Line, callee}
+				g.addCall(g.at(e), r, i, t)
+			}
+		}
+	}
+}
+
+// addCall adds the executions of one target of a call.
+func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
+	c, f := &r.Proc.Calls[i], r.Call[i]
+	w.indirect = w.indirect || c.To == 0
+	ev := g.sites.seen[pair{c.Site, t.to}]
+	to := g.sites.results[t.to]
+	switch {
+	case f.Conf >= infer.Medium:
+		w.counted += f.N * t.share
+		w.sampled += ev.leaf
+	case ev.any > 0 && to != nil && to.Entries.Conf >= infer.Medium:
+		w.divided += to.Entries.N * ev.any / g.sites.callees[t.to].any
+	case ev.leaf > 0:
+		w.timed += ev.leaf
+	default:
+		w.guessed += f.N * t.share
+	}
+}
+
+// callee gives the function that a call to a reaches. Interface tables of types
+// that are not pointers hold wrappers, which the compiler cannot name: the method
+// in them is what was called.
+func (g *goWriter) callee(a image.Addr) (goFunc, bool) {
+	sym, ok := g.symbolAt(a)
+	if !ok {
+		return goFunc{}, false
+	}
+	fs := g.lines.Frames(a)
+	if len(fs) == 0 {
+		return goFunc{name: sym.Name}, true
+	}
+	f := funcOf(fs[len(fs)-1])
+	f.name = sym.Name
+	if f.file != autogenerated {
+		return f, true
+	}
+	if m, ok := g.wrapped(a); ok {
+		return m, true
+	}
+	return goFunc{}, false
+}
+
+// autogenerated is the file that the Go compiler gives to code without a source.
+const autogenerated = "<autogenerated>"
+
+// isWrapper tells whether the procedure at a was made by the compiler.
+func (g *goWriter) isWrapper(a image.Addr) bool {
+	fs := g.lines.Frames(a)
+	return len(fs) > 0 && fs[len(fs)-1].File == autogenerated
+}
+
+// wrapped gives the method that the wrapper at a calls or has inlined: the one
+// with the wrapper's own method name.
+func (g *goWriter) wrapped(a image.Addr) (goFunc, bool) {
+	r := g.sites.results[a]
+	if r == nil {
+		return goFunc{}, false
+	}
+	method := r.Proc.Name[strings.LastIndexByte(r.Proc.Name, '.')+1:]
+	is := func(f goFunc) bool { return strings.HasSuffix(f.name, "."+method) && f.file != autogenerated }
+	for i := range r.Proc.Blocks {
+		for _, in := range g.code.Insts(&r.Proc.Blocks[i]) {
+			if fs := g.lines.Frames(in.Addr); len(fs) > 1 {
+				if f := funcOf(fs[len(fs)-2]); is(f) {
+					return f, true
+				}
+			}
+		}
+	}
+	for _, c := range r.Proc.Calls {
+		sym, ok := g.symbolAt(c.To)
+		if fs := g.lines.Frames(c.To); ok && len(fs) > 0 {
+			f := funcOf(fs[len(fs)-1])
+			f.name = sym.Name
+			if is(f) {
+				return f, true
+			}
+		}
+	}
+	return goFunc{}, false
+}
+
+// inlined adds the calls that the compiler has inlined into r.
+func (g *goWriter) inlined(r *infer.Result) {
+	if g.isWrapper(r.Proc.Addr) {
+		return
+	}
+	for _, b := range g.bodies(r) {
+		w := g.at(b.edge)
+		w.inlined = true
+		switch {
+		case b.known:
+			w.counted += b.entries
+			w.sampled += b.samples
+		case b.samples > 0:
+			w.timed += b.samples
+		default:
+			w.guessed += b.entries
+		}
+	}
+}
+
+// A body is the code of one inlined call in a procedure.
+type body struct {
+	edge    goEdge
+	entries float64 // executions of the call
+	known   bool    // all of entries is of Medium confidence at least
+	samples float64 // samples in the body, not in what is inlined into it
+}
+
+// bodies finds the inlined calls of r and how often each was entered. A body is
+// entered where control passes from an instruction outside of it to one inside.
+// The scheduler mixes instructions of bodies with those around them, so a block
+// that begins inside of a body has not entered it again, and no block enters
+// one twice.
+func (g *goWriter) bodies(r *infer.Result) []*body {
+	byKey := map[string]*body{}
+	var order []*body
+	starts, ends := g.boundaries(r)
+	for i := range r.Proc.Blocks {
+		entered := map[string]bool{}
+		for _, in := range g.code.Insts(&r.Proc.Blocks[i]) {
+			fs := g.lines.Frames(in.Addr)
+			for d, key := range inlineKeys(fs) {
+				b := byKey[key]
+				if b == nil {
+					b = &body{edge: goEdge{funcOf(fs[d+1]), fs[d+1].Line, funcOf(fs[d])}, known: true}
+					byKey[key] = b
+					order = append(order, b)
+				}
+				if d == 0 {
+					b.samples += float64(g.samples[in.Addr])
+				}
+				if !entered[key] {
+					entered[key] = true
+					g.enter(r, i, key, b, starts, ends)
+				}
+			}
+		}
+	}
+	return order
+}
+
+// enter adds how often control came into a body in block i.
+func (g *goWriter) enter(r *infer.Result, i int, key string, b *body, starts, ends []map[string]bool) {
+	if !starts[i][key] {
+		b.add(r.Block[i])
+		return
+	}
+	if i == 0 {
+		b.add(r.Entries)
+	}
+	for _, e := range r.Proc.Blocks[i].In {
+		if !ends[r.Proc.Edges[e].From][key] {
+			b.add(r.Edge[e])
+		}
+	}
+}
+
+func (b *body) add(f infer.Freq) {
+	b.entries += f.N
+	b.known = b.known && f.Conf >= infer.Medium
+}
+
+// boundaries gives the bodies that the first and the last instruction of each
+// block of r are in.
+func (g *goWriter) boundaries(r *infer.Result) (starts, ends []map[string]bool) {
+	set := func(a image.Addr) map[string]bool {
+		in := map[string]bool{}
+		for _, key := range inlineKeys(g.lines.Frames(a)) {
+			in[key] = true
+		}
+		return in
+	}
+	for _, b := range r.Proc.Blocks {
+		starts = append(starts, set(b.Start))
+		ends = append(ends, set(b.Last))
+	}
+	return starts, ends
+}
+
+// inlineKeys names the inlined calls that frames stand for, innermost first: the
+// one of frames[d] in frames[d+1] by all calls from the outermost function down.
+func inlineKeys(frames []image.Frame) []string {
+	if len(frames) < 2 {
+		return nil
+	}
+	keys := make([]string, len(frames)-1)
+	key := ""
+	for d := len(frames) - 2; d >= 0; d-- {
+		key += fmt.Sprintf("%d.%d %s\n", frames[d+1].Line, frames[d+1].Disc, frames[d].Func)
+		keys[d] = key
+	}
+	return keys
+}
+
+// weigh puts the evidence for each edge into one unit.
+func (g *goWriter) weigh() {
+	var executions, samples float64
+	keys := g.keys()
+	for _, e := range keys {
+		if w := g.edges[e]; w.counted > 0 && w.sampled > 0 {
+			executions += w.counted
+			samples += w.sampled
+		}
+	}
+	g.stats.PerSample = 1
+	if samples > 0 {
+		g.stats.PerSample = executions / samples
+	}
+	for _, e := range keys {
+		w := g.edges[e]
+		w.timed *= g.stats.PerSample
+		g.stats.Counted += w.counted
+		g.stats.Divided += w.divided
+		g.stats.Timed += w.timed
+		g.stats.Guessed += w.guessed
+	}
+}
+
+// maxWeight bounds the sum of the weights, which the compiler keeps in an int64.
+const maxWeight = 1 << 62
+
+// scale rounds the weights to integers and gives the edges that have one.
+func (g *goWriter) scale() []goEdge {
+	s := &g.stats
+	s.Scale = max(1, (s.Counted+s.Divided+s.Timed+s.Guessed)/maxWeight)
+	var kept []goEdge
+	for _, e := range g.keys() {
+		w := g.edges[e]
+		w.n = int64(math.Round((w.counted + w.divided + w.timed + w.guessed) / s.Scale))
+		if w.n == 0 {
+			continue
+		}
+		kept = append(kept, e)
+		s.Edges++
+		s.Weight += w.n
+		if w.inlined {
+			s.Inlined++
+		}
+		if w.indirect {
+			s.Indirect++
+		}
+	}
+	return kept
+}
+
+func (g *goWriter) keys() []goEdge {
+	keys := make([]goEdge, 0, len(g.edges))
+	for e := range g.edges {
+		keys = append(keys, e)
+	}
+	slices.SortFunc(keys, func(a, b goEdge) int {
+		return cmp.Or(compareFuncs(a.caller, b.caller), cmp.Compare(a.line, b.line), compareFuncs(a.callee, b.callee))
+	})
+	return keys
+}
+
+func compareFuncs(a, b goFunc) int {
+	return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.start, b.start), cmp.Compare(a.file, b.file))
+}
+
+// times adds the CPU time of each inlined stack of source lines.
+func (g *goWriter) times(out *pprof) {
+	for _, c := range g.counts {
+		ns := nanoseconds(c)
+		if ns == 0 {
+			continue
+		}
+		out.p.Period = int64(math.Round(ns))
+		samples := map[*profile.Location]uint64{}
+		for a, n := range g.samplesByAddr(c) {
+			if fs := g.lines.Frames(a); len(fs) > 0 {
+				samples[out.stack(fs)] += n
+			}
+		}
+		for loc, n := range samples {
+			out.spent[loc] += float64(n) * ns
+		}
+	}
+}
+
+// nanoseconds gives the CPU time that a sample of c stands for; 0 if its event
+// does not measure time.
+func nanoseconds(c *sample.Counts) float64 {
+	period := c.MeanPeriod()
+	switch {
+	case c.Event.Unit == "ns":
+		return period
+	case c.Event.Unit == "cycles" && c.CPU.MHz > 0:
+		return period * 1000 / float64(c.CPU.MHz)
+	}
+	return 0
+}
+
+// A pprof is a profile that is being built.
+type pprof struct {
+	p     *profile.Profile
+	funcs map[goFunc]*profile.Function
+	locs  map[string]*profile.Location
+	spent map[*profile.Location]float64 // nanoseconds
+}
+
+// newPprof makes an empty profile. It has no time, host or directory in it.
+func newPprof(id sample.ImageID) *pprof {
+	count := &profile.ValueType{Type: "samples", Unit: "count"}
+	cpu := &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}
+	m := &profile.Mapping{
+		ID: 1, File: path.Base(id.Path), BuildID: id.Build.String(),
+		HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true, // so that nobody symbolises it again
+	}
+	return &pprof{
+		p: &profile.Profile{
+			SampleType:        []*profile.ValueType{count, cpu}, // the compiler takes the first
+			DefaultSampleType: "cpu",
+			PeriodType:        cpu,
+			Mapping:           []*profile.Mapping{m},
+		},
+		funcs: map[goFunc]*profile.Function{},
+		locs:  map[string]*profile.Location{},
+		spent: map[*profile.Location]float64{},
+	}
+}
+
+// edge adds the weight of a call edge.
+func (o *pprof) edge(e goEdge, n int64) {
+	// The callee has no line: with one, a function that calls itself in its
+	// first line would be one node of the compiler's graph, without an edge.
+	callee := o.location([]profile.Line{{Function: o.function(e.callee)}})
+	caller := o.location([]profile.Line{{Function: o.function(e.caller), Line: int64(e.line)}})
+	o.p.Sample = append(o.p.Sample, &profile.Sample{
+		Location: []*profile.Location{callee, caller},
+		Value:    []int64{n, 0},
+	})
+}
+
+// stack gives the location of an inlined stack.
+func (o *pprof) stack(frames []image.Frame) *profile.Location {
+	lines := make([]profile.Line, len(frames))
+	for i, f := range frames {
+		lines[i] = profile.Line{Function: o.function(funcOf(f)), Line: int64(f.Line)}
+	}
+	return o.location(lines)
+}
+
+func (o *pprof) function(f goFunc) *profile.Function {
+	pf := o.funcs[f]
+	if pf == nil {
+		pf = &profile.Function{Name: f.name, SystemName: f.name, Filename: f.file, StartLine: int64(f.start)}
+		o.funcs[f] = pf
+	}
+	return pf
+}
+
+func (o *pprof) location(lines []profile.Line) *profile.Location {
+	var key strings.Builder
+	for _, l := range lines {
+		fmt.Fprintf(&key, "%s\x00%s\x00%d\x00%d\x00", l.Function.Name, l.Function.Filename, l.Function.StartLine, l.Line)
+	}
+	loc := o.locs[key.String()]
+	if loc == nil {
+		loc = &profile.Location{Mapping: o.p.Mapping[0], Line: lines}
+		o.locs[key.String()] = loc
+	}
+	return loc
+}
+
+// write numbers functions and locations in the order of their names and lines,
+// so that equal input gives equal bytes, and writes the profile.
+func (o *pprof) write(w io.Writer) error {
+	for _, f := range sortedKeys(o.funcs, compareFuncs) {
+		pf := o.funcs[f]
+		pf.ID = uint64(len(o.p.Function) + 1)
+		o.p.Function = append(o.p.Function, pf)
+	}
+	for _, key := range sortedKeys(o.locs, cmp.Compare) {
+		loc := o.locs[key]
+		loc.ID = uint64(len(o.p.Location) + 1)
+		o.p.Location = append(o.p.Location, loc)
+		if ns := o.spent[loc]; ns > 0 {
+			o.p.Sample = append(o.p.Sample, &profile.Sample{
+				Location: []*profile.Location{loc},
+				Value:    []int64{0, int64(whole(ns))},
+			})
+		}
+	}
+	if err := o.p.CheckValid(); err != nil {
+		return err
+	}
+	return o.p.Write(w)
+}
+
+func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compare)
+	return keys
+}
