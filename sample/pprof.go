@@ -1,0 +1,328 @@
+package sample
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/google/pprof/profile"
+)
+
+// Losses of profiles in pprof's format.
+const (
+	LostNoAddress Loss = "no address in the profile" // names and lines only
+	LostOutsideGo Loss = "outside Go code"           // runtime/pprof does not say where
+)
+
+// ErrNoAddresses is wrapped where a profile says which functions ran, but not
+// which instructions of which files.
+var ErrNoAddresses = errors.New("no addresses in mapped files: functions and lines alone do not tell basic blocks apart")
+
+// maxPprof bounds what a compressed profile may expand to, in bytes. Profiles of
+// large programs have some 10 MB.
+const maxPprof = 1 << 30
+
+// ReadPprof reads a CPU profile in pprof's format, compressed or not.
+//
+// A profile with sample type samples/count becomes Counts of one event, named by
+// the period type: CPU time is "cpu-clock", whatever timer it came from. Where
+// types come in pairs as cycles_sample/count and cycles_event/count, each pair
+// is an event, the second one its weight. Other profiles, such as those of the
+// heap, do not say what ran and are refused.
+//
+// The address of a location is exact where it is the leaf of a stack. That of a
+// caller lies in the call instruction, by profile.proto anywhere in it; Go's
+// runtime/pprof and most others write the return address minus 1, and by adding
+// 1 it becomes the return address that Stack promises. From a writer that gives
+// the start of the call, a place inside the call comes out, which minus 1 is
+// still in the call.
+//
+// What Go's runtime/pprof cannot place, it ascribes to functions made up for the
+// purpose (runtime._ExternalCode): these samples are lost here, with a reason.
+func ReadPprof(r io.Reader) (*Recording, error) {
+	b, err := readGunzip(r, maxPprof)
+	if err != nil {
+		return nil, fmt.Errorf("pprof: %w", err)
+	}
+	p, err := profile.ParseUncompressed(b)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("pprof: %w: %w", err, ErrFormat)
+	}
+	rec, err := fromPprof(p)
+	if err != nil {
+		return nil, fmt.Errorf("pprof: %w", err)
+	}
+	return rec, nil
+}
+
+// readGunzip reads all of r, and decompresses it if need be, to at most limit
+// bytes.
+func readGunzip(r io.Reader, limit int64) ([]byte, error) {
+	var head [2]byte
+	n, err := io.ReadFull(r, head[:])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	r = io.MultiReader(bytes.NewReader(head[:n]), r)
+	if bytes.Equal(head[:n], gzipMagic) {
+		if r, err = gzip.NewReader(r); err != nil {
+			return nil, err
+		}
+	}
+	b, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("more than %d bytes: %w", limit, ErrFormat)
+	}
+	return b, err
+}
+
+// A pprofEvent says which of the values of a pprof sample make up an event.
+type pprofEvent struct {
+	Event
+	samples int    // index of the number of samples
+	weight  int    // index of the sum of their periods; -1 if there is none
+	scale   uint64 // of the weight, to Event.Unit
+}
+
+func pprofEvents(p *profile.Profile) ([]pprofEvent, error) {
+	var evs []pprofEvent
+	var names []string
+	for i, st := range p.SampleType {
+		names = append(names, st.Type+"/"+st.Unit)
+		if st.Unit != "count" {
+			continue
+		}
+		if st.Type == "samples" {
+			evs = append(evs, periodEvent(p, i))
+		} else if name, ok := strings.CutSuffix(st.Type, "_sample"); ok {
+			ev := pprofEvent{Event{Name: name, Unit: eventUnit(name)}, i, -1, 1}
+			for j, w := range p.SampleType {
+				if w.Type == name+"_event" && w.Unit == "count" {
+					ev.weight = j
+				}
+			}
+			evs = append(evs, ev)
+		}
+	}
+	if len(evs) == 0 {
+		return nil, fmt.Errorf("no number of samples among its values (%s): want a CPU profile", strings.Join(names, ", "))
+	}
+	return evs, nil
+}
+
+// nanoseconds gives the length of pprof's units of time.
+var nanoseconds = map[string]uint64{
+	"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9,
+	"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9,
+}
+
+// periodEvent gives the event of value type i, samples/count.
+func periodEvent(p *profile.Profile, i int) pprofEvent {
+	ev := pprofEvent{samples: i, weight: -1, scale: 1}
+	pt := p.PeriodType
+	if pt == nil || pt.Type == "" {
+		ev.Name, ev.Unit = "unknown", "events"
+		return ev
+	}
+	ev.Name, ev.Unit = pt.Type, eventUnit(pt.Type)
+	if ns, ok := nanoseconds[pt.Unit]; ok {
+		ev.Unit, ev.scale = "ns", ns
+		if pt.Type == "cpu" {
+			ev.Name = "cpu-clock"
+		}
+	}
+	if p.Period > 0 && uint64(p.Period) <= math.MaxUint64/ev.scale {
+		ev.Period = uint64(p.Period) * ev.scale
+	}
+	for j, st := range p.SampleType {
+		if st.Type == pt.Type && st.Unit == pt.Unit {
+			ev.weight = j
+		}
+	}
+	return ev
+}
+
+// eventUnit gives the unit of an event that does not count time.
+func eventUnit(name string) string {
+	switch name {
+	case "cycles", "instructions", "branches":
+		return name
+	}
+	return "events"
+}
+
+func fromPprof(p *profile.Profile) (*Recording, error) {
+	evs, err := pprofEvents(p)
+	if err != nil {
+		return nil, err
+	}
+	rec := &Recording{}
+	for _, ev := range evs {
+		c := NewCounts(CPU{}, ev.Event)
+		conv := pprofConverter{c: c, images: map[*profile.Mapping]int{}}
+		for i, s := range p.Sample {
+			if err := conv.add(s, ev); err != nil {
+				return nil, fmt.Errorf("sample %d: %w", i, err)
+			}
+		}
+		if conv.overflow || c.Delivered() == 0 {
+			c.Weight = 0
+		}
+		rec.Add(c)
+	}
+	if unusable(rec) {
+		return nil, ErrNoAddresses
+	}
+	return rec, nil
+}
+
+// unusable tells whether there are samples, and not one of them has a place.
+func unusable(r *Recording) bool {
+	var stripped uint64
+	for _, c := range r.Counts {
+		stripped = add(stripped, add(c.Lost[LostNoAddress], c.Lost[LostUnmapped]))
+	}
+	return stripped > 0 && stripped == r.Samples()
+}
+
+// A pprofConverter adds the samples of a profile to c.
+type pprofConverter struct {
+	c        *Counts
+	images   map[*profile.Mapping]int // in c
+	frames   []Frame
+	overflow bool // of the weight
+}
+
+func (v *pprofConverter) add(s *profile.Sample, ev pprofEvent) error {
+	if s.Value[ev.samples] < 0 || ev.weight >= 0 && s.Value[ev.weight] < 0 {
+		return fmt.Errorf("negative value: this is the difference of two profiles")
+	}
+	n := uint64(s.Value[ev.samples])
+	if n == 0 {
+		return nil
+	}
+	leaf, why := v.leaf(s)
+	if why != LostDropped && ev.weight >= 0 {
+		v.weigh(uint64(s.Value[ev.weight]), ev.scale)
+	}
+	if why != "" {
+		v.c.Lose(why, n)
+		return nil
+	}
+	v.c.AddSample(leaf.Image, leaf.Off, n)
+	v.frames = append(v.frames[:0], leaf)
+	for _, loc := range s.Location[1:] {
+		if madeUp(loc) != "" {
+			break // and below it there is nothing
+		}
+		f, why := v.place(loc, 1)
+		if why != "" {
+			f = Frame{Image: Unknown}
+		}
+		v.frames = append(v.frames, f)
+	}
+	v.c.AddStack(v.frames, n)
+	return nil
+}
+
+func (v *pprofConverter) weigh(value, scale uint64) {
+	if w := value * scale; value > math.MaxUint64/scale || v.c.Weight+w < w {
+		v.overflow = true
+	} else {
+		v.c.Weight += w
+	}
+}
+
+// leaf gives the place of the sampled instruction, or why there is none.
+func (v *pprofConverter) leaf(s *profile.Sample) (Frame, Loss) {
+	if len(s.Location) == 0 {
+		return Frame{}, LostNoAddress
+	}
+	if why := madeUp(s.Location[0]); why != "" {
+		return Frame{}, why
+	}
+	// Go's sigprof (runtime/proc.go) gives PC+1 of the leaf, as if it were a
+	// return address, except where it cannot walk the stack. It then gives the
+	// PC itself, called by a made-up function. runtime/pprof subtracts 1 always.
+	if len(s.Location) > 1 && madeUp(s.Location[1]) != "" {
+		return v.place(s.Location[0], 1)
+	}
+	return v.place(s.Location[0], 0)
+}
+
+// madeUp tells whether a location is one of the functions of the Go runtime that
+// stand for code or samples elsewhere (runtime/proc.go, runtime/cpuprof.go,
+// runtime/pprof/proto.go), and if so, what became of a sample there.
+func madeUp(loc *profile.Location) Loss {
+	if len(loc.Line) == 0 || loc.Line[0].Function == nil {
+		return ""
+	}
+	switch loc.Line[0].Function.Name {
+	case "runtime._ExternalCode", "runtime._System", "runtime._GC":
+		return LostOutsideGo
+	case "runtime._VDSO":
+		return LostVDSO
+	case "runtime._LostExternalCode", "runtime._LostSIGPROFDuringAtomic64", "runtime/pprof.lostProfileEvent":
+		return LostDropped
+	}
+	return ""
+}
+
+// place gives the place of a location in its image's file, delta bytes on, or
+// why there is none.
+func (v *pprofConverter) place(loc *profile.Location, delta uint64) (Frame, Loss) {
+	m := loc.Mapping
+	if loc.Address == 0 {
+		return Frame{}, LostNoAddress
+	}
+	if m == nil || loc.Address < m.Start || m.Limit != 0 && loc.Address >= m.Limit {
+		return Frame{}, LostUnmapped
+	}
+	if why := notFile(m); why != "" {
+		return Frame{}, why
+	}
+	i, ok := v.images[m]
+	if !ok {
+		i = v.c.Image(ImageID{Build: gnuBuildID(m.BuildID), Path: m.File})
+		v.images[m] = i
+	}
+	if i == Unknown { // a mapping made up for want of a real one
+		return Frame{}, LostUnmapped
+	}
+	return Frame{i, Offset(loc.Address - m.Start + m.Offset + delta)}, ""
+}
+
+// notFile tells by the names of /proc/PID/maps, and those that perf made up, why
+// a mapping is not one of a file.
+func notFile(m *profile.Mapping) Loss {
+	switch {
+	case m.File == "[vdso]" || m.File == "[vsyscall]":
+		return LostVDSO
+	case strings.HasPrefix(m.File, "[kernel"), strings.HasPrefix(m.File, "[guest.kernel"):
+		return LostKernel
+	case strings.HasPrefix(m.File, "["), strings.HasPrefix(m.File, "//anon"), strings.HasPrefix(m.File, "/memfd:"),
+		strings.HasPrefix(m.File, "/anon_hugepage"):
+		return LostAnonymous
+	}
+	return ""
+}
+
+// gnuBuildID reads the build ID of a mapping: Go's runtime/pprof and most others
+// write that of the GNU note in hexadecimal. Anything else, such as Go's own
+// build ID, is no name that an image could be found by.
+func gnuBuildID(s string) BuildID {
+	const longest = 32 // bytes: as made of a SHA-256
+	var id BuildID
+	if b, err := hex.DecodeString(s); err == nil && len(b) <= longest {
+		copy(id[:], b)
+	}
+	return id
+}

@@ -1,0 +1,146 @@
+package sample
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"io"
+)
+
+// A Format is what a file of samples is written in.
+type Format uint8
+
+const (
+	FormatUnknown  Format = iota
+	FormatBackfeed        // a Recording
+	FormatPerf            // perf.data, as a file
+	FormatPerfPipe        // perf.data, as written to a pipe
+	FormatPprof           // a profile of google/pprof, compressed or not
+)
+
+func (f Format) String() string {
+	return [...]string{"unknown", "backfeed recording", "perf.data", "perf.data pipe", "pprof"}[f]
+}
+
+// SniffLen is the number of bytes that Sniff looks at, at most.
+const SniffLen = 4096
+
+// Sniff tells the format of a file from its first SniffLen bytes, or all of them
+// if there are fewer.
+func Sniff(b []byte) Format {
+	b = b[:min(len(b), SniffLen)]
+	switch {
+	case bytes.HasPrefix(b, []byte(magic)):
+		return FormatBackfeed
+	case bytes.HasPrefix(b, []byte("PERFILE2")):
+		return sniffPerf(b, binary.LittleEndian)
+	case bytes.HasPrefix(b, []byte("2ELIFREP")):
+		return sniffPerf(b, binary.BigEndian)
+	case bytes.HasPrefix(b, gzipMagic):
+		return sniffGzip(b)
+	case sniffPprof(b, len(b) == SniffLen):
+		return FormatPprof
+	}
+	return FormatUnknown
+}
+
+// sniffPerf tells apart the forms of perf.data: the header that a pipe begins
+// with is its magic and size alone (struct perf_pipe_file_header of
+// tools/perf/util/header.h).
+func sniffPerf(b []byte, order binary.ByteOrder) Format {
+	if len(b) >= 16 && order.Uint64(b[8:]) == 16 {
+		return FormatPerfPipe
+	}
+	return FormatPerf
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// sniffGzip looks at what b holds compressed, which is usually cut off.
+func sniffGzip(b []byte) Format {
+	zr, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		return FormatUnknown
+	}
+	plain := make([]byte, SniffLen)
+	n, err := io.ReadFull(zr, plain)
+	if n > 0 && sniffPprof(plain[:n], err != io.EOF && err != io.ErrUnexpectedEOF || len(b) == SniffLen) {
+		return FormatPprof
+	}
+	return FormatUnknown
+}
+
+// pprofInts are the fields of message Profile in profile.proto that are plain
+// integers; all others up to pprofLast are messages, strings or packed lists.
+const (
+	pprofInts = 1<<7 | 1<<8 | 1<<9 | 1<<10 | 1<<12 | 1<<13 | 1<<14 | 1<<15
+	pprofList = 13 // comment: integers, packed or not
+	pprofLast = 15
+)
+
+// sniffPprof tells whether b is a Profile of profile.proto, or the beginning of
+// one if it is cut off. The format has no magic, but each writer puts the types
+// of the samples before them: field 1, a message of two small integers.
+func sniffPprof(b []byte, cut bool) bool {
+	typed := false
+	for len(b) > 0 {
+		f, rest, ok := protoField(b)
+		if !ok {
+			return typed && cut
+		}
+		isInt := pprofInts>>f.number&1 == 1
+		if f.number < 1 || f.number > pprofLast || f.isInt != isInt && f.number != pprofList {
+			return false
+		}
+		if f.number == 1 {
+			if !sniffValueType(f.body) {
+				return false
+			}
+			typed = true
+		}
+		b = rest
+	}
+	return typed
+}
+
+// sniffValueType tells whether b is a message ValueType: type = 1, unit = 2.
+func sniffValueType(b []byte) bool {
+	for len(b) > 0 {
+		f, rest, ok := protoField(b)
+		if !ok || f.number < 1 || f.number > 2 || !f.isInt {
+			return false
+		}
+		b = rest
+	}
+	return true
+}
+
+// A protoEntry is a field of a protocol buffer message, of the two kinds that
+// profile.proto has: integers, and bytes with a length.
+type protoEntry struct {
+	number uint64
+	isInt  bool
+	body   []byte
+}
+
+// protoField cuts the first field off a message.
+func protoField(b []byte) (f protoEntry, rest []byte, ok bool) {
+	key, n := binary.Uvarint(b)
+	if n <= 0 {
+		return protoEntry{}, nil, false
+	}
+	v, m := binary.Uvarint(b[n:])
+	if m <= 0 {
+		return protoEntry{}, nil, false
+	}
+	rest = b[n+m:]
+	f = protoEntry{number: key >> 3, isInt: key&7 == 0}
+	switch {
+	case f.isInt:
+		return f, rest, true
+	case key&7 == 2 && v <= uint64(len(rest)):
+		f.body = rest[:v]
+		return f, rest[v:], true
+	}
+	return protoEntry{}, nil, false
+}
