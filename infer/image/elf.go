@@ -32,8 +32,12 @@ type Image struct {
 	regions  []region   // what holds code, by address; they do not overlap
 	symbols  []Symbol
 
+	frames []frame  // of .eh_frame, in its order
+	data   []extent // data inside code, by address, where the symbol table marks it
+
 	names  func() map[string]int
-	relocs func() []reloc
+	relocs func() *relocations
+	lines  lineCache
 }
 
 // Options say where Open may look for more than the file itself.
@@ -48,38 +52,37 @@ func Open(path string, opt Options) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	im, err := open(f, path, opt)
-	if err != nil {
-		f.Close()
+	im := &Image{Path: path, file: f, close: []io.Closer{f}}
+	if err := im.open(opt); err != nil {
+		im.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return im, nil
 }
 
-func open(f *os.File, path string, opt Options) (*Image, error) {
-	st, err := f.Stat()
+func (im *Image) open(opt Options) error {
+	st, err := im.file.Stat()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if !st.Mode().IsRegular() {
-		return nil, fmt.Errorf("not a regular file: %w", ErrUnsupported)
+		return fmt.Errorf("not a regular file: %w", ErrUnsupported)
 	}
-	im := &Image{Path: path, file: f, close: []io.Closer{f}}
-	if im.Arch, err = checkHeader(f); err != nil {
-		return nil, err
+	if im.Arch, err = checkHeader(im.file); err != nil {
+		return err
 	}
-	if im.elf, err = newFile(f); err != nil {
-		return nil, err
+	if im.elf, err = newFile(im.file); err != nil {
+		return err
 	}
 	if err := im.load(st.Size()); err != nil {
-		return nil, err
+		return err
 	}
-	if err := im.readSymbols(); err != nil {
-		return nil, err
-	}
+	im.Build = buildID(im.elf)
+	im.Go = im.goVersion()
 	im.names = sync.OnceValue(im.indexNames)
 	im.relocs = sync.OnceValue(im.readRelocs)
-	return im, nil
+	im.openDebug(opt)
+	return im.readSymbols()
 }
 
 // Close releases the file. Procs and Frames taken from the image stay valid.

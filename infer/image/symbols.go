@@ -9,29 +9,96 @@ import (
 	"strings"
 )
 
-// A candidate is a name or a range that may become a Symbol.
-type candidate struct {
-	name   string
-	addr   Addr
-	size   uint64
-	bind   elf.SymBind
-	typ    elf.SymType
-	source SymbolSource
+// readSymbols puts the symbols together. Each source adds what those before it
+// do not cover:
+//
+//  1. .symtab, of the file or its debug file, and .dynsym
+//  2. Go's function table
+//  3. stubs of the procedure linkage table
+//  4. ranges of .eh_frame, for stripped code
+//  5. targets of calls, where even those are missing
+func (im *Image) readSymbols() error {
+	named, err := im.readTables()
+	if err != nil {
+		return err
+	}
+	frames, err := im.readFrames()
+	if err != nil && len(named) == 0 {
+		return err // with symbols, the file can do without
+	}
+	im.frames = frames
+	funcs, err := im.goFuncs()
+	if err != nil && len(named) == 0 {
+		return err
+	}
+	symbols := im.bind(named)
+	symbols = cover(symbols, im.goSymbols(funcs))
+	im.symbols = symbols // stubs of indirect functions are named after symbols
+	symbols = cover(symbols, im.stubs())
+	symbols = cover(symbols, im.frameSymbols(frames))
+	im.extend(symbols, frames)
+	im.symbols = symbols
+	return nil
 }
+
+// A candidate is a name of a place in code that may become a Symbol.
+type candidate struct {
+	name    string
+	addr    Addr
+	size    uint64
+	bind    elf.SymBind
+	typ     elf.SymType
+	source  SymbolSource
+	ordinal int
+}
+
+// readTables reads the names of code of .symtab and .dynsym. On the way it
+// notes where AArch64 code has data in it.
+func (im *Image) readTables() ([]candidate, error) {
+	f := im.elf
+	if f.SectionByType(elf.SHT_SYMTAB) == nil && im.debug != nil {
+		f = im.debug
+	}
+	tab, err := readTable(f, elf.SHT_SYMTAB)
+	if err != nil {
+		return nil, err
+	}
+	dyn, err := readTable(im.elf, elf.SHT_DYNSYM)
+	if err != nil {
+		return nil, err
+	}
+	if im.Arch == AArch64 {
+		im.data = dataRanges(tab, im.regions)
+	}
+	out := im.candidates(tab, FromSymtab)
+	return append(out, im.candidates(dyn, FromDynsym)...), nil
+}
+
+// A tableSymbol is an entry of .symtab or .dynsym.
+type tableSymbol struct {
+	name    string
+	version string // of a dynamic symbol that is not the default one of its name
+	value   Addr
+	size    uint64
+	info    byte
+	section *elf.Section // nil if it is undefined, absolute or common
+	index   elf.SectionIndex
+}
+
+func (s *tableSymbol) local() bool { return elf.ST_BIND(s.info) == elf.STB_LOCAL }
 
 const symbolSize = 24 // of an Elf64_Sym
 
-// sectionData reads a section, uncompressed.
-func sectionData(s *elf.Section) ([]byte, error) {
-	b, err := s.Data()
-	if err != nil {
-		return nil, fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, err, ErrFormat)
-	}
-	return b, nil
-}
-
-// symbolTable reads the symbols of f's section of type typ that name code.
-func (im *Image) symbolTable(f *elf.File, typ elf.SectionType, source SymbolSource) ([]candidate, error) {
+// readTable reads the symbol table of type typ, without its first, empty entry.
+//
+//	offset  size  field
+//	0       4     offset of the name in the string table
+//	4       1     type and binding
+//	5       1     visibility
+//	6       2     section
+//	8       8     value
+//	16      8     size
+func readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, error) {
 	s := f.SectionByType(typ)
 	if s == nil || s.Size == 0 {
 		return nil, nil
@@ -40,88 +107,471 @@ func (im *Image) symbolTable(f *elf.File, typ elf.SectionType, source SymbolSour
 	if err != nil {
 		return nil, err
 	}
-	if s.Link == 0 || int(s.Link) >= len(f.Sections) {
-		return nil, fmt.Errorf("section %s: link: no section %d: %w", s.Name, s.Link, ErrFormat)
-	}
-	strtab, err := sectionData(f.Sections[s.Link])
+	names, err := linkedStrings(f, s)
 	if err != nil {
 		return nil, err
 	}
-	names := string(strtab) // once: the names are parts of it
-	var out []candidate
-	for ; len(b) >= symbolSize; b = b[symbolSize:] {
-		c := candidate{
-			addr: Addr(binary.LittleEndian.Uint64(b[8:])), size: binary.LittleEndian.Uint64(b[16:]),
-			bind: elf.ST_BIND(b[4]), typ: elf.ST_TYPE(b[4]), source: source,
+	var versions func(int) string
+	if typ == elf.SHT_DYNSYM {
+		versions = oldVersions(f)
+	}
+	out := make([]tableSymbol, 0, len(b)/symbolSize)
+	for i := 1; (i+1)*symbolSize <= len(b); i++ {
+		e := b[i*symbolSize:]
+		sym := tableSymbol{
+			info: e[4], value: Addr(binary.LittleEndian.Uint64(e[8:])), size: binary.LittleEndian.Uint64(e[16:]),
+			index: elf.SectionIndex(binary.LittleEndian.Uint16(e[6:])),
 		}
-		shndx := elf.SectionIndex(binary.LittleEndian.Uint16(b[6:]))
-		if shndx == elf.SHN_UNDEF || shndx == elf.SHN_ABS || !isCode(c.typ) || !im.executable(c.addr) {
-			continue
+		if i := int(sym.index); i > 0 && i < len(f.Sections) && sym.index < elf.SHN_LORESERVE {
+			sym.section = f.Sections[i]
 		}
-		off := binary.LittleEndian.Uint32(b)
+		off := binary.LittleEndian.Uint32(e)
 		if uint64(off) >= uint64(len(names)) {
-			return nil, fmt.Errorf("section %s: name at %#x: outside the string table: %w", s.Name, off, ErrFormat)
+			return nil, fmt.Errorf("section %s: symbol %d: name: offset %#x is outside the string table: %w", s.Name, i, off, ErrFormat)
 		}
-		c.name, _, _ = strings.Cut(names[off:], "\x00")
-		if !isLabel(c.name) {
-			out = append(out, c)
+		sym.name, _, _ = strings.Cut(names[off:], "\x00")
+		if versions != nil {
+			sym.version = versions(i)
 		}
+		out = append(out, sym)
 	}
 	return out, nil
 }
 
-func isCode(t elf.SymType) bool {
-	return t == elf.STT_FUNC || t == elf.STT_GNU_IFUNC || t == elf.STT_NOTYPE
-}
-
-// isLabel tells names of places inside procedures from names of procedures:
-// assembler-local labels and the mapping symbols of AArch64's ABI.
-func isLabel(name string) bool {
-	return name == "" || strings.HasPrefix(name, ".L") || strings.HasPrefix(name, "$")
-}
-
-func (im *Image) readSymbols() error {
-	all, err := im.symbolTable(im.elf, elf.SHT_SYMTAB, FromSymtab)
-	if err != nil {
-		return err
+// linkedStrings reads the string table of a section. It is one string, and the
+// names are parts of it.
+func linkedStrings(f *elf.File, s *elf.Section) (string, error) {
+	if s.Link == 0 || int(s.Link) >= len(f.Sections) {
+		return "", fmt.Errorf("section %s: link: no section %d: %w", s.Name, s.Link, ErrFormat)
 	}
-	dyn, err := im.symbolTable(im.elf, elf.SHT_DYNSYM, FromDynsym)
-	if err != nil {
-		return err
-	}
-	im.symbols = im.merge(append(all, dyn...))
-	return nil
+	b, err := sectionData(f.Sections[s.Link])
+	return string(b), err
 }
 
-// merge makes symbols of candidates: one for each address, none overlapping.
-func (im *Image) merge(cs []candidate) []Symbol {
-	slices.SortStableFunc(cs, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.bind, b.bind))
+// oldVersions gives the version of the i-th dynamic symbol if it is hidden: kept
+// for programs that were linked long ago, while the name now means another
+// function. The function is nil if the image has no versions.
+func oldVersions(f *elf.File) func(i int) string {
+	s := f.SectionByType(elf.SHT_GNU_VERSYM)
+	if s == nil {
+		return nil
+	}
+	versym, err := sectionData(s)
+	if err != nil {
+		return nil
+	}
+	defs, err := f.DynamicVersions()
+	if err != nil {
+		return nil
+	}
+	names := map[uint16]string{}
+	for _, d := range defs {
+		names[d.Index] = d.Name
+	}
+	return func(i int) string {
+		if 2*i+2 > len(versym) {
+			return ""
+		}
+		v := binary.LittleEndian.Uint16(versym[2*i:])
+		const hidden, index = 0x8000, 0x7fff
+		if v&hidden == 0 {
+			return ""
+		}
+		return names[v&index]
+	}
+}
+
+// sectionData reads a section, uncompressed.
+func sectionData(s *elf.Section) (b []byte, err error) {
+	// The compressed size bounds the other: neither zlib (1032:1 at most) nor
+	// what compilers write of zstd expands more than this.
+	const maxExpansion = 2048
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, p, ErrFormat)
+		}
+	}()
+	if s.FileSize < s.Size/maxExpansion {
+		return nil, fmt.Errorf("offset %#x: section %s: %#x bytes uncompressed from %#x: %w", s.Offset, s.Name, s.Size, s.FileSize, ErrFormat)
+	}
+	if b, err = s.Data(); err != nil {
+		return nil, fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, err, ErrFormat)
+	}
+	return b, nil
+}
+
+// candidates picks the symbols that name code.
+func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidate {
+	ordinals := ordinals(table)
+	var out []candidate
+	for i := range table {
+		s := &table[i]
+		if !isCode(s) || isMarker(s) || !im.executable(s.value) {
+			continue
+		}
+		c := candidate{
+			name: unversioned(s), addr: s.value, size: s.size,
+			bind: elf.ST_BIND(s.info), typ: elf.ST_TYPE(s.info), source: source,
+		}
+		if s.local() {
+			c.ordinal = ordinals[i]
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// isCode tells whether a symbol is of code, in its own section: a symbol at the
+// end of one (_etext) is at the start of the next by accident.
+func isCode(s *tableSymbol) bool {
+	switch elf.ST_TYPE(s.info) {
+	case elf.STT_FUNC, elf.STT_GNU_IFUNC, elf.STT_NOTYPE:
+	default:
+		return false
+	}
+	sec := s.section
+	return sec != nil && sec.Flags&elf.SHF_EXECINSTR != 0 && uint64(s.value) >= sec.Addr && uint64(s.value)-sec.Addr < sec.Size
+}
+
+// isMarker tells names of places from names of procedures: the assembler's
+// local labels, the mapping symbols of AArch64's ABI, Go's ends of the text.
+func isMarker(s *tableSymbol) bool {
+	switch {
+	case s.name == "", strings.HasPrefix(s.name, ".L"), strings.HasPrefix(s.name, "$"):
+		return true
+	}
+	return s.size == 0 && (s.name == "runtime.text" || s.name == "runtime.etext")
+}
+
+// unversioned leaves the version out of a name. One that is not the default
+// stays: memcpy@GLIBC_2.2.5 is not the function that memcpy is.
+func unversioned(s *tableSymbol) string {
+	if name, _, ok := strings.Cut(s.name, "@@"); ok && name != "" {
+		return name
+	}
+	if s.version != "" {
+		return s.name + "@" + s.version
+	}
+	return s.name
+}
+
+// ordinals numbers local symbols of the same name from 1, as BOLT does to tell
+// them apart: it goes through the symbols of memory in the order of their
+// addresses and, where those are equal, functions first, section symbols last,
+// else in that of the table (RewriteInstance::discoverFileObjects,
+// NameResolver::uniquify). Objects count too.
+func ordinals(table []tableSymbol) []int {
+	var order []int
+	for i := range table {
+		s := &table[i]
+		if s.value != 0 && s.local() && elf.ST_TYPE(s.info) != elf.STT_FILE && inMemory(s) {
+			order = append(order, i)
+		}
+	}
+	rank := func(i int) int {
+		switch elf.ST_TYPE(table[i].info) {
+		case elf.STT_FUNC, elf.STT_GNU_IFUNC:
+			return 0
+		case elf.STT_SECTION:
+			return 2
+		}
+		return 1
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(table[a].value, table[b].value), cmp.Compare(rank(a), rank(b)))
 	})
+	out := make([]int, len(table))
+	count := map[string]int{}
+	for _, i := range order {
+		count[table[i].name]++
+		out[i] = count[table[i].name]
+	}
+	return out
+}
+
+// inMemory tells whether BOLT counts a symbol: absolute, or inside its loaded section.
+func inMemory(s *tableSymbol) bool {
+	if s.index == elf.SHN_ABS {
+		return true
+	}
+	sec := s.section
+	return sec != nil && sec.Flags&elf.SHF_ALLOC != 0 &&
+		uint64(s.value) >= sec.Addr && uint64(s.value)+s.size <= sec.Addr+sec.Size
+}
+
+// An extent is a range of addresses.
+type extent struct{ lo, hi Addr }
+
+// dataRanges gives the data inside AArch64 code, by address: from a mapping
+// symbol $d to the next $x or the end of the section.
+func dataRanges(table []tableSymbol, regions []region) []extent {
+	type mark struct {
+		at   Addr
+		data bool
+	}
+	var marks []mark
+	for i := range table {
+		name, _, _ := strings.Cut(table[i].name, ".") // $d.17 is $d
+		if name == "$d" || name == "$x" {
+			marks = append(marks, mark{table[i].value, name == "$d"})
+		}
+	}
+	// Code and data marked at one address: the last byte of neither is known. Code it is.
+	slices.SortFunc(marks, func(a, b mark) int {
+		if c := cmp.Compare(a.at, b.at); c != 0 || a.data == b.data {
+			return c
+		}
+		if a.data {
+			return -1
+		}
+		return 1
+	})
+	var out []extent
+	for _, r := range regions {
+		i, _ := slices.BinarySearchFunc(marks, r.lo, func(m mark, a Addr) int { return cmp.Compare(m.at, a) })
+		for ; i < len(marks) && marks[i].at < r.hi; i++ {
+			end := r.hi
+			if i+1 < len(marks) {
+				end = min(end, marks[i+1].at)
+			}
+			if !marks[i].data || end == marks[i].at {
+				continue
+			}
+			if n := len(out); n > 0 && out[n-1].hi == marks[i].at {
+				out[n-1].hi = end
+			} else {
+				out = append(out, extent{marks[i].at, end})
+			}
+		}
+	}
+	return out
+}
+
+// dataIn gives the parts of [lo, hi) that the symbol table says are data, by
+// address. Only AArch64 marks them.
+func (im *Image) dataIn(lo, hi Addr) []extent {
+	i, _ := slices.BinarySearchFunc(im.data, lo, func(s extent, a Addr) int {
+		if s.hi <= a {
+			return -1
+		}
+		return 1
+	})
+	var out []extent
+	for ; i < len(im.data) && im.data[i].lo < hi; i++ {
+		out = append(out, extent{max(lo, im.data[i].lo), min(hi, im.data[i].hi)})
+	}
+	return out
+}
+
+// before orders the names of one address: the first becomes the Symbol's. A
+// function comes before a label; a name that is unique before one that may not
+// be (global, weak, local); then, as perf does, the one with fewer underscores
+// in front, write before __write; .symtab's before .dynsym's; the lesser string.
+func (c *candidate) before(d *candidate) int {
+	rank := map[elf.SymBind]int{elf.STB_GLOBAL: 0, elf.STB_WEAK: 1, elf.STB_LOCAL: 2}
+	label := func(c *candidate) int {
+		if c.typ == elf.STT_NOTYPE {
+			return 1
+		}
+		return 0
+	}
+	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
+	return cmp.Or(
+		cmp.Compare(label(c), label(d)),
+		cmp.Compare(rank[c.bind], rank[d.bind]),
+		cmp.Compare(underscores(c.name), underscores(d.name)),
+		cmp.Compare(c.source, d.source),
+		strings.Compare(c.name, d.name),
+		cmp.Compare(c.ordinal, d.ordinal),
+	)
+}
+
+// bind makes symbols of the names: one for each address, by address, none
+// overlapping. A Size of 0 is one that is not known yet.
+//
+// A label inside a procedure is no symbol. Of two procedures that overlap, the
+// first ends where the second begins; if the first goes on after the second
+// (assembler code with a second entry), what is left counts as the second's.
+func (im *Image) bind(cs []candidate) []Symbol {
+	slices.SortFunc(cs, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.addr, b.addr), a.before(&b)) })
 	var out []Symbol
+	var open, end Addr // procedure that a label may be inside of; end of all so far
 	for len(cs) > 0 {
 		n := 1
 		for n < len(cs) && cs[n].addr == cs[0].addr {
 			n++
 		}
-		r := im.region(cs[0].addr)
-		end := r.hi
-		if n < len(cs) {
-			end = min(end, cs[n].addr)
+		s, label := im.symbolOf(cs[:n])
+		cs = cs[n:]
+		if label && (s.Addr < end || s.Local && s.Addr < open) {
+			continue
 		}
-		s := Symbol{Name: cs[0].name, Addr: cs[0].addr, Source: cs[0].source, Local: cs[0].bind == elf.STB_LOCAL, Section: r.name}
-		for _, c := range cs[:n] {
-			s.Size = max(s.Size, c.size)
-			if c.name != s.Name && !slices.Contains(s.Aliases, c.name) {
-				s.Aliases = append(s.Aliases, c.name)
+		hi := s.Addr + Addr(s.Size)
+		if s.Addr < end {
+			prev := &out[len(out)-1]
+			prev.Size = min(prev.Size, uint64(s.Addr-prev.Addr))
+			hi = max(hi, end)
+			s.Size = uint64(hi - s.Addr)
+		}
+		open, end = hi, hi
+		if s.Size == 0 {
+			// It may go on to the next procedure: a local label there is one of its own.
+			open = im.region(s.Addr).hi
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// symbolOf makes one symbol of the names of an address, best first, and tells
+// whether all of them are untyped labels.
+func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
+	best := &cs[0]
+	r := im.region(best.addr)
+	s = Symbol{
+		Name: best.name, Addr: best.addr, Source: best.source,
+		Local: best.bind == elf.STB_LOCAL, Ordinal: best.ordinal, Section: r.name,
+	}
+	for i := range cs {
+		s.Size = max(s.Size, min(cs[i].size, uint64(r.hi-s.Addr)))
+		if cs[i].name != s.Name {
+			s.Aliases = append(s.Aliases, cs[i].name)
+		}
+	}
+	slices.Sort(s.Aliases)
+	s.Aliases = slices.Compact(s.Aliases)
+	return s, best.typ == elf.STT_NOTYPE
+}
+
+// cover adds those symbols of more to symbols that begin where there is none
+// yet, cut where the next one begins. Both are by address. Where one of more
+// begins with a symbol of unknown size, it gives its size.
+func cover(symbols, more []Symbol) []Symbol {
+	if len(more) == 0 {
+		return symbols
+	}
+	out := make([]Symbol, 0, len(symbols)+len(more))
+	for _, m := range more {
+		for len(symbols) > 0 && symbols[0].Addr <= m.Addr {
+			out = append(out, symbols[0])
+			symbols = symbols[1:]
+		}
+		if len(symbols) > 0 {
+			m.Size = min(m.Size, uint64(symbols[0].Addr-m.Addr))
+		}
+		if len(out) > 0 {
+			last := &out[len(out)-1]
+			if last.Addr == m.Addr && last.Size == 0 {
+				last.Size = m.Size
+			}
+			if m.Addr < last.Addr+Addr(max(last.Size, 1)) {
+				continue
 			}
 		}
-		if room := uint64(end - s.Addr); s.Size == 0 || s.Size > room {
-			s.Size = room
+		// A signal frame's range begins a byte early, for unwinders that look
+		// for the byte before the return address.
+		if m.Size > 1 {
+			out = append(out, m)
 		}
-		slices.Sort(s.Aliases)
-		out = append(out, s)
-		cs = cs[n:]
 	}
+	return append(out, symbols...)
+}
+
+// goSymbols makes symbols of Go's functions.
+func (im *Image) goSymbols(funcs []goFunc) []Symbol {
+	var out []Symbol
+	for _, f := range funcs {
+		if r := im.region(f.lo); r != nil && f.name != "" && f.hi <= r.hi {
+			out = append(out, Symbol{Name: f.name, Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromPclntab, Section: r.name})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Symbol) int { return cmp.Compare(a.Addr, b.Addr) })
+	return out
+}
+
+// frameSymbols makes symbols of frames. The linkage table has one frame for
+// all its stubs, which is none of them.
+func (im *Image) frameSymbols(frames []frame) []Symbol {
+	var out []Symbol
+	for _, f := range frames {
+		if r := im.region(f.lo); !isStubs(r.name) {
+			out = append(out, unnamed(f.lo, f.hi, FromEhFrame, r.name))
+		}
+	}
+	slices.SortFunc(out, func(a, b Symbol) int { return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(b.Size, a.Size)) })
+	return out
+}
+
+// unnamed is the symbol of a range whose name is lost.
+func unnamed(lo, hi Addr, source SymbolSource, section string) Symbol {
+	return Symbol{Name: fmt.Sprintf("fn_%x", uint64(lo)), Addr: lo, Size: uint64(hi - lo), Source: source, Section: section}
+}
+
+// extend gives a size to the symbols that have none: to the end of the frame
+// that they are in, else to the next symbol or the end of the section.
+func (im *Image) extend(symbols []Symbol, frames []frame) {
+	frames = slices.Clone(frames)
+	slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(a.lo, b.lo) })
+	for i := range symbols {
+		s := &symbols[i]
+		if s.Size != 0 {
+			continue
+		}
+		end := im.region(s.Addr).hi
+		if i+1 < len(symbols) {
+			end = min(end, symbols[i+1].Addr)
+		}
+		j, _ := slices.BinarySearchFunc(frames, s.Addr+1, func(f frame, a Addr) int { return cmp.Compare(f.lo, a) })
+		if j > 0 && frames[j-1].hi > s.Addr {
+			end = min(end, frames[j-1].hi)
+		}
+		s.Size = uint64(end - s.Addr)
+	}
+}
+
+// splitGaps adds symbols for code that has none: [the target of a call, the next
+// one or the end of the gap). What comes before the first target stays without,
+// and so do gaps of less than a padded function. Both arguments are by address.
+func splitGaps(symbols []Symbol, regions []region, targets []Addr) []Symbol {
+	var found []Symbol
+	for _, r := range regions {
+		if isStubs(r.name) {
+			continue
+		}
+		for _, g := range gaps(symbols, r) {
+			i, _ := slices.BinarySearch(targets, g.lo)
+			for ; i < len(targets) && targets[i] < g.hi; i++ {
+				hi := g.hi
+				if i+1 < len(targets) {
+					hi = min(hi, targets[i+1])
+				}
+				if hi > targets[i] {
+					found = append(found, unnamed(targets[i], hi, FromCall, r.name))
+				}
+			}
+		}
+	}
+	return cover(symbols, found)
+}
+
+// minGap is more than what is between functions for alignment: to 16 bytes by
+// gcc and clang, to 32 by Go and around hot loops.
+const minGap = 32
+
+// gaps gives the parts of r that are in no symbol.
+func gaps(symbols []Symbol, r region) []extent {
+	var out []extent
+	at := r.lo
+	add := func(hi Addr) {
+		if hi > at && hi-at >= minGap {
+			out = append(out, extent{at, hi})
+		}
+	}
+	i, _ := slices.BinarySearchFunc(symbols, r.lo, func(s Symbol, a Addr) int { return cmp.Compare(s.Addr, a) })
+	for ; i < len(symbols) && symbols[i].Addr < r.hi; i++ {
+		add(symbols[i].Addr)
+		at = symbols[i].Addr + Addr(symbols[i].Size)
+	}
+	add(r.hi)
 	return out
 }

@@ -1,0 +1,219 @@
+package image
+
+import (
+	"bytes"
+	"cmp"
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// ReadBuildID reads the GNU build ID of the ELF file at path, of any class and
+// byte order, and nothing else of it. It is zero if the file has none.
+func ReadBuildID(path string) (sample.BuildID, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sample.BuildID{}, err
+	}
+	defer f.Close()
+	ef, err := newFile(f)
+	if err != nil {
+		return sample.BuildID{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return buildID(ef), nil
+}
+
+// maxNotes bounds the notes that are read: the kernel's own limit is 64 KB.
+const maxNotes = 1 << 20
+
+// buildID finds the build ID among the notes of f. Sections come first: in a
+// separate debug file, the segments' offsets are still those of the file that
+// it was split from.
+func buildID(f *elf.File) sample.BuildID {
+	for _, s := range f.Sections {
+		if s.Type == elf.SHT_NOTE && s.Size <= maxNotes {
+			if b, err := sectionData(s); err == nil {
+				if id := findBuildID(b, f.ByteOrder, s.Addralign); !id.IsZero() {
+					return id
+				}
+			}
+		}
+	}
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_NOTE && p.Filesz <= maxNotes {
+			b := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(b, 0); err == nil {
+				if id := findBuildID(b, f.ByteOrder, p.Align); !id.IsZero() {
+					return id
+				}
+			}
+		}
+	}
+	return sample.BuildID{}
+}
+
+const ntGNUBuildID = 3
+
+// findBuildID goes through notes of that alignment, 8 or else 4:
+//
+//	offset  size  field
+//	0       4     size of the name, with its final zero
+//	4       4     size of the descriptor
+//	8       4     type
+//	12      -     name, then descriptor, both padded
+func findBuildID(b []byte, order binary.ByteOrder, align uint64) sample.BuildID {
+	pad := uint64(4)
+	if align == 8 {
+		pad = 8
+	}
+	up := func(n uint64) uint64 { return (n + pad - 1) &^ (pad - 1) }
+	for len(b) >= 12 {
+		nameSize, descSize := uint64(order.Uint32(b)), uint64(order.Uint32(b[4:]))
+		desc := up(12 + nameSize)
+		if desc+descSize > uint64(len(b)) {
+			break
+		}
+		if order.Uint32(b[8:]) == ntGNUBuildID && string(b[12:12+nameSize]) == "GNU\x00" {
+			var id sample.BuildID
+			copy(id[:], b[desc:desc+descSize])
+			return id
+		}
+		b = b[min(up(desc+descSize), uint64(len(b))):]
+	}
+	return sample.BuildID{}
+}
+
+// goVersion gives the version of Go that linked the image.
+func (im *Image) goVersion() string {
+	if im.elf.Section(".go.buildinfo") == nil {
+		return "" // without the section, buildinfo would search all data
+	}
+	bi, err := buildinfo.Read(im.file)
+	if err != nil {
+		return ""
+	}
+	version, _, _ := strings.Cut(bi.GoVersion, " ") // "go1.26.8 X:nodwarf5" has experiments
+	return version
+}
+
+// openDebug looks for the separate debug file, by build ID, then by debug link,
+// as gdb does. A file that is not this image's is passed over.
+func (im *Image) openDebug(opt Options) {
+	if im.hasDebug() {
+		return
+	}
+	dirs := slices.Clone(opt.DebugDirs)
+	if dirs == nil {
+		dirs = []string{"/usr/lib/debug"}
+	}
+	for i, dir := range dirs {
+		dirs[i] = filepath.Join(opt.Root, dir)
+	}
+	if !im.Build.IsZero() {
+		id := im.Build.String()
+		for _, dir := range dirs {
+			if im.tryDebug(filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"), 0) {
+				return
+			}
+		}
+	}
+	name, crc, ok := im.debugLink()
+	if !ok {
+		return
+	}
+	here := filepath.Dir(im.Path)
+	candidates := []string{filepath.Join(here, name), filepath.Join(here, ".debug", name)}
+	// Debug directories mirror the tree: the image's directory as its own
+	// machine named it, below Root.
+	if inside, err := filepath.Rel(cmp.Or(opt.Root, "/"), here); err == nil && filepath.IsLocal(inside) {
+		for _, dir := range dirs {
+			candidates = append(candidates, filepath.Join(dir, inside, name))
+		}
+	}
+	for _, c := range candidates {
+		if im.tryDebug(c, crc) {
+			return
+		}
+	}
+}
+
+// hasDebug tells whether the file itself has all that a debug file could add.
+func (im *Image) hasDebug() bool {
+	return im.elf.SectionByType(elf.SHT_SYMTAB) != nil && (im.elf.Section(".debug_info") != nil || im.elf.Section(".zdebug_info") != nil)
+}
+
+// debugLink reads .gnu_debuglink: the name of the debug file, zero-padded to a
+// multiple of 4 bytes, and the CRC-32 of its bytes.
+func (im *Image) debugLink() (name string, crc uint32, ok bool) {
+	const maxLink = 4096 + 8 // PATH_MAX
+	s := im.elf.Section(".gnu_debuglink")
+	if s == nil || s.Size > maxLink {
+		return "", 0, false
+	}
+	b, err := sectionData(s)
+	if err != nil {
+		return "", 0, false
+	}
+	n := bytes.IndexByte(b, 0)
+	at := (n + 4) &^ 3
+	// A link to another directory is none that a tool writes.
+	if n <= 0 || at+4 > len(b) || strings.ContainsRune(string(b[:n]), '/') {
+		return "", 0, false
+	}
+	return string(b[:n]), binary.LittleEndian.Uint32(b[at:]), true
+}
+
+// tryDebug takes the file at path for the debug file if it belongs to the
+// image: its build ID is the same or, if neither has one, its CRC is that of
+// the link.
+func (im *Image) tryDebug(path string, crc uint32) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	if ef := im.matchDebug(f, crc); ef != nil {
+		im.debug = ef
+		im.close = append(im.close, f)
+		return true
+	}
+	f.Close()
+	return false
+}
+
+func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
+	if a, b := stat(f), stat(im.file); a == nil || os.SameFile(a, b) || !a.Mode().IsRegular() {
+		return nil
+	}
+	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
+		return nil
+	}
+	ef, err := newFile(f)
+	if err != nil || buildID(ef) != im.Build {
+		return nil
+	}
+	if im.Build.IsZero() {
+		// Only then: a debug file can be gigabytes, and its build ID says more.
+		h := crc32.NewIEEE()
+		if _, err := io.Copy(h, f); err != nil || h.Sum32() != crc {
+			return nil
+		}
+	}
+	return ef
+}
+
+func stat(f *os.File) os.FileInfo {
+	st, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	return st
+}
