@@ -1,0 +1,93 @@
+package collect
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"backfeed/sample"
+)
+
+// Options say what to record. Either Command or PIDs is set.
+type Options struct {
+	Command []string // program to run and its arguments; it gets the three files below
+	Dir     string   // where Command runs; "" is here
+	Env     []string // environment of Command; nil is that of this process
+	Stdin   *os.File // nil is /dev/null
+	Stdout  *os.File // nil is /dev/null
+	Stderr  *os.File // nil is /dev/null
+
+	PIDs []int // processes to watch, with all their threads, and what they start
+
+	Frequency int           // samples per second of processor time; 0 is DefaultFrequency
+	Duration  time.Duration // of the recording; 0 is until the command or all processes have ended
+}
+
+// DefaultFrequency, in Hz, is prime, so that it keeps no step with programs that
+// do something every millisecond. On a virtual machine where the interrupt of a
+// sample costs 21 us it slows a program by 2.5 %, elsewhere by less.
+const DefaultFrequency = 997
+
+// MaxStack is the number of frames kept of a call stack, the sampled one
+// included. Whoever wants call edges needs two.
+const MaxStack = 8
+
+// Stats say how a recording went, beyond what the recording itself holds.
+type Stats struct {
+	Tried   []Attempt        // ways to sample, best first; the last one is what was used
+	Command *os.ProcessState // how the command ended; nil if none was run
+
+	Throttled   uint64 // times that the kernel stopped sampling for a moment, to save its time
+	LostRecords uint64 // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
+}
+
+// Event is the way to sample that was used.
+func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }
+
+// An Attempt is a way to sample and what the kernel said to it.
+type Attempt struct {
+	Name string // "cycles with branch records", "cycles", "cpu-clock"
+	Err  error  // nil if it works
+}
+
+// Unavailable is the error where the kernel does not let this process sample.
+type Unavailable struct {
+	Tried []Attempt
+	Why   string // one sentence
+	Fix   string // what would help, one sentence; "" if nothing would
+}
+
+func (u *Unavailable) Error() string {
+	var b strings.Builder
+	b.WriteString("cannot sample: " + u.Why)
+	for i, a := range u.Tried {
+		sep := ", "
+		if i == 0 {
+			sep = " ("
+		}
+		fmt.Fprintf(&b, "%s%s: %v", sep, a.Name, a.Err)
+	}
+	if len(u.Tried) > 0 {
+		b.WriteString(")")
+	}
+	if u.Fix != "" {
+		b.WriteString(". " + u.Fix)
+	}
+	return b.String()
+}
+
+// eventOf gives the Event of a way to sample.
+func eventOf(name string, period uint64) sample.Event {
+	if name == cpuClock {
+		return sample.Event{Name: name, Period: period, Unit: "ns"}
+	}
+	return sample.Event{Name: "cycles", Period: period, Unit: "cycles"}
+}
+
+// The ways to sample, best first.
+const (
+	cyclesBranches = "cycles with branch records"
+	cycles         = "cycles"
+	cpuClock       = "cpu-clock"
+)

@@ -1,0 +1,522 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+const (
+	// drainEvery is how often the rings are read, if none is half full before.
+	drainEvery = 100 * time.Millisecond
+	// killAfter is how long a command that was told to end may take.
+	killAfter = 10 * time.Second
+)
+
+// Record samples a command or running processes until they end, the time is up
+// or ctx is done. A command that still runs then is told to end by SIGTERM.
+//
+// Recording and Stats are valid with an error that comes from the command; all
+// other errors come without them.
+func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error) {
+	if opt.Frequency == 0 {
+		opt.Frequency = DefaultFrequency
+	}
+	if (len(opt.Command) == 0) == (len(opt.PIDs) == 0) {
+		return nil, nil, errors.New("want either a command or processes to record")
+	}
+	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
+		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
+	}
+	tried, err := Probe()
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := newSession(tried, opt)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer s.close()
+	if err := s.attach(); err != nil {
+		return nil, nil, err
+	}
+	if err := s.collect(ctx); err != nil {
+		return nil, nil, err
+	}
+	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{s.tally.counts}}), s.tally.stats, nil
+}
+
+// maxFrequency is what the shortest period of the kernel's timer event allows,
+// 10 us (perf_swevent_start_hrtimer in kernel/events/core.c).
+const maxFrequency = 100_000
+
+// A session is a recording under way.
+type session struct {
+	opt   Options
+	way   string // to sample
+	event sample.Event
+	cpus  []int
+
+	samplers []int   // events that sample
+	sides    []int   // events that tell of mappings and tasks
+	rings    []*ring // of the first sides and samplers of each processor: sides first
+
+	tally tally
+	queue queue
+	limit uint64 // time by which all earlier records have been read
+
+	cmd    *exec.Cmd
+	ended  chan error    // gets what cmd.Wait gave
+	parked chan struct{} // closed: the thread that started cmd may end
+}
+
+func newSession(tried []Attempt, opt Options) (*session, error) {
+	cpu, err := thisCPU()
+	if err != nil {
+		return nil, err
+	}
+	s := &session{opt: opt, way: tried[len(tried)-1].Name, parked: make(chan struct{})}
+	s.event = eventOf(s.way, period(s.way, opt.Frequency, cpu.MHz))
+	if s.cpus, err = cpus(); err != nil {
+		return nil, err
+	}
+	s.tally = tally{
+		counts:   sample.NewCounts(cpu, s.event),
+		stats:    &Stats{Tried: tried},
+		branches: s.way == cyclesBranches,
+		identify: identify,
+	}
+	return s, nil
+}
+
+// period gives the events between two samples.
+func period(way string, hz, mhz int) uint64 {
+	if way == cpuClock {
+		return uint64(time.Second) / uint64(hz)
+	}
+	if mhz == 0 {
+		mhz = 2000 // the true rate is then off by as much as the clock is
+	}
+	return uint64(mhz) * 1e6 / uint64(hz)
+}
+
+func thisCPU() (sample.CPU, error) {
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return sample.CPU{}, err
+	}
+	defer f.Close()
+	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	base := 0
+	for _, name := range []string{"base_frequency", "cpuinfo_max_freq"} {
+		b, err := os.ReadFile("/sys/devices/system/cpu/cpu0/cpufreq/" + name)
+		if err != nil {
+			continue
+		}
+		if base, err = strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+			break
+		}
+	}
+	return parseCPU(f, arch, base)
+}
+
+// attach opens events for what is to be recorded, and starts them.
+func (s *session) attach() error {
+	if len(s.opt.Command) > 0 {
+		return s.start()
+	}
+	seen := map[int]bool{}
+	for _, pid := range s.opt.PIDs {
+		if err := s.attachProcess(pid, seen); err != nil {
+			return err
+		}
+	}
+	// From here on, mappings are told; what was mapped before is read now. What
+	// changes meanwhile is in both, with the same result.
+	if err := ioctlAll(s.sides, unix.PERF_EVENT_IOC_ENABLE); err != nil {
+		return err
+	}
+	for _, pid := range s.opt.PIDs {
+		if err := s.snapshot(pid); err != nil {
+			return err
+		}
+	}
+	return ioctlAll(s.samplers, unix.PERF_EVENT_IOC_ENABLE)
+}
+
+// attachProcess opens events for all threads of a process. Threads made from
+// now on inherit them; those made by a thread not reached yet show in the next
+// listing.
+func (s *session) attachProcess(pid int, seen map[int]bool) error {
+	for again := true; again; {
+		again = false
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no process %d", pid)
+		} else if err != nil {
+			return err
+		}
+		for _, t := range tasks {
+			tid, err := strconv.Atoi(t.Name())
+			if err != nil || seen[tid] {
+				continue
+			}
+			seen[tid], again = true, true
+			err = s.openThread(tid, 0)
+			switch errnoOf(err) {
+			case 0:
+			case unix.ESRCH: // it has ended meanwhile
+			case unix.EPERM, unix.EACCES:
+				return &Unavailable{
+					Why: fmt.Sprintf("process %d belongs to somebody else: %v", pid, err),
+					Fix: "Run as its user or as root, or give this program CAP_PERFMON and CAP_SYS_PTRACE",
+				}
+			default:
+				return fmt.Errorf("process %d: %w", pid, err)
+			}
+		}
+	}
+	return nil
+}
+
+// openThread opens the two events of a thread on each processor: an event that
+// is inherited can be mapped only if it is bound to one. All events of a
+// processor share the rings of the first.
+func (s *session) openThread(tid int, bits uint64) error {
+	side, sampler := sideband(), sampler(s.way, s.event.Period)
+	side.Bits |= bits
+	sampler.Bits |= bits
+	first := len(s.rings) == 0
+	for i, cpu := range s.cpus {
+		for _, e := range []struct {
+			attr  *unix.PerfEventAttr
+			fds   *[]int
+			pages int
+		}{{side, &s.sides, sidePages}, {sampler, &s.samplers, samplePages}} {
+			fd, err := open(e.attr, tid, cpu)
+			if err != nil {
+				return err
+			}
+			*e.fds = append(*e.fds, fd)
+			if !first {
+				if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_OUTPUT, (*e.fds)[i]); err != nil {
+					return os.NewSyscallError("PERF_EVENT_IOC_SET_OUTPUT", err)
+				}
+				continue
+			}
+			r, err := newRing(fd, e.pages, e.attr == side)
+			if err != nil {
+				return mapError(err)
+			}
+			s.rings = append(s.rings, r)
+		}
+	}
+	return nil
+}
+
+// mapError explains why a ring cannot be mapped.
+func mapError(err error) error {
+	if errnoOf(err) == unix.EPERM {
+		return &Unavailable{
+			Why: "the buffers exceed what this user may lock in memory: " + err.Error(),
+			Fix: "End other recordings, or raise kernel.perf_event_mlock_kb",
+		}
+	}
+	return err
+}
+
+// snapshot takes in what a process has mapped already.
+func (s *session) snapshot(pid int) error {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has ended meanwhile
+	} else if err != nil {
+		return err
+	}
+	defer f.Close()
+	maps, err := parseMaps(f, pid)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	for i := range maps {
+		s.tally.mapped(&maps[i])
+	}
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for range len(tasks) - 1 {
+		s.tally.spaces.Fork(pid, pid)
+	}
+	return err
+}
+
+// start runs the command. The events belong to the thread that starts it, where
+// they stay off; the child inherits them, and its exec switches them on there.
+// So not one sample is of backfeed itself, none of the command is missed, and
+// nothing stands between the two.
+func (s *session) start() error {
+	started := make(chan error)
+	go func() {
+		// The thread keeps its events and must never run anything again: it
+		// waits, and ends with this goroutine.
+		runtime.LockOSThread()
+		err := s.openThread(0, unix.PerfBitEnableOnExec)
+		if err == nil {
+			err = s.startCommand()
+		}
+		started <- err
+		<-s.parked
+	}()
+	return <-started
+}
+
+func (s *session) startCommand() error {
+	s.cmd = exec.Command(s.opt.Command[0], s.opt.Command[1:]...)
+	s.cmd.Dir, s.cmd.Env = s.opt.Dir, s.opt.Env
+	if s.opt.Stdin != nil {
+		s.cmd.Stdin = s.opt.Stdin
+	}
+	if s.opt.Stdout != nil {
+		s.cmd.Stdout = s.opt.Stdout
+	}
+	if s.opt.Stderr != nil {
+		s.cmd.Stderr = s.opt.Stderr
+	}
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	s.ended = make(chan error, 1)
+	go func() { s.ended <- s.cmd.Wait() }()
+	return nil
+}
+
+// collect reads the rings until the recording is over.
+func (s *session) collect(ctx context.Context) error {
+	if s.opt.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.opt.Duration)
+		defer cancel()
+	}
+	stop := s.keepOutOfStep()
+	defer stop()
+	if err := s.watch(ctx); err != nil {
+		return err
+	}
+	stop()
+	if err := ioctlAll(slices.Concat(s.samplers, s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
+		return err
+	}
+	if err := s.drain(); err != nil {
+		return err
+	}
+	return s.queue.flush(math.MaxUint64, s.tally.record)
+}
+
+// watch drains the rings until the command or the processes have ended, or, with
+// processes, ctx is done.
+func (s *session) watch(ctx context.Context) error {
+	fds := make([]unix.PollFd, len(s.rings))
+	for i, r := range s.rings {
+		fds[i] = unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN}
+	}
+	done := ctx.Done()
+	var kill <-chan time.Time
+	for {
+		if err := s.drain(); err != nil {
+			s.killCommand()
+			return err
+		}
+		select {
+		case <-s.ended:
+			s.tally.stats.Command = s.cmd.ProcessState
+			return nil
+		case <-done:
+			if s.cmd == nil {
+				return nil
+			}
+			done, kill = nil, time.After(killAfter)
+			s.cmd.Process.Signal(unix.SIGTERM) // an error means that it has just ended
+		case <-kill:
+			s.cmd.Process.Kill()
+		default:
+		}
+		if s.cmd == nil && !slices.ContainsFunc(s.opt.PIDs, alive) {
+			return nil
+		}
+		if err := poll(fds, drainEvery); err != nil {
+			s.killCommand()
+			return err
+		}
+	}
+}
+
+func (s *session) killCommand() {
+	if s.cmd != nil {
+		s.cmd.Process.Kill()
+		<-s.ended
+	}
+}
+
+// poll waits until a ring is half full or the time is up. A ring whose threads
+// have all ended hangs up for good: it is not waited for again.
+func poll(fds []unix.PollFd, d time.Duration) error {
+	_, err := unix.Poll(fds, int(d.Milliseconds()))
+	if err != nil && err != unix.EINTR {
+		return os.NewSyscallError("poll", err)
+	}
+	for i := range fds {
+		if fds[i].Revents&(unix.POLLHUP|unix.POLLERR) != 0 {
+			fds[i].Fd = -1
+		}
+	}
+	return nil
+}
+
+// alive tells whether a process has not ended yet; a zombie has.
+func alive(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	// PID (NAME) STATE ...: the name may hold anything.
+	_, state, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
+	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+}
+
+// drain reads all rings and takes in what happened before the reading before
+// this one began: nothing earlier can follow.
+func (s *session) drain() error {
+	limit := s.limit
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return os.NewSyscallError("clock_gettime", err)
+	}
+	s.limit = uint64(now.Nano())
+	for _, r := range s.rings {
+		recs, err := r.read()
+		if err != nil {
+			return err
+		}
+		s.queue.add(recs)
+	}
+	return s.queue.flush(limit, s.tally.record)
+}
+
+// keepOutOfStep pauses the samplers at random until stop is called, which may be
+// done twice.
+func (s *session) keepOutOfStep() (stop func()) {
+	p := pacer{
+		period: time.Second / time.Duration(s.opt.Frequency),
+		rand:   rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+	}
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		var cost time.Duration
+		for {
+			run, pause := p.next(cost)
+			select {
+			case <-quit:
+				return
+			case <-time.After(run):
+			}
+			start := time.Now()
+			ioctlAll(s.samplers, unix.PERF_EVENT_IOC_DISABLE)
+			off := time.Now()
+			time.Sleep(pause)
+			on := time.Now()
+			ioctlAll(s.samplers, unix.PERF_EVENT_IOC_ENABLE)
+			cost = time.Since(on) + off.Sub(start)
+		}
+	}()
+	return sync.OnceFunc(func() {
+		close(quit)
+		<-done
+	})
+}
+
+// close gives everything back.
+func (s *session) close() {
+	for _, r := range s.rings {
+		r.close()
+	}
+	for _, fd := range slices.Concat(s.samplers, s.sides) {
+		unix.Close(fd)
+	}
+	close(s.parked)
+}
+
+// ioctlAll does the same to all events. It does it to all even if one fails.
+func ioctlAll(fds []int, request uint) error {
+	var first error
+	for _, fd := range fds {
+		if err := unix.IoctlSetInt(fd, request, 0); err != nil && first == nil {
+			first = os.NewSyscallError("ioctl", err)
+		}
+	}
+	return first
+}
+
+// identify gives the identity of a mapped file. Where the kernel's record has
+// no build ID, the file is read, provided that it is certainly the one that was
+// mapped.
+func identify(m *mmapRecord) sample.ImageID {
+	if len(m.build) > 0 {
+		return imageID(m.path, buildID(m.build))
+	}
+	f := openMapped(m)
+	if f == nil {
+		return imageID(m.path, sample.BuildID{})
+	}
+	defer f.Close()
+	return imageID(m.path, readBuildID(f))
+}
+
+// openMapped opens the file of a mapping, or gives nil. The links of /proc lead
+// to the very file even if it was deleted or replaced; a path is believed only
+// if it has the inode that was mapped.
+func openMapped(m *mmapRecord) *os.File {
+	proc := fmt.Sprintf("/proc/%d", m.pid)
+	if f, err := os.Open(fmt.Sprintf("%s/map_files/%x-%x", proc, m.start, m.start+m.size)); err == nil {
+		return f
+	}
+	if exe, err := os.Readlink(proc + "/exe"); err == nil && exe == m.path {
+		if f, err := os.Open(proc + "/exe"); err == nil {
+			return f
+		}
+	}
+	for _, path := range []string{filepath.Join(proc, "root", m.path), m.path} {
+		if f := openInode(path, m.inode); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// openInode opens a regular file that has the given inode number, or gives nil.
+func openInode(path string, inode uint64) *os.File {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	var st unix.Stat_t
+	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != inode {
+		f.Close()
+		return nil
+	}
+	return f
+}

@@ -1,0 +1,23 @@
+//go:build !linux
+
+package collect
+
+import (
+	"context"
+	"runtime"
+
+	"backfeed/sample"
+)
+
+var unavailable = &Unavailable{
+	Why: "recording needs Linux, this is " + runtime.GOOS,
+	Fix: "Record on a Linux machine, or bring a perf.data or pprof file",
+}
+
+// Record gives an *Unavailable error: this system has no perf events.
+func Record(context.Context, Options) (*sample.Recording, *Stats, error) {
+	return nil, nil, unavailable
+}
+
+// Probe tells which ways to sample work here: none.
+func Probe() ([]Attempt, error) { return nil, unavailable }

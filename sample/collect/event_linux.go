@@ -1,0 +1,161 @@
+package collect
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// bitBuildID asks for build IDs in MMAP2 records: attr.build_id of
+// include/uapi/linux/perf_event.h, since Linux 5.12.
+const bitBuildID = 1 << 34
+
+// sampler gives the attributes of an event that samples user mode.
+func sampler(way string, period uint64) *unix.PerfEventAttr {
+	a := &unix.PerfEventAttr{
+		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample: period,
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
+			unix.PERF_SAMPLE_PERIOD | unix.PERF_SAMPLE_CALLCHAIN,
+		Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
+			unix.PerfBitExcludeCallchainKernel | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
+		Clockid:          unix.CLOCK_MONOTONIC,
+		Wakeup:           uint32(samplePages*os.Getpagesize()) / 2,
+		Sample_max_stack: MaxStack,
+	}
+	switch way {
+	case cyclesBranches:
+		a.Sample_type |= unix.PERF_SAMPLE_BRANCH_STACK
+		a.Branch_sample_type = unix.PERF_SAMPLE_BRANCH_USER | unix.PERF_SAMPLE_BRANCH_ANY
+		fallthrough
+	case cycles:
+		a.Type, a.Config = unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES
+	case cpuClock:
+		a.Type, a.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
+	}
+	return a
+}
+
+// sideband gives the attributes of an event that counts nothing and reports
+// mappings and tasks. It is apart from the sampler, which is off now and then.
+func sideband() *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type:        unix.PERF_TYPE_SOFTWARE,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Config:      unix.PERF_COUNT_SW_DUMMY,
+		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME,
+		Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
+			unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark | bitBuildID,
+		Clockid: unix.CLOCK_MONOTONIC,
+		Wakeup:  uint32(sidePages*os.Getpagesize()) / 2,
+	}
+}
+
+// open opens an event for a thread on one processor; -1 is all, which cannot be
+// mapped together with inheritance.
+func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
+	for {
+		fd, err := unix.PerfEventOpen(a, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
+		switch {
+		case err == unix.EINTR:
+		case err == unix.EINVAL && a.Bits&bitBuildID != 0:
+			a.Bits &^= bitBuildID // an older kernel: build IDs are read from the files
+		default:
+			return fd, os.NewSyscallError("perf_event_open", err)
+		}
+	}
+}
+
+// Probe tries the ways to sample, best first, on this process, and stops at the
+// first that works. If none does, the error is an *Unavailable.
+func Probe() ([]Attempt, error) {
+	var tried []Attempt
+	for _, way := range []string{cyclesBranches, cycles, cpuClock} {
+		fd, err := open(sampler(way, 10_000_000), 0, -1)
+		tried = append(tried, Attempt{way, err})
+		if err == nil {
+			return tried, unix.Close(fd)
+		}
+	}
+	last := tried[len(tried)-1].Err
+	why, fix := explain(errnoOf(last), host())
+	return tried, &Unavailable{Tried: tried, Why: why, Fix: fix}
+}
+
+func errnoOf(err error) syscall.Errno {
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	return errno
+}
+
+// A hostState is what decides whether the kernel lets this process sample.
+type hostState struct {
+	paranoid int  // kernel.perf_event_paranoid; -1 or more
+	seccomp  bool // a filter of system calls is in force
+	root     bool
+}
+
+func host() hostState {
+	h := hostState{root: os.Geteuid() == 0}
+	b, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
+	h.paranoid, _ = strconv.Atoi(strings.TrimSpace(string(b)))
+	status, _ := os.ReadFile("/proc/self/status")
+	h.seccomp = strings.Contains(string(status), "\nSeccomp:\t2")
+	return h
+}
+
+// explain says why opening even a cpu-clock event fails and what would help.
+func explain(errno syscall.Errno, h hostState) (why, fix string) {
+	switch errno {
+	case unix.ENOSYS:
+		return "this kernel has no perf events", "Use a kernel with CONFIG_PERF_EVENTS"
+	case unix.EPERM, unix.EACCES:
+		// Debian, Ubuntu and Android refuse all unprivileged use at 3 and above.
+		if h.paranoid > 2 && !h.root {
+			return fmt.Sprintf("kernel.perf_event_paranoid is %d", h.paranoid),
+				"Run `sysctl kernel.perf_event_paranoid=2` as root, or give this program CAP_PERFMON"
+		}
+		if h.seccomp {
+			return "a filter of system calls forbids it, as in containers by default",
+				"Run the container with --cap-add PERFMON, or with a seccomp profile that allows perf_event_open"
+		}
+		return "the kernel does not permit it", "Give this program CAP_PERFMON; a security module may forbid it too"
+	case unix.EMFILE, unix.ENFILE:
+		return "too many open files", "Raise the limit: `ulimit -n`"
+	}
+	return "the kernel refuses even the timer event", ""
+}
+
+// cpus gives the processors that are on-line.
+func cpus() ([]int, error) {
+	b, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	return parseCPUs(strings.TrimSpace(string(b)))
+}
+
+// parseCPUs reads a list such as "0-3,8".
+func parseCPUs(list string) ([]int, error) {
+	var cpus []int
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, _ := strings.Cut(part, "-")
+		a, err1 := strconv.ParseUint(first, 10, 16)
+		b, err2 := strconv.ParseUint(cmp.Or(last, first), 10, 16)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("list of processors %q: %w", list, err)
+		}
+		for cpu := a; cpu <= b; cpu++ {
+			cpus = append(cpus, int(cpu))
+		}
+	}
+	return cpus, nil
+}

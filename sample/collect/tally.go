@@ -1,0 +1,220 @@
+package collect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// A queue holds records back until those of all rings that may have happened
+// before them have arrived, and then gives them in the order of their times.
+type queue struct{ held []record }
+
+func (q *queue) add(recs []record) { q.held = append(q.held, recs...) }
+
+// flush gives f all records up to time limit. Of equal times, those added first
+// come first.
+func (q *queue) flush(limit uint64, f func(*record) error) error {
+	slices.SortStableFunc(q.held, func(a, b record) int { return cmp.Compare(a.time, b.time) })
+	n, _ := slices.BinarySearchFunc(q.held, limit, func(r record, limit uint64) int {
+		if r.time <= limit {
+			return -1
+		}
+		return 1
+	})
+	for i := range q.held[:n] {
+		if err := f(&q.held[i]); err != nil {
+			return err
+		}
+	}
+	q.held = slices.Delete(q.held, 0, n)
+	return nil
+}
+
+// A tally puts samples down to images. It is told of records in the order in
+// which they happened.
+type tally struct {
+	spaces   sample.Spaces
+	counts   *sample.Counts
+	stats    *Stats
+	branches bool                             // samples have branch records
+	identify func(*mmapRecord) sample.ImageID // may look at the file
+
+	sample sampleRecord   // of sample, kept for its slices
+	frames []sample.Frame // likewise
+	pairs  []sample.Branch
+}
+
+// record takes in one record.
+func (t *tally) record(rec *record) error {
+	switch rec.typ {
+	case typeSample:
+		return t.sampled(rec)
+	case typeMmap2:
+		m, err := decodeMmap(rec.body, rec.misc)
+		if err == nil {
+			t.mapped(&m)
+		}
+		return err
+	case typeFork:
+		pid, parent, err := decodeTask(rec.body)
+		if err == nil {
+			t.spaces.Fork(pid, parent)
+		}
+		return err
+	case typeExit:
+		pid, _, err := decodeTask(rec.body)
+		if err == nil {
+			t.spaces.Exit(pid)
+		}
+		return err
+	case typeComm:
+		pid, err := decodeComm(rec.body)
+		if err == nil && rec.misc&miscCommExec != 0 {
+			t.spaces.Exec(pid)
+		}
+		return err
+	case typeLost, typeLostSamples:
+		return t.lost(rec)
+	case typeThrottle:
+		t.stats.Throttled++
+	}
+	return nil
+}
+
+// lost takes in that records were lost. Rings hold either samples or the rest.
+func (t *tally) lost(rec *record) error {
+	n, err := decodeLost(rec.body, rec.typ)
+	switch {
+	case err != nil:
+		return err
+	case rec.side:
+		t.stats.LostRecords += n
+	default:
+		t.counts.Lose(sample.LostDropped, n)
+	}
+	return nil
+}
+
+// mapped takes in that a process mapped code.
+func (t *tally) mapped(m *mmapRecord) {
+	mapping := sample.Mapping{
+		Start: m.start, End: m.start + m.size,
+		Off:  sample.Offset(m.fileOff),
+		Loss: lossOf(m.path),
+	}
+	if mapping.Loss == "" {
+		mapping.Image = t.identify(m)
+	}
+	t.spaces.Map(m.pid, mapping)
+}
+
+// deleted is what the kernel adds to the path of a file that is gone.
+const deleted = " (deleted)"
+
+// imageID gives the identity of a mapped file. The kernel's mark on a deleted
+// file goes if there is a build ID to tell it from its successor; otherwise the
+// mark is all that does.
+func imageID(path string, build sample.BuildID) sample.ImageID {
+	if !build.IsZero() {
+		path = strings.TrimSuffix(path, deleted)
+	}
+	return sample.ImageID{Build: build, Path: path}
+}
+
+// lossOf says why samples in a mapping have no image, by what the kernel calls
+// the mapping; "" if they have one.
+func lossOf(path string) sample.Loss {
+	if path == "[vdso]" {
+		return sample.LostVDSO
+	}
+	if !strings.HasPrefix(path, "/") {
+		return sample.LostAnonymous // "[heap]", "[stack]", "anon_inode:..."
+	}
+	for _, p := range []string{"//anon", "/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage", "/[aio]"} {
+		if strings.HasPrefix(path, p) {
+			return sample.LostAnonymous
+		}
+	}
+	return ""
+}
+
+// sampled takes in a sample.
+func (t *tally) sampled(rec *record) error {
+	s := &t.sample
+	if err := decodeSample(rec.body, t.branches, s); err != nil {
+		return err
+	}
+	t.counts.Weight += s.period
+	switch rec.misc & miscModeMask {
+	case miscUser:
+	case miscGuestKernel, miscGuestUser:
+		t.counts.Lose(sample.LostGuest, 1)
+		return nil
+	default:
+		t.counts.Lose(sample.LostKernel, 1)
+		return nil
+	}
+	t.branched(s)
+	id, off, loss := t.spaces.Find(s.pid, s.ip)
+	if loss != "" {
+		t.counts.Lose(loss, 1)
+		return nil
+	}
+	im := t.counts.Image(id)
+	t.counts.AddSample(im, off, 1)
+	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
+	t.callers(s)
+	t.counts.AddStack(t.frames, 1)
+	return nil
+}
+
+// callers adds the return addresses of a sample to t.frames. The kernel follows
+// frame pointers; code that keeps none ends the chain or bends it, so trailing
+// frames of no image go.
+func (t *tally) callers(s *sampleRecord) {
+	user, first := false, true
+	for _, pc := range s.chain {
+		switch {
+		case pc >= contextMax:
+			user = pc == contextUser
+		case user && first:
+			first = false // the sampled instruction itself
+		case user && len(t.frames) < MaxStack:
+			t.frames = append(t.frames, t.frame(s.pid, pc))
+		}
+	}
+	for len(t.frames) > 1 && t.frames[len(t.frames)-1].Image == sample.Unknown {
+		t.frames = t.frames[:len(t.frames)-1]
+	}
+}
+
+// frame gives the place of a pc.
+func (t *tally) frame(pid int, pc uint64) sample.Frame {
+	id, off, loss := t.spaces.Find(pid, pc)
+	if loss != "" {
+		return sample.Frame{Image: sample.Unknown}
+	}
+	return sample.Frame{Image: t.counts.Image(id), Off: off}
+}
+
+// branched adds the branch records of a sample, and the code between each two
+// of them: it ran straight from the target of the older one to the newer one.
+func (t *tally) branched(s *sampleRecord) {
+	t.pairs = t.pairs[:0]
+	for _, b := range s.branches {
+		pair := sample.Branch{From: t.frame(s.pid, b.from), To: t.frame(s.pid, b.to)}
+		t.pairs = append(t.pairs, pair)
+		if pair.From.Image != sample.Unknown || pair.To.Image != sample.Unknown {
+			t.counts.AddBranch(pair, 1, b.flags&branchMispredict)
+		}
+	}
+	for i := 1; i < len(t.pairs); i++ {
+		from, to := t.pairs[i].To, t.pairs[i-1].From
+		if from.Image != sample.Unknown && from.Image == to.Image && from.Off <= to.Off {
+			t.counts.AddRange(sample.Range{Image: from.Image, First: from.Off, Last: to.Off}, 1)
+		}
+	}
+}
