@@ -59,6 +59,12 @@ type Proc struct {
 	Edges  []Edge  // by From, To, Kind
 	Calls  []Call  // by Site
 
+	// Entries are the blocks that control enters from elsewhere, indices into
+	// Blocks by increasing order: the top, landing pads, what jumps from a cold
+	// part come back to, targets of calls into the middle. Flow into them is more
+	// than their In edges carry.
+	Entries []int
+
 	// Complete is false where an indirect jump's targets could not be found or
 	// the bytes could not be decoded end to end; Why then says which, where.
 	Complete bool
