@@ -1,16 +1,257 @@
 package image
 
-// Lines maps addresses to source lines and inlined call stacks.
-type Lines struct{}
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+	"sync"
+)
 
-// Lines reads the line tables and inlined calls of the image (DWARF 2 to 5, of
-// the file or its debug file; Go's pclntab where there is no DWARF). The result
-// is kept: later calls are free.
-func (im *Image) Lines() (*Lines, error) { return nil, ErrNoLines }
+// Lines maps addresses to source lines and inlined call stacks. Its methods may
+// be called from several goroutines at once, until the image is closed.
+//
+// Go code is answered for by pclntab, which is there even in stripped programs,
+// all other code by DWARF 2 to 5 of the image or of its debug file. Compilation
+// units whose DWARF lies in yet another file (split DWARF's .dwo) are unknown, and
+// so are places inside calls to inlined functions whose names do (dwz).
+//
+// A compilation unit is read when it is first asked about.
+type Lines struct {
+	im    *Image
+	goTab *goTable         // nil if there is none
+	goErr error            // why there is none, though it is a Go program
+	dwarf func() *dwarfTab // nil if there is none; reads it when first called
+	err   func() error     // why there is none, or no more of it
+	fs    bool
+}
+
+// A lineCache keeps the result of Lines.
+type lineCache struct {
+	once sync.Once
+	*Lines
+	err error
+}
+
+// Lines reads the line tables and inlined calls of the image. The result is
+// kept: later calls are free.
+func (im *Image) Lines() (*Lines, error) {
+	im.lines.once.Do(func() { im.lines.Lines, im.lines.err = im.readLines() })
+	return im.lines.Lines, im.lines.err
+}
+
+func (im *Image) readLines() (*Lines, error) {
+	read := sync.OnceValues(im.readDWARF)
+	ln := &Lines{im: im, fs: im.hasFSDiscriminators()}
+	ln.dwarf = func() *dwarfTab { t, _ := read(); return t }
+	ln.err = func() error { _, err := read(); return err }
+	goTab, err := im.goTable()
+	if err == nil {
+		// The DWARF may be large, and only matters for code that is not Go's.
+		ln.goTab = goTab
+		return ln, nil
+	}
+	if !errors.Is(err, errNoPclntab) {
+		ln.goErr = err
+	}
+	if ln.dwarf() == nil {
+		return nil, fmt.Errorf("%s: %w", im.Path, cmp.Or(ln.goErr, ln.err()))
+	}
+	return ln, nil
+}
+
+// Err tells what could not be read of the line tables so far; Frames knows
+// nothing of the places concerned.
+func (ln *Lines) Err() error {
+	errs := []error{ln.goErr}
+	if err := ln.err(); err != nil && !errors.Is(err, ErrNoLines) {
+		errs = append(errs, err)
+	}
+	if t := ln.dwarf(); t != nil {
+		errs = append(errs, t.failures()...)
+	}
+	return errors.Join(errs...)
+}
 
 // Frames gives the inlined call stack at a, innermost frame first; the last one
 // is the procedure that holds the code. It is nil where nothing is known.
-func (ln *Lines) Frames(a Addr) []Frame { return nil }
+func (ln *Lines) Frames(a Addr) []Frame {
+	if ln.goTab != nil {
+		if i := ln.goTab.find(a); i >= 0 {
+			var out []Frame
+			for _, f := range ln.goTab.frames(i, a) {
+				out = append(out, f.Frame)
+			}
+			return out
+		}
+	}
+	t := ln.dwarf()
+	if t == nil {
+		return nil
+	}
+	return ln.name(a, t.frames(a))
+}
+
+// name gives the outermost frame the symbol's name if DWARF has none, as for
+// assembly. Without the name of any other function, the stack says nothing.
+func (ln *Lines) name(a Addr, fs []Frame) []Frame {
+	for i := range fs {
+		if fs[i].Func != "" {
+			continue
+		}
+		s := ln.im.Find(a)
+		if i < len(fs)-1 || s < 0 {
+			return nil
+		}
+		fs[i].Func = ln.im.symbols[s].Name
+	}
+	return fs
+}
+
+// Traceback gives the frames at a that Go's tracebacks show there: all but
+// method wrappers and other functions that the compiler made up. Profiles made by
+// a Go program of itself have these. It may be empty, and is what Frames
+// gives where the code is not Go.
+func (ln *Lines) Traceback(a Addr) []Frame {
+	if ln.goTab == nil || ln.goTab.find(a) < 0 {
+		return ln.Frames(a)
+	}
+	var out []Frame
+	callee := ""
+	for _, f := range ln.goTab.frames(ln.goTab.find(a), a) {
+		// A wrapper that panics, rather than call what it wraps, is shown
+		// (runtime.elideWrapperCalling).
+		panics := callee == "runtime.gopanic" || callee == "runtime.sigpanic" || callee == "runtime.panicwrap"
+		if callee = f.Func; !f.wrapper || panics {
+			out = append(out, f.Frame)
+		}
+	}
+	return out
+}
 
 // Unit gives the compilation unit of a; the zero Unit where nothing is known.
-func (ln *Lines) Unit(a Addr) Unit { return Unit{} }
+// What pclntab answers for has the source file of the function as the unit's name.
+func (ln *Lines) Unit(a Addr) Unit {
+	if ln.goTab != nil {
+		if i := ln.goTab.find(a); i >= 0 {
+			return ln.goTab.unit(i)
+		}
+	}
+	if t := ln.dwarf(); t != nil {
+		if u := t.unit(a); u != nil {
+			return u.Unit
+		}
+	}
+	return Unit{}
+}
+
+// FSDiscriminators tells whether discriminators are clang's flow-sensitive ones,
+// whose low 8 bits are the base (-enable-fs-discriminator).
+func (ln *Lines) FSDiscriminators() bool { return ln.fs }
+
+// hasFSDiscriminators looks for the variable by which clang marks the images
+// that have them, as llvm-profgen does.
+func (im *Image) hasFSDiscriminators() bool {
+	for _, f := range []*elf.File{im.elf, im.debug} {
+		if f == nil || f.Section(".strtab") == nil {
+			continue
+		}
+		b, err := sectionData(f.Section(".strtab"))
+		if err == nil && bytes.Contains(b, []byte("\x00__llvm_fs_discriminator__\x00")) {
+			return true
+		}
+	}
+	return false
+}
+
+// An interval is a range of addresses that belongs to something.
+type interval struct {
+	lo, hi Addr
+	id     int32
+}
+
+// A piece is an interval that goes on to the start of the next piece.
+type piece struct {
+	lo Addr
+	id int32 // -1 if it belongs to nothing
+}
+
+// flatten makes pieces of intervals that may overlap: an address belongs to the
+// greatest id of the intervals around it.
+func flatten(in []interval) []piece {
+	slices.SortFunc(in, func(a, b interval) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.id, b.id)) })
+	var out []piece
+	var open intervalHeap // those that started, greatest id first
+	// emit adds pieces for the open intervals up to address end.
+	emit := func(at, end Addr) {
+		for at < end {
+			for len(open) > 0 && open[0].hi <= at {
+				open.pop()
+			}
+			id, next := int32(-1), end
+			if len(open) > 0 {
+				id, next = open[0].id, min(end, open[0].hi)
+			}
+			if len(out) == 0 || out[len(out)-1].id != id {
+				out = append(out, piece{at, id})
+			}
+			if at = next; id < 0 {
+				return
+			}
+		}
+	}
+	for i, v := range in {
+		if i > 0 {
+			emit(in[i-1].lo, v.lo)
+		}
+		open.push(v)
+	}
+	if len(in) > 0 {
+		emit(in[len(in)-1].lo, ^Addr(0))
+	}
+	return out
+}
+
+// pieceAt gives the id at a, -1 if a belongs to nothing.
+func pieceAt(pieces []piece, a Addr) int32 {
+	i := sort.Search(len(pieces), func(i int) bool { return pieces[i].lo > a })
+	if i == 0 {
+		return -1
+	}
+	return pieces[i-1].id
+}
+
+// An intervalHeap has the greatest id first.
+type intervalHeap []interval
+
+func (h *intervalHeap) push(v interval) {
+	s := append(*h, v)
+	for i := len(s) - 1; i > 0 && s[(i-1)/2].id < s[i].id; i = (i - 1) / 2 {
+		s[i], s[(i-1)/2] = s[(i-1)/2], s[i]
+	}
+	*h = s
+}
+
+func (h *intervalHeap) pop() {
+	s := *h
+	n := len(s) - 1
+	s[0] = s[n]
+	s = s[:n]
+	for i := 0; ; {
+		big := i
+		for c := 2*i + 1; c <= 2*i+2 && c < n; c++ {
+			if s[c].id > s[big].id {
+				big = c
+			}
+		}
+		if big == i {
+			break
+		}
+		s[i], s[big] = s[big], s[i]
+		i = big
+	}
+	*h = s
+}

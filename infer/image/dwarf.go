@@ -1,0 +1,637 @@
+package image
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+	"sync"
+	"sync/atomic"
+)
+
+// A dwarfTab is the DWARF of an image, of which single units are read when
+// somebody asks about their code.
+type dwarfTab struct {
+	im     *Image
+	data   *dwarf.Data
+	pieces []piece // ids are indices into units
+
+	// Of units that claim the same code the first one in the file has it, as in
+	// LLVM, and flatten prefers the greatest: so they are in reverse order.
+	units []*dwarfUnit
+
+	mu     sync.Mutex // held while debug/dwarf reads
+	decls  map[dwarf.Offset]decl
+	budget int // how much more may be read, see spend
+	errs   []error
+}
+
+// A dwarfUnit is a compilation unit.
+type dwarfUnit struct {
+	Unit
+	entry *dwarf.Entry
+	end   dwarf.Offset
+	code  atomic.Pointer[unitCode] // nil until somebody asks
+}
+
+// A unitCode is what a unit says of code.
+type unitCode struct {
+	scopes []scope
+	pieces []piece // ids are indices into scopes
+	rows   []lineRow
+	files  []string
+}
+
+// A scope is a procedure or an inlined call.
+type scope struct {
+	decl
+	parent int32  // scope that an inlined call is in; -1 for a procedure
+	file   int32  // of an inlined call, in parent's code: index into files, line, discriminator
+	line   int32  //
+	disc   uint32 //
+}
+
+// A decl is what the declaration of a function says.
+type decl struct {
+	linkage, name string
+	line          int32
+}
+
+func (d *decl) linker() string {
+	if d.linkage != "" {
+		return d.linkage
+	}
+	return d.name
+}
+
+// A lineRow is the source position of the code up to the next row.
+type lineRow struct {
+	addr Addr
+	file int32 // index into files, noFile if unknown, noCode if the code ends here
+	line int32
+	disc uint32
+}
+
+const (
+	noFile = -1
+	noCode = -2
+)
+
+// Attributes that debug/dwarf has no names for.
+const (
+	attrMIPSLinkageName  = dwarf.Attr(0x2007)
+	attrGNUDwoName       = dwarf.Attr(0x2130)
+	attrGNUDiscriminator = dwarf.Attr(0x2136)
+	attrDwoName          = dwarf.Attr(0x76)
+)
+
+// readDWARF finds the units of the image's DWARF and which code each has.
+func (im *Image) readDWARF() (*dwarfTab, error) {
+	f := im.elf
+	if im.debug != nil && im.debug.Section(".debug_info") != nil {
+		f = im.debug
+	}
+	var size int
+	get := func(name string) ([]byte, error) {
+		b, err := debugSection(f, name)
+		size += len(b)
+		return b, err
+	}
+	var first [5][]byte
+	var err error
+	for i, name := range []string{".debug_abbrev", ".debug_info", ".debug_line", ".debug_ranges", ".debug_str"} {
+		if first[i], err = get(name); err != nil {
+			return nil, err
+		}
+	}
+	abbrev, info, line, ranges, str := first[0], first[1], first[2], first[3], first[4]
+	if len(info) == 0 || len(line) == 0 {
+		return nil, ErrNoLines
+	}
+	t := &dwarfTab{im: im, decls: map[dwarf.Offset]decl{}}
+	err = guard(func() error {
+		if t.data, err = dwarf.New(abbrev, nil, nil, info, line, nil, ranges, str); err != nil {
+			return err
+		}
+		for _, name := range []string{".debug_addr", ".debug_line_str", ".debug_str_offsets", ".debug_rnglists"} {
+			b, err := get(name)
+			if err != nil {
+				return err
+			}
+			if len(b) > 0 { // debug/dwarf reads older formats where a section is nil
+				t.data.AddSection(name, b)
+			}
+		}
+		t.budget = 64*size + 1<<16
+		return t.readUnits(unitOffsets(info))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// debugSection reads a section if f has it.
+func debugSection(f *elf.File, name string) ([]byte, error) {
+	s := f.Section(name)
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return nil, nil
+	}
+	// Debug sections shrink to a half or a quarter when compressed.
+	if s.Size > 1<<26 && s.Size/256 > s.FileSize {
+		return nil, fmt.Errorf("offset %#x: section %s: %d bytes grow to %d: %w", s.Offset, name, s.FileSize, s.Size, ErrFormat)
+	}
+	return sectionData(s)
+}
+
+// guard calls f for debug/dwarf, which may panic on bytes that no compiler made.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("DWARF: %v: %w", p, ErrFormat)
+		}
+	}()
+	if err = f(); err != nil && !errors.Is(err, ErrFormat) {
+		err = fmt.Errorf("DWARF: %w: %w", err, ErrFormat)
+	}
+	return err
+}
+
+// spend counts n fields or ranges as read. There is at least a byte for most of
+// them: tables that refer to each other so that a small file goes on for hours are malformed.
+func (t *dwarfTab) spend(n int) error {
+	if t.budget -= n + 1; t.budget < 0 {
+		return fmt.Errorf("more fields and ranges than the sections can hold: %w", ErrFormat)
+	}
+	return nil
+}
+
+// A unitOffset is where the first entry of a unit is, and where the unit ends.
+type unitOffset struct{ first, end dwarf.Offset }
+
+// unitOffsets gives the units of .debug_info, whose headers debug/dwarf has
+// found to be sound but keeps to itself: reading on to the next unit would decode all of this one.
+// A header (DWARF 5, 7.5.1) is
+//
+//	length      4, or 4 bytes all ones and 8 bytes; of what follows
+//	version     2
+//	type        1, since version 5
+//	pointers    1, since version 5
+//	abbrevs     4, or 8 after the long length
+//	pointers    1, until version 4
+//	more        since version 5, for skeletons and split units 8; for units of types, 8 and 4 or 8
+func unitOffsets(info []byte) []unitOffset {
+	var out []unitOffset
+	for at := uint64(0); at+11 <= uint64(len(info)); {
+		length, wide := uint64(binary.LittleEndian.Uint32(info[at:])), uint64(4)
+		header := uint64(4)
+		if length == math.MaxUint32 && at+23 <= uint64(len(info)) {
+			length, wide = binary.LittleEndian.Uint64(info[at+4:]), 8
+			header = 12
+		}
+		end := at + header + length
+		if end > uint64(len(info)) || end < at {
+			break
+		}
+		first := at + header + 2 + wide + 1
+		if binary.LittleEndian.Uint16(info[at+header:]) >= 5 {
+			first++
+			switch info[at+header+2] {
+			case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
+				first += 8
+			case 2, 6: // DW_UT_type, DW_UT_split_type
+				first += 8 + wide
+			}
+		}
+		if first < end {
+			out = append(out, unitOffset{dwarf.Offset(first), dwarf.Offset(end)})
+		}
+		at = end
+	}
+	return out
+}
+
+// readUnits reads the first entry of each unit. The code of a unit that does
+// not say which code it has is read at once.
+func (t *dwarfTab) readUnits(offsets []unitOffset) error {
+	slices.Reverse(offsets)
+	var claims []interval
+	r := t.data.Reader()
+	for _, off := range offsets {
+		r.Seek(off.first)
+		e, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Tag != dwarf.TagCompileUnit || e.AttrField(attrDwoName) != nil || e.AttrField(attrGNUDwoName) != nil {
+			continue // types, parts that others import, split DWARF
+		}
+		u := &dwarfUnit{entry: e, end: off.end}
+		u.Producer, _ = e.Val(dwarf.AttrProducer).(string)
+		u.Name, _ = e.Val(dwarf.AttrName).(string)
+		lang, _ := e.Val(dwarf.AttrLanguage).(int64)
+		u.Lang = languages[lang]
+		id := int32(len(t.units))
+		t.units = append(t.units, u)
+		ranges, err := t.ranges(e)
+		if err != nil {
+			return err
+		}
+		if len(ranges) == 0 {
+			ranges = t.codeOf(u).claims()
+		}
+		for _, x := range ranges {
+			x.id = id
+			claims = append(claims, x)
+		}
+	}
+	t.pieces = flatten(claims)
+	return nil
+}
+
+// languages are values of DW_AT_language.
+var languages = map[int64]string{
+	0x01: "c", 0x02: "c", 0x0c: "c", 0x1d: "c", 0x2c: "c",
+	0x04: "c++", 0x19: "c++", 0x1a: "c++", 0x21: "c++", 0x2b: "c++", 0x2e: "c++",
+	0x16: "go", 0x1c: "rust", 0x31: "asm", 0x8001: "asm",
+}
+
+// ranges gives the code that e says it has. Code that the linker threw away
+// keeps its DWARF, with addresses that hold no code.
+func (t *dwarfTab) ranges(e *dwarf.Entry) ([]interval, error) {
+	if e.AttrField(dwarf.AttrRanges) == nil && e.AttrField(dwarf.AttrHighpc) == nil {
+		return nil, nil
+	}
+	rs, err := t.data.Ranges(e)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.spend(len(rs)); err != nil {
+		return nil, err
+	}
+	var out []interval
+	for _, r := range rs {
+		lo, hi := Addr(r[0]), Addr(r[1])
+		if code := t.im.region(lo); code != nil && lo < hi && hi <= code.hi {
+			out = append(out, interval{lo: lo, hi: hi})
+		}
+	}
+	return out, nil
+}
+
+// codeOf reads what u says of code, once. What it cannot read is unknown.
+// readUnits calls it, before anybody else can, without the lock.
+func (t *dwarfTab) codeOf(u *dwarfUnit) *unitCode {
+	if c := u.code.Load(); c != nil {
+		return c
+	}
+	c := &unitCode{}
+	if err := guard(func() error { return t.readCode(u, c) }); err != nil {
+		t.errs = append(t.errs, fmt.Errorf("unit at %#x: %s: %w", u.entry.Offset, u.Name, err))
+		c = &unitCode{}
+	}
+	u.code.Store(c)
+	return c
+}
+
+func (t *dwarfTab) readCode(u *dwarfUnit, c *unitCode) error {
+	if err := t.readScopes(u, c); err != nil {
+		return err
+	}
+	return t.readLines(u, c)
+}
+
+// failures are the errors so far.
+func (t *dwarfTab) failures() []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.errs)
+}
+
+// claims gives the code of procedures and lines.
+func (c *unitCode) claims() []interval {
+	var out []interval
+	for i, s := range c.pieces {
+		if s.id >= 0 && i+1 < len(c.pieces) {
+			out = append(out, interval{lo: s.lo, hi: c.pieces[i+1].lo})
+		}
+	}
+	for i, r := range c.rows {
+		if r.file != noCode && i+1 < len(c.rows) {
+			out = append(out, interval{lo: r.addr, hi: c.rows[i+1].addr})
+		}
+	}
+	return out
+}
+
+// readScopes reads the procedures and inlined calls of u.
+func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
+	r := t.data.Reader()
+	r.Seek(u.entry.Offset)
+	var code []interval
+	var outer []int32 // scopes that the open entries are in
+	in := int32(-1)   // scope that the next entry is in
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil || e.Offset >= u.end {
+			break
+		}
+		if err := t.spend(len(e.Field)); err != nil {
+			return err
+		}
+		if e.Tag == 0 {
+			if len(outer) == 0 {
+				break
+			}
+			in, outer = outer[len(outer)-1], outer[:len(outer)-1]
+			continue
+		}
+		own := in
+		if e.Tag == dwarf.TagSubprogram || e.Tag == dwarf.TagInlinedSubroutine {
+			rs, err := t.ranges(e)
+			if err != nil {
+				return err
+			}
+			// An inlined call in code that the linker threw away has no caller.
+			if len(rs) > 0 && (in >= 0 || e.Tag == dwarf.TagSubprogram) {
+				own = int32(len(c.scopes))
+				c.scopes = append(c.scopes, t.scope(e, in))
+				for _, x := range rs {
+					x.id = own
+					code = append(code, x)
+				}
+			}
+		}
+		if e.Children {
+			// A sibling lies ahead, or the walk would go round in circles.
+			if next, ok := e.Val(dwarf.AttrSibling).(dwarf.Offset); ok && isType(e.Tag) && next > e.Offset && next < u.end {
+				r.Seek(next)
+				continue
+			}
+			outer = append(outer, in)
+			in = own
+		}
+		if len(outer) == 0 {
+			break
+		}
+	}
+	c.pieces = flatten(code)
+	return nil
+}
+
+// isType tells the entries that hold declarations but no code.
+func isType(t dwarf.Tag) bool {
+	switch t {
+	case dwarf.TagStructType, dwarf.TagClassType, dwarf.TagUnionType, dwarf.TagEnumerationType, dwarf.TagSubroutineType:
+		return true
+	}
+	return false
+}
+
+// scope makes a scope of entry e, in scope in.
+func (t *dwarfTab) scope(e *dwarf.Entry, in int32) scope {
+	s := scope{decl: t.declOf(e, 0), parent: -1}
+	if e.Tag == dwarf.TagInlinedSubroutine {
+		file, _ := e.Val(dwarf.AttrCallFile).(int64)
+		line, _ := e.Val(dwarf.AttrCallLine).(int64)
+		disc, _ := e.Val(attrGNUDiscriminator).(int64)
+		s.parent, s.file, s.line, s.disc = in, lineNumber(file), lineNumber(line), uint32(disc)
+	}
+	return s
+}
+
+// lineNumber gives 0, unknown, for what is no line of any file.
+func lineNumber(n int64) int32 {
+	if n < 0 || n > math.MaxInt32 {
+		return 0
+	}
+	return int32(n)
+}
+
+// maxOrigins bounds how many entries the declaration of a function is spread
+// over: an inlined copy, the abstract function, its declaration in a class.
+const maxOrigins = 16
+
+// declOf gives what e, the entry it is a copy of and the one that it completes
+// say of a function: the nearest has precedence, one by one.
+func (t *dwarfTab) declOf(e *dwarf.Entry, depth int) decl {
+	var d decl
+	d.name, _ = e.Val(dwarf.AttrName).(string)
+	if d.linkage, _ = e.Val(dwarf.AttrLinkageName).(string); d.linkage == "" {
+		d.linkage, _ = e.Val(attrMIPSLinkageName).(string)
+	}
+	line, _ := e.Val(dwarf.AttrDeclLine).(int64)
+	d.line = lineNumber(line)
+	if depth == maxOrigins {
+		return d
+	}
+	for _, attr := range []dwarf.Attr{dwarf.AttrAbstractOrigin, dwarf.AttrSpecification} {
+		off, ok := e.Val(attr).(dwarf.Offset)
+		if !ok {
+			continue
+		}
+		o := t.declAt(off, depth+1)
+		if d.linkage == "" {
+			d.linkage = o.linkage
+		}
+		if d.name == "" {
+			d.name = o.name
+		}
+		if d.line == 0 {
+			d.line = o.line
+		}
+	}
+	return d
+}
+
+// declAt is declOf the entry at off, once. An entry that is its own origin ends
+// the chain: so does one that cannot be read.
+func (t *dwarfTab) declAt(off dwarf.Offset, depth int) decl {
+	if d, ok := t.decls[off]; ok {
+		return d
+	}
+	t.decls[off] = decl{}
+	r := t.data.Reader()
+	r.Seek(off)
+	if e, err := r.Next(); err == nil && e != nil && t.spend(len(e.Field)) == nil {
+		t.decls[off] = t.declOf(e, depth)
+	}
+	return t.decls[off]
+}
+
+// readLines reads the line table of u.
+func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
+	lr, err := t.data.LineReader(u.entry)
+	if err != nil || lr == nil {
+		return err
+	}
+	var all [][]lineRow
+	var seq []lineRow
+	files := fileIndex{reader: lr, index: map[*dwarf.LineFile]int32{}}
+	for {
+		var e dwarf.LineEntry
+		if err := lr.Next(&e); err != nil {
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			return err
+		}
+		row := lineRow{addr: Addr(e.Address), file: files.of(e.File), line: lineNumber(int64(e.Line)), disc: uint32(e.Discriminator)}
+		if e.EndSequence {
+			row = lineRow{addr: row.addr, file: noCode}
+		}
+		seq = append(seq, row)
+		if e.EndSequence {
+			if t.im.executable(seq[0].addr) { // else the linker threw the code away
+				all = append(all, seq)
+			}
+			seq = nil
+		}
+	}
+	c.rows = joinRows(all)
+	for _, f := range lr.Files() {
+		name := ""
+		if f != nil {
+			name = f.Name
+		}
+		c.files = append(c.files, name)
+	}
+	return nil
+}
+
+// A fileIndex finds the index of a file in a table that the line program may
+// still add files to.
+type fileIndex struct {
+	reader *dwarf.LineReader
+	index  map[*dwarf.LineFile]int32
+}
+
+func (x *fileIndex) of(f *dwarf.LineFile) int32 {
+	if f == nil {
+		return noFile
+	}
+	if i, ok := x.index[f]; ok {
+		return i
+	}
+	for i, f := range x.reader.Files() {
+		x.index[f] = int32(i)
+	}
+	if i, ok := x.index[f]; ok {
+		return i
+	}
+	return noFile
+}
+
+// joinRows makes one table of sequences of rows, each ending in a row with
+// noCode. Where two sequences have the same code, the first one keeps it.
+func joinRows(all [][]lineRow) []lineRow {
+	for _, seq := range all {
+		// Hand-written tables may go backwards. The end stays at the end.
+		rows := seq[:len(seq)-1]
+		byAddr := func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) }
+		if !slices.IsSortedFunc(rows, byAddr) {
+			slices.SortStableFunc(rows, byAddr)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b []lineRow) int { return cmp.Compare(a[0].addr, b[0].addr) })
+	var out []lineRow
+	for _, seq := range all {
+		end := seq[len(seq)-1].addr
+		if len(out) > 0 {
+			if last := out[len(out)-1].addr; end <= last {
+				continue
+			} else if seq[0].addr < last {
+				for len(seq) > 1 && seq[1].addr <= last {
+					seq = seq[1:]
+				}
+				seq[0].addr = last
+			}
+		}
+		for _, row := range seq {
+			row.addr = min(row.addr, end)
+			out = addRow(out, row)
+		}
+	}
+	return slices.Clip(out)
+}
+
+// addRow appends a row. Of several rows for an address the last one counts, as
+// in LLVM; a row that repeats the one before says nothing.
+func addRow(rows []lineRow, row lineRow) []lineRow {
+	if n := len(rows); n > 0 && rows[n-1].addr == row.addr {
+		rows = rows[:n-1]
+	}
+	if n := len(rows); n > 0 {
+		last := rows[n-1]
+		if last.addr = row.addr; last == row {
+			return rows
+		}
+	}
+	return append(rows, row)
+}
+
+// unit gives the unit of a, or nil.
+func (t *dwarfTab) unit(a Addr) *dwarfUnit {
+	id := pieceAt(t.pieces, a)
+	if id < 0 {
+		return nil
+	}
+	return t.units[id]
+}
+
+// frames gives the inlined calls at a, innermost first. A name is "" where DWARF
+// has none; of the outermost frame, that is so too where it has only a line.
+func (t *dwarfTab) frames(a Addr) []Frame {
+	u := t.unit(a)
+	if u == nil {
+		return nil
+	}
+	c := u.code.Load()
+	if c == nil {
+		t.mu.Lock()
+		c = t.codeOf(u)
+		t.mu.Unlock()
+	}
+	row, known := c.row(a)
+	i := pieceAt(c.pieces, a)
+	if i < 0 && !known {
+		return nil
+	}
+	f := Frame{File: c.file(row.file), Line: int(row.line), Disc: row.disc}
+	var out []Frame
+	for ; i >= 0; i = c.scopes[i].parent {
+		s := &c.scopes[i]
+		f.Func, f.StartLine = s.linker(), int(s.decl.line)
+		out = append(out, f)
+		f = Frame{File: c.file(s.file), Line: int(s.line), Disc: s.disc}
+	}
+	if len(out) == 0 {
+		out = append(out, f)
+	}
+	return out
+}
+
+// row gives the position of the code at a.
+func (c *unitCode) row(a Addr) (lineRow, bool) {
+	i := sort.Search(len(c.rows), func(i int) bool { return c.rows[i].addr > a })
+	if i == 0 || c.rows[i-1].file == noCode {
+		return lineRow{file: noFile}, false
+	}
+	return c.rows[i-1], true
+}
+
+func (c *unitCode) file(i int32) string {
+	if i < 0 || int(i) >= len(c.files) {
+		return ""
+	}
+	return c.files[i]
+}
