@@ -32,7 +32,7 @@ type Image struct {
 	regions  []region   // what holds code, by address; they do not overlap
 	symbols  []Symbol
 
-	frames []frame  // of .eh_frame, in its order
+	frames []frame  // of .eh_frame, by address
 	data   []extent // data inside code, by address, where the symbol table marks it
 
 	names  func() map[string]int

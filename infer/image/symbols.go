@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -26,6 +27,7 @@ func (im *Image) readSymbols() error {
 	if err != nil && len(named) == 0 {
 		return err // with symbols, the file can do without
 	}
+	slices.SortFunc(frames, func(a, b frame) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi)) })
 	im.frames = frames
 	funcs, err := im.goFuncs()
 	if err != nil && len(named) == 0 {
@@ -35,9 +37,9 @@ func (im *Image) readSymbols() error {
 	symbols = cover(symbols, im.goSymbols(funcs))
 	im.symbols = symbols // stubs of indirect functions are named after symbols
 	symbols = cover(symbols, im.stubs())
-	symbols = cover(symbols, im.frameSymbols(frames))
-	im.extend(symbols, frames)
-	im.symbols = symbols
+	symbols = cover(symbols, im.frameSymbols())
+	im.extend(symbols)
+	im.symbols = nameAll(symbols)
 	return nil
 }
 
@@ -393,7 +395,7 @@ func (c *candidate) before(d *candidate) int {
 // first ends where the second begins; if the first goes on after the second
 // (assembler code with a second entry), what is left counts as the second's.
 func (im *Image) bind(cs []candidate) []Symbol {
-	slices.SortFunc(cs, func(a, b candidate) int { return cmp.Or(cmp.Compare(a.addr, b.addr), a.before(&b)) })
+	slices.SortFunc(cs, func(a, b candidate) int { return cmp.Compare(a.addr, b.addr) })
 	var out []Symbol
 	var open, end Addr // procedure that a label may be inside of; end of all so far
 	for len(cs) > 0 {
@@ -423,9 +425,12 @@ func (im *Image) bind(cs []candidate) []Symbol {
 	return out
 }
 
-// symbolOf makes one symbol of the names of an address, best first, and tells
-// whether all of them are untyped labels.
+// symbolOf makes one symbol of the names of an address, and tells whether all
+// of them are untyped labels.
 func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
+	if len(cs) > 1 {
+		slices.SortFunc(cs, func(a, b candidate) int { return a.before(&b) })
+	}
 	best := &cs[0]
 	r := im.region(best.addr)
 	s = Symbol{
@@ -456,23 +461,26 @@ func cover(symbols, more []Symbol) []Symbol {
 			out = append(out, symbols[0])
 			symbols = symbols[1:]
 		}
+		cut := m.Size
 		if len(symbols) > 0 {
-			m.Size = min(m.Size, uint64(symbols[0].Addr-m.Addr))
+			cut = min(cut, uint64(symbols[0].Addr-m.Addr))
 		}
 		if len(out) > 0 {
 			last := &out[len(out)-1]
 			if last.Addr == m.Addr && last.Size == 0 {
-				last.Size = m.Size
+				last.Size = cut
 			}
 			if m.Addr < last.Addr+Addr(max(last.Size, 1)) {
 				continue
 			}
 		}
-		// A signal frame's range begins a byte early, for unwinders that look
-		// for the byte before the return address.
-		if m.Size > 1 {
-			out = append(out, m)
+		// A signal frame's range begins a byte early, for unwinders that look up
+		// the byte before the return address.
+		if cut == 1 && m.Size > 1 {
+			continue
 		}
+		m.Size = cut
+		out = append(out, m)
 	}
 	return append(out, symbols...)
 }
@@ -489,29 +497,21 @@ func (im *Image) goSymbols(funcs []goFunc) []Symbol {
 	return out
 }
 
-// frameSymbols makes symbols of frames. The linkage table has one frame for
+// frameSymbols makes symbols of the frames. The linkage table has one frame for
 // all its stubs, which is none of them.
-func (im *Image) frameSymbols(frames []frame) []Symbol {
-	var out []Symbol
-	for _, f := range frames {
+func (im *Image) frameSymbols() []Symbol {
+	out := make([]Symbol, 0, len(im.frames))
+	for _, f := range im.frames {
 		if r := im.region(f.lo); !isStubs(r.name) {
-			out = append(out, unnamed(f.lo, f.hi, FromEhFrame, r.name))
+			out = append(out, Symbol{Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromEhFrame, Section: r.name})
 		}
 	}
-	slices.SortFunc(out, func(a, b Symbol) int { return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(b.Size, a.Size)) })
 	return out
-}
-
-// unnamed is the symbol of a range whose name is lost.
-func unnamed(lo, hi Addr, source SymbolSource, section string) Symbol {
-	return Symbol{Name: fmt.Sprintf("fn_%x", uint64(lo)), Addr: lo, Size: uint64(hi - lo), Source: source, Section: section}
 }
 
 // extend gives a size to the symbols that have none: to the end of the frame
 // that they are in, else to the next symbol or the end of the section.
-func (im *Image) extend(symbols []Symbol, frames []frame) {
-	frames = slices.Clone(frames)
-	slices.SortFunc(frames, func(a, b frame) int { return cmp.Compare(a.lo, b.lo) })
+func (im *Image) extend(symbols []Symbol) {
 	for i := range symbols {
 		s := &symbols[i]
 		if s.Size != 0 {
@@ -521,12 +521,30 @@ func (im *Image) extend(symbols []Symbol, frames []frame) {
 		if i+1 < len(symbols) {
 			end = min(end, symbols[i+1].Addr)
 		}
-		j, _ := slices.BinarySearchFunc(frames, s.Addr+1, func(f frame, a Addr) int { return cmp.Compare(f.lo, a) })
-		if j > 0 && frames[j-1].hi > s.Addr {
-			end = min(end, frames[j-1].hi)
+		if f := im.frameAt(s.Addr); f != nil {
+			end = min(end, f.hi)
 		}
 		s.Size = uint64(end - s.Addr)
 	}
+}
+
+// frameAt gives the frame that contains a, or nil.
+func (im *Image) frameAt(a Addr) *frame {
+	i, _ := slices.BinarySearchFunc(im.frames, a+1, func(f frame, a Addr) int { return cmp.Compare(f.lo, a) })
+	if i == 0 || im.frames[i-1].hi <= a {
+		return nil
+	}
+	return &im.frames[i-1]
+}
+
+// nameAll names the symbols whose names are lost after their addresses.
+func nameAll(symbols []Symbol) []Symbol {
+	for i := range symbols {
+		if symbols[i].Name == "" {
+			symbols[i].Name = "fn_" + strconv.FormatUint(uint64(symbols[i].Addr), 16)
+		}
+	}
+	return symbols
 }
 
 // splitGaps adds symbols for code that has none: [the target of a call, the next
@@ -546,12 +564,12 @@ func splitGaps(symbols []Symbol, regions []region, targets []Addr) []Symbol {
 					hi = min(hi, targets[i+1])
 				}
 				if hi > targets[i] {
-					found = append(found, unnamed(targets[i], hi, FromCall, r.name))
+					found = append(found, Symbol{Addr: targets[i], Size: uint64(hi - targets[i]), Source: FromCall, Section: r.name})
 				}
 			}
 		}
 	}
-	return cover(symbols, found)
+	return nameAll(cover(symbols, found))
 }
 
 // minGap is more than what is between functions for alignment: to 16 bytes by
