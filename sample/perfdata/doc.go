@@ -1,1 +1,13 @@
+// Package perfdata reads recordings of Linux perf: perf.data files and the
+// stream that perf record writes to a pipe. Their samples become the same
+// sample.Recording that sample/collect makes of its own.
+//
+// It is a reader of its own and needs no perf. A recording is streamed: memory
+// grows with the places that were sampled, not with the samples. Addresses are
+// put down to images as the recording says they were mapped, and no image is
+// ever opened.
+//
+// It refuses directories (perf record --threads), and leaves out what is none of
+// its business: hardware traces (AUX), tracepoint fields, saved registers and
+// stacks. Stacks that only these could tell (--call-graph dwarf) are missing.
 package perfdata

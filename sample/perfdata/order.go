@@ -1,0 +1,112 @@
+package perfdata
+
+import (
+	"cmp"
+	"slices"
+	"unsafe"
+)
+
+// maxQueued bounds the memory of the records that wait for their turn. perf's
+// rounds stay far below it: two times the ring buffers, 0.5 MB per processor, of
+// which less than that is kept here.
+const maxQueued = 128 << 20
+
+// A queue puts records into the order of time. Each processor's are in order in
+// the file, but perf copies one ring buffer after the other.
+//
+// When perf record has been round all buffers, it says so. What was written
+// before the first of them was visited is then all in the file after one round
+// more: at the end of a round, everything up to the latest time of the round
+// before can go (process_finished_round in perf's session.c).
+type queue struct {
+	deliver func(*entry)
+	waiting []queued
+	seq     uint64 // keeps records of equal time in the order of the file
+	sorted  bool   // waiting is in order
+	size    int    // of the waiting entries, in bytes
+	latest  uint64 // time of the latest record
+	round   uint64 // the value of latest at the end of the round before
+	passed  uint64 // time of the latest record delivered
+	late    uint64 // records that came after a later one had been delivered
+	spare   []*entry
+}
+
+type queued struct {
+	time, seq uint64
+	e         *entry
+}
+
+// entry gives an empty entry to fill and add.
+func (q *queue) entry() *entry {
+	if n := len(q.spare); n > 0 {
+		e := q.spare[n-1]
+		q.spare = q.spare[:n-1]
+		return e
+	}
+	return new(entry)
+}
+
+// add delivers e in its turn, at once if it has no time.
+func (q *queue) add(e *entry) {
+	if e.time == 0 || e.time == ^uint64(0) {
+		q.deliver(e)
+		q.free(e)
+		return
+	}
+	if e.time < q.passed {
+		q.late++
+	}
+	n := len(q.waiting)
+	q.sorted = n == 0 || q.sorted && q.waiting[n-1].time <= e.time
+	q.seq++
+	q.waiting = append(q.waiting, queued{e.time, q.seq, e})
+	q.latest = max(q.latest, e.time)
+	q.size += e.size()
+	if q.size > maxQueued {
+		q.sort()
+		q.flush(q.waiting[len(q.waiting)/2].time)
+	}
+}
+
+// finishRound delivers what nothing can come before any more.
+func (q *queue) finishRound() {
+	q.flush(q.round)
+	q.round = q.latest
+}
+
+// finish delivers all that waits.
+func (q *queue) finish() { q.flush(^uint64(0)) }
+
+func (q *queue) sort() {
+	if !q.sorted {
+		slices.SortFunc(q.waiting, func(a, b queued) int {
+			return cmp.Or(cmp.Compare(a.time, b.time), cmp.Compare(a.seq, b.seq))
+		})
+		q.sorted = true
+	}
+}
+
+// flush delivers the records up to a time.
+func (q *queue) flush(until uint64) {
+	q.sort()
+	n := 0
+	for n < len(q.waiting) && q.waiting[n].time <= until {
+		e := q.waiting[n].e
+		q.passed = e.time
+		q.size -= e.size()
+		q.deliver(e)
+		q.free(e)
+		n++
+	}
+	q.waiting = slices.Delete(q.waiting, 0, n)
+}
+
+func (q *queue) free(e *entry) {
+	*e = entry{chain: e.chain[:0], branches: e.branches[:0]}
+	q.spare = append(q.spare, e)
+}
+
+// size is the memory that an entry takes, in bytes. It does not change while it waits.
+func (e *entry) size() int {
+	return int(unsafe.Sizeof(*e)) + int(unsafe.Sizeof(queued{})) + 8*(cap(e.chain)+cap(e.branches)) + len(e.mapping.Image.Path)
+}

@@ -1,0 +1,536 @@
+package perfdata
+
+import (
+	"fmt"
+	"io"
+
+	"backfeed/sample"
+)
+
+// An event is one of those that were recorded.
+type event struct {
+	attr
+	label  string // its name in the recording; "" if there is none
+	ids    []uint64
+	counts *sample.Counts
+	image  lastImage
+
+	// samples that the kernel dropped, as told in two ways that overlap
+	lost, lostSamples uint64
+}
+
+// lastImage saves looking up the image of each sample: they come in runs.
+type lastImage struct {
+	id    sample.ImageID
+	index int
+}
+
+// A reader turns records into a recording.
+type reader struct {
+	opt   Options
+	big   bool
+	depth int // frames of a stack
+
+	events   []*event
+	byID     map[uint64]*event
+	cpu      sample.CPU
+	buildIDs map[string]sample.BuildID // of paths
+	late     bool                      // some buildIDs came after mappings that lack them
+
+	queue  queue
+	timed  bool // records have times; false until the first tells
+	began  bool // there was a record of the kernel's
+	spaces sample.Spaces
+	ended  ended
+	frames []sample.Frame
+
+	notes notes
+}
+
+// notes count what a user should know of before trusting the result.
+type notes struct {
+	throttled, unknownID, lostMaps, mapsTimeout, lostByBPF, leftOver uint64
+}
+
+func newReader(opt Options, big bool) *reader {
+	r := &reader{opt: opt, big: big, byID: map[uint64]*event{}, buildIDs: map[string]sample.BuildID{}}
+	switch {
+	case opt.StackDepth == 0:
+		r.depth = defaultStackDepth
+	case opt.StackDepth > 0:
+		r.depth = opt.StackDepth
+	}
+	r.queue.deliver = r.deliver
+	return r
+}
+
+// addEvent adds an event with the IDs that its records carry.
+func (r *reader) addEvent(a attr, ids []uint64) {
+	ev := &event{attr: a, ids: ids, counts: sample.NewCounts(sample.CPU{}, sample.Event{}), image: lastImage{index: sample.Unknown}}
+	r.events = append(r.events, ev)
+	for _, id := range ids {
+		r.byID[id] = ev
+	}
+}
+
+// run reads records up to the end of s.
+func (r *reader) run(s *stream) error {
+	for {
+		rec, err := s.next()
+		if err == nil {
+			if rec.typ == recordCompressed || rec.typ == recordCompressed2 {
+				err = inflate(s, rec, r.record) // to the end of s
+			} else {
+				err = r.record(s, rec)
+				if err == nil {
+					continue
+				}
+			}
+		}
+		if err == io.EOF {
+			r.queue.finish()
+			return nil
+		}
+		return err
+	}
+}
+
+// record takes one record of s.
+func (r *reader) record(s *stream, rec record) error {
+	var err error
+	if rec.typ < recordUser {
+		err = r.kernelRecord(rec)
+	} else {
+		err = r.perfRecord(s, rec)
+	}
+	if err != nil {
+		return s.errorf(rec.off, "%s: %w", recordName(rec.typ), err)
+	}
+	return nil
+}
+
+// perfRecord takes a record that perf itself wrote. They have no time, and count
+// from where they are.
+func (r *reader) perfRecord(s *stream, rec record) error {
+	c := &cursor{b: rec.body, big: r.big}
+	switch rec.typ {
+	case recordAttr:
+		return r.attrRecord(c)
+	case recordEventUpdate:
+		const name = 2 // PERF_EVENT_UPDATE__NAME
+		if typ, id := c.u64("type"), c.u64("id"); typ == name {
+			if ev := r.byID[id]; ev != nil {
+				ev.label = c.string("name")
+			}
+		}
+	case recordBuildID:
+		return r.buildID(c, rec.misc)
+	case recordFeature:
+		id := c.u64("feature")
+		if c.err == nil {
+			return r.feature(id, c.b[c.off:])
+		}
+	case recordRound:
+		r.queue.finishRound()
+	case recordTracingData: // which follows, in units of 8 bytes
+		n := uint64(c.u32("size"))
+		if c.err == nil {
+			return s.skip((n+7)&^7, "tracing data")
+		}
+	case recordAuxtrace:
+		n := c.u64("size")
+		if c.err == nil {
+			return s.skip(n, "AUX data")
+		}
+	case recordCompressed, recordCompressed2:
+		return fmt.Errorf("inside another one: %w", ErrFormat)
+	}
+	return c.err
+}
+
+// attrRecord takes the description of an event in pipe mode: its perf_event_attr,
+// then its IDs.
+func (r *reader) attrRecord(c *cursor) error {
+	if len(c.b) < minAttrSize {
+		return fmt.Errorf("attr: %d bytes, less than %d: %w", len(c.b), minAttrSize, ErrFormat)
+	}
+	size := attrSize(c.b, r.big)
+	if size < minAttrSize || size > maxAttrSize {
+		return fmt.Errorf("attr: size: %d: %w", size, ErrFormat)
+	}
+	b := c.bytes(size, "attr")
+	if c.err != nil {
+		return c.err
+	}
+	a := decodeAttr(b, r.big)
+	var ids []uint64
+	for c.off+8 <= len(c.b) {
+		ids = append(ids, c.u64("id"))
+	}
+	r.addEvent(a, ids)
+	return nil
+}
+
+// kernelRecord takes a record that the kernel wrote, or perf in the kernel's
+// place: it waits for its turn.
+func (r *reader) kernelRecord(rec record) error {
+	if len(r.events) == 0 {
+		return fmt.Errorf("no event was described before it: %w", ErrFormat)
+	}
+	if !r.began {
+		r.began = true
+		r.timed = true
+		for _, ev := range r.events {
+			r.timed = r.timed && ev.sampleIDAll() && ev.sampleType&hasTime != 0
+		}
+	}
+	switch rec.typ {
+	case recordMmap, recordMmap2, recordComm, recordFork, recordExit, recordSample, recordLost, recordLostSamples:
+	case recordThrottle:
+		r.notes.throttled++
+		return nil
+	default:
+		return nil
+	}
+	ev, err := r.eventOf(rec)
+	if err != nil {
+		return err
+	}
+	if ev == nil {
+		r.notes.unknownID++
+		return nil
+	}
+	e := r.queue.entry()
+	e.typ, e.misc, e.ev = rec.typ, rec.misc, ev
+	if err := r.decode(rec, e); err != nil {
+		return err
+	}
+	if !r.timed {
+		e.time = 0
+	}
+	r.queue.add(e)
+	return nil
+}
+
+// decode fills e from a record.
+func (r *reader) decode(rec record, e *entry) error {
+	if rec.typ == recordSample {
+		c := &cursor{b: rec.body, big: r.big}
+		rest, err := decodeSample(c, &e.ev.attr, r.depth, e)
+		if rest > 0 {
+			r.notes.leftOver++
+		}
+		return err
+	}
+	size, time := e.ev.trailer()
+	if size > len(rec.body) {
+		return fmt.Errorf("sample_id: %d bytes, %d are left: %w", size, len(rec.body), ErrFormat)
+	}
+	c := &cursor{b: rec.body, big: r.big}
+	if time >= 0 {
+		c.off = len(rec.body) - size + time
+		e.time = c.u64("time")
+	}
+	*c = cursor{b: rec.body[:len(rec.body)-size], big: r.big}
+	switch rec.typ {
+	case recordMmap, recordMmap2:
+		return decodeMmap(c, e)
+	case recordFork, recordExit:
+		return decodeTask(c, e)
+	case recordComm:
+		e.pid = int(int32(c.u32("pid")))
+	case recordLost:
+		c.u64("id")
+		e.n = c.u64("lost")
+	case recordLostSamples:
+		e.n = c.u64("lost")
+	}
+	return c.err
+}
+
+// eventOf gives the event that a record belongs to, or nil if nobody knows it.
+func (r *reader) eventOf(rec record) (*event, error) {
+	first := r.events[0]
+	at := -1
+	if rec.typ == recordSample {
+		at = first.idFromStart()
+	} else if n := first.idFromEnd(); n >= 0 {
+		at = len(rec.body) - n
+		if at < 0 {
+			return nil, fmt.Errorf("sample_id: %d bytes, %d are left: %w", n, len(rec.body), ErrFormat)
+		}
+	}
+	if len(r.events) == 1 || at < 0 {
+		return first, nil
+	}
+	c := cursor{b: rec.body, off: min(at, len(rec.body)), big: r.big}
+	id := c.u64("id")
+	if c.err != nil {
+		return nil, c.err
+	}
+	if ev := r.byID[id]; ev != nil {
+		return ev, nil
+	}
+	if id == 0 || rec.typ != recordSample { // perf made it, of no event in particular
+		return first, nil
+	}
+	return nil, nil
+}
+
+// deliver takes a record whose turn has come.
+func (r *reader) deliver(e *entry) {
+	switch e.typ {
+	case recordSample:
+		r.sample(e)
+	case recordMmap, recordMmap2:
+		r.mapped(e)
+	case recordComm:
+		if e.misc&miscExec != 0 {
+			r.ended.alive(e.pid)
+			r.spaces.Exec(e.pid)
+		}
+	case recordFork:
+		// A process that perf found running has its own MMAP records.
+		if e.pid != e.parent && e.misc&miscSyntheticFork == 0 {
+			r.ended.alive(e.pid)
+			r.ended.alive(e.parent)
+			r.spaces.Fork(e.pid, e.parent)
+		}
+	case recordExit:
+		r.ended.add(e.pid, &r.spaces)
+	case recordLost:
+		e.ev.lost += e.n
+	case recordLostSamples:
+		if e.misc&miscLostByBPF != 0 {
+			r.notes.lostByBPF += e.n
+		} else {
+			e.ev.lostSamples += e.n
+		}
+	}
+}
+
+// mapped takes a change of an address space.
+func (r *reader) mapped(e *entry) {
+	if e.misc&miscMapsTimeout != 0 {
+		r.notes.mapsTimeout++
+	}
+	switch e.mode() {
+	case modeKernel, modeHypervisor, modeGuestKernel, modeGuestUser:
+		return
+	}
+	if e.pid == noPID { // the kernel's
+		return
+	}
+	m := e.mapping
+	if m.Loss == "" && m.Image.Build.IsZero() {
+		m.Image.Build = r.buildIDs[m.Image.Path]
+	}
+	r.ended.alive(e.pid)
+	r.spaces.Map(e.pid, m)
+}
+
+// sample counts one sample.
+func (r *reader) sample(e *entry) {
+	c := e.ev.counts
+	c.Weight += e.weight
+	if c.Weight < e.weight {
+		c.Weight = ^uint64(0)
+	}
+	r.ended.alive(e.pid)
+	if mode := e.mode(); mode != modeGuestKernel && mode != modeGuestUser {
+		r.branches(e)
+	}
+	switch e.mode() {
+	case modeKernel, modeHypervisor:
+		c.Lose(sample.LostKernel, 1)
+		return
+	case modeGuestKernel, modeGuestUser:
+		c.Lose(sample.LostGuest, 1)
+		return
+	}
+	leaf, loss := r.frame(e, e.ip)
+	if loss != "" {
+		c.Lose(loss, 1)
+		return
+	}
+	c.AddSample(leaf.Image, leaf.Off, 1)
+	if e.stack {
+		c.AddStack(r.stack(e, leaf), 1)
+	}
+}
+
+// frame gives the place of pc in the process of e.
+func (r *reader) frame(e *entry, pc uint64) (sample.Frame, sample.Loss) {
+	id, off, loss := r.spaces.Find(e.pid, pc)
+	if loss != "" {
+		return sample.Frame{Image: sample.Unknown}, loss
+	}
+	last := &e.ev.image
+	if last.index == sample.Unknown || last.id != id {
+		*last = lastImage{id, e.ev.counts.Image(id)}
+	}
+	return sample.Frame{Image: last.index, Off: off}, ""
+}
+
+// stack gives the call stack of e. Unknown callers at its outer end tell nothing:
+// frame pointers often lead astray there.
+func (r *reader) stack(e *entry, leaf sample.Frame) []sample.Frame {
+	r.frames = append(r.frames[:0], leaf)
+	for _, pc := range e.chain {
+		f, _ := r.frame(e, pc)
+		r.frames = append(r.frames, f)
+	}
+	n := len(r.frames)
+	for r.frames[n-1].Image == sample.Unknown {
+		n--
+	}
+	return r.frames[:n]
+}
+
+// maxRange is the longest stretch of code without a taken branch that is
+// believed, in bytes. Longer ones are where records are missing.
+const maxRange = 1 << 20
+
+// branches counts the branch stack of e.
+func (r *reader) branches(e *entry) {
+	c := e.ev.counts
+	all := e.ev.branchType&branchAny != 0 // with a filter, branches between two recorded ones are missing
+	var newer sample.Frame
+	for i := 0; i < len(e.branches); i += 3 {
+		from, _ := r.frame(e, e.branches[i])
+		to, _ := r.frame(e, e.branches[i+1])
+		if from.Image != sample.Unknown || to.Image != sample.Unknown {
+			c.AddBranch(sample.Branch{From: from, To: to}, 1, e.branches[i+2])
+		}
+		if all && i > 0 && to.Image != sample.Unknown && to.Image == newer.Image && to.Off <= newer.Off && newer.Off-to.Off < maxRange {
+			c.AddRange(sample.Range{Image: to.Image, First: to.Off, Last: newer.Off}, 1)
+		}
+		newer = from
+	}
+}
+
+// ended are processes of which a thread has ended. Whether it was the last cannot
+// be known: perf record -p does not tell of threads that were there before. The
+// address spaces of those that nothing is heard of any more go in the end, lest
+// they fill the memory.
+type ended struct {
+	waiting map[int]bool
+	order   []int
+	last    int // process that was alive last
+}
+
+const maxEnded = 1024
+
+func (d *ended) add(pid int, spaces *sample.Spaces) {
+	if d.waiting[pid] {
+		return
+	}
+	if d.waiting == nil {
+		d.waiting = map[int]bool{}
+	}
+	d.waiting[pid] = true
+	d.last = noPID
+	d.order = append(d.order, pid)
+	if len(d.order) > maxEnded {
+		oldest := d.order[0]
+		d.order = d.order[1:]
+		if d.waiting[oldest] {
+			delete(d.waiting, oldest)
+			spaces.Exec(oldest) // leaves one thread, whatever there were
+			spaces.Exit(oldest)
+		}
+	}
+}
+
+func (d *ended) alive(pid int) {
+	if pid != d.last {
+		delete(d.waiting, pid)
+		d.last = pid
+	}
+}
+
+// recording gives the sum of all that was read.
+func (r *reader) recording() *sample.Recording {
+	r.countLost()
+	if r.opt.Warn != nil {
+		r.warn()
+	}
+	out := &sample.Recording{}
+	for _, ev := range r.events {
+		if ev.carrier() {
+			continue
+		}
+		if r.late {
+			r.identify(ev.counts)
+		}
+		ev.counts.CPU = r.cpu
+		ev.counts.Event = ev.event(ev.label)
+		out.Counts = append(out.Counts, ev.counts)
+	}
+	return sample.Merge(out)
+}
+
+// carrier tells whether an event is there only to carry MMAP and other records.
+func (ev *event) carrier() bool { return ev.typ == typeSoftware && ev.config == swDummy }
+
+// countLost adds what the kernel dropped. LOST records tell of each gap in a
+// buffer, in the name of whichever event was next. Where the kernel counts lost
+// samples per event as well (PERF_FORMAT_LOST, Linux 6.0), perf ends with one
+// LOST_SAMPLES record for each: the same losses again.
+func (r *reader) countLost() {
+	var lost, lostSamples, carried uint64
+	twice := true
+	for _, ev := range r.events {
+		lost += ev.lost
+		lostSamples += ev.lostSamples
+		twice = twice && ev.readFormat&readLost != 0
+		if ev.carrier() {
+			carried += ev.lost
+			r.notes.lostMaps += ev.lostSamples
+		}
+	}
+	for _, ev := range r.events {
+		if ev.carrier() {
+			continue
+		}
+		ev.lost += carried // to the first event that has samples to lose
+		carried = 0
+		switch {
+		case !twice:
+			ev.counts.Lose(sample.LostDropped, ev.lost+ev.lostSamples)
+		case lostSamples >= lost:
+			ev.counts.Lose(sample.LostDropped, ev.lostSamples)
+		default:
+			ev.counts.Lose(sample.LostDropped, ev.lost)
+		}
+	}
+}
+
+// identify adds the build IDs of images that were learnt too late.
+func (r *reader) identify(c *sample.Counts) {
+	for _, ic := range c.Images {
+		if ic.ID.Build.IsZero() {
+			ic.ID.Build = r.buildIDs[ic.ID.Path]
+		}
+	}
+}
+
+// warn tells of what was noted.
+func (r *reader) warn() {
+	for _, w := range []struct {
+		n    uint64
+		what string
+	}{
+		{r.notes.throttled, "times the kernel throttled an event: samples are missing there"},
+		{r.notes.unknownID, "samples belong to no event of the recording: not counted"},
+		{r.notes.lostMaps, "records of mappings were lost: samples may be unmapped"},
+		{r.notes.mapsTimeout, "processes were too slow to list for perf: their samples may be unmapped"},
+		{r.notes.lostByBPF, "samples were filtered out by a BPF program: not counted"},
+		{r.notes.leftOver, "samples are longer than their description"},
+		{r.queue.late, "records were out of order: samples near them may be put down to the wrong image"},
+	} {
+		if w.n > 0 {
+			r.opt.Warn(fmt.Sprintf("%d %s", w.n, w.what))
+		}
+	}
+}

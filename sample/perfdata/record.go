@@ -1,0 +1,287 @@
+package perfdata
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// Values of misc, from include/uapi/linux/perf_event.h.
+const (
+	miscModeMask      = 7 << 0
+	modeKernel        = 1
+	modeUser          = 2
+	modeHypervisor    = 3
+	modeGuestKernel   = 4
+	modeGuestUser     = 5
+	miscMapsTimeout   = 1 << 12      // of MMAP2: perf gave up on /proc/PID/maps
+	miscExec          = 1 << 13      // of COMM
+	miscSyntheticFork = 1 << 13      // of FORK: perf's, of a process that was there before
+	miscMapBuildID    = 1 << 14      // of MMAP2
+	miscBuildIDSize   = 1 << 15      // of HEADER_BUILD_ID
+	miscLostByBPF     = 1 << 15      // of LOST_SAMPLES: filtered out, not lost
+	contextMax        = 1<<64 - 4095 // least of the values that mark contexts in a callchain
+	contextUser       = 1<<64 - 512
+	mapHugeTLB        = 0x40000 // of MMAP2's flags
+	noPID             = -1
+	branchEntrySize   = 24
+)
+
+// An entry is what is kept of a record until its turn comes.
+type entry struct {
+	time uint64 // 0 if it has none
+	typ  uint32
+	misc uint16
+	ev   *event // that took the sample or lost it
+	pid  int
+
+	// of a SAMPLE
+	ip       uint64
+	weight   uint64   // PERIOD
+	stack    bool     // chain is known, though it may be empty
+	chain    []uint64 // return addresses in user mode, innermost first
+	branches []uint64 // from, to, flags of each, newest first
+
+	parent  int            // of a FORK
+	mapping sample.Mapping // of an MMAP or MMAP2
+	n       uint64         // of a LOST or LOST_SAMPLES
+}
+
+// mode gives the processor's mode that a record tells of.
+func (e *entry) mode() uint16 { return e.misc & miscModeMask }
+
+// decodeSample reads a SAMPLE record. Its fields come in the order of
+// perf_output_sample in kernel/events/core.c, which is that of the comment in
+// the UAPI header but for AUX, the last. It gives how many bytes were left over.
+func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error) {
+	st := a.sampleType
+	e.pid = noPID
+	if st&hasIdentifier != 0 {
+		c.u64("identifier")
+	}
+	if st&hasIP != 0 {
+		e.ip = c.u64("ip")
+	}
+	if st&hasTID != 0 {
+		e.pid = int(int32(c.u32("pid")))
+		c.u32("tid")
+	}
+	if st&hasTime != 0 {
+		e.time = c.u64("time")
+	}
+	c.bytes(8*uint64(bits.OnesCount64(st&(hasAddr|hasID|hasStreamID|hasCPU))), "addr, id, stream_id, cpu")
+	if st&hasPeriod != 0 {
+		e.weight = c.u64("period")
+	} else if a.flags&flagFreq == 0 {
+		e.weight = a.period
+	}
+	if st&hasRead != 0 {
+		skipRead(c, a.readFormat)
+	}
+	if st&hasCallchain != 0 {
+		n := c.u64("callchain length")
+		decodeChain(c, c.array(n, 8, "callchain"), depth, e)
+	}
+	if st&hasRaw != 0 {
+		c.bytes(uint64(c.u32("raw size")), "raw")
+	}
+	if st&hasBranches != 0 {
+		decodeBranches(c, a, e)
+	}
+	known := skipTail(c, a)
+	if c.err != nil || !known {
+		return 0, c.err
+	}
+	return len(c.b) - c.off, nil
+}
+
+// skipRead passes over the counters of a sample.
+func skipRead(c *cursor, format uint64) {
+	times := uint64(bits.OnesCount64(format & (readEnabled | readRunning)))
+	each := 1 + uint64(bits.OnesCount64(format&(readID|readLost)))
+	if format&readGroup == 0 {
+		c.bytes(8*(times+each), "read")
+		return
+	}
+	n := c.u64("read length")
+	c.bytes(8*times, "read times")
+	c.array(n, 8*each, "read values")
+}
+
+// decodeChain takes the part of a callchain that is in user mode, at most depth
+// frames. It begins with the interrupted instruction, which is not a return
+// address, and with precise events not the sampled one either.
+func decodeChain(c *cursor, b []byte, depth int, e *entry) {
+	if depth == 0 {
+		return
+	}
+	bo := order(c.big)
+	user := e.mode() == modeUser // if no marker says otherwise
+	leaf := true
+	for ; len(b) >= 8; b = b[8:] {
+		pc := bo.Uint64(b)
+		switch {
+		case pc >= contextMax:
+			user, leaf = pc == contextUser, true
+		case !user:
+		case leaf:
+			e.stack, leaf = true, false
+		case len(e.chain) < depth-1:
+			e.chain = append(e.chain, pc)
+		}
+	}
+}
+
+// Flags of a branch, as on a little-endian machine, from struct
+// perf_branch_entry; perf's own not-taken flag is in its branch.h.
+const (
+	branchMispredicted = 1 << 0
+	branchAbort        = 1 << 3
+	branchSpecShift    = 24
+	branchNotTaken     = 1 << 33
+	specWrongPath      = 1
+)
+
+// decodeBranches takes the branch stack of a sample.
+func decodeBranches(c *cursor, a *attr, e *entry) {
+	n := c.u64("branch stack length")
+	if a.branchType&branchHwIndex != 0 {
+		c.u64("branch stack hw_idx")
+	}
+	b := cursor{b: c.array(n, branchEntrySize, "branch stack"), big: c.big}
+	if a.branchType&branchCounters != 0 {
+		c.array(n, 8, "branch counters")
+	}
+	if c.err != nil || a.branchType&branchCallStack != 0 { // calls still open, not branches in a row
+		return
+	}
+	for b.off < len(b.b) {
+		from, to, flags := b.u64("from"), b.u64("to"), b.u64("flags")
+		spec := flags >> branchSpecShift & 3
+		if c.big { // bit fields begin at the other end, each with its highest bit
+			spec = flags >> (64 - 2 - branchSpecShift) & 3
+			flags = bits.Reverse64(flags)
+		}
+		if spec == specWrongPath || flags&branchNotTaken != 0 {
+			continue // it did not happen
+		}
+		if flags&branchAbort != 0 {
+			from = 0 // where a transaction failed is no branch
+		}
+		e.branches = append(e.branches, from, to, flags&branchMispredicted)
+	}
+}
+
+// skipTail passes over the fields after the branch stack, and tells whether it
+// knew them all.
+func skipTail(c *cursor, a *attr) (known bool) {
+	st := a.sampleType
+	known = st&^knownSampleType == 0
+	if st&hasRegsUser != 0 {
+		known = skipRegs(c, a.regsUser, "user registers") && known
+	}
+	if st&hasStackUser != 0 {
+		n := c.u64("user stack size")
+		c.bytes(n, "user stack")
+		if n > 0 {
+			c.u64("user stack size used")
+		}
+	}
+	if st&(hasWeight|hasWeightStruct) != 0 {
+		c.u64("weight")
+	}
+	c.bytes(8*uint64(bits.OnesCount64(st&(hasDataSrc|hasTransaction))), "data_src, transaction")
+	if st&hasRegsIntr != 0 {
+		known = skipRegs(c, a.regsIntr, "interrupted registers") && known
+	}
+	c.bytes(8*uint64(bits.OnesCount64(st&(hasPhysAddr|hasCgroup|hasDataPageSize|hasCodePageSize))), "phys_addr, cgroup, page sizes")
+	if st&hasAux != 0 {
+		c.bytes(c.u64("aux size"), "aux")
+	}
+	return known
+}
+
+// skipRegs passes over a set of registers. ABIs above PERF_SAMPLE_REGS_ABI_64
+// announce more fields than are known here.
+func skipRegs(c *cursor, mask uint64, field string) (known bool) {
+	abi := c.u64(field)
+	if abi != 0 {
+		c.bytes(8*uint64(bits.OnesCount64(mask)), field)
+	}
+	return abi <= 2
+}
+
+// decodeMmap reads an MMAP or MMAP2 record, whose trailer c leaves out.
+//
+//	offset  size  field, the 8 bytes of the record's header not counted
+//	0       8     pid, tid
+//	8       8     address
+//	16      8     length
+//	24      8     offset in the file
+//	32      24    of MMAP2: maj, min, ino, ino_generation
+//	56      8     of MMAP2: prot, flags
+//	64      -     file name; of MMAP it is at 32
+//
+// With miscMapBuildID, 32 is the size of the build ID in a byte, and 36 its 20 bytes.
+func decodeMmap(c *cursor, e *entry) error {
+	e.pid = int(int32(c.u32("pid")))
+	c.u32("tid")
+	start, size, off := c.u64("address"), c.u64("length"), c.u64("offset")
+	var id sample.BuildID
+	var flags uint32
+	if e.typ == recordMmap2 {
+		b := c.bytes(24, "device and inode")
+		if c.err == nil && e.misc&miscMapBuildID != 0 {
+			n := int(b[0])
+			if n > len(id) {
+				return fmt.Errorf("build ID: %d bytes, more than %d: %w", n, len(id), ErrFormat)
+			}
+			copy(id[:n], b[4:])
+		}
+		c.u32("prot")
+		flags = c.u32("flags")
+	}
+	name := c.string("filename")
+	if c.err != nil {
+		return c.err
+	}
+	if start+size < start {
+		return fmt.Errorf("length: %#x bytes at %#x, past the end of the address space: %w", size, start, ErrFormat)
+	}
+	e.mapping = sample.Mapping{Start: start, End: start + size, Off: sample.Offset(off)}
+	e.mapping.Image, e.mapping.Loss = mapped(name, id, flags)
+	return nil
+}
+
+// mapped tells what a mapping of that name is: an image, or else why samples in
+// it have none. Which names are not of files, is_anon_memory and
+// is_no_dso_memory in perf's map.h know.
+func mapped(name string, id sample.BuildID, flags uint32) (sample.ImageID, sample.Loss) {
+	switch {
+	case strings.HasPrefix(name, "[vdso") || strings.HasPrefix(name, "[vsyscall") || strings.HasPrefix(name, "[vvar"):
+		return sample.ImageID{}, sample.LostVDSO
+	case !id.IsZero():
+		// What the path leads to now need not be what was deleted, but whoever
+		// looks there will compare build IDs.
+		return sample.ImageID{Build: id, Path: strings.TrimSuffix(name, " (deleted)")}, ""
+	case name == "" || name == "//anon" || flags&mapHugeTLB != 0:
+		return sample.ImageID{}, sample.LostAnonymous
+	}
+	for _, prefix := range []string{"[", "/dev/zero", "/anon_hugepage", "/SYSV", "/memfd:", "anon_inode:"} {
+		if strings.HasPrefix(name, prefix) {
+			return sample.ImageID{}, sample.LostAnonymous
+		}
+	}
+	return sample.ImageID{Path: name}, ""
+}
+
+// decodeTask reads a FORK or EXIT record.
+func decodeTask(c *cursor, e *entry) error {
+	e.pid = int(int32(c.u32("pid")))
+	e.parent = int(int32(c.u32("ppid")))
+	c.bytes(8, "tid, ptid")
+	c.u64("time")
+	return c.err
+}

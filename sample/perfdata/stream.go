@@ -1,0 +1,283 @@
+package perfdata
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Record types that are read, from include/uapi/linux/perf_event.h and
+// tools/lib/perf/include/perf/event.h. Types from 64 on are perf's own.
+const (
+	recordMmap         = 1
+	recordLost         = 2
+	recordComm         = 3
+	recordExit         = 4
+	recordThrottle     = 5
+	recordFork         = 7
+	recordSample       = 9
+	recordMmap2        = 10
+	recordLostSamples  = 13
+	recordUser         = 64
+	recordAttr         = 64
+	recordTracingData  = 66
+	recordBuildID      = 67
+	recordRound        = 68
+	recordAuxtrace     = 71
+	recordEventUpdate  = 78
+	recordFeature      = 80
+	recordCompressed   = 81
+	recordCompressed2  = 83
+	recordHeaderSize   = 8
+	compressed2Header  = 16
+	maxRecordSize      = 1<<16 - 1
+	maxCompressed2Size = maxRecordSize
+)
+
+var recordNames = map[uint32]string{
+	recordMmap: "MMAP", recordLost: "LOST", recordComm: "COMM", recordExit: "EXIT", recordThrottle: "THROTTLE",
+	recordFork: "FORK", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES",
+	recordAttr: "HEADER_ATTR", recordTracingData: "HEADER_TRACING_DATA", recordBuildID: "HEADER_BUILD_ID",
+	recordRound: "FINISHED_ROUND", recordAuxtrace: "AUXTRACE", recordEventUpdate: "EVENT_UPDATE",
+	recordFeature: "HEADER_FEATURE", recordCompressed: "COMPRESSED", recordCompressed2: "COMPRESSED2",
+}
+
+func recordName(typ uint32) string {
+	if s := recordNames[typ]; s != "" {
+		return s + " record"
+	}
+	return fmt.Sprintf("record of type %d", typ)
+}
+
+// A record is one entry of the data of a recording:
+//
+//	offset  size  field
+//	0       4     type
+//	4       2     misc: three bits of processor mode, the others depend on the type
+//	6       2     size, these 8 bytes included
+//	8       -     what the type says
+type record struct {
+	typ  uint32
+	misc uint16
+	body []byte // after the header; valid until the next record is asked for
+	off  int64  // of the record in its stream
+}
+
+// A stream cuts data into records.
+type stream struct {
+	br   *bufio.Reader
+	big  bool
+	off  int64 // of the next record
+	end  int64 // of the data, or -1 if it goes on to the end of the reader
+	what string
+	held int // bytes of the record given last, which br still holds
+}
+
+func newStream(r io.Reader, big bool, off, end int64) *stream {
+	return &stream{br: bufio.NewReaderSize(r, 4*(maxRecordSize+1)), big: big, off: off, end: end, what: "offset"}
+}
+
+func (s *stream) errorf(off int64, format string, args ...any) error {
+	return fmt.Errorf("%s %#x: %w", s.what, off, fmt.Errorf(format, args...))
+}
+
+// next gives the next record, or io.EOF at the end of the data.
+func (s *stream) next() (record, error) {
+	s.br.Discard(s.held) // cannot fail: it was peeked
+	s.held = 0
+	if s.off == s.end {
+		return record{}, io.EOF
+	}
+	head, err := s.peek(recordHeaderSize, "record")
+	if err != nil {
+		return record{}, err
+	}
+	c := cursor{b: head, big: s.big}
+	rec := record{typ: c.u32("type"), off: s.off}
+	bo := order(s.big)
+	rec.misc = bo.Uint16(head[4:])
+	size := int(bo.Uint16(head[6:]))
+	if rec.typ == recordCompressed2 {
+		if size, err = s.compressed2Size(size); err != nil {
+			return record{}, err
+		}
+	}
+	if size < recordHeaderSize {
+		return record{}, s.errorf(s.off, "%s: size: %d, less than its header has: %w", recordName(rec.typ), size, ErrFormat)
+	}
+	b, err := s.peek(size, recordName(rec.typ))
+	if err != nil {
+		return record{}, err
+	}
+	rec.body = b[recordHeaderSize:]
+	s.held = size
+	s.off += int64(size)
+	return rec, nil
+}
+
+// compressed2Size corrects the size of a COMPRESSED2 record. It is a multiple of
+// 8, and when perf 6.16 rounded it up to 65536, 0 was what it wrote; nor did it
+// write the padding.
+func (s *stream) compressed2Size(size int) (int, error) {
+	head, err := s.peek(compressed2Header, recordName(recordCompressed2))
+	if err != nil {
+		return 0, err
+	}
+	data := order(s.big).Uint64(head[8:])
+	if size >= compressed2Header && data <= uint64(size-compressed2Header) {
+		return size, nil
+	}
+	if size != 0 || data > maxCompressed2Size-compressed2Header {
+		return 0, s.errorf(s.off, "%s: data_size: %d in a record of %d bytes: %w", recordName(recordCompressed2), data, size, ErrFormat)
+	}
+	return compressed2Header + int(data), nil
+}
+
+// peek gives the next n bytes without taking them.
+func (s *stream) peek(n int, what string) ([]byte, error) {
+	if s.end >= 0 && int64(n) > s.end-s.off {
+		return nil, s.errorf(s.off, "%s: %d bytes, but the data end after %d: %w", what, n, s.end-s.off, ErrFormat)
+	}
+	b, err := s.br.Peek(n)
+	switch {
+	case err == nil:
+		return b, nil
+	case err != io.EOF:
+		return nil, err
+	case len(b) == 0 && s.end < 0:
+		return nil, io.EOF
+	}
+	return nil, s.errorf(s.off, "%s: cut off after %d of %d bytes: %w", what, len(b), n, ErrFormat)
+}
+
+// skip passes over n bytes that follow the record given last.
+func (s *stream) skip(n uint64, field string) error {
+	s.br.Discard(s.held)
+	s.held = 0
+	if s.end >= 0 && n > uint64(s.end-s.off) {
+		return fmt.Errorf("%s: %d bytes follow, but the data end after %d: %w", field, n, s.end-s.off, ErrFormat)
+	}
+	for n > 0 {
+		k, err := s.br.Discard(int(min(n, 1<<30)))
+		s.off += int64(k)
+		n -= uint64(k)
+		if err == io.EOF {
+			return fmt.Errorf("%s: cut off, %d bytes are missing: %w", field, n, ErrFormat)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxWindow is the largest window that a zstd level asks for (level 22; perf's
+// own default is level 1, with 512 KB).
+const maxWindow = 128 << 20
+
+// inflate hands on the records inside the COMPRESSED records of s, beginning
+// with first, and the uncompressed ones between them, until s ends. Together the
+// COMPRESSED records hold one zstd stream, which perf flushes at the end of each
+// but never finishes; a record inside may begin in one and end in the next. At the
+// end of s, inflate gives io.EOF.
+func inflate(s *stream, first record, handle func(*stream, record) error) error {
+	p := &payloads{s: s, handle: handle}
+	if err := p.take(first); err != nil {
+		return err
+	}
+	// One decoder that works as it is asked to: by the time it wants the next
+	// COMPRESSED record, everything of the one before has been handled.
+	dec, err := zstd.NewReader(p, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		return err
+	}
+	defer dec.Close()
+	inner := newStream(&inflater{dec, p}, s.big, 0, -1)
+	inner.what = "decompressed offset"
+	for {
+		rec, err := inner.next()
+		if err == nil {
+			err = handle(inner, rec)
+		}
+		switch {
+		case err == nil:
+		case p.err != nil && p.err != io.EOF:
+			return p.err
+		case err == io.EOF:
+			return io.EOF
+		case errors.Is(err, ErrFormat):
+			return s.errorf(p.rec.off, "%s: %w", recordName(p.rec.typ), err)
+		default:
+			return s.errorf(p.rec.off, "%s: zstd: %v: %w", recordName(p.rec.typ), err, ErrFormat)
+		}
+	}
+}
+
+// payloads is the compressed stream, read from one COMPRESSED record after the other.
+type payloads struct {
+	s      *stream
+	handle func(*stream, record) error
+	rec    record // that data is of
+	data   []byte // not read yet
+	asked  int    // bytes read since something came out of the decoder
+	err    error  // why there is no more
+}
+
+func (p *payloads) take(rec record) error {
+	c := cursor{b: rec.body, big: p.s.big}
+	n := uint64(len(rec.body))
+	if rec.typ == recordCompressed2 {
+		n = c.u64("data_size")
+	}
+	p.rec, p.data = rec, c.bytes(n, "data")
+	if c.err != nil {
+		return p.s.errorf(rec.off, "%s: %w", recordName(rec.typ), c.err)
+	}
+	return nil
+}
+
+func (p *payloads) Read(b []byte) (int, error) {
+	for len(p.data) == 0 && p.err == nil {
+		p.err = p.advance()
+	}
+	if p.err != nil {
+		return 0, p.err
+	}
+	n := copy(b, p.data)
+	p.data = p.data[n:]
+	p.asked += n
+	return n, nil
+}
+
+func (p *payloads) advance() error {
+	rec, err := p.s.next()
+	if err != nil {
+		return err
+	}
+	if rec.typ == recordCompressed || rec.typ == recordCompressed2 {
+		return p.take(rec)
+	}
+	return p.handle(p.s, rec)
+}
+
+// inflater is the decompressed stream.
+type inflater struct {
+	dec *zstd.Decoder
+	p   *payloads
+}
+
+func (f *inflater) Read(b []byte) (int, error) {
+	n, err := f.dec.Read(b)
+	if n > 0 {
+		f.p.asked = 0
+	}
+	// No frame ends where perf stops, which the decoder finds unexpected. It is
+	// an error only in the middle of a block.
+	if err == io.ErrUnexpectedEOF && f.p.err == io.EOF && f.p.asked == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
