@@ -16,6 +16,9 @@ import (
 
 // commands are the subcommands in the order in which help lists them.
 var commands = []*command{
+	importCmd,
+	mergeCmd,
+	imagesCmd,
 	helpCmd,
 	versionCmd,
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// A finder looks up on this machine the images that a recording names. A file
+// is taken for an image only if it has the image's build ID; where the
+// recording knows none, the path must do.
+type finder struct {
+	symfs string   // images and debug files are below it first; "" is none
+	cache []string // directories with a .build-id tree, as perf and distributions lay it out
+
+	given  map[sample.BuildID]string // files that the user named
+	ids    map[sample.BuildID]string // files below symfs, once it was scanned
+	lookup map[sample.ImageID]lookup // what was asked for, and the answer
+}
+
+// A lookup is the answer to one open.
+type lookup struct {
+	im  *image.Image
+	err error
+}
+
+var (
+	errNotFound = errors.New("no such file")
+	errOtherID  = errors.New("has another build ID")
+)
+
+// newFinder makes a finder for images below symfs, which may be "".
+func newFinder(symfs string) (*finder, error) {
+	f := &finder{symfs: symfs, given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}}
+	if symfs != "" {
+		st, err := os.Stat(symfs)
+		if err != nil {
+			return nil, fmt.Errorf("--symfs: %w", err)
+		}
+		if !st.IsDir() {
+			return nil, failf(exitUsage, "--symfs: %s is not a directory", symfs)
+		}
+		f.cache = append(f.cache, symfs, filepath.Join(symfs, "usr/lib/debug"))
+	}
+	if home, err := os.UserHomeDir(); err == nil {
+		f.cache = append(f.cache, filepath.Join(home, ".debug")) // perf buildid-cache
+	}
+	f.cache = append(f.cache, "/usr/lib/debug", "/usr/lib")
+	return f, nil
+}
+
+// give says that the file at path, if it is an image, is one.
+func (f *finder) give(path string) {
+	if id, err := image.ReadBuildID(path); err == nil && !id.IsZero() {
+		f.given[id] = path
+	}
+}
+
+// open gives the image that id names. It is asked once per image: the answer,
+// good or bad, is kept.
+func (f *finder) open(id sample.ImageID) (*image.Image, error) {
+	if l, ok := f.lookup[id]; ok {
+		return l.im, l.err
+	}
+	var l lookup
+	l.im, l.err = f.find(id)
+	f.lookup[id] = l
+	return l.im, l.err
+}
+
+// close closes all images.
+func (f *finder) close() {
+	for _, l := range f.lookup {
+		if l.im != nil {
+			l.im.Close()
+		}
+	}
+}
+
+// find looks in all places; the nearest miss makes the error.
+func (f *finder) find(id sample.ImageID) (*image.Image, error) {
+	worst := errNotFound
+	for path := range f.candidates(id) {
+		im, err := f.try(path, id)
+		if err == nil {
+			return im, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && (worst == errNotFound || errors.Is(worst, errOtherID)) {
+			worst = err
+		}
+	}
+	return nil, worst
+}
+
+// try opens the file at path if it is the image that id names.
+func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
+	im, err := image.Open(path, image.Options{Root: f.symfs, DebugDirs: f.debugDirs()})
+	if err != nil {
+		return nil, err
+	}
+	if !id.Build.IsZero() && im.Build != id.Build {
+		im.Close()
+		if im.Build.IsZero() {
+			return nil, fmt.Errorf("%s has no build ID: %w", path, errOtherID)
+		}
+		return nil, fmt.Errorf("%s %w, %s", path, errOtherID, im.Build)
+	}
+	return im, nil
+}
+
+// debugDirs are where separate debug files lie.
+func (f *finder) debugDirs() []string {
+	dirs := []string{"/usr/lib/debug"}
+	if f.symfs != "" {
+		dirs = append([]string{f.symfs, filepath.Join(f.symfs, "usr/lib/debug")}, dirs...)
+	}
+	return dirs
+}
+
+// candidates are the files that may be the image, the best first. Scanning
+// symfs costs most and comes after the places that the path suggests.
+func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if path := f.given[id.Build]; path != "" && !yield(path) {
+			return
+		}
+		for _, path := range f.byBuildID(id.Build) {
+			if !yield(path) {
+				return
+			}
+		}
+		path := strings.TrimSuffix(id.Path, " (deleted)") // the kernel's mark in /proc/PID/maps
+		if f.symfs != "" && path != "" && !yield(filepath.Join(f.symfs, path)) {
+			return
+		}
+		if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
+			return
+		}
+		if filepath.IsAbs(path) {
+			yield(path)
+		}
+	}
+}
+
+// byBuildID are the places of an image in trees of build IDs: perf's cache has
+// a directory with the file elf, distributions have a link to the file.
+func (f *finder) byBuildID(id sample.BuildID) []string {
+	if id.IsZero() {
+		return nil
+	}
+	hex := id.String()
+	var paths []string
+	for _, dir := range f.cache {
+		place := filepath.Join(dir, ".build-id", hex[:2], hex[2:])
+		for _, path := range []string{filepath.Join(place, "elf"), place} {
+			if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// scanned is the file below symfs with that build ID, or "".
+func (f *finder) scanned(id sample.BuildID) string {
+	if f.symfs == "" || id.IsZero() {
+		return ""
+	}
+	if f.ids == nil {
+		f.scan()
+	}
+	return f.ids[id]
+}
+
+// scan reads the build IDs of all files below symfs. Debug files share the ID
+// of their image and have no code, so those that are named as such stand back;
+// of equals the first in order of names is taken.
+func (f *finder) scan() {
+	f.ids = map[sample.BuildID]string{}
+	filepath.WalkDir(f.symfs, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // what cannot be read cannot be the image
+		}
+		if d.IsDir() && filepath.Dir(path) == filepath.Clean(f.symfs) && slices.Contains([]string{"proc", "sys", "dev"}, d.Name()) {
+			return fs.SkipDir // of a whole system's root
+		}
+		if !d.Type().IsRegular() || strings.HasSuffix(path, ".debug") {
+			return nil
+		}
+		id, err := image.ReadBuildID(path)
+		if _, known := f.ids[id]; err == nil && !id.IsZero() && !known {
+			f.ids[id] = path
+		}
+		return nil
+	})
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+)
+
+var imagesCmd = &command{
+	name: "images", args: "SRC... [--symfs DIR]", short: "list the sampled images, and whether they can be found here",
+	long: symfsHelp, run: runImages,
+}
+
+// An imageRow is one sampled image, or one reason why samples have none.
+type imageRow struct {
+	Path    string `json:"path,omitempty"`
+	BuildID string `json:"build_id,omitempty"`
+	Lost    string `json:"lost,omitempty"`
+	Samples uint64 `json:"samples"`
+	State   string `json:"state,omitempty"`
+	File    string `json:"file,omitempty"`
+}
+
+func runImages(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format := c.symfs(), c.format()
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	f, err := newFinder(*symfs)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	rec, err := c.read(fs.Args())
+	if err != nil {
+		return err
+	}
+	rows := imageRows(rec, f)
+	if format.value == "json" {
+		return c.writeJSON("-", rows)
+	}
+	return c.write("-", func(w io.Writer) error { return writeImages(w, rows, rec.Samples(), c.color()) })
+}
+
+// imageRows lists images, then losses, each by falling samples.
+func imageRows(rec *sample.Recording, f *finder) []imageRow {
+	rows := []imageRow{}
+	samples := sampled(rec)
+	for _, id := range mostFirst(samples) {
+		row := imageRow{Path: id.Path, Samples: samples[id]}
+		if !id.Build.IsZero() {
+			row.BuildID = id.Build.String()
+		}
+		im, err := f.open(id)
+		row.State = state(err)
+		if err == nil {
+			row.File = im.Path
+		}
+		rows = append(rows, row)
+	}
+	losses := lost(rec)
+	for _, why := range mostFirst(losses) {
+		rows = append(rows, imageRow{Lost: string(why), Samples: losses[why]})
+	}
+	return rows
+}
+
+func writeImages(w io.Writer, rows []imageRow, total uint64, color bool) error {
+	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("state"), report.Left("build ID"), report.Left("image"))
+	for _, r := range rows {
+		state, name := r.State, r.Path
+		if r.Lost != "" {
+			state, name = "lost", fmt.Sprintf("(%s)", r.Lost)
+		}
+		t.Row(report.Integer(r.Samples), report.Share(r.Samples, total), state, r.BuildID, name)
+	}
+	return t.Write(w, color)
+}

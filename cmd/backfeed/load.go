@@ -1,0 +1,214 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/perfdata"
+)
+
+// srcHelp is a paragraph for the help of commands that read samples.
+const srcHelp = `SRC is a recording of backfeed, a perf.data file or a pprof profile, told apart by content;
+"-" is standard input. Several are added up.`
+
+// symfsHelp is one for those that need the images too.
+const symfsHelp = srcHelp + `
+
+Images are looked up by build ID, then by path below the --symfs directory, then by path. A file
+with another build ID than the recorded one is never used: its samples are counted as lost.`
+
+// symfs defines the flag that says where images are looked up.
+func (c *cli) symfs() *string {
+	return c.fs.String("symfs", "", "look up images below `dir` first")
+}
+
+// output defines the flag that says where the result goes.
+func (c *cli) output() *string {
+	return c.fs.StringP("output", "o", "-", "write to `file`")
+}
+
+// read adds up the samples of all paths.
+func (c *cli) read(paths []string) (*sample.Recording, error) {
+	var all []*sample.Recording
+	for _, path := range paths {
+		c.progress("reading %s", path)
+		r, err := c.readSource(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	c.clearProgress()
+	r := sample.Merge(all...)
+	if r.Samples() == 0 {
+		return nil, failf(exitNothing, "%s: no samples", strings.Join(paths, ", "))
+	}
+	return r, nil
+}
+
+// readSource reads one recording, of whatever kind it is.
+func (c *cli) readSource(path string) (*sample.Recording, error) {
+	in, name := c.stdin, "standard input"
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, cause(err))
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			return nil, failf(exitNothing, "%s: a directory, not a recording", path)
+		}
+		in, name = f, path
+	}
+	r, err := c.decode(in, name)
+	var disk *fs.PathError
+	switch {
+	case errors.As(err, &disk):
+		return nil, fmt.Errorf("%s: %w", name, disk.Err)
+	case err != nil: // the bytes are to blame
+		return nil, failf(exitNothing, "%s: %w", name, err)
+	}
+	return r, nil
+}
+
+// decode tells the kinds of recordings apart and reads one.
+func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
+	head, in, err := peek(in)
+	if err != nil {
+		return nil, err
+	}
+	switch sample.Sniff(head) {
+	case sample.FormatBackfeed:
+		all, err := io.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		return sample.Decode(all)
+	case sample.FormatPerf, sample.FormatPerfPipe:
+		return perfdata.Read(in, perfdata.Options{Warn: func(msg string) { c.warn("%s: %s", name, msg) }})
+	case sample.FormatPprof:
+		return sample.ReadPprof(in)
+	}
+	switch {
+	case len(head) == 0:
+		return nil, errors.New("empty file")
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+		return nil, errors.New("an ELF image, not a recording of one")
+	}
+	return nil, errors.New("neither a backfeed recording nor perf.data nor a pprof profile")
+}
+
+// peek gives the first bytes of in, and in as if they had not been read. A file
+// stays a file: perf.data is not read from its start to its end.
+func peek(in io.Reader) ([]byte, io.Reader, error) {
+	if f, ok := in.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			head := make([]byte, sample.SniffLen)
+			n, err := f.ReadAt(head, 0)
+			if err == io.EOF {
+				err = nil
+			}
+			return head[:n], f, err
+		}
+	}
+	b := bufio.NewReaderSize(in, 1<<16)
+	head, err := b.Peek(sample.SniffLen)
+	if err == io.EOF {
+		err = nil
+	}
+	return head, b, err
+}
+
+// sampled is the number of samples per image, over all events of rec.
+func sampled(rec *sample.Recording) map[sample.ImageID]uint64 {
+	n := map[sample.ImageID]uint64{}
+	for _, counts := range rec.Counts {
+		for _, ic := range counts.Images {
+			n[ic.ID] += ic.Samples()
+		}
+	}
+	return n
+}
+
+// lost is the number of samples without a place, by reason.
+func lost(rec *sample.Recording) map[sample.Loss]uint64 {
+	n := map[sample.Loss]uint64{}
+	for _, counts := range rec.Counts {
+		for why, k := range counts.Lost {
+			n[why] += k
+		}
+	}
+	return n
+}
+
+// mostFirst sorts the keys of n by falling numbers, then by name.
+func mostFirst[K comparable, N cmp.Ordered](n map[K]N) []K {
+	return slices.SortedFunc(maps.Keys(n), func(a, b K) int {
+		return cmp.Or(cmp.Compare(n[b], n[a]), strings.Compare(fmt.Sprint(a), fmt.Sprint(b)))
+	})
+}
+
+// lossList tells losses by reason and share: "192 unmapped (0.2%)".
+func lossList(losses map[sample.Loss]uint64, total uint64) string {
+	var parts []string
+	for _, why := range mostFirst(losses) {
+		if n := losses[why]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, why, report.Share(n, total)))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// maxMissing bounds the images that are named one by one.
+const maxMissing = 5
+
+// tellMissing names the sampled images that could not be opened, with the reason.
+func (c *cli) tellMissing(rec *sample.Recording, f *finder) {
+	samples, total := map[sample.ImageID]uint64{}, rec.Samples()
+	for id, n := range sampled(rec) {
+		if l, asked := f.lookup[id]; asked && l.err != nil && n > 0 {
+			samples[id] = n
+		}
+	}
+	var rest uint64
+	for i, id := range mostFirst(samples) {
+		if i >= maxMissing {
+			rest += samples[id]
+			continue
+		}
+		c.warn("%s: %v; %d samples (%s) are not used", report.Clean(id.String()), f.lookup[id].err, samples[id], report.Share(samples[id], total))
+	}
+	if rest > 0 {
+		c.warn("%d more images, with %d samples (%s), could not be opened", len(samples)-maxMissing, rest, report.Share(rest, total))
+	}
+}
+
+// state says in a word or two whether an image can be used.
+func state(err error) string {
+	switch {
+	case err == nil:
+		return "found"
+	case errors.Is(err, errNotFound):
+		return "not found"
+	case errors.Is(err, errOtherID):
+		return "other build ID"
+	case errors.Is(err, image.ErrUnsupported):
+		return "unsupported"
+	case errors.Is(err, image.ErrFormat):
+		return "malformed"
+	}
+	return "unreadable"
+}
