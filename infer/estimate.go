@@ -1,0 +1,183 @@
+package infer
+
+import (
+	"math"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// estimate finds the executions of all procedures of prof and writes them into
+// their Results.
+func estimate(prof *Profile) {
+	for _, ip := range prof.Images {
+		ip.addCallees()
+	}
+	par, costOf := costModel(prof.Event)
+	var probs []*problem
+	var results []*Result
+	index := map[*Result]int{}
+	for _, ip := range prof.Images {
+		made := make([]*problem, len(ip.Procs))
+		parallel(len(ip.Procs), func(i int) {
+			r := ip.Procs[i]
+			made[i] = newProblem(r.Proc, r.BlockSamples, costOf, par)
+		})
+		for i, q := range made {
+			if q == nil {
+				continue // all its counts stay at None
+			}
+			index[ip.Procs[i]] = len(probs)
+			probs = append(probs, q)
+			results = append(results, ip.Procs[i])
+		}
+	}
+	pr := newProgram(probs, findTies(prof, probs, index), par.tieSD)
+	x := make([]float64, pr.at[len(probs)])
+	pr.solve(x)
+	sd := pr.spread(x)
+	for i, q := range probs {
+		results[i].fill(q, sd[i])
+	}
+}
+
+// calleeDepth is how many calls beyond the sampled procedures results are given
+// for: a short procedure that is called often may have had no sample at all.
+const calleeDepth = 2
+
+// addCallees adds the procedures that the ones in ip call directly.
+func (ip *ImageProfile) addCallees() {
+	have := map[image.Addr]bool{}
+	for _, r := range ip.Procs {
+		have[r.Proc.Addr] = true
+	}
+	last := ip.Procs
+	for range calleeDepth {
+		var syms []int
+		for _, r := range last {
+			for _, c := range r.Proc.Calls {
+				if c.To == 0 || have[c.To] {
+					continue
+				}
+				if i := ip.Image.Find(c.To); i >= 0 && ip.Image.Symbols()[i].Addr == c.To {
+					have[c.To] = true
+					syms = append(syms, i)
+				}
+			}
+		}
+		added := make([]*Result, len(syms))
+		parallel(len(syms), func(k int) {
+			if p, err := ip.Image.Proc(syms[k]); err == nil && len(p.Blocks) > 0 {
+				added[k] = newResult(p)
+			}
+		})
+		last = nil
+		for _, r := range added {
+			if r != nil {
+				last = append(last, r)
+			}
+		}
+		ip.Procs = append(ip.Procs, last...)
+	}
+	ip.sortProcs()
+}
+
+// costModel gives what one execution of a block is expected to bring, in samples.
+func costModel(ev sample.Event) (*params, func(*image.Block) float64) {
+	period := float64(max(1, ev.Period))
+	par := outOfOrder
+	switch ev.Unit {
+	case "instructions": // every instruction costs one: samples are executions already
+		par.costPower, par.costVar = 1, 0.3
+		return &par, func(b *image.Block) float64 { return float64(b.Insts) / period }
+	case "ns":
+		period *= typicalGHz
+	}
+	return &par, func(b *image.Block) float64 {
+		return typicalCycles * math.Pow(float64(max(1, b.Insts)), par.costPower) / period
+	}
+}
+
+// findTies collects, for every procedure with known call sites, these sites.
+func findTies(prof *Profile, probs []*problem, index map[*Result]int) []tie {
+	var ties []tie
+	for _, ip := range prof.Images {
+		sites := map[image.Addr][]site{}
+		for _, r := range ip.Procs {
+			i, ok := index[r]
+			if !ok {
+				continue
+			}
+			for c := range r.Proc.Calls {
+				call := &r.Proc.Calls[c]
+				if call.To != 0 {
+					sites[call.To] = append(sites[call.To], probs[i].site(i, call))
+				}
+			}
+		}
+		for _, r := range ip.Procs {
+			i, ok := index[r]
+			if s := sites[r.Proc.Addr]; ok && len(s) > 0 {
+				ties = append(ties, tie{callee: i, sites: s, floor: ip.Image.AddressTaken(r.Proc.Index)})
+			}
+		}
+	}
+	return ties
+}
+
+// site places a call of the procedure of q, whose index is i.
+func (q *problem) site(i int, c *image.Call) site {
+	s := site{prob: i, block: int32(c.Block), way: -1}
+	if f := q.flow; c.Cond {
+		for w := f.first[c.Block]; w < f.first[c.Block+1]; w++ {
+			if f.ways[w].to == leave {
+				s.way = w
+			}
+		}
+	}
+	return s
+}
+
+// fill writes the state of q into r.
+func (r *Result) fill(q *problem, sd []float64) {
+	f := q.flow
+	for b, n := range q.n {
+		r.Block[b] = Freq{n, confidence(sd[b])}
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			if e := f.ways[w].edge; e >= 0 {
+				r.Edge[e] = Freq{n * q.prob[w], confidence(sd[b])}
+			}
+		}
+	}
+	for c := range r.Proc.Calls {
+		s := q.site(0, &r.Proc.Calls[c])
+		v := Freq{q.n[s.block], r.Block[s.block].Conf}
+		if s.way >= 0 {
+			v.N *= q.prob[s.way]
+		}
+		r.Call[c] = v
+	}
+	r.Entries.N = r.Block[0].N
+	for _, e := range r.Proc.Blocks[0].In {
+		r.Entries.N -= r.Edge[e].N
+	}
+	r.Entries.N = max(0, r.Entries.N)
+	r.Entries.Conf = r.Block[0].Conf
+}
+
+// confidence turns the standard deviation of a logarithm into the level whose
+// promise it keeps: nine times in ten within 1.645 of them.
+func confidence(sd float64) Confidence {
+	switch {
+	case 1.645*sd <= math.Log(1.1):
+		return High
+	case 1.645*sd <= math.Log(2):
+		return Medium
+	}
+	return Low
+}
+
+const (
+	typicalGHz    = 3.0
+	typicalCycles = 1.0
+)

@@ -1,0 +1,230 @@
+package infer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// Options change what Infer does. The zero Options are the usual ones.
+type Options struct {
+	Event string // name of the event to use; "" is the one with the most samples
+}
+
+// ErrNothing is wrapped where the input holds nothing to infer from.
+var ErrNothing = errors.New("nothing to infer from")
+
+// Infer estimates how often the code in rec's images ran. open gives an image of
+// the recording, or an error, which costs the samples of that image and nothing
+// else. Samples are placed, procedures decoded, and then one search finds the
+// executions of all of them together.
+func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
+	counts, err := choose(rec, opt.Event)
+	if err != nil {
+		return nil, err
+	}
+	prof := newProfile(counts)
+	for _, ic := range imagesOf(counts) {
+		im, err := open(ic.ID)
+		if err != nil {
+			prof.lose(LostNoImage, ic.Samples())
+			continue
+		}
+		ip := &ImageProfile{ID: ic.ID, Image: im}
+		if err := prof.place(ip, ic); err != nil {
+			return nil, err
+		}
+		if len(ip.Procs) > 0 {
+			prof.Images = append(prof.Images, ip)
+		}
+	}
+	if prof.Samples.Used == 0 {
+		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
+	}
+	// From here on every sample is in a block of a Result, or counted as lost.
+	estimate(prof)
+	return prof, nil
+}
+
+// choose picks the counts of one event.
+func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
+	total := map[string]uint64{}
+	for _, c := range rec.Counts {
+		total[c.Event.Name] += c.Total
+	}
+	if name == "" {
+		for n, t := range total {
+			if t > total[name] || t == total[name] && n < name {
+				name = n
+			}
+		}
+	}
+	var cs []*sample.Counts
+	for _, c := range rec.Counts {
+		if c.Event.Name == name {
+			cs = append(cs, c)
+		}
+	}
+	if total[name] == 0 {
+		return nil, fmt.Errorf("%w: no samples of event %q", ErrNothing, name)
+	}
+	return cs, nil
+}
+
+func newProfile(cs []*sample.Counts) *Profile {
+	p := &Profile{Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}}
+	var weight, delivered float64
+	for _, c := range cs {
+		p.Samples.Total += c.Total
+		for why, n := range c.Lost {
+			p.lose(why, n)
+		}
+		if c.Weight > 0 {
+			weight += float64(c.Weight)
+			delivered += float64(c.Total - c.Lost[sample.LostDropped])
+		}
+	}
+	if delivered > 0 {
+		p.Event.Period = uint64(math.Round(weight / delivered))
+	}
+	p.Machine = machineOf(cs[0].CPU)
+	return p
+}
+
+func machineOf(c sample.CPU) string {
+	if c.Arch == "aarch64" {
+		return "generic-aarch64"
+	}
+	return "generic-x86_64"
+}
+
+func (p *Profile) lose(why sample.Loss, n uint64) {
+	if n > 0 {
+		p.Samples.Lost[why] += n
+	}
+}
+
+// imagesOf adds up the images of several counts, by path and build ID.
+func imagesOf(cs []*sample.Counts) []*sample.ImageCounts {
+	if len(cs) == 1 {
+		return sorted(cs[0].Images)
+	}
+	byID := map[sample.ImageID]*sample.ImageCounts{}
+	var all []*sample.ImageCounts
+	for _, c := range cs {
+		for _, ic := range c.Images {
+			key := ic.ID
+			if !key.Build.IsZero() {
+				key.Path = ""
+			}
+			sum := byID[key]
+			if sum == nil {
+				sum = &sample.ImageCounts{ID: ic.ID, At: map[sample.Offset]uint64{}}
+				byID[key] = sum
+				all = append(all, sum)
+			}
+			for off, n := range ic.At {
+				sum.At[off] += n
+			}
+		}
+	}
+	return sorted(all)
+}
+
+func sorted(ics []*sample.ImageCounts) []*sample.ImageCounts {
+	ics = slices.Clone(ics)
+	slices.SortFunc(ics, func(a, b *sample.ImageCounts) int {
+		return cmp.Or(cmp.Compare(a.ID.Path, b.ID.Path), slices.Compare(a.ID.Build[:], b.ID.Build[:]))
+	})
+	return ics
+}
+
+// place puts the samples of ic into the procedures of its image.
+func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) error {
+	im := ip.Image
+	type hit struct {
+		addr image.Addr
+		n    uint64
+	}
+	bySym := map[int][]hit{}
+	for off, n := range ic.At {
+		a, ok := im.AddrOf(off)
+		i := -1
+		if ok {
+			i = im.Find(a)
+		}
+		if i < 0 {
+			p.lose(LostNoProc, n)
+			continue
+		}
+		bySym[i] = append(bySym[i], hit{a, n})
+	}
+	syms := make([]int, 0, len(bySym))
+	for i := range bySym {
+		syms = append(syms, i)
+	}
+	slices.Sort(syms)
+	results := make([]*Result, len(syms))
+	lost := make([]uint64, len(syms))
+	parallel(len(syms), func(k int) {
+		hits := bySym[syms[k]]
+		proc, err := im.Proc(syms[k])
+		if err != nil || len(proc.Blocks) == 0 {
+			for _, h := range hits {
+				lost[k] += h.n
+			}
+			return
+		}
+		r := newResult(proc)
+		for _, h := range hits {
+			b := blockAt(proc, h.addr)
+			if b < 0 {
+				lost[k] += h.n
+				continue
+			}
+			r.BlockSamples[b] += h.n
+			r.Samples += h.n
+		}
+		results[k] = r
+	})
+	for k, r := range results {
+		p.lose(LostNoProc, lost[k])
+		if r != nil {
+			ip.Procs = append(ip.Procs, r)
+			ip.Samples += r.Samples
+		}
+	}
+	p.Samples.Used += ip.Samples
+	return nil
+}
+
+func newResult(p *image.Proc) *Result {
+	return &Result{
+		Proc:         p,
+		Block:        make([]Freq, len(p.Blocks)),
+		BlockSamples: make([]uint64, len(p.Blocks)),
+		Edge:         make([]Freq, len(p.Edges)),
+		Call:         make([]Freq, len(p.Calls)),
+	}
+}
+
+// blockAt gives the index of the block of p that holds a, or -1.
+func blockAt(p *image.Proc, a image.Addr) int {
+	i, ok := slices.BinarySearchFunc(p.Blocks, a, func(b image.Block, a image.Addr) int { return cmp.Compare(b.Start, a) })
+	if !ok {
+		i--
+	}
+	if i < 0 || a >= p.Blocks[i].End {
+		return -1
+	}
+	return i
+}
+
+func (ip *ImageProfile) sortProcs() {
+	slices.SortFunc(ip.Procs, func(a, b *Result) int { return cmp.Compare(a.Proc.Addr, b.Proc.Addr) })
+}

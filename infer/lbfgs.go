@@ -1,0 +1,155 @@
+package infer
+
+import "math"
+
+// minimize searches a local minimum of f from x by L-BFGS (Nocedal, Mathematics of
+// Computation 35, 1980), with the bisection line search for the weak Wolfe
+// conditions of Lewis and Overton (Mathematical Programming 141, 2013). f sets its
+// second argument to the gradient. x is replaced by the best point found; the
+// number of evaluations is returned.
+//
+// It stops after evals evaluations, or when no step gains more than tol of the
+// value's own scale.
+func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {
+	const memory = 12
+	n := len(x)
+	if n == 0 {
+		return 0
+	}
+	var past []pair
+	var alpha [memory]float64
+	g, gNew, d, xNew := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	v := f(x, g)
+	used, flat := 1, 0
+	for used < evals {
+		for i := range d {
+			d[i] = -g[i]
+		}
+		for i := len(past) - 1; i >= 0; i-- {
+			h := &past[i]
+			alpha[i] = dot(h.dx, d) / h.curve
+			axpy(-alpha[i], h.dg, d)
+		}
+		if k := len(past) - 1; k >= 0 {
+			scale(past[k].curve/dot(past[k].dg, past[k].dg), d)
+		}
+		for i := range past {
+			h := &past[i]
+			axpy(alpha[i]-dot(h.dg, d)/h.curve, h.dx, d)
+		}
+		slope := dot(d, g)
+		if !(slope < 0) {
+			if len(past) == 0 {
+				return used
+			}
+			past = past[:0] // not a descent: start afresh
+			continue
+		}
+		// The first step has no scale. No step moves a logarithm by more than 4.
+		t := 1.0
+		if m := maxAbs(d); len(past) == 0 {
+			t = min(1, 1/m)
+		} else if m > 4 {
+			t = 4 / m
+		}
+		lo, hi := 0.0, math.Inf(1)
+		vNew := math.Inf(1)
+		ok := false
+		for try := 0; try < 30 && used < evals; try++ {
+			for i := range x {
+				xNew[i] = x[i] + t*d[i]
+			}
+			vNew = f(xNew, gNew)
+			used++
+			if !(vNew <= v+1e-4*t*slope) { // also where it is not a number
+				hi = t
+			} else if dot(gNew, d) < 0.9*slope {
+				lo = t
+				ok = true
+			} else {
+				ok = true
+				break
+			}
+			if math.IsInf(hi, 1) {
+				t *= 2
+			} else {
+				t = (lo + hi) / 2
+			}
+		}
+		if !ok || !(vNew < v) {
+			if len(past) == 0 {
+				return used
+			}
+			past = past[:0]
+			if flat++; flat > 2 {
+				return used
+			}
+			continue
+		}
+		past = remember(past, memory, xNew, x, gNew, g)
+		gain := v - vNew
+		copy(x, xNew)
+		g, gNew = gNew, g
+		v = vNew
+		if gain > tol*(1+math.Abs(v)) {
+			flat = 0
+		} else if flat++; flat > 2 {
+			break
+		}
+	}
+	return used
+}
+
+// A pair is what one step taught: the change of the gradient along it.
+type pair struct {
+	dx, dg []float64
+	curve  float64 // dx . dg, > 0
+}
+
+// remember appends the step from (x, g) to (xNew, gNew), in the place of the
+// oldest one if there are limit already.
+func remember(past []pair, limit int, xNew, x, gNew, g []float64) []pair {
+	var h pair
+	if len(past) == limit {
+		h = past[0]
+		past = append(past[:0], past[1:]...)
+	} else {
+		h.dx, h.dg = make([]float64, len(x)), make([]float64, len(x))
+	}
+	for i := range x {
+		h.dx[i] = xNew[i] - x[i]
+		h.dg[i] = gNew[i] - g[i]
+	}
+	if h.curve = dot(h.dx, h.dg); h.curve > 1e-12*dot(h.dg, h.dg) {
+		past = append(past, h)
+	}
+	return past
+}
+
+func dot(a, b []float64) float64 {
+	var t float64
+	for i, v := range a {
+		t += v * b[i]
+	}
+	return t
+}
+
+func axpy(k float64, x, y []float64) {
+	for i, v := range x {
+		y[i] += k * v
+	}
+}
+
+func scale(k float64, x []float64) {
+	for i := range x {
+		x[i] *= k
+	}
+}
+
+func maxAbs(x []float64) float64 {
+	var m float64
+	for _, v := range x {
+		m = max(m, math.Abs(v))
+	}
+	return m
+}

@@ -1,0 +1,239 @@
+package infer
+
+import (
+	"math"
+
+	"backfeed/infer/image"
+)
+
+// Params are the constants of the model of out-of-order timer samples. They were
+// set on programs other than those a change is scored on, and each has a reason.
+type params struct {
+	// costPower: one execution of a block of n instructions takes time
+	// proportional to n^costPower in the median. Below 1, since short blocks
+	// share their retirement with neighbours and long ones run at full width.
+	costPower float64
+	// costVar: the logarithm of that time has variance costVar/n. On cores that
+	// retire up to eight instructions at once a short block may be all but
+	// invisible, or carry its neighbour's stall; the n instructions of a block
+	// err nearly independently.
+	costVar float64
+	// waySD: standard deviation of a way's logit around its static guess.
+	waySD float64
+	// backEdge: static guess of the logit of staying in a loop.
+	backEdge float64
+	// unlikely: static guess of the logit of a way to code that cannot return.
+	unlikely float64
+	// entrySD: of the logarithm of a procedure's entries around its samples.
+	entrySD float64
+	// tieSD: of the logarithm of a procedure's entries around the executions of
+	// its call sites, where these are all known.
+	tieSD float64
+}
+
+var outOfOrder = params{
+	costPower: 0.6,
+	costVar:   1.5,
+	waySD:     3,
+	backEdge:  1.5,
+	unlikely:  -5,
+	entrySD:   3,
+	tieSD:     0.1,
+}
+
+// A problem is the search for the executions of one procedure: a flow with the
+// samples that were seen of it. Its unknowns x are the logarithm of the
+// executions that come in at each entry, then the logits of all ways out of
+// blocks that have more than one.
+type problem struct {
+	p    *image.Proc
+	flow *flow
+	fac  *factor
+	par  *params
+
+	samples         []float64 // by block
+	cost            []float64 // by block: samples that one execution brings, in the median
+	invVar          []float64 // by block: 1 / variance of the logarithm of cost
+	noise           []float64 // by block: perturbation of the logarithm of cost; see posterior.go
+	guess           []float64 // by way: static guess of the logit
+	calm, calmEntry []float64 // guess and entry before disturb
+	entry           []float64 // by entry: guess of the logarithm of the executions
+	entrySD         []float64
+	branch          []int32 // blocks with more than one way out; the logits of their ways follow the entries in x
+
+	logits int // number of their ways
+
+	// Set by forward.
+	prob  []float64 // by way
+	n     []float64 // by block: executions
+	slack []float64 // by block: logarithm of actual over median cost that explains the samples best
+
+	// Accumulated between forward and backward: derivatives of the objective.
+	dn   []float64 // by block, of n
+	dway []float64 // by way, of prob
+	dx   []float64 // of x directly
+}
+
+func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float64, par *params) *problem {
+	f := newFlow(p)
+	if f == nil {
+		return nil
+	}
+	q := &problem{p: p, flow: f, fac: f.newFactor(), par: par}
+	nb, nw := len(p.Blocks), len(f.ways)
+	blocks := make([]float64, 6*nb)
+	for i, s := range []*[]float64{&q.samples, &q.cost, &q.invVar, &q.n, &q.slack, &q.dn} {
+		*s = blocks[i*nb : (i+1)*nb]
+	}
+	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
+	for w := range q.prob {
+		q.prob[w] = 1 // the only way, unless its block branches
+	}
+	var sum, cost float64
+	for b := range p.Blocks {
+		q.samples[b] = float64(samples[b])
+		q.cost[b] = costOf(&p.Blocks[b])
+		q.invVar[b] = float64(max(1, p.Blocks[b].Insts)) / par.costVar
+		sum += q.samples[b]
+		cost += q.cost[b]
+	}
+	for b := range nb {
+		if f.first[b+1]-f.first[b] > 1 {
+			q.branch = append(q.branch, int32(b))
+			q.logits += int(f.first[b+1] - f.first[b])
+		}
+	}
+	q.guess = staticGuess(p, f, par)
+	for i, b := range f.entries {
+		// Before anything is known, each block ran as often as any other.
+		g := math.Log(max(sum, 0.5) / max(cost, 1e-300))
+		if i > 0 {
+			g += par.unlikely
+			if !p.Complete && !p.Blocks[b].Pad {
+				g -= par.unlikely
+			}
+		}
+		q.entry = append(q.entry, g)
+		q.entrySD = append(q.entrySD, par.entrySD)
+	}
+	q.dx = make([]float64, q.unknowns())
+	return q
+}
+
+func (q *problem) unknowns() int { return len(q.entry) + q.logits }
+
+// start sets x to the static guess.
+func (q *problem) start(x []float64) {
+	copy(x, q.entry)
+	at := len(q.entry)
+	for _, b := range q.branch {
+		at += copy(x[at:], q.guess[q.flow.first[b]:q.flow.first[b+1]])
+	}
+}
+
+// forward sets prob, n and slack for x and gives the objective: the negative
+// logarithm, up to a constant, of the probability of samples and unknowns
+// together. Samples of a block are Poisson with mean n * cost * e^slack, slack and
+// unknowns are normal.
+func (q *problem) forward(x []float64) float64 {
+	f := q.flow
+	var v float64
+	clear(q.dx)
+	clear(q.dway)
+	for i, e := range q.entry {
+		r := (x[i] - e) / q.entrySD[i]
+		v += r * r / 2
+		q.dx[i] = r / q.entrySD[i]
+	}
+	at := len(q.entry)
+	for _, b := range q.branch {
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			r := (x[at] - q.guess[w]) / q.par.waySD
+			v += r * r / 2
+			q.dx[at] = r / q.par.waySD
+			q.prob[w] = x[at]
+			at++
+		}
+		softmax(q.prob[f.first[b]:f.first[b+1]])
+	}
+	q.fac.set(q.prob)
+	clear(q.n)
+	for i, b := range f.entries {
+		q.n[b] += math.Exp(clamp(x[i], -60, 80))
+	}
+	q.fac.visits(q.n)
+	for b, n := range q.n {
+		n = max(n, 1e-100)
+		s, k := q.samples[b], q.invVar[b]
+		lam := n * q.cost[b]
+		center := 0.0
+		if q.noise != nil {
+			center = q.noise[b]
+		}
+		u, mean := bestSlack(lam, s, k, center, q.slack[b])
+		q.slack[b] = u
+		v += mean - s*(math.Log(lam)+u) + k*(u-center)*(u-center)/2
+		q.dn[b] = (mean - s) / n
+	}
+	return v
+}
+
+// bestSlack minimises lam*e^u - s*u + k*(u-c)^2/2 over u, starting from u; it
+// gives u and lam*e^u there.
+func bestSlack(lam, s, k, c, u float64) (slack, mean float64) {
+	for range 40 {
+		m := lam * math.Exp(u)
+		d := (m - s + k*(u-c)) / (m + k)
+		u -= clamp(d, -2, 2)
+		if math.Abs(d) < 1e-9 {
+			break
+		}
+	}
+	return u, lam * math.Exp(u)
+}
+
+// backward sets grad for the x of the last forward, from dn, dway and dx. It spoils dn.
+func (q *problem) backward(x, grad []float64) {
+	f := q.flow
+	q.fac.values(q.dn) // from here on: the value of one more entry at each block
+	for i, b := range f.entries {
+		g := 0.0
+		if x[i] > -60 && x[i] < 80 {
+			g = q.dn[b] * math.Exp(x[i])
+		}
+		grad[i] = q.dx[i] + g
+	}
+	at := len(q.entry)
+	for _, b := range q.branch {
+		lo, hi := f.first[b], f.first[b+1]
+		var mean float64
+		for w := lo; w < hi; w++ {
+			if to := f.ways[w].to; to != leave {
+				q.dway[w] += q.n[b] * q.dn[to]
+			}
+			mean += q.prob[w] * q.dway[w]
+		}
+		for w := lo; w < hi; w++ {
+			grad[at] = q.dx[at] + q.prob[w]*(q.dway[w]-mean)
+			at++
+		}
+	}
+}
+
+// softmax turns logits into probabilities that sum to 1.
+func softmax(x []float64) {
+	top := math.Inf(-1)
+	for _, v := range x {
+		top = max(top, v)
+	}
+	var sum float64
+	for i, v := range x {
+		x[i] = math.Exp(v - top)
+		sum += x[i]
+	}
+	for i := range x {
+		x[i] /= sum
+	}
+}
+
+func clamp(x, lo, hi float64) float64 { return max(lo, min(hi, x)) }

@@ -1,0 +1,162 @@
+package infer
+
+import (
+	"math"
+	"runtime"
+	"sync"
+)
+
+// A program joins the problems of many procedures: a procedure runs as often as
+// it is called.
+type program struct {
+	probs []*problem
+	at    []int // probs[i] has the unknowns x[at[i]:at[i+1]]
+	ties  []tie
+	tieSD float64
+}
+
+// A tie binds the entries of one procedure to the executions of its call sites.
+type tie struct {
+	callee int // index into probs
+	sites  []site
+	floor  bool    // there may be other callers: the entries are at least the sum of the sites
+	noise  float64 // perturbation of the logarithm; see posterior.go
+}
+
+// A site is a place that calls: a block, or one of its ways for a conditional
+// tail call.
+type site struct {
+	prob  int   // index into probs
+	block int32 // index into Proc.Blocks
+	way   int32 // index into flow.ways, or -1 if every execution of the block calls
+}
+
+func newProgram(probs []*problem, ties []tie, tieSD float64) *program {
+	pr := &program{probs: probs, at: make([]int, 1, len(probs)+1), ties: ties, tieSD: tieSD}
+	for _, q := range probs {
+		pr.at = append(pr.at, pr.at[len(pr.at)-1]+q.unknowns())
+	}
+	return pr
+}
+
+func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[i+1]] }
+
+// solve finds the most probable executions of all procedures: first each by
+// itself, then all together, so that the long-range part of the search starts
+// from good places.
+func (pr *program) solve(x []float64) {
+	pr.each(func(i int) {
+		q, xi := pr.probs[i], pr.part(x, i)
+		q.start(xi)
+		minimize(func(x, grad []float64) float64 {
+			v := q.forward(x)
+			q.backward(x, grad)
+			return v
+		}, xi, 400, 1e-9)
+	})
+	pr.refine(x, 300)
+}
+
+// refine goes on from x with all procedures together. The state of the problems
+// is that of x afterwards.
+func (pr *program) refine(x []float64, evals int) {
+	values := make([]float64, len(pr.probs))
+	minimize(func(x, grad []float64) float64 { return pr.eval(x, grad, values) }, x, evals, 1e-9)
+	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
+}
+
+// eval is the objective of the whole program. Sums run in the order of the
+// problems whatever the number of processors: equal arguments, equal results.
+func (pr *program) eval(x, grad, values []float64) float64 {
+	pr.each(func(i int) { values[i] = pr.probs[i].forward(pr.part(x, i)) })
+	var v float64
+	for _, vi := range values {
+		v += vi
+	}
+	for i := range pr.ties {
+		v += pr.pull(&pr.ties[i], x)
+	}
+	pr.each(func(i int) { pr.probs[i].backward(pr.part(x, i), pr.part(grad, i)) })
+	return v
+}
+
+// pull adds the derivatives of one tie to the problems it binds, and gives its value.
+func (pr *program) pull(t *tie, x []float64) float64 {
+	var sum float64
+	for _, s := range t.sites {
+		sum += pr.calls(s)
+	}
+	le := x[pr.at[t.callee]]
+	r := (math.Log(max(sum, 1e-100)) - le + t.noise) / pr.tieSD
+	if t.floor && r <= 0 {
+		return 0
+	}
+	// Far off, the pull grows no further: one wrong call graph arc must not
+	// bend a whole procedure.
+	const far = 20
+	v, d := r*r/2, r
+	if math.Abs(r) > far {
+		v, d = far*math.Abs(r)-far*far/2, math.Copysign(far, r)
+	}
+	d /= pr.tieSD
+	pr.probs[t.callee].dx[0] -= d
+	for _, s := range t.sites {
+		q := pr.probs[s.prob]
+		g := d / max(sum, 1e-100)
+		if s.way < 0 {
+			q.dn[s.block] += g
+		} else {
+			q.dn[s.block] += g * q.prob[s.way]
+			q.dway[s.way] += g * q.n[s.block]
+		}
+	}
+	return v
+}
+
+func (pr *program) calls(s site) float64 {
+	q := pr.probs[s.prob]
+	if s.way < 0 {
+		return q.n[s.block]
+	}
+	return q.n[s.block] * q.prob[s.way]
+}
+
+// each runs f for all problems on all processors. Problems are dealt out in order,
+// so large neighbours do not pile up on one of them.
+func (pr *program) each(f func(i int)) { parallel(len(pr.probs), f) }
+
+func parallel(n int, f func(i int)) {
+	workers := min(runtime.GOMAXPROCS(0), n)
+	if workers <= 1 {
+		for i := range n {
+			f(i)
+		}
+		return
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	next := 0
+	take := func() (lo, hi int) {
+		mu.Lock()
+		defer mu.Unlock()
+		lo = next
+		next = min(n, next+max(1, (n-next)/(4*workers)))
+		return lo, next
+	}
+	for range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for {
+				lo, hi := take()
+				if lo >= hi {
+					return
+				}
+				for i := lo; i < hi; i++ {
+					f(i)
+				}
+			}
+		}()
+	}
+	wg.Wait()
+}
