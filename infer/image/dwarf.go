@@ -11,6 +11,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -61,13 +62,6 @@ type scope struct {
 type decl struct {
 	linkage, name string
 	line          int32
-}
-
-func (d *decl) linker() string {
-	if d.linkage != "" {
-		return d.linkage
-	}
-	return d.name
 }
 
 // A lineRow is the source position of the code up to the next row.
@@ -588,8 +582,7 @@ func (t *dwarfTab) unit(a Addr) *dwarfUnit {
 	return t.units[id]
 }
 
-// frames gives the inlined calls at a, innermost first. A name is "" where DWARF
-// has none; of the outermost frame, that is so too where it has only a line.
+// frames gives the inlined calls at a, innermost first.
 func (t *dwarfTab) frames(a Addr) []Frame {
 	u := t.unit(a)
 	if u == nil {
@@ -608,16 +601,42 @@ func (t *dwarfTab) frames(a Addr) []Frame {
 	}
 	f := Frame{File: c.file(row.file), Line: int(row.line), Disc: row.disc}
 	var out []Frame
-	for ; i >= 0; i = c.scopes[i].parent {
+	for ; i >= 0 && c.scopes[i].parent >= 0; i = c.scopes[i].parent {
 		s := &c.scopes[i]
-		f.Func, f.StartLine = s.linker(), int(s.decl.line)
+		f.Func, f.StartLine = cmp.Or(s.linkage, s.name), int(s.decl.line)
+		if f.Func == "" {
+			return nil // dwz moved the name to another file
+		}
 		out = append(out, f)
 		f = Frame{File: c.file(s.file), Line: int(s.line), Disc: s.disc}
 	}
-	if len(out) == 0 {
-		out = append(out, f)
+	var d decl
+	if i >= 0 {
+		d = c.scopes[i].decl
 	}
-	return out
+	if f.Func, f.StartLine = t.procName(u, d, a), int(d.line); f.Func == "" {
+		return nil // padding between procedures
+	}
+	return append(out, f)
+}
+
+// procName gives the name of the procedure at a, whose declaration is d. What
+// is assembled has lines but no declaration, and a C++ function that is local to a file no
+// linkage name in GCC's DWARF: then it is the symbol table that knows.
+func (t *dwarfTab) procName(u *dwarfUnit, d decl, a Addr) string {
+	i := t.im.Find(a)
+	if d.linkage != "" || u.Lang == "c" && d.name != "" || i < 0 {
+		return cmp.Or(d.linkage, d.name)
+	}
+	sym := &t.im.symbols[i]
+	if d.name == "" {
+		return sym.Name
+	}
+	if sym.Source >= FromEhFrame {
+		return d.name
+	}
+	name, _, _ := strings.Cut(sym.Name, ".") // without the suffix of a part or a clone
+	return cmp.Or(name, d.name)
 }
 
 // row gives the position of the code at a.

@@ -21,7 +21,6 @@ import (
 //
 // A compilation unit is read when it is first asked about.
 type Lines struct {
-	im    *Image
 	goTab *goTable         // nil if there is none
 	goErr error            // why there is none, though it is a Go program
 	dwarf func() *dwarfTab // nil if there is none; reads it when first called
@@ -45,7 +44,7 @@ func (im *Image) Lines() (*Lines, error) {
 
 func (im *Image) readLines() (*Lines, error) {
 	read := sync.OnceValues(im.readDWARF)
-	ln := &Lines{im: im, fs: im.hasFSDiscriminators()}
+	ln := &Lines{fs: im.hasFSDiscriminators()}
 	ln.dwarf = func() *dwarfTab { t, _ := read(); return t }
 	ln.err = func() error { _, err := read(); return err }
 	goTab, err := im.goTable()
@@ -92,23 +91,7 @@ func (ln *Lines) Frames(a Addr) []Frame {
 	if t == nil {
 		return nil
 	}
-	return ln.name(a, t.frames(a))
-}
-
-// name gives the outermost frame the symbol's name if DWARF has none, as for
-// assembly. Without the name of any other function, the stack says nothing.
-func (ln *Lines) name(a Addr, fs []Frame) []Frame {
-	for i := range fs {
-		if fs[i].Func != "" {
-			continue
-		}
-		s := ln.im.Find(a)
-		if i < len(fs)-1 || s < 0 {
-			return nil
-		}
-		fs[i].Func = ln.im.symbols[s].Name
-	}
-	return fs
+	return t.frames(a)
 }
 
 // Traceback gives the frames at a that Go's tracebacks show there: all but

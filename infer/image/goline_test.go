@@ -1,0 +1,116 @@
+package image
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/sample"
+)
+
+// buildGo builds testdata/lines/gopher.go.
+func buildGo(t testing.TB, flags string, env ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "gopher")
+	args := append([]string{"build", "-o", out}, strings.Fields(flags)...)
+	cmd := exec.Command(tool(t, "go"), append(args, "gopher.go")...)
+	cmd.Dir = filepath.Join("testdata", "lines")
+	cmd.Env = append(os.Environ(), env...)
+	if msg, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", flags, err, msg)
+	}
+	return out
+}
+
+// TestTracebackAgainstPprof holds Traceback to what a program says of itself:
+// at each location of a CPU profile, the functions, their first lines and the
+// lines in them that runtime/pprof wrote.
+func TestTracebackAgainstPprof(t *testing.T) {
+	for _, flags := range []string{"", "-ldflags=-s", "-buildmode=pie", "-buildmode=pie -ldflags=-s", "-trimpath -gcflags=-l"} {
+		t.Run(flags, func(t *testing.T) {
+			path := buildGo(t, flags)
+			prof := filepath.Join(t.TempDir(), "cpu.pprof")
+			if out, err := exec.Command(path, prof).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			im, ln := openLines(t, path)
+			comparePprof(t, im, ln, readProfile(t, prof))
+		})
+	}
+}
+
+func readProfile(t *testing.T, path string) *profile.Profile {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	p, err := profile.Parse(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func comparePprof(t *testing.T, im *Image, ln *Lines, p *profile.Profile) {
+	n, bad, inlined := 0, 0, 0
+	for _, loc := range p.Location {
+		if loc.Mapping == nil || !strings.HasSuffix(loc.Mapping.File, "gopher") {
+			continue // the vdso
+		}
+		var want []Frame
+		for _, l := range loc.Line {
+			want = append(want, Frame{Func: l.Function.SystemName, File: l.Function.Filename, Line: int(l.Line), StartLine: int(l.Function.StartLine)})
+		}
+		a, _ := im.AddrOf(sample.Offset(loc.Address - loc.Mapping.Start + loc.Mapping.Offset))
+		got := ln.Traceback(a)
+		ok := len(got) == len(want)
+		for i := range min(len(got), len(want)) {
+			g := got[i]
+			// A function is written once, with the file of where it was seen first.
+			g.File = want[i].File
+			ok = ok && g == want[i]
+		}
+		if n++; !ok {
+			bad++
+			t.Errorf("%#x: %+v, want %+v", a, got, want)
+		}
+		if len(want) > 1 {
+			inlined++
+		}
+	}
+	t.Logf("%d locations, %d in inlined calls, %d differ", n, inlined, bad)
+	if n == 0 {
+		t.Error("no locations")
+	}
+}
+
+// TestGoFramesAgainstDWARF compares the two sources that a Go program has for
+// each instruction that has a line in both.
+func TestGoFramesAgainstDWARF(t *testing.T) {
+	for _, arch := range []string{"amd64", "arm64"} {
+		t.Run(arch, func(t *testing.T) {
+			im, ln := openLines(t, buildGo(t, "", "GOARCH="+arch, "CGO_ENABLED=0"))
+			if ln.goTab == nil {
+				t.Fatal(ln.Err())
+			}
+			n, lines, starts, names := 0, 0, 0, 0
+			for _, s := range im.Symbols() {
+				for a := s.Addr; a < s.Addr+Addr(s.Size); a++ {
+					got, want := ln.Frames(a), ln.dwarf().frames(a)
+					if len(want) == 0 {
+						continue
+					}
+					n++
+					_ = got
+				}
+			}
+			t.Log(n, lines, starts, names)
+		})
+	}
+}
