@@ -1,0 +1,343 @@
+package infer
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// DocumentSchema names the version of the counts document. Later versions of the
+// same name may add fields; readers ignore those that they do not know.
+const DocumentSchema = "backfeed.counts/1"
+
+// DocumentJSONSchema is the JSON Schema of the counts document.
+//
+//go:embed counts.schema.json
+var DocumentJSONSchema []byte
+
+// ErrDocument is wrapped by every error that blames the contents of a counts
+// document rather than the disk.
+var ErrDocument = errors.New("malformed counts document")
+
+// A Document is a Profile as other programs read it: JSON, by DocumentJSONSchema.
+type Document struct {
+	DocumentHeader
+	Images []DocumentImage `json:"images"`
+}
+
+// A DocumentHeader is what a document says before its images.
+type DocumentHeader struct {
+	Schema  string          `json:"schema"`
+	Machine string          `json:"machine,omitempty"` // machine model
+	Event   DocumentEvent   `json:"event"`
+	Samples DocumentSamples `json:"samples"`
+}
+
+// A DocumentEvent is the sampled event.
+type DocumentEvent struct {
+	Name   string `json:"name"`
+	Period uint64 `json:"period,omitempty"` // in units per sample, the mean; 0 is unknown
+	Unit   string `json:"unit,omitempty"`
+}
+
+// DocumentSamples says what became of the samples: Total = Used + the sum of Lost.
+type DocumentSamples struct {
+	Total uint64                 `json:"total"`
+	Used  uint64                 `json:"used"`
+	Lost  map[sample.Loss]uint64 `json:"lost"`
+}
+
+// A DocumentImage is an ImageProfile.
+type DocumentImage struct {
+	DocumentImageHeader
+	Procs []DocumentProc `json:"procs"`
+}
+
+// A DocumentImageHeader is what a document says of an image before its procedures.
+type DocumentImageHeader struct {
+	Path    string `json:"path"`
+	BuildID string `json:"build_id,omitempty"`
+	Samples uint64 `json:"samples"`
+}
+
+// A DocumentProc is a Result.
+type DocumentProc struct {
+	Name     string          `json:"name"`
+	Addr     DocumentAddr    `json:"addr"`
+	Size     uint64          `json:"size"` // bytes
+	Samples  uint64          `json:"samples"`
+	Entries  DocumentCount   `json:"entries"`
+	Complete bool            `json:"complete"`
+	Blocks   []DocumentBlock `json:"blocks"` // by address
+	Edges    []DocumentEdge  `json:"edges"`
+	Calls    []DocumentCall  `json:"calls"`
+}
+
+// A DocumentBlock is a basic block with its executions.
+type DocumentBlock struct {
+	Addr       DocumentAddr  `json:"addr"`
+	Size       uint64        `json:"size"` // bytes
+	Insns      int           `json:"insns"`
+	Samples    uint64        `json:"samples"`
+	Count      DocumentCount `json:"count"`
+	Confidence Confidence    `json:"confidence"`
+}
+
+// A DocumentEdge is an edge with its executions.
+type DocumentEdge struct {
+	From       DocumentAddr  `json:"from"` // start of the source block
+	To         DocumentAddr  `json:"to"`   // start of the target block
+	Kind       string        `json:"kind"` // "fallthrough", "taken" or "indirect"
+	Count      DocumentCount `json:"count"`
+	Confidence Confidence    `json:"confidence"`
+}
+
+// A DocumentCall is a call with its executions.
+type DocumentCall struct {
+	Site  DocumentAddr  `json:"site"`         // of the instruction
+	To    DocumentAddr  `json:"to,omitempty"` // target; 0 is unknown
+	Kind  string        `json:"kind"`         // "call", "indirect" or "tail"
+	Count DocumentCount `json:"count"`
+}
+
+// A DocumentAddr is an address, in JSON a string like "0x401000".
+type DocumentAddr image.Addr
+
+// MarshalText writes the address in hexadecimal.
+func (a DocumentAddr) MarshalText() ([]byte, error) {
+	return strconv.AppendUint([]byte("0x"), uint64(a), 16), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (a *DocumentAddr) UnmarshalText(b []byte) error {
+	digits, ok := bytes.CutPrefix(b, []byte("0x"))
+	v, err := strconv.ParseUint(string(digits), 16, 64)
+	if !ok || err != nil {
+		return fmt.Errorf("address %q: want 0x and hexadecimal digits", b)
+	}
+	*a = DocumentAddr(v)
+	return nil
+}
+
+// A DocumentCount is a number of executions, in JSON a whole number.
+type DocumentCount uint64
+
+// rounded gives an estimate as a count.
+func rounded(f Freq) DocumentCount {
+	switch n := math.Round(f.N); {
+	case !(n > 0):
+		return 0
+	case n >= math.MaxUint64:
+		return math.MaxUint64
+	default:
+		return DocumentCount(n)
+	}
+}
+
+// UnmarshalJSON reads a count in any form that JSON has for numbers; others may
+// write 1.2e6.
+func (c *DocumentCount) UnmarshalJSON(b []byte) error {
+	if v, err := strconv.ParseUint(string(b), 10, 64); err == nil {
+		*c = DocumentCount(v)
+		return nil
+	}
+	v, err := strconv.ParseFloat(string(b), 64)
+	if err != nil || v < 0 {
+		return fmt.Errorf("count %s: want a number that is not negative", b)
+	}
+	*c = rounded(Freq{N: v})
+	return nil
+}
+
+// MarshalText writes the name of c.
+func (c Confidence) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (c *Confidence) UnmarshalText(b []byte) error {
+	for i := None; i <= High; i++ {
+		if i.String() == string(b) {
+			*c = i
+			return nil
+		}
+	}
+	return fmt.Errorf("confidence %q: want none, low, medium or high", b)
+}
+
+// NewDocument gives p as a document.
+func NewDocument(p *Profile) *Document {
+	d := &Document{
+		DocumentHeader: DocumentHeader{
+			Schema:  DocumentSchema,
+			Machine: p.Machine,
+			Event:   DocumentEvent(p.Event),
+			Samples: DocumentSamples(p.Samples),
+		},
+		Images: make([]DocumentImage, 0, len(p.Images)),
+	}
+	if d.Samples.Lost == nil {
+		d.Samples.Lost = map[sample.Loss]uint64{}
+	}
+	for _, ip := range p.Images {
+		im := DocumentImage{
+			DocumentImageHeader: DocumentImageHeader{Path: ip.ID.Path, Samples: ip.Samples},
+			Procs:               make([]DocumentProc, 0, len(ip.Procs)),
+		}
+		if !ip.ID.Build.IsZero() {
+			im.BuildID = ip.ID.Build.String()
+		}
+		for _, r := range ip.Procs {
+			im.Procs = append(im.Procs, documentProc(r))
+		}
+		d.Images = append(d.Images, im)
+	}
+	return d
+}
+
+func documentProc(r *Result) DocumentProc {
+	p := r.Proc
+	d := DocumentProc{
+		Name:     p.Name,
+		Addr:     DocumentAddr(p.Addr),
+		Size:     p.Size,
+		Samples:  r.Samples,
+		Entries:  rounded(r.Entries),
+		Complete: p.Complete,
+		Blocks:   make([]DocumentBlock, len(p.Blocks)),
+		Edges:    make([]DocumentEdge, len(p.Edges)),
+		Calls:    make([]DocumentCall, len(p.Calls)),
+	}
+	for i, b := range p.Blocks {
+		d.Blocks[i] = DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
+			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf}
+	}
+	for i, e := range p.Edges {
+		d.Edges[i] = DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
+			e.Kind.String(), rounded(r.Edge[i]), r.Edge[i].Conf}
+	}
+	for i, c := range p.Calls {
+		d.Calls[i] = DocumentCall{DocumentAddr(c.Site), DocumentAddr(c.To), callKind(c), rounded(r.Call[i])}
+	}
+	return d
+}
+
+func callKind(c image.Call) string {
+	switch {
+	case c.Tail:
+		return "tail"
+	case c.To == 0:
+		return "indirect"
+	}
+	return "call"
+}
+
+// Write writes the document, one procedure to a line: what is buffered is one
+// of them at a time, and line-based tools show which ones changed.
+func (d *Document) Write(w io.Writer) error {
+	bw := bufio.NewWriter(w)
+	dw := documentWriter{w: bw}
+	dw.enc = json.NewEncoder(&dw.buf)
+	dw.enc.SetEscapeHTML(false) // names of C++ templates stay legible
+	dw.object(d.DocumentHeader, "images")
+	for i, im := range d.Images {
+		dw.separate(i)
+		dw.object(im.DocumentImageHeader, "procs")
+		for j := range im.Procs {
+			dw.separate(j)
+			dw.value(&im.Procs[j])
+		}
+		dw.raw("]}")
+	}
+	dw.raw("]}\n")
+	if dw.err != nil {
+		return dw.err
+	}
+	return bw.Flush()
+}
+
+// A documentWriter writes JSON in pieces. The first failure sticks.
+type documentWriter struct {
+	w   io.Writer
+	buf bytes.Buffer
+	enc *json.Encoder
+	err error
+}
+
+func (dw *documentWriter) raw(s string) {
+	if dw.err == nil {
+		_, dw.err = io.WriteString(dw.w, s)
+	}
+}
+
+// separate starts the line of element i of a list.
+func (dw *documentWriter) separate(i int) {
+	if i > 0 {
+		dw.raw(",")
+	}
+	dw.raw("\n")
+}
+
+// encode gives the JSON form of v, valid until the next call.
+func (dw *documentWriter) encode(v any) []byte {
+	dw.buf.Reset()
+	if err := dw.enc.Encode(v); err != nil && dw.err == nil {
+		dw.err = err
+	}
+	return bytes.TrimSuffix(dw.buf.Bytes(), []byte("\n"))
+}
+
+func (dw *documentWriter) value(v any) {
+	if b := dw.encode(v); dw.err == nil {
+		_, dw.err = dw.w.Write(b)
+	}
+}
+
+// object writes the struct v, which has fields, as an object left open in its
+// last field, a list.
+func (dw *documentWriter) object(v any, list string) {
+	if b := dw.encode(v); dw.err == nil {
+		_, dw.err = dw.w.Write(bytes.TrimSuffix(b, []byte("}")))
+	}
+	dw.raw(`,"` + list + `":[`)
+}
+
+// ReadDocument reads a counts document. Fields that it does not know are left
+// out.
+func ReadDocument(r io.Reader) (*Document, error) {
+	var d Document
+	dec := json.NewDecoder(r)
+	if err := dec.Decode(&d); err != nil {
+		return nil, documentError(dec, err)
+	}
+	if d.Schema != DocumentSchema {
+		return nil, fmt.Errorf("schema %q, want %q: %w", d.Schema, DocumentSchema, ErrDocument)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("offset %#x: more than one value: %w", dec.InputOffset(), ErrDocument)
+	}
+	return &d, nil
+}
+
+// documentError says where and in which field decoding failed, if it is the
+// contents that are to blame.
+func documentError(dec *json.Decoder, err error) error {
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("offset %#x: %w: %w", syntax.Offset, err, ErrDocument)
+	case errors.As(err, &typ):
+		return fmt.Errorf("offset %#x: %s: %s instead of %s: %w", typ.Offset, typ.Field, typ.Value, typ.Type, ErrDocument)
+	case err == io.EOF || err == io.ErrUnexpectedEOF:
+		return fmt.Errorf("offset %#x: cut short: %w", dec.InputOffset(), ErrDocument)
+	}
+	return fmt.Errorf("%w: %w", err, ErrDocument) // of a value, which it quotes
+}
