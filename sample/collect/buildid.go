@@ -9,44 +9,56 @@ import (
 	"backfeed/sample"
 )
 
-// maxNotes bounds the note segment that is read. Those of linkers are below 1 KB.
+// maxNotes bounds the notes that are read. Those of linkers are below 1 KB.
 const maxNotes = 1 << 20
 
 // readBuildID gives the build ID of an ELF file, the zero one if it has none or
-// is no ELF file.
+// is no ELF file. Go's linker (1.26) leaves the note out of the note segments,
+// where the kernel looks for it, so sections are read as well.
 func readBuildID(r io.ReaderAt) sample.BuildID {
 	f, err := elf.NewFile(r)
 	if err != nil {
 		return sample.BuildID{}
 	}
 	for _, p := range f.Progs {
-		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
+		if p.Type != elf.PT_NOTE {
 			continue
 		}
-		b := make([]byte, p.Filesz)
-		if _, err := p.ReadAt(b, 0); err != nil {
+		if id, ok := findBuildID(p, p.Filesz, p.Align, f.ByteOrder); ok {
+			return id
+		}
+	}
+	for _, s := range f.Sections {
+		if s.Type != elf.SHT_NOTE {
 			continue
 		}
-		if id, ok := findBuildID(b, f.ByteOrder, int(p.Align)); ok {
+		if id, ok := findBuildID(s, s.FileSize, s.Addralign, f.ByteOrder); ok {
 			return id
 		}
 	}
 	return sample.BuildID{}
 }
 
-// findBuildID looks for the GNU build ID among the notes of a segment:
+// findBuildID looks for the GNU build ID among notes:
 //
 //	offset  size  field
 //	0       4     size of the name, n
 //	4       4     size of the descriptor, d
 //	8       4     type: 3 for a build ID, if the name is "GNU"
-//	12      n     name, padded to the alignment of the segment
+//	12      n     name, padded to a multiple of 4, or of align if that is 8
 //	-       d     descriptor, likewise
-func findBuildID(b []byte, order binary.ByteOrder, align int) (sample.BuildID, bool) {
+func findBuildID(r io.ReaderAt, size, align uint64, order binary.ByteOrder) (sample.BuildID, bool) {
+	if size > maxNotes {
+		return sample.BuildID{}, false
+	}
+	b := make([]byte, size)
+	if _, err := r.ReadAt(b, 0); err != nil {
+		return sample.BuildID{}, false
+	}
 	if align != 8 {
 		align = 4
 	}
-	up := func(n int) int { return (n + align - 1) &^ (align - 1) }
+	up := func(n int) int { return (n + int(align) - 1) &^ (int(align) - 1) }
 	const typeBuildID = 3
 	for len(b) >= 12 {
 		n, d, typ := order.Uint32(b), order.Uint32(b[4:]), order.Uint32(b[8:])

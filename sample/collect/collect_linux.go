@@ -486,20 +486,15 @@ func identify(m *mmapRecord) sample.ImageID {
 	return imageID(m.path, readBuildID(f))
 }
 
-// openMapped opens the file of a mapping, or gives nil. The links of /proc lead
-// to the very file even if it was deleted or replaced; a path is believed only
-// if it has the inode that was mapped.
+// openMapped opens the file of a mapping, or gives nil. The links in map_files
+// lead to the very file, deleted or not, but need a privilege; anything else is
+// believed only if it has the inode that was mapped.
 func openMapped(m *mmapRecord) *os.File {
 	proc := fmt.Sprintf("/proc/%d", m.pid)
 	if f, err := os.Open(fmt.Sprintf("%s/map_files/%x-%x", proc, m.start, m.start+m.size)); err == nil {
 		return f
 	}
-	if exe, err := os.Readlink(proc + "/exe"); err == nil && exe == m.path {
-		if f, err := os.Open(proc + "/exe"); err == nil {
-			return f
-		}
-	}
-	for _, path := range []string{filepath.Join(proc, "root", m.path), m.path} {
+	for _, path := range []string{proc + "/exe", filepath.Join(proc, "root", m.path), m.path} {
 		if f := openInode(path, m.inode); f != nil {
 			return f
 		}

@@ -1,23 +1,365 @@
 package collect
 
 import (
+	"bufio"
 	"context"
-	"testing"
+	"debug/elf"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
 )
 
-func TestTry(t *testing.T) {
-	exe := "/tmp/collect/busy"
-	out, err := exec.Command("go", "build", "-o", exe, "testdata/busy.go").CombinedOutput()
-	if err != nil { t.Fatal(string(out)) }
-	for _, a := range [][]string{{exe,"busy","2000"},{exe,"threads","600"},{"sh","-c",exe+" busy 500; "+exe+" busy 500; true"}} {
-		rec, st, err := Record(context.Background(), Options{Command: a, Stdout: os.Stdout})
-		if err != nil { t.Fatal(err) }
-		c := rec.Counts[0]
-		fmt.Println(c.Event, c.CPU, c.Total, c.Lost, c.Weight, st.Command, st.Throttled, st.LostRecords, st.Command.UserTime())
-		for _, im := range c.Images { fmt.Println(im.ID, im.Samples()) }
-		if err := c.Check(); err != nil { t.Fatal(err) }
+// build compiles testdata/busy.go; binaries of different versions have different
+// build IDs.
+func build(t *testing.T, version string) (exe string) {
+	t.Helper()
+	if _, err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	exe = filepath.Join(t.TempDir(), "busy")
+	cmd := exec.Command("go", "build", "-ldflags=-X main.version="+version, "-o", exe, "testdata/busy.go")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("no go command to build the recorded program with")
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
+// run records a command and checks what every recording must hold.
+func run(t *testing.T, opt Options) (*sample.Counts, *Stats) {
+	t.Helper()
+	rec, stats, err := Record(context.Background(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return check(t, rec, stats), stats
+}
+
+func check(t *testing.T, rec *sample.Recording, stats *Stats) *sample.Counts {
+	t.Helper()
+	if len(rec.Counts) != 1 {
+		t.Fatalf("%d events", len(rec.Counts))
+	}
+	c := rec.Counts[0]
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if c.Total == 0 {
+		t.Fatal("no samples")
+	}
+	if want := c.Delivered() * c.Event.Period; c.Weight != want {
+		t.Errorf("weight %d, but %d samples of period %d are %d", c.Weight, c.Delivered(), c.Event.Period, want)
+	}
+	if stats.LostRecords > 0 {
+		t.Errorf("%d records of mappings and tasks lost", stats.LostRecords)
+	}
+	return c
+}
+
+// shares gives the share of samples of functions of exe, and of other images and
+// losses by their name.
+func shares(t *testing.T, c *sample.Counts, exe string) map[string]float64 {
+	t.Helper()
+	f, err := elf.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	name := namer(t, f)
+	share := map[string]float64{}
+	for _, im := range c.Images {
+		for off, n := range im.At {
+			what := im.ID.Path
+			if what == exe {
+				what = name(uint64(off))
+			}
+			share[what] += float64(n) / float64(c.Total)
+		}
+	}
+	for why, n := range c.Lost {
+		share[string(why)] += float64(n) / float64(c.Total)
+	}
+	return share
+}
+
+// namer names the functions at file offsets of f.
+func namer(t *testing.T, f *elf.File) func(off uint64) string {
+	t.Helper()
+	syms, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(off uint64) string {
+		for _, p := range f.Progs {
+			if p.Type != elf.PT_LOAD || off < p.Off || off >= p.Off+p.Filesz {
+				continue
+			}
+			pc := off - p.Off + p.Vaddr
+			for _, s := range syms {
+				if elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Value <= pc && pc < s.Value+s.Size {
+					return s.Name
+				}
+			}
+		}
+		return "?"
+	}
+}
+
+func TestRecordCommand(t *testing.T) {
+	exe := build(t, "a")
+	for _, tt := range []struct {
+		name    string
+		command []string
+		want    map[string][2]float64 // share of samples, from and to
+	}{
+		{"one thread", []string{exe, "busy", "400"}, map[string][2]float64{"main.busy": {.9, 1}}},
+		{"shell", []string{"sh", "-c", exe + " busy 200; " + exe + " child 200; true"},
+			map[string][2]float64{"main.busy": {.35, .65}, "main.busyInChild": {.35, .65}}},
+		{"exec", []string{"sh", "-c", "exec " + exe + " busy 400"}, map[string][2]float64{"main.busy": {.9, 1}}},
+		{"threads and child", []string{exe, "tree", "150"},
+			map[string][2]float64{"main.busyInThread": {.35, .65}, "main.busyInChild": {.35, .65}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, stats := run(t, Options{Command: tt.command})
+			if !stats.Command.Success() {
+				t.Errorf("%v: %v", tt.command, stats.Command)
+			}
+			share := shares(t, c, exe)
+			for name, want := range tt.want {
+				if got := share[name]; got < want[0] || got > want[1] {
+					t.Errorf("%s has %.2f of the samples, want %.2f to %.2f; all: %v", name, got, want[0], want[1], share)
+				}
+			}
+		})
+	}
+}
+
+// TestRecordRate: the periods of the samples add up to the time that the command
+// used. Pauses take a little of it, more on a busy machine.
+func TestRecordRate(t *testing.T) {
+	exe := build(t, "a")
+	c, stats := run(t, Options{Command: []string{exe, "busy", "600"}, Frequency: 499})
+	if c.Event.Name != cpuClock {
+		t.Skip("the rate is known only of " + cpuClock)
+	}
+	seconds := stats.Command.UserTime().Seconds()
+	if got := float64(c.Weight) / 1e9; got < .7*seconds || got > 1.1*seconds {
+		t.Errorf("samples stand for %.2f s, but the command used %.2f s", got, seconds)
+	}
+}
+
+func TestRecordFailing(t *testing.T) {
+	exe := build(t, "a")
+	_, stats := run(t, Options{Command: []string{exe, "fail", "100"}})
+	if code := stats.Command.ExitCode(); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+}
+
+func TestRecordRefuses(t *testing.T) {
+	if _, err := Probe(); err != nil {
+		t.Skip(err)
+	}
+	for _, tt := range []struct {
+		name string
+		opt  Options
+		want string
+	}{
+		{"nothing", Options{}, "either a command or processes"},
+		{"both", Options{Command: []string{"true"}, PIDs: []int{1}}, "either a command or processes"},
+		{"too fast", Options{Command: []string{"true"}, Frequency: 1e6}, "1 to 100000"},
+		{"no such command", Options{Command: []string{"/no/such/command"}}, "no such file"},
+		{"no such process", Options{PIDs: []int{1 << 30}}, "there is no process"},
+	} {
+		_, _, err := Record(context.Background(), tt.opt)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+}
+
+// pipes makes a pipe for each direction.
+func pipes(t *testing.T) (stdin, tell, hear, stdout *os.File) {
+	t.Helper()
+	stdin, tell, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hear, stdout, err = os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, f := range []*os.File{stdin, tell, hear, stdout} {
+			f.Close()
+		}
+	})
+	return stdin, tell, hear, stdout
+}
+
+// TestReplacedBinary replaces a program while it runs. Its samples must stay
+// with the build ID that it had, not go to the file that has its path now.
+func TestReplacedBinary(t *testing.T) {
+	exe, successor := build(t, "old"), build(t, "new")
+	was, will := idOf(t, exe), idOf(t, successor)
+	if was == will {
+		t.Fatal("both binaries have the same build ID")
+	}
+	stdin, tell, hear, stdout := pipes(t)
+	replaced := make(chan error, 1)
+	go func() {
+		_, err := bufio.NewReader(hear).ReadString('\n')
+		err = errors.Join(err, os.Rename(successor, exe))
+		_, err2 := tell.WriteString("\n")
+		replaced <- errors.Join(err, err2)
+	}()
+	c, _ := run(t, Options{Command: []string{exe, "wait", "300"}, Stdin: stdin, Stdout: stdout})
+	if err := <-replaced; err != nil {
+		t.Fatal(err)
+	}
+	got := map[sample.BuildID]uint64{}
+	for _, im := range c.Images {
+		got[im.ID.Build] += im.Samples()
+	}
+	if got[was] < c.Total*9/10 || got[will] > 0 {
+		t.Errorf("of %d samples, %d are of the binary that ran and %d of its successor", c.Total, got[was], got[will])
+	}
+}
+
+func idOf(t *testing.T, path string) sample.BuildID {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	id := readBuildID(f)
+	if id.IsZero() {
+		t.Fatalf("%s has no build ID", path)
+	}
+	return id
+}
+
+func TestAttach(t *testing.T) {
+	exe := build(t, "a")
+	stdin, _, hear, stdout := pipes(t)
+	cmd := exec.Command(exe, "forever", "1")
+	cmd.Stdin, cmd.Stdout = stdin, stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if _, err := bufio.NewReader(hear).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("for a time", func(t *testing.T) {
+		c, _ := run(t, Options{PIDs: []int{cmd.Process.Pid}, Duration: 500 * time.Millisecond})
+		if share := shares(t, c, exe); share["main.busy"] < .9 {
+			t.Errorf("main.busy has %.2f of the samples: %v", share["main.busy"], share)
+		}
+	})
+	t.Run("until it ends", func(t *testing.T) {
+		time.AfterFunc(500*time.Millisecond, func() { cmd.Process.Kill() })
+		run(t, Options{PIDs: []int{cmd.Process.Pid}})
+	})
+}
+
+// TestCancel: a command that still runs when the context is done is told to end.
+func TestCancel(t *testing.T) {
+	exe := build(t, "a")
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	rec, stats, err := Record(ctx, Options{Command: []string{exe, "forever", "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, rec, stats)
+	if ws := stats.Command.Sys().(syscall.WaitStatus); ws.Signal() != unix.SIGTERM {
+		t.Errorf("the command ended by %v, want SIGTERM", stats.Command)
+	}
+}
+
+func TestExplain(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		errno    syscall.Errno
+		host     hostState
+		why, fix string // parts of
+	}{
+		{"Debian's default", unix.EACCES, hostState{paranoid: 3}, "perf_event_paranoid is 3", "sysctl kernel.perf_event_paranoid=2"},
+		{"container", unix.EPERM, hostState{paranoid: 2, seccomp: true, root: true}, "containers", "--cap-add PERFMON"},
+		{"container on a strict host", unix.EPERM, hostState{paranoid: 4, seccomp: true}, "perf_event_paranoid is 4", "sysctl"},
+		{"something else", unix.EPERM, hostState{paranoid: 2}, "does not permit", "CAP_PERFMON"},
+		{"kernel without", unix.ENOSYS, hostState{}, "no perf events", "CONFIG_PERF_EVENTS"},
+		{"files", unix.EMFILE, hostState{}, "open files", "ulimit"},
+		{"unheard of", unix.EIO, hostState{}, "refuses", ""},
+	} {
+		why, fix := explain(tt.errno, tt.host)
+		if !strings.Contains(why, tt.why) || !strings.Contains(fix, tt.fix) {
+			t.Errorf("%s: %q, %q; want %q, %q", tt.name, why, fix, tt.why, tt.fix)
+		}
+	}
+}
+
+func TestParseCPUs(t *testing.T) {
+	for _, tt := range []struct{ list, want string }{
+		{"0", "[0]"},
+		{"0-3", "[0 1 2 3]"},
+		{"0-1,4,6-7", "[0 1 4 6 7]"},
+		{"", "error"},
+		{"a-b", "error"},
+		{"0-99999999", "error"},
+	} {
+		got := "error"
+		if cpus, err := parseCPUs(tt.list); err == nil {
+			got = fmt.Sprint(cpus)
+		}
+		if got != tt.want {
+			t.Errorf("%q: %s, want %s", tt.list, got, tt.want)
+		}
+	}
+}
+
+// TestOpenMapped: a path is not believed if another file lies there.
+func TestOpenMapped(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := mmapRecord{pid: os.Getpid(), start: 1, size: 1, path: path, inode: st.Sys().(*syscall.Stat_t).Ino}
+	f := openMapped(&m)
+	if f == nil {
+		t.Fatal("the mapped file was not found by its path")
+	}
+	f.Close()
+	m.inode++
+	if f := openMapped(&m); f != nil {
+		t.Errorf("opened %s, which has another inode", f.Name())
+		f.Close()
+	}
+	dir := filepath.Dir(path)
+	if st, err = os.Stat(dir); err != nil {
+		t.Fatal(err)
+	}
+	if f := openInode(dir, st.Sys().(*syscall.Stat_t).Ino); f != nil {
+		t.Error("opened a directory")
+		f.Close()
 	}
 }

@@ -23,8 +23,8 @@ type pacer struct {
 
 const (
 	// pauseEvery is the mean time between two pauses. Sampling is off for half
-	// of a period each time: 2 % of the time at 997 Hz.
-	pauseEvery = 25 * time.Millisecond
+	// of a period each time: 1 % of the time at 997 Hz.
+	pauseEvery = 50 * time.Millisecond
 	// maxPause bounds a pause where the period is long: several then do what
 	// one cannot.
 	maxPause = 2 * time.Millisecond

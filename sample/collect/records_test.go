@@ -1,0 +1,142 @@
+package collect
+
+import (
+	"encoding/binary"
+	"errors"
+	"reflect"
+	"testing"
+)
+
+// raw builds a record of the kernel from its fields.
+func raw(typ uint32, misc uint16, fields ...any) []byte {
+	b := binary.NativeEndian.AppendUint32(nil, typ)
+	b = binary.NativeEndian.AppendUint16(b, misc)
+	b = append(b, 0, 0)
+	for _, f := range fields {
+		switch f := f.(type) {
+		case int:
+			b = binary.NativeEndian.AppendUint32(b, uint32(f))
+		case uint64:
+			b = binary.NativeEndian.AppendUint64(b, f)
+		case []byte:
+			b = append(b, f...)
+		case string:
+			b = append(b, f...)
+			b = append(b, make([]byte, 8-len(f)%8)...)
+		}
+	}
+	binary.NativeEndian.PutUint16(b[6:], uint16(len(b)))
+	return b
+}
+
+// id is the sample_id that ends every record but samples.
+func id(pid int, time uint64) []byte {
+	return raw(0, 0, pid, pid, time)[headerSize:]
+}
+
+func rawSample(pid int, time, ip uint64, chain ...uint64) []byte {
+	fields := []any{ip, pid, pid, time, uint64(1000), uint64(len(chain))}
+	for _, pc := range chain {
+		fields = append(fields, pc)
+	}
+	return raw(typeSample, miscUser, fields...)
+}
+
+func rawMmap(pid int, time, start, size, off uint64, path string) []byte {
+	return raw(typeMmap2, miscUser, pid, pid, start, size, off, 8, 1, uint64(77), uint64(0), 5, 2, path, id(pid, time))
+}
+
+func TestDecode(t *testing.T) {
+	build := make([]byte, 20)
+	build[0], build[19] = 0xab, 0xcd
+	for _, tt := range []struct {
+		name string
+		b    []byte
+		want any
+	}{
+		{"sample", rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, chain: []uint64{contextUser, 0x1234, 0x5678}, branches: []branchRecord{}}},
+		{"mapping with inode", rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
+			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, fileOff: 0x400, maj: 8, min: 1, inode: 77, prot: 5, path: "/bin/a"}},
+		{"mapping with build ID", raw(typeMmap2, miscMmapBuildID, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), []byte{20, 0, 0, 0}, build, 5, 2, "/bin/a b", id(7, 5)),
+			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, build: build, prot: 5, path: "/bin/a b"}},
+		{"mapping with short build ID", raw(typeMmap2, miscMmapBuildID, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), []byte{8, 0, 0, 0}, build, 5, 2, "/a", id(7, 5)),
+			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, build: build[:8], prot: 5, path: "/a"}},
+	} {
+		rec, err := splitRecord(tt.b)
+		if err != nil || rec.time != 5 {
+			t.Errorf("%s: time %d, %v; want 5", tt.name, rec.time, err)
+		}
+		var got any
+		if rec.typ == typeSample {
+			s := sampleRecord{branches: []branchRecord{}}
+			err = decodeSample(rec.body, false, &s)
+			got = s
+		} else {
+			got, err = decodeMmap(rec.body, rec.misc)
+		}
+		if err != nil || !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, %v; want %+v", tt.name, got, err, tt.want)
+		}
+	}
+}
+
+// TestDecodeTruncated cuts a record of each type at every byte.
+func TestDecodeTruncated(t *testing.T) {
+	for name, b := range seeds() {
+		for n := range len(b) {
+			rec, err := splitRecord(b[:n])
+			if err == nil && n >= headerSize+sampleIDSize+16 {
+				continue // what is left may make sense; the fuzz target covers it
+			}
+			if err != nil && !errors.Is(err, errRecord) {
+				t.Errorf("%s cut to %d bytes: %v, %v", name, n, rec, err)
+			}
+		}
+	}
+	b := rawSample(7, 5, 1)
+	binary.NativeEndian.PutUint64(b[len(b)-8:], 1<<62) // a call chain that cannot be there
+	rec, err := splitRecord(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := decodeSample(rec.body, true, new(sampleRecord)); !errors.Is(err, errRecord) {
+		t.Errorf("call chain of 1<<62 addresses: %v", err)
+	}
+}
+
+func seeds() map[string][]byte {
+	return map[string][]byte{
+		"sample":   rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
+		"branches": raw(typeSample, miscUser, uint64(1), 7, 7, uint64(5), uint64(1000), uint64(0), uint64(1), uint64(2), uint64(3), uint64(1)),
+		"mapping":  rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
+		"fork":     raw(typeFork, 0, 8, 7, 8, 7, uint64(5), id(7, 5)),
+		"exit":     raw(typeExit, 0, 8, 7, 8, 7, uint64(5), id(8, 5)),
+		"exec":     raw(typeComm, miscCommExec, 8, 8, "name", id(8, 5)),
+		"lost":     raw(typeLost, 0, uint64(1), uint64(3), id(8, 5)),
+		"throttle": raw(typeThrottle, 0, uint64(1), uint64(2), uint64(3), id(8, 5)),
+	}
+}
+
+// FuzzRecord: any record gives an error, or counts that keep their promises.
+func FuzzRecord(f *testing.F) {
+	for _, b := range seeds() {
+		f.Add(b, true)
+		f.Add(b, false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, branches bool) {
+		rec, err := splitRecord(b)
+		if err != nil {
+			return
+		}
+		ta := newTally()
+		ta.branches = branches
+		ta.mapped(&mmapRecord{pid: 7, start: 0x1000, size: 0x10000, path: "/bin/a"})
+		if err := ta.record(&rec); err != nil {
+			return
+		}
+		if err := ta.counts.Check(); err != nil && ta.counts.Delivered() > 0 {
+			t.Error(err)
+		}
+	})
+}

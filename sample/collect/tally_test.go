@@ -1,0 +1,190 @@
+package collect
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+func newTally() *tally {
+	return &tally{
+		counts:   sample.NewCounts(sample.CPU{}, eventOf(cpuClock, 1000)),
+		stats:    &Stats{},
+		identify: func(m *mmapRecord) sample.ImageID { return imageID(m.path, sample.BuildID{}) },
+	}
+}
+
+// feed gives the records of several rings to a tally: all of one ring, then all
+// of the next.
+func feed(t *testing.T, ta *tally, rings ...[][]byte) {
+	t.Helper()
+	var q queue
+	for _, ring := range rings {
+		for _, b := range ring {
+			rec, err := splitRecord(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec.side = rec.typ != typeSample && rec.typ != typeThrottle
+			q.add([]record{rec})
+		}
+	}
+	if err := q.flush(math.MaxUint64, ta.record); err != nil {
+		t.Fatal(err)
+	}
+	if err := ta.counts.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// places lists samples by place and loss: "/bin/a+10 2".
+func places(c *sample.Counts) string {
+	var out []string
+	for _, im := range c.Images {
+		for off, n := range im.At {
+			out = append(out, fmt.Sprintf("%s+%x %d", im.ID.Path, uint64(off), n))
+		}
+	}
+	for why, n := range c.Lost {
+		out = append(out, fmt.Sprintf("%s %d", why, n))
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+func TestTally(t *testing.T) {
+	a := rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a")
+	for _, tt := range []struct {
+		name  string
+		rings [][][]byte
+		want  string
+	}{
+		{"one", [][][]byte{{a, rawSample(1, 20, 0x1010)}}, "/bin/a+10 1"},
+		{"sample's ring read first", [][][]byte{{rawSample(1, 20, 0x1010)}, {a}}, "/bin/a+10 1"},
+		{"before the mapping", [][][]byte{{a}, {rawSample(1, 5, 0x1010)}}, "unmapped 1"},
+		{"same moment as the mapping", [][][]byte{{a}, {rawSample(1, 10, 0x1010)}}, "/bin/a+10 1"},
+		{"another process", [][][]byte{{a, rawSample(2, 20, 0x1010)}}, "unmapped 1"},
+		{"child", [][][]byte{{a, raw(typeFork, 0, 2, 1, 2, 1, uint64(15), id(1, 15))}, {rawSample(2, 20, 0x1010)}}, "/bin/a+10 1"},
+		{"around an exec on another processor", [][][]byte{
+			{a, raw(typeComm, miscCommExec, 1, 1, "b", id(1, 15)), rawMmap(1, 16, 0x1000, 0x1000, 0, "/bin/b")},
+			{rawSample(1, 14, 0x1010), rawSample(1, 17, 0x1010)},
+		}, "/bin/a+10 1, /bin/b+10 1"},
+		{"renamed, not executed", [][][]byte{{a, raw(typeComm, 0, 1, 1, "b", id(1, 15)), rawSample(1, 20, 0x1010)}}, "/bin/a+10 1"},
+		{"replaced library", [][][]byte{{a, rawSample(1, 20, 0x1010), rawMmap(1, 30, 0x1000, 0x1000, 0, "/bin/a (deleted)"), rawSample(1, 40, 0x1010)}},
+			"/bin/a (deleted)+10 1, /bin/a+10 1"},
+		{"no images", [][][]byte{{
+			rawMmap(1, 10, 0x1000, 0x1000, 0, "[vdso]"), rawMmap(1, 10, 0x2000, 0x1000, 0, "//anon"), rawMmap(1, 10, 0x3000, 0x1000, 0, "/memfd:jit (deleted)"),
+			rawSample(1, 20, 0x1000), rawSample(1, 20, 0x2000), rawSample(1, 20, 0x3000),
+		}}, "anonymous memory 2, vdso 1"},
+		{"kernel and guest", [][][]byte{{
+			a,
+			raw(typeSample, miscKernel, uint64(0x1010), 1, 1, uint64(20), uint64(1000), uint64(0)),
+			raw(typeSample, miscGuestUser, uint64(0x1010), 1, 1, uint64(20), uint64(1000), uint64(0)),
+		}}, "guest 1, kernel 1"},
+	} {
+		ta := newTally()
+		feed(t, ta, tt.rings...)
+		if got := places(ta.counts); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestLost(t *testing.T) {
+	ta := newTally()
+	samples := record{typ: typeLost, body: raw(0, 0, uint64(9), uint64(3))[headerSize:]}
+	tasks := record{typ: typeLost, body: raw(0, 0, uint64(9), uint64(4))[headerSize:], side: true}
+	for _, rec := range []record{samples, tasks, {typ: typeThrottle}} {
+		if err := ta.record(&rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := ta.counts.Lost[sample.LostDropped]; n != 3 || ta.counts.Total != 3 {
+		t.Errorf("%d samples dropped of %d, want 3 of 3", n, ta.counts.Total)
+	}
+	if ta.stats.LostRecords != 4 || ta.stats.Throttled != 1 {
+		t.Errorf("%+v, want 4 records lost, throttled once", ta.stats)
+	}
+}
+
+func TestStacks(t *testing.T) {
+	a := rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a")
+	for _, tt := range []struct {
+		name  string
+		chain []uint64
+		want  string
+	}{
+		{"callers", []uint64{contextUser, 0x1010, 0x1020, 0x1030}, "10 20 30"},
+		{"kernel part left out", []uint64{contextUser + 384, 0xffff, contextUser, 0x1010, 0x1020}, "10 20"},
+		{"unknown in the middle", []uint64{contextUser, 0x1010, 0x9000, 0x1030}, "10 ? 30"},
+		{"unknown at the end", []uint64{contextUser, 0x1010, 0x1020, 0x9000, 0x9001}, "10 20"},
+		{"no chain", nil, "10"},
+		{"deep", []uint64{contextUser, 0x1010, 0x1001, 0x1002, 0x1003, 0x1004, 0x1005, 0x1006, 0x1007, 0x1008}, "10 1 2 3 4 5 6 7"},
+	} {
+		ta := newTally()
+		feed(t, ta, [][]byte{a, rawSample(1, 20, 0x1010, tt.chain...)})
+		var got []string
+		for _, f := range ta.counts.Stacks[0].Frames {
+			if f.Image == sample.Unknown {
+				got = append(got, "?")
+			} else {
+				got = append(got, fmt.Sprintf("%x", uint64(f.Off)))
+			}
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, s, tt.want)
+		}
+	}
+}
+
+func TestBranches(t *testing.T) {
+	ta := newTally()
+	ta.branches = true
+	// Newest first: 0x1050 to 0x1080, then 0x1020 to 0x1040 (mispredicted), then
+	// 0x1ff0 to 0x1010; the last came from code that is not mapped.
+	feed(t, ta, [][]byte{
+		rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a"),
+		raw(typeSample, miscUser, uint64(0x1088), 1, 1, uint64(20), uint64(1000), uint64(0), uint64(4),
+			uint64(0x1050), uint64(0x1080), uint64(2),
+			uint64(0x1020), uint64(0x1040), uint64(1),
+			uint64(0x1ff0), uint64(0x1010), uint64(2),
+			uint64(0x9000), uint64(0x1f00), uint64(2)),
+	})
+	at := func(off sample.Offset) sample.Frame { return sample.Frame{Off: off} }
+	want := map[sample.Branch]sample.BranchCount{
+		{From: at(0x50), To: at(0x80)}:                             {N: 1},
+		{From: at(0x20), To: at(0x40)}:                             {N: 1, Mispredicted: 1},
+		{From: at(0xff0), To: at(0x10)}:                            {N: 1},
+		{From: sample.Frame{Image: sample.Unknown}, To: at(0xf00)}: {N: 1},
+	}
+	if !maps.Equal(ta.counts.Branches, want) {
+		t.Errorf("branches %v, want %v", ta.counts.Branches, want)
+	}
+	ranges := map[sample.Range]uint64{{First: 0x40, Last: 0x50}: 1, {First: 0x10, Last: 0x20}: 1, {First: 0xf00, Last: 0xff0}: 1}
+	if !maps.Equal(ta.counts.Ranges, ranges) {
+		t.Errorf("ranges %v, want %v", ta.counts.Ranges, ranges)
+	}
+}
+
+// TestQueue: what is later than the limit stays, in order.
+func TestQueue(t *testing.T) {
+	var q queue
+	var got []uint64
+	take := func(r *record) error { got = append(got, r.time); return nil }
+	q.add([]record{{time: 3}, {time: 9}})
+	q.add([]record{{time: 1}, {time: 5}})
+	for _, limit := range []uint64{4, 4, 9} {
+		if err := q.flush(limit, take); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, 0)
+	}
+	if want := []uint64{1, 3, 0, 0, 5, 9, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
