@@ -27,7 +27,7 @@ var homes = map[string][]string{
 	"github.com/cilium/ebpf":                   {"sample/collect"},
 	"golang.org/x/sys":                         {"sample/collect"},
 	"github.com/klauspost/compress":            {"sample/perfdata"},
-	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed"},
+	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"gopkg.in/yaml.v3":                         {"infer/machine"},

@@ -19,6 +19,10 @@ var commands = []*command{
 	importCmd,
 	mergeCmd,
 	imagesCmd,
+	profCmd,
+	inferCmd,
+	emitCmd,
+	layoutCmd,
 	helpCmd,
 	versionCmd,
 }

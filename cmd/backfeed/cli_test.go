@@ -1,0 +1,241 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// TestExit: every kind of failure has its exit code and says why, once, on
+// standard error; nothing then goes to standard output.
+func TestExit(t *testing.T) {
+	dir := t.TempDir()
+	text := file(t, dir, "notes.txt", "these are not samples\n")
+	good := recording(t, dir, "good.bfr", sample.ImageID{Path: "/nowhere/at/all"})
+	for _, tt := range []struct {
+		args string
+		code int
+		want string // part of the message
+	}{
+		{"", exitUsage, "no command given"},
+		{"emti", exitUsage, "did you mean `emit`?"},
+		{"zzzzzzzz", exitUsage, `there is no command "zzzzzzzz" (`},
+		{"help emti", exitUsage, "did you mean `emit`?"},
+		{"help a b", exitUsage, "wrong number of arguments"},
+		{"version now", exitUsage, "usage: backfeed version"},
+		{"infer", exitUsage, "wrong number of arguments\nusage: backfeed infer SRC..."},
+		{"infer --no-such-flag x", exitUsage, "unknown flag: --no-such-flag"},
+		{"infer --format xml x", exitUsage, "want text or json"},
+		{"import " + good, exitUsage, "-o FILE is missing"},
+		{"emit gcc " + good, exitUsage, `no format "gcc"`},
+		{"emit go", exitUsage, "wrong number of arguments"},
+		{"images --symfs " + text + " " + good, exitUsage, "is not a directory"},
+		{"infer " + dir + "/absent", exitFailed, "no such file"},
+		{"images --symfs " + dir + "/absent " + good, exitFailed, "no such file"},
+		{"import " + good + " -o " + dir + "/absent/out", exitFailed, "no such file"},
+		{"import " + good + " -o " + dir, exitFailed, "is a directory"},
+		{"infer " + text, exitNothing, "notes.txt: "},
+		{"infer " + good + " " + text, exitNothing, "notes.txt: "},
+		{"infer " + dir, exitNothing, "a directory"},
+		{"infer -", exitNothing, "standard input: "},
+		{"infer " + good, exitNothing, "none of 3 samples of cpu-clock"},
+		{"emit go " + good, exitNothing, "/nowhere/at/all: no such file; 3 samples (100.0%) are not used"},
+	} {
+		code, stdout, stderr := runCLI(t, strings.Fields(tt.args)...)
+		if code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("backfeed %s: exit code %d, want %d; message %q, want %q in it", tt.args, code, tt.code, stderr, tt.want)
+		}
+		if stdout != "" {
+			t.Errorf("backfeed %s: failed, and printed %q", tt.args, stdout)
+		}
+		last := strings.LastIndex("\n"+stderr, "\nbackfeed: ")
+		if last < 0 || strings.Contains(stderr, "backfeed: backfeed:") {
+			t.Errorf("backfeed %s: message %q does not say backfeed: once", tt.args, stderr)
+		}
+	}
+}
+
+// TestPanic: a mistake of ours is reported as one.
+func TestPanic(t *testing.T) {
+	defer func(old []*command) { commands = old }(commands)
+	commands = []*command{{name: "boom", short: "fail", run: func(*cli, []string) error {
+		var none []int
+		return fmt.Errorf("%d", none[len(commands)])
+	}}}
+	code, _, stderr := runCLI(t, "boom")
+	if code != exitFailed || !strings.HasPrefix(stderr, "backfeed: internal error: runtime error: index out of range") || !strings.Contains(stderr, "BACKFEED_TRACE=1") {
+		t.Errorf("exit code %d, message %q", code, stderr)
+	}
+	t.Setenv("BACKFEED_TRACE", "1")
+	if _, _, stderr := runCLI(t, "boom"); !strings.Contains(stderr, "TestPanic") {
+		t.Errorf("the trace does not show where: %q", stderr)
+	}
+}
+
+func TestWithCode(t *testing.T) {
+	inner := failf(exitMachine, "no counters")
+	outer := withCode(exitFailed, fmt.Errorf("record: %w", inner))
+	if code := codeOf(outer); code != exitMachine {
+		t.Errorf("code of %q is %d, want that of the cause, %d", outer, code, exitMachine)
+	}
+	if code := codeOf(io.EOF); code != exitFailed {
+		t.Errorf("code of a plain error is %d, want %d", code, exitFailed)
+	}
+	if withCode(exitFailed, nil) != nil {
+		t.Error("no error got an exit code")
+	}
+}
+
+// TestWrite: an output appears whole or not at all.
+func TestWrite(t *testing.T) {
+	write := func(path, text string, err error) error {
+		c := &cli{stdout: io.Discard, stderr: io.Discard}
+		return c.write(path, func(w io.Writer) error {
+			io.WriteString(w, text)
+			return err
+		})
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	broken := errors.New("broken")
+
+	if err := write(path, "half", broken); err != broken {
+		t.Errorf("write gave %v", err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("a failed write left %v", left)
+	}
+	if err := write(path, "first", nil); err != nil || content(t, path) != "first" {
+		t.Errorf("%v, content %q", err, content(t, path))
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(path, "half", broken); err != broken || content(t, path) != "first" {
+		t.Errorf("%v, content %q, want that of before", err, content(t, path))
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink("out", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := write(link, "second", nil); err != nil || content(t, path) != "second" {
+		t.Errorf("through a link: %v, content %q", err, content(t, path))
+	}
+	if st, err := os.Lstat(link); err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is one no more: %v, %v", st, err)
+	}
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o640 {
+		t.Errorf("the mode is %v, want that of before: %v", st.Mode(), err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 2 {
+		t.Errorf("%v is left, want out and link", left)
+	}
+	if err := write(os.DevNull, "gone", nil); err != nil {
+		t.Errorf("to %s: %v", os.DevNull, err)
+	}
+	if st, err := os.Stat(os.DevNull); err != nil || st.Mode().IsRegular() {
+		t.Errorf("%s was replaced: %v, %v", os.DevNull, st, err)
+	}
+}
+
+// TestWriteKeeps: a command that fails leaves the output of the last run alone.
+func TestWriteKeeps(t *testing.T) {
+	dir := t.TempDir()
+	text := file(t, dir, "notes.txt", "these are not samples\n")
+	old := file(t, dir, "default.pgo", "the last good profile")
+	for _, args := range [][]string{
+		{"import", text, "-o", old},
+		{"infer", text, "-o", old},
+		{"emit", "go", text, "-o", old},
+		{"emit", "go", recording(t, dir, "lost.bfr", sample.ImageID{Path: "/nowhere"}), "-o", old},
+	} {
+		if code, _, stderr := runCLI(t, args...); code != exitNothing {
+			t.Errorf("%s: exit code %d: %s", args[0], code, stderr)
+		}
+		if got := content(t, old); got != "the last good profile" {
+			t.Errorf("%s failed and overwrote its output with %q", args[0], got)
+		}
+	}
+}
+
+// TestMerge: recordings add up to the same bytes in any order, and a recording
+// that came through import is the same.
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	a := recording(t, dir, "a", sample.ImageID{Path: "/bin/a"})
+	b := recording(t, dir, "b", sample.ImageID{Path: "/bin/b"})
+	merge := func(args ...string) string {
+		code, stdout, stderr := runCLI(t, append(args, "-o", "-")...)
+		if code != exitDone {
+			t.Errorf("%v: exit code %d: %s", args, code, stderr)
+		}
+		return stdout
+	}
+	ab, ba := merge("merge", a, b), merge("merge", b, a)
+	if ab != ba || len(ab) <= len(content(t, a)) {
+		t.Errorf("a and b give %d bytes, b and a %d", len(ab), len(ba))
+	}
+	if again := merge("import", a); again != content(t, a) {
+		t.Error("importing a recording changed it")
+	}
+}
+
+// TestStdin: "-" reads standard input.
+func TestStdin(t *testing.T) {
+	path := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
+	var out, errs bytes.Buffer
+	code := run([]string{"import", "-", "-o", "-"}, strings.NewReader(content(t, path)), &out, &errs)
+	if code != exitDone || out.String() != content(t, path) {
+		t.Errorf("exit code %d, %d bytes: %s", code, out.Len(), errs.String())
+	}
+}
+
+// file writes a file and gives its path.
+func file(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func content(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// recording writes a recording of three samples in one image.
+func recording(t *testing.T, dir, name string, id sample.ImageID) string {
+	t.Helper()
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	c.AddSample(c.Image(id), 0x1000, 3)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return file(t, dir, name, string(rec.Encode()))
+}
+
+// self is the ELF image of this test; other systems have none.
+func self(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("this system's programs are not ELF files")
+	}
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

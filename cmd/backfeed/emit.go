@@ -1,0 +1,137 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"backfeed/feedback"
+	"backfeed/infer"
+	"backfeed/sample"
+)
+
+var emitCmd = &command{
+	name: "emit", args: "go|llvm|bolt SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
+	long: symfsHelp + `
+
+go    a pprof profile for go build -pgo
+llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -g and
+      -fdebug-info-for-profiling
+bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
+
+--image names the image to write about, by path or build ID. Without it, llvm is given all images
+that its compilers made, the others the one with the most samples that the format fits. A profile
+that would be of no use is not written.`,
+	run: runEmit,
+}
+
+// An emitter writes one format and sums up what it wrote.
+type emitter func(w io.Writer, src *source, image string) (summary string, err error)
+
+var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBOLT}
+
+func runEmit(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, out, event := c.symfs(), c.output(), c.event()
+	image := fs.String("image", "", "write about the image with that `path` or build ID")
+	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
+		return c.usage(err)
+	}
+	emit := emitters[fs.Arg(0)]
+	if emit == nil {
+		return c.usage(fmt.Errorf("no format %q: want %s", fs.Arg(0), strings.Join(slices.Sorted(maps.Keys(emitters)), ", ")))
+	}
+	if fs.Arg(0) == "go" && *out == "-" && isTerminal(c.stdout) {
+		return failf(exitUsage, "emit go: a pprof profile is not for a terminal; name a file with -o")
+	}
+	src, err := c.inferred(fs.Args()[1:], *symfs, *image, infer.Options{Event: *event})
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	if *image != "" {
+		ip, err := src.image(*image)
+		if err != nil {
+			return err
+		}
+		*image = nameOf(ip.ID)
+	}
+	return c.emit(*out, emit, src, *image)
+}
+
+// nameOf names an image to package feedback.
+func nameOf(id sample.ImageID) string {
+	if id.Build.IsZero() {
+		return id.Path
+	}
+	return id.Build.String()
+}
+
+// emit writes one profile and tells what is in it.
+func (c *cli) emit(out string, emit emitter, src *source, image string) error {
+	var summary string
+	err := c.write(out, func(w io.Writer) error {
+		var err error
+		summary, err = emit(w, src, image)
+		return err
+	})
+	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
+		return withCode(exitNothing, err)
+	}
+	if err != nil {
+		return err
+	}
+	c.warn("%s", summary)
+	return nil
+}
+
+func emitGo(w io.Writer, src *source, image string) (string, error) {
+	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: image})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect%s",
+		st.Image.Path, st.Edges, st.Inlined, st.Indirect, skipList(st.Skipped)), nil
+}
+
+func emitLLVM(w io.Writer, src *source, image string) (string, error) {
+	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: image})
+	if err != nil {
+		return "", err
+	}
+	var images []string
+	for _, id := range st.Images {
+		images = append(images, id.Path)
+	}
+	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites%s",
+		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, skipList(st.Skipped))
+	if st.FS {
+		summary += "; discriminators are flow-sensitive: compile with -mllvm -profile-isfs"
+	}
+	return summary, nil
+}
+
+func emitBOLT(w io.Writer, src *source, image string) (string, error) {
+	st, err := feedback.WriteBOLT(w, src.profile, src.recording, feedback.BOLTOptions{Image: image})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, skipList(st.Skipped)), nil
+}
+
+// skipList tells what a profile leaves out: "; left out: 3 procedures without lines".
+func skipList(skipped feedback.Skipped) string {
+	var parts []string
+	for _, why := range mostFirst(skipped) {
+		if n := skipped[why]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, why))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "; left out: " + strings.Join(parts, ", ")
+}

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+)
+
+var inferCmd = &command{
+	name: "infer", args: "SRC... [--symfs DIR] [-o FILE]", short: "infer how often every block, edge and call ran",
+	long: symfsHelp + `
+
+The format json is the counts document; its schema is infer/counts.schema.json. The format text
+sums it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
+high, within a factor 2 where it is medium; low is from the flow around alone.`,
+	run: runInfer,
+}
+
+func runInfer(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, out, format, event := c.symfs(), c.output(), c.format(), c.event()
+	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	src, err := c.inferred(fs.Args(), *symfs, "", infer.Options{Event: *event})
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	if format.value == "json" {
+		return c.write(*out, infer.NewDocument(src.profile).Write)
+	}
+	return c.write(*out, func(w io.Writer) error { return writeProfile(w, src.profile, *n, c.color()) })
+}
+
+// A mix is how many samples lie in blocks of each confidence.
+type mix [infer.High + 1]uint64
+
+func (m *mix) add(r *infer.Result) {
+	for i, n := range r.BlockSamples {
+		m[r.Block[i].Conf] += n
+	}
+}
+
+// String lists the shares by falling confidence: "high 71.0% medium 19.0% low 10.0%".
+func (m *mix) cells() []string {
+	var all uint64
+	for _, n := range m {
+		all += n
+	}
+	var cells []string
+	for conf := infer.High; ; conf-- {
+		cells = append(cells, report.Share(m[conf], all))
+		if conf == infer.None {
+			return cells
+		}
+	}
+}
+
+// mixColumns head what cells gives.
+func mixColumns() []report.Column {
+	var columns []report.Column
+	for conf := infer.High; ; conf-- {
+		columns = append(columns, report.Right(conf.String()))
+		if conf == infer.None {
+			return columns
+		}
+	}
+}
+
+// writeProfile sums p up: what it is made of, its images, its hottest procedures.
+func writeProfile(w io.Writer, p *infer.Profile, n int, color bool) error {
+	fmt.Fprintf(w, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
+	if err := writeProfileImages(w, p, color); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return writeProfileProcs(w, p, n, color)
+}
+
+func writeProfileImages(w io.Writer, p *infer.Profile, color bool) error {
+	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("procedures"), report.Right("incomplete")}
+	columns = append(append(columns, mixColumns()...), report.Left("image"))
+	t := report.NewTable(columns...)
+	for _, ip := range p.Images {
+		var m mix
+		incomplete := 0
+		for _, r := range ip.Procs {
+			m.add(r)
+			if !r.Proc.Complete {
+				incomplete++
+			}
+		}
+		cells := []string{report.Integer(ip.Samples), report.Share(ip.Samples, p.Samples.Total), fmt.Sprint(len(ip.Procs)), fmt.Sprint(incomplete)}
+		t.Row(append(append(cells, m.cells()...), ip.ID.Path)...)
+	}
+	return t.Write(w, color)
+}
+
+func writeProfileProcs(w io.Writer, p *infer.Profile, n int, color bool) error {
+	type hot struct {
+		image string
+		*infer.Result
+	}
+	var procs []hot
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			if r.Samples > 0 {
+				procs = append(procs, hot{ip.ID.Path, r})
+			}
+		}
+	}
+	slices.SortStableFunc(procs, func(a, b hot) int { return cmp.Compare(b.Samples, a.Samples) })
+	if n > 0 && len(procs) > n {
+		procs = procs[:n]
+	}
+	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("executions")}
+	columns = append(append(columns, mixColumns()...), report.Left("procedure"))
+	t := report.NewTable(columns...)
+	for _, r := range procs {
+		var m mix
+		m.add(r.Result)
+		executions := "-"
+		if r.Entries.Conf != infer.None {
+			executions = report.Count(r.Entries.N)
+		}
+		name := r.Proc.Name
+		if !r.Proc.Complete {
+			name += " (incomplete)"
+		}
+		t.Row(append(append([]string{report.Integer(r.Samples), report.Share(r.Samples, p.Samples.Total), executions}, m.cells()...), name)...)
+	}
+	return t.Write(w, color)
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+var layoutCmd = &command{
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|text] [-o FILE]", short: "suggest an order for the functions of an image",
+	long: symfsHelp + `
+
+IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
+each other often come to lie together, those that never ran stay behind.
+
+lld   a symbol order for the linker: ld.lld --symbol-ordering-file, with -ffunction-sections
+text  the order with its functions' executions, and what it is worth`,
+	run: runLayout,
+}
+
+func runLayout(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, out, event := c.symfs(), c.output(), c.event()
+	target := c.choice("for", "who reads the order", "lld", "text")
+	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
+		return c.usage(err)
+	}
+	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), infer.Options{Event: *event})
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	ip, err := src.image(fs.Arg(0))
+	if err != nil {
+		return err
+	}
+	order := layout.Functions(ip)
+	if len(order.Symbols) == 0 {
+		return failf(exitNothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
+	}
+	if target.value == "text" {
+		return c.write(*out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })
+	}
+	if err := c.write(*out, order.WriteSymbols); err != nil {
+		return err
+	}
+	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
+		ip.ID.Path, len(order.Symbols), report.Count(order.After.Distance), report.Count(order.Before.Distance), order.After.Pages.For99, order.Before.Pages.For99)
+	return nil
+}
+
+// writeOrder prints what an order is worth, then the order.
+func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
+	before, after := order.Before, order.After
+	t := report.NewTable(report.Left(ip.ID.Path), report.Right("as linked"), report.Right("in this order"))
+	t.Row("score of calls (more is better)", report.Count(before.Score), report.Count(after.Score))
+	t.Row("mean distance of a call, in bytes", report.Count(before.Distance), report.Count(after.Distance))
+	t.Row("cache lines for 90 % of execution", fmt.Sprint(before.Lines.For90), fmt.Sprint(after.Lines.For90))
+	t.Row("cache lines for 99 % of execution", fmt.Sprint(before.Lines.For99), fmt.Sprint(after.Lines.For99))
+	t.Row("pages for 90 % of execution", fmt.Sprint(before.Pages.For90), fmt.Sprint(after.Pages.For90))
+	t.Row("pages for 99 % of execution", fmt.Sprint(before.Pages.For99), fmt.Sprint(after.Pages.For99))
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
+	return writeOrdered(w, order, ip, color)
+}
+
+// writeOrdered lists the functions of an order.
+func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
+	ran := map[image.Addr]*infer.Result{}
+	for _, r := range ip.Procs {
+		ran[r.Proc.Addr] = r
+	}
+	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"))
+	for _, s := range order.Symbols {
+		samples, executions := "-", "-"
+		if r := ran[s.Addr]; r != nil {
+			samples = report.Integer(r.Samples)
+			if r.Entries.Conf != infer.None {
+				executions = report.Count(r.Entries.N)
+			}
+		}
+		t.Row(fmt.Sprintf("%#x", uint64(s.Addr)), report.Integer(s.Size), samples, executions, s.Name)
+	}
+	return t.Write(w, color)
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+)
+
+var profCmd = &command{
+	name: "prof", args: "SRC... [--symfs DIR]", short: "list procedures by samples, with how often each ran",
+	long: symfsHelp + `
+
+Executions are inferred; a dash means that nothing is known. What no procedure could be given
+stands at its place in the list, in parentheses, so that the shares add up to all samples.`,
+	run: runProf,
+}
+
+// A procRow is one procedure, or samples that have none.
+type procRow struct {
+	Samples    uint64   `json:"samples"`
+	Share      float64  `json:"share"`
+	Executions *float64 `json:"executions,omitempty"` // nil is unknown
+	Confidence string   `json:"confidence,omitempty"`
+	Image      string   `json:"image,omitempty"`
+	Procedure  string   `json:"procedure,omitempty"`
+	Lost       string   `json:"lost,omitempty"`
+}
+
+func runProf(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format, event := c.symfs(), c.format(), c.event()
+	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	src, err := c.inferred(fs.Args(), *symfs, "", infer.Options{Event: *event})
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	rows := procRows(src.profile)
+	if *n > 0 && len(rows) > *n {
+		rows = rows[:*n]
+	}
+	if format.value == "json" {
+		return c.writeJSON("-", rows)
+	}
+	return c.write("-", func(w io.Writer) error { return writeProcs(w, rows, c.color()) })
+}
+
+// procRows lists all samples of p, by falling numbers.
+func procRows(p *infer.Profile) []procRow {
+	rows := []procRow{}
+	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			if r.Samples == 0 {
+				continue
+			}
+			row := procRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Procedure: r.Proc.Name}
+			if r.Entries.Conf != infer.None {
+				row.Executions = &r.Entries.N
+				row.Confidence = r.Entries.Conf.String()
+			}
+			rows = append(rows, row)
+		}
+	}
+	for why, n := range p.Samples.Lost {
+		if n > 0 {
+			rows = append(rows, procRow{Samples: n, Share: share(n), Lost: string(why)})
+		}
+	}
+	slices.SortFunc(rows, func(a, b procRow) int {
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Image, b.Image),
+			cmp.Compare(a.Procedure, b.Procedure), cmp.Compare(a.Lost, b.Lost))
+	})
+	return rows
+}
+
+func writeProcs(w io.Writer, rows []procRow, color bool) error {
+	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum"),
+		report.Right("executions"), report.Left("image"), report.Left("procedure"))
+	sum := 0.0
+	for _, r := range rows {
+		sum += r.Share
+		executions, name := math.NaN(), r.Procedure
+		if r.Executions != nil {
+			executions = *r.Executions
+		}
+		if r.Lost != "" {
+			name = fmt.Sprintf("(%s)", r.Lost)
+		}
+		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(min(sum, 1)),
+			report.Count(executions), r.Image, name)
+	}
+	return t.Write(w, color)
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// event defines the flag that says which samples to use.
+func (c *cli) event() *string {
+	return c.fs.String("event", "", "use the samples of event `name` (default: those of the event with the most)")
+}
+
+// A source is samples and what was inferred from them. Close it when nothing
+// asks its images any more.
+type source struct {
+	recording *sample.Recording
+	profile   *infer.Profile
+	finder    *finder
+}
+
+func (s *source) close() { s.finder.close() }
+
+// inferred reads the samples of all paths and infers what ran. The file at path
+// given, if there is one, is an image that need not be looked for.
+func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (*source, error) {
+	f, err := newFinder(symfs)
+	if err != nil {
+		return nil, err
+	}
+	f.give(given)
+	rec, err := c.read(paths)
+	if err != nil {
+		return nil, err
+	}
+	return c.infer(rec, f, opt)
+}
+
+// infer infers what ran from the samples of rec. Losses are told: counts that
+// nothing went into would look like those of a program that did nothing. It
+// takes over f.
+func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*source, error) {
+	c.progress("inferring from %d samples", rec.Samples())
+	p, err := infer.Infer(rec, f.open, opt)
+	c.clearProgress()
+	c.tellMissing(rec, f)
+	if errors.Is(err, infer.ErrNothing) {
+		if list := lossList(lost(rec), rec.Samples()); list != "" {
+			c.warn("lost: %s", list)
+		}
+		err = withCode(exitNothing, err)
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	if list := lossList(p.Samples.Lost, p.Samples.Total); list != "" {
+		c.warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
+	}
+	return &source{rec, p, f}, nil
+}
+
+// image finds the inferred image that the user means: by path, by build ID, as
+// the file that lies at that path here, or by the last element of its path.
+func (s *source) image(want string) (*infer.ImageProfile, error) {
+	id, _ := image.ReadBuildID(want)
+	means := []func(*infer.ImageProfile) bool{
+		func(ip *infer.ImageProfile) bool { return ip.ID.Path == want },
+		func(ip *infer.ImageProfile) bool { return ip.ID.Build.String() == want },
+		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build == id },
+		func(ip *infer.ImageProfile) bool { return id.IsZero() && filepath.Base(ip.ID.Path) == want },
+	}
+	for _, mean := range means {
+		if i := slices.IndexFunc(s.profile.Images, mean); i >= 0 {
+			return s.profile.Images[i], nil
+		}
+	}
+	if !id.IsZero() {
+		return nil, failf(exitNothing, "%s: no samples of an image with its build ID, %s", want, id)
+	}
+	return nil, failf(exitNothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
+}
