@@ -625,12 +625,12 @@ func (t *dwarfTab) frames(a Addr) []Frame {
 // linkage name in GCC's DWARF: then it is the symbol table that knows.
 func (t *dwarfTab) procName(u *dwarfUnit, d decl, a Addr) string {
 	i := t.im.Find(a)
-	if d.linkage != "" || u.Lang == "c" && d.name != "" || i < 0 {
+	if d.name != "" && (d.linkage != "" || u.Lang != "c++") || i < 0 {
 		return cmp.Or(d.linkage, d.name)
 	}
 	sym := &t.im.symbols[i]
 	if d.name == "" {
-		return sym.Name
+		return cmp.Or(d.linkage, sym.Name)
 	}
 	if sym.Source >= FromEhFrame {
 		return d.name
