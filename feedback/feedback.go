@@ -34,7 +34,9 @@ type code interface {
 // lineTable is what they ask of its image.Lines.
 type lineTable interface {
 	Frames(image.Addr) []image.Frame
+	Traceback(image.Addr) []image.Frame
 	Unit(image.Addr) image.Unit
+	FSDiscriminators() bool
 }
 
 // A view is an image, what was inferred for it and what was recorded of it.

@@ -16,10 +16,6 @@ import (
 // LLVMOptions choose what WriteLLVM writes.
 type LLVMOptions struct {
 	Image string // path or build ID; "" is every image with lines that clang, rustc or gcc made
-
-	// FS says that the images were built with -enable-fs-discriminator. Their
-	// discriminators are taken as they are; compile with -profile-isfs.
-	FS bool
 }
 
 // LLVMStats say what WriteLLVM wrote.
@@ -31,6 +27,7 @@ type LLVMStats struct {
 	Inlined int    // inlined call sites
 	Targets int    // targets at calls
 	Total   uint64 // sum of the functions' totals: executions times instructions
+	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
 	Skipped Skipped
 }
 
@@ -59,7 +56,7 @@ const (
 // inliner's thresholds were tuned for. A line of code that is known not to run
 // has a count of 0; one of which nothing is known is not there.
 func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOptions) (LLVMStats, error) {
-	l := newLLVMWriter(opt)
+	l := newLLVMWriter()
 	for _, ip := range p.Images {
 		if opt.Image != "" && ip.ID.Path != opt.Image && ip.ID.Build.String() != opt.Image {
 			continue
@@ -83,13 +80,12 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 
 // An llvmWriter collects the functions of all images.
 type llvmWriter struct {
-	opt   LLVMOptions
 	funcs map[string]*llvmFunc
 	stats LLVMStats
 }
 
-func newLLVMWriter(opt LLVMOptions) *llvmWriter {
-	return &llvmWriter{opt: opt, funcs: map[string]*llvmFunc{}, stats: LLVMStats{Skipped: Skipped{}}}
+func newLLVMWriter() *llvmWriter {
+	return &llvmWriter{funcs: map[string]*llvmFunc{}, stats: LLVMStats{Skipped: Skipped{}}}
 }
 
 // An llvmFunc is a function, or the body of an inlined call to one.
@@ -127,6 +123,7 @@ type llvmCall struct {
 // add up.
 func (l *llvmWriter) image(v *view) {
 	l.stats.Images = append(l.stats.Images, v.ID)
+	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
 	s := newSites(v)
 	pieces := map[string]*llvmFunc{}
 	names := map[string]string{} // of functions, by piece
@@ -140,7 +137,7 @@ func (l *llvmWriter) image(v *view) {
 			pieces[piece] = newLLVMFunc()
 			names[piece] = name
 		}
-		d := llvmDecoder{llvmWriter: l, view: v, sites: s, top: name, prefixed: l.prefixed(v, r)}
+		d := llvmDecoder{llvmWriter: l, view: v, sites: s, top: name, prefixed: prefixed(v, r)}
 		d.proc(pieces[piece], r)
 	}
 	for _, piece := range sortedKeys(pieces, cmp.Compare) {
@@ -173,10 +170,12 @@ func (l *llvmWriter) nameOf(v *view, r *infer.Result) (string, bool) {
 	return "", false
 }
 
-// prefixed tells whether the discriminators of r are LLVM's triples.
-func (l *llvmWriter) prefixed(v *view, r *infer.Result) bool {
+// prefixed tells whether the discriminators of r are LLVM's triples. GCC's are
+// plain, and so is what clang's passes on machine code have added to.
+func prefixed(v *view, r *infer.Result) bool {
 	producer := v.lines.Unit(r.Proc.Addr).Producer
-	return !l.opt.FS && (strings.Contains(producer, "clang") || strings.Contains(producer, "rustc") || strings.Contains(producer, "LLVM"))
+	return !v.lines.FSDiscriminators() &&
+		(strings.Contains(producer, "clang") || strings.Contains(producer, "rustc") || strings.Contains(producer, "LLVM"))
 }
 
 // An llvmDecoder adds the code of one procedure to a function.
@@ -254,29 +253,8 @@ func (d *llvmDecoder) line(f image.Frame) (at llvmLine, copies uint64) {
 	if !d.prefixed {
 		return at, 1
 	}
-	at.disc, copies = decodeDiscriminator(f.Disc)
-	return at, copies
-}
-
-// decodeDiscriminator takes apart what llvm/Support/Discriminator.h encodes: the
-// base discriminator, the duplication factor and a copy's identity, each as one
-// bit for 0, or 7 or 14 bits.
-func decodeDiscriminator(d uint32) (base uint32, copies uint64) {
-	base, d = discriminatorPart(d)
-	dup, _ := discriminatorPart(d)
-	return base, uint64(max(dup, 1))
-}
-
-// discriminatorPart gives the first component of d, and the others.
-func discriminatorPart(d uint32) (v, rest uint32) {
-	if d&1 != 0 {
-		return 0, d >> 1
-	}
-	u := d >> 1
-	if u&0x20 != 0 {
-		return u>>1&0xfe0 | u&0x1f, d >> 14
-	}
-	return u & 0x1f, d >> 7
+	at.disc = image.BaseDiscriminator(f.Disc)
+	return at, uint64(image.DuplicationFactor(f.Disc))
 }
 
 // call adds the targets of a call.

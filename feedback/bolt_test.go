@@ -1,0 +1,120 @@
+package feedback
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// sieve is a C program with a diamond, a loop, a call through a pointer, tail
+// calls, two static functions of one name and calls that leave the image.
+const sieve = `
+proc main@1 x1
+block x1
+	main:2
+	main:3 call work x10
+	main:4 call puts x1
+proc work@10 x10
+block x10
+	work:11
+	br=work:12
+block x7
+	work:13 call helper x7
+block x3
+	work:14
+	ptr=work:15 call ? x3
+block x10
+	work:16
+	end=work:17 tail last x10
+edge 0>1 fallthrough x7
+edge 0>2 taken x3
+edge 1>3 taken x7
+edge 2>3 fallthrough x3
+edge 3>0 taken x0
+proc helper@20 x7 local
+block x7
+	h1=helper:21
+proc puts@1 x1 plt
+proc helper@30 x2 local
+block x2
+	h2=helper:31
+proc last@40 x10
+block x10
+	last:41
+proc vague@50 x5 incomplete
+block x5
+	vague:51 call last x5
+proc unknown@60 x0 none
+block x0 none
+	unknown:61
+`
+
+func newSieve(t *testing.T) *program {
+	p := newProgram(t, sieve)
+	p.stack(2, "h1", "ptr")
+	p.stack(1, "h2", "ptr")
+	p.branch(40, 10, "br", "work")
+	return p
+}
+
+func TestWriteBOLT(t *testing.T) {
+	p := newSieve(t)
+	// LBR saw br go to the block behind the diamond's left arm.
+	to := p.Procs[1].Proc.Blocks[2].Start
+	p.counts.AddBranch(sample.Branch{From: sample.Frame{Off: sample.Offset(p.labels["br"])}, To: sample.Frame{Off: sample.Offset(to)}}, 6, 2)
+	var out bytes.Buffer
+	stats, err := writeBOLT(&out, p.view)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "sieve.fdata", out.Bytes())
+	want := BOLTStats{Image: p.ID, Procs: 5, Edges: 4, Calls: 5, Entries: 2, Skipped: Skipped{
+		SkipImport: 1, SkipIncomplete: 1, SkipUnknown: 1, SkipNoSymbol: 1,
+	}}
+	if stats.Procs != want.Procs || stats.Edges != want.Edges || stats.Calls != want.Calls || stats.Entries != want.Entries {
+		t.Errorf("stats %+v, want %+v", stats, want)
+	}
+	for why, n := range want.Skipped {
+		if stats.Skipped[why] != n {
+			t.Errorf("%s: %d, want %d", why, stats.Skipped[why], n)
+		}
+	}
+}
+
+func TestBOLTNames(t *testing.T) {
+	names := boltNames([]image.Symbol{
+		{Name: "f", Addr: 1, Local: true, Ordinal: 2},
+		{Name: "f", Addr: 2},
+		{Name: "f", Addr: 3, Local: true, Ordinal: 1},
+		{Name: "puts@plt", Addr: 4, Source: image.FromPLT},
+		{Name: `operator new \`, Addr: 5},
+	})
+	for a, want := range map[image.Addr]string{1: "f/1", 2: "f", 3: "f/2", 4: "", 5: `operator\ new\ \\`} {
+		if names[a] != want {
+			t.Errorf("name of %#x is %q, want %q", a, names[a], want)
+		}
+	}
+}
+
+func TestBOLTRefuses(t *testing.T) {
+	gopher := &infer.ImageProfile{ID: sample.ImageID{Path: "/bin/gopher"}, Image: &image.Image{Go: "go1.26"}, Samples: 10}
+	p := &infer.Profile{Images: []*infer.ImageProfile{gopher}}
+	var out bytes.Buffer
+	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{Image: "/bin/gopher"}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "pclntab") {
+		t.Errorf("Go program: %v, want ErrUnfit and why", err)
+	}
+	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("nothing but a Go program: %v, want ErrEmpty", err)
+	}
+	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{Image: "/bin/other"}); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "/bin/other") {
+		t.Errorf("an image that is not there: %v, want ErrEmpty and its name", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("%d bytes written", out.Len())
+	}
+}

@@ -1,0 +1,314 @@
+package feedback
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// golden compares got with a file in testdata.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	name = filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(name, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", name, err, got, want)
+	}
+}
+
+// shapes is a Go program with a call through an interface, whose table has a
+// method and a wrapper of one, a small function inlined in a loop, and calls of
+// which nothing is known but samples.
+const shapes = `
+func main.small@40
+func main.inner@50
+proc main.drive@10 x10
+block x10
+	main.drive:10
+	main.drive:12
+block x1000
+	loop=main.drive:13 s3
+	main.small:41<main.drive:14 s5
+	main.inner:51<main.small:42<main.drive:14 s2
+	main.small:43<main.drive:14
+	iface=main.drive:15 call ? x1000
+	direct=main.drive:15 call main.leaf x1000
+	main.drive:16
+block x10
+	unsure=main.drive:17 call main.slow x7 low
+	main.drive:18 call main.never x0
+	guess=main.drive:19 call main.quick x9 low
+edge 0>1 fallthrough x10
+edge 1>1 taken x990
+edge 1>2 fallthrough x10
+proc main.Sq.Area@60 x600
+block x600
+	sq=main.Sq.Area:61 s6
+proc main.(*Ci).Area@1 x400 wrapper
+block x400
+	ci=main.Ci.Area:71<main.(*Ci).Area:1 s8
+proc main.leaf@80 x1000
+block x1000
+	leaf=main.leaf:81 s10
+proc main.slow@90 x50 low
+block x50 low
+	slow=main.slow:91 s4
+proc main.never@100 x0
+block x0
+	main.never:101
+proc main.quick@110 x9 low
+block x9 low
+	main.quick:110 call main.quick x5
+func main.Ci.Area@70
+`
+
+func newShapes(t *testing.T) *program {
+	p := newProgram(t, shapes)
+	p.stack(6, "sq", "iface")
+	p.stack(8, "ci", "iface")
+	p.stack(10, "leaf", "direct")
+	p.stack(4, "slow", "unsure")
+	return p
+}
+
+// edgesOf lists what the Go compiler reads: a weight for caller, line and callee.
+func edgesOf(t *testing.T, b []byte) map[string]int64 {
+	t.Helper()
+	p, err := profile.ParseData(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edges := map[string]int64{}
+	for _, s := range p.Sample {
+		if s.Value[0] == 0 {
+			continue
+		}
+		callee, caller := s.Location[0].Line[0], s.Location[1].Line[0]
+		edges[fmt.Sprintf("%s %d %s", caller.Function.Name, caller.Line-caller.Function.StartLine, callee.Function.Name)] += s.Value[0]
+	}
+	return edges
+}
+
+func TestWriteGo(t *testing.T) {
+	var out bytes.Buffer
+	stats, err := writeGo(&out, newShapes(t).view, GoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The known calls ran 4000 times and have 31 samples: the 4 samples of
+	// main.slow, of which neither is known, stand for 4000/31 executions each.
+	want := map[string]int64{
+		"main.drive 4 main.small":   1000,
+		"main.small 2 main.inner":   1000,
+		"main.drive 5 main.Sq.Area": 600,
+		"main.drive 5 main.Ci.Area": 400,
+		"main.drive 5 main.leaf":    1000,
+		"main.drive 7 main.slow":    516,
+		"main.drive 9 main.quick":   9,
+		"main.quick 0 main.quick":   5,
+	}
+	if got := edgesOf(t, out.Bytes()); !maps.Equal(got, want) {
+		t.Errorf("edges\n%v, want\n%v", got, want)
+	}
+	if stats.Edges != 8 || stats.Inlined != 2 || stats.Indirect != 2 || stats.Scale != 1 {
+		t.Errorf("stats %+v", stats)
+	}
+	golden(t, "shapes.pprof.txt", dumpPprof(t, out.Bytes()))
+}
+
+// dumpPprof gives a profile as text.
+func dumpPprof(t *testing.T, b []byte) []byte {
+	t.Helper()
+	p, err := profile.ParseData(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(p.String())
+}
+
+// TestGoEvidence: what a call weighs, by what is known of it.
+func TestGoEvidence(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		stacks     func(*program)
+		want       map[string]int64
+	}{
+		{
+			"executions of the callee, divided as stacks show",
+			"proc a@1 x1\nblock x1\none=a:2 call c x1 low\ntwo=a:3 call c x1 low\nproc c@9 x90\nblock x90\nc=c:10",
+			func(p *program) { p.stack(2, "c", "one"); p.stack(1, "c", "two") },
+			map[string]int64{"a 1 c": 60, "a 2 c": 30},
+		},
+		{
+			"nothing but samples",
+			"proc a@1 x0 none\nblock x0 none\none=a:2 call c x0 none\nproc c@9 x0 none\nblock x0 none\nc=c:10",
+			func(p *program) { p.stack(7, "c", "one") },
+			map[string]int64{"a 1 c": 7},
+		},
+		{
+			"an interface call by recorded branches, not by time",
+			"proc a@1 x1\nblock x1\none=a:2 call ? x100\nproc c@9 x1\nblock x1\nc=c:10\nproc d@9 x1\nblock x1\nd=d:10",
+			func(p *program) { p.stack(7, "c", "one"); p.branch(1, 0, "one", "c"); p.branch(3, 0, "one", "d") },
+			map[string]int64{"a 1 c": 25, "a 1 d": 75},
+		},
+		{
+			"a callee that keeps no frame: the stack lacks its caller",
+			"proc a@1 x1\nblock x1\none=a:2 call b x5\nproc b@5 x5\nblock x5\ntwo=b:6 call ? x50\nproc c@9 x50\nblock x50\nc=c:10",
+			func(p *program) { p.stack(9, "c", "one") },
+			map[string]int64{"a 1 b": 5, "b 1 c": 50},
+		},
+	} {
+		p := newProgram(t, tt.text)
+		tt.stacks(p)
+		var out bytes.Buffer
+		if _, err := writeGo(&out, p.view, GoOptions{NoTime: true}); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if got := edgesOf(t, out.Bytes()); !maps.Equal(got, tt.want) {
+			t.Errorf("%s: edges %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestGoInlinedLoops: a body counts as often as it is entered, not as its loop
+// turns, and also where its caller's loop is one block.
+func TestGoInlinedLoops(t *testing.T) {
+	for _, tt := range []struct {
+		name, text string
+		want       int64
+	}{
+		{"loop in the body", "block x10\na:2\nblock x500\nf:21<a:3\nf:22<a:3\nblock x10\na:4\nedge 0>1 fallthrough x10\nedge 1>1 taken x490\nedge 1>2 fallthrough x10", 10},
+		{"loop around the body, which ends the block", "block x10\na:2\nblock x500\na:3\nf:22<a:3\nblock x10\na:4\nedge 0>1 fallthrough x10\nedge 1>1 taken x490\nedge 1>2 fallthrough x10", 500},
+		{"loop around the body, which begins the block", "block x10\na:2\nblock x500\nf:21<a:3\na:3\nblock x10\na:4\nedge 0>1 fallthrough x10\nedge 1>1 taken x490\nedge 1>2 fallthrough x10", 500},
+		{"instructions mixed with the caller's", "block x10\na:2\nf:21<a:3\na:2\nf:22<a:3\na:4", 10},
+		{"a body that the procedure begins with", "block x10\nf:21<a:3\na:4", 10},
+	} {
+		p := newProgram(t, "func f@20\nproc a@1 x10\n"+tt.text)
+		var out bytes.Buffer
+		if _, err := writeGo(&out, p.view, GoOptions{NoTime: true}); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		if got := edgesOf(t, out.Bytes())["a 2 f"]; got != tt.want {
+			t.Errorf("%s: %d calls, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestGoOverflow(t *testing.T) {
+	p := newProgram(t, "proc a@1 x1\nblock x1\na:2 call c x3e19\na:3 call c x1e19\nproc c@9 x1\nblock x1\nc:10")
+	var out bytes.Buffer
+	stats, err := writeGo(&out, p.view, GoOptions{NoTime: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := edgesOf(t, out.Bytes())
+	if got["a 1 c"] < 0 || got["a 2 c"] < 0 || got["a 1 c"]+got["a 2 c"] > maxWeight || got["a 1 c"]/got["a 2 c"] != 3 {
+		t.Errorf("edges %v, scale %g: want a ratio of 3 and a sum below 2^62", got, stats.Scale)
+	}
+}
+
+func TestGoEmpty(t *testing.T) {
+	p := newProgram(t, "proc a@1 x1\nblock x1\na:2")
+	if _, err := writeGo(&bytes.Buffer{}, p.view, GoOptions{}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("no calls: %v, want ErrEmpty", err)
+	}
+}
+
+// TestSameBytes: equal input gives equal bytes, in every format.
+func TestSameBytes(t *testing.T) {
+	for name, write := range map[string]func(*bytes.Buffer) error{
+		"go":   func(b *bytes.Buffer) error { _, err := writeGo(b, newShapes(t).view, GoOptions{}); return err },
+		"bolt": func(b *bytes.Buffer) error { _, err := writeBOLT(b, newShapes(t).view); return err },
+		"llvm": func(b *bytes.Buffer) error { l := newLLVMWriter(); l.image(newShapes(t).view); return l.write(b) },
+	} {
+		var first bytes.Buffer
+		if err := write(&first); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for range 20 {
+			var again bytes.Buffer
+			if err := write(&again); err != nil || !bytes.Equal(first.Bytes(), again.Bytes()) {
+				t.Fatalf("%s: %v, or other bytes the second time", name, err)
+			}
+		}
+	}
+}
+
+// need skips the test if a program is missing.
+func need(t *testing.T, programs ...string) {
+	t.Helper()
+	for _, p := range programs {
+		if _, err := exec.LookPath(p); err != nil {
+			t.Skipf("needs %s: %v", p, err)
+		}
+	}
+}
+
+func writeFile(t *testing.T, dir, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t *testing.T, dir, name string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// TestGoPreprofile: the go command reads from the profile the edges that were
+// meant, and no others.
+func TestGoPreprofile(t *testing.T) {
+	need(t, "go")
+	var out bytes.Buffer
+	if _, err := writeGo(&out, newShapes(t).view, GoOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "p.pprof", out.String())
+	run(t, dir, "go", "tool", "preprofile", "-i", "p.pprof", "-o", "p.txt")
+	lines := strings.Split(strings.TrimSpace(readFile(t, dir, "p.txt")), "\n")[1:] // below "GO PREPROFILE V1"
+	got := map[string]int64{}
+	for c := range slices.Chunk(lines, 3) {
+		var line int
+		var n int64
+		fmt.Sscan(c[2], &line, &n)
+		got[fmt.Sprintf("%s %d %s", c[0], line, c[1])] = n
+	}
+	if want := edgesOf(t, out.Bytes()); !maps.Equal(got, want) {
+		t.Errorf("preprofile has\n%v, want\n%v", got, want)
+	}
+}

@@ -1,0 +1,160 @@
+package feedback
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+// llvmText gives the sample profile of a program.
+func llvmText(t *testing.T, p *program) (string, LLVMStats) {
+	t.Helper()
+	l := newLLVMWriter()
+	l.image(p.view)
+	var out bytes.Buffer
+	if err := l.write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), l.stats
+}
+
+func TestWriteLLVM(t *testing.T) {
+	text, stats := llvmText(t, newSieve(t))
+	golden(t, "sieve.sampleprof", []byte(text))
+	if stats.Funcs != 5 || stats.Procs != 6 || stats.Skipped[SkipUnknown] != 2 {
+		t.Errorf("stats %+v", stats)
+	}
+}
+
+func TestLLVMLines(t *testing.T) {
+	for _, tt := range []struct {
+		name, producer string
+		fs             bool
+		text, want     string
+	}{
+		{
+			name: "a line has the count of its hottest block",
+			text: "proc f@10 x1\nblock x5\nf:11\nf:11\nblock x9\nf:11\nf:12",
+			want: "f:28:1\n 1: 9\n 2: 9\n",
+		},
+		{
+			// 4 is base 2; 1028 = base 2, 4 copies (17 is base 0, 4 copies).
+			name: "discriminators of clang are taken apart",
+			text: "proc f@10 x1\nblock x5\nf:11.4\nf:11.1028\nf:12.17",
+			want: "f:15:1\n 1.2: 20\n 2: 20\n",
+		},
+		{
+			name: "those of gcc are not", producer: "GNU C17 12.2.0",
+			text: "proc f@10 x1\nblock x5\nf:11.4\nf:12.17",
+			want: "f:10:1\n 1.4: 5\n 2.17: 5\n",
+		},
+		{
+			name: "nor flow-sensitive ones", fs: true,
+			text: "proc f@10 x1\nblock x5\nf:11.4\nf:12.17",
+			want: "f:10:1\n 1.4: 5\n 2.17: 5\n",
+		},
+		{
+			name: "inlined calls nest, by callee",
+			text: "func g@30\nfunc h@40\nproc f@10 x1\nblock x5\nf:11\nh:41<g:32<f:12.4\ng:31<f:12.4\nblock x2\nh:44<f:12.4",
+			want: "f:17:1\n 1: 5\n 2.2: g:10\n  1: 5\n  2: h:5\n   1: 5\n 2.2: h:2\n  4: 2\n",
+		},
+		{
+			name: "no line 0, no functions without a start, nothing unknown, but zeros",
+			text: "func g@0\nproc f@10 x1\nblock x5\nf:0\nf:11\ng:3<f:12\nblock x0\nf:13\nblock x0 none\nf:14",
+			want: "f:10:1\n 1: 5\n 3: 0\n",
+		},
+		{
+			name: "lines before the declaration wrap around at 16 bits",
+			text: "proc f@10 x1\nblock x5\nf:8",
+			want: "f:5:1\n 65534: 5\n",
+		},
+		{
+			name: "copies of a function add up, its cold part does not",
+			text: "func f@10\nproc f@10 x3\nblock x3\nf:11\nproc f.llvm.77@10 x4\nblock x4\nf:11\nproc f.cold@10 x1\nblock x1\nf:11\nf:12\n",
+			want: "f:9:7\n 1: 7\n 2: 1\n",
+		},
+		{
+			name: "functions by total, then by name",
+			text: "proc c@10 x1\nblock x5\nc:11\nproc b@20 x1\nblock x5\nb:21\nproc a@30 x9\nblock x9\na:31",
+			want: "a:9:9\n 1: 9\nb:5:1\n 1: 5\nc:5:1\n 1: 5\n",
+		},
+	} {
+		p := newProgram(t, tt.text)
+		if tt.producer != "" {
+			p.producer = tt.producer
+		}
+		p.fs = tt.fs
+		for a, fs := range p.frames { // f.llvm.77 and f.cold are code of f
+			for i := range fs {
+				fs[i].Func = canonical(fs[i].Func)
+			}
+			p.frames[a] = fs
+		}
+		if got, _ := llvmText(t, p); got != tt.want {
+			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for name, want := range map[string]string{
+		"f":                             "f",
+		"f.llvm.123456":                 "f",
+		"f.part.0":                      "f",
+		"f.cold":                        "f",
+		"f.cold.1":                      "f",
+		"f.constprop.0.isra.0":          "f",
+		"f.isra.0.cold":                 "f",
+		"_ZL1fv.__uniq.8765.llvm.99":    "_ZL1fv.__uniq.8765",
+		"f.colder":                      "f.colder",
+		".cold":                         ".cold",
+		"_RNvCs1_4main4main":            "_RNvCs1_4main4main",
+		"_ZN4core3fmt17h0123456789abE":  "_ZN4core3fmt17h0123456789abE",
+		"f.lto_priv.0":                  "f",
+		"__libc_csu_init.partial":       "__libc_csu_init.partial",
+		"f.__uniq.1.part.2.constprop.3": "f.__uniq.1",
+	} {
+		if got := canonical(name); got != want {
+			t.Errorf("canonical(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestLLVMEmpty(t *testing.T) {
+	l := newLLVMWriter()
+	l.image(newProgram(t, "proc f@10 x1\nblock x1\n-").view)
+	var out bytes.Buffer
+	if err := l.write(&out); !errors.Is(err, ErrEmpty) || out.Len() > 0 {
+		t.Errorf("no lines: %v and %d bytes, want ErrEmpty and none", err, out.Len())
+	}
+	if l.stats.Skipped[SkipNoLines] != 1 {
+		t.Errorf("skipped %v", l.stats.Skipped)
+	}
+}
+
+// TestLLVMProfdata: LLVM's own reader and writer leave the text as it is, so its
+// syntax and order are LLVM's.
+func TestLLVMProfdata(t *testing.T) {
+	need(t, "llvm-profdata-19")
+	dir := t.TempDir()
+	p := newProgram(t, sieve+`
+func in@90
+func deep@95
+proc outer@80 x100
+block x100
+	deep:96<in:91.4<outer:81
+	in:92<outer:81.4
+	outer:82 call ? x9
+	outer:83 call last x8
+	outer:83 call helper x9
+block x0
+	outer:84.2
+`)
+	text, _ := llvmText(t, p)
+	writeFile(t, dir, "in.txt", text)
+	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "in.txt", "-o", "out.txt")
+	if got := readFile(t, dir, "out.txt"); strings.TrimSpace(got) != strings.TrimSpace(text) {
+		t.Errorf("llvm-profdata writes\n%swe have\n%s", got, text)
+	}
+}
