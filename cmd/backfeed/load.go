@@ -102,13 +102,22 @@ func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
 	case sample.FormatPprof:
 		return sample.ReadPprof(in)
 	}
+	return nil, unknown(head)
+}
+
+// unknown says what a file that begins with head may be instead of a recording.
+func unknown(head []byte) error {
 	switch {
 	case len(head) == 0:
-		return nil, errors.New("empty file")
+		return errors.New("empty file")
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		return nil, errors.New("an ELF image, not a recording of one")
+		return errors.New("an ELF image, not a recording of one")
+	case bytes.HasPrefix(head, []byte("bfr")):
+		return errors.New("a backfeed recording of a version that this backfeed does not know")
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return errors.New("compressed with gzip, but no pprof profile or cut off")
 	}
-	return nil, errors.New("neither a backfeed recording nor perf.data nor a pprof profile")
+	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile")
 }
 
 // peek gives the first bytes of in, and in as if they had not been read. A file
