@@ -108,7 +108,7 @@ func (im *Image) goVersion() string {
 // openDebug looks for the separate debug file, by build ID, then by debug link,
 // as gdb does. A file that is not this image's is passed over.
 func (im *Image) openDebug(opt Options) {
-	if im.hasDebug() {
+	if hasSymtab(im.elf) && hasDWARF(im.elf) {
 		return
 	}
 	dirs := slices.Clone(opt.DebugDirs)
@@ -146,9 +146,10 @@ func (im *Image) openDebug(opt Options) {
 	}
 }
 
-// hasDebug tells whether the file itself has all that a debug file could add.
-func (im *Image) hasDebug() bool {
-	return im.elf.SectionByType(elf.SHT_SYMTAB) != nil && (im.elf.Section(".debug_info") != nil || im.elf.Section(".zdebug_info") != nil)
+func hasSymtab(f *elf.File) bool { return f.SectionByType(elf.SHT_SYMTAB) != nil }
+
+func hasDWARF(f *elf.File) bool {
+	return f.Section(".debug_info") != nil || f.Section(".zdebug_info") != nil
 }
 
 // debugLink reads .gnu_debuglink: the name of the debug file, zero-padded to a
@@ -190,14 +191,14 @@ func (im *Image) tryDebug(path string, crc uint32) bool {
 }
 
 func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
-	if a, b := stat(f), stat(im.file); a == nil || os.SameFile(a, b) || !a.Mode().IsRegular() {
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
 	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
 		return nil
 	}
 	ef, err := newFile(f)
-	if err != nil || buildID(ef) != im.Build {
+	if err != nil || buildID(ef) != im.Build || !hasSymtab(ef) && !hasDWARF(ef) {
 		return nil
 	}
 	if im.Build.IsZero() {
@@ -208,12 +209,4 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 		}
 	}
 	return ef
-}
-
-func stat(f *os.File) os.FileInfo {
-	st, err := f.Stat()
-	if err != nil {
-		return nil
-	}
-	return st
 }

@@ -23,7 +23,7 @@ type Image struct {
 	Arch  Arch
 	Go    string // Go version that linked it, "go1.26.8"; "" if it is not a Go program
 
-	file  *os.File
+	file  io.ReaderAt
 	elf   *elf.File
 	debug *elf.File // the separate debug file; nil if there is none
 	close []io.Closer
@@ -38,6 +38,7 @@ type Image struct {
 	names  func() map[string]int
 	relocs func() *relocations
 	lines  lineCache
+	flow   flowCache
 }
 
 // Options say where Open may look for more than the file itself.
@@ -53,28 +54,28 @@ func Open(path string, opt Options) (*Image, error) {
 		return nil, err
 	}
 	im := &Image{Path: path, file: f, close: []io.Closer{f}}
-	if err := im.open(opt); err != nil {
+	st, err := f.Stat()
+	switch {
+	case err == nil && !st.Mode().IsRegular():
+		err = fmt.Errorf("not a regular file: %w", ErrUnsupported)
+	case err == nil:
+		err = im.open(st.Size(), opt)
+	}
+	if err != nil {
 		im.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return im, nil
 }
 
-func (im *Image) open(opt Options) error {
-	st, err := im.file.Stat()
-	if err != nil {
-		return err
-	}
-	if !st.Mode().IsRegular() {
-		return fmt.Errorf("not a regular file: %w", ErrUnsupported)
-	}
+func (im *Image) open(size int64, opt Options) (err error) {
 	if im.Arch, err = checkHeader(im.file); err != nil {
 		return err
 	}
 	if im.elf, err = newFile(im.file); err != nil {
 		return err
 	}
-	if err := im.load(st.Size()); err != nil {
+	if err := im.load(size); err != nil {
 		return err
 	}
 	im.Build = buildID(im.elf)
@@ -138,14 +139,17 @@ func checkHeader(r io.ReaderAt) (Arch, error) {
 	}
 }
 
-// newFile is elf.NewFile for files that nobody vouches for: debug/elf promises
-// no more than basic checks, and a panic of its must not end the program.
+// caught makes an error of a panic in what. debug/elf promises no more than
+// basic checks, and a file that nobody vouches for must not end the program.
+func caught(err *error, what string) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%s: %v: %w", what, p, ErrFormat)
+	}
+}
+
+// newFile reads the headers of segments and sections.
 func newFile(r io.ReaderAt) (f *elf.File, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			f, err = nil, fmt.Errorf("section headers: %v: %w", p, ErrFormat)
-		}
-	}()
+	defer caught(&err, "section headers")
 	if f, err = elf.NewFile(r); err != nil {
 		return nil, fmt.Errorf("section headers: %v: %w", err, ErrFormat)
 	}
@@ -163,6 +167,10 @@ type segment struct {
 }
 
 const chunkSize = 1 << 18
+
+func newSegment(file io.ReaderAt, lo Addr, size uint64, off sample.Offset, exec bool) *segment {
+	return &segment{lo, lo + Addr(size), off, exec, file, make([]atomic.Pointer[[]byte], (size+chunkSize-1)/chunkSize)}
+}
 
 // chunk gives the i-th chunk, or nil if the file cannot be read. Two goroutines
 // may both read it: they read the same.
@@ -213,9 +221,13 @@ type region struct {
 
 // load checks the segments against the size of the file and finds the code.
 func (im *Image) load(size int64) error {
+	const maxSegments = 1024 // linkers make a dozen
 	for i, p := range im.elf.Progs {
 		if p.Type != elf.PT_LOAD || p.Filesz == 0 {
 			continue
+		}
+		if len(im.segments) == maxSegments {
+			return fmt.Errorf("segment %d: more than %d are loaded: %w", i, maxSegments, ErrFormat)
 		}
 		if p.Off > uint64(size) || p.Filesz > uint64(size)-p.Off {
 			return fmt.Errorf("offset %#x: segment %d: %#x bytes, file ends at %#x: %w", p.Off, i, p.Filesz, size, ErrFormat)
@@ -223,13 +235,14 @@ func (im *Image) load(size int64) error {
 		if p.Vaddr+p.Filesz < p.Vaddr {
 			return fmt.Errorf("offset %#x: segment %d: address %#x wraps: %w", p.Off, i, p.Vaddr, ErrFormat)
 		}
-		im.segments = append(im.segments, &segment{
-			lo: Addr(p.Vaddr), hi: Addr(p.Vaddr + p.Filesz),
-			off: sample.Offset(p.Off), exec: p.Flags&elf.PF_X != 0,
-			file: im.file, chunks: make([]atomic.Pointer[[]byte], (p.Filesz+chunkSize-1)/chunkSize),
-		})
+		im.segments = append(im.segments, newSegment(im.file, Addr(p.Vaddr), p.Filesz, sample.Offset(p.Off), p.Flags&elf.PF_X != 0))
 	}
 	slices.SortStableFunc(im.segments, func(a, b *segment) int { return cmp.Compare(a.lo, b.lo) })
+	for i := 1; i < len(im.segments); i++ {
+		if a, b := im.segments[i-1], im.segments[i]; b.lo < a.hi {
+			return fmt.Errorf("offset %#x: segment at %#x: overlaps the one at %#x: %w", b.off, b.lo, a.lo, ErrFormat)
+		}
+	}
 	im.findCode()
 	if len(im.regions) == 0 {
 		return fmt.Errorf("no code, a separate debug file perhaps: %w", ErrUnsupported)

@@ -253,7 +253,6 @@ func x86Stubs(b []byte, base Addr) []stub {
 		if i+6 > len(b) || b[i] != 0xff || b[i+1] != 0x25 { // jmp *disp32(%rip)
 			continue
 		}
-		// The resolver's stub, push GOT+8; jmp *GOT+16, has its jump at 6.
 		end := i + 6
 		slot := base + Addr(end) + Addr(int32(binary.LittleEndian.Uint32(b[i+2:])))
 		if end+10 <= len(b) && b[end] == 0x68 && b[end+5] == 0xe9 { // push imm32; jmp rel32
@@ -290,7 +289,7 @@ func armStubs(b []byte, base Addr) []stub {
 		for end < off+24 && word(end) != brX17 {
 			end += 4
 		}
-		if word(end) != brX17 || word(off-4)&0xffe07fff == 0xa9a07bf0 { // the resolver's begins with stp x16, x30, [sp, #-16]!
+		if word(end) != brX17 {
 			continue
 		}
 		page := int64(int32(adrp>>5&0x7ffff<<13|adrp>>29&3<<11)) << 1 // 21 bits, sign-extended, times 4096

@@ -39,6 +39,9 @@ func (im *Image) readSymbols() error {
 	symbols = cover(symbols, im.stubs())
 	symbols = cover(symbols, im.frameSymbols())
 	im.extend(symbols)
+	if im.uncovered(symbols) > maxUncovered {
+		symbols = splitGaps(symbols, im.regions, im.callTargets())
+	}
 	im.symbols = nameAll(symbols)
 	return nil
 }
@@ -162,7 +165,7 @@ func oldVersions(f *elf.File) func(i int) string {
 	if err != nil {
 		return nil
 	}
-	defs, err := f.DynamicVersions()
+	defs, err := definedVersions(f)
 	if err != nil {
 		return nil
 	}
@@ -183,16 +186,17 @@ func oldVersions(f *elf.File) func(i int) string {
 	}
 }
 
+func definedVersions(f *elf.File) (defs []elf.DynamicVersion, err error) {
+	defer caught(&err, "versions")
+	return f.DynamicVersions()
+}
+
 // sectionData reads a section, uncompressed.
 func sectionData(s *elf.Section) (b []byte, err error) {
 	// The compressed size bounds the other: neither zlib (1032:1 at most) nor
 	// what compilers write of zstd expands more than this.
 	const maxExpansion = 2048
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, p, ErrFormat)
-		}
-	}()
+	defer caught(&err, "section "+s.Name)
 	if s.FileSize < s.Size/maxExpansion {
 		return nil, fmt.Errorf("offset %#x: section %s: %#x bytes uncompressed from %#x: %w", s.Offset, s.Name, s.Size, s.FileSize, ErrFormat)
 	}
@@ -547,9 +551,65 @@ func nameAll(symbols []Symbol) []Symbol {
 	return symbols
 }
 
+// maxUncovered is the share of code without symbols from which on it is worth
+// decoding all of it for the targets of calls. Padding is below it, a stripped
+// program without .eh_frame at nearly 1.
+const maxUncovered = 0.1
+
+// uncovered is the share of the code that is in gaps.
+func (im *Image) uncovered(symbols []Symbol) float64 {
+	var missing, all Addr
+	for _, r := range im.regions {
+		if isStubs(r.name) {
+			continue
+		}
+		all += r.hi - r.lo
+		for _, g := range gaps(symbols, r) {
+			missing += g.hi - g.lo
+		}
+	}
+	return float64(missing) / float64(max(all, 1))
+}
+
+// callTargets gives where the direct calls of the image lead to, its entry point
+// and its initial and final functions, by address. It decodes each section end
+// to end: what it makes of data in between is unlikely to be a call to code.
+func (im *Image) callTargets() []Addr {
+	targets := []Addr{Addr(im.elf.Entry)}
+	for _, s := range im.elf.Sections {
+		if s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY {
+			for off := uint64(0); off+8 <= min(s.Size, s.FileSize); off += 8 {
+				if a, ok := im.pointer(Addr(s.Addr + off)); ok {
+					targets = append(targets, a)
+				}
+			}
+		}
+	}
+	var d x86
+	for _, r := range im.regions {
+		b := im.code(r.lo, r.hi)
+		for off := 0; off < len(b); {
+			at := r.lo + Addr(off)
+			var inst Inst
+			if im.Arch == AArch64 {
+				inst = armInst(b[off:], at)
+			} else {
+				inst = d.inst(b[off:], at)
+			}
+			if inst.Class&DirCall != 0 {
+				targets = append(targets, inst.Target)
+			}
+			off += max(inst.Len, 1)
+		}
+	}
+	slices.Sort(targets)
+	targets = slices.Compact(targets)
+	return slices.DeleteFunc(targets, func(a Addr) bool { return !im.executable(a) })
+}
+
 // splitGaps adds symbols for code that has none: [the target of a call, the next
-// one or the end of the gap). What comes before the first target stays without,
-// and so do gaps of less than a padded function. Both arguments are by address.
+// one or the end of the gap). What comes before the first target starts at the
+// alignment of functions: main is in no call. Both arguments are by address.
 func splitGaps(symbols []Symbol, regions []region, targets []Addr) []Symbol {
 	var found []Symbol
 	for _, r := range regions {
@@ -557,20 +617,30 @@ func splitGaps(symbols []Symbol, regions []region, targets []Addr) []Symbol {
 			continue
 		}
 		for _, g := range gaps(symbols, r) {
+			add := func(lo, hi Addr) {
+				found = append(found, Symbol{Addr: lo, Size: uint64(hi - lo), Source: FromCall, Section: r.name})
+			}
+			at := g.lo
+			if at != r.lo {
+				at = (at + alignment - 1) &^ (alignment - 1)
+			}
 			i, _ := slices.BinarySearch(targets, g.lo)
 			for ; i < len(targets) && targets[i] < g.hi; i++ {
-				hi := g.hi
-				if i+1 < len(targets) {
-					hi = min(hi, targets[i+1])
+				if targets[i] > at {
+					add(at, targets[i])
 				}
-				if hi > targets[i] {
-					found = append(found, Symbol{Addr: targets[i], Size: uint64(hi - targets[i]), Source: FromCall, Section: r.name})
-				}
+				at = targets[i]
+			}
+			if at < g.hi {
+				add(at, g.hi)
 			}
 		}
 	}
 	return nameAll(cover(symbols, found))
 }
+
+// alignment is that of functions by gcc and clang, for both processors.
+const alignment = 16
 
 // minGap is more than what is between functions for alignment: to 16 bytes by
 // gcc and clang, to 32 by Go and around hot loops.
