@@ -7,10 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +19,7 @@ import (
 type dwarfTab struct {
 	im     *Image
 	data   *dwarf.Data
+	line   []byte  // .debug_line
 	pieces []piece // ids are indices into units
 
 	// Of units that claim the same code the first one in the file has it, as in
@@ -64,19 +63,6 @@ type decl struct {
 	line          int32
 }
 
-// A lineRow is the source position of the code up to the next row.
-type lineRow struct {
-	addr Addr
-	file int32 // index into files, noFile if unknown, noCode if the code ends here
-	line int32
-	disc uint32
-}
-
-const (
-	noFile = -1
-	noCode = -2
-)
-
 // Attributes that debug/dwarf has no names for.
 const (
 	attrMIPSLinkageName  = dwarf.Attr(0x2007)
@@ -108,7 +94,7 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 	if len(info) == 0 || len(line) == 0 {
 		return nil, ErrNoLines
 	}
-	t := &dwarfTab{im: im, decls: map[dwarf.Offset]decl{}}
+	t := &dwarfTab{im: im, line: line, decls: map[dwarf.Offset]decl{}}
 	err = guard(func() error {
 		if t.data, err = dwarf.New(abbrev, nil, nil, info, line, nil, ranges, str); err != nil {
 			return err
@@ -462,117 +448,6 @@ func (t *dwarfTab) declAt(off dwarf.Offset, depth int) decl {
 	return t.decls[off]
 }
 
-// readLines reads the line table of u.
-func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
-	lr, err := t.data.LineReader(u.entry)
-	if err != nil || lr == nil {
-		return err
-	}
-	var all [][]lineRow
-	var seq []lineRow
-	files := fileIndex{reader: lr, index: map[*dwarf.LineFile]int32{}}
-	for {
-		var e dwarf.LineEntry
-		if err := lr.Next(&e); err != nil {
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			return err
-		}
-		row := lineRow{addr: Addr(e.Address), file: files.of(e.File), line: lineNumber(int64(e.Line)), disc: uint32(e.Discriminator)}
-		if e.EndSequence {
-			row = lineRow{addr: row.addr, file: noCode}
-		}
-		seq = append(seq, row)
-		if e.EndSequence {
-			if t.im.executable(seq[0].addr) { // else the linker threw the code away
-				all = append(all, seq)
-			}
-			seq = nil
-		}
-	}
-	c.rows = joinRows(all)
-	for _, f := range lr.Files() {
-		name := ""
-		if f != nil {
-			name = f.Name
-		}
-		c.files = append(c.files, name)
-	}
-	return nil
-}
-
-// A fileIndex finds the index of a file in a table that the line program may
-// still add files to.
-type fileIndex struct {
-	reader *dwarf.LineReader
-	index  map[*dwarf.LineFile]int32
-}
-
-func (x *fileIndex) of(f *dwarf.LineFile) int32 {
-	if f == nil {
-		return noFile
-	}
-	if i, ok := x.index[f]; ok {
-		return i
-	}
-	for i, f := range x.reader.Files() {
-		x.index[f] = int32(i)
-	}
-	if i, ok := x.index[f]; ok {
-		return i
-	}
-	return noFile
-}
-
-// joinRows makes one table of sequences of rows, each ending in a row with
-// noCode. Where two sequences have the same code, the first one keeps it.
-func joinRows(all [][]lineRow) []lineRow {
-	for _, seq := range all {
-		// Hand-written tables may go backwards. The end stays at the end.
-		rows := seq[:len(seq)-1]
-		byAddr := func(a, b lineRow) int { return cmp.Compare(a.addr, b.addr) }
-		if !slices.IsSortedFunc(rows, byAddr) {
-			slices.SortStableFunc(rows, byAddr)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b []lineRow) int { return cmp.Compare(a[0].addr, b[0].addr) })
-	var out []lineRow
-	for _, seq := range all {
-		end := seq[len(seq)-1].addr
-		if len(out) > 0 {
-			if last := out[len(out)-1].addr; end <= last {
-				continue
-			} else if seq[0].addr < last {
-				for len(seq) > 1 && seq[1].addr <= last {
-					seq = seq[1:]
-				}
-				seq[0].addr = last
-			}
-		}
-		for _, row := range seq {
-			row.addr = min(row.addr, end)
-			out = addRow(out, row)
-		}
-	}
-	return slices.Clip(out)
-}
-
-// addRow appends a row. Of several rows for an address the last one counts, as
-// in LLVM; a row that repeats the one before says nothing.
-func addRow(rows []lineRow, row lineRow) []lineRow {
-	if n := len(rows); n > 0 && rows[n-1].addr == row.addr {
-		rows = rows[:n-1]
-	}
-	if n := len(rows); n > 0 {
-		last := rows[n-1]
-		if last.addr = row.addr; last == row {
-			return rows
-		}
-	}
-	return append(rows, row)
-}
-
 // unit gives the unit of a, or nil.
 func (t *dwarfTab) unit(a Addr) *dwarfUnit {
 	id := pieceAt(t.pieces, a)
@@ -637,20 +512,4 @@ func (t *dwarfTab) procName(u *dwarfUnit, d decl, a Addr) string {
 	}
 	name, _, _ := strings.Cut(sym.Name, ".") // without the suffix of a part or a clone
 	return cmp.Or(name, d.name)
-}
-
-// row gives the position of the code at a.
-func (c *unitCode) row(a Addr) (lineRow, bool) {
-	i := sort.Search(len(c.rows), func(i int) bool { return c.rows[i].addr > a })
-	if i == 0 || c.rows[i-1].file == noCode {
-		return lineRow{file: noFile}, false
-	}
-	return c.rows[i-1], true
-}
-
-func (c *unitCode) file(i int32) string {
-	if i < 0 || int(i) >= len(c.files) {
-		return ""
-	}
-	return c.files[i]
 }

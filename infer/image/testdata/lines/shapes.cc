@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "mix.h"
+
 namespace geo {
 
 template <typename T> struct Point {
@@ -52,10 +54,6 @@ template <typename T> double Polygon<T>::area() const {
 } // namespace geo
 
 static int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
-
-static inline unsigned mix(unsigned h, unsigned v) {
-  h ^= v; h *= 0x01000193u; if (h & 1) h = h >> 1 ^ 0x9e3779b9u; return h;
-}
 
 __attribute__((noinline)) static unsigned hash(const std::string &s) {
   unsigned h = 0x811c9dc5u;
