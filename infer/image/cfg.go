@@ -1,0 +1,679 @@
+package image
+
+import (
+	"cmp"
+	"debug/elf"
+	"fmt"
+	"slices"
+	"sort"
+)
+
+// Marks of a byte of a procedure.
+const (
+	markInst  = 1 << iota // an instruction starts here
+	markBody              // inside an instruction
+	markLead              // a block starts here
+	markEntry             // entered from outside the procedure
+	markPad               // a landing pad
+	markFall              // the instruction before runs on to here
+	markData              // the symbol table says that it is data
+)
+
+// A transfer is an instruction that ends or may end straight-line execution.
+type transfer struct {
+	Inst
+	off      int
+	noReturn bool
+	table    *table // targets of an indirect jump
+}
+
+// A builder finds the code of one procedure: first what can be reached from its
+// entries, then what lies between.
+type builder struct {
+	im   *Image
+	sym  *Symbol
+	lo   Addr
+	code []byte
+	mark []uint8 // by offset
+
+	work      []int // leaders to decode from
+	transfers []transfer
+	unsorted  bool    // transfers are not by offset
+	open      []int   // indices into transfers: indirect jumps not looked at yet
+	slicer    *slicer // made when the first indirect jump is met
+	why       string  // of the first reason for which the code is incomplete
+	whyAt     int     // its offset
+	x86       x86
+
+	depths    map[int]depth // at indirect jumps
+	hasFrame  bool          // the stack pointer moves somewhere
+	constants map[Addr]bool // addresses that the procedure computes
+}
+
+// Proc decodes the code of symbol i (an index into Symbols) into blocks, edges
+// and calls.
+func (im *Image) Proc(i int) (*Proc, error) {
+	if i < 0 || i >= len(im.Symbols()) {
+		return nil, fmt.Errorf("no symbol %d of %d", i, len(im.Symbols()))
+	}
+	s := &im.Symbols()[i]
+	code := im.code(s.Addr, s.Addr+Addr(s.Size))
+	if len(code) == 0 {
+		return nil, fmt.Errorf("%s: no code at %#x: %w", s.Name, s.Addr, ErrFormat)
+	}
+	b := newBuilder(im, s, code)
+	b.reach()
+	// From here on, all that runs is decoded, if every indirect jump was resolved.
+	b.sweep()
+	p := b.proc()
+	p.Index = i
+	return p, nil
+}
+
+func newBuilder(im *Image, s *Symbol, code []byte) *builder {
+	b := &builder{im: im, sym: s, lo: s.Addr, code: code, mark: make([]uint8, len(code)), whyAt: -1}
+	for _, d := range im.dataIn(s.Addr, s.Addr+Addr(len(code))) {
+		for a := d.lo; a < d.hi; a++ {
+			b.mark[a-b.lo] |= markData
+		}
+	}
+	return b
+}
+
+// incomplete notes why the graph cannot be trusted. The lowest address wins, so
+// that the message does not depend on the order of discovery.
+func (b *builder) incomplete(off int, format string, args ...any) {
+	if b.whyAt < 0 || off < b.whyAt {
+		b.why, b.whyAt = fmt.Sprintf(format, args...), off
+	}
+}
+
+// reach decodes from the entry, from entries that others jump to and from landing pads.
+func (b *builder) reach() {
+	b.lead(0, markEntry)
+	for _, a := range b.im.entriesOf(b.sym) {
+		b.lead(int(a-b.lo), markEntry)
+	}
+	for _, a := range b.im.landingPads(b.sym) {
+		b.lead(int(a-b.lo), markEntry|markPad)
+	}
+	b.drain()
+}
+
+// drain decodes until there is no new leader and no new indirect jump.
+func (b *builder) drain() {
+	for len(b.work) > 0 || len(b.open) > 0 {
+		for len(b.work) > 0 {
+			off := b.work[len(b.work)-1]
+			b.work = b.work[:len(b.work)-1]
+			b.straight(off)
+		}
+		b.resolveOpen()
+	}
+}
+
+// lead makes off the start of a block.
+func (b *builder) lead(off int, marks uint8) {
+	if off < 0 || off >= len(b.code) {
+		return
+	}
+	if b.mark[off]&markLead == 0 {
+		b.work = append(b.work, off)
+	}
+	b.mark[off] |= markLead | marks
+}
+
+// straight decodes from off to where control no longer runs on.
+func (b *builder) straight(off int) {
+	for first := true; ; first = false {
+		if off >= len(b.code) {
+			return // proc() sees to blocks that run off the end
+		}
+		if !first {
+			b.mark[off] |= markFall
+		}
+		if b.mark[off]&markInst != 0 {
+			return
+		}
+		if b.mark[off]&markBody != 0 && !b.splitLock(off) {
+			b.incomplete(off, "jump into the middle of the instruction at %#x", b.lo+Addr(b.instAt(off)))
+			return
+		}
+		if b.mark[off]&markInst != 0 {
+			return
+		}
+		in := b.decode(off)
+		if in.Class&Bad != 0 || b.mark[off]&markData != 0 {
+			b.incomplete(off, "undecodable bytes at %#x", in.Addr)
+			return
+		}
+		if in.Len = b.overlap(off, in.Len); in.Len == 0 {
+			b.incomplete(off, "instructions overlap at %#x", in.Addr)
+			return
+		}
+		b.mark[off] |= markInst
+		for i := off + 1; i < off+in.Len; i++ {
+			b.mark[i] |= markBody
+		}
+		if in.Class&Flow != 0 && !b.transfer(off, in) {
+			return
+		}
+		off += in.Len
+	}
+}
+
+// decode reads the instruction at off.
+func (b *builder) decode(off int) Inst {
+	if b.im.Arch == AArch64 {
+		return armInst(b.code[off:], b.lo+Addr(off))
+	}
+	return b.x86.inst(b.code[off:], b.lo+Addr(off))
+}
+
+const lockPrefix = 0xf0
+
+// splitLock handles a jump behind a lock prefix, with which glibc skips the lock
+// in programs of one thread: the prefix becomes an instruction of its own.
+func (b *builder) splitLock(off int) bool {
+	if b.im.Arch != X86_64 || off == 0 || b.code[off-1] != lockPrefix || b.mark[off-1]&markInst == 0 {
+		return false
+	}
+	b.mark[off] = b.mark[off]&^markBody | markInst | markLead | markFall
+	return true
+}
+
+// overlap gives the length of the instruction at off: n, or 1 if that is a lock
+// prefix in front of a known instruction, or 0 if it overlaps known ones otherwise.
+func (b *builder) overlap(off, n int) int {
+	for i := off + 1; i < off+n; i++ {
+		if b.mark[i]&markInst == 0 {
+			continue
+		}
+		if i == off+1 && b.im.Arch == X86_64 && b.code[off] == lockPrefix {
+			return 1
+		}
+		return 0
+	}
+	return n
+}
+
+// instAt gives the start of the instruction that holds the byte at off.
+func (b *builder) instAt(off int) int {
+	for off > 0 && b.mark[off]&markInst == 0 {
+		off--
+	}
+	return off
+}
+
+// inside gives the offset of a in the procedure.
+func (b *builder) inside(a Addr) (int, bool) {
+	return int(a - b.lo), a >= b.lo && a-b.lo < Addr(len(b.code))
+}
+
+// transfer notes a flow instruction and the leaders it makes. It tells whether
+// control may run on behind it.
+func (b *builder) transfer(off int, in Inst) bool {
+	t := transfer{Inst: in, off: off}
+	next := off + in.Len
+	target, inside := b.inside(in.Target)
+	runsOn := in.Class&(CondJump|DirCall|IndCall) != 0
+	switch {
+	case in.Class&(CondJump|Jump) != 0:
+		if inside {
+			b.lead(target, 0)
+		}
+	case in.Class&DirCall != 0 && target == next:
+		return true // "call next": it only pushes the PC
+	case in.Class&(DirCall|IndCall) != 0:
+		if in.Class&DirCall != 0 && inside && target != 0 {
+			b.lead(target, markEntry)
+		}
+		t.noReturn = b.im.callEnds(b, &t)
+		runsOn = !t.noReturn
+	case in.Class&IndJump != 0:
+		b.open = append(b.open, len(b.transfers))
+	}
+	if n := len(b.transfers); n > 0 && b.transfers[n-1].off > off {
+		b.unsorted = true
+	}
+	b.transfers = append(b.transfers, t)
+	if next < len(b.code) && (in.Class&(DirCall|IndCall) == 0 || t.noReturn) && runsOn {
+		b.lead(next, 0)
+	}
+	return runsOn
+}
+
+// sweep decodes what nothing leads to: code behind calls wrongly taken to return
+// elsewhere, and dead code. Padding is left out.
+func (b *builder) sweep() {
+	for off := 0; off < len(b.code); {
+		if b.mark[off]&(markInst|markBody|markData) != 0 {
+			off++
+			continue
+		}
+		in := b.decode(off)
+		if isPadding(b.code[off:], in) {
+			off += b.paddingLen(off, in)
+			continue
+		}
+		var entry uint8
+		if isColdPart(b.sym.Name) {
+			entry = markEntry // a case of a switch in the hot part
+		}
+		b.lead(off, entry)
+		b.drain()
+		if b.mark[off]&markInst == 0 { // not code: why says so
+			off++
+		}
+	}
+}
+
+// isPadding tells what fills the room between blocks and procedures.
+func isPadding(code []byte, in Inst) bool {
+	return in.Class&Nop != 0 || in.Class&Trap != 0 && in.Len == 1 && code[0] == 0xcc || code[0] == 0 && allZero(code[:min(len(code), 4)])
+}
+
+func allZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// paddingLen bounds the padding at off by the next known instruction.
+func (b *builder) paddingLen(off int, in Inst) int {
+	n := max(in.Len, 1)
+	if b.code[off] == 0 {
+		n = 1
+	}
+	for i := 1; i < n && off+i < len(b.mark); i++ {
+		if b.mark[off+i]&markInst != 0 {
+			return i
+		}
+	}
+	return n
+}
+
+// proc makes the Proc of what was found.
+func (b *builder) proc() *Proc {
+	if b.unsorted {
+		slices.SortFunc(b.transfers, func(x, y transfer) int { return cmp.Compare(x.off, y.off) })
+	}
+	p := &Proc{Symbol: *b.sym}
+	b.blocks(p)
+	b.edges(p)
+	b.link(p)
+	p.Complete, p.Why = b.why == "", b.why
+	return p
+}
+
+// blocks cuts the instructions at leaders and behind transfers.
+func (b *builder) blocks(p *Proc) {
+	n := 0
+	for _, m := range b.mark {
+		if m&(markLead|markInst) == markLead|markInst {
+			n++
+		}
+	}
+	p.Blocks = make([]Block, 0, n+1)
+	var cur *Block
+	next := 0 // index into transfers
+	ended := true
+	for off := 0; off < len(b.mark); off++ {
+		m := b.mark[off]
+		if m&markInst == 0 {
+			if m&markBody == 0 {
+				ended = true
+			}
+			continue
+		}
+		a := b.lo + Addr(off)
+		if m&markLead != 0 || ended {
+			p.Blocks = append(p.Blocks, Block{Start: a, Pad: m&markPad != 0})
+			cur = &p.Blocks[len(p.Blocks)-1]
+			if m&markEntry != 0 {
+				p.Entries = append(p.Entries, len(p.Blocks)-1)
+			}
+			ended = false
+		}
+		end := off + 1
+		for end < len(b.mark) && b.mark[end]&(markBody|markInst) == markBody {
+			end++
+		}
+		cur.Insts++
+		cur.Last, cur.End = a, b.lo+Addr(end)
+		if next < len(b.transfers) && b.transfers[next].off == off {
+			t := &b.transfers[next]
+			ended = t.Class&(DirCall|IndCall) == 0 || t.noReturn
+			next++
+		}
+	}
+	if len(p.Blocks) == 0 || p.Blocks[0].Start != b.lo { // nothing decodes at the entry
+		p.Blocks = slices.Insert(p.Blocks, 0, Block{Start: b.lo, End: b.lo, Last: b.lo})
+		for i := range p.Entries {
+			p.Entries[i]++
+		}
+		p.Entries = slices.Insert(p.Entries, 0, 0)
+	}
+}
+
+// edges finds the ways out of each block, and the calls.
+func (b *builder) edges(p *Proc) {
+	next := 0
+	for i := range p.Blocks {
+		blk := &p.Blocks[i]
+		end := int(blk.End - b.lo)
+		last := int(blk.Last - b.lo)
+		var t *transfer
+		for ; next < len(b.transfers) && b.transfers[next].off < end; next++ {
+			t = &b.transfers[next]
+			if t.Class&(DirCall|IndCall) != 0 {
+				p.Calls = append(p.Calls, b.call(i, t))
+			}
+		}
+		if t != nil && t.off != last {
+			t = nil
+		}
+		b.exits(p, i, t)
+	}
+}
+
+// exits adds the edges of block i, which ends in t, or in no transfer if t is nil.
+func (b *builder) exits(p *Proc, i int, t *transfer) {
+	blk := &p.Blocks[i]
+	switch {
+	case t == nil || t.Class&(DirCall|IndCall) != 0 && !t.noReturn:
+		b.runsOn(p, i)
+	case t.Class&(DirCall|IndCall|Trap) != 0:
+		blk.Exit = NoReturn
+	case t.Class&Ret != 0:
+		blk.Exit = Return
+	case t.Class&IndJump != 0:
+		b.indirectExits(p, i, t)
+	default:
+		if off, ok := b.inside(t.Target); ok {
+			b.edge(p, i, off, Taken)
+		} else {
+			blk.Exit = TailCall
+			c := b.call(i, t)
+			c.Tail, c.Cond = true, t.Class&CondJump != 0
+			p.Calls = append(p.Calls, c)
+		}
+		if t.Class&CondJump != 0 {
+			b.runsOn(p, i)
+		}
+	}
+}
+
+// runsOn adds the fall-through edge of block i, or says where it leads instead.
+func (b *builder) runsOn(p *Proc, i int) {
+	blk := &p.Blocks[i]
+	if i+1 < len(p.Blocks) && p.Blocks[i+1].Start == blk.End {
+		p.Edges = append(p.Edges, Edge{i, i + 1, FallThrough})
+		return
+	}
+	// Hand-written procedures run on into the next one.
+	if end := b.lo + Addr(len(b.code)); blk.End == end && blk.Exit == NoExit && blk.Insts > 0 {
+		if j := b.im.next(end); j >= 0 {
+			blk.Exit = TailCall
+			s := &b.im.Symbols()[j]
+			p.Calls = append(p.Calls, Call{Block: i, Site: blk.Last, Return: blk.End, To: s.Addr, Target: b.im.procName(j), Tail: true})
+			return
+		}
+	}
+	blk.Exit = RunsOff
+	b.incomplete(int(blk.End-b.lo), "runs off at %#x", blk.End)
+}
+
+// next gives the symbol that starts at a or behind padding that control may run through, or -1.
+func (im *Image) next(a Addr) int {
+	syms := im.Symbols()
+	j := sort.Search(len(syms), func(j int) bool { return syms[j].Addr >= a })
+	if j == len(syms) || syms[j].Addr-a > 64 {
+		return -1
+	}
+	code := im.code(a, syms[j].Addr)
+	if code == nil && a != syms[j].Addr {
+		return -1
+	}
+	for len(code) > 0 {
+		in := im.decodeOne(code, a)
+		if in.Class&Nop == 0 {
+			return -1
+		}
+		code = code[in.Len:]
+	}
+	return j
+}
+
+// indirectExits adds the edges of a jump table, or says what else t is.
+func (b *builder) indirectExits(p *Proc, i int, t *transfer) {
+	blk := &p.Blocks[i]
+	tab := t.table
+	if tab == nil || tab.kind == unresolved {
+		blk.Exit = Unresolved
+		return
+	}
+	if tab.kind == tailJump {
+		blk.Exit = TailCall
+		c := b.call(i, t)
+		c.Tail, c.To, c.Target = true, tab.to, tab.name
+		p.Calls = append(p.Calls, c)
+		return
+	}
+	for _, a := range tab.targets {
+		if off, ok := b.inside(a); ok {
+			b.edge(p, i, off, Indirect)
+			continue
+		}
+		blk.Exit = TailCall // a case of the switch lies in the cold part
+		p.Calls = append(p.Calls, Call{Block: i, Site: t.Addr, Return: t.Addr + Addr(t.Len), To: a, Target: b.im.nameAt(a), Tail: true, Cond: true})
+	}
+}
+
+// edge adds an edge to the block at off. There is none where off could not be
+// decoded, which is why the procedure is incomplete then.
+func (b *builder) edge(p *Proc, from, off int, k Kind) {
+	a := b.lo + Addr(off)
+	to, ok := slices.BinarySearchFunc(p.Blocks, a, func(blk Block, a Addr) int { return cmp.Compare(blk.Start, a) })
+	if !ok || p.Blocks[to].Insts == 0 {
+		if p.Blocks[from].Exit == NoExit {
+			p.Blocks[from].Exit = RunsOff
+		}
+		b.incomplete(off, "no code at %#x, target of a jump", a)
+		return
+	}
+	p.Edges = append(p.Edges, Edge{from, to, k})
+}
+
+// call makes the Call of a call instruction or of a jump that leaves.
+func (b *builder) call(i int, t *transfer) Call {
+	c := Call{Block: i, Site: t.Addr, Return: t.Addr + Addr(t.Len), NoReturn: t.noReturn}
+	switch {
+	case t.Class&(DirCall|Jump|CondJump) != 0:
+		c.To, c.Target = t.Target, b.im.nameAt(t.Target)
+	case t.Class&IndCall != 0:
+		c.To, c.Target = b.im.throughSlot(b.code[t.off:t.off+t.Len], t.Addr)
+	}
+	return c
+}
+
+// link sorts edges and calls and fills the indices of the blocks.
+func (b *builder) link(p *Proc) {
+	slices.SortFunc(p.Edges, func(x, y Edge) int {
+		return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Kind, y.Kind))
+	})
+	p.Edges = slices.Compact(p.Edges)
+	slices.SortStableFunc(p.Calls, func(x, y Call) int { return cmp.Or(cmp.Compare(x.Site, y.Site), cmp.Compare(x.To, y.To)) })
+	outs, ins, calls := make([]int, len(p.Edges)), make([]int, len(p.Edges)), make([]int, len(p.Calls))
+	for i := range p.Edges { // by From: the edges out of a block are neighbours
+		outs[i] = i
+	}
+	degree := make([]int, len(p.Blocks)+1)
+	for _, e := range p.Edges {
+		degree[e.To+1]++
+	}
+	for i := range p.Blocks {
+		degree[i+1] += degree[i]
+		p.Blocks[i].In = ins[degree[i]:degree[i]:degree[i+1]]
+	}
+	for i, e := range p.Edges {
+		blk := &p.Blocks[e.To]
+		blk.In = append(blk.In, i)
+	}
+	for i, n := 0, 0; i < len(p.Blocks); i++ {
+		from := n
+		for n < len(p.Edges) && p.Edges[n].From == i {
+			n++
+		}
+		p.Blocks[i].Out = outs[from:n:n]
+	}
+	for i, n := 0, 0; i < len(p.Blocks); i++ {
+		from := n
+		for n < len(p.Calls) && p.Calls[n].Block == i {
+			calls[n] = n
+			n++
+		}
+		p.Blocks[i].Calls = calls[from:n:n]
+	}
+}
+
+// Check reports the first promise that p breaks. Tests call it on every Proc.
+func (p *Proc) Check() error {
+	if len(p.Blocks) == 0 || p.Blocks[0].Start != p.Addr {
+		return fmt.Errorf("%s: blocks do not begin at the entry", p.Name)
+	}
+	if len(p.Entries) == 0 || p.Entries[0] != 0 || !slices.IsSorted(p.Entries) || p.Entries[len(p.Entries)-1] >= len(p.Blocks) {
+		return fmt.Errorf("%s: entries %v of %d blocks", p.Name, p.Entries, len(p.Blocks))
+	}
+	if p.Complete != (p.Why == "") {
+		return fmt.Errorf("%s: complete %v, why %q", p.Name, p.Complete, p.Why)
+	}
+	nIn, nOut, nCalls := 0, 0, 0
+	for i := range p.Blocks {
+		if err := p.checkBlock(i); err != nil {
+			return fmt.Errorf("%s: block %#x: %w", p.Name, p.Blocks[i].Start, err)
+		}
+		nIn += len(p.Blocks[i].In)
+		nOut += len(p.Blocks[i].Out)
+		nCalls += len(p.Blocks[i].Calls)
+	}
+	if nIn != len(p.Edges) || nOut != len(p.Edges) || nCalls != len(p.Calls) {
+		return fmt.Errorf("%s: %d edges, %d in, %d out; %d calls, %d in blocks", p.Name, len(p.Edges), nIn, nOut, len(p.Calls), nCalls)
+	}
+	return nil
+}
+
+func (p *Proc) checkBlock(i int) error {
+	blk := &p.Blocks[i]
+	empty := i == 0 && blk.Insts == 0 && blk.Start == blk.End && !p.Complete
+	switch {
+	case !empty && (blk.Insts <= 0 || blk.End <= blk.Start || blk.Last < blk.Start || blk.Last >= blk.End):
+		return fmt.Errorf("%d instructions to %#x, last %#x", blk.Insts, blk.End, blk.Last)
+	case uint64(blk.End-p.Addr) > p.Size:
+		return fmt.Errorf("ends at %#x, outside", blk.End)
+	case i > 0 && blk.Start < p.Blocks[i-1].End:
+		return fmt.Errorf("overlaps the one before")
+	}
+	fall := false
+	for _, e := range blk.Out {
+		if e < 0 || e >= len(p.Edges) || p.Edges[e].From != i || p.Edges[e].To < 0 || p.Edges[e].To >= len(p.Blocks) {
+			return fmt.Errorf("out: edge %d", e)
+		}
+		if p.Edges[e].Kind == FallThrough {
+			if fall = true; p.Blocks[p.Edges[e].To].Start != blk.End {
+				return fmt.Errorf("falls through to %#x", p.Blocks[p.Edges[e].To].Start)
+			}
+		}
+	}
+	for _, e := range blk.In {
+		if e < 0 || e >= len(p.Edges) || p.Edges[e].To != i {
+			return fmt.Errorf("in: edge %d", e)
+		}
+	}
+	tails := 0
+	for _, c := range blk.Calls {
+		if c < 0 || c >= len(p.Calls) || p.Calls[c].Block != i {
+			return fmt.Errorf("call %d", c)
+		}
+		if p.Calls[c].Tail {
+			tails++
+		}
+	}
+	return blk.checkExit(p, fall, tails)
+}
+
+func (blk *Block) checkExit(p *Proc, fall bool, tails int) error {
+	switch blk.Exit {
+	case NoExit:
+		if len(blk.Out) == 0 || tails > 0 {
+			return fmt.Errorf("leads nowhere")
+		}
+	case TailCall:
+		if tails == 0 {
+			return fmt.Errorf("tail call without a call")
+		}
+	case Return, NoReturn:
+		if len(blk.Out) > 0 || tails > 0 {
+			return fmt.Errorf("leaves, and has %d edges, %d tail calls", len(blk.Out), tails)
+		}
+	case Unresolved, RunsOff:
+		if p.Complete {
+			return fmt.Errorf("exit %d in a complete procedure", blk.Exit)
+		}
+	}
+	return nil
+}
+
+// decodeOne decodes one instruction of code, which lies at a.
+func (im *Image) decodeOne(code []byte, a Addr) Inst {
+	if im.Arch == AArch64 {
+		return armInst(code, a)
+	}
+	var d x86
+	return d.inst(code, a)
+}
+
+// throughSlot gives the target and the name of the procedure that an indirect
+// call or jump reaches through a constant slot, such as one of the GOT.
+func (im *Image) throughSlot(code []byte, a Addr) (Addr, string) {
+	if im.Arch != X86_64 {
+		return 0, ""
+	}
+	var d x86
+	d.decode(code)
+	if d.n == 0 || !d.mem || d.base != ripReg || d.pfx&pfxSeg != 0 {
+		return 0, ""
+	}
+	return im.slotTarget(a + Addr(d.n) + Addr(d.disp))
+}
+
+// constant tells whether the program cannot change the slot at a once it is
+// relocated: it is part of the GOT or read-only by then.
+func (im *Image) constant(a Addr) bool {
+	for _, p := range im.elf.Progs {
+		if p.Type == elf.PT_GNU_RELRO && uint64(a) >= p.Vaddr && uint64(a)-p.Vaddr < p.Memsz {
+			return true
+		}
+	}
+	for _, s := range im.elf.Sections {
+		if (s.Name == ".got" || s.Name == ".got.plt") && uint64(a) >= s.Addr && uint64(a)-s.Addr < s.Size {
+			return true
+		}
+	}
+	return false
+}
+
+// slotTarget gives the procedure whose address a constant slot holds.
+func (im *Image) slotTarget(slot Addr) (Addr, string) {
+	r, ok := im.relocAt(slot)
+	if !ok || r.ifunc || !im.constant(slot) {
+		return 0, ""
+	}
+	if r.target != 0 && im.executable(r.target) {
+		return r.target, im.nameAt(r.target)
+	}
+	return 0, im.importAt(slot)
+}

@@ -1,0 +1,229 @@
+package image
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+type tableKind uint8
+
+const (
+	unresolved tableKind = iota
+	jumpTable
+	tailJump
+)
+
+// A table is what is known of an indirect jump.
+type table struct {
+	kind    tableKind
+	targets []Addr // of a jumpTable: by address, each once
+	to      Addr   // of a tailJump, if it is constant
+	name    string
+}
+
+// A shape is how a jump table is laid out: target = base + entry<<shift, of
+// entries of size bytes that lie step apart.
+type shape struct {
+	addr   Addr
+	base   Addr
+	size   uint8
+	step   uint8
+	shift  uint8
+	signed bool
+}
+
+// resolveOpen looks at the indirect jumps that were met since the last time.
+// Their targets become leaders.
+func (b *builder) resolveOpen() {
+	if len(b.open) == 0 {
+		return
+	}
+	open := b.open
+	b.open = nil
+	b.slicer, b.depths, b.constants = newSlicer(b), nil, nil
+	for _, i := range open {
+		t := &b.transfers[i]
+		t.table = b.resolve(t)
+		if t.table.kind == unresolved {
+			b.incomplete(t.off, "targets of the jump at %#x unknown", t.Addr)
+		}
+		for _, a := range t.table.targets {
+			if off, ok := b.inside(a); ok {
+				b.lead(off, 0)
+			}
+		}
+	}
+}
+
+// resolve finds out where t goes.
+func (b *builder) resolve(t *transfer) *table {
+	s := b.slicer
+	s.steps = 0
+	var merged []Addr
+	for _, v := range b.jumpTargets(t) {
+		switch {
+		case v.isConst():
+			if off, ok := b.inside(Addr(v.c)); ok && off != 0 {
+				merged = append(merged, Addr(v.c))
+				continue
+			}
+			if b.im.executable(Addr(v.c)) {
+				return &table{kind: tailJump, to: Addr(v.c), name: b.im.nameAt(Addr(v.c))}
+			}
+		case v.load && v.from.reg == noReg && v.reg == noReg && v.c == 0:
+			to, name := b.im.slotTarget(Addr(v.from.c))
+			if off, ok := b.inside(to); !ok || off == 0 {
+				return b.tail(t, to, name)
+			}
+		case v.load && v.reg == noReg && v.from.scale <= 4:
+			if targets := b.readTable(t, v); targets != nil {
+				merged = append(merged, targets...)
+				continue
+			}
+		}
+		return b.tail(t, 0, "")
+	}
+	if len(merged) == 0 {
+		return b.tail(t, 0, "")
+	}
+	slices.Sort(merged)
+	return &table{kind: jumpTable, targets: slices.Compact(merged)}
+}
+
+// tail makes t a tail call if the frame of the procedure is gone by then. Where it
+// is not, t jumps inside the procedure, nobody knows where to.
+func (b *builder) tail(t *transfer, to Addr, name string) *table {
+	if to != 0 || name != "" || b.frameGone(t.off) && (b.hasFrame || !b.im.hasLabels(b.sym)) {
+		return &table{kind: tailJump, to: to, name: name}
+	}
+	return &table{kind: unresolved}
+}
+
+// jumpTargets gives the values that t may jump to.
+func (b *builder) jumpTargets(t *transfer) []value {
+	s := b.slicer
+	if b.im.Arch == AArch64 {
+		w := binary.LittleEndian.Uint32(b.code[t.off:])
+		return s.valueBefore(reg(w>>5&31), t.off)
+	}
+	d := &b.x86
+	d.decode(b.code[t.off:])
+	if d.pfx&pfxSeg != 0 {
+		return nil
+	}
+	if !d.mem {
+		return s.valueBefore(reg(d.modrm&7|d.rex&1<<3), t.off)
+	}
+	e := d.memory(effect{what: doLoad, dst: noReg, size: 8}, b.lo+Addr(t.off))
+	return s.loads(e, noReg, t.off, make(map[place]bool))
+}
+
+// readTable gives the targets of the table that v is loaded from, or nil.
+func (b *builder) readTable(t *transfer, v value) []Addr {
+	if v.from.reg == noReg {
+		return nil
+	}
+	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, step: 1 << v.from.scale, shift: v.shift, signed: v.signed}
+	if sh.step != sh.size || sh.size == 8 && (sh.base != 0 || sh.shift != 0) {
+		return nil
+	}
+	if b.im.segment(sh.addr) == nil {
+		return nil
+	}
+	n := b.slicer.limit(v.from.reg, v.from.at)
+	return b.entries(sh, n)
+}
+
+// maxEntries bounds a table whose end nothing tells.
+const maxEntries = 1 << 16
+
+// entries reads n entries of a table, or, where n is noLimit, up to the first that
+// cannot be one. Every entry of a bounded table must lead into the procedure or
+// another part of it: else it is no table, and nil.
+func (b *builder) entries(sh shape, n int64) []Addr {
+	bounded := n != noLimit && n <= maxEntries
+	if !bounded {
+		n = maxEntries
+	}
+	var out []Addr
+	for i := int64(0); i < n; i++ {
+		if i > 0 && !bounded && b.otherTable(sh.addr+Addr(i)*Addr(sh.size)) {
+			break
+		}
+		a, ok := b.im.entry(sh, i)
+		if !ok || !b.plausible(a) {
+			if bounded && n < 256 {
+				return nil
+			}
+			break // an index of a byte, say, may be bounded by nothing but its type
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// entry reads one entry of a table.
+func (im *Image) entry(sh shape, i int64) (Addr, bool) {
+	at := sh.addr + Addr(i)*Addr(sh.size)
+	if sh.size == 8 {
+		return im.pointer(at)
+	}
+	raw := im.read(at, int(sh.size))
+	if raw == nil {
+		return 0, false
+	}
+	var v int64
+	switch sh.size {
+	case 1:
+		v = int64(raw[0])
+		if sh.signed {
+			v = int64(int8(raw[0]))
+		}
+	case 2:
+		v = int64(binary.LittleEndian.Uint16(raw))
+		if sh.signed {
+			v = int64(int16(v))
+		}
+	case 4:
+		v = int64(binary.LittleEndian.Uint32(raw))
+		if sh.signed {
+			v = int64(int32(v))
+		}
+	}
+	return sh.base + Addr(v<<sh.shift), true
+}
+
+// plausible tells whether a table of this procedure may lead to a.
+func (b *builder) plausible(a Addr) bool {
+	if off, ok := b.inside(a); ok {
+		return b.mark[off]&markBody == 0 && (b.im.Arch != AArch64 || off%4 == 0)
+	}
+	j := b.im.Find(a)
+	return j >= 0 && isColdPart(b.im.Symbols()[j].Name) != isColdPart(b.sym.Name)
+}
+
+// otherTable tells whether the procedure computes the address a: then another
+// table, or another object, begins there.
+func (b *builder) otherTable(a Addr) bool {
+	if b.constants == nil {
+		b.constants = make(map[Addr]bool)
+		for off, m := range b.mark {
+			if m&markInst == 0 {
+				continue
+			}
+			e := b.slicer.effect(off)
+			if (e.what == doAdd || e.what == doLoad) && e.a == noReg {
+				b.constants[Addr(e.c)] = true
+			}
+		}
+	}
+	return b.constants[a]
+}
+
+// frameGone tells whether the stack pointer at off is where it was at the entry,
+// on the straight way back from there as far as it says anything: as after an
+// epilogue, or in a procedure that never had a frame.
+func (b *builder) frameGone(off int) bool {
+	depth, ok := b.depthAt(off)
+	return ok && depth == 0
+}

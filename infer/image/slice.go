@@ -1,0 +1,522 @@
+package image
+
+// reg is a general register: 0-15 on x86-64 by encoding, 0-30 and spReg on AArch64.
+type reg = int8
+
+const spReg reg = 31 // of AArch64; on x86-64 the stack pointer is register 4
+
+// what says what an instruction does, as far as an address can be followed through it.
+type what uint8
+
+const (
+	doNothing what = iota
+	doAdd          // dst = a + b<<shift + c; absent registers are 0
+	doLoad         // dst = the size bytes at a + b<<shift + c
+	doStore        // the size bytes at a + b<<shift + c = src
+	doAnd          // dst = a & c
+	doNarrow       // dst = the low size bytes of a
+	doShr          // dst = a >> c, of a register of size bytes
+	doCmp          // compares a with c
+	doCmpMem       // compares the size bytes at a + b<<shift + c with imm
+	doCall         // clobbers what the calling convention allows
+)
+
+// An effect is the meaning of one instruction.
+type effect struct {
+	what   what
+	dst    reg
+	src    reg
+	a, b   reg
+	shift  uint8
+	size   uint8
+	signed bool
+	flags  bool // writes the flags
+	c, imm int64
+	clob   uint32 // registers written otherwise, a bit each
+}
+
+// A sum is c + reg<<scale, of what reg holds at offset at; reg may be noReg.
+type sum struct {
+	c     int64
+	reg   reg
+	scale uint8
+	at    int
+}
+
+// A value is what a register can be shown to hold: sum, plus, if load, the size bytes at from.
+type value struct {
+	sum
+	load   bool
+	from   sum
+	size   uint8
+	signed bool
+	shift  uint8 // of the loaded value
+}
+
+func (v value) isConst() bool { return !v.load && v.reg == noReg }
+
+// add gives v + w<<shift; false if that is no value.
+func add(v, w value, shift uint8) (value, bool) {
+	w.c <<= shift
+	w.scale += shift
+	w.shift += shift
+	if v.load && w.load || v.reg != noReg && w.reg != noReg {
+		return value{}, false
+	}
+	if w.load {
+		v, w = w, v
+	}
+	v.c += w.c
+	if v.reg == noReg {
+		v.reg, v.at, v.scale = w.reg, w.at, w.scale
+	}
+	return v, true
+}
+
+// A slicer follows values backwards through the code of one procedure that is
+// decoded so far. It is only asked at indirect jumps.
+type slicer struct {
+	b     *builder
+	preds map[int][]int // offsets of the jumps to an offset
+	sites map[int]int   // offset of a transfer to its index
+	steps int
+}
+
+// maxSteps bounds the work for one question about an indirect jump.
+const maxSteps = 20000
+
+func newSlicer(b *builder) *slicer {
+	s := &slicer{b: b, preds: make(map[int][]int), sites: make(map[int]int)}
+	for i := range b.transfers {
+		t := &b.transfers[i]
+		s.sites[t.off] = i
+		if t.Class&(Jump|CondJump) != 0 {
+			if off, ok := b.inside(t.Target); ok {
+				s.preds[off] = append(s.preds[off], t.off)
+			}
+		}
+		if t.table != nil {
+			for _, a := range t.table.targets {
+				if off, ok := b.inside(a); ok {
+					s.preds[off] = append(s.preds[off], t.off)
+				}
+			}
+		}
+	}
+	return s
+}
+
+// A step is a way to have come to an instruction: from the one at off, by its
+// jump if taken.
+type step struct {
+	off   int
+	taken bool
+}
+
+// before gives the ways to come to off. entry tells whether there are others.
+func (s *slicer) before(off int) (steps []step, entry bool) {
+	b := s.b
+	if b.mark[off]&markFall != 0 {
+		steps = append(steps, step{b.instAt(off - 1), false})
+	}
+	for _, p := range s.preds[off] {
+		steps = append(steps, step{p, true})
+	}
+	return steps, b.mark[off]&markEntry != 0 || len(steps) == 0
+}
+
+// effect gives the meaning of the instruction at off.
+func (s *slicer) effect(off int) effect {
+	if s.b.im.Arch == AArch64 {
+		return armEffect(s.b.code[off:], s.b.lo+Addr(off), s.b.im.Go != "")
+	}
+	s.b.x86.decode(s.b.code[off:])
+	return s.b.x86.effect(s.b.lo+Addr(off), s.b.im.Go != "")
+}
+
+// A place is a register before the instruction at off.
+type place struct {
+	reg reg
+	off int
+}
+
+// valueBefore gives what r may hold before the instruction at off: the different
+// values along the ways there. What is not known is the register itself.
+func (s *slicer) valueBefore(r reg, off int) []value {
+	seen := make(map[place]bool)
+	return s.values(r, off, seen)
+}
+
+const maxValues = 64
+
+func unknownValue(r reg, off int) []value { return []value{{sum: sum{reg: r, at: off}}} }
+
+func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
+	if r == noReg {
+		return []value{{sum: sum{reg: noReg}}}
+	}
+	for {
+		key := place{r, off}
+		if seen[key] {
+			return nil // around a loop: nothing new
+		}
+		if s.b.mark[off]&markLead != 0 {
+			seen[key] = true
+		}
+		if s.steps++; s.steps > maxSteps {
+			return unknownValue(r, off)
+		}
+		steps, entry := s.before(off)
+		if entry {
+			return unknownValue(r, off)
+		}
+		if len(steps) > 1 {
+			return s.join(r, off, steps, seen)
+		}
+		if vs, done := s.through(r, steps[0].off, seen); done {
+			return vs
+		}
+		off = steps[0].off
+	}
+}
+
+// join gives the values of r along several ways to off.
+func (s *slicer) join(r reg, off int, steps []step, seen map[place]bool) []value {
+	var out []value
+	for _, st := range steps {
+		vs, done := s.through(r, st.off, seen)
+		if !done {
+			vs = s.values(r, st.off, seen)
+		}
+		for _, v := range vs {
+			if !contains(out, v) {
+				out = append(out, v)
+			}
+		}
+		if len(out) > maxValues {
+			return unknownValue(r, off)
+		}
+	}
+	return out
+}
+
+func contains(vs []value, v value) bool {
+	for _, w := range vs {
+		if w == v {
+			return true
+		}
+	}
+	return false
+}
+
+// through gives the values of r behind the instruction at off, if that writes r.
+func (s *slicer) through(r reg, off int, seen map[place]bool) ([]value, bool) {
+	e := s.effect(off)
+	if e.dst != r {
+		if e.clob>>r&1 != 0 {
+			return unknownValue(r, off), true
+		}
+		return nil, false
+	}
+	switch e.what {
+	case doAdd:
+		return s.sums(e, off, seen), true
+	case doLoad:
+		return s.loads(e, r, off, seen), true
+	}
+	return unknownValue(r, off), true
+}
+
+// sums gives the values of a + b<<shift + c before off.
+func (s *slicer) sums(e effect, off int, seen map[place]bool) []value {
+	var out []value
+	bs := s.values(e.b, off, seen)
+	for i := range bs {
+		switch {
+		case bs[i].load:
+			bs[i].signed = bs[i].signed || e.signed // AArch64 extends as it adds
+		case e.shift > 0:
+			bs[i] = here(bs[i], e.b, off)
+		}
+	}
+	for _, a := range s.values(e.a, off, seen) {
+		for _, b := range bs {
+			v, ok := add(a, b, e.shift)
+			if !ok {
+				v = value{sum: sum{reg: e.dst, at: off}}
+			}
+			v.c += e.c
+			out = append(out, v)
+		}
+		if len(out) > maxValues {
+			return unknownValue(e.dst, off)
+		}
+	}
+	return out
+}
+
+// loads gives the values of the memory at a + b<<shift + c before off. A register
+// that is not known stays the register of this very instruction: the check of
+// its bounds comes before it, and perhaps after it was computed.
+func (s *slicer) loads(e effect, r reg, off int, seen map[place]bool) []value {
+	if s.isStack(e.a) && e.b == noReg {
+		if vs, ok := s.spilled(e, off, seen); ok {
+			return vs
+		}
+	}
+	var out []value
+	as, bs := s.values(e.a, off, seen), s.values(e.b, off, seen)
+	for i := range as {
+		as[i] = here(as[i], e.a, off)
+	}
+	for i := range bs {
+		bs[i] = here(bs[i], e.b, off)
+	}
+	for _, a := range as {
+		for _, b := range bs {
+			addr, ok := add(a, b, e.shift)
+			if !ok {
+				return unknownValue(r, off)
+			}
+			addr.c += e.c
+			out = append(out, value{sum: sum{reg: noReg}, load: true, from: addr.sum, size: e.size, signed: e.signed})
+		}
+		if len(out) > maxValues {
+			return unknownValue(r, off)
+		}
+	}
+	return out
+}
+
+// here gives v, which r holds before off, or r itself if v is not made of constants:
+// bounds are checked between where an index is computed and where it is used.
+func here(v value, r reg, off int) value {
+	if v.load || v.reg != noReg && v.scale == 0 && v.c == 0 {
+		return value{sum: sum{reg: r, at: off}}
+	}
+	return v
+}
+
+// isStack tells whether r is the stack or the frame pointer.
+func (s *slicer) isStack(r reg) bool {
+	if s.b.im.Arch == AArch64 {
+		return r == spReg || r == 29
+	}
+	return r == 4 || r == 5
+}
+
+// spilled gives what a stack slot holds if every store to it in the procedure
+// stores one constant: compilers spill the address of a table that a loop uses.
+func (s *slicer) spilled(e effect, off int, seen map[place]bool) ([]value, bool) {
+	var out []value
+	for at := range s.b.mark {
+		if s.b.mark[at]&markInst == 0 {
+			continue
+		}
+		w := s.effect(at)
+		if w.what != doStore || w.a != e.a || w.b != noReg || w.c != e.c {
+			continue
+		}
+		vs := s.values(w.src, at, seen)
+		if w.src == noReg || w.size != e.size || s.steps > maxSteps {
+			return nil, false
+		}
+		for _, v := range vs {
+			if !v.isConst() {
+				return nil, false
+			}
+			if !contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out, len(out) == 1
+}
+
+// A cell is where an index lives on the way back from its use: a register, or
+// memory.
+type cell struct {
+	reg   reg // noReg: memory
+	a, b  reg
+	shift uint8
+	size  uint8
+	c     int64
+}
+
+// limits of an index.
+const (
+	noLimit  = -1 // some way has no bound
+	loopOnly = -2 // only around a loop: says nothing
+)
+
+type cellAt struct {
+	cell
+	off int
+}
+
+// limit gives how many values the index r can have before the instruction at off:
+// 1 + the greatest, or noLimit.
+func (s *slicer) limit(r reg, off int) int64 {
+	n := s.limitOf(cell{reg: r}, off, make(map[cellAt]int64))
+	if n == loopOnly {
+		return noLimit
+	}
+	return n
+}
+
+func (s *slicer) limitOf(c cell, off int, seen map[cellAt]int64) int64 {
+	key := cellAt{c, off}
+	if n, ok := seen[key]; ok {
+		return n
+	}
+	seen[key] = loopOnly
+	if s.steps++; s.steps > maxSteps {
+		return noLimit
+	}
+	steps, entry := s.before(off)
+	if entry {
+		return noLimit
+	}
+	n := int64(loopOnly)
+	for _, st := range steps {
+		m := s.limitVia(c, st, seen)
+		if m == noLimit {
+			n = noLimit
+			break
+		}
+		n = max(n, m)
+	}
+	seen[key] = n
+	return n
+}
+
+// limitVia is limitOf along one way.
+func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
+	if i, ok := s.sites[st.off]; ok && s.b.transfers[i].Class&CondJump != 0 {
+		if n := s.guard(c, st); n != noLimit {
+			return n
+		}
+	}
+	e := s.effect(st.off)
+	natural := int64(noLimit)
+	if c.reg == noReg {
+		if e.what == doStore && e.a == c.a && e.b == c.b && e.shift == c.shift && e.c == c.c && e.size == c.size {
+			c = cell{reg: e.src}
+			if e.src == noReg {
+				return noLimit
+			}
+		} else if writes(e, c.a) || writes(e, c.b) || e.what == doCall && !s.isStack(c.a) {
+			return noLimit
+		}
+	} else if writes(e, c.reg) {
+		var ok bool
+		if c, natural, ok = origin(c, e); !ok {
+			return natural
+		}
+	}
+	n := s.limitOf(c, st.off, seen)
+	if n == noLimit || natural != noLimit && n > natural {
+		return natural
+	}
+	return n
+}
+
+func writes(e effect, r reg) bool { return r != noReg && (e.dst == r || e.clob>>uint(r)&1 != 0) }
+
+// origin gives where the value of c came from before e wrote it, and how many
+// values e leaves it. It is not ok where there is no use in going on.
+func origin(c cell, e effect) (from cell, natural int64, ok bool) {
+	if e.dst != c.reg {
+		return c, noLimit, false
+	}
+	switch e.what {
+	case doAdd:
+		if e.a != noReg && e.b == noReg && e.c == 0 {
+			return cell{reg: e.a}, noLimit, true
+		}
+		if e.a == noReg && e.b != noReg && e.c == 0 && e.shift == 0 {
+			return cell{reg: e.b}, noLimit, true
+		}
+		if e.a == noReg && e.b == noReg && e.c >= 0 {
+			return c, e.c + 1, false
+		}
+	case doAnd:
+		if e.c >= 0 {
+			return c, e.c + 1, false
+		}
+	case doNarrow:
+		n := int64(noLimit)
+		if !e.signed && e.size <= 2 {
+			n = 1 << (8 * e.size)
+		}
+		return cell{reg: e.a}, n, true
+	case doShr:
+		if bits := int64(e.size)*8 - e.c; bits < 16 && bits > 0 {
+			return c, 1 << bits, false
+		}
+	case doLoad:
+		n := int64(noLimit)
+		if !e.signed && e.size <= 2 {
+			n = 1 << (8 * e.size)
+		}
+		return cell{reg: noReg, a: e.a, b: e.b, shift: e.shift, c: e.c, size: e.size}, n, !e.writesAddress()
+	}
+	return c, noLimit, false
+}
+
+// writesAddress tells whether a load overwrites a register of its address.
+func (e *effect) writesAddress() bool { return e.dst == e.a || e.dst == e.b }
+
+// guard gives the limit that the conditional branch st puts on c, or noLimit.
+func (s *slicer) guard(c cell, st step) int64 {
+	inclusive, ok := s.below(st)
+	if !ok {
+		return noLimit
+	}
+	// The flags come from the nearest instruction that writes them.
+	for off, n := st.off, 0; n < 8; n++ {
+		steps, entry := s.before(off)
+		if entry || len(steps) != 1 {
+			return noLimit
+		}
+		off = steps[0].off
+		e := s.effect(off)
+		imm, hit := int64(0), false
+		switch e.what {
+		case doCmp:
+			imm, hit = e.c, c.reg != noReg && e.a == c.reg
+		case doCmpMem:
+			imm, hit = e.imm, c.reg == noReg && c.a == e.a && c.b == e.b && c.shift == e.shift && c.c == e.c && c.size == e.size
+		}
+		switch {
+		case hit && imm >= 0 && inclusive:
+			return imm + 1
+		case hit && imm > 0:
+			return imm
+		case e.flags:
+			return noLimit
+		case c.reg != noReg && writes(e, c.reg) && (e.what != doAdd || e.a == noReg || e.b != noReg || e.c != 0):
+			return noLimit
+		case c.reg != noReg && writes(e, c.reg):
+			c.reg = e.a // a move between the comparison and the branch
+		}
+	}
+	return noLimit
+}
+
+// below tells whether the branch of st, gone this way, means below as unsigned
+// numbers, and whether equal is included.
+func (s *slicer) below(st step) (inclusive, ok bool) {
+	if s.b.im.Arch == AArch64 {
+		return armBelow(s.b.code[st.off:], st.taken)
+	}
+	s.b.x86.decode(s.b.code[st.off:])
+	switch cc := s.b.x86.op & 0xff0f; {
+	case s.b.x86.op&0xf0 != 0x70 && s.b.x86.op&0xfff0 != map0F|0x80:
+		return false, false
+	case st.taken:
+		return cc&15 == 6, cc&15 == 6 || cc&15 == 2 // jbe, jb
+	default:
+		return cc&15 == 7, cc&15 == 7 || cc&15 == 3 // ja, jae
+	}
+}

@@ -1,0 +1,113 @@
+package image
+
+// stackKind says what an instruction does to the stack pointer.
+type stackKind uint8
+
+const (
+	spStays     stackKind = iota
+	spMoves               // by n
+	spFromFrame           // becomes the frame pointer plus n
+	spPopsFrame           // moves by n, and the frame pointer is the caller's again
+	frameFromSP           // the frame pointer becomes the stack pointer plus n
+	spLost                // not followed further
+)
+
+type stackEffect struct {
+	kind stackKind
+	n    int64
+}
+
+// A depth is where the stack pointer is, relative to the entry.
+type depth struct {
+	sp, frame     int64
+	known, framed bool
+}
+
+func (d depth) after(e stackEffect) depth {
+	switch e.kind {
+	case spMoves:
+		d.sp += e.n
+	case spPopsFrame:
+		d.sp += e.n
+		d.framed = false
+	case spFromFrame:
+		d.sp, d.known = d.frame+e.n, d.framed
+	case frameFromSP:
+		d.frame, d.framed = d.sp+e.n, d.known
+	case spLost:
+		d.known = false
+	}
+	return d
+}
+
+// depthAt gives the stack pointer before the instruction at off, relative to the
+// entry, on the first path from there that is found. Compilers keep it the same
+// on all of them.
+func (b *builder) depthAt(off int) (int64, bool) {
+	if b.depths == nil {
+		b.findDepths()
+	}
+	d, ok := b.depths[off]
+	return d.sp, ok && d.known
+}
+
+// findDepths follows the stack pointer from the entry to every indirect jump.
+func (b *builder) findDepths() {
+	b.depths = make(map[int]depth)
+	sites := b.slicer.sites
+	seen := make(map[int]bool)
+	type start struct {
+		off int
+		depth
+	}
+	work := []start{{0, depth{known: true}}}
+	for len(work) > 0 {
+		w := work[len(work)-1]
+		work = work[:len(work)-1]
+		d := w.depth
+		for off := w.off; off < len(b.code) && b.mark[off]&markInst != 0; {
+			if b.mark[off]&markLead != 0 {
+				if seen[off] {
+					break
+				}
+				seen[off] = true
+			}
+			n, e := b.stackEffect(off)
+			i, isTransfer := sites[off]
+			if isTransfer {
+				t := &b.transfers[i]
+				if to, ok := b.inside(t.Target); ok && t.Class&(Jump|CondJump) != 0 {
+					work = append(work, start{to, d})
+				}
+				if t.Class&IndJump != 0 {
+					b.depths[off] = d
+				}
+				if t.table != nil {
+					for _, a := range t.table.targets {
+						if to, ok := b.inside(a); ok {
+							work = append(work, start{to, d})
+						}
+					}
+				}
+				if t.Class&(Jump|IndJump|Ret|Trap) != 0 || t.noReturn {
+					break
+				}
+			}
+			d = d.after(e)
+			if d.known && d.sp != 0 {
+				b.hasFrame = true
+			}
+			off += n
+		}
+	}
+}
+
+// stackEffect gives the length of the instruction at off and what it does to the
+// stack pointer.
+func (b *builder) stackEffect(off int) (int, stackEffect) {
+	if b.im.Arch == AArch64 {
+		return 4, armStack(b.code[off:])
+	}
+	b.x86.decode(b.code[off:])
+	return max(1, b.x86.n), b.x86.stack()
+}
