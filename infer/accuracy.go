@@ -1,0 +1,424 @@
+package infer
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"sort"
+
+	"backfeed/infer/image"
+)
+
+// SamplesByAddr are the samples of instructions, by path of their image as in
+// the Truth, or by a path with the same last element.
+type SamplesByAddr map[string]map[image.Addr]uint64
+
+// An Accuracy says how near a document comes to the truth. Both may be of any
+// number of runs: before counts are compared, those of the document are
+// multiplied by Scale, which makes the executed instructions equal in number.
+// Shares and overlaps run from 0 to 1; those of nothing are 0.
+//
+// Instructions are weighted by their samples, or for want of samples by their
+// executions: what matters is code that takes time.
+type Accuracy struct {
+	Scale float64 // executions in the truth per execution in the document
+
+	// The overlap of two distributions is the sum over their elements of the
+	// smaller of both shares. Executed instructions outside all blocks count as
+	// a quarter of a block each.
+	BlockOverlap float64 // of the executions of blocks
+	Overlap      float64 // of the executions of instructions
+	EdgeOverlap  float64 // of the executions of taken branches
+
+	Within5, Within10, Within15 float64 // share of instructions with a count that is off by at most so many percent
+	EdgeWithin10                float64 // share of executions of taken branches, likewise
+
+	InstErrors Histogram // of instructions: figure 8 of the DCPI paper (Anderson et al., SOSP 1997)
+	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
+
+	BlockLevels [High + 1]Calibration // of blocks, by confidence
+	EdgeLevels  [High + 1]Calibration // of edges, by confidence; edges have no samples
+
+	Zero    float64 // share of executed instructions in blocks that were given count 0
+	NoBlock float64 // share of executed instructions in no block of the document
+	Unrun   float64 // share of samples on instructions that never ran in the truth; no other figure has them
+}
+
+// A Calibration holds one level of confidence to its promise.
+type Calibration struct {
+	N          int // blocks or edges with this confidence
+	Samples    Kept
+	Executions Kept
+}
+
+// Kept says how often a promise was kept, each element weighted by its samples
+// or its executions.
+type Kept struct {
+	Weight   float64 // share of all that has this confidence
+	Within10 float64 // share of Weight that is within 10 % of the truth
+	Within2x float64 // share of Weight that is within a factor of 2 of the truth
+}
+
+// Buckets is the number of buckets of a Histogram: steps of 5 % from -45 % to
+// 45 %, and one beyond on each side.
+const Buckets = 20
+
+// A Histogram holds shares of all weight by error of the estimate and by its
+// confidence, None where there is no estimate.
+type Histogram [Buckets][High + 1]float64
+
+// Bounds gives the errors that bucket i is for: at least low, less than high,
+// both in percent.
+func (h *Histogram) Bounds(i int) (low, high float64) {
+	low, high = float64(5*i-50), float64(5*i-45)
+	if i == 0 {
+		low = math.Inf(-1)
+	}
+	if i == Buckets-1 {
+		high = math.Inf(1)
+	}
+	return low, high
+}
+
+// Share is the part of all weight in bucket i, of any confidence.
+func (h *Histogram) Share(i int) float64 {
+	var sum float64
+	for _, v := range h[i] {
+		sum += v
+	}
+	return sum
+}
+
+// add puts weight in the bucket of an error, which is 0 for a correct estimate
+// and -1 for one of 0.
+func (h *Histogram) add(err float64, conf Confidence, weight float64) {
+	i := math.Floor(err*20) + Buckets/2
+	h[int(max(0, min(i, Buckets-1)))][conf] += weight
+}
+
+// A pairing is an estimate with the truth about it.
+type pairing struct {
+	est, truth float64 // executions, not scaled
+	samples    float64
+	conf       Confidence
+	known      bool // there is an estimate
+}
+
+// err is the relative error of the estimate, for a truth that is not 0.
+func (p *pairing) err(scale float64) float64 { return p.est*scale/p.truth - 1 }
+
+// within tells whether the estimate is off by at most tol.
+func (p *pairing) within(scale, tol float64) bool {
+	return p.truth > 0 && math.Abs(p.err(scale)) <= tol
+}
+
+// A comparison holds a document and the truth side by side, in an order that
+// depends on nothing but them.
+type comparison struct {
+	insts, blocks []pairing
+	branches      []pairing // taken, tail calls too
+	edges         []pairing // within procedures: taken branches and fall-throughs
+	estInsts      float64   // executions of instructions in the document
+	unrun         float64   // samples where the truth has no execution
+}
+
+// Compare holds a document to the truth. Without samples, instructions are
+// weighted by their executions.
+func Compare(doc *Document, truth *Truth, samples SamplesByAddr) *Accuracy {
+	var c comparison
+	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
+		var at map[image.Addr]uint64
+		if len(samples) > 0 {
+			if at = samples.find(p); at == nil {
+				at = map[image.Addr]uint64{}
+			}
+		}
+		c.add(newDocumentCode(doc, p), truth.Images[p], at)
+	}
+	return c.accuracy()
+}
+
+func (s SamplesByAddr) find(p string) map[image.Addr]uint64 {
+	if at := s[p]; at != nil {
+		return at
+	}
+	for _, q := range slices.Sorted(maps.Keys(s)) {
+		if samePath(p, q) {
+			return s[q]
+		}
+	}
+	return nil
+}
+
+// samePath tells whether two paths may name the same image, which need not lie
+// in the same directory wherever it is used.
+func samePath(p, q string) bool { return p == q || path.Base(p) == path.Base(q) }
+
+// documentCode is what a document says of the images of one path.
+type documentCode struct {
+	blocks   []codeBlock // by address
+	branches map[Transfer]*pairing
+	falls    []DocumentEdge
+}
+
+// A codeBlock is a block, and from comparison.add on, what ran of it.
+type codeBlock struct {
+	DocumentBlock
+	proc *DocumentProc
+	last image.Addr // the last instruction that ran; 0 if none did
+	pair pairing
+}
+
+func newDocumentCode(doc *Document, p string) *documentCode {
+	code := &documentCode{branches: map[Transfer]*pairing{}}
+	for i := range doc.Images {
+		if im := &doc.Images[i]; samePath(im.Path, p) {
+			for j := range im.Procs {
+				code.add(&im.Procs[j])
+			}
+		}
+	}
+	slices.SortStableFunc(code.blocks, func(a, b codeBlock) int {
+		return cmp.Or(cmp.Compare(a.Addr, b.Addr), cmp.Compare(a.Size, b.Size), cmp.Compare(a.Count, b.Count))
+	})
+	return code
+}
+
+func (code *documentCode) add(p *DocumentProc) {
+	for _, b := range p.Blocks {
+		pair := pairing{est: float64(b.Count), conf: b.Confidence, known: true}
+		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
+	}
+	for _, e := range p.Edges {
+		if e.Kind == image.FallThrough.String() {
+			code.falls = append(code.falls, e)
+			continue
+		}
+		t := Transfer{image.Addr(e.From), image.Addr(e.To)}
+		old := code.branches[t]
+		if old == nil {
+			old = &pairing{conf: e.Confidence, known: true}
+			code.branches[t] = old
+		}
+		old.est += float64(e.Count)
+		old.conf = min(old.conf, e.Confidence)
+	}
+}
+
+// find gives the block that contains a, or nil. Where blocks of several images
+// start at one address, it is the last of them.
+func (code *documentCode) find(a image.Addr) *codeBlock {
+	i := sort.Search(len(code.blocks), func(i int) bool { return image.Addr(code.blocks[i].Addr) > a }) - 1
+	if i < 0 || uint64(a)-uint64(code.blocks[i].Addr) >= code.blocks[i].Size {
+		return nil
+	}
+	return &code.blocks[i]
+}
+
+// add compares the code of one image. Without samples, executions stand in.
+func (c *comparison) add(code *documentCode, truth *ImageTruth, samples map[image.Addr]uint64) {
+	for _, a := range slices.Sorted(maps.Keys(truth.Insts)) {
+		n := float64(truth.Insts[a])
+		inst := pairing{truth: n, samples: n}
+		if samples != nil {
+			inst.samples = float64(samples[a])
+		}
+		if b := code.find(a); b != nil {
+			inst.est, inst.conf, inst.known = b.pair.est, b.pair.conf, true
+			b.pair.truth = max(b.pair.truth, n)
+			b.pair.samples += inst.samples
+			b.last = a
+		} else {
+			// Blocks have about four instructions.
+			c.blocks = append(c.blocks, pairing{truth: n / 4, samples: inst.samples})
+		}
+		c.insts = append(c.insts, inst)
+	}
+	for i := range code.blocks {
+		b := &code.blocks[i]
+		b.pair.truth = code.find(image.Addr(b.Addr)).pair.truth
+		c.blocks = append(c.blocks, b.pair)
+		c.estInsts += b.pair.est * float64(b.Insns)
+	}
+	for a, n := range samples {
+		if truth.Insts[a] == 0 {
+			c.unrun += float64(n)
+		}
+	}
+	c.addBranches(code, truth)
+	c.addFalls(code, truth)
+}
+
+// addBranches pairs the taken branches. Those of the truth lead from an
+// instruction, those of the document from its block.
+func (c *comparison) addBranches(code *documentCode, truth *ImageTruth) {
+	tail := map[Transfer]bool{} // jumps to another procedure are tail calls, not edges
+	for _, j := range slices.SortedFunc(maps.Keys(truth.Jumps), compareTransfers) {
+		n := float64(truth.Jumps[j])
+		b := code.find(j.From)
+		if b == nil { // no edge of the document can be meant
+			c.branches = append(c.branches, pairing{truth: n})
+			c.edges = append(c.edges, pairing{truth: n})
+			continue
+		}
+		t := Transfer{image.Addr(b.Addr), j.To}
+		tail[t] = uint64(j.To)-uint64(b.proc.Addr) >= b.proc.Size
+		if code.branches[t] == nil {
+			code.branches[t] = &pairing{}
+		}
+		code.branches[t].truth += n
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(code.branches), compareTransfers) {
+		c.branches = append(c.branches, *code.branches[t])
+		if !tail[t] {
+			c.edges = append(c.edges, *code.branches[t])
+		}
+	}
+}
+
+func compareTransfers(a, b Transfer) int {
+	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
+}
+
+// addFalls pairs the fall-through edges: control falls through as often as the
+// last instruction of the block runs, less the jumps that it takes.
+func (c *comparison) addFalls(code *documentCode, truth *ImageTruth) {
+	jumps := map[image.Addr]uint64{} // taken, by source
+	for j, n := range truth.Jumps {
+		jumps[j.From] += n
+	}
+	for _, e := range code.falls {
+		p := pairing{est: float64(e.Count), conf: e.Confidence, known: true}
+		if b := code.find(image.Addr(e.From)); b != nil {
+			p.truth = max(0, float64(truth.Insts[b.last])-float64(jumps[b.last]))
+		}
+		c.edges = append(c.edges, p)
+	}
+}
+
+func (c *comparison) accuracy() *Accuracy {
+	a := &Accuracy{}
+	insts, blocks, branches := total(c.insts), total(c.blocks), total(c.branches)
+	a.Scale = ratio(insts.truth, c.estInsts)
+	a.Overlap = overlap(c.insts, c.estInsts, insts.truth)
+	a.BlockOverlap = overlap(c.blocks, blocks.est, blocks.truth)
+	a.EdgeOverlap = overlap(c.branches, branches.est, branches.truth)
+
+	bySamples := func(p *pairing) float64 { return p.samples }
+	byTruth := func(p *pairing) float64 { return p.truth }
+	a.Within5 = within(c.insts, a.Scale, .05, bySamples)
+	a.Within10 = within(c.insts, a.Scale, .10, bySamples)
+	a.Within15 = within(c.insts, a.Scale, .15, bySamples)
+	a.EdgeWithin10 = within(c.branches, a.Scale, .10, byTruth)
+	a.InstErrors = histogram(c.insts, a.Scale, bySamples)
+	a.EdgeErrors = histogram(c.edges, a.Scale, byTruth)
+	a.BlockLevels = calibrate(c.blocks, a.Scale)
+	a.EdgeLevels = calibrate(c.edges, a.Scale)
+
+	var zero, noBlock float64
+	for _, p := range c.insts {
+		if !p.known {
+			noBlock += p.truth
+		} else if p.est == 0 {
+			zero += p.truth
+		}
+	}
+	a.Zero, a.NoBlock = ratio(zero, insts.truth), ratio(noBlock, insts.truth)
+	a.Unrun = ratio(c.unrun, c.unrun+insts.samples)
+	return a
+}
+
+// within gives the share of weight that is off by at most tol.
+func within(ps []pairing, scale, tol float64, weight func(*pairing) float64) float64 {
+	var good, all float64
+	for i := range ps {
+		all += weight(&ps[i])
+		if ps[i].within(scale, tol) {
+			good += weight(&ps[i])
+		}
+	}
+	return ratio(good, all)
+}
+
+// histogram puts the weight of everything that ran into buckets.
+func histogram(ps []pairing, scale float64, weight func(*pairing) float64) (h Histogram) {
+	var all float64
+	for i := range ps {
+		if ps[i].truth > 0 {
+			all += weight(&ps[i])
+		}
+	}
+	for i := range ps {
+		if p := &ps[i]; p.truth > 0 {
+			h.add(p.err(scale), p.conf, ratio(weight(p), all))
+		}
+	}
+	return h
+}
+
+// calibrate holds each confidence to its promise.
+func calibrate(ps []pairing, scale float64) (cal [High + 1]Calibration) {
+	all := total(ps)
+	for i := range ps {
+		p := &ps[i]
+		if !p.known {
+			continue // nothing was promised
+		}
+		c := &cal[p.conf]
+		c.N++
+		c.Samples.add(p, scale, ratio(p.samples, all.samples))
+		c.Executions.add(p, scale, ratio(p.truth, all.truth))
+	}
+	for i := range cal {
+		cal[i].Samples.normalize()
+		cal[i].Executions.normalize()
+	}
+	return cal
+}
+
+func (k *Kept) add(p *pairing, scale, weight float64) {
+	k.Weight += weight
+	right := p.est == 0 && p.truth == 0
+	if right || p.within(scale, .10) {
+		k.Within10 += weight
+	}
+	if est := p.est * scale; right || p.truth > 0 && est >= p.truth/2 && est <= p.truth*2 {
+		k.Within2x += weight
+	}
+}
+
+// normalize turns shares of all into shares of Weight.
+func (k *Kept) normalize() {
+	k.Within10 = ratio(k.Within10, k.Weight)
+	k.Within2x = ratio(k.Within2x, k.Weight)
+}
+
+// total adds up pairings.
+func total(ps []pairing) (sum pairing) {
+	for _, p := range ps {
+		sum.est += p.est
+		sum.truth += p.truth
+		sum.samples += p.samples
+	}
+	return sum
+}
+
+// overlap is the sum of the smaller share of each pairing, of all estimates and
+// of all truth.
+func overlap(ps []pairing, est, truth float64) float64 {
+	var sum float64
+	for _, p := range ps {
+		sum += min(ratio(p.est, est), ratio(p.truth, truth))
+	}
+	return sum
+}
+
+// ratio is a/b, or 0 where there is nothing to divide by.
+func ratio(a, b float64) float64 {
+	if b == 0 {
+		return 0
+	}
+	return a / b
+}
