@@ -203,15 +203,15 @@ func (r *reader) features(f *io.SectionReader, off uint64, bitmap []byte) error 
 			continue
 		}
 		sp := c.span(fmt.Sprintf("feature %d", id))
+		if err := sp.inside(f.Size()); err != nil {
+			return err
+		}
 		switch id {
 		case featureDir:
 			return fmt.Errorf("the file is part of a directory, as perf record --threads makes: not supported")
 		case featureBuildID, featureArch, featureCPUDesc, featureCPUID, featureEventDesc:
 		default:
 			continue
-		}
-		if err := sp.inside(f.Size()); err != nil {
-			return err
 		}
 		if err := sp.overlaps(table); err != nil {
 			return err

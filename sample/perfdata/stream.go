@@ -139,7 +139,7 @@ func (s *stream) compressed2Size(size int) (int, error) {
 // peek gives the next n bytes without taking them.
 func (s *stream) peek(n int, what string) ([]byte, error) {
 	if s.end >= 0 && int64(n) > s.end-s.off {
-		return nil, s.errorf(s.off, "%s: %d bytes, but the data end after %d: %w", what, n, s.end-s.off, ErrFormat)
+		return nil, s.errorf(s.off, "%s: cut off: %d bytes, but the data end after %d: %w", what, n, s.end-s.off, ErrFormat)
 	}
 	b, err := s.br.Peek(n)
 	switch {
