@@ -494,7 +494,8 @@ func (im *Image) goSymbols(funcs []goFunc) []Symbol {
 	var out []Symbol
 	for _, f := range funcs {
 		if r := im.region(f.lo); r != nil && f.name != "" && f.hi <= r.hi {
-			out = append(out, Symbol{Name: f.name, Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromPclntab, Section: r.name})
+			name := strings.ReplaceAll(f.name, "\u00b7", ".") // as Go's linker does in a symbol table
+			out = append(out, Symbol{Name: name, Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromPclntab, Section: r.name})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Symbol) int { return cmp.Compare(a.Addr, b.Addr) })

@@ -364,3 +364,12 @@ func TestLibc(t *testing.T) {
 		}
 	}
 }
+
+func parseHex(t *testing.T, s string) Addr {
+	t.Helper()
+	v, err := strconv.ParseUint(s, 16, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Addr(v)
+}
