@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample/collect"
+)
+
+var doctorCmd = &command{
+	name: "doctor", args: "[--format text|json]", short: "say what this machine can do, and how to get more",
+	long: `Checks whether and how programs can be sampled here, what the kernel permits to this user, and which
+tools are installed that backfeed works with. It changes nothing.`,
+	run: runDoctor,
+}
+
+// A finding is what doctor found out about one thing.
+type finding struct {
+	Group  string `json:"group"` // "sampling", "kernel" or "tools"
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`        // what was found, or what is missing
+	Fix    string `json:"fix,omitempty"` // how to get it, if it is missing
+}
+
+// A checkup is all findings.
+type checkup struct {
+	Schema   string    `json:"schema"`
+	Findings []finding `json:"findings"`
+}
+
+func runDoctor(c *cli, args []string) error {
+	fs := c.flags()
+	format := c.format()
+	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
+		return c.usage(err)
+	}
+	tried, err := collect.Probe()
+	found := samplingFindings(tried, err)
+	found = append(found, kernelFindings("/", runtime.GOOS)...)
+	found = append(found, toolFindings(exec.LookPath, versionOf)...)
+	if format.value == "json" {
+		return c.writeJSON("-", checkup{"backfeed.doctor/1", found})
+	}
+	return writeFindings(c, found)
+}
+
+// writeFindings prints findings for people; fixes come after, where they have
+// room.
+func writeFindings(c *cli, found []finding) error {
+	t := report.NewTable(report.Left(""), report.Left("what"), report.Left(""), report.Left("found"))
+	for _, f := range found {
+		mark := "yes"
+		if !f.OK {
+			mark = "no"
+		}
+		t.Row(f.Group, f.Name, mark, report.Clean(f.Detail))
+	}
+	if err := t.Write(c.stdout, c.color()); err != nil {
+		return err
+	}
+	for _, f := range found {
+		if !f.OK && f.Fix != "" {
+			fmt.Fprintf(c.stdout, "\n%s: %s.", f.Name, f.Fix)
+		}
+	}
+	_, err := fmt.Fprintln(c.stdout)
+	return err
+}
+
+// What helps where a way to sample does not work though another does.
+const (
+	fixCycles   = "virtual machines often hide the counters: use one with a virtual PMU (metal or full-socket instances of clouds), or go on with cpu-clock"
+	fixBranches = "needs a processor with branch records (Intel LBR, AMD Zen 4 LbrExtV2, Arm BRBE) and a kernel that lends them to guests; without, flow is inferred"
+)
+
+// samplingFindings turns what Probe said into findings.
+func samplingFindings(tried []collect.Attempt, err error) []finding {
+	var found []finding
+	fixes := []string{fixBranches, fixCycles, ""}
+	for i, a := range tried {
+		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: "works"}
+		if a.Err != nil {
+			f.Detail, f.Fix = a.Err.Error(), fixes[min(i, len(fixes)-1)]
+		}
+		found = append(found, f)
+	}
+	var u *collect.Unavailable
+	if errors.As(err, &u) {
+		found = append(found, finding{"sampling", "record", false, u.Why, u.Fix})
+	} else {
+		found = append(found, finding{"sampling", "record", err == nil, "own processes, user mode", ""})
+	}
+	return found
+}
+
+// Capabilities (include/uapi/linux/capability.h) that widen what can be recorded.
+var capabilities = []struct {
+	bit  int
+	name string
+	use  string
+}{
+	{38, "CAP_PERFMON", "sample other users' processes and the kernel"},
+	{39, "CAP_BPF", "load BPF programs"},
+	{19, "CAP_SYS_PTRACE", "read the mappings of other users' processes"},
+	{34, "CAP_SYSLOG", "see kernel addresses"},
+}
+
+// capSysAdmin stands for most others.
+const capSysAdmin = 21
+
+// kernelFindings says what the kernel below root permits and offers.
+func kernelFindings(root, goos string) []finding {
+	if goos != "linux" {
+		return []finding{{"kernel", "Linux", false, "this is " + goos, "recordings are made on Linux; everything else works here"}}
+	}
+	read := func(path string) (string, bool) {
+		b, err := os.ReadFile(filepath.Join(root, path))
+		return strings.TrimSpace(string(b)), err == nil
+	}
+	exists := func(path string) bool {
+		_, err := os.Stat(filepath.Join(root, path))
+		return err == nil
+	}
+	release, _ := read("proc/sys/kernel/osrelease")
+	found := []finding{
+		{"kernel", "release", release != "", release, ""},
+		sysctl(read, "perf_event_paranoid", 2, "own processes can be sampled", "`sysctl kernel.perf_event_paranoid=2` as root"),
+		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
+		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
+		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "exact counts of single branches are possible", "needs a kernel with CONFIG_UPROBE_EVENTS"),
+	}
+	cpuinfo, _ := read("proc/cpuinfo")
+	if strings.Contains(cpuinfo, " hypervisor") {
+		found = append(found, finding{"kernel", "virtual machine", true, "the host decides about hardware counters", ""})
+	}
+	status, _ := read("proc/self/status")
+	return append(found, capabilityFindings(status)...)
+}
+
+func have(name string, ok bool, use, fix string) finding {
+	if ok {
+		return finding{"kernel", name, true, use, ""}
+	}
+	return finding{"kernel", name, false, "not in this kernel", fix}
+}
+
+// sysctl checks that a setting of the kernel is at most best.
+func sysctl(read func(string) (string, bool), name string, best int, use, fix string) finding {
+	text, ok := read("proc/sys/kernel/" + name)
+	value, err := strconv.Atoi(text)
+	switch {
+	case !ok || err != nil:
+		return finding{"kernel", name, false, "cannot be read", ""}
+	case value <= best:
+		return finding{"kernel", name, true, fmt.Sprintf("%d: %s", value, use), ""}
+	}
+	return finding{"kernel", name, false, fmt.Sprintf("%d, which is more than %d", value, best), fix}
+}
+
+// capabilityFindings reads the effective capabilities in a /proc/PID/status.
+func capabilityFindings(status string) []finding {
+	_, rest, _ := strings.Cut(status, "CapEff:")
+	mask, err := strconv.ParseUint(strings.TrimSpace(strings.SplitN(rest, "\n", 2)[0]), 16, 64)
+	if err != nil {
+		return []finding{{"kernel", "capabilities", false, "cannot be read", ""}}
+	}
+	var found []finding
+	for _, c := range capabilities {
+		f := finding{"kernel", c.name, true, c.use, ""}
+		if mask&(1<<c.bit|1<<capSysAdmin) == 0 {
+			f = finding{"kernel", c.name, false, "not held; it is needed to " + c.use, "run as root, or `setcap " + strings.ToLower(c.name) + "+ep` on the backfeed binary"}
+		}
+		found = append(found, f)
+	}
+	return found
+}
+
+// A tool is a program that backfeed's output goes to or that checks it.
+type tool struct {
+	name    string
+	version string // argument that makes it tell its version
+	use     string
+}
+
+var tools = []tool{
+	{"go", "version", "builds with emit go's profile"},
+	{"clang", "--version", "builds with emit llvm's profile"},
+	{"gcc", "--version", "builds C for the tests"},
+	{"llvm-profdata", "--version", "checks emit llvm's profile"},
+	{"ld.lld", "--version", "links by layout's symbol order"},
+	{"llvm-bolt", "--version", "rewrites binaries by emit bolt's profile"},
+	{"perf", "--version", "makes recordings that backfeed reads"},
+	{"valgrind", "--version", "counts exactly, for verify"},
+}
+
+// newestLLVM and oldestLLVM bound the versions that are looked for: Debian calls
+// its binaries clang-19.
+const newestLLVM, oldestLLVM = 25, 14
+
+// toolFindings looks for the tools in the path.
+func toolFindings(look func(string) (string, error), version func(path, arg string) string) []finding {
+	var found []finding
+	for _, t := range tools {
+		path, err := look(t.name)
+		for v := newestLLVM; err != nil && v >= oldestLLVM; v-- {
+			path, err = look(fmt.Sprintf("%s-%d", t.name, v))
+		}
+		if err != nil {
+			found = append(found, finding{"tools", t.name, false, "not installed; it " + t.use, ""})
+			continue
+		}
+		found = append(found, finding{"tools", t.name, true, strings.TrimSpace(version(path, t.version) + " " + path), ""})
+	}
+	return found
+}
+
+var versionNumber = regexp.MustCompile(`\d+(\.\d+)+`)
+
+// versionOf asks a tool for its version. Tools say much more; the number is all
+// they have in common.
+func versionOf(path, arg string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	// Old versions of llvm-profdata tell it with exit code 1.
+	out, err := exec.CommandContext(ctx, path, arg).CombinedOutput()
+	version := versionNumber.FindString(string(out))
+	if version == "" && err != nil {
+		return "(does not run)"
+	}
+	return version
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// busy compiles the program that the tests of package collect record.
+func busy(t *testing.T) (exe string) {
+	t.Helper()
+	if _, err := collect.Probe(); err != nil {
+		t.Skip(err)
+	}
+	exe = filepath.Join(t.TempDir(), "busy")
+	cmd := exec.Command("go", "build", "-o", exe, filepath.Join(root, "sample/collect/testdata/busy.go"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Skip("no go command to build the recorded program with")
+		}
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return exe
+}
+
+// runAs runs a command of the table that need not be in it.
+func runAs(cmd *command, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	c := &cli{stdin: strings.NewReader(""), stdout: &out, stderr: &errs, cmd: cmd}
+	if err := cmd.run(c, args); err != nil {
+		return codeOf(err), out.String(), errs.String() + err.Error()
+	}
+	return exitDone, out.String(), errs.String()
+}
+
+func TestRecord(t *testing.T) {
+	exe, dir := busy(t), t.TempDir()
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		code  int
+		says  string
+		wants bool // a recording
+	}{
+		{"command", []string{"--", exe, "busy", "200"}, exitDone, "samples of", true},
+		{"command without --", []string{exe, "busy", "200"}, exitDone, "samples of", true},
+		{"fails", []string{"--", exe, "fail", "200"}, exitFailed, "exit status 3", true},
+		{"time is up", []string{"-d", "300ms", "--", exe, "forever", "1"}, exitDone, "samples of", true},
+		{"does nothing", []string{"--", "true"}, exitNothing, "no samples", false},
+		{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file", false},
+		{"nothing", nil, exitUsage, "nothing to record", false},
+		{"both", []string{"-p", "1", "--", "true"}, exitUsage, "not both", false},
+		{"no process", []string{"-p", "1073741824"}, exitFailed, "no process", false},
+		{"no frequency", []string{"-F", "0", "--", "true"}, exitUsage, "positive", false},
+		{"too fast", []string{"-F", "1000000", "--", "true"}, exitFailed, "100000", false},
+	} {
+		file := filepath.Join(dir, strings.ReplaceAll(tt.name, " ", "-"))
+		code, _, errs := runAs(recordCmd, append([]string{"-o", file}, tt.args...)...)
+		if code != tt.code || !strings.Contains(errs, tt.says) {
+			t.Errorf("%s: exit code %d, %q; want %d, %q", tt.name, code, errs, tt.code, tt.says)
+		}
+		b, err := os.ReadFile(file)
+		if (err == nil) != tt.wants {
+			t.Errorf("%s: %v; want a recording: %v", tt.name, err, tt.wants)
+			continue
+		}
+		if rec, err := sample.Decode(b); tt.wants && (err != nil || rec.Samples() == 0) {
+			t.Errorf("%s: no samples written: %v", tt.name, err)
+		}
+	}
+}
+
+// TestRecordToStdout: the recording is alone there.
+func TestRecordToStdout(t *testing.T) {
+	code, out, errs := runAs(recordCmd, "-o", "-", "--", busy(t), "busy", "200")
+	rec, err := sample.Decode([]byte(out))
+	if code != exitDone || err != nil || rec.Samples() == 0 {
+		t.Errorf("exit code %d, %v: %s", code, err, errs)
+	}
+}
+
+func TestPGO(t *testing.T) {
+	exe := busy(t)
+	file := filepath.Join(t.TempDir(), "default.pgo")
+	code, _, errs := runAs(pgoCmd, "-o", file, "--", exe, "tree", "200")
+	if code != exitDone || !strings.Contains(errs, "thin profile") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.ParseData(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(p.String(), "main.busyInThread") {
+		t.Errorf("the hot function is not in the profile:\n%s", p)
+	}
+	code, _, errs = runAs(pgoCmd, "-o", filepath.Join(t.TempDir(), "none"), "--", "true")
+	if code != exitNothing {
+		t.Errorf("of a command that does nothing: exit code %d: %s", code, errs)
+	}
+}
