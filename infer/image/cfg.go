@@ -415,7 +415,7 @@ func (b *builder) runsOn(p *Proc, i int) {
 		return
 	}
 	// Hand-written procedures run on into the next one.
-	if end := b.lo + Addr(len(b.code)); blk.End == end && blk.Exit == NoExit && blk.Insts > 0 {
+	if end := b.lo + Addr(len(b.code)); blk.End == end && blk.Insts > 0 {
 		if j := b.im.next(end); j >= 0 {
 			blk.Exit = TailCall
 			s := &b.im.Symbols()[j]

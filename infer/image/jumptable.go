@@ -115,14 +115,11 @@ func (b *builder) jumpTargets(t *transfer) []value {
 		return s.valueBefore(reg(d.modrm&7|d.rex&1<<3), t.off)
 	}
 	e := d.memory(effect{what: doLoad, dst: noReg, size: 8}, b.lo+Addr(t.off))
-	return s.loads(e, noReg, t.off, make(map[place]bool))
+	return s.loads(e, noReg, t.off)
 }
 
 // readTable gives the targets of the table that v is loaded from, or nil.
 func (b *builder) readTable(t *transfer, v value) []Addr {
-	if v.from.reg == noReg {
-		return nil
-	}
 	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, step: 1 << v.from.scale, shift: v.shift, signed: v.signed}
 	if sh.step != sh.size || sh.size == 8 && (sh.base != 0 || sh.shift != 0) {
 		return nil
@@ -130,7 +127,10 @@ func (b *builder) readTable(t *transfer, v value) []Addr {
 	if b.im.segment(sh.addr) == nil {
 		return nil
 	}
-	n := b.slicer.limit(v.from.reg, v.from.at)
+	n := int64(1)
+	if v.from.reg != noReg {
+		n = b.slicer.limit(v.from.reg, v.from.at)
+	}
 	return b.entries(sh, n)
 }
 

@@ -80,13 +80,14 @@ type slicer struct {
 	preds map[int][]int // offsets of the jumps to an offset
 	sites map[int]int   // offset of a transfer to its index
 	steps int
+	busy  map[int]bool // offsets of the instructions whose operands are being followed
 }
 
 // maxSteps bounds the work for one question about an indirect jump.
 const maxSteps = 20000
 
 func newSlicer(b *builder) *slicer {
-	s := &slicer{b: b, preds: make(map[int][]int), sites: make(map[int]int)}
+	s := &slicer{b: b, preds: make(map[int][]int), sites: make(map[int]int), busy: make(map[int]bool)}
 	for i := range b.transfers {
 		t := &b.transfers[i]
 		s.sites[t.off] = i
@@ -143,8 +144,21 @@ type place struct {
 // valueBefore gives what r may hold before the instruction at off: the different
 // values along the ways there. What is not known is the register itself.
 func (s *slicer) valueBefore(r reg, off int) []value {
-	seen := make(map[place]bool)
-	return s.values(r, off, seen)
+	return s.values(r, off, make(map[place]bool))
+}
+
+// operand gives what r may hold before the instruction at off, which reads it.
+// An instruction that feeds itself around a loop is not followed again.
+func (s *slicer) operand(r reg, off int) []value {
+	if r == noReg {
+		return []value{{sum: sum{reg: noReg}}}
+	}
+	if s.busy[off] {
+		return unknownValue(r, off)
+	}
+	s.busy[off] = true
+	defer delete(s.busy, off)
+	return s.valueBefore(r, off)
 }
 
 const maxValues = 64
@@ -152,9 +166,6 @@ const maxValues = 64
 func unknownValue(r reg, off int) []value { return []value{{sum: sum{reg: r, at: off}}} }
 
 func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
-	if r == noReg {
-		return []value{{sum: sum{reg: noReg}}}
-	}
 	for {
 		key := place{r, off}
 		if seen[key] {
@@ -173,7 +184,7 @@ func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
 		if len(steps) > 1 {
 			return s.join(r, off, steps, seen)
 		}
-		if vs, done := s.through(r, steps[0].off, seen); done {
+		if vs, done := s.through(r, steps[0].off); done {
 			return vs
 		}
 		off = steps[0].off
@@ -184,7 +195,7 @@ func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
 func (s *slicer) join(r reg, off int, steps []step, seen map[place]bool) []value {
 	var out []value
 	for _, st := range steps {
-		vs, done := s.through(r, st.off, seen)
+		vs, done := s.through(r, st.off)
 		if !done {
 			vs = s.values(r, st.off, seen)
 		}
@@ -210,7 +221,7 @@ func contains(vs []value, v value) bool {
 }
 
 // through gives the values of r behind the instruction at off, if that writes r.
-func (s *slicer) through(r reg, off int, seen map[place]bool) ([]value, bool) {
+func (s *slicer) through(r reg, off int) ([]value, bool) {
 	e := s.effect(off)
 	if e.dst != r {
 		if e.clob>>r&1 != 0 {
@@ -220,26 +231,26 @@ func (s *slicer) through(r reg, off int, seen map[place]bool) ([]value, bool) {
 	}
 	switch e.what {
 	case doAdd:
-		return s.sums(e, off, seen), true
+		return s.sums(e, off), true
 	case doLoad:
-		return s.loads(e, r, off, seen), true
+		return s.loads(e, r, off), true
 	}
 	return unknownValue(r, off), true
 }
 
 // sums gives the values of a + b<<shift + c before off.
-func (s *slicer) sums(e effect, off int, seen map[place]bool) []value {
+func (s *slicer) sums(e effect, off int) []value {
 	var out []value
-	bs := s.values(e.b, off, seen)
+	bs := s.operand(e.b, off)
 	for i := range bs {
 		switch {
 		case bs[i].load:
 			bs[i].signed = bs[i].signed || e.signed // AArch64 extends as it adds
 		case e.shift > 0:
-			bs[i] = here(bs[i], e.b, off)
+			bs[i] = s.here(bs[i], e.b, off)
 		}
 	}
-	for _, a := range s.values(e.a, off, seen) {
+	for _, a := range s.operand(e.a, off) {
 		for _, b := range bs {
 			v, ok := add(a, b, e.shift)
 			if !ok {
@@ -258,19 +269,23 @@ func (s *slicer) sums(e effect, off int, seen map[place]bool) []value {
 // loads gives the values of the memory at a + b<<shift + c before off. A register
 // that is not known stays the register of this very instruction: the check of
 // its bounds comes before it, and perhaps after it was computed.
-func (s *slicer) loads(e effect, r reg, off int, seen map[place]bool) []value {
+func (s *slicer) loads(e effect, r reg, off int) []value {
 	if s.isStack(e.a) && e.b == noReg {
-		if vs, ok := s.spilled(e, off, seen); ok {
+		if vs, ok := s.spilled(e, off); ok {
 			return vs
 		}
 	}
 	var out []value
-	as, bs := s.values(e.a, off, seen), s.values(e.b, off, seen)
+	as := s.operand(e.a, off)
+	bs := unknownValue(e.b, off) // what is scaled is an index
+	if e.b == noReg || e.shift == 0 {
+		bs = s.operand(e.b, off)
+	}
 	for i := range as {
-		as[i] = here(as[i], e.a, off)
+		as[i] = s.here(as[i], e.a, off)
 	}
 	for i := range bs {
-		bs[i] = here(bs[i], e.b, off)
+		bs[i] = s.here(bs[i], e.b, off)
 	}
 	for _, a := range as {
 		for _, b := range bs {
@@ -290,8 +305,8 @@ func (s *slicer) loads(e effect, r reg, off int, seen map[place]bool) []value {
 
 // here gives v, which r holds before off, or r itself if v is not made of constants:
 // bounds are checked between where an index is computed and where it is used.
-func here(v value, r reg, off int) value {
-	if v.load || v.reg != noReg && v.scale == 0 && v.c == 0 {
+func (s *slicer) here(v value, r reg, off int) value {
+	if v.load || v.reg != noReg && v.scale == 0 && s.b.im.segment(Addr(v.c)) == nil {
 		return value{sum: sum{reg: r, at: off}}
 	}
 	return v
@@ -307,7 +322,7 @@ func (s *slicer) isStack(r reg) bool {
 
 // spilled gives what a stack slot holds if every store to it in the procedure
 // stores one constant: compilers spill the address of a table that a loop uses.
-func (s *slicer) spilled(e effect, off int, seen map[place]bool) ([]value, bool) {
+func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 	var out []value
 	for at := range s.b.mark {
 		if s.b.mark[at]&markInst == 0 {
@@ -317,7 +332,7 @@ func (s *slicer) spilled(e effect, off int, seen map[place]bool) ([]value, bool)
 		if w.what != doStore || w.a != e.a || w.b != noReg || w.c != e.c {
 			continue
 		}
-		vs := s.values(w.src, at, seen)
+		vs := s.operand(w.src, at)
 		if w.src == noReg || w.size != e.size || s.steps > maxSteps {
 			return nil, false
 		}
