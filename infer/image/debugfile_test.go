@@ -1,0 +1,191 @@
+package image
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// split builds a program with DWARF in dir/usr/bin/p and moves its symbols and
+// DWARF into dir/p.debug. The debug file is what it returns.
+func split(t *testing.T, dir string, flags ...string) []byte {
+	t.Helper()
+	write(t, dir, "p.c", []byte(program))
+	write(t, dir, "usr/bin/keep", nil)
+	run(t, dir, append([]string{"gcc", "-O2", "-g", "p.c", "-o", "whole"}, flags...)...)
+	run(t, dir, "objcopy", "--only-keep-debug", "whole", "p.debug")
+	run(t, dir, "objcopy", "--strip-all", "--add-gnu-debuglink=p.debug", "whole", "usr/bin/p")
+	b, err := os.ReadFile(filepath.Join(dir, "p.debug"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "p.debug")); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func TestDebugFile(t *testing.T) {
+	withID, without := t.TempDir(), t.TempDir()
+	debug := map[string][]byte{
+		withID:  split(t, withID, "-Wl,--build-id=sha1"),
+		without: split(t, without, "-Wl,--build-id=none"),
+	}
+	whole := mustOpen(t, filepath.Join(withID, "whole"), Options{})
+	id := whole.Build.String()
+	if len(id) != 40 || whole.debug != nil {
+		t.Fatalf("build ID %q, debug file %v", id, whole.debug)
+	}
+	byID := filepath.Join(".build-id", id[:2], id[2:]+".debug")
+	other := bytes.Clone(debug[without])
+	other[len(other)-1] ^= 1 // in the last section's header, so that it stays readable
+	for _, tt := range []struct {
+		name, dir, at string
+		debug         []byte
+		opt           Options
+		found         bool
+	}{
+		{"by build ID", withID, "usr/lib/debug/" + byID, debug[withID], Options{}, true},
+		{"by build ID, elsewhere", withID, "opt/dbg/" + byID, debug[withID], Options{DebugDirs: []string{"/none", "/opt/dbg"}}, true},
+		{"beside it", withID, "usr/bin/p.debug", debug[withID], Options{}, true},
+		{"in .debug", withID, "usr/bin/.debug/p.debug", debug[withID], Options{}, true},
+		{"in the mirror", withID, "usr/lib/debug/usr/bin/p.debug", debug[withID], Options{}, true},
+		{"without build ID", without, "usr/bin/p.debug", debug[without], Options{}, true},
+		{"of another program", withID, "usr/bin/p.debug", debug[without], Options{}, false},
+		{"of another program, by build ID", withID, "usr/lib/debug/" + byID, debug[without], Options{}, false},
+		{"another CRC", without, "usr/bin/p.debug", other, Options{}, false},
+		{"not ELF", withID, "usr/bin/p.debug", []byte("no"), Options{}, false},
+		{"cut off", withID, "usr/bin/p.debug", debug[withID][:300], Options{}, false},
+		{"not in these directories", withID, "opt/dbg/" + byID, debug[withID], Options{}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			at := write(t, tt.dir, tt.at, tt.debug)
+			defer os.Remove(at)
+			opt := tt.opt
+			opt.Root = tt.dir
+			im := mustOpen(t, filepath.Join(tt.dir, "usr/bin/p"), opt)
+			i := im.Lookup("work")
+			if (im.debug != nil) != tt.found || (i >= 0) != tt.found {
+				t.Fatalf("debug file found: %v, symbol %d, want %v", im.debug != nil, i, tt.found)
+			}
+			if im.section(".text").Size == 0 || (im.section(".debug_info") != nil) != tt.found {
+				t.Errorf("sections .text %v, .debug_info %v", im.section(".text"), im.section(".debug_info"))
+			}
+			if tt.found && tt.dir == withID {
+				want := whole.Symbols()[whole.Lookup("work")]
+				if got := im.Symbols()[i]; got.Addr != want.Addr || got.Size != want.Size || got.Ordinal != want.Ordinal || !got.Local {
+					t.Errorf("%+v, want %+v", got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestCompressed reads DWARF as each tool compresses it.
+func TestCompressed(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "p.c", []byte(program))
+	run(t, dir, "gcc", "-g", "-gz=none", "p.c", "-o", "none")
+	for _, kind := range []string{"zlib", "zlib-gnu"} {
+		run(t, dir, "objcopy", "--compress-debug-sections="+kind, "none", kind)
+	}
+	var want []byte
+	for _, tt := range []struct{ file, section string }{
+		{"none", ".debug_str"}, {"zlib", ".debug_str"}, {"zlib-gnu", ".zdebug_str"},
+	} {
+		im := mustOpen(t, filepath.Join(dir, tt.file), Options{})
+		s := im.section(tt.section)
+		if s == nil {
+			t.Fatalf("%s: no %s", tt.file, tt.section)
+		}
+		got, err := sectionData(s)
+		if want == nil {
+			want = got
+		}
+		if err != nil || len(got) == 0 || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, %v, want %d", tt.file, len(got), err, len(want))
+		}
+		if err == nil && tt.file == "zlib" {
+			s.Size = 1 << 40 // as a header could claim
+			if _, err := sectionData(s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "0x10000000000 bytes uncompressed") {
+				t.Errorf("a terabyte of %d bytes: %v", s.FileSize, err)
+			}
+		}
+	}
+}
+
+func TestReadBuildID(t *testing.T) {
+	for _, name := range []string{"x86.elf", "x86.stripped.elf", "arm.elf"} {
+		path := "testdata/elf/" + name
+		im := mustOpen(t, path, Options{})
+		id, err := ReadBuildID(path)
+		if err != nil || id.IsZero() || id != im.Build {
+			t.Errorf("%s: %v, %v, Open says %v", name, id, err, im.Build)
+		}
+		if out := run(t, "", "readelf", "-n", path); !strings.Contains(out, "Build ID: "+id.String()) {
+			t.Errorf("%s: %v, readelf says\n%s", name, id, out)
+		}
+		// Without section headers, the segment has it.
+		b := seed(t, name)
+		put(b, ehShoff, 8, 0)
+		put(b, ehShnum, 2, 0)
+		put(b, ehShstrndx, 2, 0)
+		if again, err := ReadBuildID(write(t, t.TempDir(), name, b)); err != nil || again != id {
+			t.Errorf("%s: without sections %v, %v, want %v", name, again, err, id)
+		}
+	}
+	if _, err := ReadBuildID("debugfile_test.go"); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "debugfile_test.go: ") {
+		t.Errorf("a text file: %v", err)
+	}
+	if _, err := ReadBuildID("testdata/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func TestFindBuildID(t *testing.T) {
+	note := func(order binary.AppendByteOrder, typ uint32, name, desc string) []byte {
+		b := order.AppendUint32(nil, uint32(len(name)))
+		b = order.AppendUint32(b, uint32(len(desc)))
+		b = order.AppendUint32(b, typ)
+		b = append(b, name...)
+		for len(b)%4 != 0 {
+			b = append(b, 0)
+		}
+		b = append(b, desc...)
+		for len(b)%4 != 0 {
+			b = append(b, 0)
+		}
+		return b
+	}
+	le, be := binary.LittleEndian, binary.BigEndian
+	abi := note(le, 1, "GNU\x00", "0123456789abcdef")
+	property := note(le, 5, "GNU\x00", "0123456789abcdef")
+	for _, tt := range []struct {
+		name  string
+		bytes []byte
+		order binary.ByteOrder
+		align uint64
+		want  sample.BuildID
+	}{
+		{"none", nil, le, 4, sample.BuildID{}},
+		{"alone", note(le, 3, "GNU\x00", "abc"), le, 4, sample.BuildID{'a', 'b', 'c'}},
+		{"big-endian", note(be, 3, "GNU\x00", "abc"), be, 4, sample.BuildID{'a', 'b', 'c'}},
+		{"after another", append(abi, note(le, 3, "GNU\x00", "abc")...), le, 4, sample.BuildID{'a', 'b', 'c'}},
+		{"after a property", append(property, note(le, 3, "GNU\x00", "abc")...), le, 8, sample.BuildID{'a', 'b', 'c'}},
+		{"another's", note(le, 3, "Go\x00\x00", "abc"), le, 4, sample.BuildID{}},
+		{"longer than 20 bytes", note(le, 3, "GNU\x00", "abcdefghijklmnopqrstuvwxyz"), le, 4, sample.BuildID([]byte("abcdefghijklmnopqrst"))},
+		{"name too long", []byte("\xff\xff\xff\xff\x04\x00\x00\x00\x03\x00\x00\x00GNU\x00abcd"), le, 4, sample.BuildID{}},
+		{"descriptor too long", []byte("\x04\x00\x00\x00\xff\xff\xff\xff\x03\x00\x00\x00GNU\x00abcd"), le, 4, sample.BuildID{}},
+		{"cut off", note(le, 3, "GNU\x00", "abc")[:18], le, 4, sample.BuildID{}},
+	} {
+		if got := findBuildID(tt.bytes, tt.order, tt.align); got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
