@@ -83,7 +83,9 @@ func readCallgrindText(r io.Reader) (*Truth, error) {
 			return nil, fmt.Errorf("line %d: %w: %w", p.line, err, ErrTruth)
 		}
 	}
-	if err := sc.Err(); err != nil {
+	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fmt.Errorf("line %d: longer than %d bytes: %w", p.line+1, maxCallgrindLine, ErrTruth)
+	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.line+1, err)
 	}
 	if p.pending != nil {

@@ -1,0 +1,186 @@
+package infer
+
+import (
+	"math"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// worked is a case that can be followed by hand. The document is of ten runs,
+// the truth of one: its 550 executed instructions are 55 there, scale 0.1.
+//
+//	block  insns  count  truth  error  samples  confidence
+//	A 100  2      124    10     +24 %  6        high
+//	B 104  1      57     4      +42 %  3        medium
+//	C 108  2      0      2      -100 % 1        none
+//	D 118  1      49     5      -2 %   8        high
+//	E 11c  1      108    10     +8 %   4        high
+//	F 120  1      88     10     -12 %  6        low
+//	- 200  1      -      2      -100 % 2
+//
+//	edge            count  truth                      confidence
+//	A > C taken     65     6                +8 %      high
+//	A > B falls     40     10 - 6 taken     0         medium
+//	B > D taken     10     0                          low
+//	C > A indirect  0      2                -100 %    none
+//	E > F falls     100    10               0         low
+//	D > 500         -      5, a tail call
+//	200 > 100       -      2, from no block -100 %
+func worked() (*Document, *Truth, SamplesByAddr) {
+	doc := NewDocument(&Profile{Images: []*ImageProfile{{ID: sample.ImageID{Path: "/usr/bin/app"}, Procs: []*Result{{
+		Proc: &image.Proc{
+			Symbol: image.Symbol{Name: "f", Addr: 0x100, Size: 0x40},
+			Blocks: []image.Block{
+				{Start: 0x100, End: 0x104, Insts: 2},
+				{Start: 0x104, End: 0x108, Insts: 1},
+				{Start: 0x108, End: 0x110, Insts: 2},
+				{Start: 0x118, End: 0x11c, Insts: 1},
+				{Start: 0x11c, End: 0x120, Insts: 1},
+				{Start: 0x120, End: 0x124, Insts: 1},
+			},
+			Edges: []image.Edge{
+				{From: 0, To: 2, Kind: image.Taken}, {From: 0, To: 1}, {From: 1, To: 3, Kind: image.Taken},
+				{From: 2, To: 0, Kind: image.Indirect}, {From: 4, To: 5},
+			},
+		},
+		Block:        []Freq{{124, High}, {57, Medium}, {0, None}, {49, High}, {108, High}, {88, Low}},
+		BlockSamples: make([]uint64, 6),
+		Edge:         []Freq{{65, High}, {40, Medium}, {10, Low}, {0, None}, {100, Low}},
+	}}}}})
+	truth := &Truth{Images: map[string]*ImageTruth{"/bin/app": {
+		Insts: map[image.Addr]uint64{
+			0x100: 10, 0x102: 10, 0x104: 4, 0x108: 2, 0x10c: 2, 0x118: 5, 0x11c: 10, 0x120: 10, 0x200: 2,
+		},
+		Jumps: map[Transfer]uint64{{0x102, 0x108}: 6, {0x10c, 0x100}: 2, {0x118, 0x500}: 5, {0x200, 0x100}: 2},
+	}}}
+	samples := SamplesByAddr{
+		"/srv/app": {0x100: 6, 0x104: 3, 0x108: 1, 0x118: 8, 0x11c: 4, 0x120: 6, 0x200: 2, 0x300: 5},
+		"/srv/lib": {0x100: 99},
+	}
+	return doc, truth, samples
+}
+
+// nearly tells whether two shares are equal but for rounding.
+func nearly(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
+func TestCompare(t *testing.T) {
+	doc, truth, samples := worked()
+	a := Compare(doc, truth, samples)
+	plain := Compare(doc, truth, nil)
+	for _, tt := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"scale", a.Scale, 0.1},
+		// The smaller share of each: of A, B and E it is the true one, of D and F the estimated one.
+		{"overlap", a.Overlap, 34./55 + 137./550},
+		{"block overlap", a.BlockOverlap, 24/41.5 + 137./426},
+		{"edge overlap", a.EdgeOverlap, 6. / 15},
+		{"within 5 %", a.Within5, 8. / 30},
+		{"within 10 %", a.Within10, 12. / 30},
+		{"within 15 %", a.Within15, 18. / 30},
+		{"edges within 10 %", a.EdgeWithin10, 6. / 15},
+		{"within 5 % by executions", plain.Within5, 5. / 55},
+		{"within 10 % by executions", plain.Within10, 15. / 55},
+		{"within 15 % by executions", plain.Within15, 25. / 55},
+		{"given 0", a.Zero, 4. / 55},
+		{"in no block", a.NoBlock, 2. / 55},
+		{"samples where nothing ran", a.Unrun, 5. / 35},
+		{"no samples where nothing ran", plain.Unrun, 0},
+	} {
+		if !nearly(tt.got, tt.want) {
+			t.Errorf("%s: %.6f, want %.6f", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func TestHistograms(t *testing.T) {
+	doc, truth, samples := worked()
+	a := Compare(doc, truth, samples)
+	for _, tt := range []struct {
+		name string
+		h    Histogram
+		want map[float64]float64 // weight by lower bound of the bucket, of total
+		all  float64
+	}{
+		{"instructions", a.InstErrors, map[float64]float64{math.Inf(-1): 3, -15: 6, -5: 8, 5: 4, 20: 6, 40: 3}, 30},
+		{"edges", a.EdgeErrors, map[float64]float64{math.Inf(-1): 4, 0: 14, 5: 6}, 24},
+	} {
+		for i := range tt.h {
+			low, high := tt.h.Bounds(i)
+			if want := tt.want[low] / tt.all; !nearly(tt.h.Share(i), want) {
+				t.Errorf("%s: from %g to %g %%: %.4f, want %.4f", tt.name, low, high, tt.h.Share(i), want)
+			}
+		}
+	}
+	if got := a.InstErrors[14][High]; !nearly(got, 6./30) {
+		t.Errorf("instructions of high confidence, 20 to 25 %% off: %.4f, want %.4f", got, 6./30)
+	}
+}
+
+func TestHistogramAdd(t *testing.T) {
+	for _, tt := range []struct{ err, low, high float64 }{
+		{-1, math.Inf(-1), -45},
+		{-0.46, math.Inf(-1), -45},
+		{-0.44, -45, -40},
+		{-0.01, -5, 0},
+		{0, 0, 5},
+		{0.44, 40, 45},
+		{0.46, 45, math.Inf(1)},
+		{1e300, 45, math.Inf(1)},
+	} {
+		var h Histogram
+		h.add(tt.err, Low, 1)
+		for i := range h {
+			low, high := h.Bounds(i)
+			if in := low == tt.low && high == tt.high; in != (h.Share(i) == 1) {
+				t.Errorf("error %g: share %g between %g and %g %%", tt.err, h.Share(i), low, high)
+			}
+		}
+	}
+}
+
+func TestCalibration(t *testing.T) {
+	doc, truth, samples := worked()
+	a := Compare(doc, truth, samples)
+	for _, tt := range []struct {
+		name      string
+		got, want Calibration
+	}{
+		{"blocks, high", a.BlockLevels[High], Calibration{3, Kept{18. / 30, 12. / 18, 1}, Kept{25 / 41.5, 15. / 25, 1}}},
+		{"blocks, medium", a.BlockLevels[Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
+		{"blocks, low", a.BlockLevels[Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
+		{"blocks, none", a.BlockLevels[None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
+		{"edges, high", a.EdgeLevels[High], Calibration{1, Kept{}, Kept{6. / 24, 1, 1}}},
+		{"edges, medium", a.EdgeLevels[Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
+		{"edges, low", a.EdgeLevels[Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
+		{"edges, none", a.EdgeLevels[None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
+	} {
+		if tt.got.N != tt.want.N || !tt.got.Samples.nearly(tt.want.Samples) || !tt.got.Executions.nearly(tt.want.Executions) {
+			t.Errorf("%s: got %+v, want %+v", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+func (k Kept) nearly(o Kept) bool {
+	return nearly(k.Weight, o.Weight) && nearly(k.Within10, o.Within10) && nearly(k.Within2x, o.Within2x)
+}
+
+// TestCompareNothing: shares of nothing are 0, not NaN.
+func TestCompareNothing(t *testing.T) {
+	doc, truth, _ := worked()
+	for name, a := range map[string]*Accuracy{
+		"empty document": Compare(&Document{}, truth, nil),
+		"empty truth":    Compare(doc, &Truth{}, nil),
+		"another image":  Compare(doc, &Truth{Images: map[string]*ImageTruth{"/bin/other": {}}}, nil),
+	} {
+		for _, v := range []float64{a.Scale, a.Overlap, a.BlockOverlap, a.EdgeOverlap, a.Within10, a.EdgeWithin10} {
+			if v != 0 {
+				t.Errorf("%s: %+v, want 0 everywhere", name, a)
+				break
+			}
+		}
+	}
+}
