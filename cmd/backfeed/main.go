@@ -16,11 +16,15 @@ import (
 
 // commands are the subcommands in the order in which help lists them.
 var commands = []*command{
+	doctorCmd,
+	pgoCmd,
+	recordCmd,
 	importCmd,
 	mergeCmd,
 	imagesCmd,
 	profCmd,
 	inferCmd,
+	verifyCmd,
 	emitCmd,
 	layoutCmd,
 	helpCmd,

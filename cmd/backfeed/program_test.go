@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// The functions of this program that programRecording puts samples in: one that
+// calls and one that is called.
+const (
+	caller = "backfeed/cmd/backfeed.(*cli).unknown"
+	callee = "backfeed/cmd/backfeed.distance"
+)
+
+// programRecording writes a recording of the program that runs this test:
+// samples in distance, below its call in unknown, and a few of the kernel.
+func programRecording(t *testing.T) (path, program string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("this system's programs are not ELF files")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record(t, program, caller, callee), program
+}
+
+// record writes a recording of image: five samples in each block of callee that
+// goes on, on a stack with its call in caller, and one in the block of that call.
+func record(t *testing.T, path, caller, callee string) string {
+	t.Helper()
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	frame := func(a image.Addr) sample.Frame {
+		off, ok := im.OffsetOf(a)
+		if !ok {
+			t.Fatalf("%#x is not in the file", a)
+		}
+		return sample.Frame{Image: i, Off: off}
+	}
+	above := proc(t, im, caller)
+	s := slices.IndexFunc(above.Calls, func(call image.Call) bool { return call.Target == callee })
+	if s < 0 {
+		t.Fatalf("%s does not call %s", caller, callee)
+	}
+	call := above.Calls[s]
+	start := frame(above.Blocks[call.Block].Start)
+	c.AddSample(i, start.Off, 1)
+	for _, b := range proc(t, im, callee).Blocks {
+		if b.Exit == image.NoReturn || len(b.Calls) > 0 {
+			continue
+		}
+		f := frame(b.Start)
+		c.AddSample(i, f.Off, 5)
+		c.AddStack([]sample.Frame{f, frame(call.Return)}, 5)
+	}
+	c.Lose(sample.LostKernel, 7)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return file(t, t.TempDir(), "program.bfr", string(rec.Encode()))
+}
+
+// proc decodes the procedure of that name.
+func proc(t *testing.T, im *image.Image, name string) *image.Proc {
+	t.Helper()
+	s := im.Lookup(name)
+	if s < 0 {
+		t.Fatalf("%s: no symbol %s", im.Path, name)
+	}
+	p, err := im.Proc(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// must runs a command that has to succeed and gives its output.
+func must(t *testing.T, args ...string) string {
+	t.Helper()
+	code, stdout, stderr := runCLI(t, args...)
+	if code != exitDone {
+		t.Fatalf("backfeed %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// TestProgram runs the commands over samples of the program that runs this test.
+func TestProgram(t *testing.T) {
+	rec, program := programRecording(t)
+
+	var rows []procRow
+	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--format", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	share, total := 0.0, uint64(0)
+	for _, r := range rows {
+		share += r.Share
+		total += r.Samples
+	}
+	if len(rows) != 3 || rows[0].Procedure != callee || rows[1].Lost != "kernel" || rows[2].Procedure != caller || share < 0.999 || share > 1.001 {
+		t.Errorf("prof: %+v, want %s and the kernel, with all samples", rows, callee)
+	}
+	if text := must(t, "prof", rec); !strings.Contains(text, callee) || !strings.Contains(text, "100.0%") || !strings.Contains(text, "(kernel)") {
+		t.Errorf("prof:\n%s", text)
+	}
+
+	var doc struct {
+		Schema  string
+		Samples struct{ Total, Used uint64 }
+		Images  []struct {
+			Path  string
+			Procs []struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal([]byte(must(t, "infer", rec, "--format", "json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.Schema != "backfeed.counts/1" || doc.Samples.Total != total || doc.Samples.Used != total-7 || len(doc.Images) != 1 || doc.Images[0].Path != program {
+		t.Errorf("infer: %+v", doc)
+	}
+	if text := must(t, "infer", rec); !strings.Contains(text, callee) || !strings.Contains(text, program) {
+		t.Errorf("infer:\n%s", text)
+	}
+}
+
+// TestEmitGo: the profile has the sampled call, and equal input gives equal bytes.
+func TestEmitGo(t *testing.T) {
+	rec, program := programRecording(t)
+	out := must(t, "emit", "go", rec)
+	p, err := profile.ParseData([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(p.Sample, func(s *profile.Sample) bool {
+		return len(s.Location) > 1 && s.Value[0] > 0 && s.Location[0].Line[0].Function.Name == callee && s.Location[1].Line[0].Function.Name == caller
+	}) {
+		t.Errorf("no call from %s to %s in the profile: %v", caller, callee, p)
+	}
+	if again := must(t, "emit", "go", rec, "--image", program); again != out {
+		t.Error("the same recording gave other bytes")
+	}
+}
+
+// TestEmitRefuses: formats that would be of no use to the image are not written.
+func TestEmitRefuses(t *testing.T) {
+	rec, program := programRecording(t)
+	for _, tt := range []struct {
+		args string
+		want string
+	}{
+		{"emit bolt " + rec, ""},
+		{"emit bolt --image " + program + " " + rec, "Go program"},
+		{"emit llvm " + rec, ""},
+		{"emit go --image /bin/other " + rec, "/bin/other: no samples of such an image"},
+		{"layout " + program + " " + rec, "no function that a linker could move"}, // go test strips its programs
+		{"layout /bin/other " + rec, "/bin/other: no samples of"},
+	} {
+		code, stdout, stderr := runCLI(t, strings.Fields(tt.args)...)
+		if code != exitNothing || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("backfeed %s: exit code %d, printed %d bytes, message %q", tt.args, code, len(stdout), stderr)
+		}
+	}
+}
+
+// program is C whose functions stand in the wrong order.
+const programC = `
+volatile int v;
+__attribute__((noinline)) int cold(int n) { while (n-- > 0) v -= n; return v; }
+__attribute__((noinline)) int work(int n) { int s = 0; while (n-- > 0) if (n & v) s += n; else s ^= n; return s; }
+__attribute__((noinline)) int drive(int n) { int s = 0; while (n-- > 0) s += work(n); return s; }
+int main(int argc, char **argv) { return argc > 9 ? cold(argc) : drive(1000); }
+`
+
+// compile builds programC as a compiler and linker make it that take feedback.
+func compile(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("this system's programs are not ELF files")
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to compile a program with")
+	}
+	dir := t.TempDir()
+	src, program := file(t, dir, "program.c", programC), filepath.Join(dir, "program")
+	out, err := exec.Command(gcc, "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// TestCompiled runs the commands for compilers and linkers of C.
+func TestCompiled(t *testing.T) {
+	program := compile(t)
+	rec := record(t, program, "drive", "work")
+	for _, tt := range []struct {
+		args string
+		want []string // parts of the output
+	}{
+		{"layout " + program + " " + rec, []string{"work\n", "drive\n"}},
+		{"layout program " + rec, []string{"work\n", "drive\n"}},
+		{"layout program --for text " + rec, []string{"score of calls", "work\n", "drive\n"}},
+		{"emit llvm " + rec, []string{"work:", "drive:"}},
+		{"emit llvm --image program " + rec, []string{"work:", "drive:"}},
+		{"emit bolt " + rec, []string{"1 drive ", " 1 work 0 "}},
+		{"emit bolt --image " + program + " " + rec, []string{"1 drive ", " 1 work 0 "}},
+	} {
+		out := must(t, strings.Fields(tt.args)...)
+		for _, want := range tt.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("backfeed %s: no %q in\n%s", tt.args, want, out)
+			}
+		}
+	}
+	if out := must(t, "layout", program, rec); strings.Contains(out, "cold\n") {
+		t.Errorf("layout: a function that never ran is in\n%s", out)
+	}
+}
+
+// TestMoved: an image is found by its build ID after it was moved, and not if it
+// was built anew.
+func TestMoved(t *testing.T) {
+	program := compile(t)
+	rec := record(t, program, "drive", "work")
+	moved := filepath.Join(t.TempDir(), "a.out")
+	if err := os.Rename(program, moved); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, stderr := runCLI(t, "prof", rec); code != exitNothing || !strings.Contains(stderr, "no such file") {
+		t.Errorf("prof without its image: exit code %d, message %q", code, stderr)
+	}
+	if out := must(t, "prof", rec, "--symfs", filepath.Dir(moved)); !strings.Contains(out, "work\n") {
+		t.Errorf("prof:\n%s", out)
+	}
+	put(t, program, tinyELF(sample.BuildID{1}))
+	if code, _, stderr := runCLI(t, "prof", rec); code != exitNothing || !strings.Contains(stderr, "has another build ID") {
+		t.Errorf("prof with another image: exit code %d, message %q", code, stderr)
+	}
+}

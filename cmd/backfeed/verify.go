@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+var verifyCmd = &command{
+	name: "verify", args: "COUNTS TRUTH [--samples SRC] [--symfs DIR]", short: "compare inferred counts with exact ones",
+	long: `COUNTS is a counts document (backfeed infer --format json). TRUTH is what callgrind counted:
+
+    valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes --callgrind-out-file=TRUTH PROGRAM
+
+or the same as JSON, compressed or not. Runs need not be equally long: one scale is fitted to all
+counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
+their exact executions. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al.,
+SOSP 1997).`,
+	run: runVerify,
+}
+
+func runVerify(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format := c.symfs(), c.format()
+	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
+	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
+		return c.usage(err)
+	}
+	doc, err := readFile(fs.Arg(0), infer.ReadDocument)
+	if err != nil {
+		return err
+	}
+	truth, err := readFile(fs.Arg(1), infer.ReadCallgrind)
+	if err != nil {
+		return err
+	}
+	var samples infer.SamplesByAddr
+	if len(*sources) > 0 {
+		if samples, err = c.samplesByAddr(*sources, *symfs, doc.Event.Name); err != nil {
+			return err
+		}
+	}
+	a := infer.Compare(doc, truth, samples)
+	if a.Scale == 0 || a.NoBlock == 1 {
+		return failf(exitNothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
+	}
+	if format.value == "json" {
+		return c.writeJSON("-", newAccuracyDocument(a))
+	}
+	return c.write("-", func(w io.Writer) error { return writeAccuracy(w, a, len(samples) > 0, c.color()) })
+}
+
+// readFile reads what is not a recording.
+func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	var none T
+	f, err := os.Open(path)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", path, cause(err))
+	}
+	defer f.Close()
+	v, err := read(bufio.NewReaderSize(f, 1<<16))
+	var disk *fs.PathError
+	switch {
+	case errors.As(err, &disk):
+		return none, fmt.Errorf("%s: %w", path, disk.Err)
+	case err != nil:
+		return none, failf(exitNothing, "%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// samplesByAddr reads the samples of one event and gives them addresses.
+func (c *cli) samplesByAddr(paths []string, symfs, event string) (infer.SamplesByAddr, error) {
+	f, err := newFinder(symfs)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	rec, err := c.read(paths)
+	if err != nil {
+		return nil, err
+	}
+	by := infer.SamplesByAddr{}
+	for _, counts := range rec.Counts {
+		if counts.Event.Name != event {
+			continue
+		}
+		for _, ic := range counts.Images {
+			im, err := f.open(ic.ID)
+			if err != nil {
+				continue // told below
+			}
+			addSamples(by, ic, im)
+		}
+	}
+	c.tellMissing(rec, f)
+	if len(by) == 0 {
+		return nil, failf(exitNothing, "no samples of event %q in an image that can be found", event)
+	}
+	return by, nil
+}
+
+// addSamples adds the samples of one image at their addresses.
+func addSamples(by infer.SamplesByAddr, ic *sample.ImageCounts, im *image.Image) {
+	at := by[ic.ID.Path]
+	if at == nil {
+		at = map[image.Addr]uint64{}
+		by[ic.ID.Path] = at
+	}
+	for off, n := range ic.At {
+		if a, ok := im.AddrOf(off); ok {
+			at[a] += n
+		}
+	}
+}
+
+// An accuracyDocument is an infer.Accuracy as other programs read it.
+type accuracyDocument struct {
+	BlockOverlap float64               `json:"block_overlap"`
+	Overlap      float64               `json:"overlap"`
+	Within5      float64               `json:"within5"`
+	Within10     float64               `json:"within10"`
+	Within15     float64               `json:"within15"`
+	EdgeOverlap  float64               `json:"edge_overlap"`
+	EdgeWithin10 float64               `json:"edge_within10"`
+	Scale        float64               `json:"scale"`
+	Zero         float64               `json:"executed_but_count_0"`
+	NoBlock      float64               `json:"executed_outside_blocks"`
+	Unrun        float64               `json:"sampled_but_not_executed"`
+	Blocks       []calibrationDocument `json:"blocks"`
+	Edges        []calibrationDocument `json:"edges"`
+	InstErrors   []errorDocument       `json:"instruction_errors"`
+	EdgeErrors   []errorDocument       `json:"edge_errors"`
+}
+
+// A calibrationDocument is an infer.Calibration. Blocks are weighted by samples,
+// edges by executions.
+type calibrationDocument struct {
+	Confidence infer.Confidence `json:"confidence"`
+	N          int              `json:"n"`
+	Weight     float64          `json:"weight"`
+	Within10   float64          `json:"within10"`
+	Within2x   float64          `json:"within2x"`
+}
+
+// An errorDocument is a bucket of an infer.Histogram: errors in percent.
+type errorDocument struct {
+	Low   *float64                     `json:"low"` // null: no bound
+	High  *float64                     `json:"high"`
+	Share map[infer.Confidence]float64 `json:"share"`
+}
+
+func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
+	return &accuracyDocument{
+		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
+		a.Zero, a.NoBlock, a.Unrun,
+		calibrations(&a.BlockLevels, bySamples), calibrations(&a.EdgeLevels, byExecutions),
+		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
+	}
+}
+
+func bySamples(c *infer.Calibration) infer.Kept    { return c.Samples }
+func byExecutions(c *infer.Calibration) infer.Kept { return c.Executions }
+
+// confidences are the levels, the best first.
+var confidences = [...]infer.Confidence{infer.High, infer.Medium, infer.Low, infer.None}
+
+func calibrations(cal *[infer.High + 1]infer.Calibration, kept func(*infer.Calibration) infer.Kept) []calibrationDocument {
+	var docs []calibrationDocument
+	for _, conf := range confidences {
+		k := kept(&cal[conf])
+		docs = append(docs, calibrationDocument{conf, cal[conf].N, k.Weight, k.Within10, k.Within2x})
+	}
+	return docs
+}
+
+func errorsOf(h *infer.Histogram) []errorDocument {
+	var docs []errorDocument
+	for i := range h {
+		low, high := h.Bounds(i)
+		doc := errorDocument{Share: map[infer.Confidence]float64{}}
+		if !math.IsInf(low, 0) {
+			doc.Low = &low
+		}
+		if !math.IsInf(high, 0) {
+			doc.High = &high
+		}
+		for _, conf := range confidences {
+			doc.Share[conf] = h[i][conf]
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// writeAccuracy prints figures, calibration and both histograms.
+func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled, color bool) error {
+	weight := "executions"
+	if sampled {
+		weight = "samples"
+	}
+	steps := []func() error{
+		func() error { return accuracyTable(a, weight).Write(w, color) },
+		func() error { return calibrationTable(&a.BlockLevels, "blocks", weight, bySamples).Write(w, color) },
+		func() error {
+			return calibrationTable(&a.EdgeLevels, "edges", "executions", byExecutions).Write(w, color)
+		},
+		func() error {
+			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Write(w)
+		},
+		func() error { return histogram("error of the counts of edges, by executions", &a.EdgeErrors).Write(w) },
+	}
+	for i, step := range steps {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func accuracyTable(a *infer.Accuracy, weight string) *report.Table {
+	t := report.NewTable(report.Right("value"), report.Left("of"))
+	t.Row(report.Percent(a.BlockOverlap), "block overlap")
+	t.Row(report.Percent(a.Overlap), "overlap, over instructions")
+	t.Row(report.Percent(a.Within5), weight+" within 5 % of the truth")
+	t.Row(report.Percent(a.Within10), weight+" within 10 %")
+	t.Row(report.Percent(a.Within15), weight+" within 15 %")
+	t.Row(report.Percent(a.EdgeOverlap), "edge overlap, over taken branches")
+	t.Row(report.Percent(a.EdgeWithin10), "executions of taken branches within 10 %")
+	t.Row(report.Percent(a.Zero), "executed instructions whose count is 0")
+	t.Row(report.Percent(a.NoBlock), "executed instructions in no block")
+	if weight == "samples" {
+		t.Row(report.Percent(a.Unrun), "samples where nothing ran")
+	}
+	t.Row(fmt.Sprintf("%.4g", a.Scale), "executions in the truth for one inferred")
+	return t
+}
+
+// calibrationTable holds each confidence to its promise.
+func calibrationTable(cal *[infer.High + 1]infer.Calibration, what, weight string, kept func(*infer.Calibration) infer.Kept) *report.Table {
+	t := report.NewTable(report.Left("confidence"), report.Right(what), report.Right(weight), report.Right("within 10 %"), report.Right("within factor 2"))
+	for _, conf := range confidences {
+		k := kept(&cal[conf])
+		row := []string{conf.String(), fmt.Sprint(cal[conf].N), report.Percent(k.Weight), "-", "-"}
+		if k.Weight > 0 {
+			row[3], row[4] = report.Percent(k.Within10), report.Percent(k.Within2x)
+		}
+		t.Row(row...)
+	}
+	return t
+}
+
+// histogram draws a distribution of errors, stacked by confidence.
+func histogram(title string, h *infer.Histogram) *report.Histogram {
+	out := &report.Histogram{Title: title}
+	for _, conf := range confidences {
+		out.Legend = append(out.Legend, conf.String())
+	}
+	for i := range h {
+		low, high := h.Bounds(i)
+		bar := report.Bar{Label: percents(low, high)}
+		for _, conf := range confidences {
+			bar.Parts = append(bar.Parts, h[i][conf])
+		}
+		out.Bars = append(out.Bars, bar)
+	}
+	return out
+}
+
+// percents names the errors from low to high.
+func percents(low, high float64) string {
+	sign := func(v float64) string {
+		if v == 0 {
+			return "0"
+		}
+		return fmt.Sprintf("%+.0f", v)
+	}
+	switch {
+	case math.IsInf(low, 0):
+		return "below " + sign(high) + " %"
+	case math.IsInf(high, 0):
+		return sign(low) + " % or more"
+	}
+	return sign(low) + " to " + sign(high) + " %"
+}
