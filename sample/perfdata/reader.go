@@ -104,7 +104,7 @@ func (r *reader) record(s *stream, rec record) error {
 		err = r.perfRecord(s, rec)
 	}
 	if err != nil {
-		return s.errorf(rec.off, "%s: %w", recordName(rec.typ), err)
+		return s.errorf(rec.off, "%s: %w", rec.typ, err)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ const (
 // An entry is what is kept of a record until its turn comes.
 type entry struct {
 	time uint64 // 0 if it has none
-	typ  uint32
+	typ  recordType
 	misc uint16
 	ev   *event // that took the sample or lost it
 	pid  int

@@ -37,7 +37,12 @@ const (
 	maxCompressed2Size = maxRecordSize
 )
 
-var recordNames = map[uint32]string{
+// A recordType is the type of a record, for error messages.
+type recordType uint32
+
+const anyRecord recordType = 1<<32 - 1 // its header could not be read
+
+var recordNames = map[recordType]string{
 	recordMmap: "MMAP", recordLost: "LOST", recordComm: "COMM", recordExit: "EXIT", recordThrottle: "THROTTLE",
 	recordFork: "FORK", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES",
 	recordAttr: "HEADER_ATTR", recordTracingData: "HEADER_TRACING_DATA", recordBuildID: "HEADER_BUILD_ID",
@@ -45,11 +50,14 @@ var recordNames = map[uint32]string{
 	recordFeature: "HEADER_FEATURE", recordCompressed: "COMPRESSED", recordCompressed2: "COMPRESSED2",
 }
 
-func recordName(typ uint32) string {
-	if s := recordNames[typ]; s != "" {
+func (t recordType) String() string {
+	if s := recordNames[t]; s != "" {
 		return s + " record"
 	}
-	return fmt.Sprintf("record of type %d", typ)
+	if t == anyRecord {
+		return "record"
+	}
+	return fmt.Sprintf("record of type %d", uint32(t))
 }
 
 // A record is one entry of the data of a recording:
@@ -60,7 +68,7 @@ func recordName(typ uint32) string {
 //	6       2     size, these 8 bytes included
 //	8       -     what the type says
 type record struct {
-	typ  uint32
+	typ  recordType
 	misc uint16
 	body []byte // after the header; valid until the next record is asked for
 	off  int64  // of the record in its stream
@@ -91,12 +99,12 @@ func (s *stream) next() (record, error) {
 	if s.off == s.end {
 		return record{}, io.EOF
 	}
-	head, err := s.peek(recordHeaderSize, "record")
+	head, err := s.peek(recordHeaderSize, anyRecord)
 	if err != nil {
 		return record{}, err
 	}
 	c := cursor{b: head, big: s.big}
-	rec := record{typ: c.u32("type"), off: s.off}
+	rec := record{typ: recordType(c.u32("type")), off: s.off}
 	bo := order(s.big)
 	rec.misc = bo.Uint16(head[4:])
 	size := int(bo.Uint16(head[6:]))
@@ -106,9 +114,9 @@ func (s *stream) next() (record, error) {
 		}
 	}
 	if size < recordHeaderSize {
-		return record{}, s.errorf(s.off, "%s: size: %d, less than its header has: %w", recordName(rec.typ), size, ErrFormat)
+		return record{}, s.errorf(s.off, "%s: size: %d, less than its header has: %w", rec.typ, size, ErrFormat)
 	}
-	b, err := s.peek(size, recordName(rec.typ))
+	b, err := s.peek(size, rec.typ)
 	if err != nil {
 		return record{}, err
 	}
@@ -122,7 +130,7 @@ func (s *stream) next() (record, error) {
 // 8, and when perf 6.16 rounded it up to 65536, 0 was what it wrote; nor did it
 // write the padding.
 func (s *stream) compressed2Size(size int) (int, error) {
-	head, err := s.peek(compressed2Header, recordName(recordCompressed2))
+	head, err := s.peek(compressed2Header, recordType(recordCompressed2))
 	if err != nil {
 		return 0, err
 	}
@@ -131,13 +139,13 @@ func (s *stream) compressed2Size(size int) (int, error) {
 		return size, nil
 	}
 	if size != 0 || data > maxCompressed2Size-compressed2Header {
-		return 0, s.errorf(s.off, "%s: data_size: %d in a record of %d bytes: %w", recordName(recordCompressed2), data, size, ErrFormat)
+		return 0, s.errorf(s.off, "%s: data_size: %d in a record of %d bytes: %w", recordType(recordCompressed2), data, size, ErrFormat)
 	}
 	return compressed2Header + int(data), nil
 }
 
 // peek gives the next n bytes without taking them.
-func (s *stream) peek(n int, what string) ([]byte, error) {
+func (s *stream) peek(n int, what recordType) ([]byte, error) {
 	if s.end >= 0 && int64(n) > s.end-s.off {
 		return nil, s.errorf(s.off, "%s: cut off: %d bytes, but the data end after %d: %w", what, n, s.end-s.off, ErrFormat)
 	}
@@ -209,9 +217,9 @@ func inflate(s *stream, first record, handle func(*stream, record) error) error 
 		case err == io.EOF:
 			return io.EOF
 		case errors.Is(err, ErrFormat):
-			return s.errorf(p.rec.off, "%s: %w", recordName(p.rec.typ), err)
+			return s.errorf(p.rec.off, "%s: %w", p.rec.typ, err)
 		default:
-			return s.errorf(p.rec.off, "%s: zstd: %v: %w", recordName(p.rec.typ), err, ErrFormat)
+			return s.errorf(p.rec.off, "%s: zstd: %v: %w", p.rec.typ, err, ErrFormat)
 		}
 	}
 }
@@ -234,7 +242,7 @@ func (p *payloads) take(rec record) error {
 	}
 	p.rec, p.data = rec, c.bytes(n, "data")
 	if c.err != nil {
-		return p.s.errorf(rec.off, "%s: %w", recordName(rec.typ), c.err)
+		return p.s.errorf(rec.off, "%s: %w", rec.typ, c.err)
 	}
 	return nil
 }
