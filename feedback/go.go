@@ -32,10 +32,10 @@ type GoStats struct {
 
 	// Executions by the evidence for them; they add up to Weight * Scale but
 	// for rounding.
-	Counted float64 // calls whose frequency is known
+	Counted float64 // calls of Medium confidence or better
 	Divided float64 // executions of the callee divided among its callers as stacks show
+	Flowed  float64 // calls of Low confidence: from the flow around them
 	Timed   float64 // samples of the callee below that caller, times PerSample
-	Guessed float64 // calls that are neither known nor sampled: from the flow around them
 
 	PerSample float64 // executions that one sample stands for, over the calls that have both
 	Scale     float64 // executions that a weight of 1 stands for; 1 unless the weights would overflow
@@ -46,6 +46,8 @@ const (
 	SkipNoLine   Reason = "calls at addresses without a line"
 	SkipWrapper  Reason = "calls in wrappers that the compiler made"
 	SkipNoCallee Reason = "calls of code that the source has no name for"
+	SkipNoReturn Reason = "calls that do not return"
+	SkipUnseen   Reason = "calls between procedures without samples"
 )
 
 // WriteGo writes a pprof profile for `go build -pgo`, of one Go program.
@@ -59,13 +61,14 @@ const (
 // the executions of the inlined body, so that what is hot and inlined does not
 // look cold in the next build.
 //
-// The weight is in executions. Where the frequency of a call is inferred with
-// Medium confidence, it is that. Else the executions of the callee are divided
-// among its call sites as the stacks show them. Where they are not known either,
-// the samples taken in the callee with this site below stand for
-// GoStats.PerSample executions each, the mean over those calls that have both; so
-// the three kinds of weight are of one unit, and the weights of a program of
-// which nothing is known are its samples.
+// The weight is in executions. It is the inferred frequency of the call if that
+// is of Medium confidence. If not, and the executions of the callee are, they are
+// divided among its call sites as the stacks show them; else it is the frequency
+// of Low confidence. Of code of which nothing was inferred, there are only the
+// samples taken in the callee with this site below: each stands for
+// GoStats.PerSample executions, the mean over the calls that have both. So all
+// weights are of one unit, and those of a program of which nothing was inferred
+// are its samples.
 //
 // A second set of samples has a count of 0, which the compiler ignores, and the
 // CPU time of each source line, for people and `go tool pprof -top`.
@@ -136,10 +139,10 @@ func funcOf(f image.Frame) goFunc { return goFunc{f.Func, f.StartLine, f.File} }
 // goWeight is what is known of an edge, summed over all places in the image that
 // have it.
 type goWeight struct {
-	counted, divided, guessed float64 // executions
-	timed                     float64 // samples
-	sampled                   float64 // samples of the part that is counted
-	inlined, indirect         bool
+	counted, divided, flowed float64 // executions
+	timed                    float64 // samples, then executions
+	sampled                  float64 // samples of the parts that are counted or flowed
+	inlined, indirect        bool
 
 	n int64 // the weight
 }
@@ -181,6 +184,10 @@ func (g *goWriter) calls(r *infer.Result) {
 		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 {
 			continue
 		}
+		if c.NoReturn {
+			g.stats.Skipped[SkipNoReturn]++ // to panic is not what a loop does all day
+			continue
+		}
 		frames := g.lines.Frames(c.Site)
 		if len(frames) == 0 || frames[0].Line == 0 {
 			g.stats.Skipped[SkipNoLine]++
@@ -191,6 +198,10 @@ func (g *goWriter) calls(r *infer.Result) {
 			g.stats.Skipped[SkipIndirect]++
 		}
 		for _, t := range targets {
+			if g.unseen(r, i, t.to) {
+				g.stats.Skipped[SkipUnseen]++
+				continue
+			}
 			callee, ok := g.callee(t.to)
 			if !ok {
 				g.stats.Skipped[SkipNoCallee]++
@@ -200,6 +211,15 @@ func (g *goWriter) calls(r *infer.Result) {
 			g.addCall(g.at(e), r, i, t)
 		}
 	}
+}
+
+// unseen tells whether a call of Low confidence leads from one procedure without
+// samples to another. Its frequency is but a guess of how often the way there
+// was taken, and the code may never have run: what weight such edges had, the
+// compiler's hot set, the edges with 99 % of all weight, would be extended by.
+func (g *goWriter) unseen(r *infer.Result, i int, to image.Addr) bool {
+	callee := g.sites.results[to]
+	return r.Call[i].Conf <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0)
 }
 
 // addCall adds the executions of one target of a call.
@@ -214,10 +234,11 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 		w.sampled += ev.leaf
 	case ev.any > 0 && to != nil && to.Entries.Conf >= infer.Medium:
 		w.divided += to.Entries.N * ev.any / g.sites.callees[t.to].any
-	case ev.leaf > 0:
-		w.timed += ev.leaf
+	case f.Conf == infer.Low:
+		w.flowed += f.N * t.share
+		w.sampled += ev.leaf
 	default:
-		w.guessed += f.N * t.share
+		w.timed += ev.leaf
 	}
 }
 
@@ -278,16 +299,21 @@ func (g *goWriter) inlined(r *infer.Result) {
 		return
 	}
 	for _, b := range g.bodies(r) {
+		if b.conf <= infer.Low && r.Samples == 0 {
+			g.stats.Skipped[SkipUnseen]++
+			continue
+		}
 		w := g.at(b.edge)
 		w.inlined = true
-		switch {
-		case b.known:
+		switch b.conf {
+		case infer.None:
+			w.timed += b.samples
+		case infer.Low:
+			w.flowed += b.entries
+			w.sampled += b.samples
+		default:
 			w.counted += b.entries
 			w.sampled += b.samples
-		case b.samples > 0:
-			w.timed += b.samples
-		default:
-			w.guessed += b.entries
 		}
 	}
 }
@@ -295,9 +321,9 @@ func (g *goWriter) inlined(r *infer.Result) {
 // A body is the code of one inlined call in a procedure.
 type body struct {
 	edge    goEdge
-	entries float64 // executions of the call
-	known   bool    // all of entries is of Medium confidence at least
-	samples float64 // samples in the body, not in what is inlined into it
+	entries float64          // executions of the call
+	conf    infer.Confidence // the least of what entries is the sum of
+	samples float64          // samples in the body, not in what is inlined into it
 }
 
 // bodies finds the inlined calls of r and how often each was entered. A body is
@@ -316,7 +342,7 @@ func (g *goWriter) bodies(r *infer.Result) []*body {
 			for d, key := range inlineKeys(fs) {
 				b := byKey[key]
 				if b == nil {
-					b = &body{edge: goEdge{funcOf(fs[d+1]), fs[d+1].Line, funcOf(fs[d])}, known: true}
+					b = &body{edge: goEdge{funcOf(fs[d+1]), fs[d+1].Line, funcOf(fs[d])}, conf: infer.High}
 					byKey[key] = b
 					order = append(order, b)
 				}
@@ -351,7 +377,7 @@ func (g *goWriter) enter(r *infer.Result, i int, key string, b *body, starts, en
 
 func (b *body) add(f infer.Freq) {
 	b.entries += f.N
-	b.known = b.known && f.Conf >= infer.Medium
+	b.conf = min(b.conf, f.Conf)
 }
 
 // boundaries gives the bodies that the first and the last instruction of each
@@ -391,8 +417,8 @@ func (g *goWriter) weigh() {
 	var executions, samples float64
 	keys := g.keys()
 	for _, e := range keys {
-		if w := g.edges[e]; w.counted > 0 && w.sampled > 0 {
-			executions += w.counted
+		if w := g.edges[e]; w.counted+w.flowed > 0 && w.sampled > 0 {
+			executions += w.counted + w.flowed
 			samples += w.sampled
 		}
 	}
@@ -405,8 +431,8 @@ func (g *goWriter) weigh() {
 		w.timed *= g.stats.PerSample
 		g.stats.Counted += w.counted
 		g.stats.Divided += w.divided
+		g.stats.Flowed += w.flowed
 		g.stats.Timed += w.timed
-		g.stats.Guessed += w.guessed
 	}
 }
 
@@ -416,11 +442,11 @@ const maxWeight = 1 << 62
 // scale rounds the weights to integers and gives the edges that have one.
 func (g *goWriter) scale() []goEdge {
 	s := &g.stats
-	s.Scale = max(1, (s.Counted+s.Divided+s.Timed+s.Guessed)/maxWeight)
+	s.Scale = max(1, (s.Counted+s.Divided+s.Flowed+s.Timed)/maxWeight)
 	var kept []goEdge
 	for _, e := range g.keys() {
 		w := g.edges[e]
-		w.n = int64(math.Round((w.counted + w.divided + w.timed + w.guessed) / s.Scale))
+		w.n = int64(math.Round((w.counted + w.divided + w.flowed + w.timed) / s.Scale))
 		if w.n == 0 {
 			continue
 		}

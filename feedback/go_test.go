@@ -51,8 +51,9 @@ block x1000
 	direct=main.drive:15 call main.leaf x1000
 	main.drive:16
 block x10
-	unsure=main.drive:17 call main.slow x7 low
+	unsure=main.drive:17 call main.slow x0 none
 	main.drive:18 call main.never x0
+	main.drive:18 call main.unseen x3 low
 	guess=main.drive:19 call main.quick x9 low
 edge 0>1 fallthrough x10
 edge 1>1 taken x990
@@ -66,15 +67,20 @@ block x400
 proc main.leaf@80 x1000
 block x1000
 	leaf=main.leaf:81 s10
-proc main.slow@90 x50 low
-block x50 low
+proc main.slow@90 x0 none
+block x0 none
 	slow=main.slow:91 s4
 proc main.never@100 x0
 block x0
 	main.never:101
 proc main.quick@110 x9 low
 block x9 low
+	main.quick:110 s1
 	main.quick:110 call main.quick x5
+proc main.unseen@120 x3 low
+block x3 low
+	main.small:41<main.unseen:121
+	main.unseen:122 call main.never x3 low
 func main.Ci.Area@70
 `
 
@@ -111,8 +117,8 @@ func TestWriteGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The known calls ran 4000 times and have 31 samples: the 4 samples of
-	// main.slow, of which neither is known, stand for 4000/31 executions each.
+	// The other calls ran 4000 times and have 31 samples: the 4 samples of
+	// main.slow stand for 4000/31 executions each.
 	want := map[string]int64{
 		"main.drive 4 main.small":   1000,
 		"main.small 2 main.inner":   1000,
@@ -121,12 +127,13 @@ func TestWriteGo(t *testing.T) {
 		"main.drive 5 main.leaf":    1000,
 		"main.drive 7 main.slow":    516,
 		"main.drive 9 main.quick":   9,
+		"main.drive 8 main.unseen":  3,
 		"main.quick 0 main.quick":   5,
 	}
 	if got := edgesOf(t, out.Bytes()); !maps.Equal(got, want) {
 		t.Errorf("edges\n%v, want\n%v", got, want)
 	}
-	if stats.Edges != 8 || stats.Inlined != 2 || stats.Indirect != 2 || stats.Scale != 1 {
+	if stats.Edges != 9 || stats.Inlined != 2 || stats.Indirect != 2 || stats.Scale != 1 || stats.Skipped[SkipUnseen] != 2 {
 		t.Errorf("stats %+v", stats)
 	}
 	golden(t, "shapes.pprof.txt", dumpPprof(t, out.Bytes()))
@@ -154,6 +161,12 @@ func TestGoEvidence(t *testing.T) {
 			"proc a@1 x1\nblock x1\none=a:2 call c x1 low\ntwo=a:3 call c x1 low\nproc c@9 x90\nblock x90\nc=c:10",
 			func(p *program) { p.stack(2, "c", "one"); p.stack(1, "c", "two") },
 			map[string]int64{"a 1 c": 60, "a 2 c": 30},
+		},
+		{
+			"the flow around the call, not the time of the callee",
+			"proc a@1 x1\nblock x1\na:1 s1\none=a:2 call c x30 low\ntwo=a:3 call d x60 low\nproc c@9 x30 low\nblock x30 low\nc=c:10\nproc d@9 x60 low\nblock x60 low\nd=d:10",
+			func(p *program) { p.stack(20, "c", "one"); p.stack(1, "d", "two") },
+			map[string]int64{"a 1 c": 30, "a 2 d": 60},
 		},
 		{
 			"nothing but samples",

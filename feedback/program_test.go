@@ -204,6 +204,9 @@ func (p *program) stack(n uint64, labels ...string) {
 		frames = append(frames, sample.Frame{Image: 0, Off: sample.Offset(a)})
 	}
 	p.counts.AddStack(frames, n)
+	if r := p.Procs[p.Find(p.labels[labels[0]])]; r.Samples == 0 {
+		r.Samples = n
+	}
 }
 
 // branch records n branches from a label to a procedure.

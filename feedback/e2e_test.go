@@ -1,0 +1,141 @@
+package feedback
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// exact runs a program under callgrind and gives its exact counts as a profile,
+// and as recorded branches where its calls went.
+func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
+	t.Helper()
+	run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
+		"--callgrind-out-file=callgrind.out", "./" + program}, args...)...)
+	f, err := os.Open(filepath.Join(dir, "callgrind.out"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	truth, err := infer.ReadCallgrind(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, program)
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	counted := truth.Images[path]
+	if counted == nil {
+		t.Fatalf("callgrind has nothing of %s", path)
+	}
+	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path, Build: im.Build}, Image: im}
+	for i := range im.Symbols() {
+		if r := exactResult(t, im, i, counted); r.Entries.N > 0 || slices.ContainsFunc(r.Block, func(f infer.Freq) bool { return f.N > 0 }) {
+			ip.Procs = append(ip.Procs, r)
+		}
+	}
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "callgrind", Unit: "instructions", Period: 1})
+	c.Image(ip.ID)
+	for k, n := range counted.Calls {
+		from, ok1 := im.OffsetOf(k.From)
+		to, ok2 := im.OffsetOf(k.To)
+		if ok1 && ok2 {
+			c.AddBranch(sample.Branch{From: sample.Frame{Off: from}, To: sample.Frame{Off: to}}, n, 0)
+		}
+	}
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return &infer.Profile{Event: c.Event, Images: []*infer.ImageProfile{ip}}, rec
+}
+
+// exactResult makes the result of a procedure from exact counts.
+func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth) *infer.Result {
+	t.Helper()
+	p, err := im.Proc(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
+	sure := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High} }
+	left := make([]float64, len(p.Blocks)) // executions that go on to the next block
+	for j, b := range p.Blocks {
+		r.Block[j] = sure(counted.Insts[b.Start])
+		left[j] = r.Block[j].N
+	}
+	jumps := map[infer.Transfer]bool{}
+	for j, e := range p.Edges {
+		k := infer.Transfer{From: p.Blocks[e.From].Last, To: p.Blocks[e.To].Start}
+		if e.Kind != image.FallThrough && !jumps[k] {
+			jumps[k] = true
+			r.Edge[j] = sure(counted.Jumps[k])
+			left[e.From] -= r.Edge[j].N
+		}
+	}
+	for j, c := range p.Calls {
+		r.Call[j] = sure(counted.Insts[c.Site])
+		if c.Cond {
+			r.Call[j] = sure(counted.Jumps[infer.Transfer{From: c.Site, To: c.To}])
+			left[c.Block] -= r.Call[j].N
+		}
+	}
+	for j, e := range p.Edges {
+		if e.Kind == image.FallThrough {
+			r.Edge[j] = infer.Freq{N: left[e.From], Conf: infer.High}
+		}
+	}
+	if len(p.Blocks) > 0 {
+		n := r.Block[0].N
+		for _, j := range p.Blocks[0].In {
+			n -= r.Edge[j].N
+		}
+		r.Entries = infer.Freq{N: n, Conf: infer.High}
+	}
+	return r
+}
+
+// build compiles testdata/shop.c with clang.
+func build(t *testing.T, dir, out string, flags ...string) string {
+	t.Helper()
+	src, err := filepath.Abs("testdata/shop.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run(t, dir, "clang-19", append([]string{"-O2", src, "-o", out}, flags...)...)
+}
+
+// ranges gives what llvm-profgen's --unsymbolized-profile reads: every
+// instruction that ran as a range of its own, and the branches.
+func ranges(p *infer.Profile, rec *sample.Recording, base image.Addr) (insts, branches []counted) {
+	ip := p.Images[0]
+	for _, r := range ip.Procs {
+		for i := range r.Proc.Blocks {
+			for _, in := range ip.Image.Insts(&r.Proc.Blocks[i]) {
+				insts = append(insts, counted{in.Addr - base, in.Addr - base, uint64(r.Block[i].N)})
+			}
+		}
+	}
+	for b, n := range rec.Counts[0].Branches {
+		from, _ := ip.Image.AddrOf(b.From.Off)
+		to, _ := ip.Image.AddrOf(b.To.Off)
+		branches = append(branches, counted{from - base, to - base, n.N})
+	}
+	for _, cs := range [][]counted{insts, branches} {
+		slices.SortFunc(cs, func(a, b counted) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
+	}
+	return insts, branches
+}
+
+// counted is a range or a branch, relative to the first executable segment.
+type counted struct {
+	from, to image.Addr
+	n        uint64
+}

@@ -1,0 +1,80 @@
+package feedback
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestGoBuild goes all the way: a program's own CPU profile is inferred from,
+// and the go command builds with what WriteGo made of it.
+func TestGoBuild(t *testing.T) {
+	need(t, "go")
+	if testing.Short() {
+		t.Skip("samples a program for two seconds")
+	}
+	src, err := filepath.Abs("testdata/shapes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	shapes := filepath.Join(dir, "shapes")
+	run(t, src, "go", "build", "-pgo=off", "-o", shapes, ".")
+	run(t, dir, shapes, "cpu.pprof")
+
+	f, err := os.Open(filepath.Join(dir, "cpu.pprof"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rec, err := sample.ReadPprof(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	stats, err := WriteGo(&out, p, rec, GoOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", stats)
+	writeFile(t, dir, "ours.pprof", out.String())
+
+	// What go build -pgo does for each package, done for one.
+	run(t, dir, "go", "tool", "preprofile", "-i", "ours.pprof", "-o", "ours.txt")
+	said := run(t, src, "go", "build", "-gcflags=-pgoprofile="+filepath.Join(dir, "ours.txt")+" -m=2 -d=pgodebug=1", "-o", filepath.Join(dir, "again"), ".")
+	for _, want := range []string{
+		"PGO devirtualizing interface call s.area to square.area",
+		"PGO devirtualizing function call f to fold",
+		"hot-budget check allows inlining for call main.mix",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("the compiler does not say %q:\n%s", want, remarks(said))
+		}
+	}
+	edges := edgesOf(t, out.Bytes())
+	mix, rare := edges["main.sum 6 main.mix"], edges["main.sum 8 main.rare"]
+	if mix <= rare {
+		t.Errorf("main.mix weighs %d, main.rare, called 4096 times less, %d", mix, rare)
+	}
+}
+
+// remarks keeps what the compiler says of profiles.
+func remarks(said string) string {
+	var lines []string
+	for line := range strings.Lines(said) {
+		if strings.Contains(line, "PGO") || strings.Contains(line, "hot") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
+}

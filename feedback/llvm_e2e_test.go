@@ -1,0 +1,95 @@
+package feedback
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+)
+
+// TestLLVMExact writes exact counts, and holds the profile to what llvm-profgen
+// makes of the same counts, and to what clang does with it.
+func TestLLVMExact(t *testing.T) {
+	need(t, "clang-19", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	dir := t.TempDir()
+	build(t, dir, "shop", "-g", "-gdwarf-4", "-fdebug-info-for-profiling") // valgrind 3.19 knows no DWARF 5
+	p, rec := exact(t, dir, "shop")
+	var out bytes.Buffer
+	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", stats)
+	writeFile(t, dir, "ours.txt", out.String())
+
+	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, "shop")))
+	var raw strings.Builder
+	fmt.Fprintln(&raw, len(insts))
+	for _, c := range insts {
+		fmt.Fprintf(&raw, "%x-%x:%d\n", uint64(c.from), uint64(c.to), c.n)
+	}
+	fmt.Fprintln(&raw, len(branches))
+	for _, c := range branches {
+		fmt.Fprintf(&raw, "%x->%x:%d\n", uint64(c.from), uint64(c.to), c.n)
+	}
+	writeFile(t, dir, "raw.txt", raw.String())
+	run(t, dir, "llvm-profgen-19", "--binary=shop", "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
+	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
+	lineless := regexp.MustCompile(`(?m)^ +65[45]\d\d: \d+\n`)
+	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
+	overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.txt")
+	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
+		if got := percentage(t, overlap, what); got < 99 {
+			t.Errorf("%s is %g%%, want 99%%\n%s", what, got, overlap)
+		}
+	}
+
+	remarks := build(t, dir, "again", "-g1", "-fprofile-sample-use=ours.txt",
+		"-Rpass-analysis=sample-profile", "-Rpass=pgo-icall-prom", "-mllvm", "-sample-profile-check-record-coverage=50")
+	if n := strings.Count(remarks, "Applied"); n < 20 {
+		t.Errorf("clang applied %d lines:\n%s", n, remarks)
+	}
+	if !strings.Contains(remarks, "Promote indirect call to both") {
+		t.Errorf("clang did not promote the indirect call to its most frequent target:\n%s", remarks)
+	}
+	if strings.Contains(remarks, "available profile records") {
+		t.Errorf("clang could not use 90%% of some function's records:\n%s", remarks)
+	}
+}
+
+// firstExecutable gives the address that llvm-profgen counts from.
+func firstExecutable(t *testing.T, path string) image.Addr {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			return image.Addr(p.Vaddr)
+		}
+	}
+	t.Fatalf("%s: no executable segment", path)
+	return 0
+}
+
+// percentage finds "WHAT: N%" in text.
+func percentage(t *testing.T, text, what string) float64 {
+	t.Helper()
+	m := regexp.MustCompile(regexp.QuoteMeta(what) + `:?\s*([0-9.]+)%`).FindStringSubmatch(text)
+	if m == nil {
+		t.Fatalf("no %q in:\n%s", what, text)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
