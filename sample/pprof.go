@@ -209,7 +209,15 @@ func (v *pprofConverter) add(s *profile.Sample, ev pprofEvent) error {
 	if n == 0 {
 		return nil
 	}
-	leaf, why := v.leaf(s)
+	locs := s.Location
+	// To preempt a loop, the runtime sends a signal that injects a call of
+	// asyncPreempt. A profiling signal that arrives with it finds that about to
+	// start: the sample is the interrupted instruction's. In a program of tight
+	// loops this is one sample in five.
+	if len(locs) > 1 && function(locs[0]) == "runtime.asyncPreempt" {
+		locs = locs[1:]
+	}
+	leaf, why := v.leaf(locs)
 	if why != LostDropped && ev.weight >= 0 {
 		v.weigh(uint64(s.Value[ev.weight]), ev.scale)
 	}
@@ -219,11 +227,15 @@ func (v *pprofConverter) add(s *profile.Sample, ev pprofEvent) error {
 	}
 	v.c.AddSample(leaf.Image, leaf.Off, n)
 	v.frames = append(v.frames[:0], leaf)
-	for _, loc := range s.Location[1:] {
+	for i, loc := range locs[1:] {
 		if madeUp(loc) != "" {
 			break // and below it there is nothing
 		}
-		f, why := v.place(loc, 1)
+		delta := uint64(1)
+		if injected(locs[i]) {
+			delta = 0
+		}
+		f, why := v.place(loc, delta)
 		if why != "" {
 			f = Frame{Image: Unknown}
 		}
@@ -242,30 +254,46 @@ func (v *pprofConverter) weigh(value, scale uint64) {
 }
 
 // leaf gives the place of the sampled instruction, or why there is none.
-func (v *pprofConverter) leaf(s *profile.Sample) (Frame, Loss) {
-	if len(s.Location) == 0 {
+func (v *pprofConverter) leaf(locs []*profile.Location) (Frame, Loss) {
+	if len(locs) == 0 {
 		return Frame{}, LostNoAddress
 	}
-	if why := madeUp(s.Location[0]); why != "" {
+	if why := madeUp(locs[0]); why != "" {
 		return Frame{}, why
 	}
 	// Go's sigprof (runtime/proc.go) gives PC+1 of the leaf, as if it were a
 	// return address, except where it cannot walk the stack. It then gives the
 	// PC itself, called by a made-up function. runtime/pprof subtracts 1 always.
-	if len(s.Location) > 1 && madeUp(s.Location[1]) != "" {
-		return v.place(s.Location[0], 1)
+	if len(locs) > 1 && madeUp(locs[1]) != "" {
+		return v.place(locs[0], 1)
 	}
-	return v.place(s.Location[0], 0)
+	return v.place(locs[0], 0)
+}
+
+// function gives the name of the innermost function at a location, if known.
+func function(loc *profile.Location) string {
+	if len(loc.Line) == 0 || loc.Line[0].Function == nil {
+		return ""
+	}
+	return loc.Line[0].Function.Name
+}
+
+// injected tells whether a location is in a function of the Go runtime that was
+// not called but injected by a signal: it returns to the interrupted instruction
+// itself (isInjectedCall in runtime/traceback.go).
+func injected(loc *profile.Location) bool {
+	switch function(loc) {
+	case "runtime.asyncPreempt", "runtime.sigpanic", "runtime.debugCallV2":
+		return true
+	}
+	return false
 }
 
 // madeUp tells whether a location is one of the functions of the Go runtime that
 // stand for code or samples elsewhere (runtime/proc.go, runtime/cpuprof.go,
 // runtime/pprof/proto.go), and if so, what became of a sample there.
 func madeUp(loc *profile.Location) Loss {
-	if len(loc.Line) == 0 || loc.Line[0].Function == nil {
-		return ""
-	}
-	switch loc.Line[0].Function.Name {
+	switch function(loc) {
 	case "runtime._ExternalCode", "runtime._System", "runtime._GC":
 		return LostOutsideGo
 	case "runtime._VDSO":

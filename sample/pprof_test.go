@@ -64,6 +64,8 @@ func cpuProfile() *profile.Profile {
 	system := loc(app, 0x450010, "runtime._System")
 	external := loc(app, 0x450030, "runtime._ExternalCode")
 	dropped := loc(app, 0x450050, "runtime/pprof.lostProfileEvent")
+	preempt := loc(app, 0x460000, "runtime.asyncPreempt")
+	preempt2 := loc(app, 0x460123, "runtime.asyncPreempt2")
 	clock := loc(vdso, 0x7000800, "")
 	sample := func(n int64, locs ...*profile.Location) {
 		p.Sample = append(p.Sample, &profile.Sample{Location: locs, Value: []int64{n, n * p.Period}})
@@ -76,6 +78,8 @@ func cpuProfile() *profile.Profile {
 	sample(5, dropped)
 	sample(6, clock, caller)
 	sample(8)
+	sample(1, preempt, hot, caller)           // interrupted twice, nothing of preempt ran
+	sample(1, preempt2, preempt, hot, caller) // which returns to hot itself
 	return p
 }
 
@@ -101,10 +105,12 @@ func TestReadPprof(t *testing.T) {
 	build, _ := ParseBuildID(buildHex)
 	want := NewCounts(CPU{}, Event{Name: "cpu-clock", Period: 10000000, Unit: "ns"})
 	app := want.Image(ImageID{Build: build, Path: "/bin/app"})
-	want.AddSample(app, 0x1139, 9)
+	want.AddSample(app, 0x1139, 10)
+	want.AddSample(app, 0x61123, 1)
 	want.AddSample(app, 0x1204, 1)
 	want.AddSample(app, 0x81001, 3)
-	want.AddStack([]Frame{{app, 0x1139}, {app, 0x1205}}, 7)
+	want.AddStack([]Frame{{app, 0x1139}, {app, 0x1205}}, 8)
+	want.AddStack([]Frame{{app, 0x61123}, {app, 0x61001}, {app, 0x1139}, {app, 0x1205}}, 1)
 	want.AddStack([]Frame{{app, 0x1139}, {app, 0x1205}, {Image: Unknown}}, 2)
 	want.AddStack([]Frame{{app, 0x1204}}, 1)
 	want.AddStack([]Frame{{app, 0x81001}}, 3)
@@ -112,9 +118,34 @@ func TestReadPprof(t *testing.T) {
 	want.Lose(LostDropped, 5)
 	want.Lose(LostVDSO, 6)
 	want.Lose(LostNoAddress, 8)
-	want.Weight = 31 * 10000000
+	want.Weight = 33 * 10000000
 	if got, want := r.Encode(), (&Recording{Counts: []*Counts{want}}).Encode(); !bytes.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", Dump(got), Dump(want))
+	}
+}
+
+// TestReadPprofFile reads what Go's runtime/pprof wrote of testdata/busy.go. By
+// its disassembly, main.hot is at 0xc47a0 of the file, a shift by 17 at 0xc47c6 in
+// its loop, and the call of it returns to 0xc482c.
+func TestReadPprofFile(t *testing.T) {
+	f, err := os.Open("testdata/busy.pprof")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := ReadPprof(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(t, r)
+	got, golden := Dump(r.Encode()), "testdata/busy.dump"
+	if *update {
+		if err := os.WriteFile(golden, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
 	}
 }
 
@@ -405,6 +436,11 @@ func FuzzReadPprof(f *testing.F) {
 	zipped, plain := encodePprof(f, cpuProfile())
 	f.Add(zipped)
 	f.Add(plain)
+	real, err := os.ReadFile("testdata/busy.pprof")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(real)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := ReadPprof(bytes.NewReader(b))
 		if err != nil {
