@@ -3,10 +3,13 @@ package image
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -173,4 +176,253 @@ func TestFramesAgainstLLVM(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFramesOfSeed needs no tool: what llvm-symbolizer 19 said of a seed is
+// written here, innermost frame first, as function:line.discriminator(first line).
+func TestFramesOfSeed(t *testing.T) {
+	_, clang := openLines(t, "testdata/lines/clang5.elf")
+	_, gcc := openLines(t, "testdata/lines/gcc4.elf")
+	for _, tt := range []struct {
+		ln   *Lines
+		addr Addr
+		want string
+	}{
+		{clang, 0x4000ef, ""}, // before the code
+		{clang, 0x4000f0, "_start:14.0(14)"},
+		{clang, 0x400130, "loop:0.0(8)"},
+		{clang, 0x400140, "both:6.0(6) loop:11.4(8)"},
+		{clang, 0x4001b8, "both:6.33(6) loop:11.4(8)"},
+		{clang, 0x4001d0, "loop:11.2052(8)"},
+		{gcc, 0x4000b0, "loop:11.0(8)"},
+		{gcc, 0x4000c4, "twice:5.0(5) both:6.0(6) loop:11.0(8)"},
+		{gcc, 0x4000f0, "_start:14.0(14)"},
+		{gcc, 0x500000, ""},
+	} {
+		var got []string
+		for _, f := range tt.ln.Frames(tt.addr) {
+			got = append(got, fmt.Sprintf("%s:%d.%d(%d)", f.Func, f.Line, f.Disc, f.StartLine))
+			if f.File != "/src/tiny.c" {
+				t.Errorf("%#x: file %q", tt.addr, f.File)
+			}
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%#x: %s, want %s", tt.addr, got, tt.want)
+		}
+	}
+	if got, want := clang.Unit(0x400130), (Unit{Producer: "Debian clang version 19.1.7 (3~deb12u1)", Lang: "c", Name: "tiny.c"}); got != want {
+		t.Errorf("unit %+v, want %+v", got, want)
+	}
+	if got := gcc.Unit(0x4000b0); !strings.HasPrefix(got.Producer, "GNU C17 12.2.0 ") || got.Lang != "c" {
+		t.Errorf("unit %+v, want one of GNU C", got)
+	}
+	if got := gcc.Unit(0x500000); got != (Unit{}) {
+		t.Errorf("unit %+v where there is no code", got)
+	}
+}
+
+// TestSeparateDebugFile: the frames are the same whether the DWARF lies in the
+// image or in another file.
+func TestSeparateDebugFile(t *testing.T) {
+	dir := t.TempDir()
+	whole := build(t, "gcc", "-O2", "-g", "words.c", "-o", filepath.Join(dir, "whole"))
+	objcopy := tool(t, "objcopy")
+	for _, args := range [][]string{
+		{"--only-keep-debug", "whole", "stripped.debug"},
+		{"--strip-all", "--add-gnu-debuglink=stripped.debug", "whole", "stripped"},
+	} {
+		cmd := exec.Command(objcopy, args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("objcopy %v: %v\n%s", args, err, out)
+		}
+	}
+	im, want := openLines(t, whole)
+	_, got := openLines(t, filepath.Join(dir, "stripped"))
+	n := 0
+	for _, r := range im.regions {
+		for a := r.lo; a < r.hi; a++ {
+			w := want.Frames(a)
+			if g := got.Frames(a); !slices.Equal(g, w) {
+				t.Fatalf("%#x: %+v, want %+v", a, g, w)
+			}
+			n += len(w)
+		}
+	}
+	if n == 0 {
+		t.Error("no frames")
+	}
+}
+
+// TestSplitDWARF: units whose DWARF lies in .dwo files are unknown, without
+// harm to others.
+func TestSplitDWARF(t *testing.T) {
+	for _, flags := range []string{"-gdwarf-5", "-gdwarf-4"} {
+		dir := t.TempDir()
+		split := build(t, "clang-19", "-O2", flags, "-gsplit-dwarf", "-c", "words.c", "-o", filepath.Join(dir, "words.o"))
+		path := build(t, "clang-19", "-O2", flags, split, "-o", filepath.Join(dir, "prog"))
+		im, err := Open(path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer im.Close()
+		ln, err := im.Lines()
+		if err != nil {
+			t.Fatal(err)
+		}
+		main := im.symbols[im.Lookup("main")].Addr
+		if fs, u := ln.Frames(main), ln.Unit(main); fs != nil || u != (Unit{}) || ln.Err() != nil {
+			t.Errorf("%s: frames %+v, unit %+v, error %v", flags, fs, u, ln.Err())
+		}
+	}
+}
+
+// TestFSDiscriminators: clang marks images that have flow-sensitive ones.
+func TestFSDiscriminators(t *testing.T) {
+	for _, tt := range []struct {
+		flags string
+		want  bool
+	}{
+		{"-fdebug-info-for-profiling", false},
+		{"-fdebug-info-for-profiling -mllvm -enable-fs-discriminator=true -mllvm -improved-fs-discriminator=true", true},
+	} {
+		path := build(t, append(strings.Fields("clang-19 -O2 -g words.c "+tt.flags), "-o", filepath.Join(t.TempDir(), "prog"))...)
+		if _, ln := openLines(t, path); ln.FSDiscriminators() != tt.want {
+			t.Errorf("%s: %v, want %v", tt.flags, !tt.want, tt.want)
+		}
+	}
+}
+
+// TestNoLines: an image without any is an error of its own.
+func TestNoLines(t *testing.T) {
+	path := build(t, "gcc", "-O2", "-g0", "-s", "words.c", "-o", filepath.Join(t.TempDir(), "prog"))
+	im, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	for range 2 {
+		if _, err := im.Lines(); !errors.Is(err, ErrNoLines) {
+			t.Errorf("%v, want %v", err, ErrNoLines)
+		}
+	}
+}
+
+// TestLinesAtOnce asks from several goroutines, for the race detector.
+func TestLinesAtOnce(t *testing.T) {
+	im, err := Open("testdata/lines/clang5.elf", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			ln, err := im.Lines()
+			if err != nil || len(ln.Frames(0x400140)) != 2 || ln.Unit(0x400140).Lang != "c" || ln.Err() != nil {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestFlatten(t *testing.T) {
+	for _, tt := range []struct {
+		in   []interval
+		want string // id of each address from 0 on, . for none
+	}{
+		{nil, "......"},
+		{[]interval{{1, 3, 0}}, ".00..."},
+		{[]interval{{1, 3, 0}, {3, 5, 0}}, ".0000."},
+		{[]interval{{0, 6, 0}, {1, 5, 1}, {2, 3, 2}, {3, 4, 3}}, "012310"},
+		{[]interval{{0, 6, 0}, {1, 2, 1}, {3, 4, 1}}, "010100"},
+		{[]interval{{2, 4, 1}, {0, 3, 0}}, "0011.."}, // they overlap: the greater one has it
+		{[]interval{{2, 4, 0}, {0, 3, 1}}, "1110.."},
+		{[]interval{{0, 2, 0}, {4, 6, 0}}, "00..00"},
+		{[]interval{{0, 9, 3}, {0, 2, 2}, {0, 4, 1}}, "333333"},
+	} {
+		pieces := flatten(slices.Clone(tt.in))
+		got := ""
+		for a := range Addr(6) {
+			if id := pieceAt(pieces, a); id < 0 {
+				got += "."
+			} else {
+				got += fmt.Sprint(id)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%v: %s, want %s", tt.in, got, tt.want)
+		}
+		for i := 1; i < len(pieces); i++ {
+			if pieces[i].lo <= pieces[i-1].lo || pieces[i].id == pieces[i-1].id {
+				t.Errorf("%v: %v", tt.in, pieces)
+			}
+		}
+	}
+}
+
+func TestJoinRows(t *testing.T) {
+	for _, tt := range []struct{ name, in, want string }{
+		{"one sequence", "1:10 3:11 5:-", "1:10 3:11 5:-"},
+		{"the last row of an address counts", "1:10 1:11 1:12 5:-", "1:12 5:-"},
+		{"a row that repeats says nothing", "1:10 3:10 5:-", "1:10 5:-"},
+		{"line 0 is kept", "1:10 3:0 4:10 5:-", "1:10 3:0 4:10 5:-"},
+		{"sequences in any order", "5:20 7:- 1:10 3:-", "1:10 3:- 5:20 7:-"},
+		{"one starts where another ends", "3:20 5:- 1:10 3:-", "1:10 3:20 5:-"},
+		{"twice the same code", "1:10 5:- 1:20 5:-", "1:10 5:-"},
+		{"overlap", "1:10 5:- 3:20 4:21 6:22 8:-", "1:10 5:21 6:22 8:-"},
+		{"backwards", "1:10 4:12 3:11 5:-", "1:10 3:11 4:12 5:-"},
+		{"behind the end", "1:10 7:11 5:-", "1:10 5:-"},
+	} {
+		var all [][]lineRow
+		var seq []lineRow
+		for _, s := range strings.Fields(tt.in) {
+			var row lineRow
+			if n, _ := fmt.Sscanf(s, "%d:%d", &row.addr, &row.line); n == 2 {
+				seq = append(seq, row)
+				continue
+			}
+			row.file = noCode
+			all, seq = append(all, append(seq, row)), nil
+		}
+		var got []string
+		for _, row := range joinRows(all) {
+			if row.file == noCode {
+				got = append(got, fmt.Sprintf("%d:-", row.addr))
+			} else {
+				got = append(got, fmt.Sprintf("%d:%d", row.addr, row.line))
+			}
+		}
+		if got := strings.Join(got, " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
+// BenchmarkLines reads all units of a C++ program and asks about every address.
+func BenchmarkLines(b *testing.B) {
+	path := build(b, "clang++-19", "-O2", "-g", "-Iinclude", "shapes.cc", "-o", filepath.Join(b.TempDir(), "prog"))
+	known, asked := 0, 0
+	for b.Loop() {
+		im, err := Open(path, Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		ln, err := im.Lines()
+		if err != nil {
+			b.Fatal(err)
+		}
+		known, asked = 0, 0
+		for _, s := range im.Symbols() {
+			for a := s.Addr; a < s.Addr+Addr(s.Size); a++ {
+				if asked++; ln.Frames(a) != nil {
+					known++
+				}
+			}
+		}
+		im.Close()
+	}
+	b.ReportMetric(float64(b.N*asked)/b.Elapsed().Seconds(), "addrs/s")
+	b.ReportMetric(100*float64(known)/float64(asked), "%known")
 }
