@@ -202,3 +202,9 @@ func armMemory(w uint32) Class {
 		return loads(opc != 0)
 	}
 }
+
+// armPCRel gives the signed immediate of ADR and ADRP.
+func armPCRel(w uint32) Addr { return Addr(signed(w>>5&0x7ffff<<2|w>>29&3, 21)) }
+
+// armPage gives the page that the ADRP w at a computes.
+func armPage(w uint32, a Addr) Addr { return a&^0xfff + armPCRel(w)<<12 }

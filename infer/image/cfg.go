@@ -45,9 +45,8 @@ type builder struct {
 	whyAt     int     // its offset
 	x86       x86
 
-	depths    map[int]depth // at indirect jumps
-	hasFrame  bool          // the stack pointer moves somewhere
-	constants map[Addr]bool // addresses that the procedure computes
+	depths   map[int]depth // at indirect jumps
+	hasFrame bool          // the stack pointer moves somewhere
 }
 
 // Proc decodes the code of symbol i (an index into Symbols) into blocks, edges

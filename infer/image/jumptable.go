@@ -40,7 +40,7 @@ func (b *builder) resolveOpen() {
 	}
 	open := b.open
 	b.open = nil
-	b.slicer, b.depths, b.constants = newSlicer(b), nil, nil
+	b.slicer, b.depths = newSlicer(b), nil
 	for _, i := range open {
 		t := &b.transfers[i]
 		t.table = b.resolve(t)
@@ -145,9 +145,10 @@ func (b *builder) entries(sh shape, n int64) []Addr {
 	if !bounded {
 		n = maxEntries
 	}
+	end := b.im.objectEnd(sh.addr)
 	var out []Addr
 	for i := int64(0); i < n; i++ {
-		if i > 0 && !bounded && b.otherTable(sh.addr+Addr(i)*Addr(sh.size)) {
+		if !bounded && end != 0 && sh.addr+Addr(i+1)*Addr(sh.size) > end {
 			break
 		}
 		a, ok := b.im.entry(sh, i)
@@ -200,24 +201,6 @@ func (b *builder) plausible(a Addr) bool {
 	}
 	j := b.im.Find(a)
 	return j >= 0 && isColdPart(b.im.Symbols()[j].Name) != isColdPart(b.sym.Name)
-}
-
-// otherTable tells whether the procedure computes the address a: then another
-// table, or another object, begins there.
-func (b *builder) otherTable(a Addr) bool {
-	if b.constants == nil {
-		b.constants = make(map[Addr]bool)
-		for off, m := range b.mark {
-			if m&markInst == 0 {
-				continue
-			}
-			e := b.slicer.effect(off)
-			if (e.what == doAdd || e.what == doLoad) && e.a == noReg {
-				b.constants[Addr(e.c)] = true
-			}
-		}
-	}
-	return b.constants[a]
 }
 
 // frameGone tells whether the stack pointer at off is where it was at the entry,

@@ -14,6 +14,7 @@ type refs struct {
 	taken   []bool         // by symbol: its address is taken, or it is exported
 	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
 	labels  map[int]bool   // symbols into whose middle data points
+	data    []Addr         // addresses outside code that instructions compute, sorted
 }
 
 // references scans the image once. It costs a pass over all code: a second for
@@ -52,36 +53,56 @@ func (im *Image) scan() *refs {
 	im.scanExports(r)
 	im.scanData(r)
 
-	found := make([][]Addr, (len(syms)+scanPart-1)/scanPart)
-	inner := make([][]Addr, len(found))
+	parts := make([]codeRefs, (len(syms)+scanPart-1)/scanPart)
 	var wg sync.WaitGroup
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for part := range found {
+	for part := range parts {
 		wg.Add(1)
 		limit <- struct{}{}
 		go func() {
 			defer func() { <-limit; wg.Done() }()
 			lo := part * scanPart
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
-				found[part], inner[part] = im.scanCode(&syms[i], found[part], inner[part])
+				parts[part].scan(im, &syms[i])
 			}
+			parts[part].data = sortedSet(parts[part].data)
 		}()
 	}
 	wg.Wait()
-	for part := range found {
-		for _, a := range found[part] {
+	for i := range parts {
+		for _, a := range parts[i].code {
 			r.take(im, a)
 		}
-		for _, a := range inner[part] {
+		for _, a := range parts[i].entered {
 			j := im.Find(a)
 			r.entries[j] = append(r.entries[j], a)
 		}
+		r.data = append(r.data, parts[i].data...)
 	}
 	for j, as := range r.entries {
-		slices.Sort(as)
-		r.entries[j] = slices.Compact(as)
+		r.entries[j] = sortedSet(as)
 	}
+	r.data = sortedSet(r.data)
 	return r
+}
+
+func sortedSet(as []Addr) []Addr {
+	slices.Sort(as)
+	return slices.Compact(as)
+}
+
+// objectEnd gives the first address behind a that some instruction computes:
+// another object begins there. It is 0 if there is none.
+func (im *Image) objectEnd(a Addr) Addr {
+	data := im.references().data
+	i, found := slices.BinarySearch(data, a)
+	if found {
+		i++
+	}
+	if i == len(data) {
+		return 0
+	}
+	return data[i]
 }
 
 func (r *refs) take(im *Image, a Addr) {
@@ -135,15 +156,30 @@ func isMetadata(name string) bool {
 		name == ".gopclntab" || name == ".gcc_except_table"
 }
 
-// scanCode decodes s from end to end. It appends the addresses of code that
-// instructions compute to taken, and the targets of jumps and calls outside s,
-// or into its middle by a call, to entered.
-func (im *Image) scanCode(s *Symbol, taken, entered []Addr) ([]Addr, []Addr) {
+// codeRefs are what a part of the code refers to.
+type codeRefs struct {
+	code    []Addr // addresses of code that instructions compute
+	data    []Addr // other addresses that they compute
+	entered []Addr // targets of jumps and calls into the middle of other procedures
+}
+
+func (c *codeRefs) add(im *Image, a Addr) {
+	if im.executable(a) {
+		c.code = append(c.code, a)
+	} else {
+		c.data = append(c.data, a)
+	}
+}
+
+// scan decodes s from end to end.
+func (c *codeRefs) scan(im *Image, s *Symbol) {
 	code := im.code(s.Addr, s.Addr+Addr(s.Size))
 	if im.Arch == AArch64 {
-		return im.scanARM(s, code, taken, entered)
+		c.scanARM(im, s, code)
+		return
 	}
 	var d x86
+	fixed := im.elf.Type == elf.ET_EXEC
 	for off := 0; off < len(code); {
 		a := s.Addr + Addr(off)
 		in := d.inst(code[off:], a)
@@ -151,25 +187,51 @@ func (im *Image) scanCode(s *Symbol, taken, entered []Addr) ([]Addr, []Addr) {
 		switch {
 		case in.Class&(CondJump|Jump|DirCall) != 0:
 			if im.entersMiddle(s, in.Target) {
-				entered = append(entered, in.Target)
+				c.entered = append(c.entered, in.Target)
 			}
-		case in.Class&Bad != 0:
-		case d.op == 0x8d && !d.vex && d.base == ripReg: // lea
-			if t := a + Addr(in.Len) + Addr(d.disp); im.executable(t) {
-				taken = append(taken, t)
+		case in.Class&Bad != 0 || d.vex:
+		case d.op == 0x8d && d.base == ripReg: // lea
+			c.add(im, a+Addr(in.Len)+Addr(d.disp))
+		case fixed && d.imm > 0 && (d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 || d.op == 0x68): // mov, push
+			if t := Addr(d.imm); im.segment(t) != nil {
+				c.add(im, t)
 			}
-		case d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 && !d.vex, d.op == 0x68 && !d.vex: // mov, push
-			if t := Addr(d.imm); d.imm > 0 && im.elf.Type == elf.ET_EXEC && im.executable(t) {
-				taken = append(taken, t)
+		case fixed && d.mem && d.base == noReg && d.index != noReg && d.disp > 0: // table(,%rax,8)
+			c.add(im, Addr(d.disp))
+		}
+	}
+}
+
+// scanARM is scan for AArch64, where an address is made by ADR, or by ADRP and an
+// ADD that follows soon.
+func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
+	var page [32]Addr
+	for off := 0; off+4 <= len(code); off += 4 {
+		a := s.Addr + Addr(off)
+		in := armInst(code[off:], a)
+		if in.Class&(CondJump|Jump|DirCall) != 0 {
+			if im.entersMiddle(s, in.Target) {
+				c.entered = append(c.entered, in.Target)
+			}
+			continue
+		}
+		w := binary.LittleEndian.Uint32(code[off:])
+		switch {
+		case w&0x9f000000 == 0x90000000: // adrp
+			page[w&31] = armPage(w, a)
+		case w&0x9f000000 == 0x10000000: // adr
+			c.add(im, a+armPCRel(w))
+		case w&0xffc00000 == 0x91000000: // add
+			if p := page[w>>5&31]; p != 0 {
+				c.add(im, p+Addr(w>>10&0xfff))
 			}
 		}
 	}
-	return taken, entered
 }
 
 // entersMiddle tells whether a is code of another procedure than s, and not its start.
 func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
-	if a >= s.Addr && a < s.Addr+Addr(s.Size) {
+	if a >= s.Addr && a-s.Addr < Addr(s.Size) {
 		return false
 	}
 	j := im.Find(a)
@@ -207,12 +269,6 @@ func (im *Image) scanARM(s *Symbol, code []byte, taken, entered []Addr) ([]Addr,
 	}
 	return taken, entered
 }
-
-// armPCRel gives the signed immediate of ADR and ADRP.
-func armPCRel(w uint32) Addr { return Addr(signed(w>>5&0x7ffff<<2|w>>29&3, 21)) }
-
-// armPage gives the page that the ADRP w at a computes.
-func armPage(w uint32, a Addr) Addr { return a&^0xfff + armPCRel(w)<<12 }
 
 // isColdPart tells whether name is that of a part which the compiler split off a
 // procedure: its other blocks are entered from there.

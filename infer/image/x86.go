@@ -92,6 +92,7 @@ const (
 	movbeCRC           // movbe, crc32
 	evexNarrow         // vpmov* down-conversions store
 	needMem            // register forms do not exist
+	intN               // int $3 traps as int3 does, others are system calls
 )
 
 func imm(l uint8, c Class) x86Form { return x86Form{layout: l, class: c} }
@@ -171,7 +172,7 @@ func initOneByte() {
 	t[0xc6], t[0xc7] = group(grpC7, immB, Store), group(grpC7, immZ, Store)
 	t[0xc8], t[0xc9] = imm(immWB, Push), imm(immNone, Push)
 	t[0xca], t[0xcb] = imm(immW, Ret|System), imm(immNone, Ret|System)
-	t[0xcc], t[0xcd], t[0xce], t[0xcf] = imm(immNone, Trap), imm(immB, System), bad, imm(immNone, Ret|System)
+	t[0xcc], t[0xcd], t[0xce], t[0xcf] = imm(immNone, Trap), x86Form{layout: immB, special: intN}, bad, imm(immNone, Ret|System)
 	fill(t, 0xd0, 0xd3, rm(Load|Store))
 	fill(t, 0xd4, 0xd6, bad)
 	t[0xd7] = imm(anyMem, Load)
@@ -545,6 +546,9 @@ func (d *x86) operands(b []byte, i int, f *x86Form) {
 		}
 	}
 	if f.special != plain {
+		if f.special == intN && i < len(b) {
+			d.imm = int64(b[i])
+		}
 		if layout, class = d.specialise(f, layout, class); class&Bad != 0 {
 			d.bad()
 			return
@@ -747,6 +751,11 @@ func (d *x86) specialise(f *x86Form, layout uint8, class Class) (uint8, Class) {
 		if d.pfx&pfxF3 != 0 {
 			return layout, mem(Store)
 		}
+	case intN:
+		if d.imm == 3 {
+			return layout, Trap
+		}
+		return layout, System
 	case needMem:
 		if !d.mem {
 			return layout, Bad

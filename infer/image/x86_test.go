@@ -27,7 +27,7 @@ func x86Flow(l line) Class {
 		return Jump
 	case strings.HasPrefix(m, "j") || strings.HasPrefix(m, "loop") || m == "xbegin":
 		return CondJump
-	case m == "ud0" || m == "ud1" || m == "ud2" || m == "hlt" || m == "int3":
+	case m == "ud0" || m == "ud1" || m == "ud2" || m == "hlt" || m == "int3" || m == "int" && l.operands == "$0x3":
 		return Trap
 	case strings.HasPrefix(m, "nop") || strings.HasPrefix(m, "endbr"):
 		return Nop

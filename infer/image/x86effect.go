@@ -325,7 +325,10 @@ func (d *x86) clobbers() uint32 {
 	case op >= 0xa4 && op <= 0xaf:
 		return 1<<rax | 1<<rcx | 1<<rsi | 1<<rdi
 	case op >= 0xb0 && op <= 0xb7:
-		return 0xffff &^ (1 << rsp) // a byte register, %ah perhaps
+		if r := d.opReg(); d.rex != 0 || r < 4 {
+			return mask(r)
+		}
+		return mask(d.opReg() - 4) // %ah and the like
 	case op == 0xc8 || op == 0xc9:
 		return 1<<rsp | 1<<rbp
 	case op == 0xf6 || op == 0xf7:
