@@ -32,7 +32,7 @@ func checkSymbols(im *Image) error {
 			return fmt.Errorf("%s at %#x, %d bytes: outside its section", s.Name, s.Addr, s.Size)
 		case s.Section != r.name:
 			return fmt.Errorf("%s: section %q, want %q", s.Name, s.Section, r.name)
-		case s.Local != (s.Ordinal > 0):
+		case !s.Local && s.Ordinal != 0:
 			return fmt.Errorf("%s: local %v, ordinal %d", s.Name, s.Local, s.Ordinal)
 		case im.Find(s.Addr) != i || im.Find(s.Addr+Addr(s.Size)-1) != i:
 			return fmt.Errorf("%s: Find gives %d and %d, want %d", s.Name, im.Find(s.Addr), im.Find(s.Addr+Addr(s.Size)-1), i)

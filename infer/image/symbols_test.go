@@ -4,6 +4,7 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -372,4 +373,43 @@ func parseHex(t *testing.T, s string) Addr {
 		t.Fatal(err)
 	}
 	return Addr(v)
+}
+
+// TestOrdinalsAgainstBOLT builds a program with three local functions of one
+// name, which the linker does not lay out in the order of its table, and compares their names
+// with those that BOLT gives them.
+func TestOrdinalsAgainstBOLT(t *testing.T) {
+	dir := t.TempDir()
+	args := []string{"clang-19", "-O1", "-fuse-ld=lld-19", "-Wl,-q,-z,keep-text-section-prefix", "-ffunction-sections", "-o", "p", "main.c"}
+	for i, attribute := range []string{`, section(".text.unlikely.work")`, "", `, section(".text.hot.work")`} {
+		name := fmt.Sprintf("f%d.c", i)
+		write(t, dir, name, fmt.Appendf(nil, `
+static __attribute__((noinline%[2]s)) int work(int x) { return x * (%[1]d + 7) + 3; }
+int f%[1]d(int x) { return work(x) + work(x + 1); }
+`, i, attribute))
+		args = append(args, name)
+	}
+	write(t, dir, "main.c", []byte("int f0(int), f1(int), f2(int);\nint main(int c, char **v) { return f0(c) + f1(c) + f2(c); }\n"))
+	run(t, dir, args...)
+	im := mustOpen(t, filepath.Join(dir, "p"), Options{})
+	want := map[string]string{}
+	var name string
+	for line := range strings.Lines(run(t, dir, "llvm-bolt-19", "p", "-o", "out", "--print-cfg")) {
+		if _, s, ok := strings.Cut(line, "All names"); ok {
+			name = strings.TrimLeft(strings.TrimSpace(s), ": ")
+		}
+		if _, s, ok := strings.Cut(line, "Address     : 0x"); ok && strings.HasPrefix(name, "work/") {
+			want[name] = strings.TrimSpace(s)
+			name = ""
+		}
+	}
+	got := map[string]string{}
+	for _, s := range im.Symbols() {
+		if s.Name == "work" {
+			got[fmt.Sprintf("work/%d", s.Ordinal)] = fmt.Sprintf("%x", uint64(s.Addr))
+		}
+	}
+	if len(want) != 3 || !maps.Equal(got, want) {
+		t.Errorf("%v, BOLT: %v", got, want)
+	}
 }
