@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -199,5 +200,45 @@ func TestFileFromPipe(t *testing.T) {
 	_, err := Read(iotest.OneByteReader(bytes.NewReader(input(t, "modes"))), Options{})
 	if err == nil || !strings.Contains(err.Error(), "cannot be read from a pipe") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestDamaged overwrites numbers in recordings at random: whatever comes of it,
+// there is an error, or counts that keep their promises.
+func TestDamaged(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	values := []uint64{0, 1, 7, 8, 16, 24, 0xffff, 1 << 31, 1<<32 - 1, 1 << 40, 1 << 63, 1<<64 - 8, 1<<64 - 512, 1<<64 - 1}
+	refused := 0
+	const rounds = 300
+	each(func(name string, whole []byte) {
+		for range rounds {
+			b := slices.Clone(whole)
+			for range 1 + r.IntN(3) {
+				at := 16 + r.IntN(len(b)-24)
+				v := values[r.IntN(len(values))]
+				switch bo := order(strings.HasSuffix(name, "-be")); r.IntN(4) {
+				case 0:
+					b[at] = byte(v)
+				case 1:
+					bo.PutUint16(b[at&^1:], uint16(v))
+				case 2:
+					bo.PutUint32(b[at&^3:], uint32(v))
+				case 3:
+					bo.PutUint64(b[at&^7:], v)
+				}
+			}
+			rec, err := Read(bytes.NewReader(b), Options{})
+			if err == nil {
+				check(t, name, rec)
+				continue
+			}
+			refused++
+			if !errors.Is(err, ErrFormat) && !strings.Contains(err.Error(), "not supported") {
+				t.Errorf("%s: %v, which is no ErrFormat", name, err)
+			}
+		}
+	})
+	if refused < rounds {
+		t.Errorf("only %d of all damaged recordings were refused", refused)
 	}
 }
