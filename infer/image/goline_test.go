@@ -15,9 +15,14 @@ import (
 // buildGo builds testdata/lines/gopher.go.
 func buildGo(t testing.TB, flags string, env ...string) string {
 	t.Helper()
-	out := filepath.Join(t.TempDir(), "gopher")
+	return buildGoFile(t, "gopher.go", flags, env...)
+}
+
+func buildGoFile(t testing.TB, file, flags string, env ...string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), strings.TrimSuffix(file, ".go"))
 	args := append([]string{"build", "-o", out}, strings.Fields(flags)...)
-	cmd := exec.Command(tool(t, "go"), append(args, "gopher.go")...)
+	cmd := exec.Command(tool(t, "go"), append(args, file)...)
 	cmd.Dir = filepath.Join("testdata", "lines")
 	cmd.Env = append(os.Environ(), env...)
 	if msg, err := cmd.CombinedOutput(); err != nil {
@@ -138,4 +143,34 @@ func sameGo(f, dwarf Frame) bool {
 		dwarf.File, dwarf.Line = f.File, f.Line
 	}
 	return f == dwarf
+}
+
+// TestCgo: pclntab answers for the Go code of a program, DWARF for its C code.
+func TestCgo(t *testing.T) {
+	tool(t, "gcc")
+	for _, flags := range []string{"", "-buildmode=pie", "-buildmode=c-shared"} {
+		im, ln := openLines(t, buildGoFile(t, "both.go", flags, "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g", "CC=gcc"))
+		for _, tt := range []struct {
+			symbol, lang, file string
+			start              int
+		}{
+			{"main.main", "go", "both.go", 11},
+			{"loop", "c", "both.go", 6},
+		} {
+			i := im.Lookup(tt.symbol)
+			if i < 0 {
+				t.Fatalf("%s: no symbol %s", flags, tt.symbol)
+			}
+			a := im.symbols[i].Addr
+			fs := ln.Frames(a)
+			if len(fs) == 0 {
+				t.Errorf("%s: %s: unknown: %v", flags, tt.symbol, ln.Err())
+				continue
+			}
+			f := fs[len(fs)-1]
+			if f.Func != tt.symbol || filepath.Base(f.File) != tt.file || f.StartLine != tt.start || ln.Unit(a).Lang != tt.lang {
+				t.Errorf("%s: %s: %+v of %+v, want %+v", flags, tt.symbol, f, ln.Unit(a), tt)
+			}
+		}
+	}
 }
