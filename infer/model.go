@@ -51,15 +51,14 @@ type problem struct {
 	fac  *factor
 	par  *params
 
-	samples         []float64 // by block
-	cost            []float64 // by block: samples that one execution brings, in the median
-	invVar          []float64 // by block: 1 / variance of the logarithm of cost
-	noise           []float64 // by block: perturbation of the logarithm of cost; see posterior.go
-	guess           []float64 // by way: static guess of the logit
-	calm, calmEntry []float64 // guess and entry before disturb
-	entry           []float64 // by entry: guess of the logarithm of the executions
-	entrySD         []float64
-	branch          []int32 // blocks with more than one way out; the logits of their ways follow the entries in x
+	samples []float64 // by block
+	cost    []float64 // by block: samples that one execution brings, in the median
+	invVar  []float64 // by block: 1 / variance of the logarithm of cost
+	noise   []float64 // by block: perturbation of the logarithm of cost; see posterior.go
+	guess   []float64 // by way: static guess of the logit
+	entry   []float64 // by entry: guess of the logarithm of the executions
+	entrySD []float64
+	branch  []int32 // blocks with more than one way out; the logits of their ways follow the entries in x
 
 	logits int // number of their ways
 
@@ -118,6 +117,13 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 	}
 	q.dx = make([]float64, q.unknowns())
 	return q
+}
+
+// objective is the function to minimise for the procedure by itself.
+func (q *problem) objective(x, grad []float64) float64 {
+	v := q.forward(x)
+	q.backward(x, grad)
+	return v
 }
 
 func (q *problem) unknowns() int { return len(q.entry) + q.logits }

@@ -19,8 +19,7 @@ type program struct {
 type tie struct {
 	callee int // index into probs
 	sites  []site
-	floor  bool    // there may be other callers: the entries are at least the sum of the sites
-	noise  float64 // perturbation of the logarithm; see posterior.go
+	floor  bool // there may be other callers: the entries are at least the sum of the sites
 }
 
 // A site is a place that calls: a block, or one of its ways for a conditional
@@ -48,11 +47,7 @@ func (pr *program) solve(x []float64) {
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		q.start(xi)
-		minimize(func(x, grad []float64) float64 {
-			v := q.forward(x)
-			q.backward(x, grad)
-			return v
-		}, xi, 400, 1e-9)
+		minimize(q.objective, xi, 400, 1e-9)
 	})
 	pr.refine(x, 300)
 }
@@ -87,7 +82,7 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 		sum += pr.calls(s)
 	}
 	le := x[pr.at[t.callee]]
-	r := (math.Log(max(sum, 1e-100)) - le + t.noise) / pr.tieSD
+	r := (math.Log(max(sum, 1e-100)) - le) / pr.tieSD
 	if t.floor && r <= 0 {
 		return 0
 	}
