@@ -373,8 +373,9 @@ func compareCounts(a, b *Counts) int {
 		cmp.Compare(a.Event.Name, b.Event.Name), cmp.Compare(a.Event.Period, b.Event.Period), cmp.Compare(a.Event.Unit, b.Event.Unit))
 }
 
-// Merge gives the sum of recordings. Whatever their order and grouping, the
-// result is the same and has the same encoding.
+// Merge gives the sum of recordings, whose Counts pass Check. Whatever their
+// order and grouping, the result is the same and has the same encoding. It
+// shares nothing with its arguments.
 func Merge(rs ...*Recording) *Recording {
 	var sum Recording
 	for _, r := range rs {

@@ -9,5 +9,6 @@
 // Counts stay raw here, integers that add in any order to the same bytes;
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect
-// (this machine), sample/perfdata (perf.data files) and ReadPprof.
+// (this machine), sample/perfdata (perf.data files) and ReadPprof, and stored in
+// the form that Encode gives them.
 package sample

@@ -63,8 +63,8 @@ func sniffGzip(b []byte) Format {
 		return FormatUnknown
 	}
 	plain := make([]byte, SniffLen)
-	n, err := io.ReadFull(zr, plain)
-	if n > 0 && sniffPprof(plain[:n], err != io.EOF && err != io.ErrUnexpectedEOF || len(b) == SniffLen) {
+	n, _ := io.ReadFull(zr, plain) // of what is cut off, all there is
+	if sniffPprof(plain[:n], n == SniffLen || len(b) == SniffLen) {
 		return FormatPprof
 	}
 	return FormatUnknown
