@@ -121,29 +121,29 @@ func (b *builder) jumpTargets(t *transfer) []value {
 // readTable gives the targets of the table that v is loaded from, or nil.
 func (b *builder) readTable(t *transfer, v value) []Addr {
 	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, step: 1 << v.from.scale, shift: v.shift, signed: v.signed}
-	if sh.step != sh.size || sh.size == 8 && (sh.base != 0 || sh.shift != 0) {
+	if sh.step != sh.size && v.from.reg != noReg || sh.size == 8 && (sh.base != 0 || sh.shift != 0) {
 		return nil
 	}
 	if b.im.segment(sh.addr) == nil {
 		return nil
 	}
-	n := int64(1)
-	if v.from.reg != noReg {
-		n = b.slicer.limit(v.from.reg, v.from.at)
+	if v.from.reg == noReg {
+		return b.entries(sh, 1, 1)
 	}
-	return b.entries(sh, n)
+	n, most := b.slicer.limit(v.from.reg, v.from.at)
+	return b.entries(sh, n, most)
 }
 
 // maxEntries bounds a table whose end nothing tells.
 const maxEntries = 1 << 16
 
-// entries reads n entries of a table, or, where n is noLimit, up to the first that
-// cannot be one. Every entry of a bounded table must lead into the procedure or
-// another part of it: else it is no table, and nil.
-func (b *builder) entries(sh shape, n int64) []Addr {
+// entries reads the n entries of a table or, where n is noLimit, at most most, up to
+// the next object or the first that cannot be one. Every entry of a bounded table
+// must lead into the procedure or another part of it: else it is no table, and nil.
+func (b *builder) entries(sh shape, n, most int64) []Addr {
 	bounded := n != noLimit && n <= maxEntries
 	if !bounded {
-		n = maxEntries
+		n = most
 	}
 	end := b.im.objectEnd(sh.addr)
 	var out []Addr
@@ -152,11 +152,11 @@ func (b *builder) entries(sh shape, n int64) []Addr {
 			break
 		}
 		a, ok := b.im.entry(sh, i)
-		if !ok || !b.plausible(a) {
-			if bounded && n < 256 {
+		if !ok || !b.plausible(a, bounded) {
+			if bounded {
 				return nil
 			}
-			break // an index of a byte, say, may be bounded by nothing but its type
+			break
 		}
 		out = append(out, a)
 	}
@@ -194,13 +194,24 @@ func (im *Image) entry(sh shape, i int64) (Addr, bool) {
 	return sh.base + Addr(v<<sh.shift), true
 }
 
-// plausible tells whether a table of this procedure may lead to a.
-func (b *builder) plausible(a Addr) bool {
+// plausible tells whether a table of this procedure may lead to a: into the
+// procedure or, by a case that is rare, to where the compiler split it.
+func (b *builder) plausible(a Addr, bounded bool) bool {
 	if off, ok := b.inside(a); ok {
 		return b.mark[off]&markBody == 0 && (b.im.Arch != AArch64 || off%4 == 0)
 	}
+	if slices.ContainsFunc(b.transfers, func(t transfer) bool { return t.Target == a && t.Class&(Jump|CondJump) != 0 }) {
+		return true
+	}
 	j := b.im.Find(a)
-	return j >= 0 && isColdPart(b.im.Symbols()[j].Name) != isColdPart(b.sym.Name)
+	if j < 0 {
+		return false
+	}
+	s := &b.im.Symbols()[j]
+	if s.Source == FromEhFrame { // the names are lost, .cold among them
+		return bounded
+	}
+	return isColdPart(s.Name) != isColdPart(b.sym.Name)
 }
 
 // frameGone tells whether the stack pointer at off is where it was at the entry,

@@ -80,6 +80,7 @@ type slicer struct {
 	preds map[int][]int // offsets of the jumps to an offset
 	sites map[int]int   // offset of a transfer to its index
 	steps int
+	most  int64        // values of the narrowest types that an index came through, the widest of all ways
 	busy  map[int]bool // offsets of the instructions whose operands are being followed
 }
 
@@ -369,14 +370,19 @@ type cellAt struct {
 	off int
 }
 
-// limit gives how many values the index r can have before the instruction at off:
-// 1 + the greatest, or noLimit.
-func (s *slicer) limit(r reg, off int) int64 {
-	n := s.limitOf(cell{reg: r}, off, make(map[cellAt]int64))
+// limit gives how many values the index r can have before the instruction at off,
+// by a check of its bounds: 1 + the greatest, or noLimit. most is what its type
+// allows: more than the table has, often.
+func (s *slicer) limit(r reg, off int) (n, most int64) {
+	s.most = 0
+	n = s.limitOf(cell{reg: r}, off, make(map[cellAt]int64))
 	if n == loopOnly {
-		return noLimit
+		n = noLimit
 	}
-	return n
+	if s.most == 0 {
+		s.most = maxEntries
+	}
+	return n, s.most
 }
 
 func (s *slicer) limitOf(c cell, off int, seen map[cellAt]int64) int64 {
@@ -413,7 +419,6 @@ func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 		}
 	}
 	e := s.effect(st.off)
-	natural := int64(noLimit)
 	if c.reg == noReg {
 		if e.what == doStore && e.a == c.a && e.b == c.b && e.shift == c.shift && e.c == c.c && e.size == c.size {
 			c = cell{reg: e.src}
@@ -424,23 +429,26 @@ func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 			return noLimit
 		}
 	} else if writes(e, c.reg) {
-		var ok bool
-		if c, natural, ok = origin(c, e); !ok {
-			return natural
+		from, n, ok := origin(c, e)
+		if !ok {
+			return n
 		}
+		if (e.what == doNarrow || e.what == doLoad) && !e.signed && e.size <= 2 {
+			s.most = max(s.most, 1<<(8*e.size))
+		}
+		if e.what == doLoad && e.writesAddress() {
+			return noLimit
+		}
+		c = from
 	}
-	n := s.limitOf(c, st.off, seen)
-	if n == noLimit || natural != noLimit && n > natural {
-		return natural
-	}
-	return n
+	return s.limitOf(c, st.off, seen)
 }
 
 func writes(e effect, r reg) bool { return r != noReg && (e.dst == r || e.clob>>uint(r)&1 != 0) }
 
-// origin gives where the value of c came from before e wrote it, and how many
-// values e leaves it. It is not ok where there is no use in going on.
-func origin(c cell, e effect) (from cell, natural int64, ok bool) {
+// origin gives where the value of c came from before e wrote it. It is not ok
+// where there is no use in going on: then n is how many values e leaves it.
+func origin(c cell, e effect) (from cell, n int64, ok bool) {
 	if e.dst != c.reg {
 		return c, noLimit, false
 	}
@@ -460,21 +468,13 @@ func origin(c cell, e effect) (from cell, natural int64, ok bool) {
 			return c, e.c + 1, false
 		}
 	case doNarrow:
-		n := int64(noLimit)
-		if !e.signed && e.size <= 2 {
-			n = 1 << (8 * e.size)
-		}
-		return cell{reg: e.a}, n, true
+		return cell{reg: e.a}, noLimit, true
 	case doShr:
 		if bits := int64(e.size)*8 - e.c; bits < 16 && bits > 0 {
 			return c, 1 << bits, false
 		}
 	case doLoad:
-		n := int64(noLimit)
-		if !e.signed && e.size <= 2 {
-			n = 1 << (8 * e.size)
-		}
-		return cell{reg: noReg, a: e.a, b: e.b, shift: e.shift, c: e.c, size: e.size}, n, !e.writesAddress()
+		return cell{reg: noReg, a: e.a, b: e.b, shift: e.shift, c: e.c, size: e.size}, noLimit, true
 	}
 	return c, noLimit, false
 }
