@@ -191,23 +191,16 @@ func (s *segment) chunk(i int) []byte {
 func (s *segment) bytes(a Addr, n int) []byte {
 	at := uint64(a - s.lo)
 	i, skip := int(at/chunkSize), int(at%chunkSize)
-	c := s.chunk(i)
-	if c == nil {
-		return nil
-	}
-	if skip+n <= len(c) {
+	if c := s.chunk(i); c != nil && skip+n <= len(c) {
 		return c[skip : skip+n : skip+n]
 	}
 	b := make([]byte, 0, n)
-	for len(b) < n {
+	for ; len(b) < n; i, skip = i+1, 0 {
+		c := s.chunk(i)
 		if c == nil {
 			return nil
 		}
 		b = append(b, c[skip:min(len(c), skip+n-len(b))]...)
-		skip = 0
-		if i++; len(b) < n {
-			c = s.chunk(i)
-		}
 	}
 	return b
 }
@@ -250,6 +243,7 @@ func (im *Image) load(size int64) error {
 	return nil
 }
 
+// findCode finds the sections that hold code and whose bytes the file has.
 func (im *Image) findCode() {
 	for _, s := range im.elf.Sections {
 		if s.Flags&elf.SHF_EXECINSTR == 0 || s.Type == elf.SHT_NOBITS || s.Size == 0 {
@@ -345,13 +339,9 @@ func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
 	var a Addr
 	found := false
 	for _, s := range im.segments {
-		if off < s.off || uint64(off-s.off) >= uint64(s.hi-s.lo) || found && !s.exec {
-			continue
-		}
 		// Where segments share bytes of the file, samples are of the code.
-		a, found = s.lo+Addr(off-s.off), true
-		if s.exec {
-			break
+		if off >= s.off && uint64(off-s.off) < uint64(s.hi-s.lo) && (!found || s.exec) {
+			a, found = s.lo+Addr(off-s.off), true
 		}
 	}
 	return a, found
