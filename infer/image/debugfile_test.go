@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"os"
@@ -41,6 +42,9 @@ func TestDebugFile(t *testing.T) {
 	id := whole.Build.String()
 	if len(id) != 40 || whole.debug != nil {
 		t.Fatalf("build ID %q, debug file %v", id, whole.debug)
+	}
+	if _, err := Open(write(t, withID, "alone.debug", debug[withID]), Options{}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no code") {
+		t.Errorf("a debug file by itself: %v", err)
 	}
 	byID := filepath.Join(".build-id", id[:2], id[2:]+".debug")
 	other := bytes.Clone(debug[without])
@@ -111,11 +115,19 @@ func TestCompressed(t *testing.T) {
 		if err != nil || len(got) == 0 || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v, want %d", tt.file, len(got), err, len(want))
 		}
-		if err == nil && tt.file == "zlib" {
-			s.Size = 1 << 40 // as a header could claim
-			if _, err := sectionData(s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "0x10000000000 bytes uncompressed") {
-				t.Errorf("a terabyte of %d bytes: %v", s.FileSize, err)
-			}
+	}
+}
+
+// TestCompressedTooFar claims more than the bytes could hold.
+func TestCompressedTooFar(t *testing.T) {
+	const huge = 1 << 40
+	gnu := append([]byte("ZLIB"), 0, 0, 1, 0, 0, 0, 0, 0)
+	for _, s := range []*elf.Section{
+		{SectionHeader: elf.SectionHeader{Name: ".debug_str", Flags: elf.SHF_COMPRESSED, Size: huge, FileSize: 100}},
+		{SectionHeader: elf.SectionHeader{Name: ".zdebug_str", Size: 12, FileSize: 12}, ReaderAt: bytes.NewReader(gnu)},
+	} {
+		if _, err := sectionData(s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "0x10000000000 bytes uncompressed") {
+			t.Errorf("%s: a terabyte of %d bytes: %v", s.Name, s.FileSize, err)
 		}
 	}
 }

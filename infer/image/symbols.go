@@ -197,8 +197,15 @@ func sectionData(s *elf.Section) (b []byte, err error) {
 	// what compilers write of zstd expands more than this.
 	const maxExpansion = 2048
 	defer caught(&err, "section "+s.Name)
-	if s.FileSize < s.Size/maxExpansion {
-		return nil, fmt.Errorf("offset %#x: section %s: %#x bytes uncompressed from %#x: %w", s.Offset, s.Name, s.Size, s.FileSize, ErrFormat)
+	size := s.Size
+	if strings.HasPrefix(s.Name, ".zdebug") { // "ZLIB", then the size: debug/elf looks at it no sooner than Data
+		var h [12]byte
+		if n, _ := s.ReadAt(h[:], 0); n == len(h) {
+			size = binary.BigEndian.Uint64(h[4:])
+		}
+	}
+	if s.FileSize < size/maxExpansion {
+		return nil, fmt.Errorf("offset %#x: section %s: %#x bytes uncompressed from %#x: %w", s.Offset, s.Name, size, s.FileSize, ErrFormat)
 	}
 	if b, err = s.Data(); err != nil {
 		return nil, fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, err, ErrFormat)
@@ -208,7 +215,7 @@ func sectionData(s *elf.Section) (b []byte, err error) {
 
 // candidates picks the symbols that name code.
 func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidate {
-	ordinals := ordinals(table)
+	number := ordinals(table)
 	var out []candidate
 	for i := range table {
 		s := &table[i]
@@ -220,7 +227,7 @@ func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidat
 			bind: elf.ST_BIND(s.info), typ: elf.ST_TYPE(s.info), source: source,
 		}
 		if s.local() {
-			c.ordinal = ordinals[i]
+			c.ordinal = number[i]
 		}
 		out = append(out, c)
 	}
@@ -374,23 +381,32 @@ func (im *Image) dataIn(lo, hi Addr) []extent {
 // be (global, weak, local); then, as perf does, the one with fewer underscores
 // in front, write before __write; .symtab's before .dynsym's; the lesser string.
 func (c *candidate) before(d *candidate) int {
-	rank := map[elf.SymBind]int{elf.STB_GLOBAL: 0, elf.STB_WEAK: 1, elf.STB_LOCAL: 2}
-	label := func(c *candidate) int {
-		if c.typ == elf.STT_NOTYPE {
-			return 1
-		}
-		return 0
-	}
-	underscores := func(s string) int { return len(s) - len(strings.TrimLeft(s, "_")) }
 	return cmp.Or(
-		cmp.Compare(label(c), label(d)),
-		cmp.Compare(rank[c.bind], rank[d.bind]),
+		cmp.Compare(c.rank(), d.rank()),
 		cmp.Compare(underscores(c.name), underscores(d.name)),
 		cmp.Compare(c.source, d.source),
 		strings.Compare(c.name, d.name),
 		cmp.Compare(c.ordinal, d.ordinal),
 	)
 }
+
+// rank is lower for the better kind of name.
+func (c *candidate) rank() int {
+	const label = 3 // more than any binding
+	r := 0
+	switch c.bind {
+	case elf.STB_WEAK:
+		r = 1
+	case elf.STB_LOCAL:
+		r = 2
+	}
+	if c.typ == elf.STT_NOTYPE {
+		r += label
+	}
+	return r
+}
+
+func underscores(name string) int { return len(name) - len(strings.TrimLeft(name, "_")) }
 
 // bind makes symbols of the names: one for each address, by address, none
 // overlapping. A Size of 0 is one that is not known yet.
