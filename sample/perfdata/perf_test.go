@@ -231,64 +231,82 @@ func script(t *testing.T, perf, file string, args ...string) []string {
 	return lines
 }
 
-// scriptPlaces does as places with perf script's output. perf says which file an
-// address is in but not where in it, so the mappings it shows in between are
-// followed here once more, in the plainest way: the latest that covers it.
-func scriptPlaces(t *testing.T, perf, file string) map[string]int {
-	type mapping struct {
-		start, size, off uint64
-		name             string
+// scriptSpaces follows the mappings that perf script shows between samples, in
+// the plainest way: the latest that covers an address.
+type scriptSpaces map[int][]scriptMapping
+
+type scriptMapping struct {
+	start, size, off uint64
+	name             string
+}
+
+// line takes a line of perf script's output, "4/4 0.123: event: ...", and gives
+// its process and the rest from the event on; that is "" if the line was about a process.
+func (spaces scriptSpaces) line(t *testing.T, line string) (pid int, rest string) {
+	var tid int
+	var time string
+	_, err := fmt.Sscanf(strings.TrimSpace(line), "%d/%d %s", &pid, &tid, &time)
+	_, rest, ok := strings.Cut(line, time)
+	if err != nil || !ok {
+		t.Fatalf("perf script: %q: %v", line, err)
 	}
-	spaces := map[int][]mapping{}
-	m := map[string]int{}
-	for _, line := range script(t, perf, file, "-F", "pid,tid,time,event,ip,dso", "-G", "--ns", "--show-mmap-events", "--show-task-events") {
-		var pid, tid int
-		var time string
-		_, err := fmt.Sscanf(strings.TrimSpace(line), "%d/%d %s", &pid, &tid, &time)
-		_, rest, ok := strings.Cut(line, time)
-		if err != nil || !ok {
+	rest = strings.TrimSpace(rest)
+	switch {
+	case strings.HasPrefix(rest, "PERF_RECORD_MMAP"):
+		// PERF_RECORD_MMAP2 4/4: [0x5000(0x1000) @ 0x4000 fe:00 247072 0]: r-xp /usr/bin/dash
+		var m scriptMapping
+		if _, err := fmt.Sscanf(rest[strings.IndexByte(rest, ' '):], " %d/%d: [%v(%v) @ %v", &pid, &tid, &m.start, &m.size, &m.off); err != nil {
 			t.Fatalf("perf script: %q: %v", line, err)
 		}
-		rest = strings.TrimSpace(rest)
-		switch {
-		case strings.HasPrefix(rest, "PERF_RECORD_MMAP"):
-			// PERF_RECORD_MMAP2 4/4: [0x5000(0x1000) @ 0x4000 fe:00 247072 0]: r-xp /usr/bin/dash
-			var e mapping
-			if _, err := fmt.Sscanf(rest[strings.IndexByte(rest, ' '):], " %d/%d: [%v(%v) @ %v", &pid, &tid, &e.start, &e.size, &e.off); err != nil {
-				t.Fatalf("perf script: %q: %v", line, err)
-			}
-			_, e.name, _ = strings.Cut(rest, "]: ")
-			_, e.name, _ = strings.Cut(e.name, " ")
-			spaces[pid] = append(spaces[pid], e)
-		case strings.HasPrefix(rest, "PERF_RECORD_FORK"):
-			var parent, ptid int
-			if _, err := fmt.Sscanf(rest, "PERF_RECORD_FORK(%d:%d):(%d:%d)", &pid, &tid, &parent, &ptid); err != nil {
-				t.Fatalf("perf script: %q: %v", line, err)
-			}
-			if pid != parent && !strings.HasPrefix(time, "0.000000000") {
-				spaces[pid] = slices.Clone(spaces[parent])
-			}
-		case strings.HasPrefix(rest, "PERF_RECORD_COMM exec"):
-			spaces[pid] = nil
-		case strings.HasPrefix(rest, "PERF_RECORD_"):
-		default: // cpu-clock:u:  7f1456e75b70 (/usr/lib/x86_64-linux-gnu/libc.so.6)
-			f := strings.SplitN(strings.Join(strings.Fields(rest), " "), " (", 2)
-			i := strings.LastIndexByte(f[0], ' ')
-			var ip uint64
-			if _, err := fmt.Sscanf(f[0][i+1:], "%x", &ip); err != nil {
-				t.Fatalf("perf script: %q: %v", line, err)
-			}
-			event, dso := plainName(strings.TrimSuffix(f[0][:i], ":")), strings.TrimSuffix(f[1], ")")
-			place := scriptLoss(dso, ip)
-			if place == "" {
-				for _, e := range spaces[pid] {
-					if ip >= e.start && ip < e.start+e.size && e.name == dso {
-						place = fmt.Sprintf("%s+%x", strings.TrimSuffix(dso, " (deleted)"), ip-e.start+e.off)
-					}
+		_, m.name, _ = strings.Cut(rest, "]: ")
+		_, m.name, _ = strings.Cut(m.name, " ")
+		spaces[pid] = append(spaces[pid], m)
+	case strings.HasPrefix(rest, "PERF_RECORD_FORK"):
+		var parent, ptid int
+		if _, err := fmt.Sscanf(rest, "PERF_RECORD_FORK(%d:%d):(%d:%d)", &pid, &tid, &parent, &ptid); err != nil {
+			t.Fatalf("perf script: %q: %v", line, err)
+		}
+		if pid != parent && !strings.HasPrefix(time, "0.000000000") {
+			spaces[pid] = slices.Clone(spaces[parent])
+		}
+	case strings.HasPrefix(rest, "PERF_RECORD_COMM exec"):
+		spaces[pid] = nil
+	case strings.HasPrefix(rest, "PERF_RECORD_"):
+	default:
+		return pid, rest
+	}
+	return pid, ""
+}
+
+var showMappings = []string{"--ns", "--show-mmap-events", "--show-task-events"}
+
+// scriptPlaces does as places with perf script's output. perf says which file an
+// address is in but not where in it.
+func scriptPlaces(t *testing.T, perf, file string) map[string]int {
+	spaces := scriptSpaces{}
+	m := map[string]int{}
+	for _, line := range script(t, perf, file, append(showMappings, "-F", "pid,tid,time,event,ip,dso", "-G")...) {
+		pid, rest := spaces.line(t, line)
+		if rest == "" {
+			continue
+		}
+		// cpu-clock:u:  7f1456e75b70 (/usr/lib/x86_64-linux-gnu/libc.so.6)
+		f := strings.SplitN(strings.Join(strings.Fields(rest), " "), " (", 2)
+		i := strings.LastIndexByte(f[0], ' ')
+		var ip uint64
+		if _, err := fmt.Sscanf(f[0][i+1:], "%x", &ip); err != nil {
+			t.Fatalf("perf script: %q: %v", line, err)
+		}
+		event, dso := plainName(strings.TrimSuffix(f[0][:i], ":")), strings.TrimSuffix(f[1], ")")
+		place := scriptLoss(dso, ip)
+		if place == "" {
+			for _, e := range spaces[pid] {
+				if ip >= e.start && ip < e.start+e.size && e.name == dso {
+					place = fmt.Sprintf("%s+%x", strings.TrimSuffix(dso, " (deleted)"), ip-e.start+e.off)
 				}
 			}
-			m[event+" "+place]++
 		}
+		m[event+" "+place]++
 	}
 	return m
 }
@@ -328,9 +346,12 @@ func stacks(rec *sample.Recording) map[string]int {
 }
 
 // scriptStacks does as stacks with perf script's output, where addresses in
-// callchains are offsets in files.
+// callchains are offsets in files. After an exec, perf still finds wild frame
+// pointers in mappings that are gone: these are unknown here.
 func scriptStacks(t *testing.T, perf, file string) map[string]int {
+	spaces := scriptSpaces{}
 	m := map[string]int{}
+	var pid int
 	var event string
 	var frames []string
 	end := func() {
@@ -343,28 +364,31 @@ func scriptStacks(t *testing.T, perf, file string) map[string]int {
 		}
 		event, frames = "", nil
 	}
-	for _, line := range script(t, perf, file, "-F", "event,ip,dso", "--no-inline") {
-		f := strings.Fields(line)
-		switch {
-		case len(f) == 0:
+	for _, line := range script(t, perf, file, append(showMappings, "-F", "pid,tid,time,event,ip,dso", "--no-inline")...) {
+		if line == "" {
 			end()
-		case event == "" && len(f) == 1: // the frames follow
-			event = plainName(strings.TrimSuffix(f[0], ":"))
-		case event == "": // no callchain
-		default:
-			var pc uint64
-			if _, err := fmt.Sscanf(f[0], "%x", &pc); err != nil {
-				t.Fatalf("perf script: %q: %v", line, err)
-			}
-			// perf 6.1 puts symbols here of a pipe's recording, asked or not
-			at := max(strings.LastIndex(line, " (/"), strings.LastIndex(line, " (["))
-			dso := strings.TrimSuffix(line[at+2:], ")")
-			place := fmt.Sprintf("%s+%x", strings.TrimSuffix(dso, " (deleted)"), pc)
-			if scriptLoss(dso, pc) != "" {
-				place = "?"
-			}
-			frames = append(frames, place)
+			continue
 		}
+		if event == "" {
+			// The frames follow, or all is in this line if there is no callchain.
+			if pid, event = spaces.line(t, line); !strings.HasSuffix(event, ":") {
+				event = ""
+			}
+			event = plainName(strings.TrimSuffix(event, ":"))
+			continue
+		}
+		var pc uint64
+		if _, err := fmt.Sscanf(line, " %x", &pc); err != nil {
+			t.Fatalf("perf script: %q: %v", line, err)
+		}
+		// perf 6.1 puts symbols here of a pipe's recording, asked or not
+		at := max(strings.LastIndex(line, " (/"), strings.LastIndex(line, " (["))
+		dso := strings.TrimSuffix(line[at+2:], ")")
+		place := fmt.Sprintf("%s+%x", strings.TrimSuffix(dso, " (deleted)"), pc)
+		if scriptLoss(dso, pc) != "" || !slices.ContainsFunc(spaces[pid], func(m scriptMapping) bool { return m.name == dso }) {
+			place = "?"
+		}
+		frames = append(frames, place)
 	}
 	end()
 	return m
