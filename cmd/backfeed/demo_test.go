@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+)
+
+// smallDemo is enough to see that all stages work together.
+var smallDemo = demoSize{perf: 300, pprof: 1000, compare: 30, blocks: 2}
+
+func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the demo needs Linux")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no go command to build the demo with")
+	}
+	stdout = new(bytes.Buffer)
+	d, err := newDemo(&cli{stdout: stdout, stderr: new(bytes.Buffer)}, t.TempDir(), smallDemo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.close)
+	return d, stdout
+}
+
+// TestDemo runs it from end to end. What it claims is checked by its own stages,
+// which fail if the profile changes nothing or the builds differ in what they
+// print; whether the second build is faster is not for a test to say.
+func TestDemo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the standard library with a profile")
+	}
+	d, out := testDemo(t)
+	if err := d.run("auto"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if len(only(devirtualized, d.betterRemarks, d.baseRemarks)) == 0 {
+		t.Error("no interface call was devirtualised")
+	}
+	rows := d.rows()
+	if a := accuracyOf(rows); a.all == 0 {
+		t.Errorf("no sampled procedure was counted: %+v", rows)
+	}
+	if !slices.ContainsFunc(rows, func(r demoRow) bool { return r.name == "main.(*plain).peek" && r.counted }) {
+		t.Errorf("the hottest interface method is not among the counted procedures: %+v", rows)
+	}
+	for _, want := range []string{"samples of", "default.pgo", "devirtualised", "with the profile", "base against itself"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in the output:\n%s", want, out)
+		}
+	}
+}
+
+// TestDemoPprof is the way where the kernel permits no sampling, as far as the
+// profile.
+func TestDemoPprof(t *testing.T) {
+	d, out := testDemo(t)
+	for _, stage := range []func() error{d.buildBase, func() error { return d.record("pprof") }, d.infer} {
+		if err := stage(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	if st, err := os.Stat(d.profile()); err != nil || st.Size() == 0 {
+		t.Errorf("no profile: %v", err)
+	}
+	if !strings.Contains(out.String(), "samples of runtime/pprof") {
+		t.Errorf("recorded by something else:\n%s", out)
+	}
+}
+
+func TestGoEnv(t *testing.T) {
+	for _, tt := range []struct {
+		name, env, want, without string
+	}{
+		{"at home", "HOME=/home/x PATH=/bin", "HOME=/home/x PATH=/bin GOWORK=off", "GOCACHE GOPATH"},
+		{"no home", "PATH=/bin", "GOCACHE=/d/cache GOPATH=/d/gopath", "HOME"},
+		{"empty home", "HOME= PATH=/bin", "GOCACHE=/d/cache GOPATH=/d/gopath", ""},
+		{"no home but a cache", "GOCACHE=/c GOPATH=/p", "GOCACHE=/c GOPATH=/p", ""},
+		{"the user's own builds", "HOME=/h GOOS=plan9 GOFLAGS=-mod=vendor", "GOOS=" + runtime.GOOS + " GOFLAGS=", "GOOS=plan9"},
+	} {
+		got := goEnv(strings.Fields(tt.env), "/d")
+		for want := range strings.FieldsSeq(tt.want) {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s: no %s in %v", tt.name, want, got)
+			}
+		}
+		for key := range strings.FieldsSeq(tt.without) {
+			if slices.ContainsFunc(got, func(kv string) bool { return kv == key || strings.HasPrefix(kv, key+"=") }) {
+				t.Errorf("%s: %s in %v", tt.name, key, got)
+			}
+		}
+	}
+}
+
+func TestAccuracyOf(t *testing.T) {
+	rows := []demoRow{
+		{name: "exact", samples: 10, freq: infer.Freq{N: 100}, exact: 100, counted: true},
+		{name: "half", samples: 5, freq: infer.Freq{N: 51}, exact: 100, counted: true},
+		{name: "far", samples: 3, freq: infer.Freq{N: 49}, exact: 200, counted: true},
+		{name: "never ran", samples: 2, freq: infer.Freq{N: 0}, exact: 0, counted: true},
+		{name: "not counted", samples: 100, freq: infer.Freq{N: 7}},
+	}
+	got := accuracyOf(rows)
+	if got.all != 20 || got.within2 != 15 || got.within10 != 10 {
+		t.Errorf("%+v, want 20 samples, 15 within 2, 10 within 10%%", got)
+	}
+	// 1/2, 1/4 and 1/4 of the calls against 1/4, 1/4 and 1/2.
+	if want := .25 + .25 + .245; got.overlap < want-.01 || got.overlap > want+.01 {
+		t.Errorf("overlap %.3f, want %.3f", got.overlap, want)
+	}
+	if a := accuracyOf(nil); a != (entryAccuracy{}) {
+		t.Errorf("of nothing: %+v", a)
+	}
+}
+
+// TestDemoDir: the files stay where the user wants them, and only there.
+func TestDemoDir(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	d, err := newDemo(&cli{}, dir, smallDemo)
+	if err != nil {
+		t.Skip(err)
+	}
+	d.close()
+	if _, err := os.Stat(filepath.Join(dir, "main.go")); err != nil {
+		t.Error(err)
+	}
+	d, err = newDemo(&cli{}, "", smallDemo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.close()
+	if _, err := os.Stat(d.dir); err == nil {
+		t.Errorf("%s was left behind", d.dir)
+	}
+}
