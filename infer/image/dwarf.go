@@ -105,7 +105,9 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 				return err
 			}
 			if len(b) > 0 { // debug/dwarf reads older formats where a section is nil
-				t.data.AddSection(name, b)
+				if err := t.data.AddSection(name, b); err != nil {
+					return err
+				}
 			}
 		}
 		t.budget = 64*size + 1<<16

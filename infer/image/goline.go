@@ -341,9 +341,10 @@ func (t *goTable) file(p *goProc, i int32) string {
 	return cstring(t.files, binary.LittleEndian.Uint32(t.units[at:]))
 }
 
-// maxInline bounds the inlined calls at one place: a chain of them that goes
-// round in circles must end. The compiler inlines some dozens deep.
-const maxInline = 1024
+// maxInline bounds the inlined calls at one place. The compiler inlines some
+// dozens deep, but its tables of large package initialisers may go round in circles (seen
+// from Go 1.23): there each call has its position at an instruction inside itself.
+const maxInline = 256
 
 // A goFrame is a Frame, and whether the compiler made its function up.
 type goFrame struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sort"
 	"sync"
+	"sync/atomic"
 )
 
 // Lines maps addresses to source lines and inlined call stacks. Its methods may
@@ -21,35 +22,37 @@ import (
 //
 // A compilation unit is read when it is first asked about.
 type Lines struct {
-	goTab *goTable         // nil if there is none
-	goErr error            // why there is none, though it is a Go program
-	dwarf func() *dwarfTab // nil if there is none; reads it when first called
-	err   func() error     // why there is none, or no more of it
+	im    *Image
+	goTab *goTable // nil if there is none
+	goErr error    // why there is none, though it is a Go program
 	fs    bool
+
+	once sync.Once // of what follows
+	read atomic.Bool
+	tab  *dwarfTab // nil if there is none
+	err  error     // why
 }
 
 // A lineCache keeps the result of Lines.
 type lineCache struct {
 	once sync.Once
-	*Lines
-	err error
+	ln   *Lines
+	err  error
 }
 
 // Lines reads the line tables and inlined calls of the image. The result is
 // kept: later calls are free.
 func (im *Image) Lines() (*Lines, error) {
-	im.lines.once.Do(func() { im.lines.Lines, im.lines.err = im.readLines() })
-	return im.lines.Lines, im.lines.err
+	im.lines.once.Do(func() { im.lines.ln, im.lines.err = im.readLines() })
+	return im.lines.ln, im.lines.err
 }
 
 func (im *Image) readLines() (*Lines, error) {
-	read := sync.OnceValues(im.readDWARF)
-	ln := &Lines{fs: im.hasFSDiscriminators()}
-	ln.dwarf = func() *dwarfTab { t, _ := read(); return t }
-	ln.err = func() error { _, err := read(); return err }
+	ln := &Lines{im: im, fs: im.hasFSDiscriminators()}
 	goTab, err := im.goTable()
 	if err == nil {
-		// The DWARF may be large, and only matters for code that is not Go's.
+		// The DWARF may be large, and only matters for code that is not Go's:
+		// it waits until somebody asks about such code.
 		ln.goTab = goTab
 		return ln, nil
 	}
@@ -57,20 +60,31 @@ func (im *Image) readLines() (*Lines, error) {
 		ln.goErr = err
 	}
 	if ln.dwarf() == nil {
-		return nil, fmt.Errorf("%s: %w", im.Path, cmp.Or(ln.goErr, ln.err()))
+		return nil, fmt.Errorf("%s: %w", im.Path, cmp.Or(ln.goErr, ln.err))
 	}
 	return ln, nil
+}
+
+// dwarf gives the DWARF, nil if there is none.
+func (ln *Lines) dwarf() *dwarfTab {
+	ln.once.Do(func() {
+		ln.tab, ln.err = ln.im.readDWARF()
+		ln.read.Store(true)
+	})
+	return ln.tab
 }
 
 // Err tells what could not be read of the line tables so far; Frames knows
 // nothing of the places concerned.
 func (ln *Lines) Err() error {
 	errs := []error{ln.goErr}
-	if err := ln.err(); err != nil && !errors.Is(err, ErrNoLines) {
-		errs = append(errs, err)
-	}
-	if t := ln.dwarf(); t != nil {
-		errs = append(errs, t.failures()...)
+	if ln.read.Load() {
+		if ln.err != nil && !errors.Is(ln.err, ErrNoLines) {
+			errs = append(errs, ln.err)
+		}
+		if ln.tab != nil {
+			errs = append(errs, ln.tab.failures()...)
+		}
 	}
 	return errors.Join(errs...)
 }
