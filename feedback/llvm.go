@@ -26,7 +26,7 @@ type LLVMStats struct {
 	Lines   int    // lines with a count, those of inlined bodies included
 	Inlined int    // inlined call sites
 	Targets int    // targets at calls
-	Total   uint64 // sum of the functions' totals: executions times instructions
+	Total   uint64 // sum of the functions' totals: executions of instructions times their bytes
 	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
 	Skipped Skipped
 }
@@ -51,10 +51,12 @@ const (
 // 2^16. The count of a line is that of the block that ran most often among those
 // with one of its instructions, times the duplication factor of unrolled or
 // vectorised code: the maximum, never the sum (ProfileGeneratorBase::
-// updateBodySamplesforFunctionProfile in LLVM). A total is the sum over the
-// instructions, those of inlined bodies included, because that is what the
-// inliner's thresholds were tuned for. A line of code that is known not to run
-// has a count of 0; one of which nothing is known is not there.
+// updateBodySamplesforFunctionProfile in LLVM). A total is the executions of all
+// instructions, those of inlined bodies included, times their bytes (its
+// populateBodySamplesForAllFunctions): clang compares totals with the counts of
+// lines to see whether an inlined call was hot, and with totals that leave out the
+// bytes, SQLite runs 0.4 % more instructions. A line of code that is known not to
+// run has a count of 0; one of which nothing is known is not there.
 func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOptions) (LLVMStats, error) {
 	l := newLLVMWriter()
 	for _, ip := range p.Images {
@@ -197,7 +199,7 @@ func (d *llvmDecoder) proc(f *llvmFunc, r *infer.Result) {
 		}
 		n := whole(r.Block[i].N)
 		for _, in := range d.code.Insts(&r.Proc.Blocks[i]) {
-			d.inst(f, in.Addr, n)
+			d.inst(f, in, n)
 		}
 	}
 	for i := range r.Proc.Calls {
@@ -205,14 +207,14 @@ func (d *llvmDecoder) proc(f *llvmFunc, r *infer.Result) {
 	}
 }
 
-// inst adds n executions of the instruction at a.
-func (d *llvmDecoder) inst(f *llvmFunc, a image.Addr, n uint64) {
-	frames := d.lines.Frames(a)
+// inst adds n executions of an instruction.
+func (d *llvmDecoder) inst(f *llvmFunc, in image.Inst, n uint64) {
+	frames := d.lines.Frames(in.Addr)
 	if len(frames) == 0 {
 		d.stats.Skipped[SkipNoInstLine]++
 		return
 	}
-	f, ok := d.descend(f, frames, n)
+	f, ok := d.descend(f, frames, n*uint64(in.Len))
 	if !ok {
 		return
 	}

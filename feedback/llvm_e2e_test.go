@@ -43,6 +43,11 @@ func TestLLVMExact(t *testing.T) {
 	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
 	lineless := regexp.MustCompile(`(?m)^ +65[45]\d\d: \d+\n`)
 	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
+	for name, total := range totals(t, readFile(t, dir, "theirs.txt")) {
+		if got := totals(t, out.String())[name]; got != total {
+			t.Errorf("total of %s is %d, llvm-profgen's %d", name, got, total)
+		}
+	}
 	overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.txt")
 	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
 		if got := percentage(t, overlap, what); got < 99 {
@@ -78,6 +83,23 @@ func firstExecutable(t *testing.T, path string) image.Addr {
 	}
 	t.Fatalf("%s: no executable segment", path)
 	return 0
+}
+
+// totals gives the totals of the functions of a profile.
+func totals(t *testing.T, text string) map[string]uint64 {
+	t.Helper()
+	of := map[string]uint64{}
+	for _, m := range regexp.MustCompile(`(?m)^([^ :]+):(\d+):\d+$`).FindAllStringSubmatch(text, -1) {
+		n, err := strconv.ParseUint(m[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of[m[1]] = n
+	}
+	if len(of) == 0 {
+		t.Fatalf("no functions in:\n%s", text)
+	}
+	return of
 }
 
 // percentage finds "WHAT: N%" in text.

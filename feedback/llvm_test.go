@@ -36,48 +36,48 @@ func TestLLVMLines(t *testing.T) {
 		{
 			name: "a line has the count of its hottest block",
 			text: "proc f@10 x1\nblock x5\nf:11\nf:11\nblock x9\nf:11\nf:12",
-			want: "f:28:1\n 1: 9\n 2: 9\n",
+			want: "f:112:1\n 1: 9\n 2: 9\n",
 		},
 		{
 			// 4 is base 2; 1028 = base 2, 4 copies (17 is base 0, 4 copies).
 			name: "discriminators of clang are taken apart",
 			text: "proc f@10 x1\nblock x5\nf:11.4\nf:11.1028\nf:12.17",
-			want: "f:15:1\n 1.2: 20\n 2: 20\n",
+			want: "f:60:1\n 1.2: 20\n 2: 20\n",
 		},
 		{
 			name: "those of gcc are not", producer: "GNU C17 12.2.0",
 			text: "proc f@10 x1\nblock x5\nf:11.4\nf:12.17",
-			want: "f:10:1\n 1.4: 5\n 2.17: 5\n",
+			want: "f:40:1\n 1.4: 5\n 2.17: 5\n",
 		},
 		{
 			name: "nor flow-sensitive ones", fs: true,
 			text: "proc f@10 x1\nblock x5\nf:11.4\nf:12.17",
-			want: "f:10:1\n 1.4: 5\n 2.17: 5\n",
+			want: "f:40:1\n 1.4: 5\n 2.17: 5\n",
 		},
 		{
 			name: "inlined calls nest, by callee",
 			text: "func g@30\nfunc h@40\nproc f@10 x1\nblock x5\nf:11\nh:41<g:32<f:12.4\ng:31<f:12.4\nblock x2\nh:44<f:12.4",
-			want: "f:17:1\n 1: 5\n 2.2: g:10\n  1: 5\n  2: h:5\n   1: 5\n 2.2: h:2\n  4: 2\n",
+			want: "f:68:1\n 1: 5\n 2.2: g:40\n  1: 5\n  2: h:20\n   1: 5\n 2.2: h:8\n  4: 2\n",
 		},
 		{
 			name: "no line 0, no functions without a start, nothing unknown, but zeros",
 			text: "func g@0\nproc f@10 x1\nblock x5\nf:0\nf:11\ng:3<f:12\nblock x0\nf:13\nblock x0 none\nf:14",
-			want: "f:10:1\n 1: 5\n 3: 0\n",
+			want: "f:40:1\n 1: 5\n 3: 0\n",
 		},
 		{
 			name: "lines before the declaration wrap around at 16 bits",
 			text: "proc f@10 x1\nblock x5\nf:8",
-			want: "f:5:1\n 65534: 5\n",
+			want: "f:20:1\n 65534: 5\n",
 		},
 		{
 			name: "copies of a function add up, its cold part does not",
 			text: "func f@10\nproc f@10 x3\nblock x3\nf:11\nproc f.llvm.77@10 x4\nblock x4\nf:11\nproc f.cold@10 x1\nblock x1\nf:11\nf:12\n",
-			want: "f:9:7\n 1: 7\n 2: 1\n",
+			want: "f:36:7\n 1: 7\n 2: 1\n",
 		},
 		{
 			name: "functions by total, then by name",
 			text: "proc c@10 x1\nblock x5\nc:11\nproc b@20 x1\nblock x5\nb:21\nproc a@30 x9\nblock x9\na:31",
-			want: "a:9:9\n 1: 9\nb:5:1\n 1: 5\nc:5:1\n 1: 5\n",
+			want: "a:36:9\n 1: 9\nb:20:1\n 1: 5\nc:20:1\n 1: 5\n",
 		},
 	} {
 		p := newProgram(t, tt.text)

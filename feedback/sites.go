@@ -27,18 +27,21 @@ type evidence struct {
 	any  float64 // samples on whose stack the call is, the callee's own callees included
 }
 
+func (e evidence) plus(o evidence, share float64) evidence {
+	return evidence{e.leaf + o.leaf*share, e.any + o.any*share}
+}
+
 // sites knows what recorded stacks and branches say of the calls of an image.
 type sites struct {
 	*view
 	results  map[image.Addr]*infer.Result // by start
 	byReturn map[image.Addr]site
 	seen     map[pair]evidence
+	gaps     map[pair]evidence           // by the start of a procedure that a stack lacks, and the callee
 	callees  map[image.Addr]evidence     // sums of seen by callee
 	targeted map[image.Addr][]image.Addr // callees of seen, by site
 	branches map[pair]sample.BranchCount // recorded branches, whatever their kind
 	jumped   map[image.Addr][]target     // those to the start of a procedure, by site
-
-	bad float64 // samples whose two innermost frames do not fit together
 }
 
 // newSites reads the stacks and branches of v.
@@ -48,6 +51,7 @@ func newSites(v *view) *sites {
 		results:  map[image.Addr]*infer.Result{},
 		byReturn: map[image.Addr]site{},
 		seen:     map[pair]evidence{},
+		gaps:     map[pair]evidence{},
 		callees:  map[image.Addr]evidence{},
 		targeted: map[image.Addr][]image.Addr{},
 		branches: map[pair]sample.BranchCount{},
@@ -63,8 +67,11 @@ func newSites(v *view) *sites {
 	}
 	for _, c := range v.counts {
 		s.readBranches(c)
-		s.readStacks(c)
+		for _, st := range c.Stacks {
+			s.readStack(c, st)
+		}
 	}
+	s.fillGaps()
 	s.sum()
 	return s
 }
@@ -96,16 +103,9 @@ func (s *sites) readBranches(c *sample.Counts) {
 	}
 }
 
-func (s *sites) readStacks(c *sample.Counts) {
-	for _, st := range c.Stacks {
-		s.readStack(c, st)
-	}
-}
-
 // readStack adds the calls on one stack. A call that recursion has put there
 // twice still is one sample's evidence.
 func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
-	n := float64(st.N)
 	counted := map[pair]bool{}
 	for i := 0; i+1 < len(st.Frames); i++ {
 		pc, ok1 := s.addr(c, st.Frames[i])
@@ -117,92 +117,92 @@ func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
 			pc-- // a return address may lie just behind the end of its procedure
 		}
 		callee, _, ok := s.place(pc)
-		if !ok {
+		at, known := s.byReturn[ret]
+		if !ok || !known {
 			continue
 		}
-		pairs := s.resolve(callee.Addr, ret)
-		if len(pairs) == 0 && i == 0 {
-			s.bad += n
+		e := evidence{any: float64(st.N)}
+		if i == 0 {
+			e.leaf = e.any
 		}
-		for _, p := range pairs {
-			if counted[p.pair] {
+		site := at.at()
+		if site.To != callee.Addr && site.To != 0 {
+			s.gaps[pair{site.To, callee.Addr}] = s.gaps[pair{site.To, callee.Addr}].plus(e, 1)
+		} else if p := (pair{site.Site, callee.Addr}); !counted[p] {
+			counted[p] = true
+			s.seen[p] = s.seen[p].plus(e, 1)
+		}
+	}
+}
+
+// fillGaps finds the calls that stacks are silent about. Stacks that were walked
+// by frame pointers lack the caller of a procedure that keeps no frame of its
+// own, and all of them lack what made tail calls: the return address is then that
+// of a call to the missing procedure. It must have called the one above: where
+// it does so directly, there; else by an indirect call, one that was seen to lead
+// there if there is any.
+func (s *sites) fillGaps() {
+	found := map[pair]evidence{}
+	for _, gap := range sortedKeys(s.gaps, comparePairs) {
+		missing, callee := s.results[gap.site], gap.to
+		if missing == nil {
+			continue
+		}
+		var direct, seen, indirect []weighted
+		for i, c := range missing.Proc.Calls {
+			n := missing.Call[i].N
+			switch e := s.seen[pair{c.Site, callee}]; {
+			case c.To == callee:
+				direct = append(direct, weighted{c.Site, n})
+			case c.To == 0 && c.Target == "" && e.any > 0:
+				seen = append(seen, weighted{c.Site, e.any})
+			case c.To == 0 && c.Target == "":
+				indirect = append(indirect, weighted{c.Site, n})
+			}
+		}
+		for _, from := range [][]weighted{direct, seen, indirect} {
+			if len(from) == 0 {
 				continue
 			}
-			counted[p.pair] = true
-			e := s.seen[p.pair]
-			e.any += n * p.share
-			if i == 0 {
-				e.leaf += n * p.share
+			for _, w := range shares(from) {
+				if p := (pair{w.site, callee}); w.n > 0 {
+					found[p] = found[p].plus(s.gaps[gap], w.n)
+				}
 			}
-			s.seen[p.pair] = e
+			break
 		}
 	}
+	for p, e := range found {
+		s.seen[p] = s.seen[p].plus(e, 1)
+	}
 }
 
-// A sharedPair is a pair that has a share of the samples of a stack.
-type sharedPair struct {
-	pair
-	share float64
+// A weighted is a call with some weight.
+type weighted struct {
+	site image.Addr
+	n    float64
 }
 
-// resolve says which call led to the procedure at callee, when the return
-// address found below it on the stack is ret. That is not always the call before
-// ret: stacks that were walked by frame pointers lack the caller of a procedure
-// that keeps no frame of its own, and all of them lack what made tail calls. In
-// both cases ret belongs to a call of that missing procedure.
-func (s *sites) resolve(callee, ret image.Addr) []sharedPair {
-	at, ok := s.byReturn[ret]
-	if !ok {
-		return nil
-	}
-	c := at.at()
-	if c.To == callee || c.To == 0 {
-		return []sharedPair{{pair{c.Site, callee}, 1}}
-	}
-	missing := s.results[c.To]
-	if missing == nil {
-		return nil
-	}
-	var direct, indirect []site
-	for i, c := range missing.Proc.Calls {
-		switch {
-		case c.To == callee:
-			direct = append(direct, site{missing, i})
-		case c.To == 0 && c.Target == "":
-			indirect = append(indirect, site{missing, i})
-		}
-	}
-	if len(direct) == 0 {
-		direct = indirect
-	}
-	return share(direct, callee)
-}
-
-// share divides a sample of callee among the calls that may have led there, by
-// how often they ran.
-func share(from []site, callee image.Addr) []sharedPair {
+// shares scales weights to a sum of 1.
+func shares(ws []weighted) []weighted {
 	var sum float64
-	for _, s := range from {
-		sum += s.proc.Call[s.call].N
+	for _, w := range ws {
+		sum += w.n
 	}
-	var pairs []sharedPair
-	for _, s := range from {
-		part := 1 / float64(len(from))
+	for i := range ws {
 		if sum > 0 {
-			part = s.proc.Call[s.call].N / sum
-		}
-		if part > 0 {
-			pairs = append(pairs, sharedPair{pair{s.at().Site, callee}, part})
+			ws[i].n /= sum
+		} else {
+			ws[i].n = 1 / float64(len(ws))
 		}
 	}
-	return pairs
+	return ws
 }
 
 // sum prepares the totals by callee, and the targets of each call.
 func (s *sites) sum() {
-	for _, p := range s.pairs() {
-		e, sum := s.seen[p], s.callees[p.to]
-		s.callees[p.to] = evidence{sum.leaf + e.leaf, sum.any + e.any}
+	for _, p := range sortedKeys(s.seen, comparePairs) {
+		s.callees[p.to] = s.callees[p.to].plus(s.seen[p], 1)
 		s.targeted[p.site] = append(s.targeted[p.site], p.to)
 	}
 	for p, n := range s.branches {
@@ -213,16 +213,6 @@ func (s *sites) sum() {
 	for _, ts := range s.jumped {
 		normal(ts)
 	}
-}
-
-// pairs gives the keys of seen in order, for sums that do not depend on a map's.
-func (s *sites) pairs() []pair {
-	ps := make([]pair, 0, len(s.seen))
-	for p := range s.seen {
-		ps = append(ps, p)
-	}
-	slices.SortFunc(ps, comparePairs)
-	return ps
 }
 
 func comparePairs(a, b pair) int {
