@@ -1,6 +1,7 @@
 package perfdata
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -23,8 +24,9 @@ import (
 //	56      16    section event types, not used any more
 //	72      32    features: a bitmap of 64-bit numbers
 //
-// An entry of attrs is a perf_event_attr, then the section of its IDs. Data are
-// records. Right after the data comes a section for each feature, by bit.
+// An entry of attrs is a perf_event_attr, then the section of its IDs; both come
+// before the data, or else last (perf inject). Data are records. Right after the
+// data comes a section for each feature, by bit.
 //
 // A recording for a pipe has the first 16 bytes, with 16 as the size, and then
 // records; some of these take the place of attrs and features.
@@ -208,7 +210,7 @@ func (r *reader) features(f *io.SectionReader, off uint64, bitmap []byte) error 
 		}
 		switch id {
 		case featureDir:
-			return fmt.Errorf("the file is part of a directory, as perf record --threads makes: not supported")
+			return errors.New("the file is part of a directory, as perf record --threads makes: not supported")
 		case featureBuildID, featureArch, featureCPUDesc, featureCPUID, featureEventDesc:
 		default:
 			continue

@@ -160,7 +160,7 @@ func TestCompressed2Overflow(t *testing.T) {
 		head := len(b) << 3
 		return append([]byte{byte(head), byte(head >> 8), byte(head >> 16)}, b...)
 	}
-	const full = maxCompressed2Size - compressed2Header
+	const full = maxRecordSize - compressed2Header
 	n := full - len(frame) - 3
 	first := append(frame, block(data[:n])...)
 	rest := block(data[n:])

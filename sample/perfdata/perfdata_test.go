@@ -247,6 +247,11 @@ var recordings = []struct {
 		s.attrs = []synthAttr{a}
 		s.twoImages(&s.attrs[0])
 	}},
+	{"attrs-last", false, func(s *synth) {
+		s.last = true
+		s.twoEvents()
+		s.feat[featureEventDesc] = s.describe()
+	}},
 	{"killed", false, func(s *synth) { s.twoImages(s.plain()) }}, // its header has no size of the data
 }
 

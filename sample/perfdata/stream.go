@@ -12,29 +12,29 @@ import (
 // Record types that are read, from include/uapi/linux/perf_event.h and
 // tools/lib/perf/include/perf/event.h. Types from 64 on are perf's own.
 const (
-	recordMmap         = 1
-	recordLost         = 2
-	recordComm         = 3
-	recordExit         = 4
-	recordThrottle     = 5
-	recordFork         = 7
-	recordSample       = 9
-	recordMmap2        = 10
-	recordLostSamples  = 13
-	recordUser         = 64
-	recordAttr         = 64
-	recordTracingData  = 66
-	recordBuildID      = 67
-	recordRound        = 68
-	recordAuxtrace     = 71
-	recordEventUpdate  = 78
-	recordFeature      = 80
-	recordCompressed   = 81
-	recordCompressed2  = 83
-	recordHeaderSize   = 8
-	compressed2Header  = 16
-	maxRecordSize      = 1<<16 - 1
-	maxCompressed2Size = maxRecordSize
+	recordMmap        = 1
+	recordLost        = 2
+	recordComm        = 3
+	recordExit        = 4
+	recordThrottle    = 5
+	recordFork        = 7
+	recordSample      = 9
+	recordMmap2       = 10
+	recordLostSamples = 13
+	recordUser        = 64
+	recordAttr        = 64
+	recordTracingData = 66
+	recordBuildID     = 67
+	recordRound       = 68
+	recordAuxtrace    = 71
+	recordEventUpdate = 78
+	recordFeature     = 80
+	recordCompressed  = 81
+	recordCompressed2 = 83
+
+	recordHeaderSize  = 8
+	compressed2Header = 16
+	maxRecordSize     = 1<<16 - 1
 )
 
 // A recordType is the type of a record, for error messages.
@@ -138,7 +138,7 @@ func (s *stream) compressed2Size(size int) (int, error) {
 	if size >= compressed2Header && data <= uint64(size-compressed2Header) {
 		return size, nil
 	}
-	if size != 0 || data > maxCompressed2Size-compressed2Header {
+	if size != 0 || data > maxRecordSize-compressed2Header {
 		return 0, s.errorf(s.off, "%s: data_size: %d in a record of %d bytes: %w", recordType(recordCompressed2), data, size, ErrFormat)
 	}
 	return compressed2Header + int(data), nil
@@ -183,7 +183,7 @@ func (s *stream) skip(n uint64, field string) error {
 }
 
 // maxWindow is the largest window that a zstd level asks for (level 22; perf's
-// own default is level 1, with 512 KB).
+// own default is level 1, with 512 KB), and bounds the memory of the decoder.
 const maxWindow = 128 << 20
 
 // inflate hands on the records inside the COMPRESSED records of s, beginning

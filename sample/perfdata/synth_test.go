@@ -3,6 +3,7 @@ package perfdata
 import (
 	"bytes"
 	"encoding/binary"
+	"maps"
 	"math/bits"
 	"slices"
 
@@ -16,6 +17,7 @@ type synth struct {
 	attrs []synthAttr
 	data  []byte
 	feat  map[int][]byte
+	last  bool // IDs and attrs come last in the file
 }
 
 type synthAttr struct {
@@ -284,37 +286,47 @@ func (s *synth) describe() []byte {
 
 // file gives the recording as a file.
 func (s *synth) file() []byte {
+	idSize := 0
+	entrySize := 0
+	for i := range s.attrs {
+		idSize += 8 * len(s.attrs[i].ids)
+		entrySize = len(s.packAttr(&s.attrs[i])) + sectionSize
+	}
+	dataAt := fileHeaderSize + idSize + len(s.attrs)*entrySize
+	if s.last {
+		dataAt = fileHeaderSize
+	}
+	bitmap, features := s.features(dataAt + len(s.data))
+	idsAt := fileHeaderSize
+	if s.last {
+		idsAt = dataAt + len(s.data) + len(features)
+	}
 	var ids, entries []byte
 	for i := range s.attrs {
 		a := &s.attrs[i]
-		entries = append(entries, s.packAttr(a)...)
-		entries = append(entries, s.pack(fileHeaderSize+len(ids), 8*len(a.ids))...)
+		entries = append(entries, s.pack(raw(s.packAttr(a)), idsAt+len(ids), 8*len(a.ids))...)
 		for _, id := range a.ids {
 			ids = append(ids, s.pack(id)...)
 		}
 	}
-	attrsAt := fileHeaderSize + len(ids)
-	dataAt := attrsAt + len(entries)
-	var bitmap [4]uint64
-	var order []int
-	for id := range s.feat {
-		bitmap[id/64] |= 1 << (id % 64)
-		order = append(order, id)
+	head := append(s.magic(), s.pack(fileHeaderSize, entrySize, idsAt+len(ids), len(entries), dataAt, len(s.data), 0, 0,
+		bitmap[0], bitmap[1], bitmap[2], bitmap[3])...)
+	if s.last {
+		return slices.Concat(head, s.data, features, ids, entries)
 	}
-	slices.Sort(order)
-	var table, bodies []byte
-	bodiesAt := dataAt + len(s.data) + sectionSize*len(order)
-	for _, id := range order {
-		table = append(table, s.pack(bodiesAt+len(bodies), len(s.feat[id]))...)
+	return slices.Concat(head, ids, entries, s.data, features)
+}
+
+// features gives the bitmap of the features, their table and what it lists.
+func (s *synth) features(at int) (bitmap [4]uint64, b []byte) {
+	at += sectionSize * len(s.feat)
+	var bodies []byte
+	for _, id := range slices.Sorted(maps.Keys(s.feat)) {
+		bitmap[id/64] |= 1 << (id % 64)
+		b = append(b, s.pack(at+len(bodies), len(s.feat[id]))...)
 		bodies = append(bodies, s.feat[id]...)
 	}
-	entrySize := 0
-	if len(s.attrs) > 0 {
-		entrySize = len(entries) / len(s.attrs)
-	}
-	head := append(s.magic(), s.pack(fileHeaderSize, entrySize, attrsAt, len(entries), dataAt, len(s.data), 0, 0,
-		bitmap[0], bitmap[1], bitmap[2], bitmap[3])...)
-	return slices.Concat(head, ids, entries, s.data, table, bodies)
+	return bitmap, append(b, bodies...)
 }
 
 func (s *synth) magic() []byte {
@@ -327,12 +339,7 @@ func (s *synth) magic() []byte {
 // pipe gives the recording as perf writes it to a pipe.
 func (s *synth) pipe() []byte {
 	b := append(s.magic(), s.pack(pipeHeaderSize)...)
-	var order []int
-	for id := range s.feat {
-		order = append(order, id)
-	}
-	slices.Sort(order)
-	for _, id := range order {
+	for _, id := range slices.Sorted(maps.Keys(s.feat)) {
 		b = append(b, s.packRecord(recordFeature, 0, id, raw(s.feat[id]))...)
 	}
 	for i := range s.attrs {
