@@ -180,15 +180,19 @@ func (c *cli) color() bool {
 	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
 }
 
-// isTerminal tells whether w is a terminal that moves its cursor. Other
-// character devices pass too; nobody reads what is written to /dev/null.
+// isTerminal tells whether w is a terminal that moves its cursor: a character
+// device that is not the one where output goes to be forgotten.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	if !ok || os.Getenv("TERM") == "dumb" {
 		return false
 	}
 	st, err := f.Stat()
-	return err == nil && st.Mode()&fs.ModeCharDevice != 0
+	if err != nil || st.Mode()&fs.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err != nil || !os.SameFile(st, null)
 }
 
 // writeJSON prints v as an indented document to file path.
@@ -208,27 +212,27 @@ func (c *cli) write(path string, f func(io.Writer) error) error {
 	if path == "-" {
 		return c.writeTo(c.stdout, f)
 	}
-	mode := fs.FileMode(0o666)
-	st, err := os.Stat(path)
+	old, err := os.Stat(path)
 	switch {
-	case err == nil && st.IsDir():
+	case err != nil:
+		old = nil
+	case old.IsDir():
 		return fmt.Errorf("%s is a directory", path)
-	case err == nil && !st.Mode().IsRegular():
+	case !old.Mode().IsRegular():
 		return c.writeThrough(path, f) // a pipe or device cannot be replaced
-	case err == nil:
-		mode = st.Mode().Perm()
 	}
 	if target, err := filepath.EvalSymlinks(path); err == nil {
 		path = target // a symbolic link stays one
 	}
-	return c.replace(path, mode, err == nil, f)
+	return c.replace(path, old, f)
 }
 
-// replace writes a new file beside path and renames it to path.
-func (c *cli) replace(path string, mode fs.FileMode, keepMode bool, f func(io.Writer) error) (err error) {
+// replace writes a new file beside path and renames it to path, where the file
+// old may be.
+func (c *cli) replace(path string, old fs.FileInfo, f func(io.Writer) error) (err error) {
 	dir, base := filepath.Split(path)
 	tmp := filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
-	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, cause(err))
 	}
@@ -238,8 +242,8 @@ func (c *cli) replace(path string, mode fs.FileMode, keepMode bool, f func(io.Wr
 			os.Remove(tmp)
 		}
 	}()
-	if keepMode {
-		if err := file.Chmod(mode); err != nil {
+	if old != nil {
+		if err := file.Chmod(old.Mode().Perm()); err != nil {
 			return fmt.Errorf("%s: %w", path, cause(err))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 // commands are the subcommands in the order in which help lists them.
 var commands = []*command{
+	demoCmd,
 	doctorCmd,
 	pgoCmd,
 	recordCmd,
@@ -50,7 +51,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "backfeed: %s\n", strings.TrimPrefix(err.Error(), "backfeed: "))
+	fmt.Fprintf(stderr, "backfeed: %v\n", err)
 	return codeOf(err)
 }
 
