@@ -3,6 +3,8 @@ package image
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"sort"
 	"strings"
 	"testing"
@@ -51,4 +53,74 @@ func TestProcs(t *testing.T) {
 	for _, path := range paths {
 		t.Run(path, func(t *testing.T) { checkAll(t, openTest(t, path)) })
 	}
+}
+
+// TestBoundaries: in complete procedures, instructions begin where objdump says
+// that they do, and transfer control as it says.
+func TestBoundaries(t *testing.T) {
+	tests := []struct {
+		tool, path string
+		flow       func(line) Class
+	}{
+		{"objdump", "/usr/lib/x86_64-linux-gnu/libc.so.6", x86Flow},
+		{"objdump", goTool(t), x86Flow},
+		{"aarch64-linux-gnu-objdump", "/usr/aarch64-linux-gnu/lib/libc.so.6", armFlow},
+	}
+	for _, path := range strings.Fields(os.Getenv("BACKFEED_OBJDUMP")) {
+		tests = append(tests, struct {
+			tool, path string
+			flow       func(line) Class
+		}{"objdump", path, x86Flow})
+	}
+	for _, tt := range tests {
+		t.Run(tt.path, func(t *testing.T) {
+			im := openTest(t, tt.path)
+			want := make(map[Addr]Class)
+			objdump(t, tt.tool, tt.path, func(l line) { want[l.addr] = tt.flow(l) })
+			n, wrong := 0, 0
+			for i := range im.Symbols() {
+				p, err := im.Proc(i)
+				if err != nil || !p.Complete {
+					continue
+				}
+				for j := range p.Blocks {
+					for _, in := range im.Insts(&p.Blocks[j]) {
+						n++
+						class, ok := want[in.Addr]
+						if ok && class == in.Class&flowClasses || isSkippedLock(im, in.Addr) {
+							continue
+						}
+						if wrong++; wrong < 20 {
+							t.Errorf("%s: %#x: class %#x, objdump has %#x, %v", p.Name, in.Addr, in.Class, class, ok)
+						}
+					}
+				}
+			}
+			if n == 0 || wrong > 0 {
+				t.Errorf("%d of %d instructions differ", wrong, n)
+			}
+			t.Logf("%d instructions of complete procedures", n)
+		})
+	}
+}
+
+// isSkippedLock tells whether a lies behind a lock prefix: objdump does not know
+// that a jump leads there.
+func isSkippedLock(im *Image, a Addr) bool {
+	b := im.read(a-1, 1)
+	return b != nil && b[0] == lockPrefix && im.Arch == X86_64
+}
+
+// goTool gives the path of a Go program that is at hand: a tool of the
+// distribution or, in one that has none yet, the test itself.
+func goTool(t *testing.T) string {
+	path := filepath.Join(runtime.GOROOT(), "pkg", "tool", runtime.GOOS+"_amd64", "asm")
+	if _, err := os.Stat(path); err == nil && runtime.GOARCH == "amd64" {
+		return path
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self
 }
