@@ -77,21 +77,20 @@ func (r *reader) addEvent(a attr, ids []uint64) {
 func (r *reader) run(s *stream) error {
 	for {
 		rec, err := s.next()
-		if err == nil {
-			if rec.typ == recordCompressed || rec.typ == recordCompressed2 {
-				err = inflate(s, rec, r.record) // to the end of s
-			} else {
-				err = r.record(s, rec)
-				if err == nil {
-					continue
-				}
-			}
+		switch {
+		case err != nil:
+		case rec.typ == recordCompressed || rec.typ == recordCompressed2:
+			err = inflate(s, rec, r.record) // to the end of s
+		default:
+			err = r.record(s, rec)
 		}
 		if err == io.EOF {
 			r.queue.finish()
 			return nil
 		}
-		return err
+		if err != nil {
+			return err
+		}
 	}
 }
 
