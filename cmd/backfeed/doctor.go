@@ -91,7 +91,10 @@ func samplingFindings(tried []collect.Attempt, err error) []finding {
 	for i, a := range tried {
 		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: "works"}
 		if a.Err != nil {
-			f.Detail, f.Fix = a.Err.Error(), fixes[min(i, len(fixes)-1)]
+			f.Detail = a.Err.Error()
+		}
+		if a.Err != nil && err == nil { // otherwise something worse is to be mended first
+			f.Fix = fixes[min(i, len(fixes)-1)]
 		}
 		found = append(found, f)
 	}
@@ -135,7 +138,7 @@ func kernelFindings(root, goos string) []finding {
 	release, _ := read("proc/sys/kernel/osrelease")
 	found := []finding{
 		{"kernel", "release", release != "", release, ""},
-		sysctl(read, "perf_event_paranoid", 2, "own processes can be sampled", "`sysctl kernel.perf_event_paranoid=2` as root"),
+		sysctl(read, "perf_event_paranoid", 2, "forbids no sampling of own processes", "`sysctl kernel.perf_event_paranoid=2` as root"),
 		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
 		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
 		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "exact counts of single branches are possible", "needs a kernel with CONFIG_UPROBE_EVENTS"),

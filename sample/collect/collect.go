@@ -3,7 +3,6 @@ package collect
 import (
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"backfeed/sample"
@@ -59,22 +58,15 @@ type Unavailable struct {
 }
 
 func (u *Unavailable) Error() string {
-	var b strings.Builder
-	b.WriteString("cannot sample: " + u.Why)
-	for i, a := range u.Tried {
-		sep := ", "
-		if i == 0 {
-			sep = " ("
-		}
-		fmt.Fprintf(&b, "%s%s: %v", sep, a.Name, a.Err)
-	}
-	if len(u.Tried) > 0 {
-		b.WriteString(")")
+	msg := "cannot sample: " + u.Why
+	if n := len(u.Tried); n > 0 {
+		last := u.Tried[n-1]
+		msg += fmt.Sprintf(" (%s: %v)", last.Name, last.Err)
 	}
 	if u.Fix != "" {
-		b.WriteString(". " + u.Fix)
+		msg += ". " + u.Fix
 	}
-	return b.String()
+	return msg
 }
 
 // eventOf gives the Event of a way to sample.
