@@ -13,31 +13,42 @@ func estimate(prof *Profile) {
 	for _, ip := range prof.Images {
 		ip.addCallees()
 	}
-	par, costOf := costModel(prof.Event)
-	var probs []*problem
-	var results []*Result
-	index := map[*Result]int{}
+	var all []*Result
 	for _, ip := range prof.Images {
-		made := make([]*problem, len(ip.Procs))
-		parallel(len(ip.Procs), func(i int) {
-			r := ip.Procs[i]
-			made[i] = newProblem(r.Proc, r.BlockSamples, costOf, par)
-		})
-		for i, q := range made {
-			if q == nil {
-				continue // all its counts stay at None
-			}
-			index[ip.Procs[i]] = len(probs)
+		all = append(all, ip.Procs...)
+	}
+	par, costOf := costModel(prof.Event)
+	solveAll(all, func(index map[*Result]int, probs []*problem) []tie { return findTies(prof, index, probs) }, par, costOf)
+}
+
+// solveAll finds the executions of results. ties, if not nil, gives what binds
+// them, for an index of the results' problems. Procedures that have none keep
+// their counts at None.
+func solveAll(results []*Result, ties func(map[*Result]int, []*problem) []tie, par *params, costOf func(*image.Block) float64) {
+	made := make([]*problem, len(results))
+	parallel(len(results), func(i int) {
+		made[i] = newProblem(results[i].Proc, results[i].BlockSamples, costOf, par)
+	})
+	var probs []*problem
+	var posed []*Result
+	index := map[*Result]int{}
+	for i, q := range made {
+		if q != nil {
+			index[results[i]] = len(probs)
 			probs = append(probs, q)
-			results = append(results, ip.Procs[i])
+			posed = append(posed, results[i])
 		}
 	}
-	pr := newProgram(probs, findTies(prof, probs, index), par.tieSD)
+	var bound []tie
+	if ties != nil {
+		bound = ties(index, probs)
+	}
+	pr := newProgram(probs, bound, par.tieSD)
 	x := make([]float64, pr.at[len(probs)])
 	pr.solve(x)
 	sd := pr.spread(x)
 	for i, q := range probs {
-		results[i].fill(q, sd[i])
+		posed[i].fill(q, sd[i])
 	}
 }
 
@@ -99,7 +110,7 @@ func costModel(ev sample.Event) (*params, func(*image.Block) float64) {
 }
 
 // findTies collects, for every procedure with known call sites, these sites.
-func findTies(prof *Profile, probs []*problem, index map[*Result]int) []tie {
+func findTies(prof *Profile, index map[*Result]int, probs []*problem) []tie {
 	var ties []tie
 	for _, ip := range prof.Images {
 		sites := map[image.Addr][]site{}
@@ -157,6 +168,7 @@ func (r *Result) fill(q *problem, sd []float64) {
 		}
 		r.Call[c] = v
 	}
+	r.entered, r.trapped = f.entries, f.trapped
 	r.Entries.N = r.Block[0].N
 	for _, e := range r.Proc.Blocks[0].In {
 		r.Entries.N -= r.Edge[e].N

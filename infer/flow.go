@@ -29,6 +29,7 @@ type flow struct {
 	first []int32
 
 	entries []int32 // blocks entered from outside; entries[0] is the procedure's own
+	trapped []int32 // blocks given an exit that the code does not show
 
 	// The elimination, in order. Step k owns the arcs in preds, succs and fills
 	// at its bounds; arcs 0..arcs-1 hold transition probabilities.
@@ -122,22 +123,21 @@ func (f *flow) openTraps() {
 			}
 		}
 	}
-	var trapped []int
 	// From the bottom up: the last block of a loop usually closes it.
 	for b := f.blocks - 1; b >= 0; b-- {
 		if !out[b] {
-			trapped = append(trapped, b)
+			f.trapped = append(f.trapped, int32(b))
 			reach(int32(b))
 		}
 	}
-	if trapped == nil {
+	if f.trapped == nil {
 		return
 	}
 	var ways []way
 	first := []int32{0}
 	for b := range f.blocks {
 		ways = append(ways, f.waysOf(b)...)
-		if slices.Contains(trapped, b) {
+		if slices.Contains(f.trapped, int32(b)) {
 			ways = append(ways, way{leave, -1})
 		}
 		first = append(first, int32(len(ways)))

@@ -184,15 +184,17 @@ func (q *problem) forward(x []float64) float64 {
 	return v
 }
 
-// bestSlack minimises lam*e^u - s*u + k*(u-c)^2/2 over u, starting from u; it
-// gives u and lam*e^u there.
+// bestSlack minimises lam*e^u - s*u + k*(u-c)^2/2 over u by Halley's method from a
+// nearby u; it gives u and lam*e^u there.
 func bestSlack(lam, s, k, c, u float64) (slack, mean float64) {
-	for range 40 {
+	for range 60 {
 		m := lam * math.Exp(u)
-		d := (m - s + k*(u-c)) / (m + k)
+		f, df := m-s+k*(u-c), m+k
+		d := f / df
+		d /= max(0.5, 1-d*m/(2*df))
 		u -= clamp(d, -2, 2)
-		if math.Abs(d) < 1e-9 {
-			break
+		if math.Abs(d) < 1e-6 { // cubic convergence: the step just made ended far below this
+			return u, m * (1 - d)
 		}
 	}
 	return u, lam * math.Exp(u)

@@ -63,4 +63,7 @@ type Result struct {
 	BlockSamples []uint64 // as Proc.Blocks
 	Edge         []Freq   // as Proc.Edges
 	Call         []Freq   // as Proc.Calls
+
+	entered []int32 // blocks whose executions may exceed those of their In edges
+	trapped []int32 // blocks whose executions may exceed those of their Out edges
 }

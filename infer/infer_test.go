@@ -1,0 +1,110 @@
+package infer
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"backfeed/infer/image"
+)
+
+// solved infers one procedure from samples by block, at one sample per 100 cycles.
+func solved(t *testing.T, p *image.Proc, samples ...uint64) *Result {
+	t.Helper()
+	r := newResult(p)
+	copy(r.BlockSamples, samples)
+	for _, n := range samples {
+		r.Samples += n
+	}
+	solveAll([]*Result{r}, nil, &outOfOrder, func(b *image.Block) float64 {
+		return math.Pow(float64(b.Insts), outOfOrder.costPower) / 100
+	})
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestSolve(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		g       string
+		samples []uint64
+		claim   func(n []float64) bool
+	}{
+		{"a silent block between sampled ones runs as often", "a5>b b2>c c5!", []uint64{100, 0, 100},
+			func(n []float64) bool { return near(n[0], n[1], 1e-6) && near(n[1], n[2], 1e-6) }},
+		{"the hot arm of a diamond carries the flow", "a4>b a>c b9>d c9>d d4!", []uint64{100, 300, 3, 100},
+			func(n []float64) bool { return n[1] > 10*n[2] && near(n[1]+n[2], n[0], 1e-6) }},
+		{"a loop runs oftener than what leads to it", "a4>b b8>b b>c c4!", []uint64{2, 5000, 2},
+			func(n []float64) bool { return n[1] > 200*n[0] && near(n[0], n[2], 1e-6) }},
+		{"code that cannot return is believed cold", "a4>b a>c b4! c4*", []uint64{50, 50, 0},
+			func(n []float64) bool { return n[2] < 0.02*n[0] }},
+		{"one stalled block does not make its neighbours hot", "a6>b b6>c c6>d d6>e e6!", []uint64{100, 100, 9000, 100, 100},
+			func(n []float64) bool { return n[2] < 4*100*100/math.Pow(6, 0.6) }},
+	} {
+		r := solved(t, graph(tt.g), tt.samples...)
+		n := make([]float64, len(r.Block))
+		for i, f := range r.Block {
+			n[i] = f.N
+		}
+		if !tt.claim(n) {
+			t.Errorf("%s: %.4g", tt.name, n)
+		}
+	}
+}
+
+// TestCallsTie: a procedure without samples of its own runs as often as it is called.
+func TestCallsTie(t *testing.T) {
+	caller, callee := graph("a9>b b9>c c9!"), graph("a2!")
+	callee.Addr = 0x2000
+	caller.Calls = []image.Call{{Block: 1, To: callee.Addr}}
+	a, b := newResult(caller), newResult(callee)
+	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
+	solveAll([]*Result{a, b}, func(index map[*Result]int, probs []*problem) []tie {
+		return []tie{{callee: 1, sites: []site{probs[0].site(0, &caller.Calls[0])}}}
+	}, &outOfOrder, func(bl *image.Block) float64 { return 0.01 })
+	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {
+		t.Errorf("called %.4g times, ran %.4g times", a.Block[1].N, b.Entries.N)
+	}
+}
+
+// TestPromises holds every result on random graphs and samples to Check, and to
+// being the same twice.
+func TestPromises(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		p := randomGraph(rng, 1+rng.IntN(14))
+		s := make([]uint64, len(p.Blocks))
+		for b := range s {
+			s[b] = uint64(math.Exp(rng.Float64()*12)) - 1
+		}
+		a, b := solved(t, p, s...), solved(t, p, s...)
+		if !slices.Equal(a.Block, b.Block) || !slices.Equal(a.Edge, b.Edge) {
+			t.Fatalf("%s: two runs differ", p.Name)
+		}
+	}
+}
+
+// TestSpread: the spread of a block's estimate shrinks with the blocks that say
+// the same, and grows where samples are silent.
+func TestSpread(t *testing.T) {
+	sd := func(g string, samples ...uint64) []float64 {
+		p := graph(g)
+		q := newProblem(p, samples, func(b *image.Block) float64 { return 0.01 }, &outOfOrder)
+		pr := newProgram([]*problem{q}, nil, 0.1)
+		x := make([]float64, q.unknowns())
+		pr.solve(x)
+		return pr.spread(x)[0]
+	}
+	one := sd("a4!", 100)
+	many := sd("a4>b b4>c c4>d d4>e e4>f f4>g g4>h h4!", 100, 100, 100, 100, 100, 100, 100, 100)
+	if many[0] > 0.8*one[0] {
+		t.Errorf("eight equal blocks: %.2f, one: %.2f", many[0], one[0])
+	}
+	arms := sd("a9>b a>c b2>d c2>d d9!", 500, 5, 0, 500)
+	if arms[2] < 2*arms[0] {
+		t.Errorf("silent arm %.2f, block before it %.2f", arms[2], arms[0])
+	}
+}
