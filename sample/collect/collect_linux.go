@@ -183,16 +183,21 @@ func (s *session) attachProcess(pid int, seen map[int]bool) error {
 			case 0:
 			case unix.ESRCH: // it has ended meanwhile
 			case unix.EPERM, unix.EACCES:
-				return &Unavailable{
-					Why: fmt.Sprintf("process %d belongs to somebody else: %v", pid, err),
-					Fix: "Run as its user or as root, or give this program CAP_PERFMON and CAP_SYS_PTRACE",
-				}
+				return outOfReach(pid, err)
 			default:
 				return fmt.Errorf("process %d: %w", pid, err)
 			}
 		}
 	}
 	return nil
+}
+
+// outOfReach is the error where this user may not look into a process.
+func outOfReach(pid int, err error) error {
+	return &Unavailable{
+		Why: fmt.Sprintf("process %d is out of reach: %v", pid, err),
+		Fix: "Run as its user or as root, or give this program CAP_PERFMON and CAP_SYS_PTRACE",
+	}
 }
 
 // openThread opens the two events of a thread on each processor: an event that
@@ -246,6 +251,8 @@ func (s *session) snapshot(pid int) error {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it has ended meanwhile
+	} else if errors.Is(err, fs.ErrPermission) {
+		return outOfReach(pid, err)
 	} else if err != nil {
 		return err
 	}
