@@ -143,15 +143,18 @@ const maxEntries = 1 << 16
 func (b *builder) entries(sh shape, n, most int64) []Addr {
 	bounded := n != noLimit && n <= maxEntries
 	if !bounded {
-		n = most
+		n = min(most, maxEntries)
 	}
 	end := b.im.objectEnd(sh.addr)
 	var out []Addr
 	for i := int64(0); i < n; i++ {
-		if !bounded && end != 0 && sh.addr+Addr(i+1)*Addr(sh.size) > end {
+		if !bounded && sh.addr+Addr(i+1)*Addr(sh.size) > end {
 			break
 		}
 		a, ok := b.im.entry(sh, i)
+		if a == b.lo+Addr(len(b.code)) && ok {
+			continue // clang's label for a case that cannot be
+		}
 		if !ok || !b.plausible(a, bounded) {
 			if bounded {
 				return nil

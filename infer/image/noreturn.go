@@ -174,8 +174,12 @@ func (q *endsQuery) returns(a Addr, depth int) (bool, int) {
 		return false, independent
 	}
 	if s.Source == FromPLT {
-		q.im.remember(a, false)
-		return true, independent
+		// A stub for what the image itself defines: most likely that is what it leads to.
+		if j = q.im.Lookup(q.im.procName(j)); j < 0 || q.im.Symbols()[j].Source == FromPLT {
+			q.im.remember(a, false)
+			return true, independent
+		}
+		return q.returns(q.im.Symbols()[j].Addr, depth+1)
 	}
 	q.active[a] = depth
 	found, rests := q.search(s, a, depth)

@@ -91,18 +91,24 @@ func sortedSet(as []Addr) []Addr {
 	return slices.Compact(as)
 }
 
-// objectEnd gives the first address behind a that some instruction computes:
-// another object begins there. It is 0 if there is none.
+// objectEnd bounds the object at a: by the first address behind it that some
+// instruction computes, as another object begins there, and by its section.
 func (im *Image) objectEnd(a Addr) Addr {
+	end := ^Addr(0)
+	for _, s := range im.elf.Sections {
+		if s.Flags&elf.SHF_ALLOC != 0 && uint64(a) >= s.Addr && uint64(a)-s.Addr < s.Size {
+			end = Addr(s.Addr + s.Size)
+		}
+	}
 	data := im.references().data
 	i, found := slices.BinarySearch(data, a)
 	if found {
 		i++
 	}
-	if i == len(data) {
-		return 0
+	if i < len(data) {
+		end = min(end, data[i])
 	}
-	return data[i]
+	return end
 }
 
 func (r *refs) take(im *Image, a Addr) {

@@ -248,7 +248,7 @@ func (s *slicer) sums(e effect, off int) []value {
 		case bs[i].load:
 			bs[i].signed = bs[i].signed || e.signed // AArch64 extends as it adds
 		case e.shift > 0:
-			bs[i] = s.here(bs[i], e.b, off)
+			bs[i] = here(bs[i], e.b, off)
 		}
 	}
 	for _, a := range s.operand(e.a, off) {
@@ -283,10 +283,12 @@ func (s *slicer) loads(e effect, r reg, off int) []value {
 		bs = s.operand(e.b, off)
 	}
 	for i := range as {
-		as[i] = s.here(as[i], e.a, off)
+		if e.b != noReg || s.b.im.segment(Addr(as[i].c)) == nil { // else a table plus an index, added before
+			as[i] = here(as[i], e.a, off)
+		}
 	}
 	for i := range bs {
-		bs[i] = s.here(bs[i], e.b, off)
+		bs[i] = here(bs[i], e.b, off)
 	}
 	for _, a := range as {
 		for _, b := range bs {
@@ -306,8 +308,8 @@ func (s *slicer) loads(e effect, r reg, off int) []value {
 
 // here gives v, which r holds before off, or r itself if v is not made of constants:
 // bounds are checked between where an index is computed and where it is used.
-func (s *slicer) here(v value, r reg, off int) value {
-	if v.load || v.reg != noReg && v.scale == 0 && s.b.im.segment(Addr(v.c)) == nil {
+func here(v value, r reg, off int) value {
+	if v.load || v.reg != noReg && v.scale == 0 {
 		return value{sum: sum{reg: r, at: off}}
 	}
 	return v
@@ -429,15 +431,12 @@ func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 			return noLimit
 		}
 	} else if writes(e, c.reg) {
+		// What a mask, a shift or a narrow type leaves room for is more than the
+		// table has where the compiler knew more of the values.
+		s.most = max(s.most, room(e))
 		from, n, ok := origin(c, e)
 		if !ok {
 			return n
-		}
-		if (e.what == doNarrow || e.what == doLoad) && !e.signed && e.size <= 2 {
-			s.most = max(s.most, 1<<(8*e.size))
-		}
-		if e.what == doLoad && e.writesAddress() {
-			return noLimit
 		}
 		c = from
 	}
@@ -463,20 +462,26 @@ func origin(c cell, e effect) (from cell, n int64, ok bool) {
 		if e.a == noReg && e.b == noReg && e.c >= 0 {
 			return c, e.c + 1, false
 		}
-	case doAnd:
-		if e.c >= 0 {
-			return c, e.c + 1, false
-		}
 	case doNarrow:
 		return cell{reg: e.a}, noLimit, true
-	case doShr:
-		if bits := int64(e.size)*8 - e.c; bits < 16 && bits > 0 {
-			return c, 1 << bits, false
-		}
 	case doLoad:
-		return cell{reg: noReg, a: e.a, b: e.b, shift: e.shift, c: e.c, size: e.size}, noLimit, true
+		return cell{reg: noReg, a: e.a, b: e.b, shift: e.shift, c: e.c, size: e.size}, noLimit, !e.writesAddress()
 	}
 	return c, noLimit, false
+}
+
+// room gives how many values the result of e can have by its operation alone; 0
+// if that is no use.
+func room(e effect) int64 {
+	switch {
+	case e.what == doAnd && e.c >= 0:
+		return e.c + 1
+	case e.what == doShr && int64(e.size)*8 > e.c && int64(e.size)*8-e.c < 16:
+		return 1 << (int64(e.size)*8 - e.c)
+	case (e.what == doNarrow || e.what == doLoad) && !e.signed && e.size <= 2:
+		return 1 << (8 * e.size)
+	}
+	return 0
 }
 
 // writesAddress tells whether a load overwrites a register of its address.

@@ -1,0 +1,145 @@
+package image
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// compilers are the ways that switch.c is built.
+var compilers = []struct{ name, args string }{
+	{"gcc", "-O2 -fPIC"},
+	{"gcc", "-O2 -fno-pic -no-pie"},
+	{"gcc", "-Os -fPIC"},
+	{"gcc", "-O2 -fPIC -fcf-protection=branch"},
+	{"clang-19", "-O2 -fPIC"},
+	{"clang-19", "-O2 -fno-pic -no-pie"},
+	{"clang-19", "-O3 -fPIC"},
+	{"aarch64-linux-gnu-gcc", "-O2 -fPIC"},
+	{"aarch64-linux-gnu-gcc", "-O2 -fno-pic -no-pie"},
+	{"aarch64-linux-gnu-gcc", "-Os -fPIC -mbranch-protection=standard"},
+	{"clang-19", "-O2 -fPIC --target=aarch64-linux-gnu"},
+}
+
+// compile builds switch.c into an image, or skips the test.
+func compile(t *testing.T, name, args string) *Image {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Skipf("no %s", name)
+	}
+	out := filepath.Join(t.TempDir(), "switch.elf")
+	words := append(strings.Fields(args), "-w", "-nostdlib", "-o", out, "testdata/code/switch.c")
+	if strings.Contains(args, "-no-pie") {
+		words = append(words, "-Wl,--unresolved-symbols=ignore-all", "-Wl,-e,dense")
+	} else {
+		words = append(words, "-shared")
+	}
+	if strings.Contains(args, "--target") {
+		words = append(words, "-fuse-ld=lld")
+	}
+	if b, err := exec.Command(name, words...).CombinedOutput(); err != nil {
+		t.Skipf("%s %s: %v: %s", name, args, err, b)
+	}
+	return openTest(t, out)
+}
+
+func procNamed(t *testing.T, im *Image, name string) *Proc {
+	t.Helper()
+	i := im.Lookup(name)
+	if i < 0 {
+		t.Fatalf("no symbol %s", name)
+	}
+	p, err := im.Proc(i)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	return p
+}
+
+// indirect gives the numbers of jumps through tables and of their edges.
+func indirect(p *Proc) (jumps, edges int) {
+	from := map[int]bool{}
+	for _, e := range p.Edges {
+		if e.Kind == Indirect {
+			from[e.From] = true
+			edges++
+		}
+	}
+	return len(from), edges
+}
+
+func TestJumpTables(t *testing.T) {
+	for _, c := range compilers {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args)
+			for _, tt := range []struct {
+				name     string
+				min, max int // edges of a jump; a hole of the table leads to the default case
+			}{
+				{"dense", 20, 20}, {"loop", 20, 21}, {"unchecked", 20, 20}, {"computed", 5, 5},
+			} {
+				p := procNamed(t, im, tt.name)
+				jumps, edges := indirect(p)
+				if !p.Complete || jumps == 0 || edges < tt.min*jumps || edges > tt.max*jumps {
+					t.Errorf("%s: complete %v (%s), %d edges of %d indirect jumps, want %d to %d of each", tt.name, p.Complete, p.Why, edges, jumps, tt.min, tt.max)
+				}
+			}
+		})
+	}
+}
+
+func TestUnresolved(t *testing.T) {
+	for _, c := range compilers {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args)
+			p := procNamed(t, im, "unknown")
+			if p.Complete || !strings.Contains(p.Why, "targets of the jump at 0x") {
+				t.Errorf("unknown: complete %v, why %q", p.Complete, p.Why)
+			}
+			n := 0
+			for i := range p.Blocks {
+				if p.Blocks[i].Exit == Unresolved {
+					n++
+				}
+			}
+			if n == 0 {
+				t.Errorf("unknown: no block with an unresolved exit")
+			}
+		})
+	}
+}
+
+func TestTailAndNoReturn(t *testing.T) {
+	for _, c := range compilers {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args)
+			p := procNamed(t, im, "tail")
+			if !p.Complete || len(p.Calls) != 1 || !p.Calls[0].Tail || p.Calls[0].To != 0 || p.Blocks[p.Calls[0].Block].Exit != TailCall {
+				t.Errorf("tail: complete %v (%s), calls %+v", p.Complete, p.Why, p.Calls)
+			}
+			// Nothing but its code says that fail does not return: die is not a known name.
+			for _, call := range procNamed(t, im, "fail").Calls {
+				if call.Target == "die" && !call.NoReturn {
+					t.Errorf("fail: call to die at its end returns: %+v", call)
+				}
+			}
+			found := false
+			p = procNamed(t, im, "check")
+			for _, call := range p.Calls {
+				if call.Target == "fail" {
+					found = true
+					if !call.NoReturn || p.Blocks[call.Block].Exit != NoReturn {
+						t.Errorf("check: call to fail: %+v, exit %d", call, p.Blocks[call.Block].Exit)
+					}
+				}
+			}
+			if !found && strings.Contains(c.args, "-no-pie") { // in a shared library it is called by its stub
+				t.Errorf("check: no call to fail: %+v", p.Calls)
+			}
+		})
+	}
+}
