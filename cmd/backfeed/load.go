@@ -203,6 +203,9 @@ func (c *cli) tellMissing(rec *sample.Recording, f *finder) {
 	if rest > 0 {
 		c.warn("%d more images, with %d samples (%s), could not be opened", len(samples)-maxMissing, rest, report.Share(rest, total))
 	}
+	if len(samples) > 0 && f.symfs == "" && c.fs.Lookup("symfs") != nil {
+		c.warn("--symfs DIR looks images up below DIR first, whatever their path there")
+	}
 }
 
 // state says in a word or two whether an image can be used.
