@@ -174,11 +174,17 @@ const lockPrefix = 0xf0
 // splitLock handles a jump behind a lock prefix, with which glibc skips the lock
 // in programs of one thread: the prefix becomes an instruction of its own.
 func (b *builder) splitLock(off int) bool {
-	if b.im.Arch != X86_64 || off == 0 || b.code[off-1] != lockPrefix || b.mark[off-1]&markInst == 0 {
+	if off == 0 || b.mark[off-1]&markInst == 0 || !b.isLocked(off-1) {
 		return false
 	}
 	b.mark[off] = b.mark[off]&^markBody | markInst | markLead | markFall
 	return true
+}
+
+// isLocked tells whether an instruction begins at off with a lock prefix, of those
+// that may have one.
+func (b *builder) isLocked(off int) bool {
+	return b.im.Arch == X86_64 && b.code[off] == lockPrefix && b.decode(off).Class&(Flow|Locked|Bad) == Locked
 }
 
 // overlap gives the length of the instruction at off: n, or 1 if that is a lock
@@ -188,7 +194,7 @@ func (b *builder) overlap(off, n int) int {
 		if b.mark[i]&markInst == 0 {
 			continue
 		}
-		if i == off+1 && b.im.Arch == X86_64 && b.code[off] == lockPrefix {
+		if i == off+1 && b.isLocked(off) {
 			return 1
 		}
 		return 0

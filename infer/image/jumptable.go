@@ -22,12 +22,11 @@ type table struct {
 }
 
 // A shape is how a jump table is laid out: target = base + entry<<shift, of
-// entries of size bytes that lie step apart.
+// entries of size bytes.
 type shape struct {
 	addr   Addr
 	base   Addr
 	size   uint8
-	step   uint8
 	shift  uint8
 	signed bool
 }
@@ -55,46 +54,77 @@ func (b *builder) resolveOpen() {
 	}
 }
 
-// resolve finds out where t goes.
+// resolve finds out where t goes, of all the values that it may jump to.
 func (b *builder) resolve(t *transfer) *table {
-	s := b.slicer
-	s.steps = 0
-	var merged []Addr
+	b.slicer.steps = 0
+	var inside []Addr
+	var tails []*table
 	for _, v := range b.jumpTargets(t) {
-		switch {
-		case v.isConst():
-			if off, ok := b.inside(Addr(v.c)); ok && off != 0 {
-				merged = append(merged, Addr(v.c))
-				continue
+		targets, tail := b.resolveValue(t, v)
+		if tail.kind == unresolved {
+			return tail
+		}
+		if inside = append(inside, targets...); tail.kind == tailJump {
+			tails = append(tails, tail)
+		}
+	}
+	switch {
+	case len(inside) > 0 && len(tails) == 0:
+		slices.Sort(inside)
+		return &table{kind: jumpTable, targets: slices.Compact(inside)}
+	case len(inside) > 0:
+		return &table{kind: unresolved}
+	case len(tails) == 0:
+		return b.tail(t)
+	}
+	for _, tail := range tails {
+		if tail.to != tails[0].to || tail.name != tails[0].name {
+			return &table{kind: tailJump}
+		}
+	}
+	return tails[0]
+}
+
+// resolveValue gives the targets of one value inside the procedure, or the tail
+// call that it makes of t.
+func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
+	found := &table{kind: jumpTable}
+	constant := v.reg == noReg && v.from.reg == noReg
+	switch {
+	case v.isConst() && b.within(Addr(v.c)):
+		return []Addr{Addr(v.c)}, found
+	case v.isConst() && b.im.executable(Addr(v.c)):
+		return nil, &table{kind: tailJump, to: Addr(v.c), name: b.im.nameAt(Addr(v.c))}
+	case v.load && constant && v.size == 8 && v.c == 0:
+		to, name := b.im.slotTarget(Addr(v.from.c))
+		if to != 0 || name != "" {
+			return nil, &table{kind: tailJump, to: to, name: name}
+		}
+	case v.load && v.reg == noReg:
+		if sh, ok := b.shape(v); ok {
+			if targets := b.readTable(sh, v); targets != nil {
+				return targets, found
 			}
-			if b.im.executable(Addr(v.c)) {
-				return &table{kind: tailJump, to: Addr(v.c), name: b.im.nameAt(Addr(v.c))}
-			}
-		case v.load && v.from.reg == noReg && v.reg == noReg && v.c == 0:
-			to, name := b.im.slotTarget(Addr(v.from.c))
-			if off, ok := b.inside(to); !ok || off == 0 {
-				return b.tail(t, to, name)
-			}
-		case v.load && v.reg == noReg && v.from.scale <= 4:
-			if targets := b.readTable(t, v); targets != nil {
-				merged = append(merged, targets...)
-				continue
+			if a, ok := b.im.entry(sh, 0); ok && b.within(a) {
+				return nil, &table{kind: unresolved} // a table, but some of it leads elsewhere
 			}
 		}
-		return b.tail(t, 0, "")
 	}
-	if len(merged) == 0 {
-		return b.tail(t, 0, "")
-	}
-	slices.Sort(merged)
-	return &table{kind: jumpTable, targets: slices.Compact(merged)}
+	return nil, b.tail(t)
+}
+
+// within tells whether a is in the procedure, behind its start: a jump there
+// through a pointer is none to a procedure.
+func (b *builder) within(a Addr) bool {
+	off, ok := b.inside(a)
+	return ok && off != 0
 }
 
 // tail makes t a tail call if the frame of the procedure is gone by then. Where it
 // is not, t jumps inside the procedure, nobody knows where to.
-func (b *builder) tail(t *transfer, to Addr, name string) *table {
-	if to != 0 || name != "" || b.frameGone(t.off) && (b.hasFrame || !b.im.hasLabels(b.sym)) {
-		return &table{kind: tailJump, to: to, name: name}
+func (b *builder) tail(t *transfer) *table {
+	if b.frameGone(t.off) && (b.hasFrame || !b.im.hasLabels(b.sym)) {
+		return &table{kind: tailJump}
 	}
 	return &table{kind: unresolved}
 }
@@ -118,15 +148,19 @@ func (b *builder) jumpTargets(t *transfer) []value {
 	return s.loads(e, noReg, t.off)
 }
 
+// shape gives the layout of the table that v is loaded from, if it can be one.
+func (b *builder) shape(v value) (shape, bool) {
+	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, shift: v.shift, signed: v.signed}
+	switch {
+	case v.from.scale > 3 || v.from.reg != noReg && 1<<v.from.scale != v.size,
+		sh.size == 8 && (sh.base != 0 || sh.shift != 0), b.im.segment(sh.addr) == nil:
+		return sh, false
+	}
+	return sh, true
+}
+
 // readTable gives the targets of the table that v is loaded from, or nil.
-func (b *builder) readTable(t *transfer, v value) []Addr {
-	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, step: 1 << v.from.scale, shift: v.shift, signed: v.signed}
-	if sh.step != sh.size && v.from.reg != noReg || sh.size == 8 && (sh.base != 0 || sh.shift != 0) {
-		return nil
-	}
-	if b.im.segment(sh.addr) == nil {
-		return nil
-	}
+func (b *builder) readTable(sh shape, v value) []Addr {
 	if v.from.reg == noReg {
 		return b.entries(sh, 1, 1)
 	}
