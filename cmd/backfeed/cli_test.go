@@ -47,7 +47,7 @@ func TestExit(t *testing.T) {
 		{"infer " + dir, exitNothing, "a directory"},
 		{"infer -", exitNothing, "standard input: "},
 		{"infer " + good, exitNothing, "none of 3 samples of cpu-clock"},
-		{"emit go " + good, exitNothing, "/nowhere/at/all: no such file; 3 samples (100.0%) are not used"},
+		{"emit go " + good, exitNothing, "/nowhere/at/all, 100.0% of the samples: no such file; its samples are not used"},
 	} {
 		code, stdout, stderr := runCLI(t, strings.Fields(tt.args)...)
 		if code != tt.code || !strings.Contains(stderr, tt.want) {

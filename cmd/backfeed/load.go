@@ -181,30 +181,46 @@ func lossList(losses map[sample.Loss]uint64, total uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// maxMissing bounds the images that are named one by one.
-const maxMissing = 5
+// maxTold bounds the images that are named one by one.
+const maxTold = 5
 
-// tellMissing names the sampled images that could not be opened, with the reason.
-func (c *cli) tellMissing(rec *sample.Recording, f *finder) {
-	samples, total := map[sample.ImageID]uint64{}, rec.Samples()
+// tellImages names the sampled images that could not be opened, with the
+// reason, and those that had nothing but their path to be known by.
+func (c *cli) tellImages(rec *sample.Recording, f *finder) {
+	missing, guessed := map[sample.ImageID]uint64{}, map[sample.ImageID]uint64{}
 	for id, n := range sampled(rec) {
-		if l, asked := f.lookup[id]; asked && l.err != nil && n > 0 {
-			samples[id] = n
+		switch l, asked := f.lookup[id]; {
+		case !asked || n == 0:
+		case l.err != nil:
+			missing[id] = n
+		case id.Build.IsZero():
+			guessed[id] = n
 		}
 	}
+	c.tellEach(missing, rec.Samples(), func(id sample.ImageID) string {
+		return fmt.Sprintf("%v; its samples are not used", f.lookup[id].err)
+	})
+	c.tellEach(guessed, rec.Samples(), func(id sample.ImageID) string {
+		return "no build ID was recorded, so " + report.Clean(f.lookup[id].im.Path) + " is taken by its path alone"
+	})
+	if len(missing) > 0 && f.symfs == "" && c.fs.Lookup("symfs") != nil {
+		c.warn("--symfs DIR looks images up below DIR first, whatever their path there")
+	}
+}
+
+// tellEach says something of each of some images, those with the most samples
+// first.
+func (c *cli) tellEach(samples map[sample.ImageID]uint64, total uint64, say func(sample.ImageID) string) {
 	var rest uint64
 	for i, id := range mostFirst(samples) {
-		if i >= maxMissing {
+		if i >= maxTold {
 			rest += samples[id]
 			continue
 		}
-		c.warn("%s: %v; %d samples (%s) are not used", report.Clean(id.String()), f.lookup[id].err, samples[id], report.Share(samples[id], total))
+		c.warn("%s, %s of the samples: %s", report.Clean(id.String()), report.Share(samples[id], total), say(id))
 	}
 	if rest > 0 {
-		c.warn("%d more images, with %d samples (%s), could not be opened", len(samples)-maxMissing, rest, report.Share(rest, total))
-	}
-	if len(samples) > 0 && f.symfs == "" && c.fs.Lookup("symfs") != nil {
-		c.warn("--symfs DIR looks images up below DIR first, whatever their path there")
+		c.warn("so it is with %d more images, %s of the samples", len(samples)-maxTold, report.Share(rest, total))
 	}
 }
 

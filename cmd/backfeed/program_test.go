@@ -255,3 +255,20 @@ func TestMoved(t *testing.T) {
 		t.Errorf("prof with another image: exit code %d, message %q", code, stderr)
 	}
 }
+
+// TestNoBuildID: an image that was recorded without a build ID is taken by its
+// path, and the user is told so.
+func TestNoBuildID(t *testing.T) {
+	program := compile(t)
+	b := []byte(content(t, record(t, program, "drive", "work")))
+	rec, err := sample.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec.Counts[0].Images[0].ID.Build = sample.BuildID{}
+	path := file(t, t.TempDir(), "rec", string(rec.Encode()))
+	code, out, stderr := runCLI(t, "prof", path)
+	if code != exitDone || !strings.Contains(out, "work\n") || !strings.Contains(stderr, program+" is taken by its path alone") {
+		t.Errorf("exit code %d, message %q, printed\n%s", code, stderr, out)
+	}
+}

@@ -48,7 +48,7 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 	c.progress("inferring from %d samples", rec.Samples())
 	p, err := infer.Infer(rec, f.open, opt)
 	c.clearProgress()
-	c.tellMissing(rec, f)
+	c.tellImages(rec, f)
 	if errors.Is(err, infer.ErrNothing) {
 		if list := lossList(lost(rec), rec.Samples()); list != "" {
 			c.warn("lost: %s", list)

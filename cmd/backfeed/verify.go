@@ -102,7 +102,7 @@ func (c *cli) samplesByAddr(paths []string, symfs, event string) (infer.SamplesB
 			addSamples(by, ic, im)
 		}
 	}
-	c.tellMissing(rec, f)
+	c.tellImages(rec, f)
 	if len(by) == 0 {
 		return nil, failf(exitNothing, "no samples of event %q in an image that can be found", event)
 	}
