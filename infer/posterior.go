@@ -25,7 +25,7 @@ const (
 const (
 	blockCostVar = 4.5 // variance of a block's cost, times its instructions
 	procCostSD   = 0.4 // of what the blocks of one procedure have in common
-	callerSD     = 0.5 // of the executions of all call sites of a procedure
+	callerSD     = 0.6 // of the executions of all call sites of a procedure
 )
 
 // spread gives the standard deviation of the logarithm of each block's executions,
@@ -65,8 +65,14 @@ func (q *problem) spread(x []float64, called float64) []float64 {
 	}
 	q.guess, q.entry, q.entrySD, q.noise = guess, entry, entrySD, nil
 	q.forward(x)
+	// A dozen draws may agree by chance: nothing is surer than what the blocks have
+	// in common allows.
+	floor := 1 / (procCostSD * procCostSD)
+	if called > 0 {
+		floor += 1 / (callerSD * callerSD)
+	}
 	for b := range sd {
-		sd[b] = math.Sqrt(sd[b])
+		sd[b] = math.Sqrt(max(sd[b], 1/floor))
 	}
 	return sd
 }
