@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -121,4 +122,14 @@ func known(r *infer.Result) bool {
 		}
 	}
 	return false
+}
+
+// sortedKeys gives the keys of m in order: maps must not order an output.
+func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, compare)
+	return keys
 }

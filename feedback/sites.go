@@ -125,12 +125,13 @@ func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
 		if i == 0 {
 			e.leaf = e.any
 		}
-		site := at.at()
-		if site.To != callee.Addr && site.To != 0 {
-			s.gaps[pair{site.To, callee.Addr}] = s.gaps[pair{site.To, callee.Addr}].plus(e, 1)
-		} else if p := (pair{site.Site, callee.Addr}); !counted[p] {
+		into, p := s.seen, pair{at.at().Site, callee.Addr}
+		if to := at.at().To; to != 0 && to != callee.Addr {
+			into, p = s.gaps, pair{to, callee.Addr}
+		}
+		if !counted[p] {
 			counted[p] = true
-			s.seen[p] = s.seen[p].plus(e, 1)
+			into[p] = into[p].plus(e, 1)
 		}
 	}
 }
@@ -138,9 +139,7 @@ func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
 // fillGaps finds the calls that stacks are silent about. Stacks that were walked
 // by frame pointers lack the caller of a procedure that keeps no frame of its
 // own, and all of them lack what made tail calls: the return address is then that
-// of a call to the missing procedure. It must have called the one above: where
-// it does so directly, there; else by an indirect call, one that was seen to lead
-// there if there is any.
+// of a call to the missing procedure.
 func (s *sites) fillGaps() {
 	found := map[pair]evidence{}
 	for _, gap := range sortedKeys(s.gaps, comparePairs) {
@@ -148,33 +147,41 @@ func (s *sites) fillGaps() {
 		if missing == nil {
 			continue
 		}
-		var direct, seen, indirect []weighted
-		for i, c := range missing.Proc.Calls {
-			n := missing.Call[i].N
-			switch e := s.seen[pair{c.Site, callee}]; {
-			case c.To == callee:
-				direct = append(direct, weighted{c.Site, n})
-			case c.To == 0 && c.Target == "" && e.any > 0:
-				seen = append(seen, weighted{c.Site, e.any})
-			case c.To == 0 && c.Target == "":
-				indirect = append(indirect, weighted{c.Site, n})
+		for _, w := range shares(s.ways(missing, callee)) {
+			if p := (pair{w.site, callee}); w.n > 0 {
+				found[p] = found[p].plus(s.gaps[gap], w.n)
 			}
-		}
-		for _, from := range [][]weighted{direct, seen, indirect} {
-			if len(from) == 0 {
-				continue
-			}
-			for _, w := range shares(from) {
-				if p := (pair{w.site, callee}); w.n > 0 {
-					found[p] = found[p].plus(s.gaps[gap], w.n)
-				}
-			}
-			break
 		}
 	}
 	for p, e := range found {
 		s.seen[p] = s.seen[p].plus(e, 1)
 	}
+}
+
+// ways gives the calls of a procedure by which it may have reached callee, with
+// how often they ran: where it calls callee directly, these; else the indirect
+// calls, those that were seen to lead there if there are any.
+func (s *sites) ways(r *infer.Result, callee image.Addr) []weighted {
+	var direct, seen, indirect []weighted
+	for i, c := range r.Proc.Calls {
+		n := r.Call[i].N
+		switch e := s.seen[pair{c.Site, callee}]; {
+		case c.To == callee:
+			direct = append(direct, weighted{c.Site, n})
+		case c.To != 0 || c.Target != "":
+		case e.any > 0:
+			seen = append(seen, weighted{c.Site, e.any})
+		default:
+			indirect = append(indirect, weighted{c.Site, n})
+		}
+	}
+	switch {
+	case len(direct) > 0:
+		return direct
+	case len(seen) > 0:
+		return seen
+	}
+	return indirect
 }
 
 // A weighted is a call with some weight.
