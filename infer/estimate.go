@@ -150,23 +150,22 @@ func (q *problem) site(i int, c *image.Call) site {
 }
 
 // fill writes the state of q into r.
-func (r *Result) fill(q *problem, sd []float64) {
+func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	for b, n := range q.n {
-		r.Block[b] = Freq{n, confidence(sd[b])}
+		r.Block[b] = Freq{n, confidence(sd.block[b])}
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			if e := f.ways[w].edge; e >= 0 {
-				r.Edge[e] = Freq{n * q.prob[w], confidence(sd[b])}
+				r.Edge[e] = Freq{n * q.prob[w], confidence(sd.way[w])}
 			}
 		}
 	}
 	for c := range r.Proc.Calls {
 		s := q.site(0, &r.Proc.Calls[c])
-		v := Freq{q.n[s.block], r.Block[s.block].Conf}
+		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
-			v.N *= q.prob[s.way]
+			r.Call[c] = Freq{q.n[s.block] * q.prob[s.way], confidence(sd.way[s.way])}
 		}
-		r.Call[c] = v
 	}
 	r.entered, r.trapped = f.entries, f.trapped
 	r.Entries.N = r.Block[0].N

@@ -96,7 +96,7 @@ func TestSpread(t *testing.T) {
 		pr := newProgram([]*problem{q}, nil, 0.1)
 		x := make([]float64, q.unknowns())
 		pr.solve(x)
-		return pr.spread(x)[0]
+		return pr.spread(x)[0].block
 	}
 	one := sd("a4!", 100)
 	many := sd("a4>b b4>c c4>d d4>e e4>f f4>g g4>h h4!", 100, 100, 100, 100, 100, 100, 100, 100)

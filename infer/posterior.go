@@ -28,9 +28,14 @@ const (
 	callerSD     = 0.6 // of the executions of all call sites of a procedure
 )
 
-// spread gives the standard deviation of the logarithm of each block's executions,
-// by problem and block, around those of x. The problems keep the state of x.
-func (pr *program) spread(x []float64) [][]float64 {
+// A spread is the standard deviation of the logarithms of one problem's executions.
+type spread struct {
+	block []float64 // by block
+	way   []float64 // by way
+}
+
+// spread gives the spreads around x, by problem. The problems keep the state of x.
+func (pr *program) spread(x []float64) []spread {
 	called := make([]float64, len(pr.probs)) // executions of all call sites, where these are all known
 	for _, t := range pr.ties {
 		if !t.floor {
@@ -39,15 +44,16 @@ func (pr *program) spread(x []float64) [][]float64 {
 			}
 		}
 	}
-	sd := make([][]float64, len(pr.probs))
+	sd := make([]spread, len(pr.probs))
 	pr.each(func(i int) { sd[i] = pr.probs[i].spread(pr.part(x, i), called[i]) })
 	return sd
 }
 
-func (q *problem) spread(x []float64, called float64) []float64 {
-	best, guess, entry, entrySD := slices.Clone(q.n), q.guess, q.entry, q.entrySD
+func (q *problem) spread(x []float64, called float64) spread {
+	guess, entry, entrySD := q.guess, q.entry, q.entrySD
+	best := q.logarithms()
+	sum := spread{make([]float64, len(best.block)), make([]float64, len(best.way))}
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
-	sd := make([]float64, len(best))
 	y := make([]float64, len(x))
 	for range draws {
 		q.guess, q.entry, q.entrySD = slices.Clone(guess), slices.Clone(entry), slices.Clone(entrySD)
@@ -58,23 +64,46 @@ func (q *problem) spread(x []float64, called float64) []float64 {
 		copy(y, x)
 		minimize(q.objective, y, drawEvals, 1e-6)
 		q.forward(y)
-		for b, n := range q.n {
-			d := math.Log(max(n, 1e-100) / max(best[b], 1e-100))
-			sd[b] += d * d / draws
-		}
+		drawn := q.logarithms()
+		addSquares(sum.block, drawn.block, best.block)
+		addSquares(sum.way, drawn.way, best.way)
 	}
 	q.guess, q.entry, q.entrySD, q.noise = guess, entry, entrySD, nil
 	q.forward(x)
 	// A dozen draws may agree by chance: nothing is surer than what the blocks have
 	// in common allows.
-	floor := 1 / (procCostSD * procCostSD)
+	precision := 1 / (procCostSD * procCostSD)
 	if called > 0 {
-		floor += 1 / (callerSD * callerSD)
+		precision += 1 / (callerSD * callerSD)
 	}
-	for b := range sd {
-		sd[b] = math.Sqrt(max(sd[b], 1/floor))
+	deviate(sum.block, 1/precision)
+	deviate(sum.way, 1/precision)
+	return sum
+}
+
+// logarithms of the executions of blocks and ways.
+func (q *problem) logarithms() spread {
+	l := spread{make([]float64, len(q.n)), make([]float64, len(q.prob))}
+	for b, n := range q.n {
+		l.block[b] = math.Log(max(n, 1e-100))
+		for w := q.flow.first[b]; w < q.flow.first[b+1]; w++ {
+			l.way[w] = l.block[b] + math.Log(max(q.prob[w], 1e-100))
+		}
 	}
-	return sd
+	return l
+}
+
+func addSquares(sum, a, b []float64) {
+	for i := range sum {
+		sum[i] += (a[i] - b[i]) * (a[i] - b[i])
+	}
+}
+
+// deviate turns sums of squares over all draws into standard deviations.
+func deviate(sum []float64, floor float64) {
+	for i, v := range sum {
+		sum[i] = math.Sqrt(max(v/draws, floor))
+	}
 }
 
 // disturb shifts what the search believes: costs, guesses and entries.
