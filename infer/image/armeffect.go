@@ -11,7 +11,7 @@ const (
 
 // armEffect gives the meaning of the AArch64 instruction at a.
 func armEffect(code []byte, a Addr, goCode bool) effect {
-	e := effect{dst: noReg, src: noReg, a: noReg, b: noReg}
+	e := effect{dst: noReg, src: noReg, src2: noReg, a: noReg, b: noReg}
 	if len(code) < 4 {
 		return e
 	}
@@ -204,6 +204,16 @@ func armOtherMemory(e *effect, w, rt, rn, rt2 uint32, vector bool, class Class) 
 		if class&Load != 0 && !vector {
 			e.clob = armMask(rt) | armMask(rt2)
 		}
+		scale := 2 + w>>31
+		if vector {
+			scale = 2 + w>>30
+		}
+		if class&Store != 0 {
+			e.what, e.pair, e.size, e.a, e.c = doStore, true, 1<<scale, reg(rn), signed(w>>15, 7)<<scale
+			if !vector {
+				e.src, e.src2 = armReg(rt), armReg(rt2)
+			}
+		}
 		if w>>23&1 != 0 { // with writeback
 			e.clob |= 1 << rn
 		}
@@ -212,6 +222,8 @@ func armOtherMemory(e *effect, w, rt, rn, rt2 uint32, vector bool, class Class) 
 		if class&Load != 0 && !vector {
 			e.clob |= armMask(rt)
 		}
+	case vector && class&Store != 0 && w&0x3b000000 == 0x39000000: // one vector register
+		e.what, e.size, e.a, e.c = doStore, 16, reg(rn), int64(w>>10&0xfff)<<(w>>30|w>>21&4)
 	case vector:
 		if w&0xbe800000 == 0x0c800000 {
 			e.clob = 1 << rn

@@ -3,6 +3,7 @@ package image
 import (
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,14 +23,14 @@ var compilers = []struct{ name, args string }{
 	{"clang-19", "-O2 -fPIC --target=aarch64-linux-gnu"},
 }
 
-// compile builds switch.c into an image, or skips the test.
-func compile(t *testing.T, name, args string) *Image {
+// compile builds a source of testdata/code into an image, or skips the test.
+func compile(t *testing.T, name, args, source string) *Image {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
 		t.Skipf("no %s", name)
 	}
 	out := filepath.Join(t.TempDir(), "switch.elf")
-	words := append(strings.Fields(args), "-w", "-nostdlib", "-o", out, "testdata/code/switch.c")
+	words := append(strings.Fields(args), "-w", "-nostdlib", "-o", out, filepath.Join("testdata", "code", source))
 	if strings.Contains(args, "-no-pie") {
 		words = append(words, "-Wl,--unresolved-symbols=ignore-all", "-Wl,-e,dense")
 	} else {
@@ -75,7 +76,7 @@ func indirect(p *Proc) (jumps, edges int) {
 func TestJumpTables(t *testing.T) {
 	for _, c := range compilers {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
-			im := compile(t, c.name, c.args)
+			im := compile(t, c.name, c.args, "switch.c")
 			for _, tt := range []struct {
 				name     string
 				min, max int // edges of a jump; a hole of the table leads to the default case
@@ -95,7 +96,7 @@ func TestJumpTables(t *testing.T) {
 func TestUnresolved(t *testing.T) {
 	for _, c := range compilers {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
-			im := compile(t, c.name, c.args)
+			im := compile(t, c.name, c.args, "switch.c")
 			p := procNamed(t, im, "unknown")
 			if p.Complete || !strings.Contains(p.Why, "targets of the jump at 0x") {
 				t.Errorf("unknown: complete %v, why %q", p.Complete, p.Why)
@@ -116,7 +117,7 @@ func TestUnresolved(t *testing.T) {
 func TestTailAndNoReturn(t *testing.T) {
 	for _, c := range compilers {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
-			im := compile(t, c.name, c.args)
+			im := compile(t, c.name, c.args, "switch.c")
 			p := procNamed(t, im, "tail")
 			if !p.Complete || len(p.Calls) != 1 || !p.Calls[0].Tail || p.Calls[0].To != 0 || p.Blocks[p.Calls[0].Block].Exit != TailCall {
 				t.Errorf("tail: complete %v (%s), calls %+v", p.Complete, p.Why, p.Calls)
@@ -141,5 +142,65 @@ func TestTailAndNoReturn(t *testing.T) {
 				t.Errorf("check: no call to fail: %+v", p.Calls)
 			}
 		})
+	}
+}
+
+func TestLandingPads(t *testing.T) {
+	for _, c := range []struct{ name, args string }{
+		{"g++", "-O2 -fPIC"},
+		{"g++", "-O2 -fPIC -fno-reorder-functions -fno-reorder-blocks-and-partition"},
+		{"clang++-19", "-O2 -fPIC"},
+	} {
+		t.Run(c.name+" "+c.args, func(t *testing.T) {
+			im := compile(t, c.name, c.args, "throw.cc")
+			for _, name := range []string{"_Z7cleanupi", "_Z7handleri"} {
+				pads := 0
+				for i := range im.Symbols() {
+					if s := &im.Symbols()[i]; s.Name == name || strings.HasPrefix(s.Name, name+".cold") {
+						p := procNamed(t, im, s.Name)
+						if !p.Complete {
+							t.Errorf("%s: %s", s.Name, p.Why)
+						}
+						for j := range p.Blocks {
+							if p.Blocks[j].Pad {
+								pads++
+								if !slices.Contains(p.Entries, j) {
+									t.Errorf("%s: landing pad %#x is no entry: %v", s.Name, p.Blocks[j].Start, p.Entries)
+								}
+							}
+						}
+					}
+				}
+				if pads == 0 {
+					t.Errorf("%s: no landing pads", name)
+				}
+			}
+		})
+	}
+}
+
+// TestColdParts: a jump into a cold part is a tail call, and what it comes back to
+// is an entry.
+func TestColdParts(t *testing.T) {
+	im := compile(t, "g++", "-O2 -fPIC", "throw.cc")
+	if im.Lookup("_Z6partlyi.cold") < 0 {
+		t.Skip("g++ did not split the procedure")
+	}
+	hot, cold := procNamed(t, im, "_Z6partlyi"), procNamed(t, im, "_Z6partlyi.cold")
+	if !hot.Complete || !cold.Complete {
+		t.Fatalf("incomplete: %q, %q", hot.Why, cold.Why)
+	}
+	back := 0
+	for _, c := range cold.Calls {
+		if !c.Tail || c.To < hot.Addr || c.To >= hot.Addr+Addr(hot.Size) {
+			continue
+		}
+		back++
+		if !slices.ContainsFunc(hot.Entries, func(i int) bool { return hot.Blocks[i].Start == c.To }) {
+			t.Errorf("the cold part comes back to %#x, no entry of %v", c.To, hot.Entries)
+		}
+	}
+	if back == 0 {
+		t.Errorf("the cold part never comes back: %+v", cold.Calls)
 	}
 }

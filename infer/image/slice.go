@@ -12,7 +12,7 @@ const (
 	doNothing what = iota
 	doAdd          // dst = a + b<<shift + c; absent registers are 0
 	doLoad         // dst = the size bytes at a + b<<shift + c
-	doStore        // the size bytes at a + b<<shift + c = src
+	doStore        // the size bytes at a + b<<shift + c = src, and those behind them = src2 if pair
 	doAnd          // dst = a & c
 	doNarrow       // dst = the low size bytes of a
 	doShr          // dst = a >> c, of a register of size bytes
@@ -26,6 +26,8 @@ type effect struct {
 	what   what
 	dst    reg
 	src    reg
+	src2   reg
+	pair   bool
 	a, b   reg
 	shift  uint8
 	size   uint8
@@ -332,14 +334,17 @@ func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 			continue
 		}
 		w := s.effect(at)
-		if w.what != doStore || w.a != e.a || w.b != noReg || w.c != e.c {
+		if w.what != doStore || w.a != e.a || w.b != noReg {
 			continue
 		}
-		vs := s.operand(w.src, at)
-		if w.src == noReg || w.size != e.size || s.steps > maxSteps {
+		src, touched := w.stored(e.c, e.size)
+		if !touched {
+			continue
+		}
+		if src == noReg || s.steps > maxSteps {
 			return nil, false
 		}
-		for _, v := range vs {
+		for _, v := range s.operand(src, at) {
 			if !v.isConst() {
 				return nil, false
 			}
@@ -349,6 +354,21 @@ func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 		}
 	}
 	return out, len(out) == 1
+}
+
+// stored gives the register that a store writes to the size bytes at offset c from
+// its base: noReg if it is not just one. touched is whether it writes to them at all.
+func (e *effect) stored(c int64, size uint8) (src reg, touched bool) {
+	n := int64(e.size)
+	switch {
+	case e.c == c && e.size == size:
+		return e.src, true
+	case e.pair && e.c+n == c && e.size == size:
+		return e.src2, true
+	case e.pair:
+		n *= 2
+	}
+	return noReg, e.c < c+int64(size) && c < e.c+n
 }
 
 // A cell is where an index lives on the way back from its use: a register, or
@@ -422,11 +442,12 @@ func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 	}
 	e := s.effect(st.off)
 	if c.reg == noReg {
-		if e.what == doStore && e.a == c.a && e.b == c.b && e.shift == c.shift && e.c == c.c && e.size == c.size {
-			c = cell{reg: e.src}
-			if e.src == noReg {
+		src, touched := e.stored(c.c, c.size)
+		if e.what == doStore && e.a == c.a && e.b == c.b && e.shift == c.shift && touched {
+			if src == noReg {
 				return noLimit
 			}
+			c = cell{reg: src}
 		} else if writes(e, c.a) || writes(e, c.b) || e.what == doCall && !s.isStack(c.a) {
 			return noLimit
 		}

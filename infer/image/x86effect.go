@@ -44,7 +44,7 @@ func (d *x86) memory(e effect, a Addr) effect {
 		e.a, e.c = noReg, int64(a)+int64(d.n)+d.disp
 	}
 	if d.pfx&pfxSeg != 0 {
-		return effect{what: doNothing, dst: noReg, a: noReg, b: noReg, src: noReg, clob: mask(e.dst)}
+		return effect{what: doNothing, dst: noReg, a: noReg, b: noReg, src: noReg, src2: noReg, clob: mask(e.dst)}
 	}
 	return e
 }
@@ -59,7 +59,7 @@ func mask(r reg) uint32 {
 // effect gives the meaning of the instruction at a. What it does not know in
 // detail clobbers the registers it writes.
 func (d *x86) effect(a Addr, goCode bool) effect {
-	e := effect{dst: noReg, src: noReg, a: noReg, b: noReg}
+	e := effect{dst: noReg, src: noReg, src2: noReg, a: noReg, b: noReg}
 	if d.n == 0 {
 		e.clob = 0xffff
 		return e
@@ -72,15 +72,27 @@ func (d *x86) effect(a Addr, goCode bool) effect {
 		return e
 	}
 	if d.vex {
-		e.clob = d.vexClobbers()
 		e.flags = d.op&0xff00 == 0x200 && d.op >= 0x2f2 && d.op <= 0x2f7
-		return e
+		return d.otherStore(e, a, d.vexClobbers())
 	}
 	if d.move(&e, a) || d.arith(&e, a) {
 		return e
 	}
-	e.clob = d.clobbers()
 	e.flags = d.class&(CondJump|Jump|Nop|Push) == 0 && !d.keepsFlags()
+	return d.otherStore(e, a, d.clobbers())
+}
+
+// widest is more than any store writes.
+const widest = 64
+
+// otherStore fills in what an instruction without details writes to memory: of it,
+// only the place matters.
+func (d *x86) otherStore(e effect, a Addr, clob uint32) effect {
+	if d.mem && d.class&Store != 0 {
+		e.what, e.size = doStore, widest
+		e = d.memory(e, a)
+	}
+	e.clob = clob
 	return e
 }
 
