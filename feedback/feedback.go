@@ -29,6 +29,7 @@ type code interface {
 	AddrOf(sample.Offset) (image.Addr, bool)
 	Symbols() []image.Symbol
 	Find(image.Addr) int
+	Proc(int) (*image.Proc, error)
 	Insts(*image.Block) []image.Inst
 }
 

@@ -40,9 +40,9 @@ type GoStats struct {
 }
 
 const (
-	SkipNoLine   Reason = "calls at addresses without a line"
+	SkipNoLine   Reason = "calls from or to code without lines"
 	SkipWrapper  Reason = "calls in wrappers that the compiler made"
-	SkipNoCallee Reason = "calls of code that the source has no name for"
+	SkipNoCallee Reason = "calls of wrappers that the compiler put nothing in"
 	SkipNoReturn Reason = "calls that do not return"
 	SkipUnseen   Reason = "calls between procedures without samples"
 )
@@ -87,7 +87,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 }
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
-	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...)}
+	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}}
 	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
 		g.calls(r)
@@ -115,6 +115,7 @@ type goWriter struct {
 	sites   *sites
 	samples map[image.Addr]uint64
 	edges   map[goEdge]*goWeight
+	methods map[image.Addr]goFunc // in wrappers, by the wrapper's start
 	stats   GoStats
 }
 
@@ -199,9 +200,9 @@ func (g *goWriter) calls(r *infer.Result) {
 				g.stats.Skipped[SkipUnseen]++
 				continue
 			}
-			callee, ok := g.callee(t.to)
-			if !ok {
-				g.stats.Skipped[SkipNoCallee]++
+			callee, why := g.callee(t.to)
+			if why != "" {
+				g.stats.Skipped[why]++
 				continue
 			}
 			e := goEdge{funcOf(frames[0]), frames[0].Line, callee}
@@ -242,15 +243,18 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 // callee gives the function that a call to a reaches. Interface tables of types
 // that are not pointers hold wrappers, which the compiler cannot call: the method
 // in them is what the source names.
-func (g *goWriter) callee(a image.Addr) (goFunc, bool) {
+func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
 	fs := g.lines.Frames(a)
 	if len(fs) == 0 {
-		return goFunc{}, false
+		return goFunc{}, SkipNoLine
 	}
-	if g.isWrapper(a) {
-		return g.wrapped(a)
+	if !g.isWrapper(a) {
+		return funcOf(fs[len(fs)-1]), ""
 	}
-	return funcOf(fs[len(fs)-1]), true
+	if f, ok := g.wrapped(a); ok {
+		return f, ""
+	}
+	return goFunc{}, SkipNoCallee
 }
 
 // isWrapper tells whether the compiler made up the procedure at a.
@@ -259,30 +263,41 @@ func (g *goWriter) isWrapper(a image.Addr) bool {
 	return len(all) > 0 && (len(shown) == 0 || shown[len(shown)-1] != all[len(all)-1])
 }
 
-// wrapped gives the method that the wrapper at a has inlined or calls: the one
-// with the wrapper's own method name.
+// wrapped gives the function that the wrapper at a has inlined or calls: the one
+// with the wrapper's own name.
 func (g *goWriter) wrapped(a image.Addr) (goFunc, bool) {
-	r := g.sites.results[a]
-	if r == nil {
+	if f, ok := g.methods[a]; ok {
+		return f, f.name != ""
+	}
+	f, ok := g.unwrap(a)
+	g.methods[a] = f
+	return f, ok
+}
+
+func (g *goWriter) unwrap(a image.Addr) (goFunc, bool) {
+	p, err := g.code.Proc(g.code.Find(a))
+	if err != nil {
 		return goFunc{}, false
 	}
-	method := r.Proc.Name[max(0, strings.LastIndexByte(r.Proc.Name, '.')):]
+	// The linker's name of an assembler function's wrapper ends in its ABI, that
+	// of a method value in -fm.
+	name := strings.TrimSuffix(strings.TrimSuffix(p.Name, ".abi0"), "-fm")
+	name = name[max(0, strings.LastIndexByte(name, '.')):]
 	outermost := func(a image.Addr) (goFunc, bool) {
 		fs := g.lines.Traceback(a)
-		if len(fs) == 0 {
+		if len(fs) == 0 || !strings.HasSuffix(fs[len(fs)-1].Func, name) {
 			return goFunc{}, false
 		}
-		f := funcOf(fs[len(fs)-1])
-		return f, strings.HasSuffix(f.name, method)
+		return funcOf(fs[len(fs)-1]), true
 	}
-	for i := range r.Proc.Blocks {
-		for _, in := range g.code.Insts(&r.Proc.Blocks[i]) {
+	for i := range p.Blocks {
+		for _, in := range g.code.Insts(&p.Blocks[i]) {
 			if f, ok := outermost(in.Addr); ok {
 				return f, true
 			}
 		}
 	}
-	for _, c := range r.Proc.Calls {
+	for _, c := range p.Calls {
 		if f, ok := outermost(c.To); ok {
 			return f, true
 		}

@@ -181,6 +181,12 @@ func TestGoEvidence(t *testing.T) {
 			map[string]int64{"a 1 c": 25, "a 1 d": 75},
 		},
 		{
+			"a method value, which is called by way of a wrapper",
+			"proc a@1 x1\nblock x1\none=a:2 call ? x100\nproc t.m-fm@1 x9 wrapper\nblock x9\ntwo=t.m-fm:1 call t.m x9\nproc t.m@9 x9\nblock x9\nm=t.m:10",
+			func(p *program) { p.stack(7, "m", "two", "one") },
+			map[string]int64{"a 1 t.m": 100},
+		},
+		{
 			"a callee that keeps no frame: the stack lacks its caller",
 			"proc a@1 x1\nblock x1\none=a:2 call b x5\nproc b@5 x5\nblock x5\ntwo=b:6 call ? x50\nproc c@9 x50\nblock x50\nc=c:10",
 			func(p *program) { p.stack(9, "c", "one") },

@@ -220,6 +220,7 @@ func (p *program) branch(n, mispredicted uint64, label, to string) {
 func (p *program) AddrOf(off sample.Offset) (image.Addr, bool) { return image.Addr(off), true }
 func (p *program) Symbols() []image.Symbol                     { return p.syms }
 func (p *program) Frames(a image.Addr) []image.Frame           { return p.frames[a] }
+func (p *program) Proc(i int) (*image.Proc, error)             { return p.Procs[i].Proc, nil }
 func (p *program) FSDiscriminators() bool                      { return p.fs }
 func (p *program) Unit(image.Addr) image.Unit                  { return image.Unit{Producer: p.producer, Lang: "c"} }
 
