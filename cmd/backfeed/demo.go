@@ -41,16 +41,16 @@ var demoSource []byte
 // demoHz is higher than what one would bear in production: the demo is short.
 const demoHz = 4000
 
-// A demoSize says how much the demo does. One round takes about 2 ms.
+// A demoSize says how much the demo does. One round takes about 3 ms.
 type demoSize struct {
 	perf, pprof int // rounds of the recorded run
 	compare     int // rounds of the runs that are compared
 	blocks      int // of four runs that are compared: two pairs
 }
 
-// fullDemo takes 16,000 samples with perf, and 1,200 with runtime/pprof, whose
+// fullDemo takes 12,000 samples with perf, and 900 with runtime/pprof, whose
 // rate is 100 Hz.
-var fullDemo = demoSize{perf: 1800, pprof: 5400, compare: 250, blocks: 8}
+var fullDemo = demoSize{perf: 1000, pprof: 3000, compare: 130, blocks: 8}
 
 func runDemo(c *cli, args []string) error {
 	fs := c.flags()

@@ -133,24 +133,17 @@ func hashOf(s string) uint32 {
 	return h
 }
 
-// next reads one record; ok is false at the end of the log.
-func (s *scanner) next() (ok bool, err error) {
-	s.record.fields = s.record.fields[:0]
-	s.text = s.text[:0]
+// fields reads the fields of one line.
+func (s *scanner) fields() error {
 	for {
 		s.blanks()
 		c, ok := s.in.peek()
-		if !ok {
-			return len(s.record.fields) > 0, nil
-		}
-		if c == '\n' {
-			s.in.advance()
-			return true, nil
+		if !ok || c == '\n' {
+			return nil
 		}
 		f, err := s.field()
 		if err != nil {
-			s.skipLine()
-			return true, fmt.Errorf("line %d: %w", s.in.line(), err)
+			return fmt.Errorf("line %d: %w", s.in.line(), err)
 		}
 		s.record.fields = append(s.record.fields, f)
 	}
@@ -388,9 +381,7 @@ func generate(n int) []byte {
 		b = strconv.AppendInt(b, int64([]int{200, 200, 200, 204, 302, 404, 500}[draw(7)]), 10)
 		b = append(b, " micros="...)
 		b = strconv.AppendInt(b, int64(draw(1<<(4+draw(14)))), 10)
-		if draw(4) == 0 {
-			b = append(b, ` agent="some browser"`...)
-		}
+		b = append(b, ` agent="Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101 Firefox/128.0"`...)
 		if draw(1000) == 0 {
 			b = append(b, " ???"...)
 		}
@@ -403,13 +394,19 @@ func generate(n int) []byte {
 func run(in reader, keep filter, into []summary) (bad int) {
 	s := scanner{in: in}
 	for {
-		ok, err := s.next()
-		if err != nil {
-			bad++
-			continue
-		}
+		c, ok := in.peek()
 		if !ok {
 			return bad
+		}
+		if c == '\n' {
+			in.advance()
+			continue
+		}
+		s.record.fields, s.text = s.record.fields[:0], s.text[:0]
+		if err := s.fields(); err != nil {
+			s.skipLine()
+			bad++
+			continue
 		}
 		if keep.match(&s.record) {
 			for _, to := range into {
