@@ -262,8 +262,13 @@ func (b *builder) sweep() {
 			continue
 		}
 		var entry uint8
-		if isColdPart(b.sym.Name) {
+		switch {
+		case isColdPart(b.sym.Name):
 			entry = markEntry // a case of a switch in the hot part
+		case b.sym.Source == FromPLT:
+			entry = markEntry // where the slot leads until it is bound
+		case b.recovers(off):
+			entry = markEntry | markPad
 		}
 		b.lead(off, entry)
 		b.drain()
@@ -271,6 +276,25 @@ func (b *builder) sweep() {
 			off++
 		}
 	}
+}
+
+// recovers tells whether the code at off is where a Go procedure resumes when a
+// deferred call has recovered a panic: its first call is to runtime.deferreturn.
+func (b *builder) recovers(off int) bool {
+	if b.im.Go == "" {
+		return false
+	}
+	for n := 0; n < 4 && off < len(b.code); n++ {
+		in := b.decode(off)
+		if in.Class&DirCall != 0 {
+			return b.im.nameAt(in.Target) == "runtime.deferreturn"
+		}
+		if in.Class&(Flow|Bad) != 0 {
+			return false
+		}
+		off += in.Len
+	}
+	return false
 }
 
 // isPadding tells what fills the room between blocks and procedures.

@@ -204,3 +204,25 @@ func TestColdParts(t *testing.T) {
 		t.Errorf("the cold part never comes back: %+v", cold.Calls)
 	}
 }
+
+// TestRecover: Go resumes behind a recovered panic at a call to runtime.deferreturn
+// that no branch leads to.
+func TestRecover(t *testing.T) {
+	im := openTest(t, goTool(t))
+	pads := 0
+	for i := range im.Symbols() {
+		p, err := im.Proc(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j := range p.Blocks {
+			if p.Blocks[j].Pad {
+				pads++
+			}
+		}
+	}
+	if pads == 0 && im.Go != "" {
+		t.Errorf("no place to resume in %d procedures", len(im.Symbols()))
+	}
+	t.Logf("%d places to resume", pads)
+}

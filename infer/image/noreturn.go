@@ -1,6 +1,7 @@
 package image
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -29,20 +30,19 @@ var neverReturn = set(
 	"__cxa_pure_virtual", "__cxa_deleted_virtual", "__cxa_call_unexpected", "__cxa_call_terminate", "__clang_call_terminate",
 	"_ZSt9terminatev", "_ZSt10unexpectedv", "_ZN10__cxxabiv111__terminateEPFvvE", "_ZN10__cxxabiv112__unexpectedEPFvvE",
 	"_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE", "_ZSt21__glibcxx_assert_failPKciS0_S0_",
-	"rust_begin_unwind", "rust_panic", "rust_oom", "__rust_start_panic_abort", "_ZN3std7process5abort17h",
+	"rust_begin_unwind", "rust_panic", "rust_oom", "__rust_start_panic_abort",
 	"runtime.throw", "runtime.fatal", "runtime.fatalthrow", "runtime.fatalpanic", "runtime.gopanic", "runtime.goPanicIndex",
-	"runtime.goexit", "runtime.sigpanic", "runtime.sigpanic0", "runtime.dieFromSignal", "runtime.badmorestackg0.abi0",
-	"runtime.badmorestackgsignal.abi0", "runtime.unreachableMethod", "runtime.block", "os.Exit", "syscall.Exit", "runtime.Goexit",
-	"runtime.abort", "runtime.abort.abi0", "runtime.wasmExit",
+	"runtime.goexit", "runtime.sigpanic", "runtime.sigpanic0", "runtime.dieFromSignal",
+	"runtime.unreachableMethod", "runtime.block", "os.Exit", "syscall.Exit", "runtime.Goexit",
+	"runtime.abort", "runtime.wasmExit",
 )
 
-// neverReturnPrefixes begin the names of further ones.
+// neverReturnPrefixes begin the names of further ones: of Rust's panics in the old
+// mangling, and of Go's.
 var neverReturnPrefixes = []string{
-	"_ZSt20__throw_", "_ZSt16__throw_", "_ZSt17__throw_", "_ZSt18__throw_", "_ZSt19__throw_", "_ZSt21__throw_", "_ZSt22__throw_",
-	"_ZSt23__throw_", "_ZSt24__throw_", "_ZSt25__throw_", "_ZSt26__throw_", "_ZSt27__throw_", "_ZSt28__throw_", "_ZSt29__throw_",
-	"_ZN4core9panicking", "_ZN3std9panicking20rust_panic_with_hook", "_ZN3std9panicking15begin_panic", "_ZN5alloc5alloc18handle_alloc_error",
+	"_ZN4core9panicking", "_ZN3std9panicking20rust_panic_with_hook", "_ZN3std9panicking11begin_panic", "_ZN5alloc5alloc18handle_alloc_error",
 	"_ZN5alloc7raw_vec17capacity_overflow", "_ZN5alloc7raw_vec12handle_error", "_ZN4core6option13expect_failed", "_ZN4core6option13unwrap_failed",
-	"_ZN4core6result13unwrap_failed", "_ZN4core5slice5index", "_ZN4core3str16slice_error_fail", "_ZN4core4cell22panic_already", "_ZN3std7process4exit", "_ZN3std7process5abort",
+	"_ZN4core6result13unwrap_failed", "_ZN4core3str16slice_error_fail", "_ZN4core4cell22panic_already", "_ZN3std7process4exit", "_ZN3std7process5abort",
 	"runtime.panic", "runtime.goPanic", "runtime.fatal", "runtime.throw",
 }
 
@@ -55,9 +55,14 @@ func set(names ...string) map[string]bool {
 }
 
 // notPanics begin like a prefix of neverReturnPrefixes, and return.
-var notPanics = set("runtime.panicCheck1", "runtime.panicCheck2", "runtime.panicnil.func1")
+var notPanics = set("runtime.panicCheck1", "runtime.panicCheck2")
+
+// throwers matches the functions by which libstdc++ throws, and Rust's panics of
+// core, in both manglings: _ZSt20__throw_length_errorPKc.
+var throwers = regexp.MustCompile(`^_ZSt\d+__throw_|^_RN.*4core9panicking|^_ZN4core5slice5index\d+\w+_fail`)
 
 func namedNoReturn(name string) bool {
+	name = strings.TrimSuffix(name, ".abi0") // Go's assembly
 	if neverReturn[name] {
 		return true
 	}
@@ -65,12 +70,12 @@ func namedNoReturn(name string) bool {
 		return false
 	}
 	for _, p := range neverReturnPrefixes {
-		// A method or a closure of a package called like one is another matter.
+		// A method or a closure of something called like one is another matter.
 		if strings.HasPrefix(name, p) && (name[0] == '_' || !strings.Contains(name[len(p):], ".")) {
-			return !strings.HasPrefix(p, "_ZN4core5slice5index") || strings.Contains(name, "_fail")
+			return true
 		}
 	}
-	return false
+	return throwers.MatchString(name)
 }
 
 // procName gives the name that calls to symbol j have: of a stub, the function it leads to.
@@ -252,6 +257,16 @@ func (q *endsQuery) search(s *Symbol, a Addr, depth int) (bool, int) {
 	}
 }
 
+// switchesStack tells whether the instruction just decoded loads the stack pointer
+// with something that is not of this frame: from there on, others may return to
+// the caller, as Go's scheduler does behind runtime.mcall.
+func (q *endsQuery) switchesStack(code []byte) bool {
+	if q.im.Arch == AArch64 {
+		return armStack(code).kind == spLost
+	}
+	return q.x86.loadsStack()
+}
+
 // follow decodes from off to the next branch or call. It tells whether it met a
 // return, or anything that it cannot see through.
 func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []int, waiting []way) ([]int, []way, bool) {
@@ -274,7 +289,7 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 		switch {
 		case in.Class&Trap != 0:
 			return work, waiting, false
-		case in.Class&(Bad|Ret|IndJump) != 0:
+		case in.Class&(Bad|Ret|IndJump) != 0 || q.switchesStack(code[off:]):
 			return work, waiting, true
 		case in.Class&IndCall != 0:
 			if to, name := q.im.throughSlot(code[off:next], at); to != 0 {

@@ -17,6 +17,22 @@ type stackEffect struct {
 	n    int64
 }
 
+// loadsStack tells of the ways to write the stack pointer that are neither those of
+// a prologue nor of an epilogue.
+func (d *x86) loadsStack() bool {
+	switch d.op {
+	case 0x8b: // mov
+		return d.regField() == rsp && (d.mem || d.rmField() != rbp)
+	case 0x89:
+		return !d.mem && d.rmField() == rsp && d.regField() != rbp
+	case 0x87: // xchg
+		return d.regField() == rsp || !d.mem && d.rmField() == rsp
+	case 0x5c: // pop
+		return d.rex&1 == 0
+	}
+	return false
+}
+
 // A depth is where the stack pointer is, relative to the entry.
 type depth struct {
 	sp, frame     int64

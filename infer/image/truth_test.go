@@ -102,6 +102,9 @@ func checkExecuted(t *testing.T, im *Image, ex *execution) {
 		inBlock += n
 		if p.Complete {
 			complete += n
+			if a == b.Start && len(b.In) == 0 && !slices.ContainsFunc(p.Entries, func(e int) bool { return &p.Blocks[e] == b }) {
+				t.Errorf("%s: nothing leads to block %#x, which ran %d times", p.Name, a, n)
+			}
 		} else if count[p.Addr] > 0 && a == b.Start {
 			t.Logf("%s: %d times at %#x, incomplete: %s", p.Name, n, a, p.Why)
 		}
