@@ -65,7 +65,7 @@ func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
 	}
 	b.entries()
 	if len(b.counts) == 0 {
-		return b.stats, fmt.Errorf("bolt: %s: %w", v.ID, ErrEmpty)
+		return b.stats, fmt.Errorf("bolt: %s: no edges%s: %w", v.ID, b.stats.Skipped, ErrEmpty)
 	}
 	err := b.write(w)
 	return b.stats, err

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -23,6 +24,21 @@ type Reason string
 
 // Skipped counts what was left out, by reason.
 type Skipped map[Reason]int
+
+// String says what was left out most, for an error: " (3 calls that do not
+// return)". It is empty if nothing was.
+func (s Skipped) String() string {
+	most := Reason("")
+	for _, why := range sortedKeys(s, cmp.Compare) {
+		if s[why] > s[most] {
+			most = why
+		}
+	}
+	if most == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%d %s)", s[most], most)
+}
 
 // code is what the writers ask of an image.Image.
 type code interface {

@@ -96,7 +96,7 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g.weigh()
 	edges := g.scale()
 	if len(edges) == 0 {
-		return g.stats, fmt.Errorf("go: %s: no calls: %w", v.ID, ErrEmpty)
+		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
 	}
 	out := newPprof(v.ID)
 	for _, e := range edges {

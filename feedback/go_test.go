@@ -193,6 +193,12 @@ func TestGoEvidence(t *testing.T) {
 			map[string]int64{"a 1 b": 5, "b 1 c": 50},
 		},
 		{
+			"the same, where what the stack lacks is called from another image",
+			"proc a@1 x1\nblock x1\none=a:2 call ? x50\nproc c@9 x50\nblock x50\nc=c:10",
+			func(p *program) { p.stack(9, "c", "libc"); p.stack(1, "one", "libc") },
+			map[string]int64{"a 1 c": 50},
+		},
+		{
 			"the same, with two indirect calls: the one that was seen to go there",
 			"proc a@1 x1\nblock x1\none=a:2 call b x5\nproc b@5 x5\nblock x5\ntwo=b:6 call ? x50\nb:7 call ? x90\nproc c@9 x50\nblock x50\nc=c:10",
 			func(p *program) { p.stack(9, "c", "one"); p.stack(1, "c", "two", "one") },

@@ -362,7 +362,7 @@ func (l *llvmWriter) write(w io.Writer) error {
 		return len(f.body) == 0 && len(f.inlined) == 0
 	})
 	if len(names) == 0 {
-		return fmt.Errorf("llvm: no function has both counts and lines: %w", ErrEmpty)
+		return fmt.Errorf("llvm: no function has both counts and lines%s: %w", l.stats.Skipped, ErrEmpty)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(l.funcs[b].total, l.funcs[a].total) })
 	bw := bufio.NewWriter(w)

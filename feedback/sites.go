@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 
@@ -37,6 +38,7 @@ type sites struct {
 	results  map[image.Addr]*infer.Result // by start
 	byReturn map[image.Addr]site
 	seen     map[pair]evidence
+	foreign  foreignCalls
 	gaps     map[pair]evidence           // by the start of a procedure that a stack lacks, and the callee
 	callees  map[image.Addr]evidence     // sums of seen by callee
 	targeted map[image.Addr][]image.Addr // callees of seen, by site
@@ -51,6 +53,7 @@ func newSites(v *view) *sites {
 		results:  map[image.Addr]*infer.Result{},
 		byReturn: map[image.Addr]site{},
 		seen:     map[pair]evidence{},
+		foreign:  foreignCalls{},
 		gaps:     map[pair]evidence{},
 		callees:  map[image.Addr]evidence{},
 		targeted: map[image.Addr][]image.Addr{},
@@ -70,6 +73,9 @@ func newSites(v *view) *sites {
 		for _, st := range c.Stacks {
 			s.readStack(c, st)
 		}
+	}
+	for _, gap := range s.foreign.gaps(s) {
+		s.gaps[gap.pair] = s.gaps[gap.pair].plus(gap.evidence, 1)
 	}
 	s.fillGaps()
 	s.sum()
@@ -108,22 +114,26 @@ func (s *sites) readBranches(c *sample.Counts) {
 func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
 	counted := map[pair]bool{}
 	for i := 0; i+1 < len(st.Frames); i++ {
-		pc, ok1 := s.addr(c, st.Frames[i])
-		ret, ok2 := s.addr(c, st.Frames[i+1])
-		if !ok1 || !ok2 {
+		pc, ok := s.addr(c, st.Frames[i])
+		if !ok {
 			continue
 		}
 		if i > 0 {
 			pc-- // a return address may lie just behind the end of its procedure
 		}
 		callee, _, ok := s.place(pc)
-		at, known := s.byReturn[ret]
-		if !ok || !known {
+		if !ok {
 			continue
 		}
 		e := evidence{any: float64(st.N)}
 		if i == 0 {
 			e.leaf = e.any
+		}
+		ret, ok := s.addr(c, st.Frames[i+1])
+		at, known := s.byReturn[ret]
+		if !ok || !known {
+			s.foreign.add(c, st.Frames[i+1], callee.Addr, e)
+			continue
 		}
 		into, p := s.seen, pair{at.at().Site, callee.Addr}
 		if to := at.at().To; to != 0 && to != callee.Addr {
@@ -156,6 +166,57 @@ func (s *sites) fillGaps() {
 	for p, e := range found {
 		s.seen[p] = s.seen[p].plus(e, 1)
 	}
+}
+
+// foreignCalls is what was seen to run just above return addresses of which
+// the call is not known, most of them in other images: evidence by procedure.
+type foreignCalls map[foreignFrame]map[image.Addr]evidence
+
+type foreignFrame struct {
+	image sample.ImageID // zero if unknown
+	off   sample.Offset
+}
+
+func (f foreignCalls) add(c *sample.Counts, below sample.Frame, callee image.Addr, e evidence) {
+	if below.Image == sample.Unknown {
+		return
+	}
+	k := foreignFrame{c.Images[below.Image].ID, below.Off}
+	if f[k] == nil {
+		f[k] = map[image.Addr]evidence{}
+	}
+	f[k][callee] = f[k][callee].plus(e, 1)
+}
+
+// A gap is a pair of a procedure that a stack lacks and the one it called.
+type gap struct {
+	pair
+	evidence
+}
+
+// gaps finds procedures that were seen above a return address which belongs to
+// the call of another: the C library calls main, and what main calls without a
+// frame of its own stands on the C library, too.
+func (f foreignCalls) gaps(s *sites) []gap {
+	var found []gap
+	for _, k := range sortedKeys(f, compareForeign) {
+		above := sortedKeys(f[k], cmp.Compare)
+		for _, callee := range above {
+			e := f[k][callee]
+			for _, missing := range above {
+				r := s.results[missing]
+				if e.leaf > 0 && missing != callee && r != nil && len(s.ways(r, callee)) > 0 {
+					found = append(found, gap{pair{missing, callee}, evidence{e.leaf, e.leaf}})
+					break // one caller is enough: which of them it was, nothing tells
+				}
+			}
+		}
+	}
+	return found
+}
+
+func compareForeign(a, b foreignFrame) int {
+	return cmp.Or(cmp.Compare(a.image.Path, b.image.Path), bytes.Compare(a.image.Build[:], b.image.Build[:]), cmp.Compare(a.off, b.off))
 }
 
 // ways gives the calls of a procedure by which it may have reached callee, with
