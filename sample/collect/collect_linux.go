@@ -487,7 +487,7 @@ func identify(m *mmapRecord) sample.ImageID {
 	}
 	f := openMapped(m)
 	if f == nil {
-		return imageID(m.path, sample.BuildID{})
+		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
 	}
 	defer f.Close()
 	return imageID(m.path, readBuildID(f))
@@ -507,6 +507,17 @@ func openMapped(m *mmapRecord) *os.File {
 		}
 	}
 	return nil
+}
+
+// markReplaced marks a path as the kernel does once a file is gone, if it is
+// certain that what lies there now is not what was mapped. Without a build ID,
+// nothing else would tell them apart.
+func markReplaced(path string, inode uint64) string {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil && st.Ino != inode && !strings.HasSuffix(path, deleted) {
+		return path + deleted
+	}
+	return path
 }
 
 // openInode opens a regular file that has the given inode number, or gives nil.

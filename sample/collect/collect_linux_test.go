@@ -333,8 +333,8 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// TestOpenMapped: a path is not believed if another file lies there.
-func TestOpenMapped(t *testing.T) {
+// TestIdentifyByPath: a path is not believed if another file lies there.
+func TestIdentifyByPath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -353,6 +353,20 @@ func TestOpenMapped(t *testing.T) {
 	if f := openMapped(&m); f != nil {
 		t.Errorf("opened %s, which has another inode", f.Name())
 		f.Close()
+	}
+	for _, tt := range []struct {
+		name string
+		m    mmapRecord
+		want string
+	}{
+		{"no build ID", mmapRecord{path: path, inode: m.inode - 1}, path},
+		{"no build ID, replaced", mmapRecord{path: path, inode: m.inode}, path + deleted},
+		{"gone", mmapRecord{path: path + "x", inode: m.inode}, path + "x"},
+		{"gone before it was mapped", mmapRecord{path: path + deleted, inode: m.inode}, path + deleted},
+	} {
+		if got := identify(&tt.m); got.Path != tt.want || !got.Build.IsZero() {
+			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
+		}
 	}
 	dir := filepath.Dir(path)
 	if st, err = os.Stat(dir); err != nil {
