@@ -54,7 +54,11 @@ func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *
 	}
 	rec := &sample.Recording{}
 	rec.Add(c)
-	return &infer.Profile{Event: c.Event, Images: []*infer.ImageProfile{ip}}, rec
+	p := &infer.Profile{Event: c.Event, Images: []*infer.ImageProfile{ip}}
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return p, rec
 }
 
 // exactResult makes the result of a procedure from exact counts.
@@ -64,7 +68,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
+	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
 	sure := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High} }
 	left := make([]float64, len(p.Blocks)) // executions that go on to the next block
 	for j, b := range p.Blocks {

@@ -41,6 +41,9 @@ func TestGoBuild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
 	var out bytes.Buffer
 	stats, err := WriteGo(&out, p, rec, GoOptions{})
 	if err != nil {
