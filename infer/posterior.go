@@ -17,6 +17,9 @@ import (
 const (
 	draws     = 12
 	drawEvals = 40 // a disturbed search starts next to its goal
+	// With fewer samples than this in a procedure, chance alone moves its counts by
+	// a factor 2 one time in ten; there is nothing to measure.
+	fewSamples = 8
 )
 
 // Standard deviations of logarithms, measured against true counts. Those that the
@@ -53,6 +56,11 @@ func (q *problem) spread(x []float64, called float64) spread {
 	guess, entry, entrySD := q.guess, q.entry, q.entrySD
 	best := q.logarithms()
 	sum := spread{make([]float64, len(best.block)), make([]float64, len(best.way))}
+	if sumOf(q.samples) < fewSamples {
+		fillWith(sum.block, math.Inf(1))
+		fillWith(sum.way, math.Inf(1))
+		return sum
+	}
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
 	for range draws {
@@ -62,7 +70,7 @@ func (q *problem) spread(x []float64, called float64) spread {
 		}
 		q.disturb(rng)
 		copy(y, x)
-		minimize(q.objective, y, drawEvals, 1e-6)
+		minimize(q.objective, y, drawEvals, 1e-7)
 		q.forward(y)
 		drawn := q.logarithms()
 		addSquares(sum.block, drawn.block, best.block)
@@ -97,6 +105,19 @@ func addSquares(sum, a, b []float64) {
 	for i := range sum {
 		sum[i] += (a[i] - b[i]) * (a[i] - b[i])
 	}
+}
+
+func fillWith(x []float64, v float64) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+func sumOf(x []float64) (t float64) {
+	for _, v := range x {
+		t += v
+	}
+	return t
 }
 
 // deviate turns sums of squares over all draws into standard deviations.

@@ -47,16 +47,16 @@ func (pr *program) solve(x []float64) {
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		q.start(xi)
-		minimize(q.objective, xi, 400, 1e-9)
+		minimize(q.objective, xi, 400, 1e-7)
 	})
-	pr.refine(x, 300)
+	pr.refine(x, 100)
 }
 
 // refine goes on from x with all procedures together. The state of the problems
 // is that of x afterwards.
 func (pr *program) refine(x []float64, evals int) {
 	values := make([]float64, len(pr.probs))
-	minimize(func(x, grad []float64) float64 { return pr.eval(x, grad, values) }, x, evals, 1e-9)
+	minimize(func(x, grad []float64) float64 { return pr.eval(x, grad, values) }, x, evals, 1e-7)
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 }
 
