@@ -208,3 +208,20 @@ func armPCRel(w uint32) Addr { return Addr(signed(w>>5&0x7ffff<<2|w>>29&3, 21)) 
 
 // armPage gives the page that the ADRP w at a computes.
 func armPage(w uint32, a Addr) Addr { return a&^0xfff + armPCRel(w)<<12 }
+
+// armLiteral gives the bytes that the load at a reads relative to itself.
+func armLiteral(code []byte, a Addr) (lo, hi Addr) {
+	w := binary.LittleEndian.Uint32(code)
+	if w&0x3b000000 != 0x18000000 {
+		return 0, 0
+	}
+	size := Addr(4) // of ldrsw too
+	switch opc := w >> 30; {
+	case w>>26&1 != 0:
+		size = 4 << opc
+	case opc == 1:
+		size = 8
+	}
+	lo = a + Addr(signed(w>>5, 19)<<2)
+	return lo, lo + size
+}

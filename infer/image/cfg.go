@@ -50,7 +50,15 @@ type builder struct {
 }
 
 // Proc decodes the code of symbol i (an index into Symbols) into blocks, edges
-// and calls.
+// and calls. The first call scans the code of the whole image, for what refers
+// to it.
+//
+// A jump out of the procedure, be it to the middle of another one or to a part
+// that the compiler split off, is a tail call; where it comes back, that block is
+// an entry. A jump table with some cases in such a part has Indirect edges for
+// the others and a conditional tail call for each of those. A call that only
+// pushes the PC is no Call. Padding that nothing leads to is in no block; other
+// code that nothing leads to is, in blocks without In edges.
 func (im *Image) Proc(i int) (*Proc, error) {
 	if i < 0 || i >= len(im.Symbols()) {
 		return nil, fmt.Errorf("no symbol %d of %d", i, len(im.Symbols()))
@@ -150,6 +158,7 @@ func (b *builder) straight(off int) {
 			b.incomplete(off, "instructions overlap at %#x", in.Addr)
 			return
 		}
+		b.literal(off, in)
 		b.mark[off] |= markInst
 		for i := off + 1; i < off+in.Len; i++ {
 			b.mark[i] |= markBody
@@ -158,6 +167,19 @@ func (b *builder) straight(off int) {
 			return
 		}
 		off += in.Len
+	}
+}
+
+// literal marks what an AArch64 instruction loads from the code around it as data.
+func (b *builder) literal(off int, in Inst) {
+	if b.im.Arch != AArch64 || in.Class != Load {
+		return
+	}
+	lo, hi := armLiteral(b.code[off:], in.Addr)
+	for a := lo; a < hi; a++ {
+		if i, ok := b.inside(a); ok && b.mark[i]&(markInst|markBody) == 0 {
+			b.mark[i] |= markData
+		}
 	}
 }
 

@@ -47,6 +47,9 @@ func checkAll(t *testing.T, im *Image) {
 // TestProcs checks every procedure of real programs.
 func TestProcs(t *testing.T) {
 	paths := []string{"/usr/lib/x86_64-linux-gnu/libc.so.6", "/usr/aarch64-linux-gnu/lib/libc.so.6"}
+	if !testing.Short() {
+		paths = append(paths, goTool(t))
+	}
 	if extra := os.Getenv("BACKFEED_IMAGES"); extra != "" {
 		paths = strings.Fields(extra)
 	}
@@ -55,7 +58,7 @@ func TestProcs(t *testing.T) {
 	}
 }
 
-// TestBoundaries: in complete procedures, instructions begin where objdump says
+// TestBoundaries compares with objdump: in complete procedures, instructions begin where objdump says
 // that they do, and transfer control as it says.
 func TestBoundaries(t *testing.T) {
 	tests := []struct {
@@ -71,6 +74,9 @@ func TestBoundaries(t *testing.T) {
 			tool, path string
 			flow       func(line) Class
 		}{"objdump", path, x86Flow})
+	}
+	if testing.Short() {
+		tests = tests[:1]
 	}
 	for _, tt := range tests {
 		t.Run(tt.path, func(t *testing.T) {

@@ -25,16 +25,16 @@ var neverReturn = set(
 	"__assert_rtn", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk", "____longjmp_chk", "__longjmp", "__libc_longjmp", "__libc_siglongjmp",
 	"pthread_exit", "__pthread_exit", "thrd_exit", "__pthread_unwind", "__pthread_unwind_next",
 	"err", "errx", "verr", "verrx", "__malloc_assert",
-	"_Unwind_Resume", "__gxx_personality_abort",
+	"_Unwind_Resume",
 	"__cxa_throw", "__cxa_rethrow", "__cxa_bad_cast", "__cxa_bad_typeid", "__cxa_throw_bad_array_new_length", "__cxa_throw_bad_array_length",
 	"__cxa_pure_virtual", "__cxa_deleted_virtual", "__cxa_call_unexpected", "__cxa_call_terminate", "__clang_call_terminate",
 	"_ZSt9terminatev", "_ZSt10unexpectedv", "_ZN10__cxxabiv111__terminateEPFvvE", "_ZN10__cxxabiv112__unexpectedEPFvvE",
 	"_ZSt17rethrow_exceptionNSt15__exception_ptr13exception_ptrE", "_ZSt21__glibcxx_assert_failPKciS0_S0_",
-	"rust_begin_unwind", "rust_panic", "rust_oom", "__rust_start_panic_abort",
-	"runtime.throw", "runtime.fatal", "runtime.fatalthrow", "runtime.fatalpanic", "runtime.gopanic", "runtime.goPanicIndex",
+	"rust_begin_unwind", "rust_panic",
+	"runtime.gopanic",
 	"runtime.goexit", "runtime.sigpanic", "runtime.sigpanic0", "runtime.dieFromSignal",
 	"runtime.unreachableMethod", "runtime.block", "os.Exit", "syscall.Exit", "runtime.Goexit",
-	"runtime.abort", "runtime.wasmExit",
+	"runtime.abort",
 )
 
 // neverReturnPrefixes begin the names of further ones: of Rust's panics in the old
