@@ -212,12 +212,14 @@ func (g *goWriter) calls(r *infer.Result) {
 }
 
 // unseen tells whether a call of Low confidence leads from one procedure without
-// samples to another. Its frequency is but a guess of how often the way there
-// was taken, and the code may never have run: what weight such edges had, the
-// compiler's hot set, the edges with 99 % of all weight, would be extended by.
+// samples to another, and is on no stack. Its frequency is but a guess of how
+// often the way there was taken, and the code may never have run: what weight
+// such edges had, the compiler's hot set, the edges with 99 % of all weight, would
+// be extended by.
 func (g *goWriter) unseen(r *infer.Result, i int, to image.Addr) bool {
 	callee := g.sites.results[to]
-	return r.Call[i].Conf <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0)
+	return r.Call[i].Conf <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0) &&
+		g.sites.seen[pair{r.Proc.Calls[i].Site, to}].any == 0
 }
 
 // addCall adds the executions of one target of a call.
