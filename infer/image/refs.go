@@ -66,6 +66,7 @@ func (im *Image) scan() *refs {
 				parts[part].scan(im, &syms[i])
 			}
 			parts[part].data = sortedSet(parts[part].data)
+			parts[part].buf = nil
 		}()
 	}
 	wg.Wait()
@@ -147,13 +148,32 @@ func (im *Image) scanData(r *refs) {
 		if s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_EXECINSTR != 0 || s.Type == elf.SHT_NOBITS || isMetadata(s.Name) {
 			continue
 		}
-		b := im.read(Addr(s.Addr), int(min(s.Size, 1<<32)))
-		for ; len(b) >= 8; b = b[8:] {
-			if w := Addr(binary.LittleEndian.Uint64(b)); w != 0 && im.executable(w) {
-				r.take(im, w)
+		var buf []byte
+		for at, end := Addr(s.Addr), Addr(s.Addr+s.Size); at < end; at += scanWindow {
+			buf = im.peek(at, min(scanWindow, end-at), buf)
+			for b := buf; len(b) >= 8; b = b[8:] {
+				if w := Addr(binary.LittleEndian.Uint64(b)); w != 0 && im.executable(w) {
+					r.take(im, w)
+				}
 			}
 		}
 	}
+}
+
+const scanWindow = 1 << 20
+
+// peek reads the n bytes at a into buf. Unlike read it keeps nothing: a scan of all
+// code would leave all of it in memory. It is empty if the file has less.
+func (im *Image) peek(a, n Addr, buf []byte) []byte {
+	seg := im.segment(a)
+	if seg == nil || n > seg.hi-a {
+		return buf[:0]
+	}
+	buf = slices.Grow(buf[:0], int(n))[:n]
+	if _, err := seg.file.ReadAt(buf, int64(seg.off)+int64(a-seg.lo)); err != nil {
+		return buf[:0]
+	}
+	return buf
 }
 
 // isMetadata tells sections whose addresses of code are no way to reach it.
@@ -167,6 +187,7 @@ type codeRefs struct {
 	code    []Addr // addresses of code that instructions compute
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
+	buf     []byte
 }
 
 func (c *codeRefs) add(im *Image, a Addr) {
@@ -179,7 +200,8 @@ func (c *codeRefs) add(im *Image, a Addr) {
 
 // scan decodes s from end to end.
 func (c *codeRefs) scan(im *Image, s *Symbol) {
-	code := im.code(s.Addr, s.Addr+Addr(s.Size))
+	c.buf = im.peek(s.Addr, Addr(s.Size), c.buf)
+	code := c.buf
 	if im.Arch == AArch64 {
 		c.scanARM(im, s, code)
 		return
