@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"sort"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -129,4 +131,33 @@ func goTool(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return self
+}
+
+// TestProcOrder: what a procedure looks like does not depend on which others were
+// asked for before, nor on how many at once.
+func TestProcOrder(t *testing.T) {
+	const path = "/usr/lib/x86_64-linux-gnu/libc.so.6"
+	forward, back := openTest(t, path), openTest(t, path)
+	n := min(len(forward.Symbols()), 600)
+	want := make([]*Proc, n)
+	for i := range want {
+		want[i], _ = forward.Proc(i)
+	}
+	got := make([]*Proc, n)
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := n - 1 - worker; i >= 0; i -= 4 {
+				got[i], _ = back.Proc(i)
+			}
+		}()
+	}
+	wg.Wait()
+	for i := range want {
+		if !reflect.DeepEqual(got[i], want[i]) {
+			t.Errorf("%s differs", want[i].Name)
+		}
+	}
 }
