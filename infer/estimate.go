@@ -188,6 +188,10 @@ func confidence(sd float64) Confidence {
 	return Low
 }
 
+// The time that one execution takes, in the median: typicalCycles times the
+// costPower-th power of the instructions of its block. With 1 cycle at 3 GHz the
+// inferred executions were 0.79 (SQLite), 0.88 (zstd), 1.98 (bzip2) and 0.70 (a Go
+// mix) of the true ones on an Emerald Rapids, 0.74 and about 0.3 (two others) on a Zen 5.
 const (
 	typicalGHz    = 3.0
 	typicalCycles = 1.0

@@ -35,7 +35,7 @@ type Symbol struct {
 	Size    uint64       // bytes; where the symbol table says 0, up to the next symbol
 	Source  SymbolSource // where the name or the range came from
 	Local   bool         // STB_LOCAL: Name may not be unique in the image
-	Ordinal int          // 1-based occurrence of a Local name in the symbol table, in table order: BOLT's name/N; 0 for globals
+	Ordinal int          // 1-based number of a Local name as BOLT counts (name/N): by address, functions first; 0 for globals and for symbols BOLT skips
 	Section string       // section that holds the code: ".text", ".text.hot"
 }
 
