@@ -247,13 +247,16 @@ func (s *slicer) sums(e effect, off int) []value {
 	bs := s.operand(e.b, off)
 	for i := range bs {
 		switch {
-		case bs[i].load:
+		case bs[i].load && (e.shift == 0 || s.mayBeTable(bs[i])):
 			bs[i].signed = bs[i].signed || e.signed // AArch64 extends as it adds
 		case e.shift > 0:
 			bs[i] = here(bs[i], e.b, off)
 		}
 	}
 	for _, a := range s.operand(e.a, off) {
+		if e.b == noReg && a.load && a.size == 4 {
+			a.signed = a.signed || e.signed // cltq
+		}
 		for _, b := range bs {
 			v, ok := add(a, b, e.shift)
 			if !ok {
@@ -306,6 +309,11 @@ func (s *slicer) loads(e effect, r reg, off int) []value {
 		}
 	}
 	return out
+}
+
+// mayBeTable tells a load from a table from one of a variable.
+func (s *slicer) mayBeTable(v value) bool {
+	return !s.isStack(v.from.reg) && s.b.im.segment(Addr(v.from.c)) != nil
 }
 
 // here gives v, which r holds before off, or r itself if v is not made of constants:

@@ -115,6 +115,11 @@ func (d *x86) move(e *effect, a Addr) bool {
 		d.copy(e, a, false, 1, d.op&8 != 0)
 	case map0F | 0xb7, map0F | 0xbf:
 		d.copy(e, a, false, 2, d.op&8 != 0)
+	case 0x98:
+		if d.rex&8 == 0 {
+			return false
+		}
+		e.what, e.dst, e.a, e.signed = doAdd, rax, rax, true // cltq
 	case 0x8d:
 		e.what, e.dst = doAdd, d.regField()
 		*e = d.memory(*e, a)
