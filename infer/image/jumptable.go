@@ -251,10 +251,18 @@ func (b *builder) plausible(a Addr, bounded bool) bool {
 	return isColdPart(s.Name) != isColdPart(b.sym.Name)
 }
 
-// frameGone tells whether the stack pointer at off is where it was at the entry,
-// on the straight way back from there as far as it says anything: as after an
-// epilogue, or in a procedure that never had a frame.
+// frameGone tells whether the stack pointer at off is where it was at the entry: as
+// after an epilogue, or in a procedure that never had a frame. A part that the
+// compiler split off is entered with a frame: there, it must have been popped.
 func (b *builder) frameGone(off int) bool {
 	depth, ok := b.depthAt(off)
-	return ok && depth == 0
+	switch {
+	case !ok:
+		return false
+	case isColdPart(b.sym.Name):
+		return depth > 0
+	case b.sym.Source == FromEhFrame:
+		return depth >= 0
+	}
+	return depth == 0
 }
