@@ -29,67 +29,7 @@ func ReadBuildID(path string) (sample.BuildID, error) {
 	if err != nil {
 		return sample.BuildID{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return buildID(ef), nil
-}
-
-// maxNotes bounds the notes that are read: the kernel's own limit is 64 KB.
-const maxNotes = 1 << 20
-
-// buildID finds the build ID among the notes of f. Sections come first: in a
-// separate debug file, the segments' offsets are still those of the file that
-// it was split from.
-func buildID(f *elf.File) sample.BuildID {
-	for _, s := range f.Sections {
-		if s.Type == elf.SHT_NOTE && s.Size <= maxNotes {
-			if b, err := sectionData(s); err == nil {
-				if id := findBuildID(b, f.ByteOrder, s.Addralign); !id.IsZero() {
-					return id
-				}
-			}
-		}
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_NOTE && p.Filesz <= maxNotes {
-			b := make([]byte, p.Filesz)
-			if _, err := p.ReadAt(b, 0); err == nil {
-				if id := findBuildID(b, f.ByteOrder, p.Align); !id.IsZero() {
-					return id
-				}
-			}
-		}
-	}
-	return sample.BuildID{}
-}
-
-const ntGNUBuildID = 3
-
-// findBuildID goes through notes of that alignment, 8 or else 4:
-//
-//	offset  size  field
-//	0       4     size of the name, with its final zero
-//	4       4     size of the descriptor
-//	8       4     type
-//	12      -     name, then descriptor, both padded
-func findBuildID(b []byte, order binary.ByteOrder, align uint64) sample.BuildID {
-	pad := uint64(4)
-	if align == 8 {
-		pad = 8
-	}
-	up := func(n uint64) uint64 { return (n + pad - 1) &^ (pad - 1) }
-	for len(b) >= 12 {
-		nameSize, descSize := uint64(order.Uint32(b)), uint64(order.Uint32(b[4:]))
-		desc := up(12 + nameSize)
-		if desc+descSize > uint64(len(b)) {
-			break
-		}
-		if order.Uint32(b[8:]) == ntGNUBuildID && string(b[12:12+nameSize]) == "GNU\x00" {
-			var id sample.BuildID
-			copy(id[:], b[desc:desc+descSize])
-			return id
-		}
-		b = b[min(up(desc+descSize), uint64(len(b))):]
-	}
-	return sample.BuildID{}
+	return sample.ELFBuildID(ef), nil
 }
 
 // goVersion gives the version of Go that linked the image.
@@ -198,7 +138,7 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 		return nil
 	}
 	ef, err := newFile(f)
-	if err != nil || buildID(ef) != im.Build || !hasSymtab(ef) && !hasDWARF(ef) {
+	if err != nil || sample.ELFBuildID(ef) != im.Build || !hasSymtab(ef) && !hasDWARF(ef) {
 		return nil
 	}
 	if im.Build.IsZero() {

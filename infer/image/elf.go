@@ -78,7 +78,7 @@ func (im *Image) open(size int64, opt Options) (err error) {
 	if err := im.load(size); err != nil {
 		return err
 	}
-	im.Build = buildID(im.elf)
+	im.Build = sample.ELFBuildID(im.elf)
 	im.Go = im.goVersion()
 	im.names = sync.OnceValue(im.indexNames)
 	im.relocs = sync.OnceValue(im.readRelocs)

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -483,14 +484,20 @@ func ioctlAll(fds []int, request uint) error {
 // mapped.
 func identify(m *mmapRecord) sample.ImageID {
 	if len(m.build) > 0 {
-		return imageID(m.path, buildID(m.build))
+		var id sample.BuildID
+		copy(id[:], m.build)
+		return imageID(m.path, id)
 	}
 	f := openMapped(m)
 	if f == nil {
 		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
 	}
 	defer f.Close()
-	return imageID(m.path, readBuildID(f))
+	ef, err := elf.NewFile(f)
+	if err != nil { // no image, but code all the same: the path must do
+		return imageID(m.path, sample.BuildID{})
+	}
+	return imageID(m.path, sample.ELFBuildID(ef))
 }
 
 // openMapped opens the file of a mapping, or gives nil. The links in map_files

@@ -240,12 +240,12 @@ func TestReplacedBinary(t *testing.T) {
 
 func idOf(t *testing.T, path string) sample.BuildID {
 	t.Helper()
-	f, err := os.Open(path)
+	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	id := readBuildID(f)
+	id := sample.ELFBuildID(f)
 	if id.IsZero() {
 		t.Fatalf("%s has no build ID", path)
 	}
