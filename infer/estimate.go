@@ -76,21 +76,8 @@ func (ip *ImageProfile) addCallees() {
 				}
 			}
 		}
-		added := make([]*Result, len(syms))
-		parallel(len(syms), func(k int) {
-			if p, err := ip.Image.Proc(syms[k]); err == nil && len(p.Blocks) > 0 {
-				added[k] = newResult(p)
-			}
-		})
-		last = nil
-		for _, r := range added {
-			if r != nil {
-				last = append(last, r)
-			}
-		}
-		ip.Procs = append(ip.Procs, last...)
+		last = ip.add(syms)
 	}
-	ip.sortProcs()
 }
 
 // costModel gives what one execution of a block is expected to bring, in samples.
@@ -160,11 +147,18 @@ func (r *Result) fill(q *problem, sd spread) {
 			}
 		}
 	}
+	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
-		s := q.site(0, &r.Proc.Calls[c])
+		if call := &r.Proc.Calls[c]; call.Cond {
+			exits[call.Site]++
+		}
+	}
+	for c := range r.Proc.Calls {
+		call := &r.Proc.Calls[c]
+		s := q.site(0, call)
 		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
-			r.Call[c] = Freq{q.n[s.block] * q.prob[s.way], confidence(sd.way[s.way])}
+			r.Call[c] = Freq{q.n[s.block] * q.prob[s.way] / exits[call.Site], confidence(sd.way[s.way])}
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -36,9 +37,8 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 			continue
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im}
-		if err := prof.place(ip, ic); err != nil {
-			return nil, err
-		}
+		prof.place(ip, ic)
+		ip.addCallers(counts)
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)
 		}
@@ -145,7 +145,7 @@ func sorted(ics []*sample.ImageCounts) []*sample.ImageCounts {
 }
 
 // place puts the samples of ic into the procedures of its image.
-func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) error {
+func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 	im := ip.Image
 	type hit struct {
 		addr image.Addr
@@ -200,7 +200,55 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) error {
 		}
 	}
 	p.Samples.Used += ip.Samples
-	return nil
+}
+
+// addCallers adds the procedures of ip that only the stacks name: they ran, even
+// if no sample lies in them.
+func (ip *ImageProfile) addCallers(counts []*sample.Counts) {
+	at := map[image.Addr]bool{}
+	for _, c := range counts {
+		for _, s := range c.Stacks {
+			for _, f := range s.Frames[1:] {
+				if f.Image == sample.Unknown || !sameImage(c.Images[f.Image].ID, ip.ID) || f.Off == 0 {
+					continue
+				}
+				if a, ok := ip.Image.AddrOf(f.Off - 1); ok { // the call ends where it returns to
+					at[a] = true
+				}
+			}
+		}
+	}
+	syms := map[int]bool{}
+	for a := range at {
+		if i := ip.Image.Find(a); i >= 0 {
+			syms[i] = true
+		}
+	}
+	for _, r := range ip.Procs {
+		delete(syms, r.Proc.Index)
+	}
+	ip.add(slices.Sorted(maps.Keys(syms)))
+}
+
+func sameImage(a, b sample.ImageID) bool {
+	if a.Build.IsZero() || b.Build.IsZero() {
+		return a == b
+	}
+	return a.Build == b.Build
+}
+
+// add decodes the procedures of some symbols, and gives the results that it added.
+func (ip *ImageProfile) add(syms []int) []*Result {
+	made := make([]*Result, len(syms))
+	parallel(len(syms), func(k int) {
+		if p, err := ip.Image.Proc(syms[k]); err == nil && len(p.Blocks) > 0 {
+			made[k] = newResult(p)
+		}
+	})
+	made = slices.DeleteFunc(made, func(r *Result) bool { return r == nil })
+	ip.Procs = append(ip.Procs, made...)
+	slices.SortFunc(ip.Procs, func(a, b *Result) int { return cmp.Compare(a.Proc.Addr, b.Proc.Addr) })
+	return made
 }
 
 func newResult(p *image.Proc) *Result {
@@ -223,8 +271,4 @@ func blockAt(p *image.Proc, a image.Addr) int {
 		return -1
 	}
 	return i
-}
-
-func (ip *ImageProfile) sortProcs() {
-	slices.SortFunc(ip.Procs, func(a, b *Result) int { return cmp.Compare(a.Proc.Addr, b.Proc.Addr) })
 }
