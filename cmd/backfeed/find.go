@@ -136,7 +136,10 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 				return
 			}
 		}
-		path := strings.TrimSuffix(id.Path, " (deleted)") // the kernel's mark in /proc/PID/maps
+		path, gone := strings.CutSuffix(id.Path, " (deleted)") // the kernel's mark in /proc/PID/maps
+		if gone && id.Build.IsZero() {
+			return // what lies there now is another file, or may be
+		}
 		if f.symfs != "" && path != "" && !yield(filepath.Join(f.symfs, path)) {
 			return
 		}

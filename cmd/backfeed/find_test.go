@@ -122,6 +122,9 @@ func TestFindPath(t *testing.T) {
 	if im, err := f.open(sample.ImageID{Build: id, Path: path + " (deleted)"}); err != nil || im.Path != path {
 		t.Errorf("%v", err)
 	}
+	if _, err := f.open(sample.ImageID{Path: path + " (deleted)"}); !errors.Is(err, errNotFound) {
+		t.Errorf("a deleted file without a build ID: %v, want %v", err, errNotFound)
+	}
 	if _, err := f.open(sample.ImageID{Build: sample.BuildID{1}, Path: path}); !errors.Is(err, errOtherID) || !strings.Contains(err.Error(), path) {
 		t.Errorf("another build: %v, want %v and the path", err, errOtherID)
 	}
