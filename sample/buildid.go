@@ -15,7 +15,7 @@ const maxNotes = 1 << 20
 // linker (1.26) leaves the note out of the note segments, where the kernel looks.
 func ELFBuildID(f *elf.File) BuildID {
 	for _, s := range f.Sections {
-		if s.Type == elf.SHT_NOTE {
+		if s.Type == elf.SHT_NOTE && s.ReaderAt != nil { // nil if it says that it is compressed
 			if id := readNotes(s, s.FileSize, s.Addralign, f.ByteOrder); !id.IsZero() {
 				return id
 			}
