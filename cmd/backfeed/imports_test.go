@@ -174,8 +174,13 @@ func TestCommandTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, section, ok := strings.Cut(string(readme), "\n## Commands\n")
+	if !ok {
+		t.Fatal("README.md has no section Commands")
+	}
+	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string
-	for _, line := range strings.Split(string(readme), "\n") {
+	for _, line := range strings.Split(section, "\n") {
 		// | `emit go\|llvm SRC...` | writes a profile |
 		if cell, ok := strings.CutPrefix(line, "| `"); ok {
 			synopsis, _, _ := strings.Cut(cell, "` |")
