@@ -9,7 +9,7 @@ import (
 
 // estimate finds the executions of all procedures of prof and writes them into
 // their Results.
-func estimate(prof *Profile) {
+func estimate(prof *Profile, opt Options) {
 	for _, ip := range prof.Images {
 		ip.addCallees()
 	}
@@ -18,38 +18,51 @@ func estimate(prof *Profile) {
 		all = append(all, ip.Procs...)
 	}
 	par, costOf := costModel(prof.Event)
-	solveAll(all, func(index map[*Result]int, probs []*problem) []tie { return findTies(prof, index, probs) }, par, costOf)
+	pr := pose(all, costOf, par)
+	pr.ties = findTies(prof, pr.index, pr.probs)
+	pr.learn(prof, opt.Known)
+	sd := pr.run(opt.Places > 0)
+	if opt.Places > 0 {
+		prof.Places = pr.places(prof, sd, opt.Places)
+	}
 }
 
-// solveAll finds the executions of results. ties, if not nil, gives what binds
-// them, for an index of the results' problems. Procedures that have none keep
-// their counts at None.
-func solveAll(results []*Result, ties func(map[*Result]int, []*problem) []tie, par *params, costOf func(*image.Block) float64) {
+// A posed is a program and the results that it is for.
+type posed struct {
+	*program
+	results []*Result // as probs
+	index   map[*Result]int
+}
+
+// pose makes a program of results. Procedures that have no problem keep their
+// counts at None.
+func pose(results []*Result, costOf func(*image.Block) float64, par *params) *posed {
 	made := make([]*problem, len(results))
 	parallel(len(results), func(i int) {
 		made[i] = newProblem(results[i].Proc, results[i].BlockSamples, costOf, par)
 	})
+	pr := &posed{index: map[*Result]int{}}
 	var probs []*problem
-	var posed []*Result
-	index := map[*Result]int{}
 	for i, q := range made {
 		if q != nil {
-			index[results[i]] = len(probs)
+			pr.index[results[i]] = len(probs)
 			probs = append(probs, q)
-			posed = append(posed, results[i])
+			pr.results = append(pr.results, results[i])
 		}
 	}
-	var bound []tie
-	if ties != nil {
-		bound = ties(index, probs)
-	}
-	pr := newProgram(probs, bound, par.tieSD)
-	x := make([]float64, pr.at[len(probs)])
+	pr.program = newProgram(probs, nil, par.tieSD)
+	return pr
+}
+
+// run solves the program and fills its results.
+func (pr *posed) run(keep bool) []spread {
+	x := make([]float64, pr.at[len(pr.probs)])
 	pr.solve(x)
-	sd := pr.spread(x)
-	for i, q := range probs {
-		posed[i].fill(q, sd[i])
+	sd := pr.spread(x, keep)
+	for i, q := range pr.probs {
+		pr.results[i].fill(q, sd[i])
 	}
+	return sd
 }
 
 // calleeDepth is how many calls beyond the sampled procedures results are given

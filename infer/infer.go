@@ -14,7 +14,19 @@ import (
 
 // Options change what Infer does. The zero Options are the usual ones.
 type Options struct {
-	Event string // name of the event to use; "" is the one with the most samples
+	Event  string // name of the event to use; "" is the one with the most samples
+	Known  []Known
+	Places int // how many places worth counting exactly Profile.Places shall list
+}
+
+// A Known is a count that did not come from samples: of a probe, of an
+// instrumented run. Known counts of one Infer must be of the same executions, or
+// scaled to them; they fix the scale of all others too.
+type Known struct {
+	Image sample.ImageID
+	Addr  image.Addr // any instruction of a block
+	N     float64    // executions
+	RelSD float64    // standard deviation of N, relative to it; not 0
 }
 
 // ErrNothing is wrapped where the input holds nothing to infer from.
@@ -47,7 +59,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
 	// From here on every sample is in a block of a Result, or counted as lost.
-	estimate(prof)
+	estimate(prof, opt)
 	return prof, nil
 }
 

@@ -17,9 +17,9 @@ func solved(t *testing.T, p *image.Proc, samples ...uint64) *Result {
 	for _, n := range samples {
 		r.Samples += n
 	}
-	solveAll([]*Result{r}, nil, &outOfOrder, func(b *image.Block) float64 {
+	pose([]*Result{r}, func(b *image.Block) float64 {
 		return math.Pow(float64(b.Insts), outOfOrder.costPower) / 100
-	})
+	}, &outOfOrder).run(false)
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,9 +62,9 @@ func TestCallsTie(t *testing.T) {
 	caller.Calls = []image.Call{{Block: 1, To: callee.Addr}}
 	a, b := newResult(caller), newResult(callee)
 	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
-	solveAll([]*Result{a, b}, func(index map[*Result]int, probs []*problem) []tie {
-		return []tie{{callee: 1, sites: []site{probs[0].site(0, &caller.Calls[0])}}}
-	}, &outOfOrder, func(bl *image.Block) float64 { return 0.01 })
+	pr := pose([]*Result{a, b}, func(bl *image.Block) float64 { return 0.01 }, &outOfOrder)
+	pr.ties = []tie{{callee: 1, sites: []site{pr.probs[0].site(0, &caller.Calls[0])}}}
+	pr.run(false)
 	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {
 		t.Errorf("called %.4g times, ran %.4g times", a.Block[1].N, b.Entries.N)
 	}
@@ -96,7 +96,7 @@ func TestSpread(t *testing.T) {
 		pr := newProgram([]*problem{q}, nil, 0.1)
 		x := make([]float64, q.unknowns())
 		pr.solve(x)
-		return pr.spread(x)[0].block
+		return pr.spread(x, false)[0].block
 	}
 	one := sd("a4!", 100)
 	many := sd("a4>b b4>c c4>d d4>e e4>f f4>g g4>h h4!", 100, 100, 100, 100, 100, 100, 100, 100)

@@ -57,6 +57,7 @@ type problem struct {
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
 	noise   []float64 // by block: perturbation of the logarithm of cost; see posterior.go
 	guess   []float64 // by way: static guess of the logit
+	known   []observation
 	entry   []float64 // by entry: guess of the logarithm of the executions
 	entrySD []float64
 	branch  []int32 // blocks with more than one way out; the logits of their ways follow the entries in x
@@ -182,7 +183,37 @@ func (q *problem) forward(x []float64) float64 {
 		v += mean - s*(math.Log(lam)+u) + k*(u-center)*(u-center)/2
 		q.dn[b] = (mean - s) / n
 	}
+	for _, o := range q.known {
+		v += q.observe(o)
+	}
 	return v
+}
+
+// observe adds the derivatives of one observation, and gives its value.
+func (q *problem) observe(o observation) float64 {
+	n := max(q.n[o.block], 1e-100)
+	if o.way < 0 {
+		v, d := huber((math.Log(n)-o.logN)/o.sd, farKnown)
+		q.dn[o.block] += d / o.sd / n
+		return v
+	}
+	p := max(q.prob[o.way], 1e-100)
+	v, d := huber((math.Log(n)+math.Log(p)-o.logN)/o.sd, farKnown)
+	q.dn[o.block] += d / o.sd / n
+	q.dway[o.way] += d / o.sd / p
+	return v
+}
+
+// farKnown is how many standard deviations off an observation may be before it
+// pulls no harder: a wrong one must not bend a whole procedure.
+const farKnown = 50
+
+// huber is r^2/2, going on as a straight line beyond far, with its derivative.
+func huber(r, far float64) (v, d float64) {
+	if math.Abs(r) > far {
+		return far*math.Abs(r) - far*far/2, math.Copysign(far, r)
+	}
+	return r * r / 2, r
 }
 
 // bestSlack minimises lam*e^u - s*u + k*(u-c)^2/2 over u by Halley's method from a

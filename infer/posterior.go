@@ -35,10 +35,12 @@ const (
 type spread struct {
 	block []float64 // by block
 	way   []float64 // by way
+
+	drawn [][]float64 // by draw, by block: how far the logarithm went, if asked for
 }
 
 // spread gives the spreads around x, by problem. The problems keep the state of x.
-func (pr *program) spread(x []float64) []spread {
+func (pr *program) spread(x []float64, keep bool) []spread {
 	called := make([]float64, len(pr.probs)) // executions of all call sites, where these are all known
 	for _, t := range pr.ties {
 		if !t.floor {
@@ -48,14 +50,14 @@ func (pr *program) spread(x []float64) []spread {
 		}
 	}
 	sd := make([]spread, len(pr.probs))
-	pr.each(func(i int) { sd[i] = pr.probs[i].spread(pr.part(x, i), called[i]) })
+	pr.each(func(i int) { sd[i] = pr.probs[i].spread(pr.part(x, i), called[i], keep) })
 	return sd
 }
 
-func (q *problem) spread(x []float64, called float64) spread {
+func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	guess, entry, entrySD := q.guess, q.entry, q.entrySD
 	best := q.logarithms()
-	sum := spread{make([]float64, len(best.block)), make([]float64, len(best.way))}
+	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
 	if sumOf(q.samples) < fewSamples {
 		fillWith(sum.block, math.Inf(1))
 		fillWith(sum.way, math.Inf(1))
@@ -75,6 +77,10 @@ func (q *problem) spread(x []float64, called float64) spread {
 		drawn := q.logarithms()
 		addSquares(sum.block, drawn.block, best.block)
 		addSquares(sum.way, drawn.way, best.way)
+		if keep {
+			axpy(-1, best.block, drawn.block)
+			sum.drawn = append(sum.drawn, drawn.block)
+		}
 	}
 	q.guess, q.entry, q.entrySD, q.noise = guess, entry, entrySD, nil
 	q.forward(x)
@@ -84,6 +90,9 @@ func (q *problem) spread(x []float64, called float64) spread {
 	if called > 0 {
 		precision += 1 / (callerSD * callerSD)
 	}
+	if len(q.known) > 0 {
+		precision = math.Inf(1) // known counts are surer than any cost
+	}
 	deviate(sum.block, 1/precision)
 	deviate(sum.way, 1/precision)
 	return sum
@@ -91,7 +100,7 @@ func (q *problem) spread(x []float64, called float64) spread {
 
 // logarithms of the executions of blocks and ways.
 func (q *problem) logarithms() spread {
-	l := spread{make([]float64, len(q.n)), make([]float64, len(q.prob))}
+	l := spread{block: make([]float64, len(q.n)), way: make([]float64, len(q.prob))}
 	for b, n := range q.n {
 		l.block[b] = math.Log(max(n, 1e-100))
 		for w := q.flow.first[b]; w < q.flow.first[b+1]; w++ {

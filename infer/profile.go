@@ -32,6 +32,15 @@ type Profile struct {
 	Event   sample.Event // Period is the mean one, in events per sample
 	Samples Samples
 	Images  []*ImageProfile // by path, then build ID
+	Places  []Place         // if Options asked for them: the most worth first
+}
+
+// A Place is a block whose exact count would make the others surer.
+type Place struct {
+	Image *ImageProfile
+	Proc  *Result
+	Block int     // index into Proc.Proc.Blocks
+	Gain  float64 // expected reduction of the sum of all errors, in executions
 }
 
 // Samples says what became of the samples: Total = Used + the sum of Lost.

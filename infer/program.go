@@ -86,13 +86,7 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 	if t.floor && r <= 0 {
 		return 0
 	}
-	// Far off, the pull grows no further: one wrong call graph arc must not
-	// bend a whole procedure.
-	const far = 20
-	v, d := r*r/2, r
-	if math.Abs(r) > far {
-		v, d = far*math.Abs(r)-far*far/2, math.Copysign(far, r)
-	}
+	v, d := huber(r, farTie)
 	d /= pr.tieSD
 	pr.probs[t.callee].dx[0] -= d
 	for _, s := range t.sites {
@@ -107,6 +101,9 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 	}
 	return v
 }
+
+// farTie is farKnown of ties.
+const farTie = 20
 
 func (pr *program) calls(s site) float64 {
 	q := pr.probs[s.prob]
