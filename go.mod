@@ -11,4 +11,7 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require golang.org/x/text v0.14.0 // indirect
+require (
+	golang.org/x/text v0.14.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)

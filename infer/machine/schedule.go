@@ -1,0 +1,272 @@
+package machine
+
+import (
+	"backfeed/infer/image"
+)
+
+// A Schedule is the least time that a block takes. What comes before the block
+// is ignored, but where the block is a loop of its own: then that is the block.
+type Schedule struct {
+	Insts  []Slot  // by increasing address
+	Cycles float64 // per execution of the block: the sum of Insts' Least
+	Bound  Why     // what Cycles comes from
+	Unit   string  // the unit or units, where Bound is Unit
+	Loop   bool    // the block ends in a jump to its own start
+}
+
+// A Slot is an instruction in a schedule.
+type Slot struct {
+	Addr  image.Addr
+	Least float64 // cycles that it is the oldest one not issued (in order) or not retired (out of order), at least, per execution
+	Why   Why
+	On    int    // index into Schedule.Insts: what it depends on, where Why is Dependency; itself or a later one where that is of the execution before
+	Unit  string // the unit or units, where Why is Unit
+}
+
+// Why says what an instruction or a block waits for.
+type Why uint8
+
+const (
+	Together   Why = iota // it goes with the instruction before: Least is 0
+	Dispatch              // nothing: so many instructions take so long
+	Dependency            // the result of an instruction
+	Unit                  // a unit that others use
+	Fetch                 // the bytes of the code
+)
+
+func (w Why) String() string {
+	return [...]string{"together", "dispatch", "dependency", "unit", "fetch"}[w]
+}
+
+// Schedule gives the least time of b. Calls inside b take the time of the call
+// alone, and what comes after one depends on nothing before it.
+func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
+	insts := im.Insts(b)
+	if len(insts) == 0 {
+		return &Schedule{}
+	}
+	ops := make([]image.Operands, len(insts))
+	for i, in := range insts {
+		ops[i] = im.Operands(in)
+	}
+	last := insts[len(insts)-1]
+	loop := last.Class&(image.CondJump|image.Jump) != 0 && last.Target == b.Start
+	return m.schedule(insts, ops, loop)
+}
+
+func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *Schedule {
+	p := m.plan(insts, ops, loop)
+	s := &Schedule{Insts: make([]Slot, len(insts)), Loop: loop}
+	for i, in := range insts {
+		s.Insts[i].Addr = in.Addr
+	}
+	if m.InOrder {
+		p.issue(s)
+	} else {
+		p.bound(s)
+		p.retire(s)
+	}
+	return s
+}
+
+// plan is a block prepared for scheduling.
+type plan struct {
+	m     *Model
+	steps []step
+	deps  []dep // of all steps, by step
+	bytes int
+	loop  bool
+}
+
+// step is an instruction with its costs added up.
+type step struct {
+	latency float64 // from its start to its result
+	uops    int
+	uses    []pressure // of the operation
+	mem     []pressure // of its load and store
+	store   []pressure
+	deps    int // end of its dependencies in plan.deps; they begin where those of the step before end
+	fused   bool
+}
+
+// dep says that a step cannot start before on has started and wait cycles passed.
+type dep struct {
+	on      int
+	wait    float64
+	carried bool // on belongs to the execution before
+}
+
+// plan finds costs and dependencies.
+func (m *Model) plan(insts []image.Inst, ops []image.Operands, loop bool) *plan {
+	p := &plan{m: m, steps: make([]step, len(insts)), deps: make([]dep, 0, 2*len(insts)), loop: loop}
+	for i, in := range insts {
+		p.steps[i] = m.step(in, &ops[i])
+		p.bytes += in.Len
+	}
+	for i := 1; i < len(insts); i++ {
+		if m.fuses(&ops[i-1], insts[i-1].Class, &ops[i]) {
+			p.steps[i].fused = true
+			p.steps[i-1].uses = nil // the branch's unit does both
+			p.steps[i].uops = 0
+		}
+	}
+	var w writers
+	if loop { // what the execution before leaves
+		for i := range insts {
+			w.step(i, insts[i], &ops[i])
+		}
+		w.carry()
+	}
+	for i := range insts {
+		p.depend(i, &w, insts[i], &ops[i])
+		w.step(i, insts[i], &ops[i])
+	}
+	return p
+}
+
+// access tells which kind of memory access o is.
+func accessOf(o *image.Operands, general access) access {
+	switch {
+	case o.Pair:
+		return general + 2
+	case o.Vector:
+		return general + 1
+	}
+	return general
+}
+
+// step adds up the costs of an instruction's load, operation and store.
+func (m *Model) step(in image.Inst, o *image.Operands) step {
+	s := step{}
+	load, store := in.Class&image.Load != 0, in.Class&image.Store != 0
+	if in.Class&image.Push != 0 { // the class leaves push and pop out of both
+		if o.Writes.General&^(1<<image.Flags) != 0 {
+			load = true
+		} else {
+			store = true
+		}
+	}
+	if o.Op != image.OpNone {
+		c := &m.ops[o.Op]
+		s.latency, s.uops, s.uses = c.latency, c.uops, c.uses
+		if o.Op == image.OpAtomic || o.Op == image.OpString || o.Op == image.OpSystem {
+			return s // their costs include memory
+		}
+	}
+	if load {
+		c := &m.memory[accessOf(o, loadGeneral)]
+		s.latency += c.latency
+		s.mem = c.uses
+		if s.uops == 0 || !m.fusion.loadOp {
+			s.uops += c.uops
+		}
+	}
+	if store {
+		c := &m.memory[accessOf(o, storeGeneral)]
+		s.store = c.uses
+		if s.uops == 0 || !m.fusion.opStore {
+			s.uops += c.uops
+		}
+	}
+	return s
+}
+
+// fuses tells whether b is a conditional jump that becomes one with a before it.
+func (m *Model) fuses(a *image.Operands, c image.Class, b *image.Operands) bool {
+	if !m.fusion.branch || b.Op != image.OpBranch || b.Reads.General>>image.Flags&1 == 0 || a.Writes.General>>image.Flags&1 == 0 {
+		return false
+	}
+	if c&image.Store != 0 || a.Op != image.OpALU && a.Op != image.OpALUFlags {
+		return false
+	}
+	return m.fusion.wideBranch || c&image.Compare != 0
+}
+
+// regs is how many registers a RegSet can name.
+const regs = 64 + 32
+
+// writers has the last writer of each register: 1 + its step, 0 is none. Negative
+// ones are of the execution before.
+type writers struct {
+	by     [regs]int32
+	update [regs]bool // the write steps an address
+}
+
+// each calls f for the registers of a set.
+func each(s image.RegSet, f func(r int)) {
+	for g := s.General; g != 0; g &= g - 1 {
+		f(trailing(g))
+	}
+	for v := s.Vector; v != 0; v &= v - 1 {
+		f(64 + trailing(v))
+	}
+}
+
+// step enters what step i writes.
+func (w *writers) step(i int, in image.Inst, o *image.Operands) {
+	if in.Class&(image.DirCall|image.IndCall) != 0 {
+		*w = writers{}
+		return
+	}
+	each(o.Update, func(r int) { w.by[r], w.update[r] = int32(i+1), true })
+	each(o.Writes, func(r int) { w.by[r], w.update[r] = int32(i+1), false })
+}
+
+// carry makes all writers those of the execution before.
+func (w *writers) carry() {
+	for r, by := range w.by {
+		w.by[r] = -by
+	}
+}
+
+// depend enters what step i waits for. An operation on memory needs the address
+// first and its other operands only once the load is done.
+func (p *plan) depend(i int, w *writers, in image.Inst, o *image.Operands) {
+	s := &p.steps[i]
+	early := 0.0
+	if in.Class&image.Load != 0 && o.Op != image.OpNone && o.Op != image.OpAtomic && o.Op != image.OpString && o.Op != image.OpSystem {
+		early = p.m.memory[accessOf(o, loadGeneral)].latency
+	}
+	if in.Class&image.Load == 0 && in.Class&image.Store == 0 || in.Class&image.Push != 0 {
+		early = 0
+	}
+	each(o.Reads, func(r int) { p.depends(w, r, -early) })
+	each(o.Address, func(r int) {
+		if p.m.stack && w.update[r] {
+			return
+		}
+		p.depends(w, r, p.m.address)
+	})
+	s.deps = len(p.deps)
+}
+
+// depends enters that a step waits for register r, and extra cycles after it.
+func (p *plan) depends(w *writers, r int, extra float64) {
+	by := int(w.by[r])
+	if by == 0 {
+		return
+	}
+	d := dep{on: by - 1}
+	if by < 0 {
+		d = dep{on: -by - 1, carried: true}
+	}
+	from := &p.steps[d.on]
+	switch {
+	case w.update[r]:
+		d.wait = p.m.ops[image.OpALU].latency + max(extra, 0)
+	case extra > 0 && from.mem != nil: // results of loads reach addresses as fast as anything
+		d.wait = from.latency
+	default:
+		d.wait = from.latency + extra
+	}
+	p.deps = append(p.deps, d)
+}
+
+// of gives the dependencies of step i.
+func (p *plan) of(i int) []dep {
+	lo := 0
+	if i > 0 {
+		lo = p.steps[i-1].deps
+	}
+	return p.deps[lo:p.steps[i].deps]
+}
