@@ -31,7 +31,7 @@ func laidOut(rng *rand.Rand, n int) *image.Proc {
 			call(p, i, b.Start)
 		}
 		last := i == n-1
-		switch k := rng.IntN(10); {
+		switch k := rng.IntN(12); {
 		case last || k == 0:
 			b.Exit = image.Return
 		case k < 6:
@@ -39,9 +39,18 @@ func laidOut(rng *rand.Rand, n int) *image.Proc {
 			edge(i, rng.IntN(n), image.Taken)
 		case k == 6:
 			edge(i, i+1, image.Taken)
+		case k == 7: // a conditional tail call
+			edge(i, i+1, image.FallThrough)
+			b.Exit = image.TailCall
+		case k == 8: // a jump table, in part to other procedures
+			edge(i, i+1, image.Indirect)
+			if to := rng.IntN(n); to != i+1 {
+				edge(i, to, image.Indirect)
+			}
+			b.Exit = image.TailCall
 		default:
 			edge(i, i+1, image.FallThrough)
-			if k == 7 {
+			if k == 9 {
 				call(p, i, b.Last)
 			}
 		}
@@ -100,9 +109,9 @@ type run struct{ block, edge, call, exit []float64 }
 // probabilities of its branches.
 func walk(rng *rand.Rand, p *image.Proc, l *lbr, steps int) *run {
 	r := &run{make([]float64, len(p.Blocks)), make([]float64, len(p.Edges)), make([]float64, len(p.Calls)), make([]float64, len(p.Blocks))}
-	taken := make([]float64, len(p.Blocks))
-	for i := range taken {
-		taken[i] = 1 / (1 + math.Exp(-2*rng.NormFloat64()))
+	weight := make([]float64, len(p.Edges))
+	for e := range weight {
+		weight[e] = math.Exp(2 * rng.NormFloat64())
 	}
 	b := -1
 	for range steps {
@@ -117,27 +126,41 @@ func walk(rng *rand.Rand, p *image.Proc, l *lbr, steps int) *run {
 			l.branch(p.Calls[c].Site, elsewhere)
 			l.branch(elsewhere+0x10, p.Calls[c].Return)
 		}
-		if len(bl.Out) == 0 {
+		e := draw(rng, bl, weight)
+		if e < 0 {
 			r.exit[b]++
 			l.branch(bl.Last, elsewhere+0x84)
 			b = -1
 			continue
 		}
-		e := bl.Out[0]
-		if len(bl.Out) == 2 {
-			if rng.Float64() < taken[b] {
-				e = bl.Out[1]
-			} else if l.any {
-				l.event()
-			}
-		}
 		r.edge[e]++
-		if x := &p.Edges[e]; x.Kind == image.Taken {
+		switch x := &p.Edges[e]; {
+		case x.Kind != image.FallThrough:
 			l.branch(bl.Last, p.Blocks[x.To].Start)
+		case l.any && (len(bl.Out) > 1 || bl.Exit != image.NoExit):
+			l.event()
 		}
 		b = p.Edges[e].To
 	}
 	return r
+}
+
+// draw gives the edge that control takes out of b, or -1 if it leaves.
+func draw(rng *rand.Rand, b *image.Block, weight []float64) int {
+	var sum float64
+	if b.Exit != image.NoExit {
+		sum = 1
+	}
+	for _, e := range b.Out {
+		sum += weight[e]
+	}
+	x := rng.Float64() * sum
+	for _, e := range b.Out {
+		if x -= weight[e]; x < 0 {
+			return e
+		}
+	}
+	return -1
 }
 
 func newLBR(ev sample.Event, depth int, any bool) *lbr {

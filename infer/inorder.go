@@ -20,7 +20,7 @@ import (
 type issue struct {
 	addr  image.Addr
 	least float64 // cycles at the head of the queue; 0 if it issues with the one before
-	after int     // index of the earlier one in the block whose result or unit it waits for, or -1
+	after int     // index of the one whose result or unit it waits for, or -1; not an earlier one: that of the execution before, in a loop of one block
 }
 
 const (
@@ -54,7 +54,9 @@ type classEstimate struct {
 // A point is an issue point, with the samples and least cycles of the window it ends.
 type point struct{ samples, least float64 }
 
-func (p point) ratio() float64 { return p.samples / p.least }
+func (p point) ratio() float64      { return p.samples / p.least }
+func (p point) plus(q point) point  { return point{p.samples + q.samples, p.least + q.least} }
+func (p point) minus(q point) point { return point{p.samples - q.samples, p.least - q.least} }
 
 // inOrderEstimates estimates the classes of p, by class. Classes without an issue
 // point, such as those of edges alone, have no estimate.
@@ -70,25 +72,29 @@ func inOrderEstimates(c *classes, p *image.Proc, schedule func(block int) []issu
 	return est
 }
 
-// issuePoints gives the instructions that must wait. One that waits for an earlier
-// instruction does so all the less, the longer those between the two were stalled;
-// but the time from the one's issue to the other's is at least the sum of what all
-// of them need.
+// issuePoints gives the instructions that must wait. One that waits for another
+// does so all the less, the longer those between the two were stalled; but the time
+// from the one's issue to the other's is at least the sum of what all of them need.
 func issuePoints(is []issue, samplesAt func(image.Addr) uint64) []point {
 	sum := make([]point, len(is)+1) // of all before
 	for i, in := range is {
-		sum[i+1] = point{sum[i].samples + float64(samplesAt(in.addr)), sum[i].least + in.least}
+		sum[i+1] = sum[i].plus(point{float64(samplesAt(in.addr)), in.least})
 	}
 	var ps []point
 	for i, in := range is {
 		if in.least <= 0 {
 			continue
 		}
-		from := i
-		if in.after >= 0 {
-			from = in.after + 1
+		w := sum[i+1]
+		switch {
+		case in.after < 0:
+			w = w.minus(sum[i])
+		case in.after < i:
+			w = w.minus(sum[in.after+1])
+		default: // from there to the end of the loop, and on from its start
+			w = w.plus(sum[len(is)].minus(sum[in.after+1]))
 		}
-		ps = append(ps, point{sum[i+1].samples - sum[from].samples, sum[i+1].least - sum[from].least})
+		ps = append(ps, w)
 	}
 	return ps
 }

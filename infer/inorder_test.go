@@ -49,13 +49,13 @@ func TestEstimatePoints(t *testing.T) {
 func TestIssuePoints(t *testing.T) {
 	samples := map[image.Addr]uint64{0: 100, 4: 7, 8: 500, 12: 20, 16: 100}
 	got := issuePoints([]issue{
-		{0, 1, -1},
+		{0, 1, 3},  // waits for the last but one of the execution before
 		{4, 0, -1}, // issues with the first
 		{8, 1, -1}, // stalled
 		{12, 3, 0}, // waits for the first, but not for as long as that
 		{16, 1, -1},
 	}, func(a image.Addr) uint64 { return samples[a] })
-	want := []point{{100, 1}, {500, 1}, {527, 4}, {100, 1}}
+	want := []point{{200, 2}, {500, 1}, {527, 4}, {100, 1}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
