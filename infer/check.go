@@ -53,7 +53,7 @@ func (r *Result) Check() error {
 		b := &p.Blocks[i]
 		samples += r.BlockSamples[i]
 		n := r.Block[i].N
-		if n < 0 || math.IsNaN(n) || math.IsInf(n, 0) || n > 0 && r.Block[i].Conf == None {
+		if n < 0 || n != math.Floor(n) || math.IsInf(n, 0) || n > 0 && r.Block[i].Conf == None {
 			return fmt.Errorf("%s: block %#x: %g executions with confidence %v", p.Name, b.Start, n, r.Block[i].Conf)
 		}
 		if r.Block[i].Conf == None {
@@ -64,10 +64,10 @@ func (r *Result) Check() error {
 			in += r.Entries.N
 		}
 		// More may come in where the graph does not show from where.
-		if in > n*(1+flowError)+flowError || len(b.In) > 0 && !entry[i] && p.Complete && in < n*(1-flowError)-flowError {
+		if in > n || len(b.In) > 0 && !entry[i] && p.Complete && in < n {
 			return fmt.Errorf("%s: block %#x: %g come in, %g executions", p.Name, b.Start, in, n)
 		}
-		if out > n*(1+flowError)+flowError || b.Exit == image.NoExit && len(b.Out) > 0 && !slices.Contains(r.trapped, int32(i)) && out < n*(1-flowError)-flowError {
+		if out > n || b.Exit == image.NoExit && len(b.Out) > 0 && !slices.Contains(r.trapped, int32(i)) && out < n {
 			return fmt.Errorf("%s: block %#x: %g executions, %g go out", p.Name, b.Start, n, out)
 		}
 	}
@@ -76,9 +76,6 @@ func (r *Result) Check() error {
 	}
 	return nil
 }
-
-// flowError is the relative error that sums of floating-point numbers may have.
-const flowError = 1e-6
 
 func (r *Result) sum(edges []int) float64 {
 	var t float64

@@ -149,17 +149,21 @@ func (q *problem) site(i int, c *image.Call) site {
 	return s
 }
 
-// fill writes the state of q into r.
+// fill writes the state of q into r, in whole executions.
 func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
-	for b, n := range q.n {
-		r.Block[b] = Freq{n, confidence(sd.block[b])}
+	ways, entries := q.round()
+	for b := range q.n {
+		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
+			n += ways[w]
 			if e := f.ways[w].edge; e >= 0 {
-				r.Edge[e] = Freq{n * q.prob[w], confidence(sd.way[w])}
+				r.Edge[e] = Freq{float64(ways[w]), confidence(sd.way[w])}
 			}
 		}
+		r.Block[b] = Freq{float64(n), confidence(sd.block[b])}
 	}
+	r.Entries = Freq{float64(entries[0]), r.Block[0].Conf}
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -171,16 +175,10 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(0, call)
 		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
-			r.Call[c] = Freq{q.n[s.block] * q.prob[s.way] / exits[call.Site], confidence(sd.way[s.way])}
+			r.Call[c] = Freq{math.Round(float64(ways[s.way]) / exits[call.Site]), confidence(sd.way[s.way])}
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
-	r.Entries.N = r.Block[0].N
-	for _, e := range r.Proc.Blocks[0].In {
-		r.Entries.N -= r.Edge[e].N
-	}
-	r.Entries.N = max(0, r.Entries.N)
-	r.Entries.Conf = r.Block[0].Conf
 }
 
 // confidence turns the standard deviation of a logarithm into the level whose

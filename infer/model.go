@@ -65,6 +65,7 @@ type problem struct {
 	logits int // number of their ways
 
 	// Set by forward.
+	enter []float64 // by entry: executions that come in
 	prob  []float64 // by way
 	n     []float64 // by block: executions
 	slack []float64 // by block: logarithm of actual over median cost that explains the samples best
@@ -117,7 +118,7 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		q.entry = append(q.entry, g)
 		q.entrySD = append(q.entrySD, par.entrySD)
 	}
-	q.dx = make([]float64, q.unknowns())
+	q.dx, q.enter = make([]float64, q.unknowns()), make([]float64, len(f.entries))
 	return q
 }
 
@@ -167,7 +168,8 @@ func (q *problem) forward(x []float64) float64 {
 	q.fac.set(q.prob)
 	clear(q.n)
 	for i, b := range f.entries {
-		q.n[b] += math.Exp(clamp(x[i], -60, 80))
+		q.enter[i] = math.Exp(clamp(x[i], -60, 80))
+		q.n[b] += q.enter[i]
 	}
 	q.fac.visits(q.n)
 	for b, n := range q.n {

@@ -1,0 +1,174 @@
+package infer
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Whole executions. The search gives real numbers; what is written out are
+// integers that conserve flow exactly: into every block as many as run and as go
+// out of it, counting what comes in at entries and leaves at exits.
+
+// An arc of the rounding leads between blocks or, for entries and exits, from or
+// to the outside, which is one more node behind the last block.
+type arc struct {
+	from, to int32
+	n        int64
+}
+
+// maxExecutions bounds a count: larger ones are no integers in a float64.
+const maxExecutions = 1 << 52
+
+// round gives whole executions of the flow of q: by way, and by entry. Arcs
+// outside a spanning tree of the graph are rounded to the nearest integer, those of
+// the tree follow from them. The tree is made of the busiest arcs, where the few
+// executions of difference matter least. Where an arc would come out below zero,
+// a path through it from outside to outside is given the executions that lack.
+func (q *problem) round() (ways, entries []int64) {
+	f := q.flow
+	outside := int32(f.blocks)
+	arcs := make([]arc, 0, len(f.ways)+len(f.entries))
+	exact := make([]float64, 0, cap(arcs))
+	for b := range f.blocks {
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			to := f.ways[w].to
+			if to == leave {
+				to = outside
+			}
+			arcs = append(arcs, arc{from: int32(b), to: to})
+			exact = append(exact, q.n[b]*q.prob[w])
+		}
+	}
+	for i, b := range f.entries {
+		arcs = append(arcs, arc{from: outside, to: b})
+		exact = append(exact, q.enter[i])
+	}
+	for i := range arcs {
+		arcs[i].n = int64(math.Round(min(exact[i], maxExecutions)))
+	}
+	balance(arcs, exact, f.blocks+1)
+	lift(arcs, f.blocks+1)
+	ways, entries = make([]int64, len(f.ways)), make([]int64, len(f.entries))
+	for i := range arcs {
+		if i < len(ways) {
+			ways[i] = arcs[i].n
+		} else {
+			entries[i-len(ways)] = arcs[i].n
+		}
+	}
+	return ways, entries
+}
+
+// balance sets the arcs of a spanning forest of the busiest arcs so that all nodes
+// have as much flow in as out.
+func balance(arcs []arc, busy []float64, nodes int) {
+	order := make([]int, len(arcs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(busy[b], busy[a]) })
+	group := make([]int32, nodes) // union-find
+	for i := range group {
+		group[i] = int32(i)
+	}
+	root := func(i int32) int32 {
+		for group[i] != i {
+			group[i] = group[group[i]]
+			i = group[i]
+		}
+		return i
+	}
+	lack := make([]int64, nodes) // flow out minus flow in of the arcs that are settled
+	tree := make([][]int, nodes) // unsettled arcs by node
+	for _, i := range order {
+		a := arcs[i]
+		if x, y := root(a.from), root(a.to); x != y {
+			group[x] = y
+			tree[a.from] = append(tree[a.from], i)
+			tree[a.to] = append(tree[a.to], i)
+			continue
+		}
+		lack[a.from] += a.n
+		lack[a.to] -= a.n
+	}
+	// Leaves of the tree have one unsettled arc: it takes what they lack.
+	open := make([]int, nodes)
+	var leaves []int32
+	for v := range tree {
+		if open[v] = len(tree[v]); open[v] == 1 {
+			leaves = append(leaves, int32(v))
+		}
+	}
+	settled := make([]bool, len(arcs))
+	for len(leaves) > 0 {
+		v := leaves[len(leaves)-1]
+		leaves = leaves[:len(leaves)-1]
+		for _, i := range tree[v] {
+			if settled[i] {
+				continue
+			}
+			settled[i] = true
+			a := &arcs[i]
+			other := a.from
+			if a.from == v {
+				a.n = -lack[v]
+				other = a.to
+			} else {
+				a.n = lack[v]
+			}
+			lack[a.from] += a.n
+			lack[a.to] -= a.n
+			if open[other]--; open[other] == 1 {
+				leaves = append(leaves, other)
+			}
+		}
+		open[v] = 0
+	}
+}
+
+// lift raises arcs below zero to zero along closed paths.
+func lift(arcs []arc, nodes int) {
+	var out [][]int
+	for i := range arcs {
+		if arcs[i].n >= 0 {
+			continue
+		}
+		if out == nil {
+			out = make([][]int, nodes)
+			for j, a := range arcs {
+				out[a.from] = append(out[a.from], j)
+			}
+		}
+		lack := -arcs[i].n
+		for _, j := range route(arcs, out, arcs[i].to, arcs[i].from) {
+			arcs[j].n += lack
+		}
+		arcs[i].n = 0
+	}
+}
+
+// route gives the arcs of a shortest path. There is one: from every block the
+// outside can be reached, and every block from there.
+func route(arcs []arc, out [][]int, from, to int32) []int {
+	via := make([]int, len(out))
+	for i := range via {
+		via[i] = -1
+	}
+	work := []int32{from}
+	for len(work) > 0 && (via[to] < 0 && from != to) {
+		v := work[0]
+		work = work[1:]
+		for _, j := range out[v] {
+			if w := arcs[j].to; via[w] < 0 && w != from {
+				via[w] = j
+				work = append(work, w)
+			}
+		}
+	}
+	var p []int
+	for v := to; v != from; v = arcs[via[v]].from {
+		p = append(p, via[v])
+	}
+	return p
+}
