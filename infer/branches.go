@@ -254,11 +254,11 @@ func fallInto(p *image.Proc, i int) int {
 	return -1
 }
 
-// returns tells whether what arrives at a, right after block i, may come back from
+// returns tells whether what arrives at a, right after block i, comes back from
 // there: i ends in a call, or nothing else is known to come to a.
 func returns(p *image.Proc, i int, a image.Addr) bool {
 	for _, c := range p.Blocks[i].Calls {
-		if p.Calls[c].Return == a {
+		if call := &p.Calls[c]; call.Return == a && !call.Tail && !call.NoReturn {
 			return true
 		}
 	}

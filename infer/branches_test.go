@@ -123,7 +123,7 @@ func walk(rng *rand.Rand, p *image.Proc, l *lbr, steps int) *run {
 		r.block[b]++
 		for _, c := range bl.Calls {
 			r.call[c]++
-			l.branch(p.Calls[c].Site, elsewhere)
+			l.branch(p.Calls[c].Site, p.Calls[c].To)
 			l.branch(elsewhere+0x10, p.Calls[c].Return)
 		}
 		e := draw(rng, bl, weight)
@@ -250,6 +250,58 @@ func TestBranchErrors(t *testing.T) {
 			t.Errorf("depth %d: %.3f within one standard deviation, %.3f within two", depth, one, two)
 		}
 	}
+}
+
+// TestBranchesDecide: with branch records, the search gives the executions of blocks
+// and edges however the samples lie in the code that ran.
+func TestBranchesDecide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(15, 16))
+	var blocks, edges, graphs float64
+	for range 40 {
+		p := laidOut(rng, 4+rng.IntN(20))
+		l := newLBR(takenBranches, 32, false)
+		r := walk(rng, p, l, 300_000)
+		if sumOf(r.edge) == 0 {
+			continue // the first block returns
+		}
+		samples := make([]uint64, len(p.Blocks))
+		for b := range samples {
+			if r.block[b] > 0 {
+				samples[b] = rng.Uint64N(1000)
+			}
+		}
+		q := newProblem(p, samples, func(*image.Block) float64 { return 1e-3 }, &outOfOrder)
+		q.known = l.records().observe(p).observations(p, q.flow, classesOf(p))
+		x := make([]float64, q.unknowns())
+		q.start(x)
+		minimize(q.objective, x, 1000, 1e-9)
+		q.forward(x)
+		taken := make([]float64, len(p.Edges))
+		for b, n := range q.n {
+			for i, w := range q.flow.waysOf(b) {
+				if w.edge >= 0 {
+					taken[w.edge] = n * q.prob[int(q.flow.first[b])+i]
+				}
+			}
+		}
+		blocks += shared(q.n, r.block)
+		edges += shared(taken, r.edge)
+		graphs++
+	}
+	t.Logf("%g procedures: overlap of blocks %.3f, of edges %.3f", graphs, blocks/graphs, edges/graphs)
+	if blocks < 0.97*graphs || edges < 0.97*graphs {
+		t.Errorf("%g procedures: overlap of blocks %.3f, of edges %.3f", graphs, blocks/graphs, edges/graphs)
+	}
+}
+
+// shared is the sum of the smaller shares.
+func shared(a, b []float64) float64 {
+	var o float64
+	x, y := sumOf(a), sumOf(b)
+	for i := range a {
+		o += min(a[i]/x, b[i]/y)
+	}
+	return o
 }
 
 // TestBranchScale: executions are absolute where the event counts branches, and
