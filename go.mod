@@ -9,9 +9,7 @@ require (
 	github.com/spf13/pflag v1.0.10
 	golang.org/x/arch v0.32.0
 	golang.org/x/sys v0.49.0
+	gopkg.in/yaml.v3 v3.0.1
 )
 
-require (
-	golang.org/x/text v0.14.0 // indirect
-	gopkg.in/yaml.v3 v3.0.1 // indirect
-)
+require golang.org/x/text v0.14.0 // indirect
