@@ -116,12 +116,15 @@ func walk(rng *rand.Rand, p *image.Proc, l *lbr, steps int) *run {
 	b := -1
 	for range steps {
 		if b < 0 {
-			l.branch(elsewhere+0x80, codeAt)
+			l.branch(elsewhere+0x80, p.Addr)
 			b = 0
 		}
 		bl := &p.Blocks[b]
 		r.block[b]++
 		for _, c := range bl.Calls {
+			if p.Calls[c].Tail || p.Calls[c].NoReturn {
+				continue // it is the exit of the block
+			}
 			r.call[c]++
 			l.branch(p.Calls[c].Site, p.Calls[c].To)
 			l.branch(elsewhere+0x10, p.Calls[c].Return)

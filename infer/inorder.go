@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"backfeed/infer/image"
+	"backfeed/infer/machine"
 )
 
 // On an in-order core an instruction is sampled while it is the next to issue:
@@ -49,6 +50,18 @@ type classEstimate struct {
 	points  int     // issue points that it is made from; 0: no estimate
 	tight   float64 // largest over smallest of their ratios
 	pooled  bool    // made from all issue points, for want of some that agree or of samples
+}
+
+// issuesOf takes what is needed here from a schedule of an in-order model.
+func issuesOf(s *machine.Schedule) []issue {
+	is := make([]issue, len(s.Insts))
+	for i, slot := range s.Insts {
+		is[i] = issue{slot.Addr, slot.Least, -1}
+		if slot.Why == machine.Dependency {
+			is[i].after = slot.On
+		}
+	}
+	return is
 }
 
 // A point is an issue point, with the samples and least cycles of the window it ends.
