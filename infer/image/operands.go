@@ -395,6 +395,8 @@ func (d *x86) fields(banks uint8, v vexPrefix) (regs, rms RegSet) {
 	}
 	if r := int(d.rmField()); banks&rmV != 0 {
 		rms.Vector = 1 << uint(r|v.rmHigh)
+	} else if d.rex == 0 && r >= 4 && (d.op == map0F|0xb6 || d.op == map0F|0xbe) {
+		rms.general(r - 4)
 	} else {
 		rms.general(d.byteReg(r))
 	}
@@ -784,7 +786,7 @@ func (d *x86) vexUses(o *Operands, code []byte) {
 		o.Writes = first
 	case d.fused():
 		o.Reads.add(regs)
-	case op>>8 == 3 && op&0xff >= 0x4a && op&0xff <= 0x4c && !v.evex:
+	case (d.fma4() || op>>8 == 3 && op&0xff >= 0x4a && op&0xff <= 0x4c) && !v.evex: // the immediate names a register
 		o.Reads.Vector |= 1 << uint(byte(d.imm)>>4)
 	case op>>8 == 2 && op&0xff >= 0x90 && op&0xff <= 0x93: // gathers: the index is a vector
 		if d.index >= 0 {
@@ -817,16 +819,16 @@ func (d *x86) fused() bool {
 	return d.op>>8 == 2 && op >= 0x96 && op <= 0xbf && op&15 >= 6
 }
 
+// fma4 tells of AMD's fused multiply-add with four operands.
+func (d *x86) fma4() bool {
+	op := d.op & 0xff
+	return d.op>>8 == 3 && (op >= 0x5c && op <= 0x5f || op >= 0x68 && op <= 0x7f && op&8 != 0)
+}
+
 // maskUses enters AVX-512 masks.
 func (d *x86) maskUses(o *Operands, v vexPrefix) {
 	if !v.evex {
 		return
-	}
-	if v.mask != 0 {
-		o.Reads.general(FirstMask + v.mask)
-		if v.merge {
-			o.Reads.Vector |= o.Writes.Vector
-		}
 	}
 	op, compare := d.op&0xff, false
 	switch d.op >> 8 {
@@ -839,6 +841,12 @@ func (d *x86) maskUses(o *Operands, v vexPrefix) {
 	}
 	if compare {
 		o.Writes = RegSet{General: 1 << (FirstMask + uint(d.modrm>>3&7))}
+	}
+	if v.mask != 0 {
+		o.Reads.general(FirstMask + v.mask)
+		if v.merge {
+			o.Reads.Vector |= o.Writes.Vector
+		}
 	}
 }
 
@@ -864,9 +872,9 @@ func (d *x86) vexUse() x86Use {
 		}
 	case m == 2 && op >= 0x7a && op <= 0x7c:
 		u = use(formMovReg, regV, 0, OpToVector)
-	case m == 2 && d.fused():
+	case m == 2 && d.fused(), d.fma4():
 		u = use(formRegRM, vecs, 0, OpFMA)
-	case m == 2 && d.pfx&pfxF3 != 0 && (op >= 0x10 && op <= 0x35):
+	case m == 2 && d.pfx&pfxF3 != 0 && op >= 0x10 && op <= 0x35 && op&15 <= 5:
 		u = use(formMovRM, vecs, 0, OpShuffle)
 	case m == 3 && op == 0xf0: // rorx
 		u = use(formMovReg, 0, 0, OpShift)
@@ -1319,6 +1327,9 @@ func armSIMD(o *Operands, w uint32, c Class) {
 		armCopy(o, w, rd, rn)
 	case w&0xbf208c00 == 0x0e000000: // tbl, tbx
 		o.Op = OpShuffle
+		for i := range w >> 13 & 3 { // a table of several registers
+			o.Reads.vector((rn + i + 1) & 31)
+		}
 		o.Reads.vector(rm)
 	case w&0xbf208c00 == 0x0e000800, w&0xbf208400 == 0x2e000000: // zip, trn, uzp; ext
 		o.Op = OpShuffle
