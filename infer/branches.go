@@ -282,7 +282,7 @@ func (o *observed) straights(p *image.Proc, lo, hi image.Addr) {
 			broken[i+1]++
 		}
 	}
-	// Ranges enter by their differences from block to block.
+	// Ranges, by their differences from block to block: sums of integers are exact.
 	begun, fallen := make([]float64, nb+1), make([]float64, nb+1)
 	// No range before this one reaches p.
 	at := sort.Search(len(r.ranges), func(i int) bool { return r.reach[i] >= lo })
@@ -297,29 +297,28 @@ func (o *observed) straights(p *image.Proc, lo, hi image.Addr) {
 		if first >= end || broken[end-1] != broken[first] {
 			continue
 		}
-		n := s.n * r.perRange
 		o.any = true
 		if s.first < lo {
-			o.entry[0] += n
+			o.entry[0] += s.n * r.perRange
 		}
 		if s.last >= hi && p.Blocks[nb-1].Exit != image.NoExit {
-			o.exit[nb-1] += n
+			o.exit[nb-1] += s.n * r.perRange
 		}
-		fallen[first] += n
-		fallen[end-1] -= n
+		fallen[first] += s.n
+		fallen[end-1] -= s.n
 		if p.Blocks[first].Start < s.first {
 			first++
 		}
-		begun[first] += n
-		begun[end] -= n
+		begun[first] += s.n
+		begun[end] -= s.n
 	}
 	var runs, passes float64
 	for i := range nb {
 		runs += begun[i]
 		passes += fallen[i]
-		o.block[i] = runs
+		o.block[i] = runs * r.perRange
 		if falls[i] >= 0 {
-			o.edge[falls[i]] += passes
+			o.edge[falls[i]] += passes * r.perRange
 		}
 	}
 }

@@ -132,6 +132,42 @@ func TestClassesRun(t *testing.T) {
 	}
 }
 
+// TestClassesTruth: so they do in a real program.
+func TestClassesTruth(t *testing.T) {
+	m := loadMix(t)
+	for path, truth := range m.truth.Images {
+		if !strings.HasSuffix(path, "/mix") {
+			continue
+		}
+		compared := 0
+		for i := range m.image.Symbols() {
+			p, err := m.image.Proc(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := classesOf(p)
+			first := make([]int, c.n) // block of each class, plus 1
+			for b, k := range c.block {
+				if first[k] == 0 {
+					first[k] = b + 1
+					continue
+				}
+				a := &p.Blocks[first[k]-1]
+				if x, y := truth.Insts[a.Start], truth.Insts[p.Blocks[b].Start]; x != y {
+					t.Errorf("%s: blocks %#x and %#x are of one class, but ran %d and %d times", p.Name, a.Start, p.Blocks[b].Start, x, y)
+				} else if x > 0 {
+					compared++
+				}
+			}
+		}
+		if compared < 10 {
+			t.Errorf("%s: only %d pairs of blocks that ran", path, compared)
+		}
+		return
+	}
+	t.Error("no counts of mix")
+}
+
 // randomCFG makes a procedure of n blocks: any edges, exits here and there,
 // sometimes more entries than one.
 func randomCFG(rng *rand.Rand, n int) *image.Proc {
