@@ -18,34 +18,46 @@ func estimate(prof *Profile, opt Options) {
 		all = append(all, ip.Procs...)
 	}
 	par, costOf := costModel(prof.Event)
-	pr := pose(all, costOf, par)
-	pr.ties = findTies(prof, pr.index, pr.probs)
-	pr.learn(prof, opt.Known)
+	pr := pose(prof, all, opt.Known, costOf, par)
+	pr.tie(prof)
 	sd := pr.run(opt.Places > 0)
 	if opt.Places > 0 {
 		prof.Places = pr.places(prof, sd, opt.Places)
 	}
 }
 
-// A posed is a program and the results that it is for.
+// A posed is the problems of some results.
 type posed struct {
-	*program
-	results []*Result // as probs
-	index   map[*Result]int
+	*program                       // of the procedures that something was seen of
+	results   []*Result            // as probs
+	silent    []*problem           // the others
+	silentFor []*Result            // as silent
+	of        map[*Result]*problem // both
+	callers   map[*problem][]site  // of silent ones
 }
 
-// pose makes a program of results. Procedures that have no problem keep their
-// counts at None.
-func pose(results []*Result, costOf func(*image.Block) float64, par *params) *posed {
+// pose makes problems of results, and of what is known. Procedures that have no
+// problem keep their counts at None.
+func pose(prof *Profile, results []*Result, known []Known, costOf func(*image.Block) float64, par *params) *posed {
 	made := make([]*problem, len(results))
 	parallel(len(results), func(i int) {
 		made[i] = newProblem(results[i].Proc, results[i].BlockSamples, costOf, par)
 	})
-	pr := &posed{index: map[*Result]int{}}
-	var probs []*problem
+	pr := &posed{of: map[*Result]*problem{}, callers: map[*problem][]site{}}
 	for i, q := range made {
 		if q != nil {
-			pr.index[results[i]] = len(probs)
+			pr.of[results[i]] = q
+		}
+	}
+	pr.learn(prof, known)
+	var probs []*problem
+	for i, q := range made {
+		switch {
+		case q == nil:
+		case q.silent():
+			pr.silent = append(pr.silent, q)
+			pr.silentFor = append(pr.silentFor, results[i])
+		default:
 			probs = append(probs, q)
 			pr.results = append(pr.results, results[i])
 		}
@@ -54,14 +66,22 @@ func pose(results []*Result, costOf func(*image.Block) float64, par *params) *po
 	return pr
 }
 
-// run solves the program and fills its results.
+// run solves the program and fills all results.
 func (pr *posed) run(keep bool) []spread {
 	x := make([]float64, pr.at[len(pr.probs)])
 	pr.solve(x)
 	sd := pr.spread(x, keep)
-	for i, q := range pr.probs {
-		pr.results[i].fill(q, sd[i])
+	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })
+	for range calleeDepth { // each time, one call further from what was seen
+		called := make([]float64, len(pr.silent))
+		for i, q := range pr.silent {
+			for _, s := range pr.callers[q] {
+				called[i] += s.calls()
+			}
+		}
+		parallel(len(pr.silent), func(i int) { pr.silent[i].follow(called[i]) })
 	}
+	parallel(len(pr.silent), func(i int) { pr.silentFor[i].fill(pr.silent[i], pr.silent[i].unsure()) })
 	return sd
 }
 
@@ -109,36 +129,56 @@ func costModel(ev sample.Event) (*params, func(*image.Block) float64) {
 	}
 }
 
-// findTies collects, for every procedure with known call sites, these sites.
-func findTies(prof *Profile, index map[*Result]int, probs []*problem) []tie {
-	var ties []tie
+// tie finds what binds the procedures to each other: calls within an image.
+func (pr *posed) tie(prof *Profile) {
+	index := map[*problem]int{}
+	for i, q := range pr.probs {
+		index[q] = i
+	}
 	for _, ip := range prof.Images {
 		sites := map[image.Addr][]site{}
 		for _, r := range ip.Procs {
-			i, ok := index[r]
-			if !ok {
+			q := pr.of[r]
+			if q == nil {
 				continue
 			}
 			for c := range r.Proc.Calls {
-				call := &r.Proc.Calls[c]
-				if call.To != 0 {
-					sites[call.To] = append(sites[call.To], probs[i].site(i, call))
+				if call := &r.Proc.Calls[c]; call.To != 0 {
+					sites[call.To] = append(sites[call.To], q.site(call))
 				}
 			}
 		}
 		for _, r := range ip.Procs {
-			i, ok := index[r]
-			if s := sites[r.Proc.Addr]; ok && len(s) > 0 {
-				ties = append(ties, tie{callee: i, sites: s, floor: ip.Image.AddressTaken(r.Proc.Index)})
+			q, s := pr.of[r], sites[r.Proc.Addr]
+			if q == nil || len(s) == 0 {
+				continue
+			}
+			if i, ok := index[q]; ok {
+				pr.bind(i, s, ip.Image.AddressTaken(r.Proc.Index))
+			} else {
+				pr.callers[q] = s
 			}
 		}
 	}
-	return ties
 }
 
-// site places a call of the procedure of q, whose index is i.
-func (q *problem) site(i int, c *image.Call) site {
-	s := site{prob: i, block: int32(c.Block), way: -1}
+// bind ties the entries of problem i to its call sites. Those in silent procedures
+// are left out: what had no sample hardly calls often.
+func (pr *posed) bind(i int, sites []site, floor bool) {
+	t := tie{callee: i, floor: floor}
+	for _, s := range sites {
+		if !s.q.silent() {
+			t.sites = append(t.sites, s)
+		}
+	}
+	if len(t.sites) > 0 {
+		pr.ties = append(pr.ties, t)
+	}
+}
+
+// site places a call of the procedure of q.
+func (q *problem) site(c *image.Call) site {
+	s := site{q: q, block: int32(c.Block), way: -1}
 	if f := q.flow; c.Cond {
 		for w := f.first[c.Block]; w < f.first[c.Block+1]; w++ {
 			if f.ways[w].to == leave {
@@ -172,7 +212,7 @@ func (r *Result) fill(q *problem, sd spread) {
 	}
 	for c := range r.Proc.Calls {
 		call := &r.Proc.Calls[c]
-		s := q.site(0, call)
+		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
 			r.Call[c] = Freq{math.Round(float64(ways[s.way]) / exits[call.Site]), confidence(sd.way[s.way])}

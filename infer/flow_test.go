@@ -223,7 +223,7 @@ func TestGradient(t *testing.T) {
 			}
 			probs = append(probs, newProblem(p, s, func(b *image.Block) float64 { return float64(b.Insts) / 10 }, &par))
 		}
-		pick := func(i int) site { return site{prob: i, block: int32(rng.IntN(len(probs[i].n))), way: -1} }
+		pick := func(i int) site { return site{q: probs[i], block: int32(rng.IntN(len(probs[i].n))), way: -1} }
 		exit := pick(0)
 		for b := range probs[0].flow.blocks {
 			for w := probs[0].flow.first[b]; w < probs[0].flow.first[b+1]; w++ {

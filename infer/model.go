@@ -54,6 +54,7 @@ type problem struct {
 
 	samples []float64 // by block
 	cost    []float64 // by block: samples that one execution brings, in the median
+	quiet   bool      // no block has samples
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
 	noise   []float64 // by block: perturbation of the logarithm of cost; see posterior.go
 	guess   []float64 // by way: static guess of the logit
@@ -105,6 +106,7 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 			q.logits += int(f.first[b+1] - f.first[b])
 		}
 	}
+	q.quiet = sum == 0
 	q.guess = staticGuess(p, f, par)
 	for i, b := range f.entries {
 		// Before anything is known, each block ran as often as any other.
@@ -127,6 +129,25 @@ func (q *problem) objective(x, grad []float64) float64 {
 	v := q.forward(x)
 	q.backward(x, grad)
 	return v
+}
+
+// silent tells that nothing was seen of the procedure itself.
+func (q *problem) silent() bool { return q.quiet && len(q.known) == 0 }
+
+// follow sets the executions of a silent procedure that is called so many times:
+// what static guesses say, unless that would have brought samples.
+func (q *problem) follow(called float64) {
+	q.entry[0], q.entrySD[0] = math.Log(max(called, 1e-9)), q.par.tieSD
+	for i := 1; i < len(q.entry); i++ {
+		q.entry[i] = q.entry[0] + q.par.unlikely
+	}
+	x := make([]float64, q.unknowns())
+	q.start(x)
+	q.forward(x)
+	if dot(q.n, q.cost) > 0.5 {
+		minimize(q.objective, x, 100, 1e-6)
+		q.forward(x)
+	}
 }
 
 func (q *problem) unknowns() int { return len(q.entry) + q.logits }

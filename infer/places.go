@@ -18,11 +18,10 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		if r == nil || !(k.RelSD > 0) || !(k.N >= 0) {
 			continue
 		}
-		i, ok := pr.index[r]
-		if !ok {
+		q, b := pr.of[r], blockAt(r.Proc, k.Addr)
+		if q == nil {
 			continue
 		}
-		q, b := pr.probs[i], blockAt(r.Proc, k.Addr)
 		// A count of nothing is known to be less than one.
 		q.known = append(q.known, observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD})
 		if lam := k.N * q.cost[b]; lam > 0 {
@@ -32,7 +31,9 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		}
 	}
 	if weight > 0 {
-		pr.each(func(i int) { scale(math.Exp(sum/weight), pr.probs[i].cost) })
+		for _, q := range pr.of {
+			scale(math.Exp(sum/weight), q.cost)
+		}
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 // The draws go on from x in each procedure by itself; what its callers say of its
 // entries is kept as it is in x, with the uncertainty of a typical caller.
 const (
-	draws     = 12
-	drawEvals = 40 // a disturbed search starts next to its goal
+	draws     = 8
+	drawEvals = 25 // a disturbed search starts next to its goal
 	// With fewer samples than this in a procedure, chance alone moves its counts by
 	// a factor 2 one time in ten; there is nothing to measure.
 	fewSamples = 8
@@ -45,7 +45,7 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 	for _, t := range pr.ties {
 		if !t.floor {
 			for _, s := range t.sites {
-				called[t.callee] += pr.calls(s)
+				called[t.callee] += s.calls()
 			}
 		}
 	}
@@ -59,9 +59,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	best := q.logarithms()
 	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
 	if sumOf(q.samples) < fewSamples {
-		fillWith(sum.block, math.Inf(1))
-		fillWith(sum.way, math.Inf(1))
-		return sum
+		return q.unsure()
 	}
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
@@ -72,7 +70,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 		}
 		q.disturb(rng)
 		copy(y, x)
-		minimize(q.objective, y, drawEvals, 1e-7)
+		minimize(q.objective, y, drawEvals, 1e-6)
 		q.forward(y)
 		drawn := q.logarithms()
 		addSquares(sum.block, drawn.block, best.block)
@@ -96,6 +94,14 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	deviate(sum.block, 1/precision)
 	deviate(sum.way, 1/precision)
 	return sum
+}
+
+// unsure is the spread of what may be anything.
+func (q *problem) unsure() spread {
+	s := spread{block: make([]float64, len(q.n)), way: make([]float64, len(q.prob))}
+	fillWith(s.block, math.Inf(1))
+	fillWith(s.way, math.Inf(1))
+	return s
 }
 
 // logarithms of the executions of blocks and ways.

@@ -25,7 +25,7 @@ type tie struct {
 // A site is a place that calls: a block, or one of its ways for a conditional
 // tail call.
 type site struct {
-	prob  int   // index into probs
+	q     *problem
 	block int32 // index into Proc.Blocks
 	way   int32 // index into flow.ways, or -1 if every execution of the block calls
 }
@@ -60,10 +60,10 @@ func (pr *program) solve(x []float64) {
 	all := usualEffort
 	pr.each(func(i int) {
 		q, xi, e := pr.probs[i], pr.part(x, i), usualEffort
+		q.start(xi)
 		if len(q.known) > 0 {
 			e = knownEffort
 		}
-		q.start(xi)
 		minimize(q.objective, xi, e.alone, e.tol)
 	})
 	for _, q := range pr.probs {
@@ -101,7 +101,7 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 func (pr *program) pull(t *tie, x []float64) float64 {
 	var sum float64
 	for _, s := range t.sites {
-		sum += pr.calls(s)
+		sum += s.calls()
 	}
 	le := x[pr.at[t.callee]]
 	r := (math.Log(max(sum, 1e-100)) - le) / pr.tieSD
@@ -112,7 +112,7 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 	d /= pr.tieSD
 	pr.probs[t.callee].dx[0] -= d
 	for _, s := range t.sites {
-		q := pr.probs[s.prob]
+		q := s.q
 		g := d / max(sum, 1e-100)
 		if s.way < 0 {
 			q.dn[s.block] += g
@@ -127,12 +127,12 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 // farTie is farKnown of ties.
 const farTie = 20
 
-func (pr *program) calls(s site) float64 {
-	q := pr.probs[s.prob]
+// calls is how often s calls.
+func (s site) calls() float64 {
 	if s.way < 0 {
-		return q.n[s.block]
+		return s.q.n[s.block]
 	}
-	return q.n[s.block] * q.prob[s.way]
+	return s.q.n[s.block] * s.q.prob[s.way]
 }
 
 // each runs f for all problems on all processors. Problems are dealt out in order,
