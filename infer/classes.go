@@ -60,8 +60,8 @@ const none = -1
 
 // cycles is a graph whose cycle equivalence is asked for. Each of its connected
 // parts is strongly connected when the edges are followed from tail to head; the
-// equivalence is then the same whether cycles must follow them or not (theorem 6
-// of the paper), so all else here takes the graph as undirected.
+// equivalence is then the same whether cycles must follow them or not, so all else
+// here takes the graph as undirected.
 //
 // Block b is an edge from node 2b, where control comes in, to node 2b+1, where it
 // goes out. The last node stands for everything outside the procedure. Edges are
