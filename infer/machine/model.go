@@ -37,7 +37,7 @@ type Model struct {
 // Width is how much passes each stage in one cycle.
 type Width struct {
 	Fetch    int // bytes of code
-	Decode   int // instructions
+	Decode   int // instructions, fused ones once; from the cache of decoded ones where there is one
 	Dispatch int // micro-operations, fused ones once; InOrder: instructions issued
 	Retire   int // micro-operations, fused ones once
 }

@@ -10,11 +10,16 @@ func trailing(v uint64) int { return bits.TrailingZeros64(v) }
 // bound gives the least time per execution where executions overlap: the largest
 // of what dispatch, fetch, each group of units, and dependencies allow.
 func (p *plan) bound(s *Schedule) {
-	uops := 0
+	uops, insts := 0, 0
 	for i := range p.steps {
 		uops += p.steps[i].uops
+		if !p.steps[i].fused {
+			insts++
+		}
 	}
-	s.Cycles, s.Bound = float64(uops)/float64(min(p.m.Width.Dispatch, p.m.Width.Retire)), Dispatch
+	w := &p.m.Width
+	s.Cycles = max(float64(uops)/float64(min(w.Dispatch, w.Retire)), float64(insts)/float64(w.Decode))
+	s.Bound = Dispatch
 	more := func(c float64, w Why, unit string) {
 		if c > s.Cycles+1e-9 {
 			s.Cycles, s.Bound, s.Unit = c, w, unit
@@ -27,9 +32,9 @@ func (p *plan) bound(s *Schedule) {
 		return
 	}
 	// Loops run from what was decoded before. Elsewhere code has to be fetched.
-	more(float64(p.bytes)/float64(p.m.Width.Fetch), Fetch, "")
+	more(float64(p.bytes)/float64(w.Fetch), Fetch, "")
 	// What is in flight besides hides a chain of dependencies as long as it lasts.
-	hidden := float64(p.m.ROB) / float64(p.m.Width.Dispatch)
+	hidden := float64(p.m.ROB) / float64(w.Dispatch)
 	more(p.path()-hidden, Dependency, "")
 }
 
@@ -145,7 +150,7 @@ func (p *plan) retire(s *Schedule) {
 		uops := 0
 		for i := range p.steps {
 			step := &p.steps[i]
-			start, on := float64(r)*s.Cycles+float64(uops)/float64(p.m.Width.Dispatch), -1
+			start, on := math.Floor(float64(r)*s.Cycles+float64(uops)/float64(p.m.Width.Dispatch)+1e-9), -1
 			for _, d := range p.of(i) {
 				t := at[d.on]
 				if d.carried {
@@ -154,8 +159,8 @@ func (p *plan) retire(s *Schedule) {
 					}
 					t = before[d.on]
 				}
-				if t+d.wait > start+1e-9 {
-					start, on = t+d.wait, d.on
+				if t += d.wait; t > start+1e-9 || t > start-1e-9 && s.Bound == Dependency {
+					start, on = max(t, start), d.on
 				}
 			}
 			at[i] = start

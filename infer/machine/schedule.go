@@ -1,6 +1,9 @@
 package machine
 
 import (
+	"fmt"
+	"math"
+
 	"backfeed/infer/image"
 )
 
@@ -36,6 +39,28 @@ const (
 
 func (w Why) String() string {
 	return [...]string{"together", "dispatch", "dependency", "unit", "fetch"}[w]
+}
+
+// Check reports the first promise that s breaks. Tests call it on every Schedule.
+func (s *Schedule) Check() error {
+	sum := 0.0
+	for i, in := range s.Insts {
+		switch {
+		case !(in.Least >= 0):
+			return fmt.Errorf("%#x: least time %g", uint64(in.Addr), in.Least)
+		case (in.Least == 0) != (in.Why == Together):
+			return fmt.Errorf("%#x: least time %g, but %s", uint64(in.Addr), in.Least, in.Why)
+		case in.On < 0 || in.On >= len(s.Insts) || in.On >= i && !s.Loop && in.Why == Dependency:
+			return fmt.Errorf("%#x: depends on %d of %d", uint64(in.Addr), in.On, len(s.Insts))
+		case (in.Why == Unit) != (in.Unit != ""):
+			return fmt.Errorf("%#x: waits for %s, unit %q", uint64(in.Addr), in.Why, in.Unit)
+		}
+		sum += in.Least
+	}
+	if math.Abs(sum-s.Cycles) > 1e-6*(1+sum) {
+		return fmt.Errorf("instructions take %g cycles, the block %g", sum, s.Cycles)
+	}
+	return nil
 }
 
 // Schedule gives the least time of b. Calls inside b take the time of the call
@@ -83,7 +108,7 @@ type step struct {
 	latency float64 // from its start to its result
 	uops    int
 	uses    []pressure // of the operation
-	mem     []pressure // of its load and store
+	mem     []pressure // of its load
 	store   []pressure
 	deps    int // end of its dependencies in plan.deps; they begin where those of the step before end
 	fused   bool
@@ -107,7 +132,7 @@ func (m *Model) plan(insts []image.Inst, ops []image.Operands, loop bool) *plan 
 		if m.fuses(&ops[i-1], insts[i-1].Class, &ops[i]) {
 			p.steps[i].fused = true
 			p.steps[i-1].uses = nil // the branch's unit does both
-			p.steps[i].uops = 0
+			p.steps[i].uops, p.steps[i].latency = 0, 0
 		}
 	}
 	var w writers
@@ -124,7 +149,7 @@ func (m *Model) plan(insts []image.Inst, ops []image.Operands, loop bool) *plan 
 	return p
 }
 
-// access tells which kind of memory access o is.
+// accessOf tells which kind of load, or of store, o is.
 func accessOf(o *image.Operands, general access) access {
 	switch {
 	case o.Pair:
@@ -149,8 +174,8 @@ func (m *Model) step(in image.Inst, o *image.Operands) step {
 	if o.Op != image.OpNone {
 		c := &m.ops[o.Op]
 		s.latency, s.uops, s.uses = c.latency, c.uops, c.uses
-		if o.Op == image.OpAtomic || o.Op == image.OpString || o.Op == image.OpSystem {
-			return s // their costs include memory
+		if whole(o.Op) {
+			return s
 		}
 	}
 	if load {
@@ -169,6 +194,11 @@ func (m *Model) step(in image.Inst, o *image.Operands) step {
 		}
 	}
 	return s
+}
+
+// whole tells of operations whose costs include their memory accesses.
+func whole(op image.Op) bool {
+	return op == image.OpAtomic || op == image.OpString || op == image.OpSystem
 }
 
 // fuses tells whether b is a conditional jump that becomes one with a before it.
@@ -223,12 +253,13 @@ func (w *writers) carry() {
 // first and its other operands only once the load is done.
 func (p *plan) depend(i int, w *writers, in image.Inst, o *image.Operands) {
 	s := &p.steps[i]
-	early := 0.0
-	if in.Class&image.Load != 0 && o.Op != image.OpNone && o.Op != image.OpAtomic && o.Op != image.OpString && o.Op != image.OpSystem {
-		early = p.m.memory[accessOf(o, loadGeneral)].latency
+	if s.fused { // it goes with the one before
+		s.deps = len(p.deps)
+		return
 	}
-	if in.Class&image.Load == 0 && in.Class&image.Store == 0 || in.Class&image.Push != 0 {
-		early = 0
+	early := 0.0
+	if in.Class&image.Load != 0 && o.Op != image.OpNone && !whole(o.Op) {
+		early = p.m.memory[accessOf(o, loadGeneral)].latency
 	}
 	each(o.Reads, func(r int) { p.depends(w, r, -early) })
 	each(o.Address, func(r int) {
