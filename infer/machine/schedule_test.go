@@ -258,3 +258,37 @@ func BenchmarkSchedule(b *testing.B) {
 		})
 	}
 }
+
+// anyProgram makes a block of bytes, for fuzzing: four for each instruction, which
+// are its class, what it does to memory, what it writes and what it reads.
+func anyProgram(b []byte) ([]image.Inst, []image.Operands) {
+	insts, ops := []image.Inst{{Len: 4}}, []image.Operands{{Op: image.OpALU}}
+	for ; len(b) >= 4 && len(insts) < 64; b = b[4:] {
+		in := image.Inst{Addr: image.Addr(4 * len(insts)), Len: 4, Class: image.Class(b[1] & 3)}
+		o := image.Operands{Op: image.Op(b[0] % byte(image.NumOps)), Vector: b[1]&4 != 0}
+		o.Writes.General = 1 << (b[2] & 31)
+		o.Reads.General = 1 << (b[3] & 31)
+		o.Address.General = 1 << (b[3] >> 3)
+		if b[1]&8 != 0 {
+			o.Update = o.Address
+		}
+		insts, ops = append(insts, in), append(ops, o)
+	}
+	return insts, ops
+}
+
+// FuzzSchedule: whatever the block, schedules keep their promises.
+func FuzzSchedule(f *testing.F) {
+	f.Add([]byte("a load, an add"))
+	f.Add([]byte{1, 1, 0, 0, 18, 1, 3, 3, 13, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		insts, ops := anyProgram(b)
+		for _, m := range models() {
+			for _, loop := range []bool{false, true} {
+				if err := m.schedule(insts, ops, loop).Check(); err != nil {
+					t.Fatalf("%s: loop %t: %v", m.Name, loop, err)
+				}
+			}
+		}
+	})
+}
