@@ -15,8 +15,7 @@ import (
 // The draws go on from x in each procedure by itself; what its callers say of its
 // entries is kept as it is in x, with the uncertainty of a typical caller.
 const (
-	draws     = 8
-	drawEvals = 25 // a disturbed search starts next to its goal
+	draws = 12
 	// With fewer samples than this in a procedure, chance alone moves its counts by
 	// a factor 2 one time in ten; there is nothing to measure.
 	fewSamples = 8
@@ -61,6 +60,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	if sumOf(q.samples) < fewSamples {
 		return q.unsure()
 	}
+	e := q.effort()
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
 	for range draws {
@@ -70,7 +70,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 		}
 		q.disturb(rng)
 		copy(y, x)
-		minimize(q.objective, y, drawEvals, 1e-6)
+		minimize(q.objective, y, e.drawn, e.tol)
 		q.forward(y)
 		drawn := q.logarithms()
 		addSquares(sum.block, drawn.block, best.block)

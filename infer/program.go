@@ -44,13 +44,21 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // evaluations. Known counts make valleys steep and their floors flat: there it
 // gains 0.01.
 var (
-	usualEffort = effort{alone: 400, together: 100, tol: 1e-7}
-	knownEffort = effort{alone: 2000, together: 400, tol: 1e-9}
+	usualEffort = effort{alone: 400, together: 100, drawn: 25, tol: 1e-7}
+	knownEffort = effort{alone: 2000, together: 400, drawn: 60, tol: 1e-9}
 )
 
 type effort struct {
 	alone, together int     // evaluations of each procedure by itself, and of all together
+	drawn           int     // of a disturbed search, which starts next to its goal
 	tol             float64 // relative gain of a step that ends the search
+}
+
+func (q *problem) effort() effort {
+	if len(q.known) > 0 {
+		return knownEffort
+	}
+	return usualEffort
 }
 
 // solve finds the most probable executions of all procedures: first each by
@@ -59,11 +67,9 @@ type effort struct {
 func (pr *program) solve(x []float64) {
 	all := usualEffort
 	pr.each(func(i int) {
-		q, xi, e := pr.probs[i], pr.part(x, i), usualEffort
+		q, xi := pr.probs[i], pr.part(x, i)
 		q.start(xi)
-		if len(q.known) > 0 {
-			e = knownEffort
-		}
+		e := q.effort()
 		minimize(q.objective, xi, e.alone, e.tol)
 	})
 	for _, q := range pr.probs {
