@@ -53,7 +53,7 @@ func TestParseErrors(t *testing.T) {
 		if text == whole {
 			t.Errorf("%s: %q is not in the file", tt.name, tt.old)
 		}
-		if err == nil || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.want):
+		if err == nil || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
 		}
 	}
