@@ -4,12 +4,13 @@ import (
 	"math"
 
 	"backfeed/infer/image"
+	"backfeed/infer/machine"
 	"backfeed/sample"
 )
 
 // estimate finds the executions of all procedures of prof and writes them into
 // their Results.
-func estimate(prof *Profile, opt Options) {
+func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt Options) {
 	for _, ip := range prof.Images {
 		ip.addCallees()
 	}
@@ -18,7 +19,7 @@ func estimate(prof *Profile, opt Options) {
 		all = append(all, ip.Procs...)
 	}
 	par, costOf := costModel(prof.Event)
-	pr := pose(prof, all, opt.Known, costOf, par)
+	pr := pose(all, costOf, par, func(pr *posed) { pr.gather(prof, counts, model, opt.Known) })
 	pr.tie(prof)
 	sd := pr.run(opt.Places > 0)
 	if opt.Places > 0 {
@@ -36,9 +37,9 @@ type posed struct {
 	callers   map[*problem][]site  // of silent ones
 }
 
-// pose makes problems of results, and of what is known. Procedures that have no
-// problem keep their counts at None.
-func pose(prof *Profile, results []*Result, known []Known, costOf func(*image.Block) float64, par *params) *posed {
+// pose makes problems of results; gather, if not nil, adds to them what is known
+// beside samples. Procedures that have no problem keep their counts at None.
+func pose(results []*Result, costOf func(*image.Block) float64, par *params, gather func(*posed)) *posed {
 	made := make([]*problem, len(results))
 	parallel(len(results), func(i int) {
 		made[i] = newProblem(results[i].Proc, results[i].BlockSamples, costOf, par)
@@ -49,7 +50,9 @@ func pose(prof *Profile, results []*Result, known []Known, costOf func(*image.Bl
 			pr.of[results[i]] = q
 		}
 	}
-	pr.learn(prof, known)
+	if gather != nil {
+		gather(pr)
+	}
 	var probs []*problem
 	for i, q := range made {
 		switch {
@@ -121,6 +124,14 @@ func costModel(ev sample.Event) (*params, func(*image.Block) float64) {
 	case "instructions": // every instruction costs one: samples are executions already
 		par.costPower, par.costVar = 1, 0.3
 		return &par, func(b *image.Block) float64 { return float64(b.Insts) / period }
+	case "branches": // and every branch, too
+		par.costPower, par.costVar = 0, 0.3
+		return &par, func(b *image.Block) float64 {
+			if len(b.Out) == 1 && b.Exit == image.NoExit { // mostly falls through, without a branch
+				return 0.3 / period
+			}
+			return 1 / period
+		}
 	case "ns":
 		period *= typicalGHz
 	}

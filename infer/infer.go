@@ -9,12 +9,14 @@ import (
 	"slices"
 
 	"backfeed/infer/image"
+	"backfeed/infer/machine"
 	"backfeed/sample"
 )
 
 // Options change what Infer does. The zero Options are the usual ones.
 type Options struct {
 	Event  string // name of the event to use; "" is the one with the most samples
+	Model  string // name of the machine model; "" is that of the recording's processor
 	Known  []Known
 	Places int // how many places worth counting exactly Profile.Places shall list
 }
@@ -41,14 +43,20 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 	if err != nil {
 		return nil, err
 	}
-	prof := newProfile(counts)
+	model := machine.For(counts[0].CPU)
+	if opt.Model != "" {
+		if model, err = machine.ByName(opt.Model); err != nil {
+			return nil, err
+		}
+	}
+	prof := newProfile(counts, model)
 	for _, ic := range imagesOf(counts) {
 		im, err := open(ic.ID)
 		if err != nil {
 			prof.lose(LostNoImage, ic.Samples())
 			continue
 		}
-		ip := &ImageProfile{ID: ic.ID, Image: im}
+		ip := &ImageProfile{ID: ic.ID, Image: im, counts: ic}
 		prof.place(ip, ic)
 		ip.addCallers(counts)
 		if len(ip.Procs) > 0 {
@@ -59,7 +67,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
 	// From here on every sample is in a block of a Result, or counted as lost.
-	estimate(prof, opt)
+	estimate(prof, counts, model, opt)
 	return prof, nil
 }
 
@@ -88,8 +96,8 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 	return cs, nil
 }
 
-func newProfile(cs []*sample.Counts) *Profile {
-	p := &Profile{Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}}
+func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
+	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}}
 	var weight, delivered float64
 	for _, c := range cs {
 		p.Samples.Total += c.Total
@@ -104,15 +112,7 @@ func newProfile(cs []*sample.Counts) *Profile {
 	if delivered > 0 {
 		p.Event.Period = uint64(math.Round(weight / delivered))
 	}
-	p.Machine = machineOf(cs[0].CPU)
 	return p
-}
-
-func machineOf(c sample.CPU) string {
-	if c.Arch == "aarch64" {
-		return "generic-aarch64"
-	}
-	return "generic-x86_64"
 }
 
 func (p *Profile) lose(why sample.Loss, n uint64) {

@@ -17,9 +17,9 @@ func solved(t *testing.T, p *image.Proc, samples ...uint64) *Result {
 	for _, n := range samples {
 		r.Samples += n
 	}
-	pose(nil, []*Result{r}, nil, func(b *image.Block) float64 {
+	pose([]*Result{r}, func(b *image.Block) float64 {
 		return math.Pow(float64(b.Insts), outOfOrder.costPower) / 100
-	}, &outOfOrder).run(false)
+	}, &outOfOrder, nil).run(false)
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestCallsTie(t *testing.T) {
 	caller.Calls = []image.Call{{Block: 1, To: callee.Addr}}
 	a, b := newResult(caller), newResult(callee)
 	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
-	pr := pose(nil, []*Result{a, b}, nil, func(bl *image.Block) float64 { return 0.01 }, &outOfOrder)
+	pr := pose([]*Result{a, b}, func(bl *image.Block) float64 { return 0.01 }, &outOfOrder, nil)
 	pr.callers[pr.of[b]] = []site{pr.of[a].site(&caller.Calls[0])}
 	pr.run(false)
 	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {

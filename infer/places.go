@@ -5,54 +5,7 @@ import (
 	"container/heap"
 	"math"
 	"slices"
-
-	"backfeed/infer/image"
 )
-
-// learn gives the problems what is known, and sets the scale of all costs by it:
-// the samples of the known blocks over what they should have brought.
-func (pr *posed) learn(prof *Profile, known []Known) {
-	var weight, sum float64
-	for _, k := range known {
-		r := prof.find(k)
-		if r == nil || !(k.RelSD > 0) || !(k.N >= 0) {
-			continue
-		}
-		q, b := pr.of[r], blockAt(r.Proc, k.Addr)
-		if q == nil {
-			continue
-		}
-		// A count of nothing is known to be less than one.
-		q.known = append(q.known, observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD})
-		if lam := k.N * q.cost[b]; lam > 0 {
-			w := 1 / (1/q.invVar[b] + 1/(q.samples[b]+1))
-			sum += w * math.Log((q.samples[b]+0.5)/(lam+0.5))
-			weight += w
-		}
-	}
-	if weight > 0 {
-		for _, q := range pr.of {
-			scale(math.Exp(sum/weight), q.cost)
-		}
-	}
-}
-
-// find gives the result whose procedure has a block at k, or nil.
-func (p *Profile) find(k Known) *Result {
-	for _, ip := range p.Images {
-		if !sameImage(ip.ID, k.Image) {
-			continue
-		}
-		i, ok := slices.BinarySearchFunc(ip.Procs, k.Addr, func(r *Result, a image.Addr) int { return cmp.Compare(r.Proc.Addr, a) })
-		if !ok {
-			i--
-		}
-		if i >= 0 && blockAt(ip.Procs[i].Proc, k.Addr) >= 0 {
-			return ip.Procs[i]
-		}
-	}
-	return nil
-}
 
 // A ranking chooses the places of one procedure, one after another. The draws of
 // its spread are samples of what the truth may be; to know one block's count is

@@ -62,6 +62,8 @@ type ImageProfile struct {
 	Image   *image.Image
 	Samples uint64    // used samples of this image
 	Procs   []*Result // by address
+
+	counts *sample.ImageCounts
 }
 
 // A Result is the inference for one procedure. Its slices run parallel to those

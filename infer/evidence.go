@@ -1,0 +1,181 @@
+package infer
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+	"backfeed/infer/machine"
+	"backfeed/sample"
+)
+
+// Evidence other than samples of time: counts that are known, branch records, and
+// the estimates that an in-order core allows. All of it enters the search as
+// observations with their own uncertainty, so one program may mix them.
+
+// gather gives the problems of all images what is known of them.
+func (pr *posed) gather(prof *Profile, counts []*sample.Counts, model *machine.Model, known []Known) {
+	pr.learn(prof, known)
+	pr.record(prof, counts)
+	if model.InOrder && (prof.Event.Unit == "ns" || prof.Event.Unit == "cycles") {
+		pr.schedule(prof, model)
+	}
+}
+
+// learn adds known counts, and sets the scale of all costs by them: the samples of
+// the known blocks over what they should have brought.
+func (pr *posed) learn(prof *Profile, known []Known) {
+	var fit scaleFit
+	for _, k := range known {
+		r := prof.find(k)
+		if r == nil || !(k.RelSD > 0) || !(k.N >= 0) {
+			continue
+		}
+		q, b := pr.of[r], blockAt(r.Proc, k.Addr)
+		if q == nil {
+			continue
+		}
+		// A count of nothing is known to be less than one.
+		o := observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD}
+		q.known = append(q.known, o)
+		if k.N > 0 {
+			fit.add(q, o)
+		}
+	}
+	if s, ok := fit.scale(); ok {
+		for _, q := range pr.of {
+			scale(s, q.cost)
+		}
+	}
+}
+
+// record adds branch records. Those of an event that is not branches tell counts
+// among one another only; their scale then is the one that explains the samples.
+func (pr *posed) record(prof *Profile, counts []*sample.Counts) {
+	if !slices.ContainsFunc(counts, func(c *sample.Counts) bool { return len(c.Branches) > 0 }) {
+		return
+	}
+	var fit scaleFit
+	relative := true
+	seen := map[*problem][]observation{}
+	for _, ip := range prof.Images {
+		records := newBranchRecords(counts, ip.ID, ip.Image.AddrOf)
+		var procs []*image.Proc
+		var all []*observed
+		for _, r := range ip.Procs {
+			procs = append(procs, r.Proc)
+			all = append(all, records.observe(r.Proc))
+		}
+		if records.perRecord > 0 {
+			relative = false
+			if records.untaken {
+				records.perRecord *= takenShare(procs, all)
+			}
+		}
+		for i, r := range ip.Procs {
+			q := pr.of[r]
+			if q == nil {
+				continue
+			}
+			obs := all[i].observations(r.Proc, q.flow, classesOf(r.Proc))
+			if len(obs) > 0 {
+				seen[q] = obs
+			}
+			for _, o := range obs {
+				if o.way < 0 {
+					fit.add(q, o)
+				}
+			}
+		}
+	}
+	shift := 0.0
+	if s, ok := fit.scale(); ok && relative {
+		shift = math.Log(s)
+	}
+	for q, obs := range seen {
+		for _, o := range obs {
+			o.logN += shift
+			q.known = append(q.known, o)
+		}
+		if !relative { // what was sampled are the branches: the place of a sample says no more
+			q.blind()
+		}
+	}
+}
+
+// schedule adds the estimates of an in-order core. They are made of the samples,
+// which must not count twice.
+func (pr *posed) schedule(prof *Profile, model *machine.Model) {
+	period := float64(max(1, prof.Event.Period))
+	if prof.Event.Unit == "ns" {
+		period *= typicalGHz
+	}
+	for _, ip := range prof.Images {
+		parallel(len(ip.Procs), func(i int) {
+			r := ip.Procs[i]
+			q := pr.of[r]
+			if q == nil || r.Samples == 0 {
+				return
+			}
+			c := classesOf(r.Proc)
+			est := inOrderEstimates(c, r.Proc,
+				func(b int) []issue { return issuesOf(model.Schedule(ip.Image, &r.Proc.Blocks[b])) },
+				func(a image.Addr) uint64 {
+					off, _ := ip.Image.OffsetOf(a)
+					return ip.counts.At[off]
+				})
+			obs := inOrderObservations(est, c, period)
+			for _, o := range obs {
+				q.invVar[o.block] = noWeight
+			}
+			q.known = append(q.known, obs...)
+		})
+	}
+}
+
+// noWeight is the weight of a cost that is not known at all.
+const noWeight = 1e-6
+
+// blind makes the problem blind to its samples.
+func (q *problem) blind() {
+	for b := range q.invVar {
+		q.invVar[b] = noWeight
+	}
+}
+
+// A scaleFit finds the factor between the samples of blocks and those that their
+// known executions should have brought.
+type scaleFit struct{ weight, sum float64 }
+
+func (f *scaleFit) add(q *problem, o observation) {
+	b := o.block
+	lam := math.Exp(o.logN) * q.cost[b]
+	w := 1 / (1/q.invVar[b] + 1/(q.samples[b]+1) + o.sd*o.sd)
+	f.sum += w * math.Log((q.samples[b]+0.5)/(lam+0.5))
+	f.weight += w
+}
+
+func (f *scaleFit) scale() (float64, bool) {
+	if f.weight == 0 {
+		return 1, false
+	}
+	return math.Exp(f.sum / f.weight), true
+}
+
+// find gives the result whose procedure has a block at k, or nil.
+func (p *Profile) find(k Known) *Result {
+	for _, ip := range p.Images {
+		if !sameImage(ip.ID, k.Image) {
+			continue
+		}
+		i, ok := slices.BinarySearchFunc(ip.Procs, k.Addr, func(r *Result, a image.Addr) int { return cmp.Compare(r.Proc.Addr, a) })
+		if !ok {
+			i--
+		}
+		if i >= 0 && blockAt(ip.Procs[i].Proc, k.Addr) >= 0 {
+			return ip.Procs[i]
+		}
+	}
+	return nil
+}
