@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -77,7 +79,7 @@ var mcaCPU = map[string][]string{
 	"intel-skylake-x":      {"-mcpu=skylake-avx512"},
 	"intel-icelake":        {"-mcpu=icelake-server"},
 	"intel-sapphirerapids": {"-mcpu=sapphirerapids"},
-	"amd-zen2":             {"-mcpu=znver2"},
+	"amd-zen2":             {"-mcpu=znver2", "-dispatch=6"},
 	"amd-zen3":             {"-mcpu=znver3"},
 	"amd-zen4":             {"-mcpu=znver4"},
 	"arm-neoverse-n1":      {"-mcpu=neoverse-n1", "-dispatch=8"},
@@ -138,6 +140,91 @@ func assembly(t *testing.T, blocks []hotBlock, arch image.Arch) [][]string {
 // iterations that llvm-mca runs of each block.
 const iterations = 200
 
+// region has what the tests read of llvm-mca's answer.
+type region struct {
+	Name                string
+	Instructions        []string
+	SummaryView         struct{ TotalCycles int }
+	InstructionInfoView struct {
+		InstructionList []struct{ Latency, RThroughput float64 }
+	}
+}
+
+// runMCA gives llvm-mca's answer for regions of code, by their numbers.
+func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[int]region {
+	t.Helper()
+	args := append([]string{"-mtriple=" + marks[arch].triple, "-json", "-skip-unsupported-instructions=any", fmt.Sprintf("-iterations=%d", iterations)}, options...)
+	if arch == image.AArch64 {
+		args = append(args, "-mattr="+marks[arch].features)
+	}
+	cmd := exec.Command("llvm-mca-19", args...)
+	cmd.Stdin = strings.NewReader(code)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	text, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("llvm-mca-19: %v: %.300s", err, stderr.String())
+	}
+	var doc struct{ CodeRegions []region }
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	out := map[int]region{}
+	for _, r := range doc.CodeRegions {
+		if i, err := strconv.Atoi(r.Name); err == nil {
+			out[i] = r
+		}
+	}
+	return out
+}
+
+// TestProbes: where a class names llvm-mca as its source, llvm-mca says the same of
+// the class's probe.
+func TestProbes(t *testing.T) {
+	needLLVM(t)
+	for _, m := range models() {
+		f, err := decode([]byte(embedded(t, m.Name)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cpu := regexp.MustCompile(`-mcpu=[a-z0-9-]+`).FindString(f.Sources["mca"])
+		text, err := os.ReadFile("testdata/probes." + m.Arch.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		var code strings.Builder
+		for _, line := range strings.Split(string(text), "\n") {
+			if name, asm, ok := strings.Cut(line, ": "); ok {
+				fmt.Fprintf(&code, "# LLVM-MCA-BEGIN %d\n%s\n# LLVM-MCA-END\n", len(names), asm)
+				names = append(names, name)
+			}
+		}
+		regions := runMCA(t, m.Arch, code.String(), cpu)
+		n := 0
+		for i, name := range names {
+			c := f.Classes[name]
+			r := regions[i]
+			if c.Source != "mca" || len(r.InstructionInfoView.InstructionList) != 1 {
+				continue
+			}
+			info := r.InstructionInfoView.InstructionList[0]
+			k, err := f.cost(m, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n++
+			p := &plan{m: m, steps: []step{{uses: k.uses}}}
+			if cycles, _ := p.units(); *c.Latency != info.Latency || len(k.uses) > 0 && math.Abs(cycles-info.RThroughput) > 0.01 {
+				t.Errorf("%s: %s: latency %g and %.2f cycles, by llvm-mca %g and %.2f", m.Name, name, *c.Latency, cycles, info.Latency, info.RThroughput)
+			}
+		}
+		if n < 10 {
+			t.Errorf("%s: only %d classes compared", m.Name, n)
+		}
+	}
+}
+
 // mca gives the cycles per execution of blocks by llvm-mca, 0 for those it refuses.
 func mca(t *testing.T, arch image.Arch, options []string, blocks [][]string) []float64 {
 	t.Helper()
@@ -147,69 +234,89 @@ func mca(t *testing.T, arch image.Arch, options []string, blocks [][]string) []f
 			fmt.Fprintf(&in, "# LLVM-MCA-BEGIN %d\n%s\n# LLVM-MCA-END\n", i, strings.Join(b, "\n"))
 		}
 	}
-	args := append([]string{"-mtriple=" + marks[arch].triple, "-mattr=" + marks[arch].features, "-json", "-skip-unsupported-instructions=any",
-		fmt.Sprintf("-iterations=%d", iterations), "-instruction-info=false", "-resource-pressure=false"}, options...)
-	if arch == image.X86_64 {
-		args = slices.DeleteFunc(args, func(a string) bool { return strings.HasPrefix(a, "-mattr") })
-	}
-	cmd := exec.Command("llvm-mca-19", args...)
-	cmd.Stdin = strings.NewReader(in.String())
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	text, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("llvm-mca-19: %v: %.300s", err, stderr.String())
-	}
-	var doc struct {
-		CodeRegions []struct {
-			Name         string
-			Instructions []string
-			SummaryView  struct{ TotalCycles int }
-		}
-	}
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	options = append([]string{"-instruction-info=false", "-resource-pressure=false"}, options...)
 	out := make([]float64, len(blocks))
-	for _, r := range doc.CodeRegions {
-		var i int
-		if _, err := fmt.Sscan(r.Name, &i); err == nil && len(r.Instructions) == len(blocks[i]) {
+	for i, r := range runMCA(t, arch, in.String(), options...) {
+		if len(r.Instructions) == len(blocks[i]) {
 			out[i] = float64(r.SummaryView.TotalCycles) / iterations
 		}
 	}
 	return out
 }
 
-// compare holds the throughput of blocks against llvm-mca's.
-func compare(t *testing.T, name string, blocks []hotBlock) (n int, rank, relative float64) {
+// A score says how the throughput of blocks compares with llvm-mca's.
+type score struct {
+	n              int
+	rank, relative float64 // Spearman's correlation; mean of the absolute error by llvm-mca's figure
+}
+
+func (s score) String() string {
+	return fmt.Sprintf("%d blocks, rank correlation %.3f, mean relative error %.3f", s.n, s.rank, s.relative)
+}
+
+// compare scores all blocks, and those without what the model has otherwise than
+// LLVM on purpose.
+func compare(t *testing.T, name string, blocks []hotBlock) (all, plain score) {
 	t.Helper()
 	m, err := ByName(name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	f, err := decode([]byte(embedded(t, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	text := assembly(t, blocks, m.Arch)
 	theirs := mca(t, m.Arch, mcaCPU[name], text)
-	type pair struct{ ours, theirs float64 }
-	var pairs []pair
+	var ours, want, plainOurs, plainWant []float64
 	var lines []string
 	for i, b := range blocks {
 		if theirs[i] == 0 {
 			continue
 		}
-		s := m.schedule(b.insts, operandsOf(b.im, b.insts), true)
-		pairs = append(pairs, pair{s.Cycles, theirs[i]})
-		relative += math.Abs(s.Cycles-theirs[i]) / theirs[i]
+		ops := operandsOf(b.im, b.insts)
+		s := m.schedule(b.insts, ops, true)
+		ours, want = append(ours, s.Cycles), append(want, theirs[i])
+		if corrected(m, f, b.insts, ops) {
+			continue
+		}
+		plainOurs, plainWant = append(plainOurs, s.Cycles), append(plainWant, theirs[i])
 		lines = append(lines, fmt.Sprintf("%09.5f %s: ours %.2f (%s %s), llvm-mca %.2f\n\t%s", math.Abs(math.Log(s.Cycles/theirs[i])), name, s.Cycles, s.Bound, s.Unit, theirs[i], strings.Join(text[i], "\n\t")))
 	}
 	slices.Sort(lines)
 	for i := range min(*worst, len(lines)) {
 		t.Log(lines[len(lines)-1-i])
 	}
-	x, y := make([]float64, len(pairs)), make([]float64, len(pairs))
-	for i, p := range pairs {
-		x[i], y[i] = p.ours, p.theirs
+	return scoreOf(ours, want), scoreOf(plainOurs, plainWant)
+}
+
+// corrected tells of blocks with instructions whose class has another source than
+// llvm-mca, or that step the stack pointer, which LLVM takes for an addition.
+func corrected(m *Model, f *file, insts []image.Inst, ops []image.Operands) bool {
+	for i, in := range insts {
+		var names []string
+		if ops[i].Op != image.OpNone && ops[i].Op != image.OpNop {
+			names = append(names, ops[i].Op.String())
+		}
+		if in.Class&image.Load != 0 {
+			names = append(names, accessNames[accessOf(&ops[i], loadGeneral)])
+		}
+		if in.Class&image.Store != 0 {
+			names = append(names, accessNames[accessOf(&ops[i], storeGeneral)])
+		}
+		if m.stack && in.Class&image.Push != 0 || slices.ContainsFunc(names, func(n string) bool { return f.Classes[n].Source != "mca" }) {
+			return true
+		}
 	}
-	return len(pairs), pearson(ranks(x), ranks(y)), relative / float64(len(pairs))
+	return false
+}
+
+func scoreOf(ours, want []float64) score {
+	s := score{n: len(ours), rank: pearson(ranks(ours), ranks(want))}
+	for i := range ours {
+		s.relative += math.Abs(ours[i]-want[i]) / want[i] / float64(len(ours))
+	}
+	return s
 }
 
 // ranks gives the rank of each value, the mean one to equal values.
@@ -283,21 +390,23 @@ func open(t *testing.T, path string) (*image.Image, []byte) {
 func TestAgainstMCA(t *testing.T) {
 	needLLVM(t)
 	every := func(b *image.Block) int { return 1 }
+	// Floors leave room for other versions of the libraries. LLVM's tables of Sapphire
+	// Rapids and Zen 2 are those that differ most from ours, on purpose.
 	for _, tt := range []struct {
 		path   string
-		models []string
+		floors map[string]float64
 	}{
-		{"../../testdata/mix/mix", []string{"intel-skylake-x", "intel-icelake", "intel-sapphirerapids", "amd-zen2", "amd-zen3", "amd-zen4"}},
-		{"/usr/aarch64-linux-gnu/lib/libc.so.6", []string{"arm-neoverse-n1", "arm-neoverse-v1", "arm-neoverse-v2", "arm-cortex-a53", "arm-cortex-a55"}},
+		{"../../testdata/mix/mix", map[string]float64{"intel-skylake-x": 0.8, "intel-icelake": 0.8, "intel-sapphirerapids": 0.5, "amd-zen2": 0.7, "amd-zen3": 0.8, "amd-zen4": 0.8}},
+		{"/usr/aarch64-linux-gnu/lib/libc.so.6", map[string]float64{"arm-neoverse-n1": 0.85, "arm-neoverse-v1": 0.85, "arm-neoverse-v2": 0.85, "arm-cortex-a53": 0.85, "arm-cortex-a55": 0.85}},
 	} {
 		t.Run(filepath.Base(tt.path), func(t *testing.T) {
 			im, file := open(t, tt.path)
-			blocks := blocksOf(im, file, every, 4, 1000)
-			for _, name := range tt.models {
-				n, rank, relative := compare(t, name, blocks)
-				t.Logf("%s: %d blocks, rank correlation %.3f, mean relative error %.3f", name, n, rank, relative)
-				if n < 10 || rank < 0.8 {
-					t.Errorf("%s: %d blocks, rank correlation %.3f, want 0.8", name, n, rank)
+			blocks := blocksOf(im, file, every, 4, 300)
+			for _, name := range sortedKeys(tt.floors) {
+				all, plain := compare(t, name, blocks)
+				t.Logf("%s: all: %s; without corrected classes: %s", name, all, plain)
+				if !(all.rank >= tt.floors[name]) || all.n < 40 {
+					t.Errorf("%s: %s, want a correlation of %.2f", name, all, tt.floors[name])
 				}
 			}
 		})
@@ -343,8 +452,8 @@ func TestHotBlocks(t *testing.T) {
 	blocks = blocks[:min(len(blocks), 500)]
 	for _, name := range Names() {
 		if mcaCPU[name] != nil && !strings.HasPrefix(name, "arm") {
-			n, rank, relative := compare(t, name, blocks)
-			t.Logf("%s: %d blocks, rank correlation %.3f, mean relative error %.3f", name, n, rank, relative)
+			all, plain := compare(t, name, blocks)
+			t.Logf("%s: all: %s; without corrected classes: %s", name, all, plain)
 		}
 	}
 }

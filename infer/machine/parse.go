@@ -100,6 +100,19 @@ type class struct {
 // Parse reads a model. Errors wrap ErrFormat and say which field is wrong;
 // callers add the name of the file.
 func Parse(b []byte) (*Model, error) {
+	f, err := decode(b)
+	if err != nil {
+		return nil, err
+	}
+	m, err := f.model()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrFormat)
+	}
+	return m, nil
+}
+
+// decode reads the one document that a file holds.
+func decode(b []byte) (*file, error) {
 	if len(b) > maxFile {
 		return nil, fmt.Errorf("%d bytes, at most %d: %w", len(b), maxFile, ErrFormat)
 	}
@@ -112,11 +125,7 @@ func Parse(b []byte) (*Model, error) {
 	if err := d.Decode(new(file)); err != io.EOF {
 		return nil, fmt.Errorf("more than one document: %w", ErrFormat)
 	}
-	m, err := f.model()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrFormat)
-	}
-	return m, nil
+	return &f, nil
 }
 
 // model checks the file and makes a Model of it.
