@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"backfeed/feedback"
-	"backfeed/infer"
 	"backfeed/sample"
 )
 
@@ -35,7 +34,7 @@ var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBO
 
 func runEmit(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, out, event := c.symfs(), c.output(), c.event()
+	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
@@ -47,7 +46,7 @@ func runEmit(c *cli, args []string) error {
 	if fs.Arg(0) == "go" && *out == "-" && isTerminal(c.stdout) {
 		return failf(exitUsage, "emit go: a pprof profile is not for a terminal; name a file with -o")
 	}
-	src, err := c.inferred(fs.Args()[1:], *symfs, *image, infer.Options{Event: *event})
+	src, err := c.inferred(fs.Args()[1:], *symfs, *image, *opt)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"backfeed/cmd/internal/report"
@@ -24,16 +25,23 @@ says how far the promise was kept.`,
 
 func runInfer(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, out, format, event := c.symfs(), c.output(), c.format(), c.event()
+	symfs, out, format, opt := c.symfs(), c.output(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
+	fs.IntVar(&opt.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", infer.Options{Event: *event})
+	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
 	if err != nil {
 		return err
 	}
 	defer src.close()
+	if opt.Places > 0 {
+		if format.value == "json" {
+			return c.writeJSON(*out, newPlaceRows(src.profile))
+		}
+		return c.write(*out, func(w io.Writer) error { return writePlaces(w, src.profile, c.color()) })
+	}
 	if format.value == "json" {
 		return c.write(*out, infer.NewDocument(src.profile).Write)
 	}
@@ -136,6 +144,42 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, color bool) error {
 			name += " (incomplete)"
 		}
 		t.Row(append(append([]string{report.Integer(r.Samples), report.Share(r.Samples, p.Samples.Total), executions}, m.cells()...), name)...)
+	}
+	return t.Write(w, color)
+}
+
+// A placeRow is a block worth counting, the most worth first.
+type placeRow struct {
+	Image   string  `json:"image"`
+	BuildID string  `json:"build_id,omitempty"`
+	Proc    string  `json:"proc"`
+	Addr    string  `json:"addr"`
+	Count   float64 `json:"count"` // executions, inferred
+	Gain    float64 `json:"gain"`  // expected reduction of the sum of the errors of all counts, in executions
+}
+
+func newPlaceRows(p *infer.Profile) []placeRow {
+	rows := []placeRow{}
+	for _, pl := range p.Places {
+		r := placeRow{
+			Image: pl.Image.ID.Path,
+			Proc:  pl.Proc.Proc.Name,
+			Addr:  fmt.Sprintf("%#x", uint64(pl.Proc.Proc.Blocks[pl.Block].Start)),
+			Count: pl.Proc.Block[pl.Block].N,
+			Gain:  math.Round(pl.Gain),
+		}
+		if !pl.Image.ID.Build.IsZero() {
+			r.BuildID = pl.Image.ID.Build.String()
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+func writePlaces(w io.Writer, p *infer.Profile, color bool) error {
+	t := report.NewTable(report.Right("gain"), report.Right("executions"), report.Left("block"), report.Left("procedure"), report.Left("image"))
+	for _, r := range newPlaceRows(p) {
+		t.Row(report.Count(r.Gain), report.Count(r.Count), r.Addr, r.Proc, r.Image)
 	}
 	return t.Write(w, color)
 }

@@ -24,12 +24,12 @@ text  the order with its functions' executions, and what it is worth`,
 
 func runLayout(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, out, event := c.symfs(), c.output(), c.event()
+	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	target := c.choice("for", "who reads the order", "lld", "text")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
-	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), infer.Options{Event: *event})
+	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), *opt)
 	if err != nil {
 		return err
 	}

@@ -33,12 +33,12 @@ type procRow struct {
 
 func runProf(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, event := c.symfs(), c.format(), c.event()
+	symfs, format, opt := c.symfs(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", infer.Options{Event: *event})
+	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
 	if err != nil {
 		return err
 	}

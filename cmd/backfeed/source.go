@@ -8,12 +8,16 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/machine"
 	"backfeed/sample"
 )
 
-// event defines the flag that says which samples to use.
-func (c *cli) event() *string {
-	return c.fs.String("event", "", "use the samples of event `name` (default: those of the event with the most)")
+// inference defines the flags that say how counts are inferred.
+func (c *cli) inference() *infer.Options {
+	opt := &infer.Options{}
+	c.fs.StringVar(&opt.Event, "event", "", "use the samples of event `name` (default: those of the event with the most)")
+	c.fs.StringVar(&opt.Model, "model", "", "use the machine model `name` (default: that of the recording's processor)")
+	return opt
 }
 
 // A source is samples and what was inferred from them. Close it when nothing
@@ -29,6 +33,9 @@ func (s *source) close() { s.finder.close() }
 // inferred reads the samples of all paths and infers what ran. The file at path
 // given, if there is one, is an image that need not be looked for.
 func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (*source, error) {
+	if _, err := machine.ByName(opt.Model); err != nil && opt.Model != "" {
+		return nil, failf(exitUsage, "--model: %w", err)
+	}
 	f, err := newFinder(symfs)
 	if err != nil {
 		return nil, err
