@@ -248,8 +248,8 @@ func bestSlack(lam, s, k, c, u float64) (slack, mean float64) {
 		d := f / df
 		d /= max(0.5, 1-d*m/(2*df))
 		u -= clamp(d, -2, 2)
-		if math.Abs(d) < 1e-6 { // cubic convergence: the step just made ended far below this
-			return u, m * (1 - d)
+		if math.Abs(d) < 3e-3 { // cubic convergence: the step just made ended below 1e-7
+			return u, m * (1 - d*(1-d/2))
 		}
 	}
 	return u, lam * math.Exp(u)

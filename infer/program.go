@@ -70,6 +70,9 @@ func (pr *program) solve(x []float64) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		q.start(xi)
 		e := q.effort()
+		if few := int(20 * sumOf(q.samples)); len(q.known) == 0 {
+			e.alone = min(e.alone, 40+few) // little to learn, little to search
+		}
 		minimize(q.objective, xi, e.alone, e.tol)
 	})
 	for _, q := range pr.probs {
