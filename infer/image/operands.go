@@ -44,7 +44,8 @@ const (
 	OpNone       Op = iota // memory only: plain loads and stores
 	OpALU                  // addition, logic, comparison, sign extension, constants
 	OpALUFlags             // AArch64: the same, setting flags
-	OpALUShifted           // AArch64: the same with a shifted or extended operand
+	OpALUScaled            // AArch64: addition of a register shifted left by up to 4, logic with a shifted one
+	OpALUShifted           // AArch64: the same with an operand shifted or extended otherwise
 	OpMove                 // general register to general register
 	OpZero                 // a register is cleared by an idiom
 	OpNop
@@ -90,7 +91,7 @@ const (
 	NumOps   // how many there are
 )
 
-var opNames = [NumOps]string{"none", "alu", "alu-flags", "alu-shifted", "move", "zero", "nop", "lea", "lea-complex", "shift", "shift-variable",
+var opNames = [NumOps]string{"none", "alu", "alu-flags", "alu-scaled", "alu-shifted", "move", "zero", "nop", "lea", "lea-complex", "shift", "shift-variable",
 	"carry", "select", "setcc", "bits", "mul", "mul-wide", "div32", "div64", "branch", "jump", "jump-indirect", "call", "return",
 	"vector-move", "vector-int", "vector-mul", "shuffle", "float-add", "float-mul", "fma", "float-div32", "float-div64", "sqrt32", "sqrt64",
 	"float-compare", "convert", "to-vector", "from-vector", "crypto", "x87", "mask", "atomic", "fence", "string", "system"}
@@ -1103,8 +1104,11 @@ func armRegisterUses(o *Operands, w uint32, c Class) {
 
 // armShifted settles the operation of additions and logic with a shifted operand.
 func armShifted(o *Operands, w uint32, flags bool) {
-	switch {
-	case w>>10&63 != 0:
+	logic := w>>24&1 == 0
+	switch amount := w >> 10 & 63; {
+	case amount != 0 && (logic && !flags || !logic && amount <= 4 && w>>22&3 == 0):
+		o.Op = OpALUScaled
+	case amount != 0:
 		o.Op = OpALUShifted
 	case flags:
 		o.Op = OpALUFlags

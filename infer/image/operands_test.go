@@ -65,6 +65,9 @@ func TestOperands(t *testing.T) {
 		{X86_64, "66 0f d7 c1", OpFromVector, "v1", "", "0", ""},             // pmovmskb %xmm1,%eax
 		{X86_64, "f0 48 0f c1 03", OpAtomic, "0", "3", "0 f", ""},            // lock xadd %rax,(%rbx)
 		{AArch64, "20 00 02 8b", OpALU, "1 2", "", "0", ""},                  // add x0,x1,x2
+		{AArch64, "20 0c 02 8b", OpALUScaled, "1 2", "", "0", ""},            // add x0,x1,x2,lsl #3
+		{AArch64, "20 14 02 8b", OpALUShifted, "1 2", "", "0", ""},           // add x0,x1,x2,lsl #5
+		{AArch64, "20 14 42 8a", OpALUScaled, "1 2", "", "0", ""},            // and x0,x1,x2,lsr #5
 		{AArch64, "3f 00 02 eb", OpALUFlags, "1 2", "", "f", ""},             // cmp x1,x2
 		{AArch64, "20 8c 40 f8", OpNone, "", "1", "0", "1"},                  // ldr x0,[x1,#8]!
 		{AArch64, "fd 7b bf a9", OpNone, "29 30", "31", "", "31"},            // stp x29,x30,[sp,#-16]!

@@ -259,7 +259,7 @@ func sortedKeys[V any](m map[string]V) []string {
 
 // foreign are the classes that the other instruction set alone has.
 var foreign = map[image.Arch][]string{
-	image.X86_64:  {"none", "alu-flags", "alu-shifted", "load-pair", "store-pair"},
+	image.X86_64:  {"none", "alu-flags", "alu-scaled", "alu-shifted", "load-pair", "store-pair"},
 	image.AArch64: {"none", "zero", "lea", "lea-complex", "setcc", "x87"},
 }
 
