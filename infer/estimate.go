@@ -122,10 +122,10 @@ func costModel(ev sample.Event) (*params, func(*image.Block) float64) {
 	par := outOfOrder
 	switch ev.Unit {
 	case "instructions": // every instruction costs one: samples are executions already
-		par.costPower, par.costVar = 1, 0.3
+		par = precise
 		return &par, func(b *image.Block) float64 { return float64(b.Insts) / period }
 	case "branches": // and every branch, too
-		par.costPower, par.costVar = 0, 0.3
+		par = precise
 		return &par, func(b *image.Block) float64 {
 			if len(b.Out) == 1 && b.Exit == image.NoExit { // mostly falls through, without a branch
 				return 0.3 / period

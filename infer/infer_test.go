@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // solved infers one procedure from samples by block, at one sample per 100 cycles.
@@ -106,5 +107,30 @@ func TestSpread(t *testing.T) {
 	arms := sd("a9>b a>c b2>d c2>d d9!", 500, 5, 0, 500)
 	if arms[2] < 2*arms[0] {
 		t.Errorf("silent arm %.2f, block before it %.2f", arms[2], arms[0])
+	}
+}
+
+// TestRetiredInstructions: samples of retired instructions are frequencies already,
+// so the search has little to add to them, and is sure of what it says.
+func TestRetiredInstructions(t *testing.T) {
+	p := graph("a9>b a>c b4>d c12>d d3>a d>e e6!")
+	truth := []float64{100000, 80000, 20000, 100000, 1000}
+	par, costOf := costModel(sample.Event{Name: "instructions", Period: 100, Unit: "instructions"})
+	r := newResult(p)
+	for b, n := range truth {
+		r.BlockSamples[b] = uint64(math.Round(n * float64(p.Blocks[b].Insts) / 100))
+		r.Samples += r.BlockSamples[b]
+	}
+	pose([]*Result{r}, costOf, par, nil).run(false)
+	if err := r.Check(); err != nil {
+		t.Fatal(err)
+	}
+	for b, n := range truth {
+		if got := r.Block[b].N; math.Abs(got/n-1) > 0.1 {
+			t.Errorf("block %d: %.0f executions, want %.0f", b, got, n)
+		}
+	}
+	if r.Block[0].Conf < Medium {
+		t.Errorf("%d samples of retired instructions give confidence %v", r.BlockSamples[0], r.Block[0].Conf)
 	}
 }

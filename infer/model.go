@@ -30,6 +30,11 @@ type params struct {
 	// tieSD: of the logarithm of a procedure's entries around the executions of
 	// its call sites, where these are all known.
 	tieSD float64
+
+	// What disturbed searches use, measured against true counts. The search itself
+	// does with less: then the most probable solution lies nearer to the truth.
+	blockVar float64 // variance of the logarithm of a block's cost, times its instructions
+	procSD   float64 // standard deviation of what the blocks of one procedure have in common
 }
 
 var outOfOrder = params{
@@ -40,6 +45,22 @@ var outOfOrder = params{
 	unlikely:  -8,
 	entrySD:   3,
 	tieSD:     0.1,
+	blockVar:  4.5,
+	procSD:    0.4,
+}
+
+// precise is the model of events that are executions already, retired instructions
+// and branches: what is uncertain of their cost is skid.
+var precise = params{
+	costPower: 1,
+	costVar:   0.3,
+	waySD:     3,
+	backEdge:  1.5,
+	unlikely:  -8,
+	entrySD:   3,
+	tieSD:     0.1,
+	blockVar:  0.3,
+	procSD:    0.03,
 }
 
 // A problem is the search for the executions of one procedure: a flow with the

@@ -21,14 +21,9 @@ const (
 	fewSamples = 8
 )
 
-// Standard deviations of logarithms, measured against true counts. Those that the
-// search itself uses (params) are smaller: with them the most probable solution
-// lies nearer to the truth.
-const (
-	blockCostVar = 4.5 // variance of a block's cost, times its instructions
-	procCostSD   = 0.4 // of what the blocks of one procedure have in common
-	callerSD     = 0.6 // of the executions of all call sites of a procedure
-)
+// callerSD is the standard deviation of the logarithm of the executions of all
+// call sites of a procedure, measured against true counts.
+const callerSD = 0.6
 
 // A spread is the standard deviation of the logarithms of one problem's executions.
 type spread struct {
@@ -84,7 +79,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	q.forward(x)
 	// A dozen draws may agree by chance: nothing is surer than what the blocks have
 	// in common allows.
-	precision := 1 / (procCostSD * procCostSD)
+	precision := 1 / (q.par.procSD * q.par.procSD)
 	if called > 0 {
 		precision += 1 / (callerSD * callerSD)
 	}
@@ -145,10 +140,10 @@ func deviate(sum []float64, floor float64) {
 // disturb shifts what the search believes: costs, guesses and entries.
 func (q *problem) disturb(rng *rand.Rand) {
 	q.noise = make([]float64, len(q.n))
-	common := rng.NormFloat64() * procCostSD
+	common := rng.NormFloat64() * q.par.procSD
 	for b := range q.noise {
 		insts := float64(max(1, q.p.Blocks[b].Insts))
-		q.noise[b] = common + rng.NormFloat64()*math.Sqrt(blockCostVar/insts+1/(q.samples[b]+1))
+		q.noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/insts+1/(q.samples[b]+1))
 	}
 	for w := range q.guess {
 		q.guess[w] += rng.NormFloat64() * q.par.waySD
