@@ -182,6 +182,7 @@ func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[i
 // the class's probe.
 func TestProbes(t *testing.T) {
 	needLLVM(t)
+	n := 0
 	for _, m := range models() {
 		f, err := decode([]byte(embedded(t, m.Name)))
 		if err != nil {
@@ -201,7 +202,6 @@ func TestProbes(t *testing.T) {
 			}
 		}
 		regions := runMCA(t, m.Arch, code.String(), cpu)
-		n := 0
 		for i, name := range names {
 			c := f.Classes[name]
 			r := regions[i]
@@ -219,10 +219,11 @@ func TestProbes(t *testing.T) {
 				t.Errorf("%s: %s: latency %g and %.2f cycles, by llvm-mca %g and %.2f", m.Name, name, *c.Latency, cycles, info.Latency, info.RThroughput)
 			}
 		}
-		if n < 10 {
-			t.Errorf("%s: only %d classes compared", m.Name, n)
-		}
 	}
+	if n < 250 {
+		t.Errorf("only %d classes compared", n)
+	}
+	t.Logf("%d classes compared", n)
 }
 
 // mca gives the cycles per execution of blocks by llvm-mca, 0 for those it refuses.

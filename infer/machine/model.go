@@ -137,9 +137,9 @@ func ByName(name string) (*Model, error) {
 	return nil, fmt.Errorf("no machine model %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// For picks the model of a processor. One without a model of its own gets the
-// newest of its line where the brand string says which, else the generic one of
-// its instruction set, x86-64 where that is unknown too.
+// For picks the model of a processor: by its numbers, else by what its brand
+// string says, else the generic one of its instruction set, x86-64 where that is
+// unknown too.
 func For(cpu sample.CPU) *Model {
 	for _, m := range models() {
 		for _, w := range m.match {
