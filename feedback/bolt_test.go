@@ -108,8 +108,8 @@ func TestBOLTRefuses(t *testing.T) {
 	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{Image: "/bin/gopher"}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "pclntab") {
 		t.Errorf("Go program: %v, want ErrUnfit and why", err)
 	}
-	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{}); !errors.Is(err, ErrEmpty) {
-		t.Errorf("nothing but a Go program: %v, want ErrEmpty", err)
+	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{}); !errors.Is(err, ErrUnfit) {
+		t.Errorf("nothing but a Go program: %v, want ErrUnfit", err)
 	}
 	if _, err := WriteBOLT(&out, p, nil, BOLTOptions{Image: "/bin/other"}); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), "/bin/other") {
 		t.Errorf("an image that is not there: %v, want ErrEmpty and its name", err)

@@ -84,7 +84,8 @@ func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 }
 
 // pick gives the image that want names by path or build ID; for "", the one with
-// the most samples among those that fit.
+// the most samples among those that fit, or else among all: the caller says why
+// that one does not.
 func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*infer.ImageProfile, error) {
 	var best *infer.ImageProfile
 	for _, ip := range p.Images {
@@ -94,7 +95,7 @@ func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*
 			}
 			continue
 		}
-		if fits(ip) && (best == nil || ip.Samples > best.Samples) {
+		if best == nil || fits(ip) && !fits(best) || fits(ip) == fits(best) && ip.Samples > best.Samples {
 			best = ip
 		}
 	}
@@ -104,7 +105,7 @@ func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*
 	if want != "" {
 		return nil, fmt.Errorf("no samples in an image %q: %w", want, ErrEmpty)
 	}
-	return nil, fmt.Errorf("no samples in an image of that kind: %w", ErrEmpty)
+	return nil, fmt.Errorf("no images: %w", ErrEmpty)
 }
 
 // symbolAt gives the symbol that starts at a.
