@@ -1,6 +1,9 @@
 package machine
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // issuer is where an in-order processor stands: instructions issue in order, as
 // many in a cycle as there are places and units.
@@ -99,7 +102,7 @@ func (q *issuer) place(p *plan, i int, t float64, why Why) (Why, int) {
 func (q *issuer) unit(set uint64, t, cycles float64) float64 {
 	best := -1
 	for s := set; s != 0; s &= s - 1 {
-		if u := trailing(s); best < 0 || q.free[u] < q.free[best] {
+		if u := bits.TrailingZeros64(s); best < 0 || q.free[u] < q.free[best] {
 			best = u
 		}
 	}

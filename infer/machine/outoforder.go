@@ -1,11 +1,6 @@
 package machine
 
-import (
-	"math"
-	"math/bits"
-)
-
-func trailing(v uint64) int { return bits.TrailingZeros64(v) }
+import "math"
 
 // bound gives the least time per execution where executions overlap: the largest
 // of what dispatch, fetch, each group of units, and dependencies allow.
@@ -142,53 +137,72 @@ const (
 func (p *plan) retire(s *Schedule) {
 	n := len(p.steps)
 	at, before := make([]float64, n), make([]float64, n)
-	clock, room := 0.0, 0 // of retirement: the cycle, and micro-operations that still fit in it
-	waits := make([]int, n)
+	on, waits := make([]int, n), make([]int, n)
+	q := retirement{width: p.m.Width.Retire}
 	total := 0.0
 	for r := range warmUp + counted {
 		at, before = before, at
-		uops := 0
+		p.pace(s, at, before, r, on)
 		for i := range p.steps {
-			step := &p.steps[i]
-			start, on := math.Floor(float64(r)*s.Cycles+float64(uops)/float64(p.m.Width.Dispatch)+1e-9), -1
-			for _, d := range p.of(i) {
-				t := at[d.on]
-				if d.carried {
-					if r == 0 {
-						continue
-					}
-					t = before[d.on]
-				}
-				if t += d.wait; t > start+1e-9 || t > start-1e-9 && s.Bound == Dependency {
-					start, on = max(t, start), d.on
-				}
-			}
-			at[i] = start
-			uops += step.uops
-			last := clock
-			done := math.Ceil(start + step.latency - 1e-9)
-			late := done > clock
-			if late {
-				clock, room = done, p.m.Width.Retire
-			}
-			if room < step.uops {
-				clock++
-				room = p.m.Width.Retire
-				late = false
-			}
-			room -= min(room, step.uops)
+			wait, late := q.next(&p.steps[i], at[i])
 			if r < warmUp {
 				continue
 			}
-			s.Insts[i].Least += clock - last
-			total += clock - last
-			if late && on >= 0 {
+			s.Insts[i].Least += wait
+			total += wait
+			if late && on[i] >= 0 {
 				waits[i]++
-				s.Insts[i].On = on
+				s.Insts[i].On = on[i]
 			}
 		}
 	}
 	p.explain(s, waits, total)
+}
+
+// pace gives when each step of execution r starts, dispatch in mind, and on what it
+// waits for later than that, -1 for nothing. Where dependencies set the pace of the
+// block, dispatch keeps it, and both come at once.
+func (p *plan) pace(s *Schedule, at, before []float64, r int, on []int) {
+	uops := 0
+	for i := range p.steps {
+		at[i] = math.Floor(float64(r)*s.Cycles + float64(uops)/float64(p.m.Width.Dispatch) + 1e-9)
+		on[i] = -1
+		for _, d := range p.of(i) {
+			from := at
+			if d.carried {
+				if r == 0 {
+					continue
+				}
+				from = before
+			}
+			if t := from[d.on] + d.wait; t > at[i]+1e-9 || t > at[i]-1e-9 && s.Bound == Dependency {
+				at[i], on[i] = max(t, at[i]), d.on
+			}
+		}
+		uops += p.steps[i].uops
+	}
+}
+
+// retirement is where retirement stands.
+type retirement struct {
+	width int
+	clock float64
+	room  int // micro-operations that still fit in this cycle
+}
+
+// next retires a step that started at the time start. It gives how much time that
+// took, and whether that was because the step was not done.
+func (q *retirement) next(step *step, start float64) (wait float64, late bool) {
+	last := q.clock
+	done := math.Ceil(start + step.latency - 1e-9)
+	if late = done > q.clock; late {
+		q.clock, q.room = done, q.width
+	} else if q.room < step.uops {
+		q.clock++
+		q.room = q.width
+	}
+	q.room -= min(q.room, step.uops)
+	return q.clock - last, late
 }
 
 // explain scales the times to the time of the block and says what they come from.

@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"backfeed/infer/image"
 )
@@ -225,10 +226,10 @@ type writers struct {
 // each calls f for the registers of a set.
 func each(s image.RegSet, f func(r int)) {
 	for g := s.General; g != 0; g &= g - 1 {
-		f(trailing(g))
+		f(bits.TrailingZeros64(g))
 	}
 	for v := s.Vector; v != 0; v &= v - 1 {
-		f(64 + trailing(v))
+		f(64 + bits.TrailingZeros64(v))
 	}
 }
 
