@@ -31,9 +31,9 @@ type hotBlock struct {
 	samples int
 }
 
-// comparable leaves out blocks that llvm-mca cannot judge: it takes calls for 100
+// judged leaves out blocks that llvm-mca cannot judge: it takes calls for 100
 // cycles and atomics for additions, and has microcode by rough estimates.
-func comparable(ops []image.Operands) bool {
+func judged(ops []image.Operands) bool {
 	return !slices.ContainsFunc(ops, func(o image.Operands) bool {
 		switch o.Op {
 		case image.OpCall, image.OpReturn, image.OpAtomic, image.OpFence, image.OpString, image.OpSystem:
@@ -55,7 +55,7 @@ func blocksOf(im *image.Image, file []byte, weigh func(*image.Block) int, least,
 		for j := range p.Blocks {
 			b := &p.Blocks[j]
 			if n := weigh(b); n > 0 && b.Insts >= least {
-				if in := im.Insts(b); comparable(operandsOf(im, in)) {
+				if in := im.Insts(b); judged(operandsOf(im, in)) {
 					all = append(all, hotBlock{im, file, in, n})
 				}
 			}
