@@ -123,26 +123,31 @@ func latest(at []float64) float64 {
 }
 
 // Executions that retire runs: the first ones get into step, the others count.
-// Twelve make whole cycles of most fractions.
+// Twenty-four make whole cycles of most fractions, and all phases of 4, 6 or 8 places.
 const (
-	warmUp  = 6
-	counted = 12
+	warmUp  = 8
+	counted = 24
 )
 
 // retire shares the time of the block out to the instructions that hold up
 // retirement while executions follow each other every s.Cycles cycles.
 //
 // An instruction is dispatched as the width allows, starts when its operands are
-// there, and retires in order, no more than a width of them in one cycle.
+// there, and retires in order, no more than a width of them in one cycle. Where the
+// block is no loop, other code runs between its executions, so much that the block
+// begins at each place of a group equally often.
 func (p *plan) retire(s *Schedule) {
 	n := len(p.steps)
 	at, before := make([]float64, n), make([]float64, n)
 	on, waits := make([]int, n), make([]int, n)
 	q := retirement{width: p.m.Width.Retire}
+	other := p.between()
+	gap := float64(other) / float64(p.m.Width.Dispatch)
 	total := 0.0
 	for r := range warmUp + counted {
 		at, before = before, at
-		p.pace(s, at, before, r, on)
+		begin := float64(r) * (s.Cycles + gap)
+		p.pace(s, at, before, begin, r > 0, on)
 		for i := range p.steps {
 			wait, late := q.next(&p.steps[i], at[i])
 			if r < warmUp {
@@ -155,22 +160,42 @@ func (p *plan) retire(s *Schedule) {
 				s.Insts[i].On = on[i]
 			}
 		}
+		for i := range other {
+			q.next(&step{uops: 1, latency: 1}, math.Floor(begin+s.Cycles+float64(i)/float64(p.m.Width.Dispatch)))
+		}
 	}
 	p.explain(s, waits, total)
 }
 
-// pace gives when each step of execution r starts, dispatch in mind, and on what it
-// waits for later than that, -1 for nothing. Where dependencies set the pace of the
+// between gives how many micro-operations of other code run between two executions
+// of the block: none in a loop, else one group and what shifts the next begin by one.
+func (p *plan) between() int {
+	if p.loop {
+		return 0
+	}
+	w, uops := p.m.Width.Dispatch, 0
+	for i := range p.steps {
+		uops += p.steps[i].uops
+	}
+	return 2*w + 1 - uops%w
+}
+
+// pace gives when each step of an execution starts whose dispatch begins at the time
+// begin, and on what it waits for longer than for dispatch, -1 for nothing. Where dependencies set the pace of the
 // block, dispatch keeps it, and both come at once.
-func (p *plan) pace(s *Schedule, at, before []float64, r int, on []int) {
+func (p *plan) pace(s *Schedule, at, before []float64, begin float64, carried bool, on []int) {
 	uops := 0
 	for i := range p.steps {
-		at[i] = math.Floor(float64(r)*s.Cycles + float64(uops)/float64(p.m.Width.Dispatch) + 1e-9)
+		if p.steps[i].fused {
+			at[i], on[i] = at[i-1], -1
+			continue
+		}
+		at[i] = math.Floor(begin + float64(uops)/float64(p.m.Width.Dispatch) + 1e-9)
 		on[i] = -1
 		for _, d := range p.of(i) {
 			from := at
 			if d.carried {
-				if r == 0 {
+				if !carried {
 					continue
 				}
 				from = before
@@ -194,7 +219,7 @@ type retirement struct {
 // took, and whether that was because the step was not done.
 func (q *retirement) next(step *step, start float64) (wait float64, late bool) {
 	last := q.clock
-	done := math.Ceil(start + step.latency - 1e-9)
+	done := math.Ceil(start + max(step.latency, 1) - 1e-9)
 	if late = done > q.clock; late {
 		q.clock, q.room = done, q.width
 	} else if q.room < step.uops {
@@ -207,10 +232,13 @@ func (q *retirement) next(step *step, start float64) (wait float64, late bool) {
 
 // explain scales the times to the time of the block and says what they come from.
 func (p *plan) explain(s *Schedule, waits []int, total float64) {
+	if total == 0 { // never first of its group
+		s.Insts[0].Least, total = s.Cycles, s.Cycles
+	}
 	for i := range s.Insts {
 		in := &s.Insts[i]
 		switch {
-		case in.Least == 0 || total == 0:
+		case in.Least == 0:
 			in.Why, in.On = Together, 0
 		case 2*waits[i] > counted:
 			in.Why = Dependency
@@ -219,8 +247,6 @@ func (p *plan) explain(s *Schedule, waits []int, total float64) {
 				in.Why = Dispatch
 			}
 		}
-		if total > 0 {
-			in.Least *= s.Cycles / total
-		}
+		in.Least *= s.Cycles / total
 	}
 }
