@@ -10,7 +10,13 @@ import (
 	"backfeed/sample"
 )
 
-// solved infers one procedure from samples by block, at one sample per 100 cycles.
+// plainCost is one sample per 100 cycles, of which a block takes the power 0.6 of
+// its instructions.
+func plainCost(*Result) func(*image.Block) float64 {
+	return func(b *image.Block) float64 { return math.Pow(float64(b.Insts), 0.6) / 100 }
+}
+
+// solved infers one procedure from samples by block.
 func solved(t *testing.T, p *image.Proc, samples ...uint64) *Result {
 	t.Helper()
 	r := newResult(p)
@@ -18,9 +24,7 @@ func solved(t *testing.T, p *image.Proc, samples ...uint64) *Result {
 	for _, n := range samples {
 		r.Samples += n
 	}
-	pose([]*Result{r}, func(b *image.Block) float64 {
-		return math.Pow(float64(b.Insts), outOfOrder.costPower) / 100
-	}, &outOfOrder, nil).run(false)
+	pose([]*Result{r}, plainCost, &outOfOrder, nil).run(false)
 	if err := r.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +67,7 @@ func TestCallsTie(t *testing.T) {
 	caller.Calls = []image.Call{{Block: 1, To: callee.Addr}}
 	a, b := newResult(caller), newResult(callee)
 	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
-	pr := pose([]*Result{a, b}, func(bl *image.Block) float64 { return 0.01 }, &outOfOrder, nil)
+	pr := pose([]*Result{a, b}, plainCost, &outOfOrder, nil)
 	pr.callers[pr.of[b]] = []site{pr.of[a].site(&caller.Calls[0])}
 	pr.run(false)
 	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {
@@ -115,7 +119,7 @@ func TestSpread(t *testing.T) {
 func TestRetiredInstructions(t *testing.T) {
 	p := graph("a9>b a>c b4>d c12>d d3>a d>e e6!")
 	truth := []float64{100000, 80000, 20000, 100000, 1000}
-	par, costOf := costModel(sample.Event{Name: "instructions", Period: 100, Unit: "instructions"})
+	par, costOf := costModel(&Profile{Event: sample.Event{Name: "instructions", Period: 100, Unit: "instructions"}}, nil)
 	r := newResult(p)
 	for b, n := range truth {
 		r.BlockSamples[b] = uint64(math.Round(n * float64(p.Blocks[b].Insts) / 100))

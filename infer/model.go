@@ -10,11 +10,8 @@ import (
 // four programs (SQLite, zstd, bzip2, a Go mix; BenchmarkInfer's is not among them)
 // the block overlap is flat around each: halving or doubling one costs at most 0.01.
 type params struct {
-	// costPower: one execution of a block of n instructions takes time
-	// proportional to n^costPower in the median. Below 1, since short blocks
-	// share their retirement with neighbours and long ones run at full width.
-	costPower float64
-	// costVar: the logarithm of that time has variance costVar/n. On cores that
+	// costVar: the logarithm of the time of one execution of a block of n
+	// instructions has variance costVar/n. On cores that
 	// retire up to eight instructions at once a short block may be all but
 	// invisible, or carry its neighbour's stall; the n instructions of a block
 	// err nearly independently.
@@ -38,29 +35,27 @@ type params struct {
 }
 
 var outOfOrder = params{
-	costPower: 0.6,
-	costVar:   1.5,
-	waySD:     3,
-	backEdge:  1.5,
-	unlikely:  -8,
-	entrySD:   3,
-	tieSD:     0.1,
-	blockVar:  4.5,
-	procSD:    0.4,
+	costVar:  1.5,
+	waySD:    3,
+	backEdge: 1.5,
+	unlikely: -8,
+	entrySD:  3,
+	tieSD:    0.1,
+	blockVar: 4.5,
+	procSD:   0.4,
 }
 
 // precise is the model of events that are executions already, retired instructions
 // and branches: what is uncertain of their cost is skid.
 var precise = params{
-	costPower: 1,
-	costVar:   0.3,
-	waySD:     3,
-	backEdge:  1.5,
-	unlikely:  -8,
-	entrySD:   3,
-	tieSD:     0.1,
-	blockVar:  0.3,
-	procSD:    0.03,
+	costVar:  0.3,
+	waySD:    3,
+	backEdge: 1.5,
+	unlikely: -8,
+	entrySD:  3,
+	tieSD:    0.1,
+	blockVar: 0.3,
+	procSD:   0.03,
 }
 
 // A problem is the search for the executions of one procedure: a flow with the
