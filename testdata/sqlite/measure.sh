@@ -6,7 +6,7 @@
 # callgrind counts instructions and taken branches of the program's own code, at
 # a fifth of the rows. Needs clang-19, lld-19, llvm-19, bolt-19 and valgrind.
 set -euo pipefail
-rows=${1:-100000} runs=${2:-15}
+rows=${1:-100000} runs=${2:-18}
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
