@@ -21,21 +21,7 @@ func runPGO(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "default.pgo", "write the profile to `file`")
 	flags := c.recordFlags()
 	want := fs.String("image", "", "write about the image with that `path` or build ID")
-	if err := fs.Parse(args); err != nil {
-		return c.usage(err)
-	}
-	opt, err := flags.options(fs.Args())
-	if err != nil {
-		return c.usage(err)
-	}
-	if *out == "-" && isTerminal(c.stdout) {
-		return failf(exitUsage, "pgo: a pprof profile is not for a terminal; name a file with -o")
-	}
-	c.lendStreams(&opt)
-	if *out == "-" {
-		opt.Stdout = opt.Stderr
-	}
-	rec, stats, err := c.record(opt)
+	rec, opt, stats, err := c.recorded(args, flags, out, "pgo: a pprof profile")
 	if err != nil {
 		return err
 	}

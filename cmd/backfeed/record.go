@@ -64,21 +64,7 @@ func runRecord(c *cli, args []string) error {
 	fs := c.flags()
 	flags := c.recordFlags()
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
-	if err := fs.Parse(args); err != nil {
-		return c.usage(err)
-	}
-	opt, err := flags.options(fs.Args())
-	if err != nil {
-		return c.usage(err)
-	}
-	if *out == "-" && isTerminal(c.stdout) {
-		return failf(exitUsage, "record: a recording is not for a terminal; name a file with -o")
-	}
-	c.lendStreams(&opt)
-	if *out == "-" {
-		opt.Stdout = opt.Stderr
-	}
-	rec, stats, err := c.record(opt)
+	rec, opt, stats, err := c.recorded(args, flags, out, "record: a recording")
 	if err != nil {
 		return err
 	}
@@ -90,6 +76,28 @@ func runRecord(c *cli, args []string) error {
 		return err
 	}
 	return commandError(opt, stats)
+}
+
+// recorded parses args and records what they ask for. What is made of it, called
+// product, will be written to out: then standard output is not for the command.
+func (c *cli) recorded(args []string, flags recordFlags, out *string, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
+	none := collect.Options{}
+	if err := c.fs.Parse(args); err != nil {
+		return nil, none, nil, c.usage(err)
+	}
+	opt, err := flags.options(c.fs.Args())
+	if err != nil {
+		return nil, none, nil, c.usage(err)
+	}
+	if *out == "-" && isTerminal(c.stdout) {
+		return nil, none, nil, failf(exitUsage, "%s is not for a terminal; name a file with -o", product)
+	}
+	c.lendStreams(&opt)
+	if *out == "-" {
+		opt.Stdout = opt.Stderr
+	}
+	rec, stats, err := c.record(opt)
+	return rec, opt, stats, err
 }
 
 // lendStreams gives the recorded command those of this process.
