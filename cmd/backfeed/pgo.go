@@ -22,7 +22,7 @@ func runPGO(c *cli, args []string) error {
 	flags := c.recordFlags()
 	want := fs.String("image", "", "write about the image with that `path` or build ID")
 	rec, opt, stats, err := c.recorded(args, flags, out, "pgo: a pprof profile")
-	if err != nil {
+	if err != nil || rec == nil {
 		return err
 	}
 	f, err := newFinder("")

@@ -65,7 +65,7 @@ func runRecord(c *cli, args []string) error {
 	flags := c.recordFlags()
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	rec, opt, stats, err := c.recorded(args, flags, out, "record: a recording")
-	if err != nil {
+	if err != nil || rec == nil {
 		return err
 	}
 	err = c.write(*out, func(w io.Writer) error {
@@ -80,6 +80,7 @@ func runRecord(c *cli, args []string) error {
 
 // recorded parses args and records what they ask for. What is made of it, called
 // product, will be written to out: then standard output is not for the command.
+// There is no recording, and no error, where help was asked for.
 func (c *cli) recorded(args []string, flags recordFlags, out *string, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
 	none := collect.Options{}
 	if err := c.fs.Parse(args); err != nil {
