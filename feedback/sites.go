@@ -90,12 +90,7 @@ func (s *sites) addr(c *sample.Counts, f sample.Frame) (image.Addr, bool) {
 	return s.code.AddrOf(f.Off)
 }
 
-func (v *view) same(id sample.ImageID) bool {
-	if id.Build.IsZero() || v.ID.Build.IsZero() {
-		return id == v.ID
-	}
-	return id.Build == v.ID.Build
-}
+func (v *view) same(id sample.ImageID) bool { return id.Key() == v.ID.Key() }
 
 func (s *sites) readBranches(c *sample.Counts) {
 	for b, n := range c.Branches {

@@ -57,7 +57,7 @@ func newBranchRecords(counts []*sample.Counts, id sample.ImageID, addrOf func(sa
 	r := &branchRecords{}
 	r.setScale(counts)
 	for _, c := range counts {
-		self := slices.IndexFunc(c.Images, func(ic *sample.ImageCounts) bool { return sameImage(ic.ID, id) })
+		self := slices.IndexFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.Key() == id.Key() })
 		if self < 0 {
 			continue
 		}

@@ -166,7 +166,7 @@ func (f *scaleFit) scale() (float64, bool) {
 // find gives the result whose procedure has a block at k, or nil.
 func (p *Profile) find(k Known) *Result {
 	for _, ip := range p.Images {
-		if !sameImage(ip.ID, k.Image) {
+		if ip.ID.Key() != k.Image.Key() {
 			continue
 		}
 		i, ok := slices.BinarySearchFunc(ip.Procs, k.Addr, func(r *Result, a image.Addr) int { return cmp.Compare(r.Proc.Addr, a) })

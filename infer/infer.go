@@ -50,6 +50,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		}
 	}
 	prof := newProfile(counts, model)
+	callers := callersIn(counts)
 	for _, ic := range imagesOf(counts) {
 		im, err := open(ic.ID)
 		if err != nil {
@@ -58,7 +59,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, counts: ic}
 		prof.place(ip, ic)
-		ip.addCallers(counts)
+		ip.addCallers(callers[ic.ID.Key()])
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)
 		}
@@ -106,7 +107,7 @@ func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
 		}
 		if c.Weight > 0 {
 			weight += float64(c.Weight)
-			delivered += float64(c.Total - c.Lost[sample.LostDropped])
+			delivered += float64(c.Delivered())
 		}
 	}
 	if delivered > 0 {
@@ -130,10 +131,7 @@ func imagesOf(cs []*sample.Counts) []*sample.ImageCounts {
 	var all []*sample.ImageCounts
 	for _, c := range cs {
 		for _, ic := range c.Images {
-			key := ic.ID
-			if !key.Build.IsZero() {
-				key.Path = ""
-			}
+			key := ic.ID.Key()
 			sum := byID[key]
 			if sum == nil {
 				sum = &sample.ImageCounts{ID: ic.ID, At: map[sample.Offset]uint64{}}
@@ -214,39 +212,44 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 	p.Samples.Used += ip.Samples
 }
 
-// addCallers adds the procedures of ip that only the stacks name: they ran, even
-// if no sample lies in them.
-func (ip *ImageProfile) addCallers(counts []*sample.Counts) {
-	at := map[image.Addr]bool{}
+// callersIn gives the places that stacks return to, by key of their image.
+func callersIn(counts []*sample.Counts) map[sample.ImageID]map[sample.Offset]bool {
+	callers := map[sample.ImageID]map[sample.Offset]bool{}
 	for _, c := range counts {
+		returns := make([]map[sample.Offset]bool, len(c.Images))
+		for i, ic := range c.Images {
+			key := ic.ID.Key()
+			if callers[key] == nil {
+				callers[key] = map[sample.Offset]bool{}
+			}
+			returns[i] = callers[key]
+		}
 		for _, s := range c.Stacks {
 			for _, f := range s.Frames[1:] {
-				if f.Image == sample.Unknown || !sameImage(c.Images[f.Image].ID, ip.ID) || f.Off == 0 {
-					continue
-				}
-				if a, ok := ip.Image.AddrOf(f.Off - 1); ok { // the call ends where it returns to
-					at[a] = true
+				if f.Image != sample.Unknown && f.Off > 0 {
+					returns[f.Image][f.Off] = true
 				}
 			}
 		}
 	}
+	return callers
+}
+
+// addCallers adds the procedures of ip that only the stacks name: they ran, even
+// if no sample lies in them.
+func (ip *ImageProfile) addCallers(returns map[sample.Offset]bool) {
 	syms := map[int]bool{}
-	for a := range at {
-		if i := ip.Image.Find(a); i >= 0 {
-			syms[i] = true
+	for off := range returns {
+		if a, ok := ip.Image.AddrOf(off - 1); ok { // the call ends where it returns to
+			if i := ip.Image.Find(a); i >= 0 {
+				syms[i] = true
+			}
 		}
 	}
 	for _, r := range ip.Procs {
 		delete(syms, r.Proc.Index)
 	}
 	ip.add(slices.Sorted(maps.Keys(syms)))
-}
-
-func sameImage(a, b sample.ImageID) bool {
-	if a.Build.IsZero() || b.Build.IsZero() {
-		return a == b
-	}
-	return a.Build == b.Build
 }
 
 // add decodes the procedures of some symbols, and gives the results that it added.

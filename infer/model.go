@@ -11,10 +11,9 @@ import (
 // the block overlap is flat around each: halving or doubling one costs at most 0.01.
 type params struct {
 	// costVar: the logarithm of the time of one execution of a block of n
-	// instructions has variance costVar/n. On cores that
-	// retire up to eight instructions at once a short block may be all but
-	// invisible, or carry its neighbour's stall; the n instructions of a block
-	// err nearly independently.
+	// instructions has variance costVar/n. On cores that retire up to eight
+	// instructions at once a short block may be all but invisible, or carry its
+	// neighbour's stall; the n instructions of a block err nearly independently.
 	costVar float64
 	// waySD: standard deviation of a way's logit around its static guess.
 	waySD float64
@@ -278,7 +277,7 @@ func (q *problem) backward(x, grad []float64) {
 	for i, b := range f.entries {
 		g := 0.0
 		if x[i] > -60 && x[i] < 80 {
-			g = q.dn[b] * math.Exp(x[i])
+			g = q.dn[b] * q.enter[i]
 		}
 		grad[i] = q.dx[i] + g
 	}

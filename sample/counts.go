@@ -25,8 +25,9 @@ func NewCounts(cpu CPU, ev Event) *Counts {
 	}
 }
 
-// key gives what tells images apart: the build ID, or for want of it the path.
-func (id ImageID) key() ImageID {
+// Key is what images are told apart by: the build ID, or the path for want of one.
+// Images of equal keys are one image.
+func (id ImageID) Key() ImageID {
 	if !id.Build.IsZero() {
 		id.Path = ""
 	}
@@ -43,13 +44,13 @@ func (c *Counts) Image(id ImageID) int {
 	if c.images == nil || len(c.images) != len(c.Images) {
 		c.images = make(map[ImageID]int, len(c.Images))
 		for i, ic := range c.Images {
-			c.images[ic.ID.key()] = i
+			c.images[ic.ID.Key()] = i
 		}
 	}
-	i, ok := c.images[id.key()]
+	i, ok := c.images[id.Key()]
 	if !ok {
 		i = len(c.Images)
-		c.images[id.key()] = i
+		c.images[id.Key()] = i
 		c.Images = append(c.Images, &ImageCounts{ID: id, At: map[Offset]uint64{}})
 	}
 	if old := &c.Images[i].ID.Path; *old == "" || id.Path != "" && id.Path < *old {
@@ -284,10 +285,10 @@ func (c *Counts) checkImages() error {
 		if ic.ID == (ImageID{}) {
 			return fmt.Errorf("image %d has neither build ID nor path", i)
 		}
-		if seen[ic.ID.key()] {
+		if seen[ic.ID.Key()] {
 			return fmt.Errorf("image %s: listed twice", ic.ID)
 		}
-		seen[ic.ID.key()] = true
+		seen[ic.ID.Key()] = true
 		for off, n := range ic.At {
 			if n == 0 {
 				return fmt.Errorf("image %s: offset %#x: 0 samples", ic.ID, uint64(off))
