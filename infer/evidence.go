@@ -129,6 +129,7 @@ func (pr *posed) schedule(prof *Profile, model *machine.Model) {
 			for _, o := range obs {
 				q.invVar[o.block] = noWeight
 			}
+			q.expect(nil)
 			q.known = append(q.known, obs...)
 		})
 	}
@@ -142,6 +143,7 @@ func (q *problem) blind() {
 	for b := range q.invVar {
 		q.invVar[b] = noWeight
 	}
+	q.expect(nil)
 }
 
 // A scaleFit finds the factor between the samples of blocks and those that their

@@ -71,7 +71,7 @@ type problem struct {
 	cost    []float64 // by block: samples that one execution brings, in the median
 	quiet   bool      // no block has samples
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
-	noise   []float64 // by block: perturbation of the logarithm of cost; see posterior.go
+	tilt    []float64 // by block: what explain needs of samples and invVar; see expect
 	guess   []float64 // by way: static guess of the logit
 	known   []observation
 	entry   []float64 // by entry: guess of the logarithm of the executions
@@ -84,7 +84,6 @@ type problem struct {
 	enter []float64 // by entry: executions that come in
 	prob  []float64 // by way
 	n     []float64 // by block: executions
-	slack []float64 // by block: logarithm of actual over median cost that explains the samples best
 
 	// Accumulated between forward and backward: derivatives of the objective.
 	dn   []float64 // by block, of n
@@ -100,7 +99,7 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 	q := &problem{p: p, flow: f, fac: f.newFactor(), par: par}
 	nb, nw := len(p.Blocks), len(f.ways)
 	blocks := make([]float64, 6*nb)
-	for i, s := range []*[]float64{&q.samples, &q.cost, &q.invVar, &q.n, &q.slack, &q.dn} {
+	for i, s := range []*[]float64{&q.samples, &q.cost, &q.invVar, &q.tilt, &q.n, &q.dn} {
 		*s = blocks[i*nb : (i+1)*nb]
 	}
 	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
@@ -122,6 +121,7 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		}
 	}
 	q.quiet = sum == 0
+	q.expect(nil)
 	q.guess = staticGuess(p, f, par)
 	for i, b := range f.entries {
 		// Before anything is known, each block ran as often as any other.
@@ -176,10 +176,11 @@ func (q *problem) start(x []float64) {
 	}
 }
 
-// forward sets prob, n and slack for x and gives the objective: the negative
+// forward sets prob and n for x and gives the objective: the negative
 // logarithm, up to a constant, of the probability of samples and unknowns
-// together. Samples of a block are Poisson with mean n * cost * e^slack, slack and
-// unknowns are normal.
+// together. Samples of a block are Poisson with mean n * cost * e^slack, where
+// slack, the logarithm of actual over median cost, is the most probable one; slack
+// and unknowns are normal.
 func (q *problem) forward(x []float64) float64 {
 	f := q.flow
 	var v float64
@@ -210,16 +211,9 @@ func (q *problem) forward(x []float64) float64 {
 	q.fac.visits(q.n)
 	for b, n := range q.n {
 		n = max(n, 1e-100)
-		s, k := q.samples[b], q.invVar[b]
-		lam := n * q.cost[b]
-		center := 0.0
-		if q.noise != nil {
-			center = q.noise[b]
-		}
-		u, mean := bestSlack(lam, s, k, center, q.slack[b])
-		q.slack[b] = u
-		v += mean - s*(math.Log(lam)+u) + k*(u-center)*(u-center)/2
-		q.dn[b] = (mean - s) / n
+		mean, vb := q.explain(b, n*q.cost[b])
+		v += vb
+		q.dn[b] = (mean - q.samples[b]) / n
 	}
 	for _, o := range q.known {
 		v += q.observe(o)
@@ -254,20 +248,36 @@ func huber(r, far float64) (v, d float64) {
 	return r * r / 2, r
 }
 
-// bestSlack minimises lam*e^u - s*u + k*(u-c)^2/2 over u by Halley's method from a
-// nearby u; it gives u and lam*e^u there.
-func bestSlack(lam, s, k, c, u float64) (slack, mean float64) {
-	for range 60 {
-		m := lam * math.Exp(u)
-		f, df := m-s+k*(u-c), m+k
-		d := f / df
-		d /= max(0.5, 1-d*m/(2*df))
-		u -= clamp(d, -2, 2)
-		if math.Abs(d) < 3e-3 { // cubic convergence: the step just made ended below 1e-7
-			return u, m * (1 - d*(1-d/2))
+// expect prepares explain. noise, if not nil, is by block where the logarithm of
+// the cost is expected to be, beside that of the median cost.
+func (q *problem) expect(noise []float64) {
+	for b, s := range q.samples {
+		k, c := q.invVar[b], 0.0
+		if noise != nil {
+			c = noise[b]
+		}
+		if s == 0 {
+			q.tilt[b] = math.Exp(c) / k
+		} else {
+			q.tilt[b] = c + s/k - math.Log(k)
 		}
 	}
-	return u, lam * math.Exp(u)
+}
+
+// explain gives what lam expected samples say of block b: the mean m and, up to a
+// constant, the value of m - s*log(m) + k*(u-c)^2/2 at its minimum over u, where
+// m = lam*e^u. With s samples, weight k = invVar and c of expect, the derivative is
+// zero at m = k*w and u-c = s/k-w, where w = omega(log(lam/k) + c + s/k).
+func (q *problem) explain(b int, lam float64) (mean, value float64) {
+	s, k := q.samples[b], q.invVar[b]
+	if s == 0 {
+		w := lambert(lam * q.tilt[b])
+		return k * w, k * w * (1 + w/2)
+	}
+	y := math.Log(lam) + q.tilt[b]
+	w := omega(y)
+	u := s/k - w
+	return k * w, k*w - s*(y-w) + k*u*u/2
 }
 
 // backward sets grad for the x of the last forward, from dn, dway and dx. It spoils dn.

@@ -75,7 +75,8 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 			sum.drawn = append(sum.drawn, drawn.block)
 		}
 	}
-	q.guess, q.entry, q.entrySD, q.noise = guess, entry, entrySD, nil
+	q.guess, q.entry, q.entrySD = guess, entry, entrySD
+	q.expect(nil)
 	q.forward(x)
 	// A dozen draws may agree by chance: nothing is surer than what the blocks have
 	// in common allows.
@@ -139,12 +140,13 @@ func deviate(sum []float64, floor float64) {
 
 // disturb shifts what the search believes: costs, guesses and entries.
 func (q *problem) disturb(rng *rand.Rand) {
-	q.noise = make([]float64, len(q.n))
+	noise := make([]float64, len(q.n))
 	common := rng.NormFloat64() * q.par.procSD
-	for b := range q.noise {
+	for b := range noise {
 		insts := float64(max(1, q.p.Blocks[b].Insts))
-		q.noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/insts+1/(q.samples[b]+1))
+		noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/insts+1/(q.samples[b]+1))
 	}
+	q.expect(noise)
 	for w := range q.guess {
 		q.guess[w] += rng.NormFloat64() * q.par.waySD
 	}
