@@ -2,23 +2,42 @@ package infer
 
 import "math"
 
-// minimize searches a local minimum of f from x by L-BFGS (Nocedal, Mathematics of
-// Computation 35, 1980), with the bisection line search for the weak Wolfe
-// conditions of Lewis and Overton (Mathematical Programming 141, 2013). f sets its
-// second argument to the gradient. x is replaced by the best point found; the
-// number of evaluations is returned.
+// A searcher searches minima of functions of n variables by L-BFGS (Nocedal,
+// Mathematics of Computation 35, 1980), with the bisection line search for the weak
+// Wolfe conditions of Lewis and Overton (Mathematical Programming 141, 2013). What
+// one search learnt of curvature serves the next, if its function is much the same.
+type searcher struct {
+	past           []pair
+	g, gNew        []float64
+	d, xNew, alpha []float64
+}
+
+func newSearcher(n int) *searcher {
+	work := make([]float64, 4*n+searchMemory)
+	return &searcher{g: work[:n], gNew: work[n : 2*n], d: work[2*n : 3*n], xNew: work[3*n : 4*n], alpha: work[4*n:]}
+}
+
+// searchMemory is how many steps a searcher remembers.
+const searchMemory = 12
+
+// minimize is a search by a new searcher.
+func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {
+	return newSearcher(len(x)).minimize(f, x, evals, tol)
+}
+
+// minimize searches a local minimum of f from x. f sets its second argument to the
+// gradient. x is replaced by the best point found; the number of evaluations is
+// returned.
 //
 // It stops after evals evaluations, or when no step gains more than tol of the
 // value's own scale.
-func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {
-	const memory = 12
-	n := len(x)
-	if n == 0 {
+func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {
+	if len(x) == 0 {
 		return 0
 	}
-	var past []pair
-	var alpha [memory]float64
-	g, gNew, d, xNew := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	past, alpha := s.past, s.alpha
+	defer func() { s.past = past }()
+	g, gNew, d, xNew := s.g, s.gNew, s.d, s.xNew
 	v := f(x, g)
 	used, flat := 1, 0
 	for used < evals {
@@ -86,7 +105,7 @@ func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol flo
 			}
 			continue
 		}
-		past = remember(past, memory, xNew, x, gNew, g)
+		past = remember(past, searchMemory, xNew, x, gNew, g)
 		gain := v - vNew
 		copy(x, xNew)
 		g, gNew = gNew, g
@@ -126,15 +145,25 @@ func remember(past []pair, limit int, xNew, x, gNew, g []float64) []pair {
 	return past
 }
 
+// dot sums four products side by side, which the processor can overlap.
 func dot(a, b []float64) float64 {
-	var t float64
-	for i, v := range a {
-		t += v * b[i]
+	var t, u, v, w float64
+	b = b[:len(a)]
+	for len(a) >= 4 && len(b) >= 4 {
+		t += a[0] * b[0]
+		u += a[1] * b[1]
+		v += a[2] * b[2]
+		w += a[3] * b[3]
+		a, b = a[4:], b[4:]
 	}
-	return t
+	for i := range a {
+		t += a[i] * b[i]
+	}
+	return (t + u) + (v + w)
 }
 
 func axpy(k float64, x, y []float64) {
+	y = y[:len(x)]
 	for i, v := range x {
 		y[i] += k * v
 	}

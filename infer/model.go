@@ -59,8 +59,9 @@ var precise = params{
 
 // A problem is the search for the executions of one procedure: a flow with the
 // samples that were seen of it. Its unknowns x are the logarithm of the
-// executions that come in at each entry, then the logits of all ways out of
-// blocks that have more than one.
+// executions that come in at each entry, then the logits of the ways out of blocks
+// that have more than one; of two ways, the difference of their logits
+// over the square root of 2, a step of which is as long as one in both.
 type problem struct {
 	p    *image.Proc
 	flow *flow
@@ -76,9 +77,8 @@ type problem struct {
 	known   []observation
 	entry   []float64 // by entry: guess of the logarithm of the executions
 	entrySD []float64
-	branch  []int32 // blocks with more than one way out; the logits of their ways follow the entries in x
-
-	logits int // number of their ways
+	branch  []int32 // blocks with more than one way out; their logits follow the entries in x
+	logits  int     // number of these
 
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
@@ -115,9 +115,13 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		cost += q.cost[b]
 	}
 	for b := range nb {
-		if f.first[b+1]-f.first[b] > 1 {
+		switch ways := f.first[b+1] - f.first[b]; {
+		case ways == 2:
 			q.branch = append(q.branch, int32(b))
-			q.logits += int(f.first[b+1] - f.first[b])
+			q.logits++
+		case ways > 2:
+			q.branch = append(q.branch, int32(b))
+			q.logits += int(ways)
 		}
 	}
 	q.quiet = sum == 0
@@ -172,7 +176,13 @@ func (q *problem) start(x []float64) {
 	copy(x, q.entry)
 	at := len(q.entry)
 	for _, b := range q.branch {
-		at += copy(x[at:], q.guess[q.flow.first[b]:q.flow.first[b+1]])
+		guess := q.guess[q.flow.first[b]:q.flow.first[b+1]]
+		if len(guess) == 2 {
+			x[at] = (guess[0] - guess[1]) / math.Sqrt2
+			at++
+			continue
+		}
+		at += copy(x[at:], guess)
 	}
 }
 
@@ -193,6 +203,14 @@ func (q *problem) forward(x []float64) float64 {
 	}
 	at := len(q.entry)
 	for _, b := range q.branch {
+		if w := f.first[b]; f.first[b+1] == w+2 {
+			r := (x[at] - (q.guess[w]-q.guess[w+1])/math.Sqrt2) / q.par.waySD
+			v += r * r / 2
+			q.dx[at] = r / q.par.waySD
+			q.prob[w], q.prob[w+1] = logistic(x[at] * math.Sqrt2)
+			at++
+			continue
+		}
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			r := (x[at] - q.guess[w]) / q.par.waySD
 			v += r * r / 2
@@ -301,11 +319,26 @@ func (q *problem) backward(x, grad []float64) {
 			}
 			mean += q.prob[w] * q.dway[w]
 		}
+		if hi == lo+2 {
+			grad[at] = q.dx[at] + math.Sqrt2*q.prob[lo]*q.prob[lo+1]*(q.dway[lo]-q.dway[lo+1])
+			at++
+			continue
+		}
 		for w := lo; w < hi; w++ {
 			grad[at] = q.dx[at] + q.prob[w]*(q.dway[w]-mean)
 			at++
 		}
 	}
+}
+
+// logistic gives the probabilities of two ways whose logits differ by x.
+func logistic(x float64) (p, q float64) {
+	e := math.Exp(-math.Abs(x))
+	p = 1 / (1 + e)
+	if q = e * p; x < 0 {
+		return q, p
+	}
+	return p, q
 }
 
 // softmax turns logits into probabilities that sum to 1.

@@ -58,6 +58,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	e := q.effort()
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
+	search := newSearcher(len(x))
 	for range draws {
 		q.guess, q.entry, q.entrySD = slices.Clone(guess), slices.Clone(entry), slices.Clone(entrySD)
 		if called > 0 {
@@ -65,7 +66,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 		}
 		q.disturb(rng)
 		copy(y, x)
-		minimize(q.objective, y, e.drawn, e.tol)
+		search.minimize(q.objective, y, e.drawn, e.tol)
 		q.forward(y)
 		drawn := q.logarithms()
 		addSquares(sum.block, drawn.block, best.block)
