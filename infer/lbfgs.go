@@ -4,10 +4,10 @@ import "math"
 
 // A searcher searches minima of functions of n variables by L-BFGS (Nocedal,
 // Mathematics of Computation 35, 1980), with the bisection line search for the weak
-// Wolfe conditions of Lewis and Overton (Mathematical Programming 141, 2013). What
-// one search learnt of curvature serves the next, if its function is much the same.
+// Wolfe conditions of Lewis and Overton (Mathematical Programming 141, 2013). It
+// may search again and again, in the same memory.
 type searcher struct {
-	past           []pair
+	past, spare    []pair
 	g, gNew        []float64
 	d, xNew, alpha []float64
 }
@@ -35,38 +35,23 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 	if len(x) == 0 {
 		return 0
 	}
-	past, alpha := s.past, s.alpha
-	defer func() { s.past = past }()
+	s.forget()
 	g, gNew, d, xNew := s.g, s.gNew, s.d, s.xNew
 	v := f(x, g)
 	used, flat := 1, 0
 	for used < evals {
-		for i := range d {
-			d[i] = -g[i]
-		}
-		for i := len(past) - 1; i >= 0; i-- {
-			h := &past[i]
-			alpha[i] = dot(h.dx, d) / h.curve
-			axpy(-alpha[i], h.dg, d)
-		}
-		if k := len(past) - 1; k >= 0 {
-			scale(past[k].curve/dot(past[k].dg, past[k].dg), d)
-		}
-		for i := range past {
-			h := &past[i]
-			axpy(alpha[i]-dot(h.dg, d)/h.curve, h.dx, d)
-		}
+		s.direct(g)
 		slope := dot(d, g)
 		if !(slope < 0) {
-			if len(past) == 0 {
+			if len(s.past) == 0 {
 				return used
 			}
-			past = past[:0] // not a descent: start afresh
+			s.forget() // not a descent: start afresh
 			continue
 		}
 		// The first step has no scale. No step moves a logarithm by more than 4.
 		t := 1.0
-		if m := maxAbs(d); len(past) == 0 {
+		if m := maxAbs(d); len(s.past) == 0 {
 			t = min(1, 1/m)
 		} else if m > 4 {
 			t = 4 / m
@@ -96,16 +81,16 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 			}
 		}
 		if !ok || !(vNew < v) {
-			if len(past) == 0 {
+			if len(s.past) == 0 {
 				return used
 			}
-			past = past[:0]
+			s.forget()
 			if flat++; flat > 2 {
 				return used
 			}
 			continue
 		}
-		past = remember(past, searchMemory, xNew, x, gNew, g)
+		s.remember(xNew, x, gNew, g)
 		gain := v - vNew
 		copy(x, xNew)
 		g, gNew = gNew, g
@@ -125,14 +110,44 @@ type pair struct {
 	curve  float64 // dx . dg, > 0
 }
 
+// direct sets d to the direction to search along from a place with gradient g: two
+// passes over the past turn the steepest descent into about Newton's step.
+func (s *searcher) direct(g []float64) {
+	d := s.d
+	for i := range d {
+		d[i] = -g[i]
+	}
+	for i := len(s.past) - 1; i >= 0; i-- {
+		h := &s.past[i]
+		s.alpha[i] = dot(h.dx, d) / h.curve
+		axpy(-s.alpha[i], h.dg, d)
+	}
+	if k := len(s.past) - 1; k >= 0 {
+		scale(s.past[k].curve/dot(s.past[k].dg, s.past[k].dg), d)
+	}
+	for i := range s.past {
+		h := &s.past[i]
+		axpy(s.alpha[i]-dot(h.dg, d)/h.curve, h.dx, d)
+	}
+}
+
+// forget makes the next step one of steepest descent.
+func (s *searcher) forget() {
+	s.spare = append(s.spare, s.past...)
+	s.past = s.past[:0]
+}
+
 // remember appends the step from (x, g) to (xNew, gNew), in the place of the
-// oldest one if there are limit already.
-func remember(past []pair, limit int, xNew, x, gNew, g []float64) []pair {
+// oldest one if there are many already.
+func (s *searcher) remember(xNew, x, gNew, g []float64) {
 	var h pair
-	if len(past) == limit {
-		h = past[0]
-		past = append(past[:0], past[1:]...)
-	} else {
+	switch n := len(s.spare); {
+	case len(s.past) == searchMemory:
+		h = s.past[0]
+		s.past = append(s.past[:0], s.past[1:]...)
+	case n > 0:
+		h, s.spare = s.spare[n-1], s.spare[:n-1]
+	default:
 		h.dx, h.dg = make([]float64, len(x)), make([]float64, len(x))
 	}
 	for i := range x {
@@ -140,9 +155,10 @@ func remember(past []pair, limit int, xNew, x, gNew, g []float64) []pair {
 		h.dg[i] = gNew[i] - g[i]
 	}
 	if h.curve = dot(h.dx, h.dg); h.curve > 1e-12*dot(h.dg, h.dg) {
-		past = append(past, h)
+		s.past = append(s.past, h)
+	} else {
+		s.spare = append(s.spare, h)
 	}
-	return past
 }
 
 // dot sums four products side by side, which the processor can overlap.

@@ -49,12 +49,12 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 }
 
 func (q *problem) spread(x []float64, called float64, keep bool) spread {
-	guess, entry, entrySD := q.guess, q.entry, q.entrySD
-	best := q.logarithms()
-	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
 	if sumOf(q.samples) < fewSamples {
 		return q.unsure()
 	}
+	guess, entry, entrySD := q.guess, q.entry, q.entrySD
+	best := q.logarithms()
+	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
 	e := q.effort()
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
@@ -74,6 +74,8 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 		if keep {
 			axpy(-1, best.block, drawn.block)
 			sum.drawn = append(sum.drawn, drawn.block)
+		} else if hopeless(sum.block) && hopeless(sum.way) {
+			break
 		}
 	}
 	q.guess, q.entry, q.entrySD = guess, entry, entrySD
@@ -131,6 +133,10 @@ func sumOf(x []float64) (t float64) {
 	}
 	return t
 }
+
+// hopeless tells from sums of squares over some draws that all levels will be Low
+// whatever the other draws bring.
+func hopeless(sum []float64) bool { return confidence(math.Sqrt(slices.Min(sum)/draws)) == Low }
 
 // deviate turns sums of squares over all draws into standard deviations.
 func deviate(sum []float64, floor float64) {
