@@ -242,9 +242,8 @@ func callKind(c image.Call) string {
 // Write writes the document, one procedure to a line: what is buffered is one
 // of them at a time, and line-based tools show which ones changed.
 func (d *Document) Write(w io.Writer) error {
-	bw := bufio.NewWriter(w)
-	dw := documentWriter{w: bw}
-	dw.enc = json.NewEncoder(&dw.buf)
+	dw := documentWriter{w: bufio.NewWriterSize(w, 1<<20)}
+	dw.enc = json.NewEncoder(&dw.value)
 	dw.enc.SetEscapeHTML(false) // names of C++ templates stay legible
 	dw.object(d.DocumentHeader, "images")
 	for i, im := range d.Images {
@@ -252,7 +251,7 @@ func (d *Document) Write(w io.Writer) error {
 		dw.object(im.DocumentImageHeader, "procs")
 		for j := range im.Procs {
 			dw.separate(j)
-			dw.value(&im.Procs[j])
+			dw.proc(&im.Procs[j])
 		}
 		dw.raw("]}")
 	}
@@ -260,22 +259,21 @@ func (d *Document) Write(w io.Writer) error {
 	if dw.err != nil {
 		return dw.err
 	}
-	return bw.Flush()
+	return dw.w.Flush() // which tells of failures before it too
 }
 
-// A documentWriter writes JSON in pieces. The first failure sticks.
+// A documentWriter writes JSON in pieces. The few objects of which there are
+// millions, blocks, edges and calls, it writes without reflection, in the order of
+// their fields. The first failure sticks.
 type documentWriter struct {
-	w   io.Writer
-	buf bytes.Buffer
-	enc *json.Encoder
-	err error
+	w     *bufio.Writer
+	value bytes.Buffer
+	enc   *json.Encoder
+	line  []byte
+	err   error
 }
 
-func (dw *documentWriter) raw(s string) {
-	if dw.err == nil {
-		_, dw.err = io.WriteString(dw.w, s)
-	}
-}
+func (dw *documentWriter) raw(s string) { dw.w.WriteString(s) }
 
 // separate starts the line of element i of a list.
 func (dw *documentWriter) separate(i int) {
@@ -287,26 +285,86 @@ func (dw *documentWriter) separate(i int) {
 
 // encode gives the JSON form of v, valid until the next call.
 func (dw *documentWriter) encode(v any) []byte {
-	dw.buf.Reset()
+	dw.value.Reset()
 	if err := dw.enc.Encode(v); err != nil && dw.err == nil {
 		dw.err = err
 	}
-	return bytes.TrimSuffix(dw.buf.Bytes(), []byte("\n"))
-}
-
-func (dw *documentWriter) value(v any) {
-	if b := dw.encode(v); dw.err == nil {
-		_, dw.err = dw.w.Write(b)
-	}
+	return bytes.TrimSuffix(dw.value.Bytes(), []byte("\n"))
 }
 
 // object writes the struct v, which has fields, as an object left open in its
 // last field, a list.
 func (dw *documentWriter) object(v any, list string) {
-	if b := dw.encode(v); dw.err == nil {
-		_, dw.err = dw.w.Write(bytes.TrimSuffix(b, []byte("}")))
-	}
+	dw.w.Write(bytes.TrimSuffix(dw.encode(v), []byte("}")))
 	dw.raw(`,"` + list + `":[`)
+}
+
+func (dw *documentWriter) proc(p *DocumentProc) {
+	b := append(append(dw.line[:0], `{"name":`...), dw.encode(p.Name)...)
+	b = appendAddr(append(b, `,"addr":`...), p.Addr)
+	b = strconv.AppendUint(append(b, `,"size":`...), p.Size, 10)
+	b = strconv.AppendUint(append(b, `,"samples":`...), p.Samples, 10)
+	b = strconv.AppendUint(append(b, `,"entries":`...), uint64(p.Entries), 10)
+	b = strconv.AppendBool(append(b, `,"complete":`...), p.Complete)
+	b = appendList(append(b, `,"blocks":`...), p.Blocks)
+	b = appendList(append(b, `,"edges":`...), p.Edges)
+	b = appendList(append(b, `,"calls":`...), p.Calls)
+	dw.line = append(b, '}')
+	dw.w.Write(dw.line)
+}
+
+// appendList appends a JSON list; T's appendTo appends one element.
+func appendList[T interface{ appendTo([]byte) []byte }](b []byte, list []T) []byte {
+	b = append(b, '[')
+	for i, v := range list {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = v.appendTo(b)
+	}
+	return append(b, ']')
+}
+
+func appendAddr(b []byte, a DocumentAddr) []byte {
+	return append(strconv.AppendUint(append(b, `"0x`...), uint64(a), 16), '"')
+}
+
+// appendWord appends one of a few words, which need no escapes, or whatever another
+// document had in its place.
+func appendWord(b []byte, s string) []byte {
+	for i := range len(s) {
+		if s[i] < 'a' || s[i] > 'z' {
+			j, _ := json.Marshal(s) // a string is never refused
+			return append(b, j...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+func (d DocumentBlock) appendTo(b []byte) []byte {
+	b = appendAddr(append(b, `{"addr":`...), d.Addr)
+	b = strconv.AppendUint(append(b, `,"size":`...), d.Size, 10)
+	b = strconv.AppendInt(append(b, `,"insns":`...), int64(d.Insns), 10)
+	b = strconv.AppendUint(append(b, `,"samples":`...), d.Samples, 10)
+	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
+	return append(appendWord(append(b, `,"confidence":`...), d.Confidence.String()), '}')
+}
+
+func (d DocumentEdge) appendTo(b []byte) []byte {
+	b = appendAddr(append(b, `{"from":`...), d.From)
+	b = appendAddr(append(b, `,"to":`...), d.To)
+	b = appendWord(append(b, `,"kind":`...), d.Kind)
+	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
+	return append(appendWord(append(b, `,"confidence":`...), d.Confidence.String()), '}')
+}
+
+func (d DocumentCall) appendTo(b []byte) []byte {
+	b = appendAddr(append(b, `{"site":`...), d.Site)
+	if d.To != 0 {
+		b = appendAddr(append(b, `,"to":`...), d.To)
+	}
+	b = appendWord(append(b, `,"kind":`...), d.Kind)
+	return append(strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10), '}')
 }
 
 // ReadDocument reads a counts document. Fields that it does not know are left

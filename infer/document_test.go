@@ -76,6 +76,24 @@ func written(t testing.TB, d *Document) []byte {
 	return b.Bytes()
 }
 
+// TestDocumentWriter holds what is written without reflection to encoding/json.
+func TestDocumentWriter(t *testing.T) {
+	d := NewDocument(smallProfile())
+	d.Images[0].Procs[0].Edges[0].Kind = "of \"another\" kind"
+	var want, got bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Compact(&got, written(t, d)); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != strings.TrimSpace(want.String()) {
+		t.Errorf("written:\n%s\nencoding/json:\n%s", &got, &want)
+	}
+}
+
 func TestDocument(t *testing.T) {
 	got, golden := written(t, NewDocument(smallProfile())), "testdata/small.counts.json"
 	if *update {
