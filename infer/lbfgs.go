@@ -5,7 +5,8 @@ import "math"
 // A searcher searches minima of functions of n variables by L-BFGS (Nocedal,
 // Mathematics of Computation 35, 1980), with the bisection line search for the weak
 // Wolfe conditions of Lewis and Overton (Mathematical Programming 141, 2013). It
-// may search again and again, in the same memory.
+// may search again and again; what one search learnt of curvature serves the next, if
+// its function is much the same.
 type searcher struct {
 	past, spare    []pair
 	g, gNew        []float64
@@ -35,7 +36,6 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 	if len(x) == 0 {
 		return 0
 	}
-	s.forget()
 	g, gNew, d, xNew := s.g, s.gNew, s.d, s.xNew
 	v := f(x, g)
 	used, flat := 1, 0

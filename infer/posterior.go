@@ -56,6 +56,9 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	best := q.logarithms()
 	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
 	e := q.effort()
+	if keep { // what is asked for are directions, not only lengths
+		e = knownEffort
+	}
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
 	search := newSearcher(len(x))
