@@ -17,8 +17,9 @@ type SamplesByAddr map[string]map[image.Addr]uint64
 
 // An Accuracy says how near a document comes to the truth. Both may be of any
 // number of runs: before counts are compared, those of the document are
-// multiplied by Scale, which makes the executed instructions equal in number.
-// Shares and overlaps run from 0 to 1; those of nothing are 0.
+// multiplied by one factor. Where errors are counted it is Scale, which makes the
+// executed instructions equal in number; where promises are held, it is one that no
+// single loop can spoil. Shares and overlaps run from 0 to 1; those of nothing are 0.
 //
 // Instructions are weighted by their samples, or for want of samples by their
 // executions: what matters is code that takes time.
@@ -38,8 +39,15 @@ type Accuracy struct {
 	InstErrors Histogram // of instructions: figure 8 of the DCPI paper (Anderson et al., SOSP 1997)
 	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
 
-	BlockLevels [High + 1]Calibration // of blocks, by confidence
-	EdgeLevels  [High + 1]Calibration // of edges, by confidence; edges have no samples
+	// Promises by confidence. Counts below High are compared after the factor of their
+	// procedure, all others after that of the program: each is the median, by weight,
+	// of what the counts of blocks would have to be multiplied by.
+	BlockLevels [High + 1]Calibration // of blocks
+	EdgeLevels  [High + 1]Calibration // of edges; they have no samples
+	ProcLevels  [High + 1]Calibration // of the entries of procedures: their factors
+
+	Cold      float64 // share of the executions of blocks that were called cold
+	ColdUnrun float64 // share of the blocks that never ran that were called cold
 
 	Zero    float64 // share of executed instructions in blocks that were given count 0
 	NoBlock float64 // share of executed instructions in no block of the document
@@ -104,6 +112,8 @@ type pairing struct {
 	samples    float64
 	conf       Confidence
 	known      bool // there is an estimate
+	proc       *DocumentProc
+	cold       bool
 }
 
 // err is the relative error of the estimate, for a truth that is not 0.
@@ -118,6 +128,7 @@ func (p *pairing) within(scale, tol float64) bool {
 // depends on nothing but them.
 type comparison struct {
 	insts, blocks []pairing
+	procs         []pairing // their first blocks, with all of their samples and the confidence of their entries
 	branches      []pairing // taken, tail calls too
 	edges         []pairing // within procedures: taken branches and fall-throughs
 	estInsts      float64   // executions of instructions in the document
@@ -160,7 +171,12 @@ func samePath(p, q string) bool { return p == q || path.Base(p) == path.Base(q) 
 type documentCode struct {
 	blocks   []codeBlock // by address
 	branches map[Transfer]*pairing
-	falls    []DocumentEdge
+	falls    []fallThrough
+}
+
+type fallThrough struct {
+	DocumentEdge
+	proc *DocumentProc
 }
 
 // A codeBlock is a block, and from comparison.add on, what ran of it.
@@ -188,18 +204,18 @@ func newDocumentCode(doc *Document, p string) *documentCode {
 
 func (code *documentCode) add(p *DocumentProc) {
 	for _, b := range p.Blocks {
-		pair := pairing{est: float64(b.Count), conf: b.Confidence, known: true}
+		pair := pairing{est: float64(b.Count), conf: b.Confidence, known: true, proc: p, cold: b.Cold}
 		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
 	}
 	for _, e := range p.Edges {
 		if e.Kind == image.FallThrough.String() {
-			code.falls = append(code.falls, e)
+			code.falls = append(code.falls, fallThrough{e, p})
 			continue
 		}
 		t := Transfer{image.Addr(e.From), image.Addr(e.To)}
 		old := code.branches[t]
 		if old == nil {
-			old = &pairing{conf: e.Confidence, known: true}
+			old = &pairing{conf: e.Confidence, known: true, proc: p}
 			code.branches[t] = old
 		}
 		old.est += float64(e.Count)
@@ -236,11 +252,20 @@ func (c *comparison) add(code *documentCode, truth *ImageTruth, samples map[imag
 		}
 		c.insts = append(c.insts, inst)
 	}
+	of := map[*DocumentProc]float64{} // samples
 	for i := range code.blocks {
 		b := &code.blocks[i]
 		b.pair.truth = code.find(image.Addr(b.Addr)).pair.truth
+		of[b.proc] += b.pair.samples
 		c.blocks = append(c.blocks, b.pair)
 		c.estInsts += b.pair.est * float64(b.Insns)
+	}
+	for i := range code.blocks {
+		if b := &code.blocks[i]; b.Addr == b.proc.Addr {
+			p := b.pair
+			p.samples, p.conf = of[b.proc], b.proc.Confidence
+			c.procs = append(c.procs, p)
+		}
 	}
 	for a, n := range samples {
 		if truth.Insts[a] == 0 {
@@ -290,7 +315,7 @@ func (c *comparison) addFalls(code *documentCode, truth *ImageTruth) {
 		jumps[j.From] += n
 	}
 	for _, e := range code.falls {
-		p := pairing{est: float64(e.Count), conf: e.Confidence, known: true}
+		p := pairing{est: float64(e.Count), conf: e.Confidence, known: true, proc: e.proc}
 		if b := code.find(image.Addr(e.From)); b != nil {
 			p.truth = max(0, float64(truth.Insts[b.last])-float64(jumps[b.last]))
 		}
@@ -314,8 +339,24 @@ func (c *comparison) accuracy() *Accuracy {
 	a.EdgeWithin10 = within(c.branches, a.Scale, .10, byTruth)
 	a.InstErrors = histogram(c.insts, a.Scale, bySamples)
 	a.EdgeErrors = histogram(c.edges, a.Scale, byTruth)
-	a.BlockLevels = calibrate(c.blocks, a.Scale)
-	a.EdgeLevels = calibrate(c.edges, a.Scale)
+	f := newFactors(c.blocks)
+	a.BlockLevels = calibrate(c.blocks, f.of)
+	a.EdgeLevels = calibrate(c.edges, f.of)
+	a.ProcLevels = calibrate(c.procs, func(*pairing) float64 { return f.all })
+
+	var cold, unrun, coldUnrun float64
+	for _, p := range c.blocks {
+		if p.truth == 0 {
+			unrun++
+		}
+		if p.cold {
+			cold += p.truth
+			if p.truth == 0 {
+				coldUnrun++
+			}
+		}
+	}
+	a.Cold, a.ColdUnrun = ratio(cold, blocks.truth), ratio(coldUnrun, unrun)
 
 	var zero, noBlock float64
 	for _, p := range c.insts {
@@ -358,8 +399,56 @@ func histogram(ps []pairing, scale float64, weight func(*pairing) float64) (h Hi
 	return h
 }
 
-// calibrate holds each confidence to its promise.
-func calibrate(ps []pairing, scale float64) (cal [High + 1]Calibration) {
+// The factors are what counts have in common to be wrong by: all of a program's, and
+// those of each procedure.
+type factors struct {
+	all  float64
+	proc map[*DocumentProc]float64
+}
+
+func newFactors(blocks []pairing) factors {
+	f := factors{middle(blocks), map[*DocumentProc]float64{}}
+	by := map[*DocumentProc][]pairing{}
+	for _, p := range blocks {
+		if p.proc != nil {
+			by[p.proc] = append(by[p.proc], p)
+		}
+	}
+	for proc, ps := range by {
+		f.proc[proc] = middle(ps)
+	}
+	return f
+}
+
+// of is the factor that the confidence of p is a promise after.
+func (f *factors) of(p *pairing) float64 {
+	if v := f.proc[p.proc]; v > 0 && p.conf < High {
+		return v
+	}
+	return f.all
+}
+
+// middle is the median of truth over estimate, weighted by samples or, where there
+// are none, by executions; 0 if nothing ran that was thought to.
+func middle(ps []pairing) float64 {
+	ps = slices.DeleteFunc(slices.Clone(ps), func(p pairing) bool { return p.est == 0 || p.truth == 0 })
+	slices.SortFunc(ps, func(a, b pairing) int { return cmp.Compare(a.truth/a.est, b.truth/b.est) })
+	all := total(ps)
+	weight := func(p pairing) float64 { return p.samples / all.samples }
+	if all.samples == 0 {
+		weight = func(p pairing) float64 { return p.truth / all.truth }
+	}
+	var sum float64
+	for _, p := range ps {
+		if sum += weight(p); sum >= 0.5 {
+			return p.truth / p.est
+		}
+	}
+	return 0
+}
+
+// calibrate holds each confidence to its promise, after a factor for each count.
+func calibrate(ps []pairing, factor func(*pairing) float64) (cal [High + 1]Calibration) {
 	all := total(ps)
 	for i := range ps {
 		p := &ps[i]
@@ -368,8 +457,8 @@ func calibrate(ps []pairing, scale float64) (cal [High + 1]Calibration) {
 		}
 		c := &cal[p.conf]
 		c.N++
-		c.Samples.add(p, scale, ratio(p.samples, all.samples))
-		c.Executions.add(p, scale, ratio(p.truth, all.truth))
+		c.Samples.add(p, factor(p), ratio(p.samples, all.samples))
+		c.Executions.add(p, factor(p), ratio(p.truth, all.truth))
 	}
 	for i := range cal {
 		cal[i].Samples.normalize()

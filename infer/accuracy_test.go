@@ -9,7 +9,8 @@ import (
 )
 
 // worked is a case that can be followed by hand. The document is of ten runs,
-// the truth of one: its 550 executed instructions are 55 there, scale 0.1.
+// the truth of one: its 550 executed instructions are 55 there, scale 0.1. The median
+// factor, by samples, is that of D: 5/49.
 //
 //	block  insns  count  truth  error  samples  confidence
 //	A 100  2      124    10     +24 %  6        high
@@ -45,6 +46,8 @@ func worked() (*Document, *Truth, SamplesByAddr) {
 				{From: 2, To: 0, Kind: image.Indirect}, {From: 4, To: 5},
 			},
 		},
+		Entries:      Freq{124, Low},
+		Cold:         []bool{false, false, true, false, false, false},
 		Block:        []Freq{{124, High}, {57, Medium}, {0, None}, {49, High}, {108, High}, {88, Low}},
 		BlockSamples: make([]uint64, 6),
 		Edge:         []Freq{{65, High}, {40, Medium}, {10, Low}, {0, None}, {100, Low}},
@@ -89,6 +92,8 @@ func TestCompare(t *testing.T) {
 		{"in no block", a.NoBlock, 2. / 55},
 		{"samples where nothing ran", a.Unrun, 5. / 35},
 		{"no samples where nothing ran", plain.Unrun, 0},
+		{"called cold", a.Cold, 2 / 41.5},
+		{"never ran and called cold", a.ColdUnrun, 0},
 	} {
 		if !nearly(tt.got, tt.want) {
 			t.Errorf("%s: %.6f, want %.6f", tt.name, tt.got, tt.want)
@@ -149,17 +154,44 @@ func TestCalibration(t *testing.T) {
 		name      string
 		got, want Calibration
 	}{
-		{"blocks, high", a.BlockLevels[High], Calibration{3, Kept{18. / 30, 12. / 18, 1}, Kept{25 / 41.5, 15. / 25, 1}}},
+		{"blocks, high", a.BlockLevels[High], Calibration{3, Kept{18. / 30, 8. / 18, 1}, Kept{25 / 41.5, 5. / 25, 1}}},
 		{"blocks, medium", a.BlockLevels[Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
 		{"blocks, low", a.BlockLevels[Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
 		{"blocks, none", a.BlockLevels[None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
-		{"edges, high", a.EdgeLevels[High], Calibration{1, Kept{}, Kept{6. / 24, 1, 1}}},
+		{"edges, high", a.EdgeLevels[High], Calibration{1, Kept{}, Kept{6. / 24, 0, 1}}},
 		{"edges, medium", a.EdgeLevels[Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
 		{"edges, low", a.EdgeLevels[Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
 		{"edges, none", a.EdgeLevels[None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
+		{"procedures, low", a.ProcLevels[Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
 	} {
 		if tt.got.N != tt.want.N || !tt.got.Samples.nearly(tt.want.Samples) || !tt.got.Executions.nearly(tt.want.Executions) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, tt.got, tt.want)
+		}
+	}
+}
+
+// TestFactors: medium is a promise about the counts of one procedure, high about
+// those of the program.
+func TestFactors(t *testing.T) {
+	proc := func(at DocumentAddr, count DocumentCount, conf Confidence) DocumentProc {
+		return DocumentProc{Addr: at, Size: 8, Confidence: conf, Blocks: []DocumentBlock{
+			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf},
+			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf},
+		}}
+	}
+	truth := &Truth{Images: map[string]*ImageTruth{"app": {Insts: map[image.Addr]uint64{
+		0x100: 1000, 0x104: 2000, 0x200: 10, 0x204: 20,
+	}}}}
+	for _, conf := range []Confidence{Medium, High} {
+		doc := &Document{Images: []DocumentImage{{DocumentImageHeader{Path: "app"}, []DocumentProc{
+			proc(0x100, 1000, conf), proc(0x200, 100, conf),
+		}}}}
+		a := Compare(doc, truth, nil)
+		if want := map[Confidence]float64{Medium: 1, High: 3000. / 3030}[conf]; !nearly(a.BlockLevels[conf].Samples.Within10, want) {
+			t.Errorf("blocks of confidence %v: %.4f within 10 %%, want %.4f", conf, a.BlockLevels[conf].Samples.Within10, want)
+		}
+		if got, want := a.ProcLevels[conf].Samples.Within2x, 3000./3030; !nearly(got, want) {
+			t.Errorf("procedures: %.4f within a factor 2, want %.4f", got, want)
 		}
 	}
 }

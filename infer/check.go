@@ -10,6 +10,14 @@ import (
 
 // Check reports the first promise that p breaks. Tests call it on every Profile.
 func (p *Profile) Check() error {
+	all := 0.0
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for _, f := range r.Block {
+				all += f.N
+			}
+		}
+	}
 	used := uint64(0)
 	for _, ip := range p.Images {
 		n := uint64(0)
@@ -19,6 +27,11 @@ func (p *Profile) Check() error {
 			}
 			if err := r.Check(); err != nil {
 				return fmt.Errorf("%s: %w", ip.ID.Path, err)
+			}
+			for b, cold := range r.Cold {
+				if n := r.Block[b].N; cold && n >= coldShare*all {
+					return fmt.Errorf("%s: %s: block %d is cold with %g of %g executions", ip.ID.Path, r.Proc.Name, b, n, all)
+				}
 			}
 			n += r.Samples
 		}

@@ -71,15 +71,16 @@ type DocumentImageHeader struct {
 
 // A DocumentProc is a Result.
 type DocumentProc struct {
-	Name     string          `json:"name"`
-	Addr     DocumentAddr    `json:"addr"`
-	Size     uint64          `json:"size"` // bytes
-	Samples  uint64          `json:"samples"`
-	Entries  DocumentCount   `json:"entries"`
-	Complete bool            `json:"complete"`
-	Blocks   []DocumentBlock `json:"blocks"` // by address
-	Edges    []DocumentEdge  `json:"edges"`
-	Calls    []DocumentCall  `json:"calls"`
+	Name       string          `json:"name"`
+	Addr       DocumentAddr    `json:"addr"`
+	Size       uint64          `json:"size"` // bytes
+	Samples    uint64          `json:"samples"`
+	Entries    DocumentCount   `json:"entries"`
+	Confidence Confidence      `json:"confidence"` // of Entries
+	Complete   bool            `json:"complete"`
+	Blocks     []DocumentBlock `json:"blocks"` // by address
+	Edges      []DocumentEdge  `json:"edges"`
+	Calls      []DocumentCall  `json:"calls"`
 }
 
 // A DocumentBlock is a basic block with its executions.
@@ -90,6 +91,7 @@ type DocumentBlock struct {
 	Samples    uint64        `json:"samples"`
 	Count      DocumentCount `json:"count"`
 	Confidence Confidence    `json:"confidence"`
+	Cold       bool          `json:"cold,omitempty"`
 }
 
 // A DocumentEdge is an edge with its executions.
@@ -205,19 +207,20 @@ func NewDocument(p *Profile) *Document {
 func documentProc(r *Result) DocumentProc {
 	p := r.Proc
 	d := DocumentProc{
-		Name:     p.Name,
-		Addr:     DocumentAddr(p.Addr),
-		Size:     p.Size,
-		Samples:  r.Samples,
-		Entries:  rounded(r.Entries),
-		Complete: p.Complete,
-		Blocks:   make([]DocumentBlock, len(p.Blocks)),
-		Edges:    make([]DocumentEdge, len(p.Edges)),
-		Calls:    make([]DocumentCall, len(p.Calls)),
+		Name:       p.Name,
+		Addr:       DocumentAddr(p.Addr),
+		Size:       p.Size,
+		Samples:    r.Samples,
+		Entries:    rounded(r.Entries),
+		Confidence: r.Entries.Conf,
+		Complete:   p.Complete,
+		Blocks:     make([]DocumentBlock, len(p.Blocks)),
+		Edges:      make([]DocumentEdge, len(p.Edges)),
+		Calls:      make([]DocumentCall, len(p.Calls)),
 	}
 	for i, b := range p.Blocks {
 		d.Blocks[i] = DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
-			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf}
+			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf, r.Cold[i]}
 	}
 	for i, e := range p.Edges {
 		d.Edges[i] = DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
@@ -305,6 +308,7 @@ func (dw *documentWriter) proc(p *DocumentProc) {
 	b = strconv.AppendUint(append(b, `,"size":`...), p.Size, 10)
 	b = strconv.AppendUint(append(b, `,"samples":`...), p.Samples, 10)
 	b = strconv.AppendUint(append(b, `,"entries":`...), uint64(p.Entries), 10)
+	b = appendWord(append(b, `,"confidence":`...), p.Confidence.String())
 	b = strconv.AppendBool(append(b, `,"complete":`...), p.Complete)
 	b = appendList(append(b, `,"blocks":`...), p.Blocks)
 	b = appendList(append(b, `,"edges":`...), p.Edges)
@@ -347,7 +351,11 @@ func (d DocumentBlock) appendTo(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"insns":`...), int64(d.Insns), 10)
 	b = strconv.AppendUint(append(b, `,"samples":`...), d.Samples, 10)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
-	return append(appendWord(append(b, `,"confidence":`...), d.Confidence.String()), '}')
+	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
+	if d.Cold {
+		b = append(b, `,"cold":true`...)
+	}
+	return append(b, '}')
 }
 
 func (d DocumentEdge) appendTo(b []byte) []byte {

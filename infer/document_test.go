@@ -52,13 +52,14 @@ func smallProfile() *Profile {
 				{
 					Proc: loop, Samples: 45, Entries: Freq{1e6 + 0.4, Medium},
 					Block:        []Freq{{1e6 + 0.4, Medium}, {1e22, High}, {2.5, Low}},
+					Cold:         []bool{false, false, true},
 					BlockSamples: []uint64{4, 41, 0},
 					Edge:         []Freq{{1e6, Medium}, {123456789012, High}, {2.5, Low}, {0, None}},
 					Call:         []Freq{{1e9, High}, {7, Low}, {0.4, Low}},
 				},
 				{
 					Proc:  leaf,
-					Block: make([]Freq, 1), BlockSamples: make([]uint64, 1),
+					Block: make([]Freq, 1), Cold: make([]bool, 1), BlockSamples: make([]uint64, 1),
 				},
 			}},
 			{ID: sample.ImageID{Path: "/lib/idle.so"}},

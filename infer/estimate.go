@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
@@ -84,7 +85,20 @@ func (pr *posed) run(keep bool) []spread {
 		}
 		parallel(len(pr.silent), func(i int) { pr.silent[i].follow(called[i]) })
 	}
-	parallel(len(pr.silent), func(i int) { pr.silentFor[i].fill(pr.silent[i], pr.silent[i].unsure()) })
+	unsure := make([]spread, len(pr.silent))
+	parallel(len(pr.silent), func(i int) {
+		unsure[i] = pr.silent[i].unsure()
+		pr.silentFor[i].fill(pr.silent[i], unsure[i])
+	})
+	// From here on, all counts are those that are written out.
+	var all float64
+	for _, r := range slices.Concat(pr.results, pr.silentFor) {
+		for _, f := range r.Block {
+			all += f.N
+		}
+	}
+	pr.each(func(i int) { pr.results[i].cool(pr.probs[i], sd[i], coldShare*all) })
+	parallel(len(pr.silent), func(i int) { pr.silentFor[i].cool(pr.silent[i], unsure[i], coldShare*all) })
 	return sd
 }
 
@@ -239,12 +253,12 @@ func (r *Result) fill(q *problem, sd spread) {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += ways[w]
 			if e := f.ways[w].edge; e >= 0 {
-				r.Edge[e] = Freq{float64(ways[w]), confidence(sd.way[w])}
+				r.Edge[e] = Freq{float64(ways[w]), sd.confidence(sd.way[w])}
 			}
 		}
-		r.Block[b] = Freq{float64(n), confidence(sd.block[b])}
+		r.Block[b] = Freq{float64(n), sd.confidence(sd.block[b])}
 	}
-	r.Entries = Freq{float64(entries[0]), r.Block[0].Conf}
+	r.Entries = Freq{float64(entries[0]), confidence(sd.of(sd.block[0]))}
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -256,20 +270,45 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
-			r.Call[c] = Freq{math.Round(float64(ways[s.way]) / exits[call.Site]), confidence(sd.way[s.way])}
+			r.Call[c] = Freq{math.Round(float64(ways[s.way]) / exits[call.Site]), sd.confidence(sd.way[s.way])}
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
 }
 
+// cool finds the blocks whose executions are below least with the usual certainty.
+func (r *Result) cool(q *problem, sd spread, least float64) {
+	for b, n := range q.n {
+		r.Cold[b] = max(n, r.Block[b].N)*math.Exp(mostly*sd.of(sd.block[b])) < least
+	}
+}
+
+// coldShare is the share of the executions of all blocks of a program that a cold
+// one has less of. Over twelve programs, 46 to 92 % of the blocks that never ran are
+// cold by it, with at most 0.4 % of the executions; three times the share has 0.6 %.
+const coldShare = 1e-5
+
 // confidence turns the standard deviation of a logarithm into the level whose
-// promise it keeps: nine times in ten within 1.645 of them.
+// promise it keeps.
 func confidence(sd float64) Confidence {
 	switch {
-	case 1.645*sd <= math.Log(1.1):
+	case mostly*sd <= math.Log(1.1):
 		return High
-	case 1.645*sd <= math.Log(2):
+	case mostly*sd <= math.Log(2):
 		return Medium
 	}
 	return Low
 }
+
+// confidence is that of executions whose logarithm has the standard deviation own
+// without the level. High is for all counts of a program, so it needs the level too.
+func (s *spread) confidence(own float64) Confidence {
+	if conf := confidence(s.of(own)); conf == High {
+		return High
+	}
+	return min(confidence(own), Medium)
+}
+
+// mostly is how many standard deviations a normal variable is within 9 times in 10,
+// and below 19 times in 20.
+const mostly = 1.645

@@ -110,6 +110,13 @@ func TestAccuracy(t *testing.T) {
 	if got.Zero > 0.01 {
 		t.Errorf("%.1f%% of the executed instructions have the count 0", 100*got.Zero)
 	}
+	if got.Cold > 0.01 || got.ColdUnrun < 0.1 {
+		t.Errorf("called cold: %.2f%% of the executions, %.1f%% of the blocks that never ran", 100*got.Cold, 100*got.ColdUnrun)
+	}
+	// One loop, an interpreter's, is 2.3 times less often thought to run than it does.
+	if k := got.BlockLevels[Medium].Samples; k.Weight < 0.3 || k.Within2x < 0.85 {
+		t.Errorf("blocks of medium confidence: %.2f of all samples, %.3f of them within a factor 2", k.Weight, k.Within2x)
+	}
 }
 
 // TestSameBytes: the document does not depend on the order of what was recorded,

@@ -270,6 +270,7 @@ func newResult(p *image.Proc) *Result {
 	return &Result{
 		Proc:         p,
 		Block:        make([]Freq, len(p.Blocks)),
+		Cold:         make([]bool, len(p.Blocks)),
 		BlockSamples: make([]uint64, len(p.Blocks)),
 		Edge:         make([]Freq, len(p.Edges)),
 		Call:         make([]Freq, len(p.Calls)),

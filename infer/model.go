@@ -19,6 +19,9 @@ type params struct {
 	waySD float64
 	// backEdge: static guess of the logit of staying in a loop.
 	backEdge float64
+	// forward, calling: what is added to the static guess of the logit of a jump
+	// down the code, and of a way to a block that calls.
+	forward, calling float64
 	// unlikely: static guess of the logit of a way to code that cannot return.
 	unlikely float64
 	// entrySD: of the logarithm of a procedure's entries around its samples.
@@ -35,13 +38,15 @@ type params struct {
 
 var outOfOrder = params{
 	costVar:  1.5,
-	waySD:    3,
+	waySD:    6,
 	backEdge: 1.5,
+	forward:  -1,
+	calling:  -1,
 	unlikely: -8,
 	entrySD:  3,
 	tieSD:    0.1,
 	blockVar: 4.5,
-	procSD:   0.4,
+	procSD:   0.5,
 }
 
 // precise is the model of events that are executions already, retired instructions
@@ -50,6 +55,8 @@ var precise = params{
 	costVar:  0.3,
 	waySD:    3,
 	backEdge: 1.5,
+	forward:  -1,
+	calling:  -1,
 	unlikely: -8,
 	entrySD:  3,
 	tieSD:    0.1,

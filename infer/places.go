@@ -33,7 +33,9 @@ func newRanking(prob int, n []float64, sd spread) *ranking {
 			r.block = append(r.block, b)
 		}
 	}
-	slices.SortStableFunc(r.block, func(a, b int) int { return cmp.Compare(n[b]*min(sd.block[b], 2), n[a]*min(sd.block[a], 2)) })
+	slices.SortStableFunc(r.block, func(a, b int) int {
+		return cmp.Compare(n[b]*min(sd.of(sd.block[b]), 2), n[a]*min(sd.of(sd.block[a]), 2))
+	})
 	r.block = r.block[:min(len(r.block), rankBlocks)]
 	for _, b := range r.block {
 		r.n = append(r.n, n[b])

@@ -11,10 +11,15 @@ type Freq struct {
 	Conf Confidence
 }
 
-// Confidence is a promise about a Freq's N among the others of its Profile: the
-// samples of a timer do not tell the one factor that all counts share, how many
-// executions a second of this machine is worth. On the programs measured so far
-// that factor was between 0.4 and 2.6. README.md has the figures.
+// Confidence is a promise about a Freq's N.
+//
+// High is about N among all counts of its Profile. Medium is about N among the
+// counts of its procedure: samples of a timer tell well which blocks of a procedure
+// run oftener than others, but how often a procedure runs among others only as well
+// as the time of its instructions is known, which Result.Entries is a promise about.
+// None of them is about the one factor that all counts share: samples of a timer do
+// not tell how many executions a second of this machine is worth. On the programs
+// measured so far that factor was between 0.4 and 2.6. README.md has the figures.
 type Confidence uint8
 
 const (
@@ -72,8 +77,9 @@ type ImageProfile struct {
 type Result struct {
 	Proc         *image.Proc
 	Samples      uint64
-	Entries      Freq     // executions of the procedure
+	Entries      Freq     // executions of the procedure; its confidence is about them among all procedures
 	Block        []Freq   // as Proc.Blocks
+	Cold         []bool   // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 100,000 of all executions of blocks
 	BlockSamples []uint64 // as Proc.Blocks
 	Edge         []Freq   // as Proc.Edges
 	Call         []Freq   // as Proc.Calls

@@ -17,9 +17,9 @@ var inferCmd = &command{
 
 The format json is the counts document; its schema is infer/counts.schema.json. The format text
 sums it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
-high, within a factor 2 where it is medium; low promises nothing. It is about counts among
-one another: one factor that they all share cannot be had from samples of a timer. README.md
-says how far the promise was kept.`,
+high, within a factor 2 where it is medium; low promises nothing. Medium is about counts of one
+procedure among one another, high about all: one factor that they share cannot be had from
+samples of a timer. README.md says how far the promise was kept.`,
 	run: runInfer,
 }
 

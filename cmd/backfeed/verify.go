@@ -23,8 +23,9 @@ var verifyCmd = &command{
 
 or the same as JSON, compressed or not. Runs need not be equally long: one scale is fitted to all
 counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
-their exact executions. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al.,
-SOSP 1997).`,
+their exact executions. Confidence below high is held to its promise among the counts of one
+procedure; the confidence of procedures is that of their executions among each other. The two
+histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	run: runVerify,
 }
 
@@ -136,14 +137,17 @@ type accuracyDocument struct {
 	Zero         float64               `json:"executed_but_count_0"`
 	NoBlock      float64               `json:"executed_outside_blocks"`
 	Unrun        float64               `json:"sampled_but_not_executed"`
+	Cold         float64               `json:"executed_but_cold"`
+	ColdUnrun    float64               `json:"not_executed_and_cold"`
 	Blocks       []calibrationDocument `json:"blocks"`
 	Edges        []calibrationDocument `json:"edges"`
+	Procs        []calibrationDocument `json:"procs"`
 	InstErrors   []errorDocument       `json:"instruction_errors"`
 	EdgeErrors   []errorDocument       `json:"edge_errors"`
 }
 
-// A calibrationDocument is an infer.Calibration. Blocks are weighted by samples,
-// edges by executions.
+// A calibrationDocument is an infer.Calibration. Blocks and procedures are weighted
+// by samples, edges by executions.
 type calibrationDocument struct {
 	Confidence infer.Confidence `json:"confidence"`
 	N          int              `json:"n"`
@@ -162,8 +166,8 @@ type errorDocument struct {
 func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
 	return &accuracyDocument{
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
-		a.Zero, a.NoBlock, a.Unrun,
-		calibrations(&a.BlockLevels, bySamples), calibrations(&a.EdgeLevels, byExecutions),
+		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
+		calibrations(&a.BlockLevels, bySamples), calibrations(&a.EdgeLevels, byExecutions), calibrations(&a.ProcLevels, bySamples),
 		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
 	}
 }
@@ -214,6 +218,7 @@ func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled, color bool) error {
 		func() error {
 			return calibrationTable(&a.EdgeLevels, "edges", "executions", byExecutions).Write(w, color)
 		},
+		func() error { return calibrationTable(&a.ProcLevels, "procedures", weight, bySamples).Write(w, color) },
 		func() error {
 			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Write(w)
 		},
@@ -240,6 +245,8 @@ func accuracyTable(a *infer.Accuracy, weight string) *report.Table {
 	t.Row(report.Percent(a.EdgeOverlap), "edge overlap, over taken branches")
 	t.Row(report.Percent(a.EdgeWithin10), "executions of taken branches within 10 %")
 	t.Row(report.Percent(a.Zero), "executed instructions whose count is 0")
+	t.Row(report.Percent(a.Cold), "executions of blocks that are called cold")
+	t.Row(report.Percent(a.ColdUnrun), "blocks never executed that are called cold")
 	t.Row(report.Percent(a.NoBlock), "executed instructions in no block")
 	if weight == "samples" {
 		t.Row(report.Percent(a.Unrun), "samples where nothing ran")
