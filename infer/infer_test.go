@@ -46,6 +46,8 @@ func TestSolve(t *testing.T) {
 			func(n []float64) bool { return n[1] > 200*n[0] && near(n[0], n[2], 1e-6) }},
 		{"code that cannot return is believed cold", "a4>b a>c b4! c4*", []uint64{50, 50, 0},
 			func(n []float64) bool { return n[2] < 0.02*n[0] }},
+		{"what is likely follows without a jump", "a4>b a>c b4>d c4>d d4!", []uint64{50, 0, 0, 50},
+			func(n []float64) bool { return n[1] > 1.5*n[2] }},
 		{"one stalled block does not make its neighbours hot", "a6>b b6>c c6>d d6>e e6!", []uint64{100, 100, 9000, 100, 100},
 			func(n []float64) bool { return n[2] < 4*100*100/math.Pow(6, 0.6) }},
 	} {

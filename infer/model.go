@@ -20,7 +20,8 @@ type params struct {
 	// backEdge: static guess of the logit of staying in a loop.
 	backEdge float64
 	// forward, calling: what is added to the static guess of the logit of a jump
-	// down the code, and of a way to a block that calls.
+	// down the code, and of a way to a block that calls. Over twelve programs the
+	// mean block overlap is 0.715 with these, and 0.711 with 0.
 	forward, calling float64
 	// unlikely: static guess of the logit of a way to code that cannot return.
 	unlikely float64

@@ -7,9 +7,11 @@ import (
 )
 
 // staticGuess gives each way a logit from the shape of the code alone: what is
-// believed of a branch where samples are silent. Loops go round, and code from
-// which nothing returns (panics, aborts, throws) is not reached. The idea, and
-// these two as the strongest of the rules, are Ball and Larus's (PLDI 1993).
+// believed of a branch where samples are silent. Loops go round, code from which
+// nothing returns (panics, aborts, throws) is not reached, code that calls is
+// reached less than other code, and what is likely follows without a jump, for so
+// compilers lay it out. The idea and the first three rules are Ball and Larus's
+// (PLDI 1993).
 func staticGuess(p *image.Proc, f *flow, par *params) []float64 {
 	guess := make([]float64, len(f.ways))
 	doomed := doomedBlocks(p, f)
@@ -21,6 +23,13 @@ func staticGuess(p *image.Proc, f *flow, par *params) []float64 {
 				guess[w] = par.unlikely
 			case int(to) <= b:
 				guess[w] = par.backEdge
+			default:
+				if f.ways[w].edge >= 0 && p.Edges[f.ways[w].edge].Kind == image.Taken {
+					guess[w] += par.forward
+				}
+				if len(p.Blocks[to].Calls) > 0 {
+					guess[w] += par.calling
+				}
 			}
 		}
 	}
