@@ -79,7 +79,7 @@ type Result struct {
 	Samples      uint64
 	Entries      Freq     // executions of the procedure; its confidence is about them among all procedures
 	Block        []Freq   // as Proc.Blocks
-	Cold         []bool   // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 100,000 of all executions of blocks
+	Cold         []bool   // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 200,000 of all executions of blocks
 	BlockSamples []uint64 // as Proc.Blocks
 	Edge         []Freq   // as Proc.Edges
 	Call         []Freq   // as Proc.Calls
