@@ -46,7 +46,7 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // steep and their floors flat: there it gains 0.01, and disturbed searches of 200
 // evaluations instead of 60 choose places that gain another 0.005.
 var (
-	usualEffort = effort{alone: 400, together: 60, drawn: 12, tol: 1e-7}
+	usualEffort = effort{alone: 100, together: 60, drawn: 12, tol: 1e-6}
 	knownEffort = effort{alone: 2000, together: 400, drawn: 200, tol: 1e-9}
 )
 
@@ -72,8 +72,8 @@ func (pr *program) solve(x []float64) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		q.start(xi)
 		e := q.effort()
-		if few := int(20 * sumOf(q.samples)); len(q.known) == 0 {
-			e.alone = min(e.alone, 40+few) // little to learn, little to search
+		if few := int(5 * sumOf(q.samples)); len(q.known) == 0 {
+			e.alone = min(e.alone, 20+few) // little to learn, little to search
 		}
 		minimize(q.objective, xi, e.alone, e.tol)
 	})
