@@ -285,8 +285,8 @@ func (r *Result) cool(q *problem, sd spread, least float64) {
 
 // coldShare is the share of the executions of all blocks of a program that a cold
 // one has less of. Over twelve programs 57 to 94 % of the blocks that never ran are
-// cold by it, and blocks with at most 0.5 % of the executions; twice the share has
-// 0.7 %, with 64 to 96 %.
+// cold by it, and blocks with at most 0.5 % of the executions; with twice the share
+// it is 64 to 96 %, and 0.6 %.
 const coldShare = 5e-6
 
 // confidence turns the standard deviation of a logarithm into the level whose
