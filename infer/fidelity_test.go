@@ -179,12 +179,15 @@ func BenchmarkInfer(b *testing.B) {
 	for b.Loop() {
 		p = m.infer(b)
 	}
-	blocks := 0
+	blocks, code := 0, uint64(0)
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
 			blocks += len(r.Block)
+			code += r.Proc.Size
 		}
 	}
-	b.ReportMetric(float64(b.N*blocks)/b.Elapsed().Seconds(), "blocks/s")
+	runs := float64(b.N) / b.Elapsed().Seconds()
+	b.ReportMetric(runs*float64(blocks), "blocks/s")
+	b.ReportMetric(runs*float64(code)/1e6, "MB/s") // of code
 	b.ReportMetric(100*Compare(NewDocument(p), m.truth, m.samples).BlockOverlap, "%overlap")
 }

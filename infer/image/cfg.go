@@ -412,6 +412,14 @@ func (b *builder) blocks(p *Proc) {
 
 // edges finds the ways out of each block, and the calls.
 func (b *builder) edges(p *Proc) {
+	calls := 0
+	for i := range b.transfers {
+		if b.transfers[i].Class&(DirCall|IndCall) != 0 {
+			calls++
+		}
+	}
+	p.Calls = make([]Call, 0, calls+1)                              // most procedures have at most one tail call
+	p.Edges = make([]Edge, 0, len(p.Blocks)+len(b.transfers)-calls) // all but those of jump tables
 	next := 0
 	for i := range p.Blocks {
 		blk := &p.Blocks[i]
