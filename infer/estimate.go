@@ -20,6 +20,11 @@ func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt 
 		all = append(all, ip.Procs...)
 	}
 	par, costOf := costModel(prof, model)
+	if len(opt.Known) > 0 || opt.Places > 0 {
+		exact := *par
+		exact.hidden = math.Inf(1)
+		par = &exact
+	}
 	pr := pose(all, costOf, par, func(pr *posed) { pr.gather(prof, counts, model, opt.Known) })
 	pr.tie(prof)
 	sd := pr.run(opt.Places > 0)

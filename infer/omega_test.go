@@ -29,9 +29,17 @@ func TestOmega(t *testing.T) {
 // TestExplain holds explain to the minimum that it is said to be, and its mean to the
 // slope of that minimum.
 func TestExplain(t *testing.T) {
+	for _, hidden := range []float64{math.Inf(1), 1.4} {
+		testExplain(t, hidden)
+	}
+}
+
+func testExplain(t *testing.T, hidden float64) {
 	p := graph("a4>b b9!")
 	for _, s := range []uint64{0, 1, 7, 4000} {
-		q := newProblem(p, []uint64{s, 0}, plainCost(nil), &outOfOrder)
+		par := outOfOrder
+		par.hidden = hidden
+		q := newProblem(p, []uint64{s, 0}, plainCost(nil), &par)
 		const c = 0.3
 		q.expect([]float64{c, 0})
 		k := q.invVar[0]
@@ -40,7 +48,11 @@ func TestExplain(t *testing.T) {
 			return v
 		}
 		objective := func(lam, u float64) float64 {
-			return lam*math.Exp(u) - float64(s)*(math.Log(lam)+u) + k*(u-c)*(u-c)/2
+			v, _ := huber((u-c)*math.Sqrt(k), hidden)
+			if u > c {
+				v = k * (u - c) * (u - c) / 2
+			}
+			return lam*math.Exp(u) - float64(s)*(math.Log(lam)+u) + v
 		}
 		shift := value(1) // explain's own constant
 		for i, lam := range []float64{1, 1e-3, 0.5, 30, 5000} {
