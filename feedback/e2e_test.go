@@ -69,7 +69,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 		t.Fatal(err)
 	}
 	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
-	sure := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High} }
+	sure := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High, Shape: infer.High} }
 	left := make([]float64, len(p.Blocks)) // executions that go on to the next block
 	for j, b := range p.Blocks {
 		r.Block[j] = sure(counted.Insts[b.Start])
@@ -93,7 +93,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 	}
 	for j, e := range p.Edges {
 		if e.Kind == image.FallThrough {
-			r.Edge[j] = infer.Freq{N: left[e.From], Conf: infer.High}
+			r.Edge[j] = infer.Freq{N: left[e.From], Conf: infer.High, Shape: infer.High}
 		}
 	}
 	if len(p.Blocks) > 0 {
@@ -101,7 +101,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 		for _, j := range p.Blocks[0].In {
 			n -= r.Edge[j].N
 		}
-		r.Entries = infer.Freq{N: n, Conf: infer.High}
+		r.Entries = infer.Freq{N: n, Conf: infer.High, Shape: infer.High}
 	}
 	return r
 }

@@ -229,7 +229,7 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	ev := g.sites.seen[pair{c.Site, t.to}]
 	to := g.sites.results[t.to]
 	switch {
-	case f.Conf >= infer.Medium:
+	case f.Shape >= infer.Medium:
 		w.counted += f.N * t.share
 		w.sampled += ev.leaf
 	case ev.any > 0 && to != nil && to.Entries.Conf >= infer.Medium:

@@ -167,13 +167,13 @@ func (p *program) start(name string) image.Addr {
 }
 
 func freq(f []string) infer.Freq {
-	r := infer.Freq{Conf: infer.Medium}
+	r := infer.Freq{Conf: infer.Medium, Shape: infer.Medium}
 	for _, w := range f {
 		switch {
 		case w == "low":
-			r.Conf = infer.Low
+			r.Conf, r.Shape = infer.Low, infer.Low
 		case w == "none":
-			r.Conf = infer.None
+			r.Conf, r.Shape = infer.None, infer.None
 		case w[0] == 'x':
 			r.N, _ = strconv.ParseFloat(w[1:], 64)
 		}

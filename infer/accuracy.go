@@ -39,12 +39,12 @@ type Accuracy struct {
 	InstErrors Histogram // of instructions: figure 8 of the DCPI paper (Anderson et al., SOSP 1997)
 	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
 
-	// Promises by confidence. Counts below High are compared after the factor of their
-	// procedure, all others after that of the program: each is the median, by weight,
-	// of what the counts of blocks would have to be multiplied by.
-	BlockLevels [High + 1]Calibration // of blocks
-	EdgeLevels  [High + 1]Calibration // of edges; they have no samples
-	ProcLevels  [High + 1]Calibration // of the entries of procedures: their factors
+	// Promises by confidence, held after one factor for all counts of the program, and
+	// those of Freq.Shape after one for each procedure. A factor is the median, by
+	// weight, of what the counts of blocks would have to be multiplied by.
+	BlockLevels, BlockShapes [High + 1]Calibration // of blocks
+	EdgeLevels, EdgeShapes   [High + 1]Calibration // of edges; they have no samples
+	ProcLevels               [High + 1]Calibration // of the entries of procedures
 
 	Cold      float64 // share of the executions of blocks that were called cold
 	ColdUnrun float64 // share of the blocks that never ran that were called cold
@@ -111,6 +111,7 @@ type pairing struct {
 	est, truth float64 // executions, not scaled
 	samples    float64
 	conf       Confidence
+	shape      Confidence
 	known      bool // there is an estimate
 	proc       *DocumentProc
 	cold       bool
@@ -204,7 +205,7 @@ func newDocumentCode(doc *Document, p string) *documentCode {
 
 func (code *documentCode) add(p *DocumentProc) {
 	for _, b := range p.Blocks {
-		pair := pairing{est: float64(b.Count), conf: b.Confidence, known: true, proc: p, cold: b.Cold}
+		pair := pairing{est: float64(b.Count), conf: b.Confidence, shape: b.Shape, known: true, proc: p, cold: b.Cold}
 		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
 	}
 	for _, e := range p.Edges {
@@ -215,11 +216,11 @@ func (code *documentCode) add(p *DocumentProc) {
 		t := Transfer{image.Addr(e.From), image.Addr(e.To)}
 		old := code.branches[t]
 		if old == nil {
-			old = &pairing{conf: e.Confidence, known: true, proc: p}
+			old = &pairing{conf: e.Confidence, shape: e.Shape, known: true, proc: p}
 			code.branches[t] = old
 		}
 		old.est += float64(e.Count)
-		old.conf = min(old.conf, e.Confidence)
+		old.conf, old.shape = min(old.conf, e.Confidence), min(old.shape, e.Shape)
 	}
 }
 
@@ -315,7 +316,7 @@ func (c *comparison) addFalls(code *documentCode, truth *ImageTruth) {
 		jumps[j.From] += n
 	}
 	for _, e := range code.falls {
-		p := pairing{est: float64(e.Count), conf: e.Confidence, known: true, proc: e.proc}
+		p := pairing{est: float64(e.Count), conf: e.Confidence, shape: e.Shape, known: true, proc: e.proc}
 		if b := code.find(image.Addr(e.From)); b != nil {
 			p.truth = max(0, float64(truth.Insts[b.last])-float64(jumps[b.last]))
 		}
@@ -340,9 +341,9 @@ func (c *comparison) accuracy() *Accuracy {
 	a.InstErrors = histogram(c.insts, a.Scale, bySamples)
 	a.EdgeErrors = histogram(c.edges, a.Scale, byTruth)
 	f := newFactors(c.blocks)
-	a.BlockLevels = calibrate(c.blocks, f.of)
-	a.EdgeLevels = calibrate(c.edges, f.of)
-	a.ProcLevels = calibrate(c.procs, func(*pairing) float64 { return f.all })
+	a.BlockLevels, a.BlockShapes = calibrate(c.blocks, f.level), calibrate(c.blocks, f.shape)
+	a.EdgeLevels, a.EdgeShapes = calibrate(c.edges, f.level), calibrate(c.edges, f.shape)
+	a.ProcLevels = calibrate(c.procs, f.level)
 
 	var cold, unrun, coldUnrun float64
 	for _, p := range c.blocks {
@@ -420,12 +421,15 @@ func newFactors(blocks []pairing) factors {
 	return f
 }
 
-// of is the factor that the confidence of p is a promise after.
-func (f *factors) of(p *pairing) float64 {
-	if v := f.proc[p.proc]; v > 0 && p.conf < High {
-		return v
+// level gives the confidence of p, and the factor that it is a promise after.
+func (f *factors) level(p *pairing) (Confidence, float64) { return p.conf, f.all }
+
+// shape does so for the confidence of p among the counts of its procedure.
+func (f *factors) shape(p *pairing) (Confidence, float64) {
+	if v := f.proc[p.proc]; v > 0 {
+		return p.shape, v
 	}
-	return f.all
+	return p.shape, f.all
 }
 
 // middle is the median of truth over estimate, weighted by samples or, where there
@@ -447,18 +451,19 @@ func middle(ps []pairing) float64 {
 	return 0
 }
 
-// calibrate holds each confidence to its promise, after a factor for each count.
-func calibrate(ps []pairing, factor func(*pairing) float64) (cal [High + 1]Calibration) {
+// calibrate holds each confidence to its promise.
+func calibrate(ps []pairing, promise func(*pairing) (conf Confidence, factor float64)) (cal [High + 1]Calibration) {
 	all := total(ps)
 	for i := range ps {
 		p := &ps[i]
 		if !p.known {
 			continue // nothing was promised
 		}
-		c := &cal[p.conf]
+		conf, factor := promise(p)
+		c := &cal[conf]
 		c.N++
-		c.Samples.add(p, factor(p), ratio(p.samples, all.samples))
-		c.Executions.add(p, factor(p), ratio(p.truth, all.truth))
+		c.Samples.add(p, factor, ratio(p.samples, all.samples))
+		c.Executions.add(p, factor, ratio(p.truth, all.truth))
 	}
 	for i := range cal {
 		cal[i].Samples.normalize()

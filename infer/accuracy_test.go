@@ -46,11 +46,11 @@ func worked() (*Document, *Truth, SamplesByAddr) {
 				{From: 2, To: 0, Kind: image.Indirect}, {From: 4, To: 5},
 			},
 		},
-		Entries:      Freq{124, Low},
+		Entries:      Freq{124, Low, Low},
 		Cold:         []bool{false, false, true, false, false, false},
-		Block:        []Freq{{124, High}, {57, Medium}, {0, None}, {49, High}, {108, High}, {88, Low}},
+		Block:        []Freq{{124, High, High}, {57, Medium, Medium}, {0, None, None}, {49, High, High}, {108, High, High}, {88, Low, Low}},
 		BlockSamples: make([]uint64, 6),
-		Edge:         []Freq{{65, High}, {40, Medium}, {10, Low}, {0, None}, {100, Low}},
+		Edge:         []Freq{{65, High, High}, {40, Medium, Medium}, {10, Low, Low}, {0, None, None}, {100, Low, Low}},
 	}}}}})
 	truth := &Truth{Images: map[string]*ImageTruth{"/bin/app": {
 		Insts: map[image.Addr]uint64{
@@ -170,13 +170,13 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestFactors: medium is a promise about the counts of one procedure, high about
-// those of the program.
+// TestFactors: confidence is a promise about all counts of the program, shape about
+// those of one procedure.
 func TestFactors(t *testing.T) {
 	proc := func(at DocumentAddr, count DocumentCount, conf Confidence) DocumentProc {
 		return DocumentProc{Addr: at, Size: 8, Confidence: conf, Blocks: []DocumentBlock{
-			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf},
-			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf},
+			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf, Shape: conf},
+			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf, Shape: conf},
 		}}
 	}
 	truth := &Truth{Images: map[string]*ImageTruth{"app": {Insts: map[image.Addr]uint64{
@@ -187,8 +187,11 @@ func TestFactors(t *testing.T) {
 			proc(0x100, 1000, conf), proc(0x200, 100, conf),
 		}}}}
 		a := Compare(doc, truth, nil)
-		if want := map[Confidence]float64{Medium: 1, High: 3000. / 3030}[conf]; !nearly(a.BlockLevels[conf].Samples.Within10, want) {
-			t.Errorf("blocks of confidence %v: %.4f within 10 %%, want %.4f", conf, a.BlockLevels[conf].Samples.Within10, want)
+		if got, want := a.BlockLevels[conf].Samples.Within10, 3000./3030; !nearly(got, want) {
+			t.Errorf("blocks of confidence %v: %.4f within 10 %%, want %.4f", conf, got, want)
+		}
+		if got := a.BlockShapes[conf].Samples.Within10; !nearly(got, 1) {
+			t.Errorf("blocks of shape %v: %.4f within 10 %%, want 1", conf, got)
 		}
 		if got, want := a.ProcLevels[conf].Samples.Within2x, 3000./3030; !nearly(got, want) {
 			t.Errorf("procedures: %.4f within a factor 2, want %.4f", got, want)

@@ -91,6 +91,7 @@ type DocumentBlock struct {
 	Samples    uint64        `json:"samples"`
 	Count      DocumentCount `json:"count"`
 	Confidence Confidence    `json:"confidence"`
+	Shape      Confidence    `json:"shape"`
 	Cold       bool          `json:"cold,omitempty"`
 }
 
@@ -101,6 +102,7 @@ type DocumentEdge struct {
 	Kind       string        `json:"kind"` // "fallthrough", "taken" or "indirect"
 	Count      DocumentCount `json:"count"`
 	Confidence Confidence    `json:"confidence"`
+	Shape      Confidence    `json:"shape"`
 }
 
 // A DocumentCall is a call with its executions.
@@ -220,11 +222,11 @@ func documentProc(r *Result) DocumentProc {
 	}
 	for i, b := range p.Blocks {
 		d.Blocks[i] = DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
-			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf, r.Cold[i]}
+			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf, r.Block[i].Shape, r.Cold[i]}
 	}
 	for i, e := range p.Edges {
 		d.Edges[i] = DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
-			e.Kind.String(), rounded(r.Edge[i]), r.Edge[i].Conf}
+			e.Kind.String(), rounded(r.Edge[i]), r.Edge[i].Conf, r.Edge[i].Shape}
 	}
 	for i, c := range p.Calls {
 		d.Calls[i] = DocumentCall{DocumentAddr(c.Site), DocumentAddr(c.To), callKind(c), rounded(r.Call[i])}
@@ -352,6 +354,7 @@ func (d DocumentBlock) appendTo(b []byte) []byte {
 	b = strconv.AppendUint(append(b, `,"samples":`...), d.Samples, 10)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
 	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
+	b = appendWord(append(b, `,"shape":`...), d.Shape.String())
 	if d.Cold {
 		b = append(b, `,"cold":true`...)
 	}
@@ -363,7 +366,8 @@ func (d DocumentEdge) appendTo(b []byte) []byte {
 	b = appendAddr(append(b, `,"to":`...), d.To)
 	b = appendWord(append(b, `,"kind":`...), d.Kind)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
-	return append(appendWord(append(b, `,"confidence":`...), d.Confidence.String()), '}')
+	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
+	return append(appendWord(append(b, `,"shape":`...), d.Shape.String()), '}')
 }
 
 func (d DocumentCall) appendTo(b []byte) []byte {

@@ -50,12 +50,12 @@ func smallProfile() *Profile {
 		Images: []*ImageProfile{
 			{ID: sample.ImageID{Build: build, Path: "/bin/small"}, Samples: 45, Procs: []*Result{
 				{
-					Proc: loop, Samples: 45, Entries: Freq{1e6 + 0.4, Medium},
-					Block:        []Freq{{1e6 + 0.4, Medium}, {1e22, High}, {2.5, Low}},
+					Proc: loop, Samples: 45, Entries: Freq{1e6 + 0.4, Medium, Medium},
+					Block:        []Freq{{1e6 + 0.4, Medium, Medium}, {1e22, High, High}, {2.5, Low, Low}},
 					Cold:         []bool{false, false, true},
 					BlockSamples: []uint64{4, 41, 0},
-					Edge:         []Freq{{1e6, Medium}, {123456789012, High}, {2.5, Low}, {0, None}},
-					Call:         []Freq{{1e9, High}, {7, Low}, {0.4, Low}},
+					Edge:         []Freq{{1e6, Medium, Medium}, {123456789012, High, High}, {2.5, Low, Low}, {0, None, None}},
+					Call:         []Freq{{1e9, High, High}, {7, Low, Low}, {0.4, Low, Low}},
 				},
 				{
 					Proc:  leaf,
@@ -169,8 +169,8 @@ func TestSchema(t *testing.T) {
 		valid          bool
 	}{
 		{"as written", "", "", true},
-		{"with what a later version computes", `"count":1000000,"confidence":"medium"}`,
-			`"count":1000000,"confidence":"medium","cpi":1.9,"least_cycles":1.0,` +
+		{"with what a later version computes", `"shape":"medium"}`,
+			`"shape":"medium","cpi":1.9,"least_cycles":1.0,` +
 				`"culprits":[{"cause":"dcache-miss","at":"0x1108","least":0,"most":5.2,"from":"0x1100"}]}`, true},
 		{"another version", "counts/1", "counts/2", false},
 		{"address as a number", `"from":"0x1100"`, `"from":4352`, false},

@@ -258,12 +258,12 @@ func (r *Result) fill(q *problem, sd spread) {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += ways[w]
 			if e := f.ways[w].edge; e >= 0 {
-				r.Edge[e] = Freq{float64(ways[w]), sd.confidence(sd.way[w])}
+				r.Edge[e] = sd.freq(float64(ways[w]), sd.way[w])
 			}
 		}
-		r.Block[b] = Freq{float64(n), sd.confidence(sd.block[b])}
+		r.Block[b] = sd.freq(float64(n), sd.block[b])
 	}
-	r.Entries = Freq{float64(entries[0]), confidence(sd.of(sd.block[0]))}
+	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -275,7 +275,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.way >= 0 {
-			r.Call[c] = Freq{math.Round(float64(ways[s.way]) / exits[call.Site]), sd.confidence(sd.way[s.way])}
+			r.Call[c] = sd.freq(math.Round(float64(ways[s.way])/exits[call.Site]), sd.way[s.way])
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -306,13 +306,12 @@ func confidence(sd float64) Confidence {
 	return Low
 }
 
-// confidence is that of executions whose logarithm has the standard deviation own
-// without the level. High is for all counts of a program, so it needs the level too.
-func (s *spread) confidence(own float64) Confidence {
-	if conf := confidence(s.of(own)); conf == High {
-		return High
-	}
-	return min(confidence(own), Medium)
+// freq is n executions whose logarithm has the standard deviation own without the
+// level. Within a procedure, High was kept by 79 % of the samples on the worst of
+// twelve programs, so it takes what is High among all counts.
+func (s *spread) freq(n, own float64) Freq {
+	conf := confidence(s.of(own))
+	return Freq{n, conf, max(conf, min(confidence(own), Medium))}
 }
 
 // mostly is how many standard deviations a normal variable is within 9 times in 10,

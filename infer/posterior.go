@@ -53,6 +53,15 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 	}
 	sd := make([]spread, len(pr.probs))
 	pr.each(func(i int) { sd[i] = pr.probs[i].spread(pr.part(x, i), called[i], keep) })
+	// The factor that all counts share is mostly that of a procedure with most of the
+	// executions: the more it has, the less it can differ.
+	var all float64
+	for _, q := range pr.probs {
+		all += sumOf(q.n)
+	}
+	for i, q := range pr.probs {
+		sd[i].level *= 1 - sumOf(q.n)/max(all, 1)
+	}
 	return sd
 }
 
@@ -94,11 +103,10 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	q.guess, q.entry, q.entrySD, q.known = guess, entry, entrySD, known
 	q.expect(nil)
 	q.forward(x)
-	// A dozen draws may agree by chance: without known counts, no level is surer than
-	// what the blocks of a procedure have in common allows.
+	// Draws tell little of what the blocks of a procedure have in common.
 	sum.level = math.Sqrt(sum.level / draws)
 	if len(known) == 0 {
-		sum.level = max(sum.level, q.par.procSD)
+		sum.level = max(sum.level, q.par.levelSD)
 	}
 	deviate(sum.block)
 	deviate(sum.way)

@@ -6,20 +6,20 @@ import (
 )
 
 // A Freq is how often a block, an edge or a call ran during a recording.
+//
+// Samples of a timer tell well which blocks of a procedure run oftener than others,
+// but how often a procedure runs among others only as well as the time of its
+// instructions is known. So there are two promises: Conf is about N among all counts
+// of its Profile, Shape about N among those of its procedure.
 type Freq struct {
-	N    float64 // the estimate, in executions: not samples, not percent
-	Conf Confidence
+	N           float64 // the estimate, in executions: not samples, not percent
+	Conf, Shape Confidence
 }
 
-// Confidence is a promise about a Freq's N.
-//
-// High is about N among all counts of its Profile. Medium is about N among the
-// counts of its procedure: samples of a timer tell well which blocks of a procedure
-// run oftener than others, but how often a procedure runs among others only as well
-// as the time of its instructions is known, which Result.Entries is a promise about.
-// None of them is about the one factor that all counts share: samples of a timer do
-// not tell how many executions a second of this machine is worth. On the programs
-// measured so far that factor was between 0.4 and 2.6. README.md has the figures.
+// Confidence is a promise about a Freq's N, after one factor that the counts it is
+// compared with share: samples of a timer do not tell how many executions a second
+// of this machine is worth. On the programs measured so far that factor was between
+// 0.4 and 2.6 for whole programs. README.md has the figures.
 type Confidence uint8
 
 const (

@@ -308,14 +308,14 @@ func (d *demo) infer() error {
 func (d *demo) profile() string { return filepath.Join(d.dir, "default.pgo") }
 
 // confident gives the share of the used samples that are in blocks of one level
-// of confidence.
+// of confidence among those of their procedure.
 func confident(p *infer.Profile, level infer.Confidence) float64 {
 	var n, all uint64
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
 			for i, samples := range r.BlockSamples {
 				all += samples
-				if r.Block[i].Conf == level {
+				if r.Block[i].Shape == level {
 					n += samples
 				}
 			}

@@ -17,9 +17,10 @@ var inferCmd = &command{
 
 The format json is the counts document; its schema is infer/counts.schema.json. The format text
 sums it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
-high, within a factor 2 where it is medium; low promises nothing. Medium is about counts of one
-procedure among one another, high about all: one factor that they share cannot be had from
-samples of a timer. README.md says how far the promise was kept.`,
+high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
+among all others, "shape" about one among those of its procedure, which samples of a timer tell
+better, and which the text shows by samples. One factor that all counts share cannot be had from
+such samples. README.md says how far the promises were kept.`,
 	run: runInfer,
 }
 
@@ -48,12 +49,12 @@ func runInfer(c *cli, args []string) error {
 	return c.write(*out, func(w io.Writer) error { return writeProfile(w, src.profile, *n, c.color()) })
 }
 
-// A mix is how many samples lie in blocks of each confidence.
+// A mix is how many samples lie in blocks of each confidence among those of their procedure.
 type mix [infer.High + 1]uint64
 
 func (m *mix) add(r *infer.Result) {
 	for i, n := range r.BlockSamples {
-		m[r.Block[i].Conf] += n
+		m[r.Block[i].Shape] += n
 	}
 }
 

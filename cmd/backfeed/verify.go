@@ -23,9 +23,8 @@ var verifyCmd = &command{
 
 or the same as JSON, compressed or not. Runs need not be equally long: one scale is fitted to all
 counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
-their exact executions. Confidence below high is held to its promise among the counts of one
-procedure; the confidence of procedures is that of their executions among each other. The two
-histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
+their exact executions. Confidence is held to its promise among all counts, shape among those of
+each procedure. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	run: runVerify,
 }
 
@@ -140,7 +139,9 @@ type accuracyDocument struct {
 	Cold         float64               `json:"executed_but_cold"`
 	ColdUnrun    float64               `json:"not_executed_and_cold"`
 	Blocks       []calibrationDocument `json:"blocks"`
+	BlockShapes  []calibrationDocument `json:"block_shapes"`
 	Edges        []calibrationDocument `json:"edges"`
+	EdgeShapes   []calibrationDocument `json:"edge_shapes"`
 	Procs        []calibrationDocument `json:"procs"`
 	InstErrors   []errorDocument       `json:"instruction_errors"`
 	EdgeErrors   []errorDocument       `json:"edge_errors"`
@@ -167,7 +168,8 @@ func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
 	return &accuracyDocument{
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
 		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
-		calibrations(&a.BlockLevels, bySamples), calibrations(&a.EdgeLevels, byExecutions), calibrations(&a.ProcLevels, bySamples),
+		calibrations(&a.BlockLevels, bySamples), calibrations(&a.BlockShapes, bySamples),
+		calibrations(&a.EdgeLevels, byExecutions), calibrations(&a.EdgeShapes, byExecutions), calibrations(&a.ProcLevels, bySamples),
 		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
 	}
 }
@@ -214,11 +216,21 @@ func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled, color bool) error {
 	}
 	steps := []func() error{
 		func() error { return accuracyTable(a, weight).Write(w, color) },
-		func() error { return calibrationTable(&a.BlockLevels, "blocks", weight, bySamples).Write(w, color) },
 		func() error {
-			return calibrationTable(&a.EdgeLevels, "edges", "executions", byExecutions).Write(w, color)
+			return calibrationTable(&a.BlockLevels, "confidence", "blocks", weight, bySamples).Write(w, color)
 		},
-		func() error { return calibrationTable(&a.ProcLevels, "procedures", weight, bySamples).Write(w, color) },
+		func() error {
+			return calibrationTable(&a.BlockShapes, "shape", "blocks", weight, bySamples).Write(w, color)
+		},
+		func() error {
+			return calibrationTable(&a.EdgeLevels, "confidence", "edges", "executions", byExecutions).Write(w, color)
+		},
+		func() error {
+			return calibrationTable(&a.EdgeShapes, "shape", "edges", "executions", byExecutions).Write(w, color)
+		},
+		func() error {
+			return calibrationTable(&a.ProcLevels, "confidence", "procedures", weight, bySamples).Write(w, color)
+		},
 		func() error {
 			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Write(w)
 		},
@@ -256,8 +268,8 @@ func accuracyTable(a *infer.Accuracy, weight string) *report.Table {
 }
 
 // calibrationTable holds each confidence to its promise.
-func calibrationTable(cal *[infer.High + 1]infer.Calibration, what, weight string, kept func(*infer.Calibration) infer.Kept) *report.Table {
-	t := report.NewTable(report.Left("confidence"), report.Right(what), report.Right(weight), report.Right("within 10 %"), report.Right("within factor 2"))
+func calibrationTable(cal *[infer.High + 1]infer.Calibration, promise, what, weight string, kept func(*infer.Calibration) infer.Kept) *report.Table {
+	t := report.NewTable(report.Left(promise), report.Right(what), report.Right(weight), report.Right("within 10 %"), report.Right("within factor 2"))
 	for _, conf := range confidences {
 		k := kept(&cal[conf])
 		row := []string{conf.String(), fmt.Sprint(cal[conf].N), report.Percent(k.Weight), "-", "-"}

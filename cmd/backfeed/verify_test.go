@@ -18,10 +18,10 @@ const (
 	countsJSON = `{"schema": "backfeed.counts/1", "machine": "test", "event": {"name": "cpu-clock"},
 "samples": {"total": 10, "used": 10, "lost": {}}, "images": [{"path": "/bin/app", "samples": 10, "procs": [
 {"name": "f", "addr": "0x1000", "size": 12, "samples": 10, "entries": 10, "complete": true, "blocks": [
-{"addr": "0x1000", "size": 8, "insns": 2, "samples": 9, "count": 1000, "confidence": "high"},
-{"addr": "0x1008", "size": 4, "insns": 1, "samples": 1, "count": 5, "confidence": "low"}],
-"edges": [{"from": "0x1000", "to": "0x1000", "kind": "taken", "count": 990, "confidence": "high"},
-{"from": "0x1000", "to": "0x1008", "kind": "fallthrough", "count": 5, "confidence": "low"}], "calls": []}]}]}`
+{"addr": "0x1000", "size": 8, "insns": 2, "samples": 9, "count": 1000, "confidence": "high", "shape": "high"},
+{"addr": "0x1008", "size": 4, "insns": 1, "samples": 1, "count": 5, "confidence": "low", "shape": "low"}],
+"edges": [{"from": "0x1000", "to": "0x1000", "kind": "taken", "count": 990, "confidence": "high", "shape": "high"},
+{"from": "0x1000", "to": "0x1008", "kind": "fallthrough", "count": 5, "confidence": "low", "shape": "low"}], "calls": []}]}]}`
 	truthJSON = `{"/bin/app": {"insn": {"0x1000": 1000, "0x1004": 1000, "0x1008": 10}, "jump": [["0x1004", "0x1000", 990]], "call": []}}`
 )
 
