@@ -12,4 +12,9 @@ require (
 	gopkg.in/yaml.v3 v3.0.1
 )
 
-require golang.org/x/text v0.14.0 // indirect
+require (
+	github.com/cilium/ebpf v0.22.0 // indirect
+	golang.org/x/text v0.14.0 // indirect
+)
+
+tool github.com/cilium/ebpf/cmd/bpf2go

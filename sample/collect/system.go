@@ -1,0 +1,43 @@
+package collect
+
+import (
+	"time"
+
+	"backfeed/sample"
+)
+
+// DefaultSystemFrequency, in Hz, costs 0.5 % of each processor on a virtual
+// machine where the interrupt of a sample takes 21 us, elsewhere less.
+const DefaultSystemFrequency = 199
+
+// DefaultDrain is the longest time between two drains that the maps have room
+// for, if nothing else is asked for.
+const DefaultDrain = 5 * time.Second
+
+// SystemOptions say what of the machine to sample, and how often.
+type SystemOptions struct {
+	Frequency int           // samples per second and processor; 0 is DefaultSystemFrequency
+	Tick      bool          // ride on the scheduler's tick: no timer, but blind to what is in step with it
+	Callers   bool          // record the words that hold the caller of each user sample
+	Kernel    bool          // keep the places of kernel samples; they are counted in any case
+	PIDs      []int         // only these processes and what they start; nil is all
+	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
+	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
+}
+
+// Counters say what became of all samples since a System was opened.
+type Counters struct {
+	All, User, Kernel, Idle uint64 // samples seen: All = User + Kernel + Idle
+
+	Filtered uint64 // user and kernel samples of what was not asked for
+	Failed   uint64 // not stored: a map was full, or a ring of callers
+	Drained  uint64 // taken out; after Close, Drained + Failed + Filtered = User + Kernel
+
+	LostRecords uint64        // records of mappings and tasks that the kernel dropped
+	BPF         time.Duration // run time of the sampler's program; 0 if the kernel keeps no such statistics
+	MapEntries  int           // places that one buffer has room for
+	MapUsed     int           // the most of them used at a drain
+	MapBytes    uint64        // memory of all maps
+
+	Unresolved map[sample.Loss]uint64 // drained samples that have no place in an image, by reason
+}
