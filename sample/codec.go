@@ -18,7 +18,7 @@ import (
 // that Encode would have written otherwise.
 //
 //	offset  size  field
-//	0       4     magic "bfr1"; the digit is the version of the format
+//	0       4     magic "bfr2"; the digit is the version of the format
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -39,7 +39,7 @@ import (
 //	list     images by build ID, then path
 //	list     places in stacks, branches and ranges: unknown first, then by image
 //	         and offset
-//	list     stacks, by their places
+//	list     stacks, by the places of their frames, then their tops
 //	list     branches, by the places of source, then target
 //	list     ranges, by the places of first, then last instruction
 //
@@ -58,6 +58,7 @@ import (
 // Stack:
 //
 //	list     index of each frame's place, the sampled instruction first
+//	integer  index of the place that the word at the stack pointer named
 //	integer  samples (> 0)
 //
 // Branch:
@@ -75,7 +76,7 @@ import (
 //
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
-const magic = "bfr1"
+const magic = "bfr2"
 
 const headerSize = len(magic) + 4
 
@@ -83,6 +84,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // ErrFormat is wrapped by every error that blames the bytes rather than the disk.
 var ErrFormat = errors.New("malformed recording")
+
+// isMagic tells whether a file that begins so is a recording, of whatever version.
+func isMagic(b string) bool {
+	n := len(magic) - 1
+	return len(b) > n && b[:n] == magic[:n] && '0' <= b[n] && b[n] <= '9'
+}
 
 // Encode gives the stored form of r, whose Counts pass Check. It depends on what
 // was added to r, not on the order.
@@ -156,6 +163,7 @@ func (e *encoder) places(c *Counts) map[Frame]int {
 		for _, f := range s.Frames {
 			index[f] = 0
 		}
+		index[s.Top] = 0
 	}
 	for b := range c.Branches {
 		index[b.From], index[b.To] = 0, 0
@@ -183,6 +191,7 @@ func (e *encoder) stacks(c *Counts, index map[Frame]int) {
 		for _, f := range s.Frames {
 			e.int(index[f])
 		}
+		e.int(index[s.Top])
 		e.uint(s.N)
 	}
 }
@@ -342,7 +351,11 @@ type place struct {
 }
 
 func (d *decoder) recording() (*Recording, error) {
-	if string(d.bytes(len(magic), "magic")) != magic {
+	switch m := string(d.bytes(len(magic), "magic")); {
+	case m == magic:
+	case isMagic(m):
+		d.fail(0, fmt.Sprintf("version %q, want %q: record anew", m, magic))
+	default:
 		d.fail(0, "magic")
 	}
 	d.note("magic")
@@ -496,7 +509,7 @@ func (d *decoder) places(c *Counts) []place {
 }
 
 func (d *decoder) stacks(c *Counts, places []place) {
-	n := d.list(3, "stacks")
+	n := d.list(4, "stacks")
 	c.Stacks = make([]Stack, 0, n)
 	for i := range n {
 		start := d.off
@@ -506,14 +519,15 @@ func (d *decoder) stacks(c *Counts, places []place) {
 			_, f := d.place(0, places, "frame")
 			s.Frames = append(s.Frames, f)
 		}
-		if i > 0 && slices.CompareFunc(c.Stacks[i-1].Frames, s.Frames, compareFrames) >= 0 {
+		_, s.Top = d.place(0, places, "top")
+		if i > 0 && compareStacks(c.Stacks[i-1], s) >= 0 {
 			d.fail(start, "order of stacks")
 		}
 		s.N = d.count("samples of stack")
 		if d.err != nil {
 			return
 		}
-		d.note("%v: %d samples", s.Frames, s.N)
+		d.note("%v, top %v: %d samples", s.Frames, s.Top, s.N)
 		c.Stacks = append(c.Stacks, s)
 	}
 }

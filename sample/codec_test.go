@@ -79,9 +79,10 @@ func TestDecodeMalformed(t *testing.T) {
 		want string
 	}{
 		{"empty", nil, "offset 0x0: magic"},
-		{"other magic", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
-		{"no checksum", []byte("bfr1\x00\x00"), "offset 0x4: checksum"},
-		{"wrong checksum", []byte("bfr1\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
+		{"other magic", []byte("bfc2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
+		{"other version", []byte("bfr1\x00\x00\x00\x00\x00"), `offset 0x0: version "bfr1", want "bfr2"`},
+		{"no checksum", []byte("bfr2\x00\x00"), "offset 0x4: checksum"},
+		{"wrong checksum", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
 		{"nothing", seal(none(newFile())), "offset 0x8: counts"},
 		{"too many counts", seal(none(newFile().put(1 << 40))), "offset 0x8: counts"},
 		{"bytes at the end", seal(none(newFile().put(0, 7))), "offset 0x9: end of file"},
@@ -99,15 +100,16 @@ func TestDecodeMalformed(t *testing.T) {
 		{"place twice", seal(none(head().put(0, 1, a, "", 2, 8, 1, 0, 1, 0, 0, 0, 0))), "offset 0x40: file offset"},
 		{"offset overflows", seal(none(head().put(0, 1, a, "", 2, 8, 1, uint64(math.MaxUint64), 1, 0, 0, 0, 0))), "offset 0x40: file offset"},
 		{"no samples", seal(none(head().put(0, 1, a, "", 1, 8, 0, 0, 0, 0, 0))), "offset 0x3f: samples"},
-		{"place of no image", seal(none(images().put(1, 3, 8, 1, 1, 0, 1, 0, 0))), "offset 0x5d: image"},
-		{"unknown place with offset", seal(none(images().put(1, 0, 8, 1, 1, 0, 1, 0, 0))), "offset 0x5d: place"},
+		{"place of no image", seal(none(images().put(1, 3, 8, 1, 1, 0, 0, 1, 0, 0))), "offset 0x5d: image"},
+		{"unknown place with offset", seal(none(images().put(1, 0, 8, 1, 1, 0, 0, 1, 0, 0))), "offset 0x5d: place"},
 		{"place unused", seal(none(images().put(1, 1, 8, 0, 0, 0))), "offset 0x62: place that nothing refers to"},
-		{"stack of a missing place", seal(none(images().put(1, 1, 8, 1, 1, 1, 1, 0, 0))), "offset 0x61: frame"},
-		{"stack of no samples", seal(none(images().put(1, 1, 8, 1, 1, 0, 0, 0, 0))), "offset 0x62: samples of stack"},
-		{"stack twice", seal(none(images().put(1, 1, 8, 2, 1, 0, 1, 1, 0, 1, 0, 0))), "offset 0x63: order of stacks"},
-		{"stack too deep", seal(none(images().put(1, 1, 8, 1, 90, 0, 1, 0, 0))), "offset 0x60: frames"},
-		{"stack without frames", seal(none(images().put(0, 1, 0, 1, 0, 0))), "offset 0x9: cycles: stack 0: 0 frames"},
-		{"stack without sample", seal(none(images().put(1, 1, 9, 1, 1, 0, 1, 0, 0))), "offset 0x9: cycles: image /a"},
+		{"stack of a missing place", seal(none(images().put(1, 1, 8, 1, 1, 1, 0, 1, 0, 0))), "offset 0x61: frame"},
+		{"top of a missing place", seal(none(images().put(1, 1, 8, 1, 1, 0, 1, 1, 0, 0))), "offset 0x62: top"},
+		{"stack of no samples", seal(none(images().put(1, 1, 8, 1, 1, 0, 0, 0, 0, 0))), "offset 0x63: samples of stack"},
+		{"stack twice", seal(none(images().put(1, 1, 8, 2, 1, 0, 0, 1, 1, 0, 0, 1, 0, 0))), "offset 0x64: order of stacks"},
+		{"stack too deep", seal(none(images().put(1, 1, 8, 1, 90, 0, 0, 1, 0, 0))), "offset 0x60: frames"},
+		{"stack without frames", seal(none(images().put(1, 1, 8, 1, 0, 0, 1, 0, 0))), "offset 0x9: cycles: stack 0: 0 frames"},
+		{"stack without sample", seal(none(images().put(1, 1, 9, 1, 1, 0, 0, 1, 0, 0))), "offset 0x9: cycles: image /a"},
 		{"branch twice", seal(none(images().put(1, 1, 9, 0, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0))), "offset 0x65: order of branches"},
 		{"branch of no records", seal(none(images().put(1, 1, 9, 0, 1, 0, 0, 0, 0, 0))), "offset 0x63: records"},
 		{"more mispredicted", seal(none(images().put(1, 1, 9, 0, 1, 0, 0, 1, 2, 0))), "offset 0x9: cycles: branch"},
@@ -175,7 +177,7 @@ func random(rnd *rand.Rand, places int) *Recording {
 				for range rnd.IntN(5) {
 					stack = append(stack, pick())
 				}
-				c.AddStack(stack, 1)
+				c.AddStackTop(stack, pick(), 1)
 			}
 			b := Branch{pick(), pick()}
 			c.AddBranch(b, 1+rnd.Uint64N(9), rnd.Uint64N(2))
@@ -279,7 +281,7 @@ func large(seed uint64) *Recording {
 		for range rnd.IntN(30) {
 			stack = append(stack, Frame{i, Offset(0x1000 + 64*rnd.IntN(2000))})
 		}
-		c.AddStack(stack, 1)
+		c.AddStackTop(stack, Frame{i, Offset(0x1000 + 64*rnd.IntN(2000))}, 1)
 	}
 	return &Recording{Counts: []*Counts{c}}
 }

@@ -86,28 +86,34 @@ func (c *Counts) Lose(why Loss, n uint64) {
 // stack: the sampled instruction, then return addresses. It keeps no reference
 // to frames.
 func (c *Counts) AddStack(frames []Frame, n uint64) {
+	c.AddStackTop(frames, Frame{Image: Unknown}, n)
+}
+
+// AddStackTop is AddStack where the word at the stack pointer is known, too.
+func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
 	if n == 0 || len(frames) == 0 {
 		return
 	}
 	if c.stacks == nil || len(c.stacks) != len(c.Stacks) {
 		c.stacks = make(map[string]int, len(c.Stacks))
 		for i, s := range c.Stacks {
-			c.stacks[string(c.stackKey(s.Frames))] = i
+			c.stacks[string(c.stackKey(s.Frames, s.Top))] = i
 		}
 	}
-	key := c.stackKey(frames)
+	key := c.stackKey(frames, top)
 	i, ok := c.stacks[string(key)]
 	if !ok {
 		i = len(c.Stacks)
 		c.stacks[string(key)] = i
-		c.Stacks = append(c.Stacks, Stack{Frames: slices.Clone(frames)})
+		c.Stacks = append(c.Stacks, Stack{Frames: slices.Clone(frames), Top: top})
 	}
 	c.Stacks[i].N = add(c.Stacks[i].N, n)
 }
 
 // stackKey gives a string that no other stack has, valid until the next call.
-func (c *Counts) stackKey(frames []Frame) []byte {
-	b := c.scratch[:0]
+func (c *Counts) stackKey(frames []Frame, top Frame) []byte {
+	b := binary.AppendVarint(c.scratch[:0], int64(top.Image))
+	b = binary.AppendUvarint(b, uint64(top.Off))
 	for _, f := range frames {
 		b = binary.AppendVarint(b, int64(f.Image))
 		b = binary.AppendUvarint(b, uint64(f.Off))
@@ -204,7 +210,7 @@ func (c *Counts) merge(o *Counts) {
 		for _, f := range s.Frames {
 			frames = append(frames, renumber(f))
 		}
-		c.AddStack(frames, s.N)
+		c.AddStackTop(frames, renumber(s.Top), s.N)
 	}
 	for b, n := range o.Branches {
 		c.AddBranch(Branch{renumber(b.From), renumber(b.To)}, n.N, n.Mispredicted)
@@ -215,7 +221,7 @@ func (c *Counts) merge(o *Counts) {
 }
 
 // sorted gives a copy of c that depends on what was added to c but not on the
-// order: images by ID, stacks by frames.
+// order: images by ID, stacks by frames and top.
 func (c *Counts) sorted() *Counts {
 	s := NewCounts(c.CPU, c.Event)
 	ids := make([]ImageID, len(c.Images))
@@ -227,9 +233,7 @@ func (c *Counts) sorted() *Counts {
 		s.Image(id)
 	}
 	s.merge(c)
-	slices.SortFunc(s.Stacks, func(a, b Stack) int {
-		return slices.CompareFunc(a.Frames, b.Frames, compareFrames)
-	})
+	slices.SortFunc(s.Stacks, compareStacks)
 	s.stacks = nil // the indices in it are those before sorting
 	return s
 }
@@ -240,6 +244,10 @@ func compareImages(a, b ImageID) int {
 
 func compareFrames(a, b Frame) int {
 	return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.Off, b.Off))
+}
+
+func compareStacks(a, b Stack) int {
+	return cmp.Or(slices.CompareFunc(a.Frames, b.Frames, compareFrames), compareFrames(a.Top, b.Top))
 }
 
 func compareBranches(a, b Branch) int {
@@ -310,7 +318,10 @@ func (c *Counts) checkStacks() error {
 				return fmt.Errorf("stack %d: %w", i, err)
 			}
 		}
-		key := string(c.stackKey(s.Frames))
+		if err := c.checkFrame(s.Top); err != nil {
+			return fmt.Errorf("stack %d: top: %w", i, err)
+		}
+		key := string(c.stackKey(s.Frames, s.Top))
 		if seen[key] {
 			return fmt.Errorf("stack %d: listed twice", i)
 		}

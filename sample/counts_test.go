@@ -26,6 +26,7 @@ func three() *Recording {
 	c.Lose(LostDropped, 2)
 	c.Weight = 313 * 1000000
 	c.AddStack([]Frame{{app, 0x1140}, {app, 0x1234}, {Unknown, 0}}, 200)
+	c.AddStackTop([]Frame{{app, 0x1140}, {app, 0x1234}, {Unknown, 0}}, Frame{lib, 0x26e00}, 3)
 	c.AddStack([]Frame{{lib, 0x26d03}, {app, 0x1234}}, 1)
 
 	lbr := NewCounts(cpu, Event{Name: "cycles", Unit: "cycles"})
@@ -63,8 +64,10 @@ func TestCheck(t *testing.T) {
 		{"no image 2", func(c, _ *Counts) { c.Stacks[0].Frames[1].Image = 2 }},
 		{"no image -1", func(c, _ *Counts) { c.Stacks[0].Frames[2].Off = 8 }},
 		{"in no image", func(c, _ *Counts) { c.Stacks[0].Frames[0] = Frame{Image: Unknown} }},
+		{"top: frame 2+0x0: no image 2", func(c, _ *Counts) { c.Stacks[1].Top.Image = 2; c.Stacks[1].Top.Off = 0 }},
 		{"listed twice", func(c, _ *Counts) { c.Stacks = append(c.Stacks, c.Stacks[0]) }},
-		{"300 samples, but 301 with a stack", func(c, _ *Counts) { c.Stacks[0].N = 301 }},
+		{"listed twice", func(c, _ *Counts) { c.Stacks[1].Top = c.Stacks[0].Top }},
+		{"300 samples, but 301 with a stack", func(c, _ *Counts) { c.Stacks[0].N = 298 }},
 		{"no image 7", func(_, c *Counts) { c.Branches[Branch{To: Frame{Image: 7}}] = BranchCount{N: 1} }},
 		{"2 mispredicted", func(_, c *Counts) { c.Branches[Branch{}] = BranchCount{N: 1, Mispredicted: 2} }},
 		{"no image -1", func(_, c *Counts) { c.Ranges[Range{Image: Unknown}] = 1 }},
@@ -116,7 +119,7 @@ func TestIndexes(t *testing.T) {
 		t.Errorf("known image has index %d, want 1", i)
 	}
 	c.AddStack([]Frame{{0, 0x1140}, {0, 0x1234}, {Unknown, 0}}, 5)
-	if len(c.Stacks) != 2 || c.Stacks[0].N != 205 {
+	if len(c.Stacks) != 3 || c.Stacks[0].N != 205 {
 		t.Errorf("known stack was not found: %v", c.Stacks)
 	}
 	c.Lose(LostKernel, 7)

@@ -106,8 +106,15 @@ const Unknown = -1
 // A Stack is a call stack and the samples that had it. Frames[0] is the sampled
 // instruction; the others are return addresses, innermost first: the place after
 // the call, as the processor would return to it.
+//
+// Top is the place that the word at the stack pointer named, if it was recorded
+// and named code of an image. Where the sampled instruction runs without a frame
+// of its own, it is the return address that a walk by frame pointers misses;
+// elsewhere it is whatever lay there. Only the code tells which: package image
+// reads it.
 type Stack struct {
 	Frames []Frame
+	Top    Frame  // Unknown where there is none
 	N      uint64 // samples
 }
 

@@ -30,7 +30,7 @@ const SniffLen = 4096
 func Sniff(b []byte) Format {
 	b = b[:min(len(b), SniffLen)]
 	switch {
-	case bytes.HasPrefix(b, []byte(magic)):
+	case isMagic(string(b[:min(len(b), len(magic))])):
 		return FormatBackfeed
 	case bytes.HasPrefix(b, []byte("PERFILE2")):
 		return sniffPerf(b, binary.LittleEndian)

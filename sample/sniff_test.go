@@ -29,6 +29,7 @@ func TestSniff(t *testing.T) {
 		want Format
 	}{
 		{"recording", three().Encode(), FormatBackfeed},
+		{"recording of another version", []byte("bfr1\x00\x00\x00\x00\x00"), FormatBackfeed},
 		{"perf.data", []byte("PERFILE2\x68\x00\x00\x00\x00\x00\x00\x00\x90"), FormatPerf},
 		{"perf.data of a big-endian machine", []byte("2ELIFREP\x00\x00\x00\x00\x00\x00\x00\x68\x00"), FormatPerf},
 		{"perf.data, cut short", []byte("PERFILE2\x10"), FormatPerf},
