@@ -1,8 +1,9 @@
 package infer
 
 import (
-	"container/heap"
+	"math"
 	"slices"
+	"sync"
 
 	"backfeed/infer/image"
 )
@@ -31,15 +32,14 @@ type flow struct {
 	entries []int32 // blocks entered from outside; entries[0] is the procedure's own
 	trapped []int32 // blocks given an exit that the code does not show
 
-	// The elimination, in order. Step k owns the arcs in preds, succs and fills
-	// at its bounds; arcs 0..arcs-1 hold transition probabilities.
+	// The elimination, in order: of order[k] it takes steps[k]. An arc that leads from or
+	// to a block is numbered when the first of its two ends is eliminated: first come
+	// those that lead away from it, then those that lead there.
 	order  []int32
 	steps  []step
-	preds  []ref   // (arc, block) of block -> order[k]
-	succs  []ref   // (arc, block) of order[k] -> block
-	fills  []int32 // arc of pred x succ, row by row
-	arcs   int
-	wayArc []int32 // arc of each way; -1 for exits
+	end    []int32 // by arc: the block at its other end, which is eliminated later
+	fills  []int32 // arc of each in x out, row by row; -1 where it is a loop
+	wayArc []int32 // arc of each way; -1 for exits and for ways back to their own block
 }
 
 // A way is one alternative at the end of a block.
@@ -50,9 +50,9 @@ type way struct {
 
 const leave = -1
 
-type ref struct{ arc, block int32 }
-
-type step struct{ pred, succ, fill int32 } // ends of the step's parts of preds, succs, fills
+// A step has the ends of its arcs away from its block, of those to its block, and of
+// its fills; they begin where those of the step before end.
+type step struct{ out, in, fill int32 }
 
 // maxFill bounds the arcs of an elimination relative to the blocks. Real flow
 // graphs stay below 10; a graph that does not is treated block by block.
@@ -195,122 +195,187 @@ func (f *flow) addEntries(p *image.Proc) {
 	}
 }
 
-// elimHeap orders blocks by the arcs their elimination may add, then by number.
-type elimHeap struct {
-	cost []int64
-	node []int32
+// An eliminator finds the order of elimination and the arcs that it adds. It may
+// serve many flows, one after another.
+type eliminator struct {
+	out, in [][]ref // live arcs between blocks not yet eliminated, by block
+	arcs    int32   // numbered as they come
+	wait    queue
+	cost    []int64 // by block: arcs that its elimination may add; -1 if it is done
+	ends    []ref   // of the steps so far
+	number  []int32 // by arc: its place in ends
 }
 
-func (h *elimHeap) Len() int { return len(h.node) }
-func (h *elimHeap) Less(i, j int) bool {
-	if h.cost[i] != h.cost[j] {
-		return h.cost[i] < h.cost[j]
-	}
-	return h.node[i] < h.node[j]
-}
-func (h *elimHeap) Swap(i, j int) {
-	h.cost[i], h.cost[j] = h.cost[j], h.cost[i]
-	h.node[i], h.node[j] = h.node[j], h.node[i]
-}
-func (h *elimHeap) Push(x any) {
-	p := x.([2]int64)
-	h.cost, h.node = append(h.cost, p[0]), append(h.node, int32(p[1]))
-}
-func (h *elimHeap) Pop() any {
-	n := len(h.node) - 1
-	p := [2]int64{h.cost[n], int64(h.node[n])}
-	h.cost, h.node = h.cost[:n], h.node[:n]
-	return p
-}
+type ref struct{ arc, block int32 }
 
-// eliminate finds the order of elimination and the arcs that it adds.
+var eliminators = sync.Pool{New: func() any { return new(eliminator) }}
+
+// eliminate finds the elimination, or gives false if it would fill up.
 func (f *flow) eliminate() bool {
-	n := f.blocks
-	out := make([][]ref, n) // live arcs between blocks not yet eliminated, by block
-	in := make([][]ref, n)
-	find := func(i, j int32) (int32, bool) {
-		for _, r := range out[i] {
-			if r.block == j {
-				return r.arc, true
-			}
-		}
-		return 0, false
-	}
-	add := func(i, j int32) int32 {
-		a, ok := find(i, j)
-		if !ok {
-			a = int32(f.arcs)
-			f.arcs++
-			out[i] = append(out[i], ref{a, j})
-			in[j] = append(in[j], ref{a, i})
-		}
-		return a
-	}
+	e := eliminators.Get().(*eliminator)
+	defer eliminators.Put(e)
+	e.reset(f.blocks)
 	f.wayArc = make([]int32, len(f.ways))
-	for b := range n {
+	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			f.wayArc[w] = -1
-			switch to := f.ways[w].to; {
-			case to == leave:
-			case int(to) == b: // a self loop is in no pivot: it only lengthens the stay
-				f.wayArc[w] = -1
-			default:
-				f.wayArc[w] = add(int32(b), to)
+			// A self loop is in no pivot: it only lengthens the stay.
+			if to := f.ways[w].to; to != leave && int(to) != b {
+				f.wayArc[w] = e.add(int32(b), to)
 			}
 		}
 	}
-	cost := func(b int32) int64 { return int64(len(in[b])) * int64(len(out[b])) }
-	h := &elimHeap{}
-	for b := range n {
-		h.cost, h.node = append(h.cost, cost(int32(b))), append(h.node, int32(b))
+	f.order, f.steps = make([]int32, 0, f.blocks), make([]step, 0, f.blocks)
+	f.fills = make([]int32, 0, f.blocks)
+	for b := range f.blocks {
+		e.queue(int32(b))
 	}
-	heap.Init(h)
-	done := make([]bool, n)
-	drop := func(s []ref, b int32) []ref {
-		for i := range s {
-			if s[i].block == b {
-				return append(s[:i], s[i+1:]...)
-			}
-		}
-		return s
-	}
-	for h.Len() > 0 {
-		top := heap.Pop(h).([2]int64)
-		k := int32(top[1])
-		if done[k] || top[0] != cost(k) {
-			continue // a later entry has the true cost
-		}
-		done[k] = true
+	for len(f.order) < f.blocks {
+		k := e.next()
 		f.order = append(f.order, k)
-		f.preds = append(f.preds, in[k]...)
-		f.succs = append(f.succs, out[k]...)
-		for _, j := range out[k] {
-			in[j.block] = drop(in[j.block], k)
-		}
-		for _, i := range in[k] {
-			out[i.block] = drop(out[i.block], k)
-		}
-		for _, i := range in[k] {
-			for _, j := range out[k] {
-				if i.block == j.block {
-					f.fills = append(f.fills, -1)
-				} else {
-					f.fills = append(f.fills, add(i.block, j.block))
-				}
-			}
-		}
-		if len(f.fills) > maxFill*(n+16) {
+		f.fills = e.remove(k, f.fills)
+		if len(f.fills) > maxFill*(f.blocks+16) {
 			return false
 		}
-		f.steps = append(f.steps, step{int32(len(f.preds)), int32(len(f.succs)), int32(len(f.fills))})
-		for _, i := range in[k] {
-			heap.Push(h, [2]int64{cost(i.block), int64(i.block)})
-		}
-		for _, j := range out[k] {
-			heap.Push(h, [2]int64{cost(j.block), int64(j.block)})
+		n := int32(len(e.ends))
+		f.steps = append(f.steps, step{n - int32(len(e.in[k])), n, int32(len(f.fills))})
+	}
+	// All arcs are in ends now, and get their numbers from there.
+	e.number = slices.Grow(e.number[:0], int(e.arcs))[:e.arcs]
+	f.end = make([]int32, len(e.ends))
+	for i, r := range e.ends {
+		e.number[r.arc], f.end[i] = int32(i), r.block
+	}
+	for _, arcs := range [][]int32{f.fills, f.wayArc} {
+		for i, a := range arcs {
+			if a >= 0 {
+				arcs[i] = e.number[a]
+			}
 		}
 	}
 	return true
+}
+
+// reset makes e ready for n blocks without arcs.
+func (e *eliminator) reset(n int) {
+	e.out, e.in = empty(e.out, n), empty(e.in, n)
+	e.cost = slices.Grow(e.cost[:0], n)[:n]
+	for i := range e.cost {
+		e.cost[i] = math.MaxInt64
+	}
+	e.arcs, e.wait, e.ends = 0, e.wait[:0], e.ends[:0]
+}
+
+// empty gives n empty lists, with what room lists has.
+func empty(lists [][]ref, n int) [][]ref {
+	lists = slices.Grow(lists[:0], n)[:n]
+	for i := range lists {
+		lists[i] = lists[i][:0]
+	}
+	return lists
+}
+
+// add gives the arc from i to j, a new one if there is none.
+func (e *eliminator) add(i, j int32) int32 {
+	for _, r := range e.out[i] {
+		if r.block == j {
+			return r.arc
+		}
+	}
+	a := e.arcs
+	e.arcs++
+	e.out[i] = append(e.out[i], ref{a, j})
+	e.in[j] = append(e.in[j], ref{a, i})
+	return a
+}
+
+// remove eliminates k, and appends the arcs that stand for the ways through it.
+func (e *eliminator) remove(k int32, fills []int32) []int32 {
+	out, in := e.out[k], e.in[k]
+	e.cost[k] = -1
+	e.ends = append(append(e.ends, out...), in...)
+	for _, j := range out {
+		e.in[j.block] = drop(e.in[j.block], k)
+	}
+	for _, i := range in {
+		e.out[i.block] = drop(e.out[i.block], k)
+	}
+	for _, i := range in {
+		for _, j := range out {
+			a := int32(-1)
+			if i.block != j.block {
+				a = e.add(i.block, j.block)
+			}
+			fills = append(fills, a)
+		}
+	}
+	for _, i := range in {
+		e.queue(i.block)
+	}
+	for _, j := range out {
+		e.queue(j.block)
+	}
+	return fills
+}
+
+// drop takes the arc from or to b out of s.
+func drop(s []ref, b int32) []ref {
+	i := slices.IndexFunc(s, func(r ref) bool { return r.block == b })
+	return slices.Delete(s, i, i+1)
+}
+
+// queue enters b with its present cost.
+func (e *eliminator) queue(b int32) {
+	if c := int64(len(e.in[b])) * int64(len(e.out[b])); c != e.cost[b] {
+		e.cost[b] = c
+		e.wait.push(c<<32 | int64(b))
+	}
+}
+
+// next gives the block that costs least, of several the lowest.
+func (e *eliminator) next() int32 {
+	for {
+		top := e.wait.pop()
+		if b := int32(top); e.cost[b] == top>>32 {
+			return b
+		}
+	}
+}
+
+// A queue is a heap of integers.
+type queue []int64
+
+func (q *queue) push(v int64) {
+	h := append(*q, v)
+	*q = h
+	i := len(h) - 1
+	for i > 0 && v < h[(i-1)/2] {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = v
+}
+
+func (q *queue) pop() int64 {
+	h := *q
+	top, v := h[0], h[len(h)-1]
+	h = h[:len(h)-1]
+	*q = h
+	i := 0
+	for c := 1; c < len(h); c = 2*i + 1 {
+		if c+1 < len(h) && h[c+1] < h[c] {
+			c++
+		}
+		if v <= h[c] {
+			break
+		}
+		h[i] = h[c]
+		i = c
+	}
+	if len(h) > 0 {
+		h[i] = v
+	}
+	return top
 }
 
 // A factor is the elimination of a flow at given probabilities.
@@ -322,7 +387,9 @@ type factor struct {
 }
 
 func (f *flow) newFactor() *factor {
-	return &factor{f, make([]float64, f.arcs), make([]float64, f.blocks), make([]float64, f.blocks)}
+	arcs := len(f.end)
+	all := make([]float64, arcs+2*f.blocks)
+	return &factor{f, all[:arcs], all[arcs : arcs+f.blocks], all[arcs+f.blocks:]}
 }
 
 // set eliminates for way probabilities p, as f.ways.
@@ -330,12 +397,11 @@ func (x *factor) set(p []float64) {
 	f := x.f
 	clear(x.arc)
 	clear(x.exit)
-	for b := range f.blocks {
+	for b := range x.exit {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			switch a := f.wayArc[w]; {
-			case a >= 0:
+			if a := f.wayArc[w]; a >= 0 {
 				x.arc[a] += p[w]
-			case f.ways[w].to == leave:
+			} else if f.ways[w].to == leave {
 				x.exit[b] += p[w]
 			}
 		}
@@ -343,24 +409,25 @@ func (x *factor) set(p []float64) {
 	var at step
 	for s, k := range f.order {
 		end := f.steps[s]
-		succs := f.succs[at.succ:end.succ]
+		out := x.arc[at.in:end.out]
 		d := x.exit[k]
-		for _, j := range succs {
-			d += x.arc[j.arc]
+		for _, q := range out {
+			d += q
 		}
 		// A block whose ways out have all underflown would stay for ever.
-		d = max(d, 1e-300)
-		x.stay[k] = 1 / d
+		d = 1 / max(d, 1e-300)
+		x.stay[k] = d
+		exit := x.exit[k]
 		fill := f.fills[at.fill:end.fill]
-		for _, i := range f.preds[at.pred:end.pred] {
-			q := x.arc[i.arc] / d
-			x.exit[i.block] += q * x.exit[k]
-			for c, j := range succs {
+		for i := end.out; i < end.in; i++ {
+			q := x.arc[i] * d
+			x.exit[f.end[i]] += q * exit
+			for c, p := range out {
 				if a := fill[c]; a >= 0 {
-					x.arc[a] += q * x.arc[j.arc]
+					x.arc[a] += q * p
 				}
 			}
-			fill = fill[len(succs):]
+			fill = fill[len(out):]
 		}
 		at = end
 	}
@@ -370,26 +437,23 @@ func (x *factor) set(p []float64) {
 // executions of each block.
 func (x *factor) visits(v []float64) {
 	f := x.f
-	var at step
+	lo := int32(0)
 	for s, k := range f.order {
 		end := f.steps[s]
 		if q := v[k] * x.stay[k]; q != 0 {
-			for _, j := range f.succs[at.succ:end.succ] {
-				v[j.block] += q * x.arc[j.arc]
+			for i := lo; i < end.out; i++ {
+				v[f.end[i]] += q * x.arc[i]
 			}
 		}
-		at = end
+		lo = end.in
 	}
 	for s := len(f.order) - 1; s >= 0; s-- {
-		k := f.order[s]
-		lo := int32(0)
-		if s > 0 {
-			lo = f.steps[s-1].pred
+		k, end := f.order[s], f.steps[s]
+		sum := v[k]
+		for i := end.out; i < end.in; i++ {
+			sum += v[f.end[i]] * x.arc[i]
 		}
-		for _, i := range f.preds[lo:f.steps[s].pred] {
-			v[k] += v[i.block] * x.arc[i.arc]
-		}
-		v[k] *= x.stay[k]
+		v[k] = sum * x.stay[k]
 	}
 }
 
@@ -397,24 +461,22 @@ func (x *factor) visits(v []float64) {
 // all that follows from entering it: the transpose of visits.
 func (x *factor) values(g []float64) {
 	f := x.f
-	lo := int32(0)
 	for s, k := range f.order {
-		if q := g[k] * x.stay[k]; q != 0 {
-			for _, i := range f.preds[lo:f.steps[s].pred] {
-				g[i.block] += q * x.arc[i.arc]
-			}
+		end := f.steps[s]
+		q := g[k] * x.stay[k]
+		for i := end.out; i < end.in; i++ {
+			g[f.end[i]] += q * x.arc[i]
 		}
-		lo = f.steps[s].pred
 	}
 	for s := len(f.order) - 1; s >= 0; s-- {
-		k := f.order[s]
-		lo := int32(0)
+		k, lo := f.order[s], int32(0)
 		if s > 0 {
-			lo = f.steps[s-1].succ
+			lo = f.steps[s-1].in
 		}
-		for _, j := range f.succs[lo:f.steps[s].succ] {
-			g[k] += g[j.block] * x.arc[j.arc]
+		sum := g[k]
+		for i := lo; i < f.steps[s].out; i++ {
+			sum += g[f.end[i]] * x.arc[i]
 		}
-		g[k] *= x.stay[k]
+		g[k] = sum * x.stay[k]
 	}
 }
