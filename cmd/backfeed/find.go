@@ -70,7 +70,9 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 		return l.im, l.err
 	}
 	var l lookup
-	l.im, l.err = f.find(id)
+	if l.err = fileless(id); l.err == nil {
+		l.im, l.err = f.find(id)
+	}
 	f.lookup[id] = l
 	return l.im, l.err
 }

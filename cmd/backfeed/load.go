@@ -229,6 +229,10 @@ func state(err error) string {
 	switch {
 	case err == nil:
 		return "found"
+	case errors.Is(err, errKernel):
+		return "kernel"
+	case errors.Is(err, errJIT):
+		return "JIT"
 	case errors.Is(err, errNotFound):
 		return "not found"
 	case errors.Is(err, errOtherID):

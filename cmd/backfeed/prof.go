@@ -9,6 +9,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/sample"
 )
 
 var profCmd = &command{
@@ -16,7 +17,8 @@ var profCmd = &command{
 	long: symfsHelp + `
 
 Executions are inferred; a dash means that nothing is known. What no procedure could be given
-stands at its place in the list, in parentheses, so that the shares add up to all samples.`,
+stands at its place in the list, in parentheses, so that the shares add up to all samples.
+Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.`,
 	run: runProf,
 }
 
@@ -43,7 +45,7 @@ func runProf(c *cli, args []string) error {
 		return err
 	}
 	defer src.close()
-	rows := procRows(src.profile)
+	rows := procRows(src.profile, src.fileless)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
@@ -53,8 +55,9 @@ func runProf(c *cli, args []string) error {
 	return c.write("-", func(w io.Writer) error { return writeProcs(w, rows, c.color()) })
 }
 
-// procRows lists all samples of p, by falling numbers.
-func procRows(p *infer.Profile) []procRow {
+// procRows lists all samples of p, by falling numbers; fileless are some of those
+// that it calls lost, by name.
+func procRows(p *infer.Profile, fileless map[named]uint64) []procRow {
 	rows := []procRow{}
 	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
 	for _, ip := range p.Images {
@@ -70,8 +73,15 @@ func procRows(p *infer.Profile) []procRow {
 			rows = append(rows, row)
 		}
 	}
+	known := map[sample.Loss]uint64{}
+	for at, n := range fileless {
+		if at.event == p.Event.Name && at.name != "" {
+			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.image.Path, Procedure: at.name})
+			known[at.loss] += n
+		}
+	}
 	for why, n := range p.Samples.Lost {
-		if n > 0 {
+		if n -= known[why]; n > 0 {
 			rows = append(rows, procRow{Samples: n, Share: share(n), Lost: string(why)})
 		}
 	}

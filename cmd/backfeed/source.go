@@ -25,6 +25,7 @@ func (c *cli) inference() *infer.Options {
 type source struct {
 	recording *sample.Recording
 	profile   *infer.Profile
+	fileless  map[named]uint64 // samples that are known by name alone; losses to the profile
 	finder    *finder
 }
 
@@ -53,6 +54,7 @@ func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (
 // takes over f.
 func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*source, error) {
 	c.progress("inferring from %d samples", rec.Samples())
+	fileless := takeFileless(rec)
 	p, err := infer.Infer(rec, f.open, opt)
 	c.clearProgress()
 	c.tellImages(rec, f)
@@ -69,8 +71,29 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 	if list := lossList(p.Samples.Lost, p.Samples.Total); list != "" {
 		c.warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
-	return &source{rec, p, f}, nil
+	c.tellEvents(rec, p.Event)
+	return &source{rec, p, fileless, f}, nil
 }
+
+// tellEvents says which samples an inference left aside, and what its own are
+// blind to. Events are never mixed: each has its own reasons to stop a program.
+func (c *cli) tellEvents(rec *sample.Recording, used sample.Event) {
+	others := map[string]uint64{}
+	for _, counts := range rec.Counts {
+		if counts.Event.Name != used.Name && counts.Total > 0 {
+			others[counts.Event.Name] += counts.Total
+		}
+	}
+	for _, name := range mostFirst(others) {
+		c.warn("%d samples of event %s are not mixed with those of %s; --event %s uses them instead", others[name], name, used.Name, name)
+	}
+	if used.Name == tickEvent {
+		c.warn("samples of the scheduler's tick do not see what is in step with it")
+	}
+}
+
+// tickEvent is the event of samples that were taken at the scheduler's tick.
+const tickEvent = "tick"
 
 // image finds the inferred image that the user means: by path, by build ID, as
 // the file that lies at that path here, or by the last element of its path.

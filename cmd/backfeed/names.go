@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// Some code has names here, but no ELF file that blocks could be read from: the
+// kernel, its modules, and what programs made at run time. Its samples are shown
+// by name and inferred from no further.
+
+var (
+	errKernel = errors.New("kernel code, which is counted and no more")
+	errJIT    = errors.New("code made at run time, which is counted and no more")
+)
+
+// perfMap is where a runtime tells perf the names of the code that it makes.
+var perfMap = regexp.MustCompile(`/perf-\d+\.map$`)
+
+// fileless tells why an image has no ELF file, or nil.
+func fileless(id sample.ImageID) error {
+	switch {
+	case strings.HasPrefix(id.Path, "[") && id.Path != "[vdso]":
+		return errKernel
+	case perfMap.MatchString(id.Path):
+		return errJIT
+	}
+	return nil
+}
+
+// A symbol is a name and where its code begins and ends.
+type symbol struct {
+	start, end sample.Offset
+	name       string
+}
+
+// symbols are sorted by start.
+type symbols []symbol
+
+// name gives the symbol at off, or "".
+func (ss symbols) name(off sample.Offset) string {
+	i, ok := slices.BinarySearchFunc(ss, off, func(s symbol, off sample.Offset) int { return cmp.Compare(s.start, off) })
+	if !ok {
+		i--
+	}
+	if i < 0 || off >= ss[i].end {
+		return ""
+	}
+	return ss[i].name
+}
+
+// symbolsOf reads the names in an image without a file, as far as they are known
+// on this machine now.
+func symbolsOf(id sample.ImageID) symbols {
+	if errors.Is(fileless(id), errJIT) {
+		return readNames(id.Path, readPerfMap)
+	}
+	name := strings.Trim(id.Path, "[]")
+	notes, module := "/sys/kernel/notes", ""
+	if name != "kernel" {
+		notes, module = filepath.Join("/sys/module", name, "notes/.note.gnu.build-id"), name
+	}
+	if b, err := os.ReadFile(notes); err != nil || noteBuildID(b) != id.Build || id.Build.IsZero() {
+		return nil // another kernel, or another build of the module
+	}
+	return readNames("/proc/kallsyms", func(r io.Reader) symbols { return readKallsyms(r, module) })
+}
+
+func readNames(path string, read func(io.Reader) symbols) symbols {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	return read(f)
+}
+
+// readKallsyms reads the code of module, or of the kernel itself for "", in lines
+// "ADDRESS TYPE NAME[\t[MODULE]]". Offsets are from _text, or from the lowest
+// address of the module; without the right to see addresses all are 0.
+func readKallsyms(r io.Reader, module string) symbols {
+	var ss symbols
+	var base sample.Offset
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		if len(f) < 3 || len(f) > 3 && strings.Trim(f[3], "[]") != module || len(f) == 3 && module != "" {
+			continue
+		}
+		a, err := strconv.ParseUint(f[0], 16, 64)
+		if err != nil || a == 0 {
+			continue
+		}
+		if f[2] == "_text" || module != "" && (base == 0 || sample.Offset(a) < base) {
+			base = sample.Offset(a)
+		}
+		if strings.ContainsAny(f[1], "tTwW") {
+			ss = append(ss, symbol{start: sample.Offset(a), name: f[2]})
+		}
+	}
+	slices.SortFunc(ss, func(a, b symbol) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.name, b.name)) })
+	ss = slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
+	ss = slices.DeleteFunc(ss, func(s symbol) bool { return s.start < base })
+	for i := range ss {
+		ss[i].start -= base
+		ss[i].end = ^sample.Offset(0)
+		if i > 0 {
+			ss[i-1].end = ss[i].start
+		}
+	}
+	return ss
+}
+
+// readPerfMap reads lines "START SIZE NAME", hexadecimal, as runtimes write them
+// to /tmp/perf-PID.map (tools/perf/Documentation/jit-interface.txt of Linux).
+// Code that took the place of older code is further down.
+func readPerfMap(r io.Reader) symbols {
+	var ss symbols
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		f := strings.SplitN(sc.Text(), " ", 3)
+		if len(f) < 3 {
+			continue
+		}
+		start, err := strconv.ParseUint(strings.TrimPrefix(f[0], "0x"), 16, 64)
+		n, err2 := strconv.ParseUint(strings.TrimPrefix(f[1], "0x"), 16, 64)
+		if err == nil && err2 == nil && n > 0 && start+n > start {
+			ss = append(ss, symbol{sample.Offset(start), sample.Offset(start + n), f[2]})
+		}
+	}
+	slices.Reverse(ss)
+	slices.SortStableFunc(ss, func(a, b symbol) int { return cmp.Compare(a.start, b.start) })
+	return slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
+}
+
+// noteBuildID finds the build ID among the notes of a running kernel or module,
+// which are in the byte order of this machine: little-endian.
+func noteBuildID(notes []byte) sample.BuildID {
+	const gnuBuildID = 3 // NT_GNU_BUILD_ID
+	var id sample.BuildID
+	for len(notes) >= 12 {
+		word := func(i int) int {
+			return int(notes[i]) | int(notes[i+1])<<8 | int(notes[i+2])<<16 | int(notes[i+3])<<24
+		}
+		name, desc, kind := word(0), word(4), word(8)
+		start := 12 + (name+3)&^3
+		next := start + (desc+3)&^3
+		if name < 0 || desc < 0 || next > len(notes) || next < start {
+			break
+		}
+		if kind == gnuBuildID && string(notes[12:12+name]) == "GNU\x00" {
+			copy(id[:], notes[start:start+desc])
+			break
+		}
+		notes = notes[next:]
+	}
+	return id
+}
+
+// A named is samples of one procedure that is known by its name alone.
+type named struct {
+	event string
+	image sample.ImageID
+	name  string // "" is unknown
+	loss  sample.Loss
+}
+
+// takeFileless gives the samples of images without a file by name, and puts them
+// down as losses in rec: of kernel code, and of anonymous memory.
+func takeFileless(rec *sample.Recording) map[named]uint64 {
+	all := map[named]uint64{}
+	known := map[sample.ImageID]symbols{}
+	for _, c := range rec.Counts {
+		gone := map[int]bool{}
+		for i, ic := range c.Images {
+			why := fileless(ic.ID)
+			if why == nil {
+				continue
+			}
+			gone[i] = true
+			ss, ok := known[ic.ID]
+			if !ok {
+				ss = symbolsOf(ic.ID)
+				known[ic.ID] = ss
+			}
+			loss := sample.LostKernel
+			if errors.Is(why, errJIT) {
+				loss = sample.LostAnonymous
+			}
+			for off, n := range ic.At {
+				all[named{c.Event.Name, ic.ID, ss.name(off), loss}] += n
+			}
+			n := ic.Samples()
+			ic.At = map[sample.Offset]uint64{}
+			c.Total -= n // Lose adds it again
+			c.Lose(loss, n)
+		}
+		c.Stacks = slices.DeleteFunc(c.Stacks, func(s sample.Stack) bool { return gone[s.Frames[0].Image] })
+	}
+	return all
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+func TestKallsyms(t *testing.T) {
+	const text = `0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff81000100 t do_work
+ffffffff81000180 D some_data
+ffffffff81000200 T schedule
+ffffffffc0000000 t mod_init	[ext4]
+ffffffffc0000040 T mod_read	[ext4]
+ffffffffc0100000 T other	[xfs]
+`
+	for _, tt := range []struct {
+		module string
+		off    sample.Offset
+		want   string
+	}{
+		{"", 0, "_stext"},
+		{"", 0xff, "_stext"},
+		{"", 0x100, "do_work"},
+		{"", 0x1ff, "do_work"},
+		{"", 0x5000, "schedule"},
+		{"ext4", 0x3f, "mod_init"},
+		{"ext4", 0x44, "mod_read"},
+		{"nfs", 0, ""},
+	} {
+		if got := readKallsyms(strings.NewReader(text), tt.module).name(tt.off); got != tt.want {
+			t.Errorf("%q+%#x is %q, want %q", tt.module, uint64(tt.off), got, tt.want)
+		}
+	}
+	hidden := "0000000000000000 T _text\n0000000000000000 T schedule\n"
+	if ss := readKallsyms(strings.NewReader(hidden), ""); len(ss) > 0 {
+		t.Errorf("names at hidden addresses: %v", ss)
+	}
+}
+
+func TestPerfMap(t *testing.T) {
+	ss := readPerfMap(strings.NewReader("1000 20 old\n1000 40 Foo.bar (int, int)\n0x2000 0x8 baz\nnonsense\nffffffffffffffff 10 wraps\n"))
+	for off, want := range map[sample.Offset]string{0xfff: "", 0x1000: "Foo.bar (int, int)", 0x103f: "Foo.bar (int, int)", 0x1040: "", 0x2007: "baz", 0x2008: ""} {
+		if got := ss.name(off); got != want {
+			t.Errorf("%#x is %q, want %q", uint64(off), got, want)
+		}
+	}
+}
+
+func TestNoteBuildID(t *testing.T) {
+	note := "\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00" + strings.Repeat("\xab", 20)
+	other := "\x06\x00\x00\x00\x04\x00\x00\x00\x01\x01\x00\x00Linux\x00\x00\x00\x00\x00\x00\x00"
+	var want sample.BuildID
+	for i := range want {
+		want[i] = 0xab
+	}
+	for name, notes := range map[string]string{"alone": note, "behind another": other + note} {
+		if got := noteBuildID([]byte(notes)); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	for name, notes := range map[string]string{"nothing": "", "another": other, "cut off": note[:30], "endless": "\xff\xff\xff\xff" + note[4:]} {
+		if got := noteBuildID([]byte(notes)); !got.IsZero() {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// TestFileless: code without a file is listed by name, and its samples are
+// neither an error nor counted twice.
+func TestFileless(t *testing.T) {
+	rec, err := sample.Decode([]byte(content(t, first(programRecording(t)))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	jit := file(t, t.TempDir(), "perf-1234.map", "1000 100 Script:~loop\n")
+	c := rec.Counts[0]
+	kernel, js := c.Image(sample.ImageID{Path: "[kernel]", Build: sample.BuildID{1}}), c.Image(sample.ImageID{Path: jit})
+	c.AddSample(kernel, 0x100, 400)
+	c.AddStack([]sample.Frame{{Image: kernel, Off: 0x100}}, 400)
+	c.AddSample(js, 0x1010, 300)
+	c.AddSample(js, 0x2010, 20)
+	total := rec.Samples()
+	path := file(t, t.TempDir(), "rec", string(sample.Merge(rec).Encode()))
+
+	var rows []procRow
+	if err := json.Unmarshal([]byte(must(t, "prof", path, "--format", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]uint64{}
+	sum := uint64(0)
+	for _, r := range rows {
+		got[r.Procedure+r.Lost] += r.Samples
+		sum += r.Samples
+	}
+	if sum != total || got["Script:~loop"] != 300 || got["anonymous memory"] != 20 || got["kernel"] != 407 {
+		t.Errorf("%d samples, want %d: %v", sum, total, got)
+	}
+	if out := must(t, "images", path); !strings.Contains(out, "kernel  ") || !strings.Contains(out, "JIT") {
+		t.Errorf("images:\n%s", out)
+	}
+}
+
+func first(a, _ string) string { return a }
