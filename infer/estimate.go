@@ -166,13 +166,11 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 		}
 	}
 	return &outOfOrder, func(r *Result) func(*image.Block) float64 {
-		im := home[r]
-		return func(b *image.Block) float64 {
-			if r.Samples < fewSamples { // not worth a schedule: little hangs on it
-				return (fixedCycles + cyclesPerInst*float64(b.Insts)) / period
-			}
-			return (fixedCycles + model.Schedule(im, b).Cycles) / period
+		if r.Samples < fewSamples { // not worth a schedule: little hangs on it
+			return func(b *image.Block) float64 { return (fixedCycles + cyclesPerInst*float64(b.Insts)) / period }
 		}
+		timer := model.NewTimer(home[r])
+		return func(b *image.Block) float64 { return (fixedCycles + timer.Cycles(b)) / period }
 	}
 }
 

@@ -10,9 +10,11 @@ import (
 )
 
 // Insts decodes the instructions of one block, by increasing address.
-func (im *Image) Insts(b *Block) []Inst {
+func (im *Image) Insts(b *Block) []Inst { return im.AppendInsts(make([]Inst, 0, b.Insts), b) }
+
+// AppendInsts appends the instructions of one block to out.
+func (im *Image) AppendInsts(out []Inst, b *Block) []Inst {
 	code := im.code(b.Start, b.End)
-	out := make([]Inst, 0, b.Insts)
 	for a := b.Start; len(code) > 0; {
 		in := im.decodeOne(code, a)
 		if in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix && im.Arch == X86_64 {

@@ -109,6 +109,16 @@ func (im *Image) Operands(in Inst) Operands {
 	return operands(im.Arch, im.code(in.Addr, in.Addr+Addr(in.Len)), in)
 }
 
+// AppendOperands appends the operands of insts, all instructions of b, to out.
+func (im *Image) AppendOperands(out []Operands, b *Block, insts []Inst) []Operands {
+	code := im.code(b.Start, b.End)
+	for _, in := range insts {
+		out = append(out, operands(im.Arch, code[:in.Len], in))
+		code = code[in.Len:]
+	}
+	return out
+}
+
 // operands is Operands of the bytes in code.
 func operands(arch Arch, code []byte, in Inst) Operands {
 	if in.Class&Bad != 0 || len(code) < in.Len {

@@ -74,7 +74,7 @@ const rounds = 8
 // chain gives the time per execution that dependencies from one execution to the
 // next allow: the growth of start times where nothing else holds anything up.
 func (p *plan) chain() float64 {
-	now, before := make([]float64, len(p.steps)), make([]float64, len(p.steps))
+	now, before := p.now, p.before
 	half := 0.0
 	for r := range rounds {
 		now, before = before, now
@@ -89,10 +89,9 @@ func (p *plan) chain() float64 {
 // path gives the length of the longest chain of dependencies in one execution,
 // up to its last result.
 func (p *plan) path() float64 {
-	at := make([]float64, len(p.steps))
-	p.start(at, nil, false)
+	p.start(p.now, nil, false)
 	end := 0.0
-	for i, t := range at {
+	for i, t := range p.now {
 		end = max(end, t+p.steps[i].latency)
 	}
 	return end
@@ -138,7 +137,7 @@ const (
 // begins at each place of a group equally often.
 func (p *plan) retire(s *Schedule) {
 	n := len(p.steps)
-	at, before := make([]float64, n), make([]float64, n)
+	at, before := p.now, p.before
 	on, waits := make([]int, n), make([]int, n)
 	q := retirement{width: p.m.Width.Retire}
 	other := p.between()

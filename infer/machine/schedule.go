@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"backfeed/infer/image"
 )
@@ -71,17 +72,48 @@ func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
 	if len(insts) == 0 {
 		return &Schedule{}
 	}
-	ops := make([]image.Operands, len(insts))
-	for i, in := range insts {
-		ops[i] = im.Operands(in)
-	}
+	return m.schedule(insts, im.AppendOperands(make([]image.Operands, 0, len(insts)), b, insts), loops(insts, b))
+}
+
+// loops tells whether b ends in a jump to its own start.
+func loops(insts []image.Inst, b *image.Block) bool {
 	last := insts[len(insts)-1]
-	loop := last.Class&(image.CondJump|image.Jump) != 0 && last.Target == b.Start
-	return m.schedule(insts, ops, loop)
+	return last.Class&(image.CondJump|image.Jump) != 0 && last.Target == b.Start
+}
+
+// A Timer gives the least times of the blocks of one image without the rest of their
+// schedules. It uses its storage again and again: no two goroutines may share one.
+type Timer struct {
+	im    *image.Image
+	insts []image.Inst
+	ops   []image.Operands
+	plan  plan
+}
+
+// NewTimer gives a Timer for the blocks of im.
+func (m *Model) NewTimer(im *image.Image) *Timer { return &Timer{im: im, plan: plan{m: m}} }
+
+// Cycles gives the Cycles of b's Schedule.
+func (t *Timer) Cycles(b *image.Block) float64 {
+	t.insts = t.im.AppendInsts(t.insts[:0], b)
+	if len(t.insts) == 0 {
+		return 0
+	}
+	t.ops = t.im.AppendOperands(t.ops[:0], b, t.insts)
+	t.plan.set(t.insts, t.ops, loops(t.insts, b))
+	var s Schedule
+	if t.plan.m.InOrder {
+		s.Insts = make([]Slot, len(t.insts))
+		t.plan.issue(&s)
+	} else {
+		t.plan.bound(&s)
+	}
+	return s.Cycles
 }
 
 func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *Schedule {
-	p := m.plan(insts, ops, loop)
+	p := &plan{m: m}
+	p.set(insts, ops, loop)
 	s := &Schedule{Insts: make([]Slot, len(insts)), Loop: loop}
 	for i, in := range insts {
 		s.Insts[i].Addr = in.Addr
@@ -102,6 +134,8 @@ type plan struct {
 	deps  []dep // of all steps, by step
 	bytes int
 	loop  bool
+
+	now, before []float64 // scratch of start times, by step
 }
 
 // step is an instruction with its costs added up.
@@ -122,13 +156,16 @@ type dep struct {
 	carried bool // on belongs to the execution before
 }
 
-// plan finds costs and dependencies.
-func (m *Model) plan(insts []image.Inst, ops []image.Operands, loop bool) *plan {
-	p := &plan{m: m, steps: make([]step, len(insts)), deps: make([]dep, 0, 2*len(insts)), loop: loop}
+// set finds costs and dependencies.
+func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
+	m := p.m
+	p.steps, p.deps, p.bytes, p.loop = p.steps[:0], p.deps[:0], 0, loop
 	for i, in := range insts {
-		p.steps[i] = m.step(in, &ops[i])
+		p.steps = append(p.steps, m.step(in, &ops[i]))
 		p.bytes += in.Len
 	}
+	n := len(p.steps)
+	p.now, p.before = slices.Grow(p.now[:0], n)[:n], slices.Grow(p.before[:0], n)[:n]
 	for i := 1; i < len(insts); i++ {
 		if m.fuses(&ops[i-1], insts[i-1].Class, &ops[i]) {
 			p.steps[i].fused = true
@@ -147,7 +184,6 @@ func (m *Model) plan(insts []image.Inst, ops []image.Operands, loop bool) *plan 
 		p.depend(i, &w, insts[i], &ops[i])
 		w.step(i, insts[i], &ops[i])
 	}
-	return p
 }
 
 // accessOf tells which kind of load, or of store, o is.
