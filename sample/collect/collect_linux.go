@@ -100,7 +100,7 @@ func newSession(tried []Attempt, opt Options) (*session, error) {
 	s.tally = tally{
 		counts:   sample.NewCounts(cpu, s.event),
 		stats:    &Stats{Tried: tried},
-		branches: s.way == cyclesBranches,
+		layout:   sampleLayout{branches: s.way == cyclesBranches, top: dumpsTop},
 		identify: identify,
 	}
 	return s, nil

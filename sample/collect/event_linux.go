@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,10 @@ import (
 // bitBuildID asks for build IDs in MMAP2 records: attr.build_id of
 // include/uapi/linux/perf_event.h, since Linux 5.12.
 const bitBuildID = 1 << 34
+
+// dumpsTop tells whether samples hold the word at the stack pointer. On AArch64
+// the return address of a procedure without a frame is in a register.
+const dumpsTop = runtime.GOARCH == "amd64"
 
 // sampler gives the attributes of an event that samples user mode.
 func sampler(way string, period uint64) *unix.PerfEventAttr {
@@ -29,6 +34,10 @@ func sampler(way string, period uint64) *unix.PerfEventAttr {
 		Clockid:          unix.CLOCK_MONOTONIC,
 		Wakeup:           uint32(samplePages*os.Getpagesize()) / 2,
 		Sample_max_stack: MaxStack,
+	}
+	if dumpsTop {
+		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
+		a.Sample_stack_user = 8 // bytes: the least that the kernel dumps
 	}
 	switch way {
 	case cyclesBranches:

@@ -16,11 +16,13 @@ import (
 //	6       2     size of the record, this header included
 //	8       -     body
 //
-// Bodies of samples, in this order; the last two by what the event asked for:
+// Bodies of samples, in this order; the last two by what the event asked for
+// (perf_output_sample of kernel/events/core.c):
 //
 //	8 ip, 4 process, 4 thread, 8 time, 8 period,
 //	8 n, n * 8 call chain,
 //	8 n, n * (8 from, 8 to, 8 flags) branches, newest first
+//	8 n, n bytes from the stack pointer on, and if n > 0: 8 how many of them are valid
 //
 // All other bodies end in sample_id: 4 process, 4 thread, 8 time.
 const (
@@ -67,7 +69,11 @@ type sampleRecord struct {
 	pid        int
 	chain      []uint64
 	branches   []branchRecord // newest first
+	top        uint64         // word at the stack pointer; 0 if it is not known
 }
+
+// A sampleLayout says which of the optional parts samples have.
+type sampleLayout struct{ branches, top bool }
 
 type branchRecord struct{ from, to, flags uint64 }
 
@@ -136,9 +142,9 @@ func splitRecord(b []byte) (record, error) {
 	return rec, nil
 }
 
-// decodeSample reads the body of a sample, with branches if the event has them.
-// It appends to the slices of s, which are used again.
-func decodeSample(b []byte, branches bool, s *sampleRecord) error {
+// decodeSample reads the body of a sample. It appends to the slices of s, which
+// are used again.
+func decodeSample(b []byte, layout sampleLayout, s *sampleRecord) error {
 	r := reader{b: b}
 	s.ip = r.u64("ip")
 	s.pid = int(r.u32("process"))
@@ -149,12 +155,29 @@ func decodeSample(b []byte, branches bool, s *sampleRecord) error {
 		s.chain = append(s.chain, r.u64("call chain"))
 	}
 	s.branches = s.branches[:0]
-	if branches {
+	if layout.branches {
 		for range r.count(24, "branches") {
 			s.branches = append(s.branches, branchRecord{r.u64("from"), r.u64("to"), r.u64("flags")})
 		}
 	}
+	s.top = 0
+	if layout.top {
+		s.top = r.top()
+	}
 	return r.err
+}
+
+// top reads the word at the stack pointer off a dump of the stack.
+func (r *reader) top() uint64 {
+	n := r.count(1, "stack")
+	if n == 0 {
+		return 0
+	}
+	stack := r.take(n, "stack")
+	if valid := r.u64("valid part of the stack"); valid < 8 || n < 8 {
+		return 0 // the page was not in memory
+	}
+	return binary.NativeEndian.Uint64(stack)
 }
 
 // decodeMmap reads the body of an MMAP2 record:

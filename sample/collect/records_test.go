@@ -42,6 +42,13 @@ func rawSample(pid int, time, ip uint64, chain ...uint64) []byte {
 	return raw(typeSample, miscUser, fields...)
 }
 
+// withTop adds a dump of the stack to a sample.
+func withTop(b []byte, fields ...any) []byte {
+	b = append(b, raw(0, 0, fields...)[headerSize:]...)
+	binary.NativeEndian.PutUint16(b[6:], uint16(len(b)))
+	return b
+}
+
 func rawMmap(pid int, time, start, size, off uint64, path string) []byte {
 	return raw(typeMmap2, miscUser, pid, pid, start, size, off, 8, 1, uint64(77), uint64(0), 5, 2, path, id(pid, time))
 }
@@ -56,6 +63,12 @@ func TestDecode(t *testing.T) {
 	}{
 		{"sample", rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
 			sampleRecord{ip: 0x1234, pid: 7, period: 1000, chain: []uint64{contextUser, 0x1234, 0x5678}, branches: []branchRecord{}}},
+		{"sample with stack", withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(8)),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}, top: 0x5678}},
+		{"sample with a stack out of memory", withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(0)),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}}},
+		{"sample without a stack", withTop(rawSample(7, 5, 0x1234), uint64(0)),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}}},
 		{"mapping with inode", rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
 			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, fileOff: 0x400, maj: 8, min: 1, inode: 77, prot: 5, path: "/bin/a"}},
 		{"mapping with build ID", raw(typeMmap2, miscMmapBuildID, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), []byte{20, 0, 0, 0}, build, 5, 2, "/bin/a b", id(7, 5)),
@@ -70,7 +83,7 @@ func TestDecode(t *testing.T) {
 		var got any
 		if rec.typ == typeSample {
 			s := sampleRecord{branches: []branchRecord{}}
-			err = decodeSample(rec.body, false, &s)
+			err = decodeSample(rec.body, sampleLayout{top: tt.name != "sample"}, &s)
 			got = s
 		} else {
 			got, err = decodeMmap(rec.body, rec.misc)
@@ -100,8 +113,22 @@ func TestDecodeTruncated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := decodeSample(rec.body, true, new(sampleRecord)); !errors.Is(err, errRecord) {
+	if err := decodeSample(rec.body, sampleLayout{branches: true}, new(sampleRecord)); !errors.Is(err, errRecord) {
 		t.Errorf("call chain of 1<<62 addresses: %v", err)
+	}
+	for name, dump := range map[string][]any{
+		"more than there is":   {uint64(16), uint64(1)},
+		"no length of what is": {uint64(8), uint64(1)},
+		"huge":                 {uint64(1 << 62), uint64(1), uint64(8)},
+		"missing":              nil,
+	} {
+		rec, err := splitRecord(withTop(rawSample(7, 5, 1), dump...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := decodeSample(rec.body, sampleLayout{top: true}, new(sampleRecord)); !errors.Is(err, errRecord) {
+			t.Errorf("stack, %s: %v", name, err)
+		}
 	}
 }
 
@@ -109,6 +136,7 @@ func seeds() map[string][]byte {
 	return map[string][]byte{
 		"sample":   rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
 		"branches": raw(typeSample, miscUser, uint64(1), 7, 7, uint64(5), uint64(1000), uint64(0), uint64(1), uint64(2), uint64(3), uint64(1)),
+		"stack":    withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(8)),
 		"mapping":  rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
 		"fork":     raw(typeFork, 0, 8, 7, 8, 7, uint64(5), id(7, 5)),
 		"exit":     raw(typeExit, 0, 8, 7, 8, 7, uint64(5), id(8, 5)),
@@ -121,16 +149,16 @@ func seeds() map[string][]byte {
 // FuzzRecord: any record gives an error, or counts that keep their promises.
 func FuzzRecord(f *testing.F) {
 	for _, b := range seeds() {
-		f.Add(b, true)
-		f.Add(b, false)
+		f.Add(b, true, false)
+		f.Add(b, false, true)
 	}
-	f.Fuzz(func(t *testing.T, b []byte, branches bool) {
+	f.Fuzz(func(t *testing.T, b []byte, branches, top bool) {
 		rec, err := splitRecord(b)
 		if err != nil {
 			return
 		}
 		ta := newTally()
-		ta.branches = branches
+		ta.layout = sampleLayout{branches, top}
 		ta.mapped(&mmapRecord{pid: 7, start: 0x1000, size: 0x10000, path: "/bin/a"})
 		if err := ta.record(&rec); err != nil {
 			return

@@ -39,7 +39,7 @@ type tally struct {
 	spaces   sample.Spaces
 	counts   *sample.Counts
 	stats    *Stats
-	branches bool                             // samples have branch records
+	layout   sampleLayout
 	identify func(*mmapRecord) sample.ImageID // may look at the file
 
 	sample sampleRecord   // of sample, kept for its slices
@@ -144,7 +144,7 @@ func lossOf(path string) sample.Loss {
 // sampled takes in a sample.
 func (t *tally) sampled(rec *record) error {
 	s := &t.sample
-	if err := decodeSample(rec.body, t.branches, s); err != nil {
+	if err := decodeSample(rec.body, t.layout, s); err != nil {
 		return err
 	}
 	t.counts.Weight += s.period
@@ -167,7 +167,7 @@ func (t *tally) sampled(rec *record) error {
 	t.counts.AddSample(im, off, 1)
 	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
 	t.callers(s)
-	t.counts.AddStack(t.frames, 1)
+	t.counts.AddStackTop(t.frames, t.frame(s.pid, s.top), 1)
 	return nil
 }
 

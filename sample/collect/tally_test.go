@@ -142,9 +142,29 @@ func TestStacks(t *testing.T) {
 	}
 }
 
+// TestTop: the word at the stack pointer is kept where it names code.
+func TestTop(t *testing.T) {
+	a := rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a")
+	for _, tt := range []struct {
+		word uint64
+		want sample.Frame
+	}{
+		{0x1040, sample.Frame{Off: 0x40}},
+		{0x9000, sample.Frame{Image: sample.Unknown}},
+		{0, sample.Frame{Image: sample.Unknown}},
+	} {
+		ta := newTally()
+		ta.layout.top = true
+		feed(t, ta, [][]byte{a, withTop(rawSample(1, 20, 0x1010), uint64(8), tt.word, uint64(8))})
+		if got := ta.counts.Stacks[0].Top; got != tt.want {
+			t.Errorf("word %#x: top %v, want %v", tt.word, got, tt.want)
+		}
+	}
+}
+
 func TestBranches(t *testing.T) {
 	ta := newTally()
-	ta.branches = true
+	ta.layout.branches = true
 	// Newest first: 0x1050 to 0x1080, then 0x1020 to 0x1040 (mispredicted), then
 	// 0x1ff0 to 0x1010; the last came from code that is not mapped.
 	feed(t, ta, [][]byte{
