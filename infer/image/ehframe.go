@@ -104,10 +104,23 @@ type cie struct {
 	augmented bool // its FDEs have augmentation data, with a length before it
 	code      byte // encoding of the addresses of code
 	lsda      byte // encoding of the pointer to the exception table
+
+	codeAlign uint64 // unit of advances of the location, in bytes
+	dataAlign int64  // unit of offsets from the CFA, in bytes
+	ra        uint64 // number of the return address's column
+	rules     []byte // instructions that hold for all its FDEs
+	opaque    bool   // of an augmentation that is not known: nobody can tell what its rules mean
 }
 
-// parseFrames reads the entries of an .eh_frame section that begins at base. It
-// stops at the zero length that ends the section, as an unwinder does.
+// parseFrames reads the ranges of an .eh_frame section that begins at base.
+func parseFrames(b []byte, base Addr) ([]frame, error) {
+	var out []frame
+	err := eachFrame(b, base, func(f frame, _ *cie, _ []byte) { out = append(out, f) })
+	return out, err
+}
+
+// eachFrame reads the entries of an .eh_frame section that begins at base, and
+// gives f each FDE with its CIE and its instructions. It stops at the zero length that ends the section, as an unwinder does.
 //
 //	offset  size  field
 //	0       4     length of the rest of the entry; 0 ends the section
@@ -115,9 +128,8 @@ type cie struct {
 //	8       -     the entry
 //
 // A length of 0xffffffff means that 8 bytes with the length follow.
-func parseFrames(b []byte, base Addr) ([]frame, error) {
-	var out []frame
-	cies := map[int]cie{}
+func eachFrame(b []byte, base Addr, each func(f frame, c *cie, rules []byte)) error {
+	cies := map[int]*cie{}
 	for off := 0; off+4 <= len(b); {
 		d := frameReader{b: b, base: base, off: off}
 		length := uint64(d.uint(4, "length"))
@@ -128,10 +140,10 @@ func parseFrames(b []byte, base Addr) ([]frame, error) {
 			length = d.uint(8, "extended length")
 		}
 		if d.err != nil {
-			return out, d.err
+			return d.err
 		}
 		if length < 4 || length > uint64(len(b)-d.off) {
-			return out, fmt.Errorf(".eh_frame: offset %#x: length %#x: %w", off, length, ErrFormat)
+			return fmt.Errorf(".eh_frame: offset %#x: length %#x: %w", off, length, ErrFormat)
 		}
 		end := d.off + int(length)
 		d.b = b[:end] // an entry's fields are inside the entry
@@ -142,16 +154,18 @@ func parseFrames(b []byte, base Addr) ([]frame, error) {
 			// A pointer forward or out of the section finds no CIE.
 			c, ok := cies[idAt-int(id)]
 			if !ok {
-				return out, fmt.Errorf(".eh_frame: offset %#x: CIE pointer %#x: no such entry: %w", idAt, id, ErrFormat)
+				return fmt.Errorf(".eh_frame: offset %#x: CIE pointer %#x: no such entry: %w", idAt, id, ErrFormat)
 			}
-			out = append(out, d.fde(c))
+			if f, rules := d.fde(c); d.err == nil {
+				each(f, c, rules)
+			}
 		}
 		if d.err != nil {
-			return out, d.err
+			return d.err
 		}
 		off = end
 	}
-	return out, nil
+	return nil
 }
 
 // A frameReader reads the fields of an entry. The first failure sticks, and
@@ -257,34 +271,35 @@ func (d *frameReader) pointer(enc byte, field string) Addr {
 }
 
 // cie reads a CIE from its version on: augmentation string, code alignment,
-// data alignment, return address register, augmentation data. The instructions
-// after those are an unwinder's affair.
-func (d *frameReader) cie() cie {
+// data alignment, return address register, augmentation data, instructions.
+func (d *frameReader) cie() *cie {
 	version := d.uint(1, "CIE version")
 	if version != 1 && version != 3 {
 		d.fail("CIE version")
-		return cie{}
+		return nil
 	}
 	n := bytes.IndexByte(d.b[d.off:], 0)
 	if n < 0 {
 		d.fail("augmentation")
-		return cie{}
+		return nil
 	}
 	aug := string(d.b[d.off : d.off+n])
 	d.off += n + 1
-	d.uleb("code alignment")
-	d.sleb("data alignment")
+	c := &cie{code: encAbs, lsda: encOmit}
+	c.codeAlign = d.uleb("code alignment")
+	c.dataAlign = d.sleb("data alignment")
 	if version == 1 {
-		d.uint(1, "return address register")
+		c.ra = d.uint(1, "return address register")
 	} else {
-		d.uleb("return address register")
+		c.ra = d.uleb("return address register")
 	}
-	c := cie{code: encAbs, lsda: encOmit}
 	if aug == "" || aug[0] != 'z' {
+		c.opaque = aug != ""
+		c.rules = d.b[d.off:]
 		return c
 	}
 	c.augmented = true
-	d.uleb("augmentation length")
+	c.rules = d.rest(d.uleb("augmentation length"))
 	for _, letter := range aug[1:] {
 		switch letter {
 		case 'R':
@@ -301,14 +316,23 @@ func (d *frameReader) cie() cie {
 	return c
 }
 
-// fde reads an FDE from its initial location on.
-func (d *frameReader) fde(c cie) frame {
-	var f frame
+// rest gives what follows the next n bytes, the augmentation data, which it
+// leaves to be read; nothing if there are not so many.
+func (d *frameReader) rest(n uint64) []byte {
+	if n > uint64(len(d.b)-d.off) {
+		return nil
+	}
+	return d.b[d.off+int(n):]
+}
+
+// fde reads an FDE from its initial location on, and gives its instructions, too.
+func (d *frameReader) fde(c *cie) (f frame, rules []byte) {
 	f.lo = d.pointer(c.code, "initial location")
 	f.hi = f.lo + d.value(c.code, "address range")
-	if c.augmented {
-		d.uleb("augmentation length")
-		f.lsda = d.pointer(c.lsda, "LSDA")
+	if !c.augmented {
+		return f, d.b[d.off:]
 	}
-	return f
+	rules = d.rest(d.uleb("augmentation length"))
+	f.lsda = d.pointer(c.lsda, "LSDA")
+	return f, rules
 }

@@ -36,6 +36,8 @@ type Image struct {
 	data   []extent // data inside code, by address, where the symbol table marks it
 
 	names  func() map[string]int
+	goTab  func() (*goTable, error)
+	unwind func() []unwindEntry
 	relocs func() *relocations
 	lines  lineCache
 	flow   flowCache
@@ -82,6 +84,8 @@ func (im *Image) open(size int64, opt Options) (err error) {
 	im.Go = im.goVersion()
 	im.names = sync.OnceValue(im.indexNames)
 	im.relocs = sync.OnceValue(im.readRelocs)
+	im.goTab = sync.OnceValues(im.readGoTable)
+	im.unwind = sync.OnceValue(im.readUnwind)
 	im.openDebug(opt)
 	return im.readSymbols()
 }

@@ -48,8 +48,8 @@ const (
 
 var errNoPclntab = errors.New("no pclntab of Go 1.20 or later")
 
-// goTable reads the image's pclntab.
-func (im *Image) goTable() (*goTable, error) {
+// readGoTable reads the image's pclntab.
+func (im *Image) readGoTable() (*goTable, error) {
 	a, b, err := im.pclntab()
 	if err != nil {
 		return nil, err
@@ -204,11 +204,13 @@ func (t *goTable) record(i int) goRecord {
 
 func (f goRecord) u32(off int) uint32 { return binary.LittleEndian.Uint32(f[off:]) }
 func (f goRecord) name() uint32       { return f.u32(4) }
+func (f goRecord) depths() uint32     { return f.u32(16) }
 func (f goRecord) fileTable() uint32  { return f.u32(20) }
 func (f goRecord) lineTable() uint32  { return f.u32(24) }
 func (f goRecord) unit() uint32       { return f.u32(32) }
 func (f goRecord) start() int         { return int(int32(f.u32(36))) }
 func (f goRecord) kind() byte         { return f[40] }
+func (f goRecord) setsSP() bool       { return f[41]&2 != 0 } // abi.FuncFlagSPWrite
 func (f goRecord) asm() bool          { return f[41]&4 != 0 } // abi.FuncFlagAsm
 
 // pcdata gives the offset of further table i, 0 if there is none.

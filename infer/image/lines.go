@@ -49,7 +49,7 @@ func (im *Image) Lines() (*Lines, error) {
 
 func (im *Image) readLines() (*Lines, error) {
 	ln := &Lines{im: im, fs: im.hasFSDiscriminators()}
-	goTab, err := im.goTable()
+	goTab, err := im.goTab()
 	if err == nil {
 		// The DWARF may be large, and only matters for code that is not Go's:
 		// it waits until somebody asks about such code.

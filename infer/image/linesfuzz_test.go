@@ -72,6 +72,7 @@ func FuzzGoTable(f *testing.F) {
 	f.Add(uint8(4), uint32(8*record), []byte{0xff, 0xff}, uint16(0))
 	f.Add(uint8(3), ln.goTab.record(record).lineTable(), []byte{0x80, 0x80, 0x80}, uint16(100))
 	f.Add(uint8(3), ln.goTab.record(record).pcdata(pcdataInlTree), []byte{0x7e, 1, 2, 0xff, 0xff, 0xff}, uint16(7))
+	f.Add(uint8(3), ln.goTab.record(record).depths(), []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, uint16(3))
 	f.Add(uint8(1), ln.goTab.record(record).unit()*4, []byte{0xff, 0xff, 0xff, 0xff}, uint16(0))
 	f.Fuzz(func(t *testing.T, part uint8, off uint32, patch []byte, step uint16) {
 		tab := *ln.goTab
@@ -92,6 +93,7 @@ func FuzzGoTable(f *testing.F) {
 					t.Fatalf("%#x: %d frames", a, len(fs))
 				}
 				tab.unit(k)
+				tab.returnAt(k, a)
 			}
 		}
 	})

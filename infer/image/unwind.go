@@ -1,0 +1,265 @@
+package image
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// A StackPlace is a place on the stack, relative to a register.
+type StackPlace struct {
+	Frame bool  // relative to the frame pointer, else to the stack pointer
+	Off   int64 // bytes
+}
+
+// ReturnAt tells where the return address of the procedure that runs lies, as the
+// instruction at a is about to be executed: by Go's table of stack depths, else by
+// .eh_frame. The zero place is the word at the stack pointer: so it is at the entry
+// of a procedure, before its return, and all through one that keeps no frame. A
+// walk by frame pointers does not see the caller then.
+//
+// On AArch64 a procedure that keeps no frame has its return address in a register:
+// nothing is known there.
+func (im *Image) ReturnAt(a Addr) (p StackPlace, known bool) {
+	if im.Arch != X86_64 {
+		return StackPlace{}, false
+	}
+	if t, err := im.goTab(); err == nil {
+		if i := t.find(a); i >= 0 {
+			return t.returnAt(i, a)
+		}
+	}
+	entries := im.unwind()
+	i := sort.Search(len(entries), func(i int) bool { return entries[i].lo > a }) - 1
+	if i < 0 || a >= entries[i].hi {
+		return StackPlace{}, false
+	}
+	return entries[i].returnAt(a)
+}
+
+// returnAt gives the place of the return address at a, in function i. The depth of
+// Go's tables is what the stack has grown by since the call (funcspdelta of
+// runtime/symtab.go). Functions that set the stack pointer are on another stack
+// than the one that the depth is of.
+func (t *goTable) returnAt(i int, a Addr) (StackPlace, bool) {
+	f, entry := t.record(i), t.entry(i)
+	depths := t.unpack(f.depths(), uint32(t.entry(i+1)-entry))
+	d := valueAt(depths, uint32(a-entry)+1)
+	if d < 0 || f.setsSP() {
+		return StackPlace{}, false
+	}
+	return StackPlace{Off: int64(d)}, true
+}
+
+// An unwindEntry is an FDE of .eh_frame with what a caller is found by.
+type unwindEntry struct {
+	frame
+	cie   *cie
+	rules []byte
+}
+
+// readUnwind gives the entries of .eh_frame, by address. What is malformed ends
+// them: readSymbols has told of it.
+func (im *Image) readUnwind() []unwindEntry {
+	addr, b, err := im.ehFrame()
+	if err != nil {
+		return nil
+	}
+	var out []unwindEntry
+	_ = eachFrame(b, addr, func(f frame, c *cie, rules []byte) {
+		if im.executable(f.lo) && f.hi > f.lo {
+			out = append(out, unwindEntry{f, c, rules})
+		}
+	})
+	slices.SortFunc(out, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
+	return out
+}
+
+// Registers of x86-64 by their DWARF numbers (System V ABI, figure 3.36).
+const (
+	dwarfRBP = 6
+	dwarfRSP = 7
+)
+
+// A cfaRule says where the canonical frame address (CFA) of DWARF is, and where
+// the return address is relative to it.
+type cfaRule struct {
+	reg      uint64
+	off      int64
+	ra       int64
+	computed bool // by an expression, which is not followed
+	noRA     bool // the return address is undefined or in a register
+}
+
+func (e *unwindEntry) returnAt(a Addr) (StackPlace, bool) {
+	if e.cie.opaque {
+		return StackPlace{}, false
+	}
+	r := cfaReader{cie: e.cie, rule: cfaRule{noRA: true}, loc: e.lo}
+	if !r.run(e.cie.rules, e.hi) {
+		return StackPlace{}, false
+	}
+	r.initial, r.loc = r.rule, e.lo
+	if !r.run(e.rules, a) || r.rule.computed || r.rule.noRA {
+		return StackPlace{}, false
+	}
+	if r.rule.reg != dwarfRSP && r.rule.reg != dwarfRBP {
+		return StackPlace{}, false
+	}
+	return StackPlace{Frame: r.rule.reg == dwarfRBP, Off: r.rule.off + r.rule.ra}, true
+}
+
+// A cfaReader follows call frame instructions (DWARF 5, 6.4.2), as far as they
+// tell of the CFA and the return address.
+type cfaReader struct {
+	cie     *cie
+	rule    cfaRule
+	initial cfaRule // after the CIE's instructions
+	saved   []cfaRule
+	loc     Addr
+}
+
+// Call frame instructions: DWARF 5, table 7.29, and GNU's. The first three have
+// an operand in their low 6 bits.
+const (
+	cfaAdvance    = 0x40
+	cfaOffset     = 0x80
+	cfaRestore    = 0xc0
+	cfaNop        = 0x00
+	cfaAdvance1   = 0x02
+	cfaAdvance2   = 0x03
+	cfaAdvance4   = 0x04
+	cfaOffsetExt  = 0x05
+	cfaRestoreExt = 0x06
+	cfaUndefined  = 0x07
+	cfaSameValue  = 0x08
+	cfaRegister   = 0x09
+	cfaRemember   = 0x0a
+	cfaRecall     = 0x0b
+	cfaDef        = 0x0c
+	cfaDefReg     = 0x0d
+	cfaDefOff     = 0x0e
+	cfaDefExpr    = 0x0f
+	cfaExpr       = 0x10
+	cfaOffsetSF   = 0x11
+	cfaDefSF      = 0x12
+	cfaDefOffSF   = 0x13
+	cfaValOffset  = 0x14
+	cfaValExpr    = 0x16
+	cfaArgsSize   = 0x2e // GNU
+)
+
+// maxRemembered bounds the stack of rules. Compilers remember one at a time.
+const maxRemembered = 64
+
+// run follows rules up to the row that holds at a, and tells whether it understood
+// all of them.
+func (r *cfaReader) run(rules []byte, a Addr) bool {
+	d := frameReader{b: rules}
+	for d.off < len(d.b) && d.err == nil {
+		op := byte(d.uint(1, "instruction"))
+		low := uint64(op & 0x3f)
+		switch op &^ 0x3f {
+		case cfaAdvance:
+			if !r.advance(low, a) {
+				return true
+			}
+			continue
+		case cfaOffset:
+			r.at(low, int64(d.uleb("offset"))*r.cie.dataAlign)
+			continue
+		case cfaRestore:
+			r.restore(low)
+			continue
+		}
+		switch op {
+		case cfaNop:
+		case cfaAdvance1, cfaAdvance2, cfaAdvance4:
+			if n := d.uint(1<<(op-cfaAdvance1), "advance"); d.err == nil && !r.advance(n, a) {
+				return true
+			}
+		case cfaOffsetExt:
+			reg := d.uleb("register")
+			r.at(reg, int64(d.uleb("offset"))*r.cie.dataAlign)
+		case cfaOffsetSF:
+			reg := d.uleb("register")
+			r.at(reg, d.sleb("offset")*r.cie.dataAlign)
+		case cfaRestoreExt:
+			r.restore(d.uleb("register"))
+		case cfaUndefined, cfaSameValue:
+			r.elsewhere(d.uleb("register"))
+		case cfaRegister, cfaValOffset:
+			r.elsewhere(d.uleb("register"))
+			d.uleb("operand")
+		case cfaExpr, cfaValExpr:
+			r.elsewhere(d.uleb("register"))
+			d.skip(d.uleb("expression"))
+		case cfaRemember:
+			if len(r.saved) == maxRemembered {
+				return false
+			}
+			r.saved = append(r.saved, r.rule)
+		case cfaRecall:
+			n := len(r.saved) - 1
+			if n < 0 {
+				return false
+			}
+			r.rule, r.saved = r.saved[n], r.saved[:n]
+		case cfaDef:
+			r.rule.reg, r.rule.off = d.uleb("register"), int64(d.uleb("offset"))
+			r.rule.computed = false
+		case cfaDefSF:
+			r.rule.reg, r.rule.off = d.uleb("register"), d.sleb("offset")*r.cie.dataAlign
+			r.rule.computed = false
+		case cfaDefReg:
+			r.rule.reg = d.uleb("register")
+		case cfaDefOff:
+			r.rule.off = int64(d.uleb("offset"))
+		case cfaDefOffSF:
+			r.rule.off = d.sleb("offset") * r.cie.dataAlign
+		case cfaDefExpr:
+			r.rule.computed = true
+			d.skip(d.uleb("expression"))
+		case cfaArgsSize:
+			d.uleb("size of arguments")
+		default:
+			return false
+		}
+	}
+	return d.err == nil
+}
+
+// advance moves to the next row, and tells whether it still begins at a or before.
+func (r *cfaReader) advance(n uint64, a Addr) bool {
+	r.loc += Addr(n * r.cie.codeAlign)
+	return r.loc <= a
+}
+
+// at says that a register's value lies so far from the CFA.
+func (r *cfaReader) at(reg uint64, off int64) {
+	if reg == r.cie.ra {
+		r.rule.ra, r.rule.noRA = off, false
+	}
+}
+
+// elsewhere says that a register's value lies in no place by the CFA.
+func (r *cfaReader) elsewhere(reg uint64) {
+	if reg == r.cie.ra {
+		r.rule.noRA = true
+	}
+}
+
+func (r *cfaReader) restore(reg uint64) {
+	if reg == r.cie.ra {
+		r.rule.ra, r.rule.noRA = r.initial.ra, r.initial.noRA
+	}
+}
+
+// skip passes over n bytes.
+func (d *frameReader) skip(n uint64) {
+	if n > uint64(len(d.b)-d.off) {
+		d.fail("expression")
+		return
+	}
+	d.off += int(n)
+}
