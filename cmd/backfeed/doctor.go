@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +49,11 @@ func runDoctor(c *cli, args []string) error {
 	}
 	tried, err := collect.Probe()
 	found := samplingFindings(tried, err)
+	if runtime.GOOS == "linux" {
+		found = slices.Insert(found, min(1, len(found)), preciseFinding("/")) // best first
+	}
+	found = append(found, systemFinding("whole machine", "`agent` and `record -a` sample with the timer of cpu-clock", collect.SystemOptions{}))
+	found = append(found, systemFinding(tickEvent, "`agent --tick` costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
 	if format.value == "json" {
@@ -84,12 +91,51 @@ const (
 	fixBranches = "needs a processor with branch records (Intel LBR, AMD Zen 4 LbrExtV2, Arm BRBE) and a kernel that lends them to guests; without, flow is inferred"
 )
 
+// rungs say what each way to sample is good for. Probe stops at the first that
+// works, and that is what record uses.
+var rungs = map[string]string{
+	"cycles with branch records": "works, and is best: the last branches are recorded with each sample, so flow is known",
+	"cycles":                     "works, and is used: flow is inferred from where time is spent",
+	"cpu-clock":                  "works, and is used: a timer, which every machine has; flow is inferred",
+}
+
+// preciseFinding tells whether the processor says which instruction a sample is
+// of. Samples of retired instructions would then count executions, not time.
+func preciseFinding(root string) finding {
+	f := finding{Group: "sampling", Name: "precise instructions"}
+	devices := filepath.Join(root, "sys/bus/event_source/devices")
+	deepest, err := os.ReadFile(filepath.Join(devices, "cpu/caps/max_precise"))
+	_, ibs := os.Stat(filepath.Join(devices, "ibs_op"))
+	if err == nil && strings.TrimSpace(string(deepest)) != "0" || ibs == nil {
+		f.OK, f.Detail = true, "this processor has them; record them with perf record, backfeed itself samples cycles"
+		return f
+	}
+	f.Detail, f.Fix = "this machine has neither PEBS nor IBS", "needs a processor with Intel PEBS or AMD IBS, which the host lends to guests"
+	return f
+}
+
+// systemFinding tries to sample the whole machine.
+func systemFinding(name, use string, opt collect.SystemOptions) finding {
+	s, err := collect.OpenSystem(opt)
+	if err == nil {
+		err = s.Close()
+	}
+	f := finding{"sampling", name, err == nil, use, ""}
+	if err != nil {
+		f.Detail = err.Error()
+	}
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		f.Detail, f.Fix = u.Why, u.Fix
+	}
+	return f
+}
+
 // samplingFindings turns what Probe said into findings.
 func samplingFindings(tried []collect.Attempt, err error) []finding {
 	var found []finding
 	fixes := []string{fixBranches, fixCycles, ""}
 	for i, a := range tried {
-		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: "works"}
+		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: rungs[a.Name]}
 		if a.Err != nil {
 			f.Detail = a.Err.Error()
 		}
@@ -114,9 +160,10 @@ var capabilities = []struct {
 	use  string
 }{
 	{38, "CAP_PERFMON", "sample other users' processes and the kernel"},
-	{39, "CAP_BPF", "load BPF programs"},
-	{19, "CAP_SYS_PTRACE", "read the mappings of other users' processes"},
-	{34, "CAP_SYSLOG", "see kernel addresses"},
+	{39, "CAP_BPF", "sample the whole machine with a BPF program"},
+	{34, "CAP_SYSLOG", "see kernel addresses, which the tick and names of kernel code need"},
+	{19, "CAP_SYS_PTRACE", "see the mappings and files of other users' processes"},
+	{2, "CAP_DAC_READ_SEARCH", "read images that only their owners may, for --keep-images"},
 }
 
 // capSysAdmin stands for most others.
@@ -141,6 +188,7 @@ func kernelFindings(root, goos string) []finding {
 		sysctl(read, "perf_event_paranoid", 2, "forbids no sampling of own processes", "`sysctl kernel.perf_event_paranoid=2` as root"),
 		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
 		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
+		have("uprobe_multi", contains(filepath.Join(root, "sys/kernel/btf/vmlinux"), "BPF_TRACE_UPROBE_MULTI"), "many places are probed at once", "needs Linux 6.6 or later, with BTF"),
 		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "exact counts of single branches are possible", "needs a kernel with CONFIG_UPROBE_EVENTS"),
 	}
 	cpuinfo, _ := read("proc/cpuinfo")
@@ -149,6 +197,12 @@ func kernelFindings(root, goos string) []finding {
 	}
 	status, _ := read("proc/self/status")
 	return append(found, capabilityFindings(status)...)
+}
+
+// contains tells whether a file has text in it.
+func contains(path, text string) bool {
+	b, err := os.ReadFile(path)
+	return err == nil && bytes.Contains(b, []byte(text))
 }
 
 func have(name string, ok bool, use, fix string) finding {

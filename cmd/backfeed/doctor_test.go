@@ -58,6 +58,7 @@ func TestKernelFindings(t *testing.T) {
 		"proc/self/status":                         "Name:\tx\nCapEff:\t0000004000000000\nSeccomp:\t0\n",
 		"proc/cpuinfo":                             "flags\t: fpu hypervisor lahf_lm\n",
 		"sys/bus/event_source/devices/uprobe/type": "7\n",
+		"sys/kernel/btf/vmlinux":                   "\x9f\xebBPF_TRACE_KPROBE_MULTI\x00BPF_TRACE_UPROBE_MULTI\x00",
 	} {
 		file := filepath.Join(dir, path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
@@ -72,7 +73,8 @@ func TestKernelFindings(t *testing.T) {
 		"release yes 6.1.0\n",
 		"perf_event_paranoid no 3, which is more than 2 | `sysctl",
 		"kptr_restrict yes 0",
-		"BTF no not in this kernel",
+		"BTF yes",
+		"uprobe_multi yes",
 		"uprobes yes",
 		"virtual machine yes",
 		"CAP_PERFMON yes",
@@ -85,8 +87,27 @@ func TestKernelFindings(t *testing.T) {
 	if got := findingLines(kernelFindings(dir, "darwin")); !strings.HasPrefix(got, "Linux no this is darwin") {
 		t.Errorf("on darwin:\n%s", got)
 	}
-	if got := findingLines(kernelFindings(t.TempDir(), "linux")); !strings.Contains(got, "perf_event_paranoid no cannot be read") {
+	if got := findingLines(kernelFindings(t.TempDir(), "linux")); !strings.Contains(got, "perf_event_paranoid no cannot be read") || !strings.Contains(got, "BTF no not in this kernel") {
 		t.Errorf("with nothing to read:\n%s", got)
+	}
+}
+
+// TestPreciseFinding: what the processor offers is read from below /sys.
+func TestPreciseFinding(t *testing.T) {
+	for _, tt := range []struct {
+		name, path, text string
+		want             bool
+	}{
+		{"PEBS", "cpu/caps/max_precise", "3\n", true},
+		{"a PMU without", "cpu/caps/max_precise", "0\n", false},
+		{"IBS", "ibs_op/type", "11\n", true},
+		{"a virtual machine", "software/type", "1\n", false},
+	} {
+		dir := t.TempDir()
+		put(t, filepath.Join(dir, "sys/bus/event_source/devices", tt.path), []byte(tt.text))
+		if f := preciseFinding(dir); f.OK != tt.want || f.OK == (f.Fix != "") {
+			t.Errorf("%s: %+v", tt.name, f)
+		}
 	}
 }
 
