@@ -1,0 +1,147 @@
+package store
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The index keeps the directories of all segments in one file, so that a store of
+// thousands is listed without opening each. It is a cache: whatever happens to it,
+// the segments tell all that it knows. Writers of segments do not touch it.
+//
+// Its one bucket has for each segment's name
+//
+//	offset  size  field
+//	0       4     CRC-32C of the name and the rest, little-endian
+//	4       8     size of the segment, in bytes, little-endian
+//	12      -     directory
+type index struct {
+	path  string
+	known map[string][]byte // of a bucket, copied
+	fresh map[string][]byte // found missing
+}
+
+var bucket = []byte("segments")
+
+// indexWait is how long another process may hold the index before it is done
+// without.
+const indexWait = 100 * time.Millisecond
+
+// openIndex reads the index. It is empty if it cannot be read.
+func (s *Store) openIndex() *index {
+	ix := &index{path: filepath.Join(s.dir, indexName), known: map[string][]byte{}, fresh: map[string][]byte{}}
+	if st, err := os.Stat(ix.path); err != nil || st.Size() == 0 {
+		return ix
+	}
+	err := guard(func() error {
+		db, err := bolt.Open(ix.path, 0o644, &bolt.Options{Timeout: indexWait, ReadOnly: true})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.View(func(tx *bolt.Tx) error {
+			b := tx.Bucket(bucket)
+			if b == nil {
+				return nil
+			}
+			return b.ForEach(func(k, v []byte) error {
+				ix.known[string(k)] = slices.Clone(v)
+				return nil
+			})
+		})
+	})
+	if broken(err) {
+		ix.known = map[string][]byte{}
+		os.Remove(ix.path)
+	}
+	return ix
+}
+
+// broken tells whether an error of the index is about what is in it.
+func broken(err error) bool {
+	var path *os.PathError
+	return err != nil && !errors.Is(err, bolt.ErrTimeout) && !errors.As(err, &path)
+}
+
+// guard runs f. The index is mapped, and bbolt trusts it: what is not as it must
+// be is a panic, or a fault.
+func guard(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("index: %v", r)
+		}
+	}()
+	return f()
+}
+
+// get gives the directory of a segment, nil if the index does not have it.
+func (ix *index) get(name string, size int64) []byte {
+	v := ix.known[name]
+	if len(v) < 12 || binary.LittleEndian.Uint32(v) != indexSum(name, v) || int64(binary.LittleEndian.Uint64(v[4:])) != size {
+		return nil
+	}
+	return v[12:]
+}
+
+// put has a directory added to the index.
+func (ix *index) put(name string, size int64, dir []byte) {
+	v := binary.LittleEndian.AppendUint64(make([]byte, 4), uint64(size))
+	v = append(v, dir...)
+	binary.LittleEndian.PutUint32(v, indexSum(name, v))
+	ix.fresh[name] = v
+}
+
+func indexSum(name string, v []byte) uint32 {
+	return crc32.Update(crc32.Checksum([]byte(name), castagnoli), castagnoli, v[4:])
+}
+
+// update writes what was put, and removes all but the given names. It is best
+// effort: what it cannot write is found missing again.
+func (ix *index) update(names []string) {
+	var gone []string
+	for name := range ix.known {
+		if _, ok := slices.BinarySearch(names, name); !ok {
+			gone = append(gone, name)
+		}
+	}
+	if len(ix.fresh) == 0 && len(gone) == 0 {
+		return
+	}
+	err := guard(func() error {
+		db, err := bolt.Open(ix.path, 0o644, &bolt.Options{Timeout: indexWait})
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		return db.Update(func(tx *bolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(bucket)
+			if err != nil {
+				return err
+			}
+			for name, v := range ix.fresh {
+				if err := b.Put([]byte(name), v); err != nil {
+					return err
+				}
+			}
+			for _, name := range gone {
+				if err := b.Delete([]byte(name)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if broken(err) {
+		os.Remove(ix.path)
+	}
+}

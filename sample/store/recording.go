@@ -1,0 +1,284 @@
+package store
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"backfeed/sample"
+)
+
+// fromRecording gives a recording as a source that has not been written yet.
+func fromRecording(rec *sample.Recording) source {
+	if !distinct(rec) {
+		rec = sample.Merge(rec)
+	}
+	r := &splitter{rec: rec, flows: map[sample.ImageID]*sample.Recording{}}
+	dir := &directory{summary: summarise(rec)}
+	r.events = eventIndex(rec, dir.summary)
+	for _, c := range rec.Counts {
+		r.split(c)
+	}
+	of := []source{}
+	for _, c := range rec.Counts {
+		ids := make([]sample.ImageID, len(c.Images))
+		for i, ic := range c.Images {
+			ids[i] = ic.ID
+		}
+		of = append(of, source{dir: &directory{images: ids}})
+	}
+	dir.images = mergeImages(of, all)
+	if f := r.flows[sample.ImageID{}]; f != nil {
+		dir.blocks = append(dir.blocks, flowsBlock(none, f))
+	}
+	for i, id := range dir.images {
+		b := block{image: i, kind: kindSamples}
+		for _, ic := range r.image(id) {
+			if ic != nil {
+				b.samples = add(b.samples, ic.Samples())
+				b.entries += uint64(len(ic.At))
+			}
+		}
+		dir.blocks = append(dir.blocks, b)
+		if f := r.flows[id.Key()]; f != nil {
+			dir.blocks = append(dir.blocks, flowsBlock(i, f))
+		}
+	}
+	return source{dir: dir, plain: func(b block) ([]byte, error) {
+		id := dir.image(b)
+		if b.kind == kindFlows {
+			return r.flows[id.Key()].Encode(), nil
+		}
+		return r.samples(id), nil
+	}}
+}
+
+func flowsBlock(image int, f *sample.Recording) block {
+	samples, entries := flows(f)
+	return block{image: image, kind: kindFlows, samples: samples, entries: entries}
+}
+
+// all wants every image.
+func all(sample.ImageID) bool { return true }
+
+// distinct tells whether no two Counts have the same processor and event.
+func distinct(rec *sample.Recording) bool {
+	for i, c := range rec.Counts {
+		if slices.ContainsFunc(rec.Counts[:i], func(o *sample.Counts) bool { return o.CPU == c.CPU && o.Event == c.Event }) {
+			return false
+		}
+	}
+	return true
+}
+
+// A splitter takes a recording apart by images.
+type splitter struct {
+	rec    *sample.Recording
+	events []int                                // index in the summary of each of rec's Counts
+	index  []map[sample.ImageID]int             // per Counts, its images by key
+	flows  map[sample.ImageID]*sample.Recording // by key of the image
+}
+
+// image gives the samples of an image in each Counts, nil where it has none.
+func (r *splitter) image(id sample.ImageID) []*sample.ImageCounts {
+	if r.index == nil {
+		for _, c := range r.rec.Counts {
+			m := make(map[sample.ImageID]int, len(c.Images))
+			for i, ic := range c.Images {
+				m[ic.ID.Key()] = i
+			}
+			r.index = append(r.index, m)
+		}
+	}
+	out := make([]*sample.ImageCounts, len(r.rec.Counts))
+	for i, c := range r.rec.Counts {
+		if k, ok := r.index[i][id.Key()]; ok {
+			out[i] = c.Images[k]
+		}
+	}
+	return out
+}
+
+// samples gives the block of samples of an image.
+func (r *splitter) samples(id sample.ImageID) []byte {
+	type part struct {
+		event int
+		at    map[sample.Offset]uint64
+	}
+	var parts []part
+	for i, ic := range r.image(id) {
+		if ic != nil {
+			parts = append(parts, part{r.events[i], ic.At})
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.event, b.event) })
+	var e encoder
+	e.int(len(parts))
+	last := 0
+	for _, p := range parts {
+		places := make([]place, 0, len(p.at))
+		for off, n := range p.at {
+			places = append(places, place{uint64(off), n})
+		}
+		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.off, b.off) })
+		w := columnWriter{offs: make([]byte, 0, 2*len(places)), counts: make([]byte, 0, 2*len(places))}
+		for _, p := range places {
+			w.add(p.off, p.n)
+		}
+		w.appendTo(&e, p.event-last)
+		last = p.event
+	}
+	return e.b
+}
+
+type place struct{ off, n uint64 }
+
+// split puts the stacks, branches and ranges of c to the flows of their images.
+func (r *splitter) split(c *sample.Counts) {
+	parts := map[int]*part{} // by image; those of no image at Unknown
+	of := func(image int) *part {
+		p := parts[image]
+		if p == nil {
+			p = &part{from: c, to: sample.NewCounts(c.CPU, c.Event), index: map[int]int{}}
+			parts[image] = p
+		}
+		return p
+	}
+	for _, s := range c.Stacks {
+		p := of(s.Frames[0].Image)
+		frames := make([]sample.Frame, len(s.Frames))
+		for i, f := range s.Frames {
+			frames[i] = p.frame(f)
+		}
+		p.to.AddSample(frames[0].Image, frames[0].Off, s.N)
+		p.to.Stacks = append(p.to.Stacks, sample.Stack{Frames: frames, Top: p.frame(s.Top), N: s.N})
+	}
+	for b, n := range c.Branches {
+		image := b.From.Image
+		if image == sample.Unknown {
+			image = b.To.Image
+		}
+		p := of(image)
+		p.to.AddBranch(sample.Branch{From: p.frame(b.From), To: p.frame(b.To)}, n.N, n.Mispredicted)
+	}
+	for rg, n := range c.Ranges {
+		p := of(rg.Image)
+		rg.Image = p.image(rg.Image)
+		p.to.AddRange(rg, n)
+	}
+	for image, p := range parts {
+		key := sample.ImageID{}
+		if image != sample.Unknown {
+			key = c.Images[image].ID.Key()
+		}
+		if r.flows[key] == nil {
+			r.flows[key] = &sample.Recording{}
+		}
+		r.flows[key].Counts = append(r.flows[key].Counts, p.to)
+	}
+}
+
+// A part is what the flows of one image take of Counts.
+type part struct {
+	from, to *sample.Counts
+	index    map[int]int // of images in to, by that in from
+}
+
+func (p *part) image(i int) int {
+	k, ok := p.index[i]
+	if !ok {
+		k = p.to.Image(p.from.Images[i].ID.Key())
+		p.index[i] = k
+	}
+	return k
+}
+
+func (p *part) frame(f sample.Frame) sample.Frame {
+	if f.Image != sample.Unknown {
+		f.Image = p.image(f.Image)
+	}
+	return f
+}
+
+// toRecording gives the recording that a segment holds. Where whole is false, it
+// is of some images of what was sampled: without losses, and with the share of
+// the weight that their samples have.
+func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*sample.Recording, error) {
+	dir := src.dir
+	recs := []*sample.Recording{{}}
+	for _, c := range dir.summary.Counts { // the images first, so that they are sorted with their paths
+		recs[0].Counts = append(recs[0].Counts, sample.NewCounts(c.CPU, c.Event))
+	}
+	at := make([]map[sample.ImageID]map[sample.Offset]uint64, len(dir.summary.Counts))
+	for i := range at {
+		at[i] = map[sample.ImageID]map[sample.Offset]uint64{}
+	}
+	for _, b := range dir.blocks {
+		plain, err := src.plain(b)
+		if err != nil {
+			return nil, err
+		}
+		if b.kind == kindFlows {
+			rec, err := sample.Decode(plain)
+			if err != nil {
+				return nil, err
+			}
+			recs = append(recs, rec)
+			continue
+		}
+		cols, err := columns(plain, len(at))
+		if err != nil {
+			return nil, err
+		}
+		for _, col := range cols {
+			recs[0].Counts[col.event].Image(dir.images[b.image])
+			m := make(map[sample.Offset]uint64, min(col.n, len(col.offs)))
+			if err := mergeColumns([]column{col}, func(off, n uint64) { m[sample.Offset(off)] = n }); err != nil {
+				return nil, err
+			}
+			at[col.event][dir.images[b.image].Key()] = m
+		}
+	}
+	sum := sample.Merge(recs...)
+	for i, c := range sum.Counts {
+		c.Total = 0
+		for _, ic := range c.Images {
+			ic.At = at[i][ic.ID.Key()]
+			if ic.At == nil {
+				ic.At = map[sample.Offset]uint64{}
+			}
+			if ic.ID.Path == "" {
+				ic.ID.Path = paths[ic.ID.Key()]
+			}
+			c.Total = add(c.Total, ic.Samples())
+		}
+		if whole {
+			c.Weight = dir.summary.Counts[i].Weight
+			for why, n := range dir.summary.Counts[i].Lost {
+				c.Lose(why, n)
+			}
+		} else {
+			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, dir.summary.Counts[i].Delivered())
+		}
+	}
+	if !whole {
+		sum.Counts = slices.DeleteFunc(sum.Counts, func(c *sample.Counts) bool { return len(c.Images) == 0 })
+	}
+	return sum, nil
+}
+
+// share gives n parts of all of a weight, rounded up so that it stays known.
+func share(weight, n, all uint64) uint64 {
+	if weight == 0 || n == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(weight, n)
+	lo, carry := bits.Add64(lo, all-1, 0)
+	hi += carry
+	if hi >= all {
+		return math.MaxUint64
+	}
+	q, _ := bits.Div64(hi, lo, all)
+	return q
+}

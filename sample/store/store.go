@@ -1,0 +1,469 @@
+package store
+
+import (
+	"bufio"
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"backfeed/sample"
+)
+
+// The files of a store.
+const (
+	marker      = "backfeed-store-1" // empty; the digit is the version of this layout
+	segmentsDir = "segments"
+	imagesDir   = "images"
+	indexName   = "index"
+	lockName    = "lock"
+	segmentExt  = ".bfs"
+)
+
+var (
+	// ErrNoStore is wrapped by the error about a directory that is no store.
+	ErrNoStore = errors.New("not a store of samples")
+	// ErrBusy says that another process does the same to the store.
+	ErrBusy = errors.New("the store is being compacted, collected or repaired by another process")
+)
+
+// Options say how a store is used.
+type Options struct {
+	// Warn is told of each file that is not used, and why. It may be nil, and is
+	// called by one goroutine at a time.
+	Warn func(error)
+}
+
+// A Store is a directory of segments. Any number of processes may use one at the
+// same time. Its methods may be called by several goroutines.
+type Store struct {
+	dir  string
+	opts Options
+}
+
+// Is tells whether a directory is a store.
+func Is(dir string) bool {
+	st, err := os.Stat(filepath.Join(dir, marker))
+	return err == nil && st.Mode().IsRegular()
+}
+
+// Create opens the store in dir, which is made if there is none.
+func Create(dir string, opts Options) (*Store, error) {
+	for _, d := range []string{dir, filepath.Join(dir, segmentsDir), filepath.Join(dir, imagesDir)} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir)))); err != nil {
+		return nil, err
+	}
+	return Open(dir, opts)
+}
+
+// Open opens the store in dir.
+func Open(dir string, opts Options) (*Store, error) {
+	if !Is(dir) {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoStore)
+	}
+	if opts.Warn == nil {
+		opts.Warn = func(error) {}
+	}
+	return &Store{dir: dir, opts: opts}, nil
+}
+
+// Put adds what was recorded during an epoch, as one segment. It is on the disk
+// when Put returns, and if Put fails, or is killed, nothing is. Two calls with
+// equal arguments count twice. The Counts of rec pass Check. Segments are read by
+// their labels; those of one epoch with equal labels are merged by Compact.
+//
+// A recording without samples is not stored.
+func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error {
+	if rec.Samples() == 0 {
+		return nil
+	}
+	if e.Start < 0 || e.Length <= 0 {
+		return fmt.Errorf("epoch %s: before 1970, or without length", e)
+	}
+	src := fromRecording(rec)
+	for {
+		var id partID
+		rand.Read(id[:]) // never fails
+		src.dir.parts = []partID{id}
+		err := s.write(e, labels, []source{src})
+		if !errors.Is(err, errGone) {
+			return err
+		}
+	}
+}
+
+// errGone says that a segment was removed while it was written.
+var errGone = errors.New("removed while it was written")
+
+// name gives the name of the file of a segment.
+func name(e sample.Epoch, parts []partID) string {
+	id := parts[0]
+	if len(parts) > 1 {
+		h := sha256.New()
+		for _, p := range parts {
+			h.Write(p[:])
+		}
+		copy(id[:], h.Sum(nil))
+	}
+	return e.From().Format(nameTime) + "-" + hex.EncodeToString(id[:]) + segmentExt
+}
+
+const nameTime = "20060102T150405Z"
+
+// write merges segments into one.
+func (s *Store) write(e sample.Epoch, labels map[string]string, sources []source) error {
+	path := filepath.Join(s.dir, segmentsDir, name(e, mergeParts(sources)))
+	return writeFile(path, func(w *bufio.Writer) error {
+		w.WriteString(magic)
+		dir, err := merge(sources, all, pack, func(b packed) error {
+			_, err := w.Write(b.bytes)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		dir.epoch, dir.labels = e, labels
+		_, err = w.Write(dir.encode())
+		return err
+	})
+}
+
+// writeFile writes a file under its final name. When it returns without an
+// error, the file is on the disk; else there is none.
+func writeFile(path string, write func(*bufio.Writer) error) (err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		err = cmp.Or(err, f.Close())
+		if err != nil && !errors.Is(err, errGone) {
+			os.Remove(path)
+		}
+	}()
+	// From here on, the file is known to be no leftover as long as it is open.
+	if err := lock(f, true); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(f, 1<<18)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := cmp.Or(w.Flush(), f.Sync(), syncDir(filepath.Dir(path))); err != nil {
+		return err
+	}
+	return still(f, path)
+}
+
+// still tells whether f is the file at path. Before it was locked, it could be
+// taken for a leftover.
+func still(f *os.File, path string) error {
+	mine, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(path); err != nil || !os.SameFile(mine, there) {
+		return fmt.Errorf("%s: %w", path, errGone)
+	}
+	return nil
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// An entry is a segment and its directory.
+type entry struct {
+	name string
+	size int64
+	*directory
+}
+
+// names lists the files of segments, sorted.
+func (s *Store) names() ([]string, error) {
+	files, err := os.ReadDir(filepath.Join(s.dir, segmentsDir))
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		if strings.HasSuffix(f.Name(), segmentExt) {
+			names = append(names, f.Name())
+		}
+	}
+	return names, nil
+}
+
+// A listing is what is in a store at one time.
+type listing struct {
+	live       []entry // sorted by epoch, then name
+	superseded []entry // merged into live ones
+	overlap    []entry // of which some parts, not all, are in live ones: not used
+	bad        []badFile
+}
+
+// A badFile is one that cannot be used.
+type badFile struct {
+	name string
+	err  error
+}
+
+// list reads the directories of all segments. Files come and go meanwhile: it
+// looks until nothing changes, and a merged segment is written before its parts
+// are removed, so that no samples are missed.
+func (s *Store) list() (*listing, error) {
+	ix := s.openIndex()
+	var entries []entry
+	var bad []badFile
+	var before []string
+	known := map[string]entry{}
+	for range 10 {
+		names, err := s.names()
+		if err != nil {
+			return nil, err
+		}
+		if before != nil && slices.Equal(names, before) {
+			break
+		}
+		before = names
+		entries, bad = entries[:0], bad[:0]
+		for _, name := range names {
+			e, ok := known[name]
+			if !ok {
+				e, err = s.entry(ix, name)
+			}
+			switch {
+			case ok || err == nil:
+				entries = append(entries, e)
+				known[name] = e
+			case errors.Is(err, fs.ErrNotExist):
+				before = []string{} // look again
+			default:
+				bad = append(bad, badFile{name, err})
+			}
+		}
+	}
+	ix.update(before)
+	l := settle(entries)
+	l.bad = bad
+	return l, nil
+}
+
+// entry gives the directory of a segment.
+func (s *Store) entry(ix *index, name string) (entry, error) {
+	path := filepath.Join(s.dir, segmentsDir, name)
+	st, err := os.Stat(path)
+	if err != nil {
+		return entry{}, err
+	}
+	if b := ix.get(name, st.Size()); b != nil {
+		if d, err := decodeDirectory(b, st.Size()); err == nil {
+			return entry{name, st.Size(), d}, nil
+		}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return entry{}, err
+	}
+	defer f.Close()
+	d, b, err := readDirectory(f, st.Size())
+	if err != nil {
+		return entry{}, fmt.Errorf("%s: %w", name, err)
+	}
+	ix.put(name, st.Size(), b)
+	return entry{name, st.Size(), d}, nil
+}
+
+// settle tells which segments count. Each part counts once: a segment whose parts
+// are all in others is superseded by them.
+func settle(entries []entry) *listing {
+	slices.SortFunc(entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(len(b.parts), len(a.parts)), cmp.Compare(a.name, b.name))
+	})
+	l := &listing{}
+	seen := map[partID]bool{}
+	for _, e := range entries {
+		n := 0
+		for _, p := range e.parts {
+			if seen[p] {
+				n++
+			}
+		}
+		switch n {
+		case 0:
+			for _, p := range e.parts {
+				seen[p] = true
+			}
+			l.live = append(l.live, e)
+		case len(e.parts):
+			l.superseded = append(l.superseded, e)
+		default:
+			l.overlap = append(l.overlap, e)
+		}
+	}
+	slices.SortFunc(l.live, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.epoch.Start, b.epoch.Start), cmp.Compare(a.epoch.Length, b.epoch.Length), cmp.Compare(a.name, b.name))
+	})
+	return l
+}
+
+// warn tells of what list could not use.
+func (s *Store) warn(l *listing) {
+	for _, b := range l.bad {
+		s.opts.Warn(b.err)
+	}
+	for _, e := range l.overlap {
+		s.opts.Warn(fmt.Errorf("%s: %w", e.name, errOverlap))
+	}
+}
+
+var errOverlap = errors.New("has samples that another segment has too, and others; it is not used")
+
+// A Query says which samples to read. The zero Query is all of them.
+type Query struct {
+	From, To time.Time         // epochs that overlap [From, To); zero is without bound
+	Images   []sample.ImageID  // of these images; none is of all. Those with a build ID are known by it
+	Labels   map[string]string // of segments that have these labels, and perhaps others
+}
+
+func (q *Query) matches(e entry) bool {
+	if !q.From.IsZero() && !e.epoch.To().After(q.From) || !q.To.IsZero() && !e.epoch.From().Before(q.To) {
+		return false
+	}
+	for k, v := range q.Labels {
+		if have, ok := e.labels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
+// wants gives the images that are asked for.
+func (q *Query) wants() func(sample.ImageID) bool {
+	if len(q.Images) == 0 {
+		return all
+	}
+	keys := map[sample.ImageID]bool{}
+	for _, id := range q.Images {
+		keys[id.Key()] = true
+	}
+	return func(id sample.ImageID) bool { return keys[id.Key()] }
+}
+
+// Read adds up the samples that q asks for. Where that is some of the images, the
+// rest of the segments is not read, and the result has no losses and that share of
+// the weight that its samples have of all.
+//
+// Segments that cannot be read are left out, and Warn is told.
+func (s *Store) Read(q Query) (*sample.Recording, error) {
+	for try := 0; ; try++ {
+		rec, err := s.read(q)
+		if errors.Is(err, fs.ErrNotExist) && try < 10 {
+			continue // it was merged into another meanwhile
+		}
+		return rec, err
+	}
+}
+
+func (s *Store) read(q Query) (*sample.Recording, error) {
+	l, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	s.warn(l)
+	var hits []entry
+	paths := map[sample.ImageID]string{}
+	for _, e := range l.live {
+		if q.matches(e) {
+			hits = append(hits, e)
+			for _, id := range e.images {
+				if old := paths[id.Key()]; old == "" || id.Path != "" && id.Path < old {
+					paths[id.Key()] = id.Path
+				}
+			}
+		}
+	}
+	sum := source{dir: &directory{summary: &sample.Recording{}}}
+	for group := range slices.Chunk(hits, maxOpen) {
+		if sum, err = s.readGroup(sum, group, q.wants()); err != nil {
+			return nil, err
+		}
+	}
+	return toRecording(sum, paths, len(q.Images) == 0)
+}
+
+// maxOpen bounds the segments that are open at the same time.
+const maxOpen = 64
+
+// readGroup adds segments to those that are in memory.
+func (s *Store) readGroup(sum source, group []entry, want func(sample.ImageID) bool) (source, error) {
+	sources, closeAll, err := s.sources(group)
+	defer closeAll()
+	if err != nil {
+		return source{}, err
+	}
+	var plain [][]byte
+	dir, err := merge(append(sources, sum), want, leave, func(b packed) error {
+		plain = append(plain, b.bytes)
+		return nil
+	})
+	if err != nil {
+		return source{}, err
+	}
+	at := make(map[int64][]byte, len(plain))
+	for i, b := range dir.blocks {
+		at[b.off] = plain[i]
+	}
+	return source{dir: dir, plain: func(b block) ([]byte, error) { return at[b.off], nil }}, nil
+}
+
+// sources opens segments to be merged.
+func (s *Store) sources(entries []entry) (out []source, closeAll func(), err error) {
+	var files []*os.File
+	closeAll = func() {
+		for _, f := range files {
+			f.Close()
+		}
+	}
+	for _, e := range entries {
+		f, err := os.Open(filepath.Join(s.dir, segmentsDir, e.name))
+		if err != nil {
+			return nil, closeAll, err
+		}
+		files = append(files, f)
+		out = append(out, source{dir: e.directory, plain: func(b block) ([]byte, error) {
+			plain, err := readBlock(f, b)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.name, err)
+			}
+			return plain, nil
+		}})
+	}
+	return out, closeAll, nil
+}
