@@ -1,33 +1,819 @@
+//go:build amd64 || arm64
+
 package collect
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
 )
 
-// A System samples all that runs on this machine. Its methods may be called from
-// several goroutines at once.
-type System struct{}
+// A System samples all that runs on this machine. Programs in the kernel count
+// samples by place in one of two maps; a drain has them use the other one, waits
+// until no program is at work on the first any more, and takes out what it holds.
+// Mappings come from the kernel's records, read after the counts: whatever was
+// sampled was mapped before.
+//
+// Methods may be called from several goroutines at once.
+type System struct {
+	opt   SystemOptions
+	cpu   sample.CPU
+	cpus  []int
+	ways  []way
+	hz    int
+	close sync.Once
+
+	bpf     samplerObjects
+	links   []link.Link     // of the programs that follow processes, and of the tick's
+	events  [][]int         // by way, by processor
+	calls   *ringbuf.Reader // nil without SystemOptions.Callers
+	records *processLog
+	kernel  kernelMap
+	vdso    vdso
+	files   fileIDs
+	pace    *pace
+
+	mu       sync.Mutex // of all below, and of drains
+	closed   bool
+	active   uint32
+	total    Counters // of user space alone
+	weights  [2][maxEvents]uint64
+	failed   uint64 // of which Drain has told
+	procs    processes
+	dying    map[int]bool // processes whose first thread has ended
+	pending  []pending    // samples that had no mapping yet
+	carried  [maxEvents]uint64
+	leftover *sample.Recording // what Close drained
+	batch    batch
+}
+
+// A way is an event that samples.
+type way struct {
+	name  string // of sample.Event
+	unit  string
+	typ   uint32
+	event uint64
+}
+
+var systemWays = []way{
+	{cycles, "cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
+	{cpuClock, "ns", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK},
+}
+
+// tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
+// added to those of a timer, being blind to what keeps step with the tick.
+const tickEvent = "tick"
+
+// The layouts of bpf/sampler.c. Fields are exported for the sake of package ebpf,
+// which then need not look at each.
+const maxEvents = 4
+
+type place struct {
+	IP, Born   uint64
+	PID, Event uint32
+}
+
+type call struct {
+	place
+	frame, top uint64
+}
+
+type processorCounters struct {
+	All, User, Kernel, Idle, Filtered, Failed uint64
+
+	Weight [2][maxEvents]uint64 // by buffer and event
+	Last   [maxEvents]uint64
+}
+
+// pending are samples that wait for a mapping.
+type pending struct {
+	call
+	n      uint64
+	caller bool // frame and top are known
+}
+
+// batch are the buffers of a drain.
+type batch struct {
+	keys   []place
+	counts []uint64
+}
+
+// settle is how long a program may still be at work on a map that is no longer
+// in use. It takes 1 us, and up to 2 ms if the processor is a virtual one.
+const settle = 2 * time.Millisecond
+
+// mapSizes are in entries, but for calls, in bytes.
+type mapSizes struct{ counts, calls uint32 }
+
+// sizes makes room for twice the samples that all processors can take between
+// two drains: no more places than samples.
+func sizes(opt SystemOptions, cpus int) mapSizes {
+	samples := 2 * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
+	n := uint32(min(max(samples, 4096), 1<<22))
+	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
+	if opt.Callers {
+		for s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(unsafe.Sizeof(call{}))) {
+			s.calls *= 2
+		}
+	}
+	return s
+}
+
+// execsKept is how many processes the sampler remembers the last exec of: those
+// that run, and beyond them the latest.
+const execsKept = 16384
 
 // OpenSystem starts to sample. The error is an *Unavailable where the machine or
 // the privileges of this process do not allow it.
-func OpenSystem(SystemOptions) (*System, error) {
-	return nil, &Unavailable{Why: "this build cannot sample the whole machine"}
+func OpenSystem(opt SystemOptions) (*System, error) {
+	if opt.Frequency == 0 {
+		opt.Frequency = DefaultSystemFrequency
+	}
+	if opt.Drain == 0 {
+		opt.Drain = DefaultDrain
+	}
+	if opt.Frequency < 1 || opt.Frequency > maxFrequency {
+		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
+	}
+	if err := checkSystem(); err != nil {
+		return nil, err
+	}
+	s := &System{opt: opt, hz: opt.Frequency, dying: map[int]bool{}}
+	if err := s.open(); err != nil {
+		s.release()
+		return nil, err
+	}
+	return s, nil
 }
 
-// Drain gives what was sampled since the last Drain, put down to images.
-func (s *System) Drain() (*sample.Recording, error) { return &sample.Recording{}, nil }
+func (s *System) open() (err error) {
+	if s.cpu, err = thisCPU(); err != nil {
+		return err
+	}
+	if s.cpus, err = cpus(); err != nil {
+		return err
+	}
+	symbols, err := readKallsyms()
+	if err != nil {
+		return err
+	}
+	if symbols.text == 0 && s.opt.Kernel || symbols.tick == 0 && s.opt.Tick {
+		return hiddenKernel()
+	}
+	s.kernel = readKernelMap(symbols)
+	s.vdso = readVDSO()
+	if err := s.load(symbols.tick); err != nil {
+		return err
+	}
+	// First the sampler learns of execs, then this process of mappings, then come
+	// those there are already, and last the samples: each has what it needs.
+	if err := s.follow(); err != nil {
+		return err
+	}
+	if s.records, err = openProcessLog(s.cpus, s.identify); err != nil {
+		return err
+	}
+	if err := s.snapshot(); err != nil {
+		return err
+	}
+	return s.start()
+}
 
-// SetFrequency changes the samples per second and processor.
-func (s *System) SetFrequency(hz int) error { return nil }
+// load puts maps and programs into the kernel.
+func (s *System) load(tickHandler uint64) error {
+	spec, err := loadSampler()
+	if err != nil {
+		return err
+	}
+	size := sizes(s.opt, len(s.cpus))
+	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
+	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
+	spec.Maps[samplerMapCalls].MaxEntries = size.calls
+	spec.Maps[samplerMapExecs].MaxEntries = execsKept
+	if len(s.opt.PIDs) > 0 {
+		spec.Maps[samplerMapPids].MaxEntries = execsKept
+	}
+	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
+	s.total.MapEntries = int(size.counts)
+	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
+
+	if s.ways, err = s.choose(); err != nil {
+		return err
+	}
+	var clocks [maxEvents]uint8
+	for i, w := range s.ways {
+		if w.unit == "ns" && !s.opt.Tick {
+			clocks[i] = 1
+		}
+	}
+	for name, value := range map[string]any{
+		samplerVarWithCalls:   flag(s.opt.Callers),
+		samplerVarWithKernel:  flag(s.opt.Kernel && !s.opt.Tick),
+		samplerVarByPid:       flag(len(s.opt.PIDs) > 0),
+		samplerVarByCgroup:    flag(len(s.opt.Cgroups) > 0),
+		samplerVarClocks:      clocks,
+		samplerVarTickHandler: tickHandler,
+		samplerVarTickPeriod:  uint64(tickPeriod()),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if err := spec.LoadAndAssign(&s.bpf, nil); err != nil {
+		var refused *ebpf.VerifierError
+		if errors.As(err, &refused) {
+			return fmt.Errorf("the kernel refuses the sampler: %+v", refused)
+		}
+		return &Unavailable{Why: "the kernel does not take the sampler: " + err.Error(), Fix: needPrivileges}
+	}
+	return s.filter()
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// choose finds the best event that this machine has.
+func (s *System) choose() ([]way, error) {
+	if s.opt.Tick {
+		return []way{{name: tickEvent, unit: "ns"}}, nil
+	}
+	var last error
+	for _, w := range systemWays {
+		fd, err := open(s.attr(w), -1, s.cpus[0])
+		if err == nil {
+			unix.Close(fd)
+			return []way{w}, nil
+		}
+		last = err
+	}
+	why, fix := explain(errnoOf(last), host())
+	return nil, &Unavailable{Why: why, Fix: fix}
+}
+
+func (s *System) attr(w way) *unix.PerfEventAttr {
+	return &unix.PerfEventAttr{
+		Type:        w.typ,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Config:      w.event,
+		Sample:      period(w.name, s.hz, s.cpu.MHz),
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeHv,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	}
+}
+
+// tickPeriod is the time between two ticks: the resolution of the clocks that
+// the tick moves on.
+func tickPeriod() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// filter says which processes and cgroups are asked for.
+func (s *System) filter() error {
+	for _, pid := range s.opt.PIDs {
+		if err := s.bpf.Pids.Put(uint32(pid), uint8(1)); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	for _, path := range s.opt.Cgroups {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return fmt.Errorf("cgroup %s: %w", path, err)
+		}
+		if err := s.bpf.Cgroups.Put(st.Ino, uint8(1)); err != nil { // its ID (kernfs)
+			return fmt.Errorf("cgroup %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// follow attaches the programs that follow execs, forks and ends.
+func (s *System) follow() error {
+	programs := []*ebpf.Program{s.bpf.Executed, s.bpf.Exited}
+	if len(s.opt.PIDs) > 0 {
+		programs = append(programs, s.bpf.Forked)
+	}
+	for _, p := range programs {
+		if err := s.attach(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *System) attach(p *ebpf.Program) error {
+	l, err := link.AttachTracing(link.TracingOptions{Program: p})
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	s.links = append(s.links, l)
+	return nil
+}
+
+// start switches the samplers on.
+func (s *System) start() (err error) {
+	if s.opt.Callers {
+		if s.calls, err = ringbuf.NewReader(s.bpf.Calls); err != nil {
+			return err
+		}
+	}
+	if s.opt.Tick {
+		return s.attach(s.bpf.Tick)
+	}
+	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
+	for i, w := range s.ways {
+		s.events = append(s.events, nil)
+		for _, cpu := range s.cpus {
+			fd, err := open(s.attr(w), -1, cpu)
+			if err != nil {
+				return fmt.Errorf("%s on processor %d: %w", w.name, cpu, err)
+			}
+			s.events[i] = append(s.events[i], fd)
+			if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[i].FD()); err != nil {
+				return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
+			}
+		}
+	}
+	s.pace = newPace(s)
+	for _, fds := range s.events {
+		if err := ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
+			return err
+		}
+	}
+	go s.pace.run()
+	return nil
+}
+
+// stop switches the samplers off.
+func (s *System) stop() error {
+	if s.pace != nil {
+		s.pace.stop()
+	}
+	var err error
+	for _, fds := range s.events {
+		err = errors.Join(err, ioctlAll(fds, unix.PERF_EVENT_IOC_DISABLE))
+	}
+	for _, l := range s.links {
+		err = errors.Join(err, l.Close())
+	}
+	s.links = nil
+	return err
+}
+
+// SetFrequency changes the samples per second and processor, up to the number
+// that the System was opened with: the maps have no room for more.
+func (s *System) SetFrequency(hz int) error {
+	if s.opt.Tick {
+		return errors.New("the tick has a rate of its own")
+	}
+	if hz < 1 || hz > s.opt.Frequency {
+		return fmt.Errorf("%d Hz: want 1 to %d", hz, s.opt.Frequency)
+	}
+	s.pace.set(hz)
+	return nil
+}
 
 // Counters tell what became of all samples since s was opened.
-func (s *System) Counters() Counters { return Counters{} }
+func (s *System) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.counters()
+}
 
-// Close stops sampling. Drain may be called once more, for the rest.
-func (s *System) Close() error { return nil }
+func (s *System) counters() Counters {
+	c := s.total
+	c.Unresolved = make(map[sample.Loss]uint64, len(s.total.Unresolved))
+	for why, n := range s.total.Unresolved {
+		c.Unresolved[why] = n
+	}
+	if s.bpf.Stats == nil {
+		return c
+	}
+	if sum, err := s.processorCounters(); err == nil {
+		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
+		c.Filtered, c.Failed = sum.Filtered, sum.Failed
+	}
+	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
+		if st, err := p.Stats(); err == nil {
+			c.BPF += st.Runtime
+		}
+	}
+	c.MapBytes = 0
+	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
+		if info, err := m.Info(); err == nil {
+			n, _ := info.Memlock()
+			c.MapBytes += n
+		}
+	}
+	return c
+}
 
-// CalibrateCost measures the time that one sample takes from whatever runs on
-// its processor, the interrupt included.
-func CalibrateCost() (time.Duration, error) { return 0, nil }
+// perCPU reads the counters of each processor.
+func (s *System) perCPU() ([]processorCounters, error) {
+	var out []processorCounters
+	err := s.bpf.Stats.Lookup(uint32(0), &out)
+	return out, err
+}
+
+func (s *System) processorCounters() (sum processorCounters, err error) {
+	all, err := s.perCPU()
+	for _, c := range all {
+		sum.All += c.All
+		sum.User += c.User
+		sum.Kernel += c.Kernel
+		sum.Idle += c.Idle
+		sum.Filtered += c.Filtered
+		sum.Failed += c.Failed
+		for b := range sum.Weight {
+			for e := range sum.Weight[b] {
+				sum.Weight[b][e] += c.Weight[b][e]
+			}
+		}
+	}
+	return sum, err
+}
+
+// Close stops sampling. What was sampled since the last Drain can still be had
+// from one more.
+func (s *System) Close() error {
+	err := errors.New("closed already")
+	s.close.Do(func() {
+		err = s.stop()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		var drained []*sample.Recording
+		for range 3 { // either buffer, and what waits for a mapping
+			r, e := s.drain()
+			err = errors.Join(err, e)
+			if r != nil {
+				drained = append(drained, r)
+			}
+		}
+		s.leftover = sample.Merge(drained...)
+		s.total = s.counters()
+		s.closed = true
+		s.release()
+	})
+	return err
+}
+
+// release gives everything back.
+func (s *System) release() {
+	for _, l := range s.links {
+		l.Close()
+	}
+	for _, fds := range s.events {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}
+	s.events = nil
+	if s.calls != nil {
+		s.calls.Close()
+	}
+	if s.records != nil {
+		s.records.close()
+	}
+	if s.bpf.Stats != nil {
+		s.bpf.Close()
+		s.bpf = samplerObjects{}
+	}
+}
+
+// Drain gives what was sampled since the last Drain, put down to images. A
+// sample in code whose mapping is not known yet is in the next one.
+func (s *System) Drain() (*sample.Recording, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		r := s.leftover
+		s.leftover = nil
+		if r == nil {
+			return nil, fs.ErrClosed
+		}
+		return r, nil
+	}
+	return s.drain()
+}
+
+func (s *System) drain() (*sample.Recording, error) {
+	taken, weights, err := s.take()
+	if err != nil {
+		return nil, err
+	}
+	s.procs.next()
+	if s.total.LostRecords, err = s.records.drain(s.apply); err != nil {
+		return nil, err
+	}
+	s.bury()
+	return s.resolve(taken, weights)
+}
+
+// take takes out what was counted since the last time, and its weight by event.
+func (s *System) take() (taken []pending, weights [maxEvents]uint64, err error) {
+	old := s.active
+	s.active ^= 1
+	if err := s.bpf.Active.Set(s.active); err != nil {
+		return nil, weights, err
+	}
+	time.Sleep(settle)
+	m := s.bpf.Counts0
+	if old == 1 {
+		m = s.bpf.Counts1
+	}
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookupAndDelete(&cursor, s.batch.keys, s.batch.counts, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return nil, weights, fmt.Errorf("counts: %w", err)
+		}
+		for i, k := range s.batch.keys[:n] {
+			taken = append(taken, pending{call: call{place: k}, n: s.batch.counts[i]})
+		}
+		if err != nil {
+			break
+		}
+	}
+	s.total.MapUsed = max(s.total.MapUsed, len(taken))
+	if s.calls != nil {
+		if taken, err = s.takeCalls(taken); err != nil {
+			return nil, weights, err
+		}
+	}
+	for _, p := range taken {
+		s.total.Drained += p.n
+	}
+	sum, err := s.processorCounters()
+	for e := range weights {
+		weights[e] = sum.Weight[old][e] - s.weights[old][e]
+	}
+	s.weights[old] = sum.Weight[old]
+	return taken, weights, err
+}
+
+// takeCalls adds the calls in the ring.
+func (s *System) takeCalls(taken []pending) ([]pending, error) {
+	s.calls.SetDeadline(time.Unix(1, 0)) // do not wait
+	var r ringbuf.Record
+	for {
+		err := s.calls.ReadInto(&r)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return taken, nil
+		} else if err != nil {
+			return taken, fmt.Errorf("calls: %w", err)
+		}
+		if len(r.RawSample) < int(unsafe.Sizeof(call{})) {
+			return taken, fmt.Errorf("call of %d bytes: %w", len(r.RawSample), errRecord)
+		}
+		c := *(*call)(unsafe.Pointer(&r.RawSample[0]))
+		taken = append(taken, pending{call: c, n: 1, caller: true})
+	}
+}
+
+// apply takes in what has become of processes.
+func (s *System) apply(c *change) {
+	switch c.typ {
+	case typeFork:
+		if c.pid != c.parent {
+			s.procs.fork(c.pid, c.parent, c.time)
+		}
+	case typeComm:
+		s.procs.exec(c.pid, c.time)
+	case typeMmap2:
+		s.procs.mapped(c.pid, c.time, c.m)
+	case typeExit:
+		s.dying[c.pid] = true
+	}
+}
+
+// bury forgets processes that have ended. One whose first thread has ended may
+// still have others.
+func (s *System) bury() {
+	for pid := range s.dying {
+		if unix.Kill(pid, 0) == unix.ESRCH {
+			s.procs.gone(pid)
+			delete(s.dying, pid)
+		}
+	}
+}
+
+// resolve puts samples down to images.
+func (s *System) resolve(taken []pending, weights [maxEvents]uint64) (*sample.Recording, error) {
+	counts := make([]*sample.Counts, len(s.ways))
+	for i, w := range s.ways {
+		counts[i] = sample.NewCounts(s.cpu, s.event(w))
+	}
+	var before, waiting [maxEvents]uint64 // samples
+	for i := range s.pending {
+		before[s.pending[i].Event] += s.pending[i].n
+		s.place(counts, &s.pending[i], true)
+	}
+	// What waited now is placed or lost; what had its weight is carried with it.
+	var next []pending
+	var new [maxEvents]uint64
+	for i := range taken {
+		p := &taken[i]
+		if int(p.Event) >= len(counts) {
+			return nil, fmt.Errorf("event %d: %w", p.Event, errRecord)
+		}
+		new[p.Event] += p.n
+		if !s.place(counts, p, false) {
+			waiting[p.Event] += p.n
+			next = append(next, *p)
+		}
+	}
+	s.pending = next
+	failed := uint64(0)
+	if sum, err := s.processorCounters(); err == nil {
+		failed = sum.Failed - s.failed
+		s.failed = sum.Failed
+	}
+	counts[0].Lose(sample.LostDropped, failed)
+	r := &sample.Recording{}
+	for e, c := range counts {
+		later := uint64(0)
+		if waiting[e] > 0 {
+			later = uint64(float64(weights[e]) * float64(waiting[e]) / float64(new[e]))
+		}
+		c.Weight = s.carried[e] + weights[e] - later
+		s.carried[e] = later
+		if c.Delivered() == 0 {
+			s.carried[e] += c.Weight
+			c.Weight = 0
+		}
+		if c.Total > 0 {
+			r.Add(c)
+		}
+	}
+	return r, nil
+}
+
+func (s *System) event(w way) sample.Event {
+	if s.opt.Tick {
+		return sample.Event{Name: w.name, Period: uint64(tickPeriod()), Unit: w.unit}
+	}
+	return sample.Event{Name: w.name, Unit: w.unit}
+}
+
+// place adds a sample to the counts of its event. It gives false for one whose
+// mapping is not known, unless this is its last chance.
+func (s *System) place(counts []*sample.Counts, p *pending, last bool) bool {
+	c := counts[p.Event]
+	lose := func(why sample.Loss) bool {
+		if why == sample.LostUnmapped && !last {
+			return false
+		}
+		c.Lose(why, p.n)
+		if s.total.Unresolved == nil {
+			s.total.Unresolved = map[sample.Loss]uint64{}
+		}
+		s.total.Unresolved[why] += p.n
+		return true
+	}
+	if p.PID == 0 {
+		id, off, ok := s.kernel.find(p.IP)
+		if !ok {
+			return lose(sample.LostKernel)
+		}
+		c.AddSample(c.Image(id), off, p.n)
+		return true
+	}
+	v := s.procs.born(int(p.PID), p.Born)
+	if v == nil {
+		return lose(sample.LostUnmapped)
+	}
+	f, why := s.frame(c, v, int(p.PID), p.IP)
+	if why != "" {
+		return lose(why)
+	}
+	c.AddSample(f.Image, f.Off, p.n)
+	if p.caller {
+		frames := []sample.Frame{f}
+		if caller, why := s.frame(c, v, int(p.PID), p.frame); why == "" {
+			frames = append(frames, caller)
+		}
+		top, _ := s.frame(c, v, int(p.PID), p.top)
+		c.AddStackTop(frames, top, p.n)
+	}
+	return true
+}
+
+// frame gives the place of a pc in a version of a process.
+func (s *System) frame(c *sample.Counts, v *version, pid int, pc uint64) (sample.Frame, sample.Loss) {
+	id, off, why := s.procs.spaces.Find(v.id, pc)
+	if why == sample.LostAnonymous {
+		if v.jit == nil && v.looked != s.procs.round {
+			v.jit, v.looked = jitMap(pid), s.procs.round
+		}
+		if v.jit != nil {
+			id, off, why = *v.jit, sample.Offset(pc), ""
+		}
+	}
+	if why != "" {
+		return sample.Frame{Image: sample.Unknown}, why
+	}
+	return sample.Frame{Image: c.Image(id), Off: off}, ""
+}
+
+// jitMap gives the file that tells of code which a process made itself, at its
+// own addresses; nil if there is none. In a PID namespace, its name has the
+// innermost number.
+func jitMap(pid int) *sample.ImageID {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	_, line, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ = strings.Cut(line, "\n")
+	inner := pid
+	if f := strings.Fields(line); len(f) > 0 {
+		if inner, err = strconv.Atoi(f[len(f)-1]); err != nil {
+			return nil
+		}
+	}
+	path := fmt.Sprintf("/tmp/perf-%d.map", inner)
+	through := fmt.Sprintf("/proc/%d/root%s", pid, path)
+	var there, here unix.Stat_t
+	if unix.Stat(through, &there) != nil {
+		return nil
+	}
+	if unix.Stat(path, &here) != nil || here.Dev != there.Dev || here.Ino != there.Ino {
+		path = through
+	}
+	return &sample.ImageID{Path: path}
+}
+
+// snapshot takes in what all processes have mapped already.
+func (s *System) snapshot() error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			continue // it has ended, or is out of reach: its samples will be called unmapped
+		}
+		maps, err := parseMaps(f, pid)
+		f.Close()
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		now := monotonic()
+		s.procs.add(pid, now, false)
+		for i := range maps {
+			s.procs.mapped(pid, math.MaxUint64, s.identify(&maps[i]))
+		}
+	}
+	return nil
+}
+
+// identify gives a mapping and its image.
+func (s *System) identify(m *mmapRecord) sample.Mapping {
+	mapping := sample.Mapping{
+		Start: m.start, End: m.start + m.size,
+		Off:  sample.Offset(m.fileOff),
+		Loss: lossOf(m.path),
+	}
+	switch {
+	case mapping.Loss == sample.LostVDSO && m.size == s.vdso.size && s.vdso.id != (sample.ImageID{}):
+		mapping.Loss, mapping.Off, mapping.Image = "", 0, s.vdso.id
+	case mapping.Loss == "":
+		mapping.Image = s.files.identify(m)
+	}
+	return mapping
+}
+
+func monotonic() uint64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0
+	}
+	return uint64(now.Nano())
+}

@@ -1,0 +1,352 @@
+// The kernel's side of a System: programs that count samples by place in maps,
+// from which user space takes them. See system_linux.go.
+//
+// Declared by hand is only what is used of the kernel's types; offsets of the
+// running kernel are put in when the programs are loaded (CO-RE).
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline_ static inline __attribute__((always_inline))
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+
+char LICENSE[] SEC("license") = "GPL";
+
+// Numbers of helpers and flags: include/uapi/linux/bpf.h.
+enum { HASH = 1, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
+enum { NOEXIST = 1, NO_WAKEUP = 1 };
+
+static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*ktime_get_ns)(void) = (void *)5;
+static u64 (*get_current_pid_tgid)(void) = (void *)14;
+static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static u64 (*get_current_ancestor_cgroup_id)(int level) = (void *)123;
+static long (*ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static struct task_struct *(*get_current_task_btf)(void) = (void *)158;
+static long (*task_pt_regs)(struct task_struct *task) = (void *)175;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct {
+	s32 counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; // threads
+};
+
+struct task_struct {
+	u32 flags;
+	s32 tgid;
+	u64 start_time; // CLOCK_MONOTONIC
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+};
+
+struct hrtimer {
+	void *function;
+};
+#pragma clang attribute pop
+
+enum { PF_KTHREAD = 0x00200000 };
+
+// Registers as user space sees them (arch/*/include/uapi/asm/ptrace.h). A field
+// of a context is loaded whole: the verifier refuses less.
+#ifdef __TARGET_ARCH_x86
+struct regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+#define IP(r) (r)->ip
+#define FP(r) (r)->bp
+#define USER(r) (((r)->cs & 3) == 3)
+#define NO_SYSCALL(r) ((s64)(r)->orig_ax == -1)
+#define RETURN_WORD(i, r) ((i)->sp = (r)->sp)
+#else
+struct regs {
+	u64 x[31], sp, pc, pstate;
+	u64 orig_x0; // from here on for task_pt_regs alone
+	s32 syscallno;
+};
+#define IP(r) (r)->pc
+#define FP(r) (r)->x[29]
+#define USER(r) (((r)->pstate & 15) == 0)
+#define NO_SYSCALL(r) ((r)->syscallno == -1)
+#define RETURN_WORD(i, r) ((i)->lr = (r)->x[30])
+#endif
+
+// struct bpf_perf_event_data. Of its regs, those from orig_x0 on do not exist.
+struct perf_event_data {
+#ifdef __TARGET_ARCH_x86
+	struct regs regs;
+#else
+	struct {
+		u64 x[31], sp, pc, pstate;
+	} regs;
+#endif
+	u64 sample_period;
+};
+
+enum { EVENTS = 4 };
+
+// A key is a place: a pc of one version of a process. Kernel samples have no
+// process.
+struct key {
+	u64 ip;   // 0: in the kernel, place not asked for
+	u64 born; // time of the last exec, odd, or of the fork, even, in ns of CLOCK_MONOTONIC
+	u32 tgid; // 0: in the kernel
+	u32 event;
+};
+
+// A call is a user sample with the words where its caller may be.
+struct call {
+	struct key key;
+	u64 frame; // above the frame pointer
+	u64 top;   // at the stack pointer; arm64: the link register
+};
+
+// Counters of one processor.
+struct counters {
+	u64 all, user, kernel, idle, filtered, failed;
+	u64 weight[2][EVENTS]; // of what was stored while that buffer was in use, in units of the event
+	u64 last[EVENTS];      // time of the last sample
+};
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, struct key);
+	__type(value, u64);
+} counts0 SEC(".maps"), counts1 SEC(".maps");
+
+struct {
+	__uint(type, PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct counters);
+} stats SEC(".maps");
+
+struct {
+	__uint(type, LRU_HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);   // process
+	__type(value, u64); // time of its last exec
+} execs SEC(".maps");
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u32); // process
+	__type(value, u8);
+} pids SEC(".maps");
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u64); // ID of a cgroup
+	__type(value, u8);
+} cgroups SEC(".maps");
+
+struct {
+	__uint(type, RINGBUF);
+	__uint(max_entries, 4096);
+} calls SEC(".maps");
+
+volatile u32 active; // the buffer in use, 0 or 1
+
+const volatile u8 with_calls;     // record calls
+const volatile u8 with_kernel;    // keep places of the kernel
+const volatile u8 by_pid;         // only processes in pids
+const volatile u8 by_cgroup;      // only what is below cgroups
+const volatile u8 clocks[EVENTS]; // the event counts ns
+const volatile u64 tick_handler; // address of the function that the tick's timer calls
+const volatile u64 tick_period;  // ns
+
+enum { MAX_LEVEL = 16 }; // of cgroups
+
+inline_ int wanted(u32 tgid)
+{
+	if (!by_pid && !by_cgroup)
+		return 1;
+	if (by_pid && map_lookup(&pids, &tgid))
+		return 1;
+	if (by_cgroup)
+		for (int level = 0; level < MAX_LEVEL; level++) {
+			u64 id = get_current_ancestor_cgroup_id(level);
+			if (!id)
+				break;
+			if (map_lookup(&cgroups, &id))
+				return 1;
+		}
+	return 0;
+}
+
+inline_ u64 born(u32 tgid)
+{
+	struct task_struct *task = get_current_task_btf();
+	u64 start = task->group_leader->start_time;
+	u64 *exec = map_lookup(&execs, &tgid);
+	if (exec && *exec > start)
+		return *exec | 1;
+	return start & ~1ull;
+}
+
+inline_ int add(void *map, struct key *key)
+{
+	u64 one = 1;
+	u64 *n = map_lookup(map, key);
+	if (!n) {
+		if (!map_update(map, key, &one, NOEXIST))
+			return 1;
+		// Full, or another processor was faster.
+		n = map_lookup(map, key);
+		if (!n)
+			return 0;
+	}
+	__sync_fetch_and_add(n, 1);
+	return 1;
+}
+
+// An interrupt is what a program was told of where it struck.
+struct interrupt {
+	u32 event;
+	int user;
+	u64 ip, fp, sp;
+	u64 lr; // arm64
+	u64 period;
+};
+
+// take counts one sample.
+static __attribute__((noinline)) int take(struct interrupt *i)
+{
+	u32 zero = 0, event = i->event & (EVENTS - 1);
+	struct counters *c = map_lookup(&stats, &zero);
+	if (!c)
+		return 0;
+	c->all++;
+	// The period of a clock may have changed since the sample before, and the
+	// kernel does not say: the time that passed is what the sample stands for.
+	u64 period = i->period;
+	if (clocks[event]) {
+		u64 now = ktime_get_ns();
+		if (c->last[event])
+			period = now - c->last[event];
+		c->last[event] = now;
+	}
+	u32 tgid = get_current_pid_tgid() >> 32;
+	if (!tgid) {
+		c->idle++;
+		return 0;
+	}
+	if (i->user)
+		c->user++;
+	else
+		c->kernel++;
+	if (!wanted(tgid)) {
+		c->filtered++;
+		return 0;
+	}
+	struct call call = {.key = {.event = event}};
+	if (i->user) {
+		call.key.ip = i->ip;
+		call.key.tgid = tgid;
+		call.key.born = born(tgid);
+	} else if (with_kernel) {
+		call.key.ip = i->ip;
+	}
+	u32 buffer = active & 1;
+	int stored = 0;
+	if (with_calls && i->user) {
+		probe_read_user(&call.frame, sizeof call.frame, (void *)(i->fp + 8));
+		call.top = i->lr;
+		if (i->sp)
+			probe_read_user(&call.top, sizeof call.top, (void *)i->sp);
+		stored = !ringbuf_output(&calls, &call, sizeof call, NO_WAKEUP);
+	}
+	if (!stored)
+		stored = buffer ? add(&counts1, &call.key) : add(&counts0, &call.key);
+	if (stored)
+		c->weight[buffer][event] += period;
+	else
+		c->failed++;
+	return 0;
+}
+
+inline_ int sample(struct perf_event_data *ctx, u32 event)
+{
+	struct interrupt i = {
+		.event = event,
+		.user = USER(&ctx->regs),
+		.ip = IP(&ctx->regs),
+		.fp = FP(&ctx->regs),
+		.period = ctx->sample_period,
+	};
+	RETURN_WORD(&i, &ctx->regs);
+	return take(&i);
+}
+
+// One program for each event.
+SEC("perf_event") int sample0(struct perf_event_data *ctx) { return sample(ctx, 0); }
+SEC("perf_event") int sample1(struct perf_event_data *ctx) { return sample(ctx, 1); }
+SEC("perf_event") int sample2(struct perf_event_data *ctx) { return sample(ctx, 2); }
+SEC("perf_event") int sample3(struct perf_event_data *ctx) { return sample(ctx, 3); }
+
+// tick samples at the scheduler's tick. The registers that it interrupted are out
+// of reach: those with which the thread left user mode tell the user's place. An
+// interrupt of user mode has no number of a system call there; nor has one of
+// the kernel's handling of a page fault, which is so put down to the user's
+// instruction that caused it.
+SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
+{
+	struct hrtimer *timer = (void *)ctx[0];
+	if ((u64)timer->function != tick_handler)
+		return 0;
+	struct interrupt i = {.period = tick_period};
+	struct task_struct *task = get_current_task_btf();
+	if (!(task->flags & PF_KTHREAD)) { // which have none
+		struct regs *regs = (void *)task_pt_regs(task);
+		i.user = NO_SYSCALL(regs);
+		i.ip = IP(regs);
+		i.fp = FP(regs);
+		RETURN_WORD(&i, regs);
+	}
+	if (!i.user)
+		i.ip = 0;
+	return take(&i);
+}
+
+SEC("tp_btf/sched_process_exec") int executed(u64 *ctx)
+{
+	u32 tgid = get_current_pid_tgid() >> 32;
+	u64 now = ktime_get_ns();
+	map_update(&execs, &tgid, &now, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork") int forked(u64 *ctx)
+{
+	struct task_struct *parent = (void *)ctx[0], *child = (void *)ctx[1];
+	u32 from = parent->tgid, to = child->tgid;
+	u8 one = 1;
+	if (from != to && map_lookup(&pids, &from))
+		map_update(&pids, &to, &one, 0);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit") int exited(u64 *ctx)
+{
+	struct task_struct *task = (void *)ctx[0];
+	u32 tgid = task->tgid;
+	if (task->signal->live.counter == 0) { // the last thread of its process
+		map_delete(&execs, &tgid);
+		map_delete(&pids, &tgid);
+	}
+	return 0;
+}

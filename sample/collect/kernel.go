@@ -1,0 +1,129 @@
+package collect
+
+import (
+	"bufio"
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// kernelPath is the path of the kernel's image; a module has its name in
+// brackets, as in the lists of the kernel itself.
+const kernelPath = "[kernel]"
+
+// A kernelMap tells what the kernel has at an address: itself or a module.
+type kernelMap struct{ parts []kernelPart } // by start; they do not overlap
+
+type kernelPart struct {
+	start, end uint64
+	id         sample.ImageID
+}
+
+// find gives the image at pc and the offset from the start of its code; ok is
+// false where nothing is known, as in compiled BPF programs.
+func (k *kernelMap) find(pc uint64) (id sample.ImageID, off sample.Offset, ok bool) {
+	i, found := slices.BinarySearchFunc(k.parts, pc, func(p kernelPart, pc uint64) int { return cmp.Compare(p.start, pc) })
+	if !found {
+		i--
+	}
+	if i < 0 || pc >= k.parts[i].end {
+		return sample.ImageID{}, 0, false
+	}
+	return k.parts[i].id, sample.Offset(pc - k.parts[i].start), true
+}
+
+// kernelSymbols are the addresses that a System needs of /proc/kallsyms. All are
+// 0 where the kernel hides them.
+type kernelSymbols struct {
+	text, etext uint64 // of the kernel itself: [text, etext)
+	tick        uint64 // function that the timer of the scheduler's tick calls
+}
+
+// tickHandlers are the names of that function: tick_sched_timer until Linux 6.7,
+// tick_nohz_highres_handler in 6.8, tick_nohz_handler since (kernel/time/tick-sched.c).
+var tickHandlers = []string{"tick_nohz_handler", "tick_nohz_highres_handler", "tick_sched_timer"}
+
+// parseKallsyms reads what it needs of /proc/kallsyms; other lines may be anything:
+//
+//	ffffffff81000000 T _text
+//	ffffffffc0201000 t nf_init	[nf_tables]
+func parseKallsyms(r io.Reader) (kernelSymbols, error) {
+	var s kernelSymbols
+	sc := bufio.NewScanner(r)
+	for sc.Scan() {
+		addr, rest, _ := strings.Cut(sc.Text(), " ")
+		_, name, _ := strings.Cut(rest, " ")
+		var to *uint64
+		switch {
+		case name == "_text":
+			to = &s.text
+		case name == "_etext":
+			to = &s.etext
+		case slices.Contains(tickHandlers, name):
+			to = &s.tick
+		default:
+			continue
+		}
+		n, err := strconv.ParseUint(addr, 16, 64)
+		if err != nil {
+			return s, err
+		}
+		*to = n
+	}
+	return s, sc.Err()
+}
+
+// A kernelModule is a line of /proc/modules.
+type kernelModule struct {
+	name        string
+	start, size uint64
+}
+
+// parseModules reads /proc/modules: name, size, users, their names, state and
+// address. Lines of another form, and those of a hidden address, are left out.
+//
+//	nf_tables 372736 98 nft_ct,nft_compat, Live 0xffffffffc0a3c000
+func parseModules(r io.Reader) ([]kernelModule, error) {
+	var modules []kernelModule
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, 1<<20) // the list of users has no limit
+	for sc.Scan() {
+		f := strings.Fields(sc.Text())
+		if len(f) < 6 {
+			continue
+		}
+		size, err1 := strconv.ParseUint(f[1], 10, 64)
+		start, err2 := strconv.ParseUint(f[5], 0, 64)
+		if err1 == nil && err2 == nil && start != 0 && start+size > start {
+			modules = append(modules, kernelModule{f[0], start, size})
+		}
+	}
+	return modules, sc.Err()
+}
+
+// newKernelMap puts the kernel and its modules in order. buildID gives the build
+// ID of a module, or that of the kernel for "". Of parts that overlap, the first
+// stays.
+func newKernelMap(s kernelSymbols, modules []kernelModule, buildID func(module string) sample.BuildID) kernelMap {
+	var k kernelMap
+	if s.text < s.etext {
+		k.parts = append(k.parts, kernelPart{s.text, s.etext, sample.ImageID{Build: buildID(""), Path: kernelPath}})
+	}
+	for _, m := range modules {
+		k.parts = append(k.parts, kernelPart{m.start, m.start + m.size, sample.ImageID{Build: buildID(m.name), Path: "[" + m.name + "]"}})
+	}
+	slices.SortStableFunc(k.parts, func(a, b kernelPart) int { return cmp.Compare(a.start, b.start) })
+	end := uint64(0)
+	k.parts = slices.DeleteFunc(k.parts, func(p kernelPart) bool {
+		if p.start < end {
+			return true
+		}
+		end = p.end
+		return false
+	})
+	return k
+}

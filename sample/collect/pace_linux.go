@@ -1,0 +1,157 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// redrawEvery is the time between two periods of a processor. A change takes
+	// 28 to 64 us, an interrupt of the other processor included, so each
+	// processor costs 0.05 % of one.
+	redrawEvery = 100 * time.Millisecond
+	// redrawSamples is how many samples a period is kept for at the least: a
+	// change begins the period anew, and so costs half a sample.
+	redrawSamples = 10
+	// spread is how far the rate goes up and down. It is drawn evenly: so is its
+	// mean the rate asked for, which an even period would exceed.
+	spread = 0.3
+
+	// A processor of which less than 1 in idleShare samples was at work for
+	// idleAfter is sampled idleFactor times less often, until one is.
+	idleAfter  = time.Second
+	idleShare  = 50
+	idleFactor = 8
+)
+
+// A pace changes the periods of all processors at random, so that samples keep
+// no step with what they sample, nor processors with each other, and slows down
+// on those that are idle.
+type pace struct {
+	s    *System
+	rand *rand.Rand
+	quit chan struct{}
+	done chan struct{}
+	cpus []cpuPace
+
+	mu sync.Mutex
+	hz int
+}
+
+// cpuPace is the state of a processor.
+type cpuPace struct {
+	next  time.Time // to draw a period
+	idle  bool
+	since time.Time // of the samples below
+	busy  uint64    // samples that were at work, and all
+	all   uint64
+}
+
+func newPace(s *System) *pace {
+	p := &pace{
+		s: s, hz: s.hz,
+		rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		quit: make(chan struct{}), done: make(chan struct{}),
+		cpus: make([]cpuPace, len(s.cpus)),
+	}
+	for i := range p.cpus {
+		p.cpus[i].since = time.Now()
+		p.cpus[i].next = time.Now().Add(time.Duration(p.rand.Int64N(int64(redrawEvery))))
+		p.draw(i, s.hz)
+	}
+	return p
+}
+
+// set changes the mean rate.
+func (p *pace) set(hz int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hz = hz
+	for i := range p.cpus {
+		p.draw(i, hz)
+	}
+}
+
+// draw gives a processor another period.
+func (p *pace) draw(i, hz int) {
+	rate := drawRate(float64(hz), interval(hz), p.rand.Float64())
+	if p.cpus[i].idle {
+		rate /= idleFactor
+	}
+	for e, w := range p.s.ways {
+		// The period of a rate, in the unit of the event.
+		events := uint64(float64(period(w.name, 1, p.s.cpu.MHz)) / rate)
+		unix.Syscall(unix.SYS_IOCTL, uintptr(p.s.events[e][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&events)))
+	}
+}
+
+// interval is how long to keep a period.
+func interval(hz int) time.Duration {
+	return max(redrawEvery, redrawSamples*time.Second/time.Duration(hz))
+}
+
+// drawRate gives a rate about hz, for u in [0, 1). It makes up for the sample
+// that each change costs half of.
+func drawRate(hz float64, interval time.Duration, u float64) float64 {
+	return (hz + 0.5/interval.Seconds()) * (1 - spread + 2*spread*u)
+}
+
+func (p *pace) stop() {
+	close(p.quit)
+	<-p.done
+}
+
+func (p *pace) run() {
+	defer close(p.done)
+	tick := time.NewTicker(redrawEvery / time.Duration(max(1, min(len(p.cpus), 4))))
+	defer tick.Stop()
+	for {
+		select {
+		case <-p.quit:
+			return
+		case now := <-tick.C:
+			p.step(now)
+		}
+	}
+}
+
+// step draws periods for the processors whose time has come.
+func (p *pace) step(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counters, err := p.s.perCPU()
+	if err != nil {
+		return
+	}
+	for i, cpu := range p.s.cpus {
+		c := &p.cpus[i]
+		if cpu < len(counters) && c.observe(now, counters[cpu].User+counters[cpu].Kernel, counters[cpu].All) || !c.idle && now.After(c.next) {
+			p.draw(i, p.hz)
+			c.next = now.Add(interval(p.hz))
+		}
+	}
+}
+
+// observe takes in how many samples a processor has had. It tells whether that
+// makes it idle, or busy again.
+func (c *cpuPace) observe(now time.Time, busy, all uint64) (changed bool) {
+	switch {
+	case c.idle && busy > c.busy:
+		c.idle = false
+	case !c.idle && now.Sub(c.since) >= idleAfter && all > c.all && (busy-c.busy)*idleShare < all-c.all:
+		c.idle = true
+	case !c.idle && now.Sub(c.since) < idleAfter:
+		return false
+	default:
+		c.since, c.busy, c.all = now, busy, all
+		return false
+	}
+	c.since, c.busy, c.all = now, busy, all
+	return true
+}
