@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -12,45 +13,52 @@ import (
 // estimate finds the executions of all procedures of prof and writes them into
 // their Results.
 func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt Options) {
-	for _, ip := range prof.Images {
-		ip.addCallees()
-	}
-	var all []*Result
-	for _, ip := range prof.Images {
-		all = append(all, ip.Procs...)
-	}
 	par, costOf := costModel(prof, model)
 	if len(opt.Known) > 0 || opt.Places > 0 {
 		exact := *par
 		exact.hidden = math.Inf(1)
 		par = &exact
 	}
-	pr := pose(all, costOf, par, func(pr *posed) { pr.gather(prof, counts, model, opt.Known) })
+	for _, ip := range prof.Images {
+		ip.addKnown(opt.Known)
+		ip.addRecorded(counts)
+	}
+	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, model, opt.Known) })
 	pr.tie(prof)
 	sd := pr.run(opt.Places > 0)
+	for _, ip := range prof.Images {
+		pr.follow(ip)
+	}
 	if opt.Places > 0 {
 		prof.Places = pr.places(prof, sd, opt.Places)
 	}
+	prof.cool()
+}
+
+// results gives the results of all images.
+func (p *Profile) results() (all []*Result) {
+	for _, ip := range p.Images {
+		all = append(all, ip.Procs...)
+	}
+	return all
 }
 
 // A posed is the problems of some results.
 type posed struct {
-	*program                       // of the procedures that something was seen of
-	results   []*Result            // as probs
-	silent    []*problem           // the others
-	silentFor []*Result            // as silent
-	of        map[*Result]*problem // both
-	callers   map[*problem][]site  // of silent ones
+	*program                      // of the procedures that something was seen of
+	results  []*Result            // as probs
+	of       map[*Result]*problem // those that are silent, too
+	costOf   coster
+	par      *params
+	scale    float64 // of all costs
 }
 
 // pose makes problems of results; gather, if not nil, adds to them what is known
 // beside samples. Procedures that have no problem keep their counts at None.
 func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *posed {
+	pr := &posed{of: map[*Result]*problem{}, costOf: costOf, par: par, scale: 1}
 	made := make([]*problem, len(results))
-	parallel(len(results), func(i int) {
-		made[i] = newProblem(results[i].Proc, results[i].BlockSamples, costOf(results[i]), par)
-	})
-	pr := &posed{of: map[*Result]*problem{}, callers: map[*problem][]site{}}
+	parallel(len(results), func(i int) { made[i] = pr.pose(results[i]) })
 	for i, q := range made {
 		if q != nil {
 			pr.of[results[i]] = q
@@ -61,12 +69,7 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 	}
 	var probs []*problem
 	for i, q := range made {
-		switch {
-		case q == nil:
-		case q.silent():
-			pr.silent = append(pr.silent, q)
-			pr.silentFor = append(pr.silentFor, results[i])
-		default:
+		if q != nil && !q.silent() {
 			probs = append(probs, q)
 			pr.results = append(pr.results, results[i])
 		}
@@ -75,35 +78,21 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 	return pr
 }
 
-// run solves the program and fills all results.
+// pose makes the problem of r, or nil if there is none.
+func (pr *posed) pose(r *Result) *problem {
+	q := newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
+	if q != nil {
+		scale(pr.scale, q.cost)
+	}
+	return q
+}
+
+// run solves the program and fills all results that are not silent.
 func (pr *posed) run(keep bool) []spread {
 	x := make([]float64, pr.at[len(pr.probs)])
 	pr.solve(x)
 	sd := pr.spread(x, keep)
 	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })
-	for range calleeDepth { // each time, one call further from what was seen
-		called := make([]float64, len(pr.silent))
-		for i, q := range pr.silent {
-			for _, s := range pr.callers[q] {
-				called[i] += s.calls()
-			}
-		}
-		parallel(len(pr.silent), func(i int) { pr.silent[i].follow(called[i]) })
-	}
-	unsure := make([]spread, len(pr.silent))
-	parallel(len(pr.silent), func(i int) {
-		unsure[i] = pr.silent[i].unsure()
-		pr.silentFor[i].fill(pr.silent[i], unsure[i])
-	})
-	// From here on, all counts are those that are written out.
-	var all float64
-	for _, r := range slices.Concat(pr.results, pr.silentFor) {
-		for _, f := range r.Block {
-			all += f.N
-		}
-	}
-	pr.each(func(i int) { pr.results[i].cool(pr.probs[i], sd[i], coldShare*all) })
-	parallel(len(pr.silent), func(i int) { pr.silentFor[i].cool(pr.silent[i], unsure[i], coldShare*all) })
 	return sd
 }
 
@@ -111,27 +100,114 @@ func (pr *posed) run(keep bool) []spread {
 // for: a short procedure that is called often may have had no sample at all.
 const calleeDepth = 2
 
-// addCallees adds the procedures that the ones in ip call directly.
-func (ip *ImageProfile) addCallees() {
-	have := map[image.Addr]bool{}
+// follow fills the results of silent procedures in ip that are called, each time
+// one call further from what was seen. Procedures that are not in ip are decoded
+// for it; those that nothing is found to call are left alone.
+func (pr *posed) follow(ip *ImageProfile) {
+	silent := map[image.Addr]*Result{}
+	done := map[image.Addr]bool{0: true} // 0 is not known
 	for _, r := range ip.Procs {
-		have[r.Proc.Addr] = true
+		if q := pr.of[r]; q != nil && q.silent() {
+			silent[r.Proc.Addr] = r
+		} else {
+			done[r.Proc.Addr] = true
+		}
 	}
+	called := map[image.Addr]float64{} // executions of the call sites
 	last := ip.Procs
 	for range calleeDepth {
-		var syms []int
 		for _, r := range last {
-			for _, c := range r.Proc.Calls {
-				if c.To == 0 || have[c.To] {
-					continue
-				}
-				if i := ip.Image.Find(c.To); i >= 0 && ip.Image.Symbols()[i].Addr == c.To {
-					have[c.To] = true
-					syms = append(syms, i)
+			for c, f := range r.Call {
+				if f.N > 0 {
+					called[r.Proc.Calls[c].To] += f.N
 				}
 			}
 		}
-		last = ip.add(syms)
+		last = nil
+		var syms []int // by address
+		for _, to := range slices.Sorted(maps.Keys(called)) {
+			if done[to] {
+				continue
+			}
+			done[to] = true
+			if r := silent[to]; r != nil {
+				last = append(last, r)
+				delete(silent, to)
+			} else if i := ip.Image.Find(to); i >= 0 && ip.Image.Symbols()[i].Addr == to {
+				syms = append(syms, i)
+			}
+		}
+		last = append(last, ip.add(syms)...)
+		parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr]) })
+	}
+	rest := slices.Collect(maps.Values(silent))
+	parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0) })
+}
+
+// fillSilent fills the result of a silent procedure that is called so many times.
+func (pr *posed) fillSilent(r *Result, called float64) {
+	q := pr.of[r]
+	if q == nil {
+		if q = pr.pose(r); q == nil {
+			return
+		}
+	}
+	q.follow(called)
+	r.fill(q, q.unsure())
+}
+
+// addKnown adds the procedures of ip with known counts.
+func (ip *ImageProfile) addKnown(known []Known) {
+	syms := map[int]bool{}
+	for _, k := range known {
+		if k.Image.Key() == ip.ID.Key() {
+			syms[ip.Image.Find(k.Addr)] = true
+		}
+	}
+	ip.addNew(syms)
+}
+
+// addRecorded adds the procedures of ip that branch records start or end in.
+func (ip *ImageProfile) addRecorded(counts []*sample.Counts) {
+	syms := map[int]bool{}
+	for _, c := range counts {
+		for b := range c.Branches {
+			for _, at := range []sample.Frame{b.From, b.To} {
+				if at.Image == sample.Unknown || c.Images[at.Image].ID.Key() != ip.ID.Key() {
+					continue
+				}
+				if a, ok := ip.Image.AddrOf(at.Off); ok {
+					syms[ip.Image.Find(a)] = true
+				}
+			}
+		}
+	}
+	ip.addNew(syms)
+}
+
+// addNew adds the procedures of those symbols that are not in ip yet.
+func (ip *ImageProfile) addNew(syms map[int]bool) {
+	delete(syms, -1)
+	for _, r := range ip.Procs {
+		delete(syms, r.Proc.Index)
+	}
+	ip.add(slices.Sorted(maps.Keys(syms)))
+}
+
+// cool finds the blocks that are cold among those of all images.
+func (p *Profile) cool() {
+	var all float64
+	results := p.results()
+	for _, r := range results {
+		for _, f := range r.Block {
+			all += f.N
+		}
+	}
+	for _, r := range results {
+		for b, n := range r.most {
+			r.Cold[b] = n < coldShare*all
+		}
+		r.most = nil
 	}
 }
 
@@ -213,8 +289,6 @@ func (pr *posed) tie(prof *Profile) {
 			}
 			if i, ok := index[q]; ok {
 				pr.bind(i, s, ip.Image.AddressTaken(r.Proc.Index))
-			} else {
-				pr.callers[q] = s
 			}
 		}
 	}
@@ -251,6 +325,7 @@ func (q *problem) site(c *image.Call) site {
 func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	ways, entries := q.round()
+	r.most = make([]float64, len(q.n))
 	for b := range q.n {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
@@ -260,6 +335,7 @@ func (r *Result) fill(q *problem, sd spread) {
 			}
 		}
 		r.Block[b] = sd.freq(float64(n), sd.block[b])
+		r.most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
@@ -279,17 +355,9 @@ func (r *Result) fill(q *problem, sd spread) {
 	r.entered, r.trapped = f.entries, f.trapped
 }
 
-// cool finds the blocks whose executions are below least with the usual certainty.
-func (r *Result) cool(q *problem, sd spread, least float64) {
-	for b, n := range q.n {
-		r.Cold[b] = max(n, r.Block[b].N)*math.Exp(mostly*sd.of(sd.block[b])) < least
-	}
-}
-
 // coldShare is the share of the executions of all blocks of a program that a cold
-// one has less of. Over twelve programs 57 to 94 % of the blocks that never ran are
-// cold by it, and blocks with at most 0.5 % of the executions; with twice the share
-// it is 64 to 96 %, and 0.6 %.
+// one has less of. Over twelve programs 57 to 92 % of the blocks that never ran are
+// cold by it, and blocks with at most 0.5 % of the executions.
 const coldShare = 5e-6
 
 // confidence turns the standard deviation of a logarithm into the level whose

@@ -44,6 +44,7 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		}
 	}
 	if s, ok := fit.scale(); ok {
+		pr.scale = s
 		for _, q := range pr.of {
 			scale(s, q.cost)
 		}

@@ -70,8 +70,8 @@ func TestCallsTie(t *testing.T) {
 	a, b := newResult(caller), newResult(callee)
 	a.BlockSamples, a.Samples = []uint64{500, 500, 500}, 1500
 	pr := pose([]*Result{a, b}, plainCost, &outOfOrder, nil)
-	pr.callers[pr.of[b]] = []site{pr.of[a].site(&caller.Calls[0])}
 	pr.run(false)
+	pr.follow(&ImageProfile{Procs: []*Result{a, b}})
 	if r := b.Entries.N / a.Block[1].N; r < 0.8 || r > 1.25 {
 		t.Errorf("called %.4g times, ran %.4g times", a.Block[1].N, b.Entries.N)
 	}
