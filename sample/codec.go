@@ -58,7 +58,7 @@ import (
 // Stack:
 //
 //	list     index of each frame's place, the sampled instruction first
-//	integer  index of the place that the word at the stack pointer named
+//	integer  index of the place that a word at the stack pointer named
 //	integer  samples (> 0)
 //
 // Branch:

@@ -89,7 +89,7 @@ func (c *Counts) AddStack(frames []Frame, n uint64) {
 	c.AddStackTop(frames, Frame{Image: Unknown}, n)
 }
 
-// AddStackTop is AddStack where the word at the stack pointer is known, too.
+// AddStackTop is AddStack where the words at the stack pointer are known, too.
 func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
 	if n == 0 || len(frames) == 0 {
 		return

@@ -107,14 +107,15 @@ const Unknown = -1
 // instruction; the others are return addresses, innermost first: the place after
 // the call, as the processor would return to it.
 //
-// Top is the place that the word at the stack pointer named, if it was recorded
-// and named code of an image. Where the sampled instruction runs without a frame
-// of its own, it is the return address that a walk by frame pointers misses;
-// elsewhere it is whatever lay there. Only the code tells which: package image
-// reads it.
+// Top is the place that the first of the two words at the stack pointer named that
+// names code of an image. Where the sampled instruction runs without a frame of its
+// own, or one that is just being set up, it is the return address that a walk by
+// frame pointers misses: a saved frame pointer, which may lie before it, names no
+// code. Elsewhere it is whatever lay there. Only the code tells which: package
+// image reads it.
 type Stack struct {
 	Frames []Frame
-	Top    Frame  // Unknown where there is none
+	Top    Frame  // Unknown where there is none, or no words were recorded
 	N      uint64 // samples
 }
 

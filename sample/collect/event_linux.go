@@ -18,7 +18,7 @@ import (
 // include/uapi/linux/perf_event.h, since Linux 5.12.
 const bitBuildID = 1 << 34
 
-// dumpsTop tells whether samples hold the word at the stack pointer. On AArch64
+// dumpsTop tells whether samples hold the words at the stack pointer. On AArch64
 // the return address of a procedure without a frame is in a register.
 const dumpsTop = runtime.GOARCH == "amd64"
 
@@ -37,7 +37,7 @@ func sampler(way string, period uint64) *unix.PerfEventAttr {
 	}
 	if dumpsTop {
 		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
-		a.Sample_stack_user = 8 // bytes: the least that the kernel dumps
+		a.Sample_stack_user = 16 // bytes, a multiple of 8
 	}
 	switch way {
 	case cyclesBranches:

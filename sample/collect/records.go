@@ -69,7 +69,7 @@ type sampleRecord struct {
 	pid        int
 	chain      []uint64
 	branches   []branchRecord // newest first
-	top        uint64         // word at the stack pointer; 0 if it is not known
+	top        [2]uint64      // words at the stack pointer; 0 where they are not known
 }
 
 // A sampleLayout says which of the optional parts samples have.
@@ -160,24 +160,29 @@ func decodeSample(b []byte, layout sampleLayout, s *sampleRecord) error {
 			s.branches = append(s.branches, branchRecord{r.u64("from"), r.u64("to"), r.u64("flags")})
 		}
 	}
-	s.top = 0
+	s.top = [2]uint64{}
 	if layout.top {
 		s.top = r.top()
 	}
 	return r.err
 }
 
-// top reads the word at the stack pointer off a dump of the stack.
-func (r *reader) top() uint64 {
+// top reads the words at the stack pointer off a dump of the stack.
+func (r *reader) top() (words [2]uint64) {
 	n := r.count(1, "stack")
 	if n == 0 {
-		return 0
+		return words
 	}
 	stack := r.take(n, "stack")
-	if valid := r.u64("valid part of the stack"); valid < 8 || n < 8 {
-		return 0 // the page was not in memory
+	valid := r.u64("valid part of the stack") // the rest was not in memory
+	stack = stack[:min(valid, uint64(len(stack)))]
+	for i := range words {
+		if len(stack) >= 8 {
+			words[i] = binary.NativeEndian.Uint64(stack)
+			stack = stack[8:]
+		}
 	}
-	return binary.NativeEndian.Uint64(stack)
+	return words
 }
 
 // decodeMmap reads the body of an MMAP2 record:

@@ -63,9 +63,11 @@ func TestDecode(t *testing.T) {
 	}{
 		{"sample", rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
 			sampleRecord{ip: 0x1234, pid: 7, period: 1000, chain: []uint64{contextUser, 0x1234, 0x5678}, branches: []branchRecord{}}},
-		{"sample with stack", withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(8)),
-			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}, top: 0x5678}},
-		{"sample with a stack out of memory", withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(0)),
+		{"sample with stack", withTop(rawSample(7, 5, 0x1234), uint64(16), uint64(0x5678), uint64(0x9abc), uint64(16)),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}, top: [2]uint64{0x5678, 0x9abc}}},
+		{"sample at the end of a stack", withTop(rawSample(7, 5, 0x1234), uint64(16), uint64(0x5678), uint64(0), uint64(8)),
+			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}, top: [2]uint64{0x5678}}},
+		{"sample with a stack out of memory", withTop(rawSample(7, 5, 0x1234), uint64(16), uint64(0x5678), uint64(0x9abc), uint64(0)),
 			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}}},
 		{"sample without a stack", withTop(rawSample(7, 5, 0x1234), uint64(0)),
 			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}}},
@@ -136,7 +138,7 @@ func seeds() map[string][]byte {
 	return map[string][]byte{
 		"sample":   rawSample(7, 5, 0x1234, contextUser, 0x1234, 0x5678),
 		"branches": raw(typeSample, miscUser, uint64(1), 7, 7, uint64(5), uint64(1000), uint64(0), uint64(1), uint64(2), uint64(3), uint64(1)),
-		"stack":    withTop(rawSample(7, 5, 0x1234), uint64(8), uint64(0x5678), uint64(8)),
+		"stack":    withTop(rawSample(7, 5, 0x1234), uint64(16), uint64(0x5678), uint64(0x9abc), uint64(16)),
 		"mapping":  rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
 		"fork":     raw(typeFork, 0, 8, 7, 8, 7, uint64(5), id(7, 5)),
 		"exit":     raw(typeExit, 0, 8, 7, 8, 7, uint64(5), id(8, 5)),

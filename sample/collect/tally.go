@@ -167,7 +167,7 @@ func (t *tally) sampled(rec *record) error {
 	t.counts.AddSample(im, off, 1)
 	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
 	t.callers(s)
-	t.counts.AddStackTop(t.frames, t.frame(s.pid, s.top), 1)
+	t.counts.AddStackTop(t.frames, t.top(s), 1)
 	return nil
 }
 
@@ -189,6 +189,16 @@ func (t *tally) callers(s *sampleRecord) {
 	for len(t.frames) > 1 && t.frames[len(t.frames)-1].Image == sample.Unknown {
 		t.frames = t.frames[:len(t.frames)-1]
 	}
+}
+
+// top gives the place of the first word at the stack pointer that names code.
+func (t *tally) top(s *sampleRecord) sample.Frame {
+	for _, word := range s.top {
+		if f := t.frame(s.pid, word); f.Image != sample.Unknown {
+			return f
+		}
+	}
+	return sample.Frame{Image: sample.Unknown}
 }
 
 // frame gives the place of a pc.

@@ -142,22 +142,24 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// TestTop: the word at the stack pointer is kept where it names code.
+// TestTop: of the words at the stack pointer, the first that names code is kept.
 func TestTop(t *testing.T) {
 	a := rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a")
 	for _, tt := range []struct {
-		word uint64
-		want sample.Frame
+		words [2]uint64
+		want  sample.Frame
 	}{
-		{0x1040, sample.Frame{Off: 0x40}},
-		{0x9000, sample.Frame{Image: sample.Unknown}},
-		{0, sample.Frame{Image: sample.Unknown}},
+		{[2]uint64{0x1040, 0x9000}, sample.Frame{Off: 0x40}},
+		{[2]uint64{0x1040, 0x1050}, sample.Frame{Off: 0x40}},
+		{[2]uint64{0x9000, 0x1050}, sample.Frame{Off: 0x50}},
+		{[2]uint64{0x9000, 0x9000}, sample.Frame{Image: sample.Unknown}},
+		{[2]uint64{}, sample.Frame{Image: sample.Unknown}},
 	} {
 		ta := newTally()
 		ta.layout.top = true
-		feed(t, ta, [][]byte{a, withTop(rawSample(1, 20, 0x1010), uint64(8), tt.word, uint64(8))})
+		feed(t, ta, [][]byte{a, withTop(rawSample(1, 20, 0x1010), uint64(16), tt.words[0], tt.words[1], uint64(16))})
 		if got := ta.counts.Stacks[0].Top; got != tt.want {
-			t.Errorf("word %#x: top %v, want %v", tt.word, got, tt.want)
+			t.Errorf("words %#x: top %v, want %v", tt.words, got, tt.want)
 		}
 	}
 }
