@@ -69,7 +69,8 @@ func newView(ip *infer.ImageProfile, p *infer.Profile, rec *sample.Recording) *v
 	return &view{ImageProfile: ip, code: ip.Image, counts: countsOf(p, rec)}
 }
 
-// countsOf gives those counts of rec that p was inferred from.
+// countsOf gives those counts of rec that p was inferred from, each with the
+// stacks that p makes of its own.
 func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 	if rec == nil {
 		return nil
@@ -77,7 +78,9 @@ func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 	var cs []*sample.Counts
 	for _, c := range rec.Counts {
 		if c.Event.Name == p.Event.Name {
-			cs = append(cs, c)
+			whole := *c
+			whole.Stacks = p.Stacks(c)
+			cs = append(cs, &whole)
 		}
 	}
 	return cs

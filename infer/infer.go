@@ -50,7 +50,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		}
 	}
 	prof := newProfile(counts, model)
-	callers := callersIn(counts)
+	var all []*ImageProfile
 	for _, ic := range imagesOf(counts) {
 		im, err := open(ic.ID)
 		if err != nil {
@@ -59,7 +59,11 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, counts: ic}
 		prof.place(ip, ic)
-		ip.addCallers(callers[ic.ID.Key()])
+		all = append(all, ip)
+	}
+	callers := callersIn(counts, all)
+	for _, ip := range all {
+		ip.addCallers(callers[ip.ID.Key()])
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)
 		}
@@ -213,7 +217,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 }
 
 // callersIn gives the places that stacks return to, by key of their image.
-func callersIn(counts []*sample.Counts) map[sample.ImageID]map[sample.Offset]bool {
+func callersIn(counts []*sample.Counts, images []*ImageProfile) map[sample.ImageID]map[sample.Offset]bool {
 	callers := map[sample.ImageID]map[sample.Offset]bool{}
 	for _, c := range counts {
 		returns := make([]map[sample.Offset]bool, len(c.Images))
@@ -224,7 +228,7 @@ func callersIn(counts []*sample.Counts) map[sample.ImageID]map[sample.Offset]boo
 			}
 			returns[i] = callers[key]
 		}
-		for _, s := range c.Stacks {
+		for _, s := range stacks(c, images) {
 			for _, f := range s.Frames[1:] {
 				if f.Image != sample.Unknown && f.Off > 0 {
 					returns[f.Image][f.Off] = true

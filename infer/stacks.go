@@ -1,0 +1,61 @@
+package infer
+
+import (
+	"slices"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// Stacks gives the stacks of c, which p was inferred from, with their callers put
+// right: a walk by frame pointers misses the caller of a procedure that has not set
+// up its frame, or keeps none. The return address is then one of the words at the
+// stack pointer, Stack.Top, and the frame pointer still the caller's, so what the
+// walk found first is the caller's caller. That is so at one Go sample in four and
+// one in fifteen of C with frame pointers.
+//
+// Where no words were recorded, or it is not known where the return address is, a
+// stack stays as it is.
+func (p *Profile) Stacks(c *sample.Counts) []sample.Stack { return stacks(c, p.Images) }
+
+func stacks(c *sample.Counts, known []*ImageProfile) []sample.Stack {
+	images := make([]*image.Image, len(c.Images))
+	for i, ic := range c.Images {
+		for _, ip := range known {
+			if ip.ID.Key() == ic.ID.Key() {
+				images[i] = ip.Image
+			}
+		}
+	}
+	none := sample.Frame{Image: sample.Unknown}
+	out := slices.Clone(c.Stacks)
+	for i := range out {
+		s := &out[i]
+		if s.Top != none && missesCaller(images[s.Frames[0].Image], s) {
+			s.Frames = slices.Insert(slices.Clone(s.Frames), 1, s.Top)
+		}
+		s.Top = none
+	}
+	return out
+}
+
+// missesCaller tells whether Top is the return address of the sampled instruction's
+// procedure, and Frames lack it. Above the word of a saved frame pointer it is there
+// before and after the frame pointer is set up; a walk has found it after.
+func missesCaller(im *image.Image, s *sample.Stack) bool {
+	if im == nil {
+		return false
+	}
+	a, ok := im.AddrOf(s.Frames[0].Off)
+	if !ok {
+		return false
+	}
+	switch at, known := im.ReturnAt(a); {
+	case !known || at.Frame:
+		return false
+	case at.Off == 8:
+		return len(s.Frames) == 1 || s.Frames[1] != s.Top
+	default:
+		return at.Off == 0
+	}
+}
