@@ -14,8 +14,6 @@ require (
 	gopkg.in/yaml.v3 v3.0.1
 )
 
-require (
-	golang.org/x/text v0.14.0 // indirect
-)
+require golang.org/x/text v0.14.0 // indirect
 
 tool github.com/cilium/ebpf/cmd/bpf2go

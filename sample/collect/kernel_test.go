@@ -1,0 +1,112 @@
+package collect
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+const kallsyms = `0000000000000000 A fixed_percpu_data
+ffffffff81000000 T _stext
+ffffffff81000000 T _text
+ffffffff814352e0 t tick_nohz_handler
+ffffffff8220bb08 T _etext
+ffffffffc0201000 t nf_init	[nf_tables]
+`
+
+const modules = `nf_tables 372736 98 nft_ct,nft_compat, Live 0xffffffffc0a3c000
+overlay 192512 0 - Live 0xffffffffc0a97000 (O)
+hidden 4096 0 - Live 0x0000000000000000
+`
+
+func TestKernelMap(t *testing.T) {
+	symbols, err := parseKallsyms(strings.NewReader(kallsyms))
+	if err != nil || symbols.tick != 0xffffffff814352e0 {
+		t.Fatalf("%+v, %v", symbols, err)
+	}
+	mods, err := parseModules(strings.NewReader(modules))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]sample.BuildID{"": {1}, "nf_tables": {2}, "overlay": {3}}
+	k := newKernelMap(symbols, mods, func(m string) sample.BuildID { return ids[m] })
+	for _, tt := range []struct {
+		pc   uint64
+		path string
+		off  sample.Offset
+	}{
+		{0xffffffff81000000, "[kernel]", 0},
+		{0xffffffff814352e4, "[kernel]", 0x4352e4},
+		{0xffffffff8220bb08, "", 0},
+		{0xffffffff80ffffff, "", 0},
+		{0xffffffffc0a3c010, "[nf_tables]", 0x10},
+		{0xffffffffc0a97000 - 1, "[nf_tables]", 0x5afff},
+		{0xffffffffc0a97000, "[overlay]", 0},
+		{0, "", 0},
+		{math.MaxUint64, "", 0},
+	} {
+		id, off, ok := k.find(tt.pc)
+		if id.Path != tt.path || off != tt.off || ok != (tt.path != "") || id.Build != ids[strings.Trim(tt.path, "[]")] && tt.path != "[kernel]" && ok {
+			t.Errorf("%#x: %v+%#x, %v; want %s+%#x", tt.pc, id, uint64(off), ok, tt.path, uint64(tt.off))
+		}
+	}
+	if id, _, _ := k.find(0xffffffff81000000); id.Build != ids[""] {
+		t.Errorf("kernel is %v, want build ID %v", id, ids[""])
+	}
+}
+
+// TestHidden: zeros in place of addresses give an empty map.
+func TestHidden(t *testing.T) {
+	symbols, err := parseKallsyms(strings.NewReader("0000000000000000 T _text\n0000000000000000 T _etext\n0000000000000000 t tick_nohz_handler\n"))
+	if err != nil || symbols != (kernelSymbols{}) {
+		t.Fatalf("%+v, %v", symbols, err)
+	}
+	if k := newKernelMap(symbols, nil, nil); len(k.parts) != 0 {
+		t.Errorf("%+v, want nothing", k.parts)
+	}
+}
+
+// FuzzKernelMap: whatever the lists say, an address has at most one image, and
+// an offset in it.
+func FuzzKernelMap(f *testing.F) {
+	f.Add(kallsyms, modules, uint64(0xffffffff81000010))
+	f.Add("ffffffffffffffff T _text\nzz T _etext\n", "a 18446744073709551615 0 - Live 0xffffffffffffffff\n", uint64(1))
+	f.Fuzz(func(t *testing.T, ks, ms string, pc uint64) {
+		symbols, err := parseKallsyms(strings.NewReader(ks))
+		if err != nil {
+			return
+		}
+		mods, err := parseModules(strings.NewReader(ms))
+		if err != nil {
+			return
+		}
+		k := newKernelMap(symbols, mods, func(string) sample.BuildID { return sample.BuildID{} })
+		end := uint64(0)
+		for _, p := range k.parts {
+			if p.start < end || p.end <= p.start {
+				t.Fatalf("parts overlap, or are empty: %+v", k.parts)
+			}
+			end = p.end
+		}
+		if _, off, ok := k.find(pc); ok && uint64(off) > pc {
+			t.Fatalf("%#x: offset %#x", pc, uint64(off))
+		}
+	})
+}
+
+func TestMissingCapabilities(t *testing.T) {
+	for _, tt := range []struct{ status, want string }{
+		{"Name:\tx\nCapEff:\t0000000000000000\nCapBnd:\t0\n", "CAP_BPF CAP_PERFMON"},
+		{"Name:\tx\nCapEff:\t0000004000000000\n", "CAP_BPF"},
+		{"Name:\tx\nCapEff:\t0000008000000000\n", "CAP_PERFMON"},
+		{"Name:\tx\nCapEff:\t000000c000000000\n", ""},
+		{"Name:\tx\nCapEff:\t0000000000200000\n", ""},
+		{"", ""},
+	} {
+		if got := strings.Join(missingCapabilities(tt.status), " "); got != tt.want {
+			t.Errorf("%q: lacks %q, want %q", tt.status, got, tt.want)
+		}
+	}
+}

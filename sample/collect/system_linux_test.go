@@ -1,0 +1,256 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+	"unsafe"
+
+	"backfeed/sample"
+)
+
+// system opens a System, or skips the test where this machine has none.
+func system(t *testing.T, opt SystemOptions) *System {
+	t.Helper()
+	s, err := OpenSystem(opt)
+	var no *Unavailable
+	if errors.As(err, &no) {
+		t.Skip(no)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// drains drains s every so often for that long, closes it, and gives all that it
+// saw.
+func drains(t *testing.T, s *System, every, during time.Duration) *sample.Recording {
+	t.Helper()
+	var all []*sample.Recording
+	drain := func() {
+		r, err := s.Drain()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range r.Counts {
+			if err := c.Check(); err != nil {
+				t.Error(err)
+			}
+		}
+		all = append(all, r)
+	}
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		time.Sleep(every)
+		drain()
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	drain()
+	return sample.Merge(all...)
+}
+
+// checkCounters holds counters to what they promise, and to the samples drained.
+func checkCounters(t *testing.T, c Counters, r *sample.Recording) {
+	t.Helper()
+	if c.All == 0 || c.All != c.User+c.Kernel+c.Idle {
+		t.Errorf("%d samples are not %d of users + %d of the kernel + %d idle", c.All, c.User, c.Kernel, c.Idle)
+	}
+	if c.Drained+c.Failed+c.Filtered != c.User+c.Kernel {
+		t.Errorf("%d drained + %d failed + %d filtered are not %d of users + %d of the kernel", c.Drained, c.Failed, c.Filtered, c.User, c.Kernel)
+	}
+	if n := r.Samples(); n != c.Drained+c.Failed {
+		t.Errorf("recorded %d samples of %d drained + %d failed", n, c.Drained, c.Failed)
+	}
+}
+
+// spin keeps processors busy until the test ends.
+func spin(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		cmd := exec.Command("sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	}
+}
+
+// TestSums: at a rate as high and drains as short as can be, every sample is
+// accounted for.
+func TestSums(t *testing.T) {
+	for _, opt := range []SystemOptions{
+		{Frequency: 9999, Kernel: true},
+		{Frequency: 9999, Callers: true},
+		{Tick: true, Callers: true},
+	} {
+		t.Run(fmt.Sprintf("%+v", opt), func(t *testing.T) {
+			s := system(t, opt)
+			spin(t, 2)
+			r := drains(t, s, 8*time.Millisecond, time.Second)
+			c := s.Counters()
+			checkCounters(t, c, r)
+			if c.Failed != 0 || c.LostRecords != 0 {
+				t.Errorf("%d samples not stored, %d records lost", c.Failed, c.LostRecords)
+			}
+		})
+	}
+}
+
+// TestFull: samples that find no room are counted.
+func TestFull(t *testing.T) {
+	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: true})
+	spin(t, 2)
+	for i := range s.total.MapEntries {
+		for _, m := range []interface{ Put(k, v any) error }{s.bpf.Counts0, s.bpf.Counts1} {
+			if err := m.Put(place{IP: uint64(i), PID: 1}, uint64(0)); err != nil {
+				break
+			}
+		}
+	}
+	time.Sleep(300 * time.Millisecond)
+	r := drains(t, s, 10*time.Millisecond, 0)
+	c := s.Counters()
+	checkCounters(t, c, r)
+	if c.Failed == 0 {
+		t.Error("a full map took all samples")
+	}
+}
+
+// TestChurn: processes that end before they are looked at keep their samples.
+func TestChurn(t *testing.T) {
+	s := system(t, SystemOptions{Frequency: 4999})
+	cmd := exec.Command("sh", "-c", "while :; do /bin/true; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	r := drains(t, s, 200*time.Millisecond, 2*time.Second)
+	c := s.Counters()
+	checkCounters(t, c, r)
+	if unknown := c.Unresolved[sample.LostUnmapped]; c.User < 1000 || unknown*1000 > c.User {
+		t.Errorf("%d of %d user samples have no mapping; want at most 0.1 %%", unknown, c.User)
+	}
+	for _, c := range r.Counts {
+		for _, ic := range c.Images {
+			if filepath.Base(ic.ID.Path) == "true" && !ic.ID.Build.IsZero() {
+				return
+			}
+		}
+	}
+	t.Error("no sample of true")
+}
+
+// TestFilterProcesses: a process and what it starts, nothing else.
+func TestFilterProcesses(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "sleep 0.2; while :; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	s := system(t, SystemOptions{Frequency: 1999, PIDs: []int{cmd.Process.Pid}})
+	spin(t, 1)
+	r := drains(t, s, 100*time.Millisecond, time.Second)
+	c := s.Counters()
+	checkCounters(t, c, r)
+	if c.Filtered == 0 || c.Drained == 0 {
+		t.Errorf("%d samples filtered, %d drained; want some of both", c.Filtered, c.Drained)
+	}
+}
+
+func TestSetFrequency(t *testing.T) {
+	s := system(t, SystemOptions{Frequency: 97})
+	for hz, ok := range map[int]bool{0: false, 1: true, 97: true, 98: false} {
+		if err := s.SetFrequency(hz); (err == nil) != ok {
+			t.Errorf("%d Hz: %v", hz, err)
+		}
+	}
+}
+
+// TestGenerate: the programs in the repository are those of the source.
+func TestGenerate(t *testing.T) {
+	for _, tool := range []string{"clang-19", "llvm-strip-19"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skip(err)
+		}
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("go", "generate", ".")
+	cmd.Env = append(os.Environ(), "BPF_OUT="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.o"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("made %v, %v; want two objects", files, err)
+	}
+	for _, f := range files {
+		got, err1 := os.ReadFile(f)
+		want, err2 := os.ReadFile(filepath.Base(f))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Error(err)
+		} else if !bytes.Equal(got, want) {
+			t.Errorf("%s: go generate makes another one", filepath.Base(f))
+		}
+	}
+}
+
+// TestObserve: a processor is idle after a second without work, and busy again
+// with the first sample of some.
+func TestObserve(t *testing.T) {
+	start := time.Unix(1000, 0)
+	c := cpuPace{since: start}
+	for _, tt := range []struct {
+		after     time.Duration
+		busy, all uint64
+		idle      bool
+	}{
+		{500 * time.Millisecond, 0, 100, false},
+		{1000 * time.Millisecond, 1, 199, true},
+		{1100 * time.Millisecond, 1, 202, true},
+		{1200 * time.Millisecond, 2, 205, false},
+		{2300 * time.Millisecond, 100, 400, false},
+		{3400 * time.Millisecond, 100, 600, true},
+	} {
+		c.observe(start.Add(tt.after), tt.busy, tt.all)
+		if c.idle != tt.idle {
+			t.Errorf("%v: idle %v, want %v", tt.after, c.idle, tt.idle)
+		}
+	}
+}
+
+// TestDrawRate: rates are spread evenly about the one asked for, and a little
+// above it for the sake of what each change costs.
+func TestDrawRate(t *testing.T) {
+	for _, hz := range []float64{1, 199, 9999} {
+		interval := interval(int(hz))
+		lo, mid, hi := drawRate(hz, interval, 0), drawRate(hz, interval, 0.5), drawRate(hz, interval, 1)
+		if mid < hz || mid > 1.06*hz || lo < 0.7*hz || lo > 0.75*hz || hi < 1.3*hz || hi > 1.37*hz {
+			t.Errorf("%g Hz: %g, %g, %g", hz, lo, mid, hi)
+		}
+	}
+}
+
+// TestLayout: the sizes of both sides agree.
+func TestLayout(t *testing.T) {
+	spec, err := loadSampler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := spec.Maps[samplerMapCounts0].KeySize, uint32(unsafe.Sizeof(place{})); got != want {
+		t.Errorf("a place has %d bytes in the kernel, %d here", got, want)
+	}
+	if got, want := spec.Maps[samplerMapStats].ValueSize, uint32(unsafe.Sizeof(processorCounters{})); got != want {
+		t.Errorf("counters have %d bytes in the kernel, %d here", got, want)
+	}
+}
