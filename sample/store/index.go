@@ -28,6 +28,7 @@ type index struct {
 	path  string
 	known map[string][]byte // of a bucket, copied
 	fresh map[string][]byte // found missing
+	names []string          // of all segments, sorted
 }
 
 var bucket = []byte("segments")
@@ -36,9 +37,14 @@ var bucket = []byte("segments")
 // without.
 const indexWait = 100 * time.Millisecond
 
+// emptyIndex gives one that knows nothing.
+func (s *Store) emptyIndex() *index {
+	return &index{path: filepath.Join(s.dir, indexName), known: map[string][]byte{}, fresh: map[string][]byte{}}
+}
+
 // openIndex reads the index. It is empty if it cannot be read.
 func (s *Store) openIndex() *index {
-	ix := &index{path: filepath.Join(s.dir, indexName), known: map[string][]byte{}, fresh: map[string][]byte{}}
+	ix := s.emptyIndex()
 	if st, err := os.Stat(ix.path); err != nil || st.Size() == 0 {
 		return ix
 	}
@@ -105,12 +111,21 @@ func indexSum(name string, v []byte) uint32 {
 	return crc32.Update(crc32.Checksum([]byte(name), castagnoli), castagnoli, v[4:])
 }
 
-// update writes what was put, and removes all but the given names. It is best
+// rewrite makes the index anew, of what was put.
+func (ix *index) rewrite() error {
+	if err := remove(ix.path); err != nil {
+		return err
+	}
+	ix.update()
+	return nil
+}
+
+// update writes what was put, and removes what is no segment any more. It is best
 // effort: what it cannot write is found missing again.
-func (ix *index) update(names []string) {
+func (ix *index) update() {
 	var gone []string
 	for name := range ix.known {
-		if _, ok := slices.BinarySearch(names, name); !ok {
+		if _, ok := slices.BinarySearch(ix.names, name); !ok {
 			gone = append(gone, name)
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math"
@@ -15,6 +16,7 @@ import (
 
 // A source is a segment to be merged: a file, or a recording that is to become one.
 type source struct {
+	name  string // of the file
 	dir   *directory
 	plain func(block) ([]byte, error) // the plain bytes of one of its blocks
 }
@@ -43,6 +45,9 @@ func merge(sources []source, want func(sample.ImageID) bool, pack func([]byte) [
 	for s, src := range sources {
 		events := eventIndex(src.dir.summary, out.summary)
 		for _, b := range src.dir.blocks {
+			if !b.known() {
+				continue // see foreign
+			}
 			if i, ok := index[src.dir.image(b).Key()]; ok {
 				jobs[1+i].inputs = append(jobs[1+i].inputs, input{block: b, source: &sources[s], events: events})
 			}
@@ -136,27 +141,30 @@ func mergeBlocks(kind int, in []input) ([]byte, block, error) {
 	for i, b := range in {
 		var err error
 		if plain[i], err = b.source.plain(b.block); err != nil {
-			return nil, block{}, err
+			return nil, block{}, b.blame(err)
 		}
 	}
-	switch {
-	case kind == kindSamples:
+	if kind == kindSamples {
 		return mergeSamples(in, plain)
-	case kind == kindFlows && len(in) == 1:
-		return plain[0], in[0].block, nil
-	case kind == kindFlows:
-		return mergeFlows(plain)
 	}
-	return nil, block{}, fmt.Errorf("block of kind %d: %w", kind, ErrFormat)
+	return mergeFlows(in, plain)
+}
+
+// blame says which segment the bytes are of that make no sense.
+func (in *input) blame(err error) error {
+	if errors.Is(err, ErrFormat) {
+		return &SegmentError{in.source.name, err}
+	}
+	return err
 }
 
 // mergeFlows adds up the flows of one image.
-func mergeFlows(plain [][]byte) ([]byte, block, error) {
+func mergeFlows(in []input, plain [][]byte) ([]byte, block, error) {
 	recs := make([]*sample.Recording, len(plain))
 	for i, b := range plain {
 		var err error
 		if recs[i], err = sample.Decode(b); err != nil {
-			return nil, block{}, fmt.Errorf("%w: %w", err, ErrFormat)
+			return nil, block{}, in[i].blame(fmt.Errorf("%w: %w", err, ErrFormat))
 		}
 	}
 	sum := sample.Merge(recs...)
@@ -184,6 +192,7 @@ func flows(r *sample.Recording) (samples, entries uint64) {
 // A column is the samples of one event in one image, still encoded. It is read
 // place by place, by increasing offset.
 type column struct {
+	input  *input
 	event  int
 	n      int    // places left
 	offs   []byte // of the places left
@@ -278,9 +287,10 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 	for i, b := range in {
 		cs, err := columns(plain[i], len(b.events))
 		if err != nil {
-			return nil, block{}, err
+			return nil, block{}, b.blame(err)
 		}
 		for _, c := range cs {
+			c.input = &in[i]
 			c.event = b.events[c.event]
 			cols = append(cols, c)
 		}
@@ -322,7 +332,7 @@ func mergeColumns(cols []column, place func(off, count uint64)) error {
 	for i := range cols {
 		ok, err := cols[i].next()
 		if err != nil {
-			return err
+			return cols[i].input.blame(err)
 		}
 		if ok {
 			heap = append(heap, &cols[i])
@@ -336,7 +346,7 @@ func mergeColumns(cols []column, place func(off, count uint64)) error {
 			count = add(count, c.count)
 			ok, err := c.next()
 			if err != nil {
-				return err
+				return c.input.blame(err)
 			}
 			if !ok {
 				heap[0] = heap[len(heap)-1]
@@ -385,8 +395,15 @@ func eventIndex(one, all *sample.Recording) []int {
 	return index
 }
 
-// mergeImages gives the wanted images of all sources. Of the paths of one with a
-// build ID, the smallest is kept, as package sample does.
+// addPath adds an image to paths by keys. Of the paths of one with a build ID, the
+// smallest is kept, as package sample does.
+func addPath(paths map[sample.ImageID]string, id sample.ImageID) {
+	if old, ok := paths[id.Key()]; !ok || old == "" || id.Path != "" && id.Path < old {
+		paths[id.Key()] = id.Path
+	}
+}
+
+// mergeImages gives the wanted images of all sources.
 func mergeImages(sources []source, want func(sample.ImageID) bool) []sample.ImageID {
 	all := map[sample.ImageID]string{} // the path of each image, by its key
 	for _, s := range sources {
@@ -394,9 +411,7 @@ func mergeImages(sources []source, want func(sample.ImageID) bool) []sample.Imag
 			if !want(id) {
 				continue
 			}
-			if old := all[id.Key()]; old == "" || id.Path != "" && id.Path < old {
-				all[id.Key()] = id.Path
-			}
+			addPath(all, id)
 		}
 	}
 	ids := make([]sample.ImageID, 0, len(all))

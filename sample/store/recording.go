@@ -2,6 +2,7 @@ package store
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -215,6 +216,9 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		at[i] = map[sample.ImageID]map[sample.Offset]uint64{}
 	}
 	for _, b := range dir.blocks {
+		if !b.known() {
+			continue
+		}
 		plain, err := src.plain(b)
 		if err != nil {
 			return nil, err
@@ -260,6 +264,11 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			}
 		} else {
 			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, dir.summary.Counts[i].Delivered())
+		}
+	}
+	for _, c := range sum.Counts {
+		if err := c.Check(); err != nil { // flows that do not fit the samples
+			return nil, fmt.Errorf("%w: %w", err, ErrFormat)
 		}
 	}
 	if !whole {

@@ -144,6 +144,9 @@ func (d *directory) image(b block) sample.ImageID {
 	return d.images[b.image]
 }
 
+// known tells whether this package knows what the block is.
+func (b block) known() bool { return b.kind == kindSamples || b.kind == kindFlows }
+
 func compareImages(a, b sample.ImageID) int {
 	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
 }
@@ -427,13 +430,16 @@ func (d *directory) check() error {
 			return errors.New("summary with places")
 		}
 	}
-	var sum uint64
+	var sum, want uint64
+	for _, c := range d.summary.Counts {
+		want = add(want, inImages(c))
+	}
 	for _, b := range d.blocks {
 		if b.kind == kindSamples {
 			sum = add(sum, b.samples)
 		}
 	}
-	if want := delivered(d.summary); sum != want {
+	if sum != want {
 		return fmt.Errorf("%d samples in all, but %d in blocks", want, sum)
 	}
 	return nil
@@ -448,11 +454,7 @@ func summarise(rec *sample.Recording) *sample.Recording {
 	for _, c := range rec.Counts {
 		s := sample.NewCounts(c.CPU, c.Event)
 		s.Weight = c.Weight
-		var n uint64
-		for _, ic := range c.Images {
-			n = add(n, ic.Samples())
-		}
-		if n > 0 {
+		if n := inImages(c); n > 0 {
 			s.AddSample(s.Image(everything), 0, n)
 		}
 		for why, n := range c.Lost {
@@ -463,13 +465,11 @@ func summarise(rec *sample.Recording) *sample.Recording {
 	return sample.Merge(sum)
 }
 
-// delivered is the number of samples in images.
-func delivered(summary *sample.Recording) uint64 {
+// inImages is the number of samples that are not lost.
+func inImages(c *sample.Counts) uint64 {
 	var n uint64
-	for _, c := range summary.Counts {
-		for _, ic := range c.Images {
-			n = add(n, ic.Samples())
-		}
+	for _, ic := range c.Images {
+		n = add(n, ic.Samples())
 	}
 	return n
 }

@@ -225,25 +225,34 @@ type listing struct {
 	live       []entry // sorted by epoch, then name
 	superseded []entry // merged into live ones
 	overlap    []entry // of which some parts, not all, are in live ones: not used
-	bad        []badFile
+	bad        []*SegmentError
 }
 
-// A badFile is one that cannot be used.
-type badFile struct {
-	name string
-	err  error
+// A SegmentError is about a segment that cannot be used.
+type SegmentError struct {
+	Name string // of the file
+	Err  error  // wraps ErrTorn if it was not finished, ErrFormat if its bytes are wrong
 }
+
+func (e *SegmentError) Error() string { return e.Name + ": " + e.Err.Error() }
+func (e *SegmentError) Unwrap() error { return e.Err }
 
 // list reads the directories of all segments. Files come and go meanwhile: it
 // looks until nothing changes, and a merged segment is written before its parts
 // are removed, so that no samples are missed.
 func (s *Store) list() (*listing, error) {
 	ix := s.openIndex()
+	defer ix.update()
+	return s.listWith(ix)
+}
+
+func (s *Store) listWith(ix *index) (*listing, error) {
 	var entries []entry
-	var bad []badFile
+	var bad []*SegmentError
 	var before []string
 	known := map[string]entry{}
-	for range 10 {
+	var wrong *SegmentError
+	for range maxTries {
 		names, err := s.names()
 		if err != nil {
 			return nil, err
@@ -264,12 +273,14 @@ func (s *Store) list() (*listing, error) {
 				known[name] = e
 			case errors.Is(err, fs.ErrNotExist):
 				before = []string{} // look again
+			case errors.As(err, &wrong):
+				bad = append(bad, wrong)
 			default:
-				bad = append(bad, badFile{name, err})
+				return nil, err
 			}
 		}
 	}
-	ix.update(before)
+	ix.names = before
 	l := settle(entries)
 	l.bad = bad
 	return l, nil
@@ -294,7 +305,7 @@ func (s *Store) entry(ix *index, name string) (entry, error) {
 	defer f.Close()
 	d, b, err := readDirectory(f, st.Size())
 	if err != nil {
-		return entry{}, fmt.Errorf("%s: %w", name, err)
+		return entry{}, &SegmentError{name, err}
 	}
 	ix.put(name, st.Size(), b)
 	return entry{name, st.Size(), d}, nil
@@ -335,11 +346,11 @@ func settle(entries []entry) *listing {
 
 // warn tells of what list could not use.
 func (s *Store) warn(l *listing) {
-	for _, b := range l.bad {
-		s.opts.Warn(b.err)
+	for _, err := range l.bad {
+		s.opts.Warn(err)
 	}
 	for _, e := range l.overlap {
-		s.opts.Warn(fmt.Errorf("%s: %w", e.name, errOverlap))
+		s.opts.Warn(&SegmentError{e.name, errOverlap})
 	}
 }
 
@@ -382,31 +393,36 @@ func (q *Query) wants() func(sample.ImageID) bool {
 //
 // Segments that cannot be read are left out, and Warn is told.
 func (s *Store) Read(q Query) (*sample.Recording, error) {
+	skip := map[string]bool{}
 	for try := 0; ; try++ {
-		rec, err := s.read(q)
-		if errors.Is(err, fs.ErrNotExist) && try < 10 {
-			continue // it was merged into another meanwhile
+		rec, err := s.read(q, skip)
+		var bad *SegmentError
+		switch {
+		case errors.As(err, &bad):
+			s.opts.Warn(bad)
+			skip[bad.Name] = true
+		case errors.Is(err, fs.ErrNotExist) && try < maxTries: // it was merged into another meanwhile
+		default:
+			return rec, err
 		}
-		return rec, err
 	}
 }
 
-func (s *Store) read(q Query) (*sample.Recording, error) {
+// maxTries bounds how often a store is looked at that changes all the time.
+const maxTries = 10
+
+func (s *Store) read(q Query, skip map[string]bool) (*sample.Recording, error) {
 	l, err := s.list()
 	if err != nil {
 		return nil, err
 	}
-	s.warn(l)
+	if len(skip) == 0 {
+		s.warn(l)
+	}
 	var hits []entry
-	paths := map[sample.ImageID]string{}
 	for _, e := range l.live {
-		if q.matches(e) {
+		if q.matches(e) && !skip[e.name] {
 			hits = append(hits, e)
-			for _, id := range e.images {
-				if old := paths[id.Key()]; old == "" || id.Path != "" && id.Path < old {
-					paths[id.Key()] = id.Path
-				}
-			}
 		}
 	}
 	sum := source{dir: &directory{summary: &sample.Recording{}}}
@@ -415,7 +431,18 @@ func (s *Store) read(q Query) (*sample.Recording, error) {
 			return nil, err
 		}
 	}
-	return toRecording(sum, paths, len(q.Images) == 0)
+	return toRecording(sum, paths(hits), len(q.Images) == 0)
+}
+
+// paths gives the path of each image that has samples or is called from one.
+func paths(entries []entry) map[sample.ImageID]string {
+	paths := map[sample.ImageID]string{}
+	for _, e := range entries {
+		for _, id := range e.images {
+			addPath(paths, id)
+		}
+	}
+	return paths
 }
 
 // maxOpen bounds the segments that are open at the same time.
@@ -457,12 +484,8 @@ func (s *Store) sources(entries []entry) (out []source, closeAll func(), err err
 			return nil, closeAll, err
 		}
 		files = append(files, f)
-		out = append(out, source{dir: e.directory, plain: func(b block) ([]byte, error) {
-			plain, err := readBlock(f, b)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.name, err)
-			}
-			return plain, nil
+		out = append(out, source{name: e.name, dir: e.directory, plain: func(b block) ([]byte, error) {
+			return readBlock(f, b)
 		}})
 	}
 	return out, closeAll, nil

@@ -1,0 +1,114 @@
+package store
+
+import (
+	"maps"
+	"time"
+
+	"backfeed/sample"
+)
+
+// A Segment is what a store says of one of its files.
+type Segment struct {
+	Name    string
+	Epoch   sample.Epoch
+	Labels  map[string]string
+	Puts    int // that it is made of
+	Bytes   int64
+	Images  int
+	Samples uint64 // the lost ones included
+	Lost    map[sample.Loss]uint64
+}
+
+// Segments lists the segments that count, by epoch.
+func (s *Store) Segments() ([]Segment, error) {
+	l, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	s.warn(l)
+	out := make([]Segment, len(l.live))
+	for i, e := range l.live {
+		out[i] = Segment{
+			Name: e.name, Epoch: e.epoch, Labels: maps.Clone(e.labels), Puts: len(e.parts), Bytes: e.size,
+			Images: len(e.images), Samples: e.summary.Samples(), Lost: map[sample.Loss]uint64{},
+		}
+		for _, c := range e.summary.Counts {
+			for why, n := range c.Lost {
+				out[i].Lost[why] = add(out[i].Lost[why], n)
+			}
+		}
+	}
+	return out, nil
+}
+
+// Stats are sums over a store.
+type Stats struct {
+	Segments  int
+	Epochs    int
+	Images    int
+	Copies    int    // of images
+	Places    uint64 // (image, event, offset) with samples, each counted in each segment
+	Flows     uint64 // stacks, branches and ranges, likewise
+	Samples   uint64 // the lost ones included
+	Lost      map[sample.Loss]uint64
+	Bytes     int64     // of segments
+	CopyBytes int64     // of copies of images
+	Unused    int       // files that do not count: unfinished, superseded or damaged
+	From, To  time.Time // of the first and the last epoch
+}
+
+// Stats adds up what is in the store.
+func (s *Store) Stats() (*Stats, error) {
+	l, err := s.list()
+	if err != nil {
+		return nil, err
+	}
+	copies, err := s.copies()
+	if err != nil {
+		return nil, err
+	}
+	st := &Stats{
+		Segments: len(l.live), Epochs: len(byEpoch(l.live)), Copies: len(copies), Lost: map[sample.Loss]uint64{},
+		Bytes: size(l.live), Unused: len(l.bad) + len(l.superseded) + len(l.overlap),
+	}
+	for _, c := range copies {
+		st.CopyBytes += c.size
+	}
+	images := map[sample.ImageID]bool{}
+	for i, e := range l.live {
+		if i == 0 {
+			st.From = e.epoch.From()
+		}
+		if to := e.epoch.To(); st.To.Before(to) {
+			st.To = to
+		}
+		for _, id := range e.images {
+			images[id.Key()] = true
+		}
+		for _, b := range e.blocks {
+			switch b.kind {
+			case kindSamples:
+				st.Places = add(st.Places, b.entries)
+			case kindFlows:
+				st.Flows = add(st.Flows, b.entries)
+			}
+		}
+		st.Samples = add(st.Samples, e.summary.Samples())
+		for _, c := range e.summary.Counts {
+			for why, n := range c.Lost {
+				st.Lost[why] = add(st.Lost[why], n)
+			}
+		}
+	}
+	st.Images = len(images)
+	return st, nil
+}
+
+// size is the size of segments, in bytes.
+func size(entries []entry) int64 {
+	var n int64
+	for _, e := range entries {
+		n += e.size
+	}
+	return n
+}
