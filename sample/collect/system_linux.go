@@ -89,7 +89,8 @@ type place struct {
 
 type call struct {
 	place
-	frame, top uint64
+	frame uint64
+	top   [2]uint64
 }
 
 type processorCounters struct {
@@ -714,7 +715,12 @@ func (s *System) place(counts []*sample.Counts, p *pending, last bool) bool {
 		if caller, why := s.frame(c, v, int(p.PID), p.frame); why == "" {
 			frames = append(frames, caller)
 		}
-		top, _ := s.frame(c, v, int(p.PID), p.top)
+		top := sample.Frame{Image: sample.Unknown}
+		for _, word := range p.top {
+			if top.Image == sample.Unknown {
+				top, _ = s.frame(c, v, int(p.PID), word)
+			}
+		}
 		c.AddStackTop(frames, top, p.n)
 	}
 	return true

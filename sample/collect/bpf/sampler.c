@@ -68,7 +68,7 @@ struct regs {
 #define FP(r) (r)->bp
 #define USER(r) (((r)->cs & 3) == 3)
 #define NO_SYSCALL(r) ((s64)(r)->orig_ax == -1)
-#define RETURN_WORD(i, r) ((i)->sp = (r)->sp)
+#define SP(r) (r)->sp
 #else
 struct regs {
 	u64 x[31], sp, pc, pstate;
@@ -79,7 +79,7 @@ struct regs {
 #define FP(r) (r)->x[29]
 #define USER(r) (((r)->pstate & 15) == 0)
 #define NO_SYSCALL(r) ((r)->syscallno == -1)
-#define RETURN_WORD(i, r) ((i)->lr = (r)->x[30])
+#define SP(r) (r)->sp
 #endif
 
 // struct bpf_perf_event_data. Of its regs, those from orig_x0 on do not exist.
@@ -108,8 +108,8 @@ struct key {
 // A call is a user sample with the words where its caller may be.
 struct call {
 	struct key key;
-	u64 frame; // above the frame pointer
-	u64 top;   // at the stack pointer; arm64: the link register
+	u64 frame;  // above the frame pointer
+	u64 top[2]; // at the stack pointer; arm64 has no return address there
 };
 
 // Counters of one processor.
@@ -219,7 +219,6 @@ struct interrupt {
 	u32 event;
 	int user;
 	u64 ip, fp, sp;
-	u64 lr; // arm64
 	u64 period;
 };
 
@@ -265,9 +264,9 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	int stored = 0;
 	if (with_calls && i->user) {
 		probe_read_user(&call.frame, sizeof call.frame, (void *)(i->fp + 8));
-		call.top = i->lr;
-		if (i->sp)
-			probe_read_user(&call.top, sizeof call.top, (void *)i->sp);
+#ifdef __TARGET_ARCH_x86
+		probe_read_user(&call.top, sizeof call.top, (void *)i->sp);
+#endif
 		stored = !ringbuf_output(&calls, &call, sizeof call, NO_WAKEUP);
 	}
 	if (!stored)
@@ -286,9 +285,9 @@ inline_ int sample(struct perf_event_data *ctx, u32 event)
 		.user = USER(&ctx->regs),
 		.ip = IP(&ctx->regs),
 		.fp = FP(&ctx->regs),
+		.sp = SP(&ctx->regs),
 		.period = ctx->sample_period,
 	};
-	RETURN_WORD(&i, &ctx->regs);
 	return take(&i);
 }
 
@@ -315,7 +314,7 @@ SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
 		i.user = NO_SYSCALL(regs);
 		i.ip = IP(regs);
 		i.fp = FP(regs);
-		RETURN_WORD(&i, regs);
+		i.sp = SP(regs);
 	}
 	if (!i.user)
 		i.ip = 0;
