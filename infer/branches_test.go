@@ -292,7 +292,7 @@ func TestBranchesDecide(t *testing.T) {
 		q := newProblem(p, samples, func(*image.Block) float64 { return 1e-3 }, &outOfOrder)
 		q.known = l.records().observe(p).observations(p, q.flow, classesOf(p))
 		x := make([]float64, q.unknowns())
-		q.start(x)
+		copy(x, q.center)
 		minimize(q.objective, x, 1000, 1e-9)
 		q.forward(x)
 		taken := make([]float64, len(p.Edges))

@@ -34,12 +34,13 @@ type flow struct {
 
 	// The elimination, in order: of order[k] it takes steps[k]. An arc that leads from or
 	// to a block is numbered when the first of its two ends is eliminated: first come
-	// those that lead away from it, then those that lead there.
-	order  []int32
-	steps  []step
-	end    []int32 // by arc: the block at its other end, which is eliminated later
-	fills  []int32 // arc of each in x out, row by row; -1 where it is a loop
-	wayArc []int32 // arc of each way; -1 for exits and for ways back to their own block
+	// those that lead away from it, then those that lead there. Places are those in
+	// factor.at.
+	order []int32
+	steps []step
+	end   []int32 // by arc: the block at its other end, which is eliminated later
+	fills []int32 // place of each in x out, row by row
+	wayAt []int32 // place of each way
 }
 
 // A way is one alternative at the end of a block.
@@ -215,13 +216,12 @@ func (f *flow) eliminate() bool {
 	e := eliminators.Get().(*eliminator)
 	defer eliminators.Put(e)
 	e.reset(f.blocks)
-	f.wayArc = make([]int32, len(f.ways))
+	f.wayAt = make([]int32, len(f.ways))
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			f.wayArc[w] = -1
 			// A self loop is in no pivot: it only lengthens the stay.
 			if to := f.ways[w].to; to != leave && int(to) != b {
-				f.wayArc[w] = e.add(int32(b), to)
+				f.wayAt[w] = e.add(int32(b), to)
 			}
 		}
 	}
@@ -246,10 +246,22 @@ func (f *flow) eliminate() bool {
 	for i, r := range e.ends {
 		e.number[r.arc], f.end[i] = int32(i), r.block
 	}
-	for _, arcs := range [][]int32{f.fills, f.wayArc} {
-		for i, a := range arcs {
-			if a >= 0 {
-				arcs[i] = e.number[a]
+	exits := int32(len(e.ends))
+	unread := exits + int32(f.blocks)
+	for i, a := range f.fills {
+		if f.fills[i] = unread; a >= 0 {
+			f.fills[i] = e.number[a]
+		}
+	}
+	for b := range f.blocks {
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			switch to := f.ways[w].to; {
+			case to == leave:
+				f.wayAt[w] = exits + int32(b)
+			case int(to) == b:
+				f.wayAt[w] = unread
+			default:
+				f.wayAt[w] = e.number[f.wayAt[w]]
 			}
 		}
 	}
@@ -381,30 +393,24 @@ func (q *queue) pop() int64 {
 // A factor is the elimination of a flow at given probabilities.
 type factor struct {
 	f    *flow
-	arc  []float64 // transition probabilities, updated by the elimination
-	exit []float64 // by block: probability to leave
+	at   []float64 // probabilities of arcs, then of exits by block, updated by the elimination; the last is that of self loops, which nobody reads
+	arc  []float64 // part of at
+	exit []float64 // part of at
 	stay []float64 // by block: 1/(1 - probability to come back at once)
 }
 
 func (f *flow) newFactor() *factor {
-	arcs := len(f.end)
-	all := make([]float64, arcs+2*f.blocks)
-	return &factor{f, all[:arcs], all[arcs : arcs+f.blocks], all[arcs+f.blocks:]}
+	arcs, exits := len(f.end), len(f.end)+f.blocks
+	all := make([]float64, exits+1+f.blocks)
+	return &factor{f, all[:exits+1], all[:arcs], all[arcs:exits], all[exits+1:]}
 }
 
 // set eliminates for way probabilities p, as f.ways.
 func (x *factor) set(p []float64) {
 	f := x.f
-	clear(x.arc)
-	clear(x.exit)
-	for b := range x.exit {
-		for w := f.first[b]; w < f.first[b+1]; w++ {
-			if a := f.wayArc[w]; a >= 0 {
-				x.arc[a] += p[w]
-			} else if f.ways[w].to == leave {
-				x.exit[b] += p[w]
-			}
-		}
+	clear(x.at)
+	for w, i := range f.wayAt {
+		x.at[i] += p[w]
 	}
 	var at step
 	for s, k := range f.order {
@@ -422,10 +428,8 @@ func (x *factor) set(p []float64) {
 		for i := end.out; i < end.in; i++ {
 			q := x.arc[i] * d
 			x.exit[f.end[i]] += q * exit
-			for c, p := range out {
-				if a := fill[c]; a >= 0 {
-					x.arc[a] += q * p
-				}
+			for c, a := range fill[:len(out)] {
+				x.at[a] += q * out[c]
 			}
 			fill = fill[len(out):]
 		}

@@ -239,7 +239,7 @@ func TestGradient(t *testing.T) {
 		n := pr.at[len(probs)]
 		x, g, h := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i, q := range probs {
-			q.start(pr.part(x, i))
+			copy(pr.part(x, i), q.center)
 		}
 		for i := range x {
 			x[i] += rng.NormFloat64()

@@ -97,13 +97,17 @@ func TestPromises(t *testing.T) {
 // TestSpread: the spread of a block's estimate shrinks with the blocks that say
 // the same, and grows where samples are silent.
 func TestSpread(t *testing.T) {
+	par := outOfOrder
+	par.levelSD, par.procSD = 0, 0 // nothing that all blocks have in common
 	sd := func(g string, samples ...uint64) []float64 {
-		p := graph(g)
-		q := newProblem(p, samples, func(b *image.Block) float64 { return 0.01 }, &outOfOrder)
-		pr := newProgram([]*problem{q}, nil, 0.1)
+		q := newProblem(graph(g), samples, func(b *image.Block) float64 { return 0.01 }, &par)
 		x := make([]float64, q.unknowns())
-		pr.solve(x)
-		return pr.spread(x, false)[0].block
+		newProgram([]*problem{q}, nil, 0.1).solve(x)
+		s := q.spread(x, 0, false)
+		for b, own := range s.block {
+			s.block[b] = s.of(own)
+		}
+		return s.block
 	}
 	one := sd("a4!", 100)
 	many := sd("a4>b b4>c c4>d d4>e e4>f f4>g g4>h h4!", 100, 100, 100, 100, 100, 100, 100, 100)

@@ -19,7 +19,7 @@ func newSearcher(n int) *searcher {
 }
 
 // searchMemory is how many steps a searcher remembers.
-const searchMemory = 12
+const searchMemory = 8
 
 // minimize is a search by a new searcher.
 func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {

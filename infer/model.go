@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 
 	"backfeed/infer/image"
 )
@@ -96,12 +97,10 @@ type problem struct {
 	quiet   bool      // no block has samples
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
 	tilt    []float64 // by block: what explain needs of samples and invVar; see expect
-	guess   []float64 // by way: static guess of the logit
 	known   []observation
-	entry   []float64 // by entry: guess of the logarithm of the executions
-	entrySD []float64
-	branch  []int32 // blocks with more than one way out; their logits follow the entries in x
-	logits  int     // number of these
+	branch  []int32   // blocks with more than one way out; their logits follow the entries in x
+	center  []float64 // by unknown: what is believed of it before samples are seen
+	sure    []float64 // by unknown: 1 / standard deviation around that
 
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
@@ -137,33 +136,48 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		sum += q.samples[b]
 		cost += q.cost[b]
 	}
+	unknowns := len(f.entries)
 	for b := range nb {
 		switch ways := f.first[b+1] - f.first[b]; {
 		case ways == 2:
 			q.branch = append(q.branch, int32(b))
-			q.logits++
+			unknowns++
 		case ways > 2:
 			q.branch = append(q.branch, int32(b))
-			q.logits += int(ways)
+			unknowns += int(ways)
 		}
 	}
 	q.quiet = sum == 0
 	q.expect(nil)
-	q.guess = staticGuess(p, f, par)
-	for i, b := range f.entries {
-		// Before anything is known, each block ran as often as any other.
-		g := math.Log(max(sum, 0.5) / max(cost, 1e-300))
-		if i > 0 {
-			g += par.unlikely
-			if !p.Complete && !p.Blocks[b].Pad {
-				g -= par.unlikely
-			}
-		}
-		q.entry = append(q.entry, g)
-		q.entrySD = append(q.entrySD, par.entrySD)
-	}
-	q.dx, q.enter = make([]float64, q.unknowns()), make([]float64, len(f.entries))
+	q.enter = make([]float64, len(f.entries))
+	all := make([]float64, 3*unknowns)
+	q.center, q.sure, q.dx = all[:unknowns], all[unknowns:2*unknowns], all[2*unknowns:]
+	// Before anything is known, each block ran as often as any other.
+	q.believe(math.Log(max(sum, 0.5) / max(cost, 1e-300)))
 	return q
+}
+
+// believe sets what is believed of the unknowns: entry, the logarithm of the executions
+// that come in at the top, and all else by the shape of the code.
+func (q *problem) believe(entry float64) {
+	p, f := q.p, q.flow
+	for i, b := range f.entries {
+		q.center[i], q.sure[i] = entry, 1/q.par.entrySD
+		if i > 0 && (p.Complete || p.Blocks[b].Pad) {
+			q.center[i] += q.par.unlikely
+		}
+	}
+	at := len(f.entries)
+	guess := staticGuess(p, f, q.par)
+	for _, b := range q.branch {
+		if g := guess[f.first[b]:f.first[b+1]]; len(g) == 2 {
+			q.center[at] = (g[0] - g[1]) / math.Sqrt2
+			at++
+		} else {
+			at += copy(q.center[at:], g)
+		}
+	}
+	fillWith(q.sure[len(f.entries):], 1/q.par.waySD)
 }
 
 // objective is the function to minimise for the procedure by itself.
@@ -179,12 +193,12 @@ func (q *problem) silent() bool { return q.quiet && len(q.known) == 0 }
 // follow sets the executions of a silent procedure that is called so many times:
 // what static guesses say, unless that would have brought samples.
 func (q *problem) follow(called float64) {
-	q.entry[0], q.entrySD[0] = math.Log(max(called, 1e-9)), q.par.tieSD
-	for i := 1; i < len(q.entry); i++ {
-		q.entry[i] = q.entry[0] + q.par.unlikely
+	entry := math.Log(max(called, 1e-9))
+	q.center[0], q.sure[0] = entry, 1/q.par.tieSD
+	for i := 1; i < len(q.enter); i++ {
+		q.center[i] = entry + q.par.unlikely
 	}
-	x := make([]float64, q.unknowns())
-	q.start(x)
+	x := slices.Clone(q.center)
 	q.forward(x)
 	if dot(q.n, q.cost) > 0.5 {
 		minimize(q.objective, x, 100, 1e-6)
@@ -192,22 +206,7 @@ func (q *problem) follow(called float64) {
 	}
 }
 
-func (q *problem) unknowns() int { return len(q.entry) + q.logits }
-
-// start sets x to the static guess.
-func (q *problem) start(x []float64) {
-	copy(x, q.entry)
-	at := len(q.entry)
-	for _, b := range q.branch {
-		guess := q.guess[q.flow.first[b]:q.flow.first[b+1]]
-		if len(guess) == 2 {
-			x[at] = (guess[0] - guess[1]) / math.Sqrt2
-			at++
-			continue
-		}
-		at += copy(x[at:], guess)
-	}
-}
+func (q *problem) unknowns() int { return len(q.center) }
 
 // forward sets prob and n for x and gives the objective: the negative
 // logarithm, up to a constant, of the probability of samples and unknowns
@@ -217,31 +216,24 @@ func (q *problem) start(x []float64) {
 func (q *problem) forward(x []float64) float64 {
 	f := q.flow
 	var v float64
-	clear(q.dx)
 	clear(q.dway)
-	for i, e := range q.entry {
-		r := (x[i] - e) / q.entrySD[i]
-		v += r * r / 2
-		q.dx[i] = r / q.entrySD[i]
+	for i, c := range q.center {
+		r := (x[i] - c) * q.sure[i]
+		v += r * r
+		q.dx[i] = r * q.sure[i]
 	}
-	at := len(q.entry)
+	v /= 2
+	at := len(q.enter)
 	for _, b := range q.branch {
-		if w := f.first[b]; f.first[b+1] == w+2 {
-			r := (x[at] - (q.guess[w]-q.guess[w+1])/math.Sqrt2) / q.par.waySD
-			v += r * r / 2
-			q.dx[at] = r / q.par.waySD
-			q.prob[w], q.prob[w+1] = logistic(x[at] * math.Sqrt2)
+		lo, hi := f.first[b], f.first[b+1]
+		if hi == lo+2 {
+			q.prob[lo], q.prob[lo+1] = logistic(x[at] * math.Sqrt2)
 			at++
 			continue
 		}
-		for w := f.first[b]; w < f.first[b+1]; w++ {
-			r := (x[at] - q.guess[w]) / q.par.waySD
-			v += r * r / 2
-			q.dx[at] = r / q.par.waySD
-			q.prob[w] = x[at]
-			at++
-		}
-		softmax(q.prob[f.first[b]:f.first[b+1]])
+		p := q.prob[lo:hi]
+		at += copy(p, x[at:])
+		softmax(p)
 	}
 	q.fac.set(q.prob)
 	clear(q.n)
@@ -313,16 +305,18 @@ func (q *problem) expect(noise []float64) {
 // the derivative is zero at m = s + h*sqrt(k).
 func (q *problem) explain(b int, lam float64) (mean, value float64) {
 	s, k := q.samples[b], q.invVar[b]
-	far := q.par.hidden / math.Sqrt(k)
+	h := q.par.hidden
 	if s == 0 {
 		x := lam * q.tilt[b]
-		if x > far && x > far*math.Exp(far) {
-			return k * far, k * far * (1 + math.Log(x/far) - far/2)
+		if x*x*k > h*h {
+			if far := h / math.Sqrt(k); x > far*math.Exp(far) {
+				return k * far, k * far * (1 + math.Log(x/far) - far/2)
+			}
 		}
 		w := lambert(x)
 		return k * w, k * w * (1 + w/2)
 	}
-	y := math.Log(lam) + q.tilt[b]
+	y, far := math.Log(lam)+q.tilt[b], h/math.Sqrt(k)
 	if w := s/k + far; y > w {
 		if z := y - math.Log(w); z > w {
 			return k * w, k*w - s*math.Log(w) + k*far*(z-s/k-far/2)
@@ -344,7 +338,7 @@ func (q *problem) backward(x, grad []float64) {
 		}
 		grad[i] = q.dx[i] + g
 	}
-	at := len(q.entry)
+	at := len(q.enter)
 	for _, b := range q.branch {
 		lo, hi := f.first[b], f.first[b+1]
 		var mean float64

@@ -14,12 +14,9 @@ import (
 //
 // The draws go on from x in each procedure by itself; what its callers say of its
 // entries is kept as it is in x, with the uncertainty of a typical caller.
-const (
-	draws = 12
-	// With fewer samples than this in a procedure, chance alone moves its counts by
-	// a factor 2 one time in ten; there is nothing to measure.
-	fewSamples = 8
-)
+// With fewer samples than fewSamples in a procedure, chance alone moves its counts by
+// a factor 2 one time in ten; there is nothing to measure.
+const fewSamples = 8
 
 // callerSD is the standard deviation of the logarithm of the executions of all
 // call sites of a procedure, measured against true counts.
@@ -69,7 +66,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	if len(q.known) == 0 && sumOf(q.samples) < fewSamples {
 		return q.unsure()
 	}
-	guess, entry, entrySD, known := q.guess, q.entry, q.entrySD, q.known
+	center, sure, known := q.center, q.sure, q.known
 	best := q.logarithms()
 	weight := q.expected()
 	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
@@ -80,16 +77,23 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
 	search := newSearcher(len(x))
-	for range draws {
-		q.guess, q.entry, q.entrySD, q.known = slices.Clone(guess), slices.Clone(entry), slices.Clone(entrySD), slices.Clone(known)
+	q.center, q.sure, q.known = make([]float64, len(x)), slices.Clone(sure), slices.Clone(known)
+	if called > 0 {
+		q.sure[0] = 1 / callerSD
+	}
+	noise := make([]float64, len(q.n))
+	drawn := q.logarithms()
+	for range e.draws {
+		copy(q.center, center)
+		copy(q.known, known)
 		if called > 0 {
-			q.entry[0], q.entrySD[0] = math.Log(called), callerSD
+			q.center[0] = math.Log(called)
 		}
-		q.disturb(rng)
+		q.disturb(rng, noise)
 		copy(y, x)
 		search.minimize(q.objective, y, e.drawn, e.tol)
 		q.forward(y)
-		drawn := q.logarithms()
+		q.logarithmsTo(&drawn)
 		axpy(-1, best.block, drawn.block)
 		axpy(-1, best.way, drawn.way)
 		level := dot(weight, drawn.block)
@@ -97,19 +101,19 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 		addSquares(sum.block, drawn.block, level)
 		addSquares(sum.way, drawn.way, level)
 		if keep {
-			sum.drawn = append(sum.drawn, drawn.block)
+			sum.drawn = append(sum.drawn, slices.Clone(drawn.block))
 		}
 	}
-	q.guess, q.entry, q.entrySD, q.known = guess, entry, entrySD, known
+	q.center, q.sure, q.known = center, sure, known
 	q.expect(nil)
 	q.forward(x)
 	// Draws tell little of what the blocks of a procedure have in common.
-	sum.level = math.Sqrt(sum.level / draws)
+	sum.level = deviation(sum.level, e.draws)
 	if len(known) == 0 {
 		sum.level = max(sum.level, q.par.levelSD)
 	}
-	deviate(sum.block)
-	deviate(sum.way)
+	deviate(sum.block, e.draws)
+	deviate(sum.way, e.draws)
 	return sum
 }
 
@@ -136,13 +140,22 @@ func (q *problem) unsure() spread {
 // logarithms of the executions of blocks and ways.
 func (q *problem) logarithms() spread {
 	l := spread{block: make([]float64, len(q.n)), way: make([]float64, len(q.prob))}
+	q.logarithmsTo(&l)
+	return l
+}
+
+func (q *problem) logarithmsTo(l *spread) {
 	for b, n := range q.n {
 		l.block[b] = math.Log(max(n, 1e-100))
-		for w := q.flow.first[b]; w < q.flow.first[b+1]; w++ {
+		lo, hi := q.flow.first[b], q.flow.first[b+1]
+		if hi == lo+1 {
+			l.way[lo] = l.block[b]
+			continue
+		}
+		for w := lo; w < hi; w++ {
 			l.way[w] = l.block[b] + math.Log(max(q.prob[w], 1e-100))
 		}
 	}
-	return l
 }
 
 func addSquares(sum, x []float64, mean float64) {
@@ -165,26 +178,30 @@ func sumOf(x []float64) (t float64) {
 }
 
 // deviate turns sums of squares over all draws into standard deviations.
-func deviate(sum []float64) {
+func deviate(sum []float64, draws int) {
 	for i, v := range sum {
-		sum[i] = math.Sqrt(v / draws)
+		sum[i] = deviation(v, draws)
 	}
 }
 
-// disturb shifts what the search believes: costs, guesses, entries and known counts.
-func (q *problem) disturb(rng *rand.Rand) {
-	noise := make([]float64, len(q.n))
+// deviation is the standard deviation that a sum of squares shows. By so few draws
+// Student's quantile takes the place of the normal one, if promises are to be kept:
+// at 0.95 it is 1+1/draws times as large, within 1 % from 6 draws on.
+func deviation(sum float64, draws int) float64 {
+	n := float64(draws)
+	return math.Sqrt(sum/n) * (1 + 1/n)
+}
+
+// disturb shifts what the search believes: costs, unknowns and known counts.
+func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	common := rng.NormFloat64() * q.par.procSD
 	for b := range noise {
 		insts := float64(max(1, q.p.Blocks[b].Insts))
 		noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/insts+1/(q.samples[b]+1))
 	}
 	q.expect(noise)
-	for w := range q.guess {
-		q.guess[w] += rng.NormFloat64() * q.par.waySD
-	}
-	for i := range q.entry {
-		q.entry[i] += rng.NormFloat64() * q.entrySD[i]
+	for i := range q.center {
+		q.center[i] += rng.NormFloat64() / q.sure[i]
 	}
 	for i := range q.known {
 		q.known[i].logN += rng.NormFloat64() * q.known[i].sd

@@ -46,13 +46,14 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // steep and their floors flat: there it gains 0.01, and disturbed searches of 200
 // evaluations instead of 60 choose places that gain another 0.005.
 var (
-	usualEffort = effort{alone: 100, together: 60, drawn: 12, tol: 1e-6}
-	knownEffort = effort{alone: 2000, together: 400, drawn: 200, tol: 1e-9}
+	usualEffort = effort{alone: 60, together: 60, draws: 8, drawn: 12, tol: 1e-6}
+	knownEffort = effort{alone: 2000, together: 400, draws: 12, drawn: 200, tol: 1e-9}
 )
 
 type effort struct {
 	alone, together int     // evaluations of each procedure by itself, and of all together
-	drawn           int     // of a disturbed search, which starts next to its goal
+	draws           int     // disturbed searches
+	drawn           int     // evaluations of each, which starts next to its goal
 	tol             float64 // relative gain of a step that ends the search
 }
 
@@ -70,7 +71,7 @@ func (pr *program) solve(x []float64) {
 	all := usualEffort
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
-		q.start(xi)
+		copy(xi, q.center)
 		e := q.effort()
 		if few := int(5 * sumOf(q.samples)); len(q.known) == 0 {
 			e.alone = min(e.alone, 20+few) // little to learn, little to search
@@ -135,7 +136,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 		if ties[i].floor && q.enter[0] >= called[i] {
 			return
 		}
-		q.entry[0], q.entrySD[0] = math.Log(max(called[i], 1e-9)), pr.tieSD
+		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/pr.tieSD
 		minimize(q.objective, xc, e.drawn, e.tol)
 		q.forward(xc)
 	})
