@@ -54,6 +54,7 @@ const (
 
 	flagFreq        = 1 << 10
 	flagSampleIDAll = 1 << 18
+	flagBuildID     = 1 << 34
 )
 
 // Event types, and configs of the first two.

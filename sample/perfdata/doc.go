@@ -10,5 +10,6 @@
 //
 // It refuses directories (perf record --threads), and leaves out what is none of
 // its business: hardware traces (AUX), tracepoint fields, saved registers and
-// stacks. Stacks that only these could tell (--call-graph dwarf) are missing.
+// stacks. Of stacks that only these could tell (--call-graph dwarf) there is but the
+// caller, where its address lies at the stack pointer.
 package perfdata

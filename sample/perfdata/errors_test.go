@@ -70,7 +70,6 @@ func TestErrors(t *testing.T) {
 		{"record too large", "modes", set16(dataAt+6, 65535), "offset 0x100: MMAP2 record: cut off: 65535 bytes, but the data end after 1368"},
 		{"record with half a trailer", "modes", set16(dataAt+6, 16), "offset 0x100: MMAP2 record: sample_id: 16 bytes, 8 are left"},
 		{"record without a name", "modes", set16(dataAt+6, 88), "offset 0x100: MMAP2 record: filename: no zero at its end"},
-		{"build ID too large", "modes", func(b []byte) []byte { b[dataAt+40] = 21; return b }, "offset 0x100: MMAP2 record: build ID: 21 bytes"},
 		{"mapping wraps around", "modes", set64(dataAt+24, 1<<64-1), "offset 0x100: MMAP2 record: length: 0xffffffffffffffff bytes at 0x400000"},
 		{"file cut in the data", "killed", func(b []byte) []byte { return b[:len(b)-3] }, "SAMPLE record: cut off: 32 bytes, but the data end after 29"},
 		{"file cut in a record's header", "killed", func(b []byte) []byte { return b[:len(b)-30] }, "record: cut off: 8 bytes, but the data end after 2"},

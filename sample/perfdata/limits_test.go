@@ -2,9 +2,11 @@ package perfdata
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"testing"
 
 	"backfeed/sample"
@@ -172,6 +174,95 @@ func TestCompressed2Overflow(t *testing.T) {
 	}
 	if rec.Samples() != samples || len(rec.Counts[0].Lost) != 0 {
 		t.Errorf("%d samples, want %d; lost: %v", rec.Samples(), samples, rec.Counts[0].Lost)
+	}
+}
+
+// TestBuildIDFlag: where no event asked for build IDs, what the kernel flags as one
+// may be a device and inode.
+func TestBuildIDFlag(t *testing.T) {
+	id := bytes.Repeat([]byte{0xaa}, 20)
+	for _, tt := range []struct {
+		name  string
+		flags uint64
+		size  uint8
+		build string // of the image
+		err   bool
+	}{
+		{"asked for", flagBuildID, 20, fmt.Sprintf("%x", id), false},
+		{"asked for, of another size", flagBuildID, 8, fmt.Sprintf("%x", id[:8]), false},
+		{"asked for, too large", flagBuildID, 21, "", true},
+		{"of perf", 0, 20, fmt.Sprintf("%x", id), false},
+		{"major number of a virtual disk", 0, 254, "", false},
+		{"major number of a SCSI disk", 0, 8, "", false},
+	} {
+		s := &synth{}
+		a := plainAttr()
+		a.flags |= tt.flags
+		s.attrs = []synthAttr{a}
+		file := raw(s.pack(tt.size, uint8(0), uint16(0), raw(id)))
+		s.record(recordMmap2, modeUser|miscMapBuildID, uint32(1), uint32(1), uint64(0x1000), uint64(0x1000), uint64(0), file, uint32(5), uint32(2), "/bin/a", s.sid(&a, 1, 10))
+		s.sample(&a, synthSample{pid: 1, time: 20, ip: 0x1009})
+		rec, err := Read(bytes.NewReader(s.pipe()), Options{})
+		if tt.err {
+			if !errors.Is(err, ErrFormat) {
+				t.Errorf("%s: error %v", tt.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		build := ""
+		if got := rec.Counts[0].Images[0].ID.Build; !got.IsZero() {
+			build = got.String()
+		}
+		if build != tt.build {
+			t.Errorf("%s: build ID %q, want %q", tt.name, build, tt.build)
+		}
+	}
+}
+
+// TestTop: of a dump of the stack, the first of two words that names code is kept.
+func TestTop(t *testing.T) {
+	none := sample.Frame{Image: sample.Unknown}
+	for _, tt := range []struct {
+		name  string
+		stack []uint64
+		depth int
+		want  []sample.Frame // of each stack
+	}{
+		{"return address", []uint64{0x1020, 0x1030, 0x1040}, 0, []sample.Frame{{Off: 0x20}}},
+		{"saved frame pointer first", []uint64{0x7fff0000, 0x1030, 0x1040}, 0, []sample.Frame{{Off: 0x30}}},
+		{"further down", []uint64{1, 2, 0x1040}, 0, nil},
+		{"one word", []uint64{0x1020}, 0, []sample.Frame{{Off: 0x20}}},
+		{"no stack", []uint64{}, 0, nil},
+		{"no callers wanted", []uint64{0x1020}, 1, nil},
+	} {
+		for _, big := range []bool{false, true} {
+			s := &synth{big: big}
+			a := plainAttr()
+			a.sampleType |= hasRegsUser | hasStackUser
+			a.regsUser = 1<<6 | 1<<7
+			s.attrs = []synthAttr{a}
+			s.mmap2(&a, 1, 10, 0x1000, 0x1000, 0, nil, "/bin/a")
+			s.sample(&a, synthSample{pid: 1, time: 20, ip: 0x1009, stack: tt.stack})
+			rec, err := Read(bytes.NewReader(s.pipe()), Options{StackDepth: tt.depth})
+			if err != nil {
+				t.Fatal(err)
+			}
+			check(t, tt.name, rec)
+			var got []sample.Frame
+			for _, st := range rec.Counts[0].Stacks {
+				if len(st.Frames) != 1 || st.Top == none {
+					t.Errorf("%s: frames %v, top %v", tt.name, st.Frames, st.Top)
+				}
+				got = append(got, st.Top)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("%s: tops %v, want %v", tt.name, got, tt.want)
+			}
+		}
 	}
 }
 

@@ -40,6 +40,7 @@ type reader struct {
 	queue  queue
 	timed  bool // records have times; false until the first tells
 	began  bool // there was a record of the kernel's
+	asked  bool // an event asked for build IDs in MMAP2 records
 	spaces sample.Spaces
 	ended  ended
 	frames []sample.Frame
@@ -68,6 +69,7 @@ func newReader(opt Options, big bool) *reader {
 func (r *reader) addEvent(a attr, ids []uint64) {
 	ev := &event{attr: a, ids: ids, counts: sample.NewCounts(sample.CPU{}, sample.Event{}), image: lastImage{index: sample.Unknown}}
 	r.events = append(r.events, ev)
+	r.asked = r.asked || a.flags&flagBuildID != 0
 	for _, id := range ids {
 		r.byID[id] = ev
 	}
@@ -233,7 +235,7 @@ func (r *reader) decode(rec record, e *entry) error {
 	*c = cursor{b: rec.body[:len(rec.body)-size], big: r.big}
 	switch rec.typ {
 	case recordMmap, recordMmap2:
-		return decodeMmap(c, e)
+		return decodeMmap(c, r.asked, e)
 	case recordFork, recordExit:
 		return decodeTask(c, e)
 	case recordComm:
@@ -353,8 +355,8 @@ func (r *reader) sample(e *entry) {
 		return
 	}
 	c.AddSample(leaf.Image, leaf.Off, 1)
-	if e.stack {
-		c.AddStack(r.stack(e, leaf), 1)
+	if top := r.top(e); e.stack || top.Image != sample.Unknown {
+		c.AddStackTop(r.stack(e, leaf), top, 1)
 	}
 }
 
@@ -369,6 +371,16 @@ func (r *reader) frame(e *entry, pc uint64) (sample.Frame, sample.Loss) {
 		*last = lastImage{id, e.ev.counts.Image(id)}
 	}
 	return sample.Frame{Image: last.index, Off: off}, ""
+}
+
+// top gives the place of the first word at the stack pointer that names code.
+func (r *reader) top(e *entry) sample.Frame {
+	for _, word := range e.top {
+		if f, loss := r.frame(e, word); loss == "" {
+			return f
+		}
+	}
+	return sample.Frame{Image: sample.Unknown}
 }
 
 // stack gives the call stack of e. Unknown callers at its outer end tell nothing:

@@ -39,10 +39,11 @@ type entry struct {
 
 	// of a SAMPLE
 	ip       uint64
-	weight   uint64   // PERIOD
-	stack    bool     // chain is known, though it may be empty
-	chain    []uint64 // return addresses in user mode, innermost first
-	branches []uint64 // from, to, flags of each, newest first
+	weight   uint64    // PERIOD
+	stack    bool      // chain is known, though it may be empty
+	chain    []uint64  // return addresses in user mode, innermost first
+	top      [2]uint64 // words at the stack pointer; 0 where they are not known
+	branches []uint64  // from, to, flags of each, newest first
 
 	parent  int            // of a FORK
 	mapping sample.Mapping // of an MMAP or MMAP2
@@ -90,7 +91,7 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 	if st&hasBranches != 0 {
 		decodeBranches(c, a, e)
 	}
-	known := skipTail(c, a)
+	known := decodeTail(c, a, depth, e)
 	if c.err != nil || !known {
 		return 0, c.err
 	}
@@ -174,9 +175,9 @@ func decodeBranches(c *cursor, a *attr, e *entry) {
 	}
 }
 
-// skipTail passes over the fields after the branch stack, and tells whether it
-// knew them all.
-func skipTail(c *cursor, a *attr) (known bool) {
+// decodeTail passes over the fields after the branch stack, but for the words at
+// the stack pointer, and tells whether it knew them all.
+func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 	st := a.sampleType
 	known = st&^knownSampleType == 0
 	if st&hasRegsUser != 0 {
@@ -184,9 +185,16 @@ func skipTail(c *cursor, a *attr) (known bool) {
 	}
 	if st&hasStackUser != 0 {
 		n := c.u64("user stack size")
-		c.bytes(n, "user stack")
+		b := c.bytes(n, "user stack")
 		if n > 0 {
-			c.u64("user stack size used")
+			used := c.u64("user stack size used")
+			b = b[:min(used, uint64(len(b)))]
+		}
+		for i := range e.top {
+			if depth > 1 && len(b) >= 8 {
+				e.top[i] = order(c.big).Uint64(b)
+				b = b[8:]
+			}
 		}
 	}
 	if st&(hasWeight|hasWeightStruct) != 0 {
@@ -225,7 +233,12 @@ func skipRegs(c *cursor, mask uint64, field string) (known bool) {
 //	64      -     file name; of MMAP it is at 32
 //
 // With miscMapBuildID, 32 is the size of the build ID in a byte, and 36 its 20 bytes.
-func decodeMmap(c *cursor, e *entry) error {
+// An event that did not ask for build IDs may get that flag nevertheless, with the
+// device and inode as ever: perf_event_mmap_output of kernel/events/core.c leaves it
+// set after an event of somebody else that asked (seen on 6.18). The size is then
+// the major number of a device, and none for files is 16 or 20, the sizes that perf
+// gives the build IDs which it puts into records itself.
+func decodeMmap(c *cursor, asked bool, e *entry) error {
 	e.pid = int(int32(c.u32("pid")))
 	c.u32("tid")
 	start, size, off := c.u64("address"), c.u64("length"), c.u64("offset")
@@ -235,10 +248,13 @@ func decodeMmap(c *cursor, e *entry) error {
 		b := c.bytes(24, "device and inode")
 		if c.err == nil && e.misc&miscMapBuildID != 0 {
 			n := int(b[0])
-			if n > len(id) {
+			switch {
+			case !asked && n != 16 && n != 20:
+			case n > len(id):
 				return fmt.Errorf("build ID: %d bytes, more than %d: %w", n, len(id), ErrFormat)
+			default:
+				copy(id[:n], b[4:])
 			}
-			copy(id[:n], b[4:])
 		}
 		c.u32("prot")
 		flags = c.u32("flags")

@@ -123,6 +123,7 @@ type synthSample struct {
 	time, ip uint64
 	period   uint64
 	chain    []uint64
+	stack    []uint64 // from the stack pointer on
 	branches []synthBranch
 }
 
@@ -198,7 +199,13 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 		put(hasBranches, words(slices.Repeat([]uint64{junk}, len(x.branches))))
 	}
 	put(hasRegsUser, 2, words(slices.Repeat([]uint64{junk}, bits.OnesCount64(a.regsUser))))
-	put(hasStackUser, 16, junk, junk, 16)
+	if x.stack == nil {
+		x.stack = []uint64{junk, junk}
+	}
+	put(hasStackUser, 8*len(x.stack), words(x.stack))
+	if len(x.stack) > 0 {
+		put(hasStackUser, 8*len(x.stack))
+	}
 	put(hasWeight|hasWeightStruct, junk)
 	put(hasDataSrc, junk)
 	put(hasTransaction, junk)
