@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"backfeed/sample/store"
 )
 
 // Exit codes, for scripts to tell apart. They are part of the interface.
@@ -47,6 +49,8 @@ type cli struct {
 	commands       []*command
 	cmd            *command
 	fs             *pflag.FlagSet // of cmd, once it has asked for them
+	selection      selection      // of stores
+	stores         []*store.Store // that were read
 	progressing    bool           // a progress line stands on the terminal
 }
 

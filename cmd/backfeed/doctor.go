@@ -52,8 +52,8 @@ func runDoctor(c *cli, args []string) error {
 	if runtime.GOOS == "linux" {
 		found = slices.Insert(found, min(1, len(found)), preciseFinding("/")) // best first
 	}
-	found = append(found, systemFinding("whole machine", "`agent` and `record -a` sample with the timer of cpu-clock", collect.SystemOptions{}))
-	found = append(found, systemFinding(tickEvent, "`agent --tick` costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
+	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with cycles or else cpu-clock", collect.SystemOptions{}))
+	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
 	if format.value == "json" {

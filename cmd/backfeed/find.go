@@ -11,6 +11,7 @@ import (
 
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/store"
 )
 
 // A finder looks up on this machine the images that a recording names. A file
@@ -20,6 +21,7 @@ type finder struct {
 	symfs string   // images and debug files are below it first; "" is none
 	cache []string // directories with a .build-id tree, as perf and distributions lay it out
 
+	stores []*store.Store            // that may have kept copies
 	given  map[sample.BuildID]string // files that the user named
 	ids    map[sample.BuildID]string // files below symfs, once it was scanned
 	lookup map[sample.ImageID]lookup // what was asked for, and the answer
@@ -147,6 +149,11 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 		}
 		if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
 			return
+		}
+		for _, s := range f.stores {
+			if copied, err := s.OpenImage(id, store.KindFile); err == nil && !yield(copied) {
+				return
+			}
 		}
 		if filepath.IsAbs(path) {
 			yield(path)

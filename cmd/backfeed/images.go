@@ -38,6 +38,7 @@ func runImages(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
+	f.stores = c.stores
 	rows := imageRows(rec, f)
 	if format.value == "json" {
 		return c.writeJSON("-", rows)

@@ -19,6 +19,7 @@ var mergeCmd = &command{
 // runImport is both commands: reading adds up, and what is written is backfeed's.
 func runImport(c *cli, args []string) error {
 	fs := c.flags()
+	c.selects()
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)

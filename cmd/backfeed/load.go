@@ -13,25 +13,64 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/perfdata"
+	"backfeed/sample/store"
 )
 
 // srcHelp is a paragraph for the help of commands that read samples.
-const srcHelp = `SRC is a recording of backfeed, a perf.data file or a pprof profile, told apart by content;
-"-" is standard input. Several are added up.`
+const srcHelp = `SRC is a recording of backfeed, a perf.data file or a pprof profile, told apart by content, or the
+directory of a store; "-" is standard input. Several are added up. Of a store, --since, --until and
+--label choose what to read: whole epochs.`
 
 // symfsHelp is one for those that need the images too.
 const symfsHelp = srcHelp + `
 
-Images are looked up by build ID, then by path below the --symfs directory, then by path. A file
-with another build ID than the recorded one is never used: its samples are counted as lost.`
+Images are looked up by build ID, then by path below the --symfs directory, then among those that a
+store has kept, then by path. A file with another build ID than the recorded one is never used: its samples are counted as lost.`
 
-// symfs defines the flag that says where images are looked up.
+// A moment is a flag: a time, or how long ago it was.
+type moment time.Time
+
+// momentLayouts are the forms of a time, which is local unless it says otherwise.
+var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
+
+func (m *moment) String() string { return "" } // for pflag: there is no default to show
+func (m *moment) Type() string   { return "time" }
+func (m *moment) Set(text string) error {
+	if d, err := time.ParseDuration(text); err == nil {
+		*m = moment(time.Now().Add(-d.Abs()))
+		return nil
+	}
+	for _, layout := range momentLayouts {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			*m = moment(t)
+			return nil
+		}
+	}
+	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h")
+}
+
+// A selection says what to read of a store.
+type selection struct {
+	since, until moment
+	labels       map[string]string
+}
+
+// selects defines the flags that say what to read of a store.
+func (c *cli) selects() {
+	c.fs.Var(&c.selection.since, "since", "of a store, read what was recorded since `time`, or so long ago")
+	c.fs.Var(&c.selection.until, "until", "of a store, read what was recorded until `time`, or so long ago")
+	c.fs.StringToStringVar(&c.selection.labels, "label", nil, "of a store, read what is marked with `name=value`")
+}
+
+// symfs defines the flags that say what to read and where images are looked up.
 func (c *cli) symfs() *string {
+	c.selects()
 	return c.fs.String("symfs", "", "look up images below `dir` first")
 }
 
@@ -69,7 +108,7 @@ func (c *cli) readSource(path string) (*sample.Recording, error) {
 		}
 		defer f.Close()
 		if st, err := f.Stat(); err == nil && st.IsDir() {
-			return nil, failf(exitNothing, "%s: a directory, not a recording", path)
+			return c.readStore(path)
 		}
 		in, name = f, path
 	}
@@ -82,6 +121,21 @@ func (c *cli) readSource(path string) (*sample.Recording, error) {
 		return nil, failf(exitNothing, "%s: %w", name, err)
 	}
 	return r, nil
+}
+
+// readStore reads what is selected of the store in dir, and remembers the store:
+// it may have the images too.
+func (c *cli) readStore(dir string) (*sample.Recording, error) {
+	s, err := c.openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.stores = append(c.stores, s)
+	rec, err := s.Read(store.Query{From: time.Time(c.selection.since), To: time.Time(c.selection.until), Labels: c.selection.labels})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return rec, nil
 }
 
 // decode tells the kinds of recordings apart and reads one.
@@ -231,6 +285,8 @@ func state(err error) string {
 		return "found"
 	case errors.Is(err, errKernel):
 		return "kernel"
+	case errors.Is(err, errVDSO):
+		return "vdso"
 	case errors.Is(err, errJIT):
 		return "JIT"
 	case errors.Is(err, errNotFound):

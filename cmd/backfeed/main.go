@@ -20,6 +20,8 @@ var commands = []*command{
 	doctorCmd,
 	pgoCmd,
 	recordCmd,
+	agentCmd,
+	storeCmd,
 	importCmd,
 	mergeCmd,
 	imagesCmd,

@@ -15,12 +15,13 @@ import (
 	"backfeed/sample"
 )
 
-// Some code has names here, but no ELF file that blocks could be read from: the
-// kernel, its modules, and what programs made at run time. Its samples are shown
-// by name and inferred from no further.
+// Some code is in no ELF file that blocks could be read from: that of the kernel,
+// and what programs made at run time. Its samples are shown by name, as far as
+// names are known, and nothing is inferred from them.
 
 var (
 	errKernel = errors.New("kernel code, which is counted and no more")
+	errVDSO   = errors.New("code that the kernel maps into processes, which is counted and no more")
 	errJIT    = errors.New("code made at run time, which is counted and no more")
 )
 
@@ -30,7 +31,9 @@ var perfMap = regexp.MustCompile(`/perf-\d+\.map$`)
 // fileless tells why an image has no ELF file, or nil.
 func fileless(id sample.ImageID) error {
 	switch {
-	case strings.HasPrefix(id.Path, "[") && id.Path != "[vdso]":
+	case id.Path == "[vdso]":
+		return errVDSO
+	case strings.HasPrefix(id.Path, "["):
 		return errKernel
 	case perfMap.MatchString(id.Path):
 		return errJIT
@@ -62,18 +65,27 @@ func (ss symbols) name(off sample.Offset) string {
 // symbolsOf reads the names in an image without a file, as far as they are known
 // on this machine now.
 func symbolsOf(id sample.ImageID) symbols {
-	if errors.Is(fileless(id), errJIT) {
+	switch fileless(id) {
+	case errJIT:
 		return readNames(id.Path, readPerfMap)
+	case errVDSO:
+		return nil
 	}
 	name := strings.Trim(id.Path, "[]")
 	notes, module := "/sys/kernel/notes", ""
 	if name != "kernel" {
 		notes, module = filepath.Join("/sys/module", name, "notes/.note.gnu.build-id"), name
 	}
-	if b, err := os.ReadFile(notes); err != nil || noteBuildID(b) != id.Build || id.Build.IsZero() {
+	if b, err := os.ReadFile(notes); err != nil || sample.NotesBuildID(b) != id.Build || id.Build.IsZero() {
 		return nil // another kernel, or another build of the module
 	}
-	return readNames("/proc/kallsyms", func(r io.Reader) symbols { return readKallsyms(r, module) })
+	base := uint64(0)
+	if module != "" {
+		if base = moduleBase(module); base == 0 {
+			return nil
+		}
+	}
+	return readNames("/proc/kallsyms", func(r io.Reader) symbols { return readKallsyms(r, module, base) })
 }
 
 func readNames(path string, read func(io.Reader) symbols) symbols {
@@ -85,12 +97,24 @@ func readNames(path string, read func(io.Reader) symbols) symbols {
 	return read(f)
 }
 
-// readKallsyms reads the code of module, or of the kernel itself for "", in lines
-// "ADDRESS TYPE NAME[\t[MODULE]]". Offsets are from _text, or from the lowest
-// address of the module; without the right to see addresses all are 0.
-func readKallsyms(r io.Reader, module string) symbols {
+// moduleBase gives the address of a module's code, 0 if it is hidden. Lines of
+// /proc/modules: name, size, users, their names, state, address.
+func moduleBase(module string) uint64 {
+	b, _ := os.ReadFile("/proc/modules")
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) >= 6 && f[0] == module {
+			base, _ := strconv.ParseUint(f[5], 0, 64)
+			return base
+		}
+	}
+	return 0
+}
+
+// readKallsyms reads the code of module at base, or that of the kernel itself for
+// "", which begins at _text. Lines: address, type, name, and the module in
+// brackets. Without the right to see addresses all are 0.
+func readKallsyms(r io.Reader, module string, base uint64) symbols {
 	var ss symbols
-	var base sample.Offset
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
@@ -101,18 +125,18 @@ func readKallsyms(r io.Reader, module string) symbols {
 		if err != nil || a == 0 {
 			continue
 		}
-		if f[2] == "_text" || module != "" && (base == 0 || sample.Offset(a) < base) {
-			base = sample.Offset(a)
+		if f[2] == "_text" && module == "" {
+			base = a
 		}
 		if strings.ContainsAny(f[1], "tTwW") {
 			ss = append(ss, symbol{start: sample.Offset(a), name: f[2]})
 		}
 	}
+	ss = slices.DeleteFunc(ss, func(s symbol) bool { return uint64(s.start) < base })
 	slices.SortFunc(ss, func(a, b symbol) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.name, b.name)) })
 	ss = slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
-	ss = slices.DeleteFunc(ss, func(s symbol) bool { return s.start < base })
 	for i := range ss {
-		ss[i].start -= base
+		ss[i].start -= sample.Offset(base)
 		ss[i].end = ^sample.Offset(0)
 		if i > 0 {
 			ss[i-1].end = ss[i].start
@@ -143,30 +167,6 @@ func readPerfMap(r io.Reader) symbols {
 	return slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
 }
 
-// noteBuildID finds the build ID among the notes of a running kernel or module,
-// which are in the byte order of this machine: little-endian.
-func noteBuildID(notes []byte) sample.BuildID {
-	const gnuBuildID = 3 // NT_GNU_BUILD_ID
-	var id sample.BuildID
-	for len(notes) >= 12 {
-		word := func(i int) int {
-			return int(notes[i]) | int(notes[i+1])<<8 | int(notes[i+2])<<16 | int(notes[i+3])<<24
-		}
-		name, desc, kind := word(0), word(4), word(8)
-		start := 12 + (name+3)&^3
-		next := start + (desc+3)&^3
-		if name < 0 || desc < 0 || next > len(notes) || next < start {
-			break
-		}
-		if kind == gnuBuildID && string(notes[12:12+name]) == "GNU\x00" {
-			copy(id[:], notes[start:start+desc])
-			break
-		}
-		notes = notes[next:]
-	}
-	return id
-}
-
 // A named is samples of one procedure that is known by its name alone.
 type named struct {
 	event string
@@ -193,10 +193,7 @@ func takeFileless(rec *sample.Recording) map[named]uint64 {
 				ss = symbolsOf(ic.ID)
 				known[ic.ID] = ss
 			}
-			loss := sample.LostKernel
-			if errors.Is(why, errJIT) {
-				loss = sample.LostAnonymous
-			}
+			loss := map[error]sample.Loss{errKernel: sample.LostKernel, errVDSO: sample.LostVDSO, errJIT: sample.LostAnonymous}[why]
 			for off, n := range ic.At {
 				all[named{c.Event.Name, ic.ID, ss.name(off), loss}] += n
 			}

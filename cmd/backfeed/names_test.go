@@ -9,7 +9,8 @@ import (
 )
 
 func TestKallsyms(t *testing.T) {
-	const text = `0000000000000000 A fixed_percpu_data
+	const text = `ffffffffbfff0000 t mod_exit	[ext4]
+0000000000000000 A fixed_percpu_data
 ffffffff81000000 T _stext
 ffffffff81000000 T _text
 ffffffff81000100 t do_work
@@ -21,24 +22,25 @@ ffffffffc0100000 T other	[xfs]
 `
 	for _, tt := range []struct {
 		module string
+		base   uint64
 		off    sample.Offset
 		want   string
 	}{
-		{"", 0, "_stext"},
-		{"", 0xff, "_stext"},
-		{"", 0x100, "do_work"},
-		{"", 0x1ff, "do_work"},
-		{"", 0x5000, "schedule"},
-		{"ext4", 0x3f, "mod_init"},
-		{"ext4", 0x44, "mod_read"},
-		{"nfs", 0, ""},
+		{"", 0, 0, "_stext"},
+		{"", 0, 0xff, "_stext"},
+		{"", 0, 0x100, "do_work"},
+		{"", 0, 0x1ff, "do_work"},
+		{"", 0, 0x5000, "schedule"},
+		{"ext4", 0xffffffffc0000000, 0x3f, "mod_init"},
+		{"ext4", 0xffffffffc0000000, 0x44, "mod_read"},
+		{"nfs", 0xffffffffc0000000, 0, ""},
 	} {
-		if got := readKallsyms(strings.NewReader(text), tt.module).name(tt.off); got != tt.want {
+		if got := readKallsyms(strings.NewReader(text), tt.module, tt.base).name(tt.off); got != tt.want {
 			t.Errorf("%q+%#x is %q, want %q", tt.module, uint64(tt.off), got, tt.want)
 		}
 	}
 	hidden := "0000000000000000 T _text\n0000000000000000 T schedule\n"
-	if ss := readKallsyms(strings.NewReader(hidden), ""); len(ss) > 0 {
+	if ss := readKallsyms(strings.NewReader(hidden), "", 0); len(ss) > 0 {
 		t.Errorf("names at hidden addresses: %v", ss)
 	}
 }
@@ -48,25 +50,6 @@ func TestPerfMap(t *testing.T) {
 	for off, want := range map[sample.Offset]string{0xfff: "", 0x1000: "Foo.bar (int, int)", 0x103f: "Foo.bar (int, int)", 0x1040: "", 0x2007: "baz", 0x2008: ""} {
 		if got := ss.name(off); got != want {
 			t.Errorf("%#x is %q, want %q", uint64(off), got, want)
-		}
-	}
-}
-
-func TestNoteBuildID(t *testing.T) {
-	note := "\x04\x00\x00\x00\x14\x00\x00\x00\x03\x00\x00\x00GNU\x00" + strings.Repeat("\xab", 20)
-	other := "\x06\x00\x00\x00\x04\x00\x00\x00\x01\x01\x00\x00Linux\x00\x00\x00\x00\x00\x00\x00"
-	var want sample.BuildID
-	for i := range want {
-		want[i] = 0xab
-	}
-	for name, notes := range map[string]string{"alone": note, "behind another": other + note} {
-		if got := noteBuildID([]byte(notes)); got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-	for name, notes := range map[string]string{"nothing": "", "another": other, "cut off": note[:30], "endless": "\xff\xff\xff\xff" + note[4:]} {
-		if got := noteBuildID([]byte(notes)); !got.IsZero() {
-			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

@@ -21,8 +21,11 @@ func runPGO(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "default.pgo", "write the profile to `file`")
 	flags := c.recordFlags()
 	want := fs.String("image", "", "write about the image with that `path` or build ID")
-	rec, opt, stats, err := c.recorded(args, flags, out, "pgo: a pprof profile")
-	if err != nil || rec == nil {
+	if err := fs.Parse(args); err != nil {
+		return c.usage(err)
+	}
+	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile")
+	if err != nil {
 		return err
 	}
 	f, err := newFinder("")

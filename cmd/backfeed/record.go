@@ -17,14 +17,18 @@ import (
 )
 
 var recordCmd = &command{
-	name: "record", args: "[-F HZ] [-d TIME] [-p PID] [-o FILE] [-- CMD ARG...]", short: "sample a command or running processes",
-	long: `Samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + ` says what
+	name: "record", args: "[-F HZ] [-d TIME] [-p PID] [-a] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
+	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + ` says what
 that is): hardware cycles with branch records, hardware cycles, or the timer of event cpu-clock.
 Threads and children are sampled with their parents. A user's own processes need no privilege.
 
 CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
-the time of -d, ends CMD by SIGTERM; processes named by -p run on.`,
+the time of -d, ends CMD by SIGTERM; processes named by -p run on.
+
+-a samples all that runs on this machine, with the timer of cpu-clock or, for --tick, at the
+scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the capabilities that
+` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt.`,
 	run: runRecord,
 }
 
@@ -63,38 +67,158 @@ func (f recordFlags) options(command []string) (collect.Options, error) {
 func runRecord(c *cli, args []string) error {
 	fs := c.flags()
 	flags := c.recordFlags()
+	var what systemFlags
+	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
+	what.define(fs)
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
-	rec, opt, stats, err := c.recorded(args, flags, out, "record: a recording")
-	if err != nil || rec == nil {
+	into := fs.String("store", "", "write the recording to the store in `dir` instead")
+	if err := fs.Parse(args); err != nil {
+		return c.usage(err)
+	}
+	if *into != "" && fs.Changed("output") {
+		return c.usage(errors.New("want -o or --store, not both"))
+	}
+	start := time.Now()
+	save := func(rec *sample.Recording) error {
+		if *into != "" {
+			return c.putInto(*into, start, rec)
+		}
+		return c.write(*out, func(w io.Writer) error {
+			_, err := w.Write(rec.Encode())
+			return err
+		})
+	}
+	if *all {
+		what.hz, what.pids = *flags.hz, *flags.pids
+		rec, err := c.recordedSystem(what, *flags.limit, *out)
+		if err != nil {
+			return err
+		}
+		return save(rec)
+	}
+	if what.tick || what.callers || what.kernel || len(what.cgroups) > 0 {
+		return c.usage(errors.New("--tick, --callers, --kernel and --cgroup go with -a"))
+	}
+	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
+	if err != nil {
 		return err
 	}
-	err = c.write(*out, func(w io.Writer) error {
-		_, err := w.Write(rec.Encode())
-		return err
-	})
-	if err != nil {
+	if err := save(rec); err != nil {
 		return err
 	}
 	return commandError(opt, stats)
 }
 
-// recorded parses args and records what they ask for. What is made of it, called
-// product, will be written to out: then standard output is not for the command.
-// There is no recording, and no error, where help was asked for.
-func (c *cli) recorded(args []string, flags recordFlags, out *string, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
-	none := collect.Options{}
-	if err := c.fs.Parse(args); err != nil {
-		return nil, none, nil, c.usage(err)
+// recordedSystem records the whole machine until an interrupt comes or the time
+// limit is up.
+func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string) (*sample.Recording, error) {
+	switch err := what.check(); {
+	case err != nil:
+		return nil, c.usage(err)
+	case c.fs.NArg() > 0:
+		return nil, c.usage(errors.New("want a command or -a, not both"))
+	case limit < 0:
+		return nil, c.usage(fmt.Errorf("-d %v: want a positive time", limit))
+	case out == "-" && isTerminal(c.stdout):
+		return nil, failf(exitUsage, "record: a recording is not for a terminal; name a file with -o")
 	}
+	ctx, stop := untilSignal(false)
+	defer stop()
+	if limit > 0 {
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	sys, err := openSystem(what)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := drainUntil(ctx, sys)
+	if err != nil {
+		return nil, err
+	}
+	c.tellSystem(rec, sys.Counters(), what)
+	if delivered(rec) == 0 {
+		return nil, failf(exitNothing, "no samples: nothing ran that was to be sampled")
+	}
+	return rec, nil
+}
+
+func openSystem(what systemFlags) (sampler, error) {
+	sys, err := collect.OpenSystem(what.options())
+	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
+		return nil, withCode(exitMachine, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sys, nil
+}
+
+// drainUntil adds up what sys samples until ctx is done, and closes it.
+func drainUntil(ctx context.Context, sys sampler) (*sample.Recording, error) {
+	tick := time.NewTicker(drainEvery)
+	defer tick.Stop()
+	var sum sample.Recording
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+			if err := sys.Close(); err != nil {
+				return nil, err
+			}
+		case <-tick.C:
+		}
+		rec, err := sys.Drain()
+		if err != nil {
+			sys.Close()
+			return nil, err
+		}
+		addTo(&sum, rec)
+	}
+	return sample.Merge(&sum), nil
+}
+
+// addTo adds rec to sum.
+func addTo(sum, rec *sample.Recording) {
+	for _, c := range rec.Counts {
+		sum.Add(c)
+	}
+}
+
+// tellSystem says what was recorded of a machine, and what was not.
+func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemFlags) {
+	text := fmt.Sprintf("%d samples", n.All)
+	for _, counts := range rec.Counts {
+		text += " of " + counts.Event.Name
+	}
+	if !what.tick {
+		text += fmt.Sprintf(" at %d Hz", what.hz)
+	}
+	text += fmt.Sprintf(": %d user, %d kernel, %d idle; images: %d", n.User, n.Kernel, n.Idle, len(sampled(rec)))
+	if list := lossList(lost(rec), rec.Samples()); list != "" {
+		text += "; lost: " + list
+	}
+	c.warn("%s", text)
+	if n.Failed > 0 {
+		c.warn("%d samples found no room", n.Failed)
+	}
+	c.tellLostRecords(n.LostRecords)
+}
+
+// recorded records what the parsed command line asks for. What is made of it,
+// called product, will be written to out: then standard output is not for the
+// command.
+func (c *cli) recorded(flags recordFlags, out, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
+	none := collect.Options{}
 	opt, err := flags.options(c.fs.Args())
 	if err != nil {
 		return nil, none, nil, c.usage(err)
 	}
-	if *out == "-" && isTerminal(c.stdout) {
+	if out == "-" && isTerminal(c.stdout) {
 		return nil, none, nil, failf(exitUsage, "%s is not for a terminal; name a file with -o", product)
 	}
 	c.lendStreams(&opt)
-	if *out == "-" {
+	if out == "-" {
 		opt.Stdout = opt.Stderr
 	}
 	rec, stats, err := c.record(opt)
@@ -161,11 +285,15 @@ func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		}
 		c.warn("%s", text)
 	}
-	if stats.LostRecords > 0 {
-		c.warn("the kernel dropped %d records of mappings and processes: samples may be called unmapped for that", stats.LostRecords)
-	}
+	c.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
 		c.warn("the kernel stopped sampling %d times to save time; a lower -F avoids that", stats.Throttled)
+	}
+}
+
+func (c *cli) tellLostRecords(n uint64) {
+	if n > 0 {
+		c.warn("the kernel dropped %d records of mappings and processes: samples may be called unmapped for that", n)
 	}
 }
 

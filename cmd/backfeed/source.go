@@ -54,6 +54,7 @@ func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (
 // takes over f.
 func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*source, error) {
 	c.progress("inferring from %d samples", rec.Samples())
+	f.stores = c.stores
 	fileless := takeFileless(rec)
 	p, err := infer.Infer(rec, f.open, opt)
 	c.clearProgress()

@@ -89,6 +89,7 @@ func (c *cli) samplesByAddr(paths []string, symfs, event string) (infer.SamplesB
 	if err != nil {
 		return nil, err
 	}
+	f.stores = c.stores
 	by := infer.SamplesByAddr{}
 	for _, counts := range rec.Counts {
 		if counts.Event.Name != event {

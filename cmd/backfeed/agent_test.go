@@ -1,0 +1,385 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"backfeed/sample"
+	"backfeed/sample/collect"
+	"backfeed/sample/store"
+)
+
+// A scripted sampler gives one sample for each drain.
+type scripted struct {
+	counters collect.Counters
+	hz       int
+	closed   bool
+}
+
+func (s *scripted) Drain() (*sample.Recording, error) {
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 5000000, Unit: "ns"})
+	c.AddSample(c.Image(sample.ImageID{Path: "/nowhere"}), 0x10, 1)
+	s.counters.All++
+	s.counters.User++
+	s.counters.Drained++
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return rec, nil
+}
+
+func (s *scripted) SetFrequency(hz int) error  { s.hz = hz; return nil }
+func (s *scripted) Counters() collect.Counters { return s.counters }
+func (s *scripted) Close() error               { s.closed = true; return nil }
+
+// scriptedAgent is an agent that needs no kernel. It was begun at start.
+func scriptedAgent(t *testing.T, start time.Time) (*agent, *scripted) {
+	t.Helper()
+	f := &agentFlags{store: t.TempDir(), maxCPU: 0.01, epoch: time.Hour, flush: 5 * time.Minute}
+	s, err := store.Create(f.store, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sampler := &scripted{}
+	a := &agent{
+		agentFlags: f, log: slog.New(slog.DiscardHandler), sampler: sampler, into: s,
+		budget: budget{limit: 0.01, most: 199, stolen: 20 * time.Microsecond},
+	}
+	f.what.hz = 199
+	a.begin(start)
+	return a, sampler
+}
+
+// TestAgentSteps: no sample is written twice or left behind, whatever happens
+// between flushes, epochs and the end.
+func TestAgentSteps(t *testing.T) {
+	start := time.Date(2026, 1, 1, 11, 50, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		name     string
+		steps    []time.Duration // from the start
+		segments uint64          // written before the end
+	}{
+		{"nothing due", []time.Duration{2 * time.Second, 4 * time.Second}, 0},
+		{"a flush", []time.Duration{time.Minute, 5 * time.Minute, 6 * time.Minute}, 1},
+		{"an epoch ends", []time.Duration{9 * time.Minute, 10 * time.Minute, 11 * time.Minute}, 2},
+		{"asleep for a day", []time.Duration{time.Minute, 24 * time.Hour}, 1},
+		{"the clock was set back", []time.Duration{time.Minute, -2 * time.Hour, -2*time.Hour + time.Second}, 1},
+	} {
+		a, sampler := scriptedAgent(t, start)
+		for _, d := range tt.steps {
+			a.step(start.Add(d))
+		}
+		if a.status.segments != tt.segments {
+			t.Errorf("%s: %d segments, want %d", tt.name, a.status.segments, tt.segments)
+		}
+		if err := a.close(); err != nil || !sampler.closed {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		rec, err := a.into.Read(store.Query{})
+		if want := uint64(len(tt.steps) + 1); err != nil || rec.Samples() != want {
+			t.Errorf("%s: %d samples in the store, want %d: %v", tt.name, rec.Samples(), want, err)
+		}
+	}
+}
+
+// TestAgentStoreFails: what the store does not take stays for the next time.
+func TestAgentStoreFails(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	a, _ := scriptedAgent(t, start)
+	segments := filepath.Join(a.store, "segments")
+	if err := os.Rename(segments, segments+".gone"); err != nil {
+		t.Fatal(err)
+	}
+	a.step(start.Add(5 * time.Minute))
+	if a.status.failures != 1 || a.status.segments != 0 {
+		t.Errorf("without a store: %d failures, %d segments", a.status.failures, a.status.segments)
+	}
+	if err := os.Rename(segments+".gone", segments); err != nil {
+		t.Fatal(err)
+	}
+	a.step(start.Add(6 * time.Minute))
+	defer a.close()
+	rec, err := a.into.Read(store.Query{})
+	if err != nil || rec.Samples() != 2 || a.status.samples != 2 {
+		t.Errorf("%d samples in the store, want 2: %v", rec.Samples(), err)
+	}
+}
+
+func TestReadConfig(t *testing.T) {
+	c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: agentCmd}
+	config := file(t, t.TempDir(), "agent.conf", `
+# how much
+max-cpu = 0.5 %   # of all
+frequency = 97
+retain-size = 20G
+label = role=web
+label = zone=a
+tick = true
+`)
+	f, err := c.parseAgent([]string{"--config", config, "-F", "50", "--retain", "720h"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.maxCPU != 0.005 || f.what.hz != 50 || f.retain.size != 20<<30 || f.labels["role"] != "web" || f.labels["zone"] != "a" || !f.what.tick || f.retain.age != 720*time.Hour {
+		t.Errorf("%+v", f)
+	}
+	for _, tt := range []struct{ text, want string }{
+		{"frequency", "line 1: want name = value"},
+		{"\nfrequencies = 3", `line 2: "frequencies" is nothing to set`},
+		{"config = other", `line 1: "config" is nothing to set`},
+		{"max-cpu = much", "line 1: max-cpu: "},
+		{"max-cpu = 0", "above 0"},
+		{"retain-size = 5X", "number of bytes"},
+		{"epoch = 3s", "--epoch 3s: want a minute"},
+		{"frequency = 0", "want a positive number"},
+	} {
+		config := file(t, t.TempDir(), "agent.conf", tt.text)
+		if _, err := c.parseAgent([]string{"--config", config}); codeOf(err) != exitUsage || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
+		}
+	}
+}
+
+// metricLine is what Prometheus takes for a sample, less timestamps.
+var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"\})? (\S+)$`)
+
+// readMetrics parses a page of metrics, and complains where Prometheus would.
+func readMetrics(t *testing.T, page string) map[string]float64 {
+	t.Helper()
+	values, types := map[string]float64{}, map[string]string{}
+	for _, line := range strings.Split(strings.TrimSuffix(page, "\n"), "\n") {
+		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
+			name, kind, _ := strings.Cut(rest, " ")
+			if types[name] != "" || kind != "counter" && kind != "gauge" || (kind == "counter") != strings.HasSuffix(name, "_total") {
+				t.Errorf("%q", line)
+			}
+			types[name] = kind
+			continue
+		}
+		if strings.HasPrefix(line, "# HELP ") {
+			continue
+		}
+		m := metricLine.FindStringSubmatch(line)
+		if m == nil || types[m[1]] == "" {
+			t.Errorf("%q is no metric", line)
+			continue
+		}
+		v, err := strconv.ParseFloat(m[3], 64)
+		if _, twice := values[m[1]+m[2]]; err != nil || twice {
+			t.Errorf("%q: twice, or %v", line, err)
+		}
+		values[m[1]+m[2]] = v
+	}
+	return values
+}
+
+func TestMetrics(t *testing.T) {
+	page := &statusPage{}
+	page.set(status{
+		counters: collect.Counters{User: 5, Kernel: 3, Failed: 2, Unresolved: map[sample.Loss]uint64{sample.LostUnmapped: 1}},
+		rate:     199, cost: 0.004, limit: 0.01, own: 1500 * time.Millisecond, segments: 7, flushed: time.UnixMilli(1700000000500),
+	})
+	log := slog.New(slog.DiscardHandler)
+	l, err := serveMetrics("127.0.0.1:0", false, page, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r, err := http.Get("http://" + l.Addr().String() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Errorf("%s, %v: %v", r.Status, r.Header, err)
+	}
+	got := readMetrics(t, string(b))
+	for name, want := range map[string]float64{
+		`backfeed_samples_total{mode="user"}`:            5,
+		`backfeed_samples_total{mode="idle"}`:            0,
+		`backfeed_lost_samples_total{reason="no room"}`:  2,
+		`backfeed_lost_samples_total{reason="unmapped"}`: 1,
+		`backfeed_rate_hertz`:                            199,
+		`backfeed_cost_percent`:                          0.4,
+		`backfeed_own_cpu_seconds_total`:                 1.5,
+		`backfeed_segments_written_total`:                7,
+		`backfeed_last_flush_timestamp_seconds`:          1700000000.5,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "example.com:80", "127.0.0.1"} {
+		if l, err := serveMetrics(address, false, page, log); codeOf(err) != exitUsage {
+			t.Errorf("%s: %v", address, err)
+			l.Close()
+		}
+	}
+}
+
+// TestSystemdUnit: systemd takes the unit, and its flags are flags of agent.
+func TestSystemdUnit(t *testing.T) {
+	code, unit, errs := runAs(agentCmd, "--systemd-unit")
+	if code != exitDone || unit != systemdUnit {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, flag := range regexp.MustCompile(` --[a-z-]+`).FindAllString(regexp.MustCompile(`(?m)^ExecStart=.*$`).FindString(unit), -1) {
+		if _, help, _ := runAs(agentCmd, "--help"); !strings.Contains(help, flag) {
+			t.Errorf("agent has no flag%s", flag)
+		}
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("no systemd-analyze to check the unit with")
+	}
+	path := file(t, t.TempDir(), "backfeed.service", strings.ReplaceAll(unit, "/usr/local/bin/backfeed", self(t)))
+	out, err := exec.Command(analyze, "verify", path).CombinedOutput()
+	if err != nil || strings.Contains(string(out), "backfeed.service") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// wholeMachine skips where the whole machine cannot be sampled.
+func wholeMachine(t *testing.T) {
+	t.Helper()
+	s, err := collect.OpenSystem(collect.SystemOptions{})
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+// A running agent is a process of its own, with its log in a file.
+type running struct {
+	*exec.Cmd
+	t   *testing.T
+	log string
+}
+
+// startAgent starts backfeed agent, and waits until it samples.
+func startAgent(t *testing.T, exe string, args ...string) *running {
+	t.Helper()
+	a := &running{Cmd: exec.Command(exe, append([]string{"agent"}, args...)...), t: t, log: filepath.Join(t.TempDir(), "log")}
+	log, err := os.Create(a.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	a.Stderr = log
+	if err := a.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Process.Kill(); a.Wait() })
+	a.await("msg=sampling", 1)
+	return a
+}
+
+// await waits until the log has text n times.
+func (a *running) await(text string, n int) {
+	a.t.Helper()
+	for range 3000 { // half a minute, on a machine with better things to do
+		if strings.Count(content(a.t, a.log), text) >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	a.t.Fatalf("the agent does not say %q:\n%s", text, content(a.t, a.log))
+}
+
+// TestAgent runs an agent beside a busy program: its metrics can be read, flags
+// are read again on SIGHUP, kill -9 leaves a store that can be read, and after
+// SIGTERM the hot procedure is in it.
+func TestAgent(t *testing.T) {
+	wholeMachine(t)
+	target := busy(t)
+	dir := t.TempDir()
+	exe, into := filepath.Join(dir, "backfeed"), filepath.Join(dir, "store")
+	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	load := exec.Command(target, "forever", "1")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer load.Process.Kill()
+	config := file(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
+	args := []string{"--store", into, "--config", config, "--metrics", "127.0.0.1:0", "--max-cpu", "50%", "--keep-images"}
+
+	a := startAgent(t, exe, args...)
+	a.await("segment written", 2)
+	url := regexp.MustCompile(`http://\S+/metrics`).FindString(content(t, a.log))
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(r.Body)
+	r.Body.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := readMetrics(t, string(page)); m[`backfeed_samples_total{mode="user"}`] == 0 || m["backfeed_segments_written_total"] < 2 || m["backfeed_map_used_entries"] == 0 {
+		t.Errorf("metrics:\n%s", page)
+	}
+	a.Process.Kill()
+	a.Wait()
+	must(t, "store", "fsck", into)
+	before := storeSamples(t, into)
+
+	a = startAgent(t, exe, args...)
+	file(t, dir, "agent.conf", "frequency = 499\nflush = 2s\nlabel = test=second\n")
+	a.Process.Signal(syscall.SIGHUP)
+	a.await("msg=sampling", 2)
+	a.await("segment written", 1+strings.Count(content(t, a.log), "segment written"))
+	file(t, dir, "agent.conf", "flush = soon\n")
+	a.Process.Signal(syscall.SIGHUP)
+	a.await("the old flags stay", 1)
+	if err := a.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Wait(); err != nil {
+		t.Fatalf("%v:\n%s", err, content(t, a.log))
+	}
+	if after := storeSamples(t, into); after <= before {
+		t.Errorf("%d samples in the store, %d before the second agent", after, before)
+	}
+	load.Process.Kill()
+	if err := os.Remove(target); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"prof", into}, {"prof", into, "--label", "test=second"}} {
+		if out := must(t, args...); !strings.Contains(out, " main.busy\n") {
+			t.Errorf("%q does not name the hot procedure:\n%s", args, out)
+		}
+	}
+	if code, _, errs := runCLI(t, "prof", into, "--label", "test=third"); code != exitNothing {
+		t.Errorf("of another label: exit code %d: %s", code, errs)
+	}
+	if out := must(t, "images", into); !strings.Contains(out, filepath.Base(target)) {
+		t.Errorf("images:\n%s", out)
+	}
+}
+
+// storeSamples is the number of samples in a store.
+func storeSamples(t *testing.T, dir string) uint64 {
+	t.Helper()
+	var sums storeSums
+	if err := json.Unmarshal([]byte(must(t, "store", "stats", dir, "--format", "json")), &sums); err != nil {
+		t.Fatal(err)
+	}
+	return sums.Samples
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// TestBudget: the rate after intervals of 10 s on two processors. The limit of
+// 1 % is 200 ms of each.
+func TestBudget(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(hz int, own time.Duration) spending {
+		return spending{own: own, samples: uint64(hz * 20), machine: 20 * time.Second}
+	}
+	for _, tt := range []struct {
+		name   string
+		most   int
+		stolen time.Duration
+		spent  []spending
+		want   int
+	}{
+		{"nothing spent yet", 199, 20 * time.Microsecond, nil, 199},
+		{"nothing spent yet, far too fast", 9999, 20 * time.Microsecond, nil, 500},
+		{"well below the limit", 199, 20 * time.Microsecond, []spending{at(199, 10*ms)}, 199},
+		{"cheap samples", 9999, time.Microsecond, []spending{at(9999, 0)}, 9999},
+		{"dear samples", 199, 100 * time.Microsecond, []spending{at(99, 0)}, 100},
+		{"own time counts", 9999, 20 * time.Microsecond, []spending{at(100, 60*ms), at(100, 60*ms)}, 440},
+		{"a lump is paid back", 997, 20 * time.Microsecond, []spending{at(400, 640*ms)}, 1},
+		{"a small lump is paid back in a minute", 997, 20 * time.Microsecond, []spending{at(400, 100*ms)}, 387},
+		{"and then forgotten in part", 400, 20 * time.Microsecond, []spending{at(400, 640*ms), at(1, 0), at(1, 0), at(1, 0), at(1, 0)}, 300},
+		{"nothing is saved up", 9999, 20 * time.Microsecond, []spending{at(1, 0), at(1, 0), at(1, 0)}, 500},
+		{"own time alone breaks the limit", 199, 20 * time.Microsecond, []spending{at(1, 900*ms), at(1, 900*ms), at(1, 900*ms)}, 1},
+		{"no time went by", 199, 20 * time.Microsecond, []spending{{own: time.Second}}, 199},
+	} {
+		b := &budget{limit: 0.01, most: tt.most, stolen: tt.stolen}
+		got := b.rate()
+		for _, s := range tt.spent {
+			got = b.next(s)
+		}
+		if got < tt.want-1 || got > tt.want {
+			t.Errorf("%s: %d Hz, want %d", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestBudgetKeeps: whatever the agent itself needs, the average over ten minutes
+// stays below the limit but for the debt that is still to be paid, as long as
+// that need alone does.
+func TestBudgetKeeps(t *testing.T) {
+	for name, own := range map[string]func(i int) time.Duration{
+		"steady": func(int) time.Duration { return 10 * time.Millisecond },
+		"lumps":  func(i int) time.Duration { return time.Duration(i%60/59) * 1500 * time.Millisecond },
+		"start":  func(i int) time.Duration { return time.Duration(1/(i+1)) * 2 * time.Second },
+		"rising": func(i int) time.Duration { return time.Duration(i) * 100 * time.Microsecond },
+	} {
+		b := &budget{limit: 0.01, most: 9999, stolen: 20 * time.Microsecond}
+		var spent, machine time.Duration
+		hz := b.rate()
+		for i := range 300 {
+			s := spending{own: own(i), samples: uint64(hz) * 4, machine: 4 * time.Second}
+			spent, machine = spent+b.total(s), machine+s.machine
+			hz = b.next(s)
+		}
+		if share := float64(spent-b.debt) / float64(machine); share > 0.01 || share < 0.008 {
+			t.Errorf("%s: %.2f %% of the machine, want nearly 1 %%", name, 100*share)
+		}
+	}
+}

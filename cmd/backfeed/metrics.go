@@ -1,0 +1,123 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"backfeed/sample/collect"
+)
+
+// A status is what an agent tells of itself.
+type status struct {
+	counters collect.Counters
+	rate     int           // samples per second and processor
+	cost     float64       // share of the machine's processor time, in the last interval
+	limit    float64       // that cost is to stay below
+	own      time.Duration // processor time of the agent
+	stolen   time.Duration // processor time that samples took from the interrupted programs, estimated
+
+	segments uint64 // written to the store
+	samples  uint64 // in them
+	failures uint64 // of the store, each tried again with the next segment
+	dropped  uint64 // samples given up because the store took no segment for too long
+	stored   int64  // size of the store, in bytes
+	flushed  time.Time
+}
+
+// A statusPage shows a status to whoever asks by HTTP, as Prometheus wants it.
+type statusPage struct {
+	mu  sync.Mutex
+	now status
+}
+
+func (p *statusPage) set(s status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.now = s
+}
+
+func (p *statusPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	s := p.now
+	p.mu.Unlock()
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	s.write(w)
+}
+
+// write prints s in the text format of Prometheus:
+// https://prometheus.io/docs/instrumenting/exposition_formats.
+func (s *status) write(w io.Writer) {
+	family := func(name, kind, help string) {
+		fmt.Fprintf(w, "# HELP backfeed_%s %s\n# TYPE backfeed_%s %s\n", name, help, name, kind)
+	}
+	one := func(name, kind, help string, value float64) {
+		family(name, kind, help)
+		fmt.Fprintf(w, "backfeed_%s %s\n", name, strconv.FormatFloat(value, 'g', -1, 64))
+	}
+	c := &s.counters
+	family("samples_total", "counter", "Samples taken, by what the processor did.")
+	fmt.Fprintf(w, "backfeed_samples_total{mode=\"user\"} %d\n", c.User)
+	fmt.Fprintf(w, "backfeed_samples_total{mode=\"kernel\"} %d\n", c.Kernel)
+	fmt.Fprintf(w, "backfeed_samples_total{mode=\"idle\"} %d\n", c.Idle)
+	family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
+	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"no room\"} %d\n", c.Failed)
+	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"not stored\"} %d\n", s.dropped)
+	for _, why := range slices.Sorted(maps.Keys(c.Unresolved)) {
+		fmt.Fprintf(w, "backfeed_lost_samples_total{reason=%q} %d\n", string(why), c.Unresolved[why])
+	}
+	one("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
+	one("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
+	one("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
+	one("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))
+	one("map_used_entries", "gauge", "Most places used of a buffer at one drain.", float64(c.MapUsed))
+	one("map_bytes", "gauge", "Memory of all buffers in the kernel.", float64(c.MapBytes))
+	one("rate_hertz", "gauge", "Samples per second and processor.", float64(s.rate))
+	one("cost_percent", "gauge", "Cost in the last interval, in percent of all processor time.", 100*s.cost)
+	one("cost_limit_percent", "gauge", "What the cost is kept below on the average.", 100*s.limit)
+	one("own_cpu_seconds_total", "counter", "Processor time of the agent.", s.own.Seconds())
+	one("stolen_cpu_seconds_total", "counter", "Processor time that samples took from what they interrupted, estimated.", s.stolen.Seconds())
+	one("segments_written_total", "counter", "Segments written to the store.", float64(s.segments))
+	one("stored_samples_total", "counter", "Samples in those segments.", float64(s.samples))
+	one("store_failures_total", "counter", "Segments that the store did not take at once.", float64(s.failures))
+	one("store_bytes", "gauge", "Size of the store.", float64(s.stored))
+	if !s.flushed.IsZero() {
+		one("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(s.flushed.UnixMilli())/1000)
+	}
+}
+
+// serveMetrics shows p at address until the listener is closed. What an agent
+// sees is nobody else's business, so a machine shows it to itself alone unless
+// public is set.
+func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil, failf(exitUsage, "--metrics %s: %w", address, err)
+	}
+	if ip := net.ParseIP(strings.Trim(host, "[]")); !public && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return nil, failf(exitUsage, "--metrics %s: not a loopback address, so other machines could read it; --metrics-public allows that", address)
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("--metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p)
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	srv.SetKeepAlivesEnabled(false) // nothing outlives the listener
+	go func() {
+		if err := srv.Serve(l); !errors.Is(err, net.ErrClosed) {
+			log.Error("metrics are no longer served", "error", err)
+		}
+	}()
+	return l, nil
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// places are where a running process may see the file of an image: here, in its
+// own mount namespace, or nowhere any more but as its executable.
+type places struct {
+	roots []string // of mount namespaces; nil is not looked for yet
+}
+
+// open opens the file of an image, under whatever name.
+func (p *places) open(id sample.ImageID) (*os.File, error) {
+	if p.roots == nil {
+		p.roots = mountRoots("/proc")
+	}
+	path := strings.TrimSuffix(id.Path, " (deleted)")
+	for _, root := range p.roots {
+		if f := openIf(filepath.Join(root, path), id.Build); f != nil {
+			return f, nil
+		}
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, link := range links {
+		if to, err := os.Readlink(link); err != nil || strings.TrimSuffix(to, " (deleted)") != path {
+			continue
+		}
+		if f := openIf(link, id.Build); f != nil {
+			return f, nil
+		}
+	}
+	return nil, errors.New("gone, or out of reach")
+}
+
+// openIf opens the file at path if it has that build ID.
+func openIf(path string, build sample.BuildID) *os.File {
+	if have, err := image.ReadBuildID(path); err != nil || have != build {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	return f
+}
+
+// mountRoots gives the roots of all mount namespaces that processes have, this
+// one's first.
+func mountRoots(proc string) []string {
+	seen := map[string]bool{}
+	if own, err := os.Readlink(filepath.Join(proc, "self/ns/mnt")); err == nil {
+		seen[own] = true
+	}
+	roots := []string{"/"}
+	all, _ := filepath.Glob(filepath.Join(proc, "[0-9]*"))
+	slices.Sort(all)
+	for _, dir := range all {
+		ns, err := os.Readlink(filepath.Join(dir, "ns/mnt"))
+		if err == nil && !seen[ns] {
+			seen[ns] = true
+			roots = append(roots, filepath.Join(dir, "root"))
+		}
+	}
+	return roots
+}

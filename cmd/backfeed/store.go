@@ -1,0 +1,297 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// defaultEpoch is how long an epoch is, if nothing else is asked for.
+const defaultEpoch = time.Hour
+
+// defaultStore is where an agent keeps its samples.
+const defaultStore = "/var/lib/backfeed"
+
+var storeCmd = &command{
+	name: "store", args: "ls|stats|fsck|compact|gc DIR", short: "list, check, merge or thin out what a store holds",
+	long: `ls       lists the segments: one for each flush of an agent, or one for each epoch once compacted
+stats    sums them up
+fsck     reads and checks everything; exit code 1 tells of damage. What a writer that was killed left
+         behind is none: --repair removes it
+compact  merges the segments of each epoch that has ended
+gc       drops what --retain and --retain-size do not keep, oldest first, then the copies of images
+         that no samples are left of; the newest three epochs stay
+
+An agent does the last two itself. All can be run while it is at work. ` + "`backfeed images DIR`" + ` lists the
+images, and every command that reads samples reads a store.`,
+	run: runStore,
+}
+
+// A storeVerb does one thing with a store, and gives what is to be printed: as
+// JSON, or as text.
+type storeVerb func(s *store.Store, f *storeFlags) (doc any, text func(w io.Writer, color bool) error, err error)
+
+var storeVerbs = map[string]storeVerb{"ls": listStore, "stats": sumStore, "fsck": checkStore, "compact": compactStore, "gc": thinStore}
+
+// storeFlags are those of all verbs.
+type storeFlags struct {
+	repair bool
+	retain retention
+}
+
+// retention says what to keep of a store.
+type retention struct {
+	age  time.Duration
+	size size
+}
+
+func (r *retention) define(fs *pflag.FlagSet) {
+	fs.DurationVar(&r.age, "retain", 0, "drop what is older than `time` (default: keep all)")
+	fs.Var(&r.size, "retain-size", "drop the oldest if the store is larger than this (default: keep all)")
+}
+
+func (r *retention) check() error {
+	if r.age < 0 {
+		return fmt.Errorf("--retain %v: want a positive time", r.age)
+	}
+	return nil
+}
+
+func (r *retention) isZero() bool { return r.age == 0 && r.size == 0 }
+
+// of gives package store's form.
+func (r *retention) of() store.Retention {
+	return store.Retention{MaxAge: r.age, MaxBytes: int64(r.size)}
+}
+
+func runStore(c *cli, args []string) error {
+	fs := c.flags()
+	format := c.format()
+	var f storeFlags
+	fs.BoolVar(&f.repair, "repair", false, "fsck: remove what is unfinished or superseded, and make the index anew")
+	f.retain.define(fs)
+	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
+		return c.usage(err)
+	}
+	verb := storeVerbs[fs.Arg(0)]
+	if verb == nil {
+		return c.usage(fmt.Errorf("no %q: want %s", fs.Arg(0), strings.Join(slices.Sorted(maps.Keys(storeVerbs)), ", ")))
+	}
+	if err := f.retain.check(); err != nil {
+		return c.usage(err)
+	}
+	s, err := c.openStore(fs.Arg(1))
+	if err != nil {
+		return err
+	}
+	doc, text, err := verb(s, &f)
+	if doc == nil {
+		return err
+	}
+	if format.value == "json" {
+		return errors.Join(c.writeJSON("-", doc), err)
+	}
+	return errors.Join(c.write("-", func(w io.Writer) error { return text(w, c.color()) }), err)
+}
+
+// storeOptions lets a store tell of files that it cannot use.
+func (c *cli) storeOptions() store.Options {
+	return store.Options{Warn: func(err error) { c.warn("%v", err) }}
+}
+
+// openStore opens a store that is there.
+func (c *cli) openStore(dir string) (*store.Store, error) {
+	s, err := store.Open(dir, c.storeOptions())
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, failf(exitNothing, "%s: a directory, but neither a recording nor a store", dir)
+	}
+	return s, err
+}
+
+// putInto writes a recording that was begun at start to the store in dir.
+func (c *cli) putInto(dir string, start time.Time, rec *sample.Recording) error {
+	s, err := store.Create(dir, c.storeOptions())
+	if err != nil {
+		return err
+	}
+	return s.Put(sample.EpochAt(start, defaultEpoch), rec, nil)
+}
+
+// A segmentRow is one segment.
+type segmentRow struct {
+	From    time.Time              `json:"from"` // of its epoch
+	To      time.Time              `json:"to"`
+	Labels  map[string]string      `json:"labels,omitempty"`
+	Samples uint64                 `json:"samples"`
+	Lost    map[sample.Loss]uint64 `json:"lost,omitempty"`
+	Images  int                    `json:"images"`
+	Puts    int                    `json:"puts"` // that it is made of
+	Bytes   int64                  `json:"bytes"`
+	Name    string                 `json:"name"`
+}
+
+func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+	segments, err := s.Segments()
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := []segmentRow{}
+	for _, g := range segments {
+		rows = append(rows, segmentRow{g.Epoch.From(), g.Epoch.To(), g.Labels, g.Samples, g.Lost, g.Images, g.Puts, g.Bytes, g.Name})
+	}
+	return rows, func(w io.Writer, color bool) error {
+		t := report.NewTable(report.Left("from"), report.Right("length"), report.Right("samples"), report.Right("images"),
+			report.Right("puts"), report.Right("bytes"), report.Left("labels"))
+		for _, r := range rows {
+			t.Row(r.From.Format(time.DateTime), r.To.Sub(r.From).String(), report.Integer(r.Samples), fmt.Sprint(r.Images),
+				fmt.Sprint(r.Puts), fmt.Sprint(r.Bytes), labelList(r.Labels))
+		}
+		return t.Write(w, color)
+	}, nil
+}
+
+// labelList lists labels by name: "role=web zone=a".
+func labelList(labels map[string]string) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		parts = append(parts, name+"="+labels[name])
+	}
+	return strings.Join(parts, " ")
+}
+
+// storeSums are sums over a store.
+type storeSums struct {
+	From      *time.Time             `json:"from,omitempty"` // of the first epoch
+	To        *time.Time             `json:"to,omitempty"`   // of the last one
+	Epochs    int                    `json:"epochs"`
+	Segments  int                    `json:"segments"`
+	Samples   uint64                 `json:"samples"` // the lost ones included
+	Lost      map[sample.Loss]uint64 `json:"lost"`
+	Images    int                    `json:"images"`
+	Places    uint64                 `json:"places"` // with samples, in each segment
+	Flows     uint64                 `json:"flows"`  // stacks, branches and ranges, in each segment
+	Bytes     int64                  `json:"bytes"`  // of segments
+	Copies    int                    `json:"copies"` // of images
+	CopyBytes int64                  `json:"copy_bytes"`
+	Unused    int                    `json:"unused"` // files
+}
+
+func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+	st, err := s.Stats()
+	if err != nil {
+		return nil, nil, err
+	}
+	sums := storeSums{
+		Epochs: st.Epochs, Segments: st.Segments, Samples: st.Samples, Lost: st.Lost, Images: st.Images,
+		Places: st.Places, Flows: st.Flows, Bytes: st.Bytes, Copies: st.Copies, CopyBytes: st.CopyBytes, Unused: st.Unused,
+	}
+	if st.Epochs > 0 {
+		sums.From, sums.To = &st.From, &st.To
+	}
+	return sums, sums.write, nil
+}
+
+func (s storeSums) write(w io.Writer, color bool) error {
+	t := report.NewTable(report.Left(""), report.Right(""), report.Left(""))
+	row := func(name string, n uint64, note string) { t.Row(name, report.Integer(n), note) }
+	span := ""
+	if s.From != nil {
+		span = s.From.Format(time.DateTime) + " to " + s.To.Format(time.DateTime) + " UTC"
+	}
+	row("epochs", uint64(s.Epochs), span)
+	row("segments", uint64(s.Segments), fmt.Sprintf("%d bytes", s.Bytes))
+	row("samples", s.Samples, "")
+	for _, why := range mostFirst(s.Lost) {
+		row("lost", s.Lost[why], fmt.Sprintf("%s, %s of the samples", why, report.Share(s.Lost[why], s.Samples)))
+	}
+	row("images", uint64(s.Images), "")
+	row("copies of images", uint64(s.Copies), fmt.Sprintf("%d bytes", s.CopyBytes))
+	row("places", s.Places, "stored, of all segments")
+	row("stacks and branches", s.Flows, "stored, of all segments")
+	row("unused files", uint64(s.Unused), "unfinished, superseded or damaged")
+	return t.Write(w, color)
+}
+
+// A storeCheck is what fsck found.
+type storeCheck struct {
+	Clean      bool     `json:"clean"`
+	Segments   int      `json:"segments"`
+	Samples    uint64   `json:"samples"`
+	Copies     int      `json:"copies"`
+	Unfinished []string `json:"unfinished"` // files
+	Superseded []string `json:"superseded"` // segments
+	Damaged    []string `json:"damaged"`
+	Removed    int      `json:"removed"` // files
+}
+
+func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error, error) {
+	r, err := s.Fsck(f.repair)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc := storeCheck{r.Clean(), r.Segments, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
+	for _, e := range r.Damaged {
+		doc.Damaged = append(doc.Damaged, e.Error())
+	}
+	if !doc.Clean {
+		err = errors.New("the store is damaged; what is left of it can be read")
+	}
+	return doc, func(w io.Writer, _ bool) error {
+		for _, e := range doc.Damaged {
+			fmt.Fprintf(w, "damaged: %s\n", report.Clean(e))
+		}
+		for _, name := range doc.Unfinished {
+			fmt.Fprintf(w, "unfinished: %s\n", report.Clean(name))
+		}
+		for _, name := range doc.Superseded {
+			fmt.Fprintf(w, "merged into another: %s\n", report.Clean(name))
+		}
+		_, err := fmt.Fprintf(w, "%d segments and %d copies of images are right, %d samples; files removed: %d\n",
+			doc.Segments, doc.Copies, doc.Samples, doc.Removed)
+		return err
+	}, err
+}
+
+func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+	n, err := s.Compact(time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	doc := struct {
+		Merged int `json:"merged"` // segments, into others
+	}{n}
+	return doc, func(w io.Writer, _ bool) error {
+		_, err := fmt.Fprintf(w, "segments merged into others: %d\n", n)
+		return err
+	}, nil
+}
+
+func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error, error) {
+	if f.retain.isZero() {
+		return nil, nil, failf(exitUsage, "store gc: want --retain or --retain-size")
+	}
+	done, err := s.GC(f.retain.of(), time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	doc := struct {
+		Epochs   int   `json:"epochs"`
+		Segments int   `json:"segments"`
+		Copies   int   `json:"copies"`
+		Bytes    int64 `json:"bytes"`
+	}{done.Epochs, done.Segments, done.Copies, done.Bytes}
+	return doc, func(w io.Writer, _ bool) error {
+		_, err := fmt.Fprintf(w, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
+		return err
+	}, nil
+}
