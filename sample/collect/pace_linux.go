@@ -15,7 +15,7 @@ const (
 	// redrawEvery is the time between two periods of a processor. A change takes
 	// 28 to 64 us, an interrupt of the other processor included, so each
 	// processor costs 0.05 % of one.
-	redrawEvery = 100 * time.Millisecond
+	redrawEvery = tendEvery
 	// redrawSamples is how many samples a period is kept for at the least: a
 	// change begins the period anew, and so costs half a sample.
 	redrawSamples = 10
@@ -36,8 +36,6 @@ const (
 type pace struct {
 	s    *System
 	rand *rand.Rand
-	quit chan struct{}
-	done chan struct{}
 	cpus []cpuPace
 
 	mu sync.Mutex
@@ -57,7 +55,6 @@ func newPace(s *System) *pace {
 	p := &pace{
 		s: s, hz: s.hz,
 		rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		quit: make(chan struct{}), done: make(chan struct{}),
 		cpus: make([]cpuPace, len(s.cpus)),
 	}
 	for i := range p.cpus {
@@ -102,25 +99,6 @@ func drawRate(hz float64, interval time.Duration, u float64) float64 {
 	return (hz + 0.5/interval.Seconds()) * (1 - spread + 2*spread*u)
 }
 
-func (p *pace) stop() {
-	close(p.quit)
-	<-p.done
-}
-
-func (p *pace) run() {
-	defer close(p.done)
-	tick := time.NewTicker(redrawEvery / time.Duration(max(1, min(len(p.cpus), 4))))
-	defer tick.Stop()
-	for {
-		select {
-		case <-p.quit:
-			return
-		case now := <-tick.C:
-			p.step(now)
-		}
-	}
-}
-
 // step draws periods for the processors whose time has come.
 func (p *pace) step(now time.Time) {
 	p.mu.Lock()
@@ -133,7 +111,7 @@ func (p *pace) step(now time.Time) {
 		c := &p.cpus[i]
 		if cpu < len(counters) && c.observe(now, counters[cpu].User+counters[cpu].Kernel, counters[cpu].All) || !c.idle && now.After(c.next) {
 			p.draw(i, p.hz)
-			c.next = now.Add(interval(p.hz))
+			c.next = now.Add(interval(p.hz) - tendEvery/2) // tend may come early
 		}
 	}
 }

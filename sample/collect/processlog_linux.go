@@ -4,8 +4,6 @@ package collect
 
 import (
 	"encoding/binary"
-	"errors"
-	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,19 +16,16 @@ import (
 )
 
 // systemSidePages is the size of the ring of a processor. 1000 execs a second
-// fill 660 KB/s in all; the ring holds 256 KB and is read every drainEvery, or
-// as soon as a quarter of it is full.
+// fill 660 KB/s in all; the ring holds 256 KB and is read every tendEvery.
 const systemSidePages = 64
 
 // A processLog gathers what becomes of all processes from the time that it is
-// opened. Files without a build ID in the kernel's records are read while the
-// process lives.
+// opened. Files without a build ID in the kernel's records are read when the
+// record is, while the process lives, if it lives that long.
 type processLog struct {
 	fds      []int
 	rings    []*ring
 	identify func(*mmapRecord) sample.Mapping
-	wake     int // pipe's end that ends run
-	ended    chan struct{}
 
 	mu      sync.Mutex
 	changes []change
@@ -39,7 +34,7 @@ type processLog struct {
 }
 
 func openProcessLog(cpus []int, identify func(*mmapRecord) sample.Mapping) (*processLog, error) {
-	b := &processLog{identify: identify, wake: -1}
+	b := &processLog{identify: identify}
 	for _, cpu := range cpus {
 		fd, err := open(systemSideband(), -1, cpu)
 		if err != nil {
@@ -58,13 +53,6 @@ func openProcessLog(cpus []int, identify func(*mmapRecord) sample.Mapping) (*pro
 		b.close()
 		return nil, err
 	}
-	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		b.close()
-		return nil, os.NewSyscallError("pipe", err)
-	}
-	b.wake, b.ended = p[1], make(chan struct{})
-	go b.run(p[0])
 	return b, nil
 }
 
@@ -75,31 +63,16 @@ func systemSideband() *unix.PerfEventAttr {
 	return a
 }
 
-// run reads the rings until the other end of the pipe is closed.
-func (b *processLog) run(quit int) {
-	defer close(b.ended)
-	defer unix.Close(quit)
-	fds := []unix.PollFd{{Fd: int32(quit), Events: unix.POLLIN}}
-	for _, r := range b.rings {
-		fds = append(fds, unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN})
-	}
-	for fds[0].Fd >= 0 { // poll takes out what has hung up
-		err := poll(fds, drainEvery)
-		b.mu.Lock()
-		b.err = errors.Join(b.err, err, b.read())
-		err = b.err
-		b.mu.Unlock()
-		if err != nil {
-			return // drain tells of it
-		}
+// gather reads the rings before they are full. An error is kept for drain.
+func (b *processLog) gather() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = b.read()
 	}
 }
 
 func (b *processLog) close() {
-	if b.wake >= 0 {
-		unix.Close(b.wake)
-		<-b.ended
-	}
 	for _, r := range b.rings {
 		r.close()
 	}
