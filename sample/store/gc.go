@@ -118,11 +118,12 @@ func expired(epochs [][]entry, copies []imageCopy, keep Retention, now time.Time
 			copied[c.build] += c.size
 		}
 	}
+	end := now
 	if i := len(epochs); i > 0 && epochs[i-1][0].epoch.To().Before(now) {
-		now = epochs[i-1][0].epoch.To()
+		end = epochs[i-1][0].epoch.To()
 	}
 	for ; n < len(epochs)-minEpochs; n++ {
-		old := keep.MaxAge > 0 && epochs[n][0].epoch.To().Before(now.Add(-keep.MaxAge))
+		old := keep.MaxAge > 0 && epochs[n][0].epoch.To().Before(end.Add(-keep.MaxAge))
 		if !old && (keep.MaxBytes <= 0 || total <= keep.MaxBytes) {
 			break
 		}

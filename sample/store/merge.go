@@ -141,7 +141,7 @@ func mergeBlocks(kind int, in []input) ([]byte, block, error) {
 	for i, b := range in {
 		var err error
 		if plain[i], err = b.source.plain(b.block); err != nil {
-			return nil, block{}, b.blame(err)
+			return nil, block{}, b.source.blame(err)
 		}
 	}
 	if kind == kindSamples {
@@ -151,9 +151,9 @@ func mergeBlocks(kind int, in []input) ([]byte, block, error) {
 }
 
 // blame says which segment the bytes are of that make no sense.
-func (in *input) blame(err error) error {
-	if errors.Is(err, ErrFormat) {
-		return &SegmentError{in.source.name, err}
+func (s *source) blame(err error) error {
+	if s != nil && errors.Is(err, ErrFormat) {
+		return &SegmentError{s.name, err}
 	}
 	return err
 }
@@ -164,7 +164,7 @@ func mergeFlows(in []input, plain [][]byte) ([]byte, block, error) {
 	for i, b := range plain {
 		var err error
 		if recs[i], err = sample.Decode(b); err != nil {
-			return nil, block{}, in[i].blame(fmt.Errorf("%w: %w", err, ErrFormat))
+			return nil, block{}, in[i].source.blame(fmt.Errorf("%w: %w", err, ErrFormat))
 		}
 	}
 	sum := sample.Merge(recs...)
@@ -192,7 +192,7 @@ func flows(r *sample.Recording) (samples, entries uint64) {
 // A column is the samples of one event in one image, still encoded. It is read
 // place by place, by increasing offset.
 type column struct {
-	input  *input
+	source *source // that it is of, if that is to be blamed
 	event  int
 	n      int    // places left
 	offs   []byte // of the places left
@@ -287,10 +287,10 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 	for i, b := range in {
 		cs, err := columns(plain[i], len(b.events))
 		if err != nil {
-			return nil, block{}, b.blame(err)
+			return nil, block{}, b.source.blame(err)
 		}
 		for _, c := range cs {
-			c.input = &in[i]
+			c.source = b.source
 			c.event = b.events[c.event]
 			cols = append(cols, c)
 		}
@@ -332,7 +332,7 @@ func mergeColumns(cols []column, place func(off, count uint64)) error {
 	for i := range cols {
 		ok, err := cols[i].next()
 		if err != nil {
-			return cols[i].input.blame(err)
+			return cols[i].source.blame(err)
 		}
 		if ok {
 			heap = append(heap, &cols[i])
@@ -346,7 +346,7 @@ func mergeColumns(cols []column, place func(off, count uint64)) error {
 			count = add(count, c.count)
 			ok, err := c.next()
 			if err != nil {
-				return c.input.blame(err)
+				return c.source.blame(err)
 			}
 			if !ok {
 				heap[0] = heap[len(heap)-1]

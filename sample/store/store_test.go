@@ -1,11 +1,22 @@
 package store
 
 import (
+	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	bolt "go.etcd.io/bbolt"
 
 	"backfeed/sample"
 )
@@ -110,6 +121,450 @@ func TestPutAndRead(t *testing.T) {
 		mustEqual(t, "all", got, sample.Merge(all...))
 		if t.Failed() {
 			break
+		}
+	}
+}
+
+// zeros gives that many bytes to be copied.
+func zeros(n int) io.ReadSeeker { return bytes.NewReader(make([]byte, n)) }
+
+// contents gives the bytes of all segments by name.
+func contents(t *testing.T, s *Store) map[string]string {
+	t.Helper()
+	names, err := s.names()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(s.dir, segmentsDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(b)
+	}
+	return all
+}
+
+// TestOrder: what compaction makes of an epoch is the same to the byte, whatever
+// the order of the segments, and however they were merged before.
+func TestOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 10 {
+		var files map[string]string
+		first := open(t)
+		for range 2 + rnd.IntN(8) {
+			rec := random(rnd)
+			rec.Counts[0].Lose(sample.LostVDSO, 1) // not empty
+			if err := first.Put(hour, rec, map[string]string{"host": "a"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files = contents(t, first)
+		if _, err := first.Compact(time.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		want := contents(t, first)
+		if len(want) != 1 {
+			t.Fatalf("%d segments after compaction", len(want))
+		}
+		for range 5 {
+			s := open(t)
+			for name, b := range files {
+				if err := os.WriteFile(filepath.Join(s.dir, segmentsDir, name), []byte(b), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for {
+				l, err := s.list()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(l.live) == 1 {
+					break
+				}
+				rnd.Shuffle(len(l.live), func(i, j int) { l.live[i], l.live[j] = l.live[j], l.live[i] })
+				if _, err := s.compact(l.live[:2+rnd.IntN(len(l.live)-1)]); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := contents(t, s); !maps.Equal(got, want) {
+				t.Fatalf("%d segments in other groups: other bytes", len(files))
+			}
+		}
+	}
+}
+
+// TestSuperseded: a segment that was merged and could not be removed counts once.
+func TestSuperseded(t *testing.T) {
+	s := open(t)
+	for range 3 {
+		if err := s.Put(hour, three(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parts := contents(t, s)
+	if n, err := s.Compact(hour.To()); n != 3 || err != nil {
+		t.Fatalf("%d segments merged, %v", n, err)
+	}
+	for name, b := range parts {
+		if err := os.WriteFile(filepath.Join(s.dir, segmentsDir, name), []byte(b), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := samplesIn(t, s, Query{}), 3*three().Samples(); got != want {
+		t.Errorf("%d samples, want %d", got, want)
+	}
+	if r, err := s.Fsck(true); err != nil || !r.Clean() || len(r.Superseded) != 3 || r.Removed != 3 {
+		t.Errorf("fsck: %+v, %v", r, err)
+	}
+	if n := len(contents(t, s)); n != 1 {
+		t.Errorf("%d segments left", n)
+	}
+}
+
+// TestOverlap: of two segments with some of the same parts, one counts, and both
+// reading and fsck tell.
+func TestOverlap(t *testing.T) {
+	s, warnings := quiet(t)
+	for i := range 3 {
+		drop(t, s, segmentOf(t, three(), nil, byte(1+i)), byte(1+i))
+	}
+	parts := contents(t, s)
+	l, err := s.list()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pair := range [][]entry{l.live[:2], l.live[1:]} {
+		if _, err := s.mergeFiles(pair); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name := range parts {
+		os.Remove(filepath.Join(s.dir, segmentsDir, name))
+	}
+	if got, want := samplesIn(t, s, Query{}), 2*three().Samples(); got != want || *warnings != 1 {
+		t.Errorf("%d samples, want %d; %d warnings", got, want, *warnings)
+	}
+	if r, err := s.Fsck(false); err != nil || len(r.Damaged) != 1 {
+		t.Errorf("fsck: %+v, %v", r, err)
+	}
+}
+
+func TestQuery(t *testing.T) {
+	s := open(t)
+	libc := sample.ImageID{Build: sample.BuildID{0xb9, 0x22}}
+	app := sample.ImageID{Path: "/usr/bin/app"}
+	next := sample.Epoch{Start: hour.Start + hour.Length, Length: hour.Length}
+	for _, p := range []struct {
+		e      sample.Epoch
+		labels map[string]string
+	}{{hour, map[string]string{"host": "a"}}, {hour, map[string]string{"host": "b"}}, {next, map[string]string{"host": "a", "app": "x"}}} {
+		if err := s.Put(p.e, three(), p.labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		q    Query
+		want uint64
+	}{
+		{"all", Query{}, 3 * 312},
+		{"one host", Query{Labels: map[string]string{"host": "a"}}, 2 * 312},
+		{"a label that some have", Query{Labels: map[string]string{"app": "x"}}, 312},
+		{"a label that none has", Query{Labels: map[string]string{"app": ""}}, 0},
+		{"from the second epoch", Query{From: hour.To()}, 312},
+		{"to the second epoch", Query{To: hour.To()}, 2 * 312},
+		{"a second of both", Query{From: hour.To().Add(-1), To: hour.To().Add(1)}, 3 * 312},
+		{"before all", Query{To: hour.From()}, 0},
+		{"an image by its build ID", Query{Images: []sample.ImageID{{Build: libc.Build, Path: "/elsewhere"}}}, 3 * 307},
+		{"an image by its path", Query{Images: []sample.ImageID{app}}, 3},
+		{"both", Query{Images: []sample.ImageID{app, libc}}, 3 * 308},
+		{"none of them", Query{Images: []sample.ImageID{{Path: "/bin/other"}}}, 0},
+	} {
+		rec, err := s.Read(tt.q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := rec.Samples(); got != tt.want {
+			t.Errorf("%s: %d samples, want %d", tt.name, got, tt.want)
+		}
+		for _, c := range rec.Counts {
+			if err := c.Check(); err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+			if want := 5e6; c.Total > 0 && c.MeanPeriod() != want {
+				t.Errorf("%s: mean period %v, want %v", tt.name, c.MeanPeriod(), want)
+			}
+		}
+	}
+	rec, err := s.Read(Query{Images: []sample.ImageID{libc}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rec.Counts[0]
+	if len(c.Stacks) != 1 || c.Images[c.Stacks[0].Frames[1].Image].ID != app || c.Images[c.Stacks[0].Frames[0].Image].ID.Path != "/lib/libc.so.6" {
+		t.Errorf("stacks of an image: %v in %v", c.Stacks, c.Images)
+	}
+}
+
+// TestIndex: the index is a cache. Whatever is in it, the segments are believed.
+func TestIndex(t *testing.T) {
+	s := open(t)
+	for range 5 {
+		if err := s.Put(hour, three(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string) {
+		t.Helper()
+		if got, want := samplesIn(t, s, Query{}), 5*three().Samples(); got != want {
+			t.Fatalf("%s: %d samples, want %d", what, got, want)
+		}
+	}
+	check("no index")
+	path := filepath.Join(s.dir, indexName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ix := s.openIndex()
+	if len(ix.known) != 5 {
+		t.Errorf("%d segments in the index", len(ix.known))
+	}
+	write := func(b []byte) {
+		if err := os.WriteFile(path, b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range []int{0, 1, 100, 4096, 8192, 12288, len(good) - 1} {
+		write(good[:min(n, len(good))])
+		check(fmt.Sprintf("cut at %d", n))
+	}
+	rnd := rand.New(rand.NewPCG(5, 6))
+	for i := range 50 {
+		b := bytes.Clone(good)
+		for range 1 + rnd.IntN(50) {
+			b[rnd.IntN(len(b))] = byte(rnd.Uint32())
+		}
+		write(b)
+		check(fmt.Sprintf("bytes changed, try %d", i))
+	}
+	os.Remove(path)
+	if _, err := s.Fsck(true); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(s.openIndex().known); n != 5 {
+		t.Errorf("%d segments in the index after fsck", n)
+	}
+}
+
+// TestIndexHeld: neither writing nor reading waits for who has the index.
+func TestIndexHeld(t *testing.T) {
+	s := open(t)
+	db, err := bolt.Open(filepath.Join(s.dir, indexName), 0o644, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := s.Put(hour, three(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := samplesIn(t, s, Query{}), three().Samples(); got != want {
+		t.Errorf("%d samples, want %d", got, want)
+	}
+	if n, err := s.Compact(hour.To()); n != 0 || err != nil {
+		t.Errorf("compaction: %d, %v", n, err)
+	}
+}
+
+// TestClock: a clock that jumps puts samples into other epochs, and none away.
+func TestClock(t *testing.T) {
+	s := open(t)
+	now := hour.From()
+	total := three().Samples()
+	var want uint64
+	for _, jump := range []time.Duration{0, -time.Hour, -30 * 24 * time.Hour, 365 * 24 * time.Hour, 10 * time.Minute} {
+		if err := s.Put(sample.EpochAt(now.Add(jump), time.Hour), three(), nil); err != nil {
+			t.Fatal(err)
+		}
+		want += total
+	}
+	if err := s.Put(sample.EpochAt(time.Unix(-1, 0), time.Hour), three(), nil); err == nil {
+		t.Error("an epoch before 1970 is stored")
+	}
+	if _, err := s.Compact(now); err != nil {
+		t.Fatal(err)
+	}
+	if got := samplesIn(t, s, Query{}); got != want {
+		t.Errorf("%d samples, want %d", got, want)
+	}
+	// Of a clock that is a hundred years ahead, the newest epoch knows better.
+	if _, err := s.GC(Retention{MaxAge: 400 * 24 * time.Hour}, now.AddDate(100, 0, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := samplesIn(t, s, Query{}); got != want {
+		t.Errorf("after GC: %d samples, want %d", got, want)
+	}
+}
+
+func TestGC(t *testing.T) {
+	const epochs = 10
+	now := hour.From().Add(epochs * time.Hour)
+	fresh := func() (*Store, int64) {
+		s := open(t)
+		for i := range epochs {
+			for range 2 {
+				if err := s.Put(sample.EpochAt(hour.From().Add(time.Duration(i)*time.Hour), time.Hour), three(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, st.Bytes
+	}
+	for _, tt := range []struct {
+		name string
+		keep func(bytes int64) Retention
+		want int // epochs left
+	}{
+		{"no bound", func(int64) Retention { return Retention{} }, epochs},
+		{"by age", func(int64) Retention { return Retention{MaxAge: 4 * time.Hour} }, 5},
+		{"half", func(n int64) Retention { return Retention{MaxBytes: n / 2} }, 5},
+		{"just fits", func(n int64) Retention { return Retention{MaxBytes: n} }, epochs},
+		{"a byte too many", func(n int64) Retention { return Retention{MaxBytes: n - 1} }, epochs - 1},
+		{"nothing fits", func(int64) Retention { return Retention{MaxBytes: 1} }, minEpochs},
+		{"all too old", func(int64) Retention { return Retention{MaxAge: 1} }, minEpochs},
+	} {
+		s, size := fresh()
+		done, err := s.GC(tt.keep(size), now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		st, err := s.Stats()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Epochs != tt.want || done.Epochs != epochs-tt.want || done.Segments != 2*done.Epochs || st.Bytes+done.Bytes != size {
+			t.Errorf("%s: %+v removed, left %+v", tt.name, done, st)
+		}
+		if st.To != now {
+			t.Errorf("%s: the newest epoch ends at %v", tt.name, st.To)
+		}
+	}
+}
+
+func TestImages(t *testing.T) {
+	s := open(t)
+	libc := sample.ImageID{Build: sample.BuildID{0xb9, 0x22}, Path: "/lib/libc.so.6"}
+	other := sample.ImageID{Build: sample.BuildID{1}}
+	if _, err := s.OpenImage(libc, KindFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no copy: got error %v", err)
+	}
+	if err := s.KeepImage(sample.ImageID{Path: "/a"}, zeros(1), KindFile); err == nil {
+		t.Error("a copy without build ID")
+	}
+	for range 2 {
+		for _, id := range []sample.ImageID{libc, other} {
+			if err := s.KeepImage(id, strings.NewReader("code"), KindFile); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	path, err := s.OpenImage(libc, KindFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); string(b) != "code" || err != nil {
+		t.Errorf("copy: %q, %v", b, err)
+	}
+	if _, err := s.OpenImage(libc, KindDebug); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no copy of the debug file: got error %v", err)
+	}
+	if err := s.Put(hour, three(), nil); err != nil {
+		t.Fatal(err)
+	}
+	ims, err := s.Images()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Image{
+		{ID: libc, Samples: 307, From: hour.From(), To: hour.To(), Kept: []Kind{KindFile}},
+		{ID: sample.ImageID{Path: "/usr/bin/app"}, Samples: 1, From: hour.From(), To: hour.To()},
+	}
+	if !reflect.DeepEqual(ims, want) {
+		t.Errorf("images: %+v, want %+v", ims, want)
+	}
+
+	// Long after, the copy of what no samples are of is removed.
+	for _, days := range []int{0, 2} {
+		done, err := s.GC(Retention{}, time.Now().AddDate(0, 0, days))
+		if err != nil || done.Copies != days/2 {
+			t.Errorf("%d days later: %+v, %v", days, done, err)
+		}
+	}
+	if _, err := s.OpenImage(libc, KindFile); err != nil {
+		t.Error(err)
+	}
+
+	// Half a copy is none, and is made whole.
+	if err := os.Truncate(path, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.OpenImage(libc, KindFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("half a copy: got error %v", err)
+	}
+	if r, err := s.Fsck(false); err != nil || !r.Clean() || len(r.Unfinished) != 1 {
+		t.Errorf("fsck of half a copy: %+v, %v", r, err)
+	}
+	if err := s.KeepImage(libc, strings.NewReader("code"), KindFile); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte("coda"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := s.Fsck(false); err != nil || r.Clean() {
+		t.Errorf("fsck of another copy: %+v, %v", r, err)
+	}
+}
+
+// TestBusy: one process at a time removes files.
+func TestBusy(t *testing.T) {
+	s := open(t)
+	err := s.exclusive(func() error {
+		_, err := s.Compact(time.Time{})
+		return err
+	})
+	if !errors.Is(err, ErrBusy) {
+		t.Errorf("got error %v, want %v", err, ErrBusy)
+	}
+}
+
+// TestGone: a file that is taken for a leftover before it is locked is written
+// again under another name.
+func TestGone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	err := writeFile(path, func(*bufio.Writer) error { return os.Remove(path) })
+	if !errors.Is(err, errGone) {
+		t.Errorf("got error %v, want %v", err, errGone)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := Open(dir, Options{}); !errors.Is(err, ErrNoStore) || Is(dir) {
+		t.Errorf("an empty directory: got error %v", err)
+	}
+	if _, err := Open(filepath.Join(dir, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no directory: got error %v", err)
+	}
+	for range 2 {
+		s, err := Create(filepath.Join(dir, "a", "b"), Options{})
+		if err != nil || !Is(s.dir) {
+			t.Errorf("Create: %v", err)
 		}
 	}
 }
