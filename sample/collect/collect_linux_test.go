@@ -146,6 +146,36 @@ func TestRecordCommand(t *testing.T) {
 	}
 }
 
+// TestRecordTop: main.busy keeps no frame, so its return address, in main.main, is
+// at the stack pointer all the time.
+func TestRecordTop(t *testing.T) {
+	if !dumpsTop {
+		t.Skip("this processor keeps such return addresses in a register")
+	}
+	exe := build(t, "a")
+	c, _ := run(t, Options{Command: []string{exe, "busy", "200"}})
+	f, err := elf.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	name := namer(t, f)
+	var busy, right uint64
+	for _, s := range c.Stacks {
+		leaf := s.Frames[0]
+		if c.Images[leaf.Image].ID.Path != exe || name(uint64(leaf.Off)) != "main.busy" {
+			continue
+		}
+		busy += s.N
+		if s.Top.Image == leaf.Image && name(uint64(s.Top.Off)) == "main.main" {
+			right += s.N
+		}
+	}
+	if busy == 0 || right != busy {
+		t.Errorf("of %d samples in main.busy, %d have main.main at the stack pointer", busy, right)
+	}
+}
+
 // TestRecordRate: the periods of the samples add up to the time that the command
 // used. Pauses take a little of it, more on a busy machine.
 func TestRecordRate(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // Sizes of the two rings of a processor, in pages. Together with their control
 // pages they stay below the 516 KB for each processor that an unprivileged user
 // may lock (kernel.perf_event_mlock_kb). At 4 kHz a sample with its call chain
-// fills 130 bytes, with 32 branch records 900: the ring holds 70 ms at the least
+// fills 160 bytes, with 32 branch records 930: the ring holds 70 ms at the least
 // and is read as soon as it is half full.
 const (
 	samplePages = 64
