@@ -75,16 +75,19 @@ func (p *pace) set(hz int) {
 	}
 }
 
-// draw gives a processor another period.
+// draw gives a processor another period, and says what a sample is worth from now
+// on: what passes between two samples on average, changes of period included.
 func (p *pace) draw(i, hz int) {
-	rate := drawRate(float64(hz), interval(hz), p.rand.Float64())
+	rate := drawRate(float64(hz), p.rand.Float64())
+	again := 0.5 / interval(hz).Seconds() // changes of a second, each at the cost of half a sample
 	if p.cpus[i].idle {
-		rate /= idleFactor
+		rate, again = rate/idleFactor, 0
 	}
 	for e, w := range p.s.ways {
-		// The period of a rate, in the unit of the event.
-		events := uint64(float64(period(w.name, 1, p.s.cpu.MHz)) / rate)
+		unit := float64(period(w.name, 1, p.s.cpu.MHz)) // events in a second
+		events := uint64(unit / (rate + again))
 		unix.Syscall(unix.SYS_IOCTL, uintptr(p.s.events[e][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&events)))
+		p.s.setWorth(p.s.cpus[i], e, uint64(unit/rate))
 	}
 }
 
@@ -93,11 +96,8 @@ func interval(hz int) time.Duration {
 	return max(redrawEvery, redrawSamples*time.Second/time.Duration(hz))
 }
 
-// drawRate gives a rate about hz, for u in [0, 1). It makes up for the sample
-// that each change costs half of.
-func drawRate(hz float64, interval time.Duration, u float64) float64 {
-	return (hz + 0.5/interval.Seconds()) * (1 - spread + 2*spread*u)
-}
+// drawRate gives a rate about hz, for u in [0, 1).
+func drawRate(hz, u float64) float64 { return hz * (1 - spread + 2*spread*u) }
 
 // step draws periods for the processors whose time has come.
 func (p *pace) step(now time.Time) {

@@ -23,6 +23,7 @@ const (
 	samplerMapExecs       = "execs"
 	samplerMapPids        = "pids"
 	samplerMapStats       = "stats"
+	samplerMapWorths      = "worths"
 	samplerProgExecuted   = "executed"
 	samplerProgExited     = "exited"
 	samplerProgForked     = "forked"
@@ -34,9 +35,7 @@ const (
 	samplerVarActive      = "active"
 	samplerVarByCgroup    = "by_cgroup"
 	samplerVarByPid       = "by_pid"
-	samplerVarClocks      = "clocks"
 	samplerVarTickHandler = "tick_handler"
-	samplerVarTickPeriod  = "tick_period"
 	samplerVarWithCalls   = "with_calls"
 	samplerVarWithKernel  = "with_kernel"
 )
@@ -104,6 +103,7 @@ type samplerMapSpecs struct {
 	Execs   *ebpf.MapSpec `ebpf:"execs"`
 	Pids    *ebpf.MapSpec `ebpf:"pids"`
 	Stats   *ebpf.MapSpec `ebpf:"stats"`
+	Worths  *ebpf.MapSpec `ebpf:"worths"`
 }
 
 // samplerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -113,9 +113,7 @@ type samplerVariableSpecs struct {
 	Active      *ebpf.VariableSpec `ebpf:"active"`
 	ByCgroup    *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid       *ebpf.VariableSpec `ebpf:"by_pid"`
-	Clocks      *ebpf.VariableSpec `ebpf:"clocks"`
 	TickHandler *ebpf.VariableSpec `ebpf:"tick_handler"`
-	TickPeriod  *ebpf.VariableSpec `ebpf:"tick_period"`
 	WithCalls   *ebpf.VariableSpec `ebpf:"with_calls"`
 	WithKernel  *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
@@ -147,6 +145,7 @@ type samplerMaps struct {
 	Execs   *ebpf.Map `ebpf:"execs"`
 	Pids    *ebpf.Map `ebpf:"pids"`
 	Stats   *ebpf.Map `ebpf:"stats"`
+	Worths  *ebpf.Map `ebpf:"worths"`
 }
 
 func (m *samplerMaps) Close() error {
@@ -158,6 +157,7 @@ func (m *samplerMaps) Close() error {
 		m.Execs,
 		m.Pids,
 		m.Stats,
+		m.Worths,
 	)
 }
 
@@ -168,9 +168,7 @@ type samplerVariables struct {
 	Active      *ebpf.Variable `ebpf:"active"`
 	ByCgroup    *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid       *ebpf.Variable `ebpf:"by_pid"`
-	Clocks      *ebpf.Variable `ebpf:"clocks"`
 	TickHandler *ebpf.Variable `ebpf:"tick_handler"`
-	TickPeriod  *ebpf.Variable `ebpf:"tick_period"`
 	WithCalls   *ebpf.Variable `ebpf:"with_calls"`
 	WithKernel  *ebpf.Variable `ebpf:"with_kernel"`
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +100,6 @@ type processorCounters struct {
 	All, User, Kernel, Idle, Filtered, Failed uint64
 
 	Weight [2][maxEvents]uint64 // by buffer and event
-	Last   [maxEvents]uint64
 }
 
 // pending are samples that wait for a mapping.
@@ -211,6 +211,7 @@ func (s *System) load(tickHandler uint64) error {
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
 	spec.Maps[samplerMapCalls].MaxEntries = size.calls
 	spec.Maps[samplerMapExecs].MaxEntries = execsKept
+	spec.Maps[samplerMapWorths].MaxEntries = uint32(slices.Max(s.cpus)+1) * maxEvents
 	if len(s.opt.PIDs) > 0 {
 		spec.Maps[samplerMapPids].MaxEntries = execsKept
 	}
@@ -221,20 +222,12 @@ func (s *System) load(tickHandler uint64) error {
 	if s.ways, err = s.choose(); err != nil {
 		return err
 	}
-	var clocks [maxEvents]uint8
-	for i, w := range s.ways {
-		if w.unit == "ns" && !s.opt.Tick {
-			clocks[i] = 1
-		}
-	}
 	for name, value := range map[string]any{
 		samplerVarWithCalls:   flag(s.opt.Callers),
 		samplerVarWithKernel:  flag(s.opt.Kernel && !s.opt.Tick),
 		samplerVarByPid:       flag(len(s.opt.PIDs) > 0),
 		samplerVarByCgroup:    flag(len(s.opt.Cgroups) > 0),
-		samplerVarClocks:      clocks,
 		samplerVarTickHandler: tickHandler,
-		samplerVarTickPeriod:  uint64(tickPeriod()),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -347,6 +340,9 @@ func (s *System) start() (err error) {
 		}
 	}
 	if s.opt.Tick {
+		for _, cpu := range s.cpus {
+			s.setWorth(cpu, 0, uint64(tickPeriod()))
+		}
 		return s.attach(s.bpf.Tick)
 	}
 	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
@@ -370,6 +366,12 @@ func (s *System) start() (err error) {
 		}
 	}
 	return nil
+}
+
+// setWorth says what a sample stands for from now on, in units of its event. The
+// map has room for all processors, so that nothing can go wrong.
+func (s *System) setWorth(cpu, event int, n uint64) {
+	s.bpf.Worths.Put(uint32(cpu*maxEvents+event), n)
 }
 
 // tendEvery is how often the rings of mappings are read and periods may change.
@@ -449,7 +451,7 @@ func (s *System) counters() Counters {
 		}
 	}
 	c.MapBytes = 0
-	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
+	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
 			c.MapBytes += n
@@ -839,6 +841,12 @@ func (s *System) identify(m *mmapRecord) sample.Mapping {
 		mapping.Loss, mapping.Off, mapping.Image = "", 0, s.vdso.id
 	case mapping.Loss == "":
 		mapping.Image = s.files.identify(m)
+	case strings.HasPrefix(m.path, "/memfd:"):
+		// A program can run from a file in memory. What has no build ID is code that
+		// a program made.
+		if id := s.files.identify(m); !id.Build.IsZero() {
+			mapping.Loss, mapping.Image = "", id
+		}
 	}
 	return mapping
 }

@@ -19,13 +19,14 @@ typedef long long s64;
 char LICENSE[] SEC("license") = "GPL";
 
 // Numbers of helpers and flags: include/uapi/linux/bpf.h.
-enum { HASH = 1, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
 enum { NOEXIST = 1, NO_WAKEUP = 1 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_get_ns)(void) = (void *)5;
+static u32 (*get_smp_processor_id)(void) = (void *)8;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
 static u64 (*get_current_ancestor_cgroup_id)(int level) = (void *)123;
@@ -82,7 +83,8 @@ struct regs {
 #define SP(r) (r)->sp
 #endif
 
-// struct bpf_perf_event_data. Of its regs, those from orig_x0 on do not exist.
+// The start of struct bpf_perf_event_data. Of its regs, those from orig_x0 on do
+// not exist.
 struct perf_event_data {
 #ifdef __TARGET_ARCH_x86
 	struct regs regs;
@@ -91,7 +93,6 @@ struct perf_event_data {
 		u64 x[31], sp, pc, pstate;
 	} regs;
 #endif
-	u64 sample_period;
 };
 
 enum { EVENTS = 4 };
@@ -116,7 +117,6 @@ struct call {
 struct counters {
 	u64 all, user, kernel, idle, filtered, failed;
 	u64 weight[2][EVENTS]; // of what was stored while that buffer was in use, in units of the event
-	u64 last[EVENTS];      // time of the last sample
 };
 
 struct {
@@ -132,6 +132,13 @@ struct {
 	__type(key, u32);
 	__type(value, struct counters);
 } stats SEC(".maps");
+
+struct {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);   // processor * EVENTS + event
+	__type(value, u64); // what a sample is worth, in units of the event
+} worths SEC(".maps");
 
 struct {
 	__uint(type, LRU_HASH);
@@ -165,9 +172,7 @@ const volatile u8 with_calls;     // record calls
 const volatile u8 with_kernel;    // keep places of the kernel
 const volatile u8 by_pid;         // only processes in pids
 const volatile u8 by_cgroup;      // only what is below cgroups
-const volatile u8 clocks[EVENTS]; // the event counts ns
 const volatile u64 tick_handler; // address of the function that the tick's timer calls
-const volatile u64 tick_period;  // ns
 
 enum { MAX_LEVEL = 16 }; // of cgroups
 
@@ -219,7 +224,6 @@ struct interrupt {
 	u32 event;
 	int user;
 	u64 ip, fp, sp;
-	u64 period;
 };
 
 // take counts one sample.
@@ -230,15 +234,6 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	if (!c)
 		return 0;
 	c->all++;
-	// The period of a clock may have changed since the sample before, and the
-	// kernel does not say: the time that passed is what the sample stands for.
-	u64 period = i->period;
-	if (clocks[event]) {
-		u64 now = ktime_get_ns();
-		if (c->last[event])
-			period = now - c->last[event];
-		c->last[event] = now;
-	}
 	u32 tgid = get_current_pid_tgid() >> 32;
 	if (!tgid) {
 		c->idle++;
@@ -271,10 +266,15 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	}
 	if (!stored)
 		stored = buffer ? add(&counts1, &call.key) : add(&counts0, &call.key);
-	if (stored)
-		c->weight[buffer][event] += period;
-	else
+	if (!stored) {
 		c->failed++;
+		return 0;
+	}
+	// The context holds the first period of a timer, whatever it is now.
+	u32 at = get_smp_processor_id() * EVENTS + event;
+	u64 *worth = map_lookup(&worths, &at);
+	if (worth)
+		c->weight[buffer][event] += *worth;
 	return 0;
 }
 
@@ -286,7 +286,6 @@ inline_ int sample(struct perf_event_data *ctx, u32 event)
 		.ip = IP(&ctx->regs),
 		.fp = FP(&ctx->regs),
 		.sp = SP(&ctx->regs),
-		.period = ctx->sample_period,
 	};
 	return take(&i);
 }
@@ -307,7 +306,7 @@ SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
 	struct hrtimer *timer = (void *)ctx[0];
 	if ((u64)timer->function != tick_handler)
 		return 0;
-	struct interrupt i = {.period = tick_period};
+	struct interrupt i = {0};
 	struct task_struct *task = get_current_task_btf();
 	if (!(task->flags & PF_KTHREAD)) { // which have none
 		struct regs *regs = (void *)task_pt_regs(task);
