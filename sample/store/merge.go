@@ -111,15 +111,15 @@ type input struct {
 }
 
 func (j *job) run(image int, pack func([]byte) []byte) ([]packed, error) {
-	slices.SortStableFunc(j.inputs, func(a, b input) int { return cmp.Compare(a.kind, b.kind) })
+	slices.SortStableFunc(j.inputs, func(a, b input) int { return compareBlocks(a.block, b.block) })
 	var out []packed
 	for len(j.inputs) > 0 {
-		kind := j.inputs[0].kind
+		first := j.inputs[0].block
 		n := 1
-		for n < len(j.inputs) && j.inputs[n].kind == kind {
+		for n < len(j.inputs) && compareBlocks(j.inputs[n].block, first) == 0 {
 			n++
 		}
-		plain, b, err := mergeBlocks(kind, j.inputs[:n])
+		plain, b, err := mergeBlocks(first.kind, j.inputs[:n])
 		if err != nil {
 			return nil, err
 		}
@@ -128,7 +128,7 @@ func (j *job) run(image int, pack func([]byte) []byte) ([]packed, error) {
 		}
 		j.inputs = j.inputs[n:]
 		stored := pack(plain)
-		b.image, b.kind, b.plain, b.stored = image, kind, len(plain), len(stored)
+		b.image, b.kind, b.page, b.plain, b.stored = image, first.kind, first.page, len(plain), len(stored)
 		b.sum = crc32.Checksum(stored, castagnoli)
 		out = append(out, packed{b, stored})
 	}
@@ -158,17 +158,20 @@ func (s *source) blame(err error) error {
 	return err
 }
 
-// mergeFlows adds up the flows of one image.
+// mergeFlows adds up the flows of one image. One of the segments is decoded at a
+// time.
 func mergeFlows(in []input, plain [][]byte) ([]byte, block, error) {
-	recs := make([]*sample.Recording, len(plain))
+	var sum sample.Recording
 	for i, b := range plain {
-		var err error
-		if recs[i], err = sample.Decode(b); err != nil {
+		rec, err := sample.Decode(b)
+		if err != nil {
 			return nil, block{}, in[i].source.blame(fmt.Errorf("%w: %w", err, ErrFormat))
 		}
+		for _, c := range rec.Counts {
+			sum.Add(c)
+		}
 	}
-	sum := sample.Merge(recs...)
-	samples, entries := flows(sum)
+	samples, entries := flows(&sum)
 	return sum.Encode(), block{samples: samples, entries: entries}, nil
 }
 

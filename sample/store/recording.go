@@ -15,7 +15,7 @@ func fromRecording(rec *sample.Recording) source {
 	if !distinct(rec) {
 		rec = sample.Merge(rec)
 	}
-	r := &splitter{rec: rec, flows: map[sample.ImageID]*sample.Recording{}}
+	r := &splitter{rec: rec, flows: map[flowsKey]*sample.Recording{}, pages: map[sample.ImageID][]int{}}
 	dir := &directory{summary: summarise(rec)}
 	r.events = eventIndex(rec, dir.summary)
 	for _, c := range rec.Counts {
@@ -30,9 +30,7 @@ func fromRecording(rec *sample.Recording) source {
 		of = append(of, source{dir: &directory{images: ids}})
 	}
 	dir.images = mergeImages(of, all)
-	if f := r.flows[sample.ImageID{}]; f != nil {
-		dir.blocks = append(dir.blocks, flowsBlock(none, f))
-	}
+	dir.blocks = r.flowBlocks(none, sample.ImageID{})
 	for i, id := range dir.images {
 		b := block{image: i, kind: kindSamples}
 		for _, ic := range r.image(id) {
@@ -42,22 +40,26 @@ func fromRecording(rec *sample.Recording) source {
 			}
 		}
 		dir.blocks = append(dir.blocks, b)
-		if f := r.flows[id.Key()]; f != nil {
-			dir.blocks = append(dir.blocks, flowsBlock(i, f))
-		}
+		dir.blocks = append(dir.blocks, r.flowBlocks(i, id)...)
 	}
 	return source{dir: dir, plain: func(b block) ([]byte, error) {
 		id := dir.image(b)
 		if b.kind == kindFlows {
-			return r.flows[id.Key()].Encode(), nil
+			return r.flows[flowsKey{id.Key(), b.page}].Encode(), nil
 		}
 		return r.samples(id), nil
 	}}
 }
 
-func flowsBlock(image int, f *sample.Recording) block {
-	samples, entries := flows(f)
-	return block{image: image, kind: kindFlows, samples: samples, entries: entries}
+// flowBlocks gives the blocks of flows of an image.
+func (r *splitter) flowBlocks(image int, id sample.ImageID) []block {
+	var blocks []block
+	for _, page := range r.pages[id.Key()] {
+		samples, entries := flows(r.flows[flowsKey{id.Key(), page}])
+		blocks = append(blocks, block{image: image, kind: kindFlows, page: page, samples: samples, entries: entries})
+	}
+	slices.SortFunc(blocks, compareBlocks)
+	return blocks
 }
 
 // all wants every image.
@@ -76,9 +78,16 @@ func distinct(rec *sample.Recording) bool {
 // A splitter takes a recording apart by images.
 type splitter struct {
 	rec    *sample.Recording
-	events []int                                // index in the summary of each of rec's Counts
-	index  []map[sample.ImageID]int             // per Counts, its images by key
-	flows  map[sample.ImageID]*sample.Recording // by key of the image
+	events []int                    // index in the summary of each of rec's Counts
+	index  []map[sample.ImageID]int // per Counts, its images by key
+	flows  map[flowsKey]*sample.Recording
+	pages  map[sample.ImageID][]int // of flows, by key of the image
+}
+
+// A flowsKey is what flows have a block for.
+type flowsKey struct {
+	image sample.ImageID // its key; the zero one of flows of no image
+	page  int
 }
 
 // image gives the samples of an image in each Counts, nil where it has none.
@@ -137,17 +146,18 @@ type place struct{ off, n uint64 }
 
 // split puts the stacks, branches and ranges of c to the flows of their images.
 func (r *splitter) split(c *sample.Counts) {
-	parts := map[int]*part{} // by image; those of no image at Unknown
-	of := func(image int) *part {
-		p := parts[image]
+	parts := map[sample.Frame]*part{} // by image and page
+	of := func(first sample.Frame) *part {
+		first.Off >>= pageShift
+		p := parts[first]
 		if p == nil {
 			p = &part{from: c, to: sample.NewCounts(c.CPU, c.Event), index: map[int]int{}}
-			parts[image] = p
+			parts[first] = p
 		}
 		return p
 	}
 	for _, s := range c.Stacks {
-		p := of(s.Frames[0].Image)
+		p := of(s.Frames[0])
 		frames := make([]sample.Frame, len(s.Frames))
 		for i, f := range s.Frames {
 			frames[i] = p.frame(f)
@@ -156,25 +166,26 @@ func (r *splitter) split(c *sample.Counts) {
 		p.to.Stacks = append(p.to.Stacks, sample.Stack{Frames: frames, Top: p.frame(s.Top), N: s.N})
 	}
 	for b, n := range c.Branches {
-		image := b.From.Image
-		if image == sample.Unknown {
-			image = b.To.Image
+		first := b.From
+		if first.Image == sample.Unknown {
+			first = b.To
 		}
-		p := of(image)
+		p := of(first)
 		p.to.AddBranch(sample.Branch{From: p.frame(b.From), To: p.frame(b.To)}, n.N, n.Mispredicted)
 	}
 	for rg, n := range c.Ranges {
-		p := of(rg.Image)
+		p := of(sample.Frame{Image: rg.Image, Off: rg.First})
 		rg.Image = p.image(rg.Image)
 		p.to.AddRange(rg, n)
 	}
-	for image, p := range parts {
-		key := sample.ImageID{}
-		if image != sample.Unknown {
-			key = c.Images[image].ID.Key()
+	for first, p := range parts {
+		key := flowsKey{page: int(first.Off)}
+		if first.Image != sample.Unknown {
+			key.image = c.Images[first.Image].ID.Key()
 		}
 		if r.flows[key] == nil {
 			r.flows[key] = &sample.Recording{}
+			r.pages[key.image] = append(r.pages[key.image], key.page)
 		}
 		r.flows[key].Counts = append(r.flows[key].Counts, p.to)
 	}

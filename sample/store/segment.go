@@ -40,7 +40,7 @@ import (
 //	list     parts, of 16 bytes each, by their bytes
 //	list     images by build ID, then path: 20 bytes build ID, zero-padded, zero is
 //	         unknown; string, path
-//	list     blocks by image, then kind
+//	list     blocks by image, then kind, then page
 //	string   summary: a recording in the form of package sample, which has the
 //	         segment's processors, events, weights and losses, and all samples of
 //	         all images at offset 0 of an image with the path "all"
@@ -53,6 +53,7 @@ import (
 //	integer  0 no image, else 1 + its index; minus that of the entry before
 //	integer  kind: 1 samples, 2 flows; other kinds are kept for what else can be
 //	         observed
+//	integer  page: of flows, the offsets of their first places in MB; else 0
 //	integer  samples in it; of flows, stacks' samples and records of branches and ranges
 //	integer  entries in it: places; of flows, stacks, branches and ranges
 //	integer  plain bytes
@@ -76,7 +77,9 @@ import (
 // Flows are what else is known of an image's samples, as a recording in the form
 // of package sample: the stacks that were sampled in the image, the branches from
 // it, or else to it, the ranges in it. Those of no image at all have a block of no
-// image. Its samples are those of the stacks, which the image's
+// image. There is a block for each MB of the image that a stack's sampled
+// instruction, a branch's source or a range's start lies in, so that few of them
+// are in memory at a time. Its samples are those of the stacks, which the image's
 // block of samples has too. Images with a build ID have no path there.
 //
 // Neighbours in code are neighbours in the file, and offsets and samples stand
@@ -84,6 +87,9 @@ import (
 const magic = "bfs1"
 
 const trailerSize = 4 + 4 + 4
+
+// pageShift makes a page of an offset.
+const pageShift = 20
 
 // Kinds of blocks.
 const (
@@ -128,6 +134,7 @@ const none = -1
 type block struct {
 	image   int // index into the directory's images; none if it is of no image
 	kind    int
+	page    int // of flows, the offsets of their first places in MB
 	samples uint64
 	entries uint64
 	plain   int // bytes once decompressed
@@ -146,6 +153,11 @@ func (d *directory) image(b block) sample.ImageID {
 
 // known tells whether this package knows what the block is.
 func (b block) known() bool { return b.kind == kindSamples || b.kind == kindFlows }
+
+// compareBlocks orders the blocks of an image.
+func compareBlocks(a, b block) int {
+	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.page, b.page))
+}
 
 func compareImages(a, b sample.ImageID) int {
 	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
@@ -182,6 +194,7 @@ func (d *directory) encode() []byte {
 	for _, b := range d.blocks {
 		e.int(b.image - last)
 		e.int(b.kind)
+		e.int(b.page)
 		e.uint(b.samples)
 		e.uint(b.entries)
 		e.int(b.plain)
@@ -389,11 +402,12 @@ func (d *decoder) images(dir *directory) {
 func (d *decoder) blocks(dir *directory) {
 	last := block{image: none}
 	at := int64(len(magic))
-	for i := range d.list(10, "blocks") {
+	for i := range d.list(11, "blocks") {
 		off := d.off
 		b := block{off: at}
 		b.image = last.image + int(d.uint(uint64(len(dir.images)), "image of block"))
 		b.kind = int(d.uint(math.MaxInt32, "kind of block"))
+		b.page = int(d.uint(math.MaxUint64>>pageShift, "page of block"))
 		b.samples = d.uint(math.MaxUint64, "samples of block")
 		b.entries = d.uint(math.MaxUint64, "entries of block")
 		b.plain = int(d.uint(maxBlock, "plain bytes of block"))
@@ -405,14 +419,14 @@ func (d *decoder) blocks(dir *directory) {
 			b.sum = binary.LittleEndian.Uint32(sum)
 		}
 		if b.image >= len(dir.images) ||
-			i > 0 && cmp.Or(cmp.Compare(last.image, b.image), cmp.Compare(last.kind, b.kind)) >= 0 {
+			i > 0 && cmp.Or(cmp.Compare(last.image, b.image), compareBlocks(last, b)) >= 0 {
 			d.fail(off, "order of blocks")
 		}
 		if d.err != nil {
 			return
 		}
-		d.note("block of image %d, kind %d: %d samples, %d entries, %d bytes stored as %d at %#x",
-			b.image, b.kind, b.samples, b.entries, b.plain, b.stored, b.off)
+		d.note("block of image %d, kind %d, page %d: %d samples, %d entries, %d bytes stored as %d at %#x",
+			b.image, b.kind, b.page, b.samples, b.entries, b.plain, b.stored, b.off)
 		dir.blocks = append(dir.blocks, b)
 		at += int64(b.stored)
 		last = b

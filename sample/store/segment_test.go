@@ -198,8 +198,8 @@ func reseal(b []byte) []byte {
 	d.parts(dir)
 	d.images(dir)
 	at := len(magic)
-	for range d.list(10, "blocks") {
-		for _, field := range []string{"image", "kind", "samples", "entries", "plain bytes"} {
+	for range d.list(11, "blocks") {
+		for _, field := range []string{"image", "kind", "page", "samples", "entries", "plain bytes"} {
 			d.uint(math.MaxInt64, field)
 		}
 		stored := int(d.uint(uint64(len(b)), "stored bytes"))

@@ -161,18 +161,16 @@ func writeFile(path string, write func(*bufio.Writer) error) (err error) {
 			os.Remove(path)
 		}
 	}()
-	// From here on, the file is known to be no leftover as long as it is open.
-	if err := lock(f, true); err != nil {
+	if err := cmp.Or(lock(f, true), still(f, path)); err != nil {
 		return err
 	}
+	// From here on, the file is known to be no leftover as long as it is open. Once it
+	// has an end, it can be merged and removed at any time.
 	w := bufio.NewWriterSize(f, 1<<18)
 	if err := write(w); err != nil {
 		return err
 	}
-	if err := cmp.Or(w.Flush(), f.Sync(), syncDir(filepath.Dir(path))); err != nil {
-		return err
-	}
-	return still(f, path)
+	return cmp.Or(w.Flush(), f.Sync(), syncDir(filepath.Dir(path)))
 }
 
 // still tells whether f is the file at path. Before it was locked, it could be

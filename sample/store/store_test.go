@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -47,7 +46,7 @@ func random(rnd *rand.Rand) *sample.Recording {
 			}
 			im := c.Image(id)
 			for range rnd.IntN(20) {
-				off := sample.Offset(rnd.IntN(64))
+				off := sample.Offset(rnd.IntN(64) | rnd.IntN(3)<<pageShift)
 				n := 1 + rnd.Uint64N(300)
 				c.AddSample(im, off, n)
 				frames = append(frames, sample.Frame{Image: im, Off: off})
@@ -543,13 +542,25 @@ func TestBusy(t *testing.T) {
 	}
 }
 
-// TestGone: a file that is taken for a leftover before it is locked is written
-// again under another name.
-func TestGone(t *testing.T) {
+// TestStill: a file that was taken for a leftover before it was locked is known.
+func TestStill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
-	err := writeFile(path, func(*bufio.Writer) error { return os.Remove(path) })
-	if !errors.Is(err, errGone) {
-		t.Errorf("got error %v, want %v", err, errGone)
+	for i, replace := range []func() error{
+		func() error { return nil },
+		func() error { return os.Remove(path) },
+		func() error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o644)) },
+	} {
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := replace(); err != nil {
+			t.Fatal(err)
+		}
+		if err := still(f, path); errors.Is(err, errGone) != (i > 0) {
+			t.Errorf("case %d: got error %v", i, err)
+		}
 	}
 }
 
