@@ -17,6 +17,7 @@ const DefaultDrain = 5 * time.Second
 // SystemOptions say what of the machine to sample, and how often.
 type SystemOptions struct {
 	Frequency int           // samples per second and processor; 0 is DefaultSystemFrequency
+	Events    []string      // "cycles", "instructions" or "cpu-clock", at Frequency each; nil is the best that there is
 	Tick      bool          // ride on the scheduler's tick: no timer, but blind to what is in step with it
 	Callers   bool          // record the words that hold the caller of each user sample
 	Kernel    bool          // keep the places of kernel samples; they are counted in any case
@@ -40,4 +41,13 @@ type Counters struct {
 	MapBytes    uint64        // memory of all maps
 
 	Unresolved map[sample.Loss]uint64 // drained samples that have no place in an image, by reason
+
+	Events []EventTime // none with SystemOptions.Tick
+}
+
+// An EventTime says how long an event was wanted and how long it was counted,
+// over all processors: a PMU with more events than counters takes turns.
+type EventTime struct {
+	Name             string
+	Enabled, Running time.Duration
 }

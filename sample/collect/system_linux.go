@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -72,9 +73,11 @@ type way struct {
 	event uint64
 }
 
+// systemWays are what SystemOptions.Events may name, best first.
 var systemWays = []way{
 	{cycles, "cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
 	{cpuClock, "ns", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK},
+	{"instructions", "instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
 }
 
 // tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
@@ -125,7 +128,7 @@ type mapSizes struct{ counts, calls uint32 }
 // sizes makes room for twice the samples that all processors can take between
 // two drains: no more places than samples.
 func sizes(opt SystemOptions, cpus int) mapSizes {
-	samples := 2 * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
+	samples := 2 * float64(max(1, len(opt.Events))) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
 	n := uint32(min(max(samples, 4096), 1<<22))
 	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
 	if opt.Callers {
@@ -250,22 +253,56 @@ func flag(b bool) uint8 {
 	return 0
 }
 
-// choose finds the best event that this machine has.
+// choose finds the events that were asked for, or the best that this machine has.
 func (s *System) choose() ([]way, error) {
 	if s.opt.Tick {
 		return []way{{name: tickEvent, unit: "ns"}}, nil
 	}
-	var last error
-	for _, w := range systemWays {
-		fd, err := open(s.attr(w), -1, s.cpus[0])
+	if len(s.opt.Events) > maxEvents {
+		return nil, fmt.Errorf("%d events: want at most %d", len(s.opt.Events), maxEvents)
+	}
+	var ways []way
+	for _, name := range s.opt.Events {
+		i := slices.IndexFunc(systemWays, func(w way) bool { return w.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("event %q: there is no such event", name)
+		}
+		if err := s.try(systemWays[i]); err != nil {
+			return nil, unavailableEvent(name, err)
+		}
+		ways = append(ways, systemWays[i])
+	}
+	if len(ways) > 0 {
+		return ways, nil
+	}
+	var tried []Attempt
+	for _, w := range systemWays[:2] { // instructions do not tell where time goes
+		err := s.try(w)
 		if err == nil {
-			unix.Close(fd)
 			return []way{w}, nil
 		}
-		last = err
+		tried = append(tried, Attempt{w.name, err})
 	}
-	why, fix := explain(errnoOf(last), host())
-	return nil, &Unavailable{Why: why, Fix: fix}
+	why, fix := explain(errnoOf(tried[len(tried)-1].Err), host())
+	return nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
+}
+
+// try opens an event for a moment.
+func (s *System) try(w way) error {
+	fd, err := open(s.attr(w), -1, s.cpus[0])
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
+}
+
+// unavailableEvent is the error where an event does not open.
+func unavailableEvent(name string, err error) error {
+	if errno := errnoOf(err); errno == unix.ENOENT || errno == unix.EOPNOTSUPP || errno == unix.ENODEV {
+		return &Unavailable{Why: "this machine has no event " + name, Fix: "Leave the choice of the event to this program"}
+	}
+	why, fix := explain(errnoOf(err), host())
+	return &Unavailable{Why: name + ": " + why, Fix: fix}
 }
 
 func (s *System) attr(w way) *unix.PerfEventAttr {
@@ -421,6 +458,11 @@ func (s *System) SetFrequency(hz int) error {
 	if hz < 1 || hz > s.opt.Frequency {
 		return fmt.Errorf("%d Hz: want 1 to %d", hz, s.opt.Frequency)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return fs.ErrClosed
+	}
 	s.pace.set(hz)
 	return nil
 }
@@ -450,6 +492,7 @@ func (s *System) counters() Counters {
 			c.BPF += st.Runtime
 		}
 	}
+	c.Events = s.eventTimes()
 	c.MapBytes = 0
 	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
 		if info, err := m.Info(); err == nil {
@@ -458,6 +501,24 @@ func (s *System) counters() Counters {
 		}
 	}
 	return c
+}
+
+// eventTimes reads how long events have counted: 8 value, 8 time enabled, 8 time
+// running.
+func (s *System) eventTimes() []EventTime {
+	var times []EventTime
+	for e, fds := range s.events {
+		t := EventTime{Name: s.ways[e].name}
+		for _, fd := range fds {
+			var b [24]byte
+			if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
+				t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
+				t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
+			}
+		}
+		times = append(times, t)
+	}
+	return times
 }
 
 // perCPU reads the counters of each processor.

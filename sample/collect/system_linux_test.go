@@ -91,6 +91,7 @@ func TestSums(t *testing.T) {
 	for _, opt := range []SystemOptions{
 		{Frequency: 9999, Kernel: true},
 		{Frequency: 9999, Callers: true},
+		{Frequency: 999, Events: []string{cpuClock, cpuClock}},
 		{Tick: true, Callers: true},
 	} {
 		t.Run(fmt.Sprintf("%+v", opt), func(t *testing.T) {
@@ -166,6 +167,23 @@ func TestFilterProcesses(t *testing.T) {
 	checkCounters(t, c, r)
 	if c.Filtered == 0 || c.Drained == 0 {
 		t.Errorf("%d samples filtered, %d drained; want some of both", c.Filtered, c.Drained)
+	}
+}
+
+// TestEvents: each event that is asked for is sampled, and for how long is known.
+func TestEvents(t *testing.T) {
+	if _, err := OpenSystem(SystemOptions{Events: []string{"coffee"}}); err == nil {
+		t.Error("opened an event that does not exist")
+	}
+	s := system(t, SystemOptions{Events: []string{cpuClock, cpuClock}})
+	time.Sleep(100 * time.Millisecond)
+	for _, e := range s.Counters().Events {
+		if e.Name != cpuClock || e.Running == 0 || e.Running > e.Enabled {
+			t.Errorf("%+v", e)
+		}
+	}
+	if n := len(s.Counters().Events); n != 2 {
+		t.Errorf("%d events, want 2", n)
 	}
 }
 
