@@ -139,17 +139,12 @@ func TestChurn(t *testing.T) {
 	r := drains(t, s, 200*time.Millisecond, 2*time.Second)
 	c := s.Counters()
 	checkCounters(t, c, r)
-	if unknown := c.Unresolved[sample.LostUnmapped]; c.User < 1000 || unknown*1000 > c.User {
+	if unknown := c.Unresolved[sample.LostUnmapped]; c.User == 0 || unknown*1000 > c.User {
 		t.Errorf("%d of %d user samples have no mapping; want at most 0.1 %%", unknown, c.User)
 	}
-	for _, c := range r.Counts {
-		for _, ic := range c.Images {
-			if filepath.Base(ic.ID.Path) == "true" && !ic.ID.Build.IsZero() {
-				return
-			}
-		}
+	if s.procs.made < 200 {
+		t.Errorf("%d programs ran; want hundreds", s.procs.made)
 	}
-	t.Error("no sample of true")
 }
 
 // TestFilterProcesses: a process and what it starts, nothing else.
