@@ -48,8 +48,9 @@ what it has, read the file again and go on by it.`,
 //go:embed backfeed.service
 var systemdUnit string
 
-// drainEvery is the time between two drains of the kernel's maps.
-const drainEvery = 2 * time.Second
+// drainEvery is the time between two drains of the kernel's maps, which have room
+// for collect.DefaultDrain.
+const drainEvery = 4 * time.Second
 
 // maxGathered bounds the places that are kept in memory while the store takes no
 // segment: about 100 bytes each.
@@ -226,8 +227,8 @@ func runAgent(c *cli, args []string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	for {
-		next, err := c.runAgentOnce(f, args, signals)
+	for used := time.Duration(0); ; used = processorTime() {
+		next, err := c.runAgentOnce(f, used, args, signals)
 		if err != nil || next == nil {
 			return err
 		}
@@ -236,9 +237,9 @@ func runAgent(c *cli, args []string) error {
 }
 
 // runAgentOnce samples by f until a signal asks for an end, or for other flags,
-// which it gives.
-func (c *cli) runAgentOnce(f *agentFlags, args []string, signals <-chan os.Signal) (next *agentFlags, err error) {
-	a, err := c.openAgent(f)
+// which it gives. What this process used before is not its cost.
+func (c *cli) runAgentOnce(f *agentFlags, used time.Duration, args []string, signals <-chan os.Signal) (next *agentFlags, err error) {
+	a, err := c.openAgent(f, used)
 	if err != nil {
 		return nil, err
 	}
@@ -290,8 +291,8 @@ type agent struct {
 	inStore atomic.Int64 // bytes
 }
 
-// openAgent starts to sample.
-func (c *cli) openAgent(f *agentFlags) (a *agent, err error) {
+// openAgent starts to sample. What this process used before is not its cost.
+func (c *cli) openAgent(f *agentFlags, used time.Duration) (a *agent, err error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level.value)); err != nil {
 		return nil, err
@@ -317,6 +318,7 @@ func (c *cli) openAgent(f *agentFlags) (a *agent, err error) {
 	if a.sampler, err = openSystem(f.what); err != nil {
 		return nil, err
 	}
+	a.cpu = used
 	a.begin(time.Now())
 	return a, nil
 }
@@ -344,7 +346,7 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 
 // begin sets all clocks to now.
 func (a *agent) begin(now time.Time) {
-	a.from, a.drained, a.cpu = now, now, processorTime()
+	a.from, a.drained = now, now
 	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
 	a.idle.Go(func() {
 		for chore := range a.chores {

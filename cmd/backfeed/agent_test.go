@@ -383,3 +383,37 @@ func storeSamples(t *testing.T, dir string) uint64 {
 	}
 	return sums.Samples
 }
+
+// TestRecordSystem: the whole machine is recorded for a while, or what is asked
+// for of it.
+func TestRecordSystem(t *testing.T) {
+	wholeMachine(t)
+	target, dir := busy(t), t.TempDir()
+	load := exec.Command(target, "forever", "1")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer load.Process.Kill()
+	only := filepath.Join(dir, "only.bfr")
+	code, _, errs := runCLI(t, "record", "-a", "-p", strconv.Itoa(load.Process.Pid), "--callers", "-d", "1s", "-o", only)
+	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "left out of them") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	var rows []imageRow
+	if err := json.Unmarshal([]byte(must(t, "images", only, "--format", "json")), &rows); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range rows {
+		if r.Path != target && r.Path != "[vdso]" && r.Lost == "" {
+			t.Errorf("samples of %s, which was not asked for", r.Path)
+		}
+	}
+	into := filepath.Join(dir, "store")
+	if code, _, errs := runCLI(t, "record", "-a", "--tick", "-d", "1s", "--store", into); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	code, out, errs := runCLI(t, "prof", into, only)
+	if code != exitDone || !strings.Contains(out, " main.busy\n") || !strings.Contains(errs, "are not mixed with those of") {
+		t.Errorf("exit code %d: %s\n%s", code, errs, out)
+	}
+}

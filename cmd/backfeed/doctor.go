@@ -161,9 +161,9 @@ var capabilities = []struct {
 }{
 	{38, "CAP_PERFMON", "sample other users' processes and the kernel"},
 	{39, "CAP_BPF", "sample the whole machine with a BPF program"},
-	{34, "CAP_SYSLOG", "see kernel addresses, which the tick and names of kernel code need"},
-	{19, "CAP_SYS_PTRACE", "see the mappings and files of other users' processes"},
-	{2, "CAP_DAC_READ_SEARCH", "read images that only their owners may, for --keep-images"},
+	{34, "CAP_SYSLOG", "see kernel addresses, for --kernel and --tick"},
+	{19, "CAP_SYS_PTRACE", "identify what other users' processes have mapped already, and what is in other mount namespaces"},
+	{2, "CAP_DAC_READ_SEARCH", "copy images that only their owners may read, for --keep-images"},
 }
 
 // capSysAdmin stands for most others.

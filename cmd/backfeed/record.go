@@ -124,13 +124,13 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string) 
 	}
 	ctx, stop := untilSignal(false)
 	defer stop()
-	if limit > 0 {
-		ctx, stop = context.WithTimeout(ctx, limit)
-		defer stop()
-	}
 	sys, err := openSystem(what)
 	if err != nil {
 		return nil, err
+	}
+	if limit > 0 { // from now on: it may have taken a while to get here
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
 	}
 	rec, err := drainUntil(ctx, sys)
 	if err != nil {
@@ -187,14 +187,17 @@ func addTo(sum, rec *sample.Recording) {
 
 // tellSystem says what was recorded of a machine, and what was not.
 func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemFlags) {
-	text := fmt.Sprintf("%d samples", n.All)
+	text := fmt.Sprintf("%d samples", rec.Samples())
 	for _, counts := range rec.Counts {
 		text += " of " + counts.Event.Name
 	}
 	if !what.tick {
 		text += fmt.Sprintf(" at %d Hz", what.hz)
 	}
-	text += fmt.Sprintf(": %d user, %d kernel, %d idle; images: %d", n.User, n.Kernel, n.Idle, len(sampled(rec)))
+	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(sampled(rec)), n.User, n.Kernel, n.Idle)
+	if n.Filtered > 0 {
+		text += fmt.Sprintf("; left out of them: %d", n.Filtered)
+	}
 	if list := lossList(lost(rec), rec.Samples()); list != "" {
 		text += "; lost: " + list
 	}
