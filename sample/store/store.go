@@ -92,9 +92,9 @@ func Open(dir string, opts Options) (*Store, error) {
 // equal arguments count twice. The Counts of rec pass Check. Segments are read by
 // their labels; those of one epoch with equal labels are merged by Compact.
 //
-// A recording without samples is not stored.
+// A recording of nothing is not stored.
 func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error {
-	if rec.Samples() == 0 {
+	if !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Ranges) > 0 }) {
 		return nil
 	}
 	if e.Start < 0 || e.Length <= 0 {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +89,18 @@ func mustEqual(t *testing.T, what string, got, want *sample.Recording) {
 	}
 }
 
+// stored adds up recordings without those Counts that are empty, if all of their
+// recording are.
+func stored(recs []*sample.Recording) *sample.Recording {
+	var some []*sample.Recording
+	for _, r := range recs {
+		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches) > 0 }) {
+			some = append(some, r)
+		}
+	}
+	return sample.Merge(some...)
+}
+
 // onePath takes away the paths of images with a build ID.
 func onePath(r *sample.Recording) *sample.Recording {
 	r = sample.Merge(r)
@@ -109,15 +122,13 @@ func TestPutAndRead(t *testing.T) {
 			if err := s.Put(hour, rec, nil); err != nil {
 				t.Fatal(err)
 			}
-			if rec.Samples() > 0 {
-				all = append(all, rec)
-			}
+			all = append(all, rec)
 		}
 		got, err := s.Read(Query{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustEqual(t, "all", got, sample.Merge(all...))
+		mustEqual(t, "all", got, stored(all))
 		if t.Failed() {
 			break
 		}
@@ -561,6 +572,20 @@ func TestStill(t *testing.T) {
 		if err := still(f, path); errors.Is(err, errGone) != (i > 0) {
 			t.Errorf("case %d: got error %v", i, err)
 		}
+	}
+}
+
+// TestNothing: what holds nothing makes no segment.
+func TestNothing(t *testing.T) {
+	s := open(t)
+	empty := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})
+	for _, r := range []*sample.Recording{{}, {Counts: []*sample.Counts{empty}}} {
+		if err := s.Put(hour, r, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(contents(t, s)); n != 0 {
+		t.Errorf("%d segments", n)
 	}
 }
 
