@@ -60,3 +60,9 @@ func (b *budget) rate() int {
 	left := b.limit - b.own - b.debt.Seconds()/payback.Seconds()
 	return max(1, min(b.most, int(left/b.stolen.Seconds())))
 }
+
+// hopeless tells whether more is spent than ten minutes of the machine allow,
+// though nearly nothing is sampled.
+func (b *budget) hopeless() bool {
+	return b.rate() == 1 && b.debt.Seconds() > b.limit*600
+}

@@ -43,6 +43,20 @@ func TestBudget(t *testing.T) {
 	}
 }
 
+// TestBudgetHopeless: the agent's own time is beyond the limit for good, or for a
+// moment.
+func TestBudgetHopeless(t *testing.T) {
+	for name, n := range map[string]int{"for good": 1000, "for a moment": 10} {
+		b := &budget{limit: 0.001, most: 199, stolen: 20 * time.Microsecond}
+		for range n {
+			b.next(spending{own: 20 * time.Millisecond, samples: 10, machine: 10 * time.Second})
+		}
+		if b.hopeless() != (name == "for good") {
+			t.Errorf("%s: hopeless is %v, with %v to be paid", name, b.hopeless(), b.debt)
+		}
+	}
+}
+
 // TestBudgetKeeps: whatever the agent itself needs, the average over ten minutes
 // stays below the limit but for the debt that is still to be paid, as long as
 // that need alone does.

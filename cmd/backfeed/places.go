@@ -14,13 +14,14 @@ import (
 // places are where a running process may see the file of an image: here, in its
 // own mount namespace, or nowhere any more but as its executable.
 type places struct {
+	proc  string   // /proc
 	roots []string // of mount namespaces; nil is not looked for yet
 }
 
 // open opens the file of an image, under whatever name.
 func (p *places) open(id sample.ImageID) (*os.File, error) {
 	if p.roots == nil {
-		p.roots = mountRoots("/proc")
+		p.roots = mountRoots(p.proc)
 	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	for _, root := range p.roots {
@@ -28,7 +29,7 @@ func (p *places) open(id sample.ImageID) (*os.File, error) {
 			return f, nil
 		}
 	}
-	links, _ := filepath.Glob("/proc/[0-9]*/exe")
+	links, _ := filepath.Glob(filepath.Join(p.proc, "[0-9]*/exe"))
 	for _, link := range links {
 		if to, err := os.Readlink(link); err != nil || strings.TrimSuffix(to, " (deleted)") != path {
 			continue

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"backfeed/sample/collect"
+)
+
+// agentFlags are what an agent is told.
+type agentFlags struct {
+	store      string
+	what       systemFlags
+	maxCPU     share
+	labels     map[string]string
+	epoch      time.Duration
+	flush      time.Duration
+	keepImages bool
+	retain     retention
+	metrics    string
+	public     bool
+	level      *choice
+}
+
+// systemFlags say what of a machine to sample.
+type systemFlags struct {
+	hz                    int
+	tick, callers, kernel bool
+	pids                  []int
+	cgroups               []string
+}
+
+func (f *systemFlags) define(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
+	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
+	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
+	fs.StringArrayVar(&f.cgroups, "cgroup", nil, "sample only the cgroup at `path` below /sys/fs/cgroup, and those below it")
+}
+
+func (f *systemFlags) options() collect.SystemOptions {
+	opt := collect.SystemOptions{Frequency: f.hz, Tick: f.tick, Callers: f.callers, Kernel: f.kernel, PIDs: f.pids}
+	for _, path := range f.cgroups {
+		if !strings.HasPrefix(path, cgroupMount) { // as /proc/PID/cgroup and systemd name them
+			path = filepath.Join(cgroupTree(), path)
+		}
+		opt.Cgroups = append(opt.Cgroups, path)
+	}
+	return opt
+}
+
+const cgroupMount = "/sys/fs/cgroup"
+
+// cgroupTree is where the tree of version 2 is mounted: beside those of version 1,
+// or alone.
+func cgroupTree() string {
+	hybrid := filepath.Join(cgroupMount, "unified")
+	if _, err := os.Stat(filepath.Join(hybrid, "cgroup.procs")); err == nil {
+		return hybrid
+	}
+	return cgroupMount
+}
+
+// check finds what no sampler can do.
+func (f *systemFlags) check() error {
+	if f.hz < 1 {
+		return fmt.Errorf("-F %d: want a positive number", f.hz)
+	}
+	return nil
+}
+
+// A share is a flag in percent.
+type share float64
+
+func (s *share) String() string { return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%" }
+func (s *share) Type() string   { return "percent" }
+func (s *share) Set(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
+	if err != nil || v <= 0 || v > 100 {
+		return errors.New("want a percentage above 0, at most 100")
+	}
+	*s = share(v / 100)
+	return nil
+}
+
+// A size is a flag in bytes.
+type size int64
+
+func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
+func (s *size) Type() string   { return "bytes" }
+func (s *size) Set(text string) error {
+	number := strings.TrimRight(text, "KMGTiB")
+	unit, ok := map[string]int64{"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}[strings.TrimSuffix(strings.TrimSuffix(text[len(number):], "B"), "i")]
+	v, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || !ok || v < 0 || v > (1<<62)/unit {
+		return errors.New("want a number of bytes, such as 500M or 20G")
+	}
+	*s = size(v * unit)
+	return nil
+}
+
+// parseAgent reads the command line, and the file that it names. Without error
+// and flags, help was asked for.
+func (c *cli) parseAgent(args []string) (*agentFlags, error) {
+	f := &agentFlags{maxCPU: 0.01}
+	fs := c.flags()
+	fs.StringVar(&f.store, "store", defaultStore, "write to the store in `dir`")
+	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
+	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
+	f.what.define(fs)
+	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID[,PID...]` and what they start")
+	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
+	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `time`")
+	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `time`")
+	fs.BoolVar(&f.keepImages, "keep-images", false, "copy the sampled programs and libraries into the store")
+	f.retain.define(fs)
+	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`address`/metrics")
+	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")
+	f.level = c.choice("log-level", "what to log", "info", "debug", "warn", "error")
+	config := fs.String("config", "", "read flags from `file`, again on SIGHUP")
+	unit := fs.Bool("systemd-unit", false, "print a unit file for systemd, and do nothing else")
+	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
+		return nil, c.usage(err)
+	}
+	if *unit {
+		_, err := io.WriteString(c.stdout, systemdUnit)
+		return nil, err
+	}
+	if *config != "" {
+		file, err := os.Open(*config)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		if err := readConfig(file, fs); err != nil {
+			return nil, failf(exitUsage, "%s: %w", *config, err)
+		}
+	}
+	if err := f.check(); err != nil {
+		return nil, c.usage(err)
+	}
+	return f, nil
+}
+
+func (f *agentFlags) check() error {
+	switch {
+	case f.epoch < time.Minute:
+		return fmt.Errorf("--epoch %v: want a minute at least", f.epoch)
+	case f.flush < time.Second:
+		return fmt.Errorf("--flush %v: want a second at least", f.flush)
+	}
+	return cmp.Or(f.retain.check(), f.what.check())
+}
+
+// readConfig sets flags by a file of lines "name = value". Flags that were set
+// before keep their values.
+func readConfig(r io.Reader, fs *pflag.FlagSet) error {
+	given := map[string]bool{"config": true, "systemd-unit": true}
+	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	sc := bufio.NewScanner(r)
+	for n := 1; sc.Scan(); n++ {
+		line, _, _ := strings.Cut(sc.Text(), "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		name = strings.TrimSpace(name)
+		switch f := fs.Lookup(name); {
+		case !ok:
+			return fmt.Errorf("line %d: want name = value", n)
+		case f == nil || name == "config" || name == "systemd-unit":
+			return fmt.Errorf("line %d: %q is nothing to set", n, name)
+		case given[name]:
+			continue
+		}
+		if err := fs.Set(name, strings.TrimSpace(value)); err != nil {
+			return fmt.Errorf("line %d: %s: %w", n, name, err)
+		}
+	}
+	return sc.Err()
+}
