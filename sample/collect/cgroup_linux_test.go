@@ -1,0 +1,53 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestFilterCgroup: what is in a cgroup below the one asked for, nothing else.
+func TestFilterCgroup(t *testing.T) {
+	mounts, _ := os.ReadFile("/proc/mounts")
+	root := ""
+	for line := range strings.Lines(string(mounts)) {
+		if f := strings.Fields(line); len(f) > 2 && f[2] == "cgroup2" {
+			root = f[1]
+		}
+	}
+	if root == "" {
+		t.Skip("no cgroup2 is mounted")
+	}
+	top, err := os.MkdirTemp(root, "backfeed-test-")
+	if err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { os.Remove(top) })
+	sub := filepath.Join(top, "sub")
+	if err := os.Mkdir(sub, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(sub) })
+	cmd := exec.Command("sh", "-c", "while :; do :; done")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if err := os.WriteFile(filepath.Join(sub, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
+		t.Skip(err)
+	}
+	s := system(t, SystemOptions{Frequency: 1999, Cgroups: []string{top}})
+	spin(t, 1)
+	r := drains(t, s, 100*time.Millisecond, time.Second)
+	c := s.Counters()
+	checkCounters(t, c, r)
+	if c.Filtered == 0 || c.Drained == 0 {
+		t.Errorf("%d samples filtered, %d drained; want some of both", c.Filtered, c.Drained)
+	}
+}
