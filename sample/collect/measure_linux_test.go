@@ -182,9 +182,9 @@ func openBare(t *testing.T, hz int) *bare {
 	})
 	// Just as a System's: what an event is to record, the kernel gathers even
 	// where a program then wants none of it.
-	like := System{hz: hz}
+	like, clock := System{hz: hz}, way{cpuClock, "ns", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK}
 	for _, cpu := range all {
-		fd, err := open(like.attr(systemWays[len(systemWays)-1]), -1, cpu)
+		fd, err := open(like.attr(clock), -1, cpu)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -262,8 +262,8 @@ func TestMeasureStolen(t *testing.T) {
 		name string
 		opt  SystemOptions
 	}{
-		{"places", SystemOptions{Frequency: hz, Kernel: true}},
-		{"places and callers", SystemOptions{Frequency: hz, Kernel: true, Callers: true}},
+		{"places", SystemOptions{Frequency: hz, Kernel: true, Events: []string{cpuClock}}},
+		{"places and callers", SystemOptions{Frequency: hz, Kernel: true, Callers: true, Events: []string{cpuClock}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := system(t, tt.opt)
@@ -366,7 +366,7 @@ func TestMeasureSlowdown(t *testing.T) {
 		switched
 	}
 	timed := func(hz int, callers bool) timer {
-		return timer{system(t, SystemOptions{Frequency: hz, Kernel: true, Callers: callers})}
+		return timer{system(t, SystemOptions{Frequency: hz, Kernel: true, Callers: callers, Events: []string{cpuClock}})}
 	}
 	arms := []arm{
 		{"nothing", "0, within 0.3", noSampler{}},
