@@ -57,35 +57,27 @@ func runAgent(c *cli, args []string) error {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	for used := time.Duration(0); ; used = processorTime() {
-		next, err := c.runAgentOnce(f, used, args, signals)
-		if err != nil || next == nil {
-			return err
-		}
-		f = next
-	}
-}
-
-// runAgentOnce samples by f until a signal asks for an end, or for other flags,
-// which it gives. What this process used before is not its cost.
-func (c *cli) runAgentOnce(f *agentFlags, used time.Duration, args []string, signals <-chan os.Signal) (next *agentFlags, err error) {
-	a, err := c.openAgent(f, used)
-	if err != nil {
-		return nil, err
-	}
-	for next == nil {
-		switch sig := a.run(signals); {
-		case sig != syscall.SIGHUP:
+	a, err := c.openAgent(f, 0)
+	for err == nil {
+		if sig := a.run(signals); sig != syscall.SIGHUP {
 			a.log.Info("told to end", "signal", sig.String())
-			return nil, a.close()
-		default:
-			if next, err = c.parseAgent(args); err != nil {
-				a.log.Error("the old flags stay", "error", err)
-			}
+			return a.close()
+		}
+		next, bad := c.parseAgent(args)
+		if bad != nil {
+			a.log.Error("the old flags stay", "error", bad)
+			continue
+		}
+		a.log.Info("flags read again")
+		a.close() // which has logged what went wrong
+		used := processorTime()
+		last := a
+		if a, err = c.openAgent(next, used); err != nil {
+			last.log.Error("the old flags come back", "error", err)
+			a, err = c.openAgent(last.agentFlags, used)
 		}
 	}
-	a.log.Info("flags read again")
-	return next, a.close()
+	return err
 }
 
 // A sampler is a collect.System.
@@ -123,12 +115,12 @@ type agent struct {
 }
 
 // openAgent starts to sample. What this process used before is not its cost.
-func (c *cli) openAgent(f *agentFlags, used time.Duration) (a *agent, err error) {
+func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(f.level.value)); err != nil {
 		return nil, err
 	}
-	a = &agent{agentFlags: f, log: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level}))}
+	a := &agent{agentFlags: f, log: slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: level}))}
 	defer func() {
 		if err != nil {
 			a.release()
