@@ -137,7 +137,7 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 	if a.into, err = store.Create(f.store, store.Options{Warn: func(err error) { a.log.Warn("store", "error", err) }}); err != nil {
 		return nil, err
 	}
-	a.budget = budget{limit: float64(f.maxCPU), most: f.what.hz, stolen: stolenPerSample(f.what.tick, a.log)}
+	a.budget = budget{limit: float64(f.maxCPU), most: f.what.hz, events: max(1, len(f.what.events)), stolen: stolenPerSample(f.what.tick, a.log)}
 	if a.sampler, err = openSystem(f.what); err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func scriptedAgent(t *testing.T, start time.Time) (*agent, *scripted) {
 	sampler := &scripted{}
 	a := &agent{
 		agentFlags: f, log: slog.New(slog.DiscardHandler), sampler: sampler, into: s,
-		budget: budget{limit: 0.01, most: 199, stolen: 20 * time.Microsecond},
+		budget: budget{limit: 0.01, events: 1, most: 199, stolen: 20 * time.Microsecond},
 	}
 	f.what.hz = 199
 	a.begin(start)
@@ -152,7 +152,7 @@ tick = true
 }
 
 // metricLine is what Prometheus takes for a sample, less timestamps.
-var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"\})? (\S+)$`)
+var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? (\S+)$`)
 
 // readMetrics parses a page of metrics, and complains where Prometheus would.
 func readMetrics(t *testing.T, page string) map[string]float64 {
@@ -175,7 +175,7 @@ func readMetrics(t *testing.T, page string) map[string]float64 {
 			t.Errorf("%q is no metric", line)
 			continue
 		}
-		v, err := strconv.ParseFloat(m[3], 64)
+		v, err := strconv.ParseFloat(m[4], 64)
 		if _, twice := values[m[1]+m[2]]; err != nil || twice {
 			t.Errorf("%q: twice, or %v", line, err)
 		}
@@ -187,8 +187,9 @@ func readMetrics(t *testing.T, page string) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	page := &statusPage{}
 	page.set(status{
-		counters: collect.Counters{User: 5, Kernel: 3, Failed: 2, Unresolved: map[sample.Loss]uint64{sample.LostUnmapped: 1}},
-		rate:     199, cost: 0.004, limit: 0.01, own: 1500 * time.Millisecond, segments: 7, flushed: time.UnixMilli(1700000000500),
+		counters: collect.Counters{User: 5, Kernel: 3, Failed: 2, Unresolved: map[sample.Loss]uint64{sample.LostUnmapped: 1},
+			Events: []collect.EventTime{{Name: "cycles", Enabled: 3 * time.Second, Running: 2 * time.Second}}},
+		rate: 199, cost: 0.004, limit: 0.01, own: 1500 * time.Millisecond, segments: 7, flushed: time.UnixMilli(1700000000500),
 	})
 	log := slog.New(slog.DiscardHandler)
 	l, err := serveMetrics("127.0.0.1:0", false, page, log)
@@ -207,15 +208,16 @@ func TestMetrics(t *testing.T) {
 	}
 	got := readMetrics(t, string(b))
 	for name, want := range map[string]float64{
-		`backfeed_samples_total{mode="user"}`:            5,
-		`backfeed_samples_total{mode="idle"}`:            0,
-		`backfeed_lost_samples_total{reason="no room"}`:  2,
-		`backfeed_lost_samples_total{reason="unmapped"}`: 1,
-		`backfeed_rate_hertz`:                            199,
-		`backfeed_cost_percent`:                          0.4,
-		`backfeed_own_cpu_seconds_total`:                 1.5,
-		`backfeed_segments_written_total`:                7,
-		`backfeed_last_flush_timestamp_seconds`:          1700000000.5,
+		`backfeed_samples_total{mode="user"}`:                          5,
+		`backfeed_samples_total{mode="idle"}`:                          0,
+		`backfeed_lost_samples_total{reason="no room"}`:                2,
+		`backfeed_lost_samples_total{reason="unmapped"}`:               1,
+		`backfeed_event_seconds_total{event="cycles",state="running"}`: 2,
+		`backfeed_rate_hertz`:                                          199,
+		`backfeed_cost_percent`:                                        0.4,
+		`backfeed_own_cpu_seconds_total`:                               1.5,
+		`backfeed_segments_written_total`:                              7,
+		`backfeed_last_flush_timestamp_seconds`:                        1700000000.5,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %v, want %v", name, v, want)

@@ -35,12 +35,14 @@ type agentFlags struct {
 // systemFlags say what of a machine to sample.
 type systemFlags struct {
 	hz                    int
+	events                []string
 	tick, callers, kernel bool
 	pids                  []int
 	cgroups               []string
 }
 
 func (f *systemFlags) define(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&f.events, "events", nil, "take samples of `NAME[,NAME...]`: cycles, instructions, cpu-clock (default: the best there is)")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
 	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
@@ -48,7 +50,7 @@ func (f *systemFlags) define(fs *pflag.FlagSet) {
 }
 
 func (f *systemFlags) options() collect.SystemOptions {
-	opt := collect.SystemOptions{Frequency: f.hz, Tick: f.tick, Callers: f.callers, Kernel: f.kernel, PIDs: f.pids}
+	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Callers: f.callers, Kernel: f.kernel, PIDs: f.pids}
 	for _, path := range f.cgroups {
 		if !strings.HasPrefix(path, cgroupMount) { // as /proc/PID/cgroup and systemd name them
 			path = filepath.Join(cgroupTree(), path)
@@ -74,6 +76,9 @@ func cgroupTree() string {
 func (f *systemFlags) check() error {
 	if f.hz < 1 {
 		return fmt.Errorf("-F %d: want a positive number", f.hz)
+	}
+	if f.tick && len(f.events) > 0 {
+		return errors.New("want --events or --tick, not both")
 	}
 	return nil
 }

@@ -6,7 +6,8 @@ import "time"
 // time, and what samples take from whatever they interrupt.
 type budget struct {
 	limit  float64       // share of all processor time
-	most   int           // samples per second and processor, if the limit allows
+	most   int           // samples of each event per second and processor, if the limit allows
+	events int           // that are sampled at the same time
 	stolen time.Duration // that one sample takes from its processor, the interrupt included
 
 	own  float64       // moving average of the agent's own processor time, as a share of all
@@ -58,7 +59,7 @@ func (b *budget) rate() int {
 		return b.most
 	}
 	left := b.limit - b.own - b.debt.Seconds()/payback.Seconds()
-	return max(1, min(b.most, int(left/b.stolen.Seconds())))
+	return max(1, min(b.most, int(left/b.stolen.Seconds()/float64(b.events))))
 }
 
 // hopeless tells whether more is spent than ten minutes of the machine allow,

@@ -32,7 +32,7 @@ func TestBudget(t *testing.T) {
 		{"own time alone breaks the limit", 199, 20 * time.Microsecond, []spending{at(1, 900*ms), at(1, 900*ms), at(1, 900*ms)}, 1},
 		{"no time went by", 199, 20 * time.Microsecond, []spending{{own: time.Second}}, 199},
 	} {
-		b := &budget{limit: 0.01, most: tt.most, stolen: tt.stolen}
+		b := &budget{limit: 0.01, events: 1, most: tt.most, stolen: tt.stolen}
 		got := b.rate()
 		for _, s := range tt.spent {
 			got = b.next(s)
@@ -47,7 +47,7 @@ func TestBudget(t *testing.T) {
 // moment.
 func TestBudgetHopeless(t *testing.T) {
 	for name, n := range map[string]int{"for good": 1000, "for a moment": 10} {
-		b := &budget{limit: 0.001, most: 199, stolen: 20 * time.Microsecond}
+		b := &budget{limit: 0.001, events: 1, most: 199, stolen: 20 * time.Microsecond}
 		for range n {
 			b.next(spending{own: 20 * time.Millisecond, samples: 10, machine: 10 * time.Second})
 		}
@@ -67,7 +67,7 @@ func TestBudgetKeeps(t *testing.T) {
 		"start":  func(i int) time.Duration { return time.Duration(1/(i+1)) * 2 * time.Second },
 		"rising": func(i int) time.Duration { return time.Duration(i) * 100 * time.Microsecond },
 	} {
-		b := &budget{limit: 0.01, most: 9999, stolen: 20 * time.Microsecond}
+		b := &budget{limit: 0.01, events: 1, most: 9999, stolen: 20 * time.Microsecond}
 		var spent, machine time.Duration
 		hz := b.rate()
 		for i := range 300 {

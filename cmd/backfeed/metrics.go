@@ -75,6 +75,13 @@ func (s *status) write(w io.Writer) {
 	for _, why := range slices.Sorted(maps.Keys(c.Unresolved)) {
 		fmt.Fprintf(w, "backfeed_lost_samples_total{reason=%q} %d\n", string(why), c.Unresolved[why])
 	}
+	if len(c.Events) > 0 {
+		family("event_seconds_total", "counter", "Time over all processors that an event was wanted, and that it was counted.")
+	}
+	for _, e := range c.Events {
+		fmt.Fprintf(w, "backfeed_event_seconds_total{event=%q,state=\"enabled\"} %g\n", e.Name, e.Enabled.Seconds())
+		fmt.Fprintf(w, "backfeed_event_seconds_total{event=%q,state=\"running\"} %g\n", e.Name, e.Running.Seconds())
+	}
 	one("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
 	one("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
 	one("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))

@@ -96,8 +96,8 @@ func runRecord(c *cli, args []string) error {
 		}
 		return save(rec)
 	}
-	if what.tick || what.callers || what.kernel || len(what.cgroups) > 0 {
-		return c.usage(errors.New("--tick, --callers, --kernel and --cgroup go with -a"))
+	if what.tick || what.callers || what.kernel || len(what.cgroups)+len(what.events) > 0 {
+		return c.usage(errors.New("--events, --tick, --callers, --kernel and --cgroup go with -a"))
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
 	if err != nil {
@@ -187,10 +187,11 @@ func addTo(sum, rec *sample.Recording) {
 
 // tellSystem says what was recorded of a machine, and what was not.
 func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemFlags) {
-	text := fmt.Sprintf("%d samples", rec.Samples())
+	var events []string
 	for _, counts := range rec.Counts {
-		text += " of " + counts.Event.Name
+		events = append(events, counts.Event.Name)
 	}
+	text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
 	if !what.tick {
 		text += fmt.Sprintf(" at %d Hz", what.hz)
 	}

@@ -203,6 +203,8 @@ func TestStoreUsage(t *testing.T) {
 		{"record -a -- true", exitUsage, "want a command or -a, not both"},
 		{"record --tick -- true", exitUsage, "go with -a"},
 		{"record -a -F 0", exitUsage, "want a positive number"},
+		{"record -a --tick --events cycles", exitUsage, "want --events or --tick"},
+		{"agent --store /dev/null/store", exitFailed, "not a directory"},
 		{"agent now", exitUsage, "wrong number of arguments"},
 		{"agent --max-cpu 0", exitUsage, "above 0"},
 		{"agent --config " + dir + "/absent", exitFailed, "no such file"},
