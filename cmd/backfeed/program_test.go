@@ -272,3 +272,49 @@ func TestNoBuildID(t *testing.T) {
 		t.Errorf("exit code %d, message %q, printed\n%s", code, stderr, out)
 	}
 }
+
+// TestEvents: samples of different events are not mixed, and the user is told.
+func TestEvents(t *testing.T) {
+	path, _ := programRecording(t)
+	rec, err := sample.Decode([]byte(content(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := rec.Counts[0]
+	n := clock.Total
+	rec.Add(clock) // the timer has twice as many
+	tick := sample.NewCounts(clock.CPU, sample.Event{Name: tickEvent, Period: 4000000, Unit: "ns"})
+	for _, ic := range clock.Images {
+		for off := range ic.At {
+			tick.AddSample(tick.Image(ic.ID), off, 1)
+		}
+	}
+	rec.Add(tick)
+	both := file(t, t.TempDir(), "both.bfr", string(rec.Encode()))
+	for _, tt := range []struct {
+		args  []string
+		total uint64
+		says  []string
+	}{
+		{[]string{"prof", both}, 2 * n, []string{"samples of event tick are not mixed with those of cpu-clock; --event tick uses them instead"}},
+		{[]string{"prof", both, "--event", "tick"}, tick.Total, []string{"samples of event cpu-clock are not mixed", "do not see what is in step"}},
+	} {
+		code, out, errs := runCLI(t, append(tt.args, "--format", "json")...)
+		var rows []procRow
+		if err := json.Unmarshal([]byte(out), &rows); err != nil || code != exitDone {
+			t.Fatalf("%q: exit code %d, %v: %s", tt.args, code, err, errs)
+		}
+		var total uint64
+		for _, r := range rows {
+			total += r.Samples
+		}
+		if total != tt.total {
+			t.Errorf("%q: %d samples, want %d", tt.args, total, tt.total)
+		}
+		for _, want := range tt.says {
+			if !strings.Contains(errs, want) {
+				t.Errorf("%q: no %q in %q", tt.args, want, errs)
+			}
+		}
+	}
+}
