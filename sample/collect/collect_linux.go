@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -101,7 +100,7 @@ func newSession(tried []Attempt, opt Options) (*session, error) {
 		counts:   sample.NewCounts(cpu, s.event),
 		stats:    &Stats{Tried: tried},
 		layout:   sampleLayout{branches: s.way == cyclesBranches, top: dumpsTop},
-		identify: identify,
+		identify: new(fileIDs).identify,
 	}
 	return s, nil
 }
@@ -477,27 +476,6 @@ func ioctlAll(fds []int, request uint) error {
 		}
 	}
 	return first
-}
-
-// identify gives the identity of a mapped file. Where the kernel's record has
-// no build ID, the file is read, provided that it is certainly the one that was
-// mapped.
-func identify(m *mmapRecord) sample.ImageID {
-	if len(m.build) > 0 {
-		var id sample.BuildID
-		copy(id[:], m.build)
-		return imageID(m.path, id)
-	}
-	f := openMapped(m)
-	if f == nil {
-		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
-	}
-	defer f.Close()
-	ef, err := elf.NewFile(f)
-	if err != nil { // no image, but code all the same: the path must do
-		return imageID(m.path, sample.BuildID{})
-	}
-	return imageID(m.path, sample.ELFBuildID(ef))
 }
 
 // openMapped opens the file of a mapping, or gives nil. The links in map_files

@@ -394,7 +394,7 @@ func TestIdentifyByPath(t *testing.T) {
 		{"gone", mmapRecord{path: path + "x", inode: m.inode}, path + "x"},
 		{"gone before it was mapped", mmapRecord{path: path + deleted, inode: m.inode}, path + deleted},
 	} {
-		if got := identify(&tt.m); got.Path != tt.want || !got.Build.IsZero() {
+		if got := new(fileIDs).identify(&tt.m); got.Path != tt.want || !got.Build.IsZero() {
 			t.Errorf("%s: %v, want %s", tt.name, got, tt.want)
 		}
 	}

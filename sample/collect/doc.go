@@ -10,7 +10,7 @@
 //
 // What the kernel reports is put down to images at once, in the order in which
 // things happened on all processors: a file that is deleted or replaced while
-// it runs keeps its samples, because its build ID was taken when it was mapped.
+// it runs keeps its samples, because its build ID is read when it is mapped.
 //
 // What samples mean is package infer's affair. Other systems than Linux get an
 // *Unavailable error.

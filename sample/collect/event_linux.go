@@ -14,10 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bitBuildID asks for build IDs in MMAP2 records: attr.build_id of
-// include/uapi/linux/perf_event.h, since Linux 5.12.
-const bitBuildID = 1 << 34
-
 // dumpsTop tells whether samples hold the words at the stack pointer. On AArch64
 // the return address of a procedure without a frame is in a register.
 const dumpsTop = runtime.GOARCH == "amd64"
@@ -62,7 +58,7 @@ func sideband() *unix.PerfEventAttr {
 		Sample_type: unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME,
 		Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
 			unix.PerfBitMmap | unix.PerfBitMmap2 | unix.PerfBitComm | unix.PerfBitCommExec | unix.PerfBitTask |
-			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark | bitBuildID,
+			unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
 		Clockid: unix.CLOCK_MONOTONIC,
 		Wakeup:  uint32(sidePages*os.Getpagesize()) / 2,
 	}
@@ -73,11 +69,7 @@ func sideband() *unix.PerfEventAttr {
 func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 	for {
 		fd, err := unix.PerfEventOpen(a, tid, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
-		switch {
-		case err == unix.EINTR:
-		case err == unix.EINVAL && a.Bits&bitBuildID != 0:
-			a.Bits &^= bitBuildID // an older kernel: build IDs are read from the files
-		default:
+		if err != unix.EINTR {
 			return fd, os.NewSyscallError("perf_event_open", err)
 		}
 	}

@@ -6,9 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
-	"time"
-
-	"debug/elf"
 
 	"golang.org/x/sys/unix"
 
@@ -20,8 +17,8 @@ import (
 const systemSidePages = 64
 
 // A processLog gathers what becomes of all processes from the time that it is
-// opened. Files without a build ID in the kernel's records are read when the
-// record is, while the process lives, if it lives that long.
+// opened. Files are read for their build IDs when the record is, while the process
+// lives, if it lives that long.
 type processLog struct {
 	fds      []int
 	rings    []*ring
@@ -101,7 +98,7 @@ func (b *processLog) take(rec *record) (err error) {
 	c := change{time: rec.time, typ: rec.typ}
 	switch rec.typ {
 	case typeMmap2:
-		m, err := decodeMmap(rec.body, rec.misc)
+		m, err := decodeMmap(rec.body)
 		if err != nil {
 			return err
 		}
@@ -160,47 +157,4 @@ func (b *processLog) drain(f func(*change)) (lost uint64, err error) {
 	}
 	b.changes = slices.Delete(b.changes, 0, n)
 	return b.lost, b.err
-}
-
-// fileIDs remembers the build IDs of files that the kernel does not see, as
-// those of programs that Go's own linker made (1.26).
-type fileIDs struct {
-	mu   sync.Mutex
-	seen map[fileVersion]sample.BuildID
-}
-
-// A fileVersion is a file as long as nobody writes to it.
-type fileVersion struct {
-	dev, ino uint64
-	ctime    time.Duration
-}
-
-// identify is as the function of that name, but reads a file only once.
-func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
-	if len(m.build) > 0 {
-		return identify(m)
-	}
-	file := openMapped(m)
-	if file == nil {
-		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
-	}
-	defer file.Close()
-	var st unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
-		return imageID(m.path, sample.BuildID{})
-	}
-	key := fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	id, ok := f.seen[key]
-	if !ok {
-		if ef, err := elf.NewFile(file); err == nil {
-			id = sample.ELFBuildID(ef)
-		}
-		if f.seen == nil || len(f.seen) >= 1<<16 {
-			f.seen = map[fileVersion]sample.BuildID{}
-		}
-		f.seen[key] = id
-	}
-	return imageID(m.path, id)
 }

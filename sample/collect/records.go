@@ -41,7 +41,6 @@ const (
 	miscGuestKernel  = 4
 	miscGuestUser    = 5
 	miscCommExec     = 1 << 13 // of COMM: the process began another program
-	miscMmapBuildID  = 1 << 14 // of MMAP2: the build ID stands in place of the inode
 	contextUser      = ^uint64(512 - 1)
 	contextMax       = ^uint64(4095 - 1) // values from here on in a call chain mark a change of mode
 	headerSize       = 8
@@ -81,9 +80,8 @@ type branchRecord struct{ from, to, flags uint64 }
 type mmapRecord struct {
 	pid                  int
 	start, size, fileOff uint64
-	build                []byte // nil if the record has the inode instead
 	maj, min             uint32
-	inode                uint64
+	inode, generation    uint64
 	prot                 uint32
 	path                 string
 }
@@ -188,10 +186,11 @@ func (r *reader) top() (words [2]uint64) {
 // decodeMmap reads the body of an MMAP2 record:
 //
 //	4 process, 4 thread, 8 start, 8 size, 8 file offset,
-//	4 major, 4 minor, 8 inode, 8 inode generation
-//	  or, with miscMmapBuildID, 1 size, 3 -, 20 build ID,
+//	4 major, 4 minor, 8 inode, 8 inode generation,
 //	4 protection, 4 flags, path ending in a zero byte
-func decodeMmap(b []byte, misc uint16) (mmapRecord, error) {
+//
+// PERF_RECORD_MISC_MMAP_BUILD_ID says nothing about it: see fileIDs.
+func decodeMmap(b []byte) (mmapRecord, error) {
 	r := reader{b: b}
 	var m mmapRecord
 	m.pid = int(r.u32("process"))
@@ -199,15 +198,9 @@ func decodeMmap(b []byte, misc uint16) (mmapRecord, error) {
 	m.start = r.u64("start")
 	m.size = r.u64("size")
 	m.fileOff = r.u64("file offset")
-	if misc&miscMmapBuildID != 0 {
-		n := int(r.take(4, "build ID size")[0])
-		m.build = r.take(20, "build ID")
-		m.build = m.build[:min(n, len(m.build))]
-	} else {
-		m.maj, m.min = r.u32("major"), r.u32("minor")
-		m.inode = r.u64("inode")
-		r.take(8, "inode generation")
-	}
+	m.maj, m.min = r.u32("major"), r.u32("minor")
+	m.inode = r.u64("inode")
+	m.generation = r.u64("inode generation")
 	m.prot = r.u32("protection")
 	r.take(4, "flags")
 	path, _, _ := bytes.Cut(b[min(r.off, len(b)):], []byte{0})

@@ -73,10 +73,8 @@ func TestDecode(t *testing.T) {
 			sampleRecord{ip: 0x1234, pid: 7, period: 1000, branches: []branchRecord{}}},
 		{"mapping with inode", rawMmap(7, 5, 0x1000, 0x2000, 0x400, "/bin/a"),
 			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, fileOff: 0x400, maj: 8, min: 1, inode: 77, prot: 5, path: "/bin/a"}},
-		{"mapping with build ID", raw(typeMmap2, miscMmapBuildID, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), []byte{20, 0, 0, 0}, build, 5, 2, "/bin/a b", id(7, 5)),
-			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, build: build, prot: 5, path: "/bin/a b"}},
-		{"mapping with short build ID", raw(typeMmap2, miscMmapBuildID, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), []byte{8, 0, 0, 0}, build, 5, 2, "/a", id(7, 5)),
-			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, build: build[:8], prot: 5, path: "/a"}},
+		{"mapping with another event's mark", raw(typeMmap2, 1<<14, 7, 7, uint64(0x1000), uint64(0x2000), uint64(0), 254, 1, uint64(77), uint64(3), 5, 2, "/bin/a b", id(7, 5)),
+			mmapRecord{pid: 7, start: 0x1000, size: 0x2000, maj: 254, min: 1, inode: 77, generation: 3, prot: 5, path: "/bin/a b"}},
 	} {
 		rec, err := splitRecord(tt.b)
 		if err != nil || rec.time != 5 {
@@ -88,7 +86,7 @@ func TestDecode(t *testing.T) {
 			err = decodeSample(rec.body, sampleLayout{top: tt.name != "sample"}, &s)
 			got = s
 		} else {
-			got, err = decodeMmap(rec.body, rec.misc)
+			got, err = decodeMmap(rec.body)
 		}
 		if err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, %v; want %+v", tt.name, got, err, tt.want)

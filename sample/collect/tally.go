@@ -53,7 +53,7 @@ func (t *tally) record(rec *record) error {
 	case typeSample:
 		return t.sampled(rec)
 	case typeMmap2:
-		m, err := decodeMmap(rec.body, rec.misc)
+		m, err := decodeMmap(rec.body)
 		if err == nil {
 			t.mapped(&m)
 		}

@@ -1,0 +1,88 @@
+package collect
+
+import (
+	"debug/elf"
+	"sync"
+	"time"
+
+	"backfeed/sample"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileIDs finds the build IDs of mapped files, and remembers them.
+//
+// The kernel would write build IDs into its records (attr.build_id, since Linux 5.12),
+// but not without harm: perf_event_mmap_output of kernel/events/core.c marks a record
+// for the event that asked and leaves the mark on it for the events of others after
+// it, whose records have an inode there. perf then reads the device number as the
+// length of a build ID, and crashes (perf 6.1 beside such an event, Linux 6.18). So
+// nobody asks, and whoever finds the mark on a record knows that it means nothing.
+type fileIDs struct {
+	mu     sync.Mutex
+	seen   map[fileVersion]sample.BuildID
+	mapped map[mappedFile]knownFile
+}
+
+// A fileVersion is a file as long as nobody writes to it.
+type fileVersion struct {
+	dev, ino uint64
+	ctime    time.Duration
+}
+
+// A mappedFile is a file as records of mappings name it.
+type mappedFile struct {
+	maj, min          uint32
+	inode, generation uint64
+}
+
+// A knownFile is what a mappedFile was when it was last looked at.
+type knownFile struct {
+	build   sample.BuildID
+	checked time.Time
+}
+
+// maxFiles bounds what is remembered; mostFresh is how long a file is believed not to
+// have been written to.
+const (
+	maxFiles  = 1 << 16
+	mostFresh = time.Second
+)
+
+// identify gives the identity of a mapped file. The file is read, provided that it is
+// certainly the one that was mapped; that of a process which has ended, in a mount
+// namespace of its own, was mostly seen with another.
+func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := mappedFile{m.maj, m.min, m.inode, m.generation}
+	known, ok := f.mapped[key]
+	if ok && time.Since(known.checked) < mostFresh {
+		return imageID(m.path, known.build)
+	}
+	file := openMapped(m)
+	switch {
+	case file == nil && ok:
+		return imageID(m.path, known.build)
+	case file == nil:
+		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
+	}
+	defer file.Close()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return imageID(m.path, sample.BuildID{})
+	}
+	version := fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
+	id, ok := f.seen[version]
+	if !ok {
+		if ef, err := elf.NewFile(file); err == nil { // else no image, but code all the same: the path must do
+			id = sample.ELFBuildID(ef)
+		}
+	}
+	if f.seen == nil || len(f.seen) >= maxFiles || len(f.mapped) >= maxFiles {
+		f.seen, f.mapped = map[fileVersion]sample.BuildID{}, map[mappedFile]knownFile{}
+	}
+	f.seen[version] = id
+	f.mapped[key] = knownFile{id, time.Now()}
+	return imageID(m.path, id)
+}
