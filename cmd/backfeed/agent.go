@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -244,6 +245,10 @@ func (a *agent) adjust(now time.Time) {
 	a.status.own += s.own
 	a.status.stolen += a.budget.total(s) - s.own
 	a.status.cost = a.budget.total(s).Seconds() / s.machine.Seconds()
+	if a.what.tick {
+		a.status.rate = int(math.Round(float64(s.samples) / s.machine.Seconds())) // the kernel's; less where it is idle
+		return
+	}
 	a.setRate(a.budget.next(s))
 	if !a.complained && a.budget.hopeless() {
 		a.complained = true
