@@ -31,14 +31,6 @@ type LLVMStats struct {
 	Skipped Skipped
 }
 
-const (
-	SkipNoLines    Reason = "procedures without line numbers"
-	SkipNoStart    Reason = "instructions of functions whose first line is unknown"
-	SkipLang       Reason = "procedures of languages that LLVM does not compile"
-	SkipNoInstLine Reason = "instructions without a line"
-	SkipImageLines Reason = "images without a line table"
-)
-
 // WriteLLVM writes a sample profile in LLVM's text format, for
 // -fprofile-sample-use of clang and profile-sample-use of rustc:
 //
@@ -82,235 +74,38 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 
 // An llvmWriter collects the functions of all images.
 type llvmWriter struct {
-	funcs map[string]*llvmFunc
+	*tree
 	stats LLVMStats
 }
 
 func newLLVMWriter() *llvmWriter {
-	return &llvmWriter{funcs: map[string]*llvmFunc{}, stats: LLVMStats{Skipped: Skipped{}}}
+	t := newTree()
+	return &llvmWriter{tree: t, stats: LLVMStats{Skipped: t.skipped}}
 }
 
-// An llvmFunc is a function, or the body of an inlined call to one.
-type llvmFunc struct {
-	total   uint64
-	head    uint64
-	body    map[llvmLine]uint64
-	calls   map[llvmLine]map[string]uint64
-	inlined map[llvmCall]*llvmFunc
-}
-
-func newLLVMFunc() *llvmFunc {
-	return &llvmFunc{
-		body:    map[llvmLine]uint64{},
-		calls:   map[llvmLine]map[string]uint64{},
-		inlined: map[llvmCall]*llvmFunc{},
-	}
-}
-
-// An llvmLine is a place in a function.
-type llvmLine struct {
-	offset uint16
-	disc   uint32
-}
-
-// An llvmCall is an inlined call.
-type llvmCall struct {
-	at     llvmLine
-	callee string
-}
-
-// image adds the procedures of an image. A procedure and the cold part that was
-// split off it are one piece of code: of a line that is in both, the maximum
-// counts. Procedures that are copies of one function ran one by one: their counts
-// add up.
+// image adds the procedures of an image.
 func (l *llvmWriter) image(v *view) {
 	l.stats.Images = append(l.stats.Images, v.ID)
 	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
-	s := newSites(v)
-	pieces := map[string]*llvmFunc{}
-	names := map[string]string{} // of functions, by piece
-	for _, r := range v.Procs {
-		name, ok := l.nameOf(v, r)
-		if !ok {
-			continue
-		}
-		piece := withoutCold(r.Proc.Name)
-		if pieces[piece] == nil {
-			pieces[piece] = newLLVMFunc()
-			names[piece] = name
-		}
-		d := llvmDecoder{llvmWriter: l, view: v, sites: s, top: name, prefixed: prefixed(v, r)}
-		d.proc(pieces[piece], r)
-	}
-	for _, piece := range sortedKeys(pieces, cmp.Compare) {
-		name := names[piece]
-		if l.funcs[name] == nil {
-			l.funcs[name] = newLLVMFunc()
-		}
-		l.funcs[name].add(pieces[piece])
-	}
+	l.tree.image(v, llvmDialect)
+	l.stats.Procs = l.procs
 }
 
-// nameOf gives the name of the function that r is code of, or counts why r
-// cannot be in the profile.
-func (l *llvmWriter) nameOf(v *view, r *infer.Result) (string, bool) {
-	if !known(r) {
-		l.stats.Skipped[SkipUnknown]++
-		return "", false
-	}
-	if u := v.lines.Unit(r.Proc.Addr); u.Lang == "go" || u.Lang == "asm" {
-		l.stats.Skipped[SkipLang]++
-		return "", false
-	}
-	for i := range r.Proc.Blocks {
-		if fs := v.lines.Frames(r.Proc.Blocks[i].Start); len(fs) > 0 {
-			l.stats.Procs++
-			return canonical(fs[len(fs)-1].Func), true
-		}
-	}
-	l.stats.Skipped[SkipNoLines]++
-	return "", false
+var llvmDialect = dialect{
+	made:          func(u image.Unit) bool { return u.Lang != "go" && u.Lang != "asm" },
+	name:          canonical,
+	discriminator: llvmDiscriminator,
 }
 
-// prefixed tells whether the discriminators of r are LLVM's triples. GCC's are
-// plain, and so is what clang's passes on machine code have added to.
-func prefixed(v *view, r *infer.Result) bool {
-	producer := v.lines.Unit(r.Proc.Addr).Producer
-	return !v.lines.FSDiscriminators() &&
-		(strings.Contains(producer, "clang") || strings.Contains(producer, "rustc") || strings.Contains(producer, "LLVM"))
-}
-
-// An llvmDecoder adds the code of one procedure to a function.
-type llvmDecoder struct {
-	*llvmWriter
-	*view
-	sites    *sites
-	top      string // name of the function
-	prefixed bool
-}
-
-func (d *llvmDecoder) proc(f *llvmFunc, r *infer.Result) {
-	if !isPart(r.Proc.Name) {
-		f.head += whole(r.Entries.N)
+// llvmDiscriminator takes LLVM's triples apart. GCC's discriminators are plain,
+// and so is what clang's passes on machine code have added to.
+func llvmDiscriminator(v *view, u image.Unit) func(uint32) (uint32, uint64) {
+	isLLVM := strings.Contains(u.Producer, "clang") || strings.Contains(u.Producer, "rustc") || strings.Contains(u.Producer, "LLVM")
+	if v.lines.FSDiscriminators() || !isLLVM {
+		return func(raw uint32) (uint32, uint64) { return raw, 1 }
 	}
-	for i := range r.Proc.Blocks {
-		if r.Block[i].Conf == infer.None {
-			continue
-		}
-		n := whole(r.Block[i].N)
-		for _, in := range d.code.Insts(&r.Proc.Blocks[i]) {
-			d.inst(f, in, n)
-		}
-	}
-	for i := range r.Proc.Calls {
-		d.call(f, r, i)
-	}
-}
-
-// inst adds n executions of an instruction.
-func (d *llvmDecoder) inst(f *llvmFunc, in image.Inst, n uint64) {
-	frames := d.lines.Frames(in.Addr)
-	if len(frames) == 0 {
-		d.stats.Skipped[SkipNoInstLine]++
-		return
-	}
-	f, ok := d.descend(f, frames, n*uint64(in.Len))
-	if !ok {
-		return
-	}
-	if frames[0].Line == 0 {
-		d.stats.Skipped[SkipNoInstLine]++
-		return
-	}
-	at, copies := d.line(frames[0])
-	f.body[at] = max(f.body[at], n*copies)
-}
-
-// descend adds n to the totals of f and of the inlined bodies around frames[0],
-// and gives the innermost.
-func (d *llvmDecoder) descend(f *llvmFunc, frames []image.Frame, n uint64) (*llvmFunc, bool) {
-	for _, fr := range frames {
-		if fr.StartLine == 0 {
-			d.stats.Skipped[SkipNoStart]++
-			return nil, false
-		}
-	}
-	f.total += n
-	for i := len(frames) - 2; i >= 0; i-- {
-		at, _ := d.line(frames[i+1])
-		c := llvmCall{at, canonical(frames[i].Func)}
-		if f.inlined[c] == nil {
-			f.inlined[c] = newLLVMFunc()
-		}
-		f = f.inlined[c]
-		f.total += n
-	}
-	return f, true
-}
-
-// line gives the place of a frame within its function, and how many copies of
-// it the compiler has said to have made.
-func (d *llvmDecoder) line(f image.Frame) (at llvmLine, copies uint64) {
-	at = llvmLine{uint16(f.Line - f.StartLine), f.Disc}
-	if !d.prefixed {
-		return at, 1
-	}
-	at.disc = image.BaseDiscriminator(f.Disc)
-	return at, uint64(image.DuplicationFactor(f.Disc))
-}
-
-// call adds the targets of a call.
-func (d *llvmDecoder) call(f *llvmFunc, r *infer.Result, i int) {
-	c := r.Proc.Calls[i]
-	if whole(r.Call[i].N) == 0 {
-		return
-	}
-	frames := d.lines.Frames(c.Site)
-	if len(frames) == 0 || frames[0].Line == 0 {
-		return
-	}
-	targets := d.sites.targets(r, i)
-	if len(targets) == 0 && c.To == 0 && c.Target == "" {
-		d.stats.Skipped[SkipIndirect]++
-	}
-	f, ok := d.descend(f, frames, 0)
-	if !ok {
-		return
-	}
-	at, _ := d.line(frames[0])
-	for _, t := range targets {
-		n := whole(r.Call[i].N * t.share)
-		sym, ok := d.symbolAt(t.to)
-		if !ok || isPart(sym.Name) || n == 0 {
-			continue // a jump between two parts of one function
-		}
-		if f.calls[at] == nil {
-			f.calls[at] = map[string]uint64{}
-		}
-		f.calls[at][canonical(sym.Name)] += n
-	}
-}
-
-// add adds the counts of o to f.
-func (f *llvmFunc) add(o *llvmFunc) {
-	f.total += o.total
-	f.head += o.head
-	for at, n := range o.body {
-		f.body[at] += n
-	}
-	for at, calls := range o.calls {
-		if f.calls[at] == nil {
-			f.calls[at] = map[string]uint64{}
-		}
-		for callee, n := range calls {
-			f.calls[at][callee] += n
-		}
-	}
-	for c, g := range o.inlined {
-		if f.inlined[c] == nil {
-			f.inlined[c] = newLLVMFunc()
-		}
-		f.inlined[c].add(g)
+	return func(raw uint32) (uint32, uint64) {
+		return image.BaseDiscriminator(raw), uint64(image.DuplicationFactor(raw))
 	}
 }
 
@@ -325,33 +120,6 @@ func canonical(name string) string {
 		}
 		name = cut
 	}
-}
-
-// withoutCold gives the name of the procedure that a cold part was split off.
-func withoutCold(name string) string {
-	cut, _ := cutSuffix(name, ".cold")
-	return cut
-}
-
-// isPart tells whether the symbol is a part of a function that is not entered by
-// calls of that function.
-func isPart(name string) bool {
-	return strings.Contains(name, ".cold") || strings.Contains(name, ".part.")
-}
-
-// cutSuffix removes the last suffix of name if it is one of those given,
-// followed by nothing or a number.
-func cutSuffix(name string, suffixes ...string) (string, bool) {
-	for _, suffix := range suffixes {
-		i := strings.LastIndex(name, suffix)
-		if i <= 0 {
-			continue
-		}
-		if rest := strings.TrimPrefix(name[i+len(suffix):], "."); strings.Trim(rest, "0123456789") == "" {
-			return name[:i], true
-		}
-	}
-	return name, false
 }
 
 // write writes the functions as llvm-profdata does: the largest total first.
@@ -377,14 +145,14 @@ func (l *llvmWriter) write(w io.Writer) error {
 }
 
 // body writes the lines of f, indented by depth, then its inlined calls.
-func (l *llvmWriter) body(w *bufio.Writer, f *llvmFunc, depth int) {
-	lines := sortedKeys(f.body, compareLines)
+func (l *llvmWriter) body(w *bufio.Writer, f *function, depth int) {
+	lines := sortedKeys(f.body, compareSpots)
 	for at := range f.calls {
 		if _, ok := f.body[at]; !ok {
 			lines = append(lines, at) // a call in a block of which nothing is known
 		}
 	}
-	slices.SortFunc(lines, compareLines)
+	slices.SortFunc(lines, compareSpots)
 	for _, at := range lines {
 		l.stats.Lines++
 		fmt.Fprintf(w, "%*s%v: %d", depth, "", at, f.body[at])
@@ -402,19 +170,4 @@ func (l *llvmWriter) body(w *bufio.Writer, f *llvmFunc, depth int) {
 		fmt.Fprintf(w, "%*s%v: %s:%d\n", depth, "", c.at, c.callee, f.inlined[c].total)
 		l.body(w, f.inlined[c], depth+1)
 	}
-}
-
-func (at llvmLine) String() string {
-	if at.disc == 0 {
-		return fmt.Sprint(at.offset)
-	}
-	return fmt.Sprintf("%d.%d", at.offset, at.disc)
-}
-
-func compareLines(a, b llvmLine) int {
-	return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.disc, b.disc))
-}
-
-func compareCalls(a, b llvmCall) int {
-	return cmp.Or(compareLines(a.at, b.at), cmp.Compare(a.callee, b.callee))
 }

@@ -1,0 +1,294 @@
+package feedback
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+const (
+	SkipNoLines    Reason = "procedures without line numbers"
+	SkipNoStart    Reason = "instructions of functions whose first line is unknown"
+	SkipLang       Reason = "procedures of languages that are not for this compiler"
+	SkipNoInstLine Reason = "instructions without a line"
+	SkipImageLines Reason = "images without a line table"
+)
+
+// A tree is what sample profiles hold: functions of a source, each with the
+// counts of its lines and of the bodies that were inlined into it.
+type tree struct {
+	funcs   map[string]*function // by the compiler's name
+	procs   int                  // procedures that are in it
+	skipped Skipped
+}
+
+func newTree() *tree {
+	return &tree{funcs: map[string]*function{}, skipped: Skipped{}}
+}
+
+// A function is a function, or the body of an inlined call to one.
+type function struct {
+	total   uint64                     // executions of its instructions times their bytes, inlined bodies included
+	head    uint64                     // entries; of inlined bodies unknown, and 0
+	body    map[spot]uint64            // executions
+	calls   map[spot]map[string]uint64 // executions of calls, by callee
+	inlined map[inlinedCall]*function
+}
+
+func newFunction() *function {
+	return &function{
+		body:    map[spot]uint64{},
+		calls:   map[spot]map[string]uint64{},
+		inlined: map[inlinedCall]*function{},
+	}
+}
+
+// A spot is a place in the source of a function.
+type spot struct {
+	offset uint16 // lines from that of its declaration, modulo 2^16
+	disc   uint32
+}
+
+// An inlinedCall is a call in place of which the callee's body stands.
+type inlinedCall struct {
+	at     spot
+	callee string
+}
+
+// A dialect is how a compiler speaks of the code that it reads counts of.
+type dialect struct {
+	// made tells whether code of such a unit may be in the profile.
+	made func(image.Unit) bool
+	// name gives the name that a symbol's function has where the profile is read.
+	name func(symbol string) string
+	// discriminator tells how to read the discriminators of the line table in code
+	// of a unit: what the profile has for it, and how many copies of the code the
+	// compiler has said to have made.
+	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
+}
+
+// image adds the procedures of an image. A procedure and the cold part that was
+// split off it are one piece of code: of a line that is in both, the maximum
+// counts. Procedures that are copies of one function ran one by one: their counts
+// add up.
+func (t *tree) image(v *view, as dialect) {
+	s := newSites(v)
+	pieces := map[string]*function{}
+	names := map[string]string{} // of functions, by piece
+	for _, r := range v.Procs {
+		name, ok := t.nameOf(v, r, as)
+		if !ok {
+			continue
+		}
+		piece := withoutCold(r.Proc.Name)
+		if pieces[piece] == nil {
+			pieces[piece] = newFunction()
+			names[piece] = name
+		}
+		d := treeDecoder{tree: t, view: v, dialect: as, sites: s, disc: as.discriminator(v, v.lines.Unit(r.Proc.Addr))}
+		d.proc(pieces[piece], r)
+	}
+	for _, piece := range sortedKeys(pieces, cmp.Compare) {
+		name := names[piece]
+		if t.funcs[name] == nil {
+			t.funcs[name] = newFunction()
+		}
+		t.funcs[name].add(pieces[piece])
+	}
+}
+
+// nameOf gives the name of the function that r is code of, or counts why r
+// cannot be in the profile.
+func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
+	if !known(r) {
+		t.skipped[SkipUnknown]++
+		return "", false
+	}
+	if !as.made(v.lines.Unit(r.Proc.Addr)) {
+		t.skipped[SkipLang]++
+		return "", false
+	}
+	for i := range r.Proc.Blocks {
+		if fs := v.lines.Frames(r.Proc.Blocks[i].Start); len(fs) > 0 {
+			t.procs++
+			return as.name(fs[len(fs)-1].Func), true
+		}
+	}
+	t.skipped[SkipNoLines]++
+	return "", false
+}
+
+// A treeDecoder adds the code of one procedure to a function.
+type treeDecoder struct {
+	*tree
+	*view
+	dialect
+	sites *sites
+	disc  func(raw uint32) (disc uint32, copies uint64)
+}
+
+func (d *treeDecoder) proc(f *function, r *infer.Result) {
+	if !isPart(r.Proc.Name) {
+		f.head += whole(r.Entries.N)
+	}
+	for i := range r.Proc.Blocks {
+		if r.Block[i].Conf == infer.None {
+			continue
+		}
+		n := whole(r.Block[i].N)
+		for _, in := range d.code.Insts(&r.Proc.Blocks[i]) {
+			d.inst(f, in, n)
+		}
+	}
+	for i := range r.Proc.Calls {
+		d.call(f, r, i)
+	}
+}
+
+// inst adds n executions of an instruction.
+func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
+	frames := d.lines.Frames(in.Addr)
+	if len(frames) == 0 {
+		d.skipped[SkipNoInstLine]++
+		return
+	}
+	f, ok := d.descend(f, frames, n*uint64(in.Len))
+	if !ok {
+		return
+	}
+	if frames[0].Line == 0 {
+		d.skipped[SkipNoInstLine]++
+		return
+	}
+	at, copies := d.spot(frames[0])
+	f.body[at] = max(f.body[at], n*copies)
+}
+
+// descend adds n to the totals of f and of the inlined bodies around frames[0],
+// and gives the innermost.
+func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*function, bool) {
+	for _, fr := range frames {
+		if fr.StartLine == 0 {
+			d.skipped[SkipNoStart]++
+			return nil, false
+		}
+	}
+	f.total += n
+	for i := len(frames) - 2; i >= 0; i-- {
+		at, _ := d.spot(frames[i+1])
+		c := inlinedCall{at, d.name(frames[i].Func)}
+		if f.inlined[c] == nil {
+			f.inlined[c] = newFunction()
+		}
+		f = f.inlined[c]
+		f.total += n
+	}
+	return f, true
+}
+
+// spot gives the place of a frame within its function, and how many copies of
+// it the compiler has said to have made.
+func (d *treeDecoder) spot(f image.Frame) (at spot, copies uint64) {
+	disc, copies := d.disc(f.Disc)
+	return spot{uint16(f.Line - f.StartLine), disc}, copies
+}
+
+// call adds the targets of a call.
+func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
+	c := r.Proc.Calls[i]
+	if whole(r.Call[i].N) == 0 {
+		return
+	}
+	frames := d.lines.Frames(c.Site)
+	if len(frames) == 0 || frames[0].Line == 0 {
+		return
+	}
+	targets := d.sites.targets(r, i)
+	if len(targets) == 0 && c.To == 0 && c.Target == "" {
+		d.skipped[SkipIndirect]++
+	}
+	f, ok := d.descend(f, frames, 0)
+	if !ok {
+		return
+	}
+	at, _ := d.spot(frames[0])
+	for _, t := range targets {
+		n := whole(r.Call[i].N * t.share)
+		sym, ok := d.symbolAt(t.to)
+		if !ok || isPart(sym.Name) || n == 0 {
+			continue // a jump between two parts of one function
+		}
+		if f.calls[at] == nil {
+			f.calls[at] = map[string]uint64{}
+		}
+		f.calls[at][d.name(sym.Name)] += n
+	}
+}
+
+// add adds the counts of o to f.
+func (f *function) add(o *function) {
+	f.total += o.total
+	f.head += o.head
+	for at, n := range o.body {
+		f.body[at] += n
+	}
+	for at, calls := range o.calls {
+		if f.calls[at] == nil {
+			f.calls[at] = map[string]uint64{}
+		}
+		for callee, n := range calls {
+			f.calls[at][callee] += n
+		}
+	}
+	for c, g := range o.inlined {
+		if f.inlined[c] == nil {
+			f.inlined[c] = newFunction()
+		}
+		f.inlined[c].add(g)
+	}
+}
+
+// withoutCold gives the name of the procedure that a cold part was split off.
+func withoutCold(name string) string {
+	cut, _ := cutSuffix(name, ".cold")
+	return cut
+}
+
+// isPart tells whether the symbol is a part of a function that is not entered by
+// calls of that function.
+func isPart(name string) bool {
+	return strings.Contains(name, ".cold") || strings.Contains(name, ".part.")
+}
+
+// cutSuffix removes the last suffix of name if it is one of those given,
+// followed by nothing or a number.
+func cutSuffix(name string, suffixes ...string) (string, bool) {
+	for _, suffix := range suffixes {
+		i := strings.LastIndex(name, suffix)
+		if i <= 0 {
+			continue
+		}
+		if rest := strings.TrimPrefix(name[i+len(suffix):], "."); strings.Trim(rest, "0123456789") == "" {
+			return name[:i], true
+		}
+	}
+	return name, false
+}
+
+func (at spot) String() string {
+	if at.disc == 0 {
+		return fmt.Sprint(at.offset)
+	}
+	return fmt.Sprintf("%d.%d", at.offset, at.disc)
+}
+
+func compareSpots(a, b spot) int {
+	return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.disc, b.disc))
+}
+
+func compareCalls(a, b inlinedCall) int {
+	return cmp.Or(compareSpots(a.at, b.at), cmp.Compare(a.callee, b.callee))
+}
