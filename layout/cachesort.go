@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"container/heap"
 	"math"
 	"slices"
@@ -13,7 +12,6 @@ const (
 	cacheSize      = 2048 // bytes of an entry
 	frequencyScale = 0.25 // of the gain by frequency, where that by distance has 1
 	maxChainNodes  = 128
-	minGain        = 1e-8
 )
 
 // cacheDirected orders the nodes of g by Cache-Directed Sort (Pupyrev,
@@ -25,30 +23,7 @@ func cacheDirected(g *Graph) []int {
 	for s.queue.Len() > 0 {
 		s.merge(heap.Pop(&s.queue).(*link))
 	}
-	return flattenChains(s.chains)
-}
-
-// A chain is a cluster and its calls from and to others.
-type chain struct {
-	cluster
-	id    int           // of the node it began as
-	links map[int]*link // by the id of the other chain
-}
-
-// A link is all calls between two chains, and what merging them would gain.
-type link struct {
-	a, b *chain
-	arcs []Arc
-	gain float64
-	swap bool // b before a is better
-	at   int  // index in the queue; -1 if not in it
-}
-
-func (l *link) other(c *chain) *chain {
-	if l.a == c {
-		return l.b
-	}
-	return l.a
+	return flattenChains(s.chains, nil)
 }
 
 type cacheSort struct {
@@ -75,11 +50,11 @@ func newCacheSort(g *Graph) *cacheSort {
 		if n.N > 0 {
 			s.hotSize += float64(n.Size)
 		}
-		s.chains[i] = &chain{cluster{[]int{i}, n.Size, max(n.N, in[i], out[i])}, i, map[int]*link{}}
+		s.chains[i] = newChain(i, Node{n.Size, max(n.N, in[i], out[i])})
 	}
 	for _, a := range g.Arcs {
 		if a.From != a.To && a.N > 0 {
-			s.addArc(a)
+			s.chains[a.From].link(s.chains[a.To], a)
 		}
 	}
 	for _, c := range s.chains {
@@ -90,30 +65,6 @@ func newCacheSort(g *Graph) *cacheSort {
 		}
 	}
 	return s
-}
-
-func (s *cacheSort) addArc(a Arc) {
-	from, to := s.chains[a.From], s.chains[a.To]
-	l := from.links[to.id]
-	if l == nil {
-		l = &link{a: from, b: to, at: -1}
-		from.links[to.id], to.links[from.id] = l, l
-	}
-	l.arcs = append(l.arcs, a)
-}
-
-// sorted gives the links of c in a fixed order.
-func (c *chain) sorted() []*link {
-	ids := make([]int, 0, len(c.links))
-	for id := range c.links {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	links := make([]*link, len(ids))
-	for i, id := range ids {
-		links[i] = c.links[id]
-	}
-	return links
 }
 
 // push computes what l gains and queues it if it gains anything.
@@ -189,77 +140,8 @@ func (s *cacheSort) merge(l *link) {
 	into.size += from.size
 	into.weight += from.weight
 	s.chains[from.id] = nil
-	s.moveLinks(into, from)
+	into.takeLinks(from)
 	for _, l := range into.sorted() {
 		s.push(l)
-	}
-}
-
-// moveLinks gives the links of from to into, with which it was merged.
-func (s *cacheSort) moveLinks(into, from *chain) {
-	delete(into.links, from.id)
-	for _, l := range from.sorted() {
-		other := l.other(from)
-		if other == into {
-			continue
-		}
-		delete(other.links, from.id)
-		if have := into.links[other.id]; have != nil {
-			have.arcs = append(have.arcs, l.arcs...)
-			continue
-		}
-		if l.a == from {
-			l.a = into
-		} else {
-			l.b = into
-		}
-		into.links[other.id], other.links[into.id] = l, l
-	}
-}
-
-// flattenChains gives the nodes of all chains, the densest first.
-func flattenChains(chains []*chain) []int {
-	live := slices.DeleteFunc(slices.Clone(chains), func(c *chain) bool { return c == nil })
-	slices.SortStableFunc(live, func(a, b *chain) int { return cmp.Compare(b.density(), a.density()) })
-	var order []int
-	for _, c := range live {
-		order = append(order, c.nodes...)
-	}
-	return order
-}
-
-// A linkQueue is a heap of links, the one that gains most on top.
-type linkQueue []*link
-
-func (q linkQueue) Len() int { return len(q) }
-
-func (q linkQueue) Less(i, j int) bool {
-	a, b := q[i], q[j]
-	return cmp.Or(cmp.Compare(b.gain, a.gain), cmp.Compare(a.a.id, b.a.id), cmp.Compare(a.b.id, b.b.id)) < 0
-}
-
-func (q linkQueue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].at, q[j].at = i, j
-}
-
-func (q *linkQueue) Push(x any) {
-	l := x.(*link)
-	l.at = len(*q)
-	*q = append(*q, l)
-}
-
-func (q *linkQueue) Pop() any {
-	last := len(*q) - 1
-	l := (*q)[last]
-	l.at = -1
-	*q = (*q)[:last]
-	return l
-}
-
-// remove takes l out of the queue if it is in it.
-func (q *linkQueue) remove(l *link) {
-	if l.at >= 0 {
-		heap.Remove(q, l.at)
 	}
 }

@@ -26,11 +26,16 @@ type Arc struct {
 	N        float64 // executions
 }
 
-// Blocks gives the flow graph of a procedure.
+// Blocks gives the flow graph of a procedure. A block that is cold by evidence
+// counts as one that does not run.
 func Blocks(r *infer.Result) *Graph {
 	g := &Graph{}
 	for i, b := range r.Proc.Blocks {
-		g.Nodes = append(g.Nodes, Node{Size: uint64(b.End - b.Start), N: r.Block[i].N})
+		n := Node{Size: uint64(b.End - b.Start), N: r.Block[i].N}
+		if r.Cold != nil && r.Cold[i] {
+			n.N = 0
+		}
+		g.Nodes = append(g.Nodes, n)
 	}
 	for i, e := range r.Proc.Edges {
 		g.Arcs = append(g.Arcs, Arc{From: e.From, To: e.To, N: r.Edge[i].N})
@@ -38,33 +43,52 @@ func Blocks(r *infer.Result) *Graph {
 	return g
 }
 
-// The constants of the ext-TSP model, "Improved Basic Block Reordering", Newell
-// and Pupyrev, IEEE Transactions on Computers 2020, section 3.
+// The constants of the ext-TSP model ("Improved Basic Block Reordering", Newell
+// and Pupyrev, IEEE Transactions on Computers 2020), as LLVM's CodeLayout.cpp has
+// them. An execution of an arc is worth
+//
+//	1                      if it falls through, where it might have jumped
+//	1.05                   if it falls through, being the only way on
+//	0.1 * (1 - d / 1024)   if it jumps d bytes forward, d up to 1024
+//	0.1 * (1 - d / 640)    if it jumps d bytes backward, d up to 640
+//	0                      otherwise
 const (
-	jumpWeight  = 0.1  // worth of a short jump, where falling through is worth 1
-	forwardMax  = 1024 // bytes that a forward jump may span to be worth something
+	onlyWeight  = 1.05
+	jumpWeight  = 0.1
+	forwardMax  = 1024 // bytes
 	backwardMax = 640
 )
 
 // Score gives the ext-TSP score of g's nodes laid out in the given order: the
-// executions of arcs that fall through, and a part of those that jump a short
-// way. Higher is better.
+// worth of all executions of its arcs. Higher is better.
 func Score(g *Graph, order []int) float64 {
-	start := addresses(g, order, 1)
+	start, ways := addresses(g, order, 1), g.ways()
 	var score float64
 	for _, a := range g.Arcs {
 		if a.From == a.To {
 			continue // costs the same in every order
 		}
 		end := start[a.From] + g.Nodes[a.From].Size
-		score += a.N * jumpWorth(end, start[a.To])
+		score += a.N * jumpWorth(end, start[a.To], ways[a.From])
 	}
 	return score
 }
 
-// jumpWorth is the worth of one execution of a jump between two addresses.
-func jumpWorth(from, to uint64) float64 {
+// ways counts the arcs out of each node.
+func (g *Graph) ways() []int {
+	ways := make([]int, len(g.Nodes))
+	for _, a := range g.Arcs {
+		ways[a.From]++
+	}
+	return ways
+}
+
+// jumpWorth is the worth of one execution of a jump between two addresses, one of
+// several ways on.
+func jumpWorth(from, to uint64, ways int) float64 {
 	switch {
+	case from == to && ways == 1:
+		return onlyWeight
 	case from == to:
 		return 1
 	case from < to && to-from <= forwardMax:

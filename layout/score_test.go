@@ -57,10 +57,10 @@ func TestScore(t *testing.T) {
 		order string
 		want  float64
 	}{
-		{"as compiled", diamond, "abcd", 109.84},
-		{"hot path falls through", diamond, "abdc", 145.76},
-		{"cold path falls through", diamond, "acdb", 73.43},
-		{"a jump to itself is worth nothing", loop, "abc", 1 + 1 + 10*0.1*(1-48.0/640)},
+		{"as compiled", diamond, "abcd", 111.34},
+		{"hot path falls through", diamond, "abdc", 149.26},
+		{"cold path falls through", diamond, "acdb", 74.93},
+		{"a jump to itself is worth nothing", loop, "abc", 1.05 + 1 + 10*0.1*(1-48.0/640)},
 		{"jumps too far are worth nothing", far, "abc", 0},
 		{"near ones are", far, "acb", 10 + 10*0.1*(1-32.0/640)},
 	} {
