@@ -268,7 +268,11 @@ func TestSameBytes(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"go":   func(b *bytes.Buffer) error { _, err := writeGo(b, newShapes(t).view, GoOptions{}); return err },
 		"bolt": func(b *bytes.Buffer) error { _, err := writeBOLT(b, newShapes(t).view); return err },
-		"llvm": func(b *bytes.Buffer) error { l := newLLVMWriter(); l.image(newShapes(t).view); return l.write(b) },
+		"llvm": func(b *bytes.Buffer) error {
+			l := newLLVMWriter()
+			l.image(newShapes(t).view)
+			return l.write(b, LLVMText)
+		},
 	} {
 		var first bytes.Buffer
 		if err := write(&first); err != nil {

@@ -15,8 +15,17 @@ import (
 
 // LLVMOptions choose what WriteLLVM writes.
 type LLVMOptions struct {
-	Image string // path or build ID; "" is every image with lines that clang, rustc or gcc made
+	Image  string // path or build ID; "" is every image with lines that clang, rustc or gcc made
+	Format LLVMFormat
 }
+
+// LLVMFormat is one of the forms in which LLVM reads sample profiles.
+type LLVMFormat uint8
+
+const (
+	LLVMText      LLVMFormat = iota
+	LLVMExtBinary            // which also names the functions that did not run
+)
 
 // LLVMStats say what WriteLLVM wrote.
 type LLVMStats struct {
@@ -26,13 +35,14 @@ type LLVMStats struct {
 	Lines   int    // lines with a count, those of inlined bodies included
 	Inlined int    // inlined call sites
 	Targets int    // targets at calls
+	Silent  int    // functions that the profile says did not run
 	Total   uint64 // sum of the functions' totals: executions of instructions times their bytes
 	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
 	Skipped Skipped
 }
 
-// WriteLLVM writes a sample profile in LLVM's text format, for
-// -fprofile-sample-use of clang and profile-sample-use of rustc:
+// WriteLLVM writes a sample profile of LLVM's, for
+// -fprofile-sample-use of clang and profile-sample-use of rustc. As text it is
 //
 //	NAME:TOTAL:HEAD
 //	 OFFSET[.DISCRIMINATOR]: COUNT [CALLEE:COUNT]...
@@ -68,19 +78,20 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 		v.lines = ln
 		l.image(v)
 	}
-	err := l.write(w)
+	err := l.write(w, opt.Format)
 	return l.stats, err
 }
 
 // An llvmWriter collects the functions of all images.
 type llvmWriter struct {
 	*tree
-	stats LLVMStats
+	silent map[string]bool // functions of the images that no sample was taken in
+	stats  LLVMStats
 }
 
 func newLLVMWriter() *llvmWriter {
 	t := newTree()
-	return &llvmWriter{tree: t, stats: LLVMStats{Skipped: t.skipped}}
+	return &llvmWriter{tree: t, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped}}
 }
 
 // image adds the procedures of an image.
@@ -89,6 +100,24 @@ func (l *llvmWriter) image(v *view) {
 	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
 	l.tree.image(v, llvmDialect)
 	l.stats.Procs = l.procs
+	l.addSilent(v)
+}
+
+// addSilent adds the functions of v without a sample. The compiler takes one
+// that is named so to be cold, and one of which it hears nothing to be new.
+func (l *llvmWriter) addSilent(v *view) {
+	sampled := map[int]bool{}
+	for _, r := range v.Procs {
+		if r.Samples > 0 {
+			sampled[r.Proc.Index] = true
+		}
+	}
+	for i, s := range v.code.Symbols() {
+		u := v.lines.Unit(s.Addr)
+		if s.Source != image.FromPLT && !sampled[i] && u.Producer != "" && llvmDialect.made(u) {
+			l.silent[canonical(s.Name)] = true
+		}
+	}
 }
 
 var llvmDialect = dialect{
@@ -122,8 +151,9 @@ func canonical(name string) string {
 	}
 }
 
-// write writes the functions as llvm-profdata does: the largest total first.
-func (l *llvmWriter) write(w io.Writer) error {
+// write writes the functions in the order of llvm-profdata: the largest total
+// first.
+func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	names := sortedKeys(l.funcs, cmp.Compare)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		f := l.funcs[name]
@@ -133,41 +163,48 @@ func (l *llvmWriter) write(w io.Writer) error {
 		return fmt.Errorf("llvm: no function has both counts and lines%s: %w", l.stats.Skipped, ErrEmpty)
 	}
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(l.funcs[b].total, l.funcs[a].total) })
+	l.stats.Funcs = len(names)
+	for _, name := range names {
+		l.stats.Total += l.funcs[name].total
+		l.stats.add(l.funcs[name])
+		delete(l.silent, name)
+	}
+	if format == LLVMExtBinary {
+		l.stats.Silent = len(l.silent)
+		return l.writeBinary(w, names)
+	}
 	bw := bufio.NewWriter(w)
 	for _, name := range names {
 		f := l.funcs[name]
-		l.stats.Funcs++
-		l.stats.Total += f.total
 		fmt.Fprintf(bw, "%s:%d:%d\n", name, f.total, f.head)
-		l.body(bw, f, 1)
+		writeBody(bw, f, 1)
 	}
 	return bw.Flush()
 }
 
-// body writes the lines of f, indented by depth, then its inlined calls.
-func (l *llvmWriter) body(w *bufio.Writer, f *function, depth int) {
-	lines := sortedKeys(f.body, compareSpots)
-	for at := range f.calls {
-		if _, ok := f.body[at]; !ok {
-			lines = append(lines, at) // a call in a block of which nothing is known
-		}
+// add counts what is in the body of f.
+func (s *LLVMStats) add(f *function) {
+	for _, at := range f.lines() {
+		s.Lines++
+		s.Targets += len(f.calls[at])
 	}
-	slices.SortFunc(lines, compareSpots)
-	for _, at := range lines {
-		l.stats.Lines++
+	for _, g := range f.inlined {
+		s.Inlined++
+		s.add(g)
+	}
+}
+
+// writeBody writes the lines of f, indented by depth, then its inlined calls.
+func writeBody(w *bufio.Writer, f *function, depth int) {
+	for _, at := range f.lines() {
 		fmt.Fprintf(w, "%*s%v: %d", depth, "", at, f.body[at])
-		calls := f.calls[at]
-		callees := sortedKeys(calls, cmp.Compare)
-		slices.SortStableFunc(callees, func(a, b string) int { return cmp.Compare(calls[b], calls[a]) })
-		for _, callee := range callees {
-			l.stats.Targets++
-			fmt.Fprintf(w, " %s:%d", callee, calls[callee])
+		for _, callee := range f.callees(at) {
+			fmt.Fprintf(w, " %s:%d", callee, f.calls[at][callee])
 		}
 		fmt.Fprintln(w)
 	}
 	for _, c := range sortedKeys(f.inlined, compareCalls) {
-		l.stats.Inlined++
 		fmt.Fprintf(w, "%*s%v: %s:%d\n", depth, "", c.at, c.callee, f.inlined[c].total)
-		l.body(w, f.inlined[c], depth+1)
+		writeBody(w, f.inlined[c], depth+1)
 	}
 }

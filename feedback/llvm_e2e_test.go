@@ -66,6 +66,42 @@ func TestLLVMExact(t *testing.T) {
 	if strings.Contains(remarks, "available profile records") {
 		t.Errorf("clang could not use 90%% of some function's records:\n%s", remarks)
 	}
+
+	var binary bytes.Buffer
+	if _, err := WriteLLVM(&binary, p, rec, LLVMOptions{Format: LLVMExtBinary}); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "ours.prof", binary.String())
+	same := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "ours.txt", "ours.prof")
+	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
+		if got := percentage(t, same, what); got != 100 {
+			t.Errorf("%s of text and binary is %g%%\n%s", what, got, same)
+		}
+	}
+	// fail did not run: it is cold if the profile says so, else clang knows nothing of it.
+	for _, tt := range []struct{ profile, count string }{{"ours.txt", "-1"}, {"ours.prof", "0"}} {
+		got := build(t, dir, "shop.ll", "-S", "-emit-llvm", "-fprofile-sample-use="+tt.profile, "-Rpass-analysis=sample-profile")
+		if n := strings.Count(got, "Applied"); n != strings.Count(remarks, "Applied") {
+			t.Errorf("%s: clang applied %d lines:\n%s\nof the text:\n%s", tt.profile, n, got, remarks)
+		}
+		if got := entryCount(t, readFile(t, dir, "shop.ll"), "fail"); got != tt.count {
+			t.Errorf("%s: clang thinks that fail is entered %s times, want %s", tt.profile, got, tt.count)
+		}
+	}
+}
+
+// entryCount gives how often a function is entered by the metadata of LLVM IR.
+func entryCount(t *testing.T, ir, function string) string {
+	t.Helper()
+	def := regexp.MustCompile(`(?m)^define .*@` + function + `\(.*!prof !(\d+)`).FindStringSubmatch(ir)
+	if def == nil {
+		t.Fatalf("no profile of %s", function)
+	}
+	count := regexp.MustCompile(`(?m)^!` + def[1] + ` = !{!"function_entry_count", i64 (-?\d+)}`).FindStringSubmatch(ir)
+	if count == nil {
+		t.Fatalf("no entry count of %s", function)
+	}
+	return count[1]
 }
 
 // firstExecutable gives the address that llvm-profgen counts from.

@@ -2,7 +2,10 @@ package feedback
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,7 +16,7 @@ func llvmText(t *testing.T, p *program) (string, LLVMStats) {
 	l := newLLVMWriter()
 	l.image(p.view)
 	var out bytes.Buffer
-	if err := l.write(&out); err != nil {
+	if err := l.write(&out, LLVMText); err != nil {
 		t.Fatal(err)
 	}
 	return out.String(), l.stats
@@ -24,6 +27,40 @@ func TestWriteLLVM(t *testing.T) {
 	golden(t, "sieve.sampleprof", []byte(text))
 	if stats.Funcs != 5 || stats.Procs != 6 || stats.Skipped[SkipUnknown] != 2 {
 		t.Errorf("stats %+v", stats)
+	}
+}
+
+// TestLLVMExtBinary pins the bytes of the binary form.
+func TestLLVMExtBinary(t *testing.T) {
+	golden(t, "sieve.extbinary.txt", []byte(hex.Dump(llvmBinaryOf(t, newSieve(t)))))
+}
+
+// llvmBinaryOf gives the sample profile of a program in its binary form.
+func llvmBinaryOf(t *testing.T, p *program) []byte {
+	t.Helper()
+	l := newLLVMWriter()
+	l.image(p.view)
+	var out bytes.Buffer
+	if err := l.write(&out, LLVMExtBinary); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestLLVMSilent: only functions of the compiler's without a sample are said not
+// to have run.
+func TestLLVMSilent(t *testing.T) {
+	p := newProgram(t, "proc ran@10 x1\nblock x5\nran:11 s3\nproc quiet.llvm.7@20 x0\nblock x0 none\nquiet:21\nproc puts@0 x0 plt\nblock x0 none\n-")
+	l := newLLVMWriter()
+	l.image(p.view)
+	if got := sortedKeys(l.silent, strings.Compare); !slices.Equal(got, []string{"quiet"}) {
+		t.Errorf("silent: %q, want quiet", got)
+	}
+	p.producer = ""
+	l = newLLVMWriter()
+	l.image(p.view)
+	if len(l.silent) > 0 {
+		t.Errorf("silent: %v of no compiler", l.silent)
 	}
 }
 
@@ -125,7 +162,7 @@ func TestLLVMEmpty(t *testing.T) {
 	l := newLLVMWriter()
 	l.image(newProgram(t, "proc f@10 x1\nblock x1\n-").view)
 	var out bytes.Buffer
-	if err := l.write(&out); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), string(SkipNoLines)) || out.Len() > 0 {
+	if err := l.write(&out, LLVMText); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), string(SkipNoLines)) || out.Len() > 0 {
 		t.Errorf("no lines: %v and %d bytes, want ErrEmpty, why, and none", err, out.Len())
 	}
 	if l.stats.Skipped[SkipNoLines] != 1 {
@@ -134,11 +171,14 @@ func TestLLVMEmpty(t *testing.T) {
 }
 
 // TestLLVMProfdata: LLVM's own reader and writer leave the text as it is, so its
-// syntax and order are LLVM's.
+// syntax and order are LLVM's; of the text they make the bytes of our binary form.
 func TestLLVMProfdata(t *testing.T) {
 	need(t, "llvm-profdata-19")
 	dir := t.TempDir()
 	p := newProgram(t, sieve+`
+proc silent@200 x0
+block x0 none
+	silent:201
 func in@90
 func deep@95
 proc outer@80 x100
@@ -156,5 +196,16 @@ block x0
 	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "in.txt", "-o", "out.txt")
 	if got := readFile(t, dir, "out.txt"); strings.TrimSpace(got) != strings.TrimSpace(text) {
 		t.Errorf("llvm-profdata writes\n%swe have\n%s", got, text)
+	}
+	binary := llvmBinaryOf(t, p)
+	l := newLLVMWriter()
+	l.image(p.view)
+	if err := l.write(io.Discard, LLVMExtBinary); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "silent.txt", strings.Join(sortedKeys(l.silent, strings.Compare), "\n"))
+	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--extbinary", "--prof-sym-list=silent.txt", "in.txt", "-o", "theirs.prof")
+	if theirs := readFile(t, dir, "theirs.prof"); theirs != string(binary) {
+		t.Errorf("llvm-profdata writes\n%swe write\n%s", hex.Dump([]byte(theirs)), hex.Dump(binary))
 	}
 }

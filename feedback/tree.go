@@ -3,6 +3,7 @@ package feedback
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"backfeed/infer"
@@ -68,6 +69,8 @@ type dialect struct {
 	// of a unit: what the profile has for it, and how many copies of the code the
 	// compiler has said to have made.
 	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
+	// indirectOnly leaves the targets of direct calls out.
+	indirectOnly bool
 }
 
 // image adds the procedures of an image. A procedure and the cold part that was
@@ -199,7 +202,8 @@ func (d *treeDecoder) spot(f image.Frame) (at spot, copies uint64) {
 // call adds the targets of a call.
 func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
 	c := r.Proc.Calls[i]
-	if whole(r.Call[i].N) == 0 {
+	indirect := c.To == 0 && c.Target == ""
+	if whole(r.Call[i].N) == 0 || d.indirectOnly && !indirect {
 		return
 	}
 	frames := d.lines.Frames(c.Site)
@@ -207,7 +211,7 @@ func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
 		return
 	}
 	targets := d.sites.targets(r, i)
-	if len(targets) == 0 && c.To == 0 && c.Target == "" {
+	if len(targets) == 0 && indirect {
 		d.skipped[SkipIndirect]++
 	}
 	f, ok := d.descend(f, frames, 0)
@@ -249,6 +253,26 @@ func (f *function) add(o *function) {
 		}
 		f.inlined[c].add(g)
 	}
+}
+
+// lines gives the spots of f that have counts or calls, in order.
+func (f *function) lines() []spot {
+	lines := sortedKeys(f.body, compareSpots)
+	for at := range f.calls {
+		if _, ok := f.body[at]; !ok {
+			lines = append(lines, at) // a call in a block of which nothing is known
+		}
+	}
+	slices.SortFunc(lines, compareSpots)
+	return lines
+}
+
+// callees gives those of the calls at a spot, the most frequent first.
+func (f *function) callees(at spot) []string {
+	calls := f.calls[at]
+	callees := sortedKeys(calls, cmp.Compare)
+	slices.SortStableFunc(callees, func(a, b string) int { return cmp.Compare(calls[b], calls[a]) })
+	return callees
 }
 
 // withoutCold gives the name of the procedure that a cold part was split off.

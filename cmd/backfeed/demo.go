@@ -294,7 +294,7 @@ func (d *demo) infer() error {
 		report.Percent(confident(p, infer.Low)+confident(p, infer.None)))
 	var summary string
 	err = d.c.write(d.profile(), func(w io.Writer) (err error) {
-		summary, err = emitGo(w, d.source, "")
+		summary, err = emitGo(w, d.source, emitOptions{})
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,8 @@ var emitCmd = &command{
 
 go    a pprof profile for go build -pgo
 llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -g and
-      -fdebug-info-for-profiling
+      -fdebug-info-for-profiling. --format extbinary is LLVM's own form: it also names the
+      functions that did not run
 bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
 
 --image names the image to write about, by path or build ID. Without it, llvm is given all images
@@ -28,7 +29,12 @@ that would be of no use is not written.`,
 }
 
 // An emitter writes one format and sums up what it wrote.
-type emitter func(w io.Writer, src *source, image string) (summary string, err error)
+type emitter func(w io.Writer, src *source, opt emitOptions) (summary string, err error)
+
+type emitOptions struct {
+	image  string // path or build ID; "" is the emitter's choice
+	format string // of those that the consumer reads; "" is the usual one
+}
 
 var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBOLT}
 
@@ -36,12 +42,16 @@ func runEmit(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
+	format := fs.String("format", "", "for llvm: `text` or extbinary (default text)")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
 	emit := emitters[fs.Arg(0)]
 	if emit == nil {
 		return c.usage(fmt.Errorf("no format %q: want %s", fs.Arg(0), strings.Join(slices.Sorted(maps.Keys(emitters)), ", ")))
+	}
+	if _, ok := llvmFormats[*format]; !ok || *format != "" && fs.Arg(0) != "llvm" {
+		return c.usage(fmt.Errorf("no --format %s of %s", *format, fs.Arg(0)))
 	}
 	if fs.Arg(0) == "go" && *out == "-" && isTerminal(c.stdout) {
 		return failf(exitUsage, "emit go: a pprof profile is not for a terminal; name a file with -o")
@@ -58,7 +68,7 @@ func runEmit(c *cli, args []string) error {
 		}
 		*image = nameOf(ip.ID)
 	}
-	return c.emit(*out, emit, src, *image)
+	return c.emit(*out, emit, src, emitOptions{*image, *format})
 }
 
 // nameOf names an image to package feedback.
@@ -70,11 +80,11 @@ func nameOf(id sample.ImageID) string {
 }
 
 // emit writes one profile and tells what is in it.
-func (c *cli) emit(out string, emit emitter, src *source, image string) error {
+func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error {
 	var summary string
 	err := c.write(out, func(w io.Writer) error {
 		var err error
-		summary, err = emit(w, src, image)
+		summary, err = emit(w, src, opt)
 		return err
 	})
 	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
@@ -87,8 +97,8 @@ func (c *cli) emit(out string, emit emitter, src *source, image string) error {
 	return nil
 }
 
-func emitGo(w io.Writer, src *source, image string) (string, error) {
-	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: image})
+func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
+	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image})
 	if err != nil {
 		return "", err
 	}
@@ -96,8 +106,10 @@ func emitGo(w io.Writer, src *source, image string) (string, error) {
 		st.Image.Path, st.Edges, st.Inlined, st.Indirect, skipList(st.Skipped)), nil
 }
 
-func emitLLVM(w io.Writer, src *source, image string) (string, error) {
-	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: image})
+var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
+
+func emitLLVM(w io.Writer, src *source, opt emitOptions) (string, error) {
+	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: opt.image, Format: llvmFormats[opt.format]})
 	if err != nil {
 		return "", err
 	}
@@ -113,8 +125,8 @@ func emitLLVM(w io.Writer, src *source, image string) (string, error) {
 	return summary, nil
 }
 
-func emitBOLT(w io.Writer, src *source, image string) (string, error) {
-	st, err := feedback.WriteBOLT(w, src.profile, src.recording, feedback.BOLTOptions{Image: image})
+func emitBOLT(w io.Writer, src *source, opt emitOptions) (string, error) {
+	st, err := feedback.WriteBOLT(w, src.profile, src.recording, feedback.BOLTOptions{Image: opt.image})
 	if err != nil {
 		return "", err
 	}

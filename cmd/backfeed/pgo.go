@@ -45,7 +45,7 @@ func runPGO(c *cli, args []string) error {
 		}
 		*want = nameOf(ip.ID)
 	}
-	if err := c.emit(*out, emitGo, src, *want); err != nil {
+	if err := c.emit(*out, emitGo, src, emitOptions{image: *want}); err != nil {
 		return err
 	}
 	if n := rec.Samples(); n < fewSamples {
