@@ -55,6 +55,9 @@ func runAgent(c *cli, args []string) error {
 	if err != nil || f == nil {
 		return err
 	}
+	// On more processors the Go scheduler wakes others for work that one does: at
+	// 997 Hz the agent then takes 0.38 % of a core, and 0.30 % on one.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
