@@ -2,6 +2,7 @@ package image
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"fmt"
@@ -171,6 +172,7 @@ func eachFrame(b []byte, base Addr, each func(f frame, c *cie, rules []byte)) er
 // A frameReader reads the fields of an entry. The first failure sticks, and
 // says which field and where.
 type frameReader struct {
+	section string // for errors; "" is .eh_frame
 	b       []byte
 	off     int
 	base    Addr // of b[0]
@@ -180,7 +182,7 @@ type frameReader struct {
 
 func (d *frameReader) fail(field string) {
 	if d.err == nil {
-		d.err = fmt.Errorf(".eh_frame: offset %#x: %s: %w", d.off, field, ErrFormat)
+		d.err = fmt.Errorf("%s: offset %#x: %s: %w", cmp.Or(d.section, ".eh_frame"), d.off, field, ErrFormat)
 	}
 	d.off = len(d.b)
 }
