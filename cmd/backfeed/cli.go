@@ -29,8 +29,8 @@ const (
 	exitMachine = 6 // this machine cannot do it
 )
 
-const exitHelp = `Exit codes: 0 done; 1 failed; 2 usage; 4 nothing usable in the input; 6 this machine cannot
-do it; 3 and 5 are kept for quality gates.
+const exitHelp = `Exit codes: 0 done; 1 failed; 2 usage; 3 a quality gate said no; 4 nothing usable in the
+input; 5 decisions changed under --fail-on; 6 this machine cannot do it.
 `
 
 // A command is one of backfeed's subcommands.

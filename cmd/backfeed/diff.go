@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
+)
+
+var diffCmd = &command{
+	name: "diff", args: "OLD NEW [--consumer go|llvm]", short: "say what a build would decide otherwise by another profile",
+	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles in text form for llvm. Nothing
+is compiled: the consumers publish by what rules they decide. An empty OLD (/dev/null) makes all that
+NEW asks for a change.
+
+go    calls that are hot: those with 99 % of all weight, which may be inlined at a cost of 2000
+      rather than 80; and the callee that an indirect call asks for first, the one with most weight
+llvm  functions that are hot or cold, by the cutoffs of the profile's summary (99 % and 99.9999 % of
+      all counts); and inlined calls that are hot enough to be inlined again
+
+Two recordings of the same workload differ in what stands at those cuts. A change is clear if, on its
+hot side, it is among the hottest 98 % of the weight, and its share differs by half. The source has the
+last word: a call that it lacks, or one of a function that is too large, changes nothing.
+
+--fail-on clear gives exit code 5 if there is a clear change, --fail-on any if there is any.`,
+	run: runDiff,
+}
+
+// deciders predict the decisions of a consumer.
+var deciders = map[string]func(io.Reader) (*feedback.Decisions, error){"go": feedback.DecideGo, "llvm": feedback.DecideLLVM}
+
+func runDiff(c *cli, args []string) error {
+	fs := c.flags()
+	consumer := c.choice("consumer", "whose decisions", "go", "llvm")
+	format := c.choice("format", "how to print", "text", "json", "markdown")
+	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
+	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
+		return c.usage(err)
+	}
+	var sides [2]*feedback.Decisions
+	for i, path := range fs.Args() {
+		d, err := c.decisions(path, consumer.value)
+		if err != nil {
+			return err
+		}
+		sides[i] = d
+	}
+	doc := newDiff(consumer.value, sides[0], sides[1])
+	if err := c.writeDiff(doc, format.value); err != nil {
+		return err
+	}
+	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.Clear > 0 {
+		return failf(exitChanged, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.value, len(doc.Changes), doc.Clear)
+	}
+	return nil
+}
+
+// decisions predicts what a consumer would do with the profile at path.
+func (c *cli) decisions(path, consumer string) (*feedback.Decisions, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, cause(err))
+	}
+	defer f.Close()
+	d, err := deciders[consumer](f)
+	if err != nil {
+		return nil, failf(exitNothing, "%s: %w", path, err)
+	}
+	return d, nil
+}
+
+// A diffDoc is what diff prints as JSON.
+type diffDoc struct {
+	Schema   string       `json:"schema"`
+	Consumer string       `json:"consumer"`
+	Hot      [2]int       `json:"hot"`     // before, after
+	Overlap  float64      `json:"overlap"` // of the weights
+	Clear    int          `json:"clear"`
+	Changes  []diffChange `json:"changes"`
+}
+
+type diffChange struct {
+	Kind     feedback.ChoiceKind `json:"kind"`
+	Site     string              `json:"site"`
+	Callee   string              `json:"callee,omitempty"`
+	Old      string              `json:"old"`
+	New      string              `json:"new"`
+	OldShare float64             `json:"old_share"`
+	NewShare float64             `json:"new_share"`
+	Clear    bool                `json:"clear"`
+}
+
+func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
+	doc := &diffDoc{
+		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot},
+		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},
+	}
+	for _, ch := range feedback.Diff(before, after) {
+		doc.Changes = append(doc.Changes, diffChange{ch.Kind, ch.Site, ch.Callee, ch.Old, ch.New, ch.OldShare, ch.NewShare, ch.Clear})
+		if ch.Clear {
+			doc.Clear++
+		}
+	}
+	return doc
+}
+
+func (c *cli) writeDiff(doc *diffDoc, format string) error {
+	switch format {
+	case "json":
+		return c.writeJSON("-", doc)
+	case "markdown":
+		return c.write("-", doc.markdown)
+	}
+	return c.write("-", func(w io.Writer) error { return doc.text(w, c.color()) })
+}
+
+// summary is the one line that says it all.
+func (doc *diffDoc) summary() string {
+	return fmt.Sprintf("%d decisions change, %d of them clearly; %d were hot, %d are; the weights overlap by %s",
+		len(doc.Changes), doc.Clear, doc.Hot[0], doc.Hot[1], report.Percent(doc.Overlap))
+}
+
+func (doc *diffDoc) text(w io.Writer, color bool) error {
+	if len(doc.Changes) > 0 {
+		t := report.NewTable(report.Left("change"), report.Right("old"), report.Right("new"), report.Left("what"), report.Left("where"))
+		for _, ch := range doc.Changes {
+			t.Row(ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare), ch.says(), ch.where())
+		}
+		if err := t.Write(w, color); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(w, doc.summary())
+	return err
+}
+
+// maxMarkdown bounds the rows of a comment: forges take 64 KiB or so.
+const maxMarkdown = 200
+
+// markdown prints what fits a pull request.
+func (doc *diffDoc) markdown(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "**%s**: %s.\n", doc.Consumer, doc.summary())
+	for i, ch := range doc.Changes {
+		if i == 0 {
+			b.WriteString("\n| change | old | new | what | where |\n| --- | ---: | ---: | --- | --- |\n")
+		}
+		if i == maxMarkdown {
+			fmt.Fprintf(&b, "\n%d more, none of them hotter.\n", len(doc.Changes)-i)
+			break
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare),
+			markdownCode(ch.says()), markdownCode(ch.where()))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// markdownCode makes s a code span in a table.
+func markdownCode(s string) string {
+	s = strings.ReplaceAll(report.Clean(s), "`", "'")
+	return "`" + strings.ReplaceAll(s, "|", `\|`) + "`"
+}
+
+func (ch *diffChange) certainty() string {
+	if ch.Clear {
+		return "clear"
+	}
+	return "noise"
+}
+
+// says tells the change in a few words.
+func (ch *diffChange) says() string {
+	from, to := ch.Old, ch.New
+	if from == "" {
+		from = "neither"
+	}
+	if to == "" {
+		to = "neither"
+	}
+	switch ch.Kind {
+	case feedback.Inline:
+		if ch.New == feedback.Hot {
+			return "becomes hot"
+		}
+		return "no longer hot"
+	case feedback.Devirtualise:
+		return "callee " + from + " -> " + to
+	}
+	return from + " -> " + to
+}
+
+func (ch *diffChange) where() string {
+	if ch.Callee != "" {
+		return ch.Site + " -> " + ch.Callee
+	}
+	return ch.Site
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sampleProfiles are two profiles in LLVM's text form that swap what is hot.
+var sampleProfiles = map[string]string{
+	"old": "work:100:1\n 1: 9900\nidle:1:1\n 1: 1\n",
+	"new": "work:100:1\n 1: 1\nidle:1:1\n 1: 9900\n",
+}
+
+func writeProfiles(t *testing.T) (before, after string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range sampleProfiles {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "old"), filepath.Join(dir, "new")
+}
+
+func TestDiff(t *testing.T) {
+	before, after := writeProfiles(t)
+	code, out, errs := runCLI(t, "diff", before, after, "--consumer", "llvm")
+	for _, want := range []string{"clear", "hot -> cold", "cold -> hot", "idle", "2 decisions change, 2 of them clearly; 1 were hot, 1 are; the weights overlap by <0.1%"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+	if code != exitDone || errs != "" {
+		t.Errorf("exit code %d, %q", code, errs)
+	}
+
+	_, out, _ = runCLI(t, "diff", before, after, "--consumer", "llvm", "--format", "json")
+	var doc diffDoc
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Changes) != 2 || doc.Clear != 2 || doc.Schema != "backfeed.diff/1" {
+		t.Errorf("%v, %+v", err, doc)
+	}
+
+	_, out, _ = runCLI(t, "diff", before, after, "--consumer", "llvm", "--format", "markdown")
+	if want := "| clear | 100.0% | <0.1% | `hot -> cold` | `work` |\n"; !strings.Contains(strings.ReplaceAll(out, ">99.9%", "100.0%"), want) {
+		t.Errorf("no %q in:\n%s", want, out)
+	}
+}
+
+func TestDiffFails(t *testing.T) {
+	before, after := writeProfiles(t)
+	for _, tt := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{before, after, "--fail-on", "clear"}, exitChanged},
+		{[]string{before, after, "--fail-on", "any"}, exitChanged},
+		{[]string{before, before, "--fail-on", "any"}, exitDone},
+		{[]string{before, after, "--consumer", "go"}, exitNothing},
+		{[]string{before, before + ".missing"}, exitFailed},
+		{[]string{before}, exitUsage},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"diff", "--consumer", "llvm"}, tt.args...)...); code != tt.code {
+			t.Errorf("diff %q: exit code %d, want %d: %s", tt.args, code, tt.code, errs)
+		}
+	}
+}
+
+func TestMarkdownCode(t *testing.T) {
+	if got, want := markdownCode("a|`b`\x1b"), "`a\\|'b'\\x1b`"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

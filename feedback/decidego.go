@@ -1,0 +1,151 @@
+package feedback
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/google/pprof/profile"
+)
+
+// The rule of hot calls in Go 1.20 to 1.26: calls by falling weight until they
+// hold more than 99 % of it, the one that crosses included (hotNodesFromCDF in
+// cmd/compile/internal/inline).
+const goHotPercent = 99
+
+// DecideGo predicts what `go build -pgo` would decide by a pprof profile. An
+// empty file is a profile of nothing, as it is to the compiler.
+func DecideGo(r io.Reader) (*Decisions, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	d := &Decisions{made: map[Choice]decided{}}
+	if len(data) == 0 {
+		return d, nil
+	}
+	p, err := profile.ParseData(data)
+	if err != nil {
+		return nil, fmt.Errorf("go: %w", err)
+	}
+	weights, err := callWeights(p)
+	if err != nil {
+		return nil, fmt.Errorf("go: %w", err)
+	}
+	d.decideGo(weights)
+	return d, nil
+}
+
+// A namedCall is what the compiler knows a weight by.
+type namedCall struct {
+	caller, callee string
+	line           int // relative to the caller's first
+}
+
+func (c namedCall) site() string { return fmt.Sprintf("%s:%d", c.caller, c.line) }
+
+// callWeights adds up the weights of calls as cmd/internal/pgo and its
+// internal/profile.NewGraph do: of each sample, the two innermost locations, with
+// all that is inlined there.
+func callWeights(p *profile.Profile) (map[namedCall]int64, error) {
+	weights := map[namedCall]int64{}
+	if len(p.Sample) == 0 {
+		return weights, nil
+	}
+	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool {
+		return t.Type == "samples" && t.Unit == "count" || t.Type == "cpu" && t.Unit == "nanoseconds"
+	})
+	if value < 0 {
+		return nil, fmt.Errorf("neither samples/count nor cpu/nanoseconds in the profile: %w", ErrUnfit)
+	}
+	started := false
+	for _, s := range p.Sample {
+		if s.Value[value] < 0 {
+			return nil, fmt.Errorf("a sample's value is %d: %w", s.Value[value], ErrUnfit)
+		}
+		if s.Value[value] == 0 {
+			continue
+		}
+		var parent *graphNode
+		seen, joined := map[graphNode]bool{}, map[[2]graphNode]bool{}
+		for _, loc := range slices.Backward(s.Location[:min(2, len(s.Location))]) {
+			for _, n := range slices.Backward(graphNodes(loc)) {
+				started = started || n.start != 0
+				if parent != nil && n != *parent && (!seen[n] || !joined[[2]graphNode{n, *parent}]) {
+					joined[[2]graphNode{n, *parent}] = true
+					weights[namedCall{parent.name, n.name, parent.line - parent.start}] += s.Value[value]
+				}
+				seen[n] = true
+				parent = &n
+			}
+		}
+	}
+	if !started {
+		return nil, fmt.Errorf("no Function.start_line in the profile: %w", ErrUnfit)
+	}
+	return weights, nil
+}
+
+// A graphNode is what makes two frames the same to internal/profile.
+type graphNode struct {
+	name        string
+	address     uint64
+	start, line int
+}
+
+// graphNodes gives the frames of a location, innermost first.
+func graphNodes(loc *profile.Location) []graphNode {
+	if len(loc.Line) == 0 {
+		return []graphNode{{address: loc.Address}}
+	}
+	var nodes []graphNode
+	for _, l := range loc.Line {
+		n := graphNode{address: loc.Address}
+		if l.Function != nil {
+			n = graphNode{l.Function.Name, loc.Address, int(l.Function.StartLine), int(l.Line)}
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// decideGo makes the choices of the compiler.
+func (d *Decisions) decideGo(weights map[namedCall]int64) {
+	calls := sortedKeys(weights, func(a, b namedCall) int { // sortByWeight in cmd/internal/pgo
+		return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a.caller, b.caller), cmp.Compare(a.callee, b.callee), cmp.Compare(a.line, b.line))
+	})
+	var total, sum int64
+	for _, w := range weights {
+		total += w
+	}
+	if total <= 0 {
+		return
+	}
+	d.Weight = uint64(total)
+	for _, c := range calls {
+		w := weights[c]
+		made := decided{share: float64(w) / float64(total), depth: float64(sum) / float64(total)}
+		if 100*made.depth <= goHotPercent {
+			made.what, made.hot = Hot, true
+			d.Hot++
+		}
+		sum += w
+		d.made[Choice{Inline, c.site(), c.callee}] = made
+		d.addCallee(c, made)
+	}
+}
+
+// addCallee chooses the callee of a site: the one with the most weight, then the
+// first by name (findHotConcreteCallee in cmd/compile/internal/devirtualize). Calls
+// come by falling weight, then by that name.
+func (d *Decisions) addCallee(c namedCall, made decided) {
+	choice := Choice{Kind: Devirtualise, Site: c.site()}
+	site, ok := d.made[choice]
+	if !ok {
+		site = decided{what: c.callee, hot: made.hot, depth: made.depth, to: map[string]float64{}}
+	}
+	site.share += made.share
+	site.to[c.callee] += made.share
+	d.made[choice] = site
+}
