@@ -58,6 +58,8 @@ func TestDecideGo(t *testing.T) {
 	for _, tt := range []struct{ name, edges, want string }{
 		{"the call that crosses 99 % is hot", "a:1>b 900, a:2>c 85, a:3>d 10, a:4>e 5", "a:1b a:2c a:3d"},
 		{"99 % sharp is not across", "a:1>b 990, a:2>c 5, a:3>d 5", "a:1b a:2c"},
+		{"calls that no source has have weight", "a:1>b 60, a:2>runtime.asyncPreempt 20, a:3>runtime.growslice 20", "a:1b"},
+		{"but the runtime calls itself", "runtime.f:1>runtime.growslice 20, a:1>runtime.GC 20", "a:1runtime.GC runtime.f:1runtime.growslice"},
 		{"equal weights go by name", "a:9>b 5, a:3>c 5, a:1>z 990", "a:1z a:9b"},
 	} {
 		if got := hotIn(decideGo(t, tt.edges), Inline); got != tt.want {
@@ -89,8 +91,8 @@ func TestDecideGoStack(t *testing.T) {
 func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, before, after, want string }{
 		{"nothing", "a:1>b 900, a:2>c 100", "a:1>b 9, a:2>c 1", ""},
-		{"a call grew hot", "a:1>b 1000, a:2>c 1", "a:1>b 900, a:2>c 100", "clear inline a:2 c: ->hot"},
-		{"a call at the cut moved a little", "a:1>b 985, a:2>c 6, a:3>d 5", "a:1>b 985, a:2>c 4, a:3>d 6, a:4>e 1", "noise inline a:2 c:hot->"},
+		{"a call grew hot", "a:1>b 1000, a:2>c 1", "a:1>b 900, a:2>c 100", "clear inline a:2 c:->hot"},
+		{"a call at the cut moved a little", "a:1>b 985, a:2>c 6, a:3>d 5", "a:1>b 985, a:2>c 4, a:3>d 6, a:4>e 1", "noise inline a:2 c:hot->, noise inline a:3 d:->hot"},
 		{"another callee leads", "a:1>b 90, a:1>c 10", "a:1>b 10, a:1>c 90", "clear devirtualise a:1 :b->c"},
 		{"two callees are alike", "a:1>b 51, a:1>c 49", "a:1>b 49, a:1>c 51", "noise devirtualise a:1 :b->c"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/google/pprof/profile"
 )
@@ -44,6 +45,23 @@ type namedCall struct {
 }
 
 func (c namedCall) site() string { return fmt.Sprintf("%s:%d", c.caller, c.line) }
+
+// added tells whether no source has that call: the compiler adds calls of the
+// runtime's own functions when it has inlined, and signals make some of them. They
+// have weight, but nothing is to decide.
+func (c namedCall) added() bool {
+	name, ok := strings.CutPrefix(c.callee, "runtime.")
+	if !ok || name == "" {
+		return false
+	}
+	for _, entry := range []string{"asyncPreempt", "gcWriteBarrier", "morestack", "sigpanic"} {
+		if strings.HasPrefix(name, entry) {
+			return true
+		}
+	}
+	inRuntime := strings.HasPrefix(c.caller, "runtime.") || strings.HasPrefix(c.caller, "internal/runtime/")
+	return !inRuntime && name[0] >= 'a' && name[0] <= 'z'
+}
 
 // callWeights adds up the weights of calls as cmd/internal/pgo and its
 // internal/profile.NewGraph do: of each sample, the two innermost locations, with
@@ -126,11 +144,14 @@ func (d *Decisions) decideGo(weights map[namedCall]int64) {
 	for _, c := range calls {
 		w := weights[c]
 		made := decided{share: float64(w) / float64(total), depth: float64(sum) / float64(total)}
+		sum += w
+		if c.added() {
+			continue
+		}
 		if 100*made.depth <= goHotPercent {
 			made.what, made.hot = Hot, true
 			d.Hot++
 		}
-		sum += w
 		d.made[Choice{Inline, c.site(), c.callee}] = made
 		d.addCallee(c, made)
 	}
