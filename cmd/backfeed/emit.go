@@ -21,6 +21,10 @@ llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -
       -fdebug-info-for-profiling. --format extbinary is LLVM's own form: it also names the
       functions that did not run
 bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
+propeller
+      clusters of blocks for clang -fbasic-block-sections=list=FILE and, in the file named by --ld,
+      an order for ld.lld --symbol-ordering-file; the sampled build needs -fbasic-block-address-map,
+      and the next one the same source and flags
 
 --image names the image to write about, by path or build ID. Without it, llvm is given all images
 that its compilers made, the others the one with the most samples that the format fits. A profile
@@ -34,15 +38,20 @@ type emitter func(w io.Writer, src *source, opt emitOptions) (summary string, er
 type emitOptions struct {
 	image  string // path or build ID; "" is the emitter's choice
 	format string // of those that the consumer reads; "" is the usual one
+	keep   string // consumer that a file which is there is kept for; "" is none
+	ld     string // file for the linker
+	write  func(path string, f func(io.Writer) error) error
 }
 
-var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBOLT}
+var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBOLT, "propeller": emitPropeller}
 
 func runEmit(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
 	format := fs.String("format", "", "for llvm: `text` or extbinary (default text)")
+	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
+	ifChanged := c.ifChanged()
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -52,6 +61,13 @@ func runEmit(c *cli, args []string) error {
 	}
 	if _, ok := llvmFormats[*format]; !ok || *format != "" && fs.Arg(0) != "llvm" {
 		return c.usage(fmt.Errorf("no --format %s of %s", *format, fs.Arg(0)))
+	}
+	if (*ld != "") != (fs.Arg(0) == "propeller") {
+		return c.usage(errors.New("propeller, and nothing else, wants --ld FILE for the linker"))
+	}
+	keep, err := usedBy(*ifChanged, fs.Arg(0), *format, *out)
+	if err != nil {
+		return c.usage(err)
 	}
 	if fs.Arg(0) == "go" && *out == "-" && isTerminal(c.stdout) {
 		return failf(exitUsage, "emit go: a pprof profile is not for a terminal; name a file with -o")
@@ -68,7 +84,7 @@ func runEmit(c *cli, args []string) error {
 		}
 		*image = nameOf(ip.ID)
 	}
-	return c.emit(*out, emit, src, emitOptions{*image, *format})
+	return c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, write: c.write})
 }
 
 // nameOf names an image to package feedback.
@@ -82,7 +98,7 @@ func nameOf(id sample.ImageID) string {
 // emit writes one profile and tells what is in it.
 func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error {
 	var summary string
-	err := c.write(out, func(w io.Writer) error {
+	err := c.writeUnless(opt.keep, out, func(w io.Writer) error {
 		var err error
 		summary, err = emit(w, src, opt)
 		return err

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"backfeed/feedback"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+// emitPropeller writes the clusters of blocks to w, and the order of functions to
+// the file that the user named for the linker.
+func emitPropeller(w io.Writer, src *source, opt emitOptions) (string, error) {
+	ip, c, err := propeller(src, opt.image)
+	if err != nil {
+		return "", err
+	}
+	if c.Funcs == 0 {
+		return "", failf(exitNothing, "%s: no function that ran has its blocks in the map of basic blocks", ip.ID.Path)
+	}
+	if err := c.WriteBlocks(w); err != nil {
+		return "", err
+	}
+	if err := opt.write(opt.ld, c.WriteSymbols); err != nil {
+		return "", err
+	}
+	summary := fmt.Sprintf("%s: blocks of %d functions, %d of them with a cold part; %d functions in order", ip.ID.Path, c.Funcs, c.Split, len(c.Order.Symbols))
+	return summary + skipList(feedback.Skipped{
+		"functions with unknown targets of indirect jumps":                       c.Incomplete,
+		"functions that the map of basic blocks lacks":                           c.Unmapped,
+		"local functions of one name that no line table puts into a source file": c.Ambiguous,
+	}), nil
+}
+
+// propeller orders the image that the user named, or else the one with the most
+// samples among those that have a map of basic blocks.
+func propeller(src *source, name string) (ip *infer.ImageProfile, c *layout.Clusters, err error) {
+	images := slices.Clone(src.profile.Images)
+	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return cmp.Compare(b.Samples, a.Samples) })
+	if name != "" {
+		ip, err := src.image(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		images = []*infer.ImageProfile{ip}
+	}
+	var first error
+	for _, ip := range images {
+		c, err := layout.Propeller(ip)
+		if err == nil {
+			return ip, c, nil
+		}
+		if errors.Is(err, image.ErrNoBlockMap) {
+			err = withCode(exitNothing, err)
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, nil, first
+}

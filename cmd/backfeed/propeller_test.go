@@ -1,0 +1,94 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestPropeller builds a program with the clusters made from its samples: it lies
+// as they say, and still runs.
+func TestPropeller(t *testing.T) {
+	for _, tool := range []string{"clang-19", "ld.lld-19", "llvm-nm-19"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s: %v", tool, err)
+		}
+	}
+	source, err := filepath.Abs("../../feedback/testdata/shop.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	run := func(args ...string) string {
+		t.Helper()
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		return string(out)
+	}
+	flags := []string{"clang-19", "-O2", "-g", "-Wl,--build-id", "-fuse-ld=lld", source}
+	run(append(flags, "-o", "plain")...)
+	flags = append(flags, "-fbasic-block-address-map")
+	run(append(flags, "-o", "mapped")...)
+	clusters, order := filepath.Join(dir, "cc.txt"), filepath.Join(dir, "ld.txt")
+	emit := func(program string) (code int, stderr string) {
+		rec := recordBlocks(t, filepath.Join(dir, program), "main")
+		code, _, stderr = runCLI(t, "emit", "propeller", rec, "-o", clusters, "--ld", order)
+		return code, stderr
+	}
+	if code, stderr := emit("plain"); code != exitNothing || !strings.Contains(stderr, "-fbasic-block-address-map") {
+		t.Errorf("without a map: exit code %d, %q, want %d and the flag that makes one", code, stderr, exitNothing)
+	}
+	if code, stderr := emit("mapped"); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	run(append(flags, "-fbasic-block-sections=list="+clusters, "-Wl,--symbol-ordering-file="+order, "-Wl,--no-warn-symbol-ordering", "-o", "ordered")...)
+
+	text, err := os.ReadFile(order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var laid []string
+	for _, line := range strings.Split(run("llvm-nm-19", "-n", "ordered"), "\n") {
+		if f := strings.Fields(line); len(f) == 3 {
+			laid = append(laid, f[2])
+		}
+	}
+	want := strings.Fields(string(text))
+	if got := slices.DeleteFunc(laid, func(name string) bool { return !slices.Contains(want, name) }); !slices.Equal(got, want) || !slices.Contains(got, "total.cold") {
+		t.Errorf("the linker laid out\n%s\nthe order is\n%s", strings.Join(got, " "), strings.Join(want, " "))
+	}
+	if got, want := run("./ordered"), run("./plain"); got != want {
+		t.Errorf("the ordered program prints %q, the plain one %q", got, want)
+	}
+}
+
+// recordBlocks writes a recording with many samples in each block of a procedure
+// that goes on.
+func recordBlocks(t *testing.T, path, name string) string {
+	t.Helper()
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	for _, b := range proc(t, im, name).Blocks {
+		if off, ok := im.OffsetOf(b.Start); ok && b.Exit != image.NoReturn {
+			c.AddSample(i, off, 100000)
+		}
+	}
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return file(t, t.TempDir(), "program.bfr", string(rec.Encode()))
+}

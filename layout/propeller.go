@@ -1,0 +1,269 @@
+package layout
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+// Clusters are the two files of LLVM's Propeller: for clang the order of the
+// blocks of each function, for ld.lld that of the functions and of their cold
+// parts.
+type Clusters struct {
+	Order *Order // of the functions
+
+	Funcs      int // functions whose blocks are ordered
+	Split      int // of them, those with a cold part
+	Incomplete int // left out: with unknown targets of indirect jumps
+	Unmapped   int // left out: not in the map of basic blocks
+	Ambiguous  int // left out: local ones of one name that cannot be told apart by a source file
+
+	funcs []clustered
+}
+
+// A clustered function has its hot blocks in one cluster, and the others in a
+// cold part.
+type clustered struct {
+	name string
+	file string // source file, where the name alone does not say which function
+	hot  []uint32
+	cold bool
+}
+
+// Propeller orders functions and blocks of an image that has a map of basic
+// blocks. Blocks go by the compiler's own numbers, so that the files only fit the
+// same source, compiled by the same compiler with the same flags.
+func Propeller(ip *infer.ImageProfile) (*Clusters, error) {
+	funcs, err := ip.Image.MachineFuncs()
+	if err != nil {
+		return nil, err
+	}
+	byAddr := map[image.Addr]*image.MachineFunc{}
+	parts := map[image.Addr]bool{} // but the first ones
+	for i := range funcs {
+		byAddr[funcs[i].Parts[0]] = &funcs[i]
+		for _, a := range funcs[i].Parts[1:] {
+			parts[a] = true
+		}
+	}
+	c := &Clusters{Order: Functions(ip)}
+	c.Order.Symbols = slices.DeleteFunc(c.Order.Symbols, func(s image.Symbol) bool { return parts[s.Addr] })
+	names := &sourceNames{im: ip.Image, same: c.Order.same, seen: map[[2]string]bool{}}
+	for _, s := range c.Order.Symbols {
+		c.add(ip.Procs, byAddr[s.Addr], s, names)
+	}
+	return c, nil
+}
+
+func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symbol, names *sourceNames) {
+	if f == nil {
+		c.Unmapped++
+		return
+	}
+	g, complete := machineGraph(procs, f)
+	if !complete {
+		c.Incomplete++
+		return
+	}
+	if !slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.N > 0 }) {
+		return // cold as a whole: it stays in one piece
+	}
+	file, ok := names.file(s)
+	if !ok {
+		c.Ambiguous++
+		return
+	}
+	hot, cold := g.split(orderBlocks(g))
+	cf := clustered{name: s.Name, file: file, cold: len(cold) > 0}
+	for _, i := range hot {
+		cf.hot = append(cf.hot, f.Blocks[i].ID)
+	}
+	c.funcs = append(c.funcs, cf)
+	c.Funcs++
+	if cf.cold {
+		c.Split++
+	}
+}
+
+// machineGraph gives the flow graph of f's machine blocks. It is not complete
+// where that of the code is not.
+//
+// A machine block may end in several jumps, which are blocks of their own in the
+// code's graph, and blocks of the code may hold several machine blocks, which
+// lead to each other.
+func machineGraph(procs []*infer.Result, f *image.MachineFunc) (g *Graph, complete bool) {
+	g = &Graph{}
+	order := make([]int, 0, len(f.Blocks)) // by address; those without code before the one at their address
+	for i, b := range f.Blocks {
+		g.Nodes = append(g.Nodes, Node{Size: uint64(b.End - b.Start)})
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		a, b := f.Blocks[i], f.Blocks[j]
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
+	})
+	m := &machineMap{f, order}
+	complete = true
+	for _, part := range f.Parts {
+		if i := holder(procs, part); i >= 0 && procs[i].Proc.Addr == part {
+			m.addFlow(g, procs[i])
+			complete = complete && procs[i].Proc.Complete
+		}
+	}
+	return g, complete
+}
+
+// A machineMap finds machine blocks by address.
+type machineMap struct {
+	*image.MachineFunc
+	order []int // indices into Blocks
+}
+
+// from gives the first place in order of a block that ends behind a, or starts
+// there.
+func (m *machineMap) from(a image.Addr) int {
+	k, _ := slices.BinarySearchFunc(m.order, a, func(i int, a image.Addr) int {
+		if b := m.Blocks[i]; b.Start < a && b.End <= a {
+			return -1
+		}
+		return 1
+	})
+	return k
+}
+
+// holding gives the block that the instruction at a is in; -1 if there is none.
+func (m *machineMap) holding(a image.Addr) int {
+	for k := m.from(a); k < len(m.order) && m.Blocks[m.order[k]].Start <= a; k++ {
+		if b := m.Blocks[m.order[k]]; a < b.End {
+			return m.order[k]
+		}
+	}
+	return -1
+}
+
+// at gives the block that a jump to a leads to; -1 if there is none.
+func (m *machineMap) at(a image.Addr) int {
+	if k := m.from(a); k < len(m.order) && m.Blocks[m.order[k]].Start <= a {
+		return m.order[k]
+	}
+	return -1
+}
+
+// addFlow adds the executions of r, a part of the function, to g.
+func (m *machineMap) addFlow(g *Graph, r *infer.Result) {
+	add := func(from image.Addr, to image.Addr, n float64) {
+		i, j := m.holding(from), m.at(to)
+		// Within a block control goes on to another jump of its end.
+		if i >= 0 && j >= 0 && (i != j || m.Blocks[j].Start == to) {
+			g.Arcs = append(g.Arcs, Arc{From: i, To: j, N: n})
+		}
+	}
+	for i, b := range r.Proc.Blocks {
+		n := r.Block[i].N
+		if r.Cold != nil && r.Cold[i] {
+			n = 0
+		}
+		before := -1
+		for k := m.from(b.Start); k < len(m.order) && m.Blocks[m.order[k]].Start < b.End; k++ {
+			j := m.order[k]
+			if m.Blocks[j].Start >= b.Start {
+				g.Nodes[j].N = n
+			}
+			if before >= 0 {
+				g.Arcs = append(g.Arcs, Arc{From: before, To: j, N: r.Block[i].N})
+			}
+			before = j
+		}
+	}
+	for i, e := range r.Proc.Edges {
+		add(r.Proc.Blocks[e.From].Last, r.Proc.Blocks[e.To].Start, r.Edge[i].N)
+	}
+	for i, c := range r.Proc.Calls {
+		if c.Tail && c.To != 0 {
+			add(c.Site, c.To, r.Call[i].N) // to another part of the function
+		}
+	}
+}
+
+// sourceNames tell local functions of one name apart.
+type sourceNames struct {
+	im    *image.Image
+	same  map[string]int // symbols by name
+	lines *image.Lines
+	seen  map[[2]string]bool // name and file
+}
+
+// file gives the source file that clang has to be told beside the name of s, if
+// any. It is not ok if that does not tell s from others.
+func (n *sourceNames) file(s image.Symbol) (file string, ok bool) {
+	if s.Local && n.same[s.Name] > 1 {
+		if n.lines == nil {
+			if lines, err := n.im.Lines(); err == nil {
+				n.lines = lines
+			}
+		}
+		if n.lines != nil {
+			file = strings.TrimPrefix(n.lines.Unit(s.Addr).Name, "./")
+		}
+		if file == "" || strings.ContainsAny(file, " \t\n") {
+			return "", false
+		}
+	}
+	key := [2]string{s.Name, file}
+	if n.seen[key] {
+		return "", false
+	}
+	n.seen[key] = true
+	return file, true
+}
+
+// WriteBlocks writes what clang's -fbasic-block-sections=list= takes, in its
+// version 1: a line "v1", then for each function
+//
+//	m FILE      its source file as clang was given it, where names repeat
+//	f NAME
+//	c ID ID...  its hot blocks in order; all others go into the part NAME.cold
+//
+// See BasicBlockSectionsProfileReader.cpp in LLVM.
+func (c *Clusters) WriteBlocks(w io.Writer) error {
+	bw := bufio.NewWriter(w)
+	fmt.Fprintln(bw, "v1")
+	funcs := slices.Clone(c.funcs)
+	slices.SortFunc(funcs, func(a, b clustered) int {
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.file, b.file))
+	})
+	for _, f := range funcs {
+		if f.file != "" {
+			fmt.Fprintf(bw, "m %s\n", f.file)
+		}
+		fmt.Fprintf(bw, "f %s\nc", f.name)
+		for _, id := range f.hot {
+			fmt.Fprintf(bw, " %d", id)
+		}
+		fmt.Fprintln(bw)
+	}
+	return bw.Flush()
+}
+
+// WriteSymbols writes what ld.lld's --symbol-ordering-file takes: the functions
+// in order, then their cold parts.
+func (c *Clusters) WriteSymbols(w io.Writer) error {
+	if err := c.Order.WriteSymbols(w); err != nil {
+		return err
+	}
+	bw := bufio.NewWriter(w)
+	written := map[string]bool{}
+	for _, f := range c.funcs {
+		if f.cold && !written[f.name] {
+			written[f.name] = true
+			fmt.Fprintf(bw, "%s.cold\n", f.name)
+		}
+	}
+	return bw.Flush()
+}
