@@ -3,6 +3,7 @@ package feedback
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,6 +39,7 @@ type LLVMStats struct {
 	Silent  int    // functions that the profile says did not run
 	Total   uint64 // sum of the functions' totals: executions of instructions times their bytes
 	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
+	Probes  bool   // counts are by probe: compile with -fpseudo-probe-for-profiling
 	Skipped Skipped
 }
 
@@ -59,27 +61,65 @@ type LLVMStats struct {
 // lines to see whether an inlined call was hot, and with totals that leave out the
 // bytes, SQLite runs 0.4 % more instructions. A line of code that is known not to
 // run has a count of 0; one of which nothing is known is not there.
+//
+// Where the image with the most samples was built with
+// -fpseudo-probe-for-profiling, offsets are probes and there are no
+// discriminators; the total is the sum of all counts, and each body ends with
+//
+//	!CFGChecksum: N
+//
+// by which LLVM knows such a profile, and functions that have changed. It then
+// takes no counts of images without probes.
 func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOptions) (LLVMStats, error) {
 	l := newLLVMWriter()
+	var ips []*infer.ImageProfile
+	var most *infer.ImageProfile
 	for _, ip := range p.Images {
-		if opt.Image != "" && ip.ID.Path != opt.Image && ip.ID.Build.String() != opt.Image {
-			continue
-		}
-		if ip.Image.Go != "" {
+		switch {
+		case opt.Image != "" && ip.ID.Path != opt.Image && ip.ID.Build.String() != opt.Image:
+		case ip.Image.Go != "":
 			l.stats.Skipped[SkipLang] += len(ip.Procs)
-			continue
+		default:
+			ips = append(ips, ip)
+			if most == nil || ip.Samples > most.Samples {
+				most = ip
+			}
 		}
-		ln, err := ip.Image.Lines()
-		if err != nil {
-			l.stats.Skipped[SkipImageLines]++
-			continue
+	}
+	if most != nil {
+		_, err := most.Image.Probes()
+		l.stats.Probes = !errors.Is(err, image.ErrNoProbes)
+	}
+	for _, ip := range ips {
+		if err := l.add(newView(ip, p, rec)); err != nil {
+			return l.stats, err
 		}
-		v := newView(ip, p, rec)
-		v.lines = ln
-		l.image(v)
 	}
 	err := l.write(w, opt.Format)
 	return l.stats, err
+}
+
+// add adds an image in the way that the profile counts.
+func (l *llvmWriter) add(v *view) error {
+	if l.stats.Probes {
+		switch probes, err := v.Image.Probes(); {
+		case errors.Is(err, image.ErrNoProbes):
+			l.stats.Skipped[SkipNoProbes] += len(v.Procs)
+		case err != nil:
+			return err
+		default:
+			l.probed(v, probes)
+		}
+		return nil
+	}
+	ln, err := v.Image.Lines()
+	if err != nil {
+		l.stats.Skipped[SkipImageLines]++
+		return nil
+	}
+	v.lines = ln
+	l.image(v)
+	return nil
 }
 
 // An llvmWriter collects the functions of all images.
@@ -94,18 +134,31 @@ func newLLVMWriter() *llvmWriter {
 	return &llvmWriter{tree: t, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped}}
 }
 
-// image adds the procedures of an image.
+// image adds the procedures of an image, by line.
 func (l *llvmWriter) image(v *view) {
 	l.stats.Images = append(l.stats.Images, v.ID)
 	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
 	l.tree.image(v, llvmDialect)
 	l.stats.Procs = l.procs
-	l.addSilent(v)
+	l.addSilent(v, func(s image.Symbol) bool {
+		u := v.lines.Unit(s.Addr)
+		return u.Producer != "" && llvmDialect.made(u)
+	})
 }
 
-// addSilent adds the functions of v without a sample. The compiler takes one
-// that is named so to be cold, and one of which it hears nothing to be new.
-func (l *llvmWriter) addSilent(v *view) {
+// probed adds the procedures of an image, by probe.
+func (l *llvmWriter) probed(v *view, probes []image.Probe) {
+	l.stats.Images = append(l.stats.Images, v.ID)
+	d := probeDecoder{tree: l.tree, sites: newSites(v), probes: probes}
+	d.image()
+	l.stats.Procs = l.procs
+	l.addSilent(v, func(s image.Symbol) bool { return len(d.within(s.Addr, s.Addr+image.Addr(s.Size))) > 0 })
+}
+
+// addSilent adds the functions that were made by the compiler and have no
+// sample. It takes one that is named so to be cold, and one of which it hears
+// nothing to be new.
+func (l *llvmWriter) addSilent(v *view, made func(image.Symbol) bool) {
 	sampled := map[int]bool{}
 	for _, r := range v.Procs {
 		if r.Samples > 0 {
@@ -113,8 +166,7 @@ func (l *llvmWriter) addSilent(v *view) {
 		}
 	}
 	for i, s := range v.code.Symbols() {
-		u := v.lines.Unit(s.Addr)
-		if s.Source != image.FromPLT && !sampled[i] && u.Producer != "" && llvmDialect.made(u) {
+		if s.Source != image.FromPLT && !sampled[i] && made(s) {
 			l.silent[canonical(s.Name)] = true
 		}
 	}
@@ -177,7 +229,7 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	for _, name := range names {
 		f := l.funcs[name]
 		fmt.Fprintf(bw, "%s:%d:%d\n", name, f.total, f.head)
-		writeBody(bw, f, 1)
+		l.writeBody(bw, f, 1)
 	}
 	return bw.Flush()
 }
@@ -195,7 +247,7 @@ func (s *LLVMStats) add(f *function) {
 }
 
 // writeBody writes the lines of f, indented by depth, then its inlined calls.
-func writeBody(w *bufio.Writer, f *function, depth int) {
+func (l *llvmWriter) writeBody(w *bufio.Writer, f *function, depth int) {
 	for _, at := range f.lines() {
 		fmt.Fprintf(w, "%*s%v: %d", depth, "", at, f.body[at])
 		for _, callee := range f.callees(at) {
@@ -205,6 +257,9 @@ func writeBody(w *bufio.Writer, f *function, depth int) {
 	}
 	for _, c := range sortedKeys(f.inlined, compareCalls) {
 		fmt.Fprintf(w, "%*s%v: %s:%d\n", depth, "", c.at, c.callee, f.inlined[c].total)
-		writeBody(w, f.inlined[c], depth+1)
+		l.writeBody(w, f.inlined[c], depth+1)
+	}
+	if l.stats.Probes {
+		fmt.Fprintf(w, "%*s!CFGChecksum: %d\n", depth, "", f.checksum)
 	}
 }

@@ -29,16 +29,7 @@ func TestLLVMExact(t *testing.T) {
 	writeFile(t, dir, "ours.txt", out.String())
 
 	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, "shop")))
-	var raw strings.Builder
-	fmt.Fprintln(&raw, len(insts))
-	for _, c := range insts {
-		fmt.Fprintf(&raw, "%x-%x:%d\n", uint64(c.from), uint64(c.to), c.n)
-	}
-	fmt.Fprintln(&raw, len(branches))
-	for _, c := range branches {
-		fmt.Fprintf(&raw, "%x->%x:%d\n", uint64(c.from), uint64(c.to), c.n)
-	}
-	writeFile(t, dir, "raw.txt", raw.String())
+	writeFile(t, dir, "raw.txt", unsymbolized(insts, branches))
 	run(t, dir, "llvm-profgen-19", "--binary=shop", "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
 	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
 	lineless := regexp.MustCompile(`(?m)^ +65[45]\d\d: \d+\n`)
@@ -102,6 +93,20 @@ func entryCount(t *testing.T, ir, function string) string {
 		t.Fatalf("no entry count of %s", function)
 	}
 	return count[1]
+}
+
+// unsymbolized gives what llvm-profgen's --unsymbolized-profile reads.
+func unsymbolized(insts, branches []counted) string {
+	var raw strings.Builder
+	fmt.Fprintln(&raw, len(insts))
+	for _, c := range insts {
+		fmt.Fprintf(&raw, "%x-%x:%d\n", uint64(c.from), uint64(c.to), c.n)
+	}
+	fmt.Fprintln(&raw, len(branches))
+	for _, c := range branches {
+		fmt.Fprintf(&raw, "%x->%x:%d\n", uint64(c.from), uint64(c.to), c.n)
+	}
+	return raw.String()
 }
 
 // firstExecutable gives the address that llvm-profgen counts from.

@@ -52,8 +52,9 @@ const (
 	secContexts = 6
 	secBodies   = 32
 
-	flagFS   = 4 << 32 // of the summary
-	flagUniq = 4 << 32 // of the names
+	flagFS     = 4 << 32 // of the summary
+	flagUniq   = 4 << 32 // of the names
+	flagProbes = 1 << 32 // of the metadata
 )
 
 // cutoffs are those of ProfileSummaryBuilder::DefaultCutoffs, in 1e-6.
@@ -72,7 +73,7 @@ type llvmSection struct {
 func (l *llvmWriter) writeBinary(w io.Writer, names []string) error {
 	b := llvmBinary{index: map[string]uint64{}}
 	table, uniq := b.names(l.funcs, names)
-	var offsets, bodies, symbols []byte
+	var offsets, bodies, symbols, metadata []byte
 	offsets = binary.AppendUvarint(offsets, uint64(len(names)))
 	for _, name := range names {
 		f := l.funcs[name]
@@ -80,6 +81,9 @@ func (l *llvmWriter) writeBinary(w io.Writer, names []string) error {
 		offsets = binary.AppendUvarint(offsets, uint64(len(bodies)))
 		bodies = binary.AppendUvarint(bodies, f.head)
 		bodies = b.body(bodies, name, f)
+		if l.stats.Probes {
+			metadata = b.checksums(metadata, name, f)
+		}
 	}
 	for _, name := range sortedKeys(l.silent, cmp.Compare) {
 		symbols = append(append(symbols, name...), 0)
@@ -91,7 +95,7 @@ func (l *llvmWriter) writeBinary(w io.Writer, names []string) error {
 		{secOffsets, 0, 5, offsets},
 		{secBodies, 0, 3, bodies},
 		{secSymbols, 0, 4, symbols},
-		{secMetadata, 0, 6, nil},
+		{secMetadata, flagIf(l.stats.Probes, flagProbes), 6, metadata},
 	}
 	return writeSections(w, sections)
 }

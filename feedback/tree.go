@@ -37,6 +37,8 @@ type function struct {
 	body    map[spot]uint64            // executions
 	calls   map[spot]map[string]uint64 // executions of calls, by callee
 	inlined map[inlinedCall]*function
+
+	checksum uint64 // of the control flow, where spots are probes: their IDs are the offsets
 }
 
 func newFunction() *function {
@@ -210,25 +212,28 @@ func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
 	if len(frames) == 0 || frames[0].Line == 0 {
 		return
 	}
-	targets := d.sites.targets(r, i)
-	if len(targets) == 0 && indirect {
-		d.skipped[SkipIndirect]++
+	if f, ok := d.descend(f, frames, 0); ok {
+		at, _ := d.spot(frames[0])
+		d.targets(f, at, d.sites, d.dialect, r, i)
 	}
-	f, ok := d.descend(f, frames, 0)
-	if !ok {
-		return
+}
+
+// targets adds the targets of call i of r to a spot of f.
+func (t *tree) targets(f *function, at spot, s *sites, as dialect, r *infer.Result, i int) {
+	targets := s.targets(r, i)
+	if c := &r.Proc.Calls[i]; len(targets) == 0 && c.To == 0 && c.Target == "" {
+		t.skipped[SkipIndirect]++
 	}
-	at, _ := d.spot(frames[0])
-	for _, t := range targets {
-		n := whole(r.Call[i].N * t.share)
-		sym, ok := d.symbolAt(t.to)
+	for _, target := range targets {
+		n := whole(r.Call[i].N * target.share)
+		sym, ok := s.symbolAt(target.to)
 		if !ok || isPart(sym.Name) || n == 0 {
 			continue // a jump between two parts of one function
 		}
 		if f.calls[at] == nil {
 			f.calls[at] = map[string]uint64{}
 		}
-		f.calls[at][d.name(sym.Name)] += n
+		f.calls[at][as.name(sym.Name)] += n
 	}
 }
 

@@ -18,8 +18,9 @@ var emitCmd = &command{
 
 go    a pprof profile for go build -pgo
 llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -g and
-      -fdebug-info-for-profiling. --format extbinary is LLVM's own form: it also names the
-      functions that did not run
+      -fdebug-info-for-profiling, or better -fpseudo-probe-for-profiling, which then is needed
+      with the profile, too. --format extbinary is LLVM's own form: it also names the functions
+      that did not run
 bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
 propeller
       clusters of blocks for clang -fbasic-block-sections=list=FILE and, in the file named by --ld,
@@ -137,6 +138,9 @@ func emitLLVM(w io.Writer, src *source, opt emitOptions) (string, error) {
 		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, skipList(st.Skipped))
 	if st.FS {
 		summary += "; discriminators are flow-sensitive: compile with -mllvm -profile-isfs"
+	}
+	if st.Probes {
+		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
 	}
 	return summary, nil
 }

@@ -37,6 +37,7 @@ type Image struct {
 
 	names  func() map[string]int
 	goTab  func() (*goTable, error)
+	probes func() ([]Probe, error)
 	unwind func() []unwindEntry
 	relocs func() *relocations
 	lines  lineCache
@@ -85,6 +86,7 @@ func (im *Image) open(size int64, opt Options) (err error) {
 	im.names = sync.OnceValue(im.indexNames)
 	im.relocs = sync.OnceValue(im.readRelocs)
 	im.goTab = sync.OnceValues(im.readGoTable)
+	im.probes = sync.OnceValues(im.readProbes)
 	im.unwind = sync.OnceValue(im.readUnwind)
 	im.openDebug(opt)
 	return im.readSymbols()

@@ -1,0 +1,60 @@
+package feedback
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestProbesExact writes exact counts by probe, and holds them to what
+// llvm-profgen makes of the same counts, and to what clang does with them.
+func TestProbesExact(t *testing.T) {
+	need(t, "clang-19", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	dir := t.TempDir()
+	build(t, dir, "shop", "-g1", "-gdwarf-4", "-fpseudo-probe-for-profiling")
+	p, rec := exact(t, dir, "shop")
+	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, "shop")))
+	writeFile(t, dir, "raw.txt", unsymbolized(insts, branches))
+	run(t, dir, "llvm-profgen-19", "--binary=shop", "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
+
+	var out bytes.Buffer
+	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", stats)
+	if !stats.Probes || stats.Funcs == 0 {
+		t.Errorf("stats %+v: not by probe", stats)
+	}
+	writeFile(t, dir, "ours.txt", out.String())
+	if theirs := readFile(t, dir, "theirs.txt"); out.String() != theirs {
+		t.Errorf("we write\n%s\nllvm-profgen writes\n%s", out.String(), theirs)
+	}
+	var binary bytes.Buffer
+	if _, err := WriteLLVM(&binary, p, rec, LLVMOptions{Format: LLVMExtBinary}); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "ours.prof", binary.String())
+	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "ours.prof", "-o", "back.txt")
+	if back := readFile(t, dir, "back.txt"); out.String() != back {
+		t.Errorf("of the binary form llvm-profdata makes\n%s\nwant\n%s", back, out.String())
+	}
+
+	// Without salvaging, clang refuses counts whose checksum is not its own.
+	for _, profile := range []string{"ours.txt", "ours.prof"} {
+		remarks := build(t, dir, "again", "-fpseudo-probe-for-profiling", "-fprofile-sample-use="+profile, "-Rpass-analysis=sample-profile",
+			"-Rpass=pgo-icall-prom", "-mllvm", "-salvage-stale-profile=0", "-mllvm", "-sample-profile-check-record-coverage=95")
+		if n := strings.Count(remarks, "Applied"); n < 40 {
+			t.Errorf("%s: clang applied %d probes:\n%s", profile, n, remarks)
+		}
+		for _, want := range []string{"Applied 40000 samples from profile (ProbeId=4", "Promote indirect call to _ZL4both"} {
+			if !strings.Contains(remarks, want) {
+				t.Errorf("%s: clang does not say %q:\n%s", profile, want, remarks)
+			}
+		}
+		if strings.Contains(remarks, "warning") {
+			t.Errorf("%s: clang warns:\n%s", profile, remarks)
+		}
+	}
+}
