@@ -7,8 +7,13 @@ import "math"
 // Wolfe conditions of Lewis and Overton (Mathematical Programming 141, 2013). It
 // may search again and again; what one search learnt of curvature serves the next, if
 // its function is much the same.
+//
+// Unknowns of many samples lie in steep valleys beside those of few. A diagonal that
+// grows with the search makes their steps alike: gcc's cc1 with 40 evaluations of all
+// procedures together gets as far as without it with 130.
 type searcher struct {
 	past, spare    []pair
+	diag           []float64 // about the inverse of the second derivatives; nil if nothing is known of them
 	g, gNew        []float64
 	d, xNew, alpha []float64
 }
@@ -17,6 +22,9 @@ func newSearcher(n int) *searcher {
 	work := make([]float64, 4*n+searchMemory)
 	return &searcher{g: work[:n], gNew: work[n : 2*n], d: work[2*n : 3*n], xNew: work[3*n : 4*n], alpha: work[4*n:]}
 }
+
+// firstMove is how far a first step moves an unknown at most, if it has a scale.
+const firstMove = 0.3
 
 // searchMemory is how many steps a searcher remembers.
 const searchMemory = 8
@@ -49,9 +57,9 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 			s.forget() // not a descent: start afresh
 			continue
 		}
-		// The first step has no scale. No step moves a logarithm by more than 4.
+		// The very first step has no scale. No step moves a logarithm by more than 4.
 		t := 1.0
-		if m := maxAbs(d); len(s.past) == 0 {
+		if m := maxAbs(d); s.diag == nil {
 			t = min(1, 1/m)
 		} else if m > 4 {
 			t = 4 / m
@@ -122,16 +130,21 @@ func (s *searcher) direct(g []float64) {
 		s.alpha[i] = dot(h.dx, d) / h.curve
 		axpy(-s.alpha[i], h.dg, d)
 	}
-	if k := len(s.past) - 1; k >= 0 {
-		scale(s.past[k].curve/dot(s.past[k].dg, s.past[k].dg), d)
+	for i, v := range s.diag {
+		d[i] *= v
 	}
 	for i := range s.past {
 		h := &s.past[i]
 		axpy(s.alpha[i]-dot(h.dg, d)/h.curve, h.dx, d)
 	}
+	if len(s.past) == 0 && s.diag != nil { // one wild unknown must not hold up all others
+		for i, v := range d {
+			d[i] = clamp(v, -firstMove, firstMove)
+		}
+	}
 }
 
-// forget makes the next step one of steepest descent.
+// forget makes the next step one of steepest descent, but for the diagonal.
 func (s *searcher) forget() {
 	s.spare = append(s.spare, s.past...)
 	s.past = s.past[:0]
@@ -156,8 +169,30 @@ func (s *searcher) remember(xNew, x, gNew, g []float64) {
 	}
 	if h.curve = dot(h.dx, h.dg); h.curve > 1e-12*dot(h.dg, h.dg) {
 		s.past = append(s.past, h)
+		s.learn(&h)
 	} else {
 		s.spare = append(s.spare, h)
+	}
+}
+
+// learn updates the diagonal by one step as M1QN3 does: it is scaled to the step, and
+// becomes the diagonal of the BFGS formula (Gilbert and Lemaréchal, Mathematical
+// Programming 45, 1989).
+func (s *searcher) learn(h *pair) {
+	if s.diag == nil {
+		s.diag = make([]float64, len(h.dx))
+		fillWith(s.diag, h.curve/dot(h.dg, h.dg))
+	}
+	var dg2, dx2 float64 // squared lengths of both by the diagonal
+	for i, v := range s.diag {
+		dg2 += v * h.dg[i] * h.dg[i]
+		dx2 += h.dx[i] * h.dx[i] / v
+	}
+	for i, v := range s.diag {
+		x := h.dx[i] / v
+		if w := dg2*(1/v-x*x/dx2) + h.dg[i]*h.dg[i]; w > 0 {
+			s.diag[i] = h.curve / w
+		}
 	}
 }
 

@@ -102,6 +102,8 @@ type problem struct {
 	center  []float64 // by unknown: what is believed of it before samples are seen
 	sure    []float64 // by unknown: 1 / standard deviation around that
 
+	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
+
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
 	prob  []float64 // by way
