@@ -1,7 +1,7 @@
 // Package feedback writes what compilers and post-link optimisers read: one file
 // per profile format. WriteGo makes the pprof that `go build -pgo` takes,
-// WriteLLVM the text sample profile of clang and rustc, WriteBOLT the fdata of
-// llvm-bolt.
+// WriteLLVM the sample profile of clang and rustc, WriteGCC the .afdo file of gcc,
+// WriteBOLT the fdata of llvm-bolt.
 //
 // All of them are pure functions of an infer.Profile and the recording it was
 // made from: the profile says how often code ran, the recording's stacks and

@@ -191,10 +191,22 @@ func (b *llvmBinary) body(out []byte, name string, f *function) []byte {
 	return out
 }
 
-// llvmSummary gives the section by which the compiler tells hot from cold: the
-// counts of all lines, those of inlined bodies included
-// (SampleProfileSummaryBuilder).
+// llvmSummary gives the section by which the compiler tells hot from cold.
 func llvmSummary(funcs map[string]*function, names []string) []byte {
+	total, cuts := summarize(funcs, names)
+	var out []byte
+	for _, n := range append(total[:], cuts...) {
+		out = binary.AppendUvarint(out, n)
+	}
+	return out
+}
+
+// summarize gives the sum of the counts of all lines, those of inlined bodies
+// included, the largest, the most entries, the numbers of counts, functions and
+// cutoffs; and of each cutoff itself, the least of the hottest counts that have
+// that share of the sum, and how many there are of them
+// (SampleProfileSummaryBuilder; autofdo's ProfileSummaryComputer does the same).
+func summarize(funcs map[string]*function, names []string) (total [6]uint64, cuts []uint64) {
 	var counts []uint64
 	var head, most, sum uint64
 	for _, name := range names {
@@ -206,13 +218,6 @@ func llvmSummary(funcs map[string]*function, names []string) []byte {
 		sum += n
 		most = max(most, n)
 	}
-	var out []byte
-	put := func(ns ...uint64) {
-		for _, n := range ns {
-			out = binary.AppendUvarint(out, n)
-		}
-	}
-	put(sum, most, head, uint64(len(counts)), uint64(len(names)), uint64(len(cutoffs)))
 	var seen, least uint64 // the sum of counts[:i], and counts[i-1]
 	i := 0
 	for _, cutoff := range cutoffs {
@@ -223,9 +228,9 @@ func llvmSummary(funcs map[string]*function, names []string) []byte {
 				seen += least
 			}
 		}
-		put(cutoff, least, uint64(i))
+		cuts = append(cuts, cutoff, least, uint64(i))
 	}
-	return out
+	return [6]uint64{sum, most, head, uint64(len(counts)), uint64(len(names)), uint64(len(cutoffs))}, cuts
 }
 
 // counts appends the counts of f's lines and of the bodies inlined into it.

@@ -41,7 +41,7 @@ type program struct {
 	next   image.Addr
 }
 
-func newProgram(t *testing.T, text string) *program {
+func newProgram(t testing.TB, text string) *program {
 	t.Helper()
 	p := &program{
 		frames: map[image.Addr][]image.Frame{}, insts: map[image.Addr]image.Inst{}, starts: map[string]int{},

@@ -1,0 +1,227 @@
+package feedback
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// GCCOptions choose what WriteGCC writes.
+type GCCOptions struct {
+	Image   string // path or build ID; "" is the image with the most samples that gcc made
+	Version int    // major version of the gcc that is to read it; 0 is the one that made the image
+}
+
+// GCCStats say what WriteGCC wrote.
+type GCCStats struct {
+	Image   sample.ImageID
+	Version int // major version of the gcc that reads it
+	Procs   int // procedures that went into the profile
+	Funcs   int // functions in it: procedures of one name are one function
+	Lines   int // lines with a count, those of inlined bodies included
+	Inlined int // inlined call sites
+	Targets int // targets of indirect calls
+	Skipped Skipped
+}
+
+// WriteGCC writes a profile for -fauto-profile of gcc, an .afdo file. All numbers
+// are little endian and nothing is aligned; a string is its length, NUL included,
+// in 4 bytes, then its bytes and NUL. Version 2 is what gcc 12 to 15 read, version
+// 3 what gcc 16 does:
+//
+//	4  "adcg"                 4  version            4  0
+//	version 3: the summary
+//	   4  0xa8000000          8  sum of counts      8  largest count     8  largest head count
+//	   8  number of counts    8  functions          8  cutoffs, then of each:
+//	      4  cutoff, in millionths of the sum       8  least count above it
+//	      8  number of counts above it
+//	4  0xaa000000             4  length             names of functions
+//	   version 3: 4  files, then the name of each
+//	   4  names, then of each: its string; version 3: 4  file, or -1. Name 0 is ""
+//	4  0xac000000             4  length             4  functions, then of each:
+//	   8  head count          version 3: 8  timestamp
+//	   the instance: 4  name  4  positions          4  inlined calls
+//	      of each position:
+//	      4  lines from the declaration << 16 | discriminator
+//	      4  targets          8  count; of each target: 4  7 (HIST_TYPE_INDIR_CALL_TOPN)
+//	         8  name          8  count
+//	      of each inlined call: 4  as above, then the instance of its callee
+//	4  0xae000000             4  length             4  0 modules
+//	4  0xaf000000             4  length             12 * 128 of working sets, all 0: gcc stops before
+//
+// gcc ignores the lengths, which are in words, and sums up totals itself. The
+// count of a position is the largest of its blocks'. gcc 12 has no discriminators
+// where it reads a profile, and takes the last count of a line if there are
+// several (auto-profile.cc): its lines have but one. One that is known not to run
+// has a count of 0; one of which nothing is known is not there.
+func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptions) (GCCStats, error) {
+	ip, err := pick(p, opt.Image, func(ip *infer.ImageProfile) bool { return unfitForGCC(ip) == nil })
+	if err != nil {
+		return GCCStats{}, err
+	}
+	if err := unfitForGCC(ip); err != nil {
+		return GCCStats{}, fmt.Errorf("gcc: %s: %w: %w", ip.ID.Path, err, ErrUnfit)
+	}
+	v := newView(ip, p, rec)
+	if v.lines, err = ip.Image.Lines(); err != nil {
+		return GCCStats{}, err
+	}
+	return writeGCC(w, v, cmp.Or(opt.Version, gccVersion(v.lines, ip.Procs)))
+}
+
+// unfitForGCC says why gcc could not use a profile of the image.
+func unfitForGCC(ip *infer.ImageProfile) error {
+	if ip.Image.Go != "" {
+		return fmt.Errorf("a Go program; go build reads what emit go writes")
+	}
+	lines, err := ip.Image.Lines()
+	if err != nil {
+		return fmt.Errorf("%w; build it with -g", err)
+	}
+	if gccVersion(lines, ip.Procs) > 0 {
+		return nil
+	}
+	for _, r := range ip.Procs {
+		if u := lines.Unit(r.Proc.Addr); u.Producer != "" {
+			return fmt.Errorf("made by %s, not by gcc", u.Producer)
+		}
+	}
+	return fmt.Errorf("no sampled procedure has lines; build it with -g")
+}
+
+// gccVersion gives the major version of the gcc that made the code with the most
+// samples; 0 if gcc made none.
+func gccVersion(lines lineTable, procs []*infer.Result) int {
+	samples := map[int]uint64{}
+	for _, r := range procs {
+		if n := madeByGCC(lines.Unit(r.Proc.Addr)); n > 0 {
+			samples[n] += r.Samples
+		}
+	}
+	most := 0
+	for _, n := range sortedKeys(samples, cmp.Compare) {
+		if most == 0 || samples[n] > samples[most] {
+			most = n
+		}
+	}
+	return most
+}
+
+var gccProducer = regexp.MustCompile(`^GNU [^ ]+ (\d+)\.`)
+
+// madeByGCC gives the major version of the gcc that made a unit; 0 if none did.
+func madeByGCC(u image.Unit) int {
+	m := gccProducer.FindStringSubmatch(u.Producer)
+	if m == nil || u.Lang == "asm" {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
+	if gcc < 12 {
+		return GCCStats{}, fmt.Errorf("gcc: %s: gcc %d reads version 1 of the format, and only 2 and 3 can be written: %w", v.ID.Path, gcc, ErrUnfit)
+	}
+	t := newTree()
+	t.image(v, gccDialect(gcc))
+	for name, f := range t.funcs {
+		if len(f.body) == 0 && len(f.inlined) == 0 {
+			delete(t.funcs, name)
+		}
+	}
+	if len(t.funcs) == 0 {
+		return GCCStats{}, fmt.Errorf("gcc: no function has both counts and lines%s: %w", t.skipped, ErrEmpty)
+	}
+	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped}
+	for _, f := range t.funcs {
+		st.add(f)
+		addStructors(f)
+	}
+	_, err := w.Write(encodeAFDO(afdoVersion(gcc), t.funcs))
+	return st, err
+}
+
+func (st *GCCStats) add(f *function) {
+	st.Lines += len(f.body)
+	st.Inlined += len(f.inlined)
+	for _, calls := range f.calls {
+		st.Targets += len(calls)
+	}
+	for _, g := range f.inlined {
+		st.add(g)
+	}
+}
+
+// afdoVersion gives the version of the format that a gcc reads.
+func afdoVersion(gcc int) uint32 {
+	if gcc < 16 {
+		return 2
+	}
+	return 3
+}
+
+func gccDialect(gcc int) dialect {
+	return dialect{
+		made:         func(u image.Unit) bool { return madeByGCC(u) > 0 },
+		name:         func(symbol string) string { return gccName(gcc, symbol) },
+		indirectOnly: true,
+		discriminator: func(*view, image.Unit) func(uint32) (uint32, uint64) {
+			return func(raw uint32) (uint32, uint64) {
+				if gcc < 13 {
+					return 0, 1
+				}
+				return raw, 1
+			}
+		},
+	}
+}
+
+// gccName gives the name that gcc looks a function up by: that of its symbol
+// without what the compiler appended to it, which until gcc 15 is all from the
+// first dot on (get_original_name in auto-profile.cc).
+func gccName(gcc int, symbol string) string {
+	if gcc >= 16 {
+		return canonical(symbol)
+	}
+	if i := strings.IndexByte(symbol, '.'); i > 0 {
+		return symbol[:i]
+	}
+	return symbol
+}
+
+// unifiedStructor matches, up to the 4, the name that debug information has for
+// all variants of a constructor or destructor, which no symbol has.
+var unifiedStructor = regexp.MustCompile(`^(_ZN.*[CD])4E`)
+
+// addStructors adds the names of the variants to the inlined bodies of
+// constructors and destructors in f. gcc asks whether a call is hot by the name of
+// the callee, which is a variant's, and for the counts of what it then inlines by
+// the unified name: a C1 alone gets inlined as code that never runs, a C4 alone
+// does not get inlined at all (gcc 12.2).
+func addStructors(f *function) {
+	for _, c := range sortedKeys(f.inlined, compareCalls) {
+		g := f.inlined[c]
+		addStructors(g)
+		most := slices.Max(g.counts([]uint64{0}))
+		if !unifiedStructor.MatchString(c.callee) || most == 0 {
+			continue
+		}
+		for _, variant := range []string{"${1}1E", "${1}2E"} {
+			hot := newFunction()
+			hot.body[spot{}] = most
+			f.inlined[inlinedCall{c.at, unifiedStructor.ReplaceAllString(c.callee, variant)}] = hot
+		}
+	}
+}

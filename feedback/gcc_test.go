@@ -1,0 +1,156 @@
+package feedback
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+func TestWriteGCC(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gcc  int
+		text string
+		want map[string]string // by function: its lines and inlined bodies
+	}{
+		{
+			name: "gcc 12 reads no discriminators: a line has the count of its hottest block", gcc: 12,
+			text: "proc f@10 x1\nblock x5\nf:11.1\nblock x9\nf:11\nblock x2\nf:11.7",
+			want: map[string]string{"f": "1=9"},
+		},
+		{
+			name: "gcc 13 does, as the line table has them", gcc: 13,
+			text: "proc f@10 x1\nblock x5\nf:11.1\nblock x9\nf:11\nblock x2\nf:11.1028",
+			want: map[string]string{"f": "1=9 1.1=5 1.1028=2"},
+		},
+		{
+			name: "direct calls have no targets", gcc: 12,
+			text: "proc f@10 x1\nblock x5\nf:11 call g x5\nproc g@20 x5\nblock x5\ng:21",
+			want: map[string]string{"f": "1=5", "g": "1=5"},
+		},
+		{
+			name: "zeros are known, what is unknown is not there", gcc: 12,
+			text: "proc f@10 x1\nblock x5\nf:11\nblock x0\nf:12\nblock x0 none\nf:13",
+			want: map[string]string{"f": "1=5 2=0"},
+		},
+		{
+			name: "what gcc split off or copied is code of the function", gcc: 12,
+			text: "proc f.part.0@10 x2\nblock x2\nf.part.0:12\nproc f@10 x5\nblock x5\nf:11\nproc f.constprop.0.isra.0@10 x3\nblock x3\nf.constprop.0.isra.0:11",
+			want: map[string]string{"f": "1=8 2=2"},
+		},
+		{
+			name: "inlined constructors have the names of all variants", gcc: 12,
+			text: "func _ZN1AC4Ev@20\nproc f@10 x1\nblock x5\n_ZN1AC4Ev:21<f:11\nblock x9\n_ZN1AC4Ev:22<f:11",
+			want: map[string]string{"f": "1:_ZN1AC1Ev(0=9) 1:_ZN1AC2Ev(0=9) 1:_ZN1AC4Ev(1=5 2=9)"},
+		},
+		{
+			name: "unless they did not run", gcc: 12,
+			text: "func _ZN1AD4Ev@20\nproc f@10 x1\nblock x5\nf:12\nblock x0\n_ZN1AD4Ev:22<f:11",
+			want: map[string]string{"f": "2=5 1:_ZN1AD4Ev(2=0)"},
+		},
+	} {
+		b, _ := gccFile(t, newProgram(t, tt.text), tt.gcc)
+		_, funcs, err := decodeAFDO(b)
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		for name, f := range funcs {
+			if got := brief(f); got != tt.want[name] {
+				t.Errorf("%s: %s is %s, want %s", tt.name, name, got, tt.want[name])
+			}
+		}
+		if len(funcs) != len(tt.want) {
+			t.Errorf("%s: %d functions, want %d", tt.name, len(funcs), len(tt.want))
+		}
+	}
+}
+
+// brief gives the lines and inlined bodies of f: "LINE=COUNT LINE:CALLEE(...)".
+func brief(f *function) string {
+	var parts []string
+	for _, at := range f.lines() {
+		parts = append(parts, fmt.Sprintf("%v=%d", at, f.body[at]))
+	}
+	for _, c := range sortedKeys(f.inlined, compareCalls) {
+		parts = append(parts, fmt.Sprintf("%v:%s(%s)", c.at, c.callee, brief(f.inlined[c])))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestGCCName(t *testing.T) {
+	for _, tt := range []struct {
+		gcc          int
+		symbol, want string
+	}{
+		{12, "f", "f"},
+		{12, "f.part.0", "f"},
+		{12, "f.constprop.0.isra.0", "f"},
+		{12, "main._omp_fn.0", "main"},
+		{12, ".Lf", ".Lf"},
+		{16, "f.constprop.0.isra.0", "f"},
+		{16, "main._omp_fn.0", "main._omp_fn.0"},
+		{16, "nested.0", "nested.0"},
+	} {
+		if got := gccName(tt.gcc, tt.symbol); got != tt.want {
+			t.Errorf("gcc %d calls %s %s, want %s", tt.gcc, tt.symbol, got, tt.want)
+		}
+	}
+}
+
+func TestMadeByGCC(t *testing.T) {
+	for producer, want := range map[string]int{
+		"GNU C17 12.2.0 -mtune=generic -march=x86-64 -g -O2": 12,
+		"GNU C++17 16.1.0 -O2":                               16,
+		"GNU GIMPLE 13.3.0 -flto":                            13,
+		"GNU Fortran2008 14.2.0":                             14,
+		"Debian clang version 19.1.7 (3+b1)":                 0,
+		"clang version 19.1.7 (GNU C17 12.2.0)":              0,
+		"rustc version 1.63.0":                               0,
+		"":                                                   0,
+	} {
+		if got := madeByGCC(image.Unit{Producer: producer, Lang: "c"}); got != want {
+			t.Errorf("%q is of gcc %d, want %d", producer, got, want)
+		}
+	}
+	if got := madeByGCC(image.Unit{Producer: "GNU AS 2.40", Lang: "asm"}); got != 0 {
+		t.Errorf("an assembler is gcc %d", got)
+	}
+}
+
+func TestGCCVersion(t *testing.T) {
+	p := newProgram(t, "proc f@10 x1\nblock x5\nf:11 s9\nproc g@20 x1\nblock x5\ng:21 s5")
+	p.producer = "GNU C17 14.2.0"
+	if got := gccVersion(p, p.Procs); got != 14 {
+		t.Errorf("gcc %d, want 14", got)
+	}
+	if p.producer = "clang version 19"; gccVersion(p, p.Procs) != 0 {
+		t.Error("clang is taken for a gcc")
+	}
+}
+
+func TestGCCRefuses(t *testing.T) {
+	p := newProgram(t, "proc f@10 x1\nblock x1\n-")
+	p.producer = "GNU C17 12.2.0"
+	var out bytes.Buffer
+	if _, err := writeGCC(&out, p.view, 12); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), string(SkipNoLines)) {
+		t.Errorf("no lines: %v, want ErrEmpty and why", err)
+	}
+	if _, err := writeGCC(&out, p.view, 11); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "gcc 11 reads version 1") {
+		t.Errorf("gcc 11: %v, want ErrUnfit and why", err)
+	}
+	if _, err := WriteGCC(&out, &infer.Profile{}, nil, GCCOptions{}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("no images: %v, want ErrEmpty", err)
+	}
+	goImage := &infer.ImageProfile{Image: &image.Image{Go: "go1.26"}}
+	if _, err := WriteGCC(&out, &infer.Profile{Images: []*infer.ImageProfile{goImage}}, nil, GCCOptions{}); !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), "Go program") {
+		t.Errorf("a Go program: %v, want ErrUnfit and why", err)
+	}
+	if out.Len() > 0 {
+		t.Errorf("%d bytes were written", out.Len())
+	}
+}
