@@ -21,6 +21,8 @@ llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -
       -fdebug-info-for-profiling, or better -fpseudo-probe-for-profiling, which then is needed
       with the profile, too. --format extbinary is LLVM's own form: it also names the functions
       that did not run
+gcc   an .afdo profile for gcc -fauto-profile, of gcc 12 to 16; the sampled build needs -g.
+      --gcc-version is for a gcc of another version than the one that made the image
 bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
 propeller
       clusters of blocks for clang -fbasic-block-sections=list=FILE and, in the file named by --ld,
@@ -41,10 +43,11 @@ type emitOptions struct {
 	format string // of those that the consumer reads; "" is the usual one
 	keep   string // consumer that a file which is there is kept for; "" is none
 	ld     string // file for the linker
+	gcc    int    // major version of the gcc that reads the profile; 0 is that of the image
 	write  func(path string, f func(io.Writer) error) error
 }
 
-var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "bolt": emitBOLT, "propeller": emitPropeller}
+var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "gcc": emitGCC, "bolt": emitBOLT, "propeller": emitPropeller}
 
 func runEmit(c *cli, args []string) error {
 	fs := c.flags()
@@ -52,6 +55,7 @@ func runEmit(c *cli, args []string) error {
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
 	format := fs.String("format", "", "for llvm: `text` or extbinary (default text)")
 	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
+	gcc := fs.Int("gcc-version", 0, "for gcc: write for gcc of major version `N` (default that of the image)")
 	ifChanged := c.ifChanged()
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
@@ -70,8 +74,11 @@ func runEmit(c *cli, args []string) error {
 	if err != nil {
 		return c.usage(err)
 	}
-	if fs.Arg(0) == "go" && *out == "-" && isTerminal(c.stdout) {
-		return failf(exitUsage, "emit go: a pprof profile is not for a terminal; name a file with -o")
+	if *gcc != 0 && (fs.Arg(0) != "gcc" || *gcc < 12) {
+		return c.usage(fmt.Errorf("no --gcc-version %d of %s: want 12 or later, of gcc", *gcc, fs.Arg(0)))
+	}
+	if (fs.Arg(0) == "go" || fs.Arg(0) == "gcc") && *out == "-" && isTerminal(c.stdout) {
+		return failf(exitUsage, "emit %s: the profile is not for a terminal; name a file with -o", fs.Arg(0))
 	}
 	src, err := c.inferred(fs.Args()[1:], *symfs, *image, *opt)
 	if err != nil {
@@ -85,7 +92,7 @@ func runEmit(c *cli, args []string) error {
 		}
 		*image = nameOf(ip.ID)
 	}
-	return c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, write: c.write})
+	return c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, gcc: *gcc, write: c.write})
 }
 
 // nameOf names an image to package feedback.

@@ -166,6 +166,7 @@ func TestEmitRefuses(t *testing.T) {
 		want string
 	}{
 		{"emit bolt " + rec, ""},
+		{"emit gcc --image " + program + " " + rec, "a Go program"},
 		{"emit bolt --image " + program + " " + rec, "Go program"},
 		{"emit llvm " + rec, ""},
 		{"emit go --image /bin/other " + rec, "/bin/other: no samples of such an image"},
