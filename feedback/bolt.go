@@ -93,20 +93,17 @@ type boltCount struct{ n, mispredicted uint64 }
 // boltEscape is DataReader's rule for names in a line split at spaces.
 var boltEscape = strings.NewReplacer(`\`, `\\`, " ", `\ `)
 
-// boltNames gives every symbol the name that llvm-bolt looks it up by. Local
-// ones, unique or not, are numbered per name by address, whatever their order in
-// the symbol table: RewriteInstance::discoverFileObjects sorts before it numbers.
+// boltNames gives every symbol the name that llvm-bolt looks it up by. Local ones,
+// unique or not, are numbered: Symbol.Ordinal.
 func boltNames(syms []image.Symbol) map[image.Addr]string {
 	names := make(map[image.Addr]string, len(syms))
-	seen := map[string]int{}
 	for _, s := range syms {
 		switch {
 		case s.Source != image.FromSymtab && s.Source != image.FromDynsym:
-		case s.Local:
-			seen[s.Name]++
-			names[s.Addr] = fmt.Sprintf("%s/%d", boltEscape.Replace(s.Name), seen[s.Name])
-		default:
+		case !s.Local:
 			names[s.Addr] = boltEscape.Replace(s.Name)
+		case s.Ordinal > 0:
+			names[s.Addr] = fmt.Sprintf("%s/%d", boltEscape.Replace(s.Name), s.Ordinal)
 		}
 	}
 	return names

@@ -49,3 +49,50 @@ func TestBOLTExact(t *testing.T) {
 		t.Errorf("the program prints %q after llvm-bolt, was %q", got, want)
 	}
 }
+
+// TestBOLTLocals: a constant and functions of one name, all local, in four files.
+func TestBOLTLocals(t *testing.T) {
+	need(t, "clang-19", "ld.lld-19", "valgrind")
+	if _, err := os.Stat(llvmBOLT); err != nil {
+		t.Skipf("needs llvm-bolt: %v", err)
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "main.c", `
+static const int same = 3;
+int run1(int), run2(int), run3(int);
+int main(void) { const volatile int *p = &same; return run1(*p) + run2(200) + run3(20) == 0; }
+`)
+	writeFile(t, dir, "part.c", `
+static volatile int x;
+__attribute__((noinline)) static int same(int n) {
+	int s = 0;
+	for (int i = 0; i < n; i++)
+		if (i % 7 == N) s += i; else s ^= x;
+	return s;
+}
+int RUN(int n) { return same(n) + 1; }
+`)
+	objects := []string{"main.o"}
+	run(t, dir, "clang-19", "-O2", "-c", "main.c")
+	for _, n := range []string{"1", "2", "3"} {
+		run(t, dir, "clang-19", "-O2", "-c", "part.c", "-DN="+n, "-DRUN=run"+n, "-o", n+".o")
+		objects = append(objects, n+".o")
+	}
+	run(t, dir, "clang-19", append(objects, "-fuse-ld=lld", "-Wl,-q", "-o", "locals.q")...)
+	run(t, dir, "strip", "-g", "-o", "locals", "locals.q")
+	p, rec := exact(t, dir, "locals")
+	var out bytes.Buffer
+	if _, err := WriteBOLT(&out, p, rec, BOLTOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "locals.fdata", out.String())
+	log := run(t, dir, llvmBOLT, "locals.q", "-o", "locals.bolt", "--data=locals.fdata", "--print-profile")
+	var counts []string
+	for _, m := range regexp.MustCompile(`Binary Function "(same/\d)[^{]*{[^}]*?Branch Count *: (\d+)`).FindAllStringSubmatch(log, -1) {
+		counts = append(counts, m[1]+":"+m[2])
+	}
+	// One call each, with 3, 200 and 20 rounds.
+	if got, want := strings.Join(counts, " "), "same/2:10 same/3:504 same/4:54"; got != want || strings.Contains(log, "stale") {
+		t.Errorf("llvm-bolt has branches of %q, want %q:\n%s", got, want, log)
+	}
+}

@@ -56,6 +56,13 @@ block x0 none
 
 func newSieve(t *testing.T) *program {
 	p := newProgram(t, sieve)
+	helpers := 0
+	for i := range p.syms {
+		if p.syms[i].Local {
+			helpers++
+			p.syms[i].Ordinal = helpers
+		}
+	}
 	p.stack(2, "h1", "ptr")
 	p.stack(1, "h2", "ptr")
 	p.branch(40, 10, "br", "work")
@@ -91,10 +98,11 @@ func TestBOLTNames(t *testing.T) {
 		{Name: "f", Addr: 1, Local: true, Ordinal: 2},
 		{Name: "f", Addr: 2},
 		{Name: "f", Addr: 3, Local: true, Ordinal: 1},
+		{Name: "g", Addr: 6, Local: true},
 		{Name: "puts@plt", Addr: 4, Source: image.FromPLT},
 		{Name: `operator new \`, Addr: 5},
 	})
-	for a, want := range map[image.Addr]string{1: "f/1", 2: "f", 3: "f/2", 4: "", 5: `operator\ new\ \\`} {
+	for a, want := range map[image.Addr]string{1: "f/2", 2: "f", 3: "f/1", 4: "", 6: "", 5: `operator\ new\ \\`} {
 		if names[a] != want {
 			t.Errorf("name of %#x is %q, want %q", a, names[a], want)
 		}
