@@ -207,3 +207,18 @@ func (o *Order) WriteSymbols(w io.Writer) error {
 	}
 	return bw.Flush()
 }
+
+// WriteBOLT writes the order as llvm-bolt's --function-order takes it, for
+// --reorder-functions=user: a symbol per line, local ones with their number.
+func (o *Order) WriteBOLT(w io.Writer) error {
+	bw := bufio.NewWriter(w)
+	for _, s := range o.Symbols {
+		switch {
+		case !s.Local:
+			fmt.Fprintln(bw, s.Name)
+		case s.Ordinal > 0:
+			fmt.Fprintf(bw, "%s/%d\n", s.Name, s.Ordinal)
+		}
+	}
+	return bw.Flush()
+}

@@ -177,3 +177,14 @@ func TestWriteSymbols(t *testing.T) {
 		t.Errorf("got\n%swant\n%s", got.String(), want)
 	}
 }
+
+func TestWriteBOLT(t *testing.T) {
+	o := &Order{Symbols: []image.Symbol{{Name: "main"}, {Name: "helper", Local: true, Ordinal: 2}, {Name: "unnumbered", Local: true}, {Name: "helper", Local: true, Ordinal: 1}}}
+	var got strings.Builder
+	if err := o.WriteBOLT(&got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "main\nhelper/2\nhelper/1\n"; got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}

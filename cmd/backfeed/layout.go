@@ -11,13 +11,14 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|text] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
 each other often come to lie together, those that never ran stay behind.
 
 lld   a symbol order for the linker: ld.lld --symbol-ordering-file, with -ffunction-sections
+bolt  an order for llvm-bolt --reorder-functions=user --function-order
 text  the order with its functions' executions, and what it is worth`,
 	run: runLayout,
 }
@@ -25,7 +26,7 @@ text  the order with its functions' executions, and what it is worth`,
 func runLayout(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
-	target := c.choice("for", "who reads the order", "lld", "text")
+	target := c.choice("for", "who reads the order", "lld", "bolt", "text")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -45,7 +46,11 @@ func runLayout(c *cli, args []string) error {
 	if target.value == "text" {
 		return c.write(*out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })
 	}
-	if err := c.write(*out, order.WriteSymbols); err != nil {
+	write := order.WriteSymbols
+	if target.value == "bolt" {
+		write = order.WriteBOLT
+	}
+	if err := c.write(*out, write); err != nil {
 		return err
 	}
 	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
