@@ -63,10 +63,15 @@ type Change struct {
 }
 
 // Two recordings of one workload differ in what stands at the consumer's cut, and
-// in which of two equally hot callees comes first. A change is clear only beyond that.
+// in which of two equally hot callees comes first. Of four recordings of goldmark
+// with 3700 samples each, any two differ in 500 of 1000 hot calls, but in none
+// with more than 0.24 % of the weight, and in calls with 5 to 7 % of it altogether.
 const (
-	clearDepth  = 0.98 // on its hot side, it is among the hottest 98 % of the weight
-	clearFactor = 1.5  // its share of the weight, or the lead of one callee over another, changed by this
+	clearShare = 0.005 // a change of so much of the weight is clear
+	clearLead  = 2     // and of callees, if either leads the other by this factor in its profile
+	// ClearMoved is the part of the weight whose calls change sides that tells
+	// profiles of two workloads, even if no single change is clear.
+	ClearMoved = 0.15
 )
 
 // Diff gives the choices that differ, the clear ones first, then the hottest. A
@@ -97,19 +102,31 @@ func appendChange(changes []Change, c Choice, before, after decided) []Change {
 		if before.what == "" || after.what == "" {
 			return changes
 		}
-		change.Clear = leads(before, after.what) && leads(after, before.what) && (certain(before) || certain(after))
+		change.Clear = leads(before, after.what) && leads(after, before.what) && (before.hot || after.hot) && max(before.share, after.share) >= clearShare
 	} else {
-		less, more := min(before.share, after.share), max(before.share, after.share)
-		change.Clear = before.hot != after.hot && (certain(before) || certain(after)) && more >= clearFactor*less
+		change.Clear = before.hot != after.hot && max(before.share, after.share) >= clearShare
 	}
 	return append(changes, change)
 }
 
-// certain tells whether something is hot whatever a recording's noise.
-func certain(d decided) bool { return d.hot && d.depth <= clearDepth }
-
 // leads tells whether the chosen callee is well ahead of another.
-func leads(d decided, other string) bool { return d.to[d.what] >= clearFactor*d.to[other] }
+func leads(d decided, other string) bool { return d.to[d.what] >= clearLead*d.to[other] }
+
+// Moved is the part of the weight whose calls or functions become hot or cease to
+// be, the mean of both.
+func Moved(changes []Change) float64 {
+	var sum float64
+	for _, c := range changes {
+		switch {
+		case c.Kind == Devirtualise:
+		case c.New == Hot:
+			sum += c.NewShare
+		case c.Old == Hot:
+			sum += c.OldShare
+		}
+	}
+	return sum / 2
+}
 
 // Overlap is the weight that two profiles put on the same choices: 1 if they are
 // alike, 0 if they have nothing in common.

@@ -92,7 +92,7 @@ func TestDiff(t *testing.T) {
 	for _, tt := range []struct{ name, before, after, want string }{
 		{"nothing", "a:1>b 900, a:2>c 100", "a:1>b 9, a:2>c 1", ""},
 		{"a call grew hot", "a:1>b 1000, a:2>c 1", "a:1>b 900, a:2>c 100", "clear inline a:2 c:->hot"},
-		{"a call at the cut moved a little", "a:1>b 985, a:2>c 6, a:3>d 5", "a:1>b 985, a:2>c 4, a:3>d 6, a:4>e 1", "noise inline a:2 c:hot->, noise inline a:3 d:->hot"},
+		{"a call at the cut moved a little", "a:1>b 986, a:2>c 4, a:3>d 3, a:4>e 4", "a:1>b 986, a:2>c 3, a:3>d 4, a:4>e 4", "noise inline a:2 c:hot->, noise inline a:3 d:->hot"},
 		{"another callee leads", "a:1>b 90, a:1>c 10", "a:1>b 10, a:1>c 90", "clear devirtualise a:1 :b->c"},
 		{"two callees are alike", "a:1>b 51, a:1>c 49", "a:1>b 49, a:1>c 51", "noise devirtualise a:1 :b->c"},
 	} {
@@ -104,6 +104,13 @@ func TestDiff(t *testing.T) {
 		if all := strings.Join(got, ", "); all != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, all, tt.want)
 		}
+	}
+}
+
+func TestMoved(t *testing.T) {
+	changes := Diff(decideGo(t, "a:1>b 1000, a:2>c 9"), decideGo(t, "a:1>b 900, a:2>c 100, a:3>d 1"))
+	if got := Moved(changes); math.Abs(got-50.0/1001) > 1e-9 {
+		t.Errorf("moved %v, want half of 100/1001", got)
 	}
 }
 

@@ -21,11 +21,12 @@ go    calls that are hot: those with 99 % of all weight, which may be inlined at
 llvm  functions that are hot or cold, by the cutoffs of the profile's summary (99 % and 99.9999 % of
       all counts); and inlined calls that are hot enough to be inlined again
 
-Two recordings of the same workload differ in what stands at those cuts. A change is clear if, on its
-hot side, it is among the hottest 98 % of the weight, and its share differs by half. The source has the
-last word: a call that it lacks, or one of a function that is too large, changes nothing.
+Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is one
+of 0.5 % of the weight, and of callees, if the new one leads by a factor of 2. The source has the last
+word: a call that it lacks, or one of a function that is too large, changes nothing.
 
---fail-on clear gives exit code 5 if there is a clear change, --fail-on any if there is any.`,
+--fail-on clear gives exit code 5 if there is a clear change, or if calls with 15 % of the weight
+change sides; --fail-on any if there is any change.`,
 	run: runDiff,
 }
 
@@ -52,7 +53,7 @@ func runDiff(c *cli, args []string) error {
 	if err := c.writeDiff(doc, format.value); err != nil {
 		return err
 	}
-	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.Clear > 0 {
+	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.differs() {
 		return failf(exitChanged, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.value, len(doc.Changes), doc.Clear)
 	}
 	return nil
@@ -78,6 +79,7 @@ type diffDoc struct {
 	Consumer string       `json:"consumer"`
 	Hot      [2]int       `json:"hot"`     // before, after
 	Overlap  float64      `json:"overlap"` // of the weights
+	Moved    float64      `json:"moved"`   // of the weight: what becomes hot or ceases to be
 	Clear    int          `json:"clear"`
 	Changes  []diffChange `json:"changes"`
 }
@@ -98,7 +100,9 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot},
 		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},
 	}
-	for _, ch := range feedback.Diff(before, after) {
+	changes := feedback.Diff(before, after)
+	doc.Moved = feedback.Moved(changes)
+	for _, ch := range changes {
 		doc.Changes = append(doc.Changes, diffChange{ch.Kind, ch.Site, ch.Callee, ch.Old, ch.New, ch.OldShare, ch.NewShare, ch.Clear})
 		if ch.Clear {
 			doc.Clear++
@@ -106,6 +110,10 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 	}
 	return doc
 }
+
+// differs tells whether the difference is more than two recordings of the same
+// workload could have.
+func (doc *diffDoc) differs() bool { return doc.Clear > 0 || doc.Moved >= feedback.ClearMoved }
 
 func (c *cli) writeDiff(doc *diffDoc, format string) error {
 	switch format {
@@ -119,8 +127,8 @@ func (c *cli) writeDiff(doc *diffDoc, format string) error {
 
 // summary is the one line that says it all.
 func (doc *diffDoc) summary() string {
-	return fmt.Sprintf("%d decisions change, %d of them clearly; %d were hot, %d are; the weights overlap by %s",
-		len(doc.Changes), doc.Clear, doc.Hot[0], doc.Hot[1], report.Percent(doc.Overlap))
+	return fmt.Sprintf("%d decisions change, %d of them clearly; %d were hot, %d are; %s of the weight changes sides, %s overlaps",
+		len(doc.Changes), doc.Clear, doc.Hot[0], doc.Hot[1], report.Percent(doc.Moved), report.Percent(doc.Overlap))
 }
 
 func (doc *diffDoc) text(w io.Writer, color bool) error {

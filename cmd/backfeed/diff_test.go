@@ -28,7 +28,7 @@ func writeProfiles(t *testing.T) (before, after string) {
 func TestDiff(t *testing.T) {
 	before, after := writeProfiles(t)
 	code, out, errs := runCLI(t, "diff", before, after, "--consumer", "llvm")
-	for _, want := range []string{"clear", "hot -> cold", "cold -> hot", "idle", "2 decisions change, 2 of them clearly; 1 were hot, 1 are; the weights overlap by <0.1%"} {
+	for _, want := range []string{"clear", "hot -> cold", "cold -> hot", "idle", "2 decisions change, 2 of them clearly; 1 were hot, 1 are; >99.9% of the weight changes sides, <0.1% overlaps"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
 		}

@@ -21,7 +21,12 @@ func runPGO(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "default.pgo", "write the profile to `file`")
 	flags := c.recordFlags()
 	want := fs.String("image", "", "write about the image with that `path` or build ID")
+	ifChanged := c.ifChanged()
 	if err := fs.Parse(args); err != nil {
+		return c.usage(err)
+	}
+	keep, err := usedBy(*ifChanged, "go", "", *out)
+	if err != nil {
 		return c.usage(err)
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile")
@@ -45,7 +50,7 @@ func runPGO(c *cli, args []string) error {
 		}
 		*want = nameOf(ip.ID)
 	}
-	if err := c.emit(*out, emitGo, src, emitOptions{image: *want}); err != nil {
+	if err := c.emit(*out, emitGo, src, emitOptions{image: *want, keep: keep}); err != nil {
 		return err
 	}
 	if n := rec.Samples(); n < fewSamples {

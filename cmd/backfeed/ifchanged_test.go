@@ -1,0 +1,103 @@
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestWriteUnless: a file stays where no decision changes, to the byte.
+func TestWriteUnless(t *testing.T) {
+	const old = "work:100:1\n 1: 9900\n 2: 30\n 3: 1\nidle:1:1\n 1: 1\n"
+	for _, tt := range []struct{ name, consumer, have, profile, want, says string }{
+		{"the same", "llvm", old, old, old, "it is the same"},
+		{"noise", "llvm", old, strings.Replace(old, "9900", "9950", 1), old, "stays: 0 decisions change"},
+		{"another is hot", "llvm", old, "work:1:1\n 1: 1\nidle:1:1\n 1: 9900\n", "work:1:1\n 1: 1\nidle:1:1\n 1: 9900\n", "the hottest: "},
+		{"not a profile", "llvm", "?", old, old, "it is replaced"},
+		{"nobody asked", "", old, strings.Replace(old, "9900", "9950", 1), strings.Replace(old, "9900", "9950", 1), ""},
+	} {
+		path := filepath.Join(t.TempDir(), "profile")
+		if err := os.WriteFile(path, []byte(tt.have), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		var errs strings.Builder
+		c := &cli{stderr: &errs}
+		err := c.writeUnless(tt.consumer, path, func(w io.Writer) error {
+			_, err := io.WriteString(w, tt.profile)
+			return err
+		})
+		got, _ := os.ReadFile(path)
+		if err != nil || string(got) != tt.want || !strings.Contains(errs.String(), tt.says) {
+			t.Errorf("%s: %v, said %q, wrote:\n%s", tt.name, err, errs.String(), got)
+		}
+	}
+}
+
+func TestIfChangedRefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"emit", "bolt", "x", "-o", "y", "--if-changed"},
+		{"emit", "llvm", "x", "--format", "extbinary", "-o", "y", "--if-changed"},
+		{"emit", "go", "x", "--if-changed"},
+	} {
+		if code, _, errs := runCLI(t, args...); code != exitUsage || !strings.Contains(errs, "--if-changed") {
+			t.Errorf("%q: exit code %d, %s", args, code, errs)
+		}
+	}
+}
+
+// TestRerecord records a program twice: the second profile leaves the file of the
+// first, and go build rebuilds nothing.
+func TestRerecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and samples a program")
+	}
+	dir := t.TempDir()
+	goTool := func(name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
+		}
+		return string(out)
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	if err := os.CopyFS(dir, os.DirFS("testdata/demo")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		goTool("go", "mod", "init", "example.com/demo")
+	}
+	goTool("go", "build", "-pgo=off", "-o", "demo", ".")
+	profile := filepath.Join(dir, "default.pgo")
+	emit := func(name string) string {
+		t.Helper()
+		goTool(filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
+		code, _, errs := runCLI(t, "emit", "go", filepath.Join(dir, name), "-o", profile, "--if-changed")
+		if code != exitDone {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		return errs
+	}
+	emit("first.pprof")
+	first, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	goTool("go", "build", "-o", "fed", ".")
+	said := emit("second.pprof")
+	second, err := os.ReadFile(profile)
+	if err != nil || string(first) != string(second) {
+		t.Errorf("%v: the profile changed: %s", err, said)
+	}
+	if built := goTool("go", "build", "-v", "-o", "fed", "."); built != "" {
+		t.Errorf("rebuilt:\n%s", built)
+	}
+	t.Log(said)
+}

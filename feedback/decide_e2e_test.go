@@ -1,0 +1,194 @@
+package feedback
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/pprof/profile"
+)
+
+// TestDecideGoBuild compares what DecideGo predicts by runtime/pprof's profiles of
+// real programs with what the compiler says it did with them.
+func TestDecideGoBuild(t *testing.T) {
+	need(t, "go")
+	if testing.Short() {
+		t.Skip("samples and builds programs for a minute")
+	}
+	for _, tt := range []struct {
+		name string
+		get  []string // modules that it needs
+		args []string // of the run, with what stands for the profile and the input
+	}{
+		{"testdata/shapes", nil, []string{"PROFILE"}},
+		{"../cmd/backfeed/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}},
+		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "1500", "PROFILE"}},
+		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}},
+	} {
+		t.Run(filepath.Base(tt.name), func(t *testing.T) {
+			dir := copyModule(t, tt.name, tt.get)
+			run(t, dir, "go", "build", "-pgo=off", "-o", "base", ".")
+			args := strings.Split(strings.NewReplacer("PROFILE", "cpu.pprof", "INPUT", "input").Replace(strings.Join(tt.args, " ")), " ")
+			run(t, dir, "./base", args...)
+			checkPrediction(t, dir, "cpu.pprof")
+		})
+	}
+}
+
+// copyModule makes a module of its own of a program, whose modules come from the
+// module cache or proxy.
+func copyModule(t *testing.T, src string, get []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(src)); err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, "input", string(readme))
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
+		run(t, dir, "go", "mod", "init", "example.com/program")
+	}
+	for _, mod := range get {
+		c := exec.Command("go", "get", mod)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Skipf("needs the module %s: %s", mod, out)
+		}
+	}
+	return dir
+}
+
+// A callStat is a call as the compiler tells of it (devirtualize.CallStat).
+type callStat struct {
+	Pos, Caller, Devirtualized string
+	Direct                     bool
+	Weight                     int64
+}
+
+var (
+	hotBudget = regexp.MustCompile(`hot-budget check allows inlining for call .* at ([^ ]+:\d+:\d+) in function `)
+	hotBig    = regexp.MustCompile(`hot-big check disallows inlining for call .* at ([^ ]+:\d+:\d+) in big function `)
+)
+
+// checkPrediction builds with the profile, and compares call by call.
+func checkPrediction(t *testing.T, dir, prof string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, prof))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := DecideGo(strings.NewReader(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := startLines(t, b)
+	said := run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
+
+	sites, told := map[string]bool{}, map[string][]string{} // hot and inlined; sites by position
+	weighed := map[string]bool{}                            // calls that the compiler found in the source, with a weight
+	var devirtualised, asPredicted, indirect, followed int
+	for line := range strings.Lines(said) {
+		line = strings.ReplaceAll(line, " ./", " "+dir+"/") // the go command shortens what it takes for remarks
+		if m := hotBudget.FindStringSubmatch(line); m != nil {
+			told[m[1]] = append(told[m[1]], "")
+		} else if m := hotBig.FindStringSubmatch(line); m != nil {
+			told[m[1]] = append(told[m[1]], "")
+		}
+		var c callStat
+		if !strings.HasPrefix(line, `{"Pkg"`) || json.Unmarshal([]byte(line), &c) != nil || c.Weight == 0 {
+			continue
+		}
+		site, ok := siteOf(c, starts)
+		if !ok {
+			continue
+		}
+		weighed[site] = true
+		sites[c.Pos+" "+site] = true
+		chosen := d.made[Choice{Kind: Devirtualise, Site: site}].what
+		if c.Devirtualized != "" {
+			devirtualised++
+			if c.Devirtualized == chosen {
+				asPredicted++
+			} else {
+				t.Logf("%s: devirtualised to %s, not to %s", c.Pos, c.Devirtualized, chosen)
+			}
+		}
+		if !c.Direct {
+			indirect++
+			if c.Devirtualized != "" && c.Devirtualized == chosen {
+				followed++
+			}
+		}
+	}
+	hot := map[string]bool{}
+	for c, made := range d.made {
+		if c.Kind == Inline && made.what == Hot {
+			hot[c.Site] = true
+		}
+	}
+	found := 0
+	for site := range hot {
+		if weighed[site] {
+			found++
+		} else {
+			t.Logf("not a call to the compiler: %s", site)
+		}
+	}
+	acted, predicted := 0, 0
+	for at := range told {
+		acted++
+		for site := range sites {
+			if pos, name, _ := strings.Cut(site, " "); pos == at && hot[name] {
+				predicted++
+				break
+			}
+		}
+	}
+	t.Logf("hot call sites: %d predicted, %d of them are calls to the compiler; it acted on the heat of %d, %d of them predicted",
+		len(hot), found, acted, predicted)
+	t.Logf("indirect calls with a weight: %d; devirtualised %d, %d to the callee predicted, %d of the indirect ones",
+		indirect, devirtualised, asPredicted, followed)
+	if acted > 0 && predicted*100 < acted*95 {
+		t.Errorf("only %d of %d hot calls were predicted", predicted, acted)
+	}
+	if found*100 < len(hot)*80 {
+		t.Errorf("only %d of %d predicted hot calls are calls to the compiler", found, len(hot))
+	}
+	if asPredicted*100 < devirtualised*95 {
+		t.Errorf("only %d of %d devirtualised callees were predicted", asPredicted, devirtualised)
+	}
+}
+
+// startLines gives the first lines of the functions in a profile.
+func startLines(t *testing.T, b []byte) map[string]int {
+	t.Helper()
+	p, err := profile.ParseData(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := map[string]int{}
+	for _, f := range p.Function {
+		starts[f.Name] = int(f.StartLine)
+	}
+	return starts
+}
+
+// siteOf names a call as Choice.Site does.
+func siteOf(c callStat, starts map[string]int) (string, bool) {
+	parts := strings.Split(c.Pos, ":")
+	start, ok := starts[c.Caller]
+	if len(parts) < 3 || !ok {
+		return "", false
+	}
+	line, err := strconv.Atoi(parts[len(parts)-2])
+	return fmt.Sprintf("%s:%d", c.Caller, line-start), err == nil
+}
