@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // TestLLVMExact writes exact counts, and holds the profile to what llvm-profgen
@@ -28,12 +30,7 @@ func TestLLVMExact(t *testing.T) {
 	t.Logf("%+v", stats)
 	writeFile(t, dir, "ours.txt", out.String())
 
-	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, "shop")))
-	writeFile(t, dir, "raw.txt", unsymbolized(insts, branches))
-	run(t, dir, "llvm-profgen-19", "--binary=shop", "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
-	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
-	lineless := regexp.MustCompile(`(?m)^ +65[45]\d\d: \d+\n`)
-	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
+	profgen(t, dir, "shop", p, rec)
 	for name, total := range totals(t, readFile(t, dir, "theirs.txt")) {
 		if got := totals(t, out.String())[name]; got != total {
 			t.Errorf("total of %s is %d, llvm-profgen's %d", name, got, total)
@@ -95,8 +92,10 @@ func entryCount(t *testing.T, ir, function string) string {
 	return count[1]
 }
 
-// unsymbolized gives what llvm-profgen's --unsymbolized-profile reads.
-func unsymbolized(insts, branches []counted) string {
+// profgen has llvm-profgen make the profile theirs.txt of the same counts.
+func profgen(t *testing.T, dir, program string, p *infer.Profile, rec *sample.Recording) {
+	t.Helper()
+	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, program)))
 	var raw strings.Builder
 	fmt.Fprintln(&raw, len(insts))
 	for _, c := range insts {
@@ -106,7 +105,11 @@ func unsymbolized(insts, branches []counted) string {
 	for _, c := range branches {
 		fmt.Fprintf(&raw, "%x->%x:%d\n", uint64(c.from), uint64(c.to), c.n)
 	}
-	return raw.String()
+	writeFile(t, dir, "raw.txt", raw.String())
+	run(t, dir, "llvm-profgen-19", "--binary="+program, "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
+	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
+	lineless := regexp.MustCompile(`(?m)^ +65[45]\d\d: \d+\n`)
+	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
 }
 
 // firstExecutable gives the address that llvm-profgen counts from.

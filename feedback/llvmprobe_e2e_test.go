@@ -2,7 +2,6 @@ package feedback
 
 import (
 	"bytes"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -14,9 +13,7 @@ func TestProbesExact(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "shop", "-g1", "-gdwarf-4", "-fpseudo-probe-for-profiling")
 	p, rec := exact(t, dir, "shop")
-	insts, branches := ranges(p, rec, firstExecutable(t, filepath.Join(dir, "shop")))
-	writeFile(t, dir, "raw.txt", unsymbolized(insts, branches))
-	run(t, dir, "llvm-profgen-19", "--binary=shop", "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
+	profgen(t, dir, "shop", p, rec)
 
 	var out bytes.Buffer
 	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{})
