@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -80,11 +81,14 @@ func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptio
 // unfitForGCC says why gcc could not use a profile of the image.
 func unfitForGCC(ip *infer.ImageProfile) error {
 	if ip.Image.Go != "" {
-		return fmt.Errorf("a Go program; go build reads what emit go writes")
+		return errors.New("a Go program; go build reads what emit go writes")
 	}
 	lines, err := ip.Image.Lines()
+	if errors.Is(err, image.ErrNoLines) {
+		return errors.New("no line table; build it with -g")
+	}
 	if err != nil {
-		return fmt.Errorf("%w; build it with -g", err)
+		return err
 	}
 	if gccVersion(lines, ip.Procs) > 0 {
 		return nil
@@ -94,7 +98,7 @@ func unfitForGCC(ip *infer.ImageProfile) error {
 			return fmt.Errorf("made by %s, not by gcc", u.Producer)
 		}
 	}
-	return fmt.Errorf("no sampled procedure has lines; build it with -g")
+	return errors.New("no sampled procedure has lines; build it with -g")
 }
 
 // gccVersion gives the major version of the gcc that made the code with the most
