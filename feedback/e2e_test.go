@@ -16,6 +16,17 @@ import (
 // and as recorded branches where its calls went.
 func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
+	p, rec := unchecked(t, dir, program, args...)
+	if err := p.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return p, rec
+}
+
+// unchecked is exact for programs with several threads, of which callgrind misses
+// an execution where it switches between them.
+func unchecked(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
+	t.Helper()
 	run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
 		"--callgrind-out-file=callgrind.out", "./" + program}, args...)...)
 	f, err := os.Open(filepath.Join(dir, "callgrind.out"))
@@ -54,11 +65,7 @@ func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *
 	}
 	rec := &sample.Recording{}
 	rec.Add(c)
-	p := &infer.Profile{Event: c.Event, Images: []*infer.ImageProfile{ip}}
-	if err := p.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return p, rec
+	return &infer.Profile{Event: c.Event, Images: []*infer.ImageProfile{ip}}, rec
 }
 
 // exactResult makes the result of a procedure from exact counts.

@@ -45,6 +45,7 @@ const (
 	SkipNoCallee Reason = "calls of wrappers that the compiler put nothing in"
 	SkipNoReturn Reason = "calls that do not return"
 	SkipUnseen   Reason = "calls between procedures without samples"
+	SkipAdded    Reason = "calls of the runtime that the compiler adds"
 )
 
 // WriteGo writes a pprof profile for `go build -pgo`, of one Go program.
@@ -90,8 +91,10 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}}
 	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
-		g.calls(r)
-		g.inlined(r)
+		if g.isGo(r.Proc.Addr) {
+			g.calls(r)
+			g.inlined(r)
+		}
 	}
 	g.weigh()
 	edges := g.scale()
@@ -206,6 +209,10 @@ func (g *goWriter) calls(r *infer.Result) {
 				continue
 			}
 			e := goEdge{funcOf(frames[0]), frames[0].Line, callee}
+			if e.added() {
+				g.stats.Skipped[SkipAdded]++
+				continue
+			}
 			g.addCall(g.at(e), r, i, t)
 		}
 	}
@@ -244,19 +251,59 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 
 // callee gives the function that a call to a reaches. Interface tables of types
 // that are not pointers hold wrappers, which the compiler cannot call: the method
-// in them is what the source names.
+// in them is what the source names. A wrapper of a method that an embedded type
+// promotes keeps its name: were the call put down to the method, the compiler would
+// look for the embedded type in the interface, where it never is.
 func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
 	fs := g.lines.Frames(a)
 	if len(fs) == 0 {
 		return goFunc{}, SkipNoLine
 	}
+	if !g.isGo(a) {
+		return goFunc{}, SkipLang
+	}
+	self := funcOf(fs[len(fs)-1])
 	if !g.isWrapper(a) {
-		return funcOf(fs[len(fs)-1]), ""
+		return self, ""
 	}
-	if f, ok := g.wrapped(a); ok {
-		return f, ""
+	f, ok := g.wrapped(a)
+	switch {
+	case !ok:
+		return goFunc{}, SkipNoCallee
+	case !strings.HasSuffix(self.name, "-fm") && bareName(self.name) != bareName(f.name):
+		return self, ""
 	}
-	return goFunc{}, SkipNoCallee
+	return f, ""
+}
+
+// bareName gives a symbol without type arguments, and without the mark of a
+// receiver that is a pointer.
+func bareName(symbol string) string {
+	if i, j := strings.IndexByte(symbol, '['), strings.LastIndexByte(symbol, ']'); i >= 0 && i < j {
+		symbol = symbol[:i] + symbol[j+1:]
+	}
+	return strings.NewReplacer("(*", "", ")", "").Replace(symbol)
+}
+
+// added tells whether the call is not in the source: no other package can name
+// what the runtime does not export, but the compiler calls it to allocate, to grow
+// slices or to look into maps. It does so after it has decided what to inline; a
+// weight would only keep calls of the source out of the hot 99 %. A function of the
+// runtime that has another package's name (go:linkname) is one of the runtime's to the compiler,
+// which does not know it by that name.
+func (e goEdge) added() bool {
+	name, ok := strings.CutPrefix(e.callee.name, "runtime.")
+	return ok && name != "" && 'a' <= name[0] && name[0] <= 'z' && !strings.HasPrefix(e.caller.name, "runtime.")
+}
+
+// isGo tells whether the code at a may be the Go compiler's or assembler's: a program
+// with cgo holds C as well, which has no edges that the compiler could read.
+func (g *goWriter) isGo(a image.Addr) bool {
+	switch g.lines.Unit(a).Lang {
+	case "", "go", "asm":
+		return true
+	}
+	return false
 }
 
 // isWrapper tells whether the compiler made up the procedure at a.

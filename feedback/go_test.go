@@ -113,7 +113,7 @@ func edgesOf(t *testing.T, b []byte) map[string]int64 {
 
 func TestWriteGo(t *testing.T) {
 	var out bytes.Buffer
-	stats, err := writeGo(&out, newShapes(t).view, GoOptions{})
+	stats, err := writeGo(&out, newShapes(t).ofGo(), GoOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,6 +187,18 @@ func TestGoEvidence(t *testing.T) {
 			map[string]int64{"a 1 t.m": 100},
 		},
 		{
+			"a method that embedding promotes keeps its wrapper's name",
+			"proc a@1 x1\nblock x1\none=a:2 call ? x100\nproc p.(*out).m@1 x9 wrapper\nblock x9\nm=p.in.m:10<p.(*out).m:1 s7\nfunc p.in.m@9",
+			func(p *program) { p.stack(7, "m", "one") },
+			map[string]int64{"a 1 p.(*out).m": 100},
+		},
+		{
+			"what the compiler adds has no weight, but the runtime calls itself",
+			"proc a@1 x1\nblock x1\na:2 call runtime.grow x5\na:2 call runtime.GC x5\nproc runtime.grow@5 x5\nblock x5\nruntime.grow:6 call runtime.copy x50\nproc runtime.copy@9 x50\nblock x50\nruntime.copy:10\nproc runtime.GC@9 x5\nblock x5\nruntime.GC:10",
+			func(p *program) {},
+			map[string]int64{"a 1 runtime.GC": 5, "runtime.grow 1 runtime.copy": 50},
+		},
+		{
 			"a callee that keeps no frame: the stack lacks its caller",
 			"proc a@1 x1\nblock x1\none=a:2 call b x5\nproc b@5 x5\nblock x5\ntwo=b:6 call ? x50\nproc c@9 x50\nblock x50\nc=c:10",
 			func(p *program) { p.stack(9, "c", "one") },
@@ -208,7 +220,7 @@ func TestGoEvidence(t *testing.T) {
 		p := newProgram(t, tt.text)
 		tt.stacks(p)
 		var out bytes.Buffer
-		if _, err := writeGo(&out, p.view, GoOptions{NoTime: true}); err != nil {
+		if _, err := writeGo(&out, p.ofGo(), GoOptions{NoTime: true}); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
@@ -233,7 +245,7 @@ func TestGoInlinedLoops(t *testing.T) {
 	} {
 		p := newProgram(t, "func f@20\nproc a@1 x10\n"+tt.text)
 		var out bytes.Buffer
-		if _, err := writeGo(&out, p.view, GoOptions{NoTime: true}); err != nil {
+		if _, err := writeGo(&out, p.ofGo(), GoOptions{NoTime: true}); err != nil {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
@@ -246,7 +258,7 @@ func TestGoInlinedLoops(t *testing.T) {
 func TestGoOverflow(t *testing.T) {
 	p := newProgram(t, "proc a@1 x1\nblock x1\na:2 call c x3e19\na:3 call c x1e19\nproc c@9 x1\nblock x1\nc:10")
 	var out bytes.Buffer
-	stats, err := writeGo(&out, p.view, GoOptions{NoTime: true})
+	stats, err := writeGo(&out, p.ofGo(), GoOptions{NoTime: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,15 +270,18 @@ func TestGoOverflow(t *testing.T) {
 
 func TestGoEmpty(t *testing.T) {
 	p := newProgram(t, "proc a@1 x1\nblock x1\na:2")
-	if _, err := writeGo(&bytes.Buffer{}, p.view, GoOptions{}); !errors.Is(err, ErrEmpty) {
+	if _, err := writeGo(&bytes.Buffer{}, p.ofGo(), GoOptions{}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("no calls: %v, want ErrEmpty", err)
+	}
+	if _, err := writeGo(&bytes.Buffer{}, newShapes(t).view, GoOptions{}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("calls in C: %v, want ErrEmpty", err)
 	}
 }
 
 // TestSameBytes: equal input gives equal bytes, in every format.
 func TestSameBytes(t *testing.T) {
 	for name, write := range map[string]func(*bytes.Buffer) error{
-		"go":   func(b *bytes.Buffer) error { _, err := writeGo(b, newShapes(t).view, GoOptions{}); return err },
+		"go":   func(b *bytes.Buffer) error { _, err := writeGo(b, newShapes(t).ofGo(), GoOptions{}); return err },
 		"bolt": func(b *bytes.Buffer) error { _, err := writeBOLT(b, newShapes(t).view); return err },
 		"llvm": func(b *bytes.Buffer) error {
 			l := newLLVMWriter()
@@ -329,7 +344,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 func TestGoPreprofile(t *testing.T) {
 	need(t, "go")
 	var out bytes.Buffer
-	if _, err := writeGo(&out, newShapes(t).view, GoOptions{}); err != nil {
+	if _, err := writeGo(&out, newShapes(t).ofGo(), GoOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()

@@ -34,6 +34,7 @@ type program struct {
 	targets  map[*image.Call]string
 	wrappers map[string]bool
 	producer string
+	lang     string
 	fs       bool
 
 	syms   []image.Symbol
@@ -45,7 +46,7 @@ func newProgram(t testing.TB, text string) *program {
 	t.Helper()
 	p := &program{
 		frames: map[image.Addr][]image.Frame{}, insts: map[image.Addr]image.Inst{}, starts: map[string]int{},
-		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, next: 0x1000, producer: "clang version 19",
+		labels: map[string]image.Addr{}, wrappers: map[string]bool{}, next: 0x1000, producer: "clang version 19", lang: "c",
 	}
 	id := sample.ImageID{Path: "/bin/program", Build: sample.BuildID{1, 2}}
 	p.counts = sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
@@ -228,7 +229,13 @@ func (p *program) Symbols() []image.Symbol                     { return p.syms }
 func (p *program) Frames(a image.Addr) []image.Frame           { return p.frames[a] }
 func (p *program) Proc(i int) (*image.Proc, error)             { return p.Procs[i].Proc, nil }
 func (p *program) FSDiscriminators() bool                      { return p.fs }
-func (p *program) Unit(image.Addr) image.Unit                  { return image.Unit{Producer: p.producer, Lang: "c"} }
+func (p *program) Unit(image.Addr) image.Unit                  { return image.Unit{Producer: p.producer, Lang: p.lang} }
+
+// ofGo makes the program one of Go.
+func (p *program) ofGo() *view {
+	p.producer, p.lang = "Go cmd/compile", "go"
+	return p.view
+}
 
 func (p *program) Find(a image.Addr) int {
 	return slices.IndexFunc(p.syms, func(s image.Symbol) bool { return a >= s.Addr && a-s.Addr < image.Addr(s.Size) })

@@ -1,0 +1,81 @@
+package feedback
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestGoRounds builds, samples and builds again, three times. The call that the
+// first profile has inlined takes no time to speak of from then on; it is made as
+// often as ever, and must stay inlined. What runtime/pprof's profiles do in the same
+// rounds is only told.
+func TestGoRounds(t *testing.T) {
+	need(t, "go")
+	if testing.Short() {
+		t.Skip("samples a program for twelve seconds")
+	}
+	source, err := os.ReadFile("testdata/rounds/main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, _, _ := strings.Cut(string(source), "step(x, 0)")
+	call := fmt.Sprintf("main.go:%d:", 1+strings.Count(above, "\n"))
+	for _, from := range []string{"backfeed", "runtime/pprof"} {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS("testdata/rounds")); err != nil {
+			t.Fatal(err)
+		}
+		prof := "off"
+		for round := range 3 {
+			said := run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
+			inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
+				return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
+			})
+			run(t, dir, "./rounds", "2", "cpu.pprof")
+			prof = "cpu.pprof"
+			if from == "backfeed" {
+				prof = "ours.pprof"
+				emitGoProfile(t, dir, "cpu.pprof", prof)
+			}
+			d, err := DecideGo(strings.NewReader(readFile(t, dir, prof)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made := d.made[Choice{Inline, "main.count:2", "main.step"}]
+			t.Logf("%s, build %d: the call is inlined: %v; its profile: %.2f %% of the weight, hot: %v", from, round+1, inlined, 100*made.share, made.hot)
+			if from == "backfeed" && (inlined != (round > 0) || !made.hot) {
+				t.Errorf("build %d: the call is inlined: %v, hot in its profile: %v", round+1, inlined, made.hot)
+			}
+		}
+	}
+}
+
+// emitGoProfile infers from a CPU profile that a program took of itself, and writes
+// a profile for the go command.
+func emitGoProfile(t *testing.T, dir, from, to string) {
+	t.Helper()
+	rec, err := sample.ReadPprof(strings.NewReader(readFile(t, dir, from)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	var out bytes.Buffer
+	if _, err := WriteGo(&out, p, rec, GoOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, dir, to, out.String())
+}

@@ -1,0 +1,3 @@
+module example.com/dots.v2
+
+go 1.26

@@ -1,0 +1,3 @@
+module rounds
+
+go 1.26

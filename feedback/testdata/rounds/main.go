@@ -1,0 +1,85 @@
+// Rounds spends its time in a few long calls, and makes one very often that costs
+// next to nothing once it is inlined: its mode is a constant where it is called. Arguments: seconds, and where to write the profile that
+// runtime/pprof takes.
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"time"
+)
+
+// step costs more than 80, the budget of calls that are not hot. With a constant
+// mode of 0, little of it is left.
+func step(x uint32, mode int) uint32 {
+	switch mode {
+	case 0:
+		return x + 1
+	case 1:
+		for i := range uint32(9) {
+			x ^= x<<13 + i
+			x ^= x>>17 - i
+			x ^= x<<5 ^ i
+		}
+		return x ^ x>>3
+	case 2:
+		for i := range uint32(7) {
+			x += x<<3 ^ i
+			x ^= x >> 11
+			x += x<<15 - i
+		}
+		return x + x>>9
+	case 3:
+		for x&7 != 0 {
+			x = x*5 + 3
+			x ^= x >> 7
+		}
+		return x | 1
+	}
+	panic("unknown mode " + strconv.Itoa(mode))
+}
+
+//go:noinline
+func count(x uint32, n int) uint32 {
+	for range n {
+		x = step(x, 0)
+	}
+	return x
+}
+
+//go:noinline
+func digest(b []byte) byte {
+	s := sha256.Sum256(b)
+	return s[0]
+}
+
+func main() {
+	seconds, err := strconv.ParseFloat(os.Args[1], 64)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	f, err := os.Create(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	defer f.Close()
+	runtime.SetCPUProfileRate(500)
+	if err := pprof.StartCPUProfile(f); err != nil { // keeps the rate, and says so
+		panic(err)
+	}
+	defer pprof.StopCPUProfile()
+	b := make([]byte, 4096)
+	x := uint32(len(os.Args))
+	for start := time.Now(); time.Since(start).Seconds() < seconds; {
+		x = count(x, 100)
+		x += step(x, int(x%3)+1)
+		b[x%4096] = digest(b)
+	}
+	fmt.Println(x != 0)
+}
