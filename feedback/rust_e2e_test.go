@@ -1,0 +1,48 @@
+package feedback
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestRustExact writes exact counts of a Rust program, and holds the profile to
+// what rustc does with it. Its names are mangled, and its discriminators LLVM's.
+func TestRustExact(t *testing.T) {
+	need(t, "rustc", "valgrind")
+	dir := t.TempDir()
+	src, err := filepath.Abs("testdata/shop.rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rustc := func(out string, flags ...string) string {
+		args := []string{"RUSTC_BOOTSTRAP=1", "rustc", "-O", "-g", "-Cdwarf-version=4", "-Ccodegen-units=1", src, "-o", out}
+		return run(t, dir, "env", append(args, flags...)...)
+	}
+	if !strings.Contains(run(t, dir, "env", "RUSTC_BOOTSTRAP=1", "rustc", "-Zhelp"), " debug-info-for-profiling=") {
+		t.Skip("needs a rustc with -Zdebug-info-for-profiling")
+	}
+	rustc("shop", "-Zdebug-info-for-profiling")
+	p, rec := exact(t, dir, "shop")
+	for _, format := range []LLVMFormat{LLVMText, LLVMExtBinary} {
+		var out bytes.Buffer
+		stats, err := WriteLLVM(&out, p, rec, LLVMOptions{Format: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Inlined == 0 || stats.Targets == 0 {
+			t.Errorf("%+v: nothing inlined, or no targets", stats)
+		}
+		writeFile(t, dir, "ours.prof", out.String())
+		remarks := rustc("again", "-Zprofile-sample-use=ours.prof", "-Cremark=sample-profile pgo-icall-prom")
+		if n := strings.Count(remarks, "sample-profile (success)"); n < 10 {
+			t.Errorf("rustc used the counts of %d branches:\n%s", n, remarks)
+		}
+		promoted := regexp.MustCompile(`shop\.rs:32:.*Promote indirect call to \w*Strip\w* with count 36000`)
+		if !promoted.MatchString(remarks) {
+			t.Errorf("rustc did not promote the call through the vtable:\n%s", remarks)
+		}
+	}
+}
