@@ -17,6 +17,7 @@ import (
 type GoOptions struct {
 	Image  string // path or build ID; "" is the Go program with the most samples
 	NoTime bool   // leave out the samples that only people read
+	Round  bool   // round weights to the bits that noise does not reach, so that two files differ in few places
 }
 
 // GoStats say what WriteGo wrote.
@@ -88,7 +89,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 }
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
-	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}}
+	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, round: opt.Round}
 	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
 		if g.isGo(r.Proc.Addr) {
@@ -119,6 +120,7 @@ type goWriter struct {
 	samples map[image.Addr]uint64
 	edges   map[goEdge]*goWeight
 	methods map[image.Addr]goFunc // in wrappers, by the wrapper's start
+	round   bool                  // weights to significantBits
 	stats   GoStats
 }
 
@@ -389,6 +391,9 @@ func (g *goWriter) scale() []goEdge {
 	for _, e := range g.keys() {
 		w := g.edges[e]
 		w.n = int64(math.Round((w.counted + w.divided + w.flowed + w.timed) / s.Scale))
+		if g.round {
+			w.n = int64(quantise(uint64(w.n)))
+		}
 		if w.n == 0 {
 			continue
 		}

@@ -122,7 +122,7 @@ func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error
 }
 
 func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image})
+	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image, Round: true})
 	if err != nil {
 		return "", err
 	}
