@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+var mergeCmd = &command{
+	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] -o FILE", short: "add up recordings",
+	long: srcHelp + `
+
+The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
+a.bfr half: what rounding takes from one place, the next one gets. --half-life 336h weighs what a
+store holds by its age: that of the newest epoch counts whole, that of two weeks before half.
+
+A source that cannot be read makes the command fail, and is named; with --failure-mode all it is left
+out, and the command fails if none is left.`,
+	run: runMerge,
+}
+
+// maxWeight bounds weights, so that samples stay countable.
+const maxWeight = 1e6
+
+func runMerge(c *cli, args []string) error {
+	fs := c.flags()
+	c.selects()
+	out := fs.StringP("output", "o", "", "write the recording to `file`")
+	halfLife := fs.Duration("half-life", 0, "of stores, halve the weight of samples with every `time` of age")
+	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	if *halfLife < 0 {
+		return c.usage(errors.New("--half-life: want a positive time"))
+	}
+	if err := c.wantsFile(*out, "a recording"); err != nil {
+		return err
+	}
+	var parts []*sample.Recording
+	var bad error
+	for _, arg := range fs.Args() {
+		rec, err := c.readWeighed(arg, *halfLife)
+		switch {
+		case err == nil:
+			parts = append(parts, rec)
+		case mode.value == "any" || codeOf(err) == exitUsage:
+			return err
+		default:
+			c.warn("%v; it is left out", err)
+			bad = errors.Join(bad, err)
+		}
+	}
+	if len(parts) == 0 {
+		return failf(exitNothing, "merge: no source is left: %w", bad)
+	}
+	return c.writeRecording(*out, sample.Merge(parts...))
+}
+
+// readWeighed reads SRC or SRC@WEIGHT. A file with such a name is meant as it is.
+func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording, error) {
+	path, weight := arg, 1.0
+	if _, err := os.Lstat(arg); errors.Is(err, fs.ErrNotExist) {
+		if i := strings.LastIndexByte(arg, '@'); i >= 0 {
+			w, err := strconv.ParseFloat(arg[i+1:], 64)
+			if err != nil || !(w > 0 && w <= maxWeight) {
+				return nil, failf(exitUsage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
+			}
+			path, weight = arg[:i], w
+		}
+	}
+	if halfLife == 0 {
+		rec, err := c.readSource(path)
+		if err != nil {
+			return nil, err
+		}
+		return rec.Scale(weight), nil
+	}
+	if path == "-" || !store.Is(path) {
+		return nil, failf(exitUsage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
+	}
+	return c.readAged(path, weight, halfLife)
+}
+
+// readAged reads what is selected of a store, weighed by age.
+func (c *cli) readAged(dir string, weight float64, halfLife time.Duration) (*sample.Recording, error) {
+	s, err := c.openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	segments, err := s.Segments()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	var parts []*sample.Recording
+	spans := disjoint(segments, c.selection)
+	for _, e := range spans {
+		rec, err := s.Read(store.Query{From: e.From(), To: e.To(), Labels: c.selection.labels})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		age := spans[len(spans)-1].To().Sub(e.To())
+		if w := weight * math.Exp2(-age.Seconds()/halfLife.Seconds()); w > 0 {
+			parts = append(parts, rec.Scale(w))
+		}
+	}
+	return sample.Merge(parts...), nil
+}
+
+// disjoint gives the stretches of time that selected segments cover, by start,
+// each as one epoch: epochs of a store may lie in longer ones.
+func disjoint(segments []store.Segment, sel selection) []sample.Epoch {
+	var spans []sample.Epoch
+	since, until := time.Time(sel.since), time.Time(sel.until)
+	slices.SortFunc(segments, func(a, b store.Segment) int { return a.Epoch.From().Compare(b.Epoch.From()) })
+	for _, seg := range segments {
+		e := seg.Epoch
+		if !since.IsZero() && !e.To().After(since) || !until.IsZero() && !e.From().Before(until) {
+			continue
+		}
+		if n := len(spans); n > 0 && e.From().Before(spans[n-1].To()) {
+			last := &spans[n-1]
+			last.Length = max(last.Length, e.Start+e.Length-last.Start)
+			continue
+		}
+		spans = append(spans, e)
+	}
+	return spans
+}
+
+// wantsFile tells what is wrong with the output of a command that writes bytes.
+func (c *cli) wantsFile(out, what string) error {
+	switch {
+	case out == "":
+		return failf(exitUsage, "%s: -o FILE is missing; \"-\" is standard output", c.cmd.name)
+	case out == "-" && isTerminal(c.stdout):
+		return failf(exitUsage, "%s: %s is not for a terminal; name a file with -o", c.cmd.name, what)
+	}
+	return nil
+}
+
+// writeRecording writes a recording and tells how much is in it.
+func (c *cli) writeRecording(out string, rec *sample.Recording) error {
+	total := rec.Samples()
+	if total == 0 {
+		return failf(exitNothing, "%s: no samples", c.cmd.name)
+	}
+	err := c.write(out, func(w io.Writer) error {
+		_, err := w.Write(rec.Encode())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if list := lossList(lost(rec), total); list != "" {
+		c.warn("%d samples; without a place in an image: %s", total, list)
+	} else {
+		c.warn("%d samples of %s images", total, report.Integer(uint64(len(sampled(rec)))))
+	}
+	return nil
+}

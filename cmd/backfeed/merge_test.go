@@ -1,0 +1,99 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// samplesIn decodes a recording and gives its samples per image.
+func samplesIn(t *testing.T, encoded string) map[string]uint64 {
+	t.Helper()
+	rec, err := sample.Decode([]byte(encoded))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]uint64{}
+	for id, k := range sampled(rec) {
+		n[id.Path] = k
+	}
+	return n
+}
+
+// oneImage is a recording of n samples at one place.
+func oneImage(path string, n uint64) *sample.Recording {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	c.AddSample(c.Image(sample.ImageID{Path: path}), 0x10, n)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return rec
+}
+
+func TestMergeWeights(t *testing.T) {
+	dir := t.TempDir()
+	a := file(t, dir, "a.bfr", string(oneImage("/bin/a", 100).Encode()))
+	b := file(t, dir, "b@2", string(oneImage("/bin/b", 10).Encode()))
+	code, out, errs := runCLI(t, "merge", a+"@0.25", b, b+"@3", "-o", "-")
+	if got := samplesIn(t, out); code != exitDone || got["/bin/a"] != 25 || got["/bin/b"] != 40 {
+		t.Errorf("exit code %d, %v: %s", code, got, errs)
+	}
+	if _, again, _ := runCLI(t, "merge", b+"@3", a+"@0.25", b, "-o", "-"); again != out {
+		t.Error("another order gives other bytes")
+	}
+	for _, args := range [][]string{{a + "@0"}, {a + "@-1"}, {a + "@much"}, {a, "--half-life", "1h"}} {
+		if code, _, errs := runCLI(t, append([]string{"merge", "-o", "-"}, args...)...); code != exitUsage {
+			t.Errorf("%v: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
+func TestMergeFailureMode(t *testing.T) {
+	dir := t.TempDir()
+	good := file(t, dir, "good", string(oneImage("/bin/a", 100).Encode()))
+	bad := file(t, dir, "bad", "no recording")
+	for _, tt := range []struct {
+		args []string
+		code int
+	}{
+		{[]string{good, bad}, exitNothing},
+		{[]string{good, bad, "--failure-mode", "all"}, exitDone},
+		{[]string{bad, bad, "--failure-mode", "all"}, exitNothing},
+	} {
+		code, out, errs := runCLI(t, append([]string{"merge", "-o", "-"}, tt.args...)...)
+		if code != tt.code || !strings.Contains(errs, filepath.Base(bad)) {
+			t.Errorf("%v: exit code %d, want %d: %s", tt.args, code, tt.code, errs)
+		}
+		if code == exitDone && samplesIn(t, out)["/bin/a"] != 100 {
+			t.Errorf("%v: %v", tt.args, samplesIn(t, out))
+		}
+	}
+}
+
+// TestMergeHalfLife: an epoch one half-life older than the newest counts half, also
+// where a shorter epoch lies in a longer one.
+func TestMergeHalfLife(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Create(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	put := func(at time.Time, length time.Duration, path string) {
+		t.Helper()
+		if err := s.Put(sample.EpochAt(at, length), oneImage(path, 100), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(now, time.Hour, "/bin/new")
+	put(now.Add(-24*time.Hour), time.Hour, "/bin/old")
+	put(now.Add(-24*time.Hour), 5*time.Minute, "/bin/inside")
+	code, out, errs := runCLI(t, "merge", dir, "--half-life", "24h", "-o", "-")
+	got := samplesIn(t, out)
+	if code != exitDone || got["/bin/new"] != 100 || got["/bin/old"] != 50 || got["/bin/inside"] != 50 {
+		t.Errorf("exit code %d, %v: %s", code, got, errs)
+	}
+}
