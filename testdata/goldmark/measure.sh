@@ -1,19 +1,30 @@
 #!/bin/bash
-# measure.sh [TIMES]: what the Go compiler decides with backfeed's profile of
-# goldmark rendering its own README, and with runtime/pprof's profile of the same
-# run. callgrind counts the instructions of 60 renderings. Needs Go, its module
-# proxy and valgrind.
+# measure.sh [goldmark|lua [TIMES [COUNTED]]]: what the Go compiler decides with backfeed's
+# profile of a program that is not ours, and with runtime/pprof's profile of the same
+# run: goldmark rendering its own README, or gopher-lua running a script. callgrind
+# counts the instructions of COUNTED rounds, without collections of garbage, whose number
+# is a matter of time. Needs Go, its module proxy and valgrind.
 set -euo pipefail
-times=${1:-4000}
+program=${1:-goldmark}
 here=$(cd "$(dirname "$0")" && pwd)
+case $program in
+goldmark) module=github.com/yuin/goldmark@v1.8.7 input=README.md times=4000 counted=60 ;;
+lua) module=github.com/yuin/gopher-lua@v1.1.1 input=$here/../lua/script.lua times=9000 counted=60 ;;
+*) echo "measure.sh: no program $program" >&2 && exit 2 ;;
+esac
+times=${2:-$times}
+counted=${3:-$counted}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 (cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
 cd "$dir"
-cp "$here/main.go" .
-go mod init goldmark >/dev/null 2>&1
-go get github.com/yuin/goldmark@v1.8.7 >/dev/null 2>&1
-readme=$(go list -m -f '{{.Dir}}' github.com/yuin/goldmark)/README.md
+cp "$here/../$program/main.go" .
+go mod init "$program" >/dev/null 2>&1
+go get "$module" >/dev/null 2>&1
+case $input in
+/*) ;;
+*) input=$(go list -m -f '{{.Dir}}' "${module%@*}")/$input ;;
+esac
 
 # build NAME PROFILE: the decisions go to NAME.log. Valgrind's tag lets the runtime
 # tell valgrind of its stacks.
@@ -24,13 +35,13 @@ build() {
 		"$(grep -c ': inlining call to' "$1.log")" "$(grep -c 'PGO devirtualizing' "$1.log" || true)"
 	comm -13 <(inlined off) <(inlined "$1") >"$1.new"
 	printf '%4d inlined that were not without it' "$(wc -l <"$1.new")"
-	GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1 valgrind -q --tool=callgrind --callgrind-out-file="$1.callgrind" "./$1" "$readme" 60 >/dev/null 2>&1
+	GOMAXPROCS=1 GOGC=off GODEBUG=asyncpreemptoff=1 valgrind -q --tool=callgrind --callgrind-out-file="$1.callgrind" "./$1" "$input" "$counted" >/dev/null 2>&1
 	printf ', %s instructions\n' "$(sed -n 's/^\(summary\|totals\): //p' "$1.callgrind" | head -n 1)"
 }
 inlined() { grep -o '^[^ ]*: inlining call to .*' "$1.log" | sort -u; }
 
 build off off
-./backfeed record -F 999 -o run.bfr -- ./off "$readme" "$times" runtime.pprof >/dev/null
+./backfeed record -F 999 -o run.bfr -- ./off "$input" "$times" runtime.pprof >/dev/null
 ./backfeed emit go run.bfr -o ours.pprof
 build runtime runtime.pprof
 build ours ours.pprof
