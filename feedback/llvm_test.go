@@ -112,6 +112,12 @@ func TestLLVMLines(t *testing.T) {
 			want: "f:36:7\n 1: 7\n 2: 1\n",
 		},
 		{
+			// as in an unrolled loop
+			name: "copies of a call ran one by one",
+			text: "proc f@10 x1\nblock x2\nf:11 call g x2\nblock x3\nf:11 call g x3\nproc g@20 x5\nblock x5\ng:21",
+			want: "f:20:1\n 1: 5 g:5\ng:20:5\n 1: 5\n",
+		},
+		{
 			name: "functions by total, then by name",
 			text: "proc c@10 x1\nblock x5\nc:11\nproc b@20 x1\nblock x5\nb:21\nproc a@30 x9\nblock x9\na:31",
 			want: "a:36:9\n 1: 9\nb:20:1\n 1: 5\nc:20:1\n 1: 5\n",

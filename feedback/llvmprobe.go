@@ -38,6 +38,9 @@ func (d *probeDecoder) image() {
 		}
 		d.proc(r)
 	}
+	for _, f := range d.funcs {
+		f.raise()
+	}
 }
 
 func (d *probeDecoder) proc(r *infer.Result) {

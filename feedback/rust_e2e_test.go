@@ -11,7 +11,7 @@ import (
 // TestRustExact writes exact counts of a Rust program, and holds the profile to
 // what rustc does with it. Its names are mangled, and its discriminators LLVM's.
 func TestRustExact(t *testing.T) {
-	need(t, "rustc", "valgrind")
+	need(t, "rustc", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
 	dir := t.TempDir()
 	src, err := filepath.Abs("testdata/shop.rs")
 	if err != nil {
@@ -26,6 +26,7 @@ func TestRustExact(t *testing.T) {
 	}
 	rustc("shop", "-Zdebug-info-for-profiling")
 	p, rec := exact(t, dir, "shop")
+	profgen(t, dir, "shop", p, rec)
 	for _, format := range []LLVMFormat{LLVMText, LLVMExtBinary} {
 		var out bytes.Buffer
 		stats, err := WriteLLVM(&out, p, rec, LLVMOptions{Format: format})
@@ -36,6 +37,10 @@ func TestRustExact(t *testing.T) {
 			t.Errorf("%+v: nothing inlined, or no targets", stats)
 		}
 		writeFile(t, dir, "ours.prof", out.String())
+		overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
+		if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {
+			t.Errorf("similarity with llvm-profgen's is %g%%\n%s", got, overlap)
+		}
 		remarks := rustc("again", "-Zprofile-sample-use=ours.prof", "-Cremark=sample-profile pgo-icall-prom")
 		if n := strings.Count(remarks, "sample-profile (success)"); n < 10 {
 			t.Errorf("rustc used the counts of %d branches:\n%s", n, remarks)

@@ -101,6 +101,7 @@ func (t *tree) image(v *view, as dialect) {
 		if t.funcs[name] == nil {
 			t.funcs[name] = newFunction()
 		}
+		pieces[piece].raise()
 		t.funcs[name].add(pieces[piece])
 	}
 }
@@ -237,6 +238,22 @@ func (t *tree) targets(f *function, at spot, s *sites, as dialect, r *infer.Resu
 	}
 }
 
+// raise makes the count of a spot no less than the sum of its calls: copies of a
+// call in several blocks ran one by one (FunctionSamples::updateCallsiteSamples in
+// LLVM does the same).
+func (f *function) raise() {
+	for at, calls := range f.calls {
+		sum := uint64(0)
+		for _, n := range calls {
+			sum += n
+		}
+		f.body[at] = max(f.body[at], sum)
+	}
+	for _, g := range f.inlined {
+		g.raise()
+	}
+}
+
 // add adds the counts of o to f.
 func (f *function) add(o *function) {
 	f.total += o.total
@@ -260,17 +277,8 @@ func (f *function) add(o *function) {
 	}
 }
 
-// lines gives the spots of f that have counts or calls, in order.
-func (f *function) lines() []spot {
-	lines := sortedKeys(f.body, compareSpots)
-	for at := range f.calls {
-		if _, ok := f.body[at]; !ok {
-			lines = append(lines, at) // a call in a block of which nothing is known
-		}
-	}
-	slices.SortFunc(lines, compareSpots)
-	return lines
-}
+// lines gives the spots of f that have counts, in order.
+func (f *function) lines() []spot { return sortedKeys(f.body, compareSpots) }
 
 // callees gives those of the calls at a spot, the most frequent first.
 func (f *function) callees(at spot) []string {
