@@ -23,14 +23,21 @@ func Chains(r *infer.Result) (hot, cold []int) {
 	return g.split(orderBlocks(g))
 }
 
-// orderBlocks gives the order with the best Score: as compiled, or what one of two
-// searches finds.
+// worthwhile is how many times the compiled order's Score another one has to have.
+// Counts are estimates, and a search finds their errors as well. Taken branches
+// under callgrind of SQLite, clang-19 -O2, by Propeller with 19,600 samples:
+// 40.3 million as compiled; 22.5 with 1, 21.9 with 1.15, 22.2 with 1.35, 30.6 with
+// 1.7. Of a C++ program that mostly sorts, with 4,000: 56.1; 68.5 with 1, 56.3 with 1.35.
+const worthwhile = 1.35
+
+// orderBlocks gives the order with the best Score that two searches find, or that of
+// the compiler if it is hardly worse.
 func orderBlocks(g *Graph) []int {
 	best := make([]int, len(g.Nodes))
 	for i := range best {
 		best[i] = i
 	}
-	score := Score(g, best)
+	score := worthwhile * Score(g, best)
 	for _, search := range []func(*Graph) []int{extTSP, pettisHansen} {
 		order := search(g)
 		if s := Score(g, order); s > score+minGain {

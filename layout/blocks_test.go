@@ -108,6 +108,21 @@ func TestBlockSearches(t *testing.T) {
 	}
 }
 
+func TestOrderBlocks(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		g    *Graph
+		want string
+	}{
+		{"a likely way falls through", graph("a>b 10, a>c 90, b>d 10, c>d 90"), "acdb"},
+		{"what is hardly better is not worth a change", graph("a>b 45, a>c 55, b>d 45, c>d 55"), "abcd"},
+	} {
+		if got := names(orderBlocks(tt.g)); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+	}
+}
+
 // TestExtTSPBest compares the search with the best of all orders.
 func TestExtTSPBest(t *testing.T) {
 	var sum float64
