@@ -13,14 +13,14 @@ import (
 )
 
 var emitCmd = &command{
-	name: "emit", args: "go|llvm|bolt SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
+	name: "emit", args: "go|llvm|gcc|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
 	long: symfsHelp + `
 
 go    a pprof profile for go build -pgo
 llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -g and
-      -fdebug-info-for-profiling, or better -fpseudo-probe-for-profiling, which then is needed
-      with the profile, too. --format extbinary is LLVM's own form: it also names the functions
-      that did not run
+      -fdebug-info-for-profiling, or -fpseudo-probe-for-profiling, which then is needed with
+      the profile, too. --format extbinary is LLVM's own form: it also names the functions that
+      did not run
 gcc   an .afdo profile for gcc -fauto-profile, of gcc 12 to 16; the sampled build needs -g.
       --gcc-version is for a gcc of another version than the one that made the image
 bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
