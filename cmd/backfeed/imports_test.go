@@ -31,7 +31,7 @@ var homes = map[string][]string{
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
-	"gopkg.in/yaml.v3":                         {"infer/machine"},
+	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; limits here, which are flags in a file
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)"},
 }

@@ -28,6 +28,7 @@ var commands = []*command{
 	profCmd,
 	inferCmd,
 	verifyCmd,
+	checkCmd,
 	diffCmd,
 	emitCmd,
 	layoutCmd,

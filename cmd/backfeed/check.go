@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+var checkCmd = &command{
+	name: "check", args: "SRC... [--symfs DIR] [--binary NEW] [--config FILE]", short: "say whether recordings are good enough to build with",
+	long: symfsHelp + `
+
+Exit code 3 if one of these fails, each with its reason. The limits are those of backfeed.yaml in the
+current directory, or of --config FILE, where it has some:
+
+    check:
+      min-samples: 1000       # a procedure with 1 % of the time then has 10, known within a third
+      min-used: 0.7           # of the samples: what could not be placed looks as if it never ran
+      min-own: 0.3            # of the samples are in the program itself, Go's runtime left out: an
+                              # idle server's profile is one of its runtime and libraries
+      min-shape: 0.1          # of the program's samples are in blocks whose counts are known within
+                              # a factor of 2 beside those of their procedure
+      max-other-id: 0.05      # of the samples are of images of which another build lies here
+      max-age: 720h           # of the newest samples of a store
+      min-procedures: 0.9     # of the program's samples are in procedures that --binary has, too
+      min-lines: 0.7          # and are of lines, counted from the first of their function, that it has
+
+--binary is a newer build of the program: what it lacks, no compiler will apply.`,
+	run: runCheck,
+}
+
+// limits are the thresholds of check. Shares are of 1.
+type limits struct {
+	MinSamples    uint64        `yaml:"min-samples"`
+	MinUsed       float64       `yaml:"min-used"`
+	MinOwn        float64       `yaml:"min-own"`
+	MinShape      float64       `yaml:"min-shape"`
+	MaxOtherID    float64       `yaml:"max-other-id"`
+	MaxAge        time.Duration `yaml:"max-age"`
+	MinProcedures float64       `yaml:"min-procedures"`
+	MinLines      float64       `yaml:"min-lines"`
+}
+
+// usualLimits are the defaults; the command's help explains each.
+var usualLimits = limits{
+	MinSamples: fewSamples, MinUsed: 0.7, MinOwn: 0.3, MinShape: 0.1, MaxOtherID: 0.05, MaxAge: 30 * 24 * time.Hour,
+	MinProcedures: 0.9, MinLines: 0.7,
+}
+
+// configFile is what limits are read from if it is there.
+const configFile = "backfeed.yaml"
+
+// readLimits reads the limits at path; for "", those of configFile if there is one.
+func readLimits(path string) (limits, error) {
+	name := path
+	if name == "" {
+		name = configFile
+	}
+	b, err := os.ReadFile(name)
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return usualLimits, nil
+	}
+	if err != nil {
+		return limits{}, fmt.Errorf("%s: %w", name, cause(err))
+	}
+	return parseLimits(name, b)
+}
+
+func parseLimits(name string, b []byte) (limits, error) {
+	doc := struct {
+		Check limits `yaml:"check"`
+	}{usualLimits}
+	d := yaml.NewDecoder(bytes.NewReader(b))
+	d.KnownFields(true)
+	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
+		return limits{}, failf(exitUsage, "%s: %w", name, err)
+	}
+	return doc.Check, nil
+}
+
+// A gate is one thing that check looks at.
+type gate struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Limit  string `json:"limit"`
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason"` // what a failure means
+}
+
+func runCheck(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
+	binary := fs.String("binary", "", "compare with the `file` of a newer build")
+	config := fs.String("config", "", "read limits from `file` (default: "+configFile+", if there is one)")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	lim, err := readLimits(*config)
+	if err != nil {
+		return err
+	}
+	src, err := c.inferred(fs.Args(), *symfs, *want, *opt)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	ip, err := src.checked(*want)
+	if err != nil {
+		return err
+	}
+	gates := qualityGates(src, ip, lim)
+	if newest, err := c.newest(); err != nil {
+		return err
+	} else if !newest.IsZero() {
+		gates = append(gates, ageGate(time.Since(newest), lim))
+	}
+	if *binary != "" {
+		stale, err := staleGates(ip, *binary, lim)
+		if err != nil {
+			return fmt.Errorf("%s: %w", *binary, err)
+		}
+		gates = append(gates, stale...)
+	}
+	return c.judge(gates, format.value)
+}
+
+// checked gives the image that is checked.
+func (s *source) checked(want string) (*infer.ImageProfile, error) {
+	if want != "" {
+		return s.image(want)
+	}
+	var best *infer.ImageProfile
+	for _, ip := range s.profile.Images {
+		if best == nil || ip.Samples > best.Samples {
+			best = ip
+		}
+	}
+	if best == nil {
+		return nil, failf(exitNothing, "check: no samples of any image")
+	}
+	return best, nil
+}
+
+// judge prints the gates and fails if one of them does.
+func (c *cli) judge(gates []gate, format string) error {
+	var err error
+	if format == "json" {
+		err = c.writeJSON("-", gates)
+	} else {
+		err = c.write("-", func(w io.Writer) error { return writeGates(w, gates, c.color()) })
+	}
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, g := range gates {
+		if !g.OK {
+			failed = append(failed, fmt.Sprintf("%s %s, want %s: %s", g.Name, g.Value, g.Limit, g.Reason))
+		}
+	}
+	if len(failed) > 0 {
+		return failf(exitGate, "check: %s", strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+func writeGates(w io.Writer, gates []gate, color bool) error {
+	t := report.NewTable(report.Left("check"), report.Right("value"), report.Right("limit"), report.Left("verdict"))
+	for _, g := range gates {
+		verdict := "ok"
+		if !g.OK {
+			verdict = "FAILS"
+		}
+		t.Row(g.Name, g.Value, g.Limit, verdict)
+	}
+	return t.Write(w, color)
+}
+
+// atLeast is a gate for a share that must not be small.
+func atLeast(name string, share, least float64, reason string) gate {
+	return gate{name, report.Percent(share), "at least " + report.Percent(least), share >= least, reason}
+}
+
+// part is a/b; nothing of nothing is 0.
+func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
+
+// qualityGates judge what was recorded and inferred.
+func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
+	p := src.profile
+	var own, shaped, placed, other uint64
+	for _, r := range ip.Procs {
+		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
+			own += r.Samples
+		}
+		for i, n := range r.BlockSamples {
+			placed += n
+			if r.Block[i].Shape >= infer.Medium {
+				shaped += n
+			}
+		}
+	}
+	for id, n := range sampled(src.recording) {
+		if l, asked := src.finder.lookup[id]; asked && errors.Is(l.err, errOtherID) {
+			other += n
+		}
+	}
+	otherID := part(other, src.recording.Samples())
+	return []gate{
+		{"samples", report.Integer(p.Samples.Total), "at least " + report.Integer(lim.MinSamples), p.Samples.Total >= lim.MinSamples,
+			"record for longer, or merge recordings"},
+		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
+		{"other build ID", report.Percent(otherID), "at most " + report.Percent(lim.MaxOtherID), otherID <= lim.MaxOtherID,
+			"the files here are not those that ran"},
+		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
+		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
+	}
+}
+
+// newest gives the end of the newest epoch that was read of stores; zero if none was.
+func (c *cli) newest() (time.Time, error) {
+	var newest time.Time
+	for _, s := range c.stores {
+		segments, err := s.Segments()
+		if err != nil {
+			return newest, err
+		}
+		if spans := disjoint(segments, c.selection); len(spans) > 0 {
+			if to := spans[len(spans)-1].To(); to.After(newest) {
+				newest = to
+			}
+		}
+	}
+	return newest, nil
+}
+
+func ageGate(age time.Duration, lim limits) gate {
+	age = max(age, 0).Round(time.Minute)
+	return gate{"age", age.String(), "at most " + lim.MaxAge.String(), age <= lim.MaxAge, "the program has changed since, and so has its work"}
+}
+
+// A sourceLine is a line as profiles name it.
+type sourceLine struct {
+	function string
+	offset   int // relative to the function's first line
+}
+
+// staleGates compare the sampled procedures and lines with those of a newer build.
+func staleGates(ip *infer.ImageProfile, path string, lim limits) ([]gate, error) {
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer im.Close()
+	old, err := ip.Image.Lines()
+	if err != nil {
+		return nil, err
+	}
+	now, err := im.Lines()
+	if err != nil {
+		return nil, err
+	}
+	index := map[string]int{}
+	for i, s := range im.Symbols() {
+		index[s.Name] = i
+	}
+	var all, known, placed, same uint64
+	for _, r := range ip.Procs {
+		if r.Samples == 0 {
+			continue
+		}
+		all += r.Samples
+		i, ok := index[r.Proc.Name]
+		if !ok {
+			continue
+		}
+		known += r.Samples
+		p, err := im.Proc(i)
+		if err != nil {
+			continue // its lines are unknown, and count as changed
+		}
+		lines := map[sourceLine]bool{}
+		for b := range p.Blocks {
+			for _, in := range im.Insts(&p.Blocks[b]) {
+				for _, f := range now.Frames(in.Addr) {
+					lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
+				}
+			}
+		}
+		for b, n := range r.BlockSamples {
+			if fs := old.Frames(r.Proc.Blocks[b].Start); n > 0 && len(fs) > 0 {
+				placed += n
+				if lines[sourceLine{fs[0].Func, fs[0].Line - fs[0].StartLine}] {
+					same += n
+				}
+			}
+		}
+	}
+	return []gate{
+		atLeast("procedures", part(known, all), lim.MinProcedures, "the newer build lacks procedures that were hot"),
+		atLeast("lines", part(same, placed), lim.MinLines, "hot lines have moved within their functions"),
+	}, nil
+}
