@@ -11,9 +11,11 @@ import (
 // still has such a call, and whether the callee is small enough, only the consumer
 // can tell.
 type Decisions struct {
-	Hot    int // choices that the consumer takes for hot
-	Weight uint64
-	made   map[Choice]decided
+	Hot     int // choices that the consumer takes for hot
+	Weight  uint64
+	samples float64    // that the profile was made of; 0 is unknown
+	whole   ChoiceKind // the choices of this kind share the weight among them: their shares add up to 1
+	made    map[Choice]decided
 }
 
 // A Choice is something that a consumer decides by a profile.
@@ -67,8 +69,9 @@ type Change struct {
 // with 3700 samples each, any two differ in 500 of 1000 hot calls, but in none
 // with more than 0.24 % of the weight, and in calls with 5 to 7 % of it altogether.
 const (
-	clearShare = 0.005 // a change of so much of the weight is clear
-	clearLead  = 2     // and of callees, if either leads the other by this factor in its profile
+	clearShare   = 0.005 // a change of so much of the weight is clear
+	clearSamples = 16    // as is what so many samples stand for, which is uncertain by a quarter
+	clearLead    = 2     // and of callees, if either leads the other by this factor in its profile
 	// ClearMoved is the part of the weight whose calls change sides that tells
 	// profiles of two workloads, even if no single change is clear.
 	ClearMoved = 0.15
@@ -78,12 +81,13 @@ const (
 // call that one of the profiles lacks is not hot in it; it has no callee to differ.
 func Diff(before, after *Decisions) []Change {
 	var changes []Change
+	least := max(before.leastClear(), after.leastClear())
 	for c := range before.made {
-		changes = appendChange(changes, c, before.made[c], after.made[c])
+		changes = appendChange(changes, c, before.made[c], after.made[c], least)
 	}
 	for c, d := range after.made {
 		if _, ok := before.made[c]; !ok {
-			changes = appendChange(changes, c, decided{}, d)
+			changes = appendChange(changes, c, decided{}, d, least)
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int {
@@ -93,7 +97,7 @@ func Diff(before, after *Decisions) []Change {
 	return changes
 }
 
-func appendChange(changes []Change, c Choice, before, after decided) []Change {
+func appendChange(changes []Change, c Choice, before, after decided, least float64) []Change {
 	if before.what == after.what {
 		return changes
 	}
@@ -102,11 +106,19 @@ func appendChange(changes []Change, c Choice, before, after decided) []Change {
 		if before.what == "" || after.what == "" {
 			return changes
 		}
-		change.Clear = leads(before, after.what) && leads(after, before.what) && (before.hot || after.hot) && max(before.share, after.share) >= clearShare
+		change.Clear = leads(before, after.what) && leads(after, before.what) && (before.hot || after.hot) && max(before.share, after.share) >= least
 	} else {
-		change.Clear = before.hot != after.hot && max(before.share, after.share) >= clearShare
+		change.Clear = before.hot != after.hot && max(before.share, after.share) >= least
 	}
 	return append(changes, change)
+}
+
+// leastClear gives the share of the weight that a profile's noise does not reach.
+func (d *Decisions) leastClear() float64 {
+	if d.samples == 0 {
+		return clearShare
+	}
+	return max(clearShare, clearSamples/d.samples)
 }
 
 // leads tells whether the chosen callee is well ahead of another.
@@ -114,11 +126,11 @@ func leads(d decided, other string) bool { return d.to[d.what] >= clearLead*d.to
 
 // Moved is the part of the weight whose calls or functions become hot or cease to
 // be, the mean of both.
-func Moved(changes []Change) float64 {
+func Moved(before, after *Decisions) float64 {
 	var sum float64
-	for _, c := range changes {
+	for _, c := range Diff(before, after) {
 		switch {
-		case c.Kind == Devirtualise:
+		case c.Kind != after.whole:
 		case c.New == Hot:
 			sum += c.NewShare
 		case c.Old == Hot:
@@ -133,13 +145,13 @@ func Moved(changes []Change) float64 {
 func Overlap(a, b *Decisions) float64 {
 	var all, common float64
 	for c, d := range a.made {
-		if c.Kind != Devirtualise {
+		if c.Kind == a.whole {
 			all += d.share
 			common += min(d.share, b.made[c].share)
 		}
 	}
 	for c, d := range b.made {
-		if c.Kind != Devirtualise {
+		if c.Kind == b.whole {
 			all += d.share
 		}
 	}

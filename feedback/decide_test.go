@@ -107,9 +107,17 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestLeastClear: what a few samples stand for is not clear.
+func TestLeastClear(t *testing.T) {
+	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.16}, {1e6, 0.005}} {
+		if got := (&Decisions{samples: tt.samples}).leastClear(); got != tt.want {
+			t.Errorf("%v samples: %v, want %v", tt.samples, got, tt.want)
+		}
+	}
+}
+
 func TestMoved(t *testing.T) {
-	changes := Diff(decideGo(t, "a:1>b 1000, a:2>c 9"), decideGo(t, "a:1>b 900, a:2>c 100, a:3>d 1"))
-	if got := Moved(changes); math.Abs(got-50.0/1001) > 1e-9 {
+	if got := Moved(decideGo(t, "a:1>b 1000, a:2>c 9"), decideGo(t, "a:1>b 900, a:2>c 100, a:3>d 1")); math.Abs(got-50.0/1001) > 1e-9 {
 		t.Errorf("moved %v, want half of 100/1001", got)
 	}
 }
@@ -155,6 +163,9 @@ func TestDecideLLVM(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) || d.Weight != 10000 {
 		t.Errorf("weight %d, %v\nwant 10000, %v", d.Weight, got, want)
+	}
+	if share := d.made[Choice{Inline, "ns::hot:3", "inl"}].share; share != 0.001 {
+		t.Errorf("the body of inl has a share of %v, want 10 of 10000", share)
 	}
 	for _, bad := range []string{" 1: 2\n", "f:1:2\n 1 2\n", "f:1:2\n 1: x\n", "f:1\n", "\xff\xe5\x04\x08"} {
 		if _, err := DecideLLVM(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "line ") {

@@ -22,7 +22,7 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Decisions{made: map[Choice]decided{}}
+	d := &Decisions{whole: Inline, made: map[Choice]decided{}}
 	if len(data) == 0 {
 		return d, nil
 	}
@@ -34,8 +34,22 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}
+	d.samples = samplesOf(p)
 	d.decideGo(weights)
 	return d, nil
+}
+
+// samplesOf gives how many samples of CPU time a profile was made of; 0 is unknown.
+func samplesOf(p *profile.Profile) float64 {
+	cpu := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "cpu" && t.Unit == "nanoseconds" })
+	if cpu < 0 || p.Period <= 0 {
+		return 0
+	}
+	var ns float64
+	for _, s := range p.Sample {
+		ns += max(0, float64(s.Value[cpu]))
+	}
+	return ns / float64(p.Period)
 }
 
 // A namedCall is what the compiler knows a weight by.

@@ -28,7 +28,7 @@ func DecideLLVM(r io.Reader) (*Decisions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("llvm: %w", err)
 	}
-	d := &Decisions{made: map[Choice]decided{}}
+	d := &Decisions{whole: Place, made: map[Choice]decided{}}
 	s := p.distribution()
 	d.Weight = s.total
 	for _, name := range slices.Sorted(maps.Keys(p.most)) {
@@ -41,6 +41,7 @@ func DecideLLVM(r io.Reader) (*Decisions, error) {
 	}
 	for c, total := range p.inlined {
 		made := s.decide(total)
+		made.share = s.share(p.within[c])
 		if made.what == Cold {
 			made.what = "" // not to be inlined, no more than others
 		}
@@ -58,6 +59,7 @@ type sampleCounts struct {
 	most    map[string]uint64 // largest count of each function, what is inlined into it included
 	sum     map[string]uint64 // sum of its counts
 	inlined map[Choice]uint64 // totals of inlined calls
+	within  map[Choice]uint64 // sums of the counts of their lines
 }
 
 // maxSampleLine bounds a line of a profile, in bytes: C++ names take thousands.
@@ -73,7 +75,7 @@ const maxSampleLine = 1 << 20
 // Lines of an inlined call are indented deeper than it. Lines of # are comments,
 // those of ! say something of the function around them. Names may hold colons.
 func readSampleProfile(r io.Reader) (*sampleCounts, error) {
-	p := &sampleCounts{map[uint64]uint64{}, map[string]uint64{}, map[string]uint64{}, map[Choice]uint64{}}
+	p := &sampleCounts{map[uint64]uint64{}, map[string]uint64{}, map[string]uint64{}, map[Choice]uint64{}, map[Choice]uint64{}}
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxSampleLine)
 	var stack []inlinedAt // what the line is in, outermost first
@@ -104,6 +106,7 @@ func readSampleProfile(r io.Reader) (*sampleCounts, error) {
 type inlinedAt struct {
 	name  string
 	depth int
+	call  Choice // of an inlined call
 }
 
 // head reads the first line of a function.
@@ -114,7 +117,7 @@ func (p *sampleCounts) head(text string) ([]inlinedAt, error) {
 		return nil, fmt.Errorf("want NAME:TOTAL:HEAD: %w", ErrUnfit)
 	}
 	p.most[name] = max(p.most[name], 0)
-	return []inlinedAt{{name, 0}}, nil
+	return []inlinedAt{{name: name}}, nil
 }
 
 // line reads a line of a body.
@@ -129,6 +132,9 @@ func (p *sampleCounts) line(stack []inlinedAt, text string, depth int) ([]inline
 		p.counts[n]++
 		p.most[f] = max(p.most[f], n)
 		p.sum[f] = addCounts(p.sum[f], n)
+		for _, in := range stack[1:] {
+			p.within[in.call] = addCounts(p.within[in.call], n)
+		}
 		return stack, nil
 	}
 	callee, total, ok := cutCount(rest)
@@ -145,7 +151,7 @@ func (p *sampleCounts) line(stack []inlinedAt, text string, depth int) ([]inline
 	fmt.Fprintf(&site, ":%s", at)
 	c := Choice{Inline, site.String(), callee}
 	p.inlined[c] = addCounts(p.inlined[c], total)
-	return append(stack, inlinedAt{at + " " + callee, depth}), nil
+	return append(stack, inlinedAt{at + " " + callee, depth, c}), nil
 }
 
 // cutCount splits "name:count" at the last colon.

@@ -22,7 +22,7 @@ llvm  functions that are hot or cold, by the cutoffs of the profile's summary (9
       all counts); and inlined calls that are hot enough to be inlined again
 
 Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is one
-of 0.5 % of the weight, and of callees, if the new one leads by a factor of 2. The source has the last
+of 0.5 % of the weight, or of 16 samples if that is more, and of callees, if the new one leads by a factor of 2. The source has the last
 word: a call that it lacks, or one of a function that is too large, changes nothing.
 
 --fail-on clear gives exit code 5 if there is a clear change, or if calls with 15 % of the weight
@@ -100,9 +100,8 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot},
 		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},
 	}
-	changes := feedback.Diff(before, after)
-	doc.Moved = feedback.Moved(changes)
-	for _, ch := range changes {
+	doc.Moved = feedback.Moved(before, after)
+	for _, ch := range feedback.Diff(before, after) {
 		doc.Changes = append(doc.Changes, diffChange{ch.Kind, ch.Site, ch.Callee, ch.Old, ch.New, ch.OldShare, ch.NewShare, ch.Clear})
 		if ch.Clear {
 			doc.Clear++
