@@ -58,7 +58,9 @@ const (
 // to one edge alone, where the stacks of a real profile would give that of a call
 // to the inlined calls around it as well. Calls that were inlined are edges with
 // the executions of the inlined body, so that what is hot and inlined does not
-// look cold in the next build.
+// look cold in the next build. Calls that are not in the source, of code that the compiler
+// adds or did not make, have no edge: it could not act on them, and their weight
+// counts when it takes the hot 99 %.
 //
 // The weight is in executions. It is the inferred frequency of the call if that
 // is of Medium confidence. If not, and the executions of the callee are, they are
@@ -253,9 +255,7 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 
 // callee gives the function that a call to a reaches. Interface tables of types
 // that are not pointers hold wrappers, which the compiler cannot call: the method
-// in them is what the source names. A wrapper of a method that an embedded type
-// promotes keeps its name: were the call put down to the method, the compiler would
-// look for the embedded type in the interface, where it never is.
+// in them is what the source names.
 func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
 	fs := g.lines.Frames(a)
 	if len(fs) == 0 {
@@ -264,27 +264,13 @@ func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
 	if !g.isGo(a) {
 		return goFunc{}, SkipLang
 	}
-	self := funcOf(fs[len(fs)-1])
 	if !g.isWrapper(a) {
-		return self, ""
+		return funcOf(fs[len(fs)-1]), ""
 	}
-	f, ok := g.wrapped(a)
-	switch {
-	case !ok:
-		return goFunc{}, SkipNoCallee
-	case !strings.HasSuffix(self.name, "-fm") && bareName(self.name) != bareName(f.name):
-		return self, ""
+	if f, ok := g.wrapped(a); ok {
+		return f, ""
 	}
-	return f, ""
-}
-
-// bareName gives a symbol without type arguments, and without the mark of a
-// receiver that is a pointer.
-func bareName(symbol string) string {
-	if i, j := strings.IndexByte(symbol, '['), strings.LastIndexByte(symbol, ']'); i >= 0 && i < j {
-		symbol = symbol[:i] + symbol[j+1:]
-	}
-	return strings.NewReplacer("(*", "", ")", "").Replace(symbol)
+	return goFunc{}, SkipNoCallee
 }
 
 // added tells whether the call is not in the source: no other package can name

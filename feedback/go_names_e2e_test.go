@@ -18,7 +18,6 @@ var goNames = []struct{ what, edge string }{
 	{"a method by an interface, also by way of the wrapper for values", "main.indirect 1 main.square.area"},
 	{"a method of a pointer", "main.indirect 1 main.(*circle).area"},
 	{"a method that embedding promotes", "main.work 6 main.square.area"},
-	{"the same by an interface: the wrapper, not the method, is of the type", "main.indirect 1 main.(*board).area"},
 	{"a closure", "main.apply 1 main.work.func1"},
 	{"in a closure", "main.work.func1 1 main.count"},
 	{"a method value", "main.apply 1 main.adder.add"},

@@ -187,12 +187,6 @@ func TestGoEvidence(t *testing.T) {
 			map[string]int64{"a 1 t.m": 100},
 		},
 		{
-			"a method that embedding promotes keeps its wrapper's name",
-			"proc a@1 x1\nblock x1\none=a:2 call ? x100\nproc p.(*out).m@1 x9 wrapper\nblock x9\nm=p.in.m:10<p.(*out).m:1 s7\nfunc p.in.m@9",
-			func(p *program) { p.stack(7, "m", "one") },
-			map[string]int64{"a 1 p.(*out).m": 100},
-		},
-		{
 			"what the compiler adds has no weight, but the runtime calls itself",
 			"proc a@1 x1\nblock x1\na:2 call runtime.grow x5\na:2 call runtime.GC x5\nproc runtime.grow@5 x5\nblock x5\nruntime.grow:6 call runtime.copy x50\nproc runtime.copy@9 x50\nblock x50\nruntime.copy:10\nproc runtime.GC@9 x5\nblock x5\nruntime.GC:10",
 			func(p *program) {},
