@@ -20,7 +20,7 @@ import (
 func TestGoRounds(t *testing.T) {
 	need(t, "go")
 	if testing.Short() {
-		t.Skip("samples a program for twelve seconds")
+		t.Skip("samples a program for twenty seconds")
 	}
 	source, err := os.ReadFile("testdata/rounds/main.go")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestGoRounds(t *testing.T) {
 			inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
 				return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
 			})
-			run(t, dir, "./rounds", "2", "cpu.pprof")
+			run(t, dir, "./rounds", "1200000", "cpu.pprof")
 			prof = "cpu.pprof"
 			if from == "backfeed" {
 				prof = "ours.pprof"

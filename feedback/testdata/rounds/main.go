@@ -1,5 +1,5 @@
 // Rounds spends its time in a few long calls, and makes one very often that costs
-// next to nothing once it is inlined: its mode is a constant where it is called. Arguments: seconds, and where to write the profile that
+// next to nothing once it is inlined: its mode is a constant where it is called. Arguments: rounds, and where to write the profile that
 // runtime/pprof takes.
 package main
 
@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strconv"
-	"time"
 )
 
 // step costs more than 80, the budget of calls that are not hot. With a constant
@@ -58,7 +57,7 @@ func digest(b []byte) byte {
 }
 
 func main() {
-	seconds, err := strconv.ParseFloat(os.Args[1], 64)
+	rounds, err := strconv.Atoi(os.Args[1])
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
@@ -76,8 +75,8 @@ func main() {
 	defer pprof.StopCPUProfile()
 	b := make([]byte, 4096)
 	x := uint32(len(os.Args))
-	for start := time.Now(); time.Since(start).Seconds() < seconds; {
-		x = count(x, 100)
+	for range rounds {
+		x = count(x, 200)
 		x += step(x, int(x%3)+1)
 		b[x%4096] = digest(b)
 	}
