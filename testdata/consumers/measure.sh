@@ -1,0 +1,159 @@
+#!/bin/bash
+# measure.sh sqlite|zstd|jsonnet [DIR]: what consumers make of backfeed's profiles of
+# a program, against builds by no profile, by an exact one and by the profile that
+# perf2bolt -nl makes of the same samples. All work is done in DIR, which is kept.
+#
+#   sqlite   C, its amalgamation out of the Go module github.com/mattn/go-sqlite3
+#   zstd     C, out of the Go module github.com/DataDog/zstd
+#   jsonnet  C++ with templates and exceptions, Debian's source package
+#
+# callgrind counts instructions and taken branches of the program's own code. Needs
+# gcc-12, clang-19, lld-19, llvm-19, bolt-19, perf and valgrind.
+set -euo pipefail
+program=${1?program} dir=${2:-}
+here=$(cd "$(dirname "$0")" && pwd)
+llvm=/usr/lib/llvm-19/bin
+if [ -z "$dir" ]; then
+	dir=$(mktemp -d)
+	trap 'rm -rf "$dir"' EXIT
+fi
+mkdir -p "$dir/src"
+(cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
+cd "$dir"
+
+# module prints the directory of a Go module's files.
+module() {
+	printf 'module none\n' >go.mod
+	go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
+}
+
+# Per program: its sources, flags, and the arguments of a sampled and of a counted run.
+clang=clang-19 gcc=gcc-12
+case $program in
+sqlite)
+	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
+	cp "$from/sqlite3-binding.c" src/sqlite3.c
+	cp "$from/sqlite3-binding.h" src/sqlite3.h
+	cp "$here/../sqlite/sqlbench.c" src
+	flags=(-DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION)
+	runs=18 sampled=(100000) counted=(20000)
+	;;
+zstd)
+	from=$(module github.com/DataDog/zstd@v1.5.7)
+	cp "$from"/{*.c,*.h} "$here/zstdbench.c" src
+	cat "$from"/*.[ch] >input
+	rm -f src/zstd_v0* src/zbuff* src/*cover* src/divsufsort* src/zdict.c
+	flags=(-DZSTD_LEGACY_SUPPORT=0 -DZSTD_DISABLE_ASM)
+	runs=1 sampled=(input 3 60) counted=(input 3 3)
+	;;
+jsonnet)
+	clang=$llvm/clang++ gcc=g++-12
+	printf 'deb-src http://deb.debian.org/debian bookworm main\n' >sources.list
+	apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root)
+	mkdir -p lists/partial
+	apt-get "${apt[@]}" update
+	apt-get "${apt[@]}" source --download-only jsonnet=0.18.0+ds-3
+	tar xf jsonnet_0.18.0+ds.orig.tar.xz
+	from=jsonnet-0.18.0
+	g++-12 -o to_c_array "$from/stdlib/to_c_array.cpp"
+	./to_c_array "$from/stdlib/std.jsonnet" "$from/core/std.jsonnet.h"
+	cp "$from"/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
+		"$from/third_party/md5/md5.cpp" "$here/jsonnetbench.cpp" src
+	yaml=$dir/$from/third_party/rapidyaml/rapidyaml
+	for f in "$yaml"/src/c4/yml/*.cpp "$yaml"/ext/c4core/src/c4/*.cpp; do cp "$f" "src/yaml_${f##*/}"; done
+	flags=(-std=c++17 -w "-I$dir/$from/core" "-I$dir/$from/include" "-I$dir/$from/third_party/md5"
+		"-I$dir/$from/third_party/json" "-I$yaml/src" "-I$yaml/ext/c4core/src")
+	runs=1 sampled=(15) counted=(1)
+	;;
+*)
+	echo "measure.sh: no program $program" >&2
+	exit 2
+	;;
+esac
+
+# build NAME COMPILER FLAG... compiles all sources, two at a time, and links them.
+build() {
+	local name=$1 compiler=$2
+	shift 2
+	mkdir -p "$name.o"
+	printf '%s\n' src/*.c src/*.cpp | grep -v '\*' | xargs -P 2 -I {} sh -c \
+		'f=$1 o=$2; shift 2; exec "$@" -c "$f" -o "$o/${f##*/}.o"' sh {} "$name.o" \
+		"$compiler" -O2 -ffunction-sections "${flags[@]}" "$@"
+	"$compiler" -O2 "$name.o"/*.o -o "$name" -Wl,--build-id "$@" -lm
+}
+clang() { build "$1" "$clang" -Qunused-arguments -fuse-ld=lld -fdebug-info-for-profiling "${@:2}"; }
+
+record() {
+	perf record -q -B -N -e cpu-clock:u -F 4999 -o "$1.data" -- sh -c \
+		'n=$1; shift; while [ "$n" -gt 0 ]; do "$@" || exit; n=$((n - 1)); done' sh "$runs" "./$1" "${sampled[@]}" >/dev/null
+}
+
+# count prints instructions and taken branches of one program's own code.
+# valgrind 3.19 reads neither DWARF 5 nor the debug info of relocatable links, puts
+# what llvm-bolt moved out of .text down to object ???, and takes a jump between
+# the hot and the cold part of a function for a call.
+count() {
+	$llvm/llvm-objcopy -g "$1" "$1.counted"
+	valgrind -q --tool=callgrind --demangle=no --dump-instr=yes --dump-line=no --collect-jumps=yes --compress-strings=no --compress-pos=no \
+		--callgrind-out-file="$1.callgrind" "./$1.counted" "${counted[@]}" >/dev/null 2>"$1.log" || { cat "$1.log" >&2; return 1; }
+	awk -v name="/$1.counted" '
+		function symbol(f) { sub(/\x27[0-9]+$/, "", f); return f } # without the level of recursion
+		function whole(f)  { sub(/\.(cold|__part).*/, "", f); return f }
+		/^ob=/        { own = $0 ~ name "$" || $0 == "ob=???" }
+		/^fn=/        { fn = symbol(substr($0, 4)) }
+		/^cfn=/       { callee = symbol(substr($0, 5)) }
+		/^jcnd=/      { split(substr($1, 6), n, "/"); if (own) taken += n[1]; skip = 1; next }
+		/^jump=/      { if (own) taken += substr($1, 6); skip = 1; next }
+		/^calls=/     { if (own && fn != callee && whole(fn) == whole(callee)) taken += substr($1, 7); skip = 1; next }
+		/^0x/ && skip { skip = 0; next }
+		/^0x/         { if (own) instructions += $2 }
+		END           { printf "%d %d\n", instructions, taken }' "$1.callgrind"
+}
+
+# row NAME BASE EXACT prints a line of the table: changes against BASE, and the share
+# of EXACT's reduction of taken branches.
+row() {
+	local i t i0 t0 t1
+	read -r i t <"$1.count" && read -r i0 t0 <"$2.count" && read -r _ t1 <"$3.count"
+	awk -v n="$1" -v i="$i" -v t="$t" -v i0="$i0" -v t0="$t0" -v t1="$t1" \
+		'BEGIN { printf "%-12s %14d %14d %+8.1f%% %+8.1f%% %8.1f%%\n", n, i, t, 100 * (i / i0 - 1), 100 * (t / t0 - 1), 100 * (t0 - t) / (t0 - t1) }'
+}
+
+bolt() { # bolt NAME PROFILE
+	$llvm/llvm-bolt relocatable -data "$2" -o "$1" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions \
+		>"$1.bolt" 2>&1 || { cat "$1.bolt" >&2; return 1; }
+	echo "$1: $(grep -E 'non-empty execution profile' "$1.bolt")"
+}
+
+relocs=(-Wl,--emit-relocs -fbasic-block-address-map)
+clang base -g "${relocs[@]}"
+record base
+$llvm/llvm-objcopy -g base relocatable
+
+./backfeed emit llvm base.data --image "$dir/base" -o base.prof
+clang sample -fprofile-sample-use=base.prof -g
+
+./backfeed emit bolt base.data --image "$dir/base" -o base.fdata
+bolt bolt base.fdata
+$llvm/perf2bolt base -p base.data -nl -o nl.fdata >nl.log 2>&1
+bolt bolt-nl nl.fdata
+
+./backfeed emit propeller base.data --image "$dir/base" -o clusters.txt --ld order.txt
+clang propeller -g "${relocs[@]}" -fbasic-block-sections=list=clusters.txt \
+	-Wl,--symbol-ordering-file=order.txt -Wl,--no-warn-symbol-ordering
+
+clang generate -fprofile-instr-generate
+LLVM_PROFILE_FILE=raw ./generate "${sampled[@]}" >/dev/null
+llvm-profdata-19 merge raw -o exact.profdata
+clang exact -g -fprofile-instr-use=exact.profdata
+
+build gcc "$gcc" -g
+record gcc
+./backfeed emit gcc gcc.data --image "$dir/gcc" -o gcc.afdo
+build gcc-afdo "$gcc" -fauto-profile=gcc.afdo
+
+for name in base sample bolt bolt-nl propeller exact gcc gcc-afdo; do count "$name" >"$name.count"; done
+printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
+for name in base sample bolt bolt-nl propeller exact; do row "$name" base exact; done
+for name in gcc gcc-afdo; do row "$name" gcc gcc-afdo; done
