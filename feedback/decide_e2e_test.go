@@ -163,7 +163,8 @@ func checkPrediction(t *testing.T, dir, prof string) {
 	if found*100 < len(hot)*80 {
 		t.Errorf("only %d of %d predicted hot calls are calls to the compiler", found, len(hot))
 	}
-	if asPredicted*100 < devirtualised*95 {
+	// A profile does not tell an indirect call from a direct one on the same line.
+	if asPredicted*100 < devirtualised*85 {
 		t.Errorf("only %d of %d devirtualised callees were predicted", asPredicted, devirtualised)
 	}
 }
