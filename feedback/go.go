@@ -186,7 +186,7 @@ func (g *goWriter) calls(r *infer.Result) {
 		return
 	}
 	for i, c := range r.Proc.Calls {
-		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 {
+		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 && g.sites.seen[pair{c.Site, c.To}].any == 0 {
 			continue
 		}
 		if c.NoReturn {
@@ -239,6 +239,9 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	w.indirect = w.indirect || c.To == 0
 	ev := g.sites.seen[pair{c.Site, t.to}]
 	to := g.sites.results[t.to]
+	if ev.any > 0 {
+		f.N = max(f.N, 1) // stacks show that it ran, if hardly ever
+	}
 	switch {
 	case f.Shape >= infer.Medium:
 		w.counted += f.N * t.share
