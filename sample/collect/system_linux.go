@@ -610,7 +610,7 @@ func (s *System) Drain() (*sample.Recording, error) {
 }
 
 func (s *System) drain() (*sample.Recording, error) {
-	taken, weights, err := s.take()
+	t, err := s.take()
 	if err != nil {
 		return nil, err
 	}
@@ -619,15 +619,22 @@ func (s *System) drain() (*sample.Recording, error) {
 		return nil, err
 	}
 	s.bury()
-	return s.resolve(taken, weights)
+	return s.resolve(t)
 }
 
-// take takes out what was counted since the last time, and its weight by event.
-func (s *System) take() (taken []pending, weights [maxEvents]uint64, err error) {
+// taken is what was counted between two drains.
+type taken struct {
+	samples []pending
+	weights [maxEvents]uint64 // of samples, by event
+	failed  uint64            // samples that were not stored
+}
+
+// take takes out what was counted since the last time.
+func (s *System) take() (t taken, err error) {
 	old := s.active
 	s.active ^= 1
 	if err := s.bpf.Active.Set(s.active); err != nil {
-		return nil, weights, err
+		return t, err
 	}
 	time.Sleep(settle)
 	m := s.bpf.Counts0
@@ -638,48 +645,53 @@ func (s *System) take() (taken []pending, weights [maxEvents]uint64, err error) 
 	for {
 		n, err := m.BatchLookupAndDelete(&cursor, s.batch.keys, s.batch.counts, nil)
 		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return nil, weights, fmt.Errorf("counts: %w", err)
+			return t, fmt.Errorf("counts: %w", err)
 		}
 		for i, k := range s.batch.keys[:n] {
-			taken = append(taken, pending{call: call{place: k}, n: s.batch.counts[i]})
+			t.samples = append(t.samples, pending{call: call{place: k}, n: s.batch.counts[i]})
 		}
 		if err != nil {
 			break
 		}
 	}
-	s.total.MapUsed = max(s.total.MapUsed, len(taken))
+	s.total.MapUsed = max(s.total.MapUsed, len(t.samples))
 	if s.calls != nil {
-		if taken, err = s.takeCalls(taken); err != nil {
-			return nil, weights, err
+		if t.samples, err = s.takeCalls(t.samples); err != nil {
+			return t, err
 		}
 	}
-	for _, p := range taken {
+	for _, p := range t.samples {
 		s.total.Drained += p.n
 	}
 	sum, err := s.processorCounters()
-	for e := range weights {
-		weights[e] = sum.Weight[old][e] - s.weights[old][e]
+	if err != nil {
+		return t, err
+	}
+	for e := range t.weights {
+		t.weights[e] = sum.Weight[old][e] - s.weights[old][e]
 	}
 	s.weights[old] = sum.Weight[old]
-	return taken, weights, err
+	t.failed = sum.Failed - s.failed
+	s.failed = sum.Failed
+	return t, nil
 }
 
 // takeCalls adds the calls in the ring.
-func (s *System) takeCalls(taken []pending) ([]pending, error) {
+func (s *System) takeCalls(samples []pending) ([]pending, error) {
 	s.calls.SetDeadline(time.Unix(1, 0)) // do not wait
 	var r ringbuf.Record
 	for {
 		err := s.calls.ReadInto(&r)
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return taken, nil
+			return samples, nil
 		} else if err != nil {
-			return taken, fmt.Errorf("calls: %w", err)
+			return samples, fmt.Errorf("calls: %w", err)
 		}
 		if len(r.RawSample) < int(unsafe.Sizeof(call{})) {
-			return taken, fmt.Errorf("call of %d bytes: %w", len(r.RawSample), errRecord)
+			return samples, fmt.Errorf("call of %d bytes: %w", len(r.RawSample), errRecord)
 		}
 		c := *(*call)(unsafe.Pointer(&r.RawSample[0]))
-		taken = append(taken, pending{call: c, n: 1, caller: true})
+		samples = append(samples, pending{call: c, n: 1, caller: true})
 	}
 }
 
@@ -711,7 +723,7 @@ func (s *System) bury() {
 }
 
 // resolve puts samples down to images.
-func (s *System) resolve(taken []pending, weights [maxEvents]uint64) (*sample.Recording, error) {
+func (s *System) resolve(t taken) (*sample.Recording, error) {
 	counts := make([]*sample.Counts, len(s.ways))
 	for i, w := range s.ways {
 		counts[i] = sample.NewCounts(s.cpu, s.event(w))
@@ -723,32 +735,27 @@ func (s *System) resolve(taken []pending, weights [maxEvents]uint64) (*sample.Re
 	}
 	// What waited now is placed or lost; what had its weight is carried with it.
 	var next []pending
-	var new [maxEvents]uint64
-	for i := range taken {
-		p := &taken[i]
+	var fresh [maxEvents]uint64
+	for i := range t.samples {
+		p := &t.samples[i]
 		if int(p.Event) >= len(counts) {
 			return nil, fmt.Errorf("event %d: %w", p.Event, errRecord)
 		}
-		new[p.Event] += p.n
+		fresh[p.Event] += p.n
 		if !s.place(counts, p, false) {
 			waiting[p.Event] += p.n
 			next = append(next, *p)
 		}
 	}
 	s.pending = next
-	failed := uint64(0)
-	if sum, err := s.processorCounters(); err == nil {
-		failed = sum.Failed - s.failed
-		s.failed = sum.Failed
-	}
-	counts[0].Lose(sample.LostDropped, failed)
+	counts[0].Lose(sample.LostDropped, t.failed)
 	r := &sample.Recording{}
 	for e, c := range counts {
 		later := uint64(0)
 		if waiting[e] > 0 {
-			later = uint64(float64(weights[e]) * float64(waiting[e]) / float64(new[e]))
+			later = uint64(float64(t.weights[e]) * float64(waiting[e]) / float64(fresh[e]))
 		}
-		c.Weight = s.carried[e] + weights[e] - later
+		c.Weight = s.carried[e] + t.weights[e] - later
 		s.carried[e] = later
 		if c.Delivered() == 0 {
 			s.carried[e] += c.Weight
