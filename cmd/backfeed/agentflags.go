@@ -42,7 +42,7 @@ type systemFlags struct {
 }
 
 func (f *systemFlags) define(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.events, "events", nil, "take samples of `NAME[,NAME...]`: cycles, instructions, cpu-clock (default: the best there is)")
+	fs.StringSliceVar(&f.events, "events", nil, "take samples of `NAME[,NAME...]`: branches, instructions, cycles, cpu-clock (default: the best there is)")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
 	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")

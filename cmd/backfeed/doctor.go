@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,10 +48,7 @@ func runDoctor(c *cli, args []string) error {
 	}
 	tried, err := collect.Probe()
 	found := samplingFindings(tried, err)
-	if runtime.GOOS == "linux" {
-		found = slices.Insert(found, min(1, len(found)), preciseFinding("/")) // best first
-	}
-	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with cycles or else cpu-clock", collect.SystemOptions{}))
+	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}))
 	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
@@ -85,33 +81,22 @@ func writeFindings(c *cli, found []finding) error {
 	return err
 }
 
-// What helps where a way to sample does not work though another does.
-const (
-	fixCycles   = "virtual machines often hide the counters: use one with a virtual PMU (metal or full-socket instances of clouds), or go on with cpu-clock"
-	fixBranches = "needs a processor with branch records (Intel LBR, AMD Zen 4 LbrExtV2, Arm BRBE) and a kernel that lends them to guests; without, flow is inferred"
-)
-
-// rungs say what each way to sample is good for. Probe stops at the first that
-// works, and that is what record uses.
-var rungs = map[string]string{
-	"cycles with branch records": "works, and is best: the last branches are recorded with each sample, so flow is known",
-	"cycles":                     "works, and is used: flow is inferred from where time is spent",
-	"cpu-clock":                  "works, and is used: a timer, which every machine has; flow is inferred",
-}
-
-// preciseFinding tells whether the processor says which instruction a sample is
-// of. Samples of retired instructions would then count executions, not time.
-func preciseFinding(root string) finding {
-	f := finding{Group: "sampling", Name: "precise instructions"}
-	devices := filepath.Join(root, "sys/bus/event_source/devices")
-	deepest, err := os.ReadFile(filepath.Join(devices, "cpu/caps/max_precise"))
-	_, ibs := os.Stat(filepath.Join(devices, "ibs_op"))
-	if err == nil && strings.TrimSpace(string(deepest)) != "0" || ibs == nil {
-		f.OK, f.Detail = true, "this processor has them; record them with perf record, backfeed itself samples cycles"
-		return f
-	}
-	f.Detail, f.Fix = "this machine has neither PEBS nor IBS", "needs a processor with Intel PEBS or AMD IBS, which the host lends to guests"
-	return f
+// rungs say what each way to sample is good for, and what helps where it does not
+// work. Probe stops at the first that works, and that is what is used.
+var rungs = map[string]struct{ use, fix string }{
+	"cycles with branch records": {
+		"works, and is best: the last branches are recorded with each sample, so flow is known",
+		"needs a processor with branch records (Intel LBR, AMD Zen 4 LbrExtV2, Arm BRBE) and a kernel that lends them to guests; without, flow is inferred",
+	},
+	"precise instructions": {
+		"works, and is used: samples count executions, of the very instruction; `--events cycles` of `agent` and `record -a` shows time instead",
+		"needs a processor that samples what has retired (Intel PEBS) and a host that lends it to guests; without, executions are inferred from time",
+	},
+	"cycles": {
+		"works, and is used: flow is inferred from where time is spent",
+		"virtual machines often hide the counters: use one with a virtual PMU (metal or full-socket instances of clouds), or go on with cpu-clock",
+	},
+	"cpu-clock": {"works, and is used: a timer, which every machine has; flow is inferred", ""},
 }
 
 // systemFinding tries to sample the whole machine.
@@ -133,14 +118,13 @@ func systemFinding(name, use string, opt collect.SystemOptions) finding {
 // samplingFindings turns what Probe said into findings.
 func samplingFindings(tried []collect.Attempt, err error) []finding {
 	var found []finding
-	fixes := []string{fixBranches, fixCycles, ""}
-	for i, a := range tried {
-		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: rungs[a.Name]}
+	for _, a := range tried {
+		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: rungs[a.Name].use}
 		if a.Err != nil {
 			f.Detail = a.Err.Error()
 		}
 		if a.Err != nil && err == nil { // otherwise something worse is to be mended first
-			f.Fix = fixes[min(i, len(fixes)-1)]
+			f.Fix = rungs[a.Name].fix
 		}
 		found = append(found, f)
 	}

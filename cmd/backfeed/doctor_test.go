@@ -34,8 +34,8 @@ func TestSamplingFindings(t *testing.T) {
 		want  []string
 	}{
 		{"LBR", []collect.Attempt{{Name: "cycles with branch records"}}, nil, []string{"cycles with branch records yes", "record yes"}},
-		{"virtual machine", []collect.Attempt{{Name: "cycles with branch records", Err: refused}, {Name: "cycles", Err: refused}, {Name: "cpu-clock"}}, nil,
-			[]string{"cycles with branch records no operation not permitted | needs a processor", "cycles no operation not permitted | virtual machines", "cpu-clock yes", "record yes"}},
+		{"virtual machine", []collect.Attempt{{Name: "cycles with branch records", Err: refused}, {Name: "precise instructions", Err: refused}, {Name: "cycles", Err: refused}, {Name: "cpu-clock"}}, nil,
+			[]string{"cycles with branch records no operation not permitted | needs a processor with branch", "precise instructions no operation not permitted | needs a processor that", "cycles no operation not permitted | virtual machines", "cpu-clock yes", "record yes"}},
 		{"container", []collect.Attempt{{Name: "cycles with branch records", Err: refused}, {Name: "cycles", Err: refused}, {Name: "cpu-clock", Err: refused}},
 			&collect.Unavailable{Why: "a filter", Fix: "do this"}, []string{"cpu-clock no operation not permitted", "record no a filter | do this"}},
 		{"another system", nil, &collect.Unavailable{Why: "no Linux"}, []string{"record no no Linux"}},
@@ -89,25 +89,6 @@ func TestKernelFindings(t *testing.T) {
 	}
 	if got := findingLines(kernelFindings(t.TempDir(), "linux")); !strings.Contains(got, "perf_event_paranoid no cannot be read") || !strings.Contains(got, "BTF no not in this kernel") {
 		t.Errorf("with nothing to read:\n%s", got)
-	}
-}
-
-// TestPreciseFinding: what the processor offers is read from below /sys.
-func TestPreciseFinding(t *testing.T) {
-	for _, tt := range []struct {
-		name, path, text string
-		want             bool
-	}{
-		{"PEBS", "cpu/caps/max_precise", "3\n", true},
-		{"a PMU without", "cpu/caps/max_precise", "0\n", false},
-		{"IBS", "ibs_op/type", "11\n", true},
-		{"a virtual machine", "software/type", "1\n", false},
-	} {
-		dir := t.TempDir()
-		put(t, filepath.Join(dir, "sys/bus/event_source/devices", tt.path), []byte(tt.text))
-		if f := preciseFinding(dir); f.OK != tt.want || f.OK == (f.Fix != "") {
-			t.Errorf("%s: %+v", tt.name, f)
-		}
 	}
 }
 

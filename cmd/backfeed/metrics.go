@@ -84,6 +84,8 @@ func (s *status) write(w io.Writer) {
 	}
 	one("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
 	one("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
+	one("bare_samples_total", "counter", "Samples stored without their callers or branch records, for want of room.", float64(c.Bare))
+	one("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
 	one("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
 	one("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))
 	one("map_used_entries", "gauge", "Most places used of a buffer at one drain.", float64(c.MapUsed))

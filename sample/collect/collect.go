@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"backfeed/sample"
 )
 
 // Options say what to record. Either Command or PIDs is set.
@@ -46,7 +44,7 @@ func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }
 
 // An Attempt is a way to sample and what the kernel said to it.
 type Attempt struct {
-	Name string // "cycles with branch records", "cycles", "cpu-clock"
+	Name string // "cycles with branch records", "precise instructions", "cycles", "cpu-clock"
 	Err  error  // nil if it works
 }
 
@@ -69,17 +67,12 @@ func (u *Unavailable) Error() string {
 	return msg
 }
 
-// eventOf gives the Event of a way to sample.
-func eventOf(name string, period uint64) sample.Event {
-	if name == cpuClock {
-		return sample.Event{Name: name, Period: period, Unit: "ns"}
-	}
-	return sample.Event{Name: "cycles", Period: period, Unit: "cycles"}
-}
-
-// The ways to sample, best first.
+// Names of ways to sample, best first, and of events and their units.
 const (
-	cyclesBranches = "cycles with branch records"
-	cycles         = "cycles"
-	cpuClock       = "cpu-clock"
+	cyclesBranches      = "cycles with branch records"
+	preciseInstructions = "precise instructions"
+	cycles              = "cycles"
+	cpuClock            = "cpu-clock"
+
+	instructions = "instructions"
 )

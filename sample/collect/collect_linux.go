@@ -44,11 +44,11 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
 		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
-	tried, err := Probe()
+	way, tried, err := probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newSession(tried, opt)
+	s, err := newSession(way, tried, opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -69,7 +69,7 @@ const maxFrequency = 100_000
 // A session is a recording under way.
 type session struct {
 	opt   Options
-	way   string // to sample
+	way   *way
 	event sample.Event
 	cpus  []int
 
@@ -86,34 +86,23 @@ type session struct {
 	parked chan struct{} // closed: the thread that started cmd may end
 }
 
-func newSession(tried []Attempt, opt Options) (*session, error) {
+func newSession(w *way, tried []Attempt, opt Options) (*session, error) {
 	cpu, err := thisCPU()
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opt: opt, way: tried[len(tried)-1].Name, parked: make(chan struct{})}
-	s.event = eventOf(s.way, period(s.way, opt.Frequency, cpu.MHz))
+	s := &session{opt: opt, way: w, parked: make(chan struct{})}
+	s.event = w.sampled(w.period(opt.Frequency, cpu.MHz))
 	if s.cpus, err = cpus(); err != nil {
 		return nil, err
 	}
 	s.tally = tally{
 		counts:   sample.NewCounts(cpu, s.event),
 		stats:    &Stats{Tried: tried},
-		layout:   sampleLayout{branches: s.way == cyclesBranches, top: dumpsTop},
+		layout:   sampleLayout{branches: w.branches, top: dumpsTop},
 		identify: new(fileIDs).identify,
 	}
 	return s, nil
-}
-
-// period gives the events between two samples.
-func period(way string, hz, mhz int) uint64 {
-	if way == cpuClock {
-		return uint64(time.Second) / uint64(hz)
-	}
-	if mhz == 0 {
-		mhz = 2000 // the true rate is then off by as much as the clock is
-	}
-	return uint64(mhz) * 1e6 / uint64(hz)
 }
 
 func thisCPU() (sample.CPU, error) {

@@ -19,8 +19,8 @@ import (
 const dumpsTop = runtime.GOARCH == "amd64"
 
 // sampler gives the attributes of an event that samples user mode.
-func sampler(way string, period uint64) *unix.PerfEventAttr {
-	a := &unix.PerfEventAttr{
+func sampler(w *way, period uint64) *unix.PerfEventAttr {
+	a := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: period,
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME |
@@ -35,17 +35,7 @@ func sampler(way string, period uint64) *unix.PerfEventAttr {
 		a.Sample_type |= unix.PERF_SAMPLE_STACK_USER
 		a.Sample_stack_user = 16 // bytes, a multiple of 8
 	}
-	switch way {
-	case cyclesBranches:
-		a.Sample_type |= unix.PERF_SAMPLE_BRANCH_STACK
-		a.Branch_sample_type = unix.PERF_SAMPLE_BRANCH_USER | unix.PERF_SAMPLE_BRANCH_ANY
-		fallthrough
-	case cycles:
-		a.Type, a.Config = unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES
-	case cpuClock:
-		a.Type, a.Config = unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK
-	}
-	return a
+	return w.attr(a)
 }
 
 // sideband gives the attributes of an event that counts nothing and reports
@@ -78,17 +68,27 @@ func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 // Probe tries the ways to sample, best first, on this process, and stops at the
 // first that works. If none does, the error is an *Unavailable.
 func Probe() ([]Attempt, error) {
-	var tried []Attempt
-	for _, way := range []string{cyclesBranches, cycles, cpuClock} {
-		fd, err := open(sampler(way, 10_000_000), 0, -1)
-		tried = append(tried, Attempt{way, err})
-		if err == nil {
-			return tried, unix.Close(fd)
-		}
+	_, tried, err := probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
+	return tried, err
+}
+
+// probe opens the ways of the ladder for a moment, until one works.
+func probe(attr func(*way) *unix.PerfEventAttr, tid, cpu int) (*way, []Attempt, error) {
+	w, tried := climb(ladder, func(w *way) error { return try(attr(w), tid, cpu) })
+	if w != nil {
+		return w, tried, nil
 	}
-	last := tried[len(tried)-1].Err
-	why, fix := explain(errnoOf(last), host())
-	return tried, &Unavailable{Tried: tried, Why: why, Fix: fix}
+	why, fix := explain(errnoOf(tried[len(tried)-1].Err), host())
+	return nil, tried, &Unavailable{Tried: tried, Why: why, Fix: fix}
+}
+
+// try opens an event for a moment.
+func try(a *unix.PerfEventAttr, tid, cpu int) error {
+	fd, err := open(a, tid, cpu)
+	if err != nil {
+		return err
+	}
+	return unix.Close(fd)
 }
 
 func errnoOf(err error) syscall.Errno {

@@ -182,9 +182,9 @@ func openBare(t *testing.T, hz int) *bare {
 	})
 	// Just as a System's: what an event is to record, the kernel gathers even
 	// where a program then wants none of it.
-	like, clock := System{hz: hz}, way{cpuClock, "ns", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK}
+	like, clock := System{hz: hz}, waysTo(cpuClock)[0]
 	for _, cpu := range all {
-		fd, err := open(like.attr(clock), -1, cpu)
+		fd, err := open(like.attr(&clock), -1, cpu)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ package collect
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 	"unsafe"
@@ -55,14 +56,29 @@ func newPace(s *System) *pace {
 	p := &pace{
 		s: s, hz: s.hz,
 		rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
-		cpus: make([]cpuPace, len(s.cpus)),
 	}
-	for i := range p.cpus {
-		p.cpus[i].since = time.Now()
-		p.cpus[i].next = time.Now().Add(time.Duration(p.rand.Int64N(int64(redrawEvery))))
-		p.draw(i, s.hz)
+	for range s.cpus {
+		p.add()
 	}
 	return p
+}
+
+// add paces one more processor of s.
+func (p *pace) add() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	p.cpus = append(p.cpus, cpuPace{since: now, next: now.Add(time.Duration(p.rand.Int64N(int64(redrawEvery))))})
+	p.draw(len(p.cpus)-1, p.hz)
+}
+
+// drop forgets the processor of index i.
+func (p *pace) drop(i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i < len(p.cpus) {
+		p.cpus = slices.Delete(p.cpus, i, i+1)
+	}
 }
 
 // set changes the mean rate.
@@ -84,7 +100,7 @@ func (p *pace) draw(i, hz int) {
 		rate, again = rate/idleFactor, 0
 	}
 	for e, w := range p.s.ways {
-		unit := float64(period(w.name, 1, p.s.cpu.MHz)) // events in a second
+		unit := float64(w.period(1, p.s.cpu.MHz)) // events in a second
 		events := uint64(unit / (rate + again))
 		unix.Syscall(unix.SYS_IOCTL, uintptr(p.s.events[e][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&events)))
 		p.s.setWorth(p.s.cpus[i], e, uint64(unit/rate))

@@ -88,22 +88,14 @@ func readKallsyms() (kernelSymbols, error) {
 	return s, nil
 }
 
-// readKernelMap reads what the kernel says of itself and its modules. What it
-// hides is left out.
-func readKernelMap(s kernelSymbols) kernelMap {
-	var modules []kernelModule
-	if f, err := os.Open("/proc/modules"); err == nil {
-		modules, _ = parseModules(f)
-		f.Close()
+// kernelBuildID reads the build ID of a module, or that of the kernel for "".
+func kernelBuildID(module string) sample.BuildID {
+	path := "/sys/kernel/notes"
+	if module != "" {
+		path = "/sys/module/" + module + "/notes/.note.gnu.build-id"
 	}
-	return newKernelMap(s, modules, func(module string) sample.BuildID {
-		path := "/sys/kernel/notes"
-		if module != "" {
-			path = "/sys/module/" + module + "/notes/.note.gnu.build-id"
-		}
-		notes, _ := os.ReadFile(path)
-		return sample.NotesBuildID(notes)
-	})
+	notes, _ := os.ReadFile(path)
+	return sample.NotesBuildID(notes)
 }
 
 // A vdso is the code that the kernel maps into every process.

@@ -20,37 +20,42 @@ const systemSidePages = 64
 // opened. Files are read for their build IDs when the record is, while the process
 // lives, if it lives that long.
 type processLog struct {
-	fds      []int
-	rings    []*ring
 	identify func(*mmapRecord) sample.Mapping
 
 	mu      sync.Mutex
+	rings   []*ring // by processor
 	changes []change
 	lost    uint64 // records
 	err     error
 }
 
-func openProcessLog(cpus []int, identify func(*mmapRecord) sample.Mapping) (*processLog, error) {
-	b := &processLog{identify: identify}
-	for _, cpu := range cpus {
-		fd, err := open(systemSideband(), -1, cpu)
-		if err != nil {
-			b.close()
-			return nil, err
-		}
-		b.fds = append(b.fds, fd)
-		r, err := newRing(fd, systemSidePages, true)
-		if err != nil {
-			b.close()
-			return nil, mapError(err)
-		}
-		b.rings = append(b.rings, r)
+// add follows one more processor.
+func (b *processLog) add(cpu int) error {
+	fd, err := open(systemSideband(), -1, cpu)
+	if err != nil {
+		return err
 	}
-	if err := ioctlAll(b.fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
-		b.close()
-		return nil, err
+	r, err := newRing(fd, systemSidePages, true)
+	if err != nil {
+		unix.Close(fd)
+		return mapError(err)
 	}
-	return b, nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rings = append(b.rings, r)
+	return ioctlAll([]int{fd}, unix.PERF_EVENT_IOC_ENABLE)
+}
+
+// drop lets go the processor of index i. What it told is kept.
+func (b *processLog) drop(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err == nil {
+		b.err = b.readRing(b.rings[i])
+	}
+	b.rings[i].close()
+	unix.Close(b.rings[i].fd)
+	b.rings = slices.Delete(b.rings, i, i+1)
 }
 
 // systemSideband gives the attributes of an event that reports on a whole processor.
@@ -72,23 +77,28 @@ func (b *processLog) gather() {
 func (b *processLog) close() {
 	for _, r := range b.rings {
 		r.close()
-	}
-	for _, fd := range b.fds {
-		unix.Close(fd)
+		unix.Close(r.fd)
 	}
 }
 
 // read takes what is in the rings.
 func (b *processLog) read() error {
 	for _, r := range b.rings {
-		recs, err := r.read()
-		if err != nil {
+		if err := b.readRing(r); err != nil {
 			return err
 		}
-		for i := range recs {
-			if err := b.take(&recs[i]); err != nil {
-				return err
-			}
+	}
+	return nil
+}
+
+func (b *processLog) readRing(r *ring) error {
+	recs, err := r.read()
+	if err != nil {
+		return err
+	}
+	for i := range recs {
+		if err := b.take(&recs[i]); err != nil {
+			return err
 		}
 	}
 	return nil

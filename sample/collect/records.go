@@ -76,6 +76,8 @@ type sampleLayout struct{ branches, top bool }
 
 type branchRecord struct{ from, to, flags uint64 }
 
+const branchSize = 24 // bytes, of a branchRecord
+
 // An mmapRecord is the body of an MMAP2 record.
 type mmapRecord struct {
 	pid                  int

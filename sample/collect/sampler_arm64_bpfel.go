@@ -16,28 +16,30 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	samplerMapCalls       = "calls"
-	samplerMapCgroups     = "cgroups"
-	samplerMapCounts0     = "counts0"
-	samplerMapCounts1     = "counts1"
-	samplerMapExecs       = "execs"
-	samplerMapPids        = "pids"
-	samplerMapStats       = "stats"
-	samplerMapWorths      = "worths"
-	samplerProgExecuted   = "executed"
-	samplerProgExited     = "exited"
-	samplerProgForked     = "forked"
-	samplerProgSample0    = "sample0"
-	samplerProgSample1    = "sample1"
-	samplerProgSample2    = "sample2"
-	samplerProgSample3    = "sample3"
-	samplerProgTick       = "tick"
-	samplerVarActive      = "active"
-	samplerVarByCgroup    = "by_cgroup"
-	samplerVarByPid       = "by_pid"
-	samplerVarTickHandler = "tick_handler"
-	samplerVarWithCalls   = "with_calls"
-	samplerVarWithKernel  = "with_kernel"
+	samplerMapCalls        = "calls"
+	samplerMapCgroups      = "cgroups"
+	samplerMapCounts0      = "counts0"
+	samplerMapCounts1      = "counts1"
+	samplerMapExecs        = "execs"
+	samplerMapPids         = "pids"
+	samplerMapStats        = "stats"
+	samplerMapTraces       = "traces"
+	samplerMapWorths       = "worths"
+	samplerProgExecuted    = "executed"
+	samplerProgExited      = "exited"
+	samplerProgForked      = "forked"
+	samplerProgSample0     = "sample0"
+	samplerProgSample1     = "sample1"
+	samplerProgSample2     = "sample2"
+	samplerProgSample3     = "sample3"
+	samplerProgTick        = "tick"
+	samplerVarActive       = "active"
+	samplerVarByCgroup     = "by_cgroup"
+	samplerVarByPid        = "by_pid"
+	samplerVarTickHandler  = "tick_handler"
+	samplerVarWithBranches = "with_branches"
+	samplerVarWithCalls    = "with_calls"
+	samplerVarWithKernel   = "with_kernel"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -103,6 +105,7 @@ type samplerMapSpecs struct {
 	Execs   *ebpf.MapSpec `ebpf:"execs"`
 	Pids    *ebpf.MapSpec `ebpf:"pids"`
 	Stats   *ebpf.MapSpec `ebpf:"stats"`
+	Traces  *ebpf.MapSpec `ebpf:"traces"`
 	Worths  *ebpf.MapSpec `ebpf:"worths"`
 }
 
@@ -110,12 +113,13 @@ type samplerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerVariableSpecs struct {
-	Active      *ebpf.VariableSpec `ebpf:"active"`
-	ByCgroup    *ebpf.VariableSpec `ebpf:"by_cgroup"`
-	ByPid       *ebpf.VariableSpec `ebpf:"by_pid"`
-	TickHandler *ebpf.VariableSpec `ebpf:"tick_handler"`
-	WithCalls   *ebpf.VariableSpec `ebpf:"with_calls"`
-	WithKernel  *ebpf.VariableSpec `ebpf:"with_kernel"`
+	Active       *ebpf.VariableSpec `ebpf:"active"`
+	ByCgroup     *ebpf.VariableSpec `ebpf:"by_cgroup"`
+	ByPid        *ebpf.VariableSpec `ebpf:"by_pid"`
+	TickHandler  *ebpf.VariableSpec `ebpf:"tick_handler"`
+	WithBranches *ebpf.VariableSpec `ebpf:"with_branches"`
+	WithCalls    *ebpf.VariableSpec `ebpf:"with_calls"`
+	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -145,6 +149,7 @@ type samplerMaps struct {
 	Execs   *ebpf.Map `ebpf:"execs"`
 	Pids    *ebpf.Map `ebpf:"pids"`
 	Stats   *ebpf.Map `ebpf:"stats"`
+	Traces  *ebpf.Map `ebpf:"traces"`
 	Worths  *ebpf.Map `ebpf:"worths"`
 }
 
@@ -157,6 +162,7 @@ func (m *samplerMaps) Close() error {
 		m.Execs,
 		m.Pids,
 		m.Stats,
+		m.Traces,
 		m.Worths,
 	)
 }
@@ -165,12 +171,13 @@ func (m *samplerMaps) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerVariables struct {
-	Active      *ebpf.Variable `ebpf:"active"`
-	ByCgroup    *ebpf.Variable `ebpf:"by_cgroup"`
-	ByPid       *ebpf.Variable `ebpf:"by_pid"`
-	TickHandler *ebpf.Variable `ebpf:"tick_handler"`
-	WithCalls   *ebpf.Variable `ebpf:"with_calls"`
-	WithKernel  *ebpf.Variable `ebpf:"with_kernel"`
+	Active       *ebpf.Variable `ebpf:"active"`
+	ByCgroup     *ebpf.Variable `ebpf:"by_cgroup"`
+	ByPid        *ebpf.Variable `ebpf:"by_pid"`
+	TickHandler  *ebpf.Variable `ebpf:"tick_handler"`
+	WithBranches *ebpf.Variable `ebpf:"with_branches"`
+	WithCalls    *ebpf.Variable `ebpf:"with_calls"`
+	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -17,7 +17,7 @@ const DefaultDrain = 5 * time.Second
 // SystemOptions say what of the machine to sample, and how often.
 type SystemOptions struct {
 	Frequency int           // samples per second and processor; 0 is DefaultSystemFrequency
-	Events    []string      // "cycles", "instructions" or "cpu-clock", at Frequency each; nil is the best that there is
+	Events    []string      // "branches", "instructions", "cycles" or "cpu-clock", at Frequency each; nil is the best that there is
 	Tick      bool          // ride on the scheduler's tick: no timer, but blind to what is in step with it
 	Callers   bool          // record the words that hold the caller of each user sample
 	Kernel    bool          // keep the places of kernel samples; they are counted in any case
@@ -33,7 +33,9 @@ type Counters struct {
 	Filtered uint64 // user and kernel samples of what was not asked for
 	Failed   uint64 // not stored: a map was full, or a ring of callers
 	Drained  uint64 // taken out; after Close, Drained + Failed + Filtered = User + Kernel
+	Bare     uint64 // stored without their callers or branch records: the ring was full
 
+	Processors  int           // that are sampled now
 	LostRecords uint64        // records of mappings and tasks that the kernel dropped
 	BPF         time.Duration // run time of the sampler's program; 0 if the kernel keeps no such statistics
 	MapEntries  int           // places that one buffer has room for

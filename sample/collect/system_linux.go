@@ -34,50 +34,44 @@ import (
 type System struct {
 	opt   SystemOptions
 	cpu   sample.CPU
-	cpus  []int
 	ways  []way
 	hz    int
 	close sync.Once
 
 	bpf     samplerObjects
 	links   []link.Link     // of the programs that follow processes, and of the tick's
-	events  [][]int         // by way, by processor
-	calls   *ringbuf.Reader // nil without SystemOptions.Callers
+	calls   *ringbuf.Reader // of traces; nil if there are none
 	records *processLog
-	kernel  kernelMap
 	vdso    vdso
 	files   fileIDs
-	pace    *pace // nil without a timer
 	quit    chan struct{}
 	tended  chan struct{}
 
-	mu       sync.Mutex // of all below, and of drains
-	closed   bool
-	active   uint32
-	total    Counters // of user space alone
-	weights  [2][maxEvents]uint64
-	failed   uint64 // of which Drain has told
-	procs    processes
-	dying    map[int]bool // processes whose first thread has ended
-	pending  []pending    // samples that had no mapping yet
-	carried  [maxEvents]uint64
-	leftover *sample.Recording // what Close drained
-	batch    batch
-}
+	online     func() ([]int, error) // which processors there are
+	moduleList string                // file
 
-// A way is an event that samples.
-type way struct {
-	name  string // of sample.Event
-	unit  string
-	typ   uint32
-	event uint64
-}
+	// Changed by tend alone, under mu.
+	cpus   []int       // that are sampled
+	events [][]int     // by way, by index into cpus
+	past   []EventTime // by way, of processors that have gone
+	pace   *pace       // nil without a timer
 
-// systemWays are what SystemOptions.Events may name, best first.
-var systemWays = []way{
-	{cycles, "cycles", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_CPU_CYCLES},
-	{cpuClock, "ns", unix.PERF_TYPE_SOFTWARE, unix.PERF_COUNT_SW_CPU_CLOCK},
-	{"instructions", "instructions", unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_INSTRUCTIONS},
+	mu          sync.Mutex // of all below, and of drains
+	kernel      kernelMap
+	symbols     kernelSymbols
+	modules     []byte // what the list of them last said
+	closed      bool
+	active      uint32
+	total       Counters // of user space alone
+	weights     [2][maxEvents]uint64
+	failed      uint64 // of which Drain has told
+	procs       processes
+	dying       map[int]bool // processes whose first thread has ended
+	modulesRead time.Time
+	pending     []pending // samples that had no mapping yet
+	carried     [maxEvents]uint64
+	leftover    *sample.Recording // what Close drained
+	batch       batch
 }
 
 // tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
@@ -99,8 +93,11 @@ type call struct {
 	top   [2]uint64
 }
 
+// maxBranches is how many branch records follow a call in the ring at most.
+const maxBranches = 32
+
 type processorCounters struct {
-	All, User, Kernel, Idle, Filtered, Failed uint64
+	All, User, Kernel, Idle, Filtered, Failed, Bare uint64
 
 	Weight [2][maxEvents]uint64 // by buffer and event
 }
@@ -108,8 +105,9 @@ type processorCounters struct {
 // pending are samples that wait for a mapping.
 type pending struct {
 	call
-	n      uint64
-	caller bool // frame and top are known
+	n        uint64
+	caller   bool           // frame and top are known
+	branches []branchRecord // newest first
 }
 
 // batch are the buffers of a drain.
@@ -126,15 +124,14 @@ const settle = 2 * time.Millisecond
 type mapSizes struct{ counts, calls uint32 }
 
 // sizes makes room for twice the samples that all processors can take between
-// two drains: no more places than samples.
-func sizes(opt SystemOptions, cpus int) mapSizes {
+// two drains: no more places than samples. trace is the size of what each of them
+// sends through the ring, in bytes, or 0.
+func sizes(opt SystemOptions, cpus, trace int) mapSizes {
 	samples := 2 * float64(max(1, len(opt.Events))) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
 	n := uint32(min(max(samples, 4096), 1<<22))
 	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
-	if opt.Callers {
-		for s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(unsafe.Sizeof(call{}))) {
-			s.calls *= 2
-		}
+	for trace > 0 && s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(trace)) {
+		s.calls *= 2
 	}
 	return s
 }
@@ -146,6 +143,18 @@ const execsKept = 16384
 // OpenSystem starts to sample. The error is an *Unavailable where the machine or
 // the privileges of this process do not allow it.
 func OpenSystem(opt SystemOptions) (*System, error) {
+	s, err := newSystem(opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newSystem gives a System that is not open yet.
+func newSystem(opt SystemOptions) (*System, error) {
 	if opt.Frequency == 0 {
 		opt.Frequency = DefaultSystemFrequency
 	}
@@ -155,26 +164,32 @@ func OpenSystem(opt SystemOptions) (*System, error) {
 	if opt.Frequency < 1 || opt.Frequency > maxFrequency {
 		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
-	if err := checkSystem(); err != nil {
-		return nil, err
-	}
-	s := &System{
+	return &System{
 		opt: opt, hz: opt.Frequency, dying: map[int]bool{},
 		quit: make(chan struct{}), tended: make(chan struct{}),
+		online: cpus, moduleList: "/proc/modules",
+	}, nil
+}
+
+// begin opens s.
+func (s *System) begin() error {
+	err := checkSystem()
+	if err == nil {
+		err = s.open()
 	}
-	if err := s.open(); err != nil {
+	if err != nil {
 		s.release()
-		return nil, err
+		return err
 	}
 	go s.tend()
-	return s, nil
+	return nil
 }
 
 func (s *System) open() (err error) {
 	if s.cpu, err = thisCPU(); err != nil {
 		return err
 	}
-	if s.cpus, err = cpus(); err != nil {
+	if s.cpus, err = s.online(); err != nil {
 		return err
 	}
 	symbols, err := readKallsyms()
@@ -184,7 +199,8 @@ func (s *System) open() (err error) {
 	if symbols.text == 0 && s.opt.Kernel || symbols.tick == 0 && s.opt.Tick {
 		return hiddenKernel()
 	}
-	s.kernel = readKernelMap(symbols)
+	s.symbols = symbols
+	s.refresh(time.Now())
 	s.vdso = readVDSO()
 	if err := s.load(symbols.tick); err != nil {
 		return err
@@ -194,8 +210,11 @@ func (s *System) open() (err error) {
 	if err := s.follow(); err != nil {
 		return err
 	}
-	if s.records, err = openProcessLog(s.cpus, s.identify); err != nil {
-		return err
+	s.records = &processLog{identify: s.identify}
+	for _, cpu := range s.cpus {
+		if err := s.records.add(cpu); err != nil {
+			return err
+		}
 	}
 	if err := s.snapshot(); err != nil {
 		return err
@@ -209,12 +228,20 @@ func (s *System) load(tickHandler uint64) error {
 	if err != nil {
 		return err
 	}
-	size := sizes(s.opt, len(s.cpus))
+	if s.ways, err = s.choose(); err != nil {
+		return err
+	}
+	s.past = make([]EventTime, len(s.ways))
+	size := sizes(s.opt, len(s.cpus), s.traceSize())
 	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
 	spec.Maps[samplerMapCalls].MaxEntries = size.calls
 	spec.Maps[samplerMapExecs].MaxEntries = execsKept
-	spec.Maps[samplerMapWorths].MaxEntries = uint32(slices.Max(s.cpus)+1) * maxEvents
+	possible, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	spec.Maps[samplerMapWorths].MaxEntries = uint32(possible) * maxEvents
 	if len(s.opt.PIDs) > 0 {
 		spec.Maps[samplerMapPids].MaxEntries = execsKept
 	}
@@ -222,15 +249,17 @@ func (s *System) load(tickHandler uint64) error {
 	s.total.MapEntries = int(size.counts)
 	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
 
-	if s.ways, err = s.choose(); err != nil {
-		return err
+	var branches uint8
+	for e, w := range s.ways {
+		branches |= flag(w.branches) << e
 	}
 	for name, value := range map[string]any{
-		samplerVarWithCalls:   flag(s.opt.Callers),
-		samplerVarWithKernel:  flag(s.opt.Kernel && !s.opt.Tick),
-		samplerVarByPid:       flag(len(s.opt.PIDs) > 0),
-		samplerVarByCgroup:    flag(len(s.opt.Cgroups) > 0),
-		samplerVarTickHandler: tickHandler,
+		samplerVarWithCalls:    flag(s.opt.Callers),
+		samplerVarWithBranches: branches,
+		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
+		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
+		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
+		samplerVarTickHandler:  tickHandler,
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -256,44 +285,44 @@ func flag(b bool) uint8 {
 // choose finds the events that were asked for, or the best that this machine has.
 func (s *System) choose() ([]way, error) {
 	if s.opt.Tick {
-		return []way{{name: tickEvent, unit: "ns"}}, nil
+		return []way{{name: tickEvent, event: tickEvent, unit: "ns"}}, nil
 	}
 	if len(s.opt.Events) > maxEvents {
 		return nil, fmt.Errorf("%d events: want at most %d", len(s.opt.Events), maxEvents)
 	}
 	var ways []way
 	for _, name := range s.opt.Events {
-		i := slices.IndexFunc(systemWays, func(w way) bool { return w.name == name })
-		if i < 0 {
+		rungs := waysTo(name)
+		if rungs == nil {
 			return nil, fmt.Errorf("event %q: there is no such event", name)
 		}
-		if err := s.try(systemWays[i]); err != nil {
-			return nil, unavailableEvent(name, err)
+		w, tried := climb(rungs, func(w *way) error { return try(s.attr(w), -1, s.cpus[0]) })
+		if w == nil {
+			return nil, unavailableEvent(name, tried[len(tried)-1].Err)
 		}
-		ways = append(ways, systemWays[i])
+		ways = append(ways, *w)
 	}
 	if len(ways) > 0 {
 		return ways, nil
 	}
-	var tried []Attempt
-	for _, w := range systemWays[:2] { // instructions do not tell where time goes
-		err := s.try(w)
-		if err == nil {
-			return []way{w}, nil
-		}
-		tried = append(tried, Attempt{w.name, err})
+	w, _, err := probe(s.attr, -1, s.cpus[0])
+	if err != nil {
+		return nil, err
 	}
-	why, fix := explain(errnoOf(tried[len(tried)-1].Err), host())
-	return nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
+	return []way{*w}, nil
 }
 
-// try opens an event for a moment.
-func (s *System) try(w way) error {
-	fd, err := open(s.attr(w), -1, s.cpus[0])
-	if err != nil {
-		return err
+// traceSize is the size of what goes through the ring for each sample, in bytes; 0
+// if nothing does.
+func (s *System) traceSize() int {
+	size := 0
+	if s.opt.Callers {
+		size = int(unsafe.Sizeof(call{}))
 	}
-	return unix.Close(fd)
+	if slices.ContainsFunc(s.ways, func(w way) bool { return w.branches }) {
+		size = int(unsafe.Sizeof(call{}) + maxBranches*branchSize)
+	}
+	return size
 }
 
 // unavailableEvent is the error where an event does not open.
@@ -305,16 +334,14 @@ func unavailableEvent(name string, err error) error {
 	return &Unavailable{Why: name + ": " + why, Fix: fix}
 }
 
-func (s *System) attr(w way) *unix.PerfEventAttr {
-	return &unix.PerfEventAttr{
-		Type:        w.typ,
+func (s *System) attr(w *way) *unix.PerfEventAttr {
+	return w.attr(unix.PerfEventAttr{
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Config:      w.event,
-		Sample:      period(w.name, s.hz, s.cpu.MHz),
+		Sample:      w.period(s.hz, s.cpu.MHz),
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeHv,
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-	}
+	})
 }
 
 // tickPeriod is the time between two ticks: the resolution of the clocks that
@@ -371,7 +398,7 @@ func (s *System) attach(p *ebpf.Program) error {
 
 // start switches the samplers on.
 func (s *System) start() (err error) {
-	if s.opt.Callers {
+	if s.traceSize() > 0 {
 		if s.calls, err = ringbuf.NewReader(s.bpf.Calls); err != nil {
 			return err
 		}
@@ -382,24 +409,32 @@ func (s *System) start() (err error) {
 		}
 		return s.attach(s.bpf.Tick)
 	}
-	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
-	for i, w := range s.ways {
-		s.events = append(s.events, nil)
-		for _, cpu := range s.cpus {
-			fd, err := open(s.attr(w), -1, cpu)
-			if err != nil {
-				return fmt.Errorf("%s on processor %d: %w", w.name, cpu, err)
-			}
-			s.events[i] = append(s.events[i], fd)
-			if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[i].FD()); err != nil {
-				return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
-			}
+	s.events = make([][]int, len(s.ways))
+	for _, cpu := range s.cpus {
+		if err := s.openEvents(cpu); err != nil {
+			return err
 		}
 	}
 	s.pace = newPace(s)
 	for _, fds := range s.events {
 		if err := ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// openEvents opens the events of a processor, switched off, behind those of others.
+func (s *System) openEvents(cpu int) error {
+	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
+	for e := range s.ways {
+		fd, err := open(s.attr(&s.ways[e]), -1, cpu)
+		if err != nil {
+			return fmt.Errorf("%s on processor %d: %w", s.ways[e].name, cpu, err)
+		}
+		s.events[e] = append(s.events[e], fd)
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[e].FD()); err != nil {
+			return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
 		}
 	}
 	return nil
@@ -421,12 +456,17 @@ func (s *System) tend() {
 	defer close(s.tended)
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
+	var looked time.Time
 	for {
 		select {
 		case <-s.quit:
 			return
 		case now := <-tick.C:
 			s.records.gather()
+			if now.Sub(looked) >= lookEvery {
+				looked = now
+				s.plug()
+			}
 			if s.pace != nil {
 				s.pace.step(now)
 			}
@@ -485,16 +525,17 @@ func (s *System) counters() Counters {
 	}
 	if sum, err := s.processorCounters(); err == nil {
 		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
-		c.Filtered, c.Failed = sum.Filtered, sum.Failed
+		c.Filtered, c.Failed, c.Bare = sum.Filtered, sum.Failed, sum.Bare
 	}
 	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
 		if st, err := p.Stats(); err == nil {
 			c.BPF += st.Runtime
 		}
 	}
+	c.Processors = len(s.cpus)
 	c.Events = s.eventTimes()
 	c.MapBytes = 0
-	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
+	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
 			c.MapBytes += n
@@ -503,22 +544,27 @@ func (s *System) counters() Counters {
 	return c
 }
 
-// eventTimes reads how long events have counted: 8 value, 8 time enabled, 8 time
-// running.
+// eventTimes gives how long events have counted.
 func (s *System) eventTimes() []EventTime {
 	var times []EventTime
 	for e, fds := range s.events {
-		t := EventTime{Name: s.ways[e].name}
+		t := s.past[e]
+		t.Name = s.ways[e].name
 		for _, fd := range fds {
-			var b [24]byte
-			if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
-				t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
-				t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
-			}
+			t.add(fd)
 		}
 		times = append(times, t)
 	}
 	return times
+}
+
+// add adds the times of one event: 8 value, 8 time enabled, 8 time running.
+func (t *EventTime) add(fd int) {
+	var b [24]byte
+	if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
+		t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
+		t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
+	}
 }
 
 // perCPU reads the counters of each processor.
@@ -537,6 +583,7 @@ func (s *System) processorCounters() (sum processorCounters, err error) {
 		sum.Idle += c.Idle
 		sum.Filtered += c.Filtered
 		sum.Failed += c.Failed
+		sum.Bare += c.Bare
 		for b := range sum.Weight {
 			for e := range sum.Weight[b] {
 				sum.Weight[b][e] += c.Weight[b][e]
@@ -676,7 +723,7 @@ func (s *System) take() (t taken, err error) {
 	return t, nil
 }
 
-// takeCalls adds the calls in the ring.
+// takeCalls adds the traces in the ring.
 func (s *System) takeCalls(samples []pending) ([]pending, error) {
 	s.calls.SetDeadline(time.Unix(1, 0)) // do not wait
 	var r ringbuf.Record
@@ -687,12 +734,28 @@ func (s *System) takeCalls(samples []pending) ([]pending, error) {
 		} else if err != nil {
 			return samples, fmt.Errorf("calls: %w", err)
 		}
-		if len(r.RawSample) < int(unsafe.Sizeof(call{})) {
-			return samples, fmt.Errorf("call of %d bytes: %w", len(r.RawSample), errRecord)
+		p, err := decodeTrace(r.RawSample)
+		if err != nil {
+			return samples, err
 		}
-		c := *(*call)(unsafe.Pointer(&r.RawSample[0]))
-		samples = append(samples, pending{call: c, n: 1, caller: true})
+		p.caller = s.opt.Callers
+		samples = append(samples, p)
 	}
+}
+
+// decodeTrace reads a call and the branch records behind it.
+func decodeTrace(b []byte) (pending, error) {
+	const size = int(unsafe.Sizeof(call{}))
+	if len(b) < size || (len(b)-size)%branchSize != 0 {
+		return pending{}, fmt.Errorf("trace of %d bytes: %w", len(b), errRecord)
+	}
+	p := pending{call: *(*call)(unsafe.Pointer(&b[0])), n: 1}
+	for b = b[size:]; len(b) >= branchSize; b = b[branchSize:] {
+		p.branches = append(p.branches, branchRecord{
+			binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]),
+		})
+	}
+	return p, nil
 }
 
 // apply takes in what has become of processes.
@@ -724,9 +787,10 @@ func (s *System) bury() {
 
 // resolve puts samples down to images.
 func (s *System) resolve(t taken) (*sample.Recording, error) {
+	s.refresh(time.Now())
 	counts := make([]*sample.Counts, len(s.ways))
-	for i, w := range s.ways {
-		counts[i] = sample.NewCounts(s.cpu, s.event(w))
+	for i := range s.ways {
+		counts[i] = sample.NewCounts(s.cpu, s.event(&s.ways[i]))
 	}
 	var before, waiting [maxEvents]uint64 // samples
 	for i := range s.pending {
@@ -768,11 +832,11 @@ func (s *System) resolve(t taken) (*sample.Recording, error) {
 	return r, nil
 }
 
-func (s *System) event(w way) sample.Event {
+func (s *System) event(w *way) sample.Event {
 	if s.opt.Tick {
-		return sample.Event{Name: w.name, Period: uint64(tickPeriod()), Unit: w.unit}
+		return w.sampled(uint64(tickPeriod()))
 	}
-	return sample.Event{Name: w.name, Unit: w.unit}
+	return w.sampled(0)
 }
 
 // place adds a sample to the counts of its event. It gives false for one whose
@@ -820,6 +884,10 @@ func (s *System) place(counts []*sample.Counts, p *pending, last bool) bool {
 		}
 		c.AddStackTop(frames, top, p.n)
 	}
+	addBranches(c, p.branches, func(pc uint64) sample.Frame {
+		f, _ := s.frame(c, v, int(p.PID), pc)
+		return f
+	})
 	return true
 }
 

@@ -44,7 +44,6 @@ type tally struct {
 
 	sample sampleRecord   // of sample, kept for its slices
 	frames []sample.Frame // likewise
-	pairs  []sample.Branch
 }
 
 // record takes in one record.
@@ -157,7 +156,7 @@ func (t *tally) sampled(rec *record) error {
 		t.counts.Lose(sample.LostKernel, 1)
 		return nil
 	}
-	t.branched(s)
+	addBranches(t.counts, s.branches, func(pc uint64) sample.Frame { return t.frame(s.pid, pc) })
 	id, off, loss := t.spaces.Find(s.pid, s.ip)
 	if loss != "" {
 		t.counts.Lose(loss, 1)
@@ -210,21 +209,20 @@ func (t *tally) frame(pid int, pc uint64) sample.Frame {
 	return sample.Frame{Image: t.counts.Image(id), Off: off}
 }
 
-// branched adds the branch records of a sample, and the code between each two
-// of them: it ran straight from the target of the older one to the newer one.
-func (t *tally) branched(s *sampleRecord) {
-	t.pairs = t.pairs[:0]
-	for _, b := range s.branches {
-		pair := sample.Branch{From: t.frame(s.pid, b.from), To: t.frame(s.pid, b.to)}
-		t.pairs = append(t.pairs, pair)
+// addBranches adds the branch records of a sample, newest first, and the code
+// between each two of them: it ran straight from the target of the older one to the
+// newer one. frame gives the place of a pc.
+func addBranches(c *sample.Counts, records []branchRecord, frame func(pc uint64) sample.Frame) {
+	var newer sample.Branch
+	for i, b := range records {
+		pair := sample.Branch{From: frame(b.from), To: frame(b.to)}
 		if pair.From.Image != sample.Unknown || pair.To.Image != sample.Unknown {
-			t.counts.AddBranch(pair, 1, b.flags&branchMispredict)
+			c.AddBranch(pair, 1, b.flags&branchMispredict)
 		}
-	}
-	for i := 1; i < len(t.pairs); i++ {
-		from, to := t.pairs[i].To, t.pairs[i-1].From
-		if from.Image != sample.Unknown && from.Image == to.Image && from.Off <= to.Off {
-			t.counts.AddRange(sample.Range{Image: from.Image, First: from.Off, Last: to.Off}, 1)
+		from, to := pair.To, newer.From
+		if i > 0 && from.Image != sample.Unknown && from.Image == to.Image && from.Off <= to.Off {
+			c.AddRange(sample.Range{Image: from.Image, First: from.Off, Last: to.Off}, 1)
 		}
+		newer = pair
 	}
 }

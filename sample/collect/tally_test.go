@@ -13,7 +13,7 @@ import (
 
 func newTally() *tally {
 	return &tally{
-		counts:   sample.NewCounts(sample.CPU{}, eventOf(cpuClock, 1000)),
+		counts:   sample.NewCounts(sample.CPU{}, sample.Event{Name: cpuClock, Period: 1000, Unit: "ns"}),
 		stats:    &Stats{},
 		identify: func(m *mmapRecord) sample.ImageID { return imageID(m.path, sample.BuildID{}) },
 	}

@@ -29,6 +29,7 @@ static u64 (*ktime_get_ns)(void) = (void *)5;
 static u32 (*get_smp_processor_id)(void) = (void *)8;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*read_branch_records)(void *ctx, void *to, u32 size, u64 flags) = (void *)119;
 static u64 (*get_current_ancestor_cgroup_id)(int level) = (void *)123;
 static long (*ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 static struct task_struct *(*get_current_task_btf)(void) = (void *)158;
@@ -113,9 +114,23 @@ struct call {
 	u64 top[2]; // at the stack pointer; arm64 has no return address there
 };
 
+// A branch record, as struct perf_branch_entry (include/uapi/linux/perf_event.h).
+struct branch {
+	u64 from, to, flags;
+};
+
+enum { BRANCHES = 32 }; // that a processor keeps at most: LBR of Intel since Skylake
+
+// A trace is what goes through the ring: a call, and the branches before it that
+// the processor recorded, newest first.
+struct trace {
+	struct call call;
+	struct branch branches[BRANCHES];
+};
+
 // Counters of one processor.
 struct counters {
-	u64 all, user, kernel, idle, filtered, failed;
+	u64 all, user, kernel, idle, filtered, failed, bare;
 	u64 weight[2][EVENTS]; // of what was stored while that buffer was in use, in units of the event
 };
 
@@ -132,6 +147,15 @@ struct {
 	__type(key, u32);
 	__type(value, struct counters);
 } stats SEC(".maps");
+
+// Room for one trace, more than a stack has. No program on perf events interrupts
+// another one of its processor.
+struct {
+	__uint(type, PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct trace);
+} traces SEC(".maps");
 
 struct {
 	__uint(type, ARRAY);
@@ -169,6 +193,7 @@ struct {
 volatile u32 active; // the buffer in use, 0 or 1
 
 const volatile u8 with_calls;     // record calls
+const volatile u8 with_branches;  // bit by event: record branches
 const volatile u8 with_kernel;    // keep places of the kernel
 const volatile u8 by_pid;         // only processes in pids
 const volatile u8 by_cgroup;      // only what is below cgroups
@@ -221,10 +246,33 @@ inline_ int add(void *map, struct key *key)
 
 // An interrupt is what a program was told of where it struck.
 struct interrupt {
+	void *ctx; // of a perf event; 0 for a tick
 	u32 event;
 	int user;
 	u64 ip, fp, sp;
 };
+
+// send puts a call into the ring, with the branches that were recorded.
+inline_ int send(struct interrupt *i, struct call *call)
+{
+	if (with_calls) {
+		probe_read_user(&call->frame, sizeof call->frame, (void *)(i->fp + 8));
+#ifdef __TARGET_ARCH_x86
+		probe_read_user(&call->top, sizeof call->top, (void *)i->sp);
+#endif
+	}
+	if (i->ctx && with_branches & (1 << call->key.event)) {
+		u32 zero = 0;
+		struct trace *t = map_lookup(&traces, &zero);
+		if (t) {
+			t->call = *call;
+			s64 n = read_branch_records(i->ctx, t->branches, sizeof t->branches, 0);
+			if (n > 0 && n <= sizeof t->branches)
+				return !ringbuf_output(&calls, t, sizeof t->call + n, NO_WAKEUP);
+		}
+	}
+	return !ringbuf_output(&calls, call, sizeof *call, NO_WAKEUP);
+}
 
 // take counts one sample.
 static __attribute__((noinline)) int take(struct interrupt *i)
@@ -257,12 +305,10 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	}
 	u32 buffer = active & 1;
 	int stored = 0;
-	if (with_calls && i->user) {
-		probe_read_user(&call.frame, sizeof call.frame, (void *)(i->fp + 8));
-#ifdef __TARGET_ARCH_x86
-		probe_read_user(&call.top, sizeof call.top, (void *)i->sp);
-#endif
-		stored = !ringbuf_output(&calls, &call, sizeof call, NO_WAKEUP);
+	if (i->user && (with_calls || with_branches & (1 << event))) {
+		stored = send(i, &call);
+		if (!stored)
+			c->bare++;
 	}
 	if (!stored)
 		stored = buffer ? add(&counts1, &call.key) : add(&counts0, &call.key);
@@ -281,6 +327,7 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 inline_ int sample(struct perf_event_data *ctx, u32 event)
 {
 	struct interrupt i = {
+		.ctx = ctx,
 		.event = event,
 		.user = USER(&ctx->regs),
 		.ip = IP(&ctx->regs),

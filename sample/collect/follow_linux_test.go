@@ -1,0 +1,212 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"encoding/binary"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// TestPlug: a processor that comes is sampled, and one that has gone is let go,
+// while all samples stay accounted for.
+func TestPlug(t *testing.T) {
+	all, err := cpus()
+	if err != nil || len(all) < 2 {
+		t.Skip("one processor is too few:", all, err)
+	}
+	for _, opt := range []SystemOptions{{Frequency: 999}, {Tick: true}} {
+		s, err := newSystem(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var online atomic.Value
+		online.Store(all[:1])
+		s.online = func() ([]int, error) { return slices.Clone(online.Load().([]int)), nil }
+		if err := s.begin(); err != nil {
+			t.Skip(err)
+		}
+		spin(t, len(all))
+		step := func(cpus []int) (n uint64) {
+			online.Store(cpus)
+			for end := time.Now().Add(10 * time.Second); s.Counters().Processors != len(cpus); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%+v: %d processors, want %d", opt, s.Counters().Processors, len(cpus))
+				}
+			}
+			before, err := s.perCPU()
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(300 * time.Millisecond)
+			after, err := s.perCPU()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return after[all[1]].All - before[all[1]].All
+		}
+		if n := step(all[:1]); n != 0 && !opt.Tick { // the tick is that of all
+			t.Errorf("%+v: %d samples of a processor that is not there", opt, n)
+		}
+		if step(all) == 0 {
+			t.Errorf("%+v: no samples of a processor that has come", opt)
+		}
+		if n := step(all[:1]); n != 0 && !opt.Tick {
+			t.Errorf("%+v: %d samples of a processor that has gone", opt, n)
+		}
+		if step(all) == 0 {
+			t.Errorf("%+v: no samples of a processor that has come again", opt)
+		}
+		r := drains(t, s, 10*time.Millisecond, 0)
+		checkCounters(t, s.Counters(), r)
+		for _, e := range s.Counters().Events {
+			if e.Enabled < 900*time.Millisecond {
+				t.Errorf("%+v: %+v: the time of processors that went is gone", opt, e)
+			}
+		}
+	}
+}
+
+// TestRefresh: a module that comes while samples are taken is found, and one that
+// took its place likewise.
+func TestRefresh(t *testing.T) {
+	list := filepath.Join(t.TempDir(), "modules")
+	s := &System{moduleList: list}
+	now := time.Now()
+	for i, tt := range []struct{ modules, want string }{
+		{"", ""},
+		{"one 4096 0 - Live 0xffffffffc0201000\n", "[one]"},
+		{"one 4096 0 - Live 0xffffffffc0201000\n", "[one]"},
+		{"two 8192 0 - Live 0xffffffffc0200000\n", "[two]"},
+		{"", ""},
+	} {
+		if err := os.WriteFile(list, []byte(tt.modules), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		s.refresh(now.Add(time.Duration(i) * readModulesEvery))
+		if id, _, _ := s.kernel.find(0xffffffffc0201010); id.Path != tt.want {
+			t.Errorf("step %d: %q, want %q", i, id.Path, tt.want)
+		}
+	}
+	if err := os.WriteFile(list, []byte("three 4096 0 - Live 0xffffffffc0201000\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s.refresh(now.Add(4*readModulesEvery + time.Millisecond)); len(s.kernel.parts) != 0 {
+		t.Error("the list was read again at once")
+	}
+}
+
+// rawTrace gives the bytes of a trace.
+func rawTrace(c call, branches ...uint64) []byte {
+	b := slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c)))
+	for _, v := range branches {
+		b = binary.NativeEndian.AppendUint64(b, v)
+	}
+	return b
+}
+
+// TestTraces: the branch records behind a call become branches and ranges.
+func TestTraces(t *testing.T) {
+	s := &System{procs: *told(t, "map 1 10 a")}
+	c := sample.NewCounts(sample.CPU{}, ladder[0].sampled(1000))
+	at := call{place: place{IP: 0x1088, Born: 5, PID: 1}}
+	for _, trace := range [][]byte{
+		rawTrace(at),
+		rawTrace(at, 0x1050, 0x1080, 2, 0x1020, 0x1040, 1, 0x9000, 0x1010, 2),
+	} {
+		p, err := decodeTrace(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !s.place([]*sample.Counts{c}, &p, true) {
+			t.Fatalf("%+v was not placed", p)
+		}
+	}
+	if c.Total != 2 || len(c.Lost) > 0 {
+		t.Errorf("%d samples, %v lost; want 2, none", c.Total, c.Lost)
+	}
+	off := func(o sample.Offset) sample.Frame { return sample.Frame{Off: o} }
+	want := map[sample.Branch]sample.BranchCount{
+		{From: off(0x50), To: off(0x80)}:                           {N: 1},
+		{From: off(0x20), To: off(0x40)}:                           {N: 1, Mispredicted: 1},
+		{From: sample.Frame{Image: sample.Unknown}, To: off(0x10)}: {N: 1},
+	}
+	if !maps.Equal(c.Branches, want) {
+		t.Errorf("branches %v, want %v", c.Branches, want)
+	}
+	if ranges := map[sample.Range]uint64{{First: 0x40, Last: 0x50}: 1, {First: 0x10, Last: 0x20}: 1}; !maps.Equal(c.Ranges, ranges) {
+		t.Errorf("ranges %v, want %v", c.Ranges, ranges)
+	}
+	for _, n := range []int{0, 47, 49, 71} {
+		if _, err := decodeTrace(make([]byte, n)); err == nil {
+			t.Errorf("a trace of %d bytes was taken", n)
+		}
+	}
+}
+
+// TestBranchProgram: the kernel takes the program that reads branch records. On an
+// event without them, its samples go through the ring all the same.
+func TestBranchProgram(t *testing.T) {
+	if err := checkSystem(); err != nil {
+		t.Skip(err)
+	}
+	spec, err := loadSampler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Variables[samplerVarWithBranches].Set(uint8(1)); err != nil {
+		t.Fatal(err)
+	}
+	var objects samplerObjects
+	if err := spec.LoadAndAssign(&objects, nil); err != nil {
+		t.Fatalf("%+v", err)
+	}
+	defer objects.Close()
+	ring, err := ringbuf.NewReader(objects.Calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ring.Close()
+	a := (&System{hz: 999}).attr(&waysTo(cpuClock)[0])
+	fd, err := open(a, os.Getpid(), -1)
+	if err != nil {
+		t.Skip(err)
+	}
+	defer unix.Close(fd)
+	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: objects.Sample0, Attach: ebpf.AttachPerfEvent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := ioctlAll([]int{fd}, unix.PERF_EVENT_IOC_ENABLE); err != nil {
+		t.Fatal(err)
+	}
+	if err := exec.Command("true").Run(); err != nil { // this thread waits; what it does here is little
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(2 * time.Second); time.Now().Before(end) && ring.AvailableBytes() == 0; {
+	}
+	ring.SetDeadline(time.Unix(1, 0))
+	r, err := ring.Read()
+	if err != nil {
+		t.Skip("no sample of this thread: ", err)
+	}
+	p, err := decodeTrace(r.RawSample)
+	if err != nil || int(p.PID) != os.Getpid() || len(p.branches) > maxBranches {
+		t.Errorf("%+v, %v; want a sample of process %d", p, err, os.Getpid())
+	}
+}
