@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -298,7 +299,7 @@ func (a *agent) write(now time.Time) error {
 // lookAfter copies the images of a segment, if that is asked for, and measures the
 // store.
 func (a *agent) lookAfter(images map[sample.ImageID]uint64) {
-	if a.keepImages {
+	if a.keepImages.value != "no" {
 		p := places{proc: "/proc"}
 		for _, id := range mostFirst(images) {
 			if id.Build.IsZero() || a.kept[id.Build] || fileless(id) != nil {
@@ -315,17 +316,35 @@ func (a *agent) lookAfter(images map[sample.ImageID]uint64) {
 	}
 }
 
-// keep copies an image into the store.
+// keep copies an image into the store, and its separate debug file if that is asked
+// for.
 func (a *agent) keep(id sample.ImageID, p *places) error {
-	if _, err := a.into.OpenImage(id, store.KindFile); err == nil {
+	has := func(kind store.Kind) bool {
+		_, err := a.into.OpenImage(id, kind)
+		return err == nil
+	}
+	debug := a.keepImages.value == "debug" && !has(store.KindDebug)
+	if !debug && has(store.KindFile) {
 		return nil
 	}
-	f, err := p.open(id)
+	f, root, err := p.open(id)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return a.into.KeepImage(id, f, store.KindFile)
+	if err := a.into.KeepImage(id, f, store.KindFile); err != nil || !debug {
+		return err
+	}
+	path, err := image.DebugFile(f.Name(), image.Options{Root: root})
+	if err != nil || path == "" {
+		return err
+	}
+	g, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	return a.into.KeepImage(id, g, store.KindDebug)
 }
 
 // tidy merges the segments of epochs that have ended, and drops what is not to be

@@ -10,12 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -377,6 +379,50 @@ func TestAgent(t *testing.T) {
 	}
 	if out := must(t, "images", into); !strings.Contains(out, filepath.Base(target)) {
 		t.Errorf("images:\n%s", out)
+	}
+}
+
+// TestKeep: the store keeps a stripped program and its separate debug file, so that
+// its procedures have names when both are gone.
+func TestKeep(t *testing.T) {
+	program := compile(t)
+	debug := program + ".debug"
+	for _, args := range [][]string{
+		{"--only-keep-debug", program, debug},
+		{"--strip-all", "--add-gnu-debuglink=" + debug, program},
+	} {
+		if out, err := exec.Command("objcopy", args...).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	build, err := image.ReadBuildID(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := sample.ImageID{Path: program, Build: build}
+	for _, tt := range []struct {
+		keep  string
+		debug bool
+	}{{"file", false}, {"debug", true}} {
+		into, err := store.Create(filepath.Join(t.TempDir(), "store"), store.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := agent{agentFlags: &agentFlags{keepImages: &choice{value: tt.keep}}, into: into}
+		if err := a.keep(id, &places{proc: "/proc"}); err != nil {
+			t.Fatal(err)
+		}
+		f := finder{stores: []*store.Store{into}, lookup: map[sample.ImageID]lookup{}}
+		im, err := f.open(sample.ImageID{Path: "/gone", Build: build})
+		if err != nil {
+			t.Fatalf("%s: %v", tt.keep, err)
+		}
+		named := slices.ContainsFunc(im.Symbols(), func(s image.Symbol) bool { return s.Name == "work" })
+		if f.close(); named != tt.debug {
+			t.Errorf("%s: the procedure work has a name: %v", tt.keep, named)
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ type agentFlags struct {
 	labels     map[string]string
 	epoch      time.Duration
 	flush      time.Duration
-	keepImages bool
+	keepImages *choice // "no", "file", "debug"
 	retain     retention
 	metrics    string
 	public     bool
@@ -126,7 +126,8 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
 	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `time`")
 	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `time`")
-	fs.BoolVar(&f.keepImages, "keep-images", false, "copy the sampled programs and libraries into the store")
+	f.keepImages = c.choice("keep-images", "copy the sampled programs and libraries into the store, or with =debug their separate debug files too", "no", "file", "debug")
+	fs.Lookup("keep-images").NoOptDefVal = "file"
 	f.retain.define(fs)
 	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`address`/metrics")
 	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")

@@ -105,7 +105,13 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 
 // try opens the file at path if it is the image that id names.
 func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
-	im, err := image.Open(path, image.Options{Root: f.symfs, DebugDirs: f.debugDirs()})
+	opt := image.Options{Root: f.symfs, DebugDirs: f.debugDirs()}
+	for _, s := range f.stores {
+		if copied, err := s.OpenImage(id, store.KindDebug); err == nil {
+			opt.Debug = append(opt.Debug, copied)
+		}
+	}
+	im, err := image.Open(path, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -18,15 +18,16 @@ type places struct {
 	roots []string // of mount namespaces; nil is not looked for yet
 }
 
-// open opens the file of an image, under whatever name.
-func (p *places) open(id sample.ImageID) (*os.File, error) {
+// open opens the file of an image, under whatever name, and tells the root that the
+// image's path is below.
+func (p *places) open(id sample.ImageID) (f *os.File, root string, err error) {
 	if p.roots == nil {
 		p.roots = mountRoots(p.proc)
 	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	for _, root := range p.roots {
 		if f := openIf(filepath.Join(root, path), id.Build); f != nil {
-			return f, nil
+			return f, root, nil
 		}
 	}
 	links, _ := filepath.Glob(filepath.Join(p.proc, "[0-9]*/exe"))
@@ -35,10 +36,10 @@ func (p *places) open(id sample.ImageID) (*os.File, error) {
 			continue
 		}
 		if f := openIf(link, id.Build); f != nil {
-			return f, nil
+			return f, filepath.Join(filepath.Dir(link), "root"), nil
 		}
 	}
-	return nil, errors.New("gone, or out of reach")
+	return nil, "", errors.New("gone, or out of reach")
 }
 
 // openIf opens the file at path if it has that build ID.

@@ -39,7 +39,7 @@ func TestPlaces(t *testing.T) {
 	}
 	for path, found := range map[string]bool{here: true, here + " (deleted)": true, inner: true, gone: false} {
 		p := places{proc: proc}
-		f, err := p.open(sample.ImageID{Path: path, Build: want})
+		f, _, err := p.open(sample.ImageID{Path: path, Build: want})
 		if (err == nil) != found {
 			t.Errorf("%s: %v", path, err)
 		}

@@ -45,11 +45,16 @@ func (im *Image) goVersion() string {
 	return version
 }
 
-// openDebug looks for the separate debug file, by build ID, then by debug link,
-// as gdb does. A file that is not this image's is passed over.
+// openDebug looks for the separate debug file: what opt names, then by build ID, then
+// by debug link, as gdb does. A file that is not this image's is passed over.
 func (im *Image) openDebug(opt Options) {
 	if hasSymtab(im.elf) && hasDWARF(im.elf) {
 		return
+	}
+	for _, path := range opt.Debug {
+		if im.tryDebug(path, 0) {
+			return
+		}
 	}
 	dirs := slices.Clone(opt.DebugDirs)
 	if dirs == nil {
@@ -122,7 +127,7 @@ func (im *Image) tryDebug(path string, crc uint32) bool {
 		return false
 	}
 	if ef := im.matchDebug(f, crc); ef != nil {
-		im.debug = ef
+		im.debug, im.debugPath = ef, path
 		im.close = append(im.close, f)
 		return true
 	}

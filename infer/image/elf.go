@@ -23,10 +23,11 @@ type Image struct {
 	Arch  Arch
 	Go    string // Go version that linked it, "go1.26.8"; "" if it is not a Go program
 
-	file  io.ReaderAt
-	elf   *elf.File
-	debug *elf.File // the separate debug file; nil if there is none
-	close []io.Closer
+	file      io.ReaderAt
+	elf       *elf.File
+	debug     *elf.File // the separate debug file; nil if there is none
+	debugPath string    // of debug
+	close     []io.Closer
 
 	segments []*segment // loaded ones, by address
 	regions  []region   // what holds code, by address; they do not overlap
@@ -48,10 +49,32 @@ type Image struct {
 type Options struct {
 	Root      string   // directory that debug file paths are below (perf's --symfs); "" is "/"
 	DebugDirs []string // where separate debug files lie; nil is /usr/lib/debug
+	Debug     []string // files that may be the image's separate debug file, tried first
 }
 
 // Open reads the headers and symbols of the ELF file at path.
 func Open(path string, opt Options) (*Image, error) {
+	return opened(path, func(im *Image, size int64) error { return im.open(size, opt) })
+}
+
+// DebugFile gives the path of the separate debug file of the ELF file at path; ""
+// if it has none, or needs none. It reads nothing but headers.
+func DebugFile(path string, opt Options) (debug string, err error) {
+	im, err := opened(path, func(im *Image, _ int64) error {
+		err := im.readHeaders()
+		if err == nil {
+			im.openDebug(opt)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	return im.debugPath, im.Close()
+}
+
+// opened gives the image of the file at path after read, which gets its size.
+func opened(path string, read func(im *Image, size int64) error) (*Image, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -62,7 +85,7 @@ func Open(path string, opt Options) (*Image, error) {
 	case err == nil && !st.Mode().IsRegular():
 		err = fmt.Errorf("not a regular file: %w", ErrUnsupported)
 	case err == nil:
-		err = im.open(st.Size(), opt)
+		err = read(im, st.Size())
 	}
 	if err != nil {
 		im.Close()
@@ -71,17 +94,25 @@ func Open(path string, opt Options) (*Image, error) {
 	return im, nil
 }
 
-func (im *Image) open(size int64, opt Options) (err error) {
+func (im *Image) readHeaders() (err error) {
 	if im.Arch, err = checkHeader(im.file); err != nil {
 		return err
 	}
 	if im.elf, err = newFile(im.file); err != nil {
 		return err
 	}
+	im.Build = sample.ELFBuildID(im.elf)
+	return nil
+}
+
+// open reads headers and symbols; all else is read when it is asked for.
+func (im *Image) open(size int64, opt Options) error {
+	if err := im.readHeaders(); err != nil {
+		return err
+	}
 	if err := im.load(size); err != nil {
 		return err
 	}
-	im.Build = sample.ELFBuildID(im.elf)
 	im.Go = im.goVersion()
 	im.names = sync.OnceValue(im.indexNames)
 	im.relocs = sync.OnceValue(im.readRelocs)
