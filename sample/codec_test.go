@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"testing"
+
+	"backfeed/sample/internal/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -38,22 +40,22 @@ func TestDumpOfMalformed(t *testing.T) {
 // A file gives the bytes of a recording field by field.
 type file struct{ encoder }
 
-func newFile() *file { return &file{encoder{make([]byte, headerSize)}} }
+func newFile() *file { return &file{encoder{wire.Writer{B: make([]byte, headerSize)}}} }
 
 // put appends integers, strings, and build IDs.
 func (f *file) put(fields ...any) *file {
 	for _, v := range fields {
 		switch v := v.(type) {
 		case int:
-			f.int(v)
+			f.Int(v)
 		case uint64:
-			f.uint(v)
+			f.Uint(v)
 		case string:
-			f.string(v)
+			f.String(v)
 		case BuildID:
-			f.b = append(f.b, v[:]...)
+			f.B = append(f.B, v[:]...)
 		case []byte:
-			f.b = append(f.b, v...)
+			f.B = append(f.B, v...)
 		default:
 			panic(fmt.Sprintf("put(%T)", v))
 		}
@@ -67,7 +69,7 @@ func head() *file {
 }
 
 func TestDecodeMalformed(t *testing.T) {
-	none := func(f *file) []byte { return f.b }
+	none := func(f *file) []byte { return f.B }
 	a, b := id(0xa), id(0xb)
 	// two images with a sample at 8 each, and then the places
 	images := func() *file {

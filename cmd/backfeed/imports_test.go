@@ -18,7 +18,7 @@ import (
 // import any that stands further left on one of its lines; names joined by a
 // comma never import each other.
 var lines = []string{
-	"sample <- sample/collect, sample/perfdata, sample/store",
+	"sample/internal/wire <- sample <- sample/collect, sample/perfdata, sample/store",
 	"sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/backfeed",
 }
 

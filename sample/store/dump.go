@@ -23,34 +23,38 @@ func dump(out *bytes.Buffer, b []byte) error {
 	if err != nil {
 		return err
 	}
-	head := decoder{b: b[:len(magic)], dump: out}
-	head.bytes(len(magic), "magic")
-	head.note("magic")
+	part := func(b []byte, base int64) *decoder {
+		d := newDecoder(b, base)
+		d.Dump = out
+		return d
+	}
+	head := part(b[:len(magic)], 0)
+	head.Bytes(len(magic), "magic")
+	head.Note("magic")
 	for _, bl := range dir.blocks {
 		plain, err := readBlock(r, bl)
 		if err != nil {
 			return err
 		}
-		d := decoder{b: plain, base: bl.off, dump: out}
+		d := part(plain, bl.off)
 		switch {
 		case bl.kind == kindSamples && bl.stored == bl.plain:
 			fmt.Fprintf(out, "samples of %s\n", dir.image(bl))
 			d.dumpSamples()
 		default:
-			d.b, d.off = b[bl.off:bl.off+int64(bl.stored)], bl.stored
-			d.note("kind %d of %s, %d bytes", bl.kind, cmp.Or(dir.image(bl).String(), "no image"), bl.plain)
+			d.B, d.Off = b[bl.off:bl.off+int64(bl.stored)], bl.stored
+			d.Note("kind %d of %s, %d bytes", bl.kind, cmp.Or(dir.image(bl).String(), "no image"), bl.plain)
 		}
-		if d.err != nil {
-			return d.err
+		if d.Err != nil {
+			return d.Err
 		}
 	}
-	d := decoder{b: enc, base: r.Size() - trailerSize - int64(len(enc)), dump: out}
 	fmt.Fprintln(out, "directory")
-	d.directory()
-	end := decoder{b: b[len(b)-trailerSize:], base: r.Size() - trailerSize, dump: out}
+	part(enc, r.Size()-trailerSize-int64(len(enc))).directory()
+	end := part(b[len(b)-trailerSize:], r.Size()-trailerSize)
 	for _, field := range []string{"length of the directory", "checksum of the directory", "magic"} {
-		end.bytes(4, field)
-		end.note("%s", field)
+		end.Bytes(4, field)
+		end.Note("%s", field)
 	}
 	return nil
 }
@@ -58,21 +62,21 @@ func dump(out *bytes.Buffer, b []byte) error {
 // dumpSamples annotates a block of samples that columns accepts.
 func (d *decoder) dumpSamples() {
 	event := 0
-	for range d.list(4, "events") {
-		event += int(d.uint(uint64(len(d.b)), "event"))
-		d.note("event %d", event)
-		n := d.uint(uint64(len(d.b)), "places")
-		d.note("places: %d", n)
-		d.list(1, "bytes of offsets")
+	for range d.List(4, "events") {
+		event += int(d.Uint(uint64(len(d.B)), "event"))
+		d.Note("event %d", event)
+		n := d.Uint(uint64(len(d.B)), "places")
+		d.Note("places: %d", n)
+		d.List(1, "bytes of offsets")
 		off := uint64(0)
 		for range n {
-			off += d.uint(math.MaxUint64, "offset")
-			d.note("offset %#x", off)
+			off += d.Uint(math.MaxUint64, "offset")
+			d.Note("offset %#x", off)
 		}
-		d.list(1, "bytes of samples")
+		d.List(1, "bytes of samples")
 		for range n {
-			count := d.uint(math.MaxUint64, "samples")
-			d.note("%d samples", count)
+			count := d.Uint(math.MaxUint64, "samples")
+			d.Note("%d samples", count)
 		}
 	}
 }

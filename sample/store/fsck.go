@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 // A Report is what Fsck found.
@@ -203,7 +204,7 @@ func checksum(path string) (n int64, sum uint32, err error) {
 		return 0, 0, err
 	}
 	defer f.Close()
-	h := crc32.New(castagnoli)
+	h := crc32.New(wire.Castagnoli)
 	n, err = io.Copy(h, f)
 	return n, h.Sum32(), err
 }

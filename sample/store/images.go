@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 // A Kind is what a copy of an image is of.
@@ -94,7 +95,7 @@ func (s *Store) KeepImage(id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 		return nil
 	}
 	c := imageCopy{build: id.Build, kind: kind}
-	sum := crc32.New(castagnoli)
+	sum := crc32.New(wire.Castagnoli)
 	var err error
 	if c.size, err = fromStart(sum, r); err != nil {
 		return err

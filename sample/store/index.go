@@ -12,6 +12,8 @@ import (
 	"time"
 
 	bolt "go.etcd.io/bbolt"
+
+	"backfeed/sample/internal/wire"
 )
 
 // The index keeps the directories of all segments in one file, so that a store of
@@ -108,7 +110,7 @@ func (ix *index) put(name string, size int64, dir []byte) {
 }
 
 func indexSum(name string, v []byte) uint32 {
-	return crc32.Update(crc32.Checksum([]byte(name), castagnoli), castagnoli, v[4:])
+	return crc32.Update(wire.Checksum([]byte(name)), wire.Castagnoli, v[4:])
 }
 
 // rewrite makes the index anew, of what was put.

@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"runtime"
 	"slices"
 	"sync"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 // A source is a segment to be merged: a file, or a recording that is to become one.
@@ -129,7 +129,7 @@ func (j *job) run(image int, pack func([]byte) []byte) ([]packed, error) {
 		j.inputs = j.inputs[n:]
 		stored := pack(plain)
 		b.image, b.kind, b.page, b.plain, b.stored = image, first.kind, first.page, len(plain), len(stored)
-		b.sum = crc32.Checksum(stored, castagnoli)
+		b.sum = wire.Checksum(stored)
 		out = append(out, packed{b, stored})
 	}
 	return out, nil
@@ -231,29 +231,29 @@ func (c *column) next() (ok bool, err error) {
 
 // columns gives what is in a block of samples.
 func columns(plain []byte, events int) ([]column, error) {
-	d := decoder{b: plain}
+	d := newDecoder(plain, 0)
 	var cols []column
 	last := 0
-	for i := range d.list(4, "events") {
-		off := d.off
-		event := last + int(d.uint(uint64(events), "event"))
+	for i := range d.List(4, "events") {
+		off := d.Off
+		event := last + int(d.Uint(uint64(events), "event"))
 		if event >= events || i > 0 && event == last {
-			d.fail(off, "event")
+			d.Fail(off, "event")
 		}
 		c := column{event: event, first: true}
-		c.n = int(d.uint(uint64(len(plain)), "places"))
-		c.offs = d.bytes(int(d.uint(uint64(len(plain)), "bytes of offsets")), "offsets")
-		c.counts = d.bytes(int(d.uint(uint64(len(plain)), "bytes of samples")), "samples")
-		if d.err != nil {
-			return nil, d.err
+		c.n = int(d.Uint(uint64(len(plain)), "places"))
+		c.offs = d.Bytes(int(d.Uint(uint64(len(plain)), "bytes of offsets")), "offsets")
+		c.counts = d.Bytes(int(d.Uint(uint64(len(plain)), "bytes of samples")), "samples")
+		if d.Err != nil {
+			return nil, d.Err
 		}
 		cols = append(cols, c)
 		last = event
 	}
-	if d.off != len(plain) {
-		d.fail(d.off, "end of the block")
+	if d.Off != len(plain) {
+		d.Fail(d.Off, "end of the block")
 	}
-	return cols, d.err
+	return cols, d.Err
 }
 
 // A columnWriter encodes the places of one event in one image.
@@ -274,13 +274,13 @@ func (w *columnWriter) add(off, count uint64) {
 }
 
 // appendTo appends the column to those of a block.
-func (w *columnWriter) appendTo(e *encoder, delta int) {
-	e.int(delta)
-	e.int(w.n)
-	e.int(len(w.offs))
-	e.b = append(e.b, w.offs...)
-	e.int(len(w.counts))
-	e.b = append(e.b, w.counts...)
+func (w *columnWriter) appendTo(e *wire.Writer, delta int) {
+	e.Int(delta)
+	e.Int(w.n)
+	e.Int(len(w.offs))
+	e.B = append(e.B, w.offs...)
+	e.Int(len(w.counts))
+	e.B = append(e.B, w.counts...)
 }
 
 // mergeSamples adds up the samples of one image.
@@ -300,7 +300,7 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 		size = max(size, len(plain[i]))
 	}
 	slices.SortStableFunc(cols, func(a, b column) int { return cmp.Compare(a.event, b.event) })
-	var e encoder
+	var e wire.Writer
 	var sum block
 	events := 0
 	for i := range cols {
@@ -308,8 +308,8 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 			events++
 		}
 	}
-	e.b = make([]byte, 0, size+size/4)
-	e.int(events)
+	e.B = make([]byte, 0, size+size/4)
+	e.Int(events)
 	last := 0
 	for len(cols) > 0 {
 		event, n := cols[0].event, 1
@@ -325,7 +325,7 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 		sum.entries += uint64(w.n)
 		cols, last = cols[n:], event
 	}
-	return e.b, sum, nil
+	return e.B, sum, nil
 }
 
 // mergeColumns gives the places of all columns by increasing offset, and the

@@ -2,11 +2,12 @@ package store
 
 import (
 	"fmt"
-	"hash/crc32"
 	"io"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
+
+	"backfeed/sample/internal/wire"
 )
 
 var (
@@ -60,7 +61,7 @@ func readBlock(r io.ReaderAt, b block) ([]byte, error) {
 	if _, err := r.ReadAt(stored, b.off); err != nil {
 		return nil, err
 	}
-	if crc32.Checksum(stored, castagnoli) != b.sum {
+	if wire.Checksum(stored) != b.sum {
 		return nil, fmt.Errorf("offset %#x: checksum of block: %w", b.off, ErrFormat)
 	}
 	plain, err := unpack(stored, b.plain)

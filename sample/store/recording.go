@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 // fromRecording gives a recording as a source that has not been written yet.
@@ -123,8 +124,8 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 		}
 	}
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.event, b.event) })
-	var e encoder
-	e.int(len(parts))
+	var e wire.Writer
+	e.Int(len(parts))
 	last := 0
 	for _, p := range parts {
 		places := make([]place, 0, len(p.at))
@@ -139,7 +140,7 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 		w.appendTo(&e, p.event-last)
 		last = p.event
 	}
-	return e.b
+	return e.B
 }
 
 type place struct{ off, n uint64 }

@@ -6,13 +6,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"math"
 	"slices"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 // A segment is an immutable file that holds the samples of one epoch with one
@@ -102,8 +102,6 @@ const (
 	maxBlock     = 256 << 20 // bytes; one image of 2 million sampled places is 8 MB
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 var (
 	// ErrFormat is wrapped by every error that blames the bytes rather than the disk.
 	ErrFormat = errors.New("malformed segment")
@@ -163,52 +161,45 @@ func compareImages(a, b sample.ImageID) int {
 	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
 }
 
-// An encoder appends fields to b.
-type encoder struct{ b []byte }
-
-func (e *encoder) uint(v uint64)   { e.b = binary.AppendUvarint(e.b, v) }
-func (e *encoder) int(v int)       { e.uint(uint64(v)) }
-func (e *encoder) string(s string) { e.int(len(s)); e.b = append(e.b, s...) }
-
 // encode gives the directory and the end of the segment.
 func (d *directory) encode() []byte {
-	var e encoder
-	e.uint(uint64(d.epoch.Start))
-	e.uint(uint64(d.epoch.Length))
-	e.int(len(d.labels))
+	var e wire.Writer
+	e.Uint(uint64(d.epoch.Start))
+	e.Uint(uint64(d.epoch.Length))
+	e.Int(len(d.labels))
 	for _, k := range slices.Sorted(maps.Keys(d.labels)) {
-		e.string(k)
-		e.string(d.labels[k])
+		e.String(k)
+		e.String(d.labels[k])
 	}
-	e.int(len(d.parts))
+	e.Int(len(d.parts))
 	for _, p := range d.parts {
-		e.b = append(e.b, p[:]...)
+		e.B = append(e.B, p[:]...)
 	}
-	e.int(len(d.images))
+	e.Int(len(d.images))
 	for _, id := range d.images {
-		e.b = append(e.b, id.Build[:]...)
-		e.string(id.Path)
+		e.B = append(e.B, id.Build[:]...)
+		e.String(id.Path)
 	}
-	e.int(len(d.blocks))
+	e.Int(len(d.blocks))
 	last := none
 	for _, b := range d.blocks {
-		e.int(b.image - last)
-		e.int(b.kind)
-		e.int(b.page)
-		e.uint(b.samples)
-		e.uint(b.entries)
-		e.int(b.plain)
-		e.int(b.stored)
-		e.b = binary.LittleEndian.AppendUint32(e.b, b.sum)
+		e.Int(b.image - last)
+		e.Int(b.kind)
+		e.Int(b.page)
+		e.Uint(b.samples)
+		e.Uint(b.entries)
+		e.Int(b.plain)
+		e.Int(b.stored)
+		e.B = binary.LittleEndian.AppendUint32(e.B, b.sum)
 		last = b.image
 	}
-	e.string(string(d.summary.Encode()))
-	return sealDirectory(e.b)
+	e.String(string(d.summary.Encode()))
+	return sealDirectory(e.B)
 }
 
 // sealDirectory appends the end of a segment to its directory.
 func sealDirectory(b []byte) []byte {
-	n, sum := uint32(len(b)), crc32.Checksum(b, castagnoli)
+	n, sum := uint32(len(b)), wire.Checksum(b)
 	b = binary.LittleEndian.AppendUint32(b, n)
 	b = binary.LittleEndian.AppendUint32(b, sum)
 	return append(b, magic...)
@@ -231,7 +222,7 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 	if _, err := r.ReadAt(b, size-trailerSize-n); err != nil {
 		return nil, nil, err
 	}
-	if binary.LittleEndian.Uint32(end[4:]) != crc32.Checksum(b, castagnoli) {
+	if binary.LittleEndian.Uint32(end[4:]) != wire.Checksum(b) {
 		return nil, nil, fmt.Errorf("checksum of the directory: %w", ErrFormat)
 	}
 	d, err := decodeDirectory(b, size)
@@ -240,161 +231,101 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 
 // decodeDirectory reads the directory b of a segment of that many bytes.
 func decodeDirectory(b []byte, size int64) (*directory, error) {
-	d := decoder{b: b, base: size - trailerSize - int64(len(b))}
+	d := newDecoder(b, size-trailerSize-int64(len(b)))
 	dir := d.directory()
-	if d.err == nil {
+	if d.Err == nil {
 		if err := dir.check(); err != nil {
 			return nil, fmt.Errorf("%w: %w", err, ErrFormat)
 		}
 	}
-	return dir, d.err
+	return dir, d.Err
 }
 
-// A decoder reads fields from b. The first failure sticks; after it, every
-// number is 0 and every list is empty.
-type decoder struct {
-	b    []byte
-	off  int
-	base int64 // offset of b in the file
-	err  error
-	dump *bytes.Buffer // annotations, if they are asked for
-	seen int           // end of what has been annotated
-}
+// A decoder reads the parts of a segment.
+type decoder struct{ wire.Reader }
 
-// fail blames the field that starts at offset off of b.
-func (d *decoder) fail(off int, field string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("offset %#x: %s: %w", d.base+int64(off), field, ErrFormat)
-	}
-}
-
-// note annotates the bytes read since the note before.
-func (d *decoder) note(format string, args ...any) {
-	if d.dump == nil || d.err != nil {
-		return
-	}
-	const row = 12 // bytes in a line
-	text := fmt.Sprintf(format, args...)
-	for start := d.seen; start < d.off; start += row {
-		line := fmt.Sprintf("%04x  %-*x  %s", d.base+int64(start), 2*row, d.b[start:min(start+row, d.off)], text)
-		d.dump.Write(append(bytes.TrimRight([]byte(line), " "), '\n'))
-		text = ""
-	}
-	d.seen = d.off
-}
-
-// bytes reads n bytes into at most that many.
-func (d *decoder) bytes(n int, field string) []byte {
-	if d.err != nil || n > len(d.b)-d.off {
-		d.fail(d.off, field)
-		return nil
-	}
-	d.off += n
-	return d.b[d.off-n : d.off]
-}
-
-// uint reads one integer of at most limit.
-func (d *decoder) uint(limit uint64, field string) uint64 {
-	if d.err != nil {
-		return 0
-	}
-	v, n := binary.Uvarint(d.b[d.off:])
-	if n <= 0 || v > limit || n > 1 && d.b[d.off+n-1] == 0 { // the last: not the shortest form
-		d.fail(d.off, field)
-		return 0
-	}
-	d.off += n
-	return v
-}
-
-// list reads the length of a list whose entries are at least size bytes long.
-func (d *decoder) list(size int, field string) int {
-	n := int(d.uint(uint64(len(d.b)-d.off)/uint64(size), field))
-	d.note("%s: %d", field, n)
-	return n
-}
-
-func (d *decoder) string(field string) string {
-	return string(d.bytes(int(d.uint(uint64(len(d.b)-d.off), field)), field))
+// newDecoder gives a decoder of what is at offset base of a segment.
+func newDecoder(b []byte, base int64) *decoder {
+	return &decoder{wire.Reader{B: b, Base: base, Format: ErrFormat}}
 }
 
 func (d *decoder) directory() *directory {
 	dir := &directory{labels: map[string]string{}}
-	dir.epoch.Start = int64(d.uint(math.MaxInt64/2, "start of the epoch"))
-	dir.epoch.Length = int64(d.uint(math.MaxInt64/2, "length of the epoch"))
+	dir.epoch.Start = int64(d.Uint(math.MaxInt64/2, "start of the epoch"))
+	dir.epoch.Length = int64(d.Uint(math.MaxInt64/2, "length of the epoch"))
 	if dir.epoch.Length == 0 {
-		d.fail(d.off, "length of the epoch")
+		d.Fail(d.Off, "length of the epoch")
 	}
-	d.note("epoch %s", dir.epoch)
+	d.Note("epoch %s", dir.epoch)
 	d.labels(dir)
 	d.parts(dir)
 	d.images(dir)
 	d.blocks(dir)
-	start := d.off
-	b := d.bytes(int(d.uint(uint64(len(d.b)-d.off), "summary")), "summary")
-	if d.err != nil {
+	start := d.Off
+	b := d.Bytes(d.Len(1, "summary"), "summary")
+	if d.Err != nil {
 		return nil
 	}
-	d.note("summary")
+	d.Note("summary")
 	var err error
 	if dir.summary, err = sample.Decode(b); err != nil {
-		d.err = fmt.Errorf("offset %#x: summary: %w: %w", d.base+int64(start), err, ErrFormat)
+		d.Err = fmt.Errorf("offset %#x: summary: %w: %w", d.Base+int64(start), err, ErrFormat)
 	}
-	if d.off != len(d.b) {
-		d.fail(d.off, "end of the directory")
+	if d.Off != len(d.B) {
+		d.Fail(d.Off, "end of the directory")
 	}
 	return dir
 }
 
 func (d *decoder) labels(dir *directory) {
 	last := ""
-	for i := range d.list(2, "labels") {
-		off := d.off
-		k, v := d.string("name of label"), d.string("label")
+	for i := range d.List(2, "labels") {
+		off := d.Off
+		k, v := d.String("name of label"), d.String("label")
 		if i > 0 && k <= last {
-			d.fail(off, "order of labels")
+			d.Fail(off, "order of labels")
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
-		d.note("%s=%s", k, v)
+		d.Note("%s=%s", k, v)
 		dir.labels[k] = v
 		last = k
 	}
 }
 
 func (d *decoder) parts(dir *directory) {
-	for i := range d.list(len(partID{}), "parts") {
-		off := d.off
+	for i := range d.List(len(partID{}), "parts") {
+		off := d.Off
 		var p partID
-		copy(p[:], d.bytes(len(p), "part"))
+		copy(p[:], d.Bytes(len(p), "part"))
 		if i > 0 && compareIDs(dir.parts[i-1], p) >= 0 {
-			d.fail(off, "order of parts")
+			d.Fail(off, "order of parts")
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
-		d.note("part")
+		d.Note("part")
 		dir.parts = append(dir.parts, p)
 	}
 	if len(dir.parts) == 0 {
-		d.fail(d.off, "parts")
+		d.Fail(d.Off, "parts")
 	}
 }
 
 func (d *decoder) images(dir *directory) {
-	for i := range d.list(len(sample.BuildID{})+1, "images") {
-		off := d.off
+	for i := range d.List(len(sample.BuildID{})+1, "images") {
+		off := d.Off
 		var id sample.ImageID
-		copy(id.Build[:], d.bytes(len(id.Build), "build ID"))
-		id.Path = d.string("path")
+		copy(id.Build[:], d.Bytes(len(id.Build), "build ID"))
+		id.Path = d.String("path")
 		if id == (sample.ImageID{}) || i > 0 && compareImages(dir.images[i-1].Key(), id.Key()) >= 0 {
-			d.fail(off, "order of images")
+			d.Fail(off, "order of images")
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
-		d.note("%s", id)
+		d.Note("%s", id)
 		dir.images = append(dir.images, id)
 	}
 }
@@ -402,37 +333,37 @@ func (d *decoder) images(dir *directory) {
 func (d *decoder) blocks(dir *directory) {
 	last := block{image: none}
 	at := int64(len(magic))
-	for i := range d.list(11, "blocks") {
-		off := d.off
+	for i := range d.List(11, "blocks") {
+		off := d.Off
 		b := block{off: at}
-		b.image = last.image + int(d.uint(uint64(len(dir.images)), "image of block"))
-		b.kind = int(d.uint(math.MaxInt32, "kind of block"))
-		b.page = int(d.uint(math.MaxUint64>>pageShift, "page of block"))
-		b.samples = d.uint(math.MaxUint64, "samples of block")
-		b.entries = d.uint(math.MaxUint64, "entries of block")
-		b.plain = int(d.uint(maxBlock, "plain bytes of block"))
-		b.stored = int(d.uint(uint64(b.plain), "stored bytes of block"))
+		b.image = last.image + int(d.Uint(uint64(len(dir.images)), "image of block"))
+		b.kind = int(d.Uint(math.MaxInt32, "kind of block"))
+		b.page = int(d.Uint(math.MaxUint64>>pageShift, "page of block"))
+		b.samples = d.Uint(math.MaxUint64, "samples of block")
+		b.entries = d.Uint(math.MaxUint64, "entries of block")
+		b.plain = int(d.Uint(maxBlock, "plain bytes of block"))
+		b.stored = int(d.Uint(uint64(b.plain), "stored bytes of block"))
 		if b.stored < b.plain/maxRatio {
-			d.fail(off, "stored bytes of block")
+			d.Fail(off, "stored bytes of block")
 		}
-		if sum := d.bytes(4, "checksum of block"); sum != nil {
+		if sum := d.Bytes(4, "checksum of block"); sum != nil {
 			b.sum = binary.LittleEndian.Uint32(sum)
 		}
 		if b.image >= len(dir.images) ||
 			i > 0 && cmp.Or(cmp.Compare(last.image, b.image), compareBlocks(last, b)) >= 0 {
-			d.fail(off, "order of blocks")
+			d.Fail(off, "order of blocks")
 		}
-		if d.err != nil {
+		if d.Err != nil {
 			return
 		}
-		d.note("block of image %d, kind %d, page %d: %d samples, %d entries, %d bytes stored as %d at %#x",
+		d.Note("block of image %d, kind %d, page %d: %d samples, %d entries, %d bytes stored as %d at %#x",
 			b.image, b.kind, b.page, b.samples, b.entries, b.plain, b.stored, b.off)
 		dir.blocks = append(dir.blocks, b)
 		at += int64(b.stored)
 		last = b
 	}
-	if d.err == nil && at != d.base {
-		d.fail(d.off, "length of all blocks")
+	if d.Err == nil && at != d.Base {
+		d.Fail(d.Off, "length of all blocks")
 	}
 }
 

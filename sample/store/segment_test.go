@@ -5,13 +5,13 @@ import (
 	"encoding/binary"
 	"errors"
 	"flag"
-	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"backfeed/sample"
+	"backfeed/sample/internal/wire"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -164,7 +164,7 @@ func TestOtherKinds(t *testing.T) {
 	dir.epoch = hour
 	later := []byte("exact counts")
 	dir.blocks = append(dir.blocks, block{image: len(dir.images) - 1, kind: 3, samples: 1, entries: 1,
-		plain: len(later), stored: len(later), sum: crc32.Checksum(later, castagnoli)})
+		plain: len(later), stored: len(later), sum: wire.Checksum(later)})
 	s := open(t)
 	drop(t, s, append(append(b, later...), dir.encode()...), 1)
 	drop(t, s, segmentOf(t, three(), nil, 2), 2)
@@ -190,24 +190,24 @@ func reseal(b []byte) []byte {
 	copy(b, magic)
 	n := int(binary.LittleEndian.Uint32(b[len(b)-trailerSize:]) % uint32(len(b)-len(magic)-trailerSize+1))
 	enc := bytes.Clone(b[len(b)-trailerSize-n : len(b)-trailerSize])
-	d := decoder{b: enc}
+	d := newDecoder(enc, 0)
 	dir := &directory{labels: map[string]string{}}
-	d.uint(math.MaxInt64, "start of the epoch")
-	d.uint(math.MaxInt64, "length of the epoch")
+	d.Uint(math.MaxInt64, "start of the epoch")
+	d.Uint(math.MaxInt64, "length of the epoch")
 	d.labels(dir)
 	d.parts(dir)
 	d.images(dir)
 	at := len(magic)
-	for range d.list(11, "blocks") {
+	for range d.List(11, "blocks") {
 		for _, field := range []string{"image", "kind", "page", "samples", "entries", "plain bytes"} {
-			d.uint(math.MaxInt64, field)
+			d.Uint(math.MaxInt64, field)
 		}
-		stored := int(d.uint(uint64(len(b)), "stored bytes"))
-		sum := d.bytes(4, "checksum")
-		if d.err != nil || at+stored > len(b) {
+		stored := int(d.Uint(uint64(len(b)), "stored bytes"))
+		sum := d.Bytes(4, "checksum")
+		if d.Err != nil || at+stored > len(b) {
 			break
 		}
-		binary.LittleEndian.PutUint32(sum, crc32.Checksum(b[at:at+stored], castagnoli))
+		binary.LittleEndian.PutUint32(sum, wire.Checksum(b[at:at+stored]))
 		at += stored
 	}
 	return append(b[:len(b)-trailerSize-n], sealDirectory(enc)...)
