@@ -392,7 +392,7 @@ func (d *decoder) images(c *Counts) {
 		id.Path = d.String("path")
 		d.Note("image %d: %s", i, id)
 		// An image that the list holds already would not become a new one.
-		if c.Image(id) != i || i > 0 && compareImages(c.Images[i-1].ID, id) >= 0 {
+		if c.Image(id) != i || i > 0 && c.Images[i-1].ID.Compare(id) >= 0 {
 			d.Fail(off, "order of images")
 		}
 		d.samples(c, i)

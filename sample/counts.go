@@ -1,7 +1,6 @@
 package sample
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -228,7 +227,7 @@ func (c *Counts) sorted() *Counts {
 	for i, ic := range c.Images {
 		ids[i] = ic.ID
 	}
-	slices.SortFunc(ids, compareImages)
+	slices.SortFunc(ids, ImageID.Compare)
 	for _, id := range ids {
 		s.Image(id)
 	}
@@ -236,10 +235,6 @@ func (c *Counts) sorted() *Counts {
 	slices.SortFunc(s.Stacks, compareStacks)
 	s.stacks = nil // the indices in it are those before sorting
 	return s
-}
-
-func compareImages(a, b ImageID) int {
-	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
 }
 
 func compareFrames(a, b Frame) int {

@@ -1,6 +1,8 @@
 package sample
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/hex"
 	"fmt"
 	"strings"
@@ -71,6 +73,11 @@ func (id ImageID) String() string {
 		return id.Path
 	}
 	return id.Path + " (" + id.Build.String() + ")"
+}
+
+// Compare orders images by build ID, then path, as stored forms have them.
+func (id ImageID) Compare(o ImageID) int {
+	return cmp.Or(bytes.Compare(id.Build[:], o.Build[:]), cmp.Compare(id.Path, o.Path))
 }
 
 // A Loss is the reason why samples have no place in an image.

@@ -79,7 +79,7 @@ func (s *Store) Images() ([]Image, error) {
 		out = append(out, *im)
 	}
 	slices.SortFunc(out, func(a, b Image) int {
-		return cmp.Or(cmp.Compare(b.Samples, a.Samples), compareImages(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), a.ID.Compare(b.ID))
 	})
 	return out, nil
 }

@@ -421,7 +421,7 @@ func mergeImages(sources []source, want func(sample.ImageID) bool) []sample.Imag
 	for key, path := range all {
 		ids = append(ids, sample.ImageID{Build: key.Build, Path: path})
 	}
-	slices.SortFunc(ids, compareImages)
+	slices.SortFunc(ids, sample.ImageID.Compare)
 	return ids
 }
 

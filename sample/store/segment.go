@@ -157,10 +157,6 @@ func compareBlocks(a, b block) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.page, b.page))
 }
 
-func compareImages(a, b sample.ImageID) int {
-	return cmp.Or(bytes.Compare(a.Build[:], b.Build[:]), cmp.Compare(a.Path, b.Path))
-}
-
 // encode gives the directory and the end of the segment.
 func (d *directory) encode() []byte {
 	var e wire.Writer
@@ -319,7 +315,7 @@ func (d *decoder) images(dir *directory) {
 		var id sample.ImageID
 		copy(id.Build[:], d.Bytes(len(id.Build), "build ID"))
 		id.Path = d.String("path")
-		if id == (sample.ImageID{}) || i > 0 && compareImages(dir.images[i-1].Key(), id.Key()) >= 0 {
+		if id == (sample.ImageID{}) || i > 0 && dir.images[i-1].Key().Compare(id.Key()) >= 0 {
 			d.Fail(off, "order of images")
 		}
 		if d.Err != nil {
