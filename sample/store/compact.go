@@ -10,6 +10,22 @@ import (
 	"time"
 )
 
+// tidy gives f the segments of the store, swept of what is left behind, while no
+// other process removes files.
+func (s *Store) tidy(f func(*listing) error) error {
+	return s.exclusive(func() error {
+		l, err := s.list()
+		if err != nil {
+			return err
+		}
+		s.warn(l)
+		if _, err := s.sweep(l); err != nil {
+			return err
+		}
+		return f(l)
+	})
+}
+
 // exclusive runs f while no other process runs one on this store.
 func (s *Store) exclusive(f func() error) error {
 	l, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, 0o644)
@@ -30,15 +46,7 @@ func (s *Store) exclusive(f func() error) error {
 // What it makes of an epoch depends on what was put there, not on the order, nor
 // on what was merged before.
 func (s *Store) Compact(by time.Time) (merged int, err error) {
-	err = s.exclusive(func() error {
-		l, err := s.list()
-		if err != nil {
-			return err
-		}
-		s.warn(l)
-		if _, err := s.sweep(l); err != nil {
-			return err
-		}
+	err = s.tidy(func(l *listing) error {
 		for _, group := range groups(l.live) {
 			if by.IsZero() || !group[0].epoch.To().After(by) {
 				n, err := s.compact(group)

@@ -37,15 +37,7 @@ type Collected struct {
 // from the end of the newest epoch if that is earlier. It gives ErrBusy if another
 // process is at it.
 func (s *Store) GC(keep Retention, now time.Time) (done Collected, err error) {
-	err = s.exclusive(func() error {
-		l, err := s.list()
-		if err != nil {
-			return err
-		}
-		s.warn(l)
-		if _, err := s.sweep(l); err != nil {
-			return err
-		}
+	err = s.tidy(func(l *listing) error {
 		copies, err := s.copies()
 		if err != nil {
 			return err
