@@ -967,11 +967,7 @@ func (s *System) snapshot() error {
 
 // identify gives a mapping and its image.
 func (s *System) identify(m *mmapRecord) sample.Mapping {
-	mapping := sample.Mapping{
-		Start: m.start, End: m.start + m.size,
-		Off:  sample.Offset(m.fileOff),
-		Loss: lossOf(m.path),
-	}
+	mapping := m.mapping()
 	switch {
 	case mapping.Loss == sample.LostVDSO && m.size == s.vdso.size && s.vdso.id != (sample.ImageID{}):
 		mapping.Loss, mapping.Off, mapping.Image = "", 0, s.vdso.id

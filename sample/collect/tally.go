@@ -99,15 +99,20 @@ func (t *tally) lost(rec *record) error {
 
 // mapped takes in that a process mapped code.
 func (t *tally) mapped(m *mmapRecord) {
-	mapping := sample.Mapping{
-		Start: m.start, End: m.start + m.size,
-		Off:  sample.Offset(m.fileOff),
-		Loss: lossOf(m.path),
-	}
+	mapping := m.mapping()
 	if mapping.Loss == "" {
 		mapping.Image = t.identify(m)
 	}
 	t.spaces.Map(m.pid, mapping)
+}
+
+// mapping gives what was mapped, but for the image of a file.
+func (m *mmapRecord) mapping() sample.Mapping {
+	return sample.Mapping{
+		Start: m.start, End: m.start + m.size,
+		Off:  sample.Offset(m.fileOff),
+		Loss: lossOf(m.path),
+	}
 }
 
 // deleted is what the kernel adds to the path of a file that is gone.
