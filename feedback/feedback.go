@@ -86,29 +86,33 @@ func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 	return cs
 }
 
-// pick gives the image that want names by path or build ID; for "", the one with
-// the most samples among those that fit, or else among all: the caller says why
-// that one does not.
-func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*infer.ImageProfile, error) {
+// Largest gives the image with the most samples among those that fit, or else
+// among all; nil if there are none.
+func Largest(p *infer.Profile, fits func(*infer.ImageProfile) bool) *infer.ImageProfile {
 	var best *infer.ImageProfile
 	for _, ip := range p.Images {
-		if want != "" {
-			if ip.ID.Path == want || ip.ID.Build.String() == want {
-				return ip, nil
-			}
-			continue
-		}
 		if best == nil || fits(ip) && !fits(best) || fits(ip) == fits(best) && ip.Samples > best.Samples {
 			best = ip
 		}
 	}
-	if best != nil {
-		return best, nil
+	return best
+}
+
+// pick gives the image that want names by path or build ID; for "", the largest
+// that fits, or else the largest: the caller says why that one does not.
+func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*infer.ImageProfile, error) {
+	if want == "" {
+		if ip := Largest(p, fits); ip != nil {
+			return ip, nil
+		}
+		return nil, fmt.Errorf("no images: %w", ErrEmpty)
 	}
-	if want != "" {
-		return nil, fmt.Errorf("no samples in an image %q: %w", want, ErrEmpty)
+	for _, ip := range p.Images {
+		if ip.ID.Path == want || ip.ID.Build.String() == want {
+			return ip, nil
+		}
 	}
-	return nil, fmt.Errorf("no images: %w", ErrEmpty)
+	return nil, fmt.Errorf("no samples in an image %q: %w", want, ErrEmpty)
 }
 
 // symbolAt gives the symbol that starts at a.

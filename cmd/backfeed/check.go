@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/infer/image"
 )
@@ -141,16 +142,10 @@ func (s *source) checked(want string) (*infer.ImageProfile, error) {
 	if want != "" {
 		return s.image(want)
 	}
-	var best *infer.ImageProfile
-	for _, ip := range s.profile.Images {
-		if best == nil || ip.Samples > best.Samples {
-			best = ip
-		}
+	if ip := feedback.Largest(s.profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
+		return ip, nil
 	}
-	if best == nil {
-		return nil, failf(exitNothing, "check: no samples of any image")
-	}
-	return best, nil
+	return nil, failf(exitNothing, "check: no samples of any image")
 }
 
 // judge prints the gates and fails if one of them does.
