@@ -6,13 +6,13 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"backfeed/sample"
+	"backfeed/sample/collect"
 )
 
 // Some code is in no ELF file that blocks could be read from: that of the kernel,
@@ -71,17 +71,16 @@ func symbolsOf(id sample.ImageID) symbols {
 	case errVDSO:
 		return nil
 	}
-	name := strings.Trim(id.Path, "[]")
-	notes, module := "/sys/kernel/notes", ""
-	if name != "kernel" {
-		notes, module = filepath.Join("/sys/module", name, "notes/.note.gnu.build-id"), name
+	module := strings.Trim(id.Path, "[]")
+	if module == "kernel" {
+		module = ""
 	}
-	if b, err := os.ReadFile(notes); err != nil || sample.NotesBuildID(b) != id.Build || id.Build.IsZero() {
+	if id.Build.IsZero() || collect.KernelBuildID(module) != id.Build {
 		return nil // another kernel, or another build of the module
 	}
 	base := uint64(0)
 	if module != "" {
-		if base = moduleBase(module); base == 0 {
+		if base = collect.ModuleBase(module); base == 0 {
 			return nil
 		}
 	}
@@ -95,19 +94,6 @@ func readNames(path string, read func(io.Reader) symbols) symbols {
 	}
 	defer f.Close()
 	return read(f)
-}
-
-// moduleBase gives the address of a module's code, 0 if it is hidden. Lines of
-// /proc/modules: name, size, users, their names, state, address.
-func moduleBase(module string) uint64 {
-	b, _ := os.ReadFile("/proc/modules")
-	for line := range strings.Lines(string(b)) {
-		if f := strings.Fields(line); len(f) >= 6 && f[0] == module {
-			base, _ := strconv.ParseUint(f[5], 0, 64)
-			return base
-		}
-	}
-	return 0
 }
 
 // readKallsyms reads the code of module at base, or that of the kernel itself for

@@ -96,5 +96,5 @@ func (s *System) refresh(now time.Time) {
 		return
 	}
 	modules, _ := parseModules(bytes.NewReader(list))
-	s.modules, s.kernel = list, newKernelMap(s.symbols, modules, kernelBuildID)
+	s.modules, s.kernel = list, newKernelMap(s.symbols, modules, KernelBuildID)
 }

@@ -2,8 +2,10 @@ package collect
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -103,6 +105,33 @@ func parseModules(r io.Reader) ([]kernelModule, error) {
 		}
 	}
 	return modules, sc.Err()
+}
+
+// moduleList is where the kernel lists its modules.
+const moduleList = "/proc/modules"
+
+// ModuleBase gives the address of the code of a module of this machine's kernel;
+// 0 if it is not loaded, or hidden.
+func ModuleBase(module string) uint64 {
+	list, _ := os.ReadFile(moduleList)
+	modules, _ := parseModules(bytes.NewReader(list))
+	for _, m := range modules {
+		if m.name == module {
+			return m.start
+		}
+	}
+	return 0
+}
+
+// KernelBuildID gives the build ID of a module of this machine's kernel, or that of
+// the kernel itself for ""; the zero one if it is unknown.
+func KernelBuildID(module string) sample.BuildID {
+	path := "/sys/kernel/notes"
+	if module != "" {
+		path = "/sys/module/" + module + "/notes/.note.gnu.build-id"
+	}
+	notes, _ := os.ReadFile(path)
+	return sample.NotesBuildID(notes)
 }
 
 // newKernelMap puts the kernel and its modules in order. buildID gives the build

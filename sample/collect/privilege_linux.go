@@ -88,16 +88,6 @@ func readKallsyms() (kernelSymbols, error) {
 	return s, nil
 }
 
-// kernelBuildID reads the build ID of a module, or that of the kernel for "".
-func kernelBuildID(module string) sample.BuildID {
-	path := "/sys/kernel/notes"
-	if module != "" {
-		path = "/sys/module/" + module + "/notes/.note.gnu.build-id"
-	}
-	notes, _ := os.ReadFile(path)
-	return sample.NotesBuildID(notes)
-}
-
 // A vdso is the code that the kernel maps into every process.
 type vdso struct {
 	id   sample.ImageID

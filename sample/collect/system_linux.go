@@ -167,7 +167,7 @@ func newSystem(opt SystemOptions) (*System, error) {
 	return &System{
 		opt: opt, hz: opt.Frequency, dying: map[int]bool{},
 		quit: make(chan struct{}), tended: make(chan struct{}),
-		online: cpus, moduleList: "/proc/modules",
+		online: cpus, moduleList: moduleList,
 	}, nil
 }
 
