@@ -84,33 +84,22 @@ func (w *afdoWriter) summary(funcs map[string]*function) {
 
 // names writes the names of all functions. GCC takes an index of 0 for none.
 func (w *afdoWriter) names(funcs map[string]*function) {
+	all := map[string]bool{"": true}
 	for name, f := range funcs {
-		w.index[name] = 0
-		w.collect(f)
+		all[name] = true
+		f.names(all)
 	}
 	if w.version >= 3 {
 		w.u32(0) // no names of files
 	}
-	w.u32(uint32(len(w.index)) + 1)
-	for i, name := range append([]string{""}, sortedKeys(w.index, cmp.Compare)...) {
+	w.u32(uint32(len(all)))
+	for i, name := range sortedKeys(all, cmp.Compare) {
 		w.index[name] = uint32(i)
 		w.u32(uint32(len(name)) + 1)
 		w.b = append(append(w.b, name...), 0)
 		if w.version >= 3 {
 			w.u32(afdoNoFile)
 		}
-	}
-}
-
-func (w *afdoWriter) collect(f *function) {
-	for _, calls := range f.calls {
-		for callee := range calls {
-			w.index[callee] = 0
-		}
-	}
-	for c, g := range f.inlined {
-		w.index[c.callee] = 0
-		w.collect(g)
 	}
 }
 

@@ -187,7 +187,7 @@ func TestLLVMCutoffs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := p.distribution()
+	s := newDistribution(p.counts)
 	said := run(t, ".", "llvm-profdata-19", "show", "--sample", "--detailed-summary", file)
 	for _, want := range []string{
 		fmt.Sprintf("with count >= %d account for 99 percentage of", s.hot),

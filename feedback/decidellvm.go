@@ -2,21 +2,12 @@ package feedback
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
-)
-
-// What LLVM takes for hot and cold, in millionths of the sum of all counts
-// (-profile-summary-cutoff-hot and -cold in ProfileSummaryBuilder.cpp).
-const (
-	llvmHotCutoff  = 990000
-	llvmColdCutoff = 999999
 )
 
 // DecideLLVM predicts what clang -fprofile-sample-use would decide by a sample
@@ -29,7 +20,7 @@ func DecideLLVM(r io.Reader) (*Decisions, error) {
 		return nil, fmt.Errorf("llvm: %w", err)
 	}
 	d := &Decisions{whole: Place, made: map[Choice]decided{}}
-	s := p.distribution()
+	s := newDistribution(p.counts)
 	d.Weight = s.total
 	for _, name := range slices.Sorted(maps.Keys(p.most)) {
 		made := s.decide(p.most[name])
@@ -162,75 +153,4 @@ func cutCount(s string) (string, uint64, bool) {
 	}
 	n, err := strconv.ParseUint(s[i+1:], 10, 64)
 	return s[:i], n, err == nil
-}
-
-// addCounts is a sum that does not overflow: it stays at the largest number.
-func addCounts(a, b uint64) uint64 {
-	sum, carry := bits.Add64(a, b, 0)
-	if carry > 0 {
-		return 1<<64 - 1
-	}
-	return sum
-}
-
-// A distribution is LLVM's ProfileSummary: the counts of all lines, by falling count.
-type distribution struct {
-	total     uint64
-	counts    []uint64
-	before    []uint64 // sum of the counts that are larger
-	hot, cold uint64   // counts of at least hot are hot, those of at most cold are cold
-}
-
-func (p *sampleCounts) distribution() *distribution {
-	s := &distribution{counts: sortedKeys(p.counts, func(a, b uint64) int { return cmp.Compare(b, a) })}
-	for _, n := range s.counts {
-		s.before = append(s.before, s.total)
-		hi, sum := bits.Mul64(n, p.counts[n])
-		if hi > 0 {
-			sum = 1<<64 - 1
-		}
-		s.total = addCounts(s.total, sum)
-	}
-	s.hot, s.cold = s.atCutoff(llvmHotCutoff), s.atCutoff(llvmColdCutoff)
-	return s
-}
-
-// atCutoff gives the least of the largest counts whose sum reaches a part of
-// the total (ProfileSummaryBuilder::computeDetailedSummary).
-func (s *distribution) atCutoff(millionths uint64) uint64 {
-	hi, lo := bits.Mul64(s.total, millionths)
-	want, _ := bits.Div64(hi, lo, 1e6)
-	least := uint64(0)
-	for i, n := range s.counts {
-		if s.before[i] >= want {
-			break
-		}
-		least = n
-	}
-	return least
-}
-
-// decide classifies a count as ProfileSummaryInfo does.
-func (s *distribution) decide(n uint64) decided {
-	i, _ := slices.BinarySearchFunc(s.counts, n, func(have, n uint64) int { return cmp.Compare(n, have) })
-	made := decided{share: s.share(n)}
-	if i < len(s.before) {
-		made.depth = s.share(s.before[i])
-	} else {
-		made.depth = 1
-	}
-	switch {
-	case n >= s.hot && n > 0:
-		made.what, made.hot = Hot, true
-	case n <= s.cold:
-		made.what = Cold
-	}
-	return made
-}
-
-func (s *distribution) share(n uint64) float64 {
-	if s.total == 0 {
-		return 0
-	}
-	return float64(n) / float64(s.total)
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"io"
-	"math/bits"
-	"slices"
 	"strings"
 )
 
@@ -56,10 +54,6 @@ const (
 	flagUniq   = 4 << 32 // of the names
 	flagProbes = 1 << 32 // of the metadata
 )
-
-// cutoffs are those of ProfileSummaryBuilder::DefaultCutoffs, in 1e-6.
-var cutoffs = [...]uint64{10000, 100000, 200000, 300000, 400000, 500000, 600000, 700000, 800000,
-	900000, 950000, 990000, 999000, 999900, 999990, 999999}
 
 // An llvmSection is a part of the file. LLVM lists the sections in another order
 // than it stores them.
@@ -154,19 +148,6 @@ func (b *llvmBinary) names(funcs map[string]*function, names []string) (table []
 	return table, uniq
 }
 
-// names adds the names that the body of f mentions to all.
-func (f *function) names(all map[string]bool) {
-	for _, calls := range f.calls {
-		for callee := range calls {
-			all[callee] = true
-		}
-	}
-	for c, g := range f.inlined {
-		all[c.callee] = true
-		g.names(all)
-	}
-}
-
 // body appends the counts of f to out.
 func (b *llvmBinary) body(out []byte, name string, f *function) []byte {
 	put := func(ns ...uint64) {
@@ -199,47 +180,4 @@ func llvmSummary(funcs map[string]*function, names []string) []byte {
 		out = binary.AppendUvarint(out, n)
 	}
 	return out
-}
-
-// summarize gives the sum of the counts of all lines, those of inlined bodies
-// included, the largest, the most entries, the numbers of counts, functions and
-// cutoffs; and of each cutoff itself, the least of the hottest counts that have
-// that share of the sum, and how many there are of them
-// (SampleProfileSummaryBuilder; autofdo's ProfileSummaryComputer does the same).
-func summarize(funcs map[string]*function, names []string) (total [6]uint64, cuts []uint64) {
-	var counts []uint64
-	var head, most, sum uint64
-	for _, name := range names {
-		head = max(head, funcs[name].head)
-		counts = funcs[name].counts(counts)
-	}
-	slices.SortFunc(counts, func(a, b uint64) int { return cmp.Compare(b, a) })
-	for _, n := range counts {
-		sum += n
-		most = max(most, n)
-	}
-	var seen, least uint64 // the sum of counts[:i], and counts[i-1]
-	i := 0
-	for _, cutoff := range cutoffs {
-		hi, lo := bits.Mul64(sum, cutoff)
-		want, _ := bits.Div64(hi, lo, 1e6)
-		for seen < want && i < len(counts) {
-			for least = counts[i]; i < len(counts) && counts[i] == least; i++ { // equal counts are equally hot
-				seen += least
-			}
-		}
-		cuts = append(cuts, cutoff, least, uint64(i))
-	}
-	return [6]uint64{sum, most, head, uint64(len(counts)), uint64(len(names)), uint64(len(cutoffs))}, cuts
-}
-
-// counts appends the counts of f's lines and of the bodies inlined into it.
-func (f *function) counts(to []uint64) []uint64 {
-	for _, at := range f.lines() {
-		to = append(to, f.body[at])
-	}
-	for _, c := range sortedKeys(f.inlined, compareCalls) {
-		to = f.inlined[c].counts(to)
-	}
-	return to
 }

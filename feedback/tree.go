@@ -288,6 +288,30 @@ func (f *function) callees(at spot) []string {
 	return callees
 }
 
+// names adds the names that the body of f mentions to all.
+func (f *function) names(all map[string]bool) {
+	for _, calls := range f.calls {
+		for callee := range calls {
+			all[callee] = true
+		}
+	}
+	for c, g := range f.inlined {
+		all[c.callee] = true
+		g.names(all)
+	}
+}
+
+// counts appends the counts of f's lines and of the bodies inlined into it.
+func (f *function) counts(to []uint64) []uint64 {
+	for _, at := range f.lines() {
+		to = append(to, f.body[at])
+	}
+	for _, c := range sortedKeys(f.inlined, compareCalls) {
+		to = f.inlined[c].counts(to)
+	}
+	return to
+}
+
 // withoutCold gives the name of the procedure that a cold part was split off.
 func withoutCold(name string) string {
 	cut, _ := cutSuffix(name, ".cold")
