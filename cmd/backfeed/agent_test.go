@@ -48,7 +48,7 @@ func (s *scripted) Close() error               { s.closed = true; return nil }
 // scriptedAgent is an agent that needs no kernel. It was begun at start.
 func scriptedAgent(t *testing.T, start time.Time) (*agent, *scripted) {
 	t.Helper()
-	f := &agentFlags{store: t.TempDir(), maxCPU: 0.01, epoch: time.Hour, flush: 5 * time.Minute}
+	f := &agentFlags{store: t.TempDir(), maxCPU: 0.01, epoch: time.Hour, flush: 5 * time.Minute, keepImages: &choice{value: "no"}}
 	s, err := store.Create(f.store, store.Options{})
 	if err != nil {
 		t.Fatal(err)
