@@ -1,15 +1,9 @@
 package feedback
 
 import (
-	"bytes"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"backfeed/infer"
-	"backfeed/infer/image"
-	"backfeed/sample"
 )
 
 // TestGoBuild goes all the way: a program's own CPU profile is inferred from,
@@ -28,29 +22,7 @@ func TestGoBuild(t *testing.T) {
 	run(t, src, "go", "build", "-pgo=off", "-o", shapes, ".")
 	run(t, dir, shapes, "cpu.pprof")
 
-	f, err := os.Open(filepath.Join(dir, "cpu.pprof"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rec, err := sample.ReadPprof(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Check(); err != nil {
-		t.Error(err)
-	}
-	var out bytes.Buffer
-	stats, err := WriteGo(&out, p, rec, GoOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", stats)
-	writeFile(t, dir, "ours.pprof", out.String())
+	t.Logf("%+v", emitGoProfile(t, dir, "cpu.pprof", "ours.pprof"))
 
 	// What go build -pgo does for each package, done for one.
 	run(t, dir, "go", "tool", "preprofile", "-i", "ours.pprof", "-o", "ours.txt")
@@ -64,7 +36,7 @@ func TestGoBuild(t *testing.T) {
 			t.Errorf("the compiler does not say %q:\n%s", want, remarks(said))
 		}
 	}
-	edges := edgesOf(t, out.Bytes())
+	edges := edgesOf(t, []byte(readFile(t, dir, "ours.pprof")))
 	mix, rare := edges["main.sum 6 main.mix"], edges["main.sum 8 main.rare"]
 	if mix <= rare {
 		t.Errorf("main.mix weighs %d, main.rare, called 4096 times less, %d", mix, rare)

@@ -60,7 +60,7 @@ func TestGoRounds(t *testing.T) {
 
 // emitGoProfile infers from a CPU profile that a program took of itself, and writes
 // a profile for the go command.
-func emitGoProfile(t *testing.T, dir, from, to string) {
+func emitGoProfile(t *testing.T, dir, from, to string) GoStats {
 	t.Helper()
 	rec, err := sample.ReadPprof(strings.NewReader(readFile(t, dir, from)))
 	if err != nil {
@@ -74,8 +74,10 @@ func emitGoProfile(t *testing.T, dir, from, to string) {
 		t.Error(err)
 	}
 	var out bytes.Buffer
-	if _, err := WriteGo(&out, p, rec, GoOptions{}); err != nil {
+	stats, err := WriteGo(&out, p, rec, GoOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, dir, to, out.String())
+	return stats
 }

@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -27,15 +26,9 @@ func TestLLVMBuilds(t *testing.T) {
 			dir := t.TempDir()
 			build(t, dir, "shop", append(tt.build, "-gdwarf-4")...)
 			p, rec := exact(t, dir, "shop")
-			var out bytes.Buffer
-			stats, err := WriteLLVM(&out, p, rec, LLVMOptions{Format: tt.format})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if stats.FS != tt.fs {
+			if stats := emitLLVM(t, dir, "ours.prof", p, rec, tt.format); stats.FS != tt.fs {
 				t.Errorf("flow-sensitive: %v, want %v", stats.FS, tt.fs)
 			}
-			writeFile(t, dir, "ours.prof", out.String())
 			profgen(t, dir, "shop", p, rec)
 			overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
 			if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {

@@ -22,17 +22,12 @@ func TestLLVMExact(t *testing.T) {
 	dir := t.TempDir()
 	build(t, dir, "shop", "-g", "-gdwarf-4", "-fdebug-info-for-profiling") // valgrind 3.19 knows no DWARF 5
 	p, rec := exact(t, dir, "shop")
-	var out bytes.Buffer
-	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", stats)
-	writeFile(t, dir, "ours.txt", out.String())
+	emitLLVM(t, dir, "ours.txt", p, rec, LLVMText)
+	ours := readFile(t, dir, "ours.txt")
 
 	profgen(t, dir, "shop", p, rec)
 	for name, total := range totals(t, readFile(t, dir, "theirs.txt")) {
-		if got := totals(t, out.String())[name]; got != total {
+		if got := totals(t, ours)[name]; got != total {
 			t.Errorf("total of %s is %d, llvm-profgen's %d", name, got, total)
 		}
 	}
@@ -55,11 +50,7 @@ func TestLLVMExact(t *testing.T) {
 		t.Errorf("clang could not use 90%% of some function's records:\n%s", remarks)
 	}
 
-	var binary bytes.Buffer
-	if _, err := WriteLLVM(&binary, p, rec, LLVMOptions{Format: LLVMExtBinary}); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, dir, "ours.prof", binary.String())
+	emitLLVM(t, dir, "ours.prof", p, rec, LLVMExtBinary)
 	same := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "ours.txt", "ours.prof")
 	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
 		if got := percentage(t, same, what); got != 100 {
@@ -76,6 +67,19 @@ func TestLLVMExact(t *testing.T) {
 			t.Errorf("%s: clang thinks that fail is entered %s times, want %s", tt.profile, got, tt.count)
 		}
 	}
+}
+
+// emitLLVM writes a profile for LLVM to a file.
+func emitLLVM(t *testing.T, dir, name string, p *infer.Profile, rec *sample.Recording, format LLVMFormat) LLVMStats {
+	t.Helper()
+	var out bytes.Buffer
+	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{Format: format})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", stats)
+	writeFile(t, dir, name, out.String())
+	return stats
 }
 
 // entryCount gives how often a function is entered by the metadata of LLVM IR.

@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 )
@@ -15,27 +14,17 @@ func TestProbesExact(t *testing.T) {
 	p, rec := exact(t, dir, "shop")
 	profgen(t, dir, "shop", p, rec)
 
-	var out bytes.Buffer
-	stats, err := WriteLLVM(&out, p, rec, LLVMOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%+v", stats)
-	if !stats.Probes || stats.Funcs == 0 {
+	if stats := emitLLVM(t, dir, "ours.txt", p, rec, LLVMText); !stats.Probes || stats.Funcs == 0 {
 		t.Errorf("stats %+v: not by probe", stats)
 	}
-	writeFile(t, dir, "ours.txt", out.String())
-	if theirs := readFile(t, dir, "theirs.txt"); out.String() != theirs {
-		t.Errorf("we write\n%s\nllvm-profgen writes\n%s", out.String(), theirs)
+	ours := readFile(t, dir, "ours.txt")
+	if theirs := readFile(t, dir, "theirs.txt"); ours != theirs {
+		t.Errorf("we write\n%s\nllvm-profgen writes\n%s", ours, theirs)
 	}
-	var binary bytes.Buffer
-	if _, err := WriteLLVM(&binary, p, rec, LLVMOptions{Format: LLVMExtBinary}); err != nil {
-		t.Fatal(err)
-	}
-	writeFile(t, dir, "ours.prof", binary.String())
+	emitLLVM(t, dir, "ours.prof", p, rec, LLVMExtBinary)
 	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "ours.prof", "-o", "back.txt")
-	if back := readFile(t, dir, "back.txt"); out.String() != back {
-		t.Errorf("of the binary form llvm-profdata makes\n%s\nwant\n%s", back, out.String())
+	if back := readFile(t, dir, "back.txt"); ours != back {
+		t.Errorf("of the binary form llvm-profdata makes\n%s\nwant\n%s", back, ours)
 	}
 
 	// Without salvaging, clang refuses counts whose checksum is not its own.

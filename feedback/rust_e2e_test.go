@@ -1,7 +1,6 @@
 package feedback
 
 import (
-	"bytes"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -28,15 +27,9 @@ func TestRustExact(t *testing.T) {
 	p, rec := exact(t, dir, "shop")
 	profgen(t, dir, "shop", p, rec)
 	for _, format := range []LLVMFormat{LLVMText, LLVMExtBinary} {
-		var out bytes.Buffer
-		stats, err := WriteLLVM(&out, p, rec, LLVMOptions{Format: format})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if stats.Inlined == 0 || stats.Targets == 0 {
+		if stats := emitLLVM(t, dir, "ours.prof", p, rec, format); stats.Inlined == 0 || stats.Targets == 0 {
 			t.Errorf("%+v: nothing inlined, or no targets", stats)
 		}
-		writeFile(t, dir, "ours.prof", out.String())
 		overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
 		if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {
 			t.Errorf("similarity with llvm-profgen's is %g%%\n%s", got, overlap)
