@@ -313,9 +313,7 @@ func TestAgent(t *testing.T) {
 	target := busy(t)
 	dir := t.TempDir()
 	exe, into := filepath.Join(dir, "backfeed"), filepath.Join(dir, "store")
-	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	runTool(t, ".", "go", "build", "-o", exe, ".")
 	load := exec.Command(target, "forever", "1")
 	if err := load.Start(); err != nil {
 		t.Fatal(err)

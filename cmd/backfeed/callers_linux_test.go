@@ -25,9 +25,7 @@ func TestCallers(t *testing.T) {
 		t.Skip("elsewhere a procedure without a frame has its return address in a register")
 	}
 	bin := filepath.Join(t.TempDir(), "callers")
-	if out, err := exec.Command("go", "build", "-buildmode=exe", "-o", bin, "../../testdata/callers").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	runTool(t, ".", "go", "build", "-buildmode=exe", "-o", bin, "../../testdata/callers")
 	im, err := image.Open(bin, image.Options{})
 	if err != nil {
 		t.Fatal(err)

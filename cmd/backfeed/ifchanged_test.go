@@ -56,16 +56,6 @@ func TestRerecord(t *testing.T) {
 		t.Skip("builds and samples a program")
 	}
 	dir := t.TempDir()
-	goTool := func(name string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(name, args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s %q: %v\n%s", name, args, err, out)
-		}
-		return string(out)
-	}
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("needs the go command")
 	}
@@ -73,13 +63,13 @@ func TestRerecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		goTool("go", "mod", "init", "example.com/demo")
+		runTool(t, dir, "go", "mod", "init", "example.com/demo")
 	}
-	goTool("go", "build", "-pgo=off", "-o", "demo", ".")
+	runTool(t, dir, "go", "build", "-pgo=off", "-o", "demo", ".")
 	profile := filepath.Join(dir, "default.pgo")
 	emit := func(name string) string {
 		t.Helper()
-		goTool(filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
+		runTool(t, dir, filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
 		code, _, errs := runCLI(t, "emit", "go", filepath.Join(dir, name), "-o", profile, "--if-changed")
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
@@ -93,7 +83,7 @@ func TestRerecord(t *testing.T) {
 	}
 	// Two runs differ by chance too, and now and then clearly.
 	for try := 1; ; try++ {
-		goTool("go", "build", "-o", "fed", ".")
+		runTool(t, dir, "go", "build", "-o", "fed", ".")
 		said := emit("second.pprof")
 		second, err := os.ReadFile(profile)
 		if err == nil && bytes.Equal(first, second) {
@@ -105,7 +95,7 @@ func TestRerecord(t *testing.T) {
 		}
 		first = second
 	}
-	if built := goTool("go", "build", "-v", "-o", "fed", "."); built != "" {
+	if built := runTool(t, dir, "go", "build", "-v", "-o", "fed", "."); built != "" {
 		t.Errorf("rebuilt:\n%s", built)
 	}
 }

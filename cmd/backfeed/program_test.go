@@ -41,13 +41,8 @@ func programRecording(t *testing.T) (path, program string) {
 // goes on, on a stack with its call in caller, and one in the block of that call.
 func record(t *testing.T, path, caller, callee string) string {
 	t.Helper()
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	im, c := openSampled(t, path)
+	const i = 0 // its index in c
 	frame := func(a image.Addr) sample.Frame {
 		off, ok := im.OffsetOf(a)
 		if !ok {
@@ -72,6 +67,25 @@ func record(t *testing.T, path, caller, callee string) string {
 		c.AddStack([]sample.Frame{f, frame(call.Return)}, 5)
 	}
 	c.Lose(sample.LostKernel, 7)
+	return save(t, c)
+}
+
+// openSampled opens an image, and gives counts that have it as their first.
+func openSampled(t *testing.T, path string) (*image.Image, *sample.Counts) {
+	t.Helper()
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	c.Image(sample.ImageID{Build: im.Build, Path: path})
+	return im, c
+}
+
+// save writes a recording of c.
+func save(t *testing.T, c *sample.Counts) string {
+	t.Helper()
 	rec := &sample.Recording{}
 	rec.Add(c)
 	return file(t, t.TempDir(), "program.bfr", string(rec.Encode()))
@@ -99,6 +113,18 @@ func must(t *testing.T, args ...string) string {
 		t.Fatalf("backfeed %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
 	}
 	return stdout
+}
+
+// runTool runs another program, which has to succeed, and gives its output.
+func runTool(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // TestProgram runs the commands over samples of the program that runs this test.
@@ -201,10 +227,7 @@ func compile(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	src, program := file(t, dir, "program.c", programC), filepath.Join(dir, "program")
-	out, err := exec.Command(gcc, "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	runTool(t, dir, gcc, "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src)
 	return program
 }
 

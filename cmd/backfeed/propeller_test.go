@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
-	"backfeed/sample"
 )
 
 // TestPropeller builds a program with the clusters made from its samples: it lies
@@ -27,13 +26,7 @@ func TestPropeller(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()
-		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-		return string(out)
+		return runTool(t, dir, args...)
 	}
 	flags := []string{"clang-19", "-O2", "-g", "-Wl,--build-id", "-fuse-ld=lld", source}
 	run(append(flags, "-o", "plain")...)
@@ -76,19 +69,11 @@ func TestPropeller(t *testing.T) {
 // that goes on.
 func recordBlocks(t *testing.T, path, name string) string {
 	t.Helper()
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	im, c := openSampled(t, path)
 	for _, b := range proc(t, im, name).Blocks {
 		if off, ok := im.OffsetOf(b.Start); ok && b.Exit != image.NoReturn {
-			c.AddSample(i, off, 100000)
+			c.AddSample(0, off, 100000)
 		}
 	}
-	rec := &sample.Recording{}
-	rec.Add(c)
-	return file(t, t.TempDir(), "program.bfr", string(rec.Encode()))
+	return save(t, c)
 }
