@@ -18,7 +18,13 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // TestDump pins the format byte by byte. The golden file is an annotated dump,
 // so a change of format shows in review as the fields that moved.
 func TestDump(t *testing.T) {
-	got, golden := Dump(three().Encode()), "testdata/three.dump"
+	checkDump(t, three(), "testdata/three.dump")
+}
+
+// checkDump compares the dump of r with a golden file.
+func checkDump(t *testing.T, r *Recording, golden string) {
+	t.Helper()
+	got := Dump(r.Encode())
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
 			t.Fatal(err)

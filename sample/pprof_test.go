@@ -138,15 +138,7 @@ func TestReadPprofFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, r)
-	got, golden := Dump(r.Encode()), "testdata/busy.dump"
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
-	}
+	checkDump(t, r, "testdata/busy.dump")
 }
 
 func TestPprofEvents(t *testing.T) {

@@ -72,12 +72,7 @@ func check(t *testing.T, rec *sample.Recording, stats *Stats) *sample.Counts {
 // losses by their name.
 func shares(t *testing.T, c *sample.Counts, exe string) map[string]float64 {
 	t.Helper()
-	f, err := elf.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	name := namer(t, f)
+	name := namer(t, exe)
 	share := map[string]float64{}
 	for _, im := range c.Images {
 		for off, n := range im.At {
@@ -94,9 +89,14 @@ func shares(t *testing.T, c *sample.Counts, exe string) map[string]float64 {
 	return share
 }
 
-// namer names the functions at file offsets of f.
-func namer(t *testing.T, f *elf.File) func(off uint64) string {
+// namer names the functions at file offsets of a program.
+func namer(t *testing.T, exe string) func(off uint64) string {
 	t.Helper()
+	f, err := elf.Open(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	syms, err := f.Symbols()
 	if err != nil {
 		t.Fatal(err)
@@ -154,12 +154,7 @@ func TestRecordTop(t *testing.T) {
 	}
 	exe := build(t, "a")
 	c, _ := run(t, Options{Command: []string{exe, "busy", "200"}})
-	f, err := elf.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	name := namer(t, f)
+	name := namer(t, exe)
 	var busy, right uint64
 	for _, s := range c.Stacks {
 		leaf := s.Frames[0]

@@ -4,7 +4,6 @@ package collect
 
 import (
 	"bufio"
-	"debug/elf"
 	"errors"
 	goflag "flag" // flag is a function of this package
 	"fmt"
@@ -496,13 +495,7 @@ func TestMeasurePhase(t *testing.T) {
 // samplesOf gives the samples of the functions of exe.
 func samplesOf(t *testing.T, rec *sample.Recording, exe string) map[string]uint64 {
 	t.Helper()
-	f, err := elf.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	name := namer(t, f)
-	id := sample.ELFBuildID(f)
+	name, id := namer(t, exe), idOf(t, exe)
 	at := map[string]uint64{}
 	for _, c := range rec.Counts {
 		for _, im := range c.Images {

@@ -155,7 +155,13 @@ func TestFilterProcesses(t *testing.T) {
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	s := system(t, SystemOptions{Frequency: 1999, PIDs: []int{cmd.Process.Pid}})
+	checkFilter(t, SystemOptions{Frequency: 1999, PIDs: []int{cmd.Process.Pid}})
+}
+
+// checkFilter samples what was asked for, beside a program that was not.
+func checkFilter(t *testing.T, opt SystemOptions) {
+	t.Helper()
+	s := system(t, opt)
 	spin(t, 1)
 	r := drains(t, s, 100*time.Millisecond, time.Second)
 	c := s.Counters()

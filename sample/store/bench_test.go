@@ -55,17 +55,23 @@ func BenchmarkPut(b *testing.B) {
 	b.ReportMetric(float64(st.Bytes)/float64(st.Places), "B/count")
 }
 
-// BenchmarkCompact counts what goes in.
-func BenchmarkCompact(b *testing.B) {
-	s := open(b)
-	n := 0
+// filled gives a store of 12 recordings, and the number of places in them.
+func filled(b *testing.B) (s *Store, places int) {
+	b.Helper()
+	s = open(b)
 	for i := range 12 {
 		rec := many(uint64(i%3), 200_000)
-		n += placesIn(rec)
+		places += placesIn(rec)
 		if err := s.Put(hour, rec, nil); err != nil {
 			b.Fatal(err)
 		}
 	}
+	return s, places
+}
+
+// BenchmarkCompact counts what goes in.
+func BenchmarkCompact(b *testing.B) {
+	s, n := filled(b)
 	l, err := s.list()
 	if err != nil {
 		b.Fatal(err)
@@ -83,15 +89,7 @@ func BenchmarkCompact(b *testing.B) {
 }
 
 func BenchmarkRead(b *testing.B) {
-	s := open(b)
-	n := 0
-	for i := range 12 {
-		rec := many(uint64(i%3), 200_000)
-		n += placesIn(rec)
-		if err := s.Put(hour, rec, nil); err != nil {
-			b.Fatal(err)
-		}
-	}
+	s, n := filled(b)
 	for b.Loop() {
 		if _, err := s.Read(Query{}); err != nil {
 			b.Fatal(err)
