@@ -459,8 +459,11 @@ func TestRecordSystem(t *testing.T) {
 		}
 	}
 	into := filepath.Join(dir, "store")
-	if code, _, errs := runCLI(t, "record", "-a", "--tick", "-d", "1s", "--store", into); code != exitDone {
+	if code, _, errs := runCLI(t, "record", "-a", "--tick", "-d", "1s", "--store", into, "--label", "rate=tick"); code != exitDone {
 		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if out := must(t, "store", "ls", into); !strings.Contains(out, "rate=tick") {
+		t.Errorf("the label is not in the store:\n%s", out)
 	}
 	code, out, errs := runCLI(t, "prof", into, only)
 	if code != exitDone || !strings.Contains(out, " main.busy\n") || !strings.Contains(errs, "are not mixed with those of") {

@@ -73,16 +73,20 @@ func runRecord(c *cli, args []string) error {
 	what.define(fs)
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	into := fs.String("store", "", "write the recording to the store in `dir` instead")
+	labels := fs.StringToString("label", nil, "in the store, mark the recording with `name=value`")
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
 	if *into != "" && fs.Changed("output") {
 		return c.usage(errors.New("want -o or --store, not both"))
 	}
+	if *into == "" && len(*labels) > 0 {
+		return c.usage(errors.New("--label goes with --store"))
+	}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
 		if *into != "" {
-			return c.putInto(*into, start, rec)
+			return c.putInto(*into, start, rec, *labels)
 		}
 		return c.write(*out, func(w io.Writer) error {
 			_, err := w.Write(rec.Encode())
@@ -206,6 +210,9 @@ func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemF
 	c.warn("%s", text)
 	if n.Failed > 0 {
 		c.warn("%d samples found no room", n.Failed)
+	}
+	if n.Bare > 0 {
+		c.warn("%d samples have no callers or branch records, for want of room", n.Bare)
 	}
 	c.tellLostRecords(n.LostRecords)
 }

@@ -119,12 +119,12 @@ func (c *cli) openStore(dir string) (*store.Store, error) {
 }
 
 // putInto writes a recording that was begun at start to the store in dir.
-func (c *cli) putInto(dir string, start time.Time, rec *sample.Recording) error {
+func (c *cli) putInto(dir string, start time.Time, rec *sample.Recording, labels map[string]string) error {
 	s, err := store.Create(dir, c.storeOptions())
 	if err != nil {
 		return err
 	}
-	return s.Put(sample.EpochAt(start, defaultEpoch), rec, nil)
+	return s.Put(sample.EpochAt(start, defaultEpoch), rec, labels)
 }
 
 // A segmentRow is one segment.

@@ -200,6 +200,7 @@ func TestStoreUsage(t *testing.T) {
 		{"store ls " + t.TempDir(), exitNothing, "neither a recording nor a store"},
 		{"store ls " + dir + "/absent", exitFailed, "no such file"},
 		{"record -a --store " + dir + " -o x", exitUsage, "not both"},
+		{"record -a --label a=b", exitUsage, "goes with --store"},
 		{"record -a -- true", exitUsage, "want a command or -a, not both"},
 		{"record --tick -- true", exitUsage, "go with -a"},
 		{"record -a -F 0", exitUsage, "want a positive number"},
