@@ -57,14 +57,7 @@ func (p *plan) ready(i int, at, before []float64, carried bool, q *issuer) (t fl
 		t, why = 0, Dispatch
 	}
 	for _, d := range p.of(i) {
-		from := at
-		if d.carried {
-			if !carried {
-				continue
-			}
-			from = before
-		}
-		if r := math.Ceil(from[d.on] + d.wait); r > t {
+		if r := math.Ceil(d.over(at, before, carried)); r > t {
 			t, why, on = r, Dependency, d.on
 		}
 	}

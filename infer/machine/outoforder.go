@@ -102,12 +102,7 @@ func (p *plan) start(now, before []float64, carried bool) {
 	for i := range p.steps {
 		t := 0.0
 		for _, d := range p.of(i) {
-			switch {
-			case !d.carried:
-				t = max(t, now[d.on]+d.wait)
-			case carried:
-				t = max(t, before[d.on]+d.wait)
-			}
+			t = max(t, d.over(now, before, carried))
 		}
 		now[i] = t
 	}
@@ -192,14 +187,7 @@ func (p *plan) pace(s *Schedule, at, before []float64, begin float64, carried bo
 		at[i] = math.Floor(begin + float64(uops)/float64(p.m.Width.Dispatch) + 1e-9)
 		on[i] = -1
 		for _, d := range p.of(i) {
-			from := at
-			if d.carried {
-				if !carried {
-					continue
-				}
-				from = before
-			}
-			if t := from[d.on] + d.wait; t > at[i]+1e-9 || t > at[i]-1e-9 && s.Bound == Dependency {
+			if t := d.over(at, before, carried); t > at[i]+1e-9 || t > at[i]-1e-9 && s.Bound == Dependency {
 				at[i], on[i] = max(t, at[i]), d.on
 			}
 		}

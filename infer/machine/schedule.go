@@ -156,6 +156,18 @@ type dep struct {
 	carried bool // on belongs to the execution before
 }
 
+// over gives when the wait is over, by when the steps of this execution start and
+// those of the one before, if it is to be carried over.
+func (d *dep) over(now, before []float64, carry bool) float64 {
+	switch {
+	case !d.carried:
+		return now[d.on] + d.wait
+	case carry:
+		return before[d.on] + d.wait
+	}
+	return math.Inf(-1)
+}
+
 // set finds costs and dependencies.
 func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
 	m := p.m
