@@ -20,7 +20,7 @@ func codeImage(arch Arch, code, data []byte) *Image {
 		chunks: make([]atomic.Pointer[[]byte], len(all)/chunkSize+1),
 	}}
 	im.regions = []region{{testBase, testBase + Addr(len(code)), ".text"}}
-	im.symbols = []Symbol{{Name: "f", Addr: testBase, Size: uint64(len(code))}}
+	im.setSymbols([]Symbol{{Name: "f", Addr: testBase, Size: uint64(len(code))}})
 	im.names = im.indexNames
 	im.relocs = func() *relocations { return &relocations{} }
 	return im
@@ -169,9 +169,9 @@ func TestText(t *testing.T) {
 func TestAddressTaken(t *testing.T) {
 	// f: lea g(%rip),%rax; call h; ret   g, h: ret
 	im := codeImage(X86_64, []byte("\x48\x8d\x05\x06\x00\x00\x00\xe8\x02\x00\x00\x00\xc3\xc3\xc3"), nil)
-	im.symbols = []Symbol{
+	im.setSymbols([]Symbol{
 		{Name: "f", Addr: testBase, Size: 13}, {Name: "g", Addr: testBase + 13, Size: 1}, {Name: "h", Addr: testBase + 14, Size: 1},
-	}
+	})
 	for i, want := range []bool{false, true, false} {
 		if got := im.AddressTaken(i); got != want {
 			t.Errorf("%s: address taken: %v, want %v", im.symbols[i].Name, got, want)

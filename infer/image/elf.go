@@ -32,6 +32,7 @@ type Image struct {
 	segments []*segment // loaded ones, by address
 	regions  []region   // what holds code, by address; they do not overlap
 	symbols  []Symbol
+	starts   []Addr // of symbols: what Find searches
 
 	frames []frame  // of .eh_frame, by address
 	data   []extent // data inside code, by address, where the symbol table marks it
@@ -397,9 +398,17 @@ func (im *Image) OffsetOf(a Addr) (sample.Offset, bool) {
 // not overlap. The slice is shared: do not change it.
 func (im *Image) Symbols() []Symbol { return im.symbols }
 
+func (im *Image) setSymbols(symbols []Symbol) {
+	im.symbols = symbols
+	im.starts = make([]Addr, len(symbols))
+	for i := range symbols {
+		im.starts[i] = symbols[i].Addr
+	}
+}
+
 // Find gives the index of the symbol whose range contains a, or -1.
 func (im *Image) Find(a Addr) int {
-	i, ok := slices.BinarySearchFunc(im.symbols, a, func(s Symbol, a Addr) int { return cmp.Compare(s.Addr, a) })
+	i, ok := slices.BinarySearch(im.starts, a)
 	if !ok {
 		i--
 	}

@@ -57,12 +57,13 @@ func TestEndsRecursion(t *testing.T) {
 	sizes := []uint64{6, 10, 6, 6}
 	for _, tt := range []struct{ order, want string }{{"abcd", "cd"}, {"dcba", "dc"}, {"badc", "dc"}, {"cadb", "cd"}} {
 		im := codeImage(X86_64, code, nil)
-		im.symbols = nil
+		var symbols []Symbol
 		at := Addr(testBase)
 		for i, n := range sizes {
-			im.symbols = append(im.symbols, Symbol{Name: string(rune('a' + i)), Addr: at, Size: n})
+			symbols = append(symbols, Symbol{Name: string(rune('a' + i)), Addr: at, Size: n})
 			at += Addr(n)
 		}
+		im.setSymbols(symbols)
 		if got := endsOf(im, tt.order); got != tt.want {
 			t.Errorf("asked for %s: %q never return, want %q", tt.order, got, tt.want)
 		}

@@ -35,14 +35,14 @@ func (im *Image) readSymbols() error {
 	}
 	symbols := im.bind(named)
 	symbols = cover(symbols, im.goSymbols(funcs))
-	im.symbols = symbols // stubs of indirect functions are named after symbols
+	im.setSymbols(symbols) // stubs of indirect functions are named after symbols
 	symbols = cover(symbols, im.stubs())
 	symbols = cover(symbols, im.frameSymbols())
 	im.extend(symbols)
 	if im.uncovered(symbols) > maxUncovered {
 		symbols = splitGaps(symbols, im.regions, im.callTargets())
 	}
-	im.symbols = nameAll(symbols)
+	im.setSymbols(nameAll(symbols))
 	return nil
 }
 
