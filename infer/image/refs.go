@@ -266,38 +266,6 @@ func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
 	return j >= 0 && im.Symbols()[j].Addr != a
 }
 
-// scanARM is scanCode for AArch64, where an address is made by ADR, or by ADRP
-// and the ADD that follows in the same or nearly the same place.
-func (im *Image) scanARM(s *Symbol, code []byte, taken, entered []Addr) ([]Addr, []Addr) {
-	var page [32]Addr
-	for off := 0; off+4 <= len(code); off += 4 {
-		a := s.Addr + Addr(off)
-		in := armInst(code[off:], a)
-		if in.Class&(CondJump|Jump|DirCall) != 0 {
-			if im.entersMiddle(s, in.Target) {
-				entered = append(entered, in.Target)
-			}
-			continue
-		}
-		w := binary.LittleEndian.Uint32(code[off:])
-		t := Addr(0)
-		switch {
-		case w&0x9f000000 == 0x90000000: // adrp
-			page[w&31] = armPage(w, a)
-		case w&0x9f000000 == 0x10000000: // adr
-			t = a + armPCRel(w)
-		case w&0xffc00000 == 0x91000000: // add
-			if p := page[w>>5&31]; p != 0 {
-				t = p + Addr(w>>10&0xfff)
-			}
-		}
-		if t != 0 && im.executable(t) {
-			taken = append(taken, t)
-		}
-	}
-	return taken, entered
-}
-
 // isColdPart tells whether name is that of a part which the compiler split off a
 // procedure: its other blocks are entered from there.
 func isColdPart(name string) bool {
