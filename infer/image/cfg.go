@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"sync"
 )
 
 // Marks of a byte of a procedure.
@@ -17,6 +18,7 @@ const (
 	markPad               // a landing pad
 	markFall              // the instruction before runs on to here
 	markData              // the symbol table says that it is data
+	markFlow              // a transfer starts here
 )
 
 // A transfer is an instruction that ends or may end straight-line execution.
@@ -34,20 +36,30 @@ type builder struct {
 	sym  *Symbol
 	lo   Addr
 	code []byte
-	mark []uint8 // by offset
+	storage
 
-	work      []int // leaders to decode from
-	transfers []transfer
-	unsorted  bool    // transfers are not by offset
-	open      []int   // indices into transfers: indirect jumps not looked at yet
-	slicer    *slicer // made when the first indirect jump is met
-	why       string  // of the first reason for which the code is incomplete
-	whyAt     int     // its offset
-	x86       x86
+	slicer *slicer // made when the first indirect jump is met
+	why    string  // of the first reason for which the code is incomplete
+	whyAt  int     // its offset
+	x86    x86
 
 	depths   map[int]depth // at indirect jumps
 	hasFrame bool          // the stack pointer moves somewhere
 }
+
+// storage is what one builder leaves to the next.
+type storage struct {
+	mark      []uint8    // by offset
+	at        []int32    // by offset: of what is marked markFlow the index into transfers; after blocks, of a block's start its index
+	work      []int      // leaders to decode from
+	transfers []transfer // by discovery; after blocks, by offset
+	ordered   []transfer
+	open      []int // indices into transfers: indirect jumps not looked at yet
+	edges     []Edge
+	calls     []Call
+}
+
+var spare = sync.Pool{New: func() any { return new(storage) }}
 
 // Proc decodes the code of symbol i (an index into Symbols) into blocks, edges
 // and calls. The first call scans the code of the whole image, for what refers
@@ -68,17 +80,25 @@ func (im *Image) Proc(i int) (*Proc, error) {
 	if len(code) == 0 {
 		return nil, fmt.Errorf("%s: no code at %#x: %w", s.Name, s.Addr, ErrFormat)
 	}
-	b := newBuilder(im, s, code)
+	st := spare.Get().(*storage)
+	b := newBuilder(im, s, code, *st)
 	b.reach()
 	// From here on, all that runs is decoded, if every indirect jump was resolved.
 	b.sweep()
 	p := b.proc()
 	p.Index = i
+	*st = b.storage
+	spare.Put(st)
 	return p, nil
 }
 
-func newBuilder(im *Image, s *Symbol, code []byte) *builder {
-	b := &builder{im: im, sym: s, lo: s.Addr, code: code, mark: make([]uint8, len(code)), whyAt: -1}
+func newBuilder(im *Image, s *Symbol, code []byte, st storage) *builder {
+	n := len(code)
+	st.mark, st.at = slices.Grow(st.mark[:0], n)[:n], slices.Grow(st.at[:0], n)[:n]
+	clear(st.mark)
+	st.work, st.transfers, st.ordered, st.open = st.work[:0], st.transfers[:0], st.ordered[:0], st.open[:0]
+	st.edges, st.calls = st.edges[:0], st.calls[:0]
+	b := &builder{im: im, sym: s, lo: s.Addr, code: code, storage: st, whyAt: -1}
 	for _, d := range im.dataIn(s.Addr, s.Addr+Addr(len(code))) {
 		for a := d.lo; a < d.hi; a++ {
 			b.mark[a-b.lo] |= markData
@@ -260,14 +280,21 @@ func (b *builder) transfer(off int, in Inst) bool {
 	case in.Class&IndJump != 0:
 		b.open = append(b.open, len(b.transfers))
 	}
-	if n := len(b.transfers); n > 0 && b.transfers[n-1].off > off {
-		b.unsorted = true
-	}
+	b.mark[off] |= markFlow
+	b.at[off] = int32(len(b.transfers))
 	b.transfers = append(b.transfers, t)
 	if next < len(b.code) && (in.Class&(DirCall|IndCall) == 0 || t.noReturn) && runsOn {
 		b.lead(next, 0)
 	}
 	return runsOn
+}
+
+// transferAt gives the transfer at off, or nil.
+func (b *builder) transferAt(off int) *transfer {
+	if b.mark[off]&markFlow == 0 {
+		return nil
+	}
+	return &b.transfers[b.at[off]]
 }
 
 // sweep decodes what nothing leads to: code behind calls wrongly taken to return
@@ -349,18 +376,18 @@ func (b *builder) paddingLen(off int, in Inst) int {
 
 // proc makes the Proc of what was found.
 func (b *builder) proc() *Proc {
-	if b.unsorted {
-		slices.SortFunc(b.transfers, func(x, y transfer) int { return cmp.Compare(x.off, y.off) })
-	}
 	p := &Proc{Symbol: *b.sym}
 	b.blocks(p)
-	b.edges(p)
+	// From here on, transfers are by offset.
+	for i, next := 0, 0; i < len(p.Blocks); i++ {
+		next = b.leave(p, i, next)
+	}
 	b.link(p)
 	p.Complete, p.Why = b.why == "", b.why
 	return p
 }
 
-// blocks cuts the instructions at leaders and behind transfers.
+// blocks cuts the instructions at leaders and behind transfers, which it puts in order.
 func (b *builder) blocks(p *Proc) {
 	n := 0
 	for _, m := range b.mark {
@@ -369,8 +396,11 @@ func (b *builder) blocks(p *Proc) {
 		}
 	}
 	p.Blocks = make([]Block, 0, n+1)
+	if b.mark[0]&markInst == 0 { // nothing decodes at the entry
+		p.Blocks = append(p.Blocks, Block{Start: b.lo, End: b.lo, Last: b.lo})
+		p.Entries = append(p.Entries, 0)
+	}
 	var cur *Block
-	next := 0 // index into transfers
 	ended := true
 	for off := 0; off < len(b.mark); off++ {
 		m := b.mark[off]
@@ -380,8 +410,9 @@ func (b *builder) blocks(p *Proc) {
 			}
 			continue
 		}
-		a := b.lo + Addr(off)
+		a, t := b.lo+Addr(off), b.transferAt(off)
 		if m&markLead != 0 || ended {
+			b.at[off] = int32(len(p.Blocks))
 			p.Blocks = append(p.Blocks, Block{Start: a, Pad: m&markPad != 0})
 			cur = &p.Blocks[len(p.Blocks)-1]
 			if m&markEntry != 0 {
@@ -395,48 +426,34 @@ func (b *builder) blocks(p *Proc) {
 		}
 		cur.Insts++
 		cur.Last, cur.End = a, b.lo+Addr(end)
-		if next < len(b.transfers) && b.transfers[next].off == off {
-			t := &b.transfers[next]
+		if t != nil {
 			ended = t.Class&(DirCall|IndCall) == 0 || t.noReturn
-			next++
+			b.ordered = append(b.ordered, *t)
 		}
 	}
-	if len(p.Blocks) == 0 || p.Blocks[0].Start != b.lo { // nothing decodes at the entry
-		p.Blocks = slices.Insert(p.Blocks, 0, Block{Start: b.lo, End: b.lo, Last: b.lo})
-		for i := range p.Entries {
-			p.Entries[i]++
-		}
-		p.Entries = slices.Insert(p.Entries, 0, 0)
-	}
+	b.transfers, b.ordered = b.ordered, b.transfers
 }
 
-// edges finds the ways out of each block, and the calls.
-func (b *builder) edges(p *Proc) {
-	calls := 0
-	for i := range b.transfers {
-		if b.transfers[i].Class&(DirCall|IndCall) != 0 {
-			calls++
+// leave finds the ways out of block i, and its calls. Its first transfer is next or
+// a later one; the next block's is what leave gives, or later.
+func (b *builder) leave(p *Proc, i, next int) int {
+	blk := &p.Blocks[i]
+	end := int(blk.End - b.lo)
+	last := int(blk.Last - b.lo)
+	var t *transfer
+	for ; next < len(b.transfers) && b.transfers[next].off < end; next++ {
+		t = &b.transfers[next]
+		if t.Class&(DirCall|IndCall) != 0 {
+			b.calls = append(b.calls, b.call(i, t))
 		}
 	}
-	p.Calls = make([]Call, 0, calls+1)                              // most procedures have at most one tail call
-	p.Edges = make([]Edge, 0, len(p.Blocks)+len(b.transfers)-calls) // all but those of jump tables
-	next := 0
-	for i := range p.Blocks {
-		blk := &p.Blocks[i]
-		end := int(blk.End - b.lo)
-		last := int(blk.Last - b.lo)
-		var t *transfer
-		for ; next < len(b.transfers) && b.transfers[next].off < end; next++ {
-			t = &b.transfers[next]
-			if t.Class&(DirCall|IndCall) != 0 {
-				p.Calls = append(p.Calls, b.call(i, t))
-			}
-		}
-		if t != nil && t.off != last {
-			t = nil
-		}
-		b.exits(p, i, t)
+	if t != nil && t.off != last {
+		t = nil
 	}
+	edges := len(b.edges)
+	b.exits(p, i, t)
+	slices.SortFunc(b.edges[edges:], func(x, y Edge) int { return cmp.Or(cmp.Compare(x.To, y.To), cmp.Compare(x.Kind, y.Kind)) })
+	return next
 }
 
 // exits adds the edges of block i, which ends in t, or in no transfer if t is nil.
@@ -458,7 +475,7 @@ func (b *builder) exits(p *Proc, i int, t *transfer) {
 			blk.Exit = TailCall
 			c := b.call(i, t)
 			c.Tail, c.Cond = true, t.Class&CondJump != 0
-			p.Calls = append(p.Calls, c)
+			b.calls = append(b.calls, c)
 		}
 		if t.Class&CondJump != 0 {
 			b.runsOn(p, i)
@@ -470,7 +487,7 @@ func (b *builder) exits(p *Proc, i int, t *transfer) {
 func (b *builder) runsOn(p *Proc, i int) {
 	blk := &p.Blocks[i]
 	if i+1 < len(p.Blocks) && p.Blocks[i+1].Start == blk.End {
-		p.Edges = append(p.Edges, Edge{i, i + 1, FallThrough})
+		b.edges = append(b.edges, Edge{i, i + 1, FallThrough})
 		return
 	}
 	// Hand-written procedures run on into the next one.
@@ -478,7 +495,7 @@ func (b *builder) runsOn(p *Proc, i int) {
 		if j := b.im.next(end); j >= 0 {
 			blk.Exit = TailCall
 			s := &b.im.Symbols()[j]
-			p.Calls = append(p.Calls, Call{Block: i, Site: blk.Last, Return: blk.End, To: s.Addr, Target: b.im.procName(j), Tail: true})
+			b.calls = append(b.calls, Call{Block: i, Site: blk.Last, Return: blk.End, To: s.Addr, Target: b.im.procName(j), Tail: true})
 			return
 		}
 	}
@@ -519,7 +536,7 @@ func (b *builder) indirectExits(p *Proc, i int, t *transfer) {
 		blk.Exit = TailCall
 		c := b.call(i, t)
 		c.Tail, c.To, c.Target = true, tab.to, tab.name
-		p.Calls = append(p.Calls, c)
+		b.calls = append(b.calls, c)
 		return
 	}
 	for _, a := range tab.targets {
@@ -528,23 +545,21 @@ func (b *builder) indirectExits(p *Proc, i int, t *transfer) {
 			continue
 		}
 		blk.Exit = TailCall // a case of the switch lies in the cold part
-		p.Calls = append(p.Calls, Call{Block: i, Site: t.Addr, Return: t.Addr + Addr(t.Len), To: a, Target: b.im.nameAt(a), Tail: true, Cond: true})
+		b.calls = append(b.calls, Call{Block: i, Site: t.Addr, Return: t.Addr + Addr(t.Len), To: a, Target: b.im.nameAt(a), Tail: true, Cond: true})
 	}
 }
 
 // edge adds an edge to the block at off. There is none where off could not be
 // decoded, which is why the procedure is incomplete then.
 func (b *builder) edge(p *Proc, from, off int, k Kind) {
-	a := b.lo + Addr(off)
-	to, ok := slices.BinarySearchFunc(p.Blocks, a, func(blk Block, a Addr) int { return cmp.Compare(blk.Start, a) })
-	if !ok || p.Blocks[to].Insts == 0 {
+	if b.mark[off]&markInst == 0 {
 		if p.Blocks[from].Exit == NoExit {
 			p.Blocks[from].Exit = RunsOff
 		}
-		b.incomplete(off, "no code at %#x, target of a jump", a)
+		b.incomplete(off, "no code at %#x, target of a jump", b.lo+Addr(off))
 		return
 	}
-	p.Edges = append(p.Edges, Edge{from, to, k})
+	b.edges = append(b.edges, Edge{from, int(b.at[off]), k}) // targets lead, so a block starts there
 }
 
 // call makes the Call of a call instruction or of a jump that leaves.
@@ -559,12 +574,11 @@ func (b *builder) call(i int, t *transfer) Call {
 	return c
 }
 
-// link sorts edges and calls and fills the indices of the blocks.
+// link takes over edges and calls and fills the indices of the blocks.
 func (b *builder) link(p *Proc) {
-	slices.SortFunc(p.Edges, func(x, y Edge) int {
-		return cmp.Or(cmp.Compare(x.From, y.From), cmp.Compare(x.To, y.To), cmp.Compare(x.Kind, y.Kind))
-	})
-	p.Edges = slices.Compact(p.Edges)
+	b.edges = slices.Compact(b.edges)
+	p.Edges = append(make([]Edge, 0, len(b.edges)), b.edges...)
+	p.Calls = append(make([]Call, 0, len(b.calls)), b.calls...)
 	slices.SortStableFunc(p.Calls, func(x, y Call) int { return cmp.Or(cmp.Compare(x.Site, y.Site), cmp.Compare(x.To, y.To)) })
 	outs, ins, calls := make([]int, len(p.Edges)), make([]int, len(p.Edges)), make([]int, len(p.Calls))
 	for i := range p.Edges { // by From: the edges out of a block are neighbours

@@ -37,10 +37,8 @@ func (b *builder) resolveOpen() {
 	if len(b.open) == 0 {
 		return
 	}
-	open := b.open
-	b.open = nil
 	b.slicer, b.depths = newSlicer(b), nil
-	for _, i := range open {
+	for _, i := range b.open {
 		t := &b.transfers[i]
 		t.table = b.resolve(t)
 		if t.table.kind == unresolved {
@@ -52,6 +50,7 @@ func (b *builder) resolveOpen() {
 			}
 		}
 	}
+	b.open = b.open[:0]
 }
 
 // resolve finds out where t goes, of all the values that it may jump to.

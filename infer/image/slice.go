@@ -80,7 +80,6 @@ func add(v, w value, shift uint8) (value, bool) {
 type slicer struct {
 	b     *builder
 	preds map[int][]int // offsets of the jumps to an offset
-	sites map[int]int   // offset of a transfer to its index
 	steps int
 	most  int64        // values of the narrowest types that an index came through, the widest of all ways
 	busy  map[int]bool // offsets of the instructions whose operands are being followed
@@ -90,10 +89,9 @@ type slicer struct {
 const maxSteps = 20000
 
 func newSlicer(b *builder) *slicer {
-	s := &slicer{b: b, preds: make(map[int][]int), sites: make(map[int]int), busy: make(map[int]bool)}
+	s := &slicer{b: b, preds: make(map[int][]int), busy: make(map[int]bool)}
 	for i := range b.transfers {
 		t := &b.transfers[i]
-		s.sites[t.off] = i
 		if t.Class&(Jump|CondJump) != 0 {
 			if off, ok := b.inside(t.Target); ok {
 				s.preds[off] = append(s.preds[off], t.off)
@@ -443,7 +441,7 @@ func (s *slicer) limitOf(c cell, off int, seen map[cellAt]int64) int64 {
 
 // limitVia is limitOf along one way.
 func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
-	if i, ok := s.sites[st.off]; ok && s.b.transfers[i].Class&CondJump != 0 {
+	if t := s.b.transferAt(st.off); t != nil && t.Class&CondJump != 0 {
 		if n := s.guard(c, st); n != noLimit {
 			return n
 		}

@@ -70,7 +70,6 @@ func (b *builder) depthAt(off int) (int64, bool) {
 // findDepths follows the stack pointer from the entry to every indirect jump.
 func (b *builder) findDepths() {
 	b.depths = make(map[int]depth)
-	sites := b.slicer.sites
 	seen := make(map[int]bool)
 	type start struct {
 		off int
@@ -89,9 +88,7 @@ func (b *builder) findDepths() {
 				seen[off] = true
 			}
 			n, e := b.stackEffect(off)
-			i, isTransfer := sites[off]
-			if isTransfer {
-				t := &b.transfers[i]
+			if t := b.transferAt(off); t != nil {
 				if to, ok := b.inside(t.Target); ok && t.Class&(Jump|CondJump) != 0 {
 					work = append(work, start{to, d})
 				}
