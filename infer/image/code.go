@@ -10,21 +10,29 @@ import (
 )
 
 // Insts decodes the instructions of one block, by increasing address.
-func (im *Image) Insts(b *Block) []Inst { return im.AppendInsts(make([]Inst, 0, b.Insts), b) }
-
-// AppendInsts appends the instructions of one block to out.
-func (im *Image) AppendInsts(out []Inst, b *Block) []Inst {
-	code := im.code(b.Start, b.End)
-	for a := b.Start; len(code) > 0; {
-		in := im.decodeOne(code, a)
-		if in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix && im.Arch == X86_64 {
-			in.Class = Locked // jumped over, see splitLock
-		}
+func (im *Image) Insts(b *Block) []Inst {
+	out := make([]Inst, 0, b.Insts)
+	var d x86
+	for code, a := im.code(b.Start, b.End), b.Start; len(code) > 0; {
+		in := im.instIn(&d, code, a)
 		out = append(out, in)
 		code = code[in.Len:]
 		a += Addr(in.Len)
 	}
 	return out
+}
+
+// instIn decodes the first instruction of code, the rest of a block. On x86-64, d
+// then holds it.
+func (im *Image) instIn(d *x86, code []byte, a Addr) Inst {
+	if im.Arch == AArch64 {
+		return armInst(code, a)
+	}
+	in := d.inst(code, a)
+	if in.Class&Bad != 0 && len(code) == 1 && code[0] == lockPrefix {
+		in.Class = Locked // jumped over, see splitLock
+	}
+	return in
 }
 
 // Text disassembles the instruction at a in GNU syntax, for people to read.

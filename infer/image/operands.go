@@ -106,29 +106,35 @@ func (o Op) String() string {
 // Operands gives the operands of an instruction that Insts gave. It does not
 // allocate.
 func (im *Image) Operands(in Inst) Operands {
-	return operands(im.Arch, im.code(in.Addr, in.Addr+Addr(in.Len)), in)
+	code := im.code(in.Addr, in.Addr+Addr(in.Len))
+	var d x86
+	if im.Arch == X86_64 {
+		d.decode(code)
+	}
+	return operands(&d, im.Arch, code, in)
 }
 
-// AppendOperands appends the operands of insts, all instructions of b, to out.
-func (im *Image) AppendOperands(out []Operands, b *Block, insts []Inst) []Operands {
-	code := im.code(b.Start, b.End)
-	for _, in := range insts {
-		out = append(out, operands(im.Arch, code[:in.Len], in))
+// AppendOperands appends the instructions of b, by increasing address, and the
+// operands of each.
+func (im *Image) AppendOperands(insts []Inst, ops []Operands, b *Block) ([]Inst, []Operands) {
+	var d x86
+	for code, a := im.code(b.Start, b.End), b.Start; len(code) > 0; {
+		in := im.instIn(&d, code, a)
+		insts, ops = append(insts, in), append(ops, operands(&d, im.Arch, code[:in.Len], in))
 		code = code[in.Len:]
+		a += Addr(in.Len)
 	}
-	return out
+	return insts, ops
 }
 
-// operands is Operands of the bytes in code.
-func operands(arch Arch, code []byte, in Inst) Operands {
-	if in.Class&Bad != 0 || len(code) < in.Len {
+// operands gives the operands of the instruction in code, which on x86-64 d holds.
+func operands(d *x86, arch Arch, code []byte, in Inst) Operands {
+	switch {
+	case in.Class&Bad != 0 || len(code) < in.Len:
 		return Operands{Op: OpSystem}
-	}
-	if arch == AArch64 {
+	case arch == AArch64:
 		return armOperands(binary.LittleEndian.Uint32(code), in.Class)
 	}
-	var d x86
-	d.decode(code)
 	return d.uses(code)
 }
 

@@ -82,13 +82,13 @@ func TestOperands(t *testing.T) {
 	} {
 		code := hexBytes(t, tt.code)
 		var in Inst
+		var d x86
 		if tt.arch == AArch64 {
 			in = armInst(code, 0)
 		} else {
-			var d x86
 			in = d.inst(code, 0)
 		}
-		o := operands(tt.arch, code, in)
+		o := operands(&d, tt.arch, code, in)
 		got := []string{o.Op.String(), o.Reads.list(), o.Address.list(), o.Writes.list(), o.Update.list()}
 		want := []string{tt.op.String(), tt.reads, tt.address, tt.writes, tt.update}
 		if !slices.Equal(got, want) {

@@ -68,11 +68,11 @@ func (s *Schedule) Check() error {
 // Schedule gives the least time of b. Calls inside b take the time of the call
 // alone, and what comes after one depends on nothing before it.
 func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
-	insts := im.Insts(b)
+	insts, ops := im.AppendOperands(nil, nil, b)
 	if len(insts) == 0 {
 		return &Schedule{}
 	}
-	return m.schedule(insts, im.AppendOperands(make([]image.Operands, 0, len(insts)), b, insts), loops(insts, b))
+	return m.schedule(insts, ops, loops(insts, b))
 }
 
 // loops tells whether b ends in a jump to its own start.
@@ -95,11 +95,10 @@ func (m *Model) NewTimer(im *image.Image) *Timer { return &Timer{im: im, plan: p
 
 // Cycles gives the Cycles of b's Schedule.
 func (t *Timer) Cycles(b *image.Block) float64 {
-	t.insts = t.im.AppendInsts(t.insts[:0], b)
+	t.insts, t.ops = t.im.AppendOperands(t.insts[:0], t.ops[:0], b)
 	if len(t.insts) == 0 {
 		return 0
 	}
-	t.ops = t.im.AppendOperands(t.ops[:0], b, t.insts)
 	t.plan.set(t.insts, t.ops, loops(t.insts, b))
 	var s Schedule
 	if t.plan.m.InOrder {
