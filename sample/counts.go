@@ -302,9 +302,13 @@ func (c *Counts) checkImages() error {
 }
 
 func (c *Counts) checkStacks() error {
-	leaves := map[Frame]uint64{} // samples with a stack, by sampled instruction
-	seen := make(map[string]bool, len(c.Stacks))
-	for i, s := range c.Stacks {
+	stacks := c.Stacks
+	if !slices.IsSortedFunc(stacks, compareStacks) {
+		stacks = slices.Clone(stacks)
+		slices.SortStableFunc(stacks, compareStacks)
+	}
+	var with uint64 // samples with a stack of the sampled instruction
+	for i, s := range stacks {
 		if len(s.Frames) == 0 || s.N == 0 {
 			return fmt.Errorf("stack %d: %d frames, %d samples", i, len(s.Frames), s.N)
 		}
@@ -316,19 +320,19 @@ func (c *Counts) checkStacks() error {
 		if err := c.checkFrame(s.Top); err != nil {
 			return fmt.Errorf("stack %d: top: %w", i, err)
 		}
-		key := string(c.stackKey(s.Frames, s.Top))
-		if seen[key] {
+		leaf := s.Frames[0]
+		if i == 0 || leaf != stacks[i-1].Frames[0] {
+			with = 0
+		} else if compareStacks(stacks[i-1], s) == 0 {
 			return fmt.Errorf("stack %d: listed twice", i)
 		}
-		seen[key] = true
-		leaf := s.Frames[0]
 		if leaf.Image == Unknown {
 			return fmt.Errorf("stack %d: its sample is in no image", i)
 		}
-		leaves[leaf] = add(leaves[leaf], s.N)
-		if at := c.Images[leaf.Image].At[leaf.Off]; leaves[leaf] > at {
+		with = add(with, s.N)
+		if at := c.Images[leaf.Image].At[leaf.Off]; with > at {
 			return fmt.Errorf("image %s: offset %#x: %d samples, but %d with a stack",
-				c.Images[leaf.Image].ID, uint64(leaf.Off), at, leaves[leaf])
+				c.Images[leaf.Image].ID, uint64(leaf.Off), at, with)
 		}
 	}
 	return nil

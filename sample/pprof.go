@@ -181,7 +181,7 @@ func fromPprof(p *profile.Profile) (*Recording, error) {
 	if unusable(rec) {
 		return nil, ErrNoAddresses
 	}
-	return rec, nil
+	return Merge(rec), nil
 }
 
 // unusable tells whether there are samples, and not one of them has a place.

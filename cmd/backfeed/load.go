@@ -91,7 +91,10 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 		all = append(all, r)
 	}
 	c.clearProgress()
-	r := sample.Merge(all...)
+	r := all[0] // as Merge gives it, whatever it was read from
+	if len(all) > 1 {
+		r = sample.Merge(all...)
+	}
 	if r.Samples() == 0 {
 		return nil, failf(exitNothing, "%s: no samples", strings.Join(paths, ", "))
 	}
