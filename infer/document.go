@@ -178,37 +178,47 @@ func (c *Confidence) UnmarshalText(b []byte) error {
 
 // NewDocument gives p as a document.
 func NewDocument(p *Profile) *Document {
-	d := &Document{
-		DocumentHeader: DocumentHeader{
-			Schema:  DocumentSchema,
-			Machine: p.Machine,
-			Event:   DocumentEvent(p.Event),
-			Samples: DocumentSamples(p.Samples),
-		},
-		Images: make([]DocumentImage, 0, len(p.Images)),
-	}
-	if d.Samples.Lost == nil {
-		d.Samples.Lost = map[sample.Loss]uint64{}
-	}
-	for _, ip := range p.Images {
-		im := DocumentImage{
-			DocumentImageHeader: DocumentImageHeader{Path: ip.ID.Path, Samples: ip.Samples},
-			Procs:               make([]DocumentProc, 0, len(ip.Procs)),
+	d := &Document{DocumentHeader: documentHeader(p), Images: make([]DocumentImage, len(p.Images))}
+	for i, ip := range p.Images {
+		procs := make([]DocumentProc, len(ip.Procs))
+		for j, r := range ip.Procs {
+			procs[j] = DocumentProc{
+				Blocks: make([]DocumentBlock, 0, len(r.Block)),
+				Edges:  make([]DocumentEdge, 0, len(r.Edge)),
+				Calls:  make([]DocumentCall, 0, len(r.Call)),
+			}
+			procs[j].set(r)
 		}
-		if !ip.ID.Build.IsZero() {
-			im.BuildID = ip.ID.Build.String()
-		}
-		for _, r := range ip.Procs {
-			im.Procs = append(im.Procs, documentProc(r))
-		}
-		d.Images = append(d.Images, im)
+		d.Images[i] = DocumentImage{documentImageHeader(ip), procs}
 	}
 	return d
 }
 
-func documentProc(r *Result) DocumentProc {
+func documentHeader(p *Profile) DocumentHeader {
+	h := DocumentHeader{
+		Schema:  DocumentSchema,
+		Machine: p.Machine,
+		Event:   DocumentEvent(p.Event),
+		Samples: DocumentSamples(p.Samples),
+	}
+	if h.Samples.Lost == nil {
+		h.Samples.Lost = map[sample.Loss]uint64{}
+	}
+	return h
+}
+
+func documentImageHeader(ip *ImageProfile) DocumentImageHeader {
+	h := DocumentImageHeader{Path: ip.ID.Path, Samples: ip.Samples}
+	if !ip.ID.Build.IsZero() {
+		h.BuildID = ip.ID.Build.String()
+	}
+	return h
+}
+
+// set makes d the procedure of r. Its lists keep their storage.
+func (d *DocumentProc) set(r *Result) {
 	p := r.Proc
-	d := DocumentProc{
+	*d = DocumentProc{
 		Name:       p.Name,
 		Addr:       DocumentAddr(p.Addr),
 		Size:       p.Size,
@@ -216,25 +226,27 @@ func documentProc(r *Result) DocumentProc {
 		Entries:    rounded(r.Entries),
 		Confidence: r.Entries.Conf,
 		Complete:   p.Complete,
-		Blocks:     make([]DocumentBlock, len(p.Blocks)),
-		Edges:      make([]DocumentEdge, len(p.Edges)),
-		Calls:      make([]DocumentCall, len(p.Calls)),
+		Blocks:     d.Blocks[:0],
+		Edges:      d.Edges[:0],
+		Calls:      d.Calls[:0],
 	}
-	for i, b := range p.Blocks {
-		d.Blocks[i] = DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
-			r.BlockSamples[i], rounded(r.Block[i]), r.Block[i].Conf, r.Block[i].Shape, r.Cold[i]}
+	for i := range p.Blocks {
+		b, f := &p.Blocks[i], &r.Block[i]
+		d.Blocks = append(d.Blocks, DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
+			r.BlockSamples[i], rounded(*f), f.Conf, f.Shape, r.Cold[i]})
 	}
 	for i, e := range p.Edges {
-		d.Edges[i] = DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
-			e.Kind.String(), rounded(r.Edge[i]), r.Edge[i].Conf, r.Edge[i].Shape}
+		f := &r.Edge[i]
+		d.Edges = append(d.Edges, DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
+			e.Kind.String(), rounded(*f), f.Conf, f.Shape})
 	}
-	for i, c := range p.Calls {
-		d.Calls[i] = DocumentCall{DocumentAddr(c.Site), DocumentAddr(c.To), callKind(c), rounded(r.Call[i])}
+	for i := range p.Calls {
+		c := &p.Calls[i]
+		d.Calls = append(d.Calls, DocumentCall{DocumentAddr(c.Site), DocumentAddr(c.To), callKind(c), rounded(r.Call[i])})
 	}
-	return d
 }
 
-func callKind(c image.Call) string {
+func callKind(c *image.Call) string {
 	switch {
 	case c.Tail:
 		return "tail"
@@ -247,16 +259,39 @@ func callKind(c image.Call) string {
 // Write writes the document, one procedure to a line: what is buffered is one
 // of them at a time, and line-based tools show which ones changed.
 func (d *Document) Write(w io.Writer) error {
+	return writeDocument(w, d.DocumentHeader, len(d.Images),
+		func(i int) (DocumentImageHeader, int) { return d.Images[i].DocumentImageHeader, len(d.Images[i].Procs) },
+		func(i, j int) *DocumentProc { return &d.Images[i].Procs[j] })
+}
+
+// WriteDocument writes what NewDocument(p).Write would, and holds one procedure of
+// it at a time.
+func WriteDocument(w io.Writer, p *Profile) error {
+	var proc DocumentProc
+	return writeDocument(w, documentHeader(p), len(p.Images),
+		func(i int) (DocumentImageHeader, int) {
+			return documentImageHeader(p.Images[i]), len(p.Images[i].Procs)
+		},
+		func(i, j int) *DocumentProc {
+			proc.set(p.Images[i].Procs[j])
+			return &proc
+		})
+}
+
+// writeDocument writes a document of so many images: the header of each and how
+// many procedures it has, then these. A procedure need not outlast the next call.
+func writeDocument(w io.Writer, h DocumentHeader, images int, image func(i int) (DocumentImageHeader, int), proc func(i, j int) *DocumentProc) error {
 	dw := documentWriter{w: bufio.NewWriterSize(w, 1<<20)}
 	dw.enc = json.NewEncoder(&dw.value)
 	dw.enc.SetEscapeHTML(false) // names of C++ templates stay legible
-	dw.object(d.DocumentHeader, "images")
-	for i, im := range d.Images {
+	dw.object(h, "images")
+	for i := range images {
 		dw.separate(i)
-		dw.object(im.DocumentImageHeader, "procs")
-		for j := range im.Procs {
+		head, procs := image(i)
+		dw.object(head, "procs")
+		for j := range procs {
 			dw.separate(j)
-			dw.proc(&im.Procs[j])
+			dw.proc(proc(i, j))
 		}
 		dw.raw("]}")
 	}

@@ -97,6 +97,10 @@ func TestDocumentWriter(t *testing.T) {
 
 func TestDocument(t *testing.T) {
 	got, golden := written(t, NewDocument(smallProfile())), "testdata/small.counts.json"
+	var b bytes.Buffer
+	if err := WriteDocument(&b, smallProfile()); err != nil || !bytes.Equal(b.Bytes(), got) {
+		t.Errorf("%v: of the profile\n%s\nof the document\n%s", err, &b, got)
+	}
 	if *update {
 		if err := os.WriteFile(golden, got, 0o644); err != nil {
 			t.Fatal(err)

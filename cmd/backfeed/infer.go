@@ -44,7 +44,7 @@ func runInfer(c *cli, args []string) error {
 		return c.write(*out, func(w io.Writer) error { return writePlaces(w, src.profile, c.color()) })
 	}
 	if format.value == "json" {
-		return c.write(*out, infer.NewDocument(src.profile).Write)
+		return c.write(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile) })
 	}
 	return c.write(*out, func(w io.Writer) error { return writeProfile(w, src.profile, *n, c.color()) })
 }
