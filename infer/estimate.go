@@ -245,8 +245,8 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 		if r.Samples < fewSamples { // not worth a schedule: little hangs on it
 			return func(b *image.Block) float64 { return (fixedCycles + cyclesPerInst*float64(b.Insts)) / period }
 		}
-		timer := model.NewTimer(home[r])
-		return func(b *image.Block) float64 { return (fixedCycles + timer.Cycles(b)) / period }
+		im := home[r]
+		return func(b *image.Block) float64 { return (fixedCycles + model.Cycles(im, b)) / period }
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"backfeed/infer/image"
 )
@@ -81,27 +82,18 @@ func loops(insts []image.Inst, b *image.Block) bool {
 	return last.Class&(image.CondJump|image.Jump) != 0 && last.Target == b.Start
 }
 
-// A Timer gives the least times of the blocks of one image without the rest of their
-// schedules. It uses its storage again and again: no two goroutines may share one.
-type Timer struct {
-	im    *image.Image
-	insts []image.Inst
-	ops   []image.Operands
-	plan  plan
-}
-
-// NewTimer gives a Timer for the blocks of im.
-func (m *Model) NewTimer(im *image.Image) *Timer { return &Timer{im: im, plan: plan{m: m}} }
-
-// Cycles gives the Cycles of b's Schedule.
-func (t *Timer) Cycles(b *image.Block) float64 {
-	t.insts, t.ops = t.im.AppendOperands(t.insts[:0], t.ops[:0], b)
+// Cycles gives the Cycles of b's Schedule, without the rest of it.
+func (m *Model) Cycles(im *image.Image, b *image.Block) float64 {
+	t := timers.Get().(*timer)
+	defer timers.Put(t)
+	t.insts, t.ops = im.AppendOperands(t.insts[:0], t.ops[:0], b)
 	if len(t.insts) == 0 {
 		return 0
 	}
+	t.plan.m = m
 	t.plan.set(t.insts, t.ops, loops(t.insts, b))
 	var s Schedule
-	if t.plan.m.InOrder {
+	if m.InOrder {
 		s.Insts = make([]Slot, len(t.insts))
 		t.plan.issue(&s)
 	} else {
@@ -109,6 +101,15 @@ func (t *Timer) Cycles(b *image.Block) float64 {
 	}
 	return s.Cycles
 }
+
+// A timer is storage of Cycles.
+type timer struct {
+	insts []image.Inst
+	ops   []image.Operands
+	plan  plan
+}
+
+var timers = sync.Pool{New: func() any { return new(timer) }}
 
 func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *Schedule {
 	p := &plan{m: m}

@@ -206,7 +206,6 @@ func TestReal(t *testing.T) {
 				if m.Arch != im.Arch {
 					continue
 				}
-				timer := m.NewTimer(im)
 				for i := range min(len(im.Symbols()), 300) {
 					p, err := im.Proc(i)
 					if err != nil {
@@ -220,7 +219,7 @@ func TestReal(t *testing.T) {
 						if !reflect.DeepEqual(s, m.Schedule(im, &p.Blocks[j])) {
 							t.Fatalf("%s: %s: block %#x: another schedule the second time", m.Name, p.Name, uint64(p.Blocks[j].Start))
 						}
-						if c := timer.Cycles(&p.Blocks[j]); c != s.Cycles {
+						if c := m.Cycles(im, &p.Blocks[j]); c != s.Cycles {
 							t.Fatalf("%s: %s: block %#x: %g cycles, by its schedule %g", m.Name, p.Name, uint64(p.Blocks[j].Start), c, s.Cycles)
 						}
 					}
