@@ -33,6 +33,7 @@ type Image struct {
 	regions  []region   // what holds code, by address; they do not overlap
 	symbols  []Symbol
 	starts   []Addr // of symbols: what Find searches
+	exports  []Addr // of dynamic symbols that others can link with
 
 	frames []frame  // of .eh_frame, by address
 	data   []extent // data inside code, by address, where the symbol table marks it

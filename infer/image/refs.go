@@ -124,11 +124,8 @@ func (r *refs) take(im *Image, a Addr) {
 
 // scanExports takes the addresses of the dynamic symbols that others can link with.
 func (im *Image) scanExports(r *refs) {
-	syms, _ := im.elf.DynamicSymbols()
-	for _, s := range syms {
-		if s.Section != elf.SHN_UNDEF && elf.ST_BIND(s.Info) != elf.STB_LOCAL {
-			r.take(im, Addr(s.Value))
-		}
+	for _, a := range im.exports {
+		r.take(im, a)
 	}
 	r.take(im, Addr(im.elf.Entry))
 }

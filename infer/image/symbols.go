@@ -58,7 +58,7 @@ type candidate struct {
 }
 
 // readTables reads the names of code of .symtab and .dynsym. On the way it
-// notes where AArch64 code has data in it.
+// notes what is exported, and where AArch64 code has data in it.
 func (im *Image) readTables() ([]candidate, error) {
 	f := im.elf
 	if f.SectionByType(elf.SHT_SYMTAB) == nil && im.debug != nil {
@@ -71,6 +71,11 @@ func (im *Image) readTables() ([]candidate, error) {
 	dyn, err := readTable(im.elf, elf.SHT_DYNSYM)
 	if err != nil {
 		return nil, err
+	}
+	for i := range dyn {
+		if s := &dyn[i]; s.index != elf.SHN_UNDEF && !s.local() {
+			im.exports = append(im.exports, s.value)
+		}
 	}
 	if im.Arch == AArch64 {
 		im.data = dataRanges(tab, im.regions)
