@@ -158,54 +158,67 @@ func sorted(ics []*sample.ImageCounts) []*sample.ImageCounts {
 	return ics
 }
 
+// A hit is the samples of one place.
+type hit struct {
+	addr image.Addr
+	n    uint64
+}
+
+// resultOf decodes the procedure of a symbol for its hits, which are by address. It
+// gives the number of samples that are in none of its blocks, too.
+func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
+	proc, err := im.Proc(sym)
+	if err == nil && len(proc.Blocks) > 0 {
+		r = newResult(proc)
+	} else {
+		proc = &image.Proc{}
+	}
+	b := 0
+	for _, h := range hits {
+		for b < len(proc.Blocks) && proc.Blocks[b].End <= h.addr {
+			b++
+		}
+		if b == len(proc.Blocks) || h.addr < proc.Blocks[b].Start {
+			lost += h.n
+			continue
+		}
+		r.BlockSamples[b] += h.n
+		r.Samples += h.n
+	}
+	return r, lost
+}
+
 // place puts the samples of ic into the procedures of its image.
 func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 	im := ip.Image
-	type hit struct {
-		addr image.Addr
-		n    uint64
-	}
-	bySym := map[int][]hit{}
+	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
-		a, ok := im.AddrOf(off)
-		i := -1
-		if ok {
-			i = im.Find(a)
-		}
-		if i < 0 {
+		if a, ok := im.AddrOf(off); ok {
+			hits = append(hits, hit{a, n})
+		} else {
 			p.lose(LostNoProc, n)
-			continue
 		}
-		bySym[i] = append(bySym[i], hit{a, n})
 	}
-	syms := make([]int, 0, len(bySym))
-	for i := range bySym {
-		syms = append(syms, i)
+	slices.SortFunc(hits, func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
+	// From here on, the hits of a procedure are neighbours.
+	var syms []int
+	var of [][]hit
+	for len(hits) > 0 {
+		i, n := im.Find(hits[0].addr), 1
+		if i < 0 {
+			p.lose(LostNoProc, hits[0].n)
+		} else {
+			s := &im.Symbols()[i]
+			for n < len(hits) && hits[n].addr-s.Addr < image.Addr(s.Size) {
+				n++
+			}
+			syms, of = append(syms, i), append(of, hits[:n])
+		}
+		hits = hits[n:]
 	}
-	slices.Sort(syms)
 	results := make([]*Result, len(syms))
 	lost := make([]uint64, len(syms))
-	parallel(len(syms), func(k int) {
-		hits := bySym[syms[k]]
-		proc, err := im.Proc(syms[k])
-		if err != nil || len(proc.Blocks) == 0 {
-			for _, h := range hits {
-				lost[k] += h.n
-			}
-			return
-		}
-		r := newResult(proc)
-		for _, h := range hits {
-			b := blockAt(proc, h.addr)
-			if b < 0 {
-				lost[k] += h.n
-				continue
-			}
-			r.BlockSamples[b] += h.n
-			r.Samples += h.n
-		}
-		results[k] = r
-	})
+	parallel(len(syms), func(k int) { results[k], lost[k] = resultOf(im, syms[k], of[k]) })
 	for k, r := range results {
 		p.lose(LostNoProc, lost[k])
 		if r != nil {
