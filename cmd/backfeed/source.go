@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 
 	"backfeed/cmd/internal/report"
@@ -31,6 +33,11 @@ type source struct {
 
 func (s *source) close() { s.finder.close() }
 
+// gcPercent is how far the heap may grow between two collections. Most of what an
+// inference allocates it keeps, so the usual 100 costs 5 % of its time: on gcc's cc1
+// with 764,779 samples and on clang with libLLVM 0.27 s, and saves 125 and 160 MB.
+const gcPercent = 200
+
 // inferred reads the samples of all paths and infers what ran. The file at path
 // given, if there is one, is an image that need not be looked for.
 func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (*source, error) {
@@ -42,6 +49,9 @@ func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (
 		return nil, err
 	}
 	f.give(given)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	rec, err := c.read(paths)
 	if err != nil {
 		return nil, err
