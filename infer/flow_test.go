@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,6 +278,45 @@ func TestMinimize(t *testing.T) {
 	for i := range x {
 		if math.Abs(x[i]-1) > 1e-4 {
 			t.Fatalf("after %d evaluations: %v", used, x)
+		}
+	}
+}
+
+// TestCore: the live blocks of a core run as often as they do in the whole problem, and all
+// samples are expected, whatever its unknowns.
+func TestCore(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for range 500 {
+		par := outOfOrder
+		p := randomGraph(rng, 2+rng.IntN(24))
+		q := newProblem(p, make([]uint64, len(p.Blocks)), func(b *image.Block) float64 { return float64(b.Insts) / 10 }, &par)
+		x := slices.Clone(q.center)
+		for i := range x {
+			x[i] += rng.NormFloat64()
+		}
+		q.forward(x)
+		q.live = make([]bool, len(q.n))
+		for b := range q.live {
+			q.live[b] = rng.IntN(4) == 0
+		}
+		live := slices.Clone(q.live)
+		c := q.contract()
+		for range 2 {
+			q.forward(x)
+			y := c.gather(x)
+			c.forward(y)
+			for i, b := range c.block {
+				if live[b] && !near(c.n[i], q.n[b], 1e-6) {
+					t.Fatalf("%s: live %v: block %d: %g executions, %g in the core", p.Name, live, b, q.n[b], c.n[i])
+				}
+			}
+			if a, b := dot(q.n, q.cost), dot(c.n, c.cost); !near(a, b, 1e-6) {
+				t.Fatalf("%s: live %v: %g samples expected, %g in the core", p.Name, live, a, b)
+			}
+			for i := range y {
+				y[i] += rng.NormFloat64()
+			}
+			c.scatter(y, x)
 		}
 	}
 }

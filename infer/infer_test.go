@@ -102,7 +102,7 @@ func TestSpread(t *testing.T) {
 	sd := func(g string, samples ...uint64) []float64 {
 		q := newProblem(graph(g), samples, func(b *image.Block) float64 { return 0.01 }, &par)
 		x := make([]float64, q.unknowns())
-		newProgram([]*problem{q}, nil, 0.1).solve(x)
+		newProgram([]*problem{q}, nil, 0.1).solve(x, false)
 		s := q.spread(x, 0, false)
 		for b, own := range s.block {
 			s.block[b] = s.of(own)

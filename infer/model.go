@@ -95,6 +95,7 @@ type problem struct {
 	samples []float64 // by block
 	cost    []float64 // by block: samples that one execution brings, in the median
 	quiet   bool      // no block has samples
+	insts   []float64 // by block: instructions, at least 1
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
 	tilt    []float64 // by block: what explain needs of samples and invVar; see expect
 	known   []observation
@@ -103,6 +104,8 @@ type problem struct {
 	sure    []float64 // by unknown: 1 / standard deviation around that
 
 	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
+	live []bool    // by block: whether it is to be in the core
+	core *core     // nil for a procedure that is searched by itself only
 
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
@@ -120,43 +123,55 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 	if f == nil {
 		return nil
 	}
-	q := &problem{p: p, flow: f, fac: f.newFactor(), par: par}
-	nb, nw := len(p.Blocks), len(f.ways)
-	blocks := make([]float64, 6*nb)
-	for i, s := range []*[]float64{&q.samples, &q.cost, &q.invVar, &q.tilt, &q.n, &q.dn} {
-		*s = blocks[i*nb : (i+1)*nb]
+	q := &problem{p: p, flow: f, par: par}
+	for b := range f.blocks {
+		if f.first[b+1]-f.first[b] > 1 {
+			q.branch = append(q.branch, int32(b))
+		}
 	}
-	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
-	for w := range q.prob {
-		q.prob[w] = 1 // the only way, unless its block branches
-	}
+	q.allocate()
 	var sum, cost float64
 	for b := range p.Blocks {
 		q.samples[b] = float64(samples[b])
 		q.cost[b] = costOf(&p.Blocks[b])
-		q.invVar[b] = float64(max(1, p.Blocks[b].Insts)) / par.costVar
+		q.insts[b] = float64(max(1, p.Blocks[b].Insts))
+		q.invVar[b] = q.insts[b] / par.costVar
 		sum += q.samples[b]
 		cost += q.cost[b]
 	}
-	unknowns := len(f.entries)
-	for b := range nb {
-		switch ways := f.first[b+1] - f.first[b]; {
-		case ways == 2:
-			q.branch = append(q.branch, int32(b))
-			unknowns++
-		case ways > 2:
-			q.branch = append(q.branch, int32(b))
-			unknowns += int(ways)
-		}
-	}
 	q.quiet = sum == 0
 	q.expect(nil)
-	q.enter = make([]float64, len(f.entries))
-	all := make([]float64, 3*unknowns)
-	q.center, q.sure, q.dx = all[:unknowns], all[unknowns:2*unknowns], all[2*unknowns:]
 	// Before anything is known, each block ran as often as any other.
 	q.believe(math.Log(max(sum, 0.5) / max(cost, 1e-300)))
 	return q
+}
+
+// allocate makes the lists of q, for its flow and branch.
+func (q *problem) allocate() {
+	f := q.flow
+	q.fac = f.newFactor()
+	nb, nw := f.blocks, len(f.ways)
+	blocks := make([]float64, 7*nb)
+	for i, s := range []*[]float64{&q.samples, &q.cost, &q.insts, &q.invVar, &q.tilt, &q.n, &q.dn} {
+		*s = blocks[i*nb : (i+1)*nb]
+	}
+	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
+	fillWith(q.prob, 1) // the only way, unless its block branches
+	q.enter = make([]float64, len(f.entries))
+	unknowns := len(f.entries)
+	for _, b := range q.branch {
+		unknowns += f.logits(b)
+	}
+	all := make([]float64, 3*unknowns)
+	q.center, q.sure, q.dx = all[:unknowns], all[unknowns:2*unknowns], all[2*unknowns:]
+}
+
+// logits is how many unknowns the ways of b, of which there are several, have.
+func (f *flow) logits(b int32) int {
+	if n := int(f.first[b+1] - f.first[b]); n > 2 {
+		return n
+	}
+	return 1
 }
 
 // believe sets what is believed of the unknowns: entry, the logarithm of the executions

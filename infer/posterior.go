@@ -63,9 +63,15 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 }
 
 func (q *problem) spread(x []float64, called float64, keep bool) spread {
-	if len(q.known) == 0 && sumOf(q.samples) < fewSamples {
+	if q.core == nil {
 		return q.unsure()
 	}
+	return q.core.spread(q, q.core.draw(q.core.gather(x), called, keep))
+}
+
+// draw gives the spread around x by disturbed searches. It spoils the state of q.
+func (q *problem) draw(x []float64, called float64, keep bool) spread {
+	q.forward(x)
 	center, sure, known := q.center, q.sure, q.known
 	best := q.logarithms()
 	weight := q.expected()
@@ -105,9 +111,6 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 			sum.drawn = append(sum.drawn, slices.Clone(drawn.block))
 		}
 	}
-	q.center, q.sure, q.known = center, sure, known
-	q.expect(nil)
-	q.forward(x)
 	// Draws tell little of what the blocks of a procedure have in common.
 	sum.level = deviation(sum.level, e.draws)
 	if len(known) == 0 {
@@ -197,8 +200,7 @@ func deviation(sum float64, draws int) float64 {
 func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	common := rng.NormFloat64() * q.par.procSD
 	for b := range noise {
-		insts := float64(max(1, q.p.Blocks[b].Insts))
-		noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/insts+1/(q.samples[b]+1))
+		noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/q.insts[b]+1/(q.samples[b]+1))
 	}
 	q.expect(noise)
 	for i := range q.center {

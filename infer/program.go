@@ -66,8 +66,8 @@ func (q *problem) effort() effort {
 
 // solve finds the most probable executions of all procedures: first each by
 // itself, then all together, so that the long-range part of the search starts
-// from good places.
-func (pr *program) solve(x []float64) {
+// from good places. If whole, cores leave nothing out.
+func (pr *program) solve(x []float64, whole bool) {
 	all := usualEffort
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
@@ -85,44 +85,51 @@ func (pr *program) solve(x []float64) {
 			all = knownEffort
 		}
 	}
+	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
+	pr.contract(whole)
 	pr.refine(x, all)
 }
 
 // refine goes on from x with all procedures together that have more than a few
 // samples: the others have little to say of their callers and callees, and follow
-// them. The state of the problems is that of x afterwards.
+// them. The state of the problems is that of x, before and afterwards.
 func (pr *program) refine(x []float64, e effort) {
-	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	var of []int                        // by problem of the part: its index in pr.probs
 	index := make([]int, len(pr.probs)) // the other way; -1 for those left out
 	var probs []*problem
 	for i, q := range pr.probs {
-		if index[i] = -1; q.busy() {
+		if index[i] = -1; q.core != nil {
 			index[i] = len(of)
-			of, probs = append(of, i), append(probs, q)
+			of, probs = append(of, i), append(probs, q.core.problem)
 		}
 	}
 	var ties, rest []tie
 	for _, t := range pr.ties {
-		if j := index[t.callee]; j >= 0 {
-			ties = append(ties, tie{j, t.sites, t.floor})
-		} else {
+		j := index[t.callee]
+		if j < 0 {
 			rest = append(rest, t)
+			continue
 		}
+		in := tie{j, make([]site, len(t.sites)), t.floor}
+		for k, s := range t.sites {
+			in.sites[k] = s.core()
+		}
+		ties = append(ties, in)
 	}
 	part := newProgram(probs, ties, pr.tieSD)
 	y := make([]float64, part.at[len(probs)])
 	for j, i := range of {
-		copy(part.part(y, j), pr.part(x, i))
+		copy(part.part(y, j), pr.probs[i].core.gather(pr.part(x, i)))
 	}
 	values := make([]float64, len(probs))
 	search := newSearcher(len(y))
 	search.diag = part.scales()
 	search.minimize(func(y, grad []float64) float64 { return part.eval(y, grad, values) }, y, e.together, e.tol)
-	for j, i := range of {
-		copy(pr.part(x, i), part.part(y, j))
-	}
-	part.each(func(j int) { probs[j].forward(part.part(y, j)) })
+	part.each(func(j int) {
+		q, xi := pr.probs[of[j]], pr.part(x, of[j])
+		q.core.scatter(part.part(y, j), xi)
+		q.forward(xi)
+	})
 	pr.trail(x, rest, e)
 }
 
@@ -145,10 +152,8 @@ func (pr *program) scales() []float64 {
 // trail searches the callees of ties by themselves, each called as often as it is.
 func (pr *program) trail(x []float64, ties []tie, e effort) {
 	called := make([]float64, len(ties))
-	for i, t := range ties {
-		for _, s := range t.sites {
-			called[i] += s.calls()
-		}
+	for i := range ties {
+		called[i] = ties[i].calls()
 	}
 	parallel(len(ties), func(i int) {
 		c := ties[i].callee
@@ -182,10 +187,7 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 
 // pull adds the derivatives of one tie to the problems it binds, and gives its value.
 func (pr *program) pull(t *tie, x []float64) float64 {
-	var sum float64
-	for _, s := range t.sites {
-		sum += s.calls()
-	}
+	sum := t.calls()
 	le := x[pr.at[t.callee]]
 	r := (math.Log(max(sum, 1e-100)) - le) / pr.tieSD
 	if t.floor && r <= 0 {
@@ -209,6 +211,14 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 
 // farTie is farKnown of ties.
 const farTie = 20
+
+// calls is how often all sites call.
+func (t *tie) calls() (sum float64) {
+	for _, s := range t.sites {
+		sum += s.calls()
+	}
+	return sum
+}
 
 // calls is how often s calls.
 func (s site) calls() float64 {
