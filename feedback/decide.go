@@ -16,6 +16,7 @@ type Decisions struct {
 	samples float64    // that the profile was made of; 0 is unknown
 	whole   ChoiceKind // the choices of this kind share the weight among them: their shares add up to 1
 	made    map[Choice]decided
+	funcs   map[string]*function // of DecideLLVM: the profile
 }
 
 // A Choice is something that a consumer decides by a profile.

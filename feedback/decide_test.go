@@ -167,7 +167,7 @@ func TestDecideLLVM(t *testing.T) {
 	if share := d.made[Choice{Inline, "ns::hot:3", "inl"}].share; share != 0.001 {
 		t.Errorf("the body of inl has a share of %v, want 10 of 10000", share)
 	}
-	for _, bad := range []string{" 1: 2\n", "f:1:2\n 1 2\n", "f:1:2\n 1: x\n", "f:1\n", "\xff\xe5\x04\x08"} {
+	for _, bad := range []string{" 1: 2\n", "f:1:2\n 1 2\n", "f:1:2\n 65536: 2\n", "f:1:2\n 1.x: 2\n", "f:1:2\n 1: 2 g\n", "f:1:2\n 1: x\n", "f:1\n", "\xff\xe5\x04\x08"} {
 		if _, err := DecideLLVM(strings.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "line ") {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -187,7 +187,13 @@ func TestLLVMCutoffs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newDistribution(p.counts)
+	lines := map[uint64]uint64{}
+	for _, f := range p {
+		for _, n := range f.counts(nil) {
+			lines[n]++
+		}
+	}
+	s := newDistribution(lines)
 	said := run(t, ".", "llvm-profdata-19", "show", "--sample", "--detailed-summary", file)
 	for _, want := range []string{
 		fmt.Sprintf("with count >= %d account for 99 percentage of", s.hot),
@@ -199,9 +205,16 @@ func TestLLVMCutoffs(t *testing.T) {
 	}
 }
 
-// FuzzDecideLLVM: any text gives an error or decisions whose shares are shares.
+// FuzzDecideLLVM: any bytes give an error or decisions whose shares are shares.
 func FuzzDecideLLVM(f *testing.F) {
 	f.Add([]byte(twoFuncs))
+	for name := range mergedProfiles {
+		b, err := os.ReadFile("testdata/merged/" + name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
 	if b, err := os.ReadFile("testdata/sieve.sampleprof"); err == nil {
 		f.Add(b)
 	}

@@ -90,19 +90,15 @@ func (t *tree) image(v *view, as dialect) {
 		}
 		piece := withoutCold(r.Proc.Name)
 		if pieces[piece] == nil {
-			pieces[piece] = newFunction()
 			names[piece] = name
 		}
 		d := treeDecoder{tree: t, view: v, dialect: as, sites: s, disc: as.discriminator(v, v.lines.Unit(r.Proc.Addr))}
-		d.proc(pieces[piece], r)
+		d.proc(childOf(pieces, piece), r)
 	}
 	for _, piece := range sortedKeys(pieces, cmp.Compare) {
 		name := names[piece]
-		if t.funcs[name] == nil {
-			t.funcs[name] = newFunction()
-		}
 		pieces[piece].raise()
-		t.funcs[name].add(pieces[piece])
+		childOf(t.funcs, name).add(pieces[piece])
 	}
 }
 
@@ -185,11 +181,7 @@ func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*fun
 	f.total += n
 	for i := len(frames) - 2; i >= 0; i-- {
 		at, _ := d.spot(frames[i+1])
-		c := inlinedCall{at, d.name(frames[i].Func)}
-		if f.inlined[c] == nil {
-			f.inlined[c] = newFunction()
-		}
-		f = f.inlined[c]
+		f = childOf(f.inlined, inlinedCall{at, d.name(frames[i].Func)})
 		f.total += n
 	}
 	return f, true
@@ -231,10 +223,7 @@ func (t *tree) targets(f *function, at spot, s *sites, as dialect, r *infer.Resu
 		if !ok || isPart(sym.Name) || n == 0 {
 			continue // a jump between two parts of one function
 		}
-		if f.calls[at] == nil {
-			f.calls[at] = map[string]uint64{}
-		}
-		f.calls[at][as.name(sym.Name)] += n
+		f.addCall(at, as.name(sym.Name), n)
 	}
 }
 
@@ -256,25 +245,35 @@ func (f *function) raise() {
 
 // add adds the counts of o to f.
 func (f *function) add(o *function) {
-	f.total += o.total
-	f.head += o.head
+	f.total = addCounts(f.total, o.total)
+	f.head = addCounts(f.head, o.head)
 	for at, n := range o.body {
-		f.body[at] += n
+		f.body[at] = addCounts(f.body[at], n)
 	}
 	for at, calls := range o.calls {
-		if f.calls[at] == nil {
-			f.calls[at] = map[string]uint64{}
-		}
 		for callee, n := range calls {
-			f.calls[at][callee] += n
+			f.addCall(at, callee, n)
 		}
 	}
 	for c, g := range o.inlined {
-		if f.inlined[c] == nil {
-			f.inlined[c] = newFunction()
-		}
-		f.inlined[c].add(g)
+		childOf(f.inlined, c).add(g)
 	}
+}
+
+// addCall adds n calls of callee at a spot.
+func (f *function) addCall(at spot, callee string, n uint64) {
+	if f.calls[at] == nil {
+		f.calls[at] = map[string]uint64{}
+	}
+	f.calls[at][callee] = addCounts(f.calls[at][callee], n)
+}
+
+// childOf gives the function under a key, made if it is new.
+func childOf[K comparable](m map[K]*function, k K) *function {
+	if m[k] == nil {
+		m[k] = newFunction()
+	}
+	return m[k]
 }
 
 // lines gives the spots of f that have counts, in order.

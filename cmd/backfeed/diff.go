@@ -12,8 +12,8 @@ import (
 
 var diffCmd = &command{
 	name: "diff", args: "OLD NEW [--consumer go|llvm]", short: "say what a build would decide otherwise by another profile",
-	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles in text form for llvm. Nothing
-is compiled: the consumers publish by what rules they decide. An empty OLD (/dev/null) makes all that
+	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary (ext-binary).
+Nothing is compiled: the consumers publish by what rules they decide. An empty OLD (/dev/null) makes all that
 NEW asks for a change.
 
 go    calls that are hot: those with 99 % of all weight, which may be inlined at a cost of 2000
@@ -96,6 +96,7 @@ type diffChange struct {
 }
 
 func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
+	before, after = feedback.SameNames(before, after)
 	doc := &diffDoc{
 		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot},
 		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},

@@ -49,6 +49,15 @@ func TestDiff(t *testing.T) {
 	}
 }
 
+// TestDiffBinary: binary profiles are compared as text is, hashed names with names.
+func TestDiffBinary(t *testing.T) {
+	merged := filepath.Join(root, "feedback/testdata/merged")
+	out := must(t, "diff", filepath.Join(merged, "compressed"), filepath.Join(merged, "md5"), "--consumer", "llvm", "--fail-on", "any")
+	if !strings.Contains(out, "0 decisions change") || !strings.Contains(out, "100.0% overlaps") {
+		t.Error(out)
+	}
+}
+
 func TestDiffFails(t *testing.T) {
 	before, after := writeProfiles(t)
 	for _, tt := range []struct {

@@ -70,7 +70,7 @@ func runEmit(c *cli, args []string) error {
 	if (*ld != "") != (fs.Arg(0) == "propeller") {
 		return c.usage(errors.New("propeller, and nothing else, wants --ld FILE for the linker"))
 	}
-	keep, err := usedBy(*ifChanged, fs.Arg(0), *format, *out)
+	keep, err := usedBy(*ifChanged, fs.Arg(0), *out)
 	if err != nil {
 		return c.usage(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-
-	"backfeed/feedback"
 )
 
 // ifChanged defines the flag of commands that write profiles into repositories.
@@ -70,12 +68,12 @@ func (c *cli) sameDecisions(consumer, path string, old, profile []byte) (bool, e
 }
 
 // usedBy gives the consumer whose decisions --if-changed compares.
-func usedBy(ifChanged bool, emitted, format, out string) (string, error) {
+func usedBy(ifChanged bool, emitted, out string) (string, error) {
 	switch {
 	case !ifChanged:
 		return "", nil
-	case deciders[emitted] == nil || llvmFormats[format] != feedback.LLVMText:
-		return "", errors.New("--if-changed knows what go and llvm (--format text) decide")
+	case deciders[emitted] == nil:
+		return "", errors.New("--if-changed knows what go and llvm decide")
 	case out == "-":
 		return "", errors.New("--if-changed needs a file: -o FILE")
 	}

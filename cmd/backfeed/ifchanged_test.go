@@ -40,7 +40,6 @@ func TestWriteUnless(t *testing.T) {
 func TestIfChangedRefuses(t *testing.T) {
 	for _, args := range [][]string{
 		{"emit", "bolt", "x", "-o", "y", "--if-changed"},
-		{"emit", "llvm", "x", "--format", "extbinary", "-o", "y", "--if-changed"},
 		{"emit", "go", "x", "--if-changed"},
 	} {
 		if code, _, errs := runCLI(t, args...); code != exitUsage || !strings.Contains(errs, "--if-changed") {

@@ -25,7 +25,7 @@ func runPGO(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
-	keep, err := usedBy(*ifChanged, "go", "", *out)
+	keep, err := usedBy(*ifChanged, "go", *out)
 	if err != nil {
 		return c.usage(err)
 	}

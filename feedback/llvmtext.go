@@ -1,0 +1,140 @@
+package feedback
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// readSampleProfile reads a sample profile of LLVM's, text or binary: its functions
+// by name.
+func readSampleProfile(r io.Reader) (map[string]*function, error) {
+	br := bufio.NewReader(r)
+	first, err := br.Peek(binary.MaxVarintLen64)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	if magic, _ := binary.Uvarint(first); magic>>8 != llvmMagic>>8 {
+		return readLLVMText(br)
+	}
+	data, err := io.ReadAll(br)
+	if err != nil {
+		return nil, err
+	}
+	return readLLVMBinary(data)
+}
+
+// maxSampleLine bounds a line of a profile, in bytes: C++ names take thousands.
+const maxSampleLine = 1 << 20
+
+// readLLVMText reads the text form, which WriteLLVM explains. Lines of an inlined
+// call are indented deeper than it. Lines of # are comments, those of ! say
+// something of the function around them. Names may hold colons. What is there
+// twice adds up.
+func readLLVMText(r io.Reader) (map[string]*function, error) {
+	p := textReader{funcs: map[string]*function{}}
+	sc := bufio.NewScanner(r)
+	sc.Buffer(nil, maxSampleLine)
+	for n := 1; sc.Scan(); n++ {
+		line := strings.TrimRight(sc.Text(), " \r")
+		text := strings.TrimLeft(line, " ")
+		if text == "" || text[0] == '#' || text[0] == '!' {
+			continue
+		}
+		read := p.head
+		if depth := len(line) - len(text); depth > 0 {
+			p.leave(depth)
+			read = func(text string) error { return p.line(text, depth) }
+		}
+		if err := read(text); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	return p.funcs, sc.Err()
+}
+
+// A textReader adds lines to functions.
+type textReader struct {
+	funcs  map[string]*function
+	around []indented // what the line is in, outermost first
+}
+
+// An indented is a function, or the body of an inlined call, and the depth of its first line.
+type indented struct {
+	*function
+	depth int
+}
+
+// leave leaves the inlined calls that a line of that depth is not in.
+func (p *textReader) leave(depth int) {
+	for len(p.around) > 1 && p.around[len(p.around)-1].depth >= depth {
+		p.around = p.around[:len(p.around)-1]
+	}
+}
+
+// head reads the first line of a function.
+func (p *textReader) head(text string) error {
+	rest, head, ok := cutCount(text)
+	name, total, ok2 := cutCount(rest)
+	if !ok || !ok2 || name == "" {
+		return fmt.Errorf("want NAME:TOTAL:HEAD: %w", ErrUnfit)
+	}
+	f := childOf(p.funcs, name)
+	f.total, f.head = addCounts(f.total, total), addCounts(f.head, head)
+	p.around = append(p.around[:0], indented{f, 0})
+	return nil
+}
+
+// line reads a line of a body.
+func (p *textReader) line(text string, depth int) error {
+	where, rest, ok := strings.Cut(text, ": ")
+	at, isSpot := parseSpot(where)
+	if !ok || !isSpot || len(p.around) == 0 {
+		return fmt.Errorf("want OFFSET[.DISCRIMINATOR]: COUNT in a function: %w", ErrUnfit)
+	}
+	f := p.around[len(p.around)-1].function
+	fields := strings.Split(rest, " ")
+	if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+		f.body[at] = addCounts(f.body[at], n)
+		for _, target := range fields[1:] {
+			callee, n, ok := cutCount(target)
+			if !ok || callee == "" {
+				return fmt.Errorf("%q: want CALLEE:COUNT: %w", target, ErrUnfit)
+			}
+			f.addCall(at, callee, n)
+		}
+		return nil
+	}
+	callee, total, ok := cutCount(rest)
+	if !ok || callee == "" {
+		return fmt.Errorf("want a count or CALLEE:TOTAL: %w", ErrUnfit)
+	}
+	in := childOf(f.inlined, inlinedCall{at, callee})
+	in.total = addCounts(in.total, total)
+	p.around = append(p.around, indented{in, depth})
+	return nil
+}
+
+// parseSpot reads what spot.String writes.
+func parseSpot(s string) (spot, bool) {
+	line, disc, ok := strings.Cut(s, ".")
+	offset, err := strconv.ParseUint(line, 10, 16)
+	if err != nil || !ok {
+		return spot{offset: uint16(offset)}, err == nil
+	}
+	d, err := strconv.ParseUint(disc, 10, 32)
+	return spot{uint16(offset), uint32(d)}, err == nil
+}
+
+// cutCount splits "name:count" at the last colon.
+func cutCount(s string) (string, uint64, bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return "", 0, false
+	}
+	n, err := strconv.ParseUint(s[i+1:], 10, 64)
+	return s[:i], n, err == nil
+}
