@@ -402,12 +402,11 @@ func (b *builder) blocks(p *Proc) {
 	}
 	var cur *Block
 	ended := true
-	for off := 0; off < len(b.mark); off++ {
+	for off, end := 0, 0; off < len(b.mark); off = end {
 		m := b.mark[off]
+		end = off + 1
 		if m&markInst == 0 {
-			if m&markBody == 0 {
-				ended = true
-			}
+			ended = ended || m&markBody == 0
 			continue
 		}
 		a, t := b.lo+Addr(off), b.transferAt(off)
@@ -420,7 +419,6 @@ func (b *builder) blocks(p *Proc) {
 			}
 			ended = false
 		}
-		end := off + 1
 		for end < len(b.mark) && b.mark[end]&(markBody|markInst) == markBody {
 			end++
 		}
@@ -584,7 +582,8 @@ func (b *builder) link(p *Proc) {
 	for i := range p.Edges { // by From: the edges out of a block are neighbours
 		outs[i] = i
 	}
-	degree := make([]int, len(p.Blocks)+1)
+	degree := slices.Grow(b.at[:0], len(p.Blocks)+1)[:len(p.Blocks)+1]
+	clear(degree)
 	for _, e := range p.Edges {
 		degree[e.To+1]++
 	}

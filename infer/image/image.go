@@ -77,11 +77,11 @@ type Block struct {
 	Start, End Addr
 	Insts      int   // instructions
 	Exit       Exit  // how control leaves the procedure from here, if it does
+	Pad        bool  // an exception landing pad: entered from outside the flow graph
 	Out        []int // indices into Proc.Edges, edges with From == this block
 	In         []int // indices into Proc.Edges, edges with To == this block
 	Calls      []int // indices into Proc.Calls, calls with Block == this block
 	Last       Addr  // address of the last instruction
-	Pad        bool  // an exception landing pad: entered from outside the flow graph
 }
 
 // Exit says how control leaves the procedure at the end of a block.

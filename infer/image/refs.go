@@ -184,7 +184,28 @@ type codeRefs struct {
 	code    []Addr // addresses of code that instructions compute
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
-	buf     []byte
+
+	lo  Addr   // of buf
+	buf []byte // code that was read last
+}
+
+// codeWindow is how much code a scan reads at once: most procedures are smaller by far.
+const codeWindow = 1 << 18
+
+// codeOf gives the bytes of s, valid until the next call.
+func (c *codeRefs) codeOf(im *Image, s *Symbol) []byte {
+	n := Addr(s.Size)
+	if s.Addr < c.lo || s.Addr+n > c.lo+Addr(len(c.buf)) {
+		window := n
+		if seg := im.segment(s.Addr); seg != nil {
+			window = max(n, min(codeWindow, seg.hi-s.Addr))
+		}
+		c.lo, c.buf = s.Addr, im.peek(s.Addr, window, c.buf)
+	}
+	if len(c.buf) == 0 {
+		return nil
+	}
+	return c.buf[s.Addr-c.lo:][:n]
 }
 
 func (c *codeRefs) add(im *Image, a Addr) {
@@ -197,8 +218,7 @@ func (c *codeRefs) add(im *Image, a Addr) {
 
 // scan decodes s from end to end.
 func (c *codeRefs) scan(im *Image, s *Symbol) {
-	c.buf = im.peek(s.Addr, Addr(s.Size), c.buf)
-	code := c.buf
+	code := c.codeOf(im, s)
 	if im.Arch == AArch64 {
 		c.scanARM(im, s, code)
 		return
