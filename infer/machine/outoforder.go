@@ -46,15 +46,19 @@ func (p *plan) units() (cycles float64, unit string) {
 	}
 	named := len(p.m.unitSets) - p.m.unionSets
 	var used [2 * maxUnits]int
-	n := 0
+	n, all := 0, 0.0
 	for i := range named {
 		if load[i] > 0 {
 			used[n] = i
 			n++
+			all += load[i]
 		}
 	}
 	for i := range p.m.unitSets {
 		set, sum := &p.m.unitSets[i], 0.0
+		if all/float64(set.n) <= cycles+1e-9 {
+			continue // even if nothing could go elsewhere
+		}
 		for _, j := range used[:n] {
 			if p.m.unitSets[j].units&^set.units == 0 {
 				sum += load[j]
