@@ -281,7 +281,7 @@ func WriteDocument(w io.Writer, p *Profile) error {
 // writeDocument writes a document of so many images: the header of each and how
 // many procedures it has, then these. A procedure need not outlast the next call.
 func writeDocument(w io.Writer, h DocumentHeader, images int, image func(i int) (DocumentImageHeader, int), proc func(i, j int) *DocumentProc) error {
-	dw := documentWriter{w: bufio.NewWriterSize(w, 1<<20)}
+	dw := documentWriter{w: bufio.NewWriterSize(w, 1<<16)}
 	dw.enc = json.NewEncoder(&dw.value)
 	dw.enc.SetEscapeHTML(false) // names of C++ templates stay legible
 	dw.object(h, "images")
