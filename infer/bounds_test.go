@@ -1,14 +1,10 @@
 package infer
 
 import (
-	"bufio"
-	"errors"
 	"flag"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,84 +13,17 @@ import (
 	"backfeed/sample"
 )
 
-var sets = flag.String("sets", "", "also show the bounds of these `directories`, comma-separated, each with samples.txt (path, hex address, samples), symfs and truth.json.gz")
+var sets = flag.String("sets", "", "also show the bounds of these `directories`, comma-separated, each with samples.bfr, symfs and truth.json.gz")
 
-// A set is a recorded program with its exact counts.
-type set struct {
-	name    string
-	rec     *sample.Recording
-	open    func(sample.ImageID) (*image.Image, error)
-	truth   *Truth
-	samples SamplesByAddr
-	opt     Options
-}
-
-// loadSet reads one of the directories of -sets.
-func loadSet(t *testing.T, dir string) *set {
+// loadSets reads the directories of -sets.
+func loadSets(t *testing.T) (all []*set) {
 	t.Helper()
-	images := map[string]*image.Image{}
-	s := &set{name: filepath.Base(dir), samples: SamplesByAddr{}, opt: Options{Model: "intel-sapphirerapids"}}
-	s.open = func(id sample.ImageID) (*image.Image, error) {
-		if im := images[id.Path]; im != nil {
-			return im, nil
-		}
-		return nil, errors.New("not in the set")
-	}
-	f, err := os.Open(filepath.Join(dir, "samples.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 100000, Unit: "ns"})
-	for in := bufio.NewScanner(f); in.Scan(); {
-		var path string
-		var addr, n uint64
-		if _, err := fmt.Sscanf(in.Text(), "%s %x %d", &path, &addr, &n); err != nil {
-			t.Fatalf("%s: %q: %v", f.Name(), in.Text(), err)
-		}
-		im, ok := images[path]
-		if !ok {
-			// /lib may be a link to /usr/lib on the machine that recorded.
-			for _, p := range []string{path, strings.TrimPrefix(path, "/usr")} {
-				if im, err = image.Open(filepath.Join(dir, "symfs", p), image.Options{}); err == nil {
-					t.Cleanup(func() { im.Close() })
-					break
-				}
-			}
-			images[path] = im
-		}
-		if s.samples[path] == nil {
-			s.samples[path] = map[image.Addr]uint64{}
-		}
-		s.samples[path][image.Addr(addr)] += n
-		if im == nil {
-			c.Lose(LostNoImage, n)
-		} else if off, ok := im.OffsetOf(image.Addr(addr)); ok {
-			c.AddSample(c.Image(sample.ImageID{Path: path}), off, n)
+	if *sets != "" {
+		for _, dir := range strings.Split(*sets, ",") {
+			all = append(all, loadSet(t, dir))
 		}
 	}
-	c.Weight = c.Total * c.Event.Period
-	s.rec = &sample.Recording{Counts: []*sample.Counts{c}}
-	g, err := os.Open(filepath.Join(dir, "truth.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	if s.truth, err = ReadCallgrind(g); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func (s *set) infer(t *testing.T, rec *sample.Recording, known []Known, places int) *Profile {
-	t.Helper()
-	opt := s.opt
-	opt.Known, opt.Places = known, places
-	p, err := Infer(rec, s.open, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return all
 }
 
 // exact gives the true executions of block b of an image.
@@ -113,41 +42,31 @@ func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
 // oracle gives p with one of two things right that were estimated: how often each
 // procedure's blocks run among one another, or how often all of them together do.
 func (s *set) oracle(p *Profile, shapes bool) *Profile {
-	q := *p
-	q.Images = nil
-	for _, ip := range p.Images {
-		jp := *ip
-		jp.Procs = nil
-		for _, r := range ip.Procs {
-			o := *r
-			o.Block, o.Edge = make([]Freq, len(r.Block)), make([]Freq, len(r.Edge))
-			var truth, est float64
-			for b := range r.Block {
-				truth += s.exact(ip, &r.Proc.Blocks[b])
-				est += r.Block[b].N
-			}
-			for b := range r.Block {
-				o.Block[b] = r.Block[b]
-				switch {
-				case shapes && truth > 0:
-					o.Block[b].N = 1e6 * s.exact(ip, &r.Proc.Blocks[b]) * est / truth
-				case shapes:
-					o.Block[b].N *= 1e6
-				case est > 0:
-					o.Block[b].N *= 1e6 * truth / est
-				}
-			}
-			for e := range r.Edge {
-				o.Edge[e] = r.Edge[e]
-				if !shapes && est > 0 {
-					o.Edge[e].N *= 1e6 * truth / est
-				}
-			}
-			jp.Procs = append(jp.Procs, &o)
+	return remade(p, func(ip *ImageProfile, r *Result) *Result {
+		o := *r
+		o.Block, o.Edge = slices.Clone(r.Block), slices.Clone(r.Edge)
+		var truth, est float64
+		for b := range r.Block {
+			truth += s.exact(ip, &r.Proc.Blocks[b])
+			est += r.Block[b].N
 		}
-		q.Images = append(q.Images, &jp)
-	}
-	return &q
+		for b := range r.Block {
+			switch {
+			case shapes && truth > 0:
+				o.Block[b].N = 1e6 * s.exact(ip, &r.Proc.Blocks[b]) * est / truth
+			case shapes:
+				o.Block[b].N *= 1e6
+			case est > 0:
+				o.Block[b].N *= 1e6 * truth / est
+			}
+		}
+		for e := range r.Edge {
+			if !shapes && est > 0 {
+				o.Edge[e].N *= 1e6 * truth / est
+			}
+		}
+		return &o
+	})
 }
 
 // simulated gives as many samples as p used, of a world where the model of params is
@@ -159,7 +78,7 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 		panic(err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
-	c := sample.NewCounts(sample.CPU{}, p.Event)
+	c := sample.NewCounts(s.rec.Counts[0].CPU, p.Event)
 	type place struct {
 		ip   *ImageProfile
 		at   image.Addr
@@ -194,27 +113,20 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 // given what it estimates, or a world without what disturbs it. With -v it prints the
 // scores; -sets adds programs to testdata/mix.
 func TestBounds(t *testing.T) {
-	m := loadMix(t)
-	all := []*set{{"mix", m.rec, m.open, m.truth, m.samples, Options{}}}
-	if *sets != "" {
-		for _, dir := range strings.Split(*sets, ",") {
-			all = append(all, loadSet(t, dir))
-		}
-	}
-	for _, s := range all {
+	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
 		score := func(what string, p *Profile) *Accuracy {
-			a := Compare(NewDocument(p), s.truth, s.samples)
+			a := s.compare(p)
 			t.Logf("%-8s %-34s block overlap %.3f, within 10 %% %.3f, edge overlap %.3f", s.name, what, a.BlockOverlap, a.Within10, a.EdgeOverlap)
 			return a
 		}
-		p := s.infer(t, s.rec, nil, 0)
+		p := s.infer(t, s.rec, Options{})
 		plain := score("as inferred", p)
 		scale := score("procedures right among one another", s.oracle(p, false))
 		shape := score("blocks right in each procedure", s.oracle(p, true))
 		for seed := range uint64(6) { // worlds differ by some hundredths
-			score("a world as the model has it", s.infer(t, s.simulated(p, seed, outOfOrder.blockVar, outOfOrder.procSD), nil, 0))
+			score("a world as the model has it", s.infer(t, s.simulated(p, seed, outOfOrder.blockVar, outOfOrder.procSD), Options{}))
 		}
-		certain := score("the same, and times certain", s.infer(t, s.simulated(p, 0, 0, 0), nil, 0))
+		certain := score("the same, and times certain", s.infer(t, s.simulated(p, 0, 0, 0), Options{}))
 		if scale.BlockOverlap < plain.BlockOverlap || shape.BlockOverlap < plain.BlockOverlap || certain.BlockOverlap < plain.BlockOverlap {
 			t.Errorf("%s: to know more makes it worse", s.name)
 		}
@@ -224,25 +136,24 @@ func TestBounds(t *testing.T) {
 // TestKnownSets gives each program of -sets the exact counts of 400 blocks that Infer
 // asks for, in four rounds.
 func TestKnownSets(t *testing.T) {
-	if *sets == "" {
+	all := loadSets(t)
+	if len(all) == 0 {
 		t.Skip("no -sets")
 	}
 	var mean float64
-	dirs := strings.Split(*sets, ",")
-	for _, dir := range dirs {
-		s := loadSet(t, dir)
+	for _, s := range all {
 		var known []Known
 		for range 4 {
-			for _, pl := range s.infer(t, s.rec, known, 100).Places {
+			for _, pl := range s.infer(t, s.rec, Options{Known: known, Places: 100}).Places {
 				b := &pl.Proc.Proc.Blocks[pl.Block]
 				known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: s.exact(pl.Image, b), RelSD: 0.02})
 			}
 		}
-		a := Compare(NewDocument(s.infer(t, s.rec, known, 0)), s.truth, s.samples)
+		a := s.compare(s.infer(t, s.rec, Options{Known: known}))
 		high, edges := a.BlockLevels[High].Samples, a.EdgeLevels[High].Executions
 		t.Logf("%-8s %d known: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f of the samples, %.3f within 10 %%; of edges %.2f, %.3f",
 			s.name, len(known), a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, edges.Weight, edges.Within10)
-		mean += a.BlockOverlap / float64(len(dirs))
+		mean += a.BlockOverlap / float64(len(all))
 	}
 	if mean < 0.9 {
 		t.Errorf("mean block overlap %.3f, want 0.90", mean)

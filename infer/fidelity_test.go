@@ -4,105 +4,140 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
-// mix is a recorded program with its exact counts; testdata/mix/make.sh made it.
-type mix struct {
+// A set is a recorded program with its exact counts.
+type set struct {
+	name    string
 	rec     *sample.Recording
-	image   *image.Image
+	images  map[sample.ImageID]*image.Image // that were kept, by key
 	truth   *Truth
 	samples SamplesByAddr
 }
 
-func loadMix(tb testing.TB) *mix {
+// loadSet reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
+func loadSet(tb testing.TB, dir string) *set {
 	tb.Helper()
-	const dir = "../testdata/mix/"
-	b, err := os.ReadFile(dir + "samples.bfr")
+	s := &set{name: filepath.Base(dir), images: map[sample.ImageID]*image.Image{}, samples: SamplesByAddr{}}
+	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m := &mix{}
-	if m.rec, err = sample.Decode(b); err != nil {
+	if s.rec, err = sample.Decode(b); err != nil {
 		tb.Fatal(err)
 	}
-	if m.image, err = image.Open(dir+"mix", image.Options{}); err != nil {
-		tb.Fatal(err)
+	for _, ic := range s.rec.Counts[0].Images {
+		p := ic.ID.Path
+		// /lib may be a link to /usr/lib on the machine that recorded.
+		for _, file := range []string{"symfs" + p, "symfs" + strings.TrimPrefix(p, "/usr"), filepath.Base(p)} {
+			im, err := image.Open(filepath.Join(dir, file), image.Options{})
+			if err != nil {
+				continue
+			}
+			tb.Cleanup(func() { im.Close() })
+			s.images[ic.ID.Key()] = im
+			break
+		}
+		if im := s.images[ic.ID.Key()]; im != nil {
+			s.samples[p] = map[image.Addr]uint64{}
+			for off, n := range ic.At {
+				if a, ok := im.AddrOf(off); ok {
+					s.samples[p][a] += n
+				}
+			}
+		}
 	}
-	tb.Cleanup(func() { m.image.Close() })
-	f, err := os.Open(dir + "truth.json.gz")
+	f, err := os.Open(filepath.Join(dir, "truth.json.gz"))
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	if m.truth, err = ReadCallgrind(f); err != nil {
+	if s.truth, err = ReadCallgrind(f); err != nil {
 		tb.Fatal(err)
 	}
-	m.samples = SamplesByAddr{}
-	for path := range m.truth.Images {
-		at := map[image.Addr]uint64{}
-		for _, ic := range m.rec.Counts[0].Images {
-			if ic.ID.Build == m.image.Build {
-				for off, n := range ic.At {
-					if a, ok := m.image.AddrOf(off); ok {
-						at[a] += n
-					}
-				}
-			}
-		}
-		m.samples[path] = at
-	}
-	return m
+	return s
 }
 
-func (m *mix) open(id sample.ImageID) (*image.Image, error) {
-	if id.Build == m.image.Build {
-		return m.image, nil
+func (s *set) open(id sample.ImageID) (*image.Image, error) {
+	if im := s.images[id.Key()]; im != nil {
+		return im, nil
 	}
-	return nil, errors.New("not kept with the tests")
+	return nil, errors.New("not kept with the set")
 }
 
-func (m *mix) infer(tb testing.TB) *Profile {
+// infer infers from rec, which is that of s or one made from it.
+func (s *set) infer(tb testing.TB, rec *sample.Recording, opt Options) *Profile {
 	tb.Helper()
-	p, err := Infer(m.rec, m.open, Options{})
-	if err != nil {
-		tb.Fatal(err)
+	p, err := Infer(rec, s.open, opt)
+	if err == nil {
+		err = p.Check()
 	}
-	if err := p.Check(); err != nil {
+	if err != nil {
 		tb.Fatal(err)
 	}
 	return p
 }
 
-// naive is what tools without inference do: samples by instructions.
-func naive(p *Profile) *Profile {
+func (s *set) compare(p *Profile) *Accuracy { return Compare(NewDocument(p), s.truth, s.samples) }
+
+// mix is the set of testdata/mix, which make.sh there made.
+type mix struct {
+	*set
+	image *image.Image
+}
+
+func loadMix(tb testing.TB) *mix {
+	tb.Helper()
+	m := &mix{set: loadSet(tb, "../testdata/mix")}
+	for _, im := range m.images { // no other was kept
+		m.image = im
+	}
+	return m
+}
+
+func (m *mix) infer(tb testing.TB) *Profile {
+	tb.Helper()
+	return m.set.infer(tb, m.rec, Options{})
+}
+
+// remade is a copy of p with other results.
+func remade(p *Profile, other func(*ImageProfile, *Result) *Result) *Profile {
 	q := *p
 	q.Images = nil
 	for _, ip := range p.Images {
 		jp := *ip
 		jp.Procs = nil
 		for _, r := range ip.Procs {
-			s := newResult(r.Proc)
-			s.BlockSamples, s.Samples = r.BlockSamples, r.Samples
-			for b, n := range r.BlockSamples {
-				s.Block[b] = Freq{1e6 * float64(n) / float64(r.Proc.Blocks[b].Insts), Low, Low}
-			}
-			jp.Procs = append(jp.Procs, s)
+			jp.Procs = append(jp.Procs, other(ip, r))
 		}
 		q.Images = append(q.Images, &jp)
 	}
 	return &q
 }
 
+// naive is what tools without inference do: samples by instructions.
+func naive(p *Profile) *Profile {
+	return remade(p, func(_ *ImageProfile, r *Result) *Result {
+		s := newResult(r.Proc)
+		s.BlockSamples, s.Samples = r.BlockSamples, r.Samples
+		for b, n := range r.BlockSamples {
+			s.Block[b] = Freq{1e6 * float64(n) / float64(r.Proc.Blocks[b].Insts), Low, Low}
+		}
+		return s
+	})
+}
+
 // TestAccuracy: inference is worth its trouble on a program that it was not tuned on.
 func TestAccuracy(t *testing.T) {
 	m := loadMix(t)
 	p := m.infer(t)
-	got := Compare(NewDocument(p), m.truth, m.samples)
-	plain := Compare(NewDocument(naive(p)), m.truth, m.samples)
+	got, plain := m.compare(p), m.compare(naive(p))
 	t.Logf("block overlap %.3f, samples by instructions %.3f; edges %.3f", got.BlockOverlap, plain.BlockOverlap, got.EdgeOverlap)
 	if got.BlockOverlap < plain.BlockOverlap+0.05 {
 		t.Errorf("block overlap %.3f, samples by instructions reach %.3f", got.BlockOverlap, plain.BlockOverlap)
@@ -189,5 +224,5 @@ func BenchmarkInfer(b *testing.B) {
 	runs := float64(b.N) / b.Elapsed().Seconds()
 	b.ReportMetric(runs*float64(blocks), "blocks/s")
 	b.ReportMetric(runs*float64(code)/1e6, "MB/s") // of code
-	b.ReportMetric(100*Compare(NewDocument(p), m.truth, m.samples).BlockOverlap, "%overlap")
+	b.ReportMetric(100*m.compare(p).BlockOverlap, "%overlap")
 }
