@@ -243,23 +243,17 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	}
 	return &outOfOrder, func(r *Result) func(*image.Block) float64 {
 		if r.Samples < fewSamples { // not worth a schedule: little hangs on it
-			return func(b *image.Block) float64 { return (fixedCycles + cyclesPerInst*float64(b.Insts)) / period }
+			return func(b *image.Block) float64 { return (outOfOrder.fixed + cyclesPerInst*float64(b.Insts)) / period }
 		}
 		im := home[r]
-		return func(b *image.Block) float64 { return (fixedCycles + model.Cycles(im, b)) / period }
+		return func(b *image.Block) float64 { return (outOfOrder.fixed + model.Cycles(im, b)) / period }
 	}
 }
 
-// The time of one execution of a block, in the median: what the machine model has
-// at least, and fixedCycles for what it does not know of: the jump there, and
-// the wait for what came before. Over the four fidelity programs the block overlap
-// is 0.741 with 1, 0.740 with 0.5 and 2, and 0.737 with the instructions to the
-// power 0.6, the best cost without a model. At 3 GHz the inferred executions were
-// 0.99 (SQLite), 1.09 (zstd), 2.6 (bzip2) and 0.85 (a Go mix) of the true ones on an
-// Emerald Rapids.
+// At 3 GHz the inferred executions were 0.99 (SQLite), 1.09 (zstd), 2.6 (bzip2) and
+// 0.85 (a Go mix) of the true ones on an Emerald Rapids.
 const (
 	typicalGHz    = 3.0
-	fixedCycles   = 1.0
 	cyclesPerInst = 0.25
 )
 
