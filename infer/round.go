@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -63,11 +62,23 @@ func (q *problem) round() (ways, entries []int64) {
 // balance sets the arcs of a spanning forest of the busiest arcs so that all nodes
 // have as much flow in as out.
 func balance(arcs []arc, busy []float64, nodes int) {
-	order := make([]int, len(arcs))
-	for i := range order {
-		order[i] = i
+	type rank struct {
+		busy float64
+		arc  int32
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(busy[b], busy[a]) })
+	order := make([]rank, len(arcs))
+	for i, n := range busy {
+		order[i] = rank{n, int32(i)}
+	}
+	slices.SortFunc(order, func(a, b rank) int {
+		switch {
+		case a.busy > b.busy:
+			return -1
+		case a.busy < b.busy:
+			return 1
+		}
+		return int(a.arc - b.arc)
+	})
 	group := make([]int32, nodes) // union-find
 	for i := range group {
 		group[i] = int32(i)
@@ -80,50 +91,39 @@ func balance(arcs []arc, busy []float64, nodes int) {
 		return i
 	}
 	lack := make([]int64, nodes) // flow out minus flow in of the arcs that are settled
-	tree := make([][]int, nodes) // unsettled arcs by node
-	for _, i := range order {
-		a := arcs[i]
-		if x, y := root(a.from), root(a.to); x != y {
-			group[x] = y
-			tree[a.from] = append(tree[a.from], i)
-			tree[a.to] = append(tree[a.to], i)
+	open := make([]int32, nodes) // how many are not: all of them in the forest
+	last := make([]int32, nodes) // these combined by exclusive or: the arc itself, if there is one
+	for _, r := range order {
+		a := &arcs[r.arc]
+		x, y := root(a.from), root(a.to)
+		if x == y {
+			lack[a.from] += a.n
+			lack[a.to] -= a.n
 			continue
 		}
-		lack[a.from] += a.n
-		lack[a.to] -= a.n
-	}
-	// Leaves of the tree have one unsettled arc: it takes what they lack.
-	open := make([]int, nodes)
-	var leaves []int32
-	for v := range tree {
-		if open[v] = len(tree[v]); open[v] == 1 {
-			leaves = append(leaves, int32(v))
+		group[x] = y
+		for _, v := range [...]int32{a.from, a.to} {
+			open[v]++
+			last[v] ^= r.arc
 		}
 	}
-	settled := make([]bool, len(arcs))
-	for len(leaves) > 0 {
-		v := leaves[len(leaves)-1]
-		leaves = leaves[:len(leaves)-1]
-		for _, i := range tree[v] {
-			if settled[i] {
-				continue
-			}
-			settled[i] = true
+	// Leaves of the forest have one unsettled arc: it takes what they lack.
+	for v := range int32(nodes) {
+		for open[v] == 1 {
+			i := last[v]
 			a := &arcs[i]
 			other := a.from
 			if a.from == v {
-				a.n = -lack[v]
-				other = a.to
+				a.n, other = -lack[v], a.to
 			} else {
 				a.n = lack[v]
 			}
 			lack[a.from] += a.n
 			lack[a.to] -= a.n
-			if open[other]--; open[other] == 1 {
-				leaves = append(leaves, other)
-			}
+			open[v], open[other] = 0, open[other]-1
+			last[other] ^= i
+			v = other
 		}
-		open[v] = 0
 	}
 }
 
