@@ -14,11 +14,52 @@ func (r *Recording) Scale(w float64) *Recording {
 	if w == 1 {
 		return r
 	}
+	return r.scaleEach(func(*Counts) float64 { return w })
+}
+
+// scaleEach is Scale with a factor for each Counts.
+func (r *Recording) scaleEach(w func(*Counts) float64) *Recording {
 	var out Recording
 	for _, c := range r.Counts {
-		out.Add(c.scale(w))
+		out.Add(c.scale(w(c)))
 	}
 	return Merge(&out)
+}
+
+// Normalise scales recordings such that those with samples of an event in images
+// have equally many of it: as many as they had on the mean, so that the sum claims
+// no more samples than were taken. The result for each does not depend on their order.
+func Normalise(rs []*Recording) []*Recording {
+	type tally struct {
+		samples    uint64
+		recordings int
+	}
+	all := map[string]tally{}
+	placed := make([]map[string]uint64, len(rs)) // samples in images by event
+	for i, r := range rs {
+		placed[i] = map[string]uint64{}
+		for _, c := range r.Counts {
+			for _, ic := range c.Images {
+				placed[i][c.Event.Name] = add(placed[i][c.Event.Name], ic.Samples())
+			}
+		}
+		for event, n := range placed[i] {
+			if n > 0 {
+				all[event] = tally{add(all[event].samples, n), all[event].recordings + 1}
+			}
+		}
+	}
+	out := make([]*Recording, len(rs))
+	for i, r := range rs {
+		out[i] = r.scaleEach(func(c *Counts) float64 {
+			event := c.Event.Name
+			if placed[i][event] == 0 {
+				return 1
+			}
+			return float64(all[event].samples) / float64(all[event].recordings) / float64(placed[i][event])
+		})
+	}
+	return out
 }
 
 func (c *Counts) scale(w float64) *Counts {

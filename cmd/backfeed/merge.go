@@ -18,12 +18,13 @@ import (
 )
 
 var mergeCmd = &command{
-	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] -o FILE", short: "add up recordings",
+	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] -o FILE", short: "add up recordings",
 	long: srcHelp + `
 
 The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
 a.bfr half: what rounding takes from one place, the next one gets. --half-life 336h weighs what a
-store holds by its age: that of the newest epoch counts whole, that of two weeks before half.
+store holds by its age: that of the newest epoch counts whole, that of two weeks before half. With
+--normalise, every source counts as much as any other, however long it was recorded, before weights.
 
 A source that cannot be read makes the command fail, and is named; with --failure-mode all it is left
 out, and the command fails if none is left.`,
@@ -38,6 +39,7 @@ func runMerge(c *cli, args []string) error {
 	c.selects()
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	halfLife := fs.Duration("half-life", 0, "of stores, halve the weight of samples with every `time` of age")
+	normalise := fs.Bool("normalise", false, "scale the sources to equally many samples of each event, before weights")
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -49,12 +51,13 @@ func runMerge(c *cli, args []string) error {
 		return err
 	}
 	var parts []*sample.Recording
+	var weights []float64
 	var bad error
 	for _, arg := range fs.Args() {
-		rec, err := c.readWeighed(arg, *halfLife)
+		rec, weight, err := c.readWeighed(arg, *halfLife)
 		switch {
 		case err == nil:
-			parts = append(parts, rec)
+			parts, weights = append(parts, rec), append(weights, weight)
 		case mode.value == "any" || codeOf(err) == exitUsage:
 			return err
 		default:
@@ -65,36 +68,41 @@ func runMerge(c *cli, args []string) error {
 	if len(parts) == 0 {
 		return failf(exitNothing, "merge: no source is left: %w", bad)
 	}
+	if *normalise {
+		parts = sample.Normalise(parts)
+	}
+	for i, weight := range weights {
+		parts[i] = parts[i].Scale(weight)
+	}
 	return c.writeRecording(*out, sample.Merge(parts...))
 }
 
-// readWeighed reads SRC or SRC@WEIGHT. A file with such a name is meant as it is.
-func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording, error) {
+// readWeighed reads SRC or SRC@WEIGHT, and gives the weight too. A file with such
+// a name is meant as it is.
+func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording, float64, error) {
 	path, weight := arg, 1.0
 	if _, err := os.Lstat(arg); errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(arg, '@'); i >= 0 {
 			w, err := strconv.ParseFloat(arg[i+1:], 64)
 			if err != nil || !(w > 0 && w <= maxWeight) {
-				return nil, failf(exitUsage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
+				return nil, 0, failf(exitUsage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
 			}
 			path, weight = arg[:i], w
 		}
 	}
 	if halfLife == 0 {
 		rec, err := c.readSource(path)
-		if err != nil {
-			return nil, err
-		}
-		return rec.Scale(weight), nil
+		return rec, weight, err
 	}
 	if path == "-" || !store.Is(path) {
-		return nil, failf(exitUsage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
+		return nil, 0, failf(exitUsage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
 	}
-	return c.readAged(path, weight, halfLife)
+	rec, err := c.readAged(path, halfLife)
+	return rec, weight, err
 }
 
 // readAged reads what is selected of a store, weighed by age.
-func (c *cli) readAged(dir string, weight float64, halfLife time.Duration) (*sample.Recording, error) {
+func (c *cli) readAged(dir string, halfLife time.Duration) (*sample.Recording, error) {
 	s, err := c.openStore(dir)
 	if err != nil {
 		return nil, err
@@ -111,7 +119,7 @@ func (c *cli) readAged(dir string, weight float64, halfLife time.Duration) (*sam
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 		age := spans[len(spans)-1].To().Sub(e.To())
-		if w := weight * math.Exp2(-age.Seconds()/halfLife.Seconds()); w > 0 {
+		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
 			parts = append(parts, rec.Scale(w))
 		}
 	}

@@ -51,6 +51,20 @@ func TestMergeWeights(t *testing.T) {
 	}
 }
 
+// TestMergeNormalise: sources count alike, however much each has, before weights.
+func TestMergeNormalise(t *testing.T) {
+	dir := t.TempDir()
+	a := file(t, dir, "a.bfr", string(oneImage("/bin/a", 1000).Encode()))
+	b := file(t, dir, "b.bfr", string(oneImage("/bin/b", 10).Encode()))
+	code, out, errs := runCLI(t, "merge", "--normalise", a, b+"@0.2", "-o", "-")
+	if got := samplesIn(t, out); code != exitDone || got["/bin/a"] != 505 || got["/bin/b"] != 101 {
+		t.Errorf("exit code %d, %v: %s", code, got, errs)
+	}
+	if _, again, _ := runCLI(t, "merge", "--normalise", b+"@0.2", a, "-o", "-"); again != out {
+		t.Error("another order gives other bytes")
+	}
+}
+
 func TestMergeFailureMode(t *testing.T) {
 	dir := t.TempDir()
 	good := file(t, dir, "good", string(oneImage("/bin/a", 100).Encode()))
