@@ -89,7 +89,8 @@ const (
 	LostUnmapped  Loss = "unmapped"              // no mapping known at that PC
 	LostAnonymous Loss = "anonymous memory"      // JIT code, a stack, a deleted memfd
 	LostVDSO      Loss = "vdso"
-	LostGuest     Loss = "guest" // taken in a virtual machine of this host
+	LostGuest     Loss = "guest"        // taken in a virtual machine of this host
+	LostStale     Loss = "changed code" // taken in an older build, at a place that the newer one lacks
 )
 
 // A Frame is a place in one of the images of a Counts.
