@@ -18,7 +18,7 @@ import (
 )
 
 var mergeCmd = &command{
-	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] -o FILE", short: "add up recordings",
+	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] [--onto BINARY] -o FILE", short: "add up recordings",
 	long: srcHelp + `
 
 The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
@@ -27,7 +27,13 @@ store holds by its age: that of the newest epoch counts whole, that of two weeks
 --normalise, every source counts as much as any other, however long it was recorded, before weights.
 
 A source that cannot be read makes the command fail, and is named; with --failure-mode all it is left
-out, and the command fails if none is left.`,
+out, and the command fails if none is left.
+
+--onto BINARY moves the samples of older builds of that program to it, as if it had been recorded:
+those of images whose files have the same name, or of --image. Procedures are found again by name,
+renamed ones by their code, and their blocks by instructions, by operations or by source lines. The
+older builds are needed, and looked up as elsewhere: --symfs, what stores have kept. What became of
+the samples is told; those of code that BINARY lacks are counted as lost.`,
 	run: runMerge,
 }
 
@@ -36,16 +42,21 @@ const maxWeight = 1e6
 
 func runMerge(c *cli, args []string) error {
 	fs := c.flags()
-	c.selects()
+	symfs := c.symfs()
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	halfLife := fs.Duration("half-life", 0, "of stores, halve the weight of samples with every `time` of age")
 	normalise := fs.Bool("normalise", false, "scale the sources to equally many samples of each event, before weights")
+	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
+	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
 	if *halfLife < 0 {
 		return c.usage(errors.New("--half-life: want a positive time"))
+	}
+	if *want != "" && *onto == "" {
+		return c.usage(errors.New("--image: nothing without --onto"))
 	}
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
@@ -74,7 +85,19 @@ func runMerge(c *cli, args []string) error {
 	for i, weight := range weights {
 		parts[i] = parts[i].Scale(weight)
 	}
-	return c.writeRecording(*out, sample.Merge(parts...))
+	sum := sample.Merge(parts...)
+	if *onto != "" {
+		f, err := newFinder(*symfs)
+		if err != nil {
+			return err
+		}
+		defer f.close()
+		f.stores = c.stores
+		if sum, err = c.carryOnto(sum, *onto, *want, f); err != nil {
+			return err
+		}
+	}
+	return c.writeRecording(*out, sum)
 }
 
 // readWeighed reads SRC or SRC@WEIGHT, and gives the weight too. A file with such
@@ -107,6 +130,7 @@ func (c *cli) readAged(dir string, halfLife time.Duration) (*sample.Recording, e
 	if err != nil {
 		return nil, err
 	}
+	c.stores = append(c.stores, s)
 	segments, err := s.Segments()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
