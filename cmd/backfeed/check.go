@@ -19,7 +19,7 @@ import (
 )
 
 var checkCmd = &command{
-	name: "check", args: "SRC... [--symfs DIR] [--binary NEW] [--config FILE]", short: "say whether recordings are good enough to build with",
+	name: "check", args: "SRC... [--symfs DIR] [--binary NEW] [--source DIR] [--config FILE]", short: "say whether recordings are good enough to build with",
 	long: symfsHelp + `
 
 Exit code 3 if one of these fails, each with its reason. The limits are those of backfeed.yaml in the
@@ -36,8 +36,17 @@ current directory, or of --config FILE, where it has some:
       max-age: 720h           # of the newest samples of a store
       min-procedures: 0.9     # of the program's samples are in procedures that --binary has, too
       min-lines: 0.7          # and are of lines, counted from the first of their function, that it has
+      min-source: 0.1         # of the samples with lines are of files that lie below --source, or lay
+                              # beside these and are gone: the rest is of libraries
+      max-files-gone: 0.05    # of those samples are of files that --source lacks,
+      max-functions-gone: 0.1 # of functions that their files lack: as for min-procedures,
+      max-beyond: 0.2         # of lines beyond the end that their function has now,
+      max-moved: 1            # of functions that are whole and stand on other lines: compilers
+                              # count lines from the first of the function, and do not mind
 
---binary is a newer build of the program: what it lacks, no compiler will apply.`,
+--binary is a newer build of the program, --source the source of one: what they lack, no compiler will
+apply. A sample counts by all calls inlined around it. Functions of Go are known exactly; those of
+other languages by their names and braces, so that one that macros put together may seem gone.`,
 	run: runCheck,
 }
 
@@ -51,12 +60,19 @@ type limits struct {
 	MaxAge        time.Duration `yaml:"max-age"`
 	MinProcedures float64       `yaml:"min-procedures"`
 	MinLines      float64       `yaml:"min-lines"`
+
+	MinSource        float64 `yaml:"min-source"`
+	MaxFilesGone     float64 `yaml:"max-files-gone"`
+	MaxFunctionsGone float64 `yaml:"max-functions-gone"`
+	MaxBeyond        float64 `yaml:"max-beyond"`
+	MaxMoved         float64 `yaml:"max-moved"`
 }
 
 // usualLimits are the defaults; the command's help explains each.
 var usualLimits = limits{
 	MinSamples: fewSamples, MinUsed: 0.7, MinOwn: 0.3, MinShape: 0.1, MaxOtherID: 0.05, MaxAge: 30 * 24 * time.Hour,
 	MinProcedures: 0.9, MinLines: 0.7,
+	MinSource: 0.1, MaxFilesGone: 0.05, MaxFunctionsGone: 0.1, MaxBeyond: 0.2, MaxMoved: 1,
 }
 
 // configFile is what limits are read from if it is there.
@@ -104,6 +120,7 @@ func runCheck(c *cli, args []string) error {
 	symfs, format, opt := c.symfs(), c.format(), c.inference()
 	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
 	binary := fs.String("binary", "", "compare with the `file` of a newer build")
+	tree := fs.String("source", "", "compare with the source below `dir`")
 	config := fs.String("config", "", "read limits from `file` (default: "+configFile+", if there is one)")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -131,6 +148,13 @@ func runCheck(c *cli, args []string) error {
 		stale, err := staleGates(ip, *binary, lim)
 		if err != nil {
 			return fmt.Errorf("%s: %w", *binary, err)
+		}
+		gates = append(gates, stale...)
+	}
+	if *tree != "" {
+		stale, err := sourceGates(src, ip, *tree, lim)
+		if err != nil {
+			return fmt.Errorf("%s: %w", *tree, cause(err))
 		}
 		gates = append(gates, stale...)
 	}

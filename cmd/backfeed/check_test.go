@@ -93,8 +93,8 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v: help shows %+v, defaults are %+v", err, got, usualLimits)
 	}
 	// Each line of it sets something.
-	if n := strings.Count(shown, "\n      m"); n != 8 {
-		t.Errorf("help shows %d limits, want 8", n)
+	if n := strings.Count(shown, "\n      m"); n != 13 {
+		t.Errorf("help shows %d limits, want 13", n)
 	}
 	if got, err := parseLimits("empty", nil); err != nil || got != usualLimits {
 		t.Errorf("%v: %+v", err, got)

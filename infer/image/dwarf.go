@@ -480,7 +480,7 @@ func (t *dwarfTab) frames(a Addr) []Frame {
 	var out []Frame
 	for ; i >= 0 && c.scopes[i].parent >= 0; i = c.scopes[i].parent {
 		s := &c.scopes[i]
-		f.Func, f.StartLine = cmp.Or(s.linkage, s.name), int(s.decl.line)
+		f.Func, f.Name, f.StartLine = cmp.Or(s.linkage, s.name), s.name, int(s.decl.line)
 		if f.Func == "" {
 			return nil // dwz moved the name to another file
 		}
@@ -491,7 +491,8 @@ func (t *dwarfTab) frames(a Addr) []Frame {
 	if i >= 0 {
 		d = c.scopes[i].decl
 	}
-	if f.Func, f.StartLine = t.procName(u, d, a), int(d.line); f.Func == "" {
+	f.Name, f.StartLine = d.name, int(d.line)
+	if f.Func = t.procName(u, d, a); f.Func == "" {
 		return nil // padding between procedures
 	}
 	return append(out, f)

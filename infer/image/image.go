@@ -164,6 +164,7 @@ type Inst struct {
 // A Frame is one level of the inlined call stack at an address.
 type Frame struct {
 	Func      string // linker name of the function, as in a symbol table; inlined ones too
+	Name      string // of Func in its source, as DWARF tells: without scope and parameters, with template arguments; "" where pclntab answers
 	File      string
 	Line      int    // of the instruction (innermost frame) or of the inlined call in Func (others)
 	StartLine int    // line of Func's declaration; 0 is unknown

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+)
+
+// checkSource runs check on a recording and a tree, and gives the share of each fate.
+func checkSource(t *testing.T, rec, tree string) map[string]string {
+	t.Helper()
+	code, out, errs := runCLI(t, "check", rec, "--source", tree)
+	if code != exitDone && code != exitGate {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	shares := map[string]string{}
+	for _, line := range strings.Split(out, "\n") {
+		for _, name := range []string{"source tree", "files gone", "functions gone", "functions moved", "lines beyond"} {
+			if rest, ok := strings.CutPrefix(line, name); ok {
+				shares[name] = strings.Fields(rest)[0] + " " + rest[strings.LastIndexByte(rest, ' ')+1:]
+			}
+		}
+	}
+	return shares
+}
+
+// An edit of a tree, and what check has to say of it: the fates that have all samples.
+type treeEdit struct {
+	name     string
+	old, new string // text in a file
+	remove   bool
+	want     string
+	fails    bool
+}
+
+func testEdits(t *testing.T, rec, tree, source string, edits []treeEdit) {
+	t.Helper()
+	text := content(t, filepath.Join(tree, source))
+	for _, e := range edits {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(tree)); err != nil {
+			t.Fatal(err)
+		}
+		edited := strings.Replace(text, e.old, e.new, 1)
+		if e.old != "" && edited == text {
+			t.Fatalf("%s: nothing to replace", e.name)
+		}
+		path := filepath.Join(dir, source)
+		put(t, path, []byte(edited))
+		if e.remove {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := checkSource(t, rec, dir)
+		for _, name := range []string{"files gone", "functions gone", "functions moved", "lines beyond"} {
+			share, verdict, _ := strings.Cut(got[name], " ")
+			if name == e.want && (share != "100.0%" || (verdict == "FAILS") != e.fails) || name != e.want && share != "0.0%" {
+				t.Errorf("%s: %s: %s", e.name, name, got[name])
+			}
+		}
+	}
+}
+
+const cProgram = `volatile int v;
+
+static inline __attribute__((always_inline)) int leaf(int n)
+{
+	return n * v;
+}
+
+int work(int n)
+{
+	int s = 0;
+	while (n-- > 0)
+		if (n & v)
+			s += leaf(n);
+	return s;
+}
+
+int main(void)
+{
+	char *braces = "}" "\"}", brace = '}';
+	return work(9) + !braces + brace;
+}
+`
+
+// TestCheckSourceC edits a C program after it was built.
+func TestCheckSourceC(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to compile a program with")
+	}
+	dir := t.TempDir()
+	src, program := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program")
+	runTool(t, dir, gcc, "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
+	edits := []treeEdit{
+		{name: "nothing"},
+		{name: "lines above", old: "volatile int v;", new: "volatile int v;\n/* work() { */ // '\n#if 1\n#else\n}\n#endif\n", want: "functions moved"},
+		{name: "another name", old: "int work(", new: "int works(", want: "functions gone", fails: true},
+		{name: "no such file", remove: true, want: "files gone", fails: true},
+	}
+	const body = "\tint s = 0;\n\twhile (n-- > 0)\n\t\tif (n & v)\n\t\t\ts += leaf(n);\n\treturn s;\n"
+	shorter := treeEdit{name: "a shorter body", old: body, new: "\treturn n * v;\n", want: "lines beyond", fails: true}
+	unnamed := treeEdit{name: "another name of what is inlined", old: "leaf(int n)", new: "leaves(int n)", want: "functions gone", fails: true}
+	testEdits(t, sampleLines(t, program, "work", 1), dir, "program.c", append(edits, shorter))
+	testEdits(t, sampleLines(t, program, "work", 2), dir, "program.c", append(edits, shorter, unnamed))
+}
+
+// sampleLines records the instructions of a procedure that are so many calls deep,
+// and behind its first three lines.
+func sampleLines(t *testing.T, program, name string, depth int) string {
+	t.Helper()
+	im, c := openSampled(t, program)
+	ln, err := im.Lines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, b := range proc(t, im, name).Blocks {
+		for _, in := range im.Insts(&b) {
+			if fs := ln.Frames(in.Addr); len(fs) == depth && fs[depth-1].Line > fs[depth-1].StartLine+3 {
+				off, _ := im.OffsetOf(in.Addr)
+				c.AddSample(0, off, 1000)
+			}
+		}
+	}
+	return save(t, c)
+}
+
+const goProgram = `package main
+
+import "fmt"
+
+type list[T any] struct{ all []T }
+
+//go:noinline
+func (l *list[T]) each(f func(T)) {
+	for _, x := range l.all {
+		f(x)
+	}
+}
+
+func main() {
+	sum := 0
+	l := &list[int]{[]int{1, 2, 3}}
+	l.each(func(n int) {
+		if n > 1 {
+			sum += n
+		}
+	})
+	fmt.Println(sum)
+}
+`
+
+// TestCheckSourceGo edits a Go module after it was built.
+func TestCheckSourceGo(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("needs the go command")
+	}
+	dir := t.TempDir()
+	file(t, dir, "go.mod", "module example.com/program\n\ngo 1.23\n")
+	file(t, dir, "main.go", goProgram)
+	for _, flags := range [][]string{nil, {"-trimpath"}} {
+		program := filepath.Join(t.TempDir(), "program")
+		runTool(t, dir, append(append([]string{"go", "build"}, flags...), "-o", program, ".")...)
+		for _, name := range []string{"main.(*list[go.shape.int]).each", "main.main.func1"} {
+			im, c := openSampled(t, program)
+			for _, b := range proc(t, im, name).Blocks {
+				if b.Exit == image.NoExit {
+					off, _ := im.OffsetOf(b.Start)
+					c.AddSample(0, off, 1000)
+				}
+			}
+			edits := []treeEdit{
+				{name: "nothing"},
+				{name: "a line above", old: "import \"fmt\"\n", new: "import (\n\t\"fmt\"\n)\n", want: "functions moved"},
+				{name: "no such file", remove: true, want: "files gone", fails: true},
+			}
+			if name == "main.main.func1" {
+				edits = append(edits, treeEdit{name: "no closure", old: "func(n int) {\n\t\tif n > 1 {\n\t\t\tsum += n\n\t\t}\n\t}", new: "add", want: "functions gone", fails: true})
+			} else {
+				edits = append(edits, treeEdit{name: "another receiver", old: "func (l *list[T])", new: "func (l *lists[T])", want: "functions gone", fails: true})
+			}
+			testEdits(t, save(t, c), dir, "main.go", edits)
+		}
+	}
+}
+
+// TestTextFunctions: where functions of other languages than Go are found.
+func TestTextFunctions(t *testing.T) {
+	for _, tt := range []struct {
+		file, name string
+		line       int // of the declaration when built; 0 is of none
+		text       string
+		want       string // first and last line now; "gone"
+	}{
+		{"a.cc", "max<int>", 2, "template <class T>\nT max(T a, T b)\n{\n\treturn a < b ? b : a;\n}\n", "2 5"},
+		{"a.cc", "operator<<", 9, "ostream &operator<<(ostream &o, X x) { return o; }", "1 1"},
+		{"a.cc", "~X", 9, "X::X() : a{1} {}\nX::~X() {\n}\n", "2 3"},
+		{"a.cc", "operator()", 1, "auto f = [] { return 1; };", "1 1"},
+		{"a.c", "f", 9, "int f(int);\nint g(void) { return f(1); }\nint f(int a)\n{\n\tif (f(1)) { a++; }\n}\n", "3 6"},
+		{"a.c", "f", 9, "int f(int);\nint g(void) { return f(1); }\n", "gone"},
+		{"a.c", "f", 2, "int\nf(a)\n\tint a;\n{\n}\n", "2 6"},
+		{"a.c", "made_up", 2, "\nMADE(up)\n", "2 3"},
+		{"a.c", "f", 1, "#if A\nint f(int a) {\n#else\nint f(void) {\n#endif\n\tx(\"{\", '{', '\\'', \"\\\"{\"); /* { */ // {\n}\nint g;\n", "1 7"},
+		{"a.rs", "f", 1, "fn f<'a>(x: &'a str) -> char {\n\tif f(x) { g('{') } else { '}' }\n}\n", "1 3"},
+		{"a.rs", "f", 9, "fn g() {\n\tif f(x) { g('{') } else { '}' }\n}\n", "gone"},
+		{"a.s", "", 0, "TEXT \u00b7f(SB), $0-8\n\tRET\n", "0 3"},
+		{"a.s", "", 0, "TEXT \u00b7g(SB), $0-8\n\tRET\n", "gone"},
+	} {
+		got := "gone"
+		if start, end, ok := parseSource(tt.file, tt.text).function(image.Frame{Func: "example.com/p.f", Name: tt.name, StartLine: tt.line}); ok {
+			got = fmt.Sprint(start, " ", end)
+		}
+		if got != tt.want {
+			t.Errorf("%s in %q: %s, want %s", tt.name, tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestGoNames takes linker symbols apart.
+func TestGoNames(t *testing.T) {
+	for symbol, want := range map[string]string{
+		"main.main": "main",
+		"example.com/a.b/p.(*T[go.shape.struct { a/b.X }]).m.func1.2": "T m func1 2",
+		"p.outer.inner.func1": "outer inner func1",
+		"p.T.m-fm":            "T m",
+		"p.glob..func1":       "glob func1",
+		"p.each-range1":       "each 1",
+		"memmove":             "",
+	} {
+		if got := strings.Join(goNames(symbol), " "); got != want {
+			t.Errorf("%s: %q, want %q", symbol, got, want)
+		}
+	}
+}
+
+func TestCommonEnd(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"/src/app/a/x.c", "a/x.c", 5}, {"/src/app/a/x.c", "b/x.c", 3}, {"ax.c", "x.c", 0}, {"x.c", "x.c", 3}, {"/x.c", "a/x.c", 3}, {"a.c", "b.c", 0}} {
+		if got := commonEnd(tt.a, tt.b); got != tt.want {
+			t.Errorf("commonEnd(%s, %s) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
