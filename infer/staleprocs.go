@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,6 +31,7 @@ func partners(old, new *image.Image) []int {
 	}, true)
 	// What has no namesake may have been renamed.
 	p.byCode(p.left(p.partner, p.old), p.left(p.back, p.new))
+	p.byCalls()
 	return p.partner
 }
 
@@ -283,4 +285,83 @@ func (p *matching) byBlocks(olds, news []int, a, b []*sketch) {
 			p.pair(i, j)
 		}
 	}
+}
+
+// byCalls pairs what is called at the same place of two procedures that are a pair,
+// and has blocks in common: most of a stripped program that was edited.
+func (p *matching) byCalls() {
+	if len(p.left(p.partner, p.old)) == 0 || len(p.left(p.back, p.new)) == 0 {
+		return
+	}
+	var work []int
+	for i, j := range p.partner {
+		if j >= 0 && p.old.Symbols()[i].Source != image.FromPLT {
+			work = append(work, i)
+		}
+	}
+	type callees struct{ i, j int }
+	for len(work) > 0 {
+		votes := map[callees]int{}
+		for _, i := range work {
+			if t := p.twin(i, p.partner[i]); t != nil {
+				t.callees(p, func(i, j int) { votes[callees{i, j}]++ })
+			}
+		}
+		work = work[:0]
+		for _, c := range slices.SortedFunc(maps.Keys(votes), func(a, b callees) int {
+			return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.i, b.i), cmp.Compare(a.j, b.j))
+		}) {
+			if p.partner[c.i] >= 0 || p.back[c.j] >= 0 {
+				continue
+			}
+			if t := p.twin(c.i, c.j); t != nil && t.alike() {
+				p.pair(c.i, c.j)
+				work = append(work, c.i)
+			}
+		}
+	}
+}
+
+// twin compares two procedures; it gives nil if one cannot be read.
+func (p *matching) twin(i, j int) *twin {
+	old, err := readCode(p.old, i)
+	if err != nil {
+		return nil
+	}
+	new, err := readCode(p.new, j)
+	if err != nil {
+		return nil
+	}
+	return twinOf(old, new)
+}
+
+// callees calls f with the procedures without partners that are called at the same
+// place, in blocks of the same operations.
+func (t *twin) callees(p *matching, f func(i, j int)) {
+	for b, tie := range t.ties {
+		olds, news := t.old.proc.Blocks[b].Calls, t.new.proc.Blocks[t.block[b]].Calls
+		if tie < SameOps || len(olds) != len(news) {
+			continue
+		}
+		for k := range olds {
+			i := p.old.Find(t.old.proc.Calls[olds[k]].To)
+			j := p.new.Find(t.new.proc.Calls[news[k]].To)
+			if i >= 0 && j >= 0 && p.partner[i] < 0 && p.back[j] < 0 {
+				f(i, j)
+			}
+		}
+	}
+}
+
+// alike tells whether a quarter of the old instructions at least are in blocks of
+// the same operations as new ones.
+func (t *twin) alike() bool {
+	all, same := 0, 0
+	for b, tie := range t.ties {
+		all += len(t.old.insts[b])
+		if tie >= SameOps {
+			same += len(t.old.insts[b])
+		}
+	}
+	return 4*same >= all
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -14,7 +15,6 @@ import (
 // The C program of staleC has, in its newer version, a function more, another
 // constant in same, a line more in edited, and renamed under another name.
 const staleC = `
-#include <stdlib.h>
 volatile int v;
 //+ __attribute__((noinline)) int added(int n) { while (n > 9) n = n * 7 / 8 - v; return n; }
 __attribute__((noinline)) int same(int n) {
@@ -28,9 +28,9 @@ __attribute__((noinline)) int same(int n) {
 }
 __attribute__((noinline)) int edited(int n, int *a) {
 	int s = 0;
-//+	if (n > 1000) abort();
+//+	if (n > 1000) return -1;
 	for (int i = 0; i < n; i++)
-		s += a[i] % 10 * (s & v);
+		s += a[i] % 10 * (i & v);
 //+	v += s / 3;
 	return s;
 }
@@ -45,11 +45,12 @@ __attribute__((noinline)) int RENAMED(const char *p) {
 	}
 	return h;
 }
-__attribute__((noinline)) int calls(int n) { int s = 0; while (n-- > 0) s += same(n); return s; }
+__attribute__((noinline)) int tiny(int n) { return n * 5 ^ v; }
+__attribute__((noinline)) int calls(int n, int *a) { int s = 0; while (n-- > 0) s += same(n) + edited(n, a) + tiny(n); return s; }
 int main(int argc, char **argv) {
 	int a[100] = {argc};
 //+	added(argc);
-	return calls(argc) + edited(100, a) + RENAMED(argv[0]);
+	return calls(argc, a) + RENAMED(argv[0]);
 }
 `
 
@@ -80,8 +81,8 @@ func same(n int) int {
 func edited(a []int) int {
 	s := 0
 //+	if len(a) > 1000 { panic("too many") }
-	for _, x := range a {
-		s += x % 10 * (s & v)
+	for i, x := range a {
+		s += x % 10 * (i & v)
 	}
 //+	v += s / 3
 	return s
@@ -340,5 +341,35 @@ func TestMergeOntoOther(t *testing.T) {
 	put(t, b.old, tinyELF(sample.BuildID{1}))
 	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") {
 		t.Errorf("the older build is gone: exit code %d: %s", code, errs)
+	}
+}
+
+// TestMergeOntoStripped: without names, code tells procedures, and what calls them
+// tells those with little code.
+func TestMergeOntoStripped(t *testing.T) {
+	b := built(t, "c")
+	strip, err := exec.LookPath("strip")
+	if err != nil {
+		t.Skip("no strip to take the names away with")
+	}
+	procs := []string{"same", "edited", "renamed", "calls", "tiny"}
+	path := everywhere(t, b.old, procs, "calls", "same")
+	oldImage, _ := openSampled(t, b.old)
+	newImage, _ := openSampled(t, b.new)
+	for _, program := range []string{b.old, b.new} {
+		stripped := program + ".stripped"
+		runTool(t, "", strip, "-o", stripped, program)
+		if err := os.Rename(stripped, program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	carried := filepath.Join(t.TempDir(), "carried.bfr")
+	must(t, "merge", path, "--onto", b.new, "-o", carried)
+	was, is := samplesByProc(t, oldImage, decode(t, path)), samplesByProc(t, newImage, decode(t, carried))
+	for _, p := range procs {
+		now := strings.Replace(p, "renamed", "newname", 1)
+		if float64(is[now]) < 0.95*float64(was[p]) {
+			t.Errorf("%s has %d samples of the %d of %s", now, is[now], was[p], p)
+		}
 	}
 }
