@@ -80,8 +80,8 @@ func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	return off, p.ties[i]
 }
 
-// call gives the old and the new instruction of the call that returns to off of
-// the old build.
+// call gives the instruction in the new build of the call that returns to off of the
+// old one.
 func (b *Builds) call(off sample.Offset) (new image.Inst, ok bool) {
 	a, ok := b.old.AddrOf(off)
 	if !ok || a == 0 {
@@ -145,11 +145,11 @@ func (b *Builds) Target(off sample.Offset) (sample.Offset, bool) {
 	if p == nil {
 		return 0, false
 	}
-	if i, k := p.old.find(a); i < 0 || k > 0 || p.ties[i] == NoTie {
+	i, k := p.old.find(a)
+	if i < 0 || k > 0 || p.ties[i] == NoTie {
 		return 0, false
-	} else {
-		return b.new.OffsetOf(p.new.proc.Blocks[p.block[i]].Start)
 	}
+	return b.new.OffsetOf(p.new.proc.Blocks[p.block[i]].Start)
 }
 
 // Straight gives the ends in the new build of code that runs straight from the

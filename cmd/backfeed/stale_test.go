@@ -138,7 +138,9 @@ func versions(text string) (old, new string) {
 }
 
 // everywhere is a recording of samples of all instructions of procedures of an
-// image, more where they are in a loop, and of all calls of work in caller.
+// image, more where they are in a loop, and of all calls of work in caller. It has
+// two straight runs as well: through the first block of work, and through all of the
+// second procedure.
 func everywhere(t *testing.T, path string, procs []string, caller, work string) string {
 	t.Helper()
 	im, c := openSampled(t, path)
@@ -171,6 +173,10 @@ func everywhere(t *testing.T, path string, procs []string, caller, work string) 
 			c.AddBranch(sample.Branch{From: sample.Frame{Image: 0, Off: off(call.Site)}, To: leaf}, 10, 0)
 		}
 	}
+	top := proc(t, im, work).Blocks[0]
+	c.AddRange(sample.Range{Image: 0, First: leaf.Off, Last: off(top.Last)}, 10)
+	whole := proc(t, im, procs[1]).Blocks
+	c.AddRange(sample.Range{Image: 0, First: off(whole[0].Start), Last: off(whole[len(whole)-1].Last)}, 3)
 	return save(t, c)
 }
 
@@ -272,8 +278,17 @@ func TestMergeOnto(t *testing.T) {
 			}
 		}
 		hotLine(t, lang, newImage, rec, name("edited"))
-		if c := rec.Counts[0]; len(c.Stacks) != 1 || len(c.Stacks[0].Frames) != 2 || c.Stacks[0].Frames[1].Image == sample.Unknown || len(c.Branches) != 1 {
+		c := rec.Counts[0]
+		if len(c.Stacks) != 1 || len(c.Stacks[0].Frames) != 2 || c.Stacks[0].Frames[1].Image == sample.Unknown || len(c.Branches) != 1 {
 			t.Errorf("%s: stacks %v, branches %v", lang, c.Stacks, c.Branches)
+		}
+		for r, n := range c.Ranges { // the edited procedure has a block between
+			if n != 10 || len(c.Ranges) != 1 {
+				t.Errorf("%s: %d times straight through %v", lang, n, r)
+			}
+		}
+		if len(c.Ranges) == 0 {
+			t.Errorf("%s: no straight runs", lang)
 		}
 		emit, want := "llvm", "edited:"
 		if lang == "go" {
