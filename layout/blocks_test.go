@@ -115,6 +115,7 @@ func TestOrderBlocks(t *testing.T) {
 		want string
 	}{
 		{"a likely way falls through", graph("a>b 10, a>c 90, b>d 10, c>d 90"), "acdb"},
+		{"one branch of many is turned", graph("a>b 100, b>c 100, c>d 20, c>e 80, d>f 20, e>f 80, f>g 100, g>h 100"), "abcefghd"},
 		{"what is hardly better is not worth a change", graph("a>b 45, a>c 55, b>d 45, c>d 55"), "abcd"},
 	} {
 		if got := names(orderBlocks(tt.g)); got != tt.want {
