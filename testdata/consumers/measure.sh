@@ -152,8 +152,11 @@ build gcc "$gcc" -g
 record gcc
 ./backfeed emit gcc gcc.data --image "$dir/gcc" -o gcc.afdo
 build gcc-afdo "$gcc" -fauto-profile=gcc.afdo
+build gcc-exact "$gcc" -fprofile-generate
+./gcc-exact "${sampled[@]}" >/dev/null
+build gcc-exact "$gcc" -fprofile-use # the counts lie beside the objects
 
-for name in base sample bolt bolt-nl propeller exact gcc gcc-afdo; do count "$name" >"$name.count"; done
+for name in base sample bolt bolt-nl propeller exact gcc gcc-afdo gcc-exact; do count "$name" >"$name.count"; done
 printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
 for name in base sample bolt bolt-nl propeller exact; do row "$name" base exact; done
-for name in gcc gcc-afdo; do row "$name" gcc gcc-afdo; done
+for name in gcc gcc-afdo gcc-exact; do row "$name" gcc gcc-exact; done
