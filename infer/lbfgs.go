@@ -1,6 +1,10 @@
 package infer
 
-import "math"
+import (
+	"math"
+	"slices"
+	"sync"
+)
 
 // A searcher searches minima of functions of n variables by L-BFGS (Nocedal,
 // Mathematics of Computation 35, 1980), with the bisection line search for the weak
@@ -14,14 +18,32 @@ import "math"
 type searcher struct {
 	past, spare    []pair
 	diag           []float64 // about the inverse of the second derivatives; nil if nothing is known of them
+	work           []float64 // holds all that follow
 	g, gNew        []float64
 	d, xNew, alpha []float64
 }
 
+// newSearcher gives a searcher for n unknowns, with the storage of one that is done.
 func newSearcher(n int) *searcher {
-	work := make([]float64, 4*n+searchMemory)
-	return &searcher{g: work[:n], gNew: work[n : 2*n], d: work[2*n : 3*n], xNew: work[3*n : 4*n], alpha: work[4*n:]}
+	s := searchers.Get().(*searcher)
+	need := (4+2*searchMemory)*n + searchMemory
+	s.work = slices.Grow(s.work[:0], need)[:need]
+	rest := s.work
+	take := func(n int) []float64 {
+		x := rest[:n:n]
+		rest = rest[n:]
+		return x
+	}
+	s.g, s.gNew, s.d, s.xNew, s.alpha = take(n), take(n), take(n), take(n), take(searchMemory)
+	s.past, s.spare, s.diag = s.past[:0], s.spare[:0], nil
+	for range searchMemory {
+		s.spare = append(s.spare, pair{dx: take(n), dg: take(n)})
+	}
+	return s
 }
+
+// searchers has those that are done.
+var searchers = sync.Pool{New: func() any { return new(searcher) }}
 
 // firstMove is how far a first step moves an unknown at most, if it has a scale.
 const firstMove = 0.3
@@ -31,7 +53,9 @@ const searchMemory = 8
 
 // minimize is a search by a new searcher.
 func minimize(f func(x, grad []float64) float64, x []float64, evals int, tol float64) int {
-	return newSearcher(len(x)).minimize(f, x, evals, tol)
+	s := newSearcher(len(x))
+	defer searchers.Put(s)
+	return s.minimize(f, x, evals, tol)
 }
 
 // minimize searches a local minimum of f from x. f sets its second argument to the
@@ -154,14 +178,11 @@ func (s *searcher) forget() {
 // oldest one if there are many already.
 func (s *searcher) remember(xNew, x, gNew, g []float64) {
 	var h pair
-	switch n := len(s.spare); {
-	case len(s.past) == searchMemory:
+	if n := len(s.spare); n > 0 {
+		h, s.spare = s.spare[n-1], s.spare[:n-1]
+	} else {
 		h = s.past[0]
 		s.past = append(s.past[:0], s.past[1:]...)
-	case n > 0:
-		h, s.spare = s.spare[n-1], s.spare[:n-1]
-	default:
-		h.dx, h.dg = make([]float64, len(x)), make([]float64, len(x))
 	}
 	for i := range x {
 		h.dx[i] = xNew[i] - x[i]

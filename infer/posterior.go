@@ -83,6 +83,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	rng := rand.New(rand.NewPCG(1, uint64(q.p.Addr)))
 	y := make([]float64, len(x))
 	search := newSearcher(len(x))
+	defer searchers.Put(search)
 	search.diag = q.diag
 	q.center, q.sure, q.known = make([]float64, len(x)), slices.Clone(sure), slices.Clone(known)
 	if called > 0 {

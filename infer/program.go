@@ -79,6 +79,7 @@ func (pr *program) solve(x []float64, whole bool) {
 		search := newSearcher(len(xi))
 		search.minimize(q.objective, xi, e.alone, e.tol)
 		q.diag = search.diag
+		searchers.Put(search)
 	})
 	for _, q := range pr.probs {
 		if len(q.known) > 0 {
