@@ -53,8 +53,8 @@ block x1000
 block x10
 	unsure=main.drive:17 call main.slow x0 none
 	main.drive:18 call main.never x0
-	main.drive:18 call main.unseen x3 low
-	guess=main.drive:19 call main.quick x9 low
+	main.drive:18 call main.unseen x30 low
+	guess=main.drive:19 call main.quick x90 low
 edge 0>1 fallthrough x10
 edge 1>1 taken x990
 edge 1>2 fallthrough x10
@@ -73,12 +73,12 @@ block x0 none
 proc main.never@100 x0
 block x0
 	main.never:101
-proc main.quick@110 x9 low
-block x9 low
+proc main.quick@110 x90 low
+block x90 low
 	main.quick:110 s1
 	main.quick:110 call main.quick x5
-proc main.unseen@120 x3 low
-block x3 low
+proc main.unseen@120 x30 low
+block x30 low
 	main.small:41<main.unseen:121
 	main.unseen:122 call main.never x3 low
 func main.Ci.Area@70
@@ -167,6 +167,18 @@ func TestGoEvidence(t *testing.T) {
 			"proc a@1 x1\nblock x1\na:1 s1\none=a:2 call c x30 low\ntwo=a:3 call d x60 low\nproc c@9 x30 low\nblock x30 low\nc=c:10\nproc d@9 x60 low\nblock x60 low\nd=d:10",
 			func(p *program) { p.stack(20, "c", "one"); p.stack(1, "d", "two") },
 			map[string]int64{"a 1 c": 30, "a 2 d": 60},
+		},
+		{
+			"a call of Low confidence that no stack shows, by a tenth of the flow",
+			"proc a@1 x1\nblock x1\na:1 s1\na:2 call c x300 low\ntwo=a:3 call d x60 low\nproc c@9 x300 low\nblock x300 low\nc:10\nproc d@9 x60 low\nblock x60 low\nd=d:10",
+			func(p *program) { p.stack(1, "d", "two") },
+			map[string]int64{"a 1 c": 30, "a 2 d": 60},
+		},
+		{
+			"the same without any stacks, by the flow",
+			"proc a@1 x1\nblock x1\na:1 s1\na:2 call c x300 low\nproc c@9 x300 low\nblock x300 low\nc:10",
+			func(p *program) {},
+			map[string]int64{"a 1 c": 300},
 		},
 		{
 			"nothing but samples",

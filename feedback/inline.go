@@ -23,7 +23,7 @@ func (g *goWriter) inlined(r *infer.Result) {
 		case infer.None:
 			w.timed += b.samples
 		case infer.Low:
-			w.flowed += b.entries
+			w.flowed += g.doubted(b.entries, b.samples)
 			w.sampled += b.samples
 		default:
 			w.counted += b.entries
