@@ -1,15 +1,19 @@
 #!/bin/bash
-# measure.sh [goldmark|lua [TIMES [COUNTED]]]: what the Go compiler decides with backfeed's
-# profile of a program that is not ours, and with runtime/pprof's profile of the same
-# run: goldmark rendering its own README, or gopher-lua running a script. callgrind
+# measure.sh [goldmark|lua|gojq|yaml|deflate [TIMES [COUNTED]]]: what the Go compiler
+# decides with backfeed's profile of a program that is not ours, and with
+# runtime/pprof's profile of the same run: goldmark rendering its own README, gopher-lua
+# and gojq running scripts, yaml.v3 and klauspost/compress at files of backfeed. callgrind
 # counts the instructions of COUNTED rounds, without collections of garbage, whose number
 # is a matter of time. Needs Go, its module proxy and valgrind.
 set -euo pipefail
 program=${1:-goldmark}
 here=$(cd "$(dirname "$0")" && pwd)
 case $program in
-goldmark) module=github.com/yuin/goldmark@v1.8.7 input=README.md times=4000 counted=60 ;;
+goldmark) module=github.com/yuin/goldmark@v1.8.7 input=README.md times=12000 counted=60 ;;
 lua) module=github.com/yuin/gopher-lua@v1.1.1 input=$here/../lua/script.lua times=9000 counted=60 ;;
+gojq) module=github.com/itchyny/gojq@v0.12.17 input=$here/../gojq/script.jq times=8000 counted=20 ;;
+yaml) module=gopkg.in/yaml.v3@v3.0.1 input=$here/../../infer/machine/models/amd-zen4.yaml times=4500 counted=10 ;;
+deflate) module=github.com/klauspost/compress@v1.20.3 input=$here/../../README.md times=14000 counted=30 ;;
 *) echo "measure.sh: no program $program" >&2 && exit 2 ;;
 esac
 times=${2:-$times}

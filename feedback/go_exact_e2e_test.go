@@ -1,0 +1,72 @@
+package feedback
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestGoExact compares profiles with one of exact counts: of the same samples,
+// executions that are inferred, at Low confidence for the most part, are nearer to
+// them than runtime/pprof's weights, which are the time of callees.
+func TestGoExact(t *testing.T) {
+	need(t, "go", "valgrind")
+	if testing.Short() {
+		t.Skip("samples programs for half a minute, and counts what they run")
+	}
+	for _, tt := range []struct{ name, module, input, times, counted string }{
+		{"goldmark", "github.com/yuin/goldmark@v1.8.7", "input", "8000", "30"},
+		{"lua", "github.com/yuin/gopher-lua@v1.1.1", "script.lua", "6000", "30"},
+		{"gojq", "github.com/itchyny/gojq@v0.12.17", "script.jq", "8000", "10"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := copyModule(t, "../testdata/"+tt.name, []string{tt.module})
+			run(t, dir, "go", "build", "-pgo=off", "-tags=valgrind", "-o", "base", ".")
+			run(t, dir, "./base", tt.input, tt.times, "cpu.pprof")
+			stats := emitGoProfile(t, dir, "cpu.pprof", "ours.pprof")
+
+			t.Setenv("GOMAXPROCS", "1") // valgrind runs one thread at a time
+			t.Setenv("GODEBUG", "asyncpreemptoff=1")
+			t.Setenv("GOGC", "off") // how often garbage is collected is a matter of time
+			p, rec := unchecked(t, dir, "base", tt.input, tt.counted)
+			var out bytes.Buffer
+			if _, err := WriteGo(&out, p, rec, GoOptions{NoTime: true}); err != nil {
+				t.Fatal(err)
+			}
+			writeFile(t, dir, "exact.pprof", out.String())
+
+			exact := decisionsOf(t, dir, "exact.pprof")
+			ours, theirs := decisionsOf(t, dir, "ours.pprof"), decisionsOf(t, dir, "cpu.pprof")
+			t.Logf("of our weight, %.2f is executions of Low confidence", stats.Flowed/(float64(stats.Weight)*stats.Scale))
+			t.Logf("weight on the same calls as exact counts: ours %.2f, runtime/pprof's %.2f", Overlap(ours, exact), Overlap(theirs, exact))
+			t.Logf("of the weight of calls that exact counts call hot, ours calls hot %.2f, runtime/pprof's %.2f", hotToo(exact, ours), hotToo(exact, theirs))
+			if Overlap(ours, exact) <= Overlap(theirs, exact) {
+				t.Error("runtime/pprof's profile is nearer to exact counts")
+			}
+		})
+	}
+}
+
+func decisionsOf(t *testing.T, dir, name string) *Decisions {
+	t.Helper()
+	d, err := DecideGo(strings.NewReader(readFile(t, dir, name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// hotToo gives the share of the weight of the calls hot in d that is of calls hot in o.
+func hotToo(d, o *Decisions) float64 {
+	var all, both float64
+	for c, made := range d.made {
+		if c.Kind != Inline || !made.hot {
+			continue
+		}
+		all += made.share
+		if o.made[c].hot {
+			both += made.share
+		}
+	}
+	return both / all
+}
