@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -49,7 +50,7 @@ func TestIfChangedRefuses(t *testing.T) {
 }
 
 // TestRerecord records a program twice: the second profile leaves the file of the
-// first, and go build rebuilds nothing.
+// first, and go build rebuilds nothing. Without --if-changed it rebuilds everything.
 func TestRerecord(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and samples a program")
@@ -66,16 +67,16 @@ func TestRerecord(t *testing.T) {
 	}
 	runTool(t, dir, "go", "build", "-pgo=off", "-o", "demo", ".")
 	profile := filepath.Join(dir, "default.pgo")
-	emit := func(name string) string {
+	emit := func(name string, flags ...string) string {
 		t.Helper()
 		runTool(t, dir, filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
-		code, _, errs := runCLI(t, "emit", "go", filepath.Join(dir, name), "-o", profile, "--if-changed")
+		code, _, errs := runCLI(t, append([]string{"emit", "go", filepath.Join(dir, name), "-o", profile}, flags...)...)
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		return errs
 	}
-	emit("first.pprof")
+	emit("first.pprof", "--if-changed")
 	first, err := os.ReadFile(profile)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,7 @@ func TestRerecord(t *testing.T) {
 	// Two runs differ by chance too, and now and then clearly.
 	for try := 1; ; try++ {
 		runTool(t, dir, "go", "build", "-o", "fed", ".")
-		said := emit("second.pprof")
+		said := emit("second.pprof", "--if-changed")
 		second, err := os.ReadFile(profile)
 		if err == nil && bytes.Equal(first, second) {
 			t.Log(said)
@@ -96,5 +97,11 @@ func TestRerecord(t *testing.T) {
 	}
 	if built := runTool(t, dir, "go", "build", "-v", "-o", "fed", "."); built != "" {
 		t.Errorf("rebuilt:\n%s", built)
+	}
+	emit("second.pprof")
+	built := strings.Fields(runTool(t, dir, "go", "build", "-v", "-o", "fed", "."))
+	t.Logf("without --if-changed, %d packages are rebuilt", len(built))
+	if !slices.Contains(built, "runtime") {
+		t.Errorf("without --if-changed, only %q are rebuilt", built)
 	}
 }
