@@ -115,11 +115,13 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 }
 
 // leastClear gives the share of the weight that a profile's noise does not reach.
-func (d *Decisions) leastClear() float64 {
-	if d.samples == 0 {
+func (d *Decisions) leastClear() float64 { return leastClear(d.samples) }
+
+func leastClear(samples float64) float64 {
+	if samples == 0 {
 		return clearShare
 	}
-	return max(clearShare, clearSamples/d.samples)
+	return max(clearShare, clearSamples/samples)
 }
 
 // leads tells whether the chosen callee is well ahead of another.

@@ -17,7 +17,8 @@ import (
 type GoOptions struct {
 	Image  string // path or build ID; "" is the Go program with the most samples
 	NoTime bool   // leave out the samples that only people read
-	Round  bool   // round weights to the bits that noise does not reach, so that two files differ in few places
+	Round  bool   // quantise weights to the bits that noise does not reach
+	Old    []byte // with Round: the profile that is replaced; what noise explains stays as it is there
 }
 
 // GoStats say what WriteGo wrote.
@@ -91,7 +92,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 }
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
-	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, round: opt.Round}
+	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}}
 	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
 		if g.isGo(r.Proc.Addr) {
@@ -100,7 +101,11 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 		}
 	}
 	g.weigh()
-	edges := g.scale()
+	g.scale()
+	if opt.Round {
+		g.round(opt.Old)
+	}
+	edges := g.kept()
 	if len(edges) == 0 {
 		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
 	}
@@ -122,7 +127,6 @@ type goWriter struct {
 	samples map[image.Addr]uint64
 	edges   map[goEdge]*goWeight
 	methods map[image.Addr]goFunc // in wrappers, by the wrapper's start
-	round   bool                  // weights to significantBits
 	stats   GoStats
 }
 
@@ -388,17 +392,21 @@ func (g *goWriter) weigh() {
 // maxWeight bounds the sum of the weights, which the compiler keeps in an int64.
 const maxWeight = 1 << 62
 
-// scale rounds the weights to integers and gives the edges that have one.
-func (g *goWriter) scale() []goEdge {
+// scale rounds the weights to integers.
+func (g *goWriter) scale() {
 	s := &g.stats
 	s.Scale = max(1, (s.Counted+s.Divided+s.Flowed+s.Timed)/maxWeight)
+	for _, w := range g.edges {
+		w.n = int64(math.Round((w.counted + w.divided + w.flowed + w.timed) / s.Scale))
+	}
+}
+
+// kept gives the edges that have a weight.
+func (g *goWriter) kept() []goEdge {
+	s := &g.stats
 	var kept []goEdge
 	for _, e := range g.keys() {
 		w := g.edges[e]
-		w.n = int64(math.Round((w.counted + w.divided + w.flowed + w.timed) / s.Scale))
-		if g.round {
-			w.n = int64(quantise(uint64(w.n)))
-		}
 		if w.n == 0 {
 			continue
 		}

@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 type LLVMOptions struct {
 	Image  string // path or build ID; "" is every image with lines that clang, rustc or gcc made
 	Format LLVMFormat
+	Old    []byte // the profile that is replaced; what noise explains stays as it is there
 }
 
 // LLVMFormat is one of the forms in which LLVM reads sample profiles.
@@ -95,8 +97,20 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 			return l.stats, err
 		}
 	}
+	l.settle(opt.Old)
 	err := l.write(w, opt.Format)
 	return l.stats, err
+}
+
+// settle writes in place of an old profile, if it is one and counts are by line. Counts
+// are not quantised: to 3 bits, they cost SQLite 0.9 to 1.7 % more taken branches, by
+// three recordings, and still leave 71 to 77 % of the counts different.
+func (l *llvmWriter) settle(profile []byte) {
+	old, err := readSampleProfile(bytes.NewReader(profile))
+	if err != nil || len(old) == 0 || hasHashes(old) || l.stats.Probes {
+		return
+	}
+	l.funcs = newSettler(old, l.funcs).functions(old, l.funcs, func(name string) bool { return l.named[name] })
 }
 
 // add adds an image in the way that the profile counts.
@@ -125,13 +139,14 @@ func (l *llvmWriter) add(v *view) error {
 // An llvmWriter collects the functions of all images.
 type llvmWriter struct {
 	*tree
-	silent map[string]bool // functions of the images that no sample was taken in
+	named  map[string]bool // functions of the images
+	silent map[string]bool // those of them that no sample was taken in
 	stats  LLVMStats
 }
 
 func newLLVMWriter() *llvmWriter {
 	t := newTree()
-	return &llvmWriter{tree: t, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped}}
+	return &llvmWriter{tree: t, named: map[string]bool{}, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped}}
 }
 
 // image adds the procedures of an image, by line.
@@ -140,7 +155,7 @@ func (l *llvmWriter) image(v *view) {
 	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
 	l.tree.image(v, llvmDialect)
 	l.stats.Procs = l.procs
-	l.addSilent(v, func(s image.Symbol) bool {
+	l.addNames(v, func(s image.Symbol) bool {
 		u := v.lines.Unit(s.Addr)
 		return u.Producer != "" && llvmDialect.made(u)
 	})
@@ -152,13 +167,13 @@ func (l *llvmWriter) probed(v *view, probes []image.Probe) {
 	d := probeDecoder{tree: l.tree, sites: newSites(v), probes: probes}
 	d.image()
 	l.stats.Procs = l.procs
-	l.addSilent(v, func(s image.Symbol) bool { return len(d.within(s.Addr, s.Addr+image.Addr(s.Size))) > 0 })
+	l.addNames(v, func(s image.Symbol) bool { return len(d.within(s.Addr, s.Addr+image.Addr(s.Size))) > 0 })
 }
 
-// addSilent adds the functions that were made by the compiler and have no
+// addNames adds the functions that were made by the compiler, and those that have no
 // sample. It takes one that is named so to be cold, and one of which it hears
 // nothing to be new.
-func (l *llvmWriter) addSilent(v *view, made func(image.Symbol) bool) {
+func (l *llvmWriter) addNames(v *view, made func(image.Symbol) bool) {
 	sampled := map[int]bool{}
 	for _, r := range v.Procs {
 		if r.Samples > 0 {
@@ -166,8 +181,11 @@ func (l *llvmWriter) addSilent(v *view, made func(image.Symbol) bool) {
 		}
 	}
 	for i, s := range v.code.Symbols() {
-		if s.Source != image.FromPLT && !sampled[i] && made(s) {
-			l.silent[canonical(s.Name)] = true
+		if s.Source != image.FromPLT && made(s) {
+			l.named[canonical(s.Name)] = true
+			if !sampled[i] {
+				l.silent[canonical(s.Name)] = true
+			}
 		}
 	}
 }
@@ -203,8 +221,8 @@ func canonical(name string) string {
 	}
 }
 
-// write writes the functions in the order of llvm-profdata: the largest total
-// first.
+// write writes the functions: binary in the order of llvm-profdata, the largest
+// total first; as text by name, so that a new count moves no lines.
 func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	names := sortedKeys(l.funcs, cmp.Compare)
 	names = slices.DeleteFunc(names, func(name string) bool {
@@ -214,7 +232,6 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	if len(names) == 0 {
 		return fmt.Errorf("llvm: no function has both counts and lines%s: %w", l.stats.Skipped, ErrEmpty)
 	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(l.funcs[b].total, l.funcs[a].total) })
 	l.stats.Funcs = len(names)
 	for _, name := range names {
 		l.stats.Total += l.funcs[name].total
@@ -223,6 +240,7 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	}
 	if format == LLVMExtBinary {
 		l.stats.Silent = len(l.silent)
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(l.funcs[b].total, l.funcs[a].total) })
 		return l.writeBinary(w, names)
 	}
 	bw := bufio.NewWriter(w)

@@ -8,7 +8,7 @@ import "math/bits"
 // the file. Much moves by more: of the edges of two recordings of goldmark with 3700
 // samples each, 3 % have the same weight unrounded and 12 % rounded, half of them
 // differ by a factor of 1.7. Steps of powers of 2 would leave 27 %, and tie callees
-// that differ. A file that must not change is for Diff to keep.
+// that differ. What noise moves by more is for settler to keep.
 const significantBits = 3
 
 // quantise rounds n, of at most 1<<62, to its significant bits.

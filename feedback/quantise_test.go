@@ -25,12 +25,14 @@ func TestGoBytes(t *testing.T) {
 	}
 	var first []byte
 	for turn := range len(edges) {
-		g := &goWriter{view: &view{}, edges: map[goEdge]*goWeight{}, round: true}
+		g := &goWriter{view: &view{}, edges: map[goEdge]*goWeight{}}
 		for i := range edges {
 			g.at(edges[(i+turn)%len(edges)]).counted = 999
 		}
 		out := newPprof(sample.ImageID{Path: "/home/somebody/program"})
-		for _, e := range g.scale() {
+		g.scale()
+		g.round(nil)
+		for _, e := range g.kept() {
 			if n := g.edges[e].n; n != 1024 {
 				t.Errorf("999 executions weigh %d, want 1024", n)
 			}

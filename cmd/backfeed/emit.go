@@ -31,7 +31,12 @@ propeller
 
 --image names the image to write about, by path or build ID. Without it, llvm is given all images
 that its compilers made, the others the one with the most samples that the format fits. A profile
-that would be of no use is not written.`,
+that would be of no use is not written.
+
+--if-changed, for go and llvm, leaves a file alone unless a decision clearly changes. Then counts that
+were not hot and are not stay as they are in it, and hot ones within a factor of 2, so that few lines
+change; if calls with 15 % of the weight change sides, all is new, as it is without the flag. Weights
+for go are rounded to 3 significant bits. Profiles by probe are written anew.`,
 	run: runEmit,
 }
 
@@ -42,6 +47,7 @@ type emitOptions struct {
 	image  string // path or build ID; "" is the emitter's choice
 	format string // of those that the consumer reads; "" is the usual one
 	keep   string // consumer that a file which is there is kept for; "" is none
+	old    []byte // what is in that file
 	ld     string // file for the linker
 	gcc    int    // major version of the gcc that reads the profile; 0 is that of the image
 	write  func(path string, f func(io.Writer) error) error
@@ -106,8 +112,9 @@ func nameOf(id sample.ImageID) string {
 // emit writes one profile and tells what is in it.
 func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error {
 	var summary string
-	err := c.writeUnless(opt.keep, out, func(w io.Writer) error {
+	err := c.writeUnless(opt.keep, out, func(w io.Writer, old []byte) error {
 		var err error
+		opt.old = old
 		summary, err = emit(w, src, opt)
 		return err
 	})
@@ -122,7 +129,7 @@ func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error
 }
 
 func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image, Round: true})
+	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image, Round: true, Old: opt.old})
 	if err != nil {
 		return "", err
 	}
@@ -133,7 +140,7 @@ func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
 
 func emitLLVM(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: opt.image, Format: llvmFormats[opt.format]})
+	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: opt.image, Format: llvmFormats[opt.format], Old: opt.old})
 	if err != nil {
 		return "", err
 	}

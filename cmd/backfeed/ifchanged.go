@@ -7,22 +7,26 @@ import (
 	"io"
 	"io/fs"
 	"os"
+
+	"backfeed/feedback"
 )
 
 // ifChanged defines the flag of commands that write profiles into repositories.
 func (c *cli) ifChanged() *bool {
-	return c.fs.Bool("if-changed", false, "leave the file alone unless a decision of the build clearly changes (`backfeed help diff`)")
+	return c.fs.Bool("if-changed", false, "leave the file alone unless a decision of the build clearly changes, and then what has not (`backfeed help diff`)")
 }
 
 // writeUnless makes the file path from what f writes, as write does. If it names a
 // consumer, a file that is there stays if the consumer would decide by it as by the
-// new one: its bytes are what builds are cached by.
-func (c *cli) writeUnless(consumer, path string, f func(io.Writer) error) error {
+// new one: its bytes are what builds are cached by. If single decisions change, f
+// writes what it can as it is in the old file; if much of the weight changes sides,
+// they are profiles of two workloads, and all is new.
+func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte) error) error {
 	if consumer == "" {
-		return c.write(path, f)
+		return c.write(path, func(w io.Writer) error { return f(w, nil) })
 	}
 	var b bytes.Buffer
-	if err := f(&b); err != nil {
+	if err := f(&b, nil); err != nil {
 		return err
 	}
 	old, err := os.ReadFile(path)
@@ -34,9 +38,19 @@ func (c *cli) writeUnless(consumer, path string, f func(io.Writer) error) error 
 		c.warn("%s stays: it is the same", path)
 		return nil
 	default:
-		same, err := c.sameDecisions(consumer, path, old, b.Bytes())
-		if same || err != nil {
+		doc, err := c.compare(consumer, path, old, b.Bytes())
+		if err != nil {
 			return err
+		}
+		if doc != nil && !doc.differs() {
+			c.warn("%s stays: %s", path, doc.summary())
+			return nil
+		}
+		if doc != nil && doc.Moved < feedback.ClearMoved {
+			b.Reset()
+			if err := f(&b, old); err != nil {
+				return err
+			}
 		}
 	}
 	return c.write(path, func(w io.Writer) error {
@@ -45,26 +59,24 @@ func (c *cli) writeUnless(consumer, path string, f func(io.Writer) error) error 
 	})
 }
 
-// sameDecisions tells whether no decision clearly changes from the profile at path
-// to another.
-func (c *cli) sameDecisions(consumer, path string, old, profile []byte) (bool, error) {
+// compare compares the decisions by the profile at path with those by another; nil if
+// it is not a profile.
+func (c *cli) compare(consumer, path string, old, profile []byte) (*diffDoc, error) {
 	after, err := deciders[consumer](bytes.NewReader(profile))
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	before, err := deciders[consumer](bytes.NewReader(old))
 	if err != nil {
 		c.warn("%s: %v; it is replaced", path, err)
-		return false, nil
+		return nil, nil
 	}
 	doc := newDiff(consumer, before, after)
 	if doc.differs() {
 		ch := &doc.Changes[0]
 		c.warn("%s changes: %s; the hottest: %s: %s", path, doc.summary(), ch.where(), ch.says())
-		return false, nil
 	}
-	c.warn("%s stays: %s", path, doc.summary())
-	return true, nil
+	return doc, nil
 }
 
 // usedBy gives the consumer whose decisions --if-changed compares.

@@ -18,6 +18,7 @@ func TestWriteUnless(t *testing.T) {
 		{"the same", "llvm", old, old, old, "it is the same"},
 		{"noise", "llvm", old, strings.Replace(old, "9900", "9950", 1), old, "stays: 0 decisions change"},
 		{"another is hot", "llvm", old, "work:1:1\n 1: 1\nidle:1:1\n 1: 9900\n", "work:1:1\n 1: 1\nidle:1:1\n 1: 9900\n", "the hottest: "},
+		{"one is hot too", "llvm", old, "work:100:1\n 1: 9900\nidle:1:1\n 1: 1000\n", "settled", "1 of them clearly"},
 		{"not a profile", "llvm", "?", old, old, "it is replaced"},
 		{"nobody asked", "", old, strings.Replace(old, "9900", "9950", 1), strings.Replace(old, "9900", "9950", 1), ""},
 	} {
@@ -27,8 +28,12 @@ func TestWriteUnless(t *testing.T) {
 		}
 		var errs strings.Builder
 		c := &cli{stderr: &errs}
-		err := c.writeUnless(tt.consumer, path, func(w io.Writer) error {
-			_, err := io.WriteString(w, tt.profile)
+		err := c.writeUnless(tt.consumer, path, func(w io.Writer, old []byte) error {
+			profile := tt.profile
+			if old != nil {
+				profile = "settled"
+			}
+			_, err := io.WriteString(w, profile)
 			return err
 		})
 		got, _ := os.ReadFile(path)
