@@ -157,14 +157,16 @@ func checkPrediction(t *testing.T, dir, prof string) {
 		len(hot), found, acted, predicted)
 	t.Logf("indirect calls with a weight: %d; devirtualised %d, %d to the callee predicted, %d of the indirect ones",
 		indirect, devirtualised, asPredicted, followed)
-	if acted > 0 && predicted*100 < acted*95 {
+	// Each run takes other samples, so two misses are chance in any number of calls.
+	few := func(misses, of, percent int) bool { return misses <= max(2, of*percent/100) }
+	if !few(acted-predicted, acted, 5) {
 		t.Errorf("only %d of %d hot calls were predicted", predicted, acted)
 	}
-	if found*100 < len(hot)*80 {
+	if !few(len(hot)-found, len(hot), 20) {
 		t.Errorf("only %d of %d predicted hot calls are calls to the compiler", found, len(hot))
 	}
 	// A profile does not tell an indirect call from a direct one on the same line.
-	if asPredicted*100 < devirtualised*85 {
+	if !few(devirtualised-asPredicted, devirtualised, 15) {
 		t.Errorf("only %d of %d devirtualised callees were predicted", asPredicted, devirtualised)
 	}
 }
