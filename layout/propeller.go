@@ -137,14 +137,19 @@ func (m *machineMap) from(a image.Addr) int {
 	return k
 }
 
-// holding gives the block that the instruction at a is in; -1 if there is none.
+// holding gives the block that the instruction at a is in, or behind: the
+// compiler's blocks end before what aligns the next one. It is -1 if there is none.
 func (m *machineMap) holding(a image.Addr) int {
-	for k := m.from(a); k < len(m.order) && m.Blocks[m.order[k]].Start <= a; k++ {
+	k := m.from(a)
+	for ; k < len(m.order) && m.Blocks[m.order[k]].Start <= a; k++ {
 		if b := m.Blocks[m.order[k]]; a < b.End {
 			return m.order[k]
 		}
 	}
-	return -1
+	if k == 0 {
+		return -1
+	}
+	return m.order[k-1]
 }
 
 // at gives the block that a jump to a leads to; -1 if there is none.

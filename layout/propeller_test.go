@@ -19,14 +19,14 @@ import (
 //	    throw in the middle         #3 [1020,1030)
 //	3 [1030,1040) tail call         #9 [1030,1030) without code
 //	    to 0x2000                   #4 [1030,1040)
-//	4 [1040,1050) jcc to 0          #2 [1040,1050)
+//	4 [1040,1050) to 0, a nop last  #2 [1040,104c)
 //	5 [2000,2010) in the other part #5 [2000,2010)
 func TestMachineGraph(t *testing.T) {
 	f := &image.MachineFunc{
 		Parts: []image.Addr{0x1000, 0x2000},
 		Blocks: []image.MachineBlock{
 			{ID: 0, Start: 0x1000, End: 0x1014}, {ID: 7, Start: 0x1014, End: 0x1020}, {ID: 3, Start: 0x1020, End: 0x1030},
-			{ID: 9, Start: 0x1030, End: 0x1030}, {ID: 4, Start: 0x1030, End: 0x1040}, {ID: 2, Start: 0x1040, End: 0x1050},
+			{ID: 9, Start: 0x1030, End: 0x1030}, {ID: 4, Start: 0x1030, End: 0x1040}, {ID: 2, Start: 0x1040, End: 0x104c},
 			{ID: 5, Start: 0x2000, End: 0x2010},
 		},
 	}
