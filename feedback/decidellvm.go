@@ -89,12 +89,14 @@ func SameNames(a, b *Decisions) (*Decisions, *Decisions) {
 	return a, b
 }
 
-// hasHashes tells whether functions are named by hashes, as decimal numbers.
+// hasHashes tells whether all functions are named by hashes, as decimal numbers.
 func hasHashes(funcs map[string]*function) bool {
 	for name := range funcs {
-		return strings.Trim(name, "0123456789") == "" // one is like all
+		if strings.Trim(name, "0123456789") != "" {
+			return false
+		}
 	}
-	return false
+	return len(funcs) > 0
 }
 
 // hashNames names functions by hashes, inlined ones too.

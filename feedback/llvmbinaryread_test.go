@@ -134,6 +134,17 @@ func TestReadLLVMBinaryErrors(t *testing.T) {
 	}
 }
 
+// TestHasHashes: a name among numbers decides, whichever comes first.
+func TestHasHashes(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "7:1:1\n8:1:1\n": true, "7:1:1\n8:1:1\n9:1:1\nf:1:1\n": false} {
+		for range 20 { // maps have no order
+			if got := hasHashes(readProfile(t, []byte(text))); got != want {
+				t.Fatalf("%q: %v, want %v", text, got, want)
+			}
+		}
+	}
+}
+
 // TestSameNames: a profile of hashed names decides as the one with names does.
 func TestSameNames(t *testing.T) {
 	named, err := DecideLLVM(strings.NewReader(mergedText))
