@@ -18,7 +18,7 @@ const (
 	// the profile is partial, flagFS, and that its inlining was chosen beforehand.
 	knownSummary = flagCompressed | 1<<32 | flagFS | 16<<32
 
-	maxSection = 1 << 30 // bytes of a section, decompressed
+	maxGrowth  = 100     // bytes of all sections, decompressed, for each byte of the file; a profile of SQLite has 1.9
 	maxInlined = 1 << 12 // calls that a body is inlined through
 )
 
@@ -26,7 +26,7 @@ const (
 // other, as LLVM's tools do: the table of where each begins is for compilers,
 // which read those that they compile.
 func readLLVMBinary(b []byte) (map[string]*function, error) {
-	d := &llvmDecoder{b: b}
+	d := &llvmDecoder{b: b, room: maxGrowth * uint64(len(b))}
 	if kind := d.uvarint("magic") & 0xff; kind != llvmMagic&0xff {
 		return nil, fmt.Errorf("offset 0x0: magic: binary of another kind, %#x; llvm-profdata merge --sample --extbinary converts it: %w", kind, ErrUnfit)
 	}
@@ -144,6 +144,7 @@ type llvmDecoder struct {
 	b     []byte // up to the end of what is decoded
 	off   int    // of the next field in b
 	flags uint64 // of the section
+	room  uint64 // bytes that this section and those after it may have
 	in    string // " in section 2, decompressed", if offsets are not the file's
 	err   error
 }
@@ -213,21 +214,31 @@ func (d *llvmDecoder) section(kind, flags uint64) *llvmDecoder {
 	if d.err != nil || size == 0 {
 		return nil
 	}
-	s := &llvmDecoder{b: d.b[:at+size], off: int(at), flags: flags}
+	s := &llvmDecoder{b: d.b[:at+size], off: int(at), flags: flags, room: d.room}
 	if flags&flagCompressed != 0 {
 		s.inflate(kind)
-		d.err = s.err
+	} else {
+		s.occupy(size)
 	}
+	d.room, d.err = s.room, s.err
 	return s
+}
+
+// occupy refuses sections that are many times the file: they lie in each other, or
+// are made to fill memory.
+func (d *llvmDecoder) occupy(size uint64) {
+	if size > d.room {
+		d.fail("%d bytes in a section, there is room for %d", size, d.room)
+		return
+	}
+	d.room -= size
 }
 
 // inflate decompresses a section.
 func (d *llvmDecoder) inflate(kind uint64) {
 	size, packed := d.uvarint("size"), d.uvarint("compressed size")
 	d.atMost(packed, 1, "compressed bytes")
-	if size > maxSection {
-		d.fail("%d bytes in a section, more than %d", size, maxSection)
-	}
+	d.occupy(size)
 	if d.err != nil {
 		return
 	}

@@ -106,6 +106,12 @@ func sectionsOf(t *testing.T, sections ...llvmSection) []byte {
 func TestReadLLVMBinaryErrors(t *testing.T) {
 	names := llvmSection{secNames, 0, 0, []byte("\x01f\x00")}
 	body := func(b ...byte) llvmSection { return llvmSection{secBodies, 0, 1, b} }
+	nested := binary.LittleEndian.AppendUint64(sectionsOf(t)[:10], maxGrowth+1)
+	for range maxGrowth + 1 { // of type 99, without flags, from 0 to the end
+		for _, n := range []uint64{99, 0, 0, 18 + 32*(maxGrowth+1)} {
+			nested = binary.LittleEndian.AppendUint64(nested, n)
+		}
+	}
 	for _, tt := range []struct {
 		name string
 		file []byte
@@ -125,7 +131,8 @@ func TestReadLLVMBinaryErrors(t *testing.T) {
 		{"inlined", sectionsOf(t, names, body(0, 0, 0, 0, 1, 0, 0, 9)), "inlined function: name 9 of 1"},
 		{"too deep", sectionsOf(t, names, body(append([]byte{0, 0}, bytes.Repeat([]byte{0, 0, 1, 0, 0, 0}, 2*maxInlined)...)...)), "inlined through more than 4096"},
 		{"not zlib", sectionsOf(t, llvmSection{secNames, flagCompressed, 0, []byte{2, 1, 3}}, body(0)), "section of type 2: unexpected EOF"},
-		{"too large", sectionsOf(t, llvmSection{secNames, flagCompressed, 0, append(binary.AppendUvarint(nil, maxSection+1), 0)}, body(0)), "1073741825 bytes in a section"},
+		{"too large", sectionsOf(t, llvmSection{secNames, flagCompressed, 0, append(binary.AppendUvarint(nil, 1<<20), 0)}, body(0)), "1048576 bytes in a section, there is room for 8700"},
+		{"one in the other", nested, "3250 bytes in a section, there is room for 0"},
 	} {
 		_, err := readSampleProfile(bytes.NewReader(tt.file))
 		if err == nil || !errors.Is(err, ErrUnfit) || !strings.Contains(err.Error(), tt.want) || !strings.HasPrefix(err.Error(), "offset 0x") {
