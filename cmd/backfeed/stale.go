@@ -26,7 +26,8 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 	builds := map[sample.ImageID]*infer.Builds{}
 	unknown := map[sample.ImageID]uint64{}
 	current := false // samples of the newer build are there already
-	for id, n := range sampled(rec) {
+	images := sampled(rec)
+	for _, id := range mostFirst(images) {
 		switch {
 		case id.Key() == to.Key():
 			current = true
@@ -34,7 +35,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 			old, err := f.open(id)
 			switch {
 			case err != nil:
-				unknown[id] = n
+				unknown[id] = images[id]
 				builds[id.Key()] = nil
 			case old.Arch != im.Arch:
 				c.warn("%s is for %s, %s for %s: samples are lost", old.Path, old.Arch, path, im.Arch)
@@ -99,13 +100,12 @@ func (c *cli) tellCarried(carried *infer.Carried, path string) error {
 	}
 	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Left("procedure"))
 	for _, p := range carried.Procs[:min(len(carried.Procs), maxLostProcs)] {
-		why := "its code changed"
-		if p.Gone {
+		name, why := p.Name, "its code changed"
+		switch {
+		case name == "":
+			name, why = p.Image.String(), "in no known procedure"
+		case p.Gone:
 			why = "it is gone"
-		}
-		name := p.Name
-		if name == "" {
-			name = p.Image.String()
 		}
 		t.Row(report.Integer(p.Lost), report.Integer(p.Samples), why, name)
 	}

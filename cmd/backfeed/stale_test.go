@@ -354,7 +354,7 @@ func TestMergeOntoOther(t *testing.T) {
 		}
 	}
 	put(t, b.old, tinyELF(sample.BuildID{1}))
-	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") {
+	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") || !strings.Contains(errs, "in no known procedure  "+b.old) {
 		t.Errorf("the older build is gone: exit code %d: %s", code, errs)
 	}
 }
