@@ -147,18 +147,26 @@ func runCheck(c *cli, args []string) error {
 	if *binary != "" {
 		stale, err := staleGates(ip, *binary, lim)
 		if err != nil {
-			return fmt.Errorf("%s: %w", *binary, err)
+			return unlined(err)
 		}
 		gates = append(gates, stale...)
 	}
 	if *tree != "" {
 		stale, err := sourceGates(src, ip, *tree, lim)
 		if err != nil {
-			return fmt.Errorf("%s: %w", *tree, cause(err))
+			return unlined(err)
 		}
 		gates = append(gates, stale...)
 	}
 	return c.judge(gates, format.value)
+}
+
+// unlined gives the error of an image without lines its exit code.
+func unlined(err error) error {
+	if errors.Is(err, image.ErrNoLines) {
+		return failf(exitNothing, "check: %w", err)
+	}
+	return err
 }
 
 // checked gives the image that is checked.

@@ -55,14 +55,16 @@ const (
 	fates // how many there are
 )
 
-// openTree lists the files below dir, but not those of hidden directories.
+// openTree lists the files below dir, which may be a link, but not those of hidden
+// directories.
 func openTree(dir string) (*sourceTree, error) {
 	t := &sourceTree{dir: dir, byName: map[string][]string{}, files: map[string]*sourceFile{}, seen: map[declared][]string{}}
-	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+	root := dir + string(filepath.Separator)
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return err
-		case d.IsDir() && name != dir && strings.HasPrefix(d.Name(), "."):
+			return fmt.Errorf("%s: %w", filepath.Clean(name), cause(err))
+		case d.IsDir() && name != root && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
 		case d.Type().IsRegular():
 			rel, err := filepath.Rel(dir, name)

@@ -112,6 +112,43 @@ func TestCheckSourceC(t *testing.T) {
 	testEdits(t, sampleLines(t, program, "work", 2), dir, "program.c", append(edits, shorter, unnamed))
 }
 
+// TestCheckSourceTree: the tree may be behind a link; what is no tree, and a program
+// without lines, are told by their names.
+func TestCheckSourceTree(t *testing.T) {
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to compile a program with")
+	}
+	dir := t.TempDir()
+	src, program, link := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "link")
+	runTool(t, dir, gcc, "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
+	rec := sampleLines(t, program, "work", 1)
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	if got := checkSource(t, rec, link); got["files gone"] != "0.0% ok" {
+		t.Errorf("behind a link: %v", got)
+	}
+	bare := filepath.Join(t.TempDir(), "bare")
+	runTool(t, dir, gcc, "-O1", "-fno-inline", "-Wl,--build-id", "-o", bare, src)
+	im, c := openSampled(t, bare)
+	off, _ := im.OffsetOf(proc(t, im, "work").Addr)
+	c.AddSample(0, off, 1000)
+	for _, tt := range []struct {
+		rec, tree string
+		code      int
+		want      string
+	}{
+		{rec, src, exitFailed, src + ": not a directory"},
+		{rec, filepath.Join(dir, "none"), exitFailed, "none: no such file or directory"},
+		{save(t, c), dir, exitNothing, bare + ": no line table"},
+	} {
+		if code, _, errs := runCLI(t, "check", tt.rec, "--source", tt.tree); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("exit code %d, want %d and %q: %s", code, tt.code, tt.want, errs)
+		}
+	}
+}
+
 // sampleLines records the instructions of a procedure that are so many calls deep,
 // and behind its first three lines.
 func sampleLines(t *testing.T, program, name string, depth int) string {
