@@ -12,18 +12,19 @@ import (
 
 var diffCmd = &command{
 	name: "diff", args: "OLD NEW [--consumer go|llvm]", short: "say what a build would decide otherwise by another profile",
-	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary (ext-binary).
-Nothing is compiled: the consumers publish by what rules they decide. An empty OLD (/dev/null) makes all that
-NEW asks for a change.
+	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary
+(ext-binary). Nothing is compiled: the consumers publish by what rules they decide. An empty OLD
+(/dev/null) makes all that NEW asks for a change.
 
 go    calls that are hot: those with 99 % of all weight, which may be inlined at a cost of 2000
       rather than 80; and the callee that an indirect call asks for first, the one with most weight
 llvm  functions that are hot or cold, by the cutoffs of the profile's summary (99 % and 99.9999 % of
       all counts); and inlined calls that are hot enough to be inlined again
 
-Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is one
-of 0.5 % of the weight, or of 16 samples if that is more, and of callees, if the new one leads by a factor of 2. The source has the last
-word: a call that it lacks, or one of a function that is too large, changes nothing.
+Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is
+one of 0.5 % of the weight, or of 16 samples if that is more, and of callees, if the new one leads by a
+factor of 2. The source has the last word: a call that it lacks, or one of a function that is too large,
+changes nothing.
 
 --fail-on clear gives exit code 5 if there is a clear change, or if calls with 15 % of the weight
 change sides; --fail-on any if there is any change.`,

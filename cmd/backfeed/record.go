@@ -18,9 +18,9 @@ import (
 
 var recordCmd = &command{
 	name: "record", args: "[-F HZ] [-d TIME] [-p PID] [-a] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
-	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + ` says what
-that is): hardware cycles with branch records, precise samples of retired instructions, hardware
-cycles, or the timer of event cpu-clock.
+	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
+says what that is): hardware cycles with branch records, precise samples of retired instructions,
+hardware cycles, or the timer of event cpu-clock.
 Threads and children are sampled with their parents. A user's own processes need no privilege.
 
 CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
@@ -28,8 +28,8 @@ the recording is written all the same, and the exit code is 1. SIGTERM to backfe
 the time of -d, ends CMD by SIGTERM; processes named by -p run on.
 
 -a samples all that runs on this machine, with the best of these or what --events names, or, for
---tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the capabilities that
-` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt.`,
+--tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the
+capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt.`,
 	run: runRecord,
 }
 
