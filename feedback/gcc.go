@@ -197,7 +197,7 @@ func gccDialect(gcc int) dialect {
 // first dot on (get_original_name in auto-profile.cc).
 func gccName(gcc int, symbol string) string {
 	if gcc >= 16 {
-		return canonical(symbol)
+		return image.SourceName(symbol)
 	}
 	if i := strings.IndexByte(symbol, '.'); i > 0 {
 		return symbol[:i]

@@ -182,9 +182,9 @@ func (l *llvmWriter) addNames(v *view, made func(image.Symbol) bool) {
 	}
 	for i, s := range v.code.Symbols() {
 		if s.Source != image.FromPLT && made(s) {
-			l.named[canonical(s.Name)] = true
+			l.named[image.SourceName(s.Name)] = true
 			if !sampled[i] {
-				l.silent[canonical(s.Name)] = true
+				l.silent[image.SourceName(s.Name)] = true
 			}
 		}
 	}
@@ -192,7 +192,7 @@ func (l *llvmWriter) addNames(v *view, made func(image.Symbol) bool) {
 
 var llvmDialect = dialect{
 	made:          func(u image.Unit) bool { return u.Lang != "go" && u.Lang != "asm" },
-	name:          canonical,
+	name:          image.SourceName,
 	discriminator: llvmDiscriminator,
 }
 
@@ -205,19 +205,6 @@ func llvmDiscriminator(v *view, u image.Unit) func(uint32) (uint32, uint64) {
 	}
 	return func(raw uint32) (uint32, uint64) {
 		return image.BaseDiscriminator(raw), uint64(image.DuplicationFactor(raw))
-	}
-}
-
-// canonical gives the name that a function has in its source's compilation: the
-// passes append to it when they copy or split the function. A .__uniq. suffix is
-// from the front end and stays.
-func canonical(name string) string {
-	for {
-		cut, ok := cutSuffix(name, ".llvm.", ".part.", ".cold", ".constprop.", ".isra.", ".lto_priv.")
-		if !ok {
-			return name
-		}
-		name = cut
 	}
 }
 

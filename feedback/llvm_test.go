@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/infer/image"
 )
 
 // llvmText gives the sample profile of a program.
@@ -130,36 +132,12 @@ func TestLLVMLines(t *testing.T) {
 		p.fs = tt.fs
 		for a, fs := range p.frames { // f.llvm.77 and f.cold are code of f
 			for i := range fs {
-				fs[i].Func = canonical(fs[i].Func)
+				fs[i].Func = image.SourceName(fs[i].Func)
 			}
 			p.frames[a] = fs
 		}
 		if got, _ := llvmText(t, p); got != tt.want {
 			t.Errorf("%s: got\n%swant\n%s", tt.name, got, tt.want)
-		}
-	}
-}
-
-func TestCanonical(t *testing.T) {
-	for name, want := range map[string]string{
-		"f":                             "f",
-		"f.llvm.123456":                 "f",
-		"f.part.0":                      "f",
-		"f.cold":                        "f",
-		"f.cold.1":                      "f",
-		"f.constprop.0.isra.0":          "f",
-		"f.isra.0.cold":                 "f",
-		"_ZL1fv.__uniq.8765.llvm.99":    "_ZL1fv.__uniq.8765",
-		"f.colder":                      "f.colder",
-		".cold":                         ".cold",
-		"_RNvCs1_4main4main":            "_RNvCs1_4main4main",
-		"_ZN4core3fmt17h0123456789abE":  "_ZN4core3fmt17h0123456789abE",
-		"f.lto_priv.0":                  "f",
-		"__libc_csu_init.partial":       "__libc_csu_init.partial",
-		"f.__uniq.1.part.2.constprop.3": "f.__uniq.1",
-	} {
-		if got := canonical(name); got != want {
-			t.Errorf("canonical(%q) = %q, want %q", name, got, want)
 		}
 	}
 }

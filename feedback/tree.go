@@ -313,7 +313,7 @@ func (f *function) counts(to []uint64) []uint64 {
 
 // withoutCold gives the name of the procedure that a cold part was split off.
 func withoutCold(name string) string {
-	cut, _ := cutSuffix(name, ".cold")
+	cut, _ := image.CutSuffix(name, ".cold")
 	return cut
 }
 
@@ -321,21 +321,6 @@ func withoutCold(name string) string {
 // calls of that function.
 func isPart(name string) bool {
 	return strings.Contains(name, ".cold") || strings.Contains(name, ".part.")
-}
-
-// cutSuffix removes the last suffix of name if it is one of those given,
-// followed by nothing or a number.
-func cutSuffix(name string, suffixes ...string) (string, bool) {
-	for _, suffix := range suffixes {
-		i := strings.LastIndex(name, suffix)
-		if i <= 0 {
-			continue
-		}
-		if rest := strings.TrimPrefix(name[i+len(suffix):], "."); strings.Trim(rest, "0123456789") == "" {
-			return name[:i], true
-		}
-	}
-	return name, false
 }
 
 func (at spot) String() string {

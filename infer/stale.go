@@ -240,7 +240,7 @@ func calleeName(im *image.Image, p *image.Proc, c *image.Call) string {
 			return ""
 		}
 	}
-	return sourceName(c.Target)
+	return image.SourceName(c.Target)
 }
 
 func hashString(h uint64, s string) uint64 {

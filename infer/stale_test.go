@@ -67,20 +67,20 @@ func TestTwin(t *testing.T) {
 // TestNamesOfBuilds: what of a name another build has as well.
 func TestNamesOfBuilds(t *testing.T) {
 	for _, tt := range []struct {
-		name, unit, source string
-		counted            bool
+		name, unit string
+		counted    bool
 	}{
-		{"f", "f", "f", false},
-		{"f.llvm.123", "f", "f", false},
-		{"f.constprop.0.isra.1", "f.constprop.0.isra.1", "f", false},
-		{"f.part.0.lto_priv.7", "f.part.0", "f", false},
-		{"f.cold", "f.cold", "f", false},
-		{"main.(*T).run.func2", "main.(*T).run.func2", "main.(*T).run.func2", true},
-		{"main.run.func1.gowrap3", "main.run.func1.gowrap3", "main.run.func1.gowrap3", true},
-		{"main.function", "main.function", "main.function", false},
+		{"f", "f", false},
+		{"f.llvm.123", "f", false},
+		{"f.constprop.0.isra.1", "f.constprop.0.isra.1", false},
+		{"f.part.0.lto_priv.7", "f.part.0", false},
+		{"f.cold", "f.cold", false},
+		{"main.(*T).run.func2", "main.(*T).run.func2", true},
+		{"main.run.func1.gowrap3", "main.run.func1.gowrap3", true},
+		{"main.function", "main.function", false},
 	} {
-		if unit, source, n := unitName(tt.name), sourceName(tt.name), counted(tt.name); unit != tt.unit || source != tt.source || n != tt.counted {
-			t.Errorf("%s: %s, %s, counted %v; want %s, %s, %v", tt.name, unit, source, n, tt.unit, tt.source, tt.counted)
+		if unit, n := unitName(tt.name), counted(tt.name); unit != tt.unit || n != tt.counted {
+			t.Errorf("%s: %s, counted %v; want %s, %v", tt.name, unit, n, tt.unit, tt.counted)
 		}
 	}
 }

@@ -228,7 +228,7 @@ func (c *code) linesOf(i int) []lineOf {
 	var out []lineOf
 	for _, in := range c.insts[i] {
 		if fs := c.lines.Frames(in.Addr); counts(in) && len(fs) > 0 && fs[0].Line > 0 {
-			out = append(out, lineOf{sourceName(fs[0].Func), fs[0].Line - fs[0].StartLine})
+			out = append(out, lineOf{image.SourceName(fs[0].Func), fs[0].Line - fs[0].StartLine})
 		}
 	}
 	return out

@@ -24,10 +24,10 @@ func partners(old, new *image.Image) []int {
 	// Closures are numbered, and so are copies that a compiler made of a function.
 	p.by(func(s *image.Symbol) string { return strings.Map(notDigit, s.Name) }, false)
 	p.by(func(s *image.Symbol) string {
-		if strings.Contains(s.Name, ".cold") {
+		if _, cold := image.CutSuffix(unitName(s.Name), ".cold"); cold {
 			return ""
 		}
-		return sourceName(s.Name)
+		return image.SourceName(s.Name)
 	}, true)
 	// What has no namesake may have been renamed.
 	p.byCode(p.left(p.partner, p.old), p.left(p.back, p.new))
@@ -63,15 +63,6 @@ func notDigit(r rune) rune {
 // compilation units that were compiled as one: a hash, or a number.
 func unitName(name string) string {
 	for _, mark := range []string{".llvm.", ".lto_priv."} {
-		name, _, _ = strings.Cut(name, mark)
-	}
-	return name
-}
-
-// sourceName is name without what compilers append when they copy or split a
-// function.
-func sourceName(name string) string {
-	for _, mark := range []string{".llvm.", ".lto_priv.", ".part.", ".cold", ".constprop.", ".isra."} {
 		name, _, _ = strings.Cut(name, mark)
 	}
 	return name
