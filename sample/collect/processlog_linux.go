@@ -40,10 +40,15 @@ func (b *processLog) add(cpu int) error {
 		unix.Close(fd)
 		return mapError(err)
 	}
+	if err := ioctlAll([]int{fd}, unix.PERF_EVENT_IOC_ENABLE); err != nil {
+		r.close()
+		unix.Close(fd)
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rings = append(b.rings, r)
-	return ioctlAll([]int{fd}, unix.PERF_EVENT_IOC_ENABLE)
+	return nil
 }
 
 // drop lets go the processor of index i. What it told is kept.
