@@ -1,12 +1,12 @@
 // Package collect records samples of running programs on this machine, through
 // Linux's perf events: hardware cycles with branch records where the processor
 // and the kernel offer them, precise samples of retired instructions, hardware
-// cycles, or else the timer of event cpu-clock, which every machine has. Record needs no privilege to record a
-// user's own processes, of which it samples user mode. A System samples all
-// processes and the kernel, for as long as it is open, and needs CAP_BPF and
-// CAP_PERFMON: programs in the kernel (bpf/sampler.c) count there, and only the
-// counts come to user space. Where the kernel refuses, the error says why and
-// what would help.
+// cycles, or else the timer of event cpu-clock, which every machine has. Record
+// needs no privilege to record a user's own processes, of which it samples user
+// mode. A System samples all processes and the kernel, for as long as it is open,
+// and needs CAP_BPF and CAP_PERFMON: programs in the kernel (bpf/sampler.c) count
+// there, and only counts, callers and branch records come to user space. Where the
+// kernel refuses, the error says why and what would help.
 //
 // What the kernel reports is put down to images at once, in the order in which
 // things happened on all processors: a file that is deleted or replaced while

@@ -31,7 +31,7 @@ type Counters struct {
 	All, User, Kernel, Idle uint64 // samples seen: All = User + Kernel + Idle
 
 	Filtered uint64 // user and kernel samples of what was not asked for
-	Failed   uint64 // not stored: a map was full, or a ring of callers
+	Failed   uint64 // not stored: a map was full
 	Drained  uint64 // taken out; after Close, Drained + Failed + Filtered = User + Kernel
 	Bare     uint64 // stored without their callers or branch records: the ring was full
 
