@@ -192,14 +192,6 @@ func (a *attr) idFromEnd() int {
 	return -1
 }
 
-// timeFromStart gives where the time is in a SAMPLE record after its header, or -1.
-func (a *attr) timeFromStart() int {
-	if a.sampleType&hasTime == 0 {
-		return -1
-	}
-	return 8 * bits.OnesCount64(a.sampleType&(hasIdentifier|hasIP|hasTID))
-}
-
 // event gives the event under its name in the recording, if it has one there.
 func (a *attr) event(name string) sample.Event {
 	if name == "" {

@@ -39,9 +39,6 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
-// Len is the number of rows.
-func (t *Table) Len() int { return len(t.rows) }
-
 // Write prints the table, its head in bold if color is set.
 func (t *Table) Write(w io.Writer, color bool) error {
 	head := make([]string, len(t.columns))
