@@ -72,9 +72,11 @@ func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	if i < 0 || p.ties[i] == NoTie {
 		return 0, NoTie
 	}
-	j := p.block[i]
-	off, ok = b.new.OffsetOf(p.new.insts[j][p.same(i, k)].Addr)
+	in, ok := p.same(i, k)
 	if !ok {
+		return 0, NoTie
+	}
+	if off, ok = b.new.OffsetOf(in.Addr); !ok {
 		return 0, NoTie
 	}
 	return off, p.ties[i]
@@ -261,8 +263,9 @@ func (c *code) find(a image.Addr) (block, inst int) {
 }
 
 // same gives the instruction, in the block tied to i, in the place of instruction
-// k of block i: as many before it that count.
-func (p *twin) same(i, k int) int {
+// k of block i: as many before it that count. False if that block has none, as
+// where nothing decodes at the entry.
+func (p *twin) same(i, k int) (image.Inst, bool) {
 	n := 0
 	for _, in := range p.old.insts[i][:k] {
 		if counts(in) {
@@ -270,15 +273,18 @@ func (p *twin) same(i, k int) int {
 		}
 	}
 	insts := p.new.insts[p.block[i]]
-	for k, in := range insts {
+	for _, in := range insts {
 		if counts(in) {
 			if n == 0 {
-				return k
+				return in, true
 			}
 			n--
 		}
 	}
-	return len(insts) - 1
+	if len(insts) == 0 {
+		return image.Inst{}, false
+	}
+	return insts[len(insts)-1], true
 }
 
 // transfer gives the instruction, in the block tied to i, that transfers control

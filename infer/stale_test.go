@@ -64,6 +64,17 @@ func TestTwin(t *testing.T) {
 	}
 }
 
+// TestNoInstructions: a block of a newer build in which nothing decodes holds the
+// place of no instruction.
+func TestNoInstructions(t *testing.T) {
+	new := codeOf("X")
+	new.insts[0] = nil
+	p := twinOf(codeOf("A"), new)
+	if in, ok := p.same(0, 0); p.ties[0] == NoTie || ok {
+		t.Errorf("tied by %v, and instruction %+v is the same", p.ties[0], in)
+	}
+}
+
 // TestNamesOfBuilds: what of a name another build has as well.
 func TestNamesOfBuilds(t *testing.T) {
 	for _, tt := range []struct {
