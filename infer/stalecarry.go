@@ -54,7 +54,13 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		}
 	}
 	slices.SortFunc(report.Procs, func(a, b LostProc) int {
-		return cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.Name, b.Name), a.Image.Compare(b.Image))
+		if c := cmp.Or(cmp.Compare(b.Lost, a.Lost), cmp.Compare(a.Name, b.Name), a.Image.Compare(b.Image)); c != 0 || a.Gone == b.Gone {
+			return c
+		}
+		if a.Gone { // of several procedures of one name, those without partners first
+			return -1
+		}
+		return 1
 	})
 	return sample.Merge(out), report
 }
