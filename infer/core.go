@@ -268,7 +268,7 @@ func (c *core) scatter(y, x []float64) {
 	}
 }
 
-// site gives s in the core of its procedure, if its block is live. Others call as often as
+// core gives s in the core of its procedure, if its block is live. Others call as often as
 // they do.
 func (s site) core() site {
 	c := s.q.core

@@ -5,4 +5,7 @@
 // file and no clock, and sums in address order: equal arguments give equal
 // results. Feedback files and layouts are made from its Profile by packages
 // feedback and layout.
+//
+// Carry moves the samples of an older build of a program to a newer one, where
+// the two Images have the same code; what was inferred is never moved.
 package infer
