@@ -60,7 +60,8 @@ func Open(path string, opt Options) (*Image, error) {
 }
 
 // DebugFile gives the path of the separate debug file of the ELF file at path; ""
-// if it has none, or needs none. It reads nothing but headers.
+// if it has none, or needs none. It reads headers, and all of a debug file where only
+// its CRC tells whose it is.
 func DebugFile(path string, opt Options) (debug string, err error) {
 	im, err := opened(path, func(im *Image, _ int64) error {
 		err := im.readHeaders()
