@@ -103,3 +103,17 @@ func TestSettleGo(t *testing.T) {
 		t.Errorf("%v of no profile", edges)
 	}
 }
+
+// TestGoEdges: weights that WriteGo gives are read, larger ones are not.
+func TestGoEdges(t *testing.T) {
+	for profile, want := range map[string]int{
+		"a:1>b 4611686018427387900, a:2>c 4": 2,
+		"a:1>b 4611686018427387900, a:2>c 5": 0,
+		"a:1>b 9223372036854775807":          0,
+		"a:1>b -1":                           0,
+	} {
+		if edges, _ := goEdges(goProfile(t, profile)); len(edges) != want {
+			t.Errorf("%s: %d edges, want %d", profile, len(edges), want)
+		}
+	}
+}

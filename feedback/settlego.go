@@ -91,23 +91,28 @@ func (g *goWriter) there() map[string]bool {
 }
 
 // goEdges gives the edges of a profile that WriteGo wrote, with their weights, and how
-// many samples it was made of; no edges of other profiles, whose samples are stacks.
+// many samples it was made of; no edges of other profiles, whose samples are stacks
+// or whose weights are more than WriteGo gives.
 func goEdges(b []byte) (map[goEdge]uint64, float64) {
 	p, err := profile.Parse(bytes.NewReader(b))
 	if err != nil {
 		return nil, 0
 	}
 	edges := map[goEdge]uint64{}
+	left := int64(maxWeight)
+	unfit := func(l *profile.Location) bool { return len(l.Line) != 1 || l.Line[0].Function == nil }
 	for _, s := range p.Sample {
-		if s.Value[0] == 0 {
+		n := s.Value[0]
+		if n == 0 {
 			continue
 		}
-		if len(s.Location) != 2 || slices.ContainsFunc(s.Location, func(l *profile.Location) bool { return len(l.Line) != 1 || l.Line[0].Function == nil }) || s.Value[0] < 0 {
+		if len(s.Location) != 2 || slices.ContainsFunc(s.Location, unfit) || n < 0 || n > left {
 			return nil, 0
 		}
+		left -= n
 		callee, caller := s.Location[0].Line[0], s.Location[1].Line[0]
 		e := goEdge{pprofFunc(caller.Function), int(caller.Line), pprofFunc(callee.Function)}
-		edges[e] = addCounts(edges[e], uint64(s.Value[0]))
+		edges[e] += uint64(n)
 	}
 	return edges, samplesOf(p)
 }
