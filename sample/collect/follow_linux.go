@@ -28,7 +28,7 @@ const (
 // next look.
 func (s *System) plug() {
 	online, err := s.online()
-	if err != nil || slices.Equal(online, s.cpus) {
+	if err != nil || slices.Equal(online, slices.Sorted(slices.Values(s.cpus))) {
 		return
 	}
 	s.mu.Lock()
@@ -91,8 +91,8 @@ func (s *System) refresh(now time.Time) {
 		return
 	}
 	s.modulesRead = now
-	list, _ := os.ReadFile(s.moduleList)
-	if s.kernel.parts != nil && bytes.Equal(list, s.modules) {
+	list, err := os.ReadFile(s.moduleList)
+	if s.kernel.parts != nil && (err != nil || bytes.Equal(list, s.modules)) {
 		return
 	}
 	modules, _ := parseModules(bytes.NewReader(list))
