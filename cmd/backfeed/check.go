@@ -220,6 +220,11 @@ func atLeast(name string, share, least float64, reason string) gate {
 	return gate{name, report.Percent(share), "at least " + report.Percent(least), share >= least, reason}
 }
 
+// atMost is a gate for a share that must not be large.
+func atMost(name string, share, most float64, reason string) gate {
+	return gate{name, report.Percent(share), "at most " + report.Percent(most), share <= most, reason}
+}
+
 // part is a/b; nothing of nothing is 0.
 func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
 
@@ -243,13 +248,11 @@ func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
 			other += n
 		}
 	}
-	otherID := part(other, src.recording.Samples())
 	return []gate{
 		{"samples", report.Integer(p.Samples.Total), "at least " + report.Integer(lim.MinSamples), p.Samples.Total >= lim.MinSamples,
 			"record for longer, or merge recordings"},
 		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
-		{"other build ID", report.Percent(otherID), "at most " + report.Percent(lim.MaxOtherID), otherID <= lim.MaxOtherID,
-			"the files here are not those that ran"},
+		atMost("other build ID", part(other, src.recording.Samples()), lim.MaxOtherID, "the files here are not those that ran"),
 		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
 		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"unicode"
 
 	"backfeed/infer/image"
@@ -176,6 +177,7 @@ type textFile struct {
 	code   string           // nor directives, and all but the first of their branches
 	starts []int            // of the lines in it
 	at     map[string][]int // where names stand before parameters; in Rust, after fn
+	words  func() []string  // of the whole file
 }
 
 // names before parameters, or template parameters: an identifier, or an operator.
@@ -187,6 +189,7 @@ var (
 func newTextFile(name, text string) *textFile {
 	text = withoutComments(text)
 	f := &textFile{lines: strings.Split(text, "\n"), code: withoutBranches(text), at: map[string][]int{}}
+	f.words = sync.OnceValue(func() []string { return words(text) })
 	for i := 0; i >= 0 && i < len(f.code); {
 		f.starts = append(f.starts, i)
 		if next := strings.IndexByte(f.code[i:], '\n'); next >= 0 {
@@ -214,7 +217,7 @@ const nearby = 2
 func (f *textFile) function(fr image.Frame) (start, end int, ok bool) {
 	if fr.Name == "" { // assembled: there are no declarations
 		_, name, _ := strings.Cut(path.Base(fr.Func), ".")
-		return fr.StartLine, len(f.lines), slices.Contains(words(strings.Join(f.lines, "\n")), cmp.Or(name, fr.Func))
+		return fr.StartLine, len(f.lines), slices.Contains(f.words(), cmp.Or(name, fr.Func))
 	}
 	name := identifier(fr.Name)
 	if name == "" {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -264,15 +263,12 @@ func sourceGates(src *source, ip *infer.ImageProfile, dir string, lim limits) ([
 			own += p.samples
 		}
 	}
-	atMost := func(name string, fate fate, most float64, reason string) gate {
-		share := part(n[fate], own)
-		return gate{name, report.Percent(share), "at most " + report.Percent(most), share <= most, reason}
-	}
+	share := func(f fate) float64 { return part(n[f], own) }
 	return []gate{
 		atLeast("source tree", part(own, own+n[outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
-		atMost("files gone", fileGone, lim.MaxFilesGone, "the tree lacks files that were hot"),
-		atMost("functions gone", functionGone, lim.MaxFunctionsGone, "its files lack functions that were hot"),
-		atMost("functions moved", movedLines, lim.MaxMoved, "its functions stand on other lines"),
-		atMost("lines beyond", beyondEnd, lim.MaxBeyond, "hot lines are beyond the end of their functions"),
+		atMost("files gone", share(fileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
+		atMost("functions gone", share(functionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
+		atMost("functions moved", share(movedLines), lim.MaxMoved, "its functions stand on other lines"),
+		atMost("lines beyond", share(beyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
 	}, nil
 }
