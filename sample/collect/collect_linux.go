@@ -44,7 +44,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
 		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
-	way, tried, err := probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
+	way, tried, err := probeOwn()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -68,8 +68,13 @@ func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 // Probe tries the ways to sample, best first, on this process, and stops at the
 // first that works. If none does, the error is an *Unavailable.
 func Probe() ([]Attempt, error) {
-	_, tried, err := probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
+	_, tried, err := probeOwn()
 	return tried, err
+}
+
+// probeOwn is probe for what this process may sample of itself.
+func probeOwn() (*way, []Attempt, error) {
+	return probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
 }
 
 // probe opens the ways of the ladder for a moment, until one works.
