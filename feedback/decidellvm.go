@@ -1,12 +1,12 @@
 package feedback
 
 import (
-	"crypto/md5"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+
+	"backfeed/infer/image"
 )
 
 // DecideLLVM predicts what clang -fprofile-sample-use would decide by a sample
@@ -122,8 +122,5 @@ func (f *function) hashNames() *function {
 	return g
 }
 
-// nameHash is the number by which LLVM knows a name (MD5Hash in llvm/Support/MD5.h).
-func nameHash(name string) string {
-	sum := md5.Sum([]byte(name))
-	return strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 10)
-}
+// nameHash is the number by which LLVM knows a name.
+func nameHash(name string) string { return strconv.FormatUint(image.GUID(name), 10) }

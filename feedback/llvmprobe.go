@@ -113,8 +113,7 @@ func (d *probeDecoder) function(b *image.ProbeBody) (*function, bool) {
 // child gives the function of m under a key, made if it is new.
 func child[K comparable](m map[K]*function, k K, b *image.ProbeBody) *function {
 	if m[k] == nil {
-		m[k] = newFunction()
-		m[k].checksum = b.Func.Checksum
+		childOf(m, k).checksum = b.Func.Checksum
 	}
 	return m[k]
 }

@@ -67,7 +67,7 @@ func (im *Image) readProbes() ([]Probe, error) {
 	starts := map[uint64]Addr{}
 	for _, s := range im.symbols {
 		for _, name := range append([]string{s.Name}, s.Aliases...) {
-			if id := probeGUID(name); starts[id] == 0 {
+			if id := GUID(name); starts[id] == 0 {
 				starts[id] = s.Addr
 			}
 		}
@@ -79,9 +79,9 @@ func (im *Image) readProbes() ([]Probe, error) {
 	return out, nil
 }
 
-// probeGUID gives the number by which LLVM knows a function: the low half of the
-// MD5 of its name (GlobalValue::getGUID).
-func probeGUID(name string) uint64 {
+// GUID gives the number by which LLVM knows a function: the low half of the MD5 of
+// its name (GlobalValue::getGUID, MD5Hash in llvm/Support/MD5.h).
+func GUID(name string) uint64 {
 	sum := md5.Sum([]byte(name))
 	return binary.LittleEndian.Uint64(sum[:])
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func guid(name string) string { return string(binary.LittleEndian.AppendUint64(nil, probeGUID(name))) }
+func guid(name string) string { return string(binary.LittleEndian.AppendUint64(nil, GUID(name))) }
 
 // probeDesc describes two functions, and probeBodies holds the body of f with g
 // inlined at its call 3, and its cold part.
@@ -26,7 +26,7 @@ var (
 		guid("f") + "\x02\x00" +
 		"\x00\x20" + guid("f.cold") + // sentinel
 		"\x02\x80\x08"
-	probeStarts = map[uint64]Addr{probeGUID("f"): 0x1000, probeGUID("f.cold"): 0x500}
+	probeStarts = map[uint64]Addr{GUID("f"): 0x1000, GUID("f.cold"): 0x500}
 )
 
 func TestProbes(t *testing.T) {
@@ -61,7 +61,7 @@ func TestProbes(t *testing.T) {
 
 // TestProbesLost: what has no symbol has no address, and what follows is found again.
 func TestProbesLost(t *testing.T) {
-	ps, err := decodeProbes([]byte(probeBodies), nil, map[uint64]Addr{probeGUID("f.cold"): 0x500})
+	ps, err := decodeProbes([]byte(probeBodies), nil, map[uint64]Addr{GUID("f.cold"): 0x500})
 	if err != nil || len(ps) != 1 || ps[0].Addr != 0x508 {
 		t.Errorf("%v, %v: want one probe, at 0x508", ps, err)
 	}
