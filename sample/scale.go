@@ -1,7 +1,7 @@
 package sample
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -69,7 +69,7 @@ func (c *Counts) scale(w float64) *Counts {
 	stacks := c.Stacks
 	for i, ic := range c.Images {
 		out.Image(ic.ID)
-		for _, off := range sortedPlaces(ic.At) {
+		for _, off := range slices.Sorted(maps.Keys(ic.At)) {
 			rest := ic.At[off]
 			for len(stacks) > 0 && stacks[0].Frames[0] == (Frame{i, off}) {
 				n := samples.scale(stacks[0].N)
@@ -81,7 +81,7 @@ func (c *Counts) scale(w float64) *Counts {
 			out.AddSample(i, off, samples.scale(rest))
 		}
 	}
-	for _, why := range sortedPlaces(c.Lost) {
+	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 		out.Lose(why, samples.scale(c.Lost[why]))
 	}
 	if c.Weight > 0 {
@@ -94,36 +94,14 @@ func (c *Counts) scale(w float64) *Counts {
 // scaleBranches adds the branch records of c.
 func (out *Counts) scaleBranches(c *Counts, w float64) {
 	records, misses := scaler{w: w}, scaler{w: w}
-	branches := make([]Branch, 0, len(c.Branches))
-	for b := range c.Branches {
-		branches = append(branches, b)
-	}
-	slices.SortFunc(branches, func(a, b Branch) int { return cmp.Or(compareFrames(a.From, b.From), compareFrames(a.To, b.To)) })
-	for _, b := range branches {
+	for _, b := range slices.SortedFunc(maps.Keys(c.Branches), compareBranches) {
 		n := records.scale(c.Branches[b].N)
 		out.AddBranch(b, n, min(n, misses.scale(c.Branches[b].Mispredicted)))
 	}
-	ranges := make([]Range, 0, len(c.Ranges))
-	for r := range c.Ranges {
-		ranges = append(ranges, r)
-	}
-	slices.SortFunc(ranges, func(a, b Range) int {
-		return cmp.Or(cmp.Compare(a.Image, b.Image), cmp.Compare(a.First, b.First), cmp.Compare(a.Last, b.Last))
-	})
 	straight := scaler{w: w}
-	for _, r := range ranges {
+	for _, r := range slices.SortedFunc(maps.Keys(c.Ranges), compareRanges) {
 		out.AddRange(r, straight.scale(c.Ranges[r]))
 	}
-}
-
-// sortedPlaces gives the keys of m in order.
-func sortedPlaces[K cmp.Ordered, V any](m map[K]V) []K {
-	keys := make([]K, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // A scaler multiplies counts by w, and hands each rounding error on.
