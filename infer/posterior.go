@@ -43,9 +43,7 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 	called := make([]float64, len(pr.probs)) // executions of all call sites, where these are all known
 	for _, t := range pr.ties {
 		if !t.floor {
-			for _, s := range t.sites {
-				called[t.callee] += s.calls()
-			}
+			called[t.callee] += t.calls()
 		}
 	}
 	sd := make([]spread, len(pr.probs))

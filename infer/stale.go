@@ -58,18 +58,27 @@ func (b *Builds) twin(a image.Addr) *twin {
 	return p
 }
 
+// tied gives the block and the instruction at a of the old build, in the twin that
+// ties the block; a nil twin if nothing does.
+func (b *Builds) tied(a image.Addr) (p *twin, block, inst int) {
+	if p = b.twin(a); p == nil {
+		return nil, 0, 0
+	}
+	i, k := p.old.find(a)
+	if i < 0 || p.ties[i] == NoTie {
+		return nil, 0, 0
+	}
+	return p, i, k
+}
+
 // Place gives the place in the new build of the instruction at off of the old one.
 func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	a, ok := b.old.AddrOf(off)
 	if !ok {
 		return 0, NoTie
 	}
-	p := b.twin(a)
+	p, i, k := b.tied(a)
 	if p == nil {
-		return 0, NoTie
-	}
-	i, k := p.old.find(a)
-	if i < 0 || p.ties[i] == NoTie {
 		return 0, NoTie
 	}
 	in, ok := p.same(i, k)
@@ -89,12 +98,8 @@ func (b *Builds) call(off sample.Offset) (new image.Inst, ok bool) {
 	if !ok || a == 0 {
 		return new, false
 	}
-	p := b.twin(a - 1)
-	if p == nil {
-		return new, false
-	}
-	i, k := p.old.find(a - 1)
-	if i < 0 || p.ties[i] == NoTie || p.old.insts[i][k].Addr+image.Addr(p.old.insts[i][k].Len) != a {
+	p, i, k := b.tied(a - 1)
+	if p == nil || p.old.insts[i][k].Addr+image.Addr(p.old.insts[i][k].Len) != a {
 		return new, false
 	}
 	return p.transfer(i, k)
@@ -117,12 +122,8 @@ func (b *Builds) Branch(off sample.Offset) (from sample.Offset, target image.Add
 	if !ok {
 		return 0, 0, false
 	}
-	p := b.twin(a)
-	if p == nil {
-		return 0, 0, false
-	}
-	i, k := p.old.find(a)
-	if i < 0 || p.ties[i] == NoTie || p.old.insts[i][k].Addr != a {
+	p, i, k := b.tied(a)
+	if p == nil || p.old.insts[i][k].Addr != a {
 		return 0, 0, false
 	}
 	in, ok := p.transfer(i, k)
@@ -143,12 +144,8 @@ func (b *Builds) Target(off sample.Offset) (sample.Offset, bool) {
 	if !ok {
 		return 0, false
 	}
-	p := b.twin(a)
-	if p == nil {
-		return 0, false
-	}
-	i, k := p.old.find(a)
-	if i < 0 || k > 0 || p.ties[i] == NoTie {
+	p, i, k := b.tied(a)
+	if p == nil || k > 0 {
 		return 0, false
 	}
 	return b.new.OffsetOf(p.new.proc.Blocks[p.block[i]].Start)
