@@ -1,0 +1,105 @@
+package layout
+
+import (
+	"cmp"
+	"slices"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+// A Placement says at which addresses the blocks of some procedures lie, or would
+// lie. It knows nothing of how that came about: of the image as it was linked, of an
+// Order, of an image that was linked anew.
+type Placement struct {
+	Procs []*infer.Result
+	Start [][]image.Addr // of each block, by procedure, then as its Proc.Blocks
+}
+
+// Linked is the placement that procs have in their image.
+func Linked(procs []*infer.Result) *Placement {
+	p := &Placement{Procs: procs}
+	for _, r := range procs {
+		start := make([]image.Addr, len(r.Proc.Blocks))
+		for i, b := range r.Proc.Blocks {
+			start[i] = b.Start
+		}
+		p.Start = append(p.Start, start)
+	}
+	return p
+}
+
+// A Part is a run of blocks of one procedure that are laid out without a gap.
+type Part struct {
+	Proc   int   // index into Placement.Procs
+	Blocks []int // indices into Proc.Blocks, in order
+}
+
+// Place lays out parts of procs one after the other from base on, each aligned to
+// align bytes; blocks in none of them follow behind, as they have been. Blocks keep
+// their sizes: the jumps that a new order adds, takes away or turns round change them
+// by a few bytes, which nobody but the linker knows.
+func Place(procs []*infer.Result, parts []Part, base image.Addr, align uint64) *Placement {
+	p := &Placement{Procs: procs}
+	placed := make([][]bool, len(procs))
+	for i, r := range procs {
+		p.Start = append(p.Start, make([]image.Addr, len(r.Proc.Blocks)))
+		placed[i] = make([]bool, len(r.Proc.Blocks))
+	}
+	at := uint64(base)
+	lay := func(part Part) {
+		at = (at + align - 1) / align * align
+		for _, b := range part.Blocks {
+			if placed[part.Proc][b] {
+				continue
+			}
+			block := &procs[part.Proc].Proc.Blocks[b]
+			p.Start[part.Proc][b], placed[part.Proc][b] = image.Addr(at), true
+			at += uint64(block.End - block.Start)
+		}
+	}
+	for _, part := range parts {
+		lay(part)
+	}
+	for i, r := range procs {
+		rest := Part{Proc: i}
+		for b := range r.Proc.Blocks {
+			if !placed[i][b] {
+				rest.Blocks = append(rest.Blocks, b)
+			}
+		}
+		if len(rest.Blocks) > 0 {
+			lay(rest)
+		}
+	}
+	return p
+}
+
+// whole gives the part that holds all blocks of a procedure as they are.
+func whole(proc int, r *infer.Result) Part {
+	part := Part{Proc: proc, Blocks: make([]int, len(r.Proc.Blocks))}
+	for i := range part.Blocks {
+		part.Blocks[i] = i
+	}
+	return part
+}
+
+// A Piece is a block at its place, with the executions of its instructions.
+type Piece struct {
+	Proc, Block int // indices into Placement.Procs and its Proc.Blocks
+	Start, End  image.Addr
+	N           float64 // executions of the block, times its instructions
+}
+
+// Pieces gives the blocks by their address.
+func (p *Placement) Pieces() []Piece {
+	var pieces []Piece
+	for i, r := range p.Procs {
+		for j, b := range r.Proc.Blocks {
+			at := p.Start[i][j]
+			pieces = append(pieces, Piece{i, j, at, at + b.End - b.Start, r.Block[j].N * float64(b.Insts)})
+		}
+	}
+	slices.SortStableFunc(pieces, func(a, b Piece) int { return cmp.Compare(a.Start, b.Start) })
+	return pieces
+}
