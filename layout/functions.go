@@ -15,34 +15,17 @@ import (
 // them out.
 type Order struct {
 	Symbols []image.Symbol // in order
-	Before  Locality       // as the image was linked
-	After   Locality       // in this order, one after the other
+	Before  Scores         // as the image was linked
+	After   Scores         // procedures in this order, one after the other, each as it was
 
 	Unseen  int // procedures with neither samples nor executions, left where they are
 	Unnamed int // procedures that have some, and no symbol that a linker knows
 
-	same map[string]int // symbols by name
+	procs []*infer.Result // that are in the order, by address
+	order []int           // indices into procs, in order
+	base  image.Addr      // where ordered code begins
+	same  map[string]int  // symbols by name
 }
-
-// Locality says how well a placement of procedures keeps together what runs
-// together.
-type Locality struct {
-	Score    float64  // CallScore
-	Distance float64  // mean bytes from a call to its target
-	Lines    Coverage // cache lines
-	Pages    Coverage
-}
-
-// Coverage is the fewest pieces of memory that hold a share of the executed
-// instructions.
-type Coverage struct{ For90, For99 int }
-
-const (
-	lineSize = 64
-	pageSize = 4096
-
-	procAlign = 16 // what gcc, clang and Go align procedures to on x86-64 and AArch64
-)
 
 // Functions orders the procedures of an image by the calls between them. Of the
 // two usual searches, Call-Chain Clustering and Cache-Directed Sort, it takes
@@ -59,16 +42,53 @@ func Functions(ip *infer.ImageProfile) *Order {
 			best, after = order, s
 		}
 	}
+	o.procs, o.order, o.base = procs, best, textStart(ip.Image, procs)
 	for _, i := range best {
 		o.Symbols = append(o.Symbols, procs[i].Proc.Symbol)
 	}
-	linked := make([]uint64, len(procs))
-	for i, r := range procs {
-		linked[i] = uint64(r.Proc.Addr)
-	}
-	o.Before = locality(g, procs, linked)
-	o.After = locality(g, procs, addresses(g, best, procAlign))
+	o.Before, o.After = o.Linked().Scores(), o.Whole().Scores()
 	return o
+}
+
+// Linked is where the procedures of o lie in their image.
+func (o *Order) Linked() *Placement { return Linked(o.procs) }
+
+// Whole lays out the procedures of o in order, their blocks as they are: what ld.lld,
+// gold and GNU ld can do.
+func (o *Order) Whole() *Placement {
+	var parts []Part
+	for _, i := range o.order {
+		parts = append(parts, whole(i, o.procs[i]))
+	}
+	return Place(o.procs, parts, o.base, procAlign)
+}
+
+// Split lays out the hot blocks of the procedures of o in order, those of each as
+// Chains has them, and then all cold blocks: what BOLT and Propeller can do.
+func (o *Order) Split() *Placement {
+	var hot, cold []Part
+	for _, i := range o.order {
+		h, c := Chains(o.procs[i])
+		hot, cold = append(hot, Part{i, h}), append(cold, Part{i, c})
+	}
+	return Place(o.procs, slices.Concat(hot, cold), o.base, procAlign)
+}
+
+// Possible gives scores that no placement of the procedures of o can beat.
+func (o *Order) Possible() Scores { return Possible(o.procs) }
+
+// textStart gives where the section begins that holds the first of procs.
+func textStart(im *image.Image, procs []*infer.Result) image.Addr {
+	if len(procs) == 0 {
+		return 0
+	}
+	first := procs[0].Proc.Symbol
+	for _, s := range im.Symbols() { // by address
+		if s.Section == first.Section {
+			return min(s.Addr, first.Addr)
+		}
+	}
+	return first.Addr
 }
 
 // candidates gives the procedures that can be ordered.
@@ -126,66 +146,6 @@ func holder(procs []*infer.Result, a image.Addr) int {
 		return -1
 	}
 	return i
-}
-
-// locality judges a placement of procs, which are the nodes of g.
-func locality(g *Graph, procs []*infer.Result, start []uint64) Locality {
-	l := Locality{Score: CallScore(g, start)}
-	var calls float64
-	for _, a := range g.Arcs {
-		if a.From != a.To {
-			l.Distance += a.N * distance(start[a.From]+a.Offset, start[a.To])
-			calls += a.N
-		}
-	}
-	if calls > 0 {
-		l.Distance /= calls
-	}
-	l.Lines = coverage(procs, start, lineSize)
-	l.Pages = coverage(procs, start, pageSize)
-	return l
-}
-
-// coverage counts the pieces of memory that it takes to hold the hottest code.
-func coverage(procs []*infer.Result, start []uint64, size uint64) Coverage {
-	heat := map[uint64]float64{} // executed instructions, by piece
-	var total float64
-	for i, r := range procs {
-		for j, b := range r.Proc.Blocks {
-			n := r.Block[j].N * float64(b.Insts)
-			from := start[i] + uint64(b.Start-r.Proc.Addr)
-			spread(heat, from, from+uint64(b.End-b.Start), size, n)
-			total += n
-		}
-	}
-	pieces := make([]float64, 0, len(heat))
-	for _, n := range heat {
-		pieces = append(pieces, n)
-	}
-	slices.SortFunc(pieces, func(a, b float64) int { return cmp.Compare(b, a) })
-	return Coverage{For90: needed(pieces, 0.90*total), For99: needed(pieces, 0.99*total)}
-}
-
-// spread adds n to the pieces that [from, to) lies in, by the bytes in each.
-func spread(heat map[uint64]float64, from, to, size uint64, n float64) {
-	length := float64(to - from)
-	for from < to && n > 0 {
-		end := min(to, (from/size+1)*size)
-		heat[from/size] += n * float64(end-from) / length
-		from = end
-	}
-}
-
-// needed counts the first pieces that add up to want.
-func needed(pieces []float64, want float64) int {
-	var sum float64
-	for i, n := range pieces {
-		if sum >= want {
-			return i
-		}
-		sum += n
-	}
-	return len(pieces)
 }
 
 // WriteSymbols writes the order as lld's --symbol-ordering-file takes it: a

@@ -129,24 +129,11 @@ func TestFunctions(t *testing.T) {
 	if o.Unseen != 2 {
 		t.Errorf("%d procedures unseen, want 2", o.Unseen)
 	}
-	if o.After.Score <= o.Before.Score || o.After.Distance >= o.Before.Distance {
+	if o.After.CallScore <= o.Before.CallScore || o.After.Distance >= o.Before.Distance {
 		t.Errorf("after %+v is not better than before %+v", o.After, o.Before)
 	}
-	if o.After.Pages != (Coverage{1, 1}) || o.Before.Pages.For99 != 2 {
+	if o.After.Pages != (Coverage{1, 1, 1}) || o.Before.Pages.For99 != 2 {
 		t.Errorf("pages before %+v, after %+v; want 2 for 99%% and then 1", o.Before.Pages, o.After.Pages)
-	}
-}
-
-func TestCoverage(t *testing.T) {
-	// 80 instructions in line 0, 15 + 4 half each in lines 1 and 2, 1 in line 3.
-	ip := program([]string{"a 64 20 1", "b 32 2 1", "c 64 1 1", "d 64 0.25 1"})
-	ip.Procs[1].Block[0].N = 15.0 / 4
-	start := []uint64{0, 64, 96, 192}
-	if got, want := coverage(ip.Procs, start, lineSize), (Coverage{For90: 2, For99: 3}); got != want {
-		t.Errorf("lines %+v, want %+v", got, want)
-	}
-	if got, want := coverage(ip.Procs, start, pageSize), (Coverage{1, 1}); got != want {
-		t.Errorf("pages %+v, want %+v", got, want)
 	}
 }
 

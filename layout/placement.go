@@ -13,7 +13,21 @@ import (
 // Order, of an image that was linked anew.
 type Placement struct {
 	Procs []*infer.Result
-	Start [][]image.Addr // of each block, by procedure, then as its Proc.Blocks
+	Start [][]image.Addr // of each block, by procedure, then as its Proc.Blocks; Nowhere if it has no place
+
+	ends [][]image.Addr // as Start; nil where blocks have the sizes they have in Procs
+}
+
+// Nowhere is the Start of a block that a Placement lacks.
+const Nowhere = ^image.Addr(0)
+
+// End gives where block b of procedure i ends, which has a place.
+func (p *Placement) End(i, b int) image.Addr {
+	if p.ends != nil {
+		return p.ends[i][b]
+	}
+	block := &p.Procs[i].Proc.Blocks[b]
+	return p.Start[i][b] + block.End - block.Start
 }
 
 // Linked is the placement that procs have in their image.
@@ -91,13 +105,14 @@ type Piece struct {
 	N           float64 // executions of the block, times its instructions
 }
 
-// Pieces gives the blocks by their address.
+// Pieces gives the blocks that have a place by their address.
 func (p *Placement) Pieces() []Piece {
 	var pieces []Piece
 	for i, r := range p.Procs {
 		for j, b := range r.Proc.Blocks {
-			at := p.Start[i][j]
-			pieces = append(pieces, Piece{i, j, at, at + b.End - b.Start, r.Block[j].N * float64(b.Insts)})
+			if at := p.Start[i][j]; at != Nowhere {
+				pieces = append(pieces, Piece{i, j, at, p.End(i, j), r.Block[j].N * float64(b.Insts)})
+			}
 		}
 	}
 	slices.SortStableFunc(pieces, func(a, b Piece) int { return cmp.Compare(a.Start, b.Start) })

@@ -60,15 +60,7 @@ func runLayout(c *cli, args []string) error {
 
 // writeOrder prints what an order is worth, then the order.
 func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
-	before, after := order.Before, order.After
-	t := report.NewTable(report.Left(ip.ID.Path), report.Right("as linked"), report.Right("in this order"))
-	t.Row("score of calls (more is better)", report.Count(before.Score), report.Count(after.Score))
-	t.Row("mean distance of a call, in bytes", report.Count(before.Distance), report.Count(after.Distance))
-	t.Row("cache lines for 90 % of execution", fmt.Sprint(before.Lines.For90), fmt.Sprint(after.Lines.For90))
-	t.Row("cache lines for 99 % of execution", fmt.Sprint(before.Lines.For99), fmt.Sprint(after.Lines.For99))
-	t.Row("pages for 90 % of execution", fmt.Sprint(before.Pages.For90), fmt.Sprint(after.Pages.For90))
-	t.Row("pages for 99 % of execution", fmt.Sprint(before.Pages.For99), fmt.Sprint(after.Pages.For99))
-	if err := t.Write(w, color); err != nil {
+	if err := writeScores(w, ip.ID.Path, scoresOf(order), color); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
