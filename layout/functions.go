@@ -58,7 +58,7 @@ func (o *Order) Linked() *Placement { return Linked(o.procs) }
 func (o *Order) Whole() *Placement {
 	var parts []Part
 	for _, i := range o.order {
-		parts = append(parts, whole(i, o.procs[i]))
+		parts = append(parts, Part{Proc: i})
 	}
 	return Place(o.procs, parts, o.base, procAlign)
 }
@@ -69,7 +69,10 @@ func (o *Order) Split() *Placement {
 	var hot, cold []Part
 	for _, i := range o.order {
 		h, c := Chains(o.procs[i])
-		hot, cold = append(hot, Part{i, h}), append(cold, Part{i, c})
+		hot = append(hot, Part{i, h})
+		if len(c) > 0 {
+			cold = append(cold, Part{i, c})
+		}
 	}
 	return Place(o.procs, slices.Concat(hot, cold), o.base, procAlign)
 }

@@ -43,10 +43,11 @@ func Linked(procs []*infer.Result) *Placement {
 	return p
 }
 
-// A Part is a run of blocks of one procedure that are laid out without a gap.
+// A Part is a run of blocks of one procedure that are laid out without a gap, or the
+// whole procedure as it was linked, gaps and all.
 type Part struct {
 	Proc   int   // index into Placement.Procs
-	Blocks []int // indices into Proc.Blocks, in order
+	Blocks []int // indices into Proc.Blocks, in order; nil is the whole procedure
 }
 
 // Place lays out parts of procs one after the other from base on, each aligned to
@@ -61,41 +62,82 @@ func Place(procs []*infer.Result, parts []Part, base image.Addr, align uint64) *
 		placed[i] = make([]bool, len(r.Proc.Blocks))
 	}
 	at := uint64(base)
+	put := func(proc, b int, to uint64) {
+		block := &procs[proc].Proc.Blocks[b]
+		p.Start[proc][b], placed[proc][b] = image.Addr(to), true
+		at = max(at, to+uint64(block.End-block.Start))
+	}
 	lay := func(part Part) {
 		at = (at + align - 1) / align * align
 		for _, b := range part.Blocks {
-			if placed[part.Proc][b] {
-				continue
+			if !placed[part.Proc][b] {
+				put(part.Proc, b, at)
 			}
-			block := &procs[part.Proc].Proc.Blocks[b]
-			p.Start[part.Proc][b], placed[part.Proc][b] = image.Addr(at), true
-			at += uint64(block.End - block.Start)
+		}
+		if part.Blocks == nil && !slices.Contains(placed[part.Proc], true) {
+			start := at
+			for b, block := range procs[part.Proc].Proc.Blocks {
+				put(part.Proc, b, start+uint64(block.Start-procs[part.Proc].Proc.Blocks[0].Start))
+			}
 		}
 	}
 	for _, part := range parts {
 		lay(part)
 	}
-	for i, r := range procs {
+	for i := range procs {
 		rest := Part{Proc: i}
-		for b := range r.Proc.Blocks {
-			if !placed[i][b] {
+		for b, done := range placed[i] {
+			if !done {
 				rest.Blocks = append(rest.Blocks, b)
 			}
 		}
-		if len(rest.Blocks) > 0 {
+		if len(rest.Blocks) == len(placed[i]) {
+			rest.Blocks = nil
+		}
+		if slices.Contains(placed[i], false) {
 			lay(rest)
 		}
 	}
 	return p
 }
 
-// whole gives the part that holds all blocks of a procedure as they are.
-func whole(proc int, r *infer.Result) Part {
-	part := Part{Proc: proc, Blocks: make([]int, len(r.Proc.Blocks))}
-	for i := range part.Blocks {
-		part.Blocks[i] = i
+// With is the same placement with the counts of others, which are procedures of the
+// same image, by address. What p lacks of them lies behind the rest, as far apart as
+// it was linked.
+func (p *Placement) With(others []*infer.Result) *Placement {
+	q := &Placement{Procs: others, Start: make([][]image.Addr, len(others))}
+	if p.ends != nil {
+		q.ends = make([][]image.Addr, len(others))
 	}
-	return part
+	of := map[image.Addr]int{}
+	var behind image.Addr
+	for i, r := range p.Procs {
+		of[r.Proc.Addr] = i
+		for b := range r.Proc.Blocks {
+			if p.Start[i][b] != Nowhere {
+				behind = max(behind, p.End(i, b))
+			}
+		}
+	}
+	behind = (behind + pageSize - 1) / pageSize * pageSize
+	for i, r := range others {
+		j, ok := of[r.Proc.Addr]
+		if ok && len(p.Start[j]) == len(r.Proc.Blocks) {
+			q.Start[i] = p.Start[j]
+			if p.ends != nil {
+				q.ends[i] = p.ends[j]
+			}
+			continue
+		}
+		for _, b := range r.Proc.Blocks {
+			from := behind + b.Start - others[0].Proc.Addr
+			q.Start[i] = append(q.Start[i], from)
+			if p.ends != nil {
+				q.ends[i] = append(q.ends[i], from+b.End-b.Start)
+			}
+		}
+	}
+	return q
 }
 
 // A Piece is a block at its place, with the executions of its instructions.

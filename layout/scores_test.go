@@ -92,8 +92,8 @@ func TestCoverage(t *testing.T) {
 	ip := program([]string{"a 64 20 1", "b 32 2 1", "c 64 1 1", "d 64 0.25 1"})
 	ip.Procs[1].Block[0].N = 15.0 / 4
 	var parts []Part
-	for i, r := range ip.Procs {
-		parts = append(parts, whole(i, r))
+	for i := range ip.Procs {
+		parts = append(parts, Part{Proc: i})
 	}
 	s := Place(ip.Procs, parts, 0, 32).Scores()
 	if want := (Coverage{2, 3, 4}); s.Lines != want {

@@ -1,0 +1,265 @@
+package layout
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+var sets = flag.String("sets", "", "also judge the layouts of these `directories`, comma-separated, each with samples.bfr, symfs and truth.json.gz")
+
+// A set is the image of a recorded program that ran most, with the counts inferred from
+// its samples, and the exact ones of all that ran.
+type set struct {
+	name     string
+	inferred *infer.ImageProfile
+	true     *infer.ImageProfile
+	truth    *infer.ImageTruth
+}
+
+// loadSets reads testdata/mix and the directories of -sets.
+func loadSets(t *testing.T) []*set {
+	t.Helper()
+	dirs := []string{"../testdata/mix"}
+	if *sets != "" {
+		dirs = append(dirs, strings.Split(*sets, ",")...)
+	}
+	var all []*set
+	for _, dir := range dirs {
+		s := loadSet(t, dir)
+		if len(Functions(s.inferred).Symbols) == 0 {
+			t.Logf("%s: stripped, so that no linker could order it", s.name)
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func loadSet(t *testing.T, dir string) *set {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := sample.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := func(id sample.ImageID) (*image.Image, error) {
+		for _, file := range []string{"symfs" + id.Path, filepath.Base(id.Path)} {
+			if im, err := image.Open(filepath.Join(dir, file), image.Options{}); err == nil {
+				t.Cleanup(func() { im.Close() })
+				return im, nil
+			}
+		}
+		return nil, errors.New("not kept with the set")
+	}
+	prof, err := infer.Infer(rec, open, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, "truth.json.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	truth, err := infer.ReadCallgrind(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &set{name: filepath.Base(dir)}
+	s.inferred = slices.MaxFunc(prof.Images, func(a, b *infer.ImageProfile) int { return cmp.Compare(a.Samples, b.Samples) })
+	for path, it := range truth.Images {
+		if filepath.Base(path) == filepath.Base(s.inferred.ID.Path) {
+			s.truth = it
+		}
+	}
+	if s.truth == nil {
+		t.Fatalf("%s: no exact counts of %s", dir, s.inferred.ID.Path)
+	}
+	s.true = s.exact(t)
+	return s
+}
+
+// exact gives the procedures that ran, and those that were thought to, with true counts.
+func (s *set) exact(t *testing.T) *infer.ImageProfile {
+	im := s.inferred.Image
+	ran := map[int]bool{}
+	for a := range s.truth.Insts {
+		if i := im.Find(a); i >= 0 {
+			ran[i] = true
+		}
+	}
+	for _, r := range s.inferred.Procs {
+		ran[r.Proc.Index] = true
+	}
+	ip := &infer.ImageProfile{ID: s.inferred.ID, Image: im}
+	jumps := map[image.Addr]uint64{} // and tail calls
+	for _, m := range []map[infer.Transfer]uint64{s.truth.Jumps, s.truth.Calls} {
+		for tr, n := range m {
+			jumps[tr.From] += n
+		}
+	}
+	for i := range ran { // its order matters to nothing
+		p, err := im.Proc(i)
+		if err != nil || len(p.Blocks) == 0 {
+			continue
+		}
+		ip.Procs = append(ip.Procs, s.counted(p, jumps))
+	}
+	slices.SortFunc(ip.Procs, func(a, b *infer.Result) int { return cmp.Compare(a.Proc.Addr, b.Proc.Addr) })
+	return ip
+}
+
+// counted gives a procedure its true counts.
+func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result {
+	freq := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High, Shape: infer.High} }
+	r := &infer.Result{Proc: p, Edge: make([]infer.Freq, len(p.Edges))}
+	for i := range p.Blocks {
+		b := &p.Blocks[i]
+		var n uint64
+		for a := b.Start; a < b.End; a++ {
+			n = max(n, s.truth.Insts[a])
+		}
+		r.Block = append(r.Block, freq(n))
+		r.Samples += n
+		last := s.truth.Insts[b.Last]
+		for _, e := range b.Out {
+			switch to := p.Blocks[p.Edges[e].To].Start; {
+			case len(b.Out) == 1 && b.Exit == image.NoExit:
+				r.Edge[e] = freq(last)
+			case p.Edges[e].Kind == image.FallThrough:
+				r.Edge[e] = freq(last - min(last, jumps[b.Last]))
+			default:
+				r.Edge[e] = freq(s.truth.Jumps[infer.Transfer{From: b.Last, To: to}])
+			}
+		}
+	}
+	in := r.Block[0].N
+	for _, e := range p.Blocks[0].In {
+		in -= r.Edge[e].N
+	}
+	r.Entries = freq(uint64(max(in, 0)))
+	for _, c := range p.Calls {
+		r.Call = append(r.Call, freq(s.truth.Calls[infer.Transfer{From: c.Site, To: c.To}]))
+	}
+	return r
+}
+
+// TestTrueCounts: by true counts, layouts made from inferred counts are nearly as good
+// as those made from true ones. With -v it prints the scores; -sets adds programs to
+// testdata/mix.
+func TestTrueCounts(t *testing.T) {
+	all := loadSets(t)
+	var mean float64
+	worst := 1.0
+	for _, s := range all {
+		procs := s.true.Procs
+		linked := Linked(procs).Scores()
+		ours := Functions(s.inferred).Split().With(procs).Scores()
+		best := Functions(s.true).Split().With(procs).Scores()
+		bound := Possible(procs)
+		row := func(name string, of func(*Scores) float64) {
+			t.Logf("%-10s %-12s as linked %12.5g  ours %12.5g  by true counts %12.5g  possible %12.5g  ours / by true counts %.4f",
+				s.name, name, of(&linked), of(&ours), of(&best), of(&bound), of(&ours)/of(&best))
+		}
+		row("ext-TSP", func(s *Scores) float64 { return s.ExtTSP })
+		row("taken jumps", func(s *Scores) float64 { return s.Taken })
+		row("call score", func(s *Scores) float64 { return s.CallScore })
+		row("lines, 99 %", func(s *Scores) float64 { return float64(s.Lines.For99) })
+		row("pages, 99 %", func(s *Scores) float64 { return float64(s.Pages.For99) })
+		for name, o := range map[string]Scores{"as linked": linked, "ours": ours, "by true counts": best} {
+			if o.ExtTSP > bound.ExtTSP || o.Taken < bound.Taken || o.Lines.For99 < bound.Lines.For99 || o.CallScore > bound.CallScore {
+				t.Errorf("%s: %s: %+v, but at most %+v is possible", s.name, name, o, bound)
+			}
+		}
+		if ours.ExtTSP <= linked.ExtTSP || ours.Taken >= linked.Taken {
+			t.Errorf("%s: score %.5g, as linked %.5g; taken jumps %.5g, as linked %.5g", s.name, ours.ExtTSP, linked.ExtTSP, ours.Taken, linked.Taken)
+		}
+		share := ours.ExtTSP / best.ExtTSP
+		mean += share / float64(len(all))
+		worst = min(worst, share)
+	}
+	t.Logf("ext-TSP score of layouts by inferred counts, share of those by true counts: mean %.4f, worst %.4f", mean, worst)
+	if worst < 0.90 || mean < 0.95 && len(all) > 1 {
+		t.Errorf("mean %.4f, worst %.4f; want 0.95 and 0.90", mean, worst)
+	}
+}
+
+// TestJumpsAsCounted: the jumps of the image as it is linked are those that were
+// counted, but for the hundredth that callgrind takes for calls, or calls for jumps.
+func TestJumpsAsCounted(t *testing.T) {
+	for _, s := range loadSets(t) {
+		var want float64
+		for _, r := range s.true.Procs {
+			for tr, n := range s.truth.Jumps {
+				i, j := blockAt(r.Proc, tr.From), blockAt(r.Proc, tr.To)
+				// Repeated string instructions jump to themselves, for callgrind.
+				if i >= 0 && j >= 0 && r.Proc.Blocks[i].Last == tr.From && r.Proc.Blocks[j].Start == tr.To {
+					want += float64(n)
+				}
+			}
+		}
+		if got := Linked(s.true.Procs).Scores().Taken; got < 0.99*want || got > 1.01*want {
+			t.Errorf("%s: %.0f jumps taken, %.0f were counted", s.name, got, want)
+		}
+	}
+}
+
+// TestRandomOrders: orders drawn at random are worse than what was linked, and than
+// ours, in everything that they change.
+func TestRandomOrders(t *testing.T) {
+	for _, s := range loadSets(t) {
+		procs := s.true.Procs
+		linked, ours := Linked(procs).Scores(), Functions(s.inferred).Split().With(procs).Scores()
+		for seed := range uint64(5) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			var parts []Part
+			for _, i := range rng.Perm(len(procs)) {
+				blocks := rng.Perm(len(procs[i].Proc.Blocks))
+				first := slices.Index(blocks, 0)
+				blocks[0], blocks[first] = blocks[first], blocks[0]
+				parts = append(parts, Part{i, blocks})
+			}
+			random := Place(procs, parts, procs[0].Proc.Addr, procAlign).Scores()
+			if random.ExtTSP >= linked.ExtTSP || random.ExtTSP >= ours.ExtTSP || random.Taken <= linked.Taken || random.Taken <= ours.Taken {
+				t.Errorf("%s: random blocks score %.5g and jump %.5g times; as linked %.5g, %.5g; ours %.5g, %.5g",
+					s.name, random.ExtTSP, random.Taken, linked.ExtTSP, linked.Taken, ours.ExtTSP, ours.Taken)
+			}
+			if random.CallScore >= ours.CallScore || random.Lines.For90 <= ours.Lines.For90 || random.Pages.For99 < ours.Pages.For99 {
+				t.Errorf("%s: random %+v is not worse than ours %+v", s.name, random, ours)
+			}
+		}
+	}
+}
+
+// TestUnchanged: to leave everything where it is gains exactly nothing, and so does
+// moving whole procedures for the blocks in them.
+func TestUnchanged(t *testing.T) {
+	for _, s := range loadSets(t) {
+		for _, procs := range [][]*infer.Result{s.true.Procs, s.inferred.Procs} {
+			linked := Linked(procs).Scores()
+			if got := Linked(procs).With(procs).Scores(); got != linked {
+				t.Errorf("%s: %+v, want %+v", s.name, got, linked)
+			}
+			var parts []Part
+			for i := range procs {
+				parts = append(parts, Part{Proc: i})
+			}
+			if got := Place(procs, parts, 0, procAlign).Scores(); got.ExtTSP != linked.ExtTSP || got.Taken != linked.Taken || got.Bytes != linked.Bytes {
+				t.Errorf("%s: procedures moved as a whole: %+v, want blocks as in %+v", s.name, got, linked)
+			}
+		}
+	}
+}
