@@ -141,6 +141,11 @@ func (m *mover) samples(report *Carried, procs map[LostProc][2]uint64) {
 			}
 			procs[p] = k
 		}
+		for off, us := range ic.First {
+			if f, t := m.place(sample.Frame{Image: i, Off: off}); t != NoTie {
+				m.out.Touch(f.Image, f.Off, us)
+			}
+		}
 	}
 }
 

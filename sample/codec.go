@@ -19,7 +19,8 @@ import (
 // that Encode would have written otherwise.
 //
 //	offset  size  field
-//	0       4     magic "bfr2"; the digit is the version of the format
+//	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
+//	              if there are first touches, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -50,6 +51,8 @@ import (
 //	string   path
 //	list     samples by increasing offset: integer, offset minus that of the
 //	         entry before; integer, samples (> 0)
+//	list     of "bfr3" alone, first touches by increasing offset: integer, offset
+//	         minus that of the entry before; integer, us since the program's begin
 //
 // Place:
 //
@@ -77,7 +80,10 @@ import (
 //
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
-const magic = "bfr2"
+const (
+	magic        = "bfr2"
+	magicTouched = "bfr3"
+)
 
 const headerSize = len(magic) + 4
 
@@ -94,7 +100,10 @@ func isMagic(b string) bool {
 // was added to r, not on the order.
 func (r *Recording) Encode() []byte {
 	r = Merge(r)
-	e := encoder{wire.Writer{B: make([]byte, headerSize)}}
+	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}, touched: r.touched()}
+	if e.touched {
+		copy(e.B, magicTouched)
+	}
 	e.Int(len(r.Counts))
 	for _, c := range r.Counts {
 		e.counts(c)
@@ -102,15 +111,28 @@ func (r *Recording) Encode() []byte {
 	return seal(e.B)
 }
 
-// seal writes the magic and the checksum over the first bytes of b.
+// touched tells whether r has first touches.
+func (r *Recording) touched() bool {
+	return slices.ContainsFunc(r.Counts, func(c *Counts) bool {
+		return slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.First) > 0 })
+	})
+}
+
+// seal writes the magic, if it is not that of first touches, and the checksum over
+// the first bytes of b.
 func seal(b []byte) []byte {
-	copy(b, magic)
+	if string(b[:len(magic)]) != magicTouched {
+		copy(b, magic)
+	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
 	return b
 }
 
 // An encoder appends the parts of a recording.
-type encoder struct{ wire.Writer }
+type encoder struct {
+	wire.Writer
+	touched bool // first touches are written
+}
 
 func (e *encoder) counts(c *Counts) {
 	e.String(c.CPU.Arch)
@@ -147,6 +169,19 @@ func (e *encoder) image(ic *ImageCounts) {
 	for _, off := range slices.Sorted(maps.Keys(ic.At)) {
 		e.Uint(uint64(off - last))
 		e.Uint(ic.At[off])
+		last = off
+	}
+	if e.touched {
+		e.first(ic)
+	}
+}
+
+func (e *encoder) first(ic *ImageCounts) {
+	e.Int(len(ic.First))
+	last := Offset(0)
+	for _, off := range slices.Sorted(maps.Keys(ic.First)) {
+		e.Uint(uint64(off - last))
+		e.Uint(ic.First[off])
 		last = off
 	}
 }
@@ -238,9 +273,12 @@ func Dump(b []byte) []byte {
 }
 
 // A decoder reads the parts of a recording.
-type decoder struct{ wire.Reader }
+type decoder struct {
+	wire.Reader
+	touched bool // there are first touches
+}
 
-func newDecoder(b []byte) *decoder { return &decoder{wire.Reader{B: b, Format: ErrFormat}} }
+func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, Format: ErrFormat}} }
 
 // int reads an integer that an int holds on any machine.
 func (d *decoder) int(field string) int { return int(d.Uint(math.MaxInt32, field)) }
@@ -287,6 +325,8 @@ type place struct {
 func (d *decoder) recording() (*Recording, error) {
 	switch m := string(d.Bytes(len(magic), "magic")); {
 	case m == magic:
+	case m == magicTouched:
+		d.touched = true
 	case isMagic(m):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", m, magic))
 	default:
@@ -315,6 +355,9 @@ func (d *decoder) recording() (*Recording, error) {
 	}
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
+	}
+	if d.touched && d.Err == nil && !r.touched() {
+		d.Fail(d.Off, "first touches, of which there are none")
 	}
 	if d.Err != nil {
 		return nil, d.Err
@@ -396,6 +439,9 @@ func (d *decoder) images(c *Counts) {
 			d.Fail(off, "order of images")
 		}
 		d.samples(c, i)
+		if d.touched {
+			d.first(c, i)
+		}
 		if d.Err != nil {
 			return
 		}
@@ -412,6 +458,19 @@ func (d *decoder) samples(c *Counts, image int) {
 		}
 		d.Note("%#x: %d samples", off, n)
 		c.AddSample(image, Offset(off), n)
+	}
+}
+
+func (d *decoder) first(c *Counts, image int) {
+	off := uint64(0)
+	for i := range d.List(2, "first touches") {
+		off = d.after(off, i == 0, "file offset")
+		us := d.Uint(MaxFirst, "first touch")
+		if d.Err != nil {
+			return
+		}
+		d.Note("%#x: first touched after %d us", off, us)
+		c.Touch(image, Offset(off), us)
 	}
 }
 

@@ -21,6 +21,27 @@ func TestDump(t *testing.T) {
 	checkDump(t, three(), "testdata/three.dump")
 }
 
+// TestDumpTouched pins what first touches add to the format, and that a recording
+// without any has the bytes that it had before there were some.
+func TestDumpTouched(t *testing.T) {
+	checkDump(t, touched(), "testdata/touched.dump")
+	if b := three().Encode(); string(b[:4]) != "bfr2" {
+		t.Errorf("a recording without first touches begins with %q", b[:4])
+	}
+}
+
+// touched is three with first touches.
+func touched() *Recording {
+	r := three()
+	c := r.Counts[0]
+	app, lib := c.Image(ImageID{Build: id(0xb1, 0xd0)}), c.Image(ImageID{Path: "/lib/libc.so.6"})
+	c.TouchStack([]Frame{{app, 0x1140}, {app, 0x1234}, {Image: Unknown}}, 900)
+	c.TouchStack([]Frame{{lib, 0x26d03}, {app, 0x1234}}, 350)
+	c.Touch(app, 0x1139, MaxFirst)
+	c.Touch(app, 0x1200, MaxFirst+1) // too late to be one
+	return r
+}
+
 // checkDump compares the dump of r with a golden file.
 func checkDump(t *testing.T, r *Recording, golden string) {
 	t.Helper()
@@ -46,7 +67,7 @@ func TestDumpOfMalformed(t *testing.T) {
 // A file gives the bytes of a recording field by field.
 type file struct{ encoder }
 
-func newFile() *file { return &file{encoder{wire.Writer{B: make([]byte, headerSize)}}} }
+func newFile() *file { return &file{encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}} }
 
 // put appends integers, strings, and build IDs.
 func (f *file) put(fields ...any) *file {
@@ -80,6 +101,12 @@ func TestDecodeMalformed(t *testing.T) {
 	// two images with a sample at 8 each, and then the places
 	images := func() *file {
 		return head().put(0, 2, a, "/a", 1, 8, 1, b, "/b", 1, 8, 1)
+	}
+	// one image with a sample at 8, and then its first touches
+	touches := func() *file { return head().put(0, 1, a, "/a", 1, 8, 1) }
+	touchSeal := func(b []byte) []byte {
+		copy(b, magicTouched)
+		return seal(b)
 	}
 	for _, tt := range []struct {
 		name string
@@ -125,6 +152,11 @@ func TestDecodeMalformed(t *testing.T) {
 		{"range of the unknown", seal(none(images().put(1, 0, 0, 0, 0, 1, 0, 0, 1))), "offset 0x9: cycles: range"},
 		{"range twice", seal(none(images().put(1, 1, 9, 0, 0, 2, 0, 0, 1, 0, 0, 1))), "offset 0x65: range"},
 		{"counts twice", seal(none(newFile().put(2, make([]byte, 34)))), "offset 0x1a: order of counts"},
+		{"touches of nobody", touchSeal(none(newFile().put(0))), "offset 0x9: first touches"},
+		{"no touches", touchSeal(none(touches().put(0, 0, 0, 0, 0))), "offset 0x47: first touches"},
+		{"too many touches", touchSeal(none(touches().put(40, 0, 0, 0, 0))), "offset 0x42: first touches"},
+		{"late touch", touchSeal(none(touches().put(1, 8, MaxFirst+1, 0, 0, 0, 0))), "offset 0x44: first touch"},
+		{"touch twice", touchSeal(none(touches().put(2, 8, 7, 0, 9, 0, 0, 0, 0))), "offset 0x45: file offset"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)
@@ -191,6 +223,11 @@ func random(rnd *rand.Rand, places int) *Recording {
 			c.AddBranch(b, 1+rnd.Uint64N(9), rnd.Uint64N(2))
 			c.AddRange(Range{f.Image, f.Off, f.Off + Offset(rnd.IntN(8))}, 1)
 		}
+		if rnd.IntN(2) == 0 {
+			for _, f := range frames[:len(frames)-1] {
+				c.TouchStack([]Frame{f, pick()}, rnd.Uint64N(2*MaxFirst))
+			}
+		}
 		r.Add(c)
 	}
 	return r
@@ -254,6 +291,7 @@ func TestMergeKeeps(t *testing.T) {
 // Resealing first lets the fuzzer past the checksum, to the code that matters.
 func FuzzDecode(f *testing.F) {
 	f.Add(three().Encode())
+	f.Add(touched().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

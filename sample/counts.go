@@ -69,6 +69,37 @@ func (c *Counts) AddSample(image int, off Offset, n uint64) {
 	c.Total = add(c.Total, n)
 }
 
+// Touch says that the code at a place of c.Images[image] had been entered a number
+// of us after a process began its program: a sample was taken there, or in what it
+// called. Of several such times the least is kept, of whatever process, so that
+// touches merge in any order as counts do.
+func (c *Counts) Touch(image int, off Offset, us uint64) {
+	if us > MaxFirst {
+		return
+	}
+	ic := c.Images[image]
+	if ic.First == nil {
+		ic.First = map[Offset]uint64{}
+	}
+	if old, ok := ic.First[off]; !ok || us < old {
+		ic.First[off] = us
+	}
+}
+
+// TouchStack is Touch for the places of a stack: the sampled instruction, and the
+// calls that its return addresses come after.
+func (c *Counts) TouchStack(frames []Frame, us uint64) {
+	for i, f := range frames {
+		if f.Image == Unknown {
+			continue
+		}
+		if i > 0 && f.Off > 0 {
+			f.Off-- // into the call, which may be the last of its procedure
+		}
+		c.Touch(f.Image, f.Off, us)
+	}
+}
+
 // Lose adds n samples that have no place in an image.
 func (c *Counts) Lose(why Loss, n uint64) {
 	if n == 0 {
@@ -193,6 +224,9 @@ func (c *Counts) merge(o *Counts) {
 		for off, n := range ic.At {
 			c.AddSample(index[i], off, n)
 		}
+		for off, us := range ic.First {
+			c.Touch(index[i], off, us)
+		}
 	}
 	for why, n := range o.Lost {
 		c.Lose(why, n)
@@ -295,6 +329,11 @@ func (c *Counts) checkImages() error {
 		for off, n := range ic.At {
 			if n == 0 {
 				return fmt.Errorf("image %s: offset %#x: 0 samples", ic.ID, uint64(off))
+			}
+		}
+		for off, us := range ic.First {
+			if us > MaxFirst {
+				return fmt.Errorf("image %s: offset %#x: first touch after %d us, more than %d", ic.ID, uint64(off), us, uint64(MaxFirst))
 			}
 		}
 	}

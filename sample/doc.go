@@ -6,6 +6,10 @@
 // address. The collector then reads nothing of a binary but its build ID, and
 // processes that mapped one image at different addresses add up.
 //
+// Where a recorder told when a sample was taken, and saw the process begin its
+// program, Counts also know the least time from that beginning to a sample at each
+// place: what linkers need to put together the code of starting up.
+//
 // Counts stay raw here, integers that add in any order to the same bytes;
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect

@@ -146,9 +146,16 @@ type Range struct {
 
 // ImageCounts are the samples of one image.
 type ImageCounts struct {
-	ID ImageID
-	At map[Offset]uint64 // samples by place
+	ID    ImageID
+	At    map[Offset]uint64 // samples by place
+	First map[Offset]uint64 // first touches by place, in us since the process began its program; nil if none is known
 }
+
+// MaxFirst bounds first touches, in us: what is not seen before is no part of
+// starting up, and is not kept. 10 seconds is about as long as people wait for an
+// answer before they turn to something else (Nielsen, Usability Engineering, 1993,
+// chapter 5).
+const MaxFirst = 10_000_000
 
 // Samples is the sum over all places.
 func (ic *ImageCounts) Samples() uint64 {

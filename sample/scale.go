@@ -80,6 +80,9 @@ func (c *Counts) scale(w float64) *Counts {
 			}
 			out.AddSample(i, off, samples.scale(rest))
 		}
+		for off, us := range ic.First {
+			out.Touch(i, off, us)
+		}
 	}
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 		out.Lose(why, samples.scale(c.Lost[why]))

@@ -30,6 +30,7 @@ type space struct {
 	maps    []Mapping // by Start; they do not overlap
 	shared  bool      // maps is another process's too: copy it before a change
 	threads int
+	began   uint64 // when its program did, in ns of the recorder's clock; 0 if that is not known
 }
 
 // Map says that m replaces what process pid had at its addresses.
@@ -70,7 +71,7 @@ func (s *Spaces) Fork(pid, parent int) {
 		return
 	}
 	from.shared = true
-	s.spaces[pid] = &space{maps: from.maps, shared: true, threads: 1}
+	s.spaces[pid] = &space{maps: from.maps, shared: true, threads: 1, began: from.began}
 	s.last = nil
 }
 
@@ -79,6 +80,21 @@ func (s *Spaces) Fork(pid, parent int) {
 func (s *Spaces) Exec(pid int) {
 	*s.of(pid) = space{threads: 1}
 	s.last = nil
+}
+
+// Began says when the program of a process began that has just executed it, in ns
+// of the recorder's clock; 0 is unknown. Its children run the same program, and
+// find its code in memory, until they execute another.
+func (s *Spaces) Began(pid int, at uint64) { s.of(pid).began = at }
+
+// Age is how long a process has run its program at a time, in us, if that is known.
+// It is not of what ran before the recording began.
+func (s *Spaces) Age(pid int, at uint64) (us uint64, known bool) {
+	sp := s.spaces[pid]
+	if sp == nil || sp.began == 0 || at < sp.began {
+		return 0, false
+	}
+	return (at - sp.began) / 1000, true
 }
 
 // Exit says that a thread of process pid has ended. The process ends with its

@@ -9,7 +9,7 @@ import (
 
 // play tells Spaces of changes written one per field:
 //
-//	map:PID:IMAGE:START-END[@OFF]   fork:PID:PARENT   exec:PID   exit:PID
+//	map:PID:IMAGE:START-END[@OFF]   fork:PID:PARENT   exec:PID   began:PID:NS   exit:PID
 //
 // with numbers in hexadecimal. An IMAGE in capitals is a Loss.
 func play(t *testing.T, changes string) *Spaces {
@@ -36,6 +36,10 @@ func play(t *testing.T, changes string) *Spaces {
 		case "exec":
 			fmt.Sscanf(rest, "%x", &pid)
 			s.Exec(pid)
+		case "began":
+			var at uint64
+			fmt.Sscanf(rest, "%x:%d", &pid, &at)
+			s.Began(pid, at)
 		case "exit":
 			fmt.Sscanf(rest, "%x", &pid)
 			s.Exit(pid)
@@ -52,6 +56,28 @@ func (s *Spaces) at(pid int, pc uint64) string {
 		return string(loss)
 	}
 	return fmt.Sprintf("%s+%x", id.Path, uint64(off))
+}
+
+func TestAge(t *testing.T) {
+	for _, tt := range []struct {
+		name, changes string
+		pid           int
+		want          string
+	}{
+		{"executed", "exec:1 began:1:5000", 1, "2 true"},
+		{"not seen to begin", "map:1:a:10-20", 1, "0 false"},
+		{"never heard of", "", 1, "0 false"},
+		{"child", "exec:1 began:1:5000 fork:2:1", 2, "2 true"},
+		{"child of what ran before", "fork:2:1", 2, "0 false"},
+		{"child with a program of its own", "exec:1 began:1:1000 fork:2:1 exec:2 began:2:6000", 2, "1 true"},
+		{"child whose program has no time", "exec:1 began:1:1000 fork:2:1 exec:2", 2, "0 false"},
+		{"clock before the beginning", "exec:1 began:1:8000", 1, "0 false"},
+	} {
+		us, known := play(t, tt.changes).Age(tt.pid, 7900)
+		if got := fmt.Sprint(us, known); got != tt.want {
+			t.Errorf("%s: %s: age %s, want %s", tt.name, tt.changes, got, tt.want)
+		}
+	}
 }
 
 func TestSpaces(t *testing.T) {

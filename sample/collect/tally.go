@@ -73,6 +73,7 @@ func (t *tally) record(rec *record) error {
 		pid, err := decodeComm(rec.body)
 		if err == nil && rec.misc&miscCommExec != 0 {
 			t.spaces.Exec(pid)
+			t.spaces.Began(pid, rec.time)
 		}
 		return err
 	case typeLost, typeLostSamples:
@@ -172,6 +173,9 @@ func (t *tally) sampled(rec *record) error {
 	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
 	t.callers(s)
 	t.counts.AddStackTop(t.frames, t.top(s), 1)
+	if us, known := t.spaces.Age(s.pid, rec.time); known {
+		t.counts.TouchStack(t.frames, us)
+	}
 	return nil
 }
 

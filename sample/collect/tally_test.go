@@ -193,6 +193,26 @@ func TestBranches(t *testing.T) {
 	}
 }
 
+// TestFirst: touches count from the exec that was seen, and callers were entered
+// before what they called.
+func TestFirst(t *testing.T) {
+	const ms = 1_000_000
+	ta := newTally()
+	feed(t, ta, [][]byte{
+		rawMmap(2, 1*ms, 0x1000, 0x1000, 0, "/bin/a"),
+		rawSample(2, 2*ms, 0x1040), // of a process that ran before
+		raw(typeComm, miscCommExec, 1, 1, "a", id(1, 3*ms)),
+		rawMmap(1, 3*ms, 0x1000, 0x1000, 0, "/bin/a"),
+		rawSample(1, 9*ms, 0x1010),
+		rawSample(1, 8*ms, 0x1020, contextUser, 0x1020, 0x1084),
+		rawSample(1, 20_000*ms, 0x1030),
+	})
+	want := map[sample.Offset]uint64{0x10: 6000, 0x20: 5000, 0x83: 5000}
+	if got := ta.counts.Images[0].First; !maps.Equal(got, want) {
+		t.Errorf("first touches %v, want %v", got, want)
+	}
+}
+
 // TestQueue: what is later than the limit stays, in order.
 func TestQueue(t *testing.T) {
 	var q queue

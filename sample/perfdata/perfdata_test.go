@@ -100,6 +100,24 @@ var recordings = []struct {
 		s.sample(a, synthSample{pid: 1, time: 14, ip: 0x1008})
 		s.sample(a, synthSample{pid: 1, time: 15, ip: 0x500c})
 	}},
+	{"starts", false, func(s *synth) {
+		const ms = 1_000_000
+		s.attrs = []synthAttr{plainAttr()}
+		a := &s.attrs[0]
+		a.sampleType |= hasCallchain
+		s.mmap2(a, 9, 1*ms, 0x1000, 0x1000, 0, buildA, "/bin/a") // nobody knows since when
+		s.sample(a, synthSample{pid: 9, time: 2 * ms, ip: 0x1004})
+		s.comm(a, 1, 3*ms, miscExec)
+		s.mmap2(a, 1, 3*ms, 0x1000, 0x1000, 0, buildA, "/bin/a")
+		s.comm(a, 2, 5*ms, miscExec)
+		s.mmap2(a, 2, 5*ms, 0x1000, 0x1000, 0, buildA, "/bin/a") // two runs: the lesser times count
+		s.sample(a, synthSample{pid: 1, time: 7 * ms, ip: 0x1010, chain: []uint64{userChain, 0x1010, 0x1104}})
+		s.sample(a, synthSample{pid: 2, time: 8 * ms, ip: 0x1010, chain: []uint64{userChain, 0x1010, 0x1204}})
+		s.task(a, recordFork, 0, 3, 2, 3, 8*ms)
+		s.sample(a, synthSample{pid: 3, time: 10 * ms, ip: 0x1020, chain: []uint64{userChain, 0x1020}}) // its parent's program
+		s.sample(a, synthSample{pid: 3, time: 11 * ms, ip: 0x1010, chain: []uint64{userChain, 0x1010}})
+		s.sample(a, synthSample{pid: 3, time: 11_000 * ms, ip: 0x1030, chain: []uint64{userChain, 0x1030}}) // too late
+	}},
 	{"rounds", false, func(s *synth) {
 		// Two processors: the second's buffer is copied after the first's.
 		a := s.plain()
@@ -370,6 +388,9 @@ func dump(rec *sample.Recording) string {
 			fmt.Fprintf(&b, "  image %d: %s\n", i, ic.ID)
 			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
 				fmt.Fprintf(&b, "    %#x %d\n", uint64(off), ic.At[off])
+			}
+			for _, off := range slices.Sorted(maps.Keys(ic.First)) {
+				fmt.Fprintf(&b, "    %#x first after %d us\n", uint64(off), ic.First[off])
 			}
 		}
 		for _, s := range c.Stacks {

@@ -289,6 +289,7 @@ func (r *reader) deliver(e *entry) {
 		if e.misc&miscExec != 0 {
 			r.ended.alive(e.pid)
 			r.spaces.Exec(e.pid)
+			r.spaces.Began(e.pid, e.time)
 		}
 	case recordFork:
 		// A process that perf found running has its own MMAP records.
@@ -355,8 +356,12 @@ func (r *reader) sample(e *entry) {
 		return
 	}
 	c.AddSample(leaf.Image, leaf.Off, 1)
+	frames := r.stack(e, leaf)
 	if top := r.top(e); e.stack || top.Image != sample.Unknown {
-		c.AddStackTop(r.stack(e, leaf), top, 1)
+		c.AddStackTop(frames, top, 1)
+	}
+	if us, known := r.spaces.Age(e.pid, e.time); known {
+		c.TouchStack(frames, us)
 	}
 }
 

@@ -145,7 +145,7 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 
 type place struct{ off, n uint64 }
 
-// split puts the stacks, branches and ranges of c to the flows of their images.
+// split puts the stacks, branches, ranges and first touches of c to the flows of their images.
 func (r *splitter) split(c *sample.Counts) {
 	parts := map[sample.Frame]*part{} // by image and page
 	of := func(first sample.Frame) *part {
@@ -178,6 +178,12 @@ func (r *splitter) split(c *sample.Counts) {
 		p := of(sample.Frame{Image: rg.Image, Off: rg.First})
 		rg.Image = p.image(rg.Image)
 		p.to.AddRange(rg, n)
+	}
+	for i, ic := range c.Images {
+		for off, us := range ic.First {
+			p := of(sample.Frame{Image: i, Off: off})
+			p.to.Touch(p.image(i), off, us)
+		}
 	}
 	for first, p := range parts {
 		key := flowsKey{page: int(first.Off)}

@@ -55,7 +55,7 @@ import (
 //	         observed
 //	integer  page: of flows, the offsets of their first places in MB; else 0
 //	integer  samples in it; of flows, stacks' samples and records of branches and ranges
-//	integer  entries in it: places; of flows, stacks, branches and ranges
+//	integer  entries in it: places; of flows, stacks, branches, ranges and first touches
 //	integer  plain bytes
 //	integer  stored bytes: fewer if compressed with zstd, else as many; at least
 //	         a 256th
@@ -76,9 +76,9 @@ import (
 //
 // Flows are what else is known of an image's samples, as a recording in the form
 // of package sample: the stacks that were sampled in the image, the branches from
-// it, or else to it, the ranges in it. Those of no image at all have a block of no
+// it, or else to it, the ranges in it, the first touches. Those of no image at all have a block of no
 // image. There is a block for each MB of the image that a stack's sampled
-// instruction, a branch's source or a range's start lies in, so that few of them
+// instruction, a branch's source, a range's start or a touch lies in, so that few of them
 // are in memory at a time. Its samples are those of the stacks, which the image's
 // block of samples has too. Images with a build ID have no path there.
 //

@@ -64,6 +64,11 @@ func random(rnd *rand.Rand) *sample.Recording {
 				c.AddRange(sample.Range{Image: f.Image, First: f.Off, Last: f.Off + 8}, 3)
 			}
 		}
+		for range rnd.IntN(6) {
+			if f := any(); f.Image != sample.Unknown {
+				c.Touch(f.Image, f.Off, rnd.Uint64N(1e6))
+			}
+		}
 		if rnd.IntN(2) == 0 {
 			c.Lose(sample.LostKernel, 5)
 		}
