@@ -53,23 +53,7 @@ func (im *Image) scan() *refs {
 	im.scanExports(r)
 	im.scanData(r)
 
-	parts := make([]codeRefs, (len(syms)+scanPart-1)/scanPart)
-	var wg sync.WaitGroup
-	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for part := range parts {
-		wg.Add(1)
-		limit <- struct{}{}
-		go func() {
-			defer func() { <-limit; wg.Done() }()
-			lo := part * scanPart
-			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
-				parts[part].scan(im, &syms[i])
-			}
-			parts[part].data = sortedSet(parts[part].data)
-			parts[part].buf = nil
-		}()
-	}
-	wg.Wait()
+	parts := im.scanCode(false)
 	for i := range parts {
 		for _, a := range parts[i].code {
 			r.take(im, a)
@@ -85,6 +69,31 @@ func (im *Image) scan() *refs {
 	}
 	r.data = sortedSet(r.data)
 	return r
+}
+
+// scanCode decodes all code, and keeps the single references if it shall.
+func (im *Image) scanCode(keep bool) []codeRefs {
+	syms := im.Symbols()
+	parts := make([]codeRefs, (len(syms)+scanPart-1)/scanPart)
+	var wg sync.WaitGroup
+	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for part := range parts {
+		wg.Add(1)
+		limit <- struct{}{}
+		go func() {
+			defer func() { <-limit; wg.Done() }()
+			p := &parts[part]
+			p.keep = keep
+			lo := part * scanPart
+			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
+				p.scan(im, &syms[i])
+			}
+			p.data = sortedSet(p.data)
+			p.buf = nil
+		}()
+	}
+	wg.Wait()
+	return parts
 }
 
 func sortedSet(as []Addr) []Addr {
@@ -130,12 +139,17 @@ func (im *Image) scanExports(r *refs) {
 	r.take(im, Addr(im.elf.Entry))
 }
 
-// scanData takes the addresses in relocated slots and, in images that are linked
-// at a fixed address, in all words of data.
+// scanData takes the addresses that data holds.
 func (im *Image) scanData(r *refs) {
+	im.dataRefs(func(_, target Addr) { r.take(im, target) })
+}
+
+// dataRefs calls f for the addresses in relocated slots and, in images that are linked
+// at a fixed address, in all words of data, with the place of each.
+func (im *Image) dataRefs(f func(at, target Addr)) {
 	for _, rel := range im.relocs().all {
 		if rel.target != 0 {
-			r.take(im, rel.target)
+			f(rel.slot, rel.target)
 		}
 	}
 	if im.elf.Type != elf.ET_EXEC {
@@ -148,9 +162,9 @@ func (im *Image) scanData(r *refs) {
 		var buf []byte
 		for at, end := Addr(s.Addr), Addr(s.Addr+s.Size); at < end; at += scanWindow {
 			buf = im.peek(at, min(scanWindow, end-at), buf)
-			for b := buf; len(b) >= 8; b = b[8:] {
-				if w := Addr(binary.LittleEndian.Uint64(b)); w != 0 && im.executable(w) {
-					r.take(im, w)
+			for i := 0; i+8 <= len(buf); i += 8 {
+				if w := Addr(binary.LittleEndian.Uint64(buf[i:])); w != 0 && im.executable(w) {
+					f(at+Addr(i), w)
 				}
 			}
 		}
@@ -176,7 +190,7 @@ func (im *Image) peek(a, n Addr, buf []byte) []byte {
 // isMetadata tells sections whose addresses of code are no way to reach it.
 func isMetadata(name string) bool {
 	return strings.HasPrefix(name, ".eh_frame") || strings.HasPrefix(name, ".debug") || strings.HasPrefix(name, ".note") ||
-		name == ".gopclntab" || name == ".gcc_except_table"
+		name == ".gopclntab" || name == ".dynsym" || name == ".dynamic" || name == ".gcc_except_table"
 }
 
 // codeRefs are what a part of the code refers to.
@@ -184,6 +198,9 @@ type codeRefs struct {
 	code    []Addr // addresses of code that instructions compute
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
+
+	keep bool // whether to fill refs
+	refs []Ref
 
 	lo  Addr   // of buf
 	buf []byte // code that was read last
@@ -208,9 +225,11 @@ func (c *codeRefs) codeOf(im *Image, s *Symbol) []byte {
 	return c.buf[s.Addr-c.lo:][:n]
 }
 
-func (c *codeRefs) add(im *Image, a Addr) {
+// add notes an address that the instruction at from in s computes.
+func (c *codeRefs) add(im *Image, s *Symbol, from, a Addr) {
 	if im.executable(a) {
 		c.code = append(c.code, a)
+		c.refer(im, s, from, a, true)
 	} else {
 		c.data = append(c.data, a)
 	}
@@ -231,18 +250,19 @@ func (c *codeRefs) scan(im *Image, s *Symbol) {
 		off += in.Len
 		switch {
 		case in.Class&(CondJump|Jump|DirCall) != 0:
+			c.refer(im, s, a, in.Target, false)
 			if im.entersMiddle(s, in.Target) {
 				c.entered = append(c.entered, in.Target)
 			}
 		case in.Class&Bad != 0 || d.vex:
 		case d.op == 0x8d && d.base == ripReg: // lea
-			c.add(im, a+Addr(in.Len)+Addr(d.disp))
+			c.add(im, s, a, a+Addr(in.Len)+Addr(d.disp))
 		case fixed && d.imm > 0 && (d.op >= 0xb8 && d.op <= 0xbf || d.op == 0xc7 || d.op == 0x68): // mov, push
 			if t := Addr(d.imm); im.segment(t) != nil {
-				c.add(im, t)
+				c.add(im, s, a, t)
 			}
 		case fixed && d.mem && d.base == noReg && d.index != noReg && d.disp > 0: // table(,%rax,8)
-			c.add(im, Addr(d.disp))
+			c.add(im, s, a, Addr(d.disp))
 		}
 	}
 }
@@ -255,6 +275,7 @@ func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 		a := s.Addr + Addr(off)
 		in := armInst(code[off:], a)
 		if in.Class&(CondJump|Jump|DirCall) != 0 {
+			c.refer(im, s, a, in.Target, false)
 			if im.entersMiddle(s, in.Target) {
 				c.entered = append(c.entered, in.Target)
 			}
@@ -265,10 +286,10 @@ func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 		case w&0x9f000000 == 0x90000000: // adrp
 			page[w&31] = armPage(w, a)
 		case w&0x9f000000 == 0x10000000: // adr
-			c.add(im, a+armPCRel(w))
+			c.add(im, s, a, a+armPCRel(w))
 		case w&0xffc00000 == 0x91000000: // add
 			if p := page[w>>5&31]; p != 0 {
-				c.add(im, p+Addr(w>>10&0xfff))
+				c.add(im, s, a, p+Addr(w>>10&0xfff))
 			}
 		}
 	}
