@@ -29,6 +29,9 @@ func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt 
 	for _, ip := range prof.Images {
 		pr.follow(ip)
 	}
+	for r, q := range pr.of {
+		r.Seen = r.Seen || !q.silent()
+	}
 	if opt.Places > 0 {
 		prof.Places = pr.places(prof, sd, opt.Places)
 	}
@@ -203,11 +206,11 @@ func (p *Profile) cool() {
 			all += f.N
 		}
 	}
+	p.ColdBelow = coldShare * all
 	for _, r := range results {
-		for b, n := range r.most {
-			r.Cold[b] = n < coldShare*all
+		for b, n := range r.Most {
+			r.Cold[b] = n < p.ColdBelow
 		}
-		r.most = nil
 	}
 }
 
@@ -217,24 +220,11 @@ type coster func(r *Result) func(b *image.Block) float64
 
 // costModel gives the coster for the event of prof.
 func costModel(prof *Profile, model *machine.Model) (*params, coster) {
-	period := float64(max(1, prof.Event.Period))
-	switch prof.Event.Unit {
-	case "instructions": // every instruction costs one: samples are executions already
-		return &precise, func(*Result) func(*image.Block) float64 {
-			return func(b *image.Block) float64 { return float64(b.Insts) / period }
-		}
-	case "branches": // and every branch, too
-		return &precise, func(*Result) func(*image.Block) float64 {
-			return func(b *image.Block) float64 {
-				if len(b.Out) == 1 && b.Exit == image.NoExit { // mostly falls through, without a branch
-					return 0.3 / period
-				}
-				return 1 / period
-			}
-		}
-	case "ns":
-		period *= typicalGHz
+	par, plain := simpleCost(prof.Event)
+	if par != &outOfOrder {
+		return par, func(*Result) func(*image.Block) float64 { return plain }
 	}
+	period := cyclesApart(prof.Event)
 	home := map[*Result]*image.Image{}
 	for _, ip := range prof.Images {
 		for _, r := range ip.Procs {
@@ -243,11 +233,42 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	}
 	return &outOfOrder, func(r *Result) func(*image.Block) float64 {
 		if r.Samples < fewSamples { // not worth a schedule: little hangs on it
-			return func(b *image.Block) float64 { return (outOfOrder.fixed + cyclesPerInst*float64(b.Insts)) / period }
+			return plain
 		}
 		im := home[r]
 		return func(b *image.Block) float64 { return (outOfOrder.fixed + model.Cycles(im, b)) / period }
 	}
+}
+
+// simpleCost gives what one execution of a block is expected to bring, in samples, as
+// far as that can be told without a machine model, and what to make of it.
+func simpleCost(ev sample.Event) (*params, func(b *image.Block) float64) {
+	period := float64(max(1, ev.Period))
+	switch ev.Unit {
+	case "instructions": // every instruction costs one: samples are executions already
+		return &precise, func(b *image.Block) float64 { return float64(b.Insts) / period }
+	case "branches": // and every branch, too
+		return &precise, func(b *image.Block) float64 {
+			if len(b.Out) == 1 && b.Exit == image.NoExit { // mostly falls through, without a branch
+				return 0.3 / period
+			}
+			return 1 / period
+		}
+	}
+	period = cyclesApart(ev)
+	return &outOfOrder, func(b *image.Block) float64 {
+		return (outOfOrder.fixed + cyclesPerInst*float64(b.Insts)) / period
+	}
+}
+
+// cyclesApart is the mean number of cycles between samples of an event that does not
+// count executions.
+func cyclesApart(ev sample.Event) float64 {
+	period := float64(max(1, ev.Period))
+	if ev.Unit == "ns" {
+		period *= typicalGHz
+	}
+	return period
 }
 
 // At 3 GHz the inferred executions were 0.99 (SQLite), 1.09 (zstd), 2.6 (bzip2) and
@@ -319,7 +340,7 @@ func (q *problem) site(c *image.Call) site {
 func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	ways, entries := q.round()
-	r.most = make([]float64, len(q.n))
+	r.Most = make([]float64, len(q.n))
 	for b := range q.n {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
@@ -329,7 +350,7 @@ func (r *Result) fill(q *problem, sd spread) {
 			}
 		}
 		r.Block[b] = sd.freq(float64(n), sd.block[b])
-		r.most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
+		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places

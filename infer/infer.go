@@ -184,6 +184,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 		}
 		r.BlockSamples[b] += h.n
 		r.Samples += h.n
+		r.Seen = true
 	}
 	return r, lost
 }
@@ -266,7 +267,9 @@ func (ip *ImageProfile) addCallers(returns map[sample.Offset]bool) {
 	for _, r := range ip.Procs {
 		delete(syms, r.Proc.Index)
 	}
-	ip.add(slices.Sorted(maps.Keys(syms)))
+	for _, r := range ip.add(slices.Sorted(maps.Keys(syms))) {
+		r.Seen = true
+	}
 }
 
 // add decodes the procedures of some symbols, and gives the results that it added.

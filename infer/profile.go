@@ -38,6 +38,8 @@ type Profile struct {
 	Samples Samples
 	Images  []*ImageProfile // by path, then build ID
 	Places  []Place         // if Options asked for them: the most worth first
+
+	ColdBelow float64 // executions: a block that had fewer, 19 times in 20, is cold
 }
 
 // A Place is a block whose exact count would make the others surer.
@@ -77,14 +79,15 @@ type ImageProfile struct {
 type Result struct {
 	Proc         *image.Proc
 	Samples      uint64
-	Entries      Freq     // executions of the procedure; its confidence is about them among all procedures
-	Block        []Freq   // as Proc.Blocks
-	Cold         []bool   // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 200,000 of all executions of blocks
-	BlockSamples []uint64 // as Proc.Blocks
-	Edge         []Freq   // as Proc.Edges
-	Call         []Freq   // as Proc.Calls
+	Seen         bool      // by samples, call stacks, branch records or known counts; otherwise by the calls in others alone
+	Entries      Freq      // executions of the procedure; its confidence is about them among all procedures
+	Block        []Freq    // as Proc.Blocks
+	Most         []float64 // as Proc.Blocks: executions, 19 times in 20 at most; nil if nothing is known of them
+	Cold         []bool    // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 200,000 of all executions of blocks
+	BlockSamples []uint64  // as Proc.Blocks
+	Edge         []Freq    // as Proc.Edges
+	Call         []Freq    // as Proc.Calls
 
-	most    []float64 // as Proc.Blocks: executions, 19 times in 20 at most; until Cold is known
-	entered []int32   // blocks whose executions may exceed those of their In edges
-	trapped []int32   // blocks whose executions may exceed those of their Out edges
+	entered []int32 // blocks whose executions may exceed those of their In edges
+	trapped []int32 // blocks whose executions may exceed those of their Out edges
 }
