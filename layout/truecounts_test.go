@@ -22,6 +22,7 @@ var sets = flag.String("sets", "", "also judge the layouts of these `directories
 // its samples, and the exact ones of all that ran.
 type set struct {
 	name     string
+	profile  *infer.Profile
 	inferred *infer.ImageProfile
 	true     *infer.ImageProfile
 	truth    *infer.ImageTruth
@@ -78,7 +79,7 @@ func loadSet(t *testing.T, dir string) *set {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &set{name: filepath.Base(dir)}
+	s := &set{name: filepath.Base(dir), profile: prof}
 	s.inferred = slices.MaxFunc(prof.Images, func(a, b *infer.ImageProfile) int { return cmp.Compare(a.Samples, b.Samples) })
 	for path, it := range truth.Images {
 		if filepath.Base(path) == filepath.Base(s.inferred.ID.Path) {

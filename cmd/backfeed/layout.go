@@ -11,7 +11,7 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
@@ -19,14 +19,19 @@ each other often come to lie together, those that never ran stay behind.
 
 lld   a symbol order for the linker: ld.lld --symbol-ordering-file, with -ffunction-sections
 bolt  an order for llvm-bolt --reorder-functions=user --function-order
-text  the order with its functions' executions, and what it is worth`,
+text  the order with its functions' executions, and what it is worth
+
+--fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
+that ran, and whole procedures that all recordings together never entered, with what refers to them
+and how often they ran at most. What merely has no sample is listed apart: it may have run.`,
 	run: runLayout,
 }
 
 func runLayout(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
-	target := c.choice("for", "who reads the order", "lld", "bolt", "text")
+	target := c.choice("for", "who reads the order", "lld", "bolt", "text", "json")
+	advice := c.advice()
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -38,6 +43,9 @@ func runLayout(c *cli, args []string) error {
 	ip, err := src.image(fs.Arg(0))
 	if err != nil {
 		return err
+	}
+	if advice.asked() {
+		return c.advise(advice, target, *out, src, ip)
 	}
 	order := layout.Functions(ip)
 	if len(order.Symbols) == 0 {

@@ -242,6 +242,8 @@ func TestCompiled(t *testing.T) {
 		{"layout " + program + " " + rec, []string{"work\n", "drive\n"}},
 		{"layout program " + rec, []string{"work\n", "drive\n"}},
 		{"layout program --for text " + rec, []string{"score of calls", "work\n", "drive\n"}},
+		{"layout program --fluff " + rec, []string{"cold by evidence", "in procedures\n"}},
+		{"layout program --fluff --for json " + rec, []string{"backfeed.fluff/1", `"proc": "cold"`}},
 		{"emit llvm " + rec, []string{"work:", "drive:"}},
 		{"emit llvm --image program " + rec, []string{"work:", "drive:"}},
 		{"emit bolt " + rec, []string{"1 drive ", " 1 work 0 "}},

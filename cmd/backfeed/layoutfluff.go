@@ -1,0 +1,252 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+// advice are the flags that ask for advice in place of an order.
+type advice struct {
+	fluff bool
+	lines int
+}
+
+func (c *cli) advice() *advice {
+	a := &advice{}
+	c.fs.BoolVar(&a.fluff, "fluff", false, "list the code that is cold by evidence, as text or json")
+	c.fs.IntVarP(&a.lines, "lines", "n", 20, "of advice, list at most `N` items in text; 0 lists all")
+	return a
+}
+
+// asked tells whether the user wants advice.
+func (a *advice) asked() bool { return a.fluff }
+
+// advise prints what the user asked for.
+func (c *cli) advise(a *advice, target *choice, out string, src *source, ip *infer.ImageProfile) error {
+	if c.fs.Changed("for") && target.value != "text" && target.value != "json" {
+		return c.usage(fmt.Errorf("--for %s is an order, not advice; want text or json", target.value))
+	}
+	json := target.value == "json"
+	f := layout.FindFluff(src.profile, ip)
+	if json {
+		return c.writeJSON(out, newFluffDocument(src.profile, ip, f))
+	}
+	return c.write(out, func(w io.Writer) error { return writeFluff(w, src.profile, ip, f, a.lines, c.color()) })
+}
+
+// watched says how much of the program's time was sampled.
+func watched(p *infer.Profile) string {
+	events := float64(p.Event.Period) * float64(p.Samples.Total)
+	switch {
+	case p.Event.Period == 0:
+		return p.Event.Name
+	case p.Event.Unit == "ns":
+		return time.Duration(events).Round(time.Millisecond).String() + " of processor time"
+	}
+	return report.Count(events) + " " + p.Event.Unit
+}
+
+func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, color bool) error {
+	fmt.Fprintf(w, "%s: %d of %d samples, which stand for %s\n", report.Clean(ip.ID.Path), f.Samples, f.Total, watched(p))
+	fmt.Fprintf(w, "cold is what ran less than %s times, 19 times in 20; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
+	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Left("code"))
+	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
+	row(f.Text, "in procedures")
+	row(f.Hot, fmt.Sprintf("hot: 99.9 %% of executed instructions, on %d cache lines and %d pages", f.HotLines, f.HotPages))
+	row(f.Executed, "ran")
+	row(f.Cold, "cold by evidence: could be moved away")
+	row(f.OnHotLines, "  of it, on cache lines with hot code")
+	row(f.OnHotPages, "  of it, on pages with hot code")
+	row(f.Unreferenced, "  of it, not exported, and nothing was found to refer to it: could be removed")
+	row(f.Unknown, "may have run")
+	row(f.Other, "padding and tables in procedures that ran")
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	if f.Unreferenced > 0 {
+		fmt.Fprintln(w, "\nWhat could be removed is a hint: code may be reached in ways that no scan sees.")
+	}
+	fmt.Fprintf(w, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", report.Percent(f.UnseenShare))
+	if err := writeFluffItems(w, "cold by evidence", f.Items, n, color); err != nil {
+		return err
+	}
+	return writeFluffItems(w, "no sample, but may have run", f.Unsure, n, color)
+}
+
+// writeFluffItems lists the largest items.
+func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, color bool) error {
+	if len(items) == 0 {
+		return nil
+	}
+	shown := items
+	if n > 0 && len(shown) > n {
+		shown = shown[:n]
+	}
+	fmt.Fprintf(w, "\n%s: %d items\n\n", title, len(items))
+	t := report.NewTable(report.Right("bytes"), report.Right("on hot lines"), report.Right("on hot pages"), report.Right("at most"),
+		report.Left("evidence"), report.Left("why"), report.Left("code"), report.Left("referred to by"))
+	for i := range shown {
+		it := &shown[i]
+		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), bound(it.AtMost),
+			it.Evidence.String(), it.Why.String(), fluffName(it), referredBy(it))
+	}
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	if len(shown) < len(items) {
+		var rest uint64
+		for i := range items[len(shown):] {
+			rest += items[len(shown)+i].Bytes()
+		}
+		fmt.Fprintf(w, "and %d more, %d bytes\n", len(items)-len(shown), rest)
+	}
+	return nil
+}
+
+// bound prints a number of executions that may be unknown.
+func bound(n float64) string {
+	if math.IsInf(n, 1) {
+		return "-"
+	}
+	return report.Count(math.Ceil(n))
+}
+
+// fluffName names a procedure, or blocks by their distance from its start.
+func fluffName(it *layout.FluffItem) string {
+	if it.Whole {
+		return it.Symbol.Name
+	}
+	return fmt.Sprintf("%s+%#x", it.Symbol.Name, uint64(it.Start-it.Symbol.Addr))
+}
+
+// referredBy says in a few words what refers to a procedure.
+func referredBy(it *layout.FluffItem) string {
+	if !it.Whole {
+		return ""
+	}
+	words := reachWords(it.Reach)
+	for i, caller := range it.Callers {
+		if i == 2 {
+			words = append(words, "...")
+			break
+		}
+		name := caller.Name
+		if caller.Ran {
+			name += " (ran)"
+		}
+		words = append(words, name)
+	}
+	if len(words) == 0 {
+		return "nothing"
+	}
+	return strings.Join(words, ", ")
+}
+
+func reachWords(r image.Reach) []string {
+	words := []string{}
+	for _, way := range []struct {
+		bit  image.Reach
+		word string
+	}{{image.Exported, "export"}, {image.Start, "start"}, {image.Pointed, "data"}} {
+		if r&way.bit != 0 {
+			words = append(words, way.word)
+		}
+	}
+	return words
+}
+
+// A fluffDocument is the fluff of an image as JSON.
+type fluffDocument struct {
+	Schema  string `json:"schema"`
+	Image   string `json:"image"`
+	BuildID string `json:"build_id,omitempty"`
+	Samples struct {
+		Image  uint64 `json:"image"`
+		Total  uint64 `json:"total"`
+		Event  string `json:"event"`
+		Period uint64 `json:"period"` // events per sample
+		Unit   string `json:"unit"`
+	} `json:"samples"`
+	ColdBelow  float64 `json:"cold_below"` // executions, 19 times in 20
+	Procedures int     `json:"procedures"` // in the image
+	Entered    int     `json:"entered"`    // of them, those that ran
+	Unsampled  float64 `json:"unsampled"`  // expected share of the image's time in procedures without samples
+	HotLines   int     `json:"hot_lines"`  // 64-byte cache lines with hot code
+	HotPages   int     `json:"hot_pages"`  // 4 KB pages with hot code
+	Bytes      struct {
+		Text         uint64 `json:"text"`
+		Hot          uint64 `json:"hot"`
+		Executed     uint64 `json:"executed"`
+		Cold         uint64 `json:"cold"`
+		Unknown      uint64 `json:"unknown"`
+		Other        uint64 `json:"other"`
+		Unreferenced uint64 `json:"unreferenced"`
+		OnHotLines   uint64 `json:"on_hot_lines"`
+		OnHotPages   uint64 `json:"on_hot_pages"`
+	} `json:"bytes"`
+	Cold   []fluffRow `json:"cold"`
+	Unsure []fluffRow `json:"unsure"`
+}
+
+type fluffRow struct {
+	Proc       string        `json:"proc"`
+	Addr       string        `json:"addr"`
+	Bytes      uint64        `json:"bytes"`
+	Whole      bool          `json:"whole"`
+	Evidence   string        `json:"evidence"`
+	Why        string        `json:"why"`
+	AtMost     *float64      `json:"at_most"` // executions, 19 times in 20; null if unknown
+	OnHotLines uint64        `json:"on_hot_lines"`
+	OnHotPages uint64        `json:"on_hot_pages"`
+	Reach      []string      `json:"reach,omitempty"`
+	Callers    []fluffCaller `json:"callers,omitempty"`
+}
+
+type fluffCaller struct {
+	Proc    string `json:"proc"`
+	Ran     bool   `json:"ran"`
+	Address bool   `json:"address,omitempty"` // it takes the address only
+}
+
+func newFluffDocument(p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff) *fluffDocument {
+	d := &fluffDocument{
+		Schema: "backfeed.fluff/1", Image: ip.ID.Path, ColdBelow: f.ColdBelow, Procedures: f.Procs, Entered: f.Entered,
+		Unsampled: f.UnseenShare, HotLines: f.HotLines, HotPages: f.HotPages, Cold: fluffRows(f.Items), Unsure: fluffRows(f.Unsure),
+	}
+	if !ip.ID.Build.IsZero() {
+		d.BuildID = ip.ID.Build.String()
+	}
+	d.Samples.Image, d.Samples.Total, d.Samples.Event, d.Samples.Period, d.Samples.Unit = f.Samples, f.Total, p.Event.Name, p.Event.Period, p.Event.Unit
+	b := &d.Bytes
+	b.Text, b.Hot, b.Executed, b.Cold, b.Unknown, b.Other = f.Text, f.Hot, f.Executed, f.Cold, f.Unknown, f.Other
+	b.Unreferenced, b.OnHotLines, b.OnHotPages = f.Unreferenced, f.OnHotLines, f.OnHotPages
+	return d
+}
+
+func fluffRows(items []layout.FluffItem) []fluffRow {
+	rows := make([]fluffRow, 0, len(items))
+	for i := range items {
+		it := &items[i]
+		r := fluffRow{
+			Proc: it.Symbol.Name, Addr: fmt.Sprintf("%#x", uint64(it.Start)), Bytes: it.Bytes(), Whole: it.Whole,
+			Evidence: it.Evidence.String(), Why: it.Why.String(), OnHotLines: it.HotLines, OnHotPages: it.HotPages, Reach: reachWords(it.Reach),
+		}
+		if !math.IsInf(it.AtMost, 1) {
+			most := math.Ceil(it.AtMost)
+			r.AtMost = &most
+		}
+		for _, caller := range it.Callers {
+			r.Callers = append(r.Callers, fluffCaller{caller.Name, caller.Ran, caller.Address})
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
