@@ -1,6 +1,7 @@
 package report
 
 import (
+	"html/template"
 	"io"
 	"strconv"
 	"strings"
@@ -97,4 +98,25 @@ func Clean(s string) string {
 	}
 	q := strconv.Quote(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// HTML gives the table as markup. A first column of words heads its rows.
+func (t *Table) HTML(caption string) (template.HTML, error) {
+	type cell struct {
+		Text        string
+		Right, Head bool
+	}
+	var rows [][]cell
+	for _, row := range t.rows {
+		var cells []cell
+		for i, text := range row {
+			cells = append(cells, cell{text, t.columns[i].right, i == 0 && !t.columns[0].right})
+		}
+		rows = append(rows, cells)
+	}
+	var head []cell
+	for _, c := range t.columns {
+		head = append(head, cell{Clean(c.Name), c.right, true})
+	}
+	return markup("table.tmpl", map[string]any{"Caption": caption, "Head": head, "Rows": rows})
 }

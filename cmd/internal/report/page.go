@@ -1,0 +1,85 @@
+package report
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"io"
+	"strings"
+)
+
+// A Page is one HTML file that needs no other: its style is inside, it loads
+// nothing, and its policy forbids that it could. It is whole without scripts; a
+// script may add comfort. It is well-formed XML too.
+//
+// All pages have one frame: title, lead, a line of links to the sections, sections,
+// footer. html/style.css has the colours, by name, for light and dark screens, and
+// the look of what any page may hold; a page adds only what is its own.
+type Page struct {
+	Title    string
+	Lead     string // what the page shows, and how it was come by
+	Sections []Section
+
+	style  string // behind style.css
+	script string // without < and &, which are markup to XML
+}
+
+// A Section is a part of a Page with a heading.
+type Section struct {
+	ID    string // links lead to #ID
+	Title string
+	Body  template.HTML
+}
+
+//go:embed html
+var htmlFiles embed.FS
+
+// pages are the templates in html, by file name.
+var pages = template.Must(template.New("").Funcs(template.FuncMap{
+	"clean": Clean, "dict": dict,
+}).ParseFS(htmlFiles, "html/*.tmpl"))
+
+// asset gives a file of html, which exists.
+func asset(name string) string {
+	b, err := htmlFiles.ReadFile("html/" + name)
+	if err != nil {
+		panic(err) // it was embedded when this was compiled
+	}
+	return string(b)
+}
+
+// Write writes the page. Equal pages are equal bytes.
+func (p *Page) Write(w io.Writer) error {
+	style := "\n" + asset("style.css") + p.style
+	policy := "default-src 'none'; style-src " + hashed(style)
+	if p.script != "" {
+		policy += "; script-src " + hashed(p.script)
+	}
+	return pages.ExecuteTemplate(w, "page.tmpl", map[string]any{
+		"Page": p, "Policy": policy, "Style": template.CSS(style), "Script": template.JS(p.script),
+	})
+}
+
+// hashed names a style or a script in a content security policy.
+func hashed(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// markup fills one of the templates in html.
+func markup(name string, data any) (template.HTML, error) {
+	var b strings.Builder
+	err := pages.ExecuteTemplate(&b, name, data)
+	return template.HTML(b.String()), err
+}
+
+// dict gives a template that is called by another what it needs, as name and value
+// in turn.
+func dict(pairs ...any) map[string]any {
+	m := map[string]any{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		m[pairs[i].(string)] = pairs[i+1]
+	}
+	return m
+}
