@@ -11,7 +11,7 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
@@ -23,7 +23,11 @@ text  the order with its functions' executions, and what it is worth
 
 --fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
 that ran, and whole procedures that all recordings together never entered, with what refers to them
-and how often they ran at most. What merely has no sample is listed apart: it may have run.`,
+and how often they ran at most. What merely has no sample is listed apart: it may have run.
+
+--html draws where in memory the executed instructions lie, as linked and as the reader of the order
+would place them, page by page and cache line by cache line: one file, for any browser. The order
+itself is then written only if --for or --output asks for it.`,
 	run: runLayout,
 }
 
@@ -32,6 +36,7 @@ func runLayout(c *cli, args []string) error {
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	target := c.choice("for", "who reads the order", "lld", "bolt", "text", "json")
 	advice := c.advice()
+	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -50,6 +55,12 @@ func runLayout(c *cli, args []string) error {
 	order := layout.Functions(ip)
 	if len(order.Symbols) == 0 {
 		return failf(exitNothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
+	}
+	if *html != "" {
+		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.profile, ip, order, target.value) })
+		if err != nil || !fs.Changed("for") && !fs.Changed("output") {
+			return err
+		}
 	}
 	if target.value == "text" {
 		return c.write(*out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })

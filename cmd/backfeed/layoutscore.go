@@ -27,7 +27,12 @@ func scoresOf(order *layout.Order) []scored {
 
 // writeScores prints a column for each placement.
 func writeScores(w io.Writer, path string, all []scored, color bool) error {
-	columns := []report.Column{report.Left(path)}
+	return scoreTable(path, all).Write(w, color)
+}
+
+// scoreTable has a column for each placement.
+func scoreTable(title string, all []scored) *report.Table {
+	columns := []report.Column{report.Left(title)}
 	for _, s := range all {
 		columns = append(columns, report.Right(s.Placement))
 	}
@@ -39,7 +44,7 @@ func writeScores(w io.Writer, path string, all []scored, color bool) error {
 		}
 		t.Row(cells...)
 	}
-	return t.Write(w, color)
+	return t
 }
 
 // scoreRows are what writeScores prints of each placement.

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/layout"
+)
+
+// writeHeatMap draws where the executed instructions of an image lie, and where they
+// would if a tool laid it out as suggested. Linkers move functions alone.
+func writeHeatMap(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, order *layout.Order, tool string) error {
+	after, title := order.Whole(), "Functions ordered"
+	if movesBlocks[tool] {
+		after, title = order.Split(), "Blocks ordered too"
+	}
+	m := report.HeatMap{
+		Image: path.Base(ip.ID.Path),
+		Lead: fmt.Sprintf("Where the executed instructions of %s lie, as it was linked and as backfeed suggests. "+
+			"Executions are inferred from %d samples of %s. What the suggestion says nothing of lies behind.", ip.ID.Path, ip.Samples, p.Event.Name),
+		Scores: scoreTable("score", scoresOf(order)),
+		Before: report.Layout{Title: "As linked", Heat: layout.LinkedHeat(ip)},
+		After:  report.Layout{Title: title, Heat: layout.PlacedHeat(ip, after)},
+	}
+	return m.Write(w)
+}
+
+// movesBlocks has the readers of an order, by their words for --for, that move single
+// blocks; people want to see what is possible.
+var movesBlocks = map[string]bool{"bolt": true, "propeller": true, "text": true, "json": true}
