@@ -243,14 +243,7 @@ func (s *fluffSearch) markHot() {
 	for _, p := range pieces {
 		all += p.N
 	}
-	frequency := func(p Piece) float64 { return s.ip.Procs[p.Proc].Block[p.Block].N }
-	slices.SortStableFunc(pieces, func(a, b Piece) int { return cmp.Compare(frequency(b), frequency(a)) })
-	var sum float64
-	for _, p := range pieces {
-		if sum >= hotShare*all || p.N <= 0 {
-			break
-		}
-		sum += p.N
+	for _, p := range hottest(pieces, hotShare*all, func(p Piece) float64 { return s.ip.Procs[p.Proc].Block[p.Block].N }) {
 		s.hot[&s.ip.Procs[p.Proc].Proc.Blocks[p.Block]] = true
 		for a := p.Start / lineSize; a*lineSize < p.End; a++ {
 			s.lines[a] = true

@@ -11,7 +11,7 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
@@ -24,6 +24,10 @@ text  the order with its functions' executions, and what it is worth
 --fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
 that ran, and whole procedures that all recordings together never entered, with what refers to them
 and how often they ran at most. What merely has no sample is listed apart: it may have run.
+
+--align lists the loops, targets of jumps and functions that lie in more 32-byte windows or 64-byte
+lines than they need, with what aligning them saves and costs and the options that do it. --huge-pages
+says how many 2 MB pages the hot code needs, and how to put it there. Both print text or json.
 
 --html draws where in memory the executed instructions lie, as linked and as the reader of the order
 would place them, page by page and cache line by cache line: one file, for any browser. The order
@@ -38,6 +42,9 @@ func runLayout(c *cli, args []string) error {
 	advice := c.advice()
 	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
+		return c.usage(err)
+	}
+	if err := advice.check(fs, target); err != nil {
 		return c.usage(err)
 	}
 	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), *opt)

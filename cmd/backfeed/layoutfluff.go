@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
@@ -15,26 +18,50 @@ import (
 
 // advice are the flags that ask for advice in place of an order.
 type advice struct {
-	fluff bool
-	lines int
+	fluff, align, huge bool
+	lines              int
 }
 
 func (c *cli) advice() *advice {
 	a := &advice{}
 	c.fs.BoolVar(&a.fluff, "fluff", false, "list the code that is cold by evidence, as text or json")
+	c.fs.BoolVar(&a.align, "align", false, "list the loops, targets of jumps and functions that should be aligned, as text or json")
+	c.fs.BoolVar(&a.huge, "huge-pages", false, "say which code should be on 2 MB pages, as text or json")
 	c.fs.IntVarP(&a.lines, "lines", "n", 20, "of advice, list at most `N` items in text; 0 lists all")
 	return a
 }
 
 // asked tells whether the user wants advice.
-func (a *advice) asked() bool { return a.fluff }
+func (a *advice) asked() bool { return a.fluff || a.align || a.huge }
+
+// check refuses what makes no sense together.
+func (a *advice) check(fs *pflag.FlagSet, target *choice) error {
+	asked := 0
+	for _, b := range []bool{a.fluff, a.align, a.huge} {
+		if b {
+			asked++
+		}
+	}
+	switch {
+	case asked > 1:
+		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
+	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
+		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
+	case asked == 0 && target.value == "json":
+		return errors.New("--for json is for --fluff, --align and --huge-pages")
+	}
+	return nil
+}
 
 // advise prints what the user asked for.
 func (c *cli) advise(a *advice, target *choice, out string, src *source, ip *infer.ImageProfile) error {
-	if c.fs.Changed("for") && target.value != "text" && target.value != "json" {
-		return c.usage(fmt.Errorf("--for %s is an order, not advice; want text or json", target.value))
-	}
 	json := target.value == "json"
+	switch {
+	case a.align:
+		return c.adviseAlignment(ip, out, json, a.lines)
+	case a.huge:
+		return c.adviseHugePages(ip, out, json, a.lines)
+	}
 	f := layout.FindFluff(src.profile, ip)
 	if json {
 		return c.writeJSON(out, newFluffDocument(src.profile, ip, f))

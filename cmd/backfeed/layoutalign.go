@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/layout"
+)
+
+// adviseAlignment prints what should be aligned.
+func (c *cli) adviseAlignment(ip *infer.ImageProfile, out string, json bool, n int) error {
+	a := layout.Align(ip)
+	if json {
+		return c.writeJSON(out, newAlignDocument(ip, a))
+	}
+	return c.write(out, func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.color()) })
+}
+
+func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, color bool) error {
+	fmt.Fprintf(w, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", report.Clean(ip.ID.Path), report.Count(a.Fetches.Of32), report.Count(a.Fetches.Of64))
+	if len(a.Items) == 0 {
+		_, err := fmt.Fprintln(w, "no loop, target of jumps or function would take clearly fewer if it were aligned")
+		return err
+	}
+	fmt.Fprintf(w, "aligning the %d below saves %s and %s of them, for %d bytes of padding\n\n", len(a.Items),
+		savedShare(a.Saved.Of32, a.Fetches.Of32), savedShare(a.Saved.Of64, a.Fetches.Of64), a.Padding)
+	shown := a.Items
+	if n > 0 && len(shown) > n {
+		shown = shown[:n]
+	}
+	t := report.NewTable(report.Right("saved"), report.Right("executions"), report.Right("bytes"), report.Right("align"), report.Right("padding"),
+		report.Right("windows"), report.Right("aligned"), report.Right("lines"), report.Right("aligned"), report.Left("kind"), report.Left("code"))
+	for i := range shown {
+		it := &shown[i]
+		s := it.Saved()
+		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), report.Count(it.N), report.Integer(uint64(it.End-it.Start)), report.Integer(it.Align), report.Integer(it.Pad),
+			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
+			it.Kind.String(), fmt.Sprintf("%s+%#x", it.Symbol.Name, uint64(it.Start-it.Symbol.Addr)))
+	}
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	if len(shown) < len(a.Items) {
+		fmt.Fprintf(w, "and %d more\n", len(a.Items)-len(shown))
+	}
+	return writeAlignOptions(w, ip, a)
+}
+
+// savedShare prints a share that may be negative: where lines are saved, windows may be lost.
+func savedShare(part, all float64) string {
+	if part < 0 {
+		return "-" + report.Percent(-part/all)
+	}
+	return report.Percent(part / all)
+}
+
+// alignOptions are what aligns each kind of code, for a compiler or llvm-bolt. gcc has
+// -falign-jumps, clang nothing of the kind; gcc takes the number of bytes below
+// which it may skip behind a colon.
+var alignOptions = map[layout.AlignKind]string{
+	layout.LoopHead:   "gcc -falign-loops={align}:{skip}; clang -falign-loops={align}; llvm-bolt --align-blocks --block-alignment={align}",
+	layout.JumpTarget: "gcc -falign-jumps={align}:{skip}; llvm-bolt --align-blocks --block-alignment={align}",
+	layout.ProcEntry:  "gcc or clang -falign-functions={align}; llvm-bolt --align-functions={align}",
+}
+
+// alignOptionsGo is alignOptions for Go, whose compiler aligns hot loops by itself if it has a profile.
+var alignOptionsGo = map[layout.AlignKind]string{
+	layout.LoopHead:  "go build -pgo (Go 1.23 or later, amd64) aligns hot loops by itself",
+	layout.ProcEntry: "go build -ldflags=-funcalign={align}",
+}
+
+var alignPlurals = map[layout.AlignKind]string{layout.LoopHead: "loops", layout.JumpTarget: "targets of jumps", layout.ProcEntry: "functions"}
+
+// writeAlignOptions says what to write to get the alignment, and what that costs if it
+// is written for all code.
+func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment) error {
+	options := alignOptions
+	if ip.Image.Go != "" {
+		options = alignOptionsGo
+	}
+	fmt.Fprintln(w, "\nOptions are for whole files: best for those that hold the code above. In all functions that ran:")
+	for _, kind := range []layout.AlignKind{layout.LoopHead, layout.JumpTarget, layout.ProcEntry} {
+		cost := a.All[kind]
+		option, ok := options[kind]
+		if cost.Best == 0 || !ok {
+			continue
+		}
+		padding := cost.Pad32
+		if cost.Best == 64 {
+			padding = cost.Pad64
+		}
+		text := strings.NewReplacer("{align}", fmt.Sprint(cost.Best), "{skip}", fmt.Sprint(cost.Skip+1)).Replace(option)
+		fmt.Fprintf(w, "  %d %s, %d bytes of padding at %d: %s\n", cost.N, alignPlurals[kind], padding, cost.Best, text)
+	}
+	return nil
+}
+
+// An alignDocument is advice on alignment as JSON.
+type alignDocument struct {
+	Schema  string       `json:"schema"`
+	Image   string       `json:"image"`
+	Fetches alignWindows `json:"fetches"` // of all code as linked
+	Saved   alignWindows `json:"saved"`   // fetches, if all items were aligned
+	Padding uint64       `json:"padding"` // bytes
+	Items   []alignRow   `json:"items"`
+}
+
+type alignWindows struct {
+	Of32 float64 `json:"windows_32"`
+	Of64 float64 `json:"lines_64"`
+}
+
+type alignRow struct {
+	Proc    string       `json:"proc"`
+	Kind    string       `json:"kind"`
+	Addr    string       `json:"addr"`
+	Bytes   uint64       `json:"bytes"`
+	Count   float64      `json:"count"` // executions
+	Align   uint64       `json:"align"` // bytes
+	Padding uint64       `json:"padding"`
+	Now     alignWindows `json:"now"` // fetches per execution
+	Then    alignWindows `json:"then"`
+}
+
+func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocument {
+	windows := func(w layout.Windows) alignWindows { return alignWindows{w.Of32, w.Of64} }
+	d := &alignDocument{
+		Schema: "backfeed.alignment/1", Image: ip.ID.Path, Fetches: windows(a.Fetches), Saved: windows(a.Saved), Padding: a.Padding, Items: []alignRow{},
+	}
+	for i := range a.Items {
+		it := &a.Items[i]
+		d.Items = append(d.Items, alignRow{
+			it.Symbol.Name, it.Kind.String(), fmt.Sprintf("%#x", uint64(it.Start)), uint64(it.End - it.Start), it.N, it.Align, it.Pad, windows(it.Now), windows(it.Then),
+		})
+	}
+	return d
+}

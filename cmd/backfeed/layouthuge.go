@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+// adviseHugePages prints what should be on huge pages.
+func (c *cli) adviseHugePages(ip *infer.ImageProfile, out string, json bool, n int) error {
+	h := layout.Huge(ip, layout.Functions(ip))
+	if json {
+		return c.writeJSON(out, newHugeDocument(ip, h))
+	}
+	return c.write(out, func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.color()) })
+}
+
+// enoughForOne is what hot procedures must take for huge pages to be of use, in bytes.
+const enoughForOne = 2 << 20
+
+func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, color bool) error {
+	fmt.Fprintf(w, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", report.Clean(ip.ID.Path), h.Hot, h.Procs)
+	t := report.NewTable(report.Left("2 MB pages for"), report.Right("as linked"), report.Right("in our order"))
+	row := func(share string, linked, order int) {
+		ours := "-"
+		if order > 0 {
+			ours = fmt.Sprint(order)
+		}
+		t.Row(share, fmt.Sprint(linked), ours)
+	}
+	row("90 % of execution", h.Linked.For90, h.Order.For90)
+	row("99 %", h.Linked.For99, h.Order.For99)
+	row("99.9 %", h.Linked.For999, h.Order.For999)
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	if h.Procs < enoughForOne {
+		_, err := fmt.Fprintln(w, "\nThe hot functions do not fill one huge page: pages of 4 KB do, and --for lld puts them side by side.")
+		return err
+	}
+	fmt.Fprintln(w, "\nAs linked, these addresses of the file would have to be on huge pages:")
+	for _, r := range h.Runs {
+		fmt.Fprintf(w, "  %#x-%#x  %s of execution\n", uint64(r.Start), uint64(r.End), report.Percent(r.Share))
+	}
+	if len(h.Groups) == 0 {
+		_, err := fmt.Fprintln(w, "\nNone of them has a symbol that a linker could move.")
+		return err
+	}
+	fmt.Fprintln(w, "\nIn our order (--for lld), a huge page each:")
+	g := report.NewTable(report.Right("page"), report.Right("functions"), report.Right("bytes"), report.Right("execution"), report.Left("first"), report.Left("last"))
+	for i, group := range h.Groups {
+		if n > 0 && i >= n {
+			break
+		}
+		first, last := group.Symbols[0], group.Symbols[len(group.Symbols)-1]
+		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), first.Name, last.Name)
+	}
+	if err := g.Write(w, color); err != nil {
+		return err
+	}
+	last := h.Groups[len(h.Groups)-1].Symbols
+	_, err := fmt.Fprintf(w, `
+Link with the order and -Wl,-z,max-page-size=2097152 -Wl,--section-start=.text=%#x, so that the first
+of them begins on a huge page, in memory and in the file. The program then has to ask for the pages: from
+%s
+to
+%s
+by madvise(MADV_HUGEPAGE), where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, or by a copy to huge pages as
+Chromium's hugepage_text makes it. llvm-bolt does all of that with --hugify, and takes the order with
+--reorder-functions=user --function-order=FILE (--for bolt).
+`, uint64(h.Text), report.Clean(h.Groups[0].Symbols[0].Name), report.Clean(last[len(last)-1].Name))
+	return err
+}
+
+// A hugeDocument is advice on huge pages as JSON.
+type hugeDocument struct {
+	Schema string          `json:"schema"`
+	Image  string          `json:"image"`
+	Hot    uint64          `json:"hot_bytes"`           // of blocks with 99.9 % of executed instructions
+	Procs  uint64          `json:"hot_procedure_bytes"` // of the procedures that they are in
+	Linked layout.Coverage `json:"linked"`              // 2 MB pages
+	Order  layout.Coverage `json:"order"`
+	Text   string          `json:"text_start,omitempty"` // for .text, so that groups begin on huge pages
+	Groups []hugeGroup     `json:"groups"`
+	Runs   []hugeRun       `json:"runs"`
+}
+
+type hugeGroup struct {
+	Bytes   uint64   `json:"bytes"`
+	Share   float64  `json:"share"` // of executed instructions
+	Symbols []string `json:"symbols"`
+}
+
+type hugeRun struct {
+	Start string  `json:"start"`
+	End   string  `json:"end"`
+	Share float64 `json:"share"` // of executed instructions
+}
+
+func newHugeDocument(ip *infer.ImageProfile, h *layout.HugePages) *hugeDocument {
+	d := &hugeDocument{
+		Schema: "backfeed.hugepages/1", Image: ip.ID.Path, Hot: h.Hot, Procs: h.Procs, Linked: h.Linked, Order: h.Order, Groups: []hugeGroup{}, Runs: []hugeRun{},
+	}
+	hex := func(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
+	if h.Text != 0 {
+		d.Text = hex(h.Text)
+	}
+	for _, g := range h.Groups {
+		row := hugeGroup{Bytes: g.Bytes, Share: g.Share}
+		for _, s := range g.Symbols {
+			row.Symbols = append(row.Symbols, s.Name)
+		}
+		d.Groups = append(d.Groups, row)
+	}
+	for _, r := range h.Runs {
+		d.Runs = append(d.Runs, hugeRun{hex(r.Start), hex(r.End), r.Share})
+	}
+	return d
+}

@@ -1,0 +1,402 @@
+package layout
+
+import (
+	"cmp"
+	"slices"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+// Alignment is what it would be worth to align code. A processor fetches instructions
+// by aligned windows: a loop of 40 bytes lies in two windows of 32 bytes, or in
+// three. What is counted are fetches of windows, by true arithmetic on the addresses
+// and the inferred counts; a fetch need not cost time, as other work may hide it.
+type Alignment struct {
+	Fetches Windows // of all code as linked
+	Items   []AlignItem
+	Saved   Windows // fetches, if all of Items were aligned
+	Padding uint64  // bytes for that
+	All     [kinds]AlignCost
+}
+
+// AlignCost is what it costs to align all code of a kind in the procedures that ran,
+// hot or not, as a compiler's option does.
+type AlignCost struct {
+	N            int    // places
+	Pad32, Pad64 uint64 // bytes of padding, at 32 and at 64 bytes
+	Best         uint64 // alignment by which Items of the kind save more, in bytes; 0 if there are none
+	Skip         uint64 // the most padding that one of them needs, in bytes
+}
+
+// Windows are numbers of windows by their size.
+type Windows struct {
+	Of32 float64 // 32 bytes: the decoded cache of Intel's cores from Sandy Bridge on (Optimization Reference Manual, "Decoded ICache"), fetches of AMD's Zen
+	Of64 float64 // 64 bytes: cache lines, and the op cache of AMD's Zen (Software Optimization Guide for family 19h)
+}
+
+func (w Windows) minus(v Windows) Windows { return Windows{w.Of32 - v.Of32, w.Of64 - v.Of64} }
+func (w Windows) plus(v Windows) Windows  { return Windows{w.Of32 + v.Of32, w.Of64 + v.Of64} }
+func (w Windows) sum() float64            { return w.Of32 + w.Of64 }
+
+// An AlignItem is code that would take fewer fetches if it were aligned.
+type AlignItem struct {
+	Symbol     image.Symbol
+	Kind       AlignKind
+	Start, End image.Addr // what would be aligned: of a loop all of its blocks
+	N          float64    // executions of what is at Start
+	Align      uint64     // bytes: 32 or 64
+	Pad        uint64     // bytes before Start
+	Now, Then  Windows    // fetches per execution
+}
+
+// Saved is the number of fetches that aligning the item saves.
+func (i *AlignItem) Saved() Windows {
+	d := i.Now.minus(i.Then)
+	return Windows{d.Of32 * i.N, d.Of64 * i.N}
+}
+
+// An AlignKind is what compilers tell apart when they align code.
+type AlignKind uint8
+
+const (
+	LoopHead   AlignKind = iota // -falign-loops
+	JumpTarget                  // only jumped to: -falign-jumps
+	ProcEntry                   // -falign-functions
+
+	kinds = 3
+)
+
+func (k AlignKind) String() string { return [...]string{"loop", "target", "entry"}[k] }
+
+// worthAligning is the share of all fetches that an item must save. The number is ours: it
+// keeps lists short, and what is below is lost in the uncertainty of the counts.
+const worthAligning = 1e-4
+
+// Align finds the innermost loops, the targets of jumps and the procedures of ip that
+// would take clearly fewer fetches if they were aligned, the most saved first. Each is
+// judged as if it alone moved, and what is in front of it stayed.
+func Align(ip *infer.ImageProfile) *Alignment {
+	a := &Alignment{}
+	var items []AlignItem
+	for _, r := range ip.Procs {
+		f := &fetcher{r: r}
+		all := make([]int, len(r.Proc.Blocks))
+		for i := range all {
+			all[i] = i
+		}
+		a.Fetches = a.Fetches.plus(f.fetches(all, 0, 0))
+		for _, c := range f.candidates() {
+			cost := &a.All[c.kind]
+			cost.N++
+			cost.Pad32 += padding(c.at(r), 32)
+			cost.Pad64 += padding(c.at(r), 64)
+			if item, ok := f.item(c); ok {
+				items = append(items, item)
+			}
+		}
+	}
+	for _, item := range items {
+		if saved := item.Saved(); saved.sum() >= worthAligning*a.Fetches.sum() {
+			a.Items = append(a.Items, item)
+			a.Saved = a.Saved.plus(saved)
+			a.Padding += item.Pad
+		}
+	}
+	a.choose()
+	slices.SortStableFunc(a.Items, func(x, y AlignItem) int {
+		return cmp.Or(cmp.Compare(y.Saved().sum(), x.Saved().sum()), cmp.Compare(x.Start, y.Start))
+	})
+	return a
+}
+
+// choose finds the best alignment for each kind.
+func (a *Alignment) choose() {
+	for k := range a.All {
+		var by [2]struct {
+			saved float64
+			skip  uint64
+		}
+		for _, item := range a.Items {
+			if item.Kind == AlignKind(k) {
+				b := &by[item.Align/64]
+				saved := item.Saved()
+				b.saved += saved.sum()
+				b.skip = max(b.skip, item.Pad)
+			}
+		}
+		switch {
+		case by[1].saved > by[0].saved:
+			a.All[k].Best, a.All[k].Skip = 64, max(by[0].skip, by[1].skip)
+		case by[0].saved > 0:
+			a.All[k].Best, a.All[k].Skip = 32, by[0].skip
+		}
+	}
+}
+
+// padding is the number of bytes from at to the next multiple of align.
+func padding(at image.Addr, align uint64) uint64 { return (align - uint64(at)%align) % align }
+
+// A candidate is code that may be aligned: block head, and those that are judged with it.
+type candidate struct {
+	kind   AlignKind
+	head   int
+	blocks []int // by address
+}
+
+func (c *candidate) at(r *infer.Result) image.Addr { return r.Proc.Blocks[c.head].Start }
+
+// A fetcher counts the fetches of a procedure.
+type fetcher struct{ r *infer.Result }
+
+// candidates gives the innermost loops, the blocks that are only jumped to and the entry.
+// A block is in the first of these that it fits.
+func (f *fetcher) candidates() []candidate {
+	p := f.r.Proc
+	var cs []candidate
+	inLoop := make([]bool, len(p.Blocks))
+	for _, l := range innermostLoops(p) {
+		cs = append(cs, candidate{LoopHead, l[0], slices.Sorted(slices.Values(l))})
+		for _, b := range l {
+			inLoop[b] = true
+		}
+	}
+	for b := range p.Blocks {
+		switch {
+		case inLoop[b] || f.r.Block[b].N == 0:
+		case b == 0:
+			cs = append(cs, candidate{ProcEntry, b, f.straight(b)})
+		case !f.fallsInto(b):
+			cs = append(cs, candidate{JumpTarget, b, f.straight(b)})
+		}
+	}
+	return cs
+}
+
+// fallsInto tells whether control can run on into block b.
+func (f *fetcher) fallsInto(b int) bool {
+	for _, e := range f.r.Proc.Blocks[b].In {
+		if f.r.Proc.Edges[e].Kind == image.FallThrough {
+			return true
+		}
+	}
+	return false
+}
+
+// straight gives b and the blocks that control mostly runs on into from there, within
+// the largest window.
+func (f *fetcher) straight(b int) []int {
+	p, blocks := f.r.Proc, []int{b}
+	for p.Blocks[b].End-p.Blocks[blocks[0]].Start < lineSize {
+		next := -1
+		for _, e := range p.Blocks[b].Out {
+			if p.Edges[e].Kind == image.FallThrough && f.r.Edge[e].N > 0.5*f.r.Block[b].N {
+				next = p.Edges[e].To
+			}
+		}
+		if next < 0 || f.r.Block[next].N > 2*f.r.Block[blocks[0]].N {
+			break // what follows is a loop, or another matter
+		}
+		b = next
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// item judges a candidate at both alignments and takes the smaller unless the larger
+// saves more.
+func (f *fetcher) item(c candidate) (best AlignItem, ok bool) {
+	r := f.r
+	n, start := r.Block[c.head].N, c.at(r)
+	if n <= 0 {
+		return best, false
+	}
+	per := func(w Windows) Windows { return Windows{w.Of32 / n, w.Of64 / n} }
+	now := per(f.fetches(c.blocks, start, 0))
+	for _, align := range []uint64{32, 64} {
+		pad := padding(start, align)
+		item := AlignItem{
+			Symbol: r.Proc.Symbol, Kind: c.kind, Start: start, N: n, Align: align, Pad: pad, Now: now,
+			Then: per(f.fetches(c.blocks, start, pad)),
+		}
+		for _, b := range c.blocks {
+			item.End = max(item.End, r.Proc.Blocks[b].End)
+		}
+		if pad > 0 && item.Saved().sum() > best.Saved().sum() {
+			best, ok = item, true
+		}
+	}
+	return best, ok
+}
+
+// fetches counts the fetches of some blocks if all from address from on lay pad bytes
+// further. A window that control runs on in is fetched once; one that it jumps into is
+// fetched for each jump. Where control runs on through the padding, that is fetched too.
+func (f *fetcher) fetches(blocks []int, from image.Addr, pad uint64) Windows {
+	return Windows{f.fetchesOf(32, blocks, from, pad), f.fetchesOf(64, blocks, from, pad)}
+}
+
+func (f *fetcher) fetchesOf(size image.Addr, blocks []int, from image.Addr, pad uint64) float64 {
+	p := f.r.Proc
+	moved := func(b int) (start, last image.Addr) {
+		blk := &p.Blocks[b]
+		start, last = blk.Start, max(blk.End, blk.Start+1)-1
+		if start >= from {
+			start, last = start+image.Addr(pad), last+image.Addr(pad)
+		}
+		return start / size, last / size
+	}
+	var sum float64
+	for _, b := range blocks {
+		start, last := moved(b)
+		sum += float64(last-start+1) * f.r.Block[b].N
+		for _, e := range p.Blocks[b].In {
+			edge := &p.Edges[e]
+			if edge.Kind != image.FallThrough {
+				continue
+			}
+			// From the window of the last byte before to that of the first one here, padding
+			// between, one is fetched for each step, and the last is counted above.
+			if _, before := moved(edge.From); before <= start {
+				sum += f.r.Edge[e].N * (float64(start-before) - 1)
+			}
+		}
+	}
+	return sum
+}
+
+// innermostLoops gives the natural loops of p that hold no other, each with its head
+// first: a block that dominates another which leads back to it.
+func innermostLoops(p *image.Proc) [][]int {
+	idom, order := dominators(p)
+	member := make([]int, len(p.Blocks)) // number of the loop that last took the block, from 1
+	var loops [][]int
+	heads := make([]bool, len(p.Blocks))
+	for _, h := range order {
+		number := len(loops) + 1
+		loop := []int{h}
+		for _, e := range p.Blocks[h].In {
+			if u := p.Edges[e].From; dominates(idom, h, u) {
+				heads[h] = true
+				if member[h] != number {
+					member[h] = number
+				}
+				if member[u] != number {
+					member[u] = number
+					loop = append(loop, u)
+				}
+			}
+		}
+		if !heads[h] {
+			continue
+		}
+		for i := 1; i < len(loop); i++ {
+			for _, e := range p.Blocks[loop[i]].In {
+				if u := p.Edges[e].From; member[u] != number && idom[u] >= 0 {
+					member[u] = number
+					loop = append(loop, u)
+				}
+			}
+		}
+		loops = append(loops, loop)
+	}
+	return slices.DeleteFunc(loops, func(l []int) bool {
+		return slices.ContainsFunc(l[1:], func(b int) bool { return heads[b] })
+	})
+}
+
+// dominators gives the immediate dominator of each block, -1 for those that cannot be
+// reached from an entry and the number of blocks for those that nothing dominates, and
+// the blocks that can be reached, in reverse postorder ("A Simple, Fast Dominance
+// Algorithm", Cooper, Harvey and Kennedy, 2001).
+func dominators(p *image.Proc) (idom, order []int) {
+	n := len(p.Blocks)
+	root := n // stands before all entries
+	order = reversePostorder(p)
+	rank := make([]int, n+1) // of root: 0
+	for i, b := range order {
+		rank[b] = i + 1
+	}
+	idom = make([]int, n+1)
+	for i := range idom {
+		idom[i] = -1
+	}
+	idom[root] = root
+	entry := make([]bool, n)
+	for _, b := range p.Entries {
+		entry[b] = true
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, b := range order {
+			d := -1
+			if entry[b] {
+				d = root
+			}
+			for _, e := range p.Blocks[b].In {
+				u := p.Edges[e].From
+				if idom[u] < 0 {
+					continue
+				}
+				if d < 0 {
+					d = u
+					continue
+				}
+				for d != u {
+					for rank[d] > rank[u] {
+						d = idom[d]
+					}
+					for rank[u] > rank[d] {
+						u = idom[u]
+					}
+				}
+			}
+			if d >= 0 && idom[b] != d {
+				idom[b], changed = d, true
+			}
+		}
+	}
+	return idom[:n], order
+}
+
+// dominates tells whether all ways from an entry to b lead over a.
+func dominates(idom []int, a, b int) bool {
+	if idom[b] < 0 {
+		return false
+	}
+	for b != a && b < len(idom) {
+		b = idom[b]
+	}
+	return b == a
+}
+
+// reversePostorder gives the blocks that can be reached from the entries.
+func reversePostorder(p *image.Proc) []int {
+	type visit struct{ block, next int }
+	seen := make([]bool, len(p.Blocks))
+	var order []int
+	for k := len(p.Entries) - 1; k >= 0; k-- {
+		if seen[p.Entries[k]] {
+			continue
+		}
+		seen[p.Entries[k]] = true
+		stack := []visit{{p.Entries[k], 0}}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			out := p.Blocks[top.block].Out
+			if top.next == len(out) {
+				order = append(order, top.block)
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			to := p.Edges[out[top.next]].To
+			top.next++
+			if !seen[to] {
+				seen[to] = true
+				stack = append(stack, visit{to, 0})
+			}
+		}
+	}
+	slices.Reverse(order)
+	return order
+}
