@@ -45,6 +45,23 @@ func (im *Image) goVersion() string {
 	return version
 }
 
+// GoModules gives the paths of the modules that a Go program was built of, its own
+// first; none if it does not say, or is not a Go program.
+func (im *Image) GoModules() []string {
+	if im.Go == "" {
+		return nil
+	}
+	bi, err := buildinfo.Read(im.file)
+	if err != nil || bi.Main.Path == "" {
+		return nil
+	}
+	modules := []string{bi.Main.Path}
+	for _, m := range bi.Deps {
+		modules = append(modules, m.Path)
+	}
+	return modules
+}
+
 // openDebug looks for the separate debug file: what opt names, then by build ID, then
 // by debug link, as gdb does. A file that is not this image's is passed over.
 func (im *Image) openDebug(opt Options) {

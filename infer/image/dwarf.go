@@ -19,8 +19,9 @@ import (
 type dwarfTab struct {
 	im     *Image
 	data   *dwarf.Data
-	line   []byte  // .debug_line
-	pieces []piece // ids are indices into units
+	line   []byte     // .debug_line
+	pieces []piece    // ids are indices into units
+	ranges []interval // as units have them, by address
 
 	// Of units that claim the same code the first one in the file has it, as in
 	// LLVM, and flatten prefers the greatest: so they are in reverse order.
@@ -221,10 +222,11 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		u.Lang = languages[lang]
 		id := int32(len(t.units))
 		t.units = append(t.units, u)
-		ranges, err := t.ranges(e)
+		ranges, err := t.rangesOf(e)
 		if err != nil {
 			return err
 		}
+		t.ranges = append(t.ranges, ranges...)
 		if len(ranges) == 0 {
 			ranges = t.codeOf(u).claims()
 		}
@@ -234,6 +236,7 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		}
 	}
 	t.pieces = flatten(claims)
+	slices.SortFunc(t.ranges, func(a, b interval) int { return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(a.hi, b.hi)) })
 	return nil
 }
 
@@ -244,9 +247,9 @@ var languages = map[int64]string{
 	0x16: "go", 0x1c: "rust", 0x31: "asm", 0x8001: "asm",
 }
 
-// ranges gives the code that e says it has. Code that the linker threw away
+// rangesOf gives the code that e says it has. Code that the linker threw away
 // keeps its DWARF, with addresses that hold no code.
-func (t *dwarfTab) ranges(e *dwarf.Entry) ([]interval, error) {
+func (t *dwarfTab) rangesOf(e *dwarf.Entry) ([]interval, error) {
 	if e.AttrField(dwarf.AttrRanges) == nil && e.AttrField(dwarf.AttrHighpc) == nil {
 		return nil, nil
 	}
@@ -339,7 +342,7 @@ func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
 		}
 		own := in
 		if e.Tag == dwarf.TagSubprogram || e.Tag == dwarf.TagInlinedSubroutine {
-			rs, err := t.ranges(e)
+			rs, err := t.rangesOf(e)
 			if err != nil {
 				return err
 			}

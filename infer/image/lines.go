@@ -145,6 +145,25 @@ func (ln *Lines) Unit(a Addr) Unit {
 	return Unit{}
 }
 
+// Piece gives the code around a that a compilation unit has in one piece, by
+// DWARF's ranges of the unit. Compilers give each section of an object file a range
+// of its own: functions that share a piece shared a section, which is what linkers
+// move. It is not ok where nothing is known.
+func (ln *Lines) Piece(a Addr) (lo, hi Addr, ok bool) {
+	t := ln.dwarf()
+	if t == nil {
+		return 0, 0, false
+	}
+	i, found := slices.BinarySearchFunc(t.ranges, a, func(x interval, a Addr) int { return cmp.Compare(x.lo, a) })
+	if !found {
+		i--
+	}
+	if i < 0 || a >= t.ranges[i].hi {
+		return 0, 0, false
+	}
+	return t.ranges[i].lo, t.ranges[i].hi, true
+}
+
 // FSDiscriminators tells whether discriminators are clang's flow-sensitive ones,
 // whose low 8 bits are the base (-enable-fs-discriminator).
 func (ln *Lines) FSDiscriminators() bool { return ln.fs }

@@ -294,6 +294,34 @@ func TestFSDiscriminators(t *testing.T) {
 	}
 }
 
+// TestPiece: functions share a piece of code if they shared a section.
+func TestPiece(t *testing.T) {
+	for _, tt := range []struct {
+		command  string
+		together bool
+	}{
+		{"gcc -g -O1 -fno-function-sections", true},
+		{"gcc -g -O1 -ffunction-sections", false},
+		{"clang-19 -g -O1 -fno-function-sections", true},
+		{"clang-19 -g1 -gdwarf-4 -O1 -ffunction-sections", false},
+	} {
+		t.Run(tt.command, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, "f.c", []byte("int f(int x) { return x + 1; }\nint g(int x) { return x * x; }\nint main(int c, char **v) { return f(c) + g(c); }\n"))
+			run(t, dir, append(strings.Fields(tt.command), "-o", "p", "f.c")...)
+			im, lines := openLines(t, filepath.Join(dir, "p"))
+			f, g := im.Symbols()[im.Lookup("f")], im.Symbols()[im.Lookup("g")]
+			lo, hi, ok := lines.Piece(f.Addr)
+			if !ok || lo != f.Addr || hi < f.Addr+Addr(f.Size) || (g.Addr < hi) != tt.together {
+				t.Errorf("f at %#x, g at %#x: f's piece is [%#x, %#x), %v", f.Addr, g.Addr, lo, hi, ok)
+			}
+			if _, _, ok := lines.Piece(im.Symbols()[im.Lookup("_start")].Addr); ok {
+				t.Error("a piece around _start, which has no debug information")
+			}
+		})
+	}
+}
+
 // TestNoLines: an image without any is an error of its own.
 func TestNoLines(t *testing.T) {
 	path := build(t, "gcc", "-O2", "-g0", "-s", "words.c", "-o", filepath.Join(t.TempDir(), "prog"))
