@@ -1,10 +1,7 @@
 package layout
 
 import (
-	"bufio"
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 
 	"backfeed/infer"
@@ -149,39 +146,4 @@ func holder(procs []*infer.Result, a image.Addr) int {
 		return -1
 	}
 	return i
-}
-
-// WriteSymbols writes the order as lld's --symbol-ordering-file takes it: a
-// symbol per line. The image must have been compiled with -ffunction-sections.
-// lld moves all local symbols of one name, so a name that is not unique is marked
-// by a comment.
-func (o *Order) WriteSymbols(w io.Writer) error {
-	bw := bufio.NewWriter(w)
-	written := map[string]bool{}
-	for _, s := range o.Symbols {
-		if written[s.Name] {
-			continue
-		}
-		written[s.Name] = true
-		if s.Local && o.same[s.Name] > 1 {
-			fmt.Fprintf(bw, "# %d local symbols of this name, which all move\n", o.same[s.Name])
-		}
-		fmt.Fprintln(bw, s.Name)
-	}
-	return bw.Flush()
-}
-
-// WriteBOLT writes the order as llvm-bolt's --function-order takes it, for
-// --reorder-functions=user: a symbol per line, local ones with their number.
-func (o *Order) WriteBOLT(w io.Writer) error {
-	bw := bufio.NewWriter(w)
-	for _, s := range o.Symbols {
-		switch {
-		case !s.Local:
-			fmt.Fprintln(bw, s.Name)
-		case s.Ordinal > 0:
-			fmt.Fprintf(bw, "%s/%d\n", s.Name, s.Ordinal)
-		}
-	}
-	return bw.Flush()
 }

@@ -33,7 +33,7 @@ var homes = map[string][]string{
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; limits here, which are flags in a file
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
-	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "cmd/backfeed (test)"},
 }
 
 // module is the first element of our own import paths.

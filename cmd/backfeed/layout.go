@@ -6,20 +6,17 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/infer/image"
 	"backfeed/layout"
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|bolt|text|json] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
 each other often come to lie together, those that never ran stay behind.
 
-lld   a symbol order for the linker: ld.lld --symbol-ordering-file, with -ffunction-sections
-bolt  an order for llvm-bolt --reorder-functions=user --function-order
-text  the order with its functions' executions, and what it is worth
+` + layoutForHelp + `
 
 --fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
 that ran, and whole procedures that all recordings together never entered, with what refers to them
@@ -38,7 +35,8 @@ itself is then written only if --for or --output asks for it.`,
 func runLayout(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, out, opt := c.symfs(), c.output(), c.inference()
-	target := c.choice("for", "who reads the order", "lld", "bolt", "text", "json")
+	target := c.choice("for", "who reads the order", layoutTargets...)
+	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
 	advice := c.advice()
 	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
@@ -46,6 +44,12 @@ func runLayout(c *cli, args []string) error {
 	}
 	if err := advice.check(fs, target); err != nil {
 		return c.usage(err)
+	}
+	if err := checkLD(target.value, *ld); err != nil {
+		return c.usage(err)
+	}
+	if err := unordered(target.value, nil); err != nil {
+		return err
 	}
 	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), *opt)
 	if err != nil {
@@ -59,29 +63,26 @@ func runLayout(c *cli, args []string) error {
 	if advice.asked() {
 		return c.advise(advice, target, *out, src, ip)
 	}
+	ordering := *html == "" || fs.Changed("for") || fs.Changed("output")
+	if ordering {
+		if err := unordered(target.value, ip.Image); err != nil {
+			return err
+		}
+	}
 	order := layout.Functions(ip)
-	if len(order.Symbols) == 0 {
+	if len(order.Symbols) == 0 && target.value != "go" {
 		return failf(exitNothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
 		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.profile, ip, order, target.value) })
-		if err != nil || !fs.Changed("for") && !fs.Changed("output") {
+		if err != nil || !ordering {
 			return err
 		}
 	}
-	if target.value == "text" {
-		return c.write(*out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })
+	if target.value == "propeller" {
+		return c.emitClusters(*out, *ld, src, ip)
 	}
-	write := order.WriteSymbols
-	if target.value == "bolt" {
-		write = order.WriteBOLT
-	}
-	if err := c.write(*out, write); err != nil {
-		return err
-	}
-	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
-		ip.ID.Path, len(order.Symbols), report.Count(order.After.Distance), report.Count(order.Before.Distance), order.After.Pages.For99, order.Before.Pages.For99)
-	return nil
+	return c.writeLayout(*out, target.value, order, ip)
 }
 
 // writeOrder prints what an order is worth, then the order.
@@ -95,10 +96,7 @@ func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color 
 
 // writeOrdered lists the functions of an order.
 func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
-	ran := map[image.Addr]*infer.Result{}
-	for _, r := range ip.Procs {
-		ran[r.Proc.Addr] = r
-	}
+	ran := resultsByAddr(ip)
 	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"))
 	for _, s := range order.Symbols {
 		samples, executions := "-", "-"

@@ -196,7 +196,8 @@ func TestEmitRefuses(t *testing.T) {
 		{"emit bolt --image " + program + " " + rec, "Go program"},
 		{"emit llvm " + rec, ""},
 		{"emit go --image /bin/other " + rec, "/bin/other: no samples of such an image"},
-		{"layout " + program + " " + rec, "no function that a linker could move"}, // go test strips its programs
+		{"layout " + program + " " + rec, "--for go"},
+		{"layout " + program + " " + rec + " --for bolt", "a Go program"},
 		{"layout /bin/other " + rec, "/bin/other: no samples of"},
 	} {
 		code, stdout, stderr := runCLI(t, strings.Fields(tt.args)...)

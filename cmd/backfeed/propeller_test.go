@@ -46,6 +46,12 @@ func TestPropeller(t *testing.T) {
 	}
 	run(append(flags, "-fbasic-block-sections=list="+clusters, "-Wl,--symbol-ordering-file="+order, "-Wl,--no-warn-symbol-ordering", "-o", "ordered")...)
 
+	again, againLD := filepath.Join(dir, "again.txt"), filepath.Join(dir, "again.ld")
+	must(t, "layout", filepath.Join(dir, "mapped"), recordBlocks(t, filepath.Join(dir, "mapped"), "main"), "--for", "propeller", "-o", again, "--ld", againLD)
+	if content(t, again) != content(t, clusters) || content(t, againLD) != content(t, order) {
+		t.Error("layout --for propeller writes other files than emit propeller")
+	}
+
 	text, err := os.ReadFile(order)
 	if err != nil {
 		t.Fatal(err)

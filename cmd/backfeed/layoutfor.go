@@ -1,0 +1,175 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+// layoutTargets are those who read an order: the words of --for, the default first.
+var layoutTargets = []string{"lld", "gold", "ld", "ld-script", "bolt", "propeller", "mold", "go", "text", "json"}
+
+const layoutForHelp = `--for says who reads the order:
+lld        a symbol order for ld.lld --symbol-ordering-file
+gold       a section order for ld.gold --section-ordering-file; it puts all other code before it
+ld         the same for GNU ld 2.43 and later: --section-ordering-file
+ld-script  a piece of a linker script for GNU ld of any version: -T FILE beside its own script
+bolt       a symbol order for llvm-bolt --reorder-functions=user --function-order. It goes with the
+           fdata of emit bolt, which orders the blocks: -data FDATA -reorder-blocks=ext-tsp
+propeller  the order of blocks for clang -fbasic-block-sections=list=FILE, and in the file named by
+           --ld that of functions for ld.lld --symbol-ordering-file: as emit propeller
+go         advice: Go's linker takes no order, but keeps that of the source
+text       the order with its functions' executions, and what it is worth
+json       the same as a document; its schema is cmd/backfeed/layout.schema.json
+mold takes no order at all.
+
+Linkers move sections of object files: compile with -ffunction-sections. An image shows whether it
+was only in debug information (-g, -g1): layout then tells how many functions shared a section. For
+gold and ld, which go by the names of sections, each function is named in all ways that gcc and clang
+have: .text.f, .text.hot.f, .text.unlikely.f (of f.cold, where there is one), .text.startup.f and
+.text.exit.f. Local functions of one name all move in lld and gold, except with clang's
+-funique-internal-linkage-names; for GNU ld they are told apart by object file, if debug information
+tells the source file. Names such as f.part.0, f.isra.0, f.constprop.0 and f.cold are the compiler's:
+they fit the next build if its source, compiler and flags are the same.`
+
+// unordered refuses what cannot be given to the target for an image, if there is one
+// yet: the linker takes no order.
+func unordered(target string, im *image.Image) error {
+	switch {
+	case target == "mold":
+		return failf(exitMachine, "mold takes no order of functions or of their sections (its --section-order is about the sections of the image): "+
+			"link with lld (--for lld), gold (--for gold) or GNU ld (--for ld), or let llvm-bolt order what mold has linked with --emit-relocs (--for bolt)")
+	case im == nil || target == "text" || target == "json":
+		return nil
+	case target == "go" && im.Go == "":
+		return failf(exitNothing, "%s is not a Go program: --for go has no advice about it", im.Path)
+	case target != "go" && im.Go != "":
+		return failf(exitNothing, "%s is a Go program: Go's linker takes no order, an external one sees all Go code as a single section, "+
+			"and llvm-bolt breaks such programs; --for go says what the source can do about it", im.Path)
+	}
+	return nil
+}
+
+// writeLayout writes the order for the target, and tells what is in it.
+func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile) error {
+	switch target {
+	case "text":
+		return c.write(out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })
+	case "json":
+		return c.writeJSON(out, newLayoutDocument(order, ip))
+	case "go":
+		plan := layout.GoAdvice(ip)
+		if plan.Funcs == 0 {
+			return failf(exitNothing, "%s: no function of the program ran", ip.ID.Path)
+		}
+		return c.write(out, func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
+	}
+	sections := order.Sections(ip.Image)
+	writers := map[string]func(io.Writer) error{
+		"lld": order.WriteSymbols, "bolt": order.WriteBOLT,
+		"gold": sections.WriteGold, "ld": sections.WriteLD, "ld-script": sections.WriteScript,
+	}
+	if err := c.write(out, writers[target]); err != nil {
+		return err
+	}
+	before, after := order.Before, order.After
+	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
+		ip.ID.Path, len(order.Symbols), report.Count(after.Distance), report.Count(before.Distance), after.Pages.For99, before.Pages.For99)
+	c.tellSections(sections, target)
+	return nil
+}
+
+// tellSections says what may keep a linker from following an order.
+func (c *cli) tellSections(s *layout.Sections, target string) {
+	if target != "bolt" { // which needs no sections
+		if s.Shared > 0 {
+			c.warn("%d functions shared a section with others: compile with -ffunction-sections, or they move together or not at all", s.Shared)
+		}
+		if s.Parts > 1 && target != "ld" && target != "ld-script" {
+			c.warn("the functions lie in %d sections of the image, and each section is ordered by itself", s.Parts)
+		}
+	}
+	if s.Unwritten > 0 {
+		c.warn("left out: %d functions with names that mean something else to a linker", s.Unwritten)
+	}
+}
+
+// emitClusters writes the files of Propeller for the image.
+func (c *cli) emitClusters(out, ld string, src *source, ip *infer.ImageProfile) error {
+	return c.emit(out, emitPropeller, src, emitOptions{image: nameOf(ip.ID), ld: ld, write: c.write})
+}
+
+// checkLD refuses a file for the linker where there is none to write.
+func checkLD(target, ld string) error {
+	if (target == "propeller") != (ld != "") {
+		return errors.New("--for propeller, and nothing else, wants --ld FILE for the linker")
+	}
+	return nil
+}
+
+// A layoutDocument is an order as JSON: layout.schema.json.
+type layoutDocument struct {
+	Schema  string         `json:"schema"`
+	Image   string         `json:"image"`
+	BuildID string         `json:"build_id,omitempty"`
+	Scores  []scored       `json:"scores"`
+	Order   []layoutSymbol `json:"order"`
+	Unseen  int            `json:"unseen"`
+	Unnamed int            `json:"unnamed"`
+}
+
+const layoutSchemaName = "backfeed.layout/1"
+
+// A layoutSymbol is a function at its place in the order.
+type layoutSymbol struct {
+	Position   int      `json:"position"` // from 1
+	Name       string   `json:"name"`
+	Aliases    []string `json:"aliases,omitempty"`
+	Local      bool     `json:"local,omitempty"`
+	Ordinal    int      `json:"ordinal,omitempty"` // of a local name, as llvm-bolt counts
+	Section    string   `json:"section"`
+	Addr       string   `json:"addr"`
+	Size       uint64   `json:"size"` // bytes
+	Samples    uint64   `json:"samples"`
+	Executions *float64 `json:"executions,omitempty"` // nil is unknown
+	Confidence string   `json:"confidence"`
+}
+
+func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile) *layoutDocument {
+	d := &layoutDocument{
+		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scoresOf(order),
+		Order: []layoutSymbol{}, Unseen: order.Unseen, Unnamed: order.Unnamed,
+	}
+	if !ip.ID.Build.IsZero() {
+		d.BuildID = ip.ID.Build.String()
+	}
+	ran := resultsByAddr(ip)
+	for i, s := range order.Symbols {
+		row := layoutSymbol{
+			Position: i + 1, Name: s.Name, Aliases: s.Aliases, Local: s.Local, Ordinal: s.Ordinal, Section: s.Section,
+			Addr: fmt.Sprintf("%#x", uint64(s.Addr)), Size: s.Size, Confidence: infer.None.String(),
+		}
+		if r := ran[s.Addr]; r != nil {
+			row.Samples, row.Confidence = r.Samples, r.Entries.Conf.String()
+			if r.Entries.Conf != infer.None {
+				row.Executions = &r.Entries.N
+			}
+		}
+		d.Order = append(d.Order, row)
+	}
+	return d
+}
+
+// resultsByAddr gives the procedures of an image by their addresses.
+func resultsByAddr(ip *infer.ImageProfile) map[image.Addr]*infer.Result {
+	ran := map[image.Addr]*infer.Result{}
+	for _, r := range ip.Procs {
+		ran[r.Proc.Addr] = r
+	}
+	return ran
+}
