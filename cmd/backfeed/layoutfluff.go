@@ -47,8 +47,6 @@ func (a *advice) check(fs *pflag.FlagSet, target *choice) error {
 		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
 	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
 		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
-	case asked == 0 && target.value == "json":
-		return errors.New("--for json is for --fluff, --align and --huge-pages")
 	}
 	return nil
 }
