@@ -39,6 +39,15 @@ func NewBuilds(old, new *image.Image) *Builds {
 	return &Builds{old: old, new: new, partner: partners(old, new), twins: map[int]*twin{}}
 }
 
+// Partner gives the symbol of the new build that is symbol i of the old one, both
+// indices into Image.Symbols, or -1 if there is none.
+func (b *Builds) Partner(i int) int {
+	if i < 0 || i >= len(b.partner) {
+		return -1
+	}
+	return b.partner[i]
+}
+
 // twin gives the blocks in common of the procedure at a of the old build; nil if
 // the new build lacks the procedure.
 func (b *Builds) twin(a image.Addr) *twin {

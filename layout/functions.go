@@ -47,6 +47,9 @@ func Functions(ip *infer.ImageProfile) *Order {
 	return o
 }
 
+// Procs gives the procedures that are in o, by address.
+func (o *Order) Procs() []*infer.Result { return o.procs }
+
 // Linked is where the procedures of o lie in their image.
 func (o *Order) Linked() *Placement { return Linked(o.procs) }
 

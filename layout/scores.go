@@ -56,7 +56,7 @@ func (p *Placement) Scores() Scores {
 		placed += c.N
 	}
 	if executed > 0 {
-		s.Placed = placed / executed
+		s.Placed = min(1, placed/executed)
 	}
 	s.Bytes = hottestBytes(pieces)
 	s.Lines = coverage(pieces, lineSize)

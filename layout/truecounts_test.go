@@ -158,6 +158,23 @@ func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result 
 	return r
 }
 
+// splitExactly is Split for exact counts, which need no other evidence: it takes back
+// what orderBlocks makes fall-throughs of the compiled order count for.
+func splitExactly(o *Order) *Placement {
+	var hot, cold []Part
+	for _, i := range o.order {
+		g := Blocks(o.procs[i])
+		for k, a := range g.Arcs {
+			if a.To == a.From+1 {
+				g.Arcs[k].N /= compiledWeight
+			}
+		}
+		h, c := g.split(orderBlocks(g))
+		hot, cold = append(hot, Part{i, h}), append(cold, Part{i, c})
+	}
+	return Place(o.procs, slices.Concat(hot, cold), o.base, procAlign)
+}
+
 // TestTrueCounts: by true counts, layouts made from inferred counts are nearly as good
 // as those made from true ones. With -v it prints the scores; -sets adds programs to
 // testdata/mix.
@@ -169,7 +186,7 @@ func TestTrueCounts(t *testing.T) {
 		procs := s.true.Procs
 		linked := Linked(procs).Scores()
 		ours := Functions(s.inferred).Split().With(procs).Scores()
-		best := Functions(s.true).Split().With(procs).Scores()
+		best := splitExactly(Functions(s.true)).With(procs).Scores()
 		bound := Possible(procs)
 		row := func(name string, of func(*Scores) float64) {
 			t.Logf("%-10s %-12s as linked %12.5g  ours %12.5g  by true counts %12.5g  possible %12.5g  ours / by true counts %.4f",
@@ -189,8 +206,10 @@ func TestTrueCounts(t *testing.T) {
 			t.Errorf("%s: score %.5g, as linked %.5g; taken jumps %.5g, as linked %.5g", s.name, ours.ExtTSP, linked.ExtTSP, ours.Taken, linked.Taken)
 		}
 		share := ours.ExtTSP / best.ExtTSP
-		mean += share / float64(len(all))
 		worst = min(worst, share)
+		if s != all[0] || len(all) == 1 { // testdata/mix, of seven small kernels, has no part in the mean of programs
+			mean += share / float64(max(1, len(all)-1))
+		}
 	}
 	t.Logf("ext-TSP score of layouts by inferred counts, share of those by true counts: mean %.4f, worst %.4f", mean, worst)
 	if worst < 0.90 || mean < 0.95 && len(all) > 1 {

@@ -10,13 +10,15 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
 each other often come to lie together, those that never ran stay behind.
 
 ` + layoutForHelp + `
+
+` + layoutScoresHelp + `
 
 --fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
 that ran, and whole procedures that all recordings together never entered, with what refers to them
@@ -39,6 +41,7 @@ func runLayout(c *cli, args []string) error {
 	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
 	advice := c.advice()
 	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
+	judge := c.judgement()
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -50,6 +53,9 @@ func runLayout(c *cli, args []string) error {
 	}
 	if err := unordered(target.value, nil); err != nil {
 		return err
+	}
+	if err := judge.check(target.value); err != nil {
+		return c.usage(err)
 	}
 	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), *opt)
 	if err != nil {
@@ -82,12 +88,18 @@ func runLayout(c *cli, args []string) error {
 	if target.value == "propeller" {
 		return c.emitClusters(*out, *ld, src, ip)
 	}
-	return c.writeLayout(*out, target.value, order, ip)
+	var scores []scored
+	if target.value == "text" || target.value == "json" {
+		if scores, err = judge.of(c, fs.Arg(0), order, ip, *symfs, *opt); err != nil {
+			return err
+		}
+	}
+	return c.writeLayout(*out, target.value, order, ip, scores)
 }
 
 // writeOrder prints what an order is worth, then the order.
-func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
-	if err := writeScores(w, ip.ID.Path, scoresOf(order), color); err != nil {
+func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, color bool) error {
+	if err := writeScores(w, ip.ID.Path, scores, color); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)

@@ -55,13 +55,14 @@ func unordered(target string, im *image.Image) error {
 	return nil
 }
 
-// writeLayout writes the order for the target, and tells what is in it.
-func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile) error {
+// writeLayout writes the order for the target, and tells what is in it. scores are for
+// text and json.
+func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []scored) error {
 	switch target {
 	case "text":
-		return c.write(out, func(w io.Writer) error { return writeOrder(w, order, ip, c.color()) })
+		return c.write(out, func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.color()) })
 	case "json":
-		return c.writeJSON(out, newLayoutDocument(order, ip))
+		return c.writeJSON(out, newLayoutDocument(order, ip, scores))
 	case "go":
 		plan := layout.GoAdvice(ip)
 		if plan.Funcs == 0 {
@@ -140,9 +141,9 @@ type layoutSymbol struct {
 	Confidence string   `json:"confidence"`
 }
 
-func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile) *layoutDocument {
+func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile, scores []scored) *layoutDocument {
 	d := &layoutDocument{
-		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scoresOf(order),
+		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scores,
 		Order: []layoutSymbol{}, Unseen: order.Unseen, Unnamed: order.Unnamed,
 	}
 	if !ip.ID.Build.IsZero() {

@@ -23,7 +23,7 @@ package the files by name, and in each file the functions as they stand there. W
 bring the functions that run together: at the top of the package's first file.
 
 `)
-	if err := writeScores(w, path, []scored{{"as linked", plan.Linked}, {"together in packages", plan.Together}, {"in any order", plan.Ordered}}, color); err != nil {
+	if err := writeScores(w, path, []scored{{"as linked", ownCounts, plan.Linked}, {"together in packages", ownCounts, plan.Together}, {"in any order", ownCounts, plan.Ordered}}, color); err != nil {
 		return err
 	}
 	fmt.Fprint(w, `

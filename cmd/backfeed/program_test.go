@@ -249,6 +249,7 @@ func TestCompiled(t *testing.T) {
 		{"layout program --align --for json " + rec, []string{"backfeed.alignment/1"}},
 		{"layout program --huge-pages " + rec, []string{"do not fill one huge page"}},
 		{"layout program --huge-pages --for json " + rec, []string{"backfeed.hugepages/1"}},
+		{"layout program --for text --holdout " + rec + " --relinked " + program + " " + rec, []string{"relinked", "\non the counts of the holdout", "blocks by the holdout", "the possible\n"}},
 		{"emit llvm " + rec, []string{"work:", "drive:"}},
 		{"emit llvm --image program " + rec, []string{"work:", "drive:"}},
 		{"emit bolt " + rec, []string{"1 drive ", " 1 work 0 "}},

@@ -430,7 +430,7 @@ func (im *Image) bind(cs []candidate) []Symbol {
 		}
 		s, label := im.symbolOf(cs[:n])
 		cs = cs[n:]
-		if label && (s.Addr < end || s.Local && s.Addr < open) {
+		if label && (s.Addr < end || s.Local && s.Size == 0 && s.Addr < open) {
 			continue
 		}
 		hi := s.Addr + Addr(s.Size)
@@ -442,7 +442,8 @@ func (im *Image) bind(cs []candidate) []Symbol {
 		}
 		open, end = hi, hi
 		if s.Size == 0 {
-			// It may go on to the next procedure: a local label there is one of its own.
+			// It may go on to the next procedure: a local label there is one of its own,
+			// unless it has a size, as parts of a procedure do that clang split.
 			open = im.region(s.Addr).hi
 		}
 		out = append(out, s)
