@@ -14,6 +14,7 @@ type Order struct {
 	Symbols []image.Symbol // in order
 	Before  Scores         // as the image was linked
 	After   Scores         // procedures in this order, one after the other, each as it was
+	Start   *StartScores   // of an order that Startup made
 
 	Unseen  int // procedures with neither samples nor executions, left where they are
 	Unnamed int // procedures that have some, and no symbol that a linker knows
@@ -31,6 +32,12 @@ type Order struct {
 // behind.
 func Functions(ip *infer.ImageProfile) *Order {
 	procs, o := candidates(ip)
+	o.set(ip.Image, procs, byCalls(procs))
+	return o
+}
+
+// byCalls gives the indices of procs in an order by the calls between them.
+func byCalls(procs []*infer.Result) []int {
 	g := Calls(procs)
 	best, after := []int(nil), -1.0
 	for _, search := range []func(*Graph) []int{cacheDirected, callChains} {
@@ -39,12 +46,16 @@ func Functions(ip *infer.ImageProfile) *Order {
 			best, after = order, s
 		}
 	}
-	o.procs, o.order, o.base = procs, best, textStart(ip.Image, procs)
-	for _, i := range best {
+	return best
+}
+
+// set makes o the order of procs that the indices give.
+func (o *Order) set(im *image.Image, procs []*infer.Result, order []int) {
+	o.procs, o.order, o.base = procs, order, textStart(im, procs)
+	for _, i := range order {
 		o.Symbols = append(o.Symbols, procs[i].Proc.Symbol)
 	}
 	o.Before, o.After = o.Linked().Scores(), o.Whole().Scores()
-	return o
 }
 
 // Procs gives the procedures that are in o, by address.

@@ -51,6 +51,7 @@ type cli struct {
 	fs             *pflag.FlagSet // of cmd, once it has asked for them
 	selection      selection      // of stores
 	stores         []*store.Store // that were read
+	starts         []starts       // first touches of each path that was read
 	progressing    bool           // a progress line stands on the terminal
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--startup[=TIME]] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
 	long: symfsHelp + `
 
 IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
@@ -19,6 +19,8 @@ each other often come to lie together, those that never ran stay behind.
 ` + layoutForHelp + `
 
 ` + layoutScoresHelp + `
+
+` + startupHelp + `
 
 --fluff lists the code that is cold by evidence instead, as text or json: blocks that nothing leads to
 that ran, and whole procedures that all recordings together never entered, with what refers to them
@@ -42,6 +44,7 @@ func runLayout(c *cli, args []string) error {
 	advice := c.advice()
 	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
 	judge := c.judgement()
+	startup := c.startup()
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -49,6 +52,9 @@ func runLayout(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	if err := checkLD(target.value, *ld); err != nil {
+		return c.usage(err)
+	}
+	if err := checkStartup(target.value, *startup); err != nil {
 		return c.usage(err)
 	}
 	if err := unordered(target.value, nil); err != nil {
@@ -75,7 +81,10 @@ func runLayout(c *cli, args []string) error {
 			return err
 		}
 	}
-	order := layout.Functions(ip)
+	order, err := c.order(src, ip, *startup)
+	if err != nil {
+		return err
+	}
 	if len(order.Symbols) == 0 && target.value != "go" {
 		return failf(exitNothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
@@ -94,11 +103,19 @@ func runLayout(c *cli, args []string) error {
 			return err
 		}
 	}
+	if target.value != "text" && target.value != "json" {
+		c.tellStart(order.Start)
+	}
 	return c.writeLayout(*out, target.value, order, ip, scores)
 }
 
 // writeOrder prints what an order is worth, then the order.
 func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, color bool) error {
+	if order.Start != nil {
+		if err := writeStart(w, order.Start, color); err != nil {
+			return err
+		}
+	}
 	if err := writeScores(w, ip.ID.Path, scores, color); err != nil {
 		return err
 	}

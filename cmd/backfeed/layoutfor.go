@@ -115,13 +115,14 @@ func checkLD(target, ld string) error {
 
 // A layoutDocument is an order as JSON: layout.schema.json.
 type layoutDocument struct {
-	Schema  string         `json:"schema"`
-	Image   string         `json:"image"`
-	BuildID string         `json:"build_id,omitempty"`
-	Scores  []scored       `json:"scores"`
-	Order   []layoutSymbol `json:"order"`
-	Unseen  int            `json:"unseen"`
-	Unnamed int            `json:"unnamed"`
+	Schema  string              `json:"schema"`
+	Image   string              `json:"image"`
+	BuildID string              `json:"build_id,omitempty"`
+	Scores  []scored            `json:"scores"`
+	Start   *layout.StartScores `json:"start,omitempty"` // with --startup
+	Order   []layoutSymbol      `json:"order"`
+	Unseen  int                 `json:"unseen"`
+	Unnamed int                 `json:"unnamed"`
 }
 
 const layoutSchemaName = "backfeed.layout/1"
@@ -143,7 +144,7 @@ type layoutSymbol struct {
 
 func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile, scores []scored) *layoutDocument {
 	d := &layoutDocument{
-		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scores,
+		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scores, Start: order.Start,
 		Order: []layoutSymbol{}, Unseen: order.Unseen, Unnamed: order.Unnamed,
 	}
 	if !ip.ID.Build.IsZero() {

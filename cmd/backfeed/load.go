@@ -89,6 +89,7 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 			return nil, err
 		}
 		all = append(all, r)
+		c.starts = append(c.starts, startsIn(r))
 	}
 	c.clearProgress()
 	r := all[0] // as Merge gives it, whatever it was read from

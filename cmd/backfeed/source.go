@@ -29,6 +29,7 @@ type source struct {
 	profile   *infer.Profile
 	fileless  map[named]uint64 // samples that are known by name alone; losses to the profile
 	finder    *finder
+	starts    []starts // of each path that was read
 }
 
 func (s *source) close() { s.finder.close() }
@@ -53,11 +54,17 @@ func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	c.starts = nil
 	rec, err := c.read(paths)
 	if err != nil {
 		return nil, err
 	}
-	return c.infer(rec, f, opt)
+	src, err := c.infer(rec, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	src.starts = c.starts
+	return src, nil
 }
 
 // infer infers what ran from the samples of rec. Losses are told: counts that
@@ -84,7 +91,7 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 		c.warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
 	c.tellEvents(rec, p.Event)
-	return &source{rec, p, fileless, f}, nil
+	return &source{recording: rec, profile: p, fileless: fileless, finder: f}, nil
 }
 
 // tellEvents says which samples an inference left aside, and what its own are

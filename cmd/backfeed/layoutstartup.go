@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/layout"
+	"backfeed/sample"
+)
+
+const startupHelp = `With --startup, what runs at the start of a program comes first, together with what runs at the same
+time, so that fewer pages are read before it is up; --startup=200ms takes in what runs within that time.
+The recordings must have seen processes begin: ` + "`backfeed record -- CMD`" + ` and ` + "`perf record -- CMD`" + ` do, -p and
+-a of backfeed do not. One start has few samples, so record many: CMD may be a loop of a shell, and
+recordings add up. Each SRC is one way to start: what runs in the same of them lies together. Page faults
+that perf recorded beside a timer (-e cpu-clock -F max -e page-faults -c 1) show code that no timer sees;
+the counts are then best taken from the timer, with --event cpu-clock.`
+
+// starts are the first touches of a recording, in us, by the keys of images.
+type starts map[sample.ImageID]map[sample.Offset]uint64
+
+func startsIn(rec *sample.Recording) starts {
+	all := starts{}
+	for _, counts := range rec.Counts {
+		for _, ic := range counts.Images {
+			if len(ic.First) == 0 {
+				continue
+			}
+			first := all[ic.ID.Key()]
+			if first == nil {
+				first = map[sample.Offset]uint64{}
+				all[ic.ID.Key()] = first
+			}
+			for off, us := range ic.First {
+				if old, ok := first[off]; !ok || us < old {
+					first[off] = us
+				}
+			}
+		}
+	}
+	return all
+}
+
+// startup defines the flag that asks for an order by what runs first. It is 0 if
+// nobody asks.
+func (c *cli) startup() *time.Duration {
+	within := c.fs.Duration("startup", 0, "put first what runs within `TIME` of a process's start")
+	c.fs.Lookup("startup").NoOptDefVal = (sample.MaxFirst * time.Microsecond).String()
+	return within
+}
+
+// checkStartup tells what is wrong with the flag for a target.
+func checkStartup(target string, within time.Duration) error {
+	switch {
+	case within < 0:
+		return fmt.Errorf("--startup=%v: want a positive time", within)
+	case within > 0 && (target == "propeller" || target == "go"):
+		return fmt.Errorf("--startup orders whole functions: nothing for --for %s", target)
+	}
+	return nil
+}
+
+// order orders the functions of an image, by their first touches if within is not 0.
+func (c *cli) order(src *source, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
+	if within == 0 {
+		return layout.Functions(ip), nil
+	}
+	var seen []layout.Start
+	for _, s := range src.starts {
+		start := layout.Start{}
+		for off, us := range s[ip.ID.Key()] {
+			if a, ok := ip.Image.AddrOf(off); ok {
+				start[a] = us
+			}
+		}
+		if len(start) > 0 {
+			seen = append(seen, start)
+		}
+	}
+	if len(seen) == 0 {
+		return nil, failf(exitNothing, "--startup: no sample says when code of %s first ran; record how it starts with `backfeed record -- CMD` or `perf record -- CMD`, which see processes begin", report.Clean(ip.ID.Path))
+	}
+	order := layout.Startup(ip, seen, uint64(within.Microseconds()))
+	if order.Start.Seen == 0 {
+		return nil, failf(exitNothing, "--startup=%v: no function of %s was seen to run so early", within, report.Clean(ip.ID.Path))
+	}
+	if least := len(src.starts) - len(seen); least > 0 {
+		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.starts), report.Clean(ip.ID.Path))
+	}
+	return order, nil
+}
+
+// writeStart prints what an order is worth to the start of a program.
+func writeStart(w io.Writer, start *layout.StartScores, color bool) error {
+	t := report.NewTable(report.Left("start"), report.Right("as linked"), report.Right("in this order"), report.Right("the possible"))
+	t.Row("page faults, a page of 4 KiB each", fmt.Sprint(start.Before.Single), fmt.Sprint(start.After.Single), fmt.Sprint(start.Least.Single))
+	t.Row("page faults, 64 KiB each", fmt.Sprint(start.Before.Around), fmt.Sprint(start.After.Around), fmt.Sprint(start.Least.Around))
+	if err := t.Write(w, color); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%d functions were seen to run at the start, and %d must have been called by them\n\n", start.Seen, start.Called)
+	return err
+}
+
+// tellStart says the same in a sentence.
+func (c *cli) tellStart(start *layout.StartScores) {
+	if start == nil {
+		return
+	}
+	c.warn("start: %d functions seen, %d called by them; page faults of 4 KiB: %d, was %d; of 64 KiB: %d, was %d",
+		start.Seen, start.Called, start.After.Single, start.Before.Single, start.After.Around, start.Before.Around)
+}
