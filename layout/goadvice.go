@@ -2,6 +2,7 @@ package layout
 
 import (
 	"cmp"
+	"maps"
 	"math/bits"
 	"slices"
 	"strings"
@@ -20,8 +21,13 @@ type GoPlan struct {
 	Linked   Scores      // the program as it is
 	Together Scores      // the functions that ran at the top of each package that is not the standard library's
 	Ordered  Scores      // all functions that ran in the order that a linker would get, which no source can have
-	Packages []GoPackage // those where a function that ran can be moved, the most executed first
+	Packages []GoPackage // those where a function that ran can be moved, the most executed first; at most maxGoPackages
+	Others   int         // packages beyond
 }
+
+// maxGoPackages bounds the packages that are planned one by one: nobody moves the
+// functions of more, and each one's scores take as long as the whole program's.
+const maxGoPackages = 20
 
 // A GoPackage is what can be done in one package.
 type GoPackage struct {
@@ -51,13 +57,35 @@ func GoAdvice(ip *infer.ImageProfile) *GoPlan {
 		parts = append(parts, Part{Proc: i})
 	}
 	plan.Ordered = Place(l.procs, parts, textStart(ip.Image, l.procs), l.align).Scores()
-	for path := range l.funcs {
+	paths := l.mostExecuted()
+	plan.Others = max(len(paths)-maxGoPackages, 0)
+	for _, path := range paths[:len(paths)-plan.Others] {
 		plan.Packages = append(plan.Packages, l.plan(path))
 	}
-	slices.SortFunc(plan.Packages, func(a, b GoPackage) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Path, b.Path))
-	})
 	return plan
+}
+
+// leastGain is the least gain that advice is given for, 1 %: inferred counts of calls are
+// not that exact, by the edge overlaps in README.md.
+const leastGain = 0.01
+
+// Gains tells whether the program is better with this package changed alone: its calls
+// are worth more, or the package's hot code takes fewer cache lines.
+func (p *GoPackage) Gains(linked Scores) bool {
+	return p.Alone.CallScore > (1+leastGain)*linked.CallScore ||
+		float64(p.Moved.Lines.For99) < (1-leastGain)*float64(p.Linked.Lines.For99)
+}
+
+// mostExecuted gives the packages of funcs, those with the most executed instructions
+// first.
+func (l *goLayout) mostExecuted() []string {
+	executed := map[string]float64{}
+	for _, r := range l.procs {
+		executed[goPackage(r.Proc.Name)] += instructions(r)
+	}
+	return slices.SortedFunc(maps.Keys(l.funcs), func(a, b string) int {
+		return cmp.Or(cmp.Compare(executed[b], executed[a]), cmp.Compare(a, b))
+	})
 }
 
 // A goLayout is a Go program's code by packages.

@@ -28,8 +28,8 @@ text       the order with its functions' executions, and what it is worth
 json       the same as a document; its schema is cmd/backfeed/layout.schema.json
 mold takes no order at all.
 
-Linkers move sections of object files: compile with -ffunction-sections. An image shows whether it
-was only in debug information (-g, -g1): layout then tells how many functions shared a section. For
+Linkers move sections of object files: compile with -ffunction-sections. Whether the sampled image was,
+only its debug information (-g, -g1) shows: with it, layout tells how many functions share a section. For
 gold and ld, which go by the names of sections, each function is named in all ways that gcc and clang
 have: .text.f, .text.hot.f, .text.unlikely.f (of f.cold, where there is one), .text.startup.f and
 .text.exit.f. Local functions of one name all move in lld and gold, except with clang's

@@ -10,11 +10,8 @@ import (
 	"backfeed/layout"
 )
 
-// Bounds of the advice for Go: packages, and functions of each, that are listed.
-const (
-	maxGoPackages = 20
-	maxGoFuncs    = 20
-)
+// maxGoFuncs bounds the functions of a package that are listed.
+const maxGoFuncs = 20
 
 // writeGoAdvice says what the source of a Go program can do for the order of its code.
 func writeGoAdvice(w io.Writer, plan *layout.GoPlan, path string, color bool) error {
@@ -41,29 +38,35 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 	fmt.Fprintln(w)
 	t := report.NewTable(report.Left("package"), report.Right("of execution"), report.Right("bytes"), report.Right("to move"),
 		report.Right("its lines for 99 %"), report.Right("then"), report.Right("distance of calls, this one alone"))
-	for _, p := range plan.Packages[:min(maxGoPackages, len(plan.Packages))] {
+	for _, p := range plan.Packages {
 		t.Row(report.Clean(p.Path), report.Percent(p.Share), report.Integer(p.Size), report.Integer(uint64(len(p.Funcs))),
 			fmt.Sprint(p.Linked.Lines.For99), fmt.Sprint(p.Moved.Lines.For99), change(p.Alone.Distance, plan.Linked.Distance))
 	}
 	if err := t.Write(w, color); err != nil {
 		return err
 	}
-	if n := len(plan.Packages) - maxGoPackages; n > 0 {
-		fmt.Fprintf(w, "and %d packages that ran less\n", n)
+	if plan.Others > 0 {
+		fmt.Fprintf(w, "and %d packages that ran less\n", plan.Others)
 	}
-	for _, p := range plan.Packages[:min(maxGoPackages, len(plan.Packages))] {
+	gains := 0
+	for _, p := range plan.Packages {
+		if len(p.Funcs) < 2 || !p.Gains(plan.Linked) {
+			continue
+		}
+		gains++
 		if err := writeGoPackage(w, p, color); err != nil {
 			return err
 		}
+	}
+	if gains == 0 {
+		_, err := fmt.Fprint(w, "\nNone of them gains 1 % by it: leave the source as it is.\n")
+		return err
 	}
 	return nil
 }
 
 // writeGoPackage lists the functions of a package in the order that they should have.
 func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
-	if len(p.Funcs) < 2 {
-		return nil // nothing to bring together
-	}
 	fmt.Fprintf(w, "\n%s, in this order:\n", report.Clean(p.Path))
 	t := report.NewTable(report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"), report.Left("file"))
 	for _, f := range p.Funcs[:min(maxGoFuncs, len(p.Funcs))] {
