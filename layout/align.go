@@ -17,16 +17,19 @@ type Alignment struct {
 	Items   []AlignItem
 	Saved   Windows // fetches, if all of Items were aligned
 	Padding uint64  // bytes for that
-	All     [kinds]AlignCost
+	All     [kinds]AlignAll
 }
 
-// AlignCost is what it costs to align all code of a kind in the procedures that ran,
-// hot or not, as a compiler's option does.
-type AlignCost struct {
-	N            int    // places
-	Pad32, Pad64 uint64 // bytes of padding, at 32 and at 64 bytes
-	Best         uint64 // alignment by which Items of the kind save more, in bytes; 0 if there are none
-	Skip         uint64 // the most padding that one of them needs, in bytes
+// AlignAll is what it would be to align all code of a kind in the procedures that ran,
+// hot or not, as an option of a compiler does. What is in one line now may be in two
+// then, so it may save less than Items do.
+type AlignAll struct {
+	N      int    // places
+	By     uint64 // the alignment that saves more, 32 or 64 bytes; 0 if neither saves anything
+	Saved  Windows
+	Pad    uint64 // bytes of padding, by By
+	by     [2]Windows
+	padded [2]uint64
 }
 
 // Windows are numbers of windows by their size.
@@ -87,10 +90,7 @@ func Align(ip *infer.ImageProfile) *Alignment {
 		}
 		a.Fetches = a.Fetches.plus(f.fetches(all, 0, 0))
 		for _, c := range f.candidates() {
-			cost := &a.All[c.kind]
-			cost.N++
-			cost.Pad32 += padding(c.at(r), 32)
-			cost.Pad64 += padding(c.at(r), 64)
+			a.All[c.kind].add(f, &c)
 			if item, ok := f.item(c); ok {
 				items = append(items, item)
 			}
@@ -103,33 +103,35 @@ func Align(ip *infer.ImageProfile) *Alignment {
 			a.Padding += item.Pad
 		}
 	}
-	a.choose()
+	for k := range a.All {
+		a.All[k].choose()
+	}
 	slices.SortStableFunc(a.Items, func(x, y AlignItem) int {
 		return cmp.Or(cmp.Compare(y.Saved().sum(), x.Saved().sum()), cmp.Compare(x.Start, y.Start))
 	})
 	return a
 }
 
-// choose finds the best alignment for each kind.
-func (a *Alignment) choose() {
-	for k := range a.All {
-		var by [2]struct {
-			saved float64
-			skip  uint64
-		}
-		for _, item := range a.Items {
-			if item.Kind == AlignKind(k) {
-				b := &by[item.Align/64]
-				saved := item.Saved()
-				b.saved += saved.sum()
-				b.skip = max(b.skip, item.Pad)
-			}
-		}
-		switch {
-		case by[1].saved > by[0].saved:
-			a.All[k].Best, a.All[k].Skip = 64, max(by[0].skip, by[1].skip)
-		case by[0].saved > 0:
-			a.All[k].Best, a.All[k].Skip = 32, by[0].skip
+// alignments are those that are tried, in bytes.
+var alignments = [2]uint64{32, 64}
+
+// add adds a candidate.
+func (all *AlignAll) add(f *fetcher, c *candidate) {
+	all.N++
+	start := c.at(f.r)
+	now := f.fetches(c.blocks, start, 0)
+	for i, align := range alignments {
+		pad := padding(start, align)
+		all.padded[i] += pad
+		all.by[i] = all.by[i].plus(now.minus(f.fetches(c.blocks, start, pad)))
+	}
+}
+
+// choose takes the alignment that saves more, the smaller of equal ones.
+func (all *AlignAll) choose() {
+	for i, align := range alignments {
+		if saved := all.by[i].sum(); saved > 0 && saved > all.Saved.sum() {
+			all.By, all.Saved, all.Pad = align, all.by[i], all.padded[i]
 		}
 	}
 }
@@ -213,7 +215,7 @@ func (f *fetcher) item(c candidate) (best AlignItem, ok bool) {
 	}
 	per := func(w Windows) Windows { return Windows{w.Of32 / n, w.Of64 / n} }
 	now := per(f.fetches(c.blocks, start, 0))
-	for _, align := range []uint64{32, 64} {
+	for _, align := range alignments {
 		pad := padding(start, align)
 		item := AlignItem{
 			Symbol: r.Proc.Symbol, Kind: c.kind, Start: start, N: n, Align: align, Pad: pad, Now: now,

@@ -1,11 +1,16 @@
 package layout
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // sized makes a procedure at addr of a graph whose blocks have these sizes.
@@ -84,4 +89,107 @@ func TestInnermostLoops(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
+}
+
+// TestAlignTruth: what is advised by inferred counts saves fetches by true ones, and most of
+// what advice by true counts would save.
+func TestAlignTruth(t *testing.T) {
+	for _, s := range loadSets(t) {
+		advised := map[image.Addr]AlignItem{}
+		inferred := Align(s.inferred)
+		for _, it := range inferred.Items {
+			advised[it.Start] = it
+		}
+		exact := Align(s.true)
+		var found Windows
+		for _, it := range exact.Items {
+			if a, ok := advised[it.Start]; ok && a.Align == it.Align {
+				found = found.plus(it.Saved())
+			}
+		}
+		if exact.Saved.sum() == 0 {
+			continue
+		}
+		share := found.sum() / exact.Saved.sum()
+		t.Logf("%s: %d items, said to save %.1f %% of fetches; by true counts %d that save %.1f %%, of which the common ones save %.0f %%", s.name,
+			len(inferred.Items), 100*inferred.Saved.sum()/inferred.Fetches.sum(), len(exact.Items), 100*exact.Saved.sum()/exact.Fetches.sum(), 100*share)
+		if share < 0.5 {
+			t.Errorf("%s: what is advised saves %.0f %% of what could be saved", s.name, 100*share)
+		}
+	}
+}
+
+// TestAlignCompiled: loops that gcc aligns as advised take the fetches that were predicted.
+func TestAlignCompiled(t *testing.T) {
+	need(t, "gcc")
+	const program = `
+#define LOOP(n, pad) __attribute__((noinline, aligned(64))) long loop##n(long *a, long k) { \
+	long s = k; __asm__ volatile (".skip " #pad ", 0x90"); \
+	for (long i = 0; i < k; i++) { s = s * 5 + a[i]; s ^= s >> 3; s += a[i] << 2; } return s; }
+LOOP(0, 1) LOOP(1, 8) LOOP(2, 16) LOOP(3, 24)
+long a[100];
+int main(void) { return loop0(a, 100) + loop1(a, 100) + loop2(a, 100) + loop3(a, 100); }
+`
+	dir := t.TempDir()
+	src := filepath.Join(dir, "loops.c")
+	if err := os.WriteFile(src, []byte(program), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	build := func(name, option string) *Alignment {
+		path := filepath.Join(dir, name)
+		run(t, dir, "gcc", "-O2", "-fno-align-jumps", option, "-Wl,--build-id", "-o", path, src)
+		prof := loopProfile(t, path)
+		return Align(prof.Images[0])
+	}
+	before := build("before", "-fno-align-loops")
+	loops := before.All[LoopHead]
+	if loops.By == 0 || loops.N != 4 {
+		t.Fatalf("of four loops at different offsets none gains: %+v", loops)
+	}
+	after := build("after", fmt.Sprintf("-falign-loops=%d", loops.By))
+	for _, it := range after.Items {
+		if it.Kind == LoopHead {
+			t.Errorf("aligned, %s would still gain: %+v", it.Symbol.Name, it)
+		}
+	}
+	saved := before.Fetches.minus(after.Fetches)
+	if s, p := saved.sum(), loops.Saved.sum(); s < 0.9*p || s > 1.1*p {
+		t.Errorf("it took %.4g fetches less, %.4g were predicted", s, p)
+	}
+}
+
+// loopProfile infers from as many samples in each instruction of the functions loop0, loop1, ...
+func loopProfile(t *testing.T, path string) *infer.Profile {
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: 1000, Unit: "instructions"})
+	at := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	for i, s := range im.Symbols() {
+		if !strings.HasPrefix(s.Name, "loop") {
+			continue
+		}
+		p, err := im.Proc(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range innermostLoops(p) {
+			for _, b := range l {
+				for _, in := range im.Insts(&p.Blocks[b]) {
+					off, _ := im.OffsetOf(in.Addr)
+					c.AddSample(at, off, 1000)
+				}
+			}
+		}
+	}
+	c.Weight = c.Total * c.Event.Period
+	rec := &sample.Recording{}
+	rec.Add(c)
+	prof, err := infer.Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prof
 }

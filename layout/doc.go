@@ -5,6 +5,9 @@
 // writes an Order for linkers that go by sections, and GoAdvice says what can be done
 // where none takes an order.
 //
+// FindFluff finds the code that is cold by evidence, Align what lies badly in fetch
+// windows and lines, and Huge what belongs on huge pages.
+//
 // It refuses to order what it has seen nothing of: such procedures are not in an
 // Order, and stay where the linker puts them. Profiles for compilers are package
 // feedback's affair.

@@ -58,11 +58,10 @@ func savedShare(part, all float64) string {
 }
 
 // alignOptions are what aligns each kind of code, for a compiler or llvm-bolt. gcc has
-// -falign-jumps, clang nothing of the kind; gcc takes the number of bytes below
-// which it may skip behind a colon.
+// -falign-jumps, clang nothing of the kind.
 var alignOptions = map[layout.AlignKind]string{
-	layout.LoopHead:   "gcc -falign-loops={align}:{skip}; clang -falign-loops={align}; llvm-bolt --align-blocks --block-alignment={align}",
-	layout.JumpTarget: "gcc -falign-jumps={align}:{skip}; llvm-bolt --align-blocks --block-alignment={align}",
+	layout.LoopHead:   "gcc -falign-loops={align}; clang -falign-loops={align}; llvm-bolt --align-blocks --block-alignment={align}",
+	layout.JumpTarget: "gcc -falign-jumps={align}; llvm-bolt --align-blocks --block-alignment={align}",
 	layout.ProcEntry:  "gcc or clang -falign-functions={align}; llvm-bolt --align-functions={align}",
 }
 
@@ -81,19 +80,19 @@ func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment)
 	if ip.Image.Go != "" {
 		options = alignOptionsGo
 	}
-	fmt.Fprintln(w, "\nOptions are for whole files: best for those that hold the code above. In all functions that ran:")
+	fmt.Fprintln(w, "\nOptions align all code of a kind in a file, hot or not. In all functions that ran:")
 	for _, kind := range []layout.AlignKind{layout.LoopHead, layout.JumpTarget, layout.ProcEntry} {
-		cost := a.All[kind]
+		all := a.All[kind]
 		option, ok := options[kind]
-		if cost.Best == 0 || !ok {
+		switch {
+		case !ok || all.N == 0:
+			continue
+		case all.By == 0:
+			fmt.Fprintf(w, "  %d %s: none\n", all.N, alignPlurals[kind])
 			continue
 		}
-		padding := cost.Pad32
-		if cost.Best == 64 {
-			padding = cost.Pad64
-		}
-		text := strings.NewReplacer("{align}", fmt.Sprint(cost.Best), "{skip}", fmt.Sprint(cost.Skip+1)).Replace(option)
-		fmt.Fprintf(w, "  %d %s, %d bytes of padding at %d: %s\n", cost.N, alignPlurals[kind], padding, cost.Best, text)
+		fmt.Fprintf(w, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
+			savedShare(all.Saved.Of64, a.Fetches.Of64), all.Pad, strings.ReplaceAll(option, "{align}", fmt.Sprint(all.By)))
 	}
 	return nil
 }
@@ -106,6 +105,15 @@ type alignDocument struct {
 	Saved   alignWindows `json:"saved"`   // fetches, if all items were aligned
 	Padding uint64       `json:"padding"` // bytes
 	Items   []alignRow   `json:"items"`
+	All     []alignAll   `json:"all"` // what options would do that align all code of a kind
+}
+
+type alignAll struct {
+	Kind    string       `json:"kind"`
+	Places  int          `json:"places"`
+	Align   uint64       `json:"align"` // bytes; 0 if no alignment saves anything
+	Padding uint64       `json:"padding"`
+	Saved   alignWindows `json:"saved"` // fetches
 }
 
 type alignWindows struct {
@@ -129,6 +137,9 @@ func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocumen
 	windows := func(w layout.Windows) alignWindows { return alignWindows{w.Of32, w.Of64} }
 	d := &alignDocument{
 		Schema: "backfeed.alignment/1", Image: ip.ID.Path, Fetches: windows(a.Fetches), Saved: windows(a.Saved), Padding: a.Padding, Items: []alignRow{},
+	}
+	for k, all := range a.All {
+		d.All = append(d.All, alignAll{layout.AlignKind(k).String(), all.N, all.By, all.Pad, windows(all.Saved)})
 	}
 	for i := range a.Items {
 		it := &a.Items[i]
