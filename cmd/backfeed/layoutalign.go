@@ -88,7 +88,7 @@ func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment)
 		case !ok || all.N == 0:
 			continue
 		case all.By == 0:
-			fmt.Fprintf(w, "  %d %s: none\n", all.N, alignPlurals[kind])
+			fmt.Fprintf(w, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
 			continue
 		}
 		fmt.Fprintf(w, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
