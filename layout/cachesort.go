@@ -23,21 +23,23 @@ func cacheDirected(g *Graph) []int {
 	for s.queue.Len() > 0 {
 		s.merge(heap.Pop(&s.queue).(*link))
 	}
-	return flattenChains(s.chains, nil)
+	return flattenChains(s.chains)
 }
 
 type cacheSort struct {
 	g      *Graph
 	chains []*chain // by id; nil once merged into another
+	of     []*chain // by node
+	off    []uint64 // of nodes from the start of their chains, in bytes
 	queue  linkQueue
-	start  []uint64 // of nodes within the chain that is looked at
 
 	executions float64
 	hotSize    float64 // bytes of the nodes that run
+	far        float64 // worth of a call over all of them
 }
 
 func newCacheSort(g *Graph) *cacheSort {
-	s := &cacheSort{g: g, chains: make([]*chain, len(g.Nodes)), start: make([]uint64, len(g.Nodes))}
+	s := &cacheSort{g: g, chains: make([]*chain, len(g.Nodes)), off: make([]uint64, len(g.Nodes))}
 	in, out := make([]float64, len(g.Nodes)), make([]float64, len(g.Nodes))
 	for _, a := range g.Arcs {
 		if a.From != a.To {
@@ -52,13 +54,15 @@ func newCacheSort(g *Graph) *cacheSort {
 		}
 		s.chains[i] = newChain(i, Node{n.Size, max(n.N, in[i], out[i])})
 	}
+	s.of = slices.Clone(s.chains)
+	s.far = math.Pow(math.Max(s.hotSize, 0.1), -distancePower)
 	for _, a := range g.Arcs {
 		if a.From != a.To && a.N > 0 {
 			s.chains[a.From].link(s.chains[a.To], a)
 		}
 	}
 	for _, c := range s.chains {
-		for _, l := range c.sorted() {
+		for _, l := range c.links {
 			if l.a == c {
 				s.push(l)
 			}
@@ -94,17 +98,15 @@ func (s *cacheSort) gainOf(l *link, x, y *chain) float64 {
 // distanceGain compares the calls between x and y with calls as long as all hot
 // code.
 func (s *cacheSort) distanceGain(arcs []Arc, x, y *chain) float64 {
-	var at uint64
-	for _, c := range []*chain{x, y} {
-		for _, i := range c.nodes {
-			s.start[i] = at
-			at += s.g.Nodes[i].Size
-		}
-	}
-	far := math.Pow(math.Max(s.hotSize, 0.1), -distancePower)
 	var gain float64
 	for _, a := range arcs {
-		gain += a.N * (callWorth(s.start[a.From]+a.Offset, s.start[a.To]) - far)
+		from, to := s.off[a.From]+a.Offset, s.off[a.To]
+		if s.of[a.From] == y {
+			from += x.size
+		} else {
+			to += x.size
+		}
+		gain += a.N * (callWorth(from, to) - s.far)
 	}
 	return gain
 }
@@ -133,15 +135,19 @@ func (s *cacheSort) merge(l *link) {
 		}
 	}
 	if l.swap {
-		into.nodes = append(slices.Clone(from.nodes), into.nodes...)
+		into.nodes = slices.Concat(from.nodes, into.nodes)
 	} else {
 		into.nodes = append(into.nodes, from.nodes...)
 	}
-	into.size += from.size
-	into.weight += from.weight
+	into.add(&from.cluster)
 	s.chains[from.id] = nil
+	var at uint64
+	for _, i := range into.nodes {
+		s.of[i], s.off[i] = into, at
+		at += s.g.Nodes[i].Size
+	}
 	into.takeLinks(from)
-	for _, l := range into.sorted() {
+	for _, l := range into.links {
 		s.push(l)
 	}
 }

@@ -21,21 +21,27 @@ type cluster struct {
 
 func (c *cluster) density() float64 { return c.weight / float64(c.size) }
 
+// add counts what d holds as c's.
+func (c *cluster) add(d *cluster) {
+	c.size += d.size
+	c.weight += d.weight
+}
+
 // callChains orders the nodes of g by Call-Chain Clustering ("Optimizing Function
 // Placement for Large-Scale Data-Center Applications", Ottoni and Maher, CGO
 // 2017): procedures follow their most frequent caller, the densest first.
 func callChains(g *Graph) []int {
-	clusters := make([]*cluster, len(g.Nodes)) // by node
-	for i, n := range g.Nodes {
-		clusters[i] = &cluster{nodes: []int{i}, size: n.Size, weight: n.N}
-	}
+	s := newStrands(g.Nodes)
+	leader := g.linked() // towards the id of a node's strand
 	callers := firstCallers(g)
-	for _, i := range byDensity(clusters) {
-		c, pred := clusters[i], callers[i]
+	for _, i := range s.byDensity() {
+		// i has had no turn: its strand begins with it, and has its id.
+		c, pred := s.all[i], callers[i]
 		if pred.from < 0 || pred.n <= minCallerShare*g.Nodes[i].N {
 			continue
 		}
-		into := clusters[pred.from]
+		id := find(leader, pred.from)
+		into := s.all[id]
 		if into == c || c.size+into.size > maxClusterSize {
 			continue
 		}
@@ -43,14 +49,19 @@ func callChains(g *Graph) []int {
 		if merged < into.density()/maxDensityDegradation {
 			continue
 		}
-		into.nodes = append(into.nodes, c.nodes...)
-		into.size += c.size
-		into.weight += c.weight
-		for _, j := range c.nodes {
-			clusters[j] = into
-		}
+		s.append(into, c)
+		s.all[i], leader[i] = nil, id
 	}
-	return flatten(clusters)
+	return s.order(nil)
+}
+
+// find follows leaders to the last one, and halves the way there for the next time.
+func find(leader []int, i int) int {
+	for leader[i] != i {
+		leader[i] = leader[leader[i]]
+		i = leader[i]
+	}
+	return i
 }
 
 // A caller is a node and how often it calls.
@@ -79,26 +90,14 @@ func firstCallers(g *Graph) []caller {
 	return best
 }
 
-// byDensity gives the indices of clusters, the densest first.
-func byDensity(clusters []*cluster) []int {
-	order := make([]int, len(clusters))
+// byDensity gives the ids of strands, the densest first.
+func (s *strands) byDensity() []int {
+	order := make([]int, len(s.all))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Compare(clusters[b].density(), clusters[a].density())
+		return cmp.Compare(s.all[b].density(), s.all[a].density())
 	})
-	return order
-}
-
-// flatten gives the nodes of all clusters, the densest first. A cluster stands at
-// each of its nodes, and counts at its first.
-func flatten(clusters []*cluster) []int {
-	var order []int
-	for _, i := range byDensity(clusters) {
-		if c := clusters[i]; c.nodes[0] == i {
-			order = append(order, c.nodes...)
-		}
-	}
 	return order
 }

@@ -15,8 +15,8 @@ type chain struct {
 	id    int           // of a node in it
 	links map[int]*link // by the id of the other chain
 
-	inner []Arc   // of blocks: transfers within the chain
-	score float64 // of blocks: what they are worth
+	inner  []innerArc // of blocks: transfers within the chain
+	turned []float64  // of blocks: what they gain if what comes before a node moves behind the end, as nodes
 }
 
 func newChain(i int, n Node) *chain {
@@ -50,24 +50,10 @@ func (l *link) other(c *chain) *chain {
 	return l.a
 }
 
-// sorted gives the links of c in a fixed order.
-func (c *chain) sorted() []*link {
-	ids := make([]int, 0, len(c.links))
-	for id := range c.links {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	links := make([]*link, len(ids))
-	for i, id := range ids {
-		links[i] = c.links[id]
-	}
-	return links
-}
-
 // takeLinks gives the links of from, which was merged into c, to c.
 func (c *chain) takeLinks(from *chain) {
 	delete(c.links, from.id)
-	for _, l := range from.sorted() {
+	for _, l := range from.links {
 		other := l.other(from)
 		if other == c {
 			continue
@@ -86,21 +72,10 @@ func (c *chain) takeLinks(from *chain) {
 	}
 }
 
-// flattenChains gives the nodes of all chains: those of first, if it is not nil,
-// then those of the densest.
-func flattenChains(chains []*chain, first *chain) []int {
+// flattenChains gives the nodes of all chains, the densest first.
+func flattenChains(chains []*chain) []int {
 	live := slices.DeleteFunc(slices.Clone(chains), func(c *chain) bool { return c == nil })
-	slices.SortStableFunc(live, func(a, b *chain) int {
-		switch {
-		case a == b:
-			return 0
-		case a == first:
-			return -1
-		case b == first:
-			return 1
-		}
-		return cmp.Compare(b.density(), a.density())
-	})
+	slices.SortStableFunc(live, func(a, b *chain) int { return cmp.Compare(b.density(), a.density()) })
 	var order []int
 	for _, c := range live {
 		order = append(order, c.nodes...)
@@ -115,7 +90,13 @@ func (q linkQueue) Len() int { return len(q) }
 
 func (q linkQueue) Less(i, j int) bool {
 	a, b := q[i], q[j]
-	return cmp.Or(cmp.Compare(b.gain, a.gain), cmp.Compare(a.a.id, b.a.id), cmp.Compare(a.b.id, b.b.id)) < 0
+	switch {
+	case a.gain != b.gain:
+		return a.gain > b.gain
+	case a.a != b.a:
+		return a.a.id < b.a.id
+	}
+	return a.b.id < b.b.id
 }
 
 func (q linkQueue) Swap(i, j int) {

@@ -25,6 +25,14 @@ type Order struct {
 	same  map[string]int  // symbols by name
 }
 
+// A procSearch finds an order of procedures in the graph of their calls.
+type procSearch struct {
+	name  string
+	order func(*Graph) []int
+}
+
+var procSearches = []procSearch{{"CDSort", cacheDirected}, {"C3", callChains}}
+
 // Functions orders the procedures of an image by the calls between them. Of the
 // two usual searches, Call-Chain Clustering and Cache-Directed Sort, it takes
 // the result with the better CallScore. Procedures that were seen to run, or that
@@ -40,8 +48,8 @@ func Functions(ip *infer.ImageProfile) *Order {
 func byCalls(procs []*infer.Result) []int {
 	g := Calls(procs)
 	best, after := []int(nil), -1.0
-	for _, search := range []func(*Graph) []int{cacheDirected, callChains} {
-		order := search(g)
+	for _, search := range procSearches {
+		order := search.order(g)
 		if s := CallScore(g, addresses(g, order, procAlign)); s > after {
 			best, after = order, s
 		}

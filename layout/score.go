@@ -74,6 +74,15 @@ func Score(g *Graph, order []int) float64 {
 	return score
 }
 
+// linked gives the order that the nodes have.
+func (g *Graph) linked() []int {
+	order := make([]int, len(g.Nodes))
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
 // ways counts the arcs out of each node.
 func (g *Graph) ways() []int {
 	ways := make([]int, len(g.Nodes))
@@ -85,16 +94,19 @@ func (g *Graph) ways() []int {
 
 // jumpWorth is the worth of one execution of a jump between two addresses, one of
 // several ways on.
-func jumpWorth(from, to uint64, ways int) float64 {
+func jumpWorth(from, to uint64, ways int) float64 { return reachWorth(int64(to-from), ways) }
+
+// reachWorth is jumpWorth of a jump that reaches over d bytes, backward if negative.
+func reachWorth(d int64, ways int) float64 {
 	switch {
-	case from == to && ways == 1:
+	case d == 0 && ways == 1:
 		return onlyWeight
-	case from == to:
+	case d == 0:
 		return 1
-	case from < to && to-from <= forwardMax:
-		return jumpWeight * (1 - float64(to-from)/forwardMax)
-	case from > to && from-to <= backwardMax:
-		return jumpWeight * (1 - float64(from-to)/backwardMax)
+	case 0 < d && d <= forwardMax:
+		return jumpWeight * (1 - float64(d)/forwardMax)
+	case 0 < -d && -d <= backwardMax:
+		return jumpWeight * (1 - float64(-d)/backwardMax)
 	}
 	return 0
 }
@@ -134,7 +146,7 @@ func CallScore(g *Graph, start []uint64) float64 {
 
 func callWorth(from, to uint64) float64 {
 	d := math.Max(distance(from, to), 0.1)
-	return math.Pow(d, -distancePower)
+	return 1 / math.Sqrt(math.Sqrt(d)) // distancePower
 }
 
 func distance(a, b uint64) float64 { return float64(max(a, b) - min(a, b)) }
