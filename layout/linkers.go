@@ -19,7 +19,7 @@ type Sections struct {
 	Shared    int // procedures that shared theirs with others: compiled without -ffunction-sections
 	Unknown   int // procedures of which no debug information tells
 	Unwritten int // procedures whose names would mean something else to a linker: with control characters, quotes
-	Parts     int // sections of the image that the procedures lie in; linkers order each by itself
+	Parts     int // sections of the image's text that the procedures lie in; linkers order each by itself
 
 	order *Order
 	units map[image.Addr]string // source files of local procedures whose name is not unique
@@ -32,7 +32,9 @@ func (o *Order) Sections(im *image.Image) *Sections {
 	lines, _ := im.Lines()
 	parts, ambiguous := map[string]bool{}, map[string]bool{}
 	for _, sym := range o.Symbols {
-		parts[sym.Section] = true
+		if strings.HasPrefix(sym.Section, ".text") {
+			parts[sym.Section] = true
+		}
 		if sym.Local && o.same[sym.Name] > 1 {
 			ambiguous[sym.Name] = true
 		}

@@ -92,7 +92,7 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 			c.warn("%d functions shared a section with others: compile with -ffunction-sections, or they move together or not at all", s.Shared)
 		}
 		if s.Parts > 1 && target != "ld" && target != "ld-script" {
-			c.warn("the functions lie in %d sections of the image, and each section is ordered by itself", s.Parts)
+			c.warn("the functions lie in %d sections of the image: if it is linked so again (-z keep-text-section-prefix), each is ordered by itself", s.Parts)
 		}
 	}
 	if s.Unwritten > 0 {

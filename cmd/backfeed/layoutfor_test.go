@@ -302,6 +302,27 @@ func TestSharedSections(t *testing.T) {
 	}
 }
 
+// TestTextSections: layout says so where the linker kept hot and unlikely functions in
+// sections of their own.
+func TestTextSections(t *testing.T) {
+	for _, tool := range []string{"gcc", "ld.gold"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s: %v", tool, err)
+		}
+	}
+	dir := t.TempDir()
+	sources := []string{"parts.c", "twins.c"}
+	objects := compileOrdered(t, dir, "gcc", sources)
+	for flag, said := range map[string]bool{"keep-text-section-prefix": true, "nokeep-text-section-prefix": false} {
+		runTool(t, dir, slices.Concat([]string{"gcc", "-fuse-ld=gold", "-Wl,--build-id,-z," + flag, "-o", "kept"}, objects)...)
+		kept := filepath.Join(dir, "kept")
+		code, _, stderr := runCLI(t, "layout", kept, recordUnits(t, kept, sources))
+		if code != exitDone || strings.Contains(stderr, "keep-text-section-prefix") != said {
+			t.Errorf("%s: exit code %d, %q", flag, code, stderr)
+		}
+	}
+}
+
 // TestLayoutTargets: what cannot be had is refused, with what can.
 func TestLayoutTargets(t *testing.T) {
 	for _, tt := range []struct {
