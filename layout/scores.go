@@ -171,7 +171,7 @@ func coverage(pieces []Piece, size uint64) Coverage {
 func spread(heat map[uint64]float64, from, to, size uint64, n float64) {
 	length := float64(to - from)
 	for from < to && n > 0 {
-		end := min(to, (from/size+1)*size)
+		end := min(to-1, from/size*size+size-1) + 1 // the last piece of all ends at 0
 		heat[from/size] += n * float64(end-from) / length
 		from = end
 	}

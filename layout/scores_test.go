@@ -110,3 +110,12 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("possible are %+v bytes, %+v lines", p.Bytes, p.Lines)
 	}
 }
+
+// TestSpreadAtTheEnd: the last page of all addresses has an end.
+func TestSpreadAtTheEnd(t *testing.T) {
+	heat := map[uint64]float64{}
+	spread(heat, 1<<64-4100, 1<<64-4, pageSize, 4096)
+	if heat[1<<52-2] != 4 || heat[1<<52-1] != 4092 || len(heat) != 2 {
+		t.Errorf("got %v, want 4 and 4092 in the last two pages", heat)
+	}
+}
