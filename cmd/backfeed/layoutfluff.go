@@ -47,6 +47,8 @@ func (a *advice) check(fs *pflag.FlagSet, target *choice) error {
 		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
 	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
 		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
+	case asked == 1 && fs.Changed("html"):
+		return errors.New("--html draws an order, not advice")
 	}
 	return nil
 }

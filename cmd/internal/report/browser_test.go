@@ -88,6 +88,7 @@ func TestHeatMapInBrowser(t *testing.T) {
 		{"dark", text, []string{"--blink-settings=preferredColorScheme=0"}, dark, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			s := look(t, tt.text, "", tt.flags...)
 			if ran := strings.Contains(s.dom, ` data-script="on"`); ran != tt.scripts {
 				t.Errorf("script ran: %v, want %v", ran, tt.scripts)
@@ -104,6 +105,7 @@ func TestHeatMapInBrowser(t *testing.T) {
 		})
 	}
 	t.Run("link", func(t *testing.T) {
+		t.Parallel()
 		s := look(t, text, "#b425000")
 		if !strings.Contains(s.dom, `id="b425000"><details open`) || strings.Count(s.dom, "<details open") != 1 {
 			t.Error("a link to a page does not open that page alone")
