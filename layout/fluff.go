@@ -50,7 +50,7 @@ type FluffItem struct {
 	Whole      bool // the whole procedure
 	Evidence   Evidence
 	Why        Reason
-	AtMost     float64 // executions, 19 times in 20; of a block, those of the one that runs most
+	AtMost     float64 // executions, 19 times in 20: of the block that runs most, or of a procedure, for which samples may say less than flow does
 
 	Reach    image.Reach // ways to the procedure that need no code of the image
 	Callers  []Caller    // procedures with code that calls it, jumps to it or takes its address

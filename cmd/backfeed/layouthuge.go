@@ -50,7 +50,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		_, err := fmt.Fprintln(w, "\nNone of them has a symbol that a linker could move.")
 		return err
 	}
-	fmt.Fprintln(w, "\nIn our order (--for lld), a huge page each:")
+	fmt.Fprintln(w, "\nIn our order, a huge page each:")
 	g := report.NewTable(report.Right("page"), report.Right("functions"), report.Right("bytes"), report.Right("execution"), report.Left("first"), report.Left("last"))
 	for i, group := range h.Groups {
 		if n > 0 && i >= n {
@@ -60,6 +60,10 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), first.Name, last.Name)
 	}
 	if err := g.Write(w, color); err != nil {
+		return err
+	}
+	if ip.Image.Go != "" {
+		_, err := fmt.Fprintln(w, "\nGo's linker takes no order, so what can be had is the range as linked: madvise(MADV_HUGEPAGE) on it at the start,\nwhere the kernel has CONFIG_READ_ONLY_THP_FOR_FS.")
 		return err
 	}
 	last := h.Groups[len(h.Groups)-1].Symbols
