@@ -81,8 +81,8 @@ func TestScores(t *testing.T) {
 		found += best / limit.ExtTSP
 		most++
 	}
-	if found/most < 0.9 {
-		t.Errorf("the best of all orders reach %.3f of the bound, want 0.9", found/most)
+	if found/most < 0.95 {
+		t.Errorf("the best of all orders reach %.3f of the bound, want 0.95", found/most)
 	}
 	t.Logf("the best of all orders reach %.3f of the bound", found/most)
 }

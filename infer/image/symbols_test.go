@@ -80,6 +80,7 @@ func TestBind(t *testing.T) {
 		{"a label inside is none", "f g a 10-30, n g mid 20-20, n l loop 24-24", "a 10-30"},
 		{"a label after is one", "f g a 10-20, n l b 20-20", "a 10-20, b 20-20"},
 		{"a local label after a size of 0 is inside", "f g a 10-10, n l b 20-20, n l c 30-30", "a 10-10"},
+		{"unless it has a size, as clang's parts of procedures have", "f l a 10-10, n l f.__part.1 20-28, n l c 24-24", "a 10-10, f.__part.1 20-28"},
 		{"a global label after a size of 0 is not", "f g a 10-10, n g b 20-20", "a 10-10, b 20-20"},
 		{"nor one in the next section", "f g a 10-10, n l b 100-100", "a 10-10, b 100-100"},
 		{"overlap cuts the first", "f g a 10-30, f g b 20-40", "a 10-20, b 20-40"},
