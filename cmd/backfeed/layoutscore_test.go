@@ -77,3 +77,15 @@ func TestHoldoutOfItself(t *testing.T) {
 		t.Errorf("%d rows, and %d of the holdout; want %d", len(own), len(held), len(scoreRows))
 	}
 }
+
+// TestLayoutSameBytes: equal input gives equal bytes, in every column.
+func TestLayoutSameBytes(t *testing.T) {
+	program := compile(t)
+	rec := record(t, program, "drive", "work")
+	for _, target := range []string{"text", "json"} {
+		args := []string{"layout", program, rec, "--for", target, "--holdout", rec, "--relinked", program}
+		if first, again := must(t, args...), must(t, args...); first != again {
+			t.Errorf("--for %s: the same input gave other bytes", target)
+		}
+	}
+}
