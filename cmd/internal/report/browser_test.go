@@ -75,8 +75,8 @@ func TestHeatMapInBrowser(t *testing.T) {
 	text := page(t, heatMap(procs, 300, 37))
 	// The browser's own commands need scripts, so the page's are forbidden instead.
 	noScripts := scriptPolicy.ReplaceAllString(text, "script-src &#39;none&#39;")
-	light := [2]color.Color{color.RGBA{0xdf, 0xe3, 0xe8, 0xff}, color.RGBA{0x5a, 0, 0, 0xff}} // --h0 and --h7 of style.css
-	dark := [2]color.Color{color.RGBA{0x33, 0x3a, 0x43, 0xff}, color.RGBA{0xff, 0xf0, 0xd6, 0xff}}
+	light := [2]color.Color{color.RGBA{0xe6, 0xe9, 0xed, 0xff}, color.RGBA{0x5a, 0, 0, 0xff}} // --h0 and --h7 of style.css
+	dark := [2]color.Color{color.RGBA{0x28, 0x2d, 0x34, 0xff}, color.RGBA{0xff, 0xf0, 0xd6, 0xff}}
 	for _, tt := range []struct {
 		name, text string
 		flags      []string
