@@ -197,7 +197,7 @@ func (t *trace) order() []int {
 		r := t.procs[next.proc]
 		for i, c := range r.Proc.Calls {
 			to := holder(t.procs, c.To)
-			if to < 0 || t.touched(to) || r.Call[i].N < 0.5 {
+			if to < 0 || t.touched(to) || !mustCall(r, i) {
 				continue
 			}
 			if us := t.reaches(next.proc, c.Site); us < t.at[to] && us <= t.within {
@@ -207,6 +207,18 @@ func (t *trace) order() []int {
 		}
 	}
 	return order
+}
+
+// oftenCalled is how many executions of a call, for each of its procedure, are enough
+// to believe that a start makes it. Of 477 functions that SQLite's start executes, 100
+// recorded starts saw 326 (and 2 others). With all calls that may have happened 123
+// more were found beside 408 that do not run; with those of 0.01 it was 98 beside 205,
+// of 0.1 65 beside 58, of 0.3 42 beside 24.
+const oftenCalled = 0.1
+
+// mustCall tells whether a call is so often made that a start is believed to make it.
+func mustCall(r *infer.Result, call int) bool {
+	return r.Call[call].N >= max(0.5, oftenCalled*r.Entries.N)
 }
 
 type timed struct {
