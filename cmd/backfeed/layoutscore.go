@@ -96,6 +96,9 @@ func (j *judgement) scores(order *layout.Order, im *image.Image, holdout *layout
 		for i, o := range orders {
 			last := len(all[i]) - 1
 			s := layout.Relinked(o.Procs(), im, relinked).Scores()
+			if s.Placed == 0 {
+				return nil, failf(exitNothing, "--relinked: %s has none of the code that ran", *j.relinked)
+			}
 			all[i] = slices.Insert(all[i], last, scored{"relinked", all[i][last].Counts, s})
 		}
 	}

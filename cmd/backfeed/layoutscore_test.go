@@ -78,6 +78,16 @@ func TestHoldoutOfItself(t *testing.T) {
 	}
 }
 
+// TestRelinkedOther: an image of another program is refused.
+func TestRelinkedOther(t *testing.T) {
+	program := compile(t)
+	rec := record(t, program, "drive", "work")
+	code, stdout, stderr := runCLI(t, "layout", program, rec, "--for", "text", "--relinked", "../../testdata/mix/mix")
+	if code != exitNothing || stdout != "" || !strings.Contains(stderr, "none of the code that ran") {
+		t.Errorf("exit code %d, printed %d bytes, message %q", code, len(stdout), stderr)
+	}
+}
+
 // TestLayoutSameBytes: equal input gives equal bytes, in every column.
 func TestLayoutSameBytes(t *testing.T) {
 	program := compile(t)
