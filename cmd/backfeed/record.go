@@ -22,6 +22,8 @@ var recordCmd = &command{
 says what that is): hardware cycles with branch records, precise samples of retired instructions,
 hardware cycles, or the timer of event cpu-clock.
 Threads and children are sampled with their parents. A user's own processes need no privilege.
+Of programs that begin while they are sampled, the recording has how long after that code was first
+seen, for up to 10 seconds: layout --startup needs it. With -a it has not.
 
 CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of

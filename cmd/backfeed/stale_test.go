@@ -170,6 +170,7 @@ func everywhere(t *testing.T, path string, procs []string, caller, work string) 
 		if call.Target == work {
 			c.AddSample(0, leaf.Off, 10)
 			c.AddStack([]sample.Frame{leaf, {Image: 0, Off: off(call.Return)}}, 10)
+			c.TouchStack(c.Stacks[0].Frames, 700)
 			c.AddBranch(sample.Branch{From: sample.Frame{Image: 0, Off: off(call.Site)}, To: leaf}, 10, 0)
 		}
 	}
@@ -281,6 +282,9 @@ func TestMergeOnto(t *testing.T) {
 		c := rec.Counts[0]
 		if len(c.Stacks) != 1 || len(c.Stacks[0].Frames) != 2 || c.Stacks[0].Frames[1].Image == sample.Unknown || len(c.Branches) != 1 {
 			t.Errorf("%s: stacks %v, branches %v", lang, c.Stacks, c.Branches)
+		}
+		if len(c.Images[0].First) != 2 {
+			t.Errorf("%s: first touches %v, want those of two procedures", lang, c.Images[0].First)
 		}
 		for r, n := range c.Ranges { // the edited procedure has a block between
 			if n != 10 || len(c.Ranges) != 1 {

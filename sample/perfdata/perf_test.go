@@ -95,6 +95,22 @@ func TestAgainstPerf(t *testing.T) {
 				}
 			}
 			compare(t, perf, file, !strings.Contains(tt.args, "dwarf"))
+			rec, err := ReadFile(file, Options{StackDepth: -1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range rec.Counts {
+				for _, ic := range c.Images {
+					for off := range ic.First {
+						if ic.At[off] == 0 {
+							t.Errorf("%s: offset %#x: first touched, but not sampled", ic.ID, uint64(off))
+						}
+					}
+					if path, _ := filepath.EvalSymlinks(self); ic.ID.Path == path && len(ic.First) == 0 {
+						t.Errorf("%s: %d samples, and none says when", ic.ID, ic.Samples())
+					}
+				}
+			}
 		})
 	}
 }
