@@ -52,7 +52,7 @@ func newCacheSort(g *Graph) *cacheSort {
 		if n.N > 0 {
 			s.hotSize += float64(n.Size)
 		}
-		s.chains[i] = newChain(i, Node{n.Size, max(n.N, in[i], out[i])})
+		s.chains[i] = newChain(i, Node{n.Size, max(n.N, in[i], out[i]), n.Heat})
 	}
 	s.of = slices.Clone(s.chains)
 	s.far = math.Pow(math.Max(s.hotSize, 0.1), -distancePower)

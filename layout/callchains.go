@@ -17,14 +17,26 @@ type cluster struct {
 	nodes  []int
 	size   uint64  // bytes
 	weight float64 // executions
+	heat   float64 // executed instructions
 }
 
 func (c *cluster) density() float64 { return c.weight / float64(c.size) }
+
+// hotter compares two clusters, the one that comes first being less. Where it is
+// known how many instructions they execute per byte, that tells better than their
+// executions on how few pages the time is spent: a loop is entered once.
+func (c *cluster) hotter(d *cluster) int {
+	if c.heat > 0 || d.heat > 0 {
+		return cmp.Compare(d.heat/float64(d.size), c.heat/float64(c.size))
+	}
+	return cmp.Compare(d.density(), c.density())
+}
 
 // add counts what d holds as c's.
 func (c *cluster) add(d *cluster) {
 	c.size += d.size
 	c.weight += d.weight
+	c.heat += d.heat
 }
 
 // callChains orders the nodes of g by Call-Chain Clustering ("Optimizing Function

@@ -1,7 +1,6 @@
 package layout
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 )
@@ -20,7 +19,7 @@ type chain struct {
 }
 
 func newChain(i int, n Node) *chain {
-	return &chain{cluster: cluster{[]int{i}, n.Size, n.N}, id: i, links: map[int]*link{}}
+	return &chain{cluster: cluster{[]int{i}, n.Size, n.N, n.Heat}, id: i, links: map[int]*link{}}
 }
 
 // A link is all transfers between two chains, and what merging them would gain.
@@ -72,10 +71,10 @@ func (c *chain) takeLinks(from *chain) {
 	}
 }
 
-// flattenChains gives the nodes of all chains, the densest first.
+// flattenChains gives the nodes of all chains, the hottest first.
 func flattenChains(chains []*chain) []int {
 	live := slices.DeleteFunc(slices.Clone(chains), func(c *chain) bool { return c == nil })
-	slices.SortStableFunc(live, func(a, b *chain) int { return cmp.Compare(b.density(), a.density()) })
+	slices.SortStableFunc(live, func(a, b *chain) int { return a.hotter(&b.cluster) })
 	var order []int
 	for _, c := range live {
 		order = append(order, c.nodes...)

@@ -188,7 +188,7 @@ func (s *blockSort) strands() *strands {
 		for i, at := range c.nodes[:n-1] {
 			r.next[at] = c.nodes[i+1]
 		}
-		one := &strand{c.nodes[0], c.nodes[n-1], c.size, c.weight}
+		one := &strand{c.cluster, c.nodes[0], c.nodes[n-1]}
 		r.all[c.id] = one
 		for _, at := range c.nodes {
 			r.ends[at] = one

@@ -137,7 +137,11 @@ func candidates(ip *infer.ImageProfile) ([]*infer.Result, *Order) {
 func Calls(procs []*infer.Result) *Graph {
 	g := &Graph{}
 	for _, r := range procs {
-		g.Nodes = append(g.Nodes, Node{Size: max(r.Proc.Size, 1), N: r.Entries.N})
+		n := Node{Size: max(r.Proc.Size, 1), N: r.Entries.N}
+		for i, b := range r.Proc.Blocks {
+			n.Heat += r.Block[i].N * float64(b.Insts)
+		}
+		g.Nodes = append(g.Nodes, n)
 	}
 	in := make([]float64, len(procs))
 	for from, r := range procs {

@@ -55,13 +55,27 @@ func TestCacheDirected(t *testing.T) {
 	}
 }
 
+// TestHottestFirst: of procedures that do not call each other, those come first that
+// execute most instructions per byte, not those that are called most.
+func TestHottestFirst(t *testing.T) {
+	g := graph("a>b 0, c>d 0")
+	for i, n := range []Node{{16, 9, 10}, {16, 5, 0}, {16, 1, 1000}, {32, 2, 1000}} {
+		g.Nodes[i] = n
+	}
+	for _, search := range procSearches {
+		if got := names(search.order(g)); got != "cdab" {
+			t.Errorf("%s: %s, want cdab", search.name, got)
+		}
+	}
+}
+
 // TestSearchesOrderAll: an order has every node once, whatever the graph.
 func TestSearchesOrderAll(t *testing.T) {
 	for seed := range uint64(200) {
 		g := randomGraph(seed, 1+int(seed%40))
-		for name, search := range map[string]func(*Graph) []int{"callChains": callChains, "cacheDirected": cacheDirected} {
-			order := search(g)
-			if again := search(g); !slices.Equal(order, again) {
+		for _, search := range procSearches {
+			name, order := search.name, search.order(g)
+			if again := search.order(g); !slices.Equal(order, again) {
 				t.Fatalf("seed %d: %s gives %v, then %v", seed, name, order, again)
 			}
 			slices.Sort(order)

@@ -17,6 +17,7 @@ type Graph struct {
 type Node struct {
 	Size uint64  // bytes
 	N    float64 // executions
+	Heat float64 // executed instructions; of procedures, where they are known
 }
 
 // An Arc is a transfer of control.

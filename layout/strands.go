@@ -1,18 +1,12 @@
 package layout
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // A strand is a sequence of nodes that only grows at its end.
 type strand struct {
+	cluster     // without its nodes
 	first, last int
-	size        uint64  // bytes
-	weight      float64 // executions
 }
-
-func (s *strand) density() float64 { return s.weight / float64(s.size) }
 
 // strands are all nodes of a graph, in sequences. To join two takes the same time,
 // however long they are.
@@ -27,7 +21,7 @@ func newStrands(nodes []Node) *strands {
 	s := &strands{next: make([]int, len(nodes)), ends: make([]*strand, len(nodes)), all: make([]*strand, len(nodes))}
 	for i, n := range nodes {
 		s.next[i] = -1
-		s.all[i] = &strand{i, i, n.Size, n.N}
+		s.all[i] = &strand{cluster{nil, n.Size, n.N, n.Heat}, i, i}
 		s.ends[i] = s.all[i]
 	}
 	return s
@@ -39,8 +33,7 @@ func (s *strands) append(x, y *strand) {
 	s.ends[x.last], s.ends[y.first] = x, x // unless an end, they match no strand's any more
 	x.last = y.last
 	s.ends[x.last] = x
-	x.size += y.size
-	x.weight += y.weight
+	x.add(&y.cluster)
 }
 
 // follow puts strands behind those that lead to them, by one arc after the other,
@@ -63,7 +56,7 @@ func (s *strands) follow(arcs []Arc) {
 }
 
 // order gives the nodes of all strands: those of first, if it is not nil, then
-// those of the densest.
+// those of the hottest.
 func (s *strands) order(first *strand) []int {
 	live := slices.DeleteFunc(slices.Clone(s.all), func(c *strand) bool { return c == nil })
 	slices.SortStableFunc(live, func(a, b *strand) int {
@@ -75,7 +68,7 @@ func (s *strands) order(first *strand) []int {
 		case b == first:
 			return 1
 		}
-		return cmp.Compare(b.density(), a.density())
+		return a.hotter(&b.cluster)
 	})
 	order := make([]int, 0, len(s.next))
 	for _, c := range live {
