@@ -31,11 +31,11 @@ type procSearch struct {
 	order func(*Graph) []int
 }
 
-var procSearches = []procSearch{{"CDSort", cacheDirected}, {"C3", callChains}}
+var procSearches = []procSearch{{"CDSort", cacheDirected}, {"C3", callChains}, {"Pettis-Hansen", pettisHansenCalls}}
 
 // Functions orders the procedures of an image by the calls between them. Of the
-// two usual searches, Call-Chain Clustering and Cache-Directed Sort, it takes
-// the result with the better CallScore. Procedures that were seen to run, or that
+// results of three searches, Cache-Directed Sort, Call-Chain Clustering and that of
+// Pettis and Hansen, it takes the one with the best CallScore. Procedures that were seen to run, or that
 // must have run, are in the order; the others are left out, and linkers put them
 // behind.
 func Functions(ip *infer.ImageProfile) *Order {
