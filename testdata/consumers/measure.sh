@@ -1,93 +1,17 @@
 #!/bin/bash
-# measure.sh sqlite|zstd|jsonnet [DIR]: what consumers make of backfeed's profiles of
-# a program, against builds by no profile, by an exact one and by the profile that
-# perf2bolt -nl makes of the same samples. All work is done in DIR, which is kept.
-#
-#   sqlite   C, its amalgamation out of the Go module github.com/mattn/go-sqlite3
-#   zstd     C, out of the Go module github.com/DataDog/zstd
-#   jsonnet  C++ with templates and exceptions, Debian's source package
+# measure.sh sqlite|zstd|jsonnet|tcc [DIR]: what consumers make of backfeed's profiles of
+# a program, against builds by no profile, by exact ones of the compiler and of
+# llvm-bolt, and by the profile that perf2bolt -nl makes of the same samples. All work
+# is done in DIR, which is kept.
 #
 # callgrind counts instructions and taken branches of the program's own code. Needs
 # gcc-12, clang-19, lld-19, llvm-19, bolt-19, perf and valgrind.
 set -euo pipefail
 program=${1?program} dir=${2:-}
-here=$(cd "$(dirname "$0")" && pwd)
-llvm=/usr/lib/llvm-19/bin
-if [ -z "$dir" ]; then
-	dir=$(mktemp -d)
-	trap 'rm -rf "$dir"' EXIT
-fi
-mkdir -p "$dir/src"
-(cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
-cd "$dir"
+testdata=$(cd "$(dirname "$0")/.." && pwd)
+. "$testdata/consumers/programs.sh"
 
-# module prints the directory of a Go module's files.
-module() {
-	printf 'module none\n' >go.mod
-	go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
-}
-
-# Per program: its sources, flags, and the arguments of a sampled and of a counted run.
-clang=clang-19 gcc=gcc-12
-case $program in
-sqlite)
-	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
-	cp "$from/sqlite3-binding.c" src/sqlite3.c
-	cp "$from/sqlite3-binding.h" src/sqlite3.h
-	cp "$here/../sqlite/sqlbench.c" src
-	flags=(-DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION)
-	runs=18 sampled=(100000) counted=(20000)
-	;;
-zstd)
-	from=$(module github.com/DataDog/zstd@v1.5.7)
-	cp "$from"/{*.c,*.h} "$here/zstdbench.c" src
-	cat "$from"/*.[ch] >input
-	rm -f src/zstd_v0* src/zbuff* src/*cover* src/divsufsort* src/zdict.c
-	flags=(-DZSTD_LEGACY_SUPPORT=0 -DZSTD_DISABLE_ASM)
-	runs=1 sampled=(input 3 60) counted=(input 3 3)
-	;;
-jsonnet)
-	clang=$llvm/clang++ gcc=g++-12
-	printf 'deb-src http://deb.debian.org/debian bookworm main\n' >sources.list
-	apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null
-		-o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root)
-	mkdir -p lists/partial
-	apt-get "${apt[@]}" update
-	apt-get "${apt[@]}" source --download-only jsonnet=0.18.0+ds-3
-	tar xf jsonnet_0.18.0+ds.orig.tar.xz
-	from=jsonnet-0.18.0
-	g++-12 -o to_c_array "$from/stdlib/to_c_array.cpp"
-	./to_c_array "$from/stdlib/std.jsonnet" "$from/core/std.jsonnet.h"
-	cp "$from"/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
-		"$from/third_party/md5/md5.cpp" "$here/jsonnetbench.cpp" src
-	yaml=$dir/$from/third_party/rapidyaml/rapidyaml
-	for f in "$yaml"/src/c4/yml/*.cpp "$yaml"/ext/c4core/src/c4/*.cpp; do cp "$f" "src/yaml_${f##*/}"; done
-	flags=(-std=c++17 -w "-I$dir/$from/core" "-I$dir/$from/include" "-I$dir/$from/third_party/md5"
-		"-I$dir/$from/third_party/json" "-I$yaml/src" "-I$yaml/ext/c4core/src")
-	runs=1 sampled=(15) counted=(1)
-	;;
-*)
-	echo "measure.sh: no program $program" >&2
-	exit 2
-	;;
-esac
-
-# build NAME COMPILER FLAG... compiles all sources, two at a time, and links them.
-build() {
-	local name=$1 compiler=$2
-	shift 2
-	mkdir -p "$name.o"
-	printf '%s\n' src/*.c src/*.cpp | grep -v '\*' | xargs -P 2 -I {} sh -c \
-		'f=$1 o=$2; shift 2; exec "$@" -c "$f" -o "$o/${f##*/}.o"' sh {} "$name.o" \
-		"$compiler" -O2 -ffunction-sections "${flags[@]}" "$@"
-	"$compiler" -O2 "$name.o"/*.o -o "$name" -Wl,--build-id "$@" -lm
-}
 clang() { build "$1" "$clang" -Qunused-arguments -fuse-ld=lld -fdebug-info-for-profiling "${@:2}"; }
-
-record() {
-	perf record -q -B -N -e cpu-clock:u -F 4999 -o "$1.data" -- sh -c \
-		'n=$1; shift; while [ "$n" -gt 0 ]; do "$@" || exit; n=$((n - 1)); done' sh "$runs" "./$1" "${sampled[@]}" >/dev/null
-}
 
 # count prints instructions and taken branches of one program's own code.
 # valgrind 3.19 reads neither DWARF 5 nor the debug info of relocatable links, puts
@@ -138,6 +62,9 @@ clang sample -fprofile-sample-use=base.prof -g
 bolt bolt base.fdata
 $llvm/perf2bolt base -p base.data -nl -o nl.fdata >nl.log 2>&1
 bolt bolt-nl nl.fdata
+$llvm/llvm-bolt relocatable -instrument -instrumentation-file="$dir/exact.fdata" -o instrumented >instrumented.bolt 2>&1
+./instrumented "${sampled[@]}" >/dev/null
+bolt bolt-exact exact.fdata
 
 ./backfeed emit propeller base.data --image "$dir/base" -o clusters.txt --ld order.txt
 clang propeller -g "${relocs[@]}" -fbasic-block-sections=list=clusters.txt \
@@ -156,7 +83,7 @@ build gcc-exact "$gcc" -fprofile-generate
 ./gcc-exact "${sampled[@]}" >/dev/null
 build gcc-exact "$gcc" -fprofile-use # the counts lie beside the objects
 
-for name in base sample bolt bolt-nl propeller exact gcc gcc-afdo gcc-exact; do count "$name" >"$name.count"; done
+for name in base sample bolt bolt-nl bolt-exact propeller exact gcc gcc-afdo gcc-exact; do count "$name" >"$name.count"; done
 printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
-for name in base sample bolt bolt-nl propeller exact; do row "$name" base exact; done
+for name in base sample bolt bolt-nl bolt-exact propeller exact; do row "$name" base exact; done
 for name in gcc gcc-afdo gcc-exact; do row "$name" gcc gcc-exact; done
