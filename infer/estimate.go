@@ -19,6 +19,11 @@ func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt 
 		exact.hidden = math.Inf(1)
 		par = &exact
 	}
+	if n := prof.Samples.Used; n > enoughSamples {
+		fewer := *par
+		fewer.part = enoughSamples / float64(n)
+		par = &fewer
+	}
 	for _, ip := range prof.Images {
 		ip.addKnown(opt.Known)
 		ip.addRecorded(counts)

@@ -15,7 +15,7 @@ import (
 
 // Options change what Infer does. The zero Options are the usual ones.
 type Options struct {
-	Event  string // name of the event to use; "" is the one with the most samples
+	Event  string // name of the event to use; "" is the one with the most samples that counts time, instructions or branches, if there is one
 	Model  string // name of the machine model; "" is that of the recording's processor
 	Known  []Known
 	Places int // how many places worth counting exactly Profile.Places shall list
@@ -78,13 +78,16 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 
 // choose picks the counts of one event.
 func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
-	total := map[string]uint64{}
+	total, rank := map[string]uint64{}, map[string]int{}
 	for _, c := range rec.Counts {
 		total[c.Event.Name] += c.Total
+		if c.Event.Unit == "events" {
+			rank[c.Event.Name] = 1 // page faults and the like tell of executions only where nothing else does
+		}
 	}
 	if name == "" {
 		for n, t := range total {
-			if t > total[name] || t == total[name] && n < name {
+			if d := cmp.Or(cmp.Compare(rank[name], rank[n]), cmp.Compare(t, total[name]), cmp.Compare(name, n)); name == "" || d > 0 {
 				name = n
 			}
 		}

@@ -144,3 +144,49 @@ func TestRetiredInstructions(t *testing.T) {
 		t.Errorf("%d samples of retired instructions give confidence %v", r.BlockSamples[0], r.Block[0].Conf)
 	}
 }
+
+// TestChoose: page faults recorded beside a timer are not what counts are inferred from.
+func TestChoose(t *testing.T) {
+	event := func(name, unit string, n uint64) *sample.Counts {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: name, Period: 1, Unit: unit})
+		c.Total = n
+		return c
+	}
+	faults, clock, cycles := event("page-faults", "events", 100), event("cpu-clock", "ns", 10), event("cycles", "cycles", 10)
+	for _, tt := range []struct {
+		name, asked, want string
+		counts            []*sample.Counts
+	}{
+		{"the most", "", "page-faults", []*sample.Counts{faults}},
+		{"time before events", "", "cpu-clock", []*sample.Counts{faults, clock}},
+		{"the first name of two", "", "cpu-clock", []*sample.Counts{cycles, faults, clock}},
+		{"as asked", "page-faults", "page-faults", []*sample.Counts{faults, clock}},
+	} {
+		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked)
+		if err != nil || len(cs) != 1 || cs[0].Event.Name != tt.want {
+			t.Errorf("%s: got %v, %v, want %s", tt.name, cs, err, tt.want)
+		}
+	}
+}
+
+// TestManySamples: a thousand times the samples give the same counts, as near as
+// searches come.
+func TestManySamples(t *testing.T) {
+	s := loadSet(t, "../testdata/mix")
+	few := s.compare(s.infer(t, s.rec, Options{})).BlockOverlap
+	const times = 1000
+	for _, c := range s.rec.Counts {
+		for _, ic := range c.Images {
+			for off := range ic.At {
+				ic.At[off] *= times
+			}
+		}
+		for why := range c.Lost {
+			c.Lost[why] *= times
+		}
+		c.Total, c.Weight = times*c.Total, times*c.Weight
+	}
+	if many := s.compare(s.infer(t, s.rec, Options{})).BlockOverlap; many < few-0.05 {
+		t.Errorf("block overlap %.3f with %d times the samples, %.3f without", many, times, few)
+	}
+}
