@@ -17,7 +17,7 @@ var recording = flag.String("recording", "", "BenchmarkRecording orders the most
 
 // BenchmarkBlocks and BenchmarkProcedures show what an arc costs as graphs grow.
 func BenchmarkBlocks(b *testing.B) {
-	for _, n := range []int{500, 5_000, 50_000, 500_000} {
+	for _, n := range []int{500, 5_000, 50_000} {
 		g := randomFlow(1, n)
 		for _, search := range []struct {
 			name  string
@@ -29,7 +29,7 @@ func BenchmarkBlocks(b *testing.B) {
 }
 
 func BenchmarkProcedures(b *testing.B) {
-	for _, n := range []int{400, 4_000, 40_000, 400_000} {
+	for _, n := range []int{400, 4_000, 40_000} {
 		g := randomGraph(1, n)
 		for _, search := range procSearches {
 			b.Run(fmt.Sprintf("%s/%d", search.name, len(g.Arcs)), func(b *testing.B) { benchmarkSearch(b, g, search.order) })

@@ -22,6 +22,7 @@ type Model struct {
 	ROB        int // micro-operations in flight; 0 where InOrder
 	Mispredict int // cycles that a mispredicted branch costs
 	Memory     Memory
+	Buffers    Buffers
 
 	match     []match
 	fusion    fusion
@@ -45,6 +46,14 @@ type Width struct {
 // Memory has the latencies of loads by the level they hit, in cycles. L3 and DRAM
 // depend on the system as much as on the processor.
 type Memory struct{ L1, L2, L3, DRAM int }
+
+// Buffers are how much a core holds. What of it hyper-threads share is not told.
+type Buffers struct {
+	L1I    int // bytes of the first instruction cache
+	ITLB   int // pages of 4 KB in the first instruction TLB
+	Uops   int // operations in the cache of decoded ones; 0 where there is none
+	Stores int // stores that wait for the cache
+}
 
 // match tells which processors a model is for.
 type match struct {

@@ -37,6 +37,7 @@ type file struct {
 	Width      fileWidth         `yaml:"width"`
 	Window     fileWindow        `yaml:"window"`
 	Memory     fileMemory        `yaml:"memory"`
+	Buffers    fileBuffers       `yaml:"buffers"`
 	Fusion     fileFusion        `yaml:"fusion"`
 	Forwarding fileForwarding    `yaml:"forwarding"`
 	Units      []string          `yaml:"units"`
@@ -74,6 +75,14 @@ type fileMemory struct {
 	L2     int    `yaml:"l2"`
 	L3     int    `yaml:"l3"`
 	DRAM   int    `yaml:"dram"`
+	Source string `yaml:"source"`
+}
+
+type fileBuffers struct {
+	L1I    int    `yaml:"l1i"`    // bytes
+	ITLB   int    `yaml:"itlb"`   // entries
+	Uops   int    `yaml:"uops"`   // in the cache of decoded ones; 0 where there is none
+	Stores int    `yaml:"stores"` // entries
 	Source string `yaml:"source"`
 }
 
@@ -159,7 +168,7 @@ func (f *file) source(field, name string) error {
 }
 
 func (f *file) numbers(m *Model) error {
-	w, i, l := f.Width, f.Window, f.Memory
+	w, i, l, u := f.Width, f.Window, f.Memory, f.Buffers
 	for _, n := range []struct {
 		field    string
 		v        int
@@ -170,6 +179,8 @@ func (f *file) numbers(m *Model) error {
 		{"window: rob", i.ROB, 0, 1 << 16}, {"window: mispredict", i.Mispredict, 1, maxCycles},
 		{"memory: l1", l.L1, 1, maxCycles}, {"memory: l2", l.L2, l.L1, maxCycles},
 		{"memory: l3", l.L3, l.L2, maxCycles}, {"memory: dram", l.DRAM, l.L3, maxCycles},
+		{"buffers: l1i", u.L1I, 1 << 10, 1 << 24}, {"buffers: itlb", u.ITLB, 1, 1 << 16},
+		{"buffers: uops", u.Uops, 0, 1 << 20}, {"buffers: stores", u.Stores, 1, 1 << 12},
 	} {
 		if n.v < n.min || n.v > n.max {
 			return fmt.Errorf("%s: %d is not between %d and %d", n.field, n.v, n.min, n.max)
@@ -181,7 +192,8 @@ func (f *file) numbers(m *Model) error {
 	m.Width = Width{w.Fetch, w.Decode, w.Dispatch, w.Retire}
 	m.ROB, m.Mispredict = i.ROB, i.Mispredict
 	m.Memory = Memory{l.L1, l.L2, l.L3, l.DRAM}
-	return errors.Join(f.source("width", w.Source), f.source("window", i.Source), f.source("memory", l.Source))
+	m.Buffers = Buffers{u.L1I, u.ITLB, u.Uops, u.Stores}
+	return errors.Join(f.source("width", w.Source), f.source("window", i.Source), f.source("memory", l.Source), f.source("buffers", u.Source))
 }
 
 func (f *file) matches(m *Model) error {

@@ -15,6 +15,7 @@ import (
 type Schedule struct {
 	Insts  []Slot  // by increasing address
 	Cycles float64 // per execution of the block: the sum of Insts' Least
+	Uops   int     // places that the block takes in dispatch
 	Bound  Why     // what Cycles comes from
 	Unit   string  // the unit or units, where Bound is Unit
 	Loop   bool    // the block ends in a jump to its own start
@@ -117,6 +118,7 @@ func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *S
 	s := &Schedule{Insts: make([]Slot, len(insts)), Loop: loop}
 	for i, in := range insts {
 		s.Insts[i].Addr = in.Addr
+		s.Uops += p.steps[i].uops
 	}
 	if m.InOrder {
 		p.issue(s)
@@ -196,6 +198,12 @@ func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
 		p.depend(i, &w, insts[i], &ops[i])
 		w.step(i, insts[i], &ops[i])
 	}
+}
+
+// Latency gives the cycles from when an instruction can start to its result, at least.
+func (m *Model) Latency(in image.Inst, o *image.Operands) float64 {
+	s := m.step(in, o)
+	return s.latency
 }
 
 // accessOf tells which kind of load, or of store, o is.

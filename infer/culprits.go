@@ -1,0 +1,725 @@
+package infer
+
+import (
+	"math"
+	"strings"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// The rules by which causes are ruled out or bounded. All causes are guilty until
+// proven innocent, as in DCPI ("Continuous Profiling: Where Have All the Cycles
+// Gone?", SOSP 1997, section 6.3): a rule has to show why a cause cannot be, or how
+// much it can explain at most.
+//
+// Where the core executes out of order, an instruction is waited for once all before
+// it are done, its operands too: only its own time is left. What it depends on then
+// stays a suspect, but an unlikely one: instructions that retire together are told
+// apart by chance. In order, the wait for an operand is at the instruction that needs it.
+
+// How likely a culprit is to be the cause of all that it can explain, beside others
+// that can explain as much. Only their order matters. Chosen by the programs of
+// testdata/stalls, each of which stalls for one known reason.
+const (
+	surely    = 0.95
+	likely    = 0.80
+	perhaps   = 0.50
+	scarcely  = 0.20
+	remotely  = 0.05
+	unbounded = math.MaxFloat64
+)
+
+// Cycles that no table of a model has.
+const (
+	refill      = 1.5 // times Model.Mispredict: the pipeline fills again
+	forwardFail = 20  // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
+	aliasFail   = 10  // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
+	takenJump   = 2   // the bubble behind a taken branch
+	maxBack     = 256 // instructions that are looked at for where a value comes from
+	window      = 64  // instructions in which a store may still be in its buffer
+	hotShare    = 0.1 // of the executions of a block that a predecessor has to bring to be looked at
+)
+
+// blame finds the culprits of instruction i.
+func (w *work) blame(i int) {
+	sl := w.slice(i)
+	w.blameMemory(i, sl)
+	w.blameFlow(i)
+	w.blameStores(i)
+	w.blameUnits(i, sl)
+	w.boundByEvents(i)
+}
+
+// accuse adds a culprit, or lets one of the same cause explain more.
+func (w *work) accuse(i int, c Cause, from image.Addr, most, score float64) {
+	if !(most > 0) {
+		return
+	}
+	s := &w.exp.Insts[i].Stall
+	for k := range s.Culprits {
+		if have := &s.Culprits[k]; have.Cause == c {
+			if most = min(most, s.Cycles); score*most > have.score*min(have.Most, s.Cycles) {
+				have.From, have.score = from, score
+			}
+			have.Most = max(have.Most, most)
+			return
+		}
+	}
+	s.Culprits = append(s.Culprits, Culprit{Cause: c, From: from, Most: min(most, s.Cycles), score: score})
+}
+
+// An origin is an instruction that a value comes from.
+type origin struct {
+	i      int     // index into Insts
+	cycles float64 // from its start to when the value was needed, at least
+}
+
+// A dataSlice is what the operands of an instruction were made from.
+type dataSlice struct {
+	origins []origin
+	chain   float64 // cycles of the longest chain
+	callee  int     // call whose result is among it; -1 if there is none
+	caller  bool    // what was handed to the procedure is among it
+}
+
+// slice follows the operands of instruction i backwards, through blocks that lead
+// there often, at most once around a loop.
+func (w *work) slice(i int) *dataSlice {
+	s := &slicing{work: w, dataSlice: dataSlice{callee: -1}, seen: map[int]bool{}, start: i}
+	need := w.ops[i].Reads
+	add(&need, w.ops[i].Address)
+	w.dropStack(&need)
+	if need != (image.RegSet{}) {
+		b := w.exp.Insts[i].Block
+		s.back(b, i-1, w.first[b], need, &[regCount]float64{})
+	}
+	return &s.dataSlice
+}
+
+type slicing struct {
+	*work
+	dataSlice
+	seen  map[int]bool // blocks
+	start int
+	steps int
+}
+
+const regCount = 64 + 32
+
+func add(s *image.RegSet, t image.RegSet) { s.General |= t.General; s.Vector |= t.Vector }
+func remove(s *image.RegSet, t image.RegSet) {
+	s.General &^= t.General
+	s.Vector &^= t.Vector
+}
+
+// back looks for what gives need, from instruction i of block b back to instruction
+// stop; lat is how long before the end each register is needed.
+func (s *slicing) back(b, i, stop int, need image.RegSet, lat *[regCount]float64) {
+	for ; i >= stop; i-- {
+		if s.steps++; s.steps > maxBack {
+			return
+		}
+		in, o := &s.exp.Insts[i], &s.ops[i]
+		if in.Class&(image.DirCall|image.IndCall) != 0 {
+			if gives := resultRegisters(s.im.Arch); need.Has(gives) {
+				if s.callee < 0 {
+					s.callee = i
+				}
+				remove(&need, gives)
+			}
+		}
+		gives := o.Writes
+		add(&gives, o.Update)
+		if need.Has(gives) {
+			hit := image.RegSet{General: need.General & gives.General, Vector: need.Vector & gives.Vector}
+			cycles := 0.0
+			each(hit, func(r int) { cycles = max(cycles, lat[r]) })
+			cycles += s.model.Latency(in.Inst, o)
+			s.origins = append(s.origins, origin{i, cycles})
+			s.chain = max(s.chain, cycles)
+			remove(&need, hit)
+			from := o.Reads
+			add(&from, o.Address)
+			s.dropStack(&from)
+			each(from, func(r int) { lat[r] = max(lat[r], cycles) })
+			add(&need, from)
+		}
+		if need == (image.RegSet{}) {
+			return
+		}
+	}
+	s.before(b, need, lat)
+}
+
+// before goes on at the ends of the blocks that lead to b.
+func (s *slicing) before(b int, need image.RegSet, lat *[regCount]float64) {
+	block := &s.r.Proc.Blocks[b]
+	if b == 0 || len(block.In) == 0 {
+		s.caller = true
+	}
+	all := max(s.r.Block[b].N, 1e-300)
+	for _, e := range block.In {
+		from := s.r.Proc.Edges[e].From
+		if s.r.Edge[e].N < hotShare*all || s.seen[from] {
+			continue
+		}
+		s.seen[from] = true
+		stop := s.first[from]
+		if from == s.exp.Insts[s.start].Block { // once around: up to where it began
+			stop = s.start
+		}
+		l := *lat
+		s.back(from, s.first[from+1]-1, stop, need, &l)
+	}
+}
+
+// each calls f for the registers of a set.
+func each(s image.RegSet, f func(r int)) {
+	for r := range 64 {
+		if s.General>>r&1 != 0 {
+			f(r)
+		}
+	}
+	for r := range 32 {
+		if s.Vector>>r&1 != 0 {
+			f(64 + r)
+		}
+	}
+}
+
+// resultRegisters are those that calls give results in, by the System V ABI and the
+// procedure call standard for AArch64; Go's results begin with the same.
+func resultRegisters(a image.Arch) image.RegSet {
+	if a == image.AArch64 {
+		return image.RegSet{General: 0xff, Vector: 0xff}
+	}
+	return image.RegSet{General: 1<<0 | 1<<2, Vector: 3} // rax, rdx, xmm0, xmm1
+}
+
+// stackPointer is the number of the stack pointer's register.
+func (w *work) stackPointer() int {
+	if w.im.Arch == image.AArch64 {
+		return 31
+	}
+	return 4
+}
+
+// dropStack takes the stack pointer and the frame pointer out of s: nobody waits for them.
+func (w *work) dropStack(s *image.RegSet) {
+	s.General &^= 1 << w.stackPointer()
+	if w.frame >= 0 {
+		s.General &^= 1 << w.frame
+	}
+}
+
+// framePointer finds the register that holds the frame's address: rbp or x29, if the
+// first instructions set it to the stack pointer, or something near it.
+func (w *work) framePointer() int {
+	fp := 5
+	if w.im.Arch == image.AArch64 {
+		fp = 29
+	}
+	for i := range min(16, len(w.exp.Insts)) {
+		o := &w.ops[i]
+		from := o.Reads
+		add(&from, o.Address)
+		if o.Writes.General>>fp&1 != 0 && from.General>>w.stackPointer()&1 != 0 &&
+			w.exp.Insts[i].Class&(image.Load|image.Push) == 0 {
+			return fp
+		}
+	}
+	return -1
+}
+
+// onStack tells whether an access is to the frame of its procedure, at a fixed place.
+func (w *work) onStack(m image.Memory) bool {
+	return m.Index == image.NoReg && (int(m.Base) == w.stackPointer() || w.frame >= 0 && int(m.Base) == w.frame)
+}
+
+// blameMemory accuses the loads that i makes itself or waits for.
+func (w *work) blameMemory(i int, sl *dataSlice) {
+	if w.exp.Insts[i].Class&image.Locked != 0 { // atomic operations take long even where the data is near
+		w.accuse(i, DCache, w.exp.Insts[i].Addr, unbounded, scarcely)
+		return
+	}
+	own, other := likely, scarcely
+	if !w.skid { // in order, or a precise event: operands are waited for where they are needed
+		own, other = scarcely, likely
+		if w.model.InOrder {
+			own = perhaps
+		}
+	}
+	w.blameLoad(i, i, own)
+	if in := &w.exp.Insts[i]; i > w.first[in.Block] && in.Class&image.CondJump != 0 {
+		w.blameLoad(i, i-1, own) // fused: both retire as one
+	}
+	for _, o := range sl.origins {
+		w.blameLoad(i, o.i, other)
+	}
+	if sl.callee >= 0 {
+		w.accuse(i, DCache, w.exp.Insts[sl.callee].Addr, unbounded, remotely)
+	}
+	if sl.caller {
+		w.accuse(i, DCache, 0, unbounded, remotely)
+	}
+	if in := &w.exp.Insts[i]; in.Class&image.Rep != 0 {
+		w.accuse(i, DCache, in.Addr, unbounded, likely)
+		w.accuse(i, DTLB, in.Addr, unbounded, scarcely)
+		w.accuse(i, PageFault, in.Addr, unbounded, scarcely)
+	}
+}
+
+// blameLoad accuses load l of what i waits for.
+func (w *work) blameLoad(i, l int, score float64) {
+	in := &w.exp.Insts[l]
+	if in.Class&image.Load == 0 {
+		return
+	}
+	mem := &w.model.Memory
+	m, ok := w.im.Memory(in.Inst)
+	if ok && w.onStack(m) {
+		w.blameForward(i, l, m, score)
+		return // written and read all the time: in the first cache
+	}
+	if !ok {
+		m = image.Memory{Base: image.NoReg, Index: image.NoReg, Segment: true}
+	}
+	w.blameForward(i, l, m, score)
+	switch {
+	case w.touched(l, m):
+		return
+	case ok && m.Constant():
+		// One place that is used each time is in a near cache, unless others write it.
+		w.accuse(i, DCache, in.Addr, float64(mem.L3), score/2)
+		return
+	}
+	w.accuse(i, DCache, in.Addr, unbounded, score)
+	w.accuse(i, DTLB, in.Addr, float64(2*mem.DRAM), score/2)
+	w.accuse(i, PageFault, in.Addr, unbounded, remotely)
+}
+
+// touched tells whether the bytes that l accesses were accessed before it in its block.
+func (w *work) touched(l int, m image.Memory) bool {
+	if m.Segment || m.Size == 0 {
+		return false
+	}
+	address := m.Registers()
+	for i := l - 1; i >= w.first[w.exp.Insts[l].Block]; i-- {
+		in := &w.exp.Insts[i]
+		if in.Class&(image.DirCall|image.IndCall) != 0 {
+			return false
+		}
+		if changes(&w.ops[i], address) {
+			return false // even an access by the same registers then was elsewhere
+		}
+		o, ok := w.im.Memory(in.Inst)
+		if ok && sameBase(o, m) && o.Size != 0 && o.Disp < m.Disp+int64(m.Size) && m.Disp < o.Disp+int64(o.Size) {
+			return true
+		}
+	}
+	return false
+}
+
+func changes(o *image.Operands, regs image.RegSet) bool {
+	return o.Writes.Has(regs) || o.Update.Has(regs)
+}
+
+// sameBase tells whether two addresses differ by their displacements alone.
+func sameBase(a, b image.Memory) bool {
+	return a.Base == b.Base && a.Index == b.Index && (a.Scale == b.Scale || a.Index == image.NoReg) && !a.Segment && !b.Segment
+}
+
+// blameForward accuses the stores before load l that it may overlap with.
+func (w *work) blameForward(i, l int, m image.Memory, score float64) {
+	block, steps, moved := w.exp.Insts[l].Block, 0, false
+	address := m.Registers()
+	seen := map[int]bool{}
+	for k := l - 1; ; k-- {
+		if k < w.first[block] {
+			if block = w.hottestBefore(block); block < 0 || seen[block] {
+				return
+			}
+			seen[block] = true
+			k = w.first[block+1]
+			continue
+		}
+		if steps++; steps > window {
+			return
+		}
+		in := &w.exp.Insts[k]
+		if in.Class&image.Store != 0 {
+			if st, ok := w.im.Memory(in.Inst); ok && w.suspectStore(i, k, st, m, moved, score) {
+				return
+			}
+		}
+		moved = moved || changes(&w.ops[k], address)
+	}
+}
+
+// suspectStore accuses store k, to st, of keeping a load of m. moved tells that
+// registers of the address have changed between. It gives true if the store wrote all that is loaded,
+// so that what was written before does not matter.
+func (w *work) suspectStore(i, k int, st, m image.Memory, moved bool, score float64) bool {
+	from := w.exp.Insts[k].Addr
+	switch {
+	case m.Constant() != st.Constant() && (w.onStack(m) || w.onStack(st)), w.onStack(m) != w.onStack(st):
+		return false // a frame, and what is not in it
+	case moved || !sameBase(st, m):
+		w.accuse(i, StoreForward, from, forwardFail, min(score, scarcely))
+		return false
+	case st.Size == 0 || m.Size == 0:
+		w.accuse(i, StoreForward, from, forwardFail, min(score, scarcely))
+		return false
+	}
+	lo, hi := m.Disp, m.Disp+int64(m.Size)
+	sLo, sHi := st.Disp, st.Disp+int64(st.Size)
+	switch {
+	case sLo <= lo && hi <= sHi:
+		return true // forwarded
+	case sLo < hi && lo < sHi:
+		w.accuse(i, StoreForward, from, forwardFail, surely)
+	case (sLo-lo)%pageSize == 0 || overlapsPage(sLo-lo, int64(st.Size), int64(m.Size)):
+		w.accuse(i, StoreForward, from, aliasFail, likely)
+	}
+	return false
+}
+
+// overlapsPage tells whether accesses so many bytes apart share the low 12 bits of an address.
+func overlapsPage(apart, store, load int64) bool {
+	d := apart % pageSize
+	if d < 0 {
+		d += pageSize
+	}
+	return d < load || pageSize-d < store
+}
+
+// hottestBefore gives the block that leads to b most often, -1 if none does.
+func (w *work) hottestBefore(b int) int {
+	best, n := -1, 0.0
+	for _, e := range w.r.Proc.Blocks[b].In {
+		if w.r.Edge[e].N > n {
+			best, n = w.r.Proc.Edges[e].From, w.r.Edge[e].N
+		}
+	}
+	return best
+}
+
+// blameFlow accuses the ways to and from i: prediction, fetch and decoding. While the
+// pipeline is empty, because a branch was mispredicted or code has not come, the next
+// instruction is waited for. Some cores let it finish before they take an interrupt,
+// which then names the one after it; others name the one that has not come.
+func (w *work) blameFlow(i int) {
+	in := &w.exp.Insts[i]
+	for _, t := range w.next[i] {
+		if !t.entry {
+			w.blamePassage(i, i, t)
+		}
+		to := &w.exp.Insts[t.to]
+		if to.Class&image.Locked != 0 { // it starts when it is the oldest, and all stores before it are done
+			w.accuse(i, Lock, to.Addr, unbounded, surely)
+		}
+		if to.Class&(image.Load|image.Store) != 0 && to.Class&image.Push == 0 {
+			if m, ok := w.im.Memory(to.Inst); !ok || !w.onStack(m) && !m.Constant() {
+				w.accuse(i, PageFault, to.Addr, unbounded, remotely) // it is executed again
+			}
+		}
+	}
+	if i > w.first[in.Block] {
+		called := w.exp.Insts[i-1].Class&(image.DirCall|image.IndCall) != 0
+		w.blamePassage(i, i-1, passage{to: i, share: 1, called: called})
+		return
+	}
+	came := 0.0
+	all := max(in.N, 1e-300)
+	for _, e := range w.r.Proc.Blocks[in.Block].In {
+		edge, n := &w.r.Proc.Edges[e], w.r.Edge[e].N
+		last := w.first[edge.From+1] - 1
+		if n > 0 && last >= w.first[edge.From] {
+			w.blamePassage(i, last, passage{to: i, share: min(1, n/all), taken: edge.Kind != image.FallThrough})
+		}
+		came += n
+	}
+	if rest := 1 - came/all; rest > 1e-9 {
+		w.blamePassage(i, i, passage{to: i, share: rest, entry: true})
+	}
+}
+
+// blamePassage accuses what may delay the arrival at t.to from instruction k, of what i waits for.
+func (w *work) blamePassage(i, k int, t passage) {
+	from, to := &w.exp.Insts[k], &w.exp.Insts[t.to]
+	penalty := refill * float64(w.model.Mispredict)
+	switch {
+	case t.entry:
+		w.accuse(i, Mispredict, 0, t.share*penalty, scarcely)
+	case t.called: // the stack of return addresses knows better, unless calls are nested deep
+		w.accuse(i, Mispredict, from.Addr, 2*rareShare*penalty, remotely)
+	case from.Class&(image.CondJump|image.IndJump) != 0:
+		w.accuse(i, Mispredict, from.Addr, t.share*w.missRate(from.Block)*penalty, likely)
+	}
+	n := max(to.N, 1e-300)
+	start, end := uint64(to.Addr), uint64(to.Addr)+uint64(to.Len)-1
+	last := uint64(from.Addr) + uint64(from.Len) - 1
+	away := t.entry || t.called || t.taken
+	if away || start/lineSize != last/lineSize || end/lineSize != start/lineSize {
+		w.accuse(i, ICache, to.Addr, t.share*w.fetchMiss(w.lines.between(n)), perhaps)
+	}
+	if (away || start/pageSize != last/pageSize) && w.pages.between(n) > fits*float64(w.model.Buffers.ITLB) {
+		w.accuse(i, ITLB, to.Addr, t.share*float64(w.model.Memory.L3), scarcely)
+	}
+	front := 0.0
+	if away {
+		front += takenJump
+	}
+	if w.lines.between(n)*lineSize/bytesPerUop > float64(w.model.Buffers.Uops) {
+		front += w.decode(t.to)
+	}
+	w.accuse(i, FrontEnd, to.Addr, t.share*front, scarcely)
+}
+
+// fits is the share of a cache up to which what is used in turn is taken to stay in it.
+const fits = 0.75
+
+// bytesPerUop is a low mean length of instructions: dense code fills the cache of decoded
+// operations first.
+const bytesPerUop = 4
+
+// fetchMiss gives the cycles that a line of code may take to come, if so many other
+// lines were executed since it was last: 0 if it must still be in the first cache.
+func (w *work) fetchMiss(lines float64) float64 {
+	m := &w.model.Memory
+	switch bytes := lines * lineSize; {
+	case bytes <= fits*float64(w.model.Buffers.L1I):
+		return 0
+	case bytes <= 1<<18:
+		return float64(m.L2)
+	case bytes <= 1<<23:
+		return float64(m.L3)
+	}
+	return float64(m.DRAM)
+}
+
+// decode gives the cycles by which decoding i may hold up what follows: decoders take
+// 16 bytes of code a cycle on the cores that have a cache of decoded operations.
+func (w *work) decode(i int) float64 {
+	in := &w.exp.Insts[i]
+	if uint64(in.Addr)/16 != (uint64(in.Addr)-1)/16 {
+		return 1
+	}
+	return 0.5
+}
+
+// rareShare is how often a branch may take its less usual way for it to be taken to be
+// predicted always.
+const rareShare = 0.02
+
+// missRate gives how often the branch at the end of block b is mispredicted at most: a
+// predictor that always takes the likeliest way errs as often as others are taken.
+// Where the shares are only estimates, they may be twice as far from certain. None
+// that learns is taken to do worse than twice that.
+func (w *work) missRate(b int) float64 {
+	block := &w.r.Proc.Blocks[b]
+	all, most := 0.0, 0.0
+	sure := true
+	for _, e := range block.Out {
+		f := w.r.Edge[e]
+		all, most = all+f.N, max(most, f.N)
+		sure = sure && f.Shape >= High
+	}
+	all = max(all, w.r.Block[b].N)
+	if !(all > 0) {
+		return 0
+	}
+	rare := 1 - most/all
+	if !sure {
+		rare = 2*rare + rareShare/2
+	}
+	if rare <= rareShare {
+		return 0
+	}
+	return min(1, 2*rare)
+}
+
+// blameStores accuses the store buffer. A store that finds it full cannot be
+// dispatched: it is caught itself, or what is just before it.
+func (w *work) blameStores(i int) {
+	block := w.exp.Insts[i].Block
+	at := -1
+	for k := i; k < min(i+4, w.first[block+1]); k++ {
+		if w.storesAway(k) {
+			at = k
+			break
+		}
+	}
+	if at < 0 {
+		return
+	}
+	stores, steps := 0, 0
+	seen := map[int]bool{}
+	for b, k := block, i; steps < window; k-- {
+		if k < w.first[b] {
+			if b = w.hottestBefore(b); b < 0 || seen[b] {
+				break
+			}
+			seen[b] = true
+			k = w.first[b+1]
+			continue
+		}
+		steps++
+		if w.storesAway(k) {
+			stores++
+		}
+	}
+	score := scarcely
+	if 8*stores >= steps {
+		score = perhaps
+	}
+	from := w.exp.Insts[at].Addr
+	w.accuse(i, StoreBuffer, from, unbounded, score)
+	w.accuse(i, PageFault, from, unbounded, remotely)
+	w.accuse(i, DTLB, from, float64(2*w.model.Memory.DRAM), remotely)
+}
+
+// storesAway tells whether instruction i stores elsewhere than into its frame.
+func (w *work) storesAway(i int) bool {
+	in := &w.exp.Insts[i]
+	if in.Class&image.Rep != 0 {
+		return true
+	}
+	if in.Class&image.Store == 0 {
+		return false
+	}
+	m, ok := w.im.Memory(in.Inst)
+	return !ok || !w.onStack(m)
+}
+
+// blameUnits accuses slow operations, of i itself and of what it waits for.
+func (w *work) blameUnits(i int, sl *dataSlice) {
+	in := &w.exp.Insts[i]
+	w.blameOp(i, i, likely)
+	near := scarcely
+	if !w.skid {
+		near = likely
+	}
+	for k := max(w.first[in.Block], i-8); k < i; k++ {
+		w.blameOp(i, k, scarcely) // it may have been next to retire, or keep a unit
+	}
+	for _, o := range sl.origins {
+		w.blameOp(i, o.i, near)
+	}
+	if n := len(sl.origins); n > 0 {
+		w.accuse(i, Dependency, w.exp.Insts[sl.origins[0].i].Addr, sl.chain+w.model.Latency(in.Inst, &w.ops[i]), scarcely)
+	} else if l := w.model.Latency(in.Inst, &w.ops[i]); l > 1 {
+		w.accuse(i, Dependency, in.Addr, l, scarcely)
+	}
+}
+
+// blameOp accuses operation k of what i waits for.
+func (w *work) blameOp(i, k int, score float64) {
+	in, o := &w.exp.Insts[k], &w.ops[k]
+	latency := w.model.Latency(in.Inst, o)
+	switch {
+	case in.Class&image.Locked != 0:
+		w.accuse(i, Lock, in.Addr, unbounded, max(score, scarcely))
+	case in.Class&(image.System|image.Rep) != 0:
+		w.accuse(i, Microcode, in.Addr, unbounded, score)
+	case in.Class&image.Div != 0:
+		w.accuse(i, Divider, in.Addr, 2*latency+slowDivide, score)
+	case in.Class&image.Mul != 0:
+		w.accuse(i, Multiplier, in.Addr, 2*latency, score/2)
+	}
+	switch o.Op {
+	case image.OpFloatAdd, image.OpFloatMul, image.OpFMA, image.OpFloatDiv32, image.OpFloatDiv64, image.OpSqrt32, image.OpSqrt64, image.OpConvert, image.OpX87:
+		w.accuse(i, Assist, in.Addr, unbounded, remotely/2)
+	}
+}
+
+// slowDivide is how many cycles the slowest operands of a division take more than
+// those of a model's table: 64-bit divisions of Intel's cores before Ice Lake.
+const slowDivide = 80
+
+// eventCounts are the samples of an event that counts a cause.
+type eventCounts struct {
+	period float64
+	at     map[sample.ImageID]map[sample.Offset]uint64 // by ImageID.Key
+}
+
+// eventCauses are the causes that events of perf count.
+var eventCauses = map[string]Cause{
+	"branch-misses": Mispredict, "cache-misses": DCache, "LLC-load-misses": DCache, "L1-dcache-load-misses": DCache,
+	"dTLB-load-misses": DTLB, "iTLB-load-misses": ITLB, "L1-icache-load-misses": ICache,
+	"page-faults": PageFault, "minor-faults": PageFault, "major-faults": PageFault,
+}
+
+// readEvents gathers the samples of events that count a cause.
+func (x *Explainer) readEvents(rec *sample.Recording) {
+	if rec == nil {
+		return
+	}
+	for _, c := range rec.Counts {
+		name, _, _ := strings.Cut(c.Event.Name, ":")
+		cause, ok := eventCauses[name]
+		if !ok || c.Event.Period == 0 {
+			continue
+		}
+		e := x.events[cause]
+		if e == nil {
+			e = &eventCounts{period: float64(c.Event.Period), at: map[sample.ImageID]map[sample.Offset]uint64{}}
+			x.events[cause] = e
+		}
+		e.period = max(e.period, float64(c.Event.Period))
+		for _, ic := range c.Images {
+			at := e.at[ic.ID.Key()]
+			if at == nil {
+				at = map[sample.Offset]uint64{}
+				e.at[ic.ID.Key()] = at
+			}
+			for off, n := range ic.At {
+				at[off] += n
+			}
+		}
+	}
+}
+
+// boundByEvents bounds the culprits of i by the samples of their events around it: of
+// its block and of where it leads. n samples are of at most n + 2 sqrt(n) + 3 periods
+// of events, 19 times in 20.
+func (w *work) boundByEvents(i int) {
+	s := &w.exp.Insts[i].Stall
+	for k := range s.Culprits {
+		c := &s.Culprits[k]
+		e := w.events[c.Cause]
+		if e == nil {
+			continue
+		}
+		n := 0.0
+		at := e.at[w.ipKey]
+		count := func(b int) {
+			for j := w.first[b]; j < w.first[b+1]; j++ {
+				if off, ok := w.im.OffsetOf(w.exp.Insts[j].Addr); ok {
+					n += float64(at[off])
+				}
+			}
+		}
+		block := w.exp.Insts[i].Block
+		count(block)
+		for _, t := range w.next[i] {
+			if b := w.exp.Insts[t.to].Block; b != block {
+				count(b)
+			}
+		}
+		events := (n + 2*math.Sqrt(n) + 3) * e.period
+		c.Most = min(c.Most, events/w.exp.Insts[i].N*w.eventCost(c.Cause))
+	}
+}
+
+// eventCost is what one event costs at most, in cycles.
+func (w *work) eventCost(c Cause) float64 {
+	switch c {
+	case Mispredict:
+		return refill * float64(w.model.Mispredict)
+	case PageFault:
+		return 20_000
+	}
+	return 2 * float64(w.model.Memory.DRAM)
+}

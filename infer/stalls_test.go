@@ -1,0 +1,167 @@
+package infer
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// explained infers a recording of testdata/stalls and explains all procedures.
+func explained(t *testing.T, rec *sample.Recording) (*Profile, []*Explanation) {
+	t.Helper()
+	im, err := image.Open("../testdata/stalls/stalls", image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	prof, err := Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+		if !strings.HasSuffix(id.Path, "/stalls") {
+			return nil, errors.New("not the program")
+		}
+		return im, nil
+	}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := NewExplainer(prof, rec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*Explanation
+	for _, ip := range prof.Images {
+		for _, r := range ip.Procs {
+			e := x.Explain(ip, r)
+			if err := e.Check(); err != nil {
+				t.Error(err)
+			}
+			all = append(all, e)
+		}
+	}
+	return prof, all
+}
+
+// causesOf gives the causes of a stall, the likeliest first.
+func causesOf(s *Stall) (all []Cause) {
+	for _, c := range s.Culprits {
+		all = append(all, c.Cause)
+	}
+	return all
+}
+
+// TestStalls: programs that wait for one known reason. It is a culprit of most of the
+// stalls of the procedure that waits, and the likeliest of them where others do not
+// leave the same traces.
+func TestStalls(t *testing.T) {
+	for _, tt := range []struct {
+		kind, proc string
+		cause      Cause
+		first      bool
+	}{
+		{"chase", "chase", DCache, true},
+		{"pages", "chase", DTLB, false},
+		{"branch", "branch", Mispredict, true},
+		{"divide", "divide", Divider, true},
+		{"multiply", "multiply", Multiplier, true},
+		{"forward", "forward", StoreForward, true},
+		{"alias", "alias", StoreForward, true},
+		{"code", "", ICache, true},
+		{"stores", "stores", StoreBuffer, true},
+		{"atomic", "atomic", Lock, true},
+		{"touch", "touch", PageFault, false},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			b, err := os.ReadFile(filepath.Join("../testdata/stalls", tt.kind+".bfr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rec, err := sample.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, all := explained(t, rec)
+			var sum Summary
+			var kept, first float64 // cycles of stalls that have the cause, or have it first
+			top := &InstTime{}
+			for _, e := range all {
+				if tt.proc != "" && e.Result.Proc.Name != tt.proc {
+					continue
+				}
+				sum.Add(&e.Summary)
+				for i := range e.Insts {
+					in := &e.Insts[i]
+					causes := causesOf(&in.Stall)
+					if slices.Contains(causes, tt.cause) {
+						kept += in.Stall.Cycles * in.N
+					}
+					if len(causes) > 0 && causes[0] == tt.cause {
+						first += in.Stall.Cycles * in.N
+					}
+					if in.Total > top.Total {
+						top = in
+					}
+				}
+			}
+			t.Logf("%s: stalls are %.0f %% of the cycles, %.1f %% unexplained; %s survives in %.0f %% of them, first in %.0f %%; the slowest instruction: %v",
+				tt.kind, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Dynamic, tt.cause, 100*kept/sum.Dynamic, 100*first/sum.Dynamic, causesOf(&top.Stall))
+			if kept < 0.5*sum.Dynamic {
+				t.Errorf("%s is a culprit of %.0f %% of the stalls", tt.cause, 100*kept/sum.Dynamic)
+			}
+			if tt.first && first < 0.5*sum.Dynamic {
+				t.Errorf("%s is the likeliest culprit of %.0f %% of the stalls", tt.cause, 100*first/sum.Dynamic)
+			}
+			if sum.Unexplained > 0.1*sum.Dynamic {
+				t.Errorf("%.0f %% of the stalls are unexplained", 100*sum.Unexplained/sum.Dynamic)
+			}
+		})
+	}
+}
+
+// TestNoTime: samples of instructions do not tell how long they took.
+func TestNoTime(t *testing.T) {
+	prof := &Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "instructions", Period: 1, Unit: "instructions"}}
+	if _, err := NewExplainer(prof, nil); !errors.Is(err, ErrNoTime) {
+		t.Errorf("got %v, want %v", err, ErrNoTime)
+	}
+}
+
+// TestUnexplained shows how much of the time of the sets of -sets no cause is left for.
+func TestUnexplained(t *testing.T) {
+	all := loadSets(t)
+	if len(all) == 0 {
+		t.Skip("needs -sets")
+	}
+	for _, s := range all {
+		prof, err := Infer(s.rec, s.open, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := NewExplainer(prof, s.rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sum Summary
+		for _, ip := range prof.Images {
+			for _, r := range ip.Procs {
+				e := x.Explain(ip, r)
+				if err := e.Check(); err != nil {
+					t.Error(err)
+				}
+				sum.Add(&e.Summary)
+			}
+		}
+		t.Logf("%s: stalls %.1f %% of the time, unexplained %.1f %%, of code without counts %.1f %%",
+			s.name, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Cycles, 100*sum.Uncounted/sum.Cycles)
+		for c, r := range sum.Causes {
+			t.Logf("    %-14s %5.1f to %5.1f %%, likeliest of %5.1f %%", Cause(c), 100*r.Least/sum.Cycles, 100*r.Most/sum.Cycles, 100*sum.Likeliest[c]/sum.Cycles)
+		}
+		if sum.Unexplained > 0.1*sum.Cycles {
+			t.Errorf("%s: %.1f %% of the time is unexplained", s.name, 100*sum.Unexplained/sum.Cycles)
+		}
+	}
+}
