@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -178,5 +179,33 @@ func TestImages(t *testing.T) {
 `
 	if code != exitDone || stderr != "" || stdout != want {
 		t.Errorf("exit code %d, %q, printed\n%s\nwant\n%s", code, stderr, stdout, want)
+	}
+}
+
+// TestSourceImage: an image is found by its recorded path, its build ID, a file that
+// has it, and the name of a file; a file of the same build that was recorded without its build ID, too.
+func TestSourceImage(t *testing.T) {
+	id := sample.BuildID{0xab, 19: 9}
+	path := filepath.Join(t.TempDir(), "app")
+	put(t, path, tinyELF(id))
+	for _, tt := range []struct {
+		name, want string
+		id         sample.ImageID
+		found      bool
+	}{
+		{"path", "/usr/bin/app", sample.ImageID{Path: "/usr/bin/app"}, true},
+		{"build ID", id.String(), sample.ImageID{Path: "/usr/bin/app", Build: id}, true},
+		{"file", path, sample.ImageID{Path: "/usr/bin/app", Build: id}, true},
+		{"file, recorded without a build ID", path, sample.ImageID{Path: "/usr/bin/app"}, true},
+		{"file of another build", path, sample.ImageID{Path: "/usr/bin/app", Build: sample.BuildID{1}}, false},
+		{"name", "app", sample.ImageID{Path: "/usr/bin/app", Build: id}, true},
+		{"another name", "ap", sample.ImageID{Path: "/usr/bin/app", Build: id}, false},
+	} {
+		ip := &infer.ImageProfile{ID: tt.id, Image: &image.Image{Build: id}}
+		s := &source{profile: &infer.Profile{Images: []*infer.ImageProfile{ip}}}
+		got, err := s.image(tt.want)
+		if (got == ip) != tt.found || (err == nil) != tt.found {
+			t.Errorf("%s: %v, %v", tt.name, got, err)
+		}
 	}
 }

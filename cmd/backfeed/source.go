@@ -122,6 +122,7 @@ func (s *source) image(want string) (*infer.ImageProfile, error) {
 		func(ip *infer.ImageProfile) bool { return ip.ID.Path == want },
 		func(ip *infer.ImageProfile) bool { return ip.ID.Build.String() == want },
 		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build == id },
+		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build.IsZero() && ip.Image.Build == id },
 		func(ip *infer.ImageProfile) bool { return id.IsZero() && filepath.Base(ip.ID.Path) == want },
 	}
 	for _, mean := range means {
