@@ -158,7 +158,7 @@ func runCheck(c *cli, args []string) error {
 		}
 		gates = append(gates, stale...)
 	}
-	return c.judge(gates, format.value)
+	return c.judge(gates, format)
 }
 
 // unlined gives the error of an image without lines its exit code.
@@ -181,13 +181,8 @@ func (s *source) checked(want string) (*infer.ImageProfile, error) {
 }
 
 // judge prints the gates and fails if one of them does.
-func (c *cli) judge(gates []gate, format string) error {
-	var err error
-	if format == "json" {
-		err = c.writeJSON("-", gates)
-	} else {
-		err = c.write("-", func(w io.Writer) error { return writeGates(w, gates, c.color()) })
-	}
+func (c *cli) judge(gates []gate, format *choice) error {
+	err := c.print("-", format, gates, gates, func(w io.Writer, style report.Style) error { return writeGates(w, gates, style) })
 	if err != nil {
 		return err
 	}
@@ -203,7 +198,7 @@ func (c *cli) judge(gates []gate, format string) error {
 	return nil
 }
 
-func writeGates(w io.Writer, gates []gate, color bool) error {
+func writeGates(w io.Writer, gates []gate, style report.Style) error {
 	t := report.NewTable(report.Left("check"), report.Right("value"), report.Right("limit"), report.Left("verdict"))
 	for _, g := range gates {
 		verdict := "ok"
@@ -212,7 +207,7 @@ func writeGates(w io.Writer, gates []gate, color bool) error {
 		}
 		t.Row(g.Name, g.Value, g.Limit, verdict)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }
 
 // atLeast is a gate for a share that must not be small.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample/store"
 )
 
@@ -142,7 +143,23 @@ func (c *cli) choice(name, usage string, of ...string) *choice {
 
 // format defines the flag of commands that print a table.
 func (c *cli) format() *choice {
-	return c.choice("format", "how to print", "text", "json")
+	return c.choice("format", "how to print", "text", "json", "csv", "markdown")
+}
+
+// print writes a result to file path in the format that was asked for: doc as JSON,
+// rows (a struct or a slice of them) as CSV, and what text writes as text or Markdown.
+func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Writer, report.Style) error) error {
+	switch format.value {
+	case "json":
+		return c.writeJSON(path, doc)
+	case "csv":
+		return c.write(path, func(w io.Writer) error { return report.WriteCSV(w, rows) })
+	}
+	style := report.Style{Markdown: format.value == "markdown"}
+	if !style.Markdown && path == "-" {
+		style.Color, style.Width = c.color(), c.width()
+	}
+	return c.write(path, func(w io.Writer) error { return text(w, style) })
 }
 
 func (v *choice) String() string { return v.value }
@@ -183,6 +200,16 @@ func (c *cli) clearProgress() {
 // the user set NO_COLOR (https://no-color.org).
 func (c *cli) color() bool {
 	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
+}
+
+// width is how many characters fit a line of standard output; 0 where it is no
+// terminal, and any number does.
+func (c *cli) width() int {
+	f, ok := c.stdout.(*os.File)
+	if !ok || !isTerminal(f) {
+		return 0
+	}
+	return terminalWidth(f)
 }
 
 // isTerminal tells whether w is a terminal that moves its cursor: a character

@@ -37,7 +37,7 @@ var deciders = map[string]func(io.Reader) (*feedback.Decisions, error){"go": fee
 func runDiff(c *cli, args []string) error {
 	fs := c.flags()
 	consumer := c.choice("consumer", "whose decisions", "go", "llvm")
-	format := c.choice("format", "how to print", "text", "json", "markdown")
+	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
@@ -51,7 +51,7 @@ func runDiff(c *cli, args []string) error {
 		sides[i] = d
 	}
 	doc := newDiff(consumer.value, sides[0], sides[1])
-	if err := c.writeDiff(doc, format.value); err != nil {
+	if err := c.writeDiff(doc, format); err != nil {
 		return err
 	}
 	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.differs() {
@@ -116,14 +116,13 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 // workload could have.
 func (doc *diffDoc) differs() bool { return doc.Clear > 0 || doc.Moved >= feedback.ClearMoved }
 
-func (c *cli) writeDiff(doc *diffDoc, format string) error {
-	switch format {
-	case "json":
-		return c.writeJSON("-", doc)
-	case "markdown":
-		return c.write("-", doc.markdown)
-	}
-	return c.write("-", func(w io.Writer) error { return doc.text(w, c.color()) })
+func (c *cli) writeDiff(doc *diffDoc, format *choice) error {
+	return c.print("-", format, doc, doc.Changes, func(w io.Writer, style report.Style) error {
+		if style.Markdown {
+			return doc.markdown(w)
+		}
+		return doc.text(w, style)
+	})
 }
 
 // summary is the one line that says it all.
@@ -132,13 +131,13 @@ func (doc *diffDoc) summary() string {
 		len(doc.Changes), doc.Clear, doc.Hot[0], doc.Hot[1], report.Percent(doc.Moved), report.Percent(doc.Overlap))
 }
 
-func (doc *diffDoc) text(w io.Writer, color bool) error {
+func (doc *diffDoc) text(w io.Writer, style report.Style) error {
 	if len(doc.Changes) > 0 {
 		t := report.NewTable(report.Left("change"), report.Right("old"), report.Right("new"), report.Left("what"), report.Left("where"))
 		for _, ch := range doc.Changes {
 			t.Row(ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare), ch.says(), ch.where())
 		}
-		if err := t.Write(w, color); err != nil {
+		if err := t.Print(w, style); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,7 @@ import (
 )
 
 var doctorCmd = &command{
-	name: "doctor", args: "[--format text|json]", short: "say what this machine can do, and how to get more",
+	name: "doctor", args: "[--format text|json|csv|markdown]", short: "say what this machine can do, and how to get more",
 	long: `Checks whether and how programs can be sampled here, what the kernel permits to this user, and which
 tools are installed that backfeed works with. It changes nothing.`,
 	run: runDoctor,
@@ -52,15 +53,14 @@ func runDoctor(c *cli, args []string) error {
 	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
-	if format.value == "json" {
-		return c.writeJSON("-", checkup{"backfeed.doctor/1", found})
-	}
-	return writeFindings(c, found)
+	return c.print("-", format, checkup{"backfeed.doctor/1", found}, found, func(w io.Writer, style report.Style) error {
+		return writeFindings(w, found, style)
+	})
 }
 
 // writeFindings prints findings for people; fixes come after, where they have
 // room.
-func writeFindings(c *cli, found []finding) error {
+func writeFindings(w io.Writer, found []finding, style report.Style) error {
 	t := report.NewTable(report.Left(""), report.Left("what"), report.Left(""), report.Left("found"))
 	for _, f := range found {
 		mark := "yes"
@@ -69,15 +69,16 @@ func writeFindings(c *cli, found []finding) error {
 		}
 		t.Row(f.Group, f.Name, mark, report.Clean(f.Detail))
 	}
-	if err := t.Write(c.stdout, c.color()); err != nil {
+	style.Width = 0 // what was found is a sentence
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	for _, f := range found {
 		if !f.OK && f.Fix != "" {
-			fmt.Fprintf(c.stdout, "\n%s: %s.", f.Name, f.Fix)
+			fmt.Fprintf(w, "\n%s: %s.", f.Name, f.Fix)
 		}
 	}
-	_, err := fmt.Fprintln(c.stdout)
+	_, err := fmt.Fprintln(w)
 	return err
 }
 

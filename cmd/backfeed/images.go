@@ -40,10 +40,9 @@ func runImages(c *cli, args []string) error {
 	}
 	f.stores = c.stores
 	rows := imageRows(rec, f)
-	if format.value == "json" {
-		return c.writeJSON("-", rows)
-	}
-	return c.write("-", func(w io.Writer) error { return writeImages(w, rows, rec.Samples(), c.color()) })
+	return c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error {
+		return writeImages(w, rows, rec.Samples(), style)
+	})
 }
 
 // imageRows lists images, then losses, each by falling samples.
@@ -69,7 +68,7 @@ func imageRows(rec *sample.Recording, f *finder) []imageRow {
 	return rows
 }
 
-func writeImages(w io.Writer, rows []imageRow, total uint64, color bool) error {
+func writeImages(w io.Writer, rows []imageRow, total uint64, style report.Style) error {
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("state"), report.Left("build ID"), report.Left("image"))
 	for _, r := range rows {
 		state, name := r.State, r.Path
@@ -78,5 +77,5 @@ func writeImages(w io.Writer, rows []imageRow, total uint64, color bool) error {
 		}
 		t.Row(report.Integer(r.Samples), report.Share(r.Samples, total), state, r.BuildID, name)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }

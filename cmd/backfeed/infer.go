@@ -9,14 +9,15 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/image"
 )
 
 var inferCmd = &command{
 	name: "infer", args: "SRC... [--symfs DIR] [-o FILE]", short: "infer how often every block, edge and call ran",
 	long: symfsHelp + `
 
-The format json is the counts document; its schema is infer/counts.schema.json. The format text
-sums it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
+The format json is the counts document; its schema is infer/counts.schema.json. The format csv has
+its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
 among all others, "shape" about one among those of its procedure, which samples of a timer tell
 better, and which the text shows by samples. One factor that all counts share cannot be had from
@@ -38,15 +39,18 @@ func runInfer(c *cli, args []string) error {
 	}
 	defer src.close()
 	if opt.Places > 0 {
-		if format.value == "json" {
-			return c.writeJSON(*out, newPlaceRows(src.profile))
-		}
-		return c.write(*out, func(w io.Writer) error { return writePlaces(w, src.profile, c.color()) })
+		rows := newPlaceRows(src.profile)
+		return c.print(*out, format, rows, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
 		return c.write(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile) })
 	}
-	return c.write(*out, func(w io.Writer) error { return writeProfile(w, src.profile, *n, c.color()) })
+	if format.value == "csv" {
+		return c.print(*out, format, nil, newBlockRows(src.profile), nil)
+	}
+	return c.print(*out, format, nil, nil, func(w io.Writer, style report.Style) error {
+		return writeProfile(w, src.profile, *n, style)
+	})
 }
 
 // A mix is how many samples lie in blocks of each confidence among those of their procedure.
@@ -85,16 +89,16 @@ func mixColumns() []report.Column {
 }
 
 // writeProfile sums p up: what it is made of, its images, its hottest procedures.
-func writeProfile(w io.Writer, p *infer.Profile, n int, color bool) error {
+func writeProfile(w io.Writer, p *infer.Profile, n int, style report.Style) error {
 	fmt.Fprintf(w, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
-	if err := writeProfileImages(w, p, color); err != nil {
+	if err := writeProfileImages(w, p, style); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	return writeProfileProcs(w, p, n, color)
+	return writeProfileProcs(w, p, n, style)
 }
 
-func writeProfileImages(w io.Writer, p *infer.Profile, color bool) error {
+func writeProfileImages(w io.Writer, p *infer.Profile, style report.Style) error {
 	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("procedures"), report.Right("incomplete")}
 	columns = append(append(columns, mixColumns()...), report.Left("image"))
 	t := report.NewTable(columns...)
@@ -110,10 +114,10 @@ func writeProfileImages(w io.Writer, p *infer.Profile, color bool) error {
 		cells := []string{report.Integer(ip.Samples), report.Share(ip.Samples, p.Samples.Total), fmt.Sprint(len(ip.Procs)), fmt.Sprint(incomplete)}
 		t.Row(append(append(cells, m.cells()...), ip.ID.Path)...)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }
 
-func writeProfileProcs(w io.Writer, p *infer.Profile, n int, color bool) error {
+func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style) error {
 	type hot struct {
 		image string
 		*infer.Result
@@ -146,8 +150,44 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, color bool) error {
 		}
 		t.Row(append(append([]string{report.Integer(r.Samples), report.Share(r.Samples, p.Samples.Total), executions}, m.cells()...), name)...)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }
+
+// A blockRow is a block of a counts document as one line.
+type blockRow struct {
+	Image      string           `json:"image"`
+	BuildID    string           `json:"build_id,omitempty"`
+	Proc       string           `json:"proc"`
+	Addr       string           `json:"addr"`
+	Size       uint64           `json:"size"` // bytes
+	Insns      int              `json:"insns"`
+	Samples    uint64           `json:"samples"`
+	Count      float64          `json:"count"` // executions, inferred
+	Confidence infer.Confidence `json:"confidence"`
+	Shape      infer.Confidence `json:"shape"`
+}
+
+// newBlockRows lists all blocks of p: images by path, blocks by address.
+func newBlockRows(p *infer.Profile) []blockRow {
+	rows := []blockRow{}
+	for _, ip := range p.Images {
+		id := ""
+		if !ip.ID.Build.IsZero() {
+			id = ip.ID.Build.String()
+		}
+		for _, r := range ip.Procs {
+			for i := range r.Proc.Blocks {
+				b := &r.Proc.Blocks[i]
+				rows = append(rows, blockRow{ip.ID.Path, id, r.Proc.Name, hex(b.Start), uint64(b.End - b.Start), b.Insts,
+					r.BlockSamples[i], r.Block[i].N, r.Block[i].Conf, r.Block[i].Shape})
+			}
+		}
+	}
+	return rows
+}
+
+// hex prints an address.
+func hex(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
 
 // A placeRow is a block worth counting, the most worth first.
 type placeRow struct {
@@ -165,7 +205,7 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 		r := placeRow{
 			Image: pl.Image.ID.Path,
 			Proc:  pl.Proc.Proc.Name,
-			Addr:  fmt.Sprintf("%#x", uint64(pl.Proc.Proc.Blocks[pl.Block].Start)),
+			Addr:  hex(pl.Proc.Proc.Blocks[pl.Block].Start),
 			Count: pl.Proc.Block[pl.Block].N,
 			Gain:  math.Round(pl.Gain),
 		}
@@ -177,10 +217,10 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 	return rows
 }
 
-func writePlaces(w io.Writer, p *infer.Profile, color bool) error {
+func writePlaces(w io.Writer, rows []placeRow, style report.Style) error {
 	t := report.NewTable(report.Right("gain"), report.Right("executions"), report.Left("block"), report.Left("procedure"), report.Left("image"))
-	for _, r := range newPlaceRows(p) {
+	for _, r := range rows {
 		t.Row(report.Count(r.Gain), report.Count(r.Count), r.Addr, r.Proc, r.Image)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }

@@ -49,10 +49,7 @@ func runProf(c *cli, args []string) error {
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
-	if format.value == "json" {
-		return c.writeJSON("-", rows)
-	}
-	return c.write("-", func(w io.Writer) error { return writeProcs(w, rows, c.color()) })
+	return c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
 }
 
 // procRows lists all samples of p, by falling numbers; fileless are some of those
@@ -92,7 +89,7 @@ func procRows(p *infer.Profile, fileless map[named]uint64) []procRow {
 	return rows
 }
 
-func writeProcs(w io.Writer, rows []procRow, color bool) error {
+func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum"),
 		report.Right("executions"), report.Left("image"), report.Left("procedure"))
 	sum := 0.0
@@ -108,5 +105,5 @@ func writeProcs(w io.Writer, rows []procRow, color bool) error {
 		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(min(sum, 1)),
 			report.Count(executions), r.Image, name)
 	}
-	return t.Write(w, color)
+	return t.Print(w, style)
 }

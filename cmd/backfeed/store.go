@@ -39,7 +39,7 @@ images, and every command that reads samples reads a store.`,
 
 // A storeVerb does one thing with a store, and gives what is to be printed: as
 // JSON, or as text.
-type storeVerb func(s *store.Store, f *storeFlags) (doc any, text func(w io.Writer, color bool) error, err error)
+type storeVerb func(s *store.Store, f *storeFlags) (doc any, text func(w io.Writer, style report.Style) error, err error)
 
 var storeVerbs = map[string]storeVerb{"ls": listStore, "stats": sumStore, "fsck": checkStore, "compact": compactStore, "gc": thinStore}
 
@@ -98,10 +98,7 @@ func runStore(c *cli, args []string) error {
 	if doc == nil {
 		return err
 	}
-	if format.value == "json" {
-		return errors.Join(c.writeJSON("-", doc), err)
-	}
-	return errors.Join(c.write("-", func(w io.Writer) error { return text(w, c.color()) }), err)
+	return errors.Join(c.print("-", format, doc, doc, text), err)
 }
 
 // storeOptions lets a store tell of files that it cannot use.
@@ -140,7 +137,7 @@ type segmentRow struct {
 	Name    string                 `json:"name"`
 }
 
-func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	segments, err := s.Segments()
 	if err != nil {
 		return nil, nil, err
@@ -149,14 +146,14 @@ func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error,
 	for _, g := range segments {
 		rows = append(rows, segmentRow{g.Epoch.From(), g.Epoch.To(), g.Labels, g.Samples, g.Lost, g.Images, g.Puts, g.Bytes, g.Name})
 	}
-	return rows, func(w io.Writer, color bool) error {
+	return rows, func(w io.Writer, style report.Style) error {
 		t := report.NewTable(report.Left("from"), report.Right("length"), report.Right("samples"), report.Right("images"),
 			report.Right("puts"), report.Right("bytes"), report.Left("labels"))
 		for _, r := range rows {
 			t.Row(r.From.Format(time.DateTime), r.To.Sub(r.From).String(), report.Integer(r.Samples), fmt.Sprint(r.Images),
 				fmt.Sprint(r.Puts), fmt.Sprint(r.Bytes), labelList(r.Labels))
 		}
-		return t.Write(w, color)
+		return t.Print(w, style)
 	}, nil
 }
 
@@ -186,7 +183,7 @@ type storeSums struct {
 	Unused    int                    `json:"unused"` // files
 }
 
-func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	st, err := s.Stats()
 	if err != nil {
 		return nil, nil, err
@@ -201,7 +198,7 @@ func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, 
 	return sums, sums.write, nil
 }
 
-func (s storeSums) write(w io.Writer, color bool) error {
+func (s storeSums) write(w io.Writer, style report.Style) error {
 	t := report.NewTable(report.Left(""), report.Right(""), report.Left(""))
 	row := func(name string, n uint64, note string) { t.Row(name, report.Integer(n), note) }
 	span := ""
@@ -219,7 +216,7 @@ func (s storeSums) write(w io.Writer, color bool) error {
 	row("places", s.Places, "stored, of all segments")
 	row("stacks and branches", s.Flows, "stored, of all segments")
 	row("unused files", uint64(s.Unused), "unfinished, superseded or damaged")
-	return t.Write(w, color)
+	return t.Print(w, style)
 }
 
 // A storeCheck is what fsck found.
@@ -234,7 +231,7 @@ type storeCheck struct {
 	Removed    int      `json:"removed"` // files
 }
 
-func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error, error) {
+func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	r, err := s.Fsck(f.repair)
 	if err != nil {
 		return nil, nil, err
@@ -246,7 +243,7 @@ func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error
 	if !doc.Clean {
 		err = errors.New("the store is damaged; what is left of it can be read")
 	}
-	return doc, func(w io.Writer, _ bool) error {
+	return doc, func(w io.Writer, _ report.Style) error {
 		for _, e := range doc.Damaged {
 			fmt.Fprintf(w, "damaged: %s\n", report.Clean(e))
 		}
@@ -262,7 +259,7 @@ func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error
 	}, err
 }
 
-func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) error, error) {
+func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	n, err := s.Compact(time.Now())
 	if err != nil {
 		return nil, nil, err
@@ -270,13 +267,13 @@ func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, bool) err
 	doc := struct {
 		Merged int `json:"merged"` // segments, into others
 	}{n}
-	return doc, func(w io.Writer, _ bool) error {
+	return doc, func(w io.Writer, _ report.Style) error {
 		_, err := fmt.Fprintf(w, "segments merged into others: %d\n", n)
 		return err
 	}, nil
 }
 
-func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error, error) {
+func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	if f.retain.isZero() {
 		return nil, nil, failf(exitUsage, "store gc: want --retain or --retain-size")
 	}
@@ -290,7 +287,7 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, bool) error,
 		Copies   int   `json:"copies"`
 		Bytes    int64 `json:"bytes"`
 	}{done.Epochs, done.Segments, done.Copies, done.Bytes}
-	return doc, func(w io.Writer, _ bool) error {
+	return doc, func(w io.Writer, _ report.Style) error {
 		_, err := fmt.Fprintf(w, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
 		return err
 	}, nil

@@ -53,10 +53,10 @@ func runVerify(c *cli, args []string) error {
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return failf(exitNothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
 	}
-	if format.value == "json" {
-		return c.writeJSON("-", newAccuracyDocument(a))
-	}
-	return c.write("-", func(w io.Writer) error { return writeAccuracy(w, a, len(samples) > 0, c.color()) })
+	figures := newAccuracyDocument(a)
+	return c.print("-", format, figures, figures.measures(), func(w io.Writer, style report.Style) error {
+		return writeAccuracy(w, a, len(samples) > 0, style)
+	})
 }
 
 // readFile reads what is not a recording.
@@ -175,6 +175,36 @@ func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
 	}
 }
 
+// A measure is one figure of an accuracyDocument.
+type measure struct {
+	Of         string  `json:"of"`         // as the document calls it
+	Confidence string  `json:"confidence"` // of the counts that it is about; empty is all
+	Name       string  `json:"name"`
+	Value      float64 `json:"value"` // a share of 1, but for scale and n
+}
+
+// measures lists the figures of doc, its histograms left out.
+func (doc *accuracyDocument) measures() []measure {
+	all := []measure{
+		{"program", "", "block_overlap", doc.BlockOverlap}, {"program", "", "overlap", doc.Overlap}, {"program", "", "within5", doc.Within5},
+		{"program", "", "within10", doc.Within10}, {"program", "", "within15", doc.Within15}, {"program", "", "edge_overlap", doc.EdgeOverlap},
+		{"program", "", "edge_within10", doc.EdgeWithin10}, {"program", "", "scale", doc.Scale}, {"program", "", "executed_but_count_0", doc.Zero},
+		{"program", "", "executed_outside_blocks", doc.NoBlock}, {"program", "", "sampled_but_not_executed", doc.Unrun},
+		{"program", "", "executed_but_cold", doc.Cold}, {"program", "", "not_executed_and_cold", doc.ColdUnrun},
+	}
+	for _, of := range []struct {
+		name string
+		cals []calibrationDocument
+	}{{"blocks", doc.Blocks}, {"block_shapes", doc.BlockShapes}, {"edges", doc.Edges}, {"edge_shapes", doc.EdgeShapes}, {"procs", doc.Procs}} {
+		for _, cal := range of.cals {
+			conf := cal.Confidence.String()
+			all = append(all, measure{of.name, conf, "n", float64(cal.N)}, measure{of.name, conf, "weight", cal.Weight},
+				measure{of.name, conf, "within10", cal.Within10}, measure{of.name, conf, "within2x", cal.Within2x})
+		}
+	}
+	return all
+}
+
 func bySamples(c *infer.Calibration) infer.Kept    { return c.Samples }
 func byExecutions(c *infer.Calibration) infer.Kept { return c.Executions }
 
@@ -210,32 +240,34 @@ func errorsOf(h *infer.Histogram) []errorDocument {
 }
 
 // writeAccuracy prints figures, calibration and both histograms.
-func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled, color bool) error {
+func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled bool, style report.Style) error {
 	weight := "executions"
 	if sampled {
 		weight = "samples"
 	}
 	steps := []func() error{
-		func() error { return accuracyTable(a, weight).Write(w, color) },
+		func() error { return accuracyTable(a, weight).Print(w, style) },
 		func() error {
-			return calibrationTable(&a.BlockLevels, "confidence", "blocks", weight, bySamples).Write(w, color)
+			return calibrationTable(&a.BlockLevels, "confidence", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.BlockShapes, "shape", "blocks", weight, bySamples).Write(w, color)
+			return calibrationTable(&a.BlockShapes, "shape", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeLevels, "confidence", "edges", "executions", byExecutions).Write(w, color)
+			return calibrationTable(&a.EdgeLevels, "confidence", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeShapes, "shape", "edges", "executions", byExecutions).Write(w, color)
+			return calibrationTable(&a.EdgeShapes, "shape", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.ProcLevels, "confidence", "procedures", weight, bySamples).Write(w, color)
+			return calibrationTable(&a.ProcLevels, "confidence", "procedures", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Write(w)
+			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Print(w, style)
 		},
-		func() error { return histogram("error of the counts of edges, by executions", &a.EdgeErrors).Write(w) },
+		func() error {
+			return histogram("error of the counts of edges, by executions", &a.EdgeErrors).Print(w, style)
+		},
 	}
 	for i, step := range steps {
 		if i > 0 {

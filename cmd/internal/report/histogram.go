@@ -48,6 +48,21 @@ func (h *Histogram) Write(w io.Writer) error {
 	return err
 }
 
+// Print draws the histogram in a style: in Markdown it is code, for its columns to hold.
+func (h *Histogram) Print(w io.Writer, style Style) error {
+	if !style.Markdown {
+		return h.Write(w)
+	}
+	if _, err := io.WriteString(w, "```\n"); err != nil {
+		return err
+	}
+	if err := h.Write(w); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "```\n")
+	return err
+}
+
 func (b Bar) sum() float64 {
 	var n float64
 	for _, p := range b.Parts {

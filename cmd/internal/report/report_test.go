@@ -107,3 +107,45 @@ func TestHead(t *testing.T) {
 		t.Errorf("coloured head = %q, want %q", b.String(), want)
 	}
 }
+
+// TestPrint shows a table where it has to fit, and as Markdown.
+func TestPrint(t *testing.T) {
+	table := NewTable(Right("samples"), Left("image"), Left("procedure"))
+	table.Row("5200", "/usr/lib/x86_64-linux-gnu/libc.so.6", "std::vector<int>::push_back(int const&) [clone .cold]")
+	table.Row("17", "a|b", "`f`_*@x*\\")
+	for _, tt := range []struct {
+		name  string
+		style Style
+		want  string
+	}{
+		{"narrow", Style{Width: 50}, "" +
+			"samples  image                procedure\n" +
+			"   5200  /usr/lib/…libc.so.6  std::vect…one .cold]\n" +
+			"     17  a|b                  `f`_*@x*\\\n"},
+		{"too narrow", Style{Width: 10}, "" +
+			"samples  image         procedure\n" +
+			"   5200  /usr/…c.so.6  std::….cold]\n" +
+			"     17  a|b           `f`_*@x*\\\n"},
+		{"markdown", Style{Markdown: true, Color: true, Width: 10}, "" +
+			"| samples | image | procedure |\n" +
+			"| ---: | --- | --- |\n" +
+			"| 5200 | /usr/lib/x86\\_64-linux-gnu/libc.so.6 | std::vector&lt;int&gt;::push\\_back(int const&amp;) \\[clone .cold\\] |\n" +
+			"| 17 | a\\|b | \\`f\\`\\_\\*&#64;x\\*\\\\ |\n"},
+	} {
+		var b bytes.Buffer
+		if err := table.Print(&b, tt.style); err != nil || b.String() != tt.want {
+			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", tt.name, err, &b, tt.want)
+		}
+	}
+}
+
+// TestPrintHistogram: in Markdown, columns hold in code only.
+func TestPrintHistogram(t *testing.T) {
+	h := Histogram{Title: "errors", Legend: []string{"high"}, Bars: []Bar{{"0%", []float64{1}}}}
+	var plain, md bytes.Buffer
+	h.Print(&plain, Style{})
+	h.Print(&md, Style{Markdown: true})
+	if want := "```\n" + plain.String() + "```\n"; md.String() != want || plain.Len() == 0 {
+		t.Errorf("got:\n%s\nwant:\n%s", &md, want)
+	}
+}

@@ -40,15 +40,31 @@ func (t *Table) Row(cells ...string) {
 	t.rows = append(t.rows, row)
 }
 
+// A Style says how text is printed.
+type Style struct {
+	Color    bool // for a terminal that takes colours
+	Width    int  // characters that fit a line; 0 is any number
+	Markdown bool // tables as GitHub's Markdown has them
+}
+
 // Write prints the table, its head in bold if color is set.
-func (t *Table) Write(w io.Writer, color bool) error {
+func (t *Table) Write(w io.Writer, color bool) error { return t.Print(w, Style{Color: color}) }
+
+// Print prints the table in a style. Where it is too wide, words are cut in their middle.
+func (t *Table) Print(w io.Writer, style Style) error {
 	head := make([]string, len(t.columns))
 	for i, c := range t.columns {
 		head[i] = c.Name
 	}
+	if style.Markdown {
+		return t.markdown(w, head)
+	}
 	width := t.widths(head)
+	if style.Width > 0 {
+		t.fit(width, style.Width)
+	}
 	first := t.line(head, width)
-	if color {
+	if style.Color {
 		first = "\x1b[1m" + first + "\x1b[0m"
 	}
 	var b strings.Builder
@@ -58,6 +74,89 @@ func (t *Table) Write(w io.Writer, color bool) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// markdown prints the table for GitHub, GitLab and what else reads their Markdown.
+func (t *Table) markdown(w io.Writer, head []string) error {
+	var b strings.Builder
+	line := func(cells []string) {
+		for _, cell := range cells {
+			b.WriteString("| " + EscapeMarkdown(cell) + " ")
+		}
+		b.WriteString("|\n")
+	}
+	line(head)
+	for _, c := range t.columns {
+		if c.right {
+			b.WriteString("| ---: ")
+		} else {
+			b.WriteString("| --- ")
+		}
+	}
+	b.WriteString("|\n")
+	for _, row := range t.rows {
+		line(row)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// EscapeMarkdown makes s text that stands as it is in a cell of a table: nothing in it
+// is markup, HTML, a link or a mention.
+func EscapeMarkdown(s string) string {
+	var b strings.Builder
+	for _, r := range Clean(s) {
+		switch {
+		case strings.ContainsRune("\\`*_{}[]|~#", r):
+			b.WriteRune('\\')
+			b.WriteRune(r)
+		case r == '<':
+			b.WriteString("&lt;")
+		case r == '>':
+			b.WriteString("&gt;")
+		case r == '&':
+			b.WriteString("&amp;")
+		case r == '@':
+			b.WriteString("&#64;")
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// least is how far a column of words may be cut, in characters.
+const least = 12
+
+// fit makes columns of words narrower, the widest first, until all fit.
+func (t *Table) fit(width []int, fits int) {
+	over := 2*(len(width)-1) - fits
+	for _, n := range width {
+		over += n
+	}
+	for ; over > 0; over-- {
+		widest := -1
+		for i, n := range width {
+			if !t.columns[i].right && n > least && (widest < 0 || n > width[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return
+		}
+		width[widest]--
+	}
+}
+
+// Cut takes what is too much for width characters out of the middle of s.
+func Cut(s string, width int) string {
+	n := utf8.RuneCountInString(s)
+	if n <= width || width < 1 {
+		return s
+	}
+	r := []rune(s)
+	head := (width - 1) / 2
+	return string(r[:head]) + "…" + string(r[n-(width-1-head):])
 }
 
 // widths gives each column's width in characters.
@@ -76,6 +175,7 @@ func (t *Table) widths(head []string) []int {
 func (t *Table) line(row []string, width []int) string {
 	var b strings.Builder
 	for i, cell := range row {
+		cell = Cut(cell, width[i])
 		pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
 		if i > 0 {
 			b.WriteString("  ")

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"testing"
+)
+
+type csvInner struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+type csvShared struct {
+	Samples uint64 `json:"samples"`
+}
+
+type csvRow struct {
+	csvShared
+	Name    string         `json:"name,omitempty"`
+	CPI     *float64       `json:"cpi,omitempty"`
+	Range   csvInner       `json:"range"`
+	Hidden  int            `json:"-"`
+	Causes  []string       `json:"causes,omitempty"`
+	Lost    map[string]int `json:"lost"`
+	Cold    bool           `json:"cold"`
+	private int
+}
+
+func TestWriteCSV(t *testing.T) {
+	third := 1.0 / 3
+	rows := []csvRow{
+		{csvShared{7}, `operator,(a "b")`, &third, csvInner{0, 1e21}, 1, []string{"x", "y"}, map[string]int{"b": 2, "a": 1}, true, 1},
+		{Name: "two\nlines \x1b[2J"},
+	}
+	want := `samples,name,cpi,range.least,range.most,causes,lost,cold
+7,"operator,(a ""b"")",0.3333333333333333,0,1e+21,"[""x"",""y""]","{""a"":1,""b"":2}",true
+0,two\nlines \x1b[2J,,0,0,,,false
+`
+	var b bytes.Buffer
+	if err := WriteCSV(&b, rows); err != nil || b.String() != want {
+		t.Errorf("%v\ngot:\n%s\nwant:\n%s", err, &b, want)
+	}
+	if all, err := csv.NewReader(&b).ReadAll(); err != nil || len(all) != 3 || all[1][1] != rows[0].Name {
+		t.Errorf("read again: %q, %v", all, err)
+	}
+	b.Reset()
+	if err := WriteCSV(&b, &rows[1].Range); err != nil || b.String() != "least,most\n0,0\n" {
+		t.Errorf("one struct: %q, %v", &b, err)
+	}
+	b.Reset()
+	if err := WriteCSV(&b, []csvInner{}); err != nil || b.String() != "least,most\n" {
+		t.Errorf("no rows: %q, %v", &b, err)
+	}
+	if err := WriteCSV(&b, 7); err == nil {
+		t.Error("7 has no rows, want an error")
+	}
+}
