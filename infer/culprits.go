@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"backfeed/infer/image"
@@ -14,9 +15,12 @@ import (
 // much it can explain at most.
 //
 // Where the core executes out of order, an instruction is waited for once all before
-// it are done, its operands too: only its own time is left. What it depends on then
-// stays a suspect, but an unlikely one: instructions that retire together are told
-// apart by chance. In order, the wait for an operand is at the instruction that needs it.
+// it are done: only its own time is left. What gave it its operands is done by then, but
+// for what may retire with it, which chance tells apart, and so is all that callers and
+// callees did: DCPI's question of what to assume of other procedures (its option
+// -cross_procedure) does not come up. In order, the wait for an operand is at the
+// instruction that needs it, and what other procedures hand over stays a suspect:
+// DCPI's answer "pessimistic".
 
 // How likely a culprit is to be the cause of all that it can explain, beside others
 // that can explain as much. Only their order matters. Chosen by the programs of
@@ -32,13 +36,15 @@ const (
 
 // Cycles that no table of a model has.
 const (
-	refill      = 1.5 // times Model.Mispredict: the pipeline fills again
-	forwardFail = 20  // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
-	aliasFail   = 10  // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
-	takenJump   = 2   // the bubble behind a taken branch
-	maxBack     = 256 // instructions that are looked at for where a value comes from
-	window      = 64  // instructions in which a store may still be in its buffer
-	hotShare    = 0.1 // of the executions of a block that a predecessor has to bring to be looked at
+	refill      = 1.5  // times Model.Mispredict: the pipeline fills again
+	forwardFail = 20   // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
+	aliasFail   = 10   // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
+	takenJump   = 2    // the bubble behind a taken branch
+	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 5 in a virtual machine by testdata/stalls, some more where those mitigate more
+	faultAfter  = 3    // times the samples after an access are at it, at most, where it faults: 2.1 times on Zen 5, likewise
+	maxBack     = 256  // instructions that are looked at for where a value comes from
+	window      = 64   // instructions in which a store may still be in its buffer
+	hotShare    = 0.1  // of the executions of a block that a predecessor has to bring to be looked at
 )
 
 // blame finds the culprits of instruction i.
@@ -71,28 +77,30 @@ func (w *work) accuse(i int, c Cause, from image.Addr, most, score float64) {
 
 // An origin is an instruction that a value comes from.
 type origin struct {
-	i      int     // index into Insts
-	cycles float64 // from its start to when the value was needed, at least
+	i    int // index into Insts
+	back int // how many instructions ran from its start to when the value was needed
 }
 
 // A dataSlice is what the operands of an instruction were made from.
 type dataSlice struct {
 	origins []origin
-	chain   float64 // cycles of the longest chain
+	chain   float64 // cycles of the longest chain that may still be waited for
 	callee  int     // call whose result is among it; -1 if there is none
-	caller  bool    // what was handed to the procedure is among it
+	since   int     // instructions since that call
+	caller  int     // what was handed to the procedure is among it, so many instructions after it was entered; -1 if not
 }
 
 // slice follows the operands of instruction i backwards, through blocks that lead
 // there often, at most once around a loop.
 func (w *work) slice(i int) *dataSlice {
-	s := &slicing{work: w, dataSlice: dataSlice{callee: -1}, seen: map[int]bool{}, start: i}
+	s := &slicing{work: w, dataSlice: dataSlice{callee: -1, caller: -1}, start: i}
+	w.seen = w.seen[:0]
 	need := w.ops[i].Reads
 	add(&need, w.ops[i].Address)
 	w.dropStack(&need)
 	if need != (image.RegSet{}) {
 		b := w.exp.Insts[i].Block
-		s.back(b, i-1, w.first[b], need, &[regCount]float64{})
+		s.back(b, i-1, w.first[b], 1, need, &[regCount]float64{})
 	}
 	return &s.dataSlice
 }
@@ -100,7 +108,6 @@ func (w *work) slice(i int) *dataSlice {
 type slicing struct {
 	*work
 	dataSlice
-	seen  map[int]bool // blocks
 	start int
 	steps int
 }
@@ -113,9 +120,10 @@ func remove(s *image.RegSet, t image.RegSet) {
 	s.Vector &^= t.Vector
 }
 
-// back looks for what gives need, from instruction i of block b back to instruction
-// stop; lat is how long before the end each register is needed.
-func (s *slicing) back(b, i, stop int, need image.RegSet, lat *[regCount]float64) {
+// back looks for what gives need, from instruction i of block b, which ran so many
+// instructions before the start, back to instruction stop; lat is how long before the end
+// each register is needed.
+func (s *slicing) back(b, i, stop, dist int, need image.RegSet, lat *[regCount]float64) {
 	for ; i >= stop; i-- {
 		if s.steps++; s.steps > maxBack {
 			return
@@ -124,7 +132,7 @@ func (s *slicing) back(b, i, stop int, need image.RegSet, lat *[regCount]float64
 		if in.Class&(image.DirCall|image.IndCall) != 0 {
 			if gives := resultRegisters(s.im.Arch); need.Has(gives) {
 				if s.callee < 0 {
-					s.callee = i
+					s.callee, s.since = i, dist
 				}
 				remove(&need, gives)
 			}
@@ -136,8 +144,10 @@ func (s *slicing) back(b, i, stop int, need image.RegSet, lat *[regCount]float64
 			cycles := 0.0
 			each(hit, func(r int) { cycles = max(cycles, lat[r]) })
 			cycles += s.model.Latency(in.Inst, o)
-			s.origins = append(s.origins, origin{i, cycles})
-			s.chain = max(s.chain, cycles)
+			s.origins = append(s.origins, origin{i, dist})
+			if s.near(dist) {
+				s.chain = max(s.chain, cycles)
+			}
 			remove(&need, hit)
 			from := o.Reads
 			add(&from, o.Address)
@@ -148,31 +158,45 @@ func (s *slicing) back(b, i, stop int, need image.RegSet, lat *[regCount]float64
 		if need == (image.RegSet{}) {
 			return
 		}
+		dist++
 	}
-	s.before(b, need, lat)
+	s.before(b, dist, need, lat)
 }
 
 // before goes on at the ends of the blocks that lead to b.
-func (s *slicing) before(b int, need image.RegSet, lat *[regCount]float64) {
+func (s *slicing) before(b, dist int, need image.RegSet, lat *[regCount]float64) {
 	block := &s.r.Proc.Blocks[b]
-	if b == 0 || len(block.In) == 0 {
-		s.caller = true
+	if s.caller < 0 && (len(block.In) == 0 || slices.Contains(s.r.Proc.Entries, b)) {
+		s.caller = dist
 	}
 	all := max(s.r.Block[b].N, 1e-300)
 	for _, e := range block.In {
 		from := s.r.Proc.Edges[e].From
-		if s.r.Edge[e].N < hotShare*all || s.seen[from] {
+		if s.r.Edge[e].N < hotShare*all || s.again(from) {
 			continue
 		}
-		s.seen[from] = true
 		stop := s.first[from]
 		if from == s.exp.Insts[s.start].Block { // once around: up to where it began
 			stop = s.start
 		}
 		l := *lat
-		s.back(from, s.first[from+1]-1, stop, need, &l)
+		s.back(from, s.first[from+1]-1, stop, dist, need, &l)
 	}
 }
+
+// again tells whether the present search has been in block b, and notes that it now
+// has.
+func (w *work) again(b int) bool {
+	if slices.Contains(w.seen, b) {
+		return true
+	}
+	w.seen = append(w.seen, b)
+	return false
+}
+
+// near tells whether what happened so many instructions before one may be what that
+// one waits for: see the comment above.
+func (w *work) near(back int) bool { return w.model.InOrder || back <= w.model.Width.Retire }
 
 // each calls f for the registers of a set.
 func each(s image.RegSet, f func(r int)) {
@@ -232,6 +256,34 @@ func (w *work) framePointer() int {
 	return -1
 }
 
+// frameLeaks tells whether the procedure may have pointers into its frame: an
+// instruction makes another register from the stack or the frame pointer.
+func (w *work) frameLeaks() bool {
+	frame := image.RegSet{General: 1 << w.stackPointer()}
+	if w.frame >= 0 {
+		frame.General |= 1 << w.frame
+	}
+	for i := range w.ops {
+		o, class := &w.ops[i], w.exp.Insts[i].Class
+		from, to := o.Reads, o.Writes
+		if class&(image.Load|image.Store|image.Push) == 0 { // of others, Address is of what they load or store
+			add(&from, o.Address)
+		}
+		to.General &^= 1 << image.Flags
+		remove(&to, frame)
+		if !from.Has(frame) {
+			continue
+		}
+		if to != (image.RegSet{}) {
+			return true
+		}
+		if m, ok := w.memory(i); class&image.Store != 0 && !(ok && w.onStack(m)) { // not saved there
+			return true
+		}
+	}
+	return false
+}
+
 // onStack tells whether an access is to the frame of its procedure, at a fixed place.
 func (w *work) onStack(m image.Memory) bool {
 	return m.Index == image.NoReg && (int(m.Base) == w.stackPointer() || w.frame >= 0 && int(m.Base) == w.frame)
@@ -239,34 +291,33 @@ func (w *work) onStack(m image.Memory) bool {
 
 // blameMemory accuses the loads that i makes itself or waits for.
 func (w *work) blameMemory(i int, sl *dataSlice) {
-	if w.exp.Insts[i].Class&image.Locked != 0 { // atomic operations take long even where the data is near
-		w.accuse(i, DCache, w.exp.Insts[i].Addr, unbounded, scarcely)
-		return
-	}
+	in := &w.exp.Insts[i]
 	own, other := likely, scarcely
-	if !w.skid { // in order, or a precise event: operands are waited for where they are needed
-		own, other = scarcely, likely
-		if w.model.InOrder {
-			own = perhaps
-		}
+	switch {
+	case in.Class&image.Locked != 0:
+		own = scarcely // atomic operations take long even where the data is near
+	case w.model.InOrder:
+		own, other = perhaps, likely
 	}
 	w.blameLoad(i, i, own)
-	if in := &w.exp.Insts[i]; i > w.first[in.Block] && in.Class&image.CondJump != 0 {
+	if i > w.first[in.Block] && in.Class&image.CondJump != 0 {
 		w.blameLoad(i, i-1, own) // fused: both retire as one
 	}
 	for _, o := range sl.origins {
-		w.blameLoad(i, o.i, other)
+		if w.near(o.back) {
+			w.blameLoad(i, o.i, other)
+		}
 	}
-	if sl.callee >= 0 {
+	if sl.callee >= 0 && w.near(sl.since) {
 		w.accuse(i, DCache, w.exp.Insts[sl.callee].Addr, unbounded, remotely)
 	}
-	if sl.caller {
+	if sl.caller >= 0 && w.near(sl.caller) {
 		w.accuse(i, DCache, 0, unbounded, remotely)
 	}
-	if in := &w.exp.Insts[i]; in.Class&image.Rep != 0 {
+	if in.Class&image.Rep != 0 {
 		w.accuse(i, DCache, in.Addr, unbounded, likely)
 		w.accuse(i, DTLB, in.Addr, unbounded, scarcely)
-		w.accuse(i, PageFault, in.Addr, unbounded, scarcely)
+		w.blameFault(i, i, unbounded)
 	}
 }
 
@@ -277,26 +328,45 @@ func (w *work) blameLoad(i, l int, score float64) {
 		return
 	}
 	mem := &w.model.Memory
-	m, ok := w.im.Memory(in.Inst)
-	if ok && w.onStack(m) {
-		w.blameForward(i, l, m, score)
-		return // written and read all the time: in the first cache
-	}
+	m, ok := w.memory(l)
 	if !ok {
 		m = image.Memory{Base: image.NoReg, Index: image.NoReg, Segment: true}
 	}
 	w.blameForward(i, l, m, score)
 	switch {
+	case ok && w.onStack(m): // written and read all the time: in the first cache
 	case w.touched(l, m):
-		return
 	case ok && m.Constant():
 		// One place that is used each time is in a near cache, unless others write it.
 		w.accuse(i, DCache, in.Addr, float64(mem.L3), score/2)
-		return
+	default:
+		w.accuse(i, DCache, in.Addr, unbounded, score)
+		w.accuse(i, DTLB, in.Addr, float64(2*mem.DRAM), score/2)
+		w.blameFault(i, l, faultCost)
 	}
-	w.accuse(i, DCache, in.Addr, unbounded, score)
-	w.accuse(i, DTLB, in.Addr, float64(2*mem.DRAM), score/2)
-	w.accuse(i, PageFault, in.Addr, unbounded, remotely)
+}
+
+// blameFault accuses page faults of access k of what i waits for, by so many cycles per
+// execution. Where samples are put down to what comes before them, two places show
+// faults: the kernel returns to the access, to execute it again, so interrupts until then
+// name the access, and those of its second execution name what comes after it.
+func (w *work) blameFault(i, k int, most float64) {
+	in := &w.exp.Insts[k]
+	m, ok := w.memory(k)
+	if !(in.N > 0) || ok && (w.onStack(m) || m.Constant() && in.N > 1 || w.touched(k, m)) {
+		return // the same place is accessed again and again
+	}
+	if w.skid {
+		bound := faultAfter * in.Time // by samples after it
+		if k == i {
+			bound = float64(in.Samples) * w.perSample / in.N // by those at it
+		}
+		most = min(most, bound)
+	}
+	if w.kernel > 0 { // handling the faults takes the kernel longer than coming and going takes the program
+		most = min(most, w.kernel/in.N)
+	}
+	w.accuse(i, PageFault, in.Addr, most, remotely)
 }
 
 // touched tells whether the bytes that l accesses were accessed before it in its block.
@@ -305,7 +375,7 @@ func (w *work) touched(l int, m image.Memory) bool {
 		return false
 	}
 	address := m.Registers()
-	for i := l - 1; i >= w.first[w.exp.Insts[l].Block]; i-- {
+	for i := l - 1; i >= max(w.first[w.exp.Insts[l].Block], l-maxBack); i-- {
 		in := &w.exp.Insts[i]
 		if in.Class&(image.DirCall|image.IndCall) != 0 {
 			return false
@@ -313,7 +383,7 @@ func (w *work) touched(l int, m image.Memory) bool {
 		if changes(&w.ops[i], address) {
 			return false // even an access by the same registers then was elsewhere
 		}
-		o, ok := w.im.Memory(in.Inst)
+		o, ok := w.memory(i)
 		if ok && sameBase(o, m) && o.Size != 0 && o.Disp < m.Disp+int64(m.Size) && m.Disp < o.Disp+int64(o.Size) {
 			return true
 		}
@@ -332,24 +402,19 @@ func sameBase(a, b image.Memory) bool {
 
 // blameForward accuses the stores before load l that it may overlap with.
 func (w *work) blameForward(i, l int, m image.Memory, score float64) {
-	block, steps, moved := w.exp.Insts[l].Block, 0, false
+	block, moved := w.exp.Insts[l].Block, false
 	address := m.Registers()
-	seen := map[int]bool{}
-	for k := l - 1; ; k-- {
-		if k < w.first[block] {
-			if block = w.hottestBefore(block); block < 0 || seen[block] {
+	w.seen = w.seen[:0]
+	for k, steps := l-1, 0; steps < window; k, steps = k-1, steps+1 {
+		for k < w.first[block] {
+			if block = w.hottestBefore(block); block < 0 || w.again(block) {
 				return
 			}
-			seen[block] = true
-			k = w.first[block+1]
-			continue
-		}
-		if steps++; steps > window {
-			return
+			k = w.first[block+1] - 1
 		}
 		in := &w.exp.Insts[k]
 		if in.Class&image.Store != 0 {
-			if st, ok := w.im.Memory(in.Inst); ok && w.suspectStore(i, k, st, m, moved, score) {
+			if st, ok := w.memory(k); ok && w.suspectStore(i, k, st, m, moved, score) {
 				return
 			}
 		}
@@ -363,7 +428,7 @@ func (w *work) blameForward(i, l int, m image.Memory, score float64) {
 func (w *work) suspectStore(i, k int, st, m image.Memory, moved bool, score float64) bool {
 	from := w.exp.Insts[k].Addr
 	switch {
-	case m.Constant() != st.Constant() && (w.onStack(m) || w.onStack(st)), w.onStack(m) != w.onStack(st):
+	case w.onStack(m) != w.onStack(st) && (!w.leaks || m.Constant() || st.Constant()):
 		return false // a frame, and what is not in it
 	case moved || !sameBase(st, m):
 		w.accuse(i, StoreForward, from, forwardFail, min(score, scarcely))
@@ -412,7 +477,7 @@ func (w *work) hottestBefore(b int) int {
 func (w *work) blameFlow(i int) {
 	in := &w.exp.Insts[i]
 	for _, t := range w.next[i] {
-		if !t.entry {
+		if !t.entry && w.skid {
 			w.blamePassage(i, i, t)
 		}
 		to := &w.exp.Insts[t.to]
@@ -420,9 +485,7 @@ func (w *work) blameFlow(i int) {
 			w.accuse(i, Lock, to.Addr, unbounded, surely)
 		}
 		if to.Class&(image.Load|image.Store) != 0 && to.Class&image.Push == 0 {
-			if m, ok := w.im.Memory(to.Inst); !ok || !w.onStack(m) && !m.Constant() {
-				w.accuse(i, PageFault, to.Addr, unbounded, remotely) // it is executed again
-			}
+			w.blameFault(i, t.to, faultCost) // samples before it is executed again
 		}
 	}
 	if i > w.first[in.Block] {
@@ -514,9 +577,9 @@ func (w *work) decode(i int) float64 {
 const rareShare = 0.02
 
 // missRate gives how often the branch at the end of block b is mispredicted at most: a
-// predictor that always takes the likeliest way errs as often as others are taken.
-// Where the shares are only estimates, they may be twice as far from certain. None
-// that learns is taken to do worse than twice that.
+// predictor that always takes the likeliest way errs as often as others are taken. None
+// that learns is taken to do worse than twice that, nor worse than by chance. Where the
+// shares are only estimates, they may be twice as far from certain.
 func (w *work) missRate(b int) float64 {
 	block := &w.r.Proc.Blocks[b]
 	all, most := 0.0, 0.0
@@ -526,7 +589,10 @@ func (w *work) missRate(b int) float64 {
 		all, most = all+f.N, max(most, f.N)
 		sure = sure && f.Shape >= High
 	}
-	all = max(all, w.r.Block[b].N)
+	ways := float64(len(block.Out))
+	if n := w.r.Block[b].N; n > all*(1+1e-6) { // it leaves the procedure, too
+		all, ways = n, ways+1
+	}
 	if !(all > 0) {
 		return 0
 	}
@@ -534,10 +600,13 @@ func (w *work) missRate(b int) float64 {
 	if !sure {
 		rare = 2*rare + rareShare/2
 	}
-	if rare <= rareShare {
+	switch {
+	case rare <= rareShare:
 		return 0
+	case ways < 2: // targets that are not known
+		return min(1, 2*rare)
 	}
-	return min(1, 2*rare)
+	return min(1-1/ways, 2*rare)
 }
 
 // blameStores accuses the store buffer. A store that finds it full cannot be
@@ -555,29 +624,32 @@ func (w *work) blameStores(i int) {
 		return
 	}
 	stores, steps := 0, 0
-	seen := map[int]bool{}
-	for b, k := block, i; steps < window; k-- {
-		if k < w.first[b] {
-			if b = w.hottestBefore(b); b < 0 || seen[b] {
+	w.seen = w.seen[:0]
+	for b, k := block, i; steps < window; k, steps = k-1, steps+1 {
+		for k < w.first[b] && b >= 0 {
+			if b = w.hottestBefore(b); b < 0 || w.again(b) {
+				b = -1
 				break
 			}
-			seen[b] = true
-			k = w.first[b+1]
-			continue
+			k = w.first[b+1] - 1
 		}
-		steps++
+		if b < 0 {
+			break
+		}
 		if w.storesAway(k) {
 			stores++
 		}
 	}
 	score := scarcely
-	if 8*stores >= steps {
+	if 8*stores >= steps { // a burst
 		score = perhaps
 	}
 	from := w.exp.Insts[at].Addr
 	w.accuse(i, StoreBuffer, from, unbounded, score)
-	w.accuse(i, PageFault, from, unbounded, remotely)
 	w.accuse(i, DTLB, from, float64(2*w.model.Memory.DRAM), remotely)
+	if at == i {
+		w.blameFault(i, i, faultCost)
+	}
 }
 
 // storesAway tells whether instruction i stores elsewhere than into its frame.
@@ -589,7 +661,7 @@ func (w *work) storesAway(i int) bool {
 	if in.Class&image.Store == 0 {
 		return false
 	}
-	m, ok := w.im.Memory(in.Inst)
+	m, ok := w.memory(i)
 	return !ok || !w.onStack(m)
 }
 
@@ -597,15 +669,17 @@ func (w *work) storesAway(i int) bool {
 func (w *work) blameUnits(i int, sl *dataSlice) {
 	in := &w.exp.Insts[i]
 	w.blameOp(i, i, likely)
-	near := scarcely
-	if !w.skid {
-		near = likely
+	other := scarcely
+	if w.model.InOrder {
+		other = likely
 	}
-	for k := max(w.first[in.Block], i-8); k < i; k++ {
+	for k := max(w.first[in.Block], i-w.model.Width.Retire); k < i; k++ {
 		w.blameOp(i, k, scarcely) // it may have been next to retire, or keep a unit
 	}
 	for _, o := range sl.origins {
-		w.blameOp(i, o.i, near)
+		if w.near(o.back) {
+			w.blameOp(i, o.i, other)
+		}
 	}
 	if n := len(sl.origins); n > 0 {
 		w.accuse(i, Dependency, w.exp.Insts[sl.origins[0].i].Addr, sl.chain+w.model.Latency(in.Inst, &w.ops[i]), scarcely)
@@ -638,36 +712,74 @@ func (w *work) blameOp(i, k int, score float64) {
 // those of a model's table: 64-bit divisions of Intel's cores before Ice Lake.
 const slowDivide = 80
 
-// eventCounts are the samples of an event that counts a cause.
+// eventCounts are the samples of an event.
 type eventCounts struct {
-	period float64
+	eventCause
+	period float64                                     // events per sample
 	at     map[sample.ImageID]map[sample.Offset]uint64 // by ImageID.Key
 }
 
-// eventCauses are the causes that events of perf count.
-var eventCauses = map[string]Cause{
-	"branch-misses": Mispredict, "cache-misses": DCache, "LLC-load-misses": DCache, "L1-dcache-load-misses": DCache,
-	"dTLB-load-misses": DTLB, "iTLB-load-misses": ITLB, "L1-icache-load-misses": ICache,
-	"page-faults": PageFault, "minor-faults": PageFault, "major-faults": PageFault,
+// eventCause says what an event counts: a cause, as far as it takes more cycles than
+// some.
+type eventCause struct {
+	cause  Cause
+	beyond level
 }
 
-// readEvents gathers the samples of events that count a cause.
+// A level is how far an access goes that an event does not count.
+type level uint8
+
+const (
+	inFirst  level = iota // all misses count
+	inSecond              // what the second TLB has does not count
+	inLast                // nor what the last cache has
+)
+
+// eventCauses are the causes that events of perf count. The generic cache-misses are those
+// of the last cache on Intel's and Arm's processors, of the second on AMD's
+// (arch/x86/events of Linux 6.12).
+var eventCauses = map[string]eventCause{
+	"branch-misses":         {Mispredict, inFirst},
+	"cache-misses":          {DCache, inLast},
+	"LLC-load-misses":       {DCache, inLast},
+	"L1-dcache-load-misses": {DCache, inFirst},
+	"dTLB-load-misses":      {DTLB, inSecond},
+	"iTLB-load-misses":      {ITLB, inSecond},
+	"L1-icache-load-misses": {ICache, inFirst},
+	"page-faults":           {PageFault, inFirst},
+	"faults":                {PageFault, inFirst},
+}
+
+// secondTLB is what a translation takes at most that the second TLB has, in cycles: 7 on
+// Skylake to 8 on Zen 4, by their optimization manuals.
+const secondTLB = 10
+
+// readEvents gathers the samples of events that count a cause, and of those that count
+// places of the pipeline.
 func (x *Explainer) readEvents(rec *sample.Recording) {
+	x.counted = map[string]*eventCounts{}
 	if rec == nil {
 		return
 	}
+	byName := map[string]*eventCounts{}
 	for _, c := range rec.Counts {
-		name, _, _ := strings.Cut(c.Event.Name, ":")
-		cause, ok := eventCauses[name]
-		if !ok || c.Event.Period == 0 {
+		name := bareEvent(c.Event.Name)
+		cause, bounds := eventCauses[name]
+		period := c.MeanPeriod()
+		if !bounds && !isSlotEvent(name) || !(period > 0) || c.Total == 0 {
 			continue
 		}
-		e := x.events[cause]
+		e := byName[name]
 		if e == nil {
-			e = &eventCounts{period: float64(c.Event.Period), at: map[sample.ImageID]map[sample.Offset]uint64{}}
-			x.events[cause] = e
+			e = &eventCounts{eventCause: cause, at: map[sample.ImageID]map[sample.Offset]uint64{}}
+			byName[name] = e
+			if bounds {
+				x.events = append(x.events, e)
+			} else {
+				x.counted[name] = e
+			}
 		}
-		e.period = max(e.period, float64(c.Event.Period))
+		e.period = max(e.period, period)
 		for _, ic := range c.Images {
 			at := e.at[ic.ID.Key()]
 			if at == nil {
@@ -681,36 +793,58 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 	}
 }
 
+// bareEvent is the name of an event without what it is modified by: "cpu_core/cycles/u"
+// and "cycles:u" are cycles.
+func bareEvent(name string) string {
+	if _, in, ok := strings.Cut(name, "/"); ok {
+		name, _, _ = strings.Cut(in, "/")
+	}
+	name, _, _ = strings.Cut(name, ":")
+	return name
+}
+
 // boundByEvents bounds the culprits of i by the samples of their events around it: of
 // its block and of where it leads. n samples are of at most n + 2 sqrt(n) + 3 periods
 // of events, 19 times in 20.
 func (w *work) boundByEvents(i int) {
 	s := &w.exp.Insts[i].Stall
-	for k := range s.Culprits {
-		c := &s.Culprits[k]
-		e := w.events[c.Cause]
-		if e == nil {
-			continue
-		}
-		n := 0.0
-		at := e.at[w.ipKey]
-		count := func(b int) {
-			for j := w.first[b]; j < w.first[b+1]; j++ {
-				if off, ok := w.im.OffsetOf(w.exp.Insts[j].Addr); ok {
-					n += float64(at[off])
-				}
+	for _, e := range w.events {
+		for k := range s.Culprits {
+			if c := &s.Culprits[k]; c.Cause == e.cause {
+				c.Most = min(c.Most, w.eventCycles(e, i))
 			}
 		}
-		block := w.exp.Insts[i].Block
-		count(block)
-		for _, t := range w.next[i] {
-			if b := w.exp.Insts[t.to].Block; b != block {
-				count(b)
-			}
-		}
-		events := (n + 2*math.Sqrt(n) + 3) * e.period
-		c.Most = min(c.Most, events/w.exp.Insts[i].N*w.eventCost(c.Cause))
 	}
+	s.Culprits = slices.DeleteFunc(s.Culprits, func(c Culprit) bool { return !(c.Most > 0) })
+}
+
+// eventCycles gives the cycles per execution that instruction i may wait for what e
+// counts.
+func (w *work) eventCycles(e *eventCounts, i int) float64 {
+	at := e.at[w.ipKey]
+	n := 0.0
+	count := func(lo, hi int) {
+		for j := lo; j < hi && len(at) > 0; j++ {
+			if off, ok := w.im.OffsetOf(w.exp.Insts[j].Addr); ok {
+				n += float64(at[off])
+			}
+		}
+	}
+	block := w.exp.Insts[i].Block
+	count(max(w.first[block], i-maxBack), min(w.first[block+1], i+maxBack))
+	for _, t := range w.next[i] {
+		if b := w.exp.Insts[t.to].Block; b != block {
+			count(w.first[b], min(w.first[b+1], w.first[b]+maxBack))
+		}
+	}
+	rest := 0.0
+	switch {
+	case e.beyond == inLast:
+		rest = float64(w.model.Memory.L3)
+	case e.beyond == inSecond:
+		rest = secondTLB
+	}
+	return (n+2*math.Sqrt(n)+3)*e.period/w.exp.Insts[i].N*w.eventCost(e.cause) + rest
 }
 
 // eventCost is what one event costs at most, in cycles.
@@ -719,7 +853,7 @@ func (w *work) eventCost(c Cause) float64 {
 	case Mispredict:
 		return refill * float64(w.model.Mispredict)
 	case PageFault:
-		return 20_000
+		return faultCost
 	}
 	return 2 * float64(w.model.Memory.DRAM)
 }

@@ -101,6 +101,8 @@ type Explanation struct {
 	Result *Result
 	Insts  []InstTime // by address
 	Summary
+
+	perSample float64 // cycles
 }
 
 // A Range is an amount that is not known better: at least Least, at most Most.
@@ -108,9 +110,10 @@ type Range struct{ Least, Most float64 }
 
 func (r *Range) add(s Range) { r.Least, r.Most = r.Least+s.Least, r.Most+s.Most }
 
-// A Summary is cycles by what they went to, of instructions, procedures or images. It
-// is all of the time: Cycles = the sum of Static + Uncounted + Dynamic. The Least of
-// all causes, and what is unexplained, add up to Dynamic at most, their Most to Dynamic at least.
+// A Summary is cycles by what they went to, of instructions, procedures, images or a
+// recording. It is all of the time: Cycles = the sum of Static + Dynamic + Uncounted +
+// Kernel + Elsewhere. The Least of all causes, and what is unexplained, add up to
+// Dynamic at most, their Most to Dynamic at least.
 type Summary struct {
 	Cycles      float64
 	Static      [NumWhys]float64 // by machine.Why: what the model expects, as far as it was seen
@@ -119,6 +122,8 @@ type Summary struct {
 	Likeliest   [NumCauses]float64 // of Dynamic: stalls by the first of their culprits, as far as it explains them
 	Unexplained float64            // of Dynamic: no cause is left
 	Uncounted   float64            // of code whose executions are not known
+	Kernel      float64            // in the kernel; of recordings alone, see Explainer.Rest
+	Elsewhere   float64            // of samples in no known procedure; likewise
 	Dispatched  float64            // cycles that dispatching all operations takes at least
 }
 
@@ -138,45 +143,9 @@ func (s *Summary) Add(t *Summary) {
 	}
 	s.Unexplained += t.Unexplained
 	s.Uncounted += t.Uncounted
+	s.Kernel += t.Kernel
+	s.Elsewhere += t.Elsewhere
 	s.Dispatched += t.Dispatched
-}
-
-// TopDown gives the four shares of level 1 of the top-down method (Yasin, "A Top-Down
-// Method for Performance Analysis and Counters Architecture", ISPASS 2014) as far as
-// samples of time tell: shares of the cycles, between 0 and 1.
-type TopDown struct{ Retiring, BadSpeculation, FrontEnd, BackEnd Range }
-
-// TopDown estimates the top-down shares. They are ranges of what the causes allow;
-// they inherit the error of the counts' scale, which Profile's confidence tells.
-func (s *Summary) TopDown() (t TopDown) {
-	if !(s.Cycles > 0) {
-		return t
-	}
-	share := func(r Range) Range {
-		return Range{min(1, max(0, r.Least)/s.Cycles), min(1, max(0, r.Most)/s.Cycles)}
-	}
-	var front, back Range
-	for c, r := range s.Causes {
-		switch Cause(c) {
-		case Mispredict:
-		case ICache, ITLB, FrontEnd, Microcode:
-			front.add(r)
-		default:
-			back.add(r)
-		}
-	}
-	unknown := s.Unexplained + s.Uncounted
-	static := 0.0
-	for _, n := range s.Static {
-		static += n
-	}
-	retiring := min(s.Dispatched, static)
-	fetch := s.Static[machine.Fetch]
-	t.Retiring = share(Range{retiring, min(s.Dispatched, s.Cycles) + s.Uncounted})
-	t.BadSpeculation = share(Range{s.Causes[Mispredict].Least, s.Causes[Mispredict].Most + unknown})
-	t.FrontEnd = share(Range{front.Least, front.Most + fetch + unknown})
-	t.BackEnd = share(Range{back.Least + max(0, static-retiring-fetch), back.Most + static - retiring + unknown})
-	return t
 }
 
 // An Explainer explains the time of the procedures of one Profile.
@@ -187,7 +156,9 @@ type Explainer struct {
 	skid      bool    // a sample names the instruction after the one that was waited for
 	lines     reuse
 	pages     reuse
-	events    [NumCauses]*eventCounts
+	events    []*eventCounts
+	counted   map[string]*eventCounts // of events that the top-down shares are made from
+	kernel    float64                 // cycles in the kernel; 0 is unknown
 }
 
 // ErrNoTime is wrapped where samples do not tell how long instructions took.
@@ -208,9 +179,43 @@ func NewExplainer(prof *Profile, rec *sample.Recording) (*Explainer, error) {
 		return nil, fmt.Errorf("%s: %w", prof.Event.Name, ErrNoTime)
 	}
 	x.skid = !model.InOrder && !preciseEvent(prof.Event.Name)
+	x.kernel = float64(x.kernelSamples(rec)) * x.perSample
 	x.measureReuse()
 	x.readEvents(rec)
 	return x, nil
+}
+
+// kernelSamples counts the samples of the profile's event that were taken in the
+// kernel, whether their places were recorded or not.
+func (x *Explainer) kernelSamples(rec *sample.Recording) uint64 {
+	if rec == nil {
+		return x.prof.Samples.Lost[sample.LostKernel]
+	}
+	n := uint64(0)
+	for _, c := range rec.Counts {
+		if c.Event.Name != x.prof.Event.Name {
+			continue
+		}
+		n += c.Lost[sample.LostKernel]
+		for _, ic := range c.Images {
+			if strings.HasPrefix(ic.ID.Path, "[") { // the kernel, a module of it: no file has such a name
+				n += ic.Samples()
+			}
+		}
+	}
+	return n
+}
+
+// Rest sums up the time of the recording that no procedure has: that of the kernel, and
+// of samples whose procedure is not known. With the Summaries of all procedures it is
+// all of the time. Where the recording left the kernel out, as events of perf with the
+// modifier u do, nothing is known of it.
+func (x *Explainer) Rest() *Summary {
+	s := &x.prof.Samples
+	s2 := &Summary{Cycles: float64(s.Total-s.Used) * x.perSample}
+	s2.Kernel = min(x.kernel, s2.Cycles)
+	s2.Elsewhere = s2.Cycles - s2.Kernel
+	return s2
 }
 
 // preciseEvent tells of events whose samples name the instruction that was waited for:
@@ -229,7 +234,41 @@ func (x *Explainer) Model() *machine.Model { return x.model }
 
 // Explain says where the time of r, a procedure of ip, went.
 func (x *Explainer) Explain(ip *ImageProfile, r *Result) *Explanation {
-	w := x.newWork(ip, r)
+	return x.explain(ip, r, true)
+}
+
+// Each explains all procedures with samples and hands them to f, by image and address.
+// Of blocks without time, nothing is known there but the instructions, their samples
+// and executions: Least, Why, On and Unit are left out.
+func (x *Explainer) Each(f func(*ImageProfile, *Explanation)) {
+	const atOnce = 256 // bounds the memory
+	done := make([]*Explanation, atOnce)
+	for _, ip := range x.prof.Images {
+		var some []*Result
+		flush := func() {
+			parallel(len(some), func(i int) { done[i] = x.explain(ip, some[i], false) })
+			for i := range some {
+				f(ip, done[i])
+				done[i] = nil
+			}
+			some = some[:0]
+		}
+		for _, r := range ip.Procs {
+			if r.Samples > 0 {
+				some = append(some, r)
+			}
+			if len(some) == atOnce {
+				flush()
+			}
+		}
+		flush()
+	}
+}
+
+// explain says where the time of r went. If not all is asked for, blocks without time
+// are not scheduled.
+func (x *Explainer) explain(ip *ImageProfile, r *Result, all bool) *Explanation {
+	w := x.newWork(ip, r, all)
 	w.charge()
 	// From here on the time of every sample is at the instruction that was waited for.
 	w.stall()
@@ -255,10 +294,19 @@ type work struct {
 	r     *Result
 	exp   *Explanation
 	ops   []image.Operands // as exp.Insts
+	mem   []operand        // likewise
 	first []int            // of each block: its first instruction; then how many there are
 	uops  []int            // of each block
 	next  [][]passage      // of each instruction that time was charged to: where the samples were
+	seen  []int            // blocks that the present search has been in
 	frame int              // register that is a frame pointer; -1 if there is none
+	leaks bool             // addresses in the frame leave the stack and the frame pointer
+}
+
+// operand is the memory operand of an instruction, as far as it was asked for.
+type operand struct {
+	image.Memory
+	asked, ok bool
 }
 
 // A passage leads from an instruction to the one where samples show that it was
@@ -271,19 +319,27 @@ type passage struct {
 	called bool    // back from a call
 }
 
-func (x *Explainer) newWork(ip *ImageProfile, r *Result) *work {
-	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, exp: &Explanation{Result: r}}
+func (x *Explainer) newWork(ip *ImageProfile, r *Result, all bool) *work {
+	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, exp: &Explanation{Result: r, perSample: x.perSample}}
 	n := 0
 	for i := range r.Proc.Blocks {
 		n += r.Proc.Blocks[i].Insts
 	}
 	w.exp.Insts = make([]InstTime, 0, n)
+	w.ops = make([]image.Operands, 0, n)
+	w.first = make([]int, 0, len(r.Proc.Blocks)+1)
+	w.uops = make([]int, 0, len(r.Proc.Blocks))
 	var insts []image.Inst
 	for b := range r.Proc.Blocks {
-		block := &r.Proc.Blocks[b]
-		w.first = append(w.first, len(w.exp.Insts))
+		block, first := &r.Proc.Blocks[b], len(w.ops)
+		w.first = append(w.first, first)
 		insts, w.ops = w.im.AppendOperands(insts[:0], w.ops, block)
-		s := x.model.Schedule(w.im, block)
+		s := &machine.Schedule{Insts: make([]machine.Slot, len(insts))}
+		if all || w.hasTime(b) {
+			s = x.model.ScheduleOf(insts, w.ops[first:], block)
+		} else if r.Block[b].N > 0 {
+			s.Uops = x.model.Uops(insts, w.ops[first:])
+		}
 		w.uops = append(w.uops, s.Uops)
 		for i, in := range insts {
 			slot := &s.Insts[i]
@@ -291,16 +347,44 @@ func (x *Explainer) newWork(ip *ImageProfile, r *Result) *work {
 			if slot.Why == machine.Dependency {
 				t.On = s.Insts[slot.On].Addr
 			}
-			if off, ok := w.im.OffsetOf(in.Addr); ok {
-				t.Samples = ip.counts.At[off]
+			if r.BlockSamples[b] > 0 {
+				if off, ok := w.im.OffsetOf(in.Addr); ok {
+					t.Samples = ip.counts.At[off]
+				}
 			}
 			w.exp.Insts = append(w.exp.Insts, t)
 		}
 	}
 	w.first = append(w.first, len(w.exp.Insts))
 	w.next = make([][]passage, len(w.exp.Insts))
+	w.mem = make([]operand, len(w.exp.Insts))
 	w.frame = w.framePointer()
+	w.leaks = w.frameLeaks()
 	return w
+}
+
+// hasTime tells whether time may be charged to instructions of block b: it has samples, or
+// leads to one that has.
+func (w *work) hasTime(b int) bool {
+	if w.r.BlockSamples[b] > 0 {
+		return true
+	}
+	for _, e := range w.r.Proc.Blocks[b].Out {
+		if w.r.BlockSamples[w.r.Proc.Edges[e].To] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// memory gives the memory operand of instruction i, if it has one that is understood.
+func (w *work) memory(i int) (image.Memory, bool) {
+	m := &w.mem[i]
+	if !m.asked {
+		m.Memory, m.ok = w.im.Memory(w.exp.Insts[i].Inst)
+		m.asked = true
+	}
+	return m.Memory, m.ok
 }
 
 // charge puts the time of samples down to the instructions that were waited for.
@@ -424,9 +508,58 @@ func (e *Explanation) sum() {
 	}
 }
 
+// Confidence tells how sure the Time of instruction i is: conf among those of all
+// procedures, shape among those of its own, as of a Freq. Time is samples by executions, so it is
+// no surer than the executions, nor than so many samples.
+func (e *Explanation) Confidence(i int) (conf, shape Confidence) {
+	t := &e.Insts[i]
+	f := &e.Result.Block[t.Block]
+	if !(t.N > 0) {
+		return None, None
+	}
+	noise := ofSamples(t.Total, e.perSample)
+	return min(f.Conf, noise), min(f.Shape, noise)
+}
+
+// StallConfidence is Confidence of the cycles of the stall. The error of Time is all in
+// the stall: where that is the smaller part of it, it is that much less sure.
+func (e *Explanation) StallConfidence(i int) (conf, shape Confidence) {
+	conf, shape = e.Confidence(i)
+	t := &e.Insts[i]
+	part := t.Stall.Cycles / max(t.Time, 1e-300)
+	return ofPart(conf, part), ofPart(shape, part)
+}
+
+// ofSamples is the confidence that so many cycles have by chance alone: the number of
+// samples is off by 1.64 times its root, 1 time in 10.
+func ofSamples(cycles, perSample float64) Confidence {
+	n := cycles / perSample
+	switch off := 1.645 / math.Sqrt(max(n, 1e-300)); {
+	case off <= 0.1:
+		return High
+	case off <= math.Ln2: // a factor 2
+		return Medium
+	case n > 0:
+		return Low
+	}
+	return None
+}
+
+// ofPart is the confidence of a difference that is a part of an amount of confidence
+// c: 10 % of the whole are 50 % of a fifth, and a factor of 2 is one of 3 of a half.
+func ofPart(c Confidence, part float64) Confidence {
+	switch {
+	case c == High && part < 0.2, c == Medium && part < 0.5:
+		return Low
+	case c == High && part < 0.9:
+		return Medium
+	}
+	return c
+}
+
 // Check reports the first promise that e breaks. Tests call it on every Explanation.
 func (e *Explanation) Check() error {
-	all := e.Dynamic + e.Uncounted
+	all := e.Dynamic + e.Uncounted + e.Kernel + e.Elsewhere
 	for _, n := range e.Static {
 		all += n
 	}

@@ -71,10 +71,28 @@ func (s *Schedule) Check() error {
 // alone, and what comes after one depends on nothing before it.
 func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
 	insts, ops := im.AppendOperands(nil, nil, b)
+	return m.ScheduleOf(insts, ops, b)
+}
+
+// ScheduleOf is Schedule where the instructions and operands of b are at hand, as
+// Image.AppendOperands gives them.
+func (m *Model) ScheduleOf(insts []image.Inst, ops []image.Operands, b *image.Block) *Schedule {
 	if len(insts) == 0 {
 		return &Schedule{}
 	}
 	return m.schedule(insts, ops, loops(insts, b))
+}
+
+// Uops gives the places that instructions take in dispatch, as Schedule.Uops of
+// them.
+func (m *Model) Uops(insts []image.Inst, ops []image.Operands) int {
+	n := 0
+	for i, in := range insts {
+		if i == 0 || !m.fuses(&ops[i-1], insts[i-1].Class, &ops[i]) {
+			n += m.step(in, &ops[i]).uops
+		}
+	}
+	return n
 }
 
 // loops tells whether b ends in a jump to its own start.
