@@ -30,6 +30,10 @@ type ImageTruth struct {
 	Insts map[image.Addr]uint64 // executions of instructions, by address
 	Jumps map[Transfer]uint64   // jumps, those taken only
 	Calls map[Transfer]uint64   // calls within the image
+
+	// Events are what callgrind's simulations of caches and branch prediction count, by
+	// name and instruction: "D1mr", "Bcm". It is nil where there were none.
+	Events map[string]map[image.Addr]uint64
 }
 
 // A Transfer leads from an instruction to the one that runs next.
@@ -41,7 +45,7 @@ func (t *Truth) image(path string) *ImageTruth {
 	}
 	it := t.Images[path]
 	if it == nil {
-		it = &ImageTruth{map[image.Addr]uint64{}, map[Transfer]uint64{}, map[Transfer]uint64{}}
+		it = &ImageTruth{map[image.Addr]uint64{}, map[Transfer]uint64{}, map[Transfer]uint64{}, nil}
 		t.Images[path] = it
 	}
 	return it
@@ -105,6 +109,7 @@ type callgrindParser struct {
 	positions []string // of a cost line: "instr", "line"
 	instr     int      // index of "instr" in it; -1 if there is none
 	event     int      // index of "Ir" among the costs; -1 if unknown
+	events    []string // names of the costs
 	sum       uint64   // of the instructions of this part
 	inPart    bool     // cost lines were seen since the last header
 
@@ -125,7 +130,7 @@ type pendingTransfer struct {
 
 // startPart sets what the header of each part says, to its defaults.
 func (p *callgrindParser) startPart() {
-	p.positions, p.instr, p.event = []string{"line"}, -1, -1
+	p.positions, p.instr, p.event, p.events = []string{"line"}, -1, -1, nil
 	p.sum, p.inPart = 0, false
 }
 
@@ -162,7 +167,8 @@ func (p *callgrindParser) header(key, value string) error {
 		}
 	case "events":
 		p.newPart()
-		if p.event = slices.Index(strings.Fields(value), "Ir"); p.event < 0 {
+		p.events = strings.Fields(value)
+		if p.event = slices.Index(p.events, "Ir"); p.event < 0 {
 			return errors.New("events: no Ir, the number of executions, among them")
 		}
 	}
@@ -315,6 +321,30 @@ func (p *callgrindParser) cost(f []string) error {
 	if n > 0 {
 		it.Insts[addr] += n
 		p.sum += n
+	}
+	return p.others(it, addr, f[len(p.positions):])
+}
+
+// others reads the costs that are no executions.
+func (p *callgrindParser) others(it *ImageTruth, addr image.Addr, costs []string) error {
+	for i, c := range costs[:min(len(costs), len(p.events))] {
+		if i == p.event || c == "0" {
+			continue
+		}
+		name := p.events[i]
+		n, err := strconv.ParseUint(c, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%.20q: %w", name, err)
+		}
+		at := it.Events[name]
+		if at == nil {
+			if it.Events == nil {
+				it.Events = map[string]map[image.Addr]uint64{}
+			}
+			at = map[image.Addr]uint64{}
+			it.Events[name] = at
+		}
+		at[addr] += n
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -237,31 +238,29 @@ func (x *Explainer) Explain(ip *ImageProfile, r *Result) *Explanation {
 	return x.explain(ip, r, true)
 }
 
-// Each explains all procedures with samples and hands them to f, by image and address.
-// Of blocks without time, nothing is known there but the instructions, their samples
-// and executions: Least, Why, On and Unit are left out.
-func (x *Explainer) Each(f func(*ImageProfile, *Explanation)) {
+// All explains all procedures with samples, by image and address, several at once. Of
+// blocks without time it tells nothing but the instructions, their samples and executions:
+// Least, Why, On and Unit are left out.
+func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
 	const atOnce = 256 // bounds the memory
-	done := make([]*Explanation, atOnce)
-	for _, ip := range x.prof.Images {
-		var some []*Result
-		flush := func() {
-			parallel(len(some), func(i int) { done[i] = x.explain(ip, some[i], false) })
-			for i := range some {
-				f(ip, done[i])
-				done[i] = nil
+	return func(yield func(*ImageProfile, *Explanation) bool) {
+		for _, ip := range x.prof.Images {
+			var some []*Result
+			for _, r := range ip.Procs {
+				if r.Samples > 0 {
+					some = append(some, r)
+				}
 			}
-			some = some[:0]
+			for part := range slices.Chunk(some, atOnce) {
+				done := make([]*Explanation, len(part))
+				parallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
+				for _, e := range done {
+					if !yield(ip, e) {
+						return
+					}
+				}
+			}
 		}
-		for _, r := range ip.Procs {
-			if r.Samples > 0 {
-				some = append(some, r)
-			}
-			if len(some) == atOnce {
-				flush()
-			}
-		}
-		flush()
 	}
 }
 

@@ -146,15 +146,13 @@ func TestUnexplained(t *testing.T) {
 			t.Fatal(err)
 		}
 		var sum Summary
-		for _, ip := range prof.Images {
-			for _, r := range ip.Procs {
-				e := x.Explain(ip, r)
-				if err := e.Check(); err != nil {
-					t.Error(err)
-				}
-				sum.Add(&e.Summary)
+		for _, e := range x.All() {
+			if err := e.Check(); err != nil {
+				t.Error(err)
 			}
+			sum.Add(&e.Summary)
 		}
+		sum.Add(x.Rest())
 		t.Logf("%s: stalls %.1f %% of the time, unexplained %.1f %%, of code without counts %.1f %%",
 			s.name, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Cycles, 100*sum.Uncounted/sum.Cycles)
 		for c, r := range sum.Causes {
