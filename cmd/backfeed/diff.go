@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/report"
@@ -11,8 +13,10 @@ import (
 )
 
 var diffCmd = &command{
-	name: "diff", args: "OLD NEW [--consumer go|llvm]", short: "say what a build would decide otherwise by another profile",
-	long: `OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary
+	name: "diff", args: "OLD NEW [--consumer go|llvm] [--by procedure|block] [--proc NAME]", short: "say what a build would decide otherwise by another profile, or compare two recordings",
+	long: `Two profiles are compared by what a build decides by them, two recordings by where time went.
+
+OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary
 (ext-binary). Nothing is compiled: the consumers publish by what rules they decide. An empty OLD
 (/dev/null) makes all that NEW asks for a change.
 
@@ -27,7 +31,24 @@ factor of 2. The source has the last word: a call that it lacks, or one of a fun
 changes nothing.
 
 --fail-on clear gives exit code 5 if there is a clear change, or if calls with 15 % of the weight
-change sides; --fail-on any if there is any change.`,
+change sides; --fail-on any if there is any change.
+
+OLD and NEW are recordings if one of them is a backfeed recording, a perf.data file or a store; two
+pprof profiles are, too, with --by, --proc or --symfs. Then the table has for each procedure its share
+of the samples before and after, their difference, and z, the difference in standard deviations of what
+chance would give, samples being drawn at random. A difference is real if chance does not explain it:
+by the test of two proportions, or Poisson's exact one where samples are few, with the share of false
+alarms among all that are called real held at 5 %. Real ones come first. Two runs of one program differ
+for other reasons than chance and change: backfeed stats shows by how much. Executions (runs) and CPI,
+cycles per instruction, are inferred, with the confidence that they have before and after; all executions of
+a recording share one unknown factor.
+
+--by block lists basic blocks that have samples, --proc NAME all blocks of one procedure. Of two builds
+of a program, procedures are matched by name, or by code if they were renamed, and blocks by their
+instructions, their operations or their source lines; both builds are needed. Images are one program if
+they have the same path, or the same file name and no other of that name was sampled.
+
+` + symfsHelp,
 	run: runDiff,
 }
 
@@ -39,8 +60,16 @@ func runDiff(c *cli, args []string) error {
 	consumer := c.choice("consumer", "whose decisions", "go", "llvm")
 	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
+	flags := c.diffFlags()
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
+	}
+	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
+	if isRecording(fs.Arg(0)) || isRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
+		if changed("consumer", "fail-on") {
+			return c.usage(errors.New("--consumer and --fail-on are about profiles, and these are recordings"))
+		}
+		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
 	var sides [2]*feedback.Decisions
 	for i, path := range fs.Args() {

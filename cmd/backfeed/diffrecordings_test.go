@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+func TestDiffRecordings(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	tinyRecording(t, dir, "a.bfr", "/v1/tiny", map[string]uint64{"exported": 500, "twice": 400}, 10)
+	tinyRecording(t, dir, "b.bfr", "/v1/tiny", map[string]uint64{"exported": 510, "twice": 200, "never": 150}, 12)
+	tinyRecording(t, dir, "c.bfr", "/v2/tiny", map[string]uint64{"exported": 1000, "twice": 810}, 20)
+	symfs := filepath.Join(here, filepath.Dir(statsELF))
+	t.Chdir(dir)
+	var text strings.Builder
+	for _, args := range []string{"a.bfr b.bfr", "a.bfr c.bfr --format markdown", "b.bfr a.bfr --by block", "a.bfr b.bfr --proc twice"} {
+		text.WriteString("$ backfeed diff " + args + "\n")
+		text.WriteString(must(t, append([]string{"diff", "--symfs", symfs}, strings.Fields(args)...)...) + "\n")
+	}
+	golden(t, filepath.Join(here, "testdata/diffrecordings.txt"), text.String())
+
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"a.bfr b.bfr --consumer go", exitUsage, "--consumer and --fail-on are about profiles"},
+		{"a.bfr b.bfr --proc absent", exitNothing, "no samples of a procedure absent"},
+		{"a.bfr absent", exitFailed, "no such file"},
+		{"a.bfr b.bfr --event cycles", exitNothing, "cycles"},
+	} {
+		if code, _, stderr := runCLI(t, append([]string{"diff", "--symfs", symfs}, strings.Fields(tt.args)...)...); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("diff %s: exit code %d, %q", tt.args, code, stderr)
+		}
+	}
+}
+
+// TestDiffBuilds compares recordings of two builds of a program: procedures and
+// blocks find each other, whatever their addresses and names.
+func TestDiffBuilds(t *testing.T) {
+	builds := built(t, "c")
+	record := func(path string, procs map[string]uint64) string {
+		im, c := openSampled(t, path)
+		for name, n := range procs {
+			for _, b := range proc(t, im, name).Blocks {
+				off, _ := im.OffsetOf(b.Start)
+				c.AddSample(0, off, n)
+			}
+		}
+		return save(t, c)
+	}
+	before := record(builds.old, map[string]uint64{"same": 100, "edited": 100, "renamed": 100})
+	after := record(builds.new, map[string]uint64{"same": 100, "edited": 300, "newname": 100, "added": 100})
+	read := func(args ...string) (doc recordingDiff) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(must(t, append([]string{"diff", before, after, "--format", "json", "-n", "0"}, args...)...)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		return doc
+	}
+	doc := read()
+	for _, want := range []struct {
+		proc     string
+		old, new bool
+	}{{"same", true, true}, {"edited", true, true}, {"newname", true, true}, {"added", false, true}} {
+		i := slices.IndexFunc(doc.Rows, func(r diffRow) bool { return r.Procedure == want.proc })
+		if i < 0 {
+			t.Errorf("no row for %s: %+v", want.proc, doc.Rows)
+			continue
+		}
+		if r := doc.Rows[i]; r.Old.Samples > 0 != want.old || r.New.Samples > 0 != want.new || r.New.CPI == nil || r.New.Executions == nil {
+			t.Errorf("%+v", r)
+		}
+	}
+	if slices.ContainsFunc(doc.Rows, func(r diffRow) bool { return r.Procedure == "renamed" }) {
+		t.Errorf("renamed did not find newname")
+	}
+
+	doc = read("--proc", "edited")
+	if doc.Blocks == nil || doc.Blocks.Tied == 0 || doc.Blocks.New == 0 {
+		t.Fatalf("edited: %+v", doc.Blocks)
+	}
+	var old uint64
+	im, err := image.Open(builds.old, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	for _, r := range doc.Rows {
+		old += r.Old.Samples
+		if r.Tie == "new" != (r.Old.Addr == nil) || r.Tie == "gone" != (r.New.Addr == nil) {
+			t.Errorf("%+v", r)
+		}
+	}
+	if want := 100 * len(proc(t, im, "edited").Blocks); old != uint64(want) {
+		t.Errorf("edited had %d samples, %d are listed", want, old)
+	}
+	if doc = read("--proc", "same"); doc.Blocks.Tied != len(doc.Rows) || doc.Blocks.Moved != 0 {
+		t.Errorf("same: %+v of %d", doc.Blocks, len(doc.Rows))
+	}
+}
+
+// TestDiffPprof: two pprof profiles stay profiles unless recordings are asked for.
+func TestDiffPprof(t *testing.T) {
+	profile := filepath.Join(root, "sample/testdata/busy.pprof")
+	if out := must(t, "diff", profile, profile); !strings.Contains(out, "0 decisions change") {
+		t.Error(out)
+	}
+	if code, _, errs := runCLI(t, "diff", profile, profile, "--by", "procedure"); code == exitUsage || strings.Contains(errs, "decisions") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
+
+func TestIsRecording(t *testing.T) {
+	dir := t.TempDir()
+	bfr := recording(t, dir, "a.bfr", sample.ImageID{Path: "/x"})
+	for path, want := range map[string]bool{
+		bfr: true, dir: false, dir + "/absent": false, file(t, dir, "empty", ""): false, file(t, dir, "text", "main:12:3\n"): false,
+		file(t, dir, "perf", "PERFILE2\x68\x00\x00\x00\x00\x00\x00\x00"): true, filepath.Join(root, "sample/testdata/busy.pprof"): false,
+	} {
+		if got := isRecording(path); got != want {
+			t.Errorf("%s: %v, want %v", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// statsELF is an image in this repository, of testdata/elf/tiny.c.
+const statsELF = "../../infer/image/testdata/elf/x86.elf"
+
+// tinyRecording writes a recording of statsELF that has so many samples at the start
+// of each of the procedures, and some of the kernel. Its image is said to be at path.
+func tinyRecording(t *testing.T, dir, name, path string, procs map[string]uint64, kernel uint64) *sample.Recording {
+	t.Helper()
+	im, err := image.Open(statsELF, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	for name, n := range procs {
+		s := im.Lookup(name)
+		if s < 0 {
+			t.Fatalf("%s: no symbol %s", statsELF, name)
+		}
+		off, ok := im.OffsetOf(im.Symbols()[s].Addr)
+		if !ok {
+			t.Fatalf("%s is not in the file", name)
+		}
+		c.AddSample(i, off, n)
+	}
+	c.Lose(sample.LostKernel, kernel)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	if name != "" {
+		file(t, dir, name, string(rec.Encode()))
+	}
+	return rec
+}
+
+// golden compares got with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(name); err != nil || got != string(want) {
+		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", name, err, got, want)
+	}
+}
+
+func TestStats(t *testing.T) {
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	tinyRecording(t, dir, "a.bfr", "/v1/tiny", map[string]uint64{"exported": 500, "twice": 400}, 10)
+	tinyRecording(t, dir, "b.bfr", "/v1/tiny", map[string]uint64{"exported": 510, "twice": 200, "never": 150}, 12)
+	tinyRecording(t, dir, "c.bfr", "/v2/tiny", map[string]uint64{"exported": 1000, "twice": 800, "never": 1}, 20)
+	symfs := filepath.Join(here, filepath.Dir(statsELF))
+	t.Chdir(dir)
+	args := []string{"stats", "a.bfr", "b.bfr", "c.bfr", "--symfs", symfs}
+	var text strings.Builder
+	for _, more := range []string{"", "--value samples", "--by image --format markdown"} {
+		text.WriteString("$ backfeed stats a.bfr b.bfr c.bfr " + more + "\n")
+		text.WriteString(must(t, append(args, strings.Fields(more)...)...) + "\n")
+	}
+	golden(t, filepath.Join(here, "testdata/stats.txt"), text.String())
+
+	var doc statsDoc
+	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var all uint64
+	for _, r := range doc.Rows {
+		all += r.Samples
+		if len(r.Values) != 3 || r.Min > r.Mean || r.Max < r.Mean {
+			t.Errorf("%s%s: %+v", r.Procedure, r.Lost, r)
+		}
+	}
+	if all != 910+872+1821 {
+		t.Errorf("rows have %d samples, the recordings %d", all, 910+872+1821)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"stats a.bfr", exitUsage, "want two recordings or more"},
+		{"stats a.bfr --epochs", exitNothing, ""},
+		{"stats a.bfr b.bfr --event cycles", exitNothing, "no event has samples in all of the recordings: a.bfr has cpu-clock"},
+		{"stats a.bfr absent", exitFailed, "no such file"},
+	} {
+		if code, _, stderr := runCLI(t, strings.Fields(tt.args)...); code != tt.code || !strings.Contains(stderr, tt.want) {
+			t.Errorf("%s: exit code %d, %q", tt.args, code, stderr)
+		}
+	}
+}
+
+// TestStatsEpochs: the epochs of a store are sets of their own.
+func TestStatsEpochs(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Create(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for i, n := range []uint64{300, 100, 100} {
+		rec := tinyRecording(t, "", "", "/v1/tiny", map[string]uint64{"exported": n, "twice": 200}, 0)
+		if err := s.Put(sample.EpochAt(start.Add(time.Duration(i)*time.Hour), time.Hour), rec, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var doc statsDoc
+	if err := json.Unmarshal([]byte(must(t, "stats", dir, "--epochs", "--symfs", filepath.Dir(statsELF), "--format", "json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Sets) != 3 || len(doc.Rows) != 2 || !doc.Rows[0].Varies || doc.Rows[0].Max != 2.0/3 && doc.Rows[0].Max != 0.6 {
+		t.Errorf("%+v", doc)
+	}
+}

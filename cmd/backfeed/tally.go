@@ -1,0 +1,260 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// A set is the samples of one recording, for comparison with others.
+type set struct {
+	name   string
+	rec    *sample.Recording
+	counts []*sample.Counts // of the event that is compared
+	total  uint64           // samples of that event, the lost ones included
+}
+
+// A thing is what samples of several sets are added up by: a procedure, an image, or
+// the reason why samples have neither.
+type thing struct {
+	image string // its path in the first set that has it
+	proc  string
+	nth   int // of the procedures of that name in the image, by address
+	lost  string
+}
+
+func (t thing) compare(o thing) int {
+	return cmp.Or(cmp.Compare(t.image, o.image), cmp.Compare(t.proc, o.proc), cmp.Compare(t.nth, o.nth), cmp.Compare(t.lost, o.lost))
+}
+
+// name is what a table calls t.
+func (t thing) name() string {
+	if t.lost != "" {
+		return "(" + t.lost + ")"
+	}
+	return t.proc
+}
+
+// readSets reads each path as a set of its own; with epochs, each epoch of stores.
+func (c *cli) readSets(paths []string, epochs bool) ([]*set, error) {
+	var sets []*set
+	for _, path := range paths {
+		if epochs && path != "-" && store.Is(path) {
+			more, err := c.readEpochs(path)
+			if err != nil {
+				return nil, err
+			}
+			sets = append(sets, more...)
+			continue
+		}
+		rec, err := c.read([]string{path})
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, &set{name: path, rec: rec})
+	}
+	return sets, nil
+}
+
+// readEpochs reads what is selected of a store, each stretch of time as one set.
+func (c *cli) readEpochs(dir string) ([]*set, error) {
+	s, err := c.openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	c.stores = append(c.stores, s)
+	segments, err := s.Segments()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	var sets []*set
+	for _, e := range disjoint(segments, c.selection) {
+		rec, err := s.Read(store.Query{From: e.From(), To: e.To(), Labels: c.selection.labels})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		if rec.Samples() > 0 {
+			sets = append(sets, &set{name: dir + " " + e.From().Format(time.RFC3339), rec: rec})
+		}
+	}
+	return sets, nil
+}
+
+// chooseEvent makes all sets ones of the same event: that of the name, or the one of
+// which the set with the fewest has most.
+func chooseEvent(sets []*set, name string) (sample.Event, error) {
+	least := map[string]uint64{}
+	events := map[string]sample.Event{}
+	for i, s := range sets {
+		n := map[string]uint64{}
+		for _, c := range s.rec.Counts {
+			n[c.Event.Name] += c.Total
+			events[c.Event.Name] = c.Event
+		}
+		for event, k := range n {
+			if i == 0 {
+				least[event] = k
+			}
+		}
+		for event := range least {
+			least[event] = min(least[event], n[event])
+		}
+	}
+	if name == "" {
+		name = mostFirst(least)[0]
+	}
+	if least[name] == 0 {
+		return sample.Event{}, failf(exitNothing, "no event has samples in all of the recordings: %s", eventsOf(sets))
+	}
+	for _, s := range sets {
+		for _, c := range s.rec.Counts {
+			if c.Event.Name == name {
+				s.counts = append(s.counts, c)
+				s.total += c.Total
+			}
+		}
+	}
+	return events[name], nil
+}
+
+// eventsOf lists what each set has samples of.
+func eventsOf(sets []*set) string {
+	var parts []string
+	for _, s := range sets {
+		var names []string
+		for _, c := range s.rec.Counts {
+			if c.Total > 0 && !slices.Contains(names, c.Event.Name) {
+				names = append(names, c.Event.Name)
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s has %s", s.name, strings.Join(names, ", ")))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// imageNames gives images of several sets one name where they are one program: the
+// same build, the same path, or, if no set has two of them, the same file name.
+func imageNames(sets []*set) map[sample.ImageID]string {
+	alone := map[string]bool{}
+	for _, s := range sets {
+		seen := map[string]sample.ImageID{}
+		for id := range sampled(s.rec) {
+			base := filepath.Base(id.Path)
+			if other, ok := seen[base]; ok && other.Key() != id.Key() {
+				alone[base] = false
+			} else if _, ok := alone[base]; !ok {
+				alone[base] = true
+			}
+			seen[base] = id
+		}
+	}
+	names := map[sample.ImageID]string{}
+	builds, bases := map[sample.ImageID]string{}, map[string]string{}
+	for _, s := range sets {
+		for _, id := range slices.SortedFunc(maps.Keys(sampled(s.rec)), sample.ImageID.Compare) {
+			name, base := id.Path, filepath.Base(id.Path)
+			if known, ok := builds[id.Key()]; ok {
+				name = known
+			} else if known, ok := bases[base]; ok && alone[base] {
+				name = known
+			}
+			names[id], builds[id.Key()] = name, name
+			if _, ok := bases[base]; !ok {
+				bases[base] = name
+			}
+		}
+	}
+	return names
+}
+
+// tally adds up the samples of a set by procedure, or by image. Samples that have
+// none are there by their reason.
+func (s *set) tally(f *finder, names map[sample.ImageID]string, byImage bool) map[thing]uint64 {
+	n := map[thing]uint64{}
+	known := map[sample.Loss]uint64{} // losses that are something after all
+	event := s.counts[0].Event.Name
+	for at, k := range takeFileless(s.rec) {
+		t := thing{image: at.image.Path, proc: at.name}
+		switch {
+		case at.event != event:
+			continue
+		case byImage:
+			t.proc = ""
+		case at.name == "":
+			continue
+		}
+		n[t] += k
+		known[at.loss] += k
+	}
+	for _, c := range s.counts {
+		for _, ic := range c.Images {
+			if ic.Samples() == 0 {
+				continue
+			}
+			t := thing{image: names[ic.ID]}
+			if byImage {
+				n[t] += ic.Samples()
+				continue
+			}
+			im, err := f.open(ic.ID)
+			if err != nil {
+				n[thing{lost: string(infer.LostNoImage)}] += ic.Samples()
+				continue
+			}
+			addProcs(n, t, im, ic)
+		}
+		for why, k := range c.Lost {
+			if out := min(k, known[why]); out > 0 {
+				known[why] -= out
+				k -= out
+			}
+			if k > 0 {
+				n[thing{lost: string(why)}] += k
+			}
+		}
+	}
+	return n
+}
+
+// addProcs adds the samples of an image by procedure.
+func addProcs(n map[thing]uint64, t thing, im *image.Image, ic *sample.ImageCounts) {
+	symbols := im.Symbols()
+	by := map[int]uint64{} // symbol, or -1
+	for off, k := range ic.At {
+		i := -1
+		if a, ok := im.AddrOf(off); ok {
+			i = im.Find(a)
+		}
+		by[i] += k
+	}
+	if k := by[-1]; k > 0 {
+		n[thing{lost: string(infer.LostNoProc)}] += k
+	}
+	nth := map[string]int{}
+	for i := range symbols {
+		t.proc = symbols[i].Name
+		t.nth = nth[t.proc]
+		nth[t.proc]++
+		if k := by[i]; k > 0 {
+			n[t] += k
+		}
+	}
+}
+
+// tellMissing names the images of all sets that could not be opened.
+func (c *cli) tellMissing(sets []*set, f *finder) {
+	var all []*sample.Recording
+	for _, s := range sets {
+		all = append(all, s.rec)
+	}
+	c.tellImages(sample.Merge(all...), f)
+}

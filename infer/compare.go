@@ -1,0 +1,124 @@
+package infer
+
+import (
+	"cmp"
+	"slices"
+
+	"backfeed/infer/image"
+)
+
+// A ProcPair is one procedure in two profiles. Old or New is nil where a profile
+// knows nothing of it, never both.
+type ProcPair struct {
+	Old, New *Result
+	Both     bool // both builds have the procedure, as far as is known, whether or not it was seen
+}
+
+// PairProcs finds the procedures that the profiles of two builds of an image have in
+// common: new ones by address, then those of old that have no partner. Of the same
+// build b is nil.
+func PairProcs(old, new *ImageProfile, b *Builds) []ProcPair {
+	var pairs []ProcPair
+	at := map[int]int{} // by symbol of the new build: index into pairs
+	same := b == nil
+	kept := map[int]bool{} // symbols of the new build that the old one has, too
+	if b != nil {
+		for _, j := range b.partner {
+			kept[j] = true
+		}
+	}
+	if new != nil {
+		for _, r := range new.Procs {
+			at[r.Proc.Index] = len(pairs)
+			pairs = append(pairs, ProcPair{New: r, Both: same || kept[r.Proc.Index]})
+		}
+	}
+	if old == nil {
+		return pairs
+	}
+	for _, r := range old.Procs {
+		partner := r.Proc.Index
+		if b != nil {
+			partner = b.Partner(partner)
+		}
+		if i, ok := at[partner]; ok && new != nil && pairs[i].Old == nil {
+			pairs[i].Old = r
+			continue
+		}
+		pairs = append(pairs, ProcPair{Old: r, Both: same || b != nil && partner >= 0})
+	}
+	return pairs
+}
+
+// A BlockPair is one basic block in two builds of a procedure: indices into the
+// Blocks of each, -1 where it is not there.
+type BlockPair struct {
+	Old, New int
+	Tie      Tie
+}
+
+// PairBlocks finds the blocks that two builds of a procedure have in common: in the
+// order of the new one, then those of old that are gone. Of the same build b is nil.
+// Several blocks of old may be one of new, which then comes several times.
+func (p ProcPair) PairBlocks(b *Builds) []BlockPair {
+	var pairs []BlockPair
+	switch {
+	case p.New == nil:
+		for i := range p.Old.Proc.Blocks {
+			pairs = append(pairs, BlockPair{i, -1, NoTie})
+		}
+		return pairs
+	case p.Old == nil:
+		for i := range p.New.Proc.Blocks {
+			pairs = append(pairs, BlockPair{-1, i, NoTie})
+		}
+		return pairs
+	case b == nil:
+		for i := range p.New.Proc.Blocks {
+			pairs = append(pairs, BlockPair{i, i, SameProc})
+		}
+		return pairs
+	}
+	t := b.twin(p.Old.Proc.Addr)
+	found := make([]bool, len(p.New.Proc.Blocks))
+	for i := range p.Old.Proc.Blocks {
+		pair := BlockPair{i, -1, NoTie}
+		if t != nil && i < len(t.ties) && t.ties[i] != NoTie && t.block[i] < len(found) {
+			pair.New, pair.Tie = t.block[i], t.ties[i]
+			found[pair.New] = true
+		}
+		pairs = append(pairs, pair)
+	}
+	for i, ok := range found {
+		if !ok {
+			pairs = append(pairs, BlockPair{-1, i, NoTie})
+		}
+	}
+	last := len(found)
+	place := func(p BlockPair) int {
+		if p.New < 0 {
+			return last
+		}
+		return p.New
+	}
+	slices.SortStableFunc(pairs, func(a, b BlockPair) int {
+		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Old, b.Old))
+	})
+	return pairs
+}
+
+// Instructions gives how many instructions r executed, as far as the executions of
+// its blocks are known.
+func (r *Result) Instructions() float64 {
+	n := 0.0
+	for b := range r.Proc.Blocks {
+		n += r.Block[b].N * float64(r.Proc.Blocks[b].Insts)
+	}
+	return n
+}
+
+// SamePlace tells whether block i of p starts as far from the top of the procedure
+// as block j of q.
+func SamePlace(p *image.Proc, i int, q *image.Proc, j int) bool {
+	return p.Blocks[i].Start-p.Addr == q.Blocks[j].Start-q.Addr
+}
