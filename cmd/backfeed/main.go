@@ -26,6 +26,8 @@ var commands = []*command{
 	mergeCmd,
 	imagesCmd,
 	profCmd,
+	topstallsCmd,
+	whatcgCmd,
 	statsCmd,
 	inferCmd,
 	verifyCmd,

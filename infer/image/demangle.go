@@ -18,3 +18,15 @@ func Demangle(name string) string {
 	}
 	return plain
 }
+
+// DemangleShort is Demangle without parameters, results and template arguments.
+func DemangleShort(name string) string {
+	if len(name) > maxMangled {
+		return name
+	}
+	plain, err := demangle.ToString(name, demangle.MaxLength(12), demangle.NoParams, demangle.NoTemplateParams)
+	if err != nil {
+		return name
+	}
+	return plain
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+// procHelp is a paragraph for the help of commands that take the name of a procedure.
+const procHelp = `PROC is a name as the linker or the source has it, with or without scope and parameters, or a regular
+expression that one name matches; IMAGE:PROC looks in one image only.`
+
+// A sampledProc is a procedure with its image.
+type sampledProc struct {
+	ip *infer.ImageProfile
+	r  *infer.Result
+}
+
+// proc finds the procedure that the user means: that of the name, else the only one
+// that matches. Those without samples are in question only if no other is.
+func (s *source) proc(want string) (sampledProc, error) {
+	images, name := s.profile.Images, want
+	if file, rest, ok := cutImage(want); ok {
+		if ip, err := s.image(file); err == nil {
+			images, name = []*infer.ImageProfile{ip}, rest
+		}
+	}
+	pattern, err := regexp.Compile(name)
+	if err != nil {
+		pattern = regexp.MustCompile(regexp.QuoteMeta(name)) // a name that is no expression
+	}
+	means := []func(image.Symbol) bool{
+		func(sym image.Symbol) bool { return sym.Name == name || slices.Contains(sym.Aliases, name) },
+		func(sym image.Symbol) bool { return image.Demangle(sym.Name) == name },
+		func(sym image.Symbol) bool { return image.DemangleShort(sym.Name) == name },
+		func(sym image.Symbol) bool { return strings.HasSuffix(image.DemangleShort(sym.Name), "::"+name) },
+		func(sym image.Symbol) bool { return strings.HasSuffix(sym.Name, "."+name) }, // of a Go package
+		func(sym image.Symbol) bool {
+			return pattern.MatchString(sym.Name) || pattern.MatchString(image.Demangle(sym.Name))
+		},
+	}
+	for _, mean := range means {
+		found := procsOf(images, mean)
+		if with := slices.IndexFunc(found, func(p sampledProc) bool { return p.r.Samples == 0 }); with > 0 {
+			found = found[:with]
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0], nil
+		default:
+			return sampledProc{}, ambiguous(want, found)
+		}
+	}
+	return sampledProc{}, failf(exitNothing, "%s: no samples of such a procedure (`backfeed prof` lists those that have some)", want)
+}
+
+// cutImage takes IMAGE:PROC apart. Two colons are a scope of C++ or Rust.
+func cutImage(s string) (file, name string, ok bool) {
+	for i := 1; i+1 < len(s); i++ {
+		if s[i] == ':' && s[i-1] != ':' && s[i+1] != ':' {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return "", "", false
+}
+
+// procsOf lists the procedures that are meant, those with the most samples first.
+func procsOf(images []*infer.ImageProfile, mean func(image.Symbol) bool) (found []sampledProc) {
+	for _, ip := range images {
+		for _, r := range ip.Procs {
+			if mean(r.Proc.Symbol) {
+				found = append(found, sampledProc{ip, r})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b sampledProc) int { return cmp.Compare(b.r.Samples, a.r.Samples) })
+	return found
+}
+
+// ambiguous lists what a name may mean.
+func ambiguous(want string, found []sampledProc) error {
+	var b strings.Builder
+	for i, p := range found {
+		if i == 2*maxTold {
+			fmt.Fprintf(&b, "\n  and %d more", len(found)-i)
+			break
+		}
+		fmt.Fprintf(&b, "\n  %s:%s, %d samples, at %#x", report.Clean(p.ip.ID.Path), report.Clean(p.r.Proc.Name), p.r.Samples, uint64(p.r.Proc.Addr))
+	}
+	return failf(exitUsage, "%s may be any of %d procedures:%s", want, len(found), &b)
+}

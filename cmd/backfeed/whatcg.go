@@ -1,0 +1,284 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/machine"
+)
+
+var whatcgCmd = &command{
+	name: "whatcg", args: "SRC... [--symfs DIR] [--image IMAGE|--proc PROC|--stall CAUSE]", short: "say where the cycles go, by cause",
+	long: symfsHelp + `
+
+All time of the recording, of an image or of a procedure adds up to 100 % in the column "share":
+
+static       what the machine model expects of the code: of so many instructions (dispatch), of results
+             that others wait for (dependency), of units that others use (unit), of code to be fetched
+stall        time beyond that, by the likeliest cause of each stall, as far as that one explains it. "least"
+             is what nothing else can explain, "most" what the cause may explain of all stalls
+several      what of stalls the likeliest cause cannot explain, but others can
+unexplained  what of stalls no cause can explain
+uncounted    code whose executions are not known, so that least and stall are not
+kernel, elsewhere  samples that are in no procedure of an image that is here
+
+The four shares of the top-down method are made from events that count places of the pipeline, where
+the recording has them. Otherwise they are estimated from causes, and are ranges.
+
+--stall lists the procedures that one cause may cost most. ` + procHelp,
+	run: runWhatcg,
+}
+
+// A spentRow is a part of the time.
+type spentRow struct {
+	Kind   string  `json:"kind"` // as the command's help has them
+	Cause  string  `json:"cause,omitempty"`
+	Letter string  `json:"letter,omitempty"`
+	Cycles float64 `json:"cycles"`
+	Share  float64 `json:"share"` // of all time: these add up to 1
+	Least  float64 `json:"least"` // share of all time that the cause explains at least
+	Most   float64 `json:"most"`
+}
+
+// A topDownDoc is the four shares of level 1.
+type topDownDoc struct {
+	Estimated      bool       `json:"estimated"` // from causes, not counted
+	Retiring       [2]float64 `json:"retiring"`  // shares of all time, at least and at most
+	BadSpeculation [2]float64 `json:"bad_speculation"`
+	FrontEnd       [2]float64 `json:"front_end"`
+	BackEnd        [2]float64 `json:"back_end"`
+}
+
+// A whatcgDoc is what whatcg prints as JSON.
+type whatcgDoc struct {
+	timeHeader
+	Image     string     `json:"image,omitempty"` // what it is about; empty is all
+	Procedure string     `json:"procedure,omitempty"`
+	Cycles    float64    `json:"cycles"`
+	Spent     []spentRow `json:"spent"`
+	TopDown   topDownDoc `json:"topdown"`
+}
+
+// A blamedRow is a procedure that a cause costs time.
+type blamedRow struct {
+	Share     float64 `json:"share"` // of all time: stalls that the cause is likeliest to explain
+	Sum       float64 `json:"sum"`   // of the shares so far
+	Least     float64 `json:"least"` // of all time: what nothing else can explain
+	Most      float64 `json:"most"`
+	Of        float64 `json:"of"` // Share, of the procedure's own time
+	Samples   uint64  `json:"samples"`
+	Image     string  `json:"image"`
+	Procedure string  `json:"procedure"`
+}
+
+// A blamedDoc is what whatcg --stall prints as JSON.
+type blamedDoc struct {
+	timeHeader
+	Cause      string      `json:"cause"`
+	Procedures []blamedRow `json:"procedures"`
+}
+
+func runWhatcg(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	inImage := fs.String("image", "", "only of the image with that `path` or build ID")
+	inProc := fs.String("proc", "", "only of procedure `PROC`")
+	stall := fs.String("stall", "", "list the procedures that stall for `cause`, a name or a letter")
+	n := fs.IntP("lines", "n", 20, "with --stall, list at most `N` procedures; 0 lists all")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	if *inImage != "" && *inProc != "" {
+		return c.usage(fmt.Errorf("--image with --proc: an image's procedure is --proc IMAGE:PROC"))
+	}
+	var cause infer.Cause
+	if *stall != "" {
+		var err error
+		if cause, err = causeNamed(*stall); err != nil {
+			return c.usage(fmt.Errorf("--stall: %w", err))
+		}
+	}
+	src, err := c.inferred(fs.Args(), *symfs, *inImage, *opt)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	var of sampledProc
+	switch {
+	case *inProc != "":
+		of, err = src.proc(*inProc)
+	case *inImage != "":
+		of.ip, err = src.image(*inImage)
+	}
+	if err != nil {
+		return err
+	}
+	x, err := src.explainer()
+	if err != nil {
+		return err
+	}
+	if *stall != "" {
+		doc := src.blamed(x, of, cause, *n)
+		return c.print("-", format, doc, doc.Procedures, doc.text)
+	}
+	doc := src.spent(x, of)
+	return c.print("-", format, doc, doc.Spent, doc.text)
+}
+
+// eachOf explains the procedures of an image, or one, or all.
+func eachOf(x *infer.Explainer, of sampledProc, f func(*infer.ImageProfile, *infer.Explanation)) {
+	if of.r != nil {
+		f(of.ip, x.Explain(of.ip, of.r))
+		return
+	}
+	for ip, e := range x.All() {
+		if of.ip == nil || of.ip == ip {
+			f(ip, e)
+		}
+	}
+}
+
+// spent sums the time of an image or a procedure up, of the recording if both are nil.
+func (s *source) spent(x *infer.Explainer, of sampledProc) *whatcgDoc {
+	doc := &whatcgDoc{timeHeader: s.timeHeader("backfeed.whatcg/1", x)}
+	var sum infer.Summary
+	eachOf(x, of, func(_ *infer.ImageProfile, e *infer.Explanation) { sum.Add(&e.Summary) })
+	if of.ip == nil {
+		sum.Add(x.Rest())
+	} else {
+		doc.Image = of.ip.ID.Path
+	}
+	var p *image.Proc
+	if of.r != nil {
+		p = of.r.Proc
+		doc.Procedure = p.Name
+	}
+	doc.Cycles, doc.Spent = sum.Cycles, spentRows(&sum)
+	td, counted := x.CountedTopDown(of.ip, p)
+	if !counted {
+		td = sum.TopDown()
+	}
+	pair := func(r infer.Range) [2]float64 { return [2]float64{r.Least, r.Most} }
+	doc.TopDown = topDownDoc{!counted, pair(td.Retiring), pair(td.BadSpeculation), pair(td.FrontEnd), pair(td.BackEnd)}
+	return doc
+}
+
+// spentRows takes s apart: all rows but those that explain nothing.
+func spentRows(s *infer.Summary) []spentRow {
+	rows := []spentRow{}
+	all := max(s.Cycles, 1e-300)
+	add := func(row spentRow) {
+		if row.Cycles > 1e-9*s.Cycles || row.Most > 0 {
+			row.Share = row.Cycles / all
+			rows = append(rows, row)
+		}
+	}
+	for why, n := range s.Static {
+		name := machine.Why(why).String()
+		if machine.Why(why) == machine.Together {
+			continue // goes with dispatch: the model has it that way
+		}
+		if machine.Why(why) == machine.Dispatch {
+			n += s.Static[machine.Together]
+		}
+		add(spentRow{Kind: "static", Cause: name, Cycles: n})
+	}
+	likeliest := s.Unexplained
+	causes := infer.Causes()
+	slices.SortStableFunc(causes, func(a, b infer.Cause) int { return cmp.Compare(s.Likeliest[b], s.Likeliest[a]) })
+	for _, c := range causes {
+		likeliest += s.Likeliest[c]
+		add(spentRow{Kind: "stall", Cause: c.String(), Letter: string(c.Letter()), Cycles: s.Likeliest[c], Least: s.Causes[c].Least / all, Most: s.Causes[c].Most / all})
+	}
+	add(spentRow{Kind: "several", Cycles: max(0, s.Dynamic-likeliest)})
+	add(spentRow{Kind: "unexplained", Cycles: s.Unexplained, Letter: "?"})
+	add(spentRow{Kind: "uncounted", Cycles: s.Uncounted})
+	add(spentRow{Kind: "kernel", Cycles: s.Kernel})
+	add(spentRow{Kind: "elsewhere", Cycles: s.Elsewhere})
+	return rows
+}
+
+func (doc *whatcgDoc) text(w io.Writer, style report.Style) error {
+	if err := doc.timeHeader.write(w); err != nil {
+		return err
+	}
+	switch {
+	case doc.Procedure != "":
+		fmt.Fprintf(w, "Of procedure %s of %s:\n", report.Clean(image.Demangle(doc.Procedure)), report.Clean(doc.Image))
+	case doc.Image != "":
+		fmt.Fprintf(w, "Of image %s:\n", report.Clean(doc.Image))
+	}
+	fmt.Fprintln(w)
+	if err := writeSpent(w, doc.Spent, style); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", doc.TopDown.line())
+	return err
+}
+
+func writeSpent(w io.Writer, rows []spentRow, style report.Style) error {
+	t := report.NewTable(report.Right("share"), report.Right("least"), report.Right("most"), report.Right("cycles"), report.Left("kind"), report.Left("cause"))
+	for _, r := range rows {
+		least, most := "", ""
+		if r.Kind == "stall" {
+			least, most = report.Percent(r.Least), report.Percent(r.Most)
+		}
+		t.Row(report.Percent(r.Share), least, most, report.Count(r.Cycles), r.Kind, strings.TrimSpace(r.Letter+" "+r.Cause))
+	}
+	return t.Print(w, style)
+}
+
+// line is the top-down shares in words.
+func (td *topDownDoc) line() string {
+	from := "counted"
+	if td.Estimated {
+		from = "estimated from the causes"
+	}
+	return fmt.Sprintf("Top-down, %s: retiring %s, bad speculation %s, front end %s, back end %s.",
+		from, percentRange(td.Retiring), percentRange(td.BadSpeculation), percentRange(td.FrontEnd), percentRange(td.BackEnd))
+}
+
+func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 100*r[0], 100*r[1]) }
+
+// blamed lists the procedures that a cause costs most, of an image or of all.
+func (s *source) blamed(x *infer.Explainer, of sampledProc, cause infer.Cause, n int) *blamedDoc {
+	doc := &blamedDoc{timeHeader: s.timeHeader("backfeed.whatcg.stall/1", x), Cause: cause.String(), Procedures: []blamedRow{}}
+	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
+	eachOf(x, of, func(ip *infer.ImageProfile, e *infer.Explanation) {
+		if r := e.Causes[cause]; r.Most > 0 {
+			doc.Procedures = append(doc.Procedures, blamedRow{
+				Share: e.Likeliest[cause] / all, Least: r.Least / all, Most: r.Most / all, Of: e.Likeliest[cause] / max(e.Cycles, 1e-300),
+				Samples: e.Result.Samples, Image: ip.ID.Path, Procedure: e.Result.Proc.Name,
+			})
+		}
+	})
+	slices.SortStableFunc(doc.Procedures, func(a, b blamedRow) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.Most, a.Most)) })
+	if n > 0 && len(doc.Procedures) > n {
+		doc.Procedures = doc.Procedures[:n]
+	}
+	sum := 0.0
+	for i := range doc.Procedures {
+		sum += doc.Procedures[i].Share
+		doc.Procedures[i].Sum = sum
+	}
+	return doc
+}
+
+func (doc *blamedDoc) text(w io.Writer, style report.Style) error {
+	if err := doc.timeHeader.write(w); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "Stalls for %s:\n\n", doc.Cause)
+	t := report.NewTable(report.Right("share"), report.Right("sum"), report.Right("least"), report.Right("most"), report.Right("of its time"),
+		report.Left("image"), report.Left("procedure"))
+	for _, r := range doc.Procedures {
+		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Percent(r.Least), report.Percent(r.Most), report.Percent(r.Of), r.Image, image.DemangleShort(r.Procedure))
+	}
+	return t.Print(w, style)
+}
