@@ -39,6 +39,7 @@ const (
 	refill      = 1.5  // times Model.Mispredict: the pipeline fills again
 	forwardFail = 20   // a load waits for a store to leave its buffer: 12 to 15 cycles by Intel's optimization manual (248966, "Store Forwarding"), and some
 	aliasFail   = 10   // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
+	assistCost  = 200  // subnormal operands: about 150 cycles by Intel's optimization manual, "Floating-point Exceptions and Assists"
 	takenJump   = 2    // the bubble behind a taken branch
 	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 5 in a virtual machine by testdata/stalls, some more where those mitigate more
 	faultAfter  = 3    // times the samples after an access are at it, at most, where it faults: 2.1 times on Zen 5, likewise
@@ -356,6 +357,9 @@ func (w *work) blameFault(i, k int, most float64) {
 	if !(in.N > 0) || ok && (w.onStack(m) || m.Constant() && in.N > 1 || w.touched(k, m)) {
 		return // the same place is accessed again and again
 	}
+	if !w.skid && k != i {
+		return // the access itself is named
+	}
 	if w.skid {
 		bound := faultAfter * in.Time // by samples after it
 		if k == i {
@@ -516,9 +520,11 @@ func (w *work) blamePassage(i, k int, t passage) {
 	case t.entry:
 		w.accuse(i, Mispredict, 0, t.share*penalty, scarcely)
 	case t.called: // the stack of return addresses knows better, unless calls are nested deep
-		w.accuse(i, Mispredict, from.Addr, 2*rareShare*penalty, remotely)
+		w.accuse(i, Mispredict, from.Addr, penalty, remotely)
 	case from.Class&(image.CondJump|image.IndJump) != 0:
-		w.accuse(i, Mispredict, from.Addr, t.share*w.missRate(from.Block)*penalty, likely)
+		// All of its mispredictions may be on this way, but not more than go it.
+		misses := w.missRate(from.Block) * from.N / max(w.exp.Insts[i].N, 1e-300)
+		w.accuse(i, Mispredict, from.Addr, min(t.share, misses)*penalty, likely)
 	}
 	n := max(to.N, 1e-300)
 	start, end := uint64(to.Addr), uint64(to.Addr)+uint64(to.Len)-1
@@ -534,7 +540,7 @@ func (w *work) blamePassage(i, k int, t passage) {
 	if away {
 		front += takenJump
 	}
-	if w.lines.between(n)*lineSize/bytesPerUop > float64(w.model.Buffers.Uops) {
+	if uops := float64(w.model.Buffers.Uops); uops > 0 && w.lines.between(n)*lineSize/bytesPerUop > uops {
 		front += w.decode(t.to)
 	}
 	w.accuse(i, FrontEnd, to.Addr, t.share*front, scarcely)
@@ -572,9 +578,8 @@ func (w *work) decode(i int) float64 {
 	return 0.5
 }
 
-// rareShare is how often a branch may take its less usual way for it to be taken to be
-// predicted always.
-const rareShare = 0.02
+// unsure is how much oftener than estimated a branch may take its less usual way, in executions.
+const unsure = 0.01
 
 // missRate gives how often the branch at the end of block b is mispredicted at most: a
 // predictor that always takes the likeliest way errs as often as others are taken. None
@@ -598,12 +603,9 @@ func (w *work) missRate(b int) float64 {
 	}
 	rare := 1 - most/all
 	if !sure {
-		rare = 2*rare + rareShare/2
+		rare = 2*rare + unsure
 	}
-	switch {
-	case rare <= rareShare:
-		return 0
-	case ways < 2: // targets that are not known
+	if ways < 2 { // targets that are not known
 		return min(1, 2*rare)
 	}
 	return min(1-1/ways, 2*rare)
@@ -704,7 +706,7 @@ func (w *work) blameOp(i, k int, score float64) {
 	}
 	switch o.Op {
 	case image.OpFloatAdd, image.OpFloatMul, image.OpFMA, image.OpFloatDiv32, image.OpFloatDiv64, image.OpSqrt32, image.OpSqrt64, image.OpConvert, image.OpX87:
-		w.accuse(i, Assist, in.Addr, unbounded, remotely/2)
+		w.accuse(i, Assist, in.Addr, assistCost, remotely/2)
 	}
 }
 

@@ -1,0 +1,366 @@
+package infer
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// codeBase is the address of the file of a codeImage.
+const codeBase = 0x400000
+
+// codeImage makes an image of one procedure, f. Its code begins at codeStart.
+func codeImage(tb testing.TB, arch image.Arch, code []byte) *image.Image {
+	tb.Helper()
+	machine := elf.EM_X86_64
+	if arch == image.AArch64 {
+		machine = elf.EM_AARCH64
+	}
+	const headers, names = 64 + 56, "\x00.text\x00.symtab\x00.strtab\x00f\x00"
+	end := uint64(headers + len(code))
+	symbols := end + uint64(len(names))
+	var b bytes.Buffer
+	put := func(v any) { binary.Write(&b, binary.LittleEndian, v) }
+	put(elf.Header64{
+		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), 1}, Type: uint16(elf.ET_EXEC), Machine: uint16(machine), Version: 1,
+		Entry: codeStart, Phoff: 64, Shoff: symbols + 48, Ehsize: 64, Phentsize: 56, Phnum: 1, Shentsize: 64, Shnum: 4, Shstrndx: 3,
+	})
+	put(elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: codeBase, Filesz: end, Memsz: end, Align: 4096})
+	b.Write(code)
+	b.WriteString(names)
+	put([2]elf.Sym64{{}, {Name: 23, Info: elf.ST_INFO(elf.STB_GLOBAL, elf.STT_FUNC), Shndx: 1, Value: codeStart, Size: uint64(len(code))}})
+	put([4]elf.Section64{
+		{},
+		{Name: 1, Type: uint32(elf.SHT_PROGBITS), Flags: uint64(elf.SHF_ALLOC | elf.SHF_EXECINSTR), Addr: codeStart, Off: headers, Size: uint64(len(code)), Addralign: 1},
+		{Name: 7, Type: uint32(elf.SHT_SYMTAB), Off: symbols, Size: 48, Link: 3, Info: 1, Entsize: 24},
+		{Name: 15, Type: uint32(elf.SHT_STRTAB), Off: end, Size: uint64(len(names))},
+	})
+	path := filepath.Join(tb.TempDir(), "f")
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		tb.Fatal(err)
+	}
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { im.Close() })
+	return im
+}
+
+const codeStart = codeBase + 64 + 56
+
+// A scene is code and what was seen of it.
+type scene struct {
+	model   string
+	event   sample.Event        // cycles, one a sample, if there is no name
+	code    string              // hexadecimal
+	samples map[int]uint64      // by instruction, from the start
+	runs    func(b int) float64 // executions of block b; 1000 if nil
+	others  []*sample.Counts    // of other events
+	lost    uint64              // samples in the kernel
+	lines   float64             // lines of code that run between two executions of one
+}
+
+var theImage = sample.ImageID{Path: "/bin/f"}
+
+// explain gives the explanation of s. An edge runs as often as the rarer of its blocks,
+// but no block leads on more often than it runs.
+func (s *scene) explain(tb testing.TB) *Explanation {
+	tb.Helper()
+	code, err := hex.DecodeString(strings.ReplaceAll(s.code, " ", ""))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	arch := image.X86_64
+	if strings.HasPrefix(s.model, "arm") || strings.HasSuffix(s.model, "aarch64") {
+		arch = image.AArch64
+	}
+	im := codeImage(tb, arch, code)
+	p, err := im.Proc(0)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	event := s.event
+	if event.Name == "" {
+		event = sample.Event{Name: "cycles", Period: 1, Unit: "cycles"}
+	}
+	counts := sample.NewCounts(sample.CPU{}, event)
+	ic := counts.Image(theImage)
+	r := newResult(p)
+	i := 0
+	for b := range p.Blocks {
+		n := 1000.0
+		if s.runs != nil {
+			n = s.runs(b)
+		}
+		r.Block[b] = Freq{n, High, High}
+		for _, in := range im.Insts(&p.Blocks[b]) {
+			off, ok := im.OffsetOf(in.Addr)
+			if !ok {
+				tb.Fatalf("%#x is nowhere in the file", uint64(in.Addr))
+			}
+			counts.AddSample(ic, off, s.samples[i])
+			r.BlockSamples[b] += s.samples[i]
+			r.Samples += s.samples[i]
+			i++
+		}
+	}
+	for b := range p.Blocks {
+		left := r.Block[b].N
+		for _, e := range p.Blocks[b].Out {
+			n := min(left, r.Block[p.Edges[e].To].N)
+			r.Edge[e] = Freq{n, High, High}
+			left -= n
+		}
+	}
+	counts.Lose(sample.LostKernel, s.lost)
+	rec := &sample.Recording{Counts: append([]*sample.Counts{counts}, s.others...)}
+	ip := &ImageProfile{ID: theImage, Image: im, Samples: r.Samples, Procs: []*Result{r}, counts: counts.Images[ic]}
+	prof := &Profile{Machine: s.model, Event: event, Samples: Samples{Total: counts.Total, Used: r.Samples}, Images: []*ImageProfile{ip}}
+	x, err := NewExplainer(prof, rec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if s.lines > 0 {
+		x.lines = reuse{n: []float64{1}, sum: []float64{0, s.lines * 1000}}
+	}
+	e := x.Explain(ip, r)
+	if err := e.Check(); err != nil {
+		tb.Error(err)
+	}
+	for _, again := range x.All() { // says the same of what has time
+		if err := again.Check(); err != nil {
+			tb.Error(err)
+		}
+		if !alike(again.Dynamic, e.Dynamic) || again.Causes != e.Causes {
+			tb.Errorf("All gives %v, Explain %v", again.Summary, e.Summary)
+		}
+	}
+	return e
+}
+
+// culprits shows the culprits of instruction i, sorted by name, with what they explain at
+// most where that is not the whole stall: "dcache-miss mispredict<9.8". A question mark tells that
+// something is left unexplained.
+func (e *Explanation) culprits(i int) string {
+	s := &e.Insts[i].Stall
+	var all []string
+	for _, c := range s.Culprits {
+		name := c.Cause.String()
+		if c.Most < s.Cycles*(1-1e-9) {
+			name += fmt.Sprintf("<%.3g", c.Most)
+		}
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	if s.Unexplained > 0 {
+		all = append(all, "?")
+	}
+	return strings.Join(all, " ")
+}
+
+// Before what is waited for: mov $0x600000,%edi; mov $1,%ecx; mov $2,%edx; mov $3,%esi and six
+// times nop, so that neither the caller nor constants are near.
+const (
+	before    = "bf00006000 b901000000 ba02000000 be03000000 90 90 90 90 90 90 "
+	beforeArm = "010082d2 1f2003d5 1f2003d5 1f2003d5 1f2003d5 1f2003d5 1f2003d5 1f2003d5 1f2003d5 1f2003d5 " // mov x1,#4096 and nine times nop
+	firstInst = 10
+)
+
+func waited(k int, n uint64) map[int]uint64 { return map[int]uint64{firstInst + k: n} }
+
+// miss gives an event with so many samples, of 10 events each, some bytes after the code
+// starts, and with one elsewhere.
+func miss(name string, off sample.Offset, n uint64) []*sample.Counts {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: name, Period: 10, Unit: "events"})
+	c.AddSample(c.Image(sample.ImageID{Path: "/bin/other"}), 1, 1)
+	c.AddSample(c.Image(theImage), codeStart-codeBase+off, n)
+	return []*sample.Counts{c}
+}
+
+// TestRules: what makes an instruction a suspect of each cause, what rules it out, and what
+// bounds it. Blocks run 1000 times; a sample is a cycle.
+func TestRules(t *testing.T) {
+	const zen, a53, n1 = "amd-zen5", "arm-cortex-a53", "arm-neoverse-n1"
+	const add = " 4883c101 c3" // add $1,%rcx; ret
+	seldom := func(b int) float64 { return []float64{1000, 1, 1000}[b] }
+	half := func(b int) float64 { return []float64{1000, 500, 1000}[b] }
+	precise := sample.Event{Name: "cycles:pp", Period: 1, Unit: "cycles"}
+	wide := before + "890f 895704 488b07" + add           // mov %ecx,(%rdi); mov %edx,4(%rdi); mov (%rdi),%rax
+	branch := before + "4839ca 7504 4883c101 4883c201 c3" // cmp %rcx,%rdx; jne 1f; add $1,%rcx; 1: add $1,%rdx; ret
+	nops := strings.Repeat("90 ", 16)
+	for _, tt := range []struct {
+		name string
+		scene
+		at   int // instruction after before
+		want string
+	}{
+		{"a load", scene{model: zen, code: before + "488b07" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<4 dtlb-miss<600"},             // mov (%rdi),%rax
+		{"of the frame", scene{model: zen, code: before + "488b442408" + add, samples: waited(1, 900_000)}, 0, "dependency<4 ?"},                           // mov 8(%rsp),%rax
+		{"of a constant place", scene{model: zen, code: before + "488b0500200000" + add, samples: waited(1, 900_000)}, 0, "dcache-miss<50 dependency<4 ?"}, // mov 0x2000(%rip),%rax
+		{"of what was just loaded", scene{model: zen, code: before + "488b17 488b07" + add, samples: waited(2, 900_000)}, 1, "dependency<4 ?"},             // mov (%rdi),%rdx; mov (%rdi),%rax
+		{"of what two stores wrote", scene{model: zen, code: wide, samples: waited(3, 15_000)}, 2, "dependency<4 store-forward"},
+		{"long after them", scene{model: zen, code: wide, samples: waited(3, 900_000)}, 2, "dependency<4 store-forward<20 ?"},
+		{"of what one store wrote", scene{model: zen, code: before + "48890f 488b07" + add, samples: waited(2, 15_000)}, 1, "dependency<4 ?"},                                                 // mov %rcx,(%rdi); mov (%rdi),%rax
+		{"a page behind a store", scene{model: zen, code: before + "48898f00100000 488b07" + add, samples: waited(2, 900_000)}, 1, "dcache-miss dependency<4 dtlb-miss<600 store-forward<10"}, // mov %rcx,4096(%rdi); mov (%rdi),%rax
+		{"of the frame, after a store elsewhere", scene{model: zen, code: before + "48890f 488b442408" + add, samples: waited(2, 15_000)}, 1, "dependency<4 ?"},                               // mov %rcx,(%rdi); mov 8(%rsp),%rax
+		{"or perhaps there", scene{model: zen, code: before + "488d7c2408 48890f 488b442408" + add, samples: waited(3, 15_000)}, 2, "dependency<4 store-forward"},                             // lea 8(%rsp),%rdi; ...
+
+		{"a result that was near", scene{model: zen, code: before + "488b07 4801c2" + add, samples: waited(2, 900_000)}, 1, "dcache-miss dependency<5 dtlb-miss<600"},                        // mov (%rdi),%rax; add %rax,%rdx
+		{"a result that was not", scene{model: zen, code: before + "488b07" + nops + "4801c2" + add, samples: waited(18, 900_000)}, 17, "dependency<1 ?"},                                    // the same, nops between
+		{"in order, it is waited for", scene{model: a53, code: beforeArm + "200040f9 02040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 1, "dcache-miss dependency<6 dtlb-miss<400"}, // ldr x0,[x1]; add x2,x0,#1; add x3,x3,#1; ret
+		{"Arm, out of order", scene{model: n1, code: beforeArm + "200040f9 02040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 0, "dcache-miss dependency<4 dtlb-miss<500"},
+		{"Arm, of the frame", scene{model: n1, code: beforeArm + "e00740f9 02040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 0, "dependency<4 ?"},                                         // ldr x0,[sp,#8]
+		{"Arm, an atomic", scene{model: n1, code: beforeArm + "220020f8 42040091 63040091 c0035fd6", samples: waited(1, 900_000)}, 0, "dcache-miss dependency<20 dtlb-miss<500 lock store-buffer"}, // ldadd x0,x2,[x1]
+		{"a precise event", scene{model: zen, event: precise, code: before + "488b07" + add, samples: waited(0, 900_000)}, 0, "dcache-miss dependency<4 dtlb-miss<600 page-fault"},
+
+		{"a branch that goes either way", scene{model: zen, code: branch, runs: half, samples: waited(2, 20_000)}, 1, "dependency<2 mispredict<9.75 ?"},
+		{"a branch that hardly does", scene{model: zen, code: branch, runs: seldom, samples: waited(3, 20_000)}, 1, "dependency<2 front-end<2 mispredict<0.039 ?"},
+		{"a branch, by its event", scene{model: zen, code: branch, runs: half, samples: waited(2, 20_000), others: miss("branch-misses", 26, 0)}, 1, "dependency<2 mispredict<0.585 ?"},
+
+		{"a division", scene{model: zen, code: before + "48f7f1" + add, samples: waited(1, 90_000)}, 0, "dependency<12 divider"},
+		{"a multiplication", scene{model: zen, code: before + "480fafd1" + add, samples: waited(1, 90_000)}, 0, "dependency<4 multiplier<6 ?"},
+		{"an atomic operation", scene{model: zen, code: before + "f048830701" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<20 dtlb-miss<600 lock store-buffer"},
+		{"before an atomic operation", scene{model: zen, code: before + "4883c201 f048830701" + add, samples: waited(1, 900_000)}, 0, "dependency<2 dtlb-miss<600 lock store-buffer"},
+		{"a string instruction", scene{model: zen, code: before + "f3a4" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<26 dtlb-miss microcode store-buffer"},
+		{"addition of floats", scene{model: zen, code: before + "f20f58c8" + add, samples: waited(1, 900_000)}, 0, "dependency<2 fp-assist<200 ?"},
+		{"addition", scene{model: zen, code: before + "4883c201" + add, samples: waited(1, 900_000)}, 0, "dependency<2 ?"},
+
+		{"a store", scene{model: zen, code: before + "48890f" + add, samples: waited(1, 900_000)}, 0, "dtlb-miss<600 store-buffer"},
+		{"a store that faults", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}}, -1, "dtlb-miss page-fault store-buffer"},
+		{"the same, the kernel having little to do", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}, lost: 20_000}, -1, "dtlb-miss page-fault<20 store-buffer"},
+		{"the same, by its event", scene{model: zen, code: before + "48890f" + add, samples: map[int]uint64{firstInst: 600_000, firstInst + 1: 300_000}, others: miss("page-faults", 26, 1)}, -1, "dtlb-miss page-fault<120 store-buffer"},
+
+		{"little code", scene{model: zen, code: branch, samples: waited(0, 90_000)}, -1, "?"},
+		{"much code, within a line", scene{model: zen, code: branch, samples: waited(0, 90_000), lines: 4000}, -1, "front-end<0.5 ?"},
+		{"much code, the next line", scene{model: zen, code: before + nops + nops + nops + add, samples: waited(46, 90_000), lines: 4000}, 45, "front-end<1 icache-miss<14 ?"},
+		{"all misses of the cache", scene{model: zen, code: before + "488b07" + add, samples: waited(1, 900_000), others: miss("L1-dcache-load-misses", 26, 4)}, 0, "dcache-miss<66 dependency<4 dtlb-miss<600 ?"},
+		{"those of the last cache", scene{model: zen, code: before + "488b07" + add, samples: waited(1, 900_000), others: miss("cache-misses", 26, 0)}, 0, "dcache-miss<68 dependency<4 dtlb-miss<600 ?"},
+		{"those of the TLB", scene{model: zen, code: before + "488b07" + add, samples: waited(1, 900_000), others: miss("dTLB-load-misses:u", 26, 0)}, 0, "dcache-miss dependency<4 dtlb-miss<28"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			e := tt.explain(t)
+			if got := e.culprits(firstInst + tt.at); got != tt.want {
+				t.Errorf("got  %s\nwant %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestStallConfidence: times are no surer than the executions and so many samples, and
+// stalls no surer than the part that they are of the times.
+func TestStallConfidence(t *testing.T) {
+	code := before + "488b07 4883c101 c3" // mov (%rdi),%rax; add $1,%rcx; ret
+	for _, tt := range []struct {
+		period, n   uint64
+		time, stall Confidence
+	}{
+		{1, 900_000, High, High},
+		{1, 3_000, High, Medium},      // of 3 cycles, one must be: 10 % of 3 are more of the rest
+		{10_000, 100, Medium, Medium}, // 100 samples are off by 16 %
+		{1_000_000, 2, Low, Low},      // 2 samples
+		{1, 0, None, None},
+	} {
+		s := scene{model: "amd-zen5", event: sample.Event{Name: "cycles", Period: tt.period, Unit: "cycles"}, code: code, samples: waited(1, tt.n)}
+		e := s.explain(t)
+		_, time := e.Confidence(firstInst)
+		if _, stall := e.StallConfidence(firstInst); time != tt.time || stall != tt.stall {
+			t.Errorf("%d samples of %d cycles: time %s, stall %s, want %s and %s", tt.n, tt.period, time, stall, tt.time, tt.stall)
+		}
+	}
+}
+
+// TestRest: a recording's time is that of its procedures, of the kernel and of what is
+// not known.
+func TestRest(t *testing.T) {
+	id := sample.ImageID{Path: "[kernel]"}
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000, Unit: "ns"})
+	c.AddSample(c.Image(theImage), 0x78, 60)
+	c.AddSample(c.Image(id), 0x100, 7)
+	c.Lose(sample.LostKernel, 20)
+	c.Lose(sample.LostUnmapped, 3)
+	prof := &Profile{Machine: "amd-zen5", Event: c.Event, Samples: Samples{Total: c.Total, Used: 60}}
+	x, err := NewExplainer(prof, &sample.Recording{Counts: []*sample.Counts{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, want := x.Rest(), (Summary{Cycles: 30 * 3000, Kernel: 27 * 3000, Elsewhere: 3 * 3000}); *s != want {
+		t.Errorf("got %+v, want %+v", *s, want)
+	}
+}
+
+// TestCountedTopDown: the four shares by the events of each maker.
+func TestCountedTopDown(t *testing.T) {
+	for _, tt := range []struct {
+		model  string
+		counts map[string]uint64 // samples of 1000 events
+		want   string
+	}{
+		{"intel-sapphirerapids", map[string]uint64{"cpu/topdown-retiring/u": 40000, "topdown-bad-spec:u": 10000, "topdown-fe-bound": 20000, "topdown-be-bound": 30000}, "0.40 0.10 0.20 0.30"},
+		{"intel-skylake-x", map[string]uint64{"cpu_clk_unhalted.thread": 10000, "uops_retired.retire_slots": 16000, "uops_issued.any": 18000,
+			"int_misc.recovery_cycles": 500, "idq_uops_not_delivered.core": 8000}, "0.40 0.10 0.20 0.30"},
+		{"intel-skylake-x", map[string]uint64{"topdown-total-slots": 10000, "topdown-slots-retired": 16000, "topdown-slots-issued": 18000,
+			"topdown-recovery-bubbles": 500, "topdown-fetch-bubbles": 8000}, "0.40 0.10 0.20 0.30"},
+		{"amd-zen5", map[string]uint64{"ls_not_halted_cyc": 10000, "ex_ret_ops": 32000, "de_src_op_disp.all": 40000,
+			"de_no_dispatch_per_slot.no_ops_from_frontend": 16000, "de_no_dispatch_per_slot.backend_stalls": 20000}, "0.40 0.10 0.20 0.25"},
+		{"amd-zen5", map[string]uint64{"ex_ret_ops": 32000}, ""},
+		{"amd-zen5", nil, ""},
+	} {
+		rec := &sample.Recording{}
+		for name, n := range tt.counts {
+			c := sample.NewCounts(sample.CPU{}, sample.Event{Name: name, Period: 1000, Unit: "events"})
+			c.AddSample(c.Image(theImage), 0x78, n)
+			rec.Counts = append(rec.Counts, c)
+		}
+		x, err := NewExplainer(&Profile{Machine: tt.model, Event: sample.Event{Name: "cycles", Period: 1, Unit: "cycles"}}, rec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if td, ok := x.CountedTopDown(nil, nil); ok {
+			middle := func(r Range) float64 { return (r.Least + r.Most) / 2 }
+			got = fmt.Sprintf("%.2f %.2f %.2f %.2f", middle(td.Retiring), middle(td.BadSpeculation), middle(td.FrontEnd), middle(td.BackEnd))
+			if r := td.Retiring; !(r.Least < r.Most) {
+				t.Errorf("%v: a range of chance %v", tt.counts, r)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s, %v: got %s, want %s", tt.model, tt.counts, got, tt.want)
+		}
+	}
+}
+
+// FuzzExplain: whatever code and samples, the explanation keeps its promises.
+func FuzzExplain(f *testing.F) {
+	f.Add([]byte("\x48\x8b\x07\x48\x83\xc1\x01\x75\xf7\xc3"), []byte{9, 200, 3, 0, 1}, false, uint16(100))
+	f.Add([]byte("\xf0\x48\x83\x07\x01\xe8\x00\x00\x00\x00\x90\xeb\xf3"), []byte{1, 2, 3}, false, uint16(1))
+	f.Add([]byte("\x20\x00\x40\xf9\x02\x04\x00\x91\xc0\xff\xff\x54\xc0\x03\x5f\xd6"), []byte{0, 7, 255}, true, uint16(3))
+	f.Fuzz(func(t *testing.T, code, seen []byte, arm bool, runs uint16) {
+		if len(code) == 0 || len(code) > 1<<12 {
+			return
+		}
+		s := scene{model: "amd-zen5", code: hex.EncodeToString(code), samples: map[int]uint64{}}
+		if arm {
+			s.model = []string{"arm-neoverse-n1", "arm-cortex-a53"}[runs&1]
+		}
+		for i, n := range seen {
+			s.samples[i] = uint64(n) * uint64(n)
+		}
+		s.runs = func(b int) float64 { return float64(runs>>(b&15)) / 7 }
+		s.others = miss("branch-misses", 0, uint64(runs&3))
+		e := s.explain(t)
+		if td := e.TopDown(); td.Retiring.Least > td.Retiring.Most || td.BackEnd.Least > td.BackEnd.Most || td.FrontEnd.Least > td.FrontEnd.Most {
+			t.Errorf("top-down %v", td)
+		}
+	})
+}
