@@ -53,6 +53,7 @@ type cli struct {
 	selection      selection      // of stores
 	stores         []*store.Store // that were read
 	starts         []starts       // first touches of each path that was read
+	stackDepth     int            // frames to read of the stacks of perf.data; 0 is the usual
 	progressing    bool           // a progress line stands on the terminal
 }
 

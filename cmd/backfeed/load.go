@@ -156,7 +156,7 @@ func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
 		}
 		return sample.Decode(all)
 	case sample.FormatPerf, sample.FormatPerfPipe:
-		return perfdata.Read(in, perfdata.Options{Warn: func(msg string) { c.warn("%s: %s", name, msg) }})
+		return perfdata.Read(in, c.perfOptions(name))
 	case sample.FormatPprof:
 		return sample.ReadPprof(in)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,12 +14,27 @@ import (
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR]", short: "list procedures by samples, with how often each ran",
+	name: "prof", args: "SRC... [--symfs DIR] [--experiment pcsamp|usertime|ideal]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	long: symfsHelp + `
 
 Executions are inferred; a dash means that nothing is known. What no procedure could be given
 stands at its place in the list, in parentheses, so that the shares add up to all samples.
-Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.`,
+Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.
+
+--experiment shows the same samples in other ways, by the names that SpeedShop had for them:
+
+pcsamp    as above
+usertime  by call stack: samples in a procedure and what it called (inclusive), once however often it
+          is on the stack, and in itself (exclusive); with --proc, who called it and whom it called.
+          Stacks come from record, which keeps 8 frames, from record -a --callers, and from perf record
+          --call-graph fp; the last line says how many of them reach to where their thread began. What
+          was inlined is its caller's.
+ideal     what procedures would cost if nothing held them up: executions times the least cycles that
+          the machine model has, without instrumenting; the ratio of the cycles that samples tell to
+          that; and instructions executed. All inferred: executions share one factor that is unknown.
+          Of a program that waits all the time, executions come out too high, and the ratio too low.
+
+Of event samples, as of cache misses (perf record -e), --event names those to show.`,
 	run: runProf,
 }
 
@@ -37,14 +53,28 @@ func runProf(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, format, opt := c.symfs(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
+	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal")
+	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
+	}
+	if *proc != "" && experiment.value != "usertime" {
+		return c.usage(errors.New("--proc goes with --experiment usertime"))
+	}
+	if experiment.value == "usertime" {
+		c.stackDepth = deepStack
 	}
 	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
 	if err != nil {
 		return err
 	}
 	defer src.close()
+	switch experiment.value {
+	case "usertime":
+		return c.usertime(src, *proc, *n, format)
+	case "ideal":
+		return c.ideal(src, *n, format)
+	}
 	rows := procRows(src.profile, src.fileless)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestUsertime shows samples of this program by call stack.
+func TestUsertime(t *testing.T) {
+	rec, _ := programRecording(t)
+	var doc usertimeDoc
+	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--experiment", "usertime", "--format", "json", "-n", "0")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	row := func(name string) usertimeRow {
+		i := slices.IndexFunc(doc.Rows, func(r usertimeRow) bool { return r.Procedure == name })
+		if i < 0 {
+			t.Fatalf("no row of %s in %+v", name, doc.Rows)
+		}
+		return doc.Rows[i]
+	}
+	above, below := row(caller), row(callee)
+	if below.Inclusive != below.Exclusive || above.Exclusive != 1 || above.Inclusive != below.Inclusive+1 {
+		t.Errorf("%+v calls %+v", above, below)
+	}
+	if s := doc.Stacks; s.Samples != above.Inclusive || s.Bare != 1 || s.Cut != below.Inclusive || s.Deepest != 2 {
+		t.Errorf("%+v", s)
+	}
+
+	out := must(t, "prof", rec, "--experiment", "usertime", "--proc", callee, "--format", "csv")
+	if !strings.HasPrefix(out, "role,samples,share,image,procedure\ncaller,") || !strings.Contains(out, "\nitself,") || strings.Contains(out, "callee,") {
+		t.Error(out)
+	}
+	out = must(t, "prof", rec, "--experiment", "usertime")
+	if !strings.Contains(out, "0.0% with a stack to where the thread began") {
+		t.Error(out)
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--experiment usertime --proc absent", exitNothing, "absent is on no call stack"},
+		{"--proc absent", exitUsage, "--proc goes with --experiment usertime"},
+		{"--experiment none", exitUsage, "want pcsamp or"},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"prof", rec}, strings.Fields(tt.args)...)...); code != tt.code || !strings.Contains(errs, tt.want) {
+			t.Errorf("%s: exit code %d, %s", tt.args, code, errs)
+		}
+	}
+}
+
+// TestIdeal: the ratio is that of the cycles, and all procedures are in the total.
+func TestIdeal(t *testing.T) {
+	rec, _ := programRecording(t)
+	var doc idealDoc
+	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--experiment", "ideal", "--format", "json", "-n", "0")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var cycles, ideal, insts float64
+	for _, r := range doc.Rows {
+		cycles, ideal, insts = cycles+r.Cycles+r.Uncounted, ideal+r.Ideal, insts+r.Instructions
+		if r.Executions > 0 && (!(r.Ideal > 0) || math.Abs(r.Ratio*r.Ideal-r.Cycles) > 1e-6*r.Cycles) {
+			t.Errorf("%+v", r)
+		}
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+	if n := doc.Total; len(doc.Rows) < 2 || !near(cycles, n.Cycles+n.Uncounted) || !near(ideal, n.Ideal) || !near(insts, n.Instructions) {
+		t.Errorf("%g cycles, %g ideal, %g instructions; %+v", cycles, ideal, insts, n)
+	}
+	if out := must(t, "prof", rec, "--experiment", "ideal"); !strings.Contains(out, "(all procedures)") || !strings.Contains(out, "one factor that all share is not known") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,239 @@
+package infer
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"backfeed/sample"
+)
+
+// A CallProc is a procedure on call stacks. Image is nil where it is not known.
+type CallProc struct {
+	Image *ImageProfile
+	Proc  int // index into Image.Image.Symbols(); -1 is code of no procedure
+}
+
+// Name gives the procedure's name, or "" if it has none.
+func (p CallProc) Name() string {
+	if p.Image == nil || p.Proc < 0 {
+		return ""
+	}
+	return p.Image.Image.Symbols()[p.Proc].Name
+}
+
+func (p CallProc) compare(o CallProc) int {
+	switch {
+	case p.Image == o.Image:
+		return cmp.Compare(p.Proc, o.Proc)
+	case p.Image == nil:
+		return -1
+	case o.Image == nil:
+		return 1
+	}
+	return cmp.Or(p.Image.ID.Compare(o.Image.ID), cmp.Compare(p.Proc, o.Proc))
+}
+
+// A CallTime is the samples of a procedure by what called what. A sample counts once
+// for a procedure, however often it is on the stack.
+type CallTime struct {
+	CallProc
+	Inclusive uint64 // samples in it or in what it called
+	Exclusive uint64 // samples in it
+	Callers   []CallEdge
+	Callees   []CallEdge
+}
+
+// A CallEdge is the samples in which one procedure had called another, directly.
+type CallEdge struct {
+	CallProc
+	Samples uint64
+}
+
+// CallTimes are the samples of a profile by call stack.
+type CallTimes struct {
+	Procs    []CallTime // most inclusive samples first
+	Samples  uint64     // of images; each is one of the following three
+	Complete uint64     // the stack reaches where threads begin
+	Cut      uint64     // it ends before
+	Bare     uint64     // none was recorded
+	Deepest  int        // frames of the longest stack
+}
+
+// threadRoots are where threads begin, or what they run first: nothing of interest is
+// above. What calls main is in a libc that is often without frame pointers and names.
+var threadRoots = []string{"main", "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "__clone", "clone3", "__clone3",
+	"runtime.main", "runtime.goexit", "runtime.mstart", "runtime.mcall", "runtime.rt0_go", "runtime.systemstack", "runtime.gcBgMarkWorker"}
+
+// isRoot tells whether a thread begins in a procedure of that name; Go's assembly
+// marks its own ABI.
+func isRoot(name string) bool { return slices.Contains(threadRoots, strings.TrimSuffix(name, ".abi0")) }
+
+// CallTimes adds up the samples of rec, which p was inferred from, by call stack.
+func (p *Profile) CallTimes(rec *sample.Recording) *CallTimes {
+	s := &callSum{procs: map[CallProc]*CallTime{}, edges: map[[2]CallProc]uint64{}, out: &CallTimes{}}
+	for _, c := range rec.Counts {
+		if c.Event.Name == p.Event.Name {
+			s.add(p, c)
+		}
+	}
+	return s.sorted()
+}
+
+// A callSum adds up stacks.
+type callSum struct {
+	out   *CallTimes
+	procs map[CallProc]*CallTime
+	edges map[[2]CallProc]uint64 // caller, callee
+}
+
+func (s *callSum) of(p CallProc) *CallTime {
+	t := s.procs[p]
+	if t == nil {
+		t = &CallTime{CallProc: p}
+		s.procs[p] = t
+	}
+	return t
+}
+
+func (s *callSum) add(p *Profile, c *sample.Counts) {
+	images := make([]*ImageProfile, len(c.Images))
+	for i, ic := range c.Images {
+		for _, ip := range p.Images {
+			if ip.ID.Key() == ic.ID.Key() {
+				images[i] = ip
+			}
+		}
+	}
+	find := func(f sample.Frame, call bool) CallProc {
+		if f.Image == sample.Unknown || images[f.Image] == nil {
+			return CallProc{nil, -1}
+		}
+		ip := images[f.Image]
+		if call && f.Off > 0 {
+			f.Off-- // into the call that it is to return from
+		}
+		a, ok := ip.Image.AddrOf(f.Off)
+		if !ok {
+			return CallProc{ip, -1}
+		}
+		return CallProc{ip, ip.Image.Find(a)}
+	}
+	on := make([]map[sample.Offset]uint64, len(c.Images)) // samples that have a stack
+	for i := range on {
+		on[i] = map[sample.Offset]uint64{}
+	}
+	for _, st := range p.Stacks(c) {
+		leaf := st.Frames[0]
+		if images[leaf.Image] == nil {
+			continue
+		}
+		on[leaf.Image][leaf.Off] += st.N
+		var chain []CallProc
+		for k, f := range st.Frames {
+			chain = append(chain, find(f, k > 0))
+		}
+		s.chain(chain, st.N)
+	}
+	for i, ic := range c.Images {
+		if images[i] == nil {
+			continue
+		}
+		for off, n := range ic.At {
+			if n -= min(n, on[i][off]); n == 0 {
+				continue
+			}
+			t := s.of(find(sample.Frame{Image: i, Off: off}, false))
+			t.Inclusive, t.Exclusive = t.Inclusive+n, t.Exclusive+n
+			s.out.Samples, s.out.Bare = s.out.Samples+n, s.out.Bare+n
+		}
+	}
+}
+
+// chain adds n samples of one stack, innermost first. Between frames that are not
+// known, nothing is known of who called whom.
+func (s *callSum) chain(chain []CallProc, n uint64) {
+	s.out.Samples += n
+	s.out.Deepest = max(s.out.Deepest, len(chain))
+	s.of(chain[0]).Exclusive += n
+	seen, edges := map[CallProc]bool{}, map[[2]CallProc]bool{}
+	complete := false
+	for i, p := range chain {
+		if p.Image == nil {
+			continue
+		}
+		complete = complete || isRoot(p.Name())
+		if !seen[p] {
+			seen[p] = true
+			s.of(p).Inclusive += n
+		}
+		if i > 0 && chain[i-1].Image != nil {
+			edges[[2]CallProc{p, chain[i-1]}] = true
+		}
+	}
+	for e := range edges {
+		s.edges[e] += n
+	}
+	switch {
+	case len(chain) == 1 && !complete:
+		s.out.Bare += n
+	case complete:
+		s.out.Complete += n
+	default:
+		s.out.Cut += n
+	}
+}
+
+// sorted gives the sum: the most first, ties by image and address.
+func (s *callSum) sorted() *CallTimes {
+	for e, n := range s.edges {
+		caller, callee := s.of(e[0]), s.of(e[1])
+		caller.Callees = append(caller.Callees, CallEdge{e[1], n})
+		callee.Callers = append(callee.Callers, CallEdge{e[0], n})
+	}
+	byMost := func(a, b CallEdge) int { return cmp.Or(cmp.Compare(b.Samples, a.Samples), a.compare(b.CallProc)) }
+	for _, t := range s.procs {
+		slices.SortFunc(t.Callers, byMost)
+		slices.SortFunc(t.Callees, byMost)
+		s.out.Procs = append(s.out.Procs, *t)
+	}
+	slices.SortFunc(s.out.Procs, func(a, b CallTime) int {
+		return cmp.Or(cmp.Compare(b.Inclusive, a.Inclusive), cmp.Compare(b.Exclusive, a.Exclusive), a.compare(b.CallProc))
+	})
+	return s.out
+}
+
+// Check reports the first promise that t breaks. Tests call it on every CallTimes.
+func (t *CallTimes) Check() error {
+	var exclusive uint64
+	for i := range t.Procs {
+		p := &t.Procs[i]
+		exclusive += p.Exclusive
+		if p.Exclusive > p.Inclusive || p.Inclusive > t.Samples {
+			return fmt.Errorf("%s: %d samples, %d with what it called, of %d", p.Name(), p.Exclusive, p.Inclusive, t.Samples)
+		}
+	}
+	if exclusive != t.Samples || t.Complete+t.Cut+t.Bare != t.Samples {
+		return fmt.Errorf("%d samples, %d by procedure, %d by stack", t.Samples, exclusive, t.Complete+t.Cut+t.Bare)
+	}
+	return nil
+}
+
+// An Ideal is what a procedure would cost if nothing held it up: its executions at
+// the least cycles that the machine model has for them.
+type Ideal struct {
+	Instructions float64 // executed, inferred
+	Cycles       float64 // of its samples, in code whose executions are known
+	Ideal        float64 // cycles: of each instruction its executions times the model's least
+	Uncounted    float64 // cycles of its samples in code whose executions are not known
+}
+
+// Ideal gives the ideal time of the procedure that e, which Explain gave, is of.
+func (e *Explanation) Ideal() Ideal {
+	out := Ideal{Instructions: e.Result.Instructions(), Cycles: e.Cycles - e.Uncounted, Uncounted: e.Uncounted}
+	for i := range e.Insts {
+		out.Ideal += e.Insts[i].N * e.Insts[i].Least
+	}
+	return out
+}
