@@ -26,6 +26,7 @@ var commands = []*command{
 	mergeCmd,
 	imagesCmd,
 	profCmd,
+	listCmd,
 	topstallsCmd,
 	whatcgCmd,
 	statsCmd,

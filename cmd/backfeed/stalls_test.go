@@ -6,9 +6,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -190,5 +193,119 @@ func TestProcNamed(t *testing.T) {
 		if p.r.Proc.Name != tt.name {
 			t.Errorf("%s: %s, want %q", tt.want, p.r.Proc.Name, tt.name)
 		}
+	}
+}
+
+// TestList: the golden file shows a procedure with its source; the rest holds for all formats.
+func TestList(t *testing.T) {
+	mix := alone(t, "mix/samples.bfr", "mix/mix")
+	tree := filepath.Join(root, "testdata/mix")
+	golden(t, "testdata/list.txt", must(t, append([]string{"list", "lookup", "--source", tree}, mix...)...))
+	var doc listDoc
+	mustJSON(t, &doc, append([]string{"list", "lookup"}, mix...)...)
+	var samples uint64
+	time, sum := 0.0, 0.0
+	for i, r := range doc.Insts {
+		samples, time = samples+r.Samples, time+r.Time
+		if r.CPI != nil && *r.CPI < r.Stall || len(r.Culprits) > 0 && r.Stall == 0 || i > 0 && r.Addr <= doc.Insts[i-1].Addr {
+			t.Errorf("%+v", r)
+		}
+	}
+	for _, r := range doc.Spent {
+		sum += r.Share
+	}
+	if samples != doc.ProcSamples || math.Abs(time-1) > 1e-6 || math.Abs(sum-1) > 1e-6 || doc.Callers != 1 || doc.Ideal > doc.Cycles {
+		t.Errorf("%d of %d samples, %g of the time, %g by cause, %d callers, %g of %g cycles are ideal",
+			samples, doc.ProcSamples, time, sum, doc.Callers, doc.Ideal, doc.Cycles)
+	}
+}
+
+// TestListFolds: nothing that is not shown goes unsaid.
+func TestListFolds(t *testing.T) {
+	doc := &listDoc{Cycles: 100, ExecutedConf: infer.Low}
+	for i := range 100 { // of which 40 to 49 and 70 to 79 are hot
+		r := listRow{Addr: hex(image.Addr(i)), block: i / 10, bytes: 4}
+		switch i / 10 {
+		case 4:
+			r.Time = 0.03
+		case 7:
+			r.Time = 0.07
+		}
+		doc.Insts = append(doc.Insts, r)
+	}
+	for _, tt := range []struct {
+		view listView
+		want []string // notes, and how many rows are between them
+	}{
+		{listView{}, []string{"--- 70.0% of the time, 0x46 to 0x4f", "10", "--- 30.0% of the time, 0x28 to 0x31", "10",
+			"... 80 instructions in 3 pieces, 320 bytes, 0.0% of the time"}},
+		{listView{address: true}, []string{"... 40 instructions, 160 bytes, 0.0% of the time", "10",
+			"... 20 instructions, 80 bytes, 0.0% of the time", "10", "... 20 instructions, 80 bytes, 0.0% of the time"}},
+		{listView{n: 15}, []string{"--- 70.0% of the time, 0x46 to 0x4f", "10", "--- 30.0% of the time, 0x28 to 0x31", "5",
+			"... 85 instructions in 4 pieces, 340 bytes, 15.0% of the time"}},
+		{listView{all: true}, []string{"100"}},
+	} {
+		tt.view.source = &sourceText{}
+		l := report.NewListing(slices.Repeat([]report.Column{report.Left("")}, 9)...)
+		doc.show(l, &tt.view)
+		var b strings.Builder
+		if err := l.Print(&b, report.Style{}); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		rows := 0
+		flush := func() {
+			if rows > 0 {
+				got = append(got, strconv.Itoa(rows))
+			}
+			rows = 0
+		}
+		for line := range strings.Lines(b.String()) {
+			switch line = strings.TrimSpace(line); {
+			case line == "":
+			case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "..."):
+				flush()
+				got = append(got, line)
+			default:
+				rows++
+			}
+		}
+		flush()
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%+v:\ngot  %q\nwant %q", tt.view, got, tt.want)
+		}
+	}
+}
+
+// TestListInlined: calls that were inlined are named with the line.
+func TestListInlined(t *testing.T) {
+	dir := t.TempDir()
+	path := file(t, dir, "a.c", "one\n\ttwo\n")
+	s, err := newSourceText("", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		row  listRow
+		want string
+	}{
+		{listRow{File: path, Line: 2}, "a.c:2      two"},
+		{listRow{File: path, Line: 9, Function: "f"}, "a.c:9"},
+		{listRow{File: "/gone/b.c", Line: 1, Function: "f", Inlined: []frameRow{{"g", "/gone/b.c", 7}, {"h", path, 1}}}, "b.c:1  [f in g b.c:7 in h a.c:1]"},
+		{listRow{}, ""},
+	} {
+		if got := tt.row.sourceLine(s); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.row, got, tt.want)
+		}
+	}
+	if len(s.gone) != 1 {
+		t.Errorf("not here: %q, want one file", s.gone)
+	}
+	tree, err := newSourceText(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, ok := tree.line("/build/x/a.c", 1); text != "one" || !ok {
+		t.Errorf("below --source: %q, %v", text, ok)
 	}
 }

@@ -48,7 +48,8 @@ func (im *Image) Text(a Addr) string {
 	}
 	if in.Class&Bad == 0 {
 		if inst, err := x86asm.Decode(code[:in.Len], 64); err == nil && inst.Op != 0 && inst.Len == in.Len {
-			return x86asm.GNUSyntax(inst, uint64(a), im.symName)
+			// x86asm spells out that a SIB byte has no index; GNU does so only where its scale is not 1.
+			return strings.ReplaceAll(x86asm.GNUSyntax(inst, uint64(a), im.symName), ",%riz)", ")")
 		}
 	}
 	return rawBytes(code[:in.Len])

@@ -156,6 +156,7 @@ func TestText(t *testing.T) {
 	}{
 		{X86_64, "\x48\x89\xe5", "mov %rsp,%rbp"},
 		{X86_64, "\xc5\xf8\x77\xc3", "vzeroupper"},
+		{X86_64, "\x49\x8b\x44\x24\x08", "mov 0x8(%r12),%rax"},
 		{X86_64, "\x06", ".byte 0x06"},
 		{AArch64, "\xc0\x03\x5f\xd6", "ret"},
 		{AArch64, "\x41\x00\x20\xb8", ".inst 0xb8200041"},

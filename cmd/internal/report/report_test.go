@@ -149,3 +149,44 @@ func TestPrintHistogram(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", &md, want)
 	}
 }
+
+// TestListing shows rows with notes between them.
+func TestListing(t *testing.T) {
+	l := NewListing(Right("samples"), Right("pc"), Left("instruction"))
+	l.Note(Dim, 2, "a.c:1  while (n--)")
+	l.Row("5", "0x10", "sub $0x1,%rsi")
+	l.Note(Loud, 1, "▒▒▒ 3.1 dcache-miss\x1b")
+	l.Row("1234", "0x14", "mov (%rdi),%rdi")
+	l.Note(Plain, 0, "... the rest is cold")
+	for _, tt := range []struct {
+		name  string
+		style Style
+		want  string
+	}{
+		{"plain", Style{}, "" +
+			"samples    pc  instruction\n" +
+			"               a.c:1  while (n--)\n" +
+			"      5  0x10  sub $0x1,%rsi\n" +
+			"         ▒▒▒ 3.1 dcache-miss\\x1b\n" +
+			"   1234  0x14  mov (%rdi),%rdi\n" +
+			"... the rest is cold\n"},
+		{"narrow, in colour", Style{Width: 20, Color: true}, "" +
+			"\x1b[1msamples    pc  inst…\x1b[0m\n" +
+			"\x1b[2m               a.c:…\x1b[0m\n" +
+			"      5  0x10  sub …\n" +
+			"\x1b[33m         ▒▒▒ 3.1 dc…\x1b[0m\n" +
+			"   1234  0x14  mov …\n" +
+			"... the rest is cold\n"},
+	} {
+		var b bytes.Buffer
+		if err := l.Print(&b, tt.style); err != nil || b.String() != tt.want {
+			t.Errorf("%s: %v\ngot:\n%q\nwant:\n%q", tt.name, err, &b, tt.want)
+		}
+	}
+	var plain, md bytes.Buffer
+	l.Print(&plain, Style{})
+	l.Print(&md, Style{Markdown: true, Color: true, Width: 20})
+	if md.String() != "```\n"+plain.String()+"```\n" {
+		t.Errorf("Markdown:\n%s", &md)
+	}
+}

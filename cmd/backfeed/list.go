@@ -1,0 +1,449 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/machine"
+)
+
+var listCmd = &command{
+	name: "list", args: "PROC SRC... [--symfs DIR] [--source DIR]", short: "show a procedure's code with what its instructions cost and wait for",
+	long: procHelp + `
+
+` + symfsHelp + `
+
+samples  as recorded: on a core that executes out of order, a timer's are at the instruction after
+time     share of the procedure's time at the instruction that was waited for, which all that follows goes by
+CPI      cycles per execution; least is what the machine model expects, "for" what that waits for: an
+         instruction's result, a unit, or the fetching of code
+conf     how well executions are known (none, low, medium, high): among all of the program, and among those
+         of the procedure; CPI is no better
+
+A bar before an instruction is its stall: a mark for each cycle beyond the least, up to 24, its letters
+(` + "`backfeed help topstalls`" + ` has them), and what the likeliest causes explain, from which instruction on if not
+the one below. Stalls of less than 1 % of the procedure's time are not drawn.
+
+Code with less than 0.5 % of the procedure's time is folded. Stretches come by time, or all
+by address with --address. Source is looked up where the debug information says, below --symfs first, or
+below --source by the end of its path. Nothing tells whether it is that which was compiled.`,
+	run: runList,
+}
+
+// A listDoc is what list prints as JSON.
+type listDoc struct {
+	timeHeader
+	Image        string           `json:"image"`
+	Procedure    string           `json:"procedure"`
+	Addr         string           `json:"addr"`
+	Size         uint64           `json:"size"` // bytes
+	Complete     bool             `json:"complete"`
+	ProcSamples  uint64           `json:"procedure_samples"`
+	Share        float64          `json:"share"` // of all samples
+	Executions   float64          `json:"executions"`
+	ExecutedConf infer.Confidence `json:"executions_confidence"`
+	Callers      int              `json:"callers"` // procedures that are known to call it
+	Cycles       float64          `json:"cycles"`  // in all executions
+	Ideal        float64          `json:"ideal"`   // cycles, if nothing took longer than the model's least
+	Spent        []spentRow       `json:"spent"`
+	Insts        []listRow        `json:"instructions"` // by address
+}
+
+// A listRow is an instruction.
+type listRow struct {
+	Addr        string           `json:"addr"`
+	Block       string           `json:"block"` // its basic block's address
+	Samples     uint64           `json:"samples"`
+	Time        float64          `json:"time"` // share of the procedure's time
+	Executions  float64          `json:"executions"`
+	Confidence  infer.Confidence `json:"confidence"`
+	Shape       infer.Confidence `json:"shape"`
+	CPI         *float64         `json:"cpi,omitempty"` // nil is unknown
+	Least       float64          `json:"least"`
+	Why         string           `json:"why"`            // what least comes from
+	For         string           `json:"for,omitempty"`  // the instruction's address, or the unit
+	Stall       float64          `json:"stall"`          // cycles per execution beyond least
+	Blame       string           `json:"blame"`          // letters
+	Culprits    []culpritRow     `json:"culprits"`       // the likeliest first
+	Unexplained float64          `json:"unexplained"`    // cycles per execution
+	Instruction string           `json:"instruction"`    // GNU syntax
+	File        string           `json:"file,omitempty"` // of the innermost inlined function
+	Line        int              `json:"line,omitempty"`
+	Inlined     []frameRow       `json:"inlined,omitempty"` // functions around that one, innermost first
+	Function    string           `json:"function,omitempty"`
+
+	block int
+	bytes int
+	total float64 // cycles
+}
+
+// A frameRow is a place that a function was inlined at.
+type frameRow struct {
+	Function string `json:"function"`
+	File     string `json:"file"`
+	Line     int    `json:"line"` // of the call
+}
+
+// foldBelow is the share of the procedure's time below which a block is folded.
+const foldBelow = 0.005
+
+// bubbleFrom is the share of the procedure's time from which a stall is drawn.
+const bubbleFrom = 0.01
+
+// Shorter procedures, and gaps between what is shown, are not folded: instructions.
+const (
+	shortProc = 60
+	shortGap  = 3
+)
+
+func runList(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	dir := fs.String("source", "", "look up source files below `dir`")
+	v := listView{}
+	fs.BoolVar(&v.address, "address", false, "list by address, not by time")
+	fs.BoolVar(&v.all, "all", false, "fold nothing")
+	fs.IntVarP(&v.n, "lines", "n", 200, "show at most `N` instructions in text; 0 shows all")
+	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
+		return c.usage(err)
+	}
+	text, err := newSourceText(*dir, *symfs)
+	if err != nil {
+		return err
+	}
+	v.source = text
+	src, err := c.inferred(fs.Args()[1:], *symfs, "", *opt)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	of, err := src.proc(fs.Arg(0))
+	if err != nil {
+		return err
+	}
+	x, err := src.explainer()
+	if err != nil {
+		return err
+	}
+	doc := src.list(x, of)
+	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.text(w, style, &v) })
+	c.tellGone(text)
+	return err
+}
+
+// list explains one procedure.
+func (s *source) list(x *infer.Explainer, of sampledProc) *listDoc {
+	e, p := x.Explain(of.ip, of.r), of.r.Proc
+	doc := &listDoc{
+		timeHeader: s.timeHeader("backfeed.list/1", x), Image: of.ip.ID.Path, Procedure: p.Name, Addr: hex(p.Addr), Size: p.Size,
+		Complete: p.Complete, ProcSamples: of.r.Samples, Executions: of.r.Entries.N, ExecutedConf: of.r.Entries.Conf,
+		Callers: s.callers(of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []listRow{},
+	}
+	doc.Share = float64(of.r.Samples) / float64(max(1, s.profile.Samples.Total))
+	ln, err := of.ip.Image.Lines()
+	if err != nil {
+		ln = nil // assembly only
+	}
+	for i := range e.Insts {
+		t := &e.Insts[i]
+		doc.Ideal += t.N * t.Least
+		doc.Insts = append(doc.Insts, newListRow(of, t, e.Cycles, ln))
+	}
+	return doc
+}
+
+func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines) listRow {
+	f := of.r.Block[t.Block]
+	row := listRow{
+		Addr: hex(t.Addr), Block: hex(of.r.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
+		Executions: t.N, Confidence: f.Conf, Shape: f.Shape, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: blame(&t.Stall),
+		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.ip.Image.Text(t.Addr),
+		block: t.Block, bytes: t.Len, total: t.Total,
+	}
+	if t.N > 0 {
+		row.CPI = &t.Time
+	}
+	switch t.Why {
+	case machine.Dependency:
+		row.For = hex(t.On)
+	case machine.Unit:
+		row.For = t.Unit
+	}
+	if ln == nil {
+		return row
+	}
+	for i, fr := range ln.Frames(t.Addr) {
+		if i == 0 {
+			row.File, row.Line, row.Function = fr.File, fr.Line, cmp.Or(fr.Name, fr.Func)
+			continue
+		}
+		row.Inlined = append(row.Inlined, frameRow{cmp.Or(fr.Name, fr.Func), fr.File, fr.Line})
+	}
+	return row
+}
+
+// callers counts the procedures that are known to call one.
+func (s *source) callers(of sampledProc) int {
+	n := 0
+	for _, ip := range s.profile.Images {
+		for _, r := range ip.Procs {
+			for i := range r.Proc.Calls {
+				call := &r.Proc.Calls[i]
+				if r.Call[i].N > 0 && (ip == of.ip && call.To == of.r.Proc.Addr || ip != of.ip && call.Target == of.r.Proc.Name) {
+					n++
+					break
+				}
+			}
+		}
+	}
+	return n
+}
+
+// A listView says how a listing is shown.
+type listView struct {
+	source  *sourceText
+	address bool // order
+	all     bool // fold nothing
+	n       int  // instructions at most; 0 is all
+}
+
+// Columns of the listing that notes start at.
+const (
+	firstColumn = 0
+	codeColumn  = 7
+)
+
+func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
+	if err := doc.timeHeader.write(w); err != nil {
+		return err
+	}
+	doc.writeTotals(w)
+	if err := writeSpent(w, doc.Spent, style); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	l := report.NewListing(report.Right("samples"), report.Right("time"), report.Right("executions"), report.Right("CPI"), report.Right("least"),
+		report.Left("for"), report.Left("conf"), report.Right("address"), report.Left("instruction"))
+	doc.show(l, v)
+	return l.Print(w, style)
+}
+
+func (doc *listDoc) writeTotals(w io.Writer) {
+	fmt.Fprintf(w, "\n%s of %s, %d bytes at %s\n", report.Clean(image.Demangle(doc.Procedure)), report.Clean(doc.Image), doc.Size, doc.Addr)
+	executions := "executions unknown"
+	if doc.ExecutedConf != infer.None {
+		executions = fmt.Sprintf("%s executions (confidence %s)", report.Count(doc.Executions), doc.ExecutedConf)
+	}
+	fmt.Fprintf(w, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, report.Percent(doc.Share), executions, doc.Callers)
+	if doc.Ideal > 0 {
+		fmt.Fprintf(w, "%s cycles, %s by the machine model's least: ratio %.2f\n", report.Count(doc.Cycles), report.Count(doc.Ideal), doc.Cycles/doc.Ideal)
+	}
+	if !doc.Complete {
+		fmt.Fprintln(w, "An indirect jump leads to where nothing is known: counts are local guesses.")
+	}
+	fmt.Fprintln(w)
+}
+
+// A stretch is instructions that are shown or folded together.
+type stretch struct {
+	from, to int // indices into Insts
+	time     float64
+	shown    bool
+}
+
+// show fills the listing.
+func (doc *listDoc) show(l *report.Listing, v *listView) {
+	all := doc.stretches(v)
+	var shown []stretch
+	for _, s := range all {
+		if s.shown {
+			shown = append(shown, s)
+		}
+	}
+	if !v.address {
+		slices.SortStableFunc(shown, func(a, b stretch) int { return cmp.Compare(b.time, a.time) })
+	}
+	var folded fold
+	if v.address {
+		shown = all
+	} else {
+		for _, s := range all {
+			if !s.shown {
+				folded.add(doc, s.from, s.to)
+			}
+		}
+	}
+	n := 0
+	for _, s := range shown {
+		if !s.shown {
+			var f fold
+			f.add(doc, s.from, s.to)
+			l.Note(report.Dim, firstColumn, f.String())
+			continue
+		}
+		if len(shown) > 1 && !v.address && (v.n <= 0 || n < v.n) {
+			l.Note(report.Dim, firstColumn, fmt.Sprintf("--- %s of the time, %s to %s", report.Percent(s.time), doc.Insts[s.from].Addr, doc.Insts[s.to-1].Addr))
+		}
+		to := s.to
+		if v.n > 0 {
+			to = min(to, s.from+max(0, v.n-n))
+		}
+		doc.showCode(l, v, s.from, to)
+		n += to - s.from
+		folded.add(doc, to, s.to)
+	}
+	if folded.insts > 0 {
+		l.Note(report.Dim, firstColumn, folded.String())
+	}
+}
+
+// A fold is what is not shown.
+type fold struct {
+	insts, bytes, pieces int
+	time                 float64
+}
+
+func (f *fold) add(doc *listDoc, from, to int) {
+	if from < to {
+		f.pieces++
+	}
+	for _, r := range doc.Insts[from:to] {
+		f.insts, f.bytes, f.time = f.insts+1, f.bytes+r.bytes, f.time+r.Time
+	}
+}
+
+func (f *fold) String() string {
+	pieces := ""
+	if f.pieces > 1 {
+		pieces = fmt.Sprintf(" in %d pieces", f.pieces)
+	}
+	return fmt.Sprintf("... %d instructions%s, %d bytes, %s of the time", f.insts, pieces, f.bytes, report.Percent(f.time))
+}
+
+// stretches divides the code into what is shown and what is folded.
+func (doc *listDoc) stretches(v *listView) (all []stretch) {
+	for i := 0; i < len(doc.Insts); {
+		s := stretch{from: i, to: i}
+		for ; s.to < len(doc.Insts) && doc.Insts[s.to].block == doc.Insts[i].block; s.to++ {
+			s.time += doc.Insts[s.to].Time
+		}
+		s.shown = v.all || s.time >= foldBelow || len(doc.Insts) <= shortProc
+		all = append(all, s)
+		i = s.to
+	}
+	all = joined(all)
+	for i := 1; i+1 < len(all); i++ { // between others that are shown
+		all[i].shown = all[i].shown || all[i].to-all[i].from <= shortGap
+	}
+	return joined(all)
+}
+
+// joined joins neighbours that are both shown or both folded.
+func joined(all []stretch) []stretch {
+	var out []stretch
+	for _, s := range all {
+		if n := len(out); n > 0 && out[n-1].shown == s.shown {
+			out[n-1].to, out[n-1].time = s.to, out[n-1].time+s.time
+			continue
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// showCode shows instructions with their source lines and stalls.
+func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
+	last := ""
+	for i := from; i < to; i++ {
+		r := &doc.Insts[i]
+		if where := r.where(); r.Line > 0 && where != last {
+			last = where
+			if line := r.sourceLine(v.source); line != "" {
+				l.Note(report.Dim, codeColumn, line)
+			}
+		}
+		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
+			l.Note(report.Loud, codeColumn, r.bubble())
+		}
+		executions, cpi := math.NaN(), math.NaN()
+		if r.Confidence != infer.None {
+			executions = r.Executions
+		}
+		if r.CPI != nil {
+			cpi = *r.CPI
+		}
+		samples, time := "", ""
+		if r.Samples > 0 {
+			samples = report.Integer(r.Samples)
+		}
+		if r.Time > 0 {
+			time = report.Percent(r.Time)
+		}
+		l.Row(samples, time, report.Count(executions), cycles(cpi), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Shape), r.Addr, r.Instruction)
+	}
+}
+
+// where is the place in the source, inlined calls included.
+func (r *listRow) where() string { return fmt.Sprint(r.File, r.Line, r.Inlined) }
+
+// sourceLine is the line of the source, and where it was inlined.
+func (r *listRow) sourceLine(source *sourceText) string {
+	if r.File == "" {
+		return ""
+	}
+	text, _ := source.line(r.File, r.Line)
+	line := strings.TrimRight(lineOf(r.File, r.Line)+"  "+text, " ")
+	if len(r.Inlined) > 0 {
+		line += "  [" + r.Function
+		for _, f := range r.Inlined {
+			line += " in " + f.Function + " " + lineOf(f.File, f.Line)
+		}
+		line += "]"
+	}
+	return line
+}
+
+// between prints cycles of one execution that are at least and at most so many.
+func between(least, most float64) string {
+	switch {
+	case least < 0.005:
+		return "up to " + cycles(most)
+	case cycles(least) == cycles(most):
+		return cycles(most)
+	}
+	return cycles(least) + " to " + cycles(most)
+}
+
+// longestBubble is how many cycles a bar shows at most.
+const longestBubble = 24
+
+// bubble draws the stall before an instruction: a mark for each cycle, the letters
+// of the culprits, and what the first of them explain.
+func (r *listRow) bubble() string {
+	marks := strings.Repeat("▒", min(longestBubble, max(1, int(math.Round(r.Stall)))))
+	if r.Stall > longestBubble {
+		marks += "»"
+	}
+	var parts []string
+	for i, c := range r.Culprits {
+		if i == 3 || c.Most < blameShare*r.Stall {
+			break
+		}
+		part := c.Cause + " " + between(c.Least, c.Most)
+		if c.From != "" && c.From != r.Addr {
+			part += " of " + c.From
+		}
+		parts = append(parts, part)
+	}
+	if r.Unexplained >= blameShare*r.Stall {
+		parts = append(parts, "unexplained "+cycles(r.Unexplained))
+	}
+	return strings.TrimRight(fmt.Sprintf("%s %s %s  %s", marks, cycles(r.Stall), r.Blame, strings.Join(parts, ", ")), " ")
+}

@@ -1,0 +1,93 @@
+package report
+
+import (
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// An Ink is how a line of a Listing is drawn where there are colours.
+type Ink uint8
+
+const (
+	Plain Ink = iota
+	Dim       // what is beside the matter
+	Loud      // what is the matter
+)
+
+var inkCodes = [...]string{Plain: "", Dim: "\x1b[2m", Loud: "\x1b[33m"}
+
+// A Listing is aligned rows with lines of text between them, such as annotated code.
+type Listing struct {
+	table *Table
+	notes map[int][]note // before a row, or after the last
+}
+
+// A note is a line of text that starts where a column does.
+type note struct {
+	ink    Ink
+	column int
+	text   string
+}
+
+// NewListing makes a listing without rows.
+func NewListing(columns ...Column) *Listing {
+	return &Listing{table: NewTable(columns...), notes: map[int][]note{}}
+}
+
+// Row appends a row, a cell per column. The last may be long.
+func (l *Listing) Row(cells ...string) { l.table.Row(cells...) }
+
+// Note appends a line of text that starts where a column does.
+func (l *Listing) Note(ink Ink, column int, text string) {
+	row := len(l.table.rows)
+	l.notes[row] = append(l.notes[row], note{ink, column, Clean(text)})
+}
+
+// Print prints the listing. Lines that are too wide lose their end. In Markdown it is
+// code, for its columns to hold.
+func (l *Listing) Print(w io.Writer, style Style) error {
+	head := make([]string, len(l.table.columns))
+	for i, c := range l.table.columns {
+		head[i] = c.Name
+	}
+	width := l.table.widths(head)
+	start := make([]int, len(width)) // of each column
+	for i := 1; i < len(width); i++ {
+		start[i] = start[i-1] + width[i-1] + 2
+	}
+	var b strings.Builder
+	line := func(code, text string) {
+		text = cutEnd(strings.TrimRight(text, " "), style.Width)
+		if style.Color && code != "" {
+			text = code + text + "\x1b[0m"
+		}
+		b.WriteString(text + "\n")
+	}
+	if style.Markdown {
+		style.Color, style.Width = false, 0
+		b.WriteString("```\n")
+	}
+	line("\x1b[1m", l.table.line(head, width))
+	for i := 0; i <= len(l.table.rows); i++ {
+		for _, n := range l.notes[i] {
+			line(inkCodes[n.ink], strings.Repeat(" ", start[n.column])+n.text)
+		}
+		if i < len(l.table.rows) {
+			line("", l.table.line(l.table.rows[i], width))
+		}
+	}
+	if style.Markdown {
+		b.WriteString("```\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// cutEnd takes what is too much for width characters off the end of s; 0 is any number.
+func cutEnd(s string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(s) <= width {
+		return s
+	}
+	return string([]rune(s)[:width-1]) + "…"
+}
