@@ -59,6 +59,7 @@ type listDoc struct {
 // A listRow is an instruction.
 type listRow struct {
 	Addr        string           `json:"addr"`
+	Bytes       int              `json:"bytes"`
 	Block       string           `json:"block"` // its basic block's address
 	Samples     uint64           `json:"samples"`
 	Time        float64          `json:"time"` // share of the procedure's time
@@ -78,10 +79,6 @@ type listRow struct {
 	Line        int              `json:"line,omitempty"`
 	Inlined     []frameRow       `json:"inlined,omitempty"` // functions around that one, innermost first
 	Function    string           `json:"function,omitempty"`
-
-	block int
-	bytes int
-	total float64 // cycles
 }
 
 // A frameRow is a place that a function was inlined at.
@@ -162,10 +159,9 @@ func (s *source) list(x *infer.Explainer, of sampledProc) *listDoc {
 func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines) listRow {
 	f := of.r.Block[t.Block]
 	row := listRow{
-		Addr: hex(t.Addr), Block: hex(of.r.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
+		Addr: hex(t.Addr), Bytes: t.Len, Block: hex(of.r.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
 		Executions: t.N, Confidence: f.Conf, Shape: f.Shape, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: blame(&t.Stall),
 		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.ip.Image.Text(t.Addr),
-		block: t.Block, bytes: t.Len, total: t.Total,
 	}
 	if t.N > 0 {
 		row.CPI = &t.Time
@@ -315,7 +311,7 @@ func (f *fold) add(doc *listDoc, from, to int) {
 		f.pieces++
 	}
 	for _, r := range doc.Insts[from:to] {
-		f.insts, f.bytes, f.time = f.insts+1, f.bytes+r.bytes, f.time+r.Time
+		f.insts, f.bytes, f.time = f.insts+1, f.bytes+r.Bytes, f.time+r.Time
 	}
 }
 
@@ -331,7 +327,7 @@ func (f *fold) String() string {
 func (doc *listDoc) stretches(v *listView) (all []stretch) {
 	for i := 0; i < len(doc.Insts); {
 		s := stretch{from: i, to: i}
-		for ; s.to < len(doc.Insts) && doc.Insts[s.to].block == doc.Insts[i].block; s.to++ {
+		for ; s.to < len(doc.Insts) && doc.Insts[s.to].Block == doc.Insts[i].Block; s.to++ {
 			s.time += doc.Insts[s.to].Time
 		}
 		s.shown = v.all || s.time >= foldBelow || len(doc.Insts) <= shortProc

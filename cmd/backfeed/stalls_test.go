@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -59,6 +60,31 @@ func mustJSON(t *testing.T, doc any, args ...string) {
 	}
 }
 
+// shows holds what a command prints as text to a golden file, for the document in another:
+// that one is from testdata too, and what is inferred may change without it. -update makes both.
+func shows(t *testing.T, command string, doc any, text func(io.Writer) error, args ...string) {
+	t.Helper()
+	name := "testdata/" + command
+	if *update {
+		out := must(t, append([]string{command, "--format", "json"}, args...)...)
+		if err := os.WriteFile(name+".json", []byte(out), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, doc); err != nil {
+		t.Fatal(err)
+	}
+	var got strings.Builder
+	if err := text(&got); err != nil {
+		t.Fatal(err)
+	}
+	golden(t, name+".txt", got.String())
+}
+
 func TestExplainerNeedsTime(t *testing.T) {
 	s := &source{
 		profile:   &infer.Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "branch-misses", Unit: "events", Period: 1}},
@@ -85,11 +111,12 @@ func TestBlame(t *testing.T) {
 	}
 }
 
-// TestTopstalls: the golden file shows the table; the programs of testdata/stalls wait
+// TestTopstalls: the programs of testdata/stalls wait
 // where they were made to.
 func TestTopstalls(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
-	golden(t, "testdata/topstalls.txt", must(t, append([]string{"topstalls", "-n", "8"}, mix...)...))
+	var few topstallsDoc
+	shows(t, "topstalls", &few, func(w io.Writer) error { return few.text(w, report.Style{}) }, append([]string{"-n", "8"}, mix...)...)
 	var all, one topstallsDoc
 	mustJSON(t, &all, append([]string{"topstalls", "-n", "0"}, mix...)...)
 	sum := 0.0
@@ -125,7 +152,8 @@ func TestTopstalls(t *testing.T) {
 // TestWhatcg: what time went to adds up to all, of whatever.
 func TestWhatcg(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
-	golden(t, "testdata/whatcg.txt", must(t, append([]string{"whatcg"}, mix...)...))
+	var whole whatcgDoc
+	shows(t, "whatcg", &whole, func(w io.Writer) error { return whole.text(w, report.Style{}) }, mix...)
 	for _, of := range [][]string{nil, {"--image", "mix"}, {"--proc", "mix:lookup"}, {"--proc", "^quick"}} {
 		var doc whatcgDoc
 		mustJSON(t, &doc, append(append([]string{"whatcg"}, mix...), of...)...)
@@ -196,12 +224,16 @@ func TestProcNamed(t *testing.T) {
 	}
 }
 
-// TestList: the golden file shows a procedure with its source; the rest holds for all formats.
+// TestList: all samples and all time of a procedure are listed.
 func TestList(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
 	tree := filepath.Join(root, "testdata/mix")
-	golden(t, "testdata/list.txt", must(t, append([]string{"list", "lookup", "--source", tree}, mix...)...))
-	var doc listDoc
+	text, err := newSourceText(tree, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown, doc listDoc
+	shows(t, "list", &shown, func(w io.Writer) error { return shown.text(w, report.Style{}, &listView{source: text}) }, append([]string{"lookup"}, mix...)...)
 	mustJSON(t, &doc, append([]string{"list", "lookup"}, mix...)...)
 	var samples uint64
 	time, sum := 0.0, 0.0
@@ -224,7 +256,7 @@ func TestList(t *testing.T) {
 func TestListFolds(t *testing.T) {
 	doc := &listDoc{Cycles: 100, ExecutedConf: infer.Low}
 	for i := range 100 { // of which 40 to 49 and 70 to 79 are hot
-		r := listRow{Addr: hex(image.Addr(i)), block: i / 10, bytes: 4}
+		r := listRow{Addr: hex(image.Addr(i)), Block: hex(image.Addr(i / 10)), Bytes: 4}
 		switch i / 10 {
 		case 4:
 			r.Time = 0.03
