@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,14 +22,14 @@ import (
 
 var doctorCmd = &command{
 	name: "doctor", args: "[--format text|json|csv|markdown]", short: "say what this machine can do, and how to get more",
-	long: `Checks whether and how programs can be sampled here, what the kernel permits to this user, and which
-tools are installed that backfeed works with. It changes nothing.`,
+	long: `Checks whether and how programs can be sampled here, which experiments of prof can be made, what the
+kernel permits to this user, and which tools are installed that backfeed works with. It changes nothing.`,
 	run: runDoctor,
 }
 
 // A finding is what doctor found out about one thing.
 type finding struct {
-	Group  string `json:"group"` // "sampling", "kernel" or "tools"
+	Group  string `json:"group"` // "sampling", "experiments", "kernel" or "tools"
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`        // what was found, or what is missing
@@ -51,6 +52,7 @@ func runDoctor(c *cli, args []string) error {
 	found := samplingFindings(tried, err)
 	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}))
 	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
+	found = append(found, experimentFindings("/", found)...)
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
 	return c.print("-", format, checkup{"backfeed.doctor/1", found}, found, func(w io.Writer, style report.Style) error {
@@ -136,6 +138,60 @@ func samplingFindings(tried []collect.Attempt, err error) []finding {
 		found = append(found, finding{"sampling", "record", err == nil, "own processes, user mode", ""})
 	}
 	return found
+}
+
+// experimentFindings says which experiments of prof can be made of recordings of this
+// machine, whose files are below root, by what was found of sampling.
+func experimentFindings(root string, sampling []finding) []finding {
+	works := func(name string) bool {
+		return slices.ContainsFunc(sampling, func(f finding) bool { return f.Name == name && f.OK })
+	}
+	timed := func(name, detail string) finding {
+		f := finding{"experiments", name, works("record"), detail, ""}
+		if !f.OK {
+			f.Detail, f.Fix = "nothing can be sampled", "see record"
+		}
+		return f
+	}
+	found := []finding{
+		timed("pcsamp", "`record`, `prof`"),
+		timed("usertime", "`record` keeps 8 frames of a stack, `perf record --call-graph fp` all; code without frame pointers cuts them off"),
+	}
+	ideal := timed("ideal", "`record`, `prof --experiment ideal`: inferred, nothing is instrumented")
+	if ideal.OK && works("precise instructions") {
+		ideal.Detail = "with `--events cycles` of `record -a`: samples of instructions do not tell time"
+	}
+	found = append(found, ideal)
+	hwc := finding{"experiments", "hardware counters", works("cycles with branch records") || works("precise instructions") || works("cycles"),
+		"`perf record -e EVENT`, `prof --event EVENT`; assists of floating point too, where the processor counts them", ""}
+	if !hwc.OK {
+		hwc.Detail = "no counters here: no cache misses, mispredictions or assists of floating point by event"
+		hwc.Fix = "use a machine with a PMU, or a virtual one whose host lends it; `topstalls` and `whatcg` tell what samples of time allow"
+	}
+	return append(found, hwc, fpeFinding(root))
+}
+
+// fpeFinding says whether the kernel can tell of SIGFPE. Where the file system of
+// tracepoints is not mounted yet, perf mounts it.
+func fpeFinding(root string) finding {
+	f := finding{"experiments", "fpe", false, "", ""}
+	filesystems, _ := os.ReadFile(filepath.Join(root, "proc/filesystems"))
+	event := false
+	for _, dir := range []string{"sys/kernel/tracing", "sys/kernel/debug/tracing"} {
+		_, err := os.Stat(filepath.Join(root, dir, "events/signal/signal_generate"))
+		event = event || err == nil
+	}
+	status, _ := os.ReadFile(filepath.Join(root, "proc/self/status"))
+	held := slices.ContainsFunc(capabilityFindings(string(status)), func(f finding) bool { return f.Name == "CAP_PERFMON" && f.OK })
+	switch {
+	case !event && !strings.Contains(string(filesystems), "\ttracefs\n"):
+		f.Detail, f.Fix = "this kernel has no tracepoints", "needs a kernel with CONFIG_FTRACE"
+	case !held:
+		f.Detail, f.Fix = "this user may not use tracepoints", "record as root: perf record -e signal:signal_generate --filter 'sig == 8' -g -- CMD"
+	default:
+		f.OK, f.Detail = true, "`perf record -e signal:signal_generate`: where SIGFPE comes from; masked exceptions raise none"
+	}
+	return f
 }
 
 // Capabilities (include/uapi/linux/capability.h) that widen what can be recorded.

@@ -92,6 +92,33 @@ func TestKernelFindings(t *testing.T) {
 	}
 }
 
+func TestExperimentFindings(t *testing.T) {
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "proc/filesystems"), []byte("nodev\ttracefs\n\text4\n"))
+	put(t, filepath.Join(dir, "proc/self/status"), []byte("CapEff:\t0000004000000000\n"))
+	timer := []finding{{Name: "cycles"}, {Name: "cpu-clock", OK: true}, {Name: "record", OK: true}}
+	for _, tt := range []struct {
+		name, root string
+		sampling   []finding
+		want       []string
+	}{
+		{"a timer", dir, timer, []string{"pcsamp yes", "usertime yes", "ideal yes", "hardware counters no", "fpe yes"}},
+		{"counters", dir, []finding{{Name: "cycles", OK: true}, {Name: "record", OK: true}}, []string{"hardware counters yes"}},
+		{"nothing", t.TempDir(), nil, []string{"pcsamp no nothing can be sampled", "ideal no", "fpe no this kernel has no tracepoints"}},
+	} {
+		got := findingLines(experimentFindings(tt.root, tt.sampling))
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", tt.name, want, got)
+			}
+		}
+	}
+	put(t, filepath.Join(dir, "proc/self/status"), []byte("CapEff:\t0000000000000000\n"))
+	if got := findingLines(experimentFindings(dir, timer)); !strings.Contains(got, "fpe no this user may not use tracepoints") {
+		t.Errorf("without privileges:\n%s", got)
+	}
+}
+
 func TestToolFindings(t *testing.T) {
 	look := func(name string) (string, error) {
 		if name == "go" || name == "clang-19" || name == "clang-15" {

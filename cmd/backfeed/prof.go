@@ -14,7 +14,7 @@ import (
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR] [--experiment pcsamp|usertime|ideal]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
+	name: "prof", args: "SRC... [--symfs DIR] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	long: symfsHelp + `
 
 Executions are inferred; a dash means that nothing is known. What no procedure could be given
@@ -33,6 +33,10 @@ ideal     what procedures would cost if nothing held them up: executions times t
           the machine model has, without instrumenting; the ratio of the cycles that samples tell to
           that; and instructions executed. All inferred: executions share one factor that is unknown.
           Of a program that waits all the time, executions come out too high, and the ratio too low.
+fpe       where SIGFPE came from, by instruction, of perf record -e signal:signal_generate --filter
+          'sig == 8' -g -- CMD: integer divisions by zero, and exceptions of floating point that
+          the program unmasked. Masked ones, which are all unless it did, raise no signal and are not
+          seen. x87 reports at the instruction after; others at the very one.
 
 Of event samples, as of cache misses (perf record -e), --event names those to show.`,
 	run: runProf,
@@ -53,7 +57,7 @@ func runProf(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, format, opt := c.symfs(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
-	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal")
+	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
 	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -63,6 +67,9 @@ func runProf(c *cli, args []string) error {
 	}
 	if experiment.value == "usertime" {
 		c.stackDepth = deepStack
+	}
+	if experiment.value == "fpe" {
+		return c.fpe(fs.Args(), *symfs, *n, format)
 	}
 	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
 	if err != nil {

@@ -9,7 +9,7 @@
 // ends with a whole record.
 //
 // It refuses directories (perf record --threads), and leaves out what is none of
-// its business: hardware traces (AUX), tracepoint fields, saved registers and
-// stacks. Of stacks that only these could tell (--call-graph dwarf) there is but the
+// its business: hardware traces (AUX), saved registers and stacks, and fields of
+// tracepoints but for signals of arithmetic, which become events of their own. Of stacks that only these could tell (--call-graph dwarf) there is but the
 // caller, where its address lies at the stack pointer.
 package perfdata

@@ -14,6 +14,7 @@ type event struct {
 	ids    []uint64
 	counts *sample.Counts
 	image  lastImage
+	fpe    map[int32]*event // signals of arithmetic, by si_code, if this is the event of signals
 
 	// samples that the kernel dropped, as told in two ways that overlap
 	lost, lostSamples uint64
@@ -333,6 +334,9 @@ func (r *reader) mapped(e *entry) {
 
 // sample counts one sample.
 func (r *reader) sample(e *entry) {
+	if r.signalled(e) {
+		return
+	}
 	c := e.ev.counts
 	c.Weight += e.weight
 	if c.Weight < e.weight {
@@ -478,6 +482,15 @@ func (r *reader) recording() *sample.Recording {
 		}
 		if r.late {
 			r.identify(ev.counts)
+		}
+		signals := ev.takeSignals()
+		for _, code := range sortedCodes(signals) {
+			c := signals[code].counts
+			if r.late {
+				r.identify(c)
+			}
+			c.CPU, c.Event = r.cpu, fpeEvent(code)
+			out.Counts = append(out.Counts, c)
 		}
 		ev.counts.CPU = r.cpu
 		ev.counts.Event = ev.event(ev.label)

@@ -45,6 +45,10 @@ type entry struct {
 	top      [2]uint64 // words at the stack pointer; 0 where they are not known
 	branches []uint64  // from, to, flags of each, newest first
 
+	interrupted uint64 // where the chain begins in user mode; 0 if it does not
+	fpe         bool   // raw data as of a signal of arithmetic, with si_code code
+	code        int32
+
 	parent  int            // of a FORK
 	mapping sample.Mapping // of an MMAP or MMAP2
 	n       uint64         // of a LOST or LOST_SAMPLES
@@ -86,7 +90,10 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 		decodeChain(c, c.array(n, 8, "callchain"), depth, e)
 	}
 	if st&hasRaw != 0 {
-		c.bytes(uint64(c.u32("raw size")), "raw")
+		raw := c.bytes(uint64(c.u32("raw size")), "raw")
+		if a.typ == typeTracepoint {
+			decodeSignal(raw, c.big, e)
+		}
 	}
 	if st&hasBranches != 0 {
 		decodeBranches(c, a, e)
@@ -128,7 +135,7 @@ func decodeChain(c *cursor, b []byte, depth int, e *entry) {
 			user, leaf = pc == contextUser, true
 		case !user:
 		case leaf:
-			e.stack, leaf = true, false
+			e.stack, leaf, e.interrupted = true, false, pc
 		case len(e.chain) < depth-1:
 			e.chain = append(e.chain, pc)
 		}

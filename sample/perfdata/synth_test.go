@@ -125,6 +125,7 @@ type synthSample struct {
 	chain    []uint64
 	stack    []uint64 // from the stack pointer on
 	branches []synthBranch
+	raw      []byte // 4 bytes more than a multiple of 8; nil is 12 of 0xee
 }
 
 type synthBranch struct {
@@ -187,7 +188,10 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 	put(hasPeriod, x.period)
 	put(hasRead, s.read(a, x.time))
 	put(hasCallchain, len(x.chain), words(x.chain))
-	put(hasRaw, uint32(12), raw(bytes.Repeat([]byte{0xee}, 12)))
+	if x.raw == nil {
+		x.raw = bytes.Repeat([]byte{0xee}, 12)
+	}
+	put(hasRaw, uint32(len(x.raw)), raw(x.raw))
 	put(hasBranches, len(x.branches))
 	if a.branchType&branchHwIndex != 0 {
 		put(hasBranches, junk)
