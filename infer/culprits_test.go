@@ -73,9 +73,9 @@ type scene struct {
 
 var theImage = sample.ImageID{Path: "/bin/f"}
 
-// explain gives the explanation of s. An edge runs as often as the rarer of its blocks,
+// explainer prepares to explain s. An edge runs as often as the rarer of its blocks,
 // but no block leads on more often than it runs.
-func (s *scene) explain(tb testing.TB) *Explanation {
+func (s *scene) explainer(tb testing.TB) (*Explainer, *ImageProfile, *Result) {
 	tb.Helper()
 	code, err := hex.DecodeString(strings.ReplaceAll(s.code, " ", ""))
 	if err != nil {
@@ -134,6 +134,13 @@ func (s *scene) explain(tb testing.TB) *Explanation {
 	if s.lines > 0 {
 		x.lines = reuse{n: []float64{1}, sum: []float64{0, s.lines * 1000}}
 	}
+	return x, ip, r
+}
+
+// explain gives the explanation of s.
+func (s *scene) explain(tb testing.TB) *Explanation {
+	tb.Helper()
+	x, ip, r := s.explainer(tb)
 	e := x.Explain(ip, r)
 	if err := e.Check(); err != nil {
 		tb.Error(err)

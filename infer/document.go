@@ -93,6 +93,20 @@ type DocumentBlock struct {
 	Confidence Confidence    `json:"confidence"`
 	Shape      Confidence    `json:"shape"`
 	Cold       bool          `json:"cold,omitempty"`
+
+	// Of documents with stalls.
+	CPI         *float64          `json:"cpi,omitempty"`          // cycles per execution, to 3 places; nil is unknown
+	LeastCycles *float64          `json:"least_cycles,omitempty"` // by the machine model, likewise
+	Culprits    []DocumentCulprit `json:"culprits,omitzero"`      // by address, the likeliest first; nil is unknown
+}
+
+// A DocumentCulprit is a Culprit.
+type DocumentCulprit struct {
+	Cause string       `json:"cause"`
+	At    DocumentAddr `json:"at"`             // the instruction that waited
+	Least float64      `json:"least"`          // cycles per execution
+	Most  float64      `json:"most"`           // cycles per execution
+	From  DocumentAddr `json:"from,omitempty"` // what it waited for; 0 is unknown
 }
 
 // A DocumentEdge is an edge with its executions.
@@ -233,7 +247,7 @@ func (d *DocumentProc) set(r *Result) {
 	for i := range p.Blocks {
 		b, f := &p.Blocks[i], &r.Block[i]
 		d.Blocks = append(d.Blocks, DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
-			r.BlockSamples[i], rounded(*f), f.Conf, f.Shape, r.Cold[i]})
+			r.BlockSamples[i], rounded(*f), f.Conf, f.Shape, r.Cold[i], nil, nil, nil})
 	}
 	for i, e := range p.Edges {
 		f := &r.Edge[i]
@@ -245,6 +259,32 @@ func (d *DocumentProc) set(r *Result) {
 		d.Calls = append(d.Calls, DocumentCall{DocumentAddr(c.Site), DocumentAddr(c.To), callKind(c), rounded(r.Call[i])})
 	}
 }
+
+// explain adds what e says of the time of d's blocks. Blocks that did not run have no time.
+func (d *DocumentProc) explain(e *Explanation) {
+	for i := 0; i < len(e.Insts); {
+		b := &d.Blocks[e.Insts[i].Block]
+		var total, least float64
+		culprits := []DocumentCulprit{}
+		n := e.Insts[i].N
+		for at := e.Insts[i].Block; i < len(e.Insts) && e.Insts[i].Block == at; i++ {
+			t := &e.Insts[i]
+			total, least = total+t.Total, least+t.Least
+			for _, c := range t.Stall.Culprits {
+				culprits = append(culprits, DocumentCulprit{c.Cause.String(), DocumentAddr(t.Addr), places(c.Least), places(c.Most), DocumentAddr(c.From)})
+			}
+		}
+		least = places(least)
+		b.LeastCycles = &least
+		if n > 0 {
+			cpi := places(total / n)
+			b.CPI, b.Culprits = &cpi, culprits
+		}
+	}
+}
+
+// places rounds to three places.
+func places(x float64) float64 { return math.Round(min(x, 1e12)*1000) / 1000 }
 
 func callKind(c *image.Call) string {
 	switch {
@@ -265,15 +305,19 @@ func (d *Document) Write(w io.Writer) error {
 }
 
 // WriteDocument writes what NewDocument(p).Write would, and holds one procedure of
-// it at a time.
-func WriteDocument(w io.Writer, p *Profile) error {
+// it at a time. If x is not nil, procedures with samples have their stalls in it.
+func WriteDocument(w io.Writer, p *Profile, x *Explainer) error {
 	var proc DocumentProc
 	return writeDocument(w, documentHeader(p), len(p.Images),
 		func(i int) (DocumentImageHeader, int) {
 			return documentImageHeader(p.Images[i]), len(p.Images[i].Procs)
 		},
 		func(i, j int) *DocumentProc {
-			proc.set(p.Images[i].Procs[j])
+			r := p.Images[i].Procs[j]
+			proc.set(r)
+			if x != nil && r.Samples > 0 {
+				proc.explain(x.Explain(p.Images[i], r))
+			}
 			return &proc
 		})
 }
@@ -393,7 +437,36 @@ func (d DocumentBlock) appendTo(b []byte) []byte {
 	if d.Cold {
 		b = append(b, `,"cold":true`...)
 	}
+	if d.CPI != nil {
+		b = appendNumber(append(b, `,"cpi":`...), *d.CPI)
+	}
+	if d.LeastCycles != nil {
+		b = appendNumber(append(b, `,"least_cycles":`...), *d.LeastCycles)
+	}
+	if d.Culprits != nil {
+		b = appendList(append(b, `,"culprits":`...), d.Culprits)
+	}
 	return append(b, '}')
+}
+
+func (d DocumentCulprit) appendTo(b []byte) []byte {
+	b = appendWord(append(b, `{"cause":`...), d.Cause)
+	b = appendAddr(append(b, `,"at":`...), d.At)
+	b = appendNumber(append(b, `,"least":`...), d.Least)
+	b = appendNumber(append(b, `,"most":`...), d.Most)
+	if d.From != 0 {
+		b = appendAddr(append(b, `,"from":`...), d.From)
+	}
+	return append(b, '}')
+}
+
+// appendNumber appends a number as encoding/json does; one that JSON does not have is 0.
+func appendNumber(b []byte, x float64) []byte {
+	j, err := json.Marshal(x)
+	if err != nil {
+		return append(b, '0')
+	}
+	return append(b, j...)
 }
 
 func (d DocumentEdge) appendTo(b []byte) []byte {

@@ -98,7 +98,7 @@ func TestDocumentWriter(t *testing.T) {
 func TestDocument(t *testing.T) {
 	got, golden := written(t, NewDocument(smallProfile())), "testdata/small.counts.json"
 	var b bytes.Buffer
-	if err := WriteDocument(&b, smallProfile()); err != nil || !bytes.Equal(b.Bytes(), got) {
+	if err := WriteDocument(&b, smallProfile(), nil); err != nil || !bytes.Equal(b.Bytes(), got) {
 		t.Errorf("%v: of the profile\n%s\nof the document\n%s", err, &b, got)
 	}
 	if *update {
@@ -242,8 +242,50 @@ func TestReadDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := DocumentBlock{Addr: 0x10, Count: 1200000, Confidence: Low}
-	if got := d.Images[0].Procs[0].Blocks[0]; got != want {
+	if got := d.Images[0].Procs[0].Blocks[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("block of another writer: got %+v, want %+v", got, want)
+	}
+}
+
+// TestDocumentStalls: with an Explainer the document has the stalls of blocks, by its
+// schema, and without one it is what it was.
+func TestDocumentStalls(t *testing.T) {
+	s := scene{model: "amd-zen5", code: before + "488b07 4883c101 7504 4883c201 4883c201 c3", // mov (%rdi),%rax; add $1,%rcx; jne 1f; add; 1: add; ret
+		samples: waited(1, 40_000), runs: func(b int) float64 { return []float64{1000, 0, 1000}[b] }}
+	x, _, _ := s.explainer(t)
+	var b bytes.Buffer
+	if err := WriteDocument(&b, x.prof, x); err != nil {
+		t.Fatal(err)
+	}
+	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiledSchema(t).Validate(inst); err != nil {
+		t.Error(err)
+	}
+	d, err := ReadDocument(bytes.NewReader(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := written(t, d); !bytes.Equal(again, b.Bytes()) {
+		t.Errorf("read and written again:\n%s\nwas\n%s", again, &b)
+	}
+	blocks := d.Images[0].Procs[0].Blocks
+	first := &blocks[0]
+	if first.CPI == nil || *first.CPI != 40 || first.LeastCycles == nil || !(*first.LeastCycles > 0) || len(first.Culprits) == 0 ||
+		first.Culprits[0].Cause != "dcache-miss" || first.Culprits[0].At != codeStart+26 || first.Culprits[0].From != codeStart+26 {
+		t.Errorf("first block: %s", first.appendTo(nil))
+	}
+	if last := &blocks[2]; last.CPI == nil || *last.CPI != 0 || last.Culprits == nil || len(last.Culprits) != 0 {
+		t.Errorf("a block without time: %s", last.appendTo(nil))
+	}
+	if never := &blocks[1]; never.CPI != nil || never.LeastCycles == nil || never.Culprits != nil {
+		t.Errorf("a block that did not run: %s", never.appendTo(nil))
+	}
+	var plain bytes.Buffer
+	if err := WriteDocument(&plain, x.prof, nil); err != nil || bytes.Contains(plain.Bytes(), []byte("cpi")) {
+		t.Errorf("%v: without stalls\n%s", err, &plain)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -13,7 +14,7 @@ import (
 )
 
 var inferCmd = &command{
-	name: "infer", args: "SRC... [--symfs DIR] [-o FILE]", short: "infer how often every block, edge and call ran",
+	name: "infer", args: "SRC... [--symfs DIR] [--stalls] [-o FILE]", short: "infer how often every block, edge and call ran",
 	long: symfsHelp + `
 
 The format json is the counts document; its schema is infer/counts.schema.json. The format csv has
@@ -21,7 +22,11 @@ its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
 among all others, "shape" about one among those of its procedure, which samples of a timer tell
 better, and which the text shows by samples. One factor that all counts share cannot be had from
-such samples. README.md says how far the promises were kept.`,
+such samples. README.md says how far the promises were kept.
+
+--stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
+model, and culprits of the rest: from samples of cycles or of a timer alone. Of a culprit, least is what no
+other explains. Cycles are no surer than the counts that they were divided by.`,
 	run: runInfer,
 }
 
@@ -30,8 +35,12 @@ func runInfer(c *cli, args []string) error {
 	symfs, out, format, opt := c.symfs(), c.output(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
 	fs.IntVar(&opt.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
+	stalls := fs.Bool("stalls", false, "tell of blocks what cycles an execution took, takes at least, and what may explain the rest; with --format json")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
+	}
+	if *stalls && (format.value != "json" || opt.Places > 0) {
+		return c.usage(errors.New("--stalls is for the counts document: --format json"))
 	}
 	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
 	if err != nil {
@@ -43,7 +52,13 @@ func runInfer(c *cli, args []string) error {
 		return c.print(*out, format, rows, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
-		return c.write(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile) })
+		var x *infer.Explainer
+		if *stalls {
+			if x, err = src.explainer(); err != nil {
+				return err
+			}
+		}
+		return c.write(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile, x) })
 	}
 	if format.value == "csv" {
 		return c.print(*out, format, nil, newBlockRows(src.profile), nil)
