@@ -47,9 +47,18 @@ const pagesPerHuge = boxCells // 4 KB pages in a huge page of 2 MB: what a box s
 
 // Write writes the map as an HTML page.
 func (m *HeatMap) Write(w io.Writer) error {
-	scores, err := m.Scores.HTML("")
+	p, err := m.Page()
 	if err != nil {
 		return err
+	}
+	return p.Write(w)
+}
+
+// Page draws the map.
+func (m *HeatMap) Page() (*Page, error) {
+	scores, err := m.Scores.HTML("")
+	if err != nil {
+		return nil, err
 	}
 	sides := []*side{
 		{Heat: m.Before.Heat, ID: "b", Title: m.Before.Title},
@@ -72,13 +81,13 @@ func (m *HeatMap) Write(w io.Writer) error {
 	}
 	overview, err := markup("overview.tmpl", data)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hottest, err := markup("hottest.tmpl", data)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p := &Page{
+	return &Page{
 		Title: "Code layout of " + m.Image,
 		Lead:  m.Lead,
 		Sections: []Section{
@@ -87,8 +96,7 @@ func (m *HeatMap) Write(w io.Writer) error {
 			{"lines", "Cache lines of the hottest pages", hottest},
 		},
 		style: asset("heatmap.css"), script: asset("heatmap.js"),
-	}
-	return p.Write(w)
+	}, nil
 }
 
 // A side is one of the two layouts.

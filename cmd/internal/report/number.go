@@ -68,3 +68,17 @@ func Share(part, whole uint64) string {
 	}
 	return Percent(float64(part) / float64(whole))
 }
+
+// Ratio prints a number of cycles, or one relative to another, with two decimals below
+// 10 and fewer above.
+func Ratio(n float64) string {
+	switch {
+	case math.IsNaN(n) || n >= 99.95:
+		return Count(n)
+	case n > 0 && n < 0.005:
+		return "<0.01"
+	case n >= 9.995:
+		return strconv.FormatFloat(n, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(n, 'f', 2, 64)
+}

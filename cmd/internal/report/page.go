@@ -19,10 +19,18 @@ import (
 type Page struct {
 	Title    string
 	Lead     string // what the page shows, and how it was come by
+	Links    []Link // to other pages
+	More     []Link // to pages like this one
 	Sections []Section
 
 	style  string // behind style.css
 	script string // without < and &, which are markup to XML
+}
+
+// A Link leads to another page, or to this one.
+type Link struct {
+	Href, Text string
+	Here       bool // it is this page
 }
 
 // A Section is a part of a Page with a heading.
@@ -49,15 +57,27 @@ func asset(name string) string {
 	return string(b)
 }
 
-// Write writes the page. Equal pages are equal bytes.
-func (p *Page) Write(w io.Writer) error {
-	style := "\n" + asset("style.css") + p.style
-	policy := "default-src 'none'; style-src " + hashed(style)
+// NewPage makes a page for sections that explain where time went.
+func NewPage(title, lead string) *Page {
+	return &Page{Title: title, Lead: lead, style: asset("explain.css")}
+}
+
+func (p *Page) styles() string { return "\n" + asset("style.css") + p.style }
+
+// Policy is the content security policy of the page. The page says so itself; a server
+// shall say it too.
+func (p *Page) Policy() string {
+	policy := "default-src 'none'; style-src " + hashed(p.styles())
 	if p.script != "" {
 		policy += "; script-src " + hashed(p.script)
 	}
+	return policy
+}
+
+// Write writes the page. Equal pages are equal bytes.
+func (p *Page) Write(w io.Writer) error {
 	return pages.ExecuteTemplate(w, "page.tmpl", map[string]any{
-		"Page": p, "Policy": policy, "Style": template.CSS(style), "Script": template.JS(p.script),
+		"Page": p, "Policy": p.Policy(), "Style": template.CSS(p.styles()), "Script": template.JS(p.script),
 	})
 }
 
@@ -83,3 +103,16 @@ func dict(pairs ...any) map[string]any {
 	}
 	return m
 }
+
+// Append adds the sections of q, with what they need to look as they do there.
+func (p *Page) Append(q *Page) {
+	p.Sections = append(p.Sections, q.Sections...)
+	p.style += q.style
+	p.script += q.script
+}
+
+// A Fact is a figure with its name.
+type Fact struct{ Name, Value string }
+
+// FactsHTML lists figures side by side.
+func FactsHTML(facts []Fact) (template.HTML, error) { return markup("facts.tmpl", facts) }

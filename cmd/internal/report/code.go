@@ -1,0 +1,297 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	slash "path"
+	"slices"
+	"strconv"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+)
+
+// A Code is the code of a procedure, annotated: where its time went, and what its
+// instructions waited for.
+type Code struct {
+	Image  *infer.ImageProfile
+	Of     *infer.Explanation
+	Lines  *image.Lines // nil if there are none
+	Prefix string       // of ids, where a page has several procedures
+	Rows   int          // of instructions at most that are not folded away; 0 is maxListed
+	Brief  bool         // leave out what would be folded away
+}
+
+const (
+	maxListed   = 2000  // instructions shown
+	fewFolded   = 6     // instructions that are not folded away
+	maxFolded   = 8000  // instructions folded away; more are left out
+	coldShare   = 0.001 // of a procedure's cycles: a block with less is folded away
+	bubbleShare = 0.002 // of a procedure's cycles: a stall with less has no line of its own
+	maxCulprits = 4     // named per stall
+)
+
+// A run is consecutive blocks that are shown, or folded away together.
+type run struct {
+	First   bool
+	Folded  bool
+	Left    bool // even the code is left out
+	Summary string
+	Blocks  []listedBlock
+}
+
+type listedBlock struct {
+	ID, Addr    string
+	Count       string
+	Shape       infer.Confidence
+	Share       string // of the procedure's samples
+	In, Out     []way
+	Exit        string
+	Rows        []listedInst
+	insts, n    int // of the block: how many instructions, the first of them
+	cycles      float64
+	samples     uint64
+	start, last image.Addr
+}
+
+// A way leads from or to another block.
+type way struct{ Href, Addr, Count string }
+
+type listedInst struct {
+	Source  string // where it differs from that of the one before
+	Addr    string
+	Samples string
+	Cycles  string // per execution
+	Least   string
+	Class   int // how much of the procedure's time
+	Text    string
+	Bubble  *bubble
+}
+
+// A bubble is a stall: time in which nothing was done, before an instruction was.
+type bubble struct {
+	Cycles, Share string
+	Class         int
+	Width         float64 // of its bar, units
+	Culprits      []string
+	More          int
+}
+
+// HTML gives the listing as markup.
+func (l *Code) HTML() (template.HTML, error) {
+	blocks := l.blocks()
+	runs := l.runs(blocks)
+	for i := range runs {
+		for k := range runs[i].Blocks {
+			if b := &runs[i].Blocks[k]; !runs[i].Left {
+				l.fill(b)
+			}
+		}
+	}
+	return markup("listing.tmpl", map[string]any{"Name": image.Demangle(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits})
+}
+
+// blocks gives all blocks without their instructions.
+func (l *Code) blocks() []listedBlock {
+	r := l.Of.Result
+	blocks := make([]listedBlock, len(r.Proc.Blocks))
+	for b := range blocks {
+		pb := &r.Proc.Blocks[b]
+		blocks[b] = listedBlock{ID: blockID(l.Prefix, pb.Start), Addr: hex(pb.Start), Count: Count(r.Block[b].N), Shape: r.Block[b].Shape,
+			Share: Share(r.BlockSamples[b], r.Samples), samples: r.BlockSamples[b], start: pb.Start, last: pb.Last}
+		if r.Block[b].Conf == infer.None {
+			blocks[b].Count = "-"
+		}
+		for _, e := range pb.In {
+			blocks[b].In = append(blocks[b].In, l.way(r.Proc.Edges[e].From, r.Edge[e].N))
+		}
+		for _, e := range pb.Out {
+			blocks[b].Out = append(blocks[b].Out, l.way(r.Proc.Edges[e].To, r.Edge[e].N))
+		}
+		blocks[b].In, blocks[b].Out = hottestWays(blocks[b].In), hottestWays(blocks[b].Out)
+		blocks[b].Exit = exits[pb.Exit]
+	}
+	for i := range l.Of.Insts {
+		t := &l.Of.Insts[i]
+		b := &blocks[t.Block]
+		if b.insts == 0 {
+			b.n = i
+		}
+		b.insts++
+		b.cycles += t.Total
+	}
+	return blocks
+}
+
+// exits are words for how control leaves a procedure.
+var exits = [...]string{image.NoExit: "", image.Return: "returns", image.TailCall: "jumps to another procedure",
+	image.NoReturn: "does not return", image.Unresolved: "jumps to an unknown place", image.RunsOff: "decoding ends here"}
+
+func blockID(prefix string, a image.Addr) string {
+	return prefix + "b" + strconv.FormatUint(uint64(a), 16)
+}
+
+func (l *Code) way(b int, n float64) way {
+	a := l.Of.Result.Proc.Blocks[b].Start
+	return way{"#" + blockID(l.Prefix, a), hex(a), Count(n)}
+}
+
+// maxWays is how many ways to or from a block are listed.
+const maxWays = 6
+
+// hottestWays bounds a list of ways; those that are left out are counted.
+func hottestWays(ways []way) []way {
+	if len(ways) > maxWays {
+		rest := len(ways) - maxWays
+		ways = append(ways[:maxWays:maxWays], way{Count: fmt.Sprintf("and %d more", rest)})
+	}
+	return ways
+}
+
+// runs decides what is shown: the blocks with the most cycles, as many as there is room
+// for, in the order of addresses.
+func (l *Code) runs(blocks []listedBlock) []run {
+	byHeat := make([]int, len(blocks))
+	for i := range byHeat {
+		byHeat[i] = i
+	}
+	slices.SortStableFunc(byHeat, func(a, b int) int { return cmp.Compare(blocks[b].cycles, blocks[a].cycles) })
+	shown := make([]bool, len(blocks))
+	room := cmp.Or(l.Rows, maxListed)
+	for k, b := range byHeat {
+		hot := blocks[b].cycles >= coldShare*l.Of.Cycles && blocks[b].cycles > 0
+		if (hot || len(blocks) <= 3) && (room >= blocks[b].insts || k == 0) {
+			room -= blocks[b].insts
+			shown[b] = true
+		}
+	}
+	for b := 0; b < len(blocks); { // what is not worth a fold of its own
+		end, insts := b, 0
+		for end < len(blocks) && !shown[end] {
+			insts += blocks[end].insts
+			end++
+		}
+		for ; b < end; b++ {
+			shown[b] = insts <= min(fewFolded, room)
+		}
+		b++
+	}
+	var runs []run
+	folded := 0
+	for b := range blocks {
+		if n := len(runs); n == 0 || runs[n-1].Folded == shown[b] {
+			runs = append(runs, run{Folded: !shown[b], First: n == 0})
+		}
+		last := &runs[len(runs)-1]
+		last.Blocks = append(last.Blocks, blocks[b])
+	}
+	for i := range runs {
+		r := &runs[i]
+		if !r.Folded {
+			continue
+		}
+		insts, samples := 0, uint64(0)
+		for k := range r.Blocks {
+			insts += r.Blocks[k].insts
+			samples += r.Blocks[k].samples
+		}
+		r.Left = l.Brief || folded+insts > maxFolded
+		if !r.Left {
+			folded += insts
+		}
+		r.Summary = fmt.Sprintf("%s, %s, %s: %s to %s", plural(len(r.Blocks), "block"), plural(insts, "instruction"),
+			plural(int(samples), "sample"), hex(r.Blocks[0].start), hex(r.Blocks[len(r.Blocks)-1].last))
+	}
+	return runs
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// fill lists the instructions of b.
+func (l *Code) fill(b *listedBlock) {
+	at := ""
+	for i := b.n; i < b.n+b.insts; i++ {
+		t := &l.Of.Insts[i]
+		in := listedInst{Addr: hex(t.Addr), Class: timeClass(t.Total / max(l.Of.Cycles, 1e-300)), Text: l.Image.Image.Text(t.Addr)}
+		if t.Samples > 0 {
+			in.Samples = Integer(t.Samples)
+		}
+		if t.N > 0 && t.Total > 0 {
+			in.Cycles = Ratio(t.Time)
+		}
+		if t.Least > 0 {
+			in.Least = Ratio(t.Least)
+		}
+		if s := l.source(t.Addr); s != at && s != "" {
+			in.Source, at = s, s
+		}
+		if share := t.Stall.Cycles * t.N / max(l.Of.Cycles, 1e-300); share >= bubbleShare {
+			in.Bubble = newBubble(t, share)
+		}
+		b.Rows = append(b.Rows, in)
+	}
+}
+
+// source names the line that an instruction comes from.
+func (l *Code) source(a image.Addr) string {
+	if l.Lines == nil {
+		return ""
+	}
+	frames := l.Lines.Frames(a)
+	if len(frames) == 0 || frames[0].File == "" || frames[0].Line == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%s:%d", slash.Base(frames[0].File), frames[0].Line)
+	if len(frames) > 1 {
+		s += " in " + image.Demangle(frames[0].Func)
+	}
+	return s
+}
+
+func newBubble(t *infer.InstTime, share float64) *bubble {
+	b := &bubble{Cycles: Ratio(t.Stall.Cycles), Share: Percent(share), Class: timeClass(share), Width: max(2, units(share))}
+	for k, c := range t.Stall.Culprits {
+		if k == maxCulprits {
+			b.More = len(t.Stall.Culprits) - k
+			break
+		}
+		b.Culprits = append(b.Culprits, culprit(t, &c))
+	}
+	if t.Stall.Unexplained >= 0.01*t.Stall.Cycles {
+		b.Culprits = append(b.Culprits, "unexplained "+Ratio(t.Stall.Unexplained))
+	}
+	return b
+}
+
+// culprit tells a cause, what it explains and the instruction that it is about.
+func culprit(t *infer.InstTime, c *infer.Culprit) string {
+	least, most := Ratio(c.Least), Ratio(c.Most)
+	s := c.Cause.String() + " "
+	switch {
+	case c.Least < 0.005*c.Most:
+		s += "up to " + most
+	case least == most:
+		s += most
+	default:
+		s += least + " to " + most
+	}
+	if c.From != 0 && c.From != t.Addr {
+		s += " (" + hex(c.From) + ")"
+	}
+	return s
+}
+
+// timeClass gives a share of the time its class on the scale of heat: each class is
+// twice the one below, the hottest from a third on.
+func timeClass(share float64) int {
+	class := 0
+	for limit := 1.0 / 3; class < classes && share < limit/float64(int(1)<<class); class++ {
+	}
+	return classes - class
+}

@@ -1,0 +1,123 @@
+package report
+
+import (
+	"html/template"
+	"math"
+
+	"backfeed/infer"
+	"backfeed/infer/machine"
+)
+
+// A Range is a part of the time that is known within bounds: one bar of a chart.
+type Range struct {
+	Name        string
+	Least, Most float64 // shares, 1 is all
+	Likeliest   float64 // a share; NaN where there is no likeliest one
+	Note        string
+}
+
+// exactly is a Range without doubt.
+func exactly(name string, share float64, note string) Range {
+	return Range{name, share, share, math.NaN(), note}
+}
+
+// causeNotes say in a few words what a cause is; they stand beside its bar.
+var causeNotes = [infer.NumCauses]string{
+	infer.DCache: "data was not in the first cache", infer.DTLB: "nor the translation of its address",
+	infer.StoreForward: "a load of what was just stored", infer.StoreBuffer: "too many stores under way",
+	infer.Mispredict: "a branch went the other way", infer.ICache: "code was not in the first cache",
+	infer.ITLB: "nor the translation of its address", infer.FrontEnd: "fetching and decoding, taken jumps",
+	infer.Divider: "divisions", infer.Multiplier: "multiplications", infer.Dependency: "a chain of results from before the block",
+	infer.Lock: "atomic operations and fences", infer.PageFault: "memory touched for the first time",
+	infer.Assist: "subnormal numbers, floating-point traps", infer.Microcode: "string and system instructions",
+}
+
+// staticNotes do so for what the machine model expects.
+var staticNotes = [infer.NumWhys]string{
+	machine.Together: "caught though it retires with another", machine.Dispatch: "so many instructions take so long",
+	machine.Dependency: "an earlier result", machine.Unit: "a unit that others use", machine.Fetch: "code is fetched in lines",
+}
+
+// Causes gives what the cycles of s went to, as shares of them: first what the model
+// expects, then the causes of stalls that could not be ruled out. Causes of nothing are
+// left out.
+func Causes(s *infer.Summary) []Range {
+	if !(s.Cycles > 0) {
+		return nil
+	}
+	var rows []Range
+	for i, n := range s.Static {
+		if n > 0 {
+			rows = append(rows, exactly("expected: "+machine.Why(i).String(), n/s.Cycles, staticNotes[i]))
+		}
+	}
+	for _, c := range infer.Causes() {
+		if r := s.Causes[c]; r.Most > 0 {
+			rows = append(rows, Range{c.String(), r.Least / s.Cycles, r.Most / s.Cycles, s.Likeliest[c] / s.Cycles, causeNotes[c]})
+		}
+	}
+	if s.Unexplained > 0 {
+		rows = append(rows, exactly("unexplained", s.Unexplained/s.Cycles, "no cause is left"))
+	}
+	if s.Uncounted > 0 {
+		rows = append(rows, exactly("uncounted", s.Uncounted/s.Cycles, "it is not known how often the code ran"))
+	}
+	if s.Kernel > 0 {
+		rows = append(rows, exactly("kernel", s.Kernel/s.Cycles, "in the kernel"))
+	}
+	if s.Elsewhere > 0 {
+		rows = append(rows, exactly("elsewhere", s.Elsewhere/s.Cycles, "samples in no known procedure"))
+	}
+	return rows
+}
+
+// TopDown gives the four shares of the top-down method's first level.
+func TopDown(t infer.TopDown) []Range {
+	row := func(name string, r infer.Range, note string) Range {
+		return Range{name, r.Least, r.Most, math.NaN(), note}
+	}
+	return []Range{
+		row("retiring", t.Retiring, "useful work"),
+		row("bad speculation", t.BadSpeculation, "work thrown away, and beginning anew"),
+		row("front-end bound", t.FrontEnd, "waiting for instructions"),
+		row("back-end bound", t.BackEnd, "waiting for data or units"),
+	}
+}
+
+// barUnits is the width of a bar that is all, in units of its picture.
+const barUnits = 200
+
+// RangesHTML draws rows as bars beside their figures. The strong part of a bar is what is
+// certain, the faint part what is possible; a line marks the likeliest share.
+func RangesHTML(caption string, rows []Range) (template.HTML, error) {
+	type bar struct {
+		Range
+		Text, Likely string
+		Dark, Light  float64 // units
+		Mark         float64 // units; below 0 is none
+	}
+	var bars []bar
+	marked := false
+	for _, r := range rows {
+		b := bar{Range: r, Likely: Percent(r.Likeliest), Mark: -1}
+		switch from, to := Percent(r.Least), Percent(r.Most); {
+		case from == to:
+			b.Text = from
+		case r.Least < 0.0005:
+			b.Text = "up to " + to
+		default:
+			b.Text = from + " to " + to
+		}
+		b.Dark, b.Light = units(r.Least), units(r.Most)
+		if !math.IsNaN(r.Likeliest) {
+			b.Mark = min(units(r.Likeliest), barUnits-2)
+			marked = true
+		}
+		bars = append(bars, b)
+	}
+	return markup("ranges.tmpl", map[string]any{"Caption": caption, "Bars": bars, "Units": barUnits, "Marked": marked})
+}
+
+func units(share float64) float64 {
+	return math.Round(min(1, max(0, share))*barUnits*10) / 10
+}
