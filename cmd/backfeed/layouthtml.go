@@ -10,14 +10,19 @@ import (
 	"backfeed/layout"
 )
 
-// writeHeatMap draws where the executed instructions of an image lie, and where they
-// would if a tool laid it out as suggested. Linkers move functions alone.
+// writeHeatMap draws the layouts of an image as one page.
 func writeHeatMap(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, order *layout.Order, tool string) error {
+	return heatMap(p, ip, order, tool).Write(w)
+}
+
+// heatMap draws where the executed instructions of an image lie, and where they
+// would if a tool laid it out as suggested. Linkers move functions alone.
+func heatMap(p *infer.Profile, ip *infer.ImageProfile, order *layout.Order, tool string) *report.HeatMap {
 	after, title := order.Whole(), "Functions ordered"
 	if movesBlocks[tool] {
 		after, title = order.Split(), "Blocks ordered too"
 	}
-	m := report.HeatMap{
+	return &report.HeatMap{
 		Image: path.Base(ip.ID.Path),
 		Lead: fmt.Sprintf("Where the executed instructions of %s lie, as it was linked and as backfeed suggests. "+
 			"Executions are inferred from %d samples of %s. What the suggestion says nothing of lies behind.", ip.ID.Path, ip.Samples, p.Event.Name),
@@ -25,7 +30,6 @@ func writeHeatMap(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, order *
 		Before: report.Layout{Title: "As linked", Heat: layout.LinkedHeat(ip)},
 		After:  report.Layout{Title: title, Heat: layout.PlacedHeat(ip, after)},
 	}
-	return m.Write(w)
 }
 
 // movesBlocks has the readers of an order, by their words for --for, that move single

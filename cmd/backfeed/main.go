@@ -34,6 +34,8 @@ var commands = []*command{
 	verifyCmd,
 	checkCmd,
 	diffCmd,
+	serveCmd,
+	reportCmd,
 	emitCmd,
 	layoutCmd,
 	helpCmd,

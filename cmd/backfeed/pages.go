@@ -1,0 +1,443 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"html/template"
+	"math"
+	"path"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/layout"
+)
+
+// A view is what pages show of a source: each procedure summed up, and the rest made
+// when it is asked for. Its methods may be called by several goroutines at once.
+type view struct {
+	src    *source
+	x      *infer.Explainer
+	procs  []*viewed // most cycles first
+	byID   map[string]*viewed
+	images []viewedImage // as profile.Images
+	total  infer.Summary
+	truth  *infer.Accuracy // nil if there is none
+
+	layouts []sync.Once // as profile.Images
+	orders  []*layout.Order
+}
+
+// A viewed is a procedure without its instructions, which for all procedures would
+// be larger than the program.
+type viewed struct {
+	id       string
+	ip       *infer.ImageProfile
+	r        *infer.Result
+	sum      infer.Summary
+	executed float64 // instructions
+	least    float64 // cycles that the model gives all executions
+	row      report.ProcRow
+}
+
+type viewedImage struct {
+	sum     infer.Summary
+	samples uint64
+}
+
+// newView explains all procedures of src, on all processors.
+func newView(src *source) (*view, error) {
+	x, err := src.explainer()
+	if err != nil {
+		return nil, err
+	}
+	n := len(src.profile.Images)
+	v := &view{src: src, x: x, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
+	for i, ip := range src.profile.Images {
+		for _, r := range ip.Procs {
+			if r.Samples > 0 {
+				v.procs = append(v.procs, &viewed{id: fmt.Sprintf("p%d-%x", i, uint64(r.Proc.Addr)), ip: ip, r: r})
+			}
+		}
+	}
+	k, timed := 0, make([][]float64, len(v.procs))
+	for ip, e := range x.All() { // in the order of procs
+		p := v.procs[k]
+		k++
+		p.sum = e.Summary
+		for i := range e.Insts {
+			p.executed += e.Insts[i].N
+		}
+		timed[k-1] = timedBlocks(e)
+		i := slices.Index(src.profile.Images, ip)
+		v.total.Add(&p.sum)
+		v.images[i].sum.Add(&p.sum)
+		v.images[i].samples += p.r.Samples
+		v.byID[p.id] = p
+	}
+	v.total.Add(x.Rest())
+	inParallel(len(v.procs), func(k int) {
+		p := v.procs[k]
+		p.least = v.leastCycles(p, timed[k])
+		p.row = v.row(p)
+	})
+	// From here on every procedure has its sum, and the total is all of the time.
+	slices.SortStableFunc(v.procs, func(a, b *viewed) int { return cmp.Compare(b.sum.Cycles, a.sum.Cycles) })
+	return v, nil
+}
+
+// timedBlocks gives, of each block that has time, what the model gives one execution;
+// below 0 where it has none.
+func timedBlocks(e *infer.Explanation) []float64 {
+	least := make([]float64, len(e.Result.Proc.Blocks))
+	time := make([]float64, len(least))
+	for i := range e.Insts {
+		least[e.Insts[i].Block] += e.Insts[i].Least
+		time[e.Insts[i].Block] += e.Insts[i].Total
+	}
+	for b := range least {
+		if !(time[b] > 0) {
+			least[b] = -1
+		}
+	}
+	return least
+}
+
+// leastCycles gives what the model gives all executions of p; timed is that of blocks
+// with time, which was found with it.
+func (v *view) leastCycles(p *viewed, timed []float64) float64 {
+	sum := 0.0
+	for b, least := range timed {
+		n := p.r.Block[b].N
+		if least < 0 && n > 0 {
+			least = v.x.Model().Cycles(p.ip.Image, &p.r.Proc.Blocks[b])
+		}
+		sum += max(0, least) * n
+	}
+	return sum
+}
+
+// inParallel calls f with 0 to n-1, on all processors.
+func inParallel(n int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// row is p in a list.
+func (v *view) row(p *viewed) report.ProcRow {
+	row := report.ProcRow{
+		Image: path.Base(p.ip.ID.Path), Name: image.Demangle(p.r.Proc.Name), Samples: p.r.Samples,
+		Share: float64(p.r.Samples) / float64(max(1, v.src.profile.Samples.Total)),
+		CPI:   math.NaN(), Ratio: math.NaN(), Executions: math.NaN(), Conf: p.r.Entries.Conf,
+	}
+	if row.Conf != infer.None {
+		row.Executions = p.r.Entries.N
+	}
+	if counted := p.sum.Cycles - p.sum.Uncounted; p.executed > 0 && p.least > 0 && counted > 0 {
+		row.CPI, row.Ratio = counted/p.executed, counted/p.least
+	}
+	best := 0.0
+	for _, c := range infer.Causes() {
+		if n := p.sum.Likeliest[c]; n > best {
+			row.Cause, best = c.String(), n
+		}
+	}
+	if p.sum.Cycles > 0 {
+		row.CauseShare = best / p.sum.Cycles
+	}
+	row.Shape = middleShape(p.r)
+	return row
+}
+
+// middleShape is the confidence under the middle one of the samples of r, of its counts
+// among each other.
+func middleShape(r *infer.Result) infer.Confidence {
+	var t trust
+	t.add(r)
+	var below uint64
+	for conf, n := range t.shape {
+		if below += n; 2*below >= t.samples {
+			return infer.Confidence(conf)
+		}
+	}
+	return infer.None
+}
+
+// procOrders are the orders of a list of procedures, by the word that asks for one.
+// They are those of the columns of report.ProcHeads.
+var procOrders = []struct {
+	name string
+	less func(a, b *report.ProcRow) int
+}{
+	{"procedure", func(a, b *report.ProcRow) int { return cmp.Compare(a.Name, b.Name) }},
+	{"samples", func(a, b *report.ProcRow) int { return cmp.Compare(b.Samples, a.Samples) }},
+	{"", nil},
+	{"executions", func(a, b *report.ProcRow) int { return falling(a.Executions, b.Executions) }},
+	{"cpi", func(a, b *report.ProcRow) int { return falling(a.CPI, b.CPI) }},
+	{"ratio", func(a, b *report.ProcRow) int { return falling(a.Ratio, b.Ratio) }},
+	{"cause", func(a, b *report.ProcRow) int {
+		return cmp.Or(cmp.Compare(btoi(a.Cause == ""), btoi(b.Cause == "")), cmp.Compare(a.Cause, b.Cause), falling(a.Share*a.CauseShare, b.Share*b.CauseShare))
+	}},
+	{"causeshare", func(a, b *report.ProcRow) int { return falling(a.CauseShare, b.CauseShare) }},
+	{"shape", func(a, b *report.ProcRow) int { return cmp.Compare(b.Shape, a.Shape) }},
+	{"image", func(a, b *report.ProcRow) int { return cmp.Compare(a.Image, b.Image) }},
+}
+
+// falling compares numbers, the larger first and what is unknown last.
+func falling(a, b float64) int {
+	if math.IsNaN(a) || math.IsNaN(b) {
+		return cmp.Compare(btoi(math.IsNaN(a)), btoi(math.IsNaN(b)))
+	}
+	return cmp.Compare(b, a)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// listed gives the procedures whose names have find in them, in an order.
+func (v *view) listed(order, find string) []*viewed {
+	procs := slices.Clone(v.procs)
+	if find != "" {
+		procs = slices.DeleteFunc(procs, func(p *viewed) bool {
+			return !strings.Contains(p.row.Name, find) && !strings.Contains(p.r.Proc.Name, find)
+		})
+	}
+	for _, o := range procOrders {
+		if o.name == order && o.less != nil {
+			slices.SortStableFunc(procs, func(a, b *viewed) int { return o.less(&a.row, &b.row) })
+		}
+	}
+	return procs
+}
+
+// lead says what the figures are made of.
+func (v *view) lead() string {
+	p := v.src.profile
+	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s, and those per execution inherit the doubt in how often code ran.",
+		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()))
+}
+
+// A sheet gathers the sections of a page.
+type sheet struct {
+	page *report.Page
+	err  error
+}
+
+// add appends a section. The first error sticks.
+func (s *sheet) add(id, title string, parts ...func() (template.HTML, error)) {
+	var body strings.Builder
+	for _, part := range parts {
+		if s.err != nil {
+			return
+		}
+		var html template.HTML
+		html, s.err = part()
+		body.WriteString(string(html))
+	}
+	s.page.Sections = append(s.page.Sections, report.Section{ID: id, Title: title, Body: template.HTML(body.String())})
+}
+
+// text is a paragraph.
+func text(format string, args ...any) func() (template.HTML, error) {
+	return func() (template.HTML, error) {
+		return template.HTML("<p>" + template.HTMLEscapeString(report.Clean(fmt.Sprintf(format, args...))) + "</p>\n"), nil
+	}
+}
+
+func ranges(caption string, rows []report.Range) func() (template.HTML, error) {
+	return func() (template.HTML, error) { return report.RangesHTML(caption, rows) }
+}
+
+func table(t *report.Table, caption string) func() (template.HTML, error) {
+	return func() (template.HTML, error) { return t.HTML(caption) }
+}
+
+// addCauses appends where the cycles of the recording went.
+func (v *view) addCauses(s *sheet) {
+	if t, ok := v.x.CountedTopDown(nil, nil); ok {
+		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording."), ranges("", report.TopDown(t)))
+	} else {
+		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014), estimated from samples of time. The strong part of a bar is certain, the faint part possible."), ranges("", report.TopDown(v.total.TopDown())))
+	}
+	s.add("causes", "Causes", text("What the model expects, and the causes of stalls that cannot be ruled out. The strong part of a bar is certain, the faint part possible: ranges overlap where each of several causes may explain a stall. A line marks what the likeliest culprits of all stalls explain."),
+		ranges(fmt.Sprintf("the recording, %s cycles", report.Count(v.total.Cycles)), report.Causes(&v.total)))
+}
+
+// maxImages is how many images have causes of their own on a page.
+const maxImages = 8
+
+// addImageCauses appends the same by image.
+func (v *view) addImageCauses(s *sheet) {
+	byCycles := make([]int, len(v.images))
+	for i := range byCycles {
+		byCycles[i] = i
+	}
+	slices.SortStableFunc(byCycles, func(a, b int) int { return cmp.Compare(v.images[b].sum.Cycles, v.images[a].sum.Cycles) })
+	for k, i := range byCycles {
+		im := &v.images[i]
+		if k == maxImages || !(im.sum.Cycles > 0) || len(byCycles) == 1 {
+			break
+		}
+		name := v.src.profile.Images[i].ID.Path
+		s.add("image"+strconv.Itoa(i), path.Base(name), ranges(fmt.Sprintf("%s, %s of the cycles", report.Clean(name), report.Percent(im.sum.Cycles/v.total.Cycles)), report.Causes(&im.sum)))
+	}
+}
+
+// addConfidence appends how far counts are to be trusted, and what was lost.
+func (v *view) addConfidence(s *sheet) {
+	t := v.src.trust()
+	conf := report.NewTable(report.Left("confidence"), report.Right("samples"), report.Right("by shape"), report.Left("promise"))
+	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
+		infer.Medium: "within a factor 2 of the truth, 9 times in 10", infer.High: "within 10 % of the truth, 9 times in 10"}
+	for _, c := range confidences {
+		conf.Row(c.String(), report.Share(t.conf[c], t.samples), report.Share(t.shape[c], t.samples), promise[c])
+	}
+	s.add("confidence", "Confidence",
+		text("Used samples by the confidence of the counts where they lie. The promise is about a count among all others, or, by shape, among those of its procedure; a factor that all counts share cannot be had from samples of a timer."),
+		table(conf, ""))
+	p := v.src.profile
+	lost := report.NewTable(report.Left("what became of samples"), report.Right("samples"), report.Right("share"))
+	lost.Row("used", report.Integer(p.Samples.Used), report.Share(p.Samples.Used, p.Samples.Total))
+	for _, why := range mostFirst(p.Samples.Lost) {
+		lost.Row("lost: "+string(why), report.Integer(p.Samples.Lost[why]), report.Share(p.Samples.Lost[why], p.Samples.Total))
+	}
+	s.add("lost", "Samples used and lost", table(lost, ""))
+	if v.truth == nil {
+		return
+	}
+	a := v.truth
+	s.add("accuracy", "Accuracy against the truth",
+		table(accuracyTable(a, "samples"), ""),
+		table(calibrationTable(&a.BlockLevels, "confidence", "blocks", "samples", bySamples), "blocks, among all"),
+		table(calibrationTable(&a.BlockShapes, "shape", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
+		histogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
+		histogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
+}
+
+// compare holds the inference to a truth.
+func (v *view) compare(truth *infer.Truth) error {
+	var b bytes.Buffer
+	if err := infer.WriteDocument(&b, v.src.profile, nil); err != nil {
+		return err
+	}
+	doc, err := infer.ReadDocument(&b)
+	if err != nil {
+		return err
+	}
+	by := infer.SamplesByAddr{}
+	for _, counts := range v.src.recording.Counts {
+		if counts.Event.Name != v.src.profile.Event.Name {
+			continue
+		}
+		for _, ic := range counts.Images {
+			if l := v.src.finder.lookup[ic.ID]; l.im != nil {
+				addSamples(by, ic, l.im)
+			}
+		}
+	}
+	v.truth = infer.Compare(doc, truth, by)
+	if v.truth.Scale == 0 || v.truth.NoBlock == 1 {
+		return failf(exitNothing, "the recording and the truth have no code in common")
+	}
+	return nil
+}
+
+// explain gives the explanation of one procedure.
+func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
+
+// facts are the figures of a procedure.
+func (v *view) facts(p *viewed) func() (template.HTML, error) {
+	t := &p.row
+	executions := report.Count(t.Executions)
+	if t.Conf != infer.None {
+		executions += ", confidence " + t.Conf.String()
+	}
+	facts := []report.Fact{
+		{Name: "image", Value: p.ip.ID.Path},
+		{Name: "samples", Value: fmt.Sprintf("%d, %s of all", t.Samples, report.Percent(t.Share))},
+		{Name: "executions", Value: executions},
+		{Name: "cycles per instruction", Value: report.Ratio(t.CPI)},
+		{Name: "actual / ideal", Value: report.Ratio(t.Ratio)},
+		{Name: "half of its samples lie where shape is", Value: t.Shape.String() + " or better"},
+	}
+	if !p.r.Proc.Complete {
+		facts = append(facts, report.Fact{Name: "incomplete", Value: p.r.Proc.Why})
+	}
+	return func() (template.HTML, error) { return report.FactsHTML(facts) }
+}
+
+// addProc appends all there is of one procedure. In a file that holds several, prefix
+// begins the ids of its parts.
+func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
+	e := v.explain(p)
+	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
+	flow := &report.Flow{Of: e, Prefix: prefix}
+	listing := &report.Code{Image: p.ip, Of: e, Lines: lines, Prefix: prefix, Brief: brief}
+	causes := ranges("shares of its cycles", report.Causes(&e.Summary))
+	if brief {
+		listing.Rows = 250
+		s.add(p.id, p.row.Name, v.facts(p), causes, flow.HTML, listing.HTML)
+		return
+	}
+	s.add("facts", "Figures", v.facts(p))
+	s.add("causes", "Causes", causes)
+	s.add("flow", "Flow", text("Blocks from top to bottom, with how often each ran, and how sure that is among the counts of this procedure (n, l, m, h: none, low, medium, high confidence). Ways are the wider the oftener they ran; those that lead up are dashed. A block leads to its code."), flow.HTML)
+	s.add("code", "Code", text("%s", listingNote(v.x)), listing.HTML)
+}
+
+// listingNote says how to read a listing.
+func listingNote(x *infer.Explainer) string {
+	note := "Cycles are those of one execution that the instruction was waited for; least is what the model gives it. " +
+		"A bar before an instruction is its stall: the time beyond the least, with what may have caused it, the likeliest first, in cycles."
+	if !x.Model().InOrder {
+		note += " Samples are where they were taken: as a rule at the instruction after the one that was waited for."
+	}
+	return note
+}
+
+// heatMap draws the layout of image i.
+func (v *view) heatMap(i int) (*report.Page, error) {
+	ip := v.src.profile.Images[i]
+	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
+	m := heatMap(v.src.profile, ip, v.orders[i], "lld")
+	return m.Page()
+}
+
+// hottestImage is the index of the image with the most cycles.
+func (v *view) hottestImage() int {
+	best := 0
+	for i := range v.images {
+		if v.images[i].sum.Cycles > v.images[best].sum.Cycles {
+			best = i
+		}
+	}
+	return best
+}
+
+// imageTable lists all images.
+func (v *view) imageTable() *report.Table {
+	t := report.NewTable(report.Left("image"), report.Right("samples"), report.Right("share"), report.Right("procedures"))
+	for i, ip := range v.src.profile.Images {
+		t.Row(ip.ID.Path, report.Integer(v.images[i].samples), report.Share(v.images[i].samples, v.src.profile.Samples.Total), strconv.Itoa(len(ip.Procs)))
+	}
+	return t
+}

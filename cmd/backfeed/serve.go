@@ -1,0 +1,306 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/signal"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+)
+
+var serveCmd = &command{
+	name: "serve", args: "SRC... [--symfs DIR]", short: "show where time went, and why, in a browser",
+	long: symfsHelp + `
+
+It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
+interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
+code of each with its stalls, and its flow graph; causes by procedure, image and recording; how
+executed code lies in memory; how far the figures are to be trusted. Below /pprof/ is pprof's own
+interface on the same samples: flame graph, top, source, disassembly, and graph if Graphviz is
+installed.
+
+The pages need a browser and nothing else; without scripts all but pprof's works. Who can connect
+can read them, so other addresses than those of this machine are for networks that are trusted.
+Requests that name another host are refused. Nothing can be changed through the server.
+
+--truth holds the counts to exact ones, as the command verify does.`,
+	run: runServe,
+}
+
+func runServe(c *cli, args []string) error {
+	fs := c.flags()
+	symfs, opt := c.symfs(), c.inference()
+	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
+	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	host, port, err := net.SplitHostPort(*address)
+	if err != nil {
+		return c.usage(fmt.Errorf("--http: %w", err))
+	}
+	if host == "" {
+		host = "127.0.0.1" // not all addresses of the machine: who means them says 0.0.0.0
+	}
+	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
+	if err != nil {
+		return fmt.Errorf("--http %s: %w", *address, err)
+	}
+	defer ln.Close()
+	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	if err != nil {
+		return err
+	}
+	defer src.close()
+	v, err := c.view(src, *truth)
+	if err != nil {
+		return err
+	}
+	if !loopback(ln.Addr()) {
+		c.warn("everybody who can connect to %s can read the recording and the code that it is of", ln.Addr())
+	}
+	pprof, err := v.pprofHandlers()
+	if err != nil {
+		c.warn("pprof's interface is missing: %v", err)
+	}
+	return c.serve(ln, newSite(v, host, pprof))
+}
+
+// view explains src, and holds it to the truth in a file if one is given.
+func (c *cli) view(src *source, truth string) (*view, error) {
+	c.progress("explaining %d samples", src.profile.Samples.Used)
+	defer c.clearProgress()
+	v, err := newView(src)
+	if err != nil || truth == "" {
+		return v, err
+	}
+	exact, err := readFile(truth, infer.ReadCallgrind)
+	if err != nil {
+		return nil, err
+	}
+	return v, v.compare(exact)
+}
+
+// loopback tells whether only this machine reaches an address.
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
+
+// serve answers requests until a signal comes.
+func (c *cli) serve(ln net.Listener, h http.Handler) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16, ErrorLog: log.New(c.stderr, "backfeed: ", 0)}
+	failed := make(chan error, 1)
+	go func() { failed <- s.Serve(ln) }()
+	c.clearProgress()
+	fmt.Fprintf(c.stdout, "http://%s/\n", ln.Addr())
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return s.Close()
+	}
+}
+
+// A site is the pages of a view as an HTTP handler.
+type site struct {
+	*view
+	host string // that it was asked to listen at, which requests may name
+	mux  *http.ServeMux
+}
+
+// newSite makes the site of v; pprof may be nil.
+func newSite(v *view, host string, pprof http.Handler) *site {
+	s := &site{view: v, host: host, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /{$}", s.procsPage)
+	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
+	s.mux.HandleFunc("GET /causes", s.causesPage)
+	s.mux.HandleFunc("GET /confidence", s.confidencePage)
+	s.mux.HandleFunc("GET /layout", s.layoutPage)
+	s.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	if pprof != nil {
+		s.mux.Handle("GET /pprof/", http.StripPrefix("/pprof", pprof))
+	}
+	return s
+}
+
+// ServeHTTP refuses what another site may have had a browser ask, then answers.
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if !s.allowed(r.Host) {
+		http.Error(w, "another host was asked for", http.StatusForbidden)
+		return
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+		http.Error(w, "asked for by another site", http.StatusForbidden)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// allowed tells whether a request may be for host. A name that somebody else rules may
+// be made to lead here, so that their page may read ours (DNS rebinding); an address
+// or localhost cannot, and the name that the user gave is theirs.
+func (s *site) allowed(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
+	if name == "localhost" || name != "" && name == strings.ToLower(s.host) {
+		return true
+	}
+	ip, err := netip.ParseAddr(name)
+	if err != nil {
+		return false
+	}
+	if own, err := netip.ParseAddr(s.host); err == nil && own.IsLoopback() || s.host == "localhost" {
+		return ip.IsLoopback()
+	}
+	return true
+}
+
+// links lead to all pages.
+func (s *site) links(here string) []report.Link {
+	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/confidence", Text: "Confidence"},
+		{Href: "/layout", Text: "Layout"}, {Href: "/pprof/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
+	for i := range links {
+		links[i].Here = links[i].Href == here
+	}
+	return links
+}
+
+// send writes a page.
+func (s *site) send(w http.ResponseWriter, here string, p *report.Page, err error) {
+	var b bytes.Buffer
+	if err == nil {
+		p.Links = s.links(here)
+		err = p.Write(&b)
+	}
+	if err != nil {
+		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", p.Policy()+"; frame-ancestors 'none'")
+	w.Write(b.Bytes())
+}
+
+// perPage is how many procedures a page lists.
+const perPage = 200
+
+func (s *site) procsPage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	order, find := q.Get("sort"), q.Get("find")
+	procs := s.listed(order, find)
+	from, _ := strconv.Atoi(q.Get("from")) // what is no number is the start
+	from = min(max(0, from), max(0, len(procs)-1))
+	to := min(len(procs), from+perPage)
+	list := &report.ProcList{Heads: report.ProcHeads(), Find: find, Order: order}
+	for i, o := range procOrders {
+		if o.less != nil {
+			list.Heads[i].Href = "/?" + listQuery(o.name, find, 0)
+			list.Heads[i].Sorted = o.name == order
+		}
+	}
+	if from > 0 {
+		list.Before = "/?" + listQuery(order, find, max(0, from-perPage))
+	}
+	if to < len(procs) {
+		list.After = "/?" + listQuery(order, find, to)
+	}
+	for _, p := range procs[from:to] {
+		row := p.row
+		row.Href = "/proc/" + p.id
+		list.Rows = append(list.Rows, row)
+	}
+	list.Caption = fmt.Sprintf("%d to %d of %d procedures with samples", min(from+1, to), to, len(procs))
+	page := report.NewPage("Where the time went", s.lead())
+	sh := &sheet{page: page}
+	sh.add("procedures", "Procedures", list.HTML)
+	sh.add("images", "Images", table(s.imageTable(), ""))
+	s.send(w, "/", page, sh.err)
+}
+
+// listQuery asks for a part of the list.
+func listQuery(order, find string, from int) string {
+	q := url.Values{}
+	if order != "" {
+		q.Set("sort", order)
+	}
+	if find != "" {
+		q.Set("find", find)
+	}
+	if from > 0 {
+		q.Set("from", strconv.Itoa(from))
+	}
+	return q.Encode()
+}
+
+func (s *site) procPage(w http.ResponseWriter, r *http.Request) {
+	p := s.byID[r.PathValue("id")]
+	if p == nil {
+		http.Error(w, "no such procedure with samples", http.StatusNotFound)
+		return
+	}
+	page := report.NewPage(p.row.Name, s.lead())
+	sh := &sheet{page: page}
+	s.addProc(sh, p, "", false)
+	s.send(w, "", page, sh.err)
+}
+
+func (s *site) causesPage(w http.ResponseWriter, _ *http.Request) {
+	page := report.NewPage("What the cycles went to", s.lead())
+	sh := &sheet{page: page}
+	s.addCauses(sh)
+	s.addImageCauses(sh)
+	s.send(w, "/causes", page, sh.err)
+}
+
+func (s *site) confidencePage(w http.ResponseWriter, _ *http.Request) {
+	page := report.NewPage("How far the figures are to be trusted", s.lead())
+	sh := &sheet{page: page}
+	s.addConfidence(sh)
+	s.send(w, "/confidence", page, sh.err)
+}
+
+func (s *site) layoutPage(w http.ResponseWriter, r *http.Request) {
+	i := s.hottestImage()
+	if text := r.URL.Query().Get("image"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n >= len(s.images) {
+			http.Error(w, "no such image with samples", http.StatusNotFound)
+			return
+		}
+		i = n
+	}
+	page, err := s.heatMap(i)
+	if err == nil && len(s.images) > 1 {
+		var others []report.Link
+		for k, ip := range s.src.profile.Images {
+			others = append(others, report.Link{Href: "/layout?image=" + strconv.Itoa(k), Text: path.Base(ip.ID.Path), Here: k == i})
+		}
+		page.More = others
+	}
+	s.send(w, "/layout", page, err)
+}

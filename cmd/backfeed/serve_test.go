@@ -1,0 +1,478 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/infer"
+)
+
+// sourceOf infers a recording of one of the programs of testdata.
+func sourceOf(t *testing.T, program, rec string) *source {
+	t.Helper()
+	args := alone(t, filepath.Join(program, rec), filepath.Join(program, program))
+	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
+	c.flags()
+	src, err := c.inferred(args[:1], args[2], "", infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(src.close)
+	return src
+}
+
+// testSite serves what is known of testdata/stalls.
+func testSite(t *testing.T) *site {
+	t.Helper()
+	v, err := newView(sourceOf(t, "stalls", "chase.bfr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", t.TempDir()) // where pprof has its settings
+	pprof, err := v.pprofHandlers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSite(v, "127.0.0.1", pprof)
+}
+
+// ask sends a request for path, as a browser at address host would.
+func ask(s http.Handler, method, host, path string, headers ...string) *http.Response {
+	r := httptest.NewRequest(method, "http://"+host+path, nil)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func bodyOf(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// procID gives the page of a procedure.
+func procID(t *testing.T, v *view, name string) string {
+	t.Helper()
+	for _, p := range v.procs {
+		if p.r.Proc.Name == name {
+			return p.id
+		}
+	}
+	t.Fatalf("no samples in %s", name)
+	return ""
+}
+
+// TestSite: each page has its status, type and content.
+func TestSite(t *testing.T) {
+	s := testSite(t)
+	chase := procID(t, s.view, "chase")
+	const here = "127.0.0.1:7000"
+	for _, tt := range []struct {
+		path   string
+		status int
+		kind   string
+		want   string // in the body
+	}{
+		{"/", 200, "text/html", `<a href="/proc/` + chase + `">chase</a>`},
+		{"/?sort=cpi", 200, "text/html", `aria-sort="descending" title="cycles per instruction"`},
+		{"/?sort=nonsense&from=-7", 200, "text/html", ">chase</a>"},
+		{"/?find=chas", 200, "text/html", "1 to 1 of 1 procedures"},
+		{"/?find=%3Cscript%3E", 200, "text/html", `value="&lt;script&gt;"`},
+		{"/proc/" + chase, 200, "text/html", "dcache-miss up to"},
+		{"/proc/p0-0", 404, "text/plain", "no such procedure"},
+		{"/proc/..%2f..%2fetc%2fpasswd", 404, "text/plain", "no such procedure"},
+		{"/causes", 200, "text/html", "dcache-miss"},
+		{"/confidence", 200, "text/html", "within a factor 2"},
+		{"/layout", 200, "text/html", "Code layout of stalls"},
+		{"/layout?image=99", 404, "text/plain", "no such image"},
+		{"/etc/passwd", 404, "text/plain", ""},
+		{"/pprof/", 301, "", ""},
+		{"/pprof/flamegraph", 200, "text/html", `chase`},
+		{"/pprof/top", 200, "text/html", `chase`},
+		{"/pprof/source?f=chase", 200, "text/html", "chase"},
+		{"/pprof/disasm?f=chase", 200, "text/html", "mov (%"},
+		{"/pprof/disasm?f=(", 400, "text/plain", "error parsing regexp"},
+		{"/pprof/saveconfig?config=x", 404, "text/plain", ""},
+		{"/pprof/deleteconfig?config=x", 404, "text/plain", ""},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			r := ask(s, "GET", here, tt.path)
+			body := bodyOf(t, r)
+			if r.StatusCode != tt.status || !strings.HasPrefix(r.Header.Get("Content-Type"), tt.kind) || !strings.Contains(body, tt.want) {
+				t.Errorf("status %d, %q, want %d, %s with %q; body:\n%.3000s", r.StatusCode, r.Header.Get("Content-Type"), tt.status, tt.kind, tt.want, body)
+			}
+			if strings.Contains(body, "<script>alert") || r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
+				t.Errorf("not safe: headers %v", r.Header)
+			}
+			if r.StatusCode == 200 && !strings.HasPrefix(tt.path, "/pprof") {
+				wellFormed(t, body)
+			}
+		})
+	}
+}
+
+// wellFormed checks that a page is XML, and that what leads to a part of it leads somewhere.
+func wellFormed(t *testing.T, page string) {
+	t.Helper()
+	d := xml.NewDecoder(strings.NewReader(page))
+	ids, links := map[string]bool{}, map[string]bool{}
+	for {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatalf("offset %d: %v", d.InputOffset(), err)
+		}
+		e, ok := token.(xml.StartElement)
+		if !ok {
+			continue
+		}
+		for _, a := range e.Attr {
+			switch {
+			case a.Name.Local == "id" && ids[a.Value]:
+				t.Errorf("id %s is there twice", a.Value)
+			case a.Name.Local == "id":
+				ids[a.Value] = true
+			case a.Name.Local == "href" && strings.HasPrefix(a.Value, "#"):
+				links[a.Value[1:]] = true
+			}
+		}
+	}
+	for to := range links {
+		if !ids[to] {
+			t.Errorf("a link leads to #%s, which is not there", to)
+		}
+	}
+}
+
+// TestSiteRefuses: what another site may have a browser ask gets no answer, and nothing
+// can be sent.
+func TestSiteRefuses(t *testing.T) {
+	s := testSite(t)
+	for _, tt := range []struct {
+		method, host string
+		headers      []string
+		status       int
+	}{
+		{"GET", "127.0.0.1:7000", nil, 200},
+		{"GET", "localhost:7000", nil, 200},
+		{"GET", "LOCALHOST", nil, 200},
+		{"GET", "[::1]:7000", nil, 200},
+		{"HEAD", "localhost", nil, 200},
+		{"GET", "evil.example", nil, 403},
+		{"GET", "evil.example:7000", nil, 403},
+		{"GET", "127.0.0.1.evil.example:7000", nil, 403},
+		{"GET", "192.0.2.7:7000", nil, 403},
+		{"POST", "127.0.0.1:7000", nil, 405},
+		{"PUT", "127.0.0.1:7000", nil, 405},
+		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
+		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
+	} {
+		for _, path := range []string{"/", "/pprof/top"} {
+			if r := ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
+				t.Errorf("%s %s%s %v: status %d, want %d", tt.method, tt.host, path, tt.headers, r.StatusCode, tt.status)
+			}
+		}
+	}
+	for _, tt := range []struct {
+		listens, asks string
+		ok            bool
+	}{
+		{"0.0.0.0", "192.0.2.7:80", true},
+		{"0.0.0.0", "evil.example", false},
+		{"build.example", "build.example:80", true},
+		{"build.example", "evil.example", false},
+		{"localhost", "192.0.2.7", false},
+		{"127.0.0.1", "", false},
+	} {
+		if got := newSite(s.view, tt.listens, nil).allowed(tt.asks); got != tt.ok {
+			t.Errorf("at %s, %q is allowed: %v, want %v", tt.listens, tt.asks, got, tt.ok)
+		}
+	}
+}
+
+// TestSiteHostileName: a name from a symbol table is text, wherever it comes.
+func TestSiteHostileName(t *testing.T) {
+	src := sourceOf(t, "stalls", "chase.bfr")
+	const hostile = `"><script>alert(1)</script><a b='`
+	for _, ip := range src.profile.Images {
+		ip.ID.Path = "/" + hostile
+		for _, r := range ip.Procs {
+			r.Proc.Name = hostile
+		}
+	}
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(v, "localhost", nil)
+	for _, path := range []string{"/", "/layout", "/proc/" + v.procs[0].id} {
+		body := bodyOf(t, ask(s, "GET", "localhost", path))
+		if strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert") {
+			t.Errorf("%s: the name is not escaped, or not there", path)
+		}
+		wellFormed(t, body)
+	}
+	page, err := v.report(3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := page.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(b.String(), "<script>alert") {
+		t.Error("the report has the name as it is")
+	}
+	wellFormed(t, b.String())
+}
+
+// TestPprofProfile: pprof sees all samples, where they were.
+func TestPprofProfile(t *testing.T) {
+	src := sourceOf(t, "stalls", "chase.bfr")
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := &pprofImages{}
+	p := v.pprofProfile(tool)
+	if err := p.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	var all, chase int64
+	for _, s := range p.Sample {
+		all += s.Value[0]
+		if len(s.Location[0].Line) > 0 && s.Location[0].Line[len(s.Location[0].Line)-1].Function.Name == "chase" {
+			chase += s.Value[0]
+			if s.Value[1] != s.Value[0]*int64(src.profile.Event.Period) {
+				t.Errorf("%d samples are %d ns", s.Value[0], s.Value[1])
+			}
+		}
+	}
+	if all != int64(src.profile.Samples.Total) {
+		t.Errorf("%d samples, want %d", all, src.profile.Samples.Total)
+	}
+	r := v.byID[procID(t, v, "chase")].r
+	if chase != int64(r.Samples) {
+		t.Errorf("%d samples in chase, want %d", chase, r.Samples)
+	}
+	if _, err := tool.Open("/etc/passwd", 0, 0, 0, ""); !errors.Is(err, errNotOurs) {
+		t.Errorf("another file can be opened: %v", err)
+	}
+	if _, err := tool.Disasm("/bin/true", 0, 100, false); !errors.Is(err, errNotOurs) {
+		t.Errorf("another file can be disassembled: %v", err)
+	}
+	var b bytes.Buffer
+	if err := p.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := profile.Parse(&b); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPprofStacks: samples with and without a stack add up.
+func TestPprofStacks(t *testing.T) {
+	path, program := programRecording(t)
+	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
+	c.flags()
+	src, err := c.inferred([]string{path}, "", program, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.close()
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := v.pprofProfile(&pprofImages{})
+	var all int64
+	called := false
+	for _, s := range p.Sample {
+		all += s.Value[0]
+		if n := len(s.Location); n > 1 {
+			name := func(i int) string {
+				l := s.Location[i].Line
+				return l[len(l)-1].Function.Name
+			}
+			called = called || name(0) == callee && name(1) == caller
+		}
+	}
+	if all != int64(src.profile.Samples.Total) || !called {
+		t.Errorf("%d samples, want %d; %s called by %s: %v", all, src.profile.Samples.Total, callee, caller, called)
+	}
+}
+
+// TestServe: the command prints where it listens, answers there and ends when told.
+func TestServe(t *testing.T) {
+	src := sourceOf(t, "stalls", "chase.bfr")
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	out, in := io.Pipe()
+	c := &cli{stdout: in, stderr: io.Discard}
+	done := make(chan error, 1)
+	go func() { done <- c.serve(ln, newSite(v, "127.0.0.1", nil)) }()
+	line := make([]byte, 100)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := strings.TrimSpace(string(line[:n]))
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body := bodyOf(t, r); r.StatusCode != 200 || !strings.Contains(body, "chase") {
+		t.Errorf("%s: status %d", url, r.StatusCode)
+	}
+	r.Body.Close()
+	if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("it does not end")
+	}
+}
+
+// TestServeUsage: what makes no sense is refused before anything is read.
+func TestServeUsage(t *testing.T) {
+	for _, args := range [][]string{
+		{"serve"}, {"serve", "x.bfr", "--http", "nonsense"},
+		{"report", "x.bfr"}, {"report", "--html", "x.html"}, {"report", "--html", "x.html", "-n", "-1", "x.bfr"},
+	} {
+		if code, _, stderr := runCLI(t, args...); code != exitUsage {
+			t.Errorf("%q: exit code %d, %s", args, code, stderr)
+		}
+	}
+	if code, _, stderr := runCLI(t, "serve", "nowhere.bfr"); code != exitFailed || !strings.Contains(stderr, "nowhere.bfr") {
+		t.Errorf("no such file: exit code %d, %s", code, stderr)
+	}
+}
+
+// TestReport: the page of testdata/mix with its truth has all parts, is the same each
+// time, and is bounded.
+func TestReport(t *testing.T) {
+	src := sourceOf(t, "mix", "samples.bfr")
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := readFile(filepath.Join(root, "testdata/mix/truth.json.gz"), infer.ReadCallgrind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.compare(truth); err != nil {
+		t.Fatal(err)
+	}
+	write := func(n int) string {
+		page, err := v.report(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := page.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+		return b.String()
+	}
+	text := write(3)
+	wellFormed(t, text)
+	if write(3) != text {
+		t.Error("another page the second time")
+	}
+	for _, want := range []string{`id="procedures"`, `id="topdown"`, `id="causes"`, `id="confidence"`, `id="lost"`, `id="accuracy"`, "block overlap", "Code layout of mix", `class="node"`, `class="listing"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+	if got := strings.Count(text, `class="listing"`); got != 3 {
+		t.Errorf("the code of %d procedures, want 3", got)
+	}
+	if regexp.MustCompile(`(?:src|href)="(?:https?:|//|/)`).MatchString(text) {
+		t.Error("the page leads out of itself")
+	}
+	if len(write(0)) >= len(text) || len(text) > 2<<20 {
+		t.Errorf("%d bytes with the code of 3 procedures, %d without", len(text), len(write(0)))
+	}
+}
+
+// TestReportFile runs the command.
+func TestReportFile(t *testing.T) {
+	path, _ := programRecording(t)
+	out := filepath.Join(t.TempDir(), "r.html")
+	must(t, "report", "--html", out, path, "-n", "2")
+	if text := content(t, out); !strings.Contains(text, "distance") || !strings.Contains(text, "</html>") {
+		t.Errorf("%d bytes without the procedure", len(text))
+	}
+}
+
+// TestSiteInBrowser: pages work with and without scripts, and the browser has nothing to
+// complain of; pprof's flame graph is drawn by its own script.
+func TestSiteInBrowser(t *testing.T) {
+	browser, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skipf("no browser: %v", err)
+	}
+	s := testSite(t)
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close) // after the tests that run in parallel
+	for _, tt := range []struct{ path, want string }{
+		{"/", ">chase</a>"},
+		{"/proc/" + procID(t, s.view, "chase"), `class="node"`},
+		{"/causes", `class="most"`},
+		{"/layout", `data-script="on"`},
+		{"/pprof/flamegraph", `class="boxbg`},
+	} {
+		t.Run(tt.path, func(t *testing.T) {
+			t.Parallel()
+			var stdout, stderr bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+				"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", server.URL+tt.path)
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			if err := cmd.Run(); err != nil {
+				t.Fatalf("%v\n%s", err, stderr.String())
+			}
+			if !strings.Contains(stdout.String(), tt.want) {
+				t.Errorf("no %s in\n%.3000s", tt.want, stdout.String())
+			}
+			for line := range strings.Lines(stderr.String()) {
+				if strings.Contains(line, ":CONSOLE") {
+					t.Errorf("the browser complains: %s", line)
+				}
+			}
+		})
+	}
+}
