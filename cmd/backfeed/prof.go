@@ -14,7 +14,7 @@ import (
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
+	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	long: symfsHelp + `
 
 Executions are inferred; a dash means that nothing is known. What no procedure could be given
@@ -38,7 +38,11 @@ fpe       where SIGFPE came from, by instruction, of perf record -e signal:signa
           the program unmasked. Masked ones, which are all unless it did, raise no signal and are not
           seen. x87 reports at the instruction after; others at the very one.
 
-Of event samples, as of cache misses (perf record -e), --event names those to show.`,
+--by adds samples up by something else. A source line is that of the innermost inlined function; samples
+of several processes that ran one image are not told apart, since recordings do not.
+
+Of event samples, as of cache misses (perf record -e), --event names those to show, --all-events shows
+all side by side, in the order of those that executions are inferred from.`,
 	run: runProf,
 }
 
@@ -46,6 +50,7 @@ Of event samples, as of cache misses (perf record -e), --event names those to sh
 type procRow struct {
 	Samples    uint64   `json:"samples"`
 	Share      float64  `json:"share"`
+	Sum        float64  `json:"sum"`                  // of the shares so far
 	Executions *float64 `json:"executions,omitempty"` // nil is unknown
 	Confidence string   `json:"confidence,omitempty"`
 	Image      string   `json:"image,omitempty"`
@@ -58,12 +63,18 @@ func runProf(c *cli, args []string) error {
 	symfs, format, opt := c.symfs(), c.format(), c.inference()
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
+	by := c.choice("by", "what to add samples up by", "procedure", "image", "file", "line")
+	allEvents := fs.Bool("all-events", false, "show the samples of all events side by side")
 	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
 	if *proc != "" && experiment.value != "usertime" {
 		return c.usage(errors.New("--proc goes with --experiment usertime"))
+	}
+	other := by.value != "procedure" || *allEvents
+	if other && experiment.value != "pcsamp" {
+		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
 	if experiment.value == "usertime" {
 		c.stackDepth = deepStack
@@ -81,6 +92,15 @@ func runProf(c *cli, args []string) error {
 		return c.usertime(src, *proc, *n, format)
 	case "ideal":
 		return c.ideal(src, *n, format)
+	}
+	if other {
+		events := []string{src.profile.Event.Name}
+		if *allEvents {
+			events = src.profEvents()
+		}
+		t := src.profBy(by.value, events, *n)
+		rows := t.rows()
+		return c.print("-", format, rows, rows, t.text)
 	}
 	rows := procRows(src.profile, src.fileless)
 	if *n > 0 && len(rows) > *n {
@@ -123,15 +143,18 @@ func procRows(p *infer.Profile, fileless map[named]uint64) []procRow {
 		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Image, b.Image),
 			cmp.Compare(a.Procedure, b.Procedure), cmp.Compare(a.Lost, b.Lost))
 	})
+	sum := 0.0
+	for i := range rows {
+		sum += rows[i].Share
+		rows[i].Sum = min(sum, 1)
+	}
 	return rows
 }
 
 func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum"),
 		report.Right("executions"), report.Left("image"), report.Left("procedure"))
-	sum := 0.0
 	for _, r := range rows {
-		sum += r.Share
 		executions, name := math.NaN(), r.Procedure
 		if r.Executions != nil {
 			executions = *r.Executions
@@ -139,7 +162,7 @@ func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 		if r.Lost != "" {
 			name = fmt.Sprintf("(%s)", r.Lost)
 		}
-		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(min(sum, 1)),
+		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(r.Sum),
 			report.Count(executions), r.Image, name)
 	}
 	return t.Print(w, style)

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestProfBy: samples of events add up by whatever, side by side, the lost ones included.
+func TestProfBy(t *testing.T) {
+	tree := filepath.Join(root, "testdata/mix")
+	im, first := openSampled(t, filepath.Join(tree, "mix"))
+	clock := sample.NewCounts(sample.CPU{}, first.Event)
+	misses := sample.NewCounts(sample.CPU{}, sample.Event{Name: "branch-misses", Period: 1000})
+	for _, c := range []*sample.Counts{clock, misses} {
+		c.Image(sample.ImageID{Build: im.Build, Path: "/opt/mix"})
+	}
+	add := func(c *sample.Counts, proc string, n uint64) {
+		i := c.Image(sample.ImageID{Build: im.Build, Path: "/opt/mix"})
+		off, ok := im.OffsetOf(im.Symbols()[im.Lookup(proc)].Addr)
+		if !ok {
+			t.Fatalf("%s is not in the file", proc)
+		}
+		c.AddSample(i, off, n)
+	}
+	add(clock, "lookup", 60)
+	add(clock, "main", 30)
+	clock.Lose(sample.LostKernel, 10)
+	add(misses, "main", 7)
+	misses.AddSample(misses.Image(sample.ImageID{Build: im.Build, Path: "/opt/mix"}), 0, 1) // the ELF header
+	misses.AddSample(misses.Image(sample.ImageID{Path: "/gone/lib.so"}), 16, 2)
+	rec := &sample.Recording{}
+	rec.Add(clock)
+	rec.Add(misses)
+	args := []string{file(t, t.TempDir(), "two.bfr", string(rec.Encode())), "--symfs", tree}
+	prof := func(more ...string) string { return must(t, append(append([]string{"prof"}, args...), more...)...) }
+
+	for _, tt := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--all-events"}, `
+cpu-clock  share     sum  branch-misses  share  image     procedure
+       60  60.0%   60.0%              0   0.0%  /opt/mix  lookup
+       30  30.0%   90.0%              7  70.0%  /opt/mix  main
+       10  10.0%  100.0%              0   0.0%            (kernel)
+        0   0.0%  100.0%              2  20.0%            (image not found)
+        0   0.0%  100.0%              1  10.0%            (outside procedures)
+`},
+		{[]string{"--by", "image", "--all-events", "-n", "2"}, `
+cpu-clock  share     sum  branch-misses  share  image
+       90  90.0%   90.0%              8  80.0%  /opt/mix
+       10  10.0%  100.0%              0   0.0%  (kernel)
+`},
+		{[]string{"--by", "image", "--all-events", "--format", "csv"}, `
+event,samples,share,sum,image,procedure,file,line,lost
+cpu-clock,90,0.9,0.9,/opt/mix,,,0,
+cpu-clock,10,0.1,1,,,,0,kernel
+branch-misses,8,0.8,0.8,/opt/mix,,,0,
+branch-misses,2,0.2,1,/gone/lib.so,,,0,
+`},
+	} {
+		if got := "\n" + prof(tt.flags...); got != tt.want {
+			t.Errorf("prof %v:\n%s\nwant:\n%s", tt.flags, got, tt.want)
+		}
+	}
+	ln, err := im.Lines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(proc string) image.Frame { return ln.Frames(im.Symbols()[im.Lookup(proc)].Addr)[0] }
+	if text := prof("--by", "file"); !strings.Contains(text, "90  90.0%") || !strings.Contains(text, at("main").File) {
+		t.Errorf("by file:\n%s", text)
+	}
+	if text := prof("--by", "line"); !strings.Contains(text, "mix.c:42\n") || strings.Count(text, "mix.c:") != 2 {
+		t.Errorf("by line, where lookup begins on line %d and main on %d:\n%s", at("lookup").Line, at("main").Line, text)
+	}
+	if code, _, stderr := runCLI(t, append([]string{"prof", "--by", "line", "--experiment", "ideal"}, args...)...); code != exitUsage {
+		t.Errorf("--by with another experiment: exit code %d: %s", code, stderr)
+	}
+}
