@@ -356,14 +356,16 @@ func joined(all []stretch) []stretch {
 
 // showCode shows instructions with their source lines and stalls.
 func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
-	last := ""
+	where, chain := "", ""
 	for i := from; i < to; i++ {
 		r := &doc.Insts[i]
-		if where := r.where(); r.Line > 0 && where != last {
-			last = where
-			if line := r.sourceLine(v.source); line != "" {
-				l.Note(report.Dim, codeColumn, line)
+		if now := r.chain() + lineOf(r.File, r.Line); r.Line > 0 && now != where {
+			line := r.sourceLine(v.source)
+			if now := r.chain(); now != chain {
+				line, chain = line+"  ["+cmp.Or(now, r.Function)+"]", now
 			}
+			l.Note(report.Dim, codeColumn, line)
+			where = now
 		}
 		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
 			l.Note(report.Loud, codeColumn, r.bubble())
@@ -386,24 +388,23 @@ func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
 	}
 }
 
-// where is the place in the source, inlined calls included.
-func (r *listRow) where() string { return fmt.Sprint(r.File, r.Line, r.Inlined) }
-
-// sourceLine is the line of the source, and where it was inlined.
+// sourceLine is the line of the source, as far as it is here.
 func (r *listRow) sourceLine(source *sourceText) string {
-	if r.File == "" {
+	text, _ := source.line(r.File, r.Line)
+	return strings.TrimRight(lineOf(r.File, r.Line)+"  "+text, " ")
+}
+
+// chain names the inlined function that an instruction is of, and where it was inlined;
+// nothing if it is of the procedure itself.
+func (r *listRow) chain() string {
+	if len(r.Inlined) == 0 {
 		return ""
 	}
-	text, _ := source.line(r.File, r.Line)
-	line := strings.TrimRight(lineOf(r.File, r.Line)+"  "+text, " ")
-	if len(r.Inlined) > 0 {
-		line += "  [" + r.Function
-		for _, f := range r.Inlined {
-			line += " in " + f.Function + " " + lineOf(f.File, f.Line)
-		}
-		line += "]"
+	chain := r.Function
+	for _, f := range r.Inlined {
+		chain += " in " + f.Function + " " + lineOf(f.File, f.Line)
 	}
-	return line
+	return chain
 }
 
 // between prints cycles of one execution that are at least and at most so many.

@@ -309,26 +309,38 @@ func TestListFolds(t *testing.T) {
 	}
 }
 
-// TestListInlined: calls that were inlined are named with the line.
-func TestListInlined(t *testing.T) {
+// TestListSource: lines are shown where they change, inlined calls where those do.
+func TestListSource(t *testing.T) {
 	dir := t.TempDir()
 	path := file(t, dir, "a.c", "one\n\ttwo\n")
 	s, err := newSourceText("", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct {
-		row  listRow
-		want string
-	}{
-		{listRow{File: path, Line: 2}, "a.c:2      two"},
-		{listRow{File: path, Line: 9, Function: "f"}, "a.c:9"},
-		{listRow{File: "/gone/b.c", Line: 1, Function: "f", Inlined: []frameRow{{"g", "/gone/b.c", 7}, {"h", path, 1}}}, "b.c:1  [f in g b.c:7 in h a.c:1]"},
-		{listRow{}, ""},
-	} {
-		if got := tt.row.sourceLine(s); got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.row, got, tt.want)
+	inlined := []frameRow{{"g", "/gone/b.c", 7}, {"h", path, 1}}
+	doc := &listDoc{Insts: []listRow{
+		{File: path, Line: 2, Function: "h"},
+		{File: "/gone/b.c", Line: 1, Function: "f", Inlined: inlined},
+		{File: "/gone/b.c", Line: 1, Function: "f", Inlined: inlined},
+		{File: "/gone/b.c", Line: 0, Function: "f", Inlined: inlined},
+		{File: "/gone/b.c", Line: 2, Function: "f", Inlined: inlined},
+		{File: path, Line: 1, Function: "h"},
+		{File: path, Line: 9, Function: "h"},
+		{},
+	}}
+	l := report.NewListing(slices.Repeat([]report.Column{report.Left("")}, 9)...)
+	doc.showCode(l, &listView{source: s}, 0, len(doc.Insts))
+	var b strings.Builder
+	l.Print(&b, report.Style{})
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		if strings.Contains(line, ".c:") {
+			got = append(got, strings.TrimSpace(line))
 		}
+	}
+	want := []string{"a.c:2      two", "b.c:1  [f in g b.c:7 in h a.c:1]", "b.c:2", "a.c:1  one  [h]", "a.c:9"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if len(s.gone) != 1 {
 		t.Errorf("not here: %q, want one file", s.gone)
