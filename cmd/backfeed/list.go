@@ -213,7 +213,7 @@ type listView struct {
 // Columns of the listing that notes start at.
 const (
 	firstColumn = 0
-	codeColumn  = 7
+	stallColumn = 3
 )
 
 func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
@@ -364,11 +364,11 @@ func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
 			if now := r.chain(); now != chain {
 				line, chain = line+"  ["+cmp.Or(now, r.Function)+"]", now
 			}
-			l.Note(report.Dim, codeColumn, line)
+			l.Note(report.Dim, firstColumn, line)
 			where = now
 		}
 		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
-			l.Note(report.Loud, codeColumn, r.bubble())
+			l.Note(report.Loud, stallColumn, r.bubble())
 		}
 		executions, cpi := math.NaN(), math.NaN()
 		if r.Confidence != infer.None {

@@ -134,13 +134,24 @@ func blame(s *infer.Stall) string {
 	return b.String()
 }
 
-// legend explains the letters of causes.
-func legend() string {
+// legend explains the letters of causes, in lines of at most so many characters.
+func legend(width int, newline string) string {
 	var parts []string
 	for _, c := range infer.Causes() {
 		parts = append(parts, string(c.Letter())+" "+c.String())
 	}
-	return strings.Join(parts, ", ") + ", ? unexplained"
+	out, at := "", 0
+	for _, part := range append(parts, "? unexplained") {
+		switch {
+		case out == "":
+		case at+2+len(part) > width:
+			out, at = out+","+newline, 0
+		default:
+			out, at = out+", ", at+2
+		}
+		out, at = out+part, at+len(part)
+	}
+	return out
 }
 
 // causeNamed finds a cause by name or letter.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path"
 	"slices"
-	"strings"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
@@ -31,7 +30,7 @@ good as the samples are; cycles of one execution are as good as the count.`,
 }
 
 // legendLines are the letters of causes for a command's help.
-var legendLines = wrap(legend(), 98, "\n  ")
+var legendLines = legend(96, "\n  ")
 
 // A stallRow is one instruction that stalls.
 type stallRow struct {
@@ -184,8 +183,12 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 		return err
 	}
 	fmt.Fprintf(w, "Stalls are %s of the time; those asked for are %s, at %d instructions.\n\n", report.Percent(doc.Stalled), report.Percent(doc.Chosen), doc.Instructions)
-	t := report.NewTable(report.Right("share"), report.Right("sum"), report.Right("cycles"), report.Right("executions"), report.Left("conf"),
-		report.Right("each"), report.Left("blame"), report.Right("pc"), report.Left("procedure"), report.Left("line"), report.Left("instruction"))
+	columns := []report.Column{report.Right("share"), report.Right("sum"), report.Right("cycles"), report.Right("executions"), report.Left("conf"),
+		report.Right("each"), report.Left("blame"), report.Right("pc"), report.Left("procedure"), report.Left("line")}
+	if style.Width == 0 || style.Width >= wideTerminal {
+		columns = append(columns, report.Left("instruction"))
+	}
+	t := report.NewTable(columns...)
 	for _, r := range doc.Stalls {
 		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Count(r.Cycles), report.Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Shape),
 			cycles(r.Stall), r.Blame, r.Addr, image.DemangleShort(r.Procedure), lineOf(r.File, r.Line), r.Instruction)
@@ -193,9 +196,13 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", wrap(legend(), 98, "\n"))
+	_, err := fmt.Fprintf(w, "\n%s\n", legend(96, "\n"))
 	return err
 }
+
+// wideTerminal is how many characters fit a line of a terminal on which there is room for
+// columns that can be done without.
+const wideTerminal = 140
 
 // cycles prints cycles of one execution.
 func cycles(n float64) string {
@@ -214,20 +221,4 @@ func lineOf(file string, line int) string {
 		return path.Base(file)
 	}
 	return fmt.Sprintf("%s:%d", path.Base(file), line)
-}
-
-// wrap breaks lines of s at blanks where they would be longer than width.
-func wrap(s string, width int, newline string) string {
-	out, at := "", 0
-	for i, word := range strings.Fields(s) {
-		switch {
-		case i == 0:
-		case at+1+len(word) > width:
-			out, at = out+newline, 0
-		default:
-			out, at = out+" ", at+1
-		}
-		out, at = out+word, at+len(word)
-	}
-	return out
 }
