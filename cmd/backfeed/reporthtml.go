@@ -72,7 +72,9 @@ func (v *view) report(n int) (*report.Page, error) {
 		if procs.err != nil {
 			return nil, procs.err
 		}
-		written += len(procs.page.Sections[len(procs.page.Sections)-1].Body)
+		section := &procs.page.Sections[len(procs.page.Sections)-1]
+		section.Quiet = true
+		written += len(section.Body)
 		inside[p] = true
 	}
 	list := &report.ProcList{Heads: report.ProcHeads()}

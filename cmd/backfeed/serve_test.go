@@ -418,6 +418,9 @@ func TestReport(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
+	if nav, _, _ := strings.Cut(text, "</nav>"); strings.Contains(nav, "#"+v.procs[0].id) || !strings.Contains(nav, `href="#reading"`) {
+		t.Error("the links at the top are of each procedure, or not of how to read their code")
+	}
 	if got := strings.Count(text, `class="listing"`); got != 3 {
 		t.Errorf("the code of %d procedures, want 3", got)
 	}

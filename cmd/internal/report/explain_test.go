@@ -82,7 +82,7 @@ func explained(t *testing.T) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Sections = append(p.Sections, Section{part.id, part.title, html})
+		p.Sections = append(p.Sections, Section{ID: part.id, Title: part.title, Body: html})
 	}
 	var b bytes.Buffer
 	if err := p.Write(&b); err != nil {
@@ -255,6 +255,16 @@ func TestPlace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestPlaceLate: what control comes to from elsewhere stands above what it leads to, not
+// beside the entry.
+func TestPlaceLate(t *testing.T) {
+	nodes, edges := graphOf("ab1", "bc1", "cd1", "ed1")
+	place(nodes, edges)
+	if nodes[4].Y != nodes[2].Y {
+		t.Errorf("e is at y %d, want that of c, %d", nodes[4].Y, nodes[2].Y)
 	}
 }
 

@@ -106,7 +106,8 @@ func markBack(n int, edges []flowEdge) {
 	}
 }
 
-// layers puts each node below all that lead to it, not more than maxAbreast in a layer.
+// layers puts each node below all that lead to it, not more than maxAbreast in a layer. What
+// nothing leads to, but for the entry, stands just above what it leads to.
 func layers(n int, edges []flowEdge) []int {
 	in := make([]int, n)
 	for i := range edges {
@@ -114,6 +115,7 @@ func layers(n int, edges []flowEdge) []int {
 			in[bottom]++
 		}
 	}
+	starts := slices.Clone(in)
 	layer := make([]int, n)
 	used := map[int]int{}
 	for range n {
@@ -128,6 +130,25 @@ func layers(n int, edges []flowEdge) []int {
 				in[bottom]--
 				layer[bottom] = max(layer[bottom], layer[v]+1)
 			}
+		}
+	}
+	for v := 1; v < n; v++ {
+		if starts[v] > 0 {
+			continue
+		}
+		next := math.MaxInt
+		for i := range edges {
+			if top, bottom := downwards(&edges[i]); top == v && bottom != v {
+				next = min(next, layer[bottom]-1)
+			}
+		}
+		for next < math.MaxInt && next > layer[v] && used[next] >= maxAbreast {
+			next--
+		}
+		if next < math.MaxInt && next > layer[v] {
+			used[layer[v]]--
+			used[next]++
+			layer[v] = next
 		}
 	}
 	return layer

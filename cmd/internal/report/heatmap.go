@@ -91,9 +91,9 @@ func (m *HeatMap) Page() (*Page, error) {
 		Title: "Code layout of " + m.Image,
 		Lead:  m.Lead,
 		Sections: []Section{
-			{"scores", "Scores", scores},
-			{"pages", "Pages", overview},
-			{"lines", "Cache lines of the hottest pages", hottest},
+			{ID: "scores", Title: "Scores", Body: scores},
+			{ID: "pages", Title: "Pages", Body: overview},
+			{ID: "lines", Title: "Cache lines of the hottest pages", Body: hottest},
 		},
 		style: asset("heatmap.css"), script: asset("heatmap.js"),
 	}, nil

@@ -38,6 +38,7 @@ type Section struct {
 	ID    string // links lead to #ID
 	Title string
 	Body  template.HTML
+	Quiet bool // not among the links at the top: there are many like it, and something else leads to them
 }
 
 //go:embed html
