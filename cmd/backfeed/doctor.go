@@ -163,7 +163,7 @@ func experimentFindings(root string, sampling []finding) []finding {
 	}
 	found = append(found, ideal)
 	hwc := finding{"experiments", "hardware counters", works("cycles with branch records") || works("precise instructions") || works("cycles"),
-		"`perf record -e EVENT`, `prof --event EVENT`; assists of floating point too, where the processor counts them", ""}
+		"`record --event EVENT`, `prof --event EVENT`; assists of floating point too, where the processor counts them", ""}
 	if !hwc.OK {
 		hwc.Detail = "no counters here: no cache misses, mispredictions or assists of floating point by event"
 		hwc.Fix = "use a machine with a PMU, or a virtual one whose host lends it; `topstalls` and `whatcg` tell what samples of time allow"

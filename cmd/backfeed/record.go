@@ -17,7 +17,7 @@ import (
 )
 
 var recordCmd = &command{
-	name: "record", args: "[-F HZ] [-d TIME] [-p PID] [-a] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
+	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
 	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
 says what that is): hardware cycles with branch records, precise samples of retired instructions,
 hardware cycles, or the timer of event cpu-clock.
@@ -29,6 +29,11 @@ CMD keeps its standard streams; with -o - its standard output goes to standard e
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
 the time of -d, ends CMD by SIGTERM; processes named by -p run on.
 
+--event samples another event than that of time, by its name (cache-misses, branch-misses, page-faults)
+or by the processor's number for it (r1c2), once in --period of them; prof --event then tells where it
+occurred, and where a recording of time is read with it, its counts bound what stalls are explained by.
+Where several events share a counter, the share of the time that it was counted for is told.
+
 -a samples all that runs on this machine, with the best of these or what --events names, or, for
 --tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the
 capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt.`,
@@ -37,9 +42,11 @@ capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an inte
 
 // recordFlags are those of commands that record.
 type recordFlags struct {
-	hz    *int
-	limit *time.Duration
-	pids  *[]int
+	hz     *int
+	limit  *time.Duration
+	pids   *[]int
+	event  *string // nil where time is what is wanted
+	period *uint64
 }
 
 func (c *cli) recordFlags() recordFlags {
@@ -64,7 +71,14 @@ func (f recordFlags) options(command []string) (collect.Options, error) {
 	case *f.limit < 0:
 		return collect.Options{}, fmt.Errorf("-d %v: want a positive time", *f.limit)
 	}
-	return collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit}, nil
+	opt := collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit}
+	if f.event != nil {
+		opt.Event, opt.Period = *f.event, *f.period
+	}
+	if opt.Period > 0 && opt.Event == "" {
+		return collect.Options{}, errors.New("--period goes with --event")
+	}
+	return opt, nil
 }
 
 func runRecord(c *cli, args []string) error {
@@ -73,6 +87,8 @@ func runRecord(c *cli, args []string) error {
 	var what systemFlags
 	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
 	what.define(fs)
+	flags.event = fs.String("event", "", "sample the event of that `name`, or number (rNNN), rather than the best for time")
+	flags.period = fs.Uint64("period", 0, "with --event, take a sample every `N` events (default: by the kind of event)")
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	into := fs.String("store", "", "write the recording to the store in `dir` instead")
 	labels := fs.StringToString("label", nil, "in the store, mark the recording with `name=value`")
@@ -94,6 +110,9 @@ func runRecord(c *cli, args []string) error {
 			_, err := w.Write(rec.Encode())
 			return err
 		})
+	}
+	if *all && *flags.event != "" {
+		return c.usage(errors.New("--event goes with a command or -p; -a has --events"))
 	}
 	if *all {
 		what.hz, what.pids = *flags.hz, *flags.pids
@@ -255,6 +274,9 @@ func (c *cli) record(opt collect.Options) (*sample.Recording, *collect.Stats, er
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
 		return nil, nil, withCode(exitMachine, err)
 	}
+	if errors.Is(err, collect.ErrEvent) {
+		return nil, nil, failf(exitUsage, "--event: %w", err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -290,14 +312,25 @@ func delivered(rec *sample.Recording) uint64 {
 	return n
 }
 
+// alwaysCounted is the share of the time from which on an event is taken to have had a
+// counter of its own: switching events on and off takes some, too.
+const alwaysCounted = 0.98
+
 // tellRecording says what was recorded and what was lost.
 func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
 	if n := rec.Samples(); n > 0 {
-		text := fmt.Sprintf("%d samples of %s at %d Hz; images: %d", n, stats.Event(), hz, len(sampled(rec)))
+		rate := fmt.Sprintf(" at %d Hz", hz)
+		if period := rec.Counts[0].Event.Period; stats.Chosen {
+			rate = fmt.Sprintf(", one of every %d", period)
+		}
+		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(sampled(rec)))
 		if list := lossList(lost(rec), n); list != "" {
 			text += "; lost: " + list
 		}
 		c.warn("%s", text)
+	}
+	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
+		c.warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others", report.Share(uint64(stats.Running), uint64(stats.Enabled)))
 	}
 	c.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {

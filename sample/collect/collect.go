@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,6 +20,9 @@ type Options struct {
 
 	Frequency int           // samples per second of processor time; 0 is DefaultFrequency
 	Duration  time.Duration // of the recording; 0 is until the command or all processes have ended
+
+	Event  string // to sample, by name or as rNNN by number; "" is the best there is
+	Period uint64 // events between two samples of Event; 0 is by its kind
 }
 
 // DefaultFrequency, in Hz, is prime, so that it keeps no step with programs that
@@ -35,9 +39,15 @@ type Stats struct {
 	Tried   []Attempt        // ways to sample, best first; the last one is what was used
 	Command *os.ProcessState // how the command ended; nil if none was run
 
-	Throttled   uint64 // times that the kernel stopped sampling for a moment, to save its time
-	LostRecords uint64 // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
+	Chosen bool // the event is that of Options, not the best of a ladder
+
+	Throttled        uint64        // times that the kernel stopped sampling for a moment, to save its time
+	Enabled, Running time.Duration // of Event: how long it was to be counted, and was; less where events share a counter
+	LostRecords      uint64        // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
 }
+
+// ErrEvent is wrapped where no event has the name of Options.
+var ErrEvent = errors.New("no such event")
 
 // Event is the way to sample that was used.
 func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }

@@ -1,7 +1,9 @@
 package collect
 
 import (
+	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,7 +46,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
 		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
-	way, tried, err := probeOwn()
+	way, tried, err := wayOf(opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -60,6 +62,26 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 		return nil, nil, err
 	}
 	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{s.tally.counts}}), s.tally.stats, nil
+}
+
+// wayOf gives the way to sample that opt asks for, or the best there is.
+func wayOf(opt Options) (*way, []Attempt, error) {
+	if opt.Event == "" {
+		return probeOwn()
+	}
+	w, err := eventWay(opt.Event)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := try(sampler(w, 1_000_000), 0, -1); err != nil {
+		tried := []Attempt{{w.name, err}}
+		why, fix := explain(errnoOf(err), host())
+		if e := errnoOf(err); w.typ != unix.PERF_TYPE_SOFTWARE && (e == unix.ENOENT || e == unix.EOPNOTSUPP || e == unix.EINVAL) {
+			why, fix = "this machine has no counter for it", "Virtual machines often hide the counters: use one whose host lends them"
+		}
+		return nil, nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
+	}
+	return w, []Attempt{{w.name, nil}}, nil
 }
 
 // maxFrequency is what the shortest period of the kernel's timer event allows,
@@ -93,12 +115,15 @@ func newSession(w *way, tried []Attempt, opt Options) (*session, error) {
 	}
 	s := &session{opt: opt, way: w, parked: make(chan struct{})}
 	s.event = w.sampled(w.period(opt.Frequency, cpu.MHz))
+	if opt.Event != "" {
+		s.event.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, cpu.MHz))
+	}
 	if s.cpus, err = cpus(); err != nil {
 		return nil, err
 	}
 	s.tally = tally{
 		counts:   sample.NewCounts(cpu, s.event),
-		stats:    &Stats{Tried: tried},
+		stats:    &Stats{Tried: tried, Chosen: opt.Event != ""},
 		layout:   sampleLayout{branches: w.branches, top: dumpsTop},
 		identify: new(fileIDs).identify,
 	}
@@ -307,7 +332,10 @@ func (s *session) collect(ctx context.Context) error {
 		ctx, cancel = context.WithTimeout(ctx, s.opt.Duration)
 		defer cancel()
 	}
-	stop := s.keepOutOfStep()
+	stop := func() {}
+	if s.event.Period > 1 { // otherwise each event is a sample, and none may be missed
+		stop = s.keepOutOfStep()
+	}
 	defer stop()
 	if err := s.watch(ctx); err != nil {
 		return err
@@ -316,10 +344,31 @@ func (s *session) collect(ctx context.Context) error {
 	if err := ioctlAll(slices.Concat(s.samplers, s.sides), unix.PERF_EVENT_IOC_DISABLE); err != nil {
 		return err
 	}
+	s.readTimes()
 	if err := s.drain(); err != nil {
 		return err
 	}
 	return s.queue.flush(math.MaxUint64, s.tally.record)
+}
+
+// readTimes adds up how long the samplers were to count, and did: 8 value, 8 time
+// enabled, 8 time running. Those of children that have ended are in their parents'. An
+// event of a thread on one processor is enabled while the thread runs on any, but can
+// run on its own alone: of a thread's events, the times running add up to the one
+// time enabled. An event that cannot be read tells nothing, and spoils no recording.
+func (s *session) readTimes() {
+	var b [24]byte
+	for thread := range slices.Chunk(s.samplers, max(1, len(s.cpus))) {
+		var enabled, running uint64
+		for _, fd := range thread {
+			if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
+				enabled = max(enabled, binary.NativeEndian.Uint64(b[8:]))
+				running += binary.NativeEndian.Uint64(b[16:])
+			}
+		}
+		s.tally.stats.Enabled += time.Duration(enabled)
+		s.tally.stats.Running += time.Duration(min(running, enabled))
+	}
 }
 
 // watch drains the rings until the command or the processes have ended, or, with

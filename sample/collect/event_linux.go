@@ -27,6 +27,7 @@ func sampler(w *way, period uint64) *unix.PerfEventAttr {
 			unix.PERF_SAMPLE_PERIOD | unix.PERF_SAMPLE_CALLCHAIN,
 		Bits: unix.PerfBitDisabled | unix.PerfBitInherit | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv |
 			unix.PerfBitExcludeCallchainKernel | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID | unix.PerfBitWatermark,
+		Read_format:      unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
 		Clockid:          unix.CLOCK_MONOTONIC,
 		Wakeup:           uint32(samplePages*os.Getpagesize()) / 2,
 		Sample_max_stack: MaxStack,

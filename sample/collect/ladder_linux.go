@@ -1,6 +1,12 @@
 package collect
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +53,56 @@ func waysTo(name string) []way {
 		return []way{timer}
 	}
 	return nil
+}
+
+// genericEvents are the events of hardware and software that the kernel has names for
+// on all processors (perf-list(1), include/uapi/linux/perf_event.h).
+var genericEvents = map[string]way{
+	"cycles":                  {unit: cycles, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CPU_CYCLES},
+	"instructions":            {unit: instructions, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_INSTRUCTIONS},
+	"cache-references":        {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CACHE_REFERENCES},
+	"cache-misses":            {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CACHE_MISSES},
+	"branches":                {unit: "branches", typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_BRANCH_INSTRUCTIONS},
+	"branch-misses":           {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_BRANCH_MISSES},
+	"bus-cycles":              {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_BUS_CYCLES},
+	"stalled-cycles-frontend": {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_STALLED_CYCLES_FRONTEND},
+	"stalled-cycles-backend":  {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_STALLED_CYCLES_BACKEND},
+	"ref-cycles":              {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_REF_CPU_CYCLES},
+	"cpu-clock":               {unit: "ns", typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_CPU_CLOCK},
+	"page-faults":             {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_PAGE_FAULTS},
+	"minor-faults":            {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_PAGE_FAULTS_MIN},
+	"major-faults":            {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_PAGE_FAULTS_MAJ},
+	"alignment-faults":        {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_ALIGNMENT_FAULTS},
+}
+
+// eventWay gives the way to sample an event by its name, or by its number on this
+// processor: rNNN, hexadecimal, as perf takes it.
+func eventWay(name string) (*way, error) {
+	w, ok := genericEvents[name]
+	if number, raw := strings.CutPrefix(name, "r"); !ok && raw {
+		config, err := strconv.ParseUint(number, 16, 64)
+		if ok = err == nil; ok {
+			w = way{typ: unix.PERF_TYPE_RAW, config: config}
+		}
+	}
+	if !ok {
+		return nil, fmt.Errorf("%q: %w: want a number such as r1c2, or %s", name, ErrEvent, strings.Join(slices.Sorted(maps.Keys(genericEvents)), ", "))
+	}
+	w.name, w.event, w.unit = name, name, cmp.Or(w.unit, "events")
+	return &w, nil
+}
+
+// eventPeriod gives the events between two samples where nobody says: of cycles and
+// time by the frequency, of what software counts each one, of the rest one in a
+// hundred thousand and three, which is a prime.
+func (w *way) eventPeriod(hz, mhz int) uint64 {
+	switch {
+	case w.unit == "ns" || w.unit == cycles || w.unit == instructions:
+		return w.period(hz, mhz)
+	case w.typ == unix.PERF_TYPE_SOFTWARE:
+		return 1
+	}
+	return 100_003
 }
 
 // sampled is the Event of w, sampled once in period.

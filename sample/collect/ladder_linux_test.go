@@ -1,10 +1,14 @@
 package collect
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
 )
 
 // TestClimb: the best way that opens is taken, and what was tried before it is told.
@@ -70,5 +74,51 @@ func TestWays(t *testing.T) {
 	}
 	if n := ladder[2].period(1000, 3000); n != 3_000_000 {
 		t.Errorf("cycles at 1000 Hz and 3 GHz: period %d, want 3000000", n)
+	}
+}
+
+// TestEventWay: events are known by perf's names, and by number.
+func TestEventWay(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		typ    uint32
+		config uint64
+		unit   string
+		period uint64 // at 1000 Hz, on a processor of 3 GHz
+	}{
+		{"cycles", unix.PERF_TYPE_HARDWARE, 0, "cycles", 3_000_000},
+		{"cache-misses", unix.PERF_TYPE_HARDWARE, 3, "events", 100_003},
+		{"cpu-clock", unix.PERF_TYPE_SOFTWARE, 0, "ns", 1_000_000},
+		{"page-faults", unix.PERF_TYPE_SOFTWARE, 2, "events", 1},
+		{"r1c2", unix.PERF_TYPE_RAW, 0x1c2, "events", 100_003},
+	} {
+		w, err := eventWay(tt.name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if a := sampler(w, 7); a.Type != tt.typ || a.Config != tt.config || w.unit != tt.unit || w.event != tt.name || w.eventPeriod(1000, 3000) != tt.period {
+			t.Errorf("%s: %+v, period %d", tt.name, w, w.eventPeriod(1000, 3000))
+		}
+	}
+	for _, name := range []string{"", "r", "rxyz", "nonsense", "r11111111111111111"} {
+		if _, err := eventWay(name); !errors.Is(err, ErrEvent) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// TestRecordEvent: each page fault is a sample, and the event is counted all the time.
+func TestRecordEvent(t *testing.T) {
+	exe := build(t, "1")
+	c, stats := run(t, Options{Command: []string{exe}, Event: "page-faults"})
+	if c.Event != (sample.Event{Name: "page-faults", Period: 1, Unit: "events"}) || c.Total < 50 || c.Weight != c.Total {
+		t.Errorf("%d samples, weight %d, of %+v", c.Total, c.Weight, c.Event)
+	}
+	if stats.Enabled == 0 || float64(stats.Running) < 0.9*float64(stats.Enabled) || !stats.Chosen {
+		t.Errorf("%+v", stats)
+	}
+	if _, _, err := Record(context.Background(), Options{Command: []string{exe}, Event: "nonsense"}); !errors.Is(err, ErrEvent) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/sample/collect"
+)
+
+// TestRecordChosen records an event of the kernel's software by name.
+func TestRecordChosen(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"--event nonsense", exitUsage, `--event: "nonsense": no such event: want a number such as r1c2, or alignment-faults, `},
+		{"--period 3", exitUsage, "--period goes with --event"},
+		{"-a --event page-faults", exitUsage, "-a has --events"},
+	} {
+		args := append(append([]string{"record", "-o", filepath.Join(t.TempDir(), "a.bfr")}, strings.Fields(tt.args)...), "--", "true")
+		if code, _, errs := runCLI(t, args...); code != tt.code || !strings.Contains(errs, tt.want) {
+			if _, err := collect.Probe(); err != nil && tt.code == exitUsage && code == exitMachine {
+				continue // not Linux: nothing is recorded at all
+			}
+			t.Errorf("%s: exit code %d: %s", tt.args, code, errs)
+		}
+	}
+	if _, err := collect.Probe(); err != nil {
+		t.Skip(err)
+	}
+	rec := filepath.Join(t.TempDir(), "faults.bfr")
+	code, _, errs := runCLI(t, "record", "--event", "page-faults", "-o", rec, "--", "true")
+	if code != exitDone || !strings.Contains(errs, "samples of page-faults, one of every 1; ") || strings.Contains(errs, "multiplexing") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	if out := must(t, "prof", rec, "--format", "csv"); !strings.Contains(out, "ld-linux") && !strings.Contains(out, "libc") && !strings.Contains(out, "/true") {
+		t.Error(out)
+	}
+}
