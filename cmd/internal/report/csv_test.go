@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
+	"strings"
 	"testing"
 )
 
@@ -55,4 +56,38 @@ func TestWriteCSV(t *testing.T) {
 	if err := WriteCSV(&b, 7); err == nil {
 		t.Error("7 has no rows, want an error")
 	}
+}
+
+// FuzzCells: whatever a name is, a row stays one line of as many cells, in every format.
+func FuzzCells(f *testing.F) {
+	f.Add("std::vector<int>", "a|b")
+	f.Add("`x`\\", "\n\r\x1b[2J")
+	f.Add("=1+1", "\u2028\"q\",")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		var out bytes.Buffer
+		if err := WriteCSV(&out, struct{ A, B string }{a, b}); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(out.String(), "\n"); n != 2 {
+			t.Errorf("CSV has %d lines: %q", n, &out)
+		}
+		if rows, err := csv.NewReader(&out).ReadAll(); err != nil || rows[1][0] != Clean(a) || rows[1][1] != Clean(b) {
+			t.Errorf("%q, %q: %q, %v", a, b, rows, err)
+		}
+		table := NewTable(Left("a"), Left("b"))
+		table.Row(a, b)
+		for _, style := range []Style{{}, {Width: 20}, {Markdown: true}} {
+			out.Reset()
+			if err := table.Print(&out, style); err != nil {
+				t.Fatal(err)
+			}
+			lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+			if want := 2; !style.Markdown && len(lines) != want || style.Markdown && len(lines) != want+1 {
+				t.Errorf("%+v: %q", style, lines)
+			}
+			if row := lines[len(lines)-1]; style.Markdown && strings.Count(strings.NewReplacer(`\\`, "", `\|`, "").Replace(row), "|") != 3 {
+				t.Errorf("not two cells: %s", row)
+			}
+		}
+	})
 }
