@@ -41,8 +41,8 @@ const (
 	aliasFail   = 10   // a load waits for a store 4096 bytes apart: a few cycles, ibid., "Aliasing Cases"
 	assistCost  = 200  // subnormal operands: about 150 cycles by Intel's optimization manual, "Floating-point Exceptions and Assists"
 	takenJump   = 2    // the bubble behind a taken branch
-	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 5 in a virtual machine by testdata/stalls, some more where those mitigate more
-	faultAfter  = 3    // times the samples after an access are at it, at most, where it faults: 2.1 times on Zen 5, likewise
+	faultCost   = 2000 // a page fault, beyond the kernel's own time: 600 cycles on Zen 3 in a virtual machine by testdata/stalls, some more where those mitigate more
+	faultAfter  = 3    // times the samples after an access are at it, at most, where it faults: 2.1 times on Zen 3, likewise
 	maxBack     = 256  // instructions that are looked at for where a value comes from
 	window      = 64   // instructions in which a store may still be in its buffer
 	hotShare    = 0.1  // of the executions of a block that a predecessor has to bring to be looked at

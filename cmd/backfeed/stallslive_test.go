@@ -1,0 +1,113 @@
+package main
+
+import (
+	"flag"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/sample/collect"
+)
+
+var measured = flag.Bool("measure", false, "record all kinds of testdata/stalls, for two seconds each, not only some of them")
+
+// TestStallsLive: programs that wait for one known reason, recorded on this machine. It
+// survives in the document of what was inferred, and is the likeliest where infer's
+// TestStalls says so. The kind "code" is missing: what its many procedures wait for is
+// hardly told from their executions, so that what is called a stall there is chance.
+func TestStallsLive(t *testing.T) {
+	if _, err := collect.Probe(); err != nil {
+		t.Skip(err)
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build testdata/stalls/stalls.c with")
+	}
+	dir := t.TempDir()
+	exe := filepath.Join(dir, "stalls")
+	build := exec.Command(gcc, "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, filepath.Join(root, "testdata/stalls/stalls.c"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, tt := range []struct {
+		kind, n, proc, cause string
+		first, quick         bool
+	}{
+		{"chase", "12", "chase", "dcache-miss", true, false},
+		{"pages", "30", "chase", "dtlb-miss", false, false},
+		{"branch", "300", "branch", "mispredict", true, true},
+		{"divide", "240", "divide", "divider", true, true},
+		{"multiply", "1500", "multiply", "multiplier", true, false},
+		{"forward", "200", "forward", "store-forward", true, true},
+		{"alias", "3000", "alias", "store-forward", false, false}, // cores take it differently
+		{"stores", "200", "stores", "store-buffer", true, false},
+		{"atomic", "500", "atomic", "lock", true, true},
+		{"touch", "3", "touch", "page-fault", false, true},
+	} {
+		t.Run(tt.kind, func(t *testing.T) {
+			seconds := "2s"
+			if !*measured {
+				if seconds = "700ms"; !tt.quick {
+					t.Skip("recorded with -measure only")
+				}
+			}
+			file := filepath.Join(dir, tt.kind+".bfr")
+			if code, _, errs := runCLI(t, "record", "-F", "2000", "-d", seconds, "-o", file, "--", exe, tt.kind, tt.n); code != exitDone {
+				t.Fatalf("record: exit code %d: %s", code, errs)
+			}
+			code, out, errs := runCLI(t, "infer", "--stalls", "--format", "json", file)
+			if code != exitDone {
+				t.Fatalf("infer: exit code %d: %s", code, errs)
+			}
+			doc, err := infer.ReadDocument(strings.NewReader(out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all, kept, first := blamed(doc, exe, tt.proc, tt.cause)
+			t.Logf("%s explains some of %.0f %% of what the stalls of %s may come from, and is the likeliest of %.0f %%", tt.cause, 100*kept/all, tt.kind, 100*first/all)
+			if !(kept >= 0.4*all) || all == 0 {
+				t.Errorf("%s survives in %.0f %% of the stalls", tt.cause, 100*kept/all)
+			}
+			if tt.first && !(first >= 0.4*all) {
+				t.Errorf("%s is the likeliest in %.0f %% of the stalls", tt.cause, 100*first/all)
+			}
+		})
+	}
+}
+
+// blamed gives the explained cycles of the stalls in a procedure, or in all if proc is
+// empty, of those that have the cause, and of those that have it first.
+func blamed(doc *infer.Document, exe, proc, cause string) (all, kept, first float64) {
+	for i := range doc.Images {
+		if doc.Images[i].Path != exe {
+			continue
+		}
+		for j := range doc.Images[i].Procs {
+			p := &doc.Images[i].Procs[j]
+			if proc != "" && p.Name != proc {
+				continue
+			}
+			for b := range p.Blocks {
+				cs := p.Blocks[b].Culprits
+				for len(cs) > 0 {
+					n, most, has := 0, 0.0, false
+					for ; n < len(cs) && cs[n].At == cs[0].At; n++ {
+						most, has = max(most, cs[n].Most), has || cs[n].Cause == cause
+					}
+					most *= float64(p.Blocks[b].Count)
+					all += most
+					if has {
+						kept += most
+					}
+					if cs[0].Cause == cause {
+						first += most
+					}
+					cs = cs[n:]
+				}
+			}
+		}
+	}
+	return all, kept, first
+}
