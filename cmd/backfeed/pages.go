@@ -31,6 +31,9 @@ type view struct {
 	total  infer.Summary
 	truth  *infer.Accuracy // nil if there is none
 
+	sources sync.Mutex
+	source  *sourceText // guarded by sources; nil if source is not to be shown
+
 	layouts []sync.Once // as profile.Images
 	orders  []*layout.Order
 }
@@ -364,6 +367,14 @@ func (v *view) compare(truth *infer.Truth) error {
 // explain gives the explanation of one procedure.
 func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
 
+// sourceLine gives a line of a source file that debug information names.
+func (v *view) sourceLine(file string, line int) string {
+	v.sources.Lock()
+	defer v.sources.Unlock()
+	text, _ := v.source.line(file, line)
+	return text
+}
+
 // facts are the figures of a procedure.
 func (v *view) facts(p *viewed) func() (template.HTML, error) {
 	t := &p.row
@@ -392,6 +403,9 @@ func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
 	flow := &report.Flow{Of: e, Prefix: prefix}
 	listing := &report.Code{Image: p.ip, Of: e, Lines: lines, Prefix: prefix, Brief: brief}
+	if v.source != nil {
+		listing.Text = v.sourceLine
+	}
 	causes := ranges("shares of its cycles", report.Causes(&e.Summary))
 	if brief {
 		listing.Rows = 250

@@ -9,7 +9,7 @@ import (
 )
 
 var reportCmd = &command{
-	name: "report", args: "--html FILE SRC... [--symfs DIR]", short: "write one page that says where time went, and why",
+	name: "report", args: "--html FILE SRC... [--symfs DIR] [--source DIR]", short: "write one page that says where time went, and why",
 	long: symfsHelp + `
 
 The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
@@ -17,6 +17,8 @@ causes of their stalls; causes by image and recording; how far the figures are t
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
 lies in memory. It needs a browser and nothing else: no network, no script. Code that took hardly
 any time is left out, and so are further procedures once the file has 8 MB.
+
+With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 
 --truth holds the counts to exact ones, as the command verify does.`,
 	run: runReport,
@@ -27,6 +29,7 @@ func runReport(c *cli, args []string) error {
 	symfs, opt := c.symfs(), c.inference()
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("procedures", "n", 20, "show the code of `N` procedures at most, those with the most cycles")
+	dir := fs.String("source", "", "show source, of files below `dir`")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -45,6 +48,11 @@ func runReport(c *cli, args []string) error {
 	v, err := c.view(src, *truth)
 	if err != nil {
 		return err
+	}
+	if *dir != "" { // the page leaves this machine: nothing is in it that nobody asked for
+		if v.source, err = newSourceText(*dir, *symfs); err != nil {
+			return err
+		}
 	}
 	page, err := v.report(*n)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 var serveCmd = &command{
-	name: "serve", args: "SRC... [--symfs DIR]", short: "show where time went, and why, in a browser",
+	name: "serve", args: "SRC... [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
 	long: symfsHelp + `
 
 It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
@@ -36,6 +36,9 @@ The pages need a browser and nothing else; without scripts all but pprof's works
 can read them, so other addresses than those of this machine are for networks that are trusted.
 Requests that name another host are refused. Nothing can be changed through the server.
 
+Source is shown where its files are here: below --source by the ends of their paths, or below --symfs
+and where they were. Nothing tells whether they are those that were compiled.
+
 --truth holds the counts to exact ones, as the command verify does.`,
 	run: runServe,
 }
@@ -44,6 +47,7 @@ func runServe(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, opt := c.symfs(), c.inference()
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
+	dir := fs.String("source", "", "look up source files below `dir`")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -67,6 +71,9 @@ func runServe(c *cli, args []string) error {
 	defer src.close()
 	v, err := c.view(src, *truth)
 	if err != nil {
+		return err
+	}
+	if v.source, err = newSourceText(*dir, *symfs); err != nil {
 		return err
 	}
 	if !loopback(ln.Addr()) {

@@ -432,6 +432,21 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestReportSource: a report has the source that the user asked for, and no other.
+func TestReportSource(t *testing.T) {
+	path, _ := programRecording(t)
+	out := filepath.Join(t.TempDir(), "r.html")
+	const line = "<code>func distance(a, b string) int {</code>" // of distance, in main.go
+	must(t, "report", "--html", out, path, "-n", "2")
+	if text := content(t, out); strings.Contains(text, line) || !strings.Contains(text, "main.go:") {
+		t.Error("source without --source, or not even its name")
+	}
+	must(t, "report", "--html", out, path, "-n", "2", "--source", root)
+	if !strings.Contains(content(t, out), line) {
+		t.Error("no source with --source")
+	}
+}
+
 // TestReportFile runs the command.
 func TestReportFile(t *testing.T) {
 	path, _ := programRecording(t)

@@ -7,6 +7,7 @@ import (
 	slash "path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -17,10 +18,11 @@ import (
 type Code struct {
 	Image  *infer.ImageProfile
 	Of     *infer.Explanation
-	Lines  *image.Lines // nil if there are none
-	Prefix string       // of ids, where a page has several procedures
-	Rows   int          // of instructions at most that are not folded away; 0 is maxListed
-	Brief  bool         // leave out what would be folded away
+	Lines  *image.Lines                       // nil if there are none
+	Text   func(file string, line int) string // the text of a source line; "" is not known
+	Prefix string                             // of ids, where a page has several procedures
+	Rows   int                                // of instructions at most that are not folded away; 0 is maxListed
+	Brief  bool                               // leave out what would be folded away
 }
 
 const (
@@ -60,6 +62,7 @@ type way struct{ Href, Addr, Count string }
 
 type listedInst struct {
 	Source  string // where it differs from that of the one before
+	Line    string // the text there
 	Addr    string
 	Samples string
 	Cycles  string // per execution
@@ -228,8 +231,8 @@ func (l *Code) fill(b *listedBlock) {
 		if t.Least > 0 {
 			in.Least = Ratio(t.Least)
 		}
-		if s := l.source(t.Addr); s != at && s != "" {
-			in.Source, at = s, s
+		if s, line := l.source(t.Addr); s != at && s != "" {
+			in.Source, in.Line, at = s, line, s
 		}
 		if share := t.Stall.Cycles * t.N / max(l.Of.Cycles, 1e-300); share >= bubbleShare {
 			in.Bubble = newBubble(t, share)
@@ -238,20 +241,23 @@ func (l *Code) fill(b *listedBlock) {
 	}
 }
 
-// source names the line that an instruction comes from.
-func (l *Code) source(a image.Addr) string {
+// source names the line that an instruction comes from, and gives its text.
+func (l *Code) source(a image.Addr) (name, text string) {
 	if l.Lines == nil {
-		return ""
+		return "", ""
 	}
 	frames := l.Lines.Frames(a)
 	if len(frames) == 0 || frames[0].File == "" || frames[0].Line == 0 {
-		return ""
+		return "", ""
 	}
 	s := fmt.Sprintf("%s:%d", slash.Base(frames[0].File), frames[0].Line)
 	if len(frames) > 1 {
 		s += " in " + image.Demangle(frames[0].Func)
 	}
-	return s
+	if l.Text != nil {
+		text = strings.TrimSpace(l.Text(frames[0].File, int(frames[0].Line)))
+	}
+	return s, text
 }
 
 func newBubble(t *infer.InstTime, share float64) *bubble {
