@@ -10,6 +10,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -155,7 +156,7 @@ func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum"),
 		report.Right("executions"), report.Left("image"), report.Left("procedure"))
 	for _, r := range rows {
-		executions, name := math.NaN(), r.Procedure
+		executions, name := math.NaN(), image.DemangleShort(r.Procedure)
 		if r.Executions != nil {
 			executions = *r.Executions
 		}

@@ -224,7 +224,7 @@ func (k profKey) name(by string) string {
 	case k.lost != "":
 		return "(" + k.lost + ")"
 	case by == "procedure":
-		return k.proc
+		return image.DemangleShort(k.proc)
 	case k.file == "":
 		return "(unknown)"
 	case k.line > 0:
