@@ -125,7 +125,7 @@ type Summary struct {
 	Uncounted   float64            // of code whose executions are not known
 	Kernel      float64            // in the kernel; of recordings alone, see Explainer.Rest
 	Elsewhere   float64            // of samples in no known procedure; likewise
-	Dispatched  float64            // cycles that dispatching all operations takes at least
+	Dispatched  Range              // cycles that dispatching all operations takes, by how well it is known how many ran
 }
 
 // NumWhys is how many machine.Why there are.
@@ -146,7 +146,7 @@ func (s *Summary) Add(t *Summary) {
 	s.Uncounted += t.Uncounted
 	s.Kernel += t.Kernel
 	s.Elsewhere += t.Elsewhere
-	s.Dispatched += t.Dispatched
+	s.Dispatched.add(t.Dispatched)
 }
 
 // An Explainer explains the time of the procedures of one Profile.
@@ -280,10 +280,17 @@ func (x *Explainer) explain(ip *ImageProfile, r *Result, all bool) *Explanation 
 	}
 	w.exp.sum()
 	for b := range r.Proc.Blocks {
-		w.exp.Dispatched += r.Block[b].N * float64(w.uops[b]) / float64(x.model.Width.Dispatch)
+		f := r.Block[b]
+		n, off := f.N*float64(w.uops[b])/float64(x.model.Width.Dispatch), levelError[f.Conf]
+		w.exp.Dispatched.add(Range{n / off, n * off})
 	}
 	return w.exp
 }
+
+// levelError is the factor that counts may be off by, by their confidence among all:
+// what High and Medium promise, and for others the greatest factor that whole programs
+// were off by (Freq).
+var levelError = [...]float64{None: 2.6, Low: 2.6, Medium: 2, High: 1.1}
 
 // work is what it takes to explain one procedure.
 type work struct {

@@ -38,12 +38,12 @@ func (s *Summary) TopDown() (t TopDown) {
 	for _, n := range s.Static {
 		static += n
 	}
-	retiring := min(s.Dispatched, static)
+	retiring := Range{min(s.Dispatched.Least, static), min(s.Dispatched.Most, s.Cycles)}
 	fetch := s.Static[machine.Fetch]
-	t.Retiring = share(Range{retiring, min(s.Dispatched, s.Cycles) + s.Uncounted + s.Kernel + s.Elsewhere})
+	t.Retiring = share(Range{retiring.Least, retiring.Most + s.Uncounted + s.Kernel + s.Elsewhere})
 	t.BadSpeculation = share(Range{s.Causes[Mispredict].Least, s.Causes[Mispredict].Most + unknown})
 	t.FrontEnd = share(Range{front.Least, front.Most + fetch + unknown})
-	t.BackEnd = share(Range{back.Least + max(0, static-retiring-fetch), back.Most + static - retiring + unknown})
+	t.BackEnd = share(Range{back.Least + max(0, static-retiring.Most-fetch), back.Most + static - retiring.Least + unknown})
 	return t
 }
 

@@ -55,7 +55,7 @@ func chase(t *testing.T) (*infer.ImageProfile, *infer.Explanation) {
 		}
 		r.Samples += r.BlockSamples[b]
 	}
-	e.Dispatched = e.Static[1]
+	e.Dispatched = infer.Range{Least: e.Static[1], Most: e.Static[1]}
 	for _, way := range p.Edges {
 		r.Edge = append(r.Edge, infer.Freq{N: r.Block[way.From].N / float64(len(p.Blocks[way.From].Out))})
 	}
