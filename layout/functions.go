@@ -35,18 +35,73 @@ var procSearches = []procSearch{{"CDSort", cacheDirected}, {"C3", callChains}, {
 
 // Functions orders the procedures of an image by the calls between them. Of the
 // results of three searches, Cache-Directed Sort, Call-Chain Clustering and that of
-// Pettis and Hansen, it takes the one with the best CallScore. Procedures that were seen to run, or that
-// must have run, are in the order; the others are left out, and linkers put them
-// behind.
+// Pettis and Hansen, it takes the one with the best CallScore. Procedures that take
+// denseShare of the execution are ordered by themselves, and come first. Procedures that
+// were seen to run, or that must have run, are in the order; the others are left out,
+// and linkers put them behind.
 func Functions(ip *infer.ImageProfile) *Order {
 	procs, o := candidates(ip)
 	o.set(ip.Image, procs, byCalls(procs))
 	return o
 }
 
+// denseShare is the share of the executed instructions that the hot procedures take, the
+// densest. Searches put what is called rarely beside its hot caller, and of inferred
+// counts more is called rarely than ran. By true counts, pages for 99 % of execution
+// are with all procedures in one, with this share, and with all in one by true counts:
+//
+//	SQLite 26 25 25, zstd of gcc 12 9 12, of clang 10 8 14, jsonnet 21 18 21, a Go mix 44 41 43
+//
+// Calls score 0.0 to 1.5 % less for it. Shares of 0.95 to 0.995 are as good within a page.
+const denseShare = 0.99
+
 // byCalls gives the indices of procs in an order by the calls between them.
 func byCalls(procs []*infer.Result) []int {
 	g := Calls(procs)
+	byHeat := make([]int, len(procs))
+	var all float64
+	for i := range byHeat {
+		byHeat[i] = i
+		all += g.Nodes[i].Heat
+	}
+	slices.SortStableFunc(byHeat, func(i, j int) int {
+		a, b := &g.Nodes[i], &g.Nodes[j]
+		return cmp.Compare(b.Heat*float64(a.Size), a.Heat*float64(b.Size))
+	})
+	hot, sum := 0, 0.0
+	for hot < len(byHeat) && sum < denseShare*all {
+		sum += g.Nodes[byHeat[hot]].Heat
+		hot++
+	}
+	var order []int
+	for _, some := range [][]int{byHeat[:hot], byHeat[hot:]} {
+		slices.Sort(some)
+		for _, i := range searchCalls(g.among(some)) {
+			order = append(order, some[i])
+		}
+	}
+	return order
+}
+
+// among gives the part of g with some of its nodes, by rising index.
+func (g *Graph) among(nodes []int) *Graph {
+	part := &Graph{}
+	index := make([]int, len(g.Nodes)) // in part, and one more; 0 is not there
+	for _, i := range nodes {
+		part.Nodes = append(part.Nodes, g.Nodes[i])
+		index[i] = len(part.Nodes)
+	}
+	for _, a := range g.Arcs {
+		if from, to := index[a.From], index[a.To]; from > 0 && to > 0 {
+			a.From, a.To = from-1, to-1
+			part.Arcs = append(part.Arcs, a)
+		}
+	}
+	return part
+}
+
+// searchCalls gives the order of g's nodes with the best CallScore that a search finds.
+func searchCalls(g *Graph) []int {
 	best, after := []int(nil), -1.0
 	for _, search := range procSearches {
 		order := search.order(g)
