@@ -179,7 +179,7 @@ func NewExplainer(prof *Profile, rec *sample.Recording) (*Explainer, error) {
 	default:
 		return nil, fmt.Errorf("%s: %w", prof.Event.Name, ErrNoTime)
 	}
-	x.skid = !model.InOrder && !preciseEvent(prof.Event.Name)
+	x.skid = !model.InOrder && !preciseEvent(prof.Event)
 	x.kernel = float64(x.kernelSamples(rec)) * x.perSample
 	x.measureReuse()
 	x.readEvents(rec)
@@ -220,10 +220,11 @@ func (x *Explainer) Rest() *Summary {
 }
 
 // preciseEvent tells of events whose samples name the instruction that was waited for:
-// perf's modifier p.
-func preciseEvent(event string) bool {
-	_, modifiers, ok := strings.Cut(event, ":")
-	return ok && strings.Contains(modifiers, "p")
+// counters with perf's modifier p. Perf gives timers that modifier, too, where it falls back
+// to one; to them it means nothing.
+func preciseEvent(e sample.Event) bool {
+	_, modifiers, ok := strings.Cut(e.Name, ":")
+	return ok && e.Unit == "cycles" && strings.Contains(modifiers, "p")
 }
 
 // CyclesPerSample is what one sample stands for. Where the event counts time, it
