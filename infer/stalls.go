@@ -131,6 +131,16 @@ type Summary struct {
 // NumWhys is how many machine.Why there are.
 const NumWhys = int(machine.Fetch) + 1
 
+// Several gives the cycles of stalls that the likeliest culprit of each cannot explain,
+// but others can. With Likeliest and Unexplained they are all of Dynamic.
+func (s *Summary) Several() float64 {
+	rest := s.Dynamic - s.Unexplained
+	for _, n := range s.Likeliest {
+		rest -= n
+	}
+	return max(0, rest)
+}
+
 // Add adds the cycles of t.
 func (s *Summary) Add(t *Summary) {
 	s.Cycles += t.Cycles

@@ -189,14 +189,12 @@ func spentRows(s *infer.Summary) []spentRow {
 		}
 		add(spentRow{Kind: "static", Cause: name, Cycles: n})
 	}
-	likeliest := s.Unexplained
 	causes := infer.Causes()
 	slices.SortStableFunc(causes, func(a, b infer.Cause) int { return cmp.Compare(s.Likeliest[b], s.Likeliest[a]) })
 	for _, c := range causes {
-		likeliest += s.Likeliest[c]
 		add(spentRow{Kind: "stall", Cause: c.String(), Letter: string(c.Letter()), Cycles: s.Likeliest[c], Least: s.Causes[c].Least / all, Most: s.Causes[c].Most / all})
 	}
-	add(spentRow{Kind: "several", Cycles: max(0, s.Dynamic-likeliest)})
+	add(spentRow{Kind: "several", Cycles: s.Several()})
 	add(spentRow{Kind: "unexplained", Cycles: s.Unexplained, Letter: "?"})
 	add(spentRow{Kind: "uncounted", Cycles: s.Uncounted})
 	add(spentRow{Kind: "kernel", Cycles: s.Kernel})

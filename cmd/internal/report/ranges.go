@@ -56,6 +56,9 @@ func Causes(s *infer.Summary) []Range {
 			rows = append(rows, Range{c.String(), r.Least / s.Cycles, r.Most / s.Cycles, s.Likeliest[c] / s.Cycles, causeNotes[c]})
 		}
 	}
+	if n := s.Several(); n > 1e-9*s.Cycles {
+		rows = append(rows, exactly("several", n/s.Cycles, "more than the likeliest cause explains, not more than others do"))
+	}
 	if s.Unexplained > 0 {
 		rows = append(rows, exactly("unexplained", s.Unexplained/s.Cycles, "no cause is left"))
 	}
