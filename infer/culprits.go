@@ -492,6 +492,7 @@ func (w *work) blameFlow(i int) {
 			w.blameFault(i, t.to, faultCost) // samples before it is executed again
 		}
 	}
+	w.blameFlush(i)
 	if i > w.first[in.Block] {
 		called := w.exp.Insts[i-1].Class&(image.DirCall|image.IndCall) != 0
 		w.blamePassage(i, i-1, passage{to: i, share: 1, called: called})
@@ -510,6 +511,43 @@ func (w *work) blameFlow(i int) {
 	if rest := 1 - came/all; rest > 1e-9 {
 		w.blamePassage(i, i, passage{to: i, share: rest, entry: true})
 	}
+}
+
+// blameFlush accuses branches before i of the time that i takes itself. Behind a
+// misprediction the window is empty, and what takes long is not hidden by what is older,
+// until as many instructions are in flight as are dispatched in that time.
+func (w *work) blameFlush(i int) {
+	in := &w.exp.Insts[i]
+	own := w.model.Latency(in.Inst, &w.ops[i])
+	if w.model.InOrder || own <= 1 {
+		return
+	}
+	left := min(window, int(own)*w.model.Width.Dispatch)
+	w.seen = w.seen[:0]
+	rate, most := 0.0, 0.0
+	var from image.Addr // the branch that may be mispredicted most often
+	for b, k := in.Block, i; b >= 0 && !w.again(b); {
+		if left -= k - w.first[b] + 1; left < 0 {
+			break
+		}
+		for _, e := range w.r.Proc.Blocks[b].In {
+			last := w.first[w.r.Proc.Edges[e].From+1] - 1
+			if last < 0 || w.exp.Insts[last].Class&(image.CondJump|image.IndJump) == 0 {
+				continue
+			}
+			branch := &w.exp.Insts[last]
+			if n := min(w.r.Edge[e].N, w.missRate(branch.Block)*branch.N) / max(in.N, 1e-300); n > 0 {
+				rate += n
+				if n > most {
+					most, from = n, branch.Addr
+				}
+			}
+		}
+		if b = w.hottestBefore(b); b >= 0 {
+			k = w.first[b+1] - 1
+		}
+	}
+	w.accuse(i, Mispredict, from, min(1, rate)*own, scarcely)
 }
 
 // blamePassage accuses what may delay the arrival at t.to from instruction k, of what i waits for.

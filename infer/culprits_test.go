@@ -235,6 +235,9 @@ func TestRules(t *testing.T) {
 		{"a branch that hardly does", scene{model: zen, code: branch, runs: seldom, samples: waited(3, 20_000)}, 1, "dependency<2 front-end<2 mispredict<0.039 ?"},
 		{"a branch, by its event", scene{model: zen, code: branch, runs: half, samples: waited(2, 20_000), others: miss("branch-misses", 26, 0)}, 1, "dependency<2 mispredict<0.585 ?"},
 
+		{"a load soon behind it", scene{model: zen, code: before + "4839ca 7504 4883c101 4883c201 488b07 c3", runs: half, samples: waited(5, 20_000)}, 4, "dcache-miss dependency<4 dtlb-miss mispredict<2"}, // ...; add $1,%rdx; mov (%rdi),%rax; ret
+		{"a load long behind it", scene{model: zen, code: before + "4839ca 7504 4883c101 " + nops + nops + "488b07 c3", runs: half, samples: waited(36, 20_000)}, 35, "dcache-miss dependency<4 dtlb-miss"},
+
 		{"a division", scene{model: zen, code: before + "48f7f1" + add, samples: waited(1, 90_000)}, 0, "dependency<12 divider"},
 		{"a multiplication", scene{model: zen, code: before + "480fafd1" + add, samples: waited(1, 90_000)}, 0, "dependency<4 multiplier<6 ?"},
 		{"an atomic operation", scene{model: zen, code: before + "f048830701" + add, samples: waited(1, 900_000)}, 0, "dcache-miss dependency<20 dtlb-miss<600 lock store-buffer"},
