@@ -183,7 +183,7 @@ func (r *branchRecords) observe(p *image.Proc) *observed {
 
 // departure counts a branch at its start: along an edge, out of p, or to a callee.
 func (o *observed) departure(p *image.Proc, t transfer) {
-	i := blockAt(p, t.from)
+	i := p.BlockAt(t.from)
 	if i < 0 {
 		return
 	}
@@ -224,7 +224,7 @@ func jump(p *image.Proc, i int, t transfer) int {
 
 // arrival counts a branch at its end, unless departure has counted an edge.
 func (o *observed) arrival(p *image.Proc, t transfer) {
-	i := blockAt(p, t.to)
+	i := p.BlockAt(t.to)
 	if i < 0 {
 		return
 	}
@@ -232,7 +232,7 @@ func (o *observed) arrival(p *image.Proc, t transfer) {
 	if p.Blocks[i].Start != t.to {
 		return // back from a call
 	}
-	if from := blockAt(p, t.from); from >= 0 && jump(p, from, t) >= 0 {
+	if from := p.BlockAt(t.from); from >= 0 && jump(p, from, t) >= 0 {
 		return
 	}
 	// What comes back after the last instruction of a block, from a call or from

@@ -32,7 +32,7 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		if r == nil || !(k.RelSD > 0) || !(k.N >= 0) {
 			continue
 		}
-		q, b := pr.of[r], blockAt(r.Proc, k.Addr)
+		q, b := pr.of[r], r.Proc.BlockAt(k.Addr)
 		if q == nil {
 			continue
 		}
@@ -176,7 +176,7 @@ func (p *Profile) find(k Known) *Result {
 		if !ok {
 			i--
 		}
-		if i >= 0 && blockAt(ip.Procs[i].Proc, k.Addr) >= 0 {
+		if i >= 0 && ip.Procs[i].Proc.BlockAt(k.Addr) >= 0 {
 			return ip.Procs[i]
 		}
 	}

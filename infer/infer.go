@@ -299,15 +299,3 @@ func newResult(p *image.Proc) *Result {
 		Call:         make([]Freq, len(p.Calls)),
 	}
 }
-
-// blockAt gives the index of the block of p that holds a, or -1.
-func blockAt(p *image.Proc, a image.Addr) int {
-	i, ok := slices.BinarySearchFunc(p.Blocks, a, func(b image.Block, a image.Addr) int { return cmp.Compare(b.Start, a) })
-	if !ok {
-		i--
-	}
-	if i < 0 || a >= p.Blocks[i].End {
-		return -1
-	}
-	return i
-}

@@ -344,7 +344,7 @@ func (s *fluffSearch) reachOne(i int) {
 		if j < 0 || !s.procs[j].entered {
 			continue
 		}
-		b := blockAt(s.procs[j].result.Proc, ref.From)
+		b := s.procs[j].result.Proc.BlockAt(ref.From)
 		if b >= 0 && s.procs[j].cold[b] {
 			continue
 		}
@@ -435,7 +435,7 @@ func (s *fluffSearch) callersReason(i int) Reason {
 		}
 		of := s.procs[j].why
 		if f := &s.procs[j]; f.entered {
-			if b := blockAt(f.result.Proc, ref.From); b >= 0 && f.doomed[b] && !f.noWay {
+			if b := f.result.Proc.BlockAt(ref.From); b >= 0 && f.doomed[b] && !f.noWay {
 				of = Error
 			}
 		}

@@ -128,7 +128,7 @@ func callsAmong(procs []*infer.Result) []blockCall {
 			if j < 0 || j == i || !(r.Call[k].N > 0) {
 				continue
 			}
-			b := blockAt(procs[j].Proc, c.To)
+			b := procs[j].Proc.BlockAt(c.To)
 			if b < 0 {
 				continue
 			}
@@ -137,18 +137,6 @@ func callsAmong(procs []*infer.Result) []blockCall {
 		}
 	}
 	return calls
-}
-
-// blockAt gives the index of the block of p that holds a, or -1.
-func blockAt(p *image.Proc, a image.Addr) int {
-	i, found := slices.BinarySearchFunc(p.Blocks, a, func(b image.Block, a image.Addr) int { return cmp.Compare(b.Start, a) })
-	if !found {
-		i--
-	}
-	if i < 0 || a >= p.Blocks[i].End {
-		return -1
-	}
-	return i
 }
 
 // coverage counts the pieces of memory of a size that it takes to hold the hottest code.

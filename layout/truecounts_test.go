@@ -224,7 +224,7 @@ func TestJumpsAsCounted(t *testing.T) {
 		var want float64
 		for _, r := range s.true.Procs {
 			for tr, n := range s.truth.Jumps {
-				i, j := blockAt(r.Proc, tr.From), blockAt(r.Proc, tr.To)
+				i, j := r.Proc.BlockAt(tr.From), r.Proc.BlockAt(tr.To)
 				// Repeated string instructions jump to themselves, for callgrind.
 				if i >= 0 && j >= 0 && r.Proc.Blocks[i].Last == tr.From && r.Proc.Blocks[j].Start == tr.To {
 					want += float64(n)

@@ -1,7 +1,9 @@
 package image
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"backfeed/sample"
 )
@@ -69,6 +71,18 @@ type Proc struct {
 	// the bytes could not be decoded end to end; Why then says which, where.
 	Complete bool
 	Why      string
+}
+
+// BlockAt gives the index of the block that holds a, or -1.
+func (p *Proc) BlockAt(a Addr) int {
+	i, ok := slices.BinarySearchFunc(p.Blocks, a, func(b Block, a Addr) int { return cmp.Compare(b.Start, a) })
+	if !ok {
+		i--
+	}
+	if i < 0 || a >= p.Blocks[i].End {
+		return -1
+	}
+	return i
 }
 
 // A Block is a basic block: [Start, End), entered at the top, left at the bottom.
