@@ -164,24 +164,19 @@ func (e *encoder) counts(c *Counts) {
 func (e *encoder) image(ic *ImageCounts) {
 	e.B = append(e.B, ic.ID.Build[:]...)
 	e.String(ic.ID.Path)
-	e.Int(len(ic.At))
-	last := Offset(0)
-	for _, off := range slices.Sorted(maps.Keys(ic.At)) {
-		e.Uint(uint64(off - last))
-		e.Uint(ic.At[off])
-		last = off
-	}
+	e.byOffset(ic.At)
 	if e.touched {
-		e.first(ic)
+		e.byOffset(ic.First)
 	}
 }
 
-func (e *encoder) first(ic *ImageCounts) {
-	e.Int(len(ic.First))
+// byOffset writes a number for each of some places, by increasing offset.
+func (e *encoder) byOffset(at map[Offset]uint64) {
+	e.Int(len(at))
 	last := Offset(0)
-	for _, off := range slices.Sorted(maps.Keys(ic.First)) {
+	for _, off := range slices.Sorted(maps.Keys(at)) {
 		e.Uint(uint64(off - last))
-		e.Uint(ic.First[off])
+		e.Uint(at[off])
 		last = off
 	}
 }
