@@ -126,28 +126,40 @@ func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording
 
 // readAged reads what is selected of a store, weighed by age.
 func (c *cli) readAged(dir string, halfLife time.Duration) (*sample.Recording, error) {
-	s, err := c.openStore(dir)
+	var parts []*sample.Recording
+	err := c.eachEpoch(dir, func(e, last sample.Epoch, rec *sample.Recording) {
+		age := last.To().Sub(e.To())
+		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
+			parts = append(parts, rec.Scale(w))
+		}
+	})
 	if err != nil {
 		return nil, err
+	}
+	return sample.Merge(parts...), nil
+}
+
+// eachEpoch reads what is selected of a store, one stretch of time after the other; f
+// is told the last one, too.
+func (c *cli) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample.Recording)) error {
+	s, err := c.openStore(dir)
+	if err != nil {
+		return err
 	}
 	c.stores = append(c.stores, s)
 	segments, err := s.Segments()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+		return fmt.Errorf("%s: %w", dir, err)
 	}
-	var parts []*sample.Recording
 	spans := disjoint(segments, c.selection)
 	for _, e := range spans {
 		rec, err := s.Read(store.Query{From: e.From(), To: e.To(), Labels: c.selection.labels})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
+			return fmt.Errorf("%s: %w", dir, err)
 		}
-		age := spans[len(spans)-1].To().Sub(e.To())
-		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
-			parts = append(parts, rec.Scale(w))
-		}
+		f(e, spans[len(spans)-1], rec)
 	}
-	return sample.Merge(parts...), nil
+	return nil
 }
 
 // disjoint gives the stretches of time that selected segments cover, by start,

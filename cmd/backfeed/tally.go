@@ -67,26 +67,13 @@ func (c *cli) readSets(paths []string, epochs bool) ([]*set, error) {
 
 // readEpochs reads what is selected of a store, each stretch of time as one set.
 func (c *cli) readEpochs(dir string) ([]*set, error) {
-	s, err := c.openStore(dir)
-	if err != nil {
-		return nil, err
-	}
-	c.stores = append(c.stores, s)
-	segments, err := s.Segments()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
 	var sets []*set
-	for _, e := range disjoint(segments, c.selection) {
-		rec, err := s.Read(store.Query{From: e.From(), To: e.To(), Labels: c.selection.labels})
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dir, err)
-		}
+	err := c.eachEpoch(dir, func(e, _ sample.Epoch, rec *sample.Recording) {
 		if rec.Samples() > 0 {
 			sets = append(sets, &set{name: dir + " " + e.From().Format(time.RFC3339), rec: rec})
 		}
-	}
-	return sets, nil
+	})
+	return sets, err
 }
 
 // chooseEvent makes all sets ones of the same event: that of the name, or the one of
