@@ -3,6 +3,7 @@ package layout
 import (
 	"cmp"
 	"slices"
+	"sync"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -22,7 +23,11 @@ type Order struct {
 	procs []*infer.Result // that are in the order, by address
 	order []int           // indices into procs, in order
 	base  image.Addr      // where ordered code begins
-	same  map[string]int  // symbols by name
+	split struct {        // what Split gives, once it was asked for
+		sync.Once
+		*Placement
+	}
+	same map[string]int // symbols by name
 }
 
 // A procSearch finds an order of procedures in the graph of their calls.
@@ -140,15 +145,18 @@ func (o *Order) Whole() *Placement {
 // Split lays out the hot blocks of the procedures of o in order, those of each as
 // Chains has them, and then all cold blocks: what BOLT and Propeller can do.
 func (o *Order) Split() *Placement {
-	var hot, cold []Part
-	for _, i := range o.order {
-		h, c := Chains(o.procs[i])
-		hot = append(hot, Part{i, h})
-		if len(c) > 0 {
-			cold = append(cold, Part{i, c})
+	o.split.Do(func() { // ordering all blocks takes seconds on large images
+		var hot, cold []Part
+		for _, i := range o.order {
+			h, c := Chains(o.procs[i])
+			hot = append(hot, Part{i, h})
+			if len(c) > 0 {
+				cold = append(cold, Part{i, c})
+			}
 		}
-	}
-	return Place(o.procs, slices.Concat(hot, cold), o.base, procAlign)
+		o.split.Placement = Place(o.procs, slices.Concat(hot, cold), o.base, procAlign)
+	})
+	return o.split.Placement
 }
 
 // Possible gives scores that no placement of the procedures of o can beat.
