@@ -261,25 +261,51 @@ func TestReadCallgrindRefuses(t *testing.T) {
 }
 
 // TestCallgrindItself reads what the installed callgrind writes with different
-// options, which is to mean the same.
+// options, which is to mean the same. The program and its library do the same in
+// each run; the loader and libc need not.
 func TestCallgrindItself(t *testing.T) {
 	valgrind, err := exec.LookPath("valgrind")
 	if err != nil {
 		t.Skip("needs valgrind: ", err)
 	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs gcc: ", err)
+	}
 	if testing.Short() {
 		t.Skip("runs a program under valgrind three times")
 	}
-	var first *Truth
-	for i, opts := range []string{
+	dir := t.TempDir()
+	library, program := filepath.Join(dir, "libstep.so"), filepath.Join(dir, "walk")
+	for name, text := range map[string]string{
+		"step.c": "int step(int x) { return x % 3 ? x + 1 : x * 2 + 1; }\n",
+		"walk.c": "int step(int);\nint main() { int x = 1; for (int i = 0; i < 5000; i++) if ((x = step(x)) > 1000000) x = i; return x == 0; }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{"-O1", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "step.c")},
+		{"-O1", "-o", program, filepath.Join(dir, "walk.c"), library},
+	} {
+		if b, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc %q: %v\n%s", args, err, b)
+		}
+	}
+	out := filepath.Join(dir, "out")
+	var first map[string]*ImageTruth
+	for _, opts := range []string{
 		"--dump-line=no --compress-pos=no --compress-strings=no",
 		"--dump-line=yes",
-		"--dump-line=no --combine-dumps=yes --dump-every-bb=20000",
+		"--dump-line=no --combine-dumps=yes --dump-every-bb=5000",
 	} {
-		out := filepath.Join(t.TempDir(), "out")
+		if err := os.RemoveAll(out); err != nil { // dumps are appended
+			t.Fatal(err)
+		}
 		args := append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes", "--callgrind-out-file=" + out},
 			strings.Fields(opts)...)
-		if b, err := exec.Command(valgrind, append(args, "/bin/true")...).CombinedOutput(); err != nil {
+		if b, err := exec.Command(valgrind, append(args, program)...).CombinedOutput(); err != nil {
 			t.Skipf("valgrind does not run here: %v\n%s", err, b)
 		}
 		f, err := os.Open(out)
@@ -287,16 +313,21 @@ func TestCallgrindItself(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		got, err := ReadCallgrind(f)
+		truth, err := ReadCallgrind(f)
 		if err != nil {
 			t.Fatalf("%s: %v", opts, err)
 		}
-		delete(got.Images, "???") // the vDSO and trampolines
-		if i == 0 {
-			first = got
-			if len(first.Images) < 2 {
-				t.Errorf("%d images, want a program and its loader", len(first.Images))
+		if len(truth.Images) < 4 {
+			t.Errorf("%s: %d images, want a program, its library, libc and their loader", opts, len(truth.Images))
+		}
+		got := map[string]*ImageTruth{}
+		for _, path := range []string{library, program} {
+			if got[path] = truth.Images[path]; got[path] == nil {
+				t.Fatalf("%s: no %s", opts, path)
 			}
+		}
+		if first == nil {
+			first = got
 		}
 		if !reflect.DeepEqual(got, first) {
 			t.Errorf("%s: counts differ from those of the first run", opts)
