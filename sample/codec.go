@@ -20,7 +20,8 @@ import (
 //
 //	offset  size  field
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
-//	              if there are first touches, and nothing else differs
+//	              if there are first touches, "bfr4" if anything was probed or
+//	              counted, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -51,8 +52,27 @@ import (
 //	string   path
 //	list     samples by increasing offset: integer, offset minus that of the
 //	         entry before; integer, samples (> 0)
-//	list     of "bfr3" alone, first touches by increasing offset: integer, offset
+//	list     from "bfr3" on, first touches by increasing offset: integer, offset
 //	         minus that of the entry before; integer, us since the program's begin
+//	list     of "bfr4" alone, executions counted exactly by increasing offset:
+//	         integer, offset minus that of the entry before; integer, executions
+//	list     of "bfr4" alone, Probed by increasing offset
+//
+// Probed:
+//
+//	integer  offset minus that of the entry before
+//	integer  windows (> 0)
+//	integer  weight covered; 0 if runs are not known
+//	integer  runs
+//	square   their variance
+//	integer  outcomes
+//	integer  outcomes that took the branch
+//	square   their variance
+//
+// Square:
+//
+//	integer  upper 64 bits
+//	integer  lower 64 bits
 //
 // Place:
 //
@@ -83,6 +103,7 @@ import (
 const (
 	magic        = "bfr2"
 	magicTouched = "bfr3"
+	magicExact   = "bfr4"
 )
 
 const headerSize = len(magic) + 4
@@ -100,10 +121,14 @@ func isMagic(b string) bool {
 // was added to r, not on the order.
 func (r *Recording) Encode() []byte {
 	r = Merge(r)
-	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}, touched: r.touched()}
-	if e.touched {
-		copy(e.B, magicTouched)
+	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
+	m := magic
+	if r.any((*ImageCounts).exact) {
+		m, e.touched, e.exact = magicExact, true, true
+	} else if r.any((*ImageCounts).touched) {
+		m, e.touched = magicTouched, true
 	}
+	copy(e.B, m)
 	e.Int(len(r.Counts))
 	for _, c := range r.Counts {
 		e.counts(c)
@@ -111,17 +136,18 @@ func (r *Recording) Encode() []byte {
 	return seal(e.B)
 }
 
-// touched tells whether r has first touches.
-func (r *Recording) touched() bool {
-	return slices.ContainsFunc(r.Counts, func(c *Counts) bool {
-		return slices.ContainsFunc(c.Images, func(ic *ImageCounts) bool { return len(ic.First) > 0 })
-	})
+// any tells whether r has an image that has.
+func (r *Recording) any(has func(*ImageCounts) bool) bool {
+	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
 }
 
-// seal writes the magic, if it is not that of first touches, and the checksum over
-// the first bytes of b.
+func (ic *ImageCounts) touched() bool { return len(ic.First) > 0 }
+func (ic *ImageCounts) exact() bool   { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
+
+// seal writes the magic, if there is none yet, and the checksum over the first
+// bytes of b.
 func seal(b []byte) []byte {
-	if string(b[:len(magic)]) != magicTouched {
+	if m := string(b[:len(magic)]); m != magicTouched && m != magicExact {
 		copy(b, magic)
 	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
@@ -132,6 +158,7 @@ func seal(b []byte) []byte {
 type encoder struct {
 	wire.Writer
 	touched bool // first touches are written
+	exact   bool // and what was counted exactly
 }
 
 func (e *encoder) counts(c *Counts) {
@@ -168,6 +195,32 @@ func (e *encoder) image(ic *ImageCounts) {
 	if e.touched {
 		e.byOffset(ic.First)
 	}
+	if e.exact {
+		e.byOffset(ic.Counted)
+		e.probed(ic.Probed)
+	}
+}
+
+func (e *encoder) probed(at map[Offset]Probed) {
+	e.Int(len(at))
+	last := Offset(0)
+	for _, off := range slices.Sorted(maps.Keys(at)) {
+		p := at[off]
+		e.Uint(uint64(off - last))
+		e.Uint(p.Windows)
+		e.Uint(p.Covered)
+		e.Uint(p.Runs)
+		e.square(p.Variance)
+		e.Uint(p.Outcomes)
+		e.Uint(p.Taken)
+		e.square(p.Spread)
+		last = off
+	}
+}
+
+func (e *encoder) square(s Square) {
+	e.Uint(s.Hi)
+	e.Uint(s.Lo)
 }
 
 // byOffset writes a number for each of some places, by increasing offset.
@@ -271,6 +324,7 @@ func Dump(b []byte) []byte {
 type decoder struct {
 	wire.Reader
 	touched bool // there are first touches
+	exact   bool // or else there is what was counted exactly
 }
 
 func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, Format: ErrFormat}} }
@@ -322,6 +376,8 @@ func (d *decoder) recording() (*Recording, error) {
 	case m == magic:
 	case m == magicTouched:
 		d.touched = true
+	case m == magicExact:
+		d.touched, d.exact = true, true
 	case isMagic(m):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", m, magic))
 	default:
@@ -351,7 +407,10 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
-	if d.touched && d.Err == nil && !r.touched() {
+	if d.exact && d.Err == nil && !r.any((*ImageCounts).exact) {
+		d.Fail(d.Off, "exact counts, of which there are none")
+	}
+	if d.touched && !d.exact && d.Err == nil && !r.any((*ImageCounts).touched) {
 		d.Fail(d.Off, "first touches, of which there are none")
 	}
 	if d.Err != nil {
@@ -437,6 +496,10 @@ func (d *decoder) images(c *Counts) {
 		if d.touched {
 			d.first(c, i)
 		}
+		if d.exact {
+			d.counted(c, i)
+			d.probed(c, i)
+		}
 		if d.Err != nil {
 			return
 		}
@@ -467,6 +530,44 @@ func (d *decoder) first(c *Counts, image int) {
 		d.Note("%#x: first touched after %d us", off, us)
 		c.Touch(image, Offset(off), us)
 	}
+}
+
+func (d *decoder) counted(c *Counts, image int) {
+	off := uint64(0)
+	for i := range d.List(2, "places counted") {
+		off = d.after(off, i == 0, "file offset")
+		n := d.Uint(math.MaxUint64, "executions")
+		if d.Err != nil {
+			return
+		}
+		d.Note("%#x: %d executions", off, n)
+		c.AddCounted(image, Offset(off), n)
+	}
+}
+
+func (d *decoder) probed(c *Counts, image int) {
+	off := uint64(0)
+	for i := range d.List(10, "places probed") {
+		off = d.after(off, i == 0, "file offset")
+		p := Probed{
+			Windows:  d.count("windows"),
+			Covered:  d.Uint(math.MaxUint64, "weight covered"),
+			Runs:     d.Uint(math.MaxUint64, "runs"),
+			Variance: d.square("variance of runs"),
+			Outcomes: d.Uint(math.MaxUint64, "outcomes"),
+			Taken:    d.Uint(math.MaxUint64, "taken"),
+			Spread:   d.square("variance of taken"),
+		}
+		if d.Err != nil {
+			return
+		}
+		d.Note("%#x: %+v", off, p)
+		c.AddProbed(image, Offset(off), p)
+	}
+}
+
+func (d *decoder) square(field string) Square {
+	return Square{Hi: d.Uint(math.MaxUint64, field), Lo: d.Uint(math.MaxUint64, field)}
 }
 
 func (d *decoder) places(c *Counts) []place {

@@ -108,6 +108,10 @@ func TestDecodeMalformed(t *testing.T) {
 		copy(b, magicTouched)
 		return seal(b)
 	}
+	exactSeal := func(b []byte) []byte {
+		copy(b, magicExact)
+		return seal(b)
+	}
 	for _, tt := range []struct {
 		name string
 		b    []byte
@@ -157,6 +161,14 @@ func TestDecodeMalformed(t *testing.T) {
 		{"too many touches", touchSeal(none(touches().put(40, 0, 0, 0, 0))), "offset 0x42: first touches"},
 		{"late touch", touchSeal(none(touches().put(1, 8, MaxFirst+1, 0, 0, 0, 0))), "offset 0x44: first touch"},
 		{"touch twice", touchSeal(none(touches().put(2, 8, 7, 0, 9, 0, 0, 0, 0))), "offset 0x45: file offset"},
+		{"exact counts of nobody", exactSeal(none(newFile().put(0))), "offset 0x9: exact counts"},
+		{"no exact counts", exactSeal(none(touches().put(0, 0, 0, 0, 0, 0, 0))), "offset 0x49: exact counts"},
+		{"too many counted", exactSeal(none(touches().put(0, 40, 0, 0, 0, 0, 0))), "offset 0x43: places counted"},
+		{"counted twice", exactSeal(none(touches().put(0, 2, 8, 7, 0, 7, 0, 0, 0, 0, 0))), "offset 0x46: file offset"},
+		{"too many probed", exactSeal(none(touches().put(0, 0, 2, make([]byte, 18)))), "offset 0x44: places probed"},
+		{"probed in no window", exactSeal(none(touches().put(0, 0, 1, make([]byte, 20)))), "offset 0x46: windows"},
+		{"probed twice", exactSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 8), 0, 1, make([]byte, 20)))), "offset 0x4f: file offset"},
+		{"runs of no time", exactSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 6), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)
@@ -228,6 +240,15 @@ func random(rnd *rand.Rand, places int) *Recording {
 				c.TouchStack([]Frame{f, pick()}, rnd.Uint64N(2*MaxFirst))
 			}
 		}
+		for range rnd.IntN(2) * places {
+			f, n := pick(), rnd.Uint64N(1000)
+			if f.Image == Unknown {
+				continue
+			}
+			c.AddCounted(f.Image, f.Off, n)
+			c.AddProbed(f.Image, f.Off+1, Probed{Windows: 1 + n, Covered: 1 + 1000*n, Runs: n, Variance: Square{n, n},
+				Outcomes: 2 + n, Taken: n / 2, Spread: Square{Lo: n}})
+		}
 		r.Add(c)
 	}
 	return r
@@ -292,6 +313,7 @@ func TestMergeKeeps(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(three().Encode())
 	f.Add(touched().Encode())
+	f.Add(exact().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

@@ -227,6 +227,12 @@ func (c *Counts) merge(o *Counts) {
 		for off, us := range ic.First {
 			c.Touch(index[i], off, us)
 		}
+		for off, p := range ic.Probed {
+			c.AddProbed(index[i], off, p)
+		}
+		for off, n := range ic.Counted {
+			c.AddCounted(index[i], off, n)
+		}
 	}
 	for why, n := range o.Lost {
 		c.Lose(why, n)
@@ -334,6 +340,11 @@ func (c *Counts) checkImages() error {
 		for off, us := range ic.First {
 			if us > MaxFirst {
 				return fmt.Errorf("image %s: offset %#x: first touch after %d us, more than %d", ic.ID, uint64(off), us, uint64(MaxFirst))
+			}
+		}
+		for off, p := range ic.Probed {
+			if fault := p.fault(); fault != "" {
+				return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, p)
 			}
 		}
 	}

@@ -10,6 +10,10 @@
 // program, Counts also know the least time from that beginning to a sample at each
 // place: what linkers need to put together the code of starting up.
 //
+// Beside samples, Counts hold what was counted exactly: by probes in short windows
+// of a recording, or at every execution in other runs. The latter may be all there
+// is, without an event.
+//
 // Counts stay raw here, integers that add in any order to the same bytes;
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect

@@ -1,0 +1,187 @@
+package sample
+
+import (
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// A Probed is what probes counted at one instruction, in windows of recordings:
+// short stretches of time in which they were armed. Windows slow a program down and
+// are few, so of how often an instruction ran there is an estimate; which way a
+// branch went was counted exactly, of the executions that were seen.
+//
+// All but Windows is as long as what it was counted in: it adds up as samples do,
+// and Scale multiplies it.
+type Probed struct {
+	Windows  uint64 // windows in which it was armed; Scale leaves them
+	Covered  uint64 // sum of Counts.Weight of the recordings that Runs is an estimate for; 0 if Runs is not known
+	Runs     uint64 // executions in that time, estimated
+	Variance Square // of Runs, in executions squared
+	Outcomes uint64 // executions of a conditional branch that were seen to go either way
+	Taken    uint64 // of Outcomes, those that took the branch
+	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
+}
+
+func (p Probed) plus(o Probed) Probed {
+	return Probed{
+		Windows:  add(p.Windows, o.Windows),
+		Covered:  add(p.Covered, o.Covered),
+		Runs:     add(p.Runs, o.Runs),
+		Variance: p.Variance.Add(o.Variance),
+		Outcomes: add(p.Outcomes, o.Outcomes),
+		Taken:    add(p.Taken, o.Taken),
+		Spread:   p.Spread.Add(o.Spread),
+	}
+}
+
+// scale gives p of w times as long a time. Numbers are rounded by themselves: they
+// are far from 1 where they are of use. Variances are rounded up, so that no
+// estimate becomes certain.
+func (p Probed) scale(w float64) Probed {
+	s := Probed{
+		Windows:  p.Windows,
+		Covered:  times(p.Covered, w),
+		Outcomes: times(p.Outcomes, w),
+		Taken:    times(p.Taken, w),
+	}
+	if s.Covered > 0 {
+		s.Runs, s.Variance = times(p.Runs, w), p.Variance.scale(w)
+	}
+	if s.Outcomes > 0 {
+		s.Spread = p.Spread.scale(w)
+	}
+	return s
+}
+
+// says tells whether there is anything but windows without a finding.
+func (p Probed) says() bool { return p.Covered > 0 || p.Outcomes > 0 }
+
+// fault tells what p cannot be; "" if nothing.
+func (p Probed) fault() string {
+	switch {
+	case p.Windows == 0:
+		return "probed in no window"
+	case p.Covered == 0 && (p.Runs > 0 || p.Variance != Square{}):
+		return "runs of no time"
+	case p.Taken > p.Outcomes:
+		return "taken more often than there are outcomes"
+	case p.Outcomes == 0 && p.Spread != Square{}:
+		return "spread of no outcomes"
+	}
+	return ""
+}
+
+// A Square is the square of a count, or a sum of some: 128 bits. A Square that is
+// too large to hold is the largest.
+type Square struct{ Hi, Lo uint64 }
+
+// SquareOf gives the integer next to x, which is a square already: it reverses
+// Float64. What is no number is 0, as is what is negative.
+func SquareOf(x float64) Square {
+	const word = 1 << 64
+	x = math.Round(x)
+	switch {
+	case !(x > 0):
+		return Square{}
+	case x >= word*word:
+		return Square{math.MaxUint64, math.MaxUint64}
+	}
+	hi := math.Floor(x / word)
+	return Square{uint64(hi), uint64(x - hi*word)} // exact: both are parts of one significand
+}
+
+// Float64 gives the nearest float64, or one beside it.
+func (s Square) Float64() float64 { return math.Ldexp(float64(s.Hi), 64) + float64(s.Lo) }
+
+// Add gives the sum, or the largest Square where that is larger still.
+func (s Square) Add(o Square) Square {
+	lo, carry := bits.Add64(s.Lo, o.Lo, 0)
+	hi, carry := bits.Add64(s.Hi, o.Hi, carry)
+	if carry != 0 {
+		return Square{math.MaxUint64, math.MaxUint64}
+	}
+	return Square{hi, lo}
+}
+
+// scale gives the square of a count that is multiplied by w.
+func (s Square) scale(w float64) Square { return SquareOf(math.Ceil(s.Float64() * w * w)) }
+
+// times gives n*w, rounded.
+func times(n uint64, w float64) uint64 {
+	x := math.Round(float64(n) * w)
+	if x >= 1<<64 {
+		return math.MaxUint64
+	}
+	return uint64(x)
+}
+
+// AddProbed adds what probes counted at a place of c.Images[image].
+func (c *Counts) AddProbed(image int, off Offset, p Probed) {
+	if p == (Probed{}) {
+		return
+	}
+	ic := c.Images[image]
+	if ic.Probed == nil {
+		ic.Probed = map[Offset]Probed{}
+	}
+	ic.Probed[off] = ic.Probed[off].plus(p)
+}
+
+// AddCounted adds n executions of a place of c.Images[image] that were counted
+// exactly, in a run that need not have been sampled. Of n = 0 it is known that it
+// did not run there.
+func (c *Counts) AddCounted(image int, off Offset, n uint64) {
+	ic := c.Images[image]
+	if ic.Counted == nil {
+		ic.Counted = map[Offset]uint64{}
+	}
+	ic.Counted[off] = add(ic.Counted[off], n)
+}
+
+// scaleExact adds what was counted exactly in an image of another Counts, times w.
+// What comes to nothing is left out: 0 would say that it never ran.
+func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
+	for off, p := range ic.Probed {
+		if p = p.scale(w); p.says() {
+			c.AddProbed(image, off, p)
+		}
+	}
+	s, ran := scaler{w: w}, false
+	for _, off := range slices.Sorted(maps.Keys(ic.Counted)) {
+		if n := s.scale(ic.Counted[off]); n > 0 {
+			c.AddCounted(image, off, n)
+			ran = true
+		}
+	}
+	if !ran { // what is left says how often nothing ran beside nothing
+		return
+	}
+	for off, n := range ic.Counted {
+		if n == 0 {
+			c.AddCounted(image, off, 0)
+		}
+	}
+}
+
+// Exact is the number of places of r that were probed, and of those whose
+// executions were counted, each place once.
+func (r *Recording) Exact() (probed, counted int) {
+	type place struct {
+		image ImageID
+		off   Offset
+	}
+	var p, n = map[place]bool{}, map[place]bool{}
+	for _, c := range r.Counts {
+		for _, ic := range c.Images {
+			for off := range ic.Probed {
+				p[place{ic.ID.Key(), off}] = true
+			}
+			for off := range ic.Counted {
+				n[place{ic.ID.Key(), off}] = true
+			}
+		}
+	}
+	return len(p), len(n)
+}
