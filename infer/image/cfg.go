@@ -41,6 +41,7 @@ type builder struct {
 	slicer *slicer // made when the first indirect jump is met
 	why    string  // of the first reason for which the code is incomplete
 	whyAt  int     // its offset
+	torn   bool    // some bytes are not known to be code, or which code
 	x86    x86
 
 	depths   map[int]depth // at indirect jumps
@@ -115,6 +116,12 @@ func (b *builder) incomplete(off int, format string, args ...any) {
 	}
 }
 
+// undecoded notes why it is not certain where instructions begin.
+func (b *builder) undecoded(off int, format string, args ...any) {
+	b.torn = true
+	b.incomplete(off, format, args...)
+}
+
 // reach decodes from the entry, from entries that others jump to and from landing pads.
 func (b *builder) reach() {
 	b.lead(0, markEntry)
@@ -163,7 +170,7 @@ func (b *builder) straight(off int) {
 			return
 		}
 		if b.mark[off]&markBody != 0 && !b.splitLock(off) {
-			b.incomplete(off, "jump into the middle of the instruction at %#x", b.lo+Addr(b.instAt(off)))
+			b.undecoded(off, "jump into the middle of the instruction at %#x", b.lo+Addr(b.instAt(off)))
 			return
 		}
 		if b.mark[off]&markInst != 0 {
@@ -171,11 +178,11 @@ func (b *builder) straight(off int) {
 		}
 		in := b.decode(off)
 		if in.Class&Bad != 0 || b.mark[off]&markData != 0 {
-			b.incomplete(off, "undecodable bytes at %#x", in.Addr)
+			b.undecoded(off, "undecodable bytes at %#x", in.Addr)
 			return
 		}
 		if in.Len = b.overlap(off, in.Len); in.Len == 0 {
-			b.incomplete(off, "instructions overlap at %#x", in.Addr)
+			b.undecoded(off, "instructions overlap at %#x", in.Addr)
 			return
 		}
 		b.literal(off, in)
@@ -383,7 +390,7 @@ func (b *builder) proc() *Proc {
 		next = b.leave(p, i, next)
 	}
 	b.link(p)
-	p.Complete, p.Why = b.why == "", b.why
+	p.Complete, p.Why, p.torn = b.why == "", b.why, b.torn
 	return p
 }
 
@@ -498,7 +505,7 @@ func (b *builder) runsOn(p *Proc, i int) {
 		}
 	}
 	blk.Exit = RunsOff
-	b.incomplete(int(blk.End-b.lo), "runs off at %#x", blk.End)
+	b.undecoded(int(blk.End-b.lo), "runs off at %#x", blk.End)
 }
 
 // next gives the symbol that starts at a or behind padding that control may run through, or -1.
@@ -554,7 +561,7 @@ func (b *builder) edge(p *Proc, from, off int, k Kind) {
 		if p.Blocks[from].Exit == NoExit {
 			p.Blocks[from].Exit = RunsOff
 		}
-		b.incomplete(off, "no code at %#x, target of a jump", b.lo+Addr(off))
+		b.undecoded(off, "no code at %#x, target of a jump", b.lo+Addr(off))
 		return
 	}
 	b.edges = append(b.edges, Edge{from, int(b.at[off]), k}) // targets lead, so a block starts there

@@ -5,7 +5,7 @@
 // Open touches little of the file. Proc decodes one procedure at a time, so that
 // memory is bounded by the largest procedure and not by the image. A procedure
 // whose indirect jumps could not all be resolved is marked incomplete, never
-// guessed.
+// guessed. ProbeSites tells which instructions a probe may be set at.
 //
 // It refuses what is not ELF64 for x86-64 or AArch64. What the counts mean is
 // package infer's affair.

@@ -71,6 +71,7 @@ type Proc struct {
 	// the bytes could not be decoded end to end; Why then says which, where.
 	Complete bool
 	Why      string
+	torn     bool // not decoded end to end
 }
 
 // BlockAt gives the index of the block that holds a, or -1.
