@@ -100,6 +100,47 @@ func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	return off, p.ties[i]
 }
 
+// Exact gives the place in the new build of the same instruction, in a block of the
+// same instructions: what was counted at off of the old one was counted there. turns
+// tells of a conditional branch that it leads to the same code as well.
+func (b *Builds) Exact(off sample.Offset) (to sample.Offset, turns, ok bool) {
+	a, ok := b.old.AddrOf(off)
+	if !ok {
+		return 0, false, false
+	}
+	p, i, k := b.tied(a)
+	if p == nil || p.ties[i] < SameCode {
+		return 0, false, false
+	}
+	old := p.old.insts[i][k]
+	var in image.Inst
+	switch {
+	case old.Addr != a:
+		return 0, false, false
+	case counts(old):
+		in, ok = p.same(i, k)
+	case old.Class&image.Jump != 0:
+		in, ok = p.transfer(i, k)
+	default: // padding
+		return 0, false, false
+	}
+	if !ok {
+		return 0, false, false
+	}
+	to, ok = b.new.OffsetOf(in.Addr)
+	return to, in.Class&image.CondJump != 0 && b.sameTarget(p, old.Target, in.Target), ok
+}
+
+// sameTarget tells whether branches of the procedures of p to old and to new lead to
+// the same code.
+func (b *Builds) sameTarget(p *twin, old, new image.Addr) bool {
+	if i, k := p.old.find(old); i >= 0 {
+		return k == 0 && p.ties[i] != NoTie && p.new.proc.Blocks[p.block[i]].Start == new
+	}
+	partner := b.Partner(b.old.Find(old))
+	return partner >= 0 && b.new.Symbols()[partner].Addr == new
+}
+
 // call gives the instruction in the new build of the call that returns to off of the
 // old one.
 func (b *Builds) call(off sample.Offset) (new image.Inst, ok bool) {

@@ -12,6 +12,7 @@ type Carried struct {
 	Samples  [NumTies]uint64 // by what ties their place to one in the newer build; NoTie: lost
 	Procs    []LostProc      // of which samples were lost, those with the most first
 	Branches [2]uint64       // branch records and straight runs between them: kept, lost
+	Exact    [2]uint64       // places with exact counts: kept, lost
 }
 
 // Total is the number of samples that older builds had.
@@ -35,7 +36,9 @@ type LostProc struct {
 // Key, moved to where the same code is in image to, which is the newer build of
 // each. Samples of a nil Builds, and of code that the newer build lacks, are lost as
 // LostStale. Callers that it lacks become unknown; branch records are kept if
-// both ends are, and the branch can still be taken.
+// both ends are, and the branch can still be taken. Exact counts are kept of
+// instructions that are the same in a block of the same ones, and outcomes of
+// branches if these lead to the same code.
 func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*Builds) (*sample.Recording, *Carried) {
 	out, report := &sample.Recording{}, &Carried{}
 	procs := map[LostProc][2]uint64{} // samples and those lost
@@ -44,6 +47,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.samples(report, procs)
 		m.stacks()
 		m.branches(report)
+		m.exact(report)
 		m.out.Weight = c.Weight
 		out.Add(m.out)
 	}
@@ -210,6 +214,50 @@ func (m *mover) branches(report *Carried) {
 			m.out.AddRange(sample.Range{Image: m.index[r.Image], First: first, Last: last}, n)
 		}
 		m.tally(report, ok, n, r.Image)
+	}
+}
+
+func (m *mover) exact(report *Carried) {
+	for i, ic := range m.in.Images {
+		for off, p := range ic.Probed {
+			to, turns, ok := m.same(i, off)
+			if !turns {
+				p.Outcomes, p.Taken, p.Spread = 0, 0, sample.Square{}
+			}
+			if ok = ok && (!m.stale[i] || p.Covered > 0 || p.Outcomes > 0); ok {
+				m.out.AddProbed(m.index[i], to, p)
+			}
+			m.tallyExact(report, i, ok)
+		}
+		for off, n := range ic.Counted {
+			to, _, ok := m.same(i, off)
+			if ok {
+				m.out.AddCounted(m.index[i], to, n)
+			}
+			m.tallyExact(report, i, ok)
+		}
+	}
+}
+
+// same gives where the instruction at off of an image is, as Builds.Exact does.
+func (m *mover) same(image int, off sample.Offset) (to sample.Offset, turns, ok bool) {
+	switch {
+	case !m.stale[image]:
+		return off, true, true
+	case m.builds[image] == nil:
+		return 0, false, false
+	}
+	return m.builds[image].Exact(off)
+}
+
+// tallyExact counts a place of an image that has exact counts.
+func (m *mover) tallyExact(report *Carried, image int, kept bool) {
+	switch {
+	case !m.stale[image]:
+	case kept:
+		report.Exact[0]++
+	default:
+		report.Exact[1]++
 	}
 }
 

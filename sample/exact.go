@@ -166,8 +166,9 @@ func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
 }
 
 // Exact is the number of places of r that were probed, and of those whose
-// executions were counted, each place once.
-func (r *Recording) Exact() (probed, counted int) {
+// executions were counted, each place once: of the images that want names, of all
+// if it is nil.
+func (r *Recording) Exact(want func(ImageID) bool) (probed, counted int) {
 	type place struct {
 		image ImageID
 		off   Offset
@@ -175,6 +176,9 @@ func (r *Recording) Exact() (probed, counted int) {
 	var p, n = map[place]bool{}, map[place]bool{}
 	for _, c := range r.Counts {
 		for _, ic := range c.Images {
+			if want != nil && !want(ic.ID) {
+				continue
+			}
 			for off := range ic.Probed {
 				p[place{ic.ID.Key(), off}] = true
 			}

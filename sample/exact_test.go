@@ -31,8 +31,11 @@ func TestDumpExact(t *testing.T) {
 	if got, err := Decode(both.Encode()); err != nil || !bytes.Equal(got.Encode(), both.Encode()) {
 		t.Errorf("beside first touches: %v", err)
 	}
-	if probed, counted := both.Exact(); probed != 2 || counted != 2 {
+	if probed, counted := both.Exact(nil); probed != 2 || counted != 2 {
 		t.Errorf("%d places probed and %d counted, want 2 and 2", probed, counted)
+	}
+	if probed, counted := both.Exact(func(id ImageID) bool { return id.Build.IsZero() }); probed+counted != 0 {
+		t.Errorf("%d places probed and %d counted in an image that has none", probed, counted)
 	}
 }
 

@@ -114,6 +114,9 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 		c.stores = nil // images that the one store kept are none of the other's
 		opt.Event = src.profile.Event.Name
 	}
+	if (exactList(sides[0].recording) == "") != (exactList(sides[1].recording) == "") {
+		c.warn("only one of %s and %s has exact counts: not all differences between their executions are the program's", before, after)
+	}
 	doc := newRecordingDiff(sides[0], sides[1], flags)
 	if *flags.proc != "" && len(doc.Rows) == 0 {
 		return failf(exitNothing, "diff: no samples of a procedure %s", *flags.proc)

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
@@ -19,6 +20,8 @@ type imageRow struct {
 	BuildID string `json:"build_id,omitempty"`
 	Lost    string `json:"lost,omitempty"`
 	Samples uint64 `json:"samples"`
+	Probed  int    `json:"probed,omitempty"`  // places with exact counts, of probes
+	Counted int    `json:"counted,omitempty"` // and of other runs
 	State   string `json:"state,omitempty"`
 	File    string `json:"file,omitempty"`
 }
@@ -51,6 +54,7 @@ func imageRows(rec *sample.Recording, f *finder) []imageRow {
 	samples := sampled(rec)
 	for _, id := range mostFirst(samples) {
 		row := imageRow{Path: id.Path, Samples: samples[id]}
+		row.Probed, row.Counted = rec.Exact(func(o sample.ImageID) bool { return o == id })
 		if !id.Build.IsZero() {
 			row.BuildID = id.Build.String()
 		}
@@ -69,13 +73,22 @@ func imageRows(rec *sample.Recording, f *finder) []imageRow {
 }
 
 func writeImages(w io.Writer, rows []imageRow, total uint64, style report.Style) error {
-	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("state"), report.Left("build ID"), report.Left("image"))
+	columns := []report.Column{report.Right("samples"), report.Right("share")}
+	exact := slices.ContainsFunc(rows, func(r imageRow) bool { return r.Probed+r.Counted > 0 })
+	if exact {
+		columns = append(columns, report.Right("probed"), report.Right("counted"))
+	}
+	t := report.NewTable(append(columns, report.Left("state"), report.Left("build ID"), report.Left("image"))...)
 	for _, r := range rows {
 		state, name := r.State, r.Path
 		if r.Lost != "" {
 			state, name = "lost", fmt.Sprintf("(%s)", r.Lost)
 		}
-		t.Row(report.Integer(r.Samples), report.Share(r.Samples, total), state, r.BuildID, name)
+		cells := []string{report.Integer(r.Samples), report.Share(r.Samples, total)}
+		if exact {
+			cells = append(cells, report.Integer(uint64(r.Probed)), report.Integer(uint64(r.Counted)))
+		}
+		t.Row(append(cells, state, r.BuildID, name)...)
 	}
 	return t.Print(w, style)
 }

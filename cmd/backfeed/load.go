@@ -96,10 +96,25 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 	if len(all) > 1 {
 		r = sample.Merge(all...)
 	}
-	if r.Samples() == 0 {
+	if r.Samples() == 0 && exactList(r) == "" {
 		return nil, failf(exitNothing, "%s: no samples", strings.Join(paths, ", "))
 	}
 	return r, nil
+}
+
+// exactList tells how many places have exact counts: "400 places probed, 12 counted";
+// "" if none has.
+func exactList(rec *sample.Recording) string {
+	probed, counted := rec.Exact(nil)
+	switch {
+	case probed == 0 && counted == 0:
+		return ""
+	case probed == 0:
+		return fmt.Sprintf("%d places counted", counted)
+	case counted == 0:
+		return fmt.Sprintf("%d places probed", probed)
+	}
+	return fmt.Sprintf("%d places probed, %d counted", probed, counted)
 }
 
 // readSource reads one recording, of whatever kind it is.

@@ -33,7 +33,8 @@ out, and the command fails if none is left.
 those of images whose files have the same name, or of --image. Procedures are found again by name,
 renamed ones by their code, and their blocks by instructions, by operations or by source lines. The
 older builds are needed, and looked up as elsewhere: --symfs, what stores have kept. What became of
-the samples is told; those of code that BINARY lacks are counted as lost.`,
+the samples is told; those of code that BINARY lacks are counted as lost. Exact counts go along where
+the block is the same, instruction by instruction.`,
 	run: runMerge,
 }
 
@@ -197,7 +198,8 @@ func (c *cli) wantsFile(out, what string) error {
 // writeRecording writes a recording and tells how much is in it.
 func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	total := rec.Samples()
-	if total == 0 {
+	exact := exactList(rec)
+	if total == 0 && exact == "" {
 		return failf(exitNothing, "%s: no samples", c.cmd.name)
 	}
 	err := c.write(out, func(w io.Writer) error {
@@ -207,9 +209,12 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	if err != nil {
 		return err
 	}
+	if exact != "" {
+		c.warn("exact counts: %s", exact)
+	}
 	if list := lossList(lost(rec), total); list != "" {
 		c.warn("%d samples; without a place in an image: %s", total, list)
-	} else {
+	} else if total > 0 {
 		c.warn("%d samples of %s images", total, report.Integer(uint64(len(sampled(rec)))))
 	}
 	return nil

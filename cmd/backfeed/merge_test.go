@@ -111,3 +111,46 @@ func TestMergeHalfLife(t *testing.T) {
 		t.Errorf("exit code %d, %v: %s", code, got, errs)
 	}
 }
+
+// exactImage is oneImage with exact counts at two places of the image.
+func exactImage(path string, n uint64) *sample.Recording {
+	rec := oneImage(path, n)
+	c := rec.Counts[0]
+	c.Weight = 1000 * n
+	c.AddProbed(0, 0x20, sample.Probed{Windows: 3, Covered: 1000 * n, Runs: 40, Variance: sample.SquareOf(16), Outcomes: 20, Taken: 10, Spread: sample.SquareOf(4)})
+	c.AddCounted(0, 0x10, 8)
+	return rec
+}
+
+// TestMergeExact: what was counted exactly is kept in stores, ages with the samples,
+// and is told of.
+func TestMergeExact(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Create(dir, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, at := range []time.Time{now, now.Add(-24 * time.Hour)} {
+		if err := s.Put(sample.EpochAt(at, time.Hour), exactImage("/bin/a", 100), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, out, errs := runCLI(t, "merge", dir, "--half-life", "24h", "-o", "-")
+	if code != exitDone || !strings.Contains(errs, "exact counts: 1 places probed, 1 counted") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	rec, err := sample.Decode([]byte(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ic := rec.Counts[0].Images[0]
+	want := sample.Probed{Windows: 6, Covered: 150e3, Runs: 60, Variance: sample.SquareOf(20), Outcomes: 30, Taken: 15, Spread: sample.SquareOf(5)}
+	if got := ic.Probed[0x20]; got != want || ic.Counted[0x10] != 12 || rec.Counts[0].Weight != 150e3 {
+		t.Errorf("%+v, weight %d, counted %v, want %+v", got, rec.Counts[0].Weight, ic.Counted, want)
+	}
+	table := must(t, "images", file(t, t.TempDir(), "aged.bfr", out))
+	if !strings.Contains(table, "probed  counted") || !strings.Contains(table, "     1        1  ") {
+		t.Errorf("images:\n%s", table)
+	}
+}

@@ -71,6 +71,11 @@ func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (
 // nothing went into would look like those of a program that did nothing. It
 // takes over f.
 func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*source, error) {
+	exact := exactList(rec)
+	if rec.Samples() == 0 && exact != "" {
+		f.close()
+		return nil, failf(exitNothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
+	}
 	c.progress("inferring from %d samples", rec.Samples())
 	f.stores = c.stores
 	fileless := takeFileless(rec)
@@ -89,6 +94,9 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 	}
 	if list := lossList(p.Samples.Lost, p.Samples.Total); list != "" {
 		c.warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
+	}
+	if exact != "" {
+		c.warn("exact counts: %s", exact)
 	}
 	c.tellEvents(rec, p.Event)
 	return &source{recording: rec, profile: p, fileless: fileless, finder: f}, nil

@@ -62,7 +62,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 	if err := c.tellCarried(carried, path); err != nil {
 		return nil, err
 	}
-	if carried.Samples[infer.NoTie] == carried.Total() && !current {
+	if carried.Samples[infer.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
 		return nil, failf(exitNothing, "--onto: %s has none of the sampled code", path)
 	}
 	return moved, nil
@@ -86,6 +86,12 @@ func (c *cli) tellCarried(carried *infer.Carried, path string) error {
 	c.warn("%d samples of older builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[infer.NoTie], total), path)
 	if kept, lost := carried.Branches[0], carried.Branches[1]; kept+lost > 0 {
 		c.warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
+	}
+	if kept, lost := carried.Exact[0], carried.Exact[1]; kept+lost > 0 {
+		c.warn("%d places with exact counts, %s of them carried over: those whose blocks are unchanged", kept+lost, report.Share(kept, kept+lost))
+	}
+	if total == 0 {
+		return nil
 	}
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("carried over by"))
 	for tie := infer.NumTies; tie > 0; tie-- {

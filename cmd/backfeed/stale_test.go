@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,6 +178,18 @@ func everywhere(t *testing.T, path string, procs []string, caller, work string) 
 	}
 	top := proc(t, im, work).Blocks[0]
 	c.AddRange(sample.Range{Image: 0, First: leaf.Off, Last: off(top.Last)}, 10)
+	for i, name := range []string{work, procs[1]} { // the first block of each, and all that branches
+		for k := range proc(t, im, name).Blocks {
+			b := &proc(t, im, name).Blocks[k]
+			in := im.Insts(b)[b.Insts-1]
+			if k == 0 {
+				c.AddCounted(0, off(b.Start), uint64(100+i))
+			}
+			if in.Class&image.CondJump != 0 {
+				c.AddProbed(0, off(in.Addr), sample.Probed{Windows: 3, Covered: 1000, Runs: uint64(10 * k), Outcomes: uint64(k + 1), Taken: uint64(k)})
+			}
+		}
+	}
 	whole := proc(t, im, procs[1]).Blocks
 	c.AddRange(sample.Range{Image: 0, First: off(whole[0].Start), Last: off(whole[len(whole)-1].Last)}, 3)
 	return save(t, c)
@@ -283,6 +297,10 @@ func TestMergeOnto(t *testing.T) {
 		if len(c.Stacks) != 1 || len(c.Stacks[0].Frames) != 2 || c.Stacks[0].Frames[1].Image == sample.Unknown || len(c.Branches) != 1 {
 			t.Errorf("%s: stacks %v, branches %v", lang, c.Stacks, c.Branches)
 		}
+		exactOnto(t, lang, oldImage, newImage, before, rec, name("same"), name("edited"))
+		if !strings.Contains(errs, "places with exact counts, ") {
+			t.Errorf("%s: nothing is said of exact counts: %s", lang, errs)
+		}
 		if len(c.Images[0].First) != 2 {
 			t.Errorf("%s: first touches %v, want those of two procedures", lang, c.Images[0].First)
 		}
@@ -302,6 +320,41 @@ func TestMergeOnto(t *testing.T) {
 			t.Errorf("%s: emit %s of the newer build:\n%s", lang, emit, out)
 		}
 		must(t, "check", carried, "--image", b.new, "--config", file(t, t.TempDir(), "limits", "check: {min-samples: 1, min-own: 0, min-shape: 0}"))
+	}
+}
+
+// exactOnto checks that exact counts of a procedure that is the same were all carried
+// over, to the same instructions of the newer build, and that of another one only
+// those of blocks that are.
+func exactOnto(t *testing.T, lang string, old, new *image.Image, before, after *sample.Recording, same, edited string) {
+	t.Helper()
+	texts := func(im *image.Image, rec *sample.Recording, name string) map[string]sample.Probed {
+		p := proc(t, im, name)
+		found := map[string]sample.Probed{}
+		for _, ic := range rec.Counts[0].Images {
+			if ic.ID.Build != im.Build {
+				continue
+			}
+			for off, n := range ic.Probed {
+				if a, _ := im.AddrOf(off); p.BlockAt(a) >= 0 {
+					mnemonic, _, _ := strings.Cut(im.Text(a), " ")
+					found[fmt.Sprintf("%d %s", p.BlockAt(a), mnemonic)] = n
+				}
+			}
+			for off, n := range ic.Counted {
+				if a, _ := im.AddrOf(off); p.BlockAt(a) >= 0 {
+					found[fmt.Sprintf("%d counted", a-p.Addr)] = sample.Probed{Runs: n}
+				}
+			}
+		}
+		return found
+	}
+	if was, is := texts(old, before, same), texts(new, after, same); len(was) < 2 || !maps.Equal(was, is) {
+		t.Errorf("%s: exact counts of %s are %+v, were %+v", lang, same, is, was)
+	}
+	was, is := texts(old, before, edited), texts(new, after, edited)
+	if len(is) > len(was) || len(was) < 2 {
+		t.Errorf("%s: exact counts of %s are %+v, were %+v", lang, edited, is, was)
 	}
 }
 

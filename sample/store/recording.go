@@ -145,7 +145,8 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 
 type place struct{ off, n uint64 }
 
-// split puts the stacks, branches, ranges and first touches of c to the flows of their images.
+// split puts the stacks, branches, ranges, first touches and exact counts of c to the
+// flows of their images.
 func (r *splitter) split(c *sample.Counts) {
 	parts := map[sample.Frame]*part{} // by image and page
 	of := func(first sample.Frame) *part {
@@ -183,6 +184,14 @@ func (r *splitter) split(c *sample.Counts) {
 		for off, us := range ic.First {
 			p := of(sample.Frame{Image: i, Off: off})
 			p.to.Touch(p.image(i), off, us)
+		}
+		for off, n := range ic.Probed {
+			p := of(sample.Frame{Image: i, Off: off})
+			p.to.AddProbed(p.image(i), off, n)
+		}
+		for off, n := range ic.Counted {
+			p := of(sample.Frame{Image: i, Off: off})
+			p.to.AddCounted(p.image(i), off, n)
 		}
 	}
 	for first, p := range parts {
@@ -281,7 +290,9 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 				c.Lose(why, n)
 			}
 		} else {
-			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, dir.summary.Counts[i].Delivered())
+			all := dir.summary.Counts[i].Delivered()
+			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, all)
+			shareProbed(c, all)
 		}
 	}
 	for _, c := range sum.Counts {
@@ -293,6 +304,19 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		sum.Counts = slices.DeleteFunc(sum.Counts, func(c *sample.Counts) bool { return len(c.Images) == 0 })
 	}
 	return sum, nil
+}
+
+// shareProbed gives what probes counted the share of the weight that the samples of
+// c have: executions are a rate of it. Of a share of nothing, the rate is not known.
+func shareProbed(c *sample.Counts, all uint64) {
+	for _, ic := range c.Images {
+		for off, p := range ic.Probed {
+			if p.Covered = share(p.Covered, c.Total, all); p.Covered == 0 {
+				p.Runs, p.Variance = 0, sample.Square{}
+			}
+			ic.Probed[off] = p
+		}
+	}
 }
 
 // share gives n parts of all of a weight, rounded up so that it stays known.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -67,6 +68,13 @@ func random(rnd *rand.Rand) *sample.Recording {
 		for range rnd.IntN(6) {
 			if f := any(); f.Image != sample.Unknown {
 				c.Touch(f.Image, f.Off, rnd.Uint64N(1e6))
+			}
+		}
+		for range rnd.IntN(6) {
+			if f := any(); f.Image != sample.Unknown {
+				n := rnd.Uint64N(1e6)
+				c.AddCounted(f.Image, f.Off, n)
+				c.AddProbed(f.Image, f.Off+1, sample.Probed{Windows: 1, Covered: 1 + n, Runs: n, Variance: sample.SquareOf(float64(n)), Outcomes: n})
 			}
 		}
 		if rnd.IntN(2) == 0 {
@@ -275,7 +283,9 @@ func TestQuery(t *testing.T) {
 		e      sample.Epoch
 		labels map[string]string
 	}{{hour, map[string]string{"host": "a"}}, {hour, map[string]string{"host": "b"}}, {next, map[string]string{"host": "a", "app": "x"}}} {
-		if err := s.Put(p.e, three(), p.labels); err != nil {
+		rec := three()
+		rec.Counts[0].AddProbed(0, 0x1150, sample.Probed{Windows: 1, Covered: rec.Counts[0].Weight / 2, Runs: 70})
+		if err := s.Put(p.e, rec, p.labels); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -318,6 +328,16 @@ func TestQuery(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := rec.Counts[0]
+	for _, ic := range c.Images { // of an image alone, the rate of its executions is what it was
+		for off, p := range ic.Probed {
+			if p.Runs != 3*70 || math.Abs(float64(p.Covered)/float64(c.Weight)-0.5) > 1e-6 {
+				t.Errorf("probed at %#x: %+v, of a weight of %d", off, p, c.Weight)
+			}
+		}
+	}
+	if probed, _ := rec.Exact(nil); probed != 1 {
+		t.Errorf("%d places probed of an image alone, want 1", probed)
+	}
 	if len(c.Stacks) != 1 || c.Images[c.Stacks[0].Frames[1].Image].ID != app || c.Images[c.Stacks[0].Frames[0].Image].ID.Path != "/lib/libc.so.6" {
 		t.Errorf("stacks of an image: %v in %v", c.Stacks, c.Images)
 	}
