@@ -18,6 +18,10 @@ type observation struct {
 	way   int32   // index into flow.ways, or -1 for the block itself
 	logN  float64 // logarithm of the executions
 	sd    float64 // standard deviation of logN
+
+	// Where of > 0, it is the share of one of the two ways out of a block that is
+	// known, and no executions: as well as if of so many executions, part took it.
+	of, part float64
 }
 
 // branchRecords are the branch records in one image. A sample brings a stack of
@@ -403,7 +407,7 @@ func (o *observed) observation(b, way int, n float64) observation {
 		scale = 1
 	}
 	mean, variance := logGamma(n/clump + 0.5)
-	return observation{int32(b), int32(way), mean + math.Log(clump*scale), math.Sqrt(variance)}
+	return observation{block: int32(b), way: int32(way), logN: mean + math.Log(clump*scale), sd: math.Sqrt(variance)}
 }
 
 // logGamma gives mean and variance of the logarithm of a gamma variable of shape

@@ -6,6 +6,12 @@
 // results. Feedback files and layouts are made from its Profile by packages
 // feedback and layout.
 //
+// Beside samples a recording may hold what was counted exactly. Executions that probes
+// estimated are those of the recording, and fix the scale of all counts; outcomes of
+// branches tell how control divides. Executions of other runs tell of one another only:
+// counts stay executions of the recording, as samples say, and are to one another as
+// in those runs.
+//
 // An Explainer divides the time of samples by the executions: Time, cycles per
 // execution. What of it the machine model does not expect is a Stall, and its Culprits
 // are the causes that no rule could rule out, each with the least and the most of the

@@ -12,12 +12,16 @@ import (
 
 // estimate finds the executions of all procedures of prof and writes them into
 // their Results.
-func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt Options) {
+func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model *machine.Model, opt Options) {
 	par, costOf := costModel(prof, model)
-	if len(opt.Known) > 0 || opt.Places > 0 {
-		exact := *par
-		exact.hidden = math.Inf(1)
-		par = &exact
+	known := slices.Clone(opt.Known)
+	for _, ip := range prof.Images {
+		known = append(known, exact.known(ip.ID, ip.Image)...)
+	}
+	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 {
+		sure := *par
+		sure.hidden = math.Inf(1)
+		par = &sure
 	}
 	if n := prof.Samples.Used; n > enoughSamples {
 		fewer := *par
@@ -25,10 +29,10 @@ func estimate(prof *Profile, counts []*sample.Counts, model *machine.Model, opt 
 		par = &fewer
 	}
 	for _, ip := range prof.Images {
-		ip.addKnown(opt.Known)
+		ip.addKnown(known)
 		ip.addRecorded(counts)
 	}
-	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, model, opt.Known) })
+	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
 	pr.tie(prof)
 	sd := pr.run(opt.Places > 0)
 	for _, ip := range prof.Images {

@@ -15,32 +15,36 @@ import (
 // observations with their own uncertainty, so one program may mix them.
 
 // gather gives the problems of all images what is known of them.
-func (pr *posed) gather(prof *Profile, counts []*sample.Counts, model *machine.Model, known []Known) {
+func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCounts, model *machine.Model, known []Known) {
 	pr.learn(prof, known)
+	pr.count(prof, exact)
 	pr.record(prof, counts)
 	if model.InOrder && (prof.Event.Unit == "ns" || prof.Event.Unit == "cycles") {
 		pr.schedule(prof, model)
 	}
 }
 
-// learn adds known counts, and sets the scale of all costs by them: the samples of
-// the known blocks over what they should have brought.
+// learn adds what is known, and sets the scale of all costs by known executions: the
+// samples of these blocks over what they should have brought.
 func (pr *posed) learn(prof *Profile, known []Known) {
 	var fit scaleFit
 	for _, k := range known {
 		r := prof.find(k)
-		if r == nil || !(k.RelSD > 0) || !(k.N >= 0) {
+		if r == nil {
 			continue
 		}
 		q, b := pr.of[r], r.Proc.BlockAt(k.Addr)
 		if q == nil {
 			continue
 		}
-		// A count of nothing is known to be less than one.
-		o := observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD}
-		q.known = append(q.known, o)
-		if k.N > 0 {
-			fit.add(q, o)
+		if o, ok := k.executions(b); ok {
+			q.known = append(q.known, o)
+			if k.N > 0 {
+				fit.add(q, o)
+			}
+		}
+		if o, ok := k.share(q, b); ok {
+			q.known = append(q.known, o)
 		}
 	}
 	if s, ok := fit.scale(); ok {
@@ -49,6 +53,47 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 			scale(s, q.cost)
 		}
 	}
+}
+
+// executions gives what k says of how often block b ran.
+func (k Known) executions(b int) (observation, bool) {
+	if !(k.RelSD > 0) || !(k.N >= 0) || math.IsInf(k.N, 1) || math.IsInf(k.RelSD, 1) {
+		return observation{}, false
+	}
+	// A count of nothing is known to be less than one.
+	return observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD}, true
+}
+
+// share gives what k says of the branch at the end of block b.
+func (k Known) share(q *problem, b int) (observation, bool) {
+	way := q.takenWay(b)
+	if !(k.TakenSD > 0) || !(k.Taken >= 0) || !(k.Taken <= 1) || way < 0 {
+		return observation{}, false
+	}
+	// So many executions have that standard deviation, or leave a share that was
+	// never seen as uncertain.
+	t := clamp(k.Taken, k.TakenSD, max(k.TakenSD, 1-k.TakenSD))
+	of := t * (1 - t) / (k.TakenSD * k.TakenSD)
+	return observation{block: int32(b), way: way, of: of, part: k.Taken * of}, of > 0
+}
+
+// takenWay gives the way of block b by which its conditional branch is taken, or -1.
+func (q *problem) takenWay(b int) int32 {
+	f := q.flow
+	lo := f.first[b]
+	if f.first[b+1] != lo+2 {
+		return -1
+	}
+	for w := lo; w < lo+2; w++ {
+		e, other := f.ways[w].edge, f.ways[2*lo+1-w].edge
+		if other < 0 || q.p.Edges[other].Kind != image.FallThrough {
+			continue
+		}
+		if e >= 0 && q.p.Edges[e].Kind == image.Taken || e < 0 && q.p.Blocks[b].Exit == image.TailCall {
+			return w
+		}
+	}
+	return -1
 }
 
 // record adds branch records. Those of an event that is not branches tell counts

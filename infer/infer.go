@@ -21,14 +21,18 @@ type Options struct {
 	Places int // how many places worth counting exactly Profile.Places shall list
 }
 
-// A Known is a count that did not come from samples: of a probe, of an
-// instrumented run. Known counts of one Infer must be of the same executions, or
-// scaled to them; they fix the scale of all others too.
+// A Known is what is known of a block beside its samples: from a probe, from an
+// instrumented run. Known executions of one Infer must be of the same run, or
+// scaled to it; they fix the scale of all others too.
 type Known struct {
 	Image sample.ImageID
 	Addr  image.Addr // any instruction of a block
 	N     float64    // executions
-	RelSD float64    // standard deviation of N, relative to it; not 0
+	RelSD float64    // standard deviation of N, relative to it; 0 if N is not known
+
+	// Of a block that ends in a conditional branch, the share of its executions that
+	// takes it, and the standard deviation of that share; 0 if it is not known.
+	Taken, TakenSD float64
 }
 
 // ErrNothing is wrapped where the input holds nothing to infer from.
@@ -62,8 +66,10 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		all = append(all, ip)
 	}
 	callers := callersIn(counts, all)
+	exact := exactOf(rec)
 	for _, ip := range all {
 		ip.addCallers(callers[ip.ID.Key()])
+		ip.addNew(exact.symbols(ip))
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)
 		}
@@ -72,7 +78,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
 	// From here on every sample is in a block of a Result, or counted as lost.
-	estimate(prof, counts, model, opt)
+	estimate(prof, counts, exact, model, opt)
 	return prof, nil
 }
 

@@ -167,7 +167,7 @@ func inOrderObservations(est []classEstimate, c *classes, period float64) []obse
 		if e := est[k]; e.points > 0 && !done[k] {
 			mean, variance := logGamma(e.samples + 0.5) // as for branch records
 			sd := e.modelError()
-			obs = append(obs, observation{int32(b), -1, mean + math.Log(period/e.least), math.Sqrt(variance + sd*sd)})
+			obs = append(obs, observation{block: int32(b), way: -1, logN: mean + math.Log(period/e.least), sd: math.Sqrt(variance + sd*sd)})
 		}
 		done[k] = true
 	}

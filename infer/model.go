@@ -295,6 +295,9 @@ func (q *problem) forward(x []float64) float64 {
 // observe adds the derivatives of one observation, and gives its value.
 func (q *problem) observe(o observation) float64 {
 	n := max(q.n[o.block], 1e-100)
+	if o.of > 0 {
+		return q.observeShare(o)
+	}
 	if o.way < 0 {
 		v, d := huber((math.Log(n)-o.logN)/o.sd, farKnown)
 		q.dn[o.block] += d / o.sd / n
@@ -304,6 +307,23 @@ func (q *problem) observe(o observation) float64 {
 	v, d := huber((math.Log(n)+math.Log(p)-o.logN)/o.sd, farKnown)
 	q.dn[o.block] += d / o.sd / n
 	q.dway[o.way] += d / o.sd / p
+	return v
+}
+
+// observeShare is observe of a share: by the binomial distribution, less the value
+// at the share that was seen. Its curvature nowhere exceeds that of a logit, so
+// shares near 0 and 1 need no care.
+func (q *problem) observeShare(o observation) (v float64) {
+	first := q.flow.first[o.block]
+	for w, part := range [2]float64{o.part, o.of - o.part} {
+		if w == 1 {
+			o.way = 2*first + 1 - o.way // the other one
+		}
+		if p := max(q.prob[o.way], 1e-100); part > 0 {
+			v += part * math.Log(part/(o.of*p))
+			q.dway[o.way] -= part / p
+		}
+	}
 	return v
 }
 

@@ -112,7 +112,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	}
 	// Draws tell little of what the blocks of a procedure have in common.
 	sum.level = deviation(sum.level, e.draws)
-	if len(known) == 0 {
+	if !slices.ContainsFunc(known, func(o observation) bool { return o.of == 0 }) {
 		sum.level = max(sum.level, q.par.levelSD)
 	}
 	deviate(sum.block, e.draws)
@@ -206,6 +206,15 @@ func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 		q.center[i] += rng.NormFloat64() / q.sure[i]
 	}
 	for i := range q.known {
-		q.known[i].logN += rng.NormFloat64() * q.known[i].sd
+		o := &q.known[i]
+		z := rng.NormFloat64()
+		if o.of == 0 {
+			o.logN += z * o.sd
+			continue
+		}
+		// The logit of a share is about normal (Jeffreys' prior).
+		yes, no := o.part+0.5, o.of-o.part+0.5
+		p, _ := logistic(math.Log(yes/no) + z*math.Sqrt(1/yes+1/no))
+		o.part = p * o.of
 	}
 }

@@ -1,0 +1,231 @@
+package infer
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// What a recording holds beside samples is read here: what probes counted in windows
+// of it, and what other runs counted exactly.
+
+// fewWindows is the number of windows below which the variance between them says
+// nothing.
+const fewWindows = 3
+
+const (
+	// unsureRuns is the standard deviation of the logarithm of runs that were seen in
+	// fewer windows than fewWindows.
+	unsureRuns = 0.5
+	// runsFloor and shareFloor are the least that is claimed of runs, relative to
+	// them, and of the logit of a share: windows slow down what they look at.
+	runsFloor, shareFloor = 0.03, 0.03
+	// countedSD is that of executions counted in another run.
+	countedSD = 0.1
+)
+
+// windowTime is how long a window is, in ns: so long were those that recorder makes.
+const windowTime = 4e6
+
+// An exactCounts is what a recording holds of the images beside samples.
+type exactCounts struct {
+	probed  []probedIn // by name of their event
+	counted *sample.Counts
+}
+
+// probedIn is what the probes of the Counts of one event counted.
+type probedIn struct {
+	*sample.Counts
+	weight float64 // of all these Counts
+}
+
+// exactOf adds up what rec holds beside samples.
+func exactOf(rec *sample.Recording) *exactCounts {
+	x := &exactCounts{counted: sample.NewCounts(sample.CPU{}, sample.Event{})}
+	byEvent := map[string]*probedIn{}
+	for _, c := range rec.Counts {
+		in := byEvent[c.Event.Name]
+		if in == nil {
+			in = &probedIn{Counts: sample.NewCounts(sample.CPU{}, c.Event)}
+			byEvent[c.Event.Name] = in
+		}
+		in.weight += float64(c.Weight)
+		for _, ic := range c.Images {
+			for off, p := range ic.Probed {
+				in.AddProbed(in.Image(ic.ID), off, p)
+			}
+			for off, n := range ic.Counted {
+				x.counted.AddCounted(x.counted.Image(ic.ID), off, n)
+			}
+		}
+	}
+	for _, event := range slices.Sorted(maps.Keys(byEvent)) {
+		x.probed = append(x.probed, *byEvent[event])
+	}
+	return x
+}
+
+// imageOf gives the counts of an image, or nil.
+func imageOf(c *sample.Counts, id sample.ImageID) *sample.ImageCounts {
+	for _, ic := range c.Images {
+		if ic.ID.Key() == id.Key() {
+			return ic
+		}
+	}
+	return nil
+}
+
+// known gives what probes found out of an image.
+func (x *exactCounts) known(id sample.ImageID, im *image.Image) (known []Known) {
+	for _, in := range x.probed {
+		ic := imageOf(in.Counts, id)
+		if ic == nil {
+			continue
+		}
+		for _, off := range slices.Sorted(maps.Keys(ic.Probed)) {
+			if a, ok := im.AddrOf(off); ok {
+				k := Known{Image: id, Addr: a}
+				k.N, k.RelSD = in.runs(ic.Probed[off])
+				k.Taken, k.TakenSD = shareOf(ic.Probed[off])
+				if k.RelSD > 0 || k.TakenSD > 0 {
+					known = append(known, k)
+				}
+			}
+		}
+	}
+	return known
+}
+
+// runs gives the executions in all recordings, and their standard deviation relative
+// to them; 0 if they are not known.
+func (in *probedIn) runs(p sample.Probed) (n, relSD float64) {
+	windows := float64(max(1, p.Windows))
+	switch {
+	case p.Covered == 0 || in.weight == 0:
+		return 0, 0
+	case p.Runs == 0 && in.Event.Unit != "ns":
+		return 0, 0 // how long nothing was seen is not known
+	case p.Runs == 0:
+		// Of the rate of what was not seen in some time, by Jeffreys' prior: the mean
+		// of the logarithm is that of 1/time less 1.96, its standard deviation 2.22.
+		return in.weight / (windows * windowTime) * math.Exp(-1.96), 2.22
+	}
+	n = float64(p.Runs) * in.weight / float64(p.Covered)
+	relSD = math.Sqrt(p.Variance.Float64()) / float64(p.Runs) * (1 + 1/windows)
+	if p.Windows < fewWindows {
+		relSD = max(relSD, unsureRuns)
+	}
+	return n, math.Hypot(relSD, runsFloor)
+}
+
+// shareOf gives the share of outcomes that were taken, and its standard deviation;
+// 0 if there were none. With an uninformed prior (Jeffreys) the share of those not
+// seen is that of a beta distribution; windows that differ by more than chance make it
+// more uncertain.
+func shareOf(p sample.Probed) (taken, sd float64) {
+	if p.Outcomes == 0 {
+		return 0, 0
+	}
+	of := float64(p.Outcomes)
+	taken = (float64(min(p.Taken, p.Outcomes)) + 0.5) / (of + 1)
+	chance := taken * (1 - taken) / (of + 2)
+	spread := p.Spread.Float64() / (of * of) * (1 + 1/float64(max(1, p.Windows)))
+	floor := shareFloor * taken * (1 - taken)
+	return taken, math.Sqrt(max(chance, spread) + floor*floor)
+}
+
+// countedBlock is a block whose executions were counted in another run.
+type countedBlock struct {
+	r     *Result
+	block int
+	n     float64 // executions there
+}
+
+// blocks gives the blocks of ip that were counted: of each the most that any of its
+// instructions ran.
+func (x *exactCounts) blocks(ip *ImageProfile) (all []countedBlock) {
+	ic := imageOf(x.counted, ip.ID)
+	if ic == nil {
+		return nil
+	}
+	at := countsByAddr(ip.Image, ic.Counted)
+	for _, r := range ip.Procs {
+		i, _ := slices.BinarySearchFunc(at, r.Proc.Addr, func(h hit, a image.Addr) int { return cmp.Compare(h.addr, a) })
+		for b := range r.Proc.Blocks {
+			blk := &r.Proc.Blocks[b]
+			for i < len(at) && at[i].addr < blk.Start {
+				i++
+			}
+			c := countedBlock{r, b, -1}
+			for ; i < len(at) && at[i].addr < blk.End; i++ {
+				c.n = max(c.n, float64(at[i].n))
+			}
+			if c.n >= 0 {
+				all = append(all, c)
+			}
+		}
+	}
+	return all
+}
+
+// symbols gives the symbols of ip whose code was probed, or counted and ran.
+func (x *exactCounts) symbols(ip *ImageProfile) map[int]bool {
+	syms := map[int]bool{}
+	for _, k := range x.known(ip.ID, ip.Image) {
+		syms[ip.Image.Find(k.Addr)] = true
+	}
+	if ic := imageOf(x.counted, ip.ID); ic != nil {
+		for off, n := range ic.Counted {
+			if a, ok := ip.Image.AddrOf(off); ok && n > 0 {
+				syms[ip.Image.Find(a)] = true
+			}
+		}
+	}
+	return syms
+}
+
+// countsByAddr gives counts by offset by increasing address.
+func countsByAddr(im *image.Image, counts map[sample.Offset]uint64) []hit {
+	all := make([]hit, 0, len(counts))
+	for off, n := range counts {
+		if a, ok := im.AddrOf(off); ok {
+			all = append(all, hit{a, n})
+		}
+	}
+	slices.SortFunc(all, func(a, b hit) int { return cmp.Compare(a.addr, b.addr) })
+	return all
+}
+
+// count adds executions that were counted in another run. They tell of counts among one
+// another only: their scale is the one that explains the samples best.
+func (pr *posed) count(prof *Profile, x *exactCounts) {
+	var fit scaleFit
+	type seen struct {
+		q *problem
+		o observation
+	}
+	var all []seen
+	for _, ip := range prof.Images {
+		for _, c := range x.blocks(ip) {
+			if q := pr.of[c.r]; q != nil {
+				o := observation{block: int32(c.block), way: -1, logN: math.Log(max(c.n, 0.1)), sd: countedSD}
+				all = append(all, seen{q, o})
+				if c.n > 0 {
+					fit.add(q, o)
+				}
+			}
+		}
+	}
+	s, ok := fit.scale()
+	if !ok {
+		return
+	}
+	for _, c := range all {
+		c.o.logN += math.Log(s)
+		c.q.known = append(c.q.known, c.o)
+	}
+}

@@ -1,0 +1,149 @@
+package infer
+
+import (
+	"math"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestProbedMeans pins what is made of what probes counted.
+func TestProbedMeans(t *testing.T) {
+	in := &probedIn{Counts: sample.NewCounts(sample.CPU{}, sample.Event{Unit: "ns"}), weight: 60e9}
+	for _, tt := range []struct {
+		name             string
+		p                sample.Probed
+		n, sd, taken, sh float64
+	}{
+		{"nothing", sample.Probed{Windows: 3}, 0, 0, 0, 0},
+		{"half of the recordings", sample.Probed{Windows: 100, Covered: 30e9, Runs: 1e6, Variance: sample.SquareOf(1e10)}, 2e6, 0.105, 0, 0},
+		{"sure beyond the floor", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6}, 1e6, 0.03, 0, 0},
+		{"two windows", sample.Probed{Windows: 2, Covered: 60e9, Runs: 1e6}, 1e6, 0.501, 0, 0},
+		{"not seen in 0.4 s of 60", sample.Probed{Windows: 100, Covered: 60e9}, 21.1, 2.22, 0, 0},
+		{"half", sample.Probed{Windows: 9, Outcomes: 98, Taken: 49}, 0, 0, 0.5, 0.0506},
+		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.101},
+		{"never", sample.Probed{Windows: 9, Outcomes: 99}, 0, 0, 0.005, 0.00702},
+		{"always", sample.Probed{Windows: 9, Outcomes: 99, Taken: 99}, 0, 0, 0.995, 0.00702},
+		{"many", sample.Probed{Windows: 9, Outcomes: 1e12, Taken: 5e11}, 0, 0, 0.5, 0.0075},
+	} {
+		n, sd := in.runs(tt.p)
+		taken, sh := shareOf(tt.p)
+		for i, got := range []float64{n, sd, taken, sh} {
+			if want := []float64{tt.n, tt.sd, tt.taken, tt.sh}[i]; math.Abs(got-want) > 0.01*want {
+				t.Errorf("%s: %d: %.4g, want %.4g", tt.name, i, got, want)
+			}
+		}
+	}
+	in.Event.Unit = "cycles"
+	if n, sd := in.runs(sample.Probed{Windows: 100, Covered: 60e9}); n != 0 || sd != 0 {
+		t.Errorf("nothing seen in an unknown time: %g executions with %g", n, sd)
+	}
+}
+
+// branches gives how often the branch at the end of block b was taken.
+func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
+	var n uint64
+	for path, truth := range s.truth.Images {
+		if samePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+			for j, k := range truth.Jumps {
+				if j.From == b.Last {
+					n += k
+				}
+			}
+		}
+	}
+	return float64(n)
+}
+
+// withExact gives a copy of rec with what add adds.
+func withExact(rec *sample.Recording, add func(c *sample.Counts)) *sample.Recording {
+	out := sample.Merge(rec)
+	add(out.Counts[0])
+	return out
+}
+
+// TestRecordedExact: what probes and other runs counted is used, and counts stay
+// executions of the recording.
+func TestRecordedExact(t *testing.T) {
+	m := loadMix(t)
+	plain := m.infer(t)
+	probed := withExact(m.rec, func(c *sample.Counts) {
+		for _, pl := range m.set.infer(t, m.rec, Options{Places: 60}).Places {
+			b := &pl.Proc.Proc.Blocks[pl.Block]
+			off, _ := pl.Image.Image.OffsetOf(b.Last)
+			n := m.exact(b)
+			p := sample.Probed{Windows: 50, Covered: c.Weight / 4, Runs: uint64(n / 4), Variance: sample.SquareOf(n * n / 16 / 1000)}
+			if taken := m.branches(pl.Image, b); taken > 0 {
+				p.Outcomes, p.Taken = uint64(n/100), uint64(taken/100)
+			}
+			c.AddProbed(c.Image(pl.Image.ID), off, p)
+		}
+	})
+	counted := withExact(m.rec, func(c *sample.Counts) {
+		for _, ip := range plain.Images {
+			for _, truth := range m.truth.Images {
+				for a, n := range truth.Insts {
+					if off, ok := ip.Image.OffsetOf(a); ok {
+						c.AddCounted(c.Image(ip.ID), off, 7*n)
+					}
+				}
+			}
+		}
+	})
+	for _, tt := range []struct {
+		name                 string
+		rec                  *sample.Recording
+		overlap, least, most float64
+	}{
+		{"probed", probed, 0.9, 0.9, 1.1},
+		// Their scale is that of samples, which is not known well.
+		{"counted", counted, 0.97, m.compare(plain).Scale / 2, m.compare(plain).Scale * 2},
+	} {
+		p := m.set.infer(t, tt.rec, Options{})
+		a := m.compare(p)
+		t.Logf("%s: block overlap %.3f, within 10 %% %.3f, scale %.3f", tt.name, a.BlockOverlap, a.Within10, a.Scale)
+		if a.BlockOverlap < tt.overlap || a.Scale < tt.least || a.Scale > tt.most {
+			t.Errorf("%s: block overlap %.3f, scale %.3f", tt.name, a.BlockOverlap, a.Scale)
+		}
+	}
+}
+
+// TestKnownShare: the share of a branch moves its edges, and the other counts with
+// them, however far from the middle it is.
+func TestKnownShare(t *testing.T) {
+	m := loadMix(t)
+	p := m.infer(t)
+	n := 0
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			q := newProblem(r.Proc, r.BlockSamples, func(*image.Block) float64 { return 1 }, &outOfOrder)
+			for b := range r.Proc.Blocks {
+				if q.takenWay(b) < 0 || r.Block[b].N < 1e6 || n > 12 {
+					continue
+				}
+				n++
+				for _, taken := range []float64{0, 0.001, 0.3, 1} {
+					known := []Known{{Image: ip.ID, Addr: r.Proc.Blocks[b].Last, Taken: taken, TakenSD: 0.0005}}
+					with := m.set.infer(t, m.rec, Options{Known: known})
+					w := with.find(known[0])
+					all, got := w.Block[b].N, 0.0
+					for _, e := range w.Proc.Blocks[b].Out {
+						if w.Proc.Edges[e].Kind == image.Taken {
+							got = w.Edge[e].N / all
+						}
+					}
+					if w.Proc.Blocks[b].Exit == image.TailCall {
+						continue // its edge is none of the procedure's
+					}
+					if math.Abs(got-taken) > 0.02 { // the program took another share, and samples say so
+						t.Errorf("%s: block %#x: %.4f of %.3g taken, want %.4f", r.Proc.Name, r.Proc.Blocks[b].Start, got, all, taken)
+					}
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no branches")
+	}
+}
