@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"backfeed/sample/collect"
 )
 
 // commands are the subcommands in the order in which help lists them.
@@ -43,6 +45,9 @@ var commands = []*command{
 }
 
 func main() {
+	if os.Args[0] == collect.ProberName {
+		os.Exit(collect.ServeProber())
+	}
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

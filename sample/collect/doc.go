@@ -8,6 +8,10 @@
 // there, and only counts, callers and branch records come to user space. Where the
 // kernel refuses, the error says why and what would help.
 //
+// A Prober counts exactly, at some instructions and for some milliseconds: it is a
+// process of its own that arms uprobes (bpf/prober.c) where the kernel emulates the
+// instruction. A Calibration says when and where, and adds up what it counts.
+//
 // What the kernel reports is put down to images at once, in the order in which
 // things happened on all processors: a file that is deleted or replaced while
 // it runs keeps its samples, because its build ID is read when it is mapped.

@@ -24,6 +24,7 @@ const (
 	samplerMapPids         = "pids"
 	samplerMapStats        = "stats"
 	samplerMapTraces       = "traces"
+	samplerMapWindows      = "windows"
 	samplerMapWorths       = "worths"
 	samplerProgExecuted    = "executed"
 	samplerProgExited      = "exited"
@@ -40,6 +41,7 @@ const (
 	samplerVarWithBranches = "with_branches"
 	samplerVarWithCalls    = "with_calls"
 	samplerVarWithKernel   = "with_kernel"
+	samplerVarWithProbes   = "with_probes"
 )
 
 // loadSampler returns the embedded CollectionSpec for sampler.
@@ -106,6 +108,7 @@ type samplerMapSpecs struct {
 	Pids    *ebpf.MapSpec `ebpf:"pids"`
 	Stats   *ebpf.MapSpec `ebpf:"stats"`
 	Traces  *ebpf.MapSpec `ebpf:"traces"`
+	Windows *ebpf.MapSpec `ebpf:"windows"`
 	Worths  *ebpf.MapSpec `ebpf:"worths"`
 }
 
@@ -120,6 +123,7 @@ type samplerVariableSpecs struct {
 	WithBranches *ebpf.VariableSpec `ebpf:"with_branches"`
 	WithCalls    *ebpf.VariableSpec `ebpf:"with_calls"`
 	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
+	WithProbes   *ebpf.VariableSpec `ebpf:"with_probes"`
 }
 
 // samplerObjects contains all objects after they have been loaded into the kernel.
@@ -150,6 +154,7 @@ type samplerMaps struct {
 	Pids    *ebpf.Map `ebpf:"pids"`
 	Stats   *ebpf.Map `ebpf:"stats"`
 	Traces  *ebpf.Map `ebpf:"traces"`
+	Windows *ebpf.Map `ebpf:"windows"`
 	Worths  *ebpf.Map `ebpf:"worths"`
 }
 
@@ -163,6 +168,7 @@ func (m *samplerMaps) Close() error {
 		m.Pids,
 		m.Stats,
 		m.Traces,
+		m.Windows,
 		m.Worths,
 	)
 }
@@ -178,6 +184,7 @@ type samplerVariables struct {
 	WithBranches *ebpf.Variable `ebpf:"with_branches"`
 	WithCalls    *ebpf.Variable `ebpf:"with_calls"`
 	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
+	WithProbes   *ebpf.Variable `ebpf:"with_probes"`
 }
 
 // samplerPrograms contains all programs after they have been loaded into the kernel.

@@ -23,6 +23,7 @@ type SystemOptions struct {
 	Kernel    bool          // keep the places of kernel samples; they are counted in any case
 	PIDs      []int         // only these processes and what they start; nil is all
 	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
+	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
 }
 
@@ -31,8 +32,9 @@ type Counters struct {
 	All, User, Kernel, Idle uint64 // samples seen: All = User + Kernel + Idle
 
 	Filtered uint64 // user and kernel samples of what was not asked for
+	Probed   uint64 // user and kernel samples that probes had disturbed
 	Failed   uint64 // not stored: a map was full
-	Drained  uint64 // taken out; after Close, Drained + Failed + Filtered = User + Kernel
+	Drained  uint64 // taken out; after Close, Drained + Failed + Filtered + Probed = User + Kernel
 	Bare     uint64 // stored without their callers or branch records: the ring was full
 
 	Processors  int           // that are sampled now

@@ -97,7 +97,7 @@ type call struct {
 const maxBranches = 32
 
 type processorCounters struct {
-	All, User, Kernel, Idle, Filtered, Failed, Bare uint64
+	All, User, Kernel, Idle, Filtered, Probed, Failed, Bare uint64
 
 	Weight [2][maxEvents]uint64 // by buffer and event
 }
@@ -257,6 +257,7 @@ func (s *System) load(tickHandler uint64) error {
 		samplerVarWithCalls:    flag(s.opt.Callers),
 		samplerVarWithBranches: branches,
 		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
+		samplerVarWithProbes:   flag(s.opt.Probes),
 		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
 		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
 		samplerVarTickHandler:  tickHandler,
@@ -525,7 +526,7 @@ func (s *System) counters() Counters {
 	}
 	if sum, err := s.processorCounters(); err == nil {
 		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
-		c.Filtered, c.Failed, c.Bare = sum.Filtered, sum.Failed, sum.Bare
+		c.Filtered, c.Probed, c.Failed, c.Bare = sum.Filtered, sum.Probed, sum.Failed, sum.Bare
 	}
 	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
 		if st, err := p.Stats(); err == nil {
@@ -582,6 +583,7 @@ func (s *System) processorCounters() (sum processorCounters, err error) {
 		sum.Kernel += c.Kernel
 		sum.Idle += c.Idle
 		sum.Filtered += c.Filtered
+		sum.Probed += c.Probed
 		sum.Failed += c.Failed
 		sum.Bare += c.Bare
 		for b := range sum.Weight {

@@ -65,7 +65,7 @@ func checkCounters(t *testing.T, c Counters, r *sample.Recording) {
 	if c.All == 0 || c.All != c.User+c.Kernel+c.Idle {
 		t.Errorf("%d samples are not %d of users + %d of the kernel + %d idle", c.All, c.User, c.Kernel, c.Idle)
 	}
-	if c.Drained+c.Failed+c.Filtered != c.User+c.Kernel {
+	if c.Drained+c.Failed+c.Filtered+c.Probed != c.User+c.Kernel {
 		t.Errorf("%d drained + %d failed + %d filtered are not %d of users + %d of the kernel", c.Drained, c.Failed, c.Filtered, c.User, c.Kernel)
 	}
 	if n := r.Samples(); n != c.Drained+c.Failed {
@@ -211,8 +211,8 @@ func TestGenerate(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.o"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("made %v, %v; want two objects", files, err)
+	if err != nil || len(files) != 4 {
+		t.Fatalf("made %v, %v; want four objects", files, err)
 	}
 	for _, f := range files {
 		got, err1 := os.ReadFile(f)

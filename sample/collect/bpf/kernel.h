@@ -1,0 +1,123 @@
+// What programs of the kernel's side share: types, helpers and what is used of the
+// kernel's own types.
+//
+// Declared by hand is only what is used of the kernel's types; offsets of the
+// running kernel are put in when the programs are loaded (CO-RE).
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+
+#define SEC(name) __attribute__((section(name), used))
+#define inline_ static inline __attribute__((always_inline))
+#define __uint(name, val) int(*name)[val]
+#define __type(name, val) typeof(val) *name
+
+char LICENSE[] SEC("license") = "GPL";
+
+// Numbers of helpers and flags: include/uapi/linux/bpf.h.
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
+enum { NOEXIST = 1, NO_WAKEUP = 1 };
+
+static void *(*map_lookup)(void *map, const void *key) = (void *)1;
+static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*ktime_get_ns)(void) = (void *)5;
+static u32 (*get_smp_processor_id)(void) = (void *)8;
+static u64 (*get_current_pid_tgid)(void) = (void *)14;
+static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
+static long (*read_branch_records)(void *ctx, void *to, u32 size, u64 flags) = (void *)119;
+static u64 (*get_current_ancestor_cgroup_id)(int level) = (void *)123;
+static long (*ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
+static struct task_struct *(*get_current_task_btf)(void) = (void *)158;
+static u64 (*get_attach_cookie)(void *ctx) = (void *)174;
+static long (*task_pt_regs)(struct task_struct *task) = (void *)175;
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct {
+	s32 counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live; // threads
+};
+
+struct task_struct {
+	u32 flags;
+	s32 tgid;
+	u64 start_time; // CLOCK_MONOTONIC
+	struct task_struct *group_leader;
+	struct signal_struct *signal;
+};
+
+struct hrtimer {
+	void *function;
+};
+#pragma clang attribute pop
+
+enum { PF_KTHREAD = 0x00200000 };
+
+// Registers as user space sees them (arch/*/include/uapi/asm/ptrace.h). A field
+// of a context is loaded whole: the verifier refuses less.
+#ifdef __TARGET_ARCH_x86
+struct regs {
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di;
+	u64 orig_ax, ip, cs, flags, sp, ss;
+};
+#define IP(r) (r)->ip
+#define FP(r) (r)->bp
+#define USER(r) (((r)->cs & 3) == 3)
+#define NO_SYSCALL(r) ((s64)(r)->orig_ax == -1)
+#define SP(r) (r)->sp
+#else
+struct regs {
+	u64 x[31], sp, pc, pstate;
+	u64 orig_x0; // from here on for task_pt_regs alone
+	s32 syscallno;
+};
+#define IP(r) (r)->pc
+#define FP(r) (r)->x[29]
+#define USER(r) (((r)->pstate & 15) == 0)
+#define NO_SYSCALL(r) ((r)->syscallno == -1)
+#define SP(r) (r)->sp
+#endif
+
+// What is asked for. Both are empty, and the flags 0, where all processes are.
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u32); // process
+	__type(value, u8);
+} pids SEC(".maps");
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u64); // ID of a cgroup
+	__type(value, u8);
+} cgroups SEC(".maps");
+
+const volatile u8 by_pid;    // only processes in pids
+const volatile u8 by_cgroup; // only what is below cgroups
+
+enum { MAX_LEVEL = 16 }; // of cgroups
+
+inline_ int wanted(u32 tgid)
+{
+	if (!by_pid && !by_cgroup)
+		return 1;
+	if (by_pid && map_lookup(&pids, &tgid))
+		return 1;
+	if (by_cgroup)
+		for (int level = 0; level < MAX_LEVEL; level++) {
+			u64 id = get_current_ancestor_cgroup_id(level);
+			if (!id)
+				break;
+			if (map_lookup(&cgroups, &id))
+				return 1;
+		}
+	return 0;
+}

@@ -1,0 +1,143 @@
+// The kernel's side of a Prober: one program counts what probed instructions do,
+// another one the processor time that the counts stand for. See prober_linux.go.
+
+#include "kernel.h"
+
+enum { SITES = 64 };
+enum { OURS = 1, EVERYONES = 2 }; // hits: of what is asked for, of all processes
+
+// A cookie says which site was hit, and under which condition its branch is taken.
+#define SITE(cookie) ((cookie) & (SITES - 1))
+#define COND(cookie) ((cookie) >> 8 & 31)
+enum { ALWAYS = 16 }; // no condition
+
+// What the prober tells the programs, and they tell the sampler.
+struct window {
+	u32 open;   // hits count: OURS, or EVERYONES
+	u32 number; // of the window
+	u64 opened; // CLOCK_MONOTONIC, in ns
+	u64 closed; // 0 while it is open
+	u64 hit;    // time of about the last hit, counted or not
+};
+
+struct {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct window);
+} windows SEC(".maps");
+
+struct site {
+	u64 hits, taken;
+};
+
+// Sites of the window, by index.
+struct {
+	__uint(type, PERCPU_ARRAY);
+	__uint(max_entries, SITES);
+	__type(key, u32);
+	__type(value, struct site);
+} sites SEC(".maps");
+
+// What a processor did.
+struct processor {
+	u64 hits;   // of all sites, counted or not
+	u64 since;  // when it took up what it runs now; 0 is unknown
+	u64 total;  // time of processes that are asked for
+	u64 window; // of it, in the last window that it knows of
+	u32 number; // of that window
+	u32 runs;   // process that it runs now, if it is asked for
+};
+
+struct {
+	__uint(type, PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct processor);
+} processors SEC(".maps");
+
+#ifdef __TARGET_ARCH_x86
+// The condition codes of a branch's opcode (Intel SDM 2, appendix B.1.4.7): bit 0
+// negates what the others say.
+inline_ int taken(u64 flags, u32 cond)
+{
+	u32 cf = flags & 1, pf = flags >> 2 & 1, zf = flags >> 6 & 1, sf = flags >> 7 & 1, of = flags >> 11 & 1, r;
+	switch (cond >> 1) {
+	case 0: r = of; break;
+	case 1: r = cf; break;
+	case 2: r = zf; break;
+	case 3: r = cf | zf; break;
+	case 4: r = sf; break;
+	case 5: r = pf; break;
+	case 6: r = sf ^ of; break;
+	case 7: r = zf | (sf ^ of); break;
+	default: return 0;
+	}
+	return r ^ (cond & 1);
+}
+#define FLAGS(r) (r)->flags
+#else
+inline_ int taken(u64 flags, u32 cond) { return 0; }
+#define FLAGS(r) (r)->pstate
+#endif
+
+SEC("uprobe.multi") int hit(struct regs *ctx)
+{
+	u32 zero = 0;
+	struct window *w = map_lookup(&windows, &zero);
+	struct processor *p = map_lookup(&processors, &zero);
+	if (!w || !p)
+		return 0;
+	// The time of a hit need not be exact, and a look at the clock is dear.
+	if (!(p->hits++ & 31))
+		w->hit = ktime_get_ns();
+	if (!w->open)
+		return 0;
+	if ((by_pid || by_cgroup) && w->open == OURS && !wanted(get_current_pid_tgid() >> 32))
+		return 0;
+	u64 cookie = get_attach_cookie(ctx);
+	u32 index = SITE(cookie), cond = COND(cookie);
+	struct site *s = map_lookup(&sites, &index);
+	if (!s)
+		return 0;
+	s->hits++;
+	if (cond < ALWAYS)
+		s->taken += taken(FLAGS(ctx), cond);
+	return 0;
+}
+
+// A window's time is that of all processes, or of those in pids.
+inline_ u32 timed(struct task_struct *task)
+{
+	u32 tgid = task->tgid;
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	if (by_pid && !map_lookup(&pids, &tgid))
+		return 0;
+	return tgid;
+}
+
+SEC("tp_btf/sched_switch") int switched(u64 *ctx)
+{
+	u32 zero = 0;
+	struct window *w = map_lookup(&windows, &zero);
+	struct processor *p = map_lookup(&processors, &zero);
+	if (!w || !p)
+		return 0;
+	u64 now = ktime_get_ns();
+	if (p->since && p->runs) {
+		p->total += now - p->since;
+		u64 from = p->since > w->opened ? p->since : w->opened;
+		u64 to = w->closed && w->closed < now ? w->closed : now;
+		if (w->opened && to > from) {
+			if (p->number != w->number) {
+				p->number = w->number;
+				p->window = 0;
+			}
+			p->window += to - from;
+		}
+	}
+	p->since = now;
+	p->runs = timed((struct task_struct *)ctx[2]);
+	return 0;
+}

@@ -1,0 +1,238 @@
+package collect
+
+import (
+	"bytes"
+	"debug/elf"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"backfeed/sample"
+)
+
+// all says that every kind but the last, which is stepped, is emulated.
+func allEmulated() []ProbeCost {
+	costs := make([]ProbeCost, len(probeKinds)+1)
+	for i := range costs {
+		costs[i] = ProbeCost{Cost: 600, Exact: true}
+	}
+	costs[len(costs)-1].Cost = 19000
+	if err := judge(costs); err != nil {
+		panic(err)
+	}
+	return costs
+}
+
+// TestCheckSite: only what the kernel emulates is armed, with its own condition, and
+// never a nop of 5 bytes.
+func TestCheckSite(t *testing.T) {
+	costs := allEmulated()
+	for _, tt := range []struct {
+		name string
+		code []byte
+		cond int8
+		ok   bool
+	}{
+		{"jo", []byte{0x70, 2}, 0, true},
+		{"jg", []byte{0x7f, 2}, 15, true},
+		{"jg as jle", []byte{0x7f, 2}, 14, false},
+		{"jg as no branch", []byte{0x7f, 2}, NoCond, false},
+		{"jnz near", []byte{0x0f, 0x85, 1, 0, 0, 0}, 5, true},
+		{"jmp", []byte{0xeb, 1}, NoCond, true},
+		{"jmp with condition", []byte{0xeb, 1}, 11, false},
+		{"jmp near", []byte{0xe9, 1, 0, 0, 0}, NoCond, true},
+		{"call", []byte{0xe8, 1, 0, 0, 0}, NoCond, true},
+		{"push rbp", []byte{0x55}, NoCond, true},
+		{"push r12", []byte{0x41, 0x54}, NoCond, true},
+		{"nop", []byte{0x90}, NoCond, true},
+		{"nop of 2", []byte{0x66, 0x90}, NoCond, true},
+		{"nop of 4", []byte{0x0f, 0x1f, 0x40, 0x00}, NoCond, true},
+		{"nop of 5", []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, NoCond, false},
+		{"nop of 5, of prefixes", []byte{0x66, 0x66, 0x66, 0x66, 0x90}, NoCond, false},
+		{"nop of 6", []byte{0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00}, NoCond, true},
+		{"nop of 8", []byte{0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, NoCond, true},
+		{"nop of 9", []byte{0x66, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, NoCond, false},
+		{"xchg r8, rax", []byte{0x41, 0x90}, NoCond, false},
+		{"endbr64", []byte{0xf3, 0x0f, 0x1e, 0xfa}, NoCond, false},
+		{"mov", []byte{0x89, 0xc0}, NoCond, false},
+		{"push imm", []byte{0x6a, 1}, NoCond, false},
+		{"ret", []byte{0xc3}, NoCond, false},
+		{"jrcxz", []byte{0xe3, 1}, NoCond, false},
+		{"loop", []byte{0xe2, 1}, NoCond, false},
+		{"jmp [rip]", []byte{0xff, 0x25, 0, 0, 0, 0}, NoCond, false},
+		{"call rax", []byte{0xff, 0xd0}, NoCond, false},
+		{"lock inc", []byte{0xf0, 0xff, 0x00}, NoCond, false},
+		{"jz with 66", []byte{0x66, 0x0f, 0x84, 0, 0, 0, 0}, 4, false},
+		{"int3", []byte{0xcc}, NoCond, false},
+		{"nothing", nil, NoCond, false},
+		{"end of file in a nop", []byte{0x0f, 0x1f}, NoCond, false},
+	} {
+		if err := checkSite(tt.code, tt.cond, costs); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
+
+// TestJudge: a kind that is stepped, or was not counted exactly, is refused.
+func TestJudge(t *testing.T) {
+	costs := allEmulated()
+	costs[0].Cost, costs[1].Exact = 12000, false
+	if err := judge(costs); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []bool{false, false, true} {
+		if costs[i].Emulated != want {
+			t.Errorf("kind %d: emulated: %v", i, costs[i].Emulated)
+		}
+	}
+	if err := checkSite([]byte{0x75, 0}, 5, costs); !errors.Is(err, errNotEmulated) {
+		t.Errorf("a branch of a kind that is stepped: %v", err)
+	}
+	for i := range costs {
+		costs[i].Cost = 19000
+	}
+	if unavailable := (*Unavailable)(nil); !errors.As(judge(costs), &unavailable) {
+		t.Error("a kernel that steps all: no error")
+	}
+}
+
+// TestLoopProgram: the program is an ELF file, and its sites are what they are to be.
+func TestLoopProgram(t *testing.T) {
+	file, offs := loopProgram()
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Progs) != 1 || f.Progs[0].Filesz != uint64(len(file)) {
+		t.Errorf("segments %+v of %d bytes", f.Progs, len(file))
+	}
+	for i, off := range offs {
+		k, err := kindOf(file[off:])
+		if i < len(probeKinds) && (err != nil || k != i) {
+			t.Errorf("site %d: kind %d, %v", i, k, err)
+		}
+		if i == len(probeKinds) && err == nil {
+			t.Errorf("the stepped site is of kind %d", k)
+		}
+	}
+}
+
+// A phased is a program with phases: site i has a rate in each, in hits per second.
+type phased struct {
+	length float64 // of a phase, in s of native time
+	rates  [][]float64
+}
+
+// at gives the rates at a time.
+func (p *phased) at(t float64) []float64 { return p.rates[int(t/p.length)%len(p.rates)] }
+
+// window gives what a window of so many seconds counts that begins at some native
+// time, each hit costing cost.
+func (p *phased) window(rng *rand.Rand, length, cost float64) *ProbeWindow {
+	t := rng.Float64() * p.length * float64(len(p.rates))
+	w := &ProbeWindow{Hits: make([]uint64, len(p.rates[0])), Taken: make([]uint64, len(p.rates[0]))}
+	hits := make([]float64, len(p.rates[0]))
+	const step = 1e-6 // s of native time
+	for left := length; left > 0; t += step {
+		left -= step
+		for i, r := range p.at(t) {
+			hits[i] += r * step
+			left -= r * step * cost
+		}
+	}
+	for i, n := range hits {
+		w.Hits[i] = uint64(n + rng.Float64())
+		w.Taken[i] = w.Hits[i] / 4
+	}
+	w.Time = time.Duration(length * 1e9)
+	return w
+}
+
+// TestEstimates: windows tell the rates of sites in phases of very different density
+// without bias, and how uncertain these are.
+func TestEstimates(t *testing.T) {
+	const cost = 0.6e-6
+	for _, p := range []*phased{
+		{10e-3, [][]float64{{2e6, 1e6, 0}, {1e4, 0, 5e5}, {0, 0, 0}}},
+		{100e-6, [][]float64{{2e6, 1e6, 0}, {1e4, 0, 5e5}, {0, 0, 0}}},
+		{1, [][]float64{{3e5, 2e5, 1e3}}},
+	} {
+		rng := rand.New(rand.NewPCG(1, uint64(p.length*1e6)))
+		truth := make([]float64, 3)
+		for _, r := range p.rates {
+			for i := range r {
+				truth[i] += r[i] / float64(len(p.rates))
+			}
+		}
+		var mean, within [3]float64
+		const trials, windows = 60, 40
+		for range trials {
+			m := &measured{ProbeGroup: ProbeGroup{Sites: []ProbeSite{{Cond: 4}, {Cond: NoCond}, {Cond: NoCond}}}}
+			for range windows {
+				w := p.window(rng, 1e-3, cost)
+				m.windows = append(m.windows, groupOf(w))
+			}
+			for i, e := range m.estimates(cost) {
+				mean[i] += e.rate / trials
+				if math.Abs(e.rate-truth[i]) <= 1.645*math.Sqrt(e.variance) {
+					within[i] += 1. / trials
+				}
+				if e.common > e.variance {
+					t.Errorf("%v: site %d: common variance %g of %g", p.length, i, e.common, e.variance)
+				}
+				if i == 0 && math.Abs(float64(e.taken)/float64(e.outcomes)-0.25) > 0.01 {
+					t.Errorf("%v: %d of %d taken", p.length, e.taken, e.outcomes)
+				}
+			}
+		}
+		for i := range truth {
+			if math.Abs(mean[i]/truth[i]-1) > 0.15 {
+				t.Errorf("phases of %v s: site %d: mean rate %.4g, want %.4g", p.length, i, mean[i], truth[i])
+			}
+			if within[i] < 0.8 {
+				t.Errorf("phases of %v s: site %d: within the 90 %% range in %.2f of all trials", p.length, i, within[i])
+			}
+		}
+	}
+}
+
+// TestAddTo: counts hold what windows counted, but nothing of a file that was never hit.
+func TestAddTo(t *testing.T) {
+	app, lib := sample.ImageID{Path: "/app"}, sample.ImageID{Path: "/lib"}
+	c := &Calibration{hit: 600}
+	c.SetGroups([]ProbeGroup{
+		{ID: app, File: "/app", Sites: []ProbeSite{{ID: app, Off: 16, Cond: 4}, {ID: app, Off: 32, Cond: NoCond}}, Share: 1},
+		{ID: app, File: "/app", Dense: true, Sites: []ProbeSite{{ID: app, Off: 48, Cond: 5}}, Share: 1},
+		{ID: lib, File: "/lib", Sites: []ProbeSite{{ID: lib, Off: 16, Cond: NoCond}}, Share: 1},
+	})
+	for range 10 {
+		w := &ProbeWindow{Hits: []uint64{1000, 500}, Taken: []uint64{250, 0}, Time: time.Millisecond, Total: time.Second}
+		c.add(c.groups[0], w)
+		w.Total += 9 * time.Second
+		c.add(c.groups[1], &ProbeWindow{Hits: []uint64{1500}, Taken: []uint64{1500}, Time: time.Millisecond, Total: w.Total})
+		c.add(c.groups[2], &ProbeWindow{Hits: []uint64{0}, Taken: []uint64{0}, Time: time.Millisecond, Total: w.Total})
+	}
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	counts.AddSample(counts.Image(app), 16, 10)
+	counts.Weight = 1e7
+	c.AddTo(counts)
+	if err := counts.Check(); err != nil {
+		t.Fatal(err)
+	}
+	if len(counts.Images) != 1 {
+		t.Fatalf("%d images: nothing was ever hit in the other one", len(counts.Images))
+	}
+	got := counts.Images[0].Probed
+	// 10 s, of which windows took some: 1000 hits in 0.1 ms of native time each.
+	if p := got[16]; p.Windows != 10 || p.Covered != 1e7 || p.Outcomes != 10000 || p.Taken != 2500 || math.Abs(float64(p.Runs)/1e8-1) > 0.05 {
+		t.Errorf("branch: %+v", p)
+	}
+	if p := got[32]; p.Outcomes != 0 || math.Abs(float64(p.Runs)/5e7-1) > 0.05 || p.Variance == (sample.Square{}) {
+		t.Errorf("jump: %+v", p)
+	}
+	if p := got[48]; p.Outcomes != 15000 || p.Taken != 15000 || p.Covered != 0 {
+		t.Errorf("dense branch: %+v", p)
+	}
+}

@@ -1,0 +1,539 @@
+//go:build amd64
+
+package collect
+
+import (
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/features"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// A Prober arms probes for short windows. It is a process of its own, which does
+// nothing else: while probes are armed, what they lie in runs up to hundreds of times
+// slower, so that whoever holds them must not wait for a garbage collector, and must
+// let go of them when the program that wants them is stopped or killed. It ends with
+// that program; the kernel disarms what an ended process armed.
+type Prober struct {
+	mu    sync.Mutex
+	cmd   *exec.Cmd
+	conn  net.Conn
+	enc   *gob.Encoder
+	dec   *gob.Decoder
+	costs []ProbeCost
+}
+
+// ProberName is argument 0 of the process that a Prober starts, which is this
+// program once more. Its main function has to call ServeProber then, first of all.
+const ProberName = "backfeed-prober"
+
+// patience is how long a window may take beyond its length. The kernel's own waits
+// are 40 to 100 ms of it.
+const patience = 3 * time.Second
+
+type proberSetup struct{ ByPid, ByCgroup bool }
+
+type proberHello struct {
+	Error       string
+	Unavailable bool
+	Fix         string
+	Costs       []ProbeCost
+}
+
+type proberRequest struct {
+	File   string
+	Offs   []uint64
+	Conds  []int8
+	PID    uint32 // to arm in alone; 0 is wherever the file is mapped
+	Length time.Duration
+}
+
+type proberAnswer struct {
+	Error  string
+	Window ProbeWindow
+}
+
+// OpenProber starts a prober of the processes that s samples. The error is an
+// *Unavailable where this machine does not allow it.
+func OpenProber(s *System) (*Prober, error) {
+	if !s.opt.Probes {
+		return nil, errors.New("the system was not opened for probes")
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("socketpair", err)
+	}
+	mine, theirs := os.NewFile(uintptr(fds[0]), "prober"), os.NewFile(uintptr(fds[1]), "prober")
+	defer mine.Close()
+	defer theirs.Close()
+	conn, err := net.FileConn(mine)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prober{conn: conn, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
+	p.cmd = exec.Command("/proc/self/exe")
+	p.cmd.Args = []string{ProberName}
+	p.cmd.Stderr = os.Stderr
+	p.cmd.ExtraFiles = []*os.File{theirs}
+	for _, m := range []*ebpf.Map{s.bpf.Windows, s.bpf.Pids, s.bpf.Cgroups} {
+		fd, err := unix.Dup(m.FD())
+		if err != nil {
+			conn.Close()
+			return nil, os.NewSyscallError("dup", err)
+		}
+		f := os.NewFile(uintptr(fd), "map")
+		defer f.Close()
+		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, f)
+	}
+	if err := p.cmd.Start(); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	var hello proberHello
+	conn.SetDeadline(time.Now().Add(selfTestPatience))
+	if err := errors.Join(p.enc.Encode(proberSetup{len(s.opt.PIDs) > 0, len(s.opt.Cgroups) > 0}), p.dec.Decode(&hello)); err != nil {
+		p.Close()
+		return nil, fmt.Errorf("the prober does not answer: %w", err)
+	}
+	if hello.Error != "" {
+		p.Close()
+		if hello.Unavailable {
+			return nil, &Unavailable{Why: hello.Error, Fix: hello.Fix}
+		}
+		return nil, errors.New(hello.Error)
+	}
+	p.costs = hello.Costs
+	return p, nil
+}
+
+// selfTestPatience is how long a prober may take to try what it can do.
+const selfTestPatience = 30 * time.Second
+
+// Costs are what hits cost here, by kind of instruction, as tried at the start.
+func (p *Prober) Costs() []ProbeCost { return p.costs }
+
+// HitCost is what a hit costs here: the mean of all kinds that may be probed.
+func (p *Prober) HitCost() time.Duration {
+	var sum, n time.Duration
+	for _, c := range p.costs {
+		if c.Emulated {
+			sum, n = sum+c.Cost, n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// Allows tells whether the instruction that code begins with, with the condition of a
+// ProbeSite, may be probed here.
+func (p *Prober) Allows(code []byte, cond int8) error { return checkSite(code, cond, p.costs) }
+
+// Window arms sites of one file for a time, in the process pid, or in all that map
+// the file if pid is 0. The file is opened by the prober, which looks at the bytes of
+// each site.
+func (p *Prober) Window(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	req := proberRequest{File: file, PID: uint32(pid), Length: length}
+	for _, s := range sites {
+		req.Offs, req.Conds = append(req.Offs, uint64(s.Off)), append(req.Conds, s.Cond)
+	}
+	var a proberAnswer
+	p.conn.SetDeadline(time.Now().Add(length + patience))
+	if err := errors.Join(p.enc.Encode(req), p.dec.Decode(&a)); err != nil {
+		// Whatever keeps it: with its end the probes are gone.
+		p.cmd.Process.Kill()
+		return nil, fmt.Errorf("the prober is lost: %w", err)
+	}
+	if a.Error != "" {
+		return nil, errors.New(a.Error)
+	}
+	return &a.Window, nil
+}
+
+// Close ends the prober. Nothing is armed any more when it returns.
+func (p *Prober) Close() error {
+	p.conn.Close()
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-done:
+		case <-time.After(patience):
+			p.cmd.Process.Kill()
+		}
+	}()
+	err := p.cmd.Wait()
+	close(done)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return nil // as good as any end
+	}
+	return err
+}
+
+// ServeProber is the process of a Prober, from the start of its main function to the
+// exit code.
+func ServeProber() int {
+	// Memory that a window takes is given back after it.
+	debug.SetGCPercent(-1)
+	runtime.LockOSThread()
+	socket := os.NewFile(3, "prober")
+	conn, err := net.FileConn(socket)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "backfeed-prober: want to be started by backfeed:", err)
+		return 2
+	}
+	socket.Close()
+	requests, answer := make(chan proberRequest), gob.NewEncoder(conn)
+	var setup proberSetup
+	dec := gob.NewDecoder(conn)
+	if err := dec.Decode(&setup); err != nil {
+		return 1
+	}
+	a := armer{}
+	var hello proberHello
+	if err := a.open(setup); err != nil {
+		hello.Error = err.Error()
+		if u := (*Unavailable)(nil); errors.As(err, &u) {
+			hello.Error, hello.Fix, hello.Unavailable = u.Why, u.Fix, true
+		}
+	}
+	// Whatever else runs must not keep it from disarming. Without the privilege it goes
+	// without.
+	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+	hello.Costs = a.costs
+	if err := answer.Encode(hello); err != nil || hello.Error != "" {
+		return 1
+	}
+	go func() {
+		for {
+			var r proberRequest
+			if err := dec.Decode(&r); err != nil {
+				os.Exit(0) // with it go the probes, even in the middle of a window
+			}
+			requests <- r
+		}
+	}()
+	for r := range requests {
+		var out proberAnswer
+		w, err := a.window(r)
+		if err != nil {
+			out.Error = err.Error()
+		} else {
+			out.Window = *w
+		}
+		if err := answer.Encode(out); err != nil {
+			return 1
+		}
+		runtime.GC()
+	}
+	return 0
+}
+
+// An armer is what the process of a Prober keeps in the kernel.
+type armer struct {
+	bpf    proberObjects
+	link   link.Link // of the program that follows processors
+	costs  []ProbeCost
+	number uint32
+}
+
+// The layouts of bpf/prober.c.
+type probeWindow struct {
+	Open, Number        uint32
+	Opened, Closed, Hit uint64
+}
+
+type siteCounts struct{ Hits, Taken uint64 }
+
+type processorTime struct {
+	Hits, Since, Total, Window uint64
+	Number, Runs               uint32
+}
+
+func (a *armer) open(setup proberSetup) error {
+	if err := features.HaveBPFLinkUprobeMulti(); err != nil {
+		if errors.Is(err, ebpf.ErrNotSupported) {
+			return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use Linux 6.6 or later with CONFIG_UPROBES"}
+		}
+		return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
+	}
+	spec, err := loadProber()
+	if err != nil {
+		return err
+	}
+	for name, v := range map[string]bool{proberVarByPid: setup.ByPid, proberVarByCgroup: setup.ByCgroup} {
+		if err := spec.Variables[name].Set(flag(v)); err != nil {
+			return err
+		}
+	}
+	maps := map[string]*ebpf.Map{}
+	for i, name := range []string{proberMapWindows, proberMapPids, proberMapCgroups} {
+		m, err := ebpf.NewMapFromFD(4 + i)
+		if err != nil {
+			return fmt.Errorf("map %s: %w", name, err)
+		}
+		defer m.Close()
+		maps[name] = m
+		spec.Maps[name].MaxEntries = m.MaxEntries()
+	}
+	if err := spec.LoadAndAssign(&a.bpf, &ebpf.CollectionOptions{MapReplacements: maps}); err != nil {
+		var refused *ebpf.VerifierError
+		if errors.As(err, &refused) {
+			return fmt.Errorf("the kernel refuses the prober: %+v", refused)
+		}
+		return &Unavailable{Why: "the kernel does not take the prober: " + err.Error(), Fix: needPrivileges}
+	}
+	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.bpf.Switched}); err != nil {
+		return err
+	}
+	return a.try()
+}
+
+// try counts what probes of each kind cost and count, in a program of its own.
+func (a *armer) try() error {
+	dir, err := os.MkdirTemp("", "backfeed-prober")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "loops")
+	code, offs := loopProgram()
+	if err := os.WriteFile(path, code, 0o700); err != nil {
+		return err
+	}
+	// run gives the processor time of one of the loops, the least of some.
+	run := func(loop int) (least time.Duration, err error) {
+		for range triesOfLoop {
+			cmd := exec.Command(path, make([]string, loop)...)
+			if err := cmd.Run(); err != nil {
+				return 0, fmt.Errorf("the program that tries probes: %w", err)
+			}
+			if t := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(); least == 0 || t < least {
+				least = t
+			}
+		}
+		return least, nil
+	}
+	conds := make([]int8, len(offs))
+	for i := range conds {
+		conds[i] = NoCond
+	}
+	conds[0], conds[1] = 5, 4 // nz, z
+	for i := range offs {
+		if err := a.clear(i); err != nil {
+			return err
+		}
+	}
+	l, err := a.attach(path, offs, conds, 0)
+	if err != nil {
+		return &Unavailable{Why: "the kernel does not arm probes: " + err.Error(), Fix: needPrivileges}
+	}
+	defer l.Close()
+	a.number++
+	if err := a.bpf.Windows.Put(uint32(0), probeWindow{Open: countEveryones, Number: a.number}); err != nil {
+		return err
+	}
+	defer a.bpf.Windows.Put(uint32(0), probeWindow{Number: a.number})
+	none, err := run(0)
+	if err != nil {
+		return err
+	}
+	for i := range offs {
+		c := ProbeCost{Kind: "stepped"}
+		if i < len(probeKinds) {
+			c.Kind = probeKinds[i].name
+		}
+		took, err := run(i + 1)
+		if err != nil {
+			return err
+		}
+		n, err := a.counted(i)
+		if err != nil {
+			return err
+		}
+		c.Cost = max(0, took-none) / loopRuns
+		want := siteCounts{Hits: loopRuns * triesOfLoop}
+		if i == 0 {
+			want.Taken = want.Hits
+		}
+		c.Exact = n == want
+		a.costs = append(a.costs, c)
+	}
+	return judge(a.costs)
+}
+
+// triesOfLoop is how often each loop is timed.
+const triesOfLoop = 3
+
+// clear sets the counts of a site to 0.
+func (a *armer) clear(site int) error {
+	n, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	return a.bpf.Sites.Put(uint32(site), make([]siteCounts, n))
+}
+
+// counted gives the counts of a site.
+func (a *armer) counted(site int) (sum siteCounts, err error) {
+	var each []siteCounts
+	if err := a.bpf.Sites.Lookup(uint32(site), &each); err != nil {
+		return sum, err
+	}
+	for _, c := range each {
+		sum.Hits += c.Hits
+		sum.Taken += c.Taken
+	}
+	return sum, nil
+}
+
+func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (link.Link, error) {
+	cookies := make([]uint64, len(offs))
+	for i, cond := range conds {
+		if cond == NoCond {
+			cond = 16
+		}
+		cookies[i] = uint64(i) | uint64(cond)<<8
+	}
+	ex, err := link.OpenExecutable(file)
+	if err != nil {
+		return nil, err
+	}
+	return ex.UprobeMulti(nil, a.bpf.Hit, &link.UprobeMultiOptions{Addresses: offs, Cookies: cookies, PID: pid})
+}
+
+// check looks at the bytes of all sites.
+func (a *armer) check(r proberRequest) error {
+	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
+		return fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
+	}
+	if r.Length <= 0 || r.Length > maxWindow {
+		return fmt.Errorf("a window of %v: want up to %v", r.Length, maxWindow)
+	}
+	f, err := os.Open(r.File)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	seen := map[uint64]bool{}
+	for i, off := range r.Offs {
+		if seen[off] {
+			return fmt.Errorf("%s: offset %#x: twice in one window", r.File, off)
+		}
+		seen[off] = true
+		var b [8]byte
+		n, err := f.ReadAt(b[:], int64(off))
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err := checkSite(b[:n], r.Conds[i], a.costs); err != nil {
+			return fmt.Errorf("%s: offset %#x: %w", r.File, off, err)
+		}
+	}
+	return nil
+}
+
+// maxWindow bounds a window.
+const maxWindow = 100 * time.Millisecond
+
+// window arms, waits and disarms.
+func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
+	if err := a.check(r); err != nil {
+		return nil, err
+	}
+	for i := range r.Offs {
+		if err := a.clear(i); err != nil {
+			return nil, err
+		}
+	}
+	a.number++
+	state := probeWindow{Number: a.number}
+	set := func() error { return a.bpf.Windows.Put(uint32(0), state) }
+	if err := set(); err != nil {
+		return nil, err
+	}
+	hits, _, err := a.processors(0, 0)
+	if err != nil {
+		return nil, err
+	}
+	w := &ProbeWindow{}
+	start := monotonic()
+	l, err := a.attach(r.File, r.Offs, r.Conds, r.PID)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.File, err)
+	}
+	state.Open, state.Opened = countOurs, monotonic()
+	if err = set(); err == nil {
+		sleepUntil(state.Opened + uint64(r.Length))
+	}
+	state.Closed = monotonic()
+	state.Open, state.Hit = 0, state.Closed
+	err = errors.Join(err, set(), l.Close())
+	end := monotonic()
+	if err != nil {
+		return nil, err
+	}
+	w.Attach, w.Open = time.Duration(state.Opened-start), time.Duration(state.Closed-state.Opened)
+	w.Armed, w.Detach = time.Duration(end-start), time.Duration(end-state.Closed)
+	for i := range r.Offs {
+		n, err := a.counted(i)
+		if err != nil {
+			return nil, err
+		}
+		w.Hits, w.Taken = append(w.Hits, n.Hits), append(w.Taken, n.Taken)
+	}
+	after, sum, err := a.processors(state.Opened, state.Closed)
+	w.All, w.Time, w.Total = after-hits, sum[0], sum[1]
+	return w, err
+}
+
+// processors gives the hits so far, and the time of processes in a window that is
+// over and in all.
+func (a *armer) processors(opened, closed uint64) (hits uint64, sum [2]time.Duration, err error) {
+	var each []processorTime
+	now := monotonic()
+	if err := a.bpf.Processors.Lookup(uint32(0), &each); err != nil {
+		return 0, sum, err
+	}
+	for _, p := range each {
+		hits += p.Hits
+		if p.Number == a.number {
+			sum[0] += time.Duration(p.Window)
+		}
+		sum[1] += time.Duration(p.Total)
+		if p.Runs == 0 || p.Since == 0 {
+			continue
+		}
+		if from := max(p.Since, opened); from < closed { // it still runs what it ran in the window
+			sum[0] += time.Duration(closed - from)
+		}
+		if p.Since < now {
+			sum[1] += time.Duration(now - p.Since)
+		}
+	}
+	return hits, sum, nil
+}
+
+const (
+	countOurs      = 1
+	countEveryones = 2
+)
+
+// sleepUntil does so in the kernel: the scheduler of Go may be late.
+func sleepUntil(t uint64) {
+	ts := unix.NsecToTimespec(int64(t))
+	for unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil) == unix.EINTR {
+	}
+}

@@ -1,0 +1,41 @@
+//go:build !linux || !amd64
+
+package collect
+
+import (
+	"runtime"
+	"time"
+)
+
+var noProber = &Unavailable{
+	Why: "probes need Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH,
+}
+
+// ProberName is argument 0 of the process of a Prober.
+const ProberName = "backfeed-prober"
+
+// A Prober arms probes in running programs on Linux.
+type Prober struct{}
+
+// OpenProber gives an *Unavailable error.
+func OpenProber(*System) (*Prober, error) { return nil, noProber }
+
+// ServeProber is never reached.
+func ServeProber() int { return 2 }
+
+// Costs is never reached: there is no Prober.
+func (*Prober) Costs() []ProbeCost { return nil }
+
+// HitCost is never reached.
+func (*Prober) HitCost() time.Duration { return 0 }
+
+// Allows is never reached.
+func (*Prober) Allows([]byte, int8) error { return noProber }
+
+// Window is never reached.
+func (*Prober) Window(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) {
+	return nil, noProber
+}
+
+// Close is never reached.
+func (*Prober) Close() error { return nil }
