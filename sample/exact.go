@@ -78,6 +78,10 @@ func (p Probed) fault() string {
 	return ""
 }
 
+// Executions is the event of Counts that have no samples, but executions counted
+// exactly in runs that were not sampled.
+var Executions = Event{Name: "executions", Unit: "events"}
+
 // A Square is the square of a count, or a sum of some: 128 bits. A Square that is
 // too large to hold is the largest.
 type Square struct{ Hi, Lo uint64 }

@@ -1,14 +1,17 @@
 package main
 
 var importCmd = &command{
-	name: "import", args: "SRC... -o FILE", short: "turn recordings of other tools into one of backfeed",
-	long: srcHelp, run: runImport,
+	name: "import", args: "SRC... [--symfs DIR] -o FILE", short: "turn recordings of other tools into one of backfeed",
+	long: symfsHelp + `
+
+Of what was counted exactly, each block of instructions that ran gets its number of executions. Added
+to a recording of the same program (` + "`backfeed merge`" + `, or both named as SRC), it is kept beside the samples.`, run: runImport,
 }
 
 // runImport reads and writes: what is written is backfeed's.
 func runImport(c *cli, args []string) error {
 	fs := c.flags()
-	c.selects()
+	c.symfs()
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/perfdata"
@@ -23,9 +24,10 @@ import (
 )
 
 // srcHelp is a paragraph for the help of commands that read samples.
-const srcHelp = `SRC is a recording of backfeed, a perf.data file or a pprof profile, told apart by content, or the
-directory of a store; "-" is standard input. Several are added up. Of a store, --since, --until and
---label choose what to read: whole epochs.`
+const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile or the exact counts of a callgrind run,
+told apart by content, or the directory of a store; "-" is standard input. Several are added up. Of a
+store, --since, --until and --label choose what to read: whole epochs. callgrind has to run with
+--dump-instr=yes; what it counted has no samples, and stands beside those of a recording.`
 
 // symfsHelp is one for those that need the images too.
 const symfsHelp = srcHelp + `
@@ -92,6 +94,11 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 		c.starts = append(c.starts, startsIn(r))
 	}
 	c.clearProgress()
+	counted, err := c.counted(all)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, counted...)
 	r := all[0] // as Merge gives it, whatever it was read from
 	if len(all) > 1 {
 		r = sample.Merge(all...)
@@ -175,6 +182,14 @@ func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
 	case sample.FormatPprof:
 		return sample.ReadPprof(in)
 	}
+	if infer.IsTruth(head) {
+		truth, err := infer.ReadCallgrind(in)
+		if err != nil {
+			return nil, err
+		}
+		c.truths = append(c.truths, weighedTruth{truth, 1})
+		return &sample.Recording{}, nil
+	}
 	return nil, unknown(head)
 }
 
@@ -190,7 +205,7 @@ func unknown(head []byte) error {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return errors.New("compressed with gzip, but no pprof profile or cut off")
 	}
-	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile")
+	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts")
 }
 
 // peek gives the first bytes of in, and in as if they had not been read. A file

@@ -66,7 +66,11 @@ func runMerge(c *cli, args []string) error {
 	var weights []float64
 	var bad error
 	for _, arg := range fs.Args() {
+		before := len(c.truths)
 		rec, weight, err := c.readWeighed(arg, *halfLife)
+		for i := range c.truths[before:] {
+			c.truths[before+i].weight = weight
+		}
 		switch {
 		case err == nil:
 			parts, weights = append(parts, rec), append(weights, weight)
@@ -86,7 +90,11 @@ func runMerge(c *cli, args []string) error {
 	for i, weight := range weights {
 		parts[i] = parts[i].Scale(weight)
 	}
-	sum := sample.Merge(parts...)
+	counted, err := c.counted(parts)
+	if err != nil {
+		return err
+	}
+	sum := sample.Merge(append(parts, counted...)...)
 	if *onto != "" {
 		f, err := newFinder(*symfs)
 		if err != nil {

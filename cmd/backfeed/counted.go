@@ -1,0 +1,119 @@
+package main
+
+import (
+	"maps"
+	"slices"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// A weighedTruth is exact counts by path and address, with their weight among the
+// sources.
+type weighedTruth struct {
+	*infer.Truth
+	weight float64
+}
+
+// counted makes recordings of the exact counts that were read: executions of blocks in
+// the images that are found, where commands look images up. Nothing but a path
+// tells these images; where a recording among recs has one of that path, it is that.
+func (c *cli) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
+	if len(c.truths) == 0 {
+		return nil, nil
+	}
+	symfs := ""
+	if flag := c.fs.Lookup("symfs"); flag != nil {
+		symfs = flag.Value.String()
+	}
+	f, err := newFinder(symfs)
+	if err != nil {
+		return nil, err
+	}
+	defer f.close()
+	f.stores = c.stores
+	p := placer{cli: c, finder: f, ids: map[string][]sample.ImageID{}, lost: map[string]uint64{}}
+	images := sampled(sample.Merge(recs...))
+	for _, id := range mostFirst(images) {
+		p.ids[id.Path] = append(p.ids[id.Path], id)
+	}
+	var out []*sample.Recording
+	for _, t := range c.truths {
+		out = append(out, p.recording(t.Truth).Scale(t.weight))
+	}
+	c.truths = nil
+	c.clearProgress()
+	p.tell()
+	if p.sum.Places == 0 {
+		return nil, failf(exitNothing, "no exact count is of code in an image that can be found; --symfs DIR looks images up below DIR first")
+	}
+	return out, nil
+}
+
+// A placer puts exact counts to places of images.
+type placer struct {
+	*cli
+	finder *finder
+	ids    map[string][]sample.ImageID // of sampled images, by path, the one with most samples first
+	sum    infer.Counting
+	lost   map[string]uint64 // executions, by path and why they are not used
+}
+
+func (p *placer) recording(truth *infer.Truth) *sample.Recording {
+	counts := sample.NewCounts(sample.CPU{}, sample.Executions)
+	for _, path := range slices.Sorted(maps.Keys(truth.Images)) {
+		p.progress("putting exact counts to blocks of %s", report.Clean(path))
+		id, at, rep, err := p.place(path, truth.Images[path])
+		if err != nil {
+			p.sum.Total += rep.Total
+			p.lost[report.Clean(path)+": "+err.Error()] += rep.Total
+			continue
+		}
+		p.sum.Add(rep)
+		if len(at) > 0 {
+			i := counts.Image(id)
+			for off, n := range at {
+				counts.AddCounted(i, off, n)
+			}
+		}
+	}
+	return &sample.Recording{Counts: []*sample.Counts{counts}}
+}
+
+// place finds the image that was counted at path: a sampled one, or the file there.
+func (p *placer) place(path string, it *infer.ImageTruth) (id sample.ImageID, at map[sample.Offset]uint64, rep infer.Counting, err error) {
+	known := p.ids[path]
+	for i := range len(known) + 1 {
+		if id = (sample.ImageID{Path: path}); i < len(known) {
+			id = known[i]
+		}
+		var im *image.Image
+		if im, err = p.finder.open(id); err == nil {
+			if at, rep, err = it.Counted(im); err == nil {
+				if i == len(known) {
+					id.Build = im.Build
+				}
+				return id, at, rep, nil
+			}
+		}
+	}
+	rep = infer.Counting{Total: it.Total()}
+	return id, nil, rep, err
+}
+
+// tell says what became of all exact counts.
+func (p *placer) tell() {
+	for i, why := range mostFirst(p.lost) {
+		if i == maxTold {
+			p.warn("so it is with %d more images", len(p.lost)-maxTold)
+			break
+		}
+		p.warn("%s of the executions that were counted: %s; they are not used", report.Share(p.lost[why], p.sum.Total), why)
+	}
+	if p.sum.Places > 0 {
+		p.warn("exact counts of %d blocks; %d left out, whose instructions did not run equally often; %s of the executions in no block",
+			p.sum.Places, p.sum.Uneven, report.Share(p.sum.Outside+p.sum.Astray, p.sum.Total))
+	}
+}

@@ -1,0 +1,119 @@
+package infer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"os"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// TestCounted puts the exact counts of testdata/mix to its blocks: one place in each
+// that ran, with the count of all its instructions.
+func TestCounted(t *testing.T) {
+	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	f, err := os.Open("../testdata/mix/truth.json.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	truth, err := ReadCallgrind(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	it := truth.Images["/opt/mix/mix"]
+	at, rep, err := it.Counted(im)
+	if err != nil || rep.Places != len(at) || rep.Places < 100 || rep.Uneven > 5 || rep.Outside+rep.Astray > 0 || rep.Total != it.Total() {
+		t.Fatalf("%d places, %+v, %v", len(at), rep, err)
+	}
+	seen := map[image.Addr]bool{} // starts of blocks
+	for off, n := range at {
+		a, ok := im.AddrOf(off)
+		p, err := im.Proc(im.Find(a))
+		if !ok || err != nil {
+			t.Fatalf("%#x: %v, %v", uint64(off), ok, err)
+		}
+		b := &p.Blocks[p.BlockAt(a)]
+		if seen[b.Start] {
+			t.Errorf("two counts of the block at %#x", b.Start)
+		}
+		seen[b.Start] = true
+		for _, in := range im.Insts(b) {
+			if k := it.Insts[in.Addr]; in.Class&image.Rep == 0 && (float64(k) < 0.98*float64(n) || float64(k) > 1.02*float64(n)) {
+				t.Errorf("%#x ran %d times, its block %d", in.Addr, k, n)
+			}
+		}
+	}
+	// One byte further on, next to nothing is at an instruction; far away, nothing at all.
+	for _, by := range []image.Addr{1, 1 << 30} {
+		other := &ImageTruth{Insts: map[image.Addr]uint64{}}
+		for a, n := range it.Insts {
+			other.Insts[a+by] = n
+		}
+		if _, _, err := other.Counted(im); err == nil || !strings.Contains(err.Error(), "another build") {
+			t.Errorf("counts of another build, %#x off: error %v", by, err)
+		}
+	}
+}
+
+// TestCountedBlock: which instruction stands for a block, if one can.
+func TestCountedBlock(t *testing.T) {
+	const rep = image.Rep
+	for _, tt := range []struct {
+		name   string
+		class  []image.Class
+		counts []uint64
+		at     image.Addr
+		even   bool
+	}{
+		{"all alike", []image.Class{0, 0, 0}, []uint64{7, 7, 7}, 1, true},
+		{"a string instruction", []image.Class{0, rep, 0}, []uint64{7, 700, 7}, 1, true},
+		{"which comes first", []image.Class{rep, 0, 0}, []uint64{700, 7, 7}, 2, true},
+		{"alone", []image.Class{rep}, []uint64{700}, 0, true},
+		{"a call that once did not return", []image.Class{0, image.DirCall, 0}, []uint64{1000, 1000, 999}, 1, true},
+		{"one that never does", []image.Class{0, image.DirCall, 0}, []uint64{1, 1, 0}, 1, false},
+		{"not run", []image.Class{0, 0}, []uint64{0, 0}, 1, true},
+	} {
+		it := &ImageTruth{Insts: map[image.Addr]uint64{}}
+		var insts []image.Inst
+		for i, n := range tt.counts {
+			a := image.Addr(1 + i)
+			insts = append(insts, image.Inst{Addr: a, Class: tt.class[i]})
+			it.Insts[a] = n
+		}
+		if a, n, even := it.block(insts); a != tt.at || n != it.Insts[tt.at] || even != tt.even {
+			t.Errorf("%s: %d times at %d, %v", tt.name, n, a, even)
+		}
+	}
+}
+
+func TestIsTruth(t *testing.T) {
+	zip := func(text string) []byte {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		w.Write([]byte(text))
+		w.Close()
+		return b.Bytes()
+	}
+	var heads [][]byte
+	for _, f := range callgrindFiles {
+		heads = append(heads, []byte(f.text), zip(f.text), zip(f.text)[:len(zip(f.text))*2/3])
+	}
+	for i, head := range heads {
+		if !IsTruth(head) {
+			t.Errorf("%d: not taken for exact counts: %.40q", i, head)
+		}
+	}
+	for _, head := range []string{"", "{", "{}", "mode: count\n", "PERFILE2", `{"schema": "backfeed.counts/1"}`, string((&sample.Recording{}).Encode()), "\x1f\x8b", string(zip("text"))} {
+		if IsTruth([]byte(head)) {
+			t.Errorf("taken for exact counts: %q", head)
+		}
+	}
+}
