@@ -81,7 +81,7 @@ func (p *GoPackage) Gains(linked Scores) bool {
 func (l *goLayout) mostExecuted() []string {
 	executed := map[string]float64{}
 	for _, r := range l.procs {
-		executed[goPackage(r.Proc.Name)] += instructions(r)
+		executed[image.GoPackage(r.Proc.Name)] += instructions(r)
 	}
 	return slices.SortedFunc(maps.Keys(l.funcs), func(a, b string) int {
 		return cmp.Or(cmp.Compare(executed[b], executed[a]), cmp.Compare(a, b))
@@ -120,7 +120,7 @@ func newGoLayout(ip *infer.ImageProfile) *goLayout {
 			continue
 		}
 		addrs |= uint64(s.Addr)
-		path := goPackage(s.Name)
+		path := image.GoPackage(s.Name)
 		if n := len(l.runs); n == 0 || l.runs[n-1].path != path {
 			l.runs = append(l.runs, goRun{path: path})
 		}
@@ -147,7 +147,7 @@ func (l *goLayout) findMovable(im *image.Image) {
 	modules := im.GoModules()
 	for _, i := range l.order {
 		s := l.procs[i].Proc.Symbol
-		path := goPackage(s.Name)
+		path := image.GoPackage(s.Name)
 		file := lines.Unit(s.Addr).Name
 		if !strings.HasSuffix(file, ".go") || strings.Contains(s.Name, "[") || !inModule(path, modules) {
 			continue
@@ -167,22 +167,6 @@ func inModule(path string, modules []string) bool {
 		return strings.Contains(first, ".")
 	}
 	return slices.ContainsFunc(modules, func(m string) bool { return path == m || strings.HasPrefix(path, m+"/") })
-}
-
-// goPackage gives the path of the package that a function's name begins with:
-// "example.com/a/b" of "example.com/a/b.(*T).Method[go.shape.int]". The linker escapes
-// dots in the path's last element.
-func goPackage(name string) string {
-	end := len(name)
-	if i := strings.IndexAny(name, "[("); i >= 0 {
-		end = i
-	}
-	slash := strings.LastIndexByte(name[:end], '/') + 1
-	dot := strings.IndexByte(name[slash:end], '.')
-	if dot < 0 {
-		return ""
-	}
-	return strings.ReplaceAll(name[:slash+dot], "%2e", ".")
 }
 
 // place lays out the program with the functions that ran, and can be moved, at the
@@ -257,7 +241,7 @@ func (l *goLayout) plan(path string) GoPackage {
 	p.Alone = moved.Scores()
 	own := &Placement{}
 	for i, r := range l.procs {
-		if goPackage(r.Proc.Name) == path {
+		if image.GoPackage(r.Proc.Name) == path {
 			own.Procs, own.Start = append(own.Procs, r), append(own.Start, moved.Start[i])
 			p.Share += instructions(r)
 		}

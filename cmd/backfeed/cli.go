@@ -52,6 +52,7 @@ type cli struct {
 	fs             *pflag.FlagSet // of cmd, once it has asked for them
 	selection      selection      // of stores
 	stores         []*store.Store // that were read
+	covered        string         // the program that cover profiles are of; "" if none was named
 	truths         []weighedTruth // exact counts that were read, and are to be put to images
 	starts         []starts       // first touches of each path that was read
 	stackDepth     int            // frames to read of the stacks of perf.data; 0 is the usual

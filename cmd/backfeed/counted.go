@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"backfeed/cmd/internal/report"
@@ -116,4 +119,41 @@ func (p *placer) tell() {
 		p.warn("exact counts of %d blocks; %d left out, whose instructions did not run equally often; %s of the executions in no block",
 			p.sum.Places, p.sum.Uneven, report.Share(p.sum.Outside+p.sum.Astray, p.sum.Total))
 	}
+}
+
+// readCover puts the counts of a cover profile to places of the program that
+// --image names, which was built without counters.
+func (c *cli) readCover(in io.Reader) (*sample.Recording, error) {
+	if c.covered == "" {
+		return nil, errors.New("a cover profile does not say of which program it is; `backfeed import PROFILE --image BINARY -o FILE` makes a recording of it")
+	}
+	cover, err := infer.ReadCover(in)
+	if err != nil {
+		return nil, err
+	}
+	im, err := image.Open(c.covered, image.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer im.Close()
+	c.progress("looking for source blocks in %s", report.Clean(c.covered))
+	at, rep, err := cover.Place(im)
+	c.clearProgress()
+	if err != nil {
+		return nil, err
+	}
+	c.warn("exact counts of %d blocks of source, %d of them placed; of the others, %d have no code on lines of their own, %d have it in several procedures, %d share it, %d contradict another",
+		rep.Blocks, rep.Placed, rep.NoCode, rep.Copies, rep.Mixed, rep.Contradicted)
+	path, err := filepath.Abs(c.covered)
+	if err != nil {
+		return nil, err
+	}
+	counts := sample.NewCounts(sample.CPU{}, sample.Executions)
+	i := counts.Image(sample.ImageID{Build: im.Build, Path: path})
+	for off, n := range at {
+		counts.AddCounted(i, off, n)
+	}
+	rec := &sample.Recording{}
+	rec.Add(counts)
+	return rec, nil
 }

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -80,5 +82,170 @@ func TestImportCallgrind(t *testing.T) {
 	}
 	if _, _, errs := runCLI(t, "infer", samples, alone, "--symfs", mixDir); !strings.Contains(errs, "exact counts: 111 places counted") {
 		t.Errorf("nothing is said of exact counts: %s", errs)
+	}
+}
+
+// coverGo says behind lines how often they run. What is alike in source but not in
+// machine code is in it: loops that become one block, a branch that becomes a move, a
+// function that is inlined, conditions of several lines.
+const coverGo = `package main
+
+import "os"
+
+var sink int
+
+func small(n int) int {
+	n *= 3
+	return n + 1
+}
+
+//go:noinline
+func loop(n int) int {
+	s := n // 4
+	for i := 0; i < n; i++ {
+		s += i * s // 40
+	}
+	return s
+}
+
+//go:noinline
+func choose(n, limit int) int {
+	x := n // 12
+	if n > limit {
+		x = limit
+	}
+	sink += x // 12
+	return x
+}
+
+//go:noinline
+func search(xs []int, want int) int { // 5
+	i := 0
+	for i < len(xs) &&
+		xs[i] != want {
+		sink++ // 24
+		i++    // 24
+	}
+	if i == len(xs) {
+		sink = -1 // 2
+		i = -1    // 2
+	}
+	return i
+}
+
+//go:noinline
+func pick(n int) {
+	switch {
+	case n < 3:
+		sink += os.Getpid() // 3
+		sink++              // 3
+	case n == 5 || n == 7:
+		sink -= os.Getppid() // 2
+		sink--               // 2
+	default:
+		sink = small(sink) // 5
+		sink ^= n          // 5
+	}
+}
+
+//go:noinline
+func each(xs []int, f func(int)) {
+	for _, x := range xs {
+		f(x) // 6
+		sink = small(x) // 6
+	}
+}
+
+func main() {
+	for range 4 {
+		sink += loop(10) // 4
+	}
+	for i := range 12 {
+		sink += choose(i, 6) // 12
+	}
+	xs := []int{1, 2, 3, 4, 5, 6} // 1
+	for i := range 5 {
+		sink += search(xs, 4+i) // 5
+	}
+	for i := range 10 {
+		pick(i) // 10
+	}
+	each(xs, func(x int) {
+		sink += os.Getpagesize() // 6
+		sink += x                // 6
+	})
+	sink = small(sink)
+}
+`
+
+// TestImportCover: counts of a program that Go's compiler put counters into, at places
+// of one without. Each is what the source says of its line.
+func TestImportCover(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("this system's programs are not ELF files")
+	}
+	dir := t.TempDir()
+	put(t, filepath.Join(dir, "main.go"), []byte(coverGo))
+	put(t, filepath.Join(dir, "go.mod"), []byte("module example.com/cover.test/x\n\ngo 1.26\n"))
+	put(t, filepath.Join(dir, "data", "empty"), nil)
+	tool := filepath.Join(runtime.GOROOT(), "bin", "go")
+	runTool(t, dir, tool, "build", "-ldflags=-B=gobuildid", "-o", "plain", ".")
+	runTool(t, dir, tool, "build", "-cover", "-covermode=count", "-o", "counting", ".")
+	t.Setenv("GOCOVERDIR", filepath.Join(dir, "data"))
+	runTool(t, dir, filepath.Join(dir, "counting"))
+	runTool(t, dir, tool, "tool", "covdata", "textfmt", "-i=data", "-o=profile")
+	plain, profile, out := filepath.Join(dir, "plain"), filepath.Join(dir, "profile"), filepath.Join(dir, "out")
+	code, _, errs := runCLI(t, "import", profile, "--image", plain, "-o", out)
+	if code != exitDone || !strings.Contains(errs, " blocks of source, ") {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	im, _ := openSampled(t, plain)
+	ln, err := im.Lines()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := strings.Split(coverGo, "\n")
+	placed := map[string]int{}
+	for _, ic := range decode(t, out).Counts[0].Images {
+		if ic.ID.Build != im.Build {
+			t.Errorf("counts in %v, want build ID %v", ic.ID, im.Build)
+		}
+		for off, n := range ic.Counted {
+			a, _ := im.AddrOf(off)
+			p, err := im.Proc(im.Find(a))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Its block has code of a line that says how often.
+			want := ""
+			for _, in := range im.Insts(&p.Blocks[p.BlockAt(a)]) {
+				fs := ln.Frames(in.Addr)
+				if _, says, ok := strings.Cut(source[fs[len(fs)-1].Line-1], "// "); ok {
+					want = says
+				}
+			}
+			if got := fmt.Sprint(n); got != want {
+				t.Errorf("%#x in %s: %s executions, its lines have %q", a, p.Name, got, want)
+			}
+			placed[p.Name]++
+		}
+	}
+	for _, name := range []string{"main.loop", "main.search", "main.pick", "main.each", "main.main.func1"} {
+		if placed[name] == 0 {
+			t.Errorf("no count in %s: %v", name, placed)
+		}
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"import", profile, "-o", out}, "--image BINARY"},
+		{[]string{"infer", profile}, "--image BINARY"},
+		{[]string{"import", file(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--image", plain, "-o", out}, "not how often"},
+		{[]string{"import", file(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--image", plain, "-o", out}, "has no code"},
+	} {
+		if code, _, errs := runCLI(t, tt.args...); code != exitNothing || !strings.Contains(errs, tt.want) {
+			t.Errorf("%v: exit code %d, want %q: %s", tt.args, code, tt.want, errs)
+		}
 	}
 }

@@ -1,17 +1,24 @@
 package main
 
 var importCmd = &command{
-	name: "import", args: "SRC... [--symfs DIR] -o FILE", short: "turn recordings of other tools into one of backfeed",
+	name: "import", args: "SRC... [--symfs DIR] [--image BINARY] -o FILE", short: "turn recordings of other tools into one of backfeed",
 	long: symfsHelp + `
 
 Of what was counted exactly, each block of instructions that ran gets its number of executions. Added
-to a recording of the same program (` + "`backfeed merge`" + `, or both named as SRC), it is kept beside the samples.`, run: runImport,
+to a recording of the same program (` + "`backfeed merge`" + `, or both named as SRC), it is kept beside the samples.
+
+import reads Go's cover profiles too, as ` + "`go tool covdata textfmt`" + ` writes them of programs built with
+-cover -covermode=count (or atomic), and puts their counts to places of BINARY, the same source built
+without -cover. A block of source gets a place if that is certain: if lines that are its alone have
+code in one procedure, entered through one block of instructions that has code of no other line, and
+if its function is inlined nowhere. How many have one, and why others have none, is told.`, run: runImport,
 }
 
 // runImport reads and writes: what is written is backfeed's.
 func runImport(c *cli, args []string) error {
 	fs := c.flags()
 	c.symfs()
+	fs.StringVar(&c.covered, "image", "", "the cover profiles are of the source of the Go program in `file`")
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)

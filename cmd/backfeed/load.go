@@ -190,6 +190,9 @@ func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
 		c.truths = append(c.truths, weighedTruth{truth, 1})
 		return &sample.Recording{}, nil
 	}
+	if infer.IsCover(head) {
+		return c.readCover(in)
+	}
 	return nil, unknown(head)
 }
 

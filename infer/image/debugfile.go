@@ -62,6 +62,19 @@ func (im *Image) GoModules() []string {
 	return modules
 }
 
+// GoMain gives the import path of the main package of a Go program, "" if it does not
+// say, or is not one. Its functions have the package main in their names.
+func (im *Image) GoMain() string {
+	if im.Go == "" {
+		return ""
+	}
+	bi, err := buildinfo.Read(im.file)
+	if err != nil {
+		return ""
+	}
+	return bi.Path
+}
+
 // openDebug looks for the separate debug file: what opt names, then by build ID, then
 // by debug link, as gdb does. A file that is not this image's is passed over.
 func (im *Image) openDebug(opt Options) {
