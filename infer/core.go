@@ -106,6 +106,7 @@ func (q *problem) contract() *core {
 		}
 		at += n
 	}
+	c.unknown = append(c.unknown, at)
 	if !g.eliminate() {
 		return nil
 	}
@@ -120,6 +121,7 @@ func (q *problem) contract() *core {
 	}
 	c.expect(nil)
 	c.center, c.sure, c.diag = c.gather(q.center), c.gather(q.sure), c.gather(q.diag)
+	c.commonSD = q.commonSD
 	c.known = q.known // if there are any, all blocks are live
 	return c
 }
@@ -291,7 +293,7 @@ func (s site) core() site {
 // those that never ran are called cold than by disturbed searches of the whole, with less of
 // the executions.
 func (c *core) spread(q *problem, s spread) spread {
-	t := spread{level: s.level, block: make([]float64, len(q.n)), way: make([]float64, len(q.prob)), drawn: s.drawn}
+	t := spread{level: s.level, block: make([]float64, len(q.n)), way: make([]float64, len(q.prob)), drawn: s.drawn, drawnWay: s.drawnWay}
 	fillWith(t.block, q.par.waySD)
 	fillWith(t.way, q.par.waySD)
 	for i, b := range c.block {

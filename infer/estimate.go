@@ -18,7 +18,7 @@ func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model 
 	for _, ip := range prof.Images {
 		known = append(known, exact.known(ip.ID, ip.Image)...)
 	}
-	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 {
+	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0 {
 		sure := *par
 		sure.hidden = math.Inf(1)
 		par = &sure
@@ -34,7 +34,7 @@ func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model 
 	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
 	pr.tie(prof)
-	sd := pr.run(opt.Places > 0)
+	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
 	for _, ip := range prof.Images {
 		pr.follow(ip)
 	}
@@ -43,6 +43,9 @@ func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model 
 	}
 	if opt.Places > 0 {
 		prof.Places = pr.places(prof, sd, opt.Places)
+	}
+	if opt.Sites > 0 {
+		prof.Sites = pr.sites(prof, sd, secondsOf(counts), opt.Sites, opt.Probing)
 	}
 	prof.cool()
 }
@@ -63,6 +66,7 @@ type posed struct {
 	costOf   coster
 	par      *params
 	scale    float64 // of all costs
+	gaugeSD  float64 // see program
 }
 
 // pose makes problems of results; gather, if not nil, adds to them what is known
@@ -87,6 +91,7 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 		}
 	}
 	pr.program = newProgram(probs, nil, par.tieSD)
+	pr.program.gaugeSD = pr.gaugeSD
 	return pr
 }
 
@@ -103,6 +108,12 @@ func (pr *posed) pose(r *Result) *problem {
 func (pr *posed) run(keep bool) []spread {
 	x := make([]float64, pr.at[len(pr.probs)])
 	pr.solve(x, keep)
+	pr.scale *= math.Exp(-pr.gauge)
+	for _, q := range pr.of {
+		if q.silent() {
+			scale(math.Exp(-pr.gauge), q.cost)
+		}
+	}
 	sd := pr.spread(x, keep)
 	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })
 	return sd

@@ -24,10 +24,16 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	}
 }
 
+// gaugeSD is the standard deviation of the logarithm of how many true executions one of
+// the model's is worth; of it, leastGaugeSD is left after a look at the samples of blocks
+// with known executions.
+const gaugeSD, leastGaugeSD = 0.7, 0.3
+
 // learn adds what is known, and sets the scale of all costs by known executions: the
 // samples of these blocks over what they should have brought.
 func (pr *posed) learn(prof *Profile, known []Known) {
-	var fit scaleFit
+	fit := scaleFit{weight: 1 / (gaugeSD * gaugeSD)}
+	any := false // executions are known
 	for _, k := range known {
 		r := prof.find(k)
 		if r == nil {
@@ -39,7 +45,8 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		}
 		if o, ok := k.executions(b); ok {
 			q.known = append(q.known, o)
-			if k.N > 0 {
+			q.loosen()
+			if any = true; k.N > 0 {
 				fit.add(q, o)
 			}
 		}
@@ -47,7 +54,8 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 			q.known = append(q.known, o)
 		}
 	}
-	if s, ok := fit.scale(); ok {
+	if s, ok := fit.scale(); ok && any {
+		pr.gaugeSD = max(leastGaugeSD, 1/math.Sqrt(fit.weight))
 		pr.scale = s
 		for _, q := range pr.of {
 			scale(s, q.cost)
@@ -55,13 +63,35 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 	}
 }
 
+// noneSD is the least standard deviation of the logarithm of one more than the executions
+// where there were none.
+const noneSD = 0.5
+
+// loosen prepares q for known executions. Without them nothing hangs on how cool the cool
+// places of a procedure are. With them the hot ones are known by the cool ones, and all
+// that is wrong of these adds up: that guesses of ways are far too near to even, and
+// that what runs rarely takes long each time, having to be fetched and guessed.
+func (q *problem) loosen() {
+	if q.commonSD > 0 {
+		return
+	}
+	q.commonSD = q.par.commonSD
+	fillWith(q.sure[len(q.flow.entries):len(q.sure)-1], 1/q.par.knownWaySD)
+	for b, s := range q.samples {
+		q.invVar[b] = 1 / (1/q.invVar[b] + q.par.rareVar/(1+s/10))
+	}
+	q.expect(nil)
+}
+
 // executions gives what k says of how often block b ran.
 func (k Known) executions(b int) (observation, bool) {
 	if !(k.RelSD > 0) || !(k.N >= 0) || math.IsInf(k.N, 1) || math.IsInf(k.RelSD, 1) {
 		return observation{}, false
 	}
-	// A count of nothing is known to be less than one.
-	return observation{block: int32(b), way: -1, logN: math.Log(max(k.N, 0.1)), sd: k.RelSD}, true
+	if k.N == 0 {
+		return observation{block: int32(b), way: -1, none: true, sd: max(k.RelSD, noneSD), gauged: 1}, true
+	}
+	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, gauged: 1}, true
 }
 
 // share gives what k says of the branch at the end of block b.
@@ -199,7 +229,7 @@ type scaleFit struct{ weight, sum float64 }
 func (f *scaleFit) add(q *problem, o observation) {
 	b := o.block
 	lam := math.Exp(o.logN) * q.cost[b]
-	w := 1 / (1/q.invVar[b] + 1/(q.samples[b]+1) + o.sd*o.sd)
+	w := 1 / (1/q.invVar[b] + 1/max(q.samples[b], lam) + o.sd*o.sd)
 	f.sum += w * math.Log((q.samples[b]+0.5)/(lam+0.5))
 	f.weight += w
 }

@@ -55,7 +55,7 @@ func TestKnown(t *testing.T) {
 	if got.BlockOverlap < 0.9 || got.Within10 < 0.8 {
 		t.Errorf("%d known counts: block overlap %.3f, %.3f of the samples within 10 %%", len(known), got.BlockOverlap, got.Within10)
 	}
-	if high := got.BlockLevels[High].Samples; high.Weight < 0.9 || high.Within10 < 0.8 {
+	if high := got.BlockLevels[High].Samples; high.Weight < 0.6 || high.Within10 < 0.9 {
 		t.Errorf("blocks of high confidence: %.2f of all samples, %.3f of them within 10 %%", high.Weight, high.Within10)
 	}
 	if got.Scale < 0.8 || got.Scale > 1.25 {

@@ -212,7 +212,8 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 	for _, ip := range prof.Images {
 		for _, c := range x.blocks(ip) {
 			if q := pr.of[c.r]; q != nil {
-				o := observation{block: int32(c.block), way: -1, logN: math.Log(max(c.n, 0.1)), sd: countedSD}
+				o, _ := Known{N: c.n, RelSD: countedSD}.executions(c.block)
+				o.gauged = 0
 				all = append(all, seen{q, o})
 				if c.n > 0 {
 					fit.add(q, o)

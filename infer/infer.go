@@ -19,6 +19,9 @@ type Options struct {
 	Model  string // name of the machine model; "" is that of the recording's processor
 	Known  []Known
 	Places int // how many places worth counting exactly Profile.Places shall list
+
+	Sites   int     // how many sites worth probing Profile.Sites shall list
+	Probing Probing // what these may find out
 }
 
 // A Known is what is known of a block beside its samples: from a probe, from an

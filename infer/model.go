@@ -41,6 +41,12 @@ type params struct {
 	unlikely float64
 	// entrySD: of the logarithm of a procedure's entries around its samples.
 	entrySD float64
+	// What holds of a procedure with known executions. commonSD: of the logarithm of what
+	// the costs of its blocks have in common. knownWaySD takes the place of waySD. rareVar:
+	// the variance that the logarithm of the cost of a block without samples has
+	// beside costVar; with s samples it is less by the factor 1+s/10. With 400 sites
+	// probed on four programs the block overlap was 0.80 without these, 0.87 with them.
+	commonSD, knownWaySD, rareVar float64
 	// tieSD: of the logarithm of a procedure's entries around the executions of
 	// its call sites, where these are all known.
 	tieSD float64
@@ -66,43 +72,50 @@ type params struct {
 const enoughSamples = 1e6
 
 var outOfOrder = params{
-	fixed:    1,
-	costVar:  1.5,
-	hidden:   3,
-	waySD:    6,
-	backEdge: 1.5,
-	forward:  -1,
-	calling:  -1,
-	unlikely: -8,
-	entrySD:  3,
-	tieSD:    0.1,
-	blockVar: 4.5,
-	procSD:   0.5,
-	levelSD:  0.75,
+	fixed:      1,
+	costVar:    1.5,
+	hidden:     3,
+	waySD:      6,
+	backEdge:   1.5,
+	forward:    -1,
+	calling:    -1,
+	unlikely:   -8,
+	entrySD:    3,
+	commonSD:   0.6,
+	knownWaySD: 20,
+	rareVar:    4,
+	tieSD:      0.1,
+	blockVar:   4.5,
+	procSD:     0.5,
+	levelSD:    0.75,
 }
 
 // precise is the model of events that are executions already, retired instructions
 // and branches: what is uncertain of their cost is skid.
 var precise = params{
-	costVar:  0.3,
-	hidden:   math.Inf(1),
-	waySD:    3,
-	backEdge: 1.5,
-	forward:  -1,
-	calling:  -1,
-	unlikely: -8,
-	entrySD:  3,
-	tieSD:    0.1,
-	blockVar: 0.3,
-	procSD:   0.03,
-	levelSD:  0.03,
+	costVar:    0.3,
+	hidden:     math.Inf(1),
+	waySD:      3,
+	backEdge:   1.5,
+	forward:    -1,
+	calling:    -1,
+	unlikely:   -8,
+	entrySD:    3,
+	commonSD:   0.1,
+	knownWaySD: 10,
+	rareVar:    0,
+	tieSD:      0.1,
+	blockVar:   0.3,
+	procSD:     0.03,
+	levelSD:    0.03,
 }
 
 // A problem is the search for the executions of one procedure: a flow with the
 // samples that were seen of it. Its unknowns x are the logarithm of the
 // executions that come in at each entry, then the logits of the ways out of blocks
 // that have more than one; of two ways, the difference of their logits
-// over the square root of 2, a step of which is as long as one in both.
+// over the square root of 2, a step of which is as long as one in both. The last is
+// the logarithm of a factor that the costs of all its blocks have in common.
 type problem struct {
 	p    *image.Proc
 	flow *flow
@@ -124,6 +137,12 @@ type problem struct {
 	live []bool    // by block: whether it is to be in the core
 	core *core     // nil for a procedure that is searched by itself only
 
+	// commonSD is the standard deviation of the logarithm of what the costs of all blocks have
+	// in common, which is searched for where executions are known; 0 elsewhere.
+	commonSD float64
+
+	gauge float64 // logarithm of the true executions that one of the problem's is worth
+
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
 	prob  []float64 // by way
@@ -133,6 +152,8 @@ type problem struct {
 	dn   []float64 // by block, of n
 	dway []float64 // by way, of prob
 	dx   []float64 // of x directly
+
+	dgauge float64 // of gauge
 }
 
 func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float64, par *params) *problem {
@@ -179,7 +200,7 @@ func (q *problem) allocate() {
 	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
 	fillWith(q.prob, 1) // the only way, unless its block branches
 	q.enter = make([]float64, len(f.entries))
-	unknowns := len(f.entries)
+	unknowns := len(f.entries) + 1
 	for _, b := range q.branch {
 		unknowns += f.logits(b)
 	}
@@ -216,6 +237,7 @@ func (q *problem) believe(entry float64) {
 		}
 	}
 	fillWith(q.sure[len(f.entries):], 1/q.par.waySD)
+	q.sure[at] = 1
 }
 
 // objective is the function to minimise for the procedure by itself.
@@ -280,12 +302,15 @@ func (q *problem) forward(x []float64) float64 {
 		q.n[b] += q.enter[i]
 	}
 	q.fac.visits(q.n)
+	common := math.Exp(clamp(x[at]*q.commonSD, -20, 20))
 	for b, n := range q.n {
 		n = max(n, 1e-100)
-		mean, vb := q.explain(b, n*q.cost[b])
+		mean, vb := q.explain(b, n*q.cost[b]*common)
 		v += vb
+		q.dx[at] += (mean - q.samples[b]) * q.commonSD
 		q.dn[b] = (mean - q.samples[b]) / n
 	}
+	q.dgauge = 0
 	for _, o := range q.known {
 		v += q.observe(o)
 	}
@@ -298,8 +323,16 @@ func (q *problem) observe(o observation) float64 {
 	if o.of > 0 {
 		return q.observeShare(o)
 	}
+	if o.none {
+		m := n * math.Exp(q.gauge*o.gauged)
+		v, d := huber(math.Log1p(m)/o.sd, farKnown)
+		q.dn[o.block] += d / o.sd * m / (1 + m) / n
+		q.dgauge += d / o.sd * m / (1 + m) * o.gauged
+		return v
+	}
 	if o.way < 0 {
-		v, d := huber((math.Log(n)-o.logN)/o.sd, farKnown)
+		v, d := huber((math.Log(n)+q.gauge*o.gauged-o.logN)/o.sd, farKnown)
+		q.dgauge += d / o.sd * o.gauged
 		q.dn[o.block] += d / o.sd / n
 		return v
 	}
@@ -416,6 +449,7 @@ func (q *problem) backward(x, grad []float64) {
 			at++
 		}
 	}
+	grad[at] = q.dx[at]
 }
 
 // logistic gives the probabilities of two ways whose logits differ by x.

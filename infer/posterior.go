@@ -32,7 +32,9 @@ type spread struct {
 	block []float64 // by block, of N without the level
 	way   []float64 // by way, likewise
 
-	drawn [][]float64 // by draw, by block: how far the logarithm went, level included, if asked for
+	// By draw, if asked for: how far the logarithms went, level included.
+	drawn    [][]float64 // by block
+	drawnWay [][]float64 // by way
 }
 
 // of is the standard deviation of a logarithm with its level.
@@ -108,11 +110,12 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		addSquares(sum.way, drawn.way, level)
 		if keep {
 			sum.drawn = append(sum.drawn, slices.Clone(drawn.block))
+			sum.drawnWay = append(sum.drawnWay, slices.Clone(drawn.way))
 		}
 	}
 	// Draws tell little of what the blocks of a procedure have in common.
 	sum.level = deviation(sum.level, e.draws)
-	if !slices.ContainsFunc(known, func(o observation) bool { return o.of == 0 }) {
+	if !slices.ContainsFunc(known, func(o observation) bool { return o.of == 0 && !o.none }) {
 		sum.level = max(sum.level, q.par.levelSD)
 	}
 	deviate(sum.block, e.draws)
@@ -198,6 +201,9 @@ func deviation(sum float64, draws int) float64 {
 // disturb shifts what the search believes: costs, unknowns and known counts.
 func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	common := rng.NormFloat64() * q.par.procSD
+	if q.commonSD > 0 {
+		common = 0 // it is an unknown
+	}
 	for b := range noise {
 		noise[b] = common + rng.NormFloat64()*math.Sqrt(q.par.blockVar/q.insts[b]+1/(q.samples[b]+1))
 	}
@@ -208,13 +214,13 @@ func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	for i := range q.known {
 		o := &q.known[i]
 		z := rng.NormFloat64()
-		if o.of == 0 {
+		switch {
+		case o.of > 0: // the logit of a share is about normal (Jeffreys' prior)
+			yes, no := o.part+0.5, o.of-o.part+0.5
+			p, _ := logistic(math.Log(yes/no) + z*math.Sqrt(1/yes+1/no))
+			o.part = p * o.of
+		case !o.none:
 			o.logN += z * o.sd
-			continue
 		}
-		// The logit of a share is about normal (Jeffreys' prior).
-		yes, no := o.part+0.5, o.of-o.part+0.5
-		p, _ := logistic(math.Log(yes/no) + z*math.Sqrt(1/yes+1/no))
-		o.part = p * o.of
 	}
 }

@@ -38,6 +38,7 @@ type Profile struct {
 	Samples Samples
 	Images  []*ImageProfile // by path, then build ID
 	Places  []Place         // if Options asked for them: the most worth first
+	Sites   []Site          // likewise: the most worth for its cost first
 
 	ColdBelow float64 // executions: a block that had fewer, 19 times in 20, is cold
 }

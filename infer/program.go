@@ -13,6 +13,23 @@ type program struct {
 	at    []int // probs[i] has the unknowns x[at[i]:at[i+1]]
 	ties  []tie
 	tieSD float64
+
+	// Where executions are known, the logarithm of how many of them one of the model's is
+	// worth is searched for, with a standard deviation around 0.
+	gauge   float64
+	gaugeSD float64 // 0 if none are known
+}
+
+// rescale makes the executions of q true ones.
+func (q *problem) rescale(gauge float64) {
+	for e := range q.enter {
+		q.center[e] += gauge
+	}
+	scale(math.Exp(-gauge), q.cost)
+	q.gauge = 0
+	if q.core != nil {
+		q.core.problem.rescale(gauge)
+	}
 }
 
 // A tie binds the entries of one procedure to the executions of its call sites.
@@ -118,17 +135,23 @@ func (pr *program) refine(x []float64, e effort) {
 		ties = append(ties, in)
 	}
 	part := newProgram(probs, ties, pr.tieSD)
-	y := make([]float64, part.at[len(probs)])
+	part.gaugeSD = pr.gaugeSD
+	y := make([]float64, part.at[len(probs)]+1)
 	for j, i := range of {
 		copy(part.part(y, j), pr.probs[i].core.gather(pr.part(x, i)))
 	}
 	values := make([]float64, len(probs))
 	search := newSearcher(len(y))
-	search.diag = part.scales()
+	search.diag = append(part.scales(), max(0.3, pr.gaugeSD))
 	search.minimize(func(y, grad []float64) float64 { return part.eval(y, grad, values) }, y, e.together, e.tol)
-	part.each(func(j int) {
-		q, xi := pr.probs[of[j]], pr.part(x, of[j])
-		q.core.scatter(part.part(y, j), xi)
+	part.each(func(j int) { pr.probs[of[j]].core.scatter(part.part(y, j), pr.part(x, of[j])) })
+	pr.gauge = y[len(y)-1]
+	pr.each(func(i int) {
+		q, xi := pr.probs[i], pr.part(x, i)
+		q.rescale(pr.gauge)
+		for e := range q.enter {
+			xi[e] += pr.gauge
+		}
 		q.forward(xi)
 	})
 	pr.trail(x, rest, e)
@@ -174,10 +197,23 @@ func (q *problem) busy() bool { return len(q.known) > 0 || sumOf(q.samples) >= f
 // eval is the objective of the whole program. Sums run in the order of the
 // problems whatever the number of processors: equal arguments, equal results.
 func (pr *program) eval(x, grad, values []float64) float64 {
-	pr.each(func(i int) { values[i] = pr.probs[i].forward(pr.part(x, i)) })
+	last := len(x) - 1
+	pr.each(func(i int) {
+		pr.probs[i].gauge = x[last]
+		values[i] = pr.probs[i].forward(pr.part(x, i))
+	})
 	var v float64
-	for _, vi := range values {
+	grad[last] = 0
+	for i, vi := range values {
 		v += vi
+		grad[last] += pr.probs[i].dgauge
+	}
+	if pr.gaugeSD > 0 {
+		r := x[last] / pr.gaugeSD
+		v += r * r / 2
+		grad[last] += r / pr.gaugeSD
+	} else {
+		grad[last] = 0
 	}
 	for i := range pr.ties {
 		v += pr.pull(&pr.ties[i], x)
