@@ -3,6 +3,7 @@
 package collect
 
 import (
+	"debug/elf"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -10,10 +11,12 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -28,21 +31,31 @@ import (
 // let go of them when the program that wants them is stopped or killed. It ends with
 // that program; the kernel disarms what an ended process armed.
 type Prober struct {
-	mu    sync.Mutex
-	cmd   *exec.Cmd
-	conn  net.Conn
-	enc   *gob.Encoder
-	dec   *gob.Decoder
-	costs []ProbeCost
+	mu      sync.Mutex
+	cmd     *exec.Cmd
+	conn    net.Conn
+	windows *ebpf.Map // of the System, which the prober shares
+	enc     *gob.Encoder
+	dec     *gob.Decoder
+	costs   []ProbeCost
 }
 
 // ProberName is argument 0 of the process that a Prober starts, which is this
 // program once more. Its main function has to call ServeProber then, first of all.
 const ProberName = "backfeed-prober"
 
-// patience is how long a window may take beyond its length. The kernel's own waits
-// are 40 to 100 ms of it.
-const patience = 3 * time.Second
+const (
+	// patience is how long a window may take beyond its length. The kernel's own waits
+	// are 40 to 100 ms of it.
+	patience = 3 * time.Second
+	// longWait is how long it takes at most where nothing is amiss.
+	longWait = 500 * time.Millisecond
+	// lateness is how long a window stays open beyond its length where nothing is amiss:
+	// a thread of a real-time policy is late by less than 1 ms.
+	lateness = 50 * time.Millisecond
+	// tooLate is how long it may stay open in any case.
+	tooLate = 200 * time.Millisecond
+)
 
 type proberSetup struct{ ByPid, ByCgroup bool }
 
@@ -83,10 +96,13 @@ func OpenProber(s *System) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{conn: conn, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
+	p := &Prober{conn: conn, windows: s.bpf.Windows, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
 	p.cmd = exec.Command("/proc/self/exe")
 	p.cmd.Args = []string{ProberName}
 	p.cmd.Stderr = os.Stderr
+	// Keys that a terminal turns into signals are not for it: stopped with this program, it
+	// would leave armed what it armed.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.ExtraFiles = []*os.File{theirs}
 	for _, m := range []*ebpf.Map{s.bpf.Windows, s.bpf.Pids, s.bpf.Cgroups} {
 		fd, err := unix.Dup(m.FD())
@@ -152,7 +168,11 @@ func (p *Prober) Window(file string, sites []ProbeSite, pid int, length time.Dur
 	}
 	var a proberAnswer
 	p.conn.SetDeadline(time.Now().Add(length + patience))
-	if err := errors.Join(p.enc.Encode(req), p.dec.Decode(&a)); err != nil {
+	done := make(chan struct{})
+	go p.watch(length, done)
+	err := errors.Join(p.enc.Encode(req), p.dec.Decode(&a))
+	close(done)
+	if err != nil {
 		// Whatever keeps it: with its end the probes are gone.
 		p.cmd.Process.Kill()
 		return nil, fmt.Errorf("the prober is lost: %w", err)
@@ -161,6 +181,30 @@ func (p *Prober) Window(file string, sites []ProbeSite, pid int, length time.Dur
 		return nil, errors.New(a.Error)
 	}
 	return &a.Window, nil
+}
+
+// watch sees to it that a stopped prober does not leave a window open: it is continued,
+// which does nothing to one that merely waits for a processor, and then killed.
+func (p *Prober) watch(length time.Duration, done chan struct{}) {
+	for start := monotonic(); ; {
+		select {
+		case <-done:
+			return
+		case <-time.After(lateness / 2):
+		}
+		var w probeWindow
+		if p.windows.Lookup(uint32(0), &w) != nil {
+			return
+		}
+		now := monotonic()
+		open := w.Open != 0
+		if now > start+uint64(length+longWait) || open && now > w.Opened+uint64(length+lateness) {
+			p.cmd.Process.Signal(unix.SIGCONT)
+		}
+		if open && now > w.Opened+uint64(length+tooLate) {
+			p.cmd.Process.Kill()
+		}
+	}
 }
 
 // Close ends the prober. Nothing is armed any more when it returns.
@@ -209,9 +253,7 @@ func ServeProber() int {
 			hello.Error, hello.Fix, hello.Unavailable = u.Why, u.Fix, true
 		}
 	}
-	// Whatever else runs must not keep it from disarming. Without the privilege it goes
-	// without.
-	unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+	hurry()
 	hello.Costs = a.costs
 	if err := answer.Encode(hello); err != nil || hello.Error != "" {
 		return 1
@@ -241,6 +283,22 @@ func ServeProber() int {
 	return 0
 }
 
+// hurry sees to it that whatever else runs does not keep this process from disarming.
+// That goes for all of its threads, and those that they start: the kernel lets go of
+// what a killed process armed when the last of them has ended. Without the privilege
+// it goes without.
+func hurry() {
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return
+	}
+	for _, t := range threads {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			unix.SchedSetAttr(tid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1}, 0)
+		}
+	}
+}
+
 // An armer is what the process of a Prober keeps in the kernel.
 type armer struct {
 	bpf    proberObjects
@@ -262,8 +320,11 @@ type processorTime struct {
 	Number, Runs               uint32
 }
 
+// haveUprobeMulti tells whether the kernel arms many probes at once (Linux 6.6).
+var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
+
 func (a *armer) open(setup proberSetup) error {
-	if err := features.HaveBPFLinkUprobeMulti(); err != nil {
+	if err := haveUprobeMulti(); err != nil {
 		if errors.Is(err, ebpf.ErrNotSupported) {
 			return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use Linux 6.6 or later with CONFIG_UPROBES"}
 		}
@@ -303,16 +364,19 @@ func (a *armer) open(setup proberSetup) error {
 
 // try counts what probes of each kind cost and count, in a program of its own.
 func (a *armer) try() error {
-	dir, err := os.MkdirTemp("", "backfeed-prober")
+	// In memory: directories for temporary files may refuse to run programs, and nobody
+	// would remove the file if this process were killed.
+	fd, err := unix.MemfdCreate("backfeed-loops", unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if err != nil {
-		return err
+		return os.NewSyscallError("memfd_create", err)
 	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, "loops")
+	program := os.NewFile(uintptr(fd), "backfeed-loops")
+	defer program.Close()
 	code, offs := loopProgram()
-	if err := os.WriteFile(path, code, 0o700); err != nil {
+	if _, err := program.Write(code); err != nil {
 		return err
 	}
+	path := fdPath(program)
 	// run gives the processor time of one of the loops, the least of some.
 	run := func(loop int) (least time.Duration, err error) {
 		for range triesOfLoop {
@@ -399,6 +463,9 @@ func (a *armer) counted(site int) (sum siteCounts, err error) {
 	return sum, nil
 }
 
+// fdPath names an open file, whatever has become of its path.
+func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
+
 func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (link.Link, error) {
 	cookies := make([]uint64, len(offs))
 	for i, cond := range conds {
@@ -414,35 +481,59 @@ func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (li
 	return ex.UprobeMulti(nil, a.bpf.Hit, &link.UprobeMultiOptions{Addresses: offs, Cookies: cookies, PID: pid})
 }
 
-// check looks at the bytes of all sites.
-func (a *armer) check(r proberRequest) error {
+// check looks at all that is asked for, and at the bytes of all sites in an open file.
+func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
 	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
 		return fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
 	}
 	if r.Length <= 0 || r.Length > maxWindow {
 		return fmt.Errorf("a window of %v: want up to %v", r.Length, maxWindow)
 	}
-	f, err := os.Open(r.File)
+	if st, err := f.Stat(); err != nil {
+		return err
+	} else if !st.Mode().IsRegular() {
+		return errors.New("not a regular file")
+	}
+	code, err := codeOf(f)
 	if err != nil {
 		return err
 	}
-	defer f.Close()
 	seen := map[uint64]bool{}
 	for i, off := range r.Offs {
 		if seen[off] {
-			return fmt.Errorf("%s: offset %#x: twice in one window", r.File, off)
+			return fmt.Errorf("offset %#x: twice in one window", off)
 		}
 		seen[off] = true
+		if !slices.ContainsFunc(code, func(p elf.ProgHeader) bool { return off >= p.Off && off-p.Off < p.Filesz }) {
+			return fmt.Errorf("offset %#x: not in code", off)
+		}
 		var b [8]byte
 		n, err := f.ReadAt(b[:], int64(off))
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if err := checkSite(b[:n], r.Conds[i], a.costs); err != nil {
-			return fmt.Errorf("%s: offset %#x: %w", r.File, off, err)
+		if err := checkSite(b[:n], r.Conds[i], costs); err != nil {
+			return fmt.Errorf("offset %#x: %w", off, err)
 		}
 	}
 	return nil
+}
+
+// codeOf gives the segments of an ELF file for x86-64 that processes execute.
+func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
+	e, err := elf.NewFile(f)
+	if err != nil {
+		return nil, err
+	}
+	if e.Machine != elf.EM_X86_64 || e.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("code for %v, %v: want x86-64", e.Machine, e.Class)
+	}
+	for _, p := range e.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
+			code = append(code, p.ProgHeader)
+		}
+	}
+	return code, nil
 }
 
 // maxWindow bounds a window.
@@ -450,8 +541,15 @@ const maxWindow = 100 * time.Millisecond
 
 // window arms, waits and disarms.
 func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
-	if err := a.check(r); err != nil {
+	// What is looked at is what is armed, whatever becomes of the path meanwhile. A pipe
+	// must not make it wait.
+	f, err := os.OpenFile(r.File, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	if err := r.check(f, a.costs); err != nil {
+		return nil, fmt.Errorf("%s: %w", r.File, err)
 	}
 	for i := range r.Offs {
 		if err := a.clear(i); err != nil {
@@ -470,7 +568,7 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 	}
 	w := &ProbeWindow{}
 	start := monotonic()
-	l, err := a.attach(r.File, r.Offs, r.Conds, r.PID)
+	l, err := a.attach(fdPath(f), r.Offs, r.Conds, r.PID)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.File, err)
 	}

@@ -88,8 +88,11 @@ SEC("uprobe.multi") int hit(struct regs *ctx)
 	struct processor *p = map_lookup(&processors, &zero);
 	if (!w || !p)
 		return 0;
+	// Nothing keeps this program from being preempted by a thread that runs it too, on
+	// the same processor: each count is one atomic addition.
+	__sync_fetch_and_add(&p->hits, 1);
 	// The time of a hit need not be exact, and a look at the clock is dear.
-	if (!(p->hits++ & 31))
+	if (!(p->hits & 31))
 		w->hit = ktime_get_ns();
 	if (!w->open)
 		return 0;
@@ -100,9 +103,9 @@ SEC("uprobe.multi") int hit(struct regs *ctx)
 	struct site *s = map_lookup(&sites, &index);
 	if (!s)
 		return 0;
-	s->hits++;
-	if (cond < ALWAYS)
-		s->taken += taken(FLAGS(ctx), cond);
+	__sync_fetch_and_add(&s->hits, 1);
+	if (cond < ALWAYS && taken(FLAGS(ctx), cond))
+		__sync_fetch_and_add(&s->taken, 1);
 	return 0;
 }
 
