@@ -9,8 +9,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Args[0] == ProberName {
+	switch os.Args[0] {
+	case ProberName:
 		os.Exit(ServeProber())
+	case holderName:
+		os.Exit(hold())
 	}
 	os.Exit(m.Run())
 }

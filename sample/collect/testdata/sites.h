@@ -1,0 +1,16 @@
+// sites.h: code that has, with a counter beside it, each conditional branch and one of
+// each other instruction that can be probed.
+#include <stdint.h>
+
+enum { SITES = 44, BRANCHES = 32, FLAGS = 32 };
+
+// What the instruction at the symbol site_0, site_1, ... did. Those before BRANCHES
+// are the 16 conditions, short and then near.
+struct counts {
+	uint64_t passed[SITES]; // fell through, or is no branch
+	uint64_t taken[SITES];
+};
+
+// run runs all of them n times, with each combination of flags in turn, and adds to c.
+// What it returns is not 0 if an instruction did not do what it is for.
+int run(uint64_t n, struct counts *c);
