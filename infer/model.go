@@ -41,6 +41,7 @@ type params struct {
 	unlikely float64
 	// entrySD: of the logarithm of a procedure's entries around its samples.
 	entrySD float64
+
 	// What holds of a procedure with known executions. commonSD: of the logarithm of what
 	// the costs of its blocks have in common. knownWaySD takes the place of waySD. rareVar:
 	// the variance that the logarithm of the cost of a block without samples has

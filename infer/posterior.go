@@ -58,6 +58,7 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 	}
 	for i, q := range pr.probs {
 		sd[i].level *= 1 - sumOf(q.n)/max(all, 1)
+		sd[i].level = max(sd[i].level, commonError*surest(q.known))
 	}
 	return sd
 }
@@ -121,6 +122,21 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	deviate(sum.block, e.draws)
 	deviate(sum.way, e.draws)
 	return sum
+}
+
+// commonError is how much of the error of one known count all of a procedure are taken to
+// have in common. Without it, where counts of zstd were known to 20 %, a third of the
+// samples was high, and none of it within 10 %.
+const commonError = 0.3
+
+// surest gives the least standard deviation of known executions; 0 if there are none.
+func surest(known []observation) (sd float64) {
+	for _, o := range known {
+		if o.gauged > 0 && !o.none && (sd == 0 || o.sd < sd) {
+			sd = o.sd
+		}
+	}
+	return sd
 }
 
 // expected is each block's share of the time of its procedure.
