@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// TestFilterCgroup: what is in a cgroup below the one asked for, nothing else.
-func TestFilterCgroup(t *testing.T) {
+// cgroup makes a cgroup, and gives its path and what puts a process into one below it.
+func cgroup(t *testing.T) (top string, join func(pid int)) {
+	t.Helper()
 	mounts, _ := os.ReadFile("/proc/mounts")
 	root := ""
 	for line := range strings.Lines(string(mounts)) {
@@ -33,13 +34,22 @@ func TestFilterCgroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.Remove(sub) })
+	return top, func(pid int) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(sub, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0); err != nil {
+			t.Skip(err)
+		}
+	}
+}
+
+// TestFilterCgroup: what is in a cgroup below the one asked for, nothing else.
+func TestFilterCgroup(t *testing.T) {
+	top, join := cgroup(t)
 	cmd := exec.Command("sh", "-c", "while :; do :; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if err := os.WriteFile(filepath.Join(sub, "cgroup.procs"), []byte(strconv.Itoa(cmd.Process.Pid)), 0); err != nil {
-		t.Skip(err)
-	}
+	join(cmd.Process.Pid)
 	checkFilter(t, SystemOptions{Frequency: 1999, Cgroups: []string{top}})
 }

@@ -109,15 +109,61 @@ SEC("uprobe.multi") int hit(struct regs *ctx)
 	return 0;
 }
 
-// A window's time is that of all processes, or of those in pids.
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp; // of cgroup v2
+};
+
+struct task_struct___cgroups {
+	struct css_set *cgroups;
+};
+#pragma clang attribute pop
+
+// in_cgroups is what wanted asks of the current task, of any other one.
+inline_ int in_cgroups(struct task_struct *task)
+{
+	struct cgroup *c = ((struct task_struct___cgroups *)task)->cgroups->dfl_cgrp;
+	for (int level = 0; level < MAX_LEVEL && c; level++) {
+		u64 id = c->kn->id;
+		if (map_lookup(&cgroups, &id))
+			return 1;
+		struct cgroup_subsys_state *parent = c->self.parent;
+		if (!parent)
+			break;
+		c = parent->cgroup;
+	}
+	return 0;
+}
+
+// A window's time is that of the processes whose hits count.
 inline_ u32 timed(struct task_struct *task)
 {
 	u32 tgid = task->tgid;
 	if (task->flags & PF_KTHREAD)
 		return 0;
-	if (by_pid && !map_lookup(&pids, &tgid))
-		return 0;
-	return tgid;
+	if (!by_pid && !by_cgroup)
+		return tgid;
+	if (by_pid && map_lookup(&pids, &tgid))
+		return tgid;
+	if (by_cgroup && in_cgroups(task))
+		return tgid;
+	return 0;
 }
 
 SEC("tp_btf/sched_switch") int switched(u64 *ctx)

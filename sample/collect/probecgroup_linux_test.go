@@ -1,0 +1,42 @@
+//go:build amd64
+
+package collect
+
+import (
+	"testing"
+	"time"
+)
+
+// TestProbeCgroup: windows count, and their time is that of, what is in a cgroup below
+// the one asked for.
+func TestProbeCgroup(t *testing.T) {
+	top, join := cgroup(t)
+	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	sites, err := stretchSitesOf(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := system(t, SystemOptions{Frequency: 97, Probes: true, Cgroups: []string{top}})
+	p := prober(t, s)
+	talk(t, exe, "units", "1") // in another one
+	w, err := p.Window(exe, sites, 0, 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w.Hits[0] != 0 || w.Time != 0 || w.All == 0 {
+		t.Errorf("%d hits and %v counted of what is not in the cgroup; %d hits in all", w.Hits[0], w.Time, w.All)
+	}
+	join(talk(t, exe, "units", "1").pid())
+	// It may have to wait for a processor.
+	for range 100 {
+		if w, err = p.Window(exe, sites, 0, 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		if w.Hits[0] > 0 {
+			break
+		}
+	}
+	if w.Hits[0] == 0 || w.Time <= 0 || w.Time > w.Open+w.Open/10 {
+		t.Errorf("%d hits in %v of one thread, open for %v", w.Hits[0], w.Time, w.Open)
+	}
+}
