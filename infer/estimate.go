@@ -14,10 +14,11 @@ import (
 // their Results.
 func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model *machine.Model, opt Options) {
 	par, costOf := costModel(prof, model)
-	known := slices.Clone(opt.Known)
+	var known []Known
 	for _, ip := range prof.Images {
 		known = append(known, exact.known(ip.ID, ip.Image)...)
 	}
+	known = slices.Concat(opt.Known, prof.sound(known))
 	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0 {
 		sure := *par
 		sure.hidden = math.Inf(1)

@@ -65,7 +65,6 @@ import (
 //	integer  weight covered; 0 if runs are not known
 //	integer  runs
 //	square   their variance
-//	square   of it, what the instructions of a procedure have in common
 //	integer  outcomes
 //	integer  outcomes that took the branch
 //	square   their variance
@@ -212,7 +211,6 @@ func (e *encoder) probed(at map[Offset]Probed) {
 		e.Uint(p.Covered)
 		e.Uint(p.Runs)
 		e.square(p.Variance)
-		e.square(p.Common)
 		e.Uint(p.Outcomes)
 		e.Uint(p.Taken)
 		e.square(p.Spread)
@@ -556,7 +554,6 @@ func (d *decoder) probed(c *Counts, image int) {
 			Covered:  d.Uint(math.MaxUint64, "weight covered"),
 			Runs:     d.Uint(math.MaxUint64, "runs"),
 			Variance: d.square("variance of runs"),
-			Common:   d.square("common variance of runs"),
 			Outcomes: d.Uint(math.MaxUint64, "outcomes"),
 			Taken:    d.Uint(math.MaxUint64, "taken"),
 			Spread:   d.square("variance of taken"),

@@ -167,8 +167,8 @@ func TestDecodeMalformed(t *testing.T) {
 		{"counted twice", exactSeal(none(touches().put(0, 2, 8, 7, 0, 7, 0, 0, 0, 0, 0))), "offset 0x46: file offset"},
 		{"too many probed", exactSeal(none(touches().put(0, 0, 2, make([]byte, 18)))), "offset 0x44: places probed"},
 		{"probed in no window", exactSeal(none(touches().put(0, 0, 1, make([]byte, 20)))), "offset 0x46: windows"},
-		{"probed twice", exactSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 10), 0, 1, make([]byte, 20)))), "offset 0x51: file offset"},
-		{"runs of no time", exactSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 8), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
+		{"probed twice", exactSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 8), 0, 1, make([]byte, 20)))), "offset 0x4f: file offset"},
+		{"runs of no time", exactSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 6), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)
@@ -246,7 +246,7 @@ func random(rnd *rand.Rand, places int) *Recording {
 				continue
 			}
 			c.AddCounted(f.Image, f.Off, n)
-			c.AddProbed(f.Image, f.Off+1, Probed{Windows: 1 + n, Covered: 1 + 1000*n, Runs: n, Variance: Square{n, n}, Common: Square{n, n / 2},
+			c.AddProbed(f.Image, f.Off+1, Probed{Windows: 1 + n, Covered: 1 + 1000*n, Runs: n, Variance: Square{n, n},
 				Outcomes: 2 + n, Taken: n / 2, Spread: Square{Lo: n}})
 		}
 		r.Add(c)

@@ -1,7 +1,6 @@
 package sample
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"math/bits"
@@ -20,7 +19,6 @@ type Probed struct {
 	Covered  uint64 // sum of Counts.Weight of the recordings that Runs is an estimate for; 0 if Runs is not known
 	Runs     uint64 // executions in that time, estimated
 	Variance Square // of Runs, in executions squared
-	Common   Square // of Variance, the part that all instructions of a procedure share: armed together, they missed the same
 	Outcomes uint64 // executions of a conditional branch that were seen to go either way
 	Taken    uint64 // of Outcomes, those that took the branch
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
@@ -32,7 +30,6 @@ func (p Probed) plus(o Probed) Probed {
 		Covered:  add(p.Covered, o.Covered),
 		Runs:     add(p.Runs, o.Runs),
 		Variance: p.Variance.Add(o.Variance),
-		Common:   p.Common.Add(o.Common),
 		Outcomes: add(p.Outcomes, o.Outcomes),
 		Taken:    add(p.Taken, o.Taken),
 		Spread:   p.Spread.Add(o.Spread),
@@ -50,7 +47,7 @@ func (p Probed) scale(w float64) Probed {
 		Taken:    times(p.Taken, w),
 	}
 	if s.Covered > 0 {
-		s.Runs, s.Variance, s.Common = times(p.Runs, w), p.Variance.scale(w), p.Common.scale(w)
+		s.Runs, s.Variance = times(p.Runs, w), p.Variance.scale(w)
 	}
 	if s.Outcomes > 0 {
 		s.Spread = p.Spread.scale(w)
@@ -68,8 +65,6 @@ func (p Probed) fault() string {
 		return "probed in no window"
 	case p.Covered == 0 && (p.Runs > 0 || p.Variance != Square{}):
 		return "runs of no time"
-	case p.Common.Compare(p.Variance) > 0:
-		return "more variance in common than in all"
 	case p.Taken > p.Outcomes:
 		return "taken more often than there are outcomes"
 	case p.Outcomes == 0 && p.Spread != Square{}:
@@ -112,11 +107,6 @@ func (s Square) Add(o Square) Square {
 		return Square{math.MaxUint64, math.MaxUint64}
 	}
 	return Square{hi, lo}
-}
-
-// Compare gives -1, 0 or 1 as s is less than o, equal or more.
-func (s Square) Compare(o Square) int {
-	return cmp.Or(cmp.Compare(s.Hi, o.Hi), cmp.Compare(s.Lo, o.Lo))
 }
 
 // scale gives the square of a count that is multiplied by w.

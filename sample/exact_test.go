@@ -13,7 +13,7 @@ func exact() *Recording {
 	r := three()
 	c := r.Counts[0]
 	app := c.Image(ImageID{Build: id(0xb1, 0xd0)})
-	c.AddProbed(app, 0x1150, Probed{Windows: 80, Covered: 313e6, Runs: 1 << 20, Variance: Square{1, 7}, Common: Square{1, 2},
+	c.AddProbed(app, 0x1150, Probed{Windows: 80, Covered: 313e6, Runs: 1 << 20, Variance: Square{1, 7},
 		Outcomes: 5000, Taken: 4800, Spread: SquareOf(50 * 50)})
 	c.AddProbed(app, 0x1160, Probed{Windows: 3, Outcomes: 9})
 	only := &Counts{}
@@ -84,8 +84,7 @@ func TestCheckExact(t *testing.T) {
 		{Probed{Outcomes: 5}, false},
 		{Probed{Windows: 1, Runs: 1}, false},
 		{Probed{Windows: 1, Variance: Square{0, 1}}, false},
-		{Probed{Windows: 1, Covered: 1, Variance: Square{0, 5}, Common: Square{0, 5}}, true},
-		{Probed{Windows: 1, Covered: 1, Variance: Square{0, 5}, Common: Square{1, 0}}, false},
+		{Probed{Windows: 1, Covered: 1, Variance: Square{0, 5}}, true},
 		{Probed{Windows: 1, Outcomes: 4, Taken: 5}, false},
 		{Probed{Windows: 1, Spread: Square{1, 0}}, false},
 	} {
@@ -118,7 +117,7 @@ func TestAddProbed(t *testing.T) {
 func TestScaleExact(t *testing.T) {
 	c := NewCounts(CPU{}, Event{})
 	i := c.Image(ImageID{Path: "/a"})
-	c.AddProbed(i, 1, Probed{Windows: 7, Covered: 1e9, Runs: 4e6, Variance: SquareOf(1e8), Common: SquareOf(4e7), Outcomes: 1000, Taken: 250, Spread: SquareOf(100)})
+	c.AddProbed(i, 1, Probed{Windows: 7, Covered: 1e9, Runs: 4e6, Variance: SquareOf(1e8), Outcomes: 1000, Taken: 250, Spread: SquareOf(100)})
 	c.AddProbed(i, 2, Probed{Windows: 7, Covered: 1e9})
 	c.AddProbed(i, 3, Probed{Windows: 7, Outcomes: 4, Taken: 4, Spread: Square{0, 1}})
 	c.AddProbed(i, 4, Probed{Windows: 7})
@@ -132,12 +131,12 @@ func TestScaleExact(t *testing.T) {
 		counted map[Offset]uint64
 	}{
 		{0.25, map[Offset]Probed{
-			1: {Windows: 7, Covered: 25e7, Runs: 1e6, Variance: SquareOf(6250000), Common: SquareOf(2500000), Outcomes: 250, Taken: 63, Spread: Square{0, 7}},
+			1: {Windows: 7, Covered: 25e7, Runs: 1e6, Variance: SquareOf(6250000), Outcomes: 250, Taken: 63, Spread: Square{0, 7}},
 			2: {Windows: 7, Covered: 25e7},
 			3: {Windows: 7, Outcomes: 1, Taken: 1, Spread: Square{0, 1}},
 		}, map[Offset]uint64{1: 25e4, 6: 0}},
 		{2, map[Offset]Probed{
-			1: {Windows: 7, Covered: 2e9, Runs: 8e6, Variance: SquareOf(4e8), Common: SquareOf(16e7), Outcomes: 2000, Taken: 500, Spread: SquareOf(400)},
+			1: {Windows: 7, Covered: 2e9, Runs: 8e6, Variance: SquareOf(4e8), Outcomes: 2000, Taken: 500, Spread: SquareOf(400)},
 			2: {Windows: 7, Covered: 2e9},
 			3: {Windows: 7, Outcomes: 8, Taken: 8, Spread: Square{0, 4}},
 		}, map[Offset]uint64{1: 2e6, 5: 2, 6: 0}},

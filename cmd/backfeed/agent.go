@@ -98,6 +98,7 @@ type agent struct {
 	*agentFlags
 	log     *slog.Logger
 	sampler sampler
+	probes  *calibrator // nil without --calibrate
 	into    *store.Store
 	page    statusPage
 	serving io.Closer // nil is none
@@ -108,6 +109,7 @@ type agent struct {
 	cpu        time.Duration // processor time of this process at the last drain
 	seen       uint64        // samples at the last drain
 	drained    time.Time     // the last time
+	aimAt      time.Time     // when to choose what to probe
 
 	gathered sample.Recording // since from
 	from     time.Time
@@ -143,8 +145,18 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 		return nil, err
 	}
 	a.budget = budget{limit: float64(f.maxCPU), most: f.what.hz, events: max(1, len(f.what.events)), stolen: stolenPerSample(f.what.tick, a.log)}
-	if a.sampler, err = openSystem(f.what); err != nil {
+	opt := f.what.options()
+	opt.Probes = f.calibrate.budget > 0
+	sys, err := openSystem(opt)
+	if err != nil {
 		return nil, err
+	}
+	a.sampler = sys
+	if f.calibrate.budget > 0 {
+		if a.probes, err = newCalibrator(sys, f.calibrate, f.what.pids, func(format string, args ...any) { a.log.Info(fmt.Sprintf(format, args...)) }); err != nil {
+			sys.Close()
+			return nil, err
+		}
 	}
 	a.cpu = used
 	a.begin(time.Now())
@@ -174,7 +186,7 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 
 // begin sets all clocks to now.
 func (a *agent) begin(now time.Time) {
-	a.from, a.drained = now, now
+	a.from, a.drained, a.aimAt = now, now, now.Add(time.Minute)
 	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
 	a.idle.Go(func() {
 		for chore := range a.chores {
@@ -205,6 +217,7 @@ func (a *agent) run(signals <-chan os.Signal) os.Signal {
 func (a *agent) step(now time.Time) {
 	a.drain()
 	a.adjust(now)
+	a.aim(now)
 	ended := sample.EpochAt(a.from, a.epoch) != sample.EpochAt(now, a.epoch)
 	if ended || now.Sub(a.from) >= a.flush {
 		a.write(now)
@@ -236,6 +249,30 @@ func (a *agent) drain() {
 	addTo(&a.gathered, rec)
 	a.status.counters = a.sampler.Counters()
 	a.log.Debug("drain", "samples", rec.Samples())
+}
+
+// agentRounds is the time between two choices of what to probe: the inference that they
+// take is the dearest thing that an agent does. The first is after a minute.
+const agentRounds = time.Hour
+
+// aim chooses what to probe, if that is due.
+func (a *agent) aim(now time.Time) {
+	if a.probes == nil || now.Before(a.aimAt) {
+		return
+	}
+	a.aimAt = now.Add(agentRounds)
+	so := sample.Merge(&a.gathered)
+	a.later(func() {
+		if err := a.probes.choose(so); err != nil {
+			a.log.Error("choice of what to probe", "error", err)
+		}
+	})
+	select {
+	case err := <-a.probes.ended:
+		a.log.Error("probes end", "error", err)
+		a.probes.ended <- err
+	default:
+	}
 }
 
 // adjust sets the rate for the next interval by what the last one cost.
@@ -277,6 +314,9 @@ func (a *agent) setRate(hz int) {
 // write makes a segment of what is gathered. What the store does not take, for
 // want of space, stays for the next time.
 func (a *agent) write(now time.Time) error {
+	if c := timed(&a.gathered); c != nil && a.probes != nil {
+		a.probes.run.Take(c)
+	}
 	n := a.gathered.Samples()
 	if n > 0 {
 		if err := a.into.Put(sample.EpochAt(a.from, a.epoch), &a.gathered, a.labels); err != nil {
@@ -388,6 +428,11 @@ func (a *agent) bound() {
 // close stops sampling and writes what is left.
 func (a *agent) close() error {
 	defer a.release()
+	if a.probes != nil {
+		if err := a.probes.stop(); err != nil {
+			a.log.Error("end of probes", "error", err)
+		}
+	}
 	if err := a.sampler.Close(); err != nil {
 		a.log.Error("end of sampling", "error", err)
 	}
@@ -395,6 +440,9 @@ func (a *agent) close() error {
 	err := a.write(time.Now())
 	close(a.chores)
 	a.idle.Wait()
+	if a.probes != nil {
+		a.probes.close()
+	}
 	return err
 }
 

@@ -22,6 +22,7 @@ type agentFlags struct {
 	store      string
 	what       systemFlags
 	maxCPU     share
+	calibrate  calibrateFlags
 	labels     map[string]string
 	epoch      time.Duration
 	flush      time.Duration
@@ -122,6 +123,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
 	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
 	f.what.define(fs)
+	f.calibrate.define(fs, false)
 	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID[,PID...]` and what they start")
 	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
 	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `time`")
@@ -164,7 +166,7 @@ func (f *agentFlags) check() error {
 	case f.flush < time.Second:
 		return fmt.Errorf("--flush %v: want a second at least", f.flush)
 	}
-	return cmp.Or(f.retain.check(), f.what.check())
+	return cmp.Or(f.retain.check(), f.what.check(), f.calibrate.check())
 }
 
 // readConfig sets flags by a file of lines "name = value". Flags that were set

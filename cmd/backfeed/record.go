@@ -47,20 +47,24 @@ type recordFlags struct {
 	pids   *[]int
 	event  *string // nil where time is what is wanted
 	period *uint64
+
+	calibrate calibrateFlags
 }
 
-func (c *cli) recordFlags() recordFlags {
+func (c *cli) recordFlags() *recordFlags {
 	// What follows CMD is its own.
 	c.fs.SetInterspersed(false)
-	return recordFlags{
+	f := &recordFlags{
 		hz:    c.fs.IntP("frequency", "F", collect.DefaultFrequency, "take `HZ` samples per second of processor time"),
 		limit: c.fs.DurationP("duration", "d", 0, "stop after `TIME`, such as 30s (default: when CMD or the processes end)"),
 		pids:  c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID[,PID...]`"),
 	}
+	f.calibrate.define(c.fs, true)
+	return f
 }
 
 // options makes recording options of the flags and the command line's rest.
-func (f recordFlags) options(command []string) (collect.Options, error) {
+func (f *recordFlags) options(command []string) (collect.Options, error) {
 	switch {
 	case len(command) > 0 && len(*f.pids) > 0:
 		return collect.Options{}, errors.New("want a command or -p, not both")
@@ -95,6 +99,9 @@ func runRecord(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
+	if err := flags.calibrate.check(); err != nil {
+		return c.usage(err)
+	}
 	if *into != "" && fs.Changed("output") {
 		return c.usage(errors.New("want -o or --store, not both"))
 	}
@@ -111,13 +118,16 @@ func runRecord(c *cli, args []string) error {
 			return err
 		})
 	}
+	if flags.calibrate.budget > 0 && *flags.event != "" {
+		return c.usage(errors.New("--calibrate goes with the event of time"))
+	}
 	if *all && *flags.event != "" {
 		return c.usage(errors.New("--event goes with a command or -p; -a has --events"))
 	}
 	if *all {
 		what.hz, what.pids = *flags.hz, *flags.pids
-		rec, err := c.recordedSystem(what, *flags.limit, *out)
-		if err != nil {
+		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate)
+		if err != nil || flags.calibrate.dry {
 			return err
 		}
 		return save(rec)
@@ -126,7 +136,7 @@ func runRecord(c *cli, args []string) error {
 		return c.usage(errors.New("--events, --tick, --callers, --kernel and --cgroup go with -a"))
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
-	if err != nil {
+	if err != nil || flags.calibrate.dry {
 		return err
 	}
 	if err := save(rec); err != nil {
@@ -137,7 +147,7 @@ func runRecord(c *cli, args []string) error {
 
 // recordedSystem records the whole machine until an interrupt comes or the time
 // limit is up.
-func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string) (*sample.Recording, error) {
+func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, calibrate calibrateFlags) (*sample.Recording, error) {
 	switch err := what.check(); {
 	case err != nil:
 		return nil, c.usage(err)
@@ -148,9 +158,13 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string) 
 	case out == "-" && isTerminal(c.stdout):
 		return nil, failf(exitUsage, "record: a recording is not for a terminal; name a file with -o")
 	}
+	if calibrate.budget > 0 {
+		rec, _, err := c.calibrated(collect.Options{Duration: limit}, what, calibrate)
+		return rec, err
+	}
 	ctx, stop := untilSignal(false)
 	defer stop()
-	sys, err := openSystem(what)
+	sys, err := openSystem(what.options())
 	if err != nil {
 		return nil, err
 	}
@@ -169,8 +183,8 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string) 
 	return rec, nil
 }
 
-func openSystem(what systemFlags) (sampler, error) {
-	sys, err := collect.OpenSystem(what.options())
+func openSystem(opt collect.SystemOptions) (*collect.System, error) {
+	sys, err := collect.OpenSystem(opt)
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
 		return nil, withCode(exitMachine, err)
 	}
@@ -241,7 +255,7 @@ func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemF
 // recorded records what the parsed command line asks for. What is made of it,
 // called product, will be written to out: then standard output is not for the
 // command.
-func (c *cli) recorded(flags recordFlags, out, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
+func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recording, collect.Options, *collect.Stats, error) {
 	none := collect.Options{}
 	opt, err := flags.options(c.fs.Args())
 	if err != nil {
@@ -253,6 +267,13 @@ func (c *cli) recorded(flags recordFlags, out, product string) (*sample.Recordin
 	c.lendStreams(&opt)
 	if out == "-" {
 		opt.Stdout = opt.Stderr
+	}
+	if flags.calibrate.budget > 0 {
+		rec, state, err := c.calibrated(opt, systemFlags{hz: opt.Frequency, pids: opt.PIDs}, flags.calibrate)
+		if err == nil && delivered(rec) == 0 {
+			err = failf(exitNothing, "no samples: nothing ran that was to be sampled")
+		}
+		return rec, opt, &collect.Stats{Command: state}, err
 	}
 	rec, stats, err := c.record(opt)
 	return rec, opt, stats, err

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -12,17 +13,14 @@ import (
 	"backfeed/sample"
 )
 
-// A ProbeGroup is sites of one file that are always armed together: their counts are
-// of the same stretches of execution, so how often they ran among one another is known
-// better than how often each of them ran.
+// A ProbeGroup is sites of one file that are always armed together.
 type ProbeGroup struct {
 	ID    sample.ImageID
 	File  string // to open; the path in ID is that of the process
 	PID   int    // to arm in alone; 0 is in all processes
 	Sites []ProbeSite
 	Rate  float64 // of all sites together, expected: executions per second of processor time
-	Dense bool    // so often that a window's time cannot be told from that of the hits: only outcomes count
-	Share float64 // of the windows that this group shall have, among those of all groups
+	Gain  float64 // what it is worth, in any unit
 }
 
 // CalibrationOptions bound what a Calibration does.
@@ -37,14 +35,20 @@ type CalibrationOptions struct {
 // DefaultBudget is 1 % of the processor time.
 const DefaultBudget = 0.01
 
-// armCost is what it takes to arm and disarm one site, besides hits: 50 sites without
-// a hit took 2.4 ms of the program's time on a virtual machine with two processors.
-const armCost = 50 * time.Microsecond
+// windowCost and siteCost are what it takes to arm and disarm, besides hits: a program
+// without hits lost 1.0 ms by windows of one site and 1.6 ms by those of 43 (Linux 6.18,
+// a virtual machine with two processors).
+const (
+	windowCost = time.Millisecond
+	siteCost   = 20 * time.Microsecond
+)
+
+// armCost is what arming so many sites takes.
+func armCost(sites int) time.Duration { return windowCost + time.Duration(sites)*siteCost }
 
 const (
-	shortestWindow = 500 * time.Microsecond
+	shortestWindow = 300 * time.Microsecond
 	longestWindow  = 5 * time.Millisecond
-	denseWindow    = time.Millisecond
 
 	// meanPause is the least mean time between windows. The kernel's own waits come to
 	// it, 40 ms or more of each window in which nothing is armed.
@@ -52,13 +56,10 @@ const (
 	longestPause = 5 * time.Second
 )
 
-// length is how long a window of g is: as long as hits cost what arming does.
-func (g *ProbeGroup) length(hit time.Duration) time.Duration {
-	if g.Dense {
-		return denseWindow
-	}
-	perSecond := g.Rate * hit.Seconds() // of native time
-	native := armCost.Seconds() * float64(len(g.Sites)) / max(perSecond, 1e-6)
+// length is how long a window of such sites is: as long as hits cost what arming does.
+func windowLength(sites int, rate float64, hit time.Duration) time.Duration {
+	perSecond := rate * hit.Seconds() // of native time
+	native := armCost(sites).Seconds() / max(perSecond, 1e-6)
 	return min(max(time.Duration(native*(1+perSecond)*1e9), shortestWindow), longestWindow)
 }
 
@@ -77,35 +78,66 @@ type Calibration struct {
 	first  time.Duration // of the processes when it began
 	total  time.Duration // of the processes
 	n      int           // windows
+	pack   int           // groups that one window may arm
 	start  time.Time     // of Run
+
+	// At the last Take.
+	takenSpent, takenTotal time.Duration
 }
 
 // measured is a group with its windows.
 type measured struct {
 	ProbeGroup
 	windows []groupWindow
+	taken   int // windows[:taken] are in what Take gave, and only tell what to expect
 	failed  int
 	due     float64 // windows that it should have had by now
+}
+
+// worth is the share of windows that m shall have among all groups, by what it is worth
+// and how much its windows differ. Of errors that fall with the root of the windows,
+// each weighed by its gain, the sum is least by this power.
+func (m *measured) worth() float64 { return math.Pow(m.Gain*m.differ(), 2./3) }
+
+// rate is the hits of m per second of native time: as expected, until windows tell.
+func (m *measured) rate(hit time.Duration) float64 {
+	const before = 2e-3 // seconds that the expectation is worth
+	hits, native := m.Rate*before, before
+	for _, w := range m.windows {
+		hits += w.own
+		native += max(w.time-w.all*hit.Seconds(), w.time/mostDilated)
+	}
+	return hits / native
+}
+
+// differ is the coefficient of variation of the rate of m from window to window, with
+// a few windows of a usual program added.
+func (m *measured) differ() float64 {
+	const usual, before = 1.5, 3.
+	var sum, squares float64
+	for _, w := range m.windows {
+		r := w.own / max(w.time, 1e-9)
+		sum += r
+		squares += r * r
+	}
+	n := float64(len(m.windows))
+	mean := sum / max(n, 1)
+	v := squares/max(n, 1) - mean*mean
+	cv2 := min(v/max(mean*mean, 1e-9), 25)
+	return math.Sqrt((n*cv2 + before*usual*usual) / (n + before))
 }
 
 // A groupWindow is what one window gave.
 type groupWindow struct {
 	time        float64 // processor time while it was open, in s
-	all         float64 // hits of all sites of the group
+	all         float64 // hits of all sites that were armed
+	own         float64 // of those of the group
 	hits, taken []uint64
-}
-
-func groupOf(w *ProbeWindow) groupWindow {
-	g := groupWindow{time: w.Time.Seconds(), hits: w.Hits, taken: w.Taken}
-	for _, n := range w.Hits {
-		g.all += float64(n)
-	}
-	return g
 }
 
 // NewCalibration makes one that arms with p.
 func NewCalibration(p *Prober, opt CalibrationOptions) *Calibration {
-	c := &Calibration{opt: opt, window: p.Window, hit: p.HitCost()}
+	c := &Calibration{opt: opt, window: p.Window, hit: p.HitCost(), pack: 1}
 	c.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	return c
 }
@@ -128,11 +160,11 @@ func (c *Calibration) SetGroups(groups []ProbeGroup) {
 		m.ProbeGroup, m.due = g, 0
 		c.groups = append(c.groups, m)
 	}
-	c.old = slices.DeleteFunc(before, func(m *measured) bool { return len(m.windows) == 0 })
+	c.old = slices.DeleteFunc(before, func(m *measured) bool { return len(m.windows) == m.taken })
 }
 
 func (m *measured) same(g *ProbeGroup) bool {
-	return m.ID == g.ID && m.File == g.File && m.Dense == g.Dense && slices.Equal(m.Sites, g.Sites)
+	return m.ID == g.ID && m.File == g.File && slices.Equal(m.Sites, g.Sites)
 }
 
 // Run opens windows until ctx is done. When it returns, nothing is armed. An error is
@@ -145,22 +177,52 @@ func (c *Calibration) Run(ctx context.Context) error {
 			return nil
 		case <-time.After(time.Duration(c.rng.ExpFloat64() * float64(c.pause()))):
 		}
-		m := c.next()
-		if m == nil {
+		ms := c.next()
+		if len(ms) == 0 {
 			continue
 		}
-		w, err := c.window(m.File, m.Sites, m.PID, m.length(c.hit))
-		if c.opt.Log != nil {
-			c.opt.Log(&m.ProbeGroup, w, err)
+		if err := c.open(ms); err != nil {
+			return err
 		}
-		if err != nil {
-			if m.failed++; c.failed() {
-				return fmt.Errorf("probes: %w", err)
-			}
-			continue
-		}
-		c.add(m, w)
 	}
+}
+
+// open has one window for some groups of one file.
+func (c *Calibration) open(ms []*measured) error {
+	c.mu.Lock()
+	all := together(ms, c.hit)
+	c.mu.Unlock()
+	w, err := c.window(all.File, all.Sites, all.PID, windowLength(len(all.Sites), all.Rate, c.hit))
+	if c.opt.Log != nil {
+		c.opt.Log(all, w, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.add(ms, w)
+		return nil
+	}
+	for _, m := range ms {
+		m.failed++
+	}
+	if c.failed() {
+		return fmt.Errorf("probes: %w", err)
+	}
+	return nil
+}
+
+// together gives groups as one.
+func together(ms []*measured, hit time.Duration) *ProbeGroup {
+	all := ms[0].ProbeGroup
+	all.Sites = slices.Clip(all.Sites)
+	for _, m := range ms[1:] {
+		all.Sites = append(all.Sites, m.Sites...)
+	}
+	all.Rate = 0
+	for _, m := range ms {
+		all.Rate += m.rate(hit)
+	}
+	return &all
 }
 
 // failed tells whether no group works.
@@ -194,51 +256,84 @@ func (c *Calibration) pause() time.Duration {
 	return min(max(time.Duration(spent/float64(c.n)/rate*1e9), meanPause), longestPause)
 }
 
-// next gives the group that lags most behind the share of windows that it shall have.
-func (c *Calibration) next() *measured {
+// next gives the group that lags most behind the share of windows that it shall have,
+// and others of its file that may be armed with it, if windows alone do not use up the
+// budget.
+func (c *Calibration) next() []*measured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.opt.Most > 0 && c.n >= c.opt.Most {
 		return nil
 	}
 	var sum float64
+	var able []*measured
 	for _, m := range c.groups {
 		if m.failed < maxFailures {
-			sum += m.Share
+			sum += m.worth()
+			able = append(able, m)
 		}
 	}
 	if sum == 0 {
 		return nil
 	}
-	var best *measured
-	for _, m := range c.groups {
-		if m.failed >= maxFailures {
-			continue
+	for _, m := range able {
+		m.due += m.worth() / sum
+	}
+	slices.SortStableFunc(able, func(a, b *measured) int { return cmp.Compare(b.due, a.due) })
+	out := able[:1:1]
+	first := able[0]
+	sites := len(first.Sites)
+	for _, m := range able[1:] {
+		if len(out) >= c.pack {
+			break
 		}
-		m.due += m.Share / sum
-		if best == nil || m.due > best.due {
-			best = m
+		if m.File == first.File && m.PID == first.PID && sites+len(m.Sites) <= MaxSites && !m.overlaps(out) {
+			out = append(out, m)
+			sites += len(m.Sites)
 		}
 	}
-	best.due--
-	return best
+	for _, m := range out {
+		m.due--
+	}
+	return out
 }
 
-func (c *Calibration) add(m *measured, w *ProbeWindow) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	g := groupOf(w)
-	// The least time per hit of all windows bounds what one costs.
-	if g.all >= 1000 {
-		c.hit = min(c.hit, time.Duration(w.Time.Seconds()/g.all*1e9))
+// overlaps tells whether m has a site of one of others.
+func (m *measured) overlaps(others []*measured) bool {
+	return slices.ContainsFunc(others, func(o *measured) bool {
+		return slices.ContainsFunc(m.Sites, func(s ProbeSite) bool { return slices.Contains(o.Sites, s) })
+	})
+}
+
+// add adds a window that armed ms, one after another.
+func (c *Calibration) add(ms []*measured, w *ProbeWindow) {
+	var all float64
+	for _, n := range w.Hits {
+		all += float64(n)
 	}
-	m.windows = append(m.windows, g)
+	at := 0
+	for _, m := range ms {
+		g := groupWindow{time: w.Time.Seconds(), all: all, hits: w.Hits[at : at+len(m.Sites)], taken: w.Taken[at : at+len(m.Sites)]}
+		for _, n := range g.hits {
+			g.own += float64(n)
+		}
+		m.windows = append(m.windows, g)
+		at += len(m.Sites)
+	}
 	c.n++
-	c.spent += time.Duration(w.All)*c.hit + armCost*time.Duration(len(m.Sites))
+	c.spent += time.Duration(w.All)*c.hit + armCost(len(w.Hits))
 	if c.first == 0 {
 		c.first = w.Total
 	}
 	c.total = w.Total
+	if c.n%50 == 0 { // windows that follow one another at once, and still leave something of the budget
+		switch used := c.opt.Budget * (c.total - c.first).Seconds(); {
+		case c.spent.Seconds() < 0.8*used:
+			c.pack = min(c.pack+1, 8)
+		case c.spent.Seconds() > used && c.pack > 1:
+			c.pack--
+		}
+	}
 }
 
 // Spent is how many windows there were, the processor time that they added, and that
@@ -249,10 +344,30 @@ func (c *Calibration) Spent() (windows int, added, of time.Duration) {
 	return c.n, c.spent, c.total
 }
 
+// windowsKept is how many windows of a group are kept to tell what to expect of it.
+const windowsKept = 64
+
+// Take is AddTo, and begins anew: counts of the next Take are of the time since.
+func (c *Calibration) Take(counts *sample.Counts) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.addTo(counts)
+	c.old = nil
+	for _, m := range c.groups {
+		m.windows = slices.Clone(m.windows[max(0, len(m.windows)-windowsKept):])
+		m.taken = len(m.windows)
+	}
+	c.takenSpent, c.takenTotal = c.spent, c.total
+}
+
 // AddTo adds what the windows counted to counts, the samples of the same processes.
 func (c *Calibration) AddTo(counts *sample.Counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.addTo(counts)
+}
+
+func (c *Calibration) addTo(counts *sample.Counts) {
 	all := append(slices.Clone(c.old), c.groups...)
 	// A file whose code was never hit may be another one than the processes run.
 	alive := map[string]bool{}
@@ -267,7 +382,7 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 	}
 	sum := map[place]*estimate{}
 	for _, m := range all {
-		if !alive[m.File] || len(m.windows) == 0 {
+		if !alive[m.File] || len(m.windows) == m.taken {
 			continue
 		}
 		for i, e := range m.estimates(c.hit.Seconds()) {
@@ -278,7 +393,7 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 			sum[at].add(e)
 		}
 	}
-	native := max(0, c.total-c.spent).Seconds()
+	native := max(0, c.total-c.takenTotal-(c.spent-c.takenSpent)).Seconds()
 	for at, e := range sum {
 		counts.AddProbed(counts.Image(e.id), at.off, e.probed(native, counts.Weight))
 	}
@@ -290,8 +405,7 @@ type estimate struct {
 	windows         int
 	rate            float64 // executions per second of processor time
 	variance        float64 // of rate
-	common          float64 // of it, what all sites of the group have in common
-	known           bool    // the three above
+	known           bool    // the two above
 	outcomes, taken uint64
 	spread          float64 // variance of taken
 }
@@ -308,8 +422,10 @@ const (
 // another: a window's native time is off by that share of the time of its hits.
 const costSD = 0.05
 
-// mostDilated bounds what is believed of how much slower a window ran.
-const mostDilated = 20
+// mostDilated is how many times slower a window may run for its native time to be
+// known. Where more than a tenth of the time of all windows is of slower ones, it is
+// not known how often sites run: left out, they would be missed as the densest.
+const mostDilated, fewDilated = 5, 0.1
 
 // estimates gives those of the sites of m, for a cost of hits in s.
 //
@@ -319,53 +435,70 @@ const mostDilated = 20
 // time would stand for less of the dense phases than there is of them.
 func (m *measured) estimates(hit float64) []estimate {
 	out := make([]estimate, len(m.Sites))
-	n := float64(len(m.windows))
-	var time, dilated float64 // sums over windows
-	weight, native := make([]float64, len(m.windows)), make([]float64, len(m.windows))
-	for k, w := range m.windows {
+	windows := m.windows[m.taken:]
+	n := float64(len(windows))
+	var time, dilated, dense float64 // sums over windows
+	weight, native := make([]float64, len(windows)), make([]float64, len(windows))
+	for k, w := range windows {
 		native[k] = max(w.time-w.all*hit, w.time/mostDilated)
 		weight[k] = w.time
 		time += w.time
+		if native[k] == w.time/mostDilated {
+			dense += w.time
+		}
 		dilated += w.time * (w.time/max(native[k], 1e-9) - 1)
 	}
 	rate := func(k int, hits float64) float64 { return hits / max(native[k], 1e-9) }
-	var all float64 // rate of the whole group
-	for k, w := range m.windows {
-		all += weight[k] / time * rate(k, w.all)
+	var all float64      // rate of the whole group
+	var own, met float64 // hits of it, and native time of windows with some
+	for k, w := range windows {
+		own += w.own
+		if w.own > 0 {
+			met += native[k]
+		}
+		all += weight[k] / time * rate(k, w.own)
 	}
 	var between float64
-	for k, w := range m.windows {
-		d := weight[k] / time * (rate(k, w.all) - all)
+	for k, w := range windows {
+		d := weight[k] / time * (rate(k, w.own) - all)
 		between += d * d
 	}
 	between = (between + sq(priorCommon*all/n)) * n / max(n-0.5, 1)
 	common := between/max(sq(all), 1e-300) + sq(costSD*dilated/max(time, 1e-9))
 	for i := range out {
 		e := &out[i]
-		e.id, e.windows = m.ID, len(m.windows)
-		var hits, nat float64
-		for k, w := range m.windows {
+		e.id, e.windows = m.ID, len(windows)
+		var hits float64
+		for k, w := range windows {
 			e.rate += weight[k] / time * rate(k, float64(w.hits[i]))
 			hits += float64(w.hits[i])
-			nat += native[k]
 			if m.Sites[i].Cond != NoCond {
 				e.outcomes += w.hits[i]
 				e.taken += w.taken[i]
 			}
 		}
-		e.known = !m.Dense && time > 0
+		e.known = time > 0 && dense <= fewDilated*time
 		share := e.rate / max(all, 1e-300)
-		for k, w := range m.windows {
-			d := weight[k] / time * (rate(k, float64(w.hits[i])) - share*rate(k, w.all))
+		for k, w := range windows {
+			d := weight[k] / time * (rate(k, float64(w.hits[i])) - share*rate(k, w.own))
 			e.variance += d * d
 			d = float64(w.taken[i]) - float64(e.taken)/max(float64(e.outcomes), 1)*float64(w.hits[i])
 			e.spread += d * d
 		}
 		e.variance = (e.variance + sq(priorOwn*e.rate/n)) * n / max(n-0.5, 1)
-		e.variance = max(e.variance, sq(e.rate)/max(hits, 1), sq(1/max(nat, 1e-9))) // chance alone
-		e.common = common * sq(e.rate)
-		e.variance += e.common
-		e.spread *= n / max(n-0.5, 1)
+		// Chance alone, and what the windows missed of the group.
+		e.variance = max(e.variance, sq(e.rate)/max(hits, 1)) + common*sq(e.rate)
+		if hits == 0 {
+			// What was not seen may run in a phase that no window met, unless the windows
+			// met its procedure. Then its rate is that of what happened half a time less
+			// (Jeffreys' prior): the mean of its logarithm is that of 1/time less 1.96,
+			// its standard deviation 2.22.
+			e.known = e.known && own > 0
+			e.rate = math.Exp(-1.96) / met
+			e.variance = sq(2.22 * e.rate)
+		}
+		p := (float64(e.taken) + 0.5) / (float64(e.outcomes) + 1)
+		e.spread = (e.spread + sq(priorCommon*float64(e.outcomes)/n)*p*(1-p)) * n / max(n-0.5, 1)
 	}
 	return out
 }
@@ -379,12 +512,11 @@ func (e *estimate) add(o estimate) {
 	switch {
 	case !o.known:
 	case !e.known:
-		e.rate, e.variance, e.common, e.known = o.rate, o.variance, o.common, true
+		e.rate, e.variance, e.known = o.rate, o.variance, true
 	default:
 		w := 1 / e.variance / (1/e.variance + 1/o.variance)
 		e.rate = w*e.rate + (1-w)*o.rate
 		e.variance = sq(w)*e.variance + sq(1-w)*o.variance
-		e.common = sq(w)*e.common + sq(1-w)*o.common
 	}
 }
 
@@ -399,7 +531,6 @@ func (e *estimate) probed(seconds float64, weight uint64) sample.Probed {
 		p.Covered = weight
 		p.Runs = uint64(min(math.Round(e.rate*seconds), math.MaxInt64))
 		p.Variance = sample.SquareOf(math.Ceil(e.variance * sq(seconds)))
-		p.Common = sample.SquareOf(math.Floor(e.common * sq(seconds)))
 	}
 	return p
 }

@@ -306,23 +306,30 @@ func (s *session) start() error {
 }
 
 func (s *session) startCommand() error {
-	s.cmd = exec.Command(s.opt.Command[0], s.opt.Command[1:]...)
-	s.cmd.Dir, s.cmd.Env = s.opt.Dir, s.opt.Env
-	if s.opt.Stdin != nil {
-		s.cmd.Stdin = s.opt.Stdin
-	}
-	if s.opt.Stdout != nil {
-		s.cmd.Stdout = s.opt.Stdout
-	}
-	if s.opt.Stderr != nil {
-		s.cmd.Stderr = s.opt.Stderr
-	}
+	s.cmd = s.opt.command()
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
 	s.ended = make(chan error, 1)
 	go func() { s.ended <- s.cmd.Wait() }()
 	return nil
+}
+
+// command makes the command that opt asks for.
+func (opt *Options) command() *exec.Cmd {
+	cmd := exec.Command(opt.Command[0], opt.Command[1:]...)
+	cmd.Dir, cmd.Env = opt.Dir, opt.Env
+	// A nil *os.File is no nil interface.
+	if opt.Stdin != nil {
+		cmd.Stdin = opt.Stdin
+	}
+	if opt.Stdout != nil {
+		cmd.Stdout = opt.Stdout
+	}
+	if opt.Stderr != nil {
+		cmd.Stderr = opt.Stderr
+	}
+	return cmd
 }
 
 // collect reads the rings until the recording is over.

@@ -172,15 +172,13 @@ func TestEstimates(t *testing.T) {
 			m := &measured{ProbeGroup: ProbeGroup{Sites: []ProbeSite{{Cond: 4}, {Cond: NoCond}, {Cond: NoCond}}}}
 			for range windows {
 				w := p.window(rng, 1e-3, cost)
-				m.windows = append(m.windows, groupOf(w))
+				c := Calibration{hit: 1}
+				c.add([]*measured{m}, w)
 			}
 			for i, e := range m.estimates(cost) {
 				mean[i] += e.rate / trials
 				if math.Abs(e.rate-truth[i]) <= 1.645*math.Sqrt(e.variance) {
 					within[i] += 1. / trials
-				}
-				if e.common > e.variance {
-					t.Errorf("%v: site %d: common variance %g of %g", p.length, i, e.common, e.variance)
 				}
 				if i == 0 && math.Abs(float64(e.taken)/float64(e.outcomes)-0.25) > 0.01 {
 					t.Errorf("%v: %d of %d taken", p.length, e.taken, e.outcomes)
@@ -203,16 +201,16 @@ func TestAddTo(t *testing.T) {
 	app, lib := sample.ImageID{Path: "/app"}, sample.ImageID{Path: "/lib"}
 	c := &Calibration{hit: 600}
 	c.SetGroups([]ProbeGroup{
-		{ID: app, File: "/app", Sites: []ProbeSite{{ID: app, Off: 16, Cond: 4}, {ID: app, Off: 32, Cond: NoCond}}, Share: 1},
-		{ID: app, File: "/app", Dense: true, Sites: []ProbeSite{{ID: app, Off: 48, Cond: 5}}, Share: 1},
-		{ID: lib, File: "/lib", Sites: []ProbeSite{{ID: lib, Off: 16, Cond: NoCond}}, Share: 1},
+		{ID: app, File: "/app", Sites: []ProbeSite{{ID: app, Off: 16, Cond: 4}, {ID: app, Off: 32, Cond: NoCond}}, Gain: 1},
+		{ID: app, File: "/app", Sites: []ProbeSite{{ID: app, Off: 48, Cond: 5}}, Gain: 1},
+		{ID: lib, File: "/lib", Sites: []ProbeSite{{ID: lib, Off: 16, Cond: NoCond}}, Gain: 1},
 	})
 	for range 10 {
-		w := &ProbeWindow{Hits: []uint64{1000, 500}, Taken: []uint64{250, 0}, Time: time.Millisecond, Total: time.Second}
-		c.add(c.groups[0], w)
+		w := &ProbeWindow{Hits: []uint64{400, 100}, Taken: []uint64{100, 0}, Time: time.Millisecond, Total: time.Second}
+		c.add(c.groups[:1], w)
 		w.Total += 9 * time.Second
-		c.add(c.groups[1], &ProbeWindow{Hits: []uint64{1500}, Taken: []uint64{1500}, Time: time.Millisecond, Total: w.Total})
-		c.add(c.groups[2], &ProbeWindow{Hits: []uint64{0}, Taken: []uint64{0}, Time: time.Millisecond, Total: w.Total})
+		c.add(c.groups[1:2], &ProbeWindow{Hits: []uint64{1600}, Taken: []uint64{1600}, Time: time.Millisecond, Total: w.Total})
+		c.add(c.groups[2:], &ProbeWindow{Hits: []uint64{0}, Taken: []uint64{0}, Time: time.Millisecond, Total: w.Total})
 	}
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 	counts.AddSample(counts.Image(app), 16, 10)
@@ -225,14 +223,14 @@ func TestAddTo(t *testing.T) {
 		t.Fatalf("%d images: nothing was ever hit in the other one", len(counts.Images))
 	}
 	got := counts.Images[0].Probed
-	// 10 s, of which windows took some: 1000 hits in 0.1 ms of native time each.
-	if p := got[16]; p.Windows != 10 || p.Covered != 1e7 || p.Outcomes != 10000 || p.Taken != 2500 || math.Abs(float64(p.Runs)/1e8-1) > 0.05 {
+	// 10 s, of which windows took some: 400 hits in 0.7 ms of native time each.
+	if p := got[16]; p.Windows != 10 || p.Covered != 1e7 || p.Outcomes != 4000 || p.Taken != 1000 || math.Abs(float64(p.Runs)/(10*400/0.7e-3)-1) > 0.05 {
 		t.Errorf("branch: %+v", p)
 	}
-	if p := got[32]; p.Outcomes != 0 || math.Abs(float64(p.Runs)/5e7-1) > 0.05 || p.Variance == (sample.Square{}) {
+	if p := got[32]; p.Outcomes != 0 || math.Abs(float64(p.Runs)/(10*100/0.7e-3)-1) > 0.05 || p.Variance == (sample.Square{}) {
 		t.Errorf("jump: %+v", p)
 	}
-	if p := got[48]; p.Outcomes != 15000 || p.Taken != 15000 || p.Covered != 0 {
+	if p := got[48]; p.Outcomes != 16000 || p.Taken != 16000 || p.Covered != 0 {
 		t.Errorf("dense branch: %+v", p)
 	}
 }

@@ -22,7 +22,7 @@ import (
 func groupsOf(t *testing.T, p *Prober, file string, sites []ProbeSite) (groups []ProbeGroup) {
 	t.Helper()
 	const often = 1e5 // times a second
-	hot, warm, cold := ProbeGroup{Dense: true}, ProbeGroup{}, ProbeGroup{}
+	var hot, warm, cold ProbeGroup
 	for _, site := range sites {
 		w, err := p.Window(file, []ProbeSite{site}, 0, 5*time.Millisecond)
 		if err != nil {
@@ -44,9 +44,9 @@ func groupsOf(t *testing.T, p *Prober, file string, sites []ProbeSite) (groups [
 	one.Sites, ten.Sites = cold.Sites[:min(1, len(cold.Sites))], cold.Sites[:min(10, len(cold.Sites))]
 	for _, g := range []ProbeGroup{hot, warm, one, ten, cold} {
 		if len(g.Sites) > 0 {
-			g.File, g.Share = file, 1
+			g.File, g.Gain = file, 1
 			groups = append(groups, g)
-			t.Logf("%d sites, %.3g hits/s, dense: %v", len(g.Sites), g.Rate, g.Dense)
+			t.Logf("%d sites, %.3g hits/s", len(g.Sites), g.Rate)
 		}
 	}
 	return groups
@@ -139,7 +139,7 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 			}
 			if x, ok := excess(w.from, w.to); ok {
 				added = append(added, x/1e6)
-				says = append(says, float64(time.Duration(w.hits)*c.hit+armCost*time.Duration(w.sites))/1e6)
+				says = append(says, float64(time.Duration(w.hits)*c.hit+armCost(w.sites))/1e6)
 			}
 			// As long, just before: nothing is armed there, as a rule.
 			if from, to := 2*w.from-w.to, w.from-1; !slices.ContainsFunc(windows, func(o armed) bool { return o.from < to && o.to > from }) {

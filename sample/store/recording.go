@@ -312,7 +312,7 @@ func shareProbed(c *sample.Counts, all uint64) {
 	for _, ic := range c.Images {
 		for off, p := range ic.Probed {
 			if p.Covered = share(p.Covered, c.Total, all); p.Covered == 0 {
-				p.Runs, p.Variance, p.Common = 0, sample.Square{}, sample.Square{}
+				p.Runs, p.Variance = 0, sample.Square{}
 			}
 			ic.Probed[off] = p
 		}

@@ -1,0 +1,88 @@
+package collect
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Held is a process that was started and stands before its first instruction, so
+// that nothing of it is missed by whatever is set up now.
+type Held struct {
+	cmd     *exec.Cmd
+	release sync.Once
+	run     chan struct{}
+	left    chan error
+	ended   chan struct{}
+}
+
+// StartHeld starts the command of opt and holds it.
+func StartHeld(opt Options) (*Held, error) {
+	h := &Held{cmd: opt.command(), run: make(chan struct{}), left: make(chan error, 1), ended: make(chan struct{})}
+	h.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	started := make(chan error)
+	go func() {
+		// Only the thread that started it may let it go.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := h.cmd.Start(); err != nil {
+			started <- err
+			return
+		}
+		// It stops when its program is in place.
+		var status unix.WaitStatus
+		_, err := unix.Wait4(h.cmd.Process.Pid, &status, 0, nil)
+		if err == nil && !status.Stopped() {
+			err = fmt.Errorf("%s ended at its start", opt.Command[0])
+		}
+		started <- err
+		if err == nil {
+			<-h.run
+			h.left <- os.NewSyscallError("ptrace", unix.PtraceDetach(h.cmd.Process.Pid))
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// PID is its number.
+func (h *Held) PID() int { return h.cmd.Process.Pid }
+
+// Release lets it run.
+func (h *Held) Release() (err error) {
+	h.release.Do(func() {
+		close(h.run)
+		err = <-h.left
+		go func() {
+			h.cmd.Wait()
+			close(h.ended)
+		}()
+	})
+	return err
+}
+
+// Ended is closed when the process has ended.
+func (h *Held) Ended() <-chan struct{} { return h.ended }
+
+// State says how it ended.
+func (h *Held) State() *os.ProcessState { return h.cmd.ProcessState }
+
+// Stop has it end: by SIGTERM, and by SIGKILL if that does not help. A process that
+// is still held never runs.
+func (h *Held) Stop() {
+	h.cmd.Process.Signal(unix.SIGTERM)
+	h.Release()
+	select {
+	case <-h.ended:
+	case <-time.After(killAfter):
+		h.cmd.Process.Kill()
+		<-h.ended
+	}
+}
