@@ -31,6 +31,10 @@ The cost is kept below --max-cpu on the average: the processor time of the agent
 samples take from the programs that they interrupt, as a share of all processors. -F is the highest
 rate; the agent lowers it where the limit asks for that.
 
+--calibrate has probes count, now and then and for milliseconds, where the branches that run most go
+(see ` + "`backfeed help record`" + `). It may take that share of the processor time of all programs beside
+--max-cpu. What to probe is chosen a minute after the start, and every hour.
+
 --tick rides on the scheduler's own tick and programs no timer: it costs next to nothing, does not
 see what is in step with the tick, and is kept apart from other samples.
 

@@ -22,8 +22,9 @@ import (
 
 var doctorCmd = &command{
 	name: "doctor", args: "[--format text|json|csv|markdown]", short: "say what this machine can do, and how to get more",
-	long: `Checks whether and how programs can be sampled here, which experiments of prof can be made, what the
-kernel permits to this user, and which tools are installed that backfeed works with. It changes nothing.`,
+	long: `Checks whether and how programs can be sampled and probed here, which experiments of prof can be made, what the
+kernel permits to this user, and which tools are installed that backfeed works with. It changes nothing; for
+--calibrate it probes a small program of its own.`,
 	run: runDoctor,
 }
 
@@ -52,6 +53,7 @@ func runDoctor(c *cli, args []string) error {
 	found := samplingFindings(tried, err)
 	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}))
 	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
+	found = append(found, probesFinding())
 	found = append(found, experimentFindings("/", found)...)
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
@@ -112,6 +114,26 @@ func systemFinding(name, use string, opt collect.SystemOptions) finding {
 	if err != nil {
 		f.Detail = err.Error()
 	}
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		f.Detail, f.Fix = u.Why, u.Fix
+	}
+	return f
+}
+
+// probesFinding tries what a probe costs.
+func probesFinding() finding {
+	f := finding{Group: "sampling", Name: "probes"}
+	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true})
+	if err == nil {
+		defer s.Close()
+		var p *collect.Prober
+		if p, err = collect.OpenProber(s); err == nil {
+			defer p.Close()
+			f.OK, f.Detail = true, fmt.Sprintf("`--calibrate` works: %v a hit, where the kernel emulates the instruction", p.HitCost())
+			return f
+		}
+	}
+	f.Detail = err.Error()
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		f.Detail, f.Fix = u.Why, u.Fix
 	}

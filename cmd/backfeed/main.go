@@ -45,9 +45,7 @@ var commands = []*command{
 }
 
 func main() {
-	if os.Args[0] == collect.ProberName {
-		os.Exit(collect.ServeProber())
-	}
+	collect.BecomeProber()
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 

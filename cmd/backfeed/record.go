@@ -17,7 +17,7 @@ import (
 )
 
 var recordCmd = &command{
-	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
+	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
 	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
 says what that is): hardware cycles with branch records, precise samples of retired instructions,
 hardware cycles, or the timer of event cpu-clock.
@@ -33,6 +33,12 @@ the time of -d, ends CMD by SIGTERM; processes named by -p run on.
 or by the processor's number for it (r1c2), once in --period of them; prof --event then tells where it
 occurred, and where a recording of time is read with it, its counts bound what stalls are explained by.
 Where several events share a counter, the share of the time that it was counted for is told.
+
+--calibrate counts exactly, in windows of a few milliseconds, where the branches that run most go and
+how often code runs, by probes of instructions that the kernel emulates; it takes that share of the
+processor time, 1% if it is not said. It needs Linux 6.6 or later on x86-64, and the privileges of -a.
+Where a process is not the only one that is recorded, others that run the same files are slowed too.
+Nothing is armed any more when backfeed ends, however it does. --dry-run lists what would be probed.
 
 -a samples all that runs on this machine, with the best of these or what --events names, or, for
 --tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the

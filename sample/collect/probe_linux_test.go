@@ -9,10 +9,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	switch os.Args[0] {
-	case ProberName:
-		os.Exit(ServeProber())
-	case holderName:
+	BecomeProber()
+	if os.Args[0] == holderName {
 		os.Exit(hold())
 	}
 	os.Exit(m.Run())

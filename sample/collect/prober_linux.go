@@ -40,9 +40,22 @@ type Prober struct {
 	costs   []ProbeCost
 }
 
-// ProberName is argument 0 of the process that a Prober starts, which is this
-// program once more. Its main function has to call ServeProber then, first of all.
-const ProberName = "backfeed-prober"
+// proberName is argument 0 of the process that a Prober starts, which is this program
+// once more.
+const proberName = "backfeed-prober"
+
+// becomes tells that BecomeProber was called: started otherwise, the program would do
+// once more whatever it does.
+var becomes bool
+
+// BecomeProber is what a program that opens probers has to call first of all. In the
+// process of a Prober it does not return.
+func BecomeProber() {
+	if os.Args[0] == proberName {
+		os.Exit(serveProber())
+	}
+	becomes = true
+}
 
 const (
 	// patience is how long a window may take beyond its length. The kernel's own waits
@@ -82,6 +95,9 @@ type proberAnswer struct {
 // OpenProber starts a prober of the processes that s samples. The error is an
 // *Unavailable where this machine does not allow it.
 func OpenProber(s *System) (*Prober, error) {
+	if !becomes {
+		return nil, errors.New("this program did not call BecomeProber at its start")
+	}
 	if !s.opt.Probes {
 		return nil, errors.New("the system was not opened for probes")
 	}
@@ -98,7 +114,7 @@ func OpenProber(s *System) (*Prober, error) {
 	}
 	p := &Prober{conn: conn, windows: s.bpf.Windows, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
 	p.cmd = exec.Command("/proc/self/exe")
-	p.cmd.Args = []string{ProberName}
+	p.cmd.Args = []string{proberName}
 	p.cmd.Stderr = os.Stderr
 	// Keys that a terminal turns into signals are not for it: stopped with this program, it
 	// would leave armed what it armed.
@@ -226,9 +242,9 @@ func (p *Prober) Close() error {
 	return err
 }
 
-// ServeProber is the process of a Prober, from the start of its main function to the
+// serveProber is the process of a Prober, from the start of its main function to the
 // exit code.
-func ServeProber() int {
+func serveProber() int {
 	// Memory that windows take is given back between them.
 	debug.SetGCPercent(-1)
 	runtime.LockOSThread()

@@ -11,17 +11,14 @@ var noProber = &Unavailable{
 	Why: "probes need Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH,
 }
 
-// ProberName is argument 0 of the process of a Prober.
-const ProberName = "backfeed-prober"
+// BecomeProber does nothing: there is no Prober.
+func BecomeProber() {}
 
 // A Prober arms probes in running programs on Linux.
 type Prober struct{}
 
 // OpenProber gives an *Unavailable error.
 func OpenProber(*System) (*Prober, error) { return nil, noProber }
-
-// ServeProber is never reached.
-func ServeProber() int { return 2 }
 
 // Costs is never reached: there is no Prober.
 func (*Prober) Costs() []ProbeCost { return nil }
