@@ -130,7 +130,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
 	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{}, ended: make(chan error, 1)}
-	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
+	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
 		}
@@ -301,7 +301,6 @@ func (k *calibrator) group(sites []infer.Site, most int) []collect.ProbeGroup {
 	for _, s := range sites {
 		of[s.Proc]++
 	}
-	var traced map[string]bool
 	for _, s := range sites {
 		key := siteKey{s.Image.ID.Key(), s.Off}
 		if _, ok := k.place[key]; ok {
@@ -309,12 +308,6 @@ func (k *calibrator) group(sites []infer.Site, most int) []collect.ProbeGroup {
 		}
 		pi := k.images[key.id]
 		if pi == nil || pi.err != nil || k.allows(pi, s.ProbeSite) != nil {
-			continue
-		}
-		if traced == nil {
-			traced = tracedFiles("/proc")
-		}
-		if traced[pi.file.Name()] {
 			continue
 		}
 		kind := groupKind{id: key.id, hot: !s.Runs}
@@ -342,10 +335,10 @@ func (k *calibrator) group(sites []infer.Site, most int) []collect.ProbeGroup {
 	}
 	clear(k.last) // windows have begun: from here on they are as they are
 	var out []collect.ProbeGroup
-	pid := k.alone()
+	traced := tracedFiles("/proc")
 	for i, g := range k.groups {
-		if gains[i] > 0 {
-			g.Gain, g.PID = gains[i], pid
+		if gains[i] > 0 && !traced[g.File] && !traced[g.ID.Path] {
+			g.Gain = gains[i]
 			out = append(out, g)
 		}
 	}

@@ -17,7 +17,6 @@ import (
 type ProbeGroup struct {
 	ID    sample.ImageID
 	File  string // to open; the path in ID is that of the process
-	PID   int    // to arm in alone; 0 is in all processes
 	Sites []ProbeSite
 	Rate  float64 // of all sites together, expected: executions per second of processor time
 	Gain  float64 // what it is worth, in any unit
@@ -27,6 +26,10 @@ type ProbeGroup struct {
 type CalibrationOptions struct {
 	Budget float64 // processor time that windows may add, as a share of what the sampled processes use
 	Most   int     // windows; 0 is any number
+
+	// PID, if not nil, gives the process to arm the next window in alone; 0 is all that
+	// map the file.
+	PID func() int
 
 	// Log, if not nil, is told of each window.
 	Log func(g *ProbeGroup, w *ProbeWindow, err error)
@@ -192,7 +195,11 @@ func (c *Calibration) open(ms []*measured) error {
 	c.mu.Lock()
 	all := together(ms, c.hit)
 	c.mu.Unlock()
-	w, err := c.window(all.File, all.Sites, all.PID, windowLength(len(all.Sites), all.Rate, c.hit))
+	pid := 0
+	if c.opt.PID != nil {
+		pid = c.opt.PID()
+	}
+	w, err := c.window(all.File, all.Sites, pid, windowLength(len(all.Sites), all.Rate, c.hit))
 	if c.opt.Log != nil {
 		c.opt.Log(all, w, err)
 	}
@@ -287,7 +294,7 @@ func (c *Calibration) next() []*measured {
 		if len(out) >= c.pack {
 			break
 		}
-		if m.File == first.File && m.PID == first.PID && sites+len(m.Sites) <= MaxSites && !m.overlaps(out) {
+		if m.File == first.File && sites+len(m.Sites) <= MaxSites && !m.overlaps(out) {
 			out = append(out, m)
 			sites += len(m.Sites)
 		}

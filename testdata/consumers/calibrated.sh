@@ -1,0 +1,35 @@
+#!/bin/bash
+# calibrated.sh sqlite|zstd|jsonnet|tcc [DIR [SHARE]]: what exact counts in a recording
+# bring. clang builds the program by the profile of a minute of samples, of the same with
+# --calibrate=SHARE (1%), and of samples beside callgrind's counts of a whole run; the
+# share is that of what an instrumented build takes off the taken branches. All work is
+# done in DIR, which is kept. Needs what measure.sh needs, root and Linux 6.6.
+set -euo pipefail
+program=${1?program} dir=${2:-} share=${3:-1%}
+testdata=$(cd "$(dirname "$0")/.." && pwd)
+. "$testdata/consumers/programs.sh"
+. "$testdata/consumers/counts.sh"
+
+minute() { # minute FLAG... records runs of the base for 60 s of wall-clock time
+	./backfeed record -d 60s "$@" -- sh -c 'while :; do "$@" >/dev/null || exit; done' sh "$dir/base" "${sampled[@]}"
+}
+
+clang base -g
+minute -o plain.bfr
+minute -o calibrated.bfr --calibrate="$share"
+"$llvm/llvm-objcopy" -g base stripped
+valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=run.callgrind ./stripped "${sampled[@]}" >/dev/null
+sed "s|^\(ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind # the same code
+./backfeed merge plain.bfr base.callgrind -o counted.bfr
+for name in plain calibrated counted; do
+	./backfeed emit llvm "$name.bfr" --image "$dir/base" -o "$name.prof"
+	clang "$name" -fprofile-sample-use="$name.prof" -g
+done
+clang generate -fprofile-instr-generate
+LLVM_PROFILE_FILE=raw ./generate "${sampled[@]}" >/dev/null
+llvm-profdata-19 merge raw -o exact.profdata
+clang exact -g -fprofile-instr-use=exact.profdata
+
+for name in base plain calibrated counted exact; do count "$name" >"$name.count"; done
+printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
+for name in base plain calibrated counted exact; do row "$name" base exact; done
