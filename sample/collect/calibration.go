@@ -56,7 +56,10 @@ const (
 	// meanPause is the least mean time between windows. The kernel's own waits come to
 	// it, 40 ms or more of each window in which nothing is armed.
 	meanPause    = 5 * time.Millisecond
-	longestPause = 5 * time.Second
+	longestPause = 30 * time.Second // windows also tell how much the programs run
+
+	// lookAgain is how long a pause is kept at most before its mean is found anew.
+	lookAgain = 2 * time.Second
 )
 
 // length is how long a window of such sites is: as long as hits cost what arming does.
@@ -175,10 +178,14 @@ func (m *measured) same(g *ProbeGroup) bool {
 func (c *Calibration) Run(ctx context.Context) error {
 	c.start = time.Now()
 	for {
+		wait, open := c.wait()
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(time.Duration(c.rng.ExpFloat64() * float64(c.pause()))):
+		case <-time.After(wait):
+		}
+		if !open {
+			continue
 		}
 		ms := c.next()
 		if len(ms) == 0 {
@@ -232,18 +239,21 @@ func together(ms []*measured, hit time.Duration) *ProbeGroup {
 	return &all
 }
 
-// failed tells whether no group works.
+// failed tells whether there are groups, and none works.
 func (c *Calibration) failed() bool {
-	for _, m := range c.groups {
-		if m.failed < maxFailures {
-			return false
-		}
-	}
-	return true
+	return len(c.groups) > 0 && !slices.ContainsFunc(c.groups, func(m *measured) bool { return m.failed < maxFailures })
 }
 
 // maxFailures is how often in all a group may fail to arm before it is left alone.
 const maxFailures = 3
+
+// wait gives a random time, and whether a window then opens or the next wait begins.
+// Windows begin at random with the mean of pause: such pauses have no memory, so that
+// one may be broken off to begin anew.
+func (c *Calibration) wait() (time.Duration, bool) {
+	d := time.Duration(c.rng.ExpFloat64() * float64(c.pause()))
+	return min(d, lookAgain), d <= lookAgain
+}
 
 // pause is the mean time between windows. It follows from what the windows so far cost
 // on the average, never from what the last one did: starts would not be random else.

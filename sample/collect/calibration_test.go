@@ -1,0 +1,322 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"backfeed/sample"
+)
+
+// probeGroup is one of so many sites of a file, from an offset on, of which each second
+// is a branch.
+func probeGroup(file string, from sample.Offset, sites int, rate float64) ProbeGroup {
+	g := ProbeGroup{ID: sample.ImageID{Path: file}, File: file, Rate: rate, Gain: 1}
+	for i := range sites {
+		s := ProbeSite{ID: g.ID, Off: from + sample.Offset(8*i), Cond: NoCond}
+		if i%2 == 0 {
+			s.Cond = 4
+		}
+		g.Sites = append(g.Sites, s)
+	}
+	return g
+}
+
+// A simulated is a Calibration of programs that are not there: time is a number, and
+// windows are counted from the rates that groups expect.
+type simulated struct {
+	*Calibration
+	processors float64       // that the programs use
+	now        time.Duration // since the start
+	most       int           // sites in one window
+}
+
+// simulatedWait is what the kernel takes for a window beside its length.
+const simulatedWait = 50 * time.Millisecond
+
+func simulate(budget, processors float64, groups ...ProbeGroup) *simulated {
+	s := &simulated{Calibration: &Calibration{opt: CalibrationOptions{Budget: budget}, hit: 600, pack: 1}, processors: processors}
+	s.rng = rand.New(rand.NewPCG(1, 2))
+	s.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+		s.now += simulatedWait + length
+		s.most = max(s.most, len(sites))
+		w := &ProbeWindow{Time: length, Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites))}
+		var rate float64 // hits per second of all sites
+		for _, m := range s.groups {
+			for range m.overlapping(sites) {
+				rate += m.Rate / float64(len(m.Sites))
+			}
+		}
+		each := rate / float64(len(sites)) * length.Seconds() / (1 + rate*s.hit.Seconds())
+		for i := range sites {
+			w.Hits[i] = uint64(each * s.rng.ExpFloat64())
+			w.All += w.Hits[i]
+		}
+		w.Total = time.Duration(s.now.Seconds() * s.processors * 1e9)
+		return w, nil
+	}
+	s.SetGroups(groups)
+	return s
+}
+
+// overlapping gives the sites of m that are among others.
+func (m *measured) overlapping(others []ProbeSite) (both []ProbeSite) {
+	for _, s := range m.Sites {
+		for _, o := range others {
+			if s == o {
+				both = append(both, s)
+			}
+		}
+	}
+	return both
+}
+
+// run does what Run does, for a time.
+func (s *simulated) run(t *testing.T, length time.Duration) {
+	t.Helper()
+	for end := s.now + length; s.now < end; {
+		s.start = time.Now().Add(-s.now)
+		wait, open := s.wait()
+		if s.now += wait; !open {
+			continue
+		}
+		if ms := s.next(); len(ms) > 0 {
+			if err := s.open(ms); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestCalibrationBudget: whatever the budget and the load, windows use it up where the
+// kernel is fast enough, and keep it on the average. Where windows that follow one
+// another at once leave some of it, they arm several groups.
+func TestCalibrationBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name               string
+		budget, processors float64
+		rate               float64 // hits per second, of each of four groups of 12 sites
+		used               float64 // at least so much of the budget
+		together           int     // at least so many groups are armed in some windows
+	}{
+		{"usual", 0.01, 1, 1e6, 0.8, 1},
+		{"rare hits", 0.01, 1, 100, 0.8, 1},
+		{"dense hits", 0.01, 1, 1e8, 0.8, 1},
+		{"an idle program", 0.01, 0.02, 1e6, 0, 1},
+		{"little", 0.0005, 1, 1e6, 0.3, 1},
+		{"much", 0.05, 1, 1e6, 0.8, 2},
+		{"several processors", 0.01, 5, 1e6, 0.8, 2},
+		{"more than windows can use", 1, 64, 1e6, 0, 4},
+	} {
+		var groups []ProbeGroup
+		for i := range 4 {
+			groups = append(groups, probeGroup("/app", sample.Offset(1000*i), 12, tt.rate))
+		}
+		s := simulate(tt.budget, tt.processors, groups...)
+		s.run(t, 3*time.Minute)
+		windows, added, of := s.Spent()
+		share := added.Seconds() / of.Seconds() / tt.budget
+		t.Logf("%s: %d windows took %.2f of the budget, of up to %d groups", tt.name, windows, share, s.pack)
+		// Five windows go before the load is known.
+		if most := 1.05 + 5*added.Seconds()/float64(windows)/of.Seconds()/tt.budget; share > most || share < tt.used {
+			t.Errorf("%s: windows took %.2f of the budget; want %.2f to %.2f", tt.name, share, tt.used, most)
+		}
+		if s.most < 12*tt.together || s.most > MaxSites {
+			t.Errorf("%s: up to %d sites in one window; want %d groups of 12", tt.name, s.most, tt.together)
+		}
+		var least, most = windows, 0
+		for _, m := range s.groups {
+			least, most = min(least, len(m.windows)), max(most, len(m.windows))
+		}
+		if windows > 100 && float64(least) < 0.8*float64(most) {
+			t.Errorf("%s: %d to %d windows for groups of equal worth", tt.name, least, most)
+		}
+	}
+}
+
+// TestCalibrationNext: groups have windows by what they are worth, and only groups that
+// can be armed together are.
+func TestCalibrationNext(t *testing.T) {
+	dear, cheap := probeGroup("/app", 0, 12, 1e6), probeGroup("/app", 1000, 12, 1e6)
+	dear.Gain = 8
+	s := simulate(0.01, 1, dear, cheap)
+	s.run(t, 3*time.Minute)
+	if a, b := len(s.groups[0].windows), len(s.groups[1].windows); math.Abs(float64(a)/float64(b)/4-1) > 0.3 { // 8 to the power 2/3
+		t.Errorf("%d and %d windows for groups of gain 8 and 1", a, b)
+	}
+
+	app := probeGroup("/app", 0, 12, 1e5)
+	for _, tt := range []struct {
+		name  string
+		other ProbeGroup
+		want  int
+	}{
+		{"of the same file", probeGroup("/app", 1000, 12, 1e5), 2},
+		{"of another file", probeGroup("/lib", 1000, 12, 1e5), 1},
+		{"with a site in common", probeGroup("/app", 80, 12, 1e5), 1},
+		{"of too many sites", probeGroup("/app", 1000, MaxSites-11, 1e5), 1},
+		{"of as many sites as there may be", probeGroup("/app", 1000, MaxSites-12, 1e5), 2},
+	} {
+		s := simulate(0.01, 1, app, tt.other)
+		s.pack = 8
+		if got := len(s.next()); got != tt.want {
+			t.Errorf("%s: %d groups at once, want %d", tt.name, got, tt.want)
+		}
+	}
+
+	s = simulate(0.01, 1, app)
+	s.opt.Most = 3
+	s.run(t, time.Minute)
+	if windows, _, _ := s.Spent(); windows != 3 {
+		t.Errorf("%d windows, want 3 at most", windows)
+	}
+	if s = simulate(0.01, 1); s.next() != nil {
+		t.Error("a window of no groups")
+	}
+}
+
+// TestCalibrationFails: a group that cannot be armed is left alone, and others go on; if
+// none can be, Run ends with the reason.
+func TestCalibrationFails(t *testing.T) {
+	refused := errors.New("refused")
+	good, bad := probeGroup("/app", 0, 12, 1e5), probeGroup("/bad", 0, 12, 1e5)
+	s := simulate(0.01, 1, good, bad)
+	window, tries, told := s.window, 0, 0
+	s.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+		if file == "/bad" {
+			tries++
+			return nil, refused
+		}
+		return window(file, sites, pid, length)
+	}
+	s.opt.Log = func(g *ProbeGroup, w *ProbeWindow, err error) {
+		if err != nil && g.File == "/bad" && w == nil {
+			told++
+		}
+	}
+	s.run(t, time.Minute)
+	if windows, _, _ := s.Spent(); tries != maxFailures || told != tries || windows < 20 {
+		t.Errorf("tried %d times and told of %d, want %d; %d windows of the other group", tries, told, maxFailures, windows)
+	}
+
+	s = simulate(0.01, 1, bad)
+	s.window = func(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) { return nil, refused }
+	if err := s.Run(context.Background()); !errors.Is(err, refused) {
+		t.Errorf("none can be armed: %v", err)
+	}
+
+	// What failed may be of a choice that is no more.
+	s = simulate(0.01, 1, bad)
+	s.window = func(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) {
+		s.SetGroups(nil)
+		return nil, refused
+	}
+	if err := s.open(s.next()); err != nil {
+		t.Errorf("nothing to arm: %v", err)
+	}
+}
+
+// TestCalibrationRun: Run ends when it is told to, with windows or without.
+func TestCalibrationRun(t *testing.T) {
+	for _, groups := range [][]ProbeGroup{nil, {probeGroup("/app", 0, 12, 1e5)}} {
+		s := simulate(0.01, 1, groups...)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		for {
+			if n, _, _ := s.Spent(); n > 0 || len(groups) == 0 {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestTake: what was taken once is not taken again, and goes on to say what to expect.
+func TestTake(t *testing.T) {
+	app := sample.ImageID{Path: "/app"}
+	hot, cold := probeGroup("/app", 0, 2, 1e5), probeGroup("/app", 1000, 2, 1e3)
+	c := &Calibration{hit: 600}
+	c.SetGroups([]ProbeGroup{hot, cold})
+	total := time.Duration(0)
+	windows := func(n int, hits uint64) {
+		for range n {
+			total += time.Second
+			c.add(c.groups[:1], &ProbeWindow{Hits: []uint64{hits, hits}, Taken: []uint64{hits / 4, 0}, All: 2 * hits, Time: time.Millisecond, Total: total})
+		}
+	}
+	take := func(weight uint64) map[sample.Offset]sample.Probed {
+		counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+		counts.AddSample(counts.Image(app), 16, 1)
+		counts.Weight = weight
+		c.Take(counts)
+		if err := counts.Check(); err != nil {
+			t.Fatal(err)
+		}
+		return counts.Images[0].Probed
+	}
+	about := func(n uint64, want float64) bool { return math.Abs(float64(n)/want-1) < 0.02 }
+
+	windows(10, 100) // of 0.88 ms of native time each
+	if p := take(1e10)[0]; p.Windows != 10 || p.Outcomes != 1000 || p.Taken != 250 || p.Covered != 1e10 || !about(p.Runs, 10*100/0.88e-3) {
+		t.Errorf("10 windows: %+v", p)
+	}
+	if got := take(1e10); len(got) != 0 {
+		t.Errorf("no window since: %v", got)
+	}
+	windows(5, 200) // of 0.76 ms
+	if p := take(5e9)[0]; p.Windows != 5 || p.Outcomes != 1000 || p.Taken != 250 || p.Covered != 5e9 || !about(p.Runs, 5*200/0.76e-3) {
+		t.Errorf("5 windows more: %+v", p)
+	}
+	if n := len(c.groups[0].windows); n != 15 {
+		t.Errorf("%d windows tell what to expect, want 15", n)
+	}
+	windows(200, 100)
+	take(2e11)
+	if n := len(c.groups[0].windows); n != windowsKept {
+		t.Errorf("%d windows are kept, want %d", n, windowsKept)
+	}
+
+	// A group that is chosen no more has its windows taken, once; one that is goes on.
+	windows(3, 100)
+	c.SetGroups([]ProbeGroup{cold})
+	if p := take(3e9)[0]; p.Windows != 3 {
+		t.Errorf("of a group before: %+v", p)
+	}
+	if got := take(3e9); len(got) != 0 {
+		t.Errorf("of a group before, again: %v", got)
+	}
+	c.SetGroups([]ProbeGroup{cold, hot})
+	windows(1, 100) // cold now
+	c.SetGroups([]ProbeGroup{hot, cold})
+	if n := len(c.groups[1].windows); n != 1 {
+		t.Errorf("%d windows of a group that is chosen again, want 1", n)
+	}
+	if n, _, of := c.Spent(); n != 219 || of != 219*time.Second {
+		t.Errorf("%d windows in %v, want all", n, of)
+	}
+}
+
+// TestWindowLength: hits cost what arming does, within bounds.
+func TestWindowLength(t *testing.T) {
+	for _, rate := range []float64{0, 1, 1e5, 1e6, 3e6, 1e7, 1e9} {
+		t.Run(fmt.Sprint(rate), func(t *testing.T) {
+			const sites, hit = 24, 600e-9
+			length := windowLength(sites, rate, 600)
+			hits := rate * length.Seconds() / (1 + rate*hit)
+			cost := hits * hit / armCost(sites).Seconds()
+			within := length > shortestWindow && length < longestWindow
+			if length < shortestWindow || length > longestWindow || within && math.Abs(cost-1) > 0.01 || !within && rate < 1e6 && cost > 1 {
+				t.Errorf("%v, in which hits cost %.2f times what arming does", length, cost)
+			}
+		})
+	}
+}
