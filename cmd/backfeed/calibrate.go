@@ -55,7 +55,10 @@ type calibrator struct {
 	calibrateFlags
 	windows *os.File // of --calibrate-log; nil is none
 	log     func(format string, args ...any)
-	pids    []int // to probe; nil is all
+	pids    []int  // to probe; nil is all
+	proc    string // /proc
+	// allowed tells of the first bytes of an instruction whether they may be probed.
+	allowed func(code []byte, cond int8) error
 
 	images map[sample.ImageID]*probedImage // by key
 	groups []collect.ProbeGroup            // all that there have been
@@ -129,7 +132,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{}, ended: make(chan error, 1)}
+	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{}, ended: make(chan error, 1)}
 	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
@@ -195,7 +198,7 @@ func (k *calibrator) open(id sample.ImageID) (*image.Image, error) {
 		pi = &probedImage{}
 		k.images[id.Key()] = pi
 		if pi.err = fileless(id); pi.err == nil {
-			p := places{proc: "/proc"}
+			p := places{proc: k.proc}
 			pi.file, _, pi.err = p.open(id)
 		}
 		if pi.err == nil {
@@ -335,7 +338,7 @@ func (k *calibrator) group(sites []infer.Site, most int) []collect.ProbeGroup {
 	}
 	clear(k.last) // windows have begun: from here on they are as they are
 	var out []collect.ProbeGroup
-	traced := tracedFiles("/proc")
+	traced := tracedFiles(k.proc)
 	for i, g := range k.groups {
 		if gains[i] > 0 && !traced[g.File] && !traced[g.ID.Path] {
 			g.Gain = gains[i]
@@ -371,7 +374,7 @@ func (k *calibrator) allows(pi *probedImage, s image.ProbeSite) error {
 	if err != nil && err != io.EOF {
 		return err
 	}
-	return k.prober.Allows(b[:n], s.Cond)
+	return k.allowed(b[:n], s.Cond)
 }
 
 // alone gives the process to arm probes in alone: the only one that is asked for, if it
@@ -380,7 +383,7 @@ func (k *calibrator) alone() int {
 	if len(k.pids) != 1 {
 		return 0
 	}
-	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", k.pids[0]))
+	tasks, err := filepath.Glob(fmt.Sprintf("%s/%d/task/*/children", k.proc, k.pids[0]))
 	if err != nil || len(tasks) == 0 {
 		return 0
 	}

@@ -25,12 +25,15 @@ func runPGO(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
+	if err := flags.calibrate.check(); err != nil {
+		return c.usage(err)
+	}
 	keep, err := usedBy(*ifChanged, "go", *out)
 	if err != nil {
 		return c.usage(err)
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "pgo: a pprof profile")
-	if err != nil {
+	if err != nil || flags.calibrate.dry {
 		return err
 	}
 	f, err := newFinder("")

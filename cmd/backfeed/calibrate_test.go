@@ -1,0 +1,390 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+func TestMain(m *testing.M) {
+	collect.BecomeProber()
+	os.Exit(m.Run())
+}
+
+// A grouped is a calibrator without a prober, of images that are not looked into.
+type grouped struct {
+	*calibrator
+	proc string // the made-up /proc
+}
+
+func newGrouped(t *testing.T, images ...*infer.ImageProfile) *grouped {
+	t.Helper()
+	g := &grouped{proc: t.TempDir()}
+	g.calibrator = &calibrator{
+		proc: g.proc, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{},
+		allowed: func(code []byte, cond int8) error {
+			if len(code) == 0 || code[0] == 'x' {
+				return errors.New("not to be probed")
+			}
+			return nil
+		},
+	}
+	for _, ip := range images {
+		f, err := os.Open(ip.ID.Path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		g.images[ip.ID.Key()] = &probedImage{file: f}
+	}
+	return g
+}
+
+// procSites are sites of a procedure at addr, one for each of the rates per second; those
+// above what runs can be counted of are for outcomes alone. Each gains the same.
+func procSites(ip *infer.ImageProfile, addr image.Addr, gain float64, rates ...float64) (sites []infer.Site) {
+	r := &infer.Result{Proc: &image.Proc{Symbol: image.Symbol{Addr: addr}}}
+	for i, rate := range rates {
+		at := image.ProbeSite{Addr: addr + image.Addr(i), Off: sample.Offset(addr) + sample.Offset(i), Cond: 4}
+		sites = append(sites, infer.Site{Image: ip, Proc: r, Block: i, ProbeSite: at, Runs: rate <= runsRate, Rate: rate, Gain: gain})
+	}
+	return sites
+}
+
+// times are n times a rate.
+func times(n int, rate float64) []float64 { return slices.Repeat([]float64{rate}, n) }
+
+// shape tells of each group how many sites it has of each procedure.
+func shape(groups []collect.ProbeGroup) string {
+	var all []string
+	for _, g := range groups {
+		n := map[sample.Offset]int{}
+		var order []sample.Offset
+		for _, s := range g.Sites {
+			at := s.Off &^ 0xff
+			if n[at]++; n[at] == 1 {
+				order = append(order, at)
+			}
+		}
+		var of []string
+		for _, at := range order {
+			of = append(of, fmt.Sprintf("%x*%d", uint64(at), n[at]))
+		}
+		all = append(all, strings.Join(of, " "))
+	}
+	return strings.Join(all, ", ")
+}
+
+// probedFile is an image of so many bytes that may be probed.
+func probedFile(t *testing.T, name string) *infer.ImageProfile {
+	t.Helper()
+	path := file(t, t.TempDir(), name, strings.Repeat(".", 0x1000))
+	return &infer.ImageProfile{ID: sample.ImageID{Path: path}}
+}
+
+// TestGroup: sites of a procedure go together, in groups of a size and a rate that one
+// window can do with.
+func TestGroup(t *testing.T) {
+	app, lib := probedFile(t, "app"), probedFile(t, "lib")
+	for _, tt := range []struct {
+		name  string
+		most  int
+		sites [][]infer.Site
+		want  string
+	}{
+		{"nothing", 9, nil, ""},
+		{"small procedures share a group", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e3), procSites(app, 0x200, 1, 1e3)}, "100*2 200*1"},
+		{"a large one has its own", 9, [][]infer.Site{procSites(app, 0x100, 1, times(12, 1e3)...), procSites(app, 0x200, 1, 1e3)}, "100*12, 200*1"},
+		{"24 in a group", 9, [][]infer.Site{procSites(app, 0x100, 1, times(50, 1e3)...)}, "100*24, 100*24, 100*2"},
+		{"files apart", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 1, 1e3)}, "100*1, 200*1"},
+		{"runs apart from outcomes alone", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e9, 1e3, 1e9)}, "100*2, 100*2"},
+		{"no faster than runs can be counted", 9, [][]infer.Site{procSites(app, 0x100, 1, times(5, runsRate/2)...)}, "100*2, 100*2, 100*1"},
+		{"outcomes at any rate", 9, [][]infer.Site{procSites(app, 0x100, 1, times(5, 10*runsRate)...)}, "100*5"},
+		{"so many groups", 2, [][]infer.Site{procSites(app, 0x100, 1, times(50, 1e3)...), procSites(lib, 0x200, 1, 1e3)}, "100*24, 100*24"},
+		{"room is left to those that go first", 1, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 1, 1e3), procSites(app, 0x300, 1, 1e3)}, "100*1 300*1"},
+		{"a site twice", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e9), procSites(app, 0x100, 1, 1e3)}, "100*1"},
+	} {
+		k := newGrouped(t, app, lib)
+		groups := k.group(slices.Concat(tt.sites...), tt.most)
+		if got := shape(groups); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
+		}
+		for i, g := range groups {
+			if len(g.Sites) > sitesPerGroup || len(k.sites[i]) != len(g.Sites) || g.File != g.ID.Path || g.Gain != float64(len(g.Sites)) && tt.name != "a site twice" {
+				t.Errorf("%s: group %+v", tt.name, g)
+			}
+		}
+	}
+}
+
+// TestGroupRefused: what the kernel does not emulate, is in a file that cannot be read or
+// has a debugger's breakpoints is not probed.
+func TestGroupRefused(t *testing.T) {
+	app, lib := probedFile(t, "app"), probedFile(t, "lib")
+	b := []byte(strings.Repeat(".", 0x1000))
+	b[0x101] = 'x'
+	if err := os.WriteFile(app.ID.Path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	k := newGrouped(t, app, lib)
+	sites := slices.Concat(procSites(app, 0x100, 1, 1e3, 1e3, 1e3), procSites(lib, 0x200, 1, 1e3))
+	if got := shape(k.group(sites, 9)); got != "100*2, 200*1" {
+		t.Errorf("one may not be probed: %s", got)
+	}
+	k.images[lib.ID.Key()].err = errNotFound
+	k.images[sample.ImageID{Path: "/gone"}] = &probedImage{err: errNotFound}
+	more := slices.Concat(procSites(lib, 0x300, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/gone"}}, 0x400, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/never/opened"}}, 0x500, 1, 1e3))
+	if got := shape(k.group(more, 9)); got != "" {
+		t.Errorf("files that could not be read: %s", got)
+	}
+	tracedProcess(t, k.proc, "12", 7, lib.ID.Path)
+	if got := shape(k.group(sites, 9)); got != "100*2" {
+		t.Errorf("a file that a debugger is at: %s", got)
+	}
+	if err := os.RemoveAll(filepath.Join(k.proc, "12")); err != nil {
+		t.Fatal(err)
+	}
+	if got := shape(k.group(sites, 9)); got != "100*2, 200*1" {
+		t.Errorf("a file that no debugger is at any more: %s", got)
+	}
+	if got := shape(k.group(procSites(app, 0x2000, 1, 1e3), 9)); got != "" {
+		t.Errorf("beyond the end of the file: %s", got)
+	}
+}
+
+// TestGroupAgain: a group is of the same sites in all choices, and no place is in two.
+func TestGroupAgain(t *testing.T) {
+	app := probedFile(t, "app")
+	k := newGrouped(t, app)
+	first := slices.Concat(procSites(app, 0x100, 1, times(30, 1e3)...), procSites(app, 0x200, 1, 1e3))
+	before := k.group(first, 9)
+	for i, g := range before {
+		before[i].Sites = slices.Clone(g.Sites)
+	}
+	if got, want := shape(before), "100*24, 100*6, 200*1"; got != want {
+		t.Fatalf("%s, want %s", got, want)
+	}
+	if again := k.group(first, 9); !reflect.DeepEqual(again, before) {
+		t.Errorf("the same choice again: %v, before %v", again, before)
+	}
+	// More sites of the same procedures, in another order and of another gain.
+	more := slices.Concat(procSites(app, 0x200, 3, times(3, 1e3)...), procSites(app, 0x100, 2, times(40, 1e3)...))
+	groups := k.group(more, 9)
+	if got, want := shape(groups), "100*24, 100*6, 200*1, 200*2, 100*10"; got != want {
+		t.Errorf("a choice of more: %s, want %s", got, want)
+	}
+	for i := range before {
+		if !slices.Equal(groups[i].Sites, before[i].Sites) {
+			t.Errorf("group %d: %v, before %v", i, groups[i].Sites, before[i].Sites)
+		}
+	}
+	if groups[0].Gain != 48 || groups[2].Gain != 3 {
+		t.Errorf("gains %v and %v", groups[0].Gain, groups[2].Gain)
+	}
+	// What is chosen no more is left out, and makes room.
+	if got, want := shape(k.group(procSites(app, 0x300, 1, 1e3), 1)), "300*1"; got != want {
+		t.Errorf("another choice: %s, want %s", got, want)
+	}
+	if got, want := shape(k.group(slices.Concat(first, procSites(app, 0x400, 1, 1e3)), 3)), "100*24, 100*6, 200*1"; got != want {
+		t.Errorf("as many groups as there may be, from before: %s, want %s", got, want)
+	}
+}
+
+// TestHottestBranches: of all blocks that end in a conditional branch, those that run
+// most come first.
+func TestHottestBranches(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(mixDir, "samples.bfr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := sample.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := timed(rec)
+	if c == nil {
+		t.Fatal("no samples of time")
+	}
+	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+		if filepath.Base(id.Path) != "mix" {
+			return nil, errNotFound
+		}
+		return image.Open(filepath.Join(mixDir, "mix"), image.Options{})
+	}, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := hottestBranches(p, c, 1<<20)
+	var want []float64
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for b, sites := range ip.Image.ProbeSites(r.Proc) {
+				if len(sites) > 0 && sites[0].Cond >= 0 && r.Block[b].N >= 1 {
+					want = append(want, r.Block[b].N)
+				}
+			}
+		}
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	if len(all) != len(want) || len(all) < 10 {
+		t.Fatalf("%d branches, want %d", len(all), len(want))
+	}
+	places := map[sample.Offset]bool{}
+	for i, s := range all {
+		if s.Gain != want[i] || s.Cond < 0 || s.Runs || places[s.Off] || s.Proc.Block[s.Block].N != s.Gain {
+			t.Errorf("branch %d: %+v, want it to run %v times", i, s, want[i])
+		}
+		if rate := s.Gain / (float64(c.Weight) / 1e9); s.Rate < 0.999*rate || s.Rate > 1.001*rate {
+			t.Errorf("branch %d: %v a second, want %v", i, s.Rate, rate)
+		}
+		places[s.Off] = true
+	}
+	few := hottestBranches(p, c, 3)
+	if len(few) != 3 || few[2].Off != all[2].Off || few[0].Off != all[0].Off {
+		t.Errorf("the 3 hottest: %+v", few)
+	}
+}
+
+func TestCalibrateFlags(t *testing.T) {
+	for _, tt := range []struct {
+		args, want string
+	}{
+		{"--dry-run -- true", "go with --calibrate"},
+		{"--calibrate-log x -- true", "go with --calibrate"},
+		{"--calibrate --dry-run --calibrate-log x -- true", "not both"},
+		{"--calibrate=0 -- true", "want a percentage"},
+		{"--calibrate=101% -- true", "want a percentage"},
+		{"--calibrate=much -- true", "want a percentage"},
+		{"--calibrate --event cycles -- true", "goes with the event of time"},
+		{"--calibrate", "nothing to record"},
+		{"--calibrate -p 1 -- true", "not both"},
+		{"--calibrate -a -- true", "not both"},
+		{"--calibrate --cgroup x -- true", "go with -a"},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		code, _, errs := runCLI(t, append([]string{"record", "-o", out}, strings.Fields(tt.args)...)...)
+		if code != exitUsage || !strings.Contains(errs, tt.want) {
+			t.Errorf("record %s: exit code %d, %q; want %q", tt.args, code, errs, tt.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("record %s: an output was written", tt.args)
+		}
+	}
+	if code, _, errs := runCLI(t, "pgo", "--dry-run", "--", "true"); code != exitUsage || !strings.Contains(errs, "go with --calibrate") {
+		t.Errorf("pgo --dry-run: exit code %d, %q", code, errs)
+	}
+	for _, tt := range []struct{ args, want string }{
+		{"--calibrate-log x", "go with --calibrate"},
+		{"--dry-run --calibrate", "unknown flag"},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"agent", "--store", t.TempDir()}, strings.Fields(tt.args)...)...); code != exitUsage || !strings.Contains(errs, tt.want) {
+			t.Errorf("agent %s: exit code %d, %q; want %q", tt.args, code, errs, tt.want)
+		}
+	}
+	for _, tt := range []struct {
+		flags calibrateFlags
+		ok    bool
+	}{
+		{calibrateFlags{}, true},
+		{calibrateFlags{budget: 0.01}, true},
+		{calibrateFlags{budget: 0.01, dry: true}, true},
+		{calibrateFlags{budget: 0.01, log: "x"}, true},
+		{calibrateFlags{budget: 0.01, log: "x", dry: true}, false},
+		{calibrateFlags{dry: true}, false},
+		{calibrateFlags{log: "x"}, false},
+	} {
+		if err := tt.flags.check(); (err == nil) != tt.ok {
+			t.Errorf("%+v: %v", tt.flags, err)
+		}
+	}
+}
+
+// TestRoundAfter: choices become rarer, and there is always a next one.
+func TestRoundAfter(t *testing.T) {
+	for _, tt := range []struct{ at, want time.Duration }{
+		{0, 2 * time.Second},
+		{time.Second, 2 * time.Second},
+		{2 * time.Second, 15 * time.Second},
+		{14 * time.Second, 15 * time.Second},
+		{15 * time.Second, 45 * time.Second},
+		{46 * time.Second, 138 * time.Second},
+	} {
+		if got := roundAfter(tt.at); got != tt.want {
+			t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
+		}
+	}
+}
+
+// tracedProcess makes up a process of /proc that has files mapped.
+func tracedProcess(t *testing.T, proc, pid string, tracer int, files ...string) {
+	t.Helper()
+	dir := filepath.Join(proc, pid)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file(t, dir, "status", fmt.Sprintf("Name:\tprogram\nPid:\t%s\nTracerPid:\t%d\nUid:\t0\t0\t0\t0\n", pid, tracer))
+	maps := "7ffd1c5c6000-7ffd1c5c8000 r-xp 00000000 00:00 0                          [vdso]\n55a8b6e2f000-55a8b6e50000 rw-p 00000000 00:00 0 \n"
+	for i, name := range files {
+		maps += fmt.Sprintf("55a8b6%d2a000-55a8b6%d2e000 r-xp 00002000 08:01 1234                       %s\n", i, i, name)
+	}
+	file(t, dir, "maps", maps)
+}
+
+// TestTracedFiles: of processes under a debugger, all files count, of others none.
+func TestTracedFiles(t *testing.T) {
+	proc := t.TempDir()
+	if got := tracedFiles(proc); len(got) != 0 {
+		t.Errorf("of no processes: %v", got)
+	}
+	tracedProcess(t, proc, "1", 0, "/sbin/init", "/lib/libc.so.6")
+	tracedProcess(t, proc, "20", 3, "/bin/a program", "/lib/libm.so.6")
+	tracedProcess(t, proc, "30", 3, "/tmp/new (deleted)")
+	tracedProcess(t, proc, "40", 3, "/lib/gone")
+	if err := os.Remove(filepath.Join(proc, "40", "maps")); err != nil { // it has ended meanwhile
+		t.Fatal(err)
+	}
+	for dir, status := range map[string]string{"50": "", "60": "Name:\tx\nTracerPid:", "70": "Name:\tx\nTracerPid:\tmany\n"} {
+		tracedProcess(t, proc, dir, 1, "/bin/malformed")
+		file(t, filepath.Join(proc, dir), "status", status)
+	}
+	want := map[string]bool{"/bin/a program": true, "/lib/libm.so.6": true, "/tmp/new (deleted)": true}
+	if got := tracedFiles(proc); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// TestLogWindow: a line has the file, what the window took and each place with its
+// hits, those of a branch with how many of them went.
+func TestLogWindow(t *testing.T) {
+	g := &collect.ProbeGroup{File: "/bin/app", Sites: []collect.ProbeSite{{Off: 0x10, Cond: 4}, {Off: 0x2f, Cond: collect.NoCond}}}
+	w := &collect.ProbeWindow{Hits: []uint64{7, 3}, Taken: []uint64{2, 0}, All: 10, Open: 2 * time.Millisecond, Armed: 50 * time.Millisecond, Time: time.Millisecond}
+	for _, tt := range []struct {
+		w    *collect.ProbeWindow
+		err  error
+		want string
+	}{
+		{w, nil, "/bin/app\topen 2ms\tarmed 50ms\ttime 1ms\thits 10\t0x10=7/2 0x2f=3\n"},
+		{nil, errors.New("refused"), "/bin/app\tfailed: refused\t0x10 0x2f\n"},
+	} {
+		var b bytes.Buffer
+		logWindow(&b, g, tt.w, tt.err)
+		at, line, _ := strings.Cut(b.String(), "\t")
+		if line != tt.want || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString(at) {
+			t.Errorf("%q\t%q, want %q", at, line, tt.want)
+		}
+	}
+}
