@@ -439,6 +439,11 @@ func roundAfter(t time.Duration) time.Duration {
 // calibrated records a command, processes or the machine with probes, until the time is
 // up, a signal comes or what is recorded has ended. State is that of the command.
 func (c *cli) calibrated(opt collect.Options, what systemFlags, flags calibrateFlags) (rec *sample.Recording, state *os.ProcessState, err error) {
+	for _, pid := range opt.PIDs {
+		if syscall.Kill(pid, 0) == syscall.ESRCH {
+			return nil, nil, fmt.Errorf("there is no process %d", pid)
+		}
+	}
 	var held *collect.Held
 	if len(opt.Command) > 0 {
 		if held, err = collect.StartHeld(opt); err != nil {

@@ -184,10 +184,14 @@ func (p *Prober) Window(file string, sites []ProbeSite, pid int, length time.Dur
 	}
 	var a proberAnswer
 	p.conn.SetDeadline(time.Now().Add(length + patience))
-	done := make(chan struct{})
-	go p.watch(length, done)
+	done, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		p.watch(length, done)
+		close(watched)
+	}()
 	err := errors.Join(p.enc.Encode(req), p.dec.Decode(&a))
 	close(done)
+	<-watched // which looks into a map that may be closed after this
 	if err != nil {
 		// Whatever keeps it: with its end the probes are gone.
 		p.cmd.Process.Kill()

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+	"backfeed/sample/store"
+)
+
+// probing skips where nothing can be probed.
+func probing(t *testing.T) {
+	t.Helper()
+	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true, PIDs: []int{os.Getpid()}})
+	if err == nil {
+		defer s.Close()
+		var p *collect.Prober
+		if p, err = collect.OpenProber(s); err == nil {
+			p.Close()
+			return
+		}
+	}
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		t.Skip(err)
+	}
+	t.Fatal(err)
+}
+
+// A branching is testdata/branches.c, built.
+type branching struct {
+	path string
+	offs map[int]sample.Offset // of its branches
+}
+
+func buildBranching(t *testing.T) *branching {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build testdata/branches.c with")
+	}
+	b := &branching{path: filepath.Join(t.TempDir(), "branches"), offs: map[int]sample.Offset{}}
+	runTool(t, ".", gcc, "-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", b.path, "testdata/branches.c")
+	im, err := image.Open(b.path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	f, err := elf.Open(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	places, err := f.Section(".branches").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for ; len(places) >= 16; places = places[16:] {
+		off, ok := im.OffsetOf(image.Addr(binary.LittleEndian.Uint64(places[8:])))
+		i := int(binary.LittleEndian.Uint64(places))
+		if _, twice := b.offs[i]; !ok || twice {
+			t.Fatalf("branch %d is in two places, or in none", i)
+		}
+		b.offs[i] = off
+	}
+	return b
+}
+
+// start runs it for a minute at most.
+func (b *branching) start(t *testing.T) (cmd *exec.Cmd, printed *bytes.Buffer) {
+	t.Helper()
+	cmd, printed = exec.Command(b.path, "60"), &bytes.Buffer{}
+	cmd.Stdout = printed
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd, printed
+}
+
+// end has a run of it end, which was not harmed.
+func (b *branching) end(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("the program does not run on: %v", err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the program: %v", err)
+	}
+}
+
+// check holds what was counted of branches to what the program printed.
+func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
+	t.Helper()
+	c := timed(rec)
+	if c == nil {
+		t.Fatal("no samples of time")
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+	if n, _ := rec.Exact(nil); n < len(b.offs) {
+		t.Errorf("%d places were probed", n)
+	}
+	var probed map[sample.Offset]sample.Probed
+	for _, ic := range c.Images {
+		if filepath.Base(ic.ID.Path) == filepath.Base(b.path) {
+			probed = ic.Probed
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(printed), "\n")
+	for i, off := range b.offs {
+		var ran, taken float64
+		if len(lines) != len(b.offs) {
+			t.Fatalf("the program printed %q", printed)
+		}
+		if _, err := fmt.Sscan(lines[i], &ran, &taken); err != nil {
+			t.Fatalf("the program printed %q: %v", printed, err)
+		}
+		p := probed[off]
+		t.Logf("branch %d: %+v; ran %.0f times, taken %.4f", i, p, ran, taken/ran)
+		if p.Outcomes < 50 {
+			t.Errorf("branch %d: %d outcomes in %d windows", i, p.Outcomes, p.Windows)
+			continue
+		}
+		want := taken / ran
+		sd := math.Sqrt(want * (1 - want) / float64(p.Outcomes))
+		if got := float64(p.Taken) / float64(p.Outcomes); math.Abs(got-want) > 0.01+4*sd {
+			t.Errorf("branch %d: taken %.4f, want %.4f", i, got, want)
+		}
+	}
+}
+
+// read decodes a recording.
+func read(t *testing.T, path string) *sample.Recording {
+	t.Helper()
+	rec, err := sample.Decode([]byte(content(t, path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rec
+}
+
+// TestCalibrate records with probes as users do, and holds the counts to the program's own.
+func TestCalibrate(t *testing.T) {
+	probing(t)
+	b, dir := buildBranching(t), t.TempDir()
+	exe := filepath.Join(dir, "backfeed")
+	runTool(t, ".", "go", "build", "-o", exe, ".")
+
+	t.Run("command", func(t *testing.T) {
+		out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
+		var printed, errs bytes.Buffer
+		cmd := exec.Command(exe, "record", "--calibrate=5%", "--calibrate-log", log, "-d", "4500ms", "-o", out, "--", b.path, "60")
+		cmd.Stdout, cmd.Stderr = &printed, &errs
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v: %s", err, errs.String())
+		}
+		t.Log(errs.String())
+		b.check(t, read(t, out), printed.String())
+		if n := regexp.MustCompile(`backfeed: (\d+) windows counted at \d+ places`).FindStringSubmatch(errs.String()); n == nil {
+			t.Errorf("it says %q", errs.String())
+		} else if lines := strings.Count(content(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
+			t.Errorf("%s windows, of which the log tells %d", n[1], lines)
+		}
+		if !regexp.MustCompile(`(?m)^\S+Z\t` + regexp.QuoteMeta(b.path) + `\topen \S+\tarmed \S+\ttime \S+\thits [1-9]\d*\t0x[0-9a-f]+=\d+`).MatchString(content(t, log)) {
+			t.Errorf("the log:\n%s", content(t, log))
+		}
+		if text := must(t, "infer", out); !strings.Contains(text, "first") || !strings.Contains(text, "second") {
+			t.Errorf("infer:\n%s", text)
+		}
+	})
+
+	// Another process goes on, whatever is done to it.
+	cmd, printed := b.start(t)
+	pid := strconv.Itoa(cmd.Process.Pid)
+	t.Run("dry run", func(t *testing.T) {
+		out := filepath.Join(dir, "dry.bfr")
+		code, text, errs := runCLI(t, "record", "--calibrate", "--dry-run", "-p", pid, "-d", "3500ms", "-o", out)
+		if code != exitDone || strings.Contains(errs, "windows counted") || !strings.Contains(errs, "windows so far: 0") {
+			t.Errorf("exit code %d: %s", code, errs)
+		}
+		for _, proc := range []string{"first", "second"} {
+			if !regexp.MustCompile(` outcomes +0x[0-9a-f]+  ` + proc + ` +` + regexp.QuoteMeta(b.path)).MatchString(text) {
+				t.Errorf("%s is not to be probed:\n%s", proc, text)
+			}
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Error("a recording was written")
+		}
+	})
+	t.Run("process", func(t *testing.T) {
+		out := filepath.Join(dir, "process.bfr")
+		if code, _, errs := runCLI(t, "record", "--calibrate=5%", "-p", pid, "-d", "4s", "-o", out); code != exitDone {
+			t.Fatalf("exit code %d: %s", code, errs)
+		}
+		b.end(t, cmd)
+		b.check(t, read(t, out), printed.String())
+	})
+
+	t.Run("ends", func(t *testing.T) {
+		for _, tt := range []struct {
+			name string
+			args []string
+			code int
+			says string
+		}{
+			{"fails", []string{"-d", "20s", "--", b.path, "0.5", "3"}, exitFailed, "exit status 3; what was recorded"},
+			{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file"},
+			{"no process", []string{"-p", "1073741824"}, exitFailed, "no process"},
+			{"no directory for the log", []string{"--calibrate-log", dir + "/absent/log", "--", "true"}, exitFailed, "--calibrate-log: "},
+		} {
+			out := filepath.Join(t.TempDir(), "out")
+			code, _, errs := runCLI(t, append([]string{"record", "--calibrate", "-o", out}, tt.args...)...)
+			if code != tt.code || !strings.Contains(errs, tt.says) {
+				t.Errorf("%s: exit code %d, %q; want %d, %q", tt.name, code, errs, tt.code, tt.says)
+			}
+			if _, err := os.Stat(out); (err == nil) != (tt.name == "fails") {
+				t.Errorf("%s: a recording: %v", tt.name, err)
+			}
+		}
+	})
+
+	t.Run("nobody", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			t.Skip("only root can be nobody")
+		}
+		// The directories of tests are root's: nobody gets the file by its descriptor.
+		f, err := os.Open(exe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		cmd := exec.Command("/proc/self/fd/3", "record", "--calibrate", "-o", "/dev/null", "--", "true")
+		cmd.ExtraFiles = []*os.File{f}
+		cmd.Dir = "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		text, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != exitMachine || !regexp.MustCompile(`^backfeed: .*CAP_.*\. Run as root.*\n$`).Match(text) {
+			t.Errorf("%v: %q", err, text)
+		}
+	})
+}
+
+// TestAgentCalibrate: what an agent's probes count is in its store.
+func TestAgentCalibrate(t *testing.T) {
+	probing(t)
+	b := buildBranching(t)
+	cmd, printed := b.start(t)
+	into := filepath.Join(t.TempDir(), "store")
+	c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: agentCmd}
+	f, err := c.parseAgent([]string{"--store", into, "--calibrate=10%", "-F", "997", "--max-cpu", "100%", "-p", strconv.Itoa(cmd.Process.Pid), "--flush", "1s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := c.openAgent(f, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.aimAt = time.Now() // and not after a minute
+	for range 120 {
+		time.Sleep(250 * time.Millisecond)
+		a.step(time.Now())
+		if windows, _, _ := a.probes.run.Spent(); windows >= 20 && a.status.segments > 1 {
+			break
+		}
+	}
+	if err := a.close(); err != nil {
+		t.Fatal(err)
+	}
+	b.end(t, cmd)
+	s, err := store.Open(into, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := s.Read(store.Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.check(t, rec, printed.String())
+	if a.status.failures > 0 {
+		t.Errorf("%d segments were not written", a.status.failures)
+	}
+}
