@@ -20,7 +20,7 @@ type Probed struct {
 	Runs     uint64 // executions in that time, estimated
 	Variance Square // of Runs, in executions squared
 	Outcomes uint64 // executions of a conditional branch that were seen to go either way
-	Taken    uint64 // of Outcomes, those that took the branch
+	Taken    uint64 // of Outcomes, those that took the branch: as many as if every window had seen as much of its time as the others
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
 }
 

@@ -261,7 +261,18 @@ const agentRounds = time.Hour
 
 // aim chooses what to probe, if that is due.
 func (a *agent) aim(now time.Time) {
-	if a.probes == nil || now.Before(a.aimAt) {
+	if a.probes == nil {
+		return
+	}
+	select {
+	case err := <-a.probes.ended:
+		if err != nil {
+			a.log.Error("probes end", "error", err)
+		}
+		a.probes.ended <- nil // told
+	default:
+	}
+	if now.Before(a.aimAt) {
 		return
 	}
 	a.aimAt = now.Add(agentRounds)
@@ -271,12 +282,6 @@ func (a *agent) aim(now time.Time) {
 			a.log.Error("choice of what to probe", "error", err)
 		}
 	})
-	select {
-	case err := <-a.probes.ended:
-		a.log.Error("probes end", "error", err)
-		a.probes.ended <- err
-	default:
-	}
 }
 
 // adjust sets the rate for the next interval by what the last one cost.
@@ -318,16 +323,23 @@ func (a *agent) setRate(hz int) {
 // write makes a segment of what is gathered. What the store does not take, for
 // want of space, stays for the next time.
 func (a *agent) write(now time.Time) error {
-	if c := timed(&a.gathered); c != nil && a.probes != nil {
-		a.probes.run.Take(c)
-	}
 	n := a.gathered.Samples()
 	if n > 0 {
-		if err := a.into.Put(sample.EpochAt(a.from, a.epoch), &a.gathered, a.labels); err != nil {
+		rec := &a.gathered
+		if a.probes != nil {
+			rec = sample.Merge(rec) // what windows counted is added to what is written alone
+			if c := timed(rec); c != nil {
+				a.probes.run.AddTo(c)
+			}
+		}
+		if err := a.into.Put(sample.EpochAt(a.from, a.epoch), rec, a.labels); err != nil {
 			a.log.Error("segment not written", "error", err, "samples", n)
 			a.status.failures++
 			a.bound()
 			return err
+		}
+		if a.probes != nil {
+			a.probes.run.Forget()
 		}
 		a.status.segments++
 		a.status.samples += n

@@ -87,7 +87,7 @@ type Calibration struct {
 	pack   int           // groups that one window may arm
 	start  time.Time     // of Run
 
-	// At the last Take.
+	// At the last Forget.
 	takenSpent, takenTotal time.Duration
 }
 
@@ -95,7 +95,7 @@ type Calibration struct {
 type measured struct {
 	ProbeGroup
 	windows []groupWindow
-	taken   int // windows[:taken] are in what Take gave, and only tell what to expect
+	taken   int // windows[:taken] are stored, and only tell what to expect
 	failed  int
 	due     float64 // windows that it should have had by now
 }
@@ -364,11 +364,10 @@ func (c *Calibration) Spent() (windows int, added, of time.Duration) {
 // windowsKept is how many windows of a group are kept to tell what to expect of it.
 const windowsKept = 64
 
-// Take is AddTo, and begins anew: counts of the next Take are of the time since.
-func (c *Calibration) Take(counts *sample.Counts) {
+// Forget begins anew, when what AddTo gave is stored: counts are of the time from now on.
+func (c *Calibration) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addTo(counts)
 	c.old = nil
 	for _, m := range c.groups {
 		m.windows = slices.Clone(m.windows[max(0, len(m.windows)-windowsKept):])
@@ -381,10 +380,6 @@ func (c *Calibration) Take(counts *sample.Counts) {
 func (c *Calibration) AddTo(counts *sample.Counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.addTo(counts)
-}
-
-func (c *Calibration) addTo(counts *sample.Counts) {
 	all := append(slices.Clone(c.old), c.groups...)
 	// A file whose code was never hit may be another one than the processes run.
 	alive := map[string]bool{}
@@ -436,13 +431,15 @@ const (
 )
 
 // costSD is the relative standard deviation of what a hit costs, from one place to
-// another: a window's native time is off by that share of the time of its hits.
-const costSD = 0.05
+// another: a window's native time is off by that share of the time of its hits. Where
+// a program of nothing but a loop was tried a hit took 0.76 us, and 0.80 to 1.08 in
+// windows of another program.
+const costSD = 0.2
 
 // mostDilated is how many times slower a window may run for its native time to be
 // known. Where more than a tenth of the time of all windows is of slower ones, it is
 // not known how often sites run: left out, they would be missed as the densest.
-const mostDilated, fewDilated = 5, 0.1
+const mostDilated, fewDilated = 3, 0.1
 
 // estimates gives those of the sites of m, for a cost of hits in s.
 //
@@ -460,7 +457,7 @@ func (m *measured) estimates(hit float64) []estimate {
 		native[k] = max(w.time-w.all*hit, w.time/mostDilated)
 		weight[k] = w.time
 		time += w.time
-		if native[k] == w.time/mostDilated {
+		if w.time-(1+costSD)*w.all*hit < w.time/mostDilated {
 			dense += w.time
 		}
 		dilated += w.time * (w.time/max(native[k], 1e-9) - 1)

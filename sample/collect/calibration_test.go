@@ -240,8 +240,8 @@ func TestCalibrationRun(t *testing.T) {
 	}
 }
 
-// TestTake: what was taken once is not taken again, and goes on to say what to expect.
-func TestTake(t *testing.T) {
+// TestForgetWindows: what was forgotten is not given again, and goes on to say what to expect.
+func TestForgetWindows(t *testing.T) {
 	app := sample.ImageID{Path: "/app"}
 	hot, cold := probeGroup("/app", 0, 2, 1e5), probeGroup("/app", 1000, 2, 1e3)
 	c := &Calibration{hit: 600}
@@ -257,7 +257,8 @@ func TestTake(t *testing.T) {
 		counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 		counts.AddSample(counts.Image(app), 16, 1)
 		counts.Weight = weight
-		c.Take(counts)
+		c.AddTo(counts)
+		c.Forget()
 		if err := counts.Check(); err != nil {
 			t.Fatal(err)
 		}
