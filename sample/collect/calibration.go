@@ -86,6 +86,7 @@ type Calibration struct {
 	n      int           // windows
 	pack   int           // groups that one window may arm
 	start  time.Time     // of Run
+	last   time.Time     // of the last window
 
 	// At the last Forget.
 	takenSpent, takenTotal time.Duration
@@ -265,8 +266,12 @@ func (c *Calibration) pause() time.Duration {
 	}
 	// What is left of the budget so far is spent over the next ten seconds.
 	const ahead = 10
-	used, spent := (c.total - c.first).Seconds(), c.spent.Seconds()
-	rate := c.opt.Budget*used/time.Since(c.start).Seconds() + (c.opt.Budget*used-spent)/ahead // s of windows per s
+	// What the processes used is known up to the last window; they are taken to have gone
+	// on like that.
+	since := time.Since(c.start).Seconds()
+	used := (c.total - c.first).Seconds() * since / max(c.last.Sub(c.start).Seconds(), 1e-3)
+	spent := c.spent.Seconds()
+	rate := c.opt.Budget*used/since + (c.opt.Budget*used-spent)/ahead // s of windows per s
 	if rate <= 0 {
 		return longestPause
 	}
@@ -342,7 +347,7 @@ func (c *Calibration) add(ms []*measured, w *ProbeWindow) {
 	if c.first == 0 {
 		c.first = w.Total
 	}
-	c.total = w.Total
+	c.total, c.last = w.Total, time.Now()
 	if c.n%50 == 0 { // windows that follow one another at once, and still leave something of the budget
 		switch used := c.opt.Budget * (c.total - c.first).Seconds(); {
 		case c.spent.Seconds() < 0.8*used:

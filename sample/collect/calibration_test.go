@@ -321,3 +321,19 @@ func TestWindowLength(t *testing.T) {
 		})
 	}
 }
+
+// TestPauseEnds: windows that cost more than there was to spend are made up for by
+// time that passes, of which no further window has told.
+func TestPauseEnds(t *testing.T) {
+	c := &Calibration{opt: CalibrationOptions{Budget: 0.01}, n: 5, spent: 500 * time.Millisecond, first: time.Second, total: 3 * time.Second}
+	for _, tt := range []struct {
+		elapsed time.Duration
+		stopped bool
+	}{{3 * time.Second, true}, {100 * time.Second, false}} {
+		c.start = time.Now().Add(-tt.elapsed)
+		c.last = c.start.Add(2 * time.Second)
+		if pause := c.pause(); (pause == longestPause) != tt.stopped {
+			t.Errorf("after %v: pause %v", tt.elapsed, pause)
+		}
+	}
+}
