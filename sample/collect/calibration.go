@@ -25,7 +25,6 @@ type ProbeGroup struct {
 // CalibrationOptions bound what a Calibration does.
 type CalibrationOptions struct {
 	Budget float64 // processor time that windows may add, as a share of what the sampled processes use
-	Most   int     // windows; 0 is any number
 
 	// PID, if not nil, gives the process to arm the next window in alone; 0 is all that
 	// map the file.
@@ -34,9 +33,6 @@ type CalibrationOptions struct {
 	// Log, if not nil, is told of each window.
 	Log func(g *ProbeGroup, w *ProbeWindow, err error)
 }
-
-// DefaultBudget is 1 % of the processor time.
-const DefaultBudget = 0.01
 
 // windowCost and siteCost are what it takes to arm and disarm, besides hits: a program
 // without hits lost 1.0 ms by windows of one site and 1.6 ms by those of 43 (Linux 6.18,
@@ -62,7 +58,7 @@ const (
 	lookAgain = 2 * time.Second
 )
 
-// length is how long a window of such sites is: as long as hits cost what arming does.
+// windowLength is how long a window of such sites is: as long as hits cost what arming does.
 func windowLength(sites int, rate float64, hit time.Duration) time.Duration {
 	perSecond := rate * hit.Seconds() // of native time
 	native := armCost(sites).Seconds() / max(perSecond, 1e-6)
@@ -284,9 +280,6 @@ func (c *Calibration) pause() time.Duration {
 func (c *Calibration) next() []*measured {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.opt.Most > 0 && c.n >= c.opt.Most {
-		return nil
-	}
 	var sum float64
 	var able []*measured
 	for _, m := range c.groups {

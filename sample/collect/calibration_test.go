@@ -168,12 +168,6 @@ func TestCalibrationNext(t *testing.T) {
 		}
 	}
 
-	s = simulate(0.01, 1, app)
-	s.opt.Most = 3
-	s.run(t, time.Minute)
-	if windows, _, _ := s.Spent(); windows != 3 {
-		t.Errorf("%d windows, want 3 at most", windows)
-	}
 	if s = simulate(0.01, 1); s.next() != nil {
 		t.Error("a window of no groups")
 	}
