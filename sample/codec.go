@@ -507,41 +507,32 @@ func (d *decoder) images(c *Counts) {
 }
 
 func (d *decoder) samples(c *Counts, image int) {
-	off := uint64(0)
-	for i := range d.List(2, "places with samples") {
-		off = d.after(off, i == 0, "file offset")
-		n := d.count("samples")
-		if d.Err != nil {
-			return
-		}
-		d.Note("%#x: %d samples", off, n)
-		c.AddSample(image, Offset(off), n)
-	}
+	number := func() uint64 { return d.count("samples") }
+	d.byOffset("places with samples", "%#x: %d samples", number, func(off Offset, n uint64) { c.AddSample(image, off, n) })
 }
 
 func (d *decoder) first(c *Counts, image int) {
-	off := uint64(0)
-	for i := range d.List(2, "first touches") {
-		off = d.after(off, i == 0, "file offset")
-		us := d.Uint(MaxFirst, "first touch")
-		if d.Err != nil {
-			return
-		}
-		d.Note("%#x: first touched after %d us", off, us)
-		c.Touch(image, Offset(off), us)
-	}
+	number := func() uint64 { return d.Uint(MaxFirst, "first touch") }
+	d.byOffset("first touches", "%#x: first touched after %d us", number, func(off Offset, us uint64) { c.Touch(image, off, us) })
 }
 
 func (d *decoder) counted(c *Counts, image int) {
+	number := func() uint64 { return d.Uint(math.MaxUint64, "executions") }
+	d.byOffset("places counted", "%#x: %d executions", number, func(off Offset, n uint64) { c.AddCounted(image, off, n) })
+}
+
+// byOffset reads a list of places with a number each, by increasing offset, and hands
+// them to add. The note is told of each.
+func (d *decoder) byOffset(list, note string, number func() uint64, add func(Offset, uint64)) {
 	off := uint64(0)
-	for i := range d.List(2, "places counted") {
+	for i := range d.List(2, list) {
 		off = d.after(off, i == 0, "file offset")
-		n := d.Uint(math.MaxUint64, "executions")
+		n := number()
 		if d.Err != nil {
 			return
 		}
-		d.Note("%#x: %d executions", off, n)
-		c.AddCounted(image, Offset(off), n)
+		d.Note(note, off, n)
+		add(Offset(off), n)
 	}
 }
 

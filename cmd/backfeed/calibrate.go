@@ -212,14 +212,12 @@ func (k *calibrator) open(id sample.ImageID) (*image.Image, error) {
 
 // choose has the places probed that tell most beside what rec says already.
 func (k *calibrator) choose(rec *sample.Recording) error {
-	c := timed(rec)
+	known := sample.Merge(rec)
+	c := timed(known)
 	if c == nil {
 		return nil
 	}
-	known := sample.Merge(rec)
-	if c = timed(known); c != nil {
-		k.run.AddTo(c)
-	}
+	k.run.AddTo(c)
 	hot := map[sample.ImageID]bool{}
 	for i, id := range mostFirst(sampled(rec)) {
 		hot[id.Key()] = i < probedImages
@@ -533,11 +531,10 @@ func (k *calibrator) record(ctx context.Context, sys sampler, ended <-chan struc
 			go func() { chosen <- k.choose(so) }()
 		}
 	}
-	rec := sample.Merge(&sum)
-	if c := timed(rec); c != nil {
+	if c := timed(&sum); c != nil {
 		k.run.AddTo(c)
 	}
-	return sample.Merge(rec), nil
+	return sample.Merge(&sum), nil
 }
 
 // complain tells of an error of the probes. Samples are worth keeping all the same.

@@ -450,10 +450,9 @@ func (m *measured) estimates(hit float64) []estimate {
 	windows := m.windows[m.taken:]
 	n := float64(len(windows))
 	var time, dilated, dense float64 // sums over windows
-	weight, native := make([]float64, len(windows)), make([]float64, len(windows))
+	native := make([]float64, len(windows))
 	for k, w := range windows {
 		native[k] = max(w.time-w.all*hit, w.time/mostDilated)
-		weight[k] = w.time
 		time += w.time
 		if w.time-(1+costSD)*w.all*hit < w.time/mostDilated {
 			dense += w.time
@@ -468,11 +467,11 @@ func (m *measured) estimates(hit float64) []estimate {
 		if w.own > 0 {
 			met += native[k]
 		}
-		all += weight[k] / time * rate(k, w.own)
+		all += w.time / time * rate(k, w.own)
 	}
 	var between float64
 	for k, w := range windows {
-		d := weight[k] / time * (rate(k, w.own) - all)
+		d := w.time / time * (rate(k, w.own) - all)
 		between += d * d
 	}
 	between = (between + sq(priorCommon*all/n)) * n / max(n-0.5, 1)
@@ -482,13 +481,13 @@ func (m *measured) estimates(hit float64) []estimate {
 		e.id, e.windows = m.ID, len(windows)
 		var hits float64
 		for k, w := range windows {
-			e.rate += weight[k] / time * rate(k, float64(w.hits[i]))
+			e.rate += w.time / time * rate(k, float64(w.hits[i]))
 			hits += float64(w.hits[i])
 		}
 		e.known = time > 0 && dense <= fewDilated*time
 		share := e.rate / max(all, 1e-300)
 		for k, w := range windows {
-			d := weight[k] / time * (rate(k, float64(w.hits[i])) - share*rate(k, w.own))
+			d := w.time / time * (rate(k, float64(w.hits[i])) - share*rate(k, w.own))
 			e.variance += d * d
 		}
 		e.variance = (e.variance + sq(priorOwn*e.rate/n)) * n / max(n-0.5, 1)
