@@ -39,7 +39,7 @@ type simulated struct {
 const simulatedWait = 50 * time.Millisecond
 
 func simulate(budget, processors float64, groups ...ProbeGroup) *simulated {
-	s := &simulated{Calibration: &Calibration{opt: CalibrationOptions{Budget: budget}, hit: 600, pack: 1}, processors: processors}
+	s := &simulated{Calibration: &Calibration{opt: CalibrationOptions{Budget: budget}, hit: 600, pack: 1, stretch: 1}, processors: processors}
 	s.rng = rand.New(rand.NewPCG(1, 2))
 	s.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
 		s.now += simulatedWait + length
@@ -143,7 +143,7 @@ func TestCalibrationBudget(t *testing.T) {
 func TestCalibrationNext(t *testing.T) {
 	dear, cheap := probeGroup("/app", 0, 12, 1e6), probeGroup("/app", 1000, 12, 1e6)
 	dear.Gain = 8
-	s := simulate(0.01, 1, dear, cheap)
+	s := simulate(0.001, 1, dear, cheap)
 	s.run(t, 3*time.Minute)
 	if a, b := len(s.groups[0].windows), len(s.groups[1].windows); math.Abs(float64(a)/float64(b)/4-1) > 0.3 { // 8 to the power 2/3
 		t.Errorf("%d and %d windows for groups of gain 8 and 1", a, b)
@@ -244,7 +244,7 @@ func TestForgetWindows(t *testing.T) {
 	windows := func(n int, hits uint64) {
 		for range n {
 			total += time.Second
-			c.add(c.groups[:1], &ProbeWindow{Hits: []uint64{hits, hits}, Taken: []uint64{hits / 4, 0}, All: 2 * hits, Time: time.Millisecond, Total: total})
+			c.add(c.groups[:1], sitesOf(c.groups[:1]), &ProbeWindow{Hits: []uint64{hits, hits}, Taken: []uint64{hits / 4, 0}, All: 2 * hits, Time: time.Millisecond, Total: total})
 		}
 	}
 	take := func(weight uint64) map[sample.Offset]sample.Probed {
@@ -305,7 +305,7 @@ func TestWindowLength(t *testing.T) {
 	for _, rate := range []float64{0, 1, 1e5, 1e6, 3e6, 1e7, 1e9} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			const sites, hit = 24, 600e-9
-			length := windowLength(sites, rate, 600)
+			length := windowLength(sites, rate, 600, 1)
 			hits := rate * length.Seconds() / (1 + rate*hit)
 			cost := hits * hit / armCost(sites).Seconds()
 			within := length > shortestWindow && length < longestWindow
@@ -329,5 +329,88 @@ func TestPauseEnds(t *testing.T) {
 		if pause := c.pause(); (pause == longestPause) != tt.stopped {
 			t.Errorf("after %v: pause %v", tt.elapsed, pause)
 		}
+	}
+}
+
+// TestGroupGrows: sites that join a group count from then on, those that join it while a
+// window is open from the next one on.
+func TestGroupGrows(t *testing.T) {
+	whole := probeGroup("/app", 0, MaxSites, 1e5)
+	of := func(sites int) ProbeGroup {
+		g := whole
+		g.Sites = whole.Sites[:sites]
+		return g
+	}
+	c := &Calibration{hit: 600, pack: 1, stretch: 1}
+	armed, total := []int{}, time.Duration(0)
+	grow := 3
+	c.window = func(_ string, sites []ProbeSite, _ int, length time.Duration) (*ProbeWindow, error) {
+		armed = append(armed, len(sites))
+		c.SetGroups([]ProbeGroup{of(grow)})
+		total += time.Second
+		w := &ProbeWindow{Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites)), Time: time.Millisecond, Total: total}
+		for i := range sites {
+			w.Hits[i] = uint64(10 + i)
+		}
+		return w, nil
+	}
+	c.SetGroups([]ProbeGroup{of(2)})
+	for range 3 {
+		if err := c.open(c.groups[:1]); err != nil {
+			t.Fatal(err)
+		}
+		grow = MaxSites
+	}
+	if fmt.Sprint(armed) != fmt.Sprint([]int{2, 3, MaxSites}) {
+		t.Errorf("%v sites were armed", armed)
+	}
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	counts.Weight = 3e9
+	c.AddTo(counts)
+	probed := counts.Images[0].Probed
+	for i, windows := range []uint64{3, 3, 2, 1, 1} {
+		if p := probed[whole.Sites[i].Off]; p.Windows != windows || whole.Sites[i].Cond != NoCond && p.Outcomes != windows*uint64(10+i) {
+			t.Errorf("site %d: %+v, want %d windows", i, p, windows)
+		}
+	}
+	// Groups that have grown since they were put together are armed apart.
+	other := probeGroup("/app", 5000, 12, 1e5)
+	c.groups = append(c.groups, &measured{ProbeGroup: other})
+	if err := c.open(c.groups); err != nil || armed[3] != MaxSites {
+		t.Errorf("%v, %v sites were armed", err, armed)
+	}
+}
+
+// TestDense: of windows that hits fill, the site with the most is told, from the second on;
+// how often others run is known as long as they do so in other windows.
+func TestDense(t *testing.T) {
+	c := &Calibration{hit: 1000, pack: 1, stretch: 1}
+	g := probeGroup("/app", 0, 3, 1e5)
+	c.SetGroups([]ProbeGroup{g})
+	add := func(hits ...uint64) {
+		c.add(c.groups[:1], []int{3}, &ProbeWindow{Hits: hits, Taken: make([]uint64, 3), Time: time.Millisecond, Total: c.total + time.Second})
+	}
+	for range 20 {
+		add(0, 100, 0)
+	}
+	add(900, 0, 50)
+	if d := c.Dense(); len(d) != 0 {
+		t.Errorf("after one window: %v", d)
+	}
+	add(900, 0, 50)
+	if d := c.Dense(); len(d) != 1 || !d[g.Sites[0]] {
+		t.Errorf("after two windows: %v", d)
+	}
+	es := c.groups[0].estimates(1e-6)
+	for i, known := range []bool{false, true, false} {
+		if es[i].known != known {
+			t.Errorf("site %d: known is %v", i, es[i].known)
+		}
+	}
+	if want := 20. / 22 * 100 / 0.9e-3; math.Abs(es[1].rate/want-1) > 0.01 {
+		t.Errorf("%v executions per second, want %v", es[1].rate, want)
+	}
+	if sd := math.Sqrt(es[1].variance) / es[1].rate; sd < 0.05 || sd > 0.3 {
+		t.Errorf("known to %.2f", sd)
 	}
 }

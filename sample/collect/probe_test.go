@@ -173,7 +173,7 @@ func TestEstimates(t *testing.T) {
 			for range windows {
 				w := p.window(rng, 1e-3, cost)
 				c := Calibration{hit: 1}
-				c.add([]*measured{m}, w)
+				c.add([]*measured{m}, sitesOf([]*measured{m}), w)
 			}
 			for i, e := range m.estimates(cost) {
 				mean[i] += e.rate / trials
@@ -207,10 +207,10 @@ func TestAddTo(t *testing.T) {
 	})
 	for range 10 {
 		w := &ProbeWindow{Hits: []uint64{400, 100}, Taken: []uint64{100, 0}, Time: time.Millisecond, Total: time.Second}
-		c.add(c.groups[:1], w)
+		c.add(c.groups[:1], sitesOf(c.groups[:1]), w)
 		w.Total += 9 * time.Second
-		c.add(c.groups[1:2], &ProbeWindow{Hits: []uint64{1600}, Taken: []uint64{1600}, Time: time.Millisecond, Total: w.Total})
-		c.add(c.groups[2:], &ProbeWindow{Hits: []uint64{0}, Taken: []uint64{0}, Time: time.Millisecond, Total: w.Total})
+		c.add(c.groups[1:2], sitesOf(c.groups[1:2]), &ProbeWindow{Hits: []uint64{1600}, Taken: []uint64{1600}, Time: time.Millisecond, Total: w.Total})
+		c.add(c.groups[2:], sitesOf(c.groups[2:]), &ProbeWindow{Hits: []uint64{0}, Taken: []uint64{0}, Time: time.Millisecond, Total: w.Total})
 	}
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 	counts.AddSample(counts.Image(app), 16, 10)
