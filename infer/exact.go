@@ -19,11 +19,12 @@ const fewWindows = 3
 
 const (
 	// unsureRuns is the standard deviation of runs, relative to them, from which on they
-	// are not used. What windows missed they missed of all sites that they armed together,
-	// and a search that takes such errors for those of each site by itself follows them:
-	// with runs known to a quarter, zstd's block overlap fell from 0.63 to 0.41.
-	unsureRuns = 0.1
-	// soundShare is the part of the samples that procedures with known runs must have.
+	// are not used. With runs of a hundred places simulated, the mean block overlap of four
+	// programs is 0.853 where they are known to 0.4, 0.863 to 0.25 and 0.878 to 0.05.
+	unsureRuns = 0.5
+	// soundShare is the part of the samples that procedures with known runs must have. With
+	// less, what is known moves few procedures against all others: of a Go program where it
+	// was 0.2, the block overlap fell from 0.787 to 0.770.
 	soundShare = 0.3
 	// runsFloor and shareFloor are the least that is claimed of runs, relative to
 	// them, and of the logit of a share: windows slow down what they look at.
