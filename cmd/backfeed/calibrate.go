@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,21 +28,31 @@ import (
 
 // What a calibration arms together.
 const (
-	sitesPerGroup = 24 // half of what one window takes: arming dear as it is, more cost little more
-	// runsRate bounds the hits per second of processor time of a group that shall tell
-	// how often its sites run: at 0.7 us a hit, a program runs 3 times slower then. What
-	// it ran of its own in a window is told by difference, and the more it is slowed the
-	// worse. Branches that run oftener tell where they went.
-	runsRate = 3e6
-	// windowsOfGroup is how many windows a group should come to.
-	windowsOfGroup = 20
-	// hottestShare is the part of all groups that is for the branches that run most.
-	// Where these go helps in every program; how often a site runs is uncertain by a third
-	// or more after a minute, and comes to its own as recordings add up.
-	hottestShare = 0.75
-	// groupCost is what a window of one group adds, about: half of it to arm 24 sites.
-	groupCost = 3 * time.Millisecond
+	sitesPerGroup = 40 // of the most that one window takes: what later choices add has room too
+	// ownRate is how often a site should run, per second of its procedure's own time, to
+	// tell how often the procedure runs: a program runs half as fast then where its site is
+	// armed. What it ran of its own in a window is told by difference, and the more it is
+	// slowed the worse. As procedures share the time, this holds of any number of them
+	// together. Sites that run oftener than mostOwnRate tell where they went, no more.
+	ownRate, mostOwnRate = 1e6, 5e6
+	// leastPart is how often it must run, relative to the most that a block of its procedure
+	// does: what is known of a place that runs seldom says little of the others, as long as
+	// the ways between are not known better than windows tell.
+	leastPart = 0.05
+	// groupCost is what a window of one group adds, about: half of it to arm its sites.
+	groupCost = 2 * time.Millisecond
+	// runsShare is the part of all windows that is for how often procedures run, and
+	// runsWindows how many a group of these should come to: SQLite's, with phases of a few
+	// hundredths of a second, were known to 0.36 after 40 windows, to 0.24 after 80 and to
+	// 0.1 after 200.
+	runsShare, runsWindows = 0.7, 200
+	// outcomesWindows is how many windows a group should come to that tells where branches go.
+	outcomesWindows = 20
+	// ownShare is the part of their sites that is chosen branch by branch.
+	ownShare  = 0.75
 	mostSites = 4000
+	// fewWindows is how many windows of a site have to say that it hardly runs.
+	fewWindows = 10
 	// probedImages are as many images as are looked into, by falling samples.
 	probedImages = 12
 	// usualTime is the processor time that a recording is thought to be of, at least.
@@ -61,11 +73,10 @@ type calibrator struct {
 	allowed func(code []byte, cond int8) error
 
 	images map[sample.ImageID]*probedImage // by key
-	groups []collect.ProbeGroup            // all that there have been
-	sites  [][]infer.Site                  // of groups
-	place  map[siteKey]int                 // index into groups
-
-	last map[groupKind]int // group that takes more sites, during a choice
+	runs   []*chosen                       // groups that tell how often procedures run
+	place  map[siteKey]*chosen             // of runs
+	plan   []*chosen                       // what is probed now
+	dense  map[siteKey]bool                // not to be asked how often they run
 
 	cancel context.CancelFunc
 	ended  chan error // gets what the run gave; nil once it was read
@@ -74,6 +85,12 @@ type calibrator struct {
 type siteKey struct {
 	id  sample.ImageID
 	off sample.Offset
+}
+
+// A chosen group is one with what its sites were chosen for.
+type chosen struct {
+	collect.ProbeGroup
+	sites []infer.Site
 }
 
 // A probedImage is a file that processes run.
@@ -132,7 +149,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{}, ended: make(chan error, 1)}
+	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
@@ -223,20 +240,20 @@ func (k *calibrator) choose(rec *sample.Recording) error {
 		hot[id.Key()] = i < probedImages
 	}
 	_, _, of := k.run.Spent()
-	seconds := max(usualTime, 2*of).Seconds()
-	most := max(2, int(float64(k.budget)*seconds/groupCost.Seconds()/windowsOfGroup))
-	places := min(most*sitesPerGroup, mostSites)
+	windows := float64(k.budget) * max(usualTime, 2*of).Seconds() / groupCost.Seconds()
+	groups := [2]int{outcomes: groupsFor((1-runsShare)*windows, outcomesWindows), runs: groupsFor(runsShare*windows, runsWindows)}
+	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
 	p, err := infer.Infer(known, func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
 			return nil, errNotFound
 		}
 		return k.open(id)
 	}, infer.Options{
-		Sites: max(1, places-int(hottestShare*float64(places))),
+		Sites: max(1, groups[outcomes]*sitesPerGroup-single),
 		Probing: infer.Probing{
 			// All windows of a group together. They are as long as their hits cost what
 			// arming does.
-			MaxRate: runsRate, Window: windowsOfGroup * 0.5e-3, Fixed: windowsOfGroup * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
+			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
 		},
 	})
 	if errors.Is(err, infer.ErrNothing) {
@@ -245,30 +262,111 @@ func (k *calibrator) choose(rec *sample.Recording) error {
 	if err != nil {
 		return err
 	}
-	k.setGroups(k.group(append(hottestBranches(p, c, int(hottestShare*float64(places))), p.Sites...), most))
+	k.leave(k.run.Dense())
+	k.setGroups(append(k.groupRuns(k.representatives(p, c, groups[runs]*sitesPerGroup), groups[runs]), k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...))
 	return nil
 }
 
-// hottestBranches gives the conditional branches that run most, by what was inferred.
-func hottestBranches(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
-	seconds := float64(c.Weight) / 1e9
+// groupsFor is how many groups can come to so many windows each.
+func groupsFor(windows, each float64) int {
+	return min(max(1, int(math.Round(windows/each))), mostSites/sitesPerGroup)
+}
+
+// secondsOf gives the time that c covers, or any if its event does not tell: order is
+// what counts then.
+func secondsOf(c *sample.Counts) float64 {
 	if c.Event.Unit != "ns" {
-		seconds = 1 // any: order is what counts
+		return 1
 	}
+	return float64(c.Weight) / 1e9
+}
+
+// representatives gives a site of each of the procedures that run most, by what was
+// inferred: samples and outcomes tell how the blocks of one run among one another, but
+// procedures among one another only as well as the time of an execution is known. A
+// procedure that has one keeps it.
+func (k *calibrator) representatives(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
+	seconds := secondsOf(c)
 	var all []infer.Site
 	for _, ip := range p.Images {
+		probed := c.Images[c.Image(ip.ID)].Probed
+		for _, r := range ip.Procs {
+			own := seconds * max(float64(r.Samples), 1) / max(float64(p.Samples.Used), 1)
+			sites := ip.Image.ProbeSites(r.Proc)
+			var sum, top float64
+			for _, f := range r.Block {
+				sum += f.N
+				top = max(top, f.N)
+			}
+			best, far := -1, math.Inf(1)
+			for b, f := range r.Block {
+				if f.N < 1 || f.N < leastPart*top || len(sites[b]) == 0 || k.dense[siteKey{ip.ID.Key(), sites[b][0].Off}] {
+					continue
+				}
+				if ran := probed[sites[b][0].Off]; ran.Windows >= fewWindows && ran.Covered > 0 && float64(ran.Runs) < f.N/10 {
+					continue // it hardly runs
+				}
+				d := math.Abs(math.Log(f.N / (ownRate * own)))
+				if _, ok := k.place[siteKey{ip.ID.Key(), sites[b][0].Off}]; ok {
+					d = 0
+				} else if f.N > mostOwnRate*own {
+					continue
+				}
+				if d < far {
+					best, far = b, d
+				}
+			}
+			if best >= 0 {
+				all = append(all, infer.Site{Image: ip, Proc: r, Block: best, ProbeSite: sites[best][0], Runs: true, Rate: r.Block[best].N / seconds, Gain: sum})
+			}
+		}
+	}
+	return mostGain(all, most)
+}
+
+// mostGain gives the sites with the most gain.
+func mostGain(all []infer.Site, most int) []infer.Site {
+	slices.SortStableFunc(all, func(a, b infer.Site) int { return cmp.Compare(b.Gain, a.Gain) })
+	return all[:min(len(all), most)]
+}
+
+// unsureBranches gives the conditional branches of which it matters most, by what was
+// inferred and by what windows counted so far, that it is not known where they go.
+func unsureBranches(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
+	seconds := secondsOf(c)
+	var all []infer.Site
+	for _, ip := range p.Images {
+		probed := c.Images[c.Image(ip.ID)].Probed
 		for _, r := range ip.Procs {
 			sites := ip.Image.ProbeSites(r.Proc)
 			for b, f := range r.Block {
 				if f.N < 1 || len(sites[b]) == 0 || sites[b][0].Cond < 0 {
 					continue
 				}
-				all = append(all, infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: sites[b][0], Rate: f.N / seconds, Gain: f.N})
+				s := infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: sites[b][0], Rate: f.N / seconds}
+				s.Gain = f.N * unsure(probed[s.Off], loops(r.Proc, b))
+				all = append(all, s)
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b infer.Site) int { return cmp.Compare(b.Gain, a.Gain) })
-	return all[:min(len(all), most)]
+	return mostGain(all, most)
+}
+
+// unsure is how much what a branch leads to is off, relative to its executions, if it went
+// so: of the rarer way one standard deviation. What runs in a loop is as far off as the
+// way out.
+func unsure(p sample.Probed, loop bool) float64 {
+	few := float64(min(p.Taken, p.Outcomes-min(p.Taken, p.Outcomes))) + 0.5
+	off := min(1, 1/math.Sqrt(few))
+	if loop {
+		return off
+	}
+	return 2 * off * few / (float64(p.Outcomes) + 1)
+}
+
+// loops tells whether a way out of block b leads back, up the code.
+func loops(p *image.Proc, b int) bool {
+	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To <= b })
 }
 
 // timed gives the counts of rec that windows are added to: those of the event with the
@@ -282,86 +380,143 @@ func timed(rec *sample.Recording) (most *sample.Counts) {
 	return most
 }
 
-// group puts sites into groups, those of one procedure together as far as may be: what
-// windows missed of a procedure is then off in all its counts alike. A group stays as it
-// is once it is made, for its windows are of all its sites; what a later choice leaves
-// out of it only makes it less important. There are at most so many of them at a time.
-func (k *calibrator) group(sites []infer.Site, most int) []collect.ProbeGroup {
-	gains := make([]float64, len(k.groups))
-	for _, s := range sites {
-		if i, ok := k.place[siteKey{s.Image.ID.Key(), s.Off}]; ok {
-			gains[i] += s.Gain
-		}
-	}
-	for _, g := range gains {
-		if g > 0 {
-			most--
-		}
-	}
-	of := map[*infer.Result]int{} // sites of a procedure
-	for _, s := range sites {
-		of[s.Proc]++
-	}
+// Two kinds of sites are armed apart from one another: those that tell where branches
+// went, and those that tell how often procedures run.
+const (
+	outcomes = iota
+	runs
+)
+
+// groupRuns puts sites that tell how often procedures run into groups, those that have
+// been as far as may be, and gives the most important ones. Sites join groups, and never
+// leave them: windows are of all that a group had.
+func (k *calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
+	used := map[*chosen]float64{}
+	first := len(k.runs)
 	for _, s := range sites {
 		key := siteKey{s.Image.ID.Key(), s.Off}
-		if _, ok := k.place[key]; ok {
-			continue
-		}
-		pi := k.images[key.id]
-		if pi == nil || pi.err != nil || k.allows(pi, s.ProbeSite) != nil {
-			continue
-		}
-		kind := groupKind{id: key.id, hot: !s.Runs}
-		if of[s.Proc] >= sitesPerGroup/2 {
-			kind.proc = s.Proc.Proc.Addr
-		}
-		i, ok := k.last[kind]
-		if !ok || len(k.groups[i].Sites) >= sitesPerGroup || s.Runs && k.groups[i].Rate+s.Rate > runsRate {
-			if most <= 0 {
+		g := k.place[key]
+		if g == nil {
+			i := -1
+			for j, g := range k.runs {
+				room := collect.MaxSites
+				if j >= first {
+					room = sitesPerGroup
+				}
+				if g.ID.Key() == key.id && len(g.Sites) < room {
+					i = j
+					break
+				}
+			}
+			if i < 0 {
+				k.runs = append(k.runs, &chosen{})
+				i = len(k.runs) - 1
+			}
+			if g = k.runs[i]; !k.add(g, s) {
+				if len(g.Sites) == 0 {
+					k.runs = k.runs[:i]
+				}
 				continue
 			}
-			most--
-			i = len(k.groups)
-			k.groups = append(k.groups, collect.ProbeGroup{ID: s.Image.ID, File: pi.file.Name()})
-			k.sites = append(k.sites, nil)
-			gains = append(gains, 0)
-			k.last[kind] = i
+			k.place[key] = g
 		}
-		g := &k.groups[i]
-		g.Sites = append(slices.Clip(g.Sites), collect.ProbeSite{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
-		k.sites[i] = append(k.sites[i], s)
-		g.Rate += s.Rate
-		gains[i] += s.Gain
-		k.place[key] = i
+		used[g] += s.Gain
 	}
-	clear(k.last) // windows have begun: from here on they are as they are
-	var out []collect.ProbeGroup
-	traced := tracedFiles(k.proc)
-	for i, g := range k.groups {
-		if gains[i] > 0 && !traced[g.File] && !traced[g.ID.Path] {
-			g.Gain = gains[i]
+	var out []*chosen
+	for _, g := range k.runs {
+		if g.Gain = used[g]; g.Gain > 0 {
 			out = append(out, g)
 		}
 	}
-	return out
+	return k.important(out, most, runsShare)
 }
 
-// A groupKind is what the sites of a group have in common.
-type groupKind struct {
-	id   sample.ImageID
-	proc image.Addr // of the procedure; 0 if they are of several
-	hot  bool       // they are branches whose outcomes alone are asked for
+// leave ends the groups that tell how often procedures run whose windows some of their
+// sites fill: the others join new ones.
+func (k *calibrator) leave(dense map[collect.ProbeSite]bool) {
+	k.runs = slices.DeleteFunc(k.runs, func(g *chosen) bool {
+		ends := false
+		for _, s := range g.Sites {
+			if dense[s] {
+				ends, k.dense[siteKey{g.ID.Key(), s.Off}] = true, true
+			}
+		}
+		if ends {
+			maps.DeleteFunc(k.place, func(_ siteKey, of *chosen) bool { return of == g })
+		}
+		return ends
+	})
 }
 
-func (k *calibrator) setGroups(groups []collect.ProbeGroup) {
+// groupOutcomes puts branches into new groups, and gives the most important ones.
+func (k *calibrator) groupOutcomes(sites []infer.Site, most int) []*chosen {
+	var all []*chosen
+	last := map[sample.ImageID]*chosen{} // that takes more sites
+	seen := map[siteKey]bool{}
+	for _, s := range sites {
+		key := siteKey{s.Image.ID.Key(), s.Off}
+		if seen[key] || s.Cond == collect.NoCond {
+			continue
+		}
+		seen[key] = true
+		g := last[key.id]
+		if g == nil || len(g.Sites) == sitesPerGroup {
+			g = &chosen{}
+		}
+		if !k.add(g, s) {
+			continue
+		}
+		if g.Gain += s.Gain; len(g.Sites) == 1 {
+			last[key.id] = g
+			all = append(all, g)
+		}
+	}
+	return k.important(all, most+1, 1-runsShare) // one more: libraries have theirs apart
+}
+
+// add adds s to g, if it can be probed.
+func (k *calibrator) add(g *chosen, s infer.Site) bool {
+	pi := k.images[s.Image.ID.Key()]
+	if pi == nil || pi.err != nil || k.allows(pi, s.ProbeSite) != nil {
+		return false
+	}
+	if len(g.Sites) == 0 {
+		g.ID, g.File = s.Image.ID, pi.file.Name()
+	}
+	g.Sites = append(slices.Clip(g.Sites), collect.ProbeSite{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
+	g.sites = append(g.sites, s)
+	g.Rate += s.Rate
+	return true
+}
+
+// important gives so many groups with the most gain, and their gain as parts of share.
+func (k *calibrator) important(all []*chosen, most int, share float64) []*chosen {
+	traced := tracedFiles(k.proc)
+	all = slices.DeleteFunc(all, func(g *chosen) bool { return traced[g.File] || traced[g.ID.Path] })
+	slices.SortStableFunc(all, func(a, b *chosen) int { return cmp.Compare(b.Gain, a.Gain) })
+	all = all[:min(len(all), most)]
+	var sum float64
+	for _, g := range all {
+		sum += g.Gain
+	}
+	for _, g := range all {
+		g.Gain *= share / sum
+	}
+	return all
+}
+
+func (k *calibrator) setGroups(plan []*chosen) {
+	k.plan = plan
+	groups := make([]collect.ProbeGroup, len(plan))
+	n := 0
+	for i, g := range plan {
+		groups[i] = g.ProbeGroup
+		n += len(g.Sites)
+	}
 	if !k.dry {
 		k.run.SetGroups(groups)
 	}
-	n, windows := 0, 0
-	for _, g := range groups {
-		n += len(g.Sites)
-	}
-	windows, _, _ = k.run.Spent()
+	windows, _, _ := k.run.Spent()
 	k.log("probing %d places in %d groups; windows so far: %d", n, len(groups), windows)
 }
 
@@ -422,7 +577,7 @@ func tracedFiles(proc string) map[string]bool {
 }
 
 // rounds are when a recording is looked at to choose anew, since its start.
-var rounds = []time.Duration{2 * time.Second, 15 * time.Second}
+var rounds = []time.Duration{3 * time.Second, 8 * time.Second}
 
 // roundAfter gives the time of the round after one.
 func roundAfter(t time.Duration) time.Duration {
@@ -574,18 +729,18 @@ func (c *cli) tellCalibration(k *calibrator, rec *sample.Recording) {
 // tellPlan says what would be probed.
 func (c *cli) tellPlan(k *calibrator) error {
 	t := report.NewTable(report.Right("group"), report.Right("hits/s"), report.Left("counts"), report.Left("address"), report.Left("procedure"), report.Left("file"))
-	for i, sites := range k.sites {
-		for j, s := range sites {
+	for i, g := range k.plan {
+		for j, s := range g.sites {
 			number, rate, what := "", "", "runs, outcomes"
 			if j == 0 {
-				number, rate = strconv.Itoa(i+1), fmt.Sprintf("%.3g", k.groups[i].Rate)
+				number, rate = strconv.Itoa(i+1), fmt.Sprintf("%.3g", g.Rate)
 			}
 			if !s.Runs {
 				what = "outcomes"
 			} else if s.Cond == collect.NoCond {
 				what = "runs"
 			}
-			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), s.Proc.Proc.Name, k.groups[i].File)
+			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), s.Proc.Proc.Name, g.File)
 		}
 	}
 	return t.Write(c.stdout, false)

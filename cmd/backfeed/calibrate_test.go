@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -34,7 +35,7 @@ func newGrouped(t *testing.T, images ...*infer.ImageProfile) *grouped {
 	t.Helper()
 	g := &grouped{proc: t.TempDir()}
 	g.calibrator = &calibrator{
-		proc: g.proc, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]int{}, last: map[groupKind]int{},
+		proc: g.proc, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{},
 		allowed: func(code []byte, cond int8) error {
 			if len(code) == 0 || code[0] == 'x' {
 				return errors.New("not to be probed")
@@ -53,13 +54,13 @@ func newGrouped(t *testing.T, images ...*infer.ImageProfile) *grouped {
 	return g
 }
 
-// procSites are sites of a procedure at addr, one for each of the rates per second; those
-// above what runs can be counted of are for outcomes alone. Each gains the same.
+// procSites are sites of a procedure at addr, one for each of the rates per second. Each
+// gains the same.
 func procSites(ip *infer.ImageProfile, addr image.Addr, gain float64, rates ...float64) (sites []infer.Site) {
 	r := &infer.Result{Proc: &image.Proc{Symbol: image.Symbol{Addr: addr}}}
 	for i, rate := range rates {
 		at := image.ProbeSite{Addr: addr + image.Addr(i), Off: sample.Offset(addr) + sample.Offset(i), Cond: 4}
-		sites = append(sites, infer.Site{Image: ip, Proc: r, Block: i, ProbeSite: at, Runs: rate <= runsRate, Rate: rate, Gain: gain})
+		sites = append(sites, infer.Site{Image: ip, Proc: r, Block: i, ProbeSite: at, Runs: true, Rate: rate, Gain: gain})
 	}
 	return sites
 }
@@ -68,7 +69,7 @@ func procSites(ip *infer.ImageProfile, addr image.Addr, gain float64, rates ...f
 func times(n int, rate float64) []float64 { return slices.Repeat([]float64{rate}, n) }
 
 // shape tells of each group how many sites it has of each procedure.
-func shape(groups []collect.ProbeGroup) string {
+func shape(groups []*chosen) string {
 	var all []string
 	for _, g := range groups {
 		n := map[sample.Offset]int{}
@@ -95,10 +96,11 @@ func probedFile(t *testing.T, name string) *infer.ImageProfile {
 	return &infer.ImageProfile{ID: sample.ImageID{Path: path}}
 }
 
-// TestGroup: sites of a procedure go together, in groups of a size and a rate that one
-// window can do with.
-func TestGroup(t *testing.T) {
+// TestGroupOutcomes: branches are armed together in their order, as many as a group has.
+func TestGroupOutcomes(t *testing.T) {
 	app, lib := probedFile(t, "app"), probedFile(t, "lib")
+	jump := procSites(app, 0x300, 1, 1e3)
+	jump[0].Cond = collect.NoCond
 	for _, tt := range []struct {
 		name  string
 		most  int
@@ -106,26 +108,28 @@ func TestGroup(t *testing.T) {
 		want  string
 	}{
 		{"nothing", 9, nil, ""},
-		{"small procedures share a group", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e3), procSites(app, 0x200, 1, 1e3)}, "100*2 200*1"},
-		{"a large one has its own", 9, [][]infer.Site{procSites(app, 0x100, 1, times(12, 1e3)...), procSites(app, 0x200, 1, 1e3)}, "100*12, 200*1"},
-		{"24 in a group", 9, [][]infer.Site{procSites(app, 0x100, 1, times(50, 1e3)...)}, "100*24, 100*24, 100*2"},
+		{"procedures share a group", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e3), procSites(app, 0x200, 1, 1e3)}, "100*2 200*1"},
+		{"40 in a group", 9, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*40, 100*40, 100*20"},
 		{"files apart", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 1, 1e3)}, "100*1, 200*1"},
-		{"runs apart from outcomes alone", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e9, 1e3, 1e9)}, "100*2, 100*2"},
-		{"no faster than runs can be counted", 9, [][]infer.Site{procSites(app, 0x100, 1, times(5, runsRate/2)...)}, "100*2, 100*2, 100*1"},
-		{"outcomes at any rate", 9, [][]infer.Site{procSites(app, 0x100, 1, times(5, 10*runsRate)...)}, "100*5"},
-		{"so many groups", 2, [][]infer.Site{procSites(app, 0x100, 1, times(50, 1e3)...), procSites(lib, 0x200, 1, 1e3)}, "100*24, 100*24"},
-		{"room is left to those that go first", 1, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 1, 1e3), procSites(app, 0x300, 1, 1e3)}, "100*1 300*1"},
-		{"a site twice", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e9), procSites(app, 0x100, 1, 1e3)}, "100*1"},
+		{"what matters most first", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 2, 1e3)}, "200*1, 100*1"},
+		{"so many groups and one more", 1, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*40, 100*40"},
+		{"a site twice", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(app, 0x100, 1, 1e3)}, "100*1"},
+		{"no branch", 9, [][]infer.Site{jump, procSites(app, 0x100, 1, 1e3)}, "100*1"},
 	} {
 		k := newGrouped(t, app, lib)
-		groups := k.group(slices.Concat(tt.sites...), tt.most)
+		groups := k.groupOutcomes(slices.Concat(tt.sites...), tt.most)
 		if got := shape(groups); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
-		for i, g := range groups {
-			if len(g.Sites) > sitesPerGroup || len(k.sites[i]) != len(g.Sites) || g.File != g.ID.Path || g.Gain != float64(len(g.Sites)) && tt.name != "a site twice" {
+		sum := 0.0
+		for _, g := range groups {
+			if len(g.sites) != len(g.Sites) || g.File != g.ID.Path || g.Rate != 1e3*float64(len(g.Sites)) {
 				t.Errorf("%s: group %+v", tt.name, g)
 			}
+			sum += g.Gain
+		}
+		if len(groups) > 0 && math.Abs(sum-(1-runsShare)) > 1e-9 {
+			t.Errorf("%s: together they gain %v, want %v", tt.name, sum, 1-runsShare)
 		}
 	}
 }
@@ -140,72 +144,136 @@ func TestGroupRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := newGrouped(t, app, lib)
-	sites := slices.Concat(procSites(app, 0x100, 1, 1e3, 1e3, 1e3), procSites(lib, 0x200, 1, 1e3))
-	if got := shape(k.group(sites, 9)); got != "100*2, 200*1" {
-		t.Errorf("one may not be probed: %s", got)
-	}
-	k.images[lib.ID.Key()].err = errNotFound
-	k.images[sample.ImageID{Path: "/gone"}] = &probedImage{err: errNotFound}
-	more := slices.Concat(procSites(lib, 0x300, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/gone"}}, 0x400, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/never/opened"}}, 0x500, 1, 1e3))
-	if got := shape(k.group(more, 9)); got != "" {
-		t.Errorf("files that could not be read: %s", got)
-	}
-	tracedProcess(t, k.proc, "12", 7, lib.ID.Path)
-	if got := shape(k.group(sites, 9)); got != "100*2" {
-		t.Errorf("a file that a debugger is at: %s", got)
-	}
-	if err := os.RemoveAll(filepath.Join(k.proc, "12")); err != nil {
-		t.Fatal(err)
-	}
-	if got := shape(k.group(sites, 9)); got != "100*2, 200*1" {
-		t.Errorf("a file that no debugger is at any more: %s", got)
-	}
-	if got := shape(k.group(procSites(app, 0x2000, 1, 1e3), 9)); got != "" {
-		t.Errorf("beyond the end of the file: %s", got)
-	}
-}
-
-// TestGroupAgain: a group is of the same sites in all choices, and no place is in two.
-func TestGroupAgain(t *testing.T) {
-	app := probedFile(t, "app")
-	k := newGrouped(t, app)
-	first := slices.Concat(procSites(app, 0x100, 1, times(30, 1e3)...), procSites(app, 0x200, 1, 1e3))
-	before := k.group(first, 9)
-	for i, g := range before {
-		before[i].Sites = slices.Clone(g.Sites)
-	}
-	if got, want := shape(before), "100*24, 100*6, 200*1"; got != want {
-		t.Fatalf("%s, want %s", got, want)
-	}
-	if again := k.group(first, 9); !reflect.DeepEqual(again, before) {
-		t.Errorf("the same choice again: %v, before %v", again, before)
-	}
-	// More sites of the same procedures, in another order and of another gain.
-	more := slices.Concat(procSites(app, 0x200, 3, times(3, 1e3)...), procSites(app, 0x100, 2, times(40, 1e3)...))
-	groups := k.group(more, 9)
-	if got, want := shape(groups), "100*24, 100*6, 200*1, 200*2, 100*10"; got != want {
-		t.Errorf("a choice of more: %s, want %s", got, want)
-	}
-	for i := range before {
-		if !slices.Equal(groups[i].Sites, before[i].Sites) {
-			t.Errorf("group %d: %v, before %v", i, groups[i].Sites, before[i].Sites)
+	for kind, group := range map[string]func([]infer.Site, int) []*chosen{"outcomes": k.groupOutcomes, "runs": k.groupRuns} {
+		sites := slices.Concat(procSites(app, 0x100, 1, 1e3, 1e3, 1e3), procSites(lib, 0x200, 1, 1e3))
+		if got := shape(group(sites, 9)); got != "100*2, 200*1" {
+			t.Errorf("%s: one may not be probed: %s", kind, got)
+		}
+		k.images[lib.ID.Key()].err = errNotFound
+		k.images[sample.ImageID{Path: "/gone"}] = &probedImage{err: errNotFound}
+		more := slices.Concat(procSites(lib, 0x300, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/gone"}}, 0x400, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/never/opened"}}, 0x500, 1, 1e3))
+		if got := shape(group(more, 9)); got != "" {
+			t.Errorf("%s: files that could not be read: %s", kind, got)
+		}
+		k.images[lib.ID.Key()].err = nil
+		tracedProcess(t, k.proc, "12", 7, lib.ID.Path)
+		if got := shape(group(sites, 9)); got != "100*2" {
+			t.Errorf("%s: a file that a debugger is at: %s", kind, got)
+		}
+		if err := os.RemoveAll(filepath.Join(k.proc, "12")); err != nil {
+			t.Fatal(err)
+		}
+		if got := shape(group(sites, 9)); got != "100*2, 200*1" {
+			t.Errorf("%s: a file that no debugger is at any more: %s", kind, got)
+		}
+		if got := shape(group(procSites(app, 0x2000, 1, 1e3), 9)); got != "" {
+			t.Errorf("%s: beyond the end of the file: %s", kind, got)
 		}
 	}
-	if groups[0].Gain != 48 || groups[2].Gain != 3 {
-		t.Errorf("gains %v and %v", groups[0].Gain, groups[2].Gain)
+}
+
+// TestGroupRuns: sites that tell how often procedures run stay in their groups, in all
+// choices, and others join them; those that fill windows leave with all of their group.
+func TestGroupRuns(t *testing.T) {
+	app := probedFile(t, "app")
+	k := newGrouped(t, app)
+	first := slices.Concat(procSites(app, 0x100, 2, times(30, 1e3)...), procSites(app, 0x200, 1, times(15, 1e3)...))
+	before := k.groupRuns(first, 9)
+	if got, want := shape(before), "100*30 200*10, 200*5"; got != want {
+		t.Fatalf("%s, want %s", got, want)
 	}
-	// What is chosen no more is left out, and makes room.
-	if got, want := shape(k.group(procSites(app, 0x300, 1, 1e3), 1)), "300*1"; got != want {
-		t.Errorf("another choice: %s, want %s", got, want)
+	if sum := before[0].Gain + before[1].Gain; math.Abs(sum-runsShare) > 1e-9 || before[0].Gain < 10*before[1].Gain {
+		t.Errorf("gains %v and %v", before[0].Gain, before[1].Gain)
 	}
-	if got, want := shape(k.group(slices.Concat(first, procSites(app, 0x400, 1, 1e3)), 3)), "100*24, 100*6, 200*1"; got != want {
-		t.Errorf("as many groups as there may be, from before: %s, want %s", got, want)
+	was := slices.Clone(before[0].Sites)
+	groups := k.groupRuns(slices.Concat(procSites(app, 0x300, 1, times(12, 1e3)...), first), 9)
+	if got, want := shape(groups), "100*30 200*10 300*10, 200*5 300*2"; got != want {
+		t.Errorf("a choice of more: %s, want %s", got, want)
+	}
+	if !slices.Equal(groups[0].Sites[:len(was)], was) {
+		t.Errorf("%v, before %v", groups[0].Sites, was)
+	}
+	if got, want := shape(k.groupRuns(first, 1)), "100*30 200*10 300*10"; got != want {
+		t.Errorf("one group: %s, want %s", got, want)
+	}
+	k.leave(map[collect.ProbeSite]bool{was[3]: true})
+	if !k.dense[siteKey{app.ID.Key(), was[3].Off}] || k.dense[siteKey{app.ID.Key(), was[4].Off}] {
+		t.Errorf("sites that fill windows: %v", k.dense)
+	}
+	if got, want := shape(k.groupRuns(procSites(app, 0x100, 1, 1e3, 1e3), 9)), "200*5 300*2 100*2"; got != want {
+		t.Errorf("after a group has ended: %s, want %s", got, want)
 	}
 }
 
-// TestHottestBranches: of all blocks that end in a conditional branch, those that run
-// most come first.
-func TestHottestBranches(t *testing.T) {
+// TestUnsure: what is not known of a branch counts by what hangs on it.
+func TestUnsure(t *testing.T) {
+	for _, tt := range []struct {
+		p    sample.Probed
+		loop bool
+		want float64
+	}{
+		{sample.Probed{}, false, 1},
+		{sample.Probed{}, true, 1},
+		{sample.Probed{Outcomes: 400, Taken: 200}, false, 0.0707},
+		{sample.Probed{Outcomes: 400, Taken: 200}, true, 0.0706},
+		{sample.Probed{Outcomes: 4000}, false, 0.00025}, // a way that is never taken leads nowhere
+		{sample.Probed{Outcomes: 4000}, true, 1},        // but nobody knows how long such a loop is
+		{sample.Probed{Outcomes: 4000, Taken: 4000}, true, 1},
+		{sample.Probed{Outcomes: 10, Taken: 12}, true, 1}, // no more than that can have been taken
+	} {
+		if got := unsure(tt.p, tt.loop); math.Abs(got-tt.want) > 0.01*tt.want {
+			t.Errorf("%+v, in a loop %v: %v, want %v", tt.p, tt.loop, got, tt.want)
+		}
+	}
+}
+
+// TestRepresentatives: each procedure has one site, which runs neither too often nor too
+// seldom, and keeps it.
+func TestRepresentatives(t *testing.T) {
+	p, c := inferredMix(t)
+	c.Weight *= 1000 // its loops are tight
+	k := newGrouped(t)
+	all := k.representatives(p, c, 1<<20)
+	if len(all) < 3 {
+		t.Fatalf("%d sites", len(all))
+	}
+	seen := map[*infer.Result]bool{}
+	for i, s := range all {
+		own := float64(c.Weight) / 1e9 * float64(max(1, s.Proc.Samples)) / float64(p.Samples.Used)
+		n := s.Proc.Block[s.Block].N
+		top := 0.0
+		for _, f := range s.Proc.Block {
+			top = max(top, f.N)
+		}
+		if seen[s.Proc] || !s.Runs || n > mostOwnRate*own || n < leastPart*top || i > 0 && s.Gain > all[i-1].Gain {
+			t.Errorf("%s: %+v", s.Proc.Proc.Name, s)
+		}
+		seen[s.Proc] = true
+	}
+	if few := k.representatives(p, c, 2); len(few) != 2 || few[0].Proc != all[0].Proc {
+		t.Errorf("the 2 most important: %+v", few)
+	}
+	s := all[0]
+	key := siteKey{s.Image.ID.Key(), s.Off}
+	k.dense[key] = true
+	for _, o := range k.representatives(p, c, 1<<20) {
+		if o.Off == s.Off {
+			t.Errorf("%s: a site that fills windows again", o.Proc.Proc.Name)
+		}
+	}
+	delete(k.dense, key)
+	ic := c.Images[c.Image(s.Image.ID)]
+	ic.Probed = map[sample.Offset]sample.Probed{s.Off: {Windows: fewWindows, Covered: c.Weight}}
+	for _, o := range k.representatives(p, c, 1<<20) {
+		if o.Off == s.Off {
+			t.Errorf("%s: a site that windows never met again", o.Proc.Proc.Name)
+		}
+	}
+}
+
+// inferredMix is what is inferred of testdata/mix, with the counts of time.
+func inferredMix(t *testing.T) (*infer.Profile, *sample.Counts) {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join(mixDir, "samples.bfr"))
 	if err != nil {
 		t.Fatal(err)
@@ -227,7 +295,14 @@ func TestHottestBranches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := hottestBranches(p, c, 1<<20)
+	return p, c
+}
+
+// TestUnsureBranches: of all blocks that end in a conditional branch, as long as nothing
+// was counted those that run most come first.
+func TestUnsureBranches(t *testing.T) {
+	p, c := inferredMix(t)
+	all := unsureBranches(p, c, 1<<20)
 	var want []float64
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
@@ -253,9 +328,13 @@ func TestHottestBranches(t *testing.T) {
 		}
 		places[s.Off] = true
 	}
-	few := hottestBranches(p, c, 3)
+	few := unsureBranches(p, c, 3)
 	if len(few) != 3 || few[2].Off != all[2].Off || few[0].Off != all[0].Off {
 		t.Errorf("the 3 hottest: %+v", few)
+	}
+	c.Images[c.Image(all[0].Image.ID)].Probed = map[sample.Offset]sample.Probed{all[0].Off: {Windows: 9, Outcomes: 10000, Taken: 5000}}
+	if again := unsureBranches(p, c, 1<<20); again[0].Off != all[1].Off {
+		t.Errorf("first is %+v, whose outcomes are known", again[0])
 	}
 }
 
@@ -316,12 +395,12 @@ func TestCalibrateFlags(t *testing.T) {
 // TestRoundAfter: choices become rarer, and there is always a next one.
 func TestRoundAfter(t *testing.T) {
 	for _, tt := range []struct{ at, want time.Duration }{
-		{0, 2 * time.Second},
-		{time.Second, 2 * time.Second},
-		{2 * time.Second, 15 * time.Second},
-		{14 * time.Second, 15 * time.Second},
-		{15 * time.Second, 45 * time.Second},
-		{46 * time.Second, 138 * time.Second},
+		{0, 3 * time.Second},
+		{time.Second, 3 * time.Second},
+		{3 * time.Second, 8 * time.Second},
+		{7 * time.Second, 8 * time.Second},
+		{8 * time.Second, 24 * time.Second},
+		{25 * time.Second, 75 * time.Second},
 	} {
 		if got := roundAfter(tt.at); got != tt.want {
 			t.Errorf("after %v: %v, want %v", tt.at, got, tt.want)
