@@ -40,7 +40,9 @@ const (
 	// the ways between are not known better than windows tell.
 	leastPart = 0.05
 	// groupCost is what a window of one group adds, about: half of it to arm its sites.
-	groupCost = 2 * time.Millisecond
+	// windowsRate is how many there are in a second at most, for the kernel's own waits.
+	groupCost   = 2 * time.Millisecond
+	windowsRate = 10
 	// runsShare is the part of all windows that is for how often procedures run, and
 	// runsWindows how many a group of these should come to: SQLite's, with phases of a few
 	// hundredths of a second, were known to 0.36 after 40 windows, to 0.24 after 80 and to
@@ -240,7 +242,8 @@ func (k *calibrator) choose(rec *sample.Recording) error {
 		hot[id.Key()] = i < probedImages
 	}
 	_, _, of := k.run.Spent()
-	windows := float64(k.budget) * max(usualTime, 2*of).Seconds() / groupCost.Seconds()
+	seconds := max(usualTime, 2*of).Seconds()
+	windows := min(float64(k.budget)/groupCost.Seconds(), windowsRate) * seconds
 	groups := [2]int{outcomes: groupsFor((1-runsShare)*windows, outcomesWindows), runs: groupsFor(runsShare*windows, runsWindows)}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
 	p, err := infer.Infer(known, func(id sample.ImageID) (*image.Image, error) {
@@ -481,7 +484,7 @@ func (k *calibrator) add(g *chosen, s infer.Site) bool {
 		return false
 	}
 	if len(g.Sites) == 0 {
-		g.ID, g.File = s.Image.ID, pi.file.Name()
+		g.ID, g.File, g.Alone = s.Image.ID, pi.file.Name(), s.Runs
 	}
 	g.Sites = append(slices.Clip(g.Sites), collect.ProbeSite{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
 	g.sites = append(g.sites, s)

@@ -20,6 +20,7 @@ type ProbeGroup struct {
 	Sites []ProbeSite
 	Rate  float64 // of all sites together, expected: executions per second of processor time
 	Gain  float64 // what it is worth, in any unit
+	Alone bool    // armed without others: how often its sites run is asked for
 }
 
 // CalibrationOptions bound what a Calibration does.
@@ -318,10 +319,10 @@ func (c *Calibration) next() []*measured {
 	first := able[0]
 	sites := len(first.Sites)
 	for _, m := range able[1:] {
-		if len(out) >= c.pack {
+		if len(out) >= c.pack || first.Alone {
 			break
 		}
-		if m.File == first.File && sites+len(m.Sites) <= MaxSites && !m.overlaps(out) {
+		if !m.Alone && m.File == first.File && sites+len(m.Sites) <= MaxSites && !m.overlaps(out) {
 			out = append(out, m)
 			sites += len(m.Sites)
 		}

@@ -157,6 +157,7 @@ func TestCalibrationNext(t *testing.T) {
 	}{
 		{"of the same file", probeGroup("/app", 1000, 12, 1e5), 2},
 		{"of another file", probeGroup("/lib", 1000, 12, 1e5), 1},
+		{"by itself", ProbeGroup{ID: app.ID, File: app.File, Sites: probeGroup("/app", 1000, 12, 1e5).Sites, Rate: 1e5, Gain: 1, Alone: true}, 1},
 		{"with a site in common", probeGroup("/app", 80, 12, 1e5), 1},
 		{"of too many sites", probeGroup("/app", 1000, MaxSites-11, 1e5), 1},
 		{"of as many sites as there may be", probeGroup("/app", 1000, MaxSites-12, 1e5), 2},
