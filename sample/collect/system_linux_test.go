@@ -110,7 +110,6 @@ func TestSums(t *testing.T) {
 // TestFull: samples that find no room are counted.
 func TestFull(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: true})
-	spin(t, 2)
 	for i := range s.total.MapEntries {
 		for _, m := range []interface{ Put(k, v any) error }{s.bpf.Counts0, s.bpf.Counts1} {
 			if err := m.Put(place{IP: uint64(i), PID: 1}, uint64(0)); err != nil {
@@ -118,6 +117,7 @@ func TestFull(t *testing.T) {
 			}
 		}
 	}
+	spin(t, 2) // whose places are not in the maps yet
 	time.Sleep(300 * time.Millisecond)
 	r := drains(t, s, 10*time.Millisecond, 0)
 	c := s.Counters()

@@ -340,7 +340,7 @@ func scriptLoss(dso string, pc uint64) string {
 		return string(sample.LostVDSO)
 	case dso == "[unknown]":
 		return string(sample.LostUnmapped)
-	case dso == "//anon" || dso == "[heap]" || strings.HasPrefix(dso, "[stack") || strings.HasPrefix(dso, "/memfd:") || strings.HasPrefix(dso, "/tmp/perf-"):
+	case dso == "//anon" || dso == "[heap]" || dso == "[uprobes]" || strings.HasPrefix(dso, "[stack") || strings.HasPrefix(dso, "/memfd:") || strings.HasPrefix(dso, "/tmp/perf-"):
 		return string(sample.LostAnonymous)
 	}
 	return ""
