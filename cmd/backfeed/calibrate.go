@@ -41,13 +41,13 @@ const (
 	leastPart = 0.05
 	// groupCost is what a window of one group adds, about: half of it to arm its sites.
 	// windowsRate is how many there are in a second at most, for the kernel's own waits.
-	groupCost   = 2 * time.Millisecond
+	groupCost   = 3 * time.Millisecond
 	windowsRate = 10
 	// runsShare is the part of all windows that is for how often procedures run, and
 	// runsWindows how many a group of these should come to: SQLite's, with phases of a few
 	// hundredths of a second, were known to 0.36 after 40 windows, to 0.24 after 80 and to
 	// 0.1 after 200.
-	runsShare, runsWindows = 0.7, 200
+	runsShare, runsWindows = 0.7, 150
 	// outcomesWindows is how many windows a group should come to that tells where branches go.
 	outcomesWindows = 20
 	// ownShare is the part of their sites that is chosen branch by branch.

@@ -35,13 +35,12 @@ type CalibrationOptions struct {
 	Log func(g *ProbeGroup, w *ProbeWindow, err error)
 }
 
-// windowCost and siteCost are the processor time that arming and disarming take of a
-// program, besides hits: windows that nothing hit added 0.52 ms by one site, 0.62 by 12 and
-// 1.08 by 48, and kept the program waiting as long again (Linux 6.18, a virtual machine
-// with two processors).
+// windowCost and siteCost are what it takes to arm and disarm, besides hits: a program
+// without hits lost 1.0 ms by windows of one site and 1.6 ms by those of 43 (Linux 6.18,
+// a virtual machine with two processors). Of other measurements some say half, some more.
 const (
-	windowCost = 500 * time.Microsecond
-	siteCost   = 12 * time.Microsecond
+	windowCost = time.Millisecond
+	siteCost   = 20 * time.Microsecond
 )
 
 // armCost is what arming so many sites takes.
