@@ -274,14 +274,7 @@ func TestRepresentatives(t *testing.T) {
 // inferredMix is what is inferred of testdata/mix, with the counts of time.
 func inferredMix(t *testing.T) (*infer.Profile, *sample.Counts) {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(mixDir, "samples.bfr"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := sample.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rec := decode(t, filepath.Join(mixDir, "samples.bfr"))
 	c := timed(rec)
 	if c == nil {
 		t.Fatal("no samples of time")

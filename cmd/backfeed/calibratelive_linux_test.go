@@ -150,16 +150,6 @@ func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 	}
 }
 
-// read decodes a recording.
-func read(t *testing.T, path string) *sample.Recording {
-	t.Helper()
-	rec, err := sample.Decode([]byte(content(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rec
-}
-
 // TestCalibrate records with probes as users do, and holds the counts to the program's own.
 func TestCalibrate(t *testing.T) {
 	probing(t)
@@ -176,7 +166,7 @@ func TestCalibrate(t *testing.T) {
 			t.Fatalf("%v: %s", err, errs.String())
 		}
 		t.Log(errs.String())
-		b.check(t, read(t, out), printed.String())
+		b.check(t, decode(t, out), printed.String())
 		if n := regexp.MustCompile(`backfeed: (\d+) windows counted at \d+ places`).FindStringSubmatch(errs.String()); n == nil {
 			t.Errorf("it says %q", errs.String())
 		} else if lines := strings.Count(content(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
@@ -214,7 +204,7 @@ func TestCalibrate(t *testing.T) {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		b.end(t, cmd)
-		b.check(t, read(t, out), printed.String())
+		b.check(t, decode(t, out), printed.String())
 	})
 
 	t.Run("ends", func(t *testing.T) {
