@@ -114,7 +114,7 @@ func (m *measured) rate(hit time.Duration) float64 {
 	hits, native := m.Rate*before, before
 	for _, w := range m.windows {
 		hits += w.own
-		native += max(w.time-w.all*hit.Seconds(), w.time/mostDilated)
+		native += w.left(hit.Seconds())
 	}
 	return hits / native
 }
@@ -459,6 +459,11 @@ const inProgram, costSD = 1.2, 0.1
 // not known how often it runs: left out, they would be missed as the densest.
 const mostDilated, fewDilated = 6, 0.1
 
+// left is the native time of a window: what hits left of its time, as far as that is known.
+func (w *groupWindow) left(hit float64) float64 {
+	return max(w.time-w.all*hit, w.time/mostDilated)
+}
+
 // dense tells that a window runs slower than that.
 func (w *groupWindow) dense(hit float64) bool {
 	return w.time-(1+costSD)*w.all*hit < w.time/mostDilated
@@ -499,8 +504,13 @@ func (c *Calibration) Dense() map[ProbeSite]bool {
 func (m *measured) estimates(hit float64) []estimate {
 	out := make([]estimate, len(m.Sites))
 	for i := range out {
-		// Sites join a group in their order.
-		windows := slices.DeleteFunc(slices.Clone(m.windows[m.taken:]), func(w groupWindow) bool { return len(w.hits) <= i })
+		// Sites join a group in their order, and count from then on.
+		windows := m.windows[m.taken:]
+		since := slices.IndexFunc(windows, func(w groupWindow) bool { return len(w.hits) > i })
+		if since < 0 {
+			since = len(windows)
+		}
+		windows = windows[since:]
 		out[i].id, out[i].windows = m.ID, len(windows)
 		out[i].estimateRuns(windows, i, hit)
 		if m.Sites[i].Cond != NoCond {
@@ -517,7 +527,7 @@ func (e *estimate) estimateRuns(windows []groupWindow, i int, hit float64) {
 	slower := make([]float64, len(windows)) // how many times, less 1
 	for k := range windows {
 		w := &windows[k]
-		left := max(w.time-w.all*hit, w.time/mostDilated, 1e-9)
+		left := max(w.left(hit), 1e-9)
 		rates[k], slower[k] = float64(w.hits[i])/left, w.time/left-1
 		time += w.time
 		hits += float64(w.hits[i])
