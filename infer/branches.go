@@ -19,8 +19,8 @@ type observation struct {
 	logN  float64 // logarithm of the executions
 	sd    float64 // standard deviation of logN
 
-	none   bool    // there were none: logN is not set, and less than one is as good
-	gauged float64 // 1 if the executions are those of a run whose scale is searched for, 0 otherwise
+	none bool // there were none: logN is not set, and less than one is as good
+	real bool // the executions are those of the recording, not of another run up to a factor
 
 	// Where of > 0, it is the share of one of the two ways out of a block that is
 	// known, and no executions: as well as if of so many executions, part took it.

@@ -67,7 +67,6 @@ type posed struct {
 	costOf   coster
 	par      *params
 	scale    float64 // of all costs
-	gaugeSD  float64 // see program
 }
 
 // pose makes problems of results; gather, if not nil, adds to them what is known
@@ -92,7 +91,6 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 		}
 	}
 	pr.program = newProgram(probs, nil, par.tieSD)
-	pr.program.gaugeSD = pr.gaugeSD
 	return pr
 }
 

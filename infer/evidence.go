@@ -24,16 +24,8 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	}
 }
 
-// gaugeSD is the standard deviation of the logarithm of how many true executions one of
-// the model's is worth; of it, leastGaugeSD is left after a look at the samples of blocks
-// with known executions.
-const gaugeSD, leastGaugeSD = 0.7, 0.3
-
-// learn adds what is known, and sets the scale of all costs by known executions: the
-// samples of these blocks over what they should have brought.
+// learn adds what is known.
 func (pr *posed) learn(prof *Profile, known []Known) {
-	fit := scaleFit{weight: 1 / (gaugeSD * gaugeSD)}
-	any := false // executions are known
 	for _, k := range known {
 		r := prof.find(k)
 		if r == nil {
@@ -46,19 +38,9 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		if o, ok := k.executions(b); ok {
 			q.known = append(q.known, o)
 			q.loosen()
-			if any = true; k.N > 0 {
-				fit.add(q, o)
-			}
 		}
 		if o, ok := k.share(q, b); ok {
 			q.known = append(q.known, o)
-		}
-	}
-	if s, ok := fit.scale(); ok && any {
-		pr.gaugeSD = max(leastGaugeSD, 1/math.Sqrt(fit.weight))
-		pr.scale = s
-		for _, q := range pr.of {
-			scale(s, q.cost)
 		}
 	}
 }
@@ -89,9 +71,9 @@ func (k Known) executions(b int) (observation, bool) {
 		return observation{}, false
 	}
 	if k.N == 0 {
-		return observation{block: int32(b), way: -1, none: true, sd: max(k.RelSD, noneSD), gauged: 1}, true
+		return observation{block: int32(b), way: -1, none: true, sd: max(k.RelSD, noneSD), real: true}, true
 	}
-	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, gauged: 1}, true
+	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, real: true}, true
 }
 
 // share gives what k says of the branch at the end of block b.

@@ -236,7 +236,7 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 		for _, c := range x.blocks(ip) {
 			if q := pr.of[c.r]; q != nil {
 				o, _ := Known{N: c.n, RelSD: countedSD}.executions(c.block)
-				o.gauged = 0
+				o.real = false
 				all = append(all, seen{q, o})
 				if c.n > 0 {
 					fit.add(q, o)

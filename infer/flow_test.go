@@ -237,11 +237,10 @@ func TestGradient(t *testing.T) {
 			{callee: 1, sites: []site{exit, pick(2)}},
 			{callee: 2, sites: []site{pick(0)}, floor: true},
 		}, 0.5)
-		pr.gaugeSD = 0.7
 		for i, q := range probs {
 			q.commonSD = 0.5
-			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, logN: 3, sd: 0.5, gauged: 1})
-			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, none: true, sd: 0.5, gauged: 1})
+			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, logN: 3, sd: 0.5, real: true})
+			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, none: true, sd: 0.5, real: true})
 			for _, b := range q.branch {
 				if w := q.flow.first[b]; q.flow.first[b+1] == w+2 {
 					q.known = append(q.known, observation{block: b, way: w + int32(i%2), of: 20, part: float64(7 * i % 20)})
@@ -249,7 +248,7 @@ func TestGradient(t *testing.T) {
 				}
 			}
 		}
-		n := pr.at[len(probs)] + 1
+		n := pr.at[len(probs)]
 		x, g, h := make([]float64, n), make([]float64, n), make([]float64, n)
 		for i, q := range probs {
 			copy(pr.part(x, i), q.center)

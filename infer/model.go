@@ -142,8 +142,6 @@ type problem struct {
 	// in common, which is searched for where executions are known; 0 elsewhere.
 	commonSD float64
 
-	gauge float64 // logarithm of the true executions that one of the problem's is worth
-
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
 	prob  []float64 // by way
@@ -153,8 +151,6 @@ type problem struct {
 	dn   []float64 // by block, of n
 	dway []float64 // by way, of prob
 	dx   []float64 // of x directly
-
-	dgauge float64 // of gauge
 }
 
 func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float64, par *params) *problem {
@@ -311,7 +307,6 @@ func (q *problem) forward(x []float64) float64 {
 		q.dx[at] += (mean - q.samples[b]) * q.commonSD
 		q.dn[b] = (mean - q.samples[b]) / n
 	}
-	q.dgauge = 0
 	for _, o := range q.known {
 		v += q.observe(o)
 	}
@@ -325,15 +320,12 @@ func (q *problem) observe(o observation) float64 {
 		return q.observeShare(o)
 	}
 	if o.none {
-		m := n * math.Exp(q.gauge*o.gauged)
-		v, d := huber(math.Log1p(m)/o.sd, farKnown)
-		q.dn[o.block] += d / o.sd * m / (1 + m) / n
-		q.dgauge += d / o.sd * m / (1 + m) * o.gauged
+		v, d := huber(math.Log1p(n)/o.sd, farKnown)
+		q.dn[o.block] += d / o.sd / (1 + n)
 		return v
 	}
 	if o.way < 0 {
-		v, d := huber((math.Log(n)+q.gauge*o.gauged-o.logN)/o.sd, farKnown)
-		q.dgauge += d / o.sd * o.gauged
+		v, d := huber((math.Log(n)-o.logN)/o.sd, farKnown)
 		q.dn[o.block] += d / o.sd / n
 		return v
 	}

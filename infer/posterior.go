@@ -132,7 +132,7 @@ const commonError = 0.3
 // surest gives the least standard deviation of known executions; 0 if there are none.
 func surest(known []observation) (sd float64) {
 	for _, o := range known {
-		if o.gauged > 0 && !o.none && (sd == 0 || o.sd < sd) {
+		if o.real && !o.none && (sd == 0 || o.sd < sd) {
 			sd = o.sd
 		}
 	}

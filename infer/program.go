@@ -14,22 +14,9 @@ type program struct {
 	ties  []tie
 	tieSD float64
 
-	// Where executions are known, the logarithm of how many of them one of the model's is
-	// worth is searched for, with a standard deviation around 0.
-	gauge   float64
-	gaugeSD float64 // 0 if none are known
-}
-
-// rescale makes the executions of q true ones.
-func (q *problem) rescale(gauge float64) {
-	for e := range q.enter {
-		q.center[e] += gauge
-	}
-	scale(math.Exp(-gauge), q.cost)
-	q.gauge = 0
-	if q.core != nil {
-		q.core.problem.rescale(gauge)
-	}
+	// Where executions are known, the logarithm of how many of them one was worth before
+	// solve set the scale of all costs.
+	gauge float64
 }
 
 // A tie binds the entries of one procedure to the executions of its call sites.
@@ -89,23 +76,86 @@ func (pr *program) solve(x []float64, whole bool) {
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		copy(xi, q.center)
-		e := q.effort()
-		if few := int(5 * sumOf(q.samples)); len(q.known) == 0 {
-			e.alone = min(e.alone, 20+few) // little to learn, little to search
-		}
-		search := newSearcher(len(xi))
-		search.minimize(q.objective, xi, e.alone, e.tol)
-		q.diag = search.diag
-		searchers.Put(search)
+		q.alone(xi)
 	})
 	for _, q := range pr.probs {
 		if len(q.known) > 0 {
 			all = knownEffort
 		}
 	}
+	pr.setGauge(x)
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.contract(whole)
 	pr.refine(x, all)
+}
+
+// gaugeShare is the share of all samples that would have to come of known executions at
+// another scale for the scale to be found half way to there, in samples. gaugeRounds is how
+// often it is found: each time, what procedures have of their own is found anew.
+const gaugeShare, gaugeRounds = 0.1, 3
+
+// setGauge sets the scale of all costs by the procedures with known executions: what their
+// samples are of those that they should have brought. Only what each says by itself
+// counts, and by its samples: of those that run seldom there are many, and their time, and
+// how often their callers call, may be off by factors of a hundred. Searched for with all
+// procedures together, the scale was that of the few with most such callees: with a place
+// of each of 80 procedures known to 10 %, the mean block overlap of four programs was 0.70,
+// and is 0.85 by this.
+func (pr *program) setGauge(x []float64) {
+	var known []int
+	var all float64
+	for i, q := range pr.probs {
+		all += sumOf(q.samples)
+		if q.commonSD > 0 {
+			known = append(known, i)
+		}
+	}
+	if len(known) == 0 || all == 0 {
+		return
+	}
+	for round := range gaugeRounds {
+		if round > 0 {
+			parallel(len(known), func(k int) { pr.probs[known[k]].alone(pr.part(x, known[k])) })
+		}
+		seen, expected := gaugeShare*all, gaugeShare*all*math.Exp(-pr.gauge)
+		for _, i := range known {
+			q, xi := pr.probs[i], pr.part(x, i)
+			s := sumOf(q.samples)
+			seen += s
+			expected += s * math.Exp(-clamp(xi[len(xi)-1]*q.commonSD, -20, 20))
+		}
+		d := math.Log(expected / seen)
+		pr.gauge += d
+		pr.each(func(i int) { pr.probs[i].rescale(d, pr.part(x, i)) })
+	}
+}
+
+// rescale makes each execution of q one of e^d. Where executions are known, they stay, and
+// what costs have in common changes.
+func (q *problem) rescale(d float64, x []float64) {
+	scale(math.Exp(-d), q.cost)
+	for e := range q.enter {
+		q.center[e] += d
+	}
+	if q.commonSD > 0 {
+		x[len(x)-1] += d / q.commonSD
+		return
+	}
+	for e := range q.enter {
+		x[e] += d
+	}
+}
+
+// alone searches for q by itself, from x on.
+func (q *problem) alone(x []float64) {
+	e := q.effort()
+	if few := int(5 * sumOf(q.samples)); len(q.known) == 0 {
+		e.alone = min(e.alone, 20+few) // little to learn, little to search
+	}
+	search := newSearcher(len(x))
+	search.minimize(q.objective, x, e.alone, e.tol)
+	q.diag = search.diag
+	searchers.Put(search)
 }
 
 // refine goes on from x with all procedures together that have more than a few
@@ -135,25 +185,16 @@ func (pr *program) refine(x []float64, e effort) {
 		ties = append(ties, in)
 	}
 	part := newProgram(probs, ties, pr.tieSD)
-	part.gaugeSD = pr.gaugeSD
-	y := make([]float64, part.at[len(probs)]+1)
+	y := make([]float64, part.at[len(probs)])
 	for j, i := range of {
 		copy(part.part(y, j), pr.probs[i].core.gather(pr.part(x, i)))
 	}
 	values := make([]float64, len(probs))
 	search := newSearcher(len(y))
-	search.diag = append(part.scales(), max(0.3, pr.gaugeSD))
+	search.diag = part.scales()
 	search.minimize(func(y, grad []float64) float64 { return part.eval(y, grad, values) }, y, e.together, e.tol)
 	part.each(func(j int) { pr.probs[of[j]].core.scatter(part.part(y, j), pr.part(x, of[j])) })
-	pr.gauge = y[len(y)-1]
-	pr.each(func(i int) {
-		q, xi := pr.probs[i], pr.part(x, i)
-		q.rescale(pr.gauge)
-		for e := range q.enter {
-			xi[e] += pr.gauge
-		}
-		q.forward(xi)
-	})
+	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.trail(x, rest, e)
 }
 
@@ -197,24 +238,8 @@ func (q *problem) busy() bool { return len(q.known) > 0 || sumOf(q.samples) >= f
 // eval is the objective of the whole program. Sums run in the order of the
 // problems whatever the number of processors: equal arguments, equal results.
 func (pr *program) eval(x, grad, values []float64) float64 {
-	last := len(x) - 1
-	pr.each(func(i int) {
-		pr.probs[i].gauge = x[last]
-		values[i] = pr.probs[i].forward(pr.part(x, i))
-	})
-	var v float64
-	grad[last] = 0
-	for i, vi := range values {
-		v += vi
-		grad[last] += pr.probs[i].dgauge
-	}
-	if pr.gaugeSD > 0 {
-		r := x[last] / pr.gaugeSD
-		v += r * r / 2
-		grad[last] += r / pr.gaugeSD
-	} else {
-		grad[last] = 0
-	}
+	pr.each(func(i int) { values[i] = pr.probs[i].forward(pr.part(x, i)) })
+	v := sumOf(values)
 	for i := range pr.ties {
 		v += pr.pull(&pr.ties[i], x)
 	}
