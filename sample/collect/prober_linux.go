@@ -251,6 +251,10 @@ func (p *Prober) Close() error {
 func serveProber() int {
 	// Memory that windows take is given back between them.
 	debug.SetGCPercent(-1)
+	// With a second P that has nothing to do, Go's sysmon wakes up dozens of times in each
+	// wait of the kernel's, before it takes the P of the thread that waits: windows took the
+	// program that was probed 0.43 ms instead of 0.23 (1 site), and 0.78 instead of 0.46 (40).
+	runtime.GOMAXPROCS(1)
 	runtime.LockOSThread()
 	socket := os.NewFile(3, "prober")
 	conn, err := net.FileConn(socket)
