@@ -278,7 +278,7 @@ func (a *agent) aim(now time.Time) {
 	a.aimAt = now.Add(agentRounds)
 	so := sample.Merge(&a.gathered)
 	a.later(func() {
-		if err := a.probes.choose(so); err != nil {
+		if err := a.probes.choose(so, agentRounds); err != nil {
 			a.log.Error("choice of what to probe", "error", err)
 		}
 	})

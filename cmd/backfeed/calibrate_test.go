@@ -109,10 +109,10 @@ func TestGroupOutcomes(t *testing.T) {
 	}{
 		{"nothing", 9, nil, ""},
 		{"procedures share a group", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3, 1e3), procSites(app, 0x200, 1, 1e3)}, "100*2 200*1"},
-		{"40 in a group", 9, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*40, 100*40, 100*20"},
+		{"36 in a group", 9, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*36, 100*36, 100*28"},
 		{"files apart", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 1, 1e3)}, "100*1, 200*1"},
 		{"what matters most first", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(lib, 0x200, 2, 1e3)}, "200*1, 100*1"},
-		{"so many groups and one more", 1, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*40, 100*40"},
+		{"so many groups and one more", 1, [][]infer.Site{procSites(app, 0x100, 1, times(100, 1e3)...)}, "100*36, 100*36"},
 		{"a site twice", 9, [][]infer.Site{procSites(app, 0x100, 1, 1e3), procSites(app, 0x100, 1, 1e3)}, "100*1"},
 		{"no branch", 9, [][]infer.Site{jump, procSites(app, 0x100, 1, 1e3)}, "100*1"},
 	} {
@@ -179,29 +179,76 @@ func TestGroupRuns(t *testing.T) {
 	k := newGrouped(t, app)
 	first := slices.Concat(procSites(app, 0x100, 2, times(30, 1e3)...), procSites(app, 0x200, 1, times(15, 1e3)...))
 	before := k.groupRuns(first, 9)
-	if got, want := shape(before), "100*30 200*10, 200*5"; got != want {
+	if got, want := shape(before), "100*30 200*6, 200*9"; got != want {
 		t.Fatalf("%s, want %s", got, want)
 	}
-	if sum := before[0].Gain + before[1].Gain; math.Abs(sum-runsShare) > 1e-9 || before[0].Gain < 10*before[1].Gain {
+	if sum := before[0].Gain + before[1].Gain; math.Abs(sum-runsShare) > 1e-9 || before[0].Gain < 7*before[1].Gain {
 		t.Errorf("gains %v and %v", before[0].Gain, before[1].Gain)
 	}
 	was := slices.Clone(before[0].Sites)
 	groups := k.groupRuns(slices.Concat(procSites(app, 0x300, 1, times(12, 1e3)...), first), 9)
-	if got, want := shape(groups), "100*30 200*10 300*10, 200*5 300*2"; got != want {
+	if got, want := shape(groups), "100*30 200*6 300*12, 200*9"; got != want {
 		t.Errorf("a choice of more: %s, want %s", got, want)
 	}
 	if !slices.Equal(groups[0].Sites[:len(was)], was) {
 		t.Errorf("%v, before %v", groups[0].Sites, was)
 	}
-	if got, want := shape(k.groupRuns(first, 1)), "100*30 200*10 300*10"; got != want {
+	if got, want := shape(k.groupRuns(first, 1)), "100*30 200*6 300*12"; got != want {
 		t.Errorf("one group: %s, want %s", got, want)
 	}
 	k.leave(map[collect.ProbeSite]bool{was[3]: true})
 	if !k.dense[siteKey{app.ID.Key(), was[3].Off}] || k.dense[siteKey{app.ID.Key(), was[4].Off}] {
 		t.Errorf("sites that fill windows: %v", k.dense)
 	}
-	if got, want := shape(k.groupRuns(procSites(app, 0x100, 1, 1e3, 1e3), 9)), "200*5 300*2 100*2"; got != want {
+	if got, want := shape(k.groupRuns(procSites(app, 0x100, 1, 1e3, 1e3), 9)), "200*9 100*2"; got != want {
 		t.Errorf("after a group has ended: %s, want %s", got, want)
+	}
+}
+
+// TestGroupRunsRate: sites of one procedure that run too often together are armed apart, in
+// no more groups than there may be; those of others join them.
+func TestGroupRunsRate(t *testing.T) {
+	app, lib := probedFile(t, "app"), probedFile(t, "lib")
+	for most, want := range map[int]string{
+		2: "100*3 200*1, 100*3 200*1",
+		9: "100*3 200*1, 100*3 200*1, 100*1, 300*1, 300*1",
+	} {
+		k := newGrouped(t, app, lib)
+		sites := slices.Concat(procSites(app, 0x100, 1, times(7, mostOwnRate/3)...), procSites(app, 0x200, 1, mostOwnRate, 1e3), procSites(lib, 0x300, 1, mostOwnRate, mostOwnRate))
+		if got := shape(k.groupRuns(sites, most)); got != want {
+			t.Errorf("%d groups: %s, want %s", most, got, want)
+		}
+	}
+}
+
+// TestLink: a group of branches has sites beside them that tell how often their procedures
+// run, those that run most, as long as there is room.
+func TestLink(t *testing.T) {
+	app := probedFile(t, "app")
+	k := newGrouped(t, app)
+	runs := slices.Concat(procSites(app, 0x110, 1, 1e3), procSites(app, 0x120, 3, 1e3), procSites(app, 0x130, 2, 1e3), procSites(app, 0x200, 1, 1e3))
+	for i := range runs {
+		runs[i].Proc = runs[3*(i/3)].Proc
+	}
+	k.groupRuns(runs, 9)
+	branches := procSites(app, 0x100, 1, 1e3, 1e3)
+	for i := range branches {
+		branches[i].Proc = runs[0].Proc
+	}
+	groups := k.groupOutcomes(branches, 9)
+	if len(groups) != 1 {
+		t.Fatalf("%d groups", len(groups))
+	}
+	var offs []sample.Offset
+	for _, s := range groups[0].Sites {
+		offs = append(offs, s.Off)
+	}
+	if want := []sample.Offset{0x100, 0x101, 0x120, 0x130}; !slices.Equal(offs, want) || !slices.Equal(groups[0].Procs, []int{0, 0, 0, 0}) {
+		t.Errorf("%x of procedures %d, want %x", offs, groups[0].Procs, want)
+	}
+	all := k.groupOutcomes(procSites(app, 0x400, 1, times(36, 1e3)...), 9)
+	if len(all) != 1 || len(all[0].Sites) != 36 {
+		t.Errorf("a procedure without any: %+v", all)
 	}
 }
 
@@ -227,36 +274,37 @@ func TestUnsure(t *testing.T) {
 	}
 }
 
-// TestRepresentatives: each procedure has one site, which runs neither too often nor too
-// seldom, and keeps it.
-func TestRepresentatives(t *testing.T) {
+// TestMostRun: sites that do not run too often, those that run most first, and of blocks
+// that run equally often one.
+func TestMostRun(t *testing.T) {
 	p, c := inferredMix(t)
 	c.Weight *= 1000 // its loops are tight
 	k := newGrouped(t)
-	all := k.representatives(p, c, 1<<20)
-	if len(all) < 3 {
+	k.samples = float64(p.Samples.Used)
+	all := k.mostRun(p, c, 1<<20)
+	if len(all) < 10 {
 		t.Fatalf("%d sites", len(all))
 	}
-	seen := map[*infer.Result]bool{}
+	type block struct {
+		of *infer.Result
+		n  float64
+	}
+	seen := map[block]bool{}
 	for i, s := range all {
 		own := float64(c.Weight) / 1e9 * float64(max(1, s.Proc.Samples)) / float64(p.Samples.Used)
-		n := s.Proc.Block[s.Block].N
-		top := 0.0
-		for _, f := range s.Proc.Block {
-			top = max(top, f.N)
-		}
-		if seen[s.Proc] || !s.Runs || n > mostOwnRate*own || n < leastPart*top || i > 0 && s.Gain > all[i-1].Gain {
+		b := block{s.Proc, s.Proc.Block[s.Block].N}
+		if seen[b] || !s.Runs || s.Gain != b.n || b.n > mostOwnRate*own*1.001 || i > 0 && s.Gain > all[i-1].Gain {
 			t.Errorf("%s: %+v", s.Proc.Proc.Name, s)
 		}
-		seen[s.Proc] = true
+		seen[b] = true
 	}
-	if few := k.representatives(p, c, 2); len(few) != 2 || few[0].Proc != all[0].Proc {
-		t.Errorf("the 2 most important: %+v", few)
+	if few := k.mostRun(p, c, 2); len(few) != 2 || few[1].Off != all[1].Off {
+		t.Errorf("the 2 that run most: %+v", few)
 	}
 	s := all[0]
 	key := siteKey{s.Image.ID.Key(), s.Off}
 	k.dense[key] = true
-	for _, o := range k.representatives(p, c, 1<<20) {
+	for _, o := range k.mostRun(p, c, 1<<20) {
 		if o.Off == s.Off {
 			t.Errorf("%s: a site that fills windows again", o.Proc.Proc.Name)
 		}
@@ -264,7 +312,7 @@ func TestRepresentatives(t *testing.T) {
 	delete(k.dense, key)
 	ic := c.Images[c.Image(s.Image.ID)]
 	ic.Probed = map[sample.Offset]sample.Probed{s.Off: {Windows: fewWindows, Covered: c.Weight}}
-	for _, o := range k.representatives(p, c, 1<<20) {
+	for _, o := range k.mostRun(p, c, 1<<20) {
 		if o.Off == s.Off {
 			t.Errorf("%s: a site that windows never met again", o.Proc.Proc.Name)
 		}

@@ -382,6 +382,45 @@ func TestGroupGrows(t *testing.T) {
 	}
 }
 
+// TestLink: how often a site runs that fills windows is known by another of its procedure,
+// as often as they ran in the same windows, and not by those of others.
+func TestLink(t *testing.T) {
+	c := &Calibration{hit: 900, pack: 1, stretch: 1, rng: rand.New(rand.NewPCG(1, 2))}
+	slow := probeGroup("/app", 100, 2, 1e5)
+	slow.Alone = true
+	fast := probeGroup("/app", 0, 3, 1e7)
+	fast.Sites = append(fast.Sites, slow.Sites...)
+	fast.Procs = []int{0, 0, 1, 0, 2}
+	c.SetGroups([]ProbeGroup{slow, fast})
+	add := func(m *measured, hits ...uint64) {
+		n := len(hits)
+		c.add([]*measured{m}, []int{n}, &ProbeWindow{Hits: hits, Taken: make([]uint64, n), Time: time.Millisecond, Total: c.total + time.Second})
+	}
+	for range 40 {
+		add(c.groups[0], 500, 100) // of 0.46 ms of its own
+	}
+	for i := range 10 {
+		add(c.groups[1], 900, 60, 90, 10, uint64(i%2))
+	}
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	counts.Weight = uint64(c.total)
+	c.AddTo(counts)
+	probed := counts.Images[0].Probed
+	runs := func(i int) (n, sd float64) {
+		p := probed[fast.Sites[i].Off]
+		return float64(p.Runs), math.Sqrt(p.Variance.Float64()) / float64(p.Runs)
+	}
+	by, _ := runs(3)
+	for i, ratio := range []float64{90, 6} {
+		if n, sd := runs(i); math.Abs(n/by/ratio-1) > 0.01 || sd < 0.1 || sd > 0.4 {
+			t.Errorf("site %d: %.3g executions known to %.2f, want %v times %.3g", i, n, sd, ratio, by)
+		}
+	}
+	if p := probed[fast.Sites[2].Off]; p.Covered != 0 || p.Windows != 10 {
+		t.Errorf("a site of another procedure: %+v", p)
+	}
+}
+
 // TestDense: of windows that hits fill, the site with the most is told, from the second on;
 // how often others run is known as long as they do so in other windows.
 func TestDense(t *testing.T) {
