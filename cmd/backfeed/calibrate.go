@@ -157,7 +157,6 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	giveWay()
 	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
@@ -168,19 +167,6 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
 	return k, nil
-}
-
-// giveWay has the threads of this process, and those that they start, run after others:
-// each choice is an inference, which takes seconds of all processors. The prober is a
-// process of its own. It is no loss where that cannot be.
-func giveWay() {
-	const niceness = 10
-	threads, _ := filepath.Glob("/proc/self/task/[0-9]*")
-	for _, path := range threads {
-		if tid, err := strconv.Atoi(filepath.Base(path)); err == nil {
-			syscall.Setpriority(syscall.PRIO_PROCESS, tid, niceness)
-		}
-	}
 }
 
 // logWindow writes a line for one window.

@@ -160,7 +160,7 @@ func TestCalibrate(t *testing.T) {
 	t.Run("command", func(t *testing.T) {
 		out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
 		var printed, errs bytes.Buffer
-		cmd := exec.Command(exe, "record", "--calibrate=5%", "--calibrate-log", log, "-d", "4500ms", "-o", out, "--", b.path, "60")
+		cmd := exec.Command(exe, "record", "--calibrate=5%", "--calibrate-log", log, "-d", "7s", "-o", out, "--", b.path, "60")
 		cmd.Stdout, cmd.Stderr = &printed, &errs
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("%v: %s", err, errs.String())
@@ -200,7 +200,7 @@ func TestCalibrate(t *testing.T) {
 	})
 	t.Run("process", func(t *testing.T) {
 		out := filepath.Join(dir, "process.bfr")
-		if code, _, errs := runCLI(t, "record", "--calibrate=5%", "-p", pid, "-d", "4s", "-o", out); code != exitDone {
+		if code, _, errs := runCLI(t, "record", "--calibrate=5%", "-p", pid, "-d", "7s", "-o", out); code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		b.end(t, cmd)
