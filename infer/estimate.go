@@ -66,13 +66,12 @@ type posed struct {
 	of       map[*Result]*problem // those that are silent, too
 	costOf   coster
 	par      *params
-	scale    float64 // of all costs
 }
 
 // pose makes problems of results; gather, if not nil, adds to them what is known
 // beside samples. Procedures that have no problem keep their counts at None.
 func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *posed {
-	pr := &posed{of: map[*Result]*problem{}, costOf: costOf, par: par, scale: 1}
+	pr := &posed{of: map[*Result]*problem{}, costOf: costOf, par: par}
 	made := make([]*problem, len(results))
 	parallel(len(results), func(i int) { made[i] = pr.pose(results[i]) })
 	for i, q := range made {
@@ -96,18 +95,13 @@ func pose(results []*Result, costOf coster, par *params, gather func(*posed)) *p
 
 // pose makes the problem of r, or nil if there is none.
 func (pr *posed) pose(r *Result) *problem {
-	q := newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
-	if q != nil {
-		scale(pr.scale, q.cost)
-	}
-	return q
+	return newProblem(r.Proc, r.BlockSamples, pr.costOf(r), pr.par)
 }
 
 // run solves the program and fills all results that are not silent.
 func (pr *posed) run(keep bool) []spread {
 	x := make([]float64, pr.at[len(pr.probs)])
 	pr.solve(x, keep)
-	pr.scale *= math.Exp(-pr.gauge)
 	for _, q := range pr.of {
 		if q.silent() {
 			scale(math.Exp(-pr.gauge), q.cost)
@@ -173,6 +167,7 @@ func (pr *posed) fillSilent(r *Result, called float64) {
 		if q = pr.pose(r); q == nil {
 			return
 		}
+		scale(math.Exp(-pr.gauge), q.cost)
 	}
 	q.follow(called)
 	r.fill(q, q.unsure())

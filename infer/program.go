@@ -99,8 +99,8 @@ const gaugeShare, gaugeRounds = 0.1, 3
 // counts, and by its samples: of those that run seldom there are many, and their time, and
 // how often their callers call, may be off by factors of a hundred. Searched for with all
 // procedures together, the scale was that of the few with most such callees: with a place
-// of each of 80 procedures known to 10 %, the mean block overlap of four programs was 0.70,
-// and is 0.85 by this.
+// of each of 80 procedures known to 10 %, and where 1000 branches went, the mean block
+// overlap of four programs was 0.70, and is 0.81 by this.
 func (pr *program) setGauge(x []float64) {
 	var known []int
 	var all float64
