@@ -417,11 +417,9 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 		id  sample.ImageID
 		off sample.Offset
 	}
+	all = slices.DeleteFunc(all, func(m *measured) bool { return !alive[m.File] || len(m.windows) == m.taken })
 	sum := map[place]*estimate{}
 	for _, m := range all {
-		if !alive[m.File] || len(m.windows) == m.taken {
-			continue
-		}
 		for i, e := range m.estimates(c.hit.Seconds()) {
 			at := place{m.ID.Key(), m.Sites[i].Off}
 			if sum[at] == nil {
@@ -431,7 +429,7 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 		}
 	}
 	for _, m := range all {
-		if !alive[m.File] || len(m.windows) == m.taken || m.Procs == nil {
+		if m.Procs == nil {
 			continue
 		}
 		known := make([]*estimate, len(m.Sites))
@@ -636,8 +634,8 @@ func outcomesOf(windows []groupWindow, i int, hit float64) (outcomes, taken uint
 // too dense: as often as they did in the windows of m for each execution of others of their
 // procedure. All that one window counts is of the same stretch of time, however slow it is.
 // Windows see less of the denser stretches, but if each weighs as much as there was of its
-// kind, few hits in the densest decide all: the root of that weight is between the two, and
-// was the best for three of four programs.
+// kind, few hits in the densest decide all: the root of that weight is between the two. Of
+// four programs, it was the worst of the three for none.
 func (m *measured) link(sites []*estimate, hit float64) {
 	var windows []groupWindow // that armed all sites
 	var weights []float64
@@ -691,7 +689,7 @@ func (m *measured) link(sites []*estimate, hit float64) {
 // unsureLink is the standard deviation of the executions of a site, relative to them, from
 // which on nothing is linked to it. priorLink is that of one window more, of which nothing
 // is known: with it and what windows differ by, links of four programs were off by 0.45 to
-// 1.7 of what was claimed.
+// 2.1 of what was claimed.
 const unsureLink, priorLink = 0.5, 0.5
 
 func sq(x float64) float64 { return x * x }
