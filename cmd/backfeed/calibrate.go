@@ -30,8 +30,8 @@ import (
 const (
 	sitesPerGroup = 36 // of the most that one window takes: what later choices add has room too
 	// mostOwnRate is how often sites of one procedure may run that are armed together, per
-	// second of its own time, where windows shall tell how often: they slow it down five
-	// times. What a program ran of its own in a window is told by difference, and the more it
+	// second of its own time, where windows shall tell how often: they slow it down more than
+	// four times. What a program ran of its own in a window is told by difference, and the more it
 	// is slowed the worse. As procedures share the time, this holds of any number of them.
 	mostOwnRate = 4e6
 	// groupCost is what a window of one group adds, about: half of it to arm its sites.
@@ -93,12 +93,7 @@ type siteKey struct {
 type chosen struct {
 	collect.ProbeGroup
 	sites []infer.Site
-	own   map[procKey]float64 // of each procedure, how often its sites run in its own time
-}
-
-type procKey struct {
-	id   sample.ImageID
-	addr image.Addr
+	own   map[image.Addr]float64 // of each procedure, how often its sites run in its own time
 }
 
 // A probedImage is a file that processes run.
@@ -292,35 +287,52 @@ func secondsOf(c *sample.Counts) float64 {
 	return float64(c.Weight) / 1e9
 }
 
-// mostRun gives the sites that run most, by what was inferred, of those that do not run
-// too often for windows to tell how often: samples and outcomes tell how the blocks of a
-// procedure run among one another, but procedures among one another only as well as the
-// time of an execution is known.
-func (k *calibrator) mostRun(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
+// sitesThat gives the sites with the most gain of those that keep keeps, of one of each
+// block that ran, by what was inferred. keep sets the gain; it gets what windows counted
+// there so far.
+func sitesThat(p *infer.Profile, c *sample.Counts, most int, keep func(s *infer.Site, n float64, probed sample.Probed) bool) []infer.Site {
 	seconds := secondsOf(c)
 	var all []infer.Site
 	for _, ip := range p.Images {
 		probed := c.Images[c.Image(ip.ID)].Probed
 		for _, r := range ip.Procs {
 			sites := ip.Image.ProbeSites(r.Proc)
-			seen := map[float64]bool{} // blocks that run equally often are mostly one behind another
 			for b, f := range r.Block {
-				if f.N < 1 || len(sites[b]) == 0 || seen[f.N] {
+				if f.N < 1 || len(sites[b]) == 0 {
 					continue
 				}
-				s := infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: sites[b][0], Runs: true, Rate: f.N / seconds, Gain: f.N}
-				if k.dense[siteKey{ip.ID.Key(), s.Off}] || k.ownRate(s) > mostOwnRate {
-					continue
+				s := infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: sites[b][0], Rate: f.N / seconds}
+				if keep(&s, f.N, probed[s.Off]) {
+					all = append(all, s)
 				}
-				if ran := probed[s.Off]; ran.Windows >= fewWindows && ran.Covered > 0 && float64(ran.Runs) < f.N/10 {
-					continue // it hardly runs
-				}
-				seen[f.N] = true
-				all = append(all, s)
 			}
 		}
 	}
 	return mostGain(all, most)
+}
+
+// mostRun gives the sites that run most, by what was inferred, of those that do not run
+// too often for windows to tell how often: samples and outcomes tell how the blocks of a
+// procedure run among one another, but procedures among one another only as well as the
+// time of an execution is known.
+func (k *calibrator) mostRun(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
+	type runsOf struct {
+		r *infer.Result
+		n float64
+	}
+	seen := map[runsOf]bool{} // blocks that run equally often are mostly one behind another
+	return sitesThat(p, c, most, func(s *infer.Site, n float64, probed sample.Probed) bool {
+		of := runsOf{s.Proc, n}
+		if seen[of] || k.dense[siteKey{s.Image.ID.Key(), s.Off}] || k.ownRate(*s) > mostOwnRate {
+			return false
+		}
+		if probed.Windows >= fewWindows && probed.Covered > 0 && float64(probed.Runs) < n/10 {
+			return false // it hardly runs
+		}
+		seen[of] = true
+		s.Runs, s.Gain = true, n
+		return true
+	})
 }
 
 // ownRate is how often s runs per second of its procedure's own time.
@@ -337,23 +349,13 @@ func mostGain(all []infer.Site, most int) []infer.Site {
 // unsureBranches gives the conditional branches of which it matters most, by what was
 // inferred and by what windows counted so far, that it is not known where they go.
 func unsureBranches(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
-	seconds := secondsOf(c)
-	var all []infer.Site
-	for _, ip := range p.Images {
-		probed := c.Images[c.Image(ip.ID)].Probed
-		for _, r := range ip.Procs {
-			sites := ip.Image.ProbeSites(r.Proc)
-			for b, f := range r.Block {
-				if f.N < 1 || len(sites[b]) == 0 || sites[b][0].Cond < 0 {
-					continue
-				}
-				s := infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: sites[b][0], Rate: f.N / seconds}
-				s.Gain = f.N * unsure(probed[s.Off], loops(r.Proc, b))
-				all = append(all, s)
-			}
+	return sitesThat(p, c, most, func(s *infer.Site, n float64, probed sample.Probed) bool {
+		if s.Cond < 0 {
+			return false
 		}
-	}
-	return mostGain(all, most)
+		s.Gain = n * unsure(probed, loops(s.Proc.Proc, s.Block))
+		return true
+	})
 }
 
 // unsure is how much what a branch leads to is off, relative to its executions, if it went
@@ -401,7 +403,7 @@ func (k *calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 		key := siteKey{s.Image.ID.Key(), s.Off}
 		g := k.place[key]
 		if g == nil {
-			own, proc := k.ownRate(s), procKey{key.id, s.Proc.Proc.Addr}
+			own, proc := k.ownRate(s), s.Proc.Proc.Addr
 			of := 0 // groups of that file
 			for j, r := range k.runs {
 				if r.ID.Key() != key.id {
@@ -420,7 +422,7 @@ func (k *calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 			case g == nil && of >= most:
 				continue
 			case g == nil:
-				g = &chosen{own: map[procKey]float64{}}
+				g = &chosen{ProbeGroup: collect.ProbeGroup{Alone: true}, own: map[image.Addr]float64{}}
 			}
 			if !k.add(g, s) {
 				continue
@@ -477,16 +479,16 @@ func (k *calibrator) groupOutcomes(sites []infer.Site, most int) []*chosen {
 		if !k.add(g, s) {
 			continue
 		}
-		g.Alone = false
 		if g.Gain += s.Gain; len(g.Sites) == 1 {
 			last[key.id] = g
 			all = append(all, g)
 		}
 	}
+	all = k.important(all, most+1, 1-runsShare) // one more: libraries have theirs apart
 	for _, g := range all {
 		k.link(g)
 	}
-	return k.important(all, most+1, 1-runsShare) // one more: libraries have theirs apart
+	return all
 }
 
 // linksPerProc is how many sites of a procedure that tell how often it runs are armed
@@ -533,7 +535,7 @@ func (k *calibrator) add(g *chosen, s infer.Site) bool {
 		return false
 	}
 	if len(g.Sites) == 0 {
-		g.ID, g.File, g.Alone = s.Image.ID, pi.file.Name(), s.Runs
+		g.ID, g.File = s.Image.ID, pi.file.Name()
 	}
 	g.Sites = append(slices.Clip(g.Sites), collect.ProbeSite{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
 	g.sites = append(g.sites, s)
