@@ -1,0 +1,878 @@
+package image
+
+import "slices"
+
+// A WalkOp is one instruction as the emulator of package collect takes it: what it does
+// with 64-bit registers, memory and flags, no more. What is not understood in detail only
+// says what is no longer known after it.
+type WalkOp struct {
+	Addr   Addr
+	Target Addr // of a direct branch or call
+	Kind   WalkKind
+	Size   uint8 // of the operands, in bytes
+	Dst    uint8 // register, or WalkMem, WalkNone
+	Src    uint8 // register, or WalkMem, WalkImm, WalkNone
+	Base   uint8 // of the memory operand: register, WalkNoReg or WalkImage
+	Index  uint8
+	Scale  uint8 // log2
+	Flags  WalkFlags
+	Cond   uint8 // condition code of a branch; of others see their WalkKind
+	Disp   int32 // of a WalkImage operand, its address
+	Imm    int64
+}
+
+// What WalkOp's operands are if no register.
+const (
+	WalkNoReg = 16 // for Base and Index
+	WalkImage = 17 // for Base: the address is Disp, as linked
+	WalkMem   = 16 // for Dst and Src
+	WalkImm   = 17
+	WalkNone  = 18
+)
+
+// WalkFlags say what an operation does with its operands.
+type WalkFlags uint8
+
+const (
+	WalkHasMem WalkFlags = 1 << iota
+	WalkReadsDst
+	WalkWritesDst
+	WalkReadsSrc
+	WalkFS // the memory operand is relative to %fs
+)
+
+// A WalkKind is what an operation does. The order is that of the emulator (enum kind in
+// sample/collect/bpf/walker.c).
+type WalkKind uint8
+
+const (
+	WalkStop WalkKind = iota // not emulated, nor is what comes after it
+	walkMov
+	walkMovzx // Cond: bytes of the destination
+	walkMovsx
+	walkLea
+	walkAdd
+	walkOr
+	walkAdc
+	walkSbb
+	walkAnd
+	walkSub
+	walkXor
+	walkCmp
+	walkTest
+	walkInc
+	walkDec
+	walkNeg
+	walkNot
+	walkShl
+	walkShr
+	walkSar
+	walkRol
+	walkRor
+	walkShld // Cond: the other register
+	walkShrd
+	walkImul
+	walkImul3
+	walkMulWide
+	walkImulWide
+	walkDiv
+	walkIdiv
+	walkSetcc
+	walkCmov
+	walkBt
+	walkBts
+	walkBtr
+	walkBtc
+	walkBsf
+	walkBsr
+	walkTzcnt
+	walkLzcnt
+	walkPopcnt
+	walkBswap
+	walkCbw
+	walkCwd
+	walkPush
+	walkPop
+	walkLeave
+	WalkCall     // Imm: the address to come back to
+	WalkCallInd  // the same
+	WalkRet      // Cond: bytes that it pops beside the address
+	WalkJump     //
+	WalkJumpInd  //
+	WalkCondJump //
+	walkXchg
+	walkXadd
+	walkCmpxchg
+	walkNop
+	walkClobber // Imm: registers that are not known afterwards, bit 16 the flags, bits from 32 vector registers
+	walkShlx    // Cond: the register with the count
+	walkShrx
+	walkSarx
+	walkRorx
+	walkAndn // Cond: the register that is inverted
+	walkBzhi // Cond: the register with the first bit to clear
+	walkBlsr
+	walkBlsi
+	walkBlsmsk
+	walkMovbe
+	walkVload // of vector operations Cond is the bytes of the destination that are written
+	walkVloadLow
+	walkVhigh
+	walkVstore
+	walkVstoreHigh
+	walkVmov
+	walkVmovLow
+	walkVfrom
+	walkVto
+	walkVmaskb
+	walkVzeroupper
+	walkVtest
+	walkVunpack // from here on Cond is the first source; Imm: bytes of an element, from bit 8 on 1 for the upper half
+	walkVshufd
+	walkVshift
+	walkVbcast // Cond: bytes of the destination
+	walkVxor
+	walkVand
+	walkVor
+	walkVandn
+	walkVcmpb
+	walkVcmpw
+	walkVcmpd
+	walkVcmpq
+	walkVminb
+	walkVaddd
+	walkVsubd
+	walkVaddq
+)
+
+// Branches tells whether control goes elsewhere after k, or may.
+func (k WalkKind) Branches() bool { return k >= WalkCall && k <= WalkCondJump }
+
+// WalkOps gives the operations of p by address: one for each instruction of its blocks.
+// Where the next instruction of the code is none of them, a WalkStop comes between.
+func (im *Image) WalkOps(p *Proc) []WalkOp {
+	if im.Arch != X86_64 {
+		return nil
+	}
+	var out []WalkOp
+	var end Addr
+	var d x86
+	for i := range p.Blocks {
+		b := &p.Blocks[i]
+		if len(out) > 0 && b.Start != end {
+			out = append(out, WalkOp{Kind: WalkStop})
+		}
+		for code, a := im.code(b.Start, b.End), b.Start; len(code) > 0; {
+			in := im.instIn(&d, code, a)
+			out = append(out, d.walk(code[:in.Len], in))
+			code = code[in.Len:]
+			a += Addr(in.Len)
+			end = a
+		}
+	}
+	if len(out) > 0 {
+		out = append(out, WalkOp{Kind: WalkStop})
+	}
+	return out
+}
+
+// walk gives the operation of the instruction in that d holds.
+func (d *x86) walk(code []byte, in Inst) WalkOp {
+	o := WalkOp{Addr: in.Addr, Target: in.Target, Kind: WalkStop, Dst: WalkNone, Src: WalkNone, Base: WalkNoReg, Index: WalkNoReg}
+	if in.Class&Bad != 0 || d.n == 0 || in.Class&Rep != 0 {
+		return o
+	}
+	o.Size = d.opSize()
+	if d.mem && !d.walkAddress(&o, code, in) {
+		return o
+	}
+	known := false
+	if d.pfx&(pfx67|pfxREX2) == 0 {
+		switch {
+		case d.vex:
+			known = d.walkVEX(&o, code)
+		case d.op < map0F:
+			known = d.walkOne(&o, in)
+		case d.op < map38:
+			known = d.walkTwo(&o, in) || d.walkVector(&o, vectorForm{false, 16, uint8(d.regField())})
+		case d.op < map3A:
+			known = d.walkThree(&o)
+		}
+	}
+	if known {
+		if d.mem {
+			o.Flags |= WalkHasMem
+		}
+		if o.Flags&WalkReadsDst != 0 && o.Dst == WalkNone || o.Flags&WalkReadsSrc != 0 && o.Src == WalkNone {
+			o.Kind = WalkStop
+		}
+		return o
+	}
+	return d.walkUnknown(o, code, in)
+}
+
+// walkAddress fills in the memory operand.
+func (d *x86) walkAddress(o *WalkOp, code []byte, in Inst) bool {
+	switch {
+	case d.base == ripReg:
+		a := int64(in.Addr) + int64(d.n) + d.disp
+		if a != int64(uint32(a)) {
+			return false
+		}
+		o.Base, o.Disp = WalkImage, int32(uint32(a))
+	default:
+		o.Disp = int32(d.disp)
+		if d.base >= 0 {
+			o.Base = uint8(d.base)
+		}
+		if d.index >= 0 {
+			o.Index, o.Scale = uint8(d.index), d.scale
+		}
+	}
+	if d.pfx&pfxSeg != 0 {
+		if slices.Contains(code[:max(0, slices.IndexFunc(code, func(c byte) bool { return !isPrefix(c) }))], 0x65) {
+			return false
+		}
+		o.Flags |= WalkFS
+	}
+	return true
+}
+
+// walkUnknown says what an instruction that is not emulated leaves unknown.
+func (d *x86) walkUnknown(o WalkOp, code []byte, in Inst) WalkOp {
+	// maskmovdqu stores where %rdi points
+	elsewhere := d.op == map0F|0xf7 || in.Class&Store != 0 && !d.walkWhere(&o, code)
+	if elsewhere || in.Class&(System|Trap|CondJump|Jump|IndJump|DirCall|IndCall|Ret|Push) != 0 {
+		return WalkOp{Addr: in.Addr, Kind: WalkStop}
+	}
+	u := d.uses(code)
+	o.Kind, o.Src, o.Flags = walkClobber, WalkNone, o.Flags&WalkFS
+	w := u.Writes
+	w.add(u.Update)
+	w.add(d.walkHidden())
+	o.Imm = int64(w.General&0xffff) | int64(w.General>>Flags&1)<<16 | int64(w.Vector&0xffff)<<32
+	if in.Class&Store == 0 {
+		o.Dst = WalkNone
+		return o
+	}
+	if !d.mem { // string instructions and the like
+		return WalkOp{Addr: in.Addr, Kind: WalkStop}
+	}
+	o.Dst, o.Flags = WalkMem, o.Flags|WalkHasMem|WalkWritesDst
+	if o.Size = d.memorySize(); o.Size == 0 {
+		o.Size = 64 // at most
+	}
+	return o
+}
+
+// walkWhere makes the displacement what it is; false if the address is another one still.
+func (d *x86) walkWhere(o *WalkOp, code []byte) bool {
+	for len(code) > 0 && isPrefix(code[0]) {
+		code = code[1:]
+	}
+	if d.pfx&(pfx67|pfxREX2) != 0 { // cut off, or of other registers
+		return false
+	}
+	if !d.vex || len(code) < 4 || code[0] != 0x62 {
+		return true
+	}
+	if code[1]&8 != 0 || code[2]&4 == 0 || d.op >= map38|0xa0 && d.op <= map38|0xa3 { // registers that APX adds; scatter
+		return false
+	}
+	if d.modrm>>6 != 1 {
+		return true
+	}
+	// EVEX multiplies displacements of a byte, those of whole vectors by their size.
+	switch d.op {
+	case map0F | 0x11, map0F | 0x29, map0F | 0x2b, map0F | 0x7f, map0F | 0xe7:
+		o.Disp *= 16 << (code[3] >> 5 & 3)
+		return d.op == map0F|0x7f || d.pfx&(pfxF2|pfxF3) == 0
+	}
+	return false
+}
+
+// walkHidden gives what some instructions write beside what uses tells.
+func (d *x86) walkHidden() (w RegSet) {
+	switch {
+	case d.vex && d.op == map0F|0x77: // vzeroall
+		w.Vector = 0xffff
+	case d.vex:
+	case d.op == 0x9f || d.op == 0xd7 || d.op == 0xa0 || d.op == 0xa1: // lahf, xlat, movabs
+		w.general(rax)
+	case (d.op == 0xdb || d.op == 0xdf) && !d.mem: // fcomi and the like
+		w.general(Flags)
+	}
+	return w
+}
+
+// high tells whether a byte operand of ModRM is %ah or the like.
+func (d *x86) high(r reg) bool { return d.rex == 0 && r >= 4 && r < 8 }
+
+// setRM makes one operand the register or memory of ModRM; false if it is %ah or the like.
+func (d *x86) walkRM(to *uint8, size uint8) bool {
+	if d.mem {
+		*to = WalkMem
+		return true
+	}
+	if size == 1 && d.high(d.rmField()) {
+		return false
+	}
+	*to = uint8(d.rmField())
+	return true
+}
+
+func (d *x86) walkReg(to *uint8, size uint8) bool {
+	if size == 1 && d.high(d.regField()) {
+		return false
+	}
+	*to = uint8(d.regField())
+	return true
+}
+
+// imms makes the source the immediate.
+func (o *WalkOp) imms(v int64) bool {
+	o.Src, o.Imm = WalkImm, v
+	return true
+}
+
+var walkALU = [8]WalkKind{walkAdd, walkOr, walkAdc, walkSbb, walkAnd, walkSub, walkXor, walkCmp}
+
+// walkALUFlags are those of an operation on both operands.
+func (o *WalkOp) alu(k WalkKind) {
+	o.Kind = k
+	o.Flags |= WalkReadsDst | WalkReadsSrc
+	if k != walkCmp && k != walkTest && k != walkBt {
+		o.Flags |= WalkWritesDst
+	}
+}
+
+const (
+	walkMove   = WalkWritesDst | WalkReadsSrc
+	walkModify = WalkReadsDst | WalkWritesDst
+)
+
+// walkOne is for the one-byte opcodes.
+func (d *x86) walkOne(o *WalkOp, in Inst) bool {
+	c := byte(d.op)
+	wide := func() uint8 { // of operands that are 64 bits wide whatever REX.W says
+		if d.pfx&pfx66 != 0 {
+			return 2
+		}
+		return 8
+	}
+	switch {
+	case c < 0x40 && c&7 < 6:
+		o.alu(walkALU[c>>3])
+		switch c & 7 {
+		case 0, 1:
+			return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+		case 2, 3:
+			return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+		}
+		o.Dst = rax
+		return o.imms(d.imm)
+	case c&0xf8 == 0x50:
+		o.Kind, o.Size, o.Src, o.Flags = walkPush, 8, uint8(d.opReg()), o.Flags|WalkReadsSrc
+		return d.pfx&pfx66 == 0
+	case c&0xf8 == 0x58:
+		o.pop(uint8(d.opReg()))
+		return d.pfx&pfx66 == 0
+	case c == 0x63:
+		o.Kind, o.Cond, o.Size, o.Flags = walkMovsx, o.Size, 4, o.Flags|walkMove
+		return d.rex&8 != 0 && d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, 4) && d.setCond(o, 8)
+	case c == 0x68 || c == 0x6a:
+		o.Kind, o.Size, o.Flags = walkPush, 8, o.Flags|WalkReadsSrc
+		return d.pfx&pfx66 == 0 && o.imms(d.imm)
+	case c == 0x69 || c == 0x6b:
+		o.Kind, o.Imm, o.Flags = walkImul3, d.imm, o.Flags|walkMove
+		o.Size = d.wordSize()
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case c&0xf0 == 0x70:
+		o.Kind, o.Cond = WalkCondJump, c&15
+		return true
+	case c >= 0x80 && c <= 0x83 && c != 0x82:
+		o.alu(walkALU[d.modrm>>3&7])
+		return d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
+	case c == 0x84 || c == 0x85:
+		o.alu(walkTest)
+		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+	case c == 0x86 || c == 0x87:
+		o.alu(walkXchg)
+		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+	case c == 0x88 || c == 0x89:
+		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+	case c == 0x8a || c == 0x8b:
+		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case c == 0x8d:
+		o.Kind, o.Flags = walkLea, o.Flags|WalkWritesDst
+		return d.pfx&pfxSeg == 0 && d.walkReg(&o.Dst, o.Size)
+	case c == 0x90 && (in.Class&Nop != 0 || d.pfx&pfxF3 != 0):
+		o.Kind = walkNop
+		return true
+	case c&0xf8 == 0x90:
+		o.alu(walkXchg)
+		o.Size = d.wordSize()
+		o.Dst, o.Src = uint8(d.opReg()), rax
+		return true
+	case c == 0x98:
+		o.Kind, o.Size, o.Dst, o.Flags = walkCbw, d.wordSize(), rax, WalkWritesDst
+		return true
+	case c == 0x99:
+		o.Kind, o.Size, o.Dst, o.Flags = walkCwd, d.wordSize(), rdx, WalkWritesDst
+		return true
+	case c == 0xa8 || c == 0xa9:
+		o.alu(walkTest)
+		o.Dst = rax
+		return o.imms(d.imm)
+	case c&0xf8 == 0xb0:
+		o.Kind, o.Size, o.Flags = walkMov, 1, o.Flags|walkMove
+		if d.high(d.opReg()) {
+			return false
+		}
+		o.Dst = uint8(d.opReg())
+		return o.imms(d.imm)
+	case c&0xf8 == 0xb8:
+		o.Kind, o.Size, o.Flags = walkMov, d.wordSize(), o.Flags|walkMove
+		o.Dst = uint8(d.opReg())
+		return o.imms(d.imm)
+	case c == 0xc0 || c == 0xc1 || c >= 0xd0 && c <= 0xd3:
+		return d.walkShift(o, c)
+	case c == 0xc2 || c == 0xc3:
+		o.Kind, o.Size, o.Src, o.Base, o.Flags = WalkRet, 8, WalkMem, rsp, o.Flags|WalkReadsSrc|WalkHasMem
+		if c == 0xc2 {
+			o.Cond = uint8(d.imm)
+		}
+		return uint16(d.imm) < 256
+	case c == 0xc6 || c == 0xc7:
+		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		return d.modrm>>3&7 == 0 && d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
+	case c == 0xc9:
+		o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = walkLeave, 8, rbp, WalkMem, rbp, o.Flags|walkMove|WalkHasMem
+		return true
+	case c == 0xe8:
+		o.Kind, o.Imm = WalkCall, int64(in.Addr)+int64(in.Len)
+		return true
+	case c == 0xe9 || c == 0xeb:
+		o.Kind = WalkJump
+		return true
+	case c == 0xf6 || c == 0xf7:
+		return d.walkUnary(o)
+	case c == 0xfe || c == 0xff:
+		switch d.modrm >> 3 & 7 {
+		case 0:
+			o.Kind, o.Flags = walkInc, o.Flags|walkModify
+			return d.walkRM(&o.Dst, o.Size)
+		case 1:
+			o.Kind, o.Flags = walkDec, o.Flags|walkModify
+			return d.walkRM(&o.Dst, o.Size)
+		case 2:
+			o.Kind, o.Imm, o.Size, o.Flags = WalkCallInd, int64(in.Addr)+int64(in.Len), 8, o.Flags|WalkReadsSrc
+			return d.walkRM(&o.Src, 8)
+		case 4:
+			o.Kind, o.Size, o.Flags = WalkJumpInd, 8, o.Flags|WalkReadsSrc
+			return d.walkRM(&o.Src, 8)
+		case 6:
+			o.Kind, o.Size, o.Flags = walkPush, wide(), o.Flags|WalkReadsSrc
+			return o.Size == 8 && d.walkRM(&o.Src, 8)
+		}
+	}
+	return false
+}
+
+// setCond sets Cond in an expression.
+func (d *x86) setCond(o *WalkOp, c uint8) bool {
+	o.Cond = c
+	return true
+}
+
+// wordSize is the size of operands of opcodes that have no form for bytes.
+func (d *x86) wordSize() uint8 {
+	switch {
+	case d.rex&8 != 0:
+		return 8
+	case d.pfx&pfx66 != 0:
+		return 2
+	}
+	return 4
+}
+
+// pop loads a register from the stack.
+func (o *WalkOp) pop(to uint8) {
+	o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = walkPop, 8, to, WalkMem, rsp, o.Flags|walkMove|WalkHasMem
+}
+
+func (d *x86) walkShift(o *WalkOp, c byte) bool {
+	kinds := [8]WalkKind{walkRol, walkRor, 0, 0, walkShl, walkShr, walkShl, walkSar}
+	k := kinds[d.modrm>>3&7]
+	if k == 0 || !d.walkRM(&o.Dst, o.Size) {
+		return false
+	}
+	o.alu(k)
+	switch {
+	case c < 0xd0:
+		return o.imms(d.imm & 0xff)
+	case c < 0xd2:
+		return o.imms(1)
+	}
+	o.Src = rcx
+	return true
+}
+
+func (d *x86) walkUnary(o *WalkOp) bool {
+	switch d.modrm >> 3 & 7 {
+	case 0, 1:
+		o.alu(walkTest)
+		return d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
+	case 2:
+		o.Kind, o.Flags = walkNot, o.Flags|walkModify
+		return d.walkRM(&o.Dst, o.Size)
+	case 3:
+		o.Kind, o.Flags = walkNeg, o.Flags|walkModify
+		return d.walkRM(&o.Dst, o.Size)
+	}
+	o.Kind, o.Flags = [4]WalkKind{walkMulWide, walkImulWide, walkDiv, walkIdiv}[d.modrm>>3&3], o.Flags|WalkReadsSrc
+	return o.Size > 1 && d.walkRM(&o.Src, o.Size)
+}
+
+// walkTwo is for opcodes after 0F that have to do with general registers.
+func (d *x86) walkTwo(o *WalkOp, in Inst) bool {
+	c := byte(d.op)
+	o.Size = d.wordSize()
+	rm := func(k WalkKind) bool { // reg = f(rm)
+		o.Kind, o.Flags = k, o.Flags|walkMove
+		return d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, o.Size)
+	}
+	switch {
+	case in.Class&Nop != 0, c == 0x0d, c == 0x18, c >= 0x19 && c <= 0x1f && c != 0x1e:
+		o.Kind, d.mem = walkNop, false
+		return true
+	case c&0xf0 == 0x40:
+		o.alu(walkCmov)
+		o.Cond = c & 15
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case c&0xf0 == 0x80:
+		o.Kind, o.Cond = WalkCondJump, c&15
+		return true
+	case c&0xf0 == 0x90:
+		o.Kind, o.Size, o.Cond, o.Flags = walkSetcc, 1, c&15, o.Flags|WalkWritesDst
+		return d.walkRM(&o.Dst, 1)
+	case c == 0xa3 || c == 0xab || c == 0xb3 || c == 0xbb:
+		o.alu([4]WalkKind{walkBt, walkBts, walkBtr, walkBtc}[c>>3&3])
+		return !d.mem && d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size) // a bit string of any length in memory
+	case c == 0xba:
+		o.alu([8]WalkKind{0, 0, 0, 0, walkBt, walkBts, walkBtr, walkBtc}[d.modrm>>3&7])
+		return d.modrm>>3&7 >= 4 && d.walkRM(&o.Dst, o.Size) && o.imms(d.imm&0xff)
+	case c == 0xa4 || c == 0xac || c == 0xa5 || c == 0xad:
+		o.alu([2]WalkKind{walkShld, walkShrd}[c>>3&1])
+		o.Cond = uint8(d.regField())
+		o.Src = rcx
+		if c&1 == 0 {
+			o.imms(d.imm & 0xff)
+		}
+		return d.walkRM(&o.Dst, o.Size)
+	case c == 0xaf:
+		o.alu(walkImul)
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case c == 0xb0 || c == 0xb1:
+		o.Size = d.opSize()
+		o.alu(walkCmpxchg)
+		return d.mem && d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size) // of a register, the upper half may stay
+	case c == 0xc0 || c == 0xc1:
+		o.Size = d.opSize()
+		o.alu(walkXadd)
+		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+	case c == 0xb6 || c == 0xb7 || c == 0xbe || c == 0xbf:
+		k := walkMovzx
+		if c >= 0xbe {
+			k = walkMovsx
+		}
+		o.Cond, o.Size = o.Size, 1+c&1
+		return rm(k)
+	case c == 0xb8 && d.pfx&pfxF3 != 0:
+		return rm(walkPopcnt)
+	case c == 0xbc:
+		return rm([2]WalkKind{walkBsf, walkTzcnt}[d.repeated()])
+	case c == 0xbd:
+		return rm([2]WalkKind{walkBsr, walkLzcnt}[d.repeated()])
+	case c >= 0xc8 && c <= 0xcf:
+		o.Kind, o.Dst, o.Flags = walkBswap, uint8(d.opReg()), o.Flags|walkModify
+		return o.Size >= 4
+	case c == 0xae && !d.mem && d.modrm>>3&7 >= 5 && d.pfx&(pfx66|pfxF2|pfxF3) == 0:
+		o.Kind = walkNop
+		return true
+	}
+	return false
+}
+
+// repeated gives 1 with the prefix F3.
+func (d *x86) repeated() int { return int(d.pfx & pfxF3 / pfxF3) }
+
+// vectorForm is how the operands of a vector instruction are written.
+type vectorForm struct {
+	vex   bool
+	bytes uint8 // of a vector: 16 or 32
+	first uint8 // first source: the register that VEX names, or the destination
+}
+
+// rest is how many bytes of the destination are written by what loads less.
+func (v vectorForm) rest() uint8 {
+	if v.vex {
+		return 32
+	}
+	return 16
+}
+
+// walkVector is for moves of vector registers, and what compilers and libraries look for
+// bytes with.
+func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
+	c := byte(d.op)
+	reg, rm := uint8(d.regField()), uint8(d.rmField())
+	op := func(k WalkKind, to, from, size, cond uint8) bool {
+		o.Kind, o.Dst, o.Src, o.Size, o.Cond = k, to, from, size, cond
+		return true
+	}
+	load := func(size uint8) bool { return op(walkVload, reg, WalkNone, size, v.rest()) }
+	move := func(to, from, size uint8) bool { return op(walkVmov, to, from, size, v.rest()) }
+	store := func(size uint8) bool { return op(walkVstore, WalkNone, reg, size, 0) }
+	whole := func() bool { // movups and the like
+		switch {
+		case !d.mem && c&1 == 0, !d.mem && c == 0x6f:
+			return move(reg, rm, v.bytes)
+		case !d.mem:
+			return move(rm, reg, v.bytes)
+		case c&1 == 0, c == 0x6f:
+			return load(v.bytes)
+		}
+		return store(v.bytes)
+	}
+	scalar := func(size uint8) bool { // movss, movsd
+		switch {
+		case d.mem && c&1 == 0:
+			return load(size)
+		case d.mem:
+			return store(size)
+		case v.vex:
+			return false
+		case c&1 == 0:
+			return op(walkVmovLow, reg, rm, size, 0)
+		}
+		return op(walkVmovLow, rm, reg, size, 0)
+	}
+	wide := uint8(4)
+	if d.rex&8 != 0 {
+		wide = 8
+	}
+	switch c {
+	case 0x10, 0x11:
+		switch {
+		case d.pfx&pfxF3 != 0:
+			return scalar(4)
+		case d.pfx&pfxF2 != 0:
+			return scalar(8)
+		}
+		return whole()
+	case 0x28, 0x29:
+		return whole()
+	case 0x6f, 0x7f:
+		return d.pfx&(pfx66|pfxF3) != 0 && whole() // else MMX
+	case 0xe7, 0x2b: // movntdq, movntps
+		return d.mem && d.pfx&(pfxF2|pfxF3) == 0 && (c == 0x2b || d.pfx&pfx66 != 0) && store(v.bytes) // else MMX
+	case 0x12, 0x16: // movlps, movhps, movlhps
+		switch {
+		case d.pfx&(pfxF2|pfxF3) != 0 || v.vex:
+			return false
+		case d.mem && c == 0x12:
+			return op(walkVloadLow, reg, WalkNone, 8, 0)
+		case d.mem:
+			return op(walkVhigh, reg, WalkNone, 8, 0)
+		case c == 0x16:
+			o.Imm = 8
+			return op(walkVunpack, reg, rm, 16, reg)
+		}
+	case 0x13:
+		return d.mem && store(8)
+	case 0x17:
+		return d.mem && op(walkVstoreHigh, WalkNone, reg, 8, 0)
+	case 0x6e:
+		switch {
+		case d.pfx&pfx66 == 0:
+			return false
+		case d.mem:
+			return load(wide)
+		}
+		o.Flags |= WalkReadsSrc
+		return op(walkVfrom, reg, rm, wide, v.rest())
+	case 0x7e:
+		switch {
+		case d.pfx&pfxF3 != 0 && d.mem: // movq
+			return load(8)
+		case d.pfx&pfxF3 != 0:
+			return move(reg, rm, 8)
+		case d.pfx&pfx66 == 0:
+			return false
+		case d.mem:
+			return store(wide)
+		}
+		o.Flags |= WalkWritesDst
+		return op(walkVto, rm, reg, wide, 0)
+	case 0xd6:
+		switch {
+		case d.pfx&pfx66 == 0:
+			return false
+		case d.mem:
+			return store(8)
+		}
+		return move(rm, reg, 8)
+	case 0xd7:
+		if d.pfx&pfx66 == 0 || d.mem {
+			return false
+		}
+		o.Flags |= WalkWritesDst
+		return op(walkVmaskb, reg, rm, 4, v.bytes)
+	case 0x77:
+		return v.vex && v.bytes == 16 && op(walkVzeroupper, WalkNone, WalkNone, 16, 0)
+	case 0x54, 0x55, 0x56, 0x57: // andps and the like
+		return d.pfx&(pfxF2|pfxF3) == 0 && d.walkLanes(o, [4]WalkKind{walkVand, walkVandn, walkVor, walkVxor}[c&3], v)
+	}
+	if d.pfx&pfx66 == 0 && c != 0x70 {
+		return false // MMX
+	}
+	switch c {
+	case 0x60, 0x61, 0x62, 0x68, 0x69, 0x6a, 0x6c, 0x6d: // punpck
+		if v.bytes != 16 || v.vex {
+			return false
+		}
+		o.Imm = int64([]uint8{1, 2, 4, 0, 8, 8}[c&7]) | int64(c>>3&1)<<8
+		if c == 0x6c {
+			o.Imm = 8
+		}
+		return op(walkVunpack, reg, rm, 16, v.first)
+	case 0x70:
+		if d.pfx&(pfxF2|pfxF3) != 0 || d.pfx&pfx66 == 0 || v.bytes != 16 || v.vex {
+			return false
+		}
+		o.Imm = d.imm
+		return op(walkVshufd, reg, rm, 16, 0)
+	case 0x73: // psrldq
+		if d.modrm>>3&7 != 3 || d.mem || v.vex {
+			return false
+		}
+		o.Imm = min(d.imm&0xff, 16) // more empties it too
+		return op(walkVshift, rm, WalkNone, 16, rm)
+	}
+	if k, ok := walkLane[c]; ok {
+		return d.walkLanes(o, k, v)
+	}
+	return false
+}
+
+// walkLane are the operations on the elements of two vectors, by opcode after 66 0F.
+var walkLane = map[byte]WalkKind{
+	0xdb: walkVand, 0xdf: walkVandn, 0xeb: walkVor, 0xef: walkVxor,
+	0x74: walkVcmpb, 0x75: walkVcmpw, 0x76: walkVcmpd, 0xda: walkVminb,
+	0xfe: walkVaddd, 0xfa: walkVsubd, 0xd4: walkVaddq,
+}
+
+func (d *x86) walkLanes(o *WalkOp, k WalkKind, v vectorForm) bool {
+	o.Kind, o.Dst, o.Src, o.Size, o.Cond = k, uint8(d.regField()), WalkNone, v.bytes, v.first
+	if !d.mem {
+		o.Src = uint8(d.rmField())
+	}
+	if v.vex {
+		o.Imm = 1 // what is beyond the vector becomes 0
+	}
+	return true
+}
+
+// walkVEX is for what VEX encodes.
+func (d *x86) walkVEX(o *WalkOp, code []byte) bool {
+	for len(code) > 0 && isPrefix(code[0]) {
+		code = code[1:]
+	}
+	if len(code) < 3 || code[0] != 0xc5 && code[0] != 0xc4 {
+		return false
+	}
+	f := vexFields(code)
+	long := code[1]&4 != 0 // L
+	if code[0] == 0xc4 {
+		long = code[2]&4 != 0
+	}
+	v := vectorForm{true, 16, uint8(f.reg2)}
+	if long {
+		v.bytes = 32
+	}
+	reg, rm := uint8(d.regField()), uint8(d.rmField())
+	switch {
+	case d.op&^0xff == map0F:
+		return d.walkVector(o, v)
+	case d.op >= map38|0xf2 && d.op <= map38|0xf7 && !long:
+		return d.walkBMI(o, uint8(f.reg2))
+	case d.op == map3A|0xf0 && d.pfx&pfxF2 != 0:
+		o.Kind, o.Size, o.Imm, o.Flags = walkRorx, d.wordSize(), d.imm, o.Flags|walkMove
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case d.op == map38|0x29 && d.pfx&pfx66 != 0:
+		return d.walkLanes(o, walkVcmpq, v)
+	case d.op == map38|0x17 && d.pfx&pfx66 != 0:
+		return d.walkTest(o, v)
+	case (d.op == map38|0x78 || d.op == map38|0x79 || d.op == map38|0x58 || d.op == map38|0x59) && d.pfx&pfx66 != 0: // vpbroadcast
+		o.Kind, o.Dst, o.Src, o.Cond = walkVbcast, reg, rm, v.bytes
+		o.Size = map[uint16]uint8{0x78: 1, 0x79: 2, 0x58: 4, 0x59: 8}[d.op&0xff]
+		return true
+	}
+	return false
+}
+
+// walkTest is for ptest.
+func (d *x86) walkTest(o *WalkOp, v vectorForm) bool {
+	o.Kind, o.Dst, o.Src, o.Size = walkVtest, uint8(d.regField()), uint8(d.rmField()), v.bytes
+	return true
+}
+
+// walkBMI is for BMI1 and BMI2; second is the register that VEX names.
+func (d *x86) walkBMI(o *WalkOp, second uint8) bool {
+	o.Size, o.Cond = d.wordSize(), second
+	if d.pfx&pfx66 != 0 && o.Size == 2 {
+		o.Size = 4
+	}
+	o.Flags |= walkMove
+	if !d.walkReg(&o.Dst, 8) || !d.walkRM(&o.Src, 8) {
+		return false
+	}
+	which := d.pfx & (pfx66 | pfxF2 | pfxF3)
+	switch {
+	case d.op == map38|0xf2 && which == 0:
+		o.Kind = walkAndn
+	case d.op == map38|0xf3 && which == 0 && d.modrm>>3&7 >= 1 && d.modrm>>3&7 <= 3:
+		o.Kind, o.Dst = [4]WalkKind{0, walkBlsr, walkBlsmsk, walkBlsi}[d.modrm>>3&3], second
+	case d.op == map38|0xf5 && which == 0:
+		o.Kind = walkBzhi
+	case d.op == map38|0xf7 && which == pfx66:
+		o.Kind = walkShlx
+	case d.op == map38|0xf7 && which == pfxF2:
+		o.Kind = walkShrx
+	case d.op == map38|0xf7 && which == pfxF3:
+		o.Kind = walkSarx
+	default:
+		return false
+	}
+	return true
+}
+
+// walkThree is for opcodes after 0F 38 without VEX.
+func (d *x86) walkThree(o *WalkOp) bool {
+	switch {
+	case d.op == map38|0xf0 && d.pfx&(pfxF2|pfxF3) == 0 && d.mem:
+		o.Kind, o.Size, o.Flags = walkMovbe, d.wordSize(), o.Flags|walkMove
+		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
+	case d.op == map38|0xf1 && d.pfx&(pfxF2|pfxF3) == 0 && d.mem:
+		o.Kind, o.Size, o.Flags = walkMovbe, d.wordSize(), o.Flags|walkMove
+		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
+	case d.op == map38|0x17 && d.pfx&pfx66 != 0:
+		return d.walkTest(o, vectorForm{false, 16, 0})
+	case d.op == map38|0x29 && d.pfx&pfx66 != 0:
+		return d.walkLanes(o, walkVcmpq, vectorForm{false, 16, uint8(d.regField())})
+	}
+	return false
+}
