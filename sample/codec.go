@@ -21,7 +21,7 @@ import (
 //	offset  size  field
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
-//	              counted, and nothing else differs
+//	              counted, "bfr5" if walks came by anything, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -54,9 +54,9 @@ import (
 //	         entry before; integer, samples (> 0)
 //	list     from "bfr3" on, first touches by increasing offset: integer, offset
 //	         minus that of the entry before; integer, us since the program's begin
-//	list     of "bfr4" alone, executions counted exactly by increasing offset:
+//	list     from "bfr4" on, executions counted exactly by increasing offset:
 //	         integer, offset minus that of the entry before; integer, executions
-//	list     of "bfr4" alone, Probed by increasing offset
+//	list     from "bfr4" on, Probed by increasing offset
 //
 // Probed:
 //
@@ -68,6 +68,7 @@ import (
 //	integer  outcomes
 //	integer  outcomes that took the branch
 //	square   their variance
+//	integer  of "bfr5" alone, visits
 //
 // Square:
 //
@@ -104,6 +105,7 @@ const (
 	magic        = "bfr2"
 	magicTouched = "bfr3"
 	magicExact   = "bfr4"
+	magicWalked  = "bfr5"
 )
 
 const headerSize = len(magic) + 4
@@ -123,7 +125,9 @@ func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	m := magic
-	if r.any((*ImageCounts).exact) {
+	if r.any((*ImageCounts).walked) {
+		m, e.touched, e.exact, e.walked = magicWalked, true, true, true
+	} else if r.any((*ImageCounts).exact) {
 		m, e.touched, e.exact = magicExact, true, true
 	} else if r.any((*ImageCounts).touched) {
 		m, e.touched = magicTouched, true
@@ -144,10 +148,19 @@ func (r *Recording) any(has func(*ImageCounts) bool) bool {
 func (ic *ImageCounts) touched() bool { return len(ic.First) > 0 }
 func (ic *ImageCounts) exact() bool   { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
 
+func (ic *ImageCounts) walked() bool {
+	for _, p := range ic.Probed {
+		if p.Visits > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // seal writes the magic, if there is none yet, and the checksum over the first
 // bytes of b.
 func seal(b []byte) []byte {
-	if m := string(b[:len(magic)]); m != magicTouched && m != magicExact {
+	if m := string(b[:len(magic)]); m != magicTouched && m != magicExact && m != magicWalked {
 		copy(b, magic)
 	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
@@ -159,6 +172,7 @@ type encoder struct {
 	wire.Writer
 	touched bool // first touches are written
 	exact   bool // and what was counted exactly
+	walked  bool // and what walks came by
 }
 
 func (e *encoder) counts(c *Counts) {
@@ -214,6 +228,9 @@ func (e *encoder) probed(at map[Offset]Probed) {
 		e.Uint(p.Outcomes)
 		e.Uint(p.Taken)
 		e.square(p.Spread)
+		if e.walked {
+			e.Uint(p.Visits)
+		}
 		last = off
 	}
 }
@@ -325,6 +342,7 @@ type decoder struct {
 	wire.Reader
 	touched bool // there are first touches
 	exact   bool // or else there is what was counted exactly
+	walked  bool // and what walks came by
 }
 
 func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, Format: ErrFormat}} }
@@ -378,6 +396,8 @@ func (d *decoder) recording() (*Recording, error) {
 		d.touched = true
 	case m == magicExact:
 		d.touched, d.exact = true, true
+	case m == magicWalked:
+		d.touched, d.exact, d.walked = true, true, true
 	case isMagic(m):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", m, magic))
 	default:
@@ -406,6 +426,9 @@ func (d *decoder) recording() (*Recording, error) {
 	}
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
+	}
+	if d.walked && d.Err == nil && !r.any((*ImageCounts).walked) {
+		d.Fail(d.Off, "walks, of which there are none")
 	}
 	if d.exact && d.Err == nil && !r.any((*ImageCounts).exact) {
 		d.Fail(d.Off, "exact counts, of which there are none")
@@ -548,6 +571,9 @@ func (d *decoder) probed(c *Counts, image int) {
 			Outcomes: d.Uint(math.MaxUint64, "outcomes"),
 			Taken:    d.Uint(math.MaxUint64, "taken"),
 			Spread:   d.square("variance of taken"),
+		}
+		if d.walked {
+			p.Visits = d.Uint(math.MaxUint64, "visits")
 		}
 		if d.Err != nil {
 			return

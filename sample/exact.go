@@ -7,21 +7,23 @@ import (
 	"slices"
 )
 
-// A Probed is what probes counted at one instruction, in windows of recordings:
-// short stretches of time in which they were armed. Windows slow a program down and
-// are few, so of how often an instruction ran there is an estimate; which way a
-// branch went was counted exactly, of the executions that were seen.
+// A Probed is what was counted at one instruction beside samples. Probes count in windows:
+// short stretches of time in which they are armed. Windows slow a program down and are few,
+// so of how often an instruction ran there is an estimate; which way a branch went was
+// counted exactly, of the executions that were seen. Walks (see collect.Walker) follow a
+// thread from a sample on, and see which way its branches go.
 //
 // All but Windows is as long as what it was counted in: it adds up as samples do,
 // and Scale multiplies it.
 type Probed struct {
-	Windows  uint64 // windows in which it was armed; Scale leaves them
+	Windows  uint64 // windows in which it was armed, and stretches of time that had walks; Scale leaves them
 	Covered  uint64 // sum of Counts.Weight of the recordings that Runs is an estimate for; 0 if Runs is not known
 	Runs     uint64 // executions in that time, estimated
 	Variance Square // of Runs, in executions squared
 	Outcomes uint64 // executions of a conditional branch that were seen to go either way
 	Taken    uint64 // of Outcomes, those that took the branch: as many as if every window had seen as much of its time as the others
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
+	Visits   uint64 // executions that walks came by: in proportion to all that there were, and to the time of what ran just before each
 }
 
 func (p Probed) plus(o Probed) Probed {
@@ -33,6 +35,7 @@ func (p Probed) plus(o Probed) Probed {
 		Outcomes: add(p.Outcomes, o.Outcomes),
 		Taken:    add(p.Taken, o.Taken),
 		Spread:   p.Spread.Add(o.Spread),
+		Visits:   add(p.Visits, o.Visits),
 	}
 }
 
@@ -45,6 +48,7 @@ func (p Probed) scale(w float64) Probed {
 		Covered:  times(p.Covered, w),
 		Outcomes: times(p.Outcomes, w),
 		Taken:    times(p.Taken, w),
+		Visits:   times(p.Visits, w),
 	}
 	if s.Covered > 0 {
 		s.Runs, s.Variance = times(p.Runs, w), p.Variance.scale(w)
@@ -56,7 +60,7 @@ func (p Probed) scale(w float64) Probed {
 }
 
 // says tells whether there is anything but windows without a finding.
-func (p Probed) says() bool { return p.Covered > 0 || p.Outcomes > 0 }
+func (p Probed) says() bool { return p.Covered > 0 || p.Outcomes > 0 || p.Visits > 0 }
 
 // fault tells what p cannot be; "" if nothing.
 func (p Probed) fault() string {
@@ -169,27 +173,39 @@ func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
 	}
 }
 
-// Exact is the number of places of r that were probed, and of those whose
-// executions were counted, each place once: of the images that want names, of all
+// ExactPlaces are numbers of places with more than samples, each place once.
+type ExactPlaces struct {
+	Probed  int // armed in windows
+	Walked  int // that walks came by
+	Counted int // whose executions were counted
+}
+
+// Exact gives the places of r with more than samples: of the images that want names, of all
 // if it is nil.
-func (r *Recording) Exact(want func(ImageID) bool) (probed, counted int) {
+func (r *Recording) Exact(want func(ImageID) bool) ExactPlaces {
 	type place struct {
 		image ImageID
 		off   Offset
 	}
-	var p, n = map[place]bool{}, map[place]bool{}
+	var probed, walked, counted = map[place]bool{}, map[place]bool{}, map[place]bool{}
 	for _, c := range r.Counts {
 		for _, ic := range c.Images {
 			if want != nil && !want(ic.ID) {
 				continue
 			}
-			for off := range ic.Probed {
-				p[place{ic.ID.Key(), off}] = true
+			for off, p := range ic.Probed {
+				at := place{ic.ID.Key(), off}
+				if p.Visits > 0 {
+					walked[at] = true
+				}
+				if p.Visits == 0 || p.Covered > 0 {
+					probed[at] = true
+				}
 			}
 			for off := range ic.Counted {
-				n[place{ic.ID.Key(), off}] = true
+				counted[place{ic.ID.Key(), off}] = true
 			}
 		}
 	}
-	return len(p), len(n)
+	return ExactPlaces{len(probed), len(walked), len(counted)}
 }

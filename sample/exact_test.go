@@ -24,6 +24,32 @@ func exact() *Recording {
 	return r
 }
 
+// walked is exact with what walks came by.
+func walked() *Recording {
+	r := exact()
+	c := r.Counts[0]
+	app := c.Image(ImageID{Build: id(0xb1, 0xd0)})
+	c.AddProbed(app, 0x1150, Probed{Windows: 12, Outcomes: 300, Taken: 280, Spread: SquareOf(90), Visits: 300})
+	c.AddProbed(app, 0x1170, Probed{Windows: 12, Visits: 17})
+	return r
+}
+
+// TestDumpWalked pins what walks add to the format.
+func TestDumpWalked(t *testing.T) {
+	checkDump(t, walked(), "testdata/walked.dump")
+	if got, want := walked().Exact(nil), (ExactPlaces{Probed: 2, Walked: 2, Counted: 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	const w = 3
+	for _, c := range Merge(walked()).Counts {
+		for _, ic := range c.Images {
+			if p, ok := ic.Probed[0x1170]; ok && p.scale(w).Visits != 17*w {
+				t.Errorf("%g times as much is %+v", float64(w), p.scale(w))
+			}
+		}
+	}
+}
+
 // TestDumpExact pins what exact counts add to the format.
 func TestDumpExact(t *testing.T) {
 	checkDump(t, exact(), "testdata/exact.dump")
@@ -31,11 +57,11 @@ func TestDumpExact(t *testing.T) {
 	if got, err := Decode(both.Encode()); err != nil || !bytes.Equal(got.Encode(), both.Encode()) {
 		t.Errorf("beside first touches: %v", err)
 	}
-	if probed, counted := both.Exact(nil); probed != 2 || counted != 2 {
-		t.Errorf("%d places probed and %d counted, want 2 and 2", probed, counted)
+	if got, want := both.Exact(nil), (ExactPlaces{Probed: 2, Counted: 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
-	if probed, counted := both.Exact(func(id ImageID) bool { return id.Build.IsZero() }); probed+counted != 0 {
-		t.Errorf("%d places probed and %d counted in an image that has none", probed, counted)
+	if got := both.Exact(func(id ImageID) bool { return id.Build.IsZero() }); got != (ExactPlaces{}) {
+		t.Errorf("%+v in an image that has none", got)
 	}
 }
 

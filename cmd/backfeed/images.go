@@ -21,7 +21,8 @@ type imageRow struct {
 	Lost    string `json:"lost,omitempty"`
 	Samples uint64 `json:"samples"`
 	Probed  int    `json:"probed,omitempty"`  // places with exact counts, of probes
-	Counted int    `json:"counted,omitempty"` // and of other runs
+	Walked  int    `json:"walked,omitempty"`  // that walks came by
+	Counted int    `json:"counted,omitempty"` // with exact counts, of other runs
 	State   string `json:"state,omitempty"`
 	File    string `json:"file,omitempty"`
 }
@@ -54,7 +55,8 @@ func imageRows(rec *sample.Recording, f *finder) []imageRow {
 	samples := sampled(rec)
 	for _, id := range mostFirst(samples) {
 		row := imageRow{Path: id.Path, Samples: samples[id]}
-		row.Probed, row.Counted = rec.Exact(func(o sample.ImageID) bool { return o == id })
+		exact := rec.Exact(func(o sample.ImageID) bool { return o == id })
+		row.Probed, row.Walked, row.Counted = exact.Probed, exact.Walked, exact.Counted
 		if !id.Build.IsZero() {
 			row.BuildID = id.Build.String()
 		}
@@ -75,8 +77,12 @@ func imageRows(rec *sample.Recording, f *finder) []imageRow {
 func writeImages(w io.Writer, rows []imageRow, total uint64, style report.Style) error {
 	columns := []report.Column{report.Right("samples"), report.Right("share")}
 	exact := slices.ContainsFunc(rows, func(r imageRow) bool { return r.Probed+r.Counted > 0 })
+	walked := slices.ContainsFunc(rows, func(r imageRow) bool { return r.Walked > 0 })
 	if exact {
 		columns = append(columns, report.Right("probed"), report.Right("counted"))
+	}
+	if walked {
+		columns = append(columns, report.Right("walked"))
 	}
 	t := report.NewTable(append(columns, report.Left("state"), report.Left("build ID"), report.Left("image"))...)
 	for _, r := range rows {
@@ -87,6 +93,9 @@ func writeImages(w io.Writer, rows []imageRow, total uint64, style report.Style)
 		cells := []string{report.Integer(r.Samples), report.Share(r.Samples, total)}
 		if exact {
 			cells = append(cells, report.Integer(uint64(r.Probed)), report.Integer(uint64(r.Counted)))
+		}
+		if walked {
+			cells = append(cells, report.Integer(uint64(r.Walked)))
 		}
 		t.Row(append(cells, state, r.BuildID, name)...)
 	}

@@ -109,19 +109,23 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 	return r, nil
 }
 
-// exactList tells how many places have exact counts: "400 places probed, 12 counted";
+// exactList tells how many places have more than samples: "400 places probed, 12 counted";
 // "" if none has.
 func exactList(rec *sample.Recording) string {
-	probed, counted := rec.Exact(nil)
-	switch {
-	case probed == 0 && counted == 0:
-		return ""
-	case probed == 0:
-		return fmt.Sprintf("%d places counted", counted)
-	case counted == 0:
-		return fmt.Sprintf("%d places probed", probed)
+	exact := rec.Exact(nil)
+	var list []string
+	for _, of := range []struct {
+		n    int
+		what string
+	}{{exact.Probed, "probed"}, {exact.Walked, "seen by walks"}, {exact.Counted, "counted"}} {
+		switch {
+		case of.n > 0 && len(list) == 0:
+			list = append(list, fmt.Sprintf("%d places %s", of.n, of.what))
+		case of.n > 0:
+			list = append(list, fmt.Sprintf("%d %s", of.n, of.what))
+		}
 	}
-	return fmt.Sprintf("%d places probed, %d counted", probed, counted)
+	return strings.Join(list, ", ")
 }
 
 // readSource reads one recording, of whatever kind it is.
