@@ -90,6 +90,7 @@ type Calibration struct {
 	n       int           // windows
 	pack    int           // groups that one window may arm
 	stretch float64       // see windowLength
+	runs    bool          // windows tell how often code runs, and nothing of where branches go
 	start   time.Time     // of Run
 	last    time.Time     // of the last window
 
@@ -177,6 +178,14 @@ func (c *Calibration) SetGroups(groups []ProbeGroup) {
 
 func (m *measured) same(g *ProbeGroup) bool {
 	return m.ID == g.ID && m.File == g.File && len(m.Sites) <= len(g.Sites) && slices.Equal(m.Sites, g.Sites[:len(m.Sites)])
+}
+
+// RunsOnly has AddTo tell how often code runs and nothing of where branches go: something
+// else does, which does not slow programs down where they run most.
+func (c *Calibration) RunsOnly() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.runs = true
 }
 
 // Run opens windows until ctx is done. When it returns, nothing is armed. An error is
@@ -440,6 +449,9 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 	}
 	native := max(0, c.total-c.takenTotal-(c.spent-c.takenSpent)).Seconds()
 	for at, e := range sum {
+		if c.runs {
+			e.outcomes, e.taken, e.spread = 0, 0, 0
+		}
 		counts.AddProbed(counts.Image(e.id), at.off, e.probed(native, counts.Weight))
 	}
 }

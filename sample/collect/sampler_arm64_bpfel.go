@@ -21,6 +21,7 @@ const (
 	samplerMapCounts0      = "counts0"
 	samplerMapCounts1      = "counts1"
 	samplerMapExecs        = "execs"
+	samplerMapNext         = "next"
 	samplerMapPids         = "pids"
 	samplerMapStats        = "stats"
 	samplerMapTraces       = "traces"
@@ -105,6 +106,7 @@ type samplerMapSpecs struct {
 	Counts0 *ebpf.MapSpec `ebpf:"counts0"`
 	Counts1 *ebpf.MapSpec `ebpf:"counts1"`
 	Execs   *ebpf.MapSpec `ebpf:"execs"`
+	Next    *ebpf.MapSpec `ebpf:"next"`
 	Pids    *ebpf.MapSpec `ebpf:"pids"`
 	Stats   *ebpf.MapSpec `ebpf:"stats"`
 	Traces  *ebpf.MapSpec `ebpf:"traces"`
@@ -151,6 +153,7 @@ type samplerMaps struct {
 	Counts0 *ebpf.Map `ebpf:"counts0"`
 	Counts1 *ebpf.Map `ebpf:"counts1"`
 	Execs   *ebpf.Map `ebpf:"execs"`
+	Next    *ebpf.Map `ebpf:"next"`
 	Pids    *ebpf.Map `ebpf:"pids"`
 	Stats   *ebpf.Map `ebpf:"stats"`
 	Traces  *ebpf.Map `ebpf:"traces"`
@@ -165,6 +168,7 @@ func (m *samplerMaps) Close() error {
 		m.Counts0,
 		m.Counts1,
 		m.Execs,
+		m.Next,
 		m.Pids,
 		m.Stats,
 		m.Traces,

@@ -19,13 +19,14 @@ typedef long long s64;
 char LICENSE[] SEC("license") = "GPL";
 
 // Numbers of helpers and flags: include/uapi/linux/bpf.h.
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
-enum { NOEXIST = 1, NO_WAKEUP = 1 };
+enum { HASH = 1, ARRAY = 2, PROG_ARRAY = 3, PERCPU_ARRAY = 6, LRU_HASH = 9, RINGBUF = 27 };
+enum { NOEXIST = 1, NO_WAKEUP = 1, MMAPABLE = 1 << 10 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static long (*map_delete)(void *map, const void *key) = (void *)3;
 static u64 (*ktime_get_ns)(void) = (void *)5;
+static long (*tail_call)(void *ctx, void *map, u32 index) = (void *)12;
 static u32 (*get_smp_processor_id)(void) = (void *)8;
 static u64 (*get_current_pid_tgid)(void) = (void *)14;
 static long (*probe_read_user)(void *to, u32 size, const void *from) = (void *)112;
@@ -121,3 +122,28 @@ inline_ int wanted(u32 tgid)
 		}
 	return 0;
 }
+
+#ifdef __TARGET_ARCH_x86
+// The condition codes of a branch's opcode (Intel SDM 2, appendix B.1.4.7): bit 0
+// negates what the others say.
+inline_ int taken(u64 flags, u32 cond)
+{
+	u32 cf = flags & 1, pf = flags >> 2 & 1, zf = flags >> 6 & 1, sf = flags >> 7 & 1, of = flags >> 11 & 1, r;
+	switch (cond >> 1) {
+	case 0: r = of; break;
+	case 1: r = cf; break;
+	case 2: r = zf; break;
+	case 3: r = cf | zf; break;
+	case 4: r = sf; break;
+	case 5: r = pf; break;
+	case 6: r = sf ^ of; break;
+	case 7: r = zf | (sf ^ of); break;
+	default: return 0;
+	}
+	return r ^ (cond & 1);
+}
+#define FLAGS(r) (r)->flags
+#else
+inline_ int taken(u64 flags, u32 cond) { return 0; }
+#define FLAGS(r) (r)->pstate
+#endif

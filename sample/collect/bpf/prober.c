@@ -56,31 +56,6 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
-#ifdef __TARGET_ARCH_x86
-// The condition codes of a branch's opcode (Intel SDM 2, appendix B.1.4.7): bit 0
-// negates what the others say.
-inline_ int taken(u64 flags, u32 cond)
-{
-	u32 cf = flags & 1, pf = flags >> 2 & 1, zf = flags >> 6 & 1, sf = flags >> 7 & 1, of = flags >> 11 & 1, r;
-	switch (cond >> 1) {
-	case 0: r = of; break;
-	case 1: r = cf; break;
-	case 2: r = zf; break;
-	case 3: r = cf | zf; break;
-	case 4: r = sf; break;
-	case 5: r = pf; break;
-	case 6: r = sf ^ of; break;
-	case 7: r = zf | (sf ^ of); break;
-	default: return 0;
-	}
-	return r ^ (cond & 1);
-}
-#define FLAGS(r) (r)->flags
-#else
-inline_ int taken(u64 flags, u32 cond) { return 0; }
-#define FLAGS(r) (r)->pstate
-#endif
-
 SEC("uprobe.multi") int hit(struct regs *ctx)
 {
 	u32 zero = 0;

@@ -2,6 +2,7 @@
 // from which user space takes them. See system_linux.go.
 
 #include "kernel.h"
+#include "samples.h"
 
 // The start of struct bpf_perf_event_data. Of its regs, those from orig_x0 on do
 // not exist.
@@ -15,8 +16,6 @@ struct perf_event_data {
 #endif
 };
 
-enum { EVENTS = 4 };
-enum { DISTURBED = 1000000 }; // ns
 
 // A key is a place: a pc of one version of a process. Kernel samples have no
 // process.
@@ -78,37 +77,17 @@ struct {
 } traces SEC(".maps");
 
 struct {
-	__uint(type, ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);   // processor * EVENTS + event
-	__type(value, u64); // what a sample is worth, in units of the event
-} worths SEC(".maps");
-
-struct {
-	__uint(type, LRU_HASH);
-	__uint(max_entries, 1);
-	__type(key, u32);   // process
-	__type(value, u64); // time of its last exec
-} execs SEC(".maps");
-
-struct {
 	__uint(type, RINGBUF);
 	__uint(max_entries, 4096);
 } calls SEC(".maps");
 
-// What a prober tells: see prober.c, whose map takes the place of this one.
-struct window {
-	u32 open, number;
-	u64 opened, closed;
-	u64 hit; // time of about the last hit of a probe
-};
-
+// What goes on from a sample in user mode, if a Walker put it there: see walker.c.
 struct {
-	__uint(type, ARRAY);
+	__uint(type, PROG_ARRAY);
 	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window);
-} windows SEC(".maps");
+	__uint(key_size, 4);
+	__uint(value_size, 4);
+} next SEC(".maps");
 
 volatile u32 active; // the buffer in use, 0 or 1
 
@@ -117,16 +96,6 @@ const volatile u8 with_branches;  // bit by event: record branches
 const volatile u8 with_kernel;    // keep places of the kernel
 const volatile u8 with_probes;    // leave out what probes disturb
 const volatile u64 tick_handler; // address of the function that the tick's timer calls
-
-inline_ u64 born(u32 tgid)
-{
-	struct task_struct *task = get_current_task_btf();
-	u64 start = task->group_leader->start_time;
-	u64 *exec = map_lookup(&execs, &tgid);
-	if (exec && *exec > start)
-		return *exec | 1;
-	return start & ~1ull;
-}
 
 inline_ int add(void *map, struct key *key)
 {
@@ -172,15 +141,6 @@ inline_ int send(struct interrupt *i, struct call *call)
 		}
 	}
 	return !ringbuf_output(&calls, call, sizeof *call, NO_WAKEUP);
-}
-
-// disturbed tells whether probes slow programs down now, or did just before: an
-// armed probe that is in the way of anything is hit again within that time.
-inline_ int disturbed()
-{
-	u32 zero = 0;
-	struct window *w = map_lookup(&windows, &zero);
-	return w && w->hit && ktime_get_ns() - w->hit < DISTURBED;
 }
 
 // take counts one sample.
@@ -247,7 +207,11 @@ inline_ int sample(struct perf_event_data *ctx, u32 event)
 		.fp = FP(&ctx->regs),
 		.sp = SP(&ctx->regs),
 	};
-	return take(&i);
+	take(&i);
+#ifdef __TARGET_ARCH_x86
+	tail_call(ctx, &next, 0);
+#endif
+	return 0;
 }
 
 // One program for each event.

@@ -1,0 +1,163 @@
+package collect
+
+import (
+	"testing"
+
+	"backfeed/sample"
+)
+
+// Two images; of the first, an address has two operations, and one operation is no
+// instruction. What is counted are branches.
+func twoWalkImages() []WalkImage {
+	return []WalkImage{
+		{ID: sample.ImageID{Path: "/a"}, Ops: []WalkOp{
+			{Addr: 0x401000, Off: 0x1000, Kind: 1},
+			{Addr: 0x401003, Off: 0x1003, Kind: 1, Target: 0x401010, Counts: true, Conditional: true},
+			{},
+			{Addr: 0x401010, Off: 0x1010, Kind: 1},
+			{Addr: 0x401003, Off: 0x1003, Kind: 1, Target: 0x401000, Counts: true, Conditional: true},
+			{Addr: 0x401012, Off: 0x1012, Kind: 1, Target: 0x500000, Counts: true},
+		}},
+		{ID: sample.ImageID{Path: "/empty"}},
+		{ID: sample.ImageID{Path: "/b"}, Ops: []WalkOp{
+			{Addr: 0x1400, Off: 0x400, Kind: 1, Target: 0x1300, Counts: true},
+			{Addr: 0x1300, Off: 0x300, Kind: 1, Target: 0x1400, Counts: true, Conditional: true},
+		}},
+	}
+}
+
+func TestNewWalkCode(t *testing.T) {
+	images := twoWalkImages()
+	c := newWalkCode(images)
+	// at is what bpf/walker.c does to find an operation.
+	at := func(image int, addr uint64) uint32 {
+		i := c.images[image].base + uint32(addr)
+		if i >= uint32(len(c.starts)) {
+			return 0
+		}
+		return c.starts[i]
+	}
+	for _, tt := range []struct {
+		image int
+		addr  uint64
+		want  uint32
+	}{
+		{0, 0x401000, 1}, {0, 0x401003, 2}, {0, 0x401010, 4}, {0, 0x401012, 6},
+		{0, 0x401001, 0}, {0, 0x400fff, 0},
+		{2, 0x1400, 7}, {2, 0x1300, 8}, {2, 0x1301, 0}, {2, 0x1401, 0},
+	} {
+		if got := at(tt.image, tt.addr); got != tt.want {
+			t.Errorf("image %d, %#x: operation %d, want %d", tt.image, tt.addr, got, tt.want)
+		}
+	}
+	if len(c.ops) != 9 || len(c.targets) != len(c.ops) || len(c.image) != len(c.ops) {
+		t.Fatalf("%d operations, %d targets, %d images of them; want 9 of each", len(c.ops), len(c.targets), len(c.image))
+	}
+	for op, want := range []uint32{0, 0, 4, 0, 0, 1, 0, 8, 7} {
+		if c.targets[op] != want {
+			t.Errorf("operation %d goes to %d, want %d", op, c.targets[op], want)
+		}
+	}
+	for k, want := range []uint32{2, 5, 6, 7, 8} {
+		if len(c.counted) != 5 || c.counted[k] != want {
+			t.Fatalf("counted are %v", c.counted)
+		}
+	}
+	for i, want := range []struct {
+		lo, hi sample.Offset
+		delta  uint64
+	}{{0x1000, 0x1013, 0x400000}, {}, {0x300, 0x401, 0x1000}} {
+		if r := c.images[i]; r.lo != want.lo || r.hi != want.hi || r.delta != want.delta {
+			t.Errorf("image %d: offsets %#x to %#x, addresses %#x more; want %#x", i, r.lo, r.hi, r.delta, want)
+		}
+	}
+}
+
+func TestWalkedPlace(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		batches [][2]float64 // executions, and those that were taken
+		chance  bool         // no batch differs from others by more than chance
+	}{
+		{"alike", [][2]float64{{100, 30}, {100, 30}, {200, 60}}, true},
+		{"phases", [][2]float64{{1000, 0}, {1000, 1000}}, false},
+		{"always", [][2]float64{{10, 10}, {7, 7}}, true},
+		{"never", [][2]float64{{10, 0}}, true},
+		{"once", [][2]float64{{1, 1}}, true},
+	} {
+		var p walkedPlace
+		var n, taken float64
+		for _, b := range tt.batches {
+			p.add(b[0], b[1])
+			n, taken = n+b[0], taken+b[1]
+		}
+		got := p.probed(len(tt.batches), true)
+		share := taken / n
+		chance := n * share * (1 - share)
+		spread := got.Spread.Float64()
+		if got.Taken > got.Outcomes || got.Windows != uint64(len(tt.batches)) || got.Visits != got.Outcomes {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+		if spread < chance {
+			t.Errorf("%s: a spread of %.1f, less than the %.1f of chance", tt.name, spread, chance)
+		}
+		if most := 2*clump*chance + 1; (spread <= most) != tt.chance {
+			t.Errorf("%s: a spread of %.1f; that of chance is %.1f", tt.name, spread, chance)
+		}
+		if got := p.probed(len(tt.batches), false); got.Outcomes != 0 || got.Taken != 0 || got.Visits == 0 && n >= 1 {
+			t.Errorf("%s, no condition: %+v", tt.name, got)
+		}
+	}
+	if got := (&walkedPlace{}).probed(0, true); got.Outcomes != 0 || got.Windows != 1 {
+		t.Errorf("nothing seen: %+v", got)
+	}
+}
+
+func TestWalked(t *testing.T) {
+	images := twoWalkImages()
+	code := newWalkCode(images)
+	var w walked
+	w.batch(code, images, []uint32{0, 0, 0, 0, 0}, []uint32{0, 0, 0, 0, 0})
+	w.batch(code, images, []uint32{100, 20, 7, 0, 0}, []uint32{50, 0, 0, 0, 0})
+	w.batch(code, images, []uint32{80, 0, 0, 9, 40}, []uint32{50, 0, 0, 0, 10})
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.addTo(counts)
+	got := map[string]map[sample.Offset]sample.Probed{}
+	for _, ic := range counts.Images {
+		got[ic.ID.Path] = ic.Probed
+	}
+	if len(got) != 2 || len(got["/a"]) != 2 || len(got["/b"]) != 2 {
+		t.Fatalf("seen: %v", got)
+	}
+	for _, tt := range []struct {
+		path                    string
+		off                     sample.Offset
+		visits, outcomes, taken uint64
+	}{
+		{"/a", 0x1003, 200, 200, 100}, // two operations at one address add up
+		{"/a", 0x1012, 7, 0, 0},
+		{"/b", 0x400, 9, 0, 0},
+		{"/b", 0x300, 40, 40, 10},
+	} {
+		p := got[tt.path][tt.off]
+		// A batch in which nothing ran is none.
+		if p.Visits != tt.visits || p.Outcomes != tt.outcomes || p.Taken != tt.taken || p.Windows != 2 {
+			t.Errorf("%s at %#x: %+v, want %+v", tt.path, tt.off, p, tt)
+		}
+	}
+	if err := counts.Check(); err != nil {
+		t.Error(err)
+	}
+
+	w.forget()
+	counts = sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.addTo(counts)
+	if len(counts.Images) != 0 {
+		t.Errorf("%d images are not forgotten", len(counts.Images))
+	}
+	w.batch(code, images, []uint32{3, 0, 0, 0, 0}, []uint32{1, 0, 0, 0, 0})
+	w.addTo(counts)
+	if p := counts.Images[0].Probed[0x1003]; p.Windows != 1 || p.Outcomes != 3 || p.Taken != 1 {
+		t.Errorf("after it was forgotten: %+v", p)
+	}
+}

@@ -1,0 +1,295 @@
+//go:build amd64
+
+package collect
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// A Walker goes on from samples: where one interrupted a thread in user mode, it emulates
+// in the kernel the instructions that the thread is about to run, a few hundred, with its
+// registers and memory, and counts which ways they take. It reads and changes nothing, so
+// that the thread notices no more than the time it takes. What branches do is thus seen
+// exactly, of executions that follow upon moments of time, not upon one another.
+//
+// Instructions that are not emulated leave what they write unknown; a walk ends where it
+// depends on that.
+type Walker struct {
+	sys *System
+	opt WalkOptions
+
+	mu     sync.Mutex
+	bpf    walkerObjects
+	images []WalkImage
+	code   *walkCode
+	last   []walkTally // by operation that is counted: when it was looked at last
+	spent  WalkTotals  // of walkers before
+
+	seen walked
+	quit chan struct{}
+	done chan struct{}
+}
+
+// Layouts of bpf/walker.c.
+type (
+	walkerOp struct {
+		Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond uint8
+		_                                                     [3]uint8
+		Disp                                                  int32
+		Target                                                uint32
+		_                                                     uint32
+		Imm                                                   int64
+	}
+	walkerFile struct {
+		Ino    uint64
+		Dev, _ uint32
+	}
+	walkerImage struct {
+		Lo, Hi, Delta uint64
+		Base, _       uint32
+	}
+	walkerTotals struct {
+		Walks, Steps, Spent, Earned uint64
+		Ends                        [walkEnds]uint64
+		Walk                        uint64
+	}
+	walkTally struct{ n, taken uint32 }
+)
+
+// walkTallySize is that of struct tally: n, taken, ended and padding, 4 bytes each.
+const walkTallySize = 16
+
+// NewWalker makes one of what s samples, which walks when it has images.
+func NewWalker(s *System, opt WalkOptions) *Walker {
+	w := &Walker{sys: s, opt: opt, quit: make(chan struct{}), done: make(chan struct{})}
+	go w.tend()
+	return w
+}
+
+// tend looks at the tallies once a batch.
+func (w *Walker) tend() {
+	defer close(w.done)
+	tick := time.NewTicker(batchTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.quit:
+			return
+		case <-tick.C:
+			w.mu.Lock()
+			w.gather()
+			w.mu.Unlock()
+		}
+	}
+}
+
+// SetImages says through which code walks go from now on.
+func (w *Walker) SetImages(images []WalkImage) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if sameImages(w.images, images) {
+		return nil
+	}
+	code := newWalkCode(images)
+	fresh, err := w.load(code, images)
+	if err != nil {
+		return err
+	}
+	w.release()
+	w.bpf, w.code, w.images = *fresh, code, images
+	w.last = make([]walkTally, len(code.counted))
+	if err := w.sys.bpf.Next.Put(uint32(0), w.bpf.Walker); err != nil {
+		return fmt.Errorf("walks: %w", err)
+	}
+	return nil
+}
+
+// load puts code into the kernel.
+func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err error) {
+	spec, err := loadWalker()
+	if err != nil {
+		return nil, err
+	}
+	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.ops))
+	spec.Maps[walkerMapTallies].MaxEntries = uint32(len(code.ops))
+	spec.Maps[walkerMapStarts].MaxEntries = uint32(max(1, len(code.starts)))
+	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
+	s := w.sys
+	for name, value := range map[string]any{
+		walkerVarByPid:    flag(len(s.opt.PIDs) > 0),
+		walkerVarByCgroup: flag(len(s.opt.Cgroups) > 0),
+		walkerVarLongest:  uint32(longestWalk),
+		walkerVarUnit:     uint32(s.nanoseconds() * 1024),
+		walkerVarShare:    uint32(w.opt.Share * (1 << 20)),
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	shared := map[string]*ebpf.Map{walkerMapPids: s.bpf.Pids, walkerMapCgroups: s.bpf.Cgroups, walkerMapWindows: s.bpf.Windows, walkerMapWorths: s.bpf.Worths, walkerMapExecs: s.bpf.Execs}
+	for name, m := range shared {
+		spec.Maps[name].MaxEntries = m.MaxEntries()
+	}
+	var out walkerObjects
+	err = spec.LoadAndAssign(&out, &ebpf.CollectionOptions{MapReplacements: shared})
+	if err != nil {
+		var refused *ebpf.VerifierError
+		if errors.As(err, &refused) {
+			return nil, fmt.Errorf("the kernel refuses the walker: %+v", refused)
+		}
+		return nil, &Unavailable{Why: "the kernel does not take the walker: " + err.Error(), Fix: needPrivileges}
+	}
+	defer func() {
+		if err != nil {
+			out.Close()
+		}
+	}()
+	if err := fillArray(out.Ops, code.forKernel()); err != nil {
+		return nil, err
+	}
+	if err := fillArray(out.Starts, code.starts); err != nil {
+		return nil, err
+	}
+	for i, r := range code.images {
+		if r.hi == 0 {
+			continue
+		}
+		var st unix.Stat_t
+		if err := unix.Stat(images[i].File, &st); err != nil {
+			continue // it is gone: nothing runs it any more
+		}
+		// The kernel's own form of a device number has 20 bits for the minor one.
+		file := walkerFile{Ino: st.Ino, Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}
+		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.lo), Hi: uint64(r.hi), Delta: r.delta, Base: r.base}); err != nil {
+			return nil, fmt.Errorf("%s: %w", images[i].File, err)
+		}
+	}
+	return &out, nil
+}
+
+// forKernel gives the operations as bpf/walker.c has them.
+func (c *walkCode) forKernel() []walkerOp {
+	ops := make([]walkerOp, len(c.ops))
+	for i, o := range c.ops {
+		ops[i] = walkerOp{Kind: o.Kind, Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale, Flags: o.Flags,
+			Cond: o.Cond, Disp: o.Disp, Target: c.targets[i], Imm: o.Imm}
+	}
+	return ops
+}
+
+// nanoseconds is how long a unit of the event of time is.
+func (s *System) nanoseconds() float64 {
+	if s.ways[0].unit == "ns" {
+		return 1
+	}
+	return 1000 / max(float64(s.cpu.MHz), 1000) // cycles
+}
+
+// fillArray sets all values of an array.
+func fillArray[T any](m *ebpf.Map, values []T) error {
+	keys := make([]uint32, len(values))
+	for i := range keys {
+		keys[i] = uint32(i)
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	if _, err := m.BatchUpdate(keys, values, nil); err != nil {
+		return fmt.Errorf("%s: %w", m, err)
+	}
+	return nil
+}
+
+// gather adds what walks saw since it was last called.
+func (w *Walker) gather() {
+	if w.code == nil {
+		return
+	}
+	mem, err := w.bpf.Tallies.Memory()
+	if err != nil {
+		return
+	}
+	n, taken := make([]uint32, len(w.code.counted)), make([]uint32, len(w.code.counted))
+	var b [walkTallySize]byte
+	for k, op := range w.code.counted {
+		if _, err := mem.ReadAt(b[:], int64(op)*walkTallySize); err != nil {
+			return
+		}
+		now := walkTally{binary.NativeEndian.Uint32(b[0:]), binary.NativeEndian.Uint32(b[4:])}
+		// A walk may be under way: what it took is not more than what it met.
+		n[k] = now.n - w.last[k].n
+		taken[k] = min(now.taken-w.last[k].taken, n[k])
+		w.last[k] = walkTally{now.n, w.last[k].taken + taken[k]}
+	}
+	w.seen.batch(w.code, w.images, n, taken)
+}
+
+// release lets go of the code.
+func (w *Walker) release() {
+	if w.code == nil {
+		return
+	}
+	w.sys.bpf.Next.Delete(uint32(0))
+	time.Sleep(settle) // for walks that are under way
+	w.gather()
+	w.spent = w.totals()
+	w.bpf.Close()
+	w.code, w.images = nil, nil
+}
+
+// AddTo adds what walks saw to counts, the samples of the same processes.
+func (w *Walker) AddTo(counts *sample.Counts) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gather()
+	w.seen.addTo(counts)
+}
+
+// Forget begins anew, when what AddTo gave is stored.
+func (w *Walker) Forget() { w.seen.forget() }
+
+// Totals tell what walks did since w was made.
+func (w *Walker) Totals() WalkTotals {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.totals()
+}
+
+func (w *Walker) totals() WalkTotals {
+	sum := w.spent
+	if w.code == nil {
+		return sum
+	}
+	var all []walkerTotals
+	if w.bpf.Totals.Lookup(uint32(0), &all) != nil {
+		return sum
+	}
+	for _, t := range all {
+		sum.Walks += t.Walks
+		sum.Steps += t.Steps
+		sum.Time += time.Duration(t.Spent)
+		for i, n := range t.Ends {
+			sum.Ends[i] += n
+		}
+	}
+	return sum
+}
+
+// Close ends all walks. What they saw can still be had.
+func (w *Walker) Close() error {
+	close(w.quit)
+	<-w.done
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.release()
+	return nil
+}

@@ -1,0 +1,26 @@
+//go:build !linux || !amd64
+
+package collect
+
+import "backfeed/sample"
+
+// A Walker goes on from samples, on Linux and x86-64.
+type Walker struct{}
+
+// NewWalker gives one that never walks.
+func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
+
+// SetImages gives an *Unavailable error.
+func (*Walker) SetImages([]WalkImage) error { return noProber }
+
+// AddTo adds nothing.
+func (*Walker) AddTo(*sample.Counts) {}
+
+// Forget does nothing.
+func (*Walker) Forget() {}
+
+// Totals are none.
+func (*Walker) Totals() (t WalkTotals) { return t }
+
+// Close does nothing.
+func (*Walker) Close() error { return nil }
