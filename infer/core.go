@@ -32,7 +32,7 @@ func (pr *program) contract(whole bool) {
 		if q := pr.probs[i]; q.busy() {
 			q.live = make([]bool, len(q.n))
 			for b, n := range q.n {
-				q.live[b] = whole || len(q.known) > 0 || q.samples[b] > 0 || n*q.cost[b] > hardlyRuns
+				q.live[b] = whole || len(q.known) > 0 || len(q.visits) > 0 || q.samples[b] > 0 || n*q.cost[b] > hardlyRuns
 			}
 		}
 	})
@@ -122,7 +122,8 @@ func (q *problem) contract() *core {
 	c.expect(nil)
 	c.center, c.sure, c.diag = c.gather(q.center), c.gather(q.sure), c.gather(q.diag)
 	c.commonSD = q.commonSD
-	c.known = q.known // if there are any, all blocks are live
+	c.visits, c.level, c.sureLevel = q.visits, q.level, q.sureLevel
+	c.known = q.known // if there are any, or visits, all blocks are live
 	return c
 }
 

@@ -42,6 +42,10 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		if o, ok := k.share(q, b); ok {
 			q.known = append(q.known, o)
 		}
+		if k.Visits > 0 {
+			q.visits = append(q.visits, visited(b, k.Visits))
+			q.loosen()
+		}
 	}
 }
 

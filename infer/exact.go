@@ -95,7 +95,8 @@ func (x *exactCounts) known(id sample.ImageID, im *image.Image) (known []Known) 
 				k := Known{Image: id, Addr: a}
 				k.N, k.RelSD = in.runs(ic.Probed[off])
 				k.Taken, k.TakenSD = shareOf(ic.Probed[off])
-				if k.RelSD > 0 || k.TakenSD > 0 {
+				k.Visits = float64(ic.Probed[off].Visits)
+				if k.RelSD > 0 || k.TakenSD > 0 || k.Visits > 0 {
 					known = append(known, k)
 				}
 			}
@@ -139,7 +140,7 @@ func (p *Profile) sound(known []Known) []Known {
 	for i := range known {
 		known[i].N, known[i].RelSD = 0, 0
 	}
-	return slices.DeleteFunc(known, func(k Known) bool { return k.TakenSD == 0 })
+	return slices.DeleteFunc(known, func(k Known) bool { return k.TakenSD == 0 && k.Visits == 0 })
 }
 
 // shareOf gives the share of outcomes that were taken, and its standard deviation;

@@ -241,6 +241,10 @@ func TestGradient(t *testing.T) {
 			q.commonSD = 0.5
 			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, logN: 3, sd: 0.5, real: true})
 			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, none: true, sd: 0.5, real: true})
+			for b := range q.n {
+				q.visits = append(q.visits, visited(b, float64(rng.IntN(100))))
+			}
+			q.level, q.sureLevel = 1, float64(i)
 			for _, b := range q.branch {
 				if w := q.flow.first[b]; q.flow.first[b+1] == w+2 {
 					q.known = append(q.known, observation{block: b, way: w + int32(i%2), of: 20, part: float64(7 * i % 20)})

@@ -36,6 +36,9 @@ type Known struct {
 	// Of a block that ends in a conditional branch, the share of its executions that
 	// takes it, and the standard deviation of that share; 0 if it is not known.
 	Taken, TakenSD float64
+
+	// Visits are executions that walks came by (see collect.Walker); 0 says nothing.
+	Visits float64
 }
 
 // ErrNothing is wrapped where the input holds nothing to infer from.

@@ -130,13 +130,18 @@ type problem struct {
 	invVar  []float64 // by block: 1 / variance of the logarithm of cost
 	tilt    []float64 // by block: what explain needs of samples and invVar; see expect
 	known   []observation
-	branch  []int32   // blocks with more than one way out; their logits follow the entries in x
-	center  []float64 // by unknown: what is believed of it before samples are seen
-	sure    []float64 // by unknown: 1 / standard deviation around that
+	visits  []observation // executions up to a factor that they have in common
+	branch  []int32       // blocks with more than one way out; their logits follow the entries in x
+	center  []float64     // by unknown: what is believed of it before samples are seen
+	sure    []float64     // by unknown: 1 / standard deviation around that
 
 	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
 	live []bool    // by block: whether it is to be in the core
 	core *core     // nil for a procedure that is searched by itself only
+
+	// The logarithm of the factor of visits is expected to be level, with sureLevel the inverse of
+	// its variance; 0 is as good as any.
+	level, sureLevel float64
 
 	// commonSD is the standard deviation of the logarithm of what the costs of all blocks have
 	// in common, which is searched for where executions are known; 0 elsewhere.
@@ -310,7 +315,7 @@ func (q *problem) forward(x []float64) float64 {
 	for _, o := range q.known {
 		v += q.observe(o)
 	}
-	return v
+	return v + q.observeVisits()
 }
 
 // observe adds the derivatives of one observation, and gives its value.

@@ -73,7 +73,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 // draw gives the spread around x by disturbed searches. It spoils the state of q.
 func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	q.forward(x)
-	center, sure, known := q.center, q.sure, q.known
+	center, sure, known, visits, expected := q.center, q.sure, q.known, q.visits, q.level
 	best := q.logarithms()
 	weight := q.expected()
 	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
@@ -86,7 +86,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	search := newSearcher(len(x))
 	defer searchers.Put(search)
 	search.diag = q.diag
-	q.center, q.sure, q.known = make([]float64, len(x)), slices.Clone(sure), slices.Clone(known)
+	q.center, q.sure, q.known, q.visits = make([]float64, len(x)), slices.Clone(sure), slices.Clone(known), slices.Clone(visits)
 	if called > 0 {
 		q.sure[0] = 1 / callerSD
 	}
@@ -95,6 +95,8 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	for range e.draws {
 		copy(q.center, center)
 		copy(q.known, known)
+		copy(q.visits, visits)
+		q.level = expected
 		if called > 0 {
 			q.center[0] = math.Log(called)
 		}
@@ -214,7 +216,7 @@ func deviation(sum float64, draws int) float64 {
 	return math.Sqrt(sum/n) * (1 + 1/n)
 }
 
-// disturb shifts what the search believes: costs, unknowns and known counts.
+// disturb shifts what the search believes: costs, unknowns, known counts and visits.
 func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	common := rng.NormFloat64() * q.par.procSD
 	if q.commonSD > 0 {
@@ -238,5 +240,11 @@ func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 		case !o.none:
 			o.logN += z * o.sd
 		}
+	}
+	for i := range q.visits {
+		q.visits[i].logN += rng.NormFloat64() * q.visits[i].sd
+	}
+	if q.sureLevel > 0 {
+		q.level += rng.NormFloat64() / math.Sqrt(q.sureLevel)
 	}
 }

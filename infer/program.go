@@ -84,6 +84,7 @@ func (pr *program) solve(x []float64, whole bool) {
 		}
 	}
 	pr.setGauge(x)
+	pr.setLevel(x)
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.contract(whole)
 	pr.refine(x, all)
@@ -106,7 +107,7 @@ func (pr *program) setGauge(x []float64) {
 	var all float64
 	for i, q := range pr.probs {
 		all += sumOf(q.samples)
-		if q.commonSD > 0 {
+		if q.counted() {
 			known = append(known, i)
 		}
 	}
@@ -137,7 +138,7 @@ func (q *problem) rescale(d float64, x []float64) {
 	for e := range q.enter {
 		q.center[e] += d
 	}
-	if q.commonSD > 0 {
+	if q.counted() {
 		x[len(x)-1] += d / q.commonSD
 		return
 	}

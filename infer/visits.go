@@ -1,0 +1,101 @@
+package infer
+
+import (
+	"math"
+	"slices"
+)
+
+// Walks go on from samples, and so come by a block as often as it runs, times the mean time
+// of what runs just before it. Where that time is much the same, visits are executions up to
+// a factor: nearly so within a procedure, less so from one to another.
+
+const (
+	// visitSD is the standard deviation of the logarithm of what visits are of executions, from
+	// block to block of a procedure: how much slower than elsewhere it runs around them. levelSD
+	// is that of the factor from procedure to procedure. Over four programs, with the walks and
+	// windows of a minute at 1 %, the mean block overlap is 0.833 with 0.6 and 0.5; for
+	// levels it is 0.827 with 0.2, 0.831 with 0.3 and 0.829 with 0.8. With 0.2 and 0.4 for blocks
+	// it is 0.825 and 0.832 where 0.6 gives 0.834, for all that walks of a minute see at 4 %.
+	visitSD, visitLevelSD = 0.6, 0.4
+	// visitClump is how many visits tell as much as one by itself: a loop fills a walk.
+	visitClump = 4
+)
+
+// visited gives what so many visits say of block b, up to a factor.
+func visited(b int, visits float64) observation {
+	mean, variance := logGamma(visits/visitClump + 0.5)
+	return observation{block: int32(b), way: -1, logN: mean, sd: math.Sqrt(variance + visitSD*visitSD)}
+}
+
+// observeVisits adds the derivatives of what visits say, and gives its value. The factor that
+// those of a procedure have in common is the most probable one, so that it adds none.
+func (q *problem) observeVisits() (v float64) {
+	if len(q.visits) == 0 {
+		return 0
+	}
+	m := q.visitFactor(q.level, q.sureLevel)
+	v = (m - q.level) * (m - q.level) * q.sureLevel / 2
+	for _, o := range q.visits {
+		n := max(q.n[o.block], 1e-100)
+		w := 1 / (o.sd * o.sd)
+		r := math.Log(n) - o.logN - m
+		v += w * r * r / 2
+		q.dn[o.block] += w * r / n
+	}
+	return v
+}
+
+// visitFactor gives the logarithm of executions over visits that is most probable, where level
+// is expected, with that inverse of its variance.
+func (q *problem) visitFactor(level, sure float64) float64 {
+	sum, of := level*sure, sure
+	for _, o := range q.visits {
+		w := 1 / (o.sd * o.sd)
+		sum += w * (math.Log(max(q.n[o.block], 1e-100)) - o.logN)
+		of += w
+	}
+	return sum / of
+}
+
+// counted tells whether executions of q are known.
+func (q *problem) counted() bool {
+	return slices.ContainsFunc(q.known, func(o observation) bool { return o.real })
+}
+
+// setLevel sets what executions are of visits, as expected: what they are in the procedures
+// with known executions, if there are any, and then all others are scaled to it. Their visits
+// tell better than their time how they run beside those: with a place of each of 40
+// procedures of SQLite known exactly, its block overlap was 0.837 without this, 0.884 by it,
+// and 0.881 with none known.
+func (pr *program) setLevel(x []float64) {
+	var sum, of [2]float64 // without and with known executions; weighed by samples
+	for i, q := range pr.probs {
+		if len(q.visits) == 0 {
+			continue
+		}
+		q.forward(pr.part(x, i))
+		k, s := 0, sumOf(q.samples)
+		if q.counted() {
+			k = 1
+		}
+		sum[k] += s * q.visitFactor(0, 0)
+		of[k] += s
+	}
+	all := of[0] + of[1]
+	if all == 0 {
+		return
+	}
+	level := (sum[0] + sum[1]) / all
+	if of[0] > 0 && of[1] > 0 {
+		level = sum[1] / of[1]
+		d := level - sum[0]/of[0]
+		pr.each(func(i int) {
+			if q := pr.probs[i]; !q.counted() {
+				q.rescale(d, pr.part(x, i))
+			}
+		})
+	}
+	for _, q := range pr.probs {
+		q.level, q.sureLevel = level, 1/(visitLevelSD*visitLevelSD)
+	}
+}
