@@ -31,8 +31,8 @@ The cost is kept below --max-cpu on the average: the processor time of the agent
 samples take from the programs that they interrupt, as a share of all processors. -F is the highest
 rate; the agent lowers it where the limit asks for that.
 
---calibrate has probes count, now and then and for milliseconds, where the branches that run most go
-(see ` + "`backfeed help record`" + `). It may take that share of the processor time of all programs beside
+--calibrate has walks from samples on tell where branches go, and probes, now and then and for
+milliseconds, how often code runs (see ` + "`backfeed help record`" + `). It may take that share of the processor time of all programs beside
 --max-cpu. What to probe is chosen a minute after the start, and every hour.
 
 --tick rides on the scheduler's own tick and programs no timer: it costs next to nothing, does not
@@ -329,7 +329,7 @@ func (a *agent) write(now time.Time) error {
 		if a.probes != nil {
 			rec = sample.Merge(rec) // what windows counted is added to what is written alone
 			if c := timed(rec); c != nil {
-				a.probes.run.AddTo(c)
+				a.probes.addTo(c)
 			}
 		}
 		if err := a.into.Put(sample.EpochAt(a.from, a.epoch), rec, a.labels); err != nil {
@@ -339,7 +339,7 @@ func (a *agent) write(now time.Time) error {
 			return err
 		}
 		if a.probes != nil {
-			a.probes.run.Forget()
+			a.probes.forget()
 		}
 		a.status.segments++
 		a.status.samples += n

@@ -38,13 +38,11 @@ const (
 	// windowsRate is how many there are in a second at most, for the kernel's own waits.
 	groupCost   = 1300 * time.Microsecond
 	windowsRate = 10
-	// runsShare is the part of all windows that is for how often procedures run, and
-	// runsWindows how many a group of these should come to: SQLite's, with phases of a few
-	// hundredths of a second, were known to 0.36 after 40 windows, to 0.24 after 80 and to
-	// 0.1 after 200. More places that are known less well tell more: simulated, with 160 known
-	// to 0.4 the mean block overlap of four programs is 0.824, with 80 to 0.3 0.806, and with
-	// 40 to 0.25 0.801.
-	runsShare, runsWindows = 0.6, 60
+	// runsShare is the part of all windows that is for how often procedures run, where walks do
+	// not tell where branches go; with them it is all. runsWindows is how many a group of these
+	// should come to: SQLite's, with phases of a few hundredths of a second, were known to 0.36
+	// after 40 windows, to 0.24 after 80 and to 0.1 after 200.
+	runsShare, runsWindows = 0.6, 200
 	// outcomesWindows is how many windows a group should come to, until the next choice, that
 	// tells where branches go.
 	outcomesWindows = 8
@@ -64,6 +62,11 @@ const (
 type calibrator struct {
 	prober *collect.Prober
 	run    *collect.Calibration
+	walker *collect.Walker
+	walked []sample.ImageID // by key, that walks go through
+
+	noWalks error // why there are none; nil while there are, or have not been tried
+
 	calibrateFlags
 	windows *os.File // of --calibrate-log; nil is none
 	log     func(format string, args ...any)
@@ -112,7 +115,7 @@ type calibrateFlags struct {
 
 // define adds the flags; dry is one where something else is done than to record.
 func (f *calibrateFlags) define(fs *pflag.FlagSet, dry bool) {
-	fs.Var(&f.budget, "calibrate", "count executions at some places exactly, by probes that may take this `share` of the processor time")
+	fs.Var(&f.budget, "calibrate", "see exactly where branches go and how often code runs, by walks and probes that may take this `share` of the processor time")
 	fs.Lookup("calibrate").NoOptDefVal = "1%"
 	fs.Lookup("calibrate").DefValue = ""
 	fs.StringVar(&f.log, "calibrate-log", "", "write to `file` what was probed when, and what was counted")
@@ -153,11 +156,12 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
 	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
-	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
+	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: (1 - walksShare) * float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
 		}
 	}})
+	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: walksShare * float64(flags.budget)})
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
@@ -190,7 +194,7 @@ func (k *calibrator) stop() error {
 		return nil
 	}
 	k.cancel()
-	err := errors.Join(<-k.ended, k.prober.Close())
+	err := errors.Join(<-k.ended, k.prober.Close(), k.walker.Close())
 	k.ended = nil
 	if k.windows != nil {
 		err = errors.Join(err, k.windows.Close())
@@ -238,15 +242,15 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	if c == nil {
 		return nil
 	}
-	k.run.AddTo(c)
+	k.addTo(c)
 	hot := map[sample.ImageID]bool{}
 	for i, id := range mostFirst(sampled(rec)) {
 		hot[id.Key()] = i < probedImages
 	}
 	_, _, of := k.run.Spent()
 	seconds := max(usualTime, 2*of).Seconds()
-	rate := min(float64(k.budget)/groupCost.Seconds(), windowsRate)
-	groups := [2]int{outcomes: groupsFor((1-runsShare)*rate*next.Seconds(), outcomesWindows), runs: groupsFor(runsShare*rate*seconds, runsWindows)}
+	rate := min((1-walksShare)*float64(k.budget)/groupCost.Seconds(), windowsRate)
+	groups := [2]int{outcomes: groupsFor((1-k.runsShare())*rate*next.Seconds(), outcomesWindows), runs: groupsFor(k.runsShare()*rate*seconds, runsWindows)}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
 	p, err := infer.Infer(known, func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
@@ -254,7 +258,7 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 		}
 		return k.open(id)
 	}, infer.Options{
-		Sites: max(1, groups[outcomes]*sitesPerGroup-single),
+		Sites: groups[outcomes]*sitesPerGroup - single,
 		Probing: infer.Probing{
 			// All windows of a group together. They are as long as their hits cost what
 			// arming does.
@@ -267,14 +271,32 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	if err != nil {
 		return err
 	}
+	if !k.dry {
+		k.walk(p)
+	}
 	k.leave(k.run.Dense())
 	k.samples = float64(p.Samples.Used)
-	k.setGroups(append(k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs]), k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...))
+	plan := k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs])
+	if groups[outcomes] > 0 {
+		plan = append(plan, k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...)
+	}
+	k.setGroups(plan)
 	return nil
+}
+
+// runsShare is the part of all windows that is for how often code runs.
+func (k *calibrator) runsShare() float64 {
+	if k.noWalks == nil {
+		return 1
+	}
+	return runsShare
 }
 
 // groupsFor is how many groups can come to so many windows each.
 func groupsFor(windows, each float64) int {
+	if windows == 0 {
+		return 0
+	}
 	return min(max(1, int(math.Round(windows/each))), mostSites/sitesPerGroup)
 }
 
@@ -311,29 +333,51 @@ func sitesThat(p *infer.Profile, c *sample.Counts, most int, keep func(s *infer.
 	return mostGain(all, most)
 }
 
-// mostRun gives the sites that run most, by what was inferred, of those that do not run
-// too often for windows to tell how often: samples and outcomes tell how the blocks of a
-// procedure run among one another, but procedures among one another only as well as the
-// time of an execution is known.
+// mostRun gives sites of the procedures that run most, by what was inferred: of each those
+// that run most and not too often for windows to tell how often. Walks, samples and outcomes
+// tell how the blocks of a procedure run among one another, but procedures among one another
+// only as well as the time of an execution is known.
 func (k *calibrator) mostRun(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
-	type runsOf struct {
-		r *infer.Result
-		n float64
+	gain := map[*infer.Result]float64{}
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for _, f := range r.Block {
+				gain[r] += f.N
+			}
+		}
 	}
-	seen := map[runsOf]bool{} // blocks that run equally often are mostly one behind another
-	return sitesThat(p, c, most, func(s *infer.Site, n float64, probed sample.Probed) bool {
-		of := runsOf{s.Proc, n}
-		if seen[of] || k.dense[siteKey{s.Image.ID.Key(), s.Off}] || k.ownRate(*s) > mostOwnRate {
+	all := sitesThat(p, c, math.MaxInt, func(s *infer.Site, n float64, probed sample.Probed) bool {
+		if k.dense[siteKey{s.Image.ID.Key(), s.Off}] || k.ownRate(*s) > mostOwnRate {
 			return false
 		}
 		if probed.Windows >= fewWindows && probed.Covered > 0 && float64(probed.Runs) < n/10 {
 			return false // it hardly runs
 		}
-		seen[of] = true
 		s.Runs, s.Gain = true, n
 		return true
 	})
+	type runsOf struct {
+		r *infer.Result
+		n float64
+	}
+	seen := map[runsOf]bool{} // blocks that run equally often are mostly one behind another
+	of := map[*infer.Result]int{}
+	out := all[:0]
+	for _, s := range all {
+		at := runsOf{s.Proc, s.Gain}
+		if seen[at] || of[s.Proc] == runsPerProc {
+			continue
+		}
+		seen[at] = true
+		of[s.Proc]++
+		s.Gain = gain[s.Proc]
+		out = append(out, s)
+	}
+	return mostGain(out, most)
 }
+
+// runsPerProc is how many places of a procedure are asked how often they run.
+const runsPerProc = 2
 
 // ownRate is how often s runs per second of its procedure's own time.
 func (k *calibrator) ownRate(s infer.Site) float64 {
@@ -441,7 +485,7 @@ func (k *calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 			out = append(out, g)
 		}
 	}
-	return k.important(out, most, runsShare)
+	return k.important(out, most, k.runsShare())
 }
 
 // leave ends the groups that tell how often procedures run whose windows some of their
@@ -696,6 +740,7 @@ func (c *cli) calibrated(opt collect.Options, what systemFlags, flags calibrateF
 		return rec, state, c.tellPlan(k)
 	}
 	c.tellCalibration(k, rec)
+	c.tellWalks(k)
 	return rec, state, nil
 }
 
@@ -742,7 +787,7 @@ func (k *calibrator) record(ctx context.Context, sys sampler, ended <-chan struc
 		}
 	}
 	if c := timed(&sum); c != nil {
-		k.run.AddTo(c)
+		k.addTo(c)
 	}
 	return sample.Merge(&sum), nil
 }
@@ -776,7 +821,7 @@ func (c *cli) tellCalibration(k *calibrator, rec *sample.Recording) {
 		c.warn("nothing was probed")
 		return
 	}
-	probed, _ := rec.Exact(nil)
+	probed := rec.Exact(nil).Probed
 	c.warn("%d windows counted at %d places; they took about %v of %v of processor time (%.2f%%), at %v a hit",
 		windows, probed, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
 }

@@ -34,11 +34,13 @@ or by the processor's number for it (r1c2), once in --period of them; prof --eve
 occurred, and where a recording of time is read with it, its counts bound what stalls are explained by.
 Where several events share a counter, the share of the time that it was counted for is told.
 
---calibrate counts exactly, in windows of a few milliseconds, where the branches that run most go and
-how often code runs, by probes of instructions that the kernel emulates; it takes that share of the
-processor time, 1% if it is not said. It needs Linux 6.6 or later on x86-64, and the privileges of -a.
-Where a process is not the only one that is recorded, others that run the same files are slowed too.
-Nothing is armed any more when backfeed ends, however it does. --dry-run lists what would be probed.
+--calibrate sees exactly where branches go: from some samples on, the kernel's side of backfeed works
+out the next 512 instructions of the thread from its registers and memory, which it reads only. And it
+counts how often code runs, in windows of a few milliseconds, by probes of instructions that the kernel
+emulates. Each takes half of that share of the processor time, 1% if it is not said. It needs Linux 6.6
+or later on x86-64, and the privileges of -a. Where a process is not the only one that is recorded,
+windows slow others that run the same files too. Nothing is armed any more when backfeed ends, however
+it does. --dry-run lists what would be probed.
 
 -a samples all that runs on this machine, with the best of these or what --events names, or, for
 --tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// What walks may go through: so many instructions of one image, and of all. Each takes
+// some 60 bytes of the kernel's memory.
+const (
+	mostWalked    = 400_000
+	mostWalkedAll = 1_000_000
+)
+
+// walksShare is the part of the time of a calibration that is for walks; windows have the
+// rest.
+const walksShare = 0.5
+
+// walk has walks go through the code of the images of p, most sampled first, unless they
+// do already. Without walks, probes tell where branches go too.
+func (k *calibrator) walk(p *infer.Profile) {
+	if k.noWalks != nil {
+		return
+	}
+	k.noWalks = k.setWalks(p)
+	if u := (*collect.Unavailable)(nil); errors.As(k.noWalks, &u) {
+		k.log("--calibrate: no walks: %s. %s", u.Why, u.Fix)
+	} else if k.noWalks != nil {
+		k.log("--calibrate: no walks: %v", k.noWalks)
+	} else {
+		k.run.RunsOnly()
+	}
+}
+
+func (k *calibrator) setWalks(p *infer.Profile) error {
+	images := slices.Clone(p.Images)
+	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return compareSamples(b, a) })
+	images = images[:min(len(images), probedImages)]
+	if !slices.ContainsFunc(images, func(ip *infer.ImageProfile) bool { return !slices.Contains(k.walked, ip.ID.Key()) }) {
+		return nil
+	}
+	k.walked = nil
+	var all []collect.WalkImage
+	left := mostWalkedAll
+	for _, ip := range images {
+		k.walked = append(k.walked, ip.ID.Key())
+		pi := k.images[ip.ID.Key()]
+		if pi == nil || pi.err != nil || ip.Image.Arch != image.X86_64 {
+			continue
+		}
+		ops := walkOps(ip, min(mostWalked, left))
+		left -= len(ops)
+		all = append(all, collect.WalkImage{ID: ip.ID, File: pi.file.Name(), Ops: ops})
+	}
+	return k.walker.SetImages(all)
+}
+
+// compareSamples orders images by their samples in procedures.
+func compareSamples(a, b *infer.ImageProfile) int {
+	sum := func(ip *infer.ImageProfile) (n uint64) {
+		for _, r := range ip.Procs {
+			n += r.Samples
+		}
+		return n
+	}
+	return cmp.Compare(sum(a), sum(b))
+}
+
+// walkOps gives up to so many operations of an image: of the procedures that were sampled,
+// then of what these call, and so on, then of all others.
+func walkOps(ip *infer.ImageProfile, most int) []collect.WalkOp {
+	im := ip.Image
+	seen := make([]bool, len(im.Symbols()))
+	var next []int
+	want := func(i int) {
+		if i >= 0 && !seen[i] {
+			seen[i] = true
+			next = append(next, i)
+		}
+	}
+	procs := slices.Clone(ip.Procs)
+	slices.SortStableFunc(procs, func(a, b *infer.Result) int { return cmp.Compare(b.Samples, a.Samples) })
+	for _, r := range procs {
+		want(r.Proc.Index)
+	}
+	var out []collect.WalkOp
+	rest := 0
+	for len(out) < most {
+		if len(next) == 0 {
+			for rest < len(seen) && seen[rest] {
+				rest++
+			}
+			if rest == len(seen) {
+				break
+			}
+			want(rest)
+		}
+		i := next[0]
+		next = next[1:]
+		p, err := im.Proc(i)
+		if err != nil {
+			continue
+		}
+		for c := range p.Calls {
+			if to := p.Calls[c].To; to != 0 {
+				want(im.Find(to))
+			}
+		}
+		for _, o := range im.WalkOps(p) {
+			off, _ := im.OffsetOf(o.Addr)
+			out = append(out, collect.WalkOp{
+				Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
+				Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
+				Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Counts: o.Kind.Branches(), Conditional: o.Kind == image.WalkCondJump,
+			})
+		}
+	}
+	return out
+}
+
+// tellWalks says what walks did.
+func (c *cli) tellWalks(k *calibrator) {
+	t := k.walker.Totals()
+	if t.Walks == 0 {
+		return
+	}
+	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
+		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(1e6), 100*float64(t.Ends[0])/float64(t.Walks))
+}
+
+// addTo adds to counts what probes and walks counted.
+func (k *calibrator) addTo(c *sample.Counts) {
+	k.run.AddTo(c)
+	k.walker.AddTo(c)
+}
+
+// forget begins anew, when what addTo gave is stored.
+func (k *calibrator) forget() {
+	k.run.Forget()
+	k.walker.Forget()
+}

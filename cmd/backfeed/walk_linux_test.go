@@ -1,0 +1,183 @@
+//go:build amd64
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// A walkCheck is what testdata/walkops.c tells of one of its checks: where it begins with a
+// branch, and where it goes if what it got differs.
+type walkCheck struct {
+	name   string
+	entry  sample.Offset
+	failed sample.Offset
+	strict bool // else the walk may end in it
+}
+
+// walkChecks reads the section that the program names its branches in, entries of 64 bytes.
+func walkChecks(t *testing.T, path string, im *image.Image) []walkCheck {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s := f.Section(".checks")
+	b, err := s.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := map[string]int{}
+	var out []walkCheck
+	for i := 0; i+64 <= len(b); i += 64 {
+		e := b[i:][:64]
+		addr := int64(s.Addr) + int64(i) + int64(int32(binary.LittleEndian.Uint32(e)))
+		off, ok := im.OffsetOf(image.Addr(addr))
+		if !ok {
+			t.Fatalf("entry %d of .checks: %#x is no address", i/64, addr)
+		}
+		name, _, _ := bytes.Cut(e[8:], []byte{0})
+		k, ok := at[string(name)]
+		if !ok {
+			k = len(out)
+			at[string(name)], out = k, append(out, walkCheck{name: string(name)})
+		}
+		switch kind := binary.LittleEndian.Uint32(e[4:]); kind {
+		case 0:
+			out[k].entry = off
+		default:
+			out[k].failed, out[k].strict = off, kind == 1
+		}
+	}
+	return out
+}
+
+// startChecks runs the program until it has said which checks it makes.
+func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reader, runs map[string]bool) {
+	t.Helper()
+	cmd = exec.Command(path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	printed, runs = bufio.NewReader(out), map[string]bool{}
+	for {
+		line, err := printed.ReadString('\n')
+		if err != nil {
+			t.Fatalf("the program: %v", err)
+		}
+		if line == "ready\n" {
+			return cmd, printed, runs
+		}
+		runs[line[:len(line)-1]] = true
+	}
+}
+
+// TestWalkOps holds what walks think that instructions do to what the processor does: the
+// program of testdata/walkops.c checks its own results, so that a walk which sees a check
+// fail, as the program never does, got it wrong, and one that ends there does not know.
+func TestWalkOps(t *testing.T) {
+	probing(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build testdata/walkops.c with")
+	}
+	path := filepath.Join(t.TempDir(), "walkops")
+	runTool(t, ".", gcc, "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	checks := walkChecks(t, path, im)
+	cmd, printed, runs := startChecks(t, path)
+
+	const share, lasts = 0.5, 8 * time.Second
+	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: 4999, PIDs: []int{cmd.Process.Pid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sys.Close()
+	w := collect.NewWalker(sys, collect.WalkOptions{Share: share})
+	defer w.Close()
+	id := sample.ImageID{Path: path}
+	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)
+	before := time.Now()
+	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: ops}}); err != nil {
+		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	time.Sleep(lasts)
+	c := sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.AddTo(c)
+	totals, passed := w.Totals(), time.Since(before)
+
+	// It checks itself, and says so before it ends.
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("the program does not run on: %v", err)
+	}
+	said, _ := io.ReadAll(printed)
+	if err := cmd.Wait(); err != nil || len(said) > 0 {
+		t.Errorf("the program: %v, %q", err, said)
+	}
+
+	t.Logf("%d operations, %d of %d checks; %+v", len(ops), len(runs), len(checks), totals)
+	for i, n := range totals.Ends {
+		t.Logf("%d walks ended %s", n, collect.WalkEnd[i])
+	}
+	// What was saved up, and a walk begun, come on top of the share.
+	if most := time.Duration(share*float64(passed)) + 10*time.Millisecond; totals.Time > most {
+		t.Errorf("walks took %v of %v, more than their share of %v", totals.Time, passed, share)
+	}
+	const few = 5000
+	if totals.Walks == 0 {
+		t.Fatal("no walks")
+	} else if totals.Walks < few {
+		t.Skipf("needs a less busy machine: %d walks", totals.Walks)
+	}
+	var seen map[sample.Offset]sample.Probed
+	for _, ic := range c.Images {
+		if ic.ID.Path == path {
+			seen = ic.Probed
+		}
+	}
+	// Walks begin and end in the midst of checks, too: some one in seven does, as checks have
+	// some 70 of the 500 instructions of a walk. What is never known is far less.
+	for _, k := range checks {
+		if !runs[k.name] {
+			continue
+		}
+		entry, failed := seen[k.entry], seen[k.failed]
+		switch {
+		case failed.Taken > 0:
+			t.Errorf("%s: %d of %d results were wrong", k.name, failed.Taken, failed.Outcomes)
+		case entry.Outcomes == 0:
+			t.Errorf("%s: never reached", k.name)
+		case k.strict && float64(failed.Outcomes) < 0.7*float64(entry.Outcomes)-4*math.Sqrt(0.3*float64(entry.Outcomes)):
+			t.Errorf("%s: %d of %d walks knew the result", k.name, failed.Outcomes, entry.Outcomes)
+		}
+	}
+}
