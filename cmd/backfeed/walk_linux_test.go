@@ -8,8 +8,10 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -179,5 +181,73 @@ func TestWalkOps(t *testing.T) {
 		case k.strict && float64(failed.Outcomes) < 0.7*float64(entry.Outcomes)-4*math.Sqrt(0.3*float64(entry.Outcomes)):
 			t.Errorf("%s: %d of %d walks knew the result", k.name, failed.Outcomes, entry.Outcomes)
 		}
+	}
+}
+
+// TestWalkOverlay: of a program on overlayfs, as those of containers are, the kernel maps
+// another file than the one that its path names.
+func TestWalkOverlay(t *testing.T) {
+	probing(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build a program with")
+	}
+	dir := t.TempDir()
+	if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
+		t.Skipf("mount of a tmpfs: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	for _, d := range []string{"lower", "upper", "work", "merged"} {
+		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := file(t, t.TempDir(), "spin.c", "int main() { volatile unsigned x = 1; for (;;) { x = x * 1664525 + 1013904223; if (x >> 31) x ^= 5; } }\n")
+	runTool(t, ".", gcc, "-O1", "-o", filepath.Join(dir, "lower/spin"), source)
+	merged := filepath.Join(dir, "merged")
+	layers := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
+	if err := syscall.Mount("overlay", merged, "overlay", 0, layers); err != nil {
+		t.Skipf("mount of an overlayfs: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(merged, syscall.MNT_DETACH) })
+
+	path := filepath.Join(merged, "spin")
+	cmd := exec.Command(path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: 999, PIDs: []int{cmd.Process.Pid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sys.Close()
+	w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
+	defer w.Close()
+	id := sample.ImageID{Path: path}
+	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)}}); err != nil {
+		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	c := sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.AddTo(c)
+	var seen, taken, outcomes uint64
+	for _, ic := range c.Images {
+		for _, p := range ic.Probed {
+			seen, taken, outcomes = seen+p.Visits, taken+p.Taken, outcomes+p.Outcomes
+		}
+	}
+	if seen == 0 || outcomes == 0 {
+		t.Errorf("walks saw nothing of it: %+v", w.Totals())
+	} else if share := float64(taken) / float64(outcomes); share < 0.3 || share > 0.7 {
+		t.Errorf("its branch went one way in %.2f of %d outcomes, want half", share, outcomes)
 	}
 }

@@ -293,6 +293,7 @@ const volatile u32 unit;     // of the event, in 1 / 1024 ns
 enum { OVERHEAD = 300, SAVED = 1000000 }; // ns
 
 static long (*loop)(u32 n, void *f, void *ctx, u64 flags) = (void *)181;
+static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*find_vma)(struct task_struct *task, u64 addr, void *f, void *ctx, u64 flags) = (void *)180;
 
 inline_ struct state *state(void)
@@ -568,8 +569,18 @@ struct inode {
 	u64 i_ino;
 	struct super_block *i_sb;
 };
+struct dentry {
+	struct inode *d_inode;
+};
+struct path {
+	struct dentry *dentry;
+};
 struct file {
+	u32 f_mode;
 	struct inode *f_inode;
+};
+struct backing_file { // since Linux 6.5
+	struct path user_path;
 };
 struct vm_area_struct {
 	u64 vm_start, vm_end, vm_pgoff;
@@ -583,6 +594,37 @@ struct task_struct___walk {
 };
 #pragma clang attribute pop
 
+// image_of gives what is known of a file; 0 if nothing.
+inline_ struct image *image_of(struct inode *inode)
+{
+	struct super_block *sb = 0;
+	struct file_key key = {};
+	if (probe_read_kernel(&key.ino, sizeof key.ino, &inode->i_ino) || probe_read_kernel(&sb, sizeof sb, &inode->i_sb) ||
+	    probe_read_kernel(&key.dev, sizeof key.dev, &sb->s_dev))
+		return 0;
+	return map_lookup(&images, &key);
+}
+
+enum { OFFSET = 0, EXISTS = 2 }; // enum bpf_field_info_kind
+
+// FMODE_BACKING was bit 25 before Linux 6.14. A file that has the wrong one of them is
+// looked at for nothing.
+enum { BACKING = 1 << 24 | 1 << 25 };
+
+// opened gives the inode of a mapped file for those who opened it, which for a file of
+// overlayfs is not the one that it is kept in; 0 if they are the same.
+inline_ struct inode *opened(struct file *file)
+{
+	struct dentry *dentry = 0;
+	struct inode *inode = 0;
+	if (!(file->f_mode & BACKING) || !__builtin_preserve_field_info(((struct backing_file *)0)->user_path, EXISTS))
+		return 0;
+	u32 at = __builtin_preserve_field_info(((struct backing_file *)0)->user_path.dentry, OFFSET);
+	if (!probe_read_kernel(&dentry, sizeof dentry, (void *)file + at))
+		probe_read_kernel(&inode, sizeof inode, &dentry->d_inode);
+	return inode;
+}
+
 // look fills in the range of a mapping.
 static long look(struct task_struct *task, struct vm_area_struct *vma, struct range *r)
 {
@@ -591,8 +633,11 @@ static long look(struct task_struct *task, struct vm_area_struct *vma, struct ra
 	struct file *file = vma->vm_file;
 	if (!file)
 		return 0;
-	struct file_key key = {.ino = file->f_inode->i_ino, .dev = file->f_inode->i_sb->s_dev};
-	struct image *im = map_lookup(&images, &key);
+	struct image *im = image_of(file->f_inode);
+	if (!im) {
+		struct inode *inode = opened(file);
+		im = inode ? image_of(inode) : 0;
+	}
 	if (!im)
 		return 0;
 	u64 off = vma->vm_pgoff << 12, end = off + vma->vm_end - vma->vm_start;
