@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -131,7 +132,7 @@ func (c *cli) tellWalks(k *calibrator) {
 		return
 	}
 	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(1e6), 100*float64(t.Ends[0])/float64(t.Walks))
+		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[0])/float64(t.Walks))
 }
 
 // addTo adds to counts what probes and walks counted.

@@ -78,65 +78,78 @@ type walkCode struct {
 	ops     []WalkOp // 0 is none
 	image   []int32  // by operation
 	targets []uint32 // by operation: where a direct branch goes
-	starts  []uint32 // by image base + address: operation
+	pages   []uint32 // by page of the code of images: its place in starts, in pages; 0 is nowhere
+	starts  []uint32 // by byte of a page: operation
 	images  []walkRange
 	counted []uint32 // operations that are counted
 }
+
+// walkPage is the size of a page, in bytes. mostPages bounds the code of all images, 1 TB.
+const walkPage, mostPages = 4096, 1 << 28
 
 // A walkRange is where the code of an image is.
 type walkRange struct {
 	lo, hi sample.Offset
 	delta  uint64 // address less offset
-	base   uint32 // of its addresses in starts, modulo 2^32
+	first  uint64 // address of its first page
+	pages  uint32 // of that page, in walkCode.pages
+	many   uint32 // pages
 }
 
 // newWalkCode puts the code of images together. Where one has several operations at one
 // address, the first counts. Code that is mapped by itself, at another distance of addresses
 // and offsets than the first, is left out.
 func newWalkCode(images []WalkImage) *walkCode {
-	c := &walkCode{ops: make([]WalkOp, 1), image: []int32{-1}}
-	c.targets = make([]uint32, 1)
-	for i, im := range images {
-		first := len(c.ops)
-		c.ops = append(c.ops, im.Ops...)
-		at := make(map[uint64]uint32, len(im.Ops))
-		lo, hi := uint64(math.MaxUint64), uint64(0)
-		var offLo, offHi sample.Offset
-		delta := im.delta()
-		for k, o := range im.Ops {
-			c.image = append(c.image, int32(i))
-			if o.Counts {
-				c.counted = append(c.counted, uint32(first+k))
-			}
-			if o.Addr == 0 || o.Addr-uint64(o.Off) != delta {
-				continue
-			}
-			if _, ok := at[o.Addr]; !ok {
-				at[o.Addr] = uint32(first + k)
-			}
-			if o.Addr < lo {
-				lo, offLo = o.Addr, o.Off
-			}
-			if o.Addr >= hi {
-				hi, offHi = o.Addr+1, o.Off+1
-			}
-		}
-		for _, o := range im.Ops {
-			c.targets = append(c.targets, at[o.Target])
-		}
-		if len(at) == 0 {
-			c.images = append(c.images, walkRange{})
-			continue
-		}
-		// 0 is no operation, so that addresses of nothing find none.
-		r := walkRange{lo: offLo, hi: offHi, delta: lo - uint64(offLo), base: uint32(len(c.starts)) - uint32(lo)}
-		c.starts = append(c.starts, make([]uint32, hi-lo)...)
-		for a, op := range at {
-			c.starts[uint32(a)+r.base] = op
-		}
-		c.images = append(c.images, r)
+	c := &walkCode{ops: make([]WalkOp, 1), image: []int32{-1}, targets: make([]uint32, 1), starts: make([]uint32, walkPage)}
+	for i := range images {
+		c.images = append(c.images, c.add(int32(i), &images[i]))
 	}
 	return c
+}
+
+// add adds the code of image i.
+func (c *walkCode) add(i int32, im *WalkImage) walkRange {
+	first := uint32(len(c.ops))
+	c.ops = append(c.ops, im.Ops...)
+	at := make(map[uint64]uint32, len(im.Ops))
+	lo, hi := uint64(math.MaxUint64), uint64(0)
+	delta := im.delta()
+	for k, o := range im.Ops {
+		op := first + uint32(k)
+		c.image = append(c.image, i)
+		if o.Counts {
+			c.counted = append(c.counted, op)
+		}
+		if o.Addr == 0 || o.Addr-uint64(o.Off) != delta {
+			continue
+		}
+		if _, ok := at[o.Addr]; !ok {
+			at[o.Addr] = op
+		}
+		lo, hi = min(lo, o.Addr), max(hi, o.Addr+1)
+	}
+	for _, o := range im.Ops {
+		c.targets = append(c.targets, at[o.Target])
+	}
+	pages := uint64(len(c.pages))
+	if len(at) == 0 || (hi-lo)/walkPage+2+pages > mostPages {
+		return walkRange{}
+	}
+	r := walkRange{lo: sample.Offset(lo - delta), hi: sample.Offset(hi - delta), delta: delta, first: lo &^ (walkPage - 1), pages: uint32(pages)}
+	r.many = uint32((hi-1-r.first)/walkPage + 1)
+	c.pages = append(c.pages, make([]uint32, r.many)...)
+	for k, o := range im.Ops {
+		if at[o.Addr] != first+uint32(k) {
+			continue
+		}
+		page := &c.pages[pages+(o.Addr-r.first)/walkPage]
+		if *page == 0 {
+			*page = uint32(len(c.starts) / walkPage)
+			c.starts = append(c.starts, make([]uint32, walkPage)...)
+		}
+		c.starts[uint64(*page)*walkPage+o.Addr%walkPage] = first + uint32(k)
+	}
+	return r
 }
 
 // delta is how far addresses of im are from offsets.

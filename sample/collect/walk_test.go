@@ -31,11 +31,16 @@ func TestNewWalkCode(t *testing.T) {
 	c := newWalkCode(images)
 	// at is what bpf/walker.c does to find an operation.
 	at := func(image int, addr uint64) uint32 {
-		i := c.images[image].base + uint32(addr)
-		if i >= uint32(len(c.starts)) {
+		r := &c.images[image]
+		p := (addr - r.first) / walkPage
+		if p >= uint64(r.many) {
 			return 0
 		}
-		return c.starts[i]
+		p = uint64(c.pages[uint64(r.pages)+p])
+		if p == 0 {
+			return 0
+		}
+		return c.starts[p*walkPage+addr%walkPage]
 	}
 	for _, tt := range []struct {
 		image int
@@ -43,7 +48,7 @@ func TestNewWalkCode(t *testing.T) {
 		want  uint32
 	}{
 		{0, 0x401000, 1}, {0, 0x401003, 2}, {0, 0x401010, 4}, {0, 0x401012, 6},
-		{0, 0x401001, 0}, {0, 0x400fff, 0},
+		{0, 0x401001, 0}, {0, 0x400fff, 0}, {0, 0x402003, 0}, {2, 0x1fff, 0}, {2, 0x2300, 0}, {2, 0x300, 0},
 		{2, 0x1400, 7}, {2, 0x1300, 8}, {2, 0x1301, 0}, {2, 0x1401, 0},
 	} {
 		if got := at(tt.image, tt.addr); got != tt.want {

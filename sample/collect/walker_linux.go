@@ -54,8 +54,8 @@ type (
 		Dev, _ uint32
 	}
 	walkerImage struct {
-		Lo, Hi, Delta uint64
-		Base, _       uint32
+		Lo, Hi, Delta, First uint64
+		Pages, Many          uint32
 	}
 	walkerTotals struct {
 		Walks, Steps, Spent, Earned uint64
@@ -121,7 +121,8 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 	}
 	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.ops))
 	spec.Maps[walkerMapTallies].MaxEntries = uint32(len(code.ops))
-	spec.Maps[walkerMapStarts].MaxEntries = uint32(max(1, len(code.starts)))
+	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.pages)))
+	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.starts))
 	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
 	s := w.sys
 	for name, value := range map[string]any{
@@ -156,7 +157,7 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 	if err := fillArray(out.Ops, code.forKernel()); err != nil {
 		return nil, err
 	}
-	if err := fillArray(out.Starts, code.starts); err != nil {
+	if err := errors.Join(fillArray(out.Pages, code.pages), fillArray(out.Starts, code.starts)); err != nil {
 		return nil, err
 	}
 	for i, r := range code.images {
@@ -169,7 +170,7 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 		}
 		// The kernel's own form of a device number has 20 bits for the minor one.
 		file := walkerFile{Ino: st.Ino, Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}
-		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.lo), Hi: uint64(r.hi), Delta: r.delta, Base: r.base}); err != nil {
+		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.lo), Hi: uint64(r.hi), Delta: r.delta, First: r.first, Pages: r.pages, Many: r.many}); err != nil {
 			return nil, fmt.Errorf("%s: %w", images[i].File, err)
 		}
 	}

@@ -20,6 +20,7 @@ const (
 	walkerMapExecs    = "execs"
 	walkerMapImages   = "images"
 	walkerMapOps      = "ops"
+	walkerMapPages    = "pages"
 	walkerMapPids     = "pids"
 	walkerMapSpaces   = "spaces"
 	walkerMapStarts   = "starts"
@@ -89,6 +90,7 @@ type walkerMapSpecs struct {
 	Execs   *ebpf.MapSpec `ebpf:"execs"`
 	Images  *ebpf.MapSpec `ebpf:"images"`
 	Ops     *ebpf.MapSpec `ebpf:"ops"`
+	Pages   *ebpf.MapSpec `ebpf:"pages"`
 	Pids    *ebpf.MapSpec `ebpf:"pids"`
 	Spaces  *ebpf.MapSpec `ebpf:"spaces"`
 	Starts  *ebpf.MapSpec `ebpf:"starts"`
@@ -134,6 +136,7 @@ type walkerMaps struct {
 	Execs   *ebpf.Map `ebpf:"execs"`
 	Images  *ebpf.Map `ebpf:"images"`
 	Ops     *ebpf.Map `ebpf:"ops"`
+	Pages   *ebpf.Map `ebpf:"pages"`
 	Pids    *ebpf.Map `ebpf:"pids"`
 	Spaces  *ebpf.Map `ebpf:"spaces"`
 	Starts  *ebpf.Map `ebpf:"starts"`
@@ -150,6 +153,7 @@ func (m *walkerMaps) Close() error {
 		m.Execs,
 		m.Images,
 		m.Ops,
+		m.Pages,
 		m.Pids,
 		m.Spaces,
 		m.Starts,

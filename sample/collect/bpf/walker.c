@@ -148,8 +148,9 @@ struct range {
 	u64 lo, hi; // runtime addresses
 	u64 bias;   // of them against addresses as linked
 	u64 until;  // when it is to be looked for anew: a file may be mapped elsewhere
-	u32 starts; // where its operations are in starts
-	u32 known;  // its file is one of images
+	u64 first;  // address as linked of its first page
+	u32 pages;  // of that page, in pages
+	u32 many;   // pages; 0 where its file is none of images
 };
 
 enum { RANGES = 8 };
@@ -194,8 +195,8 @@ struct state {
 	u32 fkind, fsize;
 	u64 fa, fb, fr;
 	u64 val, vmask; // what fetch gives
-	u64 bias, lo, hi; // of the range where it is
-	u32 starts, pad1;
+	u64 bias, lo, hi, first; // of the range where it is
+	u32 pages, many;
 	u64 fs;
 	struct space_key key;
 	struct word words[WORDS];
@@ -234,7 +235,17 @@ struct {
 	__type(value, struct tally);
 } tallies SEC(".maps");
 
-// Operations by address: that at address a, as linked, of an image is starts[base + a].
+// Operations by address: that at byte b of page p of an image is starts[pages[p] * PAGE + b],
+// and none where pages[p] is 0.
+enum { PAGE = 4096 };
+
+struct {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} pages SEC(".maps");
+
 struct {
 	__uint(type, ARRAY);
 	__uint(max_entries, 1);
@@ -251,8 +262,9 @@ struct file_key {
 struct image {
 	u64 lo, hi; // offsets in the file
 	u64 delta;  // address as linked, less offset
-	u32 base;   // of addresses as linked, in starts
-	u32 pad;
+	u64 first;  // address as linked of its first page
+	u32 pages;  // of that page, in pages
+	u32 many;   // pages
 };
 
 struct {
@@ -644,8 +656,9 @@ static long look(struct task_struct *task, struct vm_area_struct *vma, struct ra
 	if (end <= im->lo || off >= im->hi)
 		return 0;
 	r->bias = vma->vm_start - off - im->delta;
-	r->starts = im->base;
-	r->known = 1;
+	r->first = im->first;
+	r->pages = im->pages;
+	r->many = im->many;
 	return 0;
 }
 
@@ -664,15 +677,24 @@ inline_ int enter(struct state *s, u64 pc)
 	if (pc - s->lo >= s->hi - s->lo) {
 		struct space *sp = map_lookup(&spaces, &s->key);
 		struct range *r = sp ? range(sp, pc) : 0;
-		if (!r || !r->known)
+		if (!r || !r->many)
 			return 0;
 		s->lo = r->lo;
 		s->hi = r->hi;
 		s->bias = r->bias;
-		s->starts = r->starts;
+		s->first = r->first;
+		s->pages = r->pages;
+		s->many = r->many;
 	}
-	u32 at = s->starts + (u32)(pc - s->bias);
-	u32 *op = map_lookup(&starts, &at);
+	u64 at = pc - s->bias - s->first;
+	if (at >> 12 >= s->many)
+		return 0;
+	u32 p = s->pages + (at >> 12);
+	u32 *page = map_lookup(&pages, &p);
+	if (!page || !*page)
+		return 0;
+	u32 b = *page * PAGE + (at & (PAGE - 1));
+	u32 *op = map_lookup(&starts, &b);
 	if (!op || !*op)
 		return 0;
 	s->pc = *op;
