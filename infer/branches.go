@@ -22,6 +22,8 @@ type observation struct {
 	none bool // there were none: logN is not set, and less than one is as good
 	real bool // the executions are those of the recording, not of another run up to a factor
 
+	common float64 // least standard deviation of what all of a procedure have in common
+
 	// Where of > 0, it is the share of one of the two ways out of a block that is
 	// known, and no executions: as well as if of so many executions, part took it.
 	of, part float64

@@ -77,7 +77,7 @@ func (k Known) executions(b int) (observation, bool) {
 	if k.N == 0 {
 		return observation{block: int32(b), way: -1, none: true, sd: max(k.RelSD, noneSD), real: true}, true
 	}
-	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, real: true}, true
+	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, real: true, common: k.CommonSD}, true
 }
 
 // share gives what k says of the branch at the end of block b.

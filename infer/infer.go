@@ -33,6 +33,10 @@ type Known struct {
 	N     float64    // executions
 	RelSD float64    // standard deviation of N, relative to it; 0 if N is not known
 
+	// CommonSD is the least standard deviation, relative to them, of what all N of a procedure may
+	// be off by together.
+	CommonSD float64
+
 	// Of a block that ends in a conditional branch, the share of its executions that
 	// takes it, and the standard deviation of that share; 0 if it is not known.
 	Taken, TakenSD float64

@@ -58,7 +58,7 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 	}
 	for i, q := range pr.probs {
 		sd[i].level *= 1 - sumOf(q.n)/max(all, 1)
-		sd[i].level = max(sd[i].level, commonError*surest(q.known))
+		sd[i].level = max(sd[i].level, togetherSD(q.known))
 	}
 	return sd
 }
@@ -131,11 +131,12 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 // samples was high, and none of it within 10 %.
 const commonError = 0.3
 
-// surest gives the least standard deviation of known executions; 0 if there are none.
-func surest(known []observation) (sd float64) {
+// togetherSD gives the least standard deviation that known executions leave to what all blocks of
+// a procedure have in common; 0 if there are none.
+func togetherSD(known []observation) (sd float64) {
 	for _, o := range known {
-		if o.real && !o.none && (sd == 0 || o.sd < sd) {
-			sd = o.sd
+		if own := max(commonError*o.sd, o.common); o.real && !o.none && (sd == 0 || own < sd) {
+			sd = own
 		}
 	}
 	return sd
