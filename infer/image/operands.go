@@ -326,9 +326,7 @@ type vexPrefix struct {
 
 // vexFields reads the prefix of an instruction that is known to have one.
 func vexFields(code []byte) (v vexPrefix) {
-	for len(code) > 0 && isPrefix(code[0]) {
-		code = code[1:]
-	}
+	code = afterPrefixes(code)
 	if len(code) < 4 {
 		return v
 	}

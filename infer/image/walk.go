@@ -230,7 +230,7 @@ func (d *x86) walkAddress(o *WalkOp, code []byte, in Inst) bool {
 		}
 	}
 	if d.pfx&pfxSeg != 0 {
-		if slices.Contains(code[:max(0, slices.IndexFunc(code, func(c byte) bool { return !isPrefix(c) }))], 0x65) {
+		if slices.Contains(code[:len(code)-len(afterPrefixes(code))], 0x65) {
 			return false
 		}
 		o.Flags |= WalkFS
@@ -267,9 +267,7 @@ func (d *x86) walkUnknown(o WalkOp, code []byte, in Inst) WalkOp {
 
 // walkWhere makes the displacement what it is; false if the address is another one still.
 func (d *x86) walkWhere(o *WalkOp, code []byte) bool {
-	for len(code) > 0 && isPrefix(code[0]) {
-		code = code[1:]
-	}
+	code = afterPrefixes(code)
 	if d.pfx&(pfx67|pfxREX2) != 0 { // cut off, or of other registers
 		return false
 	}
@@ -308,7 +306,7 @@ func (d *x86) walkHidden() (w RegSet) {
 // high tells whether a byte operand of ModRM is %ah or the like.
 func (d *x86) high(r reg) bool { return d.rex == 0 && r >= 4 && r < 8 }
 
-// setRM makes one operand the register or memory of ModRM; false if it is %ah or the like.
+// walkRM makes one operand the register or memory of ModRM; false if it is %ah or the like.
 func (d *x86) walkRM(to *uint8, size uint8) bool {
 	if d.mem {
 		*to = WalkMem
@@ -337,7 +335,7 @@ func (o *WalkOp) imms(v int64) bool {
 
 var walkALU = [8]WalkKind{walkAdd, walkOr, walkAdc, walkSbb, walkAnd, walkSub, walkXor, walkCmp}
 
-// walkALUFlags are those of an operation on both operands.
+// alu makes o an operation on both operands.
 func (o *WalkOp) alu(k WalkKind) {
 	o.Kind = k
 	o.Flags |= WalkReadsDst | WalkReadsSrc
@@ -354,12 +352,6 @@ const (
 // walkOne is for the one-byte opcodes.
 func (d *x86) walkOne(o *WalkOp, in Inst) bool {
 	c := byte(d.op)
-	wide := func() uint8 { // of operands that are 64 bits wide whatever REX.W says
-		if d.pfx&pfx66 != 0 {
-			return 2
-		}
-		return 8
-	}
 	switch {
 	case c < 0x40 && c&7 < 6:
 		o.alu(walkALU[c>>3])
@@ -378,8 +370,8 @@ func (d *x86) walkOne(o *WalkOp, in Inst) bool {
 		o.pop(uint8(d.opReg()))
 		return d.pfx&pfx66 == 0
 	case c == 0x63:
-		o.Kind, o.Cond, o.Size, o.Flags = walkMovsx, o.Size, 4, o.Flags|walkMove
-		return d.rex&8 != 0 && d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, 4) && d.setCond(o, 8)
+		o.Kind, o.Cond, o.Size, o.Flags = walkMovsx, 8, 4, o.Flags|walkMove
+		return d.rex&8 != 0 && d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, 4)
 	case c == 0x68 || c == 0x6a:
 		o.Kind, o.Size, o.Flags = walkPush, 8, o.Flags|WalkReadsSrc
 		return d.pfx&pfx66 == 0 && o.imms(d.imm)
@@ -474,28 +466,11 @@ func (d *x86) walkOne(o *WalkOp, in Inst) bool {
 			o.Kind, o.Size, o.Flags = WalkJumpInd, 8, o.Flags|WalkReadsSrc
 			return d.walkRM(&o.Src, 8)
 		case 6:
-			o.Kind, o.Size, o.Flags = walkPush, wide(), o.Flags|WalkReadsSrc
-			return o.Size == 8 && d.walkRM(&o.Src, 8)
+			o.Kind, o.Size, o.Flags = walkPush, 8, o.Flags|WalkReadsSrc
+			return d.pfx&pfx66 == 0 && d.walkRM(&o.Src, 8)
 		}
 	}
 	return false
-}
-
-// setCond sets Cond in an expression.
-func (d *x86) setCond(o *WalkOp, c uint8) bool {
-	o.Cond = c
-	return true
-}
-
-// wordSize is the size of operands of opcodes that have no form for bytes.
-func (d *x86) wordSize() uint8 {
-	switch {
-	case d.rex&8 != 0:
-		return 8
-	case d.pfx&pfx66 != 0:
-		return 2
-	}
-	return 4
 }
 
 // pop loads a register from the stack.
@@ -788,9 +763,7 @@ func (d *x86) walkLanes(o *WalkOp, k WalkKind, v vectorForm) bool {
 
 // walkVEX is for what VEX encodes.
 func (d *x86) walkVEX(o *WalkOp, code []byte) bool {
-	for len(code) > 0 && isPrefix(code[0]) {
-		code = code[1:]
-	}
+	code = afterPrefixes(code)
 	if len(code) < 3 || code[0] != 0xc5 && code[0] != 0xc4 {
 		return false
 	}

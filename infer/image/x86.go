@@ -349,6 +349,14 @@ func (d *x86) decode(b []byte) {
 	d.bad()
 }
 
+// afterPrefixes gives the bytes of an instruction from the opcode, VEX or EVEX prefix on.
+func afterPrefixes(code []byte) []byte {
+	for len(code) > 0 && isPrefix(code[0]) {
+		code = code[1:]
+	}
+	return code
+}
+
 func isPrefix(c byte) bool {
 	switch c {
 	case 0x26, 0x2e, 0x36, 0x3e, 0x64, 0x65, 0x66, 0x67, 0xf0, 0xf2, 0xf3:

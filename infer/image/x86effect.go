@@ -26,9 +26,15 @@ func (d *x86) opReg() reg    { return reg(byte(d.op)&7 | d.rex&1<<3) }
 // opSize is the size of the operands of opcodes that come in pairs: byte, and
 // word, double or quad.
 func (d *x86) opSize() uint8 {
-	switch {
-	case d.op&1 == 0:
+	if d.op&1 == 0 {
 		return 1
+	}
+	return d.wordSize()
+}
+
+// wordSize is the size of operands of opcodes that have no form for bytes.
+func (d *x86) wordSize() uint8 {
+	switch {
 	case d.rex&8 != 0:
 		return 8
 	case d.pfx&pfx66 != 0:
