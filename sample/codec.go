@@ -124,15 +124,17 @@ func isMagic(b string) bool {
 func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
-	m := magic
-	if r.any((*ImageCounts).walked) {
-		m, e.touched, e.exact, e.walked = magicWalked, true, true, true
-	} else if r.any((*ImageCounts).exact) {
-		m, e.touched, e.exact = magicExact, true, true
-	} else if r.any((*ImageCounts).touched) {
-		m, e.touched = magicTouched, true
+	switch {
+	case r.any((*ImageCounts).walked):
+		e.magic = magicWalked
+	case r.any((*ImageCounts).exact):
+		e.magic = magicExact
+	case r.any((*ImageCounts).touched):
+		e.magic = magicTouched
+	default:
+		e.magic = magic
 	}
-	copy(e.B, m)
+	copy(e.B, e.magic)
 	e.Int(len(r.Counts))
 	for _, c := range r.Counts {
 		e.counts(c)
@@ -170,9 +172,7 @@ func seal(b []byte) []byte {
 // An encoder appends the parts of a recording.
 type encoder struct {
 	wire.Writer
-	touched bool // first touches are written
-	exact   bool // and what was counted exactly
-	walked  bool // and what walks came by
+	magic string // the version, which says what is written: each has all that those before have
 }
 
 func (e *encoder) counts(c *Counts) {
@@ -206,10 +206,10 @@ func (e *encoder) image(ic *ImageCounts) {
 	e.B = append(e.B, ic.ID.Build[:]...)
 	e.String(ic.ID.Path)
 	e.byOffset(ic.At)
-	if e.touched {
+	if e.magic >= magicTouched {
 		e.byOffset(ic.First)
 	}
-	if e.exact {
+	if e.magic >= magicExact {
 		e.byOffset(ic.Counted)
 		e.probed(ic.Probed)
 	}
@@ -228,7 +228,7 @@ func (e *encoder) probed(at map[Offset]Probed) {
 		e.Uint(p.Outcomes)
 		e.Uint(p.Taken)
 		e.square(p.Spread)
-		if e.walked {
+		if e.magic >= magicWalked {
 			e.Uint(p.Visits)
 		}
 		last = off
@@ -340,9 +340,7 @@ func Dump(b []byte) []byte {
 // A decoder reads the parts of a recording.
 type decoder struct {
 	wire.Reader
-	touched bool // there are first touches
-	exact   bool // or else there is what was counted exactly
-	walked  bool // and what walks came by
+	magic string // the version, as of an encoder
 }
 
 func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, Format: ErrFormat}} }
@@ -390,16 +388,10 @@ type place struct {
 }
 
 func (d *decoder) recording() (*Recording, error) {
-	switch m := string(d.Bytes(len(magic), "magic")); {
-	case m == magic:
-	case m == magicTouched:
-		d.touched = true
-	case m == magicExact:
-		d.touched, d.exact = true, true
-	case m == magicWalked:
-		d.touched, d.exact, d.walked = true, true, true
-	case isMagic(m):
-		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", m, magic))
+	switch d.magic = string(d.Bytes(len(magic), "magic")); {
+	case d.magic == magic, d.magic == magicTouched, d.magic == magicExact, d.magic == magicWalked:
+	case isMagic(d.magic):
+		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", d.magic, magic))
 	default:
 		d.Fail(0, "magic")
 	}
@@ -427,13 +419,13 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
-	if d.walked && d.Err == nil && !r.any((*ImageCounts).walked) {
+	if d.magic == magicWalked && d.Err == nil && !r.any((*ImageCounts).walked) {
 		d.Fail(d.Off, "walks, of which there are none")
 	}
-	if d.exact && d.Err == nil && !r.any((*ImageCounts).exact) {
+	if d.magic == magicExact && d.Err == nil && !r.any((*ImageCounts).exact) {
 		d.Fail(d.Off, "exact counts, of which there are none")
 	}
-	if d.touched && !d.exact && d.Err == nil && !r.any((*ImageCounts).touched) {
+	if d.magic == magicTouched && d.Err == nil && !r.any((*ImageCounts).touched) {
 		d.Fail(d.Off, "first touches, of which there are none")
 	}
 	if d.Err != nil {
@@ -516,10 +508,10 @@ func (d *decoder) images(c *Counts) {
 			d.Fail(off, "order of images")
 		}
 		d.samples(c, i)
-		if d.touched {
+		if d.magic >= magicTouched {
 			d.first(c, i)
 		}
-		if d.exact {
+		if d.magic >= magicExact {
 			d.counted(c, i)
 			d.probed(c, i)
 		}
@@ -572,7 +564,7 @@ func (d *decoder) probed(c *Counts, image int) {
 			Taken:    d.Uint(math.MaxUint64, "taken"),
 			Spread:   d.square("variance of taken"),
 		}
-		if d.walked {
+		if d.magic >= magicWalked {
 			p.Visits = d.Uint(math.MaxUint64, "visits")
 		}
 		if d.Err != nil {

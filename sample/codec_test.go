@@ -314,6 +314,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(three().Encode())
 	f.Add(touched().Encode())
 	f.Add(exact().Encode())
+	f.Add(walked().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())
