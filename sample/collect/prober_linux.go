@@ -377,14 +377,9 @@ func (a *armer) open(setup proberSetup) error {
 		}
 		defer m.Close()
 		maps[name] = m
-		spec.Maps[name].MaxEntries = m.MaxEntries()
 	}
-	if err := spec.LoadAndAssign(&a.bpf, &ebpf.CollectionOptions{MapReplacements: maps}); err != nil {
-		var refused *ebpf.VerifierError
-		if errors.As(err, &refused) {
-			return fmt.Errorf("the kernel refuses the prober: %+v", refused)
-		}
-		return &Unavailable{Why: "the kernel does not take the prober: " + err.Error(), Fix: needPrivileges}
+	if err := loadInto(&a.bpf, spec, maps, "prober"); err != nil {
+		return err
 	}
 	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.bpf.Switched}); err != nil {
 		return err

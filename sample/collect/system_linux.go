@@ -266,14 +266,26 @@ func (s *System) load(tickHandler uint64) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := spec.LoadAndAssign(&s.bpf, nil); err != nil {
-		var refused *ebpf.VerifierError
-		if errors.As(err, &refused) {
-			return fmt.Errorf("the kernel refuses the sampler: %+v", refused)
-		}
-		return &Unavailable{Why: "the kernel does not take the sampler: " + err.Error(), Fix: needPrivileges}
+	if err := loadInto(&s.bpf, spec, nil, "sampler"); err != nil {
+		return err
 	}
 	return s.filter()
+}
+
+// loadInto loads what spec describes, where maps of that name are shared with others that are
+// loaded already. name is for errors.
+func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, name string) error {
+	for as, m := range shared {
+		spec.Maps[as].MaxEntries = m.MaxEntries()
+	}
+	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared})
+	if refused := (*ebpf.VerifierError)(nil); errors.As(err, &refused) {
+		return fmt.Errorf("the kernel refuses the %s: %+v", name, refused)
+	}
+	if err != nil {
+		return &Unavailable{Why: "the kernel does not take the " + name + ": " + err.Error(), Fix: needPrivileges}
+	}
+	return nil
 }
 
 func flag(b bool) uint8 {

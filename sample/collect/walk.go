@@ -2,7 +2,6 @@ package collect
 
 import (
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -218,13 +217,6 @@ func (w *walked) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.at, w.ids, w.batches = nil, nil, 0
-}
-
-// sameImages tells whether a and b are the same code.
-func sameImages(a, b []WalkImage) bool {
-	return slices.EqualFunc(a, b, func(x, y WalkImage) bool {
-		return x.ID.Key() == y.ID.Key() && x.File == y.File && len(x.Ops) == len(y.Ops)
-	})
 }
 
 // walkEnds is how many ways there are for a walk to end: those of enum in bpf/walker.c.

@@ -96,9 +96,6 @@ func (w *Walker) tend() {
 func (w *Walker) SetImages(images []WalkImage) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if sameImages(w.images, images) {
-		return nil
-	}
 	code := newWalkCode(images)
 	fresh, err := w.load(code, images)
 	if err != nil {
@@ -137,17 +134,9 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 		}
 	}
 	shared := map[string]*ebpf.Map{walkerMapPids: s.bpf.Pids, walkerMapCgroups: s.bpf.Cgroups, walkerMapWindows: s.bpf.Windows, walkerMapWorths: s.bpf.Worths, walkerMapExecs: s.bpf.Execs}
-	for name, m := range shared {
-		spec.Maps[name].MaxEntries = m.MaxEntries()
-	}
 	var out walkerObjects
-	err = spec.LoadAndAssign(&out, &ebpf.CollectionOptions{MapReplacements: shared})
-	if err != nil {
-		var refused *ebpf.VerifierError
-		if errors.As(err, &refused) {
-			return nil, fmt.Errorf("the kernel refuses the walker: %+v", refused)
-		}
-		return nil, &Unavailable{Why: "the kernel does not take the walker: " + err.Error(), Fix: needPrivileges}
+	if err := loadInto(&out, spec, shared, "walker"); err != nil {
+		return nil, err
 	}
 	defer func() {
 		if err != nil {

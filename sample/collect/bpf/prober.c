@@ -2,6 +2,7 @@
 // another one the processor time that the counts stand for. See prober_linux.go.
 
 #include "kernel.h"
+#include "window.h"
 
 enum { SITES = 64 };
 enum { OURS = 1, EVERYONES = 2 }; // hits: of what is asked for, of all processes
@@ -10,22 +11,6 @@ enum { OURS = 1, EVERYONES = 2 }; // hits: of what is asked for, of all processe
 #define SITE(cookie) ((cookie) & (SITES - 1))
 #define COND(cookie) ((cookie) >> 8 & 31)
 enum { ALWAYS = 16 }; // no condition
-
-// What the prober tells the programs, and they tell the sampler.
-struct window {
-	u32 open;   // hits count: OURS, or EVERYONES
-	u32 number; // of the window
-	u64 opened; // CLOCK_MONOTONIC, in ns
-	u64 closed; // 0 while it is open
-	u64 hit;    // time of about the last hit, counted or not
-};
-
-struct {
-	__uint(type, ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window);
-} windows SEC(".maps");
 
 struct site {
 	u64 hits, taken;

@@ -16,7 +16,6 @@ struct perf_event_data {
 #endif
 };
 
-
 // A key is a place: a pc of one version of a process. Kernel samples have no
 // process.
 struct key {

@@ -1,21 +1,9 @@
 // What programs that run with samples share: what they are told of probes, what a sample
 // is worth, and which version of a process it is of.
 
+#include "window.h"
+
 enum { DISTURBED = 1000000 }; // ns
-
-// What a prober tells: see prober.c, whose map takes the place of this one.
-struct window {
-	u32 open, number;
-	u64 opened, closed;
-	u64 hit; // time of about the last hit of a probe
-};
-
-struct {
-	__uint(type, ARRAY);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct window);
-} windows SEC(".maps");
 
 // disturbed tells whether probes slow programs down now, or did just before: an
 // armed probe that is in the way of anything is hit again within that time.

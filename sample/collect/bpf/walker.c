@@ -20,7 +20,7 @@ struct op {
 };
 
 enum { MEM = 16, IMM = 17, NONE = 18 };
-enum { BASE_IMAGE = 17, NO_REG = 16 };
+enum { BASE_IMAGE = 17 }; // and 16 is no register
 
 enum {
 	F_MEM = 1,  // has a memory operand
@@ -458,6 +458,15 @@ __attribute__((noinline)) u64 flags(void)
 		break;
 	}
 	return f;
+}
+
+// know_flags says whether the flags are known from now on.
+inline_ void know_flags(struct state *s, int known)
+{
+	if (known & 1)
+		s->known |= FLAGS_KNOWN;
+	else
+		s->known &= ~FLAGS_KNOWN;
 }
 
 inline_ void set_flags(struct state *s, u32 kind, u32 size, u64 a, u64 b, u64 r)
@@ -1020,10 +1029,7 @@ __attribute__((noinline)) int step(void)
 		}
 		r = n;
 		set_flags(s, FK_RAW, size, kind == BSF ? (!b ? ZF : 0) : (!b ? CF : 0) | (!n ? ZF : 0), 0, 0);
-		if (kb)
-			s->known |= FLAGS_KNOWN;
-		else
-			s->known &= ~FLAGS_KNOWN;
+		know_flags(s, kb);
 		break;
 	}
 	case BSR:
@@ -1047,10 +1053,7 @@ __attribute__((noinline)) int step(void)
 			r = b ? size * 8 - 1 - n : size * 8;
 			set_flags(s, FK_RAW, size, (!b ? CF : 0) | (!r ? ZF : 0), 0, 0);
 		}
-		if (kb)
-			s->known |= FLAGS_KNOWN;
-		else
-			s->known &= ~FLAGS_KNOWN;
+		know_flags(s, kb);
 		break;
 	}
 	case POPCNT: {
@@ -1114,10 +1117,7 @@ __attribute__((noinline)) int step(void)
 		u64 x = s->regs[0] & mask(size);
 		known = s->known & ka;
 		set_flags(s, FK_SUB, size, x, a, x - a);
-		if (known & 1)
-			s->known |= FLAGS_KNOWN;
-		else
-			s->known &= ~FLAGS_KNOWN;
+		know_flags(s, known);
 		if (!(known & 1)) {
 			set_reg(s, 0, size, 0, 0);
 		} else if (x == a) {
@@ -1296,15 +1296,13 @@ __attribute__((noinline)) int step(void)
 	case VUNPACK: {
 		u32 to = VW(op->dst), w = op->imm & 15, half = op->imm >> 8 & 1;
 		u64 x = s->v[(VW(op->cond) + half) & 63], y;
-		int k = operand(s, op, ea, kea, half, &y) & s->vknown >> (VW(op->cond) + half);
+		int kx = s->vknown >> (VW(op->cond) + half) & 1, ky = operand(s, op, ea, kea, half, &y);
 		if (w < 8) {
-			set_word(s, to, spread(x & 0xffffffff, w) | spread(y & 0xffffffff, w) << (w * 8), k);
-			set_word(s, to + 1, spread(x >> 32, w) | spread(y >> 32, w) << (w * 8), k);
+			set_word(s, to, spread(x & 0xffffffff, w) | spread(y & 0xffffffff, w) << (w * 8), kx & ky);
+			set_word(s, to + 1, spread(x >> 32, w) | spread(y >> 32, w) << (w * 8), kx & ky);
 		} else {
-			int kx = s->vknown >> (VW(op->cond) + half) & 1;
-			k = operand(s, op, ea, kea, half, &y);
 			set_word(s, to, x, kx);
-			set_word(s, to + 1, y, k);
+			set_word(s, to + 1, y, ky);
 		}
 		break;
 	}
@@ -1394,10 +1392,7 @@ __attribute__((noinline)) int step(void)
 	default:
 		return stop(s, END_OP);
 	flags:
-		if (known & 1)
-			s->known |= FLAGS_KNOWN;
-		else
-			s->known &= ~FLAGS_KNOWN;
+		know_flags(s, known);
 	}
 	known &= 1;
 	if (f & F_WDST) {
