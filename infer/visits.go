@@ -11,7 +11,7 @@ import (
 
 const (
 	// visitSD is the standard deviation of the logarithm of what visits are of executions, from
-	// block to block of a procedure: how much slower than elsewhere it runs around them. levelSD
+	// block to block of a procedure: how much slower than elsewhere it runs around them. visitLevelSD
 	// is that of the factor from procedure to procedure. Over four programs, with the walks and
 	// windows of a minute at 1 %, the mean block overlap is 0.833 with 0.6 and 0.5; for
 	// levels it is 0.827 with 0.2, 0.831 with 0.3 and 0.829 with 0.8. With 0.2 and 0.4 for blocks

@@ -32,8 +32,9 @@ samples take from the programs that they interrupt, as a share of all processors
 rate; the agent lowers it where the limit asks for that.
 
 --calibrate has walks from samples on tell where branches go, and probes, now and then and for
-milliseconds, how often code runs (see ` + "`backfeed help record`" + `). It may take that share of the processor time of all programs beside
---max-cpu. What to probe is chosen a minute after the start, and every hour.
+milliseconds, how often code runs (see ` + "`backfeed help record`" + `). They may take that share of the
+processor time of all programs beside --max-cpu. What to probe is chosen a minute after the start, and
+every hour.
 
 --tick rides on the scheduler's own tick and programs no timer: it costs next to nothing, does not
 see what is in step with the tick, and is kept apart from other samples.

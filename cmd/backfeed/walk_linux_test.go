@@ -96,6 +96,31 @@ func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reade
 	}
 }
 
+// walkOver has a running program walked for so long, and gives what walks saw of its file.
+func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, share float64, lasts time.Duration) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
+	t.Helper()
+	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: hz, PIDs: []int{cmd.Process.Pid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sys.Close() })
+	w := collect.NewWalker(sys, collect.WalkOptions{Share: share})
+	t.Cleanup(func() { w.Close() })
+	id := sample.ImageID{Path: path}
+	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)
+	t.Logf("%d operations", len(ops))
+	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: ops}}); err != nil {
+		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+			t.Skip(err)
+		}
+		t.Fatal(err)
+	}
+	time.Sleep(lasts)
+	c := sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.AddTo(c)
+	return c.Images[c.Image(id)].Probed, w.Totals()
+}
+
 // TestWalkOps holds what walks think that instructions do to what the processor does: the
 // program of testdata/walkops.c checks its own results, so that a walk which sees a check
 // fail, as the program never does, got it wrong, and one that ends there does not know.
@@ -115,27 +140,10 @@ func TestWalkOps(t *testing.T) {
 	checks := walkChecks(t, path, im)
 	cmd, printed, runs := startChecks(t, path)
 
-	const share, lasts = 0.5, 8 * time.Second
-	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: 4999, PIDs: []int{cmd.Process.Pid}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sys.Close()
-	w := collect.NewWalker(sys, collect.WalkOptions{Share: share})
-	defer w.Close()
-	id := sample.ImageID{Path: path}
-	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)
+	const share = 0.5
 	before := time.Now()
-	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: ops}}); err != nil {
-		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
-			t.Skip(err)
-		}
-		t.Fatal(err)
-	}
-	time.Sleep(lasts)
-	c := sample.NewCounts(sample.CPU{}, sample.Event{})
-	w.AddTo(c)
-	totals, passed := w.Totals(), time.Since(before)
+	seen, totals := walkOver(t, cmd, path, im, 4999, share, 8*time.Second)
+	passed := time.Since(before)
 
 	// It checks itself, and says so before it ends.
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -146,7 +154,7 @@ func TestWalkOps(t *testing.T) {
 		t.Errorf("the program: %v, %q", err, said)
 	}
 
-	t.Logf("%d operations, %d of %d checks; %+v", len(ops), len(runs), len(checks), totals)
+	t.Logf("%d of %d checks; %+v", len(runs), len(checks), totals)
 	for i, n := range totals.Ends {
 		t.Logf("%d walks ended %s", n, collect.WalkEnd[i])
 	}
@@ -159,12 +167,6 @@ func TestWalkOps(t *testing.T) {
 		t.Fatal("no walks")
 	} else if totals.Walks < few {
 		t.Skipf("needs a less busy machine: %d walks", totals.Walks)
-	}
-	var seen map[sample.Offset]sample.Probed
-	for _, ic := range c.Images {
-		if ic.ID.Path == path {
-			seen = ic.Probed
-		}
 	}
 	// Walks begin and end in the midst of checks, too: some one in seven does, as checks have
 	// some 70 of the 500 instructions of a walk. What is never known is far less.
@@ -222,31 +224,13 @@ func TestWalkOverlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: 999, PIDs: []int{cmd.Process.Pid}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer sys.Close()
-	w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
-	defer w.Close()
-	id := sample.ImageID{Path: path}
-	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)}}); err != nil {
-		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
-			t.Skip(err)
-		}
-		t.Fatal(err)
-	}
-	time.Sleep(2 * time.Second)
-	c := sample.NewCounts(sample.CPU{}, sample.Event{})
-	w.AddTo(c)
+	at, totals := walkOver(t, cmd, path, im, 999, 0.2, 2*time.Second)
 	var seen, taken, outcomes uint64
-	for _, ic := range c.Images {
-		for _, p := range ic.Probed {
-			seen, taken, outcomes = seen+p.Visits, taken+p.Taken, outcomes+p.Outcomes
-		}
+	for _, p := range at {
+		seen, taken, outcomes = seen+p.Visits, taken+p.Taken, outcomes+p.Outcomes
 	}
 	if seen == 0 || outcomes == 0 {
-		t.Errorf("walks saw nothing of it: %+v", w.Totals())
+		t.Errorf("walks saw nothing of it: %+v", totals)
 	} else if share := float64(taken) / float64(outcomes); share < 0.3 || share > 0.7 {
 		t.Errorf("its branch went one way in %.2f of %d outcomes, want half", share, outcomes)
 	}
