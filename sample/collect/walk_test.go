@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"math"
 	"testing"
 
 	"backfeed/sample"
@@ -93,7 +94,7 @@ func TestWalkedPlace(t *testing.T) {
 		var p walkedPlace
 		var n, taken float64
 		for _, b := range tt.batches {
-			p.add(b[0], b[1])
+			p.add(walkTally{n: uint32(b[0]), taken: uint32(b[1])})
 			n, taken = n+b[0], taken+b[1]
 		}
 		got := p.probed(len(tt.batches), true)
@@ -118,13 +119,61 @@ func TestWalkedPlace(t *testing.T) {
 	}
 }
 
+// TestWalkedInner: calls that began in a walk tell where branches go, but no surer than they
+// are like all others.
+func TestWalkedInner(t *testing.T) {
+	tally := func(n, taken, inner, innerTaken uint32) walkTally {
+		return walkTally{n: n + inner, taken: taken + innerTaken, inner: inner, innerTaken: innerTaken}
+	}
+	for _, tt := range []struct {
+		name         string
+		seen         walkTally
+		least, most  float64 // share that is taken
+		sure, unsure float64 // least and most standard deviation of its logit
+	}{
+		{"one kind", tally(10000, 1000, 0, 0), 0.0999, 0.1001, 0.06, 0.07},
+		{"calls only", tally(0, 0, 10000, 1000), 0.0999, 0.1001, innerSD, innerSD * 1.01},
+		{"few calls", tally(0, 0, 100, 10), 0.0999, 0.1001, 0.6, 0.7},
+		{"both, much of each", tally(15000, 1500, 3000, 1000), 0.1, 0.12, 0.04, 0.06},
+		{"both, little of one", tally(20, 10, 100000, 10000), 0.09, 0.2, 0.15, innerSD},
+		{"always", tally(100, 100, 100, 100), 1, 1, 0, math.Inf(1)},
+	} {
+		var p walkedPlace
+		p.add(tt.seen)
+		got := p.probed(1, true)
+		n := float64(got.Outcomes)
+		share := float64(got.Taken) / n
+		if got.Outcomes != uint64(tt.seen.n) || got.Visits != got.Outcomes || share < tt.least || share > tt.most {
+			t.Errorf("%s: %+v, a share of %.4f", tt.name, got, share)
+		}
+		if sd := math.Sqrt(got.Spread.Float64()) / n / (share * (1 - share)); sd < tt.sure || sd > tt.unsure {
+			t.Errorf("%s: a logit known to %.3f", tt.name, sd)
+		}
+	}
+}
+
+func TestWalkTallyNext(t *testing.T) {
+	var last walkTally
+	for i, tt := range []struct{ now, want walkTally }{
+		{walkTally{10, 4, 3, 2}, walkTally{10, 4, 3, 2}},
+		{walkTally{10, 5, 3, 2}, walkTally{}}, // one that was taken is not counted in n yet
+		{walkTally{11, 5, 4, 3}, walkTally{1, 1, 1, 1}},
+		{walkTally{13, 6, 5, 3}, walkTally{2, 1, 1, 0}},
+		{walkTally{2, 6, 5, 3}, walkTally{1<<32 - 11, 0, 0, 0}}, // a count that wraps goes on
+	} {
+		if got := last.next(tt.now); got != tt.want {
+			t.Errorf("look %d: %+v, want %+v", i, got, tt.want)
+		}
+	}
+}
+
 func TestWalked(t *testing.T) {
 	images := twoWalkImages()
 	code := newWalkCode(images)
 	var w walked
-	w.batch(code, images, []uint32{0, 0, 0, 0, 0}, []uint32{0, 0, 0, 0, 0})
-	w.batch(code, images, []uint32{100, 20, 7, 0, 0}, []uint32{50, 0, 0, 0, 0})
-	w.batch(code, images, []uint32{80, 0, 0, 9, 40}, []uint32{50, 0, 0, 0, 10})
+	w.batch(code, images, []walkTally{{}, {}, {}, {}, {}})
+	w.batch(code, images, []walkTally{{n: 100, taken: 50}, {n: 20, taken: 0}, {n: 7, taken: 0}, {}, {}})
+	w.batch(code, images, []walkTally{{n: 80, taken: 50}, {}, {}, {n: 9, taken: 0}, {n: 40, taken: 10}})
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{})
 	w.addTo(counts)
 	got := map[string]map[sample.Offset]sample.Probed{}
@@ -160,7 +209,7 @@ func TestWalked(t *testing.T) {
 	if len(counts.Images) != 0 {
 		t.Errorf("%d images are not forgotten", len(counts.Images))
 	}
-	w.batch(code, images, []uint32{3, 0, 0, 0, 0}, []uint32{1, 0, 0, 0, 0})
+	w.batch(code, images, []walkTally{{n: 3, taken: 1}, {}, {}, {}, {}})
 	w.addTo(counts)
 	if p := counts.Images[0].Probed[0x1003]; p.Windows != 1 || p.Outcomes != 3 || p.Taken != 1 {
 		t.Errorf("after it was forgotten: %+v", p)

@@ -62,10 +62,9 @@ type (
 		Ends                        [walkEnds]uint64
 		Walk                        uint64
 	}
-	walkTally struct{ n, taken uint32 }
 )
 
-// walkTallySize is that of struct tally: n, taken, ended and padding, 4 bytes each.
+// walkTallySize is that of struct tally, 4 bytes each.
 const walkTallySize = 16
 
 // NewWalker makes one of what s samples, which walks when it has images.
@@ -208,19 +207,16 @@ func (w *Walker) gather() {
 	if err != nil {
 		return
 	}
-	n, taken := make([]uint32, len(w.code.counted)), make([]uint32, len(w.code.counted))
+	seen := make([]walkTally, len(w.code.counted))
 	var b [walkTallySize]byte
 	for k, op := range w.code.counted {
 		if _, err := mem.ReadAt(b[:], int64(op)*walkTallySize); err != nil {
 			return
 		}
-		now := walkTally{binary.NativeEndian.Uint32(b[0:]), binary.NativeEndian.Uint32(b[4:])}
-		// A walk may be under way: what it took is not more than what it met.
-		n[k] = now.n - w.last[k].n
-		taken[k] = min(now.taken-w.last[k].taken, n[k])
-		w.last[k] = walkTally{now.n, w.last[k].taken + taken[k]}
+		field := func(i int) uint32 { return binary.NativeEndian.Uint32(b[4*i:]) }
+		seen[k] = w.last[k].next(walkTally{field(0), field(1), field(2), field(3)})
 	}
-	w.seen.batch(w.code, w.images, n, taken)
+	w.seen.batch(w.code, w.images, seen)
 }
 
 // release lets go of the code.

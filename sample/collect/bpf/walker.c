@@ -185,7 +185,7 @@ struct state {
 	u64 regs[16];
 	u64 v[64]; // vector registers, four words each
 	u64 vknown; // bit by word
-	u32 pad0;
+	u32 depth; // of calls that began in the walk and did not return
 	u32 known; // bit by register, and FLAGS_KNOWN
 	u64 walk;
 	u32 pc; // index of an operation
@@ -223,8 +223,7 @@ struct {
 // What a branch did.
 struct tally {
 	u32 n, taken;
-	u32 ended; // walks that ended here
-	u32 pad;
+	u32 inner, inner_taken; // of them, in calls that began in the walk
 };
 
 struct {
@@ -320,7 +319,7 @@ inline_ u64 mask(u32 size) { return size >= 8 ? ~0ull : (1ull << (size * 8)) - 1
 // none.
 inline_ struct word *find(struct state *s, u64 at)
 {
-	u32 h = at ^ at >> 9;
+	u32 h = at * 0x9e3779b97f4a7c15 >> 40; // neighbours, of which there are many, lie apart
 	for (int i = 0; i < PROBES; i++) {
 		struct word *w = &s->words[(h + i) & (WORDS - 1)];
 		if (w->walk != s->walk || w->at == at)
@@ -1422,7 +1421,16 @@ __attribute__((noinline)) int step(void)
 		__sync_fetch_and_add(&t->n, 1);
 		if (kind == JCC && to)
 			__sync_fetch_and_add(&t->taken, 1);
+		if (s->depth) {
+			__sync_fetch_and_add(&t->inner, 1);
+			if (kind == JCC && to)
+				__sync_fetch_and_add(&t->inner_taken, 1);
+		}
 	}
+	if (kind == CALL || kind == CALLI)
+		s->depth++;
+	else if (kind == RET && s->depth)
+		s->depth--;
 	if (!to) {
 		s->pc = pc + 1;
 		return 0;
@@ -1500,17 +1508,12 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 	s->regs[15] = regs->r15;
 	s->known = 0x1ffff;
 	s->vknown = 0;
+	s->depth = 0;
 	s->fs = ((struct task_struct___walk *)task)->thread.fsbase;
 	set_flags(s, FK_RAW, 8, regs->flags, 0, 0);
 	s->left = longest;
 	s->end = END_LENGTH;
 	loop(longest / STRIDE, stride, 0, 0);
-	if (s->end != END_LENGTH) {
-		u32 at = s->pc;
-		struct tally *last = map_lookup(&tallies, &at);
-		if (last)
-			__sync_fetch_and_add(&last->ended, 1);
-	}
 	t->steps += longest - s->left;
 	return s->end;
 }
