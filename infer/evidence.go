@@ -26,6 +26,7 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 
 // learn adds what is known.
 func (pr *posed) learn(prof *Profile, known []Known) {
+	visits := map[*problem]map[int]float64{} // by block
 	for _, k := range known {
 		r := prof.find(k)
 		if r == nil {
@@ -45,7 +46,14 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		if k.Visits > 0 {
 			q.visits = append(q.visits, visited(b, k.Visits))
 			q.loosen()
+			if visits[q] == nil {
+				visits[q] = map[int]float64{}
+			}
+			visits[q][b] = max(visits[q][b], k.Visits)
 		}
+	}
+	for q, by := range visits {
+		q.learnWays(by)
 	}
 }
 

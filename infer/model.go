@@ -123,17 +123,18 @@ type problem struct {
 	fac  *factor
 	par  *params
 
-	samples []float64 // by block
-	cost    []float64 // by block: samples that one execution brings, in the median
-	quiet   bool      // no block has samples
-	insts   []float64 // by block: instructions, at least 1
-	invVar  []float64 // by block: 1 / variance of the logarithm of cost
-	tilt    []float64 // by block: what explain needs of samples and invVar; see expect
-	known   []observation
-	visits  []observation // executions up to a factor that they have in common
-	branch  []int32       // blocks with more than one way out; their logits follow the entries in x
-	center  []float64     // by unknown: what is believed of it before samples are seen
-	sure    []float64     // by unknown: 1 / standard deviation around that
+	samples   []float64 // by block
+	cost      []float64 // by block: samples that one execution brings, in the median
+	quiet     bool      // no block has samples
+	insts     []float64 // by block: instructions, at least 1
+	invVar    []float64 // by block: 1 / variance of the logarithm of cost
+	tilt      []float64 // by block: what explain needs of samples and invVar; see expect
+	known     []observation
+	visits    []observation // executions up to a factor that they have in common
+	multiways []multiway
+	branch    []int32   // blocks with more than one way out; their logits follow the entries in x
+	center    []float64 // by unknown: what is believed of it before samples are seen
+	sure      []float64 // by unknown: 1 / standard deviation around that
 
 	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
 	live []bool    // by block: whether it is to be in the core
@@ -314,6 +315,9 @@ func (q *problem) forward(x []float64) float64 {
 	}
 	for _, o := range q.known {
 		v += q.observe(o)
+	}
+	for i := range q.multiways {
+		v += q.observeWays(&q.multiways[i])
 	}
 	return v + q.observeVisits()
 }

@@ -73,7 +73,7 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 // draw gives the spread around x by disturbed searches. It spoils the state of q.
 func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	q.forward(x)
-	center, sure, known, visits, expected := q.center, q.sure, q.known, q.visits, q.level
+	center, sure, known, visits, multiways, expected := q.center, q.sure, q.known, q.visits, q.multiways, q.level
 	best := q.logarithms()
 	weight := q.expected()
 	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
@@ -96,6 +96,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		copy(q.center, center)
 		copy(q.known, known)
 		copy(q.visits, visits)
+		q.multiways = disturbWays(multiways, rng)
 		q.level = expected
 		if called > 0 {
 			q.center[0] = math.Log(called)

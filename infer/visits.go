@@ -2,7 +2,10 @@ package infer
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
+
+	"backfeed/infer/image"
 )
 
 // Walks go on from samples, and so come by a block as often as it runs, times the mean time
@@ -55,6 +58,93 @@ func (q *problem) visitFactor(level, sure float64) float64 {
 		of += w
 	}
 	return sum / of
+}
+
+// A multiway is what visits say of the ways out of a block that has more than two: of the
+// executions of an indirect jump, so many went on to the blocks that only it leads to. Unlike
+// the visits of blocks of a procedure, these are of one place, and need no factor.
+type multiway struct {
+	block int32
+	went  []float64 // by way: as many independent executions tell as much; negative is not known
+	rest  float64   // likewise, of all ways that are not known
+}
+
+// learnWays makes multiways of visits by block.
+func (q *problem) learnWays(visits map[int]float64) {
+	f := q.flow
+	leads := make([]int, f.blocks) // ways to each block, and from outside
+	for _, b := range f.entries {
+		leads[b]++
+	}
+	for _, w := range f.ways {
+		if w.to != leave {
+			leads[w.to]++
+		}
+	}
+	for b := range f.blocks {
+		ways := f.waysOf(b)
+		if len(ways) < 3 || visits[b] == 0 {
+			continue
+		}
+		m := multiway{int32(b), make([]float64, len(ways)), visits[b] / visitClump}
+		for i, w := range ways {
+			m.went[i] = -1
+			if w.to != leave && leads[w.to] == 1 && (visits[int(w.to)] > 0 || q.watched(int(w.to))) {
+				m.went[i] = visits[int(w.to)] / visitClump
+				m.rest -= m.went[i]
+			}
+		}
+		m.rest = max(m.rest, 0)
+		q.multiways = append(q.multiways, m)
+	}
+}
+
+// watched tells whether walks tally what runs in block b: calls and branches.
+func (q *problem) watched(b int) bool {
+	blk := &q.p.Blocks[b]
+	return len(blk.Calls) > 0 || len(blk.Out) != 1 || q.p.Edges[blk.Out[0]].Kind != image.FallThrough
+}
+
+// observeWays adds the derivatives of what a multiway says, by the multinomial
+// distribution, and gives its value.
+func (q *problem) observeWays(m *multiway) (v float64) {
+	first := q.flow.first[m.block]
+	prob, dway := q.prob[first:][:len(m.went)], q.dway[first:][:len(m.went)]
+	var rest float64
+	for i, went := range m.went {
+		p := max(prob[i], 1e-100)
+		switch {
+		case went < 0:
+			rest += p
+		case went > 0:
+			v -= went * math.Log(p)
+			dway[i] -= went / p
+		}
+	}
+	if m.rest == 0 || rest == 0 {
+		return v
+	}
+	for i, went := range m.went {
+		if went < 0 {
+			dway[i] -= m.rest / rest
+		}
+	}
+	return v - m.rest*math.Log(rest)
+}
+
+// disturbWays gives multiways as others might have seen them.
+func disturbWays(ms []multiway, rng *rand.Rand) []multiway {
+	ms = slices.Clone(ms)
+	for i := range ms {
+		m := &ms[i]
+		m.went = slices.Clone(m.went)
+		for w, went := range m.went {
+			if went > 0 {
+				m.went[w] *= math.Exp(rng.NormFloat64() / math.Sqrt(went+0.5))
+			}
+		}
+	}
+	return ms
 }
 
 // counted tells whether executions of q are known.

@@ -44,6 +44,38 @@ func TestWalkVisits(t *testing.T) {
 	}
 }
 
+// TestWalkWays: visits of the blocks that an indirect jump leads to tell how often it goes
+// there, and nothing of those that other blocks lead to as well.
+func TestWalkWays(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	const each = 0.01
+	solve := func(visits map[int]float64) *problem {
+		q := newProblem(graph("a4>b a>c a>d a>e b4>f b>e c4>f c>e d4>e e4>f f4"), []uint64{400, 100, 100, 100, 100, 400}, func(*image.Block) float64 { return each }, &par)
+		q.learnWays(visits)
+		q.loosen()
+		solveAll(q)
+		return q
+	}
+	without := solve(nil)
+	if len(without.multiways) > 0 {
+		t.Fatalf("without visits: %+v", without.multiways)
+	}
+	q := solve(map[int]float64{0: 40000, 1: 32000, 2: 400, 4: 7600})
+	if len(q.multiways) != 1 {
+		t.Fatalf("%+v", q.multiways)
+	}
+	if m := q.multiways[0]; m.went[0] != 8000 || m.went[1] != 100 || m.went[2] != -1 || m.went[3] != -1 || m.rest != 1900 {
+		t.Errorf("%+v", m) // block d goes on without a branch, and e is led to by two
+	}
+	for b, want := range map[int]float64{1: 0.8, 2: 0.01} {
+		got, was := q.n[b]/q.n[0], without.n[b]/without.n[0]
+		if math.Abs(math.Log(got/want)) > 0.05 || math.Abs(math.Log(was/want)) < 0.5 {
+			t.Errorf("block %d runs %.3f times for each jump, %.3f without visits, want %.3f", b, got, was, want)
+		}
+	}
+}
+
 // TestWalkLevel: where the executions of one procedure are known, visits tell how often
 // the others run beside it, although their samples say otherwise.
 func TestWalkLevel(t *testing.T) {
