@@ -19,7 +19,7 @@ const (
 	// windows of a minute at 1 % and at 2 %, the mean block overlap is 0.857 and 0.881 with 1 and
 	// 0.4; with 0.3 for blocks 0.840 and 0.864, with 0.6 0.851 and 0.878, with 2 0.859 and 0.879; for
 	// levels, with 0.6 for blocks, 0.847 and 0.873 with 0.2, 0.849 and 0.874 with 0.8.
-	visitSD, visitLevelSD = 1, 0.4
+	visitSD, visitLevelSD = 1, 0.3
 	// visitClump is how many visits tell as much as one by itself: a loop fills a walk.
 	visitClump = 4
 )

@@ -120,11 +120,21 @@ func walkOps(ip *infer.ImageProfile, most int) []collect.WalkOp {
 			out = append(out, collect.WalkOp{
 				Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
 				Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
-				Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Counts: o.Kind.Branches(), Conditional: o.Kind == image.WalkCondJump,
+				Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
 			})
 		}
 	}
 	return out
+}
+
+// walkBranch says which operations are branches.
+var walkBranch = map[image.WalkKind]collect.WalkBranch{
+	image.WalkCondJump: collect.BranchCond,
+	image.WalkJump:     collect.BranchJump,
+	image.WalkJumpInd:  collect.BranchJump,
+	image.WalkCall:     collect.BranchCall,
+	image.WalkCallInd:  collect.BranchCall,
+	image.WalkRet:      collect.BranchReturn,
 }
 
 // tellWalks says what walks did.

@@ -145,9 +145,6 @@ const (
 	walkVaddq
 )
 
-// Branches tells whether control goes elsewhere after k, or may.
-func (k WalkKind) Branches() bool { return k >= WalkCall && k <= WalkCondJump }
-
 // WalkOps gives the operations of p by address: one for each instruction of its blocks.
 // Where the next instruction of the code is none of them, a WalkStop comes between.
 func (im *Image) WalkOps(p *Proc) []WalkOp {

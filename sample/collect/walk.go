@@ -2,7 +2,6 @@ package collect
 
 import (
 	"math"
-	"sync"
 	"time"
 
 	"backfeed/sample"
@@ -16,8 +15,20 @@ type WalkOp struct {
 	Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond uint8
 	Disp                                                  int32
 	Imm                                                   int64
-	Counts, Conditional                                   bool // a branch, which is counted; a conditional one
+	Branch                                                WalkBranch
+	Proc                                                  uint64 // address of its procedure
 }
+
+// A WalkBranch says which kind of branch an operation is. All of them are counted.
+type WalkBranch uint8
+
+const (
+	NoBranch     WalkBranch = iota
+	BranchJump              // direct or not
+	BranchCond              // conditional, direct
+	BranchCall              // direct or not
+	BranchReturn            // to its caller
+)
 
 // A WalkImage is the code of one image.
 type WalkImage struct {
@@ -37,105 +48,6 @@ type WalkOptions struct {
 // of 4096 in the same time, which are fewer.
 const longestWalk = 512
 
-// batchTime is how long the walks are that are compared with one another, to tell how
-// much programs change.
-const batchTime = 5 * time.Second
-
-// A walkTally is what walks saw of one branch.
-type walkTally struct {
-	n, taken          uint32
-	inner, innerTaken uint32 // of them, in calls that began in the walk
-}
-
-// next makes t, of when it was looked at last, what it is now, and gives what was added. A
-// walk may be under way: no part is more than what it is a part of.
-func (t *walkTally) next(now walkTally) walkTally {
-	var d walkTally
-	d.n = now.n - t.n
-	d.taken = min(now.taken-t.taken, d.n)
-	d.inner = min(now.inner-t.inner, d.n)
-	d.innerTaken = min(now.innerTaken-t.innerTaken, d.inner, d.taken)
-	d.taken = min(d.taken, d.innerTaken+d.n-d.inner)
-	t.n, t.taken, t.inner, t.innerTaken = now.n, t.taken+d.taken, t.inner+d.inner, t.innerTaken+d.innerTaken
-	return d
-}
-
-// A walkedPlace is what walks saw of one branch, apart for calls that were under way when a
-// walk began and for those that began in it.
-type walkedPlace struct{ outer, inner walkedWays }
-
-// walkedWays are executions of a branch, and those that were taken.
-type walkedWays struct {
-	n, taken float64
-	// Over batches: sums of squares of the executions, and of those that were taken, and of
-	// their products.
-	nn, tt, nt float64
-}
-
-func (w *walkedWays) add(n, taken float64) {
-	w.n, w.taken = w.n+n, w.taken+taken
-	w.nn, w.tt, w.nt = w.nn+n*n, w.tt+taken*taken, w.nt+n*taken
-}
-
-func (p *walkedPlace) add(t walkTally) {
-	p.outer.add(float64(t.n-t.inner), float64(t.taken-t.innerTaken))
-	p.inner.add(float64(t.inner), float64(t.innerTaken))
-}
-
-const (
-	// clump is how many executions of one branch in one walk are about as good as one: a loop
-	// fills a walk.
-	clump = 4
-	// innerSD is the standard deviation, in logits, of where a branch goes in calls that begin
-	// in walks, beside where it goes. A walk sees the first few hundred instructions of them: loops
-	// that go on for long look short; and it comes to them too often from code that runs slowly,
-	// where walks begin. A loop of bzip2 that ends in 7 of 100 turns did so in 33 of those, and in
-	// 10 of others. Over four programs, with the walks of a minute at 1 %, the mean block
-	// overlap is 0.819 without this, 0.839 with 0.1, 0.851 with 0.15, 0.858 with 0.2, 0.856 with
-	// 0.3 and 0.850 with 1; nearly all of the gain is in bzip2, 0.79 to 0.94.
-	innerSD = 0.2
-)
-
-// worth is how many independent executions tell as much as those of w, of which nothing is
-// surer than a standard deviation of sd, in logits.
-func (w *walkedWays) worth(sd float64) float64 {
-	if w.n == 0 {
-		return 0
-	}
-	share := w.taken / w.n
-	chance := clump * w.n * share * (1 - share)
-	of := w.n / clump
-	if spread := w.tt - 2*share*w.nt + share*share*w.nn; chance > 0 && spread > chance {
-		of *= chance / spread
-	}
-	likely := (w.taken + 0.5) / (w.n + 1)
-	return min(of, 1/(sd*sd*likely*(1-likely)))
-}
-
-// probed gives what was seen in so many batches. Of the outcomes, so many are told as taken
-// as is most probable by those of both kinds.
-func (p *walkedPlace) probed(batches int, cond bool) sample.Probed {
-	n := p.outer.n + p.inner.n
-	out := sample.Probed{Windows: uint64(max(1, batches)), Visits: uint64(n)}
-	if !cond || n == 0 {
-		return out
-	}
-	var of, share float64
-	for _, w := range []struct {
-		*walkedWays
-		sd float64
-	}{{&p.outer, 0}, {&p.inner, innerSD}} {
-		if worth := w.worth(w.sd); worth > 0 {
-			of += worth
-			share += worth * w.taken / w.n
-		}
-	}
-	share /= of
-	out.Outcomes, out.Taken = uint64(n), uint64(math.Round(share*n))
-	out.Spread = sample.SquareOf(math.Ceil(n * n * share * (1 - share) / of))
-	return out
-}
-
 // walkCode is the code of images as one table.
 type walkCode struct {
 	ops     []WalkOp // 0 is none
@@ -144,7 +56,6 @@ type walkCode struct {
 	pages   []uint32 // by page of the code of images: its place in starts, in pages; 0 is nowhere
 	starts  []uint32 // by byte of a page: operation
 	images  []walkRange
-	counted []uint32 // operations that are counted
 }
 
 // walkPage is the size of a page, in bytes. mostPages bounds the code of all images, 1 TB.
@@ -180,9 +91,6 @@ func (c *walkCode) add(i int32, im *WalkImage) walkRange {
 	for k, o := range im.Ops {
 		op := first + uint32(k)
 		c.image = append(c.image, i)
-		if o.Counts {
-			c.counted = append(c.counted, op)
-		}
 		if o.Addr == 0 || o.Addr-uint64(o.Off) != delta {
 			continue
 		}
@@ -223,64 +131,6 @@ func (im *WalkImage) delta() uint64 {
 		}
 	}
 	return 0
-}
-
-// A walkedAt is one branch.
-type walkedAt struct {
-	id   sample.ImageID // by key
-	off  sample.Offset
-	cond bool
-}
-
-// walked is what all walks saw.
-type walked struct {
-	mu      sync.Mutex
-	at      map[walkedAt]*walkedPlace
-	ids     map[sample.ImageID]sample.ImageID // by key
-	batches int
-}
-
-// batch adds what one batch saw, by operation that is counted.
-func (w *walked) batch(c *walkCode, images []WalkImage, seen []walkTally) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.at == nil {
-		w.at, w.ids = map[walkedAt]*walkedPlace{}, map[sample.ImageID]sample.ImageID{}
-	}
-	any := false
-	for k, op := range c.counted {
-		if seen[k].n == 0 {
-			continue
-		}
-		any = true
-		o, id := &c.ops[op], images[c.image[op]].ID
-		key := walkedAt{id.Key(), o.Off, o.Conditional}
-		p := w.at[key]
-		if p == nil {
-			p = &walkedPlace{}
-			w.at[key], w.ids[id.Key()] = p, id
-		}
-		p.add(seen[k])
-	}
-	if any {
-		w.batches++
-	}
-}
-
-// addTo adds all that was seen to counts.
-func (w *walked) addTo(counts *sample.Counts) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for key, p := range w.at {
-		counts.AddProbed(counts.Image(w.ids[key.id]), key.off, p.probed(w.batches, key.cond))
-	}
-}
-
-// forget begins anew.
-func (w *walked) forget() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.at, w.ids, w.batches = nil, nil, 0
 }
 
 // walkEnds is how many ways there are for a walk to end: those of enum in bpf/walker.c.

@@ -3,13 +3,13 @@
 package collect
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
@@ -17,7 +17,7 @@ import (
 
 // A Walker goes on from samples: where one interrupted a thread in user mode, it emulates
 // in the kernel the instructions that the thread is about to run, a few hundred, with its
-// registers and memory, and counts which ways they take. It reads and changes nothing, so
+// registers and memory, and tells which ways they take. It reads and changes nothing, so
 // that the thread notices no more than the time it takes. What branches do is thus seen
 // exactly, of executions that follow upon moments of time, not upon one another.
 //
@@ -31,8 +31,10 @@ type Walker struct {
 	bpf    walkerObjects
 	images []WalkImage
 	code   *walkCode
-	last   []walkTally // by operation that is counted: when it was looked at last
-	spent  WalkTotals  // of walkers before
+	trails *ringbuf.Reader
+	record ringbuf.Record // the last one
+	began  time.Time
+	spent  WalkTotals // of walkers before
 
 	seen walked
 	quit chan struct{}
@@ -60,24 +62,25 @@ type (
 	walkerTotals struct {
 		Walks, Steps, Spent, Earned uint64
 		Ends                        [walkEnds]uint64
-		Walk                        uint64
+		Walk, Lost                  uint64
 	}
 )
 
-// walkTallySize is that of struct tally, 4 bytes each.
-const walkTallySize = 16
-
 // NewWalker makes one of what s samples, which walks when it has images.
 func NewWalker(s *System, opt WalkOptions) *Walker {
-	w := &Walker{sys: s, opt: opt, quit: make(chan struct{}), done: make(chan struct{})}
+	w := &Walker{sys: s, opt: opt, began: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
 	go w.tend()
 	return w
 }
 
-// tend looks at the tallies once a batch.
+// gatherEvery is how long trails stay in the ring of 2 MB, where there is room for 3000 of the
+// longest.
+const gatherEvery = time.Second
+
+// tend takes the trails out of the ring.
 func (w *Walker) tend() {
 	defer close(w.done)
-	tick := time.NewTicker(batchTime)
+	tick := time.NewTicker(gatherEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -100,9 +103,13 @@ func (w *Walker) SetImages(images []WalkImage) error {
 	if err != nil {
 		return err
 	}
+	trails, err := ringbuf.NewReader(fresh.Trails)
+	if err != nil {
+		fresh.Close()
+		return fmt.Errorf("walks: %w", err)
+	}
 	w.release()
-	w.bpf, w.code, w.images = *fresh, code, images
-	w.last = make([]walkTally, len(code.counted))
+	w.bpf, w.code, w.images, w.trails = *fresh, code, images, trails
 	if err := w.sys.bpf.Next.Put(uint32(0), w.bpf.Walker); err != nil {
 		return fmt.Errorf("walks: %w", err)
 	}
@@ -116,7 +123,6 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 		return nil, err
 	}
 	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.ops))
-	spec.Maps[walkerMapTallies].MaxEntries = uint32(len(code.ops))
 	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.pages)))
 	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.starts))
 	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
@@ -203,20 +209,16 @@ func (w *Walker) gather() {
 	if w.code == nil {
 		return
 	}
-	mem, err := w.bpf.Tallies.Memory()
-	if err != nil {
-		return
-	}
-	seen := make([]walkTally, len(w.code.counted))
-	var b [walkTallySize]byte
-	for k, op := range w.code.counted {
-		if _, err := mem.ReadAt(b[:], int64(op)*walkTallySize); err != nil {
+	w.trails.SetDeadline(time.Unix(1, 0)) // do not wait
+	batch := int(time.Since(w.began) / batchTime)
+	for {
+		if err := w.trails.ReadInto(&w.record); err != nil {
 			return
 		}
-		field := func(i int) uint32 { return binary.NativeEndian.Uint32(b[4*i:]) }
-		seen[k] = w.last[k].next(walkTally{field(0), field(1), field(2), field(3)})
+		if t, err := decodeTrail(w.record.RawSample); err == nil {
+			w.seen.add(w.code, w.images, &t, batch)
+		}
 	}
-	w.seen.batch(w.code, w.images, seen)
 }
 
 // release lets go of the code.
@@ -228,6 +230,7 @@ func (w *Walker) release() {
 	time.Sleep(settle) // for walks that are under way
 	w.gather()
 	w.spent = w.totals()
+	w.trails.Close()
 	w.bpf.Close()
 	w.code, w.images = nil, nil
 }

@@ -25,8 +25,8 @@ const (
 	walkerMapSpaces   = "spaces"
 	walkerMapStarts   = "starts"
 	walkerMapStates   = "states"
-	walkerMapTallies  = "tallies"
 	walkerMapTotals   = "totals"
+	walkerMapTrails   = "trails"
 	walkerMapWindows  = "windows"
 	walkerMapWorths   = "worths"
 	walkerProgWalker  = "walker"
@@ -95,8 +95,8 @@ type walkerMapSpecs struct {
 	Spaces  *ebpf.MapSpec `ebpf:"spaces"`
 	Starts  *ebpf.MapSpec `ebpf:"starts"`
 	States  *ebpf.MapSpec `ebpf:"states"`
-	Tallies *ebpf.MapSpec `ebpf:"tallies"`
 	Totals  *ebpf.MapSpec `ebpf:"totals"`
+	Trails  *ebpf.MapSpec `ebpf:"trails"`
 	Windows *ebpf.MapSpec `ebpf:"windows"`
 	Worths  *ebpf.MapSpec `ebpf:"worths"`
 }
@@ -141,8 +141,8 @@ type walkerMaps struct {
 	Spaces  *ebpf.Map `ebpf:"spaces"`
 	Starts  *ebpf.Map `ebpf:"starts"`
 	States  *ebpf.Map `ebpf:"states"`
-	Tallies *ebpf.Map `ebpf:"tallies"`
 	Totals  *ebpf.Map `ebpf:"totals"`
+	Trails  *ebpf.Map `ebpf:"trails"`
 	Windows *ebpf.Map `ebpf:"windows"`
 	Worths  *ebpf.Map `ebpf:"worths"`
 }
@@ -158,8 +158,8 @@ func (m *walkerMaps) Close() error {
 		m.Spaces,
 		m.Starts,
 		m.States,
-		m.Tallies,
 		m.Totals,
+		m.Trails,
 		m.Windows,
 		m.Worths,
 	)

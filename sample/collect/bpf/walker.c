@@ -1,6 +1,6 @@
 // The kernel's side of a Walker: from where a sample interrupted a thread, it emulates
 // the instructions that the thread is about to run, with its registers and memory, and
-// counts where branches go. Nothing of the thread is changed: what it would store is kept
+// writes down where branches go. Nothing of the thread is changed: what it would store is kept
 // aside. See walker_linux.go, and infer/image/walk.go for what the operations stand for.
 
 #include "kernel.h"
@@ -143,6 +143,16 @@ struct word {
 
 enum { WORDS = 512, PROBES = 8 };
 
+// A line is memory of the thread as a walk found it. To read it takes 100 ns, however little of
+// it; what is read here before takes 10.
+struct line {
+	u64 at;   // address / LINE
+	u64 walk; // number of the walk that read it
+	u64 words[8];
+};
+
+enum { LINE = 64, LINES = 64 };
+
 // A range is a part of a file as a process maps it.
 struct range {
 	u64 lo, hi; // runtime addresses
@@ -181,11 +191,24 @@ enum {
 	ENDS
 };
 
+enum { OUTCOMES = 512, TARGETS = 128 };
+
+// A trail is what a walk tells: the code tells the rest of the way.
+struct trail {
+	u32 start; // operation
+	u32 steps;
+	u32 end;
+	u32 outcomes, targets;
+	u32 pad;
+	u64 taken[OUTCOMES / 64]; // bit by conditional branch
+	u32 target[TARGETS];      // operations that indirect branches and returns went to
+};
+
 struct state {
 	u64 regs[16];
 	u64 v[64]; // vector registers, four words each
 	u64 vknown; // bit by word
-	u32 depth; // of calls that began in the walk and did not return
+	u32 pad0;
 	u32 known; // bit by register, and FLAGS_KNOWN
 	u64 walk;
 	u32 pc; // index of an operation
@@ -199,7 +222,9 @@ struct state {
 	u32 pages, many;
 	u64 fs;
 	struct space_key key;
+	struct trail trail;
 	struct word words[WORDS];
+	struct line lines[LINES];
 };
 
 const volatile u32 longest; // operations of a walk, at most
@@ -220,19 +245,10 @@ struct {
 	__type(value, struct op);
 } ops SEC(".maps");
 
-// What a branch did.
-struct tally {
-	u32 n, taken;
-	u32 inner, inner_taken; // of them, in calls that began in the walk
-};
-
 struct {
-	__uint(type, ARRAY);
-	__uint(max_entries, 1);
-	__uint(map_flags, MMAPABLE);
-	__type(key, u32);
-	__type(value, struct tally);
-} tallies SEC(".maps");
+	__uint(type, RINGBUF);
+	__uint(max_entries, 1 << 21);
+} trails SEC(".maps");
 
 // Operations by address: that at byte b of page p of an image is starts[pages[p] * PAGE + b],
 // and none where pages[p] is 0.
@@ -287,6 +303,7 @@ struct totals {
 	u64 earned; // ns that they may take
 	u64 ends[ENDS];
 	u64 walk; // number of the last one
+	u64 lost; // whose trails there was no room for
 };
 
 struct {
@@ -328,28 +345,38 @@ inline_ struct word *find(struct state *s, u64 at)
 	return 0;
 }
 
+// memory gives the eight bytes of memory at at*8; 0 if they cannot be read.
+inline_ u64 *memory(struct state *s, u64 at)
+{
+	u64 n = at >> 3;
+	struct line *l = &s->lines[(n ^ n >> 6) & (LINES - 1)];
+	if (l->walk != s->walk || l->at != n) {
+		if (probe_read_user(l->words, LINE, (void *)(n * LINE))) {
+			l->walk = 0;
+			return 0;
+		}
+		l->walk = s->walk;
+		l->at = n;
+	}
+	return &l->words[at & 7];
+}
+
 // word reads the eight bytes at at*8 into val and vmask.
 inline_ void word(struct state *s, u64 at)
 {
-	u64 v = 0;
 	struct word *w = find(s, at);
+	u64 have = 0, known = 0, v = 0, *m;
 	if (w && w->walk == s->walk) {
-		s->val = w->value & w->have;
-		s->vmask = w->known;
-		if (w->have == ~0ull)
-			return;
-		if (!probe_read_user(&v, 8, (void *)(at << 3))) {
-			s->val |= v & ~w->have;
-			s->vmask |= ~w->have;
-		}
-		return;
+		have = w->have;
+		known = w->known;
+		v = w->value & have;
 	}
-	if (probe_read_user(&v, 8, (void *)(at << 3))) {
-		s->val = s->vmask = 0;
-		return;
+	if (have != ~0ull && (m = memory(s, at))) {
+		v |= *m & ~have;
+		known |= ~have;
 	}
 	s->val = v;
-	s->vmask = ~0ull;
+	s->vmask = known;
 }
 
 // fetch reads size bytes of memory into val; it gives 1 if all of them are known.
@@ -1416,21 +1443,13 @@ __attribute__((noinline)) int step(void)
 			return stop(s, END_BRANCH);
 		to = taken(flags(), op->cond);
 	}
-	struct tally *t = map_lookup(&tallies, &pc);
-	if (t) {
-		__sync_fetch_and_add(&t->n, 1);
-		if (kind == JCC && to)
-			__sync_fetch_and_add(&t->taken, 1);
-		if (s->depth) {
-			__sync_fetch_and_add(&t->inner, 1);
-			if (kind == JCC && to)
-				__sync_fetch_and_add(&t->inner_taken, 1);
-		}
+	if (kind == JCC) {
+		u32 n = s->trail.outcomes++;
+		if (n >= OUTCOMES)
+			return stop(s, END_ROOM);
+		if (to)
+			s->trail.taken[n / 64 & (OUTCOMES / 64 - 1)] |= 1ull << (n & 63);
 	}
-	if (kind == CALL || kind == CALLI)
-		s->depth++;
-	else if (kind == RET && s->depth)
-		s->depth--;
 	if (!to) {
 		s->pc = pc + 1;
 		return 0;
@@ -1445,6 +1464,11 @@ __attribute__((noinline)) int step(void)
 		return stop(s, END_BRANCH);
 	if (!enter(s, b))
 		return stop(s, END_OUTSIDE);
+	u32 n = s->trail.targets;
+	if (n >= TARGETS)
+		return stop(s, END_ROOM);
+	s->trail.target[n & (TARGETS - 1)] = s->pc;
+	s->trail.targets = n + 1;
 	return 0;
 }
 
@@ -1508,13 +1532,20 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 	s->regs[15] = regs->r15;
 	s->known = 0x1ffff;
 	s->vknown = 0;
-	s->depth = 0;
 	s->fs = ((struct task_struct___walk *)task)->thread.fsbase;
 	set_flags(s, FK_RAW, 8, regs->flags, 0, 0);
+	__builtin_memset(&s->trail, 0, __builtin_offsetof(struct trail, target));
+	s->trail.start = s->pc;
 	s->left = longest;
 	s->end = END_LENGTH;
 	loop(longest / STRIDE, stride, 0, 0);
-	t->steps += longest - s->left;
+	s->trail.steps = longest - s->left;
+	s->trail.end = s->end;
+	t->steps += s->trail.steps;
+	u32 n = s->trail.targets & (2 * TARGETS - 1);
+	// Who wants to know looks now and then.
+	if (n <= TARGETS && ringbuf_output(&trails, &s->trail, __builtin_offsetof(struct trail, target) + n * 4, NO_WAKEUP))
+		t->lost++;
 	return s->end;
 }
 

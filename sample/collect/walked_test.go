@@ -1,0 +1,315 @@
+package collect
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// encodeTrail is what bpf/walker.c writes.
+func encodeTrail(t *trail) []byte {
+	var b []byte
+	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.taken)), uint32(len(t.targets)), 0} {
+		b = binary.NativeEndian.AppendUint32(b, v)
+	}
+	bits := make([]byte, mostOutcomes/8)
+	for i, taken := range t.taken {
+		if taken {
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	b = append(b, bits...)
+	for _, v := range t.targets {
+		b = binary.NativeEndian.AppendUint32(b, v)
+	}
+	return b
+}
+
+func TestDecodeTrail(t *testing.T) {
+	all := make([]bool, mostOutcomes)
+	for i := range all {
+		all[i] = i%3 == 0
+	}
+	for _, want := range []trail{
+		{start: 7, steps: 512},
+		{start: 1, steps: 3, end: 2, taken: []bool{true, false, true}, targets: []uint32{9, 1 << 31}},
+		{start: 1, steps: 3, taken: all},
+	} {
+		b := encodeTrail(&want)
+		got, err := decodeTrail(b)
+		if err != nil || got.start != want.start || got.steps != want.steps || got.end != want.end ||
+			!slices.Equal(got.taken, want.taken) || !slices.Equal(got.targets, want.targets) {
+			t.Errorf("%+v, %v; want %+v", got, err, want)
+		}
+		for _, cut := range []int{0, 4, trailSize - 1} {
+			if _, err := decodeTrail(b[:cut]); !errors.Is(err, errRecord) {
+				t.Errorf("%d bytes: %v", cut, err)
+			}
+		}
+	}
+	for _, bad := range []trail{{end: walkEnds}, {targets: []uint32{1}}} {
+		b := encodeTrail(&bad)[:trailSize]
+		if _, err := decodeTrail(b); !errors.Is(err, errRecord) {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func FuzzDecodeTrail(f *testing.F) {
+	f.Add(encodeTrail(&trail{start: 2, steps: 9, taken: []bool{true, false}, targets: []uint32{4, 7}}))
+	c := newWalkCode(twoWalkImages())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if tr, err := decodeTrail(b); err == nil {
+			tr.steps &= 1<<16 - 1
+			c.follow(&tr, func(op uint32, taken, inner bool) {
+				if int(op) >= len(c.ops) || c.ops[op].Branch == NoBranch {
+					t.Fatalf("operation %d is no branch", op)
+				}
+			})
+		}
+	})
+}
+
+// callingWalkImage has a loop (operations 1 to 3) that calls a procedure (5 to 7) with a
+// branch of its own.
+func callingWalkImage() []WalkImage {
+	return []WalkImage{{ID: sample.ImageID{Path: "/c"}, Ops: []WalkOp{
+		{Addr: 0x1000, Off: 0x1000, Proc: 0x1000},
+		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x2000, Branch: BranchCall},
+		{Addr: 0x1006, Off: 0x1006, Proc: 0x1000, Target: 0x1000, Branch: BranchCond},
+		{},
+		{Addr: 0x2000, Off: 0x2000, Proc: 0x2000},
+		{Addr: 0x2001, Off: 0x2001, Proc: 0x2000, Target: 0x2000, Branch: BranchCond},
+		{Addr: 0x2003, Off: 0x2003, Proc: 0x2000, Branch: BranchReturn},
+		{},
+	}}}
+}
+
+func TestFollow(t *testing.T) {
+	type step struct {
+		op           uint32
+		taken, inner bool
+	}
+	c := newWalkCode(callingWalkImage())
+	for _, tt := range []struct {
+		name string
+		trail
+		want []step
+		last uint32
+	}{
+		{"a call from outside", trail{start: 2, steps: 6, taken: []bool{true, false}, targets: []uint32{3}},
+			[]step{{2, true, false}, {6, true, true}, {6, false, true}, {7, true, true}}, 7},
+		{"back to the caller", trail{start: 6, steps: 4, taken: []bool{false, true}, targets: []uint32{3}},
+			[]step{{6, false, false}, {7, true, false}, {3, true, false}}, 1},
+		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, true, false}}, 7},
+		{"an outcome that is missing", trail{start: 5, steps: 5}, nil, 6},
+		{"no instruction", trail{start: 4, steps: 2}, nil, 5},
+		{"nowhere", trail{start: 0, steps: 2}, nil, 0},
+		{"no operation", trail{start: 99, steps: 2}, nil, 0},
+	} {
+		var got []step
+		last := c.follow(&tt.trail, func(op uint32, taken, inner bool) { got = append(got, step{op, taken, inner}) })
+		if !slices.Equal(got, tt.want) || last != tt.last {
+			t.Errorf("%s: %v to %d, want %v to %d", tt.name, got, last, tt.want, tt.last)
+		}
+	}
+}
+
+func TestWalkedPlace(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		batches [][2]float64 // executions, and those that were taken
+		chance  bool         // no batch differs from others by more than chance
+	}{
+		{"alike", [][2]float64{{100, 30}, {100, 30}, {200, 60}}, true},
+		{"phases", [][2]float64{{1000, 0}, {1000, 1000}}, false},
+		{"always", [][2]float64{{10, 10}, {7, 7}}, true},
+		{"never", [][2]float64{{10, 0}}, true},
+		{"once", [][2]float64{{1, 1}}, true},
+	} {
+		var p walkedPlace
+		var n, taken float64
+		for _, b := range tt.batches {
+			p.outer.add(b[0], b[1])
+			n, taken = n+b[0], taken+b[1]
+		}
+		got := p.probed(len(tt.batches), true)
+		share := taken / n
+		chance := n * share * (1 - share)
+		spread := got.Spread.Float64()
+		if got.Taken > got.Outcomes || got.Windows != uint64(len(tt.batches)) || got.Visits != got.Outcomes {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+		if spread < chance {
+			t.Errorf("%s: a spread of %.1f, less than the %.1f of chance", tt.name, spread, chance)
+		}
+		if most := 2*clump*chance + 1; (spread <= most) != tt.chance {
+			t.Errorf("%s: a spread of %.1f; that of chance is %.1f", tt.name, spread, chance)
+		}
+		if got := p.probed(len(tt.batches), false); got.Outcomes != 0 || got.Taken != 0 || got.Visits == 0 && n >= 1 {
+			t.Errorf("%s, no condition: %+v", tt.name, got)
+		}
+	}
+	if got := (&walkedPlace{}).probed(0, true); got.Outcomes != 0 || got.Windows != 1 {
+		t.Errorf("nothing seen: %+v", got)
+	}
+}
+
+// TestWalkedInner: calls that began in a walk tell where branches go, but no surer than they
+// are like all others.
+func TestWalkedInner(t *testing.T) {
+	for _, tt := range []struct {
+		name         string
+		outer, inner [2]float64 // executions, and those that were taken
+		least, most  float64    // share that is taken
+		sure, unsure float64    // least and most standard deviation of its logit
+	}{
+		{"one kind", [2]float64{10000, 1000}, [2]float64{0, 0}, 0.0999, 0.1001, 0.06, 0.07},
+		{"calls only", [2]float64{0, 0}, [2]float64{10000, 1000}, 0.0999, 0.1001, innerSD, innerSD * 1.01},
+		{"few calls", [2]float64{0, 0}, [2]float64{100, 10}, 0.0999, 0.1001, 0.6, 0.7},
+		{"both, much of each", [2]float64{15000, 1500}, [2]float64{3000, 1000}, 0.1, 0.12, 0.04, 0.06},
+		{"both, little of one", [2]float64{20, 10}, [2]float64{100000, 10000}, 0.09, 0.2, 0.15, innerSD},
+		{"always", [2]float64{100, 100}, [2]float64{100, 100}, 1, 1, 0, math.Inf(1)},
+	} {
+		var p walkedPlace
+		p.outer.add(tt.outer[0], tt.outer[1])
+		p.inner.add(tt.inner[0], tt.inner[1])
+		got := p.probed(1, true)
+		n := float64(got.Outcomes)
+		share := float64(got.Taken) / n
+		if got.Outcomes != uint64(tt.outer[0]+tt.inner[0]) || got.Visits != got.Outcomes || share < tt.least || share > tt.most {
+			t.Errorf("%s: %+v, a share of %.4f", tt.name, got, share)
+		}
+		if sd := math.Sqrt(got.Spread.Float64()) / n / (share * (1 - share)); sd < tt.sure || sd > tt.unsure {
+			t.Errorf("%s: a logit known to %.3f", tt.name, sd)
+		}
+	}
+}
+
+func TestWalked(t *testing.T) {
+	images := callingWalkImage()
+	code := newWalkCode(images)
+	var w walked
+	// Twice around the loop, and in another batch once, cut short.
+	w.add(code, images, &trail{start: 1, steps: 12, taken: []bool{false, true, true, false}, targets: []uint32{3, 3}}, 3)
+	w.add(code, images, &trail{start: 1, steps: 7, end: 1, taken: []bool{true, false}}, 5)
+	w.add(code, images, &trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
+	check := func(when string, want map[sample.Offset]sample.Probed) {
+		t.Helper()
+		counts := sample.NewCounts(sample.CPU{}, sample.Event{})
+		w.addTo(counts)
+		if err := counts.Check(); err != nil {
+			t.Error(err)
+		}
+		got := counts.Images[0].Probed
+		if len(counts.Images) != 1 || len(got) != len(want) {
+			t.Fatalf("%s: %v", when, got)
+		}
+		for off, want := range want {
+			p := got[off]
+			p.Spread = sample.Square{}
+			if p != want {
+				t.Errorf("%s, at %#x: %+v, want %+v", when, off, p, want)
+			}
+		}
+	}
+	want := map[sample.Offset]sample.Probed{
+		0x1001: {Windows: 2, Visits: 3},
+		0x1006: {Windows: 2, Visits: 1, Outcomes: 1, Taken: 1},
+		0x2001: {Windows: 2, Visits: 5, Outcomes: 5, Taken: 2},
+		0x2003: {Windows: 2, Visits: 2},
+	}
+	check("kept", want)
+	check("once more", want)
+
+	w.forget()
+	counts := sample.NewCounts(sample.CPU{}, sample.Event{})
+	w.addTo(counts)
+	if len(counts.Images) != 0 {
+		t.Errorf("%d images are not forgotten", len(counts.Images))
+	}
+
+	// So many walks that the first are not kept one by one.
+	for range mostWalks + 10 {
+		w.add(code, images, &trail{start: 3, steps: 1, taken: []bool{false}}, 0)
+	}
+	if len(w.walks) != 10 {
+		t.Errorf("%d walks are kept", len(w.walks))
+	}
+	check("summed up", map[sample.Offset]sample.Probed{0x1006: {Windows: 2, Visits: mostWalks + 10, Outcomes: mostWalks + 10}})
+}
+
+// TestMoves: a program goes from region to region by chance. Walks begin where its time is
+// spent, and two of the regions are slower than the others. With their weights, walks begin in
+// each as often as instructions of it run.
+func TestMoves(t *testing.T) {
+	const regions, walks = 5, 40000
+	rng := rand.New(rand.NewPCG(1, 2))
+	next := [regions][regions]float64{ // the last two never meet the others
+		{0.5, 0.3, 0.2, 0, 0}, {0.2, 0.7, 0.1, 0, 0}, {0.4, 0, 0.6, 0, 0}, {0, 0, 0, 0.6, 0.4}, {0, 0, 0, 0.4, 0.6},
+	}
+	slow := [regions]float64{1, 3, 1, 1, 2}
+	run := [regions]float64{1, 1, 1, 1, 1} // executions
+	for range 1000 {
+		var to [regions]float64
+		for f, n := range run {
+			for g, p := range next[f] {
+				to[g] += n * p
+			}
+		}
+		run = to
+	}
+	pick := func(of [regions]float64) int32 {
+		sum := 0.0
+		for _, v := range of {
+			sum += v
+		}
+		x := rng.Float64() * sum
+		for i, v := range of {
+			if x -= v; x < 0 {
+				return int32(i)
+			}
+		}
+		return regions - 1
+	}
+	var time [regions]float64
+	for i := range time {
+		time[i] = run[i] * slow[i]
+	}
+	var m moves
+	for i := range walks {
+		start := pick(time)
+		end := pick(next[start])
+		if i%10 == 0 {
+			end = -1 // cut short
+		}
+		m.add(start, end)
+	}
+	w := m.weights()
+	mean := 0.0
+	for i, n := range m.starts {
+		mean += w[i] * n / walks
+	}
+	if math.Abs(mean-1) > 1e-9 {
+		t.Errorf("the mean weight is %g", mean)
+	}
+	for _, tt := range [][2]int{{1, 0}, {2, 0}, {4, 3}} {
+		got := m.starts[tt[0]] * w[tt[0]] / (m.starts[tt[1]] * w[tt[1]])
+		was, want := m.starts[tt[0]]/m.starts[tt[1]], run[tt[0]]/run[tt[1]]
+		if math.Abs(math.Log(got/want)) > 0.25*math.Abs(math.Log(was/want))+0.05 {
+			t.Errorf("region %d beside %d: %.2f, %.2f without weights, want %.2f", tt[0], tt[1], got, was, want)
+		}
+	}
+	// Of what nothing led to or from, nothing is known.
+	var apart moves
+	apart.add(0, 0)
+	apart.add(1, -1)
+	if w := apart.weights(); w[0] != 1 || w[1] != 1 {
+		t.Errorf("weights of regions apart: %v", w)
+	}
+}
