@@ -8,9 +8,9 @@ import (
 	"backfeed/infer/image"
 )
 
-// Walks go on from samples, and so come by a block as often as it runs, times the mean time
-// of what runs just before it. Where that time is much the same, visits are executions up to
-// a factor: nearly so within a procedure, less so from one to another.
+// Walks go on from samples, and so begin the more often the slower a program is. They are weighed
+// against that as far as they lead from slow code to fast (see collect.Walker); beyond it, visits
+// are executions up to a factor: nearly so within a procedure, less so from one to another.
 
 const (
 	// visitSD is the standard deviation of the logarithm of what visits are of executions, from

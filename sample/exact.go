@@ -23,7 +23,7 @@ type Probed struct {
 	Outcomes uint64 // executions of a conditional branch that were seen to go either way
 	Taken    uint64 // of Outcomes, those that took the branch: as many as if every window had seen as much of its time as the others
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
-	Visits   uint64 // executions that walks came by: in proportion to all that there were, and to the time of what ran just before each
+	Visits   uint64 // executions that walks came by, weighed: in proportion to all that there were, as far as is known how slow the program is there
 }
 
 func (p Probed) plus(o Probed) Probed {

@@ -156,12 +156,12 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
 	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
-	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: (1 - walksShare) * float64(flags.budget), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
+	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: flags.forWindows(), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
 		}
 	}})
-	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: walksShare * float64(flags.budget)})
+	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: flags.forWalks()})
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
@@ -249,7 +249,7 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	}
 	_, _, of := k.run.Spent()
 	seconds := max(usualTime, 2*of).Seconds()
-	rate := min((1-walksShare)*float64(k.budget)/groupCost.Seconds(), windowsRate)
+	rate := min(k.forWindows()/groupCost.Seconds(), windowsRate)
 	groups := [2]int{outcomes: groupsFor((1-k.runsShare())*rate*next.Seconds(), outcomesWindows), runs: groupsFor(k.runsShare()*rate*seconds, runsWindows)}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
 	p, err := infer.Infer(known, func(id sample.ImageID) (*image.Image, error) {

@@ -19,11 +19,14 @@ const (
 	mostWalkedAll = 1_000_000
 )
 
-// walksShare is the part of the time of a calibration that is for walks; windows have the
-// rest. In minutes at 1 % the mean block overlap of four programs was 0.832 and 0.819 so, and
-// 0.812 with 0.75: of three of them windows tell too little in a minute to be used, and of zstd,
-// with its phases, what lifts it from 0.76 to 0.83.
-const walksShare = 0.5
+// walksShare is the part of the time of a calibration that is for walks, up to walksMost of that
+// of the programs; windows have the rest. Three times as many walks as a minute has with
+// 0.5 % tell no more: what is left is where they begin too often, which windows tell.
+const walksShare, walksMost = 0.5, 0.005
+
+// forWalks is the share of the processor time for walks, forWindows that for windows.
+func (f *calibrateFlags) forWalks() float64   { return min(walksShare*float64(f.budget), walksMost) }
+func (f *calibrateFlags) forWindows() float64 { return float64(f.budget) - f.forWalks() }
 
 // walk has walks go through the code of the images of p, most sampled first, unless they
 // do already. Without walks, probes tell where branches go too.
@@ -145,6 +148,9 @@ func (c *cli) tellWalks(k *calibrator) {
 	}
 	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
 		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[0])/float64(t.Walks))
+	if t.Lost > 0 {
+		c.warn("%d of them were lost", t.Lost)
+	}
 }
 
 // addTo adds to counts what probes and walks counted.

@@ -139,6 +139,7 @@ const walkEnds = 7
 // WalkTotals are what walks did.
 type WalkTotals struct {
 	Walks, Steps uint64
+	Lost         uint64           // walks that there was no room to tell of
 	Time         time.Duration    // that they took
 	Ends         [walkEnds]uint64 // walks by how they ended, see WalkEnd
 }

@@ -19,7 +19,8 @@ import (
 // in the kernel the instructions that the thread is about to run, a few hundred, with its
 // registers and memory, and tells which ways they take. It reads and changes nothing, so
 // that the thread notices no more than the time it takes. What branches do is thus seen
-// exactly, of executions that follow upon moments of time, not upon one another.
+// exactly, of executions that follow upon moments of time, not upon one another; walks that
+// begin in slow code weigh less (see moves).
 //
 // Instructions that are not emulated leave what they write unknown; a walk ends where it
 // depends on that.
@@ -265,6 +266,7 @@ func (w *Walker) totals() WalkTotals {
 	for _, t := range all {
 		sum.Walks += t.Walks
 		sum.Steps += t.Steps
+		sum.Lost += t.Lost
 		sum.Time += time.Duration(t.Spent)
 		for i, n := range t.Ends {
 			sum.Ends[i] += n
