@@ -23,11 +23,11 @@ func TestProbedMeans(t *testing.T) {
 		{"not seen in 0.4 s of 60", sample.Probed{Windows: 100, Covered: 60e9}, 0, 0, 0, 0},
 		{"a third", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(1e11)}, 1e6, 0.3208, 0, 0},
 		{"unsure", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(3e11)}, 0, 0, 0, 0},
-		{"half", sample.Probed{Windows: 9, Outcomes: 98, Taken: 49}, 0, 0, 0.5, 0.0506},
-		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.101},
+		{"half", sample.Probed{Windows: 9, Outcomes: 98, Taken: 49}, 0, 0, 0.5, 0.0583},
+		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.1049},
 		{"never", sample.Probed{Windows: 9, Outcomes: 99}, 0, 0, 0.005, 0.00702},
 		{"always", sample.Probed{Windows: 9, Outcomes: 99, Taken: 99}, 0, 0, 0.995, 0.00702},
-		{"many", sample.Probed{Windows: 9, Outcomes: 1e12, Taken: 5e11}, 0, 0, 0.5, 0.0075},
+		{"many", sample.Probed{Windows: 9, Outcomes: 1e12, Taken: 5e11}, 0, 0, 0.5, 0.03},
 	} {
 		n, sd := in.runs(tt.p)
 		taken, sh := shareOf(tt.p)

@@ -438,6 +438,17 @@ func TestCalibrateFlags(t *testing.T) {
 }
 
 // TestRoundAfter: choices become rarer, and there is always a next one.
+func TestCalibrateShares(t *testing.T) {
+	for _, tt := range []struct{ budget, walks, windows float64 }{
+		{0.002, 0.001, 0.001}, {0.01, 0.005, 0.005}, {0.03, 0.005, 0.025},
+	} {
+		f := calibrateFlags{budget: share(tt.budget)}
+		if w, p := f.forWalks(), f.forWindows(); math.Abs(w-tt.walks) > 1e-12 || math.Abs(p-tt.windows) > 1e-12 {
+			t.Errorf("of %g: %g for walks, %g for windows; want %g, %g", tt.budget, w, p, tt.walks, tt.windows)
+		}
+	}
+}
+
 func TestRoundAfter(t *testing.T) {
 	for _, tt := range []struct{ at, want time.Duration }{
 		{0, 3 * time.Second},
