@@ -739,21 +739,33 @@ func (s *System) take() (t taken, err error) {
 
 // takeCalls adds the traces in the ring.
 func (s *System) takeCalls(samples []pending) ([]pending, error) {
-	s.calls.SetDeadline(time.Unix(1, 0)) // do not wait
-	var r ringbuf.Record
-	for {
-		err := s.calls.ReadInto(&r)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return samples, nil
-		} else if err != nil {
-			return samples, fmt.Errorf("calls: %w", err)
-		}
-		p, err := decodeTrace(r.RawSample)
+	err := readRing(s.calls, "calls", func(b []byte) error {
+		p, err := decodeTrace(b)
 		if err != nil {
-			return samples, err
+			return err
 		}
 		p.caller = s.opt.Callers
 		samples = append(samples, p)
+		return nil
+	})
+	return samples, err
+}
+
+// readRing gives take the records that are in a ring now, each good until take returns. name is
+// for errors.
+func readRing(ring *ringbuf.Reader, name string, take func(b []byte) error) error {
+	ring.SetDeadline(time.Unix(1, 0)) // do not wait
+	var r ringbuf.Record
+	for {
+		err := ring.ReadInto(&r)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := take(r.RawSample); err != nil {
+			return err
+		}
 	}
 }
 

@@ -229,12 +229,13 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 	s := seenWalk{batch: batch, end: -1}
 	last := c.follow(t, func(op uint32, taken, inner bool) {
 		o, id := &c.ops[op], images[c.image[op]].ID
-		n := 4 * number(w.place, walkedAt{id.Key(), o.Off, o.Branch == BranchCond})
+		place := walkedAt{id.Key(), o.Off, o.Branch == BranchCond}
+		n := 4 * number(w.place, place)
 		if int(n/4) == len(w.places) {
-			w.ids[id.Key()] = id
-			w.places = append(w.places, walkedAt{id.Key(), o.Off, o.Branch == BranchCond})
+			w.ids[place.id] = id
+			w.places = append(w.places, place)
 		}
-		if taken && o.Branch == BranchCond {
+		if taken && place.cond {
 			n |= 2
 		}
 		if inner {

@@ -33,7 +33,6 @@ type Walker struct {
 	images []WalkImage
 	code   *walkCode
 	trails *ringbuf.Reader
-	record ringbuf.Record // the last one
 	began  time.Time
 	spent  WalkTotals // of walkers before
 
@@ -210,16 +209,14 @@ func (w *Walker) gather() {
 	if w.code == nil {
 		return
 	}
-	w.trails.SetDeadline(time.Unix(1, 0)) // do not wait
 	batch := int(time.Since(w.began) / batchTime)
-	for {
-		if err := w.trails.ReadInto(&w.record); err != nil {
-			return
-		}
-		if t, err := decodeTrail(w.record.RawSample); err == nil {
+	// What cannot be read is missed, as what there was no room for.
+	readRing(w.trails, "walks", func(b []byte) error {
+		if t, err := decodeTrail(b); err == nil {
 			w.seen.add(w.code, w.images, &t, batch)
 		}
-	}
+		return nil
+	})
 }
 
 // release lets go of the code.
