@@ -156,7 +156,7 @@ func (c *cli) tellWalks(k *calibrator) {
 // addTo adds to counts what probes and walks counted.
 func (k *calibrator) addTo(c *sample.Counts) {
 	k.run.AddTo(c)
-	k.walker.AddTo(c)
+	k.walker.AddTo(c, k.run.Rates())
 }
 
 // forget begins anew, when what addTo gave is stored.

@@ -117,7 +117,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 	}
 	time.Sleep(lasts)
 	c := sample.NewCounts(sample.CPU{}, sample.Event{})
-	w.AddTo(c)
+	w.AddTo(c, nil)
 	return c.Images[c.Image(id)].Probed, w.Totals()
 }
 

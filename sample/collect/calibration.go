@@ -414,6 +414,42 @@ func (c *Calibration) Forget() {
 func (c *Calibration) AddTo(counts *sample.Counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	native := max(0, c.total-c.takenTotal-(c.spent-c.takenSpent)).Seconds()
+	for at, e := range c.estimates() {
+		if c.runs {
+			e.outcomes, e.taken, e.spread = 0, 0, 0
+		}
+		counts.AddProbed(counts.Image(e.id), at.off, e.probed(native, counts.Weight))
+	}
+}
+
+// Rates gives how often sites run, of those of which windows tell that they do.
+func (c *Calibration) Rates() []SiteRate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var rates []SiteRate
+	for at, e := range c.estimates() {
+		if e.known && e.rate > 0 && e.windows >= fewRated {
+			rates = append(rates, SiteRate{e.id, at.off, e.rate, math.Sqrt(e.variance) / e.rate})
+		}
+	}
+	slices.SortFunc(rates, func(a, b SiteRate) int {
+		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Off, b.Off))
+	})
+	return rates
+}
+
+// fewRated is how many windows tell how much windows differ.
+const fewRated = 3
+
+// A probedPlace is a place that was armed.
+type probedPlace struct {
+	id  sample.ImageID // by key
+	off sample.Offset
+}
+
+// estimates gives what all windows since the last Forget tell.
+func (c *Calibration) estimates() map[probedPlace]*estimate {
 	all := append(slices.Clone(c.old), c.groups...)
 	// A file whose code was never hit may be another one than the processes run.
 	alive := map[string]bool{}
@@ -422,15 +458,11 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 			alive[m.File] = alive[m.File] || w.all > 0
 		}
 	}
-	type place struct {
-		id  sample.ImageID
-		off sample.Offset
-	}
 	all = slices.DeleteFunc(all, func(m *measured) bool { return !alive[m.File] || len(m.windows) == m.taken })
-	sum := map[place]*estimate{}
+	sum := map[probedPlace]*estimate{}
 	for _, m := range all {
 		for i, e := range m.estimates(c.hit.Seconds()) {
-			at := place{m.ID.Key(), m.Sites[i].Off}
+			at := probedPlace{m.ID.Key(), m.Sites[i].Off}
 			if sum[at] == nil {
 				sum[at] = &estimate{id: m.ID}
 			}
@@ -443,17 +475,11 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 		}
 		known := make([]*estimate, len(m.Sites))
 		for i, s := range m.Sites {
-			known[i] = sum[place{m.ID.Key(), s.Off}]
+			known[i] = sum[probedPlace{m.ID.Key(), s.Off}]
 		}
 		m.link(known, c.hit.Seconds())
 	}
-	native := max(0, c.total-c.takenTotal-(c.spent-c.takenSpent)).Seconds()
-	for at, e := range sum {
-		if c.runs {
-			e.outcomes, e.taken, e.spread = 0, 0, 0
-		}
-		counts.AddProbed(counts.Image(e.id), at.off, e.probed(native, counts.Weight))
-	}
+	return sum
 }
 
 // An estimate is what windows tell of one site.

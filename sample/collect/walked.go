@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
@@ -197,6 +196,7 @@ type walkSpot struct {
 // A seenWalk is a walk by what it came by, in numbers of walked.
 type seenWalk struct {
 	batch int
+	steps int32   // instructions
 	start int32   // spot
 	end   int32   // spot; -1 if it did not go on to its full length
 	at    []int32 // what it came by: place * 4 + taken * 2 + inner
@@ -211,6 +211,7 @@ type walked struct {
 	spot    map[walkSpot]int32
 	walks   []seenWalk
 	batches int
+	rates   []SiteRate // as windows told last
 
 	// Of walks before: those, by place, with the weights that they had.
 	before []walkedPlace
@@ -226,7 +227,7 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 	if w.place == nil {
 		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[walkedAt]int32{}, map[walkSpot]int32{}
 	}
-	s := seenWalk{batch: batch, end: -1}
+	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
 	last := c.follow(t, func(op uint32, taken, inner bool) {
 		o, id := &c.ops[op], images[c.image[op]].ID
 		place := walkedAt{id.Key(), o.Off, o.Branch == BranchCond}
@@ -275,7 +276,7 @@ func (w *walked) sum() ([]walkedPlace, int) {
 	sums := append(slices.Clone(w.before), make([]walkedPlace, len(w.places)-len(w.before))...)
 	batches := w.batches
 	region := w.regions()
-	weights := w.weights(region)
+	weights := w.weigher(region).weights()
 	type ways struct{ n, taken [2]float64 } // outer, inner
 	of := map[int32]*ways{}
 	flush := func() {
@@ -317,7 +318,7 @@ func (w *walked) regions() []int32 {
 		starts[s.start]++
 	}
 	spots := slices.SortedFunc(maps.Keys(w.spot), func(a, b walkSpot) int {
-		return cmp.Or(cmp.Compare(a.id.Path, b.id.Path), bytes.Compare(a.id.Build[:], b.id.Build[:]), cmp.Compare(a.proc, b.proc), cmp.Compare(a.off, b.off))
+		return cmp.Or(a.id.Compare(b.id), cmp.Compare(a.proc, b.proc), cmp.Compare(a.off, b.off))
 	})
 	region := make([]int32, len(spots))
 	now, n := int32(0), 0
@@ -331,23 +332,212 @@ func (w *walked) regions() []int32 {
 	return region
 }
 
-// weights gives the weights of walks by the region where they began.
-func (w *walked) weights(region []int32) []float64 {
-	var m moves
-	for _, s := range w.walks {
-		end := s.end
-		if end >= 0 {
-			end = region[end]
-		}
-		m.add(region[s.start], end)
+// weigher gives what tells the weights of walks.
+func (w *walked) weigher(region []int32) *weigher {
+	n := 0
+	for _, g := range region {
+		n = max(n, int(g)+1)
 	}
-	return m.weights()
+	out := &weigher{starts: make([]float64, n), out: make([]float64, n), in: make([][]cell, n)}
+	moves := make(pairs, 0, len(w.walks))
+	for _, s := range w.walks {
+		from := region[s.start]
+		out.starts[from]++
+		out.steps += float64(s.steps)
+		if s.end >= 0 && region[s.end] != from {
+			out.out[from]++
+			moves = append(moves, pair{region[s.end], from, 1})
+		}
+	}
+	moves.sum(func(to int32, c cell) { out.in[to] = append(out.in[to], c) })
+	rate := map[int32]*SiteRate{}
+	for i := range w.rates {
+		r := &w.rates[i]
+		for _, cond := range []bool{false, true} {
+			if place, ok := w.place[walkedAt{r.ID.Key(), r.Off, cond}]; ok && r.PerSec > 0 {
+				rate[place] = r
+			}
+		}
+	}
+	places, visits := w.visits(region, func(place int32) bool { return rate[place] != nil })
+	for i, place := range places {
+		r := rate[place]
+		out.rates = append(out.rates, rated{visits[i], math.Log(r.PerSec), r.SD})
+	}
+	return out
 }
 
-// addTo adds all that was seen to counts.
-func (w *walked) addTo(counts *sample.Counts) {
+// visits gives how often walks came by the places that are wanted, those of them that they did
+// come by, by region.
+func (w *walked) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
+	want := make([]bool, len(w.places))
+	for i := range want {
+		want[i] = wanted(int32(i))
+	}
+	var seen pairs
+	times := map[int32]float64{} // of one walk, by place
+	for _, s := range w.walks {
+		for _, at := range s.at {
+			if want[at/4] {
+				times[at/4]++
+			}
+		}
+		for place, n := range times {
+			seen = append(seen, pair{place, region[s.start], n})
+		}
+		clear(times)
+	}
+	seen.sum(func(place int32, c cell) {
+		if len(places) == 0 || places[len(places)-1] != place {
+			places, visits = append(places, place), append(visits, nil)
+		}
+		last := &visits[len(visits)-1]
+		*last = append(*last, c)
+	})
+	return places, visits
+}
+
+// pairs are what one walk each has to do with two things, so often.
+type pairs []pair
+
+type pair struct {
+	of, region int32
+	n          float64
+}
+
+// sum calls each with the sums of p, in order.
+func (p pairs) sum(each func(of int32, c cell)) {
+	slices.SortFunc(p, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.region, b.region), cmp.Compare(a.n, b.n))
+	})
+	for len(p) > 0 {
+		of, c := p[0].of, cell{region: p[0].region}
+		for len(p) > 0 && p[0].of == of && p[0].region == c.region {
+			c.walks++
+			c.n += p[0].n
+			c.nn += sq(p[0].n)
+			p = p[1:]
+		}
+		each(of, c)
+	}
+}
+
+// A Wanted is a site of which it should be known how often it runs.
+type Wanted struct {
+	Off  sample.Offset
+	Rate float64 // expected, per second of processor time
+}
+
+// A WantedGroup is sites of one image to be armed together.
+type WantedGroup struct {
+	ID    sample.ImageID
+	Sites []Wanted
+	Gain  float64 // what it is worth, in any unit
+}
+
+// WantOptions say which sites may be wanted.
+type WantOptions struct {
+	Able          func(id sample.ImageID, off sample.Offset) bool // id by key
+	Groups, Sites int                                             // at most, of these in each group
+	Rate          float64                                         // of a group at most, per second, while the code around one of its sites runs
+}
+
+const (
+	// fewWalks are as many as have to come by a place for its rate to say something. askedSD is
+	// how far off windows are taken to be, in the logarithm.
+	fewWalks, askedSD = 4, 0.2
+	// mostAsked are as many places as are compared.
+	mostAsked = 400
+	// usualSteps of all walks are added to the instructions of those of a region.
+	usualSteps = 2000
+)
+
+// want gives the sites whose rates tell most of the weights of walks, beside rates.
+func (w *walked) want(rates []SiteRate, opt WantOptions) (groups []WantedGroup) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.rates = rates
+	region := w.regions()
+	wr := w.weigher(region)
+	u := wr.solve()
+	speed := math.Exp(u[wr.speed()])
+	n := len(wr.starts)
+	weight, steps := make([]float64, n), make([]float64, n)
+	for g := range weight {
+		weight[g] = math.Exp(u[g])
+	}
+	for _, s := range w.walks {
+		steps[region[s.start]] += float64(s.steps)
+	}
+	// own gives how often a place with such visits of all runs while code of region g does.
+	own := func(c cell, all float64) float64 {
+		return (c.n + all*usualSteps/wr.steps) / (steps[c.region] + usualSteps) * wr.steps * weight[c.region] * speed
+	}
+	type candidate struct {
+		place     int32
+		cells     []cell
+		walks, n  float64
+		rate, own float64
+	}
+	var all []candidate
+	places, visits := w.visits(region, func(place int32) bool { return opt.Able(w.places[place].id, w.places[place].off) })
+	for i, cells := range visits {
+		c := candidate{place: places[i], cells: cells}
+		for _, v := range cells {
+			c.walks, c.n = c.walks+v.walks, c.n+v.n
+		}
+		for _, v := range cells {
+			c.own += v.n / c.n * own(v, c.n)
+		}
+		c.rate, _ = sumCells(cells, weight)
+		c.rate *= speed
+		if c.walks >= fewWalks && c.own <= opt.Rate {
+			all = append(all, c)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.walks, a.walks) })
+	all = all[:min(len(all), mostAsked)]
+	of := make([][]cell, len(all))
+	for i := range all {
+		of[i] = all[i].cells
+	}
+	var load [][]float64 // of each group, hits per second while code of a region runs
+	wr.choose(of, askedSD, func(i int, gain float64) bool {
+		c := &all[i]
+		id := w.ids[w.places[c.place].id]
+		at := 0
+		for ; at < len(groups); at++ {
+			g := &groups[at]
+			hits := c.own
+			for _, v := range c.cells {
+				hits += v.n / c.n * load[at][v.region]
+			}
+			if g.ID.Key() == id.Key() && len(g.Sites) < opt.Sites && hits <= opt.Rate {
+				break
+			}
+		}
+		if at == opt.Groups {
+			return false
+		}
+		if at == len(groups) {
+			groups, load = append(groups, WantedGroup{ID: id}), append(load, make([]float64, n))
+		}
+		g := &groups[at]
+		g.Sites = append(g.Sites, Wanted{w.places[c.place].off, c.rate})
+		g.Gain += gain
+		for _, v := range c.cells {
+			load[at][v.region] += own(v, c.n)
+		}
+		return true
+	})
+	return groups
+}
+
+// addTo adds all that was seen to counts, weighed by what windows told.
+func (w *walked) addTo(counts *sample.Counts, rates []SiteRate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rates = rates
 	sums, batches := w.sum()
 	for i, p := range sums {
 		at := w.places[i]
@@ -360,86 +550,5 @@ func (w *walked) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
-	w.walks, w.batches, w.before = nil, 0, nil
-}
-
-// Moves are how many walks went from where to where, by region.
-//
-// Walks begin where time is spent, and so the more often the slower the code is there; what
-// they see should weigh as much as instructions that ran. Where a program is, counted by
-// instructions, does not change by its running so many instructions more: of walks with the
-// right weights, as many begin in a region as end in it. That gives the weights, as far as
-// walks lead from region to region. Of regions that hardly any lead out of and into, the mean
-// weight is about one: nothing is known of how slow they are.
-type moves struct {
-	starts []float64           // walks by region
-	to     []map[int32]float64 // those of full length, by region and where they ended
-}
-
-// Of each region as many more walks are thought to have come and gone, with a weight of one,
-// as heldShare of those that begin there and heldFew. Over four programs, with the walks of a
-// minute at 1 %, the mean block overlap is 0.855 without weights and 0.858, 0.862 and 0.863 with
-// 0.03, 0.1 and 0.3; of SQLite, where it matters most, 0.868 without and 0.889, 0.889 and 0.885.
-const heldShare, heldFew = 0.1, 1
-
-func (m *moves) add(start, end int32) {
-	for len(m.starts) <= int(max(start, end)) {
-		m.starts, m.to = append(m.starts, 0), append(m.to, nil)
-	}
-	m.starts[start]++
-	if end < 0 || end == start {
-		return
-	}
-	if m.to[start] == nil {
-		m.to[start] = map[int32]float64{}
-	}
-	m.to[start][end]++
-}
-
-// weights gives those of walks, by the region where they began. Their mean over all walks
-// is one.
-func (m *moves) weights() []float64 {
-	type move struct {
-		from int32
-		n    float64
-	}
-	w := make([]float64, len(m.starts))
-	out := make([]float64, len(w))
-	in := make([][]move, len(w))
-	for from := range m.to {
-		w[from] = 1
-		for to, n := range m.to[from] {
-			out[from] += n
-			in[to] = append(in[to], move{int32(from), n})
-		}
-	}
-	for to := range in { // sums in one order, whatever that of the map
-		slices.SortFunc(in[to], func(a, b move) int { return int(a.from - b.from) })
-	}
-	const rounds, near = 200, 1e-4
-	for range rounds {
-		far := 0.0
-		for g := range w {
-			held := heldShare*m.starts[g] + heldFew
-			came := held
-			for _, v := range in[g] {
-				came += w[v.from] * v.n
-			}
-			to := came / (out[g] + held)
-			far = max(far, math.Abs(to-w[g])/w[g])
-			w[g] = to
-		}
-		if far < near {
-			break
-		}
-	}
-	var sum, all float64
-	for g, n := range m.starts {
-		sum += w[g] * n
-		all += n
-	}
-	for g := range w {
-		w[g] *= all / max(sum, 1e-300)
-	}
-	return w
+	w.walks, w.batches, w.before, w.rates = nil, 0, nil, nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -202,7 +201,7 @@ func TestWalked(t *testing.T) {
 	check := func(when string, want map[sample.Offset]sample.Probed) {
 		t.Helper()
 		counts := sample.NewCounts(sample.CPU{}, sample.Event{})
-		w.addTo(counts)
+		w.addTo(counts, nil)
 		if err := counts.Check(); err != nil {
 			t.Error(err)
 		}
@@ -229,7 +228,7 @@ func TestWalked(t *testing.T) {
 
 	w.forget()
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{})
-	w.addTo(counts)
+	w.addTo(counts, nil)
 	if len(counts.Images) != 0 {
 		t.Errorf("%d images are not forgotten", len(counts.Images))
 	}
@@ -242,74 +241,4 @@ func TestWalked(t *testing.T) {
 		t.Errorf("%d walks are kept", len(w.walks))
 	}
 	check("summed up", map[sample.Offset]sample.Probed{0x1006: {Windows: 2, Visits: mostWalks + 10, Outcomes: mostWalks + 10}})
-}
-
-// TestMoves: a program goes from region to region by chance. Walks begin where its time is
-// spent, and two of the regions are slower than the others. With their weights, walks begin in
-// each as often as instructions of it run.
-func TestMoves(t *testing.T) {
-	const regions, walks = 5, 40000
-	rng := rand.New(rand.NewPCG(1, 2))
-	next := [regions][regions]float64{ // the last two never meet the others
-		{0.5, 0.3, 0.2, 0, 0}, {0.2, 0.7, 0.1, 0, 0}, {0.4, 0, 0.6, 0, 0}, {0, 0, 0, 0.6, 0.4}, {0, 0, 0, 0.4, 0.6},
-	}
-	slow := [regions]float64{1, 3, 1, 1, 2}
-	run := [regions]float64{1, 1, 1, 1, 1} // executions
-	for range 1000 {
-		var to [regions]float64
-		for f, n := range run {
-			for g, p := range next[f] {
-				to[g] += n * p
-			}
-		}
-		run = to
-	}
-	pick := func(of [regions]float64) int32 {
-		sum := 0.0
-		for _, v := range of {
-			sum += v
-		}
-		x := rng.Float64() * sum
-		for i, v := range of {
-			if x -= v; x < 0 {
-				return int32(i)
-			}
-		}
-		return regions - 1
-	}
-	var time [regions]float64
-	for i := range time {
-		time[i] = run[i] * slow[i]
-	}
-	var m moves
-	for i := range walks {
-		start := pick(time)
-		end := pick(next[start])
-		if i%10 == 0 {
-			end = -1 // cut short
-		}
-		m.add(start, end)
-	}
-	w := m.weights()
-	mean := 0.0
-	for i, n := range m.starts {
-		mean += w[i] * n / walks
-	}
-	if math.Abs(mean-1) > 1e-9 {
-		t.Errorf("the mean weight is %g", mean)
-	}
-	for _, tt := range [][2]int{{1, 0}, {2, 0}, {4, 3}} {
-		got := m.starts[tt[0]] * w[tt[0]] / (m.starts[tt[1]] * w[tt[1]])
-		was, want := m.starts[tt[0]]/m.starts[tt[1]], run[tt[0]]/run[tt[1]]
-		if math.Abs(math.Log(got/want)) > 0.25*math.Abs(math.Log(was/want))+0.05 {
-			t.Errorf("region %d beside %d: %.2f, %.2f without weights, want %.2f", tt[0], tt[1], got, was, want)
-		}
-	}
-	// Of what nothing led to or from, nothing is known.
-	var apart moves
-	apart.add(0, 0)
-	apart.add(1, -1)
-	if w := apart.weights(); w[0] != 1 || w[1] != 1 {
-		t.Errorf("weights of regions apart: %v", w)
-	}
 }

@@ -233,12 +233,22 @@ func (w *Walker) release() {
 	w.code, w.images = nil, nil
 }
 
-// AddTo adds what walks saw to counts, the samples of the same processes.
-func (w *Walker) AddTo(counts *sample.Counts) {
+// AddTo adds what walks saw to counts, the samples of the same processes. Rates are those of
+// the time since the last Forget.
+func (w *Walker) AddTo(counts *sample.Counts, rates []SiteRate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gather()
-	w.seen.addTo(counts)
+	w.seen.addTo(counts, rates)
+}
+
+// Want gives the sites whose rates would tell most of how slow code is where walks began, beside
+// rates, best group first. There are none before walks tell anything.
+func (w *Walker) Want(rates []SiteRate, opt WantOptions) []WantedGroup {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gather()
+	return w.seen.want(rates, opt)
 }
 
 // Forget begins anew, when what AddTo gave is stored.

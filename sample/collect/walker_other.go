@@ -14,7 +14,10 @@ func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
 func (*Walker) SetImages([]WalkImage) error { return noProber }
 
 // AddTo adds nothing.
-func (*Walker) AddTo(*sample.Counts) {}
+func (*Walker) AddTo(*sample.Counts, []SiteRate) {}
+
+// Want wants nothing.
+func (*Walker) Want([]SiteRate, WantOptions) []WantedGroup { return nil }
 
 // Forget does nothing.
 func (*Walker) Forget() {}

@@ -1,0 +1,319 @@
+package collect
+
+import (
+	"math"
+	"slices"
+
+	"backfeed/sample"
+)
+
+// A SiteRate is how often a site runs, as windows tell.
+type SiteRate struct {
+	ID     sample.ImageID
+	Off    sample.Offset
+	PerSec float64 // executions per second of processor time
+	SD     float64 // standard deviation of its logarithm
+}
+
+// A weigher finds the weights of walks, by the region where they began.
+//
+// Walks begin where time is spent, and so the more often the slower the code is there; what
+// they see should weigh as much as instructions that ran. Two things tell the weights. Where a
+// program is, counted by instructions, does not change by its running so many instructions
+// more: of walks with the right weights, as many begin in a region as end in it. And what they
+// come by runs as often, one place beside another, as windows tell. The former goes from
+// region to region as far as walks lead, the latter from one phase of a program to another.
+//
+// The most probable logarithms of the weights are searched for by Gauss and Newton's method,
+// those of regions that nothing tells of being zero.
+type weigher struct {
+	starts []float64 // walks, by region
+	out    []float64 // of these, those that ended in another one
+	in     [][]cell  // by region: those that began in another one and ended there
+	steps  float64   // instructions of all walks
+	rates  []rated
+}
+
+// A cell is what walks that began in a region did: n in all, nn the sum of squares over walks.
+type cell struct {
+	region       int32
+	walks, n, nn float64
+}
+
+// rated is a place of which windows tell how often it runs.
+type rated struct {
+	visits []cell
+	log    float64 // logarithm of executions per second
+	sd     float64
+}
+
+const (
+	// weightSD is the standard deviation of the logarithm of a weight, before anything is known:
+	// that of how much slower some code runs than other code.
+	weightSD = 0.8
+	// balanceSD is that of the walks that end in a region beside those that begin there, beyond
+	// chance, and rateSD that of visits beside rates.
+	balanceSD, rateSD = 0.1, 0.2
+	// heldWalks more are taken to have begun and ended in each region.
+	heldWalks = 1
+	// usualSpeed is in instructions per second, speedSD the standard deviation of its logarithm.
+	usualSpeed, speedSD = 2.5e9, 0.7
+	// farRate is from how many standard deviations on a rate counts less: Huber's.
+	farRate = 2
+)
+
+// A row is one thing that is known: a sum of unknowns that should be zero, off by residual, in
+// standard deviations.
+type row struct {
+	at       []int32
+	d        []float64
+	residual float64
+}
+
+func (r *row) add(at int32, d float64) { r.at, r.d = append(r.at, at), append(r.d, d) }
+
+// speed is the index of the unknown that is no region's: the logarithm of the visits that one
+// execution per second brings.
+func (w *weigher) speed() int32 { return int32(len(w.starts)) }
+
+// rows gives all that is known near u, which has the logarithms of the weights and of the speed.
+func (w *weigher) rows(u []float64) []row {
+	weight := make([]float64, len(w.starts))
+	var rows []row
+	for g := range weight {
+		weight[g] = math.Exp(u[g])
+		rows = append(rows, row{[]int32{int32(g)}, []float64{1 / weightSD}, u[g] / weightSD})
+	}
+	usual := math.Log(usualSpeed / max(w.steps, 1))
+	rows = append(rows, row{[]int32{w.speed()}, []float64{1 / speedSD}, (u[w.speed()] - usual) / speedSD})
+	for g := range weight {
+		if len(w.in[g]) > 0 || w.out[g] > 0 {
+			rows = append(rows, w.balance(g, weight))
+		}
+	}
+	for i := range w.rates {
+		rows = append(rows, w.rates[i].row(weight, u[w.speed()], w.speed()))
+	}
+	return rows
+}
+
+// balance tells that as many walks end in g as begin there.
+func (w *weigher) balance(g int, weight []float64) (r row) {
+	in, chance := sumCells(w.in[g], weight)
+	out := weight[g]*w.out[g] + heldWalks
+	in += heldWalks
+	v := (chance+heldWalks)/sq(in) + (sq(weight[g])*w.out[g]+heldWalks)/sq(out)
+	sd := math.Sqrt(v + sq(balanceSD))
+	r.residual = math.Log(in/out) / sd
+	for _, c := range w.in[g] {
+		r.add(c.region, weight[c.region]*c.n/in/sd)
+	}
+	r.add(int32(g), -weight[g]*w.out[g]/out/sd)
+	return r
+}
+
+// row tells that p has as many visits as it should.
+func (p *rated) row(weight []float64, speed float64, at int32) (r row) {
+	sum, sd := p.visited(weight)
+	r.residual = (math.Log(sum) + speed - p.log) / sd
+	if far := math.Abs(r.residual) / farRate; far > 1 {
+		sd *= math.Sqrt(far)
+		r.residual /= math.Sqrt(far)
+	}
+	for _, c := range p.visits {
+		r.add(c.region, weight[c.region]*c.n/sum/sd)
+	}
+	r.add(at, 1/sd)
+	return r
+}
+
+// visited gives the visits of p, and the standard deviation of their logarithm beside its rate.
+func (p *rated) visited(weight []float64) (sum, sd float64) {
+	sum, chance := sumCells(p.visits, weight)
+	return sum, math.Sqrt(sq(p.sd) + sq(rateSD) + chance/sq(sum))
+}
+
+// sumCells gives the sum of what walks did by their weights, and its variance by chance.
+func sumCells(cells []cell, weight []float64) (sum, chance float64) {
+	for _, c := range cells {
+		sum += weight[c.region] * c.n
+		chance += sq(weight[c.region]) * c.nn
+	}
+	return sum, chance
+}
+
+// solve finds the most probable unknowns.
+func (w *weigher) solve() []float64 {
+	const rounds, longest, near = 30, 0.7, 1e-3
+	u := make([]float64, len(w.starts)+1)
+	u[w.speed()] = w.firstSpeed()
+	for range rounds {
+		rows := w.rows(u)
+		b := make([]float64, len(u))
+		for i := range rows {
+			rows[i].addTo(b, -rows[i].residual)
+		}
+		far := 0.0
+		for i, step := range normal(rows).solve(b) {
+			step = min(max(step, -longest), longest)
+			u[i] += step
+			far = max(far, math.Abs(step))
+		}
+		if far < near {
+			break
+		}
+	}
+	return u
+}
+
+// firstSpeed gives the speed without weights.
+func (w *weigher) firstSpeed() float64 {
+	one := make([]float64, len(w.starts))
+	for i := range one {
+		one[i] = 1
+	}
+	of := 1 / sq(speedSD)
+	sum := of * math.Log(usualSpeed/max(w.steps, 1))
+	for i := range w.rates {
+		visits, sd := w.rates[i].visited(one)
+		sum += (w.rates[i].log - math.Log(visits)) / sq(sd)
+		of += 1 / sq(sd)
+	}
+	return sum / of
+}
+
+// weights gives those of walks, by the region where they began. Their mean over all walks is
+// one.
+func (w *weigher) weights() []float64 {
+	weight := w.solve()[:len(w.starts)]
+	var sum, all float64
+	for g, n := range w.starts {
+		weight[g] = math.Exp(weight[g])
+		sum += weight[g] * n
+		all += n
+	}
+	for g := range weight {
+		weight[g] *= all / max(sum, 1e-300)
+	}
+	return weight
+}
+
+// choose offers places to take, by index, in the order of how much their rates would take off
+// what the instructions of all regions are expected to be off by, beside those of the places
+// that were taken before. visits are by place; what windows will tell is taken to be off by asked.
+func (w *weigher) choose(visits [][]cell, asked float64, take func(place int, gain float64) bool) {
+	u := w.solve()
+	known := normal(w.rows(u))
+	share := make([]float64, len(u))
+	all := 0.0
+	for g, n := range w.starts {
+		share[g] = math.Exp(u[g]) * n
+		all += share[g]
+	}
+	weight := make([]float64, len(w.starts))
+	for g := range weight {
+		weight[g] = math.Exp(u[g])
+		share[g] /= max(all, 1e-300)
+	}
+	rows, told := make([]row, len(visits)), make([][]float64, len(visits))
+	for i, cells := range visits {
+		p := rated{visits: cells, sd: asked}
+		sum, _ := p.visited(weight)
+		p.log = math.Log(sum) + u[w.speed()]
+		rows[i] = p.row(weight, u[w.speed()], w.speed())
+		b := make([]float64, len(u))
+		rows[i].addTo(b, 1)
+		told[i] = known.solve(b)
+	}
+	for {
+		at, gain := -1, 0.0
+		for i, t := range told {
+			if t == nil {
+				continue
+			}
+			sum := 0.0
+			for g, v := range t {
+				sum += share[g] * sq(v)
+			}
+			if sum /= 1 + rows[i].dot(t); sum > gain {
+				at, gain = i, sum
+			}
+		}
+		if at < 0 {
+			return
+		}
+		t := told[at]
+		told[at] = nil
+		if !take(at, gain) {
+			continue
+		}
+		of := 1 + rows[at].dot(t)
+		for i := range told {
+			if told[i] != nil {
+				part := rows[at].dot(told[i]) / of
+				for g := range t {
+					told[i][g] -= part * t[g]
+				}
+			}
+		}
+	}
+}
+
+func (r *row) dot(x []float64) (sum float64) {
+	for i, at := range r.at {
+		sum += r.d[i] * x[at]
+	}
+	return sum
+}
+
+// addTo adds r times n to x.
+func (r *row) addTo(x []float64, n float64) {
+	for i, at := range r.at {
+		x[at] += n * r.d[i]
+	}
+}
+
+// normal is the matrix of the normal equations of rows.
+type normal []row
+
+// times gives it times x.
+func (m normal) times(x []float64) []float64 {
+	y := make([]float64, len(x))
+	for i := range m {
+		m[i].addTo(y, m[i].dot(x))
+	}
+	return y
+}
+
+// solve gives the x of which m is b times, by conjugate gradients.
+func (m normal) solve(b []float64) []float64 {
+	const rounds, near = 500, 1e-10
+	x, left := make([]float64, len(b)), slices.Clone(b)
+	way := slices.Clone(b)
+	off := dot(left, left)
+	end := near * off
+	for range rounds {
+		if off <= end {
+			break
+		}
+		of := m.times(way)
+		length := off / dot(way, of)
+		for i := range x {
+			x[i] += length * way[i]
+			left[i] -= length * of[i]
+		}
+		was := off
+		off = dot(left, left)
+		for i := range way {
+			way[i] = left[i] + off/was*way[i]
+		}
+	}
+	return x
+}
+
+func dot(x, y []float64) (sum float64) {
+	for i := range x {
+		sum += x[i] * y[i]
+	}
+	return sum
+}

@@ -1,0 +1,192 @@
+package collect
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// weighed is a program of five regions that goes from one to another by chance; the last two
+// are a phase of their own. A walk goes from where time is spent to one region more.
+type weighed struct {
+	next [5][5]float64
+	slow [5]float64 // time of an instruction
+	run  [5]float64 // instructions that run
+}
+
+func newWeighed(slow [5]float64) *weighed {
+	p := &weighed{slow: slow, run: [5]float64{1, 1, 1, 1, 1}, next: [5][5]float64{
+		{0.5, 0.3, 0.2, 0, 0}, {0.2, 0.7, 0.1, 0, 0}, {0.4, 0, 0.6, 0, 0}, {0, 0, 0, 0.6, 0.4}, {0, 0, 0, 0.4, 0.6},
+	}}
+	for range 1000 {
+		var to [5]float64
+		for f, n := range p.run {
+			for g, q := range p.next[f] {
+				to[g] += n * q
+			}
+		}
+		p.run = to
+	}
+	return p
+}
+
+// time is what is spent in a region.
+func (p *weighed) time(g int) float64 { return p.run[g] * p.slow[g] }
+
+func pick(rng *rand.Rand, of []float64) int32 {
+	sum := 0.0
+	for _, v := range of {
+		sum += v
+	}
+	x := rng.Float64() * sum
+	for i, v := range of {
+		if x -= v; x < 0 {
+			return int32(i)
+		}
+	}
+	return int32(len(of) - 1)
+}
+
+// walked gives walks of p. Each region is a procedure of its own, with a branch that runs in
+// one of ten walks that begin or end there.
+func (p *weighed) walked(walks int) *walked {
+	rng := rand.New(rand.NewPCG(1, 2))
+	id := sample.ImageID{Path: "/app"}
+	w := &walked{ids: map[sample.ImageID]sample.ImageID{id: id}, place: map[walkedAt]int32{}, spot: map[walkSpot]int32{}}
+	time := make([]float64, 5)
+	for g := range time {
+		at := uint64(g) * 0x100
+		time[g] = p.time(g)
+		number(w.spot, walkSpot{id, at, at})
+		place := walkedAt{id, sample.Offset(at), true}
+		number(w.place, place)
+		w.places = append(w.places, place)
+	}
+	for i := range walks {
+		s := seenWalk{steps: 500, start: pick(rng, time)}
+		if s.end = pick(rng, p.next[s.start][:]); i%10 == 0 {
+			s.end = -1 // cut short
+		}
+		for _, g := range []int32{s.start, s.end} {
+			if g >= 0 && rng.IntN(10) == 0 {
+				s.at = append(s.at, 4*g)
+			}
+		}
+		w.walks = append(w.walks, s)
+	}
+	return w
+}
+
+// rates gives the rates of the branches of some regions.
+func (p *weighed) rates(regions ...int) (rates []SiteRate) {
+	all := 0.0
+	for g := range p.run {
+		all += p.time(g)
+	}
+	for _, g := range regions {
+		rates = append(rates, SiteRate{sample.ImageID{Path: "/app"}, sample.Offset(g * 0x100), 1e6 * p.run[g] / all, 0.05})
+	}
+	return rates
+}
+
+// TestWeights: with their weights, walks begin in each region as often as instructions of it run.
+func TestWeights(t *testing.T) {
+	p := newWeighed([5]float64{1, 3, 1, 1, 2})
+	apart := newWeighed([5]float64{1, 3, 1, 5, 10}) // the last phase is slower
+	for _, tt := range []struct {
+		name  string
+		p     *weighed
+		rates []SiteRate
+		pairs [][2]int
+	}{
+		{"as walks lead", p, nil, [][2]int{{1, 0}, {2, 0}, {4, 3}}},
+		{"rates that are right anyway", p, p.rates(0, 3), [][2]int{{1, 0}, {2, 0}, {4, 3}}},
+		{"phases", apart, apart.rates(0, 3), [][2]int{{1, 0}, {2, 0}, {4, 3}, {3, 0}, {4, 1}}},
+	} {
+		w := tt.p.walked(20000)
+		w.rates = tt.rates
+		region := w.regions()
+		wr := w.weigher(region)
+		weights := wr.weights()
+		of := func(i int) int32 { return region[i] }
+		mean := 0.0
+		for g, n := range wr.starts {
+			mean += weights[g] * n / float64(len(w.walks))
+		}
+		if math.Abs(mean-1) > 1e-9 {
+			t.Errorf("%s: the mean weight is %g", tt.name, mean)
+		}
+		for _, at := range tt.pairs {
+			a, b := of(at[0]), of(at[1])
+			was := wr.starts[a] / wr.starts[b]
+			got, want := was*weights[a]/weights[b], tt.p.run[at[0]]/tt.p.run[at[1]]
+			if math.Abs(math.Log(got/want)) > 0.25*math.Abs(math.Log(was/want))+0.1 {
+				t.Errorf("%s: region %d beside %d: %.2f, %.2f without weights, want %.2f", tt.name, at[0], at[1], got, was, want)
+			}
+		}
+	}
+	// Of what nothing leads to or from, nothing is known.
+	w := newWeighed([5]float64{1, 1, 1, 1, 1}).walked(100)
+	for i := range w.walks {
+		w.walks[i].end = -1
+	}
+	for g, v := range w.weigher(w.regions()).weights() {
+		if math.Abs(v-1) > 1e-9 {
+			t.Errorf("region %d, of which nothing is known, weighs %g", g, v)
+		}
+	}
+}
+
+// TestWant: sites of different phases are wanted first, and only such as may be armed together.
+func TestWant(t *testing.T) {
+	p := newWeighed([5]float64{1, 3, 1, 5, 10})
+	phase := func(off sample.Offset) int { return int(off / 0x300) }
+	every := func(sample.ImageID, sample.Offset) bool { return true }
+	for _, tt := range []struct {
+		name string
+		opt  WantOptions
+		want []int // sites of each group
+	}{
+		{"all", WantOptions{every, 3, 9, 1e9}, []int{5}},
+		{"two of each group", WantOptions{every, 2, 2, 1e9}, []int{2, 2}},
+		{"that are able", WantOptions{func(_ sample.ImageID, off sample.Offset) bool { return off != 0x300 }, 3, 9, 1e9}, []int{4}},
+		{"one of each phase", WantOptions{every, 1, 9, 6e5}, []int{2}},
+		{"that run seldom", WantOptions{every, 3, 9, 1}, nil},
+	} {
+		groups := p.walked(5000).want(nil, tt.opt)
+		var got []int
+		for _, g := range groups {
+			got = append(got, len(g.Sites))
+			for _, s := range g.Sites {
+				if !tt.opt.Able(g.ID, s.Off) || g.Gain <= 0 || s.Rate <= 0 {
+					t.Errorf("%s: %+v of %+v", tt.name, s, g)
+				}
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: groups of %v sites, want %v: %+v", tt.name, got, tt.want, groups)
+			continue
+		}
+		if len(got) > 0 && phase(groups[0].Sites[0].Off) == phase(groups[0].Sites[1].Off) {
+			t.Errorf("%s: two of one phase first: %+v", tt.name, groups[0])
+		}
+	}
+	// What is known need not be asked for first.
+	w := p.walked(5000)
+	known := w.want(nil, WantOptions{every, 1, 2, 1e9})[0].Sites
+	var rates []SiteRate
+	for _, s := range known {
+		rates = append(rates, p.rates(int(s.Off/0x100))...)
+	}
+	for _, s := range w.want(rates, WantOptions{every, 1, 2, 1e9})[0].Sites {
+		if slices.ContainsFunc(known, func(o Wanted) bool { return o.Off == s.Off }) {
+			t.Errorf("%#x is known, and wanted", s.Off)
+		}
+	}
+	if none := new(walked).want(nil, WantOptions{every, 1, 9, 1e9}); len(none) > 0 {
+		t.Errorf("no walks want %+v", none)
+	}
+}
