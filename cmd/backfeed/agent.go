@@ -115,6 +115,7 @@ type agent struct {
 	seen       uint64        // samples at the last drain
 	drained    time.Time     // the last time
 	aimAt      time.Time     // when to choose what to probe
+	aimed      bool          // that was done once
 
 	gathered sample.Recording // since from
 	from     time.Time
@@ -191,7 +192,7 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 
 // begin sets all clocks to now.
 func (a *agent) begin(now time.Time) {
-	a.from, a.drained, a.aimAt = now, now, now.Add(time.Minute)
+	a.from, a.drained, a.aimAt = now, now, now.Add(firstRounds)
 	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
 	a.idle.Go(func() {
 		for chore := range a.chores {
@@ -257,8 +258,9 @@ func (a *agent) drain() {
 }
 
 // agentRounds is the time between two choices of what to probe: the inference that they
-// take is the dearest thing that an agent does. The first is after a minute.
-const agentRounds = time.Hour
+// take is the dearest thing that an agent does. The first two are after firstRounds each: at the
+// first walks begin, which tell at the second what to probe.
+const agentRounds, firstRounds = time.Hour, time.Minute
 
 // aim chooses what to probe, if that is due.
 func (a *agent) aim(now time.Time) {
@@ -276,10 +278,14 @@ func (a *agent) aim(now time.Time) {
 	if now.Before(a.aimAt) {
 		return
 	}
-	a.aimAt = now.Add(agentRounds)
+	next := agentRounds
+	if !a.aimed {
+		a.aimed, next = true, firstRounds
+	}
+	a.aimAt = now.Add(next)
 	so := sample.Merge(&a.gathered)
 	a.later(func() {
-		if err := a.probes.choose(so, agentRounds); err != nil {
+		if err := a.probes.choose(so, next); err != nil {
 			a.log.Error("choice of what to probe", "error", err)
 		}
 	})

@@ -276,13 +276,29 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	}
 	k.leave(k.run.Dense())
 	k.samples = float64(p.Samples.Used)
-	plan := k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs])
+	plan := k.runGroups(p, c, groups[runs])
 	if groups[outcomes] > 0 {
 		plan = append(plan, k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...)
 	}
 	k.setGroups(plan)
 	return nil
 }
+
+// runGroups gives up to most groups that tell how often code runs.
+func (k *calibrator) runGroups(p *infer.Profile, c *sample.Counts, most int) []*chosen {
+	if k.noWalks == nil && !k.dry {
+		if groups := k.wantedByWalks(p, most); len(groups) > 0 {
+			return k.important(groups, most, 1)
+		}
+		if k.walker.Totals().Walks < manyWalks {
+			return nil // they will
+		}
+	}
+	return k.groupRuns(k.mostRun(p, c, 4*most*sitesPerGroup), most)
+}
+
+// manyWalks is how many walks tell which sites to ask how often they run, if they ever do.
+const manyWalks = 1000
 
 // runsShare is the part of all windows that is for how often code runs.
 func (k *calibrator) runsShare() float64 {
@@ -675,7 +691,8 @@ func tracedFiles(proc string) map[string]bool {
 }
 
 // rounds are when a recording is looked at to choose anew, since its start.
-var rounds = []time.Duration{3 * time.Second, 8 * time.Second}
+// At the first walks begin, at the second they tell what to probe.
+var rounds = []time.Duration{time.Second, 4 * time.Second, 9 * time.Second, 20 * time.Second}
 
 // roundAfter gives the time of the round after one.
 func roundAfter(t time.Duration) time.Duration {

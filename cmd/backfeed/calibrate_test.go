@@ -451,11 +451,12 @@ func TestCalibrateShares(t *testing.T) {
 
 func TestRoundAfter(t *testing.T) {
 	for _, tt := range []struct{ at, want time.Duration }{
-		{0, 3 * time.Second},
-		{time.Second, 3 * time.Second},
-		{3 * time.Second, 8 * time.Second},
-		{7 * time.Second, 8 * time.Second},
-		{8 * time.Second, 24 * time.Second},
+		{0, time.Second},
+		{time.Second, 4 * time.Second},
+		{3 * time.Second, 4 * time.Second},
+		{7 * time.Second, 9 * time.Second},
+		{9 * time.Second, 20 * time.Second},
+		{20 * time.Second, 60 * time.Second},
 		{25 * time.Second, 75 * time.Second},
 	} {
 		if got := roundAfter(tt.at); got != tt.want {

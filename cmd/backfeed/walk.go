@@ -153,6 +153,40 @@ func (c *cli) tellWalks(k *calibrator) {
 	}
 }
 
+// mostWantedRate is how often all sites of a group may run that walks want, per second while the
+// code around one of them runs: it runs two thirds as fast then, or faster.
+const mostWantedRate = 7e5
+
+// wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
+func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
+	sites := map[siteKey]infer.Site{}
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for b, all := range ip.Image.ProbeSites(r.Proc) {
+				for _, s := range all {
+					sites[siteKey{ip.ID.Key(), s.Off}] = infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: s, Runs: true}
+				}
+			}
+		}
+	}
+	able := func(id sample.ImageID, off sample.Offset) bool {
+		_, ok := sites[siteKey{id, off}]
+		return ok && !k.dense[siteKey{id, off}]
+	}
+	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: sitesPerGroup, Rate: mostWantedRate}) {
+		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: w.Gain}}
+		for _, at := range w.Sites {
+			s := sites[siteKey{w.ID.Key(), at.Off}]
+			s.Rate = at.Rate
+			k.add(g, s)
+		}
+		if len(g.Sites) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}
+
 // addTo adds to counts what probes and walks counted.
 func (k *calibrator) addTo(c *sample.Counts) {
 	k.run.AddTo(c)
