@@ -338,18 +338,19 @@ func (w *walked) weigher(region []int32) *weigher {
 	for _, g := range region {
 		n = max(n, int(g)+1)
 	}
-	out := &weigher{starts: make([]float64, n), out: make([]float64, n), in: make([][]cell, n)}
-	moves := make(pairs, 0, len(w.walks))
+	out := &weigher{starts: make([]float64, n), out: make([][]cell, n), in: make([][]cell, n)}
+	var came, went pairs
 	for _, s := range w.walks {
 		from := region[s.start]
 		out.starts[from]++
 		out.steps += float64(s.steps)
 		if s.end >= 0 && region[s.end] != from {
-			out.out[from]++
-			moves = append(moves, pair{region[s.end], from, 1})
+			came = append(came, pair{region[s.end], from, 1})
+			went = append(went, pair{from, region[s.end], 1})
 		}
 	}
-	moves.sum(func(to int32, c cell) { out.in[to] = append(out.in[to], c) })
+	came.sum(func(to int32, c cell) { out.in[to] = append(out.in[to], c) })
+	went.sum(func(from int32, c cell) { out.out[from] = append(out.out[from], c) })
 	rate := map[int32]*SiteRate{}
 	for i := range w.rates {
 		r := &w.rates[i]
