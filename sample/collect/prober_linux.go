@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -335,6 +336,8 @@ type armer struct {
 	link   link.Link // of the program that follows processors
 	costs  []ProbeCost
 	number uint32
+	still  *os.File // the program of try, which nobody runs any more
+	offset uint64   // of an instruction of it
 }
 
 // The layouts of bpf/prober.c.
@@ -396,8 +399,8 @@ func (a *armer) try() error {
 		return os.NewSyscallError("memfd_create", err)
 	}
 	program := os.NewFile(uintptr(fd), "backfeed-loops")
-	defer program.Close()
 	code, offs := loopProgram()
+	a.still, a.offset = program, offs[0]
 	if _, err := program.Write(code); err != nil {
 		return err
 	}
@@ -506,6 +509,25 @@ func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (li
 	return ex.UprobeMulti(nil, a.bpf.Hit, &link.UprobeMultiOptions{Addresses: offs, Cookies: cookies, PID: pid})
 }
 
+// calm waits for what the kernel waits for before it arms anything: until each processor went
+// through a quiescent state (RCU's; percpu_down_write of dup_mmap_sem in register_for_each_vma,
+// kernel/events/uprobes.c). That ends where programs yield or block, and not at random: of a program
+// that goes round in 9 ms, windows of 5 ms that began right after it met one phase three times
+// too often. So a probe of a file that nobody runs does the waiting, and then a random time passes, in
+// which the next one need not wait. What calm gives is to be closed after that.
+func (a *armer) calm() (io.Closer, error) {
+	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []int8{NoCond}, 0)
+	if err != nil {
+		return nil, err
+	}
+	sleepUntil(monotonic() + rand.Uint64N(uint64(calmTime)))
+	return l, nil
+}
+
+// calmTime is for how long a wait of the kernel's serves mostly: the next one of the kind takes
+// 5 to 40 ms (Linux 6.18).
+const calmTime = 8 * time.Millisecond
+
 // check looks at all that is asked for, and at the bytes of all sites in an open file.
 func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
 	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
@@ -592,10 +614,14 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 		return nil, err
 	}
 	w := &ProbeWindow{}
+	waited, err := a.calm()
+	if err != nil {
+		return nil, err
+	}
 	start := monotonic()
 	l, err := a.attach(fdPath(f), r.Offs, r.Conds, r.PID)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.File, err)
+		return nil, errors.Join(fmt.Errorf("%s: %w", r.File, err), waited.Close())
 	}
 	state.Open, state.Opened = countOurs, monotonic()
 	if err = set(); err == nil {
@@ -603,9 +629,11 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 	}
 	state.Closed = monotonic()
 	state.Open, state.Hit = 0, state.Closed
+	ended := make(chan error, 1)
+	go func() { ended <- waited.Close() }() // which waits too, at the same time
 	err = errors.Join(err, set(), l.Close())
 	end := monotonic()
-	if err != nil {
+	if err = errors.Join(err, <-ended); err != nil {
 		return nil, err
 	}
 	w.Attach, w.Open = time.Duration(state.Opened-start), time.Duration(state.Closed-state.Opened)
