@@ -489,6 +489,7 @@ type estimate struct {
 	rate            float64 // executions per second of processor time
 	variance        float64 // of rate
 	known           bool    // the two above
+	of              float64 // windows that they are of
 	outcomes, taken uint64
 	spread          float64 // variance of taken
 }
@@ -560,7 +561,7 @@ func (m *measured) estimates(hit float64) []estimate {
 			since = len(windows)
 		}
 		windows = windows[since:]
-		out[i].id, out[i].windows = m.ID, len(windows)
+		out[i].id, out[i].windows, out[i].of = m.ID, len(windows), float64(len(windows))
 		out[i].estimateRuns(windows, i, hit)
 		if m.Sites[i].Cond != NoCond {
 			out[i].outcomes, out[i].taken, out[i].spread = outcomesOf(windows, i, hit)
@@ -732,19 +733,21 @@ const unsureLink, priorLink = 0.5, 0.5
 
 func sq(x float64) float64 { return x * x }
 
-// add adds what another group tells of the same site: each counts by how sure it is.
+// add adds what another group tells of the same site. Windows of all groups are at random, and
+// count alike: to go by how sure each group is would favor those that met less of a phase.
 func (e *estimate) add(o estimate) {
-	e.windows += o.windows
-	e.outcomes, e.taken, e.spread = e.outcomes+o.outcomes, e.taken+o.taken, e.spread+o.spread
 	switch {
 	case !o.known:
 	case !e.known:
-		e.rate, e.variance, e.known = o.rate, o.variance, true
+		e.rate, e.variance, e.known, e.of = o.rate, o.variance, true, o.of
 	default:
-		w := 1 / e.variance / (1/e.variance + 1/o.variance)
+		w := e.of / (e.of + o.of)
 		e.rate = w*e.rate + (1-w)*o.rate
 		e.variance = sq(w)*e.variance + sq(1-w)*o.variance
+		e.of += o.of
 	}
+	e.windows += o.windows
+	e.outcomes, e.taken, e.spread = e.outcomes+o.outcomes, e.taken+o.taken, e.spread+o.spread
 }
 
 // probed gives e for so many seconds of processor time, which samples of that weight
