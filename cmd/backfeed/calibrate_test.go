@@ -440,7 +440,7 @@ func TestCalibrateFlags(t *testing.T) {
 // TestRoundAfter: choices become rarer, and there is always a next one.
 func TestCalibrateShares(t *testing.T) {
 	for _, tt := range []struct{ budget, walks, windows float64 }{
-		{0.002, 0.001, 0.001}, {0.01, 0.005, 0.005}, {0.03, 0.005, 0.025},
+		{0.002, 0.0012, 0.0008}, {0.01, 0.006, 0.004}, {0.03, 0.018, 0.012},
 	} {
 		f := calibrateFlags{budget: share(tt.budget)}
 		if w, p := f.forWalks(), f.forWindows(); math.Abs(w-tt.walks) > 1e-12 || math.Abs(p-tt.windows) > 1e-12 {

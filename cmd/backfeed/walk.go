@@ -19,13 +19,11 @@ const (
 	mostWalkedAll = 1_000_000
 )
 
-// walksShare is the part of the time of a calibration that is for walks, up to walksMost of that
-// of the programs; windows have the rest. Three times as many walks as a minute has with
-// 0.5 % tell no more: what is left is where they begin too often, which windows tell.
-const walksShare, walksMost = 0.5, 0.005
+// walksShare is the part of the time of a calibration that is for walks; windows have the rest.
+const walksShare = 0.6
 
 // forWalks is the share of the processor time for walks, forWindows that for windows.
-func (f *calibrateFlags) forWalks() float64   { return min(walksShare*float64(f.budget), walksMost) }
+func (f *calibrateFlags) forWalks() float64   { return walksShare * float64(f.budget) }
 func (f *calibrateFlags) forWindows() float64 { return float64(f.budget) - f.forWalks() }
 
 // walk has walks go through the code of the images of p, most sampled first, unless they
@@ -174,7 +172,7 @@ func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		return ok && !k.dense[siteKey{id, off}]
 	}
 	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: sitesPerGroup, Rate: mostWantedRate}) {
-		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: w.Gain}}
+		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}}
 		for _, at := range w.Sites {
 			s := sites[siteKey{w.ID.Key(), at.Off}]
 			s.Rate = at.Rate

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -187,10 +188,46 @@ type walkedAt struct {
 	cond bool
 }
 
-// A walkSpot is an instruction where walks begin or end.
+// A walkSpot is an instruction where walks begin or end. Loop tells how long a walk goes round
+// one loop from there on, or did up to there: a loop that goes on for long is a phase of its own.
 type walkSpot struct {
-	id        sample.ImageID // by key
-	proc, off uint64         // off by sample.Offset
+	id   sample.ImageID // by key
+	proc uint64
+	loop int
+	off  uint64 // by sample.Offset
+}
+
+// turnsKinds are as many times as a walk comes by the same branch at first, or at last, and by no
+// other, from which on a spot is of the next kind. Of all spots where code of a loop runs, as many
+// have so many turns before them as after them. Over four programs, with the walks and windows of
+// three recordings at 1 % and one at 3 %, the mean block overlap is 0.891 without this, 0.894 with
+// 12, 0.896 with 12 and 40, and 0.895 with 4, 16 and 48.
+var turnsKinds = []int{12, 40}
+
+// loopOf gives the kind of a walk that comes by places in that order, as seenWalk has them.
+func loopOf(places iter.Seq[int32]) (kind int) {
+	n, first := 0, int32(-1)
+	for at := range places {
+		if n > 0 && at/4 != first {
+			break
+		}
+		n, first = n+1, at/4
+	}
+	for kind < len(turnsKinds) && n >= turnsKinds[kind] {
+		kind++
+	}
+	return kind
+}
+
+// backward gives the values of s from its end.
+func backward(s []int32) iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, v := range slices.Backward(s) {
+			if !yield(v) {
+				return
+			}
+		}
+	}
 }
 
 // A seenWalk is a walk by what it came by, in numbers of walked.
@@ -218,7 +255,7 @@ type walked struct {
 }
 
 // mostWalks is how many walks are kept one by one.
-const mostWalks = 20000
+const mostWalks = 40000
 
 // add adds a walk of one batch; batches go up.
 func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
@@ -247,12 +284,12 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 	if last == 0 {
 		return
 	}
-	in := func(op uint32) int32 {
-		return number(w.spot, walkSpot{images[c.image[op]].ID.Key(), c.ops[op].Proc, uint64(c.ops[op].Off)})
+	in := func(op uint32, loop int) int32 {
+		return number(w.spot, walkSpot{images[c.image[op]].ID.Key(), c.ops[op].Proc, loop, uint64(c.ops[op].Off)})
 	}
-	s.start = in(t.start)
+	s.start = in(t.start, loopOf(slices.Values(s.at)))
 	if t.end == 0 {
-		s.end = in(last)
+		s.end = in(last, loopOf(backward(s.at)))
 	}
 	w.walks = append(w.walks, s)
 	if len(w.walks) >= mostWalks {
@@ -311,19 +348,19 @@ func (w *walked) sum() ([]walkedPlace, int) {
 // regionStarts is how many walks begin in a region, at least, if so many begin in its procedure.
 const regionStarts = 100
 
-// regions gives each spot the number of its region: neighbours of one procedure.
+// regions gives each spot the number of its region: neighbours of one procedure and kind.
 func (w *walked) regions() []int32 {
 	starts := make([]int, len(w.spot))
 	for _, s := range w.walks {
 		starts[s.start]++
 	}
 	spots := slices.SortedFunc(maps.Keys(w.spot), func(a, b walkSpot) int {
-		return cmp.Or(a.id.Compare(b.id), cmp.Compare(a.proc, b.proc), cmp.Compare(a.off, b.off))
+		return cmp.Or(a.id.Compare(b.id), cmp.Compare(a.proc, b.proc), cmp.Compare(a.loop, b.loop), cmp.Compare(a.off, b.off))
 	})
 	region := make([]int32, len(spots))
 	now, n := int32(0), 0
 	for i, p := range spots {
-		if i > 0 && (p.id != spots[i-1].id || p.proc != spots[i-1].proc || n >= regionStarts) {
+		if i > 0 && (p.id != spots[i-1].id || p.proc != spots[i-1].proc || p.loop != spots[i-1].loop || n >= regionStarts) {
 			now, n = now+1, 0
 		}
 		region[w.spot[p]] = now
@@ -421,117 +458,6 @@ func (p pairs) sum(each func(of int32, c cell)) {
 		}
 		each(of, c)
 	}
-}
-
-// A Wanted is a site of which it should be known how often it runs.
-type Wanted struct {
-	Off  sample.Offset
-	Rate float64 // expected, per second of processor time
-}
-
-// A WantedGroup is sites of one image to be armed together.
-type WantedGroup struct {
-	ID    sample.ImageID
-	Sites []Wanted
-	Gain  float64 // what it is worth, in any unit
-}
-
-// WantOptions say which sites may be wanted.
-type WantOptions struct {
-	Able          func(id sample.ImageID, off sample.Offset) bool // id by key
-	Groups, Sites int                                             // at most, of these in each group
-	Rate          float64                                         // of a group at most, per second, while the code around one of its sites runs
-}
-
-const (
-	// fewWalks are as many as have to come by a place for its rate to say something. askedSD is
-	// how far off windows are taken to be, in the logarithm.
-	fewWalks, askedSD = 4, 0.2
-	// mostAsked are as many places as are compared.
-	mostAsked = 400
-	// usualSteps of all walks are added to the instructions of those of a region.
-	usualSteps = 2000
-)
-
-// want gives the sites whose rates tell most of the weights of walks, beside rates.
-func (w *walked) want(rates []SiteRate, opt WantOptions) (groups []WantedGroup) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rates = rates
-	region := w.regions()
-	wr := w.weigher(region)
-	u := wr.solve()
-	speed := math.Exp(u[wr.speed()])
-	n := len(wr.starts)
-	weight, steps := make([]float64, n), make([]float64, n)
-	for g := range weight {
-		weight[g] = math.Exp(u[g])
-	}
-	for _, s := range w.walks {
-		steps[region[s.start]] += float64(s.steps)
-	}
-	// own gives how often a place with such visits of all runs while code of region g does.
-	own := func(c cell, all float64) float64 {
-		return (c.n + all*usualSteps/wr.steps) / (steps[c.region] + usualSteps) * wr.steps * weight[c.region] * speed
-	}
-	type candidate struct {
-		place     int32
-		cells     []cell
-		walks, n  float64
-		rate, own float64
-	}
-	var all []candidate
-	places, visits := w.visits(region, func(place int32) bool { return opt.Able(w.places[place].id, w.places[place].off) })
-	for i, cells := range visits {
-		c := candidate{place: places[i], cells: cells}
-		for _, v := range cells {
-			c.walks, c.n = c.walks+v.walks, c.n+v.n
-		}
-		for _, v := range cells {
-			c.own += v.n / c.n * own(v, c.n)
-		}
-		c.rate, _ = sumCells(cells, weight)
-		c.rate *= speed
-		if c.walks >= fewWalks && c.own <= opt.Rate {
-			all = append(all, c)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b candidate) int { return cmp.Compare(b.walks, a.walks) })
-	all = all[:min(len(all), mostAsked)]
-	of := make([][]cell, len(all))
-	for i := range all {
-		of[i] = all[i].cells
-	}
-	var load [][]float64 // of each group, hits per second while code of a region runs
-	wr.choose(of, askedSD, func(i int, gain float64) bool {
-		c := &all[i]
-		id := w.ids[w.places[c.place].id]
-		at := 0
-		for ; at < len(groups); at++ {
-			g := &groups[at]
-			hits := c.own
-			for _, v := range c.cells {
-				hits += v.n / c.n * load[at][v.region]
-			}
-			if g.ID.Key() == id.Key() && len(g.Sites) < opt.Sites && hits <= opt.Rate {
-				break
-			}
-		}
-		if at == opt.Groups {
-			return false
-		}
-		if at == len(groups) {
-			groups, load = append(groups, WantedGroup{ID: id}), append(load, make([]float64, n))
-		}
-		g := &groups[at]
-		g.Sites = append(g.Sites, Wanted{w.places[c.place].off, c.rate})
-		g.Gain += gain
-		for _, v := range c.cells {
-			load[at][v.region] += own(v, c.n)
-		}
-		return true
-	})
-	return groups
 }
 
 // addTo adds all that was seen to counts, weighed by what windows told.

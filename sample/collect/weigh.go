@@ -226,19 +226,18 @@ func (w *weigher) weights() []float64 {
 
 // choose offers places to take, by index, in the order of how much their rates would take off
 // what the instructions of all regions are expected to be off by, beside those of the places
-// that were taken before. visits are by place; what windows will tell is taken to be off by asked.
-func (w *weigher) choose(visits [][]cell, asked float64, take func(place int, gain float64) bool) {
-	u := w.solve()
+// that were taken before. u is what solve gives, visits are by place; what windows will tell is
+// taken to be off by asked.
+func (w *weigher) choose(u []float64, visits [][]cell, asked float64, take func(place int) bool) {
 	known := normal(w.rows(u))
-	share := make([]float64, len(u))
+	weight, share := make([]float64, len(w.starts)), make([]float64, len(u))
 	all := 0.0
 	for g, n := range w.starts {
-		share[g] = math.Exp(u[g]) * n
+		weight[g] = math.Exp(u[g])
+		share[g] = weight[g] * n
 		all += share[g]
 	}
-	weight := make([]float64, len(w.starts))
-	for g := range weight {
-		weight[g] = math.Exp(u[g])
+	for g := range share {
 		share[g] /= max(all, 1e-300)
 	}
 	rows, told := make([]row, len(visits)), make([][]float64, len(visits))
@@ -270,7 +269,7 @@ func (w *weigher) choose(visits [][]cell, asked float64, take func(place int, ga
 		}
 		t := told[at]
 		told[at] = nil
-		if !take(at, gain) {
+		if !take(at) {
 			continue
 		}
 		of := 1 + rows[at].dot(t)

@@ -60,7 +60,7 @@ func (p *weighed) walked(walks int) *walked {
 	for g := range time {
 		at := uint64(g) * 0x100
 		time[g] = p.time(g)
-		number(w.spot, walkSpot{id, at, at})
+		number(w.spot, walkSpot{id, at, 0, at})
 		place := walkedAt{id, sample.Offset(at), true}
 		number(w.place, place)
 		w.places = append(w.places, place)
@@ -140,53 +140,21 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestWant: sites of different phases are wanted first, and only such as may be armed together.
-func TestWant(t *testing.T) {
-	p := newWeighed([5]float64{1, 3, 1, 5, 10})
-	phase := func(off sample.Offset) int { return int(off / 0x300) }
-	every := func(sample.ImageID, sample.Offset) bool { return true }
+func TestLoopOf(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		opt  WantOptions
-		want []int // sites of each group
+		at    []int32
+		ahead int
+		back  int
 	}{
-		{"all", WantOptions{every, 3, 9, 1e9}, []int{5}},
-		{"two of each group", WantOptions{every, 2, 2, 1e9}, []int{2, 2}},
-		{"that are able", WantOptions{func(_ sample.ImageID, off sample.Offset) bool { return off != 0x300 }, 3, 9, 1e9}, []int{4}},
-		{"one of each phase", WantOptions{every, 1, 9, 6e5}, []int{2}},
-		{"that run seldom", WantOptions{every, 3, 9, 1}, nil},
+		{nil, 0, 0},
+		{slices.Repeat([]int32{4}, 11), 0, 0},
+		{slices.Repeat([]int32{4, 6}, 6), 1, 1}, // one place, taken and not
+		{slices.Repeat([]int32{4, 8}, 60), 0, 0},
+		{slices.Concat(slices.Repeat([]int32{4}, 12), slices.Repeat([]int32{8}, 39)), 1, 1},
+		{slices.Concat([]int32{8}, slices.Repeat([]int32{4}, 40)), 0, 2},
 	} {
-		groups := p.walked(5000).want(nil, tt.opt)
-		var got []int
-		for _, g := range groups {
-			got = append(got, len(g.Sites))
-			for _, s := range g.Sites {
-				if !tt.opt.Able(g.ID, s.Off) || g.Gain <= 0 || s.Rate <= 0 {
-					t.Errorf("%s: %+v of %+v", tt.name, s, g)
-				}
-			}
+		if ahead, back := loopOf(slices.Values(tt.at)), loopOf(backward(tt.at)); ahead != tt.ahead || back != tt.back {
+			t.Errorf("%v: %d and %d, want %d and %d", tt.at, ahead, back, tt.ahead, tt.back)
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: groups of %v sites, want %v: %+v", tt.name, got, tt.want, groups)
-			continue
-		}
-		if len(got) > 0 && phase(groups[0].Sites[0].Off) == phase(groups[0].Sites[1].Off) {
-			t.Errorf("%s: two of one phase first: %+v", tt.name, groups[0])
-		}
-	}
-	// What is known need not be asked for first.
-	w := p.walked(5000)
-	known := w.want(nil, WantOptions{every, 1, 2, 1e9})[0].Sites
-	var rates []SiteRate
-	for _, s := range known {
-		rates = append(rates, p.rates(int(s.Off/0x100))...)
-	}
-	for _, s := range w.want(rates, WantOptions{every, 1, 2, 1e9})[0].Sites {
-		if slices.ContainsFunc(known, func(o Wanted) bool { return o.Off == s.Off }) {
-			t.Errorf("%#x is known, and wanted", s.Off)
-		}
-	}
-	if none := new(walked).want(nil, WantOptions{every, 1, 9, 1e9}); len(none) > 0 {
-		t.Errorf("no walks want %+v", none)
 	}
 }

@@ -1,0 +1,145 @@
+package collect
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"backfeed/sample"
+)
+
+// A Wanted is a site of which it should be known how often it runs.
+type Wanted struct {
+	Off  sample.Offset
+	Rate float64 // expected, per second of processor time
+}
+
+// A WantedGroup is sites of one image to be armed together.
+type WantedGroup struct {
+	ID    sample.ImageID
+	Sites []Wanted
+}
+
+// WantOptions say which sites may be wanted.
+type WantOptions struct {
+	Able          func(id sample.ImageID, off sample.Offset) bool // id by key
+	Groups, Sites int                                             // at most, of these in each group
+	Rate          float64                                         // of a group at most, per second, while the code around one of its sites runs
+}
+
+const (
+	// fewWalks are as many as have to come by a place for its rate to say something. askedSD is
+	// how far off windows are taken to be, in the logarithm.
+	fewWalks, askedSD = 4, 0.2
+	// mostAsked are as many places as are compared.
+	mostAsked = 400
+	// usualSteps of all walks are added to the instructions of those of a region.
+	usualSteps = 1000
+)
+
+// want gives the sites whose rates tell most of the weights of walks, beside rates.
+func (w *walked) want(rates []SiteRate, opt WantOptions) []WantedGroup {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rates = rates
+	region := w.regions()
+	p := &wanting{WantOptions: opt, weigher: w.weigher(region)}
+	p.u = p.solve()
+	p.ran = make([]float64, len(p.starts))
+	for _, s := range w.walks {
+		p.ran[region[s.start]] += float64(s.steps)
+	}
+	places, visits := w.visits(region, func(i int32) bool { return opt.Able(w.places[i].id, w.places[i].off) })
+	for i, cells := range visits {
+		at := w.places[places[i]]
+		p.add(w.ids[at.id], at.off, cells)
+	}
+	p.chooseAll()
+	return p.groups
+}
+
+// A wanting chooses what is wanted.
+type wanting struct {
+	WantOptions
+	*weigher
+	u      []float64 // of weigher
+	ran    []float64 // instructions of walks, by region
+	groups []WantedGroup
+	load   [][]float64 // of each group, hits per second while code of a region runs
+	all    []candidate
+}
+
+// A candidate is a place that walks come by.
+type candidate struct {
+	id    sample.ImageID
+	off   sample.Offset
+	cells []cell
+	walks float64
+	n     float64   // visits
+	rate  float64   // per second
+	own   []float64 // likewise while code of a region runs, by cell
+}
+
+// add makes a candidate of a place.
+func (p *wanting) add(id sample.ImageID, off sample.Offset, cells []cell) {
+	c := candidate{id: id, off: off, cells: cells}
+	for _, v := range cells {
+		c.walks, c.n = c.walks+v.walks, c.n+v.n
+	}
+	speed := math.Exp(p.u[p.speed()])
+	for _, v := range cells {
+		weight := math.Exp(p.u[v.region])
+		c.rate += weight * v.n * speed
+		perStep := (v.n + c.n*usualSteps/p.steps) / (p.ran[v.region] + usualSteps)
+		c.own = append(c.own, perStep*p.steps*weight*speed)
+	}
+	if c.walks >= fewWalks && c.around(c.own) <= p.Rate {
+		p.all = append(p.all, c)
+	}
+}
+
+// around gives the mean of something by cell over the visits.
+func (c *candidate) around(by []float64) (sum float64) {
+	for i, v := range c.cells {
+		sum += v.n / c.n * by[i]
+	}
+	return sum
+}
+
+// chooseAll puts the best candidates into groups.
+func (p *wanting) chooseAll() {
+	slices.SortStableFunc(p.all, func(a, b candidate) int { return cmp.Compare(b.walks, a.walks) })
+	p.all = p.all[:min(len(p.all), mostAsked)]
+	of := make([][]cell, len(p.all))
+	for i := range p.all {
+		of[i] = p.all[i].cells
+	}
+	p.choose(p.u, of, askedSD, func(i int) bool { return p.take(&p.all[i]) })
+}
+
+// take puts c into a group, if there is one for it.
+func (p *wanting) take(c *candidate) bool {
+	at := 0
+	for ; at < len(p.groups); at++ {
+		g := &p.groups[at]
+		load := make([]float64, len(c.cells))
+		for i, v := range c.cells {
+			load[i] = c.own[i] + p.load[at][v.region]
+		}
+		if g.ID.Key() == c.id.Key() && len(g.Sites) < p.Sites && c.around(load) <= p.Rate {
+			break
+		}
+	}
+	if at >= p.Groups {
+		return false
+	}
+	if at == len(p.groups) {
+		p.groups, p.load = append(p.groups, WantedGroup{ID: c.id}), append(p.load, make([]float64, len(p.starts)))
+	}
+	g := &p.groups[at]
+	g.Sites = append(g.Sites, Wanted{c.off, c.rate})
+	for i, v := range c.cells {
+		p.load[at][v.region] += c.own[i]
+	}
+	return true
+}

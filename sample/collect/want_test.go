@@ -1,0 +1,59 @@
+package collect
+
+import (
+	"slices"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// TestWant: sites of different phases are wanted first, and only such as may be armed together.
+func TestWant(t *testing.T) {
+	p := newWeighed([5]float64{1, 3, 1, 5, 10})
+	phase := func(off sample.Offset) int { return int(off / 0x300) }
+	every := func(sample.ImageID, sample.Offset) bool { return true }
+	for _, tt := range []struct {
+		name string
+		opt  WantOptions
+		want []int // sites of each group
+	}{
+		{"all", WantOptions{every, 3, 9, 1e9}, []int{5}},
+		{"two of each group", WantOptions{every, 2, 2, 1e9}, []int{2, 2}},
+		{"that are able", WantOptions{func(_ sample.ImageID, off sample.Offset) bool { return off != 0x300 }, 3, 9, 1e9}, []int{4}},
+		{"one of each phase", WantOptions{every, 1, 9, 6e5}, []int{2}},
+		{"that run seldom", WantOptions{every, 3, 9, 1}, nil},
+	} {
+		groups := p.walked(5000).want(nil, tt.opt)
+		var got []int
+		for _, g := range groups {
+			got = append(got, len(g.Sites))
+			for _, s := range g.Sites {
+				if !tt.opt.Able(g.ID, s.Off) || s.Rate <= 0 {
+					t.Errorf("%s: %+v of %+v", tt.name, s, g)
+				}
+			}
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: groups of %v sites, want %v: %+v", tt.name, got, tt.want, groups)
+			continue
+		}
+		if len(got) > 0 && phase(groups[0].Sites[0].Off) == phase(groups[0].Sites[1].Off) {
+			t.Errorf("%s: two of one phase first: %+v", tt.name, groups[0])
+		}
+	}
+	// What is known need not be asked for first.
+	w := p.walked(5000)
+	known := w.want(nil, WantOptions{every, 1, 2, 1e9})[0].Sites
+	var rates []SiteRate
+	for _, s := range known {
+		rates = append(rates, p.rates(int(s.Off/0x100))...)
+	}
+	for _, s := range w.want(rates, WantOptions{every, 1, 2, 1e9})[0].Sites {
+		if slices.ContainsFunc(known, func(o Wanted) bool { return o.Off == s.Off }) {
+			t.Errorf("%#x is known, and wanted", s.Off)
+		}
+	}
+	if none := new(walked).want(nil, WantOptions{every, 1, 9, 1e9}); len(none) > 0 {
+		t.Errorf("no walks want %+v", none)
+	}
+}
