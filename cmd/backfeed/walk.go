@@ -152,8 +152,9 @@ func (c *cli) tellWalks(k *calibrator) {
 }
 
 // mostWantedRate is how often all sites of a group may run that walks want, per second while the
-// code around one of them runs: it runs two thirds as fast then, or faster.
-const mostWantedRate = 7e5
+// code around one of them runs: it runs half as fast then, or faster. With more, how much they slow
+// it down matters; with less, walks come by too seldom to tell much of them.
+const mostWantedRate = 1.2e6
 
 // wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
 func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {

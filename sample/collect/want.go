@@ -29,8 +29,8 @@ type WantOptions struct {
 
 const (
 	// fewWalks are as many as have to come by a place for its rate to say something. askedSD is
-	// how far off windows are taken to be, in the logarithm.
-	fewWalks, askedSD = 4, 0.2
+	// how far off windows are taken to be, in the logarithm: a hundred or two are mostly surer.
+	fewWalks, askedSD = 4, 0.1
 	// mostAsked are as many places as are compared.
 	mostAsked = 400
 	// usualSteps of all walks are added to the instructions of those of a region.
