@@ -149,3 +149,30 @@ func TestKnownShare(t *testing.T) {
 		t.Error("no branches")
 	}
 }
+
+// TestSound: executions of a few procedures are of use where walks tell of the others.
+func TestSound(t *testing.T) {
+	few := &Profile{Samples: Samples{Used: 100}}
+	runs := Known{Addr: 0x1000, N: 1e6, RelSD: 0.1}
+	outcomes := Known{Addr: 0x1000, Taken: 0.5, TakenSD: 0.1}
+	for _, tt := range []struct {
+		name  string
+		known []Known
+		runs  int // whose executions are used
+		all   int
+	}{
+		{"none", nil, 0, 0},
+		{"runs of no sample", []Known{runs, outcomes}, 0, 1},
+		{"with visits", []Known{runs, {Addr: 0x2000, Visits: 3}}, 1, 2},
+	} {
+		n, got := 0, few.sound(tt.known)
+		for _, k := range got {
+			if k.RelSD > 0 {
+				n++
+			}
+		}
+		if n != tt.runs || len(got) != tt.all {
+			t.Errorf("%s: %+v", tt.name, got)
+		}
+	}
+}

@@ -454,3 +454,17 @@ func TestDense(t *testing.T) {
 		t.Errorf("known to %.2f", sd)
 	}
 }
+
+// TestEstimateAdd: a group of few windows that met little of a phase does not outweigh one of many.
+func TestEstimateAdd(t *testing.T) {
+	var e estimate
+	e.add(estimate{windows: 5, of: 5})
+	if e.known || e.windows != 5 {
+		t.Errorf("of an unknown rate: %+v", e)
+	}
+	e.add(estimate{windows: 30, of: 30, rate: 100, variance: 100, known: true})
+	e.add(estimate{windows: 10, of: 10, rate: 20, variance: 1, known: true})
+	if e.rate != 80 || e.windows != 45 || math.Abs(e.variance-(0.75*0.75*100+0.25*0.25)) > 1e-9 {
+		t.Errorf("%+v, want a rate of 80", e)
+	}
+}
