@@ -76,8 +76,8 @@ type row struct {
 
 func (r *row) add(at int32, d float64) { r.at, r.d = append(r.at, at), append(r.d, d) }
 
-// speed is the index of the unknown that is no region's: the logarithm of the visits that one
-// execution per second brings.
+// speed is the index of the unknown that is no region's: the logarithm of the executions per
+// second that one visit stands for.
 func (w *weigher) speed() int32 { return int32(len(w.starts)) }
 
 // rows gives all that is known near u, which has the logarithms of the weights and of the speed.
