@@ -17,11 +17,11 @@ func TestProbedMeans(t *testing.T) {
 		n, sd, taken, sh float64
 	}{
 		{"nothing", sample.Probed{Windows: 3}, 0, 0, 0, 0},
-		{"half of the recordings", sample.Probed{Windows: 100, Covered: 30e9, Runs: 1e6, Variance: sample.SquareOf(25e8)}, 2e6, 0.0587, 0, 0},
-		{"sure beyond the floor", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6}, 1e6, 0.03, 0, 0},
+		{"half of the recordings", sample.Probed{Windows: 100, Covered: 30e9, Runs: 1e6, Variance: sample.SquareOf(25e8)}, 2e6, 0.2063, 0, 0},
+		{"sure beyond the floor", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6}, 1e6, 0.2, 0, 0},
 		{"two windows", sample.Probed{Windows: 2, Covered: 60e9, Runs: 1e6}, 0, 0, 0, 0},
 		{"not seen in 0.4 s of 60", sample.Probed{Windows: 100, Covered: 60e9}, 0, 0, 0, 0},
-		{"a third", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(1e11)}, 1e6, 0.3208, 0, 0},
+		{"a third", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(1e11)}, 1e6, 0.3768, 0, 0},
 		{"unsure", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(3e11)}, 0, 0, 0, 0},
 		{"half", sample.Probed{Windows: 9, Outcomes: 98, Taken: 49}, 0, 0, 0.5, 0.0583},
 		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.1049},

@@ -152,9 +152,10 @@ func (c *cli) tellWalks(k *calibrator) {
 }
 
 // mostWantedRate is how often all sites of a group may run that walks want, per second while the
-// code around one of them runs: it runs half as fast then, or faster. With more, how much they slow
-// it down matters; with less, walks come by too seldom to tell much of them.
-const mostWantedRate = 1.2e6
+// code around one of them runs, and wantedSites how many they are at most: more make windows
+// shorter, and each then tells of one phase. With 1.2e6 and 36, in a minute at 3 %, windows of 0.3 ms
+// told the rates of a Go program to a half at best.
+const mostWantedRate, wantedSites = 7e5, 16
 
 // wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
 func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
@@ -172,7 +173,7 @@ func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		_, ok := sites[siteKey{id, off}]
 		return ok && !k.dense[siteKey{id, off}]
 	}
-	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: sitesPerGroup, Rate: mostWantedRate}) {
+	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
 		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}}
 		for _, at := range w.Sites {
 			s := sites[siteKey{w.ID.Key(), at.Off}]
