@@ -288,6 +288,7 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 func (k *calibrator) runGroups(p *infer.Profile, c *sample.Counts, most int) []*chosen {
 	if k.noWalks == nil && !k.dry {
 		if groups := k.wantedByWalks(p, most); len(groups) > 0 {
+			k.runs = slices.Clone(groups)
 			return k.important(groups, len(groups), 1)
 		}
 		if k.walker.Totals().Walks < manyWalks {

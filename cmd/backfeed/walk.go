@@ -174,7 +174,7 @@ func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		return ok && !k.dense[siteKey{id, off}]
 	}
 	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
-		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}}
+		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
 			s := sites[siteKey{w.ID.Key(), at.Off}]
 			s.Rate = at.Rate
