@@ -299,7 +299,7 @@ func (k *calibrator) runGroups(p *infer.Profile, c *sample.Counts, most int) []*
 }
 
 // manyWalks is how many walks tell which sites to ask how often they run, if they ever do.
-const manyWalks = 1000
+const manyWalks = 200
 
 // runsShare is the part of all windows that is for how often code runs.
 func (k *calibrator) runsShare() float64 {
