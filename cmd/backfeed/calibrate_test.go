@@ -437,7 +437,6 @@ func TestCalibrateFlags(t *testing.T) {
 	}
 }
 
-// TestRoundAfter: choices become rarer, and there is always a next one.
 func TestCalibrateShares(t *testing.T) {
 	for _, tt := range []struct{ budget, walks, windows float64 }{
 		{0.002, 0.0012, 0.0008}, {0.01, 0.006, 0.004}, {0.03, 0.018, 0.012},
@@ -449,6 +448,7 @@ func TestCalibrateShares(t *testing.T) {
 	}
 }
 
+// TestRoundAfter: choices become rarer, and there is always a next one.
 func TestRoundAfter(t *testing.T) {
 	for _, tt := range []struct{ at, want time.Duration }{
 		{0, time.Second},

@@ -20,7 +20,7 @@ import (
 // registers and memory, and tells which ways they take. It reads and changes nothing, so
 // that the thread notices no more than the time it takes. What branches do is thus seen
 // exactly, of executions that follow upon moments of time, not upon one another; walks that
-// begin in slow code weigh less (see moves).
+// begin in slow code weigh less (see weigher).
 //
 // Instructions that are not emulated leave what they write unknown; a walk ends where it
 // depends on that.

@@ -45,6 +45,7 @@ func (w *walked) want(rates []SiteRate, opt WantOptions) []WantedGroup {
 	region := w.regions()
 	p := &wanting{WantOptions: opt, weigher: w.weigher(region)}
 	p.u = p.solve()
+	p.weight = p.at(p.u)
 	p.ran = make([]float64, len(p.starts))
 	for _, s := range w.walks {
 		p.ran[region[s.start]] += float64(s.steps)
@@ -63,6 +64,7 @@ type wanting struct {
 	WantOptions
 	*weigher
 	u      []float64 // of weigher
+	weight []float64 // by region
 	ran    []float64 // instructions of walks, by region
 	groups []WantedGroup
 	load   [][]float64 // of each group, hits per second while code of a region runs
@@ -88,7 +90,7 @@ func (p *wanting) add(id sample.ImageID, off sample.Offset, cells []cell) {
 	}
 	speed := math.Exp(p.u[p.speed()])
 	for _, v := range cells {
-		weight := math.Exp(p.u[v.region])
+		weight := p.weight[v.region]
 		c.rate += weight * v.n * speed
 		perStep := (v.n + c.n*usualSteps/p.steps) / (p.ran[v.region] + usualSteps)
 		c.own = append(c.own, perStep*p.steps*weight*speed)

@@ -80,16 +80,26 @@ func (r *row) add(at int32, d float64) { r.at, r.d = append(r.at, at), append(r.
 // second that one visit stands for.
 func (w *weigher) speed() int32 { return int32(len(w.starts)) }
 
-// rows gives all that is known near u, which has the logarithms of the weights and of the speed.
-func (w *weigher) rows(u []float64) []row {
+// at gives the weights, not scaled, of the unknowns u: their logarithms, and that of the speed.
+func (w *weigher) at(u []float64) []float64 {
 	weight := make([]float64, len(w.starts))
-	var rows []row
 	for g := range weight {
 		weight[g] = math.Exp(u[g])
+	}
+	return weight
+}
+
+// usual is what the speed is expected to be.
+func (w *weigher) usual() float64 { return math.Log(usualSpeed / max(w.steps, 1)) }
+
+// rows gives all that is known near u.
+func (w *weigher) rows(u []float64) []row {
+	weight := w.at(u)
+	var rows []row
+	for g := range weight {
 		rows = append(rows, row{[]int32{int32(g)}, []float64{1 / weightSD}, u[g] / weightSD}, w.near(g, u))
 	}
-	usual := math.Log(usualSpeed / max(w.steps, 1))
-	rows = append(rows, row{[]int32{w.speed()}, []float64{1 / speedSD}, (u[w.speed()] - usual) / speedSD})
+	rows = append(rows, row{[]int32{w.speed()}, []float64{1 / speedSD}, (u[w.speed()] - w.usual()) / speedSD})
 	for g := range weight {
 		if len(w.in[g]) > 0 || len(w.out[g]) > 0 {
 			rows = append(rows, w.balance(g, weight))
@@ -103,17 +113,11 @@ func (w *weigher) rows(u []float64) []row {
 
 // near tells that the weight of g is about that of the regions that walks lead to and from.
 func (w *weigher) near(g int, u []float64) (r row) {
-	all := 0.0
-	for _, cells := range [][]cell{w.in[g], w.out[g]} {
-		for _, c := range cells {
-			all += c.n
-		}
-	}
+	cells := slices.Concat(w.in[g], w.out[g])
+	all := walksOf(cells)
 	r.add(int32(g), 1/nearSD)
-	for _, cells := range [][]cell{w.in[g], w.out[g]} {
-		for _, c := range cells {
-			r.add(c.region, -c.n/all/nearSD)
-		}
+	for _, c := range cells {
+		r.add(c.region, -c.n/all/nearSD)
 	}
 	r.residual = r.dot(u)
 	return r
@@ -123,10 +127,7 @@ func (w *weigher) near(g int, u []float64) (r row) {
 func (w *weigher) balance(g int, weight []float64) (r row) {
 	in, chance := sumCells(w.in[g], weight)
 	in += heldWalks
-	n := 0.0
-	for _, c := range w.out[g] {
-		n += c.n
-	}
+	n := walksOf(w.out[g])
 	out := weight[g]*n + heldWalks
 	v := (chance+heldWalks)/sq(in) + (sq(weight[g])*n+heldWalks)/sq(out)
 	sd := math.Sqrt(v + sq(balanceSD))
@@ -157,6 +158,14 @@ func (p *rated) row(weight []float64, speed float64, at int32) (r row) {
 func (p *rated) visited(weight []float64) (sum, sd float64) {
 	sum, chance := sumCells(p.visits, weight)
 	return sum, math.Sqrt(sq(p.sd) + sq(rateSD) + chance/sq(sum))
+}
+
+// walksOf adds up walks from region to region.
+func walksOf(cells []cell) (sum float64) {
+	for _, c := range cells {
+		sum += c.n
+	}
+	return sum
 }
 
 // sumCells gives the sum of what walks did by their weights, and its variance by chance.
@@ -199,7 +208,7 @@ func (w *weigher) firstSpeed() float64 {
 		one[i] = 1
 	}
 	of := 1 / sq(speedSD)
-	sum := of * math.Log(usualSpeed/max(w.steps, 1))
+	sum := of * w.usual()
 	for i := range w.rates {
 		visits, sd := w.rates[i].visited(one)
 		sum += (w.rates[i].log - math.Log(visits)) / sq(sd)
@@ -211,10 +220,9 @@ func (w *weigher) firstSpeed() float64 {
 // weights gives those of walks, by the region where they began. Their mean over all walks is
 // one.
 func (w *weigher) weights() []float64 {
-	weight := w.solve()[:len(w.starts)]
+	weight := w.at(w.solve())
 	var sum, all float64
 	for g, n := range w.starts {
-		weight[g] = math.Exp(weight[g])
 		sum += weight[g] * n
 		all += n
 	}
@@ -230,10 +238,9 @@ func (w *weigher) weights() []float64 {
 // taken to be off by asked.
 func (w *weigher) choose(u []float64, visits [][]cell, asked float64, take func(place int) bool) {
 	known := normal(w.rows(u))
-	weight, share := make([]float64, len(w.starts)), make([]float64, len(u))
+	weight, share := w.at(u), make([]float64, len(u))
 	all := 0.0
 	for g, n := range w.starts {
-		weight[g] = math.Exp(u[g])
 		share[g] = weight[g] * n
 		all += share[g]
 	}

@@ -106,7 +106,7 @@ func TestWeights(t *testing.T) {
 		{"rates that are right anyway", p, p.rates(0, 3), [][2]int{{1, 0}, {2, 0}, {4, 3}}},
 		{"phases", apart, apart.rates(0, 3), [][2]int{{1, 0}, {2, 0}, {4, 3}, {3, 0}, {4, 1}}},
 	} {
-		w := tt.p.walked(20000)
+		w := tt.p.walked(40000)
 		w.rates = tt.rates
 		region := w.regions()
 		wr := w.weigher(region)
@@ -123,7 +123,7 @@ func TestWeights(t *testing.T) {
 			a, b := of(at[0]), of(at[1])
 			was := wr.starts[a] / wr.starts[b]
 			got, want := was*weights[a]/weights[b], tt.p.run[at[0]]/tt.p.run[at[1]]
-			if math.Abs(math.Log(got/want)) > 0.25*math.Abs(math.Log(was/want))+0.1 {
+			if math.Abs(math.Log(got/want)) > 0.25*math.Abs(math.Log(was/want))+0.05 {
 				t.Errorf("%s: region %d beside %d: %.2f, %.2f without weights, want %.2f", tt.name, at[0], at[1], got, was, want)
 			}
 		}
