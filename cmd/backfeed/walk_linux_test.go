@@ -104,7 +104,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sys.Close() })
-	w := collect.NewWalker(sys, collect.WalkOptions{Share: share})
+	w := collect.NewWalker(sys, collect.WalkOptions{Share: share, Known: true})
 	t.Cleanup(func() { w.Close() })
 	id := sample.ImageID{Path: path}
 	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)

@@ -20,15 +20,17 @@ type trail struct {
 	steps   uint32
 	end     uint32   // index into WalkEnd
 	taken   []bool   // by conditional branch
+	guessed []bool   // likewise: it is not known whether it was
 	targets []uint32 // operations that indirect branches went to
 }
 
-// Layout of struct trail of bpf/walker.c: six words of 4 bytes, a bit for each of
+// Layout of struct trail of bpf/walker.c: six words of 4 bytes, two bits for each of
 // mostOutcomes, and the targets.
 const (
 	trailHead    = 24
 	mostOutcomes = 512
-	trailSize    = trailHead + mostOutcomes/8 // without targets
+	trailGuessed = trailHead + mostOutcomes/8
+	trailSize    = trailGuessed + mostOutcomes/8 // without targets
 )
 
 // decodeTrail reads one.
@@ -44,6 +46,7 @@ func decodeTrail(b []byte) (trail, error) {
 	}
 	for i := range int(min(outcomes, mostOutcomes)) {
 		t.taken = append(t.taken, b[trailHead+i/8]>>(i%8)&1 == 1)
+		t.guessed = append(t.guessed, b[trailGuessed+i/8]>>(i%8)&1 == 1)
 	}
 	for i := range int(targets) {
 		t.targets = append(t.targets, word(trailSize+4*i))
@@ -51,11 +54,14 @@ func decodeTrail(b []byte) (trail, error) {
 	return t, nil
 }
 
+// A passed is how a walk came by a branch.
+type passed struct{ taken, inner, guessed bool }
+
 // follow goes the way of t, and calls at for each branch on it: with its operation, whether
-// it was taken, and whether that was in a call that began on the way. It gives the last
-// operation.
-func (c *walkCode) follow(t *trail, at func(op uint32, taken, inner bool)) (last uint32) {
-	taken, targets, depth := t.taken, t.targets, 0
+// it was taken, whether that was in a call that began on the way, and whether it is a guess. It
+// gives the last operation.
+func (c *walkCode) follow(t *trail, at func(op uint32, how passed)) (last uint32) {
+	taken, guessed, targets, depth := t.taken, t.guessed, t.targets, 0
 	op := t.start
 	for range t.steps {
 		if op == 0 || int(op) >= len(c.ops) {
@@ -67,14 +73,14 @@ func (c *walkCode) follow(t *trail, at func(op uint32, taken, inner bool)) (last
 			op++
 			continue
 		}
-		goes := true
+		goes, guess := true, false
 		if o.Branch == BranchCond {
 			if len(taken) == 0 {
 				break
 			}
-			goes, taken = taken[0], taken[1:]
+			goes, guess = shift(&taken), shift(&guessed)
 		}
-		at(op, goes, depth > 0)
+		at(op, passed{goes, depth > 0, guess})
 		switch {
 		case o.Branch == BranchCall:
 			depth++
@@ -95,13 +101,24 @@ func (c *walkCode) follow(t *trail, at func(op uint32, taken, inner bool)) (last
 	return last
 }
 
+// shift takes the first of s; there is none after the end.
+func shift(s *[]bool) (first bool) {
+	if len(*s) > 0 {
+		first, *s = (*s)[0], (*s)[1:]
+	}
+	return first
+}
+
 // batchTime is how long the walks are that are compared with one another, to tell how
 // much programs change.
 const batchTime = 5 * time.Second
 
 // A walkedPlace is what walks saw of one branch, apart for calls that were under way when a
 // walk began and for those that began in it.
-type walkedPlace struct{ outer, inner walkedWays }
+type walkedPlace struct {
+	outer, inner walkedWays
+	guessed      float64 // executions with ways that were guessed
+}
 
 // walkedWays are executions of a branch, and those that were taken.
 type walkedWays struct {
@@ -150,14 +167,11 @@ func (w *walkedWays) worth(sd float64) float64 {
 // as is most probable by those of both kinds.
 func (p *walkedPlace) probed(batches int, cond bool) sample.Probed {
 	n := p.outer.n + p.inner.n
-	if n == 0 {
-		return sample.Probed{Windows: uint64(max(1, batches))}
-	}
-	seen := max(1, uint64(math.Round(n))) // what was seen at all is told
-	out := sample.Probed{Windows: uint64(max(1, batches)), Visits: seen}
-	if !cond {
+	out := sample.Probed{Windows: uint64(max(1, batches)), Visits: whole(n + p.guessed)}
+	if n == 0 || !cond {
 		return out
 	}
+	seen := whole(n)
 	var of, share, taken float64
 	for _, w := range []struct {
 		*walkedWays
@@ -179,6 +193,14 @@ func (p *walkedPlace) probed(batches int, cond bool) sample.Probed {
 	}
 	out.Spread = sample.SquareOf(math.Ceil(sq(float64(seen)) * share * (1 - share) / of))
 	return out
+}
+
+// whole rounds what was seen: if it was seen at all, to something.
+func whole(n float64) uint64 {
+	if n == 0 {
+		return 0
+	}
+	return max(1, uint64(math.Round(n)))
 }
 
 // A walkedAt is one branch.
@@ -208,10 +230,10 @@ var turnsKinds = []int{12, 40}
 func loopOf(places iter.Seq[int32]) (kind int) {
 	n, first := 0, int32(-1)
 	for at := range places {
-		if n > 0 && at/4 != first {
+		if n > 0 && at/viaPlace != first {
 			break
 		}
-		n, first = n+1, at/4
+		n, first = n+1, at/viaPlace
 	}
 	for kind < len(turnsKinds) && n >= turnsKinds[kind] {
 		kind++
@@ -236,8 +258,15 @@ type seenWalk struct {
 	steps int32   // instructions
 	start int32   // spot
 	end   int32   // spot; -1 if it did not go on to its full length
-	at    []int32 // what it came by: place * 4 + taken * 2 + inner
+	at    []int32 // what it came by: places, times viaPlace, with the other bits
 }
+
+const (
+	viaInner int32 = 1 << iota
+	viaTaken
+	viaGuessed
+	viaPlace
+)
 
 // walked is what all walks saw.
 type walked struct {
@@ -254,6 +283,13 @@ type walked struct {
 	before []walkedPlace
 }
 
+func flagIf(on bool, flag int32) int32 {
+	if on {
+		return flag
+	}
+	return 0
+}
+
 // mostWalks is how many walks are kept one by one.
 const mostWalks = 40000
 
@@ -265,21 +301,15 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[walkedAt]int32{}, map[walkSpot]int32{}
 	}
 	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
-	last := c.follow(t, func(op uint32, taken, inner bool) {
+	last := c.follow(t, func(op uint32, how passed) {
 		o, id := &c.ops[op], images[c.image[op]].ID
 		place := walkedAt{id.Key(), o.Off, o.Branch == BranchCond}
-		n := 4 * number(w.place, place)
-		if int(n/4) == len(w.places) {
+		n := number(w.place, place)
+		if int(n) == len(w.places) {
 			w.ids[place.id] = id
 			w.places = append(w.places, place)
 		}
-		if taken && place.cond {
-			n |= 2
-		}
-		if inner {
-			n |= 1
-		}
-		s.at = append(s.at, n)
+		s.at = append(s.at, n*viaPlace|flagIf(how.taken && place.cond, viaTaken)|flagIf(how.inner, viaInner)|flagIf(how.guessed, viaGuessed))
 	})
 	if last == 0 {
 		return
@@ -314,12 +344,16 @@ func (w *walked) sum() ([]walkedPlace, int) {
 	batches := w.batches
 	region := w.regions()
 	weights := w.weigher(region).weights()
-	type ways struct{ n, taken [2]float64 } // outer, inner
+	type ways struct {
+		n, taken [2]float64 // outer, inner
+		guessed  float64
+	}
 	of := map[int32]*ways{}
 	flush := func() {
 		for at, b := range of {
 			sums[at].outer.add(b.n[0], b.taken[0])
 			sums[at].inner.add(b.n[1], b.taken[1])
+			sums[at].guessed += b.guessed
 		}
 		clear(of)
 		batches++
@@ -329,14 +363,21 @@ func (w *walked) sum() ([]walkedPlace, int) {
 			flush()
 		}
 		for _, n := range s.at {
-			b := of[n/4]
+			b := of[n/viaPlace]
 			if b == nil {
 				b = &ways{}
-				of[n/4] = b
+				of[n/viaPlace] = b
 			}
 			weight := weights[region[s.start]]
-			b.n[n&1] += weight
-			b.taken[n&1] += weight * float64(n>>1&1)
+			switch in := n & viaInner; {
+			case n&viaGuessed != 0:
+				b.guessed += weight
+			case n&viaTaken != 0:
+				b.taken[in] += weight
+				fallthrough
+			default:
+				b.n[in] += weight
+			}
 		}
 	}
 	if len(w.walks) > 0 {
@@ -416,8 +457,8 @@ func (w *walked) visits(region []int32, wanted func(place int32) bool) (places [
 	times := map[int32]float64{} // of one walk, by place
 	for _, s := range w.walks {
 		for _, at := range s.at {
-			if want[at/4] {
-				times[at/4]++
+			if want[at/viaPlace] {
+				times[at/viaPlace]++
 			}
 		}
 		for place, n := range times {

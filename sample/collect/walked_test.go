@@ -16,13 +16,15 @@ func encodeTrail(t *trail) []byte {
 	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.taken)), uint32(len(t.targets)), 0} {
 		b = binary.NativeEndian.AppendUint32(b, v)
 	}
-	bits := make([]byte, mostOutcomes/8)
-	for i, taken := range t.taken {
-		if taken {
-			bits[i/8] |= 1 << (i % 8)
+	for _, s := range [][]bool{t.taken, t.guessed} {
+		bits := make([]byte, mostOutcomes/8)
+		for i, on := range s {
+			if on {
+				bits[i/8] |= 1 << (i % 8)
+			}
 		}
+		b = append(b, bits...)
 	}
-	b = append(b, bits...)
 	for _, v := range t.targets {
 		b = binary.NativeEndian.AppendUint32(b, v)
 	}
@@ -36,13 +38,13 @@ func TestDecodeTrail(t *testing.T) {
 	}
 	for _, want := range []trail{
 		{start: 7, steps: 512},
-		{start: 1, steps: 3, end: 2, taken: []bool{true, false, true}, targets: []uint32{9, 1 << 31}},
-		{start: 1, steps: 3, taken: all},
+		{start: 1, steps: 3, end: 2, taken: []bool{true, false, true}, guessed: []bool{false, true, true}, targets: []uint32{9, 1 << 31}},
+		{start: 1, steps: 3, taken: all, guessed: all},
 	} {
 		b := encodeTrail(&want)
 		got, err := decodeTrail(b)
 		if err != nil || got.start != want.start || got.steps != want.steps || got.end != want.end ||
-			!slices.Equal(got.taken, want.taken) || !slices.Equal(got.targets, want.targets) {
+			!slices.Equal(got.taken, want.taken) || !slices.Equal(got.guessed, want.guessed) || !slices.Equal(got.targets, want.targets) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 		for _, cut := range []int{0, 4, trailSize - 1} {
@@ -60,12 +62,12 @@ func TestDecodeTrail(t *testing.T) {
 }
 
 func FuzzDecodeTrail(f *testing.F) {
-	f.Add(encodeTrail(&trail{start: 2, steps: 9, taken: []bool{true, false}, targets: []uint32{4, 7}}))
+	f.Add(encodeTrail(&trail{start: 2, steps: 9, taken: []bool{true, false}, guessed: []bool{false, true}, targets: []uint32{4, 7}}))
 	c := newWalkCode(twoWalkImages())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tr, err := decodeTrail(b); err == nil {
 			tr.steps &= 1<<16 - 1
-			c.follow(&tr, func(op uint32, taken, inner bool) {
+			c.follow(&tr, func(op uint32, _ passed) {
 				if int(op) >= len(c.ops) || c.ops[op].Branch == NoBranch {
 					t.Fatalf("operation %d is no branch", op)
 				}
@@ -91,8 +93,8 @@ func callingWalkImage() []WalkImage {
 
 func TestFollow(t *testing.T) {
 	type step struct {
-		op           uint32
-		taken, inner bool
+		op uint32
+		passed
 	}
 	c := newWalkCode(callingWalkImage())
 	for _, tt := range []struct {
@@ -101,18 +103,18 @@ func TestFollow(t *testing.T) {
 		want []step
 		last uint32
 	}{
-		{"a call from outside", trail{start: 2, steps: 6, taken: []bool{true, false}, targets: []uint32{3}},
-			[]step{{2, true, false}, {6, true, true}, {6, false, true}, {7, true, true}}, 7},
-		{"back to the caller", trail{start: 6, steps: 4, taken: []bool{false, true}, targets: []uint32{3}},
-			[]step{{6, false, false}, {7, true, false}, {3, true, false}}, 1},
-		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, true, false}}, 7},
+		{"a call from outside", trail{start: 2, steps: 6, taken: []bool{true, false}, guessed: []bool{false, true}, targets: []uint32{3}},
+			[]step{{2, passed{taken: true}}, {6, passed{taken: true, inner: true}}, {6, passed{inner: true, guessed: true}}, {7, passed{taken: true, inner: true}}}, 7},
+		{"back to the caller", trail{start: 6, steps: 4, taken: []bool{false, true}, guessed: []bool{false, false}, targets: []uint32{3}},
+			[]step{{6, passed{}}, {7, passed{taken: true}}, {3, passed{taken: true}}}, 1},
+		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, passed{taken: true}}}, 7},
 		{"an outcome that is missing", trail{start: 5, steps: 5}, nil, 6},
 		{"no instruction", trail{start: 4, steps: 2}, nil, 5},
 		{"nowhere", trail{start: 0, steps: 2}, nil, 0},
 		{"no operation", trail{start: 99, steps: 2}, nil, 0},
 	} {
 		var got []step
-		last := c.follow(&tt.trail, func(op uint32, taken, inner bool) { got = append(got, step{op, taken, inner}) })
+		last := c.follow(&tt.trail, func(op uint32, how passed) { got = append(got, step{op, how}) })
 		if !slices.Equal(got, tt.want) || last != tt.last {
 			t.Errorf("%s: %v to %d, want %v to %d", tt.name, got, last, tt.want, tt.last)
 		}
@@ -194,9 +196,9 @@ func TestWalked(t *testing.T) {
 	images := callingWalkImage()
 	code := newWalkCode(images)
 	var w walked
-	// Twice around the loop, and in another batch once, cut short.
+	// Twice around the loop, and in another batch once, cut short, with a way that was guessed.
 	w.add(code, images, &trail{start: 1, steps: 12, taken: []bool{false, true, true, false}, targets: []uint32{3, 3}}, 3)
-	w.add(code, images, &trail{start: 1, steps: 7, end: 1, taken: []bool{true, false}}, 5)
+	w.add(code, images, &trail{start: 1, steps: 7, end: 1, taken: []bool{true, false}, guessed: []bool{false, true}}, 5)
 	w.add(code, images, &trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
 	check := func(when string, want map[sample.Offset]sample.Probed) {
 		t.Helper()
@@ -220,7 +222,7 @@ func TestWalked(t *testing.T) {
 	want := map[sample.Offset]sample.Probed{
 		0x1001: {Windows: 2, Visits: 3},
 		0x1006: {Windows: 2, Visits: 1, Outcomes: 1, Taken: 1},
-		0x2001: {Windows: 2, Visits: 5, Outcomes: 5, Taken: 2},
+		0x2001: {Windows: 2, Visits: 5, Outcomes: 4, Taken: 2},
 		0x2003: {Windows: 2, Visits: 2},
 	}
 	check("kept", want)

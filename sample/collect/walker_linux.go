@@ -130,7 +130,8 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 	for name, value := range map[string]any{
 		walkerVarByPid:    flag(len(s.opt.PIDs) > 0),
 		walkerVarByCgroup: flag(len(s.opt.Cgroups) > 0),
-		walkerVarLongest:  uint32(longestWalk),
+		walkerVarLongest:  w.opt.longest(),
+		walkerVarGuesses:  w.opt.guesses(),
 		walkerVarUnit:     uint32(s.nanoseconds() * 1024),
 		walkerVarShare:    uint32(w.opt.Share * (1 << 20)),
 	} {

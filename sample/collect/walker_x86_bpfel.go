@@ -32,6 +32,7 @@ const (
 	walkerProgWalker  = "walker"
 	walkerVarByCgroup = "by_cgroup"
 	walkerVarByPid    = "by_pid"
+	walkerVarGuesses  = "guesses"
 	walkerVarLongest  = "longest"
 	walkerVarShare    = "share"
 	walkerVarUnit     = "unit"
@@ -107,6 +108,7 @@ type walkerMapSpecs struct {
 type walkerVariableSpecs struct {
 	ByCgroup *ebpf.VariableSpec `ebpf:"by_cgroup"`
 	ByPid    *ebpf.VariableSpec `ebpf:"by_pid"`
+	Guesses  *ebpf.VariableSpec `ebpf:"guesses"`
 	Longest  *ebpf.VariableSpec `ebpf:"longest"`
 	Share    *ebpf.VariableSpec `ebpf:"share"`
 	Unit     *ebpf.VariableSpec `ebpf:"unit"`
@@ -171,6 +173,7 @@ func (m *walkerMaps) Close() error {
 type walkerVariables struct {
 	ByCgroup *ebpf.Variable `ebpf:"by_cgroup"`
 	ByPid    *ebpf.Variable `ebpf:"by_pid"`
+	Guesses  *ebpf.Variable `ebpf:"guesses"`
 	Longest  *ebpf.Variable `ebpf:"longest"`
 	Share    *ebpf.Variable `ebpf:"share"`
 	Unit     *ebpf.Variable `ebpf:"unit"`

@@ -72,7 +72,7 @@ func (p *weighed) walked(walks int) *walked {
 		}
 		for _, g := range []int32{s.start, s.end} {
 			if g >= 0 && rng.IntN(10) == 0 {
-				s.at = append(s.at, 4*g)
+				s.at = append(s.at, viaPlace*g)
 			}
 		}
 		w.walks = append(w.walks, s)

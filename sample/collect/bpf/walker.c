@@ -183,7 +183,7 @@ struct space_key {
 enum {
 	END_LENGTH,
 	END_OP,       // an instruction that is not emulated
-	END_BRANCH,   // it is not known where a branch goes
+	END_BRANCH,   // it is not known where a branch goes, and too much was guessed
 	END_OUTSIDE,  // left the code that is known
 	END_ADDRESS,  // not known where something is stored
 	END_ROOM,
@@ -191,7 +191,7 @@ enum {
 	ENDS
 };
 
-enum { OUTCOMES = 512, TARGETS = 128 };
+enum { OUTCOMES = 512, TARGETS = 256 };
 
 // A trail is what a walk tells: the code tells the rest of the way.
 struct trail {
@@ -201,6 +201,7 @@ struct trail {
 	u32 outcomes, targets;
 	u32 pad;
 	u64 taken[OUTCOMES / 64]; // bit by conditional branch
+	u64 guessed[OUTCOMES / 64]; // likewise: it is not known whether it is taken
 	u32 target[TARGETS];      // operations that indirect branches and returns went to
 };
 
@@ -214,6 +215,8 @@ struct state {
 	u32 pc; // index of an operation
 	u32 left; // operations to go
 	u32 end;
+	u32 guesses;
+	u32 pad1;
 	// The flags are those of the last operation that set some.
 	u32 fkind, fsize;
 	u64 fa, fb, fr;
@@ -228,6 +231,7 @@ struct state {
 };
 
 const volatile u32 longest; // operations of a walk, at most
+const volatile u32 guesses; // branches of a walk whose way may be guessed
 
 enum { FK_RAW, FK_LOGIC, FK_ADD, FK_SUB, FK_INC, FK_DEC, FK_CARRY };
 
@@ -744,6 +748,14 @@ inline_ int stop(struct state *s, u32 why)
 
 // step emulates one instruction; 0 is to go on. As a global function it is verified by
 // itself, once.
+// guess says which way a branch goes of which that is not known: as often one way as the other,
+// and most of the time back.
+inline_ int guess(struct state *s, int back)
+{
+	u64 h = (s->walk << 16 ^ s->trail.outcomes) * 0x9e3779b97f4a7c15;
+	return (h >> 60) < (back ? 14 : 8);
+}
+
 __attribute__((noinline)) int step(void)
 {
 	struct state *s = state();
@@ -1439,14 +1451,19 @@ __attribute__((noinline)) int step(void)
 	// Control goes elsewhere, or may.
 	int to = 1;
 	if (kind == JCC) {
-		if (!(s->known & FLAGS_KNOWN))
-			return stop(s, END_BRANCH);
-		to = taken(flags(), op->cond);
-	}
-	if (kind == JCC) {
 		u32 n = s->trail.outcomes++;
 		if (n >= OUTCOMES)
 			return stop(s, END_ROOM);
+		if (s->known & FLAGS_KNOWN) {
+			to = taken(flags(), op->cond);
+		} else {
+			if (s->guesses++ >= guesses) {
+				s->trail.outcomes = n;
+				return stop(s, END_BRANCH);
+			}
+			to = guess(s, op->target <= pc);
+			s->trail.guessed[n / 64 & (OUTCOMES / 64 - 1)] |= 1ull << (n & 63);
+		}
 		if (to)
 			s->trail.taken[n / 64 & (OUTCOMES / 64 - 1)] |= 1ull << (n & 63);
 	}
@@ -1538,6 +1555,7 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 	s->trail.start = s->pc;
 	s->left = longest;
 	s->end = END_LENGTH;
+	s->guesses = 0;
 	loop(longest / STRIDE, stride, 0, 0);
 	s->trail.steps = longest - s->left;
 	s->trail.end = s->end;
