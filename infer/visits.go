@@ -17,9 +17,11 @@ const (
 	// visitSD is the standard deviation of the logarithm of what visits are of executions, from
 	// block to block of a procedure: how much slower than elsewhere it runs around them. visitLevelSD
 	// is that of the factor from procedure to procedure. Over four programs, each with the walks and
-	// windows of two recordings of a minute at 1 %, the mean block overlap is 0.895 with 1 and 0.2,
-	// 0.895 with 1 and 0.3, 0.894 with 0.7 and 0.2.
-	visitSD, visitLevelSD = 1, 0.2
+	// windows of a minute at 1 % and of one at 3 %, with walks of 1024 instructions, the mean block
+	// overlap is 0.872 and 0.884 with 1 and 0.2, 0.879 and 0.901 with 0.3 and 0.07; with walks of 512,
+	// six minutes at 1 % and four at 3 %, 0.892 and 0.884 with 1 and 0.2, 0.889 and 0.885 with 0.5 and
+	// 0.1, 0.885 and 0.882 with 0.3 and 0.1.
+	visitSD, visitLevelSD = 0.4, 0.1
 	// visitClump is how many visits tell as much as one by itself: a loop fills a walk.
 	visitClump = 4
 )
