@@ -97,14 +97,14 @@ func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reade
 }
 
 // walkOver has a running program walked for so long, and gives what walks saw of its file.
-func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, share float64, lasts time.Duration) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
+func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
 	t.Helper()
 	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: hz, PIDs: []int{cmd.Process.Pid}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { sys.Close() })
-	w := collect.NewWalker(sys, collect.WalkOptions{Share: share, Known: true})
+	w := collect.NewWalker(sys, opt)
 	t.Cleanup(func() { w.Close() })
 	id := sample.ImageID{Path: path}
 	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)
@@ -142,7 +142,7 @@ func TestWalkOps(t *testing.T) {
 
 	const share = 0.5
 	before := time.Now()
-	seen, totals := walkOver(t, cmd, path, im, 4999, share, 8*time.Second)
+	seen, totals := walkOver(t, cmd, path, im, 4999, collect.WalkOptions{Share: share, Known: true}, 8*time.Second)
 	passed := time.Since(before)
 
 	// It checks itself, and says so before it ends.
@@ -224,7 +224,7 @@ func TestWalkOverlay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	at, totals := walkOver(t, cmd, path, im, 999, 0.2, 2*time.Second)
+	at, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2}, 2*time.Second)
 	var seen, taken, outcomes uint64
 	for _, p := range at {
 		seen, taken, outcomes = seen+p.Visits, taken+p.Taken, outcomes+p.Outcomes
@@ -233,5 +233,46 @@ func TestWalkOverlay(t *testing.T) {
 		t.Errorf("walks saw nothing of it: %+v", totals)
 	} else if share := float64(taken) / float64(outcomes); share < 0.3 || share > 0.7 {
 		t.Errorf("its branch went one way in %.2f of %d outcomes, want half", share, outcomes)
+	}
+}
+
+// TestWalkGuesses: where a branch depends on floating-point numbers, walks go on, and say nothing
+// of which way it goes; or they end there, if that is wanted.
+func TestWalkGuesses(t *testing.T) {
+	probing(t)
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build a program with")
+	}
+	dir := t.TempDir()
+	source := file(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
+	path := filepath.Join(dir, "real")
+	runTool(t, ".", gcc, "-O1", "-o", path, source)
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	cmd := exec.Command(path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	for _, known := range []bool{false, true} {
+		at, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: known}, 2*time.Second)
+		if totals.Walks == 0 {
+			t.Fatal("no walks")
+		}
+		var visits, outcomes uint64 // of branches with outcomes: a walk may begin at any of them
+		for _, p := range at {
+			if p.Outcomes > 0 {
+				visits, outcomes = visits+p.Visits, outcomes+p.Outcomes
+			}
+		}
+		each := float64(totals.Steps) / float64(totals.Walks)
+		t.Logf("known %v: %d of %d outcomes known, %.0f instructions a walk; %v", known, outcomes, visits, each, totals.Ends)
+		if outcomes == 0 || known != (outcomes == visits) || known != (each < 30) {
+			t.Errorf("known %v: %d of %d outcomes known, %.0f instructions a walk", known, outcomes, visits, each)
+		}
 	}
 }
