@@ -60,8 +60,8 @@ func (o *WalkOptions) guesses() uint32 {
 // manyShare of the time or more: 45 and 75 us with interrupts off in the mean (Linux 6.18, a virtual
 // machine). Walks begin where programs are slow, which matters the less the longer they go on, and
 // the shorter they are, the more there are in the same time. Over four programs, the mean block
-// overlap of two minutes at 1 % each was 0.885 with 1024 and 0.893 with 512; at 3 % it was 0.904 with
-// 1024, and 0.882 to 0.89 with 512.
+// overlap of a minute at 1 % each was 0.901 with 512 and 0.880 with 1024; of two at 3 %, it was 0.901
+// and 0.903 with 1024, and of four 0.885 with 512, of which more ended early, though.
 const (
 	shortWalk, longWalk = 512, 1024
 	manyShare           = 0.01
