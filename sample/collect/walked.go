@@ -16,13 +16,26 @@ import (
 
 // A trail is what the kernel tells of a walk: with the code, it gives the whole way.
 type trail struct {
-	start   uint32 // operation
-	steps   uint32
-	end     uint32   // index into WalkEnd
-	taken   []bool   // by conditional branch
-	guessed []bool   // likewise: it is not known whether it was
-	targets []uint32 // operations that indirect branches went to
+	start    uint32 // operation
+	steps    uint32
+	end      uint32   // index into WalkEnd
+	outcomes []via    // by conditional branch
+	targets  []uint32 // operations that indirect branches went to
 }
+
+// A via is how a walk came by a branch. The number of the place, times viaPlace, is added to it
+// where places have numbers.
+type via int32
+
+const (
+	viaInner   via = 1 << iota // in a call that began on the way
+	viaTaken                   // jumps, calls and returns always are
+	viaGuessed                 // it is not known whether it was taken
+	viaPlace
+)
+
+// place gives which one it was.
+func (v via) place() int32 { return int32(v / viaPlace) }
 
 // Layout of struct trail of bpf/walker.c: six words of 4 bytes, two bits for each of
 // mostOutcomes, and the targets.
@@ -45,8 +58,8 @@ func decodeTrail(b []byte) (trail, error) {
 		return trail{}, fmt.Errorf("trail of %d bytes with %d outcomes and %d targets: %w", len(b), outcomes, targets, errRecord)
 	}
 	for i := range int(min(outcomes, mostOutcomes)) {
-		t.taken = append(t.taken, b[trailHead+i/8]>>(i%8)&1 == 1)
-		t.guessed = append(t.guessed, b[trailGuessed+i/8]>>(i%8)&1 == 1)
+		bit := func(at int) via { return via(b[at+i/8] >> (i % 8) & 1) }
+		t.outcomes = append(t.outcomes, bit(trailHead)*viaTaken|bit(trailGuessed)*viaGuessed)
 	}
 	for i := range int(targets) {
 		t.targets = append(t.targets, word(trailSize+4*i))
@@ -54,14 +67,10 @@ func decodeTrail(b []byte) (trail, error) {
 	return t, nil
 }
 
-// A passed is how a walk came by a branch.
-type passed struct{ taken, inner, guessed bool }
-
-// follow goes the way of t, and calls at for each branch on it: with its operation, whether
-// it was taken, whether that was in a call that began on the way, and whether it is a guess. It
-// gives the last operation.
-func (c *walkCode) follow(t *trail, at func(op uint32, how passed)) (last uint32) {
-	taken, guessed, targets, depth := t.taken, t.guessed, t.targets, 0
+// follow goes the way of t, and calls at for each branch on it with its operation. It gives the
+// last operation.
+func (c *walkCode) follow(t *trail, at func(op uint32, how via)) (last uint32) {
+	outcomes, targets, depth := t.outcomes, t.targets, 0
 	op := t.start
 	for range t.steps {
 		if op == 0 || int(op) >= len(c.ops) {
@@ -73,14 +82,17 @@ func (c *walkCode) follow(t *trail, at func(op uint32, how passed)) (last uint32
 			op++
 			continue
 		}
-		goes, guess := true, false
+		how := viaTaken
 		if o.Branch == BranchCond {
-			if len(taken) == 0 {
+			if len(outcomes) == 0 {
 				break
 			}
-			goes, guess = shift(&taken), shift(&guessed)
+			how, outcomes = outcomes[0], outcomes[1:]
 		}
-		at(op, passed{goes, depth > 0, guess})
+		if depth > 0 {
+			how |= viaInner
+		}
+		at(op, how)
 		switch {
 		case o.Branch == BranchCall:
 			depth++
@@ -88,7 +100,7 @@ func (c *walkCode) follow(t *trail, at func(op uint32, how passed)) (last uint32
 			depth--
 		}
 		switch {
-		case !goes:
+		case how&viaTaken == 0:
 			op++
 		case o.Target != 0:
 			op = c.targets[op]
@@ -99,14 +111,6 @@ func (c *walkCode) follow(t *trail, at func(op uint32, how passed)) (last uint32
 		}
 	}
 	return last
-}
-
-// shift takes the first of s; there is none after the end.
-func shift(s *[]bool) (first bool) {
-	if len(*s) > 0 {
-		first, *s = (*s)[0], (*s)[1:]
-	}
-	return first
 }
 
 // batchTime is how long the walks are that are compared with one another, to tell how
@@ -227,13 +231,13 @@ type walkSpot struct {
 var turnsKinds = []int{12, 40}
 
 // loopOf gives the kind of a walk that comes by places in that order, as seenWalk has them.
-func loopOf(places iter.Seq[int32]) (kind int) {
+func loopOf(places iter.Seq[via]) (kind int) {
 	n, first := 0, int32(-1)
 	for at := range places {
-		if n > 0 && at/viaPlace != first {
+		if n > 0 && at.place() != first {
 			break
 		}
-		n, first = n+1, at/viaPlace
+		n, first = n+1, at.place()
 	}
 	for kind < len(turnsKinds) && n >= turnsKinds[kind] {
 		kind++
@@ -242,8 +246,8 @@ func loopOf(places iter.Seq[int32]) (kind int) {
 }
 
 // backward gives the values of s from its end.
-func backward(s []int32) iter.Seq[int32] {
-	return func(yield func(int32) bool) {
+func backward(s []via) iter.Seq[via] {
+	return func(yield func(via) bool) {
 		for _, v := range slices.Backward(s) {
 			if !yield(v) {
 				return
@@ -255,18 +259,11 @@ func backward(s []int32) iter.Seq[int32] {
 // A seenWalk is a walk by what it came by, in numbers of walked.
 type seenWalk struct {
 	batch int
-	steps int32   // instructions
-	start int32   // spot
-	end   int32   // spot; -1 if it did not go on to its full length
-	at    []int32 // what it came by: places, times viaPlace, with the other bits
+	steps int32 // instructions
+	start int32 // spot
+	end   int32 // spot; -1 if it did not go on to its full length
+	at    []via // what it came by, with places
 }
-
-const (
-	viaInner int32 = 1 << iota
-	viaTaken
-	viaGuessed
-	viaPlace
-)
 
 // walked is what all walks saw.
 type walked struct {
@@ -283,13 +280,6 @@ type walked struct {
 	before []walkedPlace
 }
 
-func flagIf(on bool, flag int32) int32 {
-	if on {
-		return flag
-	}
-	return 0
-}
-
 // mostWalks is how many walks are kept one by one.
 const mostWalks = 40000
 
@@ -301,7 +291,7 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[walkedAt]int32{}, map[walkSpot]int32{}
 	}
 	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
-	last := c.follow(t, func(op uint32, how passed) {
+	last := c.follow(t, func(op uint32, how via) {
 		o, id := &c.ops[op], images[c.image[op]].ID
 		place := walkedAt{id.Key(), o.Off, o.Branch == BranchCond}
 		n := number(w.place, place)
@@ -309,7 +299,7 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 			w.ids[place.id] = id
 			w.places = append(w.places, place)
 		}
-		s.at = append(s.at, n*viaPlace|flagIf(how.taken && place.cond, viaTaken)|flagIf(how.inner, viaInner)|flagIf(how.guessed, viaGuessed))
+		s.at = append(s.at, via(n)*viaPlace|how)
 	})
 	if last == 0 {
 		return
@@ -363,10 +353,10 @@ func (w *walked) sum() ([]walkedPlace, int) {
 			flush()
 		}
 		for _, n := range s.at {
-			b := of[n/viaPlace]
+			b := of[n.place()]
 			if b == nil {
 				b = &ways{}
-				of[n/viaPlace] = b
+				of[n.place()] = b
 			}
 			weight := weights[region[s.start]]
 			switch in := n & viaInner; {
@@ -457,8 +447,8 @@ func (w *walked) visits(region []int32, wanted func(place int32) bool) (places [
 	times := map[int32]float64{} // of one walk, by place
 	for _, s := range w.walks {
 		for _, at := range s.at {
-			if want[at/viaPlace] {
-				times[at/viaPlace]++
+			if want[at.place()] {
+				times[at.place()]++
 			}
 		}
 		for place, n := range times {

@@ -13,13 +13,13 @@ import (
 // encodeTrail is what bpf/walker.c writes.
 func encodeTrail(t *trail) []byte {
 	var b []byte
-	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.taken)), uint32(len(t.targets)), 0} {
+	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.outcomes)), uint32(len(t.targets)), 0} {
 		b = binary.NativeEndian.AppendUint32(b, v)
 	}
-	for _, s := range [][]bool{t.taken, t.guessed} {
+	for _, flag := range []via{viaTaken, viaGuessed} {
 		bits := make([]byte, mostOutcomes/8)
-		for i, on := range s {
-			if on {
+		for i, how := range t.outcomes {
+			if how&flag != 0 {
 				bits[i/8] |= 1 << (i % 8)
 			}
 		}
@@ -32,19 +32,19 @@ func encodeTrail(t *trail) []byte {
 }
 
 func TestDecodeTrail(t *testing.T) {
-	all := make([]bool, mostOutcomes)
+	all := make([]via, mostOutcomes)
 	for i := range all {
-		all[i] = i%3 == 0
+		all[i] = via(i%4) * viaTaken
 	}
 	for _, want := range []trail{
 		{start: 7, steps: 512},
-		{start: 1, steps: 3, end: 2, taken: []bool{true, false, true}, guessed: []bool{false, true, true}, targets: []uint32{9, 1 << 31}},
-		{start: 1, steps: 3, taken: all, guessed: all},
+		{start: 1, steps: 3, end: 2, outcomes: []via{viaTaken, viaGuessed, viaTaken | viaGuessed}, targets: []uint32{9, 1 << 31}},
+		{start: 1, steps: 3, outcomes: all},
 	} {
 		b := encodeTrail(&want)
 		got, err := decodeTrail(b)
 		if err != nil || got.start != want.start || got.steps != want.steps || got.end != want.end ||
-			!slices.Equal(got.taken, want.taken) || !slices.Equal(got.guessed, want.guessed) || !slices.Equal(got.targets, want.targets) {
+			!slices.Equal(got.outcomes, want.outcomes) || !slices.Equal(got.targets, want.targets) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 		for _, cut := range []int{0, 4, trailSize - 1} {
@@ -62,12 +62,12 @@ func TestDecodeTrail(t *testing.T) {
 }
 
 func FuzzDecodeTrail(f *testing.F) {
-	f.Add(encodeTrail(&trail{start: 2, steps: 9, taken: []bool{true, false}, guessed: []bool{false, true}, targets: []uint32{4, 7}}))
+	f.Add(encodeTrail(&trail{start: 2, steps: 9, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{4, 7}}))
 	c := newWalkCode(twoWalkImages())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tr, err := decodeTrail(b); err == nil {
 			tr.steps &= 1<<16 - 1
-			c.follow(&tr, func(op uint32, _ passed) {
+			c.follow(&tr, func(op uint32, _ via) {
 				if int(op) >= len(c.ops) || c.ops[op].Branch == NoBranch {
 					t.Fatalf("operation %d is no branch", op)
 				}
@@ -93,8 +93,8 @@ func callingWalkImage() []WalkImage {
 
 func TestFollow(t *testing.T) {
 	type step struct {
-		op uint32
-		passed
+		op  uint32
+		how via
 	}
 	c := newWalkCode(callingWalkImage())
 	for _, tt := range []struct {
@@ -103,18 +103,18 @@ func TestFollow(t *testing.T) {
 		want []step
 		last uint32
 	}{
-		{"a call from outside", trail{start: 2, steps: 6, taken: []bool{true, false}, guessed: []bool{false, true}, targets: []uint32{3}},
-			[]step{{2, passed{taken: true}}, {6, passed{taken: true, inner: true}}, {6, passed{inner: true, guessed: true}}, {7, passed{taken: true, inner: true}}}, 7},
-		{"back to the caller", trail{start: 6, steps: 4, taken: []bool{false, true}, guessed: []bool{false, false}, targets: []uint32{3}},
-			[]step{{6, passed{}}, {7, passed{taken: true}}, {3, passed{taken: true}}}, 1},
-		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, passed{taken: true}}}, 7},
+		{"a call from outside", trail{start: 2, steps: 6, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{3}},
+			[]step{{2, viaTaken}, {6, viaTaken | viaInner}, {6, viaInner | viaGuessed}, {7, viaTaken | viaInner}}, 7},
+		{"back to the caller", trail{start: 6, steps: 4, outcomes: []via{0, viaTaken}, targets: []uint32{3}},
+			[]step{{6, 0}, {7, viaTaken}, {3, viaTaken}}, 1},
+		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, viaTaken}}, 7},
 		{"an outcome that is missing", trail{start: 5, steps: 5}, nil, 6},
 		{"no instruction", trail{start: 4, steps: 2}, nil, 5},
 		{"nowhere", trail{start: 0, steps: 2}, nil, 0},
 		{"no operation", trail{start: 99, steps: 2}, nil, 0},
 	} {
 		var got []step
-		last := c.follow(&tt.trail, func(op uint32, how passed) { got = append(got, step{op, how}) })
+		last := c.follow(&tt.trail, func(op uint32, how via) { got = append(got, step{op, how}) })
 		if !slices.Equal(got, tt.want) || last != tt.last {
 			t.Errorf("%s: %v to %d, want %v to %d", tt.name, got, last, tt.want, tt.last)
 		}
@@ -197,8 +197,8 @@ func TestWalked(t *testing.T) {
 	code := newWalkCode(images)
 	var w walked
 	// Twice around the loop, and in another batch once, cut short, with a way that was guessed.
-	w.add(code, images, &trail{start: 1, steps: 12, taken: []bool{false, true, true, false}, targets: []uint32{3, 3}}, 3)
-	w.add(code, images, &trail{start: 1, steps: 7, end: 1, taken: []bool{true, false}, guessed: []bool{false, true}}, 5)
+	w.add(code, images, &trail{start: 1, steps: 12, outcomes: []via{0, viaTaken, viaTaken, 0}, targets: []uint32{3, 3}}, 3)
+	w.add(code, images, &trail{start: 1, steps: 7, end: 1, outcomes: []via{viaTaken, viaGuessed}}, 5)
 	w.add(code, images, &trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
 	check := func(when string, want map[sample.Offset]sample.Probed) {
 		t.Helper()
@@ -237,7 +237,7 @@ func TestWalked(t *testing.T) {
 
 	// So many walks that the first are not kept one by one.
 	for range mostWalks + 10 {
-		w.add(code, images, &trail{start: 3, steps: 1, taken: []bool{false}}, 0)
+		w.add(code, images, &trail{start: 3, steps: 1, outcomes: []via{0}}, 0)
 	}
 	if len(w.walks) != 10 {
 		t.Errorf("%d walks are kept", len(w.walks))

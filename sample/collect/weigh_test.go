@@ -72,7 +72,7 @@ func (p *weighed) walked(walks int) *walked {
 		}
 		for _, g := range []int32{s.start, s.end} {
 			if g >= 0 && rng.IntN(10) == 0 {
-				s.at = append(s.at, viaPlace*g)
+				s.at = append(s.at, via(g)*viaPlace)
 			}
 		}
 		w.walks = append(w.walks, s)
@@ -142,16 +142,16 @@ func TestWeights(t *testing.T) {
 
 func TestLoopOf(t *testing.T) {
 	for _, tt := range []struct {
-		at    []int32
+		at    []via
 		ahead int
 		back  int
 	}{
 		{nil, 0, 0},
-		{slices.Repeat([]int32{4}, 11), 0, 0},
-		{slices.Repeat([]int32{4, 6}, 6), 1, 1}, // one place, taken and not
-		{slices.Repeat([]int32{4, 8}, 60), 0, 0},
-		{slices.Concat(slices.Repeat([]int32{4}, 12), slices.Repeat([]int32{8}, 39)), 1, 1},
-		{slices.Concat([]int32{8}, slices.Repeat([]int32{4}, 40)), 0, 2},
+		{slices.Repeat([]via{viaPlace}, 11), 0, 0},
+		{slices.Repeat([]via{viaPlace, viaPlace | viaTaken}, 6), 1, 1}, // one place, taken and not
+		{slices.Repeat([]via{viaPlace, 2 * viaPlace}, 60), 0, 0},
+		{slices.Concat(slices.Repeat([]via{viaPlace}, 12), slices.Repeat([]via{2 * viaPlace}, 39)), 1, 1},
+		{slices.Concat([]via{2 * viaPlace}, slices.Repeat([]via{viaPlace}, 40)), 0, 2},
 	} {
 		if ahead, back := loopOf(slices.Values(tt.at)), loopOf(backward(tt.at)); ahead != tt.ahead || back != tt.back {
 			t.Errorf("%v: %d and %d, want %d and %d", tt.at, ahead, back, tt.ahead, tt.back)
