@@ -96,6 +96,32 @@ func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reade
 	}
 }
 
+// walkGCC skips where there is no gcc to build what is walked over.
+func walkGCC(t *testing.T) string {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to build a program with")
+	}
+	return gcc
+}
+
+// startWalked runs a program until the test ends, and opens its file.
+func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
+	t.Helper()
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	cmd := exec.Command(path)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return cmd, im
+}
+
 // walkOver has a running program walked for so long, and gives what walks saw of its file.
 func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
 	t.Helper()
@@ -126,12 +152,8 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 // fail, as the program never does, got it wrong, and one that ends there does not know.
 func TestWalkOps(t *testing.T) {
 	probing(t)
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build testdata/walkops.c with")
-	}
 	path := filepath.Join(t.TempDir(), "walkops")
-	runTool(t, ".", gcc, "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
+	runTool(t, ".", walkGCC(t), "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
 	im, err := image.Open(path, image.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -190,11 +212,8 @@ func TestWalkOps(t *testing.T) {
 // another file than the one that its path names.
 func TestWalkOverlay(t *testing.T) {
 	probing(t)
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build a program with")
-	}
 	dir := t.TempDir()
+	gcc := walkGCC(t)
 	if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
 		t.Skipf("mount of a tmpfs: %v", err)
 	}
@@ -214,16 +233,7 @@ func TestWalkOverlay(t *testing.T) {
 	t.Cleanup(func() { syscall.Unmount(merged, syscall.MNT_DETACH) })
 
 	path := filepath.Join(merged, "spin")
-	cmd := exec.Command(path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	cmd, im := startWalked(t, path)
 	at, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2}, 2*time.Second)
 	var seen, taken, outcomes uint64
 	for _, p := range at {
@@ -240,24 +250,11 @@ func TestWalkOverlay(t *testing.T) {
 // of which way it goes; or they end there, if that is wanted.
 func TestWalkGuesses(t *testing.T) {
 	probing(t)
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build a program with")
-	}
 	dir := t.TempDir()
 	source := file(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
 	path := filepath.Join(dir, "real")
-	runTool(t, ".", gcc, "-O1", "-o", path, source)
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	cmd := exec.Command(path)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	runTool(t, ".", walkGCC(t), "-O1", "-o", path, source)
+	cmd, im := startWalked(t, path)
 	for _, known := range []bool{false, true} {
 		at, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: known}, 2*time.Second)
 		if totals.Walks == 0 {
