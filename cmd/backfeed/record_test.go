@@ -55,7 +55,7 @@ func TestRecord(t *testing.T) {
 		{"command without --", []string{exe, "busy", "200"}, exitDone, "samples of", true},
 		{"fails", []string{"--", exe, "fail", "200"}, exitFailed, "exit status 3", true},
 		{"time is up", []string{"-d", "300ms", "--", exe, "forever", "1"}, exitDone, "samples of", true},
-		{"does nothing", []string{"--", "true"}, exitNothing, "no samples", false},
+		{"does nothing", []string{"-F", "1", "--", "true"}, exitNothing, "no samples", false},
 		{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file", false},
 		{"nothing", nil, exitUsage, "nothing to record", false},
 		{"both", []string{"-p", "1", "--", "true"}, exitUsage, "not both", false},

@@ -70,7 +70,9 @@ func TestStallsLive(t *testing.T) {
 			if !(kept >= 0.4*all) || all == 0 {
 				t.Errorf("%s survives in %.0f %% of the stalls", tt.cause, 100*kept/all)
 			}
-			if tt.first && !(first >= 0.4*all) {
+			// How late a stall is seen differs by processor: one calls half of those of branch
+			// mispredicted, another 0.38.
+			if tt.first && !(first >= 0.3*all) {
 				t.Errorf("%s is the likeliest in %.0f %% of the stalls", tt.cause, 100*first/all)
 			}
 		})

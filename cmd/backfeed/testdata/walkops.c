@@ -326,7 +326,7 @@ MAYBE(div8, "or $1, %%ecx\nmovzbl %%al, %%eax\ndiv %%cl\n")
 MAYBE(mul8, "mul %%dl\n" FC FO)
 MAYBE(imul8, "imul %%dl\n" FC FO)
 
-// BMI.
+// BMI. The parity flag is not defined after it: processors differ.
 #define BMI1(feature, op, form, flags) \
 	HAVING(feature, op##32_##form, "mov $-1, %%rbx\n" #op " " form##32 ", %%ebx\n" flags "mov %%rbx, (%%rdi)\n") \
 	HAVING(feature, op##64_##form, "mov $-1, %%rbx\n" #op " " form##64 ", %%rbx\n" flags "mov %%rbx, (%%rdi)\n")
@@ -350,7 +350,7 @@ BMI1(bmi2, shlx, shiftr, "") BMI1(bmi2, shlx, shiftm, "")
 BMI1(bmi2, shrx, shiftr, "") BMI1(bmi2, shrx, shiftm, "")
 BMI1(bmi2, sarx, shiftr, "") BMI1(bmi2, sarx, shiftm, "")
 BMI1(bmi2, rorx, rori, "") BMI1(bmi2, rorx, rorm, "")
-BMI1(bmi2, bzhi, shiftr, ALL) BMI1(bmi2, bzhi, shiftm, ALL)
+BMI1(bmi2, bzhi, shiftr, FC FO FZ FS) BMI1(bmi2, bzhi, shiftm, FC FO FZ FS)
 BMI1(bmi, andn, andr, FC FO FZ FS) BMI1(bmi, andn, andm, FC FO FZ FS)
 BMI1(bmi, blsr, one, FC FO FZ FS) BMI1(bmi, blsr, onem, FC FO FZ FS)
 BMI1(bmi, blsi, one, FC FO FZ FS) BMI1(bmi, blsi, onem, FC FO FZ FS)

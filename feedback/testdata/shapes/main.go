@@ -17,8 +17,16 @@ type square struct{ side int }
 
 type circle struct{ radius int }
 
-func (s square) area(n int) int  { return s.side*s.side*n + n>>3 }
-func (c *circle) area(n int) int { return c.radius * c.radius * 3 * n }
+// Areas take long enough to have samples on any processor.
+func (s square) area(n int) int {
+	t := s.side*s.side*n + n>>3
+	return (t*t%1021 + n) % 511
+}
+
+func (c *circle) area(n int) int {
+	t := c.radius*c.radius*3*n + n>>3
+	return (t*t%1021 + n) % 511
+}
 
 // mix costs more than 80, the budget of calls that are not hot.
 func mix(x int) int {
