@@ -406,7 +406,7 @@ func (w *walked) weigher(region []int32) *weigher {
 	for _, g := range region {
 		n = max(n, int(g)+1)
 	}
-	out := &weigher{starts: make([]float64, n), out: make([][]cell, n), in: make([][]cell, n)}
+	out := &weigher{starts: make([]float64, n), slow: w.slowness(region, n), out: make([][]cell, n), in: make([][]cell, n)}
 	var came, went pairs
 	for _, s := range w.walks {
 		from := region[s.start]

@@ -25,10 +25,11 @@ type SiteRate struct {
 // region to region as far as walks lead, the latter from one phase of a program to another.
 //
 // The most probable logarithms of the weights are searched for by Gauss and Newton's method. They
-// are thought to be near zero, and near those of the regions that walks lead to and from: code of
-// one phase is mostly slow together.
+// are thought to be near what the code tells of how slow it is, and as far above or below that as
+// those of the regions that walks lead to and from: code of one phase is mostly slow together.
 type weigher struct {
 	starts []float64 // walks, by region
+	slow   []float64 // by region: logarithm of the time of an instruction, as slowness gives it
 	out    [][]cell  // by region: walks that began there and ended in another one, by that
 	in     [][]cell  // by region: walks that ended there and began in another one, by that
 	steps  float64   // instructions of all walks
@@ -97,7 +98,7 @@ func (w *weigher) rows(u []float64) []row {
 	weight := w.at(u)
 	var rows []row
 	for g := range weight {
-		rows = append(rows, row{[]int32{int32(g)}, []float64{1 / weightSD}, u[g] / weightSD}, w.near(g, u))
+		rows = append(rows, row{[]int32{int32(g)}, []float64{1 / weightSD}, (u[g] + w.slow[g]) / weightSD}, w.near(g, u))
 	}
 	rows = append(rows, row{[]int32{w.speed()}, []float64{1 / speedSD}, (u[w.speed()] - w.usual()) / speedSD})
 	for g := range weight {
@@ -111,7 +112,8 @@ func (w *weigher) rows(u []float64) []row {
 	return rows
 }
 
-// near tells that the weight of g is about that of the regions that walks lead to and from.
+// near tells that the weight of g is as far from what is expected as those of the regions that
+// walks lead to and from.
 func (w *weigher) near(g int, u []float64) (r row) {
 	cells := slices.Concat(w.in[g], w.out[g])
 	all := walksOf(cells)
@@ -119,7 +121,7 @@ func (w *weigher) near(g int, u []float64) (r row) {
 	for _, c := range cells {
 		r.add(c.region, -c.n/all/nearSD)
 	}
-	r.residual = r.dot(u)
+	r.residual = r.dot(u) + r.dot(w.slow)
 	return r
 }
 

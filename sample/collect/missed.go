@@ -1,0 +1,77 @@
+package collect
+
+import "math"
+
+// A processor that guesses wrongly which way a branch goes loses as long as it takes for dozens of
+// other instructions. Which branches are guessed wrongly walks tell: those that go now one way
+// and now another, without regard to where they went just before.
+const (
+	// missedCost is what it takes to guess wrongly, in instructions: 20 cycles at five instructions in
+	// each.
+	missedCost = 100
+	// rememberedWays are as many of the last ways of a branch in a walk as tell the next one.
+	rememberedWays = 4
+)
+
+// ways are the executions of a branch, and those that were taken, by where it went before.
+type ways [1 << rememberedWays]struct{ n, taken float64 }
+
+// missed gives how often a branch that went before as before tells is expected to be guessed wrongly.
+func (w *ways) missed(before int) float64 {
+	of := w[before]
+	return min(of.taken, of.n-of.taken) / of.n
+}
+
+// eachWay calls each for the conditional branches that s came by of which it is known where they
+// went, with that and with the last ways of the same branch in s.
+func (w *walked) eachWay(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
+	clear(before)
+	for _, at := range s.at {
+		place := at.place()
+		if !w.places[place].cond || at&viaGuessed != 0 {
+			continue
+		}
+		last, taken := before[place], at&viaTaken != 0
+		each(place, last, taken)
+		last = last << 1 % len(ways{})
+		if taken {
+			last++
+		}
+		before[place] = last
+	}
+}
+
+// slowness gives by region the logarithm of the time that an instruction takes there, as far as
+// branches tell that are guessed wrongly.
+func (w *walked) slowness(region []int32, regions int) []float64 {
+	of, before := make([]ways, len(w.places)), map[int32]int{}
+	for i := range w.walks {
+		w.eachWay(&w.walks[i], before, func(place int32, before int, taken bool) {
+			at := &of[place][before]
+			if at.n++; taken {
+				at.taken++
+			}
+		})
+	}
+	missed, steps := make([]float64, regions), make([]float64, regions)
+	var allMissed, all float64
+	for i := range w.walks {
+		s := &w.walks[i]
+		sum := 0.0
+		w.eachWay(s, before, func(place int32, before int, _ bool) { sum += of[place].missed(before) })
+		missed[region[s.start]] += sum
+		steps[region[s.start]] += float64(s.steps)
+		allMissed, all = allMissed+sum, all+float64(s.steps)
+	}
+	slow := make([]float64, regions)
+	mean := 0.0
+	for g := range slow {
+		perStep := (missed[g] + usualSteps*allMissed/max(all, 1)) / (steps[g] + usualSteps)
+		slow[g] = math.Log1p(missedCost * perStep)
+		mean += slow[g] * steps[g] / max(all, 1)
+	}
+	for g := range slow {
+		slow[g] -= mean
+	}
+	return slow
+}
