@@ -128,7 +128,7 @@ const (
 	walkVzeroupper
 	walkVtest
 	walkVunpack // from here on Cond is the first source; Imm: bytes of an element, from bit 8 on 1 for the upper half
-	walkVshufd
+	walkVshufd // Imm: the order of double words; with bit 8 or 9, of the words of the first or the second half
 	walkVshift
 	walkVbcast // Cond: bytes of the destination
 	walkVxor
@@ -722,10 +722,19 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		}
 		return op(walkVunpack, reg, rm, 16, v.first)
 	case 0x70:
-		if d.pfx&(pfxF2|pfxF3) != 0 || d.pfx&pfx66 == 0 || v.bytes != 16 || v.vex {
+		if v.bytes != 16 || v.vex {
 			return false
 		}
-		o.Imm = d.imm
+		o.Imm = d.imm & 0xff
+		switch d.pfx & (pfxF2 | pfxF3 | pfx66) {
+		case pfx66: // pshufd
+		case pfxF2: // pshuflw
+			o.Imm |= 1 << 8
+		case pfxF3: // pshufhw
+			o.Imm |= 1 << 9
+		default:
+			return false
+		}
 		return op(walkVshufd, reg, rm, 16, 0)
 	case 0x73: // psrldq
 		if d.modrm>>3&7 != 3 || d.mem || v.vex {

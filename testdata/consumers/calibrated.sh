@@ -19,7 +19,7 @@ minute -o plain.bfr
 minute -o calibrated.bfr --calibrate="$share"
 "$llvm/llvm-objcopy" -g base stripped
 valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=run.callgrind ./stripped "${sampled[@]}" >/dev/null
-sed "s|^\(ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind # the same code
+sed "s|^\(c*ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind # the same code
 ./backfeed merge plain.bfr base.callgrind -o counted.bfr
 for name in plain calibrated counted; do
 	./backfeed emit llvm "$name.bfr" --image "$dir/base" -o "$name.prof"

@@ -113,7 +113,7 @@ enum kind {
 	VZEROUPPER,
 	VTEST,   // flags by dst and src
 	VUNPACK, // dst = elements of cond and src in turn; imm: their size, from bit 8 on the word
-	VSHUFD,  // by imm
+	VSHUFD,  // by imm: double words; words of the first or the second half with bit 8 or 9
 	VSHIFT,  // by imm bytes to the right
 	VBCAST,  // element of size bytes of src in cond bytes
 	VXOR,    // from here on word by word: dst = f(cond, src)
@@ -560,6 +560,15 @@ inline_ u64 spread(u64 x, u32 w)
 	if (w < 2)
 		x = (x | x << 8) & 0x00ff00ff00ff00ff;
 	return x;
+}
+
+// words gives the four words of v in the order of how.
+inline_ u64 words(u64 v, u32 how)
+{
+	u64 r = 0;
+	for (int j = 0; j < 4; j++)
+		r |= (v >> 16 * (how >> 2 * j & 3) & 0xffff) << 16 * j;
+	return r;
 }
 
 inline_ u64 pick(u64 l, u64 h, u32 i) { return ((i & 2 ? h : l) >> ((i & 1) * 32)) & 0xffffffff; }
@@ -1349,6 +1358,13 @@ __attribute__((noinline)) int step(void)
 		int k = operand(s, op, ea, kea, 0, &l);
 		k &= operand(s, op, ea, kea, 1, &h);
 		u32 to = VW(op->dst), how = op->imm;
+		if (how >> 8) {
+			int kl = operand(s, op, ea, kea, 0, &l);
+			int kh = operand(s, op, ea, kea, 1, &h);
+			set_word(s, to, how & 256 ? words(l, how) : l, kl);
+			set_word(s, to + 1, how & 512 ? words(h, how) : h, kh);
+			break;
+		}
 		set_word(s, to, pick(l, h, how) | pick(l, h, how >> 2) << 32, k);
 		set_word(s, to + 1, pick(l, h, how >> 4) | pick(l, h, how >> 6) << 32, k);
 		break;
