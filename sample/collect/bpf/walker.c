@@ -171,6 +171,7 @@ struct space {
 	struct range ranges[RANGES];
 	u32 n;
 	u32 pad;
+	u64 wanted; // where a walk went on to, in no range; 0 is nowhere
 };
 
 // A space_key names a version of a process.
@@ -725,6 +726,8 @@ inline_ int enter(struct state *s, u64 pc)
 	if (pc - s->lo >= s->hi - s->lo) {
 		struct space *sp = map_lookup(&spaces, &s->key);
 		struct range *r = sp ? range(sp, pc) : 0;
+		if (sp && !r)
+			sp->wanted = pc;
 		if (!r || !r->many)
 			return 0;
 		s->lo = r->lo;
@@ -1541,6 +1544,11 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 			// Without a lock: at worst a range is looked for once more.
 			sp->ranges[sp->n++ & (RANGES - 1)] = found;
 		}
+	} else if (sp->wanted) {
+		struct range found = {.until = now + KEPT};
+		if (!range(sp, sp->wanted) && !find_vma(task, sp->wanted, look, &found, 0))
+			sp->ranges[sp->n++ & (RANGES - 1)] = found;
+		sp->wanted = 0;
 	}
 	s->key = key;
 	s->lo = s->hi = 0;
