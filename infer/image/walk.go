@@ -128,7 +128,7 @@ const (
 	walkVzeroupper
 	walkVtest
 	walkVunpack // from here on Cond is the first source; Imm: bytes of an element, from bit 8 on 1 for the upper half
-	walkVshufd // Imm: the order of double words; with bit 8 or 9, of the words of the first or the second half
+	walkVshufd  // Imm: the order of double words; with bit 8 or 9, of the words of the first or the second half
 	walkVshift
 	walkVbcast // Cond: bytes of the destination
 	walkVxor
