@@ -122,8 +122,15 @@ func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 	return cmd, im
 }
 
-// walkOver has a running program walked for so long, and gives what walks saw of its file.
-func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
+// walkImage gives the code of a file.
+func walkImage(path string, im *image.Image) collect.WalkImage {
+	id := sample.ImageID{Path: path}
+	return collect.WalkImage{ID: id, File: path, Ops: walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)}
+}
+
+// walkOver has a running program walked for so long, through its file and libraries, and gives what
+// walks saw of its file.
+func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration, libraries ...collect.WalkImage) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
 	t.Helper()
 	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true, Frequency: hz, PIDs: []int{cmd.Process.Pid}})
 	if err != nil {
@@ -132,10 +139,9 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 	t.Cleanup(func() { sys.Close() })
 	w := collect.NewWalker(sys, opt)
 	t.Cleanup(func() { w.Close() })
-	id := sample.ImageID{Path: path}
-	ops := walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)
-	t.Logf("%d operations", len(ops))
-	if err := w.SetImages([]collect.WalkImage{{ID: id, File: path, Ops: ops}}); err != nil {
+	program := walkImage(path, im)
+	t.Logf("%d operations", len(program.Ops))
+	if err := w.SetImages(append(libraries, program)); err != nil {
 		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 			t.Skip(err)
 		}
@@ -144,7 +150,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 	time.Sleep(lasts)
 	c := sample.NewCounts(sample.CPU{}, sample.Event{})
 	w.AddTo(c, nil)
-	return c.Images[c.Image(id)].Probed, w.Totals()
+	return c.Images[c.Image(program.ID)].Probed, w.Totals()
 }
 
 // TestWalkOps holds what walks think that instructions do to what the processor does: the
@@ -243,6 +249,38 @@ func TestWalkOverlay(t *testing.T) {
 		t.Errorf("walks saw nothing of it: %+v", totals)
 	} else if share := float64(taken) / float64(outcomes); share < 0.3 || share > 0.7 {
 		t.Errorf("its branch went one way in %.2f of %d outcomes, want half", share, outcomes)
+	}
+}
+
+// TestWalkLibrary: walks go on into a library in which hardly a sample is.
+func TestWalkLibrary(t *testing.T) {
+	probing(t)
+	dir := t.TempDir()
+	gcc := walkGCC(t)
+	library, path := filepath.Join(dir, "libfew.so"), filepath.Join(dir, "many")
+	runTool(t, ".", gcc, "-O1", "-shared", "-fPIC", "-o", library, file(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
+	source := file(t, dir, "many.c", "int few(int); int main() { volatile unsigned x = 1; for (;;) { for (int i = 0; i < 2000; i++) x += i; x = few(x); } }\n")
+	runTool(t, ".", gcc, "-O1", "-o", path, source, library, "-Wl,-rpath,"+dir)
+	lib, err := image.Open(library, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lib.Close()
+	cmd, im := startWalked(t, path)
+	at, totals := walkOver(t, cmd, path, im, 4999, collect.WalkOptions{Share: 0.5}, time.Second, walkImage(library, lib))
+	var left uint64 // by a call, through the procedure linkage table, and back to the loop
+	for _, p := range at {
+		if p.Outcomes == 0 {
+			left = max(left, p.Visits)
+		}
+	}
+	t.Logf("%d walks left the program; %+v", left, totals)
+	const few, outside = 20, 3 // index into collect.WalkEnd
+	if left < few {
+		t.Skipf("needs a less busy machine: %d walks left the program", left)
+	}
+	if n := totals.Ends[outside]; n > 10 {
+		t.Errorf("%d of %d walks that left the program ended there", n, left)
 	}
 }
 
