@@ -7,7 +7,9 @@ import "math"
 // and now another, without regard to where they went just before.
 const (
 	// missedCost is what it takes to guess wrongly, in instructions: 20 cycles at five instructions in
-	// each.
+	// each. Over four programs, with the walks and windows of two minutes at 1 % and one at 3 % each,
+	// the mean block overlap is 0.862 without this, 0.879 with 57, 0.882 with 100, 0.885 with 200 and
+	// 0.878 with 400.
 	missedCost = 100
 	// rememberedWays are as many of the last ways of a branch in a walk as tell the next one.
 	rememberedWays = 4
