@@ -3,7 +3,8 @@
 # bring. clang builds the program by the profile of a minute of samples, of the same with
 # --calibrate=SHARE (1%), and of samples beside callgrind's counts of a whole run; the
 # share is that of what an instrumented build takes off the taken branches. All work is
-# done in DIR, which is kept. Needs what measure.sh needs, root and Linux 6.6.
+# done in DIR, which is kept. Needs what measure.sh needs, libclang-rt-19-dev, root and
+# Linux 6.6.
 set -euo pipefail
 program=${1?program} dir=${2:-} share=${3:-1%}
 testdata=$(cd "$(dirname "$0")/.." && pwd)
