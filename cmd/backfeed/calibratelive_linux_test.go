@@ -56,11 +56,7 @@ func buildBranching(t *testing.T) *branching {
 	}
 	b := &branching{path: filepath.Join(t.TempDir(), "branches"), offs: map[int]sample.Offset{}}
 	runTool(t, ".", gcc, "-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", b.path, "testdata/branches.c")
-	im, err := image.Open(b.path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := openImage(t, b.path)
 	f, err := elf.Open(b.path)
 	if err != nil {
 		t.Fatal(err)

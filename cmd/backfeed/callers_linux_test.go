@@ -26,11 +26,7 @@ func TestCallers(t *testing.T) {
 	}
 	bin := filepath.Join(t.TempDir(), "callers")
 	runTool(t, ".", "go", "build", "-buildmode=exe", "-o", bin, "../../testdata/callers")
-	im, err := image.Open(bin, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := openImage(t, bin)
 	c := &callerCheck{im: im, id: sample.ImageID{Build: im.Build, Path: bin}}
 	for _, s := range recordStacks(t, bin, "3") {
 		c.add(s)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -92,11 +91,7 @@ func TestDiffBuilds(t *testing.T) {
 		t.Fatalf("edited: %+v", doc.Blocks)
 	}
 	var old uint64
-	im, err := image.Open(builds.old, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := openImage(t, builds.old)
 	for _, r := range doc.Rows {
 		old += r.Old.Samples
 		if r.Tie == "new" != (r.Old.Addr == nil) || r.Tie == "gone" != (r.New.Addr == nil) {

@@ -70,14 +70,21 @@ func record(t *testing.T, path, caller, callee string) string {
 	return save(t, c)
 }
 
-// openSampled opens an image, and gives counts that have it as their first.
-func openSampled(t *testing.T, path string) (*image.Image, *sample.Counts) {
+// openImage opens an image until the test ends.
+func openImage(t *testing.T, path string) *image.Image {
 	t.Helper()
 	im, err := image.Open(path, image.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
+	return im
+}
+
+// openSampled opens an image, and gives counts that have it as their first.
+func openSampled(t *testing.T, path string) (*image.Image, *sample.Counts) {
+	t.Helper()
+	im := openImage(t, path)
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
 	c.Image(sample.ImageID{Build: im.Build, Path: path})
 	return im, c

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -20,11 +19,7 @@ const statsELF = "../../infer/image/testdata/elf/x86.elf"
 // of each of the procedures, and some of the kernel. Its image is said to be at path.
 func tinyRecording(t *testing.T, dir, name, path string, procs map[string]uint64, kernel uint64) *sample.Recording {
 	t.Helper()
-	im, err := image.Open(statsELF, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := openImage(t, statsELF)
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
 	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
 	for name, n := range procs {

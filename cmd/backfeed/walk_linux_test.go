@@ -109,11 +109,7 @@ func walkGCC(t *testing.T) string {
 // startWalked runs a program until the test ends, and opens its file.
 func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 	t.Helper()
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { im.Close() })
+	im := openImage(t, path)
 	cmd := exec.Command(path)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -160,11 +156,7 @@ func TestWalkOps(t *testing.T) {
 	probing(t)
 	path := filepath.Join(t.TempDir(), "walkops")
 	runTool(t, ".", walkGCC(t), "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
+	im := openImage(t, path)
 	checks := walkChecks(t, path, im)
 	cmd, printed, runs := startChecks(t, path)
 
@@ -261,11 +253,7 @@ func TestWalkLibrary(t *testing.T) {
 	runTool(t, ".", gcc, "-O1", "-shared", "-fPIC", "-o", library, file(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
 	source := file(t, dir, "many.c", "int few(int); int main() { volatile unsigned x = 1; for (;;) { for (int i = 0; i < 2000; i++) x += i; x = few(x); } }\n")
 	runTool(t, ".", gcc, "-O1", "-o", path, source, library, "-Wl,-rpath,"+dir)
-	lib, err := image.Open(library, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lib.Close()
+	lib := openImage(t, library)
 	cmd, im := startWalked(t, path)
 	at, totals := walkOver(t, cmd, path, im, 4999, collect.WalkOptions{Share: 0.5}, time.Second, walkImage(library, lib))
 	var left uint64 // by a call, through the procedure linkage table, and back to the loop

@@ -15,12 +15,12 @@ const (
 	rememberedWays = 4
 )
 
-// ways are the executions of a branch, and those that were taken, by where it went before.
-type ways [1 << rememberedWays]struct{ n, taken float64 }
+// histories are the executions of a branch, and those that were taken, by where it went before.
+type histories [1 << rememberedWays]struct{ n, taken float64 }
 
 // missed gives how often a branch that went before as before tells is expected to be guessed wrongly.
-func (w *ways) missed(before int) float64 {
-	of := w[before]
+func (h *histories) missed(before int) float64 {
+	of := h[before]
 	return min(of.taken, of.n-of.taken) / of.n
 }
 
@@ -35,7 +35,7 @@ func (w *walked) eachWay(s *seenWalk, before map[int32]int, each func(place int3
 		}
 		last, taken := before[place], at&viaTaken != 0
 		each(place, last, taken)
-		last = last << 1 % len(ways{})
+		last = last << 1 % len(histories{})
 		if taken {
 			last++
 		}
@@ -46,7 +46,7 @@ func (w *walked) eachWay(s *seenWalk, before map[int32]int, each func(place int3
 // slowness gives by region the logarithm of the time that an instruction takes there, as far as
 // branches tell that are guessed wrongly.
 func (w *walked) slowness(region []int32, regions int) []float64 {
-	of, before := make([]ways, len(w.places)), map[int32]int{}
+	of, before := make([]histories, len(w.places)), map[int32]int{}
 	for i := range w.walks {
 		w.eachWay(&w.walks[i], before, func(place int32, before int, taken bool) {
 			at := &of[place][before]

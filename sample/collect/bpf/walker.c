@@ -1358,18 +1358,15 @@ __attribute__((noinline)) int step(void)
 	}
 	case VSHUFD: {
 		u64 l, h;
-		int k = operand(s, op, ea, kea, 0, &l);
-		k &= operand(s, op, ea, kea, 1, &h);
+		int kl = operand(s, op, ea, kea, 0, &l), kh = operand(s, op, ea, kea, 1, &h);
 		u32 to = VW(op->dst), how = op->imm;
 		if (how >> 8) {
-			int kl = operand(s, op, ea, kea, 0, &l);
-			int kh = operand(s, op, ea, kea, 1, &h);
 			set_word(s, to, how & 256 ? words(l, how) : l, kl);
 			set_word(s, to + 1, how & 512 ? words(h, how) : h, kh);
 			break;
 		}
-		set_word(s, to, pick(l, h, how) | pick(l, h, how >> 2) << 32, k);
-		set_word(s, to + 1, pick(l, h, how >> 4) | pick(l, h, how >> 6) << 32, k);
+		set_word(s, to, pick(l, h, how) | pick(l, h, how >> 2) << 32, kl & kh);
+		set_word(s, to + 1, pick(l, h, how >> 4) | pick(l, h, how >> 6) << 32, kl & kh);
 		break;
 	}
 	case VSHIFT: {
