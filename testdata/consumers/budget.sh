@@ -16,14 +16,11 @@ testdata=$(cd "$(dirname "$0")/.." && pwd)
 export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX512BW,-RTM,-Prefer_No_VZEROUPPER
 
 clang base -g
-$llvm/llvm-objcopy -g base stripped
-valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=run.callgrind ./stripped "${sampled[@]}" >/dev/null
-sed "s|^\(c*ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind # the same code
+truth
 
-minute() { # minute NAME FLAG... records runs of the base for 60 s of wall-clock time, and scores what is inferred
+scored() { # scored NAME FLAG... scores what is inferred from a minute
 	local name=$1
-	shift
-	./backfeed record -d 60s -o "$name.bfr" "$@" -- sh -c 'while :; do "$@" >/dev/null || exit; done' sh "$dir/base" "${sampled[@]}" 2>"$name.log"
+	minute "$@" 2>"$name.log"
 	./backfeed infer "$name.bfr" --format json -o "$name.json" 2>>"$name.log"
 	./backfeed verify "$name.json" base.callgrind --samples "$name.bfr" --format json >"$name.verified"
 	printf '%-8s %8s %8s %10s %10s  %s\n' "$name" $(jq -r '[.block_overlap, .edge_overlap, .within10] | map(. * 1000 | round / 1000 | tostring) | join(" ")' "$name.verified") \
@@ -32,5 +29,5 @@ minute() { # minute NAME FLAG... records runs of the base for 60 s of wall-clock
 }
 
 printf '%-8s %8s %8s %10s %10s  %s\n' share blocks edges within10 promise taken
-minute none
-for share in "${shares[@]}"; do minute "$share" --calibrate="$share"; done
+scored none
+for share in "${shares[@]}"; do scored "$share" --calibrate="$share"; done

@@ -11,16 +11,10 @@ testdata=$(cd "$(dirname "$0")/.." && pwd)
 . "$testdata/consumers/programs.sh"
 . "$testdata/consumers/counts.sh"
 
-minute() { # minute FLAG... records runs of the base for 60 s of wall-clock time
-	./backfeed record -d 60s "$@" -- sh -c 'while :; do "$@" >/dev/null || exit; done' sh "$dir/base" "${sampled[@]}"
-}
-
 clang base -g
-minute -o plain.bfr
-minute -o calibrated.bfr --calibrate="$share"
-"$llvm/llvm-objcopy" -g base stripped
-valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=run.callgrind ./stripped "${sampled[@]}" >/dev/null
-sed "s|^\(c*ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind # the same code
+minute plain
+minute calibrated --calibrate="$share"
+truth
 ./backfeed merge plain.bfr base.callgrind -o counted.bfr
 for name in plain calibrated counted; do
 	./backfeed emit llvm "$name.bfr" --image "$dir/base" -o "$name.prof"

@@ -24,6 +24,19 @@ count() {
 		END           { printf "%d %d\n", instructions, taken }' "$1.callgrind"
 }
 
+# minute NAME FLAG... records runs of the base for 60 s of wall-clock time into NAME.bfr.
+minute() {
+	./backfeed record -d 60s -o "$1.bfr" "${@:2}" -- sh -c 'while :; do "$@" >/dev/null || exit; done' sh "$dir/base" "${sampled[@]}"
+}
+
+# truth has callgrind count a whole run of the base, into base.callgrind: of a copy without debug
+# info, whose code is the same.
+truth() {
+	$llvm/llvm-objcopy -g base stripped
+	valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=run.callgrind ./stripped "${sampled[@]}" >/dev/null
+	sed "s|^\(c*ob=.*\)/stripped$|\1/base|" run.callgrind >base.callgrind
+}
+
 # row NAME BASE EXACT prints a line of the table: changes against BASE, and the share
 # of EXACT's reduction of taken branches.
 row() {
