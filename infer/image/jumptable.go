@@ -16,7 +16,8 @@ const (
 // A table is what is known of an indirect jump.
 type table struct {
 	kind    tableKind
-	targets []Addr // of a jumpTable: by address, each once
+	targets []Addr // of a jumpTable: by address, each once; else those that are known
+	labels  bool   // its entries are addresses, and nothing bounds the index
 	to      Addr   // of a tailJump, if it is constant
 	name    string
 }
@@ -41,36 +42,126 @@ func (b *builder) resolveOpen() {
 	for _, i := range b.open {
 		t := &b.transfers[i]
 		t.table = b.resolve(t)
-		if t.table.kind == unresolved {
-			b.incomplete(t.off, "targets of the jump at %#x unknown", t.Addr)
-		}
-		for _, a := range t.table.targets {
-			if off, ok := b.inside(a); ok {
-				b.lead(off, 0)
-			}
-		}
+		b.leadTo(t.table)
 	}
 	b.open = b.open[:0]
 }
+
+// leadTo makes the targets of a table leaders.
+func (b *builder) leadTo(t *table) {
+	for _, a := range t.targets {
+		if off, ok := b.inside(a); ok {
+			b.lead(off, 0)
+		}
+	}
+}
+
+// resolveThreaded takes the jumps that are left, once nothing else is open, through a table that
+// is not known for jumps through those that are: an interpreter has one table of labels, and jumps
+// through it at the end of each instruction, with the table's address in a register or wherever
+// there is room for it.
+func (b *builder) resolveThreaded() {
+	var labels []Addr
+	for i := range b.transfers {
+		if t := b.transfers[i].table; t != nil && t.labels {
+			labels = append(labels, t.targets...)
+		}
+	}
+	if len(labels) == 0 {
+		return
+	}
+	slices.Sort(labels)
+	all := &table{kind: jumpTable, targets: slices.Compact(labels)}
+	b.slicer = newSlicer(b)
+	for i := range b.transfers {
+		if t := &b.transfers[i]; t.table != nil && t.table.kind == unresolved && b.throughTable(t) {
+			t.table = all
+		}
+	}
+	b.leadTo(all)
+}
+
+// noteUnresolved notes the jumps that go nobody knows where.
+func (b *builder) noteUnresolved() {
+	for i := range b.transfers {
+		if t := &b.transfers[i]; t.table != nil && t.table.kind == unresolved {
+			b.incomplete(t.off, "targets of the jump at %#x unknown", t.Addr)
+		}
+	}
+}
+
+// throughTable tells whether all that t may jump to are words of tables.
+func (b *builder) throughTable(t *transfer) bool {
+	s := b.slicer
+	s.steps = 0
+	if b.im.Arch == X86_64 {
+		d := &b.x86
+		d.decode(b.code[t.off:])
+		if d.mem {
+			return s.isWord(d.memory(effect{what: doLoad, dst: noReg, size: 8}, b.lo+Addr(t.off)), t.off)
+		}
+	}
+	values := b.jumpTargets(t)
+	for _, v := range values {
+		if v.load && v.size == 8 && v.from.reg != noReg && b.im.segment(Addr(v.from.c)) != nil {
+			continue // of one that is known
+		}
+		if !v.isReg() || !s.isWord(s.effect(v.at), v.at) {
+			return false
+		}
+	}
+	return len(values) > 0
+}
+
+// isWord tells whether e, at off, loads a word by its index in a table.
+func (s *slicer) isWord(e effect, off int) bool {
+	if e.what != doLoad || e.size != 8 || e.a == noReg {
+		return false
+	}
+	if e.b != noReg {
+		return e.shift == 3
+	}
+	values := s.operand(e.a, off)
+	for _, v := range values {
+		if !v.isReg() {
+			return false
+		}
+		if add := s.effect(v.at); add.what != doAdd || add.a == noReg || add.b == noReg || add.shift != 3 {
+			return false
+		}
+	}
+	return e.c == 0 && len(values) > 0
+}
+
+// isReg tells whether v is what a register holds after the instruction at v.at.
+func (v value) isReg() bool { return !v.load && v.reg != noReg && v.c == 0 && v.scale == 0 }
 
 // resolve finds out where t goes, of all the values that it may jump to.
 func (b *builder) resolve(t *transfer) *table {
 	b.slicer.steps = 0
 	var inside []Addr
 	var tails []*table
+	labels, unknown := true, false
 	for _, v := range b.jumpTargets(t) {
-		targets, tail := b.resolveValue(t, v)
-		if tail.kind == unresolved {
-			return tail
+		targets, found := b.resolveValue(t, v)
+		if found.kind == unresolved {
+			unknown = true
+			continue
 		}
-		if inside = append(inside, targets...); tail.kind == tailJump {
-			tails = append(tails, tail)
+		inside = append(inside, targets...)
+		labels = labels && found.labels
+		if found.kind == tailJump {
+			tails = append(tails, found)
 		}
 	}
 	switch {
+	case unknown && len(inside) > 0 && labels:
+		return &table{kind: unresolved, targets: inside, labels: true}
+	case unknown:
+		return &table{kind: unresolved}
 	case len(inside) > 0 && len(tails) == 0:
 		slices.Sort(inside)
-		return &table{kind: jumpTable, targets: slices.Compact(inside)}
+		return &table{kind: jumpTable, targets: slices.Compact(inside), labels: labels}
 	case len(inside) > 0:
 		return &table{kind: unresolved}
 	case len(tails) == 0:
@@ -84,8 +175,8 @@ func (b *builder) resolve(t *transfer) *table {
 	return tails[0]
 }
 
-// resolveValue gives the targets of one value inside the procedure, or the tail
-// call that it makes of t.
+// resolveValue gives the targets of one value inside the procedure and what t is by it: a table,
+// or a tail call.
 func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 	found := &table{kind: jumpTable}
 	constant := v.reg == noReg && v.from.reg == noReg
@@ -101,7 +192,9 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 		}
 	case v.load && v.reg == noReg:
 		if sh, ok := b.shape(v); ok {
-			if targets := b.readTable(sh, v); targets != nil {
+			targets, bounded := b.readTable(sh, v)
+			if targets != nil {
+				found.labels = sh.size == 8 && !bounded
 				return targets, found
 			}
 			if a, ok := b.im.entry(sh, 0); ok && b.within(a) {
@@ -158,13 +251,14 @@ func (b *builder) shape(v value) (shape, bool) {
 	return sh, true
 }
 
-// readTable gives the targets of the table that v is loaded from, or nil.
-func (b *builder) readTable(sh shape, v value) []Addr {
+// readTable gives the targets of the table that v is loaded from, or nil, and whether the code
+// bounds the index.
+func (b *builder) readTable(sh shape, v value) (targets []Addr, bounded bool) {
 	if v.from.reg == noReg {
-		return b.entries(sh, 1, 1)
+		return b.entries(sh, 1, 1), true
 	}
 	n, most := b.slicer.limit(v.from.reg, v.from.at)
-	return b.entries(sh, n, most)
+	return b.entries(sh, n, most), n != noLimit
 }
 
 // maxEntries bounds a table whose end nothing tells.

@@ -82,7 +82,7 @@ func TestJumpTables(t *testing.T) {
 				name     string
 				min, max int // edges of a jump; a hole of the table leads to the default case
 			}{
-				{"dense", 20, 20}, {"loop", 20, 21}, {"unchecked", 20, 20}, {"computed", 5, 5},
+				{"dense", 20, 20}, {"loop", 20, 21}, {"unchecked", 20, 20}, {"computed", 5, 5}, {"threaded", 5, 5},
 			} {
 				p := procNamed(t, im, tt.name)
 				jumps, edges := indirect(p)

@@ -309,9 +309,11 @@ func (s *slicer) loads(e effect, r reg, off int) []value {
 	return out
 }
 
-// mayBeTable tells a load from a table from one of a variable.
+// mayBeTable tells a load from a table from one of a variable. A shared object is linked at 0,
+// where its headers are: what is loaded from such a small distance to a register is no table.
 func (s *slicer) mayBeTable(v value) bool {
-	return !s.isStack(v.from.reg) && s.b.im.segment(Addr(v.from.c)) != nil
+	headers := 64 + 56*int64(len(s.b.im.elf.Progs))
+	return !s.isStack(v.from.reg) && v.from.c >= headers && s.b.im.segment(Addr(v.from.c)) != nil
 }
 
 // here gives v, which r holds before off, or r itself if v is not made of constants:
