@@ -393,6 +393,7 @@ func (o *observed) observations(p *image.Proc, f *flow, c *classes) []observatio
 		note(c.block[b], b, -1)
 		for i, w := range f.waysOf(b) {
 			switch at := int(f.first[b]) + i; {
+			case int(w.edge) >= len(o.edge): // to or from a dispatch
 			case w.edge >= 0:
 				note(c.edge[w.edge], b, at)
 			case len(f.waysOf(b)) > 1 && p.Blocks[b].Exit != image.NoExit && (o.exit[b] > 0 || len(o.records.ranges) > 0):

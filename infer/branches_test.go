@@ -239,7 +239,7 @@ func TestBranchErrors(t *testing.T) {
 			p := laidOut(rng, 2+rng.IntN(20))
 			l := newLBR(takenBranches, depth, false)
 			r := walk(rng, p, l, 20_000+rng.IntN(200_000))
-			f := newFlow(p)
+			f := newFlow(p, 0)
 			for _, ob := range l.records().observe(p).observations(p, f, classesOf(p)) {
 				truth := r.block[ob.block]
 				if ob.way >= 0 {
@@ -390,7 +390,7 @@ func TestBranchOddities(t *testing.T) {
 	if o := r.observe(q); o.any || sumOf(o.block) != 0 {
 		t.Errorf("a range across a return counts: %v", o.block)
 	}
-	if obs := r.observe(q).observations(q, newFlow(q), classesOf(q)); obs != nil {
+	if obs := r.observe(q).observations(q, newFlow(q, 0), classesOf(q)); obs != nil {
 		t.Errorf("observations of nothing: %v", obs)
 	}
 }
@@ -422,7 +422,7 @@ func TestBranchGarbage(t *testing.T) {
 				}
 			}
 		}
-		for _, ob := range o.observations(p, newFlow(p), classesOf(p)) {
+		for _, ob := range o.observations(p, newFlow(p, 0), classesOf(p)) {
 			if !(ob.sd > 0) || math.IsNaN(ob.logN) || math.IsInf(ob.logN, 0) || math.IsInf(ob.sd, 0) {
 				t.Fatalf("%v: observation %+v", r, ob)
 			}

@@ -34,6 +34,9 @@ func (pr *program) contract(whole bool) {
 			for b, n := range q.n {
 				q.live[b] = whole || len(q.known) > 0 || len(q.visits) > 0 || q.samples[b] > 0 || n*q.cost[b] > hardlyRuns
 			}
+			for _, d := range q.dispatches {
+				q.live[d.block] = true // what it leads to is searched for
+			}
 		}
 	})
 	// A procedure with samples was called: a search of its callers by themselves did

@@ -354,17 +354,20 @@ func (q *problem) site(c *image.Call) site {
 func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	ways, entries := q.round()
-	r.Most = make([]float64, len(q.n))
-	for b := range q.n {
+	r.Most = make([]float64, len(r.Block))
+	for b := range r.Block {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += ways[w]
-			if e := f.ways[w].edge; e >= 0 {
+			if e := f.ways[w].edge; e >= 0 && int(e) < len(r.Edge) {
 				r.Edge[e] = sd.freq(float64(ways[w]), sd.way[w])
 			}
 		}
 		r.Block[b] = sd.freq(float64(n), sd.block[b])
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
+	}
+	for i := range q.dispatches {
+		r.fillDispatch(&q.dispatches[i], f, ways, sd)
 	}
 	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
@@ -382,6 +385,25 @@ func (r *Result) fill(q *problem, sd spread) {
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
+}
+
+// fillDispatch fills in the edges that d stands for, of the executions of all ways.
+func (r *Result) fillDispatch(d *dispatch, f *flow, ways []int64, sd spread) {
+	var jumps []int64
+	for _, j := range d.jumps {
+		for w := f.first[j.block]; w < f.first[j.block+1]; w++ {
+			if int(f.ways[w].to) == d.block {
+				jumps = append(jumps, ways[w])
+			}
+		}
+	}
+	first := f.first[d.block]
+	places := ways[first : int(first)+len(d.jumps[0].edges)]
+	at := 0
+	d.share(jumps, places, func(edge int, n int64) {
+		r.Edge[edge] = sd.freq(float64(n), sd.way[int(first)+at%len(places)])
+		at++
+	})
 }
 
 // coldShare is the share of the executions of all blocks of a program that a cold

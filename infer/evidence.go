@@ -53,6 +53,11 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		}
 	}
 	for q, by := range visits {
+		for _, d := range q.dispatches {
+			for _, j := range d.jumps {
+				by[d.block] += by[j.block]
+			}
+		}
 		q.learnWays(by)
 	}
 }

@@ -59,11 +59,12 @@ type step struct{ out, in, fill int32 }
 // graphs stay below 10; a graph that does not is treated block by block.
 const maxFill = 200
 
-// newFlow prepares the chain of p. It returns nil if the elimination would fill
-// up, which no compiled procedure has been seen to do.
-func newFlow(p *image.Proc) *flow {
+// newFlow prepares the chain of p, whose last blocks are so many dispatches. It returns nil if
+// the elimination would fill up, which no compiled procedure has been seen to do.
+func newFlow(p *image.Proc, dispatches int) *flow {
 	f := &flow{blocks: len(p.Blocks)}
 	f.addWays(p)
+	f.openTraps(len(p.Blocks) - dispatches)
 	f.addEntries(p)
 	if !f.eliminate() {
 		return nil
@@ -83,14 +84,14 @@ func (f *flow) addWays(p *image.Proc) {
 		}
 		f.first = append(f.first, int32(len(f.ways)))
 	}
-	f.openTraps()
 }
 
 // openTraps gives an exit to blocks that no exit can be reached from: an idle
 // loop ends with the program, or by a signal, and has executions all the same.
 // One exit per trapped region is enough; the lowest block that still has none
-// gets it until all blocks have a way out.
-func (f *flow) openTraps() {
+// gets it until all blocks have a way out. Dispatches have none of their own: those behind the
+// first so many blocks get none.
+func (f *flow) openTraps(blocks int) {
 	preds := make([][]int32, f.blocks)
 	for b := range f.blocks {
 		for _, w := range f.waysOf(b) {
@@ -125,7 +126,7 @@ func (f *flow) openTraps() {
 		}
 	}
 	// From the bottom up: the last block of a loop usually closes it.
-	for b := f.blocks - 1; b >= 0; b-- {
+	for b := blocks - 1; b >= 0; b-- {
 		if !out[b] {
 			f.trapped = append(f.trapped, int32(b))
 			reach(int32(b))

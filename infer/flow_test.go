@@ -133,7 +133,7 @@ func TestVisits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		p := randomGraph(rng, 1+rng.IntN(12))
-		f := newFlow(p)
+		f := newFlow(p, 0)
 		prob := make([]float64, len(f.ways))
 		for w := range prob {
 			prob[w] = rng.NormFloat64() * 2
@@ -170,7 +170,7 @@ func TestVisits(t *testing.T) {
 func TestLongLoops(t *testing.T) {
 	// A loop left once in 1e15 times: 1 - p would have lost most digits.
 	p := graph("a>b b>b b>c c!")
-	f := newFlow(p)
+	f := newFlow(p, 0)
 	x := f.newFactor()
 	x.set([]float64{1, 1 - 1e-15, 1e-15, 1})
 	v := []float64{1, 0, 0}
@@ -192,7 +192,7 @@ func TestEntriesAndTraps(t *testing.T) {
 		{"island", "a! b>c c>b", "ab", "ac"},
 		{"falls off the end", "a>b b>c", "a", "c"},
 	} {
-		f := newFlow(graph(tt.g))
+		f := newFlow(graph(tt.g), 0)
 		var entries, exits string
 		for _, b := range f.entries {
 			entries += string(rune('a' + b))

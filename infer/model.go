@@ -118,23 +118,24 @@ var precise = params{
 // over the square root of 2, a step of which is as long as one in both. The last is
 // the logarithm of a factor that the costs of all its blocks have in common.
 type problem struct {
-	p    *image.Proc
+	p    *image.Proc // with dispatches
 	flow *flow
 	fac  *factor
 	par  *params
 
-	samples   []float64 // by block
-	cost      []float64 // by block: samples that one execution brings, in the median
-	quiet     bool      // no block has samples
-	insts     []float64 // by block: instructions, at least 1
-	invVar    []float64 // by block: 1 / variance of the logarithm of cost
-	tilt      []float64 // by block: what explain needs of samples and invVar; see expect
-	known     []observation
-	visits    []observation // executions up to a factor that they have in common
-	multiways []multiway
-	branch    []int32   // blocks with more than one way out; their logits follow the entries in x
-	center    []float64 // by unknown: what is believed of it before samples are seen
-	sure      []float64 // by unknown: 1 / standard deviation around that
+	samples    []float64 // by block
+	cost       []float64 // by block: samples that one execution brings, in the median
+	quiet      bool      // no block has samples
+	insts      []float64 // by block: instructions, at least 1
+	invVar     []float64 // by block: 1 / variance of the logarithm of cost
+	tilt       []float64 // by block: what explain needs of samples and invVar; see expect
+	known      []observation
+	visits     []observation // executions up to a factor that they have in common
+	multiways  []multiway
+	dispatches []dispatch
+	branch     []int32   // blocks with more than one way out; their logits follow the entries in x
+	center     []float64 // by unknown: what is believed of it before samples are seen
+	sure       []float64 // by unknown: 1 / standard deviation around that
 
 	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
 	live []bool    // by block: whether it is to be in the core
@@ -160,11 +161,12 @@ type problem struct {
 }
 
 func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float64, par *params) *problem {
-	f := newFlow(p)
+	p, dispatches := withDispatches(p)
+	f := newFlow(p, len(dispatches))
 	if f == nil {
 		return nil
 	}
-	q := &problem{p: p, flow: f, par: par}
+	q := &problem{p: p, flow: f, par: par, dispatches: dispatches}
 	for b := range f.blocks {
 		if f.first[b+1]-f.first[b] > 1 {
 			q.branch = append(q.branch, int32(b))
@@ -177,6 +179,10 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 	}
 	var sum, cost float64
 	for b := range p.Blocks {
+		q.insts[b], q.invVar[b] = 1, 1/par.costVar
+		if b >= len(samples) {
+			continue // a dispatch takes no time
+		}
 		q.samples[b] = part * float64(samples[b])
 		q.cost[b] = part * costOf(&p.Blocks[b])
 		q.insts[b] = float64(max(1, p.Blocks[b].Insts))

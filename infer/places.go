@@ -124,7 +124,7 @@ func (pr *posed) places(prof *Profile, sd []spread, most int) []Place {
 		}
 	}
 	made := make([]*ranking, len(pr.probs))
-	pr.each(func(i int) { made[i] = newRanking(i, pr.probs[i].n, sd[i]) })
+	pr.each(func(i int) { made[i] = newRanking(i, pr.probs[i].n[:len(pr.results[i].Block)], sd[i]) })
 	h := rankings(slices.DeleteFunc(made, func(r *ranking) bool { return r.gain == 0 }))
 	heap.Init(&h)
 	var out []Place

@@ -85,7 +85,7 @@ func newSiteRanking(prob int, q *problem, sd spread, site Site, seconds float64,
 		return r
 	}
 	var blocks []int
-	for b := range q.n {
+	for b := range site.Proc.Block {
 		if q.n[b] >= 1 {
 			blocks = append(blocks, b)
 		}
@@ -97,7 +97,7 @@ func newSiteRanking(prob int, q *problem, sd spread, site Site, seconds float64,
 		r.n = append(r.n, q.n[b])
 		r.drawn = append(r.drawn, sd.column(func(d, _ []float64) float64 { return d[b] }))
 	}
-	sites := site.Image.Image.ProbeSites(q.p)
+	sites := site.Image.Image.ProbeSites(site.Proc.Proc)
 	for _, b := range blocks[:min(len(blocks), siteBlocks)] {
 		if len(sites[b]) == 0 {
 			continue
