@@ -53,6 +53,34 @@ var ErrNothing = errors.New("nothing to infer from")
 // else. Samples are placed, procedures decoded, and then one search finds the
 // executions of all of them together.
 func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
+	at, err := placed(rec, open, opt)
+	if err != nil {
+		return nil, err
+	}
+	// From here on every sample is in a block of a Result, or counted as lost.
+	estimate(at.prof, at.counts, at.exact, at.model, opt)
+	return at.prof, nil
+}
+
+// PlaceSamples does the part of Infer that takes the least time: in its Profile, samples are placed,
+// and no executions are estimated.
+func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
+	at, err := placed(rec, open, opt)
+	if err != nil {
+		return nil, err
+	}
+	return at.prof, nil
+}
+
+// A placing is what executions are estimated from.
+type placing struct {
+	prof   *Profile
+	counts []*sample.Counts
+	exact  *exactCounts
+	model  *machine.Model
+}
+
+func placed(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*placing, error) {
 	counts, err := choose(rec, opt.Event)
 	if err != nil {
 		return nil, err
@@ -87,9 +115,7 @@ func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error
 	if prof.Samples.Used == 0 {
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
-	// From here on every sample is in a block of a Result, or counted as lost.
-	estimate(prof, counts, exact, model, opt)
-	return prof, nil
+	return &placing{prof, counts, exact, model}, nil
 }
 
 // choose picks the counts of one event.

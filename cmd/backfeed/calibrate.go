@@ -63,7 +63,7 @@ type calibrator struct {
 	prober *collect.Prober
 	run    *collect.Calibration
 	walker *collect.Walker
-	walked []sample.ImageID // by key, that walks go through
+	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
 
 	noWalks error // why there are none; nil while there are, or have not been tried
 
@@ -155,7 +155,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: flags.forWindows(), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
@@ -247,36 +247,44 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	for i, id := range mostFirst(sampled(rec)) {
 		hot[id.Key()] = i < probedImages
 	}
-	_, _, of := k.run.Spent()
-	seconds := max(usualTime, 2*of).Seconds()
-	rate := min(k.forWindows()/groupCost.Seconds(), windowsRate)
-	groups := [2]int{outcomes: groupsFor((1-k.runsShare())*rate*next.Seconds(), outcomesWindows), runs: groupsFor(k.runsShare()*rate*seconds, runsWindows)}
-	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
-	p, err := infer.Infer(known, func(id sample.ImageID) (*image.Image, error) {
+	open := func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
 			return nil, errNotFound
 		}
 		return k.open(id)
-	}, infer.Options{
-		Sites: groups[outcomes]*sitesPerGroup - single,
-		Probing: infer.Probing{
-			// All windows of a group together. They are as long as their hits cost what
-			// arming does.
-			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
-		},
-	})
+	}
+	p, err := infer.PlaceSamples(known, open, infer.Options{})
 	if errors.Is(err, infer.ErrNothing) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	k.samples = float64(p.Samples.Used)
+	k.leave(k.run.Dense())
 	if !k.dry {
 		k.walk(p)
 	}
-	k.leave(k.run.Dense())
-	k.samples = float64(p.Samples.Used)
-	plan := k.runGroups(p, c, groups[runs])
+	_, _, of := k.run.Spent()
+	seconds := max(usualTime, 2*of).Seconds()
+	rate := min(k.forWindows()/groupCost.Seconds(), windowsRate)
+	groups := [2]int{outcomes: groupsFor((1-k.runsShare())*rate*next.Seconds(), outcomesWindows), runs: groupsFor(k.runsShare()*rate*seconds, runsWindows)}
+	if plan, ok := k.wantedPlan(p, groups[runs]); ok {
+		k.setGroups(plan)
+		return nil
+	}
+	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
+	if p, err = infer.Infer(known, open, infer.Options{
+		Sites: groups[outcomes]*sitesPerGroup - single,
+		Probing: infer.Probing{
+			// All windows of a group together. They are as long as their hits cost what
+			// arming does.
+			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
+		},
+	}); err != nil {
+		return err
+	}
+	plan := k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs])
 	if groups[outcomes] > 0 {
 		plan = append(plan, k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...)
 	}
@@ -284,18 +292,17 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	return nil
 }
 
-// runGroups gives up to most groups that tell how often code runs.
-func (k *calibrator) runGroups(p *infer.Profile, c *sample.Counts, most int) []*chosen {
-	if k.noWalks == nil && !k.dry {
-		if groups := k.wantedByWalks(p, most); len(groups) > 0 {
-			k.runs = slices.Clone(groups)
-			return k.important(groups, len(groups), 1)
-		}
-		if k.walker.Totals().Walks < manyWalks {
-			return nil // they will
-		}
+// wantedPlan gives up to most groups that tell how often code runs, as walks want it; it is not ok
+// if they do not tell, and will not.
+func (k *calibrator) wantedPlan(p *infer.Profile, most int) (plan []*chosen, ok bool) {
+	if k.noWalks != nil || k.dry {
+		return nil, false
 	}
-	return k.groupRuns(k.mostRun(p, c, 4*most*sitesPerGroup), most)
+	if groups := k.wantedByWalks(p, most); len(groups) > 0 {
+		k.runs = slices.Clone(groups)
+		return k.important(groups, len(groups), 1), true
+	}
+	return nil, k.walker.Totals().Walks < manyWalks
 }
 
 // manyWalks is how many walks tell which sites to ask how often they run, if they ever do.

@@ -12,12 +12,14 @@ import (
 	"backfeed/sample/collect"
 )
 
-// What walks may go through: so many instructions of one image, and of all. Each takes
-// some 60 bytes of the kernel's memory.
-const (
-	mostWalked    = 400_000
-	mostWalkedAll = 1_000_000
-)
+// Walks go through up to mostWalked instructions, of all images. Each takes some 50 bytes of the
+// kernel's memory. If there are more than fewWalked, they are of code that ran; what it
+// calls may be added later.
+const mostWalked, fewWalked = 1_500_000, 1_000_000
+
+// missedShare is the part of samples and walks that has to miss code for walks to be given other
+// code.
+const missedShare = 0.05
 
 // walksShare is the part of the time of a calibration that is for walks; windows have the rest.
 const walksShare = 0.6
@@ -46,23 +48,60 @@ func (k *calibrator) setWalks(p *infer.Profile) error {
 	images := slices.Clone(p.Images)
 	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return compareSamples(b, a) })
 	images = images[:min(len(images), probedImages)]
-	if !slices.ContainsFunc(images, func(ip *infer.ImageProfile) bool { return !slices.Contains(k.walked, ip.ID.Key()) }) {
+	left, walks := k.walker.Left()
+	code := make([]*walkedCode, len(images))
+	for i, ip := range images {
+		code[i] = newWalkedCode(ip, left)
+		pi := k.images[ip.ID.Key()]
+		code[i].none = pi == nil || pi.err != nil || ip.Image.Arch != image.X86_64
+	}
+	if !k.missed(code, walks) {
 		return nil
 	}
-	k.walked = nil
-	var all []collect.WalkImage
-	left := mostWalkedAll
-	for _, ip := range images {
-		k.walked = append(k.walked, ip.ID.Key())
-		pi := k.images[ip.ID.Key()]
-		if pi == nil || pi.err != nil || ip.Image.Arch != image.X86_64 {
-			continue
+	clear(k.walked)
+	room := mostWalked
+	for part := range parts {
+		for _, w := range code {
+			room -= w.take(part, room)
 		}
-		ops := walkOps(ip, min(mostWalked, left))
-		left -= len(ops)
-		all = append(all, collect.WalkImage{ID: ip.ID, File: pi.file.Name(), Ops: ops})
+		room = min(room, fewWalked-(mostWalked-room))
+	}
+	var all []collect.WalkImage
+	for _, w := range code {
+		id := w.ip.ID.Key()
+		k.walked[id] = w.in
+		if len(w.ops) > 0 {
+			all = append(all, collect.WalkImage{ID: w.ip.ID, File: k.images[id].file.Name(), Ops: w.ops})
+		}
 	}
 	return k.walker.SetImages(all)
+}
+
+// missed tells whether walks ought to be given other code, after so many of them: an image is new, or
+// too much ran that they do not know.
+func (k *calibrator) missed(code []*walkedCode, walks int) bool {
+	var samples, out, left float64
+	for _, w := range code {
+		in, ok := k.walked[w.ip.ID.Key()]
+		if !ok {
+			return true
+		}
+		if w.none {
+			continue
+		}
+		for _, r := range w.ip.Procs {
+			n := float64(r.Samples)
+			if samples += n; !in[r.Proc.Index] {
+				out += n
+			}
+		}
+		for i, n := range w.left {
+			if !in[i] {
+				left += n
+			}
+		}
+	}
+	return out/max(samples, 1)+left/float64(max(walks, 1)) > missedShare
 }
 
 // compareSamples orders images by their samples in procedures.
@@ -76,56 +115,95 @@ func compareSamples(a, b *infer.ImageProfile) int {
 	return cmp.Compare(sum(a), sum(b))
 }
 
-// walkOps gives up to so many operations of an image: of the procedures that were sampled,
-// then of what these call, and so on, then of all others.
-func walkOps(ip *infer.ImageProfile, most int) []collect.WalkOp {
-	im := ip.Image
-	seen := make([]bool, len(im.Symbols()))
-	var next []int
-	want := func(i int) {
-		if i >= 0 && !seen[i] {
-			seen[i] = true
-			next = append(next, i)
+// A walkedCode is the part of an image that walks go through.
+type walkedCode struct {
+	ip   *infer.ImageProfile
+	none bool            // walks cannot go through it
+	left map[int]float64 // walks that left what they knew, by the symbol where they went on to
+	in   map[int]bool    // symbols
+	ops  []collect.WalkOp
+
+	seen []bool // by symbol
+	next [parts][]int
+}
+
+// A walkedPart is some of the procedures of an image.
+type walkedPart int
+
+const (
+	ran    walkedPart = iota // where samples are, or walks went or would have gone
+	called                   // what others call
+	other
+	parts
+)
+
+func newWalkedCode(ip *infer.ImageProfile, left map[collect.WalkLeft]int) *walkedCode {
+	w := &walkedCode{ip: ip, left: map[int]float64{}, in: map[int]bool{}, seen: make([]bool, len(ip.Image.Symbols()))}
+	weight := map[int]float64{}
+	for at, n := range left {
+		if i := ip.Image.Find(image.Addr(at.Addr)); at.ID == ip.ID.Key() && i >= 0 {
+			w.left[i] += float64(n)
+			weight[i] += float64(n)
 		}
 	}
-	procs := slices.Clone(ip.Procs)
-	slices.SortStableFunc(procs, func(a, b *infer.Result) int { return cmp.Compare(b.Samples, a.Samples) })
-	for _, r := range procs {
-		want(r.Proc.Index)
+	for _, r := range ip.Procs { // without samples, walks came by
+		weight[r.Proc.Index] += float64(r.Samples)
 	}
-	var out []collect.WalkOp
-	rest := 0
-	for len(out) < most {
-		if len(next) == 0 {
-			for rest < len(seen) && seen[rest] {
-				rest++
-			}
-			if rest == len(seen) {
-				break
-			}
-			want(rest)
-		}
-		i := next[0]
-		next = next[1:]
-		p, err := im.Proc(i)
-		if err != nil {
-			continue
-		}
-		for c := range p.Calls {
-			if to := p.Calls[c].To; to != 0 {
-				want(im.Find(to))
-			}
-		}
-		for _, o := range im.WalkOps(p) {
-			off, _ := im.OffsetOf(o.Addr)
-			out = append(out, collect.WalkOp{
-				Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
-				Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
-				Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
-			})
+	for i := range weight {
+		w.want(ran, i)
+	}
+	slices.SortFunc(w.next[ran], func(a, b int) int { return cmp.Or(cmp.Compare(weight[b], weight[a]), cmp.Compare(a, b)) })
+	return w
+}
+
+// want has symbol i taken with a part, if it was in none.
+func (w *walkedCode) want(part walkedPart, i int) {
+	if i >= 0 && !w.seen[i] {
+		w.seen[i] = true
+		w.next[part] = append(w.next[part], i)
+	}
+}
+
+// take adds a part, as far as there is room for so many operations, and gives how many they are.
+func (w *walkedCode) take(part walkedPart, room int) int {
+	if w.none {
+		return 0
+	}
+	if part == other {
+		for i := range w.seen {
+			w.want(other, i)
 		}
 	}
-	return out
+	before := len(w.ops)
+	for len(w.next[part]) > 0 && len(w.ops)-before < room {
+		i := w.next[part][0]
+		w.next[part] = w.next[part][1:]
+		w.add(i)
+	}
+	return len(w.ops) - before
+}
+
+// add adds the code of symbol i.
+func (w *walkedCode) add(i int) {
+	im := w.ip.Image
+	w.in[i] = true
+	p, err := im.Proc(i)
+	if err != nil {
+		return
+	}
+	for c := range p.Calls {
+		if to := p.Calls[c].To; to != 0 {
+			w.want(called, im.Find(to))
+		}
+	}
+	for _, o := range im.WalkOps(p) {
+		off, _ := im.OffsetOf(o.Addr)
+		w.ops = append(w.ops, collect.WalkOp{
+			Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
+			Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
+			Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
+		})
+	}
 }
 
 // walkBranch says which operations are branches.
@@ -159,24 +237,15 @@ const mostWantedRate, wantedSites = 7e5, 16
 
 // wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
 func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
-	sites := map[siteKey]infer.Site{}
-	for _, ip := range p.Images {
-		for _, r := range ip.Procs {
-			for b, all := range ip.Image.ProbeSites(r.Proc) {
-				for _, s := range all {
-					sites[siteKey{ip.ID.Key(), s.Off}] = infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: s, Runs: true}
-				}
-			}
-		}
-	}
+	sites := newSiteFinder(p)
 	able := func(id sample.ImageID, off sample.Offset) bool {
-		_, ok := sites[siteKey{id, off}]
+		_, ok := sites.find(id, off)
 		return ok && !k.dense[siteKey{id, off}]
 	}
 	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
 		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
-			s := sites[siteKey{w.ID.Key(), at.Off}]
+			s, _ := sites.find(w.ID.Key(), at.Off)
 			s.Rate = at.Rate
 			k.add(g, s)
 		}
@@ -185,6 +254,48 @@ func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		}
 	}
 	return groups
+}
+
+// A siteFinder finds the sites of a profile by where they are.
+type siteFinder struct {
+	images map[sample.ImageID]*infer.ImageProfile   // by key
+	procs  map[sample.ImageID]map[int]*infer.Result // by key and symbol; those whose sites are not in sites yet
+	sites  map[siteKey]infer.Site
+}
+
+func newSiteFinder(p *infer.Profile) *siteFinder {
+	f := &siteFinder{map[sample.ImageID]*infer.ImageProfile{}, map[sample.ImageID]map[int]*infer.Result{}, map[siteKey]infer.Site{}}
+	for _, ip := range p.Images {
+		id := ip.ID.Key()
+		f.images[id], f.procs[id] = ip, map[int]*infer.Result{}
+		for _, r := range ip.Procs {
+			f.procs[id][r.Proc.Index] = r
+		}
+	}
+	return f
+}
+
+// find gives the site at an offset of the image with that key.
+func (f *siteFinder) find(id sample.ImageID, off sample.Offset) (s infer.Site, ok bool) {
+	ip := f.images[id]
+	if ip == nil {
+		return s, false
+	}
+	a, ok := ip.Image.AddrOf(off)
+	if !ok {
+		return s, false
+	}
+	if i := ip.Image.Find(a); f.procs[id][i] != nil {
+		r := f.procs[id][i]
+		delete(f.procs[id], i)
+		for b, all := range ip.Image.ProbeSites(r.Proc) {
+			for _, s := range all {
+				f.sites[siteKey{id, s.Off}] = infer.Site{Image: ip, Proc: r, Block: b, ProbeSite: s, Runs: true}
+			}
+		}
+	}
+	s, ok = f.sites[siteKey{id, off}]
+	return s, ok
 }
 
 // addTo adds to counts what probes and walks counted.

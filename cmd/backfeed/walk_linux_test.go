@@ -121,7 +121,9 @@ func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 // walkImage gives the code of a file.
 func walkImage(path string, im *image.Image) collect.WalkImage {
 	id := sample.ImageID{Path: path}
-	return collect.WalkImage{ID: id, File: path, Ops: walkOps(&infer.ImageProfile{ID: id, Image: im}, mostWalked)}
+	w := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
+	w.take(other, mostWalked)
+	return collect.WalkImage{ID: id, File: path, Ops: w.ops}
 }
 
 // walkOver has a running program walked for so long, through its file and libraries, and gives what

@@ -112,42 +112,61 @@ func newWalkCode(images []WalkImage) *walkCode {
 func (c *walkCode) add(i int32, im *WalkImage) walkRange {
 	first := uint32(len(c.ops))
 	c.ops = append(c.ops, im.Ops...)
-	at := make(map[uint64]uint32, len(im.Ops))
 	lo, hi := uint64(math.MaxUint64), uint64(0)
 	delta := im.delta()
-	for k, o := range im.Ops {
-		op := first + uint32(k)
+	mapped := func(o *WalkOp) bool { return o.Addr != 0 && o.Addr-uint64(o.Off) == delta }
+	for k := range im.Ops {
 		c.image = append(c.image, i)
-		if o.Addr == 0 || o.Addr-uint64(o.Off) != delta {
-			continue
+		if o := &im.Ops[k]; mapped(o) {
+			lo, hi = min(lo, o.Addr), max(hi, o.Addr+1)
 		}
-		if _, ok := at[o.Addr]; !ok {
-			at[o.Addr] = op
-		}
-		lo, hi = min(lo, o.Addr), max(hi, o.Addr+1)
-	}
-	for _, o := range im.Ops {
-		c.targets = append(c.targets, at[o.Target])
 	}
 	pages := uint64(len(c.pages))
-	if len(at) == 0 || (hi-lo)/walkPage+2+pages > mostPages {
+	if hi == 0 || (hi-lo)/walkPage+2+pages > mostPages {
+		c.targets = append(c.targets, make([]uint32, len(im.Ops))...)
 		return walkRange{}
 	}
 	r := walkRange{lo: sample.Offset(lo - delta), hi: sample.Offset(hi - delta), delta: delta, first: lo &^ (walkPage - 1), pages: uint32(pages)}
 	r.many = uint32((hi-1-r.first)/walkPage + 1)
 	c.pages = append(c.pages, make([]uint32, r.many)...)
-	for k, o := range im.Ops {
-		if at[o.Addr] != first+uint32(k) {
-			continue
+	used := len(c.starts) / walkPage
+	for k := range im.Ops {
+		if o := &im.Ops[k]; mapped(o) {
+			if page := &c.pages[pages+(o.Addr-r.first)/walkPage]; *page == 0 {
+				*page = uint32(used)
+				used++
+			}
 		}
-		page := &c.pages[pages+(o.Addr-r.first)/walkPage]
-		if *page == 0 {
-			*page = uint32(len(c.starts) / walkPage)
-			c.starts = append(c.starts, make([]uint32, walkPage)...)
+	}
+	c.starts = append(c.starts, make([]uint32, used*walkPage-len(c.starts))...)
+	for k := range im.Ops {
+		if o := &im.Ops[k]; mapped(o) {
+			if start := c.start(&r, o.Addr); *start == 0 {
+				*start = first + uint32(k)
+			}
 		}
-		c.starts[uint64(*page)*walkPage+o.Addr%walkPage] = first + uint32(k)
+	}
+	for k := range im.Ops {
+		to := uint32(0)
+		if start := c.start(&r, im.Ops[k].Target); start != nil {
+			to = *start
+		}
+		c.targets = append(c.targets, to)
 	}
 	return r
+}
+
+// start gives what starts has of an address as linked, of the image of r; nil is nothing.
+func (c *walkCode) start(r *walkRange, addr uint64) *uint32 {
+	at := addr - r.first
+	if at/walkPage >= uint64(r.many) {
+		return nil
+	}
+	page := c.pages[uint64(r.pages)+at/walkPage]
+	if page == 0 {
+		return nil
+	}
+	return &c.starts[uint64(page)*walkPage+at%walkPage]
 }
 
 // delta is how far addresses of im are from offsets.
@@ -169,6 +188,15 @@ type WalkTotals struct {
 	Lost         uint64           // walks that there was no room to tell of
 	Time         time.Duration    // that they took
 	Ends         [walkEnds]uint64 // walks by how they ended, see WalkEnd
+}
+
+// endOutside is one of them: END_OUTSIDE there.
+const endOutside = 3
+
+// A WalkLeft is an address, as linked, at which walks left the code that they know.
+type WalkLeft struct {
+	ID   sample.ImageID // by key
+	Addr uint64
 }
 
 // WalkEnd names how walks ended, by index into WalkTotals.Ends.

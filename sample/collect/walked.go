@@ -19,6 +19,8 @@ type trail struct {
 	start    uint32 // operation
 	steps    uint32
 	end      uint32   // index into WalkEnd
+	left     uint64   // where an indirect branch left the code that is known, as linked; 0 is in no image
+	pages    uint32   // walkRange.pages of the image that left is in
 	outcomes []via    // by conditional branch
 	targets  []uint32 // operations that indirect branches went to
 }
@@ -37,10 +39,10 @@ const (
 // place gives which one it was.
 func (v via) place() int32 { return int32(v / viaPlace) }
 
-// Layout of struct trail of bpf/walker.c: six words of 4 bytes, two bits for each of
+// Layout of struct trail of bpf/walker.c: six words of 4 bytes, one of 8, two bits for each of
 // mostOutcomes, and the targets.
 const (
-	trailHead    = 24
+	trailHead    = 32
 	mostOutcomes = 512
 	trailGuessed = trailHead + mostOutcomes/8
 	trailSize    = trailGuessed + mostOutcomes/8 // without targets
@@ -52,7 +54,7 @@ func decodeTrail(b []byte) (trail, error) {
 	if len(b) < trailSize {
 		return trail{}, fmt.Errorf("trail of %d bytes: %w", len(b), errRecord)
 	}
-	t := trail{start: word(0), steps: word(4), end: word(8)}
+	t := trail{start: word(0), steps: word(4), end: word(8), pages: word(20), left: binary.NativeEndian.Uint64(b[24:])}
 	outcomes, targets := word(12), word(16)
 	if t.end >= walkEnds || outcomes > mostOutcomes+1 || uint64(targets) > uint64(len(b)-trailSize)/4 {
 		return trail{}, fmt.Errorf("trail of %d bytes with %d outcomes and %d targets: %w", len(b), outcomes, targets, errRecord)
@@ -276,6 +278,11 @@ type walked struct {
 	batches int
 	rates   []SiteRate // as windows told last
 
+	// Walks through the code that they go through now: those that left it, by where they went on to,
+	// as far as that is known, and all.
+	left map[WalkLeft]int
+	went int
+
 	// Of walks before: those, by place, with the weights that they had.
 	before []walkedPlace
 }
@@ -301,8 +308,12 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		}
 		s.at = append(s.at, via(n)*viaPlace|how)
 	})
+	w.went++
 	if last == 0 {
 		return
+	}
+	if t.end == endOutside {
+		w.leave(c, images, t, last)
 	}
 	in := func(op uint32, loop int) int32 {
 		return number(w.spot, walkSpot{images[c.image[op]].ID.Key(), c.ops[op].Proc, loop, uint64(c.ops[op].Off)})
@@ -316,6 +327,21 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		w.before, w.batches = w.sum()
 		w.walks = w.walks[:0]
 	}
+}
+
+// leave notes where t, of which last is the last operation, left the code that is known.
+func (w *walked) leave(c *walkCode, images []WalkImage, t *trail, last uint32) {
+	i, to := int(c.image[last]), c.ops[last].Target
+	if to == 0 {
+		i, to = slices.IndexFunc(c.images, func(r walkRange) bool { return r.hi != 0 && r.pages == t.pages }), t.left
+	}
+	if i < 0 || to == 0 {
+		return
+	}
+	if w.left == nil {
+		w.left = map[WalkLeft]int{}
+	}
+	w.left[WalkLeft{images[i].ID.Key(), to}]++
 }
 
 // number gives the number of k, the next one if it is new.
@@ -489,6 +515,20 @@ func (p pairs) sum(each func(of int32, c cell)) {
 		}
 		each(of, c)
 	}
+}
+
+// whereLeft gives left, and went.
+func (w *walked) whereLeft() (map[WalkLeft]int, int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.left), w.went
+}
+
+// anew is for when walks go through other code.
+func (w *walked) anew() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.left, w.went = nil, 0
 }
 
 // addTo adds all that was seen to counts, weighed by what windows told.

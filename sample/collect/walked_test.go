@@ -3,6 +3,7 @@ package collect
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -13,9 +14,10 @@ import (
 // encodeTrail is what bpf/walker.c writes.
 func encodeTrail(t *trail) []byte {
 	var b []byte
-	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.outcomes)), uint32(len(t.targets)), 0} {
+	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.outcomes)), uint32(len(t.targets)), t.pages} {
 		b = binary.NativeEndian.AppendUint32(b, v)
 	}
+	b = binary.NativeEndian.AppendUint64(b, t.left)
 	for _, flag := range []via{viaTaken, viaGuessed} {
 		bits := make([]byte, mostOutcomes/8)
 		for i, how := range t.outcomes {
@@ -40,10 +42,11 @@ func TestDecodeTrail(t *testing.T) {
 		{start: 7, steps: 512},
 		{start: 1, steps: 3, end: 2, outcomes: []via{viaTaken, viaGuessed, viaTaken | viaGuessed}, targets: []uint32{9, 1 << 31}},
 		{start: 1, steps: 3, outcomes: all},
+		{start: 1, steps: 3, end: endOutside, left: 1 << 40, pages: 5, outcomes: []via{0}},
 	} {
 		b := encodeTrail(&want)
 		got, err := decodeTrail(b)
-		if err != nil || got.start != want.start || got.steps != want.steps || got.end != want.end ||
+		if err != nil || got.start != want.start || got.steps != want.steps || got.end != want.end || got.left != want.left || got.pages != want.pages ||
 			!slices.Equal(got.outcomes, want.outcomes) || !slices.Equal(got.targets, want.targets) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
@@ -243,4 +246,31 @@ func TestWalked(t *testing.T) {
 		t.Errorf("%d walks are kept", len(w.walks))
 	}
 	check("summed up", map[sample.Offset]sample.Probed{0x1006: {Windows: 2, Visits: mostWalks + 10, Outcomes: mostWalks + 10}})
+}
+
+// TestWhereLeft: walks that leave the code that is known tell where they went on to, by direct
+// branches and by others.
+func TestWhereLeft(t *testing.T) {
+	images := twoWalkImages()
+	c := newWalkCode(images)
+	var w walked
+	for _, tr := range []trail{
+		{start: 6, steps: 1, end: endOutside},                                         // jumps to 0x500000
+		{start: 6, steps: 1, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // likewise
+		{start: 4, steps: 1, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // no branch: as far as is known
+		{start: 4, steps: 1, end: endOutside},                                         // nowhere that is known
+		{start: 4, steps: 1, left: 0x1234, pages: c.images[2].pages},                  // to its full length
+		{start: 0, steps: 0, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // without an operation
+	} {
+		w.add(c, images, &tr, 0)
+	}
+	got, n := w.whereLeft()
+	want := map[WalkLeft]int{{images[0].ID.Key(), 0x500000}: 2, {images[2].ID.Key(), 0x1234}: 1}
+	if !maps.Equal(got, want) || n != 6 {
+		t.Errorf("%v of %d walks, want %v", got, n, want)
+	}
+	w.anew()
+	if got, n := w.whereLeft(); len(got) != 0 || n != 0 {
+		t.Errorf("%v of %d walks through other code", got, n)
+	}
 }

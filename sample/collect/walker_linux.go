@@ -5,6 +5,7 @@ package collect
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,7 +110,12 @@ func (w *Walker) SetImages(images []WalkImage) error {
 		return fmt.Errorf("walks: %w", err)
 	}
 	w.release()
-	w.bpf, w.code, w.images, w.trails = *fresh, code, images, trails
+	w.seen.anew()
+	w.bpf, w.code, w.trails = *fresh, code, trails
+	w.images = slices.Clone(images)
+	for i := range w.images {
+		w.images[i].Ops = nil // code has them
+	}
 	if err := w.sys.bpf.Next.Put(uint32(0), w.bpf.Walker); err != nil {
 		return fmt.Errorf("walks: %w", err)
 	}
@@ -250,6 +256,15 @@ func (w *Walker) Want(rates []SiteRate, opt WantOptions) []WantedGroup {
 	defer w.mu.Unlock()
 	w.gather()
 	return w.seen.want(rates, opt)
+}
+
+// Left gives how many walks left the code of the images that SetImages told last, by where they
+// went on to in one of these, and how many walks there were since.
+func (w *Walker) Left() (left map[WalkLeft]int, walks int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gather()
+	return w.seen.whereLeft()
 }
 
 // Forget begins anew, when what AddTo gave is stored.

@@ -19,6 +19,9 @@ func (*Walker) AddTo(*sample.Counts, []SiteRate) {}
 // Want wants nothing.
 func (*Walker) Want([]SiteRate, WantOptions) []WantedGroup { return nil }
 
+// Left gives nothing.
+func (*Walker) Left() (map[WalkLeft]int, int) { return nil, 0 }
+
 // Forget does nothing.
 func (*Walker) Forget() {}
 

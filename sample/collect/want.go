@@ -50,13 +50,30 @@ func (w *walked) want(rates []SiteRate, opt WantOptions) []WantedGroup {
 	for _, s := range w.walks {
 		p.ran[region[s.start]] += float64(s.steps)
 	}
-	places, visits := w.visits(region, func(i int32) bool { return opt.Able(w.places[i].id, w.places[i].off) })
+	walks := w.walksBy()
+	places, visits := w.visits(region, func(i int32) bool {
+		return walks[i] >= fewWalks && opt.Able(w.places[i].id, w.places[i].off)
+	})
 	for i, cells := range visits {
 		at := w.places[places[i]]
 		p.add(w.ids[at.id], at.off, cells)
 	}
 	p.chooseAll()
 	return p.groups
+}
+
+// walksBy gives how many walks came by each place.
+func (w *walked) walksBy() []int {
+	n, last := make([]int, len(w.places)), make([]int, len(w.places))
+	for i := range w.walks {
+		for _, at := range w.walks[i].at {
+			if place := at.place(); last[place] <= i {
+				n[place]++
+				last[place] = i + 1
+			}
+		}
+	}
+	return n
 }
 
 // A wanting chooses what is wanted.

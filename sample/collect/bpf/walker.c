@@ -200,7 +200,8 @@ struct trail {
 	u32 steps;
 	u32 end;
 	u32 outcomes, targets;
-	u32 pad;
+	u32 pages; // of the image that left is in
+	u64 left;  // with END_OUTSIDE, by an indirect branch: the address, as linked, that it went to; 0 is in no image
 	u64 taken[OUTCOMES / 64]; // bit by conditional branch
 	u64 guessed[OUTCOMES / 64]; // likewise: it is not known whether it is taken
 	u32 target[TARGETS];      // operations that indirect branches and returns went to
@@ -728,6 +729,7 @@ inline_ int enter(struct state *s, u64 pc)
 		struct range *r = sp ? range(sp, pc) : 0;
 		if (sp && !r)
 			sp->wanted = pc;
+		s->trail.left = 0;
 		if (!r || !r->many)
 			return 0;
 		s->lo = r->lo;
@@ -737,7 +739,9 @@ inline_ int enter(struct state *s, u64 pc)
 		s->pages = r->pages;
 		s->many = r->many;
 	}
-	u64 at = pc - s->bias - s->first;
+	s->trail.left = pc - s->bias;
+	s->trail.pages = s->pages;
+	u64 at = s->trail.left - s->first;
 	if (at >> 12 >= s->many)
 		return 0;
 	u32 p = s->pages + (at >> 12);

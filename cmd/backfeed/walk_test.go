@@ -1,0 +1,96 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// walkedProcs gives the image of the test itself with samples in three of its procedures, and
+// their symbols.
+func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: openImage(t, path)}
+	var procs []int
+	for i, name := range []string{"os.Getenv", "os.OpenFile", "os.ReadFile"} {
+		s := ip.Image.Lookup(name)
+		if s < 0 {
+			t.Fatalf("no %s in %s", name, path)
+		}
+		procs = append(procs, s)
+		if samples[i] > 0 {
+			ip.Procs = append(ip.Procs, &infer.Result{Proc: &image.Proc{Index: s}, Samples: samples[i]})
+		}
+	}
+	return ip, procs
+}
+
+// TestWalkedCode: walks go through what ran most first, by samples and by the walks that left what they
+// knew for it; then through what that calls.
+func TestWalkedCode(t *testing.T) {
+	ip, procs := walkedProcs(t, [3]uint64{1, 5, 0})
+	left := map[collect.WalkLeft]int{
+		{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[2]].Addr) + 4}: 3,
+		{ID: sample.ImageID{Path: "/other"}, Addr: 1}:                          9,
+	}
+	w := newWalkedCode(ip, left)
+	want := []int{procs[1], procs[2], procs[0]}
+	if !slices.Equal(w.next[ran], want) {
+		t.Errorf("walks would go through %d first, want %d", w.next[ran], want)
+	}
+	if n := w.take(ran, 1); n == 0 || n != len(w.ops) || len(w.in) != 1 || !w.in[procs[1]] {
+		t.Errorf("with room for little, %d operations of %v", n, w.in)
+	}
+	w.take(ran, mostWalked)
+	if len(w.in) != 3 || len(w.next[called]) == 0 {
+		t.Errorf("%d procedures, and %d that they call", len(w.in), len(w.next[called]))
+	}
+	n := len(w.next[called])
+	if w.take(called, mostWalked); len(w.in) < 3+n {
+		t.Errorf("%d procedures, want %d or more", len(w.in), 3+n)
+	}
+	w.none = true
+	if n := w.take(other, mostWalked); n != 0 {
+		t.Errorf("%d operations of an image that cannot be walked", n)
+	}
+}
+
+func TestMissedCode(t *testing.T) {
+	ip, procs := walkedProcs(t, [3]uint64{90, 2, 8})
+	at := func(i int) collect.WalkLeft {
+		return collect.WalkLeft{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[i]].Addr)}
+	}
+	for _, tt := range []struct {
+		name   string
+		walked map[int]bool // nil: the image is new
+		left   map[collect.WalkLeft]int
+		none   bool
+		missed bool
+	}{
+		{"a new image", nil, nil, false, true},
+		{"all is known", map[int]bool{procs[0]: true, procs[1]: true, procs[2]: true}, map[collect.WalkLeft]int{at(0): 100}, false, false},
+		{"little ran elsewhere", map[int]bool{procs[0]: true, procs[2]: true}, nil, false, false},
+		{"much ran elsewhere", map[int]bool{procs[0]: true, procs[1]: true}, nil, false, true},
+		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[collect.WalkLeft]int{at(1): 40}, false, true},
+		{"no walks there", map[int]bool{}, map[collect.WalkLeft]int{at(1): 40}, true, false},
+	} {
+		k := &calibrator{walked: map[sample.ImageID]map[int]bool{}}
+		if tt.walked != nil {
+			k.walked[ip.ID.Key()] = tt.walked
+		}
+		w := newWalkedCode(ip, tt.left)
+		w.none = tt.none
+		if got := k.missed([]*walkedCode{w}, 1000); got != tt.missed {
+			t.Errorf("%s: missed is %v", tt.name, got)
+		}
+	}
+}
