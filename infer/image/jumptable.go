@@ -62,23 +62,27 @@ func (b *builder) leadTo(t *table) {
 // there is room for it.
 func (b *builder) resolveThreaded() {
 	var labels []Addr
+	var left []*transfer
 	for i := range b.transfers {
-		if t := b.transfers[i].table; t != nil && t.labels {
-			labels = append(labels, t.targets...)
+		t := &b.transfers[i]
+		if t.table != nil && t.table.labels {
+			labels = append(labels, t.table.targets...)
+		}
+		if t.table != nil && t.table.kind == unresolved {
+			left = append(left, t)
 		}
 	}
-	if len(labels) == 0 {
+	if len(labels) == 0 || len(left) == 0 {
 		return
 	}
 	slices.Sort(labels)
 	all := &table{kind: jumpTable, targets: slices.Compact(labels)}
 	b.slicer = newSlicer(b)
-	for i := range b.transfers {
-		if t := &b.transfers[i]; t.table != nil && t.table.kind == unresolved && b.throughTable(t) {
+	for _, t := range left {
+		if b.throughTable(t) {
 			t.table = all
 		}
 	}
-	b.leadTo(all)
 }
 
 // noteUnresolved notes the jumps that go nobody knows where.
