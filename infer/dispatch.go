@@ -26,9 +26,9 @@ type jumpBlock struct {
 
 // withDispatches gives p with dispatches in place of edges, and the dispatches. The blocks and edges
 // of p keep their numbers; those edges are in no block's Out and In.
-func withDispatches(p *image.Proc) (*image.Proc, []dispatch) {
+func withDispatches(p *image.Proc) (*image.Proc, []*dispatch) {
 	byPlaces := map[string]*dispatch{}
-	var order []*dispatch
+	var all []*dispatch
 	for b := range p.Blocks {
 		var to []jumpEdge
 		for _, e := range p.Blocks[b].Out {
@@ -50,23 +50,21 @@ func withDispatches(p *image.Proc) (*image.Proc, []dispatch) {
 		if d == nil {
 			d = &dispatch{}
 			byPlaces[string(key)] = d
-			order = append(order, d)
+			all = append(all, d)
 		}
 		d.jumps = append(d.jumps, j)
 	}
-	order = slices.DeleteFunc(order, func(d *dispatch) bool {
+	all = slices.DeleteFunc(all, func(d *dispatch) bool {
 		jumps, places := len(d.jumps), len(d.jumps[0].edges)
 		return jumps*places <= manyJumps*(jumps+places)
 	})
-	if len(order) == 0 {
+	if len(all) == 0 {
 		return p, nil
 	}
 	with := *p
 	with.Blocks, with.Edges = slices.Clone(p.Blocks), slices.Clone(p.Edges)
-	var all []dispatch
-	for _, d := range order {
+	for _, d := range all {
 		d.insert(&with)
-		all = append(all, *d)
 	}
 	return &with, all
 }

@@ -366,8 +366,8 @@ func (r *Result) fill(q *problem, sd spread) {
 		r.Block[b] = sd.freq(float64(n), sd.block[b])
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
-	for i := range q.dispatches {
-		r.fillDispatch(&q.dispatches[i], f, ways, sd)
+	for _, d := range q.dispatches {
+		r.fillDispatch(d, f, ways, sd)
 	}
 	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places

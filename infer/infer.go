@@ -53,34 +53,31 @@ var ErrNothing = errors.New("nothing to infer from")
 // else. Samples are placed, procedures decoded, and then one search finds the
 // executions of all of them together.
 func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
-	at, err := placed(rec, open, opt)
+	p, err := PlaceSamples(rec, open, opt)
 	if err != nil {
 		return nil, err
 	}
-	// From here on every sample is in a block of a Result, or counted as lost.
-	estimate(at.prof, at.counts, at.exact, at.model, opt)
-	return at.prof, nil
+	p.Estimate(opt)
+	return p.Profile, nil
 }
 
-// PlaceSamples does the part of Infer that takes the least time: in its Profile, samples are placed,
-// and no executions are estimated.
-func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
-	at, err := placed(rec, open, opt)
-	if err != nil {
-		return nil, err
-	}
-	return at.prof, nil
-}
+// A Placed is what executions are estimated from.
+type Placed struct {
+	Profile *Profile // its samples are placed; its executions are all unknown before Estimate
 
-// A placing is what executions are estimated from.
-type placing struct {
-	prof   *Profile
 	counts []*sample.Counts
 	exact  *exactCounts
 	model  *machine.Model
 }
 
-func placed(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*placing, error) {
+// Estimate finds the executions of the procedures of Profile. It does not heed the Event and the Model
+// of opt: those are of PlaceSamples.
+func (p *Placed) Estimate(opt Options) {
+	estimate(p.Profile, p.counts, p.exact, p.model, opt)
+}
+
+// PlaceSamples does the first part of Infer, which takes the least time.
+func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Placed, error) {
 	counts, err := choose(rec, opt.Event)
 	if err != nil {
 		return nil, err
@@ -115,7 +112,8 @@ func placed(rec *sample.Recording, open func(sample.ImageID) (*image.Image, erro
 	if prof.Samples.Used == 0 {
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
-	return &placing{prof, counts, exact, model}, nil
+	// From here on every sample is in a block of a Result, or counted as lost.
+	return &Placed{prof, counts, exact, model}, nil
 }
 
 // choose picks the counts of one event.

@@ -132,7 +132,7 @@ type problem struct {
 	known      []observation
 	visits     []observation // executions up to a factor that they have in common
 	multiways  []multiway
-	dispatches []dispatch
+	dispatches []*dispatch
 	branch     []int32   // blocks with more than one way out; their logits follow the entries in x
 	center     []float64 // by unknown: what is believed of it before samples are seen
 	sure       []float64 // by unknown: 1 / standard deviation around that

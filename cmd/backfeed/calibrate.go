@@ -247,19 +247,19 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	for i, id := range mostFirst(sampled(rec)) {
 		hot[id.Key()] = i < probedImages
 	}
-	open := func(id sample.ImageID) (*image.Image, error) {
+	placed, err := infer.PlaceSamples(known, func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
 			return nil, errNotFound
 		}
 		return k.open(id)
-	}
-	p, err := infer.PlaceSamples(known, open, infer.Options{})
+	}, infer.Options{})
 	if errors.Is(err, infer.ErrNothing) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	p := placed.Profile
 	k.samples = float64(p.Samples.Used)
 	k.leave(k.run.Dense())
 	if !k.dry {
@@ -274,16 +274,14 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 		return nil
 	}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
-	if p, err = infer.Infer(known, open, infer.Options{
+	placed.Estimate(infer.Options{
 		Sites: groups[outcomes]*sitesPerGroup - single,
 		Probing: infer.Probing{
 			// All windows of a group together. They are as long as their hits cost what
 			// arming does.
 			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
 		},
-	}); err != nil {
-		return err
-	}
+	})
 	plan := k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs])
 	if groups[outcomes] > 0 {
 		plan = append(plan, k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...)

@@ -86,6 +86,7 @@ func (im *Image) Proc(i int) (*Proc, error) {
 	b.reach()
 	// From here on, all that runs is decoded, if every indirect jump was resolved.
 	b.sweep()
+	b.resolveThreaded()
 	b.noteUnresolved()
 	p := b.proc()
 	p.Index = i
@@ -144,9 +145,6 @@ func (b *builder) drain() {
 			b.straight(off)
 		}
 		b.resolveOpen()
-		if len(b.work) == 0 && len(b.open) == 0 {
-			b.resolveThreaded()
-		}
 	}
 }
 

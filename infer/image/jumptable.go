@@ -56,8 +56,8 @@ func (b *builder) leadTo(t *table) {
 	}
 }
 
-// resolveThreaded takes the jumps that are left, once nothing else is open, through a table that
-// is not known for jumps through those that are: an interpreter has one table of labels, and jumps
+// resolveThreaded takes the jumps that are left, once all is decoded, through a table that is not
+// known for jumps through those that are: an interpreter has one table of labels, and jumps
 // through it at the end of each instruction, with the table's address in a register or wherever
 // there is room for it.
 func (b *builder) resolveThreaded() {

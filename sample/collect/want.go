@@ -112,7 +112,7 @@ func (p *wanting) add(id sample.ImageID, off sample.Offset, cells []cell) {
 		perStep := (v.n + c.n*usualSteps/p.steps) / (p.ran[v.region] + usualSteps)
 		c.own = append(c.own, perStep*p.steps*weight*speed)
 	}
-	if c.walks >= fewWalks && c.around(c.own) <= p.Rate {
+	if c.around(c.own) <= p.Rate {
 		p.all = append(p.all, c)
 	}
 }
