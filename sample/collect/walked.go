@@ -433,6 +433,12 @@ func (w *walked) weigher(region []int32) *weigher {
 		n = max(n, int(g)+1)
 	}
 	out := &weigher{starts: make([]float64, n), slow: w.slowness(region, n), out: make([][]cell, n), in: make([][]cell, n)}
+	out.proc = make([]int32, n)
+	procs := map[walkSpot]int32{} // by image and procedure alone
+	for at, spot := range w.spot {
+		out.proc[region[spot]] = number(procs, walkSpot{id: at.id, proc: at.proc})
+	}
+	out.procs = len(procs)
 	var came, went pairs
 	for _, s := range w.walks {
 		from := region[s.start]

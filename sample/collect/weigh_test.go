@@ -140,6 +140,61 @@ func TestWeights(t *testing.T) {
 	}
 }
 
+// ringWeigher has a procedure of n regions that walks lead around, and another one that is alike,
+// of which windows tell that it runs so many times more often than walks come by.
+func ringWeigher(n int, more float64) *weigher {
+	w := &weigher{procs: 2, steps: 1e6}
+	for p := range 2 {
+		place := rated{sd: 0.05, log: math.Log(usualSpeed/w.steps) + math.Log(100*float64(n))}
+		if p == 1 {
+			place.log += math.Log(more)
+		}
+		for g := range n {
+			at := func(g int) int32 { return int32(p*n + (g+n)%n) }
+			w.starts, w.slow, w.proc = append(w.starts, 100), append(w.slow, 0), append(w.proc, int32(p))
+			w.in = append(w.in, []cell{{at(g - 1), 50, 50, 50}})
+			w.out = append(w.out, []cell{{at(g + 1), 50, 50, 50}})
+			place.visits = append(place.visits, cell{at(g), 100, 100, 100})
+		}
+		w.rates = append(w.rates, place)
+	}
+	return w
+}
+
+// TestLevel: what windows tell of a procedure counts no less the more regions it has.
+func TestLevel(t *testing.T) {
+	told := func(n int) float64 {
+		w := ringWeigher(n, 2)
+		weights := w.weights()
+		return math.Log(weights[n] / weights[0])
+	}
+	few, many := told(2), told(30)
+	if few < 0.2 || few > math.Log(2) || many < 0.75*few {
+		t.Errorf("that a procedure runs twice as often changes its weights by e^%.2f in 2 regions, e^%.2f in 30", few, many)
+	}
+}
+
+// TestBalance: only what weights are beside one another says whether as many walks begin in a
+// region as end there.
+func TestBalance(t *testing.T) {
+	w := newWeighed([5]float64{1, 3, 1, 1, 2}).walked(1000)
+	wr := w.weigher(w.regions())
+	weight := make([]float64, len(wr.starts))
+	for g := range weight {
+		weight[g] = 1 + float64(g)
+	}
+	for g := range weight {
+		one := wr.balance(g, weight, wr.mean(weight))
+		less := slices.Clone(weight)
+		for i := range less {
+			less[i] /= 1000
+		}
+		if small := wr.balance(g, less, wr.mean(less)); math.Abs(small.residual-one.residual) > 1e-9 {
+			t.Errorf("region %d is off by %g, with weights of a thousandth by %g", g, one.residual, small.residual)
+		}
+	}
+}
+
 func TestLoopOf(t *testing.T) {
 	for _, tt := range []struct {
 		at    []via
