@@ -5,6 +5,8 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -78,6 +80,49 @@ func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counti
 		return nil, rep, fmt.Errorf("%d of %d executions are at no instruction of %s: another build was counted", rep.Astray+rep.Outside, rep.Total, im.Path)
 	}
 	return at, rep, nil
+}
+
+// CountOnce has string instructions count once for each of their executions, as all others do,
+// where callgrind counts their repetitions: as often as the rest of their blocks. It gives how many
+// repetitions there were beyond that. It is an error if im cannot be what was counted.
+func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error) {
+	if _, _, err := it.Counted(im); err != nil {
+		return 0, err
+	}
+	for _, i := range it.counted(im) {
+		p, err := im.Proc(i)
+		if err != nil {
+			continue // its instructions are not known
+		}
+		for b := range p.Blocks {
+			insts := im.Insts(&p.Blocks[b])
+			a, n, _ := it.block(insts)
+			if a == 0 {
+				continue // there is nothing else in it
+			}
+			for _, in := range insts {
+				if in.Class&image.Rep == 0 {
+					continue
+				}
+				repetitions += max(it.Insts[in.Addr], n) - n
+				if it.Insts[in.Addr] = n; n == 0 {
+					delete(it.Insts, in.Addr) // what never ran is not in it
+				}
+			}
+		}
+	}
+	return repetitions, nil
+}
+
+// counted gives the symbols of im that were counted.
+func (it *ImageTruth) counted(im *image.Image) []int {
+	in := map[int]bool{}
+	for a := range it.Insts {
+		if i := im.Find(a); i >= 0 {
+			in[i] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(in))
 }
 
 // block gives the first instruction of a block that is no string instruction, how

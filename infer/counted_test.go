@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -91,6 +94,88 @@ func TestCountedBlock(t *testing.T) {
 		if a, n, even := it.block(insts); a != tt.at || n != it.Insts[tt.at] || even != tt.even {
 			t.Errorf("%s: %d times at %d, %v", tt.name, n, a, even)
 		}
+	}
+}
+
+// TestCountOnce: a loop of 100 turns has two string instructions, one of which stores nothing in
+// every other turn.
+func TestCountOnce(t *testing.T) {
+	valgrind, err := exec.LookPath("valgrind")
+	if err != nil {
+		t.Skip("needs valgrind: ", err)
+	}
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs gcc: ", err)
+	}
+	if runtime.GOARCH != "amd64" {
+		t.Skip("string instructions are those of x86")
+	}
+	dir := t.TempDir()
+	source, program, out := filepath.Join(dir, "rep.c"), filepath.Join(dir, "rep"), filepath.Join(dir, "out")
+	if err := os.WriteFile(source, []byte(`
+static char a[4096], b[4096];
+int main(int argc, char **argv)
+{
+	for (int i = 0; i < 100; i++) {
+		void *to = a, *from = b;
+		unsigned long n = 4096 * (i % 2);
+		__asm__ volatile("rep stosb" : "+D"(to), "+c"(n) : "a"(argc) : "memory");
+		to = a;
+		n = 512;
+		__asm__ volatile("rep movsq" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+	}
+	return a[argc];
+}
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := exec.Command(gcc, "-O1", "-o", program, source).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, b)
+	}
+	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
+		t.Skipf("valgrind does not run here: %v\n%s", err, b)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	truth, err := ReadCallgrind(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := image.Open(program, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	it := truth.Images[program]
+	n, err := it.CountOnce(im)
+	// Of the one that stores nothing, callgrind may count one repetition, or none.
+	if least := uint64(50*4096 + 100*512 - 200); err != nil || n < least-50 || n > least+200 {
+		t.Errorf("%d repetitions, %v; want about %d", n, err, least)
+	}
+	p, err := im.Proc(im.Lookup("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reps int
+	for b := range p.Blocks {
+		for _, in := range im.Insts(&p.Blocks[b]) {
+			if in.Class&image.Rep != 0 {
+				if reps++; it.Insts[in.Addr] != 100 {
+					t.Errorf("the string instruction at %#x counts %d times, want 100", in.Addr, it.Insts[in.Addr])
+				}
+			}
+		}
+	}
+	if reps != 2 {
+		t.Errorf("%d string instructions, want 2", reps)
+	}
+	other := &ImageTruth{Insts: map[image.Addr]uint64{im.Symbols()[p.Index].Addr + 1: 100}}
+	if _, err := other.CountOnce(im); err == nil {
+		t.Error("counts of another build are taken")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
@@ -24,7 +26,9 @@ var verifyCmd = &command{
 or the same as JSON, compressed or not. Runs need not be equally long: one scale is fitted to all
 counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
 their exact executions. Confidence is held to its promise among all counts, shape among those of
-each procedure. The two histograms are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
+each procedure. Callgrind counts the repetitions of string instructions; in images that are found
+they count once for each execution. The two histograms are figures 8 and 9 of the DCPI paper
+(Anderson et al., SOSP 1997).`,
 	run: runVerify,
 }
 
@@ -43,6 +47,9 @@ func runVerify(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := c.countOnce(doc, truth, *symfs); err != nil {
+		return err
+	}
 	var samples infer.SamplesByAddr
 	if len(*sources) > 0 {
 		if samples, err = c.samplesByAddr(*sources, *symfs, doc.Event.Name); err != nil {
@@ -57,6 +64,51 @@ func runVerify(c *cli, args []string) error {
 	return c.print("-", format, figures, figures.measures(), func(w io.Writer, style report.Style) error {
 		return writeAccuracy(w, a, len(samples) > 0, style)
 	})
+}
+
+// countOnce takes the repetitions of string instructions off the truth, for images that can be found.
+func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, symfs string) error {
+	f, err := newFinder(symfs)
+	if err != nil {
+		return err
+	}
+	defer f.close()
+	var repeated, all, unknown uint64
+	for path, it := range truth.Images {
+		total := it.Total()
+		all += total
+		i := slices.IndexFunc(doc.Images, func(im infer.DocumentImage) bool { return filepath.Base(im.Path) == filepath.Base(path) })
+		if i < 0 {
+			continue // nothing of it is compared
+		}
+		n, err := f.countOnce(&doc.Images[i], it)
+		if err != nil {
+			unknown += total
+		}
+		repeated += n
+	}
+	if repeated > 0 {
+		c.warn("%s of the truth are repetitions of string instructions, which count once for each execution", report.Share(repeated, all))
+	}
+	if unknown > 0 {
+		c.warn("of images with %s of the truth, which are not at hand, string instructions count by their repetitions", report.Share(unknown, all))
+	}
+	return nil
+}
+
+// countOnce takes those of one image off, and gives how many there were.
+func (f *finder) countOnce(of *infer.DocumentImage, it *infer.ImageTruth) (repetitions uint64, err error) {
+	id := sample.ImageID{Path: of.Path}
+	if of.BuildID != "" {
+		if id.Build, err = sample.ParseBuildID(of.BuildID); err != nil {
+			return 0, err
+		}
+	}
+	im, err := f.open(id)
+	if err != nil {
+		return 0, err
+	}
+	return it.CountOnce(im)
 }
 
 // readFile reads what is not a recording.

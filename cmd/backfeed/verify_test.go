@@ -49,6 +49,9 @@ func TestVerify(t *testing.T) {
 		t.Errorf("the shares of all errors add up to %v", sum)
 	}
 
+	if _, _, stderr := runCLI(t, "verify", counts, truth); !strings.Contains(stderr, "100.0% of the truth, which are not at hand, string instructions count by their repetitions") {
+		t.Errorf("of an image that is not there, this is said: %q", stderr)
+	}
 	got := must(t, "verify", counts, truth)
 	const golden = "testdata/verify.txt"
 	if *update {
