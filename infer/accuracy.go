@@ -157,16 +157,16 @@ func (s SamplesByAddr) find(p string) map[image.Addr]uint64 {
 		return at
 	}
 	for _, q := range slices.Sorted(maps.Keys(s)) {
-		if samePath(p, q) {
+		if SamePath(p, q) {
 			return s[q]
 		}
 	}
 	return nil
 }
 
-// samePath tells whether two paths may name the same image, which need not lie
+// SamePath tells whether two paths may name the same image, which need not lie
 // in the same directory wherever it is used.
-func samePath(p, q string) bool { return p == q || path.Base(p) == path.Base(q) }
+func SamePath(p, q string) bool { return p == q || path.Base(p) == path.Base(q) }
 
 // documentCode is what a document says of the images of one path.
 type documentCode struct {
@@ -191,7 +191,7 @@ type codeBlock struct {
 func newDocumentCode(doc *Document, p string) *documentCode {
 	code := &documentCode{branches: map[Transfer]*pairing{}}
 	for i := range doc.Images {
-		if im := &doc.Images[i]; samePath(im.Path, p) {
+		if im := &doc.Images[i]; SamePath(im.Path, p) {
 			for j := range im.Procs {
 				code.add(&im.Procs[j])
 			}

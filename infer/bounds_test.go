@@ -30,7 +30,7 @@ func loadSets(t *testing.T) (all []*set) {
 func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
 	for path, truth := range s.truth.Images {
-		if samePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
 			for a := b.Start; a < b.End; a++ {
 				n = max(n, truth.Insts[a])
 			}

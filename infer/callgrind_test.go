@@ -188,15 +188,7 @@ func TestReadCallgrind(t *testing.T) {
 // work 100 times; work skips its store 75 times. (callgrind leaves out the last
 // block, which ends in the system call exit.)
 func TestReadCallgrindFile(t *testing.T) {
-	f, err := os.Open("testdata/loop.callgrind")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	got, err := ReadCallgrind(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := loadTruth(t, "testdata/loop.callgrind")
 	want := &Truth{Images: map[string]*ImageTruth{"/tmp/loop/loop": {
 		Insts: map[image.Addr]uint64{
 			0x401000: 100, 0x401004: 100, 0x401006: 25, 0x40100c: 100, // work
@@ -260,6 +252,21 @@ func TestReadCallgrindRefuses(t *testing.T) {
 	}
 }
 
+// loadTruth reads the exact counts in a file.
+func loadTruth(tb testing.TB, path string) *Truth {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	truth, err := ReadCallgrind(f)
+	if err != nil {
+		tb.Fatalf("%s: %v", path, err)
+	}
+	return truth
+}
+
 // TestCallgrindItself reads what the installed callgrind writes with different
 // options, which is to mean the same. The program and its library do the same in
 // each run; the loader and libc need not.
@@ -308,15 +315,7 @@ func TestCallgrindItself(t *testing.T) {
 		if b, err := exec.Command(valgrind, append(args, program)...).CombinedOutput(); err != nil {
 			t.Skipf("valgrind does not run here: %v\n%s", err, b)
 		}
-		f, err := os.Open(out)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		truth, err := ReadCallgrind(f)
-		if err != nil {
-			t.Fatalf("%s: %v", opts, err)
-		}
+		truth := loadTruth(t, out)
 		if len(truth.Images) < 4 {
 			t.Errorf("%s: %d images, want a program, its library, libc and their loader", opts, len(truth.Images))
 		}

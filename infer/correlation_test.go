@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"flag"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -77,15 +76,7 @@ func TestSimulated(t *testing.T) {
 		t.Skip("needs one of -sets and -callgrind")
 	}
 	s := all[0]
-	f, err := os.Open(*simulated)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	truth, err := ReadCallgrind(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := loadTruth(t, *simulated)
 	prof := s.infer(t, s.rec, Options{})
 	t.Log("by inferred counts:")
 	correlate(t, prof, truth)
@@ -123,7 +114,7 @@ func (s *set) exactly(p *Profile) *Profile {
 func (s *set) taken(ip *ImageProfile, b *image.Block, to image.Addr) float64 {
 	n := uint64(0)
 	for path, truth := range s.truth.Images {
-		if samePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
 			n = max(n, truth.Jumps[Transfer{b.Last, to}])
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -44,7 +42,57 @@ func (it *ImageTruth) Total() uint64 {
 // but for string instructions: callgrind counts these by their repetitions. It is an
 // error if im cannot be what was counted.
 func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, error) {
-	at, rep := map[sample.Offset]uint64{}, Counting{Total: it.Total()}
+	at := map[sample.Offset]uint64{}
+	var uneven, places int
+	rep, err := it.eachBlock(im, func(insts []image.Inst) {
+		a, executions, even := it.block(insts)
+		off, ok := im.OffsetOf(a)
+		switch {
+		case !even:
+			uneven++
+		case ok && executions > 0:
+			at[off] = executions
+			places++
+		}
+	})
+	rep.Uneven, rep.Places = uneven, places
+	if err != nil {
+		return nil, rep, err
+	}
+	return at, rep, nil
+}
+
+// CountOnce has string instructions count once for each of their executions, as all others do,
+// where callgrind counts their repetitions: as often as the rest of their blocks. It gives how many
+// repetitions there were beyond that. It is an error if im cannot be what was counted.
+func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error) {
+	once := map[image.Addr]uint64{}
+	if _, err := it.eachBlock(im, func(insts []image.Inst) {
+		a, n, _ := it.block(insts)
+		if a == 0 {
+			return // there is nothing else in it
+		}
+		for _, in := range insts {
+			if in.Class&image.Rep != 0 {
+				once[in.Addr] = n
+			}
+		}
+	}); err != nil {
+		return 0, err
+	}
+	for a, n := range once {
+		repetitions += max(it.Insts[a], n) - n
+		if it.Insts[a] = n; n == 0 {
+			delete(it.Insts, a) // what never ran is not in it
+		}
+	}
+	return repetitions, nil
+}
+
+// eachBlock calls each with the instructions of each block of the procedures that were counted, and
+// gives the executions in all and those in no block. It is an error if im cannot be what was counted.
+func (it *ImageTruth) eachBlock(im *image.Image, each func([]image.Inst)) (Counting, error) {
+	rep := Counting{Total: it.Total()}
 	inProc := map[int]uint64{} // executions by symbol
 	for a, n := range it.Insts {
 		if i := im.Find(a); i >= 0 {
@@ -64,65 +112,14 @@ func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counti
 			for _, in := range insts {
 				n -= min(n, it.Insts[in.Addr])
 			}
-			a, executions, even := it.block(insts)
-			off, ok := im.OffsetOf(a)
-			switch {
-			case !even:
-				rep.Uneven++
-			case ok && executions > 0:
-				at[off] = executions
-				rep.Places++
-			}
+			each(insts)
 		}
 		rep.Astray += n
 	}
 	if float64(rep.Astray) > maxAstray*float64(rep.Total) || rep.Outside > rep.Total/2 {
-		return nil, rep, fmt.Errorf("%d of %d executions are at no instruction of %s: another build was counted", rep.Astray+rep.Outside, rep.Total, im.Path)
+		return rep, fmt.Errorf("%d of %d executions are at no instruction of %s: another build was counted", rep.Astray+rep.Outside, rep.Total, im.Path)
 	}
-	return at, rep, nil
-}
-
-// CountOnce has string instructions count once for each of their executions, as all others do,
-// where callgrind counts their repetitions: as often as the rest of their blocks. It gives how many
-// repetitions there were beyond that. It is an error if im cannot be what was counted.
-func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error) {
-	if _, _, err := it.Counted(im); err != nil {
-		return 0, err
-	}
-	for _, i := range it.counted(im) {
-		p, err := im.Proc(i)
-		if err != nil {
-			continue // its instructions are not known
-		}
-		for b := range p.Blocks {
-			insts := im.Insts(&p.Blocks[b])
-			a, n, _ := it.block(insts)
-			if a == 0 {
-				continue // there is nothing else in it
-			}
-			for _, in := range insts {
-				if in.Class&image.Rep == 0 {
-					continue
-				}
-				repetitions += max(it.Insts[in.Addr], n) - n
-				if it.Insts[in.Addr] = n; n == 0 {
-					delete(it.Insts, in.Addr) // what never ran is not in it
-				}
-			}
-		}
-	}
-	return repetitions, nil
-}
-
-// counted gives the symbols of im that were counted.
-func (it *ImageTruth) counted(im *image.Image) []int {
-	in := map[int]bool{}
-	for a := range it.Insts {
-		if i := im.Find(a); i >= 0 {
-			in[i] = true
-		}
-	}
-	return slices.Sorted(maps.Keys(in))
+	return rep, nil
 }
 
 // block gives the first instruction of a block that is no string instruction, how

@@ -22,15 +22,7 @@ func TestCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	f, err := os.Open("../testdata/mix/truth.json.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	truth, err := ReadCallgrind(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := loadTruth(t, "../testdata/mix/truth.json.gz")
 	it := truth.Images["/opt/mix/mix"]
 	at, rep, err := it.Counted(im)
 	if err != nil || rep.Places != len(at) || rep.Places < 100 || rep.Uneven > 5 || rep.Outside+rep.Astray > 0 || rep.Total != it.Total() {
@@ -136,15 +128,7 @@ int main(int argc, char **argv)
 	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
 		t.Skipf("valgrind does not run here: %v\n%s", err, b)
 	}
-	f, err := os.Open(out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	truth, err := ReadCallgrind(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	truth := loadTruth(t, out)
 	im, err := image.Open(program, image.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -47,7 +47,7 @@ func TestProbedMeans(t *testing.T) {
 func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
 	for path, truth := range s.truth.Images {
-		if samePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
 			for j, k := range truth.Jumps {
 				if j.From == b.Last {
 					n += k

@@ -53,14 +53,7 @@ func loadSet(tb testing.TB, dir string) *set {
 			}
 		}
 	}
-	f, err := os.Open(filepath.Join(dir, "truth.json.gz"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	if s.truth, err = ReadCallgrind(f); err != nil {
-		tb.Fatal(err)
-	}
+	s.truth = loadTruth(tb, filepath.Join(dir, "truth.json.gz"))
 	return s
 }
 

@@ -44,7 +44,7 @@ func (p *prober) probe(s Site) bool {
 	}
 	first := 0.0
 	for path, truth := range p.truth.Images {
-		if samePath(path, s.Image.ID.Path) || len(p.truth.Images) == 1 {
+		if SamePath(path, s.Image.ID.Path) || len(p.truth.Images) == 1 {
 			first = max(first, float64(truth.Insts[b.Start]))
 		}
 	}

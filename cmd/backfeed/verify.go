@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"backfeed/cmd/internal/report"
@@ -47,15 +46,18 @@ func runVerify(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.countOnce(doc, truth, *symfs); err != nil {
+	f, err := newFinder(*symfs)
+	if err != nil {
 		return err
 	}
+	defer f.close()
 	var samples infer.SamplesByAddr
 	if len(*sources) > 0 {
-		if samples, err = c.samplesByAddr(*sources, *symfs, doc.Event.Name); err != nil {
+		if samples, err = c.samplesByAddr(*sources, f, doc.Event.Name); err != nil {
 			return err
 		}
 	}
+	c.countOnce(doc, truth, f)
 	a := infer.Compare(doc, truth, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return failf(exitNothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
@@ -67,17 +69,12 @@ func runVerify(c *cli, args []string) error {
 }
 
 // countOnce takes the repetitions of string instructions off the truth, for images that can be found.
-func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, symfs string) error {
-	f, err := newFinder(symfs)
-	if err != nil {
-		return err
-	}
-	defer f.close()
+func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, f *finder) {
 	var repeated, all, unknown uint64
 	for path, it := range truth.Images {
 		total := it.Total()
 		all += total
-		i := slices.IndexFunc(doc.Images, func(im infer.DocumentImage) bool { return filepath.Base(im.Path) == filepath.Base(path) })
+		i := slices.IndexFunc(doc.Images, func(im infer.DocumentImage) bool { return infer.SamePath(im.Path, path) })
 		if i < 0 {
 			continue // nothing of it is compared
 		}
@@ -93,7 +90,6 @@ func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, symfs string) e
 	if unknown > 0 {
 		c.warn("of images with %s of the truth, which are not at hand, string instructions count by their repetitions", report.Share(unknown, all))
 	}
-	return nil
 }
 
 // countOnce takes those of one image off, and gives how many there were.
@@ -131,12 +127,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 }
 
 // samplesByAddr reads the samples of one event and gives them addresses.
-func (c *cli) samplesByAddr(paths []string, symfs, event string) (infer.SamplesByAddr, error) {
-	f, err := newFinder(symfs)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
+func (c *cli) samplesByAddr(paths []string, f *finder, event string) (infer.SamplesByAddr, error) {
 	rec, err := c.read(paths)
 	if err != nil {
 		return nil, err
