@@ -85,14 +85,15 @@ type Calibration struct {
 	groups  []*measured   // in use
 	old     []*measured   // that had windows, in use no more
 	spent   time.Duration // processor time that windows added
-	first   time.Duration // of the processes when it began
+	first   time.Duration // of the processes at the first window
 	total   time.Duration // of the processes
 	n       int           // windows
 	pack    int           // groups that one window may arm
 	stretch float64       // see windowLength
 	runs    bool          // windows tell how often code runs, and nothing of where branches go
 	start   time.Time     // of Run
-	last    time.Time     // of the last window
+	late    time.Duration // from start to the first window
+	last    time.Time     // when total was
 
 	// At the last Forget.
 	takenSpent, takenTotal time.Duration
@@ -293,10 +294,10 @@ func (c *Calibration) pause() time.Duration {
 	}
 	// What is left of the budget so far is spent over the next ten seconds.
 	const ahead = 10
-	// What the processes used is known up to the last window; they are taken to have gone
-	// on like that.
+	// What the processes used is known from the first window to the last one; before and since,
+	// they are taken to have used as much.
 	since := time.Since(c.start).Seconds()
-	used := (c.total - c.first).Seconds() * since / max(c.last.Sub(c.start).Seconds(), 1e-3)
+	used := (c.total - c.first).Seconds() * since / max((c.last.Sub(c.start)-c.late).Seconds(), 1e-3)
 	spent := c.spent.Seconds()
 	rate := c.opt.Budget*used/since + (c.opt.Budget*used-spent)/ahead // s of windows per s
 	if rate <= 0 {
@@ -369,10 +370,11 @@ func (c *Calibration) add(ms []*measured, sites []int, w *ProbeWindow) {
 	}
 	c.n++
 	c.spent += time.Duration(w.All)*c.hit + armCost(len(w.Hits))
+	now := time.Now()
 	if c.first == 0 {
-		c.first = w.Total
+		c.first, c.late = w.Total, now.Sub(c.start)
 	}
-	c.total, c.last = w.Total, time.Now()
+	c.total, c.last = w.Total, now
 	if c.n%50 == 0 { // windows that follow one another at once, and still leave something of the budget
 		switch used := c.opt.Budget * (c.total - c.first).Seconds(); {
 		case c.spent.Seconds() < 0.8*used && c.pack < min(mostPacked, len(c.groups)):

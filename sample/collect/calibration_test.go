@@ -333,6 +333,23 @@ func TestPauseEnds(t *testing.T) {
 	}
 }
 
+// TestPauseLate: where the first windows are late, what the processes used before them is for
+// windows too.
+func TestPauseLate(t *testing.T) {
+	const budget, used, spent, windows = 0.01, 10 * time.Second, 5 * time.Millisecond, 5
+	now := time.Now()
+	c := &Calibration{
+		opt: CalibrationOptions{Budget: budget}, n: windows, spent: spent, start: now.Add(-used),
+		first: used - 500*time.Millisecond, late: used - 500*time.Millisecond, total: used, last: now,
+	}
+	// What was not spent so far is spent over ten seconds more.
+	rate := budget + (budget*used.Seconds()-spent.Seconds())/10
+	want := spent.Seconds() / windows / rate
+	if got := c.pause().Seconds(); math.Abs(got/want-1) > 0.01 {
+		t.Errorf("a pause of %.3f s, want %.3f", got, want)
+	}
+}
+
 // TestGroupGrows: sites that join a group count from then on, those that join it while a
 // window is open from the next one on.
 func TestGroupGrows(t *testing.T) {
