@@ -130,7 +130,12 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 		}
 		return in - n*all/near, near >= 10
 	}
-	var sum float64
+	var all []float64 // of windows that arm several groups too
+	for _, w := range windows {
+		if x, ok := excess(w.from, w.to); ok && w.g != nil {
+			all = append(all, x/1e6)
+		}
+	}
 	for i := range groups {
 		var added, idle, says []float64
 		for _, w := range windows {
@@ -151,13 +156,14 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 		m, e := meanOf(added)
 		claim, _ := meanOf(says)
 		null, eNull := meanOf(idle)
-		sum += m * float64(len(added))
 		t.Logf("budget %.0f %%, %d sites, %.3g hits/s: %d windows added %.2f +-%.2f ms each, says %.2f ms; without a window %.2f +-%.2f ms",
 			100*budget, len(groups[i].Sites), groups[i].Rate, len(added), m, e, claim, null, eNull)
 	}
 	n, spent, of := c.Spent()
-	t.Logf("budget %.0f %%: %d windows, added %.2f %%, says %.2f %%; %v a hit", 100*budget, n,
-		100*sum/1e3/(of-c.first).Seconds(), 100*spent.Seconds()/(of-c.first).Seconds(), c.hit)
+	m, e := meanOf(all)
+	share := 100 * float64(n) / 1e3 / (of - c.first).Seconds()
+	t.Logf("budget %.0f %%: %d windows, added %.2f %% +-%.2f, says %.2f %%; %v a hit", 100*budget, n,
+		m*share, e*share, 100*spent.Seconds()/(of-c.first).Seconds(), c.hit)
 }
 
 // meanOf gives the mean and its standard error.
