@@ -297,7 +297,7 @@ func (k *calibrator) wantedPlan(p *infer.Profile, most int) (plan []*chosen, ok 
 		return nil, false
 	}
 	if groups := k.wantedByWalks(p, most); len(groups) > 0 {
-		k.runs = slices.Clone(groups)
+		k.setRuns(groups)
 		return k.important(groups, len(groups), 1), true
 	}
 	return nil, k.walker.Totals().Walks < manyWalks
@@ -508,6 +508,19 @@ func (k *calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 		}
 	}
 	return k.important(out, most, k.runsShare())
+}
+
+// setRuns has groups alone tell how often code runs. If walks want no places later, others join
+// them.
+func (k *calibrator) setRuns(groups []*chosen) {
+	k.runs = slices.Clone(groups)
+	clear(k.place)
+	for _, g := range groups {
+		for _, s := range g.sites {
+			k.place[siteKey{g.ID.Key(), s.Off}] = g
+			g.own[s.Proc.Proc.Addr] += k.ownRate(s)
+		}
+	}
 }
 
 // leave ends the groups that tell how often procedures run whose windows some of their

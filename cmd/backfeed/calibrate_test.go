@@ -205,6 +205,23 @@ func TestGroupRuns(t *testing.T) {
 	}
 }
 
+// TestGroupRunsWanted: sites join the groups that walks wanted before, of which none is twice in a
+// group, and leave alone what was chosen before these.
+func TestGroupRunsWanted(t *testing.T) {
+	app := probedFile(t, "app")
+	k := newGrouped(t, app)
+	k.groupRuns(procSites(app, 0x100, 1, 1e3, 1e3, 1e3), 9)
+	wanted := &chosen{own: map[image.Addr]float64{}}
+	for _, s := range procSites(app, 0x200, 1, 1e3, 1e3) {
+		k.add(wanted, s)
+	}
+	k.setRuns([]*chosen{wanted})
+	sites := slices.Concat(procSites(app, 0x200, 1, 1e3, 1e3, 1e3), procSites(app, 0x100, 1, 1e3))
+	if got, want := shape(k.groupRuns(sites, 9)), "200*3 100*1"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // TestGroupRunsRate: sites of one procedure that run too often together are armed apart, in
 // no more groups than there may be; those of others join them.
 func TestGroupRunsRate(t *testing.T) {
