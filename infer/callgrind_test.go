@@ -267,18 +267,21 @@ func loadTruth(tb testing.TB, path string) *Truth {
 	return truth
 }
 
+// tool gives the path of a program that the test needs.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s: %v", name, err)
+	}
+	return path
+}
+
 // TestCallgrindItself reads what the installed callgrind writes with different
 // options, which is to mean the same. The program and its library do the same in
 // each run; the loader and libc need not.
 func TestCallgrindItself(t *testing.T) {
-	valgrind, err := exec.LookPath("valgrind")
-	if err != nil {
-		t.Skip("needs valgrind: ", err)
-	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("needs gcc: ", err)
-	}
+	valgrind, gcc := tool(t, "valgrind"), tool(t, "gcc")
 	if testing.Short() {
 		t.Skip("runs a program under valgrind three times")
 	}

@@ -92,14 +92,7 @@ func TestCountedBlock(t *testing.T) {
 // TestCountOnce: a loop of 100 turns has two string instructions, one of which stores nothing in
 // every other turn.
 func TestCountOnce(t *testing.T) {
-	valgrind, err := exec.LookPath("valgrind")
-	if err != nil {
-		t.Skip("needs valgrind: ", err)
-	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("needs gcc: ", err)
-	}
+	valgrind, gcc := tool(t, "valgrind"), tool(t, "gcc")
 	if runtime.GOARCH != "amd64" {
 		t.Skip("string instructions are those of x86")
 	}

@@ -8,6 +8,7 @@ set -euo pipefail
 share=${1?share} pairs=${2?pairs} && shift 2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
+. "$(dirname "$0")/told.sh"
 (cd "$(dirname "$0")/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
 
 # The runs tell of themselves: "times" of a shell has their user and system time in its second line.
@@ -33,8 +34,7 @@ for ((i = 0; i < pairs; i++)); do
 		"$dir/backfeed" record -F 997 "${flags[@]}" -o "$dir/out.bfr" -- bash "$dir/runs" "$dir/times" "$n" "$@" 2>"$dir/log$what"
 		took[what]=$(seconds)
 	done
-	said=$(sed -n 's/^backfeed: \([0-9]* windows\) .* took about \([^ ]*\) .*/\1 in \2/p; s/^backfeed: \([0-9]* walks\) .* took \([^ ;]*\);.*/\1 in \2/p' "$dir/log1" | paste -sd ' ')
-	echo "without ${took[0]} s, with ${took[1]} s; told: $said" | tee -a "$dir/pairs"
+	echo "without ${took[0]} s, with ${took[1]} s; told: $(told "$dir/log1")" | tee -a "$dir/pairs"
 done
 awk '{ x = 100 * ($5 / $2 - 1); n++; sum += x; all += x * x }
 	END { m = sum / n; printf "added %.2f %% +-%.2f\n", m, (n > 1) ? sqrt((all / n - m * m) / (n - 1)) : 0 }' "$dir/pairs"
