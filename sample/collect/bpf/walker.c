@@ -132,26 +132,16 @@ enum kind {
 
 #define FLAGS_KNOWN (1u << 16)
 
-// A word is eight bytes of memory as the thread would have written them.
-struct word {
-	u64 at;    // address / 8
-	u64 walk;  // number of the walk that wrote it
-	u64 value;
-	u64 have;  // bits that were written
-	u64 known; // of them
-};
-
-enum { WORDS = 512, PROBES = 8 };
-
-// A line is memory of the thread as a walk found it. To read it takes 100 ns, however little of
-// it; what is read here before takes 10.
+// A line is memory of the thread as a walk found it, with what the walk would have written since. To
+// read it takes 100 ns, however little of it; what is here before takes 10.
 struct line {
-	u64 at;   // address / LINE
-	u64 walk; // number of the walk that read it
-	u64 words[8];
+	u64 at;    // address / LINE
+	u64 walk;  // number of the walk that came by it
+	u64 known; // bit by byte
+	u64 wrote; // something was written to it
 };
 
-enum { LINE = 64, LINES = 64 };
+enum { LINE = 64, LINES = 256, PROBES = 8 };
 
 // A range is a part of a file as a process maps it.
 struct range {
@@ -211,25 +201,23 @@ struct state {
 	u64 regs[16];
 	u64 v[64]; // vector registers, four words each
 	u64 vknown; // bit by word
-	u32 pad0;
 	u32 known; // bit by register, and FLAGS_KNOWN
 	u64 walk;
 	u32 pc; // index of an operation
 	u32 left; // operations to go
 	u32 end;
 	u32 guesses;
-	u32 pad1;
 	// The flags are those of the last operation that set some.
 	u32 fkind, fsize;
 	u64 fa, fb, fr;
-	u64 val, vmask; // what fetch gives
+	u64 val; // what fetch gives
 	u64 bias, lo, hi, first; // of the range where it is
 	u32 pages, many;
 	u64 fs;
 	struct space_key key;
 	struct trail trail;
-	struct word words[WORDS];
 	struct line lines[LINES];
+	u64 words[LINES * (LINE / 8)]; // by line
 };
 
 const volatile u32 longest; // operations of a walk, at most
@@ -338,51 +326,37 @@ inline_ struct state *state(void)
 
 inline_ u64 mask(u32 size) { return size >= 8 ? ~0ull : (1ull << (size * 8)) - 1; }
 
-// find gives the word at at*8 that was written in this walk, or the place for it; 0 if there is
-// none.
-inline_ struct word *find(struct state *s, u64 at)
+// word gives word i of the line with an index.
+inline_ u64 *word(struct state *s, u32 line, u32 i)
 {
-	u32 h = at * 0x9e3779b97f4a7c15 >> 40; // neighbours, of which there are many, lie apart
+	return &s->words[(line * (LINE / 8) + i) & (LINES * (LINE / 8) - 1)];
+}
+
+// find gives the index of the line at n * LINE, which is read if the walk did not come by it before;
+// LINES if there is no room for it. Bytes that cannot be read are not known until they are written.
+inline_ u32 find(struct state *s, u64 n)
+{
+	u32 h = n * 0x9e3779b97f4a7c15 >> 40, room = LINES; // neighbours, of which there are many, lie apart
 	for (int i = 0; i < PROBES; i++) {
-		struct word *w = &s->words[(h + i) & (WORDS - 1)];
-		if (w->walk != s->walk || w->at == at)
-			return w;
-	}
-	return 0;
-}
-
-// memory gives the eight bytes of memory at at*8; 0 if they cannot be read.
-inline_ u64 *memory(struct state *s, u64 at)
-{
-	u64 n = at >> 3;
-	struct line *l = &s->lines[(n ^ n >> 6) & (LINES - 1)];
-	if (l->walk != s->walk || l->at != n) {
-		if (probe_read_user(l->words, LINE, (void *)(n * LINE))) {
-			l->walk = 0;
-			return 0;
+		u32 at = (h + i) & (LINES - 1);
+		struct line *l = &s->lines[at];
+		if (l->walk != s->walk) {
+			room = at;
+			break;
 		}
-		l->walk = s->walk;
-		l->at = n;
+		if (l->at == n)
+			return at;
+		if (!l->wrote)
+			room = at; // it can be read once more
 	}
-	return &l->words[at & 7];
-}
-
-// word reads the eight bytes at at*8 into val and vmask.
-inline_ void word(struct state *s, u64 at)
-{
-	struct word *w = find(s, at);
-	u64 have = 0, known = 0, v = 0, *m;
-	if (w && w->walk == s->walk) {
-		have = w->have;
-		known = w->known;
-		v = w->value & have;
-	}
-	if (have != ~0ull && (m = memory(s, at))) {
-		v |= *m & ~have;
-		known |= ~have;
-	}
-	s->val = v;
-	s->vmask = known;
+	if (room >= LINES)
+		return LINES;
+	struct line *l = &s->lines[room];
+	l->at = n;
+	l->walk = s->walk;
+	l->wrote = 0;
+	l->known = probe_read_user(word(s, room, 0), LINE, (void *)(n * LINE)) ? 0 : ~0ull;
+	return room;
 }
 
 // fetch reads size bytes of memory into val; it gives 1 if all of them are known.
@@ -391,38 +365,39 @@ __attribute__((noinline)) int fetch(u64 addr, u32 size)
 	struct state *s = state();
 	if (!s)
 		return 0;
-	u32 off = (addr & 7) * 8;
-	u64 m = mask(size), at = addr >> 3;
-	word(s, at);
-	u64 v = s->val >> off, k = s->vmask >> off;
-	if (off + size * 8 > 64) {
-		word(s, at + 1);
-		v |= s->val << (64 - off);
-		k |= s->vmask << (64 - off);
+	s->val = 0;
+	u32 off = addr & (LINE - 1), at = find(s, addr / LINE), shift = off % 8 * 8;
+	if (at >= LINES)
+		return 0;
+	u64 v = *word(s, at, off / 8) >> shift, known = s->lines[at].known >> off;
+	if (shift + size * 8 > 64) {
+		u64 next;
+		if (off / 8 < LINE / 8 - 1) {
+			next = *word(s, at, off / 8 + 1);
+		} else {
+			if ((at = find(s, addr / LINE + 1)) >= LINES)
+				return 0;
+			next = *word(s, at, 0);
+			known |= s->lines[at].known << (LINE - off);
+		}
+		v |= next << (64 - shift);
 	}
-	s->val = v & m;
-	return (k & m) == m;
+	s->val = v & mask(size);
+	u64 all = (1ull << size) - 1;
+	return (known & all) == all;
 }
 
-inline_ int put(struct state *s, u64 at, u64 m, u64 v, int known)
+// put writes those bits of word i of a line that are in m.
+inline_ void put(struct state *s, u32 line, u32 i, u64 m, u64 v)
 {
-	struct word *w = find(s, at);
-	if (!w) {
-		s->end = END_ROOM;
-		return 0;
-	}
-	if (w->walk != s->walk) {
-		w->walk = s->walk;
-		w->at = at;
-		w->have = w->known = w->value = 0;
-	}
-	w->have |= m;
-	w->value = (w->value & ~m) | (v & m);
-	if (known)
-		w->known |= m;
-	else
-		w->known &= ~m;
-	return 1;
+	u64 *w = word(s, line, i & (LINE / 8 - 1));
+	*w = (*w & ~m) | (v & m);
+	s->lines[line].wrote = 1;
+}
+
+inline_ void know(struct line *l, u64 bytes, int known)
+{
+	l->known = known ? l->known | bytes : l->known & ~bytes;
 }
 
 // store keeps what would be stored; 0 if there is no room for it.
@@ -431,13 +406,22 @@ __attribute__((noinline)) int store(u64 addr, u32 size, u64 v, int known)
 	struct state *s = state();
 	if (!s)
 		return 0;
-	u32 off = (addr & 7) * 8;
-	u64 m = mask(size), at = addr >> 3;
-	if (!put(s, at, m << off, v << off, known))
-		return 0;
-	if (off + size * 8 > 64)
-		return put(s, at + 1, m >> (64 - off), v >> (64 - off), known);
-	return 1;
+	u32 off = addr & (LINE - 1), at = find(s, addr / LINE), shift = off % 8 * 8;
+	u64 m = mask(size), bytes = (1ull << size) - 1;
+	if (at < LINES) {
+		put(s, at, off / 8, m << shift, v << shift);
+		know(&s->lines[at], bytes << off, known);
+		if (shift + size * 8 > 64) {
+			if (off / 8 == LINE / 8 - 1 && (at = find(s, addr / LINE + 1)) < LINES)
+				know(&s->lines[at], bytes >> (LINE - off), known);
+			if (at < LINES)
+				put(s, at, off / 8 + 1, m >> (64 - shift), v >> (64 - shift));
+		}
+	}
+	if (at < LINES)
+		return 1;
+	s->end = END_ROOM;
+	return 0;
 }
 
 enum { CF = 1, PF = 4, ZF = 64, SF = 128, OF = 2048 };
