@@ -301,3 +301,30 @@ func TestWalkGuesses(t *testing.T) {
 		}
 	}
 }
+
+// TestWalkRoom: a walk keeps what a hundred lines of memory would hold, though they are in runs as far
+// apart as tables often are.
+func TestWalkRoom(t *testing.T) {
+	probing(t)
+	dir := t.TempDir()
+	source := file(t, dir, "runs.c", `static volatile int runs[4][4096] __attribute__((aligned(16384)));
+int main() {
+	for (unsigned n = 0;; n++)
+		for (int run = 0; run < 4; run++)
+			for (int line = 0; line < 25; line++)
+				runs[run][(n + line) * 16 & 4095] = n;
+}
+`)
+	path := filepath.Join(dir, "runs")
+	runTool(t, ".", walkGCC(t), "-O1", "-o", path, source)
+	cmd, im := startWalked(t, path)
+	_, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: true}, 2*time.Second)
+	const room = 5 // index into collect.WalkEnd
+	if totals.Walks == 0 || float64(totals.Steps) < 450*float64(totals.Walks) {
+		t.Errorf("%d walks of %d instructions", totals.Walks, totals.Steps)
+	}
+	if n := totals.Ends[room]; float64(n) > 0.02*float64(totals.Walks) {
+		t.Errorf("%d of %d walks had no room", n, totals.Walks)
+	}
+	t.Logf("%+v", totals)
+}

@@ -271,6 +271,8 @@ MAYBE(address32, "and $1, %%eax\nlea (%%eax, %%eax, 2), %%edx\n")
 // Stores that are loaded again, in part, and across words.
 CHECK(overlap, "mov %%rax, 5(%%rdi)\nmov %%dl, 9(%%rdi)\nmov 3(%%rdi), %%rbx\nmov %%rbx, 16(%%rdi)\nmov %%cx, 15(%%rdi)\nmov 8(%%rdi), %%rax\nmov 13(%%rdi), %%edx\nmovzwl 23(%%rdi), %%ecx\n")
 CHECK(overlap_fresh, "sub $64, %%rsp\nmov %%rax, 5(%%rsp)\nmov %%rdx, 13(%%rsp)\nmov %%ecx, 10(%%rsp)\nmov 7(%%rsp), %%rax\nmov 9(%%rsp), %%edx\nmovzbl 20(%%rsp), %%ecx\nadd $64, %%rsp\n")
+CHECK(overlap_lines, "sub $192, %%rsp\nlea 127(%%rsp), %%rbx\nand $-64, %%rbx\nmov %%rdx, -8(%%rbx)\nmov %%rdx, (%%rbx)\nmov %%rax, -3(%%rbx)\nmov %%ecx, -2(%%rbx)\n"
+	"mov %%dx, -1(%%rbx)\nmov -5(%%rbx), %%rax\nmov -1(%%rbx), %%edx\nmovzwl -1(%%rbx), %%ecx\nmovdqu 33(%%rsi), %%xmm0\nmovdqu %%xmm0, -9(%%rbx)\nxor -6(%%rbx), %%rdx\nadd $192, %%rsp\n")
 CHECK(overlap_vector, "movdqu 33(%%rsi), %%xmm0\nmovdqu %%xmm0, 5(%%rdi)\nmov %%rax, 11(%%rdi)\nmovdqu 7(%%rdi), %%xmm1\nmovdqu %%xmm1, 17(%%rdi)\nmov 15(%%rdi), %%rdx\n")
 
 // Stack and control.

@@ -336,9 +336,10 @@ inline_ u64 *word(struct state *s, u32 line, u32 i)
 // LINES if there is no room for it. Bytes that cannot be read are not known until they are written.
 inline_ u32 find(struct state *s, u64 n)
 {
-	u32 h = n * 0x9e3779b97f4a7c15 >> 40, room = LINES; // neighbours, of which there are many, lie apart
+	// Neighbours, of which there are many, lie apart, and so do the places where one is looked for.
+	u32 h = n * 0x9e3779b97f4a7c15 >> 40, way = h / LINES | 1, room = LINES;
 	for (int i = 0; i < PROBES; i++) {
-		u32 at = (h + i) & (LINES - 1);
+		u32 at = (h + i * way) & (LINES - 1);
 		struct line *l = &s->lines[at];
 		if (l->walk != s->walk) {
 			room = at;
