@@ -326,10 +326,10 @@ inline_ struct state *state(void)
 
 inline_ u64 mask(u32 size) { return size >= 8 ? ~0ull : (1ull << (size * 8)) - 1; }
 
-// word gives word i of the line with an index.
+// word gives word i, which wraps around, of the line with an index.
 inline_ u64 *word(struct state *s, u32 line, u32 i)
 {
-	return &s->words[(line * (LINE / 8) + i) & (LINES * (LINE / 8) - 1)];
+	return &s->words[(line * (LINE / 8) + (i & (LINE / 8 - 1))) & (LINES * (LINE / 8) - 1)];
 }
 
 // find gives the index of the line at n * LINE, which is read if the walk did not come by it before;
@@ -371,18 +371,13 @@ __attribute__((noinline)) int fetch(u64 addr, u32 size)
 	if (at >= LINES)
 		return 0;
 	u64 v = *word(s, at, off / 8) >> shift, known = s->lines[at].known >> off;
-	if (shift + size * 8 > 64) {
-		u64 next;
-		if (off / 8 < LINE / 8 - 1) {
-			next = *word(s, at, off / 8 + 1);
-		} else {
-			if ((at = find(s, addr / LINE + 1)) >= LINES)
-				return 0;
-			next = *word(s, at, 0);
-			known |= s->lines[at].known << (LINE - off);
-		}
-		v |= next << (64 - shift);
+	if (off + size > LINE) {
+		if ((at = find(s, addr / LINE + 1)) >= LINES)
+			return 0;
+		known |= s->lines[at].known << (LINE - off);
 	}
+	if (shift + size * 8 > 64)
+		v |= *word(s, at, off / 8 + 1) << (64 - shift);
 	s->val = v & mask(size);
 	u64 all = (1ull << size) - 1;
 	return (known & all) == all;
@@ -391,14 +386,21 @@ __attribute__((noinline)) int fetch(u64 addr, u32 size)
 // put writes those bits of word i of a line that are in m.
 inline_ void put(struct state *s, u32 line, u32 i, u64 m, u64 v)
 {
-	u64 *w = word(s, line, i & (LINE / 8 - 1));
+	u64 *w = word(s, line, i);
 	*w = (*w & ~m) | (v & m);
-	s->lines[line].wrote = 1;
 }
 
-inline_ void know(struct line *l, u64 bytes, int known)
+// write notes that bytes of a line are written, which from then on stays.
+inline_ void write(struct line *l, u64 bytes, int known)
 {
 	l->known = known ? l->known | bytes : l->known & ~bytes;
+	l->wrote = 1;
+}
+
+inline_ int no_room(struct state *s)
+{
+	s->end = END_ROOM;
+	return 0;
 }
 
 // store keeps what would be stored; 0 if there is no room for it.
@@ -408,21 +410,19 @@ __attribute__((noinline)) int store(u64 addr, u32 size, u64 v, int known)
 	if (!s)
 		return 0;
 	u32 off = addr & (LINE - 1), at = find(s, addr / LINE), shift = off % 8 * 8;
+	if (at >= LINES)
+		return no_room(s);
 	u64 m = mask(size), bytes = (1ull << size) - 1;
-	if (at < LINES) {
-		put(s, at, off / 8, m << shift, v << shift);
-		know(&s->lines[at], bytes << off, known);
-		if (shift + size * 8 > 64) {
-			if (off / 8 == LINE / 8 - 1 && (at = find(s, addr / LINE + 1)) < LINES)
-				know(&s->lines[at], bytes >> (LINE - off), known);
-			if (at < LINES)
-				put(s, at, off / 8 + 1, m >> (64 - shift), v >> (64 - shift));
-		}
+	write(&s->lines[at], bytes << off, known);
+	put(s, at, off / 8, m << shift, v << shift);
+	if (off + size > LINE) {
+		if ((at = find(s, addr / LINE + 1)) >= LINES)
+			return no_room(s);
+		write(&s->lines[at], bytes >> (LINE - off), known);
 	}
-	if (at < LINES)
-		return 1;
-	s->end = END_ROOM;
-	return 0;
+	if (shift + size * 8 > 64)
+		put(s, at, off / 8 + 1, m >> (64 - shift), v >> (64 - shift));
+	return 1;
 }
 
 enum { CF = 1, PF = 4, ZF = 64, SF = 128, OF = 2048 };
