@@ -109,7 +109,7 @@ func TestDiff(t *testing.T) {
 
 // TestLeastClear: what a few samples stand for is not clear.
 func TestLeastClear(t *testing.T) {
-	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.16}, {1e6, 0.005}} {
+	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.32}, {1e6, 0.005}} {
 		if got := (&Decisions{samples: tt.samples}).leastClear(); got != tt.want {
 			t.Errorf("%v samples: %v, want %v", tt.samples, got, tt.want)
 		}
@@ -134,6 +134,7 @@ func TestOverlap(t *testing.T) {
 
 // twoFuncs has counts of 9900, 90, 9 and 1: the first is 99 % of all.
 const twoFuncs = `# a comment
+# samples: 300
 ns::hot:20000:10
  1: 9900
  2.1: 90 callee:80 ns::other:10
@@ -142,6 +143,8 @@ ns::hot:20000:10
   2: deep:5
    4: 1
  !CFGChecksum: 7
+# samples: 30
+# samples: many
 idle:1:0
  1: 0
 `
@@ -163,6 +166,9 @@ func TestDecideLLVM(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) || d.Weight != 10000 {
 		t.Errorf("weight %d, %v\nwant 10000, %v", d.Weight, got, want)
+	}
+	if d.samples != 330 {
+		t.Errorf("%v samples, want those of both comments, 330", d.samples)
 	}
 	if share := d.made[Choice{Inline, "ns::hot:3", "inl"}].share; share != 0.001 {
 		t.Errorf("the body of inl has a share of %v, want 10 of 10000", share)
@@ -188,7 +194,7 @@ func TestLLVMCutoffs(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := map[uint64]uint64{}
-	for _, f := range p {
+	for _, f := range p.funcs {
 		for _, n := range f.counts(nil) {
 			lines[n]++
 		}

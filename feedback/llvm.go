@@ -33,6 +33,7 @@ const (
 // LLVMStats say what WriteLLVM wrote.
 type LLVMStats struct {
 	Images  []sample.ImageID
+	Samples uint64 // in the images
 	Procs   int    // procedures that went into the profile
 	Funcs   int    // functions in it: procedures of one name are one function
 	Lines   int    // lines with a count, those of inlined bodies included
@@ -48,12 +49,14 @@ type LLVMStats struct {
 // WriteLLVM writes a sample profile of LLVM's, for
 // -fprofile-sample-use of clang and profile-sample-use of rustc. As text it is
 //
+//	# samples: N
 //	NAME:TOTAL:HEAD
 //	 OFFSET[.DISCRIMINATOR]: COUNT [CALLEE:COUNT]...
 //	 OFFSET[.DISCRIMINATOR]: INLINED:TOTAL
 //	  OFFSET...
 //
-// An offset is a line relative to that of the function's declaration, modulo
+// LLVM skips the comment; it is for DecideLLVM, which says what two recordings could
+// differ by. An offset is a line relative to that of the function's declaration, modulo
 // 2^16. The count of a line is that of the block that ran most often among those
 // with one of its instructions, times the duplication factor of unrolled or
 // vectorised code: the maximum, never the sum (ProfileGeneratorBase::
@@ -107,10 +110,10 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 // three recordings, and still leave 71 to 77 % of the counts different.
 func (l *llvmWriter) settle(profile []byte) {
 	old, err := readSampleProfile(bytes.NewReader(profile))
-	if err != nil || len(old) == 0 || hasHashes(old) || l.stats.Probes {
+	if err != nil || len(old.funcs) == 0 || hasHashes(old.funcs) || l.stats.Probes {
 		return
 	}
-	l.funcs = newSettler(old, l.funcs).functions(old, l.funcs, func(name string) bool { return l.named[name] })
+	l.funcs = newSettler(old.funcs, l.funcs).functions(old.funcs, l.funcs, func(name string) bool { return l.named[name] })
 }
 
 // add adds an image in the way that the profile counts.
@@ -151,7 +154,7 @@ func newLLVMWriter() *llvmWriter {
 
 // image adds the procedures of an image, by line.
 func (l *llvmWriter) image(v *view) {
-	l.stats.Images = append(l.stats.Images, v.ID)
+	l.addImage(v)
 	l.stats.FS = l.stats.FS || v.lines.FSDiscriminators()
 	l.tree.image(v, llvmDialect)
 	l.stats.Procs = l.procs
@@ -163,11 +166,16 @@ func (l *llvmWriter) image(v *view) {
 
 // probed adds the procedures of an image, by probe.
 func (l *llvmWriter) probed(v *view, probes []image.Probe) {
-	l.stats.Images = append(l.stats.Images, v.ID)
+	l.addImage(v)
 	d := probeDecoder{tree: l.tree, sites: newSites(v), probes: probes}
 	d.image()
 	l.stats.Procs = l.procs
 	l.addNames(v, func(s image.Symbol) bool { return len(d.within(s.Addr, s.Addr+image.Addr(s.Size))) > 0 })
+}
+
+func (l *llvmWriter) addImage(v *view) {
+	l.stats.Images = append(l.stats.Images, v.ID)
+	l.stats.Samples += v.Samples
 }
 
 // addNames adds the functions that were made by the compiler, and those that have no
@@ -231,6 +239,9 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 		return l.writeBinary(w, names)
 	}
 	bw := bufio.NewWriter(w)
+	if l.stats.Samples > 0 {
+		fmt.Fprintf(bw, "%s%d\n", samplesComment, l.stats.Samples)
+	}
 	for _, name := range names {
 		f := l.funcs[name]
 		fmt.Fprintf(bw, "%s:%d:%d\n", name, f.total, f.head)

@@ -36,11 +36,11 @@ var mergedProfiles = map[string][]string{
 
 func readProfile(t *testing.T, b []byte) map[string]*function {
 	t.Helper()
-	funcs, err := readSampleProfile(bytes.NewReader(b))
+	p, err := readSampleProfile(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return funcs
+	return p.funcs
 }
 
 // TestReadLLVMBinary: the binary forms of a profile hold what its text does.

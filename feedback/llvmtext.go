@@ -9,9 +9,14 @@ import (
 	"strings"
 )
 
-// readSampleProfile reads a sample profile of LLVM's, text or binary: its functions
-// by name.
-func readSampleProfile(r io.Reader) (map[string]*function, error) {
+// A sampleProfile is a sample profile of LLVM's.
+type sampleProfile struct {
+	funcs   map[string]*function // by name
+	samples float64              // that it was made of; 0 is unknown: WriteLLVM says it in text
+}
+
+// readSampleProfile reads a sample profile of LLVM's, text or binary.
+func readSampleProfile(r io.Reader) (*sampleProfile, error) {
 	br := bufio.NewReader(r)
 	first, err := br.Peek(binary.MaxVarintLen64)
 	if err != nil && err != io.EOF {
@@ -24,8 +29,12 @@ func readSampleProfile(r io.Reader) (map[string]*function, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readLLVMBinary(data)
+	funcs, err := readLLVMBinary(data)
+	return &sampleProfile{funcs: funcs}, err
 }
+
+// samplesComment comes before the number of samples that a profile was made of.
+const samplesComment = "# samples: "
 
 // maxSampleLine bounds a line of a profile, in bytes: C++ names take thousands.
 const maxSampleLine = 1 << 20
@@ -34,14 +43,15 @@ const maxSampleLine = 1 << 20
 // call are indented deeper than it. Lines of # are comments, those of ! say
 // something of the function around them. Names may hold colons. What is there
 // twice adds up.
-func readLLVMText(r io.Reader) (map[string]*function, error) {
-	p := textReader{funcs: map[string]*function{}}
+func readLLVMText(r io.Reader) (*sampleProfile, error) {
+	p := textReader{sampleProfile: sampleProfile{funcs: map[string]*function{}}}
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxSampleLine)
 	for n := 1; sc.Scan(); n++ {
 		line := strings.TrimRight(sc.Text(), " \r")
 		text := strings.TrimLeft(line, " ")
 		if text == "" || text[0] == '#' || text[0] == '!' {
+			p.comment(text)
 			continue
 		}
 		read := p.head
@@ -53,13 +63,21 @@ func readLLVMText(r io.Reader) (map[string]*function, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
-	return p.funcs, sc.Err()
+	return &p.sampleProfile, sc.Err()
 }
 
 // A textReader adds lines to functions.
 type textReader struct {
-	funcs  map[string]*function
+	sampleProfile
 	around []indented // what the line is in, outermost first
+}
+
+// comment reads the one that WriteLLVM writes. Profiles that were joined have several.
+func (p *textReader) comment(text string) {
+	if said, ok := strings.CutPrefix(text, samplesComment); ok {
+		n, _ := strconv.ParseUint(said, 10, 64) // another's comment is none of ours
+		p.samples += float64(n)
+	}
 }
 
 // An indented is a function, or the body of an inlined call, and the depth of its first line.
