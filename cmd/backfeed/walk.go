@@ -223,7 +223,7 @@ func (c *cli) tellWalks(k *calibrator) {
 		return
 	}
 	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[0])/float64(t.Walks))
+		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[collect.EndLength])/float64(t.Walks))
 	if t.Lost > 0 {
 		c.warn("%d of them were lost", t.Lost)
 	}

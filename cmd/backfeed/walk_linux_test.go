@@ -178,7 +178,7 @@ func TestWalkOps(t *testing.T) {
 
 	t.Logf("%d of %d checks; %+v", len(runs), len(checks), totals)
 	for i, n := range totals.Ends {
-		t.Logf("%d walks ended %s", n, collect.WalkEnd[i])
+		t.Logf("%d walks ended %s", n, collect.WalkEnd(i))
 	}
 	// What was saved up, and a walk begun, come on top of the share.
 	if most := time.Duration(share*float64(passed)) + 10*time.Millisecond; totals.Time > most {
@@ -265,11 +265,11 @@ func TestWalkLibrary(t *testing.T) {
 		}
 	}
 	t.Logf("%d walks left the program; %+v", left, totals)
-	const few, outside = 20, 3 // index into collect.WalkEnd
+	const few = 20
 	if left < few {
 		t.Skipf("needs a less busy machine: %d walks left the program", left)
 	}
-	if n := totals.Ends[outside]; n > 10 {
+	if n := totals.Ends[collect.EndOutside]; n > 10 {
 		t.Errorf("%d of %d walks that left the program ended there", n, left)
 	}
 }
@@ -319,11 +319,10 @@ int main() {
 	runTool(t, ".", walkGCC(t), "-O1", "-o", path, source)
 	cmd, im := startWalked(t, path)
 	_, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: true}, 2*time.Second)
-	const room = 5 // index into collect.WalkEnd
 	if totals.Walks == 0 || float64(totals.Steps) < 450*float64(totals.Walks) {
 		t.Errorf("%d walks of %d instructions", totals.Walks, totals.Steps)
 	}
-	if n := totals.Ends[room]; float64(n) > 0.02*float64(totals.Walks) {
+	if n := totals.Ends[collect.EndRoom]; float64(n) > 0.02*float64(totals.Walks) {
 		t.Errorf("%d of %d walks had no room", n, totals.Walks)
 	}
 	t.Logf("%+v", totals)

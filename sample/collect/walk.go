@@ -179,26 +179,35 @@ func (im *WalkImage) delta() uint64 {
 	return 0
 }
 
-// walkEnds is how many ways there are for a walk to end: those of enum in bpf/walker.c.
-const walkEnds = 7
+// A WalkEnd is how a walk ended: an END_ of bpf/walker.c.
+type WalkEnd uint32
+
+const (
+	EndLength  WalkEnd = iota
+	EndOp              // an instruction that is not emulated
+	EndBranch          // it is not known where a branch goes, and too much was guessed
+	EndOutside         // left the code that is known
+	EndAddress         // it is not known where something is stored
+	EndRoom
+	EndStart // nothing is known of the code where it begins
+	walkEnds
+)
+
+func (e WalkEnd) String() string {
+	return [walkEnds]string{"at their full length", "at an instruction that is not emulated", "at a branch on what is not known",
+		"outside the code that is known", "at a store that is not known where", "for want of room", "at once, in code that is not known"}[e]
+}
 
 // WalkTotals are what walks did.
 type WalkTotals struct {
 	Walks, Steps uint64
 	Lost         uint64           // walks that there was no room to tell of
 	Time         time.Duration    // that they took
-	Ends         [walkEnds]uint64 // walks by how they ended, see WalkEnd
+	Ends         [walkEnds]uint64 // walks by WalkEnd
 }
-
-// endOutside is one of them: END_OUTSIDE there.
-const endOutside = 3
 
 // A WalkLeft is an address, as linked, at which walks left the code that they know.
 type WalkLeft struct {
 	ID   sample.ImageID // by key
 	Addr uint64
 }
-
-// WalkEnd names how walks ended, by index into WalkTotals.Ends.
-var WalkEnd = [walkEnds]string{"at their full length", "at an instruction that is not emulated", "at a branch on what is not known",
-	"outside the code that is known", "at a store that is not known where", "for want of room", "at once, in code that is not known"}

@@ -18,7 +18,7 @@ import (
 type trail struct {
 	start    uint32 // operation
 	steps    uint32
-	end      uint32   // index into WalkEnd
+	end      WalkEnd
 	left     uint64   // where an indirect branch left the code that is known, as linked; 0 is in no image
 	pages    uint32   // walkRange.pages of the image that left is in
 	outcomes []via    // by conditional branch
@@ -54,7 +54,7 @@ func decodeTrail(b []byte) (trail, error) {
 	if len(b) < trailSize {
 		return trail{}, fmt.Errorf("trail of %d bytes: %w", len(b), errRecord)
 	}
-	t := trail{start: word(0), steps: word(4), end: word(8), pages: word(20), left: binary.NativeEndian.Uint64(b[24:])}
+	t := trail{start: word(0), steps: word(4), end: WalkEnd(word(8)), pages: word(20), left: binary.NativeEndian.Uint64(b[24:])}
 	outcomes, targets := word(12), word(16)
 	if t.end >= walkEnds || outcomes > mostOutcomes+1 || uint64(targets) > uint64(len(b)-trailSize)/4 {
 		return trail{}, fmt.Errorf("trail of %d bytes with %d outcomes and %d targets: %w", len(b), outcomes, targets, errRecord)
@@ -312,7 +312,7 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 	if last == 0 {
 		return
 	}
-	if t.end == endOutside {
+	if t.end == EndOutside {
 		w.leave(c, images, t, last)
 	}
 	in := func(op uint32, loop int) int32 {

@@ -14,7 +14,7 @@ import (
 // encodeTrail is what bpf/walker.c writes.
 func encodeTrail(t *trail) []byte {
 	var b []byte
-	for _, v := range []uint32{t.start, t.steps, t.end, uint32(len(t.outcomes)), uint32(len(t.targets)), t.pages} {
+	for _, v := range []uint32{t.start, t.steps, uint32(t.end), uint32(len(t.outcomes)), uint32(len(t.targets)), t.pages} {
 		b = binary.NativeEndian.AppendUint32(b, v)
 	}
 	b = binary.NativeEndian.AppendUint64(b, t.left)
@@ -42,7 +42,7 @@ func TestDecodeTrail(t *testing.T) {
 		{start: 7, steps: 512},
 		{start: 1, steps: 3, end: 2, outcomes: []via{viaTaken, viaGuessed, viaTaken | viaGuessed}, targets: []uint32{9, 1 << 31}},
 		{start: 1, steps: 3, outcomes: all},
-		{start: 1, steps: 3, end: endOutside, left: 1 << 40, pages: 5, outcomes: []via{0}},
+		{start: 1, steps: 3, end: EndOutside, left: 1 << 40, pages: 5, outcomes: []via{0}},
 	} {
 		b := encodeTrail(&want)
 		got, err := decodeTrail(b)
@@ -255,12 +255,12 @@ func TestWhereLeft(t *testing.T) {
 	c := newWalkCode(images)
 	var w walked
 	for _, tr := range []trail{
-		{start: 6, steps: 1, end: endOutside},                                         // jumps to 0x500000
-		{start: 6, steps: 1, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // likewise
-		{start: 4, steps: 1, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // no branch: as far as is known
-		{start: 4, steps: 1, end: endOutside},                                         // nowhere that is known
+		{start: 6, steps: 1, end: EndOutside},                                         // jumps to 0x500000
+		{start: 6, steps: 1, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // likewise
+		{start: 4, steps: 1, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // no branch: as far as is known
+		{start: 4, steps: 1, end: EndOutside},                                         // nowhere that is known
 		{start: 4, steps: 1, left: 0x1234, pages: c.images[2].pages},                  // to its full length
-		{start: 0, steps: 0, end: endOutside, left: 0x1234, pages: c.images[2].pages}, // without an operation
+		{start: 0, steps: 0, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // without an operation
 	} {
 		w.add(c, images, &tr, 0)
 	}
