@@ -319,7 +319,7 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		return number(w.spot, walkSpot{images[c.image[op]].ID.Key(), c.ops[op].Proc, loop, uint64(c.ops[op].Off)})
 	}
 	s.start = in(t.start, loopOf(slices.Values(s.at)))
-	if t.end == 0 {
+	if t.end == EndLength {
 		s.end = in(last, loopOf(backward(s.at)))
 	}
 	w.walks = append(w.walks, s)
