@@ -182,7 +182,7 @@ func TestCalibrate(t *testing.T) {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 		for _, proc := range []string{"first", "second"} {
-			if !regexp.MustCompile(` outcomes +0x[0-9a-f]+  ` + proc + ` +` + regexp.QuoteMeta(b.path)).MatchString(text) {
+			if !regexp.MustCompile(` (runs|outcomes) +0x[0-9a-f]+  ` + proc + ` +` + regexp.QuoteMeta(b.path)).MatchString(text) {
 				t.Errorf("%s is not to be probed:\n%s", proc, text)
 			}
 		}
