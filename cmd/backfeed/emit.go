@@ -98,7 +98,11 @@ func runEmit(c *cli, args []string) error {
 		}
 		*image = nameOf(ip.ID)
 	}
-	return c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, gcc: *gcc, write: c.write})
+	if err := c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, gcc: *gcc, write: c.write}); err != nil {
+		return err
+	}
+	c.tellThin(src.recording, "merge several recordings")
+	return nil
 }
 
 // nameOf names an image to package feedback.

@@ -1,6 +1,11 @@
 package main
 
-import "backfeed/infer"
+import (
+	"fmt"
+
+	"backfeed/infer"
+	"backfeed/sample"
+)
 
 var pgoCmd = &command{
 	name: "pgo", args: "[-o default.pgo] [-F HZ] [-d TIME] [-p PID] [-- CMD ARG...]", short: "record a Go program and write its profile for go build",
@@ -56,8 +61,13 @@ func runPGO(c *cli, args []string) error {
 	if err := c.emit(*out, emitGo, src, emitOptions{image: *want, keep: keep}); err != nil {
 		return err
 	}
-	if n := rec.Samples(); n < fewSamples {
-		c.warn("%d samples make a thin profile: record for longer, or raise -F from %d Hz", n, opt.Frequency)
-	}
+	c.tellThin(rec, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
 	return commandError(opt, stats)
+}
+
+// tellThin warns of a profile of few samples, unless something was counted exactly.
+func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
+	if n := rec.Samples(); n < fewSamples && rec.Exact(nil).Counted == 0 {
+		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
+	}
 }

@@ -191,6 +191,19 @@ func TestEmitGo(t *testing.T) {
 	}
 }
 
+// TestEmitThin: it is told of a profile that it has few samples.
+func TestEmitThin(t *testing.T) {
+	rec, _ := programRecording(t)
+	for weight, want := range map[string]bool{"0.5": true, "1000": false} {
+		weighed := filepath.Join(t.TempDir(), "weighed.bfr")
+		must(t, "merge", rec+"@"+weight, "-o", weighed)
+		code, _, errs := runCLI(t, "emit", "go", weighed)
+		if thin := strings.Contains(errs, "samples make a thin profile"); code != exitDone || thin != want {
+			t.Errorf("weight %s: exit code %d, %s", weight, code, errs)
+		}
+	}
+}
+
 // TestEmitRefuses: formats that would be of no use to the image are not written.
 func TestEmitRefuses(t *testing.T) {
 	rec, program := programRecording(t)
