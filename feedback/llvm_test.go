@@ -25,7 +25,9 @@ func llvmText(t *testing.T, p *program) (string, LLVMStats) {
 }
 
 func TestWriteLLVM(t *testing.T) {
-	text, stats := llvmText(t, newSieve(t))
+	p := newSieve(t)
+	p.view.Samples = 1500
+	text, stats := llvmText(t, p)
 	golden(t, "sieve.sampleprof", []byte(text))
 	if stats.Funcs != 5 || stats.Procs != 6 || stats.Skipped[SkipUnknown] != 2 {
 		t.Errorf("stats %+v", stats)
