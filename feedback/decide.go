@@ -73,7 +73,7 @@ type Change struct {
 // differ in a call that 17 to 24 samples stand for, and 4 of 66 with 400 in one of 17 to
 // 21; of SQLite with 1500, 13 of 28 in a function of 8 to 24: counts are inferred, and err
 // by more than their samples. Of 91 pairs of another Go program with 60,000, none does in
-// one of 0.5 %.
+// one of 0.5 %. testdata/consumers/alarms.sh counts such pairs.
 const (
 	clearShare   = 0.005 // a change of so much of the weight is clear
 	clearSamples = 32    // unless fewer samples than these stand for it
