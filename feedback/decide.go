@@ -81,6 +81,11 @@ const (
 	// ClearMoved is the part of the weight whose calls change sides that tells
 	// profiles of two workloads, even if no single change is clear.
 	ClearMoved = 0.15
+	// movedSamples is how many samples a call stands for, at least, that does not change
+	// sides by chance. Between recordings of a Go program with 1300 hot calls, calls with
+	// 17 to 27 % of the weight do, with 435 samples each, and with 7 to 13 %, with 870; of
+	// those that stand for so many, with 3 % and with 0.4 %.
+	movedSamples = 8
 )
 
 // Diff gives the choices that differ, the clear ones first, then the hottest. A
@@ -112,7 +117,7 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 		if before.what == "" || after.what == "" {
 			return changes
 		}
-		change.Clear = leads(before, after.what) && leads(after, before.what) && (before.hot || after.hot) && max(before.share, after.share) >= least
+		change.Clear = leads(before, after.what, least) && leads(after, before.what, least) && (before.hot || after.hot)
 	} else {
 		change.Clear = before.hot != after.hot && max(before.share, after.share) >= least
 	}
@@ -123,22 +128,31 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 func (d *Decisions) leastClear() float64 { return leastClear(d.samples) }
 
 func leastClear(samples float64) float64 {
-	if samples == 0 {
-		return clearShare
-	}
-	return max(clearShare, clearSamples/samples)
+	return max(clearShare, shareOf(clearSamples, samples))
 }
 
-// leads tells whether the chosen callee is well ahead of another.
-func leads(d decided, other string) bool { return d.to[d.what] >= clearLead*d.to[other] }
+// shareOf gives the share of all samples that n are; 0 if it is unknown.
+func shareOf(n, samples float64) float64 {
+	if samples == 0 {
+		return 0
+	}
+	return n / samples
+}
+
+// leads tells whether the chosen callee is well ahead of another, with so large a share
+// of the weight.
+func leads(d decided, other string, least float64) bool {
+	return d.to[d.what] >= max(least, clearLead*d.to[other])
+}
 
 // Moved is the part of the weight whose calls or functions become hot or cease to
-// be, the mean of both.
+// be, the mean of both, without those that stand for too few samples to tell.
 func Moved(before, after *Decisions) float64 {
+	least := max(shareOf(movedSamples, before.samples), shareOf(movedSamples, after.samples))
 	var sum float64
 	for _, c := range Diff(before, after) {
 		switch {
-		case c.Kind != after.whole:
+		case c.Kind != after.whole, max(c.OldShare, c.NewShare) < least:
 		case c.New == Hot:
 			sum += c.NewShare
 		case c.Old == Hot:

@@ -116,9 +116,27 @@ func TestLeastClear(t *testing.T) {
 	}
 }
 
+// TestClearCallee: a callee leads if it is itself seen often enough.
+func TestClearCallee(t *testing.T) {
+	before, after := decideGo(t, "a:1>b 30, a:1>c 10, a:2>d 60"), decideGo(t, "a:1>b 10, a:1>c 30, a:2>d 60")
+	for samples, want := range map[float64]bool{100: false, 110: true} {
+		before.samples, after.samples = 1000, samples
+		changes := Diff(before, after)
+		if len(changes) != 1 || changes[0].Kind != Devirtualise || changes[0].Clear != want {
+			t.Errorf("%v samples: %+v, want it clear: %v", samples, changes, want)
+		}
+	}
+}
+
 func TestMoved(t *testing.T) {
 	if got := Moved(decideGo(t, "a:1>b 1000, a:2>c 9"), decideGo(t, "a:1>b 900, a:2>c 100, a:3>d 1")); math.Abs(got-50.0/1001) > 1e-9 {
 		t.Errorf("moved %v, want half of 100/1001", got)
+	}
+	// What 4 of 100 samples stand for may be chance; what 13 do is not.
+	before, after := decideGo(t, "a:1>b 9900, a:2>c 1, a:3>d 1"), decideGo(t, "a:1>b 8300, a:2>c 400, a:3>d 1300")
+	before.samples, after.samples = 1e6, 100
+	if got := Moved(before, after); math.Abs(got-0.065) > 1e-9 {
+		t.Errorf("moved %v, want half of 0.13", got)
 	}
 }
 

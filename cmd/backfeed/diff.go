@@ -26,13 +26,13 @@ llvm  functions that are hot or cold, by the cutoffs of the profile's summary (9
       all counts); and inlined calls that are hot enough to be inlined again
 
 Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is
-one of 0.5 % of the weight, or of 32 samples if that is more, and of callees, if the new one leads by a
-factor of 2. How many samples a profile is made of, pprof says, and backfeed's text for llvm; without
-that, 0.5 % is clear, by which short recordings can differ. The source has the last word: a call that
-it lacks, or one of a function that is too large, changes nothing.
+one of 0.5 % of the weight, or of 32 samples if that is more, and of callees, if each has as much
+where it leads, and leads by a factor of 2. How many samples a profile is made of, pprof says, and
+backfeed's text for llvm; without that, 0.5 % is clear, by which short recordings can differ. The source
+has the last word: a call that it lacks, or one of a function that is too large, changes nothing.
 
 --fail-on clear gives exit code 5 if there is a clear change, or if calls with 15 % of the weight
-change sides; --fail-on any if there is any change.
+change sides, those of fewer than 8 samples left aside; --fail-on any if there is any change.
 
 OLD and NEW are recordings if one of them is a backfeed recording, a perf.data file or a store; two
 pprof profiles are, too, with --by, --proc or --symfs. Then the table has for each procedure its share
