@@ -13,7 +13,7 @@ import (
 type Decisions struct {
 	Hot     int // choices that the consumer takes for hot
 	Weight  uint64
-	samples float64    // that the profile was made of; 0 is unknown
+	Samples float64    // that the profile was made of; 0 is unknown
 	whole   ChoiceKind // the choices of this kind share the weight among them: their shares add up to 1
 	made    map[Choice]decided
 	funcs   map[string]*function // of DecideLLVM: the profile
@@ -125,7 +125,7 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 }
 
 // leastClear gives the share of the weight that a profile's noise does not reach.
-func (d *Decisions) leastClear() float64 { return leastClear(d.samples) }
+func (d *Decisions) leastClear() float64 { return leastClear(d.Samples) }
 
 func leastClear(samples float64) float64 {
 	return max(clearShare, shareOf(clearSamples, samples))
@@ -148,7 +148,7 @@ func leads(d decided, other string, least float64) bool {
 // Moved is the part of the weight whose calls or functions become hot or cease to
 // be, the mean of both, without those that stand for too few samples to tell.
 func Moved(before, after *Decisions) float64 {
-	least := max(shareOf(movedSamples, before.samples), shareOf(movedSamples, after.samples))
+	least := max(shareOf(movedSamples, before.Samples), shareOf(movedSamples, after.Samples))
 	var sum float64
 	for _, c := range Diff(before, after) {
 		switch {

@@ -110,7 +110,7 @@ func TestDiff(t *testing.T) {
 // TestLeastClear: what a few samples stand for is not clear.
 func TestLeastClear(t *testing.T) {
 	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.32}, {1e6, 0.005}} {
-		if got := (&Decisions{samples: tt.samples}).leastClear(); got != tt.want {
+		if got := (&Decisions{Samples: tt.samples}).leastClear(); got != tt.want {
 			t.Errorf("%v samples: %v, want %v", tt.samples, got, tt.want)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLeastClear(t *testing.T) {
 func TestClearCallee(t *testing.T) {
 	before, after := decideGo(t, "a:1>b 30, a:1>c 10, a:2>d 60"), decideGo(t, "a:1>b 10, a:1>c 30, a:2>d 60")
 	for samples, want := range map[float64]bool{100: false, 110: true} {
-		before.samples, after.samples = 1000, samples
+		before.Samples, after.Samples = 1000, samples
 		changes := Diff(before, after)
 		if len(changes) != 1 || changes[0].Kind != Devirtualise || changes[0].Clear != want {
 			t.Errorf("%v samples: %+v, want it clear: %v", samples, changes, want)
@@ -134,7 +134,7 @@ func TestMoved(t *testing.T) {
 	}
 	// What 4 of 100 samples stand for may be chance; what 13 do is not.
 	before, after := decideGo(t, "a:1>b 9900, a:2>c 1, a:3>d 1"), decideGo(t, "a:1>b 8300, a:2>c 400, a:3>d 1300")
-	before.samples, after.samples = 1e6, 100
+	before.Samples, after.Samples = 1e6, 100
 	if got := Moved(before, after); math.Abs(got-0.065) > 1e-9 {
 		t.Errorf("moved %v, want half of 0.13", got)
 	}
@@ -185,8 +185,8 @@ func TestDecideLLVM(t *testing.T) {
 	if !reflect.DeepEqual(got, want) || d.Weight != 10000 {
 		t.Errorf("weight %d, %v\nwant 10000, %v", d.Weight, got, want)
 	}
-	if d.samples != 330 {
-		t.Errorf("%v samples, want those of both comments, 330", d.samples)
+	if d.Samples != 330 {
+		t.Errorf("%v samples, want those of both comments, 330", d.Samples)
 	}
 	if share := d.made[Choice{Inline, "ns::hot:3", "inl"}].share; share != 0.001 {
 		t.Errorf("the body of inl has a share of %v, want 10 of 10000", share)

@@ -34,7 +34,7 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}
-	d.samples = samplesOf(p)
+	d.Samples = samplesOf(p)
 	d.decideGo(weights)
 	return d, nil
 }

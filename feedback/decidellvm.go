@@ -23,7 +23,7 @@ func DecideLLVM(r io.Reader) (*Decisions, error) {
 
 func decideLLVM(funcs map[string]*function, samples float64) *Decisions {
 	p := &sampleCounts{map[uint64]uint64{}, map[Choice]uint64{}, map[Choice]uint64{}}
-	d := &Decisions{whole: Place, samples: samples, made: map[Choice]decided{}, funcs: funcs}
+	d := &Decisions{whole: Place, Samples: samples, made: map[Choice]decided{}, funcs: funcs}
 	most, sum := map[string]uint64{}, map[string]uint64{}
 	for name, f := range funcs {
 		most[name], sum[name] = p.add(f, name)
@@ -82,9 +82,9 @@ func (p *sampleCounts) add(f *function, path string) (most, sum uint64) {
 func SameNames(a, b *Decisions) (*Decisions, *Decisions) {
 	switch hashA, hashB := hasHashes(a.funcs), hasHashes(b.funcs); {
 	case hashA && !hashB:
-		b = decideLLVM(hashNames(b.funcs), b.samples)
+		b = decideLLVM(hashNames(b.funcs), b.Samples)
 	case hashB && !hashA:
-		a = decideLLVM(hashNames(a.funcs), a.samples)
+		a = decideLLVM(hashNames(a.funcs), a.Samples)
 	}
 	return a, b
 }

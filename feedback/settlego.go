@@ -52,7 +52,7 @@ func changedSites(before, now map[goEdge]uint64, samples float64) map[string]boo
 		for e, n := range edges {
 			weights[e.named()] += int64(quantise(n))
 		}
-		sides[i] = &Decisions{whole: Inline, samples: samples, made: map[Choice]decided{}}
+		sides[i] = &Decisions{whole: Inline, Samples: samples, made: map[Choice]decided{}}
 		sides[i].decideGo(weights)
 	}
 	changed := map[string]bool{}

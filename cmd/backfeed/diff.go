@@ -109,6 +109,7 @@ type diffDoc struct {
 	Schema   string       `json:"schema"`
 	Consumer string       `json:"consumer"`
 	Hot      [2]int       `json:"hot"`     // before, after
+	Samples  [2]float64   `json:"samples"` // likewise; 0 is unknown
 	Overlap  float64      `json:"overlap"` // of the weights
 	Moved    float64      `json:"moved"`   // of the weight: what becomes hot or ceases to be
 	Clear    int          `json:"clear"`
@@ -129,7 +130,7 @@ type diffChange struct {
 func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 	before, after = feedback.SameNames(before, after)
 	doc := &diffDoc{
-		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot},
+		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot}, Samples: [2]float64{before.Samples, after.Samples},
 		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},
 	}
 	doc.Moved = feedback.Moved(before, after)
@@ -145,6 +146,13 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 // differs tells whether the difference is more than two recordings of the same
 // workload could have.
 func (doc *diffDoc) differs() bool { return doc.Clear > 0 || doc.Moved >= feedback.ClearMoved }
+
+// outgrown tells whether the old profile is thin, so that hardly a change can be clear, and
+// the new one is of many more samples.
+func (doc *diffDoc) outgrown() bool {
+	const more = 4
+	return doc.Samples[0] > 0 && doc.Samples[0] < fewSamples && doc.Samples[1] >= more*doc.Samples[0]
+}
 
 func (c *cli) writeDiff(doc *diffDoc, format *choice) error {
 	return c.print("-", format, doc, doc.Changes, func(w io.Writer, style report.Style) error {

@@ -35,8 +35,9 @@ that would be of no use is not written.
 
 --if-changed, for go and llvm, leaves a file alone unless a decision clearly changes. Then counts that
 were not hot and are not stay as they are in it, and hot ones within a factor of 2, so that few lines
-change; if calls with 15 % of the weight change sides, all is new, as it is without the flag. Weights
-for go are rounded to 3 significant bits. Profiles by probe are written anew.`,
+change; if calls with 15 % of the weight change sides, or the file is of fewer than 1000 samples and
+there are four times as many now, all is new, as it is without the flag. Weights for go are rounded to
+3 significant bits. Profiles by probe are written anew.`,
 	run: runEmit,
 }
 

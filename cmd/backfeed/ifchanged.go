@@ -20,7 +20,8 @@ func (c *cli) ifChanged() *bool {
 // consumer, a file that is there stays if the consumer would decide by it as by the
 // new one: its bytes are what builds are cached by. If single decisions change, f
 // writes what it can as it is in the old file; if much of the weight changes sides,
-// they are profiles of two workloads, and all is new.
+// they are profiles of two workloads, and all is new, as it is if the old one is of few
+// samples.
 func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte) error) error {
 	if consumer == "" {
 		return c.write(path, func(w io.Writer) error { return f(w, nil) })
@@ -42,11 +43,14 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 		if err != nil {
 			return err
 		}
-		if doc != nil && !doc.differs() {
+		switch {
+		case doc == nil:
+		case doc.outgrown():
+			c.warn("%s is replaced: it is of %.0f samples, the new one of %.0f", path, doc.Samples[0], doc.Samples[1])
+		case !doc.differs():
 			c.warn("%s stays: %s", path, doc.summary())
 			return nil
-		}
-		if doc != nil && doc.Moved < feedback.ClearMoved {
+		case doc.Moved < feedback.ClearMoved:
 			b.Reset()
 			if err := f(&b, old); err != nil {
 				return err
