@@ -92,7 +92,7 @@ const (
 // call that one of the profiles lacks is not hot in it; it has no callee to differ.
 func Diff(before, after *Decisions) []Change {
 	var changes []Change
-	least := max(before.leastClear(), after.leastClear())
+	least := max(leastClear(before.Samples), leastClear(after.Samples))
 	for c := range before.made {
 		changes = appendChange(changes, c, before.made[c], after.made[c], least)
 	}
@@ -124,9 +124,8 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 	return append(changes, change)
 }
 
-// leastClear gives the share of the weight that a profile's noise does not reach.
-func (d *Decisions) leastClear() float64 { return leastClear(d.Samples) }
-
+// leastClear gives the share of the weight that the noise of a profile of so many samples
+// does not reach.
 func leastClear(samples float64) float64 {
 	return max(clearShare, shareOf(clearSamples, samples))
 }

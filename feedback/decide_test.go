@@ -110,7 +110,7 @@ func TestDiff(t *testing.T) {
 // TestLeastClear: what a few samples stand for is not clear.
 func TestLeastClear(t *testing.T) {
 	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.32}, {1e6, 0.005}} {
-		if got := (&Decisions{Samples: tt.samples}).leastClear(); got != tt.want {
+		if got := leastClear(tt.samples); got != tt.want {
 			t.Errorf("%v samples: %v, want %v", tt.samples, got, tt.want)
 		}
 	}
