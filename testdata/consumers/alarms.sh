@@ -10,14 +10,17 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 (cd "$(dirname "$0")/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
 
+# backfeed runs it, and shows what it says where it fails.
+backfeed() { "$dir/backfeed" "$@" 2>"$dir/log" || { cat "$dir/log" >&2 && return 1; }; }
+
 for ((i = 0; i < times; i++)); do
-	"$dir/backfeed" record -F "$hz" -d "$time" -o "$dir/$i.bfr" -- bash -c 'while "$@"; do :; done' - "$@" >/dev/null 2>"$dir/log"
+	backfeed record -F "$hz" -d "$time" -o "$dir/$i.bfr" -- bash -c 'while "$@"; do :; done' - "$@" >/dev/null
 	sed -n "s/^backfeed: \([0-9]* samples\) .*/recording $i: \1/p" "$dir/log"
-	"$dir/backfeed" emit "$consumer" "$dir/$i.bfr" -o "$dir/$i" 2>/dev/null
+	backfeed emit "$consumer" "$dir/$i.bfr" -o "$dir/$i"
 done
 for ((i = 0; i < times; i++)); do
 	for ((j = i + 1; j < times; j++)); do
-		"$dir/backfeed" diff --consumer "$consumer" "$dir/$i" "$dir/$j" --format json |
+		backfeed diff --consumer "$consumer" "$dir/$i" "$dir/$j" --format json |
 			jq -r "\"pair $i $j: \(.changes | length) \(.clear) \(.moved)\""
 	done
 done | tee "$dir/pairs"
