@@ -96,6 +96,19 @@ func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reade
 	}
 }
 
+// walking skips where there is no sampling that walks go on from.
+func walking(t *testing.T) {
+	t.Helper()
+	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true, PIDs: []int{os.Getpid()}})
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
 // walkGCC skips where there is no gcc to build what is walked over.
 func walkGCC(t *testing.T) string {
 	t.Helper()
@@ -155,7 +168,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 // program of testdata/walkops.c checks its own results, so that a walk which sees a check
 // fail, as the program never does, got it wrong, and one that ends there does not know.
 func TestWalkOps(t *testing.T) {
-	probing(t)
+	walking(t)
 	path := filepath.Join(t.TempDir(), "walkops")
 	runTool(t, ".", walkGCC(t), "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
 	im := openImage(t, path)
@@ -211,7 +224,7 @@ func TestWalkOps(t *testing.T) {
 // TestWalkOverlay: of a program on overlayfs, as those of containers are, the kernel maps
 // another file than the one that its path names.
 func TestWalkOverlay(t *testing.T) {
-	probing(t)
+	walking(t)
 	dir := t.TempDir()
 	gcc := walkGCC(t)
 	if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
@@ -248,7 +261,7 @@ func TestWalkOverlay(t *testing.T) {
 
 // TestWalkLibrary: walks go on into a library in which hardly a sample is.
 func TestWalkLibrary(t *testing.T) {
-	probing(t)
+	walking(t)
 	dir := t.TempDir()
 	gcc := walkGCC(t)
 	library, path := filepath.Join(dir, "libfew.so"), filepath.Join(dir, "many")
@@ -277,7 +290,7 @@ func TestWalkLibrary(t *testing.T) {
 // TestWalkGuesses: where a branch depends on floating-point numbers, walks go on, and say nothing
 // of which way it goes; or they end there, if that is wanted.
 func TestWalkGuesses(t *testing.T) {
-	probing(t)
+	walking(t)
 	dir := t.TempDir()
 	source := file(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
 	path := filepath.Join(dir, "real")
@@ -305,7 +318,7 @@ func TestWalkGuesses(t *testing.T) {
 // TestWalkRoom: a walk keeps what a hundred lines of memory would hold, though they are in runs as far
 // apart as tables often are.
 func TestWalkRoom(t *testing.T) {
-	probing(t)
+	walking(t)
 	dir := t.TempDir()
 	source := file(t, dir, "runs.c", `static volatile int runs[4][4096] __attribute__((aligned(16384)));
 int main() {

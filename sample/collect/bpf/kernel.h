@@ -13,6 +13,8 @@ typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define inline_ static inline __attribute__((always_inline))
+// separate keeps the compiler from making one comparison of those before and after.
+#define separate(v) __asm__ volatile("" : "+r"(v))
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 

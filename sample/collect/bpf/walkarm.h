@@ -1,0 +1,2 @@
+enum { REGS = 32, VWORDS = 2 };
+#include "walk.h"
