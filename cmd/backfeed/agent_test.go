@@ -312,8 +312,7 @@ func TestAgent(t *testing.T) {
 	wholeMachine(t)
 	target := busy(t)
 	dir := t.TempDir()
-	exe, into := filepath.Join(dir, "backfeed"), filepath.Join(dir, "store")
-	runTool(t, ".", "go", "build", "-o", exe, ".")
+	exe, into := program(t, "backfeed"), filepath.Join(dir, "store")
 	load := exec.Command(target, "forever", "1")
 	if err := load.Start(); err != nil {
 		t.Fatal(err)

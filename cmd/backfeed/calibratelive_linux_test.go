@@ -50,12 +50,7 @@ type branching struct {
 
 func buildBranching(t *testing.T) *branching {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build testdata/branches.c with")
-	}
-	b := &branching{path: filepath.Join(t.TempDir(), "branches"), offs: map[int]sample.Offset{}}
-	runTool(t, ".", gcc, "-O1", "-g", "-no-pie", "-Wl,--build-id", "-o", b.path, "testdata/branches.c")
+	b := &branching{path: program(t, "branches"), offs: map[int]sample.Offset{}}
 	im := openImage(t, b.path)
 	f, err := elf.Open(b.path)
 	if err != nil {
@@ -146,8 +141,7 @@ func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 func TestCalibrate(t *testing.T) {
 	probing(t)
 	b, dir := buildBranching(t), t.TempDir()
-	exe := filepath.Join(dir, "backfeed")
-	runTool(t, ".", "go", "build", "-o", exe, ".")
+	exe := program(t, "backfeed")
 
 	t.Run("command", func(t *testing.T) {
 		out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")

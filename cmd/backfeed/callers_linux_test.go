@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -24,8 +23,7 @@ func TestCallers(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("elsewhere a procedure without a frame has its return address in a register")
 	}
-	bin := filepath.Join(t.TempDir(), "callers")
-	runTool(t, ".", "go", "build", "-buildmode=exe", "-o", bin, "../../testdata/callers")
+	bin := program(t, "callers")
 	im := openImage(t, bin)
 	c := &callerCheck{im: im, id: sample.ImageID{Build: im.Build, Path: bin}}
 	for _, s := range recordStacks(t, bin, "3") {

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,15 +19,7 @@ func busy(t *testing.T) (exe string) {
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}
-	exe = filepath.Join(t.TempDir(), "busy")
-	cmd := exec.Command("go", "build", "-o", exe, filepath.Join(root, "sample/collect/testdata/busy.go"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("no go command to build the recorded program with")
-		}
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return exe
+	return program(t, "busy")
 }
 
 // runAs runs a command of the table that need not be in it.

@@ -169,8 +169,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 // fail, as the program never does, got it wrong, and one that ends there does not know.
 func TestWalkOps(t *testing.T) {
 	walking(t)
-	path := filepath.Join(t.TempDir(), "walkops")
-	runTool(t, ".", walkGCC(t), "-O1", "-pie", "-fPIE", "-mno-red-zone", "-Wl,--build-id", "-o", path, "testdata/walkops.c")
+	path := program(t, "walkops")
 	im := openImage(t, path)
 	checks := walkChecks(t, path, im)
 	cmd, printed, runs := startChecks(t, path)

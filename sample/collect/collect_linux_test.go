@@ -26,15 +26,7 @@ func build(t *testing.T, version string) (exe string) {
 	if _, err := Probe(); err != nil {
 		t.Skip(err)
 	}
-	exe = filepath.Join(t.TempDir(), "busy")
-	cmd := exec.Command("go", "build", "-ldflags=-X main.version="+version, "-o", exe, "testdata/busy.go")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			t.Skip("no go command to build the recorded program with")
-		}
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return exe
+	return program(t, "busy-"+version)
 }
 
 // run records a command and checks what every recording must hold.
@@ -237,7 +229,7 @@ func pipes(t *testing.T) (stdin, tell, hear, stdout *os.File) {
 // TestReplacedBinary replaces a program while it runs. Its samples must stay
 // with the build ID that it had, not go to the file that has its path now.
 func TestReplacedBinary(t *testing.T) {
-	exe, successor := build(t, "old"), build(t, "new")
+	exe, successor := build(t, "a"), build(t, "b")
 	was, will := idOf(t, exe), idOf(t, successor)
 	if was == will {
 		t.Fatal("both binaries have the same build ID")

@@ -110,7 +110,7 @@ func TestEventWay(t *testing.T) {
 
 // TestRecordEvent: each page fault is a sample, and the event is counted all the time.
 func TestRecordEvent(t *testing.T) {
-	exe := build(t, "1")
+	exe := build(t, "a")
 	c, stats := run(t, Options{Command: []string{exe}, Event: "page-faults"})
 	if c.Event != (sample.Event{Name: "page-faults", Period: 1, Unit: "events"}) || c.Total < 50 || c.Weight != c.Total {
 		t.Errorf("%d samples, weight %d, of %+v", c.Total, c.Weight, c.Event)

@@ -4,7 +4,6 @@ package collect
 
 import (
 	"bufio"
-	"errors"
 	goflag "flag" // flag is a function of this package
 	"fmt"
 	"io"
@@ -50,19 +49,6 @@ func loadAverage() string {
 	b, _ := os.ReadFile("/proc/loadavg")
 	load, _, _ := strings.Cut(string(b), " ")
 	return load
-}
-
-// cc compiles a program of testdata.
-func cc(t *testing.T, name string) (exe string) {
-	t.Helper()
-	exe = filepath.Join(t.TempDir(), name)
-	out, err := exec.Command("gcc", "-O2", "-Wl,--build-id", "-o", exe, filepath.Join("testdata", name+".c")).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("no gcc to build the measured programs with")
-	} else if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return exe
 }
 
 // A workload is a program that runs beside the test.
@@ -244,7 +230,7 @@ func (p *perfRecord) tell(what string) error {
 func TestMeasureStolen(t *testing.T) {
 	measuring(t, "the time each sample steals, against an empty program")
 	const hz, rounds = 4999, 10
-	gap := cc(t, "gap")
+	gap := program(t, "gap")
 	cpu := fmt.Sprint(runtime.NumCPU() - 1)
 	stolen := func(s switched) (us []float64) {
 		if err := s.on(); err != nil {
@@ -385,7 +371,7 @@ func TestMeasureSlowdown(t *testing.T) {
 		}
 		samplers = append(samplers, a.switched)
 	}
-	for i, percent := range slowdown(t, cc(t, "unit"), samplers, pairs) {
+	for i, percent := range slowdown(t, program(t, "unit"), samplers, pairs) {
 		mid, low, high := median(percent)
 		t.Logf("%-25s slower by %+.2f %%, 95 %% CI %.2f to %.2f, %d pairs (target %s)",
 			arms[i].name, mid, low, high, len(percent), arms[i].target)
@@ -470,7 +456,7 @@ func TestMeasureNothingLost(t *testing.T) {
 func TestMeasurePhase(t *testing.T) {
 	measuring(t, "the share of a phase of programs in step with the clock")
 	const seconds = 60
-	phase := cc(t, "phase")
+	phase := program(t, "phase")
 	for _, hz := range []int{DefaultSystemFrequency, 1000} {
 		for _, us := range []string{"1000", "4000"} {
 			t.Run(fmt.Sprintf("%d Hz, %s us", hz, us), func(t *testing.T) {
@@ -515,7 +501,7 @@ func samplesOf(t *testing.T, rec *sample.Recording, exe string) map[string]uint6
 func TestMeasureAttribution(t *testing.T) {
 	measuring(t, "how many samples of short processes have a place in an image")
 	const duration = 20 * time.Second
-	churn := cc(t, "churn")
+	churn := program(t, "churn")
 	compile := fmt.Sprintf("for f in %s %s; do while :; do gcc -O2 -c -o /dev/null $f; done & done; wait",
 		"testdata/unit.c", "testdata/churn.c")
 	for _, tt := range []struct {

@@ -11,7 +11,7 @@ import (
 // the one asked for.
 func TestProbeCgroup(t *testing.T) {
 	top, join := cgroup(t)
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	sites, err := stretchSitesOf(exe)
 	if err != nil {
 		t.Fatal(err)

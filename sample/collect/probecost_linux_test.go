@@ -66,7 +66,7 @@ type armed struct {
 func TestMeasureCalibration(t *testing.T) {
 	measuring(t, "the processor time that a calibration adds")
 	const during = 45 * time.Second
-	exe := gcc(t, "unit", "unit.c")
+	exe := program(t, "unit")
 	for _, budget := range []float64{0.01, 0.03} {
 		work := launch(t, exe)
 		s := system(t, SystemOptions{Frequency: 97, Probes: true, PIDs: []int{work.cmd.Process.Pid}})

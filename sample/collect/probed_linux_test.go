@@ -7,13 +7,11 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -31,30 +29,6 @@ const (
 	stretchBranches = 32
 	stretchFlags    = 32 // rounds after which all combinations of flags have been
 )
-
-// gcc builds a program or a library of files and with flags, in testdata.
-func gcc(t *testing.T, name string, args ...string) (file string) {
-	t.Helper()
-	file = filepath.Join(t.TempDir(), name)
-	cmd := exec.Command("gcc", append([]string{"-O2", "-pthread", "-o", file}, args...)...)
-	cmd.Dir = "testdata"
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("no gcc to build the probed programs with")
-	} else if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return file
-}
-
-func goBuild(t *testing.T, source string) (exe string) {
-	t.Helper()
-	exe = filepath.Join(t.TempDir(), "program")
-	if out, err := exec.Command("go", "build", "-o", exe, source).CombinedOutput(); err != nil {
-		t.Skipf("no Go program to probe: %v\n%s", err, out)
-	}
-	return exe
-}
 
 // offsetOf gives the offset in a file of what is linked at an address.
 func offsetOf(f *elf.File, addr uint64) (sample.Offset, error) {
@@ -118,14 +92,8 @@ type instruction struct {
 // go tool objdump does not know all instructions, and goes on in the middle of them.
 func listing(t *testing.T, file string, functions *regexp.Regexp) (list []instruction) {
 	t.Helper()
-	out, err := exec.Command("objdump", "-d", "-w", "-j", ".text", file).Output()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("no objdump to find instructions with")
-	} else if err != nil {
-		t.Fatal(err)
-	}
 	matches := false
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(disassembly(t, file)) {
 		// "00000000000011c0 <hash>:" and "    11d4:\t73 07   \tjae    11dd <hash+0x1d>"
 		if name, ok := strings.CutSuffix(strings.TrimSpace(line), ">:"); ok {
 			_, name, _ = strings.Cut(name, " <")
@@ -144,11 +112,7 @@ func listing(t *testing.T, file string, functions *regexp.Regexp) (list []instru
 // goListing gives those of one function of a Go program, with lines.
 func goListing(t *testing.T, file, function string) (list []instruction) {
 	t.Helper()
-	out, err := exec.Command("go", "tool", "objdump", "-s", "^"+regexp.QuoteMeta(function)+"$", file).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
+	for line := range strings.Lines(goDisassembly(t, file, function)) {
 		f := strings.Fields(line) // "unit.go:12 0x4a55ea 7307 JAE 0x4a5622"
 		if len(f) < 4 || !strings.Contains(f[0], ".go:") {
 			continue

@@ -49,10 +49,9 @@ func checkStretch(t *testing.T, w *ProbeWindow, n []uint64) (hits uint64) {
 func TestProbeCounts(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 97, Probes: true})
 	p := prober(t, s)
-	pie := gcc(t, "pie", "stretch.c", "sites.c")
-	fixed := gcc(t, "fixed", "-no-pie", "stretch.c", "sites.c")
-	library := gcc(t, "libsites.so", "-shared", "-fPIC", "sites.c")
-	linked := gcc(t, "linked", "stretch.c", library, "-Wl,-rpath,"+filepath.Dir(library))
+	pie, fixed := program(t, "stretch"), program(t, "stretch-fixed")
+	library := program(t, "libsites.so")
+	linked := programIn(t, filepath.Dir(library), "stretch-linked")
 	for _, tt := range []struct {
 		name, exe, file, what, n string
 		programs                 int
@@ -93,7 +92,7 @@ func TestProbeCounts(t *testing.T) {
 // TestProbeCountsOf: of several processes, only those asked for are counted, and those
 // that they start; with a process ID, no other one is touched.
 func TestProbeCountsOf(t *testing.T) {
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	sites, err := stretchSitesOf(exe)
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +129,7 @@ func TestProbeCountsOf(t *testing.T) {
 
 // TestProbeCountsGo: the same of a Go program with four goroutines.
 func TestProbeCountsGo(t *testing.T) {
-	exe := goBuild(t, "testdata/goroutines.go")
+	exe := program(t, "goroutines")
 	s := system(t, SystemOptions{Frequency: 97, Probes: true})
 	p := prober(t, s)
 	source, err := os.ReadFile("testdata/goroutines.go")
@@ -185,7 +184,7 @@ func TestProbeCountsGo(t *testing.T) {
 func TestProbeRefusals(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 97, Probes: true})
 	p := prober(t, s)
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	sites, err := stretchSitesOf(exe)
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +290,7 @@ func TestProbeRefusals(t *testing.T) {
 
 // TestProbeTime: the processor time of a window is that of the clock of the process.
 func TestProbeTime(t *testing.T) {
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	sites, err := stretchSitesOf(exe)
 	if err != nil {
 		t.Fatal(err)

@@ -110,7 +110,7 @@ func gone(pid int) bool {
 // TestProberEnds: whatever happens to a prober, or to who opened it, in the middle of a
 // window, nothing stays armed, and the program is as fast as it was.
 func TestProberEnds(t *testing.T) {
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	for _, tt := range []struct {
 		name   string
 		signal unix.Signal
@@ -192,7 +192,7 @@ func TestProbePrivileges(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run others with less privilege")
 	}
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	nobody := &syscall.Credential{Uid: 65534, Gid: 65534}
 	here := []syscall.SysProcIDMap{{ContainerID: 0, HostID: 0, Size: 1}}
 	for _, tt := range []struct {
@@ -250,7 +250,7 @@ func windows(t *testing.T, p *Prober, file string, all []ProbeSite, length time.
 // TestProbeChildren: children that check what they do are right, with breakpoints that
 // come and go while they are forked, and run.
 func TestProbeChildren(t *testing.T) {
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	p := prober(t, system(t, SystemOptions{Frequency: 97, Probes: true}))
 	sites := allSites(t, p, exe, listing(t, exe, regexp.MustCompile("")))
 	children := 1000
@@ -288,7 +288,7 @@ var mixed = regexp.MustCompile(`^(main\.|slices\.|strconv\.|fmt\.|sync|crypto/in
 
 // TestProbeGoMix: the same of a Go program, its runtime included.
 func TestProbeGoMix(t *testing.T) {
-	exe := goBuild(t, "testdata/goroutines.go")
+	exe := program(t, "goroutines")
 	p := prober(t, system(t, SystemOptions{Frequency: 97, Probes: true}))
 	sites := allSites(t, p, exe, listing(t, exe, mixed))
 	program := talk(t, exe, "mix", "4")
@@ -315,7 +315,7 @@ func TestProbeGoMix(t *testing.T) {
 // program with several threads.
 func TestMeasureWindows(t *testing.T) {
 	measuring(t, "the time it takes to arm and to disarm")
-	exe := gcc(t, "stretch", "stretch.c", "sites.c")
+	exe := program(t, "stretch")
 	sites, err := stretchSitesOf(exe)
 	if err != nil {
 		t.Fatal(err)

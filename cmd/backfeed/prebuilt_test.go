@@ -1,0 +1,88 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// programs are those that tests on a live machine run: what builds each in this directory, to which -o
+// is added.
+var programs = []struct {
+	name    string
+	command string
+	only    string // processor, by GOARCH; "" is any
+}{
+	{"backfeed", "go build .", ""},
+	{"busy", "go build ../../sample/collect/testdata/busy.go", ""},
+	{"callers", "go build -buildmode=exe ../../testdata/callers", ""},
+	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", ""},
+	{"walkops", "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", "amd64"},
+}
+
+// Where there is no compiler, as in the guests of testdata/kernels, the programs come from a directory.
+// TestPrograms fills it, by the tools that the environment names: CC and GOARCH.
+var (
+	prebuilt = os.Getenv("BACKFEED_TEST_PROGRAMS")
+	fill     = os.Getenv("BACKFEED_BUILD_PROGRAMS")
+)
+
+// program builds one of the programs for this test alone, or copies it.
+func program(t *testing.T, name string) (file string) {
+	t.Helper()
+	return programIn(t, t.TempDir(), name)
+}
+
+func programIn(t *testing.T, dir, name string) (file string) {
+	t.Helper()
+	file = filepath.Join(dir, name)
+	if prebuilt != "" {
+		b, err := os.ReadFile(filepath.Join(prebuilt, name))
+		if err != nil {
+			t.Skip(err)
+		}
+		if err := os.WriteFile(file, b, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	var args []string
+	for _, p := range programs {
+		if p.name == name {
+			args = strings.Fields(p.command)
+		}
+	}
+	rest := append([]string{"-o", file}, args[1:]...)
+	if args[0] == "cc" {
+		args[0] = cmp.Or(os.Getenv("CC"), "gcc")
+	} else {
+		rest = append([]string{"build", "-o", file}, args[2:]...)
+	}
+	out, err := exec.Command(args[0], rest...).CombinedOutput()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skipf("no %s to build %s with", args[0], name)
+	} else if err != nil {
+		t.Fatalf("%s %s: %v\n%s", args[0], strings.Join(rest, " "), err, out)
+	}
+	return file
+}
+
+// TestPrograms builds all the programs, for tests that run where nothing can be built.
+func TestPrograms(t *testing.T) {
+	if fill == "" {
+		t.Skip("builds the programs of the other tests into the directory $BACKFEED_BUILD_PROGRAMS, if that is set")
+	}
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			if arch := cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH); p.only != "" && p.only != arch {
+				t.Skip("not for " + arch)
+			}
+			programIn(t, fill, p.name)
+		})
+	}
+}
