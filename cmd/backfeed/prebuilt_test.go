@@ -21,7 +21,7 @@ var programs = []struct {
 	{"backfeed", "go build .", ""},
 	{"busy", "go build ../../sample/collect/testdata/busy.go", ""},
 	{"callers", "go build -buildmode=exe ../../testdata/callers", ""},
-	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", ""},
+	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", "amd64"},
 	{"walkops", "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", "amd64"},
 }
 

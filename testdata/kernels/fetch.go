@@ -18,16 +18,6 @@ type kernel struct {
 	arch    string // Debian's name for it, which is Go's
 }
 
-// kernels are those of Debian 11 to 13, which most servers run, and the newest there is.
-var kernels = []kernel{
-	{"bullseye", "5.10", "amd64"},
-	{"bookworm", "6.1", "amd64"},
-	{"trixie", "6.12", "amd64"},
-	{"sid", "", "amd64"},
-	{"bookworm", "6.1", "arm64"},
-	{"trixie", "6.12", "arm64"},
-}
-
 func (k kernel) String() string { return k.suite + "-" + k.arch }
 
 // A fetched kernel is ready to boot.

@@ -1,45 +1,186 @@
+// Kernels boots Debian's kernels under qemu, runs the live tests of package collect and of the command on
+// each, as root and as an ordinary user, and reports like go test what worked, what was refused as designed,
+// and what failed. It needs no root and no KVM, and changes nothing of the machine: see README.md.
 package main
 
 import (
 	"context"
-	"log"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 )
 
+type options struct {
+	cache  string
+	logs   string
+	run    *regexp.Regexp
+	update bool
+	guests int
+	names  []string
+}
+
 func main() {
-	log.SetFlags(0)
-	tmp := os.TempDir()
-	for _, k := range kernels {
-		if len(os.Args) > 1 && os.Args[1] != k.String() {
-			continue
-		}
-		f, err := k.fetch(context.Background(), "/root/.cache/backfeed/kernels", false)
-		if err != nil {
-			log.Fatal(err)
-		}
-		build := func(out string, args ...string) {
-			cmd := exec.Command("go", append([]string{"build", "-o", out}, args...)...)
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+k.arch)
-			cmd.Stderr = os.Stderr
-			if err := cmd.Run(); err != nil {
-				log.Fatal(err)
-			}
-		}
-		build(tmp+"/init", "./guest")
-		build(tmp+"/bf", "../../cmd/backfeed")
-		c := files{}
-		c.add("init", tmp+"/init")
-		c.add("bin/backfeed", tmp+"/bf")
-		c.add("bin/busybox", f.busybox)
-		t := time.Now()
-		_, err = f.run(context.Background(), c, []job{
-			{Name: "doctor", Args: []string{"/bin/backfeed", "doctor"}, Seconds: 60},
-			{Name: "record", Args: []string{"/bin/sh", "-c", "backfeed record -o /tmp/x -- sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'"}, Seconds: 60},
-			{Name: "record nobody", UID: 65534, Args: []string{"/bin/sh", "-c", "backfeed record -o /tmp/y -- sh -c 'i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done'"}, Seconds: 60},
-			{Name: "record -a", Args: []string{"/bin/sh", "-c", "(while :; do :; done)& backfeed record -a -d 2s -o /tmp/x"}, Seconds: 60},
-		}, nil, os.Stdout)
-		log.Println(k, time.Since(t), err)
+	if err := command(os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "kernels:", err)
+		os.Exit(1)
 	}
+}
+
+func command(args []string, out io.Writer) error {
+	var o options
+	fs := flag.NewFlagSet("kernels", flag.ContinueOnError)
+	cache, _ := os.UserCacheDir()
+	fs.StringVar(&o.cache, "cache", filepath.Join(cache, "backfeed", "kernels"), "keep kernels in `dir`")
+	fs.StringVar(&o.logs, "logs", "", "write the console of each guest to a file in `dir`")
+	fs.BoolVar(&o.update, "update", false, "fetch kernels again, for newer ones")
+	fs.IntVar(&o.guests, "j", 2, "boot `n` guests at once")
+	run := fs.String("run", "", "run only those jobs whose name matches `regexp`")
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "usage: go run ./testdata/kernels [flags] [GUEST...]")
+		fs.PrintDefaults()
+		fmt.Fprintln(fs.Output(), "guests:", guestNames())
+	}
+	if err := fs.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var err error
+	if o.run, err = regexp.Compile(*run); err != nil {
+		return err
+	}
+	o.names = fs.Args()
+	for _, name := range o.names {
+		if !slices.ContainsFunc(guests, func(g guest) bool { return g.String() == name }) {
+			return fmt.Errorf("no guest is named %s: there are %s", name, guestNames())
+		}
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	return matrix(ctx, o, out)
+}
+
+// matrix boots the guests and prints what they report, each as soon as it is done.
+func matrix(ctx context.Context, o options, out io.Writer) error {
+	start := time.Now()
+	tmp, err := os.MkdirTemp("", "kernels-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	root, err := moduleRoot()
+	if err != nil {
+		return err
+	}
+	b := &builder{root: root, tmp: tmp}
+
+	var results []*result
+	for _, g := range guests {
+		if len(o.names) == 0 || slices.Contains(o.names, g.String()) {
+			results = append(results, &result{guest: g})
+		}
+	}
+	var printing sync.Mutex
+	var running sync.WaitGroup
+	slots := make(chan struct{}, max(o.guests, 1))
+	for _, r := range results {
+		slots <- struct{}{} // in order: what is fetched first is booted first
+		running.Go(func() {
+			defer func() { <-slots }()
+			begun := time.Now()
+			r.boot(ctx, b, o)
+			r.took = time.Since(begun)
+			printing.Lock()
+			defer printing.Unlock()
+			r.print(out)
+		})
+	}
+	running.Wait()
+	return summarize(out, results, time.Since(start))
+}
+
+// boot fetches what the guest needs, and runs its jobs.
+func (r *result) boot(ctx context.Context, b *builder, o options) {
+	m := machines[r.arch]
+	if _, err := exec.LookPath(m.qemu[0]); err != nil {
+		r.skip = fmt.Sprintf("needs %s: %v", m.qemu[0], err)
+		return
+	}
+	kernel, err := r.kernel.fetch(ctx, o.cache, o.update)
+	if err != nil {
+		r.skip = fmt.Sprintf("cannot fetch the kernel: %s", firstLine(err.Error()))
+		return
+	}
+	r.version = kernel.version
+	content, err := b.content(ctx, r.arch)
+	if err != nil {
+		r.err = err
+		return
+	}
+	content = content.with("bin/busybox", kernel.busybox)
+	var jobs []job
+	for _, j := range jobsOf(r.guest) {
+		if o.run.MatchString(j.Name) {
+			jobs = append(jobs, j)
+		}
+	}
+	log := io.Discard
+	if o.logs != "" {
+		if err := os.MkdirAll(o.logs, 0o755); err != nil {
+			r.err = err
+			return
+		}
+		f, err := os.Create(filepath.Join(o.logs, r.String()+".log"))
+		if err != nil {
+			r.err = err
+			return
+		}
+		defer f.Close()
+		log = f
+	}
+	ran, err := kernel.run(ctx, content, jobs, r.qemu, log)
+	r.take(jobs, ran)
+	if err != nil {
+		r.err = fmt.Errorf("%s: %w", m.qemu[0], err)
+	}
+}
+
+func moduleRoot() (string, error) {
+	out, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", fmt.Errorf("go env GOMOD: %w", err)
+	}
+	return filepath.Dir(strings.TrimSpace(string(out))), nil
+}
+
+func guestNames() string {
+	var names []string
+	for _, g := range guests {
+		names = append(names, g.String())
+	}
+	return strings.Join(names, ", ")
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// crossCompilers by architecture, as Debian names them.
+func crossTool(arch, name string) string {
+	if arch == runtime.GOARCH {
+		return name
+	}
+	return map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[arch] + "-linux-gnu-" + name
 }

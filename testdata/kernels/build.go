@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+)
+
+// A builder makes what guests run, once for each architecture.
+type builder struct {
+	root string // of the module
+	tmp  string
+	mu   sync.Mutex
+	done map[string]files
+}
+
+// libraries are what C programs are linked with, by architecture: path in the guest, and places here.
+var libraries = map[string]map[string][]string{
+	"amd64": {
+		"lib64/ld-linux-x86-64.so.2": {"/lib64/ld-linux-x86-64.so.2", "/usr/x86_64-linux-gnu/lib/ld-linux-x86-64.so.2"},
+		"lib64/libc.so.6":            {"/lib/x86_64-linux-gnu/libc.so.6", "/usr/x86_64-linux-gnu/lib/libc.so.6"},
+	},
+	"arm64": {
+		"lib/ld-linux-aarch64.so.1": {"/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"},
+		"lib64/libc.so.6":           {"/usr/aarch64-linux-gnu/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"},
+	},
+}
+
+// content returns the files of a guest, but for those that come with its kernel.
+func (b *builder) content(ctx context.Context, arch string) (files, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, ok := b.done[arch]; ok {
+		return c, nil
+	}
+	c, err := b.build(ctx, arch)
+	if err != nil {
+		return nil, fmt.Errorf("build for %s: %w", arch, err)
+	}
+	if b.done == nil {
+		b.done = map[string]files{}
+	}
+	b.done[arch] = c
+	return c, nil
+}
+
+func (b *builder) build(ctx context.Context, arch string) (files, error) {
+	dir := filepath.Join(b.tmp, arch)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	c := files{}
+	target := []string{"CGO_ENABLED=0", "GOARCH=" + arch}
+	for to, args := range map[string][]string{
+		"init":         {"build", "-o", filepath.Join(dir, "init"), "./testdata/kernels/guest"},
+		"bin/backfeed": {"build", "-o", filepath.Join(dir, "backfeed"), "./cmd/backfeed"},
+	} {
+		if err := b.command(ctx, b.root, target, "go", args...); err != nil {
+			return nil, err
+		}
+		if err := c.add(to, args[2]); err != nil {
+			return nil, err
+		}
+	}
+	for name, pkg := range dirs {
+		if err := b.tests(ctx, c, dir, arch, name, pkg); err != nil {
+			return nil, err
+		}
+	}
+	for to, places := range libraries[arch] {
+		for _, from := range places {
+			if c.add(to, from) == nil {
+				break
+			}
+		}
+		if _, ok := c[to]; !ok {
+			return nil, fmt.Errorf("no %s in %q: install libc6-dev-%s-cross", filepath.Base(to), places, arch)
+		}
+	}
+	return c, nil
+}
+
+// tests adds the tests of a package, the programs that they run, and their testdata.
+func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg string) error {
+	exe, programs := filepath.Join(dir, name+".test"), filepath.Join(dir, "programs", name)
+	if err := os.MkdirAll(programs, 0o755); err != nil {
+		return err
+	}
+	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-o", exe, "./"+pkg); err != nil {
+		return err
+	}
+	if err := c.add("test/"+name+".test", exe); err != nil {
+		return err
+	}
+	// The tests of this machine build them, for that architecture.
+	env := []string{"BACKFEED_BUILD_PROGRAMS=" + programs, "CC=" + crossTool(arch, "gcc"), "OBJDUMP=" + crossTool(arch, "objdump"), "GOARCH=" + arch, "CGO_ENABLED=0"}
+	here := filepath.Join(b.tmp, name+".here.test")
+	if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-o", here, "./"+pkg); err != nil {
+		return err
+	}
+	if err := b.command(ctx, filepath.Join(b.root, pkg), env, here, "-test.run", "^TestPrograms$"); err != nil {
+		return err
+	}
+	if err := c.addAll("programs/"+name, programs); err != nil {
+		return err
+	}
+	return c.addAll("src/"+pkg+"/testdata", filepath.Join(b.root, pkg, "testdata"))
+}
+
+func (b *builder) command(ctx context.Context, dir string, env []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s %v: %w\n%s", name, args, err, out)
+	}
+	return nil
+}
+
+// addAll takes in the files of a directory of this machine.
+func (f files) addAll(name, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		return f.add(name+"/"+filepath.ToSlash(rel), path)
+	})
+}
+
+// with returns the files and one more.
+func (f files) with(name, from string) files {
+	g := maps.Clone(f)
+	if err := g.add(name, from); err != nil {
+		delete(g, name) // the guest says what it lacks
+	}
+	return g
+}
