@@ -22,12 +22,12 @@ var verifyCmd = &command{
 
     valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes --callgrind-out-file=TRUTH PROGRAM
 
-or the same as JSON, compressed or not. Runs need not be equally long: one scale is fitted to all
-counts. Instructions weigh by their samples in SRC, which the images are needed for, or else by
-their exact executions. Confidence is held to its promise among all counts, shape among those of
-each procedure. Callgrind counts the repetitions of string instructions; in images that are found
-they count once for each execution. The two histograms are figures 8 and 9 of the DCPI paper
-(Anderson et al., SOSP 1997).`,
+or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Runs
+need not be equally long: one scale is fitted to all counts. Instructions weigh by their samples in
+SRC, which the images are needed for, or else by their exact executions. Confidence is held to its
+promise among all counts, shape among those of each procedure. Callgrind counts the repetitions of
+string instructions; in images that are found they count once for each execution. The two histograms
+are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	run: runVerify,
 }
 
