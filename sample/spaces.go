@@ -1,9 +1,6 @@
 package sample
 
-import (
-	"slices"
-	"sort"
-)
+import "math/rand/v2"
 
 // Spaces are the address spaces of processes, as a recorder saw them change.
 // Whoever reads the kernel's records tells it of each change in the order in
@@ -27,8 +24,7 @@ type Mapping struct {
 }
 
 type space struct {
-	maps    []Mapping // by Start; they do not overlap
-	shared  bool      // maps is another process's too: copy it before a change
+	maps    *mapNode // they do not overlap
 	threads int
 	began   uint64 // when its program did, in ns of the recorder's clock; 0 if that is not known
 }
@@ -39,26 +35,26 @@ func (s *Spaces) Map(pid int, m Mapping) {
 		return
 	}
 	sp := s.of(pid)
-	if sp.shared {
-		sp.maps, sp.shared = slices.Clone(sp.maps), false
-	}
-	// maps[i:j] overlap m; of the first and the last, ends may stay.
-	i := sort.Search(len(sp.maps), func(i int) bool { return sp.maps[i].End > m.Start })
-	j := i + sort.Search(len(sp.maps)-i, func(k int) bool { return sp.maps[i+k].Start >= m.End })
-	parts := make([]Mapping, 0, 3)
-	if i < j && sp.maps[i].Start < m.Start {
-		left := sp.maps[i]
+	before, rest := sp.maps.split(m.Start)
+	covered, after := rest.split(m.End)
+	// Of the mapping that m begins in, and of the one that it ends in, ends may stay.
+	old := before.last()
+	if old != nil && old.End > m.Start {
+		before, _ = before.split(old.Start)
+		left := *old
 		left.End = m.Start
-		parts = append(parts, left)
+		before = before.join(newMapNode(&left))
 	}
-	parts = append(parts, m)
-	if i < j && sp.maps[j-1].End > m.End {
-		right := sp.maps[j-1]
+	if end := covered.last(); end != nil {
+		old = end
+	}
+	if old != nil && old.End > m.End {
+		right := *old
 		right.Off += Offset(m.End - right.Start)
 		right.Start = m.End
-		parts = append(parts, right)
+		after = newMapNode(&right).join(after)
 	}
-	sp.maps = slices.Replace(sp.maps, i, j, parts...)
+	sp.maps = before.join(newMapNode(&m)).join(after)
 	s.last = nil
 }
 
@@ -70,8 +66,7 @@ func (s *Spaces) Fork(pid, parent int) {
 		from.threads++
 		return
 	}
-	from.shared = true
-	s.spaces[pid] = &space{maps: from.maps, shared: true, threads: 1, began: from.began}
+	s.spaces[pid] = &space{maps: from.maps, threads: 1, began: from.began}
 	s.last = nil
 }
 
@@ -127,11 +122,7 @@ func (s *Spaces) find(pid int, pc uint64) *Mapping {
 	if sp == nil {
 		return nil
 	}
-	i := sort.Search(len(sp.maps), func(i int) bool { return sp.maps[i].End > pc })
-	if i == len(sp.maps) || sp.maps[i].Start > pc {
-		return nil
-	}
-	return &sp.maps[i]
+	return sp.maps.find(pc)
 }
 
 // of gives the space of a process, a new one if it was not heard of before.
@@ -145,4 +136,74 @@ func (s *Spaces) of(pid int) *space {
 		s.spaces[pid] = sp
 	}
 	return sp
+}
+
+// A mapNode is the root of a tree of mappings, by Start; nil is an empty one. Nodes
+// never change: what a process maps after a fork takes a few new ones, and all others
+// stay in the trees of both. It is a treap (Seidel and Aragon, Randomized Search Trees,
+// 1996): no node has a lower priority than those below it, which is drawn at random, so that
+// no recording can be made to have a deep tree.
+type mapNode struct {
+	*Mapping
+	priority    uint64
+	left, right *mapNode
+}
+
+func newMapNode(m *Mapping) *mapNode { return &mapNode{Mapping: m, priority: rand.Uint64()} }
+
+// split gives the mappings that start before an address, and the others.
+func (n *mapNode) split(at uint64) (before, rest *mapNode) {
+	if n == nil {
+		return nil, nil
+	}
+	root := *n
+	if n.Start < at {
+		root.right, rest = n.right.split(at)
+		return &root, rest
+	}
+	before, root.left = n.left.split(at)
+	return before, &root
+}
+
+// join gives the mappings of n and of more, all of which start after those of n.
+func (n *mapNode) join(more *mapNode) *mapNode {
+	switch {
+	case n == nil:
+		return more
+	case more == nil:
+		return n
+	case n.priority >= more.priority:
+		root := *n
+		root.right = n.right.join(more)
+		return &root
+	}
+	root := *more
+	root.left = n.join(more.left)
+	return &root
+}
+
+// last gives the mapping with the highest addresses, nil if there is none.
+func (n *mapNode) last() *Mapping {
+	if n == nil {
+		return nil
+	}
+	for n.right != nil {
+		n = n.right
+	}
+	return n.Mapping
+}
+
+// find gives the mapping that contains pc, or nil.
+func (n *mapNode) find(pc uint64) *Mapping {
+	for n != nil {
+		switch {
+		case pc < n.Start:
+			n = n.left
+		case pc >= n.End:
+			n = n.right
+		default:
+			return n.Mapping
+		}
+	}
+	return nil
 }

@@ -18,8 +18,8 @@ import (
 // import any that stands further left on one of its lines; names joined by a
 // comma never import each other.
 var lines = []string{
-	"sample/internal/wire <- sample <- sample/collect, sample/perfdata, sample/store",
-	"sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/backfeed",
+	"sample/internal/wire, sample/bound <- sample <- sample/collect, sample/perfdata, sample/store",
+	"sample/bound <- sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"backfeed/sample"
+	"backfeed/sample/bound"
 )
 
 // An event is one of those that were recorded.
@@ -173,6 +174,10 @@ func (r *reader) attrRecord(c *cursor) error {
 	return nil
 }
 
+// recordMemory is what a record may leave behind, in bytes, as a place, a stack or a
+// mapping that was not known before. Most leave nothing.
+const recordMemory = 1 << 10
+
 // kernelRecord takes a record that the kernel wrote, or perf in the kernel's
 // place: it waits for its turn.
 func (r *reader) kernelRecord(rec record) error {
@@ -201,6 +206,9 @@ func (r *reader) kernelRecord(rec record) error {
 	if ev == nil {
 		r.notes.unknownID++
 		return nil
+	}
+	if err := bound.Memory(recordMemory); err != nil {
+		return err
 	}
 	e := r.queue.entry()
 	e.typ, e.misc, e.ev = rec.typ, rec.misc, ev

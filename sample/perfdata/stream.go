@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"backfeed/sample/bound"
 )
 
 // Record types that are read, from include/uapi/linux/perf_event.h and
@@ -196,14 +198,15 @@ func inflate(s *stream, first record, handle func(*stream, record) error) error 
 	if err := p.take(first); err != nil {
 		return err
 	}
+	in, packed := bound.Stream(p)
 	// One decoder that works as it is asked to: by the time it wants the next
 	// COMPRESSED record, everything of the one before has been handled.
-	dec, err := zstd.NewReader(p, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
+	dec, err := zstd.NewReader(packed, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return err
 	}
 	defer dec.Close()
-	inner := newStream(&inflater{dec, p}, s.big, 0, -1)
+	inner := newStream(in.Unpack(&inflater{dec, p}), s.big, 0, -1)
 	inner.what = "decompressed offset"
 	for {
 		rec, err := inner.next()
@@ -219,7 +222,7 @@ func inflate(s *stream, first record, handle func(*stream, record) error) error 
 		case errors.Is(err, ErrFormat):
 			return s.errorf(p.rec.off, "%s: %w", p.rec.typ, err)
 		default:
-			return s.errorf(p.rec.off, "%s: zstd: %v: %w", p.rec.typ, err, ErrFormat)
+			return s.errorf(p.rec.off, "%s: zstd: %w: %w", p.rec.typ, err, ErrFormat)
 		}
 	}
 }

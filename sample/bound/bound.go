@@ -1,0 +1,118 @@
+package bound
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+)
+
+// ErrBeyond is wrapped by every error about a file that asks for more than its size
+// justifies, or than the process has memory for.
+var ErrBeyond = errors.New("out of proportion")
+
+// The two rules. Real files stay far below both: gzip and zstd make a fourth to a
+// tenth of what perf, pprof, callgrind and compilers write, where deflate can make a
+// thousandth and zstd a 30,000th; pprof's parser, the greediest of readers, takes 8
+// bytes for each byte of an uncompressed profile, which is 40 for one that gzip stored.
+const (
+	unpackFloor = 16 << 20
+	unpackRate  = 64 // bytes for each byte of a file
+	holdFloor   = 64 << 20
+	holdRate    = 128 // bytes of memory for each byte of a file
+)
+
+// An Input is a file, or a part of one, that a reader reads. Its methods may be called
+// from several goroutines at once. Nil has no bounds but the memory of the process.
+type Input struct {
+	size atomic.Int64 // bytes of the file, as far as they were seen
+	held atomic.Int64 // bytes of memory for what it holds
+}
+
+// Sized is the Input of a file of so many bytes.
+func Sized(size int64) *Input {
+	in := &Input{}
+	in.size.Store(size)
+	return in
+}
+
+// Stream is the Input of a file whose size shows as it is read through the reader that
+// Stream returns.
+func Stream(r io.Reader) (*Input, io.Reader) {
+	in := &Input{}
+	return in, &counter{r, in}
+}
+
+type counter struct {
+	r  io.Reader
+	in *Input
+}
+
+func (c *counter) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.in.size.Add(int64(n))
+	return n, err
+}
+
+// Unpacked returns how many bytes the file may unpack to, as far as it was read.
+func (in *Input) Unpacked() int64 { return scale(in.size.Load(), unpackRate, unpackFloor) }
+
+// Unpack returns a reader of what z, a decompressor of the file, unpacks: it fails where
+// that is out of proportion.
+func (in *Input) Unpack(z io.Reader) io.Reader { return &unpacker{z: z, in: in} }
+
+type unpacker struct {
+	z   io.Reader
+	in  *Input
+	off int64
+}
+
+func (u *unpacker) Read(b []byte) (int, error) {
+	n, err := u.z.Read(b)
+	if u.off += int64(n); u.off > u.in.Unpacked() {
+		return 0, u.in.tooMuch("unpacked", u.off)
+	}
+	return n, err
+}
+
+// Hold draws n bytes of memory, before they are allocated.
+func (in *Input) Hold(n int64) error {
+	if in != nil {
+		held := in.held.Add(n)
+		if held > scale(in.size.Load(), holdRate, holdFloor) {
+			in.held.Add(-n)
+			return in.tooMuch("of memory", held)
+		}
+	}
+	return Memory(n)
+}
+
+// Release gives back n bytes that were drawn and are held no more.
+func (in *Input) Release(n int64) {
+	if in != nil {
+		in.held.Add(-n)
+	}
+}
+
+func (in *Input) tooMuch(what string, n int64) error {
+	return fmt.Errorf("%s %s for %s of the file: %w", Bytes(n), what, Bytes(in.size.Load()), ErrBeyond)
+}
+
+// scale is floor + rate*size, which sizes that a header claims do not make wrap.
+func scale(size, rate, floor int64) int64 {
+	if size > (1<<62)/rate {
+		return 1 << 62
+	}
+	return floor + rate*max(size, 0)
+}
+
+// Bytes writes a number of bytes for people.
+func Bytes(n int64) string {
+	switch {
+	case n < 10<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 10<<20:
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}

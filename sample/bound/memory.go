@@ -1,0 +1,99 @@
+package bound
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// lookEvery is how many bytes readers draw between two looks at the heap, which take
+// a microsecond. Larger requests are looked at each.
+const lookEvery = 16 << 20
+
+var drawn atomic.Int64 // since the last look
+
+// Memory tells whether the process has n more bytes, which it is about to allocate.
+//
+// The heap is measured rather than counted, so that what readers and all that comes
+// after them hold is in it. GOMEMLIMIT alone does not do it: the runtime collects more
+// often near that limit, and goes on beyond it.
+func Memory(n int64) error {
+	if n < lookEvery {
+		if drawn.Add(n) < lookEvery {
+			return nil
+		}
+		drawn.Store(0)
+	}
+	return within(n, limit())
+}
+
+// within tells whether the heap and n bytes more are no more than limit.
+func within(n, limit int64) error {
+	if n <= limit-heap() {
+		return nil
+	}
+	runtime.GC() // garbage may be half of it
+	if used := heap(); n > limit-used {
+		return fmt.Errorf("%s of memory are used, and %s more are too much for this machine or its limits (%s): %w", Bytes(used), Bytes(n), Bytes(limit), ErrBeyond)
+	}
+	return nil
+}
+
+// heap is the memory of objects, dead ones included until they are swept.
+func heap() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64())
+}
+
+// limit is what the heap may grow to: 3/4 of the least of what the machine has
+// available, the limit of the control group, that of the address space, and
+// GOMEMLIMIT. The rest is for stacks, pages of files, and other processes. As dead
+// objects may be as much again, the runtime is told to collect early enough.
+var limit = sync.OnceValue(func() int64 {
+	most := min(available("/proc/meminfo"), controlGroup("/proc/self/cgroup", "/sys/fs/cgroup"), addressSpace())
+	most = min(most-most/4, debug.SetMemoryLimit(-1))
+	debug.SetMemoryLimit(most)
+	return most
+})
+
+// available is the memory that can be had without swapping (proc(5)).
+func available(meminfo string) int64 {
+	b, _ := os.ReadFile(meminfo)
+	for line := range strings.Lines(string(b)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "MemAvailable:" {
+			if kib, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return math.MaxInt64
+}
+
+// controlGroup is the least limit of our control group and those that it is in, of
+// version 2 (Documentation/admin-guide/cgroup-v2.rst).
+func controlGroup(own, root string) int64 {
+	least := int64(math.MaxInt64)
+	b, _ := os.ReadFile(own)
+	for line := range strings.Lines(string(b)) {
+		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		for ; ok && strings.HasPrefix(dir, "/"); dir = path.Dir(dir) {
+			text, _ := os.ReadFile(path.Join(root, dir, "memory.max"))
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+				least = min(least, n)
+			}
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return least
+}
