@@ -1,46 +1,6 @@
 package sample
 
-import (
-	"debug/elf"
-	"encoding/binary"
-	"io"
-)
-
-// maxNotes bounds the notes that are read: the kernel's own limit is 64 KB.
-const maxNotes = 1 << 20
-
-// ELFBuildID gives the GNU build ID of an ELF file of any class and byte order,
-// the zero one if it has none. Sections come first: in a separate debug file, the
-// segments' offsets are still those of the file that it was split from. And Go's
-// linker (1.26) leaves the note out of the note segments, where the kernel looks.
-func ELFBuildID(f *elf.File) BuildID {
-	for _, s := range f.Sections {
-		if s.Type == elf.SHT_NOTE && s.ReaderAt != nil { // nil if it says that it is compressed
-			if id := readNotes(s, s.FileSize, s.Addralign, f.ByteOrder); !id.IsZero() {
-				return id
-			}
-		}
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_NOTE {
-			if id := readNotes(p, p.Filesz, p.Align, f.ByteOrder); !id.IsZero() {
-				return id
-			}
-		}
-	}
-	return BuildID{}
-}
-
-func readNotes(r io.ReaderAt, size, align uint64, order binary.ByteOrder) BuildID {
-	if size > maxNotes {
-		return BuildID{}
-	}
-	b := make([]byte, size)
-	if _, err := r.ReadAt(b, 0); err != nil {
-		return BuildID{}
-	}
-	return findBuildID(b, order, align)
-}
+import "encoding/binary"
 
 const ntGNUBuildID = 3
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -122,7 +124,9 @@ type agent struct {
 
 	// What takes long is done beside the drains, one after another.
 	chores  chan func()
-	idle    sync.WaitGroup // of the goroutine that does them
+	idle    sync.WaitGroup  // of the goroutine that does them
+	work    context.Context // which they end with
+	endWork context.CancelFunc
 	kept    map[sample.BuildID]bool
 	inStore atomic.Int64 // bytes
 }
@@ -194,6 +198,7 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 func (a *agent) begin(now time.Time) {
 	a.from, a.drained, a.aimAt = now, now, now.Add(firstRounds)
 	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
+	a.work, a.endWork = context.WithCancel(context.Background())
 	a.idle.Go(func() {
 		for chore := range a.chores {
 			chore()
@@ -395,19 +400,42 @@ func (a *agent) keep(id sample.ImageID, p *places) error {
 		return err
 	}
 	defer f.Close()
-	if err := a.into.KeepImage(id, f, store.KindFile); err != nil || !debug {
+	if err := a.copy(id, f, store.KindFile); err != nil || !debug {
 		return err
 	}
-	path, err := image.DebugFile(f.Name(), image.Options{Root: root})
-	if err != nil || path == "" {
-		return err
-	}
-	g, err := os.Open(path)
-	if err != nil {
+	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: func(path string) (*os.File, error) {
+		below, err := filepath.Rel(root, path)
+		if err != nil {
+			return nil, err
+		}
+		return collect.OpenInRoot(root, below)
+	}})
+	if err != nil || g == nil {
 		return err
 	}
 	defer g.Close()
-	return a.into.KeepImage(id, g, store.KindDebug)
+	return a.copy(id, g, store.KindDebug)
+}
+
+// copy copies an open file into the store, if it is not too large.
+func (a *agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	n := st.Size()
+	if n > int64(a.maxImage) {
+		return fmt.Errorf("%d bytes, which is more than --max-image-size %s", n, a.maxImage.String())
+	}
+	if room := int64(a.retain.size) - a.inStore.Load(); a.retain.size > 0 && n > room {
+		return fmt.Errorf("%d bytes, and --retain-size leaves %d", n, max(room, 0))
+	}
+	// What grows meanwhile is not followed.
+	if err := a.into.KeepImage(a.work, id, io.NewSectionReader(f, 0, n), kind); err != nil {
+		return err
+	}
+	a.inStore.Add(n)
+	return nil
 }
 
 // tidy merges the segments of epochs that have ended, and drops what is not to be
@@ -423,6 +451,10 @@ func (a *agent) tidy(now time.Time) {
 		return
 	}
 	dropped, err := a.into.GC(a.retain.of(), now)
+	if errors.Is(err, store.ErrMost) {
+		a.log.Warn("retention", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
+		err = nil
+	}
 	if err == nil && dropped.Bytes > 0 {
 		a.log.Info("dropped by age or size", "epochs", dropped.Epochs, "copies", dropped.Copies, "bytes", dropped.Bytes)
 	} else if err != nil && !errors.Is(err, store.ErrBusy) {
@@ -462,12 +494,19 @@ func (a *agent) close() error {
 	a.drain()
 	err := a.write(time.Now())
 	close(a.chores)
+	end := time.AfterFunc(maxEnd, a.endWork)
 	a.idle.Wait()
+	end.Stop()
+	a.endWork()
 	if a.probes != nil {
 		a.probes.close()
 	}
 	return err
 }
+
+// maxEnd is how long chores may go on once the agent was told to end. Copies of files can
+// take longer; they are made when the images are seen again.
+const maxEnd = 5 * time.Second
 
 // release lets go of all but samples.
 func (a *agent) release() {

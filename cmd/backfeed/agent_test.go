@@ -407,7 +407,7 @@ func TestKeep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := agent{agentFlags: &agentFlags{keepImages: &choice{value: tt.keep}}, into: into}
+		a := agent{agentFlags: &agentFlags{keepImages: &choice{value: tt.keep}, maxImage: 1 << 30}, into: into, work: t.Context()}
 		if err := a.keep(id, &places{proc: "/proc"}); err != nil {
 			t.Fatal(err)
 		}

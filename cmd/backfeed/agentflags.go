@@ -27,6 +27,7 @@ type agentFlags struct {
 	epoch      time.Duration
 	flush      time.Duration
 	keepImages *choice // "no", "file", "debug"
+	maxImage   size    // of what is copied
 	retain     retention
 	metrics    string
 	public     bool
@@ -101,8 +102,17 @@ func (s *share) Set(text string) error {
 // A size is a flag in bytes.
 type size int64
 
-func (s *size) String() string { return strconv.FormatInt(int64(*s), 10) }
-func (s *size) Type() string   { return "bytes" }
+func (s *size) String() string {
+	n, unit := int64(*s), ""
+	for _, u := range []string{"K", "M", "G", "T"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, u
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+func (s *size) Type() string { return "bytes" }
 func (s *size) Set(text string) error {
 	number := strings.TrimRight(text, "KMGTiB")
 	unit, ok := map[string]int64{"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}[strings.TrimSuffix(strings.TrimSuffix(text[len(number):], "B"), "i")]
@@ -117,7 +127,7 @@ func (s *size) Set(text string) error {
 // parseAgent reads the command line, and the file that it names. Without error
 // and flags, help was asked for.
 func (c *cli) parseAgent(args []string) (*agentFlags, error) {
-	f := &agentFlags{maxCPU: 0.01}
+	f := &agentFlags{maxCPU: 0.01, maxImage: 1 << 30}
 	fs := c.flags()
 	fs.StringVar(&f.store, "store", defaultStore, "write to the store in `dir`")
 	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
@@ -130,6 +140,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `time`")
 	f.keepImages = c.choice("keep-images", "copy the sampled programs and libraries into the store, or with =debug their separate debug files too", "no", "file", "debug")
 	fs.Lookup("keep-images").NoOptDefVal = "file"
+	fs.Var(&f.maxImage, "max-image-size", "copy no program, library or debug file that is larger")
 	f.retain.define(fs)
 	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`address`/metrics")
 	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")

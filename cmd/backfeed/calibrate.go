@@ -226,7 +226,7 @@ func (k *calibrator) open(id sample.ImageID) (*image.Image, error) {
 			pi.file, _, pi.err = p.open(id)
 		}
 		if pi.err == nil {
-			if pi.im, pi.err = image.Open(pi.file.Name(), image.Options{DebugDirs: []string{"/usr/lib/debug"}}); pi.err != nil {
+			if pi.im, pi.err = image.OpenFile(pi.file, image.Options{DebugDirs: []string{"/usr/lib/debug"}}); pi.err != nil {
 				pi.file.Close()
 			}
 		}

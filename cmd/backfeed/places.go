@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/collect"
 )
 
 // places are where a running process may see the file of an image: here, in its
@@ -26,7 +26,7 @@ func (p *places) open(id sample.ImageID) (f *os.File, root string, err error) {
 	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	for _, root := range p.roots {
-		if f := openIf(filepath.Join(root, path), id.Build); f != nil {
+		if f := withBuild(id.Build)(collect.OpenBelow(root, path)); f != nil {
 			return f, root, nil
 		}
 	}
@@ -35,23 +35,27 @@ func (p *places) open(id sample.ImageID) (f *os.File, root string, err error) {
 		if to, err := os.Readlink(link); err != nil || strings.TrimSuffix(to, " (deleted)") != path {
 			continue
 		}
-		if f := openIf(link, id.Build); f != nil {
+		if f := withBuild(id.Build)(sample.OpenRegular(link)); f != nil {
 			return f, filepath.Join(filepath.Dir(link), "root"), nil
 		}
 	}
 	return nil, "", errors.New("gone, or out of reach")
 }
 
-// openIf opens the file at path if it has that build ID.
-func openIf(path string, build sample.BuildID) *os.File {
-	if have, err := image.ReadBuildID(path); err != nil || have != build {
-		return nil
+// withBuild returns a function that returns a file that was opened if it has that build
+// ID, and nil if not. A path is opened once: what lies there can change at any time, and
+// who can change it may have less privilege than this process.
+func withBuild(build sample.BuildID) func(*os.File, error) *os.File {
+	return func(f *os.File, err error) *os.File {
+		if err != nil {
+			return nil
+		}
+		if e, err := sample.ReadELF(f); err != nil || e.Build != build {
+			f.Close()
+			return nil
+		}
+		return f
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	return f
 }
 
 // mountRoots gives the roots of all mount namespaces that processes have, this

@@ -30,7 +30,8 @@ fsck     reads and checks everything; exit code 1 tells of damage. What a writer
          behind is none: --repair removes it
 compact  merges the segments of each epoch that has ended
 gc       drops what --retain and --retain-size do not keep, oldest first, then the copies of images
-         that no samples are left of; the newest three epochs stay
+         that no samples are left of; the newest three epochs stay. Where most of the epochs are too old
+         at once, the clock may have been set wrong: all stay, with exit code 3, unless --most is given
 
 An agent does the last two itself. All can be run while it is at work. ` + "`backfeed images DIR`" + ` lists the
 images, and every command that reads samples reads a store.`,
@@ -47,6 +48,7 @@ var storeVerbs = map[string]storeVerb{"ls": listStore, "stats": sumStore, "fsck"
 type storeFlags struct {
 	repair bool
 	retain retention
+	most   bool
 }
 
 // retention says what to keep of a store.
@@ -80,6 +82,7 @@ func runStore(c *cli, args []string) error {
 	var f storeFlags
 	fs.BoolVar(&f.repair, "repair", false, "fsck: remove what is unfinished or superseded, and make the index anew")
 	f.retain.define(fs)
+	fs.BoolVar(&f.most, "most", false, "gc: drop more than half of the epochs, if --retain asks for that")
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
 	}
@@ -277,8 +280,12 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style
 	if f.retain.isZero() {
 		return nil, nil, failf(exitUsage, "store gc: want --retain or --retain-size")
 	}
-	done, err := s.GC(f.retain.of(), time.Now())
-	if err != nil {
+	keep := f.retain.of()
+	keep.Most = f.most
+	done, err := s.GC(keep, time.Now())
+	if errors.Is(err, store.ErrMost) {
+		err = failf(exitGate, "%w; nothing was dropped for its age. If the clock is right and was right when they were written, give --most", err)
+	} else if err != nil {
 		return nil, nil, err
 	}
 	doc := struct {
@@ -290,5 +297,5 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style
 	return doc, func(w io.Writer, _ report.Style) error {
 		_, err := fmt.Fprintf(w, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
 		return err
-	}, nil
+	}, err
 }

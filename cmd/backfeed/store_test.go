@@ -173,7 +173,7 @@ func TestStoreImages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.KeepImage(id, f, store.KindFile); err != nil {
+	if err := s.KeepImage(t.Context(), id, f, store.KindFile); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(id.Path); err != nil {

@@ -20,16 +20,16 @@ import (
 // ReadBuildID reads the GNU build ID of the ELF file at path, of any class and
 // byte order, and nothing else of it. It is zero if the file has none.
 func ReadBuildID(path string) (sample.BuildID, error) {
-	f, err := os.Open(path)
+	f, err := sample.OpenRegular(path)
 	if err != nil {
 		return sample.BuildID{}, err
 	}
 	defer f.Close()
-	ef, err := newFile(f)
+	e, err := sample.ReadELF(f)
 	if err != nil {
 		return sample.BuildID{}, fmt.Errorf("%s: %w", path, err)
 	}
-	return sample.ELFBuildID(ef), nil
+	return e.Build, nil
 }
 
 // goVersion gives the version of Go that linked the image.
@@ -82,9 +82,13 @@ func (im *Image) openDebug(opt Options) {
 		return
 	}
 	for _, path := range opt.Debug {
-		if im.tryDebug(path, 0) {
+		if im.tryDebug(sample.OpenRegular, path, 0) {
 			return
 		}
+	}
+	open := opt.OpenFile
+	if open == nil {
+		open = sample.OpenRegular
 	}
 	dirs := slices.Clone(opt.DebugDirs)
 	if dirs == nil {
@@ -96,7 +100,7 @@ func (im *Image) openDebug(opt Options) {
 	if !im.Build.IsZero() {
 		id := im.Build.String()
 		for _, dir := range dirs {
-			if im.tryDebug(filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"), 0) {
+			if im.tryDebug(open, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"), 0) {
 				return
 			}
 		}
@@ -115,7 +119,7 @@ func (im *Image) openDebug(opt Options) {
 		}
 	}
 	for _, c := range candidates {
-		if im.tryDebug(c, crc) {
+		if im.tryDebug(open, c, crc) {
 			return
 		}
 	}
@@ -151,13 +155,13 @@ func (im *Image) debugLink() (name string, crc uint32, ok bool) {
 // tryDebug takes the file at path for the debug file if it belongs to the
 // image: its build ID is the same or, if neither has one, its CRC is that of
 // the link.
-func (im *Image) tryDebug(path string, crc uint32) bool {
-	f, err := os.Open(path)
+func (im *Image) tryDebug(open func(string) (*os.File, error), path string, crc uint32) bool {
+	f, err := open(path)
 	if err != nil {
 		return false
 	}
 	if ef := im.matchDebug(f, crc); ef != nil {
-		im.debug, im.debugPath = ef, path
+		im.debug, im.debugFile = ef, f
 		im.close = append(im.close, f)
 		return true
 	}
@@ -172,8 +176,11 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
 		return nil
 	}
+	if e, err := sample.ReadELF(f); err != nil || e.Build != im.Build {
+		return nil
+	}
 	ef, err := newFile(f)
-	if err != nil || sample.ELFBuildID(ef) != im.Build || !hasSymtab(ef) && !hasDWARF(ef) {
+	if err != nil || !hasSymtab(ef) && !hasDWARF(ef) {
 		return nil
 	}
 	if im.Build.IsZero() {

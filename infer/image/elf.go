@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,7 @@ type Image struct {
 	file      io.ReaderAt
 	elf       *elf.File
 	debug     *elf.File // the separate debug file; nil if there is none
-	debugPath string    // of debug
+	debugFile *os.File  // of debug
 	close     []io.Closer
 
 	segments []*segment // loaded ones, by address
@@ -52,18 +53,40 @@ type Options struct {
 	Root      string   // directory that debug file paths are below (perf's --symfs); "" is "/"
 	DebugDirs []string // where separate debug files lie; nil is /usr/lib/debug
 	Debug     []string // files that may be the image's separate debug file, tried first
+
+	// OpenFile opens a separate debug file other than those of Debug to read it; nil is
+	// sample.OpenRegular.
+	OpenFile func(path string) (*os.File, error)
 }
 
 // Open reads the headers and symbols of the ELF file at path.
 func Open(path string, opt Options) (*Image, error) {
-	return opened(path, func(im *Image, size int64) error { return im.open(size, opt) })
+	f, err := sample.OpenRegular(path)
+	if errors.Is(err, sample.ErrNotRegular) {
+		err = fmt.Errorf("%w: %w", err, ErrUnsupported)
+	}
+	if err != nil {
+		return nil, err
+	}
+	im, err := OpenFile(f, opt)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	im.close = append(im.close, f)
+	return im, nil
 }
 
-// DebugFile gives the path of the separate debug file of the ELF file at path; ""
-// if it has none, or needs none. It reads headers, and all of a debug file where only
-// its CRC tells whose it is.
-func DebugFile(path string, opt Options) (debug string, err error) {
-	im, err := opened(path, func(im *Image, _ int64) error {
+// OpenFile reads the headers and symbols of an ELF file that is open, and stays so
+// until the image is closed.
+func OpenFile(f *os.File, opt Options) (*Image, error) {
+	return opened(f, func(im *Image, size int64) error { return im.open(size, opt) })
+}
+
+// DebugFile opens the separate debug file of an ELF file; nil if it has none, or needs
+// none. It reads headers, and all of a debug file where only its CRC tells whose it is.
+func DebugFile(f *os.File, opt Options) (*os.File, error) {
+	im, err := opened(f, func(im *Image, _ int64) error {
 		err := im.readHeaders()
 		if err == nil {
 			im.openDebug(opt)
@@ -71,18 +94,14 @@ func DebugFile(path string, opt Options) (debug string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", err
-	}
-	return im.debugPath, im.Close()
-}
-
-// opened gives the image of the file at path after read, which gets its size.
-func opened(path string, read func(im *Image, size int64) error) (*Image, error) {
-	f, err := os.Open(path)
-	if err != nil {
 		return nil, err
 	}
-	im := &Image{Path: path, file: f, close: []io.Closer{f}}
+	return im.debugFile, nil
+}
+
+// opened returns the image of a file after read, which gets its size.
+func opened(f *os.File, read func(im *Image, size int64) error) (*Image, error) {
+	im := &Image{Path: f.Name(), file: f}
 	st, err := f.Stat()
 	switch {
 	case err == nil && !st.Mode().IsRegular():
@@ -92,7 +111,7 @@ func opened(path string, read func(im *Image, size int64) error) (*Image, error)
 	}
 	if err != nil {
 		im.Close()
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", im.Path, err)
 	}
 	return im, nil
 }
@@ -104,7 +123,11 @@ func (im *Image) readHeaders() (err error) {
 	if im.elf, err = newFile(im.file); err != nil {
 		return err
 	}
-	im.Build = sample.ELFBuildID(im.elf)
+	e, err := sample.ReadELF(im.file)
+	if err != nil {
+		return fmt.Errorf("%v: %w", err, ErrFormat)
+	}
+	im.Build = e.Build
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -528,11 +527,14 @@ func ioctlAll(fds []int, request uint) error {
 // believed only if it has the inode that was mapped.
 func openMapped(m *mmapRecord) *os.File {
 	proc := fmt.Sprintf("/proc/%d", m.pid)
-	if f, err := os.Open(fmt.Sprintf("%s/map_files/%x-%x", proc, m.start, m.start+m.size)); err == nil {
+	if f, err := sample.OpenRegular(fmt.Sprintf("%s/map_files/%x-%x", proc, m.start, m.start+m.size)); err == nil {
 		return f
 	}
-	for _, path := range []string{proc + "/exe", filepath.Join(proc, "root", m.path), m.path} {
-		if f := openInode(path, m.inode); f != nil {
+	if f := withInode(m.inode)(sample.OpenRegular(proc + "/exe")); f != nil {
+		return f
+	}
+	for _, root := range []string{proc + "/root", "/"} {
+		if f := withInode(m.inode)(OpenBelow(root, m.path)); f != nil {
 			return f
 		}
 	}
@@ -550,16 +552,18 @@ func markReplaced(path string, inode uint64) string {
 	return path
 }
 
-// openInode opens a regular file that has the given inode number, or gives nil.
-func openInode(path string, inode uint64) *os.File {
-	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil
+// withInode returns a function that returns an opened file if it has the given inode
+// number, and nil if not.
+func withInode(inode uint64) func(*os.File, error) *os.File {
+	return func(f *os.File, err error) *os.File {
+		if err != nil {
+			return nil
+		}
+		var st unix.Stat_t
+		if unix.Fstat(int(f.Fd()), &st) != nil || st.Ino != inode {
+			f.Close()
+			return nil
+		}
+		return f
 	}
-	var st unix.Stat_t
-	if unix.Fstat(int(f.Fd()), &st) != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Ino != inode {
-		f.Close()
-		return nil
-	}
-	return f
 }

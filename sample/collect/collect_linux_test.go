@@ -257,16 +257,16 @@ func TestReplacedBinary(t *testing.T) {
 
 func idOf(t *testing.T, path string) sample.BuildID {
 	t.Helper()
-	f, err := elf.Open(path)
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	id := sample.ELFBuildID(f)
-	if id.IsZero() {
-		t.Fatalf("%s has no build ID", path)
+	e, err := sample.ReadELF(f)
+	if err != nil || e.Build.IsZero() {
+		t.Fatalf("%s has no build ID: %v", path, err)
 	}
-	return id
+	return e.Build
 }
 
 func TestAttach(t *testing.T) {
@@ -389,7 +389,8 @@ func TestIdentifyByPath(t *testing.T) {
 	if st, err = os.Stat(dir); err != nil {
 		t.Fatal(err)
 	}
-	if f := openInode(dir, st.Sys().(*syscall.Stat_t).Ino); f != nil {
+	m = mmapRecord{path: dir, inode: st.Sys().(*syscall.Stat_t).Ino}
+	if f := openMapped(&m); f != nil {
 		t.Error("opened a directory")
 		f.Close()
 	}

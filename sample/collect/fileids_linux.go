@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"debug/elf"
 	"sync"
 	"time"
 
@@ -75,8 +74,8 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 	version := fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
 	id, ok := f.seen[version]
 	if !ok {
-		if ef, err := elf.NewFile(file); err == nil { // else no image, but code all the same: the path must do
-			id = sample.ELFBuildID(ef)
+		if e, err := sample.ReadELF(file); err == nil { // else no image, but code all the same: the path must do
+			id = e.Build
 		}
 	}
 	if f.seen == nil || len(f.seen) >= maxFiles || len(f.mapped) >= maxFiles {

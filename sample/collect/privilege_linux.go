@@ -4,7 +4,6 @@ package collect
 
 import (
 	"bytes"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
@@ -119,12 +118,8 @@ func readVDSO() vdso {
 		if _, err := io.ReadFull(io.NewSectionReader(mem, int64(m.start), int64(m.size)), b); err != nil {
 			return vdso{}
 		}
-		ef, err := elf.NewFile(bytes.NewReader(b))
-		if err != nil {
-			return vdso{}
-		}
-		if id := sample.ELFBuildID(ef); !id.IsZero() {
-			return vdso{sample.ImageID{Build: id, Path: m.path}, m.size}
+		if e, err := sample.ReadELF(bytes.NewReader(b)); err == nil && !e.Build.IsZero() {
+			return vdso{sample.ImageID{Build: e.Build, Path: m.path}, m.size}
 		}
 	}
 	return vdso{}

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/sample"
+
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
@@ -568,16 +570,16 @@ func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
 
 // codeOf gives the segments of an ELF file for x86-64 that processes execute.
 func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
-	e, err := elf.NewFile(f)
+	e, err := sample.ReadELF(f)
 	if err != nil {
 		return nil, err
 	}
 	if e.Machine != elf.EM_X86_64 || e.Class != elf.ELFCLASS64 {
 		return nil, fmt.Errorf("code for %v, %v: want x86-64", e.Machine, e.Class)
 	}
-	for _, p := range e.Progs {
+	for _, p := range e.Segments {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-			code = append(code, p.ProgHeader)
+			code = append(code, p)
 		}
 	}
 	return code, nil
@@ -588,9 +590,8 @@ const maxWindow = 100 * time.Millisecond
 
 // window arms, waits and disarms.
 func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
-	// What is looked at is what is armed, whatever becomes of the path meanwhile. A pipe
-	// must not make it wait.
-	f, err := os.OpenFile(r.File, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	// What is looked at is what is armed, whatever becomes of the path meanwhile.
+	f, err := sample.OpenRegular(r.File)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"backfeed/sample"
 )
 
 // tidy gives f the segments of the store, swept of what is left behind, while no
@@ -28,7 +30,7 @@ func (s *Store) tidy(f func(*listing) error) error {
 
 // exclusive runs f while no other process runs one on this store.
 func (s *Store) exclusive(f func() error) error {
-	l, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, 0o644)
+	l, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (s *Store) mergeFiles(group []entry) (entry, error) {
 	if err := s.write(group[0].epoch, group[0].labels, sources); err != nil {
 		return entry{}, err
 	}
-	f, err := os.Open(filepath.Join(s.dir, segmentsDir, e.name))
+	f, err := sample.OpenRegular(filepath.Join(s.dir, segmentsDir, e.name))
 	if err != nil {
 		return entry{}, err
 	}

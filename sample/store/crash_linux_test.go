@@ -171,7 +171,7 @@ func fill(t *testing.T, s *Store, places int, want error) {
 	if err != nil || !r.Clean() || len(r.Unfinished) > 0 || r.Samples != sum {
 		t.Errorf("fsck: %+v, %v; %d samples put", r, err, sum)
 	}
-	if err := s.KeepImage(sample.ImageID{Build: sample.BuildID{1}}, zeros(1<<22), KindFile); !errors.Is(err, want) {
+	if err := s.KeepImage(t.Context(), sample.ImageID{Build: sample.BuildID{1}}, zeros(1<<22), KindFile); !errors.Is(err, want) {
 		t.Errorf("copy of an image: got error %v, want %v", err, want)
 	}
 	if r, err := s.Fsck(false); err != nil || !r.Clean() || len(r.Unfinished) > 0 {

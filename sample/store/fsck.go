@@ -88,7 +88,7 @@ func (s *Store) fsck(repair bool) (*Report, error) {
 
 // verify reads all of a segment. A segment that was removed meanwhile is right.
 func (s *Store) verify(e entry) error {
-	f, err := os.Open(filepath.Join(s.dir, segmentsDir, e.name))
+	f, err := sample.OpenRegular(filepath.Join(s.dir, segmentsDir, e.name))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -185,6 +185,8 @@ func (s *Store) fsckCopies(r *Report) error {
 		n, sum, err := checksum(filepath.Join(s.dir, imagesDir, c.name))
 		switch {
 		case errors.Is(err, os.ErrNotExist):
+		case errors.Is(err, sample.ErrNotRegular):
+			r.Damaged = append(r.Damaged, err)
 		case err != nil:
 			return err
 		case n < c.size:
@@ -199,7 +201,7 @@ func (s *Store) fsckCopies(r *Report) error {
 }
 
 func checksum(path string) (n int64, sum uint32, err error) {
-	f, err := os.Open(path)
+	f, err := sample.OpenRegular(path)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,12 @@ import (
 type Retention struct {
 	MaxAge   time.Duration // of the end of an epoch; 0 is without bound
 	MaxBytes int64         // of segments and copies of images together; 0 is without bound
+	Most     bool          // may drop more than half of the epochs for their age at once
 }
+
+// ErrMost is wrapped by the error about epochs that are too old, but are most of the
+// store. A clock that was set wrong makes them so, and nothing brings them back.
+var ErrMost = errors.New("most of the store would go at once")
 
 // minEpochs are kept whatever their age, as DCPI's daemon did: a clock that runs
 // ahead must not empty the store.
@@ -34,8 +40,8 @@ type Collected struct {
 
 // GC removes epochs, oldest first, until the rest is as the retention says, and
 // the copies of images that no samples are left of. Age is counted from now, or
-// from the end of the newest epoch if that is earlier. It gives ErrBusy if another
-// process is at it.
+// from the end of the newest epoch if that is earlier. It returns ErrBusy if another
+// process is at it, and ErrMost if epochs were kept that are too old.
 func (s *Store) GC(keep Retention, now time.Time) (done Collected, err error) {
 	err = s.tidy(func(l *listing) error {
 		copies, err := s.copies()
@@ -43,7 +49,7 @@ func (s *Store) GC(keep Retention, now time.Time) (done Collected, err error) {
 			return err
 		}
 		epochs := byEpoch(l.live)
-		n, unused := expired(epochs, copies, keep, now)
+		n, unused, most := expired(epochs, copies, keep, now)
 		done.Epochs = n
 		for _, epoch := range epochs[:n] {
 			for _, e := range epoch {
@@ -60,6 +66,9 @@ func (s *Store) GC(keep Retention, now time.Time) (done Collected, err error) {
 			}
 			done.Copies++
 			done.Bytes += c.size
+		}
+		if most > 0 {
+			return fmt.Errorf("%d of %d epochs ended more than %v before the newest one: %w", most, len(epochs), keep.MaxAge, ErrMost)
 		}
 		return nil
 	})
@@ -86,9 +95,10 @@ func byEpoch(live []entry) [][]entry {
 	return out
 }
 
-// expired gives the number of epochs to remove, and the copies of images that no
-// later one has samples of.
-func expired(epochs [][]entry, copies []imageCopy, keep Retention, now time.Time) (n int, unused []imageCopy) {
+// expired returns the number of epochs to remove, and the copies of images that no
+// later one has samples of. If those that are too old are most of the store, and must not
+// be, most is their number.
+func expired(epochs [][]entry, copies []imageCopy, keep Retention, now time.Time) (n int, unused []imageCopy, most int) {
 	var total int64
 	uses := map[sample.BuildID]int{} // segments, by image
 	for _, epoch := range epochs {
@@ -114,9 +124,15 @@ func expired(epochs [][]entry, copies []imageCopy, keep Retention, now time.Time
 	if i := len(epochs); i > 0 && epochs[i-1][0].epoch.To().Before(now) {
 		end = epochs[i-1][0].epoch.To()
 	}
+	old := 0
+	for keep.MaxAge > 0 && old < len(epochs)-minEpochs && epochs[old][0].epoch.To().Before(end.Add(-keep.MaxAge)) {
+		old++
+	}
+	if old > len(epochs)/2 && !keep.Most {
+		old, most = 0, old
+	}
 	for ; n < len(epochs)-minEpochs; n++ {
-		old := keep.MaxAge > 0 && epochs[n][0].epoch.To().Before(end.Add(-keep.MaxAge))
-		if !old && (keep.MaxBytes <= 0 || total <= keep.MaxBytes) {
+		if n >= old && (keep.MaxBytes <= 0 || total <= keep.MaxBytes) {
 			break
 		}
 		for _, e := range epochs[n] {
@@ -133,5 +149,5 @@ func expired(epochs [][]entry, copies []imageCopy, keep Retention, now time.Time
 			unused = append(unused, c)
 		}
 	}
-	return n, unused
+	return n, unused, most
 }

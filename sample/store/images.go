@@ -3,6 +3,7 @@ package store
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -86,8 +87,8 @@ func (s *Store) Images() ([]Image, error) {
 
 // KeepImage copies a file that samples are of, so that they can be understood when
 // the file is gone. It is known by its build ID, and copied only once. The reader
-// is read from its start, twice.
-func (s *Store) KeepImage(id sample.ImageID, r io.ReadSeeker, kind Kind) error {
+// is read from its start, twice, until ctx ends.
+func (s *Store) KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 	if id.Build.IsZero() {
 		return fmt.Errorf("%s: no build ID to keep it by", id)
 	}
@@ -97,7 +98,7 @@ func (s *Store) KeepImage(id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 	c := imageCopy{build: id.Build, kind: kind}
 	sum := crc32.New(wire.Castagnoli)
 	var err error
-	if c.size, err = fromStart(sum, r); err != nil {
+	if c.size, err = fromStart(ctx, sum, r); err != nil {
 		return err
 	}
 	c.sum = sum.Sum32()
@@ -107,7 +108,7 @@ func (s *Store) KeepImage(id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 	}
 	err = writeFile(path, func(w *bufio.Writer) error {
 		sum.Reset()
-		if n, err := fromStart(io.MultiWriter(w, sum), r); err != nil || n != c.size || sum.Sum32() != c.sum {
+		if n, err := fromStart(ctx, io.MultiWriter(w, sum), r); err != nil || n != c.size || sum.Sum32() != c.sum {
 			return cmp.Or(err, fmt.Errorf("%s: changed while it was copied", id))
 		}
 		return nil
@@ -118,12 +119,21 @@ func (s *Store) KeepImage(id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 	return err
 }
 
-func fromStart(w io.Writer, r io.ReadSeeker) (int64, error) {
+func fromStart(ctx context.Context, w io.Writer, r io.ReadSeeker) (int64, error) {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return 0, err
 	}
-	return io.Copy(w, r)
+	return io.Copy(w, readerFunc(func(b []byte) (int, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		return r.Read(b)
+	}))
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // OpenImage gives the path of the copy of an image, and an error that wraps
 // fs.ErrNotExist if there is none.
@@ -190,7 +200,7 @@ func (s *Store) copies() ([]imageCopy, error) {
 	for _, f := range files {
 		c, ok := parseCopy(f.Name())
 		st, err := f.Info()
-		if !ok || err != nil || st.Size() != c.size {
+		if !ok || err != nil || !st.Mode().IsRegular() || st.Size() != c.size {
 			continue
 		}
 		c.written = st.ModTime()

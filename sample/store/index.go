@@ -51,7 +51,7 @@ func (s *Store) openIndex() *index {
 		return ix
 	}
 	err := guard(func() error {
-		db, err := bolt.Open(ix.path, 0o644, &bolt.Options{Timeout: indexWait, ReadOnly: true})
+		db, err := bolt.Open(ix.path, fileMode, &bolt.Options{Timeout: indexWait, ReadOnly: true})
 		if err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func (ix *index) update() {
 		return
 	}
 	err := guard(func() error {
-		db, err := bolt.Open(ix.path, 0o644, &bolt.Options{Timeout: indexWait})
+		db, err := bolt.Open(ix.path, fileMode, &bolt.Options{Timeout: indexWait})
 		if err != nil {
 			return err
 		}

@@ -18,8 +18,12 @@ import (
 	"backfeed/sample"
 )
 
-// The files of a store.
+// The files of a store. What programs a machine runs, and their files, are nobody's
+// but the store's owner's.
 const (
+	dirMode  = 0o700
+	fileMode = 0o600
+
 	marker      = "backfeed-store-1" // empty; the digit is the version of this layout
 	segmentsDir = "segments"
 	imagesDir   = "images"
@@ -58,19 +62,36 @@ func Is(dir string) bool {
 // Create opens the store in dir, which is made if there is none.
 func Create(dir string, opts Options) (*Store, error) {
 	for _, d := range []string{dir, filepath.Join(dir, segmentsDir), filepath.Join(dir, imagesDir)} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
+		if err := os.MkdirAll(d, dirMode); err != nil {
+			return nil, err
+		}
+		if err := private(d); err != nil {
 			return nil, err
 		}
 	}
-	f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_RDONLY, 0o644)
-	if err != nil {
-		return nil, err
+	if !Is(dir) {
+		f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+		f.Close()
 	}
-	f.Close()
 	if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir)))); err != nil {
 		return nil, err
 	}
 	return Open(dir, opts)
+}
+
+// private takes a directory, which an older version may have made, from all others.
+func private(dir string) error {
+	st, err := os.Stat(dir)
+	if err != nil || st.Mode().Perm()&^dirMode == 0 {
+		return err
+	}
+	if err := os.Chmod(dir, dirMode); err != nil {
+		return fmt.Errorf("%s has mode %#o, and others may read samples there: %w", dir, st.Mode().Perm(), err)
+	}
+	return nil
 }
 
 // Open opens the store in dir.
@@ -151,7 +172,7 @@ func (s *Store) write(e sample.Epoch, labels map[string]string, sources []source
 // writeFile writes a file under its final name. When it returns without an
 // error, the file is on the disk; else there is none.
 func writeFile(path string, write func(*bufio.Writer) error) (err error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
 		return err
 	}
@@ -296,7 +317,10 @@ func (s *Store) entry(ix *index, name string) (entry, error) {
 			return entry{name, st.Size(), d}, nil
 		}
 	}
-	f, err := os.Open(path)
+	f, err := sample.OpenRegular(path)
+	if errors.Is(err, sample.ErrNotRegular) {
+		return entry{}, &SegmentError{name, err}
+	}
 	if err != nil {
 		return entry{}, err
 	}
@@ -477,7 +501,7 @@ func (s *Store) sources(entries []entry) (out []source, closeAll func(), err err
 		}
 	}
 	for _, e := range entries {
-		f, err := os.Open(filepath.Join(s.dir, segmentsDir, e.name))
+		f, err := sample.OpenRegular(filepath.Join(s.dir, segmentsDir, e.name))
 		if err != nil {
 			return nil, closeAll, err
 		}
