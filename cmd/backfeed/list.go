@@ -32,8 +32,9 @@ A bar before an instruction is its stall: a mark for each cycle beyond the least
 the one below. Stalls of less than 1 % of the procedure's time are not drawn.
 
 Code with less than 0.5 % of the procedure's time is folded. Stretches come by time, or all
-by address with --address. Source is looked up where the debug information says, below --symfs first, or
-below --source by the end of its path. Nothing tells whether it is that which was compiled.`,
+by address with --address.
+
+` + sourceHelp,
 	run: runList,
 }
 
@@ -103,7 +104,7 @@ const (
 func runList(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, format, opt := c.symfs(), c.format(), c.inference()
-	dir := fs.String("source", "", "look up source files below `dir`")
+	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	v := listView{}
 	fs.BoolVar(&v.address, "address", false, "list by address, not by time")
 	fs.BoolVar(&v.all, "all", false, "fold nothing")
@@ -111,7 +112,7 @@ func runList(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
-	text, err := newSourceText(*dir, *symfs)
+	text, err := newSourceText(*dirs, *symfs)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func runList(c *cli, args []string) error {
 	}
 	doc := src.list(x, of)
 	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.text(w, style, &v) })
-	c.tellGone(text)
+	c.tellWithheld(text)
 	return err
 }
 

@@ -34,7 +34,8 @@ type view struct {
 	sources sync.Mutex
 	source  *sourceText // guarded by sources; nil if source is not to be shown
 
-	layouts []sync.Once // as profile.Images
+	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
+	layouts []sync.Once          // as profile.Images
 	orders  []*layout.Order
 }
 
@@ -367,12 +368,25 @@ func (v *view) compare(truth *infer.Truth) error {
 // explain gives the explanation of one procedure.
 func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
 
-// sourceLine gives a line of a source file that debug information names.
-func (v *view) sourceLine(file string, line int) string {
-	v.sources.Lock()
-	defer v.sources.Unlock()
-	text, _ := v.source.line(file, line)
-	return text
+// sourceLines returns what gives the lines of source files that debug information names,
+// and what says which of them are not shown.
+func (v *view) sourceLines() (line func(file string, line int) string, notes func() []string) {
+	var missing []string
+	line = func(file string, line int) string {
+		v.sources.Lock()
+		defer v.sources.Unlock()
+		text, ok := v.source.line(file, line)
+		if !ok && !slices.Contains(missing, file) {
+			missing = append(missing, file)
+		}
+		return text
+	}
+	notes = func() []string {
+		v.sources.Lock()
+		defer v.sources.Unlock()
+		return v.source.notes(missing)
+	}
+	return line, notes
 }
 
 // facts are the figures of a procedure.
@@ -403,8 +417,9 @@ func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
 	flow := &report.Flow{Of: e, Prefix: prefix}
 	listing := &report.Code{Image: p.ip, Of: e, Lines: lines, Prefix: prefix, Brief: brief}
+	notes := func() []string { return nil }
 	if v.source != nil {
-		listing.Text = v.sourceLine
+		listing.Text, notes = v.sourceLines()
 	}
 	causes := ranges("shares of its cycles", report.Causes(&e.Summary))
 	if brief {
@@ -416,6 +431,9 @@ func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	s.add("causes", "Causes", causes)
 	s.add("flow", "Flow", text("Blocks from top to bottom, with how often each ran, and how sure that is among the counts of this procedure (n, l, m, h: none, low, medium, high confidence). Ways are the wider the oftener they ran; those that lead up are dashed. A block leads to its code."), flow.HTML)
 	s.add("code", "Code", text("%s", listingNote(v.x)), listing.HTML)
+	if why := notes(); len(why) > 0 {
+		s.add("source", "Source", text("%s.", strings.Join(why, ". ")))
+	}
 }
 
 // listingNote says how to read a listing.

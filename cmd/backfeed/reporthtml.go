@@ -29,7 +29,7 @@ func runReport(c *cli, args []string) error {
 	symfs, opt := c.symfs(), c.inference()
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("procedures", "n", 20, "show the code of `N` procedures at most, those with the most cycles")
-	dir := fs.String("source", "", "show source, of files below `dir`")
+	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -49,14 +49,17 @@ func runReport(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *dir != "" { // the page leaves this machine: nothing is in it that nobody asked for
-		if v.source, err = newSourceText(*dir, *symfs); err != nil {
+	if len(*dirs) > 0 { // the page leaves this machine: nothing is in it that nobody asked for
+		if v.source, err = onlySource(*dirs); err != nil {
 			return err
 		}
 	}
 	page, err := v.report(*n)
 	if err != nil {
 		return err
+	}
+	if v.source != nil {
+		c.tellWithheld(v.source)
 	}
 	return c.write(*html, func(w io.Writer) error { return page.Write(w) })
 }

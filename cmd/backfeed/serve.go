@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,15 +31,14 @@ It prints the address of a page, by default on 127.0.0.1 at a free port, and ser
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
 code of each with its stalls, and its flow graph; causes by procedure, image and recording; how
 executed code lies in memory; how far the figures are to be trusted. Below /pprof/ is pprof's own
-interface on the same samples: flame graph, top, source, disassembly, and graph if Graphviz is
-installed.
+interface on the same samples: flame graph, top, disassembly, and graph if Graphviz is installed. Its
+page of source is backfeed's own, which reads no file that the debug information alone names.
 
 The pages need a browser and nothing else; without scripts all but pprof's works. Who can connect
 can read them, so other addresses than those of this machine are for networks that are trusted.
 Requests that name another host are refused. Nothing can be changed through the server.
 
-Source is shown where its files are here: below --source by the ends of their paths, or below --symfs
-and where they were. Nothing tells whether they are those that were compiled.
+` + sourceHelp + `
 
 --truth holds the counts to exact ones, as the command verify does.`,
 	run: runServe,
@@ -47,7 +48,7 @@ func runServe(c *cli, args []string) error {
 	fs := c.flags()
 	symfs, opt := c.symfs(), c.inference()
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
-	dir := fs.String("source", "", "look up source files below `dir`")
+	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -73,7 +74,7 @@ func runServe(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if v.source, err = newSourceText(*dir, *symfs); err != nil {
+	if v.source, err = newSourceText(*dirs, *symfs); err != nil {
 		return err
 	}
 	if !loopback(ln.Addr()) {
@@ -141,6 +142,7 @@ func newSite(v *view, host string, pprof http.Handler) *site {
 	s.mux.HandleFunc("GET /layout", s.layoutPage)
 	s.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if pprof != nil {
+		s.mux.HandleFunc("GET /pprof/source", s.sourcePage)
 		s.mux.Handle("GET /pprof/", http.StripPrefix("/pprof", pprof))
 	}
 	return s
@@ -273,6 +275,32 @@ func (s *site) procPage(w http.ResponseWriter, r *http.Request) {
 	page := report.NewPage(p.row.Name, s.lead())
 	sh := &sheet{page: page}
 	s.addProc(sh, p, "", false)
+	s.send(w, "", page, sh.err)
+}
+
+// maxSourceProcs is how many procedures sourcePage shows the code of.
+const maxSourceProcs = 10
+
+// sourcePage stands for pprof's page of source: the code of the procedures that match a
+// pattern by the names of what is inlined in them and of its files, as there.
+func (s *site) sourcePage(w http.ResponseWriter, r *http.Request) {
+	re, err := regexp.Compile(r.URL.Query().Get("f"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var found []*viewed
+	for _, p := range s.procs {
+		if slices.ContainsFunc(s.matches[p], re.MatchString) {
+			found = append(found, p)
+		}
+	}
+	shown := found[:min(len(found), maxSourceProcs)]
+	page := report.NewPage("Source", fmt.Sprintf("The code of %d of %d procedures that match %q, by cycles.", len(shown), len(found), re.String()))
+	sh := &sheet{page: page}
+	for _, p := range shown {
+		s.addProc(sh, p, p.id, true)
+	}
 	s.send(w, "", page, sh.err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os/exec"
 	"regexp"
@@ -22,7 +23,8 @@ import (
 
 // pprofHandlers gives pprof's own interface to the samples of v. It sees the images
 // that the inference found, through ours: it opens no other, and runs no tool but
-// Graphviz's dot.
+// Graphviz's dot. Its page of source is not there, since it opens whatever files the
+// debug information names: sourcePage stands for it.
 func (v *view) pprofHandlers() (http.Handler, error) {
 	tool := &pprofImages{}
 	prof := v.pprofProfile(tool)
@@ -41,6 +43,8 @@ func (v *view) pprofHandlers() (http.Handler, error) {
 	// They write pprof's settings on disk, for any site that links to them.
 	delete(handlers, "/saveconfig")
 	delete(handlers, "/deleteconfig")
+	delete(handlers, "/source")
+	v.matches = tool.matches(v.procs, prof)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := handlers[r.URL.Path]
 		if h == nil {
@@ -55,6 +59,45 @@ func (v *view) pprofHandlers() (http.Handler, error) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
 		h.ServeHTTP(w, r)
 	}), nil
+}
+
+// matches returns what pprof's page of source matches a pattern with: for each procedure
+// the names of functions that are inlined in it where samples are, and of their files.
+func (t *pprofImages) matches(procs []*viewed, prof *profile.Profile) map[*viewed][]string {
+	type place struct {
+		im    *image.Image
+		start image.Addr
+	}
+	at := map[place]*viewed{}
+	for _, p := range procs {
+		at[place{p.ip.Image, p.r.Proc.Addr}] = p
+	}
+	found := map[*viewed]map[string]bool{}
+	for _, l := range prof.Location {
+		if l.Mapping == nil {
+			continue
+		}
+		o := t.images[l.Mapping.ID-1]
+		i := o.im.Find(image.Addr(l.Address - o.base))
+		if i < 0 {
+			continue
+		}
+		p := at[place{o.im, o.im.Symbols()[i].Addr}]
+		if p == nil {
+			continue
+		}
+		if found[p] == nil {
+			found[p] = map[string]bool{l.Mapping.File: true}
+		}
+		for _, line := range l.Line {
+			found[p][line.Function.Name], found[p][line.Function.SystemName], found[p][line.Function.Filename] = true, true, true
+		}
+	}
+	matches := map[*viewed][]string{}
+	for p, names := range found {
+		matches[p] = slices.Sorted(maps.Keys(names))
+	}
+	return matches
 }
 
 // apart is how far the addresses of images are apart in the profile, since images of

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -17,10 +16,10 @@ import (
 
 // A sourceTree is what a directory has of the files that a program was built from.
 type sourceTree struct {
-	dir    string
+	root   *sourceRoot
 	byName map[string][]string    // paths below dir by their last elements, slashes between all
 	files  map[string]*sourceFile // by path below dir
-	root   relocation             // of the files that are the program's own
+	own    relocation             // of the files that are the program's own
 	seen   map[declared][]string  // recorded paths of the lines of a function
 }
 
@@ -54,17 +53,19 @@ const (
 	fates // how many there are
 )
 
-// openTree lists the files below dir, which may be a link, but not those of hidden
-// directories.
+// openTree lists the files below dir, which may be a link, but not hidden ones, nor those
+// of hidden directories and of the kernel.
 func openTree(dir string) (*sourceTree, error) {
-	t := &sourceTree{dir: dir, byName: map[string][]string{}, files: map[string]*sourceFile{}, seen: map[declared][]string{}}
+	t := &sourceTree{root: newSourceRoot(dir), byName: map[string][]string{}, files: map[string]*sourceFile{}, seen: map[declared][]string{}}
 	root := dir + string(filepath.Separator)
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", filepath.Clean(name), cause(err))
-		case d.IsDir() && name != root && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
+		case name != root && strings.HasPrefix(d.Name(), "."), kernelPath(filepath.Clean(name)):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
 		case d.Type().IsRegular():
 			rel, err := filepath.Rel(dir, name)
 			if err != nil {
@@ -103,7 +104,7 @@ func commonEnd(a, b string) int {
 // gone. Moved files are still found by the names that they have in C; in Go, the
 // names of their functions are others.
 func (t *sourceTree) file(recorded string) *sourceFile {
-	rel := t.root.to + strings.TrimPrefix(recorded, t.root.from)
+	rel := t.own.to + strings.TrimPrefix(recorded, t.own.from)
 	if f := t.read(rel); f != nil || strings.HasSuffix(recorded, ".go") {
 		return f
 	}
@@ -118,7 +119,7 @@ func (t *sourceTree) read(rel string) *sourceFile {
 	}
 	var f *sourceFile
 	if slices.Contains(t.byName[path.Base(rel)], rel) {
-		if b, err := os.ReadFile(filepath.Join(t.dir, filepath.FromSlash(rel))); err == nil {
+		if b, err := t.root.read(rel); err == nil {
 			f = parseSource(rel, string(b))
 		}
 	}
@@ -174,8 +175,8 @@ func (t *sourceTree) locate(places []sampledPlace) {
 			}
 		}
 	}
-	if t.root = functions.most; len(functions.samples) == 0 {
-		t.root = files.most
+	if t.own = functions.most; len(functions.samples) == 0 {
+		t.own = files.most
 	}
 }
 
@@ -200,7 +201,7 @@ func (rs *relocations) add(r relocation, n uint64) {
 func (t *sourceTree) fateOf(frames []image.Frame) fate {
 	worst := outside
 	for _, fr := range frames {
-		if strings.HasPrefix(fr.File, t.root.from) {
+		if strings.HasPrefix(fr.File, t.own.from) {
 			worst = max(worst, t.fate(fr))
 		}
 	}

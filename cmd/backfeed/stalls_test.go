@@ -228,7 +228,7 @@ func TestProcNamed(t *testing.T) {
 func TestList(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
 	tree := filepath.Join(root, "testdata/mix")
-	text, err := newSourceText(tree, "")
+	text, err := newSourceText([]string{tree}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +313,8 @@ func TestListFolds(t *testing.T) {
 func TestListSource(t *testing.T) {
 	dir := t.TempDir()
 	path := file(t, dir, "a.c", "one\n\ttwo\n")
-	s, err := newSourceText("", "")
+	t.Chdir(dir)
+	s, err := newSourceText(nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,10 +343,10 @@ func TestListSource(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if len(s.gone) != 1 {
-		t.Errorf("not here: %q, want one file", s.gone)
+	if len(s.missing) != 1 {
+		t.Errorf("not shown: %q, want one file", s.missing)
 	}
-	tree, err := newSourceText(dir, "")
+	tree, err := newSourceText([]string{dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
