@@ -47,7 +47,8 @@ type kernelSymbols struct {
 
 // tickHandlers are the names of that function: tick_sched_timer until Linux 6.7,
 // tick_nohz_highres_handler in 6.8, tick_nohz_handler since (kernel/time/tick-sched.c).
-var tickHandlers = []string{"tick_nohz_handler", "tick_nohz_highres_handler", "tick_sched_timer"}
+// Until 6.7 that last name is another function's, so that a name before it counts.
+var tickHandlers = []string{"tick_sched_timer", "tick_nohz_highres_handler", "tick_nohz_handler"}
 
 // parseKallsyms reads what it needs of /proc/kallsyms; other lines may be anything:
 //
@@ -55,20 +56,23 @@ var tickHandlers = []string{"tick_nohz_handler", "tick_nohz_highres_handler", "t
 //	ffffffffc0201000 t nf_init	[nf_tables]
 func parseKallsyms(r io.Reader) (kernelSymbols, error) {
 	var s kernelSymbols
+	best := len(tickHandlers) // of those that were found
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		addr, rest, _ := strings.Cut(sc.Text(), " ")
 		_, name, _ := strings.Cut(rest, " ")
 		var to *uint64
-		switch {
-		case name == "_text":
+		switch name {
+		case "_text":
 			to = &s.text
-		case name == "_etext":
+		case "_etext":
 			to = &s.etext
-		case slices.Contains(tickHandlers, name):
-			to = &s.tick
 		default:
-			continue
+			i := slices.Index(tickHandlers, name)
+			if i < 0 || i > best {
+				continue
+			}
+			to, best = &s.tick, i
 		}
 		n, err := strconv.ParseUint(addr, 16, 64)
 		if err != nil {

@@ -57,6 +57,30 @@ func TestKernelMap(t *testing.T) {
 	}
 }
 
+// TestTickHandler: until Linux 6.7, tick_nohz_handler is another function than the one that the tick's timer
+// calls, wherever in the list it stands.
+func TestTickHandler(t *testing.T) {
+	lines := map[string]string{"sched": "ffffffff81000010 t tick_sched_timer\n", "highres": "ffffffff81000020 t tick_nohz_highres_handler\n", "nohz": "ffffffff81000030 t tick_nohz_handler\n"}
+	for _, tt := range []struct {
+		names string
+		want  uint64
+	}{
+		{"sched nohz", 0xffffffff81000010},
+		{"nohz sched", 0xffffffff81000010},
+		{"nohz highres", 0xffffffff81000020},
+		{"nohz", 0xffffffff81000030},
+		{"", 0},
+	} {
+		text := ""
+		for _, name := range strings.Fields(tt.names) {
+			text += lines[name]
+		}
+		if got, err := parseKallsyms(strings.NewReader(text)); err != nil || got.tick != tt.want {
+			t.Errorf("%s: %#x, %v; want %#x", tt.names, got.tick, err, tt.want)
+		}
+	}
+}
+
 // TestHidden: zeros in place of addresses give an empty map.
 func TestHidden(t *testing.T) {
 	symbols, err := parseKallsyms(strings.NewReader("0000000000000000 T _text\n0000000000000000 T _etext\n0000000000000000 t tick_nohz_handler\n"))
