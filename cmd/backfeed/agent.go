@@ -161,6 +161,10 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 	if err != nil {
 		return nil, err
 	}
+	for _, u := range sys.Without() {
+		a.log.Warn("sampling goes on without a part", "why", u.Reason())
+		c.verifierLog(u)
+	}
 	a.sampler = sys
 	if f.calibrate.budget > 0 {
 		if a.probes, err = newCalibrator(sys, f.calibrate, f.what.pids, func(format string, args ...any) { a.log.Info(fmt.Sprintf(format, args...)) }); err != nil {

@@ -150,7 +150,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	}
 	p, err := collect.OpenProber(sys)
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, withCode(exitMachine, fmt.Errorf("--calibrate: %s. %s", unavailable.Why, unavailable.Fix))
+		return nil, withCode(exitMachine, &calibrateError{unavailable})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
@@ -167,6 +167,12 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
 	return k, nil
 }
+
+// A calibrateError says why there is no calibration.
+type calibrateError struct{ why *collect.Unavailable }
+
+func (e *calibrateError) Error() string { return "--calibrate: " + e.why.Reason() }
+func (e *calibrateError) Unwrap() error { return e.why }
 
 // logWindow writes a line for one window.
 func logWindow(w io.Writer, g *collect.ProbeGroup, win *collect.ProbeWindow, err error) {
@@ -747,6 +753,7 @@ func (c *cli) calibrated(opt collect.Options, what systemFlags, flags calibrateF
 	if err != nil {
 		return nil, nil, err
 	}
+	c.tellWithout(sys)
 	defer sys.Close()
 	k, err := newCalibrator(sys, flags, what.pids, c.warn)
 	if err != nil {

@@ -51,9 +51,9 @@ func runDoctor(c *cli, args []string) error {
 	}
 	tried, err := collect.Probe()
 	found := samplingFindings(tried, err)
-	found = append(found, systemFinding("whole machine", "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}))
-	found = append(found, systemFinding(tickEvent, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}))
-	found = append(found, probesFinding())
+	for _, t := range tries {
+		found = append(found, t.finding())
+	}
 	found = append(found, experimentFindings("/", found)...)
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	found = append(found, toolFindings(exec.LookPath, versionOf)...)
@@ -77,10 +77,20 @@ func writeFindings(w io.Writer, found []finding, style report.Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
+	// What helps several is said once.
+	var fixes []string
+	names := map[string][]string{}
 	for _, f := range found {
-		if !f.OK && f.Fix != "" {
-			fmt.Fprintf(w, "\n%s: %s.", f.Name, f.Fix)
+		if f.OK || f.Fix == "" {
+			continue
 		}
+		if names[f.Fix] == nil {
+			fixes = append(fixes, f.Fix)
+		}
+		names[f.Fix] = append(names[f.Fix], f.Name)
+	}
+	for _, fix := range fixes {
+		fmt.Fprintf(w, "\n%s: %s.", strings.Join(names[fix], ", "), fix)
 	}
 	_, err := fmt.Fprintln(w)
 	return err
@@ -91,7 +101,7 @@ func writeFindings(w io.Writer, found []finding, style report.Style) error {
 var rungs = map[string]struct{ use, fix string }{
 	"cycles with branch records": {
 		"works, and is best: the last branches are recorded with each sample, so flow is known",
-		"needs a processor with branch records (Intel LBR, AMD Zen 4 LbrExtV2, Arm BRBE) and a kernel that lends them to guests; without, flow is inferred",
+		"needs a processor with branch records (" + collect.BranchRecords.Hardware + ") and a host that lends them to guests; without, flow is inferred",
 	},
 	"precise instructions": {
 		"works, and is used: samples count executions, of the very instruction; `--events cycles` of `agent` and `record -a` shows time instead",
@@ -104,40 +114,71 @@ var rungs = map[string]struct{ use, fix string }{
 	"cpu-clock": {"works, and is used: a timer, which every machine has; flow is inferred", ""},
 }
 
-// systemFinding tries to sample the whole machine.
-func systemFinding(name, use string, opt collect.SystemOptions) finding {
-	s, err := collect.OpenSystem(opt)
-	if err == nil {
-		err = s.Close()
-	}
-	f := finding{"sampling", name, err == nil, use, ""}
-	if err != nil {
-		f.Detail = err.Error()
-	}
-	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
-		f.Detail, f.Fix = u.Why, u.Fix
+// A try is how a feature is tried.
+type try struct {
+	feature *collect.Feature
+	use     string
+	opt     collect.SystemOptions
+	more    func(*collect.System) (use string, err error) // tries what comes on top; nil is nothing
+}
+
+// tries are the features that a System has, in the order of collect.Features: what each is good for
+// where it works, and the options to try it with.
+var tries = []try{
+	{collect.WholeMachine, "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}, nil},
+	{collect.Tick, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}, nil},
+	{collect.Callers, "`--callers` works: samples have the caller", collect.SystemOptions{Callers: true}, nil},
+	{collect.KernelSymbols, "`--kernel` works: samples of the kernel have a place", collect.SystemOptions{Kernel: true}, nil},
+	{collect.Walks, "`--calibrate` sees where branches go", collect.SystemOptions{Probes: true}, tryWalks},
+	{collect.Probes, "", collect.SystemOptions{Probes: true}, tryProbes},
+}
+
+// finding tries a feature.
+func (t *try) finding() finding {
+	f := finding{"sampling", t.feature.Name, true, t.use, ""}
+	if err := t.run(&f.Detail); err != nil {
+		f.OK, f.Detail = false, err.Error()
+		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+			f.Detail, f.Fix = u.Why, u.Fix
+		}
 	}
 	return f
 }
 
-// probesFinding tries what a probe costs.
-func probesFinding() finding {
-	f := finding{Group: "sampling", Name: "probes"}
-	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true})
-	if err == nil {
-		defer s.Close()
-		var p *collect.Prober
-		if p, err = collect.OpenProber(s); err == nil {
-			defer p.Close()
-			f.OK, f.Detail = true, fmt.Sprintf("`--calibrate` works: %v a hit, where the kernel emulates the instruction", p.HitCost())
-			return f
+// run tries it. It may say more of its use.
+func (t *try) run(use *string) error {
+	s, err := collect.OpenSystem(t.opt)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if lost := s.Without(); len(lost) > 0 {
+		return lost[0]
+	}
+	if t.more != nil {
+		more, err := t.more(s)
+		if more != "" {
+			*use = more
 		}
+		return err
 	}
-	f.Detail = err.Error()
-	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
-		f.Detail, f.Fix = u.Why, u.Fix
+	return nil
+}
+
+// tryWalks loads the program that walks, without code to walk through.
+func tryWalks(s *collect.System) (string, error) {
+	w := collect.NewWalker(s, collect.WalkOptions{})
+	return "", errors.Join(w.SetImages(nil), w.Close())
+}
+
+// tryProbes tries what a probe costs.
+func tryProbes(s *collect.System) (string, error) {
+	p, err := collect.OpenProber(s)
+	if err != nil {
+		return "", err
 	}
-	return f
+	defer p.Close()
+	return fmt.Sprintf("`--calibrate` counts how often code runs: %v a hit, where the kernel emulates the instruction", p.HitCost()), nil
 }
 
 // samplingFindings turns what Probe said into findings.

@@ -65,6 +65,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "backfeed: %v\n", err)
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		c.verifierLog(u)
+	}
 	return codeOf(err)
 }
 
@@ -87,6 +90,13 @@ func (c *cli) dispatch(args []string) error {
 	}
 	c.cmd = cmd
 	return cmd.run(c, rest)
+}
+
+// verifierLog prints what the kernel's verifier says of a program that it refuses, which is long, on demand.
+func (c *cli) verifierLog(u *collect.Unavailable) {
+	if u.Log != "" && os.Getenv(collect.VerifierVar) != "" {
+		fmt.Fprintln(c.stderr, u.Log)
+	}
 }
 
 // crashed tells of a panic. The trace is long and says nothing to most users,

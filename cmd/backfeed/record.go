@@ -44,7 +44,9 @@ it does. --dry-run lists what would be probed.
 
 -a samples all that runs on this machine, with the best of these or what --events names, or, for
 --tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the
-capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt.`,
+capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt. What a kernel is too old
+for is said with the release that has it; with ` + collect.VerifierVar + `=1 in the environment, also
+what its verifier says of a program that it refuses.`,
 	run: runRecord,
 }
 
@@ -176,6 +178,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	if err != nil {
 		return nil, err
 	}
+	c.tellWithout(sys)
 	if limit > 0 { // from now on: it may have taken a while to get here
 		ctx, stop = context.WithTimeout(ctx, limit)
 		defer stop()
@@ -200,6 +203,14 @@ func openSystem(opt collect.SystemOptions) (*collect.System, error) {
 		return nil, err
 	}
 	return sys, nil
+}
+
+// tellWithout says what the kernel refuses of what was asked for.
+func (c *cli) tellWithout(sys *collect.System) {
+	for _, u := range sys.Without() {
+		c.warn("sampling goes on without a part: %s", u.Reason())
+		c.verifierLog(u)
+	}
 }
 
 // drainUntil adds up what sys samples until ctx is done, and closes it.

@@ -36,7 +36,7 @@ func (k *calibrator) walk(p *infer.Profile) {
 	}
 	k.noWalks = k.setWalks(p)
 	if u := (*collect.Unavailable)(nil); errors.As(k.noWalks, &u) {
-		k.log("--calibrate: no walks: %s. %s", u.Why, u.Fix)
+		k.log("--calibrate: no walks: %s", u.Reason())
 	} else if k.noWalks != nil {
 		k.log("--calibrate: no walks: %v", k.noWalks)
 	} else {

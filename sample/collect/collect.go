@@ -63,6 +63,19 @@ type Unavailable struct {
 	Tried []Attempt
 	Why   string // one sentence
 	Fix   string // what would help, one sentence; "" if nothing would
+	Log   string // what the kernel's verifier says of a program; "" if nothing
+	err   error  // of the system call; nil if there was none
+}
+
+// VerifierVar is the variable of the environment that asks commands to print a Log.
+const VerifierVar = "BACKFEED_VERIFIER_LOG"
+
+// Reason is why, and what would help.
+func (u *Unavailable) Reason() string {
+	if u.Fix == "" {
+		return u.Why
+	}
+	return u.Why + ". " + u.Fix
 }
 
 func (u *Unavailable) Error() string {

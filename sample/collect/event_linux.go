@@ -127,8 +127,7 @@ func explain(errno syscall.Errno, h hostState) (why, fix string) {
 	case unix.EPERM, unix.EACCES:
 		// Debian, Ubuntu and Android refuse all unprivileged use at 3 and above.
 		if h.paranoid > 2 && !h.root {
-			return fmt.Sprintf("kernel.perf_event_paranoid is %d", h.paranoid),
-				"Run `sysctl kernel.perf_event_paranoid=2` as root, or give this program CAP_PERFMON"
+			return tooParanoid(h.paranoid)
 		}
 		if h.seccomp {
 			return "a filter of system calls forbids it, as in containers by default",

@@ -161,7 +161,7 @@ func TestTraces(t *testing.T) {
 // TestBranchProgram: the kernel takes the program that reads branch records. On an
 // event without them, its samples go through the ring all the same.
 func TestBranchProgram(t *testing.T) {
-	if err := checkSystem(); err != nil {
+	if err := WholeMachine.lacks(ThisHost()); err != nil {
 		t.Skip(err)
 	}
 	spec, err := loadSampler()

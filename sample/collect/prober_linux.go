@@ -78,7 +78,7 @@ type proberSetup struct{ ByPid, ByCgroup bool }
 type proberHello struct {
 	Error       string
 	Unavailable bool
-	Fix         string
+	Fix, Log    string
 	Costs       []ProbeCost
 }
 
@@ -146,7 +146,7 @@ func OpenProber(s *System) (*Prober, error) {
 	if hello.Error != "" {
 		p.Close()
 		if hello.Unavailable {
-			return nil, &Unavailable{Why: hello.Error, Fix: hello.Fix}
+			return nil, &Unavailable{Why: hello.Error, Fix: hello.Fix, Log: hello.Log}
 		}
 		return nil, errors.New(hello.Error)
 	}
@@ -277,7 +277,7 @@ func serveProber() int {
 	if err := a.open(setup); err != nil {
 		hello.Error = err.Error()
 		if u := (*Unavailable)(nil); errors.As(err, &u) {
-			hello.Error, hello.Fix, hello.Unavailable = u.Why, u.Fix, true
+			hello.Error, hello.Fix, hello.Log, hello.Unavailable = u.Why, u.Fix, u.Log, true
 		}
 	}
 	hurry()
@@ -361,7 +361,7 @@ var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 func (a *armer) open(setup proberSetup) error {
 	if err := haveUprobeMulti(); err != nil {
 		if errors.Is(err, ebpf.ErrNotSupported) {
-			return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use Linux 6.6 or later with CONFIG_UPROBES"}
+			return Probes.refused(err)
 		}
 		return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
 	}
@@ -383,7 +383,7 @@ func (a *armer) open(setup proberSetup) error {
 		defer m.Close()
 		maps[name] = m
 	}
-	if err := loadInto(&a.bpf, spec, maps, "prober"); err != nil {
+	if err := loadInto(&a.bpf, spec, maps, Probes); err != nil {
 		return err
 	}
 	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.bpf.Switched}); err != nil {

@@ -3,13 +3,10 @@
 package collect
 
 import (
-	"runtime"
 	"time"
 )
 
-var noProber = &Unavailable{
-	Why: "probes need Linux on amd64, this is " + runtime.GOOS + " on " + runtime.GOARCH,
-}
+var noProber = Probes.unsupported()
 
 // BecomeProber does nothing: there is no Prober.
 func BecomeProber() {}

@@ -39,6 +39,7 @@ type System struct {
 	close sync.Once
 
 	bpf     samplerObjects
+	without []*Unavailable
 	links   []link.Link     // of the programs that follow processes, and of the tick's
 	calls   *ringbuf.Reader // of traces; nil if there are none
 	records *processLog
@@ -173,11 +174,10 @@ func newSystem(opt SystemOptions) (*System, error) {
 
 // begin opens s.
 func (s *System) begin() error {
-	err := checkSystem()
-	if err == nil {
-		err = s.open()
+	if u := WholeMachine.lacks(ThisHost()); u != nil {
+		return u
 	}
-	if err != nil {
+	if err := s.open(); err != nil {
 		s.release()
 		return err
 	}
@@ -249,6 +249,65 @@ func (s *System) load(tickHandler uint64) error {
 	s.total.MapEntries = int(size.counts)
 	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
 
+	for {
+		err := s.loadPrograms(spec, tickHandler)
+		if err == nil {
+			return s.filter()
+		}
+		if !s.goWithout(err) {
+			return err
+		}
+	}
+}
+
+// goWithout gives up the part of what the sampler does that most kernels may refuse, if there is one left.
+func (s *System) goWithout(err error) bool {
+	u := (*Unavailable)(nil)
+	if !errors.As(err, &u) || u.err == nil {
+		return false
+	}
+	part := (*Feature)(nil)
+	for i := range s.ways {
+		if w := &s.ways[i]; w.branches {
+			w.name, w.branches, part = cycles, false, BranchRecords
+		}
+	}
+	if part == nil && s.opt.Callers {
+		s.opt.Callers, part = false, Callers
+	}
+	if part == nil {
+		return false
+	}
+	s.without = append(s.without, part.refused(u.err))
+	return true
+}
+
+// The programs of either way to sample. Those of the other one are not loaded: the kernel may refuse them.
+type (
+	followers struct {
+		Executed *ebpf.Program `ebpf:"executed"`
+		Exited   *ebpf.Program `ebpf:"exited"`
+		Forked   *ebpf.Program `ebpf:"forked"`
+	}
+	onEvents struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Sample0 *ebpf.Program `ebpf:"sample0"`
+		Sample1 *ebpf.Program `ebpf:"sample1"`
+		Sample2 *ebpf.Program `ebpf:"sample2"`
+		Sample3 *ebpf.Program `ebpf:"sample3"`
+	}
+	onTick struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Tick *ebpf.Program `ebpf:"tick"`
+	}
+)
+
+// loadPrograms loads what the options and ways ask for.
+func (s *System) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) error {
 	var branches uint8
 	for e, w := range s.ways {
 		branches |= flag(w.branches) << e
@@ -266,26 +325,80 @@ func (s *System) load(tickHandler uint64) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	if err := loadInto(&s.bpf, spec, nil, "sampler"); err != nil {
+	follow := func(f followers) samplerPrograms {
+		return samplerPrograms{Executed: f.Executed, Exited: f.Exited, Forked: f.Forked}
+	}
+	if s.opt.Tick {
+		var o onTick
+		if err := loadInto(&o, spec, nil, Tick); err != nil {
+			return err
+		}
+		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+		s.bpf.Tick = o.Tick
+		return nil
+	}
+	var o onEvents
+	if err := loadInto(&o, spec, nil, WholeMachine); err != nil {
 		return err
 	}
-	return s.filter()
+	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+	s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
+	return nil
 }
 
-// loadInto loads what spec describes, where maps of that name are shared with others that are
-// loaded already. name is for errors.
-func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, name string) error {
+// Without says which parts of what was asked for the kernel refuses, and why. The others work.
+func (s *System) Without() []*Unavailable { return s.without }
+
+// loadInto loads what spec describes, which is for f, where maps of that name are shared with others
+// that are loaded already.
+func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, f *Feature) error {
 	for as, m := range shared {
 		spec.Maps[as].MaxEntries = m.MaxEntries()
 	}
-	err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared})
-	if refused := (*ebpf.VerifierError)(nil); errors.As(err, &refused) {
-		return fmt.Errorf("the kernel refuses the %s: %+v", name, refused)
-	}
+	restore, err := liftMemlock()
 	if err != nil {
-		return &Unavailable{Why: "the kernel does not take the " + name + ": " + err.Error(), Fix: needPrivileges}
+		return err
+	}
+	defer restore()
+	if err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
+		return f.refused(err)
 	}
 	return nil
+}
+
+// refused is the refusal of f by a kernel that does not take its maps or programs.
+func (f *Feature) refused(err error) *Unavailable {
+	h := ThisHost()
+	u := f.tooOld(h)
+	switch v := (*ebpf.VerifierError)(nil); {
+	case errors.As(err, &v):
+		if u == nil {
+			u = &Unavailable{Why: fmt.Sprintf("the kernel's verifier refuses the program for %s, on Linux %s: %v", f.phrase(), h.Release, err),
+				Fix: "See what it says with " + VerifierVar + "=1, and report it"}
+		}
+		u.Log = fmt.Sprintf("%+v", v)
+	case u != nil:
+	case errors.Is(err, unix.EPERM):
+		u = &Unavailable{Why: fmt.Sprintf("the kernel does not permit what is loaded for %s: %v", f.phrase(), err), Fix: needPrivileges}
+	default:
+		u = &Unavailable{Why: fmt.Sprintf("Linux %s does not take what is loaded for %s: %v", h.Release, f.phrase(), err)}
+	}
+	u.err = err
+	return u
+}
+
+// liftMemlock lets this process lock all memory it wants until restore. Before Linux 5.11 that of maps and
+// programs counts as locked. The limit is lifted for a moment only, since programs that are recorded inherit it.
+func liftMemlock() (restore func(), err error) {
+	if r, err := ParseRelease(ThisHost().Release); err != nil || !r.Before(Release{5, 11}) {
+		return func() {}, nil
+	}
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, &old); err != nil {
+		return nil, &Unavailable{Why: "before Linux 5.11 what BPF programs keep counts against the limit of locked memory, which this process may not lift",
+			Fix: "Run `ulimit -l unlimited` as root before, or give this program CAP_SYS_RESOURCE"}
+	}
+	return func() { unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &old, nil) }, nil
 }
 
 func flag(b bool) uint8 {
@@ -541,6 +654,9 @@ func (s *System) counters() Counters {
 		c.Filtered, c.Probed, c.Failed, c.Bare = sum.Filtered, sum.Probed, sum.Failed, sum.Bare
 	}
 	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
+		if p == nil {
+			continue
+		}
 		if st, err := p.Stats(); err == nil {
 			c.BPF += st.Runtime
 		}

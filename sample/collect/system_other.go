@@ -3,15 +3,12 @@
 package collect
 
 import (
-	"runtime"
 	"time"
 
 	"backfeed/sample"
 )
 
-var noSystem = &Unavailable{
-	Why: "sampling a whole machine needs Linux on amd64 or arm64, this is " + runtime.GOOS + " on " + runtime.GOARCH,
-}
+var noSystem = WholeMachine.unsupported()
 
 // A System samples all that runs on a Linux machine.
 type System struct{}
@@ -24,6 +21,9 @@ func (*System) Drain() (*sample.Recording, error) { return nil, noSystem }
 
 // SetFrequency is never reached.
 func (*System) SetFrequency(int) error { return noSystem }
+
+// Without is never reached.
+func (*System) Without() []*Unavailable { return nil }
 
 // Counters is never reached.
 func (*System) Counters() Counters { return Counters{} }

@@ -147,7 +147,7 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 	}
 	shared := map[string]*ebpf.Map{walkerMapPids: s.bpf.Pids, walkerMapCgroups: s.bpf.Cgroups, walkerMapWindows: s.bpf.Windows, walkerMapWorths: s.bpf.Worths, walkerMapExecs: s.bpf.Execs}
 	var out walkerObjects
-	if err := loadInto(&out, spec, shared, "walker"); err != nil {
+	if err := loadInto(&out, spec, shared, Walks); err != nil {
 		return nil, err
 	}
 	defer func() {

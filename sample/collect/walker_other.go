@@ -4,6 +4,8 @@ package collect
 
 import "backfeed/sample"
 
+var noWalks = Walks.unsupported()
+
 // A Walker goes on from samples, on Linux and x86-64.
 type Walker struct{}
 
@@ -11,7 +13,7 @@ type Walker struct{}
 func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
 
 // SetImages gives an *Unavailable error.
-func (*Walker) SetImages([]WalkImage) error { return noProber }
+func (*Walker) SetImages([]WalkImage) error { return noWalks }
 
 // AddTo adds nothing.
 func (*Walker) AddTo(*sample.Counts, []SiteRate) {}

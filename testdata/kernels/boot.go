@@ -22,6 +22,7 @@ type job struct {
 	Dir     string
 	Env     []string
 	UID     uint32
+	Sysctl  string
 	Seconds int
 }
 

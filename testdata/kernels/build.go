@@ -22,12 +22,12 @@ type builder struct {
 // libraries are what C programs are linked with, by architecture: path in the guest, and places here.
 var libraries = map[string]map[string][]string{
 	"amd64": {
-		"lib64/ld-linux-x86-64.so.2": {"/lib64/ld-linux-x86-64.so.2", "/usr/x86_64-linux-gnu/lib/ld-linux-x86-64.so.2"},
-		"lib64/libc.so.6":            {"/lib/x86_64-linux-gnu/libc.so.6", "/usr/x86_64-linux-gnu/lib/libc.so.6"},
+		"lib64/ld-linux-x86-64.so.2":     {"/lib64/ld-linux-x86-64.so.2", "/usr/x86_64-linux-gnu/lib/ld-linux-x86-64.so.2"},
+		"lib/x86_64-linux-gnu/libc.so.6": {"/lib/x86_64-linux-gnu/libc.so.6", "/usr/x86_64-linux-gnu/lib/libc.so.6"},
 	},
 	"arm64": {
-		"lib/ld-linux-aarch64.so.1": {"/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"},
-		"lib64/libc.so.6":           {"/usr/aarch64-linux-gnu/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"},
+		"lib/ld-linux-aarch64.so.1":       {"/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1", "/lib/ld-linux-aarch64.so.1"},
+		"lib/aarch64-linux-gnu/libc.so.6": {"/usr/aarch64-linux-gnu/lib/libc.so.6", "/lib/aarch64-linux-gnu/libc.so.6"},
 	},
 }
 

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -66,7 +67,7 @@ func command(args []string, out io.Writer) error {
 			return fmt.Errorf("no guest is named %s: there are %s", name, guestNames())
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return matrix(ctx, o, out)
 }

@@ -196,8 +196,8 @@ func summarize(w io.Writer, results []*result, took time.Duration) error {
 				continue
 			}
 			row := strings.ReplaceAll(name, "-", " ")
-			if strings.HasSuffix(t.job, "as user") {
-				row += ", as user"
+			if _, user, ok := strings.Cut(t.job, "as user"); ok {
+				row += ", as user" + user
 			}
 			if !slices.Contains(rows, row) {
 				rows = append(rows, row)

@@ -129,7 +129,8 @@ inline_ int send(struct interrupt *i, struct call *call)
 		probe_read_user(&call->top, sizeof call->top, (void *)i->sp);
 #endif
 	}
-	if (i->ctx && with_branches & (1 << call->key.event)) {
+	// The first look at with_branches, by itself, has the verifier leave out what none of the events asks for.
+	if (with_branches && i->ctx && with_branches & (1 << call->key.event)) {
 		u32 zero = 0;
 		struct trace *t = map_lookup(&traces, &zero);
 		if (t) {

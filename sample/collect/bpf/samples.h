@@ -31,11 +31,13 @@ struct {
 } execs SEC(".maps");
 
 // born is when the version of the current process began: the time of its last exec, odd, or
-// of its fork, even.
+// of its fork, even. Linux 5.10 gives no task that may be looked into, but its address.
 inline_ u64 born(u32 tgid)
 {
-	struct task_struct *task = get_current_task_btf();
-	u64 start = task->group_leader->start_time;
+	struct task_struct *task = (void *)get_current_task(), *leader = 0;
+	u64 start = 0;
+	probe_read_kernel(&leader, sizeof leader, &task->group_leader);
+	probe_read_kernel(&start, sizeof start, &leader->start_time);
 	u64 *exec = map_lookup(&execs, &tgid);
 	if (exec && *exec > start)
 		return *exec | 1;

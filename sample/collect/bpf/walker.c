@@ -64,7 +64,6 @@ const volatile u32 unit;     // of the event, in 1 / 1024 ns
 enum { OVERHEAD = 300, SAVED = 1000000 }; // ns
 
 static long (*loop)(u32 n, void *f, void *ctx, u64 flags) = (void *)181;
-static long (*probe_read_kernel)(void *to, u32 size, const void *from) = (void *)113;
 static long (*find_vma)(struct task_struct *task, u64 addr, void *f, void *ctx, u64 flags) = (void *)180;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -20,6 +20,7 @@ type job struct {
 	Dir     string
 	Env     []string
 	UID     uint32 // and group
+	Sysctl  string // a setting before, as "kernel.x=1"; "" is none
 	Seconds int    // after which it is killed
 }
 
@@ -64,6 +65,11 @@ func main() {
 
 func run(j *job) {
 	fmt.Printf("@@ begin %s\n", j.Name)
+	if name, value, ok := strings.Cut(j.Sysctl, "="); ok {
+		if err := os.WriteFile("/proc/sys/"+strings.ReplaceAll(name, ".", "/"), []byte(value), 0); err != nil {
+			fmt.Println(err)
+		}
+	}
 	start := time.Now()
 	cmd := exec.Command(j.Args[0], j.Args[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = j.Dir, os.Stdout, os.Stdout

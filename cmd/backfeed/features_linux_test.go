@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// designed begins the reasons of tests that skip because the table of features has it so; testdata/kernels
+// looks for it.
+const designed = "refused as designed: "
+
+// needed names, in the environment, hardware that a guest of testdata/kernels is known to have.
+const needed = "BACKFEED_TEST_NEEDS"
+
+// TestFeatures holds the table of features to the kernel that runs: what the table says works here has to
+// work, and what it says is refused has to be refused, by exit code 6 and the one reason that the table has.
+func TestFeatures(t *testing.T) {
+	var doc checkup
+	if err := json.Unmarshal([]byte(must(t, "doctor", "--format", "json")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	host := collect.ThisHost()
+	for _, f := range collect.Features {
+		t.Run(strings.ReplaceAll(f.Name, " ", "-"), func(t *testing.T) {
+			try := liveTries[f]
+			if try == nil {
+				t.Fatal("there is no test of it")
+			}
+			refusal := f.Refusal(host)
+			if i := slices.IndexFunc(doc.Findings, func(d finding) bool { return d.Group == "sampling" && d.Name == f.Name }); i >= 0 {
+				d := doc.Findings[i]
+				if d.OK != (refusal == nil) || refusal != nil && d.Detail != refusal.Why {
+					t.Errorf("doctor says %+v; the table of features says %v", d, refusal)
+				}
+			}
+			code, errs := try(t)
+			switch {
+			case code == exitDone && refusal != nil:
+				t.Errorf("it works, though the table of features has it that %s", refusal.Why)
+			case code == exitDone:
+			case code != exitMachine || strings.Count(strings.TrimSpace(errs), "\n") > 0:
+				t.Errorf("exit code %d: %s", code, errs)
+			case refusal == nil && f.Hardware != "" && strings.Contains(errs, "this machine has no ") && !slices.Contains(strings.Split(os.Getenv(needed), ","), f.Name):
+				t.Skip(designed + "needs " + f.Hardware)
+			case refusal == nil || !strings.Contains(errs, refusal.Why):
+				t.Errorf("exit code %d: %s; the table of features says %v", code, errs, refusal)
+			case !t.Failed():
+				t.Skip(designed + refusal.Why)
+			}
+		})
+	}
+}
+
+// liveTries try each feature by the command line, and hold what was recorded to what the feature is for.
+var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
+	collect.OwnProcesses: func(t *testing.T) (int, string) {
+		exe := program(t, "busy")
+		return recordOf(t, hasImage(exe), "--", exe, "busy", "200")
+	},
+	collect.WholeMachine: func(t *testing.T) (int, string) {
+		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "1s")
+	},
+	collect.Tick: func(t *testing.T) (int, string) {
+		image := hasImage(runBusy(t))
+		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == tickEvent && image(c) }, "-a", "-d", "2s", "--tick")
+	},
+	collect.Callers: func(t *testing.T) (int, string) {
+		runBusy(t)
+		return recordOf(t, func(c *sample.Counts) bool {
+			return slices.ContainsFunc(c.Stacks, func(s sample.Stack) bool { return len(s.Frames) == 2 })
+		}, "-a", "-d", "1s", "--callers")
+	},
+	collect.KernelSymbols: func(t *testing.T) (int, string) {
+		read := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=1M")
+		if err := read.Start(); err != nil {
+			t.Skipf("no program to keep the kernel busy: %v", err)
+		}
+		t.Cleanup(func() { read.Process.Kill(); read.Wait() })
+		return recordOf(t, hasImage("[kernel]"), "-a", "-d", "1s", "--kernel")
+	},
+	collect.Walks: tryLiveWalks,
+	collect.Probes: func(t *testing.T) (int, string) {
+		if collect.Probes.Refusal(collect.ThisHost()) == nil {
+			probeLive(t)
+			return exitDone, ""
+		}
+		exe := program(t, "busy")
+		return recordOf(t, hasImage(exe), "--calibrate", "--", exe, "busy", "200")
+	},
+	collect.HardwareCounters: func(t *testing.T) (int, string) {
+		exe := program(t, "busy")
+		return recordOf(t, hasImage(exe), "--event", "instructions", "--period", "1000003", "--", exe, "busy", "200")
+	},
+	collect.BranchRecords: func(t *testing.T) (int, string) {
+		runBusy(t)
+		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "1s", "--events", "branches")
+	},
+}
+
+// tryLiveWalks walks on from samples of a busy program. No command walks without probes.
+func tryLiveWalks(t *testing.T) (int, string) {
+	exe := runBusy(t)
+	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true})
+	if err == nil {
+		defer sys.Close()
+		im := openImage(t, exe)
+		id := sample.ImageID{Path: exe}
+		code := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
+		code.add(symbolOf(t, im, "main.busy"))
+		w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
+		defer w.Close()
+		if err = w.SetImages([]collect.WalkImage{{ID: id, File: exe, Ops: code.ops}}); err == nil {
+			for range 100 {
+				if w.Totals().Steps > 0 {
+					return exitDone, ""
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			t.Errorf("no walks: %+v", w.Totals())
+			return exitDone, ""
+		}
+	}
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		return exitMachine, err.Error()
+	}
+	return exitFailed, err.Error()
+}
+
+// symbolOf finds a symbol by its name.
+func symbolOf(t *testing.T, im *image.Image, name string) int {
+	t.Helper()
+	i := slices.IndexFunc(im.Symbols(), func(s image.Symbol) bool { return s.Name == name })
+	if i < 0 {
+		t.Fatalf("the program has no %s", name)
+	}
+	return i
+}
+
+// probeLive counts what a busy program does in a window.
+func probeLive(t *testing.T) {
+	exe := runBusy(t)
+	im := openImage(t, exe)
+	var sites []collect.ProbeSite
+	p, err := im.Proc(symbolOf(t, im, "main.busy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range im.ProbeSites(p) {
+		for _, s := range of {
+			sites = append(sites, collect.ProbeSite{Off: s.Off, Cond: s.Cond})
+		}
+	}
+	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sys.Close()
+	prober, err := collect.OpenProber(sys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer prober.Close()
+	for range 10 {
+		w, err := prober.Window(exe, sites[:min(len(sites), 10)], 0, 20*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Max(w.Hits) > 0 {
+			return
+		}
+	}
+	t.Errorf("%d places of a program that runs were not hit", len(sites))
+}
+
+// recordOf runs backfeed record, and holds what it wrote to want.
+func recordOf(t *testing.T, want func(c *sample.Counts) bool, args ...string) (code int, errs string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "a.bfr")
+	code, _, errs = runCLI(t, append([]string{"record", "-o", file}, args...)...)
+	if code != exitDone {
+		return code, errs
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := sample.Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(rec.Counts, want) {
+		var images []string
+		for _, c := range rec.Counts {
+			for _, ic := range c.Images {
+				images = append(images, fmt.Sprintf("%s: %d places", ic.ID.Path, len(ic.At)))
+			}
+		}
+		t.Errorf("the recording has not what was asked for: %d samples; %s\n%s", rec.Samples(), errs, strings.Join(images, "\n"))
+	}
+	return code, errs
+}
+
+// runBusy has a program spend time until the test ends.
+func runBusy(t *testing.T) (exe string) {
+	t.Helper()
+	exe = program(t, "busy")
+	cmd := exec.Command(exe, "forever", "1")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	return exe
+}
+
+
+// hasImage reports whether there are samples in the image of that path.
+func hasImage(path string) func(c *sample.Counts) bool {
+	return func(c *sample.Counts) bool {
+		return slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.Path == path && len(ic.At) > 0 })
+	}
+}
