@@ -225,7 +225,6 @@ func runBusy(t *testing.T) (exe string) {
 	return exe
 }
 
-
 // hasImage reports whether there are samples in the image of that path.
 func hasImage(path string) func(c *sample.Counts) bool {
 	return func(c *sample.Counts) bool {

@@ -361,7 +361,10 @@ var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 func (a *armer) open(setup proberSetup) error {
 	if err := haveUprobeMulti(); err != nil {
 		if errors.Is(err, ebpf.ErrNotSupported) {
-			return Probes.refused(err)
+			if u := Probes.tooOld(ThisHost()); u != nil {
+				return u
+			}
+			return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use one with CONFIG_UPROBES"}
 		}
 		return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
 	}
