@@ -25,7 +25,7 @@ var lines = []string{
 // Outside packages and the only places that may import them.
 var homes = map[string][]string{
 	"github.com/cilium/ebpf":                   {"sample/collect"},
-	"golang.org/x/sys":                         {"sample/collect"},
+	"golang.org/x/sys":                         {"sample/collect", "cmd/backfeed"}, // what is sampled there; files by descriptor here
 	"github.com/klauspost/compress":            {"sample/perfdata", "sample/store"},
 	"go.etcd.io/bbolt":                         {"sample/store"},
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
