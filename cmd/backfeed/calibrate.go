@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -733,8 +732,8 @@ func roundAfter(t time.Duration) time.Duration {
 // up, a signal comes or what is recorded has ended. State is that of the command.
 func (c *cli) calibrated(opt collect.Options, what systemFlags, flags calibrateFlags) (rec *sample.Recording, state *os.ProcessState, err error) {
 	for _, pid := range opt.PIDs {
-		if syscall.Kill(pid, 0) == syscall.ESRCH {
-			return nil, nil, fmt.Errorf("there is no process %d", pid)
+		if !collect.Alive(pid) {
+			return nil, nil, fmt.Errorf("there is no process %d, or it has ended", pid)
 		}
 	}
 	var held *collect.Held
@@ -842,14 +841,14 @@ func (k *calibrator) complain(err error) {
 	}
 }
 
-// endOf is closed when none of some processes is there any more; of none it never is.
+// endOf is closed when all of some processes have ended; of none it never is.
 func endOf(pids []int) <-chan struct{} {
 	if len(pids) == 0 {
 		return nil
 	}
 	ended := make(chan struct{})
 	go func() {
-		for slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }) {
+		for slices.ContainsFunc(pids, collect.Alive) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		close(ended)

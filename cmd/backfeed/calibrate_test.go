@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -539,5 +541,28 @@ func TestLogWindow(t *testing.T) {
 		if line != tt.want || !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString(at) {
 			t.Errorf("%q\t%q, want %q", at, line, tt.want)
 		}
+	}
+}
+
+// TestEndOf: a recording ends with a process that nobody has waited for.
+func TestEndOf(t *testing.T) {
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	ended := endOf([]int{cmd.Process.Pid})
+	select {
+	case <-ended:
+		if runtime.GOOS == "linux" {
+			t.Error("ended while it sleeps")
+		}
+	case <-time.After(300 * time.Millisecond):
+	}
+	cmd.Process.Kill()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("not ended with a zombie")
 	}
 }

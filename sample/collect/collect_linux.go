@@ -405,7 +405,7 @@ func (s *session) watch(ctx context.Context) error {
 			s.cmd.Process.Kill()
 		default:
 		}
-		if s.cmd == nil && !slices.ContainsFunc(s.opt.PIDs, alive) {
+		if s.cmd == nil && !slices.ContainsFunc(s.opt.PIDs, Alive) {
 			return nil
 		}
 		if err := poll(fds, drainEvery); err != nil {
@@ -437,15 +437,20 @@ func poll(fds []unix.PollFd, d time.Duration) error {
 	return nil
 }
 
-// alive tells whether a process has not ended yet; a zombie has.
-func alive(pid int) bool {
+// Alive reports whether a process has not ended yet. A zombie has, unless it is only the
+// first thread that has ended and others go on.
+func Alive(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
 	// PID (NAME) STATE ...: the name may hold anything.
 	_, state, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), " ")
-	return !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X")
+	if !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") {
+		return true
+	}
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return err == nil && len(threads) > 1
 }
 
 // drain reads all rings and takes in what happened before the reading before

@@ -559,17 +559,25 @@ func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
 		if !slices.ContainsFunc(code, func(p elf.ProgHeader) bool { return off >= p.Off && off-p.Off < p.Filesz }) {
 			return fmt.Errorf("offset %#x: not in code", off)
 		}
-		var b [8]byte
+		var b [uprobeBytes]byte
 		n, err := f.ReadAt(b[:], int64(off))
 		if err != nil && err != io.EOF {
 			return err
 		}
-		if err := checkSite(b[:n], r.Conds[i], costs); err != nil {
+		if err := checkSite(b[:min(n, 8)], r.Conds[i], costs); err != nil {
 			return fmt.Errorf("offset %#x: %w", off, err)
 		}
 	}
 	return nil
 }
+
+// uprobeBytes is what the kernel reads at a site (MAX_UINSN_BYTES of
+// arch/x86/include/asm/uprobes.h), across the end of a page too. A page that is not in
+// memory then is read without the lock that ext4 wants held, and kernels with
+// CONFIG_EXT4_DEBUG from 6.16 on warn of that, or panic with panic_on_warn
+// (copy_insn of kernel/events/uprobes.c, ext4_check_map_extents_env of fs/ext4/inode.c).
+// What check has read just before is in memory.
+const uprobeBytes = 16
 
 // codeOf gives the segments of an ELF file for x86-64 that processes execute.
 func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
