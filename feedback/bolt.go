@@ -58,12 +58,16 @@ func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOpt
 }
 
 func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
-	b := &boltWriter{view: v, sites: newSites(v), names: boltNames(v.code.Symbols()), counts: map[boltRecord]boltCount{}}
+	b := &boltWriter{view: v, sites: newSites(v), counts: map[boltRecord]boltCount{}, left: map[image.Addr]bool{}}
+	b.names, b.unfit = boltNames(v.code.Symbols())
 	b.stats = BOLTStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
 		b.proc(r)
 	}
 	b.entries()
+	if len(b.left) > 0 {
+		b.stats.Skipped[SkipName] = len(b.left)
+	}
 	if len(b.counts) == 0 {
 		return b.stats, fmt.Errorf("bolt: %s: no edges%s: %w", v.ID, b.stats.Skipped, ErrEmpty)
 	}
@@ -76,6 +80,8 @@ type boltWriter struct {
 	*view
 	sites  *sites
 	names  map[image.Addr]string // what llvm-bolt calls the symbols, by address
+	unfit  map[image.Addr]bool   // symbols whose names the format cannot carry
+	left   map[image.Addr]bool   // those of them that records were left out of
 	counts map[boltRecord]boltCount
 	into   map[image.Addr]uint64 // recorded calls, by target
 	stats  BOLTStats
@@ -90,29 +96,35 @@ type boltRecord struct {
 
 type boltCount struct{ n, mispredicted uint64 }
 
-// boltEscape is DataReader's rule for names in a line split at spaces.
+// boltEscape is DataReader's rule for names in a line split at spaces: parseString there, and
+// getEscapedName in bolt/lib/Utils.
 var boltEscape = strings.NewReplacer(`\`, `\\`, " ", `\ `)
 
-// boltNames gives every symbol the name that llvm-bolt looks it up by. Local ones,
-// unique or not, are numbered: Symbol.Ordinal.
-func boltNames(syms []image.Symbol) map[image.Addr]string {
-	names := make(map[image.Addr]string, len(syms))
+// boltNames gives every symbol the name that llvm-bolt looks it up by, and those whose
+// names do not fit. Local ones, unique or not, are numbered: Symbol.Ordinal.
+func boltNames(syms []image.Symbol) (names map[image.Addr]string, unfit map[image.Addr]bool) {
+	names, unfit = make(map[image.Addr]string, len(syms)), map[image.Addr]bool{}
 	for _, s := range syms {
 		switch {
 		case s.Source != image.FromSymtab && s.Source != image.FromDynsym:
+		case !fitsBOLT(s.Name):
+			unfit[s.Addr] = true
 		case !s.Local:
 			names[s.Addr] = boltEscape.Replace(s.Name)
 		case s.Ordinal > 0:
 			names[s.Addr] = fmt.Sprintf("%s/%d", boltEscape.Replace(s.Name), s.Ordinal)
 		}
 	}
-	return names
+	return names, unfit
 }
 
 // proc adds the edges of a procedure and the calls it makes.
 func (b *boltWriter) proc(r *infer.Result) {
 	name, named := b.names[r.Proc.Addr]
 	switch {
+	case b.unfit[r.Proc.Addr]:
+		b.left[r.Proc.Addr] = true
+		return
 	case !named:
 		b.stats.Skipped[SkipNoSymbol]++
 		return
@@ -161,6 +173,10 @@ func (b *boltWriter) call(r *infer.Result, i int, name string) bool {
 	for _, t := range targets {
 		s, off, _ := b.place(t.to)
 		to, ok := b.names[s.Addr]
+		if b.unfit[s.Addr] {
+			b.left[s.Addr] = true
+			continue
+		}
 		if !ok {
 			b.stats.Skipped[SkipImport]++
 			continue

@@ -94,18 +94,23 @@ func TestWriteBOLT(t *testing.T) {
 }
 
 func TestBOLTNames(t *testing.T) {
-	names := boltNames([]image.Symbol{
+	names, unfit := boltNames([]image.Symbol{
 		{Name: "f", Addr: 1, Local: true, Ordinal: 2},
 		{Name: "f", Addr: 2},
 		{Name: "f", Addr: 3, Local: true, Ordinal: 1},
 		{Name: "g", Addr: 6, Local: true},
 		{Name: "puts@plt", Addr: 4, Source: image.FromPLT},
 		{Name: `operator new \`, Addr: 5},
+		{Name: "two\nlines", Addr: 7},
+		{Name: "f/1", Addr: 8},
 	})
-	for a, want := range map[image.Addr]string{1: "f/2", 2: "f", 3: "f/1", 4: "", 6: "", 5: `operator\ new\ \\`} {
+	for a, want := range map[image.Addr]string{1: "f/2", 2: "f", 3: "f/1", 4: "", 6: "", 5: `operator\ new\ \\`, 7: "", 8: ""} {
 		if names[a] != want {
 			t.Errorf("name of %#x is %q, want %q", a, names[a], want)
 		}
+	}
+	if !unfit[7] || !unfit[8] || len(unfit) != 2 {
+		t.Errorf("names that do not fit: %v, want those of two lines and of a local symbol", unfit)
 	}
 }
 

@@ -29,6 +29,12 @@ func unchecked(t *testing.T, dir, program string, args ...string) (*infer.Profil
 	t.Helper()
 	run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
 		"--callgrind-out-file=callgrind.out", "./" + program}, args...)...)
+	return counts(t, dir, program)
+}
+
+// counts gives what callgrind counted of a program.
+func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recording) {
+	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "callgrind.out"))
 	if err != nil {
 		t.Fatal(err)

@@ -140,6 +140,7 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	}
 	t := newTree()
 	t.image(v, gccDialect(gcc))
+	t.keep(fitsBinary)
 	for name, f := range t.funcs {
 		if len(f.body) == 0 && len(f.inlined) == 0 {
 			delete(t.funcs, name)

@@ -92,7 +92,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 }
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
-	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}}
+	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, unfit: map[string]bool{}}
 	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
 	for _, r := range v.Procs {
 		if g.isGo(r.Proc.Addr) {
@@ -127,6 +127,7 @@ type goWriter struct {
 	samples map[image.Addr]uint64
 	edges   map[goEdge]*goWeight
 	methods map[image.Addr]goFunc // in wrappers, by the wrapper's start
+	unfit   map[string]bool       // names that were left out
 	stats   GoStats
 }
 
@@ -401,13 +402,25 @@ func (g *goWriter) scale() {
 	}
 }
 
+// fits reports whether a name can be in the profile, and counts those that cannot.
+func (g *goWriter) fits(name string) bool {
+	if fitsGo(name) {
+		return true
+	}
+	if !g.unfit[name] {
+		g.unfit[name] = true
+		g.stats.Skipped[SkipName]++
+	}
+	return false
+}
+
 // kept gives the edges that have a weight.
 func (g *goWriter) kept() []goEdge {
 	s := &g.stats
 	var kept []goEdge
 	for _, e := range g.keys() {
 		w := g.edges[e]
-		if w.n == 0 {
+		if w.n == 0 || !g.fits(e.caller.name) || !g.fits(e.callee.name) {
 			continue
 		}
 		kept = append(kept, e)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -65,7 +66,8 @@ type LLVMStats struct {
 // populateBodySamplesForAllFunctions): clang compares totals with the counts of
 // lines to see whether an inlined call was hot, and with totals that leave out the
 // bytes, SQLite runs 0.4 % more instructions. A line of code that is known not to
-// run has a count of 0; one of which nothing is known is not there.
+// run has a count of 0; one of which nothing is known is not there. Names that the text
+// form cannot carry are left out: fitsLLVMText.
 //
 // Where the image with the most samples was built with
 // -fpseudo-probe-for-profiling, offsets are probes and there are no
@@ -219,6 +221,12 @@ func llvmDiscriminator(v *view, u image.Unit) func(uint32) (uint32, uint64) {
 // write writes the functions: binary in the order of llvm-profdata, the largest
 // total first; as text by name, so that a new count moves no lines.
 func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
+	if format == LLVMText {
+		l.keep(fitsLLVMText)
+	} else {
+		l.keep(fitsBinary)
+		maps.DeleteFunc(l.silent, func(name string, _ bool) bool { return !fitsBinary(name) })
+	}
 	names := sortedKeys(l.funcs, cmp.Compare)
 	names = slices.DeleteFunc(names, func(name string) bool {
 		f := l.funcs[name]

@@ -114,15 +114,16 @@ func (p *textReader) line(text string, depth int) error {
 		return fmt.Errorf("want OFFSET[.DISCRIMINATOR]: COUNT in a function: %w", ErrUnfit)
 	}
 	f := p.around[len(p.around)-1].function
-	fields := strings.Split(rest, " ")
-	if n, err := strconv.ParseUint(fields[0], 10, 64); err == nil {
+	count, targets, _ := strings.Cut(rest, " ")
+	if n, err := strconv.ParseUint(count, 10, 64); err == nil {
 		f.body[at] = addCounts(f.body[at], n)
-		for _, target := range fields[1:] {
-			callee, n, ok := cutCount(target)
+		for targets = strings.TrimLeft(targets, " "); targets != ""; {
+			callee, n, rest, ok := cutTarget(targets)
 			if !ok || callee == "" {
-				return fmt.Errorf("%q: want CALLEE:COUNT: %w", target, ErrUnfit)
+				return fmt.Errorf("%q: want CALLEE:COUNT: %w", targets, ErrUnfit)
 			}
 			f.addCall(at, callee, n)
+			targets = rest
 		}
 		return nil
 	}
@@ -145,6 +146,26 @@ func parseSpot(s string) (spot, bool) {
 	}
 	d, err := strconv.ParseUint(disc, 10, 32)
 	return spot{uint16(offset), uint32(d)}, err == nil
+}
+
+// cutTarget splits the first CALLEE:COUNT off the targets of a call. Names that are not mangled
+// have spaces and colons: the first colon before a whole word of digits ends one, as for LLVM.
+func cutTarget(s string) (callee string, n uint64, rest string, ok bool) {
+	for i := 0; i < len(s); i++ {
+		if s[i] != ':' {
+			continue
+		}
+		end := i + 1
+		for end < len(s) && '0' <= s[end] && s[end] <= '9' {
+			end++
+		}
+		if end == i+1 || end < len(s) && s[end] != ' ' {
+			continue
+		}
+		n, err := strconv.ParseUint(s[i+1:end], 10, 64)
+		return s[:i], n, strings.TrimLeft(s[end:], " "), err == nil
+	}
+	return "", 0, "", false
 }
 
 // cutCount splits "name:count" at the last colon.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/google/pprof/profile"
@@ -27,7 +28,7 @@ func newPprof(id sample.ImageID) *pprof {
 	count := &profile.ValueType{Type: "samples", Unit: "count"}
 	cpu := &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}
 	m := &profile.Mapping{
-		ID: 1, File: path.Base(id.Path),
+		ID: 1, File: strings.ToValidUTF8(path.Base(id.Path), "\ufffd"),
 		HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true, // so that nobody symbolises it again
 	}
 	if !id.Build.IsZero() {
@@ -70,7 +71,7 @@ func (o *pprof) stack(frames []image.Frame) *profile.Location {
 func (o *pprof) function(f goFunc) *profile.Function {
 	pf := o.funcs[f]
 	if pf == nil {
-		pf = &profile.Function{Name: f.name, SystemName: f.name, Filename: f.file, StartLine: int64(f.start)}
+		pf = &profile.Function{Name: f.name, SystemName: f.name, Filename: strings.ToValidUTF8(f.file, "\ufffd"), StartLine: int64(f.start)}
 		o.funcs[f] = pf
 	}
 	return pf
@@ -124,7 +125,8 @@ func (g *goWriter) times(out *pprof) {
 		out.p.Period = int64(math.Round(ns))
 		samples := map[*profile.Location]uint64{}
 		for a, n := range g.samplesByAddr(c) {
-			if fs := g.lines.Frames(a); len(fs) > 0 {
+			fs := g.lines.Frames(a)
+			if len(fs) > 0 && !slices.ContainsFunc(fs, func(f image.Frame) bool { return !g.fits(f.Func) }) {
 				samples[out.stack(fs)] += n
 			}
 		}

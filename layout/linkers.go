@@ -15,11 +15,10 @@ import (
 // object files that the procedures of an order were in. Sections are what linkers
 // move: procedures that shared one stay together.
 type Sections struct {
-	Own       int // procedures with a section of their own
-	Shared    int // procedures that shared theirs with others: compiled without -ffunction-sections
-	Unknown   int // procedures of which no debug information tells
-	Unwritten int // procedures whose names would mean something else to a linker: with control characters, quotes
-	Parts     int // sections of the image's text that the procedures lie in; linkers order each by itself
+	Own     int // procedures with a section of their own
+	Shared  int // procedures that shared theirs with others: compiled without -ffunction-sections
+	Unknown int // procedures of which no debug information tells
+	Parts   int // sections of the image's text that the procedures lie in; linkers order each by itself
 
 	order *Order
 	units map[image.Addr]string // source files of local procedures whose name is not unique
@@ -38,9 +37,6 @@ func (o *Order) Sections(im *image.Image) *Sections {
 		if sym.Local && o.same[sym.Name] > 1 {
 			ambiguous[sym.Name] = true
 		}
-		if !writable(sym.Name) {
-			s.Unwritten++
-		}
 		switch shared, known := sharesSection(im, lines, sym); {
 		case !known:
 			s.Unknown++
@@ -55,7 +51,7 @@ func (o *Order) Sections(im *image.Image) *Sections {
 		if lines == nil || !ambiguous[sym.Name] {
 			continue
 		}
-		if unit := lines.Unit(sym.Addr).Name; writable(unit) {
+		if unit := lines.Unit(sym.Addr).Name; fitsScript(unit) && !strings.Contains(unit, ":") { // which begins a member of an archive
 			s.units[sym.Addr] = unit
 			s.files[sym.Name] = append(s.files[sym.Name], unit)
 		}
@@ -87,10 +83,68 @@ func sharesSection(im *image.Image, lines *image.Lines, sym image.Symbol) (share
 	return false, true
 }
 
-// writable tells whether name stands for itself in the files of linkers.
-func writable(name string) bool {
-	return name != "" && name[0] != '#' && strings.TrimSpace(name) == name &&
-		!strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == '\\' })
+// Names come from images: any bytes but NUL may be in them. What a format of lines or a linker
+// script cannot carry as it is, is left out, and counted by Unfit.
+
+// fitsLine reports whether name can be a line of a file that is read as lines: llvm-bolt takes them
+// whole (ReorderFunctions.cpp).
+func fitsLine(name string) bool { return name != "" && !strings.ContainsAny(name, "\n\x00") }
+
+// fitsSymbols reports whether lld takes a line for name: it trims them, and # begins a comment
+// (getLines in lld/Common/Args.cpp).
+func fitsSymbols(name string) bool {
+	return fitsLine(name) && name[0] != '#' && strings.Trim(name, " \t\n\v\f\r") == name
+}
+
+// fitsGold reports whether gold takes a line for name, which comes behind the prefix of a section: it
+// drops a carriage return at the end (Layout::read_layout_from_file).
+func fitsGold(name string) bool { return fitsLine(name) && name[len(name)-1] != '\r' }
+
+// fitsScript reports whether name can stand in a linker script, in quotes or without. There is no
+// way to write a quote; whether a backslash needs another one depends on ld's version and on what
+// else is in the pattern.
+func fitsScript(name string) bool {
+	return fitsLine(name) && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == '\\' })
+}
+
+// A Format is a file that says an order to a linker or a post-link tool.
+type Format struct {
+	Write func(io.Writer) error
+	Unfit int // names of procedures that the format cannot carry, and that are left out
+}
+
+// Format gives an order in the format for lld or for bolt, or, by sections, for gold, ld or ld-script.
+func (s *Sections) Format(target string) (f Format, ok bool) {
+	formats := map[string]struct {
+		write   func(io.Writer) error
+		fits    func(string) bool
+		aliases bool // are written, too
+	}{
+		"lld": {s.order.WriteSymbols, fitsSymbols, false}, "bolt": {s.order.WriteBOLT, fitsLine, false},
+		"gold": {s.WriteGold, fitsGold, true}, "ld": {s.WriteLD, fitsScript, true}, "ld-script": {s.WriteScript, fitsScript, true},
+	}
+	of, ok := formats[target]
+	if !ok {
+		return Format{}, false
+	}
+	f.Write = of.write
+	for _, sym := range s.order.Symbols {
+		f.Unfit += unfit(of.fits, sym.Name)
+		if of.aliases {
+			f.Unfit += unfit(of.fits, sym.Aliases...)
+		}
+	}
+	return f, true
+}
+
+// unfit counts the names that do not fit.
+func unfit(fits func(string) bool, names ...string) (n int) {
+	for _, name := range names {
+		if !fits(name) {
+			n++
+		}
+	}
+	return n
 }
 
 // WriteSymbols writes the order as lld's --symbol-ordering-file takes it: a
@@ -101,7 +155,7 @@ func (o *Order) WriteSymbols(w io.Writer) error {
 	bw := bufio.NewWriter(w)
 	written := map[string]bool{}
 	for _, s := range o.Symbols {
-		if written[s.Name] || !writable(s.Name) {
+		if written[s.Name] || !fitsSymbols(s.Name) {
 			continue
 		}
 		written[s.Name] = true
@@ -124,7 +178,7 @@ func (o *Order) WriteBOLT(w io.Writer) error {
 	bw := bufio.NewWriter(w)
 	for _, s := range o.Symbols {
 		switch {
-		case !writable(s.Name):
+		case !fitsLine(s.Name):
 		case !s.Local:
 			fmt.Fprintln(bw, s.Name)
 		case s.Ordinal > 0:
@@ -142,7 +196,7 @@ func (s *Sections) WriteGold(w io.Writer) error {
 	fmt.Fprintln(bw, "# for ld.gold --section-ordering-file, with -ffunction-sections")
 	written := map[string]bool{}
 	for _, sym := range s.order.Symbols {
-		names := s.names(sym, written)
+		names := s.names(sym, fitsGold, written)
 		if len(names) > 0 {
 			s.order.markAmbiguous(bw, sym)
 		}
@@ -187,16 +241,19 @@ func (s *Sections) writeStatements(w io.Writer, indent string) {
 	var last []string
 	for _, sym := range s.order.Symbols {
 		if len(s.files[sym.Name]) == 0 {
-			if names := s.names(sym, written); len(names) > 0 {
+			if names := s.names(sym, fitsScript, written); len(names) > 0 {
 				fmt.Fprintf(w, "%s*(%s)\n", indent, patterns(names))
 			}
 			continue
 		}
-		names := s.names(sym, map[string]bool{})
+		names := s.names(sym, fitsScript, map[string]bool{})
+		if len(names) == 0 {
+			continue
+		}
 		for _, file := range s.objects(sym) {
 			fmt.Fprintf(w, "%s%s(%s)\n", indent, file, patterns(names))
 		}
-		if rest := s.names(sym, addressed); len(rest) > 0 {
+		if rest := s.names(sym, fitsScript, addressed); len(rest) > 0 {
 			last = append(last, fmt.Sprintf("*(%s)", patterns(rest)))
 		}
 	}
@@ -214,9 +271,9 @@ func (s *Sections) writeStatements(w io.Writer, indent string) {
 // most.
 var prefixes = []string{".text.", ".text.hot.", ".text.unlikely.", ".text.startup.", ".text.exit."}
 
-// names gives the sections that sym may be in, but those that are in written, and
-// adds them to it.
-func (s *Sections) names(sym image.Symbol, written map[string]bool) []string {
+// names gives the sections that sym may be in, by its names that fit, but those that
+// are in written, and adds them to it.
+func (s *Sections) names(sym image.Symbol, fits func(string) bool, written map[string]bool) []string {
 	var out []string
 	add := func(name string) {
 		if !written[name] {
@@ -225,7 +282,7 @@ func (s *Sections) names(sym image.Symbol, written map[string]bool) []string {
 		}
 	}
 	for _, name := range append([]string{sym.Name}, sym.Aliases...) {
-		if !writable(name) {
+		if !fits(name) {
 			continue
 		}
 		if base, ok := strings.CutSuffix(name, ".cold"); ok {

@@ -23,6 +23,7 @@ type Clusters struct {
 	Incomplete int // left out: with unknown targets of indirect jumps
 	Unmapped   int // left out: not in the map of basic blocks
 	Ambiguous  int // left out: local ones of one name that cannot be told apart by a source file
+	Unfit      int // left out: those whose names the files cannot carry
 
 	funcs []clustered
 }
@@ -62,7 +63,11 @@ func Propeller(ip *infer.ImageProfile) (*Clusters, error) {
 }
 
 func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symbol, names *sourceNames) {
-	if f == nil {
+	switch {
+	case !fitsClusters(s.Name):
+		c.Unfit++
+		return
+	case f == nil:
 		c.Unmapped++
 		return
 	}
@@ -196,6 +201,10 @@ func (m *machineMap) addFlow(g *Graph, r *infer.Result) {
 	}
 }
 
+// fitsClusters reports whether clang and lld take name for itself. clang splits lines at spaces and
+// trims them (ReadV1Profile in BasicBlockSectionsProfileReader.cpp).
+func fitsClusters(name string) bool { return fitsSymbols(name) && !strings.Contains(name, " ") }
+
 // sourceNames tell local functions of one name apart.
 type sourceNames struct {
 	im    *image.Image
@@ -216,7 +225,7 @@ func (n *sourceNames) file(s image.Symbol) (file string, ok bool) {
 		if n.lines != nil {
 			file = strings.TrimPrefix(n.lines.Unit(s.Addr).Name, "./")
 		}
-		if file == "" || strings.ContainsAny(file, " \t\n") {
+		if !fitsClusters(file) {
 			return "", false
 		}
 	}

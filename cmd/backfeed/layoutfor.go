@@ -71,17 +71,20 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		return c.write(out, func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
 	}
 	sections := order.Sections(ip.Image)
-	writers := map[string]func(io.Writer) error{
-		"lld": order.WriteSymbols, "bolt": order.WriteBOLT,
-		"gold": sections.WriteGold, "ld": sections.WriteLD, "ld-script": sections.WriteScript,
+	format, ok := sections.Format(target)
+	if !ok {
+		return fmt.Errorf("no format for %s", target)
 	}
-	if err := c.write(out, writers[target]); err != nil {
+	if err := c.write(out, format.Write); err != nil {
 		return err
 	}
 	before, after := order.Before, order.After
 	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
 		ip.ID.Path, len(order.Symbols), report.Count(after.Distance), report.Count(before.Distance), after.Pages.For99, before.Pages.For99)
 	c.tellSections(sections, target)
+	if format.Unfit > 0 {
+		c.warn("left out: %d names that the format cannot carry", format.Unfit)
+	}
 	return nil
 }
 
@@ -94,9 +97,6 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 		if s.Parts > 1 && target != "ld" && target != "ld-script" {
 			c.warn("the functions lie in %d sections of the image: if it is linked so again (-z keep-text-section-prefix), each is ordered by itself", s.Parts)
 		}
-	}
-	if s.Unwritten > 0 {
-		c.warn("left out: %d functions with names that mean something else to a linker", s.Unwritten)
 	}
 }
 

@@ -34,6 +34,7 @@ func emitPropeller(w io.Writer, src *source, opt emitOptions) (string, error) {
 		"functions with unknown targets of indirect jumps":                       c.Incomplete,
 		"functions that the map of basic blocks lacks":                           c.Unmapped,
 		"local functions of one name that no line table puts into a source file": c.Ambiguous,
+		feedback.SkipName: c.Unfit,
 	}), nil
 }
 
