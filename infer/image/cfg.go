@@ -306,11 +306,19 @@ func (b *builder) transferAt(off int) *transfer {
 	return &b.transfers[b.at[off]]
 }
 
+// align gives what the offsets of instructions are multiples of.
+func (b *builder) align() int {
+	if b.im.Arch == AArch64 {
+		return 4
+	}
+	return 1
+}
+
 // sweep decodes what nothing leads to: code behind calls wrongly taken to return
 // elsewhere, and dead code. Padding is left out.
 func (b *builder) sweep() {
 	for off := 0; off < len(b.code); {
-		if b.mark[off]&(markInst|markBody|markData) != 0 {
+		if b.mark[off]&(markInst|markBody|markData) != 0 || off%b.align() != 0 {
 			off++
 			continue
 		}
@@ -357,7 +365,12 @@ func (b *builder) recovers(off int) bool {
 
 // isPadding tells what fills the room between blocks and procedures.
 func isPadding(code []byte, in Inst) bool {
-	return in.Class&Nop != 0 || in.Class&Trap != 0 && in.Len == 1 && code[0] == 0xcc || code[0] == 0 && allZero(code[:min(len(code), 4)])
+	return in.Class&Nop != 0 && !marksTarget(code) || in.Class&Trap != 0 && in.Len == 1 && code[0] == 0xcc || code[0] == 0 && allZero(code[:min(len(code), 4)])
+}
+
+// marksTarget tells whether code begins with what has no effect but to allow indirect branches to it.
+func marksTarget(code []byte) bool {
+	return len(code) >= 4 && (string(code[:4]) == "\xf3\x0f\x1e\xfa" || code[0]&0x3f == 0x1f && code[1] == 0x24 && code[2] == 0x03 && code[3] == 0xd5) // endbr64, bti
 }
 
 func allZero(b []byte) bool {
@@ -373,7 +386,7 @@ func allZero(b []byte) bool {
 func (b *builder) paddingLen(off int, in Inst) int {
 	n := max(in.Len, 1)
 	if b.code[off] == 0 {
-		n = 1
+		n = b.align()
 	}
 	for i := 1; i < n && off+i < len(b.mark); i++ {
 		if b.mark[off+i]&markInst != 0 {

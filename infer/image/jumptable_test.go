@@ -94,6 +94,50 @@ func TestJumpTables(t *testing.T) {
 	}
 }
 
+// TestARM: tables whose index is compared in another register, or whose address is on the stack,
+// zeros between code, and a mark of what is jumped to.
+func TestARM(t *testing.T) {
+	im := compile(t, "aarch64-linux-gnu-gcc", "-fPIC -Wl,-Bsymbolic", "arm.s")
+	for _, tt := range []struct {
+		name  string
+		edges int
+	}{{"copied", 4}, {"spilled", 3}} {
+		p := procNamed(t, im, tt.name)
+		if jumps, edges := indirect(p); !p.Complete || jumps != 1 || edges != tt.edges {
+			t.Errorf("%s: complete %v (%s), %d edges of %d indirect jumps, want %d of one", tt.name, p.Complete, p.Why, edges, jumps, tt.edges)
+		}
+	}
+	if _, edges := indirect(procNamed(t, im, "changed")); edges == 2 {
+		t.Error("changed: 2 edges, by a comparison of another number than the index")
+	}
+	if p := procNamed(t, im, "padded"); !p.Complete || len(p.Blocks) != 3 || p.Blocks[1].Insts != 2 || p.Blocks[2].Insts != 2 {
+		t.Errorf("padded: complete %v (%s), %d blocks, want one of an instruction and two of two", p.Complete, p.Why, len(p.Blocks))
+	}
+	i := im.Lookup("object")
+	if i >= 0 {
+		t.Fatal("data is a procedure")
+	}
+	data := im.references().data
+	at := slices.IndexFunc(data, func(a Addr) bool { return im.objectEnd(a) > a+4 })
+	if at < 0 || slices.Contains(data, data[at]+4) {
+		t.Errorf("objects begin at %#x", data)
+	}
+}
+
+// TestOwnNames: a program's own function that is called like one of the C library returns if its
+// code does.
+func TestOwnNames(t *testing.T) {
+	for _, args := range []string{"-O2 -fPIC", "-O2 -fno-pic -no-pie"} {
+		im := compile(t, "gcc", args, "own.c")
+		for _, call := range procNamed(t, im, "dense").Calls {
+			want := call.Target == "errx"
+			if call.NoReturn != want {
+				t.Errorf("%s: a call to %s: returns %v, want %v", args, call.Target, !call.NoReturn, !want)
+			}
+		}
+	}
+}
+
 func TestUnresolved(t *testing.T) {
 	for _, c := range compilers {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {

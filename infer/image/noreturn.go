@@ -203,16 +203,23 @@ func (q *endsQuery) returns(a Addr, depth int) (bool, int) {
 }
 
 func (im *Image) namedEnds(s *Symbol) bool {
-	if namedNoReturn(strings.TrimSuffix(s.Name, "@plt")) {
-		return true
-	}
-	for _, n := range s.Aliases {
-		if namedNoReturn(n) {
+	for _, n := range append([]string{strings.TrimSuffix(s.Name, "@plt")}, s.Aliases...) {
+		if namedNoReturn(n) && !(commonNames[n] && im.defines(n)) {
 			return true
 		}
 	}
 	return false
 }
+
+// defines tells whether the code of a procedure of that name is in the image.
+func (im *Image) defines(name string) bool {
+	j := im.Lookup(name)
+	return j >= 0 && im.Symbols()[j].Source != FromPLT
+}
+
+// commonNames are among neverReturn, but programs have functions of their own that are called so
+// and return, as gawk has: where the code is at hand, it says.
+var commonNames = set("err", "errx", "verr", "verrx")
 
 // A way is a path that waits for a proof that what it calls returns.
 type way struct {

@@ -268,9 +268,10 @@ func (c *codeRefs) scan(im *Image, s *Symbol) {
 }
 
 // scanARM is scan for AArch64, where an address is made by ADR, or by ADRP and an
-// ADD that follows soon.
+// ADD that follows while the register holds the page.
 func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 	var page [32]Addr
+	var held uint32 // registers with a page
 	for off := 0; off+4 <= len(code); off += 4 {
 		a := s.Addr + Addr(off)
 		in := armInst(code[off:], a)
@@ -285,11 +286,19 @@ func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 		switch {
 		case w&0x9f000000 == 0x90000000: // adrp
 			page[w&31] = armPage(w, a)
+			held |= armMask(w & 31)
+			continue
 		case w&0x9f000000 == 0x10000000: // adr
 			c.add(im, s, a, a+armPCRel(w))
 		case w&0xffc00000 == 0x91000000: // add
-			if p := page[w>>5&31]; p != 0 {
-				c.add(im, s, a, p+Addr(w>>10&0xfff))
+			if held>>(w>>5&31)&1 != 0 {
+				c.add(im, s, a, page[w>>5&31]+Addr(w>>10&0xfff))
+			}
+		}
+		if held != 0 {
+			e := armEffect(code[off:], a, false)
+			if held &^= e.clob; e.dst != noReg {
+				held &^= armMask(uint32(e.dst))
 			}
 		}
 	}

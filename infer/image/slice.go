@@ -337,7 +337,11 @@ func (s *slicer) isStack(r reg) bool {
 // stores one constant: compilers spill the address of a table that a loop uses.
 func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 	var out []value
-	for at := range s.b.mark {
+	from := 0
+	if s.b.im.Arch == AArch64 && e.a == spReg {
+		from = s.b.prologueEnd()
+	}
+	for at := from; at < len(s.b.mark); at++ {
 		if s.b.mark[at]&markInst == 0 {
 			continue
 		}
@@ -537,6 +541,9 @@ func (s *slicer) guard(c cell, st step) int64 {
 		case doCmpMem:
 			imm, hit = e.imm, c.reg == noReg && c.a == e.a && c.b == e.b && c.shift == e.shift && c.c == e.c && c.size == e.size
 		}
+		if e.what == doCmp && c.reg != noReg && e.a != noReg && e.a != c.reg {
+			hit = s.equal(c.reg, e.a, off)
+		}
 		switch {
 		case hit && imm >= 0 && inclusive:
 			return imm + 1
@@ -551,6 +558,36 @@ func (s *slicer) guard(c cell, st step) int64 {
 		}
 	}
 	return noLimit
+}
+
+// maxCopy is how far before a comparison a copy of what it compares is looked for.
+const maxCopy = 16
+
+// equal tells whether two registers hold the same before off, as one was copied from the other:
+// gcc compares an argument, and keeps a copy of it for the table.
+func (s *slicer) equal(x, y reg, off int) bool {
+	for range maxCopy {
+		steps, entry := s.before(off)
+		if entry || len(steps) != 1 {
+			return false
+		}
+		off = steps[0].off
+		e := s.effect(off)
+		to, other := x, y
+		if !writes(e, x) {
+			to, other = y, x
+		}
+		switch {
+		case !writes(e, to):
+		case writes(e, other) || e.what != doAdd || e.a == noReg || e.b != noReg || e.c != 0 || e.dst != to:
+			return false
+		case e.a == other:
+			return true
+		default:
+			x, y = e.a, other
+		}
+	}
+	return false
 }
 
 // below tells whether the branch of st, gone this way, means below as unsigned

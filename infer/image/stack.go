@@ -67,6 +67,19 @@ func (b *builder) depthAt(off int) (int64, bool) {
 	return d.sp, ok && d.known
 }
 
+// prologueEnd gives the offset behind the last instruction that moves the stack pointer before the
+// first branch: what is stored above it has another place at the same distance from it.
+func (b *builder) prologueEnd() int {
+	end := 0
+	for off := 0; off < len(b.code) && b.mark[off]&markInst != 0 && b.mark[off]&markFlow == 0; {
+		n, e := b.stackEffect(off)
+		if off += n; e.kind == spMoves || e.kind == spLost {
+			end = off
+		}
+	}
+	return end
+}
+
 // findDepths follows the stack pointer from the entry to every indirect jump.
 func (b *builder) findDepths() {
 	b.depths = make(map[int]depth)

@@ -330,7 +330,8 @@ func dataRanges(table []tableSymbol, regions []region) []extent {
 	var marks []mark
 	for i := range table {
 		name, _, _ := strings.Cut(table[i].name, ".") // $d.17 is $d
-		if name == "$d" || name == "$x" {
+		// lld keeps marks of sections that are not in memory: their addresses are offsets there.
+		if (name == "$d" || name == "$x") && inMemory(&table[i]) {
 			marks = append(marks, mark{table[i].value, name == "$d"})
 		}
 	}

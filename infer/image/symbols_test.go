@@ -181,12 +181,14 @@ func TestOrdinals(t *testing.T) {
 
 func TestDataRanges(t *testing.T) {
 	regions := []region{{0x1000, 0x2000, ".text"}, {0x2000, 0x2100, ".fini"}}
-	mark := func(name string, at Addr) tableSymbol { return tableSymbol{name: name, value: at} }
+	memory := &elf.Section{SectionHeader: elf.SectionHeader{Flags: elf.SHF_ALLOC, Addr: 0x1000, Size: 0x3000}}
+	mark := func(name string, at Addr) tableSymbol { return tableSymbol{name: name, value: at, section: memory} }
 	im := &Image{data: dataRanges([]tableSymbol{
 		mark("$x", 0x1000), mark("$d", 0x1100), mark("$x", 0x1180), mark("f", 0x1190),
 		mark("$d.7", 0x1f00), mark("$d", 0x1f80), mark("$x", 0x2000),
 		mark("$d", 0x1200), mark("$x", 0x1200), // both: code
 		mark("$d", 0x20f0), mark("$d", 0x3000), mark("$dd", 0x1300),
+		{name: "$d", value: 0x1190, section: &elf.Section{}}, // of debug information, at 0x1190 there
 	}, regions)}
 	want := []extent{{0x1100, 0x1180}, {0x1f00, 0x2000}, {0x20f0, 0x2100}}
 	if !slices.Equal(im.data, want) {

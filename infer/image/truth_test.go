@@ -2,12 +2,17 @@ package image
 
 import (
 	"compress/gzip"
+	"debug/elf"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+
+	"backfeed/testdata/qemu"
 )
 
 // An execution is what callgrind saw of one image: all addresses are hexadecimal.
@@ -158,4 +163,60 @@ func leads(p *Proc, from, to Addr) bool {
 		slices.ContainsFunc(b.Calls, func(c int) bool {
 			return p.Calls[c].Tail && (p.Calls[c].To == to || p.Calls[c].To == 0)
 		})
+}
+
+// TestExecutedARM is TestExecuted for programs of AArch64, which QEMU counts.
+func TestExecutedARM(t *testing.T) {
+	qemu.NeedCount(t, elf.EM_AARCH64)
+	if testing.Short() {
+		t.Skip("runs a billion instructions under QEMU")
+	}
+	const clang = "clang-19 --target=aarch64-linux-gnu -fuse-ld=lld "
+	for _, tt := range []struct{ name, compile string }{
+		{"gcc", "aarch64-linux-gnu-gcc -O2 -g"},
+		{"gcc for size, branch protection", "aarch64-linux-gnu-gcc -Os -mbranch-protection=standard"},
+		{"clang", clang + "-O2 -g"},
+		{"clang, branch protection, LSE", clang + "-O3 -g -mbranch-protection=standard -march=armv8.4-a"},
+		{"clang, stripped", clang + "-O2 -s"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			program := filepath.Join(t.TempDir(), "mix")
+			words := append(strings.Fields(tt.compile), "-o", program, "../../testdata/mix/mix.c")
+			if _, err := exec.LookPath(words[0]); err != nil {
+				t.Skipf("needs %s: %v", words[0], err)
+			}
+			if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+			}
+			checkCounted(t, program, "1")
+		})
+	}
+	t.Run("Go", func(t *testing.T) {
+		program := filepath.Join(t.TempDir(), "shapes")
+		cmd := exec.Command("go", "build", "-o", program, ".")
+		cmd.Dir, cmd.Env = "../../feedback/testdata/shapes", append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)
+		}
+		checkCounted(t, program, filepath.Join(t.TempDir(), "cpu.pprof"))
+	})
+}
+
+// checkCounted runs a program under QEMU, and holds the graphs of its procedures to what ran.
+func checkCounted(t *testing.T, program string, args ...string) {
+	t.Helper()
+	path, _ := qemu.Count(t, filepath.Dir(program), program, args...)
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	ran := map[string]*execution{}
+	if err := json.NewDecoder(f).Decode(&ran); err != nil {
+		t.Fatal(err)
+	}
+	if ran[program] == nil {
+		t.Fatalf("nothing of %s ran", program)
+	}
+	checkExecuted(t, openTest(t, program), ran[program])
 }

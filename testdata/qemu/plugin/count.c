@@ -43,6 +43,7 @@ typedef struct {
 void qemu_plugin_register_vcpu_init_cb(plugin_id, void (*)(plugin_id, unsigned vcpu));
 void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id, void (*)(plugin_id, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, void (*)(unsigned vcpu, void *), int flags, void *);
+void qemu_plugin_register_vcpu_syscall_cb(plugin_id, void (*)(plugin_id, unsigned vcpu, int64_t num, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t));
 void qemu_plugin_register_vcpu_syscall_ret_cb(plugin_id, void (*)(plugin_id, unsigned vcpu, int64_t num, int64_t ret));
 void qemu_plugin_register_atexit_cb(plugin_id, void (*)(plugin_id, void *), void *);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
@@ -171,6 +172,23 @@ static unsigned locate(uintptr_t host, uint64_t *addr)
 	return 0;
 }
 
+// A handler is where a signal makes a thread go on: no branch leads there.
+struct handler {
+	unsigned image;
+	uint64_t addr;
+};
+
+static struct handler *handlers;
+static size_t n_handlers;
+
+static bool is_handler(unsigned image, uint64_t addr)
+{
+	for (size_t i = 0; i < n_handlers; i++)
+		if (handlers[i].image == image && handlers[i].addr == addr)
+			return true;
+	return false;
+}
+
 // ---- translation blocks ----
 
 enum end { OTHER, JUMP, CALL, INDIRECT_JUMP, INDIRECT_CALL, RETURN };
@@ -190,6 +208,7 @@ static struct block *blocks; // number 0 is none
 static size_t n_blocks;
 static uint32_t *block_table; // numbers, by hash
 static size_t block_room;
+static uintptr_t guest_base; // what QEMU adds to the program's addresses
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the above
 
 static uint64_t hash(uint64_t x)
@@ -374,6 +393,7 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 	if (!b.sizes)
 		fail("out of", "memory");
 	pthread_mutex_lock(&lock);
+	guest_base = (uintptr_t)host - b.addr;
 	b.image = locate((uintptr_t)host, &b.addr);
 	b.after = b.addr;
 	for (unsigned i = 0; i < b.n; i++) {
@@ -388,6 +408,23 @@ static void translated(plugin_id id, struct qemu_plugin_tb *tb)
 	uint32_t n = number(&b);
 	pthread_mutex_unlock(&lock);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, executed, 0, (void *)(uintptr_t)n);
+}
+
+static void called(plugin_id id, unsigned vcpu, int64_t num, uint64_t sig, uint64_t action, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8)
+{
+	if (num != (arm ? 134 : 13) || !action) // rt_sigaction
+		return;
+	struct handler h;
+	memcpy(&h.addr, (void *)(action + guest_base), 8);
+	if (h.addr <= 1) // the default, or ignored
+		return;
+	pthread_mutex_lock(&lock);
+	h.image = locate(h.addr + guest_base, &h.addr);
+	if (!is_handler(h.image, h.addr)) {
+		handlers = more(handlers, n_handlers, sizeof *handlers);
+		handlers[n_handlers++] = h;
+	}
+	pthread_mutex_unlock(&lock);
 }
 
 static void returned(plugin_id id, unsigned vcpu, int64_t num, int64_t ret)
@@ -458,6 +495,8 @@ static void ran(const struct block *b, uint64_t from, int64_t n)
 // went counts what led from one block to the next.
 static void went(const struct block *from, const struct block *to, uint64_t n)
 {
+	if (is_handler(to->image, to->addr))
+		return;
 	bool same = from->image == to->image;
 	bool direct = same && from->to == to->addr;
 	switch (from->end) {
@@ -590,6 +629,7 @@ EXPORT int qemu_plugin_install(plugin_id id, const info *info, int argc, char **
 	blocks[n_blocks++] = (struct block){0}; // number 0
 	qemu_plugin_register_vcpu_init_cb(id, started);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, translated);
+	qemu_plugin_register_vcpu_syscall_cb(id, called);
 	qemu_plugin_register_vcpu_syscall_ret_cb(id, returned);
 	qemu_plugin_register_atexit_cb(id, finish, NULL);
 	return 0;
