@@ -39,7 +39,7 @@ const (
 
 func (r Rights) String() string {
 	return [...]string{
-		"`kernel.perf_event_paranoid` of 2 or less, or CAP_PERFMON",
+		"`kernel.perf_event_paranoid` of 2 or less",
 		"CAP_BPF, CAP_PERFMON, the host's PID namespace",
 		"CAP_BPF, CAP_PERFMON, CAP_SYSLOG, the host's PID namespace",
 	}[r]
@@ -105,7 +105,6 @@ type Host struct {
 	Paranoid     int    // kernel.perf_event_paranoid
 	KptrRestrict int    // kernel.kptr_restrict
 	Contained    bool   // in a PID namespace that is not the host's
-	Root         bool
 }
 
 // Capabilities (include/uapi/linux/capability.h).
@@ -135,6 +134,10 @@ func (f *Feature) Refusal(h *Host) *Unavailable {
 	if u := f.lacks(h); u != nil {
 		return u
 	}
+	if h.Paranoid > 2 && h.Capabilities&(1<<capSysAdmin) == 0 {
+		why, fix := tooParanoid(h.Paranoid)
+		return &Unavailable{Why: why, Fix: fix}
+	}
 	return f.tooOld(h)
 }
 
@@ -157,10 +160,6 @@ func (f *Feature) lacks(h *Host) *Unavailable {
 		return &Unavailable{Why: fmt.Sprintf("%s is needed for %s: this is %s on %s", system, f.phrase(), h.OS, h.Arch)}
 	}
 	if f.Rights == OwnRights {
-		if h.Paranoid > 2 && !h.Root && !h.has(capPerfmon) {
-			why, fix := tooParanoid(h.Paranoid)
-			return &Unavailable{Why: why, Fix: fix}
-		}
 		return nil
 	}
 	if !h.BTF {
@@ -192,7 +191,7 @@ const needPrivileges = "Run as root, or give this program CAP_BPF, CAP_PERFMON a
 // tooParanoid says why a setting of 3 or more, of Debian, Ubuntu and Android, keeps users from sampling.
 func tooParanoid(paranoid int) (why, fix string) {
 	return fmt.Sprintf("kernel.perf_event_paranoid is %d", paranoid),
-		"Run `sysctl kernel.perf_event_paranoid=2` as root, or give this program CAP_PERFMON"
+		"Run `sysctl kernel.perf_event_paranoid=2` as root; above that, such kernels ask for CAP_SYS_ADMIN where others ask for CAP_PERFMON"
 }
 
 // hiddenKernel is the error where the kernel shows its addresses as zeros.
