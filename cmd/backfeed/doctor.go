@@ -111,7 +111,8 @@ var rungs = map[string]struct{ use, fix string }{
 		"works, and is used: flow is inferred from where time is spent",
 		"virtual machines often hide the counters: use one with a virtual PMU (metal or full-socket instances of clouds), or go on with cpu-clock",
 	},
-	"cpu-clock": {"works, and is used: a timer, which every machine has; flow is inferred", ""},
+	"cpu-clock":    {"works, and is used: a timer, which every machine has; flow is inferred", ""},
+	"ptrace-clock": {"works, and is used: threads are stopped by ptrace; flow is inferred", ""},
 }
 
 // A try is how a feature is tried.
@@ -184,13 +185,17 @@ func tryProbes(s *collect.System) (string, error) {
 // samplingFindings turns what Probe said into findings.
 func samplingFindings(tried []collect.Attempt, err error) []finding {
 	var found []finding
+	traced := slices.ContainsFunc(tried, func(a collect.Attempt) bool { return a.Name == "ptrace-clock" })
 	for _, a := range tried {
 		f := finding{Group: "sampling", Name: a.Name, OK: a.Err == nil, Detail: rungs[a.Name].use}
 		if a.Err != nil {
 			f.Detail = a.Err.Error()
 		}
-		if a.Err != nil && err == nil { // otherwise something worse is to be mended first
+		if a.Err != nil && err == nil && !traced { // otherwise something worse is to be mended first
 			f.Fix = rungs[a.Name].fix
+		}
+		if a.Fix != "" {
+			f.Fix = a.Fix
 		}
 		found = append(found, f)
 	}

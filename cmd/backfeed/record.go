@@ -17,10 +17,14 @@ import (
 )
 
 var recordCmd = &command{
-	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
+	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--max-cpu SHARE] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
 	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
 says what that is): hardware cycles with branch records, precise samples of retired instructions,
-hardware cycles, or the timer of event cpu-clock.
+hardware cycles, or the timer of event cpu-clock. Where the kernel refuses all of these to this user, as in
+containers and with kernel.perf_event_paranoid of 3 and more, event ptrace-clock does it: threads that run are
+stopped for a moment by ptrace, which needs no privilege for one's own processes. It costs more, and its rate is
+lowered until it costs no more than --max-cpu. Programs that use ptrace themselves, or gain privileges by their
+files, do not work under it.
 Threads and children are sampled with their parents. A user's own processes need no privilege.
 Of programs that begin while they are sampled, the recording has how long after that code was first
 seen, for up to 10 seconds: layout --startup needs it. With -a it has not.
@@ -55,6 +59,7 @@ type recordFlags struct {
 	hz     *int
 	limit  *time.Duration
 	pids   *[]int
+	maxCPU share   // of sampling by ptrace
 	event  *string // nil where time is what is wanted
 	period *uint64
 
@@ -65,10 +70,12 @@ func (c *cli) recordFlags() *recordFlags {
 	// What follows CMD is its own.
 	c.fs.SetInterspersed(false)
 	f := &recordFlags{
-		hz:    c.fs.IntP("frequency", "F", collect.DefaultFrequency, "take `HZ` samples per second of processor time"),
-		limit: c.fs.DurationP("duration", "d", 0, "stop after `TIME`, such as 30s (default: when CMD or the processes end)"),
-		pids:  c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID[,PID...]`"),
+		maxCPU: collect.DefaultMaxCPU,
+		hz:     c.fs.IntP("frequency", "F", collect.DefaultFrequency, "take `HZ` samples per second of processor time"),
+		limit:  c.fs.DurationP("duration", "d", 0, "stop after `TIME`, such as 30s (default: when CMD or the processes end)"),
+		pids:   c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID[,PID...]`"),
 	}
+	c.fs.Var(&f.maxCPU, "max-cpu", "where ptrace has to do, keep its cost below this share of a processor, or of the program's time if that is more")
 	f.calibrate.define(c.fs, true)
 	return f
 }
@@ -85,7 +92,7 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 	case *f.limit < 0:
 		return collect.Options{}, fmt.Errorf("-d %v: want a positive time", *f.limit)
 	}
-	opt := collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit}
+	opt := collect.Options{Command: command, PIDs: *f.pids, Frequency: *f.hz, Duration: *f.limit, MaxCPU: float64(f.maxCPU)}
 	if f.event != nil {
 		opt.Event, opt.Period = *f.event, *f.period
 	}
@@ -372,11 +379,38 @@ func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
 		c.warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others", report.Share(uint64(stats.Running), uint64(stats.Enabled)))
 	}
+	c.tellTraced(stats.Traced)
 	c.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
 		c.warn("the kernel stopped sampling %d times to save time; a lower -F avoids that", stats.Throttled)
 	}
 }
+
+// tellTraced says that ptrace was used, why, what it cost, and what would be better.
+func (c *cli) tellTraced(t *collect.Traced) {
+	if t == nil {
+		return
+	}
+	var text strings.Builder
+	text.WriteString("sampled by ptrace")
+	if t.Why != "" {
+		fmt.Fprintf(&text, ", as %s,", t.Why)
+	}
+	fmt.Fprintf(&text, " once in %v: stopping threads %d times took %v and backfeed itself %v, beside %v of the program",
+		t.Period.Round(time.Microsecond), t.Stops, t.Stopped.Round(time.Millisecond), t.Own.Round(time.Millisecond), t.Program.Round(time.Millisecond))
+	if t.Fix != "" {
+		text.WriteString("; for less cost and no stops: " + lowerFirst(t.Fix))
+	}
+	c.warn("%s", text.String())
+	if t.Interrupted > 0 {
+		c.warn("%d system calls of the program returned EINTR for being sampled", t.Interrupted)
+	}
+	for _, name := range t.Setuid {
+		c.warn("%s ran without the privileges of its file, as programs do that are traced by a user without", report.Clean(name))
+	}
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 func (c *cli) tellLostRecords(n uint64) {
 	if n > 0 {

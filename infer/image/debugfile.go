@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"backfeed/sample"
-	"backfeed/sample/bound"
 )
 
 // ReadBuildID reads the GNU build ID of the ELF file at path, of any class and
@@ -140,7 +139,7 @@ func (im *Image) debugLink() (name string, crc uint32, ok bool) {
 	if s == nil || s.Size > maxLink {
 		return "", 0, false
 	}
-	b, err := im.sectionData(s)
+	b, err := sectionData(s)
 	if err != nil {
 		return "", 0, false
 	}
@@ -171,8 +170,7 @@ func (im *Image) tryDebug(open func(string) (*os.File, error), path string, crc 
 }
 
 func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
 	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
@@ -181,8 +179,7 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 	if e, err := sample.ReadELF(f); err != nil || e.Build != im.Build {
 		return nil
 	}
-	in := bound.Sized(st.Size())
-	ef, err := newFile(f, in)
+	ef, err := newFile(f)
 	if err != nil || !hasSymtab(ef) && !hasDWARF(ef) {
 		return nil
 	}
@@ -193,6 +190,5 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 			return nil
 		}
 	}
-	im.bound.Add(in)
 	return ef
 }

@@ -21,6 +21,8 @@ type Options struct {
 	Frequency int           // samples per second of processor time; 0 is DefaultFrequency
 	Duration  time.Duration // of the recording; 0 is until the command or all processes have ended
 
+	MaxCPU float64 // where ptrace samples: its cost at most, as a share; 0 is DefaultMaxCPU
+
 	Event  string // to sample, by name or as rNNN by number; "" is the best there is
 	Period uint64 // events between two samples of Event; 0 is by its kind
 }
@@ -29,6 +31,10 @@ type Options struct {
 // do something every millisecond. On a virtual machine where the interrupt of a
 // sample costs 21 us it slows a program by 2.5 %, elsewhere by less.
 const DefaultFrequency = 997
+
+// DefaultMaxCPU is what sampling by ptrace may cost, as a share of one processor or of
+// the processor time of the program, whichever is more.
+const DefaultMaxCPU = 0.05
 
 // MaxStack is the number of frames kept of a call stack, the sampled one
 // included. Whoever wants call edges needs two.
@@ -39,11 +45,29 @@ type Stats struct {
 	Tried   []Attempt        // ways to sample, best first; the last one is what was used
 	Command *os.ProcessState // how the command ended; nil if none was run
 
+	Traced *Traced // if it was by ptrace
+
 	Chosen bool // the event is that of Options, not the best of a ladder
 
 	Throttled        uint64        // times that the kernel stopped sampling for a moment, to save its time
 	Enabled, Running time.Duration // of Event: how long it was to be counted, and was; less where events share a counter
 	LostRecords      uint64        // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
+}
+
+// Traced says how sampling by ptrace went.
+type Traced struct {
+	Why, Fix string // why it was not by the kernel's events, and what would help; "" if ptrace was asked for
+
+	Looks, Stops uint64        // moments at which threads were looked at; threads that were stopped then
+	Own          time.Duration // processor time of the tracer
+	Stopped      time.Duration // for which threads were held up, all together
+	Program      time.Duration // processor time of the threads while they were traced
+	Wall         time.Duration // of the recording
+	Period       time.Duration // mean time between two looks at the end: longer than was asked for if that costs too much
+
+	Restarted   uint64   // system calls that were interrupted and made again, unseen by the program
+	Interrupted uint64   // those that could not be: the program saw EINTR
+	Setuid      []string // programs that ran without the privileges of their files, for being traced
 }
 
 // ErrEvent is wrapped where no event has the name of Options.
@@ -54,8 +78,9 @@ func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }
 
 // An Attempt is a way to sample and what the kernel said to it.
 type Attempt struct {
-	Name string // "cycles with branch records", "precise instructions", "cycles", "cpu-clock"
+	Name string // "cycles with branch records", "precise instructions", "cycles", "cpu-clock", "ptrace-clock"
 	Err  error  // nil if it works
+	Fix  string // what would help, if another way has to do for that; "" if nothing would
 }
 
 // Unavailable is the error where the kernel does not let this process sample.
@@ -96,6 +121,7 @@ const (
 	preciseInstructions = "precise instructions"
 	cycles              = "cycles"
 	cpuClock            = "cpu-clock"
+	ptraceClock         = "ptrace-clock" // no event of the kernel: see tracer
 
 	instructions = "instructions"
 )

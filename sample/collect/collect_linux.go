@@ -45,7 +45,16 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
 		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
+	if opt.Event == ptraceClock {
+		return recordTraced(ctx, opt, []Attempt{{Name: ptraceClock}}, nil)
+	}
 	way, tried, err := wayOf(opt)
+	if tried, why := tracingInstead(opt, tried, err); why != nil {
+		if tried[len(tried)-1].Err != nil {
+			return nil, nil, &Unavailable{Tried: tried, Why: why.Why, Fix: why.Fix}
+		}
+		return recordTraced(ctx, opt, tried, why)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -73,14 +82,14 @@ func wayOf(opt Options) (*way, []Attempt, error) {
 		return nil, nil, err
 	}
 	if err := try(sampler(w, 1_000_000), 0, -1); err != nil {
-		tried := []Attempt{{w.name, err}}
+		tried := []Attempt{{Name: w.name, Err: err}}
 		why, fix := explain(errnoOf(err), host())
 		if e := errnoOf(err); w.typ != unix.PERF_TYPE_SOFTWARE && (e == unix.ENOENT || e == unix.EOPNOTSUPP || e == unix.EINVAL) {
 			why, fix = "this machine has no counter for it", "Virtual machines often hide the counters: use one whose host lends them"
 		}
 		return nil, nil, &Unavailable{Tried: tried, Why: why, Fix: fix}
 	}
-	return w, []Attempt{{w.name, nil}}, nil
+	return w, []Attempt{{Name: w.name}}, nil
 }
 
 // maxFrequency is what the shortest period of the kernel's timer event allows,

@@ -3,10 +3,11 @@
 // and the kernel offer them, precise samples of retired instructions, hardware
 // cycles, or else the timer of event cpu-clock, which every machine has. Record
 // needs no privilege to record a user's own processes, of which it samples user
-// mode. A System samples all processes and the kernel, for as long as it is open,
-// and needs CAP_BPF and CAP_PERFMON: programs in the kernel (bpf/sampler.c) count
-// there, and only counts, callers and branch records come to user space. Where the
-// kernel refuses, the error says why and what would help.
+// mode; where perf events are refused, it stops threads by ptrace. A System
+// samples all processes and the kernel, for as long as it is open, and needs
+// CAP_BPF and CAP_PERFMON: programs in the kernel (bpf/sampler.c) count there, and
+// only counts, callers and branch records come to user space. Where the kernel
+// refuses, the error says why and what would help.
 //
 // A Prober counts exactly, at some instructions and for some milliseconds: it is a
 // process of its own that arms uprobes (bpf/prober.c) where the kernel emulates the

@@ -33,13 +33,17 @@ type Rights uint8
 
 const (
 	OwnRights    Rights = iota // everybody, if the kernel's settings allow it
+	TraceRights                // likewise, for ptrace
+	EitherRights               // either of the two
 	BPFRights                  // CAP_BPF and CAP_PERFMON
 	KernelRights               // and CAP_SYSLOG
 )
 
 func (r Rights) String() string {
 	return [...]string{
-		"`kernel.perf_event_paranoid` of 2 or less",
+		"`kernel.perf_event_paranoid` of 2 or less, or CAP_PERFMON",
+		"`kernel.yama.ptrace_scope` of 0, of 1 for a command, or CAP_SYS_PTRACE",
+		"`kernel.perf_event_paranoid` of 2 or less, or CAP_PERFMON; or else ptrace",
 		"CAP_BPF, CAP_PERFMON, the host's PID namespace",
 		"CAP_BPF, CAP_PERFMON, CAP_SYSLOG, the host's PID namespace",
 	}[r]
@@ -47,7 +51,8 @@ func (r Rights) String() string {
 
 // The features, by the names that tests and doctor have for them.
 var (
-	OwnProcesses = &Feature{Name: "own processes", Phrase: "recording", Use: "`record`, `pgo`", Linux: Release{5, 10}}
+	OwnProcesses = &Feature{Name: "own processes", Phrase: "recording", Use: "`record`, `pgo`", Linux: Release{5, 10}, Rights: EitherRights}
+	Ptrace       = &Feature{Name: "ptrace", Phrase: "sampling by ptrace", Use: "`record`, `pgo` where perf events are refused; `--event ptrace-clock`", Linux: Release{5, 10}, Arch: bothArch, Rights: TraceRights}
 	WholeMachine = &Feature{Name: "whole machine", Phrase: "sampling the whole machine", Use: "`record -a`, `agent`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	// The registers of user mode are out of a program's reach before (bpf_task_pt_regs).
 	Tick          = &Feature{Name: "tick", Phrase: "--tick", Use: "`--tick`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: KernelRights}
@@ -65,7 +70,7 @@ var (
 func (f *Feature) phrase() string { return cmp.Or(f.Phrase, f.Name) }
 
 // Features are all of them, in the order of tables.
-var Features = []*Feature{OwnProcesses, WholeMachine, Tick, Callers, KernelSymbols, Walks, Probes, HardwareCounters, BranchRecords}
+var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Walks, Probes, HardwareCounters, BranchRecords}
 
 var bothArch = []string{"amd64", "arm64"}
 
@@ -105,14 +110,17 @@ type Host struct {
 	Paranoid     int    // kernel.perf_event_paranoid
 	KptrRestrict int    // kernel.kptr_restrict
 	Contained    bool   // in a PID namespace that is not the host's
+	PtraceScope  int    // kernel.yama.ptrace_scope
+	Root         bool
 }
 
 // Capabilities (include/uapi/linux/capability.h).
 const (
-	capSysAdmin = 21
-	capSyslog   = 34
-	capPerfmon  = 38
-	capBPF      = 39
+	capSysPtrace = 19
+	capSysAdmin  = 21
+	capSyslog    = 34
+	capPerfmon   = 38
+	capBPF       = 39
 )
 
 // capabilitiesOf reads those in effect from a /proc/PID/status. Where they are not said, the kernel will tell.
@@ -133,10 +141,6 @@ func (h *Host) has(bit int) bool { return h.Capabilities&(1<<bit|1<<capSysAdmin)
 func (f *Feature) Refusal(h *Host) *Unavailable {
 	if u := f.lacks(h); u != nil {
 		return u
-	}
-	if h.Paranoid > 2 && h.Capabilities&(1<<capSysAdmin) == 0 {
-		why, fix := tooParanoid(h.Paranoid)
-		return &Unavailable{Why: why, Fix: fix}
 	}
 	return f.tooOld(h)
 }
@@ -159,7 +163,19 @@ func (f *Feature) lacks(h *Host) *Unavailable {
 		}
 		return &Unavailable{Why: fmt.Sprintf("%s is needed for %s: this is %s on %s", system, f.phrase(), h.OS, h.Arch)}
 	}
-	if f.Rights == OwnRights {
+	switch f.Rights {
+	case TraceRights:
+		return h.untraceable()
+	case EitherRights:
+		if slices.Contains(bothArch, h.Arch) && h.untraceable() == nil {
+			return nil
+		}
+		fallthrough
+	case OwnRights:
+		if h.Paranoid > 2 && !h.Root && !h.has(capPerfmon) {
+			why, fix := tooParanoid(h.Paranoid)
+			return &Unavailable{Why: why, Fix: fix}
+		}
 		return nil
 	}
 	if !h.BTF {
@@ -188,10 +204,24 @@ func (f *Feature) lacks(h *Host) *Unavailable {
 
 const needPrivileges = "Run as root, or give this program CAP_BPF, CAP_PERFMON and, for the kernel's addresses, CAP_SYSLOG"
 
+// untraceable is the refusal of ptrace, even of what is started for it; nil if it is allowed
+// (Documentation/admin-guide/LSM/Yama.rst of Linux).
+func (h *Host) untraceable() *Unavailable {
+	switch {
+	case h.PtraceScope >= 3:
+		return &Unavailable{Why: "kernel.yama.ptrace_scope is 3, which forbids ptrace until the machine is booted again",
+			Fix: "Set it to 1 where it is set at boot (/etc/sysctl.d), and boot"}
+	case h.PtraceScope == 2 && h.Capabilities&(1<<capSysPtrace) == 0:
+		return &Unavailable{Why: "kernel.yama.ptrace_scope is 2, which forbids ptrace without CAP_SYS_PTRACE",
+			Fix: "Run `sysctl kernel.yama.ptrace_scope=1` as root, or give this program CAP_SYS_PTRACE"}
+	}
+	return nil
+}
+
 // tooParanoid says why a setting of 3 or more, of Debian, Ubuntu and Android, keeps users from sampling.
 func tooParanoid(paranoid int) (why, fix string) {
 	return fmt.Sprintf("kernel.perf_event_paranoid is %d", paranoid),
-		"Run `sysctl kernel.perf_event_paranoid=2` as root; above that, such kernels ask for CAP_SYS_ADMIN where others ask for CAP_PERFMON"
+		"Run `sysctl kernel.perf_event_paranoid=2` as root, or give this program CAP_PERFMON"
 }
 
 // hiddenKernel is the error where the kernel shows its addresses as zeros.

@@ -78,7 +78,7 @@ func TestCapabilities(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	const all, bpf, both = 1<<41 - 1, 1 << capBPF, 1<<capBPF | 1<<capPerfmon
-	root := Host{OS: "linux", Arch: "amd64", Release: "6.12.48+deb13-cloud-amd64", BTF: true, Capabilities: all, Paranoid: 3}
+	root := Host{OS: "linux", Arch: "amd64", Release: "6.12.48+deb13-cloud-amd64", BTF: true, Capabilities: all, Paranoid: 3, Root: true}
 	with := func(change func(h *Host)) *Host {
 		h := root
 		change(&h)
@@ -86,7 +86,12 @@ func TestRefusal(t *testing.T) {
 	}
 	old := func(release string) *Host { return with(func(h *Host) { h.Release = release }) }
 	may := func(capabilities uint64) *Host {
-		return with(func(h *Host) { h.Capabilities = capabilities })
+		return with(func(h *Host) { h.Root, h.Capabilities = false, capabilities })
+	}
+	scope := func(scope int, capabilities uint64) *Host {
+		h := may(capabilities)
+		h.PtraceScope = scope
+		return h
 	}
 	for _, tt := range []struct {
 		name string
@@ -105,13 +110,19 @@ func TestRefusal(t *testing.T) {
 		{"AArch64", with(func(h *Host) { h.Arch = "arm64" }), Probes, "Linux on amd64 is needed for probes: this is linux on arm64"},
 		{"darwin", &Host{OS: "darwin", Arch: "arm64"}, WholeMachine, "Linux on amd64 or arm64 is needed for sampling the whole machine: this is darwin on arm64"},
 		{"darwin", &Host{OS: "darwin", Arch: "arm64"}, OwnProcesses, "Linux is needed for recording: this is darwin on arm64"},
-		{"user", may(0), OwnProcesses, "kernel.perf_event_paranoid is 3"},
+		{"user", may(0), OwnProcesses, ""}, // by ptrace
+		{"user", may(0), Ptrace, ""},
+		{"user, Yama", scope(1, 0), Ptrace, ""},
+		{"user, Yama", scope(2, 0), Ptrace, "kernel.yama.ptrace_scope is 2, which forbids ptrace without CAP_SYS_PTRACE"},
+		{"user, Yama", scope(2, 1<<capSysPtrace), Ptrace, ""},
+		{"user, Yama", scope(3, all), Ptrace, "kernel.yama.ptrace_scope is 3, which forbids ptrace until the machine is booted again"},
+		{"user, Yama", scope(2, 0), OwnProcesses, "kernel.perf_event_paranoid is 3"},
+		{"user, Yama", with(func(h *Host) { h.PtraceScope, h.Paranoid, h.Root, h.Capabilities = 2, 2, false, 0 }), OwnProcesses, ""},
 		{"user", may(0), HardwareCounters, "kernel.perf_event_paranoid is 3"},
 		{"user", may(0), Callers, "this process lacks CAP_BPF and CAP_PERFMON"},
 		{"half", may(bpf), Callers, "this process lacks CAP_PERFMON"},
 		{"no addresses", may(both), KernelSymbols, "the kernel hides its addresses from this process"},
-		{"no addresses needed", with(func(h *Host) { h.Capabilities, h.Paranoid = both, 2 }), Callers, ""},
-		{"on Debian", may(both), Callers, "kernel.perf_event_paranoid is 3"},
+		{"no addresses needed", may(both), Callers, ""},
 		{"hidden", with(func(h *Host) { h.KptrRestrict = 2 }), Tick, "the kernel hides its addresses from this process"},
 		{"no types", with(func(h *Host) { h.BTF = false }), Walks, "a kernel that describes its types is needed for walks: there is no /sys/kernel/btf/vmlinux here"},
 		{"container", with(func(h *Host) { h.Contained = true }), WholeMachine, "this process sees only the processes of a container"},

@@ -139,7 +139,7 @@ func climb(ways []way, open func(*way) error) (*way, []Attempt) {
 	var tried []Attempt
 	for i := range ways {
 		err := open(&ways[i])
-		tried = append(tried, Attempt{ways[i].name, err})
+		tried = append(tried, Attempt{Name: ways[i].name, Err: err})
 		if err == nil {
 			return &ways[i], tried
 		}

@@ -30,6 +30,7 @@ var programs = []struct {
 	{"churn", "cc -Wl,--build-id churn.c", ""},
 	{"gap", "cc -Wl,--build-id gap.c", ""},
 	{"phase", "cc -Wl,--build-id phase.c", ""},
+	{"traced", "cc -Wl,--build-id traced.c", ""},
 }
 
 // disassembled are the programs that tests find instructions in, and goDisassembled the function of one.

@@ -146,37 +146,41 @@ func lossOf(path string) sample.Loss {
 	return ""
 }
 
-// sampled takes in a sample.
+// sampled takes in a sample of the kernel's.
 func (t *tally) sampled(rec *record) error {
-	s := &t.sample
-	if err := decodeSample(rec.body, t.layout, s); err != nil {
+	if err := decodeSample(rec.body, t.layout, &t.sample); err != nil {
 		return err
 	}
+	t.add(&t.sample, rec.misc, rec.time)
+	return nil
+}
+
+// add takes in a sample, by its mode and its time.
+func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
 	t.counts.Weight += s.period
-	switch rec.misc & miscModeMask {
+	switch misc & miscModeMask {
 	case miscUser:
 	case miscGuestKernel, miscGuestUser:
 		t.counts.Lose(sample.LostGuest, 1)
-		return nil
+		return
 	default:
 		t.counts.Lose(sample.LostKernel, 1)
-		return nil
+		return
 	}
 	addBranches(t.counts, s.branches, func(pc uint64) sample.Frame { return t.frame(s.pid, pc) })
 	id, off, loss := t.spaces.Find(s.pid, s.ip)
 	if loss != "" {
 		t.counts.Lose(loss, 1)
-		return nil
+		return
 	}
 	im := t.counts.Image(id)
 	t.counts.AddSample(im, off, 1)
 	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
 	t.callers(s)
 	t.counts.AddStackTop(t.frames, t.top(s), 1)
-	if us, known := t.spaces.Age(s.pid, rec.time); known {
+	if us, known := t.spaces.Age(s.pid, time); known {
 		t.counts.TouchStack(t.frames, us)
 	}
-	return nil
 }
 
 // callers adds the return addresses of a sample to t.frames. The kernel follows

@@ -1,0 +1,930 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// A tracer samples by ptrace, where perf events are refused. At random moments it looks which threads run,
+// interrupts those, reads their registers, and lets them go on.
+//
+// Moments at random, by the clock of the wall, find a thread at each of its instructions in proportion to the
+// time that it spends there. But a thread that waits for a processor looks as if it ran; so each thread gets
+// no more samples than its processor time is worth.
+//
+// Threads that sleep are never touched: epoll_wait, semop and others would return EINTR to the program
+// (signal(7)). One that falls asleep while it is being interrupted has its call made again.
+//
+// Whatever happens to this process, its tracees run on: PTRACE_SEIZE stops none, a thread that stops for us
+// is left as it is found until it is let go, and the end of the tracing thread lets go of all.
+type tracer struct {
+	opt      Options
+	tally    tally
+	stats    *Traced
+	period   time.Duration // between two samples, as asked for
+	interval time.Duration // between two looks: longer, if they cost too much
+	rand     *rand.Rand
+	alarm    alarm
+
+	threads map[int]*tracee
+	order   []*tracee // the same
+	procs   map[int]*tracedProcess
+	cmd     *exec.Cmd
+	ended   bool // cmd, or all of opt.PIDs
+
+	began, next time.Time // of the recording, of the next look
+	budget      traceBudget
+	regs        registers
+	stack       [stackWords]uint64
+	chain       []uint64
+}
+
+// A tracee is a thread.
+type tracee struct {
+	tid, pid  int
+	dir       string     // of it in /proc
+	sched     procFile   // schedstat
+	stat      procFile   // stat
+	seen      schedState // at the last look
+	stopped   schedState // at the last sample; zero before
+	base      uint64     // processor time when it was first seen, in ns
+	taken     uint64     // processor time that its samples stand for, in ns
+	blocked   bool       // it slept at the last look
+	asked     time.Time  // when it was interrupted; zero if it was not, or has stopped since
+	listening bool       // it is stopped, as by SIGSTOP
+	held      bool       // it was stopped by SIGSTOP to be seized, and SIGCONT was sent to it
+	again     *registers // of a call that it is to make again; nil if it got on since
+	calls     callLog
+}
+
+// A tracedProcess is a process with at least one tracee.
+type tracedProcess struct {
+	threads  int
+	mapsRead time.Time // when its mappings were read last
+	size     uint64    // of its address space then, in pages
+	dirty    bool      // it has executed a program since
+}
+
+// A schedState is what /proc/PID/task/TID/schedstat tells.
+type schedState struct {
+	run    uint64 // ns on processors; while it runs, as of the last tick
+	slices uint64 // times that it got a processor
+}
+
+// recordTraced is Record by ptrace; why is the reason that nothing better can be had.
+func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavailable) (*sample.Recording, *Stats, error) {
+	cpu, err := thisCPU()
+	if err != nil {
+		return nil, nil, err
+	}
+	t := &tracer{
+		opt:     opt,
+		stats:   &Traced{},
+		period:  max(time.Second/time.Duration(opt.Frequency), minTracePeriod),
+		rand:    rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
+		threads: map[int]*tracee{},
+		procs:   map[int]*tracedProcess{},
+	}
+	if opt.Event != "" && opt.Period > 0 {
+		t.period = max(time.Duration(opt.Period), minTracePeriod)
+	}
+	if why != nil {
+		t.stats.Why, t.stats.Fix = why.Why, why.Fix
+	}
+	t.interval = t.period
+	t.tally = tally{
+		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
+		stats:    &Stats{Tried: tried, Chosen: opt.Event != "", Traced: t.stats},
+		identify: new(fileIDs).identify,
+	}
+	failed := make(chan error)
+	tid := 0
+	onOwnThread(func() {
+		tid = unix.Gettid()
+		err := t.begin()
+		if err == nil {
+			err = t.collect(ctx)
+		}
+		t.finish()
+		failed <- err
+	})
+	err = <-failed
+	awaitEnd(tid)
+	if err != nil {
+		return nil, nil, err
+	}
+	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{t.tally.counts}}), t.tally.stats, nil
+}
+
+// minTracePeriod is short enough for whoever accepts the cost: a stop takes some 10 us.
+const minTracePeriod = 20 * time.Microsecond
+
+// onOwnThread runs f on a thread that ends with it. The main thread of a Go program does not end.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread() // for good
+		if unix.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		begun := make(chan struct{})
+		onOwnThread(func() {
+			close(begun)
+			f()
+		})
+		<-begun
+		runtime.UnlockOSThread()
+	}()
+}
+
+// awaitEnd waits until a thread of this process is gone, and with it all that it traced.
+func awaitEnd(tid int) {
+	for range 1000 {
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err != nil {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// seizeOptions have the kernel tell of new threads and processes, which are traced from their first
+// instruction on, and of new programs. There is no PTRACE_O_EXITKILL: programs survive their tracer.
+const seizeOptions = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.PTRACE_O_TRACEVFORK | unix.PTRACE_O_TRACEEXEC
+
+// begin starts the command, or takes hold of the processes.
+func (t *tracer) begin() error {
+	t.began = time.Now()
+	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: threadTime()}
+	if err := t.alarm.open(); err != nil {
+		return err
+	}
+	if len(t.opt.Command) > 0 {
+		return t.start()
+	}
+	for _, pid := range t.opt.PIDs {
+		if err := t.seizeProcess(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs the command. It cannot be seized before it executes its program, and must not get on after that:
+// it is traced in the older way until then, which has no PTRACE_INTERRUPT, and left stopped.
+func (t *tracer) start() error {
+	t.cmd = t.opt.command()
+	t.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	if err := t.cmd.Start(); err != nil {
+		if why := traceRefusal(0); why != nil && errnoOf(err) == unix.EPERM {
+			return why
+		}
+		return err
+	}
+	pid := t.cmd.Process.Pid
+	fail := func(what string, err error) error {
+		t.cmd.Process.Kill()
+		t.cmd.Wait()
+		return fmt.Errorf("%s: %s: %w", t.opt.Command[0], what, err)
+	}
+	var status unix.WaitStatus
+	if _, err := wait4(pid, &status, 0); err != nil || !status.Stopped() {
+		return fail("ended at its start", err)
+	}
+	if err := ptraceCall(unix.PTRACE_DETACH, pid, 0, uintptr(unix.SIGSTOP)); err != nil {
+		return fail("detach", err)
+	}
+	if _, err := wait4(pid, &status, unix.WUNTRACED); err != nil || !status.Stopped() {
+		return fail("ended at its start", err)
+	}
+	if err := ptraceCall(unix.PTRACE_SEIZE, pid, 0, seizeOptions); err != nil {
+		if why := traceRefusal(pid); why != nil {
+			t.cmd.Process.Kill()
+			t.cmd.Wait()
+			return why
+		}
+		return fail("seize", err)
+	}
+	t.noteSetuid(pid, t.opt.Command[0])
+	th := t.add(pid, pid, 0)
+	th.held = true
+	t.tally.spaces.Began(pid, monotonic())
+	return unix.Kill(pid, unix.SIGCONT)
+}
+
+// seizeProcess takes hold of all threads of a process. Threads made from now on are traced with those that
+// make them; those made by a thread not reached yet show in the next listing.
+func (t *tracer) seizeProcess(pid int) error {
+	for again := true; again; {
+		again = false
+		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		if errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("there is no process %d", pid)
+		} else if err != nil {
+			return err
+		}
+		for _, task := range tasks {
+			tid, err := strconv.Atoi(task.Name())
+			if err != nil || t.threads[tid] != nil {
+				continue
+			}
+			err = ptraceCall(unix.PTRACE_SEIZE, tid, 0, seizeOptions)
+			switch {
+			case err == nil:
+				t.add(tid, pid, 0)
+				again = true
+			case err == unix.ESRCH || hasEnded(pid, tid):
+			case err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS:
+				if tracerOf(tid) == unix.Gettid() {
+					continue // begun by a thread that is traced already, which its event will tell
+				}
+				if why := traceRefusal(pid); why != nil {
+					return why
+				}
+				return &Unavailable{Why: fmt.Sprintf("process %d cannot be traced: %v", pid, err), Fix: goFix(pid)}
+			default:
+				return fmt.Errorf("process %d: ptrace: %w", pid, err)
+			}
+		}
+	}
+	if t.procs[pid] == nil {
+		return fmt.Errorf("process %d has ended", pid)
+	}
+	return nil
+}
+
+// hasEnded reports whether a thread has, though its process may go on and its number be taken.
+func hasEnded(pid, tid int) bool {
+	th := tracee{pid: pid, tid: tid}
+	th.open()
+	defer th.sched.close()
+	defer th.stat.close()
+	return strings.ContainsRune("ZX", rune(th.state()))
+}
+
+// add takes in a thread that is traced now. A new process is a copy of its parent.
+func (t *tracer) add(tid, pid, parent int) *tracee {
+	th := &tracee{tid: tid, pid: pid}
+	th.open()
+	if s, ok := th.schedule(); ok && parent == 0 {
+		th.base, th.seen = s.run, s
+	}
+	t.threads[tid] = th
+	t.order = append(t.order, th)
+	p := t.procs[pid]
+	switch {
+	case p != nil:
+		t.tally.spaces.Fork(pid, pid)
+	case parent != 0 && t.procs[parent] != nil:
+		from := t.procs[parent]
+		p = &tracedProcess{mapsRead: from.mapsRead, size: from.size, dirty: from.dirty}
+		t.tally.spaces.Fork(pid, parent)
+	default:
+		p = &tracedProcess{dirty: true}
+	}
+	t.procs[pid] = p
+	p.threads++
+	return th
+}
+
+func (th *tracee) open() {
+	th.dir = fmt.Sprintf("/proc/%d/task/%d", th.pid, th.tid)
+	th.sched.open(th.dir + "/schedstat")
+	th.stat.open(th.dir + "/stat")
+}
+
+// remove takes in that a thread has ended.
+func (t *tracer) remove(th *tracee) {
+	th.sched.close()
+	th.stat.close()
+	delete(t.threads, th.tid)
+	t.order = slices.DeleteFunc(t.order, func(o *tracee) bool { return o == th })
+	p := t.procs[th.pid]
+	if p.threads--; p.threads > 0 {
+		return
+	}
+	delete(t.procs, th.pid)
+	if t.cmd == nil && !slices.ContainsFunc(t.opt.PIDs, func(pid int) bool { return t.procs[pid] != nil }) {
+		t.ended = true
+	}
+}
+
+// collect samples until the recording is over.
+func (t *tracer) collect(ctx context.Context) error {
+	if t.opt.Duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.opt.Duration)
+		defer cancel()
+	}
+	t.schedule(time.Now())
+	var kill time.Time
+	for !t.ended {
+		tid, code, status, err := t.await()
+		if err == nil && tid != 0 {
+			t.event(tid, code, status)
+		} else if err == unix.ECHILD {
+			return nil // all are gone
+		} else if err != nil && err != unix.EINTR {
+			return os.NewSyscallError("waitid", err)
+		}
+		now := time.Now()
+		if now.Before(t.next) {
+			continue
+		}
+		t.look(now)
+		t.schedule(now)
+		switch {
+		case ctx.Err() == nil:
+		case t.cmd == nil:
+			return nil
+		case kill.IsZero():
+			kill = now.Add(killAfter)
+			t.cmd.Process.Signal(unix.SIGTERM) // an error means that it has just ended
+		case now.After(kill):
+			t.cmd.Process.Kill()
+		}
+	}
+	return nil
+}
+
+// schedule sets the time of the next look. Times that have passed already are left out.
+func (t *tracer) schedule(now time.Time) {
+	if t.next.IsZero() {
+		t.next = now
+	}
+	for !t.next.After(now) {
+		t.next = t.next.Add(1 + time.Duration(t.rand.Int64N(2*int64(t.interval))))
+	}
+	t.alarm.set(t.next.Sub(now))
+}
+
+// await waits for a tracee to stop or end, or for the timer, and leaves it as it is: were this process killed
+// now, a signal that is about to be delivered would be.
+func (t *tracer) await() (tid int, code int32, status int, err error) {
+	var info [128]byte
+	const options = unix.WEXITED | unix.WSTOPPED | unix.WNOWAIT | unix.WALL | unix.WNOTHREAD
+	err = unix.Waitid(unix.P_ALL, 0, (*unix.Siginfo)(unsafe.Pointer(&info)), options, nil)
+	// 4 signal, 4 error, 4 code, 4 nothing, 4 process, 4 user, 4 status (siginfo_t of 64 bits)
+	return int(binary.NativeEndian.Uint32(info[16:])), int32(binary.NativeEndian.Uint32(info[8:])), int(binary.NativeEndian.Uint32(info[24:])), err
+}
+
+// Codes of siginfo (include/uapi/asm-generic/siginfo.h).
+const (
+	cldExited  = 1
+	cldKilled  = 2
+	cldDumped  = 3
+	cldTrapped = 4
+	cldStopped = 5
+)
+
+// event takes in that a thread has stopped or ended.
+func (t *tracer) event(tid int, code int32, status int) {
+	switch code {
+	case cldExited, cldKilled, cldDumped:
+		t.exited(tid)
+		return
+	case cldTrapped:
+	default: // what no tracee reports
+		reap(tid)
+		return
+	}
+	signal, event := unix.Signal(status&0xff), status>>8
+	th := t.threads[tid]
+	if th == nil {
+		// A new thread or process may come to us before the event of the one that made it.
+		pid, parent := processOf(tid)
+		th = t.add(tid, pid, parent)
+	}
+	switch event {
+	case 0:
+		t.signalled(th, signal)
+	case unix.PTRACE_EVENT_CLONE, unix.PTRACE_EVENT_FORK, unix.PTRACE_EVENT_VFORK:
+		t.born(th)
+		resume(tid, 0)
+	case unix.PTRACE_EVENT_EXEC:
+		reap(tid) // until then, ptrace refuses what another thread executed (looks_like_a_spurious_pid)
+		t.executed(th)
+		resume(tid, 0)
+	case unix.PTRACE_EVENT_STOP:
+		t.haveStopped(th, signal)
+	default:
+		resume(tid, 0)
+	}
+}
+
+// signalled delivers a signal.
+func (t *tracer) signalled(th *tracee, signal unix.Signal) {
+	if th.held && signal == unix.SIGCONT {
+		th.held = false // ours
+		resume(th.tid, 0)
+		return
+	}
+	again := th.again
+	th.again = nil
+	if r := &t.regs; r.get(th.tid) == nil {
+		switch restarted := again != nil && *r == *again; {
+		case !restarted && !(r.inCall(th.tid) && r.gaveUp()):
+		case ignores(th, signal):
+			// Without a tracer, it would not have come, and not have ended the call.
+			if restarted {
+				th.again = again
+			} else {
+				t.repair(th, r)
+			}
+		case restarted:
+			// The program may rely on it that a signal ends the call.
+			r.notAgain()
+			r.set(th.tid)
+		}
+	}
+	resume(th.tid, signal)
+}
+
+// ignoredByDefault are the signals that do nothing to a program without a handler for them (signal(7)).
+const ignoredByDefault = 1<<(unix.SIGCHLD-1) | 1<<(unix.SIGCONT-1) | 1<<(unix.SIGURG-1) | 1<<(unix.SIGWINCH-1)
+
+// ignores reports whether a signal does nothing to the program.
+func ignores(th *tracee, signal unix.Signal) bool {
+	b, err := os.ReadFile(th.dir + "/status")
+	if err != nil {
+		return false
+	}
+	bit := uint64(1) << (signal - 1)
+	return statusSet(string(b), "SigIgn")&bit != 0 || ignoredByDefault&bit != 0 && statusSet(string(b), "SigCgt")&bit == 0
+}
+
+// haveStopped takes in a stop that is by no signal to be delivered: because it was asked for, as the first of
+// a new thread, or because the process is stopped.
+func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
+	asked, knew := th.asked, time.Now()
+	th.asked, th.listening = time.Time{}, false
+	switch signal {
+	case unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		th.listening = true
+		ptraceCall(unix.PTRACE_LISTEN, th.tid, 0, 0)
+		return
+	}
+	if asked.IsZero() {
+		resume(th.tid, 0)
+		return
+	}
+	t.sampled(th)
+	resume(th.tid, 0)
+	t.budget.stop(asked, knew, time.Now())
+}
+
+// born takes in a thread or a process that th has made.
+func (t *tracer) born(th *tracee) {
+	var tid uint64
+	if ptraceCall(unix.PTRACE_GETEVENTMSG, th.tid, 0, uintptr(unsafe.Pointer(&tid))) != nil || t.threads[int(tid)] != nil {
+		return
+	}
+	pid := int(tid)
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d/task/%d", th.pid, tid)); err == nil {
+		pid = th.pid
+	}
+	t.add(int(tid), pid, th.pid)
+}
+
+// executed takes in that a process has begun another program. Its other threads have ended, and the one that
+// did it has the number of the process.
+func (t *tracer) executed(th *tracee) {
+	var former uint64
+	if err := ptraceCall(unix.PTRACE_GETEVENTMSG, th.tid, 0, uintptr(unsafe.Pointer(&former))); err == nil && int(former) != th.tid {
+		if by := t.threads[int(former)]; by != nil {
+			th.base, th.taken, th.seen, th.stopped = by.base, by.taken, by.seen, by.stopped
+		}
+		th.sched.close()
+		th.stat.close()
+		th.open()
+	}
+	for _, o := range slices.Clone(t.order) {
+		if o.pid == th.pid && o != th {
+			t.remove(o)
+		}
+	}
+	th.blocked, th.again, th.asked = false, nil, time.Time{}
+	t.procs[th.pid].dirty = true
+	t.tally.spaces.Exec(th.pid)
+	t.tally.spaces.Began(th.pid, monotonic())
+	t.noteSetuid(th.pid, "")
+}
+
+// noteSetuid takes in that a program ran without the privileges that its file would have given it, which the
+// kernel withholds under a tracer that lacks them.
+func (t *tracer) noteSetuid(pid int, name string) {
+	var st unix.Stat_t
+	exe := fmt.Sprintf("/proc/%d/exe", pid)
+	if unix.Stat(exe, &st) != nil || os.Geteuid() == 0 {
+		return
+	}
+	if st.Mode&unix.S_ISUID != 0 && int(st.Uid) != os.Geteuid() || st.Mode&(unix.S_ISGID|unix.S_IXGRP) == unix.S_ISGID|unix.S_IXGRP && int(st.Gid) != os.Getegid() {
+		if path, err := os.Readlink(exe); err == nil {
+			name = path
+		}
+		if !slices.Contains(t.stats.Setuid, name) && len(t.stats.Setuid) < 16 {
+			t.stats.Setuid = append(t.stats.Setuid, name)
+		}
+	}
+}
+
+// exited takes in that a thread has ended, and lets its parent know.
+func (t *tracer) exited(tid int) {
+	th := t.threads[tid]
+	if th != nil {
+		t.account(th)
+		pid := th.pid
+		t.remove(th)
+		t.tally.spaces.Exit(pid)
+	}
+	if t.cmd != nil && tid == t.cmd.Process.Pid {
+		t.cmd.Wait() // an error is in its state
+		t.tally.stats.Command = t.cmd.ProcessState
+		t.ended = true
+		return
+	}
+	reap(tid)
+}
+
+// reap has the kernel forget what a thread has reported.
+func reap(tid int) {
+	var status unix.WaitStatus
+	wait4(tid, &status, unix.WNOHANG|unix.WALL)
+}
+
+func wait4(pid int, status *unix.WaitStatus, options int) (int, error) {
+	for {
+		got, err := unix.Wait4(pid, status, options, nil)
+		if err != unix.EINTR {
+			return got, err
+		}
+	}
+}
+
+// look interrupts the threads that run.
+func (t *tracer) look(now time.Time) {
+	t.stats.Looks++
+	for _, th := range t.order {
+		if th.listening || th.held || !th.asked.IsZero() || !t.runs(th) {
+			continue
+		}
+		if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) == nil {
+			th.asked = time.Now()
+		}
+	}
+	if t.budget.due(now) {
+		t.interval = t.budget.spent(now, threadTime(), t.stats.Program, t.period)
+	}
+}
+
+// slack is the processor time of samples that a thread may have had beyond its own: its own is known as of
+// the last tick only, and looks at random come in clusters.
+func (t *tracer) slack() uint64 { return uint64(4*t.interval + 4*time.Millisecond) }
+
+// runs reports whether a thread is to be sampled: whether it runs, has run since it was sampled last, and its
+// samples do not exceed its processor time.
+func (t *tracer) runs(th *tracee) bool {
+	s, ok := t.account(th)
+	if ok && th.blocked && s == th.seen {
+		return false
+	}
+	known := ok && s != schedState{} // a kernel without CONFIG_SCHED_INFO has zeros
+	th.seen = s
+	if known && s.slices == th.stopped.slices {
+		return false // it waits for a processor since then
+	}
+	state := th.state()
+	if th.blocked = state != 'R'; th.blocked {
+		if state == 'S' {
+			th.calls.note(th.dir)
+		}
+		return false
+	}
+	return !known || s.run-th.base+t.slack() > th.taken
+}
+
+// account reads a thread's processor time.
+func (t *tracer) account(th *tracee) (schedState, bool) {
+	s, ok := th.schedule()
+	if ok && s.run > th.seen.run {
+		t.stats.Program += time.Duration(s.run - th.seen.run)
+	}
+	return s, ok
+}
+
+// sampled takes a sample of a thread that is stopped.
+func (t *tracer) sampled(th *tracee) {
+	t.stats.Stops++
+	r := &t.regs
+	if r.get(th.tid) != nil {
+		return // killed meanwhile
+	}
+	th.again = nil
+	if s, ok := th.schedule(); ok {
+		t.stats.Program += time.Duration(s.run - th.seen.run)
+		th.seen, th.stopped = s, s
+	}
+	th.taken += uint64(t.interval)
+	s := &t.tally.sample
+	*s = sampleRecord{ip: r.pc(), pid: th.pid, period: uint64(t.interval), chain: t.chain[:0], branches: s.branches[:0]}
+	misc := uint16(miscUser)
+	if r.inCall(th.tid) {
+		misc = miscKernel
+		t.repair(th, r)
+	} else {
+		t.refreshMaps(th.pid, s.ip)
+		if r.wide() {
+			t.walk(th.tid, r, s)
+		}
+	}
+	t.tally.add(s, misc, monotonic())
+	t.chain = s.chain[:0]
+}
+
+// repair has a call made again that would return to the program that it was interrupted.
+func (t *tracer) repair(th *tracee, r *registers) {
+	if !r.gaveUp() {
+		return
+	}
+	before := *r
+	if !r.again(&th.calls) || r.set(th.tid) != nil {
+		t.stats.Interrupted++
+		*r = before
+		return
+	}
+	t.stats.Restarted++
+	again := *r
+	th.again = &again
+}
+
+const (
+	// mapsFor is how long mappings are believed, unless a sample falls outside of them.
+	mapsFor = time.Second
+	// mapsPause is the least time between two readings of the mappings of a process.
+	mapsPause = 10 * time.Millisecond
+)
+
+// refreshMaps reads what a process has mapped, if that is not known well enough to place pc.
+func (t *tracer) refreshMaps(pid int, pc uint64) {
+	p := t.procs[pid]
+	_, _, loss := t.tally.spaces.Find(pid, pc)
+	since := time.Since(p.mapsRead)
+	size := p.size
+	switch {
+	case p.dirty:
+	case loss == sample.LostUnmapped && since > mapsPause:
+	case since > mapsFor:
+		if size = addressSpace(pid); size == p.size {
+			p.mapsRead = time.Now()
+			return
+		}
+	default:
+		return
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	maps, err := parseMaps(f, pid)
+	if err != nil {
+		return
+	}
+	for i := range maps {
+		t.tally.mapped(&maps[i])
+	}
+	p.mapsRead, p.size, p.dirty = time.Now(), addressSpace(pid), false
+}
+
+// addressSpace is the size of one in pages, 0 if it is not known. What is mapped rarely changes without it.
+func addressSpace(pid int) uint64 {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	first, _, _ := strings.Cut(string(b), " ")
+	n, _ := strconv.ParseUint(first, 10, 64)
+	return n
+}
+
+// stackWords are as many as are read at once from the stack pointer on.
+const stackWords = 128
+
+// walk reads the words at the stack pointer, and the return addresses that frame pointers lead to, as
+// perf_callchain_user of the kernel does.
+func (t *tracer) walk(tid int, r *registers, s *sampleRecord) {
+	s.chain = append(s.chain, contextUser, s.ip)
+	words := t.stack[:readMemory(tid, r.sp(), wordBytes(t.stack[:]))/8]
+	if dumpsTop {
+		copy(s.top[:], words)
+	}
+	fp, last := r.fp(), r.sp()
+	for range MaxStack - 1 {
+		if fp < last || fp%8 != 0 {
+			return
+		}
+		var frame [2]uint64
+		if at := (fp - r.sp()) / 8; (fp-r.sp())%8 == 0 && at+1 < uint64(len(words)) {
+			copy(frame[:], words[at:])
+		} else if readMemory(tid, fp, wordBytes(frame[:])) < 16 {
+			return
+		}
+		s.chain = append(s.chain, frame[1])
+		fp, last = frame[0], fp+1
+	}
+}
+
+func wordBytes(words []uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
+}
+
+// readMemory reads a thread's memory and returns how many bytes it got.
+func readMemory(tid int, from uint64, to []byte) int {
+	page := uint64(os.Getpagesize())
+	n := min(uint64(len(to)), page-from%page) // the next page may not be there
+	local := []unix.Iovec{{Base: &to[0], Len: uint64(len(to))}}
+	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: int(n)}, {Base: uintptr(from + n), Len: len(to) - int(n)}}
+	got, err := unix.ProcessVMReadv(tid, local, remote, 0)
+	if err != nil {
+		return 0
+	}
+	return got
+}
+
+// finish gives everything back but the tracees, which go with this thread.
+func (t *tracer) finish() {
+	for _, th := range t.order {
+		t.account(th)
+		th.sched.close()
+		th.stat.close()
+	}
+	t.alarm.close()
+	t.stats.Own = threadTime()
+	t.stats.Wall = time.Since(t.began)
+	t.budget.spent(time.Now(), t.stats.Own, t.stats.Program, t.period)
+	t.stats.Stopped = t.budget.stopped
+	t.stats.Period = t.interval
+}
+
+// threadTime is the processor time of this thread.
+func threadTime() time.Duration {
+	var ts unix.Timespec
+	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts)
+	return time.Duration(ts.Nano())
+}
+
+// ptraceCall is ptrace(2), without the errors of the standard library: it is called a thousand times a second.
+func ptraceCall(request, tid int, addr, data uintptr) error {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), addr, data, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// resume lets a thread go on. It may have been killed meanwhile.
+func resume(tid int, signal unix.Signal) {
+	ptraceCall(unix.PTRACE_CONT, tid, 0, uintptr(signal))
+}
+
+// A procFile is one below /proc that is read again and again.
+type procFile struct {
+	fd   int // plus 1; 0 is none
+	path string
+	buf  [512]byte
+}
+
+func (f *procFile) open(path string) {
+	f.path = path
+	if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
+		f.fd = fd + 1
+	}
+}
+
+func (f *procFile) close() {
+	if f.fd > 0 {
+		unix.Close(f.fd - 1)
+	}
+	f.fd = 0
+}
+
+// read returns its start, which the next read changes. A process may have more threads than this one may open
+// files.
+func (f *procFile) read() []byte {
+	if f.fd == 0 {
+		b, _ := os.ReadFile(f.path)
+		return b
+	}
+	n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(f.fd-1), uintptr(unsafe.Pointer(&f.buf)), uintptr(len(f.buf)), 0, 0, 0)
+	if errno != 0 {
+		return nil
+	}
+	return f.buf[:n]
+}
+
+// schedule reads "RUN WAITED SLICES".
+func (th *tracee) schedule() (s schedState, ok bool) {
+	var field [3]uint64
+	i := 0
+	for _, c := range th.sched.read() {
+		switch {
+		case c >= '0' && c <= '9':
+			field[i] = 10*field[i] + uint64(c-'0')
+		case c == ' ' && i < 2:
+			i++
+		}
+	}
+	return schedState{field[0], field[2]}, i == 2
+}
+
+// state reads a thread's state: 'R' if it runs or waits for a processor.
+func (th *tracee) state() byte {
+	b := th.stat.read()
+	for i := len(b) - 1; i >= 0; i-- {
+		if b[i] == ')' && i+2 < len(b) { // the name before it may hold anything
+			return b[i+2]
+		}
+	}
+	return 'X'
+}
+
+// processOf reads which process a thread is of, and that one's parent.
+func processOf(tid int) (pid, parent int) {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	return cmp.Or(statusField(string(b), "Tgid"), tid), statusField(string(b), "PPid")
+}
+
+// tracerOf reads which thread traces another; 0 is none.
+func tracerOf(tid int) int {
+	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
+	return statusField(string(b), "TracerPid")
+}
+
+// statusField reads a number of a /proc/PID/status: the first of several.
+func statusField(status, name string) int {
+	_, rest, _ := strings.Cut(status, "\n"+name+":\t")
+	line, _, _ := strings.Cut(rest, "\n")
+	first, _, _ := strings.Cut(line, "\t")
+	n, _ := strconv.Atoi(first)
+	return n
+}
+
+// An alarm interrupts waitid on this thread. Go's handlers of signals have calls restarted; that of this signal,
+// which nobody else uses, has not, and it is repeated, lest it come before the call.
+type alarm struct{ id int32 }
+
+const (
+	alarmSignal = 63
+	alarmAgain  = time.Millisecond
+	sigRestart  = 0x10000000 // SA_RESTART
+	threadID    = 4          // SIGEV_THREAD_ID
+)
+
+func (t *alarm) open() error {
+	t.id = -1
+	var action struct{ handler, flags, restorer, mask uint64 }
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, alarmSignal, 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0); errno != 0 {
+		return os.NewSyscallError("rt_sigaction", errno)
+	}
+	action.flags &^= sigRestart
+	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, alarmSignal, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
+		return os.NewSyscallError("rt_sigaction", errno)
+	}
+	event := struct {
+		value               uint64
+		signal, notify, tid int32
+		_                   [44]byte
+	}{signal: alarmSignal, notify: threadID, tid: int32(unix.Gettid())}
+	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&t.id))); errno != 0 {
+		return os.NewSyscallError("timer_create", errno)
+	}
+	return nil
+}
+
+func (t *alarm) set(d time.Duration) {
+	spec := unix.ItimerSpec{Interval: unix.NsecToTimespec(int64(alarmAgain)), Value: unix.NsecToTimespec(max(1, int64(d)))}
+	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(t.id), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
+}
+
+func (t *alarm) close() {
+	if t.id >= 0 {
+		unix.RawSyscall(unix.SYS_TIMER_DELETE, uintptr(t.id), 0, 0)
+	}
+}

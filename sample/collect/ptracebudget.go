@@ -1,0 +1,66 @@
+package collect
+
+import (
+	"slices"
+	"time"
+)
+
+// A traceBudget keeps what sampling by ptrace costs below a share of one processor, or of the processor time of
+// the program if that is more: the own time of the tracer, and the time for which it stops threads.
+type traceBudget struct {
+	share float64
+
+	stops   []time.Duration // of this window: from when the tracer knew that a thread had stopped until it went on
+	reach   time.Duration   // the least time from asking until the tracer knew; 0 if there was no stop
+	stopped time.Duration   // so far
+	looks   int             // of this window
+	perLook time.Duration   // cost of a look with all that follows from it, a moving average; 0 at first
+
+	at           time.Time     // begin of this window
+	own, program time.Duration // then
+}
+
+const (
+	// traceWindow is how often the rate is set.
+	traceWindow = 100 * time.Millisecond
+	// traceNews is the weight of a window in the moving average.
+	traceNews = 0.3
+	// maxTracePeriod is the longest time between two looks.
+	maxTracePeriod = 100 * time.Millisecond
+)
+
+// stop takes in a stop, by when it was asked for, when the tracer knew of it, and when the thread went on. Threads
+// that waited for a processor before were not held up by us, and a tracer that was itself made to wait is rare:
+// the least of the one time and the median of the other leave that out.
+func (b *traceBudget) stop(asked, knew, went time.Time) {
+	if reach := knew.Sub(asked); b.reach == 0 || reach < b.reach {
+		b.reach = reach
+	}
+	b.stops = append(b.stops, went.Sub(knew))
+}
+
+// due reports whether a window is over; looks are counted by it.
+func (b *traceBudget) due(now time.Time) bool {
+	b.looks++
+	return now.Sub(b.at) >= traceWindow
+}
+
+// spent takes in a window and returns the mean time between two looks that keeps the share. own is the
+// tracer's processor time, program that of the program, each since it began.
+func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) time.Duration {
+	stopped := time.Duration(0)
+	if n := len(b.stops); n > 0 {
+		slices.Sort(b.stops)
+		stopped = time.Duration(n) * (b.reach + b.stops[n/2])
+	}
+	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
+	if b.perLook == 0 {
+		b.perLook = cost
+	}
+	b.perLook += time.Duration(traceNews * float64(cost-b.perLook))
+	b.stopped += stopped
+	wall := now.Sub(b.at)
+	processors := max(1, (program-b.program).Seconds()/wall.Seconds())
+	b.stops, b.looks, b.at, b.own, b.program = b.stops[:0], 0, now, own, program
+	return min(max(period, time.Duration(float64(b.perLook)/(b.share*processors))), max(period, maxTracePeriod))
+}
