@@ -247,18 +247,17 @@ func readCode(im *image.Image, i int) (*code, error) {
 	}
 	c := &code{proc: p}
 	c.lines, _ = im.Lines()
-	var shapes []uint64
+	shapes := im.Shapes(p)
 	var operands []image.Operands
 	for b := range p.Blocks {
 		blk := &p.Blocks[b]
 		var insts []image.Inst
 		insts, operands = im.AppendOperands(nil, operands[:0], blk)
-		shapes = im.AppendShapes(shapes[:0], blk, insts)
 		var full, ops uint64
 		var kinds []uint64
 		for k, in := range insts {
 			if counts(in) {
-				full = image.Hash(full, shapes[k])
+				full = image.Hash(full, shapes[b][k])
 				kind := uint64(in.Class) | uint64(operands[k].Op)<<32
 				ops = image.Hash(ops, kind)
 				kinds = append(kinds, kind)

@@ -38,12 +38,16 @@ type step struct {
 
 func (s step) next() image.Addr { return s.Addr + image.Addr(s.Len) }
 
-// steps gives the instructions of a block.
-func steps(im *image.Image, b *image.Block) []step {
-	insts := im.Insts(b)
-	all := make([]step, len(insts))
-	for i, shape := range im.AppendShapes(nil, b, insts) {
-		all[i] = step{insts[i], shape}
+// steps gives the instructions of a procedure, by block.
+func steps(im *image.Image, p *image.Proc) [][]step {
+	all := make([][]step, len(p.Blocks))
+	for i, shapes := range im.LinkedShapes(p) {
+		for k, in := range im.Insts(&p.Blocks[i]) {
+			if shapes[k] == 0 {
+				in.Class |= image.Nop // linkers put it and padding in place of each other
+			}
+			all[i] = append(all[i], step{in, shapes[k]})
+		}
 	}
 	return all
 }
@@ -61,8 +65,8 @@ func (c *codeReader) step(sym int, a image.Addr) (step, bool) {
 	if !c.read[sym] {
 		c.read[sym] = true
 		if p, err := c.im.Proc(sym); err == nil {
-			for i := range p.Blocks {
-				for _, s := range steps(c.im, &p.Blocks[i]) {
+			for _, b := range steps(c.im, p) {
+				for _, s := range b {
 					c.at[s.Addr] = s
 				}
 			}
@@ -92,9 +96,8 @@ type arrival struct {
 }
 
 func newWalk(p *image.Proc, old *image.Image, code *codeReader, symbol int) *walk {
-	w := &walk{codeReader: code, proc: p, symbol: symbol}
-	for i := range p.Blocks {
-		w.insts = append(w.insts, steps(old, &p.Blocks[i]))
+	w := &walk{codeReader: code, proc: p, symbol: symbol, insts: steps(old, p)}
+	for range p.Blocks {
 		w.start, w.end = append(w.start, Nowhere), append(w.end, Nowhere)
 	}
 	if symbol >= 0 {

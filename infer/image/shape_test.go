@@ -8,7 +8,8 @@ func TestShapes(t *testing.T) {
 		b := hexBytes(t, code)
 		im := codeImage(arch, b, []byte("data"))
 		blk := &Block{Start: testBase, End: testBase + Addr(len(b))}
-		shapes := im.AppendShapes(nil, blk, im.Insts(blk))
+		blk.Insts = len(im.Insts(blk))
+		shapes := im.Shapes(&Proc{Blocks: []Block{*blk}})[0]
 		if len(shapes) != last+1 {
 			t.Fatalf("%s: %d instructions, want %d", code, len(shapes), last+1)
 		}
@@ -45,5 +46,53 @@ func TestShapes(t *testing.T) {
 		if same := shape(tt.arch, tt.a, tt.last) == shape(tt.arch, tt.b, tt.last); same != tt.same {
 			t.Errorf("%s, %s: %s and %s alike is %v", tt.arch, tt.name, tt.a, tt.b, same)
 		}
+	}
+}
+
+// TestShapesAcross: an address whose page was made in another block is no constant, unless a call
+// may have overwritten its register.
+func TestShapesAcross(t *testing.T) {
+	shape := func(code string, cut ...int) uint64 {
+		b := hexBytes(t, code)
+		im := codeImage(AArch64, b, []byte("data"))
+		p := &Proc{}
+		for i, off := range append(cut, len(b)) {
+			from := 0
+			if i > 0 {
+				from = cut[i-1]
+				p.Blocks[i-1].Out = []int{i - 1}
+				p.Edges = append(p.Edges, Edge{From: i - 1, To: i})
+			}
+			p.Blocks = append(p.Blocks, Block{Start: testBase + Addr(from), End: testBase + Addr(off), Insts: (off - from) / 4})
+		}
+		shapes := im.Shapes(p)
+		return shapes[len(shapes)-1][0]
+	}
+	const page, b, call, load8, load16 = "14 00 00 b0", "01 00 00 14", "10 00 00 94", "81 06 40 f9", "81 0a 40 f9"
+	if shape(page+" "+b+" "+load8, 8) != shape(page+" "+b+" "+load16, 8) {
+		t.Error("low bits behind a jump are a constant")
+	}
+	if shape(b+" "+b+" "+load8, 8) == shape(b+" "+b+" "+load16, 8) {
+		t.Error("a constant is none")
+	}
+	const page1, load8of1, load16of1 = "01 00 00 b0", "21 04 40 f9", "21 08 40 f9"
+	if shape(page1+" "+call+" "+load8of1, 8) == shape(page1+" "+call+" "+load16of1, 8) {
+		t.Error("a register that a call overwrites holds a page")
+	}
+}
+
+// TestLinkedShapes: linkers make an address by ADR, or by ADRP and ADD.
+func TestLinkedShapes(t *testing.T) {
+	shapes := func(code string) []uint64 {
+		b := hexBytes(t, code)
+		im := codeImage(AArch64, b, []byte("data"))
+		return im.LinkedShapes(&Proc{Blocks: []Block{{Start: testBase, End: testBase + Addr(len(b)), Insts: len(b) / 4}}})[0]
+	}
+	two, one, other := shapes("01 00 00 b0 21 04 00 91"), shapes("1f 20 03 d5 81 38 00 10"), shapes("1f 20 03 d5 82 38 00 10")
+	if two[0] != 0 || two[1] != one[1] || two[1] == other[1] {
+		t.Errorf("adrp, add: %x; nop, adr: %x; the same to another register: %x", two, one, other)
+	}
+	if stack := shapes("e1 07 40 f9 e1 0b 40 f9"); stack[0] == stack[1] {
+		t.Error("two places on the stack are one")
 	}
 }
