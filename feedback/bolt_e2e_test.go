@@ -14,15 +14,18 @@ const llvmBOLT = "/usr/lib/llvm-19/bin/llvm-bolt" // by argv[0] it knows which t
 // TestBOLTExact writes exact counts and holds them to what llvm-bolt makes of
 // them.
 func TestBOLTExact(t *testing.T) {
-	need(t, "clang-19", "ld.lld-19", "valgrind")
+	onEach(t, func(*processor) []string { return []string{"clang-19", "ld.lld-19", "llvm-strip-19"} }, testBOLTExact)
+}
+
+func testBOLTExact(t *testing.T, c *processor) {
 	if _, err := os.Stat(llvmBOLT); err != nil {
 		t.Skipf("needs llvm-bolt: %v", err)
 	}
 	dir := t.TempDir()
 	// valgrind 3.19 cannot read images with relocations: the same without them
 	// has the same code at the same addresses.
-	build(t, dir, "shop.q", "-fuse-ld=lld", "-Wl,-q")
-	run(t, dir, "strip", "-g", "-o", "shop", "shop.q")
+	c.build(t, dir, "shop.q", "-fuse-ld=lld", "-Wl,-q")
+	run(t, dir, "llvm-strip-19", "-g", "-o", "shop", "shop.q")
 	p, rec := exact(t, dir, "shop")
 	var out bytes.Buffer
 	stats, err := WriteBOLT(&out, p, rec, BOLTOptions{})
@@ -45,7 +48,7 @@ func TestBOLTExact(t *testing.T) {
 	if m := regexp.MustCompile(`: taken branches \((-[0-9.]+)%\)`).FindStringSubmatch(log); m == nil {
 		t.Errorf("taken branches did not fall:\n%s", log)
 	}
-	if got, want := run(t, dir, "./shop.bolt"), run(t, dir, "./shop"); got != want {
+	if got, want := c.run(t, dir, "shop.bolt"), c.run(t, dir, "shop"); got != want {
 		t.Errorf("the program prints %q after llvm-bolt, was %q", got, want)
 	}
 }

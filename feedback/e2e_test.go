@@ -2,6 +2,7 @@ package feedback
 
 import (
 	"cmp"
+	"debug/elf"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,9 +11,51 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/qemu"
 )
 
-// exact runs a program under callgrind and gives its exact counts as a profile,
+// A processor is one that programs are built for, run on and counted on.
+type processor struct {
+	name     string
+	machine  elf.Machine
+	clang    []string // flags of clang
+	gcc, gxx string
+	objdump  string
+}
+
+var processors = []processor{
+	{"x86-64", elf.EM_X86_64, nil, "gcc", "g++", "objdump"},
+	{"AArch64", elf.EM_AARCH64, []string{"--target=aarch64-linux-gnu", "-fuse-ld=lld"}, "aarch64-linux-gnu-gcc", "aarch64-linux-gnu-g++", "aarch64-linux-gnu-objdump"},
+}
+
+// onEach runs a test for each processor, which skips where a tool is missing: one of those
+// given, or one that counts what programs run.
+func onEach(t *testing.T, tools func(*processor) []string, test func(*testing.T, *processor)) {
+	for i := range processors {
+		c := &processors[i]
+		t.Run(c.name, func(t *testing.T) {
+			need(t, tools(c)...)
+			if c.machine == elf.EM_X86_64 {
+				need(t, "valgrind")
+			} else {
+				need(t, "ld.lld-19", c.gcc) // with it comes the C library that clang links
+				qemu.NeedCount(t, c.machine)
+			}
+			test(t, c)
+		})
+	}
+}
+
+// run runs a program of dir that was built for c, and gives what it prints.
+func (c *processor) run(t *testing.T, dir, program string, args ...string) string {
+	t.Helper()
+	if c.machine == elf.EM_X86_64 {
+		return run(t, dir, "./"+program, args...)
+	}
+	return qemu.Run(t, dir, program, args...)
+}
+
+// exact counts a program exactly, and gives its exact counts as a profile,
 // and as recorded branches where its calls went.
 func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
@@ -27,15 +70,25 @@ func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *
 // an execution where it switches between them.
 func unchecked(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
-	run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
-		"--callgrind-out-file=callgrind.out", "./" + program}, args...)...)
+	f, err := elf.Open(filepath.Join(dir, program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if f.Machine == elf.EM_X86_64 {
+		run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
+			"--callgrind-out-file=counted", "./" + program}, args...)...)
+	} else {
+		truth, _ := qemu.Count(t, dir, program, args...)
+		writeFile(t, dir, "counted", readFile(t, filepath.Dir(truth), filepath.Base(truth)))
+	}
 	return counts(t, dir, program)
 }
 
-// counts gives what callgrind counted of a program.
+// counts gives what was counted of a program.
 func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "callgrind.out"))
+	f, err := os.Open(filepath.Join(dir, "counted"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +105,7 @@ func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recordin
 	t.Cleanup(func() { im.Close() })
 	counted := truth.Images[path]
 	if counted == nil {
-		t.Fatalf("callgrind has nothing of %s", path)
+		t.Fatalf("there are no counts of %s", path)
 	}
 	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path, Build: im.Build}, Image: im}
 	for i := range im.Symbols() {
@@ -120,14 +173,20 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 	return r
 }
 
-// build compiles testdata/shop.c with clang.
+// build compiles testdata/shop.c with clang for this machine.
 func build(t *testing.T, dir, out string, flags ...string) string {
+	t.Helper()
+	return processors[0].build(t, dir, out, flags...)
+}
+
+// build compiles testdata/shop.c with clang.
+func (c *processor) build(t *testing.T, dir, out string, flags ...string) string {
 	t.Helper()
 	src, err := filepath.Abs("testdata/shop.c")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, dir, "clang-19", append([]string{"-O2", src, "-o", out}, flags...)...)
+	return run(t, dir, "clang-19", append(append([]string{"-O2", src, "-o", out}, c.clang...), flags...)...)
 }
 
 // ranges gives what llvm-profgen's --unsymbolized-profile reads: every

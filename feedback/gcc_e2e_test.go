@@ -31,12 +31,15 @@ func gccProfile(t *testing.T, compiler, source string) (dir, src string, stats G
 // TestGCCExact: gcc takes a profile of exact counts without complaint, promotes the
 // indirect call to its most frequent target, and tells hot functions from others.
 func TestGCCExact(t *testing.T) {
-	need(t, "gcc", "valgrind", "readelf", "objdump")
-	dir, src, stats := gccProfile(t, "gcc", "shop.c")
+	onEach(t, func(c *processor) []string { return []string{c.gcc, c.objdump, "readelf"} }, testGCCExact)
+}
+
+func testGCCExact(t *testing.T, c *processor) {
+	dir, src, stats := gccProfile(t, c.gcc, "shop.c")
 	if stats.Inlined == 0 || stats.Targets == 0 {
 		t.Errorf("%d inlined calls and %d targets of indirect ones, want some", stats.Inlined, stats.Targets)
 	}
-	if said := run(t, dir, "gcc", "-O2", src, "-o", "again", "-save-temps=obj", "-fauto-profile=base.afdo"); said != "" {
+	if said := run(t, dir, c.gcc, "-O2", src, "-o", "again", "-save-temps=obj", "-fauto-profile=base.afdo"); said != "" {
 		t.Errorf("gcc complains:\n%s", said)
 	}
 	const object = "again-shop.o"
@@ -45,10 +48,10 @@ func TestGCCExact(t *testing.T) {
 			t.Errorf("no %s:\n%s", section, sections)
 		}
 	}
-	if code := run(t, dir, "objdump", "-dr", "--disassemble=total", object); !strings.Contains(code, "both") {
+	if code := run(t, dir, c.objdump, "-dr", "--disassemble=total", object); !strings.Contains(code, "both") {
 		t.Errorf("the indirect call has no direct one to its most frequent target beside it:\n%s", code)
 	}
-	if got, want := run(t, dir, "./again"), run(t, dir, "./base"); got != want {
+	if got, want := c.run(t, dir, "again"), c.run(t, dir, "base"); got != want {
 		t.Errorf("the program prints %q, want %q", got, want)
 	}
 }
@@ -56,13 +59,16 @@ func TestGCCExact(t *testing.T) {
 // TestGCCConstructor: the profile makes gcc inline a constructor early, and know
 // how often each of its blocks runs.
 func TestGCCConstructor(t *testing.T) {
-	need(t, "g++", "valgrind")
-	dir, src, _ := gccProfile(t, "g++", "box.cc")
+	onEach(t, func(c *processor) []string { return []string{c.gxx} }, testGCCConstructor)
+}
+
+func testGCCConstructor(t *testing.T, c *processor) {
+	dir, src, _ := gccProfile(t, c.gxx, "box.cc")
 	const inlined = "Inlining Box::Box(long int)"
-	if said := run(t, dir, "g++", "-O2", "-c", src, "-fopt-info-inline-optimized"); strings.Contains(said, inlined) {
+	if said := run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized"); strings.Contains(said, inlined) {
 		t.Skipf("gcc inlines the constructor without a profile:\n%s", said)
 	}
-	said := run(t, dir, "g++", "-O2", "-c", src, "-fopt-info-inline-optimized", "-fauto-profile=base.afdo", "-fdump-tree-optimized-blocks-details=dump")
+	said := run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized", "-fauto-profile=base.afdo", "-fdump-tree-optimized-blocks-details=dump")
 	if !strings.Contains(said, inlined) {
 		t.Errorf("gcc does not inline the constructor:\n%s", said)
 	}

@@ -8,7 +8,10 @@ import (
 // TestLLVMBuilds: profiles of other builds than the one that is recommended say
 // what llvm-profgen's do, and clang applies most of their lines all the same.
 func TestLLVMBuilds(t *testing.T) {
-	need(t, "clang-19", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	onEach(t, func(*processor) []string { return []string{"clang-19", "llvm-profgen-19", "llvm-profdata-19"} }, testLLVMBuilds)
+}
+
+func testLLVMBuilds(t *testing.T, c *processor) {
 	fs := []string{"-mllvm", "-enable-fs-discriminator=true", "-mllvm", "-improved-fs-discriminator=true"}
 	for _, tt := range []struct {
 		name       string
@@ -24,7 +27,7 @@ func TestLLVMBuilds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			build(t, dir, "shop", append(tt.build, "-gdwarf-4")...)
+			c.build(t, dir, "shop", append(tt.build, "-gdwarf-4")...)
 			p, rec := exact(t, dir, "shop")
 			if stats := emitLLVM(t, dir, "ours.prof", p, rec, tt.format); stats.FS != tt.fs {
 				t.Errorf("flow-sensitive: %v, want %v", stats.FS, tt.fs)
@@ -34,7 +37,7 @@ func TestLLVMBuilds(t *testing.T) {
 			if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {
 				t.Errorf("similarity with llvm-profgen's is %g%%\n%s", got, overlap)
 			}
-			remarks := build(t, dir, "again", append(tt.use, "-fprofile-sample-use=ours.prof",
+			remarks := c.build(t, dir, "again", append(tt.use, "-fprofile-sample-use=ours.prof",
 				"-Rpass-analysis=(sample-profile|fs-profile-loader)", "-Rpass=pgo-icall-prom")...)
 			if n := strings.Count(remarks, "Applied"); n < tt.least {
 				t.Errorf("clang applied %d lines, want %d:\n%s", n, tt.least, remarks)

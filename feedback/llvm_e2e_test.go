@@ -18,9 +18,12 @@ import (
 // TestLLVMExact writes exact counts, and holds the profile to what llvm-profgen
 // makes of the same counts, and to what clang does with it.
 func TestLLVMExact(t *testing.T) {
-	need(t, "clang-19", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	onEach(t, func(*processor) []string { return []string{"clang-19", "llvm-profgen-19", "llvm-profdata-19"} }, testLLVMExact)
+}
+
+func testLLVMExact(t *testing.T, c *processor) {
 	dir := t.TempDir()
-	build(t, dir, "shop", "-g", "-gdwarf-4", "-fdebug-info-for-profiling") // valgrind 3.19 knows no DWARF 5
+	c.build(t, dir, "shop", "-g", "-gdwarf-4", "-fdebug-info-for-profiling") // valgrind 3.19 knows no DWARF 5
 	p, rec := exact(t, dir, "shop")
 	emitLLVM(t, dir, "ours.txt", p, rec, LLVMText)
 	ours := readFile(t, dir, "ours.txt")
@@ -38,7 +41,7 @@ func TestLLVMExact(t *testing.T) {
 		}
 	}
 
-	remarks := build(t, dir, "again", "-g1", "-fprofile-sample-use=ours.txt",
+	remarks := c.build(t, dir, "again", "-g1", "-fprofile-sample-use=ours.txt",
 		"-Rpass-analysis=sample-profile", "-Rpass=pgo-icall-prom", "-mllvm", "-sample-profile-check-record-coverage=50")
 	if n := strings.Count(remarks, "Applied"); n < 20 {
 		t.Errorf("clang applied %d lines:\n%s", n, remarks)
@@ -59,7 +62,7 @@ func TestLLVMExact(t *testing.T) {
 	}
 	// fail did not run: it is cold if the profile says so, else clang knows nothing of it.
 	for _, tt := range []struct{ profile, count string }{{"ours.txt", "-1"}, {"ours.prof", "0"}} {
-		got := build(t, dir, "shop.ll", "-S", "-emit-llvm", "-fprofile-sample-use="+tt.profile, "-Rpass-analysis=sample-profile")
+		got := c.build(t, dir, "shop.ll", "-S", "-emit-llvm", "-fprofile-sample-use="+tt.profile, "-Rpass-analysis=sample-profile")
 		if n := strings.Count(got, "Applied"); n != strings.Count(remarks, "Applied") {
 			t.Errorf("%s: clang applied %d lines:\n%s\nof the text:\n%s", tt.profile, n, got, remarks)
 		}

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"debug/elf"
 	"strings"
 	"testing"
 )
@@ -8,9 +9,12 @@ import (
 // TestProbesExact writes exact counts by probe, and holds them to what
 // llvm-profgen makes of the same counts, and to what clang does with them.
 func TestProbesExact(t *testing.T) {
-	need(t, "clang-19", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	onEach(t, func(*processor) []string { return []string{"clang-19", "llvm-profgen-19", "llvm-profdata-19"} }, testProbesExact)
+}
+
+func testProbesExact(t *testing.T, c *processor) {
 	dir := t.TempDir()
-	build(t, dir, "shop", "-g1", "-gdwarf-4", "-fpseudo-probe-for-profiling")
+	c.build(t, dir, "shop", "-g1", "-gdwarf-4", "-fpseudo-probe-for-profiling")
 	p, rec := exact(t, dir, "shop")
 	profgen(t, dir, "shop", p, rec)
 
@@ -29,12 +33,16 @@ func TestProbesExact(t *testing.T) {
 
 	// Without salvaging, clang refuses counts whose checksum is not its own.
 	for _, profile := range []string{"ours.txt", "ours.prof"} {
-		remarks := build(t, dir, "again", "-fpseudo-probe-for-profiling", "-fprofile-sample-use="+profile, "-Rpass-analysis=sample-profile",
+		remarks := c.build(t, dir, "again", "-fpseudo-probe-for-profiling", "-fprofile-sample-use="+profile, "-Rpass-analysis=sample-profile",
 			"-Rpass=pgo-icall-prom", "-mllvm", "-salvage-stale-profile=0", "-mllvm", "-sample-profile-check-record-coverage=95")
 		if n := strings.Count(remarks, "Applied"); n < 40 {
 			t.Errorf("%s: clang applied %d probes:\n%s", profile, n, remarks)
 		}
-		for _, want := range []string{"Applied 40000 samples from profile (ProbeId=4", "Promote indirect call to _ZL4both"} {
+		wanted := []string{"Applied 40000 samples from profile (ProbeId=4"}
+		if c.machine == elf.EM_X86_64 { // clang 19 puts no probes to calls on AArch64: no profile can name their targets
+			wanted = append(wanted, "Promote indirect call to _ZL4both")
+		}
+		for _, want := range wanted {
 			if !strings.Contains(remarks, want) {
 				t.Errorf("%s: clang does not say %q:\n%s", profile, want, remarks)
 			}

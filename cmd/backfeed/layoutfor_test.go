@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"backfeed/testdata/qemu"
 )
 
 // A linker makes a program of objects, in the order of a file if there is one.
@@ -31,12 +33,15 @@ func linkWith(flag, option string, other map[string]string) func(*testing.T, str
 	return func(t *testing.T, dir, compiler, order, program string, objects []string) {
 		t.Helper()
 		compiler = cmp.Or(other[compiler], compiler)
-		runTool(t, dir, slices.Concat([]string{compiler, flag, "-Wl," + option + order, "-o", program}, objects)...)
+		runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{flag, "-Wl," + option + order, "-o", program}, objects)...)
 	}
 }
 
 var linkers = []linker{
-	{"lld", []string{"ld.lld-19", "clang-19", "clang++-19"}, linkWith("-fuse-ld=lld", "--symbol-ordering-file=", map[string]string{"gcc": "clang-19", "g++": "clang++-19"}), false},
+	{"lld", []string{"ld.lld-19", "clang-19", "clang++-19"}, linkWith("-fuse-ld=lld", "--symbol-ordering-file=", map[string]string{
+		"gcc": "clang-19", "g++": "clang++-19",
+		"aarch64-linux-gnu-gcc": "clang-19 --target=aarch64-linux-gnu", "aarch64-linux-gnu-g++": "clang++-19 --target=aarch64-linux-gnu",
+	}), false},
 	{"gold", []string{"ld.gold"}, linkWith("-fuse-ld=gold", "--section-ordering-file=", nil), false},
 	{"ld", []string{"ld.bfd"}, linkWith("-fuse-ld=bfd", "--section-ordering-file=", nil), true},
 	{"ld-script", []string{"ld.bfd"}, linkWith("-fuse-ld=bfd", "-T,", nil), true},
@@ -46,7 +51,7 @@ var linkers = []linker{
 // linkBOLT links, and lets llvm-bolt order the result.
 func linkBOLT(t *testing.T, dir, compiler, order, program string, objects []string) {
 	t.Helper()
-	runTool(t, dir, slices.Concat([]string{compiler, "-Wl,--emit-relocs", "-o", program + ".linked"}, objects)...)
+	runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{"-Wl,--emit-relocs", "-o", program + ".linked"}, objects)...)
 	runTool(t, dir, "llvm-bolt-19", program+".linked", "-o", program, "--reorder-functions=user", "--function-order="+order)
 }
 
@@ -61,14 +66,22 @@ func TestLinkers(t *testing.T) {
 		{"gcc", []string{"parts.c", "twins.c"}, []string{"report.part.0", "scale.isra.0", "step.constprop.0", "work.cold", "quick", "oops", "start", "twin", "main"}},
 		{"clang-19", []string{"parts.c", "twins.c"}, []string{"step", "twin", "quick", "oops", "main"}},
 		{"g++", []string{"shapes.cc"}, []string{"_Z3sumIiET_RKSt6vectorIS0_SaIS0_EE", "_ZNK6Square4areaEv", "_GLOBAL__sub_I__Z3runi", "main"}},
+		{"aarch64-linux-gnu-gcc", []string{"parts.c", "twins.c"}, []string{"report.part.0", "scale.isra.0", "step.constprop.0", "quick", "oops", "start", "twin", "main"}},
+		{"clang-19 --target=aarch64-linux-gnu -fuse-ld=lld", []string{"parts.c", "twins.c"}, []string{"step", "twin", "quick", "oops", "main"}},
+		{"aarch64-linux-gnu-g++", []string{"shapes.cc"}, []string{"_Z3sumIiET_RKSt6vectorIS0_SaIS0_EE", "_ZNK6Square4areaEv", "_GLOBAL__sub_I__Z3runi", "main"}},
 	} {
 		t.Run(p.compiler, func(t *testing.T) {
-			if _, err := exec.LookPath(p.compiler); err != nil {
-				t.Skipf("needs %s: %v", p.compiler, err)
+			cross := strings.Contains(p.compiler, "aarch64")
+			if name := strings.Fields(p.compiler)[0]; !installed(name) || cross && !installed("ld.lld-19") {
+				t.Skipf("needs %s and, for AArch64, ld.lld-19", name)
 			}
 			dir := t.TempDir()
+			run := func(program string) string { return runTool(t, dir, "./"+program) }
+			if cross {
+				run = func(program string) string { return qemu.Run(t, dir, program) }
+			}
 			objects := compileOrdered(t, dir, p.compiler, p.sources)
-			runTool(t, dir, slices.Concat([]string{p.compiler, "-Wl,--build-id", "-o", "plain"}, objects)...)
+			runTool(t, dir, slices.Concat(strings.Fields(p.compiler), []string{"-Wl,--build-id", "-o", "plain"}, objects)...)
 			plain := filepath.Join(dir, "plain")
 			rec := recordUnits(t, plain, p.sources)
 			want := orderOf(t, plain, rec)
@@ -87,6 +100,9 @@ func TestLinkers(t *testing.T) {
 							t.Skipf("needs %s: %v", tool, err)
 						}
 					}
+					if cross && (l.target == "gold" || strings.HasPrefix(l.target, "ld")) && !strings.Contains(p.compiler, "gnu-g") {
+						t.Skip("clang finds GNU's linkers for this machine only")
+					}
 					if help, _ := exec.Command("ld.bfd", "--help").Output(); l.target == "ld" && !bytes.Contains(help, []byte("--section-ordering-file")) {
 						t.Skip("needs GNU ld 2.43 or later, which has --section-ordering-file")
 					}
@@ -103,13 +119,18 @@ func TestLinkers(t *testing.T) {
 						file, _ := os.ReadFile(order)
 						t.Errorf("the program has the order\n%s\nwant\n%s\nby\n%s", got, want, file)
 					}
-					if got, want := runTool(t, dir, "./"+l.target), runTool(t, dir, "./plain"); got != want {
+					if got, want := run(l.target), run("plain"); got != want {
 						t.Errorf("the ordered program prints %q, the other one %q", got, want)
 					}
 				})
 			}
 		})
 	}
+}
+
+func installed(command string) bool {
+	_, err := exec.LookPath(command)
+	return err == nil
 }
 
 // compileOrdered makes objects of sources in testdata/order.
@@ -124,7 +145,7 @@ func compileOrdered(t *testing.T, dir, compiler string, sources []string, flags 
 			t.Fatal(err)
 		}
 		object := strings.TrimSuffix(source, filepath.Ext(source)) + ".o"
-		runTool(t, dir, slices.Concat([]string{compiler, "-O2", "-g", "-c", path, "-o", object}, flags)...)
+		runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{"-O2", "-g", "-c", path, "-o", object}, flags)...)
 		objects = append(objects, object)
 	}
 	return objects

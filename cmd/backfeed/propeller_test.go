@@ -9,11 +9,24 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/testdata/qemu"
 )
 
 // TestPropeller builds a program with the clusters made from its samples: it lies
 // as they say, and still runs.
 func TestPropeller(t *testing.T) {
+	t.Run("x86-64", func(t *testing.T) {
+		testPropeller(t, nil, func(dir, program string) string { return runTool(t, dir, "./"+program) })
+	})
+	t.Run("AArch64", func(t *testing.T) {
+		if !installed("aarch64-linux-gnu-gcc") {
+			t.Skip("needs gcc-aarch64-linux-gnu, whose C library clang links")
+		}
+		testPropeller(t, []string{"--target=aarch64-linux-gnu"}, func(dir, program string) string { return qemu.Run(t, dir, program) })
+	})
+}
+
+func testPropeller(t *testing.T, target []string, runProgram func(dir, program string) string) {
 	for _, tool := range []string{"clang-19", "ld.lld-19", "llvm-nm-19"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("needs %s: %v", tool, err)
@@ -28,7 +41,7 @@ func TestPropeller(t *testing.T) {
 		t.Helper()
 		return runTool(t, dir, args...)
 	}
-	flags := []string{"clang-19", "-O2", "-g", "-Wl,--build-id", "-fuse-ld=lld", source}
+	flags := append([]string{"clang-19", "-O2", "-g", "-Wl,--build-id", "-fuse-ld=lld", source}, target...)
 	run(append(flags, "-o", "plain")...)
 	flags = append(flags, "-fbasic-block-address-map")
 	run(append(flags, "-o", "mapped")...)
@@ -66,7 +79,7 @@ func TestPropeller(t *testing.T) {
 	if got := slices.DeleteFunc(laid, func(name string) bool { return !slices.Contains(want, name) }); !slices.Equal(got, want) || !slices.Contains(got, "total.cold") {
 		t.Errorf("the linker laid out\n%s\nthe order is\n%s", strings.Join(got, " "), strings.Join(want, " "))
 	}
-	if got, want := run("./ordered"), run("./plain"); got != want {
+	if got, want := runProgram(dir, "ordered"), runProgram(dir, "plain"); got != want {
 		t.Errorf("the ordered program prints %q, the plain one %q", got, want)
 	}
 }
