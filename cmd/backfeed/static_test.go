@@ -1,0 +1,53 @@
+package main
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestStatic: what README says to install is what README says it is.
+func TestStatic(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip(err)
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("binaries of this system always need its libraries")
+	}
+	root := filepath.Join("..", "..")
+	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(readme), "one static binary") {
+		t.Error("README.md does not say that the binary is static")
+	}
+	command := regexp.MustCompile(`(?m)^    (.*go install \./cmd/backfeed)$`).FindStringSubmatch(string(readme))
+	if command == nil {
+		t.Fatal("README.md does not say how to install")
+	}
+	bin := t.TempDir()
+	cmd := exec.Command("sh", "-c", command[1])
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "GOBIN="+bin, "GOFLAGS=-buildvcs=false")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", command[1], err, out)
+	}
+	f, err := elf.Open(filepath.Join(bin, "backfeed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP || p.Type == elf.PT_DYNAMIC {
+			t.Errorf("%s makes a binary with a segment %v", command[1], p.Type)
+		}
+	}
+}
