@@ -17,7 +17,7 @@ import (
 )
 
 var recordCmd = &command{
-	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--max-cpu SHARE] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
+	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--pprof URL] [--max-cpu SHARE] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
 	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
 says what that is): hardware cycles with branch records, precise samples of retired instructions,
 hardware cycles, or the timer of event cpu-clock. Where the kernel refuses all of these to this user, as in
@@ -28,6 +28,9 @@ files, do not work under it.
 Threads and children are sampled with their parents. A user's own processes need no privilege.
 Of programs that begin while they are sampled, the recording has how long after that code was first
 seen, for up to 10 seconds: layout --startup needs it. With -a it has not.
+
+--pprof takes the profile of a Go program that serves net/http/pprof, such as http://localhost:6060, on this
+machine or another: it has 100 samples for each second of processor time, and needs nothing of the kernel.
 
 CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
@@ -110,6 +113,7 @@ func runRecord(c *cli, args []string) error {
 	what.define(fs)
 	flags.event = fs.String("event", "", "sample the event of that `name`, or number (rNNN), rather than the best for time")
 	flags.period = fs.Uint64("period", 0, "with --event, take a sample every `N` events (default: by the kind of event)")
+	pprof := fs.String("pprof", "", "have the Go program that serves net/http/pprof at `URL` profile itself, for 30s or the time of -d")
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	into := fs.String("store", "", "write the recording to the store in `dir` instead")
 	labels := fs.StringToString("label", nil, "in the store, mark the recording with `name=value`")
@@ -134,6 +138,23 @@ func runRecord(c *cli, args []string) error {
 			_, err := w.Write(rec.Encode())
 			return err
 		})
+	}
+	if *pprof != "" {
+		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "events", "tick", "callers", "kernel", "cgroup"} {
+			if fs.Changed(name) || fs.NArg() > 0 {
+				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
+			}
+		}
+		if *flags.limit < 0 {
+			return c.usage(fmt.Errorf("-d %v: want a positive time", *flags.limit))
+		}
+		ctx, stop := untilSignal(false)
+		defer stop()
+		rec, err := c.recordedPprof(ctx, *pprof, *flags.limit)
+		if err != nil {
+			return err
+		}
+		return save(rec)
 	}
 	if flags.calibrate.budget > 0 && *flags.event != "" {
 		return c.usage(errors.New("--calibrate goes with the event of time"))

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+)
+
+const (
+	// pprofPath is where net/http/pprof serves a CPU profile.
+	pprofPath = "/debug/pprof/profile"
+	// pprofTime is how long one is taken unless -d says otherwise, as by net/http/pprof itself.
+	pprofTime = 30 * time.Second
+	// pprofPatience is how long the answer may take beyond that.
+	pprofPatience = 30 * time.Second
+	// maxPprofDownload bounds a profile, in bytes. Those of large programs have some 10 MB, compressed.
+	maxPprofDownload = 64 << 20
+)
+
+// pprofURL makes the address of a profile of what a user names: a host, the root of net/http/pprof, or the
+// address itself.
+func pprofURL(address string, d time.Duration) (*url.URL, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%s: want an address such as http://localhost:6060", u.Redacted())
+	}
+	switch path := strings.TrimSuffix(u.Path, "/"); path {
+	case "":
+		u.Path = pprofPath
+	case "/debug/pprof":
+		u.Path = pprofPath
+	}
+	q := u.Query()
+	q.Set("seconds", strconv.Itoa(int(math.Ceil(d.Seconds()))))
+	u.RawQuery = q.Encode()
+	return u, nil
+}
+
+// recordedPprof has a Go program profile itself, and reads that.
+func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration) (*sample.Recording, error) {
+	d = cmp.Or(d, pprofTime)
+	u, err := pprofURL(address, d)
+	if err != nil {
+		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
+	}
+	name := u.Redacted()
+	b, err := download(ctx, u, d+pprofPatience)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	rec, err := sample.ReadPprof(bytes.NewReader(b))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	n := rec.Samples()
+	if delivered(rec) == 0 {
+		return nil, failf(exitNothing, "%s: no samples: the program used next to no processor time", name)
+	}
+	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(sampled(rec)))
+	if list := lossList(lost(rec), n); list != "" {
+		text += "; lost: " + list
+	}
+	c.warn("%s", text)
+	return rec, nil
+}
+
+// download gets what an address has, of bounded size and in bounded time.
+func download(ctx context.Context, u *url.URL, limit time.Duration) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	// Only the named host is asked.
+	client := &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if req.URL.Host != u.Host || len(via) > 3 {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	resp, err := client.Do(req)
+	if err != nil {
+		// The address is said by the caller, without its password.
+		if e := (*url.Error)(nil); errors.As(err, &e) {
+			err = e.Err
+		}
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		const most = 200
+		why, _ := io.ReadAll(io.LimitReader(resp.Body, most))
+		first, _, _ := strings.Cut(strings.TrimSpace(string(why)), "\n")
+		return nil, fmt.Errorf("%s: %s", resp.Status, report.Clean(first))
+	}
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPprofDownload+1))
+	if err == nil && len(b) > maxPprofDownload {
+		err = fmt.Errorf("more than %d bytes: %w", maxPprofDownload, sample.ErrFormat)
+	}
+	return b, err
+}
