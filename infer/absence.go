@@ -19,7 +19,7 @@ type Absence struct {
 
 // Absence gives what the samples of p say by not being there.
 func (p *Profile) Absence() *Absence {
-	par, cost := simpleCost(p.Event)
+	par, cost := p.simpleCost()
 	kept := 1.0
 	if dropped := p.Samples.Lost[sample.LostDropped]; p.Samples.Total > 0 {
 		kept -= float64(dropped) / float64(p.Samples.Total)

@@ -40,7 +40,7 @@ func TestAtMost(t *testing.T) {
 	}
 	loop := &image.Proc{Blocks: []image.Block{block(12, image.NoExit, 0)}, Edges: []image.Edge{{}}, Entries: []int{0}}
 	prof := &Profile{Event: sample.Event{Unit: "instructions", Period: 1000}}
-	sd := math.Sqrt(precise.blockVar/12 + precise.levelSD*precise.levelSD)
+	sd := math.Sqrt(skidding.blockVar/12 + skidding.levelSD*skidding.levelSD)
 	for _, tt := range []struct {
 		name string
 		p    *image.Proc

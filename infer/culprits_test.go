@@ -385,6 +385,8 @@ func TestPreciseEvent(t *testing.T) {
 		{"cycles:u", "cycles", false},
 		{"cycles:pp", "cycles", true},
 		{"cycles:upp", "cycles", true},
+		{"cpu_core/cycles/p", "cycles", true},
+		{"vendor:cpu_clk_unhalted.thread_p", "cycles", false},
 		{"cpu-clock:ppp", "ns", false},
 	} {
 		if got := preciseEvent(sample.Event{Name: tt.name, Unit: tt.unit}); got != tt.want {

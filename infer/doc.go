@@ -12,6 +12,11 @@
 // counts stay executions of the recording, as samples say, and are to one another as
 // in those runs.
 //
+// Samples of retired instructions are executions already, in units of the period. Where
+// they name the very instruction that was counted (perf's instructions:pp on x86-64), chance is all
+// that is uncertain; where they skid, they fall on what waits, as samples of time do, but
+// their sum still is that of the executions.
+//
 // An Explainer divides the time of samples by the executions: Time, cycles per
 // execution. What of it the machine model does not expect is a Stall, and its Culprits
 // are the causes that no rule could rule out, each with the least and the most of the

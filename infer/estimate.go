@@ -234,7 +234,7 @@ type coster func(r *Result) func(b *image.Block) float64
 
 // costModel gives the coster for the event of prof.
 func costModel(prof *Profile, model *machine.Model) (*params, coster) {
-	par, plain := simpleCost(prof.Event)
+	par, plain := prof.simpleCost()
 	if par != &outOfOrder {
 		return par, func(*Result) func(*image.Block) float64 { return plain }
 	}
@@ -256,13 +256,18 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 
 // simpleCost gives what one execution of a block is expected to bring, in samples, as
 // far as that can be told without a machine model, and what to make of it.
-func simpleCost(ev sample.Event) (*params, func(b *image.Block) float64) {
+func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
+	ev := p.Event
 	period := float64(max(1, ev.Period))
 	switch ev.Unit {
 	case "instructions": // every instruction costs one: samples are executions already
-		return &precise, func(b *image.Block) float64 { return float64(b.Insts) / period }
+		par := &skidding
+		if p.retired() {
+			par = &precise
+		}
+		return par, func(b *image.Block) float64 { return float64(b.Insts) / period }
 	case "branches": // and every branch, too
-		return &precise, func(b *image.Block) float64 {
+		return &branching, func(b *image.Block) float64 {
 			if len(b.Out) == 1 && b.Exit == image.NoExit { // mostly falls through, without a branch
 				return 0.3 / period
 			}
@@ -273,6 +278,19 @@ func simpleCost(ev sample.Event) (*params, func(b *image.Block) float64) {
 	return &outOfOrder, func(b *image.Block) float64 {
 		return (outOfOrder.fixed + cyclesPerInst*float64(b.Insts)) / period
 	}
+}
+
+// retired reports whether samples of instructions name those that were counted: on x86-64, where the
+// kernel refuses perf_event_attr.precise_ip unless the processor has it (x86_pmu_hw_config in
+// arch/x86/events/core.c of Linux); perf names such events instructions:pp. On Arm the kernel heeds no
+// precise_ip (drivers/perf/arm_pmu.c), whatever the name of the event.
+func (p *Profile) retired() bool {
+	for _, ip := range p.Images {
+		if ip.Image.Arch != image.X86_64 {
+			return false
+		}
+	}
+	return zeroSkid(p.Event)
 }
 
 // cyclesApart is the mean number of cycles between samples of an event that does not

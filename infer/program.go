@@ -48,9 +48,12 @@ func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[
 // 0.721 with 20 to 60 evaluations of each alone and 30 to 60 together, in no order: where
 // a search stops decides between places that are about as good. Known counts make valleys
 // steep and their floors flat: there it gains 0.01, and disturbed searches of 200
-// evaluations instead of 60 choose places that gain another 0.005.
+// evaluations instead of 60 choose places that gain another 0.005. Samples of instructions make
+// valleys steep, too: of a million of them, the mean block overlap of five programs is 0.981 with the usual
+// effort and 0.988 with steepEffort, and no more with three times as much.
 var (
 	usualEffort = effort{alone: 25, together: 35, draws: 5, drawn: 12, tol: 1e-6}
+	steepEffort = effort{alone: 100, together: 150, draws: 8, drawn: 25, tol: 1e-6}
 	knownEffort = effort{alone: 2000, together: 400, draws: 12, drawn: 200, tol: 1e-9}
 )
 
@@ -62,8 +65,11 @@ type effort struct {
 }
 
 func (q *problem) effort() effort {
-	if len(q.known) > 0 {
+	switch {
+	case len(q.known) > 0:
 		return knownEffort
+	case q.par.steep:
+		return steepEffort
 	}
 	return usualEffort
 }
@@ -79,8 +85,8 @@ func (pr *program) solve(x []float64, whole bool) {
 		q.alone(xi)
 	})
 	for _, q := range pr.probs {
-		if len(q.known) > 0 {
-			all = knownEffort
+		if e := q.effort(); e.together > all.together {
+			all = e
 		}
 	}
 	pr.setGauge(x)

@@ -233,8 +233,20 @@ func (x *Explainer) Rest() *Summary {
 // counters with perf's modifier p. Perf gives timers that modifier, too, where it falls back
 // to one; to them it means nothing.
 func preciseEvent(e sample.Event) bool {
-	_, modifiers, ok := strings.Cut(e.Name, ":")
-	return ok && e.Unit == "cycles" && strings.Contains(modifiers, "p")
+	return e.Unit == "cycles" && precision(e) > 0
+}
+
+// zeroSkid tells of events of which each sample names the instruction that was counted: two
+// modifiers p ask for that (perf_event_open(2), precise_ip).
+func zeroSkid(e sample.Event) bool { return precision(e) >= 2 }
+
+// precision is how many modifiers p perf has given an event: "instructions:upp", "cpu_core/cycles/p".
+func precision(e sample.Event) int {
+	modifiers := e.Name[strings.LastIndexAny(e.Name, ":/")+1:]
+	if len(modifiers) == len(e.Name) || strings.Trim(modifiers, "ukhGHIpPSDWeb") != "" {
+		return 0
+	}
+	return strings.Count(modifiers, "p")
 }
 
 // CyclesPerSample is what one sample stands for. Where the event counts time, it

@@ -138,7 +138,7 @@ func (f *calibrateFlags) check() error {
 func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log func(string, ...any)) (_ *calibrator, err error) {
 	var windows *os.File
 	if flags.log != "" {
-		if windows, err = os.OpenFile(flags.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644); err != nil {
+		if windows, err = appendTo(flags.log); err != nil {
 			return nil, fmt.Errorf("--calibrate-log: %w", err)
 		}
 		defer func() {

@@ -22,8 +22,14 @@ import (
 	"backfeed/sample/collect"
 )
 
+// runEnv makes the program of this test the command backfeed.
+const runEnv = "BACKFEED_TEST_RUN"
+
 func TestMain(m *testing.M) {
 	collect.BecomeProber()
+	if os.Getenv(runEnv) != "" {
+		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(m.Run())
 }
 

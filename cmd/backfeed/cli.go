@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -238,79 +235,6 @@ func (c *cli) writeJSON(path string, v any) error {
 		e.SetIndent("", "  ")
 		return e.Encode(v)
 	})
-}
-
-// write makes the file path from what f writes; "-" is standard output. A file
-// appears whole or not at all: it is written beside its place and renamed, and
-// one that was there keeps its mode, and its content if f fails.
-func (c *cli) write(path string, f func(io.Writer) error) error {
-	if path == "-" {
-		return c.writeTo(c.stdout, f)
-	}
-	old, err := os.Stat(path)
-	switch {
-	case err != nil:
-		old = nil
-	case old.IsDir():
-		return fmt.Errorf("%s is a directory", path)
-	case !old.Mode().IsRegular():
-		return c.writeThrough(path, f) // a pipe or device cannot be replaced
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target // a symbolic link stays one
-	}
-	return c.replace(path, old, f)
-}
-
-// replace writes a new file beside path and renames it to path, where the file
-// old may be.
-func (c *cli) replace(path string, old fs.FileInfo, f func(io.Writer) error) (err error) {
-	dir, base := filepath.Split(path)
-	tmp := filepath.Join(dir, fmt.Sprintf(".%s.%08x.tmp", base, rand.Uint32()))
-	file, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
-	}
-	defer func() {
-		if err != nil {
-			file.Close()
-			os.Remove(tmp)
-		}
-	}()
-	if old != nil {
-		if err := file.Chmod(old.Mode().Perm()); err != nil {
-			return fmt.Errorf("%s: %w", path, cause(err))
-		}
-	}
-	if err := c.writeTo(file, f); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
-	}
-	return os.Rename(tmp, path)
-}
-
-// writeThrough writes to what path names, without replacing it.
-func (c *cli) writeThrough(path string, f func(io.Writer) error) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	if err := c.writeTo(file, f); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
-}
-
-// writeTo runs f on w, buffered.
-func (c *cli) writeTo(w io.Writer, f func(io.Writer) error) error {
-	b := bufio.NewWriterSize(w, 1<<16)
-	if err := f(b); err != nil {
-		return err
-	}
-	return b.Flush()
 }
 
 // cause takes the path out of a file error: the caller names a better one.

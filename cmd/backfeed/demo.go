@@ -126,7 +126,7 @@ func newDemo(c *cli, dir string, size demoSize) (*demo, error) {
 	}
 	d.env = goEnv(os.Environ(), d.dir)
 	for name, text := range map[string][]byte{"main.go": demoSource, "go.mod": []byte("module demo\n\ngo 1.22\n")} {
-		if err := os.WriteFile(filepath.Join(d.dir, name), text, 0o666); err != nil {
+		if err := c.writeFile(filepath.Join(d.dir, name), text); err != nil {
 			d.close()
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (d *demo) recordPerf() error {
 		return err
 	}
 	d.recording = rec
-	if err := os.WriteFile(filepath.Join(d.dir, "backfeed.bfr"), rec.Encode(), 0o666); err != nil {
+	if err := d.c.writeFile(filepath.Join(d.dir, "backfeed.bfr"), rec.Encode()); err != nil {
 		return err
 	}
 	return d.tellRecording(stats.Event(), demoHz)

@@ -68,7 +68,7 @@ func TestFeatures(t *testing.T) {
 var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 	collect.OwnProcesses: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--", exe, "busy", "200")
+		return recordOf(t, hasImage(exe), "--", exe, "busy", "60")
 	},
 	collect.Ptrace: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
@@ -76,17 +76,17 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == "ptrace-clock" && image(c) }, "--event", "ptrace-clock", "--", exe, "busy", "300")
 	},
 	collect.WholeMachine: func(t *testing.T) (int, string) {
-		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "1s")
+		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "300ms")
 	},
 	collect.Tick: func(t *testing.T) (int, string) {
 		image := hasImage(runBusy(t))
-		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == tickEvent && image(c) }, "-a", "-d", "2s", "--tick")
+		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == tickEvent && image(c) }, "-a", "-d", "500ms", "--tick")
 	},
 	collect.Callers: func(t *testing.T) (int, string) {
 		runBusy(t)
 		return recordOf(t, func(c *sample.Counts) bool {
 			return slices.ContainsFunc(c.Stacks, func(s sample.Stack) bool { return len(s.Frames) == 2 })
-		}, "-a", "-d", "1s", "--callers")
+		}, "-a", "-d", "300ms", "--callers")
 	},
 	collect.KernelSymbols: func(t *testing.T) (int, string) {
 		read := exec.Command("dd", "if=/dev/zero", "of=/dev/null", "bs=1M")
@@ -94,7 +94,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			t.Skipf("no program to keep the kernel busy: %v", err)
 		}
 		t.Cleanup(func() { read.Process.Kill(); read.Wait() })
-		return recordOf(t, hasImage("[kernel]"), "-a", "-d", "1s", "--kernel")
+		return recordOf(t, hasImage("[kernel]"), "-a", "-d", "300ms", "--kernel")
 	},
 	collect.Walks: tryLiveWalks,
 	collect.Probes: func(t *testing.T) (int, string) {
@@ -103,15 +103,15 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			return exitDone, ""
 		}
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--calibrate", "--", exe, "busy", "200")
+		return recordOf(t, hasImage(exe), "--calibrate", "--", exe, "busy", "60")
 	},
 	collect.HardwareCounters: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--event", "instructions", "--period", "1000003", "--", exe, "busy", "200")
+		return recordOf(t, hasImage(exe), "--event", "instructions", "--period", "1000003", "--", exe, "busy", "60")
 	},
 	collect.BranchRecords: func(t *testing.T) (int, string) {
 		runBusy(t)
-		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "1s", "--events", "branches")
+		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "300ms", "--events", "branches")
 	},
 }
 

@@ -57,10 +57,7 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 			}
 		}
 	}
-	return c.write(path, func(w io.Writer) error {
-		_, err := w.Write(b.Bytes())
-		return err
-	})
+	return c.writeFile(path, b.Bytes())
 }
 
 // compare compares the decisions by the profile at path with those by another; nil if

@@ -97,10 +97,11 @@ func readNames(path string, read func(io.Reader) symbols) symbols {
 }
 
 // readKallsyms reads the code of module at base, or that of the kernel itself for
-// "", which begins at _text. Lines: address, type, name, and the module in
+// "", which begins at _text, or at _stext where that is not listed. Lines: address, type, name, and the module in
 // brackets. Without the right to see addresses all are 0.
 func readKallsyms(r io.Reader, module string, base uint64) symbols {
 	var ss symbols
+	named := false // that base is _text
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		f := strings.Fields(sc.Text())
@@ -111,8 +112,8 @@ func readKallsyms(r io.Reader, module string, base uint64) symbols {
 		if err != nil || a == 0 {
 			continue
 		}
-		if f[2] == "_text" && module == "" {
-			base = a
+		if module == "" && (f[2] == "_text" || f[2] == "_stext" && !named) {
+			base, named = a, f[2] == "_text"
 		}
 		if strings.ContainsAny(f[1], "tTwW") {
 			ss = append(ss, symbol{start: sample.Offset(a), name: f[2]})

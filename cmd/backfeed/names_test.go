@@ -39,6 +39,9 @@ ffffffffc0100000 T other	[xfs]
 			t.Errorf("%q+%#x is %q, want %q", tt.module, uint64(tt.off), got, tt.want)
 		}
 	}
+	if got := readKallsyms(strings.NewReader("ffff800008010000 T _stext\nffff800008010100 T schedule\n"), "", 0).name(0x104); got != "schedule" {
+		t.Errorf("without _text: %q, want schedule", got)
+	}
 	hidden := "0000000000000000 T _text\n0000000000000000 T schedule\n"
 	if ss := readKallsyms(strings.NewReader(hidden), "", 0); len(ss) > 0 {
 		t.Errorf("names at hidden addresses: %v", ss)

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"backfeed/sample"
+	"backfeed/sample/bound"
 )
 
 // ReadBuildID reads the GNU build ID of the ELF file at path, of any class and
@@ -139,7 +140,7 @@ func (im *Image) debugLink() (name string, crc uint32, ok bool) {
 	if s == nil || s.Size > maxLink {
 		return "", 0, false
 	}
-	b, err := sectionData(s)
+	b, err := im.sectionData(s)
 	if err != nil {
 		return "", 0, false
 	}
@@ -170,7 +171,8 @@ func (im *Image) tryDebug(open func(string) (*os.File, error), path string, crc 
 }
 
 func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
-	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
 	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
@@ -179,7 +181,8 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 	if e, err := sample.ReadELF(f); err != nil || e.Build != im.Build {
 		return nil
 	}
-	ef, err := newFile(f)
+	in := bound.Sized(st.Size())
+	ef, err := newFile(f, in)
 	if err != nil || !hasSymtab(ef) && !hasDWARF(ef) {
 		return nil
 	}
@@ -190,5 +193,6 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 			return nil
 		}
 	}
+	im.bound.Add(in)
 	return ef
 }

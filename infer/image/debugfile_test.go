@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"backfeed/sample/bound"
 )
 
 // split builds a program with DWARF in dir/usr/bin/p and moves its symbols and
@@ -105,7 +107,7 @@ func TestCompressed(t *testing.T) {
 		if s == nil {
 			t.Fatalf("%s: no %s", tt.file, tt.section)
 		}
-		got, err := sectionData(s)
+		got, err := im.sectionData(s)
 		if want == nil {
 			want = got
 		}
@@ -123,7 +125,8 @@ func TestCompressedTooFar(t *testing.T) {
 		{SectionHeader: elf.SectionHeader{Name: ".debug_str", Flags: elf.SHF_COMPRESSED, Size: huge, FileSize: 100}},
 		{SectionHeader: elf.SectionHeader{Name: ".zdebug_str", Size: 12, FileSize: 12}, ReaderAt: bytes.NewReader(gnu)},
 	} {
-		if _, err := sectionData(s); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "0x10000000000 bytes uncompressed") {
+		im := &Image{bound: bound.Sized(200)}
+		if _, err := im.sectionData(s); !errors.Is(err, ErrFormat) || !errors.Is(err, bound.ErrBeyond) || !strings.Contains(err.Error(), "1048576 MiB unpacked") {
 			t.Errorf("%s: a terabyte of %d bytes: %v", s.Name, s.FileSize, err)
 		}
 	}

@@ -12,16 +12,19 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // A dwarfTab is the DWARF of an image, of which single units are read when
 // somebody asks about their code.
 type dwarfTab struct {
-	im     *Image
-	data   *dwarf.Data
-	line   []byte     // .debug_line
-	pieces []piece    // ids are indices into units
-	ranges []interval // as units have them, by address
+	im      *Image
+	data    *dwarf.Data
+	line    []byte     // .debug_line
+	str     []byte     // .debug_str
+	lineStr []byte     // .debug_line_str
+	pieces  []piece    // ids are indices into units
+	ranges  []interval // as units have them, by address
 
 	// Of units that claim the same code the first one in the file has it, as in
 	// LLVM, and flatten prefers the greatest: so they are in reverse order.
@@ -30,6 +33,7 @@ type dwarfTab struct {
 	mu     sync.Mutex // held while debug/dwarf reads
 	decls  map[dwarf.Offset]decl
 	budget int // how much more may be read, see spend
+	rows   int // how many more rows of line tables may be read
 	errs   []error
 }
 
@@ -56,7 +60,15 @@ type scope struct {
 	file   int32  // of an inlined call, in parent's code: index into files, line, discriminator
 	line   int32  //
 	disc   uint32 //
+	depth  int32  // inlined calls around it
 }
+
+// maxInlined bounds the inlined calls that code is in: there is a frame of each for
+// every instruction. Compilers give up at some dozens.
+const maxInlined = 256
+
+// fieldMemory is what debug/dwarf takes for a field of an entry, in bytes.
+const fieldMemory = 64
 
 // A decl is what the declaration of a function says.
 type decl struct {
@@ -80,7 +92,7 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 	}
 	var size int
 	get := func(name string) ([]byte, error) {
-		b, err := debugSection(f, name)
+		b, err := im.debugSection(f, name)
 		size += len(b)
 		return b, err
 	}
@@ -95,8 +107,12 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 	if len(info) == 0 || len(line) == 0 {
 		return nil, ErrNoLines
 	}
-	t := &dwarfTab{im: im, line: line, decls: map[dwarf.Offset]decl{}}
+	units := unitOffsets(info)
+	t := &dwarfTab{im: im, line: line, str: str, decls: map[dwarf.Offset]decl{}}
 	err = guard(func() error {
+		if err := im.checkAbbrevs(units, abbrev); err != nil {
+			return err
+		}
 		if t.data, err = dwarf.New(abbrev, nil, nil, info, line, nil, ranges, str); err != nil {
 			return err
 		}
@@ -105,14 +121,18 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 			if err != nil {
 				return err
 			}
+			if name == ".debug_line_str" {
+				t.lineStr = b
+			}
 			if len(b) > 0 { // debug/dwarf reads older formats where a section is nil
 				if err := t.data.AddSection(name, b); err != nil {
 					return err
 				}
 			}
 		}
-		t.budget = 64*size + 1<<16
-		return t.readUnits(unitOffsets(info))
+		t.budget = 8*size + 1<<16
+		t.rows = 4*len(line) + 1<<16
+		return t.readUnits(units)
 	})
 	if err != nil {
 		return nil, err
@@ -121,16 +141,67 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 }
 
 // debugSection reads a section if f has it.
-func debugSection(f *elf.File, name string) ([]byte, error) {
+func (im *Image) debugSection(f *elf.File, name string) ([]byte, error) {
 	s := f.Section(name)
 	if s == nil || s.Type == elf.SHT_NOBITS {
 		return nil, nil
 	}
-	// Debug sections shrink to a half or a quarter when compressed.
-	if s.Size > 1<<26 && s.Size/256 > s.FileSize {
-		return nil, fmt.Errorf("offset %#x: section %s: %d bytes grow to %d: %w", s.Offset, name, s.FileSize, s.Size, ErrFormat)
+	return im.sectionData(s)
+}
+
+const (
+	unitMemory   = 256 // what debug/dwarf takes for a unit, in bytes
+	abbrevMemory = 16  // and for a byte of the abbreviations
+)
+
+// checkAbbrevs draws what the units and their abbreviations take, before debug/dwarf
+// reads them. Many units may share one table of abbreviations, which is then read once.
+// Tables that lie in each other would be read as often as there are units.
+func (im *Image) checkAbbrevs(units []unitOffset, abbrev []byte) error {
+	if err := im.bound.Hold(unitMemory*int64(len(units)) + abbrevMemory*int64(len(abbrev))); err != nil {
+		return fmt.Errorf(".debug_info: %d units: %w: %w", len(units), err, ErrFormat)
 	}
-	return sectionData(s)
+	seen := map[uint64]bool{}
+	left := 4*len(abbrev) + 1<<16
+	for _, u := range units {
+		if seen[u.abbrevs] || u.abbrevs >= uint64(len(abbrev)) {
+			continue
+		}
+		seen[u.abbrevs] = true
+		if left -= abbrevTable(abbrev[u.abbrevs:]); left < 0 {
+			return fmt.Errorf(".debug_abbrev: offset %#x: tables that lie in each other: %w", u.abbrevs, ErrFormat)
+		}
+	}
+	return nil
+}
+
+// abbrevTable gives the size of the table of abbreviations that b begins with (DWARF 5, 7.5.3):
+//
+//	code        uleb128, 0 at the end of the table
+//	tag         uleb128
+//	children    1
+//	attributes  pairs of uleb128, name and form, up to one of zeros; after the form
+//	            DW_FORM_implicit_const there is the value, sleb128
+func abbrevTable(b []byte) int {
+	const implicitConst = 0x21
+	d := lineHeader{b: b}
+	for !d.err && len(d.b) > 0 {
+		if d.uleb() == 0 {
+			break
+		}
+		d.uleb()
+		d.skip(1)
+		for !d.err {
+			name, form := d.uleb(), d.uleb()
+			if form == implicitConst {
+				d.uleb()
+			}
+			if name == 0 && form == 0 {
+				break
+			}
+		}
+	}
+	return len(b) - len(d.b)
 }
 
 // guard calls f for debug/dwarf, which may panic on bytes that no compiler made.
@@ -155,8 +226,36 @@ func (t *dwarfTab) spend(n int) error {
 	return nil
 }
 
-// A unitOffset is where the first entry of a unit is, and where the unit ends.
-type unitOffset struct{ first, end dwarf.Offset }
+// spendEntry counts the fields of an entry as read, and every few bytes of strings as
+// a field: entries may share long ones, of which debug/dwarf makes a copy for each.
+func (t *dwarfTab) spendEntry(e *dwarf.Entry) error {
+	return t.spend(len(e.Field) + stringsOf(e)/16)
+}
+
+// stringsOf gives the bytes of the strings of an entry.
+func stringsOf(e *dwarf.Entry) int {
+	n := 0
+	for i := range e.Field {
+		s, _ := e.Field[i].Val.(string)
+		n += len(s)
+	}
+	return n
+}
+
+// hold draws n bytes of memory for something of the DWARF.
+func (t *dwarfTab) hold(n int, what string) error {
+	if err := t.im.bound.Hold(int64(n)); err != nil {
+		return fmt.Errorf("%s: %w: %w", what, err, ErrFormat)
+	}
+	return nil
+}
+
+// A unitOffset is where the first entry of a unit is, where the unit ends, and
+// where its abbreviations are in their section.
+type unitOffset struct {
+	first, end dwarf.Offset
+	abbrevs    uint64
+}
 
 // unitOffsets gives the units of .debug_info, whose headers debug/dwarf has
 // found to be sound but keeps to itself: reading on to the next unit would decode all of this one.
@@ -183,8 +282,10 @@ func unitOffsets(info []byte) []unitOffset {
 			break
 		}
 		first := at + header + 2 + wide + 1
+		abbrevs := at + header + 2
 		if binary.LittleEndian.Uint16(info[at+header:]) >= 5 {
 			first++
+			abbrevs += 2
 			switch info[at+header+2] {
 			case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
 				first += 8
@@ -193,7 +294,11 @@ func unitOffsets(info []byte) []unitOffset {
 			}
 		}
 		if first < end {
-			out = append(out, unitOffset{dwarf.Offset(first), dwarf.Offset(end)})
+			off := uint64(binary.LittleEndian.Uint32(info[abbrevs:]))
+			if wide == 8 {
+				off = binary.LittleEndian.Uint64(info[abbrevs:])
+			}
+			out = append(out, unitOffset{dwarf.Offset(first), dwarf.Offset(end), off})
 		}
 		at = end
 	}
@@ -214,6 +319,12 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		}
 		if e == nil || e.Tag != dwarf.TagCompileUnit || e.AttrField(attrDwoName) != nil || e.AttrField(attrGNUDwoName) != nil {
 			continue // types, parts that others import, split DWARF
+		}
+		if err := t.spendEntry(e); err != nil {
+			return err
+		}
+		if err := t.hold(fieldMemory*len(e.Field)+stringsOf(e), "entry of a unit"); err != nil {
+			return err
 		}
 		u := &dwarfUnit{entry: e, end: off.end}
 		u.Producer, _ = e.Val(dwarf.AttrProducer).(string)
@@ -258,6 +369,9 @@ func (t *dwarfTab) rangesOf(e *dwarf.Entry) ([]interval, error) {
 		return nil, err
 	}
 	if err := t.spend(len(rs)); err != nil {
+		return nil, err
+	}
+	if err := t.hold(int(unsafe.Sizeof(interval{}))*len(rs), "ranges"); err != nil {
 		return nil, err
 	}
 	var out []interval
@@ -330,7 +444,7 @@ func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
 		if e == nil || e.Offset >= u.end {
 			break
 		}
-		if err := t.spend(len(e.Field)); err != nil {
+		if err := t.spendEntry(e); err != nil {
 			return err
 		}
 		if e.Tag == 0 {
@@ -349,7 +463,17 @@ func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
 			// An inlined call in code that the linker threw away has no caller.
 			if len(rs) > 0 && (in >= 0 || e.Tag == dwarf.TagSubprogram) {
 				own = int32(len(c.scopes))
-				c.scopes = append(c.scopes, t.scope(e, in))
+				s := t.scope(e, in)
+				if s.parent >= 0 {
+					s.depth = c.scopes[s.parent].depth + 1
+				}
+				if s.depth > maxInlined {
+					return fmt.Errorf("entry at %#x: calls inlined through more than %d: %w", e.Offset, maxInlined, ErrFormat)
+				}
+				if err := t.hold(int(unsafe.Sizeof(s))+len(s.linkage)+len(s.name), "names of functions"); err != nil {
+					return err
+				}
+				c.scopes = append(c.scopes, s)
 				for _, x := range rs {
 					x.id = own
 					code = append(code, x)
@@ -447,8 +571,10 @@ func (t *dwarfTab) declAt(off dwarf.Offset, depth int) decl {
 	t.decls[off] = decl{}
 	r := t.data.Reader()
 	r.Seek(off)
-	if e, err := r.Next(); err == nil && e != nil && t.spend(len(e.Field)) == nil {
-		t.decls[off] = t.declOf(e, depth)
+	if e, err := r.Next(); err == nil && e != nil && t.spendEntry(e) == nil {
+		if d := t.declOf(e, depth); t.hold(len(d.linkage)+len(d.name), "names of functions") == nil {
+			t.decls[off] = d
+		}
 	}
 	return t.decls[off]
 }

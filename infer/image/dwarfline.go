@@ -12,6 +12,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"unsafe"
 )
 
 // A lineRow is the source position of the code up to the next row.
@@ -27,12 +28,21 @@ const (
 	noCode = -2
 )
 
+// Rows draw memory so many at once: what each takes while a table is put together, with
+// the slice that it outgrows.
+const (
+	rowsAtOnce = 1 << 12
+	rowMemory  = 3 * int(unsafe.Sizeof(lineRow{}))
+)
+
 // readLines reads the line table of u.
 func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 	if off, ok := u.entry.Val(dwarf.AttrStmtList).(int64); ok && off >= 0 && off < int64(len(t.line)) {
-		if err := checkFileCounts(t.line[off:]); err != nil {
+		held, err := t.drawFiles(t.line[off:], u)
+		if err != nil {
 			return err
 		}
+		defer t.im.bound.Release(held)
 	}
 	lr, err := t.data.LineReader(u.entry)
 	if err != nil || lr == nil {
@@ -40,6 +50,8 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 	}
 	var all [][]lineRow
 	var seq []lineRow
+	rows := 0 // that were kept
+	defer func() { t.im.bound.Release(int64(rows / rowsAtOnce * rowsAtOnce * rowMemory)) }()
 	files := fileIndex{reader: lr, index: map[*dwarf.LineFile]int32{}}
 	for {
 		var e dwarf.LineEntry
@@ -49,9 +61,21 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 			}
 			return err
 		}
+		if t.rows--; t.rows < 0 {
+			return fmt.Errorf("line table: more rows than .debug_line has bytes: %w", ErrFormat)
+		}
 		row := lineRow{addr: Addr(e.Address), file: files.of(e.File), line: lineNumber(int64(e.Line)), disc: uint32(e.Discriminator)}
 		if e.EndSequence {
 			row = lineRow{addr: row.addr, file: noCode}
+		} else if n := len(seq); n > 0 && seq[n-1].addr == row.addr {
+			seq[n-1] = row // of several rows for an address, the last one counts
+			continue
+		}
+		if rows++; rows%rowsAtOnce == 0 {
+			if err := t.hold(rowsAtOnce*rowMemory, "rows of a line table"); err != nil {
+				rows--
+				return err
+			}
 		}
 		seq = append(seq, row)
 		if e.EndSequence {
@@ -62,6 +86,9 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 		}
 	}
 	c.rows = joinRows(all)
+	if err := t.hold(len(c.rows)*int(unsafe.Sizeof(lineRow{})), "rows of a line table"); err != nil {
+		return err
+	}
 	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
 	for _, f := range lr.Files() {
 		name := ""
@@ -71,6 +98,9 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 		// Since DWARF 5, debug/dwarf leaves directories relative to the unit's.
 		if name != "" && name[0] != '/' && strings.HasPrefix(dir, "/") {
 			name = dir + "/" + name
+		}
+		if err := t.hold(len(name)+16, "names of files"); err != nil {
+			return err
 		}
 		c.files = append(c.files, name)
 	}
@@ -164,53 +194,182 @@ func (c *unitCode) file(i int32) string {
 	return c.files[i]
 }
 
-// checkFileCounts makes sure that a line table of DWARF 5 has room for as many
-// directories and files as it says it has. debug/dwarf would allocate them first. The header is
+// A fileCost draws what debug/dwarf allocates for the directories and files of a line
+// table, before it does. Each file gets the name of its directory, and up to DWARF 4 each
+// directory that of the unit: some may be long, and shared by all. The header is
 //
 //	length          4, or 4 bytes all ones and 8 bytes
 //	version         2
-//	pointers        1
-//	segments        1
+//	pointers        1, since version 5
+//	segments        1, since version 5
 //	header length   4, or 8 after the long length
-//	5 parameters    1 each
+//	parameters      5 of 1 byte each, 4 before version 4
 //	opcodes         1
 //	lengths         1 for each opcode but the last
-//	then, of directories and again of files:
+//	then, since version 5, of directories and again of files:
 //	formats         1
 //	for each format a type and a form, both uleb128
 //	count           uleb128
 //	for each entry, a value of each format
-func checkFileCounts(b []byte) error {
-	d := lineHeader{b: b}
-	d.wide = 4
-	if d.uint(4) == math.MaxUint32 {
-		d.wide = 8
-		d.uint(8)
+//	or, before that, directories, each ending in a zero, and a zero; then files, and a zero:
+//	name            ending in a zero
+//	directory, time, size   uleb128 each
+type fileCost struct {
+	lineHeader
+	tab     *dwarfTab
+	unit    int // bytes of the directory of the unit
+	longest int // bytes of the longest directory
+	held    int64
+	failed  error
+}
+
+// fileMemory is what debug/dwarf and fileIndex take for a file, without its name, in bytes.
+const fileMemory = 128
+
+// drawFiles gives how much it drew.
+func (t *dwarfTab) drawFiles(b []byte, u *dwarfUnit) (held int64, err error) {
+	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
+	c := fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1}
+	c.read()
+	if c.failed != nil {
+		t.im.bound.Release(c.held)
+		return 0, c.failed
 	}
-	if d.uint(2) != 5 || d.err {
-		return nil
-	}
-	d.uint(2)
-	d.uint(d.wide)
-	d.uint(5)
-	d.skip(d.uint(1) - 1)
-	for _, what := range []string{"directories", "files"} {
-		var forms []uint64
-		for range d.uint(1) {
-			d.uleb()
-			forms = append(forms, d.uleb())
-		}
-		n := d.uleb()
-		if n > uint64(len(d.b)) {
-			return fmt.Errorf("line table: %d %s: %d bytes left: %w", n, what, len(d.b), ErrFormat)
-		}
-		for i := uint64(0); i < n && !d.err; i++ {
-			for _, form := range forms {
-				d.value(form)
-			}
+	return c.held, nil
+}
+
+func (c *fileCost) hold(n int) {
+	if c.failed == nil {
+		if c.failed = c.tab.hold(n, "names of files of a line table"); c.failed == nil {
+			c.held += int64(n)
+			return
 		}
 	}
-	return nil
+	c.err = true
+}
+
+func (c *fileCost) read() {
+	length := c.uint(4)
+	if length == math.MaxUint32 {
+		c.wide = 8
+		length = c.uint(8)
+	}
+	c.b = c.b[:min(length, uint64(len(c.b)))]
+	if c.failed = c.tab.spend(len(c.b) / 4); c.failed != nil { // units may share a table
+		return
+	}
+	version := c.uint(2)
+	if version == 5 {
+		c.uint(2)
+	}
+	c.uint(c.wide)
+	c.uint(4)
+	if version >= 4 {
+		c.uint(1)
+	}
+	c.skip(c.uint(1) - 1)
+	if version == 5 {
+		c.entries(func(n int) { c.longest = max(c.longest, n) })
+		c.entries(func(n int) { c.hold(fileMemory + c.longest) })
+	} else {
+		c.strings(func(n int) {
+			c.hold(n + c.unit)
+			c.longest = max(c.longest, n+c.unit)
+		})
+		c.strings(func(n int) {
+			c.hold(fileMemory + n + c.longest)
+			c.uleb()
+			c.uleb()
+			c.uleb()
+		})
+	}
+	// The program may define more files: by a zero, a length and DW_LNE_define_file.
+	// What looks like a definition is one, or a rare chance.
+	for i := 0; i+2 < len(c.b) && !c.err; i++ {
+		if c.b[i] == 0 && c.b[i+2] == 3 {
+			c.hold(fileMemory + c.longest)
+		}
+	}
+}
+
+// strings calls f with the lengths of strings up to an empty one.
+func (c *fileCost) strings(f func(n int)) {
+	for !c.err {
+		n := bytes.IndexByte(c.b, 0)
+		c.skip(uint64(n + 1))
+		if n <= 0 {
+			break
+		}
+		f(n)
+	}
+}
+
+// entries draws the strings of the entries of DWARF 5, and calls f with how long they are
+// in each.
+func (c *fileCost) entries(f func(n int)) {
+	var forms []uint64
+	for range c.uint(1) {
+		c.uleb()
+		forms = append(forms, c.uleb())
+	}
+	n := c.uleb()
+	if n > uint64(len(c.b)) && c.failed == nil { // debug/dwarf would allocate them first
+		c.failed = fmt.Errorf("line table: %d directories or files: %d bytes left: %w", n, len(c.b), ErrFormat)
+		c.err = true
+	}
+	for i := uint64(0); i < n && !c.err; i++ {
+		all := 0
+		for _, form := range forms {
+			k := c.value(form)
+			c.hold(k)
+			all += k
+		}
+		f(all)
+	}
+}
+
+// value passes over a value of a form (DWARF 5, 7.5.6), and gives the length of a
+// string. Those that are missing are not for line tables, and debug/dwarf takes them
+// to have no bytes.
+func (c *fileCost) value(form uint64) int {
+	switch form {
+	case 0x08: // DW_FORM_string
+		n := bytes.IndexByte(c.b, 0)
+		c.skip(uint64(n + 1))
+		return max(n, 0)
+	case 0x0e: // strp
+		return c.shared(c.tab.str)
+	case 0x1f: // line_strp
+		return c.shared(c.tab.lineStr)
+	case 0x1d: // strp_sup
+		c.skip(c.wide)
+	case 0x0f, 0x1a: // udata, strx
+		c.uleb()
+	case 0x09: // block
+		c.skip(c.uleb())
+	case 0x0b, 0x25: // data1, strx1
+		c.skip(1)
+	case 0x05, 0x26: // data2, strx2
+		c.skip(2)
+	case 0x27: // strx3
+		c.skip(3)
+	case 0x06, 0x28: // data4, strx4
+		c.skip(4)
+	case 0x07: // data8
+		c.skip(8)
+	case 0x1e: // data16
+		c.skip(16)
+	}
+	return 0
+}
+
+// shared gives the length of a string of another section.
+func (c *fileCost) shared(strings []byte) int {
+	off := c.uint(c.wide)
+	if off >= uint64(len(strings)) {
+		return 0
+	}
+	return max(0, bytes.IndexByte(strings[off:], 0))
 }
 
 // A lineHeader is what is left to read of a line table's header. debug/dwarf
@@ -243,31 +402,4 @@ func (d *lineHeader) uleb() uint64 {
 	}
 	d.b = d.b[n:]
 	return v
-}
-
-// value passes over a value of a form (DWARF 5, 7.5.6). Those that are missing
-// are not for line tables, and debug/dwarf takes them to have no bytes.
-func (d *lineHeader) value(form uint64) {
-	switch form {
-	case 0x08: // DW_FORM_string
-		d.skip(uint64(bytes.IndexByte(d.b, 0) + 1))
-	case 0x0e, 0x1d, 0x1f: // strp, strp_sup, line_strp
-		d.skip(d.wide)
-	case 0x0f, 0x1a: // udata, strx
-		d.uleb()
-	case 0x09: // block
-		d.skip(d.uleb())
-	case 0x0b, 0x25: // data1, strx1
-		d.skip(1)
-	case 0x05, 0x26: // data2, strx2
-		d.skip(2)
-	case 0x27: // strx3
-		d.skip(3)
-	case 0x06, 0x28: // data4, strx4
-		d.skip(4)
-	case 0x07: // data8
-		d.skip(8)
-	case 0x1e: // data16
-		d.skip(16)
-	}
 }

@@ -43,7 +43,7 @@ func (im *Image) ehFrame() (Addr, []byte, error) {
 		if s.Name != ".eh_frame" || s.Type == elf.SHT_NOBITS || s.Flags&elf.SHF_ALLOC == 0 {
 			continue
 		}
-		b, err := sectionData(s)
+		b, err := im.sectionData(s)
 		return Addr(s.Addr), b, err
 	}
 	if len(im.elf.Sections) > 0 {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"backfeed/sample"
+	"backfeed/sample/bound"
 )
 
 // An Image is an open ELF file. Its methods may be called from several
@@ -29,6 +30,7 @@ type Image struct {
 	debug     *elf.File // the separate debug file; nil if there is none
 	debugFile *os.File  // of debug
 	close     []io.Closer
+	bound     *bound.Input // of what the file and the debug file may take of memory
 
 	segments []*segment // loaded ones, by address
 	regions  []region   // what holds code, by address; they do not overlap
@@ -101,12 +103,13 @@ func DebugFile(f *os.File, opt Options) (*os.File, error) {
 
 // opened returns the image of a file after read, which gets its size.
 func opened(f *os.File, read func(im *Image, size int64) error) (*Image, error) {
-	im := &Image{Path: f.Name(), file: f}
+	im := &Image{Path: f.Name(), file: f, bound: &bound.Input{}}
 	st, err := f.Stat()
 	switch {
 	case err == nil && !st.Mode().IsRegular():
 		err = fmt.Errorf("not a regular file: %w", ErrUnsupported)
 	case err == nil:
+		im.bound.Grow(st.Size())
 		err = read(im, st.Size())
 	}
 	if err != nil {
@@ -120,7 +123,7 @@ func (im *Image) readHeaders() (err error) {
 	if im.Arch, err = checkHeader(im.file); err != nil {
 		return err
 	}
-	if im.elf, err = newFile(im.file); err != nil {
+	if im.elf, err = newFile(im.file, im.bound); err != nil {
 		return err
 	}
 	e, err := sample.ReadELF(im.file)
@@ -211,8 +214,11 @@ func caught(err *error, what string) {
 }
 
 // newFile reads the headers of segments and sections.
-func newFile(r io.ReaderAt) (f *elf.File, err error) {
+func newFile(r io.ReaderAt, in *bound.Input) (f *elf.File, err error) {
 	defer caught(&err, "section headers")
+	if err := checkSections(r, in); err != nil {
+		return nil, fmt.Errorf("section headers: %w", err)
+	}
 	if f, err = elf.NewFile(r); err != nil {
 		return nil, fmt.Errorf("section headers: %v: %w", err, ErrFormat)
 	}

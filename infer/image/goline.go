@@ -131,7 +131,7 @@ func (im *Image) pointersTo(a Addr) []Addr {
 		if s.Type != elf.SHT_PROGBITS || s.Flags&elf.SHF_ALLOC == 0 || s.Flags&elf.SHF_WRITE == 0 {
 			continue
 		}
-		b, err := sectionData(s)
+		b, err := im.sectionData(s)
 		if err != nil {
 			continue
 		}

@@ -175,7 +175,7 @@ func (im *Image) hasFSDiscriminators() bool {
 		if f == nil || f.Section(".strtab") == nil {
 			continue
 		}
-		b, err := sectionData(f.Section(".strtab"))
+		b, err := im.sectionData(f.Section(".strtab"))
 		if err == nil && bytes.Contains(b, []byte("\x00__llvm_fs_discriminator__\x00")) {
 			return true
 		}

@@ -67,7 +67,7 @@ func (im *Image) MachineFuncs() ([]MachineFunc, error) {
 	if s == nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, ErrNoBlockMap)
 	}
-	b, err := sectionData(s)
+	b, err := im.sectionData(s)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, err)
 	}

@@ -30,7 +30,7 @@ type goFunc struct {
 func (im *Image) pclntab() (Addr, []byte, error) {
 	for _, name := range []string{".gopclntab", ".data.rel.ro.gopclntab"} {
 		if s := im.elf.Section(name); s != nil && s.Type != elf.SHT_NOBITS {
-			b, err := sectionData(s)
+			b, err := im.sectionData(s)
 			return Addr(s.Addr), b, err
 		}
 	}
@@ -48,7 +48,7 @@ func (im *Image) searchPclntab() (Addr, []byte, error) {
 		if s.Type != elf.SHT_PROGBITS || s.Flags&(elf.SHF_ALLOC|elf.SHF_EXECINSTR) != elf.SHF_ALLOC {
 			continue
 		}
-		b, err := sectionData(s)
+		b, err := im.sectionData(s)
 		if err != nil {
 			return 0, nil, err
 		}

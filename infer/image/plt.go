@@ -68,7 +68,7 @@ type relocations struct {
 // the code around it is then understood less, not wrongly.
 func (im *Image) readRelocs() *relocations {
 	rs := &relocations{}
-	table, err := readTable(im.elf, elf.SHT_DYNSYM)
+	table, err := im.readTable(im.elf, elf.SHT_DYNSYM)
 	if err != nil {
 		return rs
 	}
@@ -82,11 +82,11 @@ func (im *Image) readRelocs() *relocations {
 		}
 		switch s.Type {
 		case elf.SHT_RELA:
-			if b, err := sectionData(s); err == nil {
+			if b, err := im.sectionData(s); err == nil {
 				rs.all = im.appendRela(rs.all, b, table)
 			}
 		case shtRELR:
-			if b, err := sectionData(s); err == nil {
+			if b, err := im.sectionData(s); err == nil {
 				rs.all = im.appendRelr(rs.all, b)
 			}
 		}

@@ -53,7 +53,7 @@ func (im *Image) readProbes() ([]Probe, error) {
 	if probes == nil || desc == nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, ErrNoProbes)
 	}
-	b, err := sectionData(desc)
+	b, err := im.sectionData(desc)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, err)
 	}
@@ -61,7 +61,7 @@ func (im *Image) readProbes() ([]Probe, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, err)
 	}
-	if b, err = sectionData(probes); err != nil {
+	if b, err = im.sectionData(probes); err != nil {
 		return nil, fmt.Errorf("%s: %w", im.Path, err)
 	}
 	starts := map[uint64]Addr{}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"backfeed/sample/bound"
 )
 
 // readSymbols puts the symbols together. Each source adds what those before it
@@ -34,7 +36,11 @@ func (im *Image) readSymbols() error {
 		return err
 	}
 	symbols := im.bind(named)
-	symbols = cover(symbols, im.goSymbols(funcs))
+	fromGo, err := im.goSymbols(funcs)
+	if err != nil {
+		return err
+	}
+	symbols = cover(symbols, fromGo)
 	im.setSymbols(symbols) // stubs of indirect functions are named after symbols
 	symbols = cover(symbols, im.stubs())
 	symbols = cover(symbols, im.frameSymbols())
@@ -64,11 +70,11 @@ func (im *Image) readTables() ([]candidate, error) {
 	if f.SectionByType(elf.SHT_SYMTAB) == nil && im.debug != nil {
 		f = im.debug
 	}
-	tab, err := readTable(f, elf.SHT_SYMTAB)
+	tab, err := im.readTable(f, elf.SHT_SYMTAB)
 	if err != nil {
 		return nil, err
 	}
-	dyn, err := readTable(im.elf, elf.SHT_DYNSYM)
+	dyn, err := im.readTable(im.elf, elf.SHT_DYNSYM)
 	if err != nil {
 		return nil, err
 	}
@@ -108,22 +114,22 @@ const symbolSize = 24 // of an Elf64_Sym
 //	6       2     section
 //	8       8     value
 //	16      8     size
-func readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, error) {
+func (im *Image) readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, error) {
 	s := f.SectionByType(typ)
 	if s == nil || s.Size == 0 {
 		return nil, nil
 	}
-	b, err := sectionData(s)
+	b, err := im.sectionData(s)
 	if err != nil {
 		return nil, err
 	}
-	names, err := linkedStrings(f, s)
+	names, err := im.linkedStrings(f, s)
 	if err != nil {
 		return nil, err
 	}
 	var versions func(int) string
 	if typ == elf.SHT_DYNSYM {
-		versions = oldVersions(f)
+		versions = im.oldVersions(f)
 	}
 	out := make([]tableSymbol, 0, len(b)/symbolSize)
 	for i := 1; (i+1)*symbolSize <= len(b); i++ {
@@ -140,6 +146,10 @@ func readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, error) {
 			return nil, fmt.Errorf("section %s: symbol %d: name: offset %#x is outside the string table: %w", s.Name, i, off, ErrFormat)
 		}
 		sym.name, _, _ = strings.Cut(names[off:], "\x00")
+		// Names are not copied, but each is looked at more than once.
+		if err := im.bound.Hold(int64(len(sym.name))); err != nil {
+			return nil, fmt.Errorf("offset %#x: section %s: symbol %d: name of %d bytes: %w: %w", s.Offset, s.Name, i, len(sym.name), err, ErrFormat)
+		}
 		if versions != nil {
 			sym.version = versions(i)
 		}
@@ -150,34 +160,27 @@ func readTable(f *elf.File, typ elf.SectionType) ([]tableSymbol, error) {
 
 // linkedStrings reads the string table of a section. It is one string, and the
 // names are parts of it.
-func linkedStrings(f *elf.File, s *elf.Section) (string, error) {
+func (im *Image) linkedStrings(f *elf.File, s *elf.Section) (string, error) {
 	if s.Link == 0 || int(s.Link) >= len(f.Sections) {
 		return "", fmt.Errorf("section %s: link: no section %d: %w", s.Name, s.Link, ErrFormat)
 	}
-	b, err := sectionData(f.Sections[s.Link])
+	b, err := im.sectionData(f.Sections[s.Link])
 	return string(b), err
 }
 
 // oldVersions gives the version of the i-th dynamic symbol if it is hidden: kept
 // for programs that were linked long ago, while the name now means another
 // function. The function is nil if the image has no versions.
-func oldVersions(f *elf.File) func(i int) string {
+func (im *Image) oldVersions(f *elf.File) func(i int) string {
 	s := f.SectionByType(elf.SHT_GNU_VERSYM)
 	if s == nil {
 		return nil
 	}
-	versym, err := sectionData(s)
+	versym, err := im.sectionData(s)
 	if err != nil {
 		return nil
 	}
-	defs, err := definedVersions(f)
-	if err != nil {
-		return nil
-	}
-	names := map[uint16]string{}
-	for _, d := range defs {
-		names[d.Index] = d.Name
-	}
+	names := im.definedVersions(f)
 	return func(i int) string {
 		if 2*i+2 > len(versym) {
 			return ""
@@ -191,16 +194,49 @@ func oldVersions(f *elf.File) func(i int) string {
 	}
 }
 
-func definedVersions(f *elf.File) (defs []elf.DynamicVersion, err error) {
-	defer caught(&err, "versions")
-	return f.DynamicVersions()
+// definedVersions gives the names of the versions that an image defines, by index. The
+// entries of the section (Elf64_Verdef) lead to each other, and to their names (Elf64_Verdaux):
+//
+//	offset  size  field            offset  size  field
+//	0       2     version, 1       0       4     offset of the name in the string table
+//	2       2     flags            4       4     next name, relative to this
+//	4       2     index
+//	6       2     number of names
+//	8       4     hash of the name
+//	12      4     names, relative to this entry
+//	16      4     next entry, relative to this; 0 if there is none
+func (im *Image) definedVersions(f *elf.File) map[uint16]string {
+	s := f.SectionByType(elf.SHT_GNU_VERDEF)
+	if s == nil {
+		return nil
+	}
+	b, err := im.sectionData(s)
+	if err != nil {
+		return nil
+	}
+	strtab, err := im.linkedStrings(f, s)
+	if err != nil {
+		return nil
+	}
+	names := map[uint16]string{}
+	for at := uint64(0); at+20 <= uint64(len(b)); {
+		aux := at + uint64(binary.LittleEndian.Uint32(b[at+12:]))
+		if aux+8 <= uint64(len(b)) {
+			if off := uint64(binary.LittleEndian.Uint32(b[aux:])); off < uint64(len(strtab)) {
+				names[binary.LittleEndian.Uint16(b[at+4:])], _, _ = strings.Cut(strtab[off:], "\x00")
+			}
+		}
+		next := uint64(binary.LittleEndian.Uint32(b[at+16:]))
+		if next < 20 { // 0, or entries that lie in each other
+			break
+		}
+		at += next
+	}
+	return names
 }
 
 // sectionData reads a section, uncompressed.
-func sectionData(s *elf.Section) (b []byte, err error) {
-	// The compressed size bounds the other: neither zlib (1032:1 at most) nor
-	// what compilers write of zstd expands more than this.
-	const maxExpansion = 2048
+func (im *Image) sectionData(s *elf.Section) (b []byte, err error) {
 	defer caught(&err, "section "+s.Name)
 	size := s.Size
 	if strings.HasPrefix(s.Name, ".zdebug") { // "ZLIB", then the size: debug/elf looks at it no sooner than Data
@@ -209,8 +245,14 @@ func sectionData(s *elf.Section) (b []byte, err error) {
 			size = binary.BigEndian.Uint64(h[4:])
 		}
 	}
-	if s.FileSize < size/maxExpansion {
-		return nil, fmt.Errorf("offset %#x: section %s: %#x bytes uncompressed from %#x: %w", s.Offset, s.Name, size, s.FileSize, ErrFormat)
+	if size > s.FileSize {
+		err = bound.Sized(int64(s.FileSize)).Unpacks(size)
+		if err == nil {
+			err = im.bound.Hold(int64(size))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("offset %#x: section %s: %w: %w", s.Offset, s.Name, err, ErrFormat)
+		}
 	}
 	if b, err = s.Data(); err != nil {
 		return nil, fmt.Errorf("offset %#x: section %s: %v: %w", s.Offset, s.Name, err, ErrFormat)
@@ -513,16 +555,19 @@ func cover(symbols, more []Symbol) []Symbol {
 }
 
 // goSymbols makes symbols of Go's functions.
-func (im *Image) goSymbols(funcs []goFunc) []Symbol {
+func (im *Image) goSymbols(funcs []goFunc) ([]Symbol, error) {
 	var out []Symbol
-	for _, f := range funcs {
+	for i, f := range funcs {
+		if err := im.bound.Hold(int64(len(f.name))); err != nil {
+			return nil, fmt.Errorf("pclntab: function %d: name of %d bytes: %w: %w", i, len(f.name), err, ErrFormat)
+		}
 		if r := im.region(f.lo); r != nil && f.name != "" && f.hi <= r.hi {
 			name := strings.ReplaceAll(f.name, "\u00b7", ".") // as Go's linker does in a symbol table
 			out = append(out, Symbol{Name: name, Addr: f.lo, Size: uint64(f.hi - f.lo), Source: FromPclntab, Section: r.name})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Symbol) int { return cmp.Compare(a.Addr, b.Addr) })
-	return out
+	return out, nil
 }
 
 // frameSymbols makes symbols of the frames. The linkage table has one frame for

@@ -54,8 +54,25 @@ func (c *counter) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// Grow says that the file has n bytes more than was known.
+func (in *Input) Grow(n int64) { in.size.Add(n) }
+
+// Add says that o is read for the same purpose: its bytes justify what both hold.
+func (in *Input) Add(o *Input) {
+	in.size.Add(o.size.Load())
+	in.held.Add(o.held.Load())
+}
+
 // Unpacked returns how many bytes the file may unpack to, as far as it was read.
 func (in *Input) Unpacked() int64 { return scale(in.size.Load(), unpackRate, unpackFloor) }
+
+// Unpacks refuses a size to unpack that a header claims, if it is out of proportion.
+func (in *Input) Unpacks(size uint64) error {
+	if size > uint64(in.Unpacked()) {
+		return in.tooMuch("unpacked", int64(min(size, 1<<62)))
+	}
+	return nil
+}
 
 // Unpack returns a reader of what z, a decompressor of the file, unpacks: it fails where
 // that is out of proportion.
@@ -86,6 +103,9 @@ func (in *Input) Hold(n int64) error {
 	}
 	return Memory(n)
 }
+
+// Held returns the bytes of memory that were drawn.
+func (in *Input) Held() int64 { return in.held.Load() }
 
 // Release gives back n bytes that were drawn and are held no more.
 func (in *Input) Release(n int64) {

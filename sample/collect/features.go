@@ -41,9 +41,9 @@ const (
 
 func (r Rights) String() string {
 	return [...]string{
-		"`kernel.perf_event_paranoid` of 2 or less, or CAP_PERFMON",
+		"`kernel.perf_event_paranoid` of 2 or less",
 		"`kernel.yama.ptrace_scope` of 0, of 1 for a command, or CAP_SYS_PTRACE",
-		"`kernel.perf_event_paranoid` of 2 or less, or CAP_PERFMON; or else ptrace",
+		"`kernel.perf_event_paranoid` of 2 or less, or else ptrace",
 		"CAP_BPF, CAP_PERFMON, the host's PID namespace",
 		"CAP_BPF, CAP_PERFMON, CAP_SYSLOG, the host's PID namespace",
 	}[r]
@@ -111,7 +111,6 @@ type Host struct {
 	KptrRestrict int    // kernel.kptr_restrict
 	Contained    bool   // in a PID namespace that is not the host's
 	PtraceScope  int    // kernel.yama.ptrace_scope
-	Root         bool
 }
 
 // Capabilities (include/uapi/linux/capability.h).
@@ -142,6 +141,11 @@ func (f *Feature) Refusal(h *Host) *Unavailable {
 	if u := f.lacks(h); u != nil {
 		return u
 	}
+	traced := f.Rights == TraceRights || f.Rights == EitherRights && slices.Contains(bothArch, h.Arch) && h.untraceable() == nil
+	if h.Paranoid > 2 && h.Capabilities&(1<<capSysAdmin) == 0 && !traced {
+		why, fix := tooParanoid(h.Paranoid)
+		return &Unavailable{Why: why, Fix: fix}
+	}
 	return f.tooOld(h)
 }
 
@@ -166,16 +170,7 @@ func (f *Feature) lacks(h *Host) *Unavailable {
 	switch f.Rights {
 	case TraceRights:
 		return h.untraceable()
-	case EitherRights:
-		if slices.Contains(bothArch, h.Arch) && h.untraceable() == nil {
-			return nil
-		}
-		fallthrough
-	case OwnRights:
-		if h.Paranoid > 2 && !h.Root && !h.has(capPerfmon) {
-			why, fix := tooParanoid(h.Paranoid)
-			return &Unavailable{Why: why, Fix: fix}
-		}
+	case OwnRights, EitherRights:
 		return nil
 	}
 	if !h.BTF {
@@ -221,7 +216,7 @@ func (h *Host) untraceable() *Unavailable {
 // tooParanoid says why a setting of 3 or more, of Debian, Ubuntu and Android, keeps users from sampling.
 func tooParanoid(paranoid int) (why, fix string) {
 	return fmt.Sprintf("kernel.perf_event_paranoid is %d", paranoid),
-		"Run `sysctl kernel.perf_event_paranoid=2` as root, or give this program CAP_PERFMON"
+		"Run `sysctl kernel.perf_event_paranoid=2` as root; above that, such kernels ask for CAP_SYS_ADMIN where others ask for CAP_PERFMON"
 }
 
 // hiddenKernel is the error where the kernel shows its addresses as zeros.

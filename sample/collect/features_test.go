@@ -78,7 +78,7 @@ func TestCapabilities(t *testing.T) {
 
 func TestRefusal(t *testing.T) {
 	const all, bpf, both = 1<<41 - 1, 1 << capBPF, 1<<capBPF | 1<<capPerfmon
-	root := Host{OS: "linux", Arch: "amd64", Release: "6.12.48+deb13-cloud-amd64", BTF: true, Capabilities: all, Paranoid: 3, Root: true}
+	root := Host{OS: "linux", Arch: "amd64", Release: "6.12.48+deb13-cloud-amd64", BTF: true, Capabilities: all, Paranoid: 3}
 	with := func(change func(h *Host)) *Host {
 		h := root
 		change(&h)
@@ -86,7 +86,7 @@ func TestRefusal(t *testing.T) {
 	}
 	old := func(release string) *Host { return with(func(h *Host) { h.Release = release }) }
 	may := func(capabilities uint64) *Host {
-		return with(func(h *Host) { h.Root, h.Capabilities = false, capabilities })
+		return with(func(h *Host) { h.Capabilities = capabilities })
 	}
 	scope := func(scope int, capabilities uint64) *Host {
 		h := may(capabilities)
@@ -117,12 +117,13 @@ func TestRefusal(t *testing.T) {
 		{"user, Yama", scope(2, 1<<capSysPtrace), Ptrace, ""},
 		{"user, Yama", scope(3, all), Ptrace, "kernel.yama.ptrace_scope is 3, which forbids ptrace until the machine is booted again"},
 		{"user, Yama", scope(2, 0), OwnProcesses, "kernel.perf_event_paranoid is 3"},
-		{"user, Yama", with(func(h *Host) { h.PtraceScope, h.Paranoid, h.Root, h.Capabilities = 2, 2, false, 0 }), OwnProcesses, ""},
+		{"user, Yama", with(func(h *Host) { h.PtraceScope, h.Paranoid, h.Capabilities = 2, 2, 0 }), OwnProcesses, ""},
 		{"user", may(0), HardwareCounters, "kernel.perf_event_paranoid is 3"},
 		{"user", may(0), Callers, "this process lacks CAP_BPF and CAP_PERFMON"},
 		{"half", may(bpf), Callers, "this process lacks CAP_PERFMON"},
 		{"no addresses", may(both), KernelSymbols, "the kernel hides its addresses from this process"},
-		{"no addresses needed", may(both), Callers, ""},
+		{"no addresses needed", with(func(h *Host) { h.Capabilities, h.Paranoid = both, 2 }), Callers, ""},
+		{"on Debian", may(both), Callers, "kernel.perf_event_paranoid is 3"},
 		{"hidden", with(func(h *Host) { h.KptrRestrict = 2 }), Tick, "the kernel hides its addresses from this process"},
 		{"no types", with(func(h *Host) { h.BTF = false }), Walks, "a kernel that describes its types is needed for walks: there is no /sys/kernel/btf/vmlinux here"},
 		{"container", with(func(h *Host) { h.Contained = true }), WholeMachine, "this process sees only the processes of a container"},

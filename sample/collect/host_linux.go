@@ -16,7 +16,7 @@ func ThisHost() *Host {
 		b, _ := os.ReadFile(path)
 		return strings.TrimSpace(string(b))
 	}
-	h := &Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Release: read("/proc/sys/kernel/osrelease"), Root: os.Geteuid() == 0}
+	h := &Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Release: read("/proc/sys/kernel/osrelease")}
 	_, err := os.Stat("/sys/kernel/btf/vmlinux")
 	h.BTF = err == nil
 	h.Capabilities = capabilitiesOf(read("/proc/self/status"))

@@ -41,7 +41,7 @@ func (k *kernelMap) find(pc uint64) (id sample.ImageID, off sample.Offset, ok bo
 // kernelSymbols are the addresses that a System needs of /proc/kallsyms. All are
 // 0 where the kernel hides them.
 type kernelSymbols struct {
-	text, etext uint64 // of the kernel itself: [text, etext)
+	text, etext uint64 // of the kernel itself: [text, etext); text is _text, or _stext where AArch64 lists no other
 	tick        uint64 // function that the timer of the scheduler's tick calls
 }
 
@@ -56,6 +56,7 @@ var tickHandlers = []string{"tick_sched_timer", "tick_nohz_highres_handler", "ti
 //	ffffffffc0201000 t nf_init	[nf_tables]
 func parseKallsyms(r io.Reader) (kernelSymbols, error) {
 	var s kernelSymbols
+	stext := uint64(0)
 	best := len(tickHandlers) // of those that were found
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
@@ -65,6 +66,8 @@ func parseKallsyms(r io.Reader) (kernelSymbols, error) {
 		switch name {
 		case "_text":
 			to = &s.text
+		case "_stext":
+			to = &stext
 		case "_etext":
 			to = &s.etext
 		default:
@@ -79,6 +82,9 @@ func parseKallsyms(r io.Reader) (kernelSymbols, error) {
 			return s, err
 		}
 		*to = n
+	}
+	if s.text == 0 {
+		s.text = stext
 	}
 	return s, sc.Err()
 }

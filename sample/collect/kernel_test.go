@@ -57,6 +57,19 @@ func TestKernelMap(t *testing.T) {
 	}
 }
 
+// TestKernelStart: AArch64 lists no _text where it lists functions only.
+func TestKernelStart(t *testing.T) {
+	for text, want := range map[string]uint64{
+		"ffff800008000000 T _text\nffff800008010000 T _stext\n": 0xffff800008000000,
+		"ffff800008010000 T _stext\nffff800008000000 T _text\n": 0xffff800008000000,
+		"ffff800008010000 T _stext\n":                           0xffff800008010000,
+	} {
+		if s, err := parseKallsyms(strings.NewReader(text)); err != nil || s.text != want {
+			t.Errorf("%q: %#x, %v; want %#x", text, s.text, err, want)
+		}
+	}
+}
+
 // TestTickHandler: until Linux 6.7, tick_nohz_handler is another function than the one that the tick's timer
 // calls, wherever in the list it stands.
 func TestTickHandler(t *testing.T) {

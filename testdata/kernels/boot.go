@@ -106,29 +106,30 @@ var machines = map[string]machine{
 	"arm64": {qemu: []string{"qemu-system-aarch64", "-M", "virt", "-cpu", "max,pmu=on", "-smp", "2"}, boot: "console=ttyAMA0"},
 }
 
-// boot runs jobs on a kernel, and gives what became of them. The console's text goes to log.
-func (f *fetched) run(ctx context.Context, content files, jobs []job, more []string, log io.Writer) ([]ran, error) {
+// run runs jobs on a kernel, and gives what became of them, and the processor time that it took. The
+// console's text goes to log.
+func (f *fetched) run(ctx context.Context, content files, jobs []job, more []string, log io.Writer) ([]ran, time.Duration, error) {
 	b, err := json.Marshal(jobs)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	content["jobs.json"] = file{0o100644, b}
 	archive, err := os.CreateTemp("", "initramfs-")
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer os.Remove(archive.Name())
 	if err := content.initramfs(archive); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := archive.Close(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	m := machines[f.arch]
 	args := append(slices.Clone(m.qemu[1:]), more...)
 	args = append(args, "-m", "2G", "-accel", "tcg", "-nodefaults", "-nographic", "-no-reboot", "-serial", "stdio",
 		"-kernel", f.image, "-initrd", archive.Name(), "-append", m.boot+" quiet loglevel=4 panic=-1 oops=panic rdinit=/init")
-	limit := 60 // to boot
+	limit := 120 // to boot
 	for _, j := range jobs {
 		limit += j.Seconds
 	}
@@ -139,7 +140,11 @@ func (f *fetched) run(ctx context.Context, content files, jobs []job, more []str
 	cmd.Stdout = io.MultiWriter(&console, log)
 	cmd.Stderr = cmd.Stdout
 	err = cmd.Run()
-	return parse(console.String()), err
+	var used time.Duration
+	if cmd.ProcessState != nil {
+		used = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	}
+	return parse(console.String()), used, err
 }
 
 // parse takes a console apart.

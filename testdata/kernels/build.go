@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 )
 
@@ -56,16 +58,12 @@ func (b *builder) build(ctx context.Context, arch string) (files, error) {
 	}
 	c := files{}
 	target := []string{"CGO_ENABLED=0", "GOARCH=" + arch}
-	for to, args := range map[string][]string{
-		"init":         {"build", "-o", filepath.Join(dir, "init"), "./testdata/kernels/guest"},
-		"bin/backfeed": {"build", "-o", filepath.Join(dir, "backfeed"), "./cmd/backfeed"},
-	} {
-		if err := b.command(ctx, b.root, target, "go", args...); err != nil {
-			return nil, err
-		}
-		if err := c.add(to, args[2]); err != nil {
-			return nil, err
-		}
+	init := filepath.Join(dir, "init")
+	if err := b.command(ctx, b.root, target, "go", "build", "-ldflags=-s -w", "-o", init, "./testdata/kernels/guest"); err != nil {
+		return nil, err
+	}
+	if err := c.add("init", init); err != nil {
+		return nil, err
 	}
 	for name, pkg := range dirs {
 		if err := b.tests(ctx, c, dir, arch, name, pkg); err != nil {
@@ -91,7 +89,7 @@ func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg strin
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err
 	}
-	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-o", exe, "./"+pkg); err != nil {
+	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-ldflags=-s -w", "-o", exe, "./"+pkg); err != nil {
 		return err
 	}
 	if err := c.add("test/"+name+".test", exe); err != nil {
@@ -100,8 +98,10 @@ func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg strin
 	// The tests of this machine build them, for that architecture.
 	env := []string{"BACKFEED_BUILD_PROGRAMS=" + programs, "CC=" + crossTool(arch, "gcc"), "OBJDUMP=" + crossTool(arch, "objdump"), "GOARCH=" + arch, "CGO_ENABLED=0"}
 	here := filepath.Join(b.tmp, name+".here.test")
-	if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-o", here, "./"+pkg); err != nil {
-		return err
+	if _, err := os.Stat(here); err != nil {
+		if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-ldflags=-s -w", "-o", here, "./"+pkg); err != nil {
+			return err
+		}
 	}
 	if err := b.command(ctx, filepath.Join(b.root, pkg), env, here, "-test.run", "^TestPrograms$"); err != nil {
 		return err
@@ -133,6 +133,20 @@ func (f files) addAll(name, from string) error {
 		}
 		return f.add(name+"/"+filepath.ToSlash(rel), path)
 	})
+}
+
+// without returns the files but those of packages that none of the jobs is of: a large archive takes long to boot.
+func (f files) without(jobs []job) files {
+	g := maps.Clone(f)
+	for name, pkg := range dirs {
+		if slices.ContainsFunc(jobs, func(j job) bool { return j.Args[0] == "/test/"+name+".test" }) {
+			continue
+		}
+		maps.DeleteFunc(g, func(path string, _ file) bool {
+			return path == "test/"+name+".test" || strings.HasPrefix(path, "programs/"+name+"/") || strings.HasPrefix(path, "src/"+pkg+"/")
+		})
+	}
+	return g
 }
 
 // with returns the files and one more.

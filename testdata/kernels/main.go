@@ -129,13 +129,13 @@ func (r *result) boot(ctx context.Context, b *builder, o options) {
 		r.err = err
 		return
 	}
-	content = content.with("bin/busybox", kernel.busybox)
 	var jobs []job
 	for _, j := range jobsOf(r.guest) {
 		if o.run.MatchString(j.Name) {
 			jobs = append(jobs, j)
 		}
 	}
+	content = content.without(jobs).with("bin/busybox", kernel.busybox)
 	log := io.Discard
 	if o.logs != "" {
 		if err := os.MkdirAll(o.logs, 0o755); err != nil {
@@ -150,7 +150,8 @@ func (r *result) boot(ctx context.Context, b *builder, o options) {
 		defer f.Close()
 		log = f
 	}
-	ran, err := kernel.run(ctx, content, jobs, r.qemu, log)
+	ran, used, err := kernel.run(ctx, content, jobs, r.qemu, log)
+	r.used = used
 	r.take(jobs, ran)
 	if err != nil {
 		r.err = fmt.Errorf("%s: %w", m.qemu[0], err)

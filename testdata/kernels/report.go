@@ -36,6 +36,7 @@ type result struct {
 	skip    string // why it did not boot
 	err     error
 	took    time.Duration
+	used    time.Duration // processor time
 }
 
 // designed begins the reason of a test that the kernel, or the lack of privilege, refuses as the table of
@@ -162,7 +163,7 @@ func (r *result) print(w io.Writer) {
 	if r.failed() {
 		word = "FAIL"
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%.1fs\n", word, r, r.version, r.took.Seconds())
+	fmt.Fprintf(w, "%s\t%s\t%s\t%.1fs, %.0fs of processor time\n", word, r, r.version, r.took.Seconds(), r.used.Seconds())
 }
 
 func (r *result) failed() bool {

@@ -85,10 +85,10 @@ func TestSummary(t *testing.T) {
             in the kernel
 	features as root: 1 ok, 1 refused as designed, 0 skipped, 2 failed
 		TestFeatures/tick: refused: Linux 5.15 or later is needed for --tick: this is 5.10.0
-FAIL	bullseye-amd64	linux-image-5.10	1.0s
+FAIL	bullseye-amd64	linux-image-5.10	1.0s, 0s of processor time
 	features as root: 2 ok, 0 refused as designed, 1 skipped, 0 failed
 		TestFeatures/tick: skipped: Linux 5.15 or later is needed for --tick: this is 5.10.0
-ok	trixie-arm64-time	linux-image-6.12	1.0s
+ok	trixie-arm64-time	linux-image-6.12	1.0s, 0s of processor time
 skip	sid-amd64	cannot fetch the kernel: no network
 
 | feature | bullseye-amd64 | trixie-arm64-time |

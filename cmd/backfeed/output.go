@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// An output is written where its path leads now, by way of open directories: what
+// somebody puts there meanwhile changes nothing. In directories that everybody may write
+// to, like /tmp, links and files of others are refused, as Linux does by
+// fs.protected_symlinks and fs.protected_regular, whatever these are set to: root would
+// otherwise write where a user points.
+
+// An outputPlace is a name in an open directory.
+type outputPlace struct {
+	path string   // as the user gave it
+	dir  *os.File // that it is in, to open files from
+	base string
+	old  *unix.Stat_t // what has the name; nil is nothing
+	fd   bool         // it is an entry of /proc/PID/fd: an open file, which may have no other name
+}
+
+// findPlace finds where a path leads. A last link that leads to nothing is followed too.
+func findPlace(path string) (*outputPlace, error) {
+	fail := func(err error) (*outputPlace, error) { return nil, fmt.Errorf("%s: %w", path, cause(err)) }
+	start := "."
+	if strings.HasPrefix(path, "/") {
+		start = "/"
+	}
+	dir, err := openDir(unix.AT_FDCWD, start)
+	if err != nil {
+		return fail(err)
+	}
+	todo := elements(path)
+	for links := 0; ; {
+		name := todo[0]
+		todo = todo[1:]
+		st, target, err := lookAt(dir, name)
+		last := len(todo) == 0
+		switch {
+		case last && errors.Is(err, fs.ErrNotExist):
+			return &outputPlace{path: path, dir: dir, base: name}, nil
+		case err != nil:
+			dir.Close()
+			return fail(err)
+		case last && !isLink(st):
+			return &outputPlace{path: path, dir: dir, base: name, old: st}, nil
+		case last && madeByKernel(dir):
+			return &outputPlace{path: path, dir: dir, base: name, old: st, fd: true}, nil
+		case isLink(st):
+			if links++; links > maxLinks {
+				dir.Close()
+				return fail(syscall.ELOOP)
+			}
+			if err := ofOthers(dir, st); err != nil {
+				dir.Close()
+				return nil, fmt.Errorf("%s: %s: %w", path, name, err)
+			}
+			todo = append(elements(target), todo...)
+			if !strings.HasPrefix(target, "/") {
+				continue
+			}
+			name = "/"
+		}
+		next, err := openDir(int(dir.Fd()), name)
+		dir.Close()
+		if err != nil {
+			return fail(err)
+		}
+		dir = next
+	}
+}
+
+// elements splits a path. One that ends with a slash is a directory.
+func elements(path string) []string {
+	list := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	if len(list) == 0 || strings.HasSuffix(path, "/") {
+		list = append(list, ".")
+	}
+	return list
+}
+
+func isLink(st *unix.Stat_t) bool { return uint32(st.Mode)&unix.S_IFMT == unix.S_IFLNK }
+
+// openDir opens a directory, not by a link, to find names in it.
+func openDir(at int, name string) (*os.File, error) {
+	fd, err := unix.Openat(at, name, searchOnly|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// ofOthers says what is wrong with an entry of a directory if it is somebody else's and
+// everybody may write to the directory: the kernel's may_follow_link, of fs/namei.c.
+func ofOthers(dir *os.File, st *unix.Stat_t) error {
+	if st.Uid == uint32(os.Geteuid()) {
+		return nil
+	}
+	var d unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &d); err != nil {
+		return err
+	}
+	const shared = unix.S_ISVTX | unix.S_IWOTH
+	if uint32(d.Mode)&shared != shared || d.Uid == st.Uid {
+		return nil
+	}
+	what := "a file"
+	if isLink(st) {
+		what = "a link"
+	}
+	return fmt.Errorf("it is %s of user %d in a directory that everybody may write to, so that it is left alone; write to another directory, or remove it", what, st.Uid)
+}
+
+// check reports what keeps the place from being written.
+func (p *outputPlace) check() error {
+	switch {
+	case p.old == nil || p.fd:
+		return nil
+	case uint32(p.old.Mode)&unix.S_IFMT == unix.S_IFDIR:
+		return fmt.Errorf("%s is a directory", p.path)
+	}
+	if err := ofOthers(p.dir, p.old); err != nil {
+		return fmt.Errorf("%s: %w", p.path, err)
+	}
+	return nil
+}
+
+// replaceable reports whether a new file may take the place; a pipe or a device stays.
+func (p *outputPlace) replaceable() bool {
+	return !p.fd && (p.old == nil || uint32(p.old.Mode)&unix.S_IFMT == unix.S_IFREG)
+}
+
+// open opens a name in the directory.
+func (p *outputPlace) open(name string, flags int, mode uint32) (*os.File, error) {
+	for {
+		fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, mode)
+		switch {
+		case err == nil:
+			return os.NewFile(uintptr(fd), p.path), nil
+		case !errors.Is(err, unix.EINTR):
+			return nil, fmt.Errorf("%s: %w", p.path, err)
+		}
+	}
+}
+
+// write makes the file path from what f writes; "-" is standard output. A file
+// appears whole or not at all, also if the machine stops: it is written beside its place,
+// put on the disk and renamed. One that was there keeps its mode, and its content if f
+// fails.
+func (c *cli) write(path string, f func(io.Writer) error) error {
+	switch path {
+	case "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
+		return c.writeTo(c.stdout, f)
+	}
+	p, err := findPlace(path)
+	if err != nil {
+		return err
+	}
+	defer p.dir.Close()
+	if err := p.check(); err != nil {
+		return err
+	}
+	if p.replaceable() {
+		return c.replace(p, f)
+	}
+	return c.writeThrough(p, f)
+}
+
+// writeFile makes the file path of b, as write does.
+func (c *cli) writeFile(path string, b []byte) error {
+	return c.write(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// replace writes a new file beside its place and renames it.
+func (c *cli) replace(p *outputPlace, f func(io.Writer) error) (err error) {
+	tmp := fmt.Sprintf(".%s.%08x.tmp", p.base[:min(len(p.base), 200)], rand.Uint32()) // a name has 255 bytes at most
+	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return err
+	}
+	dir := int(p.dir.Fd())
+	defer func() {
+		if err != nil {
+			file.Close()
+			unix.Unlinkat(dir, tmp, 0)
+		}
+	}()
+	if p.old != nil {
+		if err := file.Chmod(fs.FileMode(p.old.Mode) & fs.ModePerm); err != nil {
+			return fmt.Errorf("%s: %w", p.path, cause(err))
+		}
+	}
+	if err := c.writeTo(file, f); err != nil {
+		return err
+	}
+	if err := onDisk(file); err != nil {
+		return fmt.Errorf("%s: %w", p.path, cause(err))
+	}
+	if err := file.Close(); err != nil {
+		return fmt.Errorf("%s: %w", p.path, cause(err))
+	}
+	if err := unix.Renameat(dir, tmp, dir, p.base); err != nil {
+		return fmt.Errorf("%s: %w", p.path, err)
+	}
+	if d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil { // not where it may not be read
+		defer d.Close()
+		if err := onDisk(d); err != nil {
+			return fmt.Errorf("%s: %w", p.path, cause(err))
+		}
+	}
+	return nil
+}
+
+// onDisk waits until a file or directory is on the disk, if its filesystem knows of that.
+func onDisk(f *os.File) error {
+	err := f.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) || errors.Is(err, unix.EROFS) {
+		return nil
+	}
+	return err
+}
+
+// writeThrough writes to what has the place, without replacing it.
+func (c *cli) writeThrough(p *outputPlace, f func(io.Writer) error) error {
+	flags := unix.O_WRONLY | unix.O_NOFOLLOW
+	if p.fd {
+		flags = unix.O_WRONLY | unix.O_TRUNC
+	}
+	file, err := p.open(p.base, flags, 0)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if st, err := file.Stat(); err != nil || !p.fd && st.Mode().IsRegular() {
+		return fmt.Errorf("%s: it changed while it was opened", p.path)
+	}
+	if err := c.writeTo(file, f); err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// writeTo runs f on w, buffered.
+func (c *cli) writeTo(w io.Writer, f func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 1<<16)
+	if err := f(b); err != nil {
+		return err
+	}
+	return b.Flush()
+}
+
+// appendTo opens a file to append to, which is made if it is not there.
+func appendTo(path string) (*os.File, error) {
+	p, err := findPlace(path)
+	if err != nil {
+		return nil, err
+	}
+	defer p.dir.Close()
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if p.fd {
+		return p.open(p.base, unix.O_WRONLY|unix.O_APPEND, 0)
+	}
+	if p.old == nil { // one that somebody makes meanwhile is not taken for ours
+		return p.open(p.base, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644)
+	}
+	return p.open(p.base, unix.O_WRONLY|unix.O_APPEND|unix.O_NOFOLLOW, 0)
+}
