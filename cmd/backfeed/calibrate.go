@@ -59,12 +59,13 @@ const (
 // A calibrator has exact counts taken where the samples so far say least, again and
 // again as samples and counts come in.
 type calibrator struct {
-	prober *collect.Prober
+	prober *collect.Prober // nil with noProbes
 	run    *collect.Calibration
 	walker *collect.Walker
 	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
 
-	noWalks error // why there are none; nil while there are, or have not been tried
+	noWalks  error                // why there are none; nil while there are, or have not been tried
+	noProbes *collect.Unavailable // why there is no prober; nil if there is one
 
 	calibrateFlags
 	windows *os.File // of --calibrate-log; nil is none
@@ -148,23 +149,34 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 		}()
 	}
 	p, err := collect.OpenProber(sys)
-	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, withCode(exitMachine, &calibrateError{unavailable})
+	noProbes := (*collect.Unavailable)(nil)
+	if errors.As(err, &noProbes) {
+		if flags.dry || triedWalks(sys) != nil {
+			return nil, withCode(exitMachine, &calibrateError{noProbes})
+		}
+		log("--calibrate: no probes, walks alone: %s", noProbes.Reason())
+		p, err = nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	k := &calibrator{prober: p, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &calibrator{prober: p, noProbes: noProbes, calibrateFlags: flags, windows: windows, pids: pids, proc: "/proc", allowed: p.Allows, log: log, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: flags.forWindows(), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
 		if windows != nil {
 			logWindow(windows, g, w, err)
 		}
 	}})
-	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: flags.forWalks()})
+	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks()})
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
 	return k, nil
+}
+
+// triedWalks says why the kernel does not take the program that walks; nil if it does.
+func triedWalks(sys *collect.System) error {
+	w := collect.NewWalker(sys, collect.WalkOptions{})
+	return errors.Join(w.SetImages(nil), w.Close())
 }
 
 // A calibrateError says why there is no calibration.
@@ -269,6 +281,9 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	k.leave(k.run.Dense())
 	if !k.dry {
 		k.walk(p)
+	}
+	if k.noProbes != nil {
+		return nil
 	}
 	_, _, of := k.run.Spent()
 	seconds := max(usualTime, 2*of).Seconds()
@@ -859,6 +874,9 @@ func endOf(pids []int) <-chan struct{} {
 // tellCalibration says what was probed, and what that cost.
 func (c *cli) tellCalibration(k *calibrator, rec *sample.Recording) {
 	windows, added, of := k.run.Spent()
+	if k.noProbes != nil {
+		return // which was said
+	}
 	if windows == 0 {
 		c.warn("nothing was probed")
 		return

@@ -137,6 +137,28 @@ func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 	}
 }
 
+// TestCalibrateWalks: where the kernel has no probes, walks alone tell where branches go.
+func TestCalibrateWalks(t *testing.T) {
+	if collect.Probes.Refusal(collect.ThisHost()) == nil {
+		t.Skip("this kernel has probes; testdata/kernels runs this on one that has none")
+	}
+	if u := collect.Walks.Refusal(collect.ThisHost()); u != nil {
+		t.Skip(designed + u.Why)
+	}
+	b, out := buildBranching(t), filepath.Join(t.TempDir(), "walks.bfr")
+	var printed, errs bytes.Buffer
+	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=5%", "-d", "7s", "-o", out, "--", b.path, "60")
+	cmd.Stdout, cmd.Stderr = &printed, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	t.Log(errs.String())
+	if !regexp.MustCompile(`--calibrate: no probes, walks alone: .*\n`).MatchString(errs.String()) || strings.Contains(errs.String(), "probed") || strings.Contains(errs.String(), "probing") {
+		t.Errorf("it says %q", errs.String())
+	}
+	b.check(t, decode(t, out), printed.String())
+}
+
 // TestCalibrate records with probes as users do, and holds the counts to the program's own.
 func TestCalibrate(t *testing.T) {
 	probing(t)

@@ -168,8 +168,7 @@ func (t *try) run(use *string) error {
 
 // tryWalks loads the program that walks, without code to walk through.
 func tryWalks(s *collect.System) (string, error) {
-	w := collect.NewWalker(s, collect.WalkOptions{})
-	return "", errors.Join(w.SetImages(nil), w.Close())
+	return "", triedWalks(s)
 }
 
 // tryProbes tries what a probe costs.

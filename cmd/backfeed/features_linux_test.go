@@ -103,11 +103,11 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			return exitDone, ""
 		}
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--calibrate", "--", exe, "busy", "60")
+		return recordOf(t, hasImage(exe), "--calibrate", "--dry-run", "--", exe, "busy", "60") // otherwise walks alone would do
 	},
 	collect.HardwareCounters: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--event", "instructions", "--period", "1000003", "--", exe, "busy", "60")
+		return recordOf(t, hasImage(exe), "--event", "cycles", "--period", "1000003", "--", exe, "busy", "60")
 	},
 	collect.BranchRecords: func(t *testing.T) (int, string) {
 		runBusy(t)

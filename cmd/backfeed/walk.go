@@ -28,6 +28,14 @@ const walksShare = 0.6
 func (f *calibrateFlags) forWalks() float64   { return walksShare * float64(f.budget) }
 func (f *calibrateFlags) forWindows() float64 { return float64(f.budget) - f.forWalks() }
 
+// forWalks is the share of the processor time for walks: all of it where nothing is probed.
+func (k *calibrator) forWalks() float64 {
+	if k.noProbes != nil {
+		return float64(k.budget)
+	}
+	return k.calibrateFlags.forWalks()
+}
+
 // walk has walks go through the code of the images of p, most sampled first, unless they
 // do already. Without walks, probes tell where branches go too.
 func (k *calibrator) walk(p *infer.Profile) {

@@ -138,6 +138,11 @@ func (h *Host) has(bit int) bool { return h.Capabilities&(1<<bit|1<<capSysAdmin)
 
 // Refusal says why f does not work on h; nil if it should, hardware aside.
 func (f *Feature) Refusal(h *Host) *Unavailable {
+	if f.Rights >= BPFRights { // it begins with a System
+		if u := WholeMachine.lacks(h); u != nil {
+			return u
+		}
+	}
 	if u := f.lacks(h); u != nil {
 		return u
 	}

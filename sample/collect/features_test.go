@@ -108,6 +108,7 @@ func TestRefusal(t *testing.T) {
 		{"older", old("4.18.0"), WholeMachine, "Linux 5.10 or later is needed for sampling the whole machine: this is 4.18.0"},
 		{"nobody knows", old("?"), Probes, ""},
 		{"AArch64", with(func(h *Host) { h.Arch = "arm64" }), Probes, "Linux on amd64 is needed for probes: this is linux on arm64"},
+		{"user on AArch64", with(func(h *Host) { h.Arch, h.Capabilities = "arm64", 0 }), Probes, "this process lacks CAP_BPF and CAP_PERFMON"},
 		{"darwin", &Host{OS: "darwin", Arch: "arm64"}, WholeMachine, "Linux on amd64 or arm64 is needed for sampling the whole machine: this is darwin on arm64"},
 		{"darwin", &Host{OS: "darwin", Arch: "arm64"}, OwnProcesses, "Linux is needed for recording: this is darwin on arm64"},
 		{"user", may(0), OwnProcesses, ""}, // by ptrace
@@ -125,7 +126,7 @@ func TestRefusal(t *testing.T) {
 		{"no addresses needed", with(func(h *Host) { h.Capabilities, h.Paranoid = both, 2 }), Callers, ""},
 		{"on Debian", may(both), Callers, "kernel.perf_event_paranoid is 3"},
 		{"hidden", with(func(h *Host) { h.KptrRestrict = 2 }), Tick, "the kernel hides its addresses from this process"},
-		{"no types", with(func(h *Host) { h.BTF = false }), Walks, "a kernel that describes its types is needed for walks: there is no /sys/kernel/btf/vmlinux here"},
+		{"no types", with(func(h *Host) { h.BTF = false }), Walks, "a kernel that describes its types is needed for sampling the whole machine: there is no /sys/kernel/btf/vmlinux here"},
 		{"container", with(func(h *Host) { h.Contained = true }), WholeMachine, "this process sees only the processes of a container"},
 	} {
 		got := ""

@@ -157,13 +157,19 @@ func OpenProber(s *System) (*Prober, error) {
 // selfTestPatience is how long a prober may take to try what it can do.
 const selfTestPatience = 30 * time.Second
 
-// Costs are what hits cost here, by kind of instruction, as tried at the start.
-func (p *Prober) Costs() []ProbeCost { return p.costs }
+// Costs are what hits cost here, by kind of instruction, as tried at the start. A nil Prober, which probes
+// nothing, has none.
+func (p *Prober) Costs() []ProbeCost {
+	if p == nil {
+		return nil
+	}
+	return p.costs
+}
 
 // HitCost is what a hit costs here: the mean of all kinds that may be probed.
 func (p *Prober) HitCost() time.Duration {
 	var sum, n time.Duration
-	for _, c := range p.costs {
+	for _, c := range p.Costs() {
 		if c.Emulated {
 			sum, n = sum+c.Cost, n+1
 		}
@@ -173,7 +179,7 @@ func (p *Prober) HitCost() time.Duration {
 
 // Allows tells whether the instruction that code begins with, with the condition of a
 // ProbeSite, may be probed here.
-func (p *Prober) Allows(code []byte, cond int8) error { return checkSite(code, cond, p.costs) }
+func (p *Prober) Allows(code []byte, cond int8) error { return checkSite(code, cond, p.Costs()) }
 
 // Window arms sites of one file for a time, in the process pid, or in all that map
 // the file if pid is 0. The file is opened by the prober, which looks at the bytes of
@@ -232,6 +238,9 @@ func (p *Prober) watch(length time.Duration, done chan struct{}) {
 
 // Close ends the prober. Nothing is armed any more when it returns.
 func (p *Prober) Close() error {
+	if p == nil {
+		return nil
+	}
 	p.conn.Close()
 	done := make(chan struct{})
 	go func() {
@@ -359,6 +368,11 @@ type processorTime struct {
 var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 
 func (a *armer) open(setup proberSetup) error {
+	restore, err := liftMemlock()
+	if err != nil {
+		return err
+	}
+	defer restore()
 	if err := haveUprobeMulti(); err != nil {
 		if errors.Is(err, ebpf.ErrNotSupported) {
 			if u := Probes.tooOld(ThisHost()); u != nil {
