@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/google/pprof/profile"
+
+	"backfeed/sample"
 )
 
 // The rule of hot calls in Go 1.20 to 1.26: calls by falling weight until they
@@ -18,15 +21,12 @@ const goHotPercent = 99
 // DecideGo predicts what `go build -pgo` would decide by a pprof profile. An
 // empty file is a profile of nothing, as it is to the compiler.
 func DecideGo(r io.Reader) (*Decisions, error) {
-	data, err := io.ReadAll(r)
-	if err != nil {
-		return nil, err
-	}
 	d := &Decisions{whole: Inline, made: map[Choice]decided{}}
-	if len(data) == 0 {
+	br := bufio.NewReader(r)
+	if _, err := br.Peek(1); err == io.EOF {
 		return d, nil
 	}
-	p, err := profile.ParseData(data)
+	p, err := sample.ParseProfile(br)
 	if err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}

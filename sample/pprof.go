@@ -1,8 +1,6 @@
 package sample
 
 import (
-	"bytes"
-	"compress/gzip"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -23,10 +21,6 @@ const (
 // which instructions of which files.
 var ErrNoAddresses = errors.New("no addresses in mapped files: functions and lines alone do not tell basic blocks apart")
 
-// maxPprof bounds what a compressed profile may expand to, in bytes. Profiles of
-// large programs have some 10 MB.
-const maxPprof = 1 << 30
-
 // ReadPprof reads a CPU profile in pprof's format, compressed or not.
 //
 // A profile with sample type samples/count becomes Counts of one event, named by
@@ -45,43 +39,15 @@ const maxPprof = 1 << 30
 // What Go's runtime/pprof cannot place, it ascribes to functions made up for the
 // purpose (runtime._ExternalCode): these samples are lost here, with a reason.
 func ReadPprof(r io.Reader) (*Recording, error) {
-	b, err := readGunzip(r, maxPprof)
+	p, err := ParseProfile(r)
 	if err != nil {
 		return nil, fmt.Errorf("pprof: %w", err)
-	}
-	p, err := profile.ParseUncompressed(b)
-	if err == nil {
-		err = p.CheckValid()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("pprof: %w: %w", err, ErrFormat)
 	}
 	rec, err := fromPprof(p)
 	if err != nil {
 		return nil, fmt.Errorf("pprof: %w", err)
 	}
 	return rec, nil
-}
-
-// readGunzip reads all of r, and decompresses it if need be, to at most limit
-// bytes.
-func readGunzip(r io.Reader, limit int64) ([]byte, error) {
-	var head [2]byte
-	n, err := io.ReadFull(r, head[:])
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return nil, err
-	}
-	r = io.MultiReader(bytes.NewReader(head[:n]), r)
-	if bytes.Equal(head[:n], gzipMagic) {
-		if r, err = gzip.NewReader(r); err != nil {
-			return nil, err
-		}
-	}
-	b, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("more than %d bytes: %w", limit, ErrFormat)
-	}
-	return b, err
 }
 
 // A pprofEvent says which of the values of a pprof sample make up an event.

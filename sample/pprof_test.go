@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -222,16 +221,6 @@ func TestReadPprofRefuses(t *testing.T) {
 		if r, err := ReadPprof(bytes.NewReader(tt.b)); err == nil {
 			t.Errorf("%s: no error, but %v", tt.name, r)
 		}
-	}
-}
-
-func TestReadGunzip(t *testing.T) {
-	b := gzipped(t, make([]byte, 1000))
-	if got, err := readGunzip(bytes.NewReader(b), 1000); err != nil || len(got) != 1000 {
-		t.Errorf("1000 bytes of at most 1000: got %d, %v", len(got), err)
-	}
-	if _, err := readGunzip(bytes.NewReader(b), 999); !errors.Is(err, ErrFormat) {
-		t.Errorf("1000 bytes of at most 999: got error %v", err)
 	}
 }
 

@@ -136,3 +136,24 @@ func Bytes(n int64) string {
 	}
 	return fmt.Sprintf("%d MiB", n>>20)
 }
+
+// ReadAll is io.ReadAll, of no more than the process has memory for.
+func ReadAll(r io.Reader) ([]byte, error) {
+	b := make([]byte, 0, 512)
+	for {
+		if len(b) == cap(b) {
+			if err := Memory(2 * int64(cap(b))); err != nil {
+				return nil, err
+			}
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := r.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			return b, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package sample
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"github.com/google/pprof/profile"
+
+	"backfeed/sample/bound"
+)
+
+// Fields of profile.proto that ask for a look before the parser of pprof sees them.
+const (
+	pprofSampleType = 1 // of Profile
+	pprofSample     = 2
+	pprofLocation   = 4
+	pprofLocationID = 1 // of Sample
+	pprofValue      = 2
+	pprofLabel      = 3
+	pprofLine       = 4 // of Location
+)
+
+// What the parser takes of memory, in bytes, with what becomes of it here.
+const (
+	pprofMessage = 192 // a message
+	pprofField   = 24  // a field of one, or a value
+	pprofFrame   = 16  // a location of a sample, for each of the values of a sample and itself
+)
+
+const (
+	maxPprofTypes = 256 // values of a sample: a pair for each event
+	maxPprofLines = 256 // calls that are inlined at a place: compilers give up at some dozens
+)
+
+// ParseProfile reads a profile in pprof's format, compressed or not, without the labels
+// of its samples. A profile that would take more memory than its size justifies is refused
+// before it does.
+func ParseProfile(r io.Reader) (*profile.Profile, error) {
+	in, r := bound.Stream(r)
+	br := bufio.NewReader(r)
+	r = br
+	if head, _ := br.Peek(len(gzipMagic)); bytes.Equal(head, gzipMagic) {
+		z, err := gzip.NewReader(br)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w: %w", err, ErrFormat)
+		}
+		r = in.Unpack(z)
+	}
+	b, err := bound.ReadAll(r)
+	if err == nil {
+		b, err = prunePprof(b, in)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p, err := profile.ParseUncompressed(b)
+	if err == nil {
+		err = p.CheckValid()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrFormat)
+	}
+	return p, nil
+}
+
+// prunePprof leaves the labels out of a profile, of which nothing here is made, and draws
+// from in what the rest will take. It writes over b.
+func prunePprof(b []byte, in *bound.Input) ([]byte, error) {
+	d := pruner{all: b, out: b[:0], in: in}
+	for rest := b; len(rest) > 0 && d.err == nil; {
+		f, next, ok := protoField(rest)
+		d.off = len(b) - len(rest)
+		if !ok {
+			return nil, fmt.Errorf("offset %#x: malformed field: %w", d.off, ErrFormat)
+		}
+		if f.number == pprofSampleType {
+			d.types++
+		}
+		if d.types > maxPprofTypes {
+			d.fail("sample_type", fmt.Errorf("more than %d", maxPprofTypes))
+		}
+		d.field(f, rest[:len(rest)-len(next)])
+		rest = next
+	}
+	return d.out, d.err
+}
+
+// A pruner goes through the fields of a profile. What it keeps takes no more room than
+// it had, so that out is the beginning of all.
+type pruner struct {
+	all, out []byte
+	in       *bound.Input
+	off      int // of the field in all
+	types    int64
+	scratch  []byte
+	err      error
+}
+
+func (d *pruner) fail(field string, err error) {
+	if d.err == nil {
+		d.err = fmt.Errorf("offset %#x: %s: %w: %w", d.off, field, err, ErrFormat)
+	}
+}
+
+func (d *pruner) hold(n int64, field string) {
+	if err := d.in.Hold(n); err != nil {
+		d.fail(field, err)
+	}
+}
+
+// field takes a field of the profile, whose bytes are whole.
+func (d *pruner) field(f protoEntry, whole []byte) {
+	switch {
+	case f.isInt:
+		d.hold(pprofField, "integer")
+	case f.number == pprofSample:
+		d.sample(f.body)
+		return
+	case f.number == 6: // string_table
+		d.hold(2*pprofField+int64(len(f.body)), "string")
+	default:
+		d.message(f)
+	}
+	d.out = append(d.out, whole...)
+}
+
+// message draws for a message or a packed list that is kept as it is.
+func (d *pruner) message(f protoEntry) {
+	fields, lines := int64(0), 0
+	for b := f.body; len(b) > 0; {
+		sub, next, ok := protoField(b)
+		if !ok {
+			fields += int64(len(b)) // packed, or not a message at all: the parser will say
+			break
+		}
+		if fields++; f.number == pprofLocation && sub.number == pprofLine {
+			fields += 2
+			lines++
+		}
+		b = next
+	}
+	if lines > maxPprofLines {
+		d.fail("location", fmt.Errorf("%d lines, more than %d", lines, maxPprofLines))
+	}
+	d.hold(pprofMessage+pprofField*fields, "message")
+}
+
+// sample keeps the places and values of a sample.
+func (d *pruner) sample(body []byte) {
+	d.scratch = d.scratch[:0]
+	var frames, values int64
+	for len(body) > 0 && d.err == nil {
+		f, next, ok := protoField(body)
+		if !ok {
+			d.fail("sample", fmt.Errorf("malformed field"))
+			return
+		}
+		switch n := varints(f); f.number {
+		case pprofLocationID:
+			frames += n
+		case pprofValue:
+			values += n
+		}
+		if f.number == pprofLocationID || f.number == pprofValue {
+			d.scratch = append(d.scratch, body[:len(body)-len(next)]...)
+		}
+		body = next
+	}
+	if values > maxPprofTypes { // before the types are known, if they come last
+		d.fail("sample", fmt.Errorf("%d values, more than %d", values, maxPprofTypes))
+	}
+	d.hold(pprofMessage+pprofField*values+pprofFrame*frames*(1+max(values, d.types)), "sample")
+	head := binary.AppendUvarint([]byte{pprofSample<<3 | 2}, uint64(len(d.scratch)))
+	d.out = append(append(d.out, head...), d.scratch...)
+}
+
+// varints gives how many integers a field has: one, or those that are packed in it.
+func varints(f protoEntry) int64 {
+	if f.isInt {
+		return 1
+	}
+	n := int64(0)
+	for _, c := range f.body {
+		if c < 0x80 {
+			n++
+		}
+	}
+	return n
+}
