@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,7 +107,8 @@ func (s *status) write(w io.Writer) {
 
 // serveMetrics shows p at address until the listener is closed. What an agent
 // sees is nobody else's business, so a machine shows it to itself alone unless
-// public is set.
+// public is set. Requests name it by address, as localhost, by the name that it listens
+// at or, if it is public, by the name of this machine.
 func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -119,14 +121,37 @@ func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) 
 	if err != nil {
 		return nil, fmt.Errorf("--metrics: %w", err)
 	}
+	var names []string // that other machines may ask for
+	if public {
+		names = ownNames()
+	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", p)
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second}
+	g := newGuard(l, maxScrapers)
+	srv := g.server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !refused(w, r, host, names...) {
+			mux.ServeHTTP(w, r)
+		}
+	}), 10*time.Second, io.Discard)
 	srv.SetKeepAlivesEnabled(false) // nothing outlives the listener
 	go func() {
-		if err := srv.Serve(l); !errors.Is(err, net.ErrClosed) {
+		if err := srv.Serve(g); !errors.Is(err, net.ErrClosed) {
 			log.Error("metrics are no longer served", "error", err)
 		}
 	}()
-	return l, nil
+	return g, nil
+}
+
+// maxScrapers is how many connections may ask for metrics at once: the descriptors of an
+// agent are for events and segments.
+const maxScrapers = 16
+
+// ownNames are what this machine calls itself.
+func ownNames() []string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return nil
+	}
+	short, _, _ := strings.Cut(name, ".")
+	return []string{name, short}
 }

@@ -80,7 +80,14 @@ func TestOutputOfOthers(t *testing.T) {
 			return asNobody(t, filepath.Join(tmp, "out"), func(path string) error { return os.WriteFile(path, nil, 0o666) })
 		}, true},
 		{"pipe", func(t *testing.T, tmp, _ string) string {
-			return asNobody(t, filepath.Join(tmp, "out"), func(path string) error { return syscall.Mkfifo(path, 0o666) })
+			return asNobody(t, filepath.Join(tmp, "out"), func(path string) error {
+				if err := syscall.Mkfifo(path, 0o666); err != nil {
+					return err
+				}
+				fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK, 0) // or a write would wait
+				t.Cleanup(func() { syscall.Close(fd) })
+				return err
+			})
 		}, true},
 		{"link of ours", func(t *testing.T, tmp, target string) string {
 			path := filepath.Join(tmp, "out")

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/signal"
@@ -15,7 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -108,13 +105,21 @@ func loopback(a net.Addr) bool {
 	return ok && t.IP.IsLoopback()
 }
 
+// Bounds of what is served. Graphviz may take minutes over a large graph; a browser
+// opens 6 connections.
+const (
+	maxBrowsers   = 128 // connections
+	answerTimeout = 5 * time.Minute
+)
+
 // serve answers requests until a signal comes.
 func (c *cli) serve(ln net.Listener, h http.Handler) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 1 << 16, ErrorLog: log.New(c.stderr, "backfeed: ", 0)}
+	g := newGuard(ln, maxBrowsers)
+	s := g.server(h, answerTimeout, c.stderr)
 	failed := make(chan error, 1)
-	go func() { failed <- s.Serve(ln) }()
+	go func() { failed <- s.Serve(g) }()
 	c.clearProgress()
 	fmt.Fprintf(c.stdout, "http://%s/\n", ln.Addr())
 	select {
@@ -150,43 +155,9 @@ func newSite(v *view, host string, pprof http.Handler) *site {
 
 // ServeHTTP refuses what another site may have had a browser ask, then answers.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	if !s.allowed(r.Host) {
-		http.Error(w, "another host was asked for", http.StatusForbidden)
-		return
+	if !refused(w, r, s.host) {
+		s.mux.ServeHTTP(w, r)
 	}
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") != "navigate" {
-		http.Error(w, "asked for by another site", http.StatusForbidden)
-		return
-	}
-	s.mux.ServeHTTP(w, r)
-}
-
-// allowed tells whether a request may be for host. A name that somebody else rules may
-// be made to lead here, so that their page may read ours (DNS rebinding); an address
-// or localhost cannot, and the name that the user gave is theirs.
-func (s *site) allowed(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
-	}
-	name = strings.ToLower(strings.TrimSuffix(strings.TrimPrefix(name, "["), "]"))
-	if name == "localhost" || name != "" && name == strings.ToLower(s.host) {
-		return true
-	}
-	ip, err := netip.ParseAddr(name)
-	if err != nil {
-		return false
-	}
-	if own, err := netip.ParseAddr(s.host); err == nil && own.IsLoopback() || s.host == "localhost" {
-		return ip.IsLoopback()
-	}
-	return true
 }
 
 // links lead to all pages.

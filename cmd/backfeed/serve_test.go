@@ -189,6 +189,9 @@ func TestSiteRefuses(t *testing.T) {
 		{"PUT", "127.0.0.1:7000", nil, 405},
 		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
 		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
+		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, 403},
+		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, 200},
+		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 200},
 	} {
 		for _, path := range []string{"/", "/pprof/top"} {
 			if r := ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
@@ -207,7 +210,7 @@ func TestSiteRefuses(t *testing.T) {
 		{"localhost", "192.0.2.7", false},
 		{"127.0.0.1", "", false},
 	} {
-		if got := newSite(s.view, tt.listens, nil).allowed(tt.asks); got != tt.ok {
+		if got := allowedHost(tt.asks, tt.listens); got != tt.ok {
 			t.Errorf("at %s, %q is allowed: %v, want %v", tt.listens, tt.asks, got, tt.ok)
 		}
 	}

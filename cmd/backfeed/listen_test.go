@@ -1,0 +1,261 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// dialAll opens connections and writes the same to each.
+func dialAll(t *testing.T, addr string, n int, text string) []net.Conn {
+	t.Helper()
+	var all []net.Conn
+	for range n {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		io.WriteString(c, text)
+		all = append(all, c)
+	}
+	return all
+}
+
+// TestGuard: connections that ask nothing give way, those that are answered do not.
+func TestGuard(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	g := newGuard(ln, 4)
+	begun, end := make(chan bool), make(chan bool)
+	srv := g.server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/slow" {
+			begun <- true
+			<-end
+		}
+		io.WriteString(w, "answer")
+	}), time.Minute, io.Discard)
+	go srv.Serve(g)
+	defer srv.Close()
+	url := "http://" + ln.Addr().String()
+	slow := make(chan string, 4)
+	for range 3 {
+		go func() {
+			r, err := http.Get(url + "/slow")
+			if err != nil {
+				slow <- err.Error()
+				return
+			}
+			b, _ := io.ReadAll(r.Body)
+			r.Body.Close()
+			slow <- string(b)
+		}()
+		<-begun
+	}
+	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n"} { // no request, and half of one
+		dialAll(t, ln.Addr().String(), 50, text)
+		if r, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url); err != nil {
+			t.Errorf("beside 50 connections that sent %q: %v", text, err)
+		} else if body := bodyOf(t, r); body != "answer" {
+			t.Errorf("got %q", body)
+		}
+		g.mu.Lock()
+		if len(g.open) > g.most {
+			t.Errorf("%d connections are open, want %d at most", len(g.open), g.most)
+		}
+		g.mu.Unlock()
+	}
+	// All are being answered: the next waits for the first that ends, and is answered then.
+	go http.Get(url + "/slow")
+	<-begun
+	next := make(chan error, 1)
+	go func() {
+		r, err := http.Get(url)
+		if err == nil {
+			r.Body.Close()
+		}
+		next <- err
+	}()
+	close(end)
+	if err := <-next; err != nil {
+		t.Errorf("when there is room again: %v", err)
+	}
+	for range 3 {
+		if got := <-slow; got != "answer" {
+			t.Errorf("a connection that was being answered got %q", got)
+		}
+	}
+}
+
+// TestGuardCloses: a server that waits for room ends when its listener does.
+func TestGuardCloses(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	g := newGuard(ln, 1)
+	begun, end := make(chan bool), make(chan bool)
+	srv := g.server(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { begun <- true; <-end }), time.Minute, io.Discard)
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(g) }()
+	defer close(end)
+	dialAll(t, ln.Addr().String(), 1, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	<-begun
+	dialAll(t, ln.Addr().String(), 2, "")
+	srv.Close()
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("it still waits")
+	}
+}
+
+// TestTimeouts: no connection may stay for ever.
+func TestTimeouts(t *testing.T) {
+	s := (&guard{}).server(nil, time.Second, io.Discard)
+	if s.ReadHeaderTimeout <= 0 || s.ReadTimeout <= 0 || s.IdleTimeout <= 0 || s.WriteTimeout <= 0 || s.MaxHeaderBytes <= 0 {
+		t.Errorf("a connection may stay: %+v", s)
+	}
+}
+
+// TestMetricsHost: pages of other sites cannot read metrics, by whatever name they reach
+// them.
+func TestMetricsHost(t *testing.T) {
+	name, err := os.Hostname()
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, tt := range []struct {
+		public  bool
+		host    string
+		headers []string
+		status  int
+	}{
+		{false, "127.0.0.1", nil, 200}, {false, "localhost:9100", nil, 200}, {false, "[::1]:9100", nil, 200},
+		{false, "evil.example", nil, 403}, {false, "evil.example:9100", nil, 403}, {false, "192.0.2.7", nil, 403}, {false, name + ".evil.example", nil, 403},
+		{true, "192.0.2.7:9100", nil, 200}, {true, name + ":9100", nil, 200}, {true, "evil.example", nil, 403}, {true, name + ".evil.example", nil, 403},
+		{false, "localhost", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
+		{false, "localhost", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, 403},
+	} {
+		address := "127.0.0.1:0"
+		if tt.public {
+			address = "0.0.0.0:0"
+		}
+		l, err := serveMetrics(address, tt.public, &statusPage{}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Skip(err)
+		}
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		r, _ := http.NewRequest("GET", "http://127.0.0.1:"+port+"/metrics", nil)
+		r.Host = tt.host
+		for i := 0; i+1 < len(tt.headers); i += 2 {
+			r.Header.Set(tt.headers[i], tt.headers[i+1])
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != tt.status || resp.Header.Get("Access-Control-Allow-Origin") != "" || resp.Header.Get("Cross-Origin-Resource-Policy") != "same-origin" {
+			t.Errorf("public %v, host %s, %v: status %d, want %d", tt.public, tt.host, tt.headers, resp.StatusCode, tt.status)
+		}
+		resp.Body.Close()
+		l.Close()
+	}
+}
+
+// TestAgentHalfOpen: 200 half-open connections do not keep an agent of 64 descriptors
+// from writing its segments, or from telling of itself.
+func TestAgentHalfOpen(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to sample the machine")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("/bin/sh", "-c", `ulimit -n 64 && exec "$0" "$@"`, os.Args[0], "agent", "--store", filepath.Join(dir, "store"), "--flush", "1s", "--metrics", "127.0.0.1:0", "-F", "49")
+	cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), dir
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	url := make(chan string, 1)
+	ended := make(chan error, 1)
+	go func() {
+		re := regexp.MustCompile(`url=(http://\S+)`)
+		for s := bufio.NewScanner(stderr); s.Scan(); {
+			fmt.Fprintln(&said, s.Text())
+			if m := re.FindStringSubmatch(s.Text()); m != nil {
+				url <- m[1]
+			}
+		}
+		ended <- cmd.Wait()
+	}()
+	stop := func() { cmd.Process.Signal(syscall.SIGTERM) }
+	var at string
+	select {
+	case at = <-url:
+	case err := <-ended:
+		t.Skipf("the agent does not run here: %v: %s", err, said.String())
+	case <-time.After(time.Minute):
+		cmd.Process.Kill()
+		t.Fatal("the agent says nothing")
+	}
+	get := func() (float64, error) {
+		client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+		r, err := client.Get(at)
+		if err != nil {
+			return 0, err
+		}
+		defer r.Body.Close()
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			return 0, err
+		}
+		return readMetrics(t, string(b))["backfeed_segments_written_total"], nil
+	}
+	address := strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/metrics")
+	deadline := time.Now().Add(2 * time.Minute)
+	more := func(than float64) float64 {
+		for {
+			select {
+			case err := <-ended:
+				ended <- err
+				t.Skipf("the agent does not run here: %v: %s", err, said.String())
+			default:
+			}
+			n, err := get()
+			if err == nil && n > than {
+				return n
+			}
+			if time.Now().After(deadline) {
+				stop()
+				<-ended
+				t.Fatalf("no more than %g segments were written; %v\n%s", n, err, said.String())
+			}
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	before := more(0)
+	dialAll(t, address, 200, "GET /metrics HTTP/1.1\r\n")
+	more(before + 2)
+	stop()
+	if err := <-ended; err != nil || strings.Contains(said.String(), "too many open files") {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+}
