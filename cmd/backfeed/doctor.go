@@ -296,7 +296,7 @@ func kernelFindings(root, goos string) []finding {
 		sysctl(read, "perf_event_paranoid", 2, "forbids no sampling of own processes", "`sysctl kernel.perf_event_paranoid=2` as root"),
 		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
 		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
-		have("uprobe_multi", contains(filepath.Join(root, "sys/kernel/btf/vmlinux"), "BPF_TRACE_UPROBE_MULTI"), "many places are probed at once", "needs Linux 6.6 or later, with BTF"),
+		have("uprobe_multi", contains(filepath.Join(root, "sys/kernel/btf/vmlinux"), "BPF_TRACE_UPROBE_MULTI"), "many places are probed at once", "needs Linux "+collect.Probes.Linux.String()+" or later, with BTF"),
 		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "exact counts of single branches are possible", "needs a kernel with CONFIG_UPROBE_EVENTS"),
 	}
 	cpuinfo, _ := read("proc/cpuinfo")
