@@ -3,6 +3,7 @@ package infer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"backfeed/infer/image"
+	"backfeed/sample/bound"
 )
 
 // ErrTruth is wrapped by every error that blames exact counts rather than the
@@ -56,18 +58,19 @@ func (t *Truth) image(path string) *ImageTruth {
 // executions}, "jump": [[from, to, taken]], "call": [[from, to, calls]]}}, with
 // addresses like "0x401000". Either may be compressed with gzip.
 func ReadCallgrind(r io.Reader) (*Truth, error) {
+	in, r := bound.Stream(r)
 	br := bufio.NewReader(r)
 	if head, _ := br.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", err, ErrTruth)
 		}
-		br = bufio.NewReader(zr)
+		br = bufio.NewReader(in.Unpack(zr))
 	}
 	if head, _ := br.Peek(1); bytes.Equal(head, []byte{'{'}) {
-		return readTruthJSON(br)
+		return readTruthJSON(br, in)
 	}
-	return readCallgrindText(br)
+	return readCallgrindText(br, in)
 }
 
 // maxCallgrindLine bounds a line, in bytes: names of C++ functions are long.
@@ -76,8 +79,8 @@ const maxCallgrindLine = 1 << 20
 // readCallgrindText reads the format of chapter "Callgrind Format Specification"
 // of Valgrind's manual, and beyond it what callgrind's dump.c really writes:
 // jfi= and jfn= lines, and jcnd=TAKEN/EXECUTED.
-func readCallgrindText(r io.Reader) (*Truth, error) {
-	p := callgrindParser{names: map[string]string{}}
+func readCallgrindText(r io.Reader, in *bound.Input) (*Truth, error) {
+	p := callgrindParser{in: in, names: map[string]string{}}
 	p.startPart()
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxCallgrindLine)
@@ -89,6 +92,8 @@ func readCallgrindText(r io.Reader) (*Truth, error) {
 	}
 	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
 		return nil, fmt.Errorf("line %d: longer than %d bytes: %w", p.line+1, maxCallgrindLine, ErrTruth)
+	} else if errors.Is(err, bound.ErrBeyond) {
+		return nil, fmt.Errorf("line %d: %w: %w", p.line+1, err, ErrTruth)
 	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.line+1, err)
 	}
@@ -104,6 +109,7 @@ func readCallgrindText(r io.Reader) (*Truth, error) {
 // A callgrindParser holds what the lines so far mean for the next ones.
 type callgrindParser struct {
 	truth Truth
+	in    *bound.Input
 	line  int
 
 	positions []string // of a cost line: "instr", "line"
@@ -224,7 +230,10 @@ func (p *callgrindParser) name(value string) (string, error) {
 		return value, nil
 	}
 	if name = strings.TrimSpace(name); name != "" {
-		p.names[id] = name
+		if err := p.in.Hold(int64(len(id)+len(name)) + truthEntry); err != nil {
+			return "", err
+		}
+		p.names[id] = strings.Clone(name) // a part of the line
 	}
 	name, ok = p.names[id]
 	if !ok {
@@ -295,15 +304,21 @@ func (p *callgrindParser) cost(f []string) error {
 		return err
 	}
 	p.last, p.inPart = addr, true
-	it := p.truth.image(p.object)
+	it := p.truth.Images[p.object]
+	if it == nil {
+		if err := p.in.Hold(truthImage + int64(len(p.object))); err != nil {
+			return err
+		}
+		it = p.truth.image(p.object)
+	}
 	if t := p.pending; t != nil {
 		p.pending = nil
 		switch {
 		case t.n == 0 || !t.local:
 		case t.call:
-			it.Calls[Transfer{addr, t.to}] += t.n
+			return count(p.in, it.Calls, Transfer{addr, t.to}, t.n)
 		default:
-			it.Jumps[Transfer{addr, t.to}] += t.n
+			return count(p.in, it.Jumps, Transfer{addr, t.to}, t.n)
 		}
 		return nil
 	}
@@ -319,7 +334,9 @@ func (p *callgrindParser) cost(f []string) error {
 		return fmt.Errorf("executions: %w", err)
 	}
 	if n > 0 {
-		it.Insts[addr] += n
+		if err := count(p.in, it.Insts, addr, n); err != nil {
+			return err
+		}
 		p.sum += n
 	}
 	return p.others(it, addr, f[len(p.positions):])
@@ -338,14 +355,40 @@ func (p *callgrindParser) others(it *ImageTruth, addr image.Addr, costs []string
 		}
 		at := it.Events[name]
 		if at == nil {
+			if err := p.in.Hold(truthEntry); err != nil {
+				return err
+			}
 			if it.Events == nil {
 				it.Events = map[string]map[image.Addr]uint64{}
 			}
 			at = map[image.Addr]uint64{}
 			it.Events[name] = at
 		}
-		at[addr] += n
+		if err := count(p.in, at, addr, n); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// What becomes of the counts of a file in memory, in bytes.
+const (
+	truthEntry = 48  // an entry of a map, with the map that it outgrows
+	truthImage = 384 // an image, with its empty maps
+)
+
+// count adds n to an entry of a map. A new one draws memory.
+func count[K comparable](in *bound.Input, m map[K]uint64, key K, n uint64) error {
+	old, ok := m[key]
+	if !ok {
+		if err := in.Hold(truthEntry); err != nil {
+			return err
+		}
+	}
+	if old+n < old {
+		return fmt.Errorf("executions: %d and %d are more than 64 bits hold", old, n)
+	}
+	m[key] = old + n
 	return nil
 }
 
@@ -368,13 +411,55 @@ func (t *truthTransfer) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-func readTruthJSON(r io.Reader) (*Truth, error) {
+// addTransfers adds those of JSON, whose memory was drawn.
+func addTransfers(to map[Transfer]uint64, list []truthTransfer) error {
+	for _, t := range list {
+		if t.n == 0 {
+			continue
+		}
+		if err := count(nil, to, t.Transfer, t.n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonMemory gives what the counts in b take of memory, in bytes: there is a comma between
+// two entries of a map, an image in braces, and a transfer in brackets.
+func jsonMemory(b []byte) int64 {
+	n, quoted := int64(0), false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case quoted:
+		case c == ',':
+			n += truthEntry
+		case c == '{', c == '[':
+			n += truthImage / 4
+		}
+	}
+	return n
+}
+
+func readTruthJSON(r io.Reader, in *bound.Input) (*Truth, error) {
+	b, err := bound.ReadAll(r)
+	if err == nil {
+		err = in.Hold(jsonMemory(b))
+	}
+	if errors.Is(err, bound.ErrBeyond) {
+		return nil, fmt.Errorf("offset %#x: %w: %w", len(b), err, ErrTruth)
+	} else if err != nil {
+		return nil, err
+	}
 	var images map[string]struct {
 		Insn map[DocumentAddr]uint64
 		Jump []truthTransfer
 		Call []truthTransfer
 	}
-	dec := json.NewDecoder(r)
+	dec := json.NewDecoder(bytes.NewReader(b))
 	if err := dec.Decode(&images); err != nil {
 		return nil, fmt.Errorf("offset %#x: %w: %w", dec.InputOffset(), err, ErrTruth)
 	}
@@ -383,18 +468,11 @@ func readTruthJSON(r io.Reader) (*Truth, error) {
 		it := t.image(path)
 		for a, n := range im.Insn {
 			if n > 0 {
-				it.Insts[image.Addr(a)] += n
+				it.Insts[image.Addr(a)] = n
 			}
 		}
-		for _, j := range im.Jump {
-			if j.n > 0 {
-				it.Jumps[j.Transfer] += j.n
-			}
-		}
-		for _, c := range im.Call {
-			if c.n > 0 {
-				it.Calls[c.Transfer] += c.n
-			}
+		if err := cmp.Or(addTransfers(it.Jumps, im.Jump), addTransfers(it.Calls, im.Call)); err != nil {
+			return nil, fmt.Errorf("%.60q: %w: %w", path, err, ErrTruth)
 		}
 	}
 	if len(t.Images) == 0 {

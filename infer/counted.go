@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"math"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -29,11 +30,14 @@ const maxUneven = 0.01
 // file.
 const maxAstray = 0.05
 
-// Total is the number of executions of instructions.
+// Total is the number of executions of instructions; the most that 64 bits hold if
+// there are more.
 func (it *ImageTruth) Total() uint64 {
 	var n uint64
 	for _, k := range it.Insts {
-		n += k
+		if n += k; n < k {
+			return math.MaxUint64
+		}
 	}
 	return n
 }
