@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+
+	"backfeed/sample/bound"
 )
 
 const (
@@ -18,15 +20,15 @@ const (
 	// the profile is partial, flagFS, and that its inlining was chosen beforehand.
 	knownSummary = flagCompressed | 1<<32 | flagFS | 16<<32
 
-	maxGrowth  = 100     // bytes of all sections, decompressed, for each byte of the file; a profile of SQLite has 1.9
-	maxInlined = 1 << 12 // calls that a body is inlined through
+	maxGrowth  = 100 // bytes of all sections, decompressed, for each byte of the file; a profile of SQLite has 1.9
+	maxInlined = 256 // calls that a body is inlined through; compilers give up at some dozens
 )
 
 // readLLVMBinary reads the functions that have counts. It reads them one after the
 // other, as LLVM's tools do: the table of where each begins is for compilers,
 // which read those that they compile.
 func readLLVMBinary(b []byte) (map[string]*function, error) {
-	d := &llvmDecoder{b: b, room: maxGrowth * uint64(len(b))}
+	d := &llvmDecoder{b: b, in: bound.Sized(int64(len(b))), room: maxGrowth * uint64(len(b))}
 	if kind := d.uvarint("magic") & 0xff; kind != llvmMagic&0xff {
 		return nil, fmt.Errorf("offset 0x0: magic: binary of another kind, %#x; llvm-profdata merge --sample --extbinary converts it: %w", kind, ErrUnfit)
 	}
@@ -105,12 +107,14 @@ func (r *llvmReader) functions(d *llvmDecoder) {
 		head := d.uvarint("entries")
 		f := childOf(r.funcs, r.name(d, "function"))
 		f.head = addCounts(f.head, head)
-		r.body(d, f, 0)
+		d.hold(functionMemory, "function")
+		r.body(d, f, 0, 0)
 	}
 }
 
-// body reads a function after its name, or a body that was inlined so deep.
-func (r *llvmReader) body(d *llvmDecoder, f *function, depth int) {
+// body reads a function after its name, or a body that was inlined so deep, by calls
+// whose names are so long.
+func (r *llvmReader) body(d *llvmDecoder, f *function, depth, path int) {
 	if depth > maxInlined {
 		d.fail("calls inlined through more than %d", maxInlined)
 		return
@@ -118,15 +122,21 @@ func (r *llvmReader) body(d *llvmDecoder, f *function, depth int) {
 	f.total = addCounts(f.total, d.uvarint("total"))
 	for lines := d.uvarint("number of lines"); lines > 0 && d.err == nil; lines-- {
 		at := d.spot()
+		d.hold(lineMemory, "line")
 		f.body[at] = addCounts(f.body[at], d.uvarint("count"))
 		for calls := d.uvarint("number of targets"); calls > 0 && d.err == nil; calls-- {
 			callee := r.name(d, "target")
+			d.hold(targetMemory, "target")
 			f.addCall(at, callee, d.uvarint("target's count"))
 		}
 	}
 	for calls := d.uvarint("number of inlined calls"); calls > 0 && d.err == nil; calls-- {
 		c := inlinedCall{d.spot(), r.name(d, "inlined function")}
-		r.body(d, childOf(f.inlined, c), depth+1)
+		path := path + len(c.callee) + pathStep
+		if d.hold(functionMemory+2*path, "path of an inlined call"); d.err != nil {
+			return
+		}
+		r.body(d, childOf(f.inlined, c), depth+1, path)
 	}
 }
 
@@ -145,13 +155,21 @@ type llvmDecoder struct {
 	off   int    // of the next field in b
 	flags uint64 // of the section
 	room  uint64 // bytes that this section and those after it may have
-	in    string // " in section 2, decompressed", if offsets are not the file's
+	where string // " in section 2, decompressed", if offsets are not the file's
+	in    *bound.Input
 	err   error
 }
 
 func (d *llvmDecoder) fail(format string, args ...any) {
 	if d.err == nil {
-		d.err = fmt.Errorf("offset %#x%s: %s: %w", d.off, d.in, fmt.Sprintf(format, args...), ErrUnfit)
+		d.err = fmt.Errorf("offset %#x%s: %s: %w", d.off, d.where, fmt.Sprintf(format, args...), ErrUnfit)
+	}
+}
+
+// hold draws what something takes of memory.
+func (d *llvmDecoder) hold(n int, field string) {
+	if err := d.in.Hold(int64(n)); err != nil && d.err == nil {
+		d.err = fmt.Errorf("offset %#x%s: %s: %w: %w", d.off, d.where, field, err, ErrUnfit)
 	}
 }
 
@@ -214,7 +232,7 @@ func (d *llvmDecoder) section(kind, flags uint64) *llvmDecoder {
 	if d.err != nil || size == 0 {
 		return nil
 	}
-	s := &llvmDecoder{b: d.b[:at+size], off: int(at), flags: flags, room: d.room}
+	s := &llvmDecoder{b: d.b[:at+size], off: int(at), flags: flags, in: d.in, room: d.room}
 	if flags&flagCompressed != 0 {
 		s.inflate(kind)
 	} else {
@@ -239,6 +257,7 @@ func (d *llvmDecoder) inflate(kind uint64) {
 	size, packed := d.uvarint("size"), d.uvarint("compressed size")
 	d.atMost(packed, 1, "compressed bytes")
 	d.occupy(size)
+	d.hold(int(min(size, 1<<40)), "size")
 	if d.err != nil {
 		return
 	}
@@ -254,5 +273,5 @@ func (d *llvmDecoder) inflate(kind uint64) {
 		d.fail("section of type %d: %v", kind, err)
 		return
 	}
-	d.b, d.off, d.in = out.Bytes(), 0, fmt.Sprintf(" in section %d, decompressed", kind)
+	d.b, d.off, d.where = out.Bytes(), 0, fmt.Sprintf(" in section %d, decompressed", kind)
 }

@@ -129,7 +129,7 @@ func TestReadLLVMBinaryErrors(t *testing.T) {
 		{"total", sectionsOf(t, names, body(0, 0)), "total: cut off"},
 		{"line", sectionsOf(t, names, body(0, 0, 0, 1, 0xff, 0xff, 0x7f)), "line 2097151 is beyond 65535"},
 		{"inlined", sectionsOf(t, names, body(0, 0, 0, 0, 1, 0, 0, 9)), "inlined function: name 9 of 1"},
-		{"too deep", sectionsOf(t, names, body(append([]byte{0, 0}, bytes.Repeat([]byte{0, 0, 1, 0, 0, 0}, 2*maxInlined)...)...)), "inlined through more than 4096"},
+		{"too deep", sectionsOf(t, names, body(append([]byte{0, 0}, bytes.Repeat([]byte{0, 0, 1, 0, 0, 0}, 2*maxInlined)...)...)), "inlined through more than 256"},
 		{"not zlib", sectionsOf(t, llvmSection{secNames, flagCompressed, 0, []byte{2, 1, 3}}, body(0)), "section of type 2: unexpected EOF"},
 		{"too large", sectionsOf(t, llvmSection{secNames, flagCompressed, 0, append(binary.AppendUvarint(nil, 1<<20), 0)}, body(0)), "1048576 bytes in a section, there is room for 8700"},
 		{"one in the other", nested, "3250 bytes in a section, there is room for 0"},

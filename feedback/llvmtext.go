@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"backfeed/sample/bound"
 )
 
 // A sampleProfile is a sample profile of LLVM's.
@@ -15,17 +17,27 @@ type sampleProfile struct {
 	samples float64              // that it was made of; 0 is unknown: WriteLLVM says it in text
 }
 
+// What a profile takes of memory, in bytes. An inlined call is known by the path of the
+// calls around it, twice: as a call, and to what is inlined into it.
+const (
+	functionMemory = 512
+	lineMemory     = 48
+	targetMemory   = 96
+	pathStep       = 24 // of a path, beside the name: " @ 65535.4294967295 "
+)
+
 // readSampleProfile reads a sample profile of LLVM's, text or binary.
 func readSampleProfile(r io.Reader) (*sampleProfile, error) {
+	in, r := bound.Stream(r)
 	br := bufio.NewReader(r)
 	first, err := br.Peek(binary.MaxVarintLen64)
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
 	if magic, _ := binary.Uvarint(first); magic>>8 != llvmMagic>>8 {
-		return readLLVMText(br)
+		return readLLVMText(br, in)
 	}
-	data, err := io.ReadAll(br)
+	data, err := bound.ReadAll(br)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +55,8 @@ const maxSampleLine = 1 << 20
 // call are indented deeper than it. Lines of # are comments, those of ! say
 // something of the function around them. Names may hold colons. What is there
 // twice adds up.
-func readLLVMText(r io.Reader) (*sampleProfile, error) {
-	p := textReader{sampleProfile: sampleProfile{funcs: map[string]*function{}}}
+func readLLVMText(r io.Reader, in *bound.Input) (*sampleProfile, error) {
+	p := textReader{sampleProfile: sampleProfile{funcs: map[string]*function{}}, in: in}
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxSampleLine)
 	for n := 1; sc.Scan(); n++ {
@@ -69,6 +81,7 @@ func readLLVMText(r io.Reader) (*sampleProfile, error) {
 // A textReader adds lines to functions.
 type textReader struct {
 	sampleProfile
+	in     *bound.Input
 	around []indented // what the line is in, outermost first
 }
 
@@ -84,6 +97,7 @@ func (p *textReader) comment(text string) {
 type indented struct {
 	*function
 	depth int
+	path  int // bytes of the names of the calls that it is inlined through
 }
 
 // leave leaves the inlined calls that a line of that depth is not in.
@@ -100,9 +114,12 @@ func (p *textReader) head(text string) error {
 	if !ok || !ok2 || name == "" {
 		return fmt.Errorf("want NAME:TOTAL:HEAD: %w", ErrUnfit)
 	}
+	if err := p.hold(functionMemory+len(text), "function"); err != nil {
+		return err
+	}
 	f := childOf(p.funcs, name)
 	f.total, f.head = addCounts(f.total, total), addCounts(f.head, head)
-	p.around = append(p.around[:0], indented{f, 0})
+	p.around = append(p.around[:0], indented{f, 0, len(name)})
 	return nil
 }
 
@@ -113,7 +130,11 @@ func (p *textReader) line(text string, depth int) error {
 	if !ok || !isSpot || len(p.around) == 0 {
 		return fmt.Errorf("want OFFSET[.DISCRIMINATOR]: COUNT in a function: %w", ErrUnfit)
 	}
-	f := p.around[len(p.around)-1].function
+	around := p.around[len(p.around)-1]
+	f := around.function
+	if err := p.hold(lineMemory+len(text), "line"); err != nil {
+		return err
+	}
 	count, targets, _ := strings.Cut(rest, " ")
 	if n, err := strconv.ParseUint(count, 10, 64); err == nil {
 		f.body[at] = addCounts(f.body[at], n)
@@ -121,6 +142,9 @@ func (p *textReader) line(text string, depth int) error {
 			callee, n, rest, ok := cutTarget(targets)
 			if !ok || callee == "" {
 				return fmt.Errorf("%q: want CALLEE:COUNT: %w", targets, ErrUnfit)
+			}
+			if err := p.hold(targetMemory, "target"); err != nil {
+				return err
 			}
 			f.addCall(at, callee, n)
 			targets = rest
@@ -131,9 +155,21 @@ func (p *textReader) line(text string, depth int) error {
 	if !ok || callee == "" {
 		return fmt.Errorf("want a count or CALLEE:TOTAL: %w", ErrUnfit)
 	}
+	path := around.path + len(callee) + pathStep
+	if err := p.hold(functionMemory+2*path, "path of an inlined call"); err != nil {
+		return err
+	}
 	in := childOf(f.inlined, inlinedCall{at, callee})
 	in.total = addCounts(in.total, total)
-	p.around = append(p.around, indented{in, depth})
+	p.around = append(p.around, indented{in, depth, path})
+	return nil
+}
+
+// hold draws what something takes of memory.
+func (p *textReader) hold(n int, field string) error {
+	if err := p.in.Hold(int64(n)); err != nil {
+		return fmt.Errorf("%s: %w: %w", field, err, ErrUnfit)
+	}
 	return nil
 }
 
