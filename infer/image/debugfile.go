@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -26,9 +27,22 @@ func ReadBuildID(path string) (sample.BuildID, error) {
 		return sample.BuildID{}, err
 	}
 	defer f.Close()
-	e, err := sample.ReadELF(f)
+	id, err := buildID(f)
 	if err != nil {
 		return sample.BuildID{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return id, nil
+}
+
+// buildID reads the build ID of an ELF file; an error that blames its bytes wraps
+// ErrFormat.
+func buildID(r io.ReaderAt) (sample.BuildID, error) {
+	e, err := sample.ReadELF(r)
+	if errors.Is(err, sample.ErrELF) {
+		err = fmt.Errorf("%w: %w", err, ErrFormat)
+	}
+	if err != nil {
+		return sample.BuildID{}, err
 	}
 	return e.Build, nil
 }
@@ -178,7 +192,7 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
 		return nil
 	}
-	if e, err := sample.ReadELF(f); err != nil || e.Build != im.Build {
+	if id, err := buildID(f); err != nil || id != im.Build {
 		return nil
 	}
 	in := bound.Sized(st.Size())

@@ -126,12 +126,8 @@ func (im *Image) readHeaders() (err error) {
 	if im.elf, err = newFile(im.file, im.bound); err != nil {
 		return err
 	}
-	e, err := sample.ReadELF(im.file)
-	if err != nil {
-		return fmt.Errorf("%v: %w", err, ErrFormat)
-	}
-	im.Build = e.Build
-	return nil
+	im.Build, err = buildID(im.file)
+	return err
 }
 
 // open reads headers and symbols; all else is read when it is asked for.
