@@ -75,6 +75,45 @@ func withCode(code int, err error) error {
 	return &exitError{code, err}
 }
 
+// A linesError is an error of several lines. In all others, an end of line comes from a name.
+type linesError struct {
+	error
+	more []string
+}
+
+func (l *linesError) Error() string {
+	return strings.Join(append([]string{l.error.Error()}, l.more...), "\n")
+}
+func (l *linesError) Unwrap() error { return l.error }
+
+// printable gives what err says, made safe: errors hold paths and names as they are. Those that were
+// joined have a line each.
+func printable(err error) string {
+	if e, ok := err.(*exitError); ok {
+		return printable(e.err)
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []string
+		for _, e := range joined.Unwrap() {
+			all = append(all, printable(e))
+		}
+		if errors.Join(joined.Unwrap()...).Error() == err.Error() {
+			return strings.Join(all, "\n")
+		}
+	}
+	text := err.Error()
+	var l *linesError
+	if !errors.As(err, &l) {
+		return report.Clean(text)
+	}
+	before, after, _ := strings.Cut(text, l.Error())
+	all := []string{report.Clean(before + l.error.Error())}
+	for _, more := range l.more {
+		all = append(all, report.Clean(more))
+	}
+	return strings.Join(all, "\n") + report.Clean(after)
+}
+
 // failf is fmt.Errorf with an exit code.
 func failf(code int, format string, args ...any) error {
 	return withCode(code, fmt.Errorf(format, args...))
@@ -108,7 +147,8 @@ func (c *cli) usage(err error) error {
 	if err == nil {
 		err = errors.New("wrong number of arguments")
 	}
-	return failf(exitUsage, "%s: %w\nusage: %s (`backfeed help %s` says more)", c.cmd.name, err, c.synopsis(), c.cmd.name)
+	return withCode(exitUsage, &linesError{fmt.Errorf("%s: %w", c.cmd.name, err),
+		[]string{fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.synopsis(), c.cmd.name)}})
 }
 
 // synopsis is the usage line of the running command.
@@ -159,7 +199,20 @@ func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Wri
 	if !style.Markdown && path == "-" {
 		style.Color, style.Width = c.color(), c.width()
 	}
-	return c.write(path, func(w io.Writer) error { return text(w, style) })
+	return c.writeText(path, style.Color, func(w io.Writer) error { return text(w, style) })
+}
+
+// writeText writes text for people to file path.
+func (c *cli) writeText(path string, color bool, f func(io.Writer) error) error {
+	return c.write(path, func(w io.Writer) error { return through(report.Guard(w, color), f) })
+}
+
+// through runs f on an escaper.
+func through(e *report.Escaper, f func(io.Writer) error) error {
+	if err := f(e); err != nil {
+		return err
+	}
+	return e.Flush()
 }
 
 func (v *choice) String() string { return v.value }
@@ -175,7 +228,7 @@ func (v *choice) Set(s string) error {
 // warn prints a message for people, on its own line.
 func (c *cli) warn(format string, args ...any) {
 	c.clearProgress()
-	fmt.Fprintf(c.stderr, "backfeed: "+format+"\n", args...)
+	report.Fprintf(c.stderr, report.Style{}, "backfeed: "+format+"\n", args...)
 }
 
 // progress replaces the one progress line. It prints nothing unless stderr is a
@@ -184,7 +237,7 @@ func (c *cli) progress(format string, args ...any) {
 	if !isTerminal(c.stderr) {
 		return
 	}
-	fmt.Fprintf(c.stderr, "\r\x1b[K"+format, args...)
+	report.Fprintf(c.stderr, report.Style{}, "\r\x1b[K"+format, args...)
 	c.progressing = true
 }
 
@@ -229,12 +282,17 @@ func isTerminal(w any) bool {
 
 // writeJSON prints v as an indented document to file path.
 func (c *cli) writeJSON(path string, v any) error {
-	return c.write(path, func(w io.Writer) error {
+	return c.writeAsJSON(path, func(w io.Writer) error {
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
 		return e.Encode(v)
 	})
+}
+
+// writeAsJSON writes to file path the JSON that f writes.
+func (c *cli) writeAsJSON(path string, f func(io.Writer) error) error {
+	return c.write(path, func(w io.Writer) error { return through(report.EscapeJSON(w), f) })
 }
 
 // cause takes the path out of a file error: the caller names a better one.

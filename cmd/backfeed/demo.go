@@ -183,7 +183,7 @@ func (d *demo) tool(name string, args ...string) ([]byte, error) {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, bytes.TrimSpace(errs.Bytes()))
+		return nil, &linesError{fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err), strings.Split(strings.TrimSpace(errs.String()), "\n")}
 	}
 	return errs.Bytes(), nil
 }
@@ -562,7 +562,7 @@ func (d *demo) sameOutput() error {
 		}
 	}
 	if !bytes.Equal(out[0], out[1]) {
-		return fmt.Errorf("the two builds print different answers:\n%s\n%s", out[0], out[1])
+		return &linesError{errors.New("the two builds print different answers:"), strings.Split(fmt.Sprintf("%s\n%s", out[0], out[1]), "\n")}
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (doc *diffDoc) text(w io.Writer, style report.Style) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintln(w, doc.summary())
+	_, err := report.Fprintf(w, style, "%s\n", doc.summary())
 	return err
 }
 
@@ -199,16 +199,10 @@ func (doc *diffDoc) markdown(w io.Writer) error {
 			break
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare),
-			markdownCode(ch.says()), markdownCode(ch.where()))
+			report.MarkdownCode(ch.says()), report.MarkdownCode(ch.where()))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// markdownCode makes s a code span in a table.
-func markdownCode(s string) string {
-	s = strings.ReplaceAll(report.Clean(s), "`", "'")
-	return "`" + strings.ReplaceAll(s, "|", `\|`) + "`"
 }
 
 func (ch *diffChange) certainty() string {

@@ -76,9 +76,3 @@ func TestDiffFails(t *testing.T) {
 		}
 	}
 }
-
-func TestMarkdownCode(t *testing.T) {
-	if got, want := markdownCode("a|`b`\x1b"), "`a\\|'b'\\x1b`"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -420,7 +420,7 @@ func (doc *recordingDiff) text(w io.Writer, style report.Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", doc.summary())
+	_, err := report.Fprintf(w, style, "\n%s\n", doc.summary())
 	return err
 }
 

@@ -127,7 +127,7 @@ func (doc *fpeDoc) text(w io.Writer, style report.Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless\n"+
+	_, err := report.Fprintf(w, style, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless\n"+
 		"feenableexcept or the like was called, and arithmetic that the processor assists, which takes an event of its counters.\n", report.Integer(doc.Total))
 	return err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -89,7 +88,7 @@ func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {
 	if err := table.Print(w, style); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nIdeal is executions times the least cycles of %s. Executions are inferred: of high confidence for %s of the samples,\n"+
+	_, err := report.Fprintf(w, style, "\nIdeal is executions times the least cycles of %s. Executions are inferred: of high confidence for %s of the samples,\n"+
 		"medium for %s, low for %s; one factor that all share is not known, and ratios of procedures are to be compared with each other.\n",
 		doc.Machine, report.Share(t.conf[infer.High], t.samples), report.Share(t.conf[infer.Medium], t.samples), report.Share(t.conf[infer.Low], t.samples))
 	return err

@@ -58,7 +58,7 @@ func runInfer(c *cli, args []string) error {
 				return err
 			}
 		}
-		return c.write(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile, x) })
+		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile, x) })
 	}
 	if format.value == "csv" {
 		return c.print(*out, format, nil, newBlockRows(src.profile), nil)
@@ -105,7 +105,7 @@ func mixColumns() []report.Column {
 
 // writeProfile sums p up: what it is made of, its images, its hottest procedures.
 func writeProfile(w io.Writer, p *infer.Profile, n int, style report.Style) error {
-	fmt.Fprintf(w, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
+	report.Fprintf(w, style, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
 	if err := writeProfileImages(w, p, style); err != nil {
 		return err
 	}

@@ -119,7 +119,7 @@ func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores
 	if err := writeScores(w, ip.ID.Path, scores, color); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
+	report.Fprintf(w, report.Style{}, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
 	return writeOrdered(w, order, ip, color)
 }
 

@@ -16,16 +16,16 @@ func (c *cli) adviseAlignment(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newAlignDocument(ip, a))
 	}
-	return c.write(out, func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.color()) })
 }
 
 func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, color bool) error {
-	fmt.Fprintf(w, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", report.Clean(ip.ID.Path), report.Count(a.Fetches.Of32), report.Count(a.Fetches.Of64))
+	report.Fprintf(w, report.Style{}, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", ip.ID.Path, report.Count(a.Fetches.Of32), report.Count(a.Fetches.Of64))
 	if len(a.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no loop, target of jumps or function would take clearly fewer if it were aligned")
 		return err
 	}
-	fmt.Fprintf(w, "aligning the %d below saves %s and %s of them, for %d bytes of padding\n\n", len(a.Items),
+	report.Fprintf(w, report.Style{}, "aligning the %d below saves %s and %s of them, for %d bytes of padding\n\n", len(a.Items),
 		savedShare(a.Saved.Of32, a.Fetches.Of32), savedShare(a.Saved.Of64, a.Fetches.Of64), a.Padding)
 	shown := a.Items
 	if n > 0 && len(shown) > n {
@@ -44,7 +44,7 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 		return err
 	}
 	if len(shown) < len(a.Items) {
-		fmt.Fprintf(w, "and %d more\n", len(a.Items)-len(shown))
+		report.Fprintf(w, report.Style{}, "and %d more\n", len(a.Items)-len(shown))
 	}
 	return writeAlignOptions(w, ip, a)
 }
@@ -88,10 +88,10 @@ func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment)
 		case !ok || all.N == 0:
 			continue
 		case all.By == 0:
-			fmt.Fprintf(w, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
+			report.Fprintf(w, report.Style{}, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
 			continue
 		}
-		fmt.Fprintf(w, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
+		report.Fprintf(w, report.Style{}, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
 			savedShare(all.Saved.Of64, a.Fetches.Of64), all.Pad, strings.ReplaceAll(option, "{align}", fmt.Sprint(all.By)))
 	}
 	return nil

@@ -66,7 +66,7 @@ func (c *cli) advise(a *advice, target *choice, out string, src *source, ip *inf
 	if json {
 		return c.writeJSON(out, newFluffDocument(src.profile, ip, f))
 	}
-	return c.write(out, func(w io.Writer) error { return writeFluff(w, src.profile, ip, f, a.lines, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.profile, ip, f, a.lines, c.color()) })
 }
 
 // watched says how much of the program's time was sampled.
@@ -82,8 +82,8 @@ func watched(p *infer.Profile) string {
 }
 
 func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, color bool) error {
-	fmt.Fprintf(w, "%s: %d of %d samples, which stand for %s\n", report.Clean(ip.ID.Path), f.Samples, f.Total, watched(p))
-	fmt.Fprintf(w, "cold is what ran less than %s times, 19 times in 20; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
+	report.Fprintf(w, report.Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
+	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, 19 times in 20; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
 	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Left("code"))
 	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
 	row(f.Text, "in procedures")
@@ -101,7 +101,7 @@ func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 	if f.Unreferenced > 0 {
 		fmt.Fprintln(w, "\nWhat could be removed is a hint: code may be reached in ways that no scan sees.")
 	}
-	fmt.Fprintf(w, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", report.Percent(f.UnseenShare))
+	report.Fprintf(w, report.Style{}, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", report.Percent(f.UnseenShare))
 	if err := writeFluffItems(w, "cold by evidence", f.Items, n, color); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 	if n > 0 && len(shown) > n {
 		shown = shown[:n]
 	}
-	fmt.Fprintf(w, "\n%s: %d items\n\n", title, len(items))
+	report.Fprintf(w, report.Style{}, "\n%s: %d items\n\n", title, len(items))
 	t := report.NewTable(report.Right("bytes"), report.Right("on hot lines"), report.Right("on hot pages"), report.Right("at most"),
 		report.Left("evidence"), report.Left("why"), report.Left("code"), report.Left("referred to by"))
 	for i := range shown {
@@ -133,7 +133,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		for i := range items[len(shown):] {
 			rest += items[len(shown)+i].Bytes()
 		}
-		fmt.Fprintf(w, "and %d more, %d bytes\n", len(items)-len(shown), rest)
+		report.Fprintf(w, report.Style{}, "and %d more, %d bytes\n", len(items)-len(shown), rest)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func unordered(target string, im *image.Image) error {
 func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []scored) error {
 	switch target {
 	case "text":
-		return c.write(out, func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.color()) })
+		return c.writeText(out, c.color(), func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.color()) })
 	case "json":
 		return c.writeJSON(out, newLayoutDocument(order, ip, scores))
 	case "go":
@@ -68,7 +68,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		if plan.Funcs == 0 {
 			return failf(exitNothing, "%s: no function of the program ran", ip.ID.Path)
 		}
-		return c.write(out, func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
+		return c.writeText(out, c.color(), func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
 	}
 	sections := order.Sections(ip.Image)
 	format, ok := sections.Format(target)

@@ -46,7 +46,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 		return err
 	}
 	if plan.Others > 0 {
-		fmt.Fprintf(w, "and %d packages that ran less\n", plan.Others)
+		report.Fprintf(w, report.Style{}, "and %d packages that ran less\n", plan.Others)
 	}
 	gains := 0
 	for _, p := range plan.Packages {
@@ -67,7 +67,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 
 // writeGoPackage lists the functions of a package in the order that they should have.
 func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
-	fmt.Fprintf(w, "\n%s, in this order:\n", report.Clean(p.Path))
+	report.Fprintf(w, report.Style{}, "\n%s, in this order:\n", p.Path)
 	t := report.NewTable(report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"), report.Left("file"))
 	for _, f := range p.Funcs[:min(maxGoFuncs, len(p.Funcs))] {
 		executions := "-"
@@ -80,7 +80,7 @@ func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
 		return err
 	}
 	if n := len(p.Funcs) - maxGoFuncs; n > 0 {
-		fmt.Fprintf(w, "and %d more\n", n)
+		report.Fprintf(w, report.Style{}, "and %d more\n", n)
 	}
 	return nil
 }

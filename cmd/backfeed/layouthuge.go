@@ -16,14 +16,14 @@ func (c *cli) adviseHugePages(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newHugeDocument(ip, h))
 	}
-	return c.write(out, func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.color()) })
 }
 
 // enoughForOne is what hot procedures must take for huge pages to be of use, in bytes.
 const enoughForOne = 2 << 20
 
 func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, color bool) error {
-	fmt.Fprintf(w, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", report.Clean(ip.ID.Path), h.Hot, h.Procs)
+	report.Fprintf(w, report.Style{}, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", ip.ID.Path, h.Hot, h.Procs)
 	t := report.NewTable(report.Left("2 MB pages for"), report.Right("as linked"), report.Right("in our order"))
 	row := func(share string, linked, order int) {
 		ours := "-"
@@ -44,7 +44,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 	}
 	fmt.Fprintln(w, "\nAs linked, these addresses of the file would have to be on huge pages:")
 	for _, r := range h.Runs {
-		fmt.Fprintf(w, "  %#x-%#x  %s of execution\n", uint64(r.Start), uint64(r.End), report.Percent(r.Share))
+		report.Fprintf(w, report.Style{}, "  %#x-%#x  %s of execution\n", uint64(r.Start), uint64(r.End), report.Percent(r.Share))
 	}
 	if len(h.Groups) == 0 {
 		_, err := fmt.Fprintln(w, "\nNone of them has a symbol that a linker could move.")
@@ -67,7 +67,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		return err
 	}
 	last := h.Groups[len(h.Groups)-1].Symbols
-	_, err := fmt.Fprintf(w, `
+	_, err := report.Fprintf(w, report.Style{}, `
 Link with the order and -Wl,-z,max-page-size=2097152 -Wl,--section-start=.text=%#x, so that the first
 of them begins on a huge page, in memory and in the file. The program then has to ask for the pages: from
 %s

@@ -101,7 +101,7 @@ func writeStart(w io.Writer, start *layout.StartScores, color bool) error {
 	if err := t.Write(w, color); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%d functions were seen to run at the start, and %d must have been called by them\n\n", start.Seen, start.Called)
+	_, err := report.Fprintf(w, report.Style{}, "\n%d functions were seen to run at the start, and %d must have been called by them\n\n", start.Seen, start.Called)
 	return err
 }
 

@@ -218,10 +218,10 @@ const (
 )
 
 func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
-	if err := doc.timeHeader.write(w); err != nil {
+	if err := doc.timeHeader.write(w, style); err != nil {
 		return err
 	}
-	doc.writeTotals(w)
+	doc.writeTotals(w, style)
 	if err := writeSpent(w, doc.Spent, style); err != nil {
 		return err
 	}
@@ -232,15 +232,15 @@ func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
 	return l.Print(w, style)
 }
 
-func (doc *listDoc) writeTotals(w io.Writer) {
-	fmt.Fprintf(w, "\n%s of %s, %d bytes at %s\n", report.Clean(image.Demangle(doc.Procedure)), report.Clean(doc.Image), doc.Size, doc.Addr)
+func (doc *listDoc) writeTotals(w io.Writer, style report.Style) {
+	report.Fprintf(w, style, "\n%s of %s, %d bytes at %s\n", image.Demangle(doc.Procedure), doc.Image, doc.Size, doc.Addr)
 	executions := "executions unknown"
 	if doc.ExecutedConf != infer.None {
 		executions = fmt.Sprintf("%s executions (confidence %s)", report.Count(doc.Executions), doc.ExecutedConf)
 	}
-	fmt.Fprintf(w, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, report.Percent(doc.Share), executions, doc.Callers)
+	report.Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, report.Percent(doc.Share), executions, doc.Callers)
 	if doc.Ideal > 0 {
-		fmt.Fprintf(w, "%s cycles, %s by the machine model's least: ratio %.2f\n", report.Count(doc.Cycles), report.Count(doc.Ideal), doc.Cycles/doc.Ideal)
+		report.Fprintf(w, style, "%s cycles, %s by the machine model's least: ratio %.2f\n", report.Count(doc.Cycles), report.Count(doc.Ideal), doc.Cycles/doc.Ideal)
 	}
 	if !doc.Complete {
 		fmt.Fprintln(w, "An indirect jump leads to where nothing is known: counts are local guesses.")

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample/collect"
 )
 
@@ -64,7 +65,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "backfeed: %v\n", err)
+	fmt.Fprintf(stderr, "backfeed: %s\n", printable(err))
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		c.verifierLog(u)
 	}
@@ -103,7 +104,7 @@ func (c *cli) verifierLog(u *collect.Unavailable) {
 // so it is shown on demand.
 func (c *cli) crashed(p any) {
 	c.clearProgress()
-	fmt.Fprintf(c.stderr, "backfeed: internal error: %v\n", p)
+	fmt.Fprintf(c.stderr, "backfeed: internal error: %s\n", report.Clean(fmt.Sprint(p)))
 	if os.Getenv("BACKFEED_TRACE") != "" {
 		c.stderr.Write(debug.Stack())
 		return

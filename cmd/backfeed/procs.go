@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 )
@@ -31,9 +30,9 @@ func (s *source) proc(want string) (sampledProc, error) {
 			images, name = []*infer.ImageProfile{ip}, rest
 		}
 	}
-	pattern, err := regexp.Compile(name)
-	if err != nil {
-		pattern = regexp.MustCompile(regexp.QuoteMeta(name)) // a name that is no expression
+	like := func(s string) bool { return strings.Contains(s, name) } // a name that is no expression
+	if pattern, err := regexp.Compile(name); err == nil {
+		like = pattern.MatchString
 	}
 	means := []func(image.Symbol) bool{
 		func(sym image.Symbol) bool { return sym.Name == name || slices.Contains(sym.Aliases, name) },
@@ -42,7 +41,7 @@ func (s *source) proc(want string) (sampledProc, error) {
 		func(sym image.Symbol) bool { return strings.HasSuffix(image.DemangleShort(sym.Name), "::"+name) },
 		func(sym image.Symbol) bool { return strings.HasSuffix(sym.Name, "."+name) }, // of a Go package
 		func(sym image.Symbol) bool {
-			return pattern.MatchString(sym.Name) || pattern.MatchString(image.Demangle(sym.Name))
+			return like(sym.Name) || like(image.Demangle(sym.Name))
 		},
 	}
 	for _, mean := range means {
@@ -86,13 +85,13 @@ func procsOf(images []*infer.ImageProfile, mean func(image.Symbol) bool) (found 
 
 // ambiguous lists what a name may mean.
 func ambiguous(want string, found []sampledProc) error {
-	var b strings.Builder
+	var more []string
 	for i, p := range found {
 		if i == 2*maxTold {
-			fmt.Fprintf(&b, "\n  and %d more", len(found)-i)
+			more = append(more, fmt.Sprintf("  and %d more", len(found)-i))
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s:%s, %d samples, at %#x", report.Clean(p.ip.ID.Path), report.Clean(p.r.Proc.Name), p.r.Samples, uint64(p.r.Proc.Addr))
+		more = append(more, fmt.Sprintf("  %s:%s, %d samples, at %#x", p.ip.ID.Path, p.r.Proc.Name, p.r.Samples, uint64(p.r.Proc.Addr)))
 	}
-	return failf(exitUsage, "%s may be any of %d procedures:%s", want, len(found), &b)
+	return withCode(exitUsage, &linesError{fmt.Errorf("%s may be any of %d procedures:", want, len(found)), more})
 }

@@ -79,7 +79,7 @@ func (m *mix) shares() map[string]float64 {
 }
 
 // write prints the header, and what estimates are worth.
-func (h *timeHeader) write(w io.Writer) error {
+func (h *timeHeader) write(w io.Writer, style report.Style) error {
 	list := func(shares map[string]float64) string {
 		var parts []string
 		for conf := infer.High; conf > infer.None; conf-- {
@@ -87,7 +87,7 @@ func (h *timeHeader) write(w io.Writer) error {
 		}
 		return strings.Join(parts, ", ")
 	}
-	_, err := fmt.Fprintf(w, "%s, %s, %d samples of %s cycles\n"+
+	_, err := report.Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
 		"Samples by how well executions are known: among all %s;\n"+
 		"within their procedure %s. Cycles per execution are no better.\n",
 		h.Machine, h.Event, h.Samples, report.Count(h.CyclesPerSample), list(h.Confidence), list(h.Shape))

@@ -246,17 +246,17 @@ func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Styl
 	if !doc.Clean {
 		err = errors.New("the store is damaged; what is left of it can be read")
 	}
-	return doc, func(w io.Writer, _ report.Style) error {
+	return doc, func(w io.Writer, style report.Style) error {
 		for _, e := range doc.Damaged {
-			fmt.Fprintf(w, "damaged: %s\n", report.Clean(e))
+			report.Fprintf(w, style, "damaged: %s\n", e)
 		}
 		for _, name := range doc.Unfinished {
-			fmt.Fprintf(w, "unfinished: %s\n", report.Clean(name))
+			report.Fprintf(w, style, "unfinished: %s\n", name)
 		}
 		for _, name := range doc.Superseded {
-			fmt.Fprintf(w, "merged into another: %s\n", report.Clean(name))
+			report.Fprintf(w, style, "merged into another: %s\n", name)
 		}
-		_, err := fmt.Fprintf(w, "%d segments and %d copies of images are right, %d samples; files removed: %d\n",
+		_, err := report.Fprintf(w, style, "%d segments and %d copies of images are right, %d samples; files removed: %d\n",
 			doc.Segments, doc.Copies, doc.Samples, doc.Removed)
 		return err
 	}, err
@@ -270,8 +270,8 @@ func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.St
 	doc := struct {
 		Merged int `json:"merged"` // segments, into others
 	}{n}
-	return doc, func(w io.Writer, _ report.Style) error {
-		_, err := fmt.Fprintf(w, "segments merged into others: %d\n", n)
+	return doc, func(w io.Writer, style report.Style) error {
+		_, err := report.Fprintf(w, style, "segments merged into others: %d\n", n)
 		return err
 	}, nil
 }
@@ -294,8 +294,8 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style
 		Copies   int   `json:"copies"`
 		Bytes    int64 `json:"bytes"`
 	}{done.Epochs, done.Segments, done.Copies, done.Bytes}
-	return doc, func(w io.Writer, _ report.Style) error {
-		_, err := fmt.Fprintf(w, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
+	return doc, func(w io.Writer, style report.Style) error {
+		_, err := report.Fprintf(w, style, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
 		return err
 	}, err
 }

@@ -179,10 +179,10 @@ func newStallRow(t *stalled, share, sum float64) stallRow {
 }
 
 func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
-	if err := doc.timeHeader.write(w); err != nil {
+	if err := doc.timeHeader.write(w, style); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "Stalls are %s of the time; those asked for are %s, at %d instructions.\n\n", report.Percent(doc.Stalled), report.Percent(doc.Chosen), doc.Instructions)
+	report.Fprintf(w, style, "Stalls are %s of the time; those asked for are %s, at %d instructions.\n\n", report.Percent(doc.Stalled), report.Percent(doc.Chosen), doc.Instructions)
 	columns := []report.Column{report.Right("share"), report.Right("sum"), report.Right("cycles"), report.Right("executions"), report.Left("conf"),
 		report.Right("each"), report.Left("blame"), report.Right("pc"), report.Left("procedure"), report.Left("line")}
 	if style.Width == 0 || style.Width >= wideTerminal {

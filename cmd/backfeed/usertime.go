@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"backfeed/cmd/internal/report"
@@ -131,7 +130,7 @@ func (doc *usertimeDoc) text(w io.Writer, style report.Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	return doc.tellStacks(w)
+	return doc.tellStacks(w, style)
 }
 
 func (doc *usertimeDoc) writeButterfly(w io.Writer, edges []usertimeEdge, style report.Style) error {
@@ -143,18 +142,18 @@ func (doc *usertimeDoc) writeButterfly(w io.Writer, edges []usertimeEdge, style 
 		return err
 	}
 	for _, r := range doc.Rows {
-		if _, err := fmt.Fprintf(w, "\n%s: %s samples in it and what it calls, %s of all\n", report.Clean(r.Procedure), report.Integer(r.Inclusive),
+		if _, err := report.Fprintf(w, style, "\n%s: %s samples in it and what it calls, %s of all\n", r.Procedure, report.Integer(r.Inclusive),
 			report.Percent(r.InclusiveShare)); err != nil {
 			return err
 		}
 	}
-	return doc.tellStacks(w)
+	return doc.tellStacks(w, style)
 }
 
 // tellStacks says how complete stacks are: what is cut off, callers do not have.
-func (doc *usertimeDoc) tellStacks(w io.Writer) error {
+func (doc *usertimeDoc) tellStacks(w io.Writer, style report.Style) error {
 	s := doc.Stacks
-	_, err := fmt.Fprintf(w, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
+	_, err := report.Fprintf(w, style, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
 		report.Integer(s.Samples), doc.Event, report.Share(s.Complete, s.Samples), report.Share(s.Cut, s.Samples), report.Share(s.Bare, s.Samples), s.Deepest)
 	return err
 }

@@ -203,20 +203,20 @@ func spentRows(s *infer.Summary) []spentRow {
 }
 
 func (doc *whatcgDoc) text(w io.Writer, style report.Style) error {
-	if err := doc.timeHeader.write(w); err != nil {
+	if err := doc.timeHeader.write(w, style); err != nil {
 		return err
 	}
 	switch {
 	case doc.Procedure != "":
-		fmt.Fprintf(w, "Of procedure %s of %s:\n", report.Clean(image.Demangle(doc.Procedure)), report.Clean(doc.Image))
+		report.Fprintf(w, style, "Of procedure %s of %s:\n", image.Demangle(doc.Procedure), doc.Image)
 	case doc.Image != "":
-		fmt.Fprintf(w, "Of image %s:\n", report.Clean(doc.Image))
+		report.Fprintf(w, style, "Of image %s:\n", doc.Image)
 	}
 	fmt.Fprintln(w)
 	if err := writeSpent(w, doc.Spent, style); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", doc.TopDown.line())
+	_, err := report.Fprintf(w, style, "\n%s\n", doc.TopDown.line())
 	return err
 }
 
@@ -269,10 +269,10 @@ func (s *source) blamed(x *infer.Explainer, of sampledProc, cause infer.Cause, n
 }
 
 func (doc *blamedDoc) text(w io.Writer, style report.Style) error {
-	if err := doc.timeHeader.write(w); err != nil {
+	if err := doc.timeHeader.write(w, style); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "Stalls for %s:\n\n", doc.Cause)
+	report.Fprintf(w, style, "Stalls for %s:\n\n", doc.Cause)
 	t := report.NewTable(report.Right("share"), report.Right("sum"), report.Right("least"), report.Right("most"), report.Right("of its time"),
 		report.Left("image"), report.Left("procedure"))
 	for _, r := range doc.Procedures {

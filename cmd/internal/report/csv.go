@@ -15,7 +15,8 @@ import (
 // (RFC 4180, with lines that end in a line feed alone). The head has the names that
 // the fields have in JSON; those of an embedded struct are in line, those of a nested
 // one come after its name and a dot. Numbers stand in full, a nil pointer is an empty
-// cell, and a list or a map is JSON in one cell. Text is cleaned: a row is a line.
+// cell, and a list or a map is JSON in one cell. Text is cleaned: a row is a line, and no cell is a formula to a
+// spreadsheet.
 func WriteCSV(w io.Writer, rows any) error {
 	v := reflect.ValueOf(rows)
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -103,11 +104,11 @@ func csvCell(v reflect.Value) string {
 		if err != nil {
 			return ""
 		}
-		return Clean(string(b))
+		return csvText(string(b))
 	}
 	switch v.Kind() {
 	case reflect.String:
-		return Clean(v.String())
+		return csvText(v.String())
 	case reflect.Float32, reflect.Float64:
 		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	case reflect.Slice, reflect.Map, reflect.Struct, reflect.Array:
@@ -118,7 +119,7 @@ func csvCell(v reflect.Value) string {
 		if err != nil {
 			return ""
 		}
-		return Clean(string(b))
+		return csvText(string(b))
 	}
 	return fmt.Sprint(v.Interface())
 }

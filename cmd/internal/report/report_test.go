@@ -130,7 +130,7 @@ func TestPrint(t *testing.T) {
 			"| samples | image | procedure |\n" +
 			"| ---: | --- | --- |\n" +
 			"| 5200 | /usr/lib/x86\\_64-linux-gnu/libc.so.6 | std::vector&lt;int&gt;::push\\_back(int const&amp;) \\[clone .cold\\] |\n" +
-			"| 17 | a\\|b | \\`f\\`\\_\\*&#64;x\\*\\\\ |\n"},
+			"| 17 | a\\|b | `` `f`_*@x*\\ `` |\n"},
 	} {
 		var b bytes.Buffer
 		if err := table.Print(&b, tt.style); err != nil || b.String() != tt.want {

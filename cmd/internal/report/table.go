@@ -3,7 +3,6 @@ package report
 import (
 	"html/template"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -54,7 +53,7 @@ func (t *Table) Write(w io.Writer, color bool) error { return t.Print(w, Style{C
 func (t *Table) Print(w io.Writer, style Style) error {
 	head := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		head[i] = c.Name
+		head[i] = Clean(c.Name)
 	}
 	if style.Markdown {
 		return t.markdown(w, head)
@@ -99,30 +98,6 @@ func (t *Table) markdown(w io.Writer, head []string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
-}
-
-// EscapeMarkdown makes s text that stands as it is in a cell of a table: nothing in it
-// is markup, HTML, a link or a mention.
-func EscapeMarkdown(s string) string {
-	var b strings.Builder
-	for _, r := range Clean(s) {
-		switch {
-		case strings.ContainsRune("\\`*_{}[]|~#", r):
-			b.WriteRune('\\')
-			b.WriteRune(r)
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '>':
-			b.WriteString("&gt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case r == '@':
-			b.WriteString("&#64;")
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // least is how far a column of words may be cut, in characters.
@@ -187,17 +162,6 @@ func (t *Table) line(row []string, width []int) string {
 		}
 	}
 	return strings.TrimRight(b.String(), " ")
-}
-
-// Clean makes s safe and one line: characters that cannot be printed appear as
-// Go would write them.
-func Clean(s string) string {
-	bad := func(r rune) bool { return r == utf8.RuneError || !strconv.IsPrint(r) }
-	if strings.IndexFunc(s, bad) < 0 {
-		return s
-	}
-	q := strconv.Quote(s)
-	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
 // HTML gives the table as markup. A first column of words heads its rows.

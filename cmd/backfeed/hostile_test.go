@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"backfeed/infer"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// hostile is what people who write recordings and images would like a terminal, a browser, a forge or
+// a spreadsheet to read: a window's title, colours by C1, marks of direction, bytes that are not
+// UTF-8, a line of its own, a formula, a table's end, HTML, a link and a mention.
+const hostile = "\x1b]0;title\x07\u009b31m\u202e\u2066\u200b\u0085\u2028\xff\xc2\x00=1+1|`<script>" + injected + "[l](http:x)@all"
+
+// injected must not begin a line.
+const injected = "\nINJECTED\r"
+
+// named gives a hostile name that says what it names, without what files and symbols cannot have in
+// their names.
+func hostileName(begin, what string) string {
+	return begin + what + strings.NewReplacer("\x00", "", "/", "").Replace(hostile)
+}
+
+// A hostileCase has hostile names in all that a recording and an image name.
+type hostileCase struct {
+	image, gone string // paths: of the image, of one that is not there
+	proc        string // a symbol
+	rec, other  string // recordings, the second of another event, with images that are not there
+	counts      string // what infer makes of rec
+	truth       string // exact counts with hostile images
+	store       string // of segments with hostile labels and names
+	pprof       string // a profile that DecideGo reads
+	out         string // a file to write
+}
+
+const hostileC = `
+volatile int v;
+__attribute__((noinline)) int WORK(int n) { int s = 0; while (n-- > 0) if (n & v) s += n; else s ^= n; return s; }
+__attribute__((noinline)) int DRIVE(int n) { int s = 0; while (n-- > 0) s += WORK(n); return s; }
+int main(int argc, char **argv) { return DRIVE(1000); }
+`
+
+// newHostileCase compiles a program and gives its symbols and source file names of as many bytes.
+func newHostileCase(t *testing.T) *hostileCase {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("no gcc to compile a program with")
+	}
+	dir := t.TempDir()
+	drive := hostileName("", "drive")
+	h := &hostileCase{proc: hostileName("@", "work"), image: filepath.Join(dir, hostileName("=", "image")), out: filepath.Join(dir, "out")}
+	unit := hostileName("-", "unit")
+	standIns := map[string]string{h.proc: "WORK", drive: "DRIVE", unit: "unit"}
+	for to, name := range standIns {
+		standIns[to] = name + strings.Repeat("_", len(to)-len(name))
+	}
+	src := file(t, dir, standIns[unit], hostileC)
+	program := filepath.Join(dir, "program")
+	runTool(t, dir, gcc, "-x", "c", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-DWORK="+standIns[h.proc], "-DDRIVE="+standIns[drive], "-o", program, filepath.Base(src))
+	b := []byte(content(t, program))
+	for to, name := range standIns {
+		if !bytes.Contains(b, []byte(name+"\x00")) {
+			t.Fatalf("no %s in the program", name)
+		}
+		b = bytes.ReplaceAll(b, []byte(name+"\x00"), []byte(to+"\x00"))
+	}
+	put(t, h.image, b)
+
+	rec, err := sample.Decode([]byte(content(t, record(t, h.image, drive, h.proc))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.gone = "/nowhere/" + hostileName("+", "gone")
+	c := rec.Counts[0]
+	c.Lose(sample.Loss(hostile), 5)
+	c.AddSample(c.Image(sample.ImageID{Path: h.gone, Build: sample.BuildID{1}}), 0x1000, 3)
+	c.AddSample(c.Image(sample.ImageID{Path: hostileName("[", "kernel") + "]"}), 0x1000, 3)
+	c.AddSample(c.Image(sample.ImageID{Path: h.gone + "/perf-1.map"}), 0x1000, 3)
+	c.Event.Name = hostileName("", "event")
+	h.rec = file(t, dir, hostileName("=", "rec"), string(rec.Encode()))
+
+	more := sample.NewCounts(sample.CPU{Arch: hostile, Vendor: hostile}, sample.Event{Name: hostileName("", "more"), Period: 1000, Unit: "ns"})
+	more.AddSample(more.Image(sample.ImageID{Path: h.gone, Build: sample.BuildID{2}}), 0x1000, 2)
+	other := &sample.Recording{}
+	other.Add(more)
+	h.other = file(t, dir, hostileName("=", "other"), string(other.Encode()))
+
+	h.counts = filepath.Join(dir, hostileName("", "counts"))
+	must(t, "infer", h.rec, "--format", "json", "-o", h.counts)
+	truth := map[string]map[string]any{h.image: {"insn": map[string]int{"0x1000": 5}, "jump": []int{}, "call": []int{}}, h.gone: {"insn": map[string]int{"0x1000": 5}, "jump": []int{}, "call": []int{}}}
+	j, err := json.Marshal(truth)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.truth = file(t, dir, hostileName("", "truth")+".json", string(j))
+
+	h.store = filepath.Join(dir, hostileName("", "store"))
+	s, err := store.Create(h.store, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for hour := range 2 {
+		at := time.Date(2026, 1, 2, hour, 30, 0, 0, time.UTC)
+		labels := map[string]string{"host": hostile, "=key" + strconv.Itoa(hour): hostile}
+		if err := s.Put(sample.EpochAt(at, time.Hour), rec, labels); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs", "nothing of ours"+hostile)
+	file(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs.0123.tmp", "nothing of ours"+hostile)
+	h.pprof = file(t, dir, hostileName("", "pprof"), hostile)
+	return h
+}
+
+// readers are the commands that read recordings, each with command lines: all of them.
+// Words are {} for a member of hostileCase.
+var hostileLines = map[string][]string{
+	"import":    {"import {rec} -o {out}", "import {pprof} -o {out}"},
+	"merge":     {"merge {rec} {other} -o {out}", "merge {rec} --onto {image} -o {out}", "merge {rec} {pprof} --failure-mode all -o {out}"},
+	"images":    {"images {rec} {other}", "images {rec} --symfs {gone}", "images {store}"},
+	"prof":      {"prof {rec}", "prof {rec} {other}", "prof {other}", "prof {rec} --event {gone}", "prof {store}", "prof {gone}", "prof {rec} --by image", "prof {rec} --by file", "prof {rec} --by line", "prof {rec} --experiment usertime", "prof {rec} --experiment usertime --butterfly {proc}", "prof {rec} --experiment ideal", "prof {rec} --experiment fpe"},
+	"list":      {"list {proc} {rec}", "list {gone} {rec}", "list {image}:{proc} {rec}", "list e {rec}"},
+	"topstalls": {"topstalls {rec}", "topstalls {other}", "topstalls {rec} --cause {gone}"},
+	"whatcg":    {"whatcg {rec}", "whatcg {rec} --image {image}", "whatcg {rec} --image {gone}", "whatcg {rec} --proc {proc}", "whatcg {rec} --stall d"},
+	"stats":     {"stats {rec} {rec}", "stats {rec} {rec} --by image", "stats {rec} {other}"},
+	"infer":     {"infer {rec}", "infer {rec} --places 2", "infer {rec} --machine {gone}"},
+	"verify":    {"verify {counts} {truth}", "verify {counts} {truth} --samples {rec}", "verify {truth} {counts}"},
+	"check":     {"check {rec}", "check {rec} --binary {image}", "check {rec} --config {pprof}", "check {rec} --binary {gone}"},
+	"diff":      {"diff {rec} {rec}", "diff {rec} {rec} --by block", "diff {rec} {other}", "diff {rec} {rec} --proc {proc}", "diff {pprof} {pprof}", "diff {pprof} {pprof} --consumer llvm"},
+	"report":    {"report --html - {rec}", "report --html - {rec} --source {gone}"},
+	"emit":      {"emit go {rec} -o {out}", "emit llvm {rec} -o {out}", "emit gcc {rec} -o {out}", "emit bolt {rec} -o {out}", "emit propeller {rec} --ld {out} -o {out}", "emit llvm --image {gone} {rec}"},
+	"layout": {"layout {image} {rec} --for text", "layout {image} {rec} --for json", "layout {image} {rec} --for go", "layout {image} {rec} --for lld -o {out}", "layout {image} {rec} --for gold -o {out}", "layout {image} {rec} --for ld -o {out}",
+		"layout {image} {rec} --for ld-script -o {out}", "layout {image} {rec} --for bolt -o {out}", "layout {image} {rec} --for propeller --ld {out} -o {out}", "layout {gone} {rec}", "layout {image} {rec} --fluff", "layout {image} {rec} --fluff --for json",
+		"layout {image} {rec} --align", "layout {image} {rec} --align --for json", "layout {image} {rec} --huge-pages", "layout {image} {rec} --huge-pages --for json", "layout {image} {rec} --startup", "layout {image} {rec} --html -",
+		"layout {image} {rec} --for text --holdout {rec} --relinked {image}"},
+	"store": {"store ls {store}", "store stats {store}", "store fsck {store}", "store gc {store} --retain 1h", "store compact {store}", "store ls {gone}", "store {gone} {store}"},
+	"serve": {"serve {gone}", "serve {pprof}"}, // what it serves, TestHostilePages asks for
+}
+
+// recordless are the commands that read no recording, and why nothing hostile comes to them.
+var recordless = map[string]string{
+	"demo": "makes its own", "doctor": "asks the machine", "pgo": "records", "record": "records", "agent": "records; its log is log/slog's, which quotes",
+	"help": "", "version": "",
+}
+
+// TestHostile: no command prints what a recording, an image or a file's name would like it to, in any
+// format.
+func TestHostile(t *testing.T) {
+	h := newHostileCase(t)
+	words := map[string]string{"{image}": h.image, "{gone}": h.gone, "{proc}": h.proc, "{rec}": h.rec, "{other}": h.other, "{counts}": h.counts,
+		"{truth}": h.truth, "{store}": h.store, "{pprof}": h.pprof, "{out}": h.out}
+	var pairs []string
+	for word, is := range words {
+		pairs = append(pairs, word, is)
+	}
+	fill := strings.NewReplacer(pairs...)
+	done := map[int]int{}
+	for _, cmd := range commands {
+		lines := hostileLines[cmd.name]
+		if why, ok := recordless[cmd.name]; ok == (len(lines) > 0) {
+			t.Errorf("%s: it has to be either in hostileLines or, with a reason, in recordless: %s", cmd.name, why)
+		}
+		formats := formatsOf(t, cmd.name)
+		for _, line := range lines {
+			var args []string
+			for _, word := range strings.Fields(line) {
+				args = append(args, fill.Replace(word))
+			}
+			for _, format := range formats {
+				with := args
+				if format != "" {
+					with = append(slices.Clone(args), "--format", format)
+				}
+				t.Run(line+" "+format, func(t *testing.T) {
+					os.Remove(h.out)
+					code, stdout, stderr := runCLI(t, with...)
+					if strings.Contains(stderr, "internal error") {
+						t.Errorf("it panics: %s", stderr)
+					}
+					done[code]++
+					harmless(t, "standard error", stderr)
+					harmless(t, "standard output", stdout)
+					if code != exitDone && code != exitGate {
+						return
+					}
+					switch {
+					case format == "json" || strings.HasSuffix(line, "--for json"):
+						if !json.Valid([]byte(stdout)) {
+							t.Errorf("the JSON is none: %s", stdout)
+						}
+					case format == "csv":
+						noFormulas(t, stdout)
+					case format == "markdown":
+						noMarkup(t, stdout)
+					}
+				})
+			}
+		}
+	}
+	t.Logf("exit codes: %v", done)
+	if done[exitDone] < 60 {
+		t.Errorf("%d of the command lines were done, want 60: it is not much that was printed", done[exitDone])
+	}
+}
+
+// formatsOf gives the words that --format of a command takes, "" being none.
+func formatsOf(t *testing.T, name string) []string {
+	t.Helper()
+	m := regexp.MustCompile(`--format word\s+how to print: ([a-z, ]+)`).FindStringSubmatch(must(t, "help", name))
+	if m == nil {
+		return []string{""}
+	}
+	return strings.Split(m[1], ", ")
+}
+
+// harmless fails the test if text has what a terminal acts on, or shows as what it is not.
+func harmless(t *testing.T, what, text string) {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		t.Errorf("%s is not UTF-8: %q", what, text)
+	}
+	for i, r := range text {
+		if r == '\n' || r == '\t' || strconv.IsPrint(r) {
+			continue
+		}
+		t.Errorf("%s has %q: %q", what, r, text[max(0, i-60):min(len(text), i+60)])
+		return
+	}
+	if i := strings.Index("\n"+text, "\nINJECTED"); i >= 0 {
+		t.Errorf("a name begins a line of %s: %q", what, text[max(0, i-60):min(len(text), i+60)])
+	}
+}
+
+// noFormulas fails the test if a spreadsheet would compute a cell that is no number.
+func noFormulas(t *testing.T, text string) {
+	t.Helper()
+	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil {
+		t.Errorf("the CSV is none: %v", err)
+	}
+	for _, row := range rows {
+		for _, cell := range row {
+			if _, err := strconv.ParseFloat(cell, 64); err != nil && cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+				t.Errorf("a cell is a formula: %q", cell)
+			}
+		}
+	}
+}
+
+// noMarkup fails the test if there is HTML, a link or a mention outside of code.
+func noMarkup(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		plain := codeSpan.ReplaceAllString(strings.ReplaceAll(line, `\|`, ""), "")
+		for _, mark := range []string{"<script>", "[l](", "http:", "@all"} {
+			if strings.Contains(plain, mark) {
+				t.Errorf("Markdown has %q: %s", mark, line)
+			}
+		}
+	}
+}
+
+// codeSpan is the one that this test's names need: they have runs of one mark.
+var codeSpan = regexp.MustCompile("(?s)``.*?``")
+
+// TestHostilePages: what serve shows of the same is harmless, too.
+func TestHostilePages(t *testing.T) {
+	h := newHostileCase(t)
+	c := &cli{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, cmd: serveCmd}
+	c.flags()
+	src, err := c.inferred([]string{h.rec}, "", "", infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.close()
+	v, err := newView(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(v, "127.0.0.1", nil)
+	links := regexp.MustCompile(`href="(/[^"]*)"`)
+	todo, seen := []string{"/", "/nosuch"}, map[string]bool{}
+	for len(todo) > 0 && len(seen) < 60 {
+		path := todo[0]
+		todo = todo[1:]
+		if seen[path] {
+			continue
+		}
+		seen[path] = true
+		r := ask(s, http.MethodGet, "127.0.0.1", strings.ReplaceAll(path, "&amp;", "&"))
+		body := bodyOf(t, r)
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/octet-stream") {
+			continue
+		}
+		harmless(t, path, body)
+		if strings.Contains(body, "<script>"+"\\n") || strings.Contains(body, "`<script>") {
+			t.Errorf("%s: a name is markup", path)
+		}
+		for _, m := range links.FindAllStringSubmatch(body, -1) {
+			todo = append(todo, m[1])
+		}
+	}
+	if len(seen) < 4 {
+		t.Errorf("%d pages, want more: %v", len(seen), seen)
+	}
+}
