@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // What programs of the kernel's side share: types, helpers and what is used of the
 // kernel's own types.
 //
@@ -18,6 +20,8 @@ typedef long long s64;
 #define __uint(name, val) int(*name)[val]
 #define __type(name, val) typeof(val) *name
 
+// The kernel lends most helpers to programs that say one of its words for the GPL; none of them names
+// Apache-2.0 beside it.
 char LICENSE[] SEC("license") = "GPL";
 
 // Numbers of helpers and flags: include/uapi/linux/bpf.h.

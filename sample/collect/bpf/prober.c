@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // The kernel's side of a Prober: one program counts what probed instructions do,
 // another one the processor time that the counts stand for. See prober_linux.go.
 

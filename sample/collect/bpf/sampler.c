@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // The kernel's side of a System: programs that count samples by place in maps,
 // from which user space takes them. See system_linux.go.
 

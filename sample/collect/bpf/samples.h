@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // What programs that run with samples share: what they are told of probes, what a sample
 // is worth, and which version of a process it is of.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // What a walk is on any processor: the operations that it goes through, the memory that it has seen
 // and would have written, the code that it may enter, and the trail that it leaves. What an operation
 // does is in walkx86.h and walkarm.h.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // The kernel's side of a Walker: from where a sample interrupted a thread, it emulates
 // the instructions that the thread is about to run, with its registers and memory, and
 // writes down where branches go. Nothing of the thread is changed: what it would store is kept

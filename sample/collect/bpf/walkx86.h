@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // What x86-64's instructions do. See infer/image/walk.go for what the operations stand for.
 
 enum { REGS = 16, VWORDS = 4 };

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
 // What the prober tells its programs, and they tell those that sample. The map of the System is
 // that of its prober.
 struct window {
