@@ -25,12 +25,12 @@ import (
 )
 
 var demoCmd = &command{
-	name: "demo", args: "[--recorder auto|perf|pprof] [--dir DIR]", short: "do the whole job on a sample program, and measure what it brings",
+	name: "demo", args: "[--recorder auto|perf|ptrace|pprof] [--dir DIR]", short: "do the whole job on a sample program, and measure what it brings",
 	long: `Builds a Go program, records it, infers what ran, writes default.pgo, builds it again with -pgo, and
 compares the two builds. It needs the go command and takes about a minute.
 
-The recorder is perf where the kernel permits it (` + "`backfeed doctor`" + ` says whether), or else pprof, which
-is the program's own runtime/pprof profile. With --dir, the source, the builds and the profile stay
+The recorder is perf where the kernel permits it (` + "`backfeed doctor`" + ` says whether), or else ptrace, or, where that
+is refused too, pprof, which is the program's own runtime/pprof profile. With --dir, the source, the builds and the profile stay
 in that directory.`,
 	run: runDemo,
 }
@@ -40,6 +40,9 @@ var demoSource []byte
 
 // demoHz is higher than what one would bear in production: the demo is short.
 const demoHz = 4000
+
+// demoMaxCPU is more than what one would bear in production, likewise.
+const demoMaxCPU = 0.25
 
 // A demoSize says how much the demo does. One round takes about 3 ms.
 type demoSize struct {
@@ -54,7 +57,7 @@ var fullDemo = demoSize{perf: 1000, pprof: 3000, compare: 130, blocks: 8}
 
 func runDemo(c *cli, args []string) error {
 	fs := c.flags()
-	recorder := c.choice("recorder", "how to record", "auto", "perf", "pprof")
+	recorder := c.choice("recorder", "how to record", "auto", "perf", "ptrace", "pprof")
 	dir := fs.String("dir", "", "work in `directory` and leave the files there")
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return c.usage(err)
@@ -216,14 +219,14 @@ func seconds(t time.Duration) string { return fmt.Sprintf("%.0f s", t.Seconds())
 // record samples the program in the best way that the user and the kernel allow.
 func (d *demo) record(how string) error {
 	if how != "pprof" {
-		err := d.recordPerf()
+		err := d.recordSampled(how)
 		unavailable := (*collect.Unavailable)(nil)
 		switch {
 		case err == nil:
 			return nil
 		case !errors.As(err, &unavailable):
 			return err
-		case how == "perf":
+		case how != "auto":
 			return withCode(exitMachine, err)
 		}
 		d.say("\nThe kernel does not let this user sample: %s.\n%s.\nGoing on with the program's own runtime/pprof profile, which has fewer samples.", unavailable.Why, unavailable.Fix)
@@ -231,12 +234,23 @@ func (d *demo) record(how string) error {
 	return d.recordPprof()
 }
 
-func (d *demo) recordPerf() error {
+// recordSampled records by perf events, or by ptrace: "perf", "ptrace" or "auto".
+func (d *demo) recordSampled(how string) error {
 	d.c.progress("recording")
 	d.rounds = d.size.perf
-	rec, stats, err := collect.Record(context.Background(), collect.Options{
+	opt := collect.Options{
 		Command: []string{d.base, "-n", strconv.Itoa(d.rounds)}, Dir: d.dir, Env: d.env, Frequency: demoHz,
-	})
+		MaxCPU: demoMaxCPU,
+	}
+	switch how {
+	case "perf":
+		if err := perfRefused(); err != nil {
+			return err
+		}
+	case "ptrace":
+		opt.Event = "ptrace-clock"
+	}
+	rec, stats, err := collect.Record(context.Background(), opt)
 	if err != nil {
 		return err
 	}
@@ -244,7 +258,24 @@ func (d *demo) recordPerf() error {
 	if err := d.c.writeFile(filepath.Join(d.dir, "backfeed.bfr"), rec.Encode()); err != nil {
 		return err
 	}
-	return d.tellRecording(stats.Event(), demoHz)
+	hz := demoHz
+	if t := stats.Traced; t != nil {
+		hz = int(time.Second / t.Period) // lower, if it would have cost too much
+		if t.Why != "" {
+			d.say("   Perf events are refused here: %s. The program is sampled by ptrace instead.", t.Why)
+		}
+	}
+	return d.tellRecording(stats.Event(), hz)
+}
+
+// perfRefused returns why nothing but ptrace can sample here, if so.
+func perfRefused() error {
+	tried, err := collect.Probe()
+	if n := len(tried); err == nil && n > 1 && tried[n-1].Name == "ptrace-clock" {
+		refused := tried[n-2]
+		return &collect.Unavailable{Tried: tried[:n-1], Why: "perf events are refused", Fix: refused.Fix}
+	}
+	return err
 }
 
 func (d *demo) recordPprof() error {
