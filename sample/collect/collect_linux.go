@@ -51,7 +51,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	way, tried, err := wayOf(opt)
 	if tried, why := tracingInstead(opt, tried, err); why != nil {
 		if tried[len(tried)-1].Err != nil {
-			return nil, nil, &Unavailable{Tried: tried, Why: why.Why, Fix: why.Fix}
+			return nil, nil, &Unavailable{Tried: tried, Why: why.Why, Fix: why.Fix + goFix(firstOf(opt.PIDs))}
 		}
 		return recordTraced(ctx, opt, tried, why)
 	}
@@ -70,6 +70,13 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 		return nil, nil, err
 	}
 	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{s.tally.counts}}), s.tally.stats, nil
+}
+
+func firstOf(pids []int) int {
+	if len(pids) == 0 {
+		return 0
+	}
+	return pids[0]
 }
 
 // wayOf gives the way to sample that opt asks for, or the best there is.

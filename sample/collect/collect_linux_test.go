@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"debug/elf"
 	"errors"
@@ -32,6 +33,7 @@ func build(t *testing.T, version string) (exe string) {
 // run records a command and checks what every recording must hold.
 func run(t *testing.T, opt Options) (*sample.Counts, *Stats) {
 	t.Helper()
+	opt.MaxCPU = cmp.Or(opt.MaxCPU, 1)
 	rec, stats, err := Record(context.Background(), opt)
 	if err != nil {
 		t.Fatal(err)

@@ -64,7 +64,7 @@ type tracee struct {
 	sched     procFile   // schedstat
 	stat      procFile   // stat
 	seen      schedState // at the last look
-	stopped   schedState // at the last sample; zero before
+	stopped   schedState // at the last stop; zero before
 	base      uint64     // processor time when it was first seen, in ns
 	taken     uint64     // processor time that its samples stand for, in ns
 	blocked   bool       // it slept at the last look
@@ -337,7 +337,8 @@ func (t *tracer) collect(ctx context.Context) error {
 	var kill time.Time
 	for !t.ended {
 		tid, code, status, err := t.await()
-		if err == nil && tid != 0 {
+		event := err == nil && tid != 0
+		if event {
 			t.event(tid, code, status)
 		} else if err == unix.ECHILD {
 			return nil // all are gone
@@ -348,7 +349,9 @@ func (t *tracer) collect(ctx context.Context) error {
 		if now.Before(t.next) {
 			continue
 		}
-		t.look(now)
+		if !event {
+			t.look(now)
+		} // else it is left out: a look that a stop has delayed would find threads where they stop
 		t.schedule(now)
 		switch {
 		case ctx.Err() == nil:
@@ -411,6 +414,9 @@ func (t *tracer) event(tid int, code int32, status int) {
 		// A new thread or process may come to us before the event of the one that made it.
 		pid, parent := processOf(tid)
 		th = t.add(tid, pid, parent)
+	}
+	if s, ok := th.schedule(); ok {
+		th.stopped = s
 	}
 	switch event {
 	case 0:
@@ -598,7 +604,7 @@ func (t *tracer) look(now time.Time) {
 // the last tick only, and looks at random come in clusters.
 func (t *tracer) slack() uint64 { return uint64(4*t.interval + 4*time.Millisecond) }
 
-// runs reports whether a thread is to be sampled: whether it runs, has run since it was sampled last, and its
+// runs reports whether a thread is to be sampled: whether it runs, has run since it stopped last, and its
 // samples do not exceed its processor time.
 func (t *tracer) runs(th *tracee) bool {
 	s, ok := t.account(th)
@@ -637,17 +643,24 @@ func (t *tracer) sampled(th *tracee) {
 		return // killed meanwhile
 	}
 	th.again = nil
-	if s, ok := th.schedule(); ok {
+	waited := th.stopped.slices != th.seen.slices // for a processor, when it was looked at
+	if s := th.stopped; s.run > th.seen.run {
 		t.stats.Program += time.Duration(s.run - th.seen.run)
-		th.seen, th.stopped = s, s
+		th.seen = s
+	}
+	calls := r.inCall(th.tid)
+	if calls {
+		t.repair(th, r)
+		if waited {
+			return // it was not at work in the kernel, but had just been woken there
+		}
 	}
 	th.taken += uint64(t.interval)
 	s := &t.tally.sample
 	*s = sampleRecord{ip: r.pc(), pid: th.pid, period: uint64(t.interval), chain: t.chain[:0], branches: s.branches[:0]}
 	misc := uint16(miscUser)
-	if r.inCall(th.tid) {
+	if calls {
 		misc = miscKernel
-		t.repair(th, r)
 	} else {
 		t.refreshMaps(th.pid, s.ip)
 		if r.wide() {

@@ -376,4 +376,10 @@ func TestTracedOthers(t *testing.T) {
 	if u := (*Unavailable)(nil); !errors.As(err, &u) || !strings.Contains(u.Why, "another user") || u.Fix == "" {
 		t.Errorf("process 1: %v", err)
 	}
+	if fix := goFix(os.Getpid()); !strings.Contains(fix, "record --pprof") {
+		t.Errorf("of a Go program: %q", fix)
+	}
+	if fix := goFix(1 << 30); fix != "" {
+		t.Errorf("of no program: %q", fix)
+	}
 }

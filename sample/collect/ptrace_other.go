@@ -13,4 +13,6 @@ func recordTraced(context.Context, Options, []Attempt, *Unavailable) (*sample.Re
 	return nil, nil, errors.New("ptrace is not used on this processor")
 }
 
+func goFix(int) string { return "" }
+
 func tracingInstead(_ Options, tried []Attempt, _ error) ([]Attempt, *Unavailable) { return tried, nil }

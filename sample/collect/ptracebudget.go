@@ -14,15 +14,18 @@ type traceBudget struct {
 	reach   time.Duration   // the least time from asking until the tracer knew; 0 if there was no stop
 	stopped time.Duration   // so far
 	looks   int             // of this window
-	perLook time.Duration   // cost of a look with all that follows from it, a moving average; 0 at first
+	perLook time.Duration   // cost of a look with all that follows from it, a moving average
 
+	first        int           // looks in the window after this one, while the cost is new; 0 is traceFirst
 	at           time.Time     // begin of this window
 	own, program time.Duration // then
 }
 
 const (
-	// traceWindow is how often the rate is set.
-	traceWindow = 100 * time.Millisecond
+	// traceWindow is how often the rate is set. At first, it is after traceFirst looks, twice as many, and so
+	// on up to traceLast, lest the start of a program has many more samples than the rest.
+	traceWindow           = 100 * time.Millisecond
+	traceFirst, traceLast = 4, 128
 	// traceNews is the weight of a window in the moving average.
 	traceNews = 0.3
 	// maxTracePeriod is the longest time between two looks.
@@ -42,6 +45,9 @@ func (b *traceBudget) stop(asked, knew, went time.Time) {
 // due reports whether a window is over; looks are counted by it.
 func (b *traceBudget) due(now time.Time) bool {
 	b.looks++
+	if b.first = max(b.first, traceFirst); b.first < traceLast && b.looks >= b.first {
+		return true
+	}
 	return now.Sub(b.at) >= traceWindow
 }
 
@@ -54,8 +60,9 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 		stopped = time.Duration(n) * (b.reach + b.stops[n/2])
 	}
 	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
-	if b.perLook == 0 {
+	if b.first < traceLast { // the start of a program is not like the rest
 		b.perLook = cost
+		b.first *= 2
 	}
 	b.perLook += time.Duration(traceNews * float64(cost-b.perLook))
 	b.stopped += stopped

@@ -76,8 +76,11 @@ func traceRefusal(pid int) *Unavailable {
 	return nil
 }
 
-// goFix is a further way for a process that runs a Go program.
+// goFix is a further way for a process that runs a Go program; pid may be 0, which is none.
 func goFix(pid int) string {
+	if pid == 0 {
+		return ""
+	}
 	if _, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid)); err != nil {
 		return ""
 	}

@@ -1,0 +1,68 @@
+package collect
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// TestTraceBudget: whatever a look costs, the rate settles where the share is kept, and is as asked for where
+// that costs less.
+func TestTraceBudget(t *testing.T) {
+	const us = time.Microsecond
+	for _, tt := range []struct {
+		name              string
+		share             float64
+		look, knew, stop  time.Duration // cost of a look beside that of its stop
+		processors        int           // that the program uses
+		want, least, most float64       // share spent; interval in periods
+	}{
+		{"cheap", .05, 10 * us, 5 * us, 5 * us, 1, .02, 1, 1},
+		{"dear", .05, 100 * us, 50 * us, 50 * us, 1, .05, 3.9, 4.1},
+		{"many processors", .05, 100 * us, 50 * us, 50 * us, 4, .20, 1, 1},
+		{"hopeless", .0001, 100 * us, 50 * us, 50 * us, 1, .002, 100, 100},
+	} {
+		start := time.Now()
+		now, own, program := start, time.Duration(0), time.Duration(0)
+		b := traceBudget{share: tt.share, at: now}
+		period := time.Millisecond
+		interval, cost := period, 0.0
+		for range 100_000 {
+			now = now.Add(interval)
+			own += tt.look
+			program += time.Duration(tt.processors) * interval
+			cost += (tt.look + tt.knew + tt.stop).Seconds()
+			b.stop(now, now.Add(tt.knew), now.Add(tt.knew+tt.stop))
+			if b.due(now) {
+				interval = b.spent(now, own, program, period)
+			}
+		}
+		if got := cost / now.Sub(start).Seconds(); math.Abs(got/tt.want-1) > .05 {
+			t.Errorf("%s: it costs %.4f of a processor, want %.4f", tt.name, got, tt.want)
+		}
+		if got := float64(interval) / float64(period); got < tt.least || got > tt.most {
+			t.Errorf("%s: a look in %.2f periods, want %.2f to %.2f", tt.name, got, tt.least, tt.most)
+		}
+	}
+}
+
+// TestTraceBudgetWaits: a thread that waits for a processor is not held up by its recorder.
+func TestTraceBudgetWaits(t *testing.T) {
+	now := time.Now()
+	b := traceBudget{share: .05, at: now}
+	for i := range 100 {
+		knew, went := 10*time.Microsecond, 20*time.Microsecond
+		if i%2 == 0 {
+			knew += 5 * time.Millisecond
+		}
+		if i%3 == 0 {
+			went += 5 * time.Millisecond
+		}
+		b.stop(now, now.Add(knew), now.Add(went+knew))
+	}
+	b.due(now)
+	b.spent(now.Add(time.Second), 0, 0, time.Millisecond)
+	if want := 100 * 30 * time.Microsecond; b.stopped != want {
+		t.Errorf("stopped for %v, want %v", b.stopped, want)
+	}
+}
