@@ -180,6 +180,9 @@ func armMemoryEffect(e *effect, w uint32, a Addr) {
 		}
 	case general && w&0x00200c00 == 0: // unscaled offset
 		e.a, e.c = reg(rn), signed(w>>12, 9)
+	case w&0xff000000 == 0x58000000 && rt != 31: // 64 bits beside the code
+		e.what, e.dst, e.size, e.c = doLoad, reg(rt), 8, int64(a)+signed(w>>5, 19)<<2
+		return
 	default:
 		armOtherMemory(e, w, rt, rn, rt2, vector, class)
 		return

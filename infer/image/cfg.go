@@ -763,6 +763,12 @@ func (im *Image) constant(a Addr) bool {
 // slotTarget gives the procedure whose address a constant slot holds.
 func (im *Image) slotTarget(slot Addr) (Addr, string) {
 	r, ok := im.relocAt(slot)
+	if !ok && im.Arch == AArch64 && im.executable(slot) {
+		// A literal beside the code: lld's way to what a branch cannot reach.
+		if to, ok := im.pointer(slot); ok && im.executable(to) {
+			return to, im.nameAt(to)
+		}
+	}
 	if !ok || r.ifunc || !im.constant(slot) {
 		return 0, ""
 	}

@@ -124,6 +124,23 @@ func TestARM(t *testing.T) {
 	}
 }
 
+// TestThunk: a call that lld leads over a jump to an address beside it gets where that says.
+func TestThunk(t *testing.T) {
+	im := compile(t, "clang-19", "--target=aarch64-linux-gnu -no-pie -Wl,-Ttext=0x300000 -Wl,--section-start=.far=0x20000000", "thunk.s")
+	calls := procNamed(t, im, "dense").Calls
+	if len(calls) != 1 {
+		t.Fatalf("%d calls, want one", len(calls))
+	}
+	i := im.Find(calls[0].To)
+	if i < 0 || im.Symbols()[i].Name == "far" {
+		t.Fatalf("a call to %#x: of no thunk", calls[0].To)
+	}
+	thunk := procNamed(t, im, im.Symbols()[i].Name)
+	if len(thunk.Calls) != 1 || !thunk.Calls[0].Tail || thunk.Calls[0].Target != "far" || !thunk.Complete {
+		t.Errorf("%s: complete %v (%s), calls %+v, want one tail call of far", thunk.Name, thunk.Complete, thunk.Why, thunk.Calls)
+	}
+}
+
 // TestOwnNames: a program's own function that is called like one of the C library returns if its
 // code does.
 func TestOwnNames(t *testing.T) {
