@@ -147,7 +147,7 @@ func TestCalibrateWalks(t *testing.T) {
 	}
 	b, out := buildBranching(t), filepath.Join(t.TempDir(), "walks.bfr")
 	var printed, errs bytes.Buffer
-	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=5%", "-d", "7s", "-o", out, "--", b.path, "60")
+	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=20%", "-d", "15s", "-o", out, "--", b.path, "60")
 	cmd.Stdout, cmd.Stderr = &printed, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())

@@ -155,7 +155,7 @@ func OpenProber(s *System) (*Prober, error) {
 }
 
 // selfTestPatience is how long a prober may take to try what it can do.
-const selfTestPatience = 30 * time.Second
+const selfTestPatience = time.Minute
 
 // Costs are what hits cost here, by kind of instruction, as tried at the start. A nil Prober, which probes
 // nothing, has none.
