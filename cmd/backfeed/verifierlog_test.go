@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample/collect"
+)
+
+// TestVerifierLog: what the kernel's verifier says is printed on demand alone.
+func TestVerifierLog(t *testing.T) {
+	u := &collect.Unavailable{Why: "the kernel's verifier refuses it", Log: "0: R1=ctx()\n1: R2=invalid"}
+	for value, want := range map[string]string{"": "", "1": u.Log + "\n"} {
+		t.Setenv(collect.VerifierVar, value)
+		var out bytes.Buffer
+		(&cli{stderr: &out}).verifierLog(u)
+		if out.String() != want {
+			t.Errorf("%s=%s: %q, want %q", collect.VerifierVar, value, out.String(), want)
+		}
+	}
+	if strings.Contains(u.Error(), u.Log) {
+		t.Errorf("the error has it too: %v", u)
+	}
+}
+
+// TestFixesOnce: what helps several findings is said once, with their names.
+func TestFixesOnce(t *testing.T) {
+	var out bytes.Buffer
+	found := []finding{
+		{"sampling", "whole machine", false, "not permitted", "Run as root"},
+		{"sampling", "tick", false, "not permitted", "Run as root"},
+		{"sampling", "record", true, "works", ""},
+		{"kernel", "BTF", false, "not in this kernel", "needs another"},
+	}
+	if err := writeFindings(&out, found, report.Style{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, fixes, _ := strings.Cut(out.String(), "\n\n"); fixes != "whole machine, tick: Run as root.\nBTF: needs another.\n" {
+		t.Errorf("%q in\n%s", fixes, out.String())
+	}
+}
