@@ -178,16 +178,18 @@ func probeLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer prober.Close()
+	var refused error // of places that this kernel steps, as nops before Linux 6.16
 	for range 10 {
-		w, err := prober.Window(exe, sites[:min(len(sites), 10)], 0, 20*time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Max(w.Hits) > 0 {
-			return
+		for _, site := range sites {
+			w, err := prober.Window(exe, []collect.ProbeSite{site}, 0, 20*time.Millisecond)
+			if err != nil {
+				refused = err
+			} else if w.Hits[0] > 0 {
+				return
+			}
 		}
 	}
-	t.Errorf("%d places of a program that runs were not hit", len(sites))
+	t.Errorf("%d places of a program that runs were not hit (%v)", len(sites), refused)
 }
 
 // recordOf runs backfeed record, and holds what it wrote to want.

@@ -240,7 +240,7 @@ func TestProbeRefusals(t *testing.T) {
 		{"too long", exe, good, maxWindow + 1, "a window of"},
 		{"no time", exe, good, 0, "a window of"},
 		{"negative time", exe, good, -1, "a window of"},
-		{"no ELF file", files["text"], []ProbeSite{{Off: 64, Cond: 4}}, time.Millisecond, "bad magic"},
+		{"no ELF file", files["text"], []ProbeSite{{Off: 64, Cond: 4}}, time.Millisecond, "malformed ELF file"},
 		{"short file", files["short"], good, time.Millisecond, ""},
 		{"other processor", files["arm64"], good, time.Millisecond, "want x86-64"},
 		{"empty file", files["empty"], good, time.Millisecond, ""},
