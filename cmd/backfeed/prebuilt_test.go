@@ -11,18 +11,21 @@ import (
 	"testing"
 )
 
-// programs are those that tests on a live machine run: what builds each in this directory, to which -o
-// is added.
-var programs = []struct {
+// A testProgram is one that tests on a live machine run: what builds it in this directory, to which -o is
+// added.
+type testProgram struct {
 	name    string
 	command string
 	only    string // processor, by GOARCH; "" is any
-}{
+}
+
+var programs = []testProgram{
 	{"backfeed", "go build .", ""},
 	{"busy", "go build ../../sample/collect/testdata/busy.go", ""},
 	{"callers", "go build -buildmode=exe ../../testdata/callers", ""},
-	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", "amd64"},
+	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", ""},
 	{"walkops", "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", "amd64"},
+	{"walkops", "cc -O1 -pie -fPIE -Wl,--build-id testdata/walkops.c", "arm64"},
 }
 
 // Where there is no compiler, as in the guests of testdata/kernels, the programs come from a directory.
@@ -31,6 +34,12 @@ var (
 	prebuilt = os.Getenv("BACKFEED_TEST_PROGRAMS")
 	fill     = os.Getenv("BACKFEED_BUILD_PROGRAMS")
 )
+
+// targetArch is the processor that programs are for.
+func targetArch() string { return cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) }
+
+// runs reports whether there is such a program for it.
+func (p *testProgram) runs() bool { return p.only == "" || p.only == targetArch() }
 
 // program builds one of the programs for this test alone, or copies it.
 func program(t *testing.T, name string) (file string) {
@@ -53,7 +62,7 @@ func programIn(t *testing.T, dir, name string) (file string) {
 	}
 	var args []string
 	for _, p := range programs {
-		if p.name == name {
+		if p.name == name && p.runs() {
 			args = strings.Fields(p.command)
 		}
 	}
@@ -79,8 +88,8 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, p := range programs {
 		t.Run(p.name, func(t *testing.T) {
-			if arch := cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH); p.only != "" && p.only != arch {
-				t.Skip("not for " + arch)
+			if !p.runs() {
+				t.Skip("not for " + targetArch())
 			}
 			programIn(t, fill, p.name)
 		})

@@ -61,7 +61,7 @@ func (k *calibrator) setWalks(p *infer.Profile) error {
 	for i, ip := range images {
 		code[i] = newWalkedCode(ip, left)
 		pi := k.images[ip.ID.Key()]
-		code[i].none = pi == nil || pi.err != nil || ip.Image.Arch != image.X86_64
+		code[i].none = pi == nil || pi.err != nil
 	}
 	if !k.missed(code, walks) {
 		return nil
@@ -209,7 +209,7 @@ func (w *walkedCode) add(i int) {
 		w.ops = append(w.ops, collect.WalkOp{
 			Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
 			Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
-			Flags: uint8(o.Flags), Cond: o.Cond, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
+			Flags: uint8(o.Flags), Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
 		})
 	}
 }

@@ -1,6 +1,9 @@
 package image
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // A WalkOp is one instruction as the emulator of package collect takes it: what it does
 // with 64-bit registers, memory and flags, no more. What is not understood in detail only
@@ -17,6 +20,7 @@ type WalkOp struct {
 	Scale  uint8 // log2
 	Flags  WalkFlags
 	Cond   uint8 // condition code of a branch; of others see their WalkKind
+	Ext    uint8 // AArch64: how the index or second operand is extended; of a conditional branch, what it tests
 	Disp   int32 // of a WalkImage operand, its address
 	Imm    int64
 }
@@ -42,7 +46,7 @@ const (
 )
 
 // A WalkKind is what an operation does. The order is that of the emulator (enum kind in
-// sample/collect/bpf/walker.c).
+// sample/collect/bpf/walkx86.h; those of AArch64 are in walkarm.go).
 type WalkKind uint8
 
 const (
@@ -148,9 +152,6 @@ const (
 // WalkOps gives the operations of p by address: one for each instruction of its blocks.
 // Where the next instruction of the code is none of them, a WalkStop comes between.
 func (im *Image) WalkOps(p *Proc) []WalkOp {
-	if im.Arch != X86_64 {
-		return nil
-	}
 	var out []WalkOp
 	var end Addr
 	var d x86
@@ -161,7 +162,11 @@ func (im *Image) WalkOps(p *Proc) []WalkOp {
 		}
 		for code, a := im.code(b.Start, b.End), b.Start; len(code) > 0; {
 			in := im.instIn(&d, code, a)
-			out = append(out, d.walk(code[:in.Len], in))
+			if im.Arch == AArch64 && in.Len == 4 {
+				out = append(out, walkARM(binary.LittleEndian.Uint32(code), in))
+			} else {
+				out = append(out, d.walk(code[:in.Len], in))
+			}
 			code = code[in.Len:]
 			a += Addr(in.Len)
 			end = a

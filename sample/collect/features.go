@@ -59,7 +59,7 @@ var (
 	Callers       = &Feature{Name: "callers", Phrase: "--callers", Use: "`--callers`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	KernelSymbols = &Feature{Name: "kernel symbols", Phrase: "--kernel", Use: "`--kernel`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: KernelRights}
 	// bpf_loop and bpf_find_vma are there from 5.17 on; what lies between was not tried.
-	Walks            = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: []string{"amd64"}, Config: btf, Rights: BPFRights}
+	Walks            = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	Probes           = &Feature{Name: "probes", Use: "`--calibrate`", Linux: Release{6, 6}, Arch: []string{"amd64"}, Config: btf + ", CONFIG_UPROBES", Rights: BPFRights}
 	HardwareCounters = &Feature{Name: "hardware counters", Use: "`--event`, `--events`", Linux: Release{5, 10},
 		Hardware: "a PMU, which hosts lend to few virtual machines"}

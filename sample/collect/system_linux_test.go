@@ -211,8 +211,8 @@ func TestGenerate(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.o"))
-	if err != nil || len(files) != 5 {
-		t.Fatalf("made %v, %v; want five objects", files, err)
+	if err != nil || len(files) != 6 {
+		t.Fatalf("made %v, %v; want six objects", files, err)
 	}
 	for _, f := range files {
 		got, err1 := os.ReadFile(f)

@@ -10,13 +10,13 @@ import (
 // A WalkOp is one instruction as walks take it: the fields of image.WalkOp, and where it is
 // in the file.
 type WalkOp struct {
-	Off                                                   sample.Offset // meaningless for an operation that is no instruction
-	Addr, Target                                          uint64        // as linked; Target is of direct branches, 0 of others
-	Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond uint8
-	Disp                                                  int32
-	Imm                                                   int64
-	Branch                                                WalkBranch
-	Proc                                                  uint64 // address of its procedure
+	Off                                                        sample.Offset // meaningless for an operation that is no instruction
+	Addr, Target                                               uint64        // as linked; Target is of direct branches, 0 of others
+	Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond, Ext uint8
+	Disp                                                       int32
+	Imm                                                        int64
+	Branch                                                     WalkBranch
+	Proc                                                       uint64 // address of its procedure
 }
 
 // A WalkBranch says which kind of branch an operation is. All of them are counted.

@@ -1,10 +1,12 @@
-//go:build amd64
+//go:build amd64 || arm64
 
 package collect
 
 import (
 	"errors"
 	"fmt"
+	"math/bits"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -45,12 +47,12 @@ type Walker struct {
 // Layouts of bpf/walker.c.
 type (
 	walkerOp struct {
-		Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond uint8
-		_                                                     [3]uint8
-		Disp                                                  int32
-		Target                                                uint32
-		_                                                     uint32
-		Imm                                                   int64
+		Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond, Ext uint8
+		_                                                          [2]uint8
+		Disp                                                       int32
+		Target                                                     uint32
+		_                                                          uint32
+		Imm                                                        int64
 	}
 	walkerFile struct {
 		Ino    uint64
@@ -134,12 +136,13 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
 	s := w.sys
 	for name, value := range map[string]any{
-		walkerVarByPid:    flag(len(s.opt.PIDs) > 0),
-		walkerVarByCgroup: flag(len(s.opt.Cgroups) > 0),
-		walkerVarLongest:  w.opt.longest(),
-		walkerVarGuesses:  w.opt.guesses(),
-		walkerVarUnit:     uint32(s.nanoseconds() * 1024),
-		walkerVarShare:    uint32(w.opt.Share * (1 << 20)),
+		walkerVarByPid:     flag(len(s.opt.PIDs) > 0),
+		walkerVarByCgroup:  flag(len(s.opt.Cgroups) > 0),
+		walkerVarLongest:   w.opt.longest(),
+		walkerVarGuesses:   w.opt.guesses(),
+		walkerVarUnit:      uint32(s.nanoseconds() * 1024),
+		walkerVarShare:     uint32(w.opt.Share * (1 << 20)),
+		walkerVarPageShift: uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
@@ -183,7 +186,7 @@ func (c *walkCode) forKernel() []walkerOp {
 	ops := make([]walkerOp, len(c.ops))
 	for i, o := range c.ops {
 		ops[i] = walkerOp{Kind: o.Kind, Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale, Flags: o.Flags,
-			Cond: o.Cond, Disp: o.Disp, Target: c.targets[i], Imm: o.Imm}
+			Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Target: c.targets[i], Imm: o.Imm}
 	}
 	return ops
 }

@@ -1,4 +1,4 @@
-//go:build !linux || !amd64
+//go:build !linux || !(amd64 || arm64)
 
 package collect
 
@@ -6,7 +6,7 @@ import "backfeed/sample"
 
 var noWalks = Walks.unsupported()
 
-// A Walker goes on from samples, on Linux and x86-64.
+// A Walker goes on from samples, on Linux, x86-64 and AArch64.
 type Walker struct{}
 
 // NewWalker gives one that never walks.

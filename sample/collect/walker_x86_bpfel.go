@@ -16,26 +16,27 @@ import (
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	walkerMapCgroups  = "cgroups"
-	walkerMapExecs    = "execs"
-	walkerMapImages   = "images"
-	walkerMapOps      = "ops"
-	walkerMapPages    = "pages"
-	walkerMapPids     = "pids"
-	walkerMapSpaces   = "spaces"
-	walkerMapStarts   = "starts"
-	walkerMapStates   = "states"
-	walkerMapTotals   = "totals"
-	walkerMapTrails   = "trails"
-	walkerMapWindows  = "windows"
-	walkerMapWorths   = "worths"
-	walkerProgWalker  = "walker"
-	walkerVarByCgroup = "by_cgroup"
-	walkerVarByPid    = "by_pid"
-	walkerVarGuesses  = "guesses"
-	walkerVarLongest  = "longest"
-	walkerVarShare    = "share"
-	walkerVarUnit     = "unit"
+	walkerMapCgroups   = "cgroups"
+	walkerMapExecs     = "execs"
+	walkerMapImages    = "images"
+	walkerMapOps       = "ops"
+	walkerMapPages     = "pages"
+	walkerMapPids      = "pids"
+	walkerMapSpaces    = "spaces"
+	walkerMapStarts    = "starts"
+	walkerMapStates    = "states"
+	walkerMapTotals    = "totals"
+	walkerMapTrails    = "trails"
+	walkerMapWindows   = "windows"
+	walkerMapWorths    = "worths"
+	walkerProgWalker   = "walker"
+	walkerVarByCgroup  = "by_cgroup"
+	walkerVarByPid     = "by_pid"
+	walkerVarGuesses   = "guesses"
+	walkerVarLongest   = "longest"
+	walkerVarPageShift = "page_shift"
+	walkerVarShare     = "share"
+	walkerVarUnit      = "unit"
 )
 
 // loadWalker returns the embedded CollectionSpec for walker.
@@ -106,12 +107,13 @@ type walkerMapSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type walkerVariableSpecs struct {
-	ByCgroup *ebpf.VariableSpec `ebpf:"by_cgroup"`
-	ByPid    *ebpf.VariableSpec `ebpf:"by_pid"`
-	Guesses  *ebpf.VariableSpec `ebpf:"guesses"`
-	Longest  *ebpf.VariableSpec `ebpf:"longest"`
-	Share    *ebpf.VariableSpec `ebpf:"share"`
-	Unit     *ebpf.VariableSpec `ebpf:"unit"`
+	ByCgroup  *ebpf.VariableSpec `ebpf:"by_cgroup"`
+	ByPid     *ebpf.VariableSpec `ebpf:"by_pid"`
+	Guesses   *ebpf.VariableSpec `ebpf:"guesses"`
+	Longest   *ebpf.VariableSpec `ebpf:"longest"`
+	PageShift *ebpf.VariableSpec `ebpf:"page_shift"`
+	Share     *ebpf.VariableSpec `ebpf:"share"`
+	Unit      *ebpf.VariableSpec `ebpf:"unit"`
 }
 
 // walkerObjects contains all objects after they have been loaded into the kernel.
@@ -171,12 +173,13 @@ func (m *walkerMaps) Close() error {
 //
 // It can be passed to loadWalkerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type walkerVariables struct {
-	ByCgroup *ebpf.Variable `ebpf:"by_cgroup"`
-	ByPid    *ebpf.Variable `ebpf:"by_pid"`
-	Guesses  *ebpf.Variable `ebpf:"guesses"`
-	Longest  *ebpf.Variable `ebpf:"longest"`
-	Share    *ebpf.Variable `ebpf:"share"`
-	Unit     *ebpf.Variable `ebpf:"unit"`
+	ByCgroup  *ebpf.Variable `ebpf:"by_cgroup"`
+	ByPid     *ebpf.Variable `ebpf:"by_pid"`
+	Guesses   *ebpf.Variable `ebpf:"guesses"`
+	Longest   *ebpf.Variable `ebpf:"longest"`
+	PageShift *ebpf.Variable `ebpf:"page_shift"`
+	Share     *ebpf.Variable `ebpf:"share"`
+	Unit      *ebpf.Variable `ebpf:"unit"`
 }
 
 // walkerPrograms contains all programs after they have been loaded into the kernel.

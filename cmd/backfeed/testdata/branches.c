@@ -20,11 +20,17 @@ static inline uint32_t draw(void)
 	return state >> 16; // the lower bits have short periods
 }
 
+#ifdef __aarch64__
+#define BELOW "cmp %w0, %w1\n1: b.lo %l2\n"
+#else
+#define BELOW "cmp %1, %0\n1: jb %l2\n"
+#endif
+
 // Goes if x, below 65536, is below a share of that.
 #define BRANCH(i, x, share) do {                                              \
 		__label__ yes, done;                                          \
 		count[i].ran++;                                               \
-		__asm__ goto("cmp %1, %0\n1: jb %l2\n"                        \
+		__asm__ goto(BELOW                                            \
 			".pushsection .branches, \"a\"\n.quad " #i ", 1b\n.popsection" \
 			: : "r"(x), "r"((uint32_t)(65536 * (share))) : "cc" : yes); \
 		goto done;                                                    \

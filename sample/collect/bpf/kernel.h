@@ -131,6 +131,18 @@ inline_ int wanted(u32 tgid)
 	return 0;
 }
 
+// The start of struct bpf_perf_event_data. Of its regs, those from orig_x0 on do
+// not exist.
+struct perf_event_data {
+#ifdef __TARGET_ARCH_x86
+	struct regs regs;
+#else
+	struct {
+		u64 x[31], sp, pc, pstate;
+	} regs;
+#endif
+};
+
 #ifdef __TARGET_ARCH_x86
 // The condition codes of a branch's opcode (Intel SDM 2, appendix B.1.4.7): bit 0
 // negates what the others say.
@@ -152,6 +164,21 @@ inline_ int taken(u64 flags, u32 cond)
 }
 #define FLAGS(r) (r)->flags
 #else
-inline_ int taken(u64 flags, u32 cond) { return 0; }
+// The conditions of A64 (Arm ARM, C1.2.4): bit 0 negates what the others say, but for those of always.
+inline_ int taken(u64 flags, u32 cond)
+{
+	u32 n = flags >> 31 & 1, z = flags >> 30 & 1, c = flags >> 29 & 1, v = flags >> 28 & 1, r;
+	switch (cond >> 1) {
+	case 0: r = z; break;
+	case 1: r = c; break;
+	case 2: r = n; break;
+	case 3: r = v; break;
+	case 4: r = c & ~z; break;
+	case 5: r = n == v; break;
+	case 6: r = n == v && !z; break;
+	default: return 1;
+	}
+	return r ^ (cond & 1);
+}
 #define FLAGS(r) (r)->pstate
 #endif

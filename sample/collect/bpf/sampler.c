@@ -6,18 +6,6 @@
 #include "kernel.h"
 #include "samples.h"
 
-// The start of struct bpf_perf_event_data. Of its regs, those from orig_x0 on do
-// not exist.
-struct perf_event_data {
-#ifdef __TARGET_ARCH_x86
-	struct regs regs;
-#else
-	struct {
-		u64 x[31], sp, pc, pstate;
-	} regs;
-#endif
-};
-
 // A key is a place: a pc of one version of a process. Kernel samples have no
 // process.
 struct key {
@@ -213,9 +201,8 @@ inline_ int sample(struct perf_event_data *ctx, u32 event)
 		.sp = SP(&ctx->regs),
 	};
 	take(&i);
-#ifdef __TARGET_ARCH_x86
-	tail_call(ctx, &next, 0);
-#endif
+	if (with_probes) // arm64 before Linux 6.0 refuses it in a program of several functions
+		tail_call(ctx, &next, 0);
 	return 0;
 }
 

@@ -102,10 +102,11 @@ struct state {
 	u32 fkind, fsize;
 	u64 fa, fb, fr;
 	u64 val; // what fetch found
+	u64 ea, next; // of AArch64: where an operation accesses memory, and what its base becomes
+	u32 kea, knext; // whether they are known
 	u64 bias, lo, hi, first; // of the range where it is
 	u32 pages, many;
 	u64 tls;  // what addresses of the thread's own variables are relative to
-	u64 user; // of AArch64: the bits of an address that are no signature
 	struct space_key key;
 	struct space fresh; // nothing but its first range; a stack has no room for it
 	struct trail trail;

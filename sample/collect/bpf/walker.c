@@ -60,6 +60,7 @@ struct {
 
 volatile u32 share;         // of the processor time that walks may take, in 1 / 2^20
 const volatile u32 unit;     // of the event, in 1 / 1024 ns
+const volatile u32 page_shift; // of the kernel's pages, which need not be those of images here
 
 // OVERHEAD is what a walk takes beside what the clock sees of it. What was not used up is
 // good for so much at once.
@@ -93,9 +94,20 @@ struct vm_area_struct {
 	u64 vm_start, vm_end, vm_pgoff;
 	struct file *vm_file;
 };
+#ifdef __TARGET_ARCH_x86
 struct thread_struct {
 	u64 fsbase;
 };
+#define TLS_OF(task) ((struct task_struct___walk *)(task))->thread.fsbase
+#else
+struct thread_words {
+	u64 tp_value; // when the thread was last taken off a processor; 0 if it never was
+};
+struct thread_struct {
+	struct thread_words uw;
+};
+#define TLS_OF(task) ((struct task_struct___walk *)(task))->thread.uw.tp_value
+#endif
 struct task_struct___walk {
 	struct thread_struct thread;
 };
@@ -147,7 +159,7 @@ static long look(struct task_struct *task, struct vm_area_struct *vma, struct ra
 	}
 	if (!im)
 		return 0;
-	u64 off = vma->vm_pgoff << 12, end = off + vma->vm_end - vma->vm_start;
+	u64 off = vma->vm_pgoff << page_shift, end = off + vma->vm_end - vma->vm_start;
 	if (end <= im->lo || off >= im->hi)
 		return 0;
 	r->bias = vma->vm_start - off - im->delta;
@@ -162,12 +174,47 @@ enum { STRIDE = 16 }; // steps for each call of the helper that loops
 static long stride(u32 i, void *ctx)
 {
 	for (int j = 0; j < STRIDE; j++)
-		if (step())
+		if (one())
 			return 1;
 	return 0;
 }
 
-static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
+// begin takes over the registers of a thread.
+#ifdef __TARGET_ARCH_x86
+inline_ void begin(struct state *s, struct perf_event_data *ctx)
+{
+	s->regs[0] = ctx->regs.ax;
+	s->regs[1] = ctx->regs.cx;
+	s->regs[2] = ctx->regs.dx;
+	s->regs[3] = ctx->regs.bx;
+	s->regs[4] = ctx->regs.sp;
+	s->regs[5] = ctx->regs.bp;
+	s->regs[6] = ctx->regs.si;
+	s->regs[7] = ctx->regs.di;
+	s->regs[8] = ctx->regs.r8;
+	s->regs[9] = ctx->regs.r9;
+	s->regs[10] = ctx->regs.r10;
+	s->regs[11] = ctx->regs.r11;
+	s->regs[12] = ctx->regs.r12;
+	s->regs[13] = ctx->regs.r13;
+	s->regs[14] = ctx->regs.r14;
+	s->regs[15] = ctx->regs.r15;
+	s->known = 0x1ffff;
+	set_flags(s, FK_RAW, 8, ctx->regs.flags, 0, 0);
+}
+#else
+inline_ void begin(struct state *s, struct perf_event_data *ctx)
+{
+#pragma unroll
+	for (int i = 0; i < 31; i++) // a field of a context is loaded by itself
+		s->regs[i] = ctx->regs.x[i];
+	s->regs[31] = ctx->regs.sp;
+	s->fa = ctx->regs.pstate & (NF | ZF | CF | VF);
+	s->known = 0xffffffff | FLAGS_KNOWN;
+}
+#endif
+
+static __attribute__((noinline)) int walk(struct perf_event_data *ctx, struct totals *t)
 {
 	struct state *s = state();
 	if (!s)
@@ -175,12 +222,12 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 	struct task_struct *task = get_current_task_btf();
 	u32 tgid = task->tgid;
 	struct space_key key = {.born = born(tgid), .tgid = tgid};
-	u64 pc = regs->ip, now = ktime_get_ns();
+	u64 pc = IP(&ctx->regs), now = ktime_get_ns();
 	struct space *sp = map_lookup(&spaces, &key);
 	struct range *r = sp ? range(sp, pc) : 0;
+	struct range found = {.until = now + KEPT};
 	if (!r || r->until < now) {
 		// There can be but one look in an interrupt: what a walk goes on to has to be known.
-		struct range found = {.until = now + KEPT};
 		if (find_vma(task, pc, look, &found, 0))
 			return END_START;
 		if (!sp) {
@@ -194,7 +241,6 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 			sp->ranges[sp->n++ & (RANGES - 1)] = found;
 		}
 	} else if (sp->wanted) {
-		struct range found = {.until = now + KEPT};
 		if (!range(sp, sp->wanted) && !find_vma(task, sp->wanted, look, &found, 0))
 			sp->ranges[sp->n++ & (RANGES - 1)] = found;
 		sp->wanted = 0;
@@ -204,26 +250,9 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 	if (!enter(s, pc))
 		return END_START;
 	s->walk = ++t->walk;
-	s->regs[0] = regs->ax;
-	s->regs[1] = regs->cx;
-	s->regs[2] = regs->dx;
-	s->regs[3] = regs->bx;
-	s->regs[4] = regs->sp;
-	s->regs[5] = regs->bp;
-	s->regs[6] = regs->si;
-	s->regs[7] = regs->di;
-	s->regs[8] = regs->r8;
-	s->regs[9] = regs->r9;
-	s->regs[10] = regs->r10;
-	s->regs[11] = regs->r11;
-	s->regs[12] = regs->r12;
-	s->regs[13] = regs->r13;
-	s->regs[14] = regs->r14;
-	s->regs[15] = regs->r15;
-	s->known = 0x1ffff;
 	s->vknown = 0;
-	s->tls = ((struct task_struct___walk *)task)->thread.fsbase;
-	set_flags(s, FK_RAW, 8, regs->flags, 0, 0);
+	s->tls = TLS_OF(task);
+	begin(s, ctx);
 	__builtin_memset(&s->trail, 0, __builtin_offsetof(struct trail, target));
 	s->trail.start = s->pc;
 	s->left = longest;
@@ -239,10 +268,6 @@ static __attribute__((noinline)) int walk(struct regs *regs, struct totals *t)
 		t->lost++;
 	return s->end;
 }
-
-struct perf_event_data {
-	struct regs regs;
-};
 
 // earn gives walks their share of the time that a sample stands for; it tells whether there
 // may be one.
@@ -272,7 +297,7 @@ SEC("perf_event") int walker(struct perf_event_data *ctx)
 	if (!earn(t) || disturbed())
 		return 0;
 	u64 from = ktime_get_ns();
-	u32 end = walk(&ctx->regs, t);
+	u32 end = walk(ctx, t);
 	t->spent += ktime_get_ns() - from + OVERHEAD;
 	t->walks++;
 	if (end < ENDS)
