@@ -51,6 +51,7 @@ type tracer struct {
 	ended   bool // cmd, or all of opt.PIDs
 
 	began, next time.Time // of the recording, of the next look
+	missed      int       // looks that are to be made up for
 	budget      traceBudget
 	regs        registers
 	stack       [stackWords]uint64
@@ -206,13 +207,13 @@ func (t *tracer) start() error {
 	}
 	var status unix.WaitStatus
 	if _, err := wait4(pid, &status, 0); err != nil || !status.Stopped() {
-		return fail("ended at its start", err)
+		return fail("did not stop at its start", cmp.Or(err, error(unix.ECHILD)))
 	}
 	if err := ptraceCall(unix.PTRACE_DETACH, pid, 0, uintptr(unix.SIGSTOP)); err != nil {
 		return fail("detach", err)
 	}
 	if _, err := wait4(pid, &status, unix.WUNTRACED); err != nil || !status.Stopped() {
-		return fail("ended at its start", err)
+		return fail("did not stop at its start", cmp.Or(err, error(unix.ECHILD)))
 	}
 	if err := ptraceCall(unix.PTRACE_SEIZE, pid, 0, seizeOptions); err != nil {
 		if why := traceRefusal(pid); why != nil {
@@ -349,9 +350,11 @@ func (t *tracer) collect(ctx context.Context) error {
 		if now.Before(t.next) {
 			continue
 		}
-		if !event {
+		if event {
+			t.missed++ // a look that a stop has delayed would find threads where they stop
+		} else {
 			t.look(now)
-		} // else it is left out: a look that a stop has delayed would find threads where they stop
+		}
 		t.schedule(now)
 		switch {
 		case ctx.Err() == nil:
@@ -373,7 +376,12 @@ func (t *tracer) schedule(now time.Time) {
 		t.next = now
 	}
 	for !t.next.After(now) {
-		t.next = t.next.Add(1 + time.Duration(t.rand.Int64N(2*int64(t.interval))))
+		mean := t.interval
+		if t.missed > 0 { // made up for, at random too
+			mean /= 2
+			t.missed--
+		}
+		t.next = t.next.Add(1 + time.Duration(t.rand.Int64N(2*int64(mean))))
 	}
 	t.alarm.set(t.next.Sub(now))
 }
@@ -572,7 +580,7 @@ func (t *tracer) exited(tid int) {
 // reap has the kernel forget what a thread has reported.
 func reap(tid int) {
 	var status unix.WaitStatus
-	wait4(tid, &status, unix.WNOHANG|unix.WALL)
+	wait4(tid, &status, unix.WNOHANG|unix.WUNTRACED|unix.WALL)
 }
 
 func wait4(pid int, status *unix.WaitStatus, options int) (int, error) {
@@ -815,129 +823,4 @@ func ptraceCall(request, tid int, addr, data uintptr) error {
 // resume lets a thread go on. It may have been killed meanwhile.
 func resume(tid int, signal unix.Signal) {
 	ptraceCall(unix.PTRACE_CONT, tid, 0, uintptr(signal))
-}
-
-// A procFile is one below /proc that is read again and again.
-type procFile struct {
-	fd   int // plus 1; 0 is none
-	path string
-	buf  [512]byte
-}
-
-func (f *procFile) open(path string) {
-	f.path = path
-	if fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0); err == nil {
-		f.fd = fd + 1
-	}
-}
-
-func (f *procFile) close() {
-	if f.fd > 0 {
-		unix.Close(f.fd - 1)
-	}
-	f.fd = 0
-}
-
-// read returns its start, which the next read changes. A process may have more threads than this one may open
-// files.
-func (f *procFile) read() []byte {
-	if f.fd == 0 {
-		b, _ := os.ReadFile(f.path)
-		return b
-	}
-	n, _, errno := unix.RawSyscall6(unix.SYS_PREAD64, uintptr(f.fd-1), uintptr(unsafe.Pointer(&f.buf)), uintptr(len(f.buf)), 0, 0, 0)
-	if errno != 0 {
-		return nil
-	}
-	return f.buf[:n]
-}
-
-// schedule reads "RUN WAITED SLICES".
-func (th *tracee) schedule() (s schedState, ok bool) {
-	var field [3]uint64
-	i := 0
-	for _, c := range th.sched.read() {
-		switch {
-		case c >= '0' && c <= '9':
-			field[i] = 10*field[i] + uint64(c-'0')
-		case c == ' ' && i < 2:
-			i++
-		}
-	}
-	return schedState{field[0], field[2]}, i == 2
-}
-
-// state reads a thread's state: 'R' if it runs or waits for a processor.
-func (th *tracee) state() byte {
-	b := th.stat.read()
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] == ')' && i+2 < len(b) { // the name before it may hold anything
-			return b[i+2]
-		}
-	}
-	return 'X'
-}
-
-// processOf reads which process a thread is of, and that one's parent.
-func processOf(tid int) (pid, parent int) {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	return cmp.Or(statusField(string(b), "Tgid"), tid), statusField(string(b), "PPid")
-}
-
-// tracerOf reads which thread traces another; 0 is none.
-func tracerOf(tid int) int {
-	b, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", tid))
-	return statusField(string(b), "TracerPid")
-}
-
-// statusField reads a number of a /proc/PID/status: the first of several.
-func statusField(status, name string) int {
-	_, rest, _ := strings.Cut(status, "\n"+name+":\t")
-	line, _, _ := strings.Cut(rest, "\n")
-	first, _, _ := strings.Cut(line, "\t")
-	n, _ := strconv.Atoi(first)
-	return n
-}
-
-// An alarm interrupts waitid on this thread. Go's handlers of signals have calls restarted; that of this signal,
-// which nobody else uses, has not, and it is repeated, lest it come before the call.
-type alarm struct{ id int32 }
-
-const (
-	alarmSignal = 63
-	alarmAgain  = time.Millisecond
-	sigRestart  = 0x10000000 // SA_RESTART
-	threadID    = 4          // SIGEV_THREAD_ID
-)
-
-func (t *alarm) open() error {
-	t.id = -1
-	var action struct{ handler, flags, restorer, mask uint64 }
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, alarmSignal, 0, uintptr(unsafe.Pointer(&action)), 8, 0, 0); errno != 0 {
-		return os.NewSyscallError("rt_sigaction", errno)
-	}
-	action.flags &^= sigRestart
-	if _, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, alarmSignal, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0); errno != 0 {
-		return os.NewSyscallError("rt_sigaction", errno)
-	}
-	event := struct {
-		value               uint64
-		signal, notify, tid int32
-		_                   [44]byte
-	}{signal: alarmSignal, notify: threadID, tid: int32(unix.Gettid())}
-	if _, _, errno := unix.RawSyscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&t.id))); errno != 0 {
-		return os.NewSyscallError("timer_create", errno)
-	}
-	return nil
-}
-
-func (t *alarm) set(d time.Duration) {
-	spec := unix.ItimerSpec{Interval: unix.NsecToTimespec(int64(alarmAgain)), Value: unix.NsecToTimespec(max(1, int64(d)))}
-	unix.RawSyscall6(unix.SYS_TIMER_SETTIME, uintptr(t.id), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
-}
-
-func (t *alarm) close() {
-	if t.id >= 0 {
-		unix.RawSyscall(unix.SYS_TIMER_DELETE, uintptr(t.id), 0, 0)
-	}
 }

@@ -206,16 +206,24 @@ func (m *measurement) report() error {
 		fmt.Printf("%-8s %9.3f s    %+6.1f %%  %6.3f s %+6.1f %%  %6.3f s\n", way, median(cpu), median(moreCPU), median(wall), median(moreWall), median(own))
 	}
 	all := map[string]*recorded{}
+	fewest := uint64(math.MaxUint64)
 	for _, way := range ways[1:] {
-		r, err := m.recorded(way)
+		r, err := m.recorded(way, math.MaxUint64)
+		if err != nil {
+			return err
+		}
+		fewest = min(fewest, r.samples)
+	}
+	for _, way := range ways[1:] { // of about as many samples
+		r, err := m.recorded(way, fewest)
 		if err != nil {
 			return err
 		}
 		all[way] = r
 		fmt.Printf("%s: %d samples in user mode, %d lost (%d in the kernel)\n", way, r.samples, r.lost, r.kernel)
 	}
-	fewest := min(all["perf A"].samples, all["perf B"].samples, all["ptrace"].samples)
-	fmt.Printf("overlap of %d samples of each; of blocks, of all:\n", fewest)
+	fewest = min(all["perf A"].samples, all["perf B"].samples, all["ptrace"].samples)
+	fmt.Printf("overlap of %d samples of each; of blocks, of all these:\n", fewest)
 	for _, pair := range [][2]string{{"perf A", "perf B"}, {"ptrace", "perf A"}, {"ptrace", "perf B"}} {
 		a, b := all[pair[0]], all[pair[1]]
 		fmt.Printf("%s and %s: instructions %.3f, functions %.3f, blocks as inferred %.3f\n", pair[0], pair[1],
@@ -261,10 +269,14 @@ type recorded struct {
 	instructions, functions, blocks map[string]float64
 }
 
-func (m *measurement) recorded(way string) (*recorded, error) {
+// recorded adds up the runs of one way until there are enough samples.
+func (m *measurement) recorded(way string, enough uint64) (*recorded, error) {
 	r := &recorded{instructions: map[string]float64{}, functions: map[string]float64{}, blocks: map[string]float64{}}
 	args := []string{"infer", "--format", "json"}
 	for i := range m.took[way] {
+		if r.samples >= enough {
+			break
+		}
 		args = append(args, m.file(way, i))
 		b, err := os.ReadFile(m.file(way, i))
 		if err != nil {
