@@ -125,6 +125,17 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 			rank[c.Event.Name] = 1 // page faults and the like tell of executions only where nothing else does
 		}
 	}
+	if total[name] == 0 { // "instructions" is instructions:pp, too, if there is but one
+		var like []string
+		for n := range total {
+			if name != "" && bareEvent(n) == name {
+				like = append(like, n)
+			}
+		}
+		if len(like) == 1 {
+			name = like[0]
+		}
+	}
 	if name == "" {
 		for n, t := range total {
 			if d := cmp.Or(cmp.Compare(rank[name], rank[n]), cmp.Compare(t, total[name]), cmp.Compare(name, n)); name == "" || d > 0 {

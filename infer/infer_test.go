@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -152,6 +153,7 @@ func TestChoose(t *testing.T) {
 		c.Total = n
 		return c
 	}
+	precise, other := event("instructions:pp", "instructions", 5), event("instructions:p", "instructions", 5)
 	faults, clock, cycles := event("page-faults", "events", 100), event("cpu-clock", "ns", 10), event("cycles", "cycles", 10)
 	for _, tt := range []struct {
 		name, asked, want string
@@ -161,11 +163,16 @@ func TestChoose(t *testing.T) {
 		{"time before events", "", "cpu-clock", []*sample.Counts{faults, clock}},
 		{"the first name of two", "", "cpu-clock", []*sample.Counts{cycles, faults, clock}},
 		{"as asked", "page-faults", "page-faults", []*sample.Counts{faults, clock}},
+		{"without its modifiers", "instructions", "instructions:pp", []*sample.Counts{precise, clock}},
+		{"one of several by all of its name", "instructions:p", "instructions:p", []*sample.Counts{precise, other}},
 	} {
 		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked)
 		if err != nil || len(cs) != 1 || cs[0].Event.Name != tt.want {
 			t.Errorf("%s: got %v, %v, want %s", tt.name, cs, err, tt.want)
 		}
+	}
+	if cs, err := choose(&sample.Recording{Counts: []*sample.Counts{precise, other}}, "instructions"); !errors.Is(err, ErrNothing) {
+		t.Errorf("of two that may be meant, %v, %v", cs, err)
 	}
 }
 
