@@ -36,10 +36,12 @@ CMD keeps its standard streams; with -o - its standard output goes to standard e
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
 the time of -d, ends CMD by SIGTERM; processes named by -p run on.
 
---event samples another event than that of time, by its name (cache-misses, branch-misses, page-faults)
-or by the processor's number for it (r1c2), once in --period of them; prof --event then tells where it
+--event samples another event than that of time, by its name (cache-misses, branch-misses, page-faults),
+by the kernel's name for one of this processor (inst_retired; an unknown name lists them), or by the
+processor's number for it (r1c2), once in --period of them; prof --event then tells where it
 occurred, and where a recording of time is read with it, its counts bound what stalls are explained by.
-Where several events share a counter, the share of the time that it was counted for is told.
+Where several events share a counter, the share of the time that it was counted for is told; counts are
+of that time. Samples of instructions stand for what the counter counted, even where interrupts came late.
 
 --calibrate sees exactly where branches go: from some samples on, the kernel's side of backfeed works
 out the next 512 instructions of the thread from its registers and memory, which it reads only. And it
@@ -290,6 +292,12 @@ func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemF
 		text += "; lost: " + list
 	}
 	c.warn("%s", text)
+	for _, e := range n.Events {
+		if float64(e.Running) < alwaysCounted*float64(e.Enabled) {
+			c.warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it",
+				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
+		}
+	}
 	if n.Failed > 0 {
 		c.warn("%d samples found no room", n.Failed)
 	}
@@ -388,7 +396,8 @@ const alwaysCounted = 0.98
 func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
 	if n := rec.Samples(); n > 0 {
 		rate := fmt.Sprintf(" at %d Hz", hz)
-		if period := rec.Counts[0].Event.Period; stats.Chosen {
+		if ev := rec.Counts[0].Event; stats.Chosen || ev.Unit != "ns" { // how many that is in a second, the program decides
+			period := ev.Period
 			rate = fmt.Sprintf(", one of every %d", period)
 		}
 		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(sampled(rec)))
@@ -398,7 +407,11 @@ func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		c.warn("%s", text)
 	}
 	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
-		c.warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others", report.Share(uint64(stats.Running), uint64(stats.Enabled)))
+		c.warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it",
+			report.Share(uint64(stats.Running), uint64(stats.Enabled)))
+	}
+	if stats.Missed > 0 {
+		c.warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it", 100*stats.Missed)
 	}
 	c.tellTraced(stats.Traced)
 	c.tellLostRecords(stats.LostRecords)

@@ -51,6 +51,8 @@ type Stats struct {
 
 	Throttled        uint64        // times that the kernel stopped sampling for a moment, to save its time
 	Enabled, Running time.Duration // of Event: how long it was to be counted, and was; less where events share a counter
+	Counted          uint64        // of Event, while it was counted, in its unit; 0 is unknown
+	Missed           float64       // share of Counted that brought no sample, although it should have; those there are stand for it too
 	LostRecords      uint64        // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
 }
 

@@ -129,9 +129,10 @@ func newSession(w *way, tried []Attempt, opt Options) (*session, error) {
 		return nil, err
 	}
 	s := &session{opt: opt, way: w, parked: make(chan struct{})}
-	s.event = w.sampled(w.period(opt.Frequency, cpu.MHz))
+	mhz := w.clock(cpu)
+	s.event = w.sampled(w.period(opt.Frequency, mhz))
 	if opt.Event != "" {
-		s.event.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, cpu.MHz))
+		s.event.Period = cmp.Or(opt.Period, w.eventPeriod(opt.Frequency, mhz))
 	}
 	if s.cpus, err = cpus(); err != nil {
 		return nil, err
@@ -370,21 +371,31 @@ func (s *session) collect(ctx context.Context) error {
 	if err := s.drain(); err != nil {
 		return err
 	}
-	return s.queue.flush(math.MaxUint64, s.tally.record)
+	if err := s.queue.flush(math.MaxUint64, s.tally.record); err != nil {
+		return err
+	}
+	if s.way.typ != unix.PERF_TYPE_SOFTWARE {
+		s.tally.weigh(len(s.samplers))
+	}
+	return nil
 }
 
-// readTimes adds up how long the samplers were to count, and did: 8 value, 8 time
+// readTimes adds up how long the samplers were to count, and did, and what they counted: 8 value, 8 time
 // enabled, 8 time running. Those of children that have ended are in their parents'. An
 // event of a thread on one processor is enabled while the thread runs on any, but can
 // run on its own alone: of a thread's events, the times running add up to the one
-// time enabled. An event that cannot be read tells nothing, and spoils no recording.
+// time enabled. Pauses switch them off and on one after another, so that their times enabled differ: the
+// shortest is the one that all had, and the others would pass for a counter that was shared. An event that cannot be read tells nothing, and spoils no recording.
 func (s *session) readTimes() {
 	var b [24]byte
 	for thread := range slices.Chunk(s.samplers, max(1, len(s.cpus))) {
 		var enabled, running uint64
 		for _, fd := range thread {
 			if n, err := unix.Read(fd, b[:]); err == nil && n == len(b) {
-				enabled = max(enabled, binary.NativeEndian.Uint64(b[8:]))
+				s.tally.stats.Counted += binary.NativeEndian.Uint64(b[:])
+				if e := binary.NativeEndian.Uint64(b[8:]); enabled == 0 || e > 0 && e < enabled {
+					enabled = e
+				}
 				running += binary.NativeEndian.Uint64(b[16:])
 			}
 		}

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -9,9 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
 )
 
 // dumpsTop tells whether samples hold the words at the stack pointer. On AArch64
@@ -64,6 +68,62 @@ func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 			return fd, os.NewSyscallError("perf_event_open", err)
 		}
 	}
+}
+
+// clock gives the clock of this processor in MHz, for the periods of an event that goes by it; 0 is unknown. On
+// AArch64 the system does not say. What it says of itself is part of recordings; what is measured is not, as it
+// differs each time.
+func (w *way) clock(cpu sample.CPU) int {
+	if cpu.MHz > 0 || w.unit != cycles && w.unit != instructions {
+		return cpu.MHz
+	}
+	return measureClock()
+}
+
+// measureFor is how long measureClock counts, of processor time.
+const measureFor = 2 * time.Millisecond
+
+// measureClock counts cycles for a moment. It gives MHz, rounded to two digits, or 0. A processor that was idle
+// may need a while to reach its full clock: the best of three counts.
+func measureClock() (mhz int) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fd, err := open(&unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_HARDWARE, Config: unix.PERF_COUNT_HW_CPU_CYCLES,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Bits:        unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	}, 0, -1)
+	if err != nil {
+		return 0
+	}
+	defer unix.Close(fd)
+	read := func() (value, running uint64) {
+		var b [24]byte
+		if n, err := unix.Read(fd, b[:]); err != nil || n != len(b) {
+			return 0, 0
+		}
+		return binary.NativeEndian.Uint64(b[:]), binary.NativeEndian.Uint64(b[16:])
+	}
+	spun := 0
+	for range 3 {
+		v0, t0 := read()
+		v1, t1 := v0, t0
+		for begun := time.Now(); t1-t0 < uint64(measureFor) && time.Since(begun) < 10*measureFor; v1, t1 = read() {
+			for range 20_000 { // mostly in user mode, which alone is counted
+				spun++
+			}
+		}
+		if t1 > t0 {
+			mhz = max(mhz, int(1000*(v1-v0)/(t1-t0)))
+		}
+	}
+	runtime.KeepAlive(spun)
+	digits := 1
+	for mhz/digits >= 100 {
+		digits *= 10
+	}
+	return (mhz + digits/2) / digits * digits
 }
 
 // Probe tries the ways to sample, best first, on this process, and stops at the

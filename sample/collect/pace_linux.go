@@ -100,7 +100,7 @@ func (p *pace) draw(i, hz int) {
 		rate, again = rate/idleFactor, 0
 	}
 	for e, w := range p.s.ways {
-		unit := float64(w.period(1, p.s.cpu.MHz)) // events in a second
+		unit := float64(w.period(1, p.s.mhz)) // events in a second
 		events := uint64(unit / (rate + again))
 		unix.Syscall(unix.SYS_IOCTL, uintptr(p.s.events[e][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&events)))
 		p.s.setWorth(p.s.cpus[i], e, uint64(unit/rate))

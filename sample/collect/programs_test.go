@@ -29,6 +29,7 @@ var programs = []struct {
 	{"unit", "cc unit.c", ""},
 	{"churn", "cc -Wl,--build-id churn.c", ""},
 	{"gap", "cc -Wl,--build-id gap.c", ""},
+	{"rounds", "cc -Wl,--build-id rounds.c", ""},
 	{"phase", "cc -Wl,--build-id phase.c", ""},
 	{"traced", "cc -Wl,--build-id traced.c", ""},
 }

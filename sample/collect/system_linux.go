@@ -34,6 +34,7 @@ import (
 type System struct {
 	opt   SystemOptions
 	cpu   sample.CPU
+	mhz   int // clock, for the periods of events that go by it; 0 is unknown
 	ways  []way
 	hz    int
 	close sync.Once
@@ -230,6 +231,9 @@ func (s *System) load(tickHandler uint64) error {
 	}
 	if s.ways, err = s.choose(); err != nil {
 		return err
+	}
+	for i := range s.ways {
+		s.mhz = max(s.mhz, s.ways[i].clock(s.cpu))
 	}
 	s.past = make([]EventTime, len(s.ways))
 	size := sizes(s.opt, len(s.cpus), s.traceSize())
@@ -463,7 +467,7 @@ func unavailableEvent(name string, err error) error {
 func (s *System) attr(w *way) *unix.PerfEventAttr {
 	return w.attr(unix.PerfEventAttr{
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample:      w.period(s.hz, s.cpu.MHz),
+		Sample:      w.period(s.hz, s.mhz),
 		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
 		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeHv,
 		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,

@@ -46,6 +46,29 @@ type tally struct {
 	frames []sample.Frame // likewise
 }
 
+// missedShare is the share of its events that a counter may count beyond what samples stand for: each
+// pause costs half a period, and so does each thread's end.
+const missedShare = 0.05
+
+// weigh makes samples stand for what was counted, where that is clearly more than a period for each. Interrupts
+// of a counter may come late by more than a period, or be lost: the kernel then begins a new period, and gives
+// the sample no more than the one. On the AArch64 that QEMU emulates, from 7.2 on, an overflow of any counter
+// but that of cycles is noticed when control next enters the kernel: half of the samples at 500 Hz.
+// Each of so many events may have counted the most part of a period.
+func (t *tally) weigh(events int) {
+	delivered, dropped := t.counts.Delivered(), t.counts.Lost[sample.LostDropped]
+	period := t.counts.Event.Period
+	if delivered == 0 || period == 0 {
+		return
+	}
+	share := float64(delivered) / float64(delivered+dropped)
+	counted := float64(t.stats.Counted) * share
+	if counted > (1+missedShare)*float64(t.counts.Weight)+float64(events)*float64(period) && counted < 1<<62 {
+		t.stats.Missed = 1 - float64(t.counts.Weight)/counted
+		t.counts.Weight = uint64(counted)
+	}
+}
+
 // record takes in one record.
 func (t *tally) record(rec *record) error {
 	switch rec.typ {

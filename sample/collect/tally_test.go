@@ -230,3 +230,37 @@ func TestQueue(t *testing.T) {
 		t.Errorf("%v, want %v", got, want)
 	}
 }
+
+// TestWeigh: samples stand for what was counted, if that is clearly more than a period for each.
+func TestWeigh(t *testing.T) {
+	const period, events = 1000, 4
+	for _, tt := range []struct {
+		name             string
+		samples, dropped uint64
+		counted          uint64
+		weight           uint64
+		missed           float64
+	}{
+		{"all in time", 500, 0, 500*period + events*period, 500 * period, 0},
+		{"a little late", 500, 0, 520 * period, 500 * period, 0},
+		{"half brought none", 500, 0, 1000 * period, 1000 * period, 0.5},
+		{"dropped ones stand for themselves", 500, 500, 1000 * period, 500 * period, 0},
+		{"half brought none, half of the others were dropped", 250, 250, 1000 * period, 500 * period, 0.5},
+		{"not known what was counted", 500, 0, 0, 500 * period, 0},
+		{"no samples", 0, 0, 1000 * period, 0, 0},
+	} {
+		tl := &tally{counts: sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: period, Unit: "instructions"}), stats: &Stats{Counted: tt.counted}}
+		if tt.samples > 0 {
+			tl.counts.AddSample(tl.counts.Image(sample.ImageID{Path: "/bin/a"}), 1, tt.samples)
+			tl.counts.Weight = tt.samples * period
+		}
+		tl.counts.Lose(sample.LostDropped, tt.dropped)
+		tl.weigh(events)
+		if tl.counts.Weight != tt.weight || tl.stats.Missed != tt.missed {
+			t.Errorf("%s: weight %d, missed %.3f; want %d, %.3f", tt.name, tl.counts.Weight, tl.stats.Missed, tt.weight, tt.missed)
+		}
+		if err := tl.counts.Check(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+}
