@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"os"
 	"os/exec"
@@ -9,6 +10,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"backfeed/testdata/qemu"
 )
 
 // A testProgram is one that tests on a live machine run: what builds it in this directory, to which -o is
@@ -23,6 +26,7 @@ var programs = []testProgram{
 	{"backfeed", "go build .", ""},
 	{"busy", "go build ../../sample/collect/testdata/busy.go", ""},
 	{"callers", "go build -buildmode=exe ../../testdata/callers", ""},
+	{"mix", "cc -O2 -Wl,--build-id ../../testdata/mix/mix.c", "arm64"},
 	{"branches", "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c", ""},
 	{"walkops", "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", "amd64"},
 	{"walkops", "cc -O1 -pie -fPIE -Wl,--build-id testdata/walkops.c", "arm64"},
@@ -40,6 +44,9 @@ func targetArch() string { return cmp.Or(os.Getenv("GOARCH"), runtime.GOARCH) }
 
 // runs reports whether there is such a program for it.
 func (p *testProgram) runs() bool { return p.only == "" || p.only == targetArch() }
+
+// mixTruth is the file of the exact counts of one round of program mix, beside it.
+const mixTruth = "mix.truth.json"
 
 // program builds one of the programs for this test alone, or copies it.
 func program(t *testing.T, name string) (file string) {
@@ -91,7 +98,19 @@ func TestPrograms(t *testing.T) {
 			if !p.runs() {
 				t.Skip("not for " + targetArch())
 			}
-			programIn(t, fill, p.name)
+			file := programIn(t, fill, p.name)
+			if p.name != "mix" {
+				return
+			}
+			qemu.NeedCount(t, elf.EM_AARCH64)
+			truth, _ := qemu.Count(t, fill, file, "1")
+			b, err := os.ReadFile(truth)
+			if err == nil {
+				err = os.WriteFile(filepath.Join(fill, mixTruth), b, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 		})
 	}
 }

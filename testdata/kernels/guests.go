@@ -66,6 +66,7 @@ var sets = []set{
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 400, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 300, on: only("bookworm-amd64")},
 	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 240, on: only("trixie-arm64")},
+	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 120, on: only("trixie-arm64")},
 }
 
 // only is those guests alone.
