@@ -501,7 +501,52 @@ func ReadDocument(r io.Reader) (*Document, error) {
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("offset %#x: more than one value: %w", dec.InputOffset(), ErrDocument)
 	}
+	if err := d.check(); err != nil {
+		return nil, fmt.Errorf("%w: %w", err, ErrDocument)
+	}
 	return &d, nil
+}
+
+// check reports the first thing in d that the schema promises and that is not so, and says
+// where. What reads a document relies on it.
+func (d *Document) check() error {
+	for i := range d.Images {
+		im := &d.Images[i]
+		for j := range im.Procs {
+			if field, err := im.Procs[j].check(); err != nil {
+				return fmt.Errorf("images[%d].procs[%d].%s: %w", i, j, field, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *DocumentProc) check() (field string, err error) {
+	if uint64(p.Addr)+p.Size < p.Size {
+		return "size", fmt.Errorf("%d bytes at %#x are beyond the last address", p.Size, uint64(p.Addr))
+	}
+	end := uint64(0)
+	for k := range p.Blocks {
+		b := &p.Blocks[k]
+		field := func(name string) string { return fmt.Sprintf("blocks[%d].%s", k, name) }
+		switch {
+		case b.Size == 0:
+			return field("size"), errors.New("0 bytes")
+		case uint64(b.Addr)+b.Size < b.Size:
+			return field("size"), fmt.Errorf("%d bytes at %#x are beyond the last address", b.Size, uint64(b.Addr))
+		case uint64(b.Addr) < end:
+			return field("addr"), fmt.Errorf("%#x is in the block before, or out of order", uint64(b.Addr))
+		case b.Insns < 0 || uint64(b.Insns) > b.Size:
+			return field("insns"), fmt.Errorf("%d in %d bytes", b.Insns, b.Size)
+		}
+		end = uint64(b.Addr) + b.Size
+	}
+	for k := range p.Edges {
+		if e := &p.Edges[k]; e.Kind != image.FallThrough.String() && e.Kind != image.Taken.String() && e.Kind != image.Indirect.String() {
+			return fmt.Sprintf("edges[%d].kind", k), fmt.Errorf("%.20q", e.Kind)
+		}
+	}
+	return "", nil
 }
 
 // documentError says where and in which field decoding failed, if it is the

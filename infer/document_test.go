@@ -237,11 +237,11 @@ func TestReadDocument(t *testing.T) {
 			t.Errorf("%s: got error %q, want %q", tt.name, err, tt.want)
 		}
 	}
-	d, err := ReadDocument(strings.NewReader(head + `"addr":"0x10","count":1.2e6,"confidence":"low","later":[1]` + tail))
+	d, err := ReadDocument(strings.NewReader(head + `"addr":"0x10","size":4,"count":1.2e6,"confidence":"low","later":[1]` + tail))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := DocumentBlock{Addr: 0x10, Count: 1200000, Confidence: Low}
+	want := DocumentBlock{Addr: 0x10, Size: 4, Count: 1200000, Confidence: Low}
 	if got := d.Images[0].Procs[0].Blocks[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("block of another writer: got %+v, want %+v", got, want)
 	}

@@ -231,13 +231,13 @@ func (b *Builds) Straight(first, last sample.Offset) (lo, hi sample.Offset, ok b
 
 // code is a procedure with what its blocks are told apart by.
 type code struct {
-	proc  *image.Proc
-	insts [][]image.Inst // by block
-	full  []uint64       // by block: hash of instructions, but for addresses
-	calls []uint64       // the same with the names of what it calls
-	ops   []uint64       // hash of operations
-	kinds [][]uint64     // the operations themselves, sorted
-	lines *image.Lines   // nil if there are none
+	proc   *image.Proc
+	insts  [][]image.Inst                 // by block
+	full   []uint64                       // by block: hash of instructions, but for addresses
+	calls  []uint64                       // the same with the names of what it calls
+	ops    []uint64                       // hash of operations
+	kinds  [][]uint64                     // the operations themselves, sorted
+	frames func(image.Addr) []image.Frame // of source; nil if there are none
 }
 
 func readCode(im *image.Image, i int) (*code, error) {
@@ -246,7 +246,9 @@ func readCode(im *image.Image, i int) (*code, error) {
 		return nil, err
 	}
 	c := &code{proc: p}
-	c.lines, _ = im.Lines()
+	if lines, err := im.Lines(); err == nil {
+		c.frames = lines.Frames
+	}
 	shapes := im.Shapes(p)
 	var operands []image.Operands
 	for b := range p.Blocks {

@@ -95,3 +95,71 @@ func TestNamesOfBuilds(t *testing.T) {
 		}
 	}
 }
+
+// manyBlocks is a procedure of n blocks and an end that all of them jump to, each of other code
+// than in another build; all are of one source line if lines says so.
+func manyBlocks(n int, build string, lines bool) *code {
+	c := codeOf("E")
+	at := func(i int) image.Addr { return image.Addr(0x1000 + 16*i) }
+	for i := 1; i <= n; i++ {
+		c.proc.Blocks = append(c.proc.Blocks, image.Block{Start: at(i), End: at(i + 1), Insts: 1})
+		c.insts = append(c.insts, []image.Inst{{Addr: at(i), Len: 16}})
+		c.full = append(c.full, hashString(uint64(i), build))
+		c.ops = append(c.ops, hashString(uint64(i), build))
+		c.proc.Edges = append(c.proc.Edges, image.Edge{From: i, To: 0, Kind: image.Taken})
+		c.proc.Blocks[i].Out, c.proc.Blocks[0].In = []int{i - 1}, append(c.proc.Blocks[0].In, i-1)
+	}
+	c.calls = c.full
+	if lines {
+		frame := []image.Frame{{Func: "f", Line: 7, StartLine: 1}}
+		c.frames = func(image.Addr) []image.Frame { return frame }
+	}
+	return c
+}
+
+// TestTwinOfMany: procedures whose blocks all lead to one, or are all of one line, take time
+// in proportion to their size; with all pairs of blocks, these would take minutes.
+func TestTwinOfMany(t *testing.T) {
+	const n = 30_000
+	for _, lines := range []bool{false, true} {
+		p := twinOf(manyBlocks(n, "old", lines), manyBlocks(n, "new", lines))
+		for i := range p.ties {
+			if p.ties[i] == NoTie || p.block[i] != i {
+				t.Fatalf("lines %v: block %d is tied to %d: %v", lines, i, p.block[i], p.ties[i])
+			}
+		}
+	}
+}
+
+// TestSpreadIndexed: many blocks before one are tied as few are, each to the first of its code
+// that is left, along an edge of the same kind if there is one.
+func TestSpreadIndexed(t *testing.T) {
+	of := func(order []int) *code {
+		c := codeOf("E")
+		for x, v := range order {
+			a := image.Addr(0x1010 + 16*x)
+			kind := image.Taken
+			if v%2 == 0 {
+				kind = image.Indirect
+			}
+			c.proc.Blocks = append(c.proc.Blocks, image.Block{Start: a, End: a + 16, Insts: 1})
+			c.insts = append(c.insts, []image.Inst{{Addr: a, Len: 16}})
+			c.full = append(c.full, uint64(v/4))
+			c.proc.Edges = append(c.proc.Edges, image.Edge{From: x + 1, To: 0, Kind: kind})
+			c.proc.Blocks[x+1].Out, c.proc.Blocks[0].In = []int{x}, append(c.proc.Blocks[0].In, x)
+		}
+		c.calls, c.ops = c.full, c.full
+		return c
+	}
+	var forth, back []int
+	for v := range 40 {
+		forth, back = append(forth, v), append([]int{v}, back...)
+	}
+	p := twinOf(of(forth), of(back))
+	for i := 1; i <= 40; i++ {
+		v, w := forth[i-1], back[p.block[i]-1]
+		if p.ties[i] != SameCode || v/4 != w/4 || v%2 != w%2 {
+			t.Errorf("block %d, of %d, is tied to one of %d: %v", i, v, w, p.ties[i])
+		}
+	}
+}

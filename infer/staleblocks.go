@@ -1,6 +1,8 @@
 package infer
 
 import (
+	"slices"
+
 	"backfeed/infer/image"
 )
 
@@ -95,6 +97,10 @@ func (p *twin) alone(old, new []uint64, t Tie) {
 	}
 }
 
+// manyPairs is from how many pairs of edges on an index is worth its making. Both ways
+// make the same ties.
+const manyPairs = 64
+
 // spread ties blocks of equal hashes that stand alike to two blocks that are tied:
 // after them or before them along an edge, or next to them.
 func (p *twin) spread(old, new []uint64, t Tie) {
@@ -112,8 +118,39 @@ func (p *twin) spread(old, new []uint64, t Tie) {
 		work = append(work, i)
 		return true
 	}
+	// tryAll gives each block the first that is left of its hash, and of the kind of its edge.
+	tryAll := func(edges, others []int, end func(c *code, e int) int, sameKind bool) {
+		type ends struct {
+			hash uint64
+			kind int
+		}
+		key := func(c *code, hash uint64, e int) ends {
+			if sameKind {
+				return ends{hash, int(c.proc.Edges[e].Kind)}
+			}
+			return ends{hash: hash}
+		}
+		left := map[ends][]int{} // blocks of new, but for those that are known to be taken
+		for _, f := range others {
+			j := end(p.new, f)
+			k := key(p.new, new[j], f)
+			left[k] = append(left[k], j)
+		}
+		for _, e := range edges {
+			i := end(p.old, e)
+			k := key(p.old, old[i], e)
+			for p.ties[i] == NoTie && len(left[k]) > 0 {
+				try(i, left[k][0])
+				left[k] = left[k][1:]
+			}
+		}
+	}
 	along := func(edges, others []int, end func(c *code, e int) int) {
 		for _, sameKind := range []bool{true, false} {
+			if len(edges)*len(others) > manyPairs {
+				tryAll(edges, others, end, sameKind)
+				continue
+			}
 			for _, e := range edges {
 				for _, f := range others {
 					if sameKind && p.old.proc.Edges[e].Kind != p.new.proc.Edges[f].Kind {
@@ -227,7 +264,7 @@ type lineOf struct {
 func (c *code) linesOf(i int) []lineOf {
 	var out []lineOf
 	for _, in := range c.insts[i] {
-		if fs := c.lines.Frames(in.Addr); counts(in) && len(fs) > 0 && fs[0].Line > 0 {
+		if fs := c.frames(in.Addr); counts(in) && len(fs) > 0 && fs[0].Line > 0 {
 			out = append(out, lineOf{image.SourceName(fs[0].Func), fs[0].Line - fs[0].StartLine})
 		}
 	}
@@ -238,12 +275,15 @@ func (c *code) linesOf(i int) []lineOf {
 // with half of them at least: rather one that nothing is tied to, rather one where
 // its neighbours are. Copies of a block that the new build lacks join one that it has.
 func (p *twin) byLines() {
-	if p.old.lines == nil || p.new.lines == nil {
+	if p.old.frames == nil || p.new.frames == nil {
 		return
 	}
-	var blocks map[lineOf][]int // of new
+	var blocks map[lineOf][]int            // of new, in order
+	votes := make([]int, len(p.new.insts)) // for each of them: 0 but for those of block i
+	tied := -1                             // the block before i that is tied
 	for i := range p.ties {
 		if p.ties[i] != NoTie {
+			tied = i
 			continue
 		}
 		if blocks == nil {
@@ -256,14 +296,24 @@ func (p *twin) byLines() {
 				}
 			}
 		}
+		near := i // where block i would be in new by the tied block before it
+		if tied >= 0 {
+			near = p.block[tied] + i - tied
+		}
 		lines := p.old.linesOf(i)
-		votes := map[int]int{}
+		var voted []int
+		times := map[lineOf]int{}
 		for _, l := range lines {
-			for _, j := range blocks[l] {
-				votes[j]++
+			times[l]++
+		}
+		for l, n := range times {
+			for _, j := range nearest(blocks[l], near) {
+				if votes[j] == 0 {
+					voted = append(voted, j)
+				}
+				votes[j] += n
 			}
 		}
-		near := p.near(i)
 		best := -1
 		better := func(j int) bool {
 			switch {
@@ -276,25 +326,33 @@ func (p *twin) byLines() {
 			}
 			return j < best
 		}
-		for j := range votes {
+		for _, j := range voted {
 			if better(j) {
 				best = j
 			}
 		}
 		if best >= 0 && 2*votes[best] >= len(lines) {
 			p.tie(i, best, SamePart)
+			tied = i
+		}
+		for _, j := range voted {
+			votes[j] = 0
 		}
 	}
 }
 
-// near gives where block i would be in new by the tied block before it.
-func (p *twin) near(i int) int {
-	for k := i - 1; k >= 0; k-- {
-		if p.ties[k] != NoTie {
-			return p.block[k] + i - k
-		}
+// maxOfLine bounds the blocks of one line that are weighed for one block: those of a macro,
+// or of a function that is inlined everywhere, are many, and the nearest is taken.
+const maxOfLine = 256
+
+// nearest gives the blocks of a sorted list around a place.
+func nearest(blocks []int, near int) []int {
+	if len(blocks) <= maxOfLine {
+		return blocks
 	}
-	return i
+	at, _ := slices.BinarySearch(blocks, near)
+	from := min(max(0, at-maxOfLine/2), len(blocks)-maxOfLine)
+	return blocks[from : from+maxOfLine]
 }
 
 func distance(a, b int) int { return max(a-b, b-a) }

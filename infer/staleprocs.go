@@ -135,11 +135,18 @@ func (p *matching) by(key func(*image.Symbol) string, sure bool) {
 			continue
 		}
 		p.byCode(g.olds, g.news)
+		named := map[string][]int{} // of new, without a partner
+		for _, j := range g.news {
+			if p.back[j] < 0 {
+				name := p.new.Symbols()[j].Name
+				named[name] = append(named[name], j)
+			}
+		}
 		for _, i := range g.olds {
-			for _, j := range g.news {
-				if p.partner[i] < 0 && p.back[j] < 0 && p.old.Symbols()[i].Name == p.new.Symbols()[j].Name {
-					p.pair(i, j)
-				}
+			name := p.old.Symbols()[i].Name
+			if js := named[name]; p.partner[i] < 0 && len(js) > 0 {
+				p.pair(i, js[0])
+				named[name] = js[1:]
 			}
 		}
 	}
