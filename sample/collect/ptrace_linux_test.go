@@ -182,7 +182,7 @@ func TestTracedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	c, stats := run(t, Options{Command: []string{exe, "2"}, Stdout: w, MaxCPU: 0.5})
+	c, stats := run(t, Options{Command: []string{exe, "2"}, Stdout: w, MaxCPU: 4})
 	w.Close()
 	text, err := io.ReadAll(out)
 	if err != nil {
@@ -206,7 +206,7 @@ func TestTracedProgram(t *testing.T) {
 	if off, most := math.Abs(math.Log(inLong/inShort*short/long)), 5*math.Sqrt(1/inLong+1/inShort)+.05; !(off < most) {
 		t.Errorf("%.0f samples of %.0f ms, and %.0f of %.0f ms: off by a factor of %.2f", inLong, long/1e6, inShort, short/1e6, math.Exp(off))
 	}
-	if share["spin_else"] == 0 {
+	if share["spin_else"] == 0 && c.Total > 200 {
 		t.Error("children and waiting threads have no samples")
 	}
 	// Threads that have just been woken have no samples, though the kernel spends time on that.
