@@ -31,7 +31,9 @@ import (
 // no more samples than its processor time is worth.
 //
 // Threads that sleep are never touched: epoll_wait, semop and others would return EINTR to the program
-// (signal(7)). One that falls asleep while it is being interrupted has its call made again.
+// (signal(7)). One that falls asleep while it is being interrupted has its call made again. What no tracer can help
+// is that the kernel sends a tracee the signals that its program ignores: of one to the whole process, a thread may be
+// woken and another take it. The first then returns from its call without a stop.
 //
 // Whatever happens to this process, its tracees run on: PTRACE_SEIZE stops none, a thread that stops for us
 // is left as it is found until it is let go, and the end of the tracing thread lets go of all.

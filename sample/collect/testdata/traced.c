@@ -210,12 +210,18 @@ int main(int argc, char **argv)
 	sigset_t block;
 	sigemptyset(&block);
 	sigaddset(&block, SIGRTMIN + 3);
+	// Whoever traces a program has it woken by signals that it ignores. Of those to a process, one thread may be
+	// woken and another take it, and the first is not seen again: here, they have one thread to go to.
+	sigaddset(&block, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &block, NULL);
 
 	pthread_t threads[7];
 	void *(*roles[7])(void *) = {spinner, spinner, epoller, epoller, semaphores, semaphores, signalled};
 	for (int i = 0; i < 7; i++)
 		pthread_create(&threads[i], NULL, roles[i], (void *)(intptr_t)(i % 2));
+	sigemptyset(&block);
+	sigaddset(&block, SIGCHLD);
+	pthread_sigmask(SIG_UNBLOCK, &block, NULL);
 	while (!ready)
 		usleep(1000);
 	int sent = 0, traps = 0;
@@ -228,7 +234,8 @@ int main(int argc, char **argv)
 			usleep(1000);
 		}
 		raise(SIGTRAP);
-		kill(getpid(), SIGWINCH);
+		for (int i = 2; i < 6; i++)
+			pthread_kill(threads[i], SIGWINCH);
 		traps++;
 		children(round);
 	}
