@@ -41,7 +41,7 @@ const aside = "^(TestMeasure.*|TestPrograms|TestGenerate|TestCallers|TestRecordR
 // live are the tests of package collect that ask something of the kernel. Not among them are those of what
 // probes count: which instructions the kernel emulates is told by what a hit costs, and on an emulated processor
 // anything may cost much. TestFeatures has a window of probes.
-const live = "^(TestFilter.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestProberEnds|TestSums|TestFull|TestChurn|TestEvents|TestSetFrequency|TestWithout|TestObserve|TestTraced.*)$"
+const live = "^(TestFilter.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
 
 // A set is some tests of one package, and the guests that run them. To have a live test run in guests, name
 // it here; what it needs of built programs goes into the table of programs of its package.
