@@ -122,7 +122,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		report.Left("evidence"), report.Left("why"), report.Left("code"), report.Left("referred to by"))
 	for i := range shown {
 		it := &shown[i]
-		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), bound(it.AtMost),
+		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), upperBound(it.AtMost),
 			it.Evidence.String(), it.Why.String(), fluffName(it), referredBy(it))
 	}
 	if err := t.Write(w, color); err != nil {
@@ -138,8 +138,8 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 	return nil
 }
 
-// bound prints a number of executions that may be unknown.
-func bound(n float64) string {
+// upperBound prints a number of executions that may be unknown.
+func upperBound(n float64) string {
 	if math.IsInf(n, 1) {
 		return "-"
 	}

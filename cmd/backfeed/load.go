@@ -19,6 +19,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/bound"
 	"backfeed/sample/perfdata"
 	"backfeed/sample/store"
 )
@@ -176,7 +177,7 @@ func (c *cli) decode(in io.Reader, name string) (*sample.Recording, error) {
 	}
 	switch sample.Sniff(head) {
 	case sample.FormatBackfeed:
-		all, err := io.ReadAll(in)
+		all, err := bound.ReadAll(in)
 		if err != nil {
 			return nil, err
 		}
