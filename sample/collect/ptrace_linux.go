@@ -54,7 +54,9 @@ type tracer struct {
 
 	began, next time.Time // of the recording, of the next look
 	missed      int       // looks that are to be made up for
+	row         int       // looks that were missed since the last one
 	budget      traceBudget
+	other       time.Duration // processor time of this thread for signals, new threads and the like
 	regs        registers
 	stack       [stackWords]uint64
 	chain       []uint64
@@ -342,7 +344,11 @@ func (t *tracer) collect(ctx context.Context) error {
 		tid, code, status, err := t.await()
 		event := err == nil && tid != 0
 		if event {
+			before, stops := threadTime(), t.stats.Stops
 			t.event(tid, code, status)
+			if t.stats.Stops == stops { // a lower rate would not have saved it
+				t.other += threadTime() - before
+			}
 		} else if err == unix.ECHILD {
 			return nil // all are gone
 		} else if err != nil && err != unix.EINTR {
@@ -352,9 +358,11 @@ func (t *tracer) collect(ctx context.Context) error {
 		if now.Before(t.next) {
 			continue
 		}
-		if event {
+		if event && t.row < mostMissed {
 			t.missed++ // a look that a stop has delayed would find threads where they stop
+			t.row++
 		} else {
+			t.row = 0
 			t.look(now)
 		}
 		t.schedule(now)
@@ -371,6 +379,9 @@ func (t *tracer) collect(ctx context.Context) error {
 	}
 	return nil
 }
+
+// mostMissed looks are left out one after another: where threads stop without end, some samples are better than none.
+const mostMissed = 4
 
 // schedule sets the time of the next look. Times that have passed already are left out.
 func (t *tracer) schedule(now time.Time) {
@@ -606,7 +617,7 @@ func (t *tracer) look(now time.Time) {
 		}
 	}
 	if t.budget.due(now) {
-		t.interval = t.budget.spent(now, threadTime(), t.stats.Program, t.period)
+		t.interval = t.budget.spent(now, threadTime()-t.other, t.stats.Program, t.period)
 	}
 }
 
@@ -801,7 +812,7 @@ func (t *tracer) finish() {
 	t.alarm.close()
 	t.stats.Own = threadTime()
 	t.stats.Wall = time.Since(t.began)
-	t.budget.spent(time.Now(), t.stats.Own, t.stats.Program, t.period)
+	t.budget.spent(time.Now(), t.stats.Own-t.other, t.stats.Program, t.period)
 	t.stats.Stopped = t.budget.stopped
 	t.stats.Period = t.interval
 }

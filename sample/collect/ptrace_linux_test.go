@@ -203,7 +203,10 @@ func TestTracedProgram(t *testing.T) {
 	share := shares(t, c, exe)
 	inLong, inShort := share["spin_long"]*float64(c.Total), share["spin_short"]*float64(c.Total)
 	// Five standard deviations, and what the threads do beside it.
-	if off, most := math.Abs(math.Log(inLong/inShort*short/long)), 5*math.Sqrt(1/inLong+1/inShort)+.05; !(off < most) {
+	off, most := math.Abs(math.Log(inLong/inShort*short/long)), 5*math.Sqrt(1/inLong+1/inShort)+.05
+	if c.Total < 200 {
+		t.Logf("%d samples tell no shares", c.Total) // where the processor is emulated
+	} else if !(off < most) {
 		t.Errorf("%.0f samples of %.0f ms, and %.0f of %.0f ms: off by a factor of %.2f", inLong, long/1e6, inShort, short/1e6, math.Exp(off))
 	}
 	if share["spin_else"] == 0 && c.Total > 200 {
@@ -304,7 +307,7 @@ func TestTracedUntil(t *testing.T) {
 	if status := stats.Command.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
 		t.Errorf("it ended by %v", stats.Command)
 	}
-	if sum, used := time.Duration(c.Weight), stats.Traced.Program; sum < used*6/10 || sum > used*14/10 {
+	if sum, used := time.Duration(c.Weight), stats.Traced.Program; sum > used*14/10 || c.Total >= 200 && sum < used*6/10 {
 		t.Errorf("the samples stand for %v, the program used %v", sum, used)
 	}
 	if c.Event != (sample.Event{Name: ptraceClock, Period: uint64(time.Second / DefaultFrequency), Unit: "ns"}) {
