@@ -59,14 +59,16 @@ type set struct {
 // they tell most: those of commands on the kernel of Debian 12, which most servers run, and those of package
 // collect on the oldest and on the newest.
 var sets = []set{
+	// First: after the features, cycles were once not counted by the counter of cycles, and QEMU notices an overflow
+	// of the others too late (see README.md).
+	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 240, on: only("trixie-arm64")},
+	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 120, on: only("trixie-arm64")},
 	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 240},
 	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 120},
 	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 60},
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 240, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 400, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 300, on: only("bookworm-amd64")},
-	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 240, on: only("trixie-arm64")},
-	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 120, on: only("trixie-arm64")},
 }
 
 // only is those guests alone.
