@@ -51,5 +51,5 @@ func TestFilterCgroup(t *testing.T) {
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	join(cmd.Process.Pid)
-	checkFilter(t, SystemOptions{Frequency: 1999, Cgroups: []string{top}})
+	checkFilter(t, SystemOptions{Frequency: 1999, Cgroups: []string{top}}, func() {})
 }

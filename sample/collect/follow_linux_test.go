@@ -168,13 +168,11 @@ func TestBranchProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := spec.Variables[samplerVarWithBranches].Set(uint8(1)); err != nil {
+	s := System{ways: ladder[:1]}
+	if err := s.loadPrograms(spec, 0); err != nil {
 		t.Fatal(err)
 	}
-	var objects samplerObjects
-	if err := spec.LoadAndAssign(&objects, nil); err != nil {
-		t.Fatalf("%+v", err)
-	}
+	objects := &s.bpf
 	defer objects.Close()
 	ring, err := ringbuf.NewReader(objects.Calls)
 	if err != nil {

@@ -149,19 +149,24 @@ func TestChurn(t *testing.T) {
 
 // TestFilterProcesses: a process and what it starts, nothing else.
 func TestFilterProcesses(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "sleep 0.2; while :; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done")
+	cmd := exec.Command("sh", "-c", "read begin; while :; do sh -c 'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done'; done")
+	begin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	checkFilter(t, SystemOptions{Frequency: 1999, PIDs: []int{cmd.Process.Pid}})
+	checkFilter(t, SystemOptions{Frequency: 1999, PIDs: []int{cmd.Process.Pid}}, func() { begin.Write([]byte("now\n")) })
 }
 
-// checkFilter samples what was asked for, beside a program that was not.
-func checkFilter(t *testing.T, opt SystemOptions) {
+// checkFilter samples what was asked for, and does more from begin on, beside a program that was not.
+func checkFilter(t *testing.T, opt SystemOptions, begin func()) {
 	t.Helper()
 	s := system(t, opt)
+	begin()
 	spin(t, 1)
 	r := drains(t, s, 100*time.Millisecond, time.Second)
 	c := s.Counters()
