@@ -82,6 +82,9 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 	if err != nil {
 		return nil, err
 	}
+	if err := checkSums(counts); err != nil {
+		return nil, err
+	}
 	model := machine.For(counts[0].CPU)
 	if opt.Model != "" {
 		if model, err = machine.ByName(opt.Model); err != nil {
@@ -114,6 +117,20 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 	}
 	// From here on every sample is in a block of a Result, or counted as lost.
 	return &Placed{prof, counts, exact, model}, nil
+}
+
+// checkSums refuses so many samples that sums of them would not fit: from here on none is
+// larger than all samples are.
+func checkSums(counts []*sample.Counts) error {
+	const most = 1 << 62 // a billion processors, each with a million samples a second, take that in an hour
+	room := uint64(most)
+	for _, c := range counts {
+		if c.Total > room {
+			return fmt.Errorf("%w: more than %d samples of %s, which no recording has; a weight of a merge may be wrong", ErrNothing, uint64(most), c.Event.Name)
+		}
+		room -= c.Total
+	}
+	return nil
 }
 
 // choose picks the counts of one event.

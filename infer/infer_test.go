@@ -197,3 +197,62 @@ func TestManySamples(t *testing.T) {
 		t.Errorf("block overlap %.3f with %d times the samples, %.3f without", many, times, few)
 	}
 }
+
+// TestSamplesBeyond: so many samples that sums of them would wrap are refused, and the most that
+// are not are all used.
+func TestSamplesBeyond(t *testing.T) {
+	const path = "../testdata/mix/mix"
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	var at []sample.Offset
+	for i := range im.Symbols() {
+		if p, err := im.Proc(i); err == nil && len(p.Blocks) > 8 {
+			for b := range 2 {
+				off, _ := im.OffsetOf(p.Blocks[b].Start)
+				at = append(at, off)
+			}
+			break
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		n    [][2]uint64 // of each Counts, at two places
+		ok   bool
+	}{
+		{"2^64-1", [][2]uint64{{math.MaxUint64, 1}}, false},
+		{"2^63", [][2]uint64{{1 << 63, 1}}, false},
+		{"2^62 in two", [][2]uint64{{1 << 61, 1}, {1 << 61, 1}}, false},
+		{"2^61", [][2]uint64{{1<<61 - 1, 1}}, true},
+	} {
+		rec := &sample.Recording{}
+		for i, n := range tt.n {
+			c := sample.NewCounts(sample.CPU{Model: i}, sample.Event{Name: "cpu-clock", Unit: "ns", Period: 1e6})
+			for k, off := range at {
+				c.AddSample(c.Image(sample.ImageID{Path: path}), off, n[k])
+			}
+			rec.Add(c)
+		}
+		prof, err := Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, Options{})
+		if tt.ok != (err == nil) || err != nil && !errors.Is(err, ErrNothing) {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if err := prof.Check(); err != nil || prof.Samples.Used != prof.Samples.Total {
+			t.Errorf("%s: %+v, %v", tt.name, prof.Samples, err)
+		}
+		for _, ip := range prof.Images {
+			for _, r := range ip.Procs {
+				for b, f := range r.Block {
+					if math.IsNaN(f.N) || math.IsInf(f.N, 0) || f.N < 0 {
+						t.Errorf("%s: block %d runs %v times", tt.name, b, f.N)
+					}
+				}
+			}
+		}
+	}
+}
