@@ -2,14 +2,25 @@ package image
 
 import (
 	"bytes"
+	"cmp"
+	"debug/elf"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/testdata/qemu"
 )
 
 // armForms are instructions that walks emulate: one of each form, and the bits that tests vary.
@@ -216,4 +227,172 @@ func TestWalkARM(t *testing.T) {
 		}
 	}
 	runARM(t, tests)
+}
+
+// TestWalkKnownARM: of the instructions that a program executes, walks emulate nearly all.
+func TestWalkKnownARM(t *testing.T) {
+	qemu.NeedCount(t, elf.EM_AARCH64)
+	gcc, err := exec.LookPath("aarch64-linux-gnu-gcc")
+	if err != nil {
+		t.Skip(err)
+	}
+	program := filepath.Join(t.TempDir(), "mix")
+	if out, err := exec.Command(gcc, "-O2", "-o", program, "../../testdata/mix/mix.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	path, _ := qemu.Count(t, filepath.Dir(program), program, "1")
+	known, unknown, stops := walkShares(t, path)
+	t.Logf("%.3f %% emulated, %.3f %% leave what they write unknown, at %.3f %% walks end", 100*known, 100*unknown, 100*stops)
+	if known < 0.99 || stops > 0.001 {
+		t.Errorf("emulated: %.4f of the instructions; at %.4f walks end", known, stops)
+	}
+}
+
+// walkShares returns which shares of the instructions of exact counts are emulated, leave what they write
+// unknown, and end walks.
+func walkShares(t *testing.T, path string) (known, unknown, stops float64) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := map[string]*execution{}
+	if err := json.Unmarshal(b, &ran); err != nil {
+		t.Fatal(err)
+	}
+	var all float64
+	most := map[string]float64{}
+	for file, e := range ran {
+		im, err := Open(file, Options{})
+		if err != nil {
+			continue // the vdso
+		}
+		for at, count := range e.Insn {
+			addr, n := parseAddr(t, at), float64(count)
+			code := im.code(addr, addr+4)
+			if code == nil {
+				continue
+			}
+			all += n
+			switch walkARM(binary.LittleEndian.Uint32(code), armInst(code, addr)).Kind {
+			case WalkStop:
+				stops += n
+				most[im.Text(addr)] += n
+			case armClobber:
+				unknown += n
+				most[im.Text(addr)] += n
+			default:
+				known += n
+			}
+		}
+		im.Close()
+	}
+	names := slices.SortedFunc(maps.Keys(most), func(a, b string) int { return cmp.Compare(most[b], most[a]) })
+	for _, name := range names[:min(len(names), 8)] {
+		t.Logf("%.4f %% %s", 100*most[name]/all, name)
+	}
+	return known / all, unknown / all, stops / all
+}
+
+// TestWalkKinds: the kinds of operations are numbered as those who emulate them have them.
+func TestWalkKinds(t *testing.T) {
+	for _, tt := range []struct {
+		file, header string
+		last         WalkKind
+	}{
+		{"walk.go", "walkx86.h", walkVaddq},
+		{"walkarm.go", "walkarm.h", armVshr},
+	} {
+		kernel := kernelKinds(t, tt.header)
+		if n := len(kernel); n == 0 || kernel[n-1].value != int(tt.last) {
+			t.Errorf("%s: the last of %d kinds is %v, in Go %d", tt.header, n, kernel[max(n, 1)-1], tt.last)
+		}
+		// In Go the names have a prefix and are not all the same: of x86-64, only their number is compared.
+		ours := goKinds(t, tt.file)
+		if tt.header == "walkarm.h" {
+			for i, k := range kernel {
+				if i >= len(ours) || strings.ToUpper(strings.TrimPrefix(ours[i], "arm")) != k.name {
+					t.Fatalf("kind %d is %s in %s, in Go %v", k.value, k.name, tt.header, ours[min(i, len(ours)-1):])
+				}
+			}
+		}
+	}
+}
+
+type kernelKind struct {
+	name  string
+	value int
+}
+
+// kernelKinds reads the enumeration of kinds of a header.
+func kernelKinds(t *testing.T, header string) (kinds []kernelKind) {
+	t.Helper()
+	b, err := os.ReadFile("../../sample/collect/bpf/" + header)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(string(b), "enum kind {")
+	list, _, _ = strings.Cut(list, "};")
+	list = regexp.MustCompile(`//.*`).ReplaceAllString(list, "")
+	value := -1
+	for _, item := range strings.Split(list, ",") {
+		name, start, set := strings.Cut(strings.TrimSpace(item), "=")
+		if name = strings.TrimSpace(name); name == "" {
+			continue
+		}
+		value++
+		if set {
+			value = map[string]int{"STOP + 1": int(WalkStop) + 1, "JCC + 1": int(WalkCondJump) + 1}[strings.TrimSpace(start)]
+		}
+		kinds = append(kinds, kernelKind{name, value})
+	}
+	return kinds
+}
+
+// goKinds reads the constants of the file that are kinds, in order.
+func goKinds(t *testing.T, file string) (names []string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range f.Decls {
+		g, ok := d.(*ast.GenDecl)
+		if !ok || g.Tok != token.CONST {
+			continue
+		}
+		if typ, ok := g.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); !ok || typ.Name != "WalkKind" {
+			continue
+		}
+		for _, s := range g.Specs {
+			names = append(names, s.(*ast.ValueSpec).Names[0].Name)
+		}
+	}
+	return names
+}
+
+// FuzzWalkARM: any word gives an operation that the emulator can take as it is.
+func FuzzWalkARM(f *testing.F) {
+	for _, form := range armForms {
+		f.Add(form.word)
+	}
+	f.Fuzz(func(t *testing.T, w uint32) {
+		o := walkWord(w)
+		if o.Kind == WalkStop {
+			return
+		}
+		vector := o.Kind >= armVload
+		switch {
+		case o.Kind > armVshr || o.Kind > armClobber && o.Kind < WalkCall:
+			t.Fatalf("%#x: kind %d", w, o.Kind)
+		case o.Dst > armNone || o.Src > armNone || o.Base > armRelative || o.Index > armNone || o.Scale > 63 || o.Ext > 11:
+			t.Fatalf("%#x: no such operands: %+v", w, o)
+		case vector && o.Kind != armVto && o.Dst >= armZero && o.Dst != armNone:
+			t.Fatalf("%#x: no such vector: %+v", w, o)
+		case o.Flags&armHasMem != 0 && o.Base == armNone:
+			t.Fatalf("%#x: no address: %+v", w, o)
+		case o.Size > 64 || o.Kind != armClobber && o.Size > 16 || !vector && o.Kind != armClobber && o.Size > 8:
+			t.Fatalf("%#x: operands of %d bytes: %+v", w, o.Size, o)
+		}
+	})
 }
