@@ -47,7 +47,7 @@ of that time. Samples of instructions stand for what the counter counted, even w
 out the next 512 instructions of the thread from its registers and memory, which it reads only. And it
 counts how often code runs, in windows of a few milliseconds, by probes of instructions that the kernel
 emulates. Both take that share of the processor time, 1% if it is not said, and need the privileges
-of -a. Probes need Linux 6.6 or later on x86-64: elsewhere walks have all of that share. Where a process is not the only one that is recorded,
+of -a. Probes need Linux 6.6 or later: elsewhere walks have all of that share. Where a process is not the only one that is recorded,
 windows slow others that run the same files too. Nothing is armed any more when backfeed ends, however
 it does. --dry-run lists what would be probed.
 

@@ -3,6 +3,7 @@ package image
 import (
 	"bytes"
 	"debug/elf"
+	"encoding/binary"
 	"strings"
 
 	"backfeed/sample"
@@ -13,9 +14,15 @@ import (
 type ProbeSite struct {
 	Addr Addr
 	Off  sample.Offset // of Addr in the file
-	Cond int8          // condition code of a conditional branch, the low four bits of its opcode; -1 of others
+	Cond int8          // condition code of a conditional branch, the low four bits of its opcode, or on AArch64 one of the Cond constants; -1 of others
 	kind siteKind
 }
+
+// Conditions of AArch64's branches that test a register; package collect has the same.
+const (
+	condZero  = 17 // of cbz; that of cbnz follows
+	condClear = 19 // of tbz; that of tbnz follows
+)
 
 // siteKind orders the sites of a block: the better comes first.
 type siteKind uint8
@@ -24,16 +31,16 @@ const (
 	siteBranch siteKind = iota // counts two edges
 	siteJump
 	siteCall
-	sitePush
+	sitePush // or, on AArch64, adr and adrp
 	siteNop
 	noSite
 )
 
 // ProbeSites gives the sites of each block of p, the best first: the conditional
-// branch at its end, then jumps, calls, pushes and nops. Every one is certain to be
+// branch at its end, then jumps, calls, pushes or address computations, and nops. Every one is certain to be
 // the start of an instruction that control reaches: there are none in a procedure
 // that does not decode end to end, in code that nothing is seen to lead to, in
-// stubs of the PLT, in the vdso, and none for other processors than x86-64.
+// stubs of the PLT, and in the vdso.
 func (im *Image) ProbeSites(p *Proc) [][]ProbeSite {
 	sites := make([][]ProbeSite, len(p.Blocks))
 	if !im.probeable(p) {
@@ -49,7 +56,7 @@ func (im *Image) ProbeSites(p *Proc) [][]ProbeSite {
 
 func (im *Image) probeable(p *Proc) bool {
 	switch {
-	case im.Arch != X86_64, p.torn, p.Source == FromCall, p.Source == FromPLT:
+	case p.torn, p.Source == FromCall, p.Source == FromPLT:
 		return false
 	case im.elf.Type != elf.ET_EXEC && im.elf.Type != elf.ET_DYN:
 		return false
@@ -102,7 +109,7 @@ func (im *Image) blockSites(b *Block) []ProbeSite {
 	var d x86
 	for a := b.Start; len(code) > 0; {
 		in := im.instIn(&d, code, a)
-		kind, cond := siteOf(code[:in.Len])
+		kind, cond := im.Arch.siteOf(code[:in.Len])
 		if off, ok := im.OffsetOf(a); ok && kind != noSite {
 			of[kind] = append(of[kind], ProbeSite{a, off, cond, kind})
 		}
@@ -130,12 +137,46 @@ var emulatedNops = [...][]byte{
 	{0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
 }
 
-// siteOf tells whether the kernel emulates one instruction of 64-bit code, after
+// siteOf tells whether the kernel emulates one instruction.
+func (a Arch) siteOf(code []byte) (siteKind, int8) {
+	if a == AArch64 {
+		return armSiteOf(code)
+	}
+	return x86SiteOf(code)
+}
+
+// armSiteOf goes by arm_probe_decode_insn in arch/arm64/kernel/probes/decode-insn.c. Branches to registers are no
+// sites, nor are loads of literals: before Linux 6.12 what emulates them reads the kernel's memory. Nop is
+// emulated since 6.13; before, package collect finds out that it is not.
+func armSiteOf(code []byte) (siteKind, int8) {
+	if len(code) < 4 {
+		return noSite, -1
+	}
+	switch w := binary.LittleEndian.Uint32(code); {
+	case w&0xff000010 == 0x54000000:
+		return siteBranch, int8(w & 15)
+	case w&0x7e000000 == 0x34000000:
+		return siteBranch, condZero + int8(w>>24&1)
+	case w&0x7e000000 == 0x36000000:
+		return siteBranch, condClear + int8(w>>24&1)
+	case w&0xfc000000 == 0x14000000:
+		return siteJump, -1
+	case w&0xfc000000 == 0x94000000:
+		return siteCall, -1
+	case w&0x1f000000 == 0x10000000:
+		return sitePush, -1
+	case w == 0xd503201f:
+		return siteNop, -1
+	}
+	return noSite, -1
+}
+
+// x86SiteOf tells whether the kernel emulates one instruction of 64-bit code, after
 // branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c, and the
 // condition code of a conditional branch or -1. Prefixes are refused although the
 // kernel takes some of them (bnd): it emulates 41 90, which is no nop, as one, fails
 // at branch hints, and does not know how a processor reads 66 before a branch.
-func siteOf(code []byte) (siteKind, int8) {
+func x86SiteOf(code []byte) (siteKind, int8) {
 	switch c, n := code[0], len(code); {
 	case n == 2 && c&0xf0 == 0x70, n == 6 && c == 0x0f && code[1]&0xf0 == 0x80:
 		return siteBranch, int8(code[n/4] & 0x0f)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -88,7 +89,7 @@ func TestSiteOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kind, cond := siteOf(code); kind != tt.kind || cond != tt.cond {
+		if kind, cond := x86SiteOf(code); kind != tt.kind || cond != tt.cond {
 			t.Errorf("%s (%s): kind %d, condition %d, want %d, %d", tt.name, tt.code, kind, cond, tt.kind, tt.cond)
 		}
 	}
@@ -130,7 +131,9 @@ func TestProbeSites(t *testing.T) {
 		{"bad bytes behind", X86_64, "\x55\xc3\x06\x06", "[]"},
 		{"runs off", X86_64, "\x55\x31\xc0", "[]"},
 		{"unknown targets", X86_64, "\x55\xff\xe0\x55\xc3", "[00][]"}, // push; jmp *%rax; push; ret
-		{"other processors", AArch64, "\x1f\x20\x03\xd5\xc0\x03\x5f\xd6", "[]"},
+		{"AArch64: branch, then adr and nop", AArch64, "\x1f\x20\x03\xd5\x01\x00\x00\x10\x4b\x00\x00\x54\xc0\x03\x5f\xd6\xc0\x03\x5f\xd6", "[08?b 04 00][][]"},
+		{"AArch64: tests of registers", AArch64, "\x61\x00\x00\xb5\xe0\xff\xff\x37\xc0\x03\x5f\xd6\xc0\x03\x5f\xd6", "[00?12][04?14][][]"}, // cbnz, tbnz
+		{"AArch64: loads of literals and branches to registers", AArch64, "\x40\x00\x00\x58\xc0\x03\x5f\xd6", "[]"},
 	} {
 		im := codeImage(tt.arch, []byte(tt.code), nil)
 		p, err := im.Proc(0)
@@ -198,6 +201,50 @@ func TestProbeSitesObjdump(t *testing.T) {
 				}
 				if a, ok := im.AddrOf(s.Off); !good || !ok || a != s.Addr || (s.Cond >= 0) != (s.kind == siteBranch) {
 					t.Errorf("%s: %+v: %+v", p.Name, s, l)
+				}
+				n++
+			}
+		}
+	}
+	if n < 10000 {
+		t.Errorf("%d sites", n)
+	}
+}
+
+// TestProbeSitesARM: sites of a whole library are instructions of those kinds to GNU objdump, too.
+func TestProbeSitesARM(t *testing.T) {
+	const path = "/usr/aarch64-linux-gnu/lib/libc.so.6"
+	im := openTest(t, path)
+	lines := map[Addr]line{}
+	objdump(t, "aarch64-linux-gnu-objdump", path, func(l line) { lines[l.addr] = l })
+	n := 0
+	for i := range im.Symbols() {
+		p, err := im.Proc(i)
+		if err != nil {
+			continue
+		}
+		for b, sites := range im.ProbeSites(p) {
+			for _, s := range sites {
+				m := lines[s.Addr].mnemonic
+				good := false
+				switch s.kind {
+				case siteBranch:
+					want, ok := map[string]int8{"cbz": 17, "cbnz": 18, "tbz": 19, "tbnz": 20}[m]
+					if !ok {
+						want = int8(slices.Index([]string{"b.eq", "b.ne", "b.cs", "b.cc", "b.mi", "b.pl", "b.vs", "b.vc", "b.hi", "b.ls", "b.ge", "b.lt", "b.gt", "b.le"}, m))
+					}
+					good = s.Cond == want && s.Addr == p.Blocks[b].Last
+				case siteJump:
+					good = m == "b"
+				case siteCall:
+					good = m == "bl"
+				case sitePush:
+					good = m == "adr" || m == "adrp"
+				case siteNop:
+					good = m == "nop"
+				}
+				if a, ok := im.AddrOf(s.Off); !good || !ok || a != s.Addr || (s.Cond >= 0) != (s.kind == siteBranch) {
+					t.Errorf("%s: %+v: %s", p.Name, s, m)
 				}
 				n++
 			}

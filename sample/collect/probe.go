@@ -1,9 +1,11 @@
 package collect
 
 import (
-	"bytes"
+	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -15,8 +17,16 @@ import (
 type ProbeSite struct {
 	ID   sample.ImageID
 	Off  sample.Offset // of the instruction in the image's file
-	Cond int8          // condition of a conditional branch, as the low four bits of its opcode have it; -1 for others
+	Cond int8          // condition of a conditional branch, as its opcode has it, or one of the Cond constants
 }
+
+// Conditions of AArch64 that are none of the flags, after the 15 of flags.
+const (
+	CondZero    = 17 // a register is 0
+	CondNotZero = 18
+	CondClear   = 19 // a bit of a register is 0
+	CondSet     = 20
+)
 
 // NoCond is the Cond of instructions that are not conditional branches.
 const NoCond = -1
@@ -47,47 +57,59 @@ type ProbeCost struct {
 
 var errNotEmulated = errors.New("not of a kind that the kernel emulates")
 
-// probeKinds tell the instructions that may be probed by their first bytes, each kind
-// with a loop body that runs it once. A prober tries each before it probes anything: a
-// kernel that steps one costs 20 us a hit, and has to be refused. They are a second
-// look at what package image chose, taken at the bytes of the file itself.
-//
-// A 5-byte nop is of no kind: Linux 6.18 replaces it by a call, which overwrites what
-// leaf functions keep below their stack pointer.
-var probeKinds = []probeKind{
-	{"jcc taken", []byte{0x85, 0xc9, 0x75, 0x00}, 2, func(b []byte) bool { return b[0]&0xf0 == 0x70 }},                                 // test ecx, ecx; jnz +0
-	{"jcc not taken", []byte{0x85, 0xc9, 0x0f, 0x84, 0, 0, 0, 0}, 2, func(b []byte) bool { return b[0] == 0x0f && b[1]&0xf0 == 0x80 }}, // test ecx, ecx; jz near +0
-	{"jmp", []byte{0xeb, 0x00}, 0, func(b []byte) bool { return b[0] == 0xeb }},
-	{"jmp near", []byte{0xe9, 0, 0, 0, 0}, 0, func(b []byte) bool { return b[0] == 0xe9 }},
-	{"call", []byte{0xe8, 2, 0, 0, 0, 0xeb, 0x01, 0xc3}, 0, func(b []byte) bool { return b[0] == 0xe8 }}, // call f; jmp over; f: ret
-	{"push", []byte{0x50, 0x58}, 0, func(b []byte) bool { return b[0]&0xf8 == 0x50 }},                    // push rax; pop rax
-	{"push r8", []byte{0x41, 0x50, 0x41, 0x58}, 0, func(b []byte) bool { return b[0] == 0x41 && b[1]&0xf8 == 0x50 }},
-	nopKind(0x90),
-	nopKind(0x66, 0x90),
-	nopKind(0x0f, 0x1f, 0x00),
-	nopKind(0x0f, 0x1f, 0x40, 0x00),
-	nopKind(0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00),
-	nopKind(0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00),
-	nopKind(0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00),
+// A probeISA is what of probes depends on the processor.
+type probeISA struct {
+	name    string
+	machine elf.Machine
+	// kinds tell the instructions that may be probed by their first bytes, each kind with a loop body that
+	// runs it once. A prober tries each before it probes anything: a kernel that steps one costs 20 us a hit,
+	// and has to be refused. They are a second look at what package image chose, taken at the bytes of the file
+	// itself.
+	kinds   []probeKind
+	stepped []byte // code of an instruction that no kernel emulates
+	// most is what part of the cost of a stepped one an emulated one costs at most.
+	most float64
+	// loop gives code that runs a body loopRuns times and ends the program, and where the body is in it.
+	loop func(body []byte) (code []byte, at int)
+	// choice gives code that goes on to a place so many bytes after its start if the program has n arguments;
+	// choices are of choiceSize bytes each.
+	choice     func(n, to int) []byte
+	choiceSize int
 }
 
 // A probeKind is a kind of instruction.
 type probeKind struct {
 	name string
-	body []byte // code that runs one and keeps ecx, rsp and rbx
+	body []byte // code that runs one, and keeps the stack pointer and what counts the rounds
 	at   int    // of it in body
 	is   func(b []byte) bool
+	cond func(b []byte) int8 // condition of a conditional branch; nil for others
+	goes bool                // the body's branch is taken
 }
 
+// condition gives the condition of the instruction that b begins with.
+func (k *probeKind) condition(b []byte) int8 {
+	if k.cond == nil {
+		return NoCond
+	}
+	return k.cond(b)
+}
+
+// probeISAs are by GOARCH.
+var probeISAs = map[string]*probeISA{"amd64": &x86Probes, "arm64": &armProbes}
+
+// hostProbes are those of this processor.
+var hostProbes = probeISAs[runtime.GOARCH]
+
 // judge decides which kinds may be probed: those whose counts are exact and that cost
-// less than half of what a stepped one costs, which takes two exceptions and not one.
+// far less than a stepped one costs, which takes two exceptions and not one.
 // The last of costs is the stepped one's.
-func judge(costs []ProbeCost) error {
+func (p *probeISA) judge(costs []ProbeCost) error {
 	stepped := costs[len(costs)-1]
 	some := false
 	for i := range costs[:len(costs)-1] {
 		c := &costs[i]
-		c.Emulated = c.Exact && c.Cost < stepped.Cost/2
+		c.Emulated = c.Exact && float64(c.Cost) < p.most*float64(stepped.Cost)
 		some = some || c.Emulated
 	}
 	if !some {
@@ -97,92 +119,86 @@ func judge(costs []ProbeCost) error {
 }
 
 // checkSite tells whether the instruction that b begins with may be probed.
-func checkSite(b []byte, cond int8, costs []ProbeCost) error {
-	k, err := kindOf(b)
+func (p *probeISA) checkSite(b []byte, cond int8, costs []ProbeCost) error {
+	k, err := p.kindOf(b)
 	if err != nil {
 		return err
 	}
 	if !costs[k].Emulated {
 		return fmt.Errorf("%s: %w", costs[k].Kind, errNotEmulated)
 	}
-	want := int8(NoCond)
-	switch k {
-	case 0:
-		want = int8(b[0] & 15)
-	case 1:
-		want = int8(b[1] & 15)
-	}
-	if cond != want {
+	if want := p.kinds[k].condition(b); cond != want {
 		return fmt.Errorf("condition %d, but the code has %d", cond, want)
 	}
 	return nil
 }
 
-func nopKind(code ...byte) probeKind {
-	return probeKind{fmt.Sprintf("nop of %d bytes", len(code)), code, 0, func(b []byte) bool { return bytes.HasPrefix(b, code) }}
-}
-
-// steppedBody is of an instruction that no kernel emulates: mov eax, eax.
-var steppedBody = []byte{0x89, 0xc0}
-
-// kindOf gives the index in probeKinds of the instruction that b begins with.
-func kindOf(b []byte) (int, error) {
-	b = append(slices.Clone(b), 0xcc, 0xcc) // at the end of a file
-	for k, kind := range probeKinds {
+// kindOf gives the index in kinds of the instruction that b begins with.
+func (p *probeISA) kindOf(b []byte) (int, error) {
+	b = append(slices.Clone(b), 0xcc, 0xcc, 0xcc, 0xcc) // at the end of a file
+	for k, kind := range p.kinds {
 		if kind.is(b) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("% x: %w", b, errNotEmulated)
+	return 0, fmt.Errorf("% x: %w", b[:len(b)-4], errNotEmulated)
+}
+
+// cookie is what the kernel's side is told of site i, an instruction: its number, the condition, and which bits
+// of which register a branch of AArch64 tests. See bpf/prober.c.
+func cookie(i int, cond int8, code []byte) uint64 {
+	if cond == NoCond {
+		return uint64(i) | 16<<8
+	}
+	c := uint64(i) | uint64(cond)<<8
+	if cond >= CondZero {
+		w := uint64(binary.LittleEndian.Uint32(code))
+		wide := w >> 31
+		c |= w&31<<16 | wide<<27
+		if cond >= CondClear {
+			c |= (w>>26&32|w>>19&31)<<21 | 1<<27
+		}
+	}
+	return c
 }
 
 // loopRuns is how often each loop of the test program runs.
 const loopRuns = 4000
 
-// loopProgram makes a static program for x86-64: with n arguments it runs the n-th
-// body loopRuns times, with none the empty body. Files has the file offset of the
-// probed instruction by kind; the last one is steppedBody's.
-func loopProgram() (file []byte, offs []uint64) {
+// loopProgram makes a static program: with n arguments it runs the n-th body loopRuns times, with none the
+// empty body. Offs has the file offset of the probed instruction by kind; the last one is the stepped one's.
+func (p *probeISA) loopProgram() (file []byte, offs []uint64) {
 	const base, head = 0x400000, 64 + 56
 	bodies := [][]byte{nil}
-	for _, k := range probeKinds {
+	for _, k := range p.kinds {
 		bodies = append(bodies, k.body)
 	}
-	bodies = append(bodies, steppedBody)
-	var loops [][]byte
+	bodies = append(bodies, p.stepped)
+	var loops []byte
 	var starts []int
-	at := head + len(bodies)*10 // each choice is 10 bytes
+	at := head + len(bodies)*p.choiceSize
 	for i, body := range bodies {
-		code := []byte{0xb9, loopRuns & 255, loopRuns >> 8, 0, 0} // mov ecx, loopRuns
+		code, in := p.loop(body)
 		if i > 0 {
-			in := 0
-			if i <= len(probeKinds) {
-				in = probeKinds[i-1].at
+			if i <= len(p.kinds) {
+				in += p.kinds[i-1].at
 			}
-			offs = append(offs, uint64(at+len(code)+in))
+			offs = append(offs, uint64(at+in))
 		}
-		code = append(code, body...)
-		code = append(code, 0xff, 0xc9, 0x75, byte(-(len(body) + 4)))        // dec ecx; jnz body
-		code = append(code, 0xb8, 60, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05, 0xcc) // exit(0)
 		starts = append(starts, at)
-		loops = append(loops, code)
+		loops = append(loops, code...)
 		at += len(code)
 	}
 	elf := []byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 15: 0}
-	elf = append(elf, 2, 0, 62, 0, 1, 0, 0, 0) // ET_EXEC, EM_X86_64
-	elf = le64(elf, base+head, 64, 0)          // entry, program headers, sections
+	elf = append(elf, 2, 0, byte(p.machine), 0, 1, 0, 0, 0) // ET_EXEC
+	elf = le64(elf, base+head, 64, 0)                       // entry, program headers, sections
 	elf = append(elf, 0, 0, 0, 0, 64, 0, 56, 0, 1, 0, 64, 0, 0, 0, 0, 0)
 	elf = append(elf, 1, 0, 0, 0, 5, 0, 0, 0) // PT_LOAD, read and execute
 	elf = le64(elf, 0, base, base, uint64(at), uint64(at), 0x1000)
 	for i, start := range starts {
-		elf = append(elf, 0x83, 0x3c, 0x24, byte(i+1), 0x0f, 0x84) // cmp dword [rsp], i+1; je loop
-		d := int32(start - (len(elf) + 4))
-		elf = append(elf, byte(d), byte(d>>8), byte(d>>16), byte(d>>24))
+		elf = append(elf, p.choice(i, start-len(elf))...)
 	}
-	for _, code := range loops {
-		elf = append(elf, code...)
-	}
-	return elf, offs
+	return append(elf, loops...), offs
 }
 
 func le64(b []byte, vs ...uint64) []byte {

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,13 +16,13 @@ import (
 )
 
 // all says that every kind but the last, which is stepped, is emulated.
-func allEmulated() []ProbeCost {
-	costs := make([]ProbeCost, len(probeKinds)+1)
+func (p *probeISA) allEmulated() []ProbeCost {
+	costs := make([]ProbeCost, len(p.kinds)+1)
 	for i := range costs {
 		costs[i] = ProbeCost{Cost: 600, Exact: true}
 	}
 	costs[len(costs)-1].Cost = 19000
-	if err := judge(costs); err != nil {
+	if err := p.judge(costs); err != nil {
 		panic(err)
 	}
 	return costs
@@ -28,7 +31,7 @@ func allEmulated() []ProbeCost {
 // TestCheckSite: only what the kernel emulates is armed, with its own condition, and
 // never a nop of 5 bytes.
 func TestCheckSite(t *testing.T) {
-	costs := allEmulated()
+	costs, arm := x86Probes.allEmulated(), armProbes.allEmulated()
 	for _, tt := range []struct {
 		name string
 		code []byte
@@ -69,17 +72,70 @@ func TestCheckSite(t *testing.T) {
 		{"nothing", nil, NoCond, false},
 		{"end of file in a nop", []byte{0x0f, 0x1f}, NoCond, false},
 	} {
-		if err := checkSite(tt.code, tt.cond, costs); (err == nil) != tt.ok {
+		if err := x86Probes.checkSite(tt.code, tt.cond, costs); (err == nil) != tt.ok {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		code uint32
+		cond int8
+		ok   bool
+	}{
+		{"b.lt", 0x5400004b, 11, true},
+		{"b.lt as b.ge", 0x5400004b, 10, false},
+		{"bc.lt", 0x5400005b, 11, false},
+		{"cbz x3", 0xb4000043, CondZero, true},
+		{"cbnz w3", 0x35000043, CondNotZero, true},
+		{"cbnz as cbz", 0x35000043, CondZero, false},
+		{"tbz", 0xb6f80043, CondClear, true},
+		{"tbnz", 0x37000043, CondSet, true},
+		{"tbnz as no branch", 0x37000043, NoCond, false},
+		{"b", 0x17ffffff, NoCond, true},
+		{"bl", 0x97ffffff, NoCond, true},
+		{"adrp", 0x90000000, NoCond, true},
+		{"nop", 0xd503201f, NoCond, true},
+		{"bti", 0xd503241f, NoCond, false},
+		{"ldr literal", 0x58000040, NoCond, false},
+		{"br", 0xd61f0000, NoCond, false},
+		{"ret", 0xd65f03c0, NoCond, false},
+		{"mov", 0xaa0103e0, NoCond, false},
+		{"svc", 0xd4000001, NoCond, false},
+	} {
+		if err := armProbes.checkSite(words(tt.code), tt.cond, arm); (err == nil) != tt.ok {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+	}
+	if err := armProbes.checkSite([]byte{0x1f, 0x20}, NoCond, arm); err == nil {
+		t.Error("the end of a file in an instruction: no error")
+	}
+}
+
+// TestCookie: of a branch that tests a register, a cookie has which bits of which one.
+func TestCookie(t *testing.T) {
+	for _, tt := range []struct {
+		code      uint32
+		cond      int8
+		reg, bits uint64
+	}{
+		{0x5400004b, 11, 0, 0},
+		{0xb4000043, CondZero, 3, 1 << 6},
+		{0x3500005f, CondNotZero, 31, 0},
+		{0xb6f80043, CondClear, 3, 1<<6 | 63},
+		{0x37080045, CondSet, 5, 1<<6 | 1},
+	} {
+		want := 7 | uint64(tt.cond)<<8 | tt.reg<<16 | tt.bits<<21
+		if got := cookie(7, tt.cond, words(tt.code)); got != want {
+			t.Errorf("%#x: %#x, want %#x", tt.code, got, want)
 		}
 	}
 }
 
 // TestJudge: a kind that is stepped, or was not counted exactly, is refused.
 func TestJudge(t *testing.T) {
-	costs := allEmulated()
+	costs := x86Probes.allEmulated()
 	costs[0].Cost, costs[1].Exact = 12000, false
-	if err := judge(costs); err != nil {
+	if err := x86Probes.judge(costs); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{false, false, true} {
@@ -87,34 +143,54 @@ func TestJudge(t *testing.T) {
 			t.Errorf("kind %d: emulated: %v", i, costs[i].Emulated)
 		}
 	}
-	if err := checkSite([]byte{0x75, 0}, 5, costs); !errors.Is(err, errNotEmulated) {
+	if err := x86Probes.checkSite([]byte{0x75, 0}, 5, costs); !errors.Is(err, errNotEmulated) {
 		t.Errorf("a branch of a kind that is stepped: %v", err)
 	}
 	for i := range costs {
 		costs[i].Cost = 19000
 	}
-	if unavailable := (*Unavailable)(nil); !errors.As(judge(costs), &unavailable) {
+	if unavailable := (*Unavailable)(nil); !errors.As(x86Probes.judge(costs), &unavailable) {
 		t.Error("a kernel that steps all: no error")
 	}
 }
 
 // TestLoopProgram: the program is an ELF file, and its sites are what they are to be.
 func TestLoopProgram(t *testing.T) {
-	file, offs := loopProgram()
-	f, err := elf.NewFile(bytes.NewReader(file))
+	for _, p := range probeISAs {
+		file, offs := p.loopProgram()
+		f, err := elf.NewFile(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Progs) != 1 || f.Progs[0].Filesz != uint64(len(file)) {
+			t.Errorf("%s: segments %+v of %d bytes", p.name, f.Progs, len(file))
+		}
+		for i, off := range offs {
+			k, err := p.kindOf(file[off:])
+			if i < len(p.kinds) && (err != nil || k != i) {
+				t.Errorf("%s: site %d: kind %d, %v", p.name, i, k, err)
+			}
+			if i == len(p.kinds) && err == nil {
+				t.Errorf("%s: the stepped site is of kind %d", p.name, k)
+			}
+		}
+	}
+}
+
+// TestLoopProgramRuns: the program for AArch64 runs each of its loops to the end.
+func TestLoopProgramRuns(t *testing.T) {
+	qemu, err := exec.LookPath("qemu-aarch64")
 	if err != nil {
+		t.Skip(err)
+	}
+	code, offs := armProbes.loopProgram()
+	exe := filepath.Join(t.TempDir(), "loops")
+	if err := os.WriteFile(exe, code, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if len(f.Progs) != 1 || f.Progs[0].Filesz != uint64(len(file)) {
-		t.Errorf("segments %+v of %d bytes", f.Progs, len(file))
-	}
-	for i, off := range offs {
-		k, err := kindOf(file[off:])
-		if i < len(probeKinds) && (err != nil || k != i) {
-			t.Errorf("site %d: kind %d, %v", i, k, err)
-		}
-		if i == len(probeKinds) && err == nil {
-			t.Errorf("the stepped site is of kind %d", k)
+	for i := range len(offs) + 1 {
+		if out, err := exec.Command(qemu, append([]string{exe}, make([]string, i)...)...).CombinedOutput(); err != nil {
+			t.Errorf("loop %d: %v %s", i, err, out)
 		}
 	}
 }

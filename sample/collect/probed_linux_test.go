@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 || arm64
 
 package collect
 
@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -23,12 +24,22 @@ import (
 
 // Programs that are probed, and what tests find out of them.
 
-// The layout of testdata/sites.h.
-const (
-	stretchSites    = 44
-	stretchBranches = 32
-	stretchFlags    = 32 // rounds after which all combinations of flags have been
+// The layout of testdata/sites.h: sites and, among them, conditional branches, by GOARCH; and rounds after
+// which all combinations of flags have been.
+var (
+	stretchSites    = map[string]int{"amd64": 44, "arm64": 26}[runtime.GOARCH]
+	stretchBranches = map[string]int{"amd64": 32, "arm64": 22}[runtime.GOARCH]
 )
+
+const stretchFlags = 32
+
+// stretchCond gives the condition of one of the branches.
+func stretchCond(i int) int8 {
+	if i >= 14 && runtime.GOARCH == "arm64" {
+		return []int8{CondZero, CondNotZero, CondZero, CondNotZero, CondClear, CondSet, CondClear, CondSet}[i-14]
+	}
+	return int8(i % 16)
+}
 
 // offsetOf gives the offset in a file of what is linked at an address.
 func offsetOf(f *elf.File, addr uint64) (sample.Offset, error) {
@@ -74,7 +85,7 @@ func stretchSitesOf(file string) ([]ProbeSite, error) {
 		}
 		sites[i] = ProbeSite{Off: off, Cond: NoCond}
 		if i < stretchBranches {
-			sites[i].Cond = int8(i % 16)
+			sites[i].Cond = stretchCond(i)
 		}
 	}
 	return sites, nil
@@ -128,13 +139,11 @@ func goListing(t *testing.T, file, function string) (list []instruction) {
 
 // condOf gives the condition of a conditional branch.
 func condOf(code []byte) int8 {
-	switch k, err := kindOf(code); {
-	case err == nil && k == 0:
-		return int8(code[0] & 15)
-	case err == nil && k == 1:
-		return int8(code[1] & 15)
+	k, err := hostProbes.kindOf(code)
+	if err != nil {
+		return NoCond
 	}
-	return NoCond
+	return hostProbes.kinds[k].condition(code)
 }
 
 // allSites gives the sites of those instructions in a listing that may be probed.
@@ -321,7 +330,10 @@ func textOf(t *testing.T, pid int, file string) (text []textRange) {
 	return text
 }
 
-// changed gives how many bytes of the code of a file are others in a process: those
+// breakpoint is as long as what the kernel puts in the place of an instruction.
+var breakpoint = map[string][]byte{"amd64": {0xcc}, "arm64": words(0xd4200000)}[runtime.GOARCH]
+
+// changed gives at how many places the code of a file is another one in a process: those
 // where breakpoints are.
 func changed(t *testing.T, pid int, file string) (n int) {
 	t.Helper()
@@ -343,8 +355,8 @@ func changed(t *testing.T, pid int, file string) (n int) {
 		if bytes.Equal(got, want) {
 			continue
 		}
-		for i := range got {
-			if got[i] != want[i] {
+		for i := 0; i < len(got); i += len(breakpoint) {
+			if !bytes.Equal(got[i:min(i+len(breakpoint), len(got))], want[i:min(i+len(breakpoint), len(got))]) {
 				n++
 			}
 		}

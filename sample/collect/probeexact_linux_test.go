@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 || arm64
 
 package collect
 
@@ -207,7 +207,7 @@ func TestProbeRefusals(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"text":  slices.Repeat([]byte{0x74, 0x00}, 1<<20),
 		"short": image[:good[3].Off],
-		"arm64": slices.Concat(image[:18], []byte{183, 0}, image[20:]),
+		"other": slices.Concat(image[:18], []byte{243, 0}, image[20:]), // RISC-V
 		"empty": nil,
 	} {
 		files[name] = filepath.Join(dir, name)
@@ -226,7 +226,7 @@ func TestProbeRefusals(t *testing.T) {
 		length     time.Duration
 		want       string
 	}{
-		{"nop of 5 bytes", exe, with(ProbeSite{Off: at["nop5"], Cond: NoCond}), time.Millisecond, "not of a kind"},
+		{"nop of 5 bytes, or a branch to a register", exe, with(ProbeSite{Off: at["nop5"] + at["register"], Cond: NoCond}), time.Millisecond, "not of a kind"},
 		{"stepped", exe, with(ProbeSite{Off: at["stepped"], Cond: NoCond}), time.Millisecond, "not of a kind"},
 		{"inside an instruction", exe, with(ProbeSite{Off: at["site_16"] + 2, Cond: NoCond}), time.Millisecond, "not of a kind"},
 		{"other condition", exe, with(ProbeSite{Off: at["site_7"], Cond: 6}), time.Millisecond, "condition 6, but the code has 7"},
@@ -242,7 +242,7 @@ func TestProbeRefusals(t *testing.T) {
 		{"negative time", exe, good, -1, "a window of"},
 		{"no ELF file", files["text"], []ProbeSite{{Off: 64, Cond: 4}}, time.Millisecond, "malformed ELF file"},
 		{"short file", files["short"], good, time.Millisecond, ""},
-		{"other processor", files["arm64"], good, time.Millisecond, "want x86-64"},
+		{"other processor", files["other"], good, time.Millisecond, "want " + hostProbes.name},
 		{"empty file", files["empty"], good, time.Millisecond, ""},
 		{"no file", filepath.Join(dir, "none"), good, time.Millisecond, "no such file"},
 		{"directory", dir, good, time.Millisecond, "not a regular file"},

@@ -63,7 +63,7 @@ func TestProbePages(t *testing.T) {
 	}
 	costs := slices.Repeat([]ProbeCost{{Emulated: true}}, 8)
 	r := proberRequest{Offs: []uint64{site}, Conds: []int8{4}, Length: time.Millisecond}
-	if err := r.check(f, costs); err != nil {
+	if _, err := r.check(f, costs); err != nil {
 		t.Fatal(err)
 	}
 	if in := resident(); in[3]&1 == 0 || in[4]&1 == 0 {

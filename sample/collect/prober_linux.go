@@ -1,4 +1,4 @@
-//go:build amd64
+//go:build amd64 || arm64
 
 package collect
 
@@ -179,7 +179,9 @@ func (p *Prober) HitCost() time.Duration {
 
 // Allows tells whether the instruction that code begins with, with the condition of a
 // ProbeSite, may be probed here.
-func (p *Prober) Allows(code []byte, cond int8) error { return checkSite(code, cond, p.Costs()) }
+func (p *Prober) Allows(code []byte, cond int8) error {
+	return hostProbes.checkSite(code, cond, p.Costs())
+}
 
 // Window arms sites of one file for a time, in the process pid, or in all that map
 // the file if pid is 0. The file is opened by the prober, which looks at the bytes of
@@ -418,7 +420,8 @@ func (a *armer) try() error {
 		return os.NewSyscallError("memfd_create", err)
 	}
 	program := os.NewFile(uintptr(fd), "backfeed-loops")
-	code, offs := loopProgram()
+	isa := hostProbes
+	code, offs := isa.loopProgram()
 	a.still, a.offset = program, offs[0]
 	if _, err := program.Write(code); err != nil {
 		return err
@@ -437,17 +440,18 @@ func (a *armer) try() error {
 		}
 		return least, nil
 	}
-	conds := make([]int8, len(offs))
-	for i := range conds {
-		conds[i] = NoCond
-	}
-	conds[0], conds[1] = 5, 4 // nz, z
-	for i := range offs {
+	var cookies []uint64
+	for i, off := range offs {
+		cond := int8(NoCond)
+		if i < len(isa.kinds) {
+			cond = isa.kinds[i].condition(code[off:])
+		}
+		cookies = append(cookies, cookie(i, cond, code[off:]))
 		if err := a.clear(i); err != nil {
 			return err
 		}
 	}
-	l, err := a.attach(path, offs, conds, 0)
+	l, err := a.attach(path, offs, cookies, 0)
 	if err != nil {
 		return &Unavailable{Why: "the kernel does not arm probes: " + err.Error(), Fix: needPrivileges}
 	}
@@ -463,8 +467,8 @@ func (a *armer) try() error {
 	}
 	for i := range offs {
 		c := ProbeCost{Kind: "stepped"}
-		if i < len(probeKinds) {
-			c.Kind = probeKinds[i].name
+		if i < len(isa.kinds) {
+			c.Kind = isa.kinds[i].name
 		}
 		took, err := run(i + 1)
 		if err != nil {
@@ -476,13 +480,13 @@ func (a *armer) try() error {
 		}
 		c.Cost = max(0, took-none) / loopRuns
 		want := siteCounts{Hits: loopRuns * triesOfLoop}
-		if i == 0 {
+		if i < len(isa.kinds) && isa.kinds[i].goes {
 			want.Taken = want.Hits
 		}
 		c.Exact = n == want
 		a.costs = append(a.costs, c)
 	}
-	return judge(a.costs)
+	return isa.judge(a.costs)
 }
 
 // triesOfLoop is how often each loop is timed.
@@ -513,14 +517,7 @@ func (a *armer) counted(site int) (sum siteCounts, err error) {
 // fdPath names an open file, whatever has become of its path.
 func fdPath(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
-func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (link.Link, error) {
-	cookies := make([]uint64, len(offs))
-	for i, cond := range conds {
-		if cond == NoCond {
-			cond = 16
-		}
-		cookies[i] = uint64(i) | uint64(cond)<<8
-	}
+func (a *armer) attach(file string, offs, cookies []uint64, pid uint32) (link.Link, error) {
 	ex, err := link.OpenExecutable(file)
 	if err != nil {
 		return nil, err
@@ -535,7 +532,7 @@ func (a *armer) attach(file string, offs []uint64, conds []int8, pid uint32) (li
 // too often. So a probe of a file that nobody runs does the waiting, and then a random time passes, in
 // which the next one need not wait. What calm gives is to be closed after that.
 func (a *armer) calm() (io.Closer, error) {
-	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []int8{NoCond}, 0)
+	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{cookie(0, NoCond, nil)}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -547,42 +544,43 @@ func (a *armer) calm() (io.Closer, error) {
 // 5 to 40 ms (Linux 6.18).
 const calmTime = 8 * time.Millisecond
 
-// check looks at all that is asked for, and at the bytes of all sites in an open file.
-func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
+// check looks at all that is asked for, and at the bytes of all sites in an open file. It gives their cookies.
+func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, err error) {
 	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
-		return fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
+		return nil, fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
 	}
 	if r.Length <= 0 || r.Length > maxWindow {
-		return fmt.Errorf("a window of %v: want up to %v", r.Length, maxWindow)
+		return nil, fmt.Errorf("a window of %v: want up to %v", r.Length, maxWindow)
 	}
 	if st, err := f.Stat(); err != nil {
-		return err
+		return nil, err
 	} else if !st.Mode().IsRegular() {
-		return errors.New("not a regular file")
+		return nil, errors.New("not a regular file")
 	}
 	code, err := codeOf(f)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	seen := map[uint64]bool{}
 	for i, off := range r.Offs {
 		if seen[off] {
-			return fmt.Errorf("offset %#x: twice in one window", off)
+			return nil, fmt.Errorf("offset %#x: twice in one window", off)
 		}
 		seen[off] = true
 		if !slices.ContainsFunc(code, func(p elf.ProgHeader) bool { return off >= p.Off && off-p.Off < p.Filesz }) {
-			return fmt.Errorf("offset %#x: not in code", off)
+			return nil, fmt.Errorf("offset %#x: not in code", off)
 		}
 		var b [uprobeBytes]byte
 		n, err := f.ReadAt(b[:], int64(off))
 		if err != nil && err != io.EOF {
-			return err
+			return nil, err
 		}
-		if err := checkSite(b[:min(n, 8)], r.Conds[i], costs); err != nil {
-			return fmt.Errorf("offset %#x: %w", off, err)
+		if err := hostProbes.checkSite(b[:min(n, 8)], r.Conds[i], costs); err != nil {
+			return nil, fmt.Errorf("offset %#x: %w", off, err)
 		}
+		cookies = append(cookies, cookie(i, r.Conds[i], b[:]))
 	}
-	return nil
+	return cookies, nil
 }
 
 // uprobeBytes is what the kernel reads at a site (MAX_UINSN_BYTES of
@@ -593,14 +591,14 @@ func (r *proberRequest) check(f *os.File, costs []ProbeCost) error {
 // What check has read just before is in memory.
 const uprobeBytes = 16
 
-// codeOf gives the segments of an ELF file for x86-64 that processes execute.
+// codeOf gives the segments of an ELF file for this processor that processes execute.
 func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
 	e, err := sample.ReadELF(f)
 	if err != nil {
 		return nil, err
 	}
-	if e.Machine != elf.EM_X86_64 || e.Class != elf.ELFCLASS64 {
-		return nil, fmt.Errorf("code for %v, %v: want x86-64", e.Machine, e.Class)
+	if e.Machine != hostProbes.machine || e.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("code for %v, %v: want %s", e.Machine, e.Class, hostProbes.name)
 	}
 	for _, p := range e.Segments {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
@@ -621,7 +619,8 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if err := r.check(f, a.costs); err != nil {
+	cookies, err := r.check(f, a.costs)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.File, err)
 	}
 	for i := range r.Offs {
@@ -645,7 +644,7 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 		return nil, err
 	}
 	start := monotonic()
-	l, err := a.attach(fdPath(f), r.Offs, r.Conds, r.PID)
+	l, err := a.attach(fdPath(f), r.Offs, cookies, r.PID)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", r.File, err), waited.Close())
 	}

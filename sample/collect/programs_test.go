@@ -22,10 +22,10 @@ var programs = []struct {
 	{"busy-a", "go build -ldflags=-X=main.version=a busy.go", ""},
 	{"busy-b", "go build -ldflags=-X=main.version=b busy.go", ""}, // has another build ID
 	{"goroutines", "go build goroutines.go", ""},
-	{"stretch", "cc stretch.c sites.c", "amd64"},
-	{"stretch-fixed", "cc -no-pie stretch.c sites.c", "amd64"},
-	{"libsites.so", "cc -shared -fPIC sites.c", "amd64"},
-	{"stretch-linked", "cc stretch.c libsites.so -Wl,-rpath,$ORIGIN", "amd64"},
+	{"stretch", "cc stretch.c sites.c", ""},
+	{"stretch-fixed", "cc -no-pie stretch.c sites.c", ""},
+	{"libsites.so", "cc -shared -fPIC -Wl,-soname,libsites.so sites.c", ""},
+	{"stretch-linked", "cc stretch.c libsites.so -Wl,-rpath,$ORIGIN", ""},
 	{"unit", "cc unit.c", ""},
 	{"churn", "cc -Wl,--build-id churn.c", ""},
 	{"gap", "cc -Wl,--build-id gap.c", ""},
@@ -73,7 +73,7 @@ func programIn(t *testing.T, dir, name string) (file string) {
 			command = p.command
 		}
 	}
-	args := strings.Fields(strings.ReplaceAll(command, "libsites.so", filepath.Join(dir, "libsites.so")))
+	args := strings.Fields(strings.ReplaceAll(command, " libsites.so", " "+filepath.Join(dir, "libsites.so")))
 	rest := args[1:]
 	if args[0] == "cc" {
 		args[0] = cmp.Or(os.Getenv("CC"), "gcc")

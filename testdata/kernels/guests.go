@@ -69,6 +69,8 @@ var sets = []set{
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 240, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 400, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 300, on: only("bookworm-amd64")},
+	{name: "walks on AArch64", pkg: "cmd", run: "^TestWalkOps$", seconds: 240, on: only("trixie-arm64")},
+	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 120, on: only("trixie-arm64")},
 }
 
 // only is those guests alone.

@@ -9,10 +9,14 @@
 enum { SITES = 64 };
 enum { OURS = 1, EVERYONES = 2 }; // hits: of what is asked for, of all processes
 
-// A cookie says which site was hit, and under which condition its branch is taken.
+// A cookie says which site was hit, and under which condition its branch is taken. Of AArch64, where conditions
+// beyond ALWAYS are of a register, it says of which one, of which bit, and whether all 64 bits of it count.
 #define SITE(cookie) ((cookie) & (SITES - 1))
 #define COND(cookie) ((cookie) >> 8 & 31)
-enum { ALWAYS = 16 }; // no condition
+#define REG(cookie) ((cookie) >> 16 & 31)
+#define BIT(cookie) ((cookie) >> 21 & 63)
+#define WIDE(cookie) ((cookie) >> 27 & 1)
+enum { ALWAYS = 16, ZERO, NOT_ZERO, CLEAR, SET }; // ALWAYS: no condition
 
 struct site {
 	u64 hits, taken;
@@ -43,6 +47,29 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
+// goes tells whether a branch is taken.
+inline_ int goes(struct regs *ctx, u64 cookie)
+{
+	u32 cond = COND(cookie);
+	if (cond < ALWAYS)
+		return taken(FLAGS(ctx), cond);
+#ifndef __TARGET_ARCH_x86
+	u64 v = 0;
+	u32 r = REG(cookie);
+	if (r < 31 && probe_read_kernel(&v, sizeof v, (void *)ctx + r * sizeof v))
+		return 0;
+	if (!WIDE(cookie))
+		v = (u32)v;
+	switch (cond) {
+	case ZERO: return !v;
+	case NOT_ZERO: return v != 0;
+	case CLEAR: return !(v >> BIT(cookie) & 1);
+	case SET: return v >> BIT(cookie) & 1;
+	}
+#endif
+	return 0;
+}
+
 SEC("uprobe.multi") int hit(struct regs *ctx)
 {
 	u32 zero = 0;
@@ -61,12 +88,12 @@ SEC("uprobe.multi") int hit(struct regs *ctx)
 	if ((by_pid || by_cgroup) && w->open == OURS && !wanted(get_current_pid_tgid() >> 32))
 		return 0;
 	u64 cookie = get_attach_cookie(ctx);
-	u32 index = SITE(cookie), cond = COND(cookie);
+	u32 index = SITE(cookie);
 	struct site *s = map_lookup(&sites, &index);
 	if (!s)
 		return 0;
 	__sync_fetch_and_add(&s->hits, 1);
-	if (cond < ALWAYS && taken(FLAGS(ctx), cond))
+	if (goes(ctx, cookie))
 		__sync_fetch_and_add(&s->taken, 1);
 	return 0;
 }

@@ -35,13 +35,25 @@ static void fail(const char *what)
 	_exit(2);
 }
 
-// taken is what the processor does with the low four bits of a branch's opcode.
-static int taken(int cond, int k)
+#ifdef __aarch64__
+// taken is what branch i of sites.c does in round k.
+static int taken(int i, int k)
 {
+	int n = k >> 3 & 1, z = k >> 2 & 1, c = k >> 1 & 1, v = k & 1;
+	int is[] = {z, c, n, v, c & !z, n == v, n == v && !z};
+	int by[] = {!(k & 1), k & 1, !(k & 2), (k & 15) != 0, !(k & 1), k >> 3 & 1, !(k >> 4 & 1), k >> 2 & 1};
+	return i < 14 ? is[i >> 1] ^ (i & 1) : by[i - 14];
+}
+#else
+// taken is what the processor does with the low four bits of a branch's opcode, those of i.
+static int taken(int i, int k)
+{
+	int cond = i % 16;
 	int cf = k & 1, pf = k >> 1 & 1, zf = k >> 2 & 1, sf = k >> 3 & 1, of = k >> 4 & 1;
 	int is[] = {of, cf, zf, cf | zf, sf, pf, sf ^ of, zf | (sf ^ of)};
 	return is[cond >> 1] ^ (cond & 1);
 }
+#endif
 
 // check tells whether c is what n rounds, a multiple of FLAGS, have to count.
 static int check(const struct counts *c, uint64_t n)
@@ -49,7 +61,7 @@ static int check(const struct counts *c, uint64_t n)
 	for (int i = 0; i < SITES; i++) {
 		uint64_t want = 0;
 		for (int k = 0; k < FLAGS && i < BRANCHES; k++)
-			want += taken(i % 16, k);
+			want += taken(i, k);
 		want *= n / FLAGS;
 		if (c->taken[i] != want || c->passed[i] != n - want)
 			return 0;
