@@ -130,6 +130,7 @@ var tries = []try{
 	{collect.Tick, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}, nil},
 	{collect.Callers, "`--callers` works: samples have the caller", collect.SystemOptions{Callers: true}, nil},
 	{collect.KernelSymbols, "`--kernel` works: samples of the kernel have a place", collect.SystemOptions{Kernel: true}, nil},
+	{collect.Cgroups, "`--cgroup` works: one service or container is sampled", collect.SystemOptions{Cgroups: []string{"/sys/fs/cgroup"}}, nil},
 	{collect.Walks, "`--calibrate` sees where branches go", collect.SystemOptions{Probes: true}, tryWalks},
 	{collect.Probes, "", collect.SystemOptions{Probes: true}, tryProbes},
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -95,6 +96,14 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		}
 		t.Cleanup(func() { read.Process.Kill(); read.Wait() })
 		return recordOf(t, hasImage("[kernel]"), "-a", "-d", "300ms", "--kernel")
+	},
+	collect.Cgroups: func(t *testing.T) (int, string) {
+		const root, cgroup2 = "/sys/fs/cgroup", 0x63677270 // CGROUP2_SUPER_MAGIC
+		var fs syscall.Statfs_t
+		if err := syscall.Statfs(root, &fs); err != nil || fs.Type != cgroup2 {
+			t.Skipf("%s is not of cgroups v2: %v", root, err)
+		}
+		return recordOf(t, hasImage(runBusy(t)), "-a", "-d", "300ms", "--cgroup", root)
 	},
 	collect.Walks: tryLiveWalks,
 	collect.Probes: func(t *testing.T) (int, string) {

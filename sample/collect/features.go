@@ -58,6 +58,8 @@ var (
 	Tick          = &Feature{Name: "tick", Phrase: "--tick", Use: "`--tick`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: KernelRights}
 	Callers       = &Feature{Name: "callers", Phrase: "--callers", Use: "`--callers`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	KernelSymbols = &Feature{Name: "kernel symbols", Phrase: "--kernel", Use: "`--kernel`", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: KernelRights}
+	// bpf_get_current_ancestor_cgroup_id is out of reach before.
+	Cgroups = &Feature{Name: "cgroups", Phrase: "--cgroup", Use: "`--cgroup`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	// bpf_loop and bpf_find_vma are there from 5.17 on; what lies between was not tried.
 	Walks            = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	Probes           = &Feature{Name: "probes", Use: "`--calibrate`", Linux: Release{6, 6}, Arch: bothArch, Config: btf + ", CONFIG_UPROBES", Rights: BPFRights}
@@ -70,7 +72,7 @@ var (
 func (f *Feature) phrase() string { return cmp.Or(f.Phrase, f.Name) }
 
 // Features are all of them, in the order of tables.
-var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Walks, Probes, HardwareCounters, BranchRecords}
+var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Cgroups, Walks, Probes, HardwareCounters, BranchRecords}
 
 var bothArch = []string{"amd64", "arm64"}
 

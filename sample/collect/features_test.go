@@ -103,6 +103,7 @@ func TestRefusal(t *testing.T) {
 		{"root", &root, OwnProcesses, ""},
 		{"old", old("5.10.0-35-cloud-amd64"), Tick, "Linux 5.15 or later is needed for --tick: this is 5.10.0-35-cloud-amd64"},
 		{"old", old("5.10.0-35-cloud-amd64"), Walks, "Linux 6.1 or later is needed for walks: this is 5.10.0-35-cloud-amd64"},
+		{"old", old("5.10.0-35-cloud-amd64"), Cgroups, "Linux 5.15 or later is needed for --cgroup: this is 5.10.0-35-cloud-amd64"},
 		{"old", old("6.1.0-40-amd64"), Probes, "Linux 6.6 or later is needed for probes: this is 6.1.0-40-amd64"},
 		{"old", old("6.1.0-40-amd64"), Walks, ""},
 		{"older", old("4.18.0"), WholeMachine, "Linux 5.10 or later is needed for sampling the whole machine: this is 4.18.0"},

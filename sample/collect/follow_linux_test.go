@@ -14,8 +14,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
@@ -187,11 +185,9 @@ func TestBranchProgram(t *testing.T) {
 		t.Skip(err)
 	}
 	defer unix.Close(fd)
-	l, err := link.AttachRawLink(link.RawLinkOptions{Target: fd, Program: objects.Sample0, Attach: ebpf.AttachPerfEvent})
-	if err != nil {
+	if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, objects.Sample0.FD()); err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
 	if err := ioctlAll([]int{fd}, unix.PERF_EVENT_IOC_ENABLE); err != nil {
 		t.Fatal(err)
 	}

@@ -332,9 +332,15 @@ func (s *System) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) err
 	follow := func(f followers) samplerPrograms {
 		return samplerPrograms{Executed: f.Executed, Exited: f.Exited, Forked: f.Forked}
 	}
+	of := func(f *Feature) *Feature {
+		if len(s.opt.Cgroups) > 0 && f.Linux.Before(Cgroups.Linux) {
+			return Cgroups
+		}
+		return f
+	}
 	if s.opt.Tick {
 		var o onTick
-		if err := loadInto(&o, spec, nil, Tick); err != nil {
+		if err := loadInto(&o, spec, nil, of(Tick)); err != nil {
 			return err
 		}
 		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
@@ -342,7 +348,7 @@ func (s *System) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) err
 		return nil
 	}
 	var o onEvents
-	if err := loadInto(&o, spec, nil, WholeMachine); err != nil {
+	if err := loadInto(&o, spec, nil, of(WholeMachine)); err != nil {
 		return err
 	}
 	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}

@@ -35,8 +35,9 @@ var guests = []guest{
 const nobody = 65534
 
 // aside are tests that need a compiler, or measure what an emulated processor tells nothing of: how fast it
-// is, where in the code its interrupts fall, and how long a program takes to start.
-const aside = "^(TestMeasure.*|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand)$"
+// is, where in the code its interrupts fall, and how long a program takes to start. TestWalkOps compares with a
+// processor: QEMU 7.2 has the carry of BLSI wrong (its issue 1370).
+const aside = "^(TestMeasure.*|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand|TestWalkOps)$"
 
 // live are the tests of package collect that ask something of the kernel. Not among them are those of what
 // probes count: which instructions the kernel emulates is told by what a hit costs, and on an emulated processor
