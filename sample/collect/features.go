@@ -15,7 +15,8 @@ import (
 // that refuse one, doctor and the tables of the documentation are made from it, and testdata/kernels holds
 // it to what Debian's kernels do.
 //
-// Linux is the oldest kernel on which the feature was seen to work. A part is tried on older ones too, since
+// Linux is the oldest kernel on which the feature was seen to work; 5.15, which no release of Debian has, is the
+// one that has what the feature takes by the kernel's own log. A part is tried on older ones too, since
 // vendors bring parts of newer kernels to theirs; the release only says why one was refused.
 type Feature struct {
 	Name     string
