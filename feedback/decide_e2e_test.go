@@ -49,11 +49,19 @@ func copyModule(t *testing.T, src string, get []string) string {
 	if err := os.CopyFS(dir, os.DirFS(src)); err != nil {
 		t.Fatal(err)
 	}
-	readme, err := os.ReadFile("../README.md")
-	if err != nil {
-		t.Fatal(err)
+	pages, err := filepath.Glob("../cmd/backfeed/help/*.md")
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%d pages of help (%v)", len(pages), err)
 	}
-	writeFile(t, dir, "input", string(readme))
+	var input strings.Builder
+	for _, page := range pages {
+		b, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input.Write(b)
+	}
+	writeFile(t, dir, "input", input.String())
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
 		run(t, dir, "go", "mod", "init", "example.com/program")
 	}

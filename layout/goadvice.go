@@ -66,7 +66,7 @@ func GoAdvice(ip *infer.ImageProfile) *GoPlan {
 }
 
 // leastGain is the least gain that advice is given for, 1 %: inferred counts of calls are
-// not that exact, by the edge overlaps in README.md.
+// not that exact, by the edge overlaps in infer/README.md.
 const leastGain = 0.01
 
 // Gains tells whether the program is better with this package changed alone: its calls

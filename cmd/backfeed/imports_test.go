@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -173,16 +172,13 @@ func goFiles(t *testing.T) []string {
 	return files
 }
 
-// TestCommandTable: README, help and the table of commands agree, and every
+// TestCommandTable: the topic commands, help and the table of commands agree, and every
 // command explains itself.
 func TestCommandTable(t *testing.T) {
-	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(readme), "\n## Commands\n")
+	page, _ := topic("commands")
+	_, section, ok := strings.Cut(page, "\n## Commands\n")
 	if !ok {
-		t.Fatal("README.md has no section Commands")
+		t.Fatal("help/commands.md has no section Commands")
 	}
 	section, _, _ = strings.Cut(section, "\n## ")
 	var rows []string
@@ -198,7 +194,7 @@ func TestCommandTable(t *testing.T) {
 		want = append(want, strings.TrimSpace(cmd.name+" "+cmd.args))
 	}
 	if !slices.Equal(rows, want) {
-		t.Errorf("the table in README.md and the commands differ:\nREADME   %q\ncommands %q", rows, want)
+		t.Errorf("the table in help/commands.md and the commands differ:\ntopic    %q\ncommands %q", rows, want)
 	}
 
 	_, help, _ := runCLI(t, "help")

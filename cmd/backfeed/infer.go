@@ -22,7 +22,7 @@ its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
 among all others, "shape" about one among those of its procedure, which samples of a timer tell
 better, and which the text shows by samples. One factor that all counts share cannot be had from
-such samples. README.md says how far the promises were kept.
+such samples. The topic accuracy of backfeed help says how often they held.
 
 --stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
 model, and culprits of the rest: from samples of cycles or of a timer alone. Of a culprit, least is what no

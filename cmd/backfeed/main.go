@@ -114,7 +114,7 @@ func (c *cli) crashed(p any) {
 }
 
 var helpCmd = &command{
-	name: "help", args: "[COMMAND]", short: "list the commands, or explain one", run: runHelp,
+	name: "help", args: "[COMMAND|TOPIC]", short: "list the commands and topics, or explain one", run: runHelp,
 }
 
 func runHelp(c *cli, args []string) error {
@@ -127,12 +127,27 @@ func runHelp(c *cli, args []string) error {
 		return nil
 	}
 	cmd := c.find(fs.Arg(0))
-	if cmd == nil {
+	text, isTopic := topic(fs.Arg(0))
+	if cmd == nil && !isTopic {
 		return c.unknown(fs.Arg(0))
+	}
+	if cmd == nil {
+		return c.showTopic("", text)
 	}
 	// A command's flags are born when it runs, so it explains itself.
 	c.cmd = cmd
-	return cmd.run(c, []string{"--help"})
+	if !isTopic {
+		return cmd.run(c, []string{"--help"})
+	}
+	var own strings.Builder
+	stdout := c.stdout
+	c.stdout = &own
+	err := cmd.run(c, []string{"--help"})
+	c.stdout = stdout
+	if err != nil {
+		return err
+	}
+	return c.showTopic(own.String()+"\n", text)
 }
 
 var versionCmd = &command{
@@ -178,10 +193,14 @@ func (c *cli) list(w io.Writer) {
 	for _, cmd := range c.commands {
 		width = max(width, len(cmd.name))
 	}
+	for _, name := range topics {
+		width = max(width, len(name))
+	}
 	for _, cmd := range c.commands {
 		fmt.Fprintf(w, "  %-*s  %s\n", width, cmd.name, cmd.short)
 	}
-	fmt.Fprint(w, "\n`backfeed help COMMAND` explains one of them and its flags.\n\n"+exitHelp)
+	listTopics(w, width)
+	fmt.Fprint(w, "\n`backfeed help COMMAND` explains a command and its flags, `backfeed help TOPIC` prints a topic.\n\n"+exitHelp)
 }
 
 // find gives the command called name, or nil.

@@ -144,7 +144,7 @@ func TestRefusal(t *testing.T) {
 // TestFeatureTable holds the tables of the documentation to Features. -update writes them.
 func TestFeatureTable(t *testing.T) {
 	const begin, end = "<!-- features: from sample/collect/features.go -->\n", "<!-- end of features -->"
-	for _, path := range []string{"../../testdata/kernels/README.md", "../../README.md"} {
+	for _, path := range []string{"../../testdata/kernels/README.md", "../../cmd/backfeed/help/recordings.md"} {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -13,7 +13,7 @@ goldmark) module=github.com/yuin/goldmark@v1.8.7 input=README.md times=12000 cou
 lua) module=github.com/yuin/gopher-lua@v1.1.1 input=$here/../lua/script.lua times=9000 counted=60 ;;
 gojq) module=github.com/itchyny/gojq@v0.12.17 input=$here/../gojq/script.jq times=8000 counted=20 ;;
 yaml) module=gopkg.in/yaml.v3@v3.0.1 input=$here/../../infer/machine/models/amd-zen4.yaml times=4500 counted=10 ;;
-deflate) module=github.com/klauspost/compress@v1.20.3 input=$here/../../README.md times=14000 counted=30 ;;
+deflate) module=github.com/klauspost/compress@v1.20.3 input=topics times=14000 counted=30 ;;
 *) echo "measure.sh: no program $program" >&2 && exit 2 ;;
 esac
 times=${2:-$times}
@@ -26,6 +26,10 @@ cp "$here/../$program/main.go" .
 go mod init "$program" >/dev/null 2>&1
 go get "$module" >/dev/null 2>&1
 case $input in
+topics)
+	cat "$here"/../../cmd/backfeed/help/*.md >topics.md
+	input=$dir/topics.md
+	;;
 /*) ;;
 *) input=$(go list -m -f '{{.Dir}}' "${module%@*}")/$input ;;
 esac

@@ -6,7 +6,7 @@
 //	go run ./testdata/unprivileged [-rounds N] [-F HZ] -- CMD ARG...
 //
 // Each round runs CMD four times: alone, twice with perf events, once with ptrace. It needs root, to become that user.
-// The README of the repository has figures.
+// README.md has figures.
 package main
 
 import (
