@@ -1,0 +1,199 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// pagesOfHelp returns README and the topics by their paths.
+func pagesOfHelp(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("help/*.md")
+	if err != nil || len(files) != len(topics) {
+		t.Fatalf("%d files of topics, %d topics (%v)", len(files), len(topics), err)
+	}
+	pages := make(map[string]string)
+	for _, f := range append(files, filepath.Join(root, "README.md")) {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[f] = string(b)
+	}
+	return pages
+}
+
+// TestReadmeLength: README is read in two minutes.
+func TestReadmeLength(t *testing.T) {
+	if n := strings.Count(pagesOfHelp(t)[filepath.Join(root, "README.md")], "\n"); n > 150 {
+		t.Errorf("README.md has %d lines, of 150 at most; the topics in cmd/backfeed/help have room", n)
+	}
+}
+
+// TestHelpTopics: each topic is listed, printed and linked, in lines that a terminal shows.
+func TestHelpTopics(t *testing.T) {
+	readme := pagesOfHelp(t)[filepath.Join(root, "README.md")]
+	_, list, _ := runCLI(t, "help")
+	_, list, _ = strings.Cut(list, "\nTopics:\n")
+	help := make(map[string]string)
+	for _, name := range topics {
+		text, ok := topic(name)
+		if !ok || !strings.HasPrefix(text, "# ") {
+			t.Errorf("topic %s: no text with a heading", name)
+			continue
+		}
+		if !strings.Contains(list, "\n  "+name+" ") || !strings.Contains(list, topicTitle(text)) {
+			t.Errorf("`backfeed help` does not list the topic %s", name)
+		}
+		if !strings.Contains(readme, "(cmd/backfeed/help/"+name+".md)") {
+			t.Errorf("README.md does not link to the topic %s", name)
+		}
+		code, out, errs := runCLI(t, "help", name)
+		if own := helpOf(t, help, name); own != "" {
+			// Of a command of this name, its own help comes first.
+			if !strings.HasPrefix(out, "Usage: ") && !strings.Contains(out, "\nUsage: backfeed "+name) {
+				t.Errorf("`backfeed help %s` does not print the help of the command: %q", name, out)
+			}
+			_, out, _ = strings.Cut(out, "\n# ")
+			out = "# " + out
+		}
+		if code != 0 || errs != "" || !strings.HasPrefix(out, "# ") {
+			t.Errorf("`backfeed help %s`: exit code %d, %q, printed %q", name, code, errs, out)
+		}
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 && !strings.HasPrefix(line, "    ") {
+				t.Errorf("topic %s: %d columns: %s", name, n, line)
+			}
+		}
+		// Filling moves words and drops none.
+		if !strings.Contains(text, "\n|") && strings.Join(strings.Fields(text), " ") != strings.Join(strings.Fields(out), " ") {
+			t.Errorf("topic %s is not printed with all its words", name)
+		}
+	}
+}
+
+// TestHelpTables: cells of tables are all printed, at any width.
+func TestHelpTables(t *testing.T) {
+	table := "| name | what it is for | needs |\n| --- | --- | ---: |\n| `a\\|b` | one two three four | five |\n| c | six | seven |\n"
+	for _, tt := range []struct {
+		width int
+		want  string
+	}{
+		{80, "name   what it is for      needs\n`a|b`  one two three four  five\nc      six                 seven\n"},
+		{24, "`a|b`\n    what it is for: one\n      two three four\n    needs: five\n\nc\n    what it is for: six\n    needs: seven\n"},
+	} {
+		if got := wrapMarkdown(table, tt.width); got != tt.want {
+			t.Errorf("width %d: got\n%swant\n%s", tt.width, got, tt.want)
+		}
+	}
+}
+
+var pageLink = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+
+// TestPageLinks: links between files of the repository lead somewhere, and so do the files that topics name.
+func TestPageLinks(t *testing.T) {
+	found := 0
+	for page, text := range pagesOfHelp(t) {
+		for _, m := range pageLink.FindAllStringSubmatch(text, -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+		for _, name := range regexp.MustCompile(`\b(?:testdata|infer|sample|cmd)/[\w./-]+\.(?:md|sh|go|json)\b`).FindAllString(text, -1) {
+			found++
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+	if found < 20 {
+		t.Errorf("only %d links found", found)
+	}
+}
+
+// TestPageCommands: what README and the topics say to type exists, commands and flags.
+func TestPageCommands(t *testing.T) {
+	invocation := regexp.MustCompile(`(?:^    |&& |\x60)backfeed ([a-z]+)([^\n\x60|>]*)`)
+	flag := regexp.MustCompile(`(?:^|\s)(--?)([a-zA-Z][\w-]*)`)
+	help := make(map[string]string)
+	checked := 0
+	for page, text := range pagesOfHelp(t) {
+		for line := range strings.Lines(text) {
+			for _, m := range invocation.FindAllStringSubmatch(line, -1) {
+				name, args := m[1], m[2]
+				args, _, _ = strings.Cut(args, " #")
+				args, _, _ = strings.Cut(args, " -- ")
+				if name == "help" {
+					of := strings.TrimSpace(args)
+					if _, ok := topic(of); of != "" && strings.ToLower(of) == of && !ok && helpOf(t, help, of) == "" {
+						t.Errorf("%s: `backfeed help %s`: neither a command nor a topic", page, of)
+					}
+					continue
+				}
+				own := helpOf(t, help, name)
+				if own == "" {
+					t.Errorf("%s: there is no command %s: %s", page, name, line)
+					continue
+				}
+				for _, f := range flag.FindAllStringSubmatch(args, -1) {
+					checked++
+					want := `(?m)^\s+(?:-\w, )?--` + f[2] + `\b`
+					if f[1] == "-" {
+						want = `(?m)^\s+-` + f[2][:1] + `, `
+					}
+					if !regexp.MustCompile(want).MatchString(own) {
+						t.Errorf("%s: %s has no flag %s%s: %s", page, name, f[1], f[2], line)
+					}
+				}
+			}
+		}
+	}
+	if checked < 60 {
+		t.Errorf("only %d flags found", checked)
+	}
+}
+
+// helpOf returns the help of a command, "" if there is none of this name.
+func helpOf(t *testing.T, known map[string]string, name string) string {
+	t.Helper()
+	if _, ok := known[name]; !ok {
+		known[name] = ""
+		for _, cmd := range commands {
+			if cmd.name == name {
+				_, known[name], _ = runCLI(t, name, "--help")
+			}
+		}
+	}
+	return known[name]
+}
+
+// bannedWords are what these pages once said, and what they say instead.
+var bannedWords = map[string]string{
+	`oftener`:                              "more often",
+	`(comes?|came) by`:                     "passes through",
+	`\w+ times in (10|20)`:                 "with 90 % or 95 % confidence",
+	`(puts?|is|are) down to`:               "attributed to",
+	`put down to`:                          "attributed to",
+	`stack walks?`:                         "walks",
+	`tells? whether`:                       "reports whether",
+	`(medium|low|high) shapes?`:            "within-function confidence",
+	`most that is possible|the possible\b`: "upper bound",
+	`rarer way`:                            "out-edge",
+}
+
+// TestPageWords: words that were replaced by those of the field do not come back to README and the topics.
+func TestPageWords(t *testing.T) {
+	for page, text := range pagesOfHelp(t) {
+		text = strings.Join(strings.Fields(text), " ")
+		for banned, use := range bannedWords {
+			if m := regexp.MustCompile(`(?i)\b(?:` + banned + `)\b`).FindString(text); m != "" {
+				t.Errorf("%s says %q; the word is %q", page, m, use)
+			}
+		}
+	}
+}
