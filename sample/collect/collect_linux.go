@@ -190,21 +190,33 @@ func (s *session) attach() error {
 	return ioctlAll(s.samplers, unix.PERF_EVENT_IOC_ENABLE)
 }
 
+// threadsOf lists the threads of a process.
+func threadsOf(pid int) ([]int, error) {
+	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no process %d", pid)
+	}
+	var tids []int
+	for _, t := range tasks {
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, err
+}
+
 // attachProcess opens events for all threads of a process. Threads made from
 // now on inherit them; those made by a thread not reached yet show in the next
 // listing.
 func (s *session) attachProcess(pid int, seen map[int]bool) error {
 	for again := true; again; {
 		again = false
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("there is no process %d", pid)
-		} else if err != nil {
+		tids, err := threadsOf(pid)
+		if err != nil {
 			return err
 		}
-		for _, t := range tasks {
-			tid, err := strconv.Atoi(t.Name())
-			if err != nil || seen[tid] {
+		for _, tid := range tids {
+			if seen[tid] {
 				continue
 			}
 			seen[tid], again = true, true
@@ -476,7 +488,7 @@ func Alive(pid int) bool {
 	if !strings.HasPrefix(state, "Z") && !strings.HasPrefix(state, "X") {
 		return true
 	}
-	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	threads, err := threadsOf(pid)
 	return err == nil && len(threads) > 1
 }
 

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -239,15 +238,12 @@ func (t *tracer) start() error {
 func (t *tracer) seizeProcess(pid int) error {
 	for again := true; again; {
 		again = false
-		tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-		if errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("there is no process %d", pid)
-		} else if err != nil {
+		tids, err := threadsOf(pid)
+		if err != nil {
 			return err
 		}
-		for _, task := range tasks {
-			tid, err := strconv.Atoi(task.Name())
-			if err != nil || t.threads[tid] != nil {
+		for _, tid := range tids {
+			if t.threads[tid] != nil {
 				continue
 			}
 			err = ptraceCall(unix.PTRACE_SEIZE, tid, 0, seizeOptions)
