@@ -176,7 +176,7 @@ func (t *test) feature() (string, bool) {
 }
 
 // summarize prints the table of kernels and features.
-func summarize(w io.Writer, results []*result, took time.Duration) error {
+func summarize(w io.Writer, results []*result, again []string, took time.Duration) error {
 	var rows []string
 	cells := map[string]string{}
 	var booted []*result
@@ -221,6 +221,9 @@ func summarize(w io.Writer, results []*result, took time.Duration) error {
 		}
 	}
 	fmt.Fprintf(w, "\n%d guests, %d skipped, %d failed, %.0f s in all\n", len(results), skips, bad, took.Seconds())
+	if len(again) > 0 {
+		fmt.Fprintf(w, "failed at first, and not when booted again: %s\n", strings.Join(again, ", "))
+	}
 	if bad > 0 {
 		return fmt.Errorf("%d guests failed", bad)
 	}

@@ -75,7 +75,7 @@ func TestSummary(t *testing.T) {
 	for _, r := range []*result{a, b, c} {
 		r.print(&out)
 	}
-	err := summarize(&out, []*result{a, b, c}, 90*time.Second)
+	err := summarize(&out, []*result{a, b, c}, nil, 90*time.Second)
 	if err == nil || err.Error() != "1 guests failed" {
 		t.Errorf("error %v", err)
 	}
@@ -102,10 +102,10 @@ skip	sid-amd64	cannot fetch the kernel: no network
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if err := summarize(&out, []*result{b, c}, time.Second); err != nil {
+	if err := summarize(&out, []*result{b, c}, []string{"one"}, time.Second); err != nil {
 		t.Error(err)
 	}
-	if err := summarize(&out, []*result{{err: errors.New("qemu: no such file")}}, time.Second); err == nil {
+	if err := summarize(&out, []*result{{err: errors.New("qemu: no such file")}}, nil, time.Second); err == nil {
 		t.Error("a guest that did not run is not told to have failed")
 	}
 }
@@ -126,6 +126,37 @@ func FuzzTake(f *testing.F) {
 			}
 		}
 		r.print(new(bytes.Buffer))
-		summarize(new(bytes.Buffer), []*result{r}, 0)
+		summarize(new(bytes.Buffer), []*result{r}, nil, 0)
 	})
+}
+
+// TestTryAgain: of guests that failed, one that passes when it is booted again has passed, and is named;
+// others are not booted again.
+func TestTryAgain(t *testing.T) {
+	bad := []test{{name: "TestA", status: failed}}
+	named := func(suite string) guest { return guest{kernel: kernel{suite: suite, arch: "amd64"}} }
+	results := []*result{
+		{guest: named("good")}, {guest: named("flaky"), tests: bad}, {guest: named("bad"), tests: bad},
+		{guest: named("gone"), err: errors.New("qemu: killed")}, {guest: named("skipped"), skip: "no network"},
+	}
+	var booted []string
+	again := tryAgain(results, func(r *result) {
+		booted = append(booted, r.suite)
+		switch r.suite {
+		case "bad":
+			r.tests = bad
+		case "gone":
+			r.skip = "no qemu"
+		}
+	})
+	if want := []string{"flaky", "bad", "gone"}; !slices.Equal(booted, want) {
+		t.Errorf("booted again: %q, want %q", booted, want)
+	}
+	if want := []string{"flaky-amd64"}; !slices.Equal(again, want) {
+		t.Errorf("passed then: %q, want %q", again, want)
+	}
+	var out bytes.Buffer
+	if err := summarize(&out, results, again, time.Second); err == nil || !strings.Contains(out.String(), "5 guests, 1 skipped, 2 failed") || !strings.Contains(out.String(), "booted again: flaky-amd64") {
+		t.Errorf("%v, %s", err, out.String())
+	}
 }
