@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/sample/collect"
 )
 
@@ -161,7 +162,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 		}
 		defer file.Close()
 		if err := readConfig(file, fs); err != nil {
-			return nil, failf(exitUsage, "%s: %w", *config, err)
+			return nil, fail.Errorf(fail.Usage, "%s: %w", *config, err)
 		}
 	}
 	if err := f.check(); err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -152,7 +153,7 @@ func newCalibrator(sys *collect.System, flags calibrateFlags, pids []int, log fu
 	noProbes := (*collect.Unavailable)(nil)
 	if errors.As(err, &noProbes) {
 		if flags.dry || triedWalks(sys) != nil {
-			return nil, withCode(exitMachine, &calibrateError{noProbes})
+			return nil, fail.Wrap(fail.Machine, &calibrateError{noProbes})
 		}
 		log("--calibrate: no probes, walks alone: %s", noProbes.Reason())
 		p, err = nil, nil

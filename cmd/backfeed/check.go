@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
@@ -89,7 +90,7 @@ func readLimits(path string) (limits, error) {
 		return usualLimits, nil
 	}
 	if err != nil {
-		return limits{}, fmt.Errorf("%s: %w", name, cause(err))
+		return limits{}, fmt.Errorf("%s: %w", name, fail.Cause(err))
 	}
 	return parseLimits(name, b)
 }
@@ -101,7 +102,7 @@ func parseLimits(name string, b []byte) (limits, error) {
 	d := yaml.NewDecoder(bytes.NewReader(b))
 	d.KnownFields(true)
 	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return limits{}, failf(exitUsage, "%s: %w", name, err)
+		return limits{}, fail.Errorf(fail.Usage, "%s: %w", name, err)
 	}
 	return doc.Check, nil
 }
@@ -164,7 +165,7 @@ func runCheck(c *cli, args []string) error {
 // unlined gives the error of an image without lines its exit code.
 func unlined(err error) error {
 	if errors.Is(err, image.ErrNoLines) {
-		return failf(exitNothing, "check: %w", err)
+		return fail.Errorf(fail.Nothing, "check: %w", err)
 	}
 	return err
 }
@@ -177,7 +178,7 @@ func (s *source) checked(want string) (*infer.ImageProfile, error) {
 	if ip := feedback.Largest(s.profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
 		return ip, nil
 	}
-	return nil, failf(exitNothing, "check: no samples of any image")
+	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image")
 }
 
 // judge prints the gates and fails if one of them does.
@@ -193,7 +194,7 @@ func (c *cli) judge(gates []gate, format *choice) error {
 		}
 	}
 	if len(failed) > 0 {
-		return failf(exitGate, "check: %s", strings.Join(failed, "; "))
+		return fail.Errorf(fail.Gate, "check: %s", strings.Join(failed, "; "))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample/store"
 )
@@ -56,74 +57,19 @@ type cli struct {
 	progressing    bool           // a progress line stands on the terminal
 }
 
-// An exitError is an error with the exit code that goes with it.
-type exitError struct {
-	code int
-	err  error
-}
-
-func (e *exitError) Error() string { return e.err.Error() }
-func (e *exitError) Unwrap() error { return e.err }
-
-// withCode gives err an exit code. The code that is nearest the cause wins:
-// callers that know less wrap without asking.
-func withCode(code int, err error) error {
-	var e *exitError
-	if err == nil || errors.As(err, &e) {
-		return err
-	}
-	return &exitError{code, err}
-}
-
-// A linesError is an error of several lines. In all others, an end of line comes from a name.
-type linesError struct {
-	error
-	more []string
-}
-
-func (l *linesError) Error() string {
-	return strings.Join(append([]string{l.error.Error()}, l.more...), "\n")
-}
-func (l *linesError) Unwrap() error { return l.error }
-
-// printable gives what err says, made safe: errors hold paths and names as they are. Those that were
-// joined have a line each.
-func printable(err error) string {
-	if e, ok := err.(*exitError); ok {
-		return printable(e.err)
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []string
-		for _, e := range joined.Unwrap() {
-			all = append(all, printable(e))
-		}
-		if errors.Join(joined.Unwrap()...).Error() == err.Error() {
-			return strings.Join(all, "\n")
-		}
-	}
-	text := err.Error()
-	var l *linesError
-	if !errors.As(err, &l) {
-		return report.Clean(text)
-	}
-	before, after, _ := strings.Cut(text, l.Error())
-	all := []string{report.Clean(before + l.error.Error())}
-	for _, more := range l.more {
-		all = append(all, report.Clean(more))
-	}
-	return strings.Join(all, "\n") + report.Clean(after)
-}
-
-// failf is fmt.Errorf with an exit code.
-func failf(code int, format string, args ...any) error {
-	return withCode(code, fmt.Errorf(format, args...))
-}
-
-// codeOf gives the exit code of an error.
+// codeOf maps the kind of an error to the exit code.
 func codeOf(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
-		return e.code
+	switch fail.KindOf(err) {
+	case fail.Usage:
+		return exitUsage
+	case fail.Gate:
+		return exitGate
+	case fail.Nothing:
+		return exitNothing
+	case fail.Changed:
+		return exitChanged
+	case fail.Machine:
+		return exitMachine
 	}
 	return exitFailed
 }
@@ -147,8 +93,8 @@ func (c *cli) usage(err error) error {
 	if err == nil {
 		err = errors.New("wrong number of arguments")
 	}
-	return withCode(exitUsage, &linesError{fmt.Errorf("%s: %w", c.cmd.name, err),
-		[]string{fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.synopsis(), c.cmd.name)}})
+	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s: %w", c.cmd.name, err),
+		fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.synopsis(), c.cmd.name)))
 }
 
 // synopsis is the usage line of the running command.
@@ -293,13 +239,4 @@ func (c *cli) writeJSON(path string, v any) error {
 // writeAsJSON writes to file path the JSON that f writes.
 func (c *cli) writeAsJSON(path string, f func(io.Writer) error) error {
 	return c.write(path, func(w io.Writer) error { return through(report.EscapeJSON(w), f) })
-}
-
-// cause takes the path out of a file error: the caller names a better one.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }

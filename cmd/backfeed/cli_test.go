@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/sample"
 )
 
@@ -82,17 +83,18 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-func TestWithCode(t *testing.T) {
-	inner := failf(exitMachine, "no counters")
-	outer := withCode(exitFailed, fmt.Errorf("record: %w", inner))
-	if code := codeOf(outer); code != exitMachine {
-		t.Errorf("code of %q is %d, want that of the cause, %d", outer, code, exitMachine)
+// TestExitCodes: each kind of failure has an exit code of its own.
+func TestExitCodes(t *testing.T) {
+	seen := map[int]fail.Kind{exitDone: 0}
+	for k := fail.Other; k <= fail.Machine; k++ {
+		code := codeOf(fmt.Errorf("record: %w", fail.Errorf(k, "no counters")))
+		if other, ok := seen[code]; ok {
+			t.Errorf("kinds %d and %d both have the exit code %d", k, other, code)
+		}
+		seen[code] = k
 	}
 	if code := codeOf(io.EOF); code != exitFailed {
 		t.Errorf("code of a plain error is %d, want %d", code, exitFailed)
-	}
-	if withCode(exitFailed, nil) != nil {
-		t.Error("no error got an exit code")
 	}
 }
 

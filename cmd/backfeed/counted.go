@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -50,7 +51,7 @@ func (c *cli) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
 	c.clearProgress()
 	p.tell()
 	if p.sum.Places == 0 {
-		return nil, failf(exitNothing, "no exact count is of code in an image that can be found; --symfs DIR looks images up below DIR first")
+		return nil, fail.Errorf(fail.Nothing, "no exact count is of code in an image that can be found; --symfs DIR looks images up below DIR first")
 	}
 	return out, nil
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample"
@@ -63,7 +64,7 @@ func runDemo(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	if runtime.GOOS != "linux" {
-		return failf(exitMachine, "the demo needs Linux: on %s, programs are no ELF files", runtime.GOOS)
+		return fail.Errorf(fail.Machine, "the demo needs Linux: on %s, programs are no ELF files", runtime.GOOS)
 	}
 	d, err := newDemo(c, *dir, fullDemo)
 	if err != nil {
@@ -111,7 +112,7 @@ type demo struct {
 
 func newDemo(c *cli, dir string, size demoSize) (*demo, error) {
 	if _, err := exec.LookPath("go"); err != nil {
-		return nil, failf(exitMachine, "the demo builds a Go program, but there is no go command: %w", err)
+		return nil, fail.Errorf(fail.Machine, "the demo builds a Go program, but there is no go command: %w", err)
 	}
 	d := &demo{c: c, size: size, dir: dir}
 	var err error
@@ -186,7 +187,7 @@ func (d *demo) tool(name string, args ...string) ([]byte, error) {
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	if err := cmd.Run(); err != nil {
-		return nil, &linesError{fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err), strings.Split(strings.TrimSpace(errs.String()), "\n")}
+		return nil, fail.Lines(fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err), strings.Split(strings.TrimSpace(errs.String()), "\n")...)
 	}
 	return errs.Bytes(), nil
 }
@@ -227,7 +228,7 @@ func (d *demo) record(how string) error {
 		case !errors.As(err, &unavailable):
 			return err
 		case how != "auto":
-			return withCode(exitMachine, err)
+			return fail.Wrap(fail.Machine, err)
 		}
 		d.say("\nThe kernel does not let this user sample: %s.\n%s.\nGoing on with the program's own runtime/pprof profile, which has fewer samples.", unavailable.Why, unavailable.Fix)
 	}
@@ -295,7 +296,7 @@ func (d *demo) recordPprof() error {
 
 func (d *demo) tellRecording(event string, hz int) error {
 	if delivered(d.recording) == 0 {
-		return failf(exitNothing, "no samples")
+		return fail.Errorf(fail.Nothing, "no samples")
 	}
 	losses := "none lost"
 	if list := lossList(lost(d.recording), d.recording.Samples()); list != "" {
@@ -329,7 +330,7 @@ func (d *demo) infer() error {
 		return err
 	})
 	if err != nil {
-		return withCode(exitNothing, err)
+		return fail.Wrap(fail.Nothing, err)
 	}
 	summary, _, _ = strings.Cut(strings.TrimPrefix(summary, d.base+": "), "; ")
 	d.say("   Wrote default.pgo: %s.", summary)
@@ -508,7 +509,7 @@ func (d *demo) tellDecisions() error {
 	less := only(inlined, d.baseRemarks, d.betterRemarks)
 	direct := only(devirtualized, d.betterRemarks, d.baseRemarks)
 	if len(more)+len(less)+len(direct) == 0 {
-		return failf(exitFailed, "the compiler decided nothing differently with %s", d.profile())
+		return fail.Errorf(fail.Other, "the compiler decided nothing differently with %s", d.profile())
 	}
 	d.say("   The compiler devirtualised %d interface calls and inlined %d more calls in main.go (%d fewer). Among them:\n", len(direct), len(more), len(less))
 	const most = 8
@@ -593,7 +594,7 @@ func (d *demo) sameOutput() error {
 		}
 	}
 	if !bytes.Equal(out[0], out[1]) {
-		return &linesError{errors.New("the two builds print different answers:"), strings.Split(fmt.Sprintf("%s\n%s", out[0], out[1]), "\n")}
+		return fail.Lines(errors.New("the two builds print different answers:"), strings.Split(fmt.Sprintf("%s\n%s", out[0], out[1]), "\n")...)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 )
@@ -85,7 +86,7 @@ func runDiff(c *cli, args []string) error {
 		return err
 	}
 	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.differs() {
-		return failf(exitChanged, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.value, len(doc.Changes), doc.Clear)
+		return fail.Errorf(fail.Changed, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.value, len(doc.Changes), doc.Clear)
 	}
 	return nil
 }
@@ -94,12 +95,12 @@ func runDiff(c *cli, args []string) error {
 func (c *cli) decisions(path, consumer string) (*feedback.Decisions, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, cause(err))
+		return nil, fmt.Errorf("%s: %w", path, fail.Cause(err))
 	}
 	defer f.Close()
 	d, err := deciders[consumer](f)
 	if err != nil {
-		return nil, failf(exitNothing, "%s: %w", path, err)
+		return nil, fail.Errorf(fail.Nothing, "%s: %w", path, err)
 	}
 	return d, nil
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -119,7 +120,7 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 	}
 	doc := newRecordingDiff(sides[0], sides[1], flags)
 	if *flags.proc != "" && len(doc.Rows) == 0 {
-		return failf(exitNothing, "diff: no samples of a procedure %s", *flags.proc)
+		return fail.Errorf(fail.Nothing, "diff: no samples of a procedure %s", *flags.proc)
 	}
 	if *flags.lines > 0 && len(doc.Rows) > *flags.lines {
 		doc.Rows = doc.Rows[:*flags.lines]

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/feedback"
 	"backfeed/sample"
 )
@@ -85,7 +86,7 @@ func runEmit(c *cli, args []string) error {
 		return c.usage(fmt.Errorf("no --gcc-version %d of %s: want 12 or later, of gcc", *gcc, fs.Arg(0)))
 	}
 	if (fs.Arg(0) == "go" || fs.Arg(0) == "gcc") && *out == "-" && isTerminal(c.stdout) {
-		return failf(exitUsage, "emit %s: the profile is not for a terminal; name a file with -o", fs.Arg(0))
+		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", fs.Arg(0))
 	}
 	src, err := c.inferred(fs.Args()[1:], *symfs, *image, *opt)
 	if err != nil {
@@ -124,7 +125,7 @@ func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error
 		return err
 	})
 	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
-		return withCode(exitNothing, err)
+		return fail.Wrap(fail.Nothing, err)
 	}
 	if err != nil {
 		return err

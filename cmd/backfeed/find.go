@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -47,7 +48,7 @@ func newFinder(symfs string) (*finder, error) {
 			return nil, fmt.Errorf("--symfs: %w", err)
 		}
 		if !st.IsDir() {
-			return nil, failf(exitUsage, "--symfs: %s is not a directory", symfs)
+			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory", symfs)
 		}
 		f.cache = append(f.cache, symfs, filepath.Join(symfs, "usr/lib/debug"))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -79,7 +80,7 @@ func (c *cli) fpe(paths []string, symfs string, lines int, format *choice) error
 		}
 	}
 	if !seen {
-		return failf(exitNothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
+		return fail.Errorf(fail.Nothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
 	}
 	c.tellImages(rec, f)
 	slices.SortFunc(doc.Rows, func(a, b fpeRow) int {

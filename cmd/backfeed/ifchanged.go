@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/feedback"
 )
 
@@ -34,7 +35,7 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("%s: %w", path, cause(err))
+		return fmt.Errorf("%s: %w", path, fail.Cause(err))
 	case bytes.Equal(old, b.Bytes()):
 		c.warn("%s stays: it is the same", path)
 		return nil

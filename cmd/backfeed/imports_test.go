@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/collect, sample/perfdata, sample/store",
-	"sample/bound <- sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/backfeed",
+	"sample/bound <- sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/layout"
@@ -86,7 +87,7 @@ func runLayout(c *cli, args []string) error {
 		return err
 	}
 	if len(order.Symbols) == 0 && target.value != "go" {
-		return failf(exitNothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
+		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
 		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.profile, ip, order, target.value) })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -42,14 +43,14 @@ they fit the next build if its source, compiler and flags are the same.`
 func unordered(target string, im *image.Image) error {
 	switch {
 	case target == "mold":
-		return failf(exitMachine, "mold takes no order of functions or of their sections (its --section-order is about the sections of the image): "+
+		return fail.Errorf(fail.Machine, "mold takes no order of functions or of their sections (its --section-order is about the sections of the image): "+
 			"link with lld (--for lld), gold (--for gold) or GNU ld (--for ld), or let llvm-bolt order what mold has linked with --emit-relocs (--for bolt)")
 	case im == nil || target == "text" || target == "json":
 		return nil
 	case target == "go" && im.Go == "":
-		return failf(exitNothing, "%s is not a Go program: --for go has no advice about it", im.Path)
+		return fail.Errorf(fail.Nothing, "%s is not a Go program: --for go has no advice about it", im.Path)
 	case target != "go" && im.Go != "":
-		return failf(exitNothing, "%s is a Go program: Go's linker takes no order, an external one sees all Go code as a single section, "+
+		return fail.Errorf(fail.Nothing, "%s is a Go program: Go's linker takes no order, an external one sees all Go code as a single section, "+
 			"and llvm-bolt breaks such programs; --for go says what the source can do about it", im.Path)
 	}
 	return nil
@@ -66,7 +67,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	case "go":
 		plan := layout.GoAdvice(ip)
 		if plan.Funcs == 0 {
-			return failf(exitNothing, "%s: no function of the program ran", ip.ID.Path)
+			return fail.Errorf(fail.Nothing, "%s: no function of the program ran", ip.ID.Path)
 		}
 		return c.writeText(out, c.color(), func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/layout"
@@ -81,11 +82,11 @@ func (c *cli) order(src *source, ip *infer.ImageProfile, within time.Duration) (
 		}
 	}
 	if len(seen) == 0 {
-		return nil, failf(exitNothing, "--startup: no sample says when code of %s first ran; record how it starts with `backfeed record -- CMD` or `perf record -- CMD`, which see processes begin", report.Clean(ip.ID.Path))
+		return nil, fail.Errorf(fail.Nothing, "--startup: no sample says when code of %s first ran; record how it starts with `backfeed record -- CMD` or `perf record -- CMD`, which see processes begin", report.Clean(ip.ID.Path))
 	}
 	order := layout.Startup(ip, seen, uint64(within.Microseconds()))
 	if order.Start.Seen == 0 {
-		return nil, failf(exitNothing, "--startup=%v: no function of %s was seen to run so early", within, report.Clean(ip.ID.Path))
+		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early", within, report.Clean(ip.ID.Path))
 	}
 	if least := len(src.starts) - len(seen); least > 0 {
 		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.starts), report.Clean(ip.ID.Path))

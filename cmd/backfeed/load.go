@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -105,7 +106,7 @@ func (c *cli) read(paths []string) (*sample.Recording, error) {
 		r = sample.Merge(all...)
 	}
 	if r.Samples() == 0 && exactList(r) == "" {
-		return nil, failf(exitNothing, "%s: no samples", strings.Join(paths, ", "))
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(paths, ", "))
 	}
 	return r, nil
 }
@@ -135,7 +136,7 @@ func (c *cli) readSource(path string) (*sample.Recording, error) {
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, cause(err))
+			return nil, fmt.Errorf("%s: %w", path, fail.Cause(err))
 		}
 		defer f.Close()
 		if st, err := f.Stat(); err == nil && st.IsDir() {
@@ -149,7 +150,7 @@ func (c *cli) readSource(path string) (*sample.Recording, error) {
 	case errors.As(err, &disk):
 		return nil, fmt.Errorf("%s: %w", name, disk.Err)
 	case err != nil: // the bytes are to blame
-		return nil, failf(exitNothing, "%s: %w", name, err)
+		return nil, fail.Errorf(fail.Nothing, "%s: %w", name, err)
 	}
 	return r, nil
 }

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample/collect"
 )
@@ -65,7 +66,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "backfeed: %s\n", printable(err))
+	fmt.Fprintf(stderr, "backfeed: %s\n", fail.Text(err))
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		c.verifierLog(u)
 	}
@@ -76,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 func (c *cli) dispatch(args []string) error {
 	if len(args) == 0 {
 		c.list(c.stderr)
-		return failf(exitUsage, "no command given")
+		return fail.Errorf(fail.Usage, "no command given")
 	}
 	name, rest := args[0], args[1:]
 	switch name {
@@ -225,7 +226,7 @@ func (c *cli) unknown(name string) error {
 	if len(near) > 0 {
 		msg += "; did you mean " + strings.Join(near, " or ") + "?"
 	}
-	return withCode(exitUsage, errors.New(msg+" (`backfeed help` lists all)"))
+	return fail.Wrap(fail.Usage, errors.New(msg+" (`backfeed help` lists all)"))
 }
 
 // distance is the Levenshtein distance of a and b: the letters to insert,

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -82,7 +83,7 @@ func runMerge(c *cli, args []string) error {
 		}
 	}
 	if len(parts) == 0 {
-		return failf(exitNothing, "merge: no source is left: %w", bad)
+		return fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
 	}
 	if *normalise {
 		parts = sample.Normalise(parts)
@@ -117,7 +118,7 @@ func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording
 		if i := strings.LastIndexByte(arg, '@'); i >= 0 {
 			w, err := strconv.ParseFloat(arg[i+1:], 64)
 			if err != nil || !(w > 0 && w <= maxWeight) {
-				return nil, 0, failf(exitUsage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
+				return nil, 0, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
 			}
 			path, weight = arg[:i], w
 		}
@@ -127,7 +128,7 @@ func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording
 		return rec, weight, err
 	}
 	if path == "-" || !store.Is(path) {
-		return nil, 0, failf(exitUsage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
+		return nil, 0, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
 	}
 	rec, err := c.readAged(path, halfLife)
 	return rec, weight, err
@@ -196,9 +197,9 @@ func disjoint(segments []store.Segment, sel selection) []sample.Epoch {
 func (c *cli) wantsFile(out, what string) error {
 	switch {
 	case out == "":
-		return failf(exitUsage, "%s: -o FILE is missing; \"-\" is standard output", c.cmd.name)
+		return fail.Errorf(fail.Usage, "%s: -o FILE is missing; \"-\" is standard output", c.cmd.name)
 	case out == "-" && isTerminal(c.stdout):
-		return failf(exitUsage, "%s: %s is not for a terminal; name a file with -o", c.cmd.name, what)
+		return fail.Errorf(fail.Usage, "%s: %s is not for a terminal; name a file with -o", c.cmd.name, what)
 	}
 	return nil
 }
@@ -208,7 +209,7 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	total := rec.Samples()
 	exact := exactList(rec)
 	if total == 0 && exact == "" {
-		return failf(exitNothing, "%s: no samples", c.cmd.name)
+		return fail.Errorf(fail.Nothing, "%s: no samples", c.cmd.name)
 	}
 	err := c.write(out, func(w io.Writer) error {
 		_, err := w.Write(rec.Encode())

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/sample/collect"
 )
 
@@ -112,10 +113,10 @@ func (s *status) write(w io.Writer) {
 func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, failf(exitUsage, "--metrics %s: %w", address, err)
+		return nil, fail.Errorf(fail.Usage, "--metrics %s: %w", address, err)
 	}
 	if ip := net.ParseIP(strings.Trim(host, "[]")); !public && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, failf(exitUsage, "--metrics %s: not a loopback address, so other machines could read it; --metrics-public allows that", address)
+		return nil, fail.Errorf(fail.Usage, "--metrics %s: not a loopback address, so other machines could read it; --metrics-public allows that", address)
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

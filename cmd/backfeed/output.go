@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/cmd/internal/fail"
 )
 
 // An output is written where its path leads now, by way of open directories: what
@@ -31,14 +33,14 @@ type outputPlace struct {
 
 // findPlace finds where a path leads. A last link that leads to nothing is followed too.
 func findPlace(path string) (*outputPlace, error) {
-	fail := func(err error) (*outputPlace, error) { return nil, fmt.Errorf("%s: %w", path, cause(err)) }
+	failed := func(err error) (*outputPlace, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
 	start := "."
 	if strings.HasPrefix(path, "/") {
 		start = "/"
 	}
 	dir, err := openDir(unix.AT_FDCWD, start)
 	if err != nil {
-		return fail(err)
+		return failed(err)
 	}
 	todo := elements(path)
 	for links := 0; ; {
@@ -51,7 +53,7 @@ func findPlace(path string) (*outputPlace, error) {
 			return &outputPlace{path: path, dir: dir, base: name}, nil
 		case err != nil:
 			dir.Close()
-			return fail(err)
+			return failed(err)
 		case last && !isLink(st):
 			return &outputPlace{path: path, dir: dir, base: name, old: st}, nil
 		case last && madeByKernel(dir):
@@ -59,7 +61,7 @@ func findPlace(path string) (*outputPlace, error) {
 		case isLink(st):
 			if links++; links > maxLinks {
 				dir.Close()
-				return fail(syscall.ELOOP)
+				return failed(syscall.ELOOP)
 			}
 			if err := ofOthers(dir, st); err != nil {
 				dir.Close()
@@ -74,7 +76,7 @@ func findPlace(path string) (*outputPlace, error) {
 		next, err := openDir(int(dir.Fd()), name)
 		dir.Close()
 		if err != nil {
-			return fail(err)
+			return failed(err)
 		}
 		dir = next
 	}
@@ -200,17 +202,17 @@ func (c *cli) replace(p *outputPlace, f func(io.Writer) error) (err error) {
 	}()
 	if p.old != nil {
 		if err := file.Chmod(fs.FileMode(p.old.Mode) & fs.ModePerm); err != nil {
-			return fmt.Errorf("%s: %w", p.path, cause(err))
+			return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 		}
 	}
 	if err := c.writeTo(file, f); err != nil {
 		return err
 	}
 	if err := onDisk(file); err != nil {
-		return fmt.Errorf("%s: %w", p.path, cause(err))
+		return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 	}
 	if err := file.Close(); err != nil {
-		return fmt.Errorf("%s: %w", p.path, cause(err))
+		return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 	}
 	if err := unix.Renameat(dir, tmp, dir, p.base); err != nil {
 		return fmt.Errorf("%s: %w", p.path, err)
@@ -218,7 +220,7 @@ func (c *cli) replace(p *outputPlace, f func(io.Writer) error) (err error) {
 	if d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil { // not where it may not be read
 		defer d.Close()
 		if err := onDisk(d); err != nil {
-			return fmt.Errorf("%s: %w", p.path, cause(err))
+			return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 		}
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -360,7 +361,7 @@ func (v *view) compare(truth *infer.Truth) error {
 	}
 	v.truth = infer.Compare(doc, truth, by)
 	if v.truth.Scale == 0 || v.truth.NoBlock == 1 {
-		return failf(exitNothing, "the recording and the truth have no code in common")
+		return fail.Errorf(fail.Nothing, "the recording and the truth have no code in common")
 	}
 	return nil
 }

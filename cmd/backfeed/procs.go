@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/infer"
 	"backfeed/infer/image"
 )
@@ -57,7 +58,7 @@ func (s *source) proc(want string) (sampledProc, error) {
 			return sampledProc{}, ambiguous(want, found)
 		}
 	}
-	return sampledProc{}, failf(exitNothing, "%s: no samples of such a procedure (`backfeed prof` lists those that have some)", want)
+	return sampledProc{}, fail.Errorf(fail.Nothing, "%s: no samples of such a procedure (`backfeed prof` lists those that have some)", want)
 }
 
 // cutImage takes IMAGE:PROC apart. Two colons are a scope of C++ or Rust.
@@ -93,5 +94,5 @@ func ambiguous(want string, found []sampledProc) error {
 		}
 		more = append(more, fmt.Sprintf("  %s:%s, %d samples, at %#x", p.ip.ID.Path, p.r.Proc.Name, p.r.Samples, uint64(p.r.Proc.Addr)))
 	}
-	return withCode(exitUsage, &linesError{fmt.Errorf("%s may be any of %d procedures:", want, len(found)), more})
+	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s may be any of %d procedures:", want, len(found)), more...))
 }

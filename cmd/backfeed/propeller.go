@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -21,7 +22,7 @@ func emitPropeller(w io.Writer, src *source, opt emitOptions) (string, error) {
 		return "", err
 	}
 	if c.Funcs == 0 {
-		return "", failf(exitNothing, "%s: no function that ran has its blocks in the map of basic blocks", ip.ID.Path)
+		return "", fail.Errorf(fail.Nothing, "%s: no function that ran has its blocks in the map of basic blocks", ip.ID.Path)
 	}
 	if err := c.WriteBlocks(w); err != nil {
 		return "", err
@@ -57,7 +58,7 @@ func propeller(src *source, name string) (ip *infer.ImageProfile, c *layout.Clus
 			return ip, c, nil
 		}
 		if errors.Is(err, image.ErrNoBlockMap) {
-			err = withCode(exitNothing, err)
+			err = fail.Wrap(fail.Nothing, err)
 		}
 		first = cmp.Or(first, err)
 	}

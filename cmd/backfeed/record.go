@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/collect"
@@ -196,7 +197,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	case limit < 0:
 		return nil, c.usage(fmt.Errorf("-d %v: want a positive time", limit))
 	case out == "-" && isTerminal(c.stdout):
-		return nil, failf(exitUsage, "record: a recording is not for a terminal; name a file with -o")
+		return nil, fail.Errorf(fail.Usage, "record: a recording is not for a terminal; name a file with -o")
 	}
 	if calibrate.budget > 0 {
 		rec, _, err := c.calibrated(collect.Options{Duration: limit}, what, calibrate)
@@ -219,7 +220,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	}
 	c.tellSystem(rec, sys.Counters(), what)
 	if delivered(rec) == 0 {
-		return nil, failf(exitNothing, "no samples: nothing ran that was to be sampled")
+		return nil, fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
 	}
 	return rec, nil
 }
@@ -227,7 +228,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 func openSystem(opt collect.SystemOptions) (*collect.System, error) {
 	sys, err := collect.OpenSystem(opt)
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, withCode(exitMachine, err)
+		return nil, fail.Wrap(fail.Machine, err)
 	}
 	if err != nil {
 		return nil, err
@@ -317,7 +318,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 		return nil, none, nil, c.usage(err)
 	}
 	if out == "-" && isTerminal(c.stdout) {
-		return nil, none, nil, failf(exitUsage, "%s is not for a terminal; name a file with -o", product)
+		return nil, none, nil, fail.Errorf(fail.Usage, "%s is not for a terminal; name a file with -o", product)
 	}
 	c.lendStreams(&opt)
 	if out == "-" {
@@ -326,7 +327,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	if flags.calibrate.budget > 0 {
 		rec, state, err := c.calibrated(opt, systemFlags{hz: opt.Frequency, pids: opt.PIDs}, flags.calibrate)
 		if err == nil && delivered(rec) == 0 {
-			err = failf(exitNothing, "no samples: nothing ran that was to be sampled")
+			err = fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
 		}
 		return rec, opt, &collect.Stats{Command: state}, err
 	}
@@ -348,17 +349,17 @@ func (c *cli) record(opt collect.Options) (*sample.Recording, *collect.Stats, er
 	defer stop()
 	rec, stats, err := collect.Record(ctx, opt)
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, nil, withCode(exitMachine, err)
+		return nil, nil, fail.Wrap(fail.Machine, err)
 	}
 	if errors.Is(err, collect.ErrEvent) {
-		return nil, nil, failf(exitUsage, "--event: %w", err)
+		return nil, nil, fail.Errorf(fail.Usage, "--event: %w", err)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	c.tellRecording(rec, stats, opt.Frequency)
 	if delivered(rec) == 0 {
-		return nil, nil, failf(exitNothing, "no samples: %s", whyNone(opt, stats))
+		return nil, nil, fail.Errorf(fail.Nothing, "no samples: %s", whyNone(opt, stats))
 	}
 	return rec, stats, nil
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 )
@@ -72,7 +73,7 @@ func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration
 	}
 	n := rec.Samples()
 	if delivered(rec) == 0 {
-		return nil, failf(exitNothing, "%s: no samples: the program used next to no processor time", name)
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples: the program used next to no processor time", name)
 	}
 	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(sampled(rec)))
 	if list := lossList(lost(rec), n); list != "" {

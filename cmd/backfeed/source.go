@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -44,7 +45,7 @@ const gcPercent = 150
 // given, if there is one, is an image that need not be looked for.
 func (c *cli) inferred(paths []string, symfs, given string, opt infer.Options) (*source, error) {
 	if _, err := machine.ByName(opt.Model); err != nil && opt.Model != "" {
-		return nil, failf(exitUsage, "--model: %w", err)
+		return nil, fail.Errorf(fail.Usage, "--model: %w", err)
 	}
 	f, err := newFinder(symfs)
 	if err != nil {
@@ -74,7 +75,7 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 	exact := exactList(rec)
 	if rec.Samples() == 0 && exact != "" {
 		f.close()
-		return nil, failf(exitNothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
+		return nil, fail.Errorf(fail.Nothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
 	}
 	c.progress("inferring from %d samples", rec.Samples())
 	f.stores = c.stores
@@ -86,7 +87,7 @@ func (c *cli) infer(rec *sample.Recording, f *finder, opt infer.Options) (*sourc
 		if list := lossList(lost(rec), rec.Samples()); list != "" {
 			c.warn("lost: %s", list)
 		}
-		err = withCode(exitNothing, err)
+		err = fail.Wrap(fail.Nothing, err)
 	}
 	if err != nil {
 		f.close()
@@ -139,7 +140,7 @@ func (s *source) image(want string) (*infer.ImageProfile, error) {
 		}
 	}
 	if !id.IsZero() {
-		return nil, failf(exitNothing, "%s: no samples of an image with its build ID, %s", want, id)
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s", want, id)
 	}
-	return nil, failf(exitNothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
+	return nil, fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"backfeed/cmd/internal/fail"
 )
 
 // Whoever built a program chose the file names in its line table, and #line lets them
@@ -183,10 +185,10 @@ func why(err error) error {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return notHere
 	}
-	if cause(err).Error() == "path escapes from parent" { // os has no name for it
+	if fail.Cause(err).Error() == "path escapes from parent" { // os has no name for it
 		return leadsOut
 	}
-	return withheld("cannot be read: " + cause(err).Error())
+	return withheld("cannot be read: " + fail.Cause(err).Error())
 }
 
 // codeNames are the ends of names that files of code have. What else lies in a working

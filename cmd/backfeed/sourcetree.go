@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -61,7 +62,7 @@ func openTree(dir string) (*sourceTree, error) {
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", filepath.Clean(name), cause(err))
+			return fmt.Errorf("%s: %w", filepath.Clean(name), fail.Cause(err))
 		case name != root && strings.HasPrefix(d.Name(), "."), kernelPath(filepath.Clean(name)):
 			if d.IsDir() {
 				return fs.SkipDir

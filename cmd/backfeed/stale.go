@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample"
@@ -55,7 +56,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 		c.warn("all samples of %s are of that build", path)
 		return rec, nil
 	default:
-		return nil, failf(exitNothing, "--onto: no samples of another build of %s; --image names one by its path or build ID", path)
+		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s; --image names one by its path or build ID", path)
 	}
 	moved, carried := infer.Carry(rec, to, builds)
 	c.clearProgress()
@@ -63,7 +64,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 		return nil, err
 	}
 	if carried.Samples[infer.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
-		return nil, failf(exitNothing, "--onto: %s has none of the sampled code", path)
+		return nil, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code", path)
 	}
 	return moved, nil
 }

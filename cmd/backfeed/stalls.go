@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 )
@@ -14,7 +15,7 @@ import (
 func (s *source) explainer() (*infer.Explainer, error) {
 	x, err := infer.NewExplainer(s.profile, s.recording)
 	if errors.Is(err, infer.ErrNoTime) {
-		err = failf(exitNothing, "%w; want those of cycles or of a timer", err)
+		err = fail.Errorf(fail.Nothing, "%w; want those of cycles or of a timer", err)
 	}
 	return x, err
 }

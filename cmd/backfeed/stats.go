@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample"
@@ -89,7 +90,7 @@ func runStats(c *cli, args []string) error {
 		return err
 	}
 	if len(sets) < 2 {
-		return failf(exitNothing, "stats: samples of %d epochs; want two or more", len(sets))
+		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more", len(sets))
 	}
 	f.stores = c.stores
 	ev, err := chooseEvent(sets, *event)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -113,7 +114,7 @@ func (c *cli) storeOptions() store.Options {
 func (c *cli) openStore(dir string) (*store.Store, error) {
 	s, err := store.Open(dir, c.storeOptions())
 	if errors.Is(err, store.ErrNoStore) {
-		return nil, failf(exitNothing, "%s: a directory, but neither a recording nor a store", dir)
+		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but neither a recording nor a store", dir)
 	}
 	return s, err
 }
@@ -278,13 +279,13 @@ func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.St
 
 func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	if f.retain.isZero() {
-		return nil, nil, failf(exitUsage, "store gc: want --retain or --retain-size")
+		return nil, nil, fail.Errorf(fail.Usage, "store gc: want --retain or --retain-size")
 	}
 	keep := f.retain.of()
 	keep.Most = f.most
 	done, err := s.GC(keep, time.Now())
 	if errors.Is(err, store.ErrMost) {
-		err = failf(exitGate, "%w; nothing was dropped for its age. If the clock is right and was right when they were written, give --most", err)
+		err = fail.Errorf(fail.Gate, "%w; nothing was dropped for its age. If the clock is right and was right when they were written, give --most", err)
 	} else if err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -100,7 +101,7 @@ func chooseEvent(sets []*set, name string) (sample.Event, error) {
 		name = mostFirst(least)[0]
 	}
 	if least[name] == 0 {
-		return sample.Event{}, failf(exitNothing, "no event has samples in all of the recordings: %s", eventsOf(sets))
+		return sample.Event{}, fail.Errorf(fail.Nothing, "no event has samples in all of the recordings: %s", eventsOf(sets))
 	}
 	for _, s := range sets {
 		for _, c := range s.rec.Counts {

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample/perfdata"
@@ -54,7 +55,7 @@ type usertimeEdge struct {
 func (c *cli) usertime(src *source, proc string, lines int, format *choice) error {
 	times := src.profile.CallTimes(src.recording)
 	if times.Bare == times.Samples {
-		return failf(exitNothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
+		return fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
 	}
 	doc := &usertimeDoc{Schema: "backfeed.usertime/1", Event: src.profile.Event.Name}
 	doc.Stacks = usertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
@@ -102,7 +103,7 @@ func (doc *usertimeDoc) butterfly(times *infer.CallTimes, proc string) ([]userti
 		all = append(all, doc.Callees[len(doc.Callees)-len(t.Callees):]...)
 	}
 	if found == 0 {
-		return nil, failf(exitNothing, "prof: %s is on no call stack", proc)
+		return nil, fail.Errorf(fail.Nothing, "prof: %s is on no call stack", proc)
 	}
 	return all, nil
 }

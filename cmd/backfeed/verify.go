@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -60,7 +61,7 @@ func runVerify(c *cli, args []string) error {
 	c.countOnce(doc, truth, f)
 	a := infer.Compare(doc, truth, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
-		return failf(exitNothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
+		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
 	}
 	figures := newAccuracyDocument(a)
 	return c.print("-", format, figures, figures.measures(), func(w io.Writer, style report.Style) error {
@@ -112,7 +113,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	var none T
 	f, err := os.Open(path)
 	if err != nil {
-		return none, fmt.Errorf("%s: %w", path, cause(err))
+		return none, fmt.Errorf("%s: %w", path, fail.Cause(err))
 	}
 	defer f.Close()
 	v, err := read(bufio.NewReaderSize(f, 1<<16))
@@ -121,7 +122,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	case errors.As(err, &disk):
 		return none, fmt.Errorf("%s: %w", path, disk.Err)
 	case err != nil:
-		return none, failf(exitNothing, "%s: %w", path, err)
+		return none, fail.Errorf(fail.Nothing, "%s: %w", path, err)
 	}
 	return v, nil
 }
@@ -148,7 +149,7 @@ func (c *cli) samplesByAddr(paths []string, f *finder, event string) (infer.Samp
 	}
 	c.tellImages(rec, f)
 	if len(by) == 0 {
-		return nil, failf(exitNothing, "no samples of event %q in an image that can be found", event)
+		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found", event)
 	}
 	return by, nil
 }
