@@ -40,7 +40,7 @@ func armInst(b []byte, a Addr) Inst {
 	return in
 }
 
-// signed gives the n low bits of v as a signed number.
+// signed returns the n low bits of v as a signed number.
 func signed(v uint32, n uint) int64 { return int64(v) << (64 - n) >> (64 - n) }
 
 // armBranch classes branches, exceptions and system instructions.
@@ -203,13 +203,13 @@ func armMemory(w uint32) Class {
 	}
 }
 
-// armPCRel gives the signed immediate of ADR and ADRP.
+// armPCRel returns the signed immediate of ADR and ADRP.
 func armPCRel(w uint32) Addr { return Addr(signed(w>>5&0x7ffff<<2|w>>29&3, 21)) }
 
-// armPage gives the page that the ADRP w at a computes.
+// armPage returns the page that the ADRP w at a computes.
 func armPage(w uint32, a Addr) Addr { return a&^0xfff + armPCRel(w)<<12 }
 
-// armLiteral gives the bytes that the load at a reads relative to itself.
+// armLiteral returns the bytes that the load at a reads relative to itself.
 func armLiteral(code []byte, a Addr) (lo, hi Addr) {
 	w := binary.LittleEndian.Uint32(code)
 	if w&0x3b000000 != 0x18000000 {

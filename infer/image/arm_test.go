@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// armFlow gives the flow classes of an AArch64 mnemonic.
+// armFlow returns the flow classes of an AArch64 mnemonic.
 func armFlow(l line) Class {
 	m := l.mnemonic
 	switch {

@@ -9,7 +9,7 @@ const (
 	armGoCallClobbers = 0x7fffffff &^ (1<<28 | 1<<29)
 )
 
-// armEffect gives the meaning of the AArch64 instruction at a.
+// armEffect returns the meaning of the AArch64 instruction at a.
 func armEffect(code []byte, a Addr, goCode bool) effect {
 	e := effect{dst: noReg, src: noReg, src2: noReg, a: noReg, b: noReg}
 	if len(code) < 4 {
@@ -52,7 +52,7 @@ func armMask(r uint32) uint32 {
 	return 1 << r
 }
 
-// armReg gives the register of a field where 31 is the zero register.
+// armReg returns the register of a field where 31 is the zero register.
 func armReg(r uint32) reg {
 	if r == 31 {
 		return noReg
@@ -99,7 +99,7 @@ func armImmediateEffect(e *effect, w uint32, a Addr) {
 	}
 }
 
-// armLowMask gives the mask of a logical immediate of n low ones; 0 for others.
+// armLowMask returns the mask of a logical immediate of n low ones; 0 for others.
 func armLowMask(w uint32) int64 {
 	immr, imms := w>>16&63, w>>10&63
 	if immr != 0 || w>>22&1 == 0 && imms >= 32 {
@@ -196,7 +196,7 @@ func armMemoryEffect(e *effect, w uint32, a Addr) {
 	}
 }
 
-// armOtherMemory gives the registers that other loads and stores write.
+// armOtherMemory returns the registers that other loads and stores write.
 func armOtherMemory(e *effect, w, rt, rn, rt2 uint32, vector bool, class Class) {
 	switch {
 	case w&0x3b000000 == 0x18000000: // literal
@@ -236,7 +236,7 @@ func armOtherMemory(e *effect, w, rt, rn, rt2 uint32, vector bool, class Class) 
 	}
 }
 
-// armBelow tells whether a conditional branch, taken or not, means below as
+// armBelow reports whether a conditional branch, taken or not, means below as
 // unsigned numbers, and whether equal is included.
 func armBelow(code []byte, taken bool) (inclusive, ok bool) {
 	w := binary.LittleEndian.Uint32(code)
@@ -250,7 +250,7 @@ func armBelow(code []byte, taken bool) (inclusive, ok bool) {
 	return cond == 9, cond == 9 || cond == 3 // ls, lo
 }
 
-// armStack gives what the instruction does to the stack pointer.
+// armStack returns what the instruction does to the stack pointer.
 func armStack(code []byte) stackEffect {
 	w := binary.LittleEndian.Uint32(code)
 	rd, rn := w&31, w>>5&31

@@ -232,13 +232,13 @@ func (b *builder) splitLock(off int) bool {
 	return true
 }
 
-// isLocked tells whether an instruction begins at off with a lock prefix, of those
+// isLocked reports whether an instruction begins at off with a lock prefix, of those
 // that may have one.
 func (b *builder) isLocked(off int) bool {
 	return b.im.Arch == X86_64 && b.code[off] == lockPrefix && b.decode(off).Class&(Flow|Locked|Bad) == Locked
 }
 
-// overlap gives the length of the instruction at off: n, or 1 if that is a lock
+// overlap returns the length of the instruction at off: n, or 1 if that is a lock
 // prefix in front of a known instruction, or 0 if it overlaps known ones otherwise.
 func (b *builder) overlap(off, n int) int {
 	for i := off + 1; i < off+n; i++ {
@@ -253,7 +253,7 @@ func (b *builder) overlap(off, n int) int {
 	return n
 }
 
-// instAt gives the start of the instruction that holds the byte at off.
+// instAt returns the start of the instruction that holds the byte at off.
 func (b *builder) instAt(off int) int {
 	for off > 0 && b.mark[off]&markInst == 0 {
 		off--
@@ -261,12 +261,12 @@ func (b *builder) instAt(off int) int {
 	return off
 }
 
-// inside gives the offset of a in the procedure.
+// inside returns the offset of a in the procedure.
 func (b *builder) inside(a Addr) (int, bool) {
 	return int(a - b.lo), a >= b.lo && a-b.lo < Addr(len(b.code))
 }
 
-// transfer notes a flow instruction and the leaders it makes. It tells whether
+// transfer notes a flow instruction and the leaders it makes. It reports whether
 // control may run on behind it.
 func (b *builder) transfer(off int, in Inst) bool {
 	t := transfer{Inst: in, off: off}
@@ -298,7 +298,7 @@ func (b *builder) transfer(off int, in Inst) bool {
 	return runsOn
 }
 
-// transferAt gives the transfer at off, or nil.
+// transferAt returns the transfer at off, or nil.
 func (b *builder) transferAt(off int) *transfer {
 	if b.mark[off]&markFlow == 0 {
 		return nil
@@ -306,7 +306,7 @@ func (b *builder) transferAt(off int) *transfer {
 	return &b.transfers[b.at[off]]
 }
 
-// align gives what the offsets of instructions are multiples of.
+// align returns what the offsets of instructions are multiples of.
 func (b *builder) align() int {
 	if b.im.Arch == AArch64 {
 		return 4
@@ -344,7 +344,7 @@ func (b *builder) sweep() {
 	}
 }
 
-// recovers tells whether the code at off is where a Go procedure resumes when a
+// recovers reports whether the code at off is where a Go procedure resumes when a
 // deferred call has recovered a panic: its first call is to runtime.deferreturn.
 func (b *builder) recovers(off int) bool {
 	if b.im.Go == "" {
@@ -363,12 +363,12 @@ func (b *builder) recovers(off int) bool {
 	return false
 }
 
-// isPadding tells what fills the room between blocks and procedures.
+// isPadding reports what fills the gaps between blocks and procedures.
 func isPadding(code []byte, in Inst) bool {
 	return in.Class&Nop != 0 && !marksTarget(code) || in.Class&Trap != 0 && in.Len == 1 && code[0] == 0xcc || code[0] == 0 && allZero(code[:min(len(code), 4)])
 }
 
-// marksTarget tells whether code begins with what has no effect but to allow indirect branches to it.
+// marksTarget reports whether code begins with what has no effect but to allow indirect branches to it.
 func marksTarget(code []byte) bool {
 	return len(code) >= 4 && (string(code[:4]) == "\xf3\x0f\x1e\xfa" || code[0]&0x3f == 0x1f && code[1] == 0x24 && code[2] == 0x03 && code[3] == 0xd5) // endbr64, bti
 }
@@ -454,8 +454,8 @@ func (b *builder) blocks(p *Proc) {
 	b.transfers, b.ordered = b.ordered, b.transfers
 }
 
-// leave finds the ways out of block i, and its calls. Its first transfer is next or
-// a later one; the next block's is what leave gives, or later.
+// leave finds the out-edges of block i, and its calls. Its first transfer is next or
+// a later one; the next block's is what leave returns, or later.
 func (b *builder) leave(p *Proc, i, next int) int {
 	blk := &p.Blocks[i]
 	end := int(blk.End - b.lo)
@@ -523,7 +523,7 @@ func (b *builder) runsOn(p *Proc, i int) {
 	b.undecoded(int(blk.End-b.lo), "runs off at %#x", blk.End)
 }
 
-// next gives the symbol that starts at a or behind padding that control may run through, or -1.
+// next returns the symbol that starts at a or behind padding that control may run through, or -1.
 func (im *Image) next(a Addr) int {
 	syms := im.Symbols()
 	j := sort.Search(len(syms), func(j int) bool { return syms[j].Addr >= a })
@@ -730,7 +730,7 @@ func (im *Image) decodeOne(code []byte, a Addr) Inst {
 	return d.inst(code, a)
 }
 
-// throughSlot gives the target and the name of the procedure that an indirect
+// throughSlot returns the target and the name of the procedure that an indirect
 // call or jump reaches through a constant slot, such as one of the GOT.
 func (im *Image) throughSlot(code []byte, a Addr) (Addr, string) {
 	if im.Arch != X86_64 {
@@ -744,7 +744,7 @@ func (im *Image) throughSlot(code []byte, a Addr) (Addr, string) {
 	return im.slotTarget(a + Addr(d.n) + Addr(d.disp))
 }
 
-// constant tells whether the program cannot change the slot at a once it is
+// constant reports whether the program cannot change the slot at a once it is
 // relocated: it is part of the GOT or read-only by then.
 func (im *Image) constant(a Addr) bool {
 	for _, p := range im.elf.Progs {
@@ -760,11 +760,11 @@ func (im *Image) constant(a Addr) bool {
 	return false
 }
 
-// slotTarget gives the procedure whose address a constant slot holds.
+// slotTarget returns the procedure whose address a constant slot holds.
 func (im *Image) slotTarget(slot Addr) (Addr, string) {
 	r, ok := im.relocAt(slot)
 	if !ok && im.Arch == AArch64 && im.executable(slot) {
-		// A literal beside the code: lld's way to what a branch cannot reach.
+		// A literal beside the code: lld's veneer to what a branch cannot reach.
 		if to, ok := im.pointer(slot); ok && im.executable(to) {
 			return to, im.nameAt(to)
 		}

@@ -120,14 +120,14 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// isSkippedLock tells whether a lies behind a lock prefix: objdump does not know
+// isSkippedLock reports whether a lies behind a lock prefix: objdump does not know
 // that a jump leads there.
 func isSkippedLock(im *Image, a Addr) bool {
 	b := im.read(a-1, 1)
 	return b != nil && b[0] == lockPrefix && im.Arch == X86_64
 }
 
-// goTool gives the path of a Go program that is at hand: a tool of the
+// goTool returns the path of a Go program that is at hand: a tool of the
 // distribution or, in one that has none yet, the test itself.
 func goTool(t *testing.T) string {
 	path := filepath.Join(runtime.GOROOT(), "pkg", "tool", runtime.GOOS+"_amd64", "asm")

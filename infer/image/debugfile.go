@@ -47,7 +47,7 @@ func buildID(r io.ReaderAt) (sample.BuildID, error) {
 	return e.Build, nil
 }
 
-// goVersion gives the version of Go that linked the image.
+// goVersion returns the version of Go that linked the image.
 func (im *Image) goVersion() string {
 	if im.elf.Section(".go.buildinfo") == nil {
 		return "" // without the section, buildinfo would search all data
@@ -60,7 +60,7 @@ func (im *Image) goVersion() string {
 	return version
 }
 
-// GoModules gives the paths of the modules that a Go program was built of, its own
+// GoModules returns the paths of the modules that a Go program was built of, its own
 // first; none if it does not say, or is not a Go program.
 func (im *Image) GoModules() []string {
 	if im.Go == "" {
@@ -77,7 +77,7 @@ func (im *Image) GoModules() []string {
 	return modules
 }
 
-// GoMain gives the import path of the main package of a Go program, "" if it does not
+// GoMain returns the import path of the main package of a Go program, "" if it does not
 // say, or is not one. Its functions have the package main in their names.
 func (im *Image) GoMain() string {
 	if im.Go == "" {

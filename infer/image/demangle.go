@@ -6,7 +6,7 @@ import "github.com/ianlancetaylor/demangle"
 // them: a few back references can ask for text without end.
 const maxMangled = 4096
 
-// Demangle gives a linker name as the source has it, with scope and parameters, if it
+// Demangle returns a linker name as the source has it, with scope and parameters, if it
 // is one of C++ or Rust; otherwise the name as it is.
 func Demangle(name string) string {
 	if len(name) > maxMangled {

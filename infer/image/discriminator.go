@@ -1,6 +1,6 @@
 package image
 
-// BaseDiscriminator gives the part of a discriminator of clang's or rustc's that
+// BaseDiscriminator returns the part of a discriminator of clang's or rustc's that
 // tells apart the blocks of a line in the source, which is what a sample profile
 // goes by. The rest says what optimisation did to the block.
 //
@@ -10,7 +10,7 @@ func BaseDiscriminator(d uint32) uint32 {
 	return prefixDecode(d)
 }
 
-// DuplicationFactor gives how many copies of its block the instruction with such
+// DuplicationFactor returns how many copies of its block the instruction with such
 // a discriminator stands for, as in unrolled and vectorised loops: it ran for 1 of
 // that many executions in the source. See BaseDiscriminator for when it applies.
 func DuplicationFactor(d uint32) uint32 {
@@ -22,7 +22,7 @@ func DuplicationFactor(d uint32) uint32 {
 // 5 bits of it; where it is 32 or more, bit 1, then 7 bits more
 // (llvm/IR/DebugInfoMetadata.h, llvm/Support/Discriminator.h).
 
-// prefixDecode gives the lowest component of d.
+// prefixDecode returns the lowest component of d.
 func prefixDecode(d uint32) uint32 {
 	if d&1 != 0 {
 		return 0

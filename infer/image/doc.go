@@ -1,4 +1,4 @@
-// Package image reads ELF files and gives what the rest of backfeed knows of
+// Package image reads ELF files and returns what the rest of backfeed knows of
 // code: procedures, basic blocks, edges, calls, instructions and source lines.
 // It is the only reader of symbols, DWARF, pclntab and machine code.
 //

@@ -175,7 +175,7 @@ func (im *Image) checkAbbrevs(units []unitOffset, abbrev []byte) error {
 	return nil
 }
 
-// abbrevTable gives the size of the table of abbreviations that b begins with (DWARF 5, 7.5.3):
+// abbrevTable returns the size of the table of abbreviations that b begins with (DWARF 5, 7.5.3):
 //
 //	code        uleb128, 0 at the end of the table
 //	tag         uleb128
@@ -232,7 +232,7 @@ func (t *dwarfTab) spendEntry(e *dwarf.Entry) error {
 	return t.spend(len(e.Field) + stringsOf(e)/16)
 }
 
-// stringsOf gives the bytes of the strings of an entry.
+// stringsOf returns the bytes of the strings of an entry.
 func stringsOf(e *dwarf.Entry) int {
 	n := 0
 	for i := range e.Field {
@@ -257,7 +257,7 @@ type unitOffset struct {
 	abbrevs    uint64
 }
 
-// unitOffsets gives the units of .debug_info, whose headers debug/dwarf has
+// unitOffsets returns the units of .debug_info, whose headers debug/dwarf has
 // found to be sound but keeps to itself: reading on to the next unit would decode all of this one.
 // A header (DWARF 5, 7.5.1) is
 //
@@ -358,7 +358,7 @@ var languages = map[int64]string{
 	0x16: "go", 0x1c: "rust", 0x31: "asm", 0x8001: "asm",
 }
 
-// rangesOf gives the code that e says it has. Code that the linker threw away
+// rangesOf returns the code that e says it has. Code that the linker threw away
 // keeps its DWARF, with addresses that hold no code.
 func (t *dwarfTab) rangesOf(e *dwarf.Entry) ([]interval, error) {
 	if e.AttrField(dwarf.AttrRanges) == nil && e.AttrField(dwarf.AttrHighpc) == nil {
@@ -413,7 +413,7 @@ func (t *dwarfTab) failures() []error {
 	return slices.Clone(t.errs)
 }
 
-// claims gives the code of procedures and lines.
+// claims returns the code of procedures and lines.
 func (c *unitCode) claims() []interval {
 	var out []interval
 	for i, s := range c.pieces {
@@ -518,7 +518,7 @@ func (t *dwarfTab) scope(e *dwarf.Entry, in int32) scope {
 	return s
 }
 
-// lineNumber gives 0, unknown, for what is no line of any file.
+// lineNumber returns 0, unknown, for what is no line of any file.
 func lineNumber(n int64) int32 {
 	if n < 0 || n > math.MaxInt32 {
 		return 0
@@ -530,7 +530,7 @@ func lineNumber(n int64) int32 {
 // over: an inlined copy, the abstract function, its declaration in a class.
 const maxOrigins = 16
 
-// declOf gives what e, the entry it is a copy of and the one that it completes
+// declOf returns what e, the entry it is a copy of and the one that it completes
 // say of a function: the nearest has precedence, one by one.
 func (t *dwarfTab) declOf(e *dwarf.Entry, depth int) decl {
 	var d decl
@@ -579,7 +579,7 @@ func (t *dwarfTab) declAt(off dwarf.Offset, depth int) decl {
 	return t.decls[off]
 }
 
-// unit gives the unit of a, or nil.
+// unit returns the unit of a, or nil.
 func (t *dwarfTab) unit(a Addr) *dwarfUnit {
 	id := pieceAt(t.pieces, a)
 	if id < 0 {
@@ -588,7 +588,7 @@ func (t *dwarfTab) unit(a Addr) *dwarfUnit {
 	return t.units[id]
 }
 
-// frames gives the inlined calls at a, innermost first.
+// frames returns the inlined calls at a, innermost first.
 func (t *dwarfTab) frames(a Addr) []Frame {
 	u := t.unit(a)
 	if u == nil {
@@ -627,7 +627,7 @@ func (t *dwarfTab) frames(a Addr) []Frame {
 	return append(out, f)
 }
 
-// procName gives the name of the procedure at a, whose declaration is d. What
+// procName returns the name of the procedure at a, whose declaration is d. What
 // is assembled has lines but no declaration, and a C++ function that is local to a file no
 // linkage name in GCC's DWARF: then it is the symbol table that knows.
 func (t *dwarfTab) procName(u *dwarfUnit, d decl, a Addr) string {

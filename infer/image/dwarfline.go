@@ -178,7 +178,7 @@ func addRow(rows []lineRow, row lineRow) []lineRow {
 	return append(rows, row)
 }
 
-// row gives the position of the code at a.
+// row returns the position of the code at a.
 func (c *unitCode) row(a Addr) (lineRow, bool) {
 	i := sort.Search(len(c.rows), func(i int) bool { return c.rows[i].addr > a })
 	if i == 0 || c.rows[i-1].file == noCode {
@@ -226,7 +226,7 @@ type fileCost struct {
 // fileMemory is what debug/dwarf and fileIndex take for a file, without its name, in bytes.
 const fileMemory = 128
 
-// drawFiles gives how much it drew.
+// drawFiles returns how much it drew.
 func (t *dwarfTab) drawFiles(b []byte, u *dwarfUnit) (held int64, err error) {
 	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
 	c := fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1}
@@ -328,7 +328,7 @@ func (c *fileCost) entries(f func(n int)) {
 	}
 }
 
-// value passes over a value of a form (DWARF 5, 7.5.6), and gives the length of a
+// value passes over a value of a form (DWARF 5, 7.5.6), and returns the length of a
 // string. Those that are missing are not for line tables, and debug/dwarf takes them
 // to have no bytes.
 func (c *fileCost) value(form uint64) int {
@@ -363,7 +363,7 @@ func (c *fileCost) value(form uint64) int {
 	return 0
 }
 
-// shared gives the length of a string of another section.
+// shared returns the length of a string of another section.
 func (c *fileCost) shared(strings []byte) int {
 	off := c.uint(c.wide)
 	if off >= uint64(len(strings)) {
@@ -387,7 +387,7 @@ func (d *lineHeader) skip(n uint64) {
 	d.b = d.b[n:]
 }
 
-// uint reads an integer of n bytes; of more than 8, it gives the first 8.
+// uint reads an integer of n bytes; of more than 8, it returns the first 8.
 func (d *lineHeader) uint(n uint64) uint64 {
 	var v [8]byte
 	copy(v[:], d.b[:min(n, uint64(len(d.b)))])

@@ -15,7 +15,7 @@ type frame struct {
 	lsda   Addr // its exception table in .gcc_except_table; 0 if it has none
 }
 
-// readFrames gives the entries of .eh_frame, in the order of the section.
+// readFrames returns the entries of .eh_frame, in the order of the section.
 // Where the bytes are malformed it stops, with what it has so far.
 //
 // The table of .eh_frame_hdr would be of no help: it has the starts of the
@@ -60,7 +60,7 @@ func (im *Image) ehFrame() (Addr, []byte, error) {
 	return 0, nil, nil
 }
 
-// frameHeader gives the address of .eh_frame that the .eh_frame_hdr at a has; 0
+// frameHeader returns the address of .eh_frame that the .eh_frame_hdr at a has; 0
 // if it has none.
 //
 //	offset  size  field
@@ -121,7 +121,7 @@ func parseFrames(b []byte, base Addr) ([]frame, error) {
 }
 
 // eachFrame reads the entries of an .eh_frame section that begins at base, and
-// gives f each FDE with its CIE and its instructions. It stops at the zero length that ends the section, as an unwinder does.
+// calls f with each FDE with its CIE and its instructions. It stops at the zero length that ends the section, as an unwinder does.
 //
 //	offset  size  field
 //	0       4     length of the rest of the entry; 0 ends the section
@@ -318,7 +318,7 @@ func (d *frameReader) cie() *cie {
 	return c
 }
 
-// rest gives what follows the next n bytes, the augmentation data, which it
+// rest returns what follows the next n bytes, the augmentation data, which it
 // leaves to be read; nothing if there are not so many.
 func (d *frameReader) rest(n uint64) []byte {
 	if n > uint64(len(d.b)-d.off) {
@@ -327,7 +327,7 @@ func (d *frameReader) rest(n uint64) []byte {
 	return d.b[d.off+int(n):]
 }
 
-// fde reads an FDE from its initial location on, and gives its instructions, too.
+// fde reads an FDE from its initial location on, and returns its instructions, too.
 func (d *frameReader) fde(c *cie) (f frame, rules []byte) {
 	f.lo = d.pointer(c.code, "initial location")
 	f.hi = f.lo + d.value(c.code, "address range")

@@ -237,7 +237,7 @@ func newSegment(file io.ReaderAt, lo Addr, size uint64, off sample.Offset, exec 
 	return &segment{lo, lo + Addr(size), off, exec, file, make([]atomic.Pointer[[]byte], (size+chunkSize-1)/chunkSize)}
 }
 
-// chunk gives the i-th chunk, or nil if the file cannot be read. Two goroutines
+// chunk returns the i-th chunk, or nil if the file cannot be read. Two goroutines
 // may both read it: they read the same.
 func (s *segment) chunk(i int) []byte {
 	if b := s.chunks[i].Load(); b != nil {
@@ -252,7 +252,7 @@ func (s *segment) chunk(i int) []byte {
 	return b
 }
 
-// bytes gives the n bytes at a, which the caller knows to be inside.
+// bytes returns the n bytes at a, which the caller knows to be inside.
 func (s *segment) bytes(a Addr, n int) []byte {
 	at := uint64(a - s.lo)
 	i, skip := int(at/chunkSize), int(at%chunkSize)
@@ -339,7 +339,7 @@ func (im *Image) findCode() {
 	im.regions = kept
 }
 
-// segment gives the segment whose file bytes contain a, or nil.
+// segment returns the segment whose file bytes contain a, or nil.
 func (im *Image) segment(a Addr) *segment {
 	for _, s := range im.segments {
 		if s.lo <= a && a < s.hi {
@@ -349,7 +349,7 @@ func (im *Image) segment(a Addr) *segment {
 	return nil
 }
 
-// region gives the code that contains a, or nil.
+// region returns the code that contains a, or nil.
 func (im *Image) region(a Addr) *region {
 	i, ok := slices.BinarySearchFunc(im.regions, a, func(r region, a Addr) int { return cmp.Compare(r.lo, a) })
 	if !ok {
@@ -361,10 +361,10 @@ func (im *Image) region(a Addr) *region {
 	return &im.regions[i]
 }
 
-// executable tells whether there is code at a.
+// executable reports whether there is code at a.
 func (im *Image) executable(a Addr) bool { return im.region(a) != nil }
 
-// code gives the bytes of [lo, hi), or nil if they are not all code. Do not
+// code returns the bytes of [lo, hi), or nil if they are not all code. Do not
 // change them: they are shared.
 func (im *Image) code(lo, hi Addr) []byte {
 	r := im.region(lo)
@@ -374,7 +374,7 @@ func (im *Image) code(lo, hi Addr) []byte {
 	return im.read(lo, int(hi-lo))
 }
 
-// read gives the n bytes that the file has for address a, or nil if it does not
+// read returns the n bytes that the file has for address a, or nil if it does not
 // have them all. Do not change them: they are shared.
 func (im *Image) read(a Addr, n int) []byte {
 	s := im.segment(a)
@@ -384,7 +384,7 @@ func (im *Image) read(a Addr, n int) []byte {
 	return s.bytes(a, n)
 }
 
-// section gives a section by its name, of the file itself or of its debug
+// section returns a section by its name, of the file itself or of its debug
 // file; nil if neither has its bytes.
 func (im *Image) section(name string) *elf.Section {
 	for _, f := range []*elf.File{im.elf, im.debug} {
@@ -398,7 +398,7 @@ func (im *Image) section(name string) *elf.Section {
 	return nil
 }
 
-// AddrOf gives the address at which the byte at file offset off was linked, if
+// AddrOf returns the address at which the byte at file offset off was linked, if
 // it is loaded at all. It and OffsetOf are the only places where the two meet.
 func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
 	var a Addr
@@ -433,7 +433,7 @@ func (im *Image) setSymbols(symbols []Symbol) {
 	}
 }
 
-// Find gives the index of the symbol whose range contains a, or -1.
+// Find returns the index of the symbol whose range contains a, or -1.
 func (im *Image) Find(a Addr) int {
 	i, ok := slices.BinarySearch(im.starts, a)
 	if !ok {
@@ -445,8 +445,8 @@ func (im *Image) Find(a Addr) int {
 	return i
 }
 
-// Lookup gives the index of the symbol called name (or with that alias), or -1.
-// Of several local ones it gives the first in address order.
+// Lookup returns the index of the symbol called name (or with that alias), or -1.
+// Of several local ones it returns the first in address order.
 func (im *Image) Lookup(name string) int {
 	if i, ok := im.names()[name]; ok {
 		return i

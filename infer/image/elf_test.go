@@ -124,7 +124,7 @@ func put(b []byte, off, size int, v uint64) {
 	copy(b[off:off+size], w[:])
 }
 
-// sectionHeader gives the offset of the header of a named section.
+// sectionHeader returns the offset of the header of a named section.
 func sectionHeader(t testing.TB, b []byte, name string) int {
 	f, err := elf.NewFile(bytes.NewReader(b))
 	if err != nil {
@@ -139,7 +139,7 @@ func sectionHeader(t testing.TB, b []byte, name string) int {
 	return 0
 }
 
-// codeSegment gives the offset of the program header of the first executable segment.
+// codeSegment returns the offset of the program header of the first executable segment.
 func codeSegment(t testing.TB, b []byte) int {
 	phoff := int(binary.LittleEndian.Uint64(b[ehPhoff:]))
 	for i := range int(binary.LittleEndian.Uint16(b[ehPhnum:])) {

@@ -118,7 +118,7 @@ func (t *goTable) findModule(a Addr, header []byte) error {
 	return fmt.Errorf("pclntab at %#x: no moduledata refers to it: %w", a, ErrFormat)
 }
 
-// pointersTo gives the slots in writable sections that hold address a.
+// pointersTo returns the slots in writable sections that hold address a.
 func (im *Image) pointersTo(a Addr) []Addr {
 	var out []Addr
 	for _, r := range im.relocs().all {
@@ -164,12 +164,12 @@ func (t *goTable) check() error {
 	return nil
 }
 
-// entry gives the address of function i; of i == t.n, the end of the code.
+// entry returns the address of function i; of i == t.n, the end of the code.
 func (t *goTable) entry(i int) Addr {
 	return t.text + Addr(binary.LittleEndian.Uint32(t.funcs[8*i:]))
 }
 
-// find gives the index of the function at a, or -1.
+// find returns the index of the function at a, or -1.
 func (t *goTable) find(a Addr) int {
 	if a < t.entry(0) || a >= t.entry(t.n) {
 		return -1
@@ -213,7 +213,7 @@ func (f goRecord) kind() byte         { return f[40] }
 func (f goRecord) setsSP() bool       { return f[41]&2 != 0 } // abi.FuncFlagSPWrite
 func (f goRecord) asm() bool          { return f[41]&4 != 0 } // abi.FuncFlagAsm
 
-// pcdata gives the offset of further table i, 0 if there is none.
+// pcdata returns the offset of further table i, 0 if there is none.
 func (f goRecord) pcdata(i uint32) uint32 {
 	if off := goRecordSize + 4*int(i); i < f.u32(28) && off+4 <= len(f) {
 		return f.u32(off)
@@ -221,7 +221,7 @@ func (f goRecord) pcdata(i uint32) uint32 {
 	return 0
 }
 
-// funcdata gives the offset of further datum i from go:func.*.
+// funcdata returns the offset of further datum i from go:func.*.
 func (f goRecord) funcdata(i uint32) (uint32, bool) {
 	off := goRecordSize + 4*(uint64(f.u32(28))+uint64(i))
 	if i >= uint32(f[43]) || off+4 > uint64(len(f)) {
@@ -231,7 +231,7 @@ func (f goRecord) funcdata(i uint32) (uint32, bool) {
 	return v, v != ^uint32(0)
 }
 
-// cstring gives the NUL-terminated string at off, "" if there is none.
+// cstring returns the NUL-terminated string at off, "" if there is none.
 func cstring(b []byte, off uint32) string {
 	if uint64(off) >= uint64(len(b)) {
 		return ""
@@ -288,7 +288,7 @@ type goValue struct {
 	value int32
 }
 
-// valueAt gives the value of what ends at end or after it, -1 if there is none.
+// valueAt returns the value of what ends at end or after it, -1 if there is none.
 func valueAt(table []goValue, end uint32) int32 {
 	i := sort.Search(len(table), func(i int) bool { return table[i].end >= end })
 	if i == len(table) {
@@ -324,7 +324,7 @@ func (t *goTable) unpack(off, size uint32) []goValue {
 	return out
 }
 
-// row gives the position of the code at a.
+// row returns the position of the code at a.
 func (p *goProc) row(a Addr) (goRow, bool) {
 	off := uint64(a - p.entry)
 	i := sort.Search(len(p.rows), func(i int) bool { return uint64(p.rows[i].end) > off })
@@ -334,7 +334,7 @@ func (p *goProc) row(a Addr) (goRow, bool) {
 	return p.rows[i], true
 }
 
-// file gives the name of a file of p's unit, "" if it is unknown.
+// file returns the name of a file of p's unit, "" if it is unknown.
 func (t *goTable) file(p *goProc, i int32) string {
 	at := 4 * (uint64(p.unit()) + uint64(uint32(i)))
 	if i < 0 || at+4 > uint64(len(t.units)) {
@@ -354,7 +354,7 @@ type goFrame struct {
 	wrapper bool
 }
 
-// frames gives the inlined calls of function i at a, innermost first, as
+// frames returns the inlined calls of function i at a, innermost first, as
 // runtime.inlineUnwinder does.
 func (t *goTable) frames(i int, a Addr) []goFrame {
 	p := t.proc(i)

@@ -2,7 +2,7 @@ package image
 
 import "strings"
 
-// GoPackage gives the path of the package that a function's name begins with:
+// GoPackage returns the path of the package that a function's name begins with:
 // "example.com/a/b" of "example.com/a/b.(*T).Method[go.shape.int]". The linker escapes
 // dots in the path's last element.
 func GoPackage(name string) string {

@@ -74,7 +74,7 @@ type Proc struct {
 	torn     bool // not decoded end to end
 }
 
-// BlockAt gives the index of the block that holds a, or -1.
+// BlockAt returns the index of the block that holds a, or -1.
 func (p *Proc) BlockAt(a Addr) int {
 	i, ok := slices.BinarySearchFunc(p.Blocks, a, func(b Block, a Addr) int { return cmp.Compare(b.Start, a) })
 	if !ok {
@@ -103,7 +103,7 @@ type Block struct {
 type Exit uint8
 
 const (
-	NoExit     Exit = iota // every way out of the block is an Edge
+	NoExit     Exit = iota // every transfer out of the block is an Edge
 	Return                 // ends in a return
 	TailCall               // ends in a jump to another procedure; a conditional one has a FallThrough edge as well
 	NoReturn               // ends in a call that does not return, or a trap (ud2, hlt, brk)
@@ -176,7 +176,7 @@ type Inst struct {
 	Target Addr // of direct branches and calls
 }
 
-// A Frame is one level of the inlined call stack at an address.
+// A Frame is one function of the inlined call stack at an address.
 type Frame struct {
 	Func      string // linker name of the function, as in a symbol table; inlined ones too
 	Name      string // of Func in its source, as DWARF tells: without scope and parameters, with template arguments; "" where pclntab answers

@@ -94,7 +94,7 @@ func (b *builder) noteUnresolved() {
 	}
 }
 
-// throughTable tells whether all that t may jump to are words of tables.
+// throughTable reports whether all that t may jump to are words of tables.
 func (b *builder) throughTable(t *transfer) bool {
 	s := b.slicer
 	s.steps = 0
@@ -117,7 +117,7 @@ func (b *builder) throughTable(t *transfer) bool {
 	return len(values) > 0
 }
 
-// isWord tells whether e, at off, loads a word by its index in a table.
+// isWord reports whether e, at off, loads a word by its index in a table.
 func (s *slicer) isWord(e effect, off int) bool {
 	if e.what != doLoad || e.size != 8 || e.a == noReg {
 		return false
@@ -137,7 +137,7 @@ func (s *slicer) isWord(e effect, off int) bool {
 	return e.c == 0 && len(values) > 0
 }
 
-// isReg tells whether v is what a register holds after the instruction at v.at.
+// isReg reports whether v is what a register holds after the instruction at v.at.
 func (v value) isReg() bool { return !v.load && v.reg != noReg && v.c == 0 && v.scale == 0 }
 
 // resolve finds out where t goes, of all the values that it may jump to.
@@ -179,7 +179,7 @@ func (b *builder) resolve(t *transfer) *table {
 	return tails[0]
 }
 
-// resolveValue gives the targets of one value inside the procedure and what t is by it: a table,
+// resolveValue returns the targets of one value inside the procedure and what t is by it: a table,
 // or a tail call.
 func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 	found := &table{kind: jumpTable}
@@ -209,7 +209,7 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 	return nil, b.tail(t)
 }
 
-// within tells whether a is in the procedure, behind its start: a jump there
+// within reports whether a is in the procedure, behind its start: a jump there
 // through a pointer is none to a procedure.
 func (b *builder) within(a Addr) bool {
 	off, ok := b.inside(a)
@@ -225,7 +225,7 @@ func (b *builder) tail(t *transfer) *table {
 	return &table{kind: unresolved}
 }
 
-// jumpTargets gives the values that t may jump to.
+// jumpTargets returns the values that t may jump to.
 func (b *builder) jumpTargets(t *transfer) []value {
 	s := b.slicer
 	if b.im.Arch == AArch64 {
@@ -244,7 +244,7 @@ func (b *builder) jumpTargets(t *transfer) []value {
 	return s.loads(e, noReg, t.off)
 }
 
-// shape gives the layout of the table that v is loaded from, if it can be one.
+// shape returns the layout of the table that v is loaded from, if it can be one.
 func (b *builder) shape(v value) (shape, bool) {
 	sh := shape{addr: Addr(v.from.c), base: Addr(v.c), size: v.size, shift: v.shift, signed: v.signed}
 	switch {
@@ -255,7 +255,7 @@ func (b *builder) shape(v value) (shape, bool) {
 	return sh, true
 }
 
-// readTable gives the targets of the table that v is loaded from, or nil, and whether the code
+// readTable returns the targets of the table that v is loaded from, or nil, and whether the code
 // bounds the index.
 func (b *builder) readTable(sh shape, v value) (targets []Addr, bounded bool) {
 	if v.from.reg == noReg {
@@ -328,7 +328,7 @@ func (im *Image) entry(sh shape, i int64) (Addr, bool) {
 	return sh.base + Addr(v<<sh.shift), true
 }
 
-// plausible tells whether a table of this procedure may lead to a: into the
+// plausible reports whether a table of this procedure may lead to a: into the
 // procedure or, by a case that is rare, to where the compiler split it.
 func (b *builder) plausible(a Addr, bounded bool) bool {
 	if off, ok := b.inside(a); ok {
@@ -348,7 +348,7 @@ func (b *builder) plausible(a Addr, bounded bool) bool {
 	return isColdPart(s.Name) != isColdPart(b.sym.Name)
 }
 
-// frameGone tells whether the stack pointer at off is where it was at the entry: as
+// frameGone reports whether the stack pointer at off is where it was at the entry: as
 // after an epilogue, or in a procedure that never had a frame. A part that the
 // compiler split off is entered with a frame: there, it must have been popped.
 func (b *builder) frameGone(off int) bool {

@@ -62,7 +62,7 @@ func procNamed(t *testing.T, im *Image, name string) *Proc {
 	return p
 }
 
-// indirect gives the numbers of jumps through tables and of their edges.
+// indirect returns the numbers of jumps through tables and of their edges.
 func indirect(p *Proc) (jumps, edges int) {
 	from := map[int]bool{}
 	for _, e := range p.Edges {

@@ -65,7 +65,7 @@ func (im *Image) readLines() (*Lines, error) {
 	return ln, nil
 }
 
-// dwarf gives the DWARF, nil if there is none.
+// dwarf returns the DWARF, nil if there is none.
 func (ln *Lines) dwarf() *dwarfTab {
 	ln.once.Do(func() {
 		ln.tab, ln.err = ln.im.readDWARF()
@@ -74,7 +74,7 @@ func (ln *Lines) dwarf() *dwarfTab {
 	return ln.tab
 }
 
-// Err tells what could not be read of the line tables so far; Frames knows
+// Err reports what could not be read of the line tables so far; Frames knows
 // nothing of the places concerned.
 func (ln *Lines) Err() error {
 	errs := []error{ln.goErr}
@@ -89,7 +89,7 @@ func (ln *Lines) Err() error {
 	return errors.Join(errs...)
 }
 
-// Frames gives the inlined call stack at a, innermost frame first; the last one
+// Frames returns the inlined call stack at a, innermost frame first; the last one
 // is the procedure that holds the code. It is nil where nothing is known.
 func (ln *Lines) Frames(a Addr) []Frame {
 	if ln.goTab != nil {
@@ -108,7 +108,7 @@ func (ln *Lines) Frames(a Addr) []Frame {
 	return t.frames(a)
 }
 
-// Traceback gives the frames at a that Go's tracebacks show there: all but
+// Traceback returns the frames at a that Go's tracebacks show there: all but
 // method wrappers and other functions that the compiler made up. Profiles made by
 // a Go program of itself have these. It may be empty, and is what Frames
 // gives where the code is not Go.
@@ -129,7 +129,7 @@ func (ln *Lines) Traceback(a Addr) []Frame {
 	return out
 }
 
-// Unit gives the compilation unit of a; the zero Unit where nothing is known.
+// Unit returns the compilation unit of a; the zero Unit where nothing is known.
 // What pclntab answers for has the source file of the function as the unit's name.
 func (ln *Lines) Unit(a Addr) Unit {
 	if ln.goTab != nil {
@@ -145,7 +145,7 @@ func (ln *Lines) Unit(a Addr) Unit {
 	return Unit{}
 }
 
-// Piece gives the code around a that a compilation unit has in one piece, by
+// Piece returns the code around a that a compilation unit has in one piece, by
 // DWARF's ranges of the unit. Compilers give each section of an object file a range
 // of its own: functions that share a piece shared a section, which is what linkers
 // move. It is not ok where nothing is known.
@@ -164,7 +164,7 @@ func (ln *Lines) Piece(a Addr) (lo, hi Addr, ok bool) {
 	return t.ranges[i].lo, t.ranges[i].hi, true
 }
 
-// FSDiscriminators tells whether discriminators are clang's flow-sensitive ones,
+// FSDiscriminators reports whether discriminators are clang's flow-sensitive ones,
 // whose low 8 bits are the base (-enable-fs-discriminator).
 func (ln *Lines) FSDiscriminators() bool { return ln.fs }
 
@@ -231,7 +231,7 @@ func flatten(in []interval) []piece {
 	return out
 }
 
-// pieceAt gives the id at a, -1 if a belongs to nothing.
+// pieceAt returns the id at a, -1 if a belongs to nothing.
 func pieceAt(pieces []piece, a Addr) int32 {
 	i := sort.Search(len(pieces), func(i int) bool { return pieces[i].lo > a })
 	if i == 0 {

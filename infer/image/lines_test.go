@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// tool gives the path of a program that a test needs; without it, the test skips.
+// tool returns the path of a program that a test needs; without it, the test skips.
 func tool(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -82,7 +82,7 @@ func symbolize(t testing.TB, path string, addrs []Addr) [][]Frame {
 	return all
 }
 
-// sameFunc tells whether llvm-symbolizer's name of a procedure may stand for
+// sameFunc reports whether llvm-symbolizer's name of a procedure may stand for
 // the DWARF's. It prefers the symbol table's, where compilers mark clones by a
 // suffix and constructors by the kind of copy, which GCC's DWARF leaves open.
 func sameFunc(symbol, dwarf string) bool {

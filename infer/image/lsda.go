@@ -2,7 +2,7 @@ package image
 
 import "slices"
 
-// landingPads gives the places in s where the unwinder resumes after an
+// landingPads returns the places in s where the unwinder resumes after an
 // exception, by increasing address: those of the exception table (LSDA) of s,
 // and of other parts of the same function.
 func (im *Image) landingPads(s *Symbol) []Addr {
@@ -27,7 +27,7 @@ func (im *Image) landingPads(s *Symbol) []Addr {
 // maxLSDA bounds what is read of an exception table: it does not say how long it is.
 const maxLSDA = 1 << 20
 
-// readLSDA gives the landing pads of an exception table, as GCC's
+// readLSDA returns the landing pads of an exception table, as GCC's
 // unwind-c++ personality reads it (libstdc++-v3/libsupc++/eh_personality.cc):
 //
 //	offset  size     field

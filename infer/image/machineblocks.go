@@ -39,7 +39,7 @@ const (
 	mapAll = 1<<iota - 1
 )
 
-// MachineFuncs gives the functions of the map of basic blocks, those that the
+// MachineFuncs returns the functions of the map of basic blocks, those that the
 // linker dropped excepted, in the order of the map.
 //
 //	size     field
@@ -87,7 +87,7 @@ func parseBlockMap(b []byte) ([]MachineFunc, error) {
 	return funcs, d.err
 }
 
-// holds tells whether all parts of f are code of the image: those of functions that
+// holds reports whether all parts of f are code of the image: those of functions that
 // the linker dropped are left with address 0.
 func (im *Image) holds(f *MachineFunc) bool {
 	for _, b := range f.Blocks {

@@ -15,10 +15,10 @@ type Memory struct {
 // NoReg stands for no register in a Memory.
 const NoReg = noReg
 
-// Constant tells whether the instruction itself says which address it accesses.
+// Constant reports whether the instruction itself says which address it accesses.
 func (m Memory) Constant() bool { return m.Base == NoReg && m.Index == NoReg && !m.Segment }
 
-// Registers gives the registers that the address is made from.
+// Registers returns the registers that the address is made from.
 func (m Memory) Registers() (s RegSet) {
 	for _, r := range []int8{m.Base, m.Index} {
 		if r != NoReg {
@@ -28,7 +28,7 @@ func (m Memory) Registers() (s RegSet) {
 	return s
 }
 
-// Memory gives the memory operand of an instruction that Insts gave, if it loads or
+// Memory returns the memory operand of an instruction that Insts gave, if it loads or
 // stores by one that is understood; those of push, pop, call and string instructions
 // are not given. It does not allocate.
 func (im *Image) Memory(in Inst) (Memory, bool) {
@@ -54,7 +54,7 @@ func memory(arch Arch, code []byte, in Inst) (Memory, bool) {
 	return m, true
 }
 
-// memorySize gives the bytes of the memory operand, 0 where the opcode alone does
+// memorySize returns the bytes of the memory operand, 0 where the opcode alone does
 // not tell.
 func (d *x86) memorySize() uint8 {
 	switch {

@@ -78,7 +78,7 @@ func namedNoReturn(name string) bool {
 	return throwers.MatchString(name)
 }
 
-// procName gives the name that calls to symbol j have: of a stub, the function it leads to.
+// procName returns the name that calls to symbol j have: of a stub, the function it leads to.
 func (im *Image) procName(j int) string {
 	s := &im.Symbols()[j]
 	if s.Source == FromPLT {
@@ -87,7 +87,7 @@ func (im *Image) procName(j int) string {
 	return s.Name
 }
 
-// nameAt gives the name of the procedure that starts at a, or "".
+// nameAt returns the name of the procedure that starts at a, or "".
 func (im *Image) nameAt(a Addr) string {
 	if j := im.Find(a); j >= 0 && im.Symbols()[j].Addr == a {
 		return im.procName(j)
@@ -95,7 +95,7 @@ func (im *Image) nameAt(a Addr) string {
 	return ""
 }
 
-// callEnds tells whether the call t never comes back: because of what it calls,
+// callEnds reports whether the call t never comes back: because of what it calls,
 // or because there is nothing to come back to.
 func (im *Image) callEnds(b *builder, t *transfer) bool {
 	if b.nothingAfter(t.off + t.Len) {
@@ -108,7 +108,7 @@ func (im *Image) callEnds(b *builder, t *transfer) bool {
 	return to != 0 && im.ends(to) || to == 0 && namedNoReturn(name)
 }
 
-// nothingAfter tells whether only padding is left of the procedure at off.
+// nothingAfter reports whether only padding is left of the procedure at off.
 func (b *builder) nothingAfter(off int) bool {
 	for off < len(b.code) {
 		in := b.decode(off)
@@ -120,7 +120,7 @@ func (b *builder) nothingAfter(off int) bool {
 	return true
 }
 
-// ends tells whether control that gets to a never returns to the caller: every
+// ends reports whether control that gets to a never returns to the caller: every
 // path from there runs into a trap, an endless loop or another procedure that
 // does not return. It is the least solution of that recursion, so it does not
 // depend on which procedure is asked for first.
@@ -143,11 +143,11 @@ func (im *Image) remember(a Addr, ends bool) {
 	im.flow.ends[a] = ends
 }
 
-// An endsQuery is one search for a way to return.
+// An endsQuery is one search for a path that returns.
 type endsQuery struct {
 	im     *Image
 	active map[Addr]int // being searched, with their depth
-	tried  map[Addr]int // no way found yet, with the number of proofs known by then
+	tried  map[Addr]int // no path found yet, with the number of proofs known by then
 	proofs int          // procedures shown to return so far
 	x86    x86
 }
@@ -157,7 +157,7 @@ const maxDepth = 10000
 
 const independent = 1 << 30 // a search that met no active procedure
 
-// returns tells whether some path from a returns. If not, it gives the least depth of
+// returns reports whether some path from a returns. If not, it returns the least depth of
 // an active procedure that this rests on: once that one is done, it is final.
 func (q *endsQuery) returns(a Addr, depth int) (bool, int) {
 	if v, ok := q.im.flow.ends[a]; ok {
@@ -211,7 +211,7 @@ func (im *Image) namedEnds(s *Symbol) bool {
 	return false
 }
 
-// defines tells whether the code of a procedure of that name is in the image.
+// defines reports whether the code of a procedure of that name is in the image.
 func (im *Image) defines(name string) bool {
 	j := im.Lookup(name)
 	return j >= 0 && im.Symbols()[j].Source != FromPLT
@@ -221,14 +221,14 @@ func (im *Image) defines(name string) bool {
 // and return, as gawk has: where the code is at hand, it says.
 var commonNames = set("err", "errx", "verr", "verrx")
 
-// A way is a path that waits for a proof that what it calls returns.
-type way struct {
+// A waitingPath waits for a proof that what it calls returns.
+type waitingPath struct {
 	callee Addr
 	next   int // offset behind the call; -1 for a jump that leaves
 }
 
 // search follows the code of s from a. Calls are put off until all else is done:
-// most procedures have some way to return without them.
+// most procedures have some path that returns without them.
 func (q *endsQuery) search(s *Symbol, a Addr, depth int) (bool, int) {
 	code := q.im.code(s.Addr, s.Addr+Addr(s.Size))
 	if code == nil {
@@ -236,7 +236,7 @@ func (q *endsQuery) search(s *Symbol, a Addr, depth int) (bool, int) {
 	}
 	seen := make([]bool, len(code))
 	work := []int{int(a - s.Addr)}
-	var waiting []way
+	var waiting []waitingPath
 	rests := independent
 	for {
 		for len(work) > 0 {
@@ -264,7 +264,7 @@ func (q *endsQuery) search(s *Symbol, a Addr, depth int) (bool, int) {
 	}
 }
 
-// switchesStack tells whether the instruction just decoded loads the stack pointer
+// switchesStack reports whether the instruction just decoded loads the stack pointer
 // with something that is not of this frame: from there on, others may return to
 // the caller, as Go's scheduler does behind runtime.mcall.
 func (q *endsQuery) switchesStack(code []byte) bool {
@@ -274,9 +274,9 @@ func (q *endsQuery) switchesStack(code []byte) bool {
 	return q.x86.loadsStack()
 }
 
-// follow decodes from off to the next branch or call. It tells whether it met a
+// follow decodes from off to the next branch or call. It reports whether it met a
 // return, or anything that it cannot see through.
-func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []int, waiting []way) ([]int, []way, bool) {
+func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []int, waiting []waitingPath) ([]int, []waitingPath, bool) {
 	for {
 		if off >= len(code) {
 			return work, waiting, true // runs on into something else
@@ -300,7 +300,7 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 			return work, waiting, true
 		case in.Class&IndCall != 0:
 			if to, name := q.im.throughSlot(code[off:next], at); to != 0 {
-				return work, append(waiting, way{to, next}), false
+				return work, append(waiting, waitingPath{to, next}), false
 			} else if namedNoReturn(name) {
 				return work, waiting, false
 			}
@@ -308,12 +308,12 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 			if next >= len(code) {
 				return work, waiting, false
 			}
-			return work, append(waiting, way{in.Target, next}), false
+			return work, append(waiting, waitingPath{in.Target, next}), false
 		case in.Class&(Jump|CondJump) != 0:
 			if t := in.Target - s.Addr; in.Target >= s.Addr && t < Addr(len(code)) {
 				work = append(work, int(t))
 			} else {
-				waiting = append(waiting, way{in.Target, -1})
+				waiting = append(waiting, waitingPath{in.Target, -1})
 			}
 			if in.Class&Jump != 0 {
 				return work, waiting, false

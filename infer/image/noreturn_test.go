@@ -36,7 +36,7 @@ func TestGoReturns(t *testing.T) {
 	}
 }
 
-// endsOf gives which of a, b, c and so on, at increasing addresses, never return,
+// endsOf returns which of a, b, c and so on, at increasing addresses, never return,
 // asked in the order of the letters.
 func endsOf(im *Image, order string) string {
 	out := ""

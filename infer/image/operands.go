@@ -15,7 +15,7 @@ const (
 	FirstMask = 40 // AVX-512 masks k0 to k7, SVE predicates p0 to p15
 )
 
-// Has tells whether the sets have a register in common.
+// Has reports whether the sets have a register in common.
 func (s RegSet) Has(t RegSet) bool { return s.General&t.General|s.Vector&t.Vector != 0 }
 
 func (s *RegSet) general(r int) { s.General |= 1 << uint(r) }
@@ -103,7 +103,7 @@ func (o Op) String() string {
 	return "unknown"
 }
 
-// Operands gives the operands of an instruction that Insts gave. It does not
+// Operands returns the operands of an instruction that Insts gave. It does not
 // allocate.
 func (im *Image) Operands(in Inst) Operands {
 	code := im.code(in.Addr, in.Addr+Addr(in.Len))
@@ -127,7 +127,7 @@ func (im *Image) AppendOperands(insts []Inst, ops []Operands, b *Block) ([]Inst,
 	return insts, ops
 }
 
-// operands gives the operands of the instruction in code, which on x86-64 d holds.
+// operands returns the operands of the instruction in code, which on x86-64 d holds.
 func operands(d *x86, arch Arch, code []byte, in Inst) Operands {
 	switch {
 	case in.Class&Bad != 0 || len(code) < in.Len:
@@ -188,7 +188,7 @@ func fillUse(t *[256]x86Use, lo, hi int, u x86Use) {
 	}
 }
 
-// setUse gives the same operands to each opcode of a list.
+// setUse returns the same operands to each opcode of a list.
 func setUse(t *[256]x86Use, u x86Use, opcodes ...int) {
 	for _, o := range opcodes {
 		t[o] = u
@@ -345,7 +345,7 @@ func vexFields(code []byte) (v vexPrefix) {
 	return v
 }
 
-// uses gives the operands of a decoded instruction; code is its bytes.
+// uses returns the operands of a decoded instruction; code is its bytes.
 func (d *x86) uses(code []byte) (o Operands) {
 	d.addressUses(&o)
 	switch {
@@ -398,7 +398,7 @@ func (d *x86) readRM(o *Operands, yes bool) {
 	}
 }
 
-// fields gives the registers of ModRM; rm is empty where it is memory.
+// fields returns the registers of ModRM; rm is empty where it is memory.
 func (d *x86) fields(banks uint8, v vexPrefix) (regs, rms RegSet) {
 	if r := int(d.regField()); banks&regV != 0 {
 		regs.Vector = 1 << uint(r|v.regHigh)
@@ -418,7 +418,7 @@ func (d *x86) fields(banks uint8, v vexPrefix) (regs, rms RegSet) {
 	return regs, rms
 }
 
-// byteReg gives the register that a byte operand is part of.
+// byteReg returns the register that a byte operand is part of.
 func (d *x86) byteReg(r int) int {
 	if d.rex == 0 && r >= 4 && d.op < map0F && d.op&1 == 0 && (d.op < 0x40 || d.op >= 0x80) && d.op != 0x8e {
 		return r - 4 // %ah and the like
@@ -426,7 +426,7 @@ func (d *x86) byteReg(r int) int {
 	return r
 }
 
-// narrow tells whether the destination is a general register of which the upper
+// narrow reports whether the destination is a general register of which the upper
 // part stays as it was: the write then depends on the register.
 func (d *x86) narrow() bool {
 	switch {
@@ -442,7 +442,7 @@ func (d *x86) narrow() bool {
 	return d.opSize() <= 2 && d.op != 0x63 && d.op != 0x6a && d.op != 0x98
 }
 
-// legacyUses gives the operands of instructions without VEX.
+// legacyUses returns the operands of instructions without VEX.
 func (d *x86) legacyUses(o *Operands) {
 	u := x86Uses[d.op>>8&3][d.op&0xff]
 	if d.op>>8 == 1 {
@@ -525,7 +525,7 @@ func (o *Operands) flags(f uint8) {
 	}
 }
 
-// merges tells whether a scalar operation leaves the rest of its destination.
+// merges reports whether a scalar operation leaves the rest of its destination.
 func (d *x86) merges() bool {
 	switch d.op {
 	case map0F | 0x10:
@@ -784,7 +784,7 @@ func (d *x86) finish(o *Operands) {
 	}
 }
 
-// vexUses gives the operands of VEX, EVEX and XOP instructions.
+// vexUses returns the operands of VEX, EVEX and XOP instructions.
 func (d *x86) vexUses(o *Operands, code []byte) {
 	v := vexFields(code)
 	if d.op>>8 == 2 && d.op&0xff >= 0xf0 && d.bmiUses(o, v) {
@@ -865,7 +865,7 @@ func (d *x86) maskUses(o *Operands, v vexPrefix) {
 	}
 }
 
-// vexUse gives the table's entry, or another where VEX opcodes differ.
+// vexUse returns the table's entry, or another where VEX opcodes differ.
 func (d *x86) vexUse() x86Use {
 	m, op := d.op>>8, int(d.op&0xff)
 	if m < 1 || m > 3 {
@@ -909,7 +909,7 @@ func (d *x86) vexUse() x86Use {
 	return u
 }
 
-// bmiUses gives the operands of bit manipulation with VEX.
+// bmiUses returns the operands of bit manipulation with VEX.
 func (d *x86) bmiUses(o *Operands, v vexPrefix) bool {
 	regs, rms := d.fields(0, v)
 	second := RegSet{General: 1 << uint(v.reg2&15)}
@@ -957,7 +957,7 @@ func (s *RegSet) armSP(r uint32) { s.General |= 1 << r }
 
 func (s *RegSet) vector(r uint32) { s.Vector |= 1 << r }
 
-// armOperands gives the operands of the AArch64 instruction w.
+// armOperands returns the operands of the AArch64 instruction w.
 func armOperands(w uint32, c Class) (o Operands) {
 	switch w >> 25 & 15 {
 	case 8, 9:
@@ -1145,7 +1145,7 @@ func armTwoSources(o *Operands, w uint32, c Class) {
 	}
 }
 
-// armMemoryUses gives the operands of loads, stores and atomics.
+// armMemoryUses returns the operands of loads, stores and atomics.
 func armMemoryUses(o *Operands, w uint32, c Class) {
 	rt, rn, rt2, rm := w&31, w>>5&31, w>>10&31, w>>16&31
 	o.Vector = w>>26&1 != 0
@@ -1199,7 +1199,7 @@ func armMemoryUses(o *Operands, w uint32, c Class) {
 	}
 }
 
-// armStructure gives the registers of ld1 to st4: their number is in the opcode.
+// armStructure returns the registers of ld1 to st4: their number is in the opcode.
 func armStructure(o *Operands, w uint32, data *RegSet) {
 	n := uint32(1)
 	if w>>24&1 != 0 { // one element of each register
@@ -1228,7 +1228,7 @@ func armStructure(o *Operands, w uint32, data *RegSet) {
 	}
 }
 
-// armFloatUses gives the operands of scalar floating point and Advanced SIMD.
+// armFloatUses returns the operands of scalar floating point and Advanced SIMD.
 func armFloatUses(o *Operands, w uint32, c Class) {
 	rd, rn, rm, ra := w&31, w>>5&31, w>>16&31, w>>10&31
 	scalar := w&0x5f000000 == 0x1e000000

@@ -134,7 +134,7 @@ var x86Names = func() map[string]int {
 	return m
 }()
 
-// named gives the registers that objdump names.
+// named returns the registers that objdump names.
 func named(arch Arch, text string) (s RegSet) {
 	if i := strings.IndexByte(text, '#'); i >= 0 && arch == X86_64 {
 		text = text[:i]

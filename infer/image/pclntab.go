@@ -61,7 +61,7 @@ func (im *Image) searchPclntab() (Addr, []byte, error) {
 	return 0, nil, nil
 }
 
-// pclntabVersion tells whether b begins with the header of a table for the
+// pclntabVersion reports whether b begins with the header of a table for the
 // processors that we know: magic, two zeros, the least instruction length, and
 // pointers of 8 bytes.
 func pclntabVersion(b []byte) (uint32, bool) {
@@ -82,7 +82,7 @@ func (im *Image) goFuncs() ([]goFunc, error) {
 	return parsePclntab(b, im.goText(addr))
 }
 
-// goText gives the address that the entries of the table at pclntab are
+// goText returns the address that the entries of the table at pclntab are
 // relative to, that of runtime.text. It need not be where .text begins: an
 // external linker puts the C runtime's start-up code first.
 func (im *Image) goText(pclntab Addr) Addr {
@@ -191,7 +191,7 @@ func (t *pcln) uint(part []byte, off uint64, size int, field string) uint64 {
 	return binary.LittleEndian.Uint64(part[off:])
 }
 
-// part gives the table from the offset on that the header has at off.
+// part returns the table from the offset on that the header has at off.
 func (t *pcln) part(off int, field string) []byte {
 	at := t.uint(t.b, uint64(off), 8, field)
 	if at > uint64(len(t.b)) {
@@ -233,7 +233,7 @@ func (t *pcln) function(i int) goFunc {
 
 // codeSize adds up the lengths of the ranges of a pc-value table: pairs of
 // uvarints, the change of the value (0 ends the table, unless it is the first)
-// and the length in instructions of the least length. It gives 0 if they are
+// and the length in instructions of the least length. It returns 0 if they are
 // more than limit.
 func (t *pcln) codeSize(table, limit uint64) uint64 {
 	if table >= uint64(len(t.tables)) {

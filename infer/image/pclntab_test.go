@@ -135,7 +135,7 @@ func main() {
 
 // TestGo builds a Go program in several ways, strips it and expects the same
 // functions at the same addresses with the same names: those of pclntab are the
-// linker's, but for the suffixes that it gives ABIs.
+// linker's, but for the suffixes that it puts on ABIs.
 func TestGo(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -17,7 +17,7 @@ type reloc struct {
 	ifunc  bool  // target is a resolver: its result is what the slot will hold
 }
 
-// relocAt gives the relocation of a slot.
+// relocAt returns the relocation of a slot.
 func (im *Image) relocAt(slot Addr) (reloc, bool) {
 	rs := im.relocs().all
 	i, ok := slices.BinarySearchFunc(rs, slot, func(r reloc, a Addr) int { return cmp.Compare(r.slot, a) })
@@ -27,7 +27,7 @@ func (im *Image) relocAt(slot Addr) (reloc, bool) {
 	return rs[i], true
 }
 
-// importAt gives the name of the dynamic symbol whose address the slot at that
+// importAt returns the name of the dynamic symbol whose address the slot at that
 // address will hold, without its version; for an indirect function, that of its
 // resolver. It is "" if the slot will hold something else.
 func (im *Image) importAt(slot Addr) string {
@@ -45,7 +45,7 @@ func (im *Image) importAt(slot Addr) string {
 	return ""
 }
 
-// pointer gives the address that the 8-byte slot will hold if the image is
+// pointer returns the address that the 8-byte slot will hold if the image is
 // loaded where it was linked, as far as that is known: relocated, or as in the file.
 func (im *Image) pointer(slot Addr) (Addr, bool) {
 	if r, ok := im.relocAt(slot); ok {
@@ -199,7 +199,7 @@ func (im *Image) appendRelr(out []reloc, b []byte) []reloc {
 	return out
 }
 
-// isStubs tells whether a section holds stubs of the procedure linkage table:
+// isStubs reports whether a section holds stubs of the procedure linkage table:
 // .plt, .plt.sec, .plt.got, .iplt.
 func isStubs(section string) bool {
 	return section == ".plt" || section == ".iplt" || strings.HasPrefix(section, ".plt.")

@@ -45,7 +45,7 @@ type ProbeFunc struct {
 // ErrNoProbes is returned by Probes if the image was not built with them.
 var ErrNoProbes = errors.New("no pseudo probes")
 
-// Probes gives the probes of the image by address. The result is kept.
+// Probes returns the probes of the image by address. The result is kept.
 func (im *Image) Probes() ([]Probe, error) { return im.probes() }
 
 func (im *Image) readProbes() ([]Probe, error) {
@@ -79,7 +79,7 @@ func (im *Image) readProbes() ([]Probe, error) {
 	return out, nil
 }
 
-// GUID gives the number by which LLVM knows a function: the low half of the MD5 of
+// GUID returns the number by which LLVM knows a function: the low half of the MD5 of
 // its name (GlobalValue::getGUID, MD5Hash in llvm/Support/MD5.h).
 func GUID(name string) uint64 {
 	sum := md5.Sum([]byte(name))

@@ -15,8 +15,8 @@ type References struct {
 	start []int // by symbol: of its part of refs
 }
 
-// Reach says in which ways a procedure can be reached without any code of the image
-// that names it. Ways that leave no address behind are not seen: what dlsym finds by
+// Reach says how a procedure can be reached without any code of the image
+// that names it. References that leave no address behind are not seen: what dlsym finds by
 // name is exported, but offsets in tables of the program's own are not known.
 type Reach uint8
 
@@ -33,7 +33,7 @@ type Ref struct {
 	Address bool // it computes the address of the procedure; otherwise it calls it, or jumps into it
 }
 
-// To gives the instructions that refer to symbol i, by address.
+// To returns the instructions that refer to symbol i, by address.
 func (r *References) To(i int) []Ref { return r.refs[r.start[i]:r.start[i+1]] }
 
 // References scans the image. It costs a pass over all code, a second for 70 MB of
@@ -77,7 +77,7 @@ func (im *Image) References() *References {
 	return r
 }
 
-// startArrays gives the sections with pointers to what runs at the start and the end.
+// startArrays returns the sections with pointers to what runs at the start and the end.
 func (im *Image) startArrays() (es []extent) {
 	for _, s := range im.elf.Sections {
 		array := s.Type == elf.SHT_INIT_ARRAY || s.Type == elf.SHT_FINI_ARRAY || s.Type == elf.SHT_PREINIT_ARRAY ||

@@ -24,19 +24,19 @@ func (im *Image) references() *refs {
 	return im.flow.refs.refs
 }
 
-// entriesOf gives the addresses inside s, but for its start, at which other
+// entriesOf returns the addresses inside s, but for its start, at which other
 // procedures enter it, by increasing address.
 func (im *Image) entriesOf(s *Symbol) []Addr {
 	return im.references().entries[im.Find(s.Addr)]
 }
 
-// hasLabels tells whether data points into the middle of s: a jump table, or
+// hasLabels reports whether data points into the middle of s: a jump table, or
 // labels that are values.
 func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Find(s.Addr)] }
 
-// AddressTaken tells whether code or data refers to the start of symbol i other
+// AddressTaken reports whether code or data refers to the start of symbol i other
 // than by direct calls and jumps, or the symbol is exported: whether it can be
-// reached in ways that Calls do not show.
+// reached as Calls do not show.
 func (im *Image) AddressTaken(i int) bool { return im.references().taken[i] }
 
 // scanPart is how many symbols one goroutine scans at a time.
@@ -187,7 +187,7 @@ func (im *Image) peek(a, n Addr, buf []byte) []byte {
 	return buf
 }
 
-// isMetadata tells sections whose addresses of code are no way to reach it.
+// isMetadata reports sections whose addresses of code do not make it reachable.
 func isMetadata(name string) bool {
 	return strings.HasPrefix(name, ".eh_frame") || strings.HasPrefix(name, ".debug") || strings.HasPrefix(name, ".note") ||
 		name == ".gopclntab" || name == ".dynsym" || name == ".dynamic" || name == ".gcc_except_table"
@@ -209,7 +209,7 @@ type codeRefs struct {
 // codeWindow is how much code a scan reads at once: most procedures are smaller by far.
 const codeWindow = 1 << 18
 
-// codeOf gives the bytes of s, valid until the next call.
+// codeOf returns the bytes of s, valid until the next call.
 func (c *codeRefs) codeOf(im *Image, s *Symbol) []byte {
 	n := Addr(s.Size)
 	if s.Addr < c.lo || s.Addr+n > c.lo+Addr(len(c.buf)) {
@@ -304,7 +304,7 @@ func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 	}
 }
 
-// entersMiddle tells whether a is code of another procedure than s, and not its start.
+// entersMiddle reports whether a is code of another procedure than s, and not its start.
 func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
 	if a >= s.Addr && a-s.Addr < Addr(s.Size) {
 		return false
@@ -313,7 +313,7 @@ func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
 	return j >= 0 && im.Symbols()[j].Addr != a
 }
 
-// isColdPart tells whether name is that of a part which the compiler split off a
+// isColdPart reports whether name is that of a part which the compiler split off a
 // procedure: its other blocks are entered from there.
 func isColdPart(name string) bool {
 	return strings.HasSuffix(name, ".cold") || strings.Contains(name, ".cold.") || strings.Contains(name, ".__part.")

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// Shapes gives, by block, a hash of each instruction of p: of the operation, its
+// Shapes returns, by block, a hash of each instruction of p: of the operation, its
 // registers and constants, but of no address of code or data. Two builds of a
 // program have it in common where their code is the same. Direct branches are
 // told apart by their condition alone: neither their target counts nor how it is
@@ -56,7 +56,7 @@ func (im *Image) x86Shape(d *x86, code []byte) uint64 {
 	return h
 }
 
-// maybeAddress tells whether v, of an instruction of an image linked at a fixed
+// maybeAddress reports whether v, of an instruction of an image linked at a fixed
 // address, may be an address.
 func (im *Image) maybeAddress(v int64) bool {
 	return im.elf.Type == elf.ET_EXEC && v > 0 && im.segment(Addr(v)) != nil

@@ -36,7 +36,7 @@ const (
 	noSite
 )
 
-// ProbeSites gives the sites of each block of p, the best first: the conditional
+// ProbeSites returns the sites of each block of p, the best first: the conditional
 // branch at its end, then jumps, calls, pushes or address computations, and nops. Every one is certain to be
 // the start of an instruction that control reaches: there are none in a procedure
 // that does not decode end to end, in code that nothing is seen to lead to, in
@@ -64,7 +64,7 @@ func (im *Image) probeable(p *Proc) bool {
 	return len(im.dataIn(p.Addr, p.Addr+Addr(p.Size))) == 0 && !im.isVDSO()
 }
 
-// isVDSO tells whether the image is the code that the kernel maps into processes,
+// isVDSO reports whether the image is the code that the kernel maps into processes,
 // by the name it has for the dynamic linker.
 func (im *Image) isVDSO() bool {
 	names, err := im.elf.DynString(elf.DT_SONAME)
@@ -79,7 +79,7 @@ func (im *Image) isVDSO() bool {
 	return false
 }
 
-// reachable tells of each block whether there is a way to it from an entry.
+// reachable reports of each block whether a path leads to it from an entry.
 func (p *Proc) reachable() []bool {
 	seen := make([]bool, len(p.Blocks))
 	var work []int
@@ -102,7 +102,7 @@ func (p *Proc) reachable() []bool {
 	return seen
 }
 
-// blockSites gives the sites of b, the best first.
+// blockSites returns the sites of b, the best first.
 func (im *Image) blockSites(b *Block) []ProbeSite {
 	var of [noSite][]ProbeSite
 	code := im.code(b.Start, b.End)
@@ -137,7 +137,7 @@ var emulatedNops = [...][]byte{
 	{0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00},
 }
 
-// siteOf tells whether the kernel emulates one instruction.
+// siteOf reports whether the kernel emulates one instruction.
 func (a Arch) siteOf(code []byte) (siteKind, int8) {
 	if a == AArch64 {
 		return armSiteOf(code)
@@ -171,7 +171,7 @@ func armSiteOf(code []byte) (siteKind, int8) {
 	return noSite, -1
 }
 
-// x86SiteOf tells whether the kernel emulates one instruction of 64-bit code, after
+// x86SiteOf reports whether the kernel emulates one instruction of 64-bit code, after
 // branch_setup_xol_ops and push_setup_xol_ops of arch/x86/kernel/uprobes.c, and the
 // condition code of a conditional branch or -1. Prefixes are refused although the
 // kernel takes some of them (bnd): it emulates 41 90, which is no nop, as one, fails

@@ -57,7 +57,7 @@ type value struct {
 
 func (v value) isConst() bool { return !v.load && v.reg == noReg }
 
-// add gives v + w<<shift; false if that is no value.
+// add returns v + w<<shift; false if that is no value.
 func add(v, w value, shift uint8) (value, bool) {
 	w.c <<= shift
 	w.scale += shift
@@ -81,7 +81,7 @@ type slicer struct {
 	b     *builder
 	preds map[int][]int // offsets of the jumps to an offset
 	steps int
-	most  int64        // values of the narrowest types that an index came through, the widest of all ways
+	most  int64        // values of the narrowest types that an index came through, the widest of all paths
 	busy  map[int]bool // offsets of the instructions whose operands are being followed
 }
 
@@ -108,14 +108,14 @@ func newSlicer(b *builder) *slicer {
 	return s
 }
 
-// A step is a way to have come to an instruction: from the one at off, by its
+// A step leads to an instruction: from the one at off, by its
 // jump if taken.
 type step struct {
 	off   int
 	taken bool
 }
 
-// before gives the ways to come to off. entry tells whether there are others.
+// before returns the steps that lead to off. entry reports whether there are others.
 func (s *slicer) before(off int) (steps []step, entry bool) {
 	b := s.b
 	if b.mark[off]&markFall != 0 {
@@ -127,7 +127,7 @@ func (s *slicer) before(off int) (steps []step, entry bool) {
 	return steps, b.mark[off]&markEntry != 0 || len(steps) == 0
 }
 
-// effect gives the meaning of the instruction at off.
+// effect returns the meaning of the instruction at off.
 func (s *slicer) effect(off int) effect {
 	if s.b.im.Arch == AArch64 {
 		return armEffect(s.b.code[off:], s.b.lo+Addr(off), s.b.im.Go != "")
@@ -136,19 +136,19 @@ func (s *slicer) effect(off int) effect {
 	return s.b.x86.effect(s.b.lo+Addr(off), s.b.im.Go != "")
 }
 
-// A place is a register before the instruction at off.
-type place struct {
+// A regAt is a register before the instruction at off.
+type regAt struct {
 	reg reg
 	off int
 }
 
-// valueBefore gives what r may hold before the instruction at off: the different
-// values along the ways there. What is not known is the register itself.
+// valueBefore returns what r may hold before the instruction at off: the different
+// values along the paths there. What is not known is the register itself.
 func (s *slicer) valueBefore(r reg, off int) []value {
-	return s.values(r, off, make(map[place]bool))
+	return s.values(r, off, make(map[regAt]bool))
 }
 
-// operand gives what r may hold before the instruction at off, which reads it.
+// operand returns what r may hold before the instruction at off, which reads it.
 // An instruction that feeds itself around a loop is not followed again.
 func (s *slicer) operand(r reg, off int) []value {
 	if r == noReg {
@@ -166,9 +166,9 @@ const maxValues = 64
 
 func unknownValue(r reg, off int) []value { return []value{{sum: sum{reg: r, at: off}}} }
 
-func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
+func (s *slicer) values(r reg, off int, seen map[regAt]bool) []value {
 	for {
-		key := place{r, off}
+		key := regAt{r, off}
 		if seen[key] {
 			return nil // around a loop: nothing new
 		}
@@ -192,8 +192,8 @@ func (s *slicer) values(r reg, off int, seen map[place]bool) []value {
 	}
 }
 
-// join gives the values of r along several ways to off.
-func (s *slicer) join(r reg, off int, steps []step, seen map[place]bool) []value {
+// join returns the values of r along several paths to off.
+func (s *slicer) join(r reg, off int, steps []step, seen map[regAt]bool) []value {
 	var out []value
 	for _, st := range steps {
 		vs, done := s.through(r, st.off)
@@ -221,7 +221,7 @@ func contains(vs []value, v value) bool {
 	return false
 }
 
-// through gives the values of r behind the instruction at off, if that writes r.
+// through returns the values of r behind the instruction at off, if that writes r.
 func (s *slicer) through(r reg, off int) ([]value, bool) {
 	e := s.effect(off)
 	if e.dst != r {
@@ -239,7 +239,7 @@ func (s *slicer) through(r reg, off int) ([]value, bool) {
 	return unknownValue(r, off), true
 }
 
-// sums gives the values of a + b<<shift + c before off.
+// sums returns the values of a + b<<shift + c before off.
 func (s *slicer) sums(e effect, off int) []value {
 	var out []value
 	bs := s.operand(e.b, off)
@@ -270,7 +270,7 @@ func (s *slicer) sums(e effect, off int) []value {
 	return out
 }
 
-// loads gives the values of the memory at a + b<<shift + c before off. A register
+// loads returns the values of the memory at a + b<<shift + c before off. A register
 // that is not known stays the register of this very instruction: the check of
 // its bounds comes before it, and perhaps after it was computed.
 func (s *slicer) loads(e effect, r reg, off int) []value {
@@ -316,7 +316,7 @@ func (s *slicer) mayBeTable(v value) bool {
 	return !s.isStack(v.from.reg) && v.from.c >= headers && s.b.im.segment(Addr(v.from.c)) != nil
 }
 
-// here gives v, which r holds before off, or r itself if v is not made of constants:
+// here returns v, which r holds before off, or r itself if v is not made of constants:
 // bounds are checked between where an index is computed and where it is used.
 func here(v value, r reg, off int) value {
 	if v.load || v.reg != noReg && v.scale == 0 {
@@ -325,7 +325,7 @@ func here(v value, r reg, off int) value {
 	return v
 }
 
-// isStack tells whether r is the stack or the frame pointer.
+// isStack reports whether r is the stack or the frame pointer.
 func (s *slicer) isStack(r reg) bool {
 	if s.b.im.Arch == AArch64 {
 		return r == spReg || r == 29
@@ -333,7 +333,7 @@ func (s *slicer) isStack(r reg) bool {
 	return r == 4 || r == 5
 }
 
-// spilled gives what a stack slot holds if every store to it in the procedure
+// spilled returns what a stack slot holds if every store to it in the procedure
 // stores one constant: compilers spill the address of a table that a loop uses.
 func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 	var out []value
@@ -368,7 +368,7 @@ func (s *slicer) spilled(e effect, off int) ([]value, bool) {
 	return out, len(out) == 1
 }
 
-// stored gives the register that a store writes to the size bytes at offset c from
+// stored returns the register that a store writes to the size bytes at offset c from
 // its base: noReg if it is not just one. touched is whether it writes to them at all.
 func (e *effect) stored(c int64, size uint8) (src reg, touched bool) {
 	n := int64(e.size)
@@ -383,7 +383,7 @@ func (e *effect) stored(c int64, size uint8) (src reg, touched bool) {
 	return noReg, e.c < c+int64(size) && c < e.c+n
 }
 
-// A cell is where an index lives on the way back from its use: a register, or
+// A cell is where an index lives on the path back from its use: a register, or
 // memory.
 type cell struct {
 	reg   reg // noReg: memory
@@ -395,7 +395,7 @@ type cell struct {
 
 // limits of an index.
 const (
-	noLimit  = -1 // some way has no bound
+	noLimit  = -1 // some path has no bound
 	loopOnly = -2 // only around a loop: says nothing
 )
 
@@ -404,7 +404,7 @@ type cellAt struct {
 	off int
 }
 
-// limit gives how many values the index r can have before the instruction at off,
+// limit returns how many values the index r can have before the instruction at off,
 // by a check of its bounds: 1 + the greatest, or noLimit. most is what its type
 // allows: more than the table has, often.
 func (s *slicer) limit(r reg, off int) (n, most int64) {
@@ -445,7 +445,7 @@ func (s *slicer) limitOf(c cell, off int, seen map[cellAt]int64) int64 {
 	return n
 }
 
-// limitVia is limitOf along one way.
+// limitVia is limitOf along one path.
 func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 	if t := s.b.transferAt(st.off); t != nil && t.Class&CondJump != 0 {
 		if n := s.guard(c, st); n != noLimit {
@@ -478,7 +478,7 @@ func (s *slicer) limitVia(c cell, st step, seen map[cellAt]int64) int64 {
 
 func writes(e effect, r reg) bool { return r != noReg && (e.dst == r || e.clob>>uint(r)&1 != 0) }
 
-// origin gives where the value of c came from before e wrote it. It is not ok
+// origin returns where the value of c came from before e wrote it. It is not ok
 // where there is no use in going on: then n is how many values e leaves it.
 func origin(c cell, e effect) (from cell, n int64, ok bool) {
 	if e.dst != c.reg {
@@ -503,7 +503,7 @@ func origin(c cell, e effect) (from cell, n int64, ok bool) {
 	return c, noLimit, false
 }
 
-// room gives how many values the result of e can have by its operation alone; 0
+// room returns how many values the result of e can have by its operation alone; 0
 // if that is no use.
 func room(e effect) int64 {
 	switch {
@@ -517,10 +517,10 @@ func room(e effect) int64 {
 	return 0
 }
 
-// writesAddress tells whether a load overwrites a register of its address.
+// writesAddress reports whether a load overwrites a register of its address.
 func (e *effect) writesAddress() bool { return e.dst == e.a || e.dst == e.b }
 
-// guard gives the limit that the conditional branch st puts on c, or noLimit.
+// guard returns the limit that the conditional branch st puts on c, or noLimit.
 func (s *slicer) guard(c cell, st step) int64 {
 	inclusive, ok := s.below(st)
 	if !ok {
@@ -563,7 +563,7 @@ func (s *slicer) guard(c cell, st step) int64 {
 // maxCopy is how far before a comparison a copy of what it compares is looked for.
 const maxCopy = 16
 
-// equal tells whether two registers hold the same before off, as one was copied from the other:
+// equal reports whether two registers hold the same before off, as one was copied from the other:
 // gcc compares an argument, and keeps a copy of it for the table.
 func (s *slicer) equal(x, y reg, off int) bool {
 	for range maxCopy {
@@ -590,7 +590,7 @@ func (s *slicer) equal(x, y reg, off int) bool {
 	return false
 }
 
-// below tells whether the branch of st, gone this way, means below as unsigned
+// below reports whether the branch of st, followed by this step, means below as unsigned
 // numbers, and whether equal is included.
 func (s *slicer) below(st step) (inclusive, ok bool) {
 	if s.b.im.Arch == AArch64 {

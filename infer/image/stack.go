@@ -17,7 +17,7 @@ type stackEffect struct {
 	n    int64
 }
 
-// loadsStack tells of the ways to write the stack pointer that are neither those of
+// loadsStack reports writes of the stack pointer that are neither those of
 // a prologue nor of an epilogue.
 func (d *x86) loadsStack() bool {
 	switch d.op {
@@ -56,7 +56,7 @@ func (d depth) after(e stackEffect) depth {
 	return d
 }
 
-// depthAt gives the stack pointer before the instruction at off, relative to the
+// depthAt returns the stack pointer before the instruction at off, relative to the
 // entry, on the first path from there that is found. Compilers keep it the same
 // on all of them.
 func (b *builder) depthAt(off int) (int64, bool) {
@@ -67,7 +67,7 @@ func (b *builder) depthAt(off int) (int64, bool) {
 	return d.sp, ok && d.known
 }
 
-// prologueEnd gives the offset behind the last instruction that moves the stack pointer before the
+// prologueEnd returns the offset behind the last instruction that moves the stack pointer before the
 // first branch: what is stored above it has another place at the same distance from it.
 func (b *builder) prologueEnd() int {
 	end := 0
@@ -128,7 +128,7 @@ func (b *builder) findDepths() {
 	}
 }
 
-// stackEffect gives the length of the instruction at off and what it does to the
+// stackEffect returns the length of the instruction at off and what it does to the
 // stack pointer.
 func (b *builder) stackEffect(off int) (int, stackEffect) {
 	if b.im.Arch == AArch64 {

@@ -2,7 +2,7 @@ package image
 
 import "strings"
 
-// SourceName gives the name that a function has in its source's compilation: the
+// SourceName returns the name that a function has in its source's compilation: the
 // passes append to it when they copy or split the function. A .__uniq. suffix is
 // from the front end and stays.
 func SourceName(name string) string {

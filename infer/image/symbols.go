@@ -168,7 +168,7 @@ func (im *Image) linkedStrings(f *elf.File, s *elf.Section) (string, error) {
 	return string(b), err
 }
 
-// oldVersions gives the version of the i-th dynamic symbol if it is hidden: kept
+// oldVersions returns the version of the i-th dynamic symbol if it is hidden: kept
 // for programs that were linked long ago, while the name now means another
 // function. The function is nil if the image has no versions.
 func (im *Image) oldVersions(f *elf.File) func(i int) string {
@@ -194,7 +194,7 @@ func (im *Image) oldVersions(f *elf.File) func(i int) string {
 	}
 }
 
-// definedVersions gives the names of the versions that an image defines, by index. The
+// definedVersions returns the names of the versions that an image defines, by index. The
 // entries of the section (Elf64_Verdef) lead to each other, and to their names (Elf64_Verdaux):
 //
 //	offset  size  field            offset  size  field
@@ -281,7 +281,7 @@ func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidat
 	return out
 }
 
-// isCode tells whether a symbol is of code, in its own section: a symbol at the
+// isCode reports whether a symbol is of code, in its own section: a symbol at the
 // end of one (_etext) is at the start of the next by accident.
 func isCode(s *tableSymbol) bool {
 	switch elf.ST_TYPE(s.info) {
@@ -349,7 +349,7 @@ func ordinals(table []tableSymbol) []int {
 	return out
 }
 
-// inMemory tells whether BOLT counts a symbol: absolute, or inside its loaded section.
+// inMemory reports whether BOLT counts a symbol: absolute, or inside its loaded section.
 func inMemory(s *tableSymbol) bool {
 	if s.index == elf.SHN_ABS {
 		return true
@@ -362,7 +362,7 @@ func inMemory(s *tableSymbol) bool {
 // An extent is a range of addresses.
 type extent struct{ lo, hi Addr }
 
-// dataRanges gives the data inside AArch64 code, by address: from a mapping
+// dataRanges returns the data inside AArch64 code, by address: from a mapping
 // symbol $d to the next $x or the end of the section.
 func dataRanges(table []tableSymbol, regions []region) []extent {
 	type mark struct {
@@ -408,7 +408,7 @@ func dataRanges(table []tableSymbol, regions []region) []extent {
 	return out
 }
 
-// dataIn gives the parts of [lo, hi) that the symbol table says are data, by
+// dataIn returns the parts of [lo, hi) that the symbol table says are data, by
 // address. Only AArch64 marks them.
 func (im *Image) dataIn(lo, hi Addr) []extent {
 	i, _ := slices.BinarySearchFunc(im.data, lo, func(s extent, a Addr) int {
@@ -494,7 +494,7 @@ func (im *Image) bind(cs []candidate) []Symbol {
 	return out
 }
 
-// symbolOf makes one symbol of the names of an address, and tells whether all
+// symbolOf makes one symbol of the names of an address, and reports whether all
 // of them are untyped labels.
 func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
 	if len(cs) > 1 {
@@ -519,7 +519,7 @@ func (im *Image) symbolOf(cs []candidate) (s Symbol, label bool) {
 
 // cover adds those symbols of more to symbols that begin where there is none
 // yet, cut where the next one begins. Both are by address. Where one of more
-// begins with a symbol of unknown size, it gives its size.
+// begins with a symbol of unknown size, it takes its size.
 func cover(symbols, more []Symbol) []Symbol {
 	if len(more) == 0 {
 		return symbols
@@ -582,7 +582,7 @@ func (im *Image) frameSymbols() []Symbol {
 	return out
 }
 
-// extend gives a size to the symbols that have none: to the end of the frame
+// extend returns a size to the symbols that have none: to the end of the frame
 // that they are in, else to the next symbol or the end of the section.
 func (im *Image) extend(symbols []Symbol) {
 	for i := range symbols {
@@ -601,7 +601,7 @@ func (im *Image) extend(symbols []Symbol) {
 	}
 }
 
-// frameAt gives the frame that contains a, or nil.
+// frameAt returns the frame that contains a, or nil.
 func (im *Image) frameAt(a Addr) *frame {
 	i, _ := slices.BinarySearchFunc(im.frames, a+1, func(f frame, a Addr) int { return cmp.Compare(f.lo, a) })
 	if i == 0 || im.frames[i-1].hi <= a {
@@ -640,7 +640,7 @@ func (im *Image) uncovered(symbols []Symbol) float64 {
 	return float64(missing) / float64(max(all, 1))
 }
 
-// callTargets gives where the direct calls of the image lead to, its entry point
+// callTargets returns where the direct calls of the image lead to, its entry point
 // and its initial and final functions, by address. It decodes each section end
 // to end: what it makes of data in between is unlikely to be a call to code.
 func (im *Image) callTargets() []Addr {
@@ -715,7 +715,7 @@ const alignment = 16
 // gcc and clang, to 32 by Go and around hot loops.
 const minGap = 32
 
-// gaps gives the parts of r that are in no symbol.
+// gaps returns the parts of r that are in no symbol.
 func gaps(symbols []Symbol, r region) []extent {
 	var out []extent
 	at := r.lo

@@ -228,7 +228,7 @@ int main(int c, char **v) {
 }
 `
 
-// nm gives the functions with sizes that binutils sees in a file.
+// nm returns the functions with sizes that binutils sees in a file.
 func nm(t *testing.T, tool, path string) []Symbol {
 	t.Helper()
 	var out []Symbol

@@ -153,7 +153,7 @@ func blockAt(p *Proc, a Addr) *Block {
 	return nil
 }
 
-// leads tells whether the jump at from may go to to.
+// leads reports whether the jump at from may go to to.
 func leads(p *Proc, from, to Addr) bool {
 	b := blockAt(p, from)
 	if b == nil || b.Last != from {

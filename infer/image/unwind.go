@@ -12,7 +12,7 @@ type StackPlace struct {
 	Off   int64 // bytes
 }
 
-// ReturnAt tells where the return address of the procedure that runs lies, as the
+// ReturnAt reports where the return address of the procedure that runs lies, as the
 // instruction at a is about to be executed: by Go's table of stack depths, else by
 // .eh_frame. The zero place is the word at the stack pointer: so it is at the entry
 // of a procedure, before its return, and all through one that keeps no frame. A
@@ -37,7 +37,7 @@ func (im *Image) ReturnAt(a Addr) (p StackPlace, known bool) {
 	return entries[i].returnAt(a)
 }
 
-// returnAt gives the place of the return address at a, in function i. The depth of
+// returnAt returns the place of the return address at a, in function i. The depth of
 // Go's tables is what the stack has grown by since the call (funcspdelta of
 // runtime/symtab.go). Functions that set the stack pointer are on another stack
 // than the one that the depth is of.
@@ -58,7 +58,7 @@ type unwindEntry struct {
 	rules []byte
 }
 
-// readUnwind gives the entries of .eh_frame, by address. What is malformed ends
+// readUnwind returns the entries of .eh_frame, by address. What is malformed ends
 // them: readSymbols has told of it.
 func (im *Image) readUnwind() []unwindEntry {
 	addr, b, err := im.ehFrame()
@@ -152,7 +152,7 @@ const (
 // maxRemembered bounds the stack of rules. Compilers remember one at a time.
 const maxRemembered = 64
 
-// run follows rules up to the row that holds at a, and tells whether it understood
+// run follows rules up to the row that holds at a, and reports whether it understood
 // all of them.
 func (r *cfaReader) run(rules []byte, a Addr) bool {
 	d := frameReader{b: rules}
@@ -229,7 +229,7 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 	return d.err == nil
 }
 
-// advance moves to the next row, and tells whether it still begins at a or before.
+// advance moves to the next row, and reports whether it still begins at a or before.
 func (r *cfaReader) advance(n uint64, a Addr) bool {
 	r.loc += Addr(n * r.cie.codeAlign)
 	return r.loc <= a

@@ -149,7 +149,7 @@ const (
 	walkVaddq
 )
 
-// WalkOps gives the operations of p by address: one for each instruction of its blocks.
+// WalkOps returns the operations of p by address: one for each instruction of its blocks.
 // Where the next instruction of the code is none of them, a WalkStop comes between.
 func (im *Image) WalkOps(p *Proc) []WalkOp {
 	var out []WalkOp
@@ -178,7 +178,7 @@ func (im *Image) WalkOps(p *Proc) []WalkOp {
 	return out
 }
 
-// walk gives the operation of the instruction in that d holds.
+// walk returns the operation of the instruction in that d holds.
 func (d *x86) walk(code []byte, in Inst) WalkOp {
 	o := WalkOp{Addr: in.Addr, Target: in.Target, Kind: WalkStop, Dst: WalkNone, Src: WalkNone, Base: WalkNoReg, Index: WalkNoReg}
 	if in.Class&Bad != 0 || d.n == 0 || in.Class&Rep != 0 {
@@ -291,7 +291,7 @@ func (d *x86) walkWhere(o *WalkOp, code []byte) bool {
 	return false
 }
 
-// walkHidden gives what some instructions write beside what uses tells.
+// walkHidden returns what some instructions write beside what uses tells.
 func (d *x86) walkHidden() (w RegSet) {
 	switch {
 	case d.vex && d.op == map0F|0x77: // vzeroall
@@ -305,7 +305,7 @@ func (d *x86) walkHidden() (w RegSet) {
 	return w
 }
 
-// high tells whether a byte operand of ModRM is %ah or the like.
+// high reports whether a byte operand of ModRM is %ah or the like.
 func (d *x86) high(r reg) bool { return d.rex == 0 && r >= 4 && r < 8 }
 
 // walkRM makes one operand the register or memory of ModRM; false if it is %ah or the like.
@@ -583,7 +583,7 @@ func (d *x86) walkTwo(o *WalkOp, in Inst) bool {
 	return false
 }
 
-// repeated gives 1 with the prefix F3.
+// repeated returns 1 with the prefix F3.
 func (d *x86) repeated() int { return int(d.pfx & pfxF3 / pfxF3) }
 
 // vectorForm is how the operands of a vector instruction are written.

@@ -2,7 +2,7 @@ package image
 
 import "testing"
 
-// walkCode gives the operation of the instruction that code begins with, at 0x1000.
+// walkCode returns the operation of the instruction that code begins with, at 0x1000.
 func walkCode(code string) (WalkOp, Inst) {
 	var d x86
 	b := []byte(code)

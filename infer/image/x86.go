@@ -349,7 +349,7 @@ func (d *x86) decode(b []byte) {
 	d.bad()
 }
 
-// afterPrefixes gives the bytes of an instruction from the opcode, VEX or EVEX prefix on.
+// afterPrefixes returns the bytes of an instruction from the opcode, VEX or EVEX prefix on.
 func afterPrefixes(code []byte) []byte {
 	for len(code) > 0 && isPrefix(code[0]) {
 		code = code[1:]
@@ -577,7 +577,7 @@ func (d *x86) operands(b []byte, i int, f *x86Form) {
 	d.n, d.class = i, class
 }
 
-// address reads the SIB byte and displacement of a memory operand. It gives the
+// address reads the SIB byte and displacement of a memory operand. It returns the
 // index of the byte after, or -1.
 func (d *x86) address(b []byte, i int) int {
 	mod, rmBits := d.modrm>>6, d.modrm&7
@@ -622,7 +622,7 @@ func (d *x86) address(b []byte, i int) int {
 	return i + dispLen
 }
 
-// immediate reads the immediate of kind k. It gives the index of the byte after, or -1.
+// immediate reads the immediate of kind k. It returns the index of the byte after, or -1.
 func (d *x86) immediate(b []byte, i int, k uint8) int {
 	n := 4
 	switch k {

@@ -8,7 +8,7 @@ import (
 
 const flowClasses = Flow | Nop | Bad
 
-// x86Flow gives the flow classes of an x86 mnemonic.
+// x86Flow returns the flow classes of an x86 mnemonic.
 func x86Flow(l line) Class {
 	m := l.mnemonic
 	indirect := strings.HasPrefix(l.operands, "*")
@@ -37,7 +37,7 @@ func x86Flow(l line) Class {
 	return 0
 }
 
-// x86Memory tells whether an instruction has an operand in memory that it reads or
+// x86Memory reports whether an instruction has an operand in memory that it reads or
 // writes.
 func x86Memory(l line) bool {
 	l.operands, _, _ = strings.Cut(l.operands, " <") // names of Go have parentheses

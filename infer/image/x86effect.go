@@ -62,7 +62,7 @@ func mask(r reg) uint32 {
 	return 1 << uint(r)
 }
 
-// effect gives the meaning of the instruction at a. What it does not know in
+// effect returns the meaning of the instruction at a. What it does not know in
 // detail clobbers the registers it writes.
 func (d *x86) effect(a Addr, goCode bool) effect {
 	e := effect{dst: noReg, src: noReg, src2: noReg, a: noReg, b: noReg}
@@ -230,7 +230,7 @@ func (d *x86) immediateArith(e *effect, a Addr, sub byte) bool {
 	return true
 }
 
-// unsigned gives the immediate as unsigned comparisons see it: -1 where a 64-bit
+// unsigned returns the immediate as unsigned comparisons see it: -1 where a 64-bit
 // one would exceed int64.
 func (d *x86) unsigned() int64 {
 	switch d.opSize() {
@@ -258,7 +258,7 @@ func (d *x86) keepsFlags() bool {
 	return false
 }
 
-// vexClobbers gives the general registers that VEX and EVEX instructions write:
+// vexClobbers returns the general registers that VEX and EVEX instructions write:
 // BMI and moves out of vectors.
 func (d *x86) vexClobbers() uint32 {
 	switch op := d.op & 0xff; d.op >> 8 {
@@ -301,7 +301,7 @@ func (d *x86) rmMask() uint32 {
 	return mask(d.rmField())
 }
 
-// clobbers gives the registers that an instruction without details writes.
+// clobbers returns the registers that an instruction without details writes.
 func (d *x86) clobbers() uint32 {
 	if d.op>>8 == 1 {
 		return d.clobbers0F()
@@ -401,7 +401,7 @@ func (d *x86) clobbers0F() uint32 {
 	return 0
 }
 
-// stack gives what the instruction does to the stack pointer.
+// stack returns what the instruction does to the stack pointer.
 func (d *x86) stack() stackEffect {
 	sub := d.modrm >> 3 & 7
 	switch op := d.op; {
