@@ -13,7 +13,7 @@ type issuer struct {
 	free  []float64 // when each unit can take the next operation
 }
 
-// issue gives the time each instruction is at the head of the queue: since the one
+// issue returns the time each instruction is at the head of the queue: since the one
 // before it issued, or one cycle for the first. A loop is issued until its
 // executions are alike.
 func (p *plan) issue(s *Schedule) {
@@ -50,7 +50,7 @@ func (p *plan) issue(s *Schedule) {
 	}
 }
 
-// ready gives the first cycle in which step i has its operands.
+// ready returns the first cycle in which step i has its operands.
 func (p *plan) ready(i int, at, before []float64, carried bool, q *issuer) (t float64, why Why, on int) {
 	t, why = q.cycle, Together
 	if q.cycle < 0 {
@@ -64,7 +64,7 @@ func (p *plan) ready(i int, at, before []float64, carried bool, q *issuer) (t fl
 	return t, why, on
 }
 
-// place issues step i, not before cycle t, which why explains. It gives the last
+// place issues step i, not before cycle t, which why explains. It returns the last
 // reason there was to wait, and which units that was.
 func (q *issuer) place(p *plan, i int, t float64, why Why) (Why, int) {
 	step := &p.steps[i]

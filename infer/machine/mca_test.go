@@ -43,7 +43,7 @@ func judged(ops []image.Operands) bool {
 	})
 }
 
-// blocksOf gives the blocks of an image that weigh most, each of at least least
+// blocksOf returns the blocks of an image that weigh most, each of at least least
 // instructions.
 func blocksOf(im *image.Image, file []byte, weigh func(*image.Block) int, least, most int) []hotBlock {
 	var all []hotBlock
@@ -95,7 +95,7 @@ var marks = map[image.Arch]struct{ bytes, text, triple, features string }{
 	image.AArch64: {"0x80 0x46 0x42 0xd4", "hlt", "aarch64", "+all"},
 }
 
-// assembly gives the text of blocks as LLVM reads it. A block it cannot read is empty.
+// assembly returns the text of blocks as LLVM reads it. A block it cannot read is empty.
 func assembly(t *testing.T, blocks []hotBlock, arch image.Arch) [][]string {
 	t.Helper()
 	mark := marks[arch]
@@ -150,7 +150,7 @@ type region struct {
 	}
 }
 
-// runMCA gives llvm-mca's answer for regions of code, by their numbers.
+// runMCA returns llvm-mca's answer for regions of code, by their numbers.
 func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[int]region {
 	t.Helper()
 	args := append([]string{"-mtriple=" + marks[arch].triple, "-json", "-skip-unsupported-instructions=any", fmt.Sprintf("-iterations=%d", iterations)}, options...)
@@ -226,7 +226,7 @@ func TestProbes(t *testing.T) {
 	t.Logf("%d classes compared", n)
 }
 
-// mca gives the cycles per execution of blocks by llvm-mca, 0 for those it refuses.
+// mca returns the cycles per execution of blocks by llvm-mca, 0 for those it refuses.
 func mca(t *testing.T, arch image.Arch, options []string, blocks [][]string) []float64 {
 	t.Helper()
 	var in strings.Builder
@@ -320,7 +320,7 @@ func scoreOf(ours, want []float64) score {
 	return s
 }
 
-// ranks gives the rank of each value, the mean one to equal values.
+// ranks returns the rank of each value, the mean one to equal values.
 func ranks(x []float64) []float64 {
 	order := make([]int, len(x))
 	for i := range order {

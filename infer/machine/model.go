@@ -55,14 +55,14 @@ type Buffers struct {
 	Stores int // stores that wait for the cache
 }
 
-// match tells which processors a model is for.
+// match reports which processors a model is for.
 type match struct {
 	vendor string
 	family int
 	models []span
 }
 
-// fusion tells which instructions and parts of them take one place.
+// fusion reports which instructions and parts of them take one place.
 type fusion struct {
 	loadOp, opStore, wideBranch, branch bool
 }
@@ -159,7 +159,7 @@ func For(cpu sample.CPU) *Model {
 	}
 	m, err := ByName(byBrand(cpu))
 	if err != nil {
-		panic(err) // byBrand gives names of embedded models
+		panic(err) // byBrand returns names of embedded models
 	}
 	return m
 }

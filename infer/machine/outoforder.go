@@ -2,7 +2,7 @@ package machine
 
 import "math"
 
-// bound gives the least time per execution where executions overlap: the largest
+// bound returns the least time per execution where executions overlap: the largest
 // of what dispatch, fetch, each group of units, and dependencies allow.
 func (p *plan) bound(s *Schedule) {
 	uops, insts := 0, 0
@@ -33,7 +33,7 @@ func (p *plan) bound(s *Schedule) {
 	more(p.path()-hidden, Dependency, "")
 }
 
-// units gives the time that the busiest units need: of every set of units, the
+// units returns the time that the busiest units need: of every set of units, the
 // operations that can go nowhere else, shared out evenly.
 func (p *plan) units() (cycles float64, unit string) {
 	var load [2 * maxUnits]float64
@@ -75,7 +75,7 @@ func (p *plan) units() (cycles float64, unit string) {
 // chain through more executions than the other half is cut short.
 const rounds = 8
 
-// chain gives the time per execution that dependencies from one execution to the
+// chain returns the time per execution that dependencies from one execution to the
 // next allow: the growth of start times where nothing else holds anything up.
 func (p *plan) chain() float64 {
 	now, before := p.now, p.before
@@ -90,7 +90,7 @@ func (p *plan) chain() float64 {
 	return (latest(now) - half) / (rounds / 2)
 }
 
-// path gives the length of the longest chain of dependencies in one execution,
+// path returns the length of the longest chain of dependencies in one execution,
 // up to its last result.
 func (p *plan) path() float64 {
 	p.start(p.now, nil, false)
@@ -101,7 +101,7 @@ func (p *plan) path() float64 {
 	return end
 }
 
-// start gives when each step can start by its dependencies alone.
+// start returns when each step can start by its dependencies alone.
 func (p *plan) start(now, before []float64, carried bool) {
 	for i := range p.steps {
 		t := 0.0
@@ -165,7 +165,7 @@ func (p *plan) retire(s *Schedule) {
 	p.explain(s, waits, total)
 }
 
-// between gives how many micro-operations of other code run between two executions
+// between returns how many micro-operations of other code run between two executions
 // of the block: none in a loop, else one group and what shifts the next begin by one.
 func (p *plan) between() int {
 	if p.loop {
@@ -178,7 +178,7 @@ func (p *plan) between() int {
 	return 2*w + 1 - uops%w
 }
 
-// pace gives when each step of an execution starts whose dispatch begins at the time
+// pace returns when each step of an execution starts whose dispatch begins at the time
 // begin, and on what it waits for longer than for dispatch, -1 for nothing. Where dependencies set the pace of the
 // block, dispatch keeps it, and both come at once.
 func (p *plan) pace(s *Schedule, at, before []float64, begin float64, carried bool, on []int) {
@@ -206,7 +206,7 @@ type retirement struct {
 	room  int // micro-operations that still fit in this cycle
 }
 
-// next retires a step that started at the time start. It gives how much time that
+// next retires a step that started at the time start. It returns how much time that
 // took, and whether that was because the step was not done.
 func (q *retirement) next(step *step, start float64) (wait float64, late bool) {
 	last := q.clock

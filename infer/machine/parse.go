@@ -275,7 +275,7 @@ var foreign = map[image.Arch][]string{
 	image.AArch64: {"none", "zero", "lea", "lea-complex", "setcc", "x87"},
 }
 
-// classNames gives the classes that a model of an instruction set has.
+// classNames returns the classes that a model of an instruction set has.
 func classNames(a image.Arch) []string {
 	var names []string
 	for op := range image.NumOps {

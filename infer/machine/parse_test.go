@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// embedded gives the text of a model's file.
+// embedded returns the text of a model's file.
 func embedded(tb testing.TB, name string) string {
 	tb.Helper()
 	b, err := files.ReadFile("models/" + name + ".yaml")

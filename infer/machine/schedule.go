@@ -67,7 +67,7 @@ func (s *Schedule) Check() error {
 	return nil
 }
 
-// Schedule gives the least time of b. Calls inside b take the time of the call
+// Schedule returns the least time of b. Calls inside b take the time of the call
 // alone, and what comes after one depends on nothing before it.
 func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
 	insts, ops := im.AppendOperands(nil, nil, b)
@@ -75,7 +75,7 @@ func (m *Model) Schedule(im *image.Image, b *image.Block) *Schedule {
 }
 
 // ScheduleOf is Schedule where the instructions and operands of b are at hand, as
-// Image.AppendOperands gives them.
+// Image.AppendOperands returns them.
 func (m *Model) ScheduleOf(insts []image.Inst, ops []image.Operands, b *image.Block) *Schedule {
 	if len(insts) == 0 {
 		return &Schedule{}
@@ -83,7 +83,7 @@ func (m *Model) ScheduleOf(insts []image.Inst, ops []image.Operands, b *image.Bl
 	return m.schedule(insts, ops, loops(insts, b))
 }
 
-// Uops gives the places that instructions take in dispatch, as Schedule.Uops of
+// Uops returns the places that instructions take in dispatch, as Schedule.Uops of
 // them.
 func (m *Model) Uops(insts []image.Inst, ops []image.Operands) int {
 	n := 0
@@ -95,13 +95,13 @@ func (m *Model) Uops(insts []image.Inst, ops []image.Operands) int {
 	return n
 }
 
-// loops tells whether b ends in a jump to its own start.
+// loops reports whether b ends in a jump to its own start.
 func loops(insts []image.Inst, b *image.Block) bool {
 	last := insts[len(insts)-1]
 	return last.Class&(image.CondJump|image.Jump) != 0 && last.Target == b.Start
 }
 
-// Cycles gives the Cycles of b's Schedule, without the rest of it.
+// Cycles returns the Cycles of b's Schedule, without the rest of it.
 func (m *Model) Cycles(im *image.Image, b *image.Block) float64 {
 	t := timers.Get().(*timer)
 	defer timers.Put(t)
@@ -176,7 +176,7 @@ type dep struct {
 	carried bool // on belongs to the execution before
 }
 
-// over gives when the wait is over, by when the steps of this execution start and
+// over returns when the wait is over, by when the steps of this execution start and
 // those of the one before, if it is to be carried over.
 func (d *dep) over(now, before []float64, carry bool) float64 {
 	switch {
@@ -218,13 +218,13 @@ func (p *plan) set(insts []image.Inst, ops []image.Operands, loop bool) {
 	}
 }
 
-// Latency gives the cycles from when an instruction can start to its result, at least.
+// Latency returns the cycles from when an instruction can start to its result, at least.
 func (m *Model) Latency(in image.Inst, o *image.Operands) float64 {
 	s := m.step(in, o)
 	return s.latency
 }
 
-// accessOf tells which kind of load, or of store, o is.
+// accessOf reports which kind of load, or of store, o is.
 func accessOf(o *image.Operands, general access) access {
 	switch {
 	case o.Pair:
@@ -276,7 +276,7 @@ func whole(op image.Op) bool {
 	return op == image.OpAtomic || op == image.OpString || op == image.OpSystem
 }
 
-// fuses tells whether b is a conditional jump that becomes one with a before it.
+// fuses reports whether b is a conditional jump that becomes one with a before it.
 func (m *Model) fuses(a *image.Operands, c image.Class, b *image.Operands) bool {
 	if !m.fusion.branch || b.Op != image.OpBranch || b.Reads.General>>image.Flags&1 == 0 || a.Writes.General>>image.Flags&1 == 0 {
 		return false
@@ -368,7 +368,7 @@ func (p *plan) depends(w *writers, r int, extra float64) {
 	p.deps = append(p.deps, d)
 }
 
-// of gives the dependencies of step i.
+// of returns the dependencies of step i.
 func (p *plan) of(i int) []dep {
 	lo := 0
 	if i > 0 {
