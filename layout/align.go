@@ -151,7 +151,7 @@ func (c *candidate) at(r *infer.Result) image.Addr { return r.Proc.Blocks[c.head
 // A fetcher counts the fetches of a procedure.
 type fetcher struct{ r *infer.Result }
 
-// candidates gives the innermost loops, the blocks that are only jumped to and the entry.
+// candidates returns the innermost loops, the blocks that are only jumped to and the entry.
 // A block is in the first of these that it fits.
 func (f *fetcher) candidates() []candidate {
 	p := f.r.Proc
@@ -175,7 +175,7 @@ func (f *fetcher) candidates() []candidate {
 	return cs
 }
 
-// fallsInto tells whether control can run on into block b.
+// fallsInto reports whether control can run on into block b.
 func (f *fetcher) fallsInto(b int) bool {
 	for _, e := range f.r.Proc.Blocks[b].In {
 		if f.r.Proc.Edges[e].Kind == image.FallThrough {
@@ -185,7 +185,7 @@ func (f *fetcher) fallsInto(b int) bool {
 	return false
 }
 
-// straight gives b and the blocks that control mostly runs on into from there, within
+// straight returns b and the blocks that control mostly runs on into from there, within
 // the largest window.
 func (f *fetcher) straight(b int) []int {
 	p, blocks := f.r.Proc, []int{b}
@@ -267,7 +267,7 @@ func (f *fetcher) fetchesOf(size image.Addr, blocks []int, from image.Addr, pad 
 	return sum
 }
 
-// innermostLoops gives the natural loops of p that hold no other, each with its head
+// innermostLoops returns the natural loops of p that hold no other, each with its head
 // first: a block that dominates another which leads back to it.
 func innermostLoops(p *image.Proc) [][]int {
 	idom, order := dominators(p)
@@ -307,7 +307,7 @@ func innermostLoops(p *image.Proc) [][]int {
 	})
 }
 
-// dominators gives the immediate dominator of each block, -1 for those that cannot be
+// dominators returns the immediate dominator of each block, -1 for those that cannot be
 // reached from an entry and the number of blocks for those that nothing dominates, and
 // the blocks that can be reached, in reverse postorder ("A Simple, Fast Dominance
 // Algorithm", Cooper, Harvey and Kennedy, 2001).
@@ -361,7 +361,7 @@ func dominators(p *image.Proc) (idom, order []int) {
 	return idom[:n], order
 }
 
-// dominates tells whether all ways from an entry to b lead over a.
+// dominates reports whether all paths from an entry to b pass through a.
 func dominates(idom []int, a, b int) bool {
 	if idom[b] < 0 {
 		return false
@@ -372,7 +372,7 @@ func dominates(idom []int, a, b int) bool {
 	return b == a
 }
 
-// reversePostorder gives the blocks that can be reached from the entries.
+// reversePostorder returns the blocks that can be reached from the entries.
 func reversePostorder(p *image.Proc) []int {
 	type visit struct{ block, next int }
 	seen := make([]bool, len(p.Blocks))

@@ -7,7 +7,7 @@ import (
 	"backfeed/infer"
 )
 
-// Chains gives the blocks of r in the order in which they should lie, as indices
+// Chains returns the blocks of r in the order in which they should lie, as indices
 // into r.Proc.Blocks: hot begins with the entry; cold is the rest, blocks that are
 // cold by evidence or did not run, in the order they have.
 func Chains(r *infer.Result) (hot, cold []int) {
@@ -30,7 +30,7 @@ func Chains(r *infer.Result) (hot, cold []int) {
 // By exact counts it is -62.0, -61.9, -41.7 and -28.6 %.
 const compiledWeight = 1.25
 
-// orderBlocks gives the order with the best Score that two searches find, or that of
+// orderBlocks returns the order with the best Score that two searches find, or that of
 // the compiler if none is better.
 func orderBlocks(g *Graph) []int {
 	g = &Graph{g.Nodes, slices.Clone(g.Arcs)}
@@ -78,7 +78,7 @@ func pettisHansen(g *Graph) []int {
 	return s.order(s.all[0])
 }
 
-// searchable gives blocks as searches take them: none is empty, and the entry is not
+// searchable returns blocks as searches take them: none is empty, and the entry is not
 // cold, as LLVM has it.
 func searchable(nodes []Node) []Node {
 	nodes = slices.Clone(nodes)

@@ -8,7 +8,7 @@ import (
 	"backfeed/infer/image"
 )
 
-// bound gives a Score that no order of g's nodes exceeds that begins with node 0. The
+// bound returns a Score that no order of g's nodes exceeds that begins with node 0. The
 // nodes must not be empty.
 //
 // An arc is worth its executions times a jump's worth, at most that of a jump as
@@ -18,7 +18,7 @@ import (
 // A jump from x to y spans at least the bytes of both if it leads back, and those of
 // the smallest other node if it leads forward.
 func bound(g *Graph) float64 {
-	ways, small := g.ways(), g.smallest()
+	outs, small := g.outDegrees(), g.smallest()
 	var jumps float64
 	gain := map[[2]int]float64{}
 	for _, a := range g.Arcs {
@@ -33,12 +33,12 @@ func bound(g *Graph) float64 {
 			}
 		}
 		jumps += a.N * worth
-		gain[[2]int{a.From, a.To}] += a.N * (jumpWorth(0, 0, ways[a.From]) - worth)
+		gain[[2]int{a.From, a.To}] += a.N * (jumpWorth(0, 0, outs[a.From]) - worth)
 	}
 	return jumps + mostGain(len(g.Nodes), gain)
 }
 
-// smallest gives the three smallest nodes.
+// smallest returns the three smallest nodes.
 func (g *Graph) smallest() []int {
 	order := make([]int, len(g.Nodes))
 	for i := range order {
@@ -48,7 +48,7 @@ func (g *Graph) smallest() []int {
 	return order[:min(3, len(order))]
 }
 
-// leastJumps gives the fewest executions of edges of r that jump, in any order
+// leastJumps returns the fewest executions of edges of r that jump, in any order
 // of its blocks that begins with the entry.
 func leastJumps(r *infer.Result) float64 {
 	var all float64
@@ -73,7 +73,7 @@ const (
 // begins with node 0, where node y right behind node x gains gain[x, y].
 //
 // In an order no node has two others right before it, or two right behind it, node 0 has
-// none before it, and no way from neighbour to neighbour leads back. All but one of
+// none before it, and no path from neighbour to neighbour leads back. All but one of
 // these make the pairs a branching, and the best branching can be found (Edmonds 1967).
 // That a node has two behind it is allowed at a price: to what the branching gains at
 // prices p(x) >= 0 for each pair (x, y), p(x) is added for each node x. An order pays
@@ -129,8 +129,8 @@ type pair struct {
 	gain     float64
 }
 
-// branching gives those pairs, as indices, that together gain most, if each node may have
-// but one before it and no way leads back. Cycles that are left after contracting others
+// branching returns those pairs, as indices, that together gain most, if each node may have
+// but one before it and no path leads back. Cycles that are left after contracting others
 // so many times stay closed: what they gain is then a bound.
 func branching(n int, pairs []pair, nested int) []int {
 	before := bestBefore(n, pairs)
@@ -182,7 +182,7 @@ func branching(n int, pairs []pair, nested int) []int {
 	return chosen
 }
 
-// bestBefore gives the pair that gains most before each node; -1 if there is none.
+// bestBefore returns the pair that gains most before each node; -1 if there is none.
 func bestBefore(n int, pairs []pair) []int {
 	before := slices.Repeat([]int{-1}, n)
 	for i, p := range pairs {
@@ -193,7 +193,7 @@ func bestBefore(n int, pairs []pair) []int {
 	return before
 }
 
-// cyclesOf gives the cycle that each node is in, -1 if it is in none, and how many there are.
+// cyclesOf returns the cycle that each node is in, -1 if it is in none, and how many there are.
 func cyclesOf(pairs []pair, before []int) (cycle []int, cycles int) {
 	cycle = slices.Repeat([]int{-1}, len(before))
 	walk := make([]int, len(before)) // that came through each node, from 1

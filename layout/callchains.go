@@ -82,7 +82,7 @@ type caller struct {
 	n    float64
 }
 
-// firstCallers gives the most frequent caller of each node, itself excepted.
+// firstCallers returns the most frequent caller of each node, itself excepted.
 func firstCallers(g *Graph) []caller {
 	calls := map[[2]int]float64{}
 	for _, a := range g.Arcs {
@@ -102,7 +102,7 @@ func firstCallers(g *Graph) []caller {
 	return best
 }
 
-// byDensity gives the ids of strands, the densest first.
+// byDensity returns the ids of strands, the densest first.
 func (s *strands) byDensity() []int {
 	order := make([]int, len(s.all))
 	for i := range order {

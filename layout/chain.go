@@ -49,7 +49,7 @@ func (l *link) other(c *chain) *chain {
 	return l.a
 }
 
-// takeLinks gives the links of from, which was merged into c, to c.
+// takeLinks returns the links of from, which was merged into c, to c.
 func (c *chain) takeLinks(from *chain) {
 	delete(c.links, from.id)
 	for _, l := range from.links {
@@ -71,7 +71,7 @@ func (c *chain) takeLinks(from *chain) {
 	}
 }
 
-// flattenChains gives the nodes of all chains, the hottest first.
+// flattenChains returns the nodes of all chains, the hottest first.
 func flattenChains(chains []*chain) []int {
 	live := slices.DeleteFunc(slices.Clone(chains), func(c *chain) bool { return c == nil })
 	slices.SortStableFunc(live, func(a, b *chain) int { return a.hotter(&b.cluster) })

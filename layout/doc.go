@@ -2,7 +2,7 @@
 // order is worth. Functions orders the procedures of an image for a linker, Chains
 // the blocks of a procedure, Startup the procedures by what runs first when a program
 // starts. A Placement says where they lie, and its Scores what that
-// is worth, beside what is possible; they know nothing of how it was found. Sections
+// is worth, beside an upper bound; they know nothing of how it was found. Sections
 // writes an Order for linkers that go by sections, and GoAdvice says what can be done
 // where none takes an order.
 //

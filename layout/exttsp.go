@@ -52,7 +52,7 @@ type blockNode struct {
 	index int   // in its chain
 	off   int64 // bytes from the start of its chain
 	size  int64 // bytes
-	ways  int   // arcs out of it
+	outs  int   // arcs out of it
 }
 
 // An innerArc is a transfer within a chain.
@@ -71,12 +71,12 @@ func newBlockSort(g *Graph) *blockSort {
 	}
 	for i, n := range searchable(g.Nodes) {
 		s.chains[i] = newChain(i, n)
-		s.nodes[i] = blockNode{of: s.chains[i], size: int64(n.Size), ways: len(s.next[i])}
+		s.nodes[i] = blockNode{of: s.chains[i], size: int64(n.Size), outs: len(s.next[i])}
 	}
 	return s
 }
 
-// forcedPairs gives the only successor of each node that is the only predecessor
+// forcedPairs returns the only successor of each node that is the only predecessor
 // of that; -1 if there is none.
 func forcedPairs(g *Graph) []int {
 	forced, in, out := make([]int, len(g.Nodes)), make([]int, len(g.Nodes)), make([]int, len(g.Nodes))
@@ -98,7 +98,7 @@ func forcedPairs(g *Graph) []int {
 	return forced
 }
 
-// cutCycles takes the way back to the first node out of each cycle.
+// cutCycles removes from each cycle the arc back to its first node.
 func cutCycles(next []int) {
 	seen := make([]bool, len(next))
 	for i := range next {
@@ -169,12 +169,12 @@ func (s *blockSort) place(c *chain) {
 func (s *blockSort) weigh(c *chain) {
 	for i, a := range c.inner {
 		from, to := &s.nodes[a.From], &s.nodes[a.To]
-		c.inner[i].worth = a.N * reachWorth(to.off-from.off-from.size, from.ways)
+		c.inner[i].worth = a.N * reachWorth(to.off-from.off-from.size, from.outs)
 	}
 	c.turned = s.crossing(c.turned, c, -int64(c.size))
 }
 
-// strands gives the chains that there are as strands.
+// strands returns the chains that there are as strands.
 func (s *blockSort) strands() *strands {
 	r := &strands{next: make([]int, len(s.nodes)), ends: make([]*strand, len(s.nodes)), all: make([]*strand, len(s.nodes))}
 	for i := range r.next {
@@ -250,7 +250,7 @@ func (s *blockSort) push(l *link) {
 	}
 }
 
-// A glue is a way of laying out a chain x, cut before its node at, and a chain y.
+// A glue lays out a chain x, cut before its node at, and a chain y.
 type glue struct {
 	parts parts
 	at    int // 0 in x1x2y
@@ -266,7 +266,7 @@ const (
 	x2x1y
 )
 
-// best finds the way of merging y into x that gains most.
+// best finds how to merge y into x that gains most.
 func (s *blockSort) best(l *link, x, y *chain) (best glue, gain float64) {
 	gain = -1
 	s.letIn = s.crossing(s.letIn, x, int64(y.size))
@@ -303,7 +303,7 @@ func (s *blockSort) best(l *link, x, y *chain) (best glue, gain float64) {
 	return best, gain
 }
 
-// entryFirst tells whether a merge keeps the entry where it has to be.
+// entryFirst reports whether a merge keeps the entry where it has to be.
 func (s *blockSort) entryFirst(x, y *chain, p parts) bool {
 	switch s.nodes[0].of {
 	case x:
@@ -314,7 +314,7 @@ func (s *blockSort) entryFirst(x, y *chain, p parts) bool {
 	return true
 }
 
-// fallsThrough tells whether control may run on to node at of x from the one before.
+// fallsThrough reports whether control may run on to node at of x from the one before.
 func (s *blockSort) fallsThrough(x *chain, at int) bool {
 	return slices.Contains(s.next[x.nodes[at-1]], x.nodes[at])
 }
@@ -348,7 +348,7 @@ func (s *blockSort) between(arcs []Arc, x, y *chain, how glue) float64 {
 	var sum float64
 	for _, a := range arcs {
 		from, to := &s.nodes[a.From], &s.nodes[a.To]
-		sum += a.N * reachWorth(move(to)-move(from)-from.size, from.ways)
+		sum += a.N * reachWorth(move(to)-move(from)-from.size, from.outs)
 	}
 	return sum
 }
@@ -364,7 +364,7 @@ func (s *blockSort) within(x *chain, how glue) float64 {
 	return x.turned[how.at]
 }
 
-// crossing gives for each node of c what the transfers within c gain, if what comes
+// crossing returns for each node of c what the transfers within c gain, if what comes
 // from that node on moves by some bytes against what lies before it. Only transfers
 // between the two change, and they do alike wherever between their ends the cut is.
 func (s *blockSort) crossing(gains []float64, c *chain, by int64) []float64 {
@@ -376,7 +376,7 @@ func (s *blockSort) crossing(gains []float64, c *chain, by int64) []float64 {
 		if first > last {
 			first, last, at = last, first, to.off-by
 		}
-		if gain := a.N*reachWorth(at-from.off-from.size, from.ways) - a.worth; gain != 0 {
+		if gain := a.N*reachWorth(at-from.off-from.size, from.outs) - a.worth; gain != 0 {
 			for i := first + 1; i <= last; i++ {
 				gains[i] += gain
 			}

@@ -20,13 +20,13 @@ import (
 type Fluff struct {
 	Samples   uint64  // of the image
 	Total     uint64  // of the whole recording
-	ColdBelow float64 // executions that cold code has less of, 19 times in 20
+	ColdBelow float64 // executions that cold code has less of, with 95 % confidence
 
 	Text     uint64 // bytes of all procedures; stubs for the dynamic linker are not among them
 	Hot      uint64 // bytes of the blocks that make up 99.9 % of the executed instructions
 	Executed uint64 // bytes of other blocks that ran, by samples or by sure counts
 	Cold     uint64 // bytes that are cold by evidence: what could be moved away
-	Unknown  uint64 // bytes that may have run: there is no evidence either way
+	Unknown  uint64 // bytes that may have run: there is no evidence for or against
 	Other    uint64 // bytes in procedures that ran, but in no block: padding, tables
 
 	Unreferenced uint64 // bytes of Cold that nothing was found to refer to: what could be removed, if the scan saw all
@@ -40,7 +40,7 @@ type Fluff struct {
 	UnseenShare float64 // of the time in the image, what the procedures without a sample are expected to take together
 
 	Items  []FluffItem // cold by evidence, by falling bytes
-	Unsure []FluffItem // procedures that no sample fell in, but that may have run oftener than ColdBelow, by falling bytes
+	Unsure []FluffItem // procedures that no sample fell in, but that may have run more often than ColdBelow, by falling bytes
 }
 
 // A FluffItem is a procedure, or a run of blocks of one that ran.
@@ -50,9 +50,9 @@ type FluffItem struct {
 	Whole      bool // the whole procedure
 	Evidence   Evidence
 	Why        Reason
-	AtMost     float64 // executions, 19 times in 20: of the block that runs most, or of a procedure, for which samples may say less than flow does
+	AtMost     float64 // executions, with 95 % confidence: of the block that runs most, or of a procedure, for which samples may say less than flow does
 
-	Reach    image.Reach // ways to the procedure that need no code of the image
+	Reach    image.Reach // how the procedure can be reached without code of the image
 	Callers  []Caller    // procedures with code that calls it, jumps to it or takes its address
 	HotLines uint64      // bytes on cache lines with hot code
 	HotPages uint64      // bytes on pages with hot code
@@ -83,8 +83,8 @@ func (e Evidence) String() string { return [...]string{"none", "flow", "samples"
 type Reason uint8
 
 const (
-	Branch       Reason = iota // a way that control did not take
-	Error                      // there is no way back from it, or an exception leads to it
+	Branch       Reason = iota // an out-edge that control did not take
+	Error                      // control does not return from it, or an exception leads to it
 	SplitOff                   // the compiler thought it cold, and split it off
 	StartUp                    // for the start or the end of the program
 	API                        // others can link with it
@@ -119,15 +119,15 @@ func FindFluff(prof *infer.Profile, ip *infer.ImageProfile) *Fluff {
 
 // A fluffProc is what is known of a procedure.
 type fluffProc struct {
-	result  *infer.Result // nil if infer did not look at it
-	entered bool
-	reached bool    // of those that were not entered: something that may run leads there
-	atMost  float64 // executions, if there are no samples
-	noWay   bool    // no way leads back from it
-	pad     bool    // exceptions lead into it
-	why     Reason
-	cold    []bool // blocks of result: cold by evidence
-	doomed  []bool // blocks of result: no way leads back from there
+	result   *infer.Result // nil if infer did not look at it
+	entered  bool
+	reached  bool    // of those that were not entered: something that may run leads there
+	atMost   float64 // executions, if there are no samples
+	noReturn bool    // no path leads back from it
+	pad      bool    // exceptions lead into it
+	why      Reason
+	cold     []bool // blocks of result: cold by evidence
+	doomed   []bool // blocks of result: no path leads back from there
 }
 
 type fluffSearch struct {
@@ -155,7 +155,7 @@ func newFluffSearch(prof *infer.Profile, ip *infer.ImageProfile) *fluffSearch {
 	return s
 }
 
-// counts tells whether symbol i is code of the image's own.
+// counts reports whether symbol i is code of the image's own.
 func (s *fluffSearch) counts(i int) bool { return s.syms[i].Source != image.FromPLT }
 
 // decode looks at all procedures. Of those that infer did not look at nothing is
@@ -202,7 +202,7 @@ func (s *fluffSearch) decodeOne(i int, absence *infer.Absence) {
 	if f.result != nil {
 		f.doomed = doomed
 	}
-	f.noWay = len(doomed) > 0 && doomed[0]
+	f.noReturn = len(doomed) > 0 && doomed[0]
 	for _, b := range p.Entries {
 		f.pad = f.pad || p.Blocks[b].Pad
 	}
@@ -211,7 +211,7 @@ func (s *fluffSearch) decodeOne(i int, absence *infer.Absence) {
 	}
 }
 
-// doomedBlocks tells from which blocks of p no way leads back to its caller.
+// doomedBlocks reports from which blocks of p no path leads back to its caller.
 func doomedBlocks(p *image.Proc) []bool {
 	doomed := make([]bool, len(p.Blocks))
 	var work []int
@@ -286,12 +286,12 @@ func (s *fluffSearch) judgeBlocks() {
 	}
 }
 
-// ranSurely tells whether there is evidence that block b of r ran.
+// ranSurely reports whether there is evidence that block b of r ran.
 func ranSurely(r *infer.Result, b int) bool {
 	return r.BlockSamples[b] > 0 || r.Block[b].N > 0 && !r.Cold[b] && surely(r.Block[b])
 }
 
-// surely tells whether more than the flow around it says how often something ran.
+// surely reports whether more than the flow around it says how often something ran.
 func surely(f infer.Freq) bool { return max(f.Conf, f.Shape) >= infer.Medium }
 
 // judgeProcs finds which of the procedures that were not entered may have run: those
@@ -322,13 +322,13 @@ func (s *fluffSearch) judgeProcs() {
 	}
 }
 
-// mayRun tells whether procedure i, which was not entered, may be live.
+// mayRun reports whether procedure i, which was not entered, may be live.
 func (s *fluffSearch) mayRun(i int) bool {
 	f := &s.procs[i]
 	return s.counts(i) && !f.entered && f.reached && !(f.atMost < s.ColdBelow)
 }
 
-// reachOne tells whether procedure i, if it was not entered, is reached from code that
+// reachOne reports whether procedure i, if it was not entered, is reached from code that
 // ran or from without.
 func (s *fluffSearch) reachOne(i int) {
 	f := &s.procs[i]
@@ -356,7 +356,7 @@ func (s *fluffSearch) reachOne(i int) {
 	}
 }
 
-// froms gives the procedures that each procedure refers to, of those that were not
+// froms returns the procedures that each procedure refers to, of those that were not
 // entered.
 func (s *fluffSearch) froms() map[int][]int {
 	from := map[int][]int{}
@@ -395,14 +395,14 @@ func (s *fluffSearch) explain() {
 	}
 }
 
-// reason tells what a procedure is for by itself.
+// reason reports what a procedure is for by itself.
 func (s *fluffSearch) reason(i int) Reason {
 	f, sym, reach := &s.procs[i], &s.syms[i], s.refs.Reach[i]
 	refs := s.refs.To(i)
 	switch _, split := image.CutSuffix(sym.Name, ".cold"); {
 	case reach&image.Start != 0 || isInit(sym.Name):
 		return StartUp
-	case f.noWay:
+	case f.noReturn:
 		return Error
 	case split:
 		return SplitOff
@@ -425,7 +425,7 @@ func isInit(name string) bool {
 		strings.HasSuffix(name, ".init") || strings.Contains(name, ".init.") && !strings.Contains(name, "(")
 }
 
-// callersReason gives the reason that all callers of procedure i have in common, or Called.
+// callersReason returns the reason that all callers of procedure i have in common, or Called.
 func (s *fluffSearch) callersReason(i int) Reason {
 	why := Called
 	for _, ref := range s.refs.To(i) {
@@ -435,7 +435,7 @@ func (s *fluffSearch) callersReason(i int) Reason {
 		}
 		of := s.procs[j].why
 		if f := &s.procs[j]; f.entered {
-			if b := f.result.Proc.BlockAt(ref.From); b >= 0 && f.doomed[b] && !f.noWay {
+			if b := f.result.Proc.BlockAt(ref.From); b >= 0 && f.doomed[b] && !f.noReturn {
 				of = Error
 			}
 		}
@@ -560,7 +560,7 @@ func (s *fluffSearch) reportBlocks(i int) {
 }
 
 func blockReason(f *fluffProc, b int) Reason {
-	if f.result.Proc.Blocks[b].Pad || f.doomed[b] && !f.noWay {
+	if f.result.Proc.Blocks[b].Pad || f.doomed[b] && !f.noReturn {
 		return Error
 	}
 	return Branch

@@ -169,7 +169,7 @@ func TestFluff(t *testing.T) {
 	}
 }
 
-// TestFluffTruth: of the code that is called fluff, next to nothing ran oftener than
+// TestFluffTruth: of the code that is called fluff, next to nothing ran more often than
 // fluff may. TestFluffTruth -sets says how much ran at all.
 func TestFluffTruth(t *testing.T) {
 	for _, s := range loadSets(t) {

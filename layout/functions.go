@@ -60,7 +60,7 @@ func Functions(ip *infer.ImageProfile) *Order {
 // Calls score 0.0 to 1.5 % less for it. Shares of 0.95 to 0.995 are as good within a page.
 const denseShare = 0.99
 
-// byCalls gives the indices of procs in an order by the calls between them.
+// byCalls returns the indices of procs in an order by the calls between them.
 func byCalls(procs []*infer.Result) []int {
 	g := Calls(procs)
 	byHeat := make([]int, len(procs))
@@ -88,7 +88,7 @@ func byCalls(procs []*infer.Result) []int {
 	return order
 }
 
-// among gives the part of g with some of its nodes, by rising index.
+// among returns the part of g with some of its nodes, by rising index.
 func (g *Graph) among(nodes []int) *Graph {
 	part := &Graph{}
 	index := make([]int, len(g.Nodes)) // in part, and one more; 0 is not there
@@ -105,7 +105,7 @@ func (g *Graph) among(nodes []int) *Graph {
 	return part
 }
 
-// searchCalls gives the order of g's nodes with the best CallScore that a search finds.
+// searchCalls returns the order of g's nodes with the best CallScore that a search finds.
 func searchCalls(g *Graph) []int {
 	best, after := []int(nil), -1.0
 	for _, search := range procSearches {
@@ -126,7 +126,7 @@ func (o *Order) set(im *image.Image, procs []*infer.Result, order []int) {
 	o.Before, o.After = o.Linked().Scores(), o.Whole().Scores()
 }
 
-// Procs gives the procedures that are in o, by address.
+// Procs returns the procedures that are in o, by address.
 func (o *Order) Procs() []*infer.Result { return o.procs }
 
 // Linked is where the procedures of o lie in their image.
@@ -159,10 +159,10 @@ func (o *Order) Split() *Placement {
 	return o.split.Placement
 }
 
-// Possible gives scores that no placement of the procedures of o can beat.
+// Possible returns scores that no placement of the procedures of o can beat.
 func (o *Order) Possible() Scores { return Possible(o.procs) }
 
-// textStart gives where the section begins that holds the first of procs.
+// textStart returns where the section begins that holds the first of procs.
 func textStart(im *image.Image, procs []*infer.Result) image.Addr {
 	if len(procs) == 0 {
 		return 0
@@ -176,7 +176,7 @@ func textStart(im *image.Image, procs []*infer.Result) image.Addr {
 	return first.Addr
 }
 
-// candidates gives the procedures that can be ordered.
+// candidates returns the procedures that can be ordered.
 func candidates(ip *infer.ImageProfile) ([]*infer.Result, *Order) {
 	o := &Order{same: map[string]int{}}
 	for _, s := range ip.Image.Symbols() {
@@ -196,7 +196,7 @@ func candidates(ip *infer.ImageProfile) ([]*infer.Result, *Order) {
 	return procs, o
 }
 
-// Calls gives the graph of the direct calls and tail calls among procs.
+// Calls returns the graph of the direct calls and tail calls among procs.
 func Calls(procs []*infer.Result) *Graph {
 	g := &Graph{}
 	for _, r := range procs {
@@ -223,7 +223,7 @@ func Calls(procs []*infer.Result) *Graph {
 	return g
 }
 
-// holder gives the index of the procedure that holds a, or -1.
+// holder returns the index of the procedure that holds a, or -1.
 func holder(procs []*infer.Result, a image.Addr) int {
 	i, found := slices.BinarySearchFunc(procs, a, func(r *infer.Result, a image.Addr) int {
 		return cmp.Compare(r.Proc.Addr, a)

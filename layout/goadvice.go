@@ -69,14 +69,14 @@ func GoAdvice(ip *infer.ImageProfile) *GoPlan {
 // not that exact, by the edge overlaps in infer/README.md.
 const leastGain = 0.01
 
-// Gains tells whether the program is better with this package changed alone: its calls
+// Gains reports whether the program is better with this package changed alone: its calls
 // are worth more, or the package's hot code takes fewer cache lines.
 func (p *GoPackage) Gains(linked Scores) bool {
 	return p.Alone.CallScore > (1+leastGain)*linked.CallScore ||
 		float64(p.Moved.Lines.For99) < (1-leastGain)*float64(p.Linked.Lines.For99)
 }
 
-// mostExecuted gives the packages of funcs, those with the most executed instructions
+// mostExecuted returns the packages of funcs, those with the most executed instructions
 // first.
 func (l *goLayout) mostExecuted() []string {
 	executed := map[string]float64{}
@@ -132,7 +132,7 @@ func newGoLayout(ip *infer.ImageProfile) *goLayout {
 	return l
 }
 
-// ofGo tells whether s is in Go's part of an image.
+// ofGo reports whether s is in Go's part of an image.
 func ofGo(s image.Symbol) bool {
 	return s.Section == ".text" && (s.Source == image.FromSymtab || s.Source == image.FromPclntab)
 }
@@ -156,7 +156,7 @@ func (l *goLayout) findMovable(im *image.Image) {
 	}
 }
 
-// inModule tells whether a package is one of a module, not of the standard library,
+// inModule reports whether a package is one of a module, not of the standard library,
 // whose paths have no dot in their first element.
 func inModule(path string, modules []string) bool {
 	if path == "main" {
@@ -193,7 +193,7 @@ func (l *goLayout) place(chosen func(path string) bool) *Placement {
 	return p
 }
 
-// longest gives the longest run of a package: others are code that was generated.
+// longest returns the longest run of a package: others are code that was generated.
 func (l *goLayout) longest(path string) goRun {
 	var best goRun
 	for _, run := range l.runs {
@@ -204,7 +204,7 @@ func (l *goLayout) longest(path string) goRun {
 	return best
 }
 
-// placeRun gives the functions of a run their new addresses.
+// placeRun returns the functions of a run their new addresses.
 func (l *goLayout) placeRun(run goRun, at map[image.Addr]image.Addr) {
 	here := map[image.Addr]bool{}
 	for _, s := range run.funcs {

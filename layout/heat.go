@@ -149,7 +149,7 @@ type Tenant struct {
 	N    float64 // its executed instructions there
 }
 
-// Tenants gives the procedures that ran in [from, to), by falling executions, those
+// Tenants returns the procedures that ran in [from, to), by falling executions, those
 // with equally many by address.
 func (h *Heat) Tenants(from, to image.Addr) []Tenant {
 	first := image.Addr(0)

@@ -96,7 +96,7 @@ func (h *HugePages) group(s image.Symbol, r *infer.Result, all float64) {
 	}
 }
 
-// hottest gives the pieces with the highest frequency that make up so many executed
+// hottest returns the pieces with the highest frequency that make up so many executed
 // instructions, the most frequent first.
 func hottest(pieces []Piece, want float64, frequency func(Piece) float64) []Piece {
 	pieces = slices.Clone(pieces)

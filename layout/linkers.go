@@ -59,7 +59,7 @@ func (o *Order) Sections(im *image.Image) *Sections {
 	return s
 }
 
-// sharesSection tells whether other procedures were in the section of sym.
+// sharesSection reports whether other procedures were in the section of sym.
 func sharesSection(im *image.Image, lines *image.Lines, sym image.Symbol) (shared, known bool) {
 	if lines == nil {
 		return false, false
@@ -101,7 +101,7 @@ func fitsSymbols(name string) bool {
 func fitsGold(name string) bool { return fitsLine(name) && name[len(name)-1] != '\r' }
 
 // fitsScript reports whether name can stand in a linker script, in quotes or without. There is no
-// way to write a quote; whether a backslash needs another one depends on ld's version and on what
+// escape for a quote; whether a backslash needs another one depends on ld's version and on what
 // else is in the pattern.
 func fitsScript(name string) bool {
 	return fitsLine(name) && !strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == '"' || r == '\\' })
@@ -113,7 +113,7 @@ type Format struct {
 	Unfit int // names of procedures that the format cannot carry, and that are left out
 }
 
-// Format gives an order in the format for lld or for bolt, or, by sections, for gold, ld or ld-script.
+// Format returns an order in the format for lld or for bolt, or, by sections, for gold, ld or ld-script.
 func (s *Sections) Format(target string) (f Format, ok bool) {
 	formats := map[string]struct {
 		write   func(io.Writer) error
@@ -271,7 +271,7 @@ func (s *Sections) writeStatements(w io.Writer, indent string) {
 // most.
 var prefixes = []string{".text.", ".text.hot.", ".text.unlikely.", ".text.startup.", ".text.exit."}
 
-// names gives the sections that sym may be in, by its names that fit, but those that
+// names returns the sections that sym may be in, by its names that fit, but those that
 // are in written, and adds them to it.
 func (s *Sections) names(sym image.Symbol, fits func(string) bool, written map[string]bool) []string {
 	var out []string
@@ -303,7 +303,7 @@ func (s *Sections) names(sym image.Symbol, fits func(string) bool, written map[s
 	return out
 }
 
-// objects gives patterns for the object file that holds sym, if its name alone does
+// objects returns patterns for the object file that holds sym, if its name alone does
 // not say which procedure is meant and its source file is known: compilers and build
 // systems name it after that, dir/f.c becomes f.o, dir/f.c.o, dir/prog-f.o.
 func (s *Sections) objects(sym image.Symbol) []string {
@@ -324,7 +324,7 @@ func (s *Sections) objects(sym image.Symbol) []string {
 	return out
 }
 
-// tail gives as much of the end of a source file's path as tells it from those of
+// tail returns as much of the end of a source file's path as tells it from those of
 // other procedures of that name.
 func (s *Sections) tail(name, unit string) string {
 	elems := strings.Split(path.Clean(unit), "/")

@@ -154,7 +154,7 @@ func standIn(i, n int) string {
 	return (string(rune('A'+i)) + strings.Repeat("_", n))[:n]
 }
 
-// symbolsByAddr gives those of the symbols of a file that are in names.
+// symbolsByAddr returns those of the symbols of a file that are in names.
 func symbolsByAddr(t *testing.T, path string, names []string) (got []string) {
 	t.Helper()
 	f, err := elf.Open(path)

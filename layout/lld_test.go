@@ -80,7 +80,7 @@ func object(t *testing.T, dir string, g *Graph) {
 	run(t, dir, "clang-19", "--target=x86_64-linux-gnu", "-c", "f.s")
 }
 
-// linked links f.o and gives the order of the nodes in it.
+// linked links f.o and returns the order of the nodes in it.
 func linked(t *testing.T, dir string, args ...string) []int {
 	t.Helper()
 	run(t, dir, "ld.lld-19", append([]string{"-shared", "f.o", "-o", "f.so"}, args...)...)

@@ -11,7 +11,7 @@ import (
 // together: balanced partitioning (Dhulipala and others, Compressing Graphs and
 // Indexes with Recursive Graph Bisection, 2016), as in BalancedPartitioning.cpp of
 // LLVM 19, with its constants. groups has the groups of each node, which are numbers
-// from 0 on; there, groups are called utility nodes. It gives the indices of the
+// from 0 on; there, groups are called utility nodes. It returns the indices of the
 // nodes in their new order.
 //
 // The nodes are halved, those of a half are halved again, and so on. To halve them,
@@ -183,7 +183,7 @@ func (p *partitioning) signatures(nodes []bisected) []signature {
 }
 
 // improve moves pairs of nodes to the other side, those first that gain most by it.
-// It gives the number of nodes moved.
+// It returns the number of nodes moved.
 func improve(nodes []bisected, sigs []signature, rnd *rand.PCG) (moved int) {
 	for i := range sigs {
 		if s := &sigs[i]; s.old {

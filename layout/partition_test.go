@@ -49,7 +49,7 @@ func leastCost(groups [][]int) float64 {
 	return least
 }
 
-// randomGroups gives n nodes one to three of m groups each.
+// randomGroups returns n nodes one to three of m groups each.
 func randomGroups(rnd *rand.Rand, n, m int) [][]int {
 	groups := make([][]int, n)
 	for i := range groups {

@@ -10,7 +10,7 @@ import (
 // pettisHansenCalls orders the nodes of g, procedures, by the search of "Profile
 // Guided Code Positioning", Pettis and Hansen, PLDI 1990, section 3: the two chains
 // with the most calls between them are joined, until none calls another. Closest is
-// best: of the four ways to join two, it takes the one that leaves the fewest bytes
+// best: of the four orders that join two, it takes the one that leaves the fewest bytes
 // between the two procedures that call each other most.
 func pettisHansenCalls(g *Graph) []int {
 	s := newClosestSort(g)
@@ -26,7 +26,7 @@ func pettisHansenCalls(g *Graph) []int {
 }
 
 // A closestSort merges the smaller half into the larger: nodes go to the row with
-// more of them, links to the chain with more. So no node or link moves oftener than
+// more of them, links to the chain with more. So no node or link moves more often than
 // the logarithm of their number.
 type closestSort struct {
 	nodes  []Node
@@ -45,7 +45,7 @@ type row struct {
 
 func (r *row) len() int { return len(r.left) + len(r.right) }
 
-// nodes gives the nodes from the left to the right end.
+// nodes returns the nodes from the left to the right end.
 func (r *row) nodes() []int {
 	nodes := slices.Clone(r.left)
 	slices.Reverse(nodes)

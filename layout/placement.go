@@ -21,7 +21,7 @@ type Placement struct {
 // Nowhere is the Start of a block that a Placement lacks.
 const Nowhere = ^image.Addr(0)
 
-// End gives where block b of procedure i ends, which has a place.
+// End returns where block b of procedure i ends, which has a place.
 func (p *Placement) End(i, b int) image.Addr {
 	if p.ends != nil {
 		return p.ends[i][b]
@@ -51,7 +51,7 @@ type Part struct {
 }
 
 // Place lays out parts of procs one after the other from base on, each aligned to
-// align bytes; blocks in none of them follow behind, as they have been. Blocks keep
+// align bytes; blocks in none of them follow, in the order of the image. Blocks keep
 // their sizes: the jumps that a new order adds, takes away or turns round change them
 // by a few bytes, which nobody but the linker knows.
 func Place(procs []*infer.Result, parts []Part, base image.Addr, align uint64) *Placement {
@@ -102,7 +102,7 @@ func Place(procs []*infer.Result, parts []Part, base image.Addr, align uint64) *
 }
 
 // With is the same placement with the counts of others, which are procedures of the
-// same image, by address. What p lacks of them lies behind the rest, as far apart as
+// same image, by address. What p lacks of them follows the rest, as far apart as
 // it was linked.
 func (p *Placement) With(others []*infer.Result) *Placement {
 	q := &Placement{Procs: others, Start: make([][]image.Addr, len(others))}
@@ -147,7 +147,7 @@ type Piece struct {
 	N           float64 // executions of the block, times its instructions
 }
 
-// Pieces gives the blocks that have a place by their address.
+// Pieces returns the blocks that have a place by their address.
 func (p *Placement) Pieces() []Piece {
 	var pieces []Piece
 	for i, r := range p.Procs {

@@ -96,7 +96,7 @@ func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symb
 	}
 }
 
-// machineGraph gives the flow graph of f's machine blocks. It is not complete
+// machineGraph returns the flow graph of f's machine blocks. It is not complete
 // where that of the code is not.
 //
 // A machine block may end in several jumps, which are blocks of their own in the
@@ -130,7 +130,7 @@ type machineMap struct {
 	order []int // indices into Blocks
 }
 
-// from gives the first place in order of a block that ends behind a, or starts
+// from returns the first place in order of a block that ends behind a, or starts
 // there.
 func (m *machineMap) from(a image.Addr) int {
 	k, _ := slices.BinarySearchFunc(m.order, a, func(i int, a image.Addr) int {
@@ -142,7 +142,7 @@ func (m *machineMap) from(a image.Addr) int {
 	return k
 }
 
-// holding gives the block that the instruction at a is in, or behind: the
+// holding returns the block that the instruction at a is in, or behind: the
 // compiler's blocks end before what aligns the next one. It is -1 if there is none.
 func (m *machineMap) holding(a image.Addr) int {
 	k := m.from(a)
@@ -157,7 +157,7 @@ func (m *machineMap) holding(a image.Addr) int {
 	return m.order[k-1]
 }
 
-// at gives the block that a jump to a leads to; -1 if there is none.
+// at returns the block that a jump to a leads to; -1 if there is none.
 func (m *machineMap) at(a image.Addr) int {
 	if k := m.from(a); k < len(m.order) && m.Blocks[m.order[k]].Start <= a {
 		return m.order[k]
@@ -213,7 +213,7 @@ type sourceNames struct {
 	seen  map[[2]string]bool // name and file
 }
 
-// file gives the source file that clang has to be told beside the name of s, if
+// file returns the source file that clang has to be told beside the name of s, if
 // any. It is not ok if that does not tell s from others.
 func (n *sourceNames) file(s image.Symbol) (file string, ok bool) {
 	if s.Local && n.same[s.Name] > 1 {

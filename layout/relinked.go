@@ -7,7 +7,7 @@ import (
 	"backfeed/infer/image"
 )
 
-// Relinked gives the placement that procs, procedures of image old, have in image
+// Relinked returns the placement that procs, procedures of image old, have in image
 // relinked: the same program, whose code a linker or a post-link tool moved. What could
 // not be found there is Nowhere.
 //
@@ -38,7 +38,7 @@ type step struct {
 
 func (s step) next() image.Addr { return s.Addr + image.Addr(s.Len) }
 
-// steps gives the instructions of a procedure, by block.
+// steps returns the instructions of a procedure, by block.
 func steps(im *image.Image, p *image.Proc) [][]step {
 	all := make([][]step, len(p.Blocks))
 	for i, shapes := range im.LinkedShapes(p) {
@@ -52,7 +52,7 @@ func steps(im *image.Image, p *image.Proc) [][]step {
 	return all
 }
 
-// A codeReader gives the instructions of an image by address.
+// A codeReader returns the instructions of an image by address.
 type codeReader struct {
 	im    *image.Image
 	taken map[int]bool // symbols that are procedures of the old image
@@ -60,7 +60,7 @@ type codeReader struct {
 	at    map[image.Addr]step
 }
 
-// step gives the instruction at a, which is in the code of symbol sym.
+// step returns the instruction at a, which is in the code of symbol sym.
 func (c *codeReader) step(sym int, a image.Addr) (step, bool) {
 	if !c.read[sym] {
 		c.read[sym] = true
@@ -133,7 +133,7 @@ func (w *walk) walk(entry image.Addr) {
 	}
 }
 
-// unmoved tells whether the procedure is in one piece as it was.
+// unmoved reports whether the procedure is in one piece as it was.
 func (w *walk) unmoved(s *image.Symbol) bool {
 	if s.Size != w.proc.Size {
 		return false
@@ -152,7 +152,7 @@ func (w *walk) unmoved(s *image.Symbol) bool {
 	return true
 }
 
-// own gives the instruction at a if that is in a part of the procedure.
+// own returns the instruction at a if that is in a part of the procedure.
 func (w *walk) own(a image.Addr) (step, bool) {
 	i := w.im.Find(a)
 	if i < 0 || !w.isOwn(i) {
@@ -161,12 +161,12 @@ func (w *walk) own(a image.Addr) (step, bool) {
 	return w.step(i, a)
 }
 
-// isOwn tells whether symbol i is the procedure, or a part that is new.
+// isOwn reports whether symbol i is the procedure, or a part that is new.
 func (w *walk) isOwn(i int) bool {
 	return i == w.symbol || !w.taken[i] && isPart(w.im.Symbols()[i].Name, w.name)
 }
 
-// isPart tells whether name is of a part that clang's Propeller or llvm-bolt split off
+// isPart reports whether name is of a part that clang's Propeller or llvm-bolt split off
 // procedure of: of.cold, of.__part.1, of.cold.0, of.cold.1.
 func isPart(name, of string) bool {
 	rest, ok := strings.CutPrefix(name, of)
@@ -178,7 +178,7 @@ const (
 	maxPad  = 64 // bytes between blocks: the greatest alignment that compilers ask for within code
 )
 
-// skip passes over padding from a on, and over direct jumps if follow is set. It gives
+// skip passes over padding from a on, and over direct jumps if follow is set. It returns
 // where it came to, and whether it jumped.
 func (w *walk) skip(a image.Addr, follow bool) (to image.Addr, jumped bool) {
 	for hops := 0; ; {
@@ -195,7 +195,7 @@ func (w *walk) skip(a image.Addr, follow bool) (to image.Addr, jumped bool) {
 	}
 }
 
-// padding tells whether nothing but padding is in [lo, hi).
+// padding reports whether nothing but padding is in [lo, hi).
 func (w *walk) padding(lo, hi image.Addr) bool {
 	if hi-lo > maxPad {
 		return false
@@ -285,7 +285,7 @@ func (w *walk) leave(f *found, block int, in, got step, turned bool) {
 	}
 }
 
-// onlyJumps tells whether a block runs on to one that is but a jump: then a jump behind
+// onlyJumps reports whether a block runs on to one that is but a jump: then a jump behind
 // it is that one.
 func (w *walk) onlyJumps(block int) bool {
 	for _, e := range w.proc.Blocks[block].Out {
@@ -363,7 +363,7 @@ func (w *walk) search() {
 	}
 }
 
-// places gives where blocks of the procedure's parts start, by the shape of their first
+// places returns where blocks of the procedure's parts start, by the shape of their first
 // instruction.
 func (w *walk) places() map[uint64][]image.Addr {
 	places := map[uint64][]image.Addr{}
@@ -385,7 +385,7 @@ func (w *walk) places() map[uint64][]image.Addr {
 	return places
 }
 
-// firstShape gives the shape of the first instruction that is neither padding nor a
+// firstShape returns the shape of the first instruction that is neither padding nor a
 // jump; 0 if there is none.
 func firstShape(insts []step) uint64 {
 	for _, in := range insts {
@@ -396,7 +396,7 @@ func firstShape(insts []step) uint64 {
 	return 0
 }
 
-// alike counts instructions that are the same from an address on, on all ways, up to
+// alike counts instructions that are the same from an address on, on all paths, up to
 // blocks that are not.
 func (w *walk) alike(x arrival) int {
 	seen := map[int]bool{x.block: true}

@@ -24,7 +24,7 @@ func open(t *testing.T, path string) *image.Image {
 	return im
 }
 
-// everything gives the procedures of an image that have symbols, as if each block had
+// everything returns the procedures of an image that have symbols, as if each block had
 // run once.
 func everything(t *testing.T, im *image.Image) []*infer.Result {
 	t.Helper()

@@ -27,7 +27,7 @@ type Arc struct {
 	N        float64 // executions
 }
 
-// Blocks gives the flow graph of a procedure. A block that is cold by evidence
+// Blocks returns the flow graph of a procedure. A block that is cold by evidence
 // counts as one that does not run.
 func Blocks(r *infer.Result) *Graph {
 	g := &Graph{}
@@ -49,7 +49,7 @@ func Blocks(r *infer.Result) *Graph {
 // them. An execution of an arc is worth
 //
 //	1                      if it falls through, where it might have jumped
-//	1.05                   if it falls through, being the only way on
+//	1.05                   if it falls through, being the only arc out
 //	0.1 * (1 - d / 1024)   if it jumps d bytes forward, d up to 1024
 //	0.1 * (1 - d / 640)    if it jumps d bytes backward, d up to 640
 //	0                      otherwise
@@ -60,22 +60,22 @@ const (
 	backwardMax = 640
 )
 
-// Score gives the ext-TSP score of g's nodes laid out in the given order: the
+// Score returns the ext-TSP score of g's nodes laid out in the given order: the
 // worth of all executions of its arcs. Higher is better.
 func Score(g *Graph, order []int) float64 {
-	start, ways := addresses(g, order, 1), g.ways()
+	start, outs := addresses(g, order, 1), g.outDegrees()
 	var score float64
 	for _, a := range g.Arcs {
 		if a.From == a.To {
 			continue // costs the same in every order
 		}
 		end := start[a.From] + g.Nodes[a.From].Size
-		score += a.N * jumpWorth(end, start[a.To], ways[a.From])
+		score += a.N * jumpWorth(end, start[a.To], outs[a.From])
 	}
 	return score
 }
 
-// linked gives the order that the nodes have.
+// linked returns the order that the nodes have.
 func (g *Graph) linked() []int {
 	order := make([]int, len(g.Nodes))
 	for i := range order {
@@ -84,23 +84,23 @@ func (g *Graph) linked() []int {
 	return order
 }
 
-// ways counts the arcs out of each node.
-func (g *Graph) ways() []int {
-	ways := make([]int, len(g.Nodes))
+// outDegrees counts the arcs out of each node.
+func (g *Graph) outDegrees() []int {
+	outs := make([]int, len(g.Nodes))
 	for _, a := range g.Arcs {
-		ways[a.From]++
+		outs[a.From]++
 	}
-	return ways
+	return outs
 }
 
 // jumpWorth is the worth of one execution of a jump between two addresses, one of
-// several ways on.
-func jumpWorth(from, to uint64, ways int) float64 { return reachWorth(int64(to-from), ways) }
+// several arcs out of it.
+func jumpWorth(from, to uint64, outs int) float64 { return reachWorth(int64(to-from), outs) }
 
 // reachWorth is jumpWorth of a jump that reaches over d bytes, backward if negative.
-func reachWorth(d int64, ways int) float64 {
+func reachWorth(d int64, outs int) float64 {
 	switch {
-	case d == 0 && ways == 1:
+	case d == 0 && outs == 1:
 		return onlyWeight
 	case d == 0:
 		return 1
@@ -128,7 +128,7 @@ func addresses(g *Graph, order []int, align uint64) []uint64 {
 // the bytes it spans (CDSortConfig in LLVM's CodeLayout.h).
 const distancePower = 0.25
 
-// CallScore gives the mean worth of a call, when the nodes of g start at the
+// CallScore returns the mean worth of a call, when the nodes of g start at the
 // given addresses: 1 for a call that spans one byte, 0.1 for one of 10,000. Higher
 // is better.
 func CallScore(g *Graph, start []uint64) float64 {

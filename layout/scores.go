@@ -119,7 +119,7 @@ type blockCall struct {
 	n               float64
 }
 
-// callsAmong gives the calls that ran between different ones of procs.
+// callsAmong returns the calls that ran between different ones of procs.
 func callsAmong(procs []*infer.Result) []blockCall {
 	var calls []blockCall
 	for i, r := range procs {
@@ -202,7 +202,7 @@ func hottestBytes(pieces []Piece) Coverage {
 	return Coverage{need(0.90 * total), need(0.99 * total), need(0.999 * total)}
 }
 
-// Possible gives scores that no placement of procs can beat, whatever it moves.
+// Possible returns scores that no placement of procs can beat, whatever it moves.
 // Not all of them need be within reach, let alone together.
 //
 // Blocks of a procedure are bounded by bound and leastJumps. A call spans at least what lies between it
@@ -235,7 +235,7 @@ func Possible(procs []*infer.Result) Scores {
 	return s
 }
 
-// in gives the pieces of a size that so many bytes fill.
+// in returns the pieces of a size that so many bytes fill.
 func (c Coverage) in(size int) Coverage {
 	up := func(n int) int { return (n + size - 1) / size }
 	return Coverage{up(c.For90), up(c.For99), up(c.For999)}

@@ -163,7 +163,7 @@ func newTrace(procs []*infer.Result, s Start, within uint64) *trace {
 	return t
 }
 
-// touched tells whether a sample saw the procedure.
+// touched reports whether a sample saw the procedure.
 func (t *trace) touched(proc int) bool { return len(t.places[proc]) > 0 }
 
 // reaches is when a procedure got to a place: code is mostly run from top to bottom
@@ -177,7 +177,7 @@ func (t *trace) reaches(proc int, a image.Addr) uint64 {
 	return places[n-1].us
 }
 
-// order gives the procedures that came up in time, in the order of their times.
+// order returns the procedures that came up in time, in the order of their times.
 // Those that no sample saw get the least time at which a caller reached its call, if
 // it must have called them, and come after that caller.
 func (t *trace) order() []int {
@@ -216,7 +216,7 @@ func (t *trace) order() []int {
 // of 0.1 65 beside 58, of 0.3 42 beside 24.
 const oftenCalled = 0.1
 
-// mustCall tells whether a call is so often made that a start is believed to make it.
+// mustCall reports whether a call is so often made that a start is believed to make it.
 func mustCall(r *infer.Result, call int) bool {
 	return r.Call[call].N >= max(0.5, oftenCalled*r.Entries.N)
 }
@@ -272,7 +272,7 @@ func orderTraces(traces [][]int, n int) []int {
 	return order
 }
 
-// windows gives the windows that each of n procedures is in.
+// windows returns the windows that each of n procedures is in.
 func windows(traces [][]int, n int) [][]int {
 	in := make([][]int, n)
 	number := 0
@@ -309,7 +309,7 @@ func dropOutliers(groups [][]int) {
 	}
 }
 
-// startBlocks tells which blocks of procs are run at the start, as far as is known:
+// startBlocks reports which blocks of procs are run at the start, as far as is known:
 // of the procedures that are, those that must have run, where control enters, and
 // where a sample was taken in time.
 func startBlocks(procs []*infer.Result, first []bool, starts []Start, within uint64) [][]bool {

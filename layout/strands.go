@@ -16,7 +16,7 @@ type strands struct {
 	all  []*strand // by id; nil once joined to another
 }
 
-// newStrands gives every node a strand of its own, with the node as id.
+// newStrands makes every node a strand of its own, with the node as id.
 func newStrands(nodes []Node) *strands {
 	s := &strands{next: make([]int, len(nodes)), ends: make([]*strand, len(nodes)), all: make([]*strand, len(nodes))}
 	for i, n := range nodes {
@@ -55,7 +55,7 @@ func (s *strands) follow(arcs []Arc) {
 	}
 }
 
-// order gives the nodes of all strands: those of first, if it is not nil, then
+// order returns the nodes of all strands: those of first, if it is not nil, then
 // those of the hottest.
 func (s *strands) order(first *strand) []int {
 	live := slices.DeleteFunc(slices.Clone(s.all), func(c *strand) bool { return c == nil })

@@ -93,7 +93,7 @@ func loadSet(t *testing.T, dir string) *set {
 	return s
 }
 
-// exact gives the procedures that ran, and those that were thought to, with true counts.
+// exact returns the procedures that ran, and those that were thought to, with true counts.
 func (s *set) exact(t *testing.T) *infer.ImageProfile {
 	im := s.inferred.Image
 	ran := map[int]bool{}
@@ -123,7 +123,7 @@ func (s *set) exact(t *testing.T) *infer.ImageProfile {
 	return ip
 }
 
-// counted gives a procedure its true counts.
+// counted returns a procedure its true counts.
 func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result {
 	freq := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High, Shape: infer.High} }
 	r := &infer.Result{Proc: p, Edge: make([]infer.Freq, len(p.Edges))}
