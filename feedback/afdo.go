@@ -21,7 +21,7 @@ const (
 	afdoNoFile      = math.MaxUint32
 )
 
-// encodeAFDO gives the .afdo file of the functions of a tree. Version 2 is for
+// encodeAFDO returns the .afdo file of the functions of a tree. Version 2 is for
 // GCC 12 to 15, version 3 for GCC 16.
 func encodeAFDO(version uint32, funcs map[string]*function) []byte {
 	w := &afdoWriter{version: version, index: map[string]uint32{}}
@@ -68,7 +68,7 @@ func (w *afdoWriter) section(tag uint32, write func()) {
 	binary.LittleEndian.PutUint32(w.b[start-4:], uint32(len(w.b)-start+3)/4)
 }
 
-// summary tells how many of the hottest counts have which share of all.
+// summary reports how many of the hottest counts have which share of all.
 func (w *afdoWriter) summary(funcs map[string]*function) {
 	total, cuts := summarize(funcs, sortedKeys(funcs, cmp.Compare))
 	w.u32(afdoSummary)

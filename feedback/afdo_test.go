@@ -219,7 +219,7 @@ func (r *afdoReader) string() string {
 	return string(b[:n])
 }
 
-// name gives the name with an index that was read at off.
+// name returns the name with an index that was read at off.
 func (r *afdoReader) name(off int, i uint64) string {
 	if i == 0 || i >= uint64(len(r.names)) || r.names[i] == "" {
 		r.fail(off, "name")
@@ -310,7 +310,7 @@ block x3
 	outer.part.0:85
 `
 
-// gccFile gives the .afdo file of a program.
+// gccFile returns the .afdo file of a program.
 func gccFile(t *testing.T, p *program, gcc int) ([]byte, GCCStats) {
 	t.Helper()
 	p.producer = fmt.Sprintf("GNU C17 %d.2.0 -O2", gcc)

@@ -100,7 +100,7 @@ type boltCount struct{ n, mispredicted uint64 }
 // getEscapedName in bolt/lib/Utils.
 var boltEscape = strings.NewReplacer(`\`, `\\`, " ", `\ `)
 
-// boltNames gives every symbol the name that llvm-bolt looks it up by, and those whose
+// boltNames assigns every symbol the name that llvm-bolt looks it up by, and those whose
 // names do not fit. Local ones, unique or not, are numbered: Symbol.Ordinal.
 func boltNames(syms []image.Symbol) (names map[image.Addr]string, unfit map[image.Addr]bool) {
 	names, unfit = make(map[image.Addr]string, len(syms)), map[image.Addr]bool{}

@@ -88,7 +88,7 @@ const (
 	movedSamples = 8
 )
 
-// Diff gives the choices that differ, the clear ones first, then the hottest. A
+// Diff returns the choices that differ, the clear ones first, then the hottest. A
 // call that one of the profiles lacks is not hot in it; it has no callee to differ.
 func Diff(before, after *Decisions) []Change {
 	var changes []Change
@@ -124,13 +124,13 @@ func appendChange(changes []Change, c Choice, before, after decided, least float
 	return append(changes, change)
 }
 
-// leastClear gives the share of the weight that the noise of a profile of so many samples
+// leastClear returns the share of the weight that the noise of a profile of so many samples
 // does not reach.
 func leastClear(samples float64) float64 {
 	return max(clearShare, shareOf(clearSamples, samples))
 }
 
-// shareOf gives the share of all samples that n are; 0 if it is unknown.
+// shareOf returns the share of all samples that n are; 0 if it is unknown.
 func shareOf(n, samples float64) float64 {
 	if samples == 0 {
 		return 0
@@ -138,7 +138,7 @@ func shareOf(n, samples float64) float64 {
 	return n / samples
 }
 
-// leads tells whether the chosen callee is well ahead of another, with so large a share
+// leads reports whether the chosen callee is well ahead of another, with so large a share
 // of the weight.
 func leads(d decided, other string, least float64) bool {
 	return d.to[d.what] >= max(least, clearLead*d.to[other])

@@ -179,7 +179,7 @@ func checkPrediction(t *testing.T, dir, prof string) {
 	}
 }
 
-// startLines gives the first lines of the functions in a profile.
+// startLines returns the first lines of the functions in a profile.
 func startLines(t *testing.T, b []byte) map[string]int {
 	t.Helper()
 	p, err := profile.ParseData(b)

@@ -39,7 +39,7 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 	return d, nil
 }
 
-// samplesOf gives how many samples of CPU time a profile was made of; 0 is unknown.
+// samplesOf returns how many samples of CPU time a profile was made of; 0 is unknown.
 func samplesOf(p *profile.Profile) float64 {
 	cpu := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool { return t.Type == "cpu" && t.Unit == "nanoseconds" })
 	if cpu < 0 || p.Period <= 0 {
@@ -60,7 +60,7 @@ type namedCall struct {
 
 func (c namedCall) site() string { return fmt.Sprintf("%s:%d", c.caller, c.line) }
 
-// added tells whether no source has that call: the compiler adds calls of the
+// added reports whether no source has that call: the compiler adds calls of the
 // runtime's own functions when it has inlined, and signals make some of them. They
 // have weight, but nothing is to decide.
 func (c namedCall) added() bool {
@@ -126,7 +126,7 @@ type graphNode struct {
 	start, line int
 }
 
-// graphNodes gives the frames of a location, innermost first.
+// graphNodes returns the frames of a location, innermost first.
 func graphNodes(loc *profile.Location) []graphNode {
 	if len(loc.Line) == 0 {
 		return []graphNode{{address: loc.Address}}

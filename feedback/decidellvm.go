@@ -59,7 +59,7 @@ type sampleCounts struct {
 	within  map[Choice]uint64 // sums of the counts of their lines
 }
 
-// add adds the lines of f, those of what is inlined into it included, and gives the
+// add adds the lines of f, those of what is inlined into it included, and returns the
 // largest count and the sum of them. Path is how f came to be there:
 // "main", or "main @ 3 f @ 4.1 g".
 func (p *sampleCounts) add(f *function, path string) (most, sum uint64) {
@@ -77,7 +77,7 @@ func (p *sampleCounts) add(f *function, path string) (most, sum uint64) {
 	return most, sum
 }
 
-// SameNames gives two predictions with names of one kind: a sample profile of
+// SameNames returns two predictions with names of one kind: a sample profile of
 // LLVM's may have hashes in their place, by which others are then named too.
 func SameNames(a, b *Decisions) (*Decisions, *Decisions) {
 	switch hashA, hashB := hasHashes(a.funcs), hasHashes(b.funcs); {
@@ -89,7 +89,7 @@ func SameNames(a, b *Decisions) (*Decisions, *Decisions) {
 	return a, b
 }
 
-// hasHashes tells whether all functions are named by hashes, as decimal numbers.
+// hasHashes reports whether all functions are named by hashes, as decimal numbers.
 func hasHashes(funcs map[string]*function) bool {
 	for name := range funcs {
 		if strings.Trim(name, "0123456789") != "" {

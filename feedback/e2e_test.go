@@ -46,7 +46,7 @@ func onEach(t *testing.T, tools func(*processor) []string, test func(*testing.T,
 	}
 }
 
-// run runs a program of dir that was built for c, and gives what it prints.
+// run runs a program of dir that was built for c, and returns what it prints.
 func (c *processor) run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	if c.machine == elf.EM_X86_64 {
@@ -55,7 +55,7 @@ func (c *processor) run(t *testing.T, dir, program string, args ...string) strin
 	return qemu.Run(t, dir, program, args...)
 }
 
-// exact counts a program exactly, and gives its exact counts as a profile,
+// exact counts a program exactly, and returns its exact counts as a profile,
 // and as recorded branches where its calls went.
 func exact(t *testing.T, dir, program string, args ...string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
@@ -85,7 +85,7 @@ func unchecked(t *testing.T, dir, program string, args ...string) (*infer.Profil
 	return counts(t, dir, program)
 }
 
-// counts gives what was counted of a program.
+// counts returns what was counted of a program.
 func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recording) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "counted"))
@@ -189,7 +189,7 @@ func (c *processor) build(t *testing.T, dir, out string, flags ...string) string
 	return run(t, dir, "clang-19", append(append([]string{"-O2", src, "-o", out}, c.clang...), flags...)...)
 }
 
-// ranges gives what llvm-profgen's --unsymbolized-profile reads: every
+// ranges returns what llvm-profgen's --unsymbolized-profile reads: every
 // instruction that ran as a range of its own, and the branches.
 func ranges(p *infer.Profile, rec *sample.Recording, base image.Addr) (insts, branches []counted) {
 	ip := p.Images[0]

@@ -69,7 +69,7 @@ func newView(ip *infer.ImageProfile, p *infer.Profile, rec *sample.Recording) *v
 	return &view{ImageProfile: ip, code: ip.Image, counts: countsOf(p, rec)}
 }
 
-// countsOf gives those counts of rec that p was inferred from, each with the
+// countsOf returns those counts of rec that p was inferred from, each with the
 // stacks that p makes of its own.
 func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 	if rec == nil {
@@ -86,7 +86,7 @@ func countsOf(p *infer.Profile, rec *sample.Recording) []*sample.Counts {
 	return cs
 }
 
-// Largest gives the image with the most samples among those that fit, or else
+// Largest returns the image with the most samples among those that fit, or else
 // among all; nil if there are none.
 func Largest(p *infer.Profile, fits func(*infer.ImageProfile) bool) *infer.ImageProfile {
 	var best *infer.ImageProfile
@@ -98,7 +98,7 @@ func Largest(p *infer.Profile, fits func(*infer.ImageProfile) bool) *infer.Image
 	return best
 }
 
-// pick gives the image that want names by path or build ID; for "", the largest
+// pick returns the image that want names by path or build ID; for "", the largest
 // that fits, or else the largest: the caller says why that one does not.
 func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*infer.ImageProfile, error) {
 	if want == "" {
@@ -115,13 +115,13 @@ func pick(p *infer.Profile, want string, fits func(*infer.ImageProfile) bool) (*
 	return nil, fmt.Errorf("no samples in an image %q: %w", want, ErrEmpty)
 }
 
-// symbolAt gives the symbol that starts at a.
+// symbolAt returns the symbol that starts at a.
 func (v *view) symbolAt(a image.Addr) (image.Symbol, bool) {
 	s, off, ok := v.place(a)
 	return s, ok && off == 0
 }
 
-// place gives the symbol that holds a, and how far into it a lies.
+// place returns the symbol that holds a, and how far into it a lies.
 func (v *view) place(a image.Addr) (s image.Symbol, off uint64, ok bool) {
 	i := v.code.Find(a)
 	if i < 0 {
@@ -131,7 +131,7 @@ func (v *view) place(a image.Addr) (s image.Symbol, off uint64, ok bool) {
 	return s, uint64(a - s.Addr), true
 }
 
-// whole gives n as the integer that formats want: rounded, within an int64.
+// whole returns n as the integer that formats want: rounded, within an int64.
 func whole(n float64) uint64 {
 	if !(n > 0) {
 		return 0
@@ -139,7 +139,7 @@ func whole(n float64) uint64 {
 	return uint64(min(math.Round(n), 1<<62))
 }
 
-// known tells whether anything at all was learned about the blocks of r.
+// known reports whether anything at all was learned about the blocks of r.
 func known(r *infer.Result) bool {
 	for _, f := range r.Block {
 		if f.Conf != infer.None {
@@ -149,7 +149,7 @@ func known(r *infer.Result) bool {
 	return false
 }
 
-// sortedKeys gives the keys of m in order: maps must not order an output.
+// sortedKeys returns the keys of m in order: maps must not order an output.
 func sortedKeys[K comparable, V any](m map[K]V, compare func(a, b K) int) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {

@@ -101,7 +101,7 @@ func unfitForGCC(ip *infer.ImageProfile) error {
 	return errors.New("no sampled procedure has lines; build it with -g")
 }
 
-// gccVersion gives the major version of the gcc that made the code with the most
+// gccVersion returns the major version of the gcc that made the code with the most
 // samples; 0 if gcc made none.
 func gccVersion(lines lineTable, procs []*infer.Result) int {
 	samples := map[int]uint64{}
@@ -121,7 +121,7 @@ func gccVersion(lines lineTable, procs []*infer.Result) int {
 
 var gccProducer = regexp.MustCompile(`^GNU [^ ]+ (\d+)\.`)
 
-// madeByGCC gives the major version of the gcc that made a unit; 0 if none did.
+// madeByGCC returns the major version of the gcc that made a unit; 0 if none did.
 func madeByGCC(u image.Unit) int {
 	m := gccProducer.FindStringSubmatch(u.Producer)
 	if m == nil || u.Lang == "asm" {
@@ -169,7 +169,7 @@ func (st *GCCStats) add(f *function) {
 	}
 }
 
-// afdoVersion gives the version of the format that a gcc reads.
+// afdoVersion returns the version of the format that a gcc reads.
 func afdoVersion(gcc int) uint32 {
 	if gcc < 16 {
 		return 2
@@ -193,7 +193,7 @@ func gccDialect(gcc int) dialect {
 	}
 }
 
-// gccName gives the name that gcc looks a function up by: that of its symbol
+// gccName returns the name that gcc looks a function up by: that of its symbol
 // without what the compiler appended to it, which until gcc 15 is all from the
 // first dot on (get_original_name in auto-profile.cc).
 func gccName(gcc int, symbol string) string {

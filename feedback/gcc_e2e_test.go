@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// gccProfile builds a program of testdata with gcc, and gives the directory with
+// gccProfile builds a program of testdata with gcc, and returns the directory with
 // it and the profile of its exact counts, PROGRAM.afdo.
 func gccProfile(t *testing.T, compiler, source string) (dir, src string, stats GCCStats) {
 	t.Helper()

@@ -70,7 +70,7 @@ func TestWriteGCC(t *testing.T) {
 	}
 }
 
-// brief gives the lines and inlined bodies of f: "LINE=COUNT LINE:CALLEE(...)".
+// brief returns the lines and inlined bodies of f: "LINE=COUNT LINE:CALLEE(...)".
 func brief(f *function) string {
 	var parts []string
 	for _, at := range f.lines() {

@@ -166,7 +166,7 @@ func (g *goWriter) at(e goEdge) *goWeight {
 	return w
 }
 
-// samplesByAddr gives the samples at each address of the image.
+// samplesByAddr returns the samples at each address of the image.
 func (v *view) samplesByAddr(counts ...*sample.Counts) map[image.Addr]uint64 {
 	at := map[image.Addr]uint64{}
 	for _, c := range counts {
@@ -227,7 +227,7 @@ func (g *goWriter) calls(r *infer.Result) {
 	}
 }
 
-// unseen tells whether a call of Low confidence leads from one procedure without
+// unseen reports whether a call of Low confidence leads from one procedure without
 // samples to another, and is on no stack. Its frequency is but a guess of how
 // often the way there was taken, and the code may never have run: what weight
 // such edges had, the compiler's hot set, the edges with 99 % of all weight, would
@@ -268,7 +268,7 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 // weigh the time of their callees, and 4.8 % with exact counts.
 const unshown = 10
 
-// doubted gives the weight of a call of Low confidence that ran n times and has so
+// doubted returns the weight of a call of Low confidence that ran n times and has so
 // many samples taken in it. Without stacks, samples show no call at all.
 func (g *goWriter) doubted(n, samples float64) float64 {
 	if samples == 0 && len(g.sites.seen) > 0 {
@@ -277,7 +277,7 @@ func (g *goWriter) doubted(n, samples float64) float64 {
 	return n
 }
 
-// callee gives the function that a call to a reaches. Interface tables of types
+// callee returns the function that a call to a reaches. Interface tables of types
 // that are not pointers hold wrappers, which the compiler cannot call: the method
 // in them is what the source names.
 func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
@@ -297,7 +297,7 @@ func (g *goWriter) callee(a image.Addr) (f goFunc, why Reason) {
 	return goFunc{}, SkipNoCallee
 }
 
-// added tells whether the call is not in the source: no other package can name
+// added reports whether the call is not in the source: no other package can name
 // what the runtime does not export, but the compiler calls it to allocate, to grow
 // slices or to look into maps. It does so after it has decided what to inline; a
 // weight would only keep calls of the source out of the hot 99 %. A function of the
@@ -308,7 +308,7 @@ func (e goEdge) added() bool {
 	return ok && name != "" && 'a' <= name[0] && name[0] <= 'z' && !strings.HasPrefix(e.caller.name, "runtime.")
 }
 
-// isGo tells whether the code at a may be the Go compiler's or assembler's: a program
+// isGo reports whether the code at a may be the Go compiler's or assembler's: a program
 // with cgo holds C as well, which has no edges that the compiler could read.
 func (g *goWriter) isGo(a image.Addr) bool {
 	switch g.lines.Unit(a).Lang {
@@ -318,13 +318,13 @@ func (g *goWriter) isGo(a image.Addr) bool {
 	return false
 }
 
-// isWrapper tells whether the compiler made up the procedure at a.
+// isWrapper reports whether the compiler made up the procedure at a.
 func (g *goWriter) isWrapper(a image.Addr) bool {
 	all, shown := g.lines.Frames(a), g.lines.Traceback(a)
 	return len(all) > 0 && (len(shown) == 0 || shown[len(shown)-1] != all[len(all)-1])
 }
 
-// wrapped gives the function that the wrapper at a has inlined or calls: the one
+// wrapped returns the function that the wrapper at a has inlined or calls: the one
 // with the wrapper's own name.
 func (g *goWriter) wrapped(a image.Addr) (goFunc, bool) {
 	if f, ok := g.methods[a]; ok {
@@ -414,7 +414,7 @@ func (g *goWriter) fits(name string) bool {
 	return false
 }
 
-// kept gives the edges that have a weight.
+// kept returns the edges that have a weight.
 func (g *goWriter) kept() []goEdge {
 	s := &g.stats
 	var kept []goEdge

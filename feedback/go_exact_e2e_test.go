@@ -56,7 +56,7 @@ func decisionsOf(t *testing.T, dir, name string) *Decisions {
 	return d
 }
 
-// hotToo gives the share of the weight of the calls hot in d that is of calls hot in o.
+// hotToo returns the share of the weight of the calls hot in d that is of calls hot in o.
 func hotToo(d, o *Decisions) float64 {
 	var all, both float64
 	for c, made := range d.made {

@@ -171,7 +171,7 @@ func compilerCalls(t *testing.T, said string, starts map[string]int) *goCalls {
 
 var edgeParts = regexp.MustCompile(`^(.*? -?\d+) (.*)$`)
 
-// has tells whether the compiler found the call of an edge: a direct call to the
+// has reports whether the compiler found the call of an edge: a direct call to the
 // callee, several calls on the line, or an indirect one.
 func (c *goCalls) has(edge string) bool {
 	m := edgeParts.FindStringSubmatch(edge)

@@ -139,7 +139,7 @@ func TestWriteGo(t *testing.T) {
 	golden(t, "shapes.pprof.txt", dumpPprof(t, out.Bytes()))
 }
 
-// dumpPprof gives a profile as text.
+// dumpPprof returns a profile as text.
 func dumpPprof(t *testing.T, b []byte) []byte {
 	t.Helper()
 	p, err := profile.ParseData(b)

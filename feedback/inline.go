@@ -94,7 +94,7 @@ func (b *body) add(f infer.Freq) {
 	b.conf = min(b.conf, f.Shape)
 }
 
-// boundaries gives the bodies that the first and the last instruction of each
+// boundaries returns the bodies that the first and the last instruction of each
 // block of r are in.
 func (g *goWriter) boundaries(r *infer.Result) (starts, ends []map[string]bool) {
 	set := func(a image.Addr) map[string]bool {

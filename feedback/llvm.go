@@ -118,7 +118,7 @@ func (l *llvmWriter) settle(profile []byte) {
 	l.funcs = newSettler(old.funcs, l.funcs).functions(old.funcs, l.funcs, func(name string) bool { return l.named[name] })
 }
 
-// add adds an image in the way that the profile counts.
+// add adds an image, in the unit that the profile counts.
 func (l *llvmWriter) add(v *view) error {
 	if l.stats.Probes {
 		switch probes, err := v.Image.Probes(); {

@@ -85,7 +85,7 @@ func emitLLVM(t *testing.T, dir, name string, p *infer.Profile, rec *sample.Reco
 	return stats
 }
 
-// entryCount gives how often a function is entered by the metadata of LLVM IR.
+// entryCount returns how often a function is entered by the metadata of LLVM IR.
 func entryCount(t *testing.T, ir, function string) string {
 	t.Helper()
 	def := regexp.MustCompile(`(?m)^define .*@` + function + `\(.*!prof !(\d+)`).FindStringSubmatch(ir)
@@ -119,7 +119,7 @@ func profgen(t *testing.T, dir, program string, p *infer.Profile, rec *sample.Re
 	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
 }
 
-// firstExecutable gives the address that llvm-profgen counts from.
+// firstExecutable returns the address that llvm-profgen counts from.
 func firstExecutable(t *testing.T, path string) image.Addr {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -136,7 +136,7 @@ func firstExecutable(t *testing.T, path string) image.Addr {
 	return 0
 }
 
-// totals gives the totals of the functions of a profile.
+// totals returns the totals of the functions of a profile.
 func totals(t *testing.T, text string) map[string]uint64 {
 	t.Helper()
 	of := map[string]uint64{}

@@ -12,7 +12,7 @@ import (
 	"backfeed/infer/image"
 )
 
-// llvmText gives the sample profile of a program.
+// llvmText returns the sample profile of a program.
 func llvmText(t *testing.T, p *program) (string, LLVMStats) {
 	t.Helper()
 	l := newLLVMWriter()
@@ -39,7 +39,7 @@ func TestLLVMExtBinary(t *testing.T) {
 	golden(t, "sieve.extbinary.txt", []byte(hex.Dump(llvmBinaryOf(t, newSieve(t)))))
 }
 
-// llvmBinaryOf gives the sample profile of a program in its binary form.
+// llvmBinaryOf returns the sample profile of a program in its binary form.
 func llvmBinaryOf(t *testing.T, p *program) []byte {
 	t.Helper()
 	l := newLLVMWriter()

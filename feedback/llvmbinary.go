@@ -132,7 +132,7 @@ type llvmBinary struct {
 	index map[string]uint64
 }
 
-// names gives the name table, and whether some name was made unique.
+// names returns the name table, and whether some name was made unique.
 func (b *llvmBinary) names(funcs map[string]*function, names []string) (table []byte, uniq bool) {
 	all := map[string]bool{}
 	for _, name := range names {
@@ -172,7 +172,7 @@ func (b *llvmBinary) body(out []byte, name string, f *function) []byte {
 	return out
 }
 
-// llvmSummary gives the section by which the compiler tells hot from cold.
+// llvmSummary returns the section by which the compiler tells hot from cold.
 func llvmSummary(funcs map[string]*function, names []string) []byte {
 	total, cuts := summarize(funcs, names)
 	var out []byte

@@ -223,7 +223,7 @@ func (d *llvmDecoder) spot() spot {
 	return spot{uint16(offset), uint32(d.uvarint("discriminator"))}
 }
 
-// section reads where a section is, and gives it, decompressed; nil if it is empty.
+// section reads where a section is, and returns it, decompressed; nil if it is empty.
 func (d *llvmDecoder) section(kind, flags uint64) *llvmDecoder {
 	at, size := d.fixed("section's offset"), d.fixed("section's size")
 	if at > uint64(len(d.b)) || size > uint64(len(d.b))-at {

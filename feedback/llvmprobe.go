@@ -69,7 +69,7 @@ func (d *probeDecoder) proc(r *infer.Result) {
 	}
 }
 
-// within gives the probes in [lo, hi).
+// within returns the probes in [lo, hi).
 func (d *probeDecoder) within(lo, hi image.Addr) []image.Probe {
 	first := func(a image.Addr) int {
 		i, _ := slices.BinarySearchFunc(d.probes, a, func(p image.Probe, a image.Addr) int { return cmp.Compare(p.Addr, a) })
@@ -95,7 +95,7 @@ func (d *probeDecoder) probe(p image.Probe, n uint64) {
 	}
 }
 
-// function gives the function or inlined body that b is code of.
+// function returns the function or inlined body that b is code of.
 func (d *probeDecoder) function(b *image.ProbeBody) (*function, bool) {
 	if b.Func.Name == "" || b.Site > maxProbe {
 		return nil, false
@@ -110,7 +110,7 @@ func (d *probeDecoder) function(b *image.ProbeBody) (*function, bool) {
 	return child(caller.inlined, inlinedCall{spot{offset: uint16(b.Site)}, b.Func.Name}, b), true
 }
 
-// child gives the function of m under a key, made if it is new.
+// child returns the function of m under a key, made if it is new.
 func child[K comparable](m map[K]*function, k K, b *image.ProbeBody) *function {
 	if m[k] == nil {
 		childOf(m, k).checksum = b.Func.Checksum

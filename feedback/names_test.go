@@ -131,7 +131,7 @@ func (f *shownFunc) whole() bool {
 		slices.Contains(f.Body[0].Calls, shownCall{"other"}) && len(f.Callsites) == 1 && f.Callsites[0].Samples[0].Name == f.Name
 }
 
-// profdata gives the functions that llvm-profdata finds in a sample profile.
+// profdata returns the functions that llvm-profdata finds in a sample profile.
 func profdata(dir, file string) (funcs []shownFunc, err error) {
 	cmd := exec.Command("llvm-profdata-19", "show", "--sample", "--show-format=json", file)
 	cmd.Dir = dir
@@ -157,7 +157,7 @@ func TestUnfitForLLVM(t *testing.T) {
 	}
 }
 
-// rename gives functions and symbols other names: the notation of a program splits at spaces.
+// rename returns functions and symbols other names: the notation of a program splits at spaces.
 func (p *program) rename(names map[string]string) {
 	to := func(s *string) {
 		if n, ok := names[*s]; ok {
@@ -279,7 +279,7 @@ const mergeFdata = "/usr/lib/llvm-19/bin/merge-fdata"
 // standIn is an identifier of n bytes, to compile by the name of.
 func standIn(name string, n int) string { return ("S" + name + strings.Repeat("_", n))[:n] }
 
-// renameELF gives a symbol another name of as many bytes.
+// renameELF returns a symbol another name of as many bytes.
 func renameELF(t *testing.T, dir, file, from, to string) {
 	t.Helper()
 	path := filepath.Join(dir, file)

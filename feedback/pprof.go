@@ -59,7 +59,7 @@ func (o *pprof) edge(e goEdge, n int64) {
 	})
 }
 
-// stack gives the location of an inlined stack.
+// stack returns the location of an inlined stack.
 func (o *pprof) stack(frames []image.Frame) *profile.Location {
 	lines := make([]profile.Line, len(frames))
 	for i, f := range frames {
@@ -136,7 +136,7 @@ func (g *goWriter) times(out *pprof) {
 	}
 }
 
-// nanoseconds gives the CPU time that a sample of c stands for; 0 if its event
+// nanoseconds returns the CPU time that a sample of c stands for; 0 if its event
 // does not measure time.
 func nanoseconds(c *sample.Counts) float64 {
 	period := c.MeanPeriod()

@@ -157,7 +157,7 @@ func (p *program) inst(f []string) error {
 	return nil
 }
 
-// start gives the address of a procedure; 0 if there is none of that name.
+// start returns the address of a procedure; 0 if there is none of that name.
 func (p *program) start(name string) image.Addr {
 	for _, s := range p.syms {
 		if s.Name == name {

@@ -24,7 +24,7 @@ type settler struct {
 // this factor.
 const settledFactor = 2
 
-// count gives what is written for a count.
+// count returns what is written for a count.
 func (s *settler) count(old, now uint64) uint64 {
 	scaled := s.scaled(now)
 	if old < s.clearOld && now < s.clear || scaled <= old*settledFactor && old <= scaled*settledFactor {
@@ -33,13 +33,13 @@ func (s *settler) count(old, now uint64) uint64 {
 	return scaled
 }
 
-// scaled gives what an old recording would have counted.
+// scaled returns what an old recording would have counted.
 func (s *settler) scaled(now uint64) uint64 { return whole(float64(now) / s.scale) }
 
 // A ratio is of a new count to an old one, and how much it counts.
 type ratio struct{ of, weight float64 }
 
-// medianRatio gives the ratio that half of the weight is below; 1 if there are none.
+// medianRatio returns the ratio that half of the weight is below; 1 if there are none.
 func medianRatio(ratios []ratio) float64 {
 	slices.SortFunc(ratios, func(a, b ratio) int { return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.weight, b.weight)) })
 	var sum, all float64
@@ -83,7 +83,7 @@ func appendRatios(ratios []ratio, old, now *function) []ratio {
 	return ratios
 }
 
-// functions gives what is written for the functions of a profile. Old ones that have
+// functions returns what is written for the functions of a profile. Old ones that have
 // no counts any more stay if they are there, and were not hot.
 func (s *settler) functions(old, now map[string]*function, there func(name string) bool) map[string]*function {
 	out := map[string]*function{}
@@ -104,7 +104,7 @@ func (s *settler) functions(old, now map[string]*function, there func(name strin
 	return out
 }
 
-// edited tells whether hot lines are new or gone: then others have moved, too.
+// edited reports whether hot lines are new or gone: then others have moved, too.
 func (s *settler) edited(old, now *function) bool {
 	for at, n := range old.body {
 		if _, ok := now.body[at]; !ok && n >= s.clearOld {
@@ -119,7 +119,7 @@ func (s *settler) edited(old, now *function) bool {
 	return false
 }
 
-// function gives what is written for a function that has counts in both profiles.
+// function returns what is written for a function that has counts in both profiles.
 func (s *settler) function(old, now *function) *function {
 	f := newFunction()
 	f.checksum = now.checksum
@@ -166,7 +166,7 @@ func settleCounts[K comparable](s *settler, out, old, now map[K]uint64) {
 	}
 }
 
-// anew gives f with all counts as an old recording would have them.
+// anew returns f with all counts as an old recording would have them.
 func (s *settler) anew(f *function) *function {
 	g := newFunction()
 	g.total, g.head, g.checksum = s.scaled(f.total), s.scaled(f.head), f.checksum
@@ -184,12 +184,12 @@ func (s *settler) anew(f *function) *function {
 	return g
 }
 
-// most gives the largest count of f's lines.
+// most returns the largest count of f's lines.
 func (f *function) most() uint64 {
 	return slices.Max(append(f.counts(nil), 0))
 }
 
-// distributionOf gives the distribution of the counts of all lines.
+// distributionOf returns the distribution of the counts of all lines.
 func distributionOf(funcs map[string]*function) *distribution {
 	lines := map[uint64]uint64{}
 	for _, f := range funcs {

@@ -43,7 +43,7 @@ func (g *goWriter) round(old []byte) {
 	}
 }
 
-// changedSites gives the calls about which the compiler would clearly decide otherwise
+// changedSites returns the calls about which the compiler would clearly decide otherwise
 // by the quantised weights.
 func changedSites(before, now map[goEdge]uint64, samples float64) map[string]bool {
 	var sides [2]*Decisions
@@ -68,7 +68,7 @@ func (e goEdge) named() namedCall {
 	return namedCall{e.caller.name, e.callee.name, e.line - e.caller.start}
 }
 
-// clearWeight gives the weight from which on a call is hot and has so large a share.
+// clearWeight returns the weight from which on a call is hot and has so large a share.
 func clearWeight(edges map[goEdge]uint64, share float64) uint64 {
 	calls := map[uint64]uint64{} // by their weights
 	for _, n := range edges {
@@ -78,7 +78,7 @@ func clearWeight(edges map[goEdge]uint64, share float64) uint64 {
 	return max(d.hot, whole(share*float64(d.total)))
 }
 
-// there gives the names of functions that the image has, or has inlined and sampled.
+// there returns the names of functions that the image has, or has inlined and sampled.
 func (g *goWriter) there() map[string]bool {
 	names := map[string]bool{}
 	for _, s := range g.code.Symbols() {
@@ -90,9 +90,9 @@ func (g *goWriter) there() map[string]bool {
 	return names
 }
 
-// goEdges gives the edges of a profile that WriteGo wrote, with their weights, and how
+// goEdges returns the edges of a profile that WriteGo wrote, with their weights, and how
 // many samples it was made of; no edges of other profiles, whose samples are stacks
-// or whose weights are more than WriteGo gives.
+// or whose weights are more than WriteGo writes.
 func goEdges(b []byte) (map[goEdge]uint64, float64) {
 	p, err := profile.Parse(bytes.NewReader(b))
 	if err != nil {

@@ -82,7 +82,7 @@ func newSites(v *view) *sites {
 	return s
 }
 
-// addr gives the address of a frame of c, if it is in the image.
+// addr returns the address of a frame of c, if it is in the image.
 func (s *sites) addr(c *sample.Counts, f sample.Frame) (image.Addr, bool) {
 	if f.Image == sample.Unknown || !s.same(c.Images[f.Image].ID) {
 		return 0, false
@@ -152,7 +152,7 @@ func (s *sites) fillGaps() {
 		if missing == nil {
 			continue
 		}
-		for _, w := range shares(s.ways(missing, callee)) {
+		for _, w := range shares(s.callsTo(missing, callee)) {
 			if p := (pair{w.site, callee}); w.n > 0 {
 				found[p] = found[p].plus(s.gaps[gap], w.n)
 			}
@@ -200,7 +200,7 @@ func (f foreignCalls) gaps(s *sites) []gap {
 			e := f[k][callee]
 			for _, missing := range above {
 				r := s.results[missing]
-				if e.leaf > 0 && missing != callee && r != nil && len(s.ways(r, callee)) > 0 {
+				if e.leaf > 0 && missing != callee && r != nil && len(s.callsTo(r, callee)) > 0 {
 					found = append(found, gap{pair{missing, callee}, evidence{e.leaf, e.leaf}})
 					break // one caller is enough: which of them it was, nothing tells
 				}
@@ -214,10 +214,10 @@ func compareForeign(a, b foreignFrame) int {
 	return cmp.Or(cmp.Compare(a.image.Path, b.image.Path), bytes.Compare(a.image.Build[:], b.image.Build[:]), cmp.Compare(a.off, b.off))
 }
 
-// ways gives the calls of a procedure by which it may have reached callee, with
+// callsTo returns the calls of a procedure by which it may have reached callee, with
 // how often they ran: where it calls callee directly, these; else the indirect
 // calls, those that were seen to lead there if there are any.
-func (s *sites) ways(r *infer.Result, callee image.Addr) []weighted {
+func (s *sites) callsTo(r *infer.Result, callee image.Addr) []weighted {
 	var direct, seen, indirect []weighted
 	for i, c := range r.Proc.Calls {
 		n := r.Call[i].N
@@ -288,7 +288,7 @@ type target struct {
 	share float64
 }
 
-// targets gives the targets of call i of r within the image, by address; their
+// targets returns the targets of call i of r within the image, by address; their
 // shares add up to 1. It is empty for calls that leave the image and for indirect
 // calls that nobody saw.
 func (s *sites) targets(r *infer.Result, i int) []target {
@@ -305,7 +305,7 @@ func (s *sites) targets(r *infer.Result, i int) []target {
 	return s.sampled(c.Site)
 }
 
-// sampled gives the targets that stacks name. Samples are time, and calls of a
+// sampled returns the targets that stacks name. Samples are time, and calls of a
 // slow target are seen more often than those of a quick one; where the
 // executions of all targets are known, each target's share of them replaces its
 // time.
@@ -342,7 +342,7 @@ func normal(ts []target) []target {
 	return ts
 }
 
-// missShare gives the share of a branch's records that were mispredicted; 0 if
+// missShare returns the share of a branch's records that were mispredicted; 0 if
 // it was never recorded.
 func (s *sites) missShare(from, to image.Addr) float64 {
 	n := s.branches[pair{from, to}]

@@ -45,7 +45,7 @@ func newDistribution(lines map[uint64]uint64) *distribution {
 	return s
 }
 
-// atCutoff gives the least of the largest counts whose sum reaches a part of the
+// atCutoff returns the least of the largest counts whose sum reaches a part of the
 // total, and how many lines have them (ProfileSummaryBuilder::computeDetailedSummary).
 func (s *distribution) atCutoff(millionths uint64) (least, lines uint64) {
 	hi, lo := bits.Mul64(s.total, millionths)
@@ -82,7 +82,7 @@ func (s *distribution) share(n uint64) float64 {
 	return float64(n) / float64(s.total)
 }
 
-// summarize gives the sum of the counts of all lines, those of inlined bodies
+// summarize returns the sum of the counts of all lines, those of inlined bodies
 // included, the largest, the most entries, the numbers of counts, functions and
 // cutoffs; and of each cutoff itself, the least of the hottest counts that have
 // that share of the sum, and how many there are of them

@@ -63,11 +63,11 @@ type inlinedCall struct {
 
 // A dialect is how a compiler speaks of the code that it reads counts of.
 type dialect struct {
-	// made tells whether code of such a unit may be in the profile.
+	// made reports whether code of such a unit may be in the profile.
 	made func(image.Unit) bool
-	// name gives the name that a symbol's function has where the profile is read.
+	// name returns the name that a symbol's function has where the profile is read.
 	name func(symbol string) string
-	// discriminator tells how to read the discriminators of the line table in code
+	// discriminator reports how to read the discriminators of the line table in code
 	// of a unit: what the profile has for it, and how many copies of the code the
 	// compiler has said to have made.
 	discriminator func(v *view, u image.Unit) func(raw uint32) (disc uint32, copies uint64)
@@ -102,7 +102,7 @@ func (t *tree) image(v *view, as dialect) {
 	}
 }
 
-// nameOf gives the name of the function that r is code of, or counts why r
+// nameOf returns the name of the function that r is code of, or counts why r
 // cannot be in the profile.
 func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 	if !known(r) {
@@ -170,7 +170,7 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
 }
 
 // descend adds n to the totals of f and of the inlined bodies around frames[0],
-// and gives the innermost.
+// and returns the innermost.
 func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*function, bool) {
 	for _, fr := range frames {
 		if fr.StartLine == 0 {
@@ -187,7 +187,7 @@ func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*fun
 	return f, true
 }
 
-// spot gives the place of a frame within its function, and how many copies of
+// spot returns the place of a frame within its function, and how many copies of
 // it the compiler has said to have made.
 func (d *treeDecoder) spot(f image.Frame) (at spot, copies uint64) {
 	disc, copies := d.disc(f.Disc)
@@ -268,7 +268,7 @@ func (f *function) addCall(at spot, callee string, n uint64) {
 	f.calls[at][callee] = addCounts(f.calls[at][callee], n)
 }
 
-// childOf gives the function under a key, made if it is new.
+// childOf returns the function under a key, made if it is new.
 func childOf[K comparable](m map[K]*function, k K) *function {
 	if m[k] == nil {
 		m[k] = newFunction()
@@ -276,10 +276,10 @@ func childOf[K comparable](m map[K]*function, k K) *function {
 	return m[k]
 }
 
-// lines gives the spots of f that have counts, in order.
+// lines returns the spots of f that have counts, in order.
 func (f *function) lines() []spot { return sortedKeys(f.body, compareSpots) }
 
-// callees gives those of the calls at a spot, the most frequent first.
+// callees returns those of the calls at a spot, the most frequent first.
 func (f *function) callees(at spot) []string {
 	calls := f.calls[at]
 	callees := sortedKeys(calls, cmp.Compare)
@@ -311,13 +311,13 @@ func (f *function) counts(to []uint64) []uint64 {
 	return to
 }
 
-// withoutCold gives the name of the procedure that a cold part was split off.
+// withoutCold returns the name of the procedure that a cold part was split off.
 func withoutCold(name string) string {
 	cut, _ := image.CutSuffix(name, ".cold")
 	return cut
 }
 
-// isPart tells whether the symbol is a part of a function that is not entered by
+// isPart reports whether the symbol is a part of a function that is not entered by
 // calls of that function.
 func isPart(name string) bool {
 	return strings.Contains(name, ".cold") || strings.Contains(name, ".part.")
