@@ -11,7 +11,7 @@ import (
 	"backfeed/sample/bound"
 )
 
-// field gives a field of a protocol buffer message that holds bytes.
+// field returns a field of a protocol buffer message that holds bytes.
 func field(number uint64, body ...byte) []byte {
 	b := binary.AppendUvarint(binary.AppendUvarint(nil, number<<3|2), uint64(len(body)))
 	return append(b, body...)

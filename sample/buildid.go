@@ -33,6 +33,6 @@ func findBuildID(b []byte, order binary.ByteOrder, align uint64) BuildID {
 	return BuildID{}
 }
 
-// NotesBuildID gives the GNU build ID among notes as the kernel shows them in
+// NotesBuildID returns the GNU build ID among notes as the kernel shows them in
 // /sys/kernel/notes and /sys/module/NAME/notes, the zero one if there is none.
 func NotesBuildID(notes []byte) BuildID { return findBuildID(notes, binary.NativeEndian, 4) }

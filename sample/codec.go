@@ -21,7 +21,7 @@ import (
 //	offset  size  field
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
-//	              counted, "bfr5" if walks came by anything, and nothing else differs
+//	              counted, "bfr5" if walks passed through anything, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -113,13 +113,13 @@ const headerSize = len(magic) + 4
 // ErrFormat is wrapped by every error that blames the bytes rather than the disk.
 var ErrFormat = errors.New("malformed recording")
 
-// isMagic tells whether a file that begins so is a recording, of whatever version.
+// isMagic reports whether a file that begins so is a recording, of whatever version.
 func isMagic(b string) bool {
 	n := len(magic) - 1
 	return len(b) > n && b[:n] == magic[:n] && '0' <= b[n] && b[n] <= '9'
 }
 
-// Encode gives the stored form of r, whose Counts pass Check. It depends on what
+// Encode returns the stored form of r, whose Counts pass Check. It depends on what
 // was added to r, not on the order.
 func (r *Recording) Encode() []byte {
 	r = Merge(r)
@@ -142,7 +142,7 @@ func (r *Recording) Encode() []byte {
 	return seal(e.B)
 }
 
-// any tells whether r has an image that has.
+// any reports whether r has an image that has.
 func (r *Recording) any(has func(*ImageCounts) bool) bool {
 	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
 }
@@ -370,7 +370,7 @@ func (d *decoder) after(last uint64, first bool, field string) uint64 {
 }
 
 // place reads an index into places and marks it as used.
-func (d *decoder) place(base int, places []place, field string) (int, Frame) {
+func (d *decoder) place(base int, places []reference, field string) (int, Frame) {
 	off := d.Off
 	i := base + int(d.Uint(uint64(len(places)), field))
 	if d.Err != nil || i >= len(places) {
@@ -381,8 +381,8 @@ func (d *decoder) place(base int, places []place, field string) (int, Frame) {
 	return i, places[i].Frame
 }
 
-// A place is a Frame, and whether anything refers to it yet.
-type place struct {
+// A reference is a Frame, and whether anything refers to it yet.
+type reference struct {
 	Frame
 	used bool
 }
@@ -579,9 +579,9 @@ func (d *decoder) square(field string) Square {
 	return Square{Hi: d.Uint(math.MaxUint64, field), Lo: d.Uint(math.MaxUint64, field)}
 }
 
-func (d *decoder) places(c *Counts) []place {
+func (d *decoder) places(c *Counts) []reference {
 	n := d.List(2, "places in stacks, branches and ranges")
-	places := make([]place, 0, n)
+	places := make([]reference, 0, n)
 	last := Frame{Image: Unknown}
 	for i := range n {
 		start := d.Off
@@ -602,13 +602,13 @@ func (d *decoder) places(c *Counts) []place {
 			return nil
 		}
 		d.Note("place %d: %v", i, f)
-		places = append(places, place{Frame: f})
+		places = append(places, reference{Frame: f})
 		last = f
 	}
 	return places
 }
 
-func (d *decoder) stacks(c *Counts, places []place) {
+func (d *decoder) stacks(c *Counts, places []reference) {
 	n := d.List(4, "stacks")
 	c.Stacks = make([]Stack, 0, n)
 	for i := range n {
@@ -632,7 +632,7 @@ func (d *decoder) stacks(c *Counts, places []place) {
 	}
 }
 
-func (d *decoder) branches(c *Counts, places []place) {
+func (d *decoder) branches(c *Counts, places []reference) {
 	var last Branch
 	index := 0
 	for i := range d.List(4, "branches") {
@@ -653,7 +653,7 @@ func (d *decoder) branches(c *Counts, places []place) {
 	}
 }
 
-func (d *decoder) ranges(c *Counts, places []place) {
+func (d *decoder) ranges(c *Counts, places []reference) {
 	var last Range
 	index := 0
 	for i := range d.List(3, "ranges") {

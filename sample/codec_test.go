@@ -64,7 +64,7 @@ func TestDumpOfMalformed(t *testing.T) {
 	}
 }
 
-// A file gives the bytes of a recording field by field.
+// A file builds the bytes of a recording field by field.
 type file struct{ encoder }
 
 func newFile() *file { return &file{encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}} }
@@ -192,7 +192,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// random gives a recording with so many places of each kind, and everything
+// random returns a recording with so many places of each kind, and everything
 // that can be equal to that of another one often so.
 func random(rnd *rand.Rand, places int) *Recording {
 	r := &Recording{}

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// NewCounts gives empty Counts, to be filled by the Add methods, Lose and, where
+// NewCounts returns empty Counts, to be filled by the Add methods, Lose and, where
 // the period of each sample is known, additions to Weight.
 //
 // Sums do not wrap: they stay at the largest uint64. Every sum is then the
@@ -33,7 +33,7 @@ func (id ImageID) Key() ImageID {
 	return id
 }
 
-// Image gives the index of an image in c.Images, to which it is added if it is
+// Image returns the index of an image in c.Images, to which it is added if it is
 // new. Of the paths that an image with a build ID is seen at, the smallest is
 // kept. An id without build ID and path names nothing and gives Unknown.
 func (c *Counts) Image(id ImageID) int {
@@ -140,7 +140,7 @@ func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
 	c.Stacks[i].N = add(c.Stacks[i].N, n)
 }
 
-// stackKey gives a string that no other stack has, valid until the next call.
+// stackKey returns a string that no other stack has, valid until the next call.
 func (c *Counts) stackKey(frames []Frame, top Frame) []byte {
 	b := binary.AppendVarint(c.scratch[:0], int64(top.Image))
 	b = binary.AppendUvarint(b, uint64(top.Off))
@@ -175,7 +175,7 @@ func (c *Counts) AddRange(r Range, n uint64) {
 	c.Ranges[r] = add(c.Ranges[r], n)
 }
 
-// add gives a+b, or the largest uint64 where that is larger still.
+// add returns a+b, or the largest uint64 where that is larger still.
 func add(a, b uint64) uint64 {
 	sum, carry := bits.Add64(a, b, 0)
 	if carry != 0 {
@@ -259,7 +259,7 @@ func (c *Counts) merge(o *Counts) {
 	}
 }
 
-// sorted gives a copy of c that depends on what was added to c but not on the
+// sorted returns a copy of c that depends on what was added to c but not on the
 // order: images by ID, stacks by frames and top.
 func (c *Counts) sorted() *Counts {
 	s := NewCounts(c.CPU, c.Event)
@@ -434,7 +434,7 @@ func compareCounts(a, b *Counts) int {
 		cmp.Compare(a.Event.Name, b.Event.Name), cmp.Compare(a.Event.Period, b.Event.Period), cmp.Compare(a.Event.Unit, b.Event.Unit))
 }
 
-// Merge gives the sum of recordings, whose Counts pass Check. Whatever their
+// Merge returns the sum of recordings, whose Counts pass Check. Whatever their
 // order and grouping, the result is the same and has the same encoding. It
 // shares nothing with its arguments.
 func Merge(rs ...*Recording) *Recording {

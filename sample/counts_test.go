@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// id gives a build ID that starts with the given bytes.
+// id returns a build ID that starts with the given bytes.
 func id(b ...byte) BuildID {
 	var id BuildID
 	copy(id[:], b)

@@ -10,7 +10,7 @@ type Epoch struct {
 	Length int64 // seconds
 }
 
-// EpochAt gives the epoch of that length that t lies in. Epochs of one length
+// EpochAt returns the epoch of that length that t lies in. Epochs of one length
 // follow each other without a gap, from 1970 on, on all machines at the same
 // time.
 func EpochAt(t time.Time, length time.Duration) Epoch {
@@ -28,7 +28,7 @@ func (e Epoch) From() time.Time { return time.Unix(e.Start, 0).UTC() }
 // To is when the next one begins.
 func (e Epoch) To() time.Time { return time.Unix(e.Start+e.Length, 0).UTC() }
 
-// String gives the start and the length, as in "20261120T160000Z+1h0m0s".
+// String returns the start and the length, as in "20261120T160000Z+1h0m0s".
 func (e Epoch) String() string {
 	return e.From().Format("20060102T150405Z") + "+" + (time.Duration(e.Length) * time.Second).String()
 }

@@ -9,9 +9,9 @@ import (
 
 // A Probed is what was counted at one instruction beside samples. Probes count in windows:
 // short stretches of time in which they are armed. Windows slow a program down and are few,
-// so of how often an instruction ran there is an estimate; which way a branch went was
+// so of how often an instruction ran there is an estimate; whether a branch was taken was
 // counted exactly, of the executions that were seen. Walks (see collect.Walker) follow a
-// thread from a sample on, and see which way its branches go.
+// thread from a sample on, and see whether its branches are taken.
 //
 // All but Windows is as long as what it was counted in: it adds up as samples do,
 // and Scale multiplies it.
@@ -20,10 +20,10 @@ type Probed struct {
 	Covered  uint64 // sum of Counts.Weight of the recordings that Runs is an estimate for; 0 if Runs is not known
 	Runs     uint64 // executions in that time, estimated
 	Variance Square // of Runs, in executions squared
-	Outcomes uint64 // executions of a conditional branch that were seen to go either way
+	Outcomes uint64 // executions of a conditional branch that were seen, taken or not
 	Taken    uint64 // of Outcomes, those that took the branch: as many as if every window had seen as much of its time as the others
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
-	Visits   uint64 // executions that walks came by, weighed: in proportion to all that there were, as far as is known how slow the program is there
+	Visits   uint64 // executions that walks passed through, weighed: in proportion to all that there were, as far as is known how slow the program is there
 }
 
 func (p Probed) plus(o Probed) Probed {
@@ -39,7 +39,7 @@ func (p Probed) plus(o Probed) Probed {
 	}
 }
 
-// scale gives p of w times as long a time. Numbers are rounded by themselves: they
+// scale returns p of w times as long a time. Numbers are rounded by themselves: they
 // are far from 1 where they are of use. Variances are rounded up, so that no
 // estimate becomes certain.
 func (p Probed) scale(w float64) Probed {
@@ -59,10 +59,10 @@ func (p Probed) scale(w float64) Probed {
 	return s
 }
 
-// says tells whether there is anything but windows without a finding.
+// says reports whether there is anything but windows without a finding.
 func (p Probed) says() bool { return p.Covered > 0 || p.Outcomes > 0 || p.Visits > 0 }
 
-// fault tells what p cannot be; "" if nothing.
+// fault reports what p cannot be; "" if nothing.
 func (p Probed) fault() string {
 	switch {
 	case p.Windows == 0:
@@ -85,7 +85,7 @@ var Executions = Event{Name: "executions", Unit: "events"}
 // too large to hold is the largest.
 type Square struct{ Hi, Lo uint64 }
 
-// SquareOf gives the integer next to x, which is a square already: it reverses
+// SquareOf returns the integer next to x, which is a square already: it reverses
 // Float64. What is no number is 0, as is what is negative.
 func SquareOf(x float64) Square {
 	const word = 1 << 64
@@ -100,10 +100,10 @@ func SquareOf(x float64) Square {
 	return Square{uint64(hi), uint64(x - hi*word)} // exact: both are parts of one significand
 }
 
-// Float64 gives the nearest float64, or one beside it.
+// Float64 returns the nearest float64, or one beside it.
 func (s Square) Float64() float64 { return math.Ldexp(float64(s.Hi), 64) + float64(s.Lo) }
 
-// Add gives the sum, or the largest Square where that is larger still.
+// Add returns the sum, or the largest Square where that is larger still.
 func (s Square) Add(o Square) Square {
 	lo, carry := bits.Add64(s.Lo, o.Lo, 0)
 	hi, carry := bits.Add64(s.Hi, o.Hi, carry)
@@ -113,10 +113,10 @@ func (s Square) Add(o Square) Square {
 	return Square{hi, lo}
 }
 
-// scale gives the square of a count that is multiplied by w.
+// scale returns the square of a count that is multiplied by w.
 func (s Square) scale(w float64) Square { return SquareOf(math.Ceil(s.Float64() * w * w)) }
 
-// times gives n*w, rounded.
+// times returns n*w, rounded.
 func times(n uint64, w float64) uint64 {
 	x := math.Round(float64(n) * w)
 	if x >= 1<<64 {
@@ -176,25 +176,25 @@ func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
 // ExactPlaces are numbers of places with more than samples, each place once.
 type ExactPlaces struct {
 	Probed  int // armed in windows
-	Walked  int // that walks came by
+	Walked  int // that walks passed through
 	Counted int // whose executions were counted
 }
 
-// Exact gives the places of r with more than samples: of the images that want names, of all
+// Exact returns the places of r with more than samples: of the images that want names, of all
 // if it is nil.
 func (r *Recording) Exact(want func(ImageID) bool) ExactPlaces {
-	type place struct {
+	type key struct {
 		image ImageID
 		off   Offset
 	}
-	var probed, walked, counted = map[place]bool{}, map[place]bool{}, map[place]bool{}
+	var probed, walked, counted = map[key]bool{}, map[key]bool{}, map[key]bool{}
 	for _, c := range r.Counts {
 		for _, ic := range c.Images {
 			if want != nil && !want(ic.ID) {
 				continue
 			}
 			for off, p := range ic.Probed {
-				at := place{ic.ID.Key(), off}
+				at := key{ic.ID.Key(), off}
 				if p.Visits > 0 {
 					walked[at] = true
 				}
@@ -203,7 +203,7 @@ func (r *Recording) Exact(want func(ImageID) bool) ExactPlaces {
 				}
 			}
 			for off := range ic.Counted {
-				counted[place{ic.ID.Key(), off}] = true
+				counted[key{ic.ID.Key(), off}] = true
 			}
 		}
 	}

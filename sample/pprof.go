@@ -84,13 +84,13 @@ func pprofEvents(p *profile.Profile) ([]pprofEvent, error) {
 	return evs, nil
 }
 
-// nanoseconds gives the length of pprof's units of time.
+// nanoseconds returns the length of pprof's units of time.
 var nanoseconds = map[string]uint64{
 	"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9,
 	"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9,
 }
 
-// periodEvent gives the event of value type i, samples/count.
+// periodEvent returns the event of value type i, samples/count.
 func periodEvent(p *profile.Profile, i int) pprofEvent {
 	ev := pprofEvent{samples: i, weight: -1, scale: 1}
 	pt := p.PeriodType
@@ -116,7 +116,7 @@ func periodEvent(p *profile.Profile, i int) pprofEvent {
 	return ev
 }
 
-// eventUnit gives the unit of an event that does not count time.
+// eventUnit returns the unit of an event that does not count time.
 func eventUnit(name string) string {
 	switch name {
 	case "cycles", "instructions", "branches":
@@ -150,7 +150,7 @@ func fromPprof(p *profile.Profile) (*Recording, error) {
 	return Merge(rec), nil
 }
 
-// unusable tells whether there are samples, and not one of them has a place.
+// unusable reports whether there are samples, and not one of them has a place.
 func unusable(r *Recording) bool {
 	var stripped uint64
 	for _, c := range r.Counts {
@@ -219,7 +219,7 @@ func (v *pprofConverter) weigh(value, scale uint64) {
 	}
 }
 
-// leaf gives the place of the sampled instruction, or why there is none.
+// leaf returns the place of the sampled instruction, or why there is none.
 func (v *pprofConverter) leaf(locs []*profile.Location) (Frame, Loss) {
 	if len(locs) == 0 {
 		return Frame{}, LostNoAddress
@@ -236,7 +236,7 @@ func (v *pprofConverter) leaf(locs []*profile.Location) (Frame, Loss) {
 	return v.place(locs[0], 0)
 }
 
-// function gives the name of the innermost function at a location, if known.
+// function returns the name of the innermost function at a location, if known.
 func function(loc *profile.Location) string {
 	if len(loc.Line) == 0 || loc.Line[0].Function == nil {
 		return ""
@@ -244,7 +244,7 @@ func function(loc *profile.Location) string {
 	return loc.Line[0].Function.Name
 }
 
-// injected tells whether a location is in a function of the Go runtime that was
+// injected reports whether a location is in a function of the Go runtime that was
 // not called but injected by a signal: it returns to the interrupted instruction
 // itself (isInjectedCall in runtime/traceback.go).
 func injected(loc *profile.Location) bool {
@@ -255,7 +255,7 @@ func injected(loc *profile.Location) bool {
 	return false
 }
 
-// madeUp tells whether a location is one of the functions of the Go runtime that
+// madeUp reports whether a location is one of the functions of the Go runtime that
 // stand for code or samples elsewhere (runtime/proc.go, runtime/cpuprof.go,
 // runtime/pprof/proto.go), and if so, what became of a sample there.
 func madeUp(loc *profile.Location) Loss {
@@ -270,7 +270,7 @@ func madeUp(loc *profile.Location) Loss {
 	return ""
 }
 
-// place gives the place of a location in its image's file, delta bytes on, or
+// place returns the place of a location in its image's file, delta bytes on, or
 // why there is none.
 func (v *pprofConverter) place(loc *profile.Location, delta uint64) (Frame, Loss) {
 	m := loc.Mapping

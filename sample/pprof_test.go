@@ -271,7 +271,7 @@ func spinCaller(until time.Time) {
 	}
 }
 
-// recordSelf gives the profile that runtime/pprof makes of this test at work.
+// recordSelf returns the profile that runtime/pprof makes of this test at work.
 func recordSelf(t *testing.T) *Recording {
 	t.Helper()
 	var b bytes.Buffer
@@ -347,7 +347,7 @@ func TestReadPprofOfRuntime(t *testing.T) {
 	}
 }
 
-// fileRange gives the file offsets of a function of this test: go test links
+// fileRange returns the file offsets of a function of this test: go test links
 // without a symbol table, so the runtime is asked.
 func fileRange(t *testing.T, exe string, fn any) (start, end Offset) {
 	t.Helper()
@@ -373,7 +373,7 @@ func fileRange(t *testing.T, exe string, fn any) (start, end Offset) {
 	return 0, 0
 }
 
-// noteOf gives the build ID in the note section of f.
+// noteOf returns the build ID in the note section of f.
 func noteOf(t *testing.T, f *elf.File) BuildID {
 	t.Helper()
 	var id BuildID
@@ -387,7 +387,7 @@ func noteOf(t *testing.T, f *elf.File) BuildID {
 	return id
 }
 
-// callBefore decodes the direct call in front of ret and gives its target, as
+// callBefore decodes the direct call in front of ret and returns its target, as
 // file offset; calls do not leave the segment here.
 func callBefore(t *testing.T, exe string, ret Offset) (Offset, bool) {
 	t.Helper()

@@ -178,7 +178,7 @@ func (d *pruner) sample(body []byte) {
 	d.out = append(append(d.out, head...), d.scratch...)
 }
 
-// varints gives how many integers a field has: one, or those that are packed in it.
+// varints returns how many integers a field has: one, or those that are packed in it.
 func varints(f protoEntry) int64 {
 	if f.isInt {
 		return 1

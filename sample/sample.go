@@ -42,7 +42,7 @@ func ParseBuildID(s string) (BuildID, error) {
 	return id, nil
 }
 
-// String gives the usual hexadecimal form. Padding is not part of it: notes are
+// String returns the usual hexadecimal form. Padding is not part of it: notes are
 // 8 (lld's fast), 16 (md5, uuid) or 20 bytes (sha1) long.
 func (id BuildID) String() string {
 	s := hex.EncodeToString(id[:])
@@ -54,7 +54,7 @@ func (id BuildID) String() string {
 	return s
 }
 
-// IsZero tells whether the build ID is unknown.
+// IsZero reports whether the build ID is unknown.
 func (id BuildID) IsZero() bool { return id == BuildID{} }
 
 // An Offset is a place in an image's file, in bytes.
@@ -99,7 +99,7 @@ type Frame struct {
 	Off   Offset
 }
 
-// String gives the index of the image and the offset: "1+0x1140", or "unknown".
+// String returns the index of the image and the offset: "1+0x1140", or "unknown".
 func (f Frame) String() string {
 	if f.Image == Unknown {
 		return "unknown"

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Scale gives r with all counts multiplied by w > 0. Counts stay integers: what
+// Scale returns r with all counts multiplied by w > 0. Counts stay integers: what
 // rounding takes from one place the next one gets, in the order of places, so that
 // sums keep their value and rare places their chance. The same recording and weight
 // give the same counts.

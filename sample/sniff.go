@@ -78,7 +78,7 @@ const (
 	pprofLast = 15
 )
 
-// sniffPprof tells whether b is a Profile of profile.proto, or the beginning of
+// sniffPprof reports whether b is a Profile of profile.proto, or the beginning of
 // one if it is cut off. The format has no magic, but each writer puts the types
 // of the samples before them: field 1, a message of two small integers.
 func sniffPprof(b []byte, cut bool) bool {
@@ -103,7 +103,7 @@ func sniffPprof(b []byte, cut bool) bool {
 	return typed
 }
 
-// sniffValueType tells whether b is a message ValueType: type = 1, unit = 2.
+// sniffValueType reports whether b is a message ValueType: type = 1, unit = 2.
 func sniffValueType(b []byte) bool {
 	for len(b) > 0 {
 		f, rest, ok := protoField(b)

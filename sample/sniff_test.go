@@ -8,7 +8,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// encodePprof gives a profile as it is stored: compressed and not.
+// encodePprof returns a profile as it is stored: compressed and not.
 func encodePprof(t testing.TB, p *profile.Profile) (zipped, plain []byte) {
 	t.Helper()
 	var z, b bytes.Buffer

@@ -102,7 +102,7 @@ func (s *Spaces) Exit(pid int) {
 	}
 }
 
-// Find gives the image that process pid has at pc and the offset in its file,
+// Find returns the image that process pid has at pc and the offset in its file,
 // or the reason why there is none.
 func (s *Spaces) Find(pid int, pc uint64) (ImageID, Offset, Loss) {
 	if m := s.last; m == nil || s.pid != pid || pc < m.Start || pc >= m.End {
@@ -125,7 +125,7 @@ func (s *Spaces) find(pid int, pc uint64) *Mapping {
 	return sp.maps.find(pc)
 }
 
-// of gives the space of a process, a new one if it was not heard of before.
+// of returns the space of a process, a new one if it was not heard of before.
 func (s *Spaces) of(pid int) *space {
 	sp := s.spaces[pid]
 	if sp == nil {
@@ -151,7 +151,7 @@ type mapNode struct {
 
 func newMapNode(m *Mapping) *mapNode { return &mapNode{Mapping: m, priority: rand.Uint64()} }
 
-// split gives the mappings that start before an address, and the others.
+// split returns the mappings that start before an address, and the others.
 func (n *mapNode) split(at uint64) (before, rest *mapNode) {
 	if n == nil {
 		return nil, nil
@@ -165,7 +165,7 @@ func (n *mapNode) split(at uint64) (before, rest *mapNode) {
 	return before, &root
 }
 
-// join gives the mappings of n and of more, all of which start after those of n.
+// join returns the mappings of n and of more, all of which start after those of n.
 func (n *mapNode) join(more *mapNode) *mapNode {
 	switch {
 	case n == nil:
@@ -182,7 +182,7 @@ func (n *mapNode) join(more *mapNode) *mapNode {
 	return &root
 }
 
-// last gives the mapping with the highest addresses, nil if there is none.
+// last returns the mapping with the highest addresses, nil if there is none.
 func (n *mapNode) last() *Mapping {
 	if n == nil {
 		return nil
@@ -193,7 +193,7 @@ func (n *mapNode) last() *Mapping {
 	return n.Mapping
 }
 
-// find gives the mapping that contains pc, or nil.
+// find returns the mapping that contains pc, or nil.
 func (n *mapNode) find(pc uint64) *Mapping {
 	for n != nil {
 		switch {

@@ -20,7 +20,7 @@ const lookEvery = 16 << 20
 
 var drawn atomic.Int64 // since the last look
 
-// Memory tells whether the process has n more bytes, which it is about to allocate.
+// Memory reports whether the process has n more bytes, which it is about to allocate.
 //
 // The heap is measured rather than counted, so that what readers and all that comes
 // after them hold is in it. GOMEMLIMIT alone does not do it: the runtime collects more
@@ -35,7 +35,7 @@ func Memory(n int64) error {
 	return within(n, limit())
 }
 
-// within tells whether the heap and n bytes more are no more than limit.
+// within reports whether the heap and n bytes more are no more than limit.
 func within(n, limit int64) error {
 	if n <= limit-heap() {
 		return nil

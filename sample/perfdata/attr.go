@@ -110,7 +110,7 @@ const (
 	maxAttrSize = 1 << 12 // far above any kernel's so far
 )
 
-// attrSize gives the size that a perf_event_attr states of itself; 0 is that of
+// attrSize returns the size that a perf_event_attr states of itself; 0 is that of
 // the first version, which did not state it.
 func attrSize(b []byte, big bool) uint64 {
 	if n := order(big).Uint32(b[4:]); n != 0 {
@@ -143,11 +143,11 @@ func decodeAttr(b []byte, big bool) attr {
 	return a
 }
 
-// sampleIDAll tells whether records other than samples end in a trailer that
+// sampleIDAll reports whether records other than samples end in a trailer that
 // says when and where they were written.
 func (a *attr) sampleIDAll() bool { return a.flags&flagSampleIDAll != 0 }
 
-// trailer gives the size of that trailer and where in it the time is.
+// trailer returns the size of that trailer and where in it the time is.
 //
 //	{ u32 pid, tid; }  if hasTID
 //	{ u64 time; }      if hasTime
@@ -167,7 +167,7 @@ func (a *attr) trailer() (size, time int) {
 	return size, 8 * bits.OnesCount64(a.sampleType&hasTID)
 }
 
-// idFromStart gives where the event's ID is in a SAMPLE record after its header,
+// idFromStart returns where the event's ID is in a SAMPLE record after its header,
 // or -1. It is the same for all events of a recording, or nobody could find it.
 func (a *attr) idFromStart() int {
 	switch {
@@ -179,7 +179,7 @@ func (a *attr) idFromStart() int {
 	return -1
 }
 
-// idFromEnd gives how far before the end of any other record the event's ID is,
+// idFromEnd returns how far before the end of any other record the event's ID is,
 // or -1.
 func (a *attr) idFromEnd() int {
 	switch {
@@ -192,7 +192,7 @@ func (a *attr) idFromEnd() int {
 	return -1
 }
 
-// event gives the event under its name in the recording, if it has one there.
+// event returns the event under its name in the recording, if it has one there.
 func (a *attr) event(name string) sample.Event {
 	if name == "" {
 		name = a.name()
@@ -231,7 +231,7 @@ var hwNames = []string{"cycles", "instructions", "cache-references", "cache-miss
 var swNames = []string{"cpu-clock", "task-clock", "page-faults", "context-switches", "cpu-migrations", "minor-faults",
 	"major-faults", "alignment-faults", "emulation-faults", "dummy", "bpf-output", "cgroup-switches"}
 
-// name gives the name that perf would make up of the numbers.
+// name returns the name that perf would make up of the numbers.
 func (a *attr) name() string {
 	switch a.typ {
 	case typeHardware:
@@ -255,7 +255,7 @@ func (a *attr) name() string {
 	return fmt.Sprintf("type %d config 0x%x", a.typ, a.config)
 }
 
-// unit gives the unit of what an event counts. Those of particular processors
+// unit returns the unit of what an event counts. Those of particular processors
 // are known by name alone.
 func (a *attr) unit(name string) string {
 	switch a.typ {

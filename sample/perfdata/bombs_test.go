@@ -11,7 +11,7 @@ import (
 	"backfeed/sample/bound"
 )
 
-// allocated gives the bytes that f allocates in all.
+// allocated returns the bytes that f allocates in all.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -4,7 +4,7 @@
 //
 // It is a reader of its own and needs no perf. A recording is streamed: memory
 // grows with the places that were sampled, not with the samples. Addresses are
-// put down to images as the recording says they were mapped, and no image is
+// attributed to images as the recording says they were mapped, and no image is
 // ever opened. What perf was killed in the middle of is read up to there, if it
 // ends with a whole record.
 //

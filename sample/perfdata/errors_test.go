@@ -12,7 +12,7 @@ import (
 	"testing/iotest"
 )
 
-// input gives one of the recordings, little-endian.
+// input returns one of the recordings, little-endian.
 func input(t testing.TB, name string) []byte {
 	var found []byte
 	each(func(n string, b []byte) {
@@ -156,7 +156,7 @@ func TestCutAnywhere(t *testing.T) {
 	})
 }
 
-// cuttable tells whether a recording may end after any record.
+// cuttable reports whether a recording may end after any record.
 func cuttable(name string) bool {
 	for _, rec := range recordings {
 		if strings.HasPrefix(name, rec.name) && rec.pipe {

@@ -65,7 +65,7 @@ type span struct {
 
 func (c *cursor) span(what string) span { return span{c.u64(what), c.u64(what), what} }
 
-// inside tells whether a section is within a file of that size.
+// inside reports whether a section is within a file of that size.
 func (sp span) inside(size int64) error {
 	if sp.off > uint64(size) || sp.size > uint64(size)-sp.off {
 		return fmt.Errorf("offset %#x: %s: %d bytes, past the end of the file at %#x: %w", sp.off, sp.what, sp.size, size, ErrFormat)
@@ -80,7 +80,7 @@ func (sp span) overlaps(o span) error {
 	return nil
 }
 
-// read gives the bytes of a section that inside found good.
+// read returns the bytes of a section that inside found good.
 func (sp span) read(f io.ReaderAt) ([]byte, error) {
 	b := make([]byte, sp.size)
 	if _, err := f.ReadAt(b, int64(sp.off)); err != nil && (err != io.EOF || sp.size > 0) {
@@ -232,7 +232,7 @@ func (r *reader) features(f *io.SectionReader, off uint64, bitmap []byte) error 
 	return nil
 }
 
-// featureBits gives the features that a bitmap has set. It is one of C's
+// featureBits returns the features that a bitmap has set. It is one of C's
 // unsigned longs: on a big-endian machine of 32 bits, the halves of each number
 // are the other way round. perf knows these by the host name, which it always writes.
 func (r *reader) featureBits(bitmap []byte) (set [features]bool) {
@@ -372,7 +372,7 @@ func (r *reader) buildID(c *cursor, misc uint16) error {
 
 const buildIDName = 28
 
-// arch gives the processor's architecture as uname -m of 64-bit Linux does.
+// arch returns the processor's architecture as uname -m of 64-bit Linux does.
 func arch(s string) string {
 	switch s {
 	case "arm64":
@@ -404,7 +404,7 @@ func setCPUID(cpu *sample.CPU, s string) {
 
 var clockRate = regexp.MustCompile(`@ *([0-9]+(?:\.[0-9]+)?) *([GM])Hz`)
 
-// nominalMHz gives the clock that a processor's brand string promises, or 0.
+// nominalMHz returns the clock that a processor's brand string promises, or 0.
 func nominalMHz(name string) int {
 	m := clockRate.FindStringSubmatch(name)
 	if m == nil {

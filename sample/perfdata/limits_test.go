@@ -24,7 +24,7 @@ type endless struct {
 	looked      int    // size when it was looked at last
 }
 
-// newEndless gives size bytes of samples on two processors, with callchains.
+// newEndless returns size bytes of samples on two processors, with callchains.
 func newEndless(size int) *endless {
 	s := &synth{}
 	a := plainAttr()

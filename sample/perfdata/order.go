@@ -36,7 +36,7 @@ type queued struct {
 	e         *entry
 }
 
-// entry gives an empty entry to fill and add.
+// entry returns an empty entry to fill and add.
 func (q *queue) entry() *entry {
 	if n := len(q.spare); n > 0 {
 		e := q.spare[n-1]

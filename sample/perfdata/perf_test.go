@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// perf gives the path of perf, or skips the test.
+// perf returns the path of perf, or skips the test.
 func perf(t *testing.T) string {
 	path, err := exec.LookPath("perf")
 	if err != nil {
@@ -47,7 +47,7 @@ func perf(t *testing.T) string {
 }
 
 // TestAgainstPerf records with perf in several ways, and holds the samples and
-// what they were put down to against perf script's.
+// what they were attributed to against perf script's.
 func TestAgainstPerf(t *testing.T) {
 	perf := perf(t)
 	if testing.Short() {
@@ -208,7 +208,7 @@ func firstDifference(got, want map[string]int) string {
 	return fmt.Sprintf("%d of %d differ, the first: %s", len(diffs), len(want), strings.Join(diffs[:min(3, len(diffs))], "; "))
 }
 
-// places gives samples by event and place, or event and loss.
+// places returns samples by event and place, or event and loss.
 func places(rec *sample.Recording) map[string]int {
 	m := map[string]int{}
 	for _, c := range rec.Counts {
@@ -226,7 +226,7 @@ func places(rec *sample.Recording) map[string]int {
 	return m
 }
 
-// script gives the lines of perf script's output.
+// script returns the lines of perf script's output.
 func script(t *testing.T, perf, file string, args ...string) []string {
 	t.Helper()
 	f, err := os.Open(file) // by way of a pipe perf reads both kinds of recordings
@@ -260,7 +260,7 @@ type scriptMapping struct {
 	name             string
 }
 
-// line takes a line of perf script's output, "4/4 0.123: event: ...", and gives
+// line takes a line of perf script's output, "4/4 0.123: event: ...", and returns
 // its process and the rest from the event on; that is "" if the line was about a process.
 func (spaces scriptSpaces) line(t *testing.T, line string) (pid int, rest string) {
 	var tid int
@@ -346,7 +346,7 @@ func scriptLoss(dso string, pc uint64) string {
 	return ""
 }
 
-// stacks gives samples by event and stack.
+// stacks returns samples by event and stack.
 func stacks(rec *sample.Recording) map[string]int {
 	m := map[string]int{}
 	for _, c := range rec.Counts {

@@ -85,7 +85,7 @@ func Read(r io.Reader, opt Options) (*sample.Recording, error) {
 	return rd.recording(), nil
 }
 
-// section gives all that is ahead of r for random access, if r allows that.
+// section returns all that is ahead of r for random access, if r allows that.
 func section(r io.Reader) (*io.SectionReader, bool, error) {
 	f, ok := r.(interface {
 		io.ReaderAt
@@ -134,7 +134,7 @@ func order(big bool) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// has tells whether n more bytes are there.
+// has reports whether n more bytes are there.
 func (c *cursor) has(n uint64, field string) bool {
 	if left := uint64(len(c.b) - c.off); n > left {
 		if c.err == nil {
@@ -170,7 +170,7 @@ func (c *cursor) u32(field string) uint32 {
 	return binary.LittleEndian.Uint32(b)
 }
 
-// bytes gives the next n bytes, or nil.
+// bytes returns the next n bytes, or nil.
 func (c *cursor) bytes(n uint64, field string) []byte {
 	if !c.has(n, field) {
 		return nil
@@ -180,7 +180,7 @@ func (c *cursor) bytes(n uint64, field string) []byte {
 	return b
 }
 
-// array gives the bytes of the next n elements of size bytes each, or nil.
+// array returns the bytes of the next n elements of size bytes each, or nil.
 func (c *cursor) array(n, size uint64, field string) []byte {
 	if left := uint64(len(c.b) - c.off); n > left/size {
 		if c.err == nil {
@@ -192,7 +192,7 @@ func (c *cursor) array(n, size uint64, field string) []byte {
 	return c.bytes(n*size, field)
 }
 
-// string gives a string that a zero ends.
+// string returns a string that a zero ends.
 func (c *cursor) string(field string) string {
 	i := bytes.IndexByte(c.b[c.off:], 0)
 	if i < 0 {

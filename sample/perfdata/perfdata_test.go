@@ -369,7 +369,7 @@ func check(t *testing.T, name string, rec *sample.Recording) {
 	}
 }
 
-// dump gives a recording for people to read.
+// dump returns a recording for people to read.
 func dump(rec *sample.Recording) string {
 	var b strings.Builder
 	for _, c := range rec.Counts {

@@ -258,7 +258,7 @@ func (r *reader) decode(rec record, e *entry) error {
 	return c.err
 }
 
-// eventOf gives the event that a record belongs to, or nil if nobody knows it.
+// eventOf returns the event that a record belongs to, or nil if nobody knows it.
 func (r *reader) eventOf(rec record) (*event, error) {
 	first := r.events[0]
 	at := -1
@@ -377,7 +377,7 @@ func (r *reader) sample(e *entry) {
 	}
 }
 
-// frame gives the place of pc in the process of e.
+// frame returns the place of pc in the process of e.
 func (r *reader) frame(e *entry, pc uint64) (sample.Frame, sample.Loss) {
 	id, off, loss := r.spaces.Find(e.pid, pc)
 	if loss != "" {
@@ -390,7 +390,7 @@ func (r *reader) frame(e *entry, pc uint64) (sample.Frame, sample.Loss) {
 	return sample.Frame{Image: last.index, Off: off}, ""
 }
 
-// top gives the place of the first word at the stack pointer that names code.
+// top returns the place of the first word at the stack pointer that names code.
 func (r *reader) top(e *entry) sample.Frame {
 	for _, word := range e.top {
 		if f, loss := r.frame(e, word); loss == "" {
@@ -400,7 +400,7 @@ func (r *reader) top(e *entry) sample.Frame {
 	return sample.Frame{Image: sample.Unknown}
 }
 
-// stack gives the call stack of e. Unknown callers at its outer end tell nothing:
+// stack returns the call stack of e. Unknown callers at its outer end tell nothing:
 // frame pointers often lead astray there.
 func (r *reader) stack(e *entry, leaf sample.Frame) []sample.Frame {
 	r.frames = append(r.frames[:0], leaf)
@@ -477,7 +477,7 @@ func (d *ended) alive(pid int) {
 	}
 }
 
-// recording gives the sum of all that was read.
+// recording returns the sum of all that was read.
 func (r *reader) recording() *sample.Recording {
 	r.countLost()
 	if r.opt.Warn != nil {
@@ -507,7 +507,7 @@ func (r *reader) recording() *sample.Recording {
 	return sample.Merge(out)
 }
 
-// carrier tells whether an event is there only to carry MMAP and other records.
+// carrier reports whether an event is there only to carry MMAP and other records.
 func (ev *event) carrier() bool { return ev.typ == typeSoftware && ev.config == swDummy }
 
 // countLost adds what the kernel dropped. LOST records tell of each gap in a
@@ -564,7 +564,7 @@ func (r *reader) warn() {
 		{r.notes.mapsTimeout, "processes were too slow to list for perf: their samples may be unmapped"},
 		{r.notes.lostByBPF, "samples were filtered out by a BPF program: not counted"},
 		{r.notes.leftOver, "samples are longer than their description"},
-		{r.queue.late, "records were out of order: samples near them may be put down to the wrong image"},
+		{r.queue.late, "records were out of order: samples near them may be attributed to the wrong image"},
 	} {
 		if w.n > 0 {
 			r.opt.Warn(fmt.Sprintf("%d %s", w.n, w.what))

@@ -54,12 +54,12 @@ type entry struct {
 	n       uint64         // of a LOST or LOST_SAMPLES
 }
 
-// mode gives the processor's mode that a record tells of.
+// mode returns the processor's mode that a record tells of.
 func (e *entry) mode() uint16 { return e.misc & miscModeMask }
 
 // decodeSample reads a SAMPLE record. Its fields come in the order of
 // perf_output_sample in kernel/events/core.c, which is that of the comment in
-// the UAPI header but for AUX, the last. It gives how many bytes were left over.
+// the UAPI header but for AUX, the last. It returns how many bytes were left over.
 func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error) {
 	st := a.sampleType
 	e.pid = noPID
@@ -183,7 +183,7 @@ func decodeBranches(c *cursor, a *attr, e *entry) {
 }
 
 // decodeTail passes over the fields after the branch stack, but for the words at
-// the stack pointer, and tells whether it knew them all.
+// the stack pointer, and reports whether it knew them all.
 func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 	st := a.sampleType
 	known = st&^knownSampleType == 0
@@ -278,7 +278,7 @@ func decodeMmap(c *cursor, asked bool, e *entry) error {
 	return nil
 }
 
-// mapped tells what a mapping of that name is: an image, or else why samples in
+// mapped reports what a mapping of that name is: an image, or else why samples in
 // it have none. Which names are not of files, is_anon_memory and
 // is_no_dso_memory in perf's map.h know.
 func mapped(name string, id sample.BuildID, flags uint32) (sample.ImageID, sample.Loss) {

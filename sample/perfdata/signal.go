@@ -9,7 +9,7 @@ import (
 )
 
 // perf's tracepoint signal:signal_generate tells of each signal, in kernel mode. Those
-// of arithmetic are put down to the instruction in user mode that was interrupted,
+// of arithmetic are attributed to the instruction in user mode that was interrupted,
 // which the call chain begins with, as events of their own: one for each reason.
 
 // signalEvent is how perf names the tracepoint.
@@ -21,7 +21,7 @@ const sigFPE = 8
 // fpeCodes are why it was sent: si_code (include/uapi/asm-generic/siginfo.h).
 var fpeCodes = []string{1: "intdiv", 2: "intovf", 3: "fltdiv", 4: "fltovf", 5: "fltund", 6: "fltres", 7: "fltinv", 8: "fltsub"}
 
-// fpeEvent gives the event of a SIGFPE with that code. Codes that are not positive
+// fpeEvent returns the event of a SIGFPE with that code. Codes that are not positive
 // are of signals that a program sent.
 func fpeEvent(code int32) sample.Event {
 	name := "sent"
@@ -47,7 +47,7 @@ func decodeSignal(b []byte, big bool, e *entry) {
 	}
 }
 
-// signalled takes a sample of a signal of arithmetic, and tells whether it was one.
+// signalled takes a sample of a signal of arithmetic, and reports whether it was one.
 // Whether its event is the tracepoint of signals may not be known yet.
 func (r *reader) signalled(e *entry) bool {
 	if !e.fpe || e.interrupted == 0 {
@@ -77,7 +77,7 @@ func (r *reader) signalled(e *entry) bool {
 // maxFPE bounds the codes that are told apart: more than there are.
 const maxFPE = 32
 
-// takeSignals gives the counts of signals of arithmetic that ev is of. If it turned
+// takeSignals returns the counts of signals of arithmetic that ev is of. If it turned
 // out to be another event, its samples are in the kernel after all.
 func (ev *event) takeSignals() map[int32]*event {
 	if strings.HasPrefix(ev.label, signalEvent) {
@@ -92,7 +92,7 @@ func (ev *event) takeSignals() map[int32]*event {
 	return nil
 }
 
-// sortedCodes gives the keys of m in order.
+// sortedCodes returns the keys of m in order.
 func sortedCodes(m map[int32]*event) []int32 {
 	var codes []int32
 	for code := range m {

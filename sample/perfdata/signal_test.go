@@ -7,7 +7,7 @@ import (
 	"backfeed/sample"
 )
 
-// TestSignals: a SIGFPE is put down to where the program was interrupted, by its
+// TestSignals: a SIGFPE is attributed to where the program was interrupted, by its
 // reason. Other signals, those without a call chain, and other tracepoints whose data
 // looks the same stay samples of the kernel.
 func TestSignals(t *testing.T) {

@@ -94,7 +94,7 @@ func (s *stream) errorf(off int64, format string, args ...any) error {
 	return fmt.Errorf("%s %#x: %w", s.what, off, fmt.Errorf(format, args...))
 }
 
-// next gives the next record, or io.EOF at the end of the data.
+// next returns the next record, or io.EOF at the end of the data.
 func (s *stream) next() (record, error) {
 	s.br.Discard(s.held) // cannot fail: it was peeked
 	s.held = 0
@@ -146,7 +146,7 @@ func (s *stream) compressed2Size(size int) (int, error) {
 	return compressed2Header + int(data), nil
 }
 
-// peek gives the next n bytes without taking them.
+// peek returns the next n bytes without taking them.
 func (s *stream) peek(n int, what recordType) ([]byte, error) {
 	if s.end >= 0 && int64(n) > s.end-s.off {
 		return nil, s.errorf(s.off, "%s: cut off: %d bytes, but the data end after %d: %w", what, n, s.end-s.off, ErrFormat)

@@ -30,7 +30,7 @@ type synthAttr struct {
 // raw are bytes that pack does not pad.
 type raw []byte
 
-// pack gives fields one after the other: integers by their size, strings with a
+// pack returns fields one after the other: integers by their size, strings with a
 // zero and padding to 8 bytes.
 func (s *synth) pack(fields ...any) []byte {
 	var b []byte
@@ -57,7 +57,7 @@ func (s *synth) pack(fields ...any) []byte {
 	return b
 }
 
-// counted gives a string with its size before it, as features have them.
+// counted returns a string with its size before it, as features have them.
 func (s *synth) counted(str string) raw {
 	padded := append([]byte(str), make([]byte, 64-len(str)%64)...)
 	return raw(s.pack(uint32(len(padded)), raw(padded)))
@@ -73,7 +73,7 @@ func (s *synth) record(typ uint32, misc uint16, fields ...any) {
 	s.data = append(s.data, s.packRecord(typ, misc, fields...)...)
 }
 
-// sid gives the trailer of records that are not samples.
+// sid returns the trailer of records that are not samples.
 func (s *synth) sid(a *synthAttr, pid int, time uint64) raw {
 	if !a.sampleIDAll() {
 		return nil
@@ -133,7 +133,7 @@ type synthBranch struct {
 	mispredicted, abort, wrongPath bool
 }
 
-// flags gives the bit field of a branch entry as C lays it out.
+// flags returns the bit field of a branch entry as C lays it out.
 func (s *synth) flags(b synthBranch) uint64 {
 	var f uint64
 	set := func(at, width int, v uint64) {
@@ -222,7 +222,7 @@ func (s *synth) sample(a *synthAttr, x synthSample) {
 	s.record(recordSample, x.misc, raw(b))
 }
 
-// read gives the counters of a sample, in the layout of read_format. Of a group,
+// read returns the counters of a sample, in the layout of read_format. Of a group,
 // perf knows the first.
 func (s *synth) read(a *synthAttr, value uint64) raw {
 	const junk = uint64(0xeeeeeeeeeeeeeeee)
@@ -271,7 +271,7 @@ func (s *synth) packAttr(a *synthAttr) []byte {
 	return b[:size]
 }
 
-// buildID gives an entry of the feature of build IDs, with its size in it or not.
+// buildID returns an entry of the feature of build IDs, with its size in it or not.
 func (s *synth) buildID(name string, id []byte, withSize bool) []byte {
 	misc, size := uint16(modeUser), uint8(0)
 	if withSize {
@@ -280,7 +280,7 @@ func (s *synth) buildID(name string, id []byte, withSize bool) []byte {
 	return s.packRecord(recordBuildID, misc, ^uint32(0), raw(id), raw(make([]byte, 20-len(id))), size, uint8(0), uint16(0), name)
 }
 
-// describe gives the feature EVENT_DESC.
+// describe returns the feature EVENT_DESC.
 func (s *synth) describe() []byte {
 	b := s.pack(uint32(len(s.attrs)), uint32(128))
 	for i := range s.attrs {
@@ -295,7 +295,7 @@ func (s *synth) describe() []byte {
 	return b
 }
 
-// file gives the recording as a file.
+// file returns the recording as a file.
 func (s *synth) file() []byte {
 	idSize := 0
 	entrySize := 0
@@ -328,7 +328,7 @@ func (s *synth) file() []byte {
 	return slices.Concat(head, ids, entries, s.data, features)
 }
 
-// features gives the bitmap of the features, their table and what it lists.
+// features returns the bitmap of the features, their table and what it lists.
 func (s *synth) features(at int) (bitmap [4]uint64, b []byte) {
 	at += sectionSize * len(s.feat)
 	var bodies []byte
@@ -347,7 +347,7 @@ func (s *synth) magic() []byte {
 	return []byte("PERFILE2")
 }
 
-// pipe gives the recording as perf writes it to a pipe.
+// pipe returns the recording as perf writes it to a pipe.
 func (s *synth) pipe() []byte {
 	b := append(s.magic(), s.pack(pipeHeaderSize)...)
 	for _, id := range slices.Sorted(maps.Keys(s.feat)) {

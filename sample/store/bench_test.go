@@ -9,7 +9,7 @@ import (
 	"backfeed/sample"
 )
 
-// many gives a recording with that many places in 20 images, each in clusters as
+// many returns a recording with that many places in 20 images, each in clusters as
 // the hot loops of real programs are.
 func many(seed uint64, places int) *sample.Recording {
 	rnd := rand.New(rand.NewPCG(seed, 7))
@@ -55,7 +55,7 @@ func BenchmarkPut(b *testing.B) {
 	b.ReportMetric(float64(st.Bytes)/float64(st.Places), "B/count")
 }
 
-// filled gives a store of 12 recordings, and the number of places in them.
+// filled returns a store of 12 recordings, and the number of places in them.
 func filled(b *testing.B) (s *Store, places int) {
 	b.Helper()
 	s = open(b)

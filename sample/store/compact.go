@@ -12,7 +12,7 @@ import (
 	"backfeed/sample"
 )
 
-// tidy gives f the segments of the store, swept of what is left behind, while no
+// tidy calls f with the segments of the store, swept of what is left behind, while no
 // other process removes files.
 func (s *Store) tidy(f func(*listing) error) error {
 	return s.exclusive(func() error {
@@ -42,7 +42,7 @@ func (s *Store) exclusive(f func() error) error {
 }
 
 // Compact merges the segments of each epoch that ended by then and have the same
-// labels into one. A zero time is all epochs. It gives the number of segments that
+// labels into one. A zero time is all epochs. It returns the number of segments that
 // were merged into others, and ErrBusy if another process is at it.
 //
 // What it makes of an epoch depends on what was put there, not on the order, nor
@@ -63,7 +63,7 @@ func (s *Store) Compact(by time.Time) (merged int, err error) {
 	return merged, err
 }
 
-// groups gives the segments that can be merged: those of equal epochs and labels.
+// groups returns the segments that can be merged: those of equal epochs and labels.
 func groups(live []entry) [][]entry {
 	var out [][]entry
 	for _, e := range live {
@@ -82,7 +82,7 @@ func groups(live []entry) [][]entry {
 	return out
 }
 
-// foreign tells whether a segment has blocks of kinds that are not known here, and
+// foreign reports whether a segment has blocks of kinds that are not known here, and
 // would be lost if it were merged.
 func (d *directory) foreign() bool {
 	return slices.ContainsFunc(d.blocks, func(b block) bool { return !b.known() })
@@ -139,7 +139,7 @@ func (s *Store) mergeFiles(group []entry) (entry, error) {
 }
 
 // sweep removes what is left behind: segments that were merged into others, and
-// files whose writer is dead. It gives their number.
+// files whose writer is dead. It returns their number.
 func (s *Store) sweep(l *listing) (removed int, err error) {
 	for _, e := range l.superseded {
 		if err := remove(filepath.Join(s.dir, segmentsDir, e.name)); err != nil {
@@ -184,7 +184,7 @@ func (s *Store) sweepCopies() (removed int, err error) {
 	return removed, nil
 }
 
-// torn tells whether a file is a segment without its end.
+// torn reports whether a file is a segment without its end.
 func torn(f *os.File) bool {
 	st, err := f.Stat()
 	if err != nil {

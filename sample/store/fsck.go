@@ -23,13 +23,13 @@ type Report struct {
 	Removed    int      // files, of those unfinished and superseded
 }
 
-// Clean tells whether everything that was ever written is there and right. What a
+// Clean reports whether everything that was ever written is there and right. What a
 // writer that was killed leaves behind is not damage.
 func (r *Report) Clean() bool { return len(r.Damaged) == 0 }
 
 // Fsck reads the whole store and checks all that can be checked, without the
 // index. To repair is to remove what is unfinished and superseded, and to make the
-// index anew; then it gives ErrBusy if another process removes files.
+// index anew; then it returns ErrBusy if another process removes files.
 func (s *Store) Fsck(repair bool) (*Report, error) {
 	if !repair {
 		return s.fsck(false)

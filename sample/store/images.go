@@ -135,7 +135,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// OpenImage gives the path of the copy of an image, and an error that wraps
+// OpenImage returns the path of the copy of an image, and an error that wraps
 // fs.ErrNotExist if there is none.
 func (s *Store) OpenImage(id sample.ImageID, kind Kind) (path string, err error) {
 	copies, err := s.copies()
@@ -184,7 +184,7 @@ func parseCopy(name string) (c imageCopy, ok bool) {
 	return c, c.fileName() == name
 }
 
-// complete tells whether a file has the size that its name says.
+// complete reports whether a file has the size that its name says.
 func (c *imageCopy) complete(f *os.File) bool {
 	st, err := f.Stat()
 	return err == nil && st.Size() == c.size

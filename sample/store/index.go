@@ -39,7 +39,7 @@ var bucket = []byte("segments")
 // without.
 const indexWait = 100 * time.Millisecond
 
-// emptyIndex gives one that knows nothing.
+// emptyIndex returns one that knows nothing.
 func (s *Store) emptyIndex() *index {
 	return &index{path: filepath.Join(s.dir, indexName), known: map[string][]byte{}, fresh: map[string][]byte{}}
 }
@@ -74,7 +74,7 @@ func (s *Store) openIndex() *index {
 	return ix
 }
 
-// broken tells whether an error of the index is about what is in it.
+// broken reports whether an error of the index is about what is in it.
 func broken(err error) bool {
 	var path *os.PathError
 	return err != nil && !errors.Is(err, bolt.ErrTimeout) && !errors.As(err, &path)
@@ -92,7 +92,7 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// get gives the directory of a segment, nil if the index does not have it.
+// get returns the directory of a segment, nil if the index does not have it.
 func (ix *index) get(name string, size int64) []byte {
 	v := ix.known[name]
 	if len(v) < 12 || binary.LittleEndian.Uint32(v) != indexSum(name, v) || int64(binary.LittleEndian.Uint64(v[4:])) != size {

@@ -27,7 +27,7 @@ type packed struct {
 	bytes []byte
 }
 
-// merge adds up segments. It gives the blocks to emit in the order of the
+// merge adds up segments. It returns the blocks to emit in the order of the
 // directory, which it returns without epoch and labels. Images that want refuses
 // are left out; the summary is of all. Blocks are compressed by pack.
 //
@@ -208,7 +208,7 @@ type column struct {
 	first  bool
 }
 
-// next reads a place. It tells false at the end, and where the bytes make no sense.
+// next reads a place. It returns false at the end, and where the bytes make no sense.
 func (c *column) next() (ok bool, err error) {
 	if c.n == 0 {
 		if len(c.offs)+len(c.counts) > 0 {
@@ -232,7 +232,7 @@ func (c *column) next() (ok bool, err error) {
 	return true, nil
 }
 
-// columns gives what is in a block of samples.
+// columns returns what is in a block of samples.
 func columns(plain []byte, events int) ([]column, error) {
 	d := newDecoder(plain, 0)
 	var cols []column
@@ -331,7 +331,7 @@ func mergeSamples(in []input, plain [][]byte) ([]byte, block, error) {
 	return e.B, sum, nil
 }
 
-// mergeColumns gives the places of all columns by increasing offset, and the
+// mergeColumns returns the places of all columns by increasing offset, and the
 // samples at each.
 func mergeColumns(cols []column, place func(off, count uint64)) error {
 	heap := make([]*column, 0, len(cols)) // the place with the smallest offset first
@@ -392,7 +392,7 @@ func mergeSummaries(sources []source) *sample.Recording {
 	return sample.Merge(all...)
 }
 
-// eventIndex gives the index in all of each event of one.
+// eventIndex returns the index in all of each event of one.
 func eventIndex(one, all *sample.Recording) []int {
 	index := make([]int, len(one.Counts))
 	for i, c := range one.Counts {
@@ -409,7 +409,7 @@ func addPath(paths map[sample.ImageID]string, id sample.ImageID) {
 	}
 }
 
-// mergeImages gives the wanted images of all sources.
+// mergeImages returns the wanted images of all sources.
 func mergeImages(sources []source, want func(sample.ImageID) bool) []sample.ImageID {
 	all := map[sample.ImageID]string{} // the path of each image, by its key
 	for _, s := range sources {

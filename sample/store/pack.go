@@ -31,7 +31,7 @@ var (
 // proportion to the file. Samples shrink to a third or so.
 const maxRatio = 256
 
-// pack gives the stored form of plain bytes: compressed, if that is shorter and
+// pack returns the stored form of plain bytes: compressed, if that is shorter and
 // within bounds.
 func pack(plain []byte) []byte {
 	if z := compressor().EncodeAll(plain, nil); len(z) < len(plain) && len(z) >= len(plain)/maxRatio {
@@ -40,10 +40,10 @@ func pack(plain []byte) []byte {
 	return plain
 }
 
-// leave gives plain bytes as they are, for what is not written.
+// leave returns plain bytes as they are, for what is not written.
 func leave(plain []byte) []byte { return plain }
 
-// unpack gives the plain bytes of a block.
+// unpack returns the plain bytes of a block.
 func unpack(stored []byte, plain int) ([]byte, error) {
 	if len(stored) == plain {
 		return stored, nil
@@ -55,7 +55,7 @@ func unpack(stored []byte, plain int) ([]byte, error) {
 	return b, nil
 }
 
-// readBlock gives the plain bytes of a block of a segment.
+// readBlock returns the plain bytes of a block of a segment.
 func readBlock(r io.ReaderAt, b block) ([]byte, error) {
 	stored := make([]byte, b.stored)
 	if _, err := r.ReadAt(stored, b.off); err != nil {

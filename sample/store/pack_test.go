@@ -8,7 +8,7 @@ import (
 )
 
 // TestPack: the stored form depends on the plain bytes alone, not on what was
-// compressed before, and gives them back; one that says it is of another size is
+// compressed before, and reads them back; one that says it is of another size is
 // refused.
 func TestPack(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 8))

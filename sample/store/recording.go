@@ -11,7 +11,7 @@ import (
 	"backfeed/sample/internal/wire"
 )
 
-// fromRecording gives a recording as a source that has not been written yet.
+// fromRecording returns a recording as a source that has not been written yet.
 func fromRecording(rec *sample.Recording) source {
 	if !distinct(rec) {
 		rec = sample.Merge(rec)
@@ -52,7 +52,7 @@ func fromRecording(rec *sample.Recording) source {
 	}}
 }
 
-// flowBlocks gives the blocks of flows of an image.
+// flowBlocks returns the blocks of flows of an image.
 func (r *splitter) flowBlocks(image int, id sample.ImageID) []block {
 	var blocks []block
 	for _, page := range r.pages[id.Key()] {
@@ -66,7 +66,7 @@ func (r *splitter) flowBlocks(image int, id sample.ImageID) []block {
 // all wants every image.
 func all(sample.ImageID) bool { return true }
 
-// distinct tells whether no two Counts have the same processor and event.
+// distinct reports whether no two Counts have the same processor and event.
 func distinct(rec *sample.Recording) bool {
 	for i, c := range rec.Counts {
 		if slices.ContainsFunc(rec.Counts[:i], func(o *sample.Counts) bool { return o.CPU == c.CPU && o.Event == c.Event }) {
@@ -91,7 +91,7 @@ type flowsKey struct {
 	page  int
 }
 
-// image gives the samples of an image in each Counts, nil where it has none.
+// image returns the samples of an image in each Counts, nil where it has none.
 func (r *splitter) image(id sample.ImageID) []*sample.ImageCounts {
 	if r.index == nil {
 		for _, c := range r.rec.Counts {
@@ -111,7 +111,7 @@ func (r *splitter) image(id sample.ImageID) []*sample.ImageCounts {
 	return out
 }
 
-// samples gives the block of samples of an image.
+// samples returns the block of samples of an image.
 func (r *splitter) samples(id sample.ImageID) []byte {
 	type part struct {
 		event int
@@ -128,11 +128,11 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 	e.Int(len(parts))
 	last := 0
 	for _, p := range parts {
-		places := make([]place, 0, len(p.at))
+		places := make([]entryCount, 0, len(p.at))
 		for off, n := range p.at {
-			places = append(places, place{uint64(off), n})
+			places = append(places, entryCount{uint64(off), n})
 		}
-		slices.SortFunc(places, func(a, b place) int { return cmp.Compare(a.off, b.off) })
+		slices.SortFunc(places, func(a, b entryCount) int { return cmp.Compare(a.off, b.off) })
 		w := columnWriter{offs: make([]byte, 0, 2*len(places)), counts: make([]byte, 0, 2*len(places))}
 		for _, p := range places {
 			w.add(p.off, p.n)
@@ -143,7 +143,7 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 	return e.B
 }
 
-type place struct{ off, n uint64 }
+type entryCount struct{ off, n uint64 }
 
 // split puts the stacks, branches, ranges, first touches and exact counts of c to the
 // flows of their images.
@@ -229,7 +229,7 @@ func (p *part) frame(f sample.Frame) sample.Frame {
 	return f
 }
 
-// toRecording gives the recording that a segment holds. Where whole is false, it
+// toRecording returns the recording that a segment holds. Where whole is false, it
 // is of some images of what was sampled: without losses, and with the share of
 // the weight that their samples have.
 func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*sample.Recording, error) {
@@ -306,7 +306,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 	return sum, nil
 }
 
-// shareProbed gives what probes counted the share of the weight that the samples of
+// shareProbed reduces what probes counted to the share of the weight that the samples of
 // c have: executions are a rate of it. Of a share of nothing, the rate is not known.
 func shareProbed(c *sample.Counts, all uint64) {
 	for _, ic := range c.Images {
@@ -319,7 +319,7 @@ func shareProbed(c *sample.Counts, all uint64) {
 	}
 }
 
-// share gives n parts of all of a weight, rounded up so that it stays known.
+// share returns n parts of all of a weight, rounded up so that it stays known.
 func share(weight, n, all uint64) uint64 {
 	if weight == 0 || n == 0 {
 		return 0

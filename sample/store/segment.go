@@ -142,7 +142,7 @@ type block struct {
 	off     int64 // in the file
 }
 
-// image gives the image of a block, the zero one if it has none.
+// image returns the image of a block, the zero one if it has none.
 func (d *directory) image(b block) sample.ImageID {
 	if b.image == none {
 		return sample.ImageID{}
@@ -150,7 +150,7 @@ func (d *directory) image(b block) sample.ImageID {
 	return d.images[b.image]
 }
 
-// known tells whether this package knows what the block is.
+// known reports whether this package knows what the block is.
 func (b block) known() bool { return b.kind == kindSamples || b.kind == kindFlows }
 
 // compareBlocks orders the blocks of an image.
@@ -158,7 +158,7 @@ func compareBlocks(a, b block) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.page, b.page))
 }
 
-// encode gives the directory and the end of the segment.
+// encode returns the directory and the end of the segment.
 func (d *directory) encode() []byte {
 	var e wire.Writer
 	e.Uint(uint64(d.epoch.Start))
@@ -241,7 +241,7 @@ func decodeDirectory(b []byte, size int64) (*directory, error) {
 // A decoder reads the parts of a segment.
 type decoder struct{ wire.Reader }
 
-// newDecoder gives a decoder of what is at offset base of a segment.
+// newDecoder returns a decoder of what is at offset base of a segment.
 func newDecoder(b []byte, base int64) *decoder {
 	return &decoder{wire.Reader{B: b, Base: base, Format: ErrFormat}}
 }
@@ -364,7 +364,7 @@ func (d *decoder) blocks(dir *directory) {
 	}
 }
 
-// check tells what is wrong with a directory whose fields are well-formed.
+// check reports what is wrong with a directory whose fields are well-formed.
 func (d *directory) check() error {
 	for _, c := range d.summary.Counts {
 		if len(c.Images) > 1 || len(c.Images) == 1 && c.Images[0].ID != everything ||
@@ -390,7 +390,7 @@ func (d *directory) check() error {
 // everything is the image that has all samples in a summary.
 var everything = sample.ImageID{Path: "all"}
 
-// summarise gives the summary of rec.
+// summarise returns the summary of rec.
 func summarise(rec *sample.Recording) *sample.Recording {
 	sum := &sample.Recording{}
 	for _, c := range rec.Counts {
@@ -416,7 +416,7 @@ func inImages(c *sample.Counts) uint64 {
 	return n
 }
 
-// add gives a+b, or the largest uint64 where that is larger still, as all sums of
+// add returns a+b, or the largest uint64 where that is larger still, as all sums of
 // samples are made.
 func add(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {

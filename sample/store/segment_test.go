@@ -31,7 +31,7 @@ func three() *sample.Recording {
 	return &sample.Recording{Counts: []*sample.Counts{c}}
 }
 
-// segmentOf gives the bytes of a segment with that number as its only part.
+// segmentOf returns the bytes of a segment with that number as its only part.
 func segmentOf(t testing.TB, rec *sample.Recording, labels map[string]string, part byte) []byte {
 	t.Helper()
 	src := fromRecording(rec)
@@ -71,7 +71,7 @@ func drop(t testing.TB, s *Store, b []byte, part byte) string {
 	return path
 }
 
-// quiet gives a store that counts its warnings.
+// quiet returns a store that counts its warnings.
 func quiet(t testing.TB) (s *Store, warnings *int) {
 	t.Helper()
 	warnings = new(int)

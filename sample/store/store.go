@@ -53,7 +53,7 @@ type Store struct {
 	opts Options
 }
 
-// Is tells whether a directory is a store.
+// Is reports whether a directory is a store.
 func Is(dir string) bool {
 	st, err := os.Stat(filepath.Join(dir, marker))
 	return err == nil && st.Mode().IsRegular()
@@ -136,7 +136,7 @@ func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]str
 // errGone says that a segment was removed while it was written.
 var errGone = errors.New("removed while it was written")
 
-// name gives the name of the file of a segment.
+// name returns the name of the file of a segment.
 func name(e sample.Epoch, parts []partID) string {
 	id := parts[0]
 	if len(parts) > 1 {
@@ -194,7 +194,7 @@ func writeFile(path string, write func(*bufio.Writer) error) (err error) {
 	return cmp.Or(w.Flush(), f.Sync(), syncDir(filepath.Dir(path)))
 }
 
-// still tells whether f is the file at path. Before it was locked, it could be
+// still reports whether f is the file at path. Before it was locked, it could be
 // taken for a leftover.
 func still(f *os.File, path string) error {
 	mine, err := f.Stat()
@@ -305,7 +305,7 @@ func (s *Store) listWith(ix *index) (*listing, error) {
 	return l, nil
 }
 
-// entry gives the directory of a segment.
+// entry returns the directory of a segment.
 func (s *Store) entry(ix *index, name string) (entry, error) {
 	path := filepath.Join(s.dir, segmentsDir, name)
 	st, err := os.Stat(path)
@@ -333,7 +333,7 @@ func (s *Store) entry(ix *index, name string) (entry, error) {
 	return entry{name, st.Size(), d}, nil
 }
 
-// settle tells which segments count. Each part counts once: a segment whose parts
+// settle reports which segments count. Each part counts once: a segment whose parts
 // are all in others is superseded by them.
 func settle(entries []entry) *listing {
 	slices.SortFunc(entries, func(a, b entry) int {
@@ -397,7 +397,7 @@ func (q *Query) matches(e entry) bool {
 	return true
 }
 
-// wants gives the images that are asked for.
+// wants returns the images that are asked for.
 func (q *Query) wants() func(sample.ImageID) bool {
 	if len(q.Images) == 0 {
 		return all
@@ -456,7 +456,7 @@ func (s *Store) read(q Query, skip map[string]bool) (*sample.Recording, error) {
 	return toRecording(sum, paths(hits), len(q.Images) == 0)
 }
 
-// paths gives the path of each image that has samples or is called from one.
+// paths returns the path of each image that has samples or is called from one.
 func paths(entries []entry) map[sample.ImageID]string {
 	paths := map[sample.ImageID]string{}
 	for _, e := range entries {

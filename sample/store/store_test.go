@@ -34,7 +34,7 @@ func open(t testing.TB) *Store {
 
 var hour = sample.EpochAt(time.Date(2026, 11, 20, 16, 20, 0, 0, time.UTC), time.Hour)
 
-// random gives a recording with everything that one can have, of images, events
+// random returns a recording with everything that one can have, of images, events
 // and places that others often have too.
 func random(rnd *rand.Rand) *sample.Recording {
 	r := &sample.Recording{}
@@ -148,10 +148,10 @@ func TestPutAndRead(t *testing.T) {
 	}
 }
 
-// zeros gives that many bytes to be copied.
+// zeros returns that many bytes to be copied.
 func zeros(n int) io.ReadSeeker { return bytes.NewReader(make([]byte, n)) }
 
-// contents gives the bytes of all segments by name.
+// contents returns the bytes of all segments by name.
 func contents(t *testing.T, s *Store) map[string]string {
 	t.Helper()
 	names, err := s.names()

@@ -14,7 +14,7 @@ import (
 // Castagnoli is the table of the checksums, CRC-32C.
 var Castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Checksum gives the checksum of b.
+// Checksum returns the checksum of b.
 func Checksum(b []byte) uint32 { return crc32.Checksum(b, Castagnoli) }
 
 // A Writer appends fields to B.
