@@ -75,7 +75,7 @@ func callsOf(im *image.Image) *calls {
 	return c
 }
 
-// possible tells whether the caller of a stack's first frame can have called it.
+// possible reports whether the caller of a stack's first frame can have called it.
 func (c *calls) possible(counts *sample.Counts, s sample.Stack) bool {
 	if len(s.Frames) < 2 || s.Frames[1].Image == sample.Unknown || counts.Images[s.Frames[1].Image].ID.Build != c.im.Build {
 		return false

@@ -76,7 +76,7 @@ func main() {
 	}
 }
 
-// read gives the samples of a recording by place.
+// read returns the samples of a recording by place.
 func read(path, only string) (map[place]uint64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

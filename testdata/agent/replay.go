@@ -80,7 +80,7 @@ func tell(into *store.Store) error {
 	return nil
 }
 
-// read gives the samples of the first event of a recording. Those without a stack
+// read returns the samples of the first event of a recording. Those without a stack
 // are stacks of one.
 func read(path string) (*program, error) {
 	b, err := os.ReadFile(path)
@@ -115,7 +115,7 @@ func read(path string) (*program, error) {
 	return p, nil
 }
 
-// draw gives a segment of n samples.
+// draw returns a segment of n samples.
 func draw(rng *rand.Rand, programs []*program, n int) *sample.Recording {
 	event := sample.Event{Name: "cpu-clock", Period: programs[0].counts.Event.Period, Unit: "ns"}
 	c := sample.NewCounts(programs[0].counts.CPU, event)

@@ -109,7 +109,7 @@ var machines = map[string]machine{
 	"arm64": {qemu: []string{"qemu-system-aarch64", "-M", "virt", "-cpu", "max,pmu=on", "-smp", "2"}, boot: "console=ttyAMA0"},
 }
 
-// run runs jobs on a kernel, and gives what became of them, and the processor time that it took. The
+// run runs jobs on a kernel, and returns what became of them, and the processor time that it took. The
 // console's text goes to log.
 func (f *fetched) run(ctx context.Context, content files, jobs []job, more []string, log io.Writer) ([]ran, time.Duration, error) {
 	b, err := json.Marshal(jobs)

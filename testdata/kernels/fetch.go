@@ -34,7 +34,7 @@ const mirror = "http://deb.debian.org/debian"
 
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// fetch gives a kernel that is in cache, or brings it there. apt works in directories of its own:
+// fetch returns a kernel that is in cache, or brings it there. apt works in directories of its own:
 // nothing of the machine's sources or packages changes.
 func (k kernel) fetch(ctx context.Context, cache string, update bool) (*fetched, error) {
 	dir := filepath.Join(cache, k.String())

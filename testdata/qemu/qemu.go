@@ -52,7 +52,7 @@ func found(command string) bool {
 	return err == nil
 }
 
-// Run runs a program in dir, which must succeed, and gives what it prints.
+// Run runs a program in dir, which must succeed, and returns what it prints.
 func Run(t testing.TB, dir string, program string, args ...string) string {
 	t.Helper()
 	return start(t, dir, nil, program, args)
@@ -94,7 +94,7 @@ func start(t testing.TB, dir string, flags []string, program string, args []stri
 	return string(out)
 }
 
-// machine gives the processor that a program is for.
+// machine returns the processor that a program is for.
 func machine(t testing.TB, path string) elf.Machine {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -122,7 +122,7 @@ func plugin(t testing.TB, dir string) string {
 	return so
 }
 
-// api gives the version of plugins that the installed QEMU takes: those before QEMU 8.2
+// api returns the version of plugins that the installed QEMU takes: those before QEMU 8.2
 // know 1 only, and from 9.0 on it must be 2.
 func api(t testing.TB) string {
 	t.Helper()
