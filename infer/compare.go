@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"backfeed/infer/image"
+	"backfeed/infer/stale"
 )
 
 // A ProcPair is one procedure in two profiles. Old or New is nil where a profile
@@ -17,15 +18,13 @@ type ProcPair struct {
 // PairProcs finds the procedures that the profiles of two builds of an image have in
 // common: new ones by address, then those of old that have no partner. Of the same
 // build b is nil.
-func PairProcs(old, new *ImageProfile, b *Builds) []ProcPair {
+func PairProcs(old, new *ImageProfile, b *stale.Builds) []ProcPair {
 	var pairs []ProcPair
 	at := map[int]int{} // by symbol of the new build: index into pairs
 	same := b == nil
-	kept := map[int]bool{} // symbols of the new build that the old one has, too
+	var kept map[int]bool // symbols of the new build that the old one has, too
 	if b != nil {
-		for _, j := range b.partner {
-			kept[j] = true
-		}
+		kept = b.Kept()
 	}
 	if new != nil {
 		for _, r := range new.Procs {
@@ -54,44 +53,44 @@ func PairProcs(old, new *ImageProfile, b *Builds) []ProcPair {
 // Blocks of each, -1 where it is not there.
 type BlockPair struct {
 	Old, New int
-	Tie      Tie
+	Tie      stale.Tie
 }
 
 // PairBlocks finds the blocks that two builds of a procedure have in common: in the
 // order of the new one, then those of old that are gone. Of the same build b is nil.
 // Several blocks of old may be one of new, which then comes several times.
-func (p ProcPair) PairBlocks(b *Builds) []BlockPair {
+func (p ProcPair) PairBlocks(b *stale.Builds) []BlockPair {
 	var pairs []BlockPair
 	switch {
 	case p.New == nil:
 		for i := range p.Old.Proc.Blocks {
-			pairs = append(pairs, BlockPair{i, -1, NoTie})
+			pairs = append(pairs, BlockPair{i, -1, stale.NoTie})
 		}
 		return pairs
 	case p.Old == nil:
 		for i := range p.New.Proc.Blocks {
-			pairs = append(pairs, BlockPair{-1, i, NoTie})
+			pairs = append(pairs, BlockPair{-1, i, stale.NoTie})
 		}
 		return pairs
 	case b == nil:
 		for i := range p.New.Proc.Blocks {
-			pairs = append(pairs, BlockPair{i, i, SameProc})
+			pairs = append(pairs, BlockPair{i, i, stale.SameProc})
 		}
 		return pairs
 	}
-	t := b.twin(p.Old.Proc.Addr)
+	matches := b.Blocks(p.Old.Proc.Index)
 	found := make([]bool, len(p.New.Proc.Blocks))
 	for i := range p.Old.Proc.Blocks {
-		pair := BlockPair{i, -1, NoTie}
-		if t != nil && i < len(t.ties) && t.ties[i] != NoTie && t.block[i] < len(found) {
-			pair.New, pair.Tie = t.block[i], t.ties[i]
+		pair := BlockPair{i, -1, stale.NoTie}
+		if i < len(matches) && matches[i].Tie != stale.NoTie && matches[i].Block < len(found) {
+			pair.New, pair.Tie = matches[i].Block, matches[i].Tie
 			found[pair.New] = true
 		}
 		pairs = append(pairs, pair)
 	}
 	for i, ok := range found {
 		if !ok {
-			pairs = append(pairs, BlockPair{-1, i, NoTie})
+			pairs = append(pairs, BlockPair{-1, i, stale.NoTie})
 		}
 	}
 	last := len(found)

@@ -195,7 +195,7 @@ type coverPlace struct{ src, block int }
 // padding nor a jump, which another build may lack.
 func (p *coverPlacer) standFor(b *image.Block) image.Addr {
 	for _, in := range p.im.Insts(b) {
-		if counts(in) {
+		if in.Class&(image.Jump|image.Nop) == 0 {
 			return in.Addr
 		}
 	}

@@ -30,6 +30,6 @@
 // may be off by 100. A stall that the counts hide, because they are too high, is not
 // found; the ranking of causes stands. Confidence and StallConfidence tell how sure each is.
 //
-// Carry moves the samples of an older build of a program to a newer one, where
-// the two Images have the same code; what was inferred is never moved.
+// Samples of an older build of a program are moved to a newer one before, by package
+// stale; what was inferred is never moved.
 package infer

@@ -5,6 +5,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/stale"
 )
 
 // Relinked returns the placement that procs, procedures of image old, have in image
@@ -17,7 +18,7 @@ import (
 // were turned round, and for padding.
 func Relinked(procs []*infer.Result, old, relinked *image.Image) *Placement {
 	p := &Placement{Procs: procs}
-	builds := infer.NewBuilds(old, relinked)
+	builds := stale.NewBuilds(old, relinked)
 	code := &codeReader{im: relinked, taken: map[int]bool{}, read: map[int]bool{}, at: map[image.Addr]step{}}
 	for i := range old.Symbols() {
 		code.taken[builds.Partner(i)] = true

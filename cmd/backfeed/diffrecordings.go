@@ -12,6 +12,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/stale"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -193,7 +194,7 @@ func (d *differ) images() [][2]*infer.ImageProfile {
 
 // image adds rows for the procedures of an image.
 func (d *differ) image(old, new *infer.ImageProfile) {
-	var b *infer.Builds
+	var b *stale.Builds
 	path := ""
 	if new != nil {
 		path = new.ID.Path
@@ -201,7 +202,7 @@ func (d *differ) image(old, new *infer.ImageProfile) {
 		path = old.ID.Path
 	}
 	if old != nil && new != nil && old.ID.Key() != new.ID.Key() {
-		b = infer.NewBuilds(old.Image, new.Image)
+		b = stale.NewBuilds(old.Image, new.Image)
 	}
 	for _, p := range infer.PairProcs(old, new, b) {
 		r := p.New
@@ -253,7 +254,7 @@ func sideOf(samples uint64, f infer.Freq, cycles, insts float64) diffSide {
 
 // blocks adds rows for the blocks of a procedure: all of the one that was asked for,
 // of others those that have samples.
-func (d *differ) blocks(ips [2]*infer.ImageProfile, p infer.ProcPair, b *infer.Builds, row diffRow) {
+func (d *differ) blocks(ips [2]*infer.ImageProfile, p infer.ProcPair, b *stale.Builds, row diffRow) {
 	cycles := [2][]float64{d.blockCycles(0, ips[0], p.Old), d.blockCycles(1, ips[1], p.New)}
 	at := map[int]int{} // by block of the new procedure: index into Rows
 	for _, pair := range p.PairBlocks(b) {

@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/collect, sample/perfdata, sample/store",
-	"sample/bound <- sample <- infer/image <- infer/machine <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
+	"sample/bound <- sample <- infer/image <- infer/machine, infer/stale <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -116,6 +116,8 @@ func TestCheckImport(t *testing.T) {
 		{"infer/infer.go", "backfeed/sample", true},
 		{"infer/infer.go", "backfeed/infer/image", true},
 		{"infer/image/elf.go", "backfeed/infer", false},
+		{"infer/stale/carry.go", "backfeed/infer/image", true},
+		{"infer/stale/carry.go", "backfeed/infer", false},
 		{"feedback/go.go", "backfeed/layout", false},
 		{"infer/infer.go", "backfeed/sample/perfdata", false},
 		{"sample/collect/record.go", "backfeed/sample", true},

@@ -7,7 +7,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/stale"
 	"backfeed/sample"
 )
 
@@ -24,7 +24,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 		return nil, err
 	}
 	to := sample.ImageID{Build: im.Build, Path: path}
-	builds := map[sample.ImageID]*infer.Builds{}
+	builds := map[sample.ImageID]*stale.Builds{}
 	unknown := map[sample.ImageID]uint64{}
 	current := false // samples of the newer build are there already
 	images := sampled(rec)
@@ -43,7 +43,7 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 				builds[id.Key()] = nil
 			default:
 				c.progress("comparing %s with %s", report.Clean(old.Path), path)
-				builds[id.Key()] = infer.NewBuilds(old, im)
+				builds[id.Key()] = stale.NewBuilds(old, im)
 			}
 		}
 	}
@@ -58,12 +58,12 @@ func (c *cli) carryOnto(rec *sample.Recording, path, want string, f *finder) (*s
 	default:
 		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s; --image names one by its path or build ID", path)
 	}
-	moved, carried := infer.Carry(rec, to, builds)
+	moved, carried := stale.Carry(rec, to, builds)
 	c.clearProgress()
 	if err := c.tellCarried(carried, path); err != nil {
 		return nil, err
 	}
-	if carried.Samples[infer.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
+	if carried.Samples[stale.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
 		return nil, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code", path)
 	}
 	return moved, nil
@@ -82,9 +82,9 @@ func isOlder(id sample.ImageID, path, want string) bool {
 const maxLostProcs = 10
 
 // tellCarried tells what became of the samples of older builds.
-func (c *cli) tellCarried(carried *infer.Carried, path string) error {
+func (c *cli) tellCarried(carried *stale.Carried, path string) error {
 	total := carried.Total()
-	c.warn("%d samples of older builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[infer.NoTie], total), path)
+	c.warn("%d samples of older builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[stale.NoTie], total), path)
 	if kept, lost := carried.Branches[0], carried.Branches[1]; kept+lost > 0 {
 		c.warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
 	}
@@ -95,7 +95,7 @@ func (c *cli) tellCarried(carried *infer.Carried, path string) error {
 		return nil
 	}
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("carried over by"))
-	for tie := infer.NumTies; tie > 0; tie-- {
+	for tie := stale.NumTies; tie > 0; tie-- {
 		n := carried.Samples[tie-1]
 		t.Row(report.Integer(n), report.Share(n, total), (tie - 1).String())
 	}

@@ -1,4 +1,4 @@
-package infer
+package stale
 
 import (
 	"slices"
@@ -8,7 +8,8 @@ import (
 	"backfeed/sample"
 )
 
-// A Tie says what ties a place in an old build of a program to one in a newer build.
+// A Tie says what ties a place in an old build of a program to one in a newer build; the
+// later ones are the surer.
 type Tie uint8
 
 const (
@@ -48,11 +49,47 @@ func (b *Builds) Partner(i int) int {
 	return b.partner[i]
 }
 
-// twin gives the blocks in common of the procedure at a of the old build; nil if
-// the new build lacks the procedure.
-func (b *Builds) twin(a image.Addr) *twin {
-	i := b.old.Find(a)
-	if i < 0 || b.partner[i] < 0 {
+// Kept returns the symbols of the new build, indices into its Image.Symbols, that are
+// partners of symbols of the old one.
+func (b *Builds) Kept() map[int]bool {
+	kept := map[int]bool{}
+	for _, j := range b.partner {
+		if j >= 0 {
+			kept[j] = true
+		}
+	}
+	return kept
+}
+
+// A Match is the block of a new build that one of an old build is: its index in
+// image.Proc.Blocks, which means something unless Tie is NoTie.
+type Match struct {
+	Block int
+	Tie   Tie
+}
+
+// Blocks returns what became of each block of the procedure that is symbol i of the old
+// build, in the order of its blocks; nil if the new build lacks the procedure. Several
+// blocks of the old build may be one of the new.
+func (b *Builds) Blocks(i int) []Match {
+	p := b.twin(i)
+	if p == nil {
+		return nil
+	}
+	blocks := make([]Match, len(p.block))
+	for k := range blocks {
+		blocks[k] = Match{p.block[k], p.ties[k]}
+	}
+	return blocks
+}
+
+// twinAt is twin of the procedure at a.
+func (b *Builds) twinAt(a image.Addr) *twin { return b.twin(b.old.Find(a)) }
+
+// twin gives the blocks in common of the procedure that is symbol i of the old build; nil
+// if the new build lacks the procedure.
+func (b *Builds) twin(i int) *twin {
+	if b.Partner(i) < 0 {
 		return nil
 	}
 	p, ok := b.twins[i]
@@ -70,7 +107,7 @@ func (b *Builds) twin(a image.Addr) *twin {
 // tied gives the block and the instruction at a of the old build, in the twin that
 // ties the block; a nil twin if nothing does.
 func (b *Builds) tied(a image.Addr) (p *twin, block, inst int) {
-	if p = b.twin(a); p == nil {
+	if p = b.twinAt(a); p == nil {
 		return nil, 0, 0
 	}
 	i, k := p.old.find(a)
@@ -210,7 +247,7 @@ func (b *Builds) Straight(first, last sample.Offset) (lo, hi sample.Offset, ok b
 	if !ok1 || !ok2 || b.old.Find(from) != b.old.Find(to) {
 		return 0, 0, false
 	}
-	p := b.twin(from)
+	p := b.twinAt(from)
 	if p == nil {
 		return 0, 0, false
 	}
