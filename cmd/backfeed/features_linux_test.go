@@ -17,6 +17,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/trace"
 )
 
 // designed begins the reasons of tests that skip because the table of features has it so; testdata/kernels
@@ -140,7 +141,7 @@ func tryLiveWalks(t *testing.T) (int, string) {
 		code.add(symbolOf(t, im, "main.busy"))
 		w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
 		defer w.Close()
-		if err = w.SetImages([]collect.WalkImage{{ID: id, File: exe, Ops: code.ops}}); err == nil {
+		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Ops: code.ops}}); err == nil {
 			for range 100 {
 				if w.Totals().Steps > 0 {
 					return exitDone, ""

@@ -10,6 +10,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/trace"
 )
 
 // Walks go through up to mostWalked instructions, of all images. Each takes some 50 bytes of the
@@ -74,12 +75,12 @@ func (k *calibrator) setWalks(p *infer.Profile) error {
 		}
 		room = min(room, fewWalked-(mostWalked-room))
 	}
-	var all []collect.WalkImage
+	var all []trace.Image
 	for _, w := range code {
 		id := w.ip.ID.Key()
 		k.walked[id] = w.in
 		if len(w.ops) > 0 {
-			all = append(all, collect.WalkImage{ID: w.ip.ID, File: k.images[id].file.Name(), Ops: w.ops})
+			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), Ops: w.ops})
 		}
 	}
 	return k.walker.SetImages(all)
@@ -129,7 +130,7 @@ type walkedCode struct {
 	none bool            // walks cannot go through it
 	left map[int]float64 // walks that left what they knew, by the symbol where they went on to
 	in   map[int]bool    // symbols
-	ops  []collect.WalkOp
+	ops  []trace.Op
 
 	seen []bool // by symbol
 	next [parts][]int
@@ -145,7 +146,7 @@ const (
 	parts
 )
 
-func newWalkedCode(ip *infer.ImageProfile, left map[collect.WalkLeft]int) *walkedCode {
+func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int) *walkedCode {
 	w := &walkedCode{ip: ip, left: map[int]float64{}, in: map[int]bool{}, seen: make([]bool, len(ip.Image.Symbols()))}
 	weight := map[int]float64{}
 	for at, n := range left {
@@ -206,7 +207,7 @@ func (w *walkedCode) add(i int) {
 	}
 	for _, o := range im.WalkOps(p) {
 		off, _ := im.OffsetOf(o.Addr)
-		w.ops = append(w.ops, collect.WalkOp{
+		w.ops = append(w.ops, trace.Op{
 			Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
 			Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
 			Flags: uint8(o.Flags), Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
@@ -215,13 +216,13 @@ func (w *walkedCode) add(i int) {
 }
 
 // walkBranch says which operations are branches.
-var walkBranch = map[image.WalkKind]collect.WalkBranch{
-	image.WalkCondJump: collect.BranchCond,
-	image.WalkJump:     collect.BranchJump,
-	image.WalkJumpInd:  collect.BranchJump,
-	image.WalkCall:     collect.BranchCall,
-	image.WalkCallInd:  collect.BranchCall,
-	image.WalkRet:      collect.BranchReturn,
+var walkBranch = map[image.WalkKind]trace.Branch{
+	image.WalkCondJump: trace.BranchCond,
+	image.WalkJump:     trace.BranchJump,
+	image.WalkJumpInd:  trace.BranchJump,
+	image.WalkCall:     trace.BranchCall,
+	image.WalkCallInd:  trace.BranchCall,
+	image.WalkRet:      trace.BranchReturn,
 }
 
 // tellWalks says what walks did.
@@ -231,7 +232,7 @@ func (c *cli) tellWalks(k *calibrator) {
 		return
 	}
 	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[collect.EndLength])/float64(t.Walks))
+		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[trace.EndLength])/float64(t.Walks))
 	if t.Lost > 0 {
 		c.warn("%d of them were lost", t.Lost)
 	}
@@ -250,7 +251,7 @@ func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		_, ok := sites.find(id, off)
 		return ok && !k.dense[siteKey{id, off}]
 	}
-	for _, w := range k.walker.Want(k.run.Rates(), collect.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
+	for _, w := range k.walker.Want(k.run.Rates(), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
 		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
 			s, _ := sites.find(w.ID.Key(), at.Off)

@@ -22,6 +22,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/trace"
 )
 
 // A walkCheck is what testdata/walkops.c tells of one of its checks: where it begins with a
@@ -132,16 +133,16 @@ func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 }
 
 // walkImage gives the code of a file.
-func walkImage(path string, im *image.Image) collect.WalkImage {
+func walkImage(path string, im *image.Image) trace.Image {
 	id := sample.ImageID{Path: path}
 	w := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
 	w.take(other, mostWalked)
-	return collect.WalkImage{ID: id, File: path, Ops: w.ops}
+	return trace.Image{ID: id, File: path, Ops: w.ops}
 }
 
 // walkOver has a running program walked for so long, through its file and libraries, and gives what
 // walks saw of its file.
-func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration, libraries ...collect.WalkImage) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
+func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration, libraries ...trace.Image) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
 	t.Helper()
 	// By the timer: where an interrupt of a counter takes as long as a walk on an emulated processor, the kernel
 	// lowers the rate of counters.
@@ -196,7 +197,7 @@ func TestWalkOps(t *testing.T) {
 
 	t.Logf("%d of %d checks; %+v", len(runs), len(checks), totals)
 	for i, n := range totals.Ends {
-		t.Logf("%d walks ended %s", n, collect.WalkEnd(i))
+		t.Logf("%d walks ended %s", n, trace.End(i))
 	}
 	// What was saved up, and a walk begun, come on top of the share.
 	if most := time.Duration(share*float64(passed)) + 10*time.Millisecond; totals.Time > most {
@@ -286,7 +287,7 @@ func TestWalkLibrary(t *testing.T) {
 	if left < few {
 		t.Skipf("needs a less busy machine: %d walks left the program", left)
 	}
-	if n := totals.Ends[collect.EndOutside]; n > 10 {
+	if n := totals.Ends[trace.EndOutside]; n > 10 {
 		t.Errorf("%d of %d walks that left the program ended there", n, left)
 	}
 }
@@ -339,7 +340,7 @@ int main() {
 	if totals.Walks == 0 || float64(totals.Steps) < 450*float64(totals.Walks) {
 		t.Errorf("%d walks of %d instructions", totals.Walks, totals.Steps)
 	}
-	if n := totals.Ends[collect.EndRoom]; float64(n) > 0.02*float64(totals.Walks) {
+	if n := totals.Ends[trace.EndRoom]; float64(n) > 0.02*float64(totals.Walks) {
 		t.Errorf("%d of %d walks had no room", n, totals.Walks)
 	}
 	t.Logf("%+v", totals)

@@ -8,7 +8,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/collect"
+	"backfeed/sample/trace"
 )
 
 // walkedProcs gives the image of the test itself with samples in three of its procedures, and
@@ -38,7 +38,7 @@ func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
 // knew for it; then through what that calls.
 func TestWalkedCode(t *testing.T) {
 	ip, procs := walkedProcs(t, [3]uint64{1, 5, 0})
-	left := map[collect.WalkLeft]int{
+	left := map[trace.Left]int{
 		{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[2]].Addr) + 4}: 3,
 		{ID: sample.ImageID{Path: "/other"}, Addr: 1}:                          9,
 	}
@@ -66,22 +66,22 @@ func TestWalkedCode(t *testing.T) {
 
 func TestMissedCode(t *testing.T) {
 	ip, procs := walkedProcs(t, [3]uint64{90, 2, 8})
-	at := func(i int) collect.WalkLeft {
-		return collect.WalkLeft{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[i]].Addr)}
+	at := func(i int) trace.Left {
+		return trace.Left{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[i]].Addr)}
 	}
 	for _, tt := range []struct {
 		name   string
 		walked map[int]bool // nil: the image is new
-		left   map[collect.WalkLeft]int
+		left   map[trace.Left]int
 		none   bool
 		missed bool
 	}{
 		{"a new image", nil, nil, false, true},
-		{"all is known", map[int]bool{procs[0]: true, procs[1]: true, procs[2]: true}, map[collect.WalkLeft]int{at(0): 100}, false, false},
+		{"all is known", map[int]bool{procs[0]: true, procs[1]: true, procs[2]: true}, map[trace.Left]int{at(0): 100}, false, false},
 		{"little ran elsewhere", map[int]bool{procs[0]: true, procs[2]: true}, nil, false, false},
 		{"much ran elsewhere", map[int]bool{procs[0]: true, procs[1]: true}, nil, false, true},
-		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[collect.WalkLeft]int{at(1): 40}, false, true},
-		{"no walks there", map[int]bool{}, map[collect.WalkLeft]int{at(1): 40}, true, false},
+		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[trace.Left]int{at(1): 40}, false, true},
+		{"no walks there", map[int]bool{}, map[trace.Left]int{at(1): 40}, true, false},
 	} {
 		k := &calibrator{walked: map[sample.ImageID]map[int]bool{}}
 		if tt.walked != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/trace"
 )
 
 // A ProbeGroup is sites of one file that are always armed together.
@@ -426,16 +427,16 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 }
 
 // Rates gives how often sites run, of those of which windows tell that they do.
-func (c *Calibration) Rates() []SiteRate {
+func (c *Calibration) Rates() []trace.Rate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var rates []SiteRate
+	var rates []trace.Rate
 	for at, e := range c.estimates() {
 		if e.known && e.rate > 0 && e.windows >= fewRated {
-			rates = append(rates, SiteRate{e.id, at.off, e.rate, math.Sqrt(e.variance) / e.rate})
+			rates = append(rates, trace.Rate{ID: e.id, Off: at.off, PerSec: e.rate, SD: math.Sqrt(e.variance) / e.rate})
 		}
 	}
-	slices.SortFunc(rates, func(a, b SiteRate) int {
+	slices.SortFunc(rates, func(a, b trace.Rate) int {
 		return cmp.Or(a.ID.Compare(b.ID), cmp.Compare(a.Off, b.Off))
 	})
 	return rates

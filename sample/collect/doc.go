@@ -13,7 +13,8 @@
 // process of its own that arms uprobes (bpf/prober.c) where the kernel emulates the
 // instruction. A Calibration says when and where, and adds up what it counts. A Walker
 // emulates, in the kernel (bpf/walker.c), what a thread is about to run from a sample on,
-// and counts where branches go; package image says what instructions do.
+// and hands over the branches that it passed through; package image says what instructions
+// do, and package trace makes counts of what walks saw.
 //
 // What the kernel reports is put down to images at once, in the order in which
 // things happened on all processors: a file that is deleted or replaced while

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/bits"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
+	"backfeed/sample/trace"
 )
 
 // A Walker goes on from samples: where one interrupted a thread in user mode, it emulates
@@ -23,7 +23,7 @@ import (
 // registers and memory, and tells which ways they take. It reads and changes nothing, so
 // that the thread notices no more than the time it takes. What branches do is thus seen
 // exactly, of executions that follow upon moments of time, not upon one another; walks that
-// begin in slow code weigh less (see weigher).
+// begin in slow code weigh less (see package trace).
 //
 // Instructions that are not emulated leave what they write unknown; a walk ends where it
 // depends on that.
@@ -33,13 +33,12 @@ type Walker struct {
 
 	mu     sync.Mutex
 	bpf    walkerObjects
-	images []WalkImage
-	code   *walkCode
+	code   *trace.Code
 	trails *ringbuf.Reader
 	began  time.Time
 	spent  WalkTotals // of walkers before
 
-	seen walked
+	seen trace.Walks
 	quit chan struct{}
 	done chan struct{}
 }
@@ -64,7 +63,7 @@ type (
 	}
 	walkerTotals struct {
 		Walks, Steps, Spent, Earned uint64
-		Ends                        [walkEnds]uint64
+		Ends                        [trace.Ends]uint64
 		Walk, Lost                  uint64
 	}
 )
@@ -98,10 +97,10 @@ func (w *Walker) tend() {
 }
 
 // SetImages says through which code walks go from now on.
-func (w *Walker) SetImages(images []WalkImage) error {
+func (w *Walker) SetImages(images []trace.Image) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	code := newWalkCode(images)
+	code := trace.NewCode(images)
 	fresh, err := w.load(code, images)
 	if err != nil {
 		return err
@@ -112,12 +111,8 @@ func (w *Walker) SetImages(images []WalkImage) error {
 		return fmt.Errorf("walks: %w", err)
 	}
 	w.release()
-	w.seen.anew()
+	w.seen.SetCode(code)
 	w.bpf, w.code, w.trails = *fresh, code, trails
-	w.images = slices.Clone(images)
-	for i := range w.images {
-		w.images[i].Ops = nil // code has them
-	}
 	if err := w.sys.bpf.Next.Put(uint32(0), w.bpf.Walker); err != nil {
 		return fmt.Errorf("walks: %w", err)
 	}
@@ -125,14 +120,14 @@ func (w *Walker) SetImages(images []WalkImage) error {
 }
 
 // load puts code into the kernel.
-func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err error) {
+func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects, err error) {
 	spec, err := loadWalker()
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.ops))
-	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.pages)))
-	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.starts))
+	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.Ops))
+	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.Pages)))
+	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.Starts))
 	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
 	s := w.sys
 	for name, value := range map[string]any{
@@ -158,14 +153,14 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 			out.Close()
 		}
 	}()
-	if err := fillArray(out.Ops, code.forKernel()); err != nil {
+	if err := fillArray(out.Ops, kernelOps(code)); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(fillArray(out.Pages, code.pages), fillArray(out.Starts, code.starts)); err != nil {
+	if err := errors.Join(fillArray(out.Pages, code.Pages), fillArray(out.Starts, code.Starts)); err != nil {
 		return nil, err
 	}
-	for i, r := range code.images {
-		if r.hi == 0 {
+	for i, r := range code.Ranges {
+		if r.Hi == 0 {
 			continue
 		}
 		var st unix.Stat_t
@@ -174,19 +169,19 @@ func (w *Walker) load(code *walkCode, images []WalkImage) (_ *walkerObjects, err
 		}
 		// The kernel's own form of a device number has 20 bits for the minor one.
 		file := walkerFile{Ino: st.Ino, Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}
-		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.lo), Hi: uint64(r.hi), Delta: r.delta, First: r.first, Pages: r.pages, Many: r.many}); err != nil {
+		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.Lo), Hi: uint64(r.Hi), Delta: r.Delta, First: r.First, Pages: r.Pages, Many: r.Many}); err != nil {
 			return nil, fmt.Errorf("%s: %w", images[i].File, err)
 		}
 	}
 	return &out, nil
 }
 
-// forKernel gives the operations as bpf/walker.c has them.
-func (c *walkCode) forKernel() []walkerOp {
-	ops := make([]walkerOp, len(c.ops))
-	for i, o := range c.ops {
+// kernelOps gives the operations as bpf/walker.c has them.
+func kernelOps(c *trace.Code) []walkerOp {
+	ops := make([]walkerOp, len(c.Ops))
+	for i, o := range c.Ops {
 		ops[i] = walkerOp{Kind: o.Kind, Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale, Flags: o.Flags,
-			Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Target: c.targets[i], Imm: o.Imm}
+			Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Target: c.Targets[i], Imm: o.Imm}
 	}
 	return ops
 }
@@ -219,12 +214,10 @@ func (w *Walker) gather() {
 	if w.code == nil {
 		return
 	}
-	batch := int(time.Since(w.began) / batchTime)
+	batch := int(time.Since(w.began) / trace.BatchTime)
 	// What cannot be read is missed, as what there was no room for.
 	readRing(w.trails, "walks", func(b []byte) error {
-		if t, err := decodeTrail(b); err == nil {
-			w.seen.add(w.code, w.images, &t, batch)
-		}
+		w.seen.Add(b, batch)
 		return nil
 	})
 }
@@ -240,38 +233,38 @@ func (w *Walker) release() {
 	w.spent = w.totals()
 	w.trails.Close()
 	w.bpf.Close()
-	w.code, w.images = nil, nil
+	w.code = nil
 }
 
 // AddTo adds what walks saw to counts, the samples of the same processes. Rates are those of
 // the time since the last Forget.
-func (w *Walker) AddTo(counts *sample.Counts, rates []SiteRate) {
+func (w *Walker) AddTo(counts *sample.Counts, rates []trace.Rate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gather()
-	w.seen.addTo(counts, rates)
+	w.seen.AddTo(counts, rates)
 }
 
 // Want gives the sites whose rates would tell most of how slow code is where walks began, beside
 // rates, best group first. There are none before walks tell anything.
-func (w *Walker) Want(rates []SiteRate, opt WantOptions) []WantedGroup {
+func (w *Walker) Want(rates []trace.Rate, opt trace.WantOptions) []trace.WantedGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gather()
-	return w.seen.want(rates, opt)
+	return w.seen.Want(rates, opt)
 }
 
 // Left gives how many walks left the code of the images that SetImages told last, by where they
 // went on to in one of these, and how many walks there were since.
-func (w *Walker) Left() (left map[WalkLeft]int, walks int) {
+func (w *Walker) Left() (left map[trace.Left]int, walks int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.gather()
-	return w.seen.whereLeft()
+	return w.seen.Left()
 }
 
 // Forget begins anew, when what AddTo gave is stored.
-func (w *Walker) Forget() { w.seen.forget() }
+func (w *Walker) Forget() { w.seen.Forget() }
 
 // Totals tell what walks did since w was made.
 func (w *Walker) Totals() WalkTotals {

@@ -2,7 +2,10 @@
 
 package collect
 
-import "backfeed/sample"
+import (
+	"backfeed/sample"
+	"backfeed/sample/trace"
+)
 
 var noWalks = Walks.unsupported()
 
@@ -13,16 +16,16 @@ type Walker struct{}
 func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
 
 // SetImages gives an *Unavailable error.
-func (*Walker) SetImages([]WalkImage) error { return noWalks }
+func (*Walker) SetImages([]trace.Image) error { return noWalks }
 
 // AddTo adds nothing.
-func (*Walker) AddTo(*sample.Counts, []SiteRate) {}
+func (*Walker) AddTo(*sample.Counts, []trace.Rate) {}
 
 // Want wants nothing.
-func (*Walker) Want([]SiteRate, WantOptions) []WantedGroup { return nil }
+func (*Walker) Want([]trace.Rate, trace.WantOptions) []trace.WantedGroup { return nil }
 
 // Left gives nothing.
-func (*Walker) Left() (map[WalkLeft]int, int) { return nil, 0 }
+func (*Walker) Left() (map[trace.Left]int, int) { return nil, 0 }
 
 // Forget does nothing.
 func (*Walker) Forget() {}

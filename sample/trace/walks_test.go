@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"encoding/binary"
@@ -51,14 +51,14 @@ func TestDecodeTrail(t *testing.T) {
 			t.Errorf("%+v, %v; want %+v", got, err, want)
 		}
 		for _, cut := range []int{0, 4, trailSize - 1} {
-			if _, err := decodeTrail(b[:cut]); !errors.Is(err, errRecord) {
+			if _, err := decodeTrail(b[:cut]); !errors.Is(err, errTrail) {
 				t.Errorf("%d bytes: %v", cut, err)
 			}
 		}
 	}
-	for _, bad := range []trail{{end: walkEnds}, {targets: []uint32{1}}} {
+	for _, bad := range []trail{{end: Ends}, {targets: []uint32{1}}} {
 		b := encodeTrail(&bad)[:trailSize]
-		if _, err := decodeTrail(b); !errors.Is(err, errRecord) {
+		if _, err := decodeTrail(b); !errors.Is(err, errTrail) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -66,12 +66,12 @@ func TestDecodeTrail(t *testing.T) {
 
 func FuzzDecodeTrail(f *testing.F) {
 	f.Add(encodeTrail(&trail{start: 2, steps: 9, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{4, 7}}))
-	c := newWalkCode(twoWalkImages())
+	c := NewCode(twoImages())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tr, err := decodeTrail(b); err == nil {
 			tr.steps &= 1<<16 - 1
 			c.follow(&tr, func(op uint32, _ via) {
-				if int(op) >= len(c.ops) || c.ops[op].Branch == NoBranch {
+				if int(op) >= len(c.Ops) || c.Ops[op].Branch == NoBranch {
 					t.Fatalf("operation %d is no branch", op)
 				}
 			})
@@ -79,10 +79,10 @@ func FuzzDecodeTrail(f *testing.F) {
 	})
 }
 
-// callingWalkImage has a loop (operations 1 to 3) that calls a procedure (5 to 7) with a
+// callingImage has a loop (operations 1 to 3) that calls a procedure (5 to 7) with a
 // branch of its own.
-func callingWalkImage() []WalkImage {
-	return []WalkImage{{ID: sample.ImageID{Path: "/c"}, Ops: []WalkOp{
+func callingImage() []Image {
+	return []Image{{ID: sample.ImageID{Path: "/c"}, Ops: []Op{
 		{Addr: 0x1000, Off: 0x1000, Proc: 0x1000},
 		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x2000, Branch: BranchCall},
 		{Addr: 0x1006, Off: 0x1006, Proc: 0x1000, Target: 0x1000, Branch: BranchCond},
@@ -99,7 +99,7 @@ func TestFollow(t *testing.T) {
 		op  uint32
 		how via
 	}
-	c := newWalkCode(callingWalkImage())
+	c := NewCode(callingImage())
 	for _, tt := range []struct {
 		name string
 		trail
@@ -124,7 +124,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestWalkedPlace(t *testing.T) {
+func TestBranchSum(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		batches [][2]float64 // executions, and those that were taken
@@ -136,7 +136,7 @@ func TestWalkedPlace(t *testing.T) {
 		{"never", [][2]float64{{10, 0}}, true},
 		{"once", [][2]float64{{1, 1}}, true},
 	} {
-		var p walkedPlace
+		var p branchSum
 		var n, taken float64
 		for _, b := range tt.batches {
 			p.outer.add(b[0], b[1])
@@ -159,14 +159,14 @@ func TestWalkedPlace(t *testing.T) {
 			t.Errorf("%s, no condition: %+v", tt.name, got)
 		}
 	}
-	if got := (&walkedPlace{}).probed(0, true); got.Outcomes != 0 || got.Windows != 1 {
+	if got := (&branchSum{}).probed(0, true); got.Outcomes != 0 || got.Windows != 1 {
 		t.Errorf("nothing seen: %+v", got)
 	}
 }
 
-// TestWalkedInner: calls that began in a walk tell where branches go, but no surer than they
+// TestInner: calls that began in a walk tell where branches go, but no surer than they
 // are like all others.
-func TestWalkedInner(t *testing.T) {
+func TestInner(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		outer, inner [2]float64 // executions, and those that were taken
@@ -180,7 +180,7 @@ func TestWalkedInner(t *testing.T) {
 		{"both, little of one", [2]float64{20, 10}, [2]float64{100000, 10000}, 0.09, 0.2, 0.15, innerSD},
 		{"always", [2]float64{100, 100}, [2]float64{100, 100}, 1, 1, 0, math.Inf(1)},
 	} {
-		var p walkedPlace
+		var p branchSum
 		p.outer.add(tt.outer[0], tt.outer[1])
 		p.inner.add(tt.inner[0], tt.inner[1])
 		got := p.probed(1, true)
@@ -195,18 +195,18 @@ func TestWalkedInner(t *testing.T) {
 	}
 }
 
-func TestWalked(t *testing.T) {
-	images := callingWalkImage()
-	code := newWalkCode(images)
-	var w walked
+func TestWalks(t *testing.T) {
+	code := NewCode(callingImage())
+	var w Walks
+	w.SetCode(code)
 	// Twice around the loop, and in another batch once, cut short, with a way that was guessed.
-	w.add(code, images, &trail{start: 1, steps: 12, outcomes: []via{0, viaTaken, viaTaken, 0}, targets: []uint32{3, 3}}, 3)
-	w.add(code, images, &trail{start: 1, steps: 7, end: 1, outcomes: []via{viaTaken, viaGuessed}}, 5)
-	w.add(code, images, &trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
+	w.add(&trail{start: 1, steps: 12, outcomes: []via{0, viaTaken, viaTaken, 0}, targets: []uint32{3, 3}}, 3)
+	w.add(&trail{start: 1, steps: 7, end: 1, outcomes: []via{viaTaken, viaGuessed}}, 5)
+	w.add(&trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
 	check := func(when string, want map[sample.Offset]sample.Probed) {
 		t.Helper()
 		counts := sample.NewCounts(sample.CPU{}, sample.Event{})
-		w.addTo(counts, nil)
+		w.AddTo(counts, nil)
 		if err := counts.Check(); err != nil {
 			t.Error(err)
 		}
@@ -231,16 +231,16 @@ func TestWalked(t *testing.T) {
 	check("kept", want)
 	check("once more", want)
 
-	w.forget()
+	w.Forget()
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{})
-	w.addTo(counts, nil)
+	w.AddTo(counts, nil)
 	if len(counts.Images) != 0 {
 		t.Errorf("%d images are not forgotten", len(counts.Images))
 	}
 
 	// So many walks that the first are not kept one by one.
 	for range mostWalks + 10 {
-		w.add(code, images, &trail{start: 3, steps: 1, outcomes: []via{0}}, 0)
+		w.add(&trail{start: 3, steps: 1, outcomes: []via{0}}, 0)
 	}
 	if len(w.walks) != 10 {
 		t.Errorf("%d walks are kept", len(w.walks))
@@ -251,26 +251,27 @@ func TestWalked(t *testing.T) {
 // TestWhereLeft: walks that leave the code that is known tell where they went on to, by direct
 // branches and by others.
 func TestWhereLeft(t *testing.T) {
-	images := twoWalkImages()
-	c := newWalkCode(images)
-	var w walked
+	images := twoImages()
+	c := NewCode(images)
+	var w Walks
+	w.SetCode(c)
 	for _, tr := range []trail{
 		{start: 6, steps: 1, end: EndOutside},                                         // jumps to 0x500000
-		{start: 6, steps: 1, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // likewise
-		{start: 4, steps: 1, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // no branch: as far as is known
+		{start: 6, steps: 1, end: EndOutside, left: 0x1234, pages: c.Ranges[2].Pages}, // likewise
+		{start: 4, steps: 1, end: EndOutside, left: 0x1234, pages: c.Ranges[2].Pages}, // no branch: as far as is known
 		{start: 4, steps: 1, end: EndOutside},                                         // nowhere that is known
-		{start: 4, steps: 1, left: 0x1234, pages: c.images[2].pages},                  // to its full length
-		{start: 0, steps: 0, end: EndOutside, left: 0x1234, pages: c.images[2].pages}, // without an operation
+		{start: 4, steps: 1, left: 0x1234, pages: c.Ranges[2].Pages},                  // to its full length
+		{start: 0, steps: 0, end: EndOutside, left: 0x1234, pages: c.Ranges[2].Pages}, // without an operation
 	} {
-		w.add(c, images, &tr, 0)
+		w.add(&tr, 0)
 	}
-	got, n := w.whereLeft()
-	want := map[WalkLeft]int{{images[0].ID.Key(), 0x500000}: 2, {images[2].ID.Key(), 0x1234}: 1}
+	got, n := w.Left()
+	want := map[Left]int{{images[0].ID.Key(), 0x500000}: 2, {images[2].ID.Key(), 0x1234}: 1}
 	if !maps.Equal(got, want) || n != 6 {
 		t.Errorf("%v of %d walks, want %v", got, n, want)
 	}
-	w.anew()
-	if got, n := w.whereLeft(); len(got) != 0 || n != 0 {
+	w.SetCode(c)
+	if got, n := w.Left(); len(got) != 0 || n != 0 {
 		t.Errorf("%v of %d walks through other code", got, n)
 	}
 }

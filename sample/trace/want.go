@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"cmp"
@@ -37,8 +37,9 @@ const (
 	usualSteps = 1000
 )
 
-// want gives the sites whose rates tell most of the weights of walks, beside rates.
-func (w *walked) want(rates []SiteRate, opt WantOptions) []WantedGroup {
+// Want returns the sites whose rates would tell most of how slow code is where walks began,
+// beside rates, best group first. There are none before walks tell anything.
+func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rates = rates
@@ -63,7 +64,7 @@ func (w *walked) want(rates []SiteRate, opt WantOptions) []WantedGroup {
 }
 
 // walksBy gives how many walks came by each place.
-func (w *walked) walksBy() []int {
+func (w *Walks) walksBy() []int {
 	n, last := make([]int, len(w.places)), make([]int, len(w.places))
 	for i := range w.walks {
 		for _, at := range w.walks[i].at {

@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"math"
@@ -25,13 +25,13 @@ func TestSlowness(t *testing.T) {
 		{func(int) bool { return rng.IntN(2) == 0 }, true, 0}, // it is not known which way
 	}
 	id := sample.ImageID{Path: "/app"}
-	w := &walked{spot: map[walkSpot]int32{}}
+	w := &Walks{spot: map[endpoint]int32{}}
 	for i := range walks * len(kinds) {
 		k := i % len(kinds)
 		at := uint64(k) * 0x100
-		s := seenWalk{steps: steps, start: number(w.spot, walkSpot{id, at, 0, at}), end: -1}
+		s := seenWalk{steps: steps, start: number(w.spot, endpoint{id, at, 0, at}), end: -1}
 		if i < len(kinds) {
-			w.places = append(w.places, walkedAt{id, sample.Offset(at), true})
+			w.places = append(w.places, branchKey{id, sample.Offset(at), true})
 		}
 		for n := range branches {
 			how := via(k) * viaPlace

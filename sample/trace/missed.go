@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import "math"
 
@@ -26,7 +26,7 @@ func (h *histories) missed(before int) float64 {
 
 // eachWay calls each for the conditional branches that s came by of which it is known where they
 // went, with that and with the last ways of the same branch in s.
-func (w *walked) eachWay(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
+func (w *Walks) eachWay(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
 	clear(before)
 	for _, at := range s.at {
 		place := at.place()
@@ -45,7 +45,7 @@ func (w *walked) eachWay(s *seenWalk, before map[int32]int, each func(place int3
 
 // slowness gives by region the logarithm of the time that an instruction takes there, as far as
 // branches tell that are guessed wrongly.
-func (w *walked) slowness(region []int32, regions int) []float64 {
+func (w *Walks) slowness(region []int32, regions int) []float64 {
 	of, before := make([]histories, len(w.places)), map[int32]int{}
 	for i := range w.walks {
 		w.eachWay(&w.walks[i], before, func(place int32, before int, taken bool) {

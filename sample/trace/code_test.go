@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"testing"
@@ -8,9 +8,9 @@ import (
 
 // Two images; of the first, an address has two operations, and one operation is no
 // instruction. What is counted are branches.
-func twoWalkImages() []WalkImage {
-	return []WalkImage{
-		{ID: sample.ImageID{Path: "/a"}, Ops: []WalkOp{
+func twoImages() []Image {
+	return []Image{
+		{ID: sample.ImageID{Path: "/a"}, Ops: []Op{
 			{Addr: 0x401000, Off: 0x1000, Kind: 1},
 			{Addr: 0x401003, Off: 0x1003, Kind: 1, Target: 0x401010, Branch: BranchCond},
 			{},
@@ -19,28 +19,28 @@ func twoWalkImages() []WalkImage {
 			{Addr: 0x401012, Off: 0x1012, Kind: 1, Target: 0x500000, Branch: BranchJump},
 		}},
 		{ID: sample.ImageID{Path: "/empty"}},
-		{ID: sample.ImageID{Path: "/b"}, Ops: []WalkOp{
+		{ID: sample.ImageID{Path: "/b"}, Ops: []Op{
 			{Addr: 0x1400, Off: 0x400, Kind: 1, Target: 0x1300, Branch: BranchJump},
 			{Addr: 0x1300, Off: 0x300, Kind: 1, Target: 0x1400, Branch: BranchCond},
 		}},
 	}
 }
 
-func TestNewWalkCode(t *testing.T) {
-	images := twoWalkImages()
-	c := newWalkCode(images)
+func TestNewCode(t *testing.T) {
+	images := twoImages()
+	c := NewCode(images)
 	// at is what bpf/walker.c does to find an operation.
 	at := func(image int, addr uint64) uint32 {
-		r := &c.images[image]
-		p := (addr - r.first) / walkPage
-		if p >= uint64(r.many) {
+		r := &c.Ranges[image]
+		p := (addr - r.First) / pageSize
+		if p >= uint64(r.Many) {
 			return 0
 		}
-		p = uint64(c.pages[uint64(r.pages)+p])
+		p = uint64(c.Pages[uint64(r.Pages)+p])
 		if p == 0 {
 			return 0
 		}
-		return c.starts[p*walkPage+addr%walkPage]
+		return c.Starts[p*pageSize+addr%pageSize]
 	}
 	for _, tt := range []struct {
 		image int
@@ -55,20 +55,20 @@ func TestNewWalkCode(t *testing.T) {
 			t.Errorf("image %d, %#x: operation %d, want %d", tt.image, tt.addr, got, tt.want)
 		}
 	}
-	if len(c.ops) != 9 || len(c.targets) != len(c.ops) || len(c.image) != len(c.ops) {
-		t.Fatalf("%d operations, %d targets, %d images of them; want 9 of each", len(c.ops), len(c.targets), len(c.image))
+	if len(c.Ops) != 9 || len(c.Targets) != len(c.Ops) || len(c.image) != len(c.Ops) {
+		t.Fatalf("%d operations, %d targets, %d images of them; want 9 of each", len(c.Ops), len(c.Targets), len(c.image))
 	}
 	for op, want := range []uint32{0, 0, 4, 0, 0, 1, 0, 8, 7} {
-		if c.targets[op] != want {
-			t.Errorf("operation %d goes to %d, want %d", op, c.targets[op], want)
+		if c.Targets[op] != want {
+			t.Errorf("operation %d goes to %d, want %d", op, c.Targets[op], want)
 		}
 	}
 	for i, want := range []struct {
 		lo, hi sample.Offset
 		delta  uint64
 	}{{0x1000, 0x1013, 0x400000}, {}, {0x300, 0x401, 0x1000}} {
-		if r := c.images[i]; r.lo != want.lo || r.hi != want.hi || r.delta != want.delta {
-			t.Errorf("image %d: offsets %#x to %#x, addresses %#x more; want %#x", i, r.lo, r.hi, r.delta, want)
+		if r := c.Ranges[i]; r.Lo != want.lo || r.Hi != want.hi || r.Delta != want.delta {
+			t.Errorf("image %d: offsets %#x to %#x, addresses %#x more; want %#x", i, r.Lo, r.Hi, r.Delta, want)
 		}
 	}
 }

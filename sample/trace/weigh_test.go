@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"math"
@@ -52,16 +52,16 @@ func pick(rng *rand.Rand, of []float64) int32 {
 
 // walked gives walks of p. Each region is a procedure of its own, with a branch that runs in
 // one of ten walks that begin or end there.
-func (p *weighed) walked(walks int) *walked {
+func (p *weighed) walked(walks int) *Walks {
 	rng := rand.New(rand.NewPCG(1, 2))
 	id := sample.ImageID{Path: "/app"}
-	w := &walked{ids: map[sample.ImageID]sample.ImageID{id: id}, place: map[walkedAt]int32{}, spot: map[walkSpot]int32{}}
+	w := &Walks{ids: map[sample.ImageID]sample.ImageID{id: id}, place: map[branchKey]int32{}, spot: map[endpoint]int32{}}
 	time := make([]float64, 5)
 	for g := range time {
 		at := uint64(g) * 0x100
 		time[g] = p.time(g)
-		number(w.spot, walkSpot{id, at, 0, at})
-		place := walkedAt{id, sample.Offset(at), true}
+		number(w.spot, endpoint{id, at, 0, at})
+		place := branchKey{id, sample.Offset(at), true}
 		number(w.place, place)
 		w.places = append(w.places, place)
 	}
@@ -81,13 +81,13 @@ func (p *weighed) walked(walks int) *walked {
 }
 
 // rates gives the rates of the branches of some regions.
-func (p *weighed) rates(regions ...int) (rates []SiteRate) {
+func (p *weighed) rates(regions ...int) (rates []Rate) {
 	all := 0.0
 	for g := range p.run {
 		all += p.time(g)
 	}
 	for _, g := range regions {
-		rates = append(rates, SiteRate{sample.ImageID{Path: "/app"}, sample.Offset(g * 0x100), 1e6 * p.run[g] / all, 0.05})
+		rates = append(rates, Rate{sample.ImageID{Path: "/app"}, sample.Offset(g * 0x100), 1e6 * p.run[g] / all, 0.05})
 	}
 	return rates
 }
@@ -99,7 +99,7 @@ func TestWeights(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		p     *weighed
-		rates []SiteRate
+		rates []Rate
 		pairs [][2]int
 	}{
 		{"as walks lead", p, nil, [][2]int{{1, 0}, {2, 0}, {4, 3}}},

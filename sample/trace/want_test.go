@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"slices"
@@ -23,7 +23,7 @@ func TestWant(t *testing.T) {
 		{"one of each phase", WantOptions{every, 1, 9, 6e5}, []int{2}},
 		{"that run seldom", WantOptions{every, 3, 9, 1}, nil},
 	} {
-		groups := p.walked(5000).want(nil, tt.opt)
+		groups := p.walked(5000).Want(nil, tt.opt)
 		var got []int
 		for _, g := range groups {
 			got = append(got, len(g.Sites))
@@ -43,17 +43,17 @@ func TestWant(t *testing.T) {
 	}
 	// What is known need not be asked for first.
 	w := p.walked(5000)
-	known := w.want(nil, WantOptions{every, 1, 2, 1e9})[0].Sites
-	var rates []SiteRate
+	known := w.Want(nil, WantOptions{every, 1, 2, 1e9})[0].Sites
+	var rates []Rate
 	for _, s := range known {
 		rates = append(rates, p.rates(int(s.Off/0x100))...)
 	}
-	for _, s := range w.want(rates, WantOptions{every, 1, 2, 1e9})[0].Sites {
+	for _, s := range w.Want(rates, WantOptions{every, 1, 2, 1e9})[0].Sites {
 		if slices.ContainsFunc(known, func(o Wanted) bool { return o.Off == s.Off }) {
 			t.Errorf("%#x is known, and wanted", s.Off)
 		}
 	}
-	if none := new(walked).want(nil, WantOptions{every, 1, 9, 1e9}); len(none) > 0 {
+	if none := new(Walks).Want(nil, WantOptions{every, 1, 9, 1e9}); len(none) > 0 {
 		t.Errorf("no walks want %+v", none)
 	}
 }

@@ -1,4 +1,4 @@
-package collect
+package trace
 
 import (
 	"math"
@@ -7,8 +7,8 @@ import (
 	"backfeed/sample"
 )
 
-// A SiteRate is how often a site runs, as windows tell.
-type SiteRate struct {
+// A Rate is how often a site runs, as windows tell.
+type Rate struct {
 	ID     sample.ImageID
 	Off    sample.Offset
 	PerSec float64 // executions per second of processor time
@@ -373,3 +373,5 @@ func dot(x, y []float64) (sum float64) {
 	}
 	return sum
 }
+
+func sq(x float64) float64 { return x * x }

@@ -1,9 +1,7 @@
-package collect
+package trace
 
 import (
 	"cmp"
-	"encoding/binary"
-	"fmt"
 	"iter"
 	"maps"
 	"math"
@@ -14,127 +12,26 @@ import (
 	"backfeed/sample"
 )
 
-// A trail is what the kernel tells of a walk: with the code, it gives the whole way.
-type trail struct {
-	start    uint32 // operation
-	steps    uint32
-	end      WalkEnd
-	left     uint64   // where an indirect branch left the code that is known, as linked; 0 is in no image
-	pages    uint32   // walkRange.pages of the image that left is in
-	outcomes []via    // by conditional branch
-	targets  []uint32 // operations that indirect branches went to
-}
-
-// A via is how a walk came by a branch. The number of the place, times viaPlace, is added to it
-// where places have numbers.
-type via int32
-
-const (
-	viaInner   via = 1 << iota // in a call that began on the way
-	viaTaken                   // jumps, calls and returns always are
-	viaGuessed                 // it is not known whether it was taken
-	viaPlace
-)
-
-// place gives which one it was.
-func (v via) place() int32 { return int32(v / viaPlace) }
-
-// Layout of struct trail of bpf/walker.c: six words of 4 bytes, one of 8, two bits for each of
-// mostOutcomes, and the targets.
-const (
-	trailHead    = 32
-	mostOutcomes = 512
-	trailGuessed = trailHead + mostOutcomes/8
-	trailSize    = trailGuessed + mostOutcomes/8 // without targets
-)
-
-// decodeTrail reads one.
-func decodeTrail(b []byte) (trail, error) {
-	word := func(at int) uint32 { return binary.NativeEndian.Uint32(b[at:]) }
-	if len(b) < trailSize {
-		return trail{}, fmt.Errorf("trail of %d bytes: %w", len(b), errRecord)
-	}
-	t := trail{start: word(0), steps: word(4), end: WalkEnd(word(8)), pages: word(20), left: binary.NativeEndian.Uint64(b[24:])}
-	outcomes, targets := word(12), word(16)
-	if t.end >= walkEnds || outcomes > mostOutcomes+1 || uint64(targets) > uint64(len(b)-trailSize)/4 {
-		return trail{}, fmt.Errorf("trail of %d bytes with %d outcomes and %d targets: %w", len(b), outcomes, targets, errRecord)
-	}
-	for i := range int(min(outcomes, mostOutcomes)) {
-		bit := func(at int) via { return via(b[at+i/8] >> (i % 8) & 1) }
-		t.outcomes = append(t.outcomes, bit(trailHead)*viaTaken|bit(trailGuessed)*viaGuessed)
-	}
-	for i := range int(targets) {
-		t.targets = append(t.targets, word(trailSize+4*i))
-	}
-	return t, nil
-}
-
-// follow goes the way of t, and calls at for each branch on it with its operation. It gives the
-// last operation.
-func (c *walkCode) follow(t *trail, at func(op uint32, how via)) (last uint32) {
-	outcomes, targets, depth := t.outcomes, t.targets, 0
-	op := t.start
-	for range t.steps {
-		if op == 0 || int(op) >= len(c.ops) {
-			break
-		}
-		last = op
-		o := &c.ops[op]
-		if o.Branch == NoBranch {
-			op++
-			continue
-		}
-		how := viaTaken
-		if o.Branch == BranchCond {
-			if len(outcomes) == 0 {
-				break
-			}
-			how, outcomes = outcomes[0], outcomes[1:]
-		}
-		if depth > 0 {
-			how |= viaInner
-		}
-		at(op, how)
-		switch {
-		case o.Branch == BranchCall:
-			depth++
-		case o.Branch == BranchReturn && depth > 0:
-			depth--
-		}
-		switch {
-		case how&viaTaken == 0:
-			op++
-		case o.Target != 0:
-			op = c.targets[op]
-		case len(targets) > 0:
-			op, targets = targets[0], targets[1:]
-		default:
-			op = 0
-		}
-	}
-	return last
-}
-
-// batchTime is how long the walks are that are compared with one another, to tell how
+// BatchTime is how long the batches of walks are that are compared with one another, to tell how
 // much programs change.
-const batchTime = 5 * time.Second
+const BatchTime = 5 * time.Second
 
-// A walkedPlace is what walks saw of one branch, apart for calls that were under way when a
+// A branchSum is what walks saw of one branch, apart for calls that were under way when a
 // walk began and for those that began in it.
-type walkedPlace struct {
-	outer, inner walkedWays
+type branchSum struct {
+	outer, inner outcomeSum
 	guessed      float64 // executions with ways that were guessed
 }
 
-// walkedWays are executions of a branch, and those that were taken.
-type walkedWays struct {
+// outcomeSum are executions of a branch, and those that were taken.
+type outcomeSum struct {
 	n, taken float64
 	// Over batches: sums of squares of the executions, and of those that were taken, and of
 	// their products.
 	nn, tt, nt float64
 }
 
-func (w *walkedWays) add(n, taken float64) {
+func (w *outcomeSum) add(n, taken float64) {
 	w.n, w.taken = w.n+n, w.taken+taken
 	w.nn, w.tt, w.nt = w.nn+n*n, w.tt+taken*taken, w.nt+n*taken
 }
@@ -155,7 +52,7 @@ const (
 
 // worth is how many independent executions tell as much as those of w, of which nothing is
 // surer than a standard deviation of sd, in logits.
-func (w *walkedWays) worth(sd float64) float64 {
+func (w *outcomeSum) worth(sd float64) float64 {
 	if w.n == 0 {
 		return 0
 	}
@@ -171,7 +68,7 @@ func (w *walkedWays) worth(sd float64) float64 {
 
 // probed gives what was seen in so many batches. Of the outcomes, so many are told as taken
 // as is most probable by those of both kinds.
-func (p *walkedPlace) probed(batches int, cond bool) sample.Probed {
+func (p *branchSum) probed(batches int, cond bool) sample.Probed {
 	n := p.outer.n + p.inner.n
 	out := sample.Probed{Windows: uint64(max(1, batches)), Visits: whole(n + p.guessed)}
 	if n == 0 || !cond {
@@ -180,7 +77,7 @@ func (p *walkedPlace) probed(batches int, cond bool) sample.Probed {
 	seen := whole(n)
 	var of, share, taken float64
 	for _, w := range []struct {
-		*walkedWays
+		*outcomeSum
 		sd float64
 	}{{&p.outer, 0}, {&p.inner, innerSD}} {
 		if worth := w.worth(w.sd); worth > 0 {
@@ -209,16 +106,16 @@ func whole(n float64) uint64 {
 	return max(1, uint64(math.Round(n)))
 }
 
-// A walkedAt is one branch.
-type walkedAt struct {
+// A branchKey is one branch.
+type branchKey struct {
 	id   sample.ImageID // by key
 	off  sample.Offset
 	cond bool
 }
 
-// A walkSpot is an instruction where walks begin or end. Loop tells how long a walk goes round
+// An endpoint is an instruction where walks begin or end. Loop tells how long a walk goes round
 // one loop from there on, or did up to there: a loop that goes on for long is a phase of its own.
-type walkSpot struct {
+type endpoint struct {
 	id   sample.ImageID // by key
 	proc uint64
 	loop int
@@ -267,40 +164,61 @@ type seenWalk struct {
 	at    []via // what it came by, with places
 }
 
-// walked is what all walks saw.
-type walked struct {
+// Walks is what all walks saw. The zero value has seen none. Methods may be called from
+// several goroutines at once.
+type Walks struct {
 	mu      sync.Mutex
+	code    *Code                             // that they go through now
 	ids     map[sample.ImageID]sample.ImageID // by key
-	place   map[walkedAt]int32
-	places  []walkedAt
-	spot    map[walkSpot]int32
+	place   map[branchKey]int32
+	places  []branchKey
+	spot    map[endpoint]int32
 	walks   []seenWalk
 	batches int
-	rates   []SiteRate // as windows told last
+	rates   []Rate // as windows told last
 
 	// Walks through the code that they go through now: those that left it, by where they went on to,
 	// as far as that is known, and all.
-	left map[WalkLeft]int
+	left map[Left]int
 	went int
 
 	// Of walks before: those, by place, with the weights that they had.
-	before []walkedPlace
+	before []branchSum
 }
 
 // mostWalks is how many walks are kept one by one.
 const mostWalks = 40000
 
-// add adds a walk of one batch; batches go up.
-func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
+// SetCode says that walks go through c from now on.
+func (w *Walks) SetCode(c *Code) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.code, w.left, w.went = c, nil, 0
+}
+
+// Add adds the walk of which a trail of the kernel's tells (struct trail of
+// sample/collect/bpf/walk.h), as one of a batch; batches go up. Of a trail that is malformed,
+// nothing is added.
+func (w *Walks) Add(b []byte, batch int) error {
+	t, err := decodeTrail(b)
+	if err != nil {
+		return err
+	}
+	w.add(&t, batch)
+	return nil
+}
+
+func (w *Walks) add(t *trail, batch int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	c := w.code
 	if w.place == nil {
-		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[walkedAt]int32{}, map[walkSpot]int32{}
+		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[branchKey]int32{}, map[endpoint]int32{}
 	}
 	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
 	last := c.follow(t, func(op uint32, how via) {
-		o, id := &c.ops[op], images[c.image[op]].ID
-		place := walkedAt{id.Key(), o.Off, o.Branch == BranchCond}
+		o, id := &c.Ops[op], c.ids[c.image[op]]
+		place := branchKey{id.Key(), o.Off, o.Branch == BranchCond}
 		n := number(w.place, place)
 		if int(n) == len(w.places) {
 			w.ids[place.id] = id
@@ -313,10 +231,10 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 		return
 	}
 	if t.end == EndOutside {
-		w.leave(c, images, t, last)
+		w.leave(t, last)
 	}
 	in := func(op uint32, loop int) int32 {
-		return number(w.spot, walkSpot{images[c.image[op]].ID.Key(), c.ops[op].Proc, loop, uint64(c.ops[op].Off)})
+		return number(w.spot, endpoint{c.ids[c.image[op]].Key(), c.Ops[op].Proc, loop, uint64(c.Ops[op].Off)})
 	}
 	s.start = in(t.start, loopOf(slices.Values(s.at)))
 	if t.end == EndLength {
@@ -330,18 +248,19 @@ func (w *walked) add(c *walkCode, images []WalkImage, t *trail, batch int) {
 }
 
 // leave notes where t, of which last is the last operation, left the code that is known.
-func (w *walked) leave(c *walkCode, images []WalkImage, t *trail, last uint32) {
-	i, to := int(c.image[last]), c.ops[last].Target
+func (w *Walks) leave(t *trail, last uint32) {
+	c := w.code
+	i, to := int(c.image[last]), c.Ops[last].Target
 	if to == 0 {
-		i, to = slices.IndexFunc(c.images, func(r walkRange) bool { return r.hi != 0 && r.pages == t.pages }), t.left
+		i, to = slices.IndexFunc(c.Ranges, func(r Range) bool { return r.Hi != 0 && r.Pages == t.pages }), t.left
 	}
 	if i < 0 || to == 0 {
 		return
 	}
 	if w.left == nil {
-		w.left = map[WalkLeft]int{}
+		w.left = map[Left]int{}
 	}
-	w.left[WalkLeft{images[i].ID.Key(), to}]++
+	w.left[Left{c.ids[i].Key(), to}]++
 }
 
 // number gives the number of k, the next one if it is new.
@@ -355,8 +274,8 @@ func number[K comparable](numbers map[K]int32, k K) int32 {
 }
 
 // sum gives what was seen by place, and in how many batches.
-func (w *walked) sum() ([]walkedPlace, int) {
-	sums := append(slices.Clone(w.before), make([]walkedPlace, len(w.places)-len(w.before))...)
+func (w *Walks) sum() ([]branchSum, int) {
+	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
 	region := w.regions()
 	weights := w.weigher(region).weights()
@@ -406,12 +325,12 @@ func (w *walked) sum() ([]walkedPlace, int) {
 const regionStarts = 100
 
 // regions gives each spot the number of its region: neighbours of one procedure and kind.
-func (w *walked) regions() []int32 {
+func (w *Walks) regions() []int32 {
 	starts := make([]int, len(w.spot))
 	for _, s := range w.walks {
 		starts[s.start]++
 	}
-	spots := slices.SortedFunc(maps.Keys(w.spot), func(a, b walkSpot) int {
+	spots := slices.SortedFunc(maps.Keys(w.spot), func(a, b endpoint) int {
 		return cmp.Or(a.id.Compare(b.id), cmp.Compare(a.proc, b.proc), cmp.Compare(a.loop, b.loop), cmp.Compare(a.off, b.off))
 	})
 	region := make([]int32, len(spots))
@@ -427,16 +346,16 @@ func (w *walked) regions() []int32 {
 }
 
 // weigher gives what tells the weights of walks.
-func (w *walked) weigher(region []int32) *weigher {
+func (w *Walks) weigher(region []int32) *weigher {
 	n := 0
 	for _, g := range region {
 		n = max(n, int(g)+1)
 	}
 	out := &weigher{starts: make([]float64, n), slow: w.slowness(region, n), out: make([][]cell, n), in: make([][]cell, n)}
 	out.proc = make([]int32, n)
-	procs := map[walkSpot]int32{} // by image and procedure alone
+	procs := map[endpoint]int32{} // by image and procedure alone
 	for at, spot := range w.spot {
-		out.proc[region[spot]] = number(procs, walkSpot{id: at.id, proc: at.proc})
+		out.proc[region[spot]] = number(procs, endpoint{id: at.id, proc: at.proc})
 	}
 	out.procs = len(procs)
 	var came, went pairs
@@ -451,11 +370,11 @@ func (w *walked) weigher(region []int32) *weigher {
 	}
 	came.sum(func(to int32, c cell) { out.in[to] = append(out.in[to], c) })
 	went.sum(func(from int32, c cell) { out.out[from] = append(out.out[from], c) })
-	rate := map[int32]*SiteRate{}
+	rate := map[int32]*Rate{}
 	for i := range w.rates {
 		r := &w.rates[i]
 		for _, cond := range []bool{false, true} {
-			if place, ok := w.place[walkedAt{r.ID.Key(), r.Off, cond}]; ok && r.PerSec > 0 {
+			if place, ok := w.place[branchKey{r.ID.Key(), r.Off, cond}]; ok && r.PerSec > 0 {
 				rate[place] = r
 			}
 		}
@@ -470,7 +389,7 @@ func (w *walked) weigher(region []int32) *weigher {
 
 // visits gives how often walks came by the places that are wanted, those of them that they did
 // come by, by region.
-func (w *walked) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
+func (w *Walks) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
 	want := make([]bool, len(w.places))
 	for i := range want {
 		want[i] = wanted(int32(i))
@@ -523,22 +442,17 @@ func (p pairs) sum(each func(of int32, c cell)) {
 	}
 }
 
-// whereLeft gives left, and went.
-func (w *walked) whereLeft() (map[WalkLeft]int, int) {
+// Left returns how many walks left the code that SetCode was told last, by where they went on
+// to in one of its images, and how many walks there were since.
+func (w *Walks) Left() (map[Left]int, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.left), w.went
 }
 
-// anew is for when walks go through other code.
-func (w *walked) anew() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.left, w.went = nil, 0
-}
-
-// addTo adds all that was seen to counts, weighed by what windows told.
-func (w *walked) addTo(counts *sample.Counts, rates []SiteRate) {
+// AddTo adds what was seen since the last Forget to counts, the samples of the same processes.
+// Rates are those of the same time.
+func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rates = rates
@@ -549,8 +463,8 @@ func (w *walked) addTo(counts *sample.Counts, rates []SiteRate) {
 	}
 }
 
-// forget begins anew.
-func (w *walked) forget() {
+// Forget begins anew, when what AddTo added is stored.
+func (w *Walks) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
