@@ -17,8 +17,8 @@ import (
 // import any that stands further left on one of its lines; names joined by a
 // comma never import each other.
 var lines = []string{
-	"sample/internal/wire, sample/bound <- sample <- sample/collect, sample/perfdata, sample/store",
-	"sample/bound <- sample <- infer/image <- infer/machine, infer/stale <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
+	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/collect, sample/perfdata, sample/store",
+	"sample/bound <- sample <- sample/trace <- infer/image <- infer/machine, infer/stale <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -122,6 +122,9 @@ func TestCheckImport(t *testing.T) {
 		{"infer/infer.go", "backfeed/sample/perfdata", false},
 		{"sample/collect/record.go", "backfeed/sample", true},
 		{"sample/collect/record.go", "backfeed/infer/image", false},
+		{"sample/collect/record.go", "backfeed/sample/trace", true},
+		{"sample/trace/code.go", "backfeed/sample/collect", false},
+		{"infer/image/walk.go", "backfeed/sample/trace", true},
 		{"cmd/backfeed/load.go", "backfeed/sample/perfdata", true},
 		{"infer/a_test.go", "backfeed/infer", true},
 		{"infer/a_test.go", "backfeed/testdata/qemu", true},
