@@ -248,7 +248,7 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 		f.N = max(f.N, 1) // stacks show that it ran, if hardly ever
 	}
 	switch {
-	case f.Shape >= infer.Medium:
+	case f.Within >= infer.Medium:
 		w.counted += f.N * t.share
 		w.sampled += ev.leaf
 	case ev.any > 0 && to != nil && to.Entries.Conf >= infer.Medium:

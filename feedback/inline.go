@@ -91,7 +91,7 @@ func (g *goWriter) enter(r *infer.Result, i int, key string, b *body, starts, en
 
 func (b *body) add(f infer.Freq) {
 	b.entries += f.N
-	b.conf = min(b.conf, f.Shape)
+	b.conf = min(b.conf, f.Within)
 }
 
 // boundaries returns the bodies that the first and the last instruction of each

@@ -168,13 +168,13 @@ func (p *program) start(name string) image.Addr {
 }
 
 func freq(f []string) infer.Freq {
-	r := infer.Freq{Conf: infer.Medium, Shape: infer.Medium}
+	r := infer.Freq{Conf: infer.Medium, Within: infer.Medium}
 	for _, w := range f {
 		switch {
 		case w == "low":
-			r.Conf, r.Shape = infer.Low, infer.Low
+			r.Conf, r.Within = infer.Low, infer.Low
 		case w == "none":
-			r.Conf, r.Shape = infer.None, infer.None
+			r.Conf, r.Within = infer.None, infer.None
 		case w[0] == 'x':
 			r.N, _ = strconv.ParseFloat(w[1:], 64)
 		}

@@ -10,14 +10,14 @@ import (
 // An Absence tells what it means that a procedure has no sample. A procedure that ran
 // f times, each time for M cycles, has none of the samples that are P cycles apart
 // with the probability exp(-f M / P), which is below 1 in 20 from f = 3 P / M on. M
-// is not known: it is taken to be log-normal around the least that a way through the
+// is not known: it is taken to be log-normal around the least that a path through the
 // procedure costs, so that the bound is larger where the code is short.
 type Absence struct {
 	par  *params
 	cost func(*image.Block) float64 // samples that one execution brings, in the median
 }
 
-// Absence gives what the samples of p say by not being there.
+// Absence returns what the samples of p say by not being there.
 func (p *Profile) Absence() *Absence {
 	par, cost := p.simpleCost()
 	kept := 1.0
@@ -27,7 +27,7 @@ func (p *Profile) Absence() *Absence {
 	return &Absence{par, func(b *image.Block) float64 { return kept * cost(b) }}
 }
 
-// AtMost gives how often a procedure without a sample ran, in executions: 19 times in
+// AtMost returns how often a procedure without a sample ran, in executions: 19 times in
 // 20 at most so often. The time in what it calls is not counted. It is infinite where
 // samples say nothing.
 func (a *Absence) AtMost(p *image.Proc) float64 {
@@ -36,7 +36,7 @@ func (a *Absence) AtMost(p *image.Proc) float64 {
 	return unseenAtMost(sd) / cost
 }
 
-// cheapest gives the cost and the instructions of the way through p that costs least.
+// cheapest returns the cost and the instructions of the path through p that costs least.
 func (a *Absence) cheapest(p *image.Proc) (cost, insts float64) {
 	type state struct {
 		cost, insts float64
@@ -79,13 +79,13 @@ func (a *Absence) cheapest(p *image.Proc) (cost, insts float64) {
 			reach(p.Edges[e].To, s.cost, s.insts)
 		}
 	}
-	if math.IsInf(best.cost, 1) { // no way out: an endless loop
+	if math.IsInf(best.cost, 1) { // no path to an exit: an endless loop
 		return at[0].cost, at[0].insts
 	}
 	return best.cost, best.insts
 }
 
-// unseenAtMost gives the expected number of samples of code, by the median of its cost, that
+// unseenAtMost returns the expected number of samples of code, by the median of its cost, that
 // has none 1 time in 20, if the logarithm of the cost has the standard deviation sd.
 func unseenAtMost(sd float64) float64 {
 	at := min(max(sd, 0)/unseenStep, float64(len(unseen)-1))
@@ -96,7 +96,7 @@ func unseenAtMost(sd float64) float64 {
 const (
 	unseenStep   = 0.05
 	unseenPoints = 61   // up to a standard deviation of 3
-	missed       = 0.05 // 19 times in 20
+	missed       = 0.05 // with 95 % confidence
 )
 
 // unseen is unseenAtMost by steps of sd: -log(missed) at first, which is 3.

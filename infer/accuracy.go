@@ -40,11 +40,11 @@ type Accuracy struct {
 	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
 
 	// Promises by confidence, held after one factor for all counts of the program, and
-	// those of Freq.Shape after one for each procedure. A factor is the median, by
+	// those of Freq.Within after one for each procedure. A factor is the median, by
 	// weight, of what the counts of blocks would have to be multiplied by.
-	BlockLevels, BlockShapes [High + 1]Calibration // of blocks
-	EdgeLevels, EdgeShapes   [High + 1]Calibration // of edges; they have no samples
-	ProcLevels               [High + 1]Calibration // of the entries of procedures
+	BlockProgramWide, BlockWithinProc [High + 1]Calibration // of blocks
+	EdgeProgramWide, EdgeWithinProc   [High + 1]Calibration // of edges; they have no samples
+	ProcProgramWide                   [High + 1]Calibration // of the entries of procedures
 
 	Cold      float64 // share of the executions of blocks that were called cold
 	ColdUnrun float64 // share of the blocks that never ran that were called cold
@@ -54,7 +54,7 @@ type Accuracy struct {
 	Unrun   float64 // share of samples on instructions that never ran in the truth; no other figure has them
 }
 
-// A Calibration holds one level of confidence to its promise.
+// A Calibration holds one confidence to its promise.
 type Calibration struct {
 	N          int // blocks or edges with this confidence
 	Samples    Kept
@@ -77,7 +77,7 @@ const Buckets = 20
 // confidence, None where there is no estimate.
 type Histogram [Buckets][High + 1]float64
 
-// Bounds gives the errors that bucket i is for: at least low, less than high,
+// Bounds returns the errors that bucket i is for: at least low, less than high,
 // both in percent.
 func (h *Histogram) Bounds(i int) (low, high float64) {
 	low, high = float64(5*i-50), float64(5*i-45)
@@ -110,9 +110,9 @@ func (h *Histogram) add(err float64, conf Confidence, weight float64) {
 type pairing struct {
 	est, truth float64 // executions, not scaled
 	samples    float64
-	conf       Confidence
-	shape      Confidence
-	known      bool // there is an estimate
+	conf       Confidence // program-wide
+	own        Confidence // within the procedure
+	known      bool       // there is an estimate
 	proc       *DocumentProc
 	cold       bool
 }
@@ -120,7 +120,7 @@ type pairing struct {
 // err is the relative error of the estimate, for a truth that is not 0.
 func (p *pairing) err(scale float64) float64 { return p.est*scale/p.truth - 1 }
 
-// within tells whether the estimate is off by at most tol.
+// within reports whether the estimate is off by at most tol.
 func (p *pairing) within(scale, tol float64) bool {
 	return p.truth > 0 && math.Abs(p.err(scale)) <= tol
 }
@@ -164,7 +164,7 @@ func (s SamplesByAddr) find(p string) map[image.Addr]uint64 {
 	return nil
 }
 
-// SamePath tells whether two paths may name the same image, which need not lie
+// SamePath reports whether two paths may name the same image, which need not lie
 // in the same directory wherever it is used.
 func SamePath(p, q string) bool { return p == q || path.Base(p) == path.Base(q) }
 
@@ -205,7 +205,7 @@ func newDocumentCode(doc *Document, p string) *documentCode {
 
 func (code *documentCode) add(p *DocumentProc) {
 	for _, b := range p.Blocks {
-		pair := pairing{est: float64(b.Count), conf: b.Confidence, shape: b.Shape, known: true, proc: p, cold: b.Cold}
+		pair := pairing{est: float64(b.Count), conf: b.Confidence, own: b.Within, known: true, proc: p, cold: b.Cold}
 		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
 	}
 	for _, e := range p.Edges {
@@ -216,15 +216,15 @@ func (code *documentCode) add(p *DocumentProc) {
 		t := Transfer{image.Addr(e.From), image.Addr(e.To)}
 		old := code.branches[t]
 		if old == nil {
-			old = &pairing{conf: e.Confidence, shape: e.Shape, known: true, proc: p}
+			old = &pairing{conf: e.Confidence, own: e.Within, known: true, proc: p}
 			code.branches[t] = old
 		}
 		old.est += float64(e.Count)
-		old.conf, old.shape = min(old.conf, e.Confidence), min(old.shape, e.Shape)
+		old.conf, old.own = min(old.conf, e.Confidence), min(old.own, e.Within)
 	}
 }
 
-// find gives the block that contains a, or nil. Where blocks of several images
+// find returns the block that contains a, or nil. Where blocks of several images
 // start at one address, it is the last of them.
 func (code *documentCode) find(a image.Addr) *codeBlock {
 	i := sort.Search(len(code.blocks), func(i int) bool { return image.Addr(code.blocks[i].Addr) > a }) - 1
@@ -316,7 +316,7 @@ func (c *comparison) addFalls(code *documentCode, truth *ImageTruth) {
 		jumps[j.From] += n
 	}
 	for _, e := range code.falls {
-		p := pairing{est: float64(e.Count), conf: e.Confidence, shape: e.Shape, known: true, proc: e.proc}
+		p := pairing{est: float64(e.Count), conf: e.Confidence, own: e.Within, known: true, proc: e.proc}
 		if b := code.find(image.Addr(e.From)); b != nil {
 			p.truth = max(0, float64(truth.Insts[b.last])-float64(jumps[b.last]))
 		}
@@ -341,9 +341,9 @@ func (c *comparison) accuracy() *Accuracy {
 	a.InstErrors = histogram(c.insts, a.Scale, bySamples)
 	a.EdgeErrors = histogram(c.edges, a.Scale, byTruth)
 	f := newFactors(c.blocks)
-	a.BlockLevels, a.BlockShapes = calibrate(c.blocks, f.level), calibrate(c.blocks, f.shape)
-	a.EdgeLevels, a.EdgeShapes = calibrate(c.edges, f.level), calibrate(c.edges, f.shape)
-	a.ProcLevels = calibrate(c.procs, f.level)
+	a.BlockProgramWide, a.BlockWithinProc = calibrate(c.blocks, f.programWide), calibrate(c.blocks, f.withinProc)
+	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)
+	a.ProcProgramWide = calibrate(c.procs, f.programWide)
 
 	var cold, unrun, coldUnrun float64
 	for _, p := range c.blocks {
@@ -372,7 +372,7 @@ func (c *comparison) accuracy() *Accuracy {
 	return a
 }
 
-// within gives the share of weight that is off by at most tol.
+// within returns the share of weight that is off by at most tol.
 func within(ps []pairing, scale, tol float64, weight func(*pairing) float64) float64 {
 	var good, all float64
 	for i := range ps {
@@ -421,15 +421,15 @@ func newFactors(blocks []pairing) factors {
 	return f
 }
 
-// level gives the confidence of p, and the factor that it is a promise after.
-func (f *factors) level(p *pairing) (Confidence, float64) { return p.conf, f.all }
+// programWide returns the program-wide confidence of p, and the factor that it is a promise after.
+func (f *factors) programWide(p *pairing) (Confidence, float64) { return p.conf, f.all }
 
-// shape does so for the confidence of p among the counts of its procedure.
-func (f *factors) shape(p *pairing) (Confidence, float64) {
+// withinProc does so for the confidence of p within its procedure.
+func (f *factors) withinProc(p *pairing) (Confidence, float64) {
 	if v := f.proc[p.proc]; v > 0 {
-		return p.shape, v
+		return p.own, v
 	}
-	return p.shape, f.all
+	return p.own, f.all
 }
 
 // middle is the median of truth over estimate, weighted by samples or, where there

@@ -65,7 +65,7 @@ func worked() (*Document, *Truth, SamplesByAddr) {
 	return doc, truth, samples
 }
 
-// nearly tells whether two shares are equal but for rounding.
+// nearly reports whether two shares are equal but for rounding.
 func nearly(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 func TestCompare(t *testing.T) {
@@ -154,15 +154,15 @@ func TestCalibration(t *testing.T) {
 		name      string
 		got, want Calibration
 	}{
-		{"blocks, high", a.BlockLevels[High], Calibration{3, Kept{18. / 30, 8. / 18, 1}, Kept{25 / 41.5, 5. / 25, 1}}},
-		{"blocks, medium", a.BlockLevels[Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
-		{"blocks, low", a.BlockLevels[Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
-		{"blocks, none", a.BlockLevels[None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
-		{"edges, high", a.EdgeLevels[High], Calibration{1, Kept{}, Kept{6. / 24, 0, 1}}},
-		{"edges, medium", a.EdgeLevels[Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
-		{"edges, low", a.EdgeLevels[Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
-		{"edges, none", a.EdgeLevels[None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
-		{"procedures, low", a.ProcLevels[Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
+		{"blocks, high", a.BlockProgramWide[High], Calibration{3, Kept{18. / 30, 8. / 18, 1}, Kept{25 / 41.5, 5. / 25, 1}}},
+		{"blocks, medium", a.BlockProgramWide[Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
+		{"blocks, low", a.BlockProgramWide[Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
+		{"blocks, none", a.BlockProgramWide[None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
+		{"edges, high", a.EdgeProgramWide[High], Calibration{1, Kept{}, Kept{6. / 24, 0, 1}}},
+		{"edges, medium", a.EdgeProgramWide[Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
+		{"edges, low", a.EdgeProgramWide[Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
+		{"edges, none", a.EdgeProgramWide[None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
+		{"procedures, low", a.ProcProgramWide[Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
 	} {
 		if tt.got.N != tt.want.N || !tt.got.Samples.nearly(tt.want.Samples) || !tt.got.Executions.nearly(tt.want.Executions) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, tt.got, tt.want)
@@ -175,8 +175,8 @@ func TestCalibration(t *testing.T) {
 func TestFactors(t *testing.T) {
 	proc := func(at DocumentAddr, count DocumentCount, conf Confidence) DocumentProc {
 		return DocumentProc{Addr: at, Size: 8, Confidence: conf, Blocks: []DocumentBlock{
-			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf, Shape: conf},
-			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf, Shape: conf},
+			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf, Within: conf},
+			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf, Within: conf},
 		}}
 	}
 	truth := &Truth{Images: map[string]*ImageTruth{"app": {Insts: map[image.Addr]uint64{
@@ -187,13 +187,13 @@ func TestFactors(t *testing.T) {
 			proc(0x100, 1000, conf), proc(0x200, 100, conf),
 		}}}}
 		a := Compare(doc, truth, nil)
-		if got, want := a.BlockLevels[conf].Samples.Within10, 3000./3030; !nearly(got, want) {
+		if got, want := a.BlockProgramWide[conf].Samples.Within10, 3000./3030; !nearly(got, want) {
 			t.Errorf("blocks of confidence %v: %.4f within 10 %%, want %.4f", conf, got, want)
 		}
-		if got := a.BlockShapes[conf].Samples.Within10; !nearly(got, 1) {
+		if got := a.BlockWithinProc[conf].Samples.Within10; !nearly(got, 1) {
 			t.Errorf("blocks of shape %v: %.4f within 10 %%, want 1", conf, got)
 		}
-		if got, want := a.ProcLevels[conf].Samples.Within2x, 3000./3030; !nearly(got, want) {
+		if got, want := a.ProcProgramWide[conf].Samples.Within2x, 3000./3030; !nearly(got, want) {
 			t.Errorf("procedures: %.4f within a factor 2, want %.4f", got, want)
 		}
 	}

@@ -26,7 +26,7 @@ func loadSets(t *testing.T) (all []*set) {
 	return all
 }
 
-// exact gives the true executions of block b of an image.
+// exact returns the true executions of block b of an image.
 func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
 	for path, truth := range s.truth.Images {
@@ -39,7 +39,7 @@ func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
 	return float64(n)
 }
 
-// oracle gives p with one of two things right that were estimated: how often each
+// oracle returns p with one of two things right that were estimated: how often each
 // procedure's blocks run among one another, or how often all of them together do.
 func (s *set) oracle(p *Profile, shapes bool) *Profile {
 	return remade(p, func(ip *ImageProfile, r *Result) *Result {
@@ -69,7 +69,7 @@ func (s *set) oracle(p *Profile, shapes bool) *Profile {
 	})
 }
 
-// simulated gives as many samples as p used, of a world where the model of params is
+// simulated returns as many samples as p used, of a world where the model of params is
 // exactly true: the time of an execution is what the machine model says, times a
 // log-normal variable for each block and one for each procedure.
 func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *sample.Recording {
@@ -133,7 +133,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestKnownSets gives each program of -sets the exact counts of 400 blocks that Infer
+// TestKnownSets adds to each program of -sets the exact counts of 400 blocks that Infer
 // asks for, in four rounds.
 func TestKnownSets(t *testing.T) {
 	all := loadSets(t)
@@ -150,7 +150,7 @@ func TestKnownSets(t *testing.T) {
 			}
 		}
 		a := s.compare(s.infer(t, s.rec, Options{Known: known}))
-		high, edges := a.BlockLevels[High].Samples, a.EdgeLevels[High].Executions
+		high, edges := a.BlockProgramWide[High].Samples, a.EdgeProgramWide[High].Executions
 		t.Logf("%-8s %d known: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f of the samples, %.3f within 10 %%; of edges %.2f, %.3f",
 			s.name, len(known), a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, edges.Weight, edges.Within10)
 		mean += a.BlockOverlap / float64(len(all))

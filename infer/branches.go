@@ -11,11 +11,11 @@ import (
 	"backfeed/sample"
 )
 
-// An observation is what is known of the executions of a block or a way from
+// An observation is what is known of the executions of a block or an out-edge from
 // elsewhere than samples of time.
 type observation struct {
 	block int32
-	way   int32   // index into flow.ways, or -1 for the block itself
+	out   int32   // index into flow.outs, or -1 for the block itself
 	logN  float64 // logarithm of the executions
 	sd    float64 // standard deviation of logN
 
@@ -24,7 +24,7 @@ type observation struct {
 
 	common float64 // least standard deviation of what all of a procedure have in common
 
-	// Where of > 0, it is the share of one of the two ways out of a block that is
+	// Where of > 0, it is the share of one of the two out-edges of a block that is
 	// known, and no executions: as well as if of so many executions, part took it.
 	of, part float64
 }
@@ -219,7 +219,7 @@ func (o *observed) departure(p *image.Proc, t transfer) {
 	}
 }
 
-// jump gives the edge that t follows out of block i, or -1.
+// jump returns the edge that t follows out of block i, or -1.
 func jump(p *image.Proc, i int, t transfer) int {
 	if t.from >= p.Blocks[i].Last {
 		for _, e := range p.Blocks[i].Out {
@@ -253,7 +253,7 @@ func (o *observed) arrival(p *image.Proc, t transfer) {
 	o.entry[i] += t.n
 }
 
-// fallInto gives the edge by which control falls into block i, or -1.
+// fallInto returns the edge by which control falls into block i, or -1.
 func fallInto(p *image.Proc, i int) int {
 	for _, e := range p.Blocks[i].In {
 		if p.Edges[e].Kind == image.FallThrough {
@@ -263,7 +263,7 @@ func fallInto(p *image.Proc, i int) int {
 	return -1
 }
 
-// returns tells whether what arrives at a, right after block i, comes back from
+// returns reports whether what arrives at a, right after block i, comes back from
 // there: i ends in a call, or nothing else is known to come to a.
 func returns(p *image.Proc, i int, a image.Addr) bool {
 	for _, c := range p.Blocks[i].Calls {
@@ -332,7 +332,7 @@ func (o *observed) straights(p *image.Proc, lo, hi image.Addr) {
 	}
 }
 
-// takenShare gives the share of executed branches that were taken, by what was
+// takenShare returns the share of executed branches that were taken, by what was
 // recorded of procs.
 func takenShare(procs []*image.Proc, os []*observed) float64 {
 	var taken, not float64
@@ -357,8 +357,8 @@ func takenShare(procs []*image.Proc, os []*observed) float64 {
 // would give; runs through phases make it larger.
 const clump = 2
 
-// observations gives what o knows, one for each class of c and one for each exit
-// that is not the only way out of its block. Members of a class are seen by much
+// observations returns what o knows, one for each class of c and one for each exit
+// that is not the only out-edge of its block. Members of a class are seen by much
 // the same records, so that more of them do not make it surer.
 //
 // Where perRecord is 0, the logarithms lack a common summand.
@@ -391,12 +391,12 @@ func (o *observed) observations(p *image.Proc, f *flow, c *classes) []observatio
 	}
 	for b := range p.Blocks {
 		note(c.block[b], b, -1)
-		for i, w := range f.waysOf(b) {
+		for i, w := range f.outsOf(b) {
 			switch at := int(f.first[b]) + i; {
 			case int(w.edge) >= len(o.edge): // to or from a dispatch
 			case w.edge >= 0:
 				note(c.edge[w.edge], b, at)
-			case len(f.waysOf(b)) > 1 && p.Blocks[b].Exit != image.NoExit && (o.exit[b] > 0 || len(o.records.ranges) > 0):
+			case len(f.outsOf(b)) > 1 && p.Blocks[b].Exit != image.NoExit && (o.exit[b] > 0 || len(o.records.ranges) > 0):
 				obs = append(obs, o.observation(b, at, o.exit[b]))
 			}
 		}
@@ -407,16 +407,16 @@ func (o *observed) observations(p *image.Proc, f *flow, c *classes) []observatio
 // observation turns n records into executions. With an uninformed prior (Jeffreys),
 // the mean of a Poisson number seen to be k has a gamma distribution of shape
 // k+1/2; its logarithm is known even for k = 0.
-func (o *observed) observation(b, way int, n float64) observation {
+func (o *observed) observation(b, out int, n float64) observation {
 	scale := o.records.perRecord
 	if scale == 0 {
 		scale = 1
 	}
 	mean, variance := logGamma(n/clump + 0.5)
-	return observation{block: int32(b), way: int32(way), logN: mean + math.Log(clump*scale), sd: math.Sqrt(variance)}
+	return observation{block: int32(b), out: int32(out), logN: mean + math.Log(clump*scale), sd: math.Sqrt(variance)}
 }
 
-// logGamma gives mean and variance of the logarithm of a gamma variable of shape
+// logGamma returns mean and variance of the logarithm of a gamma variable of shape
 // a: the digamma and trigamma functions, by recurrence to where their asymptotic
 // series (Abramowitz and Stegun 6.3.18, 6.4.12) are good to 1e-7.
 func logGamma(a float64) (mean, variance float64) {

@@ -152,7 +152,7 @@ func walk(rng *rand.Rand, p *image.Proc, l *lbr, steps int) *run {
 	return r
 }
 
-// draw gives the edge that control takes out of b, or -1 if it leaves.
+// draw returns the edge that control takes out of b, or -1 if it leaves.
 func draw(rng *rand.Rand, b *image.Block, weight []float64) int {
 	var sum float64
 	if b.Exit != image.NoExit {
@@ -242,8 +242,8 @@ func TestBranchErrors(t *testing.T) {
 			f := newFlow(p, 0)
 			for _, ob := range l.records().observe(p).observations(p, f, classesOf(p)) {
 				truth := r.block[ob.block]
-				if ob.way >= 0 {
-					if e := f.ways[ob.way].edge; e >= 0 {
+				if ob.out >= 0 {
+					if e := f.outs[ob.out].edge; e >= 0 {
 						truth = r.edge[e]
 					} else {
 						truth = r.exit[ob.block]
@@ -297,7 +297,7 @@ func TestBranchesDecide(t *testing.T) {
 		q.forward(x)
 		taken := make([]float64, len(p.Edges))
 		for b, n := range q.n {
-			for i, w := range q.flow.waysOf(b) {
+			for i, w := range q.flow.outsOf(b) {
 				if w.edge >= 0 {
 					taken[w.edge] = n * q.prob[int(q.flow.first[b])+i]
 				}

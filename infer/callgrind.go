@@ -424,7 +424,7 @@ func addTransfers(to map[Transfer]uint64, list []truthTransfer) error {
 	return nil
 }
 
-// jsonMemory gives what the counts in b take of memory, in bytes: there is a comma between
+// jsonMemory returns what the counts in b take of memory, in bytes: there is a comma between
 // two entries of a map, an image in braces, and a transfer in brackets.
 func jsonMemory(b []byte) int64 {
 	n, quoted := int64(0), false

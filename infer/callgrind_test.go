@@ -267,7 +267,7 @@ func loadTruth(tb testing.TB, path string) *Truth {
 	return truth
 }
 
-// tool gives the path of a program that the test needs.
+// tool returns the path of a program that the test needs.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -15,7 +15,7 @@ type CallProc struct {
 	Proc  int // index into Image.Image.Symbols(); -1 is code of no procedure
 }
 
-// Name gives the procedure's name, or "" if it has none.
+// Name returns the procedure's name, or "" if it has none.
 func (p CallProc) Name() string {
 	if p.Image == nil || p.Proc < 0 {
 		return ""
@@ -66,7 +66,7 @@ type CallTimes struct {
 var threadRoots = []string{"main", "_start", "__libc_start_main", "__libc_start_call_main", "start_thread", "clone", "__clone", "clone3", "__clone3",
 	"runtime.main", "runtime.goexit", "runtime.mstart", "runtime.mcall", "runtime.rt0_go", "runtime.systemstack", "runtime.gcBgMarkWorker"}
 
-// isRoot tells whether a thread begins in a procedure of that name; Go's assembly
+// isRoot reports whether a thread begins in a procedure of that name; Go's assembly
 // marks its own ABI.
 func isRoot(name string) bool { return slices.Contains(threadRoots, strings.TrimSuffix(name, ".abi0")) }
 
@@ -185,7 +185,7 @@ func (s *callSum) chain(chain []CallProc, n uint64) {
 	}
 }
 
-// sorted gives the sum: the most first, ties by image and address.
+// sorted returns the sum: the most first, ties by image and address.
 func (s *callSum) sorted() *CallTimes {
 	for e, n := range s.edges {
 		caller, callee := s.of(e[0]), s.of(e[1])
@@ -229,7 +229,7 @@ type Ideal struct {
 	Uncounted    float64 // cycles of its samples in code whose executions are not known
 }
 
-// Ideal gives the ideal time of the procedure that e, which Explain gave, is of.
+// Ideal returns the ideal time of the procedure that e, which Explain gave, is of.
 func (e *Explanation) Ideal() Ideal {
 	out := Ideal{Instructions: e.Result.Instructions(), Cycles: e.Cycles - e.Uncounted, Uncounted: e.Uncounted}
 	for i := range e.Insts {

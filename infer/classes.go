@@ -5,7 +5,7 @@ import "backfeed/infer/image"
 // The classes of a procedure's blocks and edges: two of one class ran equally
 // often, whatever the input was. Samples of all members speak for each of them.
 //
-// Two are in one class if every way round the procedure (from an entry to an exit,
+// Two are in one class if every path round the procedure (from an entry to an exit,
 // or round a loop) that passes the one passes the other. Where control can run
 // but never leave, as in an idle loop, the loop is looked at by itself: its members
 // are of one class if they differ by at most the number of times it was entered.
@@ -82,7 +82,7 @@ type cycles struct {
 	fresh int32   // next unused class
 }
 
-// circulation gives the graph of p's complete runs: control that leaves the
+// circulation returns the graph of p's complete runs: control that leaves the
 // procedure comes in again.
 func circulation(p *image.Proc) *cycles {
 	nb := len(p.Blocks)
@@ -125,10 +125,10 @@ func circulation(p *image.Proc) *cycles {
 	return g
 }
 
-// leaves tells whether control can leave the procedure at the end of b.
+// leaves reports whether control can leave the procedure at the end of b.
 func leaves(b *image.Block) bool { return b.Exit != image.NoExit || len(b.Out) == 0 }
 
-// entriesOf gives the blocks of p that control enters from outside.
+// entriesOf returns the blocks of p that control enters from outside.
 func entriesOf(p *image.Proc) []int {
 	entries := []int{0}
 	for _, b := range p.Entries {
@@ -162,7 +162,7 @@ func reachable(p *image.Proc) []bool {
 	return reached
 }
 
-// traps gives each block that lies in a trap the number of the trap, and none to
+// traps assigns each block that lies in a trap the number of the trap, and none to
 // the others. A trap is a strongly connected region that control cannot leave.
 func traps(p *image.Proc, reached []bool) []int32 {
 	nb := len(p.Blocks)
@@ -187,7 +187,7 @@ func traps(p *image.Proc, reached []bool) []int32 {
 		}
 	}
 	region := regions(p, func(b int) bool { return reached[b] && !leaving[b] })
-	open := map[int32]bool{} // regions with a way out
+	open := map[int32]bool{} // regions with an out-edge
 	for _, e := range p.Edges {
 		if r := region[e.From]; r != none && region[e.To] != r {
 			open[r] = true
@@ -201,7 +201,7 @@ func traps(p *image.Proc, reached []bool) []int32 {
 	return trap
 }
 
-// regions gives the strongly connected components of the blocks that in accepts,
+// regions returns the strongly connected components of the blocks that in accepts,
 // by Tarjan's algorithm ("Depth-first search and linear graph algorithms", SIAM J.
 // Computing 1(2), 1972), and none to other blocks.
 func regions(p *image.Proc, in func(b int) bool) []int32 {
@@ -283,7 +283,7 @@ func (g *cycles) link() {
 	}
 }
 
-// across gives the other end of edge e.
+// across returns the other end of edge e.
 func (g *cycles) across(e, v int32) int32 { return g.tail[e] ^ g.head[e] ^ v }
 
 // search numbers the nodes by a depth-first search of every part, the one around

@@ -277,7 +277,7 @@ func (d *definition) equivalent(x, y int) bool {
 	return d.live[x] && d.live[y] && d.trap[x] == d.trap[y] && !d.from(x, y)[x] && !d.from(y, x)[y]
 }
 
-// walk runs the procedure once at random, and gives the executions by item.
+// walk runs the procedure once at random, and returns the executions by item.
 func (d *definition) walk(rng *rand.Rand, limit int) (n []int, left bool) {
 	n = make([]int, d.outside)
 	x := d.p.Entries[rng.IntN(len(d.p.Entries))]
@@ -323,7 +323,7 @@ func (d *definition) tally(kinds map[string]int) {
 	}
 }
 
-// headed tells whether some block of x's region dominates all the others.
+// headed reports whether some block of x's region dominates all the others.
 func (d *definition) headed(x int) bool {
 	var region []int
 	for y, ok := range d.from(x, -1) {

@@ -106,7 +106,7 @@ func (p ProcPair) PairBlocks(b *stale.Builds) []BlockPair {
 	return pairs
 }
 
-// Instructions gives how many instructions r executed, as far as the executions of
+// Instructions returns how many instructions r executed, as far as the executions of
 // its blocks are known.
 func (r *Result) Instructions() float64 {
 	n := 0.0
@@ -116,7 +116,7 @@ func (r *Result) Instructions() float64 {
 	return n
 }
 
-// SamePlace tells whether block i of p starts as far from the top of the procedure
+// SamePlace reports whether block i of p starts as far from the top of the procedure
 // as block j of q.
 func SamePlace(p *image.Proc, i int, q *image.Proc, j int) bool {
 	return p.Blocks[i].Start-p.Addr == q.Blocks[j].Start-q.Addr

@@ -4,15 +4,15 @@ import "slices"
 
 // A core is a problem without the regions where hardly anything ran: there is nothing
 // in them to learn, and three blocks in four of the procedures of gcc's cc1 with samples
-// are there. The probabilities of their ways stay as they are. A block that control
+// are there. The probabilities of their out-edges stay as they are. A block that control
 // enters such a region by stays in the core, and stands for all that runs from there: it has
-// ways that lead to where the region is left, and the cost of what lies between. So
+// out-edges that lead to where the region is left, and the cost of what lies between. So
 // live blocks, which are all others in the core, run as often as in the whole
 // problem, and as many samples are expected.
 type core struct {
 	*problem         // p is that of the whole problem, but blocks are numbered by themselves
 	block    []int32 // by block: that of the whole problem
-	way      []int32 // by way: that of the whole problem, -1 for those that cross a region
+	out      []int32 // by out-edge: that of the whole problem, -1 for those that cross a region
 	unknown  []int32 // by unknown: that of the whole problem
 	at       []int32 // by block of the whole problem: that of the core, or -1
 }
@@ -25,7 +25,7 @@ const hardlyRuns = 0.1
 // core must not do without.
 const mainSite = 0.1
 
-// contract gives all busy problems their cores. The state of the problems is that of a
+// contract returns all busy problems their cores. The state of the problems is that of a
 // search of each by itself.
 func (pr *program) contract(whole bool) {
 	pr.each(func(i int) {
@@ -65,7 +65,7 @@ func (pr *program) contract(whole bool) {
 	})
 }
 
-// contract gives the core of the live blocks, or nil if the elimination of the others, or
+// contract returns the core of the live blocks, or nil if the elimination of the others, or
 // of it, would fill up.
 func (q *problem) contract() *core {
 	f := q.flow
@@ -81,19 +81,19 @@ func (q *problem) contract() *core {
 		if to != leave {
 			to = c.at[to]
 		}
-		g.ways, c.way = append(g.ways, way{to, -1}), append(c.way, w)
+		g.outs, c.out = append(g.outs, outEdge{to, -1}), append(c.out, w)
 	}
 	for _, b := range c.block {
 		if q.live[b] {
 			for w := f.first[b]; w < f.first[b+1]; w++ {
-				lead(f.ways[w].to, w)
+				lead(f.outs[w].to, w)
 			}
 		} else {
 			for _, e := range cross.ends[b] {
 				lead(e.to, -1)
 			}
 		}
-		g.first = append(g.first, int32(len(g.ways)))
+		g.first = append(g.first, int32(len(g.outs)))
 	}
 	for i, b := range f.entries {
 		g.entries, c.unknown = append(g.entries, c.at[b]), append(c.unknown, int32(i))
@@ -140,7 +140,7 @@ func (c *core) choose(q *problem) {
 	}
 	for b, l := range q.live {
 		if l {
-			for _, w := range q.flow.waysOf(b) {
+			for _, w := range q.flow.outsOf(b) {
 				if w.to != leave {
 					in[w.to] = true
 				}
@@ -185,7 +185,7 @@ func (q *problem) cross() *crossing {
 	for b := int32(f.blocks) - 1; b >= 0 && c.room >= 0; b-- {
 		if !c.live[b] {
 			for w := f.first[b]; w < f.first[b+1]; w++ {
-				c.add(f.ways[w].to, q.prob[w])
+				c.add(f.outs[w].to, q.prob[w])
 			}
 			c.settle(b, b)
 		}
@@ -249,14 +249,14 @@ func (c *crossing) settle(b, above int32) {
 		}
 		c.sum[to+1] = 0
 	}
-	if len(ends) == 0 { // all ways out have underflown
+	if len(ends) == 0 { // all out-edges have underflown
 		ends = []end{{leave, 1}}
 	}
 	c.room -= len(ends)
 	c.ends[b], c.to = ends, c.to[:0]
 }
 
-// gather gives the unknowns of the core among x, by the unknowns of the whole problem.
+// gather returns the unknowns of the core among x, by the unknowns of the whole problem.
 func (c *core) gather(x []float64) []float64 {
 	if x == nil {
 		return nil
@@ -275,7 +275,7 @@ func (c *core) scatter(y, x []float64) {
 	}
 }
 
-// core gives s in the core of its procedure, if its block is live. Others call as often as
+// core returns s in the core of its procedure, if its block is live. Others call as often as
 // they do.
 func (s site) core() site {
 	c := s.q.core
@@ -284,29 +284,29 @@ func (s site) core() site {
 	}
 	in := site{c.problem, c.at[s.block], -1}
 	first := c.flow.first[in.block]
-	if c.way[first] < 0 {
+	if c.out[first] < 0 {
 		return s
 	}
-	if s.way >= 0 {
-		in.way = first + s.way - s.q.flow.first[s.block]
+	if s.out >= 0 {
+		in.out = first + s.out - s.q.flow.first[s.block]
 	}
 	return in
 }
 
-// spread gives s, a spread of the core, as one of q, the whole problem. Blocks that are
+// spread returns s, a spread of the core, as one of q, the whole problem. Blocks that are
 // not in the core are as uncertain as one branch is: over twelve programs a few more of
 // those that never ran are called cold than by disturbed searches of the whole, with less of
 // the executions.
 func (c *core) spread(q *problem, s spread) spread {
-	t := spread{level: s.level, block: make([]float64, len(q.n)), way: make([]float64, len(q.prob)), drawn: s.drawn, drawnWay: s.drawnWay}
-	fillWith(t.block, q.par.waySD)
-	fillWith(t.way, q.par.waySD)
+	t := spread{level: s.level, block: make([]float64, len(q.n)), out: make([]float64, len(q.prob)), drawn: s.drawn, drawnOut: s.drawnOut}
+	fillWith(t.block, q.par.outSD)
+	fillWith(t.out, q.par.outSD)
 	for i, b := range c.block {
 		t.block[b] = s.block[i]
 	}
-	for i, w := range c.way {
+	for i, w := range c.out {
 		if w >= 0 {
-			t.way[w] = s.way[i]
+			t.out[w] = s.out[i]
 		}
 	}
 	return t

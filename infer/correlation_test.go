@@ -84,7 +84,7 @@ func TestSimulated(t *testing.T) {
 	correlate(t, s.exactly(prof), truth)
 }
 
-// exactly gives p with the true executions of blocks and edges.
+// exactly returns p with the true executions of blocks and edges.
 func (s *set) exactly(p *Profile) *Profile {
 	return remade(p, func(ip *ImageProfile, r *Result) *Result {
 		o := *r
@@ -110,7 +110,7 @@ func (s *set) exactly(p *Profile) *Profile {
 	})
 }
 
-// taken gives how often the jump at the end of b led to an address.
+// taken returns how often the jump at the end of b led to an address.
 func (s *set) taken(ip *ImageProfile, b *image.Block, to image.Addr) float64 {
 	n := uint64(0)
 	for path, truth := range s.truth.Images {

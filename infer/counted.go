@@ -42,7 +42,7 @@ func (it *ImageTruth) Total() uint64 {
 	return n
 }
 
-// Counted gives the executions of im's blocks, each at the first of its instructions
+// Counted returns the executions of im's blocks, each at the first of its instructions
 // but for string instructions: callgrind counts these by their repetitions. It is an
 // error if im cannot be what was counted.
 func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, error) {
@@ -67,7 +67,7 @@ func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counti
 }
 
 // CountOnce has string instructions count once for each of their executions, as all others do,
-// where callgrind counts their repetitions: as often as the rest of their blocks. It gives how many
+// where callgrind counts their repetitions: as often as the rest of their blocks. It returns how many
 // repetitions there were beyond that. It is an error if im cannot be what was counted.
 func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error) {
 	once := map[image.Addr]uint64{}
@@ -126,7 +126,7 @@ func (it *ImageTruth) eachBlock(im *image.Image, each func([]image.Inst)) (Count
 	return rep, nil
 }
 
-// block gives the first instruction of a block that is no string instruction, how
+// block returns the first instruction of a block that is no string instruction, how
 // often it ran, and whether the others of its kind did so too.
 func (it *ImageTruth) block(insts []image.Inst) (a image.Addr, n uint64, even bool) {
 	first := true

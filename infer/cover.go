@@ -143,7 +143,7 @@ func parseCoverBlock(text string) (b CoverBlock, err error) {
 	return b, nil
 }
 
-// lines gives the block of each line, by file, where all code on the line is that of
+// lines returns the block of each line, by file, where all code on the line is that of
 // one block, -1 where it is not or may not be.
 //
 // A block may begin in the middle of a line, behind the brace of an if or for, or the

@@ -20,7 +20,7 @@ type CoverPlacing struct {
 	Contradicted int // another's count cannot be if theirs is right
 }
 
-// Place finds code of im that runs as often as blocks of c do, and gives their
+// Place finds code of im that runs as often as blocks of c do, and returns their
 // executions by file offset. A block has such code where the lines that are its alone
 // are in one procedure, in which they are entered through one block of instructions
 // that has no code of other lines; and where no function is inlined that it is of.
@@ -95,7 +95,7 @@ type coverCode struct {
 // source whose alone it is: -1 if it is of several, or of none.
 type coverInst struct{ line, block int }
 
-// read gives the lines of a procedure's code, in the procedure itself: of what is
+// read returns the lines of a procedure's code, in the procedure itself: of what is
 // inlined, those of the calls. It is nil if none is in the profile.
 func (p *coverPlacer) read(symbol int, ln *image.Lines) *coverCode {
 	proc, err := p.im.Proc(symbol)
@@ -133,7 +133,7 @@ func (p *coverPlacer) read(symbol int, ln *image.Lines) *coverCode {
 	return code
 }
 
-// file gives what the profile calls the file of a frame.
+// file returns what the profile calls the file of a frame.
 func (p *coverPlacer) file(f image.Frame) string {
 	dir := image.GoPackage(f.Func)
 	if dir == "main" {
@@ -153,7 +153,7 @@ func (p *coverPlacer) found(src, symbol int, function string) {
 	}
 }
 
-// place gives places to the blocks of source that have code in a procedure.
+// place assigns places to the blocks of source that have code in a procedure.
 func (p *coverPlacer) place(symbol int, code *coverCode, at map[sample.Offset]uint64) {
 	with := map[int][]int{} // blocks of code, by that of source
 	var order []int
@@ -191,7 +191,7 @@ func (p *coverPlacer) place(symbol int, code *coverCode, at map[sample.Offset]ui
 // A coverPlace is a block of source and the block of code that runs as often.
 type coverPlace struct{ src, block int }
 
-// standFor gives the instruction that stands for a block: the first that is neither
+// standFor returns the instruction that stands for a block: the first that is neither
 // padding nor a jump, which another build may lack.
 func (p *coverPlacer) standFor(b *image.Block) image.Addr {
 	for _, in := range p.im.Insts(b) {
@@ -202,7 +202,7 @@ func (p *coverPlacer) standFor(b *image.Block) image.Addr {
 	return b.Start
 }
 
-// entry gives the block of code through which that of a block of source is entered,
+// entry returns the block of code through which that of a block of source is entered,
 // each time once.
 func (p *coverPlacer) entry(code *coverCode, src int, blocks []int) (entry int, ok bool) {
 	if len(blocks) > maxCoverCode {
@@ -222,7 +222,7 @@ func (p *coverPlacer) entry(code *coverCode, src int, blocks []int) (entry int, 
 // maxCoverCode bounds the blocks of code of a block of source.
 const maxCoverCode = 64
 
-// pure tells whether a block of code is of a block of source alone, so that nothing
+// pure reports whether a block of code is of a block of source alone, so that nothing
 // was moved there from elsewhere, or from there. The line that a block of source
 // begins in belongs to it only where that is the function's own, or where the block of
 // code is in a loop that begins there. Of an if, it has the condition.
@@ -239,7 +239,7 @@ func (code *coverCode) pure(b int, at *CoverBlock, src int) bool {
 	return true
 }
 
-// loops tells whether control may come back to a block through nothing but code of a
+// loops reports whether control may come back to a block through nothing but code of a
 // line: the head of its loop.
 func (code *coverCode) loops(b, line int) bool {
 	return code.returns(b, func(o int) bool {
@@ -247,8 +247,8 @@ func (code *coverCode) loops(b, line int) bool {
 	})
 }
 
-// repeats tells whether control may come back to a block without leaving the lines
-// that are of a block of source alone: then it may run oftener.
+// repeats reports whether control may come back to a block without leaving the lines
+// that are of a block of source alone: then it may run more often.
 func (code *coverCode) repeats(b int, at *CoverBlock, src int) bool {
 	within := func(b int) bool {
 		for _, in := range code.insts[b] {
@@ -261,7 +261,7 @@ func (code *coverCode) repeats(b int, at *CoverBlock, src int) bool {
 	return within(b) && code.returns(b, within)
 }
 
-// returns tells whether control may come back to a block through others that are
+// returns reports whether control may come back to a block through others that are
 // within some.
 func (code *coverCode) returns(b int, within func(int) bool) bool {
 	seen := map[int]bool{}
@@ -307,8 +307,8 @@ func (code *coverCode) without(b int, from []int) []bool {
 	return seen
 }
 
-// contradictions gives the places of which one can only be reached through another
-// and, of both, ran oftener than that without a loop around it alone.
+// contradictions returns the places of which one can only be reached through another
+// and, of both, ran more often than that without a loop around it alone.
 func (code *coverCode) contradictions(all []coverPlace, blocks []CoverBlock) (bad []coverPlace) {
 	for i, a := range all {
 		reached := code.without(a.block, code.Entries)

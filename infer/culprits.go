@@ -185,7 +185,7 @@ func (s *slicing) before(b, dist int, need image.RegSet, lat *[regCount]float64)
 	}
 }
 
-// again tells whether the present search has been in block b, and notes that it now
+// again reports whether the present search has been in block b, and notes that it now
 // has.
 func (w *work) again(b int) bool {
 	if slices.Contains(w.seen, b) {
@@ -195,7 +195,7 @@ func (w *work) again(b int) bool {
 	return false
 }
 
-// near tells whether what happened so many instructions before one may be what that
+// near reports whether what happened so many instructions before one may be what that
 // one waits for: see the comment above.
 func (w *work) near(back int) bool { return w.model.InOrder || back <= w.model.Width.Retire }
 
@@ -257,7 +257,7 @@ func (w *work) framePointer() int {
 	return -1
 }
 
-// frameLeaks tells whether the procedure may have pointers into its frame: an
+// frameLeaks reports whether the procedure may have pointers into its frame: an
 // instruction makes another register from the stack or the frame pointer.
 func (w *work) frameLeaks() bool {
 	frame := image.RegSet{General: 1 << w.stackPointer()}
@@ -285,7 +285,7 @@ func (w *work) frameLeaks() bool {
 	return false
 }
 
-// onStack tells whether an access is to the frame of its procedure, at a fixed place.
+// onStack reports whether an access is to the frame of its procedure, at a fixed place.
 func (w *work) onStack(m image.Memory) bool {
 	return m.Index == image.NoReg && (int(m.Base) == w.stackPointer() || w.frame >= 0 && int(m.Base) == w.frame)
 }
@@ -348,7 +348,7 @@ func (w *work) blameLoad(i, l int, score float64) {
 }
 
 // blameFault accuses page faults of access k of what i waits for, by so many cycles per
-// execution. Where samples are put down to what comes before them, two places show
+// execution. Where samples are attributed to what comes before them, two places show
 // faults: the kernel returns to the access, to execute it again, so interrupts until then
 // name the access, and those of its second execution name what comes after it.
 func (w *work) blameFault(i, k int, most float64) {
@@ -373,7 +373,7 @@ func (w *work) blameFault(i, k int, most float64) {
 	w.accuse(i, PageFault, in.Addr, most, remotely)
 }
 
-// touched tells whether the bytes that l accesses were accessed before it in its block.
+// touched reports whether the bytes that l accesses were accessed before it in its block.
 func (w *work) touched(l int, m image.Memory) bool {
 	if m.Segment || m.Size == 0 {
 		return false
@@ -399,7 +399,7 @@ func changes(o *image.Operands, regs image.RegSet) bool {
 	return o.Writes.Has(regs) || o.Update.Has(regs)
 }
 
-// sameBase tells whether two addresses differ by their displacements alone.
+// sameBase reports whether two addresses differ by their displacements alone.
 func sameBase(a, b image.Memory) bool {
 	return a.Base == b.Base && a.Index == b.Index && (a.Scale == b.Scale || a.Index == image.NoReg) && !a.Segment && !b.Segment
 }
@@ -427,7 +427,7 @@ func (w *work) blameForward(i, l int, m image.Memory, score float64) {
 }
 
 // suspectStore accuses store k, to st, of keeping a load of m. moved tells that
-// registers of the address have changed between. It gives true if the store wrote all that is loaded,
+// registers of the address have changed between. It returns true if the store wrote all that is loaded,
 // so that what was written before does not matter.
 func (w *work) suspectStore(i, k int, st, m image.Memory, moved bool, score float64) bool {
 	from := w.exp.Insts[k].Addr
@@ -454,7 +454,7 @@ func (w *work) suspectStore(i, k int, st, m image.Memory, moved bool, score floa
 	return false
 }
 
-// overlapsPage tells whether accesses so many bytes apart share the low 12 bits of an address.
+// overlapsPage reports whether accesses so many bytes apart share the low 12 bits of an address.
 func overlapsPage(apart, store, load int64) bool {
 	d := apart % pageSize
 	if d < 0 {
@@ -463,7 +463,7 @@ func overlapsPage(apart, store, load int64) bool {
 	return d < load || pageSize-d < store
 }
 
-// hottestBefore gives the block that leads to b most often, -1 if none does.
+// hottestBefore returns the block that leads to b most often, -1 if none does.
 func (w *work) hottestBefore(b int) int {
 	best, n := -1, 0.0
 	for _, e := range w.r.Proc.Blocks[b].In {
@@ -591,7 +591,7 @@ const fits = 0.75
 // operations first.
 const bytesPerUop = 4
 
-// fetchMiss gives the cycles that a line of code may take to come, if so many other
+// fetchMiss returns the cycles that a line of code may take to come, if so many other
 // lines were executed since it was last: 0 if it must still be in the first cache.
 func (w *work) fetchMiss(lines float64) float64 {
 	m := &w.model.Memory
@@ -606,7 +606,7 @@ func (w *work) fetchMiss(lines float64) float64 {
 	return float64(m.DRAM)
 }
 
-// decode gives the cycles by which decoding i may hold up what follows: decoders take
+// decode returns the cycles by which decoding i may hold up what follows: decoders take
 // 16 bytes of code a cycle on the cores that have a cache of decoded operations.
 func (w *work) decode(i int) float64 {
 	in := &w.exp.Insts[i]
@@ -616,10 +616,10 @@ func (w *work) decode(i int) float64 {
 	return 0.5
 }
 
-// unsure is how much oftener than estimated a branch may take its less usual way, in executions.
+// unsure is how much more often than estimated a branch may take its less usual way, in executions.
 const unsure = 0.01
 
-// missRate gives how often the branch at the end of block b is mispredicted at most: a
+// missRate returns how often the branch at the end of block b is mispredicted at most: a
 // predictor that always takes the likeliest way errs as often as others are taken. None
 // that learns is taken to do worse than twice that, nor worse than by chance. Where the
 // shares are only estimates, they may be twice as far from certain.
@@ -630,7 +630,7 @@ func (w *work) missRate(b int) float64 {
 	for _, e := range block.Out {
 		f := w.r.Edge[e]
 		all, most = all+f.N, max(most, f.N)
-		sure = sure && f.Shape >= High
+		sure = sure && f.Within >= High
 	}
 	ways := float64(len(block.Out))
 	if n := w.r.Block[b].N; n > all*(1+1e-6) { // it leaves the procedure, too
@@ -692,7 +692,7 @@ func (w *work) blameStores(i int) {
 	}
 }
 
-// storesAway tells whether instruction i stores elsewhere than into its frame.
+// storesAway reports whether instruction i stores elsewhere than into its frame.
 func (w *work) storesAway(i int) bool {
 	in := &w.exp.Insts[i]
 	if in.Class&image.Rep != 0 {
@@ -845,7 +845,7 @@ func bareEvent(name string) string {
 
 // boundByEvents bounds the culprits of i by the samples of their events around it: of
 // its block and of where it leads. n samples are of at most n + 2 sqrt(n) + 3 periods
-// of events, 19 times in 20.
+// of events, with 95 % confidence.
 func (w *work) boundByEvents(i int) {
 	s := &w.exp.Insts[i].Stall
 	for _, e := range w.events {
@@ -858,7 +858,7 @@ func (w *work) boundByEvents(i int) {
 	s.Culprits = slices.DeleteFunc(s.Culprits, func(c Culprit) bool { return !(c.Most > 0) })
 }
 
-// eventCycles gives the cycles per execution that instruction i may wait for what e
+// eventCycles returns the cycles per execution that instruction i may wait for what e
 // counts.
 func (w *work) eventCycles(e *eventCounts, i int) float64 {
 	at := e.at[w.ipKey]

@@ -137,7 +137,7 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *ImageProfile, *Result) {
 	return x, ip, r
 }
 
-// explain gives the explanation of s.
+// explain returns the explanation of s.
 func (s *scene) explain(tb testing.TB) *Explanation {
 	tb.Helper()
 	x, ip, r := s.explainer(tb)
@@ -186,7 +186,7 @@ const (
 
 func waited(k int, n uint64) map[int]uint64 { return map[int]uint64{firstInst + k: n} }
 
-// miss gives an event with so many samples, of 10 events each, some bytes after the code
+// miss returns an event with so many samples, of 10 events each, some bytes after the code
 // starts, and with one elsewhere.
 func miss(name string, off sample.Offset, n uint64) []*sample.Counts {
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: name, Period: 10, Unit: "events"})

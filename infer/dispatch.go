@@ -24,7 +24,7 @@ type jumpBlock struct {
 	edges []int // of the procedure, by place
 }
 
-// withDispatches gives p with dispatches in place of edges, and the dispatches. The blocks and edges
+// withDispatches returns p with dispatches in place of edges, and the dispatches. The blocks and edges
 // of p keep their numbers; those edges are in no block's Out and In.
 func withDispatches(p *image.Proc) (*image.Proc, []*dispatch) {
 	byPlaces := map[string]*dispatch{}
@@ -104,7 +104,7 @@ func (d *dispatch) insert(p *image.Proc) {
 	}
 }
 
-// share gives the executions of the edges of d, of those of its jumps and places, whose sums
+// share returns the executions of the edges of d, of those of its jumps and places, whose sums
 // are the same: as many of each jump go to a place as of all, in whole numbers.
 func (d *dispatch) share(jumps, places []int64, each func(edge int, n int64)) {
 	places = slices.Clone(places)

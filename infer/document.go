@@ -91,7 +91,7 @@ type DocumentBlock struct {
 	Samples    uint64        `json:"samples"`
 	Count      DocumentCount `json:"count"`
 	Confidence Confidence    `json:"confidence"`
-	Shape      Confidence    `json:"shape"`
+	Within     Confidence    `json:"shape"`
 	Cold       bool          `json:"cold,omitempty"`
 
 	// Of documents with stalls.
@@ -116,7 +116,7 @@ type DocumentEdge struct {
 	Kind       string        `json:"kind"` // "fallthrough", "taken" or "indirect"
 	Count      DocumentCount `json:"count"`
 	Confidence Confidence    `json:"confidence"`
-	Shape      Confidence    `json:"shape"`
+	Within     Confidence    `json:"shape"`
 }
 
 // A DocumentCall is a call with its executions.
@@ -149,7 +149,7 @@ func (a *DocumentAddr) UnmarshalText(b []byte) error {
 // A DocumentCount is a number of executions, in JSON a whole number.
 type DocumentCount uint64
 
-// rounded gives an estimate as a count.
+// rounded returns an estimate as a count.
 func rounded(f Freq) DocumentCount {
 	switch n := math.Round(f.N); {
 	case !(n > 0):
@@ -190,7 +190,7 @@ func (c *Confidence) UnmarshalText(b []byte) error {
 	return fmt.Errorf("confidence %q: want none, low, medium or high", b)
 }
 
-// NewDocument gives p as a document.
+// NewDocument returns p as a document.
 func NewDocument(p *Profile) *Document {
 	d := &Document{DocumentHeader: documentHeader(p), Images: make([]DocumentImage, len(p.Images))}
 	for i, ip := range p.Images {
@@ -247,12 +247,12 @@ func (d *DocumentProc) set(r *Result) {
 	for i := range p.Blocks {
 		b, f := &p.Blocks[i], &r.Block[i]
 		d.Blocks = append(d.Blocks, DocumentBlock{DocumentAddr(b.Start), uint64(b.End - b.Start), b.Insts,
-			r.BlockSamples[i], rounded(*f), f.Conf, f.Shape, r.Cold[i], nil, nil, nil})
+			r.BlockSamples[i], rounded(*f), f.Conf, f.Within, r.Cold[i], nil, nil, nil})
 	}
 	for i, e := range p.Edges {
 		f := &r.Edge[i]
 		d.Edges = append(d.Edges, DocumentEdge{DocumentAddr(p.Blocks[e.From].Start), DocumentAddr(p.Blocks[e.To].Start),
-			e.Kind.String(), rounded(*f), f.Conf, f.Shape})
+			e.Kind.String(), rounded(*f), f.Conf, f.Within})
 	}
 	for i := range p.Calls {
 		c := &p.Calls[i]
@@ -367,7 +367,7 @@ func (dw *documentWriter) separate(i int) {
 	dw.raw("\n")
 }
 
-// encode gives the JSON form of v, valid until the next call.
+// encode returns the JSON form of v, valid until the next call.
 func (dw *documentWriter) encode(v any) []byte {
 	dw.value.Reset()
 	if err := dw.enc.Encode(v); err != nil && dw.err == nil {
@@ -433,7 +433,7 @@ func (d DocumentBlock) appendTo(b []byte) []byte {
 	b = strconv.AppendUint(append(b, `,"samples":`...), d.Samples, 10)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
 	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
-	b = appendWord(append(b, `,"shape":`...), d.Shape.String())
+	b = appendWord(append(b, `,"shape":`...), d.Within.String())
 	if d.Cold {
 		b = append(b, `,"cold":true`...)
 	}
@@ -475,7 +475,7 @@ func (d DocumentEdge) appendTo(b []byte) []byte {
 	b = appendWord(append(b, `,"kind":`...), d.Kind)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
 	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
-	return append(appendWord(append(b, `,"shape":`...), d.Shape.String()), '}')
+	return append(appendWord(append(b, `,"shape":`...), d.Within.String()), '}')
 }
 
 func (d DocumentCall) appendTo(b []byte) []byte {

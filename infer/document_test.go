@@ -67,7 +67,7 @@ func smallProfile() *Profile {
 	}
 }
 
-// written gives the document of p as bytes.
+// written returns the document of p as bytes.
 func written(t testing.TB, d *Document) []byte {
 	t.Helper()
 	var b bytes.Buffer

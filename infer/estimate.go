@@ -51,7 +51,7 @@ func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model 
 	prof.cool()
 }
 
-// results gives the results of all images.
+// results returns the results of all images.
 func (p *Profile) results() (all []*Result) {
 	for _, ip := range p.Images {
 		all = append(all, ip.Procs...)
@@ -228,11 +228,11 @@ func (p *Profile) cool() {
 	}
 }
 
-// A coster gives what one execution of each block of a procedure is expected to
+// A coster returns what one execution of each block of a procedure is expected to
 // bring, in samples.
 type coster func(r *Result) func(b *image.Block) float64
 
-// costModel gives the coster for the event of prof.
+// costModel returns the coster for the event of prof.
 func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	par, plain := prof.simpleCost()
 	if par != &outOfOrder {
@@ -254,7 +254,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	}
 }
 
-// simpleCost gives what one execution of a block is expected to bring, in samples, as
+// simpleCost returns what one execution of a block is expected to bring, in samples, as
 // far as that can be told without a machine model, and what to make of it.
 func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
 	ev := p.Event
@@ -357,11 +357,11 @@ func (pr *posed) bind(i int, sites []site, floor bool) {
 
 // site places a call of the procedure of q.
 func (q *problem) site(c *image.Call) site {
-	s := site{q: q, block: int32(c.Block), way: -1}
+	s := site{q: q, block: int32(c.Block), out: -1}
 	if f := q.flow; c.Cond {
 		for w := f.first[c.Block]; w < f.first[c.Block+1]; w++ {
-			if f.ways[w].to == leave {
-				s.way = w
+			if f.outs[w].to == leave {
+				s.out = w
 			}
 		}
 	}
@@ -371,21 +371,21 @@ func (q *problem) site(c *image.Call) site {
 // fill writes the state of q into r, in whole executions.
 func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
-	ways, entries := q.round()
+	outs, entries := q.round()
 	r.Most = make([]float64, len(r.Block))
 	for b := range r.Block {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			n += ways[w]
-			if e := f.ways[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(ways[w]), sd.way[w])
+			n += outs[w]
+			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w])
 			}
 		}
 		r.Block[b] = sd.freq(float64(n), sd.block[b])
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	for _, d := range q.dispatches {
-		r.fillDispatch(d, f, ways, sd)
+		r.fillDispatch(d, f, outs, sd)
 	}
 	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
@@ -398,28 +398,28 @@ func (r *Result) fill(q *problem, sd spread) {
 		call := &r.Proc.Calls[c]
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
-		if s.way >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(ways[s.way])/exits[call.Site]), sd.way[s.way])
+		if s.out >= 0 {
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out])
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
 }
 
-// fillDispatch fills in the edges that d stands for, of the executions of all ways.
-func (r *Result) fillDispatch(d *dispatch, f *flow, ways []int64, sd spread) {
+// fillDispatch fills in the edges that d stands for, of the executions of all out-edges.
+func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 	var jumps []int64
 	for _, j := range d.jumps {
 		for w := f.first[j.block]; w < f.first[j.block+1]; w++ {
-			if int(f.ways[w].to) == d.block {
-				jumps = append(jumps, ways[w])
+			if int(f.outs[w].to) == d.block {
+				jumps = append(jumps, outs[w])
 			}
 		}
 	}
 	first := f.first[d.block]
-	places := ways[first : int(first)+len(d.jumps[0].edges)]
+	places := outs[first : int(first)+len(d.jumps[0].edges)]
 	at := 0
 	d.share(jumps, places, func(edge int, n int64) {
-		r.Edge[edge] = sd.freq(float64(n), sd.way[int(first)+at%len(places)])
+		r.Edge[edge] = sd.freq(float64(n), sd.out[int(first)+at%len(places)])
 		at++
 	})
 }
@@ -449,6 +449,6 @@ func (s *spread) freq(n, own float64) Freq {
 	return Freq{n, conf, max(conf, min(confidence(own), Medium))}
 }
 
-// mostly is how many standard deviations a normal variable is within 9 times in 10,
-// and below 19 times in 20.
+// mostly is how many standard deviations a normal variable is within with 90 % confidence,
+// and below with 95 % confidence.
 const mostly = 1.645

@@ -14,7 +14,7 @@ import (
 // the estimates that an in-order core allows. All of it enters the search as
 // observations with their own uncertainty, so one program may mix them.
 
-// gather gives the problems of all images what is known of them.
+// gather returns the problems of all images what is known of them.
 func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCounts, model *machine.Model, known []Known) {
 	pr.learn(prof, known)
 	pr.count(prof, exact)
@@ -58,7 +58,7 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 				by[d.block] += by[j.block]
 			}
 		}
-		q.learnWays(by)
+		q.learnMultiways(by)
 	}
 }
 
@@ -68,53 +68,53 @@ const noneSD = 0.5
 
 // loosen prepares q for known executions. Without them nothing hangs on how cool the cool
 // places of a procedure are. With them the hot ones are known by the cool ones, and all
-// that is wrong of these adds up: that guesses of ways are far too near to even, and
+// that is wrong of these adds up: that guesses of out-edges are far too near to even, and
 // that what runs rarely takes long each time, having to be fetched and guessed.
 func (q *problem) loosen() {
 	if q.commonSD > 0 {
 		return
 	}
 	q.commonSD = q.par.commonSD
-	fillWith(q.sure[len(q.flow.entries):len(q.sure)-1], 1/q.par.knownWaySD)
+	fillWith(q.sure[len(q.flow.entries):len(q.sure)-1], 1/q.par.knownOutSD)
 	for b, s := range q.samples {
 		q.invVar[b] = 1 / (1/q.invVar[b] + q.par.rareVar/(1+s/10))
 	}
 	q.expect(nil)
 }
 
-// executions gives what k says of how often block b ran.
+// executions returns what k says of how often block b ran.
 func (k Known) executions(b int) (observation, bool) {
 	if !(k.RelSD > 0) || !(k.N >= 0) || math.IsInf(k.N, 1) || math.IsInf(k.RelSD, 1) {
 		return observation{}, false
 	}
 	if k.N == 0 {
-		return observation{block: int32(b), way: -1, none: true, sd: max(k.RelSD, noneSD), real: true}, true
+		return observation{block: int32(b), out: -1, none: true, sd: max(k.RelSD, noneSD), real: true}, true
 	}
-	return observation{block: int32(b), way: -1, logN: math.Log(k.N), sd: k.RelSD, real: true, common: k.CommonSD}, true
+	return observation{block: int32(b), out: -1, logN: math.Log(k.N), sd: k.RelSD, real: true, common: k.CommonSD}, true
 }
 
-// share gives what k says of the branch at the end of block b.
+// share returns what k says of the branch at the end of block b.
 func (k Known) share(q *problem, b int) (observation, bool) {
-	way := q.takenWay(b)
-	if !(k.TakenSD > 0) || !(k.Taken >= 0) || !(k.Taken <= 1) || way < 0 {
+	out := q.takenOut(b)
+	if !(k.TakenSD > 0) || !(k.Taken >= 0) || !(k.Taken <= 1) || out < 0 {
 		return observation{}, false
 	}
 	// So many executions have that standard deviation, or leave a share that was
 	// never seen as uncertain.
 	t := clamp(k.Taken, k.TakenSD, max(k.TakenSD, 1-k.TakenSD))
 	of := t * (1 - t) / (k.TakenSD * k.TakenSD)
-	return observation{block: int32(b), way: way, of: of, part: k.Taken * of}, of > 0
+	return observation{block: int32(b), out: out, of: of, part: k.Taken * of}, of > 0
 }
 
-// takenWay gives the way of block b by which its conditional branch is taken, or -1.
-func (q *problem) takenWay(b int) int32 {
+// takenOut returns the out-edge of block b by which its conditional branch is taken, or -1.
+func (q *problem) takenOut(b int) int32 {
 	f := q.flow
 	lo := f.first[b]
 	if f.first[b+1] != lo+2 {
 		return -1
 	}
 	for w := lo; w < lo+2; w++ {
-		e, other := f.ways[w].edge, f.ways[2*lo+1-w].edge
+		e, other := f.outs[w].edge, f.outs[2*lo+1-w].edge
 		if other < 0 || q.p.Edges[other].Kind != image.FallThrough {
 			continue
 		}
@@ -158,7 +158,7 @@ func (pr *posed) record(prof *Profile, counts []*sample.Counts) {
 				seen[q] = obs
 			}
 			for _, o := range obs {
-				if o.way < 0 {
+				if o.out < 0 {
 					fit.add(q, o)
 				}
 			}
@@ -240,7 +240,7 @@ func (f *scaleFit) scale() (float64, bool) {
 	return math.Exp(f.sum / f.weight), true
 }
 
-// find gives the result whose procedure has a block at k, or nil.
+// find returns the result whose procedure has a block at k, or nil.
 func (p *Profile) find(k Known) *Result {
 	for _, ip := range p.Images {
 		if ip.ID.Key() != k.Image.Key() {

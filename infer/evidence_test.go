@@ -9,7 +9,7 @@ import (
 	"backfeed/sample"
 )
 
-// exact gives the true executions of a block of mix.
+// exact returns the true executions of a block of mix.
 func (m *mix) exact(b *image.Block) float64 {
 	var n uint64
 	for _, t := range m.truth.Images {
@@ -55,7 +55,7 @@ func TestKnown(t *testing.T) {
 	if got.BlockOverlap < 0.9 || got.Within10 < 0.8 {
 		t.Errorf("%d known counts: block overlap %.3f, %.3f of the samples within 10 %%", len(known), got.BlockOverlap, got.Within10)
 	}
-	if high := got.BlockLevels[High].Samples; high.Weight < 0.6 || high.Within10 < 0.9 {
+	if high := got.BlockProgramWide[High].Samples; high.Weight < 0.6 || high.Within10 < 0.9 {
 		t.Errorf("blocks of high confidence: %.2f of all samples, %.3f of them within 10 %%", high.Weight, high.Within10)
 	}
 	if got.Scale < 0.8 || got.Scale > 1.25 {

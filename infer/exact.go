@@ -83,7 +83,7 @@ func exactOf(rec *sample.Recording) *exactCounts {
 	return x
 }
 
-// imageOf gives the counts of an image, or nil.
+// imageOf returns the counts of an image, or nil.
 func imageOf(c *sample.Counts, id sample.ImageID) *sample.ImageCounts {
 	for _, ic := range c.Images {
 		if ic.ID.Key() == id.Key() {
@@ -93,7 +93,7 @@ func imageOf(c *sample.Counts, id sample.ImageID) *sample.ImageCounts {
 	return nil
 }
 
-// known gives what probes found out of an image.
+// known returns what probes found out of an image.
 func (x *exactCounts) known(id sample.ImageID, im *image.Image) (known []Known) {
 	for _, in := range x.probed {
 		ic := imageOf(in.Counts, id)
@@ -118,7 +118,7 @@ func (x *exactCounts) known(id sample.ImageID, im *image.Image) (known []Known) 
 	return known
 }
 
-// runs gives the executions in all recordings, and their standard deviation relative
+// runs returns the executions in all recordings, and their standard deviation relative
 // to them; 0 if they are not known.
 func (in *probedIn) runs(p sample.Probed) (n, relSD float64) {
 	if p.Covered == 0 || p.Runs == 0 || in.weight == 0 || p.Windows < fewWindows {
@@ -132,7 +132,7 @@ func (in *probedIn) runs(p sample.Probed) (n, relSD float64) {
 	return n, math.Hypot(relSD, runsFloor)
 }
 
-// sound gives what of known is fit to be used. Known executions of a few procedures
+// sound returns what of known is fit to be used. Known executions of a few procedures
 // among many that are not known do more harm than good, unless walks tell how often these
 // run beside those.
 func (p *Profile) sound(known []Known) []Known {
@@ -160,7 +160,7 @@ func (p *Profile) sound(known []Known) []Known {
 	return slices.DeleteFunc(known, func(k Known) bool { return k.TakenSD == 0 && k.Visits == 0 })
 }
 
-// shareOf gives the share of outcomes that were taken, and its standard deviation;
+// shareOf returns the share of outcomes that were taken, and its standard deviation;
 // 0 if there were none. With an uninformed prior (Jeffreys) the share of those not
 // seen is that of a beta distribution; windows that differ by more than chance make it
 // more uncertain.
@@ -183,7 +183,7 @@ type countedBlock struct {
 	n     float64 // executions there
 }
 
-// blocks gives the blocks of ip that were counted: of each the most that any of its
+// blocks returns the blocks of ip that were counted: of each the most that any of its
 // instructions ran.
 func (x *exactCounts) blocks(ip *ImageProfile) (all []countedBlock) {
 	ic := imageOf(x.counted, ip.ID)
@@ -210,7 +210,7 @@ func (x *exactCounts) blocks(ip *ImageProfile) (all []countedBlock) {
 	return all
 }
 
-// symbols gives the symbols of ip whose code was probed, or counted and ran.
+// symbols returns the symbols of ip whose code was probed, or counted and ran.
 func (x *exactCounts) symbols(ip *ImageProfile) map[int]bool {
 	syms := map[int]bool{}
 	for _, k := range x.known(ip.ID, ip.Image) {
@@ -226,7 +226,7 @@ func (x *exactCounts) symbols(ip *ImageProfile) map[int]bool {
 	return syms
 }
 
-// countsByAddr gives counts by offset by increasing address.
+// countsByAddr returns counts by offset by increasing address.
 func countsByAddr(im *image.Image, counts map[sample.Offset]uint64) []hit {
 	all := make([]hit, 0, len(counts))
 	for off, n := range counts {

@@ -43,7 +43,7 @@ func TestProbedMeans(t *testing.T) {
 	}
 }
 
-// branches gives how often the branch at the end of block b was taken.
+// branches returns how often the branch at the end of block b was taken.
 func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
 	for path, truth := range s.truth.Images {
@@ -58,7 +58,7 @@ func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
 	return float64(n)
 }
 
-// withExact gives a copy of rec with what add adds.
+// withExact returns a copy of rec with what add adds.
 func withExact(rec *sample.Recording, add func(c *sample.Counts)) *sample.Recording {
 	out := sample.Merge(rec)
 	add(out.Counts[0])
@@ -121,7 +121,7 @@ func TestKnownShare(t *testing.T) {
 		for _, r := range ip.Procs {
 			q := newProblem(r.Proc, r.BlockSamples, func(*image.Block) float64 { return 1 }, &outOfOrder)
 			for b := range r.Proc.Blocks {
-				if q.takenWay(b) < 0 || r.Block[b].N < 1e6 || n > 12 {
+				if q.takenOut(b) < 0 || r.Block[b].N < 1e6 || n > 12 {
 					continue
 				}
 				n++

@@ -142,7 +142,7 @@ func TestAccuracy(t *testing.T) {
 		t.Errorf("called cold: %.2f%% of the executions, %.1f%% of the blocks that never ran", 100*got.Cold, 100*got.ColdUnrun)
 	}
 	// One loop, an interpreter's, is 2.3 times less often thought to run than it does.
-	if k := got.BlockShapes[Medium].Samples; k.Weight < 0.3 || k.Within2x < 0.85 {
+	if k := got.BlockWithinProc[Medium].Samples; k.Weight < 0.3 || k.Within2x < 0.85 {
 		t.Errorf("blocks of medium confidence: %.2f of all samples, %.3f of them within a factor 2", k.Weight, k.Within2x)
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // A flow is the flow graph of one procedure as an absorbing Markov chain: from
-// each block, control goes on along one of its ways out with some probability,
+// each block, control goes on along one of its out-edges with some probability,
 // or leaves. Given the probabilities and the executions that enter from outside,
 // the executions of all blocks follow by solving one sparse linear system. In
 // these coordinates every point conserves flow exactly, so a search over them
@@ -25,8 +25,8 @@ import (
 type flow struct {
 	blocks int
 
-	// Ways out of the blocks, grouped by block: ways[first[b]:first[b+1]].
-	ways  []way
+	// Out-edges of the blocks, grouped by block: outs[first[b]:first[b+1]].
+	outs  []outEdge
 	first []int32
 
 	entries []int32 // blocks entered from outside; entries[0] is the procedure's own
@@ -40,11 +40,11 @@ type flow struct {
 	steps []step
 	end   []int32 // by arc: the block at its other end, which is eliminated later
 	fills []int32 // place of each in x out, row by row
-	wayAt []int32 // place of each way
+	outAt []int32 // place of each out-edge
 }
 
-// A way is one alternative at the end of a block.
-type way struct {
+// An outEdge is one alternative at the end of a block.
+type outEdge struct {
 	to   int32 // block, or leave
 	edge int32 // index into Proc.Edges, or -1 for an exit
 }
@@ -63,7 +63,7 @@ const maxFill = 200
 // the elimination would fill up, which no compiled procedure has been seen to do.
 func newFlow(p *image.Proc, dispatches int) *flow {
 	f := &flow{blocks: len(p.Blocks)}
-	f.addWays(p)
+	f.addOuts(p)
 	f.openTraps(len(p.Blocks) - dispatches)
 	f.addEntries(p)
 	if !f.eliminate() {
@@ -72,29 +72,29 @@ func newFlow(p *image.Proc, dispatches int) *flow {
 	return f
 }
 
-func (f *flow) addWays(p *image.Proc) {
+func (f *flow) addOuts(p *image.Proc) {
 	f.first = make([]int32, 1, len(p.Blocks)+1)
 	for i := range p.Blocks {
 		b := &p.Blocks[i]
 		for _, e := range b.Out {
-			f.ways = append(f.ways, way{int32(p.Edges[e].To), int32(e)})
+			f.outs = append(f.outs, outEdge{int32(p.Edges[e].To), int32(e)})
 		}
 		if b.Exit != image.NoExit || len(b.Out) == 0 {
-			f.ways = append(f.ways, way{leave, -1})
+			f.outs = append(f.outs, outEdge{leave, -1})
 		}
-		f.first = append(f.first, int32(len(f.ways)))
+		f.first = append(f.first, int32(len(f.outs)))
 	}
 }
 
-// openTraps gives an exit to blocks that no exit can be reached from: an idle
+// openTraps returns an exit to blocks that no exit can be reached from: an idle
 // loop ends with the program, or by a signal, and has executions all the same.
 // One exit per trapped region is enough; the lowest block that still has none
-// gets it until all blocks have a way out. Dispatches have none of their own: those behind the
+// gets it until all blocks have an out-edge. Dispatches have none of their own: those behind the
 // first so many blocks get none.
 func (f *flow) openTraps(blocks int) {
 	preds := make([][]int32, f.blocks)
 	for b := range f.blocks {
-		for _, w := range f.waysOf(b) {
+		for _, w := range f.outsOf(b) {
 			if w.to != leave {
 				preds[w.to] = append(preds[w.to], int32(b))
 			}
@@ -119,7 +119,7 @@ func (f *flow) openTraps(blocks int) {
 		}
 	}
 	for b := range f.blocks {
-		for _, w := range f.waysOf(b) {
+		for _, w := range f.outsOf(b) {
 			if w.to == leave {
 				reach(int32(b))
 			}
@@ -135,19 +135,19 @@ func (f *flow) openTraps(blocks int) {
 	if f.trapped == nil {
 		return
 	}
-	var ways []way
+	var outs []outEdge
 	first := []int32{0}
 	for b := range f.blocks {
-		ways = append(ways, f.waysOf(b)...)
+		outs = append(outs, f.outsOf(b)...)
 		if slices.Contains(f.trapped, int32(b)) {
-			ways = append(ways, way{leave, -1})
+			outs = append(outs, outEdge{leave, -1})
 		}
-		first = append(first, int32(len(ways)))
+		first = append(first, int32(len(outs)))
 	}
-	f.ways, f.first = ways, first
+	f.outs, f.first = outs, first
 }
 
-func (f *flow) waysOf(b int) []way { return f.ways[f.first[b]:f.first[b+1]] }
+func (f *flow) outsOf(b int) []outEdge { return f.outs[f.first[b]:f.first[b+1]] }
 
 // addEntries finds the blocks that control can enter from outside: the first, those
 // the image package says, and blocks that nothing in the graph leads to.
@@ -163,7 +163,7 @@ func (f *flow) addEntries(p *image.Proc) {
 		for len(work) > 0 {
 			b := work[len(work)-1]
 			work = work[:len(work)-1]
-			for _, w := range f.waysOf(int(b)) {
+			for _, w := range f.outsOf(int(b)) {
 				if w.to != leave && !seen[w.to] {
 					seen[w.to] = true
 					work = append(work, w.to)
@@ -179,7 +179,7 @@ func (f *flow) addEntries(p *image.Proc) {
 	}
 	indeg := make([]int32, f.blocks)
 	for b := range f.blocks {
-		for _, w := range f.waysOf(b) {
+		for _, w := range f.outsOf(b) {
 			if w.to != leave && int(w.to) != b {
 				indeg[w.to]++
 			}
@@ -217,12 +217,12 @@ func (f *flow) eliminate() bool {
 	e := eliminators.Get().(*eliminator)
 	defer eliminators.Put(e)
 	e.reset(f.blocks)
-	f.wayAt = make([]int32, len(f.ways))
+	f.outAt = make([]int32, len(f.outs))
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			// A self loop is in no pivot: it only lengthens the stay.
-			if to := f.ways[w].to; to != leave && int(to) != b {
-				f.wayAt[w] = e.add(int32(b), to)
+			if to := f.outs[w].to; to != leave && int(to) != b {
+				f.outAt[w] = e.add(int32(b), to)
 			}
 		}
 	}
@@ -256,13 +256,13 @@ func (f *flow) eliminate() bool {
 	}
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			switch to := f.ways[w].to; {
+			switch to := f.outs[w].to; {
 			case to == leave:
-				f.wayAt[w] = exits + int32(b)
+				f.outAt[w] = exits + int32(b)
 			case int(to) == b:
-				f.wayAt[w] = unread
+				f.outAt[w] = unread
 			default:
-				f.wayAt[w] = e.number[f.wayAt[w]]
+				f.outAt[w] = e.number[f.outAt[w]]
 			}
 		}
 	}
@@ -279,7 +279,7 @@ func (e *eliminator) reset(n int) {
 	e.arcs, e.wait, e.ends = 0, e.wait[:0], e.ends[:0]
 }
 
-// empty gives n empty lists, with what room lists has.
+// empty returns n empty lists, with what room lists has.
 func empty(lists [][]ref, n int) [][]ref {
 	lists = slices.Grow(lists[:0], n)[:n]
 	for i := range lists {
@@ -288,7 +288,7 @@ func empty(lists [][]ref, n int) [][]ref {
 	return lists
 }
 
-// add gives the arc from i to j, a new one if there is none.
+// add returns the arc from i to j, a new one if there is none.
 func (e *eliminator) add(i, j int32) int32 {
 	for _, r := range e.out[i] {
 		if r.block == j {
@@ -302,7 +302,7 @@ func (e *eliminator) add(i, j int32) int32 {
 	return a
 }
 
-// remove eliminates k, and appends the arcs that stand for the ways through it.
+// remove eliminates k, and appends the arcs that stand for the paths through it.
 func (e *eliminator) remove(k int32, fills []int32) []int32 {
 	out, in := e.out[k], e.in[k]
 	e.cost[k] = -1
@@ -345,7 +345,7 @@ func (e *eliminator) queue(b int32) {
 	}
 }
 
-// next gives the block that costs least, of several the lowest.
+// next returns the block that costs least, of several the lowest.
 func (e *eliminator) next() int32 {
 	for {
 		top := e.wait.pop()
@@ -406,11 +406,11 @@ func (f *flow) newFactor() *factor {
 	return &factor{f, all[:exits+1], all[:arcs], all[arcs:exits], all[exits+1:]}
 }
 
-// set eliminates for way probabilities p, as f.ways.
+// set eliminates for probabilities of out-edges p, as f.outs.
 func (x *factor) set(p []float64) {
 	f := x.f
 	clear(x.at)
-	for w, i := range f.wayAt {
+	for w, i := range f.outAt {
 		x.at[i] += p[w]
 	}
 	var at step
@@ -421,7 +421,7 @@ func (x *factor) set(p []float64) {
 		for _, q := range out {
 			d += q
 		}
-		// A block whose ways out have all underflown would stay for ever.
+		// A block whose out-edges have all underflown would stay for ever.
 		d = 1 / max(d, 1e-300)
 		x.stay[k] = d
 		exit := x.exit[k]

@@ -64,7 +64,7 @@ func graph(s string) *image.Proc {
 	return p
 }
 
-// randomGraph makes a procedure of n blocks with up to four ways out of each.
+// randomGraph makes a procedure of n blocks with up to four out-edges of each.
 func randomGraph(rng *rand.Rand, n int) *image.Proc {
 	var s strings.Builder
 	for i := range n {
@@ -98,7 +98,7 @@ func dense(f *flow, prob, v []float64) []float64 {
 	}
 	for b := range n {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			if to := f.ways[w].to; to != leave {
+			if to := f.outs[w].to; to != leave {
 				a[to][b] -= prob[w]
 			}
 		}
@@ -134,7 +134,7 @@ func TestVisits(t *testing.T) {
 	for range 2000 {
 		p := randomGraph(rng, 1+rng.IntN(12))
 		f := newFlow(p, 0)
-		prob := make([]float64, len(f.ways))
+		prob := make([]float64, len(f.outs))
 		for w := range prob {
 			prob[w] = rng.NormFloat64() * 2
 		}
@@ -198,7 +198,7 @@ func TestEntriesAndTraps(t *testing.T) {
 			entries += string(rune('a' + b))
 		}
 		for b := range f.blocks {
-			for _, w := range f.waysOf(b) {
+			for _, w := range f.outsOf(b) {
 				if w.to == leave {
 					exits += string(rune('a' + b))
 				}
@@ -224,12 +224,12 @@ func TestGradient(t *testing.T) {
 			}
 			probs = append(probs, newProblem(p, s, func(b *image.Block) float64 { return float64(b.Insts) / 10 }, &par))
 		}
-		pick := func(i int) site { return site{q: probs[i], block: int32(rng.IntN(len(probs[i].n))), way: -1} }
+		pick := func(i int) site { return site{q: probs[i], block: int32(rng.IntN(len(probs[i].n))), out: -1} }
 		exit := pick(0)
 		for b := range probs[0].flow.blocks {
 			for w := probs[0].flow.first[b]; w < probs[0].flow.first[b+1]; w++ {
-				if probs[0].flow.ways[w].to == leave {
-					exit.block, exit.way = int32(b), w
+				if probs[0].flow.outs[w].to == leave {
+					exit.block, exit.out = int32(b), w
 				}
 			}
 		}
@@ -239,15 +239,15 @@ func TestGradient(t *testing.T) {
 		}, 0.5)
 		for i, q := range probs {
 			q.commonSD = 0.5
-			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, logN: 3, sd: 0.5, real: true})
-			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), way: -1, none: true, sd: 0.5, real: true})
+			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), out: -1, logN: 3, sd: 0.5, real: true})
+			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), out: -1, none: true, sd: 0.5, real: true})
 			for b := range q.n {
 				q.visits = append(q.visits, visited(b, float64(rng.IntN(100))))
 			}
 			q.level, q.sureLevel = 1, float64(i)
 			for _, b := range q.branch {
 				if w := q.flow.first[b]; q.flow.first[b+1] == w+2 {
-					q.known = append(q.known, observation{block: b, way: w + int32(i%2), of: 20, part: float64(7 * i % 20)})
+					q.known = append(q.known, observation{block: b, out: w + int32(i%2), of: 20, part: float64(7 * i % 20)})
 					break
 				}
 			}

@@ -301,7 +301,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 	p.Samples.Used += ip.Samples
 }
 
-// callersIn gives the places that stacks return to, by key of their image.
+// callersIn returns the places that stacks return to, by key of their image.
 func callersIn(counts []*sample.Counts, images []*ImageProfile) map[sample.ImageID]map[sample.Offset]bool {
 	callers := map[sample.ImageID]map[sample.Offset]bool{}
 	for _, c := range counts {
@@ -343,7 +343,7 @@ func (ip *ImageProfile) addCallers(returns map[sample.Offset]bool) {
 	}
 }
 
-// add decodes the procedures of some symbols, and gives the results that it added.
+// add decodes the procedures of some symbols, and returns the results that it added.
 func (ip *ImageProfile) add(syms []int) []*Result {
 	made := make([]*Result, len(syms))
 	parallel(len(syms), func(k int) {

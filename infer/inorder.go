@@ -85,7 +85,7 @@ func inOrderEstimates(c *classes, p *image.Proc, schedule func(block int) []issu
 	return est
 }
 
-// issuePoints gives the instructions that must wait. One that waits for another
+// issuePoints returns the instructions that must wait. One that waits for another
 // does so all the less, the longer those between the two were stalled; but the time
 // from the one's issue to the other's is at least the sum of what all of them need.
 func issuePoints(is []issue, samplesAt func(image.Addr) uint64) []point {
@@ -151,7 +151,7 @@ func pool(ps []point) classEstimate {
 	return e
 }
 
-// plausible tells whether no point stalled for longer than anything can, if f is
+// plausible reports whether no point stalled for longer than anything can, if f is
 // the frequency.
 func plausible(ps []point, f float64) bool {
 	return !slices.ContainsFunc(ps, func(p point) bool { return p.samples > f*(p.least+longestStall) })
@@ -167,7 +167,7 @@ func inOrderObservations(est []classEstimate, c *classes, period float64) []obse
 		if e := est[k]; e.points > 0 && !done[k] {
 			mean, variance := logGamma(e.samples + 0.5) // as for branch records
 			sd := e.modelError()
-			obs = append(obs, observation{block: int32(b), way: -1, logN: mean + math.Log(period/e.least), sd: math.Sqrt(variance + sd*sd)})
+			obs = append(obs, observation{block: int32(b), out: -1, logN: mean + math.Log(period/e.least), sd: math.Sqrt(variance + sd*sd)})
 		}
 		done[k] = true
 	}

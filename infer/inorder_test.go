@@ -85,7 +85,7 @@ func randomSchedules(rng *rand.Rand, p *image.Proc) [][]issue {
 	return all
 }
 
-// runInOrder gives the samples of n executions of blocks with these schedules, one sample
+// runInOrder returns the samples of n executions of blocks with these schedules, one sample
 // per period cycles. One instruction in ten stalls beyond its schedule, for 3 cycles
 // in the median and seldom for hundreds.
 func runInOrder(rng *rand.Rand, schedules [][]issue, n []float64, period float64) map[image.Addr]uint64 {
@@ -208,7 +208,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// executions runs p for a while and gives its blocks' executions times scale.
+// executions runs p for a while and returns its blocks' executions times scale.
 func executions(rng *rand.Rand, p *image.Proc, scale float64) []float64 {
 	n := walk(rng, p, newLBR(takenBranches, 1, false), 30_000).block
 	for b := range n {

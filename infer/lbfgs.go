@@ -23,7 +23,7 @@ type searcher struct {
 	d, xNew, alpha []float64
 }
 
-// newSearcher gives a searcher for n unknowns, with the storage of one that is done.
+// newSearcher returns a searcher for n unknowns, with the storage of one that is done.
 func newSearcher(n int) *searcher {
 	s := searchers.Get().(*searcher)
 	need := (4+2*searchMemory)*n + searchMemory

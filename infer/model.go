@@ -29,25 +29,25 @@ type params struct {
 	// 0.719 with 4, 0.717 without; nearly all of the gain is in one program, gzip. With
 	// known counts it does harm, and is infinite.
 	hidden float64
-	// waySD: standard deviation of a way's logit around its static guess.
-	waySD float64
+	// outSD: standard deviation of an out-edge's logit around its static guess.
+	outSD float64
 	// backEdge: static guess of the logit of staying in a loop.
 	backEdge float64
 	// forward, calling: what is added to the static guess of the logit of a jump
-	// down the code, and of a way to a block that calls. Over twelve programs the
+	// down the code, and of an out-edge to a block that calls. Over twelve programs the
 	// mean block overlap is 0.715 with these, and 0.711 with 0.
 	forward, calling float64
-	// unlikely: static guess of the logit of a way to code that cannot return.
+	// unlikely: static guess of the logit of an out-edge to code that cannot return.
 	unlikely float64
 	// entrySD: of the logarithm of a procedure's entries around its samples.
 	entrySD float64
 
 	// What holds of a procedure with known executions. commonSD: of the logarithm of what
-	// the costs of its blocks have in common. knownWaySD takes the place of waySD. rareVar:
+	// the costs of its blocks have in common. knownOutSD takes the place of outSD. rareVar:
 	// the variance that the logarithm of the cost of a block without samples has
 	// beside costVar; with s samples it is less by the factor 1+s/10. With 400 sites
 	// probed on four programs the block overlap was 0.80 without these, 0.87 with them.
-	commonSD, knownWaySD, rareVar float64
+	commonSD, knownOutSD, rareVar float64
 	// tieSD: of the logarithm of a procedure's entries around the executions of
 	// its call sites, where these are all known.
 	tieSD float64
@@ -79,14 +79,14 @@ var outOfOrder = params{
 	fixed:      1,
 	costVar:    1.5,
 	hidden:     3,
-	waySD:      6,
+	outSD:      6,
 	backEdge:   1.5,
 	forward:    -1,
 	calling:    -1,
 	unlikely:   -8,
 	entrySD:    3,
 	commonSD:   0.6,
-	knownWaySD: 20,
+	knownOutSD: 20,
 	rareVar:    4,
 	tieSD:      0.1,
 	blockVar:   4.5,
@@ -102,14 +102,14 @@ var outOfOrder = params{
 var precise = params{
 	costVar:    0.005,
 	hidden:     math.Inf(1),
-	waySD:      6,
+	outSD:      6,
 	backEdge:   1.5,
 	forward:    -1,
 	calling:    -1,
 	unlikely:   -8,
 	entrySD:    3,
 	commonSD:   0.1,
-	knownWaySD: 10,
+	knownOutSD: 10,
 	rareVar:    0,
 	tieSD:      0.1,
 	steep:      true,
@@ -127,10 +127,10 @@ var skidding = with(precise, func(p *params) { p.blockVar, p.procSD, p.levelSD =
 // branching is the model of samples of retired branches without branch records: what is uncertain of
 // their cost is skid.
 var branching = with(precise, func(p *params) {
-	p.costVar, p.waySD, p.steep, p.blockVar = 0.3, 3, false, 0.3
+	p.costVar, p.outSD, p.steep, p.blockVar = 0.3, 3, false, 0.3
 })
 
-// with gives p with changes.
+// with returns p with changes.
 func with(p params, change func(*params)) params {
 	change(&p)
 	return p
@@ -138,8 +138,8 @@ func with(p params, change func(*params)) params {
 
 // A problem is the search for the executions of one procedure: a flow with the
 // samples that were seen of it. Its unknowns x are the logarithm of the
-// executions that come in at each entry, then the logits of the ways out of blocks
-// that have more than one; of two ways, the difference of their logits
+// executions that come in at each entry, then the logits of the out-edges of blocks
+// that have more than one; of two out-edges, the difference of their logits
 // over the square root of 2, a step of which is as long as one in both. The last is
 // the logarithm of a factor that the costs of all its blocks have in common.
 type problem struct {
@@ -158,7 +158,7 @@ type problem struct {
 	visits     []observation // executions up to a factor that they have in common
 	multiways  []multiway
 	dispatches []*dispatch
-	branch     []int32   // blocks with more than one way out; their logits follow the entries in x
+	branch     []int32   // blocks with more than one out-edge; their logits follow the entries in x
 	center     []float64 // by unknown: what is believed of it before samples are seen
 	sure       []float64 // by unknown: 1 / standard deviation around that
 
@@ -176,12 +176,12 @@ type problem struct {
 
 	// Set by forward.
 	enter []float64 // by entry: executions that come in
-	prob  []float64 // by way
+	prob  []float64 // by out-edge
 	n     []float64 // by block: executions
 
 	// Accumulated between forward and backward: derivatives of the objective.
 	dn   []float64 // by block, of n
-	dway []float64 // by way, of prob
+	dout []float64 // by out-edge, of prob
 	dx   []float64 // of x directly
 }
 
@@ -226,13 +226,13 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 func (q *problem) allocate() {
 	f := q.flow
 	q.fac = f.newFactor()
-	nb, nw := f.blocks, len(f.ways)
+	nb, nw := f.blocks, len(f.outs)
 	blocks := make([]float64, 7*nb)
 	for i, s := range []*[]float64{&q.samples, &q.cost, &q.insts, &q.invVar, &q.tilt, &q.n, &q.dn} {
 		*s = blocks[i*nb : (i+1)*nb]
 	}
-	q.prob, q.dway = make([]float64, nw), make([]float64, nw)
-	fillWith(q.prob, 1) // the only way, unless its block branches
+	q.prob, q.dout = make([]float64, nw), make([]float64, nw)
+	fillWith(q.prob, 1) // the only out-edge, unless its block branches
 	q.enter = make([]float64, len(f.entries))
 	unknowns := len(f.entries) + 1
 	for _, b := range q.branch {
@@ -242,7 +242,7 @@ func (q *problem) allocate() {
 	q.center, q.sure, q.dx = all[:unknowns], all[unknowns:2*unknowns], all[2*unknowns:]
 }
 
-// logits is how many unknowns the ways of b, of which there are several, have.
+// logits is how many unknowns the out-edges of b, of which there are several, have.
 func (f *flow) logits(b int32) int {
 	if n := int(f.first[b+1] - f.first[b]); n > 2 {
 		return n
@@ -270,7 +270,7 @@ func (q *problem) believe(entry float64) {
 			at += copy(q.center[at:], g)
 		}
 	}
-	fillWith(q.sure[len(f.entries):], 1/q.par.waySD)
+	fillWith(q.sure[len(f.entries):], 1/q.par.outSD)
 	q.sure[at] = 1
 }
 
@@ -302,7 +302,7 @@ func (q *problem) follow(called float64) {
 
 func (q *problem) unknowns() int { return len(q.center) }
 
-// forward sets prob and n for x and gives the objective: the negative
+// forward sets prob and n for x and returns the objective: the negative
 // logarithm, up to a constant, of the probability of samples and unknowns
 // together. Samples of a block are Poisson with mean n * cost * e^slack, where
 // slack, the logarithm of actual over median cost, is the most probable one; slack
@@ -310,7 +310,7 @@ func (q *problem) unknowns() int { return len(q.center) }
 func (q *problem) forward(x []float64) float64 {
 	f := q.flow
 	var v float64
-	clear(q.dway)
+	clear(q.dout)
 	for i, c := range q.center {
 		r := (x[i] - c) * q.sure[i]
 		v += r * r
@@ -348,12 +348,12 @@ func (q *problem) forward(x []float64) float64 {
 		v += q.observe(o)
 	}
 	for i := range q.multiways {
-		v += q.observeWays(&q.multiways[i])
+		v += q.observeMultiways(&q.multiways[i])
 	}
 	return v + q.observeVisits()
 }
 
-// observe adds the derivatives of one observation, and gives its value.
+// observe adds the derivatives of one observation, and returns its value.
 func (q *problem) observe(o observation) float64 {
 	n := max(q.n[o.block], 1e-100)
 	if o.of > 0 {
@@ -364,15 +364,15 @@ func (q *problem) observe(o observation) float64 {
 		q.dn[o.block] += d / o.sd / (1 + n)
 		return v
 	}
-	if o.way < 0 {
+	if o.out < 0 {
 		v, d := huber((math.Log(n)-o.logN)/o.sd, farKnown)
 		q.dn[o.block] += d / o.sd / n
 		return v
 	}
-	p := max(q.prob[o.way], 1e-100)
+	p := max(q.prob[o.out], 1e-100)
 	v, d := huber((math.Log(n)+math.Log(p)-o.logN)/o.sd, farKnown)
 	q.dn[o.block] += d / o.sd / n
-	q.dway[o.way] += d / o.sd / p
+	q.dout[o.out] += d / o.sd / p
 	return v
 }
 
@@ -383,11 +383,11 @@ func (q *problem) observeShare(o observation) (v float64) {
 	first := q.flow.first[o.block]
 	for w, part := range [2]float64{o.part, o.of - o.part} {
 		if w == 1 {
-			o.way = 2*first + 1 - o.way // the other one
+			o.out = 2*first + 1 - o.out // the other one
 		}
-		if p := max(q.prob[o.way], 1e-100); part > 0 {
+		if p := max(q.prob[o.out], 1e-100); part > 0 {
 			v += part * math.Log(part/(o.of*p))
-			q.dway[o.way] -= part / p
+			q.dout[o.out] -= part / p
 		}
 	}
 	return v
@@ -421,7 +421,7 @@ func (q *problem) expect(noise []float64) {
 	}
 }
 
-// explain gives what lam expected samples say of block b: the mean m and, up to a
+// explain returns what lam expected samples say of block b: the mean m and, up to a
 // constant, the value of m - s*log(m) + k*(u-c)^2/2 at its minimum over u, where
 // m = lam*e^u. With s samples, weight k = invVar and c of expect, the derivative is
 // zero at m = k*w and u-c = s/k-w, where w = omega(log(lam/k) + c + s/k). Where u-c is
@@ -451,7 +451,7 @@ func (q *problem) explain(b int, lam float64) (mean, value float64) {
 	return k * w, k*w - s*(y-w) + k*u*u/2
 }
 
-// backward sets grad for the x of the last forward, from dn, dway and dx. It spoils dn.
+// backward sets grad for the x of the last forward, from dn, dout and dx. It spoils dn.
 func (q *problem) backward(x, grad []float64) {
 	f := q.flow
 	q.fac.values(q.dn) // from here on: the value of one more entry at each block
@@ -467,25 +467,25 @@ func (q *problem) backward(x, grad []float64) {
 		lo, hi := f.first[b], f.first[b+1]
 		var mean float64
 		for w := lo; w < hi; w++ {
-			if to := f.ways[w].to; to != leave {
-				q.dway[w] += q.n[b] * q.dn[to]
+			if to := f.outs[w].to; to != leave {
+				q.dout[w] += q.n[b] * q.dn[to]
 			}
-			mean += q.prob[w] * q.dway[w]
+			mean += q.prob[w] * q.dout[w]
 		}
 		if hi == lo+2 {
-			grad[at] = q.dx[at] + math.Sqrt2*q.prob[lo]*q.prob[lo+1]*(q.dway[lo]-q.dway[lo+1])
+			grad[at] = q.dx[at] + math.Sqrt2*q.prob[lo]*q.prob[lo+1]*(q.dout[lo]-q.dout[lo+1])
 			at++
 			continue
 		}
 		for w := lo; w < hi; w++ {
-			grad[at] = q.dx[at] + q.prob[w]*(q.dway[w]-mean)
+			grad[at] = q.dx[at] + q.prob[w]*(q.dout[w]-mean)
 			at++
 		}
 	}
 	grad[at] = q.dx[at]
 }
 
-// logistic gives the probabilities of two ways whose logits differ by x.
+// logistic returns the probabilities of two out-edges whose logits differ by x.
 func logistic(x float64) (p, q float64) {
 	e := math.Exp(-math.Abs(x))
 	p = 1 / (1 + e)

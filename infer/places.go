@@ -114,7 +114,7 @@ func (h *rankings) Pop() any {
 	return r
 }
 
-// places gives the blocks whose exact counts would take most off the sum of all
+// places returns the blocks whose exact counts would take most off the sum of all
 // errors, each chosen as if those before it were known.
 func (pr *posed) places(prof *Profile, sd []spread, most int) []Place {
 	images := map[*Result]*ImageProfile{}

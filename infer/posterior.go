@@ -26,21 +26,21 @@ const callerSD = 0.6
 // in two parts. What a procedure's blocks have in common, level, is as uncertain as
 // the time of its instructions: over twelve programs nothing known of a procedure
 // (its samples, size, callers, stalls) told where it is far off. What its blocks and
-// ways have for themselves follows from flow, and is known much better.
+// out-edges have for themselves follows from flow, and is known much better.
 type spread struct {
 	level float64
 	block []float64 // by block, of N without the level
-	way   []float64 // by way, likewise
+	out   []float64 // by out-edge, likewise
 
 	// By draw, if asked for: how far the logarithms went, level included.
 	drawn    [][]float64 // by block
-	drawnWay [][]float64 // by way
+	drawnOut [][]float64 // by out-edge
 }
 
 // of is the standard deviation of a logarithm with its level.
 func (s *spread) of(own float64) float64 { return math.Hypot(s.level, own) }
 
-// spread gives the spreads around x, by problem. The problems keep the state of x.
+// spread returns the spreads around x, by problem. The problems keep the state of x.
 func (pr *program) spread(x []float64, keep bool) []spread {
 	called := make([]float64, len(pr.probs)) // executions of all call sites, where these are all known
 	for _, t := range pr.ties {
@@ -70,13 +70,13 @@ func (q *problem) spread(x []float64, called float64, keep bool) spread {
 	return q.core.spread(q, q.core.draw(q.core.gather(x), called, keep))
 }
 
-// draw gives the spread around x by disturbed searches. It spoils the state of q.
+// draw returns the spread around x by disturbed searches. It spoils the state of q.
 func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	q.forward(x)
 	center, sure, known, visits, multiways, expected := q.center, q.sure, q.known, q.visits, q.multiways, q.level
 	best := q.logarithms()
 	weight := q.expected()
-	sum := spread{block: make([]float64, len(best.block)), way: make([]float64, len(best.way))}
+	sum := spread{block: make([]float64, len(best.block)), out: make([]float64, len(best.out))}
 	e := q.effort()
 	if keep { // what is asked for are directions, not only lengths
 		e = knownEffort
@@ -96,7 +96,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		copy(q.center, center)
 		copy(q.known, known)
 		copy(q.visits, visits)
-		q.multiways = disturbWays(multiways, rng)
+		q.multiways = disturbMultiways(multiways, rng)
 		q.level = expected
 		if called > 0 {
 			q.center[0] = math.Log(called)
@@ -107,14 +107,14 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		q.forward(y)
 		q.logarithmsTo(&drawn)
 		axpy(-1, best.block, drawn.block)
-		axpy(-1, best.way, drawn.way)
+		axpy(-1, best.out, drawn.out)
 		level := dot(weight, drawn.block)
 		sum.level += level * level
 		addSquares(sum.block, drawn.block, level)
-		addSquares(sum.way, drawn.way, level)
+		addSquares(sum.out, drawn.out, level)
 		if keep {
 			sum.drawn = append(sum.drawn, slices.Clone(drawn.block))
-			sum.drawnWay = append(sum.drawnWay, slices.Clone(drawn.way))
+			sum.drawnOut = append(sum.drawnOut, slices.Clone(drawn.out))
 		}
 	}
 	// Draws tell little of what the blocks of a procedure have in common.
@@ -123,7 +123,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		sum.level = max(sum.level, q.par.levelSD)
 	}
 	deviate(sum.block, e.draws)
-	deviate(sum.way, e.draws)
+	deviate(sum.out, e.draws)
 	return sum
 }
 
@@ -132,7 +132,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 // samples was high, and none of it within 10 %.
 const commonError = 0.3
 
-// togetherSD gives the least standard deviation that known executions leave to what all blocks of
+// togetherSD returns the least standard deviation that known executions leave to what all blocks of
 // a procedure have in common; 0 if there are none.
 func togetherSD(known []observation) (sd float64) {
 	for _, o := range known {
@@ -157,15 +157,15 @@ func (q *problem) expected() []float64 {
 // the blocks of such procedures that ran, 72 to 98 in 100 (twelve programs; the median
 // is 93) ran at most 27 times as often as guessed, which is 1.645 of this.
 func (q *problem) unsure() spread {
-	s := spread{level: math.Sqrt2, block: make([]float64, len(q.n)), way: make([]float64, len(q.prob))}
+	s := spread{level: math.Sqrt2, block: make([]float64, len(q.n)), out: make([]float64, len(q.prob))}
 	fillWith(s.block, math.Sqrt2)
-	fillWith(s.way, math.Sqrt2)
+	fillWith(s.out, math.Sqrt2)
 	return s
 }
 
-// logarithms of the executions of blocks and ways.
+// logarithms of the executions of blocks and out-edges.
 func (q *problem) logarithms() spread {
-	l := spread{block: make([]float64, len(q.n)), way: make([]float64, len(q.prob))}
+	l := spread{block: make([]float64, len(q.n)), out: make([]float64, len(q.prob))}
 	q.logarithmsTo(&l)
 	return l
 }
@@ -175,11 +175,11 @@ func (q *problem) logarithmsTo(l *spread) {
 		l.block[b] = math.Log(max(n, 1e-100))
 		lo, hi := q.flow.first[b], q.flow.first[b+1]
 		if hi == lo+1 {
-			l.way[lo] = l.block[b]
+			l.out[lo] = l.block[b]
 			continue
 		}
 		for w := lo; w < hi; w++ {
-			l.way[w] = l.block[b] + math.Log(max(q.prob[w], 1e-100))
+			l.out[w] = l.block[b] + math.Log(max(q.prob[w], 1e-100))
 		}
 	}
 }

@@ -6,25 +6,25 @@ import (
 	"backfeed/infer/image"
 )
 
-// staticGuess gives each way a logit from the shape of the code alone: what is
+// staticGuess assigns each out-edge a logit from the shape of the code alone: what is
 // believed of a branch where samples are silent. Loops go round, code from which
 // nothing returns (panics, aborts, throws) is not reached, code that calls is
 // reached less than other code, and what is likely follows without a jump, for so
 // compilers lay it out. The idea and the first three rules are Ball and Larus's
 // (PLDI 1993).
 func staticGuess(p *image.Proc, f *flow, par *params) []float64 {
-	guess := make([]float64, len(f.ways))
+	guess := make([]float64, len(f.outs))
 	doomed := doomedBlocks(p, f)
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			switch to := f.ways[w].to; {
+			switch to := f.outs[w].to; {
 			case to == leave:
 			case doomed[to] && !doomed[b]:
 				guess[w] = par.unlikely
 			case int(to) <= b:
 				guess[w] = par.backEdge
 			default:
-				if f.ways[w].edge >= 0 && p.Edges[f.ways[w].edge].Kind == image.Taken {
+				if f.outs[w].edge >= 0 && p.Edges[f.outs[w].edge].Kind == image.Taken {
 					guess[w] += par.forward
 				}
 				if len(p.Blocks[to].Calls) > 0 {
@@ -54,12 +54,12 @@ func doomedBlocks(p *image.Proc, f *flow) []bool {
 	for changed := true; changed; {
 		changed = false
 		for b := f.blocks - 1; b >= 0; b-- {
-			ways := f.waysOf(b)
-			if doomed[b] || len(ways) == 0 {
+			outs := f.outsOf(b)
+			if doomed[b] || len(outs) == 0 {
 				continue
 			}
 			all := true
-			for _, w := range ways {
+			for _, w := range outs {
 				all = all && w.to != leave && doomed[w.to] && int(w.to) != b
 			}
 			if all {

@@ -7,13 +7,13 @@ import (
 
 // A Freq is how often a block, an edge or a call ran during a recording.
 //
-// Samples of a timer tell well which blocks of a procedure run oftener than others,
+// Samples of a timer tell well which blocks of a procedure run more often than others,
 // but how often a procedure runs among others only as well as the time of its
-// instructions is known. So there are two promises: Conf is about N among all counts
-// of its Profile, Shape about N among those of its procedure.
+// instructions is known. So there are two promises: Conf is program-wide, about N among all counts
+// of its Profile; Within is about N among those of its procedure.
 type Freq struct {
-	N           float64 // the estimate, in executions: not samples, not percent
-	Conf, Shape Confidence
+	N            float64 // the estimate, in executions: not samples, not percent
+	Conf, Within Confidence
 }
 
 // Confidence is a promise about a Freq's N, after one factor that the counts it is
@@ -26,8 +26,8 @@ type Confidence uint8
 const (
 	None   Confidence = iota // no evidence: N is 0 and means unseen, not cold
 	Low                      // from the flow around it alone
-	Medium                   // within a factor 2 of the truth, 9 times in 10
-	High                     // within 10% of the truth, 9 times in 10
+	Medium                   // within a factor 2 of the truth, with 90 % confidence
+	High                     // within 10% of the truth, with 90 % confidence
 )
 
 func (c Confidence) String() string { return [...]string{"none", "low", "medium", "high"}[c] }
@@ -41,7 +41,7 @@ type Profile struct {
 	Places  []Place         // if Options asked for them: the most worth first
 	Sites   []Site          // likewise: the most worth for its cost first
 
-	ColdBelow float64 // executions: a block that had fewer, 19 times in 20, is cold
+	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 }
 
 // A Place is a block whose exact count would make the others surer.
@@ -84,8 +84,8 @@ type Result struct {
 	Seen         bool      // by samples, call stacks, branch records or known counts; otherwise by the calls in others alone
 	Entries      Freq      // executions of the procedure; its confidence is about them among all procedures
 	Block        []Freq    // as Proc.Blocks
-	Most         []float64 // as Proc.Blocks: executions, 19 times in 20 at most; nil if nothing is known of them
-	Cold         []bool    // as Proc.Blocks: cold by evidence, 19 times in 20 less than 1 in 200,000 of all executions of blocks
+	Most         []float64 // as Proc.Blocks: executions, with 95 % confidence at most; nil if nothing is known of them
+	Cold         []bool    // as Proc.Blocks: cold by evidence, with 95 % confidence less than 1 in 200,000 of all executions of blocks
 	BlockSamples []uint64  // as Proc.Blocks
 	Edge         []Freq    // as Proc.Edges
 	Call         []Freq    // as Proc.Calls

@@ -26,12 +26,12 @@ type tie struct {
 	floor  bool // there may be other callers: the entries are at least the sum of the sites
 }
 
-// A site is a place that calls: a block, or one of its ways for a conditional
+// A site is a place that calls: a block, or one of its out-edges for a conditional
 // tail call.
 type site struct {
 	q     *problem
 	block int32 // index into Proc.Blocks
-	way   int32 // index into flow.ways, or -1 if every execution of the block calls
+	out   int32 // index into flow.outs, or -1 if every execution of the block calls
 }
 
 func newProgram(probs []*problem, ties []tie, tieSD float64) *program {
@@ -170,7 +170,7 @@ func (q *problem) alone(x []float64) {
 // them. The state of the problems is that of x, before and afterwards.
 func (pr *program) refine(x []float64, e effort) {
 	var of []int                        // by problem of the part: its index in pr.probs
-	index := make([]int, len(pr.probs)) // the other way; -1 for those left out
+	index := make([]int, len(pr.probs)) // the other out-edge; -1 for those left out
 	var probs []*problem
 	for i, q := range pr.probs {
 		if index[i] = -1; q.core != nil {
@@ -205,7 +205,7 @@ func (pr *program) refine(x []float64, e effort) {
 	pr.trail(x, rest, e)
 }
 
-// scales gives what the searches of each procedure by itself say of the second
+// scales returns what the searches of each procedure by itself say of the second
 // derivatives. Ties change them, so half of it, in the logarithm, is believed.
 func (pr *program) scales() []float64 {
 	var diag []float64
@@ -239,7 +239,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 	})
 }
 
-// busy tells whether the procedure has more than a few samples, or a known count.
+// busy reports whether the procedure has more than a few samples, or a known count.
 func (q *problem) busy() bool { return len(q.known) > 0 || sumOf(q.samples) >= fewSamples }
 
 // eval is the objective of the whole program. Sums run in the order of the
@@ -254,7 +254,7 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 	return v
 }
 
-// pull adds the derivatives of one tie to the problems it binds, and gives its value.
+// pull adds the derivatives of one tie to the problems it binds, and returns its value.
 func (pr *program) pull(t *tie, x []float64) float64 {
 	sum := t.calls()
 	le := x[pr.at[t.callee]]
@@ -268,11 +268,11 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 	for _, s := range t.sites {
 		q := s.q
 		g := d / max(sum, 1e-100)
-		if s.way < 0 {
+		if s.out < 0 {
 			q.dn[s.block] += g
 		} else {
-			q.dn[s.block] += g * q.prob[s.way]
-			q.dway[s.way] += g * q.n[s.block]
+			q.dn[s.block] += g * q.prob[s.out]
+			q.dout[s.out] += g * q.n[s.block]
 		}
 	}
 	return v
@@ -291,10 +291,10 @@ func (t *tie) calls() (sum float64) {
 
 // calls is how often s calls.
 func (s site) calls() float64 {
-	if s.way < 0 {
+	if s.out < 0 {
 		return s.q.n[s.block]
 	}
-	return s.q.n[s.block] * s.q.prob[s.way]
+	return s.q.n[s.block] * s.q.prob[s.out]
 }
 
 // each runs f for all problems on all processors. Problems are dealt out in order,

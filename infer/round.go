@@ -19,19 +19,19 @@ type arc struct {
 // maxExecutions bounds a count: larger ones are no integers in a float64.
 const maxExecutions = 1 << 52
 
-// round gives whole executions of the flow of q: by way, and by entry. Arcs
+// round returns whole executions of the flow of q: by out-edge, and by entry. Arcs
 // outside a spanning tree of the graph are rounded to the nearest integer, those of
 // the tree follow from them. The tree is made of the busiest arcs, where the few
 // executions of difference matter least. Where an arc would come out below zero,
 // a path through it from outside to outside is given the executions that lack.
-func (q *problem) round() (ways, entries []int64) {
+func (q *problem) round() (outs, entries []int64) {
 	f := q.flow
 	outside := int32(f.blocks)
-	arcs := make([]arc, 0, len(f.ways)+len(f.entries))
+	arcs := make([]arc, 0, len(f.outs)+len(f.entries))
 	exact := make([]float64, 0, cap(arcs))
 	for b := range f.blocks {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
-			to := f.ways[w].to
+			to := f.outs[w].to
 			if to == leave {
 				to = outside
 			}
@@ -48,15 +48,15 @@ func (q *problem) round() (ways, entries []int64) {
 	}
 	balance(arcs, exact, f.blocks+1)
 	lift(arcs, f.blocks+1)
-	ways, entries = make([]int64, len(f.ways)), make([]int64, len(f.entries))
+	outs, entries = make([]int64, len(f.outs)), make([]int64, len(f.entries))
 	for i := range arcs {
-		if i < len(ways) {
-			ways[i] = arcs[i].n
+		if i < len(outs) {
+			outs[i] = arcs[i].n
 		} else {
-			entries[i-len(ways)] = arcs[i].n
+			entries[i-len(outs)] = arcs[i].n
 		}
 	}
-	return ways, entries
+	return outs, entries
 }
 
 // balance sets the arcs of a spanning forest of the busiest arcs so that all nodes
@@ -148,7 +148,7 @@ func lift(arcs []arc, nodes int) {
 	}
 }
 
-// route gives the arcs of a shortest path. There is one: from every block the
+// route returns the arcs of a shortest path. There is one: from every block the
 // outside can be reached, and every block from there.
 func route(arcs []arc, out [][]int, from, to int32) []int {
 	via := make([]int, len(out))

@@ -37,7 +37,7 @@ func (p *Probing) cost(rate float64) float64 {
 	return p.Fixed + p.Window*hit/(1+hit)
 }
 
-// secondsOf gives the time that the samples of counts cover, or 0 if their event does
+// secondsOf returns the time that the samples of counts cover, or 0 if their event does
 // not tell.
 func secondsOf(counts []*sample.Counts) (s float64) {
 	for _, c := range counts {
@@ -111,11 +111,11 @@ func newSiteRanking(prob int, q *problem, sd spread, site Site, seconds float64,
 			hits = opt.Window * c.Rate / (1 + c.Rate*opt.PerHit)
 		}
 		c.runsSD = math.Sqrt(runsSD*runsSD + 1/hits)
-		if w := q.takenWay(b); w >= 0 && c.Cond >= 0 {
+		if w := q.takenOut(b); w >= 0 && c.Cond >= 0 {
 			other := 2*q.flow.first[b] + 1 - w
 			p := max(q.prob[w]*q.prob[other], 1e-6)
 			c.shareSD = math.Sqrt(shareSD*shareSD + 1/(hits*p))
-			c.share = sd.column(func(_, way []float64) float64 { return way[w] - way[other] })
+			c.share = sd.column(func(_, out []float64) float64 { return out[w] - out[other] })
 		}
 		if c.Runs = seconds > 0 && c.Rate <= opt.MaxRate; c.Runs {
 			c.runs = sd.column(func(d, _ []float64) float64 { return d[b] })
@@ -128,11 +128,11 @@ func newSiteRanking(prob int, q *problem, sd spread, site Site, seconds float64,
 	return r
 }
 
-// column gives what each draw says of something, by its logarithms of blocks and ways.
-func (s *spread) column(of func(block, way []float64) float64) []float64 {
+// column returns what each draw says of something, by its logarithms of blocks and out-edges.
+func (s *spread) column(of func(block, out []float64) float64) []float64 {
 	x := make([]float64, len(s.drawn))
 	for i := range x {
-		x[i] = clamp(of(s.drawn[i], s.drawnWay[i]), -2, 2)
+		x[i] = clamp(of(s.drawn[i], s.drawnOut[i]), -2, 2)
 	}
 	return x
 }
@@ -209,7 +209,7 @@ func (r *siteRanking) choose() {
 	}
 }
 
-// take gives the chosen site, takes what it tells out of the draws, and chooses again.
+// take returns the chosen site, takes what it tells out of the draws, and chooses again.
 func (r *siteRanking) take() Site {
 	c := r.cand[r.best]
 	r.cand = slices.Delete(r.cand, r.best, r.best+1)
@@ -244,7 +244,7 @@ func (h *siteRankings) Pop() any {
 	return r
 }
 
-// sites gives the sites that take most off the sum of all errors for what they cost,
+// sites returns the sites that take most off the sum of all errors for what they cost,
 // each chosen as if those before it were known.
 func (pr *posed) sites(prof *Profile, sd []spread, seconds float64, most int, opt Probing) []Site {
 	images := map[*Result]*ImageProfile{}

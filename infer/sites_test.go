@@ -65,7 +65,7 @@ func (p *prober) probe(s Site) bool {
 	return true
 }
 
-// hottestFirst gives the sites of p, hottest first.
+// hottestFirst returns the sites of p, hottest first.
 func hottestFirst(p *Profile, seconds float64, opt Probing) (all []Site) {
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
@@ -167,7 +167,7 @@ func TestSitesSets(t *testing.T) {
 					}
 				}
 				a := s.compare(s.infer(t, s.rec, Options{Known: pr.known}))
-				high, medium := a.BlockLevels[High].Samples, a.BlockLevels[Medium].Samples
+				high, medium := a.BlockProgramWide[High].Samples, a.BlockProgramWide[Medium].Samples
 				t.Logf("%-24s %-8s %d sites, %.2f s: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f, %.3f within 10 %%; medium %.2f, %.3f within a factor 2",
 					st.name, s.name, sites, cost, a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, medium.Weight, medium.Within2x)
 			}

@@ -146,8 +146,8 @@ func (m *walkedImage) next(i int32, stack *[]int32) int32 {
 // nothing is known to leave.
 const longest = 1_000_000
 
-// walk runs so many instructions, and gives their exact counts, and recordings of them: one of
-// time, and for each delay one of instructions that are put down to what waits to retire so many cycles
+// walk runs so many instructions, and returns their exact counts, and recordings of them: one of
+// time, and for each delay one of instructions that are attributed to what waits to retire so many cycles
 // after the one that was counted has retired.
 func (m *walkedImage) walk(insts, period int, delays []float64) (*Truth, *sample.Recording, []*sample.Recording) {
 	hits := make([]map[int32]uint64, len(delays)+1)
@@ -219,8 +219,8 @@ func TestSkid(t *testing.T) {
 		score := func(rec *sample.Recording, k *kept) *Accuracy {
 			a := Compare(NewDocument(s.infer(t, rec, Options{})), truth, s.byAddr(rec))
 			if k != nil {
-				k.add(a.BlockLevels[Medium].Samples)
-				k.add(a.BlockLevels[High].Samples)
+				k.add(a.BlockProgramWide[Medium].Samples)
+				k.add(a.BlockProgramWide[High].Samples)
 			}
 			return a
 		}

@@ -7,7 +7,7 @@ import (
 	"backfeed/sample"
 )
 
-// Stacks gives the stacks of c, which p was inferred from, with their callers put
+// Stacks returns the stacks of c, which p was inferred from, with their callers put
 // right: a walk by frame pointers misses the caller of a procedure that has not set
 // up its frame, or keeps none. The return address is then one of the words at the
 // stack pointer, Stack.Top, and the frame pointer still the caller's, so what the
@@ -39,7 +39,7 @@ func stacks(c *sample.Counts, known []*ImageProfile) []sample.Stack {
 	return out
 }
 
-// missesCaller tells whether Top is the return address of the sampled instruction's
+// missesCaller reports whether Top is the return address of the sampled instruction's
 // procedure, and Frames lack it. Above the word of a saved frame pointer it is there
 // before and after the frame pointer is set up; a walk has found it after.
 func missesCaller(im *image.Image, s *sample.Stack) bool {

@@ -19,7 +19,7 @@ func TestStacks(t *testing.T) {
 	id := sample.ImageID{Build: im.Build, Path: "/usr/bin/mix"}
 	p := &Profile{Images: []*ImageProfile{{ID: id, Image: im}}}
 
-	// find gives the first place in main where the return address lies so far from
+	// find returns the first place in main where the return address lies so far from
 	// the stack pointer.
 	find := func(want int64) image.Addr {
 		i := im.Lookup("main")

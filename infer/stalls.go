@@ -47,7 +47,7 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// Letter gives the letter of c in narrow columns, those of DCPI's dcpitopstalls where
+// Letter returns the letter of c in narrow columns, those of DCPI's dcpitopstalls where
 // it has one.
 func (c Cause) Letter() byte {
 	if c < NumCauses {
@@ -131,7 +131,7 @@ type Summary struct {
 // NumWhys is how many machine.Why there are.
 const NumWhys = int(machine.Fetch) + 1
 
-// Several gives the cycles of stalls that the likeliest culprit of each cannot explain,
+// Several returns the cycles of stalls that the likeliest culprit of each cannot explain,
 // but others can. With Likeliest and Unexplained they are all of Dynamic.
 func (s *Summary) Several() float64 {
 	rest := s.Dynamic - s.Unexplained
@@ -392,7 +392,7 @@ func (x *Explainer) newWork(ip *ImageProfile, r *Result, all bool) *work {
 	return w
 }
 
-// hasTime tells whether time may be charged to instructions of block b: it has samples, or
+// hasTime reports whether time may be charged to instructions of block b: it has samples, or
 // leads to one that has.
 func (w *work) hasTime(b int) bool {
 	if w.r.BlockSamples[b] > 0 {
@@ -406,7 +406,7 @@ func (w *work) hasTime(b int) bool {
 	return false
 }
 
-// memory gives the memory operand of instruction i, if it has one that is understood.
+// memory returns the memory operand of instruction i, if it has one that is understood.
 func (w *work) memory(i int) (image.Memory, bool) {
 	m := &w.mem[i]
 	if !m.asked {
@@ -537,26 +537,26 @@ func (e *Explanation) sum() {
 	}
 }
 
-// Confidence tells how sure the Time of instruction i is: conf among those of all
-// procedures, shape among those of its own, as of a Freq. Time is samples by executions, so it is
+// Confidence reports how sure the Time of instruction i is: conf among those of all
+// procedures, within among those of its own, as of a Freq. Time is samples by executions, so it is
 // no surer than the executions, nor than so many samples.
-func (e *Explanation) Confidence(i int) (conf, shape Confidence) {
+func (e *Explanation) Confidence(i int) (conf, within Confidence) {
 	t := &e.Insts[i]
 	f := &e.Result.Block[t.Block]
 	if !(t.N > 0) {
 		return None, None
 	}
 	noise := ofSamples(t.Total, e.perSample)
-	return min(f.Conf, noise), min(f.Shape, noise)
+	return min(f.Conf, noise), min(f.Within, noise)
 }
 
 // StallConfidence is Confidence of the cycles of the stall. The error of Time is all in
 // the stall: where that is the smaller part of it, it is that much less sure.
-func (e *Explanation) StallConfidence(i int) (conf, shape Confidence) {
-	conf, shape = e.Confidence(i)
+func (e *Explanation) StallConfidence(i int) (conf, within Confidence) {
+	conf, within = e.Confidence(i)
 	t := &e.Insts[i]
 	part := t.Stall.Cycles / max(t.Time, 1e-300)
-	return ofPart(conf, part), ofPart(shape, part)
+	return ofPart(conf, part), ofPart(within, part)
 }
 
 // ofSamples is the confidence that so many cycles have by chance alone: the number of
@@ -666,7 +666,7 @@ func newReuse(pieces map[[2]uint64]float64) reuse {
 	return u
 }
 
-// between gives how many pieces are executed between two executions of one that runs n
+// between returns how many pieces are executed between two executions of one that runs n
 // times, if all are spread evenly: those that run as often, and of the others the
 // share that runs in such a stretch.
 func (u *reuse) between(n float64) float64 {

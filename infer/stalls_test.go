@@ -46,7 +46,7 @@ func explained(t *testing.T, rec *sample.Recording) (*Profile, []*Explanation) {
 	return prof, all
 }
 
-// causesOf gives the causes of a stall, the likeliest first.
+// causesOf returns the causes of a stall, the likeliest first.
 func causesOf(s *Stall) (all []Cause) {
 	for _, c := range s.Culprits {
 		all = append(all, c.Cause)

@@ -8,7 +8,7 @@ import (
 	"backfeed/infer/machine"
 )
 
-// TopDown gives the four shares of level 1 of the top-down method (Yasin, "A Top-Down
+// TopDown returns the four shares of level 1 of the top-down method (Yasin, "A Top-Down
 // Method for Performance Analysis and Counters Architecture", ISPASS 2014) as far as
 // samples of time tell: shares of the cycles, between 0 and 1.
 type TopDown struct{ Retiring, BadSpeculation, FrontEnd, BackEnd Range }
@@ -109,10 +109,10 @@ func isSlotEvent(name string) bool {
 	})
 }
 
-// CountedTopDown gives the top-down shares by the events of the recording that count
+// CountedTopDown returns the top-down shares by the events of the recording that count
 // places of the pipeline: of p, a procedure of ip; of all of ip, where p is nil; of all user
 // code, where ip is nil too. It is not ok where the recording does not have them. The ranges
-// are those of chance: 19 times in 20 the share is within.
+// are those of chance: with 95 % confidence the share is within.
 func (x *Explainer) CountedTopDown(ip *ImageProfile, p *image.Proc) (t TopDown, ok bool) {
 	for i := range slotFormulas {
 		f := &slotFormulas[i]
@@ -144,7 +144,7 @@ func (x *Explainer) CountedTopDown(ip *ImageProfile, p *image.Proc) (t TopDown, 
 	return t, false
 }
 
-// slots adds up terms. It gives the standard deviation, too, and whether all of the
+// slots adds up terms. It returns the standard deviation, too, and whether all of the
 // events were recorded.
 func (x *Explainer) slots(terms []slotTerm, ip *ImageProfile, p *image.Proc) (n, sd float64, ok bool) {
 	variance := 0.0

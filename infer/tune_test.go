@@ -29,7 +29,7 @@ func constants() []*constant {
 		of("fixed", &p.fixed, 0.5, 2),
 		of("costVar", &p.costVar, 0.75, 3),
 		of("hidden", &p.hidden, 2, 4.5, math.Inf(1)),
-		of("waySD", &p.waySD, 3, 12),
+		of("outSD", &p.outSD, 3, 12),
 		of("backEdge", &p.backEdge, 0.75, 3),
 		of("forward", &p.forward, 0, -0.5, -2),
 		of("calling", &p.calling, 0, -0.5, -2),
@@ -41,7 +41,7 @@ func constants() []*constant {
 	}
 }
 
-// A setting gives some constants other values. The others are as in the code.
+// A setting changes some constants. The others are as in the code.
 type setting []value
 
 type value struct {
@@ -171,7 +171,7 @@ func TestLeaveOneOut(t *testing.T) {
 	report("random points", func(i int) *trial { return best(random, i) })
 }
 
-// joined gives settings of the two, three and four changes that raise the mean of
+// joined returns settings of the two, three and four changes that raise the mean of
 // all sets but one most.
 func joined(single []*trial, without int) (all []setting) {
 	rank := slices.Clone(single)

@@ -13,7 +13,7 @@ import (
 	"backfeed/sample"
 )
 
-// counted gives the true executions of an image, or nil.
+// counted returns the true executions of an image, or nil.
 func (s *set) counted(path string) *ImageTruth {
 	for p, it := range s.truth.Images {
 		if SamePath(p, path) {
@@ -133,8 +133,8 @@ func TestUnbiased(t *testing.T) {
 				raw += part * b.BlockOverlap
 				edges += part * a.EdgeOverlap
 				scale += part * math.Log(a.Scale)
-				medium.add(a.BlockLevels[Medium].Samples)
-				high.add(a.BlockLevels[High].Samples)
+				medium.add(a.BlockProgramWide[Medium].Samples)
+				high.add(a.BlockProgramWide[High].Samples)
 			}
 			name := fmt.Sprintf("%s, %d samples", s.name, tt.n)
 			t.Logf("%-22s block overlap %.3f, samples by instructions %.3f; edges %.3f; scale %.3f; medium %.2f, kept %.2f; high %.2f, kept %.2f", name,

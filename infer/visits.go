@@ -26,13 +26,13 @@ const (
 	visitClump = 4
 )
 
-// visited gives what so many visits say of block b, up to a factor.
+// visited returns what so many visits say of block b, up to a factor.
 func visited(b int, visits float64) observation {
 	mean, variance := logGamma(visits/visitClump + 0.5)
-	return observation{block: int32(b), way: -1, logN: mean, sd: math.Sqrt(variance + visitSD*visitSD)}
+	return observation{block: int32(b), out: -1, logN: mean, sd: math.Sqrt(variance + visitSD*visitSD)}
 }
 
-// observeVisits adds the derivatives of what visits say, and gives its value. The factor that
+// observeVisits adds the derivatives of what visits say, and returns its value. The factor that
 // those of a procedure have in common is the most probable one, so that it adds none.
 func (q *problem) observeVisits() (v float64) {
 	if len(q.visits) == 0 {
@@ -50,7 +50,7 @@ func (q *problem) observeVisits() (v float64) {
 	return v
 }
 
-// visitFactor gives the logarithm of executions over visits that is most probable, where level
+// visitFactor returns the logarithm of executions over visits that is most probable, where level
 // is expected, with that inverse of its variance.
 func (q *problem) visitFactor(level, sure float64) float64 {
 	sum, of := level*sure, sure
@@ -62,34 +62,34 @@ func (q *problem) visitFactor(level, sure float64) float64 {
 	return sum / of
 }
 
-// A multiway is what visits say of the ways out of a block that has more than two: of the
+// A multiway is what visits say of the out-edges of a block that has more than two: of the
 // executions of an indirect jump, so many went on to the blocks that only it leads to. Unlike
 // the visits of blocks of a procedure, these are of one place, and need no factor.
 type multiway struct {
 	block int32
-	went  []float64 // by way: as many independent executions tell as much; negative is not known
-	rest  float64   // likewise, of all ways that are not known
+	went  []float64 // by out-edge: as many independent executions tell as much; negative is not known
+	rest  float64   // likewise, of all out-edges that are not known
 }
 
-// learnWays makes multiways of visits by block.
-func (q *problem) learnWays(visits map[int]float64) {
+// learnMultiways makes multiways of visits by block.
+func (q *problem) learnMultiways(visits map[int]float64) {
 	f := q.flow
-	leads := make([]int, f.blocks) // ways to each block, and from outside
+	leads := make([]int, f.blocks) // edges to each block, and from outside
 	for _, b := range f.entries {
 		leads[b]++
 	}
-	for _, w := range f.ways {
+	for _, w := range f.outs {
 		if w.to != leave {
 			leads[w.to]++
 		}
 	}
 	for b := range f.blocks {
-		ways := f.waysOf(b)
-		if len(ways) < 3 || visits[b] == 0 {
+		outs := f.outsOf(b)
+		if len(outs) < 3 || visits[b] == 0 {
 			continue
 		}
-		m := multiway{int32(b), make([]float64, len(ways)), visits[b] / visitClump}
-		for i, w := range ways {
+		m := multiway{int32(b), make([]float64, len(outs)), visits[b] / visitClump}
+		for i, w := range outs {
 			m.went[i] = -1
 			if w.to != leave && leads[w.to] == 1 && (visits[int(w.to)] > 0 || q.watched(int(w.to))) {
 				m.went[i] = visits[int(w.to)] / visitClump
@@ -101,17 +101,17 @@ func (q *problem) learnWays(visits map[int]float64) {
 	}
 }
 
-// watched tells whether walks tally what runs in block b: calls and branches.
+// watched reports whether walks tally what runs in block b: calls and branches.
 func (q *problem) watched(b int) bool {
 	blk := &q.p.Blocks[b]
 	return len(blk.Calls) > 0 || len(blk.Out) != 1 || q.p.Edges[blk.Out[0]].Kind != image.FallThrough
 }
 
-// observeWays adds the derivatives of what a multiway says, by the multinomial
-// distribution, and gives its value.
-func (q *problem) observeWays(m *multiway) (v float64) {
+// observeMultiways adds the derivatives of what a multiway says, by the multinomial
+// distribution, and returns its value.
+func (q *problem) observeMultiways(m *multiway) (v float64) {
 	first := q.flow.first[m.block]
-	prob, dway := q.prob[first:][:len(m.went)], q.dway[first:][:len(m.went)]
+	prob, dout := q.prob[first:][:len(m.went)], q.dout[first:][:len(m.went)]
 	var rest float64
 	for i, went := range m.went {
 		p := max(prob[i], 1e-100)
@@ -120,7 +120,7 @@ func (q *problem) observeWays(m *multiway) (v float64) {
 			rest += p
 		case went > 0:
 			v -= went * math.Log(p)
-			dway[i] -= went / p
+			dout[i] -= went / p
 		}
 	}
 	if m.rest == 0 || rest == 0 {
@@ -128,14 +128,14 @@ func (q *problem) observeWays(m *multiway) (v float64) {
 	}
 	for i, went := range m.went {
 		if went < 0 {
-			dway[i] -= m.rest / rest
+			dout[i] -= m.rest / rest
 		}
 	}
 	return v - m.rest*math.Log(rest)
 }
 
-// disturbWays gives multiways as others might have seen them.
-func disturbWays(ms []multiway, rng *rand.Rand) []multiway {
+// disturbMultiways returns multiways as others might have seen them.
+func disturbMultiways(ms []multiway, rng *rand.Rand) []multiway {
 	ms = slices.Clone(ms)
 	for i := range ms {
 		m := &ms[i]
@@ -149,7 +149,7 @@ func disturbWays(ms []multiway, rng *rand.Rand) []multiway {
 	return ms
 }
 
-// counted tells whether executions of q are known.
+// counted reports whether executions of q are known.
 func (q *problem) counted() bool {
 	return slices.ContainsFunc(q.known, func(o observation) bool { return o.real })
 }

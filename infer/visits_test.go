@@ -39,7 +39,7 @@ func TestWalkVisits(t *testing.T) {
 		q := visitedBy(&par, 1, rate)
 		solveAll(q)
 		if got, was := off(q), off(none); math.Abs(got) > 0.85*math.Abs(was) {
-			t.Errorf("%g visits: one way runs e^%.2f times as often as the other, e^%.2f without visits, want e^0", rate, got, was)
+			t.Errorf("%g visits: one out runs e^%.2f times as often as the other, e^%.2f without visits, want e^0", rate, got, was)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func TestWalkWays(t *testing.T) {
 	const each = 0.01
 	solve := func(visits map[int]float64) *problem {
 		q := newProblem(graph("a4>b a>c a>d a>e b4>f b>e c4>f c>e d4>e e4>f f4"), []uint64{400, 100, 100, 100, 100, 400}, func(*image.Block) float64 { return each }, &par)
-		q.learnWays(visits)
+		q.learnMultiways(visits)
 		q.loosen()
 		solveAll(q)
 		return q

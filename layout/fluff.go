@@ -292,7 +292,7 @@ func ranSurely(r *infer.Result, b int) bool {
 }
 
 // surely reports whether more than the flow around it says how often something ran.
-func surely(f infer.Freq) bool { return max(f.Conf, f.Shape) >= infer.Medium }
+func surely(f infer.Freq) bool { return max(f.Conf, f.Within) >= infer.Medium }
 
 // judgeProcs finds which of the procedures that were not entered may have run: those
 // that others can reach, and those that code which may have run refers to, unless they

@@ -234,7 +234,7 @@ func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
 		}
 		for i, n := range r.BlockSamples {
 			placed += n
-			if r.Block[i].Shape >= infer.Medium {
+			if r.Block[i].Within >= infer.Medium {
 				shaped += n
 			}
 		}

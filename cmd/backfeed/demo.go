@@ -347,7 +347,7 @@ func confident(p *infer.Profile, level infer.Confidence) float64 {
 		for _, r := range ip.Procs {
 			for i, samples := range r.BlockSamples {
 				all += samples
-				if r.Block[i].Shape == level {
+				if r.Block[i].Within == level {
 					n += samples
 				}
 			}

@@ -73,7 +73,7 @@ type mix [infer.High + 1]uint64
 
 func (m *mix) add(r *infer.Result) {
 	for i, n := range r.BlockSamples {
-		m[r.Block[i].Shape] += n
+		m[r.Block[i].Within] += n
 	}
 }
 
@@ -179,7 +179,7 @@ type blockRow struct {
 	Samples    uint64           `json:"samples"`
 	Count      float64          `json:"count"` // executions, inferred
 	Confidence infer.Confidence `json:"confidence"`
-	Shape      infer.Confidence `json:"shape"`
+	Within     infer.Confidence `json:"shape"`
 }
 
 // newBlockRows lists all blocks of p: images by path, blocks by address.
@@ -194,7 +194,7 @@ func newBlockRows(p *infer.Profile) []blockRow {
 			for i := range r.Proc.Blocks {
 				b := &r.Proc.Blocks[i]
 				rows = append(rows, blockRow{ip.ID.Path, id, r.Proc.Name, hex(b.Start), uint64(b.End - b.Start), b.Insts,
-					r.BlockSamples[i], r.Block[i].N, r.Block[i].Conf, r.Block[i].Shape})
+					r.BlockSamples[i], r.Block[i].N, r.Block[i].Conf, r.Block[i].Within})
 			}
 		}
 	}

@@ -66,7 +66,7 @@ type listRow struct {
 	Time        float64          `json:"time"` // share of the procedure's time
 	Executions  float64          `json:"executions"`
 	Confidence  infer.Confidence `json:"confidence"`
-	Shape       infer.Confidence `json:"shape"`
+	Within      infer.Confidence `json:"shape"`
 	CPI         *float64         `json:"cpi,omitempty"` // nil is unknown
 	Least       float64          `json:"least"`
 	Why         string           `json:"why"`            // what least comes from
@@ -161,7 +161,7 @@ func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines)
 	f := of.r.Block[t.Block]
 	row := listRow{
 		Addr: hex(t.Addr), Bytes: t.Len, Block: hex(of.r.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
-		Executions: t.N, Confidence: f.Conf, Shape: f.Shape, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: blame(&t.Stall),
+		Executions: t.N, Confidence: f.Conf, Within: f.Within, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: blame(&t.Stall),
 		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.ip.Image.Text(t.Addr),
 	}
 	if t.N > 0 {
@@ -385,7 +385,7 @@ func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
 		if r.Time > 0 {
 			time = report.Percent(r.Time)
 		}
-		l.Row(samples, time, report.Count(executions), cycles(cpi), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Shape), r.Addr, r.Instruction)
+		l.Row(samples, time, report.Count(executions), cycles(cpi), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)
 	}
 }
 

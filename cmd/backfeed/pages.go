@@ -165,7 +165,7 @@ func (v *view) row(p *viewed) report.ProcRow {
 	if p.sum.Cycles > 0 {
 		row.CauseShare = best / p.sum.Cycles
 	}
-	row.Shape = middleShape(p.r)
+	row.Within = middleShape(p.r)
 	return row
 }
 
@@ -199,7 +199,7 @@ var procOrders = []struct {
 		return cmp.Or(cmp.Compare(btoi(a.Cause == ""), btoi(b.Cause == "")), cmp.Compare(a.Cause, b.Cause), falling(a.Share*a.CauseShare, b.Share*b.CauseShare))
 	}},
 	{"causeshare", func(a, b *report.ProcRow) int { return falling(a.CauseShare, b.CauseShare) }},
-	{"shape", func(a, b *report.ProcRow) int { return cmp.Compare(b.Shape, a.Shape) }},
+	{"shape", func(a, b *report.ProcRow) int { return cmp.Compare(b.Within, a.Within) }},
 	{"image", func(a, b *report.ProcRow) int { return cmp.Compare(a.Image, b.Image) }},
 }
 
@@ -332,8 +332,8 @@ func (v *view) addConfidence(s *sheet) {
 	a := v.truth
 	s.add("accuracy", "Accuracy against the truth",
 		table(accuracyTable(a, "samples"), ""),
-		table(calibrationTable(&a.BlockLevels, "confidence", "blocks", "samples", bySamples), "blocks, among all"),
-		table(calibrationTable(&a.BlockShapes, "shape", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
+		table(calibrationTable(&a.BlockProgramWide, "confidence", "blocks", "samples", bySamples), "blocks, among all"),
+		table(calibrationTable(&a.BlockWithinProc, "shape", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
 		histogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
 		histogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
 }
@@ -403,7 +403,7 @@ func (v *view) facts(p *viewed) func() (template.HTML, error) {
 		{Name: "executions", Value: executions},
 		{Name: "cycles per instruction", Value: report.Ratio(t.CPI)},
 		{Name: "actual / ideal", Value: report.Ratio(t.Ratio)},
-		{Name: "half of its samples lie where shape is", Value: t.Shape.String() + " or better"},
+		{Name: "half of its samples lie where shape is", Value: t.Within.String() + " or better"},
 	}
 	if !p.r.Proc.Complete {
 		facts = append(facts, report.Fact{Name: "incomplete", Value: p.r.Proc.Why})

@@ -30,7 +30,7 @@ type trust struct {
 func (t *trust) add(r *infer.Result) {
 	for b, n := range r.BlockSamples {
 		t.conf[r.Block[b].Conf] += n
-		t.shape[r.Block[b].Shape] += n
+		t.shape[r.Block[b].Within] += n
 		t.samples += n
 	}
 }
@@ -58,7 +58,7 @@ type timeHeader struct {
 	Used            uint64             `json:"used"`              // samples
 	CyclesPerSample float64            `json:"cycles_per_sample"` // of a timer's samples, at 3 GHz
 	Confidence      map[string]float64 `json:"confidence"`        // shares of the used samples by that of their block's count, among all
-	Shape           map[string]float64 `json:"shape"`             // the same among those of its procedure
+	Within          map[string]float64 `json:"shape"`             // the same among those of its procedure
 }
 
 func (s *source) timeHeader(schema string, x *infer.Explainer) timeHeader {
@@ -91,7 +91,7 @@ func (h *timeHeader) write(w io.Writer, style report.Style) error {
 	_, err := report.Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
 		"Samples by how well executions are known: among all %s;\n"+
 		"within their procedure %s. Cycles per execution are no better.\n",
-		h.Machine, h.Event, h.Samples, report.Count(h.CyclesPerSample), list(h.Confidence), list(h.Shape))
+		h.Machine, h.Event, h.Samples, report.Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
 	return err
 }
 

@@ -133,8 +133,8 @@ func TestTopstalls(t *testing.T) {
 		t.Errorf("one cause: %d of %d instructions, %g of %g", one.Instructions, all.Instructions, one.Chosen, all.Chosen)
 	}
 	for _, r := range one.Stalls {
-		if !strings.Contains(r.Blame+"p", "p") || r.Shape < infer.Medium {
-			t.Errorf("%s: blame %s, shape %s", r.Addr, r.Blame, r.Shape)
+		if !strings.Contains(r.Blame+"p", "p") || r.Within < infer.Medium {
+			t.Errorf("%s: blame %s, shape %s", r.Addr, r.Blame, r.Within)
 		}
 	}
 	for _, tt := range []struct{ kind, blame string }{{"chase", "d"}, {"divide", "/"}, {"atomic", "L"}} {

@@ -39,7 +39,7 @@ type stallRow struct {
 	Cycles      float64          `json:"cycles"`
 	Executions  float64          `json:"executions"`
 	Confidence  infer.Confidence `json:"confidence"`
-	Shape       infer.Confidence `json:"shape"`
+	Within      infer.Confidence `json:"shape"`
 	Stall       float64          `json:"stall"` // cycles per execution
 	Least       float64          `json:"least"` // cycles per execution that are no stall
 	Blame       string           `json:"blame"` // letters
@@ -134,7 +134,7 @@ func (s *source) topStalls(x *infer.Explainer, pick stallFilter, n int) *topstal
 			t := &e.Insts[i]
 			doc.Stalled += t.Stall.Cycles * t.N / all
 			cycles := pick.of(&t.Stall) * t.N
-			if !(cycles > 0) || e.Result.Block[t.Block].Shape < pick.conf {
+			if !(cycles > 0) || e.Result.Block[t.Block].Within < pick.conf {
 				continue
 			}
 			doc.Chosen += cycles / all
@@ -166,7 +166,7 @@ func longest(all []stalled, n int) []stalled {
 func newStallRow(t *stalled, share, sum float64) stallRow {
 	f := t.r.Block[t.Block]
 	row := stallRow{
-		Share: share, Sum: sum, Cycles: t.cycles, Executions: t.N, Confidence: f.Conf, Shape: f.Shape,
+		Share: share, Sum: sum, Cycles: t.cycles, Executions: t.N, Confidence: f.Conf, Within: f.Within,
 		Stall: t.Stall.Cycles, Least: t.Least, Blame: blame(&t.Stall), Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained,
 		Image: t.ip.ID.Path, Procedure: t.r.Proc.Name, Addr: hex(t.Addr), Instruction: t.ip.Image.Text(t.Addr),
 	}
@@ -190,7 +190,7 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 	}
 	t := report.NewTable(columns...)
 	for _, r := range doc.Stalls {
-		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Count(r.Cycles), report.Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Shape),
+		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Count(r.Cycles), report.Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Within),
 			cycles(r.Stall), r.Blame, r.Addr, image.DemangleShort(r.Procedure), lineOf(r.File, r.Line), r.Instruction)
 	}
 	if err := t.Print(w, style); err != nil {

@@ -213,8 +213,8 @@ func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
 	return &accuracyDocument{
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
 		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
-		calibrations(&a.BlockLevels, bySamples), calibrations(&a.BlockShapes, bySamples),
-		calibrations(&a.EdgeLevels, byExecutions), calibrations(&a.EdgeShapes, byExecutions), calibrations(&a.ProcLevels, bySamples),
+		calibrations(&a.BlockProgramWide, bySamples), calibrations(&a.BlockWithinProc, bySamples),
+		calibrations(&a.EdgeProgramWide, byExecutions), calibrations(&a.EdgeWithinProc, byExecutions), calibrations(&a.ProcProgramWide, bySamples),
 		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
 	}
 }
@@ -292,19 +292,19 @@ func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled bool, style report.St
 	steps := []func() error{
 		func() error { return accuracyTable(a, weight).Print(w, style) },
 		func() error {
-			return calibrationTable(&a.BlockLevels, "confidence", "blocks", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.BlockProgramWide, "confidence", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.BlockShapes, "shape", "blocks", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.BlockWithinProc, "shape", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeLevels, "confidence", "edges", "executions", byExecutions).Print(w, style)
+			return calibrationTable(&a.EdgeProgramWide, "confidence", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeShapes, "shape", "edges", "executions", byExecutions).Print(w, style)
+			return calibrationTable(&a.EdgeWithinProc, "shape", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.ProcLevels, "confidence", "procedures", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.ProcProgramWide, "confidence", "procedures", weight, bySamples).Print(w, style)
 		},
 		func() error {
 			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Print(w, style)

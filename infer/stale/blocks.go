@@ -54,7 +54,7 @@ func (p *twin) tie(i, j int, t Tie) {
 	p.block[i], p.ties[i], p.taken[j] = j, t, i
 }
 
-// around gives by block a hash of it and of the blocks before and after it.
+// around returns by block a hash of it and of the blocks before and after it.
 func (c *code) around(own []uint64) []uint64 {
 	out := make([]uint64, len(own))
 	for i := range own {
@@ -118,7 +118,7 @@ func (p *twin) spread(old, new []uint64, t Tie) {
 		work = append(work, i)
 		return true
 	}
-	// tryAll gives each block the first that is left of its hash, and of the kind of its edge.
+	// tryAll pairs each block with the first that is left of its hash, and of the kind of its edge.
 	tryAll := func(edges, others []int, end func(c *code, e int) int, sameKind bool) {
 		type ends struct {
 			hash uint64
@@ -260,7 +260,7 @@ type lineOf struct {
 	line     int
 }
 
-// linesOf gives the lines of the instructions of block i of which one is known.
+// linesOf returns the lines of the instructions of block i of which one is known.
 func (c *code) linesOf(i int) []lineOf {
 	var out []lineOf
 	for _, in := range c.insts[i] {
@@ -345,7 +345,7 @@ func (p *twin) byLines() {
 // or of a function that is inlined everywhere, are many, and the nearest is taken.
 const maxOfLine = 256
 
-// nearest gives the blocks of a sorted list around a place.
+// nearest returns the blocks of a sorted list around a place.
 func nearest(blocks []int, near int) []int {
 	if len(blocks) <= maxOfLine {
 		return blocks

@@ -32,7 +32,7 @@ type LostProc struct {
 	Gone          bool // the newer build has no such procedure
 }
 
-// Carry gives rec with the samples of the images that are keys of builds, by their
+// Carry returns rec with the samples of the images that are keys of builds, by their
 // Key, moved to where the same code is in image to, which is the newer build of
 // each. Samples of a nil Builds, and of code that the newer build lacks, are lost as
 // LostStale. Callers that it lacks become unknown; branch records are kept if
@@ -90,7 +90,7 @@ func newMover(c *sample.Counts, to sample.ImageID, builds map[sample.ImageID]*Bu
 	return m
 }
 
-// place gives where the instruction at f is.
+// place returns where the instruction at f is.
 func (m *mover) place(f sample.Frame) (sample.Frame, Tie) {
 	switch {
 	case f.Image == sample.Unknown:
@@ -107,7 +107,7 @@ func (m *mover) place(f sample.Frame) (sample.Frame, Tie) {
 	return sample.Frame{Image: m.index[f.Image], Off: off}, t
 }
 
-// by gives where f is by a method of Builds.
+// by returns where f is by a method of Builds.
 func (m *mover) by(f sample.Frame, find func(*Builds, sample.Offset) (sample.Offset, bool)) (sample.Frame, bool) {
 	if f.Image == sample.Unknown || !m.stale[f.Image] || m.builds[f.Image] == nil {
 		g, t := m.place(f)
@@ -153,7 +153,7 @@ func (m *mover) samples(report *Carried, procs map[LostProc][2]uint64) {
 	}
 }
 
-// nameOf gives the procedure of the old build at off, and whether the new one
+// nameOf returns the procedure of the old build at off, and whether the new one
 // lacks it.
 func (b *Builds) nameOf(off sample.Offset) (name string, gone bool) {
 	if b == nil {
@@ -239,7 +239,7 @@ func (m *mover) exact(report *Carried) {
 	}
 }
 
-// same gives where the instruction at off of an image is, as Builds.Exact does.
+// same returns where the instruction at off of an image is, as Builds.Exact does.
 func (m *mover) same(image int, off sample.Offset) (to sample.Offset, turns, ok bool) {
 	switch {
 	case !m.stale[image]:

@@ -9,7 +9,7 @@ import (
 	"backfeed/infer/image"
 )
 
-// partners gives by symbol of old the symbol of new that is the same procedure,
+// partners returns by symbol of old the symbol of new that is the same procedure,
 // or -1.
 func partners(old, new *image.Image) []int {
 	p := newMatching(old, new)
@@ -35,13 +35,13 @@ func partners(old, new *image.Image) []int {
 	return p.partner
 }
 
-// nameless tells whether the name of a symbol was made up, and means nothing in
+// nameless reports whether the name of a symbol was made up, and means nothing in
 // another build.
 func nameless(s *image.Symbol) bool {
 	return s.Source == image.FromEhFrame || s.Source == image.FromCall
 }
 
-// counted tells whether a name of Go has a number that counts the functions
+// counted reports whether a name of Go has a number that counts the functions
 // without a name before it.
 func counted(name string) bool {
 	for _, mark := range []string{".func", ".gowrap", ".deferwrap"} {
@@ -86,7 +86,7 @@ func newMatching(old, new *image.Image) *matching {
 
 func (p *matching) pair(i, j int) { p.partner[i], p.back[j] = j, i }
 
-// left gives the symbols of im that have no partner.
+// left returns the symbols of im that have no partner.
 func (p *matching) left(partner []int, im *image.Image) []int {
 	var out []int
 	for i, j := range partner {
@@ -320,7 +320,7 @@ func (p *matching) byCalls() {
 	}
 }
 
-// twin compares two procedures; it gives nil if one cannot be read.
+// twin compares two procedures; it returns nil if one cannot be read.
 func (p *matching) twin(i, j int) *twin {
 	old, err := readCode(p.old, i)
 	if err != nil {
@@ -351,7 +351,7 @@ func (t *twin) callees(p *matching, f func(i, j int)) {
 	}
 }
 
-// alike tells whether a quarter of the old instructions at least are in blocks of
+// alike reports whether a quarter of the old instructions at least are in blocks of
 // the same operations as new ones.
 func (t *twin) alike() bool {
 	all, same := 0, 0

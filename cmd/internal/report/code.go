@@ -46,7 +46,7 @@ type run struct {
 type listedBlock struct {
 	ID, Addr    string
 	Count       string
-	Shape       infer.Confidence
+	Within      infer.Confidence
 	Share       string // of the procedure's samples
 	In, Out     []way
 	Exit        string
@@ -101,7 +101,7 @@ func (l *Code) blocks() []listedBlock {
 	blocks := make([]listedBlock, len(r.Proc.Blocks))
 	for b := range blocks {
 		pb := &r.Proc.Blocks[b]
-		blocks[b] = listedBlock{ID: blockID(l.Prefix, pb.Start), Addr: hex(pb.Start), Count: Count(r.Block[b].N), Shape: r.Block[b].Shape,
+		blocks[b] = listedBlock{ID: blockID(l.Prefix, pb.Start), Addr: hex(pb.Start), Count: Count(r.Block[b].N), Within: r.Block[b].Within,
 			Share: Share(r.BlockSamples[b], r.Samples), samples: r.BlockSamples[b], start: pb.Start, last: pb.Last}
 		if r.Block[b].Conf == infer.None {
 			blocks[b].Count = "-"

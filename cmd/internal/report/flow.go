@@ -124,7 +124,7 @@ func (f *Flow) nodes() ([]flowNode, string) {
 		n.Lines = append(n.Lines, fmt.Sprintf("%s · %d inst", hex(pb.Start), insts[b]))
 		ran := "ran -"
 		if r.Block[b].Conf != infer.None {
-			ran = fmt.Sprintf("ran %s %s", Count(r.Block[b].N), r.Block[b].Shape.String()[:1])
+			ran = fmt.Sprintf("ran %s %s", Count(r.Block[b].N), r.Block[b].Within.String()[:1])
 		}
 		n.Lines = append(n.Lines, fmt.Sprintf("%s · %s of time", ran, share(cycles[b], f.Of.Cycles)))
 		third := ""

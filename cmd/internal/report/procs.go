@@ -18,7 +18,7 @@ type ProcRow struct {
 	Ratio       float64          // its cycles to the least that the model gives them; NaN is unknown
 	Cause       string           // the likeliest one of its stalls; "" is none
 	CauseShare  float64          // of its cycles
-	Shape       infer.Confidence // half of its samples lie in blocks with this one, or a better one, among its counts
+	Within      infer.Confidence // half of its samples lie in blocks with this one, or a better one, among its counts
 }
 
 // A Head heads a column of a ProcList.
