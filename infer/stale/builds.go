@@ -40,7 +40,7 @@ func NewBuilds(old, new *image.Image) *Builds {
 	return &Builds{old: old, new: new, partner: partners(old, new), twins: map[int]*twin{}}
 }
 
-// Partner gives the symbol of the new build that is symbol i of the old one, both
+// Partner returns the symbol of the new build that is symbol i of the old one, both
 // indices into Image.Symbols, or -1 if there is none.
 func (b *Builds) Partner(i int) int {
 	if i < 0 || i >= len(b.partner) {
@@ -86,7 +86,7 @@ func (b *Builds) Blocks(i int) []Match {
 // twinAt is twin of the procedure at a.
 func (b *Builds) twinAt(a image.Addr) *twin { return b.twin(b.old.Find(a)) }
 
-// twin gives the blocks in common of the procedure that is symbol i of the old build; nil
+// twin returns the blocks in common of the procedure that is symbol i of the old build; nil
 // if the new build lacks the procedure.
 func (b *Builds) twin(i int) *twin {
 	if b.Partner(i) < 0 {
@@ -104,7 +104,7 @@ func (b *Builds) twin(i int) *twin {
 	return p
 }
 
-// tied gives the block and the instruction at a of the old build, in the twin that
+// tied returns the block and the instruction at a of the old build, in the twin that
 // ties the block; a nil twin if nothing does.
 func (b *Builds) tied(a image.Addr) (p *twin, block, inst int) {
 	if p = b.twinAt(a); p == nil {
@@ -117,7 +117,7 @@ func (b *Builds) tied(a image.Addr) (p *twin, block, inst int) {
 	return p, i, k
 }
 
-// Place gives the place in the new build of the instruction at off of the old one.
+// Place returns the place in the new build of the instruction at off of the old one.
 func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	a, ok := b.old.AddrOf(off)
 	if !ok {
@@ -137,7 +137,7 @@ func (b *Builds) Place(off sample.Offset) (sample.Offset, Tie) {
 	return off, p.ties[i]
 }
 
-// Exact gives the place in the new build of the same instruction, in a block of the
+// Exact returns the place in the new build of the same instruction, in a block of the
 // same instructions: what was counted at off of the old one was counted there. turns
 // tells of a conditional branch that it leads to the same code as well.
 func (b *Builds) Exact(off sample.Offset) (to sample.Offset, turns, ok bool) {
@@ -168,7 +168,7 @@ func (b *Builds) Exact(off sample.Offset) (to sample.Offset, turns, ok bool) {
 	return to, in.Class&image.CondJump != 0 && b.sameTarget(p, old.Target, in.Target), ok
 }
 
-// sameTarget tells whether branches of the procedures of p to old and to new lead to
+// sameTarget reports whether branches of the procedures of p to old and to new lead to
 // the same code.
 func (b *Builds) sameTarget(p *twin, old, new image.Addr) bool {
 	if i, k := p.old.find(old); i >= 0 {
@@ -178,7 +178,7 @@ func (b *Builds) sameTarget(p *twin, old, new image.Addr) bool {
 	return partner >= 0 && b.new.Symbols()[partner].Addr == new
 }
 
-// call gives the instruction in the new build of the call that returns to off of the
+// call returns the instruction in the new build of the call that returns to off of the
 // old one.
 func (b *Builds) call(off sample.Offset) (new image.Inst, ok bool) {
 	a, ok := b.old.AddrOf(off)
@@ -192,7 +192,7 @@ func (b *Builds) call(off sample.Offset) (new image.Inst, ok bool) {
 	return p.transfer(i, k)
 }
 
-// AfterCall gives the place in the new build that the call returns to which in
+// AfterCall returns the place in the new build that the call returns to which in
 // the old one returns to off; false if there is no such call in both.
 func (b *Builds) AfterCall(off sample.Offset) (sample.Offset, bool) {
 	in, ok := b.call(off)
@@ -202,7 +202,7 @@ func (b *Builds) AfterCall(off sample.Offset) (sample.Offset, bool) {
 	return b.new.OffsetOf(in.Addr + image.Addr(in.Len))
 }
 
-// Branch gives the place in the new build of the branch instruction at off, and
+// Branch returns the place in the new build of the branch instruction at off, and
 // its target if it has but one.
 func (b *Builds) Branch(off sample.Offset) (from sample.Offset, target image.Addr, ok bool) {
 	a, ok := b.old.AddrOf(off)
@@ -221,7 +221,7 @@ func (b *Builds) Branch(off sample.Offset) (from sample.Offset, target image.Add
 	return from, in.Target, ok
 }
 
-// Target gives the place in the new build that a branch enters which in the old
+// Target returns the place in the new build that a branch enters which in the old
 // one enters off: the start of a block, or the return from a call.
 func (b *Builds) Target(off sample.Offset) (sample.Offset, bool) {
 	if to, ok := b.AfterCall(off); ok {
@@ -238,7 +238,7 @@ func (b *Builds) Target(off sample.Offset) (sample.Offset, bool) {
 	return b.new.OffsetOf(p.new.proc.Blocks[p.block[i]].Start)
 }
 
-// Straight gives the ends in the new build of code that runs straight from the
+// Straight returns the ends in the new build of code that runs straight from the
 // instruction at first to that at last: all of its blocks have to follow each
 // other there too.
 func (b *Builds) Straight(first, last sample.Offset) (lo, hi sample.Offset, ok bool) {
@@ -313,7 +313,7 @@ func readCode(im *image.Image, i int) (*code, error) {
 	return c, nil
 }
 
-// counts tells whether an instruction is one that blocks are told apart by:
+// counts reports whether an instruction is one that blocks are told apart by:
 // padding and jumps come and go with the order of blocks.
 func counts(in image.Inst) bool { return in.Class&(image.Jump|image.Nop) == 0 }
 
@@ -337,7 +337,7 @@ func hashString(h uint64, s string) uint64 {
 	return image.Hash(h, uint64(len(s)))
 }
 
-// find gives the block and the index of the instruction that a lies in, or -1.
+// find returns the block and the index of the instruction that a lies in, or -1.
 func (c *code) find(a image.Addr) (block, inst int) {
 	i := sort.Search(len(c.proc.Blocks), func(i int) bool { return c.proc.Blocks[i].Start > a }) - 1
 	if i < 0 || a >= c.proc.Blocks[i].End {
@@ -347,7 +347,7 @@ func (c *code) find(a image.Addr) (block, inst int) {
 	return i, max(k, 0)
 }
 
-// same gives the instruction, in the block tied to i, in the place of instruction
+// same returns the instruction, in the block tied to i, in the place of instruction
 // k of block i: as many before it that count. False if that block has none, as
 // where nothing decodes at the entry.
 func (p *twin) same(i, k int) (image.Inst, bool) {
@@ -372,7 +372,7 @@ func (p *twin) same(i, k int) (image.Inst, bool) {
 	return insts[len(insts)-1], true
 }
 
-// transfer gives the instruction, in the block tied to i, that transfers control
+// transfer returns the instruction, in the block tied to i, that transfers control
 // as instruction k of block i does: as many before it that do so the same way.
 func (p *twin) transfer(i, k int) (image.Inst, bool) {
 	old := p.old.insts[i]
@@ -397,7 +397,7 @@ func (p *twin) transfer(i, k int) (image.Inst, bool) {
 	return image.Inst{}, false
 }
 
-// unchanged tells whether two procedures are the same but for addresses.
+// unchanged reports whether two procedures are the same but for addresses.
 func unchanged(old, new *code) bool {
 	if !slices.Equal(old.full, new.full) || !slices.Equal(old.proc.Edges, new.proc.Edges) {
 		return false
