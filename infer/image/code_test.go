@@ -149,24 +149,6 @@ func checkInsts(t *testing.T, im *Image, p *Proc, b *Block) {
 	}
 }
 
-func TestText(t *testing.T) {
-	for _, tt := range []struct {
-		arch       Arch
-		code, want string
-	}{
-		{X86_64, "\x48\x89\xe5", "mov %rsp,%rbp"},
-		{X86_64, "\xc5\xf8\x77\xc3", "vzeroupper"},
-		{X86_64, "\x49\x8b\x44\x24\x08", "mov 0x8(%r12),%rax"},
-		{X86_64, "\x06", ".byte 0x06"},
-		{AArch64, "\xc0\x03\x5f\xd6", "ret"},
-		{AArch64, "\x41\x00\x20\xb8", ".inst 0xb8200041"},
-	} {
-		if got := codeImage(tt.arch, []byte(tt.code), nil).Text(testBase); got != tt.want {
-			t.Errorf("% x: %q, want %q", tt.code, got, tt.want)
-		}
-	}
-}
-
 func TestAddressTaken(t *testing.T) {
 	// f: lea g(%rip),%rax; call h; ret   g, h: ret
 	im := codeImage(X86_64, []byte("\x48\x8d\x05\x06\x00\x00\x00\xe8\x02\x00\x00\x00\xc3\xc3\xc3"), nil)

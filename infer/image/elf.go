@@ -38,8 +38,9 @@ type Image struct {
 	starts   []Addr // of symbols: what Find searches
 	exports  []Addr // of dynamic symbols that others can link with
 
-	frames []frame  // of .eh_frame, by address
-	data   []extent // data inside code, by address, where the symbol table marks it
+	frames  []frame  // of .eh_frame, by address
+	data    []extent // data inside code, by address, where the symbol table marks it
+	objects []object // named data, by address
 
 	names  func() map[string]int
 	goTab  func() (*goTable, error)

@@ -86,6 +86,7 @@ func (im *Image) readTables() ([]candidate, error) {
 	if im.Arch == AArch64 {
 		im.data = dataRanges(tab, im.regions)
 	}
+	im.objects = objects(tab, dyn)
 	out := im.candidates(tab, FromSymtab)
 	return append(out, im.candidates(dyn, FromDynsym)...), nil
 }
@@ -279,6 +280,52 @@ func (im *Image) candidates(table []tableSymbol, source SymbolSource) []candidat
 		out = append(out, c)
 	}
 	return out
+}
+
+// An object is a variable or a constant that has a name.
+type object struct {
+	name string
+	extent
+}
+
+// objects picks the symbols that name data, by address: of .dynsym only where there is no
+// .symtab. Names that lie within others are left out.
+func objects(tables ...[]tableSymbol) []object {
+	var out []object
+	for _, table := range tables {
+		for i := range table {
+			s := &table[i]
+			if elf.ST_TYPE(s.info) == elf.STT_OBJECT && s.section != nil && s.name != "" && s.size > 0 && s.size <= ^uint64(s.value) {
+				out = append(out, object{unversioned(s), extent{s.value, s.value + Addr(s.size)}})
+			}
+		}
+		if len(table) > 0 {
+			break
+		}
+	}
+	slices.SortFunc(out, func(a, b object) int {
+		return cmp.Or(cmp.Compare(a.lo, b.lo), cmp.Compare(b.hi, a.hi), cmp.Compare(a.name, b.name))
+	})
+	end := Addr(0)
+	return slices.DeleteFunc(out, func(o object) bool {
+		if o.lo < end {
+			return true
+		}
+		end = o.hi
+		return false
+	})
+}
+
+// objectAt returns the named data that a lies in.
+func (im *Image) objectAt(a Addr) (object, bool) {
+	i, ok := slices.BinarySearchFunc(im.objects, a, func(o object, a Addr) int { return cmp.Compare(o.lo, a) })
+	if !ok {
+		i--
+	}
+	if i < 0 || a >= im.objects[i].hi {
+		return object{}, false
+	}
+	return im.objects[i], true
 }
 
 // isCode reports whether a symbol is of code, in its own section: a symbol at the
