@@ -44,7 +44,7 @@ type systemFlags struct {
 	cgroups               []string
 }
 
-func (f *systemFlags) define(fs *pflag.FlagSet) {
+func (f *systemFlags) define(fs *flagSet) {
 	fs.StringSliceVar(&f.events, "events", nil, "take samples of `NAME[,NAME...]`: branches, instructions, cycles, cpu-clock (default: the best there is)")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
 	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
@@ -183,7 +183,7 @@ func (f *agentFlags) check() error {
 
 // readConfig sets flags by a file of lines "name = value". Flags that were set
 // before keep their values.
-func readConfig(r io.Reader, fs *pflag.FlagSet) error {
+func readConfig(r io.Reader, fs *flagSet) error {
 	given := map[string]bool{"config": true, "systemd-unit": true}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
 	sc := bufio.NewScanner(r)

@@ -16,8 +16,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
@@ -115,7 +113,7 @@ type calibrateFlags struct {
 }
 
 // define adds the flags; dry is one where something else is done than to record.
-func (f *calibrateFlags) define(fs *pflag.FlagSet, dry bool) {
+func (f *calibrateFlags) define(fs *flagSet, dry bool) {
 	fs.Var(&f.budget, "calibrate", "see exactly where branches go and how often code runs, by walks and probes that may take this `share` of the processor time")
 	fs.Lookup("calibrate").NoOptDefVal = "1%"
 	fs.Lookup("calibrate").DefValue = ""

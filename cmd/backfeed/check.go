@@ -21,9 +21,8 @@ import (
 
 var checkCmd = &command{
 	name: "check", args: "SRC... [--symfs DIR] [--binary NEW] [--source DIR] [--config FILE]", short: "say whether recordings are good enough to build with",
-	long: symfsHelp + `
-
-Exit code 3 if one of these fails, each with its reason. The limits are those of backfeed.yaml in the
+	reads: symfsHelp,
+	long: `Exit code 3 if one of these fails, each with its reason. The limits are those of backfeed.yaml in the
 current directory, or of --config FILE, where it has some:
 
     check:

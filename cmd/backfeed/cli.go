@@ -2,15 +2,10 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
-	"strings"
-
-	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
@@ -32,13 +27,31 @@ const exitHelp = `Exit codes: 0 done; 1 failed; 2 usage; 3 a quality gate said n
 input; 5 decisions changed under --fail-on; 6 this machine cannot do it.
 `
 
-// A command is one of backfeed's subcommands.
+// A command is one of backfeed's subcommands. Its flags are defined when it runs, and parsed there.
 type command struct {
-	name  string
-	args  string // what follows the name in a usage line
-	short string // one line, for the list of commands
-	long  string // paragraphs, for its own help; may be empty
-	run   func(c *cli, args []string) error
+	name     string // from the first word after backfeed on: "store gc"
+	args     string // what follows the name in a usage line
+	short    string // one line, for the list of commands
+	long     string // paragraphs, for its own help; may be empty
+	reads    string // what its sources may be, which help has apart; may be empty
+	examples string // command lines, each with a comment or none
+	sub      []*command
+	operands []string // words that complete its arguments; nil is names of files
+	hidden   bool     // from lists and completion
+	run      func(c *cli, args []string) error
+}
+
+// find returns the command of this name in all and below, or nil.
+func find(all []*command, name string) *command {
+	for _, cmd := range all {
+		if cmd.name == name {
+			return cmd
+		}
+		if below := find(cmd.sub, name); below != nil {
+			return below
+		}
+	}
+	return nil
 }
 
 // A cli is one run of the program: its streams and the subcommand that runs.
@@ -47,7 +60,7 @@ type cli struct {
 	stdout, stderr io.Writer
 	commands       []*command
 	cmd            *command
-	fs             *pflag.FlagSet // of cmd, once it has asked for them
+	fs             *flagSet       // of cmd, once it has asked for them
 	selection      selection      // of stores
 	stores         []*store.Store // that were read
 	covered        string         // the program that cover profiles are of; "" if none was named
@@ -74,80 +87,6 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-// flags starts the flag set of the running command.
-func (c *cli) flags() *pflag.FlagSet {
-	c.fs = pflag.NewFlagSet(c.cmd.name, pflag.ContinueOnError)
-	c.fs.SortFlags = false
-	c.fs.Usage = func() {}
-	c.fs.SetOutput(io.Discard)
-	return c.fs
-}
-
-// usage answers a command line that could not be parsed (err) or has the wrong
-// number of arguments (nil). A request for help is no error.
-func (c *cli) usage(err error) error {
-	if errors.Is(err, pflag.ErrHelp) {
-		c.help(c.stdout)
-		return nil
-	}
-	if err == nil {
-		err = errors.New("wrong number of arguments")
-	}
-	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s: %w", c.cmd.name, err),
-		fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.synopsis(), c.cmd.name)))
-}
-
-// synopsis is the usage line of the running command.
-func (c *cli) synopsis() string {
-	return strings.TrimSpace("backfeed " + c.cmd.name + " " + c.cmd.args)
-}
-
-// help explains the running command.
-func (c *cli) help(w io.Writer) {
-	short := strings.ToUpper(c.cmd.short[:1]) + c.cmd.short[1:]
-	fmt.Fprintf(w, "%s.\n\nUsage: %s\n", short, c.synopsis())
-	if c.cmd.long != "" {
-		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(c.cmd.long))
-	}
-	if c.fs != nil && c.fs.HasFlags() {
-		fmt.Fprintf(w, "\nFlags:\n%s", c.fs.FlagUsagesWrapped(100))
-	}
-}
-
-// A choice is a flag that takes one of a few words.
-type choice struct {
-	value string
-	of    []string
-}
-
-// choice defines a flag whose first word is the default.
-func (c *cli) choice(name, usage string, of ...string) *choice {
-	v := &choice{value: of[0], of: of}
-	c.fs.Var(v, name, usage+": "+strings.Join(of, ", "))
-	return v
-}
-
-// format defines the flag of commands that print a table.
-func (c *cli) format() *choice {
-	return c.choice("format", "how to print", "text", "json", "csv", "markdown")
-}
-
-// print writes a result to file path in the format that was asked for: doc as JSON,
-// rows (a struct or a slice of them) as CSV, and what text writes as text or Markdown.
-func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Writer, report.Style) error) error {
-	switch format.value {
-	case "json":
-		return c.writeJSON(path, doc)
-	case "csv":
-		return c.write(path, func(w io.Writer) error { return report.WriteCSV(w, rows) })
-	}
-	style := report.Style{Markdown: format.value == "markdown"}
-	if !style.Markdown && path == "-" {
-		style.Color, style.Width = c.color(), c.width()
-	}
-	return c.writeText(path, style.Color, func(w io.Writer) error { return text(w, style) })
-}
-
 // writeText writes text for people to file path.
 func (c *cli) writeText(path string, color bool, f func(io.Writer) error) error {
 	return c.write(path, func(w io.Writer) error { return through(report.Guard(w, color), f) })
@@ -159,16 +98,6 @@ func through(e *report.Escaper, f func(io.Writer) error) error {
 		return err
 	}
 	return e.Flush()
-}
-
-func (v *choice) String() string { return v.value }
-func (v *choice) Type() string   { return "word" }
-func (v *choice) Set(s string) error {
-	if !slices.Contains(v.of, s) {
-		return fmt.Errorf("want %s", strings.Join(v.of, " or "))
-	}
-	v.value = s
-	return nil
 }
 
 // warn prints a message for people, on its own line.

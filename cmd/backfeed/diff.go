@@ -48,10 +48,9 @@ a recording share one unknown factor.
 --by block lists basic blocks that have samples, --proc NAME all blocks of one procedure. Of two builds
 of a program, procedures are matched by name, or by code if they were renamed, and blocks by their
 instructions, their operations or their source lines; both builds are needed. Images are one program if
-they have the same path, or the same file name and no other of that name was sampled.
-
-` + symfsHelp,
-	run: runDiff,
+they have the same path, or the same file name and no other of that name was sampled.`,
+	reads: symfsHelp,
+	run:   runDiff,
 }
 
 // deciders predict the decisions of a consumer.

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -15,31 +13,43 @@ import (
 
 var emitCmd = &command{
 	name: "emit", args: "go|llvm|gcc|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
-	long: symfsHelp + `
+	reads: symfsHelp,
+	long: `Without --image, llvm is given all images that its compilers made, the others the one with the most samples
+that the format fits. A profile that would be of no use is not written. The program's file must be there as it
+ran, so keep what you deploy: backfeed looks for it by its build ID.`,
+	sub: []*command{
+		emitCommand("go", "a profile for go build -pgo", `Go's compiler reads `+"`-pgo=FILE`"+`, or the file default.pgo if it lies beside package main. It inlines hot calls, and turns
+indirect calls that mostly have one callee into direct ones: for that the recording needs callers, which
+record has, and agent and record -a with --callers.
 
-go    a pprof profile for go build -pgo
-llvm  a sample profile for clang -fprofile-sample-use; the sampled build needs -g and
-      -fdebug-info-for-profiling, or -fpseudo-probe-for-profiling, which then is needed with
-      the profile, too. --format extbinary is LLVM's own form: it also names the functions that
-      did not run
-gcc   an .afdo profile for gcc -fauto-profile, of gcc 12 to 16; the sampled build needs -g.
-      --gcc-version is for a gcc of another version than the one that made the image
-bolt  an fdata profile for llvm-bolt -data; the image needs its relocations (-Wl,--emit-relocs)
-propeller
-      clusters of blocks for clang -fbasic-block-sections=list=FILE and, in the file named by --ld,
-      an order for ld.lld --symbol-ordering-file; the sampled build needs -fbasic-block-address-map,
-      and the next one the same source and flags
+`+ifChangedHelp+` Weights are rounded to 3 significant bits.`,
+			"backfeed emit go app.bfr -o default.pgo\ngo build -pgo=default.pgo .", emitGo),
+		emitCommand("llvm", "a sample profile for clang and rustc", `The sampled build needs -g and -fdebug-info-for-profiling, or -fpseudo-probe-for-profiling, which then is
+needed with the profile, too.
 
---image names the image to write about, by path or build ID. Without it, llvm is given all images
-that its compilers made, the others the one with the most samples that the format fits. A profile
-that would be of no use is not written.
+`+ifChangedHelp+` Profiles by probe are written anew.`,
+			"backfeed emit llvm app.bfr -o app.prof\nclang -O2 -fprofile-sample-use=app.prof -o app app.c", emitLLVM),
+		emitCommand("gcc", "an .afdo profile for gcc -fauto-profile", `It is for gcc 12 to 16. The sampled build needs -g.`,
+			"backfeed emit gcc app.bfr -o app.afdo\ngcc -O2 -fauto-profile=app.afdo -o app app.c", emitGCC),
+		emitCommand("bolt", "an fdata profile for llvm-bolt", `The image needs its relocations (-Wl,--emit-relocs).`,
+			"backfeed emit bolt app.bfr -o app.fdata\nllvm-bolt ./app -data app.fdata -reorder-blocks=ext-tsp -o app.bolt", emitBOLT),
+		emitCommand("propeller", "clusters of blocks for clang, and an order for lld", `The clusters are for clang -fbasic-block-sections=list=FILE, the order in the file named by --ld for
+ld.lld --symbol-ordering-file. The sampled build needs -fbasic-block-address-map, and the next one the same source
+and flags.`,
+			"backfeed emit propeller app.bfr -o app.clusters --ld app.order", emitPropeller),
+	},
+	run: runGroup,
+}
 
---if-changed, for go and llvm, leaves a file alone unless a decision clearly changes. Then counts that
-were not hot and are not stay as they are in it, and hot ones within a factor of 2, so that few lines
-change; if calls with 15 % of the weight change sides, or the file is of fewer than 1000 samples and
-there are four times as many now, all is new, as it is without the flag. Weights for go are rounded to
-3 significant bits. Profiles by probe are written anew.`,
-	run: runEmit,
+const ifChangedHelp = `--if-changed leaves a file alone unless a decision clearly changes. Then counts that were not hot and are
+not stay as they are in it, and hot ones within a factor of 2, so that few lines change; if calls with 15 % of the
+weight change sides, or the file is of fewer than 1000 samples and there are four times as many now, all is new,
+as it is without the flag.`
+
+// emitCommand is one of emit's commands.
+func emitCommand(name, short, long, example string, emit emitter) *command {
+	return &command{name: "emit " + name, args: "SRC... [--symfs DIR] [-o FILE]", short: "write " + short, long: long, reads: symfsHelp, examples: example,
+		run: func(c *cli, args []string) error { return runEmit(c, args, name, emit) }}
 }
 
 // An emitter writes one format and sums up what it wrote.
@@ -55,40 +65,41 @@ type emitOptions struct {
 	write  func(path string, f func(io.Writer) error) error
 }
 
-var emitters = map[string]emitter{"go": emitGo, "llvm": emitLLVM, "gcc": emitGCC, "bolt": emitBOLT, "propeller": emitPropeller}
-
-func runEmit(c *cli, args []string) error {
+func runEmit(c *cli, args []string, name string, emit emitter) error {
 	fs := c.flags()
-	symfs, out, opt := c.symfs(), c.output(), c.inference()
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
-	format := fs.String("format", "", "for llvm: `text` or extbinary (default text)")
-	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
-	gcc := fs.Int("gcc-version", 0, "for gcc: write for gcc of major version `N` (default that of the image)")
-	ifChanged := c.ifChanged()
-	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
+	var opt emitOptions
+	ifChanged, format := new(bool), &choice{}
+	switch name {
+	case "go":
+		ifChanged = c.ifChanged()
+	case "llvm":
+		format = c.choice("format", "how to write it; extbinary is LLVM's own form, which also names the functions that did not run", "text", "extbinary")
+		ifChanged = c.ifChanged()
+	case "gcc":
+		fs.IntVar(&opt.gcc, "gcc-version", 0, "write for gcc of major version `N` (default that of the image)")
+	case "propeller":
+		fs.StringVar(&opt.ld, "ld", "", "write the order for the linker to `file`")
+	}
+	symfs, out, infer := c.symfs(), c.output(), c.inference()
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	emit := emitters[fs.Arg(0)]
-	if emit == nil {
-		return c.usage(fmt.Errorf("no format %q: want %s", fs.Arg(0), strings.Join(slices.Sorted(maps.Keys(emitters)), ", ")))
+	opt.format = format.value
+	if name == "propeller" && opt.ld == "" {
+		return c.usage(errors.New("want --ld FILE for the linker"))
 	}
-	if _, ok := llvmFormats[*format]; !ok || *format != "" && fs.Arg(0) != "llvm" {
-		return c.usage(fmt.Errorf("no --format %s of %s", *format, fs.Arg(0)))
-	}
-	if (*ld != "") != (fs.Arg(0) == "propeller") {
-		return c.usage(errors.New("propeller, and nothing else, wants --ld FILE for the linker"))
-	}
-	keep, err := usedBy(*ifChanged, fs.Arg(0), *out)
+	keep, err := usedBy(*ifChanged, name, *out)
 	if err != nil {
 		return c.usage(err)
 	}
-	if *gcc != 0 && (fs.Arg(0) != "gcc" || *gcc < 12) {
-		return c.usage(fmt.Errorf("no --gcc-version %d of %s: want 12 or later, of gcc", *gcc, fs.Arg(0)))
+	if opt.gcc != 0 && opt.gcc < 12 {
+		return c.usage(fmt.Errorf("no --gcc-version %d: want 12 or later", opt.gcc))
 	}
-	if (fs.Arg(0) == "go" || fs.Arg(0) == "gcc") && *out == "-" && isTerminal(c.stdout) {
-		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", fs.Arg(0))
+	if (name == "go" || name == "gcc") && *out == "-" && isTerminal(c.stdout) {
+		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
-	src, err := c.inferred(fs.Args()[1:], *symfs, *image, *opt)
+	src, err := c.inferred(fs.Args(), *symfs, *image, *infer)
 	if err != nil {
 		return err
 	}
@@ -98,9 +109,10 @@ func runEmit(c *cli, args []string) error {
 		if err != nil {
 			return err
 		}
-		*image = nameOf(ip.ID)
+		opt.image = nameOf(ip.ID)
 	}
-	if err := c.emit(*out, emit, src, emitOptions{image: *image, format: *format, keep: keep, ld: *ld, gcc: *gcc, write: c.write}); err != nil {
+	opt.keep, opt.write = keep, c.write
+	if err := c.emit(*out, emit, src, opt); err != nil {
 		return err
 	}
 	c.tellThin(src.recording, "merge several recordings")

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -31,14 +31,138 @@ func topicTitle(text string) string {
 	return strings.TrimPrefix(line, "# ")
 }
 
-// showTopic prints a topic to the width of the terminal, or of 80 columns, after the help of the command
-// of its name if there is one; to a terminal through a pager.
-func (c *cli) showTopic(ofCommand, text string) error {
-	width := c.width()
-	if width == 0 {
-		width = 80
+var helpCmd = &command{
+	name: "help", args: "[COMMAND|TOPIC]", short: "list the commands and topics, or explain one",
+	long: `--man writes all of this as pages for man: one for each command in section 1, and the topics in section 7.
+` + "`man -l FILE`" + ` shows one where it lies.`,
+	examples: `backfeed help record
+backfeed help store gc
+backfeed help calibrate
+backfeed help --man /usr/local/share/man`,
+	run: runHelp,
+}
+
+func runHelp(c *cli, args []string) error {
+	fs := c.flags()
+	man := fs.String("man", "", "write pages for man below `dir`, into man1 and man7")
+	if err := fs.Parse(args); err != nil || *man != "" && fs.NArg() > 0 {
+		return c.usage(err)
 	}
-	text = ofCommand + wrapMarkdown(text, max(width, 40))
+	if *man != "" {
+		return c.writeMan(*man)
+	}
+	if fs.NArg() == 0 {
+		c.list(c.stdout)
+		return nil
+	}
+	name := strings.Join(fs.Args(), " ")
+	cmd := find(c.commands, name)
+	text, isTopic := topic(name)
+	if cmd == nil && !isTopic {
+		of := find(c.commands, fs.Arg(0))
+		switch {
+		case of == nil:
+			return c.unknown(fs.Arg(0))
+		case len(of.sub) == 0:
+			return c.usage(nil)
+		}
+		return c.usage(fmt.Errorf("%s has no %q: want %s", of.name, fs.Arg(1), strings.Join(of.subNames(), ", ")))
+	}
+	width, shown := c.helpWidth(), ""
+	if cmd != nil {
+		shown = helpText(cmd, flagsOf(cmd), width)
+	}
+	if isTopic {
+		if shown != "" {
+			shown += "\n"
+		}
+		shown += wrapMarkdown(text, width)
+	}
+	return c.page(shown)
+}
+
+// help explains the running command.
+func (c *cli) help(w io.Writer) {
+	io.WriteString(w, helpText(c.cmd, c.fs, c.helpWidth()))
+}
+
+// helpText explains a command that has these flags.
+func helpText(cmd *command, flags *flagSet, width int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s.\n\n", strings.ToUpper(cmd.short[:1])+cmd.short[1:])
+	fillWords(&b, cmd.synopsis(), "Usage:", "    ", width)
+	if cmd.long != "" {
+		b.WriteString("\n" + wrapMarkdown(strings.TrimSpace(cmd.long), width))
+	}
+	if len(cmd.sub) > 0 {
+		b.WriteString("\nCommands:\n")
+		listCommands(&b, cmd.sub, 0, width)
+	}
+	if cmd.examples != "" {
+		b.WriteString("\nExamples:\n")
+		for line := range strings.Lines(cmd.examples) {
+			b.WriteString("  " + strings.TrimSuffix(line, "\n") + "\n")
+		}
+	}
+	for _, group := range append([]string{""}, flagGroups...) {
+		if part := flags.inGroup(group); part.HasAvailableFlags() {
+			fmt.Fprintf(&b, "\n%s:\n", cmp.Or(group, "Flags"))
+			if group == sourceFlags && cmd.reads != "" {
+				b.WriteString(wrapMarkdown(cmd.reads, width) + "\n")
+			}
+			b.WriteString(part.FlagUsagesWrapped(width))
+		}
+	}
+	return b.String()
+}
+
+// synopsis is the usage line of a command.
+func (cmd *command) synopsis() string {
+	return strings.TrimSpace("backfeed " + cmd.name + " " + cmd.args)
+}
+
+// list prints the table of commands and topics.
+func (c *cli) list(w io.Writer) {
+	fmt.Fprint(w, "backfeed turns samples of running programs into profiles for compilers and\nlinkers.\n\nUsage: backfeed COMMAND [ARGUMENT...]\n\n")
+	width := 0
+	for _, cmd := range c.visible() {
+		width = max(width, len(cmd.name))
+	}
+	listCommands(w, c.visible(), width, c.helpWidth())
+	fmt.Fprint(w, "\nTopics:\n\n")
+	for _, name := range topics {
+		text, _ := topic(name)
+		fmt.Fprintf(w, "  %-*s  %s\n", width, name, topicTitle(text))
+	}
+	var b strings.Builder
+	fillWords(&b, "`backfeed help COMMAND` explains a command and its flags, `backfeed help TOPIC` prints a topic.", "", "", c.helpWidth())
+	b.WriteString("\n")
+	fillWords(&b, exitHelp, "", "", c.helpWidth())
+	io.WriteString(w, "\n"+b.String())
+}
+
+// listCommands prints a line or two for each command: its name, at least so wide, and what it does.
+func listCommands(w io.Writer, all []*command, nameWidth, width int) {
+	for _, cmd := range all {
+		nameWidth = max(nameWidth, len(cmd.name))
+	}
+	var b strings.Builder
+	for _, cmd := range all {
+		fillWords(&b, cmd.short, fmt.Sprintf("  %-*s ", nameWidth, cmd.name), strings.Repeat(" ", nameWidth+4), width)
+	}
+	io.WriteString(w, b.String())
+}
+
+// helpWidth is the width of help: that of the terminal, of which long lines are hard to read, or 80.
+func (c *cli) helpWidth() int {
+	if width := c.width(); width > 0 {
+		return min(max(width, 40), 100)
+	}
+	return 80
+}
+
+// page prints text, to a terminal through a pager.
+func (c *cli) page(text string) error {
 	if !isTerminal(c.stdout) {
 		_, err := io.WriteString(c.stdout, text)
 		return err
@@ -65,10 +189,13 @@ func pagerCommand() *exec.Cmd {
 }
 
 // wrapMarkdown fills the paragraphs and list items of text to width. Code stays as it is. Tables are
-// aligned where they fit, and else printed row by row. It is for the Markdown of the topics, not for any.
+// aligned where they fit, and else printed row by row; so are definitions, which commands' help has: a term,
+// two spaces or more, what it means, and further lines of that, which are indented. It is for the Markdown of
+// help, not for any.
 func wrapMarkdown(text string, width int) string {
 	var b strings.Builder
 	var para, table []string
+	var defs []definition
 	flush := func() {
 		if len(para) > 0 {
 			indent := ""
@@ -76,26 +203,40 @@ func wrapMarkdown(text string, width int) string {
 				indent = "  "
 			}
 			fillWords(&b, strings.Join(para, " "), "", indent, width)
-			para = nil
 		}
 		if len(table) > 0 {
 			printTable(&b, table, width)
-			table = nil
 		}
+		printDefinitions(&b, defs, width)
+		para, table, defs = nil, nil, nil
 	}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSuffix(line, "\n")
+	all := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+	for i, line := range all {
+		indented := strings.HasPrefix(line, " ")
 		switch {
 		case strings.HasPrefix(line, "|"):
 			table = append(table, line)
 			continue
 		case strings.HasPrefix(line, "<!--"):
 			continue
-		case line == "" || strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "#"):
+		case indented && len(defs) > 0:
+			defs[len(defs)-1].add(line)
+			continue
+		case line == "" || strings.HasPrefix(line, "#") || indented && len(para) == 0 || strings.HasPrefix(line, "    "):
 			flush()
 			b.WriteString(line + "\n")
 			continue
 		case strings.HasPrefix(line, "- "):
+			flush()
+		}
+		if term, meaning, ok := defined(line, len(defs) > 0, all[i+1:]); ok {
+			if len(defs) == 0 {
+				flush()
+			}
+			defs = append(defs, definition{term, meaning})
+			continue
+		}
+		if len(defs) > 0 {
 			flush()
 		}
 		para = append(para, strings.TrimSpace(line))
@@ -104,9 +245,54 @@ func wrapMarkdown(text string, width int) string {
 	return b.String()
 }
 
-// fillWords writes the words of text in lines of at most width columns, of which only a longer word makes more.
+// A definition is a term and what it means.
+type definition struct{ term, meaning string }
+
+func (d *definition) add(line string) {
+	d.meaning = strings.TrimSpace(d.meaning + " " + strings.TrimSpace(line))
+}
+
+// defined takes apart a line that begins a definition. Among others, one may be a term alone, if what it means
+// follows.
+func defined(line string, among bool, next []string) (term, meaning string, ok bool) {
+	if strings.HasPrefix(line, "- ") {
+		return "", "", false
+	}
+	if term, meaning, ok := strings.Cut(line, "  "); ok && len(term) < 24 && strings.TrimSpace(meaning) != "" {
+		return term, strings.TrimSpace(meaning), true
+	}
+	return line, "", among && len(strings.Fields(line)) == 1 && len(next) > 0 && strings.HasPrefix(next[0], "  ")
+}
+
+// maxTerm is the width up to which a term shares its line with its meaning.
+const maxTerm = 13
+
+// printDefinitions prints terms and, beside or below them, what they mean.
+func printDefinitions(b *strings.Builder, defs []definition, width int) {
+	column := 0
+	for _, d := range defs {
+		if len(d.term) <= maxTerm {
+			column = max(column, len(d.term))
+		}
+	}
+	if column == 0 {
+		column = 4
+	}
+	indent := strings.Repeat(" ", column+2)
+	for _, d := range defs {
+		if len(d.term) > column {
+			b.WriteString(d.term + "\n")
+			fillWords(b, d.meaning, indent, indent, width)
+			continue
+		}
+		fillWords(b, d.meaning, fmt.Sprintf("%-*s ", column, d.term), indent, width)
+	}
+}
+
+// fillWords writes the words of text in lines of at most width columns, of which only a longer word makes
+// more. The first follows what first has, all others an indent.
 func fillWords(b *strings.Builder, text, first, indent string, width int) {
-	line, empty := first, true
+	line, empty := first, strings.TrimSpace(first) == ""
 	for _, word := range strings.Fields(text) {
 		if !empty && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
 			b.WriteString(line + "\n")
@@ -118,7 +304,7 @@ func fillWords(b *strings.Builder, text, first, indent string, width int) {
 		line += word
 		empty = false
 	}
-	b.WriteString(line + "\n")
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
 // tableCells returns the cells of a row of a Markdown table.
@@ -175,14 +361,5 @@ func printTable(b *strings.Builder, lines []string, width int) {
 			}
 			fillWords(b, cell, "    ", "      ", width)
 		}
-	}
-}
-
-// listTopics prints the names and titles of the topics.
-func listTopics(w io.Writer, width int) {
-	fmt.Fprint(w, "\nTopics:\n\n")
-	for _, name := range topics {
-		text, _ := topic(name)
-		fmt.Fprintf(w, "  %-"+strconv.Itoa(width)+"s  %s\n", name, topicTitle(text))
 	}
 }

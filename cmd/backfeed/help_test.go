@@ -128,12 +128,15 @@ func TestPageCommands(t *testing.T) {
 				name, args := m[1], m[2]
 				args, _, _ = strings.Cut(args, " #")
 				args, _, _ = strings.Cut(args, " -- ")
-				if name == "help" {
+				if name == "help" && !strings.Contains(args, "--") {
 					of := strings.TrimSpace(args)
 					if _, ok := topic(of); of != "" && strings.ToLower(of) == of && !ok && helpOf(t, help, of) == "" {
 						t.Errorf("%s: `backfeed help %s`: neither a command nor a topic", page, of)
 					}
 					continue
+				}
+				if words := strings.Fields(args); len(words) > 0 && find(commands, name+" "+words[0]) != nil {
+					name += " " + words[0]
 				}
 				own := helpOf(t, help, name)
 				if own == "" {
@@ -163,10 +166,8 @@ func helpOf(t *testing.T, known map[string]string, name string) string {
 	t.Helper()
 	if _, ok := known[name]; !ok {
 		known[name] = ""
-		for _, cmd := range commands {
-			if cmd.name == name {
-				_, known[name], _ = runCLI(t, name, "--help")
-			}
+		if cmd := find(commands, name); cmd != nil {
+			_, known[name], _ = runCLI(t, append(strings.Fields(name), "--help")...)
 		}
 	}
 	return known[name]

@@ -155,7 +155,16 @@ var hostileLines = map[string][]string{
 // recordless are the commands that read no recording, and why nothing hostile comes to them.
 var recordless = map[string]string{
 	"demo": "makes its own", "doctor": "asks the machine", "pgo": "records", "record": "records", "agent": "records; its log is log/slog's, which quotes",
-	"help": "", "version": "",
+	"help": "", "completion": "", "version": "",
+}
+
+// commandOf returns the command of a command line.
+func commandOf(line string) *command {
+	words := strings.Fields(line)
+	if cmd := find(commands, strings.Join(words[:min(2, len(words))], " ")); cmd != nil {
+		return cmd
+	}
+	return find(commands, words[0])
 }
 
 // TestHostile: no command prints what a recording, an image or a file's name would like it to, in any
@@ -175,8 +184,8 @@ func TestHostile(t *testing.T) {
 		if why, ok := recordless[cmd.name]; ok == (len(lines) > 0) {
 			t.Errorf("%s: it has to be either in hostileLines or, with a reason, in recordless: %s", cmd.name, why)
 		}
-		formats := formatsOf(t, cmd.name)
 		for _, line := range lines {
+			formats := formatsOf(t, commandOf(line).name)
 			var args []string
 			for _, word := range strings.Fields(line) {
 				args = append(args, fill.Replace(word))
@@ -221,11 +230,11 @@ func TestHostile(t *testing.T) {
 // formatsOf gives the words that --format of a command takes, "" being none.
 func formatsOf(t *testing.T, name string) []string {
 	t.Helper()
-	m := regexp.MustCompile(`--format word\s+how to print: ([a-z, ]+)`).FindStringSubmatch(must(t, "help", name))
-	if m == nil {
+	f := flagsOf(find(commands, name)).Lookup("format")
+	if f == nil || !strings.HasPrefix(f.Usage, "how to print") {
 		return []string{""}
 	}
-	return strings.Split(m[1], ", ")
+	return f.Value.(*choice).of
 }
 
 // harmless fails the test if text has what a terminal acts on, or shows as what it is not.
@@ -265,7 +274,15 @@ func noFormulas(t *testing.T, text string) {
 // noMarkup fails the test if there is HTML, a link or a mention outside of code.
 func noMarkup(t *testing.T, text string) {
 	t.Helper()
+	fenced := false
 	for line := range strings.Lines(text) {
+		if strings.HasPrefix(strings.TrimLeft(line, " "), "```") { // a name that has as much would end the code, and what follows it be told
+			fenced = !fenced
+			continue
+		}
+		if fenced {
+			continue
+		}
 		plain := codeSpan.ReplaceAllString(strings.ReplaceAll(line, `\|`, ""), "")
 		for _, mark := range []string{"<script>", "[l](", "http:", "@all"} {
 			if strings.Contains(plain, mark) {

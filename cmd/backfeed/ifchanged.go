@@ -14,7 +14,7 @@ import (
 
 // ifChanged defines the flag of commands that write profiles into repositories.
 func (c *cli) ifChanged() *bool {
-	return c.fs.Bool("if-changed", false, "leave the file alone unless a decision of the build clearly changes, and then what has not (`backfeed help diff`)")
+	return c.fs.Bool("if-changed", false, "leave the file alone unless a decision of the build clearly changes, and then what has not; see the command diff")
 }
 
 // writeUnless makes the file path from what f writes, as write does. If it names a

@@ -11,7 +11,7 @@ import (
 
 var imagesCmd = &command{
 	name: "images", args: "SRC... [--symfs DIR]", short: "list the sampled images, and whether they can be found here",
-	long: symfsHelp, run: runImages,
+	reads: symfsHelp, run: runImages,
 }
 
 // An imageRow is one sampled image, or one reason why samples have none.

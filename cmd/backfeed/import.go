@@ -2,9 +2,8 @@ package main
 
 var importCmd = &command{
 	name: "import", args: "SRC... [--symfs DIR] [--image BINARY] -o FILE", short: "turn recordings of other tools into one of backfeed",
-	long: symfsHelp + `
-
-Of what was counted exactly, each block of instructions that ran gets its number of executions. Added
+	reads: symfsHelp,
+	long: `Of what was counted exactly, each block of instructions that ran gets its number of executions. Added
 to a recording of the same program (` + "`backfeed merge`" + `, or both named as SRC), it is kept beside the samples.
 
 import reads Go's cover profiles too, as ` + "`go tool covdata textfmt`" + ` writes them of programs built with

@@ -31,7 +31,9 @@ var homes = map[string][]string{
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; limits here, which are flags in a file
+	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
+	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"}, // pages for man
 	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "cmd/backfeed (test)"},
 }
 
@@ -203,12 +205,13 @@ func TestCommandTable(t *testing.T) {
 	}
 
 	_, help, _ := runCLI(t, "help")
+	filled := strings.Join(strings.Fields(help), " ")
 	for _, cmd := range commands {
-		if !strings.Contains(help, "\n  "+cmd.name+" ") || !strings.Contains(help, cmd.short) {
+		if !strings.Contains(help, "\n  "+cmd.name+" ") || !strings.Contains(filled, cmd.name+" "+cmd.short) {
 			t.Errorf("`backfeed help` does not list %s", cmd.name)
 		}
 		code, own, errs := runCLI(t, "help", cmd.name)
-		if code != 0 || errs != "" || !strings.Contains(own, "Usage: "+strings.TrimSpace("backfeed "+cmd.name+" "+cmd.args)+"\n") {
+		if code != 0 || errs != "" || !strings.Contains(strings.Join(strings.Fields(own), " "), "Usage: "+cmd.synopsis()) {
 			t.Errorf("`backfeed help %s`: exit code %d, %q, printed %q", cmd.name, code, errs, own)
 		}
 	}

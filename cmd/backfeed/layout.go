@@ -12,9 +12,8 @@ import (
 
 var layoutCmd = &command{
 	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--startup[=TIME]] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
-	long: symfsHelp + `
-
-IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
+	reads: symfsHelp,
+	long: `IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
 each other often come to lie together, those that never ran stay behind.
 
 ` + layoutForHelp + `

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -35,7 +33,7 @@ func (c *cli) advice() *advice {
 func (a *advice) asked() bool { return a.fluff || a.align || a.huge }
 
 // check refuses what makes no sense together.
-func (a *advice) check(fs *pflag.FlagSet, target *choice) error {
+func (a *advice) check(fs *flagSet, target *choice) error {
 	asked := 0
 	for _, b := range []bool{a.fluff, a.align, a.huge} {
 		if b {

@@ -16,9 +16,8 @@ import (
 
 var listCmd = &command{
 	name: "list", args: "PROC SRC... [--symfs DIR] [--source DIR]", short: "show a procedure's code with what its instructions cost and wait for",
+	reads: symfsHelp,
 	long: procHelp + `
-
-` + symfsHelp + `
 
 samples  as recorded: on a core that executes out of order, a timer's are at the instruction after
 time     share of the procedure's time at the instruction that was waited for, which all that follows goes by

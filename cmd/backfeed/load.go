@@ -67,20 +67,24 @@ type selection struct {
 
 // selects defines the flags that say what to read of a store.
 func (c *cli) selects() {
-	c.fs.Var(&c.selection.since, "since", "of a store, read what was recorded since `time`, or so long ago")
-	c.fs.Var(&c.selection.until, "until", "of a store, read what was recorded until `time`, or so long ago")
-	c.fs.StringToStringVar(&c.selection.labels, "label", nil, "of a store, read what is marked with `name=value`")
+	c.fs.grouped(sourceFlags, func() {
+		c.fs.Var(&c.selection.since, "since", "of a store, read what was recorded since `time`, or so long ago")
+		c.fs.Var(&c.selection.until, "until", "of a store, read what was recorded until `time`, or so long ago")
+		c.fs.StringToStringVar(&c.selection.labels, "label", nil, "of a store, read what is marked with `name=value`")
+	})
 }
 
 // symfs defines the flags that say what to read and where images are looked up.
-func (c *cli) symfs() *string {
+func (c *cli) symfs() (dir *string) {
+	c.fs.grouped(sourceFlags, func() { dir = c.fs.String("symfs", "", "look up images below `dir` first") })
 	c.selects()
-	return c.fs.String("symfs", "", "look up images below `dir` first")
+	return dir
 }
 
 // output defines the flag that says where the result goes.
-func (c *cli) output() *string {
-	return c.fs.StringP("output", "o", "-", "write to `file`")
+func (c *cli) output() (file *string) {
+	c.fs.grouped(outputFlags, func() { file = c.fs.StringP("output", "o", "-", "write to `file`") })
+	return file
 }
 
 // read adds up the samples of all paths.

@@ -43,6 +43,7 @@ var commands = []*command{
 	emitCmd,
 	layoutCmd,
 	helpCmd,
+	completionCmd,
 	versionCmd,
 }
 
@@ -73,27 +74,6 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	return codeOf(err)
 }
 
-// dispatch runs the subcommand that args name.
-func (c *cli) dispatch(args []string) error {
-	if len(args) == 0 {
-		c.list(c.stderr)
-		return fail.Errorf(fail.Usage, "no command given")
-	}
-	name, rest := args[0], args[1:]
-	switch name {
-	case "-h", "--help":
-		name = "help"
-	case "--version":
-		name = "version"
-	}
-	cmd := c.find(name)
-	if cmd == nil {
-		return c.unknown(name)
-	}
-	c.cmd = cmd
-	return cmd.run(c, rest)
-}
-
 // verifierLog prints what the kernel's verifier says of a program that it refuses, which is long, on demand.
 func (c *cli) verifierLog(u *collect.Unavailable) {
 	if u.Log != "" && os.Getenv(collect.VerifierVar) != "" {
@@ -112,43 +92,6 @@ func (c *cli) crashed(p any) {
 	}
 	fmt.Fprintln(c.stderr, "This is a mistake in backfeed, whatever the input. To report it, run the command again with\n"+
 		"BACKFEED_TRACE=1 set, and send what it prints, the output of `backfeed version` and, if you can, the input.")
-}
-
-var helpCmd = &command{
-	name: "help", args: "[COMMAND|TOPIC]", short: "list the commands and topics, or explain one", run: runHelp,
-}
-
-func runHelp(c *cli, args []string) error {
-	fs := c.flags()
-	if err := fs.Parse(args); err != nil || fs.NArg() > 1 {
-		return c.usage(err)
-	}
-	if fs.NArg() == 0 {
-		c.list(c.stdout)
-		return nil
-	}
-	cmd := c.find(fs.Arg(0))
-	text, isTopic := topic(fs.Arg(0))
-	if cmd == nil && !isTopic {
-		return c.unknown(fs.Arg(0))
-	}
-	if cmd == nil {
-		return c.showTopic("", text)
-	}
-	// A command's flags are born when it runs, so it explains itself.
-	c.cmd = cmd
-	if !isTopic {
-		return cmd.run(c, []string{"--help"})
-	}
-	var own strings.Builder
-	stdout := c.stdout
-	c.stdout = &own
-	err := cmd.run(c, []string{"--help"})
-	c.stdout = stdout
-	if err != nil {
-		return err
-	}
-	return c.showTopic(own.String()+"\n", text)
 }
 
 var versionCmd = &command{
@@ -187,37 +130,10 @@ func version() string {
 	return v
 }
 
-// list prints the table of commands.
-func (c *cli) list(w io.Writer) {
-	fmt.Fprint(w, "backfeed turns samples of running programs into profiles for compilers and linkers.\n\nUsage: backfeed COMMAND [ARGUMENT...]\n\n")
-	width := 0
-	for _, cmd := range c.commands {
-		width = max(width, len(cmd.name))
-	}
-	for _, name := range topics {
-		width = max(width, len(name))
-	}
-	for _, cmd := range c.commands {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, cmd.name, cmd.short)
-	}
-	listTopics(w, width)
-	fmt.Fprint(w, "\n`backfeed help COMMAND` explains a command and its flags, `backfeed help TOPIC` prints a topic.\n\n"+exitHelp)
-}
-
-// find gives the command called name, or nil.
-func (c *cli) find(name string) *command {
-	for _, cmd := range c.commands {
-		if cmd.name == name {
-			return cmd
-		}
-	}
-	return nil
-}
-
 // unknown is the error for a command that is not there, with those it may have meant.
 func (c *cli) unknown(name string) error {
 	var near []string
-	for _, cmd := range c.commands {
+	for _, cmd := range c.visible() {
 		if strings.HasPrefix(cmd.name, name) || distance(cmd.name, name) <= 2 {
 			near = append(near, "`"+cmd.name+"`")
 		}

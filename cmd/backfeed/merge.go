@@ -20,9 +20,8 @@ import (
 
 var mergeCmd = &command{
 	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] [--onto BINARY] -o FILE", short: "add up recordings",
-	long: srcHelp + `
-
-The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
+	reads: srcHelp,
+	long: `The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
 a.bfr half: what rounding takes from one place, the next one gets. --half-life 336h weighs what a
 store holds by its age: that of the newest epoch counts whole, that of two weeks before half. With
 --normalise, every source counts as much as any other, however long it was recorded, before weights.

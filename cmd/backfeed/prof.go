@@ -16,9 +16,8 @@ import (
 
 var profCmd = &command{
 	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
-	long: symfsHelp + `
-
-Executions are inferred; a dash means that nothing is known. What no procedure could be given
+	reads: symfsHelp,
+	long: `Executions are inferred; a dash means that nothing is known. What no procedure could be given
 stands at its place in the list, in parentheses, so that the shares add up to all samples.
 Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.
 

@@ -10,9 +10,8 @@ import (
 
 var reportCmd = &command{
 	name: "report", args: "--html FILE SRC... [--symfs DIR] [--source DIR]", short: "write one page that says where time went, and why",
-	long: symfsHelp + `
-
-The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
+	reads: symfsHelp,
+	long: `The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
 causes of their stalls; causes by image and recording; how far the figures are to be trusted; the
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
 lies in memory. It needs a browser and nothing else: no network, no script. Code that took hardly

@@ -22,9 +22,8 @@ import (
 
 var serveCmd = &command{
 	name: "serve", args: "SRC... [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
-	long: symfsHelp + `
-
-It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
+	reads: symfsHelp,
+	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
 code of each with its stalls, and its flow graph; causes by procedure, image and recording; how
 executed code lies in memory; how far the figures are to be trusted. Below /pprof/ is pprof's own

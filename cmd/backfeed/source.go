@@ -18,8 +18,10 @@ import (
 // inference defines the flags that say how counts are inferred.
 func (c *cli) inference() *infer.Options {
 	opt := &infer.Options{}
-	c.fs.StringVar(&opt.Event, "event", "", "use the samples of event `name` (default: those of the timer or counter with the most)")
-	c.fs.StringVar(&opt.Model, "model", "", "use the machine model `name` (default: that of the recording's processor)")
+	c.fs.grouped(inferenceFlags, func() {
+		c.fs.StringVar(&opt.Event, "event", "", "use the samples of event `name` (default: those of the timer or counter with the most)")
+		c.fs.StringVar(&opt.Model, "model", "", "use the machine model `name` (default: that of the recording's processor)")
+	})
 	return opt
 }
 

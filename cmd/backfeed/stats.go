@@ -30,8 +30,9 @@ than 5 expected of some set. What varies comes first, by its range; then the res
 Samples that were scaled, as merge does, are noisier than is said.
 
 Of the images of several sets those are one that have the same build ID or the same path, or, if no
-set has two such, the same file name; of their procedures those of the same name. ` + symfsHelp,
-	run: runStats,
+set has two such, the same file name; of their procedures those of the same name.`,
+	reads: symfsHelp,
+	run:   runStats,
 }
 
 // A statsDoc is what stats prints as JSON.

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
@@ -25,25 +23,32 @@ const defaultStore = "/var/lib/backfeed"
 
 var storeCmd = &command{
 	name: "store", args: "ls|stats|fsck|compact|gc DIR", short: "list, check, merge or thin out what a store holds",
-	long: `ls       lists the segments: one for each flush of an agent, or one for each epoch once compacted
-stats    sums them up
-fsck     reads and checks everything; exit code 1 tells of damage. What a writer that was killed left
-         behind is none: --repair removes it
-compact  merges the segments of each epoch that has ended
-gc       drops what --retain and --retain-size do not keep, oldest first, then the copies of images
-         that no samples are left of; the newest three epochs stay. Where most of the epochs are too old
-         at once, the clock may have been set wrong: all stay, with exit code 3, unless --most is given
-
-An agent does the last two itself. All can be run while it is at work. ` + "`backfeed images DIR`" + ` lists the
+	long: `A store has a segment for each flush of an agent, or one for each epoch once it is compacted. An agent does
+compact and gc itself; all commands can be run while it is at work. ` + "`backfeed images DIR`" + ` lists the
 images, and every command that reads samples reads a store.`,
-	run: runStore,
+	sub: []*command{
+		storeCommand("ls", "list the segments", "", "backfeed store ls /var/lib/backfeed", listStore),
+		storeCommand("stats", "sum up what a store holds", "", "backfeed store stats /var/lib/backfeed --format json", sumStore),
+		storeCommand("fsck", "read and check everything", `Exit code 1 tells of damage. What a writer that was killed left behind is none: --repair removes it.`,
+			"backfeed store fsck /var/lib/backfeed --repair", checkStore),
+		storeCommand("compact", "merge the segments of each epoch that has ended", "", "backfeed store compact /var/lib/backfeed", compactStore),
+		storeCommand("gc", "drop what is too old or too much", `It drops what --retain and --retain-size do not keep, oldest first, then the copies of images that no
+samples are left of; the newest three epochs stay. Where most of the epochs are too old at once, the
+clock may have been set wrong: all stay, with exit code 3, unless --most is given.`,
+			"backfeed store gc /var/lib/backfeed --retain 720h --retain-size 20G", thinStore),
+	},
+	run: runGroup,
+}
+
+// storeCommand is one of store's commands.
+func storeCommand(name, short, long, example string, verb storeVerb) *command {
+	return &command{name: "store " + name, args: "DIR", short: short, long: long, examples: example,
+		run: func(c *cli, args []string) error { return runStore(c, args, name, verb) }}
 }
 
 // A storeVerb does one thing with a store, and gives what is to be printed: as
 // JSON, or as text.
 type storeVerb func(s *store.Store, f *storeFlags) (doc any, text func(w io.Writer, style report.Style) error, err error)
-
-var storeVerbs = map[string]storeVerb{"ls": listStore, "stats": sumStore, "fsck": checkStore, "compact": compactStore, "gc": thinStore}
 
 // storeFlags are those of all verbs.
 type storeFlags struct {
@@ -58,7 +63,7 @@ type retention struct {
 	size size
 }
 
-func (r *retention) define(fs *pflag.FlagSet) {
+func (r *retention) define(fs *flagSet) {
 	fs.DurationVar(&r.age, "retain", 0, "drop what is older than `time` (default: keep all)")
 	fs.Var(&r.size, "retain-size", "drop the oldest if the store is larger than this (default: keep all)")
 }
@@ -77,24 +82,24 @@ func (r *retention) of() store.Retention {
 	return store.Retention{MaxAge: r.age, MaxBytes: int64(r.size)}
 }
 
-func runStore(c *cli, args []string) error {
+func runStore(c *cli, args []string, name string, verb storeVerb) error {
 	fs := c.flags()
-	format := c.format()
 	var f storeFlags
-	fs.BoolVar(&f.repair, "repair", false, "fsck: remove what is unfinished or superseded, and make the index anew")
-	f.retain.define(fs)
-	fs.BoolVar(&f.most, "most", false, "gc: drop more than half of the epochs, if --retain asks for that")
-	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
-		return c.usage(err)
+	switch name {
+	case "fsck":
+		fs.BoolVar(&f.repair, "repair", false, "remove what is unfinished or superseded, and make the index anew")
+	case "gc":
+		f.retain.define(fs)
+		fs.BoolVar(&f.most, "most", false, "drop more than half of the epochs, if --retain asks for that")
 	}
-	verb := storeVerbs[fs.Arg(0)]
-	if verb == nil {
-		return c.usage(fmt.Errorf("no %q: want %s", fs.Arg(0), strings.Join(slices.Sorted(maps.Keys(storeVerbs)), ", ")))
+	format := c.format()
+	if err := fs.Parse(args); err != nil || fs.NArg() != 1 {
+		return c.usage(err)
 	}
 	if err := f.retain.check(); err != nil {
 		return c.usage(err)
 	}
-	s, err := c.openStore(fs.Arg(1))
+	s, err := c.openStore(fs.Arg(0))
 	if err != nil {
 		return err
 	}

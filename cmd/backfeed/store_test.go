@@ -192,9 +192,9 @@ func TestStoreUsage(t *testing.T) {
 		code int
 		want string
 	}{
-		{"store", exitUsage, "wrong number of arguments"},
+		{"store", exitUsage, "want ls, stats, fsck, compact, gc"},
 		{"store ls", exitUsage, "wrong number of arguments"},
-		{"store list " + dir, exitUsage, `no "list": want compact, fsck, gc, ls, stats`},
+		{"store list " + dir, exitUsage, `no "list": want ls, stats, fsck, compact, gc`},
 		{"store gc " + dir, exitUsage, "want --retain or --retain-size"},
 		{"store gc --retain -1h " + dir, exitUsage, "want a positive time"},
 		{"store ls " + t.TempDir(), exitNothing, "neither a recording nor a store"},

@@ -14,9 +14,8 @@ import (
 
 var topstallsCmd = &command{
 	name: "topstalls", args: "SRC... [--symfs DIR] [--cause CAUSE]", short: "list the instructions that waited longest, and what for",
-	long: symfsHelp + `
-
-A stall is the time of an instruction beyond the least that the machine model gives it. Its share is
+	reads: symfsHelp,
+	long: `A stall is the time of an instruction beyond the least that the machine model gives it. Its share is
 of all time; cycles are those of all executions, "each" those of one. Letters are the causes that cannot
 be ruled out, the likeliest first, without those that explain less than a tenth at most; JSON has all,
 with the least and the most that each explains:

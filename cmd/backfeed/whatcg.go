@@ -15,9 +15,8 @@ import (
 
 var whatcgCmd = &command{
 	name: "whatcg", args: "SRC... [--symfs DIR] [--image IMAGE|--proc PROC|--stall CAUSE]", short: "say where the cycles go, by cause",
-	long: symfsHelp + `
-
-All time of the recording, of an image or of a procedure adds up to 100 % in the column "share":
+	reads: symfsHelp,
+	long: `All time of the recording, of an image or of a procedure adds up to 100 % in the column "share":
 
 static       what the machine model expects of the code: of so many instructions (dispatch), of results
              that others wait for (dependency), of units that others use (unit), of code to be fetched

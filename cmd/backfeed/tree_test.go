@@ -1,0 +1,213 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// everyCommand lists all commands, those below others too.
+func everyCommand() []*command {
+	var all []*command
+	var add func([]*command)
+	add = func(some []*command) {
+		for _, cmd := range some {
+			all = append(all, cmd)
+			add(cmd.sub)
+		}
+	}
+	add(commands)
+	return all
+}
+
+// TestCommandNames: commands below others begin with their names, and run under them.
+func TestCommandNames(t *testing.T) {
+	below := 0
+	for _, cmd := range everyCommand() {
+		for _, sub := range cmd.sub {
+			below++
+			if !strings.HasPrefix(sub.name, cmd.name+" ") {
+				t.Errorf("%q is below %q", sub.name, cmd.name)
+			}
+		}
+		code, out, errs := runCLI(t, append(strings.Fields(cmd.name), "--help")...)
+		want, _, _ := strings.Cut(out, "\n# ")
+		if cmd.sub == nil && (code != exitDone || errs != "" || !strings.Contains(want, "Usage: backfeed "+cmd.name)) {
+			t.Errorf("%s --help: exit code %d, %q, printed %q", cmd.name, code, errs, out)
+		}
+		if code, help, errs := runCLI(t, append([]string{"help"}, strings.Fields(cmd.name)...)...); code != exitDone || errs != "" || cmd.sub == nil && !strings.HasPrefix(help, want) {
+			t.Errorf("help %s: exit code %d, %q, printed %q, want %q first", cmd.name, code, errs, help, want)
+		}
+	}
+	if below < 10 {
+		t.Errorf("%d commands below others", below)
+	}
+}
+
+// TestFlagsBeforeName: flags may come before the name of a command below another.
+func TestFlagsBeforeName(t *testing.T) {
+	rec := recording(t, t.TempDir(), "a.bfr", sample.ImageID{Path: "/nowhere"})
+	for _, args := range [][]string{{"emit", "--symfs", "/", "go", rec}, {"emit", "go", "--symfs", "/", rec}, {"emit", "--if-changed", "go", rec, "-o", "x"}} {
+		if code, _, errs := runCLI(t, args...); code != exitNothing || !strings.Contains(errs, "/nowhere") {
+			t.Errorf("%v: exit code %d: %s", args, code, errs)
+		}
+	}
+}
+
+// TestCompletion: shells are told commands, flags, words of flags, files and directories.
+func TestCompletion(t *testing.T) {
+	const files, none, dirs = ":0", ":4", ":16"
+	for _, tt := range []struct {
+		line      string
+		want      []string // all of these
+		not       string
+		directive string
+	}{
+		{"|", []string{"record", "emit", "help"}, "__complete", none},
+		{"em|", []string{"emit"}, "record", none},
+		{"emit |", []string{"go", "llvm", "propeller"}, "gold", none},
+		{"emit go |", nil, "llvm", files},
+		{"emit llvm --f|", []string{"--format"}, "--if-changed", none},
+		{"emit llvm --format |", []string{"text", "extbinary"}, "json", none},
+		{"store gc --ret|", []string{"--retain", "--retain-size"}, "--repair", none},
+		{"layout app app.bfr --for |", []string{"lld", "propeller"}, "llvm", none},
+		{"layout --for=b|", []string{"bolt"}, "--format", none},
+		{"layout --symfs |", nil, "lld", dirs},
+		{"layout --relinked |", nil, "lld", files},
+		{"layout |", nil, "lld", files},
+		{"prof a.bfr -n |", nil, "a", none},
+		{"help |", []string{"emit", "calibrate"}, "bash", none},
+		{"help store |", []string{"gc", "fsck"}, "go", none},
+		{"help images |", nil, "llvm", none},
+		{"help store gc |", nil, "ls", none},
+		{"completion |", []string{"bash", "zsh", "fish", "powershell"}, "go", none},
+		{"version |", nil, "go", none},
+		{"record -- |", nil, "--all", files},
+		{"record prog --a|", nil, "--all", files},
+	} {
+		args := []string{"__completeNoDesc"}
+		before, _ := strings.CutSuffix(tt.line, "|")
+		args = append(args, strings.Split(before, " ")...)
+		code, out, _ := runCLI(t, args...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		got, directive := lines[:len(lines)-1], lines[len(lines)-1]
+		has := func(word string) bool { return strings.Contains("\n"+strings.Join(got, "\n")+"\n", "\n"+word+"\n") }
+		for _, word := range tt.want {
+			if !has(word) {
+				t.Errorf("%s: no %s in %q", tt.line, word, got)
+			}
+		}
+		if code != exitDone || has(tt.not) || directive != tt.directive || len(tt.want) == 0 && len(got) > 0 {
+			t.Errorf("%s: exit code %d, %q, directive %s, want %s and no %q", tt.line, code, got, directive, tt.directive, tt.not)
+		}
+	}
+}
+
+// TestCompletionScripts: shells that are here read their scripts, and bash completes by its own.
+func TestCompletionScripts(t *testing.T) {
+	dir := t.TempDir()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		script := filepath.Join(dir, shell)
+		must(t, "completion", shell, "-o", script)
+		if !strings.Contains(content(t, script), "__complete") {
+			t.Errorf("the script for %s does not ask backfeed", shell)
+		}
+		if _, err := exec.LookPath(shell); err != nil {
+			t.Logf("no %s to read the script for it", shell)
+			continue
+		}
+		if out, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
+			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
+		}
+	}
+	if code, _, errs := runCLI(t, "completion", "csh"); code != exitUsage || !strings.Contains(errs, "no script for csh") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash to complete with")
+	}
+	// What bash-completion does before the script's own function runs: it splits the line into words.
+	program := program(t, "backfeed")
+	test := filepath.Join(dir, "test.bash")
+	text := `PATH="` + filepath.Dir(program) + `:$PATH"
+source "` + filepath.Join(dir, "bash") + `"
+_get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; }
+__ltrim_colon_completions() { :; }
+COMP_TYPE=9
+COMP_WORDS=(backfeed emit pro); COMP_CWORD=2; COMP_LINE="backfeed emit pro"; COMP_POINT=${#COMP_LINE}
+__start_backfeed backfeed pro emit
+echo "got:${COMPREPLY[*]}"
+`
+	if err := os.WriteFile(test, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("bash", "--norc", test).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "got:propeller") {
+		t.Errorf("bash completes nothing: %v\n%s", err, out)
+	}
+}
+
+// TestMan: each command and topic has a page, and man shows all of it.
+func TestMan(t *testing.T) {
+	dir := t.TempDir()
+	must(t, "help", "--man", dir)
+	pages := []string{"man1/backfeed.1"}
+	for _, cmd := range everyCommand() {
+		name := "man1/" + manName(cmd) + ".1"
+		pages = append(pages, name)
+
+	}
+	for _, name := range topics {
+		pages = append(pages, "man7/backfeed-"+name+".7")
+	}
+	man, err := exec.LookPath("man")
+	if err != nil {
+		t.Log("no man to show the pages with")
+	}
+	shown := func(page string) string {
+		cmd := exec.Command(man, "--warnings=mac", "-l", page)
+		cmd.Env = append(os.Environ(), "MANWIDTH=80", "MAN_KEEP_FORMATTING=", "PAGER=cat", "MANPAGER=cat", "LC_ALL=C.UTF-8")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v", page, err)
+		}
+		return string(out)
+	}
+	for _, page := range pages {
+		path := filepath.Join(dir, page)
+		if text := content(t, path); !strings.Contains(text, ".TH") || !strings.Contains(text, "DESCRIPTION") && !strings.Contains(text, "SYNOPSIS") {
+			t.Errorf("%s is no page: %.200s", page, text)
+		}
+		if man == "" {
+			continue
+		}
+		text := shown(path)
+		if !strings.Contains(text, "NAME") || strings.Contains(text, "warning:") {
+			t.Errorf("man shows of %s:\n%s", page, text)
+		}
+		for line := range strings.Lines(text) {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 140 {
+				t.Errorf("%s: %d columns: %s", page, n, line)
+			}
+		}
+	}
+	if man == "" {
+		return
+	}
+	text := shown(filepath.Join(dir, "man1/backfeed-store-gc.1"))
+	for _, want := range []string{"backfeed store gc DIR", "--retain time", "--most", "backfeed store gc /var/lib/backfeed --retain 720h", "markdown", "EXIT STATUS"} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("the page of store gc does not say %q:\n%s", want, text)
+		}
+	}
+	if text := shown(filepath.Join(dir, "man7/backfeed-commands.7")); !strings.Contains(text, "go|llvm") || !strings.Contains(text, "quality gate") {
+		t.Errorf("the page of commands lacks its tables:\n%s", text)
+	}
+	if found, err := filepath.Glob(filepath.Join(dir, "man?", "*")); err != nil || len(found) != len(pages) {
+		t.Errorf("%d pages, want %d (%v)", len(found), len(pages), err)
+	}
+}
