@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 )
 
@@ -113,7 +114,7 @@ type pairing struct {
 	conf       Confidence // program-wide
 	own        Confidence // within the procedure
 	known      bool       // there is an estimate
-	proc       *DocumentProc
+	proc       *document.Proc
 	cold       bool
 }
 
@@ -138,7 +139,7 @@ type comparison struct {
 
 // Compare holds a document to the truth. Without samples, instructions are
 // weighted by their executions.
-func Compare(doc *Document, truth *Truth, samples SamplesByAddr) *Accuracy {
+func Compare(doc *document.Counts, truth *Truth, samples SamplesByAddr) *Accuracy {
 	var c comparison
 	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
 		var at map[image.Addr]uint64
@@ -176,19 +177,19 @@ type documentCode struct {
 }
 
 type fallThrough struct {
-	DocumentEdge
-	proc *DocumentProc
+	document.Edge
+	proc *document.Proc
 }
 
 // A codeBlock is a block, and from comparison.add on, what ran of it.
 type codeBlock struct {
-	DocumentBlock
-	proc *DocumentProc
+	document.Block
+	proc *document.Proc
 	last image.Addr // the last instruction that ran; 0 if none did
 	pair pairing
 }
 
-func newDocumentCode(doc *Document, p string) *documentCode {
+func newDocumentCode(doc *document.Counts, p string) *documentCode {
 	code := &documentCode{branches: map[Transfer]*pairing{}}
 	for i := range doc.Images {
 		if im := &doc.Images[i]; SamePath(im.Path, p) {
@@ -203,7 +204,7 @@ func newDocumentCode(doc *Document, p string) *documentCode {
 	return code
 }
 
-func (code *documentCode) add(p *DocumentProc) {
+func (code *documentCode) add(p *document.Proc) {
 	for _, b := range p.Blocks {
 		pair := pairing{est: float64(b.Count), conf: b.Confidence, own: b.Within, known: true, proc: p, cold: b.Cold}
 		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
@@ -253,7 +254,7 @@ func (c *comparison) add(code *documentCode, truth *ImageTruth, samples map[imag
 		}
 		c.insts = append(c.insts, inst)
 	}
-	of := map[*DocumentProc]float64{} // samples
+	of := map[*document.Proc]float64{} // samples
 	for i := range code.blocks {
 		b := &code.blocks[i]
 		b.pair.truth = code.find(image.Addr(b.Addr)).pair.truth
@@ -404,12 +405,12 @@ func histogram(ps []pairing, scale float64, weight func(*pairing) float64) (h Hi
 // those of each procedure.
 type factors struct {
 	all  float64
-	proc map[*DocumentProc]float64
+	proc map[*document.Proc]float64
 }
 
 func newFactors(blocks []pairing) factors {
-	f := factors{middle(blocks), map[*DocumentProc]float64{}}
-	by := map[*DocumentProc][]pairing{}
+	f := factors{middle(blocks), map[*document.Proc]float64{}}
+	by := map[*document.Proc][]pairing{}
 	for _, p := range blocks {
 		if p.proc != nil {
 			by[p.proc] = append(by[p.proc], p)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -29,7 +30,7 @@ import (
 //	E > F falls     100    10               0         low
 //	D > 500         -      5, a tail call
 //	200 > 100       -      2, from no block -100 %
-func worked() (*Document, *Truth, SamplesByAddr) {
+func worked() (*document.Counts, *Truth, SamplesByAddr) {
 	doc := NewDocument(&Profile{Images: []*ImageProfile{{ID: sample.ImageID{Path: "/usr/bin/app"}, Procs: []*Result{{
 		Proc: &image.Proc{
 			Symbol: image.Symbol{Name: "f", Addr: 0x100, Size: 0x40},
@@ -173,8 +174,8 @@ func TestCalibration(t *testing.T) {
 // TestFactors: confidence is a promise about all counts of the program, shape about
 // those of one procedure.
 func TestFactors(t *testing.T) {
-	proc := func(at DocumentAddr, count DocumentCount, conf Confidence) DocumentProc {
-		return DocumentProc{Addr: at, Size: 8, Confidence: conf, Blocks: []DocumentBlock{
+	proc := func(at document.Addr, count document.Count, conf Confidence) document.Proc {
+		return document.Proc{Addr: at, Size: 8, Confidence: conf, Blocks: []document.Block{
 			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf, Within: conf},
 			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf, Within: conf},
 		}}
@@ -183,7 +184,7 @@ func TestFactors(t *testing.T) {
 		0x100: 1000, 0x104: 2000, 0x200: 10, 0x204: 20,
 	}}}}
 	for _, conf := range []Confidence{Medium, High} {
-		doc := &Document{Images: []DocumentImage{{DocumentImageHeader{Path: "app"}, []DocumentProc{
+		doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "app"}, Procs: []document.Proc{
 			proc(0x100, 1000, conf), proc(0x200, 100, conf),
 		}}}}
 		a := Compare(doc, truth, nil)
@@ -207,7 +208,7 @@ func (k Kept) nearly(o Kept) bool {
 func TestCompareNothing(t *testing.T) {
 	doc, truth, _ := worked()
 	for name, a := range map[string]*Accuracy{
-		"empty document": Compare(&Document{}, truth, nil),
+		"empty document": Compare(&document.Counts{}, truth, nil),
 		"empty truth":    Compare(doc, &Truth{}, nil),
 		"another image":  Compare(doc, &Truth{Images: map[string]*ImageTruth{"/bin/other": {}}}, nil),
 	} {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/infer/image"
+	"backfeed/infer/document"
 	"backfeed/sample/bound"
 )
 
@@ -78,36 +78,10 @@ func TestTruthSums(t *testing.T) {
 	if n := truth.Images["a"].Total(); n != most {
 		t.Errorf("%d executions in all, want %d", n, uint64(most))
 	}
-}
-
-// TestReadDocumentChecks: a document that breaks its promises is refused where it is read,
-// before it is compared with anything.
-func TestReadDocumentChecks(t *testing.T) {
-	const proc = `{"schema": "backfeed.counts/1", "event": {"name": "cycles"}, "samples": {"total": 1, "used": 1, "lost": {}}, "images": [{"path": "/bin/a", "samples": 1,
-		"procs": [{"name": "f", "addr": "0x1000", "size": %s, "samples": 1, "entries": 1, "complete": true, "blocks": [%s], "edges": [%s], "calls": []}]}]}`
-	block := func(addr, size, insns string) string {
-		return fmt.Sprintf(`{"addr": "%s", "size": %s, "insns": %s, "samples": 1, "count": 1, "confidence": "high"}`, addr, size, insns)
-	}
-	good := block("0x1000", "8", "2")
-	for _, tt := range []struct{ name, size, blocks, edges, want string }{
-		{"good", "16", good + "," + block("0x1008", "8", "8"), `{"from": "0x1000", "to": "0x1008", "kind": "taken", "count": 1, "confidence": "high"}`, ""},
-		{"empty block", "16", block("0x1000", "0", "0"), "", "images[0].procs[0].blocks[0].size: 0 bytes"},
-		{"block beyond the last address", "16", good + "," + block("0xfffffffffffffff0", "17", "1"), "", "blocks[1].size: 17 bytes"},
-		{"blocks overlap", "16", good + "," + block("0x1007", "8", "1"), "", "blocks[1].addr: 0x1007"},
-		{"out of order", "16", good + "," + block("0xfff", "1", "1"), "", "blocks[1].addr: 0xfff"},
-		{"more instructions than bytes", "16", block("0x1000", "8", "9"), "", "blocks[0].insns: 9 in 8 bytes"},
-		{"fewer than none", "16", block("0x1000", "8", "-1"), "", "blocks[0].insns: -1"},
-		{"procedure beyond the last address", "18446744073709551615", good, "", "procs[0].size"},
-		{"unknown edge", "16", good, `{"from": "0x1000", "to": "0x1000", "kind": "magic", "count": 1, "confidence": "high"}`, `edges[0].kind: "magic"`},
-	} {
-		doc, err := ReadDocument(strings.NewReader(fmt.Sprintf(proc, tt.size, tt.blocks, tt.edges)))
-		switch {
-		case tt.want == "" && err != nil:
-			t.Errorf("%s: %v", tt.name, err)
-		case tt.want == "":
-			Compare(doc, &Truth{Images: map[string]*ImageTruth{"/bin/a": {Insts: map[image.Addr]uint64{0x1000: math.MaxUint64}}}}, nil)
-		case !errors.Is(err, ErrDocument) || !strings.Contains(err.Error(), tt.want):
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
-		}
+	doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "a"}, Procs: []document.Proc{{
+		Blocks: []document.Block{{Addr: 1, Size: 8, Insns: 2, Samples: 1, Count: most, Confidence: High, Within: High}},
+	}}}}}
+	if got := Compare(doc, truth, nil).BlockOverlap; !(math.Abs(got-1) < 1e-9) {
+		t.Errorf("block overlap %v, want 1", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample/bound"
 )
@@ -399,7 +400,7 @@ type truthTransfer struct {
 }
 
 func (t *truthTransfer) UnmarshalJSON(b []byte) error {
-	var from, to DocumentAddr
+	var from, to document.Addr
 	fields := []any{&from, &to, &t.n}
 	if err := json.Unmarshal(b, &fields); err != nil {
 		return err
@@ -455,7 +456,7 @@ func readTruthJSON(r io.Reader, in *bound.Input) (*Truth, error) {
 		return nil, err
 	}
 	var images map[string]struct {
-		Insn map[DocumentAddr]uint64
+		Insn map[document.Addr]uint64
 		Jump []truthTransfer
 		Call []truthTransfer
 	}

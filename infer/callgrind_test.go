@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 )
 
@@ -360,6 +361,6 @@ func FuzzReadCallgrind(f *testing.F) {
 				}
 			}
 		}
-		Compare(&Document{}, truth, nil)
+		Compare(&document.Counts{}, truth, nil)
 	})
 }

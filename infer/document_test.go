@@ -2,18 +2,13 @@ package infer
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
-	"math"
 	"os"
-	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -67,8 +62,8 @@ func smallProfile() *Profile {
 	}
 }
 
-// written returns the document of p as bytes.
-func written(t testing.TB, d *Document) []byte {
+// written returns a document as bytes.
+func written(t testing.TB, d *document.Counts) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := d.Write(&b); err != nil {
@@ -77,26 +72,8 @@ func written(t testing.TB, d *Document) []byte {
 	return b.Bytes()
 }
 
-// TestDocumentWriter holds what is written without reflection to encoding/json.
-func TestDocumentWriter(t *testing.T) {
-	d := NewDocument(smallProfile())
-	d.Images[0].Procs[0].Edges[0].Kind = "of \"another\" kind"
-	var want, got bytes.Buffer
-	enc := json.NewEncoder(&want)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(d); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Compact(&got, written(t, d)); err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != strings.TrimSpace(want.String()) {
-		t.Errorf("written:\n%s\nencoding/json:\n%s", &got, &want)
-	}
-}
-
 func TestDocument(t *testing.T) {
-	got, golden := written(t, NewDocument(smallProfile())), "testdata/small.counts.json"
+	got, golden := written(t, NewDocument(smallProfile())), "document/testdata/small.counts.json"
 	var b bytes.Buffer
 	if err := WriteDocument(&b, smallProfile(), nil); err != nil || !bytes.Equal(b.Bytes(), got) {
 		t.Errorf("%v: of the profile\n%s\nof the document\n%s", err, &b, got)
@@ -111,46 +88,17 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-func TestDocumentRoundTrip(t *testing.T) {
-	for _, p := range []*Profile{smallProfile(), {}} {
-		want := NewDocument(p)
-		b := written(t, want)
-		got, err := ReadDocument(bytes.NewReader(b))
-		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%v\ngot  %+v\nwant %+v", err, got, want)
-		}
-		var whole bytes.Buffer // as encoding/json writes it, the pieces make the same document
-		if err := json.Compact(&whole, b); err != nil {
-			t.Error(err)
-		}
-		if again, err := json.Marshal(want); err != nil || !equalJSON(again, whole.Bytes()) {
-			t.Errorf("%v: in pieces\n%s\nat once\n%s", err, whole.Bytes(), again)
-		}
-	}
-}
-
-func equalJSON(a, b []byte) bool {
-	var x, y any
-	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
-}
-
-func TestRounded(t *testing.T) {
-	for n, want := range map[float64]DocumentCount{
-		-1: 0, 0: 0, 0.4: 0, 0.5: 1, 1e15 + 0.5: 1e15 + 1, 1e30: math.MaxUint64, math.Inf(1): math.MaxUint64,
-	} {
-		if got := rounded(Freq{N: n}); got != want {
-			t.Errorf("%g: %d, want %d", n, got, want)
-		}
-	}
-	if got := rounded(Freq{N: math.NaN()}); got != 0 {
-		t.Errorf("NaN: %d, want 0", got)
+// TestNewDocumentOfNothing: a profile of nothing makes a document with lists that are empty, not missing.
+func TestNewDocumentOfNothing(t *testing.T) {
+	if d := NewDocument(&Profile{}); d.Images == nil || d.Samples.Lost == nil || d.Schema != document.Schema {
+		t.Errorf("%+v", d)
 	}
 }
 
 // compiledSchema is the schema that goes with the code.
 func compiledSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(DocumentJSONSchema))
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document.JSONSchema))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,88 +111,6 @@ func compiledSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	return s
-}
-
-func TestSchema(t *testing.T) {
-	schema := compiledSchema(t)
-	good := string(written(t, NewDocument(smallProfile())))
-	for _, tt := range []struct {
-		name, old, new string
-		valid          bool
-	}{
-		{"as written", "", "", true},
-		{"with what a later version computes", `"shape":"medium"}`,
-			`"shape":"medium","cpi":1.9,"least_cycles":1.0,` +
-				`"culprits":[{"cause":"dcache-miss","at":"0x1108","least":0,"most":5.2,"from":"0x1100"}]}`, true},
-		{"another version", "counts/1", "counts/2", false},
-		{"address as a number", `"from":"0x1100"`, `"from":4352`, false},
-		{"address without 0x", `"from":"0x1100"`, `"from":"1100"`, false},
-		{"negative count", `"count":123456789012`, `"count":-1`, false},
-		{"half a count", `"count":123456789012`, `"count":0.5`, false},
-		{"unknown kind of edge", `"kind":"taken"`, `"kind":"call"`, false},
-		{"unknown confidence", `"confidence":"none"`, `"confidence":"zero"`, false},
-		{"misspelt field", `"entries"`, `"entrys"`, false},
-		{"empty block", `"size":8,"insns":3`, `"size":0,"insns":3`, false},
-		{"period of 0", `"period":100000`, `"period":0`, false},
-		{"no images", `"images"`, `"pictures"`, false},
-		{"short build ID", `"build_id":"b1d`, `"build_id":"b1`, false},
-	} {
-		if !strings.Contains(good, tt.old) {
-			t.Fatalf("%s: no %s in the document", tt.name, tt.old)
-		}
-		inst, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.Replace(good, tt.old, tt.new, 1)))
-		if err != nil {
-			t.Fatalf("%s: %v", tt.name, err)
-		}
-		if err := schema.Validate(inst); (err == nil) != tt.valid {
-			t.Errorf("%s: valid %v, want %v: %v", tt.name, err == nil, tt.valid, err)
-		}
-	}
-}
-
-// TestSchemaOfEmpty: a profile of nothing makes a valid document too.
-func TestSchemaOfEmpty(t *testing.T) {
-	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(written(t, NewDocument(&Profile{}))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiledSchema(t).Validate(inst); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestReadDocument(t *testing.T) {
-	const head = `{"schema":"backfeed.counts/1","event":{"name":"x"},"samples":{"total":0,"used":0,"lost":{}},"images":[{"path":"/a","procs":[{"blocks":[{`
-	const tail = `}]}]}]}`
-	for _, tt := range []struct {
-		name, doc string
-		want      string // beginning of the error
-	}{
-		{"nothing", ``, "offset 0x0: cut short"},
-		{"cut short", head, "offset 0x"},
-		{"not JSON", `# callgrind format`, "offset 0x1: invalid character '#'"},
-		{"another document", `{"schema":"sarif"}`, `schema "sarif", want "backfeed.counts/1"`},
-		{"a list", `[]`, "offset 0x1: : array instead of infer.Document"},
-		{"size of another type", head + `"size":"8"` + tail, "offset 0x92: images.procs.blocks.size: string instead of uint64"},
-		{"bad address", head + `"addr":"8"` + tail, `address "8": want 0x`},
-		{"address too large", head + `"addr":"0x12345678123456789"` + tail, `address "0x12345678123456789": want 0x`},
-		{"bad count", head + `"count":-4` + tail, "count -4: want a number that is not negative"},
-		{"bad confidence", head + `"confidence":"sure"` + tail, `confidence "sure": want none`},
-		{"two documents", `{"schema":"backfeed.counts/1"} {}`, "offset 0x20: more than one value"},
-	} {
-		_, err := ReadDocument(strings.NewReader(tt.doc))
-		if !errors.Is(err, ErrDocument) || !strings.HasPrefix(fmt.Sprint(err), tt.want) {
-			t.Errorf("%s: got error %q, want %q", tt.name, err, tt.want)
-		}
-	}
-	d, err := ReadDocument(strings.NewReader(head + `"addr":"0x10","size":4,"count":1.2e6,"confidence":"low","later":[1]` + tail))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := DocumentBlock{Addr: 0x10, Size: 4, Count: 1200000, Confidence: Low}
-	if got := d.Images[0].Procs[0].Blocks[0]; !reflect.DeepEqual(got, want) {
-		t.Errorf("block of another writer: got %+v, want %+v", got, want)
-	}
 }
 
 // TestDocumentStalls: with an Explainer the document has the stalls of blocks, by its
@@ -264,7 +130,7 @@ func TestDocumentStalls(t *testing.T) {
 	if err := compiledSchema(t).Validate(inst); err != nil {
 		t.Error(err)
 	}
-	d, err := ReadDocument(bytes.NewReader(b.Bytes()))
+	d, err := document.Read(bytes.NewReader(b.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,34 +141,16 @@ func TestDocumentStalls(t *testing.T) {
 	first := &blocks[0]
 	if first.CPI == nil || *first.CPI != 40 || first.LeastCycles == nil || !(*first.LeastCycles > 0) || len(first.Culprits) == 0 ||
 		first.Culprits[0].Cause != "dcache-miss" || first.Culprits[0].At != codeStart+26 || first.Culprits[0].From != codeStart+26 {
-		t.Errorf("first block: %s", first.appendTo(nil))
+		t.Errorf("first block: %+v", *first)
 	}
 	if last := &blocks[2]; last.CPI == nil || *last.CPI != 0 || last.Culprits == nil || len(last.Culprits) != 0 {
-		t.Errorf("a block without time: %s", last.appendTo(nil))
+		t.Errorf("a block without time: %+v", *last)
 	}
 	if never := &blocks[1]; never.CPI != nil || never.LeastCycles == nil || never.Culprits != nil {
-		t.Errorf("a block that did not run: %s", never.appendTo(nil))
+		t.Errorf("a block that did not run: %+v", *never)
 	}
 	var plain bytes.Buffer
 	if err := WriteDocument(&plain, x.prof, nil); err != nil || bytes.Contains(plain.Bytes(), []byte("cpi")) {
 		t.Errorf("%v: without stalls\n%s", err, &plain)
 	}
-}
-
-// FuzzReadDocument: any bytes give an error, or a document that survives a round
-// trip.
-func FuzzReadDocument(f *testing.F) {
-	f.Add(written(f, NewDocument(smallProfile())))
-	f.Add(written(f, NewDocument(&Profile{})))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		d, err := ReadDocument(bytes.NewReader(b))
-		if err != nil {
-			return
-		}
-		first := written(t, d)
-		again, err := ReadDocument(bytes.NewReader(first))
-		if err != nil || !bytes.Equal(written(t, again), first) {
-			t.Fatalf("round trip: %v\n%s", err, first)
-		}
-	})
 }

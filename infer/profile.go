@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -16,21 +17,16 @@ type Freq struct {
 	Conf, Within Confidence
 }
 
-// Confidence is a promise about a Freq's N, after one factor that the counts it is
-// compared with share: samples of a timer do not tell how many executions a second
-// of this machine is worth. On the programs measured so far that factor was between
-// 0.4 and 2.6 for whole programs. README.md has the figures. Samples of retired
-// instructions do tell: there it is 1, within what chance moves.
-type Confidence uint8
+// Confidence is a promise about a Freq's N; what it promises is said where the counts
+// document has it, which others read without this package.
+type Confidence = document.Confidence
 
 const (
-	None   Confidence = iota // no evidence: N is 0 and means unseen, not cold
-	Low                      // from the flow around it alone
-	Medium                   // within a factor 2 of the truth, with 90 % confidence
-	High                     // within 10% of the truth, with 90 % confidence
+	None   = document.None   // no evidence: N is 0 and means unseen, not cold
+	Low    = document.Low    // from the flow around it alone
+	Medium = document.Medium // within a factor 2 of the truth, with 90 % confidence
+	High   = document.High   // within 10% of the truth, with 90 % confidence
 )
-
-func (c Confidence) String() string { return [...]string{"none", "low", "medium", "high"}[c] }
 
 // A Profile is all that was inferred from the Counts of one event.
 type Profile struct {

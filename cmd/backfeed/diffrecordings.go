@@ -11,6 +11,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/infer/stale"
 	"backfeed/sample"
@@ -75,12 +76,12 @@ type diffRow struct {
 
 // A diffSide is what one recording says of it.
 type diffSide struct {
-	Samples    uint64              `json:"samples"`
-	Share      float64             `json:"share"`
-	Executions *float64            `json:"executions,omitempty"` // nil is unknown
-	CPI        *float64            `json:"cpi,omitempty"`        // cycles per instruction; nil is unknown
-	Confidence string              `json:"confidence,omitempty"` // of the executions; CPI has the same
-	Addr       *infer.DocumentAddr `json:"addr,omitempty"`       // of a block
+	Samples    uint64         `json:"samples"`
+	Share      float64        `json:"share"`
+	Executions *float64       `json:"executions,omitempty"` // nil is unknown
+	CPI        *float64       `json:"cpi,omitempty"`        // cycles per instruction; nil is unknown
+	Confidence string         `json:"confidence,omitempty"` // of the executions; CPI has the same
+	Addr       *document.Addr `json:"addr,omitempty"`       // of a block
 }
 
 // diffFlags are those of diff that are about recordings.
@@ -319,7 +320,7 @@ func blockSide(r *infer.Result, b int, cycles []float64) diffSide {
 		n = cycles[b]
 	}
 	s := sideOf(r.BlockSamples[b], r.Block[b], n, r.Block[b].N*float64(r.Proc.Blocks[b].Insts))
-	a := infer.DocumentAddr(r.Proc.Blocks[b].Start)
+	a := document.Addr(r.Proc.Blocks[b].Start)
 	s.Addr = &a
 	return s
 }
@@ -463,7 +464,7 @@ func letters(a, b string) string {
 	return letter(a) + "/" + letter(b)
 }
 
-func addrOrDash(a *infer.DocumentAddr) string {
+func addrOrDash(a *document.Addr) string {
 	if a == nil {
 		return "-"
 	}

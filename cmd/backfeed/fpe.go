@@ -9,7 +9,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -33,14 +33,14 @@ type fpeDoc struct {
 
 // An fpeRow is one instruction that raised SIGFPE.
 type fpeRow struct {
-	Signals     uint64              `json:"signals"`
-	Reason      string              `json:"reason"` // the end of the event's name: "intdiv"
-	Image       string              `json:"image,omitempty"`
-	Procedure   string              `json:"procedure,omitempty"`
-	Addr        *infer.DocumentAddr `json:"addr,omitempty"` // in the image as linked
-	Instruction string              `json:"instruction,omitempty"`
-	Source      string              `json:"source,omitempty"` // file:line
-	Lost        string              `json:"lost,omitempty"`
+	Signals     uint64         `json:"signals"`
+	Reason      string         `json:"reason"` // the end of the event's name: "intdiv"
+	Image       string         `json:"image,omitempty"`
+	Procedure   string         `json:"procedure,omitempty"`
+	Addr        *document.Addr `json:"addr,omitempty"` // in the image as linked
+	Instruction string         `json:"instruction,omitempty"`
+	Source      string         `json:"source,omitempty"` // file:line
+	Lost        string         `json:"lost,omitempty"`
 	at          image.Addr
 }
 
@@ -98,7 +98,7 @@ func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
 	if !ok {
 		return
 	}
-	r.at, r.Addr = a, (*infer.DocumentAddr)(&a)
+	r.at, r.Addr = a, (*document.Addr)(&a)
 	r.Instruction = im.Text(a)
 	if i := im.Find(a); i >= 0 {
 		r.Procedure = im.Symbols()[i].Name

@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/collect, sample/perfdata, sample/store",
-	"sample/bound <- sample <- sample/trace <- infer/image <- infer/machine, infer/stale <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- infer/image <- infer/document, infer/machine, infer/stale <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -34,7 +34,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"}, // pages for man
-	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "cmd/backfeed (test)"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "infer/document (test)", "cmd/backfeed (test)"},
 }
 
 // emulation is what any test may run programs of other processors with.

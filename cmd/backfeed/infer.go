@@ -16,7 +16,7 @@ import (
 var inferCmd = &command{
 	name: "infer", args: "SRC... [--symfs DIR] [--stalls] [-o FILE]", short: "infer how often every block, edge and call ran",
 	reads: symfsHelp,
-	long: `The format json is the counts document; its schema is infer/counts.schema.json. The format csv has
+	long: `The format json is the counts document; its schema is infer/document/counts.schema.json. The format csv has
 its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
 among all others, "shape" about one among those of its procedure, which samples of a timer tell

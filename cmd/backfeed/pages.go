@@ -17,6 +17,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/layout"
 )
@@ -344,7 +345,7 @@ func (v *view) compare(truth *infer.Truth) error {
 	if err := infer.WriteDocument(&b, v.src.profile, nil); err != nil {
 		return err
 	}
-	doc, err := infer.ReadDocument(&b)
+	doc, err := document.Read(&b)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/sample/collect"
 )
 
@@ -61,7 +61,7 @@ func TestStallsLive(t *testing.T) {
 			if code != exitDone {
 				t.Fatalf("infer: exit code %d: %s", code, errs)
 			}
-			doc, err := infer.ReadDocument(strings.NewReader(out))
+			doc, err := document.Read(strings.NewReader(out))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestStallsLive(t *testing.T) {
 
 // blamed gives the explained cycles of the stalls in a procedure, or in all if proc is
 // empty, of those that have the cause, and of those that have it first.
-func blamed(doc *infer.Document, exe, proc, cause string) (all, kept, first float64) {
+func blamed(doc *document.Counts, exe, proc, cause string) (all, kept, first float64) {
 	for i := range doc.Images {
 		if doc.Images[i].Path != exe {
 			continue

@@ -13,6 +13,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -39,7 +40,7 @@ func runVerify(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
 	}
-	doc, err := readFile(fs.Arg(0), infer.ReadDocument)
+	doc, err := readFile(fs.Arg(0), document.Read)
 	if err != nil {
 		return err
 	}
@@ -70,12 +71,12 @@ func runVerify(c *cli, args []string) error {
 }
 
 // countOnce takes the repetitions of string instructions off the truth, for images that can be found.
-func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, f *finder) {
+func (c *cli) countOnce(doc *document.Counts, truth *infer.Truth, f *finder) {
 	var repeated, all, unknown uint64
 	for path, it := range truth.Images {
 		total := it.Total()
 		all += total
-		i := slices.IndexFunc(doc.Images, func(im infer.DocumentImage) bool { return infer.SamePath(im.Path, path) })
+		i := slices.IndexFunc(doc.Images, func(im document.Image) bool { return infer.SamePath(im.Path, path) })
 		if i < 0 {
 			continue // nothing of it is compared
 		}
@@ -94,7 +95,7 @@ func (c *cli) countOnce(doc *infer.Document, truth *infer.Truth, f *finder) {
 }
 
 // countOnce takes those of one image off, and gives how many there were.
-func (f *finder) countOnce(of *infer.DocumentImage, it *infer.ImageTruth) (repetitions uint64, err error) {
+func (f *finder) countOnce(of *document.Image, it *infer.ImageTruth) (repetitions uint64, err error) {
 	id := sample.ImageID{Path: of.Path}
 	if of.BuildID != "" {
 		if id.Build, err = sample.ParseBuildID(of.BuildID); err != nil {

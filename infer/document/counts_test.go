@@ -1,0 +1,253 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"backfeed/sample"
+)
+
+// small is a document with something of everything; the test of infer.NewDocument writes
+// it.
+func small(t testing.TB) *Counts {
+	t.Helper()
+	f, err := os.Open("testdata/small.counts.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d, err := Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// empty is the document of a profile of nothing.
+func empty() *Counts {
+	return &Counts{Header{Schema: Schema, Samples: Samples{Lost: map[sample.Loss]uint64{}}}, []Image{}}
+}
+
+// written returns a document as bytes.
+func written(t testing.TB, d *Counts) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := d.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// TestWriter holds what is written without reflection to encoding/json.
+func TestWriter(t *testing.T) {
+	d := small(t)
+	d.Images[0].Procs[0].Edges[0].Kind = "of \"another\" kind"
+	var want, got bytes.Buffer
+	enc := json.NewEncoder(&want)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(d); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Compact(&got, written(t, d)); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != strings.TrimSpace(want.String()) {
+		t.Errorf("written:\n%s\nencoding/json:\n%s", &got, &want)
+	}
+}
+
+func TestRound(t *testing.T) {
+	for n, want := range map[float64]Count{
+		-1: 0, 0: 0, 0.4: 0, 0.5: 1, 1e15 + 0.5: 1e15 + 1, 1e30: math.MaxUint64, math.Inf(1): math.MaxUint64,
+	} {
+		if got := Round(n); got != want {
+			t.Errorf("%g: %d, want %d", n, got, want)
+		}
+	}
+	if got := Round(math.NaN()); got != 0 {
+		t.Errorf("NaN: %d, want 0", got)
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, want := range []*Counts{small(t), empty()} {
+		b := written(t, want)
+		if golden, err := os.ReadFile("testdata/small.counts.json"); len(want.Images) > 0 && (err != nil || !bytes.Equal(b, golden)) {
+			t.Errorf("%v: read and written again\n%s\nwas\n%s", err, b, golden)
+		}
+		got, err := Read(bytes.NewReader(b))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%v\ngot  %+v\nwant %+v", err, got, want)
+		}
+		var whole bytes.Buffer // as encoding/json writes it, the pieces make the same document
+		if err := json.Compact(&whole, b); err != nil {
+			t.Error(err)
+		}
+		if again, err := json.Marshal(want); err != nil || !equalJSON(again, whole.Bytes()) {
+			t.Errorf("%v: in pieces\n%s\nat once\n%s", err, whole.Bytes(), again)
+		}
+	}
+}
+
+func equalJSON(a, b []byte) bool {
+	var x, y any
+	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
+}
+
+// compiledSchema is the schema that goes with the code.
+func compiledSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(JSONSchema))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("counts.schema.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("counts.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestSchema(t *testing.T) {
+	schema := compiledSchema(t)
+	good := string(written(t, small(t)))
+	for _, tt := range []struct {
+		name, old, new string
+		valid          bool
+	}{
+		{"as written", "", "", true},
+		{"with what a later version computes", `"shape":"medium"}`,
+			`"shape":"medium","cpi":1.9,"least_cycles":1.0,` +
+				`"culprits":[{"cause":"dcache-miss","at":"0x1108","least":0,"most":5.2,"from":"0x1100"}]}`, true},
+		{"another version", "counts/1", "counts/2", false},
+		{"address as a number", `"from":"0x1100"`, `"from":4352`, false},
+		{"address without 0x", `"from":"0x1100"`, `"from":"1100"`, false},
+		{"negative count", `"count":123456789012`, `"count":-1`, false},
+		{"half a count", `"count":123456789012`, `"count":0.5`, false},
+		{"unknown kind of edge", `"kind":"taken"`, `"kind":"call"`, false},
+		{"unknown confidence", `"confidence":"none"`, `"confidence":"zero"`, false},
+		{"misspelt field", `"entries"`, `"entrys"`, false},
+		{"empty block", `"size":8,"insns":3`, `"size":0,"insns":3`, false},
+		{"period of 0", `"period":100000`, `"period":0`, false},
+		{"no images", `"images"`, `"pictures"`, false},
+		{"short build ID", `"build_id":"b1d`, `"build_id":"b1`, false},
+	} {
+		if !strings.Contains(good, tt.old) {
+			t.Fatalf("%s: no %s in the document", tt.name, tt.old)
+		}
+		inst, err := jsonschema.UnmarshalJSON(strings.NewReader(strings.Replace(good, tt.old, tt.new, 1)))
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		if err := schema.Validate(inst); (err == nil) != tt.valid {
+			t.Errorf("%s: valid %v, want %v: %v", tt.name, err == nil, tt.valid, err)
+		}
+	}
+}
+
+// TestSchemaOfEmpty: a profile of nothing makes a valid document too.
+func TestSchemaOfEmpty(t *testing.T) {
+	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(written(t, empty())))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := compiledSchema(t).Validate(inst); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRead(t *testing.T) {
+	const head = `{"schema":"backfeed.counts/1","event":{"name":"x"},"samples":{"total":0,"used":0,"lost":{}},"images":[{"path":"/a","procs":[{"blocks":[{`
+	const tail = `}]}]}]}`
+	for _, tt := range []struct {
+		name, doc string
+		want      string // beginning of the error
+	}{
+		{"nothing", ``, "offset 0x0: cut short"},
+		{"cut short", head, "offset 0x"},
+		{"not JSON", `# callgrind format`, "offset 0x1: invalid character '#'"},
+		{"another document", `{"schema":"sarif"}`, `schema "sarif", want "backfeed.counts/1"`},
+		{"a list", `[]`, "offset 0x1: : array instead of document.Counts"},
+		{"size of another type", head + `"size":"8"` + tail, "offset 0x92: images.procs.blocks.size: string instead of uint64"},
+		{"bad address", head + `"addr":"8"` + tail, `address "8": want 0x`},
+		{"address too large", head + `"addr":"0x12345678123456789"` + tail, `address "0x12345678123456789": want 0x`},
+		{"bad count", head + `"count":-4` + tail, "count -4: want a number that is not negative"},
+		{"bad confidence", head + `"confidence":"sure"` + tail, `confidence "sure": want none`},
+		{"two documents", `{"schema":"backfeed.counts/1"} {}`, "offset 0x20: more than one value"},
+	} {
+		_, err := Read(strings.NewReader(tt.doc))
+		if !errors.Is(err, ErrFormat) || !strings.HasPrefix(fmt.Sprint(err), tt.want) {
+			t.Errorf("%s: got error %q, want %q", tt.name, err, tt.want)
+		}
+	}
+	d, err := Read(strings.NewReader(head + `"addr":"0x10","size":4,"count":1.2e6,"confidence":"low","later":[1]` + tail))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Block{Addr: 0x10, Size: 4, Count: 1200000, Confidence: Low}
+	if got := d.Images[0].Procs[0].Blocks[0]; !reflect.DeepEqual(got, want) {
+		t.Errorf("block of another writer: got %+v, want %+v", got, want)
+	}
+}
+
+// FuzzRead: any bytes give an error, or a document that survives a round
+// trip.
+func FuzzRead(f *testing.F) {
+	f.Add(written(f, small(f)))
+	f.Add(written(f, empty()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d, err := Read(bytes.NewReader(b))
+		if err != nil {
+			return
+		}
+		first := written(t, d)
+		again, err := Read(bytes.NewReader(first))
+		if err != nil || !bytes.Equal(written(t, again), first) {
+			t.Fatalf("round trip: %v\n%s", err, first)
+		}
+	})
+}
+
+// TestReadChecks: a document that breaks its promises is refused where it is read.
+func TestReadChecks(t *testing.T) {
+	const proc = `{"schema": "backfeed.counts/1", "event": {"name": "cycles"}, "samples": {"total": 1, "used": 1, "lost": {}}, "images": [{"path": "/bin/a", "samples": 1,
+		"procs": [{"name": "f", "addr": "0x1000", "size": %s, "samples": 1, "entries": 1, "complete": true, "blocks": [%s], "edges": [%s], "calls": []}]}]}`
+	block := func(addr, size, insns string) string {
+		return fmt.Sprintf(`{"addr": "%s", "size": %s, "insns": %s, "samples": 1, "count": 1, "confidence": "high"}`, addr, size, insns)
+	}
+	good := block("0x1000", "8", "2")
+	for _, tt := range []struct{ name, size, blocks, edges, want string }{
+		{"good", "16", good + "," + block("0x1008", "8", "8"), `{"from": "0x1000", "to": "0x1008", "kind": "taken", "count": 1, "confidence": "high"}`, ""},
+		{"empty block", "16", block("0x1000", "0", "0"), "", "images[0].procs[0].blocks[0].size: 0 bytes"},
+		{"block beyond the last address", "16", good + "," + block("0xfffffffffffffff0", "17", "1"), "", "blocks[1].size: 17 bytes"},
+		{"blocks overlap", "16", good + "," + block("0x1007", "8", "1"), "", "blocks[1].addr: 0x1007"},
+		{"out of order", "16", good + "," + block("0xfff", "1", "1"), "", "blocks[1].addr: 0xfff"},
+		{"more instructions than bytes", "16", block("0x1000", "8", "9"), "", "blocks[0].insns: 9 in 8 bytes"},
+		{"fewer than none", "16", block("0x1000", "8", "-1"), "", "blocks[0].insns: -1"},
+		{"procedure beyond the last address", "18446744073709551615", good, "", "procs[0].size"},
+		{"unknown edge", "16", good, `{"from": "0x1000", "to": "0x1000", "kind": "magic", "count": 1, "confidence": "high"}`, `edges[0].kind: "magic"`},
+	} {
+		_, err := Read(strings.NewReader(fmt.Sprintf(proc, tt.size, tt.blocks, tt.edges)))
+		switch {
+		case tt.want == "":
+			if err != nil {
+				t.Errorf("%s: %v", tt.name, err)
+			}
+		case !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), tt.want):
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
+		}
+	}
+}
