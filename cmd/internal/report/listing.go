@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -44,19 +45,24 @@ func (l *Listing) Note(ink Ink, column int, text string) {
 	l.notes[row] = append(l.notes[row], note{ink, column, Clean(text)})
 }
 
-// Print prints the listing. Lines that are too wide lose their end. In Markdown it is
-// code, for its columns to hold.
+// Print prints the listing. Where it is too wide, columns are left out, which is said below it, and
+// words are shortened; notes lose their end. In Markdown it is code, for its columns to hold.
 func (l *Listing) Print(w io.Writer, style Style) error {
-	head := make([]string, len(l.table.columns))
-	for i, c := range l.table.columns {
-		head[i] = c.Name
-	}
-	width := l.table.widths(head)
-	start := make([]int, len(width)) // of each column
-	for i := 1; i < len(width); i++ {
-		start[i] = start[i-1] + width[i-1] + 2
-	}
 	var b strings.Builder
+	if style.Markdown {
+		style.Color, style.Width = false, 0
+		b.WriteString("```\n")
+	}
+	t, kept, hidden := l.table.fitting(style.Width)
+	width := t.widths()
+	t.fit(width, style.Width)
+	start := make([]int, len(l.table.columns)) // of each column, also where that is not there
+	for i, at := 0, 0; i < len(start); i++ {
+		start[i] = at
+		if k := slices.Index(kept, i); k >= 0 {
+			at += width[k] + 2
+		}
+	}
 	line := func(code, text string) {
 		text = cutEnd(strings.TrimRight(text, " "), style.Width)
 		if style.Color && code != "" {
@@ -64,19 +70,16 @@ func (l *Listing) Print(w io.Writer, style Style) error {
 		}
 		b.WriteString(text + "\n")
 	}
-	if style.Markdown {
-		style.Color, style.Width = false, 0
-		b.WriteString("```\n")
-	}
-	line("\x1b[1m", l.table.line(head, width))
-	for i := 0; i <= len(l.table.rows); i++ {
+	line("\x1b[1m", t.line(t.head(), width))
+	for i := 0; i <= len(t.rows); i++ {
 		for _, n := range l.notes[i] {
 			line(inkCodes[n.ink], strings.Repeat(" ", start[n.column])+n.text)
 		}
-		if i < len(l.table.rows) {
-			line("", l.table.line(l.table.rows[i], width))
+		if i < len(t.rows) {
+			line("", t.line(t.rows[i], width))
 		}
 	}
+	b.WriteString(hiddenLine(hidden, style))
 	if style.Markdown {
 		b.WriteString("```\n")
 	}

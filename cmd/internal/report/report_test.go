@@ -123,9 +123,9 @@ func TestPrint(t *testing.T) {
 			"   5200  /usr/lib/…libc.so.6  std::vect…one .cold]\n" +
 			"     17  a|b                  `f`_*@x*\\\n"},
 		{"too narrow", Style{Width: 10}, "" +
-			"samples  image         procedure\n" +
-			"   5200  /usr/…c.so.6  std::….cold]\n" +
-			"     17  a|b           `f`_*@x*\\\n"},
+			"samples  image   procedure\n" +
+			"   5200  /u…o.6  std:…old]\n" +
+			"     17  a|b     `f`_*@x*\\\n"},
 		{"markdown", Style{Markdown: true, Color: true, Width: 10}, "" +
 			"| samples | image | procedure |\n" +
 			"| ---: | --- | --- |\n" +
@@ -135,6 +135,42 @@ func TestPrint(t *testing.T) {
 		var b bytes.Buffer
 		if err := table.Print(&b, tt.style); err != nil || b.String() != tt.want {
 			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", tt.name, err, &b, tt.want)
+		}
+	}
+}
+
+// TestFit: where a table has no room, columns are left out by their order, and words shortened; the
+// main column keeps most.
+func TestFit(t *testing.T) {
+	table := NewTable(Right("share"), Right("sum").Drop(2), Right("cycles").Drop(1), Procedures("procedure"), Left("line").Drop(3), Instructions("instruction").Main())
+	table.Row("10.2%", "10.2%", "8.12k", "std::_Rb_tree<int, std::pair<int const, int> >::_M_insert_unique(int const&)", "stl_tree.h:2095", "mov 0xffa(%rip),%eax  # 0x402000 <node::count>")
+	table.Row("1.0%", "11.2%", "81", "github.com/someone/project/internal/pkg.(*Type).Method", "a.go:7", "call 0x402000 <std::vector<int>::push_back>")
+	for _, tt := range []struct {
+		width int
+		want  string
+	}{
+		{0, "" +
+			"share    sum  cycles  procedure                                                                     line             instruction\n" +
+			"10.2%  10.2%   8.12k  std::_Rb_tree<int, std::pair<int const, int> >::_M_insert_unique(int const&)  stl_tree.h:2095  mov 0xffa(%rip),%eax  # 0x402000 <node::count>\n" +
+			" 1.0%  11.2%      81  github.com/someone/project/internal/pkg.(*Type).Method                        a.go:7           call 0x402000 <std::vector<int>::push_back>\n"},
+		{120, "" +
+			"share    sum  cycles  procedure                                line             instruction\n" +
+			"10.2%  10.2%   8.12k  std::_Rb_tree<…>::_M_insert_unique       stl_tree.h:2095  mov 0xffa(%rip),%eax  # 0x402000\n" +
+			" 1.0%  11.2%      81  github.com/someone/…/pkg.(*Type).Method  a.go:7           call 0x402000 <std::vector…>::push_back>\n"},
+		{80, "" +
+			"share    sum  procedure             line            instruction\n" +
+			"10.2%  10.2%  std…_M_insert_unique  stl_tr….h:2095  mov 0xffa(%rip),%eax\n" +
+			" 1.0%  11.2%  git…g.(*Type).Method  a.go:7          call 0x402000 <std…ush_back>\n" +
+			"Hidden for want of room: cycles.\n"},
+		{64, "" +
+			"share  procedure                    instruction\n" +
+			"10.2%  std::_Rb…::_M_insert_unique  mov 0xffa(%rip),%eax\n" +
+			" 1.0%  github.…/pkg.(*Type).Method  call 0x402000 <std…ush_back>\n" +
+			"Hidden for want of room: sum, cycles, line.\n"},
+	} {
+		var b bytes.Buffer
+		if err := table.Print(&b, Style{Width: tt.width}); err != nil || b.String() != tt.want {
+			t.Errorf("%d: %v\ngot:\n%s\nwant:\n%s", tt.width, err, &b, tt.want)
 		}
 	}
 }

@@ -11,11 +11,30 @@ import (
 type Column struct {
 	Name  string
 	right bool
+	cut   func(s string, width int) string // shortens a cell
+	least int                              // characters that it keeps while there are columns to leave out
+	main  bool
+	drop  int // 0 is never, 1 before 2
 }
 
-// Left is a column of words, Right one of numbers.
-func Left(name string) Column  { return Column{Name: name} }
-func Right(name string) Column { return Column{Name: name, right: true} }
+// Left is a column of words, Right one of numbers, which are never shortened. Procedures
+// and Instructions are columns of words that are shortened as what they are.
+func Left(name string) Column         { return Column{Name: name, cut: Cut, least: 12} }
+func Right(name string) Column        { return Column{Name: name, right: true} }
+func Procedures(name string) Column   { return Column{Name: name, cut: CutName, least: 20} }
+func Instructions(name string) Column { return Column{Name: name, cut: CutInstruction, least: 28} }
+
+// Main makes c the column that the table is about: it is the last to be shortened.
+func (c Column) Main() Column {
+	c.main = true
+	return c
+}
+
+// Drop has c left out where the table is too wide for its line, columns of low order first.
+func (c Column) Drop(order int) Column {
+	c.drop = order
+	return c
+}
 
 // A Table is aligned text. Columns that may be long belong last, where their
 // width costs nothing.
@@ -49,20 +68,16 @@ type Style struct {
 // Write prints the table, its head in bold if color is set.
 func (t *Table) Write(w io.Writer, color bool) error { return t.Print(w, Style{Color: color}) }
 
-// Print prints the table in a style. Where it is too wide, words are cut in their middle.
+// Print prints the table in a style. Where it is too wide, columns are left out, which is said
+// below it, and words are shortened.
 func (t *Table) Print(w io.Writer, style Style) error {
-	head := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		head[i] = Clean(c.Name)
-	}
 	if style.Markdown {
-		return t.markdown(w, head)
+		return t.markdown(w)
 	}
-	width := t.widths(head)
-	if style.Width > 0 {
-		t.fit(width, style.Width)
-	}
-	first := t.line(head, width)
+	t, _, hidden := t.fitting(style.Width)
+	width := t.widths()
+	t.fit(width, style.Width)
+	first := t.line(t.head(), width)
 	if style.Color {
 		first = "\x1b[1m" + first + "\x1b[0m"
 	}
@@ -71,12 +86,13 @@ func (t *Table) Print(w io.Writer, style Style) error {
 	for _, row := range t.rows {
 		b.WriteString(t.line(row, width) + "\n")
 	}
+	b.WriteString(hiddenLine(hidden, style))
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
 // markdown prints the table for GitHub, GitLab and what else reads their Markdown.
-func (t *Table) markdown(w io.Writer, head []string) error {
+func (t *Table) markdown(w io.Writer) error {
 	var b strings.Builder
 	line := func(cells []string) {
 		for _, cell := range cells {
@@ -84,7 +100,7 @@ func (t *Table) markdown(w io.Writer, head []string) error {
 		}
 		b.WriteString("|\n")
 	}
-	line(head)
+	line(t.head())
 	for _, c := range t.columns {
 		if c.right {
 			b.WriteString("| ---: ")
@@ -100,45 +116,20 @@ func (t *Table) markdown(w io.Writer, head []string) error {
 	return err
 }
 
-// least is how far a column of words may be cut, in characters.
-const least = 12
-
-// fit makes columns of words narrower, the widest first, until all fit.
-func (t *Table) fit(width []int, fits int) {
-	over := 2*(len(width)-1) - fits
-	for _, n := range width {
-		over += n
+// head are the names of the columns.
+func (t *Table) head() []string {
+	head := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		head[i] = Clean(c.Name)
 	}
-	for ; over > 0; over-- {
-		widest := -1
-		for i, n := range width {
-			if !t.columns[i].right && n > least && (widest < 0 || n > width[widest]) {
-				widest = i
-			}
-		}
-		if widest < 0 {
-			return
-		}
-		width[widest]--
-	}
+	return head
 }
 
-// Cut takes what is too much for width characters out of the middle of s.
-func Cut(s string, width int) string {
-	n := utf8.RuneCountInString(s)
-	if n <= width || width < 1 {
-		return s
-	}
-	r := []rune(s)
-	head := (width - 1) / 2
-	return string(r[:head]) + "…" + string(r[n-(width-1-head):])
-}
-
-// widths gives each column's width in characters.
-func (t *Table) widths(head []string) []int {
+// widths returns each column's width in characters.
+func (t *Table) widths() []int {
 	width := make([]int, len(t.columns))
-	for i := range width {
-		width[i] = utf8.RuneCountInString(head[i])
+	for i, name := range t.head() {
+		width[i] = utf8.RuneCountInString(name)
 		for _, row := range t.rows {
 			width[i] = max(width[i], utf8.RuneCountInString(row[i]))
 		}
@@ -150,7 +141,9 @@ func (t *Table) widths(head []string) []int {
 func (t *Table) line(row []string, width []int) string {
 	var b strings.Builder
 	for i, cell := range row {
-		cell = Cut(cell, width[i])
+		if t.columns[i].cut != nil {
+			cell = t.columns[i].cut(cell, width[i])
+		}
 		pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
 		if i > 0 {
 			b.WriteString("  ")
