@@ -141,7 +141,7 @@ func tryLiveWalks(t *testing.T) (int, string) {
 		code.add(symbolOf(t, im, "main.busy"))
 		w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
 		defer w.Close()
-		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Ops: code.ops}}); err == nil {
+		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Insts: code.insts}}); err == nil {
 			for range 100 {
 				if w.Totals().Steps > 0 {
 					return exitDone, ""

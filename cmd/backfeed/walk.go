@@ -79,8 +79,8 @@ func (k *calibrator) setWalks(p *infer.Profile) error {
 	for _, w := range code {
 		id := w.ip.ID.Key()
 		k.walked[id] = w.in
-		if len(w.ops) > 0 {
-			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), Ops: w.ops})
+		if len(w.insts) > 0 {
+			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), Insts: w.insts})
 		}
 	}
 	return k.walker.SetImages(all)
@@ -126,11 +126,11 @@ func compareSamples(a, b *infer.ImageProfile) int {
 
 // A walkedCode is the part of an image that walks go through.
 type walkedCode struct {
-	ip   *infer.ImageProfile
-	none bool            // walks cannot go through it
-	left map[int]float64 // walks that left what they knew, by the symbol where they went on to
-	in   map[int]bool    // symbols
-	ops  []trace.Op
+	ip    *infer.ImageProfile
+	none  bool            // walks cannot go through it
+	left  map[int]float64 // walks that left what they knew, by the symbol where they went on to
+	in    map[int]bool    // symbols
+	insts []trace.Inst
 
 	seen []bool // by symbol
 	next [parts][]int
@@ -183,13 +183,13 @@ func (w *walkedCode) take(part walkedPart, room int) int {
 			w.want(other, i)
 		}
 	}
-	before := len(w.ops)
-	for len(w.next[part]) > 0 && len(w.ops)-before < room {
+	before := len(w.insts)
+	for len(w.next[part]) > 0 && len(w.insts)-before < room {
 		i := w.next[part][0]
 		w.next[part] = w.next[part][1:]
 		w.add(i)
 	}
-	return len(w.ops) - before
+	return len(w.insts) - before
 }
 
 // add adds the code of symbol i.
@@ -205,24 +205,7 @@ func (w *walkedCode) add(i int) {
 			w.want(called, im.Find(to))
 		}
 	}
-	for _, o := range im.WalkOps(p) {
-		off, _ := im.OffsetOf(o.Addr)
-		w.ops = append(w.ops, trace.Op{
-			Off: off, Addr: uint64(o.Addr), Target: uint64(o.Target),
-			Kind: uint8(o.Kind), Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale,
-			Flags: uint8(o.Flags), Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Imm: o.Imm, Branch: walkBranch[o.Kind], Proc: uint64(p.Addr),
-		})
-	}
-}
-
-// walkBranch says which operations are branches.
-var walkBranch = map[image.WalkKind]trace.Branch{
-	image.WalkCondJump: trace.BranchCond,
-	image.WalkJump:     trace.BranchJump,
-	image.WalkJumpInd:  trace.BranchJump,
-	image.WalkCall:     trace.BranchCall,
-	image.WalkCallInd:  trace.BranchCall,
-	image.WalkRet:      trace.BranchReturn,
+	w.insts = append(w.insts, im.WalkInsts(p)...)
 }
 
 // tellWalks says what walks did.

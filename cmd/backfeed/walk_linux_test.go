@@ -137,7 +137,7 @@ func walkImage(path string, im *image.Image) trace.Image {
 	id := sample.ImageID{Path: path}
 	w := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
 	w.take(other, mostWalked)
-	return trace.Image{ID: id, File: path, Ops: w.ops}
+	return trace.Image{ID: id, File: path, Insts: w.insts}
 }
 
 // walkOver has a running program walked for so long, through its file and libraries, and gives what
@@ -154,7 +154,7 @@ func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int,
 	w := collect.NewWalker(sys, opt)
 	t.Cleanup(func() { w.Close() })
 	program := walkImage(path, im)
-	t.Logf("%d operations", len(program.Ops))
+	t.Logf("%d operations", len(program.Insts))
 	if err := w.SetImages(append(libraries, program)); err != nil {
 		if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 			t.Skip(err)

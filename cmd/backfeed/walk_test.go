@@ -47,7 +47,7 @@ func TestWalkedCode(t *testing.T) {
 	if !slices.Equal(w.next[ran], want) {
 		t.Errorf("walks would go through %d first, want %d", w.next[ran], want)
 	}
-	if n := w.take(ran, 1); n == 0 || n != len(w.ops) || len(w.in) != 1 || !w.in[procs[1]] {
+	if n := w.take(ran, 1); n == 0 || n != len(w.insts) || len(w.in) != 1 || !w.in[procs[1]] {
 		t.Errorf("with room for little, %d operations of %v", n, w.in)
 	}
 	w.take(ran, mostWalked)

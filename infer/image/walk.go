@@ -3,190 +3,61 @@ package image
 import (
 	"encoding/binary"
 	"slices"
+
+	"backfeed/sample/trace"
 )
 
-// A WalkOp is one instruction as the emulator of package collect takes it: what it does
-// with 64-bit registers, memory and flags, no more. What is not understood in detail only
-// says what is no longer known after it.
-type WalkOp struct {
-	Addr   Addr
-	Target Addr // of a direct branch or call
-	Kind   WalkKind
-	Size   uint8 // of the operands, in bytes
-	Dst    uint8 // register, or WalkMem, WalkNone
-	Src    uint8 // register, or WalkMem, WalkImm, WalkNone
-	Base   uint8 // of the memory operand: register, WalkNoReg or WalkImage
-	Index  uint8
-	Scale  uint8 // log2
-	Flags  WalkFlags
-	Cond   uint8 // condition code of a branch; of others see their WalkKind
-	Ext    uint8 // AArch64: how the index or second operand is extended; of a conditional branch, what it tests
-	Disp   int32 // of a WalkImage operand, its address
-	Imm    int64
-}
-
-// What WalkOp's operands are if no register.
-const (
-	WalkNoReg = 16 // for Base and Index
-	WalkImage = 17 // for Base: the address is Disp, as linked
-	WalkMem   = 16 // for Dst and Src
-	WalkImm   = 17
-	WalkNone  = 18
-)
-
-// WalkFlags say what an operation does with its operands.
-type WalkFlags uint8
-
-const (
-	WalkHasMem WalkFlags = 1 << iota
-	WalkReadsDst
-	WalkWritesDst
-	WalkReadsSrc
-	WalkFS // the memory operand is relative to %fs
-)
-
-// A WalkKind is what an operation does. The order is that of the emulator (enum kind in
-// sample/collect/bpf/walkx86.h; those of AArch64 are in walkarm.go).
-type WalkKind uint8
-
-const (
-	WalkStop WalkKind = iota // not emulated, nor is what comes after it
-	walkMov
-	walkMovzx // Cond: bytes of the destination
-	walkMovsx
-	walkLea
-	walkAdd
-	walkOr
-	walkAdc
-	walkSbb
-	walkAnd
-	walkSub
-	walkXor
-	walkCmp
-	walkTest
-	walkInc
-	walkDec
-	walkNeg
-	walkNot
-	walkShl
-	walkShr
-	walkSar
-	walkRol
-	walkRor
-	walkShld // Cond: the other register
-	walkShrd
-	walkImul
-	walkImul3
-	walkMulWide
-	walkImulWide
-	walkDiv
-	walkIdiv
-	walkSetcc
-	walkCmov
-	walkBt
-	walkBts
-	walkBtr
-	walkBtc
-	walkBsf
-	walkBsr
-	walkTzcnt
-	walkLzcnt
-	walkPopcnt
-	walkBswap
-	walkCbw
-	walkCwd
-	walkPush
-	walkPop
-	walkLeave
-	WalkCall     // Imm: the address to come back to
-	WalkCallInd  // the same
-	WalkRet      // Cond: bytes that it pops beside the address
-	WalkJump     //
-	WalkJumpInd  //
-	WalkCondJump //
-	walkXchg
-	walkXadd
-	walkCmpxchg
-	walkNop
-	walkClobber // Imm: registers that are not known afterwards, bit 16 the flags, bits from 32 vector registers
-	walkShlx    // Cond: the register with the count
-	walkShrx
-	walkSarx
-	walkRorx
-	walkAndn // Cond: the register that is inverted
-	walkBzhi // Cond: the register with the first bit to clear
-	walkBlsr
-	walkBlsi
-	walkBlsmsk
-	walkMovbe
-	walkVload // of vector operations Cond is the bytes of the destination that are written
-	walkVloadLow
-	walkVhigh
-	walkVstore
-	walkVstoreHigh
-	walkVmov
-	walkVmovLow
-	walkVfrom
-	walkVto
-	walkVmaskb
-	walkVzeroupper
-	walkVtest
-	walkVunpack // from here on Cond is the first source; Imm: bytes of an element, from bit 8 on 1 for the upper half
-	walkVshufd  // Imm: the order of double words; with bit 8 or 9, of the words of the first or the second half
-	walkVshift
-	walkVbcast // Cond: bytes of the destination
-	walkVxor
-	walkVand
-	walkVor
-	walkVandn
-	walkVcmpb
-	walkVcmpw
-	walkVcmpd
-	walkVcmpq
-	walkVminb
-	walkVaddd
-	walkVsubd
-	walkVaddq
-)
-
-// WalkOps returns the operations of p by address: one for each instruction of its blocks.
-// Where the next instruction of the code is none of them, a WalkStop comes between.
-func (im *Image) WalkOps(p *Proc) []WalkOp {
-	var out []WalkOp
+// WalkInsts returns what walks take p for, by address: an operation for each instruction of its
+// blocks. Where the next instruction of the code is none of them, a trace.Stop comes between.
+func (im *Image) WalkInsts(p *Proc) []trace.Inst {
+	var out []trace.Inst
+	stop := trace.Inst{Op: trace.Op{Kind: trace.Stop}, Proc: uint64(p.Addr)}
 	var end Addr
 	var d x86
 	for i := range p.Blocks {
 		b := &p.Blocks[i]
 		if len(out) > 0 && b.Start != end {
-			out = append(out, WalkOp{Kind: WalkStop})
+			out = append(out, stop)
 		}
 		for code, a := im.code(b.Start, b.End), b.Start; len(code) > 0; {
 			in := im.instIn(&d, code, a)
+			op := trace.Op{}
 			if im.Arch == AArch64 && in.Len == 4 {
-				out = append(out, walkARM(binary.LittleEndian.Uint32(code), in))
+				op = walkARM(binary.LittleEndian.Uint32(code), in)
 			} else {
-				out = append(out, d.walk(code[:in.Len], in))
+				op = d.walk(code[:in.Len], in)
 			}
+			out = append(out, im.walkInst(op, in, p))
 			code = code[in.Len:]
 			a += Addr(in.Len)
 			end = a
 		}
 	}
 	if len(out) > 0 {
-		out = append(out, WalkOp{Kind: WalkStop})
+		out = append(out, stop)
 	}
 	return out
 }
 
+// walkInst says where the instruction of an operation is.
+func (im *Image) walkInst(op trace.Op, in Inst, p *Proc) trace.Inst {
+	w := trace.Inst{Op: op, Addr: uint64(in.Addr), Proc: uint64(p.Addr)}
+	w.Off, _ = im.OffsetOf(in.Addr)
+	if op.Kind != trace.Stop {
+		w.Target = uint64(in.Target)
+	}
+	return w
+}
+
 // walk returns the operation of the instruction in that d holds.
-func (d *x86) walk(code []byte, in Inst) WalkOp {
-	o := WalkOp{Addr: in.Addr, Target: in.Target, Kind: WalkStop, Dst: WalkNone, Src: WalkNone, Base: WalkNoReg, Index: WalkNoReg}
+func (d *x86) walk(code []byte, in Inst) trace.Op {
+	o := x86Op{trace.Op{Kind: trace.Stop, Dst: trace.X86None, Src: trace.X86None, Base: trace.X86NoReg, Index: trace.X86NoReg}}
 	if in.Class&Bad != 0 || d.n == 0 || in.Class&Rep != 0 {
-		return o
+		return o.Op
 	}
 	o.Size = d.opSize()
 	if d.mem && !d.walkAddress(&o, code, in) {
-		return o
+		return o.Op
 	}
 	known := false
 	if d.pfx&(pfx67|pfxREX2) == 0 {
@@ -203,25 +74,28 @@ func (d *x86) walk(code []byte, in Inst) WalkOp {
 	}
 	if known {
 		if d.mem {
-			o.Flags |= WalkHasMem
+			o.Flags |= trace.X86HasMem
 		}
-		if o.Flags&WalkReadsDst != 0 && o.Dst == WalkNone || o.Flags&WalkReadsSrc != 0 && o.Src == WalkNone {
-			o.Kind = WalkStop
+		if o.Flags&trace.X86ReadsDst != 0 && o.Dst == trace.X86None || o.Flags&trace.X86ReadsSrc != 0 && o.Src == trace.X86None {
+			o.Kind = trace.Stop
 		}
-		return o
+		return o.Op
 	}
 	return d.walkUnknown(o, code, in)
 }
 
+// An x86Op is an operation that becomes that of an instruction of x86-64.
+type x86Op struct{ trace.Op }
+
 // walkAddress fills in the memory operand.
-func (d *x86) walkAddress(o *WalkOp, code []byte, in Inst) bool {
+func (d *x86) walkAddress(o *x86Op, code []byte, in Inst) bool {
 	switch {
 	case d.base == ripReg:
 		a := int64(in.Addr) + int64(d.n) + d.disp
 		if a != int64(uint32(a)) {
 			return false
 		}
-		o.Base, o.Disp = WalkImage, int32(uint32(a))
+		o.Base, o.Disp = trace.X86BaseImage, int32(uint32(a))
 	default:
 		o.Disp = int32(d.disp)
 		if d.base >= 0 {
@@ -235,40 +109,40 @@ func (d *x86) walkAddress(o *WalkOp, code []byte, in Inst) bool {
 		if slices.Contains(code[:len(code)-len(afterPrefixes(code))], 0x65) {
 			return false
 		}
-		o.Flags |= WalkFS
+		o.Flags |= trace.X86FS
 	}
 	return true
 }
 
 // walkUnknown says what an instruction that is not emulated leaves unknown.
-func (d *x86) walkUnknown(o WalkOp, code []byte, in Inst) WalkOp {
+func (d *x86) walkUnknown(o x86Op, code []byte, in Inst) trace.Op {
 	// maskmovdqu stores where %rdi points
 	elsewhere := d.op == map0F|0xf7 || in.Class&Store != 0 && !d.walkWhere(&o, code)
 	if elsewhere || in.Class&(System|Trap|CondJump|Jump|IndJump|DirCall|IndCall|Ret|Push) != 0 {
-		return WalkOp{Addr: in.Addr, Kind: WalkStop}
+		return trace.Op{Kind: trace.Stop}
 	}
 	u := d.uses(code)
-	o.Kind, o.Src, o.Flags = walkClobber, WalkNone, o.Flags&WalkFS
+	o.Kind, o.Src, o.Flags = trace.X86Clobber, trace.X86None, o.Flags&trace.X86FS
 	w := u.Writes
 	w.add(u.Update)
 	w.add(d.walkHidden())
 	o.Imm = int64(w.General&0xffff) | int64(w.General>>Flags&1)<<16 | int64(w.Vector&0xffff)<<32
 	if in.Class&Store == 0 {
-		o.Dst = WalkNone
-		return o
+		o.Dst = trace.X86None
+		return o.Op
 	}
 	if !d.mem { // string instructions and the like
-		return WalkOp{Addr: in.Addr, Kind: WalkStop}
+		return trace.Op{Kind: trace.Stop}
 	}
-	o.Dst, o.Flags = WalkMem, o.Flags|WalkHasMem|WalkWritesDst
+	o.Dst, o.Flags = trace.X86Mem, o.Flags|trace.X86HasMem|trace.X86WritesDst
 	if o.Size = d.memorySize(); o.Size == 0 {
 		o.Size = 64 // at most
 	}
-	return o
+	return o.Op
 }
 
 // walkWhere makes the displacement what it is; false if the address is another one still.
-func (d *x86) walkWhere(o *WalkOp, code []byte) bool {
+func (d *x86) walkWhere(o *x86Op, code []byte) bool {
 	code = afterPrefixes(code)
 	if d.pfx&(pfx67|pfxREX2) != 0 { // cut off, or of other registers
 		return false
@@ -311,7 +185,7 @@ func (d *x86) high(r reg) bool { return d.rex == 0 && r >= 4 && r < 8 }
 // walkRM makes one operand the register or memory of ModRM; false if it is %ah or the like.
 func (d *x86) walkRM(to *uint8, size uint8) bool {
 	if d.mem {
-		*to = WalkMem
+		*to = trace.X86Mem
 		return true
 	}
 	if size == 1 && d.high(d.rmField()) {
@@ -330,29 +204,29 @@ func (d *x86) walkReg(to *uint8, size uint8) bool {
 }
 
 // imms makes the source the immediate.
-func (o *WalkOp) imms(v int64) bool {
-	o.Src, o.Imm = WalkImm, v
+func (o *x86Op) imms(v int64) bool {
+	o.Src, o.Imm = trace.X86Imm, v
 	return true
 }
 
-var walkALU = [8]WalkKind{walkAdd, walkOr, walkAdc, walkSbb, walkAnd, walkSub, walkXor, walkCmp}
+var walkALU = [8]trace.Kind{trace.X86Add, trace.X86Or, trace.X86Adc, trace.X86Sbb, trace.X86And, trace.X86Sub, trace.X86Xor, trace.X86Cmp}
 
 // alu makes o an operation on both operands.
-func (o *WalkOp) alu(k WalkKind) {
+func (o *x86Op) alu(k trace.Kind) {
 	o.Kind = k
-	o.Flags |= WalkReadsDst | WalkReadsSrc
-	if k != walkCmp && k != walkTest && k != walkBt {
-		o.Flags |= WalkWritesDst
+	o.Flags |= trace.X86ReadsDst | trace.X86ReadsSrc
+	if k != trace.X86Cmp && k != trace.X86Test && k != trace.X86Bt {
+		o.Flags |= trace.X86WritesDst
 	}
 }
 
 const (
-	walkMove   = WalkWritesDst | WalkReadsSrc
-	walkModify = WalkReadsDst | WalkWritesDst
+	walkMove   = trace.X86WritesDst | trace.X86ReadsSrc
+	walkModify = trace.X86ReadsDst | trace.X86WritesDst
 )
 
 // walkOne is for the one-byte opcodes.
-func (d *x86) walkOne(o *WalkOp, in Inst) bool {
+func (d *x86) walkOne(o *x86Op, in Inst) bool {
 	c := byte(d.op)
 	switch {
 	case c < 0x40 && c&7 < 6:
@@ -366,109 +240,109 @@ func (d *x86) walkOne(o *WalkOp, in Inst) bool {
 		o.Dst = rax
 		return o.imms(d.imm)
 	case c&0xf8 == 0x50:
-		o.Kind, o.Size, o.Src, o.Flags = walkPush, 8, uint8(d.opReg()), o.Flags|WalkReadsSrc
+		o.Kind, o.Size, o.Src, o.Flags = trace.X86Push, 8, uint8(d.opReg()), o.Flags|trace.X86ReadsSrc
 		return d.pfx&pfx66 == 0
 	case c&0xf8 == 0x58:
 		o.pop(uint8(d.opReg()))
 		return d.pfx&pfx66 == 0
 	case c == 0x63:
-		o.Kind, o.Cond, o.Size, o.Flags = walkMovsx, 8, 4, o.Flags|walkMove
+		o.Kind, o.Cond, o.Size, o.Flags = trace.X86Movsx, 8, 4, o.Flags|walkMove
 		return d.rex&8 != 0 && d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, 4)
 	case c == 0x68 || c == 0x6a:
-		o.Kind, o.Size, o.Flags = walkPush, 8, o.Flags|WalkReadsSrc
+		o.Kind, o.Size, o.Flags = trace.X86Push, 8, o.Flags|trace.X86ReadsSrc
 		return d.pfx&pfx66 == 0 && o.imms(d.imm)
 	case c == 0x69 || c == 0x6b:
-		o.Kind, o.Imm, o.Flags = walkImul3, d.imm, o.Flags|walkMove
+		o.Kind, o.Imm, o.Flags = trace.X86Imul3, d.imm, o.Flags|walkMove
 		o.Size = d.wordSize()
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case c&0xf0 == 0x70:
-		o.Kind, o.Cond = WalkCondJump, c&15
+		o.Kind, o.Cond = trace.CondJump, c&15
 		return true
 	case c >= 0x80 && c <= 0x83 && c != 0x82:
 		o.alu(walkALU[d.modrm>>3&7])
 		return d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
 	case c == 0x84 || c == 0x85:
-		o.alu(walkTest)
+		o.alu(trace.X86Test)
 		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
 	case c == 0x86 || c == 0x87:
-		o.alu(walkXchg)
+		o.alu(trace.X86Xchg)
 		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
 	case c == 0x88 || c == 0x89:
-		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		o.Kind, o.Flags = trace.X86Mov, o.Flags|walkMove
 		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
 	case c == 0x8a || c == 0x8b:
-		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		o.Kind, o.Flags = trace.X86Mov, o.Flags|walkMove
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case c == 0x8d:
-		o.Kind, o.Flags = walkLea, o.Flags|WalkWritesDst
+		o.Kind, o.Flags = trace.X86Lea, o.Flags|trace.X86WritesDst
 		return d.pfx&pfxSeg == 0 && d.walkReg(&o.Dst, o.Size)
 	case c == 0x90 && (in.Class&Nop != 0 || d.pfx&pfxF3 != 0):
-		o.Kind = walkNop
+		o.Kind = trace.X86Nop
 		return true
 	case c&0xf8 == 0x90:
-		o.alu(walkXchg)
+		o.alu(trace.X86Xchg)
 		o.Size = d.wordSize()
 		o.Dst, o.Src = uint8(d.opReg()), rax
 		return true
 	case c == 0x98:
-		o.Kind, o.Size, o.Dst, o.Flags = walkCbw, d.wordSize(), rax, WalkWritesDst
+		o.Kind, o.Size, o.Dst, o.Flags = trace.X86Cbw, d.wordSize(), rax, trace.X86WritesDst
 		return true
 	case c == 0x99:
-		o.Kind, o.Size, o.Dst, o.Flags = walkCwd, d.wordSize(), rdx, WalkWritesDst
+		o.Kind, o.Size, o.Dst, o.Flags = trace.X86Cwd, d.wordSize(), rdx, trace.X86WritesDst
 		return true
 	case c == 0xa8 || c == 0xa9:
-		o.alu(walkTest)
+		o.alu(trace.X86Test)
 		o.Dst = rax
 		return o.imms(d.imm)
 	case c&0xf8 == 0xb0:
-		o.Kind, o.Size, o.Flags = walkMov, 1, o.Flags|walkMove
+		o.Kind, o.Size, o.Flags = trace.X86Mov, 1, o.Flags|walkMove
 		if d.high(d.opReg()) {
 			return false
 		}
 		o.Dst = uint8(d.opReg())
 		return o.imms(d.imm)
 	case c&0xf8 == 0xb8:
-		o.Kind, o.Size, o.Flags = walkMov, d.wordSize(), o.Flags|walkMove
+		o.Kind, o.Size, o.Flags = trace.X86Mov, d.wordSize(), o.Flags|walkMove
 		o.Dst = uint8(d.opReg())
 		return o.imms(d.imm)
 	case c == 0xc0 || c == 0xc1 || c >= 0xd0 && c <= 0xd3:
 		return d.walkShift(o, c)
 	case c == 0xc2 || c == 0xc3:
-		o.Kind, o.Size, o.Src, o.Base, o.Flags = WalkRet, 8, WalkMem, rsp, o.Flags|WalkReadsSrc|WalkHasMem
+		o.Kind, o.Size, o.Src, o.Base, o.Flags = trace.Ret, 8, trace.X86Mem, rsp, o.Flags|trace.X86ReadsSrc|trace.X86HasMem
 		if c == 0xc2 {
 			o.Cond = uint8(d.imm)
 		}
 		return uint16(d.imm) < 256
 	case c == 0xc6 || c == 0xc7:
-		o.Kind, o.Flags = walkMov, o.Flags|walkMove
+		o.Kind, o.Flags = trace.X86Mov, o.Flags|walkMove
 		return d.modrm>>3&7 == 0 && d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
 	case c == 0xc9:
-		o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = walkLeave, 8, rbp, WalkMem, rbp, o.Flags|walkMove|WalkHasMem
+		o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = trace.X86Leave, 8, rbp, trace.X86Mem, rbp, o.Flags|walkMove|trace.X86HasMem
 		return true
 	case c == 0xe8:
-		o.Kind, o.Imm = WalkCall, int64(in.Addr)+int64(in.Len)
+		o.Kind, o.Imm = trace.Call, int64(in.Addr)+int64(in.Len)
 		return true
 	case c == 0xe9 || c == 0xeb:
-		o.Kind = WalkJump
+		o.Kind = trace.Jump
 		return true
 	case c == 0xf6 || c == 0xf7:
 		return d.walkUnary(o)
 	case c == 0xfe || c == 0xff:
 		switch d.modrm >> 3 & 7 {
 		case 0:
-			o.Kind, o.Flags = walkInc, o.Flags|walkModify
+			o.Kind, o.Flags = trace.X86Inc, o.Flags|walkModify
 			return d.walkRM(&o.Dst, o.Size)
 		case 1:
-			o.Kind, o.Flags = walkDec, o.Flags|walkModify
+			o.Kind, o.Flags = trace.X86Dec, o.Flags|walkModify
 			return d.walkRM(&o.Dst, o.Size)
 		case 2:
-			o.Kind, o.Imm, o.Size, o.Flags = WalkCallInd, int64(in.Addr)+int64(in.Len), 8, o.Flags|WalkReadsSrc
+			o.Kind, o.Imm, o.Size, o.Flags = trace.CallInd, int64(in.Addr)+int64(in.Len), 8, o.Flags|trace.X86ReadsSrc
 			return d.walkRM(&o.Src, 8)
 		case 4:
-			o.Kind, o.Size, o.Flags = WalkJumpInd, 8, o.Flags|WalkReadsSrc
+			o.Kind, o.Size, o.Flags = trace.JumpInd, 8, o.Flags|trace.X86ReadsSrc
 			return d.walkRM(&o.Src, 8)
 		case 6:
-			o.Kind, o.Size, o.Flags = walkPush, 8, o.Flags|WalkReadsSrc
+			o.Kind, o.Size, o.Flags = trace.X86Push, 8, o.Flags|trace.X86ReadsSrc
 			return d.pfx&pfx66 == 0 && d.walkRM(&o.Src, 8)
 		}
 	}
@@ -476,12 +350,12 @@ func (d *x86) walkOne(o *WalkOp, in Inst) bool {
 }
 
 // pop loads a register from the stack.
-func (o *WalkOp) pop(to uint8) {
-	o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = walkPop, 8, to, WalkMem, rsp, o.Flags|walkMove|WalkHasMem
+func (o *x86Op) pop(to uint8) {
+	o.Kind, o.Size, o.Dst, o.Src, o.Base, o.Flags = trace.X86Pop, 8, to, trace.X86Mem, rsp, o.Flags|walkMove|trace.X86HasMem
 }
 
-func (d *x86) walkShift(o *WalkOp, c byte) bool {
-	kinds := [8]WalkKind{walkRol, walkRor, 0, 0, walkShl, walkShr, walkShl, walkSar}
+func (d *x86) walkShift(o *x86Op, c byte) bool {
+	kinds := [8]trace.Kind{trace.X86Rol, trace.X86Ror, 0, 0, trace.X86Shl, trace.X86Shr, trace.X86Shl, trace.X86Sar}
 	k := kinds[d.modrm>>3&7]
 	if k == 0 || !d.walkRM(&o.Dst, o.Size) {
 		return false
@@ -497,52 +371,52 @@ func (d *x86) walkShift(o *WalkOp, c byte) bool {
 	return true
 }
 
-func (d *x86) walkUnary(o *WalkOp) bool {
+func (d *x86) walkUnary(o *x86Op) bool {
 	switch d.modrm >> 3 & 7 {
 	case 0, 1:
-		o.alu(walkTest)
+		o.alu(trace.X86Test)
 		return d.walkRM(&o.Dst, o.Size) && o.imms(d.imm)
 	case 2:
-		o.Kind, o.Flags = walkNot, o.Flags|walkModify
+		o.Kind, o.Flags = trace.X86Not, o.Flags|walkModify
 		return d.walkRM(&o.Dst, o.Size)
 	case 3:
-		o.Kind, o.Flags = walkNeg, o.Flags|walkModify
+		o.Kind, o.Flags = trace.X86Neg, o.Flags|walkModify
 		return d.walkRM(&o.Dst, o.Size)
 	}
-	o.Kind, o.Flags = [4]WalkKind{walkMulWide, walkImulWide, walkDiv, walkIdiv}[d.modrm>>3&3], o.Flags|WalkReadsSrc
+	o.Kind, o.Flags = [4]trace.Kind{trace.X86MulWide, trace.X86ImulWide, trace.X86Div, trace.X86Idiv}[d.modrm>>3&3], o.Flags|trace.X86ReadsSrc
 	return o.Size > 1 && d.walkRM(&o.Src, o.Size)
 }
 
 // walkTwo is for opcodes after 0F that have to do with general registers.
-func (d *x86) walkTwo(o *WalkOp, in Inst) bool {
+func (d *x86) walkTwo(o *x86Op, in Inst) bool {
 	c := byte(d.op)
 	o.Size = d.wordSize()
-	rm := func(k WalkKind) bool { // reg = f(rm)
+	rm := func(k trace.Kind) bool { // reg = f(rm)
 		o.Kind, o.Flags = k, o.Flags|walkMove
 		return d.walkReg(&o.Dst, 8) && d.walkRM(&o.Src, o.Size)
 	}
 	switch {
 	case in.Class&Nop != 0, c == 0x0d, c == 0x18, c >= 0x19 && c <= 0x1f && c != 0x1e:
-		o.Kind, d.mem = walkNop, false
+		o.Kind, d.mem = trace.X86Nop, false
 		return true
 	case c&0xf0 == 0x40:
-		o.alu(walkCmov)
+		o.alu(trace.X86Cmov)
 		o.Cond = c & 15
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case c&0xf0 == 0x80:
-		o.Kind, o.Cond = WalkCondJump, c&15
+		o.Kind, o.Cond = trace.CondJump, c&15
 		return true
 	case c&0xf0 == 0x90:
-		o.Kind, o.Size, o.Cond, o.Flags = walkSetcc, 1, c&15, o.Flags|WalkWritesDst
+		o.Kind, o.Size, o.Cond, o.Flags = trace.X86Setcc, 1, c&15, o.Flags|trace.X86WritesDst
 		return d.walkRM(&o.Dst, 1)
 	case c == 0xa3 || c == 0xab || c == 0xb3 || c == 0xbb:
-		o.alu([4]WalkKind{walkBt, walkBts, walkBtr, walkBtc}[c>>3&3])
+		o.alu([4]trace.Kind{trace.X86Bt, trace.X86Bts, trace.X86Btr, trace.X86Btc}[c>>3&3])
 		return !d.mem && d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size) // a bit string of any length in memory
 	case c == 0xba:
-		o.alu([8]WalkKind{0, 0, 0, 0, walkBt, walkBts, walkBtr, walkBtc}[d.modrm>>3&7])
+		o.alu([8]trace.Kind{0, 0, 0, 0, trace.X86Bt, trace.X86Bts, trace.X86Btr, trace.X86Btc}[d.modrm>>3&7])
 		return d.modrm>>3&7 >= 4 && d.walkRM(&o.Dst, o.Size) && o.imms(d.imm&0xff)
 	case c == 0xa4 || c == 0xac || c == 0xa5 || c == 0xad:
-		o.alu([2]WalkKind{walkShld, walkShrd}[c>>3&1])
+		o.alu([2]trace.Kind{trace.X86Shld, trace.X86Shrd}[c>>3&1])
 		o.Cond = uint8(d.regField())
 		o.Src = rcx
 		if c&1 == 0 {
@@ -550,34 +424,34 @@ func (d *x86) walkTwo(o *WalkOp, in Inst) bool {
 		}
 		return d.walkRM(&o.Dst, o.Size)
 	case c == 0xaf:
-		o.alu(walkImul)
+		o.alu(trace.X86Imul)
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case c == 0xb0 || c == 0xb1:
 		o.Size = d.opSize()
-		o.alu(walkCmpxchg)
+		o.alu(trace.X86Cmpxchg)
 		return d.mem && d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size) // of a register, the upper half may stay
 	case c == 0xc0 || c == 0xc1:
 		o.Size = d.opSize()
-		o.alu(walkXadd)
+		o.alu(trace.X86Xadd)
 		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
 	case c == 0xb6 || c == 0xb7 || c == 0xbe || c == 0xbf:
-		k := walkMovzx
+		k := trace.X86Movzx
 		if c >= 0xbe {
-			k = walkMovsx
+			k = trace.X86Movsx
 		}
 		o.Cond, o.Size = o.Size, 1+c&1
 		return rm(k)
 	case c == 0xb8 && d.pfx&pfxF3 != 0:
-		return rm(walkPopcnt)
+		return rm(trace.X86Popcnt)
 	case c == 0xbc:
-		return rm([2]WalkKind{walkBsf, walkTzcnt}[d.repeated()])
+		return rm([2]trace.Kind{trace.X86Bsf, trace.X86Tzcnt}[d.repeated()])
 	case c == 0xbd:
-		return rm([2]WalkKind{walkBsr, walkLzcnt}[d.repeated()])
+		return rm([2]trace.Kind{trace.X86Bsr, trace.X86Lzcnt}[d.repeated()])
 	case c >= 0xc8 && c <= 0xcf:
-		o.Kind, o.Dst, o.Flags = walkBswap, uint8(d.opReg()), o.Flags|walkModify
+		o.Kind, o.Dst, o.Flags = trace.X86Bswap, uint8(d.opReg()), o.Flags|walkModify
 		return o.Size >= 4
 	case c == 0xae && !d.mem && d.modrm>>3&7 >= 5 && d.pfx&(pfx66|pfxF2|pfxF3) == 0:
-		o.Kind = walkNop
+		o.Kind = trace.X86Nop
 		return true
 	}
 	return false
@@ -603,16 +477,16 @@ func (v vectorForm) rest() uint8 {
 
 // walkVector is for moves of vector registers, and what compilers and libraries look for
 // bytes with.
-func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
+func (d *x86) walkVector(o *x86Op, v vectorForm) bool {
 	c := byte(d.op)
 	reg, rm := uint8(d.regField()), uint8(d.rmField())
-	op := func(k WalkKind, to, from, size, cond uint8) bool {
+	op := func(k trace.Kind, to, from, size, cond uint8) bool {
 		o.Kind, o.Dst, o.Src, o.Size, o.Cond = k, to, from, size, cond
 		return true
 	}
-	load := func(size uint8) bool { return op(walkVload, reg, WalkNone, size, v.rest()) }
-	move := func(to, from, size uint8) bool { return op(walkVmov, to, from, size, v.rest()) }
-	store := func(size uint8) bool { return op(walkVstore, WalkNone, reg, size, 0) }
+	load := func(size uint8) bool { return op(trace.X86Vload, reg, trace.X86None, size, v.rest()) }
+	move := func(to, from, size uint8) bool { return op(trace.X86Vmov, to, from, size, v.rest()) }
+	store := func(size uint8) bool { return op(trace.X86Vstore, trace.X86None, reg, size, 0) }
 	whole := func() bool { // movups and the like
 		switch {
 		case !d.mem && c&1 == 0, !d.mem && c == 0x6f:
@@ -633,9 +507,9 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		case v.vex:
 			return false
 		case c&1 == 0:
-			return op(walkVmovLow, reg, rm, size, 0)
+			return op(trace.X86VmovLow, reg, rm, size, 0)
 		}
-		return op(walkVmovLow, rm, reg, size, 0)
+		return op(trace.X86VmovLow, rm, reg, size, 0)
 	}
 	wide := uint8(4)
 	if d.rex&8 != 0 {
@@ -661,17 +535,17 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		case d.pfx&(pfxF2|pfxF3) != 0 || v.vex:
 			return false
 		case d.mem && c == 0x12:
-			return op(walkVloadLow, reg, WalkNone, 8, 0)
+			return op(trace.X86VloadLow, reg, trace.X86None, 8, 0)
 		case d.mem:
-			return op(walkVhigh, reg, WalkNone, 8, 0)
+			return op(trace.X86Vhigh, reg, trace.X86None, 8, 0)
 		case c == 0x16:
 			o.Imm = 8
-			return op(walkVunpack, reg, rm, 16, reg)
+			return op(trace.X86Vunpack, reg, rm, 16, reg)
 		}
 	case 0x13:
 		return d.mem && store(8)
 	case 0x17:
-		return d.mem && op(walkVstoreHigh, WalkNone, reg, 8, 0)
+		return d.mem && op(trace.X86VstoreHigh, trace.X86None, reg, 8, 0)
 	case 0x6e:
 		switch {
 		case d.pfx&pfx66 == 0:
@@ -679,8 +553,8 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		case d.mem:
 			return load(wide)
 		}
-		o.Flags |= WalkReadsSrc
-		return op(walkVfrom, reg, rm, wide, v.rest())
+		o.Flags |= trace.X86ReadsSrc
+		return op(trace.X86Vfrom, reg, rm, wide, v.rest())
 	case 0x7e:
 		switch {
 		case d.pfx&pfxF3 != 0 && d.mem: // movq
@@ -692,8 +566,8 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		case d.mem:
 			return store(wide)
 		}
-		o.Flags |= WalkWritesDst
-		return op(walkVto, rm, reg, wide, 0)
+		o.Flags |= trace.X86WritesDst
+		return op(trace.X86Vto, rm, reg, wide, 0)
 	case 0xd6:
 		switch {
 		case d.pfx&pfx66 == 0:
@@ -706,12 +580,12 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		if d.pfx&pfx66 == 0 || d.mem {
 			return false
 		}
-		o.Flags |= WalkWritesDst
-		return op(walkVmaskb, reg, rm, 4, v.bytes)
+		o.Flags |= trace.X86WritesDst
+		return op(trace.X86Vmaskb, reg, rm, 4, v.bytes)
 	case 0x77:
-		return v.vex && v.bytes == 16 && op(walkVzeroupper, WalkNone, WalkNone, 16, 0)
+		return v.vex && v.bytes == 16 && op(trace.X86Vzeroupper, trace.X86None, trace.X86None, 16, 0)
 	case 0x54, 0x55, 0x56, 0x57: // andps and the like
-		return d.pfx&(pfxF2|pfxF3) == 0 && d.walkLanes(o, [4]WalkKind{walkVand, walkVandn, walkVor, walkVxor}[c&3], v)
+		return d.pfx&(pfxF2|pfxF3) == 0 && d.walkLanes(o, [4]trace.Kind{trace.X86Vand, trace.X86Vandn, trace.X86Vor, trace.X86Vxor}[c&3], v)
 	}
 	if d.pfx&pfx66 == 0 && c != 0x70 {
 		return false // MMX
@@ -725,7 +599,7 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		if c == 0x6c {
 			o.Imm = 8
 		}
-		return op(walkVunpack, reg, rm, 16, v.first)
+		return op(trace.X86Vunpack, reg, rm, 16, v.first)
 	case 0x70:
 		if v.bytes != 16 || v.vex {
 			return false
@@ -740,13 +614,13 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 		default:
 			return false
 		}
-		return op(walkVshufd, reg, rm, 16, 0)
+		return op(trace.X86Vshufd, reg, rm, 16, 0)
 	case 0x73: // psrldq
 		if d.modrm>>3&7 != 3 || d.mem || v.vex {
 			return false
 		}
 		o.Imm = min(d.imm&0xff, 16) // more empties it too
-		return op(walkVshift, rm, WalkNone, 16, rm)
+		return op(trace.X86Vshift, rm, trace.X86None, 16, rm)
 	}
 	if k, ok := walkLane[c]; ok {
 		return d.walkLanes(o, k, v)
@@ -755,14 +629,14 @@ func (d *x86) walkVector(o *WalkOp, v vectorForm) bool {
 }
 
 // walkLane are the operations on the elements of two vectors, by opcode after 66 0F.
-var walkLane = map[byte]WalkKind{
-	0xdb: walkVand, 0xdf: walkVandn, 0xeb: walkVor, 0xef: walkVxor,
-	0x74: walkVcmpb, 0x75: walkVcmpw, 0x76: walkVcmpd, 0xda: walkVminb,
-	0xfe: walkVaddd, 0xfa: walkVsubd, 0xd4: walkVaddq,
+var walkLane = map[byte]trace.Kind{
+	0xdb: trace.X86Vand, 0xdf: trace.X86Vandn, 0xeb: trace.X86Vor, 0xef: trace.X86Vxor,
+	0x74: trace.X86Vcmpb, 0x75: trace.X86Vcmpw, 0x76: trace.X86Vcmpd, 0xda: trace.X86Vminb,
+	0xfe: trace.X86Vaddd, 0xfa: trace.X86Vsubd, 0xd4: trace.X86Vaddq,
 }
 
-func (d *x86) walkLanes(o *WalkOp, k WalkKind, v vectorForm) bool {
-	o.Kind, o.Dst, o.Src, o.Size, o.Cond = k, uint8(d.regField()), WalkNone, v.bytes, v.first
+func (d *x86) walkLanes(o *x86Op, k trace.Kind, v vectorForm) bool {
+	o.Kind, o.Dst, o.Src, o.Size, o.Cond = k, uint8(d.regField()), trace.X86None, v.bytes, v.first
 	if !d.mem {
 		o.Src = uint8(d.rmField())
 	}
@@ -773,7 +647,7 @@ func (d *x86) walkLanes(o *WalkOp, k WalkKind, v vectorForm) bool {
 }
 
 // walkVEX is for what VEX encodes.
-func (d *x86) walkVEX(o *WalkOp, code []byte) bool {
+func (d *x86) walkVEX(o *x86Op, code []byte) bool {
 	code = afterPrefixes(code)
 	if len(code) < 3 || code[0] != 0xc5 && code[0] != 0xc4 {
 		return false
@@ -794,28 +668,28 @@ func (d *x86) walkVEX(o *WalkOp, code []byte) bool {
 	case d.op >= map38|0xf2 && d.op <= map38|0xf7 && !long:
 		return d.walkBMI(o, uint8(f.reg2))
 	case d.op == map3A|0xf0 && d.pfx&pfxF2 != 0:
-		o.Kind, o.Size, o.Imm, o.Flags = walkRorx, d.wordSize(), d.imm, o.Flags|walkMove
+		o.Kind, o.Size, o.Imm, o.Flags = trace.X86Rorx, d.wordSize(), d.imm, o.Flags|walkMove
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case d.op == map38|0x29 && d.pfx&pfx66 != 0:
-		return d.walkLanes(o, walkVcmpq, v)
+		return d.walkLanes(o, trace.X86Vcmpq, v)
 	case d.op == map38|0x17 && d.pfx&pfx66 != 0:
 		return d.walkTest(o, v)
 	case (d.op == map38|0x78 || d.op == map38|0x79 || d.op == map38|0x58 || d.op == map38|0x59) && d.pfx&pfx66 != 0: // vpbroadcast
-		o.Kind, o.Dst, o.Src, o.Cond = walkVbcast, reg, rm, v.bytes
+		o.Kind, o.Dst, o.Src, o.Cond = trace.X86Vbcast, reg, rm, v.bytes
 		o.Size = map[uint16]uint8{0x78: 1, 0x79: 2, 0x58: 4, 0x59: 8}[d.op&0xff]
 		return true
 	}
 	return false
 }
 
-// walkTest is for ptest.
-func (d *x86) walkTest(o *WalkOp, v vectorForm) bool {
-	o.Kind, o.Dst, o.Src, o.Size = walkVtest, uint8(d.regField()), uint8(d.rmField()), v.bytes
+// trace.X86Test is for ptest.
+func (d *x86) walkTest(o *x86Op, v vectorForm) bool {
+	o.Kind, o.Dst, o.Src, o.Size = trace.X86Vtest, uint8(d.regField()), uint8(d.rmField()), v.bytes
 	return true
 }
 
 // walkBMI is for BMI1 and BMI2; second is the register that VEX names.
-func (d *x86) walkBMI(o *WalkOp, second uint8) bool {
+func (d *x86) walkBMI(o *x86Op, second uint8) bool {
 	o.Size, o.Cond = d.wordSize(), second
 	if d.pfx&pfx66 != 0 && o.Size == 2 {
 		o.Size = 4
@@ -827,17 +701,17 @@ func (d *x86) walkBMI(o *WalkOp, second uint8) bool {
 	which := d.pfx & (pfx66 | pfxF2 | pfxF3)
 	switch {
 	case d.op == map38|0xf2 && which == 0:
-		o.Kind = walkAndn
+		o.Kind = trace.X86Andn
 	case d.op == map38|0xf3 && which == 0 && d.modrm>>3&7 >= 1 && d.modrm>>3&7 <= 3:
-		o.Kind, o.Dst = [4]WalkKind{0, walkBlsr, walkBlsmsk, walkBlsi}[d.modrm>>3&3], second
+		o.Kind, o.Dst = [4]trace.Kind{0, trace.X86Blsr, trace.X86Blsmsk, trace.X86Blsi}[d.modrm>>3&3], second
 	case d.op == map38|0xf5 && which == 0:
-		o.Kind = walkBzhi
+		o.Kind = trace.X86Bzhi
 	case d.op == map38|0xf7 && which == pfx66:
-		o.Kind = walkShlx
+		o.Kind = trace.X86Shlx
 	case d.op == map38|0xf7 && which == pfxF2:
-		o.Kind = walkShrx
+		o.Kind = trace.X86Shrx
 	case d.op == map38|0xf7 && which == pfxF3:
-		o.Kind = walkSarx
+		o.Kind = trace.X86Sarx
 	default:
 		return false
 	}
@@ -845,18 +719,18 @@ func (d *x86) walkBMI(o *WalkOp, second uint8) bool {
 }
 
 // walkThree is for opcodes after 0F 38 without VEX.
-func (d *x86) walkThree(o *WalkOp) bool {
+func (d *x86) walkThree(o *x86Op) bool {
 	switch {
 	case d.op == map38|0xf0 && d.pfx&(pfxF2|pfxF3) == 0 && d.mem:
-		o.Kind, o.Size, o.Flags = walkMovbe, d.wordSize(), o.Flags|walkMove
+		o.Kind, o.Size, o.Flags = trace.X86Movbe, d.wordSize(), o.Flags|walkMove
 		return d.walkReg(&o.Dst, o.Size) && d.walkRM(&o.Src, o.Size)
 	case d.op == map38|0xf1 && d.pfx&(pfxF2|pfxF3) == 0 && d.mem:
-		o.Kind, o.Size, o.Flags = walkMovbe, d.wordSize(), o.Flags|walkMove
+		o.Kind, o.Size, o.Flags = trace.X86Movbe, d.wordSize(), o.Flags|walkMove
 		return d.walkRM(&o.Dst, o.Size) && d.walkReg(&o.Src, o.Size)
 	case d.op == map38|0x17 && d.pfx&pfx66 != 0:
 		return d.walkTest(o, vectorForm{false, 16, 0})
 	case d.op == map38|0x29 && d.pfx&pfx66 != 0:
-		return d.walkLanes(o, walkVcmpq, vectorForm{false, 16, uint8(d.regField())})
+		return d.walkLanes(o, trace.X86Vcmpq, vectorForm{false, 16, uint8(d.regField())})
 	}
 	return false
 }

@@ -1,133 +1,15 @@
 package image
 
-import "math/bits"
+import (
+	"math/bits"
 
-// What operands of AArch64 operations are if no register; 31 is the stack pointer.
-const (
-	armZero     = 32 // the zero register
-	armNone     = 33
-	armRelative = 34 // for Base: the address is Imm, as linked
+	"backfeed/sample/trace"
 )
-
-// Flags of AArch64 operations.
-const (
-	armHasMem WalkFlags = 1 << iota // Base, Index and Disp
-	armImm                          // the second operand is Imm, else register Index as Ext and Scale say
-	armNot                          // it is inverted
-	armInc                          // one is added
-	armFlags                        // sets the flags
-	armPre                          // the address is written to its base
-	armPost                         // it is afterwards; the access is at the base
-	armSign                         // of signed numbers
-)
-
-// Kinds of AArch64 operations, beside those of all processors. What they do with their operands is
-// said in sample/collect/bpf/walkarm.h, which has them in the same order.
-const (
-	armLea WalkKind = WalkStop + 1 + iota
-	armAdd
-	armAdc
-	armAnd
-	armOrr
-	armEor
-	armMovk
-	armUbf
-	armSbf
-	armBfi
-	armExtr
-	armCsel
-	armCcmp
-	armMadd
-	armMulh
-	armDiv
-	armShift
-	armRbit
-	armRev
-	armClz
-	armCls
-	armStrip
-	armTls
-	armGetf
-	armSetf
-	armLoad
-	armLoadp
-	armLoadx
-	armStore
-	armStorep
-	armStorex
-	armClrex
-	armAtomic
-	armCas
-	armNop
-	armClobber
-)
-
-const (
-	armVload WalkKind = WalkCondJump + 1 + iota
-	armVloadp
-	armVloadn
-	armVloadr
-	armVstore
-	armVstorep
-	armVstoren
-	armVfrom
-	armVto
-	armVput
-	armVdup
-	armVins
-	armVimm
-	armVext
-	armVnarrow
-	armVaddv
-	armVmaxv
-	armVminv
-	armVcnt
-	armVaddp
-	armVumaxp
-	armVuminp
-	armVand
-	armVorr
-	armVeor
-	armVbsl
-	armVbit
-	armVbif
-	armVadd
-	armVsub
-	armVcmeq
-	armVcmtst
-	armVcmhi
-	armVcmhs
-	armVmax
-	armVmin
-	armVshl
-	armVshr
-)
-
-// How a second operand is shifted, or extended and then shifted to the left: from armUXTB on as the manual's
-// field option.
-const (
-	armLSL = iota
-	armLSR
-	armASR
-	armROR
-	armUXTB
-)
-
-// How a conditional branch tests.
-const (
-	armIfFlags = iota
-	armIfZero
-	armIfNotZero
-	armIfClear
-	armIfSet
-)
-
-const armSwap = 8 // among the functions of armAtomic, which are those of the field opc before
 
 // xr returns the register of a field where 31 is the zero register.
 func xr(field uint32) uint8 {
 	if field &= 31; field == 31 {
-		return armZero
+		return trace.ArmZero
 	}
 	return uint8(field)
 }
@@ -136,9 +18,9 @@ func xr(field uint32) uint8 {
 func sp(field uint32) uint8 { return uint8(field & 31) }
 
 // walkARM returns the operation of the instruction w.
-func walkARM(w uint32, in Inst) WalkOp {
-	fresh := WalkOp{Addr: in.Addr, Target: in.Target, Dst: armNone, Src: armNone, Base: armNone, Index: armNone}
-	o, known := armOp{WalkOp: fresh, w: w}, false
+func walkARM(w uint32, in Inst) trace.Op {
+	fresh := trace.Op{Dst: trace.ArmNone, Src: trace.ArmNone, Base: trace.ArmNone, Index: trace.ArmNone}
+	o, known := armOp{Op: fresh, w: w}, false
 	if in.Class&Bad != 0 {
 		return fresh
 	}
@@ -155,18 +37,18 @@ func walkARM(w uint32, in Inst) WalkOp {
 		known = o.vector()
 	}
 	if !known {
-		o.WalkOp = fresh
+		o.Op = fresh
 		if !o.unknown(in) {
-			o.WalkOp = WalkOp{Addr: in.Addr}
+			o.Op = trace.Op{}
 		}
 	}
-	return o.WalkOp
+	return o.Op
 }
 
 // An armOp is an operation that becomes that of the instruction w. Its methods are for groups of
 // instructions; they return false for what is not emulated.
 type armOp struct {
-	WalkOp
+	trace.Op
 	w uint32
 }
 
@@ -180,26 +62,26 @@ func (o *armOp) wide() (bits uint32) {
 }
 
 // of makes o an operation on fields Rd and Rn.
-func (o *armOp) of(k WalkKind) {
+func (o *armOp) of(k trace.Kind) {
 	o.Kind, o.Dst, o.Src = k, xr(o.w), xr(o.w>>5)
 }
 
 // imms makes the second operand an immediate.
 func (o *armOp) imms(v uint64) {
 	o.Imm = int64(v)
-	o.Flags |= armImm
+	o.Flags |= trace.ArmImm
 }
 
 // negative makes a sum a difference.
 func (o *armOp) negative(yes bool) {
 	if yes {
-		o.Flags |= armNot | armInc
+		o.Flags |= trace.ArmNot | trace.ArmInc
 	}
 }
 
 func (o *armOp) flags(yes bool) {
 	if yes {
-		o.Flags |= armFlags
+		o.Flags |= trace.ArmFlags
 	}
 }
 
@@ -210,13 +92,13 @@ func (o *armOp) immediate(a Addr) bool {
 	n := o.wide()
 	switch {
 	case w&0x1f000000 == 0x10000000: // adr, adrp
-		o.Kind, o.Dst, o.Size = armLea, xr(rd), 8
+		o.Kind, o.Dst, o.Size = trace.ArmLea, xr(rd), 8
 		if o.Imm = int64(a + armPCRel(w)); w>>31 != 0 {
 			o.Imm = int64(armPage(w, a))
 		}
 		return true
 	case w&0x1f800000 == 0x11000000: // add, sub
-		o.of(armAdd)
+		o.of(trace.ArmAdd)
 		o.Src = sp(rn)
 		o.imms(uint64(w >> 10 & 0xfff << (w >> 22 & 1 * 12)))
 		o.negative(o.bit(30))
@@ -226,7 +108,7 @@ func (o *armOp) immediate(a Addr) bool {
 		return true
 	case w&0x1f800000 == 0x12000000: // logical
 		mask, ok := armBitMask(w)
-		o.of([4]WalkKind{armAnd, armOrr, armEor, armAnd}[w>>29&3])
+		o.of([4]trace.Kind{trace.ArmAnd, trace.ArmOrr, trace.ArmEor, trace.ArmAnd}[w>>29&3])
 		o.imms(mask)
 		if o.flags(w>>29&3 == 3); w>>29&3 != 3 {
 			o.Dst = sp(rd)
@@ -235,15 +117,15 @@ func (o *armOp) immediate(a Addr) bool {
 	case w&0x1f800000 == 0x12800000: // movn, movz, movk
 		at := w >> 21 & 3 * 16
 		v := uint64(w >> 5 & 0xffff)
-		o.of(armOrr)
-		o.Src = armZero
+		o.of(trace.ArmOrr)
+		o.Src = trace.ArmZero
 		switch w >> 29 & 3 {
 		case 0:
 			o.imms(^(v << at))
 		case 2:
 			o.imms(v << at)
 		case 3:
-			o.Kind, o.Src, o.Scale, o.Imm = armMovk, armNone, uint8(at), int64(v)
+			o.Kind, o.Src, o.Scale, o.Imm = trace.ArmMovk, trace.ArmNone, uint8(at), int64(v)
 		default:
 			return false
 		}
@@ -251,7 +133,7 @@ func (o *armOp) immediate(a Addr) bool {
 	case w&0x1f800000 == 0x13000000: // bit fields
 		return o.bitfield(n)
 	case w&0x7fa00000 == 0x13800000: // extr
-		o.of(armExtr)
+		o.of(trace.ArmExtr)
 		o.Index, o.Imm = xr(w>>16), int64(w>>10&63)
 		return o.bit(22) == o.bit(31) && w>>10&63 < n
 	}
@@ -287,7 +169,7 @@ func (o *armOp) bitfield(n uint32) bool {
 	if opc == 3 || o.bit(22) != o.bit(31) || r >= n || s >= n {
 		return false
 	}
-	o.of([3]WalkKind{armSbf, armBfi, armUbf}[opc])
+	o.of([3]trace.Kind{trace.ArmSbf, trace.ArmBfi, trace.ArmUbf}[opc])
 	if s >= r {
 		o.Cond, o.Imm = uint8(r), int64(s-r+1)
 	} else {
@@ -303,26 +185,26 @@ func (o *armOp) branch(in Inst) bool {
 	o.Size = 8
 	switch {
 	case w&0xff000000 == 0x54000000: // b.cond, bc.cond
-		o.Kind, o.Cond = WalkCondJump, uint8(w&15)
+		o.Kind, o.Cond = trace.CondJump, uint8(w&15)
 	case w&0x7e000000 == 0x34000000: // cbz, cbnz
 		o.wide()
-		o.Kind, o.Src, o.Ext = WalkCondJump, xr(rt), armIfZero+uint8(w>>24&1)
+		o.Kind, o.Src, o.Ext = trace.CondJump, xr(rt), trace.ArmIfZero+uint8(w>>24&1)
 	case w&0x7e000000 == 0x36000000: // tbz, tbnz
-		o.Kind, o.Src, o.Ext = WalkCondJump, xr(rt), armIfClear+uint8(w>>24&1)
+		o.Kind, o.Src, o.Ext = trace.CondJump, xr(rt), trace.ArmIfClear+uint8(w>>24&1)
 		o.Scale = uint8(w>>26&32 | w>>19&31)
 	case w&0xfc000000 == 0x14000000:
-		o.Kind = WalkJump
+		o.Kind = trace.Jump
 	case w&0xfc000000 == 0x94000000:
-		o.Kind, o.Imm = WalkCall, int64(in.Addr)+4
+		o.Kind, o.Imm = trace.Call, int64(in.Addr)+4
 	case w&0xfe1f0000 == 0xd61f0000: // br, blr, ret, and those that authenticate
 		o.Src = xr(rn)
 		switch w >> 21 & 15 {
 		case 0, 8:
-			o.Kind = WalkJumpInd
+			o.Kind = trace.JumpInd
 		case 1, 9:
-			o.Kind, o.Imm = WalkCallInd, int64(in.Addr)+4
+			o.Kind, o.Imm = trace.CallInd, int64(in.Addr)+4
 		case 2:
-			if o.Kind = WalkRet; w>>11&1 != 0 { // retaa
+			if o.Kind = trace.Ret; w>>11&1 != 0 { // retaa
 				o.Src = 30
 			}
 		default:
@@ -331,17 +213,17 @@ func (o *armOp) branch(in Inst) bool {
 	case w&0xfffff01f == 0xd503201f: // hints
 		return o.hint(w >> 5 & 127)
 	case w&0xfffff01f == 0xd503301f: // barriers
-		o.Kind = armNop
+		o.Kind = trace.ArmNop
 		if w>>5&7 == 2 {
-			o.Kind = armClrex
+			o.Kind = trace.ArmClrex
 		}
 		return w>>5&7 == 2 || w>>5&7 >= 4 && w>>5&7 <= 6 // clrex, dsb, dmb, isb
 	case w&0xffffffe0 == 0xd53bd040: // mrs of tpidr_el0
-		o.Kind, o.Dst = armTls, xr(rt)
+		o.Kind, o.Dst = trace.ArmTls, xr(rt)
 	case w&0xffffffe0 == 0xd53b4200: // of nzcv
-		o.Kind, o.Dst = armGetf, xr(rt)
+		o.Kind, o.Dst = trace.ArmGetf, xr(rt)
 	case w&0xffffffe0 == 0xd51b4200: // msr nzcv
-		o.Kind, o.Src = armSetf, xr(rt)
+		o.Kind, o.Src = trace.ArmSetf, xr(rt)
 	default:
 		return false
 	}
@@ -351,7 +233,7 @@ func (o *armOp) branch(in Inst) bool {
 // hint is for what processors that do not know it ignore.
 func (o *armOp) hint(n uint32) bool {
 	strip := func(r uint8) bool {
-		o.Kind, o.Dst, o.Src = armStrip, r, r
+		o.Kind, o.Dst, o.Src = trace.ArmStrip, r, r
 		return true
 	}
 	switch n {
@@ -361,11 +243,11 @@ func (o *armOp) hint(n uint32) bool {
 		}
 		return strip(30)
 	case 40: // chkfeat
-		o.Kind, o.Imm = armClobber, 1<<16
+		o.Kind, o.Imm = trace.ArmClobber, 1<<16
 		return true
 	}
 	// What signs an address changes nothing here: walks take signatures off wherever they go to an address.
-	o.Kind = armNop
+	o.Kind = trace.ArmNop
 	return true
 }
 
@@ -382,49 +264,49 @@ func (o *armOp) register() bool {
 	n := o.wide()
 	switch {
 	case w&0x1f000000 == 0x0a000000: // logical
-		o.of([4]WalkKind{armAnd, armOrr, armEor, armAnd}[w>>29&3])
+		o.of([4]trace.Kind{trace.ArmAnd, trace.ArmOrr, trace.ArmEor, trace.ArmAnd}[w>>29&3])
 		if o.bit(21) {
-			o.Flags |= armNot
+			o.Flags |= trace.ArmNot
 		}
 		o.flags(w>>29&3 == 3)
 		return o.second()
 	case w&0x1f200000 == 0x0b000000: // add, sub of a shifted register
-		o.of(armAdd)
+		o.of(trace.ArmAdd)
 		o.negative(o.bit(30))
 		o.flags(o.bit(29))
-		return o.second() && o.Ext != armROR
+		return o.second() && o.Ext != trace.ArmROR
 	case w&0x1fe00000 == 0x0b200000: // of an extended one
-		o.of(armAdd)
-		o.Src, o.Index, o.Ext, o.Scale = sp(rn), xr(w>>16), armUXTB+uint8(w>>13&7), uint8(w>>10&7)
+		o.of(trace.ArmAdd)
+		o.Src, o.Index, o.Ext, o.Scale = sp(rn), xr(w>>16), trace.ArmUXTB+uint8(w>>13&7), uint8(w>>10&7)
 		o.negative(o.bit(30))
 		if o.flags(o.bit(29)); !o.bit(29) {
 			o.Dst = sp(rd)
 		}
 		return o.Scale <= 4
 	case w&0x1fe0fc00 == 0x1a000000: // adc, sbc
-		o.of(armAdc)
+		o.of(trace.ArmAdc)
 		o.Index = xr(w >> 16)
 		if o.bit(30) {
-			o.Flags |= armNot
+			o.Flags |= trace.ArmNot
 		}
 		o.flags(o.bit(29))
 		return true
 	case w&0x3fe00410 == 0x3a400000: // ccmp, ccmn
-		o.Kind, o.Src, o.Cond, o.Base = armCcmp, xr(rn), uint8(w>>12&15), uint8(w&15)
+		o.Kind, o.Src, o.Cond, o.Base = trace.ArmCcmp, xr(rn), uint8(w>>12&15), uint8(w&15)
 		if o.Index = xr(w >> 16); o.bit(11) {
-			o.Index = armNone
+			o.Index = trace.ArmNone
 			o.imms(uint64(w >> 16 & 31))
 		}
 		o.negative(o.bit(30))
 		return true
 	case w&0x3fe00800 == 0x1a800000: // csel, csinc, csinv, csneg
-		o.of(armCsel)
+		o.of(trace.ArmCsel)
 		o.Index, o.Cond = xr(w>>16), uint8(w>>12&15)
 		if o.bit(30) {
-			o.Flags |= armNot
+			o.Flags |= trace.ArmNot
 		}
 		if o.bit(10) {
-			o.Flags |= armInc
+			o.Flags |= trace.ArmInc
 		}
 		return true
 	case w&0x7fe00000 == 0x1ac00000:
@@ -438,14 +320,14 @@ func (o *armOp) register() bool {
 }
 
 func (o *armOp) twoSources() bool {
-	o.of(armDiv)
+	o.of(trace.ArmDiv)
 	o.Index = xr(o.w >> 16)
 	switch op := o.w >> 10 & 63; op {
 	case 2:
 	case 3:
-		o.Flags |= armSign
+		o.Flags |= trace.ArmSign
 	case 8, 9, 10, 11:
-		o.Kind, o.Cond = armShift, uint8(op-8)
+		o.Kind, o.Cond = trace.ArmShift, uint8(op-8)
 	default:
 		return false
 	}
@@ -455,24 +337,24 @@ func (o *armOp) twoSources() bool {
 func (o *armOp) oneSource(n uint32) bool {
 	switch op := o.w >> 10 & 0x7ff; op {
 	case 0:
-		o.of(armRbit)
+		o.of(trace.ArmRbit)
 	case 1, 2, 3: // rev16, rev32, rev
-		o.of(armRev)
+		o.of(trace.ArmRev)
 		o.Cond = 1 << op
 		return uint32(o.Cond)*8 <= n
 	case 4:
-		o.of(armClz)
+		o.of(trace.ArmClz)
 	case 5:
-		o.of(armCls)
+		o.of(trace.ArmCls)
 	default: // pointer authentication
 		switch op -= 64; {
 		case n < 64 || op > 17: // among them those of no such processor
 			return false
 		case op == 16 || op == 17, op&4 != 0: // xpaci, autia
-			o.of(armStrip)
+			o.of(trace.ArmStrip)
 			o.Src = o.Dst
 		default: // pacia
-			o.Kind = armNop
+			o.Kind = trace.ArmNop
 		}
 	}
 	return true
@@ -480,10 +362,10 @@ func (o *armOp) oneSource(n uint32) bool {
 
 func (o *armOp) multiply() bool {
 	w := o.w
-	o.of(armMadd)
+	o.of(trace.ArmMadd)
 	o.Index, o.Base = xr(w>>16), xr(w>>10)
 	if o.bit(15) {
-		o.Flags |= armNot
+		o.Flags |= trace.ArmNot
 	}
 	op := w >> 21 & 7
 	if op != 0 && w>>31 == 0 {
@@ -494,7 +376,7 @@ func (o *armOp) multiply() bool {
 	case 1, 5: // smaddl, umaddl
 		o.Cond = 4
 	case 2, 6: // smulh, umulh
-		o.Kind, o.Base = armMulh, armNone
+		o.Kind, o.Base = trace.ArmMulh, trace.ArmNone
 		if o.bit(15) {
 			return false
 		}
@@ -502,7 +384,7 @@ func (o *armOp) multiply() bool {
 		return false
 	}
 	if op == 1 || op == 2 {
-		o.Flags |= armSign
+		o.Flags |= trace.ArmSign
 	}
 	return true
 }
@@ -510,7 +392,7 @@ func (o *armOp) multiply() bool {
 // at makes the memory operand one relative to register Rn.
 func (o *armOp) at(disp int64) {
 	o.Base, o.Disp = sp(o.w>>5), int32(disp)
-	o.Flags |= armHasMem
+	o.Flags |= trace.ArmHasMem
 }
 
 // memory is for loads and stores.
@@ -528,22 +410,22 @@ func (o *armOp) memory(a Addr) bool {
 		return o.pair()
 	case w&0x3b000000 == 0x39000000: // unsigned offset
 		if !o.one() {
-			return o.Kind == armNop
+			return o.Kind == trace.ArmNop
 		}
 		o.at(int64(w>>10&0xfff) * int64(o.Size))
 		return true
 	case w&0x3b200000 == 0x38000000: // unscaled, and with writeback
 		if !o.one() {
-			return o.Kind == armNop && w>>10&3 == 0
+			return o.Kind == trace.ArmNop && w>>10&3 == 0
 		}
 		o.at(signed(w>>12, 9))
 		switch w >> 10 & 3 {
 		case 1:
-			return o.back(armPost)
+			return o.back(trace.ArmPost)
 		case 2: // as if without privilege
 			return w>>26&1 == 0
 		case 3:
-			return o.back(armPre)
+			return o.back(trace.ArmPre)
 		}
 		return true
 	case w&0x3b200c00 == 0x38200800: // register
@@ -552,12 +434,12 @@ func (o *armOp) memory(a Addr) bool {
 			return false
 		}
 		if !one {
-			return o.Kind == armNop
+			return o.Kind == trace.ArmNop
 		}
 		o.at(0)
-		o.Index, o.Ext = xr(w>>16), armUXTB+uint8(w>>13&7)
-		if o.Index == armZero {
-			o.Index = armNone
+		o.Index, o.Ext = xr(w>>16), trace.ArmUXTB+uint8(w>>13&7)
+		if o.Index == trace.ArmZero {
+			o.Index = trace.ArmNone
 		}
 		if o.bit(12) {
 			o.Scale = uint8(bits.TrailingZeros8(o.Size))
@@ -572,25 +454,25 @@ func (o *armOp) memory(a Addr) bool {
 }
 
 // general makes o a load or store of register Rt by the fields size and opc; false for a prefetch, which
-// becomes an armNop, and what there is not.
+// becomes an trace.ArmNop, and what there is not.
 func (o *armOp) general() bool {
 	w := o.w
 	o.Size = 1 << (w >> 30)
 	switch opc := w >> 22 & 3; {
 	case opc == 0:
-		o.Kind, o.Src = armStore, xr(w)
+		o.Kind, o.Src = trace.ArmStore, xr(w)
 		return true
 	case opc >= 2 && o.Size == 8:
 		if opc == 2 {
-			o.Kind = armNop
+			o.Kind = trace.ArmNop
 		}
 		return false
 	case opc == 3 && o.Size == 4:
 		return false
 	default:
-		o.Kind, o.Dst = armLoad, xr(w)
+		o.Kind, o.Dst = trace.ArmLoad, xr(w)
 		if opc >= 2 {
-			o.Flags |= armSign
+			o.Flags |= trace.ArmSign
 			o.Cond = uint8(8 >> (opc & 1))
 		}
 	}
@@ -610,40 +492,40 @@ func (o *armOp) one() bool {
 		}
 		o.Size = 16
 	}
-	if o.Kind, o.Dst = armVload, uint8(w&31); !o.bit(22) {
-		o.Kind, o.Dst, o.Src = armVstore, armNone, uint8(w&31)
+	if o.Kind, o.Dst = trace.ArmVload, uint8(w&31); !o.bit(22) {
+		o.Kind, o.Dst, o.Src = trace.ArmVstore, trace.ArmNone, uint8(w&31)
 	}
 	return true
 }
 
 // back has the address written to its base, which must not be what is loaded or stored.
-func (o *armOp) back(how WalkFlags) bool {
+func (o *armOp) back(how trace.Flags) bool {
 	o.Flags |= how
 	switch o.Kind {
-	case armLoad, armLoadp, armStore, armStorep:
-		return o.Base == 31 || o.Base != o.Dst && o.Base != o.Src && (o.Kind == armLoad || o.Kind == armStore || o.Base != o.Cond)
+	case trace.ArmLoad, trace.ArmLoadp, trace.ArmStore, trace.ArmStorep:
+		return o.Base == 31 || o.Base != o.Dst && o.Base != o.Src && (o.Kind == trace.ArmLoad || o.Kind == trace.ArmStore || o.Base != o.Cond)
 	}
 	return true
 }
 
 func (o *armOp) literal(a Addr) bool {
 	w := o.w
-	o.Base, o.Imm = armRelative, int64(a)+signed(w>>5, 19)<<2
-	o.Flags |= armHasMem
+	o.Base, o.Imm = trace.ArmBaseImage, int64(a)+signed(w>>5, 19)<<2
+	o.Flags |= trace.ArmHasMem
 	opc := w >> 30
 	if w>>26&1 != 0 {
-		o.Kind, o.Dst, o.Size = armVload, uint8(w&31), 4<<opc
+		o.Kind, o.Dst, o.Size = trace.ArmVload, uint8(w&31), 4<<opc
 		return opc < 3
 	}
-	o.Kind, o.Dst, o.Size = armLoad, xr(w), 4
+	o.Kind, o.Dst, o.Size = trace.ArmLoad, xr(w), 4
 	switch opc {
 	case 1:
 		o.Size = 8
 	case 2:
-		o.Flags |= armSign
+		o.Flags |= trace.ArmSign
 		o.Cond = 8
 	case 3:
-		o.Kind, o.Dst, o.Base, o.Flags = armNop, armNone, armNone, 0
+		o.Kind, o.Dst, o.Base, o.Flags = trace.ArmNop, trace.ArmNone, trace.ArmNone, 0
 	}
 	return true
 }
@@ -653,22 +535,22 @@ func (o *armOp) pair() bool {
 	opc, load := w>>30, o.bit(22)
 	if w>>26&1 != 0 {
 		o.Size = 4 << opc
-		if o.Kind, o.Dst, o.Cond = armVloadp, uint8(w&31), uint8(w>>10&31); !load {
-			o.Kind, o.Dst, o.Src = armVstorep, armNone, uint8(w&31)
+		if o.Kind, o.Dst, o.Cond = trace.ArmVloadp, uint8(w&31), uint8(w>>10&31); !load {
+			o.Kind, o.Dst, o.Src = trace.ArmVstorep, trace.ArmNone, uint8(w&31)
 		}
 		if opc == 3 || load && o.Dst == o.Cond {
 			return false
 		}
 	} else {
 		o.Size = 4 << (opc >> 1)
-		if o.Kind, o.Dst, o.Cond = armLoadp, xr(w), xr(w>>10); !load {
-			o.Kind, o.Dst, o.Src = armStorep, armNone, xr(w)
+		if o.Kind, o.Dst, o.Cond = trace.ArmLoadp, xr(w), xr(w>>10); !load {
+			o.Kind, o.Dst, o.Src = trace.ArmStorep, trace.ArmNone, xr(w)
 		}
 		switch {
-		case opc == 3, load && o.Dst == o.Cond && o.Dst != armZero, load && o.Dst == o.Cond:
+		case opc == 3, load && o.Dst == o.Cond && o.Dst != trace.ArmZero, load && o.Dst == o.Cond:
 			return false
 		case opc == 1:
-			if o.Flags |= armSign; !load || w>>23&3 == 0 { // stgp; ldnpsw there is not
+			if o.Flags |= trace.ArmSign; !load || w>>23&3 == 0 { // stgp; ldnpsw there is not
 				return false
 			}
 		}
@@ -676,9 +558,9 @@ func (o *armOp) pair() bool {
 	o.at(signed(w>>15, 7) * int64(o.Size))
 	switch w >> 23 & 3 {
 	case 1:
-		return o.back(armPost)
+		return o.back(trace.ArmPost)
 	case 3:
-		return o.back(armPre)
+		return o.back(trace.ArmPre)
 	}
 	return true
 }
@@ -688,17 +570,17 @@ func (o *armOp) exclusive() bool {
 	w := o.w
 	rs, rt2 := w>>16&31, w>>10&31
 	load := o.bit(22)
-	o.Size, o.Cond = 1<<(w>>30), armNone
+	o.Size, o.Cond = 1<<(w>>30), trace.ArmNone
 	o.at(0)
 	switch {
 	case o.bit(23) && o.bit(21): // cas
-		o.Kind, o.Dst, o.Src = armCas, xr(rs), xr(w)
+		o.Kind, o.Dst, o.Src = trace.ArmCas, xr(rs), xr(w)
 		return rt2 == 31
 	case o.bit(23) && load: // ldar
-		o.Kind, o.Dst = armLoad, xr(w)
+		o.Kind, o.Dst = trace.ArmLoad, xr(w)
 		return true
 	case o.bit(23):
-		o.Kind, o.Src = armStore, xr(w)
+		o.Kind, o.Src = trace.ArmStore, xr(w)
 		return true
 	case o.bit(21) && w>>31 == 0: // casp
 		return false
@@ -707,10 +589,10 @@ func (o *armOp) exclusive() bool {
 		o.Cond = xr(rt2)
 	}
 	if load {
-		o.Kind, o.Dst = armLoadx, xr(w)
+		o.Kind, o.Dst = trace.ArmLoadx, xr(w)
 		return o.Dst != o.Cond
 	}
-	o.Kind, o.Dst, o.Src = armStorex, xr(rs), xr(w)
+	o.Kind, o.Dst, o.Src = trace.ArmStorex, xr(rs), xr(w)
 	return rs != w&31 && (!o.bit(21) || rs != rt2) && (rs != w>>5&31 || rs == 31)
 }
 
@@ -721,13 +603,13 @@ func (o *armOp) atomic() bool {
 	o.at(0)
 	switch {
 	case w&0xbffc00 == 0xbfc000: // ldapr
-		o.Kind, o.Dst = armLoad, xr(w)
+		o.Kind, o.Dst = trace.ArmLoad, xr(w)
 		return true
 	case !o.bit(15):
-		o.Kind, o.Dst, o.Src, o.Cond = armAtomic, xr(w), xr(w>>16), uint8(w>>12&7)
+		o.Kind, o.Dst, o.Src, o.Cond = trace.ArmAtomic, xr(w), xr(w>>16), uint8(w>>12&7)
 		return true
-	case w>>12&15 == armSwap:
-		o.Kind, o.Dst, o.Src, o.Cond = armAtomic, xr(w), xr(w>>16), armSwap
+	case w>>12&15 == trace.ArmAtomicSwap:
+		o.Kind, o.Dst, o.Src, o.Cond = trace.ArmAtomic, xr(w), xr(w>>16), trace.ArmAtomicSwap
 		return true
 	}
 	return false
@@ -747,12 +629,12 @@ func (o *armOp) structure() bool {
 			return false
 		}
 		o.Size, o.Cond, all = bytes, n, n*bytes
-		if o.Kind, o.Dst = armVloadn, uint8(w&31); !o.bit(22) {
-			o.Kind, o.Dst, o.Src = armVstoren, armNone, uint8(w&31)
+		if o.Kind, o.Dst = trace.ArmVloadn, uint8(w&31); !o.bit(22) {
+			o.Kind, o.Dst, o.Src = trace.ArmVstoren, trace.ArmNone, uint8(w&31)
 		}
 	case w&0x3f60f000 == 0x0d40c000: // ld1r
 		o.Size, o.Cond = 1<<(w>>10&3), bytes
-		o.Kind, o.Dst, all = armVloadr, uint8(w&31), o.Size
+		o.Kind, o.Dst, all = trace.ArmVloadr, uint8(w&31), o.Size
 	default:
 		return false
 	}
@@ -762,9 +644,9 @@ func (o *armOp) structure() bool {
 	case rm == 31:
 		o.Disp = int32(all)
 	default:
-		o.Index, o.Ext = uint8(rm), armLSL
+		o.Index, o.Ext = uint8(rm), trace.ArmLSL
 	}
-	o.Flags |= armPost
+	o.Flags |= trace.ArmPost
 	return true
 }
 
@@ -778,7 +660,7 @@ func (o *armOp) unknown(in Inst) bool {
 	u := armOperands(w, in.Class)
 	out := u.Writes
 	out.add(u.Update)
-	o.Kind = armClobber
+	o.Kind = trace.ArmClobber
 	switch w >> 25 & 15 {
 	case 10, 11:
 		if w&0xfff00000 != 0xd5300000 { // nothing is known of what a msr does

@@ -7,19 +7,16 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"backfeed/sample/trace"
 	"backfeed/testdata/qemu"
 )
 
@@ -125,23 +122,20 @@ var armGroups = []struct {
 const armTestAddr = 0x10800 // where the tests' instructions lie, as linked
 
 // armTest appends a test for testdata/walkarm.c.
-func armTest(b []byte, word uint32, times, strict uint32, o WalkOp) []byte {
+func armTest(b []byte, word uint32, times, strict uint32, o trace.Op) []byte {
 	b = binary.LittleEndian.AppendUint32(b, word)
 	b = binary.LittleEndian.AppendUint32(b, times)
 	b = binary.LittleEndian.AppendUint32(b, strict)
 	b = binary.LittleEndian.AppendUint32(b, 0)
-	b = append(b, byte(o.Kind), o.Size, o.Dst, o.Src, o.Base, o.Index, o.Scale, byte(o.Flags), o.Cond, o.Ext, 0, 0)
-	b = binary.LittleEndian.AppendUint32(b, uint32(o.Disp))
-	target := uint32(0)
-	if o.Target != 0 {
-		target = 77
+	switch o.Kind {
+	case trace.Call, trace.Jump, trace.CondJump:
+		o.To = 77
 	}
-	b = binary.LittleEndian.AppendUint32(b, target)
-	b = binary.LittleEndian.AppendUint32(b, 0)
-	return binary.LittleEndian.AppendUint64(b, uint64(o.Imm))
+	b, _ = binary.Append(b, binary.LittleEndian, o)
+	return b
 }
 
-func walkWord(w uint32) WalkOp {
+func walkWord(w uint32) trace.Op {
 	return walkARM(w, armInst(binary.LittleEndian.AppendUint32(nil, w), armTestAddr))
 }
 
@@ -205,10 +199,10 @@ func TestWalkARM(t *testing.T) {
 		for range words {
 			w := f.word | r.Uint32()&f.vary
 			o := walkWord(w)
-			if o.Kind == WalkStop {
+			if o.Kind == trace.Stop {
 				continue
 			}
-			if o.Kind == armClobber {
+			if o.Kind == trace.ArmClobber {
 				continue
 			}
 			known++
@@ -221,7 +215,7 @@ func TestWalkARM(t *testing.T) {
 	for _, g := range armGroups {
 		for range groups {
 			w := g.word | r.Uint32()&g.vary
-			if o := walkWord(w); o.Kind != WalkStop && o.Base != armRelative {
+			if o := walkWord(w); o.Kind != trace.Stop && o.Base != trace.ArmBaseImage {
 				tests = armTest(tests, w, 3, 0, o)
 			}
 		}
@@ -275,10 +269,10 @@ func walkShares(t *testing.T, path string) (known, unknown, stops float64) {
 			}
 			all += n
 			switch walkARM(binary.LittleEndian.Uint32(code), armInst(code, addr)).Kind {
-			case WalkStop:
+			case trace.Stop:
 				stops += n
 				most[im.Text(addr)] += n
-			case armClobber:
+			case trace.ArmClobber:
 				unknown += n
 				most[im.Text(addr)] += n
 			default:
@@ -294,83 +288,6 @@ func walkShares(t *testing.T, path string) (known, unknown, stops float64) {
 	return known / all, unknown / all, stops / all
 }
 
-// TestWalkKinds: the kinds of operations are numbered as those who emulate them have them.
-func TestWalkKinds(t *testing.T) {
-	for _, tt := range []struct {
-		file, header string
-		last         WalkKind
-	}{
-		{"walk.go", "walkx86.h", walkVaddq},
-		{"walkarm.go", "walkarm.h", armVshr},
-	} {
-		kernel := kernelKinds(t, tt.header)
-		if n := len(kernel); n == 0 || kernel[n-1].value != int(tt.last) {
-			t.Errorf("%s: the last of %d kinds is %v, in Go %d", tt.header, n, kernel[max(n, 1)-1], tt.last)
-		}
-		// In Go the names have a prefix and are not all the same: of x86-64, only their number is compared.
-		ours := goKinds(t, tt.file)
-		if tt.header == "walkarm.h" {
-			for i, k := range kernel {
-				if i >= len(ours) || strings.ToUpper(strings.TrimPrefix(ours[i], "arm")) != k.name {
-					t.Fatalf("kind %d is %s in %s, in Go %v", k.value, k.name, tt.header, ours[min(i, len(ours)-1):])
-				}
-			}
-		}
-	}
-}
-
-type kernelKind struct {
-	name  string
-	value int
-}
-
-// kernelKinds reads the enumeration of kinds of a header.
-func kernelKinds(t *testing.T, header string) (kinds []kernelKind) {
-	t.Helper()
-	b, err := os.ReadFile("../../sample/collect/bpf/" + header)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, list, _ := strings.Cut(string(b), "enum kind {")
-	list, _, _ = strings.Cut(list, "};")
-	list = regexp.MustCompile(`//.*`).ReplaceAllString(list, "")
-	value := -1
-	for _, item := range strings.Split(list, ",") {
-		name, start, set := strings.Cut(strings.TrimSpace(item), "=")
-		if name = strings.TrimSpace(name); name == "" {
-			continue
-		}
-		value++
-		if set {
-			value = map[string]int{"STOP + 1": int(WalkStop) + 1, "JCC + 1": int(WalkCondJump) + 1}[strings.TrimSpace(start)]
-		}
-		kinds = append(kinds, kernelKind{name, value})
-	}
-	return kinds
-}
-
-// goKinds reads the constants of the file that are kinds, in order.
-func goKinds(t *testing.T, file string) (names []string) {
-	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range f.Decls {
-		g, ok := d.(*ast.GenDecl)
-		if !ok || g.Tok != token.CONST {
-			continue
-		}
-		if typ, ok := g.Specs[0].(*ast.ValueSpec).Type.(*ast.Ident); !ok || typ.Name != "WalkKind" {
-			continue
-		}
-		for _, s := range g.Specs {
-			names = append(names, s.(*ast.ValueSpec).Names[0].Name)
-		}
-	}
-	return names
-}
-
 // FuzzWalkARM: any word gives an operation that the emulator can take as it is.
 func FuzzWalkARM(f *testing.F) {
 	for _, form := range armForms {
@@ -378,20 +295,20 @@ func FuzzWalkARM(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, w uint32) {
 		o := walkWord(w)
-		if o.Kind == WalkStop {
+		if o.Kind == trace.Stop {
 			return
 		}
-		vector := o.Kind >= armVload
+		vector := o.Kind >= trace.ArmVload
 		switch {
-		case o.Kind > armVshr || o.Kind > armClobber && o.Kind < WalkCall:
+		case o.Kind > trace.ArmVshr || o.Kind > trace.ArmClobber && o.Kind < trace.Call:
 			t.Fatalf("%#x: kind %d", w, o.Kind)
-		case o.Dst > armNone || o.Src > armNone || o.Base > armRelative || o.Index > armNone || o.Scale > 63 || o.Ext > 11:
+		case o.Dst > trace.ArmNone || o.Src > trace.ArmNone || o.Base > trace.ArmBaseImage || o.Index > trace.ArmNone || o.Scale > 63 || o.Ext > 11:
 			t.Fatalf("%#x: no such operands: %+v", w, o)
-		case vector && o.Kind != armVto && o.Dst >= armZero && o.Dst != armNone:
+		case vector && o.Kind != trace.ArmVto && o.Dst >= trace.ArmZero && o.Dst != trace.ArmNone:
 			t.Fatalf("%#x: no such vector: %+v", w, o)
-		case o.Flags&armHasMem != 0 && o.Base == armNone:
+		case o.Flags&trace.ArmHasMem != 0 && o.Base == trace.ArmNone:
 			t.Fatalf("%#x: no address: %+v", w, o)
-		case o.Size > 64 || o.Kind != armClobber && o.Size > 16 || !vector && o.Kind != armClobber && o.Size > 8:
+		case o.Size > 64 || o.Kind != trace.ArmClobber && o.Size > 16 || !vector && o.Kind != trace.ArmClobber && o.Size > 8:
 			t.Fatalf("%#x: operands of %d bytes: %+v", w, o.Size, o)
 		}
 	})

@@ -1,6 +1,10 @@
 package image
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"backfeed/sample/trace"
+)
 
 // vector is for moves of vector registers, and what compilers and libraries look for bytes with; what
 // computes with floating-point numbers is not emulated.
@@ -11,13 +15,13 @@ func (o *armOp) vector() bool {
 	bytes := uint8(8) << (w >> 30 & 1) // of a vector
 	switch {
 	case w&0xff3ffc00 == 0x1e204000: // fmov of a register
-		o.Kind, o.Size = armVdup, [4]uint8{4, 8, 0, 2}[w>>22&3]
+		o.Kind, o.Size = trace.ArmVdup, [4]uint8{4, 8, 0, 2}[w>>22&3]
 		o.Cond = o.Size
 		return o.Size > 0
 	case w&0x7f36fc00 == 0x1e260000: // fmov to or from a general register
 		return o.transfer()
 	case w&0xff201fe0 == 0x1e201000: // fmov of a constant
-		o.Kind, o.Src, o.Size = armVimm, armNone, [4]uint8{4, 8, 0, 2}[w>>22&3]
+		o.Kind, o.Src, o.Size = trace.ArmVimm, trace.ArmNone, [4]uint8{4, 8, 0, 2}[w>>22&3]
 		o.Cond, o.Imm = o.Size, int64(armFloatImm(w>>13&0xff, o.Size))
 		return o.Size > 0
 	case w&0x9fe08400 == 0x0e000400:
@@ -25,13 +29,13 @@ func (o *armOp) vector() bool {
 	case w&0xffe0fc00 == 0x5e000400: // dup of an element to a scalar
 		at := w >> 16 & 31
 		i := bits.TrailingZeros32(at)
-		o.Kind, o.Size, o.Imm = armVdup, 1<<i, int64(at>>(i+1)<<i)
+		o.Kind, o.Size, o.Imm = trace.ArmVdup, 1<<i, int64(at>>(i+1)<<i)
 		o.Cond = o.Size
 		return i < 4
 	case w&0x9ff80400 == 0x0f000400:
 		return o.constant(bytes)
 	case w&0xbfe08400 == 0x2e000000: // ext
-		o.Kind, o.Index, o.Cond, o.Imm = armVext, rm, bytes, int64(w>>11&15)
+		o.Kind, o.Index, o.Cond, o.Imm = trace.ArmVext, rm, bytes, int64(w>>11&15)
 		return bytes == 16 || w>>14&1 == 0
 	case w&0x9f200400 == 0x0e200400:
 		return o.threeSame(bytes)
@@ -40,7 +44,7 @@ func (o *armOp) vector() bool {
 	case w&0x9f3e0c00 == 0x0e300800:
 		return o.acrossLanes(bytes)
 	case w&0xfffffc00 == 0x5ef1b800: // addp of a pair to a scalar
-		o.Kind, o.Size, o.Cond = armVaddv, 8, 16
+		o.Kind, o.Size, o.Cond = trace.ArmVaddv, 8, 16
 		return true
 	case w&0x9f800400 == 0x0f000400:
 		return o.shiftImm(bytes)
@@ -64,11 +68,11 @@ func (o *armOp) transfer() bool {
 	}
 	switch {
 	case to && top:
-		o.Kind, o.Src, o.Imm = armVput, xr(w>>5), 8
+		o.Kind, o.Src, o.Imm = trace.ArmVput, xr(w>>5), 8
 	case to:
-		o.Kind, o.Src, o.Cond = armVfrom, xr(w>>5), o.Size
+		o.Kind, o.Src, o.Cond = trace.ArmVfrom, xr(w>>5), o.Size
 	default:
-		if o.Kind, o.Dst = armVto, xr(w); top {
+		if o.Kind, o.Dst = trace.ArmVto, xr(w); top {
 			o.Imm = 8
 		}
 	}
@@ -85,25 +89,25 @@ func (o *armOp) copy(bytes uint8) bool {
 	}
 	o.Size, o.Imm = 1<<i, int64(at>>(i+1)<<i)
 	if w>>29&1 != 0 { // ins of an element
-		o.Kind, o.Cond = armVins, uint8(w>>11&15>>i<<i)
+		o.Kind, o.Cond = trace.ArmVins, uint8(w>>11&15>>i<<i)
 		return bytes == 16
 	}
 	switch w >> 11 & 15 {
 	case 0: // dup of an element
-		o.Kind, o.Cond = armVdup, bytes
+		o.Kind, o.Cond = trace.ArmVdup, bytes
 		return o.Size < 8 || bytes == 16
 	case 1: // of a general register
-		o.Kind, o.Src, o.Cond, o.Imm = armVfrom, xr(w>>5), bytes, 0
+		o.Kind, o.Src, o.Cond, o.Imm = trace.ArmVfrom, xr(w>>5), bytes, 0
 		return o.Size < 8 || bytes == 16
 	case 3: // ins
-		o.Kind, o.Src = armVput, xr(w>>5)
+		o.Kind, o.Src = trace.ArmVput, xr(w>>5)
 		return bytes == 16
 	case 5: // smov
-		o.Kind, o.Dst, o.Cond = armVto, xr(w), 4<<(w>>30&1)
-		o.Flags |= armSign
+		o.Kind, o.Dst, o.Cond = trace.ArmVto, xr(w), 4<<(w>>30&1)
+		o.Flags |= trace.ArmSign
 		return o.Size < o.Cond
 	case 7: // umov
-		o.Kind, o.Dst = armVto, xr(w)
+		o.Kind, o.Dst = trace.ArmVto, xr(w)
 		return (o.Size == 8) == (bytes == 16)
 	}
 	return false
@@ -134,7 +138,7 @@ func (o *armOp) constant(bytes uint8) bool {
 		}
 		return v
 	}
-	o.Kind, o.Src, o.Cond = armVimm, armNone, bytes
+	o.Kind, o.Src, o.Cond = trace.ArmVimm, trace.ArmNone, bytes
 	var v uint64
 	switch {
 	case o2 != 0 && mode != 15:
@@ -180,9 +184,9 @@ func (o *armOp) threeSame(bytes uint8) bool {
 	w := o.w
 	u, op, size := w>>29&1, w>>11&31, w>>22&3
 	o.Index, o.Cond, o.Size = uint8(w>>16&31), bytes, 1<<size
-	lane := func(k WalkKind, signed bool) bool {
+	lane := func(k trace.Kind, signed bool) bool {
 		if o.Kind = k; signed {
-			o.Flags |= armSign
+			o.Flags |= trace.ArmSign
 		}
 		return size < 3 || bytes == 16
 	}
@@ -190,31 +194,31 @@ func (o *armOp) threeSame(bytes uint8) bool {
 	case 3:
 		o.Size = 8
 		if u != 0 {
-			o.Kind = [4]WalkKind{armVeor, armVbsl, armVbit, armVbif}[size]
+			o.Kind = [4]trace.Kind{trace.ArmVeor, trace.ArmVbsl, trace.ArmVbit, trace.ArmVbif}[size]
 			return true
 		}
-		if o.Kind = [4]WalkKind{armVand, armVand, armVorr, armVorr}[size]; size&1 != 0 {
-			o.Flags |= armNot
+		if o.Kind = [4]trace.Kind{trace.ArmVand, trace.ArmVand, trace.ArmVorr, trace.ArmVorr}[size]; size&1 != 0 {
+			o.Flags |= trace.ArmNot
 		}
 		return true
 	case 6: // cmgt, cmhi
-		return lane(armVcmhi, u == 0)
+		return lane(trace.ArmVcmhi, u == 0)
 	case 7:
-		return lane(armVcmhs, u == 0)
+		return lane(trace.ArmVcmhs, u == 0)
 	case 12:
-		return lane(armVmax, u == 0) && size < 3
+		return lane(trace.ArmVmax, u == 0) && size < 3
 	case 13:
-		return lane(armVmin, u == 0) && size < 3
+		return lane(trace.ArmVmin, u == 0) && size < 3
 	case 16:
-		return lane([2]WalkKind{armVadd, armVsub}[u], false)
+		return lane([2]trace.Kind{trace.ArmVadd, trace.ArmVsub}[u], false)
 	case 17:
-		return lane([2]WalkKind{armVcmtst, armVcmeq}[u], false)
+		return lane([2]trace.Kind{trace.ArmVcmtst, trace.ArmVcmeq}[u], false)
 	case 20:
-		return u != 0 && lane(armVumaxp, false) && size < 3
+		return u != 0 && lane(trace.ArmVumaxp, false) && size < 3
 	case 21:
-		return u != 0 && lane(armVuminp, false) && size < 3
+		return u != 0 && lane(trace.ArmVuminp, false) && size < 3
 	case 23:
-		return u == 0 && lane(armVaddp, false)
+		return u == 0 && lane(trace.ArmVaddp, false)
 	}
 	return false
 }
@@ -224,28 +228,28 @@ func (o *armOp) twoRegisters(bytes uint8) bool {
 	w := o.w
 	u, op, size := w>>29&1, w>>12&31, w>>22&3
 	o.Cond, o.Size = bytes, 1<<size
-	zero := func(k WalkKind, signed bool) bool {
+	zero := func(k trace.Kind, signed bool) bool {
 		if o.Kind = k; signed {
-			o.Flags |= armSign
+			o.Flags |= trace.ArmSign
 		}
 		o.imms(0)
 		return size < 3 || bytes == 16
 	}
 	switch {
 	case op == 5 && u == 0 && size == 0:
-		o.Kind = armVcnt
+		o.Kind = trace.ArmVcnt
 		return true
 	case op == 5 && u != 0 && size == 0: // not
-		o.Kind, o.Size = armVeor, 8
+		o.Kind, o.Size = trace.ArmVeor, 8
 		o.imms(^uint64(0))
 		return true
 	case op == 8: // cmgt, cmge
-		return zero([2]WalkKind{armVcmhi, armVcmhs}[u], true)
+		return zero([2]trace.Kind{trace.ArmVcmhi, trace.ArmVcmhs}[u], true)
 	case op == 9 && u == 0:
-		return zero(armVcmeq, false)
+		return zero(trace.ArmVcmeq, false)
 	case op == 18 && u == 0: // xtn
-		if o.Kind, o.Cond = armVnarrow, 0; bytes == 16 {
-			o.Flags |= armInc
+		if o.Kind, o.Cond = trace.ArmVnarrow, 0; bytes == 16 {
+			o.Flags |= trace.ArmInc
 		}
 		return size < 3
 	}
@@ -259,11 +263,11 @@ func (o *armOp) acrossLanes(bytes uint8) bool {
 	o.Cond, o.Size = bytes, 1<<size
 	switch {
 	case op == 27 && u == 0:
-		o.Kind = armVaddv
+		o.Kind = trace.ArmVaddv
 	case op == 10 && u != 0:
-		o.Kind = armVmaxv
+		o.Kind = trace.ArmVmaxv
 	case op == 26 && u != 0:
-		o.Kind = armVminv
+		o.Kind = trace.ArmVminv
 	default:
 		return false
 	}
@@ -283,15 +287,15 @@ func (o *armOp) shiftImm(bytes uint8) bool {
 	o.Size, o.Cond = 1<<i, bytes
 	switch {
 	case op == 0 && u != 0: // ushr
-		o.Kind = armVshr
+		o.Kind = trace.ArmVshr
 		o.imms(uint64(2*size - by))
 	case op == 10 && u == 0:
-		o.Kind = armVshl
+		o.Kind = trace.ArmVshl
 		o.imms(uint64(by - size))
 	case op == 16 && u == 0: // shrn
-		o.Kind, o.Cond, o.Imm = armVnarrow, 0, int64(2*size-by)
+		o.Kind, o.Cond, o.Imm = trace.ArmVnarrow, 0, int64(2*size-by)
 		if bytes == 16 {
-			o.Flags |= armInc
+			o.Flags |= trace.ArmInc
 		}
 		return i < 3
 	default:

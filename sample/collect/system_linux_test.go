@@ -10,11 +10,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
 
+	"github.com/cilium/ebpf"
+	kernelbtf "github.com/cilium/ebpf/btf"
+
 	"backfeed/sample"
+	"backfeed/sample/trace"
 )
 
 // system opens a System, or skips the test where this machine has none.
@@ -258,6 +264,36 @@ func TestObserve(t *testing.T) {
 func TestDrawRate(t *testing.T) {
 	if lo, mid, hi := drawRate(100, 0), drawRate(100, 0.5), drawRate(100, 1); math.Round(lo) != 70 || math.Round(mid) != 100 || math.Round(hi) != 130 {
 		t.Errorf("%g, %g, %g; want 70, 100, 130", lo, mid, hi)
+	}
+}
+
+// TestOpLayout: the emulators in the repository, of any processor, take operations as they are here, field
+// by field.
+func TestOpLayout(t *testing.T) {
+	files, err := filepath.Glob("walker_*.o")
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v; want two objects", files, err)
+	}
+	here := reflect.TypeFor[trace.Op]()
+	for _, f := range files {
+		spec, err := ebpf.LoadCollectionSpec(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		there, ok := spec.Maps[walkerMapOps].Value.(*kernelbtf.Struct)
+		if !ok || there.Name != "op" || uintptr(there.Size) != here.Size() || len(there.Members) != here.NumField() {
+			t.Fatalf("%s: operations are %v, want %d fields in %d bytes", f, spec.Maps[walkerMapOps].Value, here.NumField(), here.Size())
+		}
+		for i, m := range there.Members {
+			field := here.Field(i)
+			size, err := kernelbtf.Sizeof(m.Type)
+			if name := strings.ToLower(field.Name); name != m.Name && name != "_" {
+				t.Errorf("%s: field %d is %s, want %s", f, i, m.Name, name)
+			}
+			if err != nil || uintptr(m.Offset.Bytes()) != field.Offset || uintptr(size) != field.Type.Size() {
+				t.Errorf("%s: %s has %d bytes at %d (%v), want %d at %d", f, m.Name, size, m.Offset.Bytes(), err, field.Type.Size(), field.Offset)
+			}
+		}
 	}
 }
 

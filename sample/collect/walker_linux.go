@@ -43,16 +43,8 @@ type Walker struct {
 	done chan struct{}
 }
 
-// Layouts of bpf/walker.c.
+// Layouts of bpf/walker.c, beside trace.Op.
 type (
-	walkerOp struct {
-		Kind, Size, Dst, Src, Base, Index, Scale, Flags, Cond, Ext uint8
-		_                                                          [2]uint8
-		Disp                                                       int32
-		Target                                                     uint32
-		_                                                          uint32
-		Imm                                                        int64
-	}
 	walkerFile struct {
 		Ino    uint64
 		Dev, _ uint32
@@ -153,7 +145,7 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 			out.Close()
 		}
 	}()
-	if err := fillArray(out.Ops, kernelOps(code)); err != nil {
+	if err := fillArray(out.Ops, code.Ops); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(fillArray(out.Pages, code.Pages), fillArray(out.Starts, code.Starts)); err != nil {
@@ -174,16 +166,6 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 		}
 	}
 	return &out, nil
-}
-
-// kernelOps gives the operations as bpf/walker.c has them.
-func kernelOps(c *trace.Code) []walkerOp {
-	ops := make([]walkerOp, len(c.Ops))
-	for i, o := range c.Ops {
-		ops[i] = walkerOp{Kind: o.Kind, Size: o.Size, Dst: o.Dst, Src: o.Src, Base: o.Base, Index: o.Index, Scale: o.Scale, Flags: o.Flags,
-			Cond: o.Cond, Ext: o.Ext, Disp: o.Disp, Target: c.Targets[i], Imm: o.Imm}
-	}
-	return ops
 }
 
 // nanoseconds is how long a unit of the event of time is.

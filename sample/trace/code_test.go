@@ -10,18 +10,18 @@ import (
 // instruction. What is counted are branches.
 func twoImages() []Image {
 	return []Image{
-		{ID: sample.ImageID{Path: "/a"}, Ops: []Op{
-			{Addr: 0x401000, Off: 0x1000, Kind: 1},
-			{Addr: 0x401003, Off: 0x1003, Kind: 1, Target: 0x401010, Branch: BranchCond},
+		{ID: sample.ImageID{Path: "/a"}, Insts: []Inst{
+			{Addr: 0x401000, Off: 0x1000, Op: Op{Kind: X86Mov}},
+			{Addr: 0x401003, Off: 0x1003, Op: Op{Kind: CondJump}, Target: 0x401010},
 			{},
-			{Addr: 0x401010, Off: 0x1010, Kind: 1},
-			{Addr: 0x401003, Off: 0x1003, Kind: 1, Target: 0x401000, Branch: BranchCond},
-			{Addr: 0x401012, Off: 0x1012, Kind: 1, Target: 0x500000, Branch: BranchJump},
+			{Addr: 0x401010, Off: 0x1010, Op: Op{Kind: X86Mov}},
+			{Addr: 0x401003, Off: 0x1003, Op: Op{Kind: CondJump}, Target: 0x401000},
+			{Addr: 0x401012, Off: 0x1012, Op: Op{Kind: Jump}, Target: 0x500000},
 		}},
 		{ID: sample.ImageID{Path: "/empty"}},
-		{ID: sample.ImageID{Path: "/b"}, Ops: []Op{
-			{Addr: 0x1400, Off: 0x400, Kind: 1, Target: 0x1300, Branch: BranchJump},
-			{Addr: 0x1300, Off: 0x300, Kind: 1, Target: 0x1400, Branch: BranchCond},
+		{ID: sample.ImageID{Path: "/b"}, Insts: []Inst{
+			{Addr: 0x1400, Off: 0x400, Op: Op{Kind: Jump}, Target: 0x1300},
+			{Addr: 0x1300, Off: 0x300, Op: Op{Kind: CondJump}, Target: 0x1400},
 		}},
 	}
 }
@@ -55,12 +55,12 @@ func TestNewCode(t *testing.T) {
 			t.Errorf("image %d, %#x: operation %d, want %d", tt.image, tt.addr, got, tt.want)
 		}
 	}
-	if len(c.Ops) != 9 || len(c.Targets) != len(c.Ops) || len(c.image) != len(c.Ops) {
-		t.Fatalf("%d operations, %d targets, %d images of them; want 9 of each", len(c.Ops), len(c.Targets), len(c.image))
+	if len(c.Ops) != 9 || len(c.at) != len(c.Ops) {
+		t.Fatalf("%d operations, %d places of them; want 9 of each", len(c.Ops), len(c.at))
 	}
 	for op, want := range []uint32{0, 0, 4, 0, 0, 1, 0, 8, 7} {
-		if c.Targets[op] != want {
-			t.Errorf("operation %d goes to %d, want %d", op, c.Targets[op], want)
+		if c.Ops[op].To != want {
+			t.Errorf("operation %d goes to %d, want %d", op, c.Ops[op].To, want)
 		}
 	}
 	for i, want := range []struct {

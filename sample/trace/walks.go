@@ -208,7 +208,7 @@ func (w *Walks) Add(b []byte, batch int) error {
 	return nil
 }
 
-func (w *Walks) add(t *trail, batch int) {
+func (w *Walks) add(t *path, batch int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.code
@@ -217,8 +217,9 @@ func (w *Walks) add(t *trail, batch int) {
 	}
 	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
 	last := c.follow(t, func(op uint32, how via) {
-		o, id := &c.Ops[op], c.ids[c.image[op]]
-		place := branchKey{id.Key(), o.Off, o.Branch == BranchCond}
+		in := &c.at[op]
+		id := c.ids[in.image]
+		place := branchKey{id.Key(), in.off, c.Ops[op].Kind == CondJump}
 		n := number(w.place, place)
 		if int(n) == len(w.places) {
 			w.ids[place.id] = id
@@ -234,7 +235,8 @@ func (w *Walks) add(t *trail, batch int) {
 		w.leave(t, last)
 	}
 	in := func(op uint32, loop int) int32 {
-		return number(w.spot, endpoint{c.ids[c.image[op]].Key(), c.Ops[op].Proc, loop, uint64(c.Ops[op].Off)})
+		at := &c.at[op]
+		return number(w.spot, endpoint{c.ids[at.image].Key(), at.proc, loop, uint64(at.off)})
 	}
 	s.start = in(t.start, loopOf(slices.Values(s.at)))
 	if t.end == EndLength {
@@ -248,9 +250,9 @@ func (w *Walks) add(t *trail, batch int) {
 }
 
 // leave notes where t, of which last is the last operation, left the code that is known.
-func (w *Walks) leave(t *trail, last uint32) {
+func (w *Walks) leave(t *path, last uint32) {
 	c := w.code
-	i, to := int(c.image[last]), c.Ops[last].Target
+	i, to := int(c.at[last].image), c.at[last].target
 	if to == 0 {
 		i, to = slices.IndexFunc(c.Ranges, func(r Range) bool { return r.Hi != 0 && r.Pages == t.pages }), t.left
 	}

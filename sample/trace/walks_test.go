@@ -1,36 +1,26 @@
 package trace
 
 import (
-	"encoding/binary"
 	"errors"
 	"maps"
 	"math"
 	"slices"
 	"testing"
+	"unsafe"
 
 	"backfeed/sample"
 )
 
 // encodeTrail is what bpf/walker.c writes.
-func encodeTrail(t *trail) []byte {
-	var b []byte
-	for _, v := range []uint32{t.start, t.steps, uint32(t.end), uint32(len(t.outcomes)), uint32(len(t.targets)), t.pages} {
-		b = binary.NativeEndian.AppendUint32(b, v)
+func encodeTrail(t *path) []byte {
+	raw := trail{start: t.start, steps: t.steps, end: uint32(t.end), outcomes: uint32(len(t.outcomes)), targets: uint32(len(t.targets)),
+		pages: t.pages, left: t.left}
+	for i, how := range t.outcomes {
+		raw.taken[i/64] |= uint64(how/viaTaken&1) << (i % 64)
+		raw.guessed[i/64] |= uint64(how/viaGuessed&1) << (i % 64)
 	}
-	b = binary.NativeEndian.AppendUint64(b, t.left)
-	for _, flag := range []via{viaTaken, viaGuessed} {
-		bits := make([]byte, mostOutcomes/8)
-		for i, how := range t.outcomes {
-			if how&flag != 0 {
-				bits[i/8] |= 1 << (i % 8)
-			}
-		}
-		b = append(b, bits...)
-	}
-	for _, v := range t.targets {
-		b = binary.NativeEndian.AppendUint32(b, v)
-	}
-	return b
+	copy(raw.target[:], t.targets)
+	return slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&raw)), trailSize+4*len(t.targets)))
 }
 
 func TestDecodeTrail(t *testing.T) {
@@ -38,7 +28,7 @@ func TestDecodeTrail(t *testing.T) {
 	for i := range all {
 		all[i] = via(i%4) * viaTaken
 	}
-	for _, want := range []trail{
+	for _, want := range []path{
 		{start: 7, steps: 512},
 		{start: 1, steps: 3, end: 2, outcomes: []via{viaTaken, viaGuessed, viaTaken | viaGuessed}, targets: []uint32{9, 1 << 31}},
 		{start: 1, steps: 3, outcomes: all},
@@ -56,7 +46,7 @@ func TestDecodeTrail(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []trail{{end: Ends}, {targets: []uint32{1}}} {
+	for _, bad := range []path{{end: Ends}, {targets: []uint32{1}}} {
 		b := encodeTrail(&bad)[:trailSize]
 		if _, err := decodeTrail(b); !errors.Is(err, errTrail) {
 			t.Errorf("%+v: %v", bad, err)
@@ -65,13 +55,13 @@ func TestDecodeTrail(t *testing.T) {
 }
 
 func FuzzDecodeTrail(f *testing.F) {
-	f.Add(encodeTrail(&trail{start: 2, steps: 9, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{4, 7}}))
+	f.Add(encodeTrail(&path{start: 2, steps: 9, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{4, 7}}))
 	c := NewCode(twoImages())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tr, err := decodeTrail(b); err == nil {
 			tr.steps &= 1<<16 - 1
 			c.follow(&tr, func(op uint32, _ via) {
-				if int(op) >= len(c.Ops) || c.Ops[op].Branch == NoBranch {
+				if int(op) >= len(c.Ops) || !c.Ops[op].Kind.Branch() {
 					t.Fatalf("operation %d is no branch", op)
 				}
 			})
@@ -82,14 +72,14 @@ func FuzzDecodeTrail(f *testing.F) {
 // callingImage has a loop (operations 1 to 3) that calls a procedure (5 to 7) with a
 // branch of its own.
 func callingImage() []Image {
-	return []Image{{ID: sample.ImageID{Path: "/c"}, Ops: []Op{
+	return []Image{{ID: sample.ImageID{Path: "/c"}, Insts: []Inst{
 		{Addr: 0x1000, Off: 0x1000, Proc: 0x1000},
-		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x2000, Branch: BranchCall},
-		{Addr: 0x1006, Off: 0x1006, Proc: 0x1000, Target: 0x1000, Branch: BranchCond},
+		{Addr: 0x1001, Off: 0x1001, Proc: 0x1000, Target: 0x2000, Op: Op{Kind: Call}},
+		{Addr: 0x1006, Off: 0x1006, Proc: 0x1000, Target: 0x1000, Op: Op{Kind: CondJump}},
 		{},
 		{Addr: 0x2000, Off: 0x2000, Proc: 0x2000},
-		{Addr: 0x2001, Off: 0x2001, Proc: 0x2000, Target: 0x2000, Branch: BranchCond},
-		{Addr: 0x2003, Off: 0x2003, Proc: 0x2000, Branch: BranchReturn},
+		{Addr: 0x2001, Off: 0x2001, Proc: 0x2000, Target: 0x2000, Op: Op{Kind: CondJump}},
+		{Addr: 0x2003, Off: 0x2003, Proc: 0x2000, Op: Op{Kind: Ret}},
 		{},
 	}}}
 }
@@ -102,22 +92,22 @@ func TestFollow(t *testing.T) {
 	c := NewCode(callingImage())
 	for _, tt := range []struct {
 		name string
-		trail
+		path
 		want []step
 		last uint32
 	}{
-		{"a call from outside", trail{start: 2, steps: 6, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{3}},
+		{"a call from outside", path{start: 2, steps: 6, outcomes: []via{viaTaken, viaGuessed}, targets: []uint32{3}},
 			[]step{{2, viaTaken}, {6, viaTaken | viaInner}, {6, viaInner | viaGuessed}, {7, viaTaken | viaInner}}, 7},
-		{"back to the caller", trail{start: 6, steps: 4, outcomes: []via{0, viaTaken}, targets: []uint32{3}},
+		{"back to the caller", path{start: 6, steps: 4, outcomes: []via{0, viaTaken}, targets: []uint32{3}},
 			[]step{{6, 0}, {7, viaTaken}, {3, viaTaken}}, 1},
-		{"a return to nowhere", trail{start: 7, steps: 5}, []step{{7, viaTaken}}, 7},
-		{"an outcome that is missing", trail{start: 5, steps: 5}, nil, 6},
-		{"no instruction", trail{start: 4, steps: 2}, nil, 5},
-		{"nowhere", trail{start: 0, steps: 2}, nil, 0},
-		{"no operation", trail{start: 99, steps: 2}, nil, 0},
+		{"a return to nowhere", path{start: 7, steps: 5}, []step{{7, viaTaken}}, 7},
+		{"an outcome that is missing", path{start: 5, steps: 5}, nil, 6},
+		{"no instruction", path{start: 4, steps: 2}, nil, 5},
+		{"nowhere", path{start: 0, steps: 2}, nil, 0},
+		{"no operation", path{start: 99, steps: 2}, nil, 0},
 	} {
 		var got []step
-		last := c.follow(&tt.trail, func(op uint32, how via) { got = append(got, step{op, how}) })
+		last := c.follow(&tt.path, func(op uint32, how via) { got = append(got, step{op, how}) })
 		if !slices.Equal(got, tt.want) || last != tt.last {
 			t.Errorf("%s: %v to %d, want %v to %d", tt.name, got, last, tt.want, tt.last)
 		}
@@ -200,9 +190,9 @@ func TestWalks(t *testing.T) {
 	var w Walks
 	w.SetCode(code)
 	// Twice around the loop, and in another batch once, cut short, with a way that was guessed.
-	w.add(&trail{start: 1, steps: 12, outcomes: []via{0, viaTaken, viaTaken, 0}, targets: []uint32{3, 3}}, 3)
-	w.add(&trail{start: 1, steps: 7, end: 1, outcomes: []via{viaTaken, viaGuessed}}, 5)
-	w.add(&trail{start: 0, steps: 7}, 6) // nowhere: as if it had not been
+	w.add(&path{start: 1, steps: 12, outcomes: []via{0, viaTaken, viaTaken, 0}, targets: []uint32{3, 3}}, 3)
+	w.add(&path{start: 1, steps: 7, end: 1, outcomes: []via{viaTaken, viaGuessed}}, 5)
+	w.add(&path{start: 0, steps: 7}, 6) // nowhere: as if it had not been
 	check := func(when string, want map[sample.Offset]sample.Probed) {
 		t.Helper()
 		counts := sample.NewCounts(sample.CPU{}, sample.Event{})
@@ -240,7 +230,7 @@ func TestWalks(t *testing.T) {
 
 	// So many walks that the first are not kept one by one.
 	for range mostWalks + 10 {
-		w.add(&trail{start: 3, steps: 1, outcomes: []via{0}}, 0)
+		w.add(&path{start: 3, steps: 1, outcomes: []via{0}}, 0)
 	}
 	if len(w.walks) != 10 {
 		t.Errorf("%d walks are kept", len(w.walks))
@@ -255,7 +245,7 @@ func TestWhereLeft(t *testing.T) {
 	c := NewCode(images)
 	var w Walks
 	w.SetCode(c)
-	for _, tr := range []trail{
+	for _, tr := range []path{
 		{start: 6, steps: 1, end: EndOutside},                                         // jumps to 0x500000
 		{start: 6, steps: 1, end: EndOutside, left: 0x1234, pages: c.Ranges[2].Pages}, // likewise
 		{start: 4, steps: 1, end: EndOutside, left: 0x1234, pages: c.Ranges[2].Pages}, // no branch: as far as is known

@@ -198,7 +198,7 @@ static void prepare(int again)
 	if (op->kind == STRIP)
 		for (int i = 0; i < 31; i++)
 			c->x[i] &= USER_ADDRESS;
-	if (op->flags & F_MEM) {
+	if (op->flags & F_HAS_MEM) {
 		u32 w = test.word; // of ordered, exclusive and atomic accesses
 		u32 align = (w & 0x3f000000) == 0x08000000 || (w & 0x3f000000) == 0x19000000 || (w & 0x3f200c00) == 0x38200000 ? 15 : 0;
 		if (op->index < 31)
@@ -216,7 +216,7 @@ static void prepare(int again)
 		if (op->base == 31)
 			c->sp = to & ~15ull;
 	}
-	if (op->kind == JMPI || op->kind == CALLI || op->kind == RET)
+	if (op->kind == JUMP_IND || op->kind == CALL_IND || op->kind == RET)
 		if (op->src < 31)
 			c->x[op->src] = (u64)at + 8;
 	// Of an equal value, for what compares with memory.
@@ -297,13 +297,13 @@ static int compare(void)
 	if (test.strict && !known)
 		return differs("what is known", 0, 1, 0);
 	u32 next = s->pc, branched = o->way == 2;
-	if (test.op.kind == JCC) {
+	if (test.op.kind == COND_JUMP) {
 		if (s->trail.outcomes != 1 || s->trail.guessed[0])
 			return differs("outcomes", 0, 1, s->trail.outcomes);
 		if ((s->trail.taken[0] & 1) != branched)
 			return differs("taken", 0, branched, s->trail.taken[0] & 1);
 	}
-	u32 there = test.op.kind == JMPI || test.op.kind == CALLI || test.op.kind == RET ? (u64)(at + 8 - code) / 4 + OPERATIONS : test.op.target;
+	u32 there = test.op.kind == JUMP_IND || test.op.kind == CALL_IND || test.op.kind == RET ? (u64)(at + 8 - code) / 4 + OPERATIONS : test.op.to;
 	if (next != (branched ? there : 2))
 		return differs("next operation", 0, branched ? there : 2, next);
 	return 0;
@@ -368,7 +368,7 @@ int main(int argc, char **argv)
 		faults += undefined != 0;
 		stopped += ended != 0;
 		// Of one register twice, or the stack pointer with an odd displacement, addresses are anywhere.
-		int anywhere = test.op.flags & F_MEM && (test.op.index == test.op.base || test.op.base == 31);
+		int anywhere = test.op.flags & F_HAS_MEM && (test.op.index == test.op.base || test.op.base == 31);
 		if (test.strict && (ended || (undefined == test.times && !anywhere) || ill)) {
 			bad = 1;
 			printf("%08x was not tried: %u faults, %u ends\n", test.word, undefined, ended);

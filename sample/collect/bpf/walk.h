@@ -7,22 +7,7 @@
 // An index into an array goes through within(): what the compiler knows of its bounds, a verifier does not
 // always see (that of Linux 6.1 after | of 32 bits).
 
-// An operation is one instruction, in the order of the fields of WalkOp.
-struct op {
-	u8 kind, size; // size of the operands, in bytes
-	u8 dst, src;   // registers, or what else the kind says
-	u8 base, index, scale;
-	u8 flags; // F_*
-	u8 cond;  // condition, or what else the kind says
-	u8 ext;   // of AArch64: how the register index is shifted or extended
-	u8 pad[2];
-	s32 disp;
-	u32 target; // of a direct branch: index of an operation; 0 is outside
-	s64 imm;
-};
-
-// Kinds of operations that every processor has. They are those of image.WalkKind, as are all.
-enum { STOP, CALL = 48, CALLI, RET, JMP, JMPI, JCC };
+#include "op.h"
 
 // A line is memory of the thread as a walk found it, with what the walk would have written since. To
 // read it takes 100 ns, however little of it; what is here before takes 10.
@@ -59,33 +44,6 @@ struct space {
 struct space_key {
 	u64 born;
 	u32 tgid, pad;
-};
-
-// How walks ended.
-enum {
-	END_LENGTH,
-	END_OP,       // an instruction that is not emulated
-	END_BRANCH,   // it is not known where a branch goes, and too much was guessed
-	END_OUTSIDE,  // left the code that is known
-	END_ADDRESS,  // not known where something is stored
-	END_ROOM,
-	END_START, // nothing is known of the code where it begins
-	ENDS
-};
-
-enum { OUTCOMES = 512, TARGETS = 256 };
-
-// A trail is what a walk tells: the code tells the rest of the way.
-struct trail {
-	u32 start; // operation
-	u32 steps;
-	u32 end;
-	u32 outcomes, targets;
-	u32 pages; // of the image that left is in
-	u64 left;  // with END_OUTSIDE, by an indirect branch: the address, as linked, that it went to; 0 is in no image
-	u64 taken[OUTCOMES / 64]; // bit by conditional branch
-	u64 guessed[OUTCOMES / 64]; // likewise: it is not known whether it is taken
-	u32 target[TARGETS];      // operations that indirect branches and returns went to
 };
 
 struct state {
@@ -365,18 +323,18 @@ inline_ int guess(struct state *s, int back)
 inline_ int decide(struct state *s, struct op *op, int known, int to)
 {
 	u32 n = s->trail.outcomes++;
-	if (n >= OUTCOMES) {
+	if (n >= MOST_OUTCOMES) {
 		s->end = END_ROOM;
 		return 2;
 	}
-	u64 bit = 1ull << (n & 63), at = within(n / 64, OUTCOMES / 64 - 1);
+	u64 bit = 1ull << (n & 63), at = within(n / 64, MOST_OUTCOMES / 64 - 1);
 	if (!known) {
 		if (s->guesses++ >= guesses) {
 			s->trail.outcomes = n;
 			s->end = END_BRANCH;
 			return 2;
 		}
-		to = guess(s, op->target <= s->pc);
+		to = guess(s, op->to <= s->pc);
 		s->trail.guessed[at] |= bit;
 	}
 	if (to)
@@ -394,8 +352,8 @@ inline_ int go_on(struct state *s)
 // jump goes to the target of a direct branch.
 inline_ int jump(struct state *s, struct op *op)
 {
-	s->pc = op->target;
-	return op->target ? 0 : stop(s, END_OUTSIDE);
+	s->pc = op->to;
+	return op->to ? 0 : stop(s, END_OUTSIDE);
 }
 
 // jump_to goes to a runtime address, if it is known.
@@ -406,9 +364,9 @@ inline_ int jump_to(struct state *s, u64 to, int known)
 	if (!enter(s, to))
 		return stop(s, END_OUTSIDE);
 	u32 n = s->trail.targets;
-	if (n >= TARGETS)
+	if (n >= MOST_TARGETS)
 		return stop(s, END_ROOM);
-	s->trail.target[within(n, TARGETS - 1)] = s->pc;
+	s->trail.target[within(n, MOST_TARGETS - 1)] = s->pc;
 	s->trail.targets = n + 1;
 	return 0;
 }

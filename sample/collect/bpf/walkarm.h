@@ -1,114 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 
-// What A64's instructions do. See infer/image/walkarm.go for what the operations stand for.
+// What A64's instructions do. What the operations stand for is in oparm.h.
 
 enum { REGS = 32, VWORDS = 2 }; // register 31 is the stack pointer
 #define FLAGS_KNOWN (1ull << 32)
 #define EXCLUSIVE (1ull << 33) // beside what is known: a load began an exclusive access, at fb
 
 #include "walk.h"
-
-enum { ZERO = 32, NONE = 33, BASE_IMAGE = 34 }; // that are no registers
-
-enum {
-	F_MEM = 1,   // has a memory operand: base, index and disp; with BASE_IMAGE, imm
-	F_IMM = 2,   // the second operand is imm, else register index as ext and scale say
-	F_NOT = 4,   // it is inverted
-	F_INC = 8,   // one is added
-	F_FLAGS = 16, // sets the flags
-	F_PRE = 32,  // the address is written to its base
-	F_POST = 64, // it is afterwards; the access is at the base
-	F_SIGN = 128,
-};
-
-// Kinds of operations, beside those of walk.h. Unless said otherwise, the operands are register
-// src and the second one, and register dst is the result.
-enum kind {
-	LEA = STOP + 1, // dst = address imm of the image
-	ADD,
-	ADC,
-	AND,
-	ORR,
-	EOR,
-	MOVK,   // 16 bits of dst from bit scale on = imm
-	UBF,    // bits of src from cond on, imm of them, go to bit scale on; the others become 0,
-	SBF,    // or copies of the highest one and 0,
-	BFI,    // or stay
-	EXTR,   // from bit imm on
-	CSEL,   // if cond src, else the second
-	CCMP,   // if cond, flags as of an addition; else they are base
-	MADD,   // register base + src * index; F_NOT: less the product; cond: 4 is of lower halves, F_SIGN of signed ones
-	MULH,   // upper half of a product
-	DIV,    // F_SIGN
-	SHIFT,  // src by the second operand; cond as ext
-	RBIT,
-	REV,    // of cond bytes each
-	CLZ,
-	CLS,
-	STRIP,  // takes signatures off an address
-	TLS,    // thread pointer
-	GETF,   // flags to register
-	SETF,
-	LOAD,   // size bytes; F_SIGN: as signed ones of cond bytes
-	LOADP,  // into dst and cond; F_SIGN: as signed ones of 8 bytes
-	LOADX,  // and it begins an exclusive access; cond is NONE for one register
-	STORE,  // of src
-	STOREP, // of src and cond
-	STOREX, // the same, dst tells whether not; cond is NONE for one register
-	CLREX,
-	ATOMIC, // dst = memory, which becomes a function of src, A_*
-	CAS,    // if memory is dst, it becomes src; dst = memory
-	NOP,
-	CLOBBER, // imm: registers that are not known afterwards, vectors from bit 32 on; F_FLAGS; with F_MEM, size bytes of memory
-	VLOAD = JCC + 1, // vector register dst
-	VLOADP, // and cond
-	VLOADN, // cond of them
-	VLOADR, // all elements of dst, in cond bytes
-	VSTORE, // of src
-	VSTOREP,
-	VSTOREN,
-	VFROM,  // all elements of size bytes in cond bytes of dst = general register src
-	VTO,    // general register dst = element at byte imm of src; F_SIGN: to cond bytes
-	VPUT,   // element at byte imm of dst = general register src
-	VDUP,   // all elements in cond bytes of dst = element at byte imm of src
-	VINS,   // element at byte imm of dst = that at byte cond of src
-	VIMM,   // cond bytes of dst = imm
-	VEXT,   // bytes from imm on of src and index
-	VNARROW, // elements of size bytes of dst = those of twice the size of src, shifted by imm; F_INC: in the upper half of it
-	VADDV,  // dst = sum of the elements of src, of which there are cond bytes
-	VMAXV,
-	VMINV,
-	VCNT,
-	VADDP,  // pairs of src, then of index, of elements of size bytes in cond bytes
-	VUMAXP,
-	VUMINP,
-	VAND,   // from here on word by word: dst = f(src, index), of elements of size bytes in cond bytes; F_IMM: of src and imm
-	VORR,
-	VEOR,
-	VBSL, // by the bits of dst
-	VBIT, // of index
-	VBIF,
-	VADD,
-	VSUB,
-	VCMEQ,
-	VCMTST,
-	VCMHI, // F_SIGN: of signed numbers
-	VCMHS,
-	VMAX,
-	VMIN,
-	VSHL, // by imm
-	VSHR,
-};
+#include "oparm.h"
 
 _Static_assert(CLOBBER < CALL, "kinds of walk.h");
-
-// How a second operand is shifted or extended, and then shifted to the left.
-enum { LSL, LSR, ASR, ROR, UXTB, UXTH, UXTW, UXTX, SXTB, SXTH, SXTW, SXTX };
-
-enum { A_ADD, A_CLR, A_EOR, A_SET, A_SMAX, A_SMIN, A_UMAX, A_UMIN, A_SWAP };
-
-// How a JCC tests: flags by cond, or bits of src: whether all are 0, or any is not, or one at scale is 0 or not.
-enum { IF_FLAGS, IF_ZERO, IF_NOT_ZERO, IF_CLEAR, IF_SET };
 
 enum { NF = 1u << 31, ZF = 1u << 30, CF = 1u << 29, VF = 1u << 28 };
 
@@ -203,14 +104,14 @@ inline_ u64 atomic(u32 what, u64 old, u64 v, u32 size)
 {
 	s64 a = extend(old, size), b = extend(v, size);
 	switch (what) {
-	case A_ADD: return old + v;
-	case A_CLR: return old & ~v;
-	case A_EOR: return old ^ v;
-	case A_SET: return old | v;
-	case A_SMAX: return a > b ? old : v;
-	case A_SMIN: return a < b ? old : v;
-	case A_UMAX: return old > v ? old : v;
-	case A_UMIN: return old < v ? old : v;
+	case ATOMIC_ADD: return old + v;
+	case ATOMIC_CLR: return old & ~v;
+	case ATOMIC_EOR: return old ^ v;
+	case ATOMIC_SET: return old | v;
+	case ATOMIC_SMAX: return a > b ? old : v;
+	case ATOMIC_SMIN: return a < b ? old : v;
+	case ATOMIC_UMAX: return old > v ? old : v;
+	case ATOMIC_UMIN: return old < v ? old : v;
 	}
 	return v;
 }
@@ -586,7 +487,7 @@ __attribute__((noinline)) int access(void)
 		k = fetch(ea, size);
 		old = s->val;
 		v = reg(s, op->src, &k2) & mask(size);
-		if (!store(ea, size, atomic(op->cond, old, v, size), op->cond == A_SWAP ? k2 : k & k2))
+		if (!store(ea, size, atomic(op->cond, old, v, size), op->cond == ATOMIC_SWAP ? k2 : k & k2))
 			return 1;
 		set_reg(s, op->dst, old, k);
 		return 0;
@@ -668,7 +569,7 @@ __attribute__((noinline)) int step(void)
 	u32 kind = op->kind, size = op->size, f = op->flags;
 	u64 a, b = op->imm, r = 0, m = mask(size);
 	int ka, kb = 1, known, kf = (s->known & FLAGS_KNOWN) != 0;
-	if (f & F_MEM) {
+	if (f & F_HAS_MEM) {
 		u64 ea = s->bias + op->imm, next;
 		int kea = 1;
 		if (op->base != BASE_IMAGE)
@@ -847,16 +748,16 @@ __attribute__((noinline)) int step(void)
 		for (u32 j = 0; j < 32; j++)
 			if (op->imm >> (32 + j) & 1)
 				s->vknown &= ~(3ull << (2 * j));
-		if (f & F_MEM)
+		if (f & F_HAS_MEM)
 			return MEMORY;
 		break;
 	case NOP:
 	case CALL:
-	case CALLI:
+	case CALL_IND:
 	case RET:
-	case JMP:
-	case JMPI:
-	case JCC:
+	case JUMP:
+	case JUMP_IND:
+	case COND_JUMP:
 		break;
 	default:
 		return kind < VFROM || kind > VSHR ? stop(s, END_OP) : VECTOR;
@@ -864,9 +765,9 @@ __attribute__((noinline)) int step(void)
 	if (kind > STOP && kind < NOP)
 		set_reg(s, op->dst, r & m, known);
 	s->left--;
-	if (kind < CALL || kind > JCC)
+	if (kind < CALL || kind > COND_JUMP)
 		return go_on(s);
-	if (kind == JCC) {
+	if (kind == COND_JUMP) {
 		int k = op->ext == IF_FLAGS ? kf : ka, to = 0;
 		switch (op->ext) {
 		case IF_FLAGS: to = kf && taken(s->fa, op->cond); break;
@@ -879,9 +780,9 @@ __attribute__((noinline)) int step(void)
 		if (to != 1)
 			return to ? 1 : go_on(s);
 	}
-	if (kind == CALL || kind == CALLI)
+	if (kind == CALL || kind == CALL_IND)
 		set_reg(s, 30, s->bias + op->imm, 1);
-	if (kind == CALL || kind == JMP || kind == JCC)
+	if (kind == CALL || kind == JUMP || kind == COND_JUMP)
 		return jump(s, op);
 	return jump_to(s, a & USER_ADDRESS, ka);
 }

@@ -262,9 +262,9 @@ static __attribute__((noinline)) int walk(struct perf_event_data *ctx, struct to
 	s->trail.steps = longest - s->left;
 	s->trail.end = s->end;
 	t->steps += s->trail.steps;
-	u32 n = s->trail.targets & (2 * TARGETS - 1);
+	u32 n = s->trail.targets & (2 * MOST_TARGETS - 1);
 	// Who wants to know looks now and then.
-	if (n <= TARGETS && ringbuf_output(&trails, &s->trail, __builtin_offsetof(struct trail, target) + n * 4, NO_WAKEUP))
+	if (n <= MOST_TARGETS && ringbuf_output(&trails, &s->trail, __builtin_offsetof(struct trail, target) + n * 4, NO_WAKEUP))
 		t->lost++;
 	return s->end;
 }

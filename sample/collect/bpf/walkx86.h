@@ -1,116 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
 
-// What x86-64's instructions do. See infer/image/walk.go for what the operations stand for.
+// What x86-64's instructions do. What the operations stand for is in opx86.h.
 
 enum { REGS = 16, VWORDS = 4 };
 #define FLAGS_KNOWN (1u << 16)
 
 #include "walk.h"
-
-enum { MEM = 16, IMM = 17, NONE = 18 };
-enum { BASE_IMAGE = 17 }; // and 16 is no register
-
-enum {
-	F_MEM = 1,  // has a memory operand
-	F_RDST = 2, // reads its destination
-	F_WDST = 4, // writes it
-	F_RSRC = 8, // reads its source
-	F_FS = 16,  // the memory operand is relative to fs
-};
-
-// Kinds of operations, beside those of walk.h.
-enum kind {
-	MOV = STOP + 1,
-	MOVZX, // cond: bytes of the destination
-	MOVSX,
-	LEA,
-	ADD,
-	OR,
-	ADC,
-	SBB,
-	AND,
-	SUB,
-	XOR,
-	CMP,
-	TEST,
-	INC,
-	DEC,
-	NEG,
-	NOT,
-	SHL,
-	SHR,
-	SAR,
-	ROL,
-	ROR,
-	SHLD, // dst, register cond; imm < 0: by cl
-	SHRD,
-	IMUL,  // dst = dst * src
-	IMUL3, // dst = src * imm
-	MULW,  // rdx:rax = rax * src
-	IMULW,
-	DIV,
-	IDIV,
-	SETCC,
-	CMOV,
-	BT,
-	BTS,
-	BTR,
-	BTC,
-	BSF,
-	BSR,
-	TZCNT,
-	LZCNT,
-	POPCNT,
-	BSWAP,
-	CBW, // cbw, cwde, cdqe, by size
-	CWD, // cwd, cdq, cqo
-	PUSH,
-	POP,
-	LEAVE,
-	XCHG = JCC + 1,
-	XADD,
-	CMPXCHG,
-	NOP,
-	CLOBBER, // imm: registers that are not known afterwards, FLAGS, vectors from bit 32 on; size: bytes of dst
-	SHLX, // dst = src shifted by register cond, without flags
-	SHRX,
-	SARX,
-	RORX, // by imm
-	ANDN, // dst = src and not register cond
-	BZHI, // dst = src without bits from register cond on
-	BLSR, // dst = src without its lowest bit
-	BLSI, // no more than it
-	BLSMSK, // up to it
-	MOVBE,
-	VLOAD,      // vector register dst = size bytes of memory, the rest of cond bytes 0
-	VLOADLOW,   // the same, rest kept
-	VHIGH,      // second word of dst = 8 bytes of memory
-	VSTORE,     // size bytes of vector register src
-	VSTOREHIGH, // second word of it
-	VMOV,       // size bytes of dst = src, the rest of cond bytes 0
-	VMOVLOW,    // the same, rest kept
-	VFROM,      // vector register dst = general register src
-	VTO,        // general register dst = vector register src
-	VMASKB,     // general register dst = top bits of the bytes of src
-	VZEROUPPER,
-	VTEST,   // flags by dst and src
-	VUNPACK, // dst = elements of cond and src in turn; imm: their size, from bit 8 on the word
-	VSHUFD,  // by imm: double words; words of the first or the second half with bit 8 or 9
-	VSHIFT,  // by imm bytes to the right
-	VBCAST,  // element of size bytes of src in cond bytes
-	VXOR,    // from here on word by word: dst = f(cond, src)
-	VAND,
-	VOR,
-	VANDN,
-	VCMPB,
-	VCMPW,
-	VCMPD,
-	VCMPQ,
-	VMINB,
-	VADDD,
-	VSUBD,
-	VADDQ,
-};
+#include "opx86.h"
 
 _Static_assert(LEAVE + 1 == CALL, "kinds of walk.h");
 
@@ -191,7 +87,7 @@ inline_ u64 swap(u64 x, u32 size)
 // operand gives word j of a vector source, and whether it is known.
 inline_ int operand(struct state *s, struct op *op, u64 ea, int kea, u32 j, u64 *v)
 {
-	if (op->flags & F_MEM) {
+	if (op->flags & F_HAS_MEM) {
 		int k = kea && fetch(ea + j * 8, 8);
 		*v = s->val;
 		return k;
@@ -285,7 +181,7 @@ __attribute__((noinline)) int step(void)
 	u32 kind = op->kind, size = op->size, f = op->flags;
 	u64 ea = 0, a = 0, b = 0, r = 0;
 	int kea = 1, ka = 1, kb = 1;
-	if (f & F_MEM) {
+	if (f & F_HAS_MEM) {
 		ea = (s64)op->disp;
 		if (op->base == BASE_IMAGE) {
 			ea = s->bias + (u32)op->disp;
@@ -300,7 +196,7 @@ __attribute__((noinline)) int step(void)
 		if (f & F_FS)
 			ea += s->tls;
 	}
-	if (f & F_RSRC) {
+	if (f & F_READS_SRC) {
 		u32 src = op->src;
 		if (src < 16) {
 			b = s->regs[within(src, 15)];
@@ -313,7 +209,7 @@ __attribute__((noinline)) int step(void)
 		}
 		b &= mask(size);
 	}
-	if (f & F_RDST) {
+	if (f & F_READS_DST) {
 		u32 dst = op->dst;
 		if (dst < 16) {
 			a = s->regs[within(dst, 15)];
@@ -482,8 +378,8 @@ __attribute__((noinline)) int step(void)
 		set_flags(s, FK_CARRY, size, 0, over ? CF | OF : 0, r);
 		goto flags;
 	}
-	case MULW:
-	case IMULW: {
+	case MUL_WIDE:
+	case IMUL_WIDE: {
 		u64 x = s->regs[0] & mask(size), h, over;
 		known &= s->known & 1;
 		if (size == 1) {
@@ -492,7 +388,7 @@ __attribute__((noinline)) int step(void)
 			set_flags(s, FK_CARRY, size, 0, 0, 0);
 			goto flags;
 		}
-		if (kind == MULW) {
+		if (kind == MUL_WIDE) {
 			r = x * b;
 			h = size == 8 ? high(x, b) : r >> (size * 8);
 			over = (h & mask(size)) != 0;
@@ -643,7 +539,7 @@ __attribute__((noinline)) int step(void)
 		break;
 	case PUSH:
 	case CALL:
-	case CALLI:
+	case CALL_IND:
 		r = b;
 		if (kind != PUSH) {
 			r = s->bias + op->imm;
@@ -690,7 +586,7 @@ __attribute__((noinline)) int step(void)
 			if (op->imm >> (32 + j) & 1)
 				s->vknown &= ~(15ull << (4 * j));
 		known = 0;
-		if (f & F_WDST) { // memory of any size
+		if (f & F_WRITES_DST) { // memory of any size
 			if (!kea)
 				return stop(s, END_ADDRESS);
 			for (u32 j = 0; j < 8; j++) {
@@ -699,7 +595,7 @@ __attribute__((noinline)) int step(void)
 				if (!store(ea + j * 8, size - j * 8 >= 8 ? 8 : size - j * 8, 0, 0))
 					return 1;
 			}
-			f &= ~F_WDST;
+			f &= ~F_WRITES_DST;
 		}
 		break;
 	case SHLX:
@@ -750,11 +646,11 @@ __attribute__((noinline)) int step(void)
 		r = swap(b, size);
 		break;
 	case VLOAD:
-	case VLOADLOW: {
+	case VLOAD_LOW: {
 		u32 to = VW(op->dst);
 		int k = kea && fetch(ea, size > 8 ? 8 : size);
 		u64 v = s->val;
-		if (kind == VLOADLOW && size < 8) {
+		if (kind == VLOAD_LOW && size < 8) {
 			v |= s->v[within(to, 63)] & ~mask(size);
 			k &= s->vknown >> to;
 		}
@@ -775,8 +671,8 @@ __attribute__((noinline)) int step(void)
 		break;
 	}
 	case VSTORE:
-	case VSTOREHIGH: {
-		u32 from = VW(op->src) + (kind == VSTOREHIGH);
+	case VSTORE_HIGH: {
+		u32 from = VW(op->src) + (kind == VSTORE_HIGH);
 		if (!kea)
 			return stop(s, END_ADDRESS);
 		if (!store(ea, size > 8 ? 8 : size, s->v[within(from, 63)], s->vknown >> from & 1))
@@ -787,7 +683,7 @@ __attribute__((noinline)) int step(void)
 		break;
 	}
 	case VMOV:
-	case VMOVLOW: {
+	case VMOV_LOW: {
 		u32 to = VW(op->dst), from = VW(op->src);
 		for (u32 j = 0; j < 4; j++) {
 			u64 v = s->v[within(from + j, 63)];
@@ -894,7 +790,7 @@ __attribute__((noinline)) int step(void)
 	case VBCAST: {
 		u64 v;
 		int k;
-		if (f & F_MEM) {
+		if (f & F_HAS_MEM) {
 			k = kea && fetch(ea, size);
 			v = s->val;
 		} else {
@@ -926,7 +822,7 @@ __attribute__((noinline)) int step(void)
 	case VSUBD:
 	case VADDQ: {
 		u32 to = VW(op->dst), from = VW(op->cond);
-		int same = !(f & F_MEM) && op->cond == op->src;
+		int same = !(f & F_HAS_MEM) && op->cond == op->src;
 		for (u32 j = 0; j < 4; j++) {
 			u64 y, z;
 			if (j * 8 >= size) {
@@ -944,9 +840,9 @@ __attribute__((noinline)) int step(void)
 		}
 		break;
 	}
-	case JCC:
-	case JMP:
-	case JMPI:
+	case COND_JUMP:
+	case JUMP:
+	case JUMP_IND:
 		break;
 	default:
 		return stop(s, END_OP);
@@ -954,7 +850,7 @@ __attribute__((noinline)) int step(void)
 		know_flags(s, known);
 	}
 	known &= 1;
-	if (f & F_WDST) {
+	if (f & F_WRITES_DST) {
 		if (op->dst < 16) {
 			set_reg(s, op->dst, wsize, r, known);
 		} else {
@@ -965,14 +861,14 @@ __attribute__((noinline)) int step(void)
 		}
 	}
 	s->left--;
-	if (kind < CALL || kind > JCC)
+	if (kind < CALL || kind > COND_JUMP)
 		return go_on(s);
-	if (kind == JCC) {
+	if (kind == COND_JUMP) {
 		int k = s->known >> 16 & 1, to = decide(s, op, k, k ? taken(flags(), op->cond) : 0);
 		if (to != 1)
 			return to ? 1 : go_on(s);
 	}
-	if (kind == CALL || kind == JMP || kind == JCC)
+	if (kind == CALL || kind == JUMP || kind == COND_JUMP)
 		return jump(s, op);
 	return jump_to(s, b, kb);
 }
