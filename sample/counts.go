@@ -458,3 +458,25 @@ func (r *Recording) Samples() uint64 {
 	}
 	return n
 }
+
+// ByImage returns the number of samples of all events in each image, the lost ones left out.
+func (r *Recording) ByImage() map[ImageID]uint64 {
+	n := map[ImageID]uint64{}
+	for _, c := range r.Counts {
+		for _, ic := range c.Images {
+			n[ic.ID] += ic.Samples()
+		}
+	}
+	return n
+}
+
+// Lost returns the number of samples of all events that have no place, by reason.
+func (r *Recording) Lost() map[Loss]uint64 {
+	n := map[Loss]uint64{}
+	for _, c := range r.Counts {
+		for why, k := range c.Lost {
+			n[why] += k
+		}
+	}
+	return n
+}

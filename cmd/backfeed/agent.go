@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
@@ -360,8 +362,8 @@ func (a *agent) write(now time.Time) error {
 		a.status.segments++
 		a.status.samples += n
 		a.status.flushed = now
-		a.log.Info("segment written", "samples", n, "images", len(sampled(&a.gathered)))
-		images := sampled(&a.gathered)
+		a.log.Info("segment written", "samples", n, "images", len(a.gathered.ByImage()))
+		images := a.gathered.ByImage()
 		a.later(func() { a.lookAfter(images) })
 	}
 	a.gathered, a.from = sample.Recording{}, now
@@ -373,8 +375,8 @@ func (a *agent) write(now time.Time) error {
 func (a *agent) lookAfter(images map[sample.ImageID]uint64) {
 	if a.keepImages.value != "no" {
 		p := places{proc: "/proc"}
-		for _, id := range mostFirst(images) {
-			if id.Build.IsZero() || a.kept[id.Build] || fileless(id) != nil {
+		for _, id := range report.MostFirst(images) {
+			if id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil {
 				continue
 			}
 			a.kept[id.Build] = true // or not to be had: no second try

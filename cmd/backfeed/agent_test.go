@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
@@ -403,7 +404,8 @@ func TestKeep(t *testing.T) {
 		keep  string
 		debug bool
 	}{{"file", false}, {"debug", true}} {
-		into, err := store.Create(filepath.Join(t.TempDir(), "store"), store.Options{})
+		dir := filepath.Join(t.TempDir(), "store")
+		into, err := store.Create(dir, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -411,13 +413,22 @@ func TestKeep(t *testing.T) {
 		if err := a.keep(id, &places{proc: "/proc"}); err != nil {
 			t.Fatal(err)
 		}
-		f := finder{stores: []*store.Store{into}, lookup: map[sample.ImageID]lookup{}}
-		im, err := f.open(sample.ImageID{Path: "/gone", Build: build})
+		gone := sample.ImageID{Path: "/gone", Build: build}
+		c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+		c.AddSample(c.Image(gone), 1, 1)
+		if err := into.Put(sample.EpochAt(time.Now(), time.Minute), &sample.Recording{Counts: []*sample.Counts{c}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		src, err := input.Read(t.Context(), []string{dir}, input.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := src.Open(gone)
 		if err != nil {
 			t.Fatalf("%s: %v", tt.keep, err)
 		}
 		named := slices.ContainsFunc(im.Symbols(), func(s image.Symbol) bool { return s.Name == "work" })
-		if f.close(); named != tt.debug {
+		if src.Close(); named != tt.debug {
 			t.Errorf("%s: the procedure work has a name: %v", tt.keep, named)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -237,7 +238,7 @@ func (k *calibrator) open(id sample.ImageID) (*image.Image, error) {
 	if pi == nil {
 		pi = &probedImage{}
 		k.images[id.Key()] = pi
-		if pi.err = fileless(id); pi.err == nil {
+		if pi.err = input.Fileless(id); pi.err == nil {
 			p := places{proc: k.proc}
 			pi.file, _, pi.err = p.open(id)
 		}
@@ -260,12 +261,12 @@ func (k *calibrator) choose(rec *sample.Recording, next time.Duration) error {
 	}
 	k.addTo(c)
 	hot := map[sample.ImageID]bool{}
-	for i, id := range mostFirst(sampled(rec)) {
+	for i, id := range report.MostFirst(rec.ByImage()) {
 		hot[id.Key()] = i < probedImages
 	}
 	placed, err := infer.PlaceSamples(known, func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
-			return nil, errNotFound
+			return nil, input.ErrNotFound
 		}
 		return k.open(id)
 	}, infer.Options{})

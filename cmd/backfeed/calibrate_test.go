@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -157,8 +158,8 @@ func TestGroupRefused(t *testing.T) {
 		if got := shape(group(sites, 9)); got != "100*2, 200*1" {
 			t.Errorf("%s: one may not be probed: %s", kind, got)
 		}
-		k.images[lib.ID.Key()].err = errNotFound
-		k.images[sample.ImageID{Path: "/gone"}] = &probedImage{err: errNotFound}
+		k.images[lib.ID.Key()].err = input.ErrNotFound
+		k.images[sample.ImageID{Path: "/gone"}] = &probedImage{err: input.ErrNotFound}
 		more := slices.Concat(procSites(lib, 0x300, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/gone"}}, 0x400, 1, 1e3), procSites(&infer.ImageProfile{ID: sample.ImageID{Path: "/never/opened"}}, 0x500, 1, 1e3))
 		if got := shape(group(more, 9)); got != "" {
 			t.Errorf("%s: files that could not be read: %s", kind, got)
@@ -358,7 +359,7 @@ func inferredMix(t *testing.T) (*infer.Profile, *sample.Counts) {
 	}
 	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
 		if filepath.Base(id.Path) != "mix" {
-			return nil, errNotFound
+			return nil, input.ErrNotFound
 		}
 		return image.Open(filepath.Join(mixDir, "mix"), image.Options{})
 	}, infer.Options{})

@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
@@ -117,7 +118,8 @@ type gate struct {
 
 func runCheck(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	opt, format := c.inputs(), c.format()
+	c.inference(opt)
 	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
 	binary := fs.String("binary", "", "compare with the `file` of a newer build")
 	tree := fs.String("source", "", "compare with the source below `dir`")
@@ -129,17 +131,18 @@ func runCheck(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	src, err := c.inferred(fs.Args(), *symfs, *want, *opt)
+	opt.Images = []string{*want}
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	ip, err := src.checked(*want)
+	defer src.Close()
+	ip, err := checked(src, *want)
 	if err != nil {
 		return err
 	}
 	gates := qualityGates(src, ip, lim)
-	if newest, err := c.newest(); err != nil {
+	if newest, err := src.Newest(); err != nil {
 		return err
 	} else if !newest.IsZero() {
 		gates = append(gates, ageGate(time.Since(newest), lim))
@@ -170,11 +173,11 @@ func unlined(err error) error {
 }
 
 // checked gives the image that is checked.
-func (s *source) checked(want string) (*infer.ImageProfile, error) {
+func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 	if want != "" {
-		return s.image(want)
+		return s.Image(want)
 	}
-	if ip := feedback.Largest(s.profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
+	if ip := feedback.Largest(s.Profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
 		return ip, nil
 	}
 	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image")
@@ -224,8 +227,8 @@ func atMost(name string, share, most float64, reason string) gate {
 func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
 
 // qualityGates judge what was recorded and inferred.
-func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
-	p := src.profile
+func qualityGates(src *input.Session, ip *infer.ImageProfile, lim limits) []gate {
+	p := src.Profile
 	var own, shaped, placed, other uint64
 	for _, r := range ip.Procs {
 		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
@@ -238,8 +241,8 @@ func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
 			}
 		}
 	}
-	for id, n := range sampled(src.recording) {
-		if l, asked := src.finder.lookup[id]; asked && errors.Is(l.err, errOtherID) {
+	for id, n := range src.Recording.ByImage() {
+		if errors.Is(src.Missing(id), input.ErrOtherID) {
 			other += n
 		}
 	}
@@ -247,27 +250,10 @@ func qualityGates(src *source, ip *infer.ImageProfile, lim limits) []gate {
 		{"samples", report.Integer(p.Samples.Total), "at least " + report.Integer(lim.MinSamples), p.Samples.Total >= lim.MinSamples,
 			"record for longer, or merge recordings"},
 		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
-		atMost("other build ID", part(other, src.recording.Samples()), lim.MaxOtherID, "the files here are not those that ran"),
+		atMost("other build ID", part(other, src.Recording.Samples()), lim.MaxOtherID, "the files here are not those that ran"),
 		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
 		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
 	}
-}
-
-// newest gives the end of the newest epoch that was read of stores; zero if none was.
-func (c *cli) newest() (time.Time, error) {
-	var newest time.Time
-	for _, s := range c.stores {
-		segments, err := s.Segments()
-		if err != nil {
-			return newest, err
-		}
-		if spans := disjoint(segments, c.selection); len(spans) > 0 {
-			if to := spans[len(spans)-1].To(); to.After(newest) {
-				newest = to
-			}
-		}
-	}
-	return newest, nil
 }
 
 func ageGate(age time.Duration, lim limits) gate {

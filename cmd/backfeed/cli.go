@@ -9,7 +9,6 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/sample/store"
 )
 
 // Exit codes, for scripts to tell apart. They are part of the interface.
@@ -60,14 +59,8 @@ type cli struct {
 	stdout, stderr io.Writer
 	commands       []*command
 	cmd            *command
-	fs             *flagSet       // of cmd, once it has asked for them
-	selection      selection      // of stores
-	stores         []*store.Store // that were read
-	covered        string         // the program that cover profiles are of; "" if none was named
-	truths         []weighedTruth // exact counts that were read, and are to be put to images
-	starts         []starts       // first touches of each path that was read
-	stackDepth     int            // frames to read of the stacks of perf.data; 0 is the usual
-	progressing    bool           // a progress line stands on the terminal
+	fs             *flagSet // of cmd, once it has asked for them
+	progressing    bool     // a progress line stands on the terminal
 }
 
 // codeOf maps the kind of an error to the exit code.

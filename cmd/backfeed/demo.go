@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample"
@@ -106,7 +107,7 @@ type demo struct {
 
 	rounds    int // of the recorded run
 	recording *sample.Recording
-	source    *source
+	source    *input.Session
 	exact     map[string]uint64 // calls of the functions that are nowhere inlined in base
 }
 
@@ -166,7 +167,7 @@ func goEnv(env []string, dir string) []string {
 
 func (d *demo) close() {
 	if d.source != nil {
-		d.source.close()
+		d.source.Close()
 	}
 	if d.temp {
 		os.RemoveAll(d.dir)
@@ -286,11 +287,12 @@ func (d *demo) recordPprof() error {
 	if _, err := d.tool(d.base, "-n", strconv.Itoa(d.rounds), "-cpuprofile", file); err != nil {
 		return err
 	}
-	rec, err := d.c.readSource(file)
+	src, err := input.Read(context.Background(), []string{file}, input.Options{Notify: notices{d.c}})
 	if err != nil {
 		return err
 	}
-	d.recording = rec
+	defer src.Close()
+	d.recording = src.Recording
 	return d.tellRecording("runtime/pprof", 100)
 }
 
@@ -299,7 +301,7 @@ func (d *demo) tellRecording(event string, hz int) error {
 		return fail.Errorf(fail.Nothing, "no samples")
 	}
 	losses := "none lost"
-	if list := lossList(lost(d.recording), d.recording.Samples()); list != "" {
+	if list := report.Losses(d.recording.Lost(), d.recording.Samples()); list != "" {
 		losses = "lost: " + list
 	}
 	d.say("2. Recorded it: %d samples of %s at %d Hz; %s.", d.recording.Samples(), event, hz, losses)
@@ -308,17 +310,13 @@ func (d *demo) tellRecording(event string, hz int) error {
 
 // infer works out what ran and writes the profile.
 func (d *demo) infer() error {
-	f, err := newFinder("")
-	if err != nil {
-		return err
-	}
-	f.give(d.base)
 	start := time.Now()
-	d.source, err = d.c.infer(d.recording, f, infer.Options{})
+	var err error
+	d.source, err = d.c.inferredOf(d.recording, d.base)
 	if err != nil {
 		return err
 	}
-	p := d.source.profile
+	p := d.source.Profile
 	d.say("3. Inferred how often everything ran, in %s: %d of %d samples used (%s).",
 		seconds(time.Since(start)), p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
 	d.say("   Of these, %s are in blocks whose frequency is known with high confidence (within 10 %%, 9 times in 10),\n   %s with medium (within a factor of 2), %s with less: among those of their procedure. How often\n   procedures run among one another, samples of a timer tell less well.",
@@ -406,7 +404,7 @@ type demoRow struct {
 // rows lists the sampled procedures, those with the most samples first.
 func (d *demo) rows() []demoRow {
 	var rows []demoRow
-	for _, ip := range d.source.profile.Images {
+	for _, ip := range d.source.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples == 0 {
 				continue
@@ -430,7 +428,7 @@ func (d *demo) tellProcedures() error {
 	rows := d.rows()
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("calls, inferred"), report.Left("confidence"),
 		report.Right("calls, counted"), report.Right("inferred/counted"), report.Left("procedure"))
-	used := d.source.profile.Samples.Used
+	used := d.source.Profile.Samples.Used
 	for _, r := range rows[:min(most, len(rows))] {
 		exact, ratio := "", ""
 		if r.counted {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/document"
@@ -86,38 +87,37 @@ type diffSide struct {
 
 // diffFlags are those of diff that are about recordings.
 type diffFlags struct {
-	symfs *string
 	by    *choice
 	proc  *string
 	lines *int
-	opt   *infer.Options
+	opt   *input.Options
 }
 
 func (c *cli) diffFlags() diffFlags {
-	return diffFlags{
+	flags := diffFlags{
 		by:    c.choice("by", "of recordings, what to compare", "procedure", "block"),
 		proc:  c.fs.String("proc", "", "of recordings, compare the blocks of procedure `name`"),
 		lines: c.fs.IntP("lines", "n", 20, "of recordings, print at most `N` lines; 0 prints all"),
-		symfs: c.symfs(),
-		opt:   c.inference(),
+		opt:   c.inputs(),
 	}
+	c.inference(flags.opt)
+	return flags
 }
 
 // diffRecordings compares two recordings.
 func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choice) error {
-	var sides [2]*source
+	var sides [2]*input.Session
 	opt := *flags.opt
 	for i, path := range []string{before, after} {
-		src, err := c.inferred([]string{path}, *flags.symfs, "", opt)
+		src, err := c.inferred([]string{path}, &opt)
 		if err != nil {
 			return err
 		}
-		defer src.close()
+		defer src.Close()
 		sides[i] = src
-		c.stores = nil // images that the one store kept are none of the other's
-		opt.Event = src.profile.Event.Name
+		opt.Infer.Event = src.Profile.Event.Name
 	}
-	if (exactList(sides[0].recording) == "") != (exactList(sides[1].recording) == "") {
+	if (report.Exact(sides[0].Recording.Exact(nil)) == "") != (report.Exact(sides[1].Recording.Exact(nil)) == "") {
 		c.warn("only one of %s and %s has exact counts: not all differences between their executions are the program's", before, after)
 	}
 	doc := newRecordingDiff(sides[0], sides[1], flags)
@@ -133,20 +133,20 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 // A differ compares two inferences.
 type differ struct {
 	doc   *recordingDiff
-	sides [2]*source
+	sides [2]*input.Session
 	time  [2]*infer.Explainer // nil where samples do not tell time
 	proc  string
 }
 
-func newRecordingDiff(before, after *source, flags diffFlags) *recordingDiff {
-	d := &differ{sides: [2]*source{before, after}, proc: *flags.proc}
-	d.doc = &recordingDiff{Schema: "backfeed.recordings-diff/1", Event: before.profile.Event.Name, By: flags.by.value, Rows: []diffRow{}}
+func newRecordingDiff(before, after *input.Session, flags diffFlags) *recordingDiff {
+	d := &differ{sides: [2]*input.Session{before, after}, proc: *flags.proc}
+	d.doc = &recordingDiff{Schema: "backfeed.recordings-diff/1", Event: before.Profile.Event.Name, By: flags.by.value, Rows: []diffRow{}}
 	if d.proc != "" || d.doc.By == "block" {
 		d.doc.By, d.doc.Blocks = "block", &blockSum{}
 	}
 	for i, s := range d.sides {
-		d.doc.Samples[i] = s.profile.Samples.Total
-		if x, err := infer.NewExplainer(s.profile, s.recording); err == nil {
+		d.doc.Samples[i] = s.Profile.Samples.Total
+		if x, err := infer.NewExplainer(s.Profile, s.Recording); err == nil {
 			d.time[i] = x
 		}
 	}
@@ -163,8 +163,8 @@ func newRecordingDiff(before, after *source, flags diffFlags) *recordingDiff {
 // images pairs the images of the two: those of the new one in order, then those of
 // the old one that have no partner.
 func (d *differ) images() [][2]*infer.ImageProfile {
-	old, new := d.sides[0].profile.Images, d.sides[1].profile.Images
-	names := imageNames([]*set{{rec: d.sides[0].recording}, {rec: d.sides[1].recording}})
+	old, new := d.sides[0].Profile.Images, d.sides[1].Profile.Images
+	names := imageNames([]*set{{rec: d.sides[0].Recording}, {rec: d.sides[1].Recording}})
 	name := func(ip *infer.ImageProfile) string {
 		if n, ok := names[ip.ID]; ok {
 			return n
@@ -329,7 +329,7 @@ func blockSide(r *infer.Result, b int, cycles []float64) diffSide {
 func (d *differ) lost() {
 	at := map[thing]int{}
 	for i, s := range d.sides {
-		for _, r := range procRows(&infer.Profile{Event: s.profile.Event, Samples: s.profile.Samples}, s.fileless) {
+		for _, r := range procRows(&infer.Profile{Event: s.Profile.Event, Samples: s.Profile.Samples}, s.Named) {
 			t := thing{image: r.Image, proc: r.Procedure, lost: r.Lost}
 			k, ok := at[t]
 			if !ok {

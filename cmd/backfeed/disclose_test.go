@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"backfeed/infer"
+	"backfeed/cmd/internal/input"
 )
 
 // secret is in files that nothing may show.
@@ -103,16 +103,16 @@ func siteOf(t *testing.T, rec string, dirs ...string) *site {
 	t.Setenv("HOME", t.TempDir()) // where pprof has its settings
 	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
 	c.flags()
-	src, err := c.inferred([]string{rec}, "", "", infer.Options{})
+	src, err := c.inferred([]string{rec}, &input.Options{Notify: notices{c}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(src.close)
+	t.Cleanup(src.Close)
 	v, err := newView(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.source, err = newSourceText(dirs, ""); err != nil {
+	if v.source, err = newSourceText(dirs, nil); err != nil {
 		t.Fatal(err)
 	}
 	pprof, err := v.pprofHandlers()

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/sample"
 )
@@ -53,7 +55,7 @@ func emitCommand(name, short, long, example string, emit emitter) *command {
 }
 
 // An emitter writes one format and sums up what it wrote.
-type emitter func(w io.Writer, src *source, opt emitOptions) (summary string, err error)
+type emitter func(w io.Writer, src *input.Session, opt emitOptions) (summary string, err error)
 
 type emitOptions struct {
 	image  string // path or build ID; "" is the emitter's choice
@@ -81,7 +83,8 @@ func runEmit(c *cli, args []string, name string, emit emitter) error {
 	case "propeller":
 		fs.StringVar(&opt.ld, "ld", "", "write the order for the linker to `file`")
 	}
-	symfs, out, infer := c.symfs(), c.output(), c.inference()
+	in, out := c.inputs(), c.output()
+	c.inference(in)
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
@@ -99,13 +102,14 @@ func runEmit(c *cli, args []string, name string, emit emitter) error {
 	if (name == "go" || name == "gcc") && *out == "-" && isTerminal(c.stdout) {
 		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
-	src, err := c.inferred(fs.Args(), *symfs, *image, *infer)
+	in.Images = []string{*image}
+	src, err := c.inferred(fs.Args(), in)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.Close()
 	if *image != "" {
-		ip, err := src.image(*image)
+		ip, err := src.Image(*image)
 		if err != nil {
 			return err
 		}
@@ -115,7 +119,7 @@ func runEmit(c *cli, args []string, name string, emit emitter) error {
 	if err := c.emit(*out, emit, src, opt); err != nil {
 		return err
 	}
-	c.tellThin(src.recording, "merge several recordings")
+	c.tellThin(src.Recording, "merge several recordings")
 	return nil
 }
 
@@ -128,7 +132,7 @@ func nameOf(id sample.ImageID) string {
 }
 
 // emit writes one profile and tells what is in it.
-func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error {
+func (c *cli) emit(out string, emit emitter, src *input.Session, opt emitOptions) error {
 	var summary string
 	err := c.writeUnless(opt.keep, out, func(w io.Writer, old []byte) error {
 		var err error
@@ -146,8 +150,8 @@ func (c *cli) emit(out string, emit emitter, src *source, opt emitOptions) error
 	return nil
 }
 
-func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteGo(w, src.profile, src.recording, feedback.GoOptions{Image: opt.image, Round: true, Old: opt.old})
+func emitGo(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
+	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.image, Round: true, Old: opt.old})
 	if err != nil {
 		return "", err
 	}
@@ -157,8 +161,8 @@ func emitGo(w io.Writer, src *source, opt emitOptions) (string, error) {
 
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
 
-func emitLLVM(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteLLVM(w, src.profile, src.recording, feedback.LLVMOptions{Image: opt.image, Format: llvmFormats[opt.format], Old: opt.old})
+func emitLLVM(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
+	st, err := feedback.WriteLLVM(w, src.Profile, src.Recording, feedback.LLVMOptions{Image: opt.image, Format: llvmFormats[opt.format], Old: opt.old})
 	if err != nil {
 		return "", err
 	}
@@ -177,8 +181,8 @@ func emitLLVM(w io.Writer, src *source, opt emitOptions) (string, error) {
 	return summary, nil
 }
 
-func emitBOLT(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteBOLT(w, src.profile, src.recording, feedback.BOLTOptions{Image: opt.image})
+func emitBOLT(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
+	st, err := feedback.WriteBOLT(w, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.image})
 	if err != nil {
 		return "", err
 	}
@@ -188,7 +192,7 @@ func emitBOLT(w io.Writer, src *source, opt emitOptions) (string, error) {
 // skipList tells what a profile leaves out: "; left out: 3 procedures without lines".
 func skipList(skipped feedback.Skipped) string {
 	var parts []string
-	for _, why := range mostFirst(skipped) {
+	for _, why := range report.MostFirst(skipped) {
 		if n := skipped[why]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, why))
 		}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"io"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/feedback"
 )
 
-func emitGCC(w io.Writer, src *source, opt emitOptions) (string, error) {
-	st, err := feedback.WriteGCC(w, src.profile, src.recording, feedback.GCCOptions{Image: opt.image, Version: opt.gcc})
+func emitGCC(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
+	st, err := feedback.WriteGCC(w, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.image, Version: opt.gcc})
 	if err != nil {
 		return "", err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -86,7 +87,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 	},
 	collect.Tick: func(t *testing.T) (int, string) {
 		image := hasImage(runBusy(t))
-		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == tickEvent && image(c) }, "-a", "-d", "500ms", "--tick")
+		return recordOf(t, func(c *sample.Counts) bool { return c.Event.Name == input.TickEvent && image(c) }, "-a", "-d", "500ms", "--tick")
 	},
 	collect.Callers: func(t *testing.T) (int, string) {
 		runBusy(t)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/document"
 	"backfeed/infer/image"
@@ -45,17 +46,13 @@ type fpeRow struct {
 }
 
 // fpe shows where signals of arithmetic came from.
-func (c *cli) fpe(paths []string, symfs string, lines int, format *choice) error {
-	f, err := newFinder(symfs)
+func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice) error {
+	src, err := c.read(paths, opt)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	rec, err := c.read(paths)
-	if err != nil {
-		return err
-	}
-	f.stores = c.stores
+	defer src.Close()
+	rec := src.Recording
 	doc := &fpeDoc{Schema: "backfeed.fpe/1", Rows: []fpeRow{}}
 	seen := false
 	for _, counts := range rec.Counts {
@@ -69,7 +66,7 @@ func (c *cli) fpe(paths []string, symfs string, lines int, format *choice) error
 			doc.Rows = append(doc.Rows, fpeRow{Signals: n, Reason: reason, Lost: string(why)})
 		}
 		for _, ic := range counts.Images {
-			im, err := f.open(ic.ID)
+			im, err := src.Open(ic.ID)
 			for off, n := range ic.At {
 				row := fpeRow{Signals: n, Reason: reason, Image: ic.ID.Path}
 				if err == nil {
@@ -82,7 +79,7 @@ func (c *cli) fpe(paths []string, symfs string, lines int, format *choice) error
 	if !seen {
 		return fail.Errorf(fail.Nothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
 	}
-	c.tellImages(rec, f)
+	src.TellImages(rec)
 	slices.SortFunc(doc.Rows, func(a, b fpeRow) int {
 		return cmp.Or(cmp.Compare(b.Signals, a.Signals), cmp.Compare(a.Image, b.Image), cmp.Compare(a.at, b.at), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Lost, b.Lost))
 	})

@@ -16,7 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"backfeed/infer"
+	"backfeed/cmd/internal/input"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -300,11 +300,11 @@ func TestHostilePages(t *testing.T) {
 	h := newHostileCase(t)
 	c := &cli{stdin: strings.NewReader(""), stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, cmd: serveCmd}
 	c.flags()
-	src, err := c.inferred([]string{h.rec}, "", "", infer.Options{})
+	src, err := c.inferred([]string{h.rec}, &input.Options{Notify: notices{c}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer src.close()
+	defer src.Close()
 	v, err := newView(src)
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 )
@@ -41,14 +42,14 @@ func newIdealRow(cycles, ideal, uncounted, insts float64) idealRow {
 }
 
 // ideal shows the time that procedures would take if nothing held them up.
-func (c *cli) ideal(src *source, lines int, format *choice) error {
-	x, err := src.explainer()
+func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
+	x, err := src.Explain()
 	if err != nil {
 		return err
 	}
-	doc := &idealDoc{Schema: "backfeed.ideal/1", Event: src.profile.Event.Name, Machine: src.profile.Machine, Rows: []idealRow{}}
+	doc := &idealDoc{Schema: "backfeed.ideal/1", Event: src.Profile.Event.Name, Machine: src.Profile.Machine, Rows: []idealRow{}}
 	var cycles, ideal, uncounted, insts float64
-	for _, ip := range src.profile.Images {
+	for _, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples == 0 {
 				continue
@@ -66,7 +67,7 @@ func (c *cli) ideal(src *source, lines int, format *choice) error {
 	if lines > 0 && len(doc.Rows) > lines {
 		doc.Rows = doc.Rows[:lines]
 	}
-	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style, src.trust()) })
+	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style, newTrust(src)) })
 }
 
 func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {

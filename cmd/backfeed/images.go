@@ -5,6 +5,7 @@ import (
 	"io"
 	"slices"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 )
@@ -29,46 +30,42 @@ type imageRow struct {
 
 func runImages(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format := c.symfs(), c.format()
+	opt, format := c.inputs(), c.format()
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	f, err := newFinder(*symfs)
+	src, err := c.read(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	rec, err := c.read(fs.Args())
-	if err != nil {
-		return err
-	}
-	f.stores = c.stores
-	rows := imageRows(rec, f)
+	defer src.Close()
+	rec := src.Recording
+	rows := imageRows(src)
 	return c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error {
 		return writeImages(w, rows, rec.Samples(), style)
 	})
 }
 
 // imageRows lists images, then losses, each by falling samples.
-func imageRows(rec *sample.Recording, f *finder) []imageRow {
-	rows := []imageRow{}
-	samples := sampled(rec)
-	for _, id := range mostFirst(samples) {
+func imageRows(src *input.Session) []imageRow {
+	rows, rec := []imageRow{}, src.Recording
+	samples := rec.ByImage()
+	for _, id := range report.MostFirst(samples) {
 		row := imageRow{Path: id.Path, Samples: samples[id]}
 		exact := rec.Exact(func(o sample.ImageID) bool { return o == id })
 		row.Probed, row.Walked, row.Counted = exact.Probed, exact.Walked, exact.Counted
 		if !id.Build.IsZero() {
 			row.BuildID = id.Build.String()
 		}
-		im, err := f.open(id)
-		row.State = state(err)
+		im, err := src.Open(id)
+		row.State = input.State(err)
 		if err == nil {
 			row.File = im.Path
 		}
 		rows = append(rows, row)
 	}
-	losses := lost(rec)
-	for _, why := range mostFirst(losses) {
+	losses := rec.Lost()
+	for _, why := range report.MostFirst(losses) {
 		rows = append(rows, imageRow{Lost: string(why), Samples: losses[why]})
 	}
 	return rows

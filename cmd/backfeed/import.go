@@ -16,8 +16,8 @@ if its function is inlined nowhere. How many have one, and why others have none,
 // runImport reads and writes: what is written is backfeed's.
 func runImport(c *cli, args []string) error {
 	fs := c.flags()
-	c.symfs()
-	fs.StringVar(&c.covered, "image", "", "the cover profiles are of the source of the Go program in `file`")
+	opt := c.inputs()
+	fs.StringVar(&opt.Covered, "image", "", "the cover profiles are of the source of the Go program in `file`")
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -25,9 +25,10 @@ func runImport(c *cli, args []string) error {
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
 	}
-	rec, err := c.read(fs.Args())
+	src, err := c.read(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	return c.writeRecording(*out, rec)
+	defer src.Close()
+	return c.writeRecording(*out, src.Recording)
 }

@@ -31,39 +31,40 @@ other explains. Cycles are no surer than the counts that they were divided by.`,
 
 func runInfer(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, out, format, opt := c.symfs(), c.output(), c.format(), c.inference()
+	opt, out, format := c.inputs(), c.output(), c.format()
+	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
-	fs.IntVar(&opt.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
+	fs.IntVar(&opt.Infer.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
 	stalls := fs.Bool("stalls", false, "tell of blocks what cycles an execution took, takes at least, and what may explain the rest; with --format json")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if *stalls && (format.value != "json" || opt.Places > 0) {
+	if *stalls && (format.value != "json" || opt.Infer.Places > 0) {
 		return c.usage(errors.New("--stalls is for the counts document: --format json"))
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	if opt.Places > 0 {
-		rows := newPlaceRows(src.profile)
+	defer src.Close()
+	if opt.Infer.Places > 0 {
+		rows := newPlaceRows(src.Profile)
 		return c.print(*out, format, rows, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
 		var x *infer.Explainer
 		if *stalls {
-			if x, err = src.explainer(); err != nil {
+			if x, err = src.Explain(); err != nil {
 				return err
 			}
 		}
-		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.profile, x) })
+		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.Profile, x) })
 	}
 	if format.value == "csv" {
-		return c.print(*out, format, nil, newBlockRows(src.profile), nil)
+		return c.print(*out, format, nil, newBlockRows(src.Profile), nil)
 	}
 	return c.print(*out, format, nil, nil, func(w io.Writer, style report.Style) error {
-		return writeProfile(w, src.profile, *n, style)
+		return writeProfile(w, src.Profile, *n, style)
 	})
 }
 

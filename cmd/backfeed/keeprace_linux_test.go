@@ -16,6 +16,7 @@ import (
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
+	"backfeed/testdata/tiny"
 )
 
 // TestKeepRace: while a user puts now a program and now a link to another's file in one
@@ -24,7 +25,7 @@ func TestKeepRace(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
 	build := sample.BuildID{1, 19: 1}
-	program := tinyELF(build)
+	program := tiny.ELF(build)
 	put(t, in("program"), program)
 	put(t, in("secret"), []byte("secret"))
 	path := in("at")
@@ -118,7 +119,7 @@ func TestOpenBelow(t *testing.T) {
 func TestKeepTooLarge(t *testing.T) {
 	build := sample.BuildID{1, 19: 1}
 	path := filepath.Join(t.TempDir(), "program")
-	put(t, path, tinyELF(build))
+	put(t, path, tiny.ELF(build))
 	if err := os.Truncate(path, 40<<30); err != nil {
 		t.Skip(err)
 	}

@@ -38,7 +38,8 @@ itself is then written only if --for or --output asks for it.`,
 
 func runLayout(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, out, opt := c.symfs(), c.output(), c.inference()
+	opt, out := c.inputs(), c.output()
+	c.inference(opt)
 	target := c.choice("for", "who reads the order", layoutTargets...)
 	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
 	advice := c.advice()
@@ -63,12 +64,13 @@ func runLayout(c *cli, args []string) error {
 	if err := judge.check(target.value); err != nil {
 		return c.usage(err)
 	}
-	src, err := c.inferred(fs.Args()[1:], *symfs, fs.Arg(0), *opt)
+	opt.Images = []string{fs.Arg(0)}
+	src, err := c.inferred(fs.Args()[1:], opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	ip, err := src.image(fs.Arg(0))
+	defer src.Close()
+	ip, err := src.Image(fs.Arg(0))
 	if err != nil {
 		return err
 	}
@@ -89,7 +91,7 @@ func runLayout(c *cli, args []string) error {
 		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
-		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.profile, ip, order, target.value) })
+		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.Profile, ip, order, target.value) })
 		if err != nil || !ordering {
 			return err
 		}
@@ -99,7 +101,7 @@ func runLayout(c *cli, args []string) error {
 	}
 	var scores []scored
 	if target.value == "text" || target.value == "json" {
-		if scores, err = judge.of(c, fs.Arg(0), order, ip, *symfs, *opt); err != nil {
+		if scores, err = judge.of(c, fs.Arg(0), order, ip, opt); err != nil {
 			return err
 		}
 	}

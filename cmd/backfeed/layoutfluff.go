@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -52,7 +53,7 @@ func (a *advice) check(fs *flagSet, target *choice) error {
 }
 
 // advise prints what the user asked for.
-func (c *cli) advise(a *advice, target *choice, out string, src *source, ip *infer.ImageProfile) error {
+func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, ip *infer.ImageProfile) error {
 	json := target.value == "json"
 	switch {
 	case a.align:
@@ -60,11 +61,11 @@ func (c *cli) advise(a *advice, target *choice, out string, src *source, ip *inf
 	case a.huge:
 		return c.adviseHugePages(ip, out, json, a.lines)
 	}
-	f := layout.FindFluff(src.profile, ip)
+	f := layout.FindFluff(src.Profile, ip)
 	if json {
-		return c.writeJSON(out, newFluffDocument(src.profile, ip, f))
+		return c.writeJSON(out, newFluffDocument(src.Profile, ip, f))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.profile, ip, f, a.lines, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.Profile, ip, f, a.lines, c.color()) })
 }
 
 // watched says how much of the program's time was sampled.

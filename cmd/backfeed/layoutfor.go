@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -102,7 +103,7 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 }
 
 // emitClusters writes the files of Propeller for the image.
-func (c *cli) emitClusters(out, ld string, src *source, ip *infer.ImageProfile) error {
+func (c *cli) emitClusters(out, ld string, src *input.Session, ip *infer.ImageProfile) error {
 	return c.emit(out, emitPropeller, src, emitOptions{image: nameOf(ip.ID), ld: ld, write: c.write})
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -108,16 +109,16 @@ func (j *judgement) scores(order *layout.Order, im *image.Image, holdout *layout
 
 // of reads what the flags name, and gives the scores of an order for ip, the image
 // called name.
-func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.ImageProfile, symfs string, opt infer.Options) ([]scored, error) {
+func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.ImageProfile, opt *input.Options) ([]scored, error) {
 	if len(*j.holdout) == 0 {
 		return j.scores(order, ip.Image, nil)
 	}
-	src, err := c.inferred(*j.holdout, symfs, name, opt)
+	src, err := c.inferred(*j.holdout, opt)
 	if err != nil {
 		return nil, err
 	}
-	defer src.close()
-	held, err := src.image(name)
+	defer src.Close()
+	held, err := src.Image(name)
 	if err != nil {
 		return nil, fmt.Errorf("--holdout: %w", err)
 	}

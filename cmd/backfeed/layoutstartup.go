@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/layout"
@@ -19,31 +20,6 @@ The recordings must have seen processes begin: ` + "`backfeed record -- CMD`" + 
 recordings add up. Each SRC is one way to start: what runs in the same of them lies together. Page faults
 that perf recorded beside a timer (-e cpu-clock -F max -e page-faults -c 1) show code that no timer sees;
 the counts are then best taken from the timer, with --event cpu-clock.`
-
-// starts are the first touches of a recording, in us, by the keys of images.
-type starts map[sample.ImageID]map[sample.Offset]uint64
-
-func startsIn(rec *sample.Recording) starts {
-	all := starts{}
-	for _, counts := range rec.Counts {
-		for _, ic := range counts.Images {
-			if len(ic.First) == 0 {
-				continue
-			}
-			first := all[ic.ID.Key()]
-			if first == nil {
-				first = map[sample.Offset]uint64{}
-				all[ic.ID.Key()] = first
-			}
-			for off, us := range ic.First {
-				if old, ok := first[off]; !ok || us < old {
-					first[off] = us
-				}
-			}
-		}
-	}
-	return all
-}
 
 // startup defines the flag that asks for an order by what runs first. It is 0 if
 // nobody asks.
@@ -65,12 +41,12 @@ func checkStartup(target string, within time.Duration) error {
 }
 
 // order orders the functions of an image, by their first touches if within is not 0.
-func (c *cli) order(src *source, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
+func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
 	if within == 0 {
 		return layout.Functions(ip), nil
 	}
 	var seen []layout.Start
-	for _, s := range src.starts {
+	for _, s := range src.Starts {
 		start := layout.Start{}
 		for off, us := range s[ip.ID.Key()] {
 			if a, ok := ip.Image.AddrOf(off); ok {
@@ -88,8 +64,8 @@ func (c *cli) order(src *source, ip *infer.ImageProfile, within time.Duration) (
 	if order.Start.Seen == 0 {
 		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early", within, report.Clean(ip.ID.Path))
 	}
-	if least := len(src.starts) - len(seen); least > 0 {
-		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.starts), report.Clean(ip.ID.Path))
+	if least := len(src.Starts) - len(seen); least > 0 {
+		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.Starts), report.Clean(ip.ID.Path))
 	}
 	return order, nil
 }

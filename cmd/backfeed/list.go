@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -102,7 +103,8 @@ const (
 
 func runList(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	opt, format := c.inputs(), c.format()
+	c.inference(opt)
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	v := listView{}
 	fs.BoolVar(&v.address, "address", false, "list by address, not by time")
@@ -111,39 +113,51 @@ func runList(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
-	text, err := newSourceText(*dirs, *symfs)
+	text, err := newSourceText(*dirs, opt.Symfs)
 	if err != nil {
 		return err
 	}
 	v.source = text
-	src, err := c.inferred(fs.Args()[1:], *symfs, "", *opt)
+	src, err := c.inferred(fs.Args()[1:], opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	of, err := src.proc(fs.Arg(0))
+	defer src.Close()
+	of, err := procOf(src, fs.Arg(0))
 	if err != nil {
 		return err
 	}
-	x, err := src.explainer()
+	x, err := src.Explain()
 	if err != nil {
 		return err
 	}
-	doc := src.list(x, of)
+	doc := list(src, x, of)
 	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.text(w, style, &v) })
 	c.tellWithheld(text)
 	return err
 }
 
+// A sampledProc is a procedure with its image.
+type sampledProc struct {
+	ip *infer.ImageProfile
+	r  *infer.Result
+}
+
+// procOf finds the procedure that the user means.
+func procOf(s *input.Session, want string) (sampledProc, error) {
+	ip, r, err := s.Proc(want)
+	return sampledProc{ip, r}, err
+}
+
 // list explains one procedure.
-func (s *source) list(x *infer.Explainer, of sampledProc) *listDoc {
+func list(s *input.Session, x *infer.Explainer, of sampledProc) *listDoc {
 	e, p := x.Explain(of.ip, of.r), of.r.Proc
 	doc := &listDoc{
-		timeHeader: s.timeHeader("backfeed.list/1", x), Image: of.ip.ID.Path, Procedure: p.Name, Addr: hex(p.Addr), Size: p.Size,
+		timeHeader: newTimeHeader(s, "backfeed.list/1", x), Image: of.ip.ID.Path, Procedure: p.Name, Addr: hex(p.Addr), Size: p.Size,
 		Complete: p.Complete, ProcSamples: of.r.Samples, Executions: of.r.Entries.N, ExecutedConf: of.r.Entries.Conf,
-		Callers: s.callers(of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []listRow{},
+		Callers: callers(s, of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []listRow{},
 	}
-	doc.Share = float64(of.r.Samples) / float64(max(1, s.profile.Samples.Total))
+	doc.Share = float64(of.r.Samples) / float64(max(1, s.Profile.Samples.Total))
 	ln, err := of.ip.Image.Lines()
 	if err != nil {
 		ln = nil // assembly only
@@ -186,9 +200,9 @@ func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines)
 }
 
 // callers counts the procedures that are known to call one.
-func (s *source) callers(of sampledProc) int {
+func callers(s *input.Session, of sampledProc) int {
 	n := 0
-	for _, ip := range s.profile.Images {
+	for _, ip := range s.Profile.Images {
 		for _, r := range ip.Procs {
 			for i := range r.Proc.Calls {
 				call := &r.Proc.Calls[i]

@@ -1,21 +1,19 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/stale"
 	"backfeed/sample"
-	"backfeed/sample/store"
 )
 
 var mergeCmd = &command{
@@ -43,17 +41,18 @@ const maxWeight = 1e6
 
 func runMerge(c *cli, args []string) error {
 	fs := c.flags()
-	symfs := c.symfs()
+	opt := c.inputs()
+	var how input.MergeOptions
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
-	halfLife := fs.Duration("half-life", 0, "of stores, halve the weight of samples with every `time` of age")
-	normalise := fs.Bool("normalise", false, "scale the sources to equally many samples of each event, before weights")
+	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `time` of age")
+	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
 	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if *halfLife < 0 {
+	if how.HalfLife < 0 {
 		return c.usage(errors.New("--half-life: want a positive time"))
 	}
 	if *want != "" && *onto == "" {
@@ -62,134 +61,79 @@ func runMerge(c *cli, args []string) error {
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
 	}
-	var parts []*sample.Recording
-	var weights []float64
-	var bad error
+	how.LeaveOut = mode.value == "all"
+	var sources []input.Source
 	for _, arg := range fs.Args() {
-		before := len(c.truths)
-		rec, weight, err := c.readWeighed(arg, *halfLife)
-		for i := range c.truths[before:] {
-			c.truths[before+i].weight = weight
-		}
-		switch {
-		case err == nil:
-			parts, weights = append(parts, rec), append(weights, weight)
-		case mode.value == "any" || codeOf(err) == exitUsage:
-			return err
-		default:
-			c.warn("%v; it is left out", err)
-			bad = errors.Join(bad, err)
-		}
-	}
-	if len(parts) == 0 {
-		return fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
-	}
-	if *normalise {
-		parts = sample.Normalise(parts)
-	}
-	for i, weight := range weights {
-		parts[i] = parts[i].Scale(weight)
-	}
-	counted, err := c.counted(parts)
-	if err != nil {
-		return err
-	}
-	sum := sample.Merge(append(parts, counted...)...)
-	if *onto != "" {
-		f, err := newFinder(*symfs)
+		source, err := weighed(arg)
 		if err != nil {
 			return err
 		}
-		defer f.close()
-		f.stores = c.stores
-		if sum, err = c.carryOnto(sum, *onto, *want, f); err != nil {
+		sources = append(sources, source)
+	}
+	src, err := input.Merge(context.Background(), sources, how, *opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	if *onto != "" {
+		carried, err := src.Onto(*onto, *want)
+		if carried != nil {
+			err = errors.Join(err, c.tellCarried(carried))
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return c.writeRecording(*out, sum)
+	return c.writeRecording(*out, src.Recording)
 }
 
-// readWeighed reads SRC or SRC@WEIGHT, and gives the weight too. A file with such
-// a name is meant as it is.
-func (c *cli) readWeighed(arg string, halfLife time.Duration) (*sample.Recording, float64, error) {
-	path, weight := arg, 1.0
+// weighed parses SRC or SRC@WEIGHT. A file with such a name is meant as it is.
+func weighed(arg string) (input.Source, error) {
+	source := input.Source{Path: arg, Weight: 1}
 	if _, err := os.Lstat(arg); errors.Is(err, fs.ErrNotExist) {
 		if i := strings.LastIndexByte(arg, '@'); i >= 0 {
 			w, err := strconv.ParseFloat(arg[i+1:], 64)
 			if err != nil || !(w > 0 && w <= maxWeight) {
-				return nil, 0, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
+				return source, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
 			}
-			path, weight = arg[:i], w
+			source = input.Source{Path: arg[:i], Weight: w}
 		}
 	}
-	if halfLife == 0 {
-		rec, err := c.readSource(path)
-		return rec, weight, err
-	}
-	if path == "-" || !store.Is(path) {
-		return nil, 0, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
-	}
-	rec, err := c.readAged(path, halfLife)
-	return rec, weight, err
+	return source, nil
 }
 
-// readAged reads what is selected of a store, weighed by age.
-func (c *cli) readAged(dir string, halfLife time.Duration) (*sample.Recording, error) {
-	var parts []*sample.Recording
-	err := c.eachEpoch(dir, func(e, last sample.Epoch, rec *sample.Recording) {
-		age := last.To().Sub(e.To())
-		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
-			parts = append(parts, rec.Scale(w))
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return sample.Merge(parts...), nil
-}
+// maxLostProcs bounds the procedures that are told of one by one.
+const maxLostProcs = 10
 
-// eachEpoch reads what is selected of a store, one stretch of time after the other; f
-// is told the last one, too.
-func (c *cli) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample.Recording)) error {
-	s, err := c.openStore(dir)
-	if err != nil {
+// tellCarried tells what became of the samples of older builds.
+func (c *cli) tellCarried(carried *stale.Carried) error {
+	total := carried.Total()
+	if total == 0 {
+		return nil
+	}
+	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("carried over by"))
+	for tie := stale.NumTies; tie > 0; tie-- {
+		n := carried.Samples[tie-1]
+		t.Row(report.Integer(n), report.Share(n, total), (tie - 1).String())
+	}
+	if err := t.Write(c.stderr, false); err != nil {
 		return err
 	}
-	c.stores = append(c.stores, s)
-	segments, err := s.Segments()
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
+	if len(carried.Procs) == 0 {
+		return nil
 	}
-	spans := disjoint(segments, c.selection)
-	for _, e := range spans {
-		rec, err := s.Read(store.Query{From: e.From(), To: e.To(), Labels: c.selection.labels})
-		if err != nil {
-			return fmt.Errorf("%s: %w", dir, err)
+	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Left("procedure"))
+	for _, p := range carried.Procs[:min(len(carried.Procs), maxLostProcs)] {
+		name, why := p.Name, "its code changed"
+		switch {
+		case name == "":
+			name, why = p.Image.String(), "in no known procedure"
+		case p.Gone:
+			why = "it is gone"
 		}
-		f(e, spans[len(spans)-1], rec)
+		t.Row(report.Integer(p.Lost), report.Integer(p.Samples), why, name)
 	}
-	return nil
-}
-
-// disjoint gives the stretches of time that selected segments cover, by start,
-// each as one epoch: epochs of a store may lie in longer ones.
-func disjoint(segments []store.Segment, sel selection) []sample.Epoch {
-	var spans []sample.Epoch
-	since, until := time.Time(sel.since), time.Time(sel.until)
-	slices.SortFunc(segments, func(a, b store.Segment) int { return a.Epoch.From().Compare(b.Epoch.From()) })
-	for _, seg := range segments {
-		e := seg.Epoch
-		if !since.IsZero() && !e.To().After(since) || !until.IsZero() && !e.From().Before(until) {
-			continue
-		}
-		if n := len(spans); n > 0 && e.From().Before(spans[n-1].To()) {
-			last := &spans[n-1]
-			last.Length = max(last.Length, e.Start+e.Length-last.Start)
-			continue
-		}
-		spans = append(spans, e)
-	}
-	return spans
+	return t.Write(c.stderr, false)
 }
 
 // wantsFile tells what is wrong with the output of a command that writes bytes.
@@ -206,7 +150,7 @@ func (c *cli) wantsFile(out, what string) error {
 // writeRecording writes a recording and tells how much is in it.
 func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	total := rec.Samples()
-	exact := exactList(rec)
+	exact := report.Exact(rec.Exact(nil))
 	if total == 0 && exact == "" {
 		return fail.Errorf(fail.Nothing, "%s: no samples", c.cmd.name)
 	}
@@ -220,10 +164,10 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	if exact != "" {
 		c.warn("exact counts: %s", exact)
 	}
-	if list := lossList(lost(rec), total); list != "" {
+	if list := report.Losses(rec.Lost(), total); list != "" {
 		c.warn("%d samples; without a place in an image: %s", total, list)
 	} else if total > 0 {
-		c.warn("%d samples of %s images", total, report.Integer(uint64(len(sampled(rec)))))
+		c.warn("%d samples of %s images", total, report.Integer(uint64(len(rec.ByImage()))))
 	}
 	return nil
 }

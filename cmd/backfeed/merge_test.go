@@ -18,7 +18,7 @@ func samplesIn(t *testing.T, encoded string) map[string]uint64 {
 		t.Fatal(err)
 	}
 	n := map[string]uint64{}
-	for id, k := range sampled(rec) {
+	for id, k := range rec.ByImage() {
 		n[id.Path] = k
 	}
 	return n

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/document"
@@ -25,7 +26,7 @@ import (
 // A view is what pages show of a source: each procedure summed up, and the rest made
 // when it is asked for. Its methods may be called by several goroutines at once.
 type view struct {
-	src    *source
+	src    *input.Session
 	x      *infer.Explainer
 	procs  []*viewed // most cycles first
 	byID   map[string]*viewed
@@ -59,14 +60,14 @@ type viewedImage struct {
 }
 
 // newView explains all procedures of src, on all processors.
-func newView(src *source) (*view, error) {
-	x, err := src.explainer()
+func newView(src *input.Session) (*view, error) {
+	x, err := src.Explain()
 	if err != nil {
 		return nil, err
 	}
-	n := len(src.profile.Images)
+	n := len(src.Profile.Images)
 	v := &view{src: src, x: x, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
-	for i, ip := range src.profile.Images {
+	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
 				v.procs = append(v.procs, &viewed{id: fmt.Sprintf("p%d-%x", i, uint64(r.Proc.Addr)), ip: ip, r: r})
@@ -82,7 +83,7 @@ func newView(src *source) (*view, error) {
 			p.executed += e.Insts[i].N
 		}
 		timed[k-1] = timedBlocks(e)
-		i := slices.Index(src.profile.Images, ip)
+		i := slices.Index(src.Profile.Images, ip)
 		v.total.Add(&p.sum)
 		v.images[i].sum.Add(&p.sum)
 		v.images[i].samples += p.r.Samples
@@ -148,7 +149,7 @@ func inParallel(n int, f func(i int)) {
 func (v *view) row(p *viewed) report.ProcRow {
 	row := report.ProcRow{
 		Image: path.Base(p.ip.ID.Path), Name: image.Demangle(p.r.Proc.Name), Samples: p.r.Samples,
-		Share: float64(p.r.Samples) / float64(max(1, v.src.profile.Samples.Total)),
+		Share: float64(p.r.Samples) / float64(max(1, v.src.Profile.Samples.Total)),
 		CPI:   math.NaN(), Ratio: math.NaN(), Executions: math.NaN(), Conf: p.r.Entries.Conf,
 	}
 	if row.Conf != infer.None {
@@ -237,7 +238,7 @@ func (v *view) listed(order, find string) []*viewed {
 
 // lead says what the figures are made of.
 func (v *view) lead() string {
-	p := v.src.profile
+	p := v.src.Profile
 	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s, and those per execution inherit the doubt in how often code ran.",
 		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()))
 }
@@ -303,14 +304,14 @@ func (v *view) addImageCauses(s *sheet) {
 		if k == maxImages || !(im.sum.Cycles > 0) || len(byCycles) == 1 {
 			break
 		}
-		name := v.src.profile.Images[i].ID.Path
+		name := v.src.Profile.Images[i].ID.Path
 		s.add("image"+strconv.Itoa(i), path.Base(name), ranges(fmt.Sprintf("%s, %s of the cycles", report.Clean(name), report.Percent(im.sum.Cycles/v.total.Cycles)), report.Causes(&im.sum)))
 	}
 }
 
 // addConfidence appends how far counts are to be trusted, and what was lost.
 func (v *view) addConfidence(s *sheet) {
-	t := v.src.trust()
+	t := newTrust(v.src)
 	conf := report.NewTable(report.Left("confidence"), report.Right("samples"), report.Right("by shape"), report.Left("promise"))
 	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
 		infer.Medium: "within a factor 2 of the truth, 9 times in 10", infer.High: "within 10 % of the truth, 9 times in 10"}
@@ -320,10 +321,10 @@ func (v *view) addConfidence(s *sheet) {
 	s.add("confidence", "Confidence",
 		text("Used samples by the confidence of the counts where they lie. The promise is about a count among all others, or, by shape, among those of its procedure; a factor that all counts share cannot be had from samples of a timer."),
 		table(conf, ""))
-	p := v.src.profile
+	p := v.src.Profile
 	lost := report.NewTable(report.Left("what became of samples"), report.Right("samples"), report.Right("share"))
 	lost.Row("used", report.Integer(p.Samples.Used), report.Share(p.Samples.Used, p.Samples.Total))
-	for _, why := range mostFirst(p.Samples.Lost) {
+	for _, why := range report.MostFirst(p.Samples.Lost) {
 		lost.Row("lost: "+string(why), report.Integer(p.Samples.Lost[why]), report.Share(p.Samples.Lost[why], p.Samples.Total))
 	}
 	s.add("lost", "Samples used and lost", table(lost, ""))
@@ -342,7 +343,7 @@ func (v *view) addConfidence(s *sheet) {
 // compare holds the inference to a truth.
 func (v *view) compare(truth *infer.Truth) error {
 	var b bytes.Buffer
-	if err := infer.WriteDocument(&b, v.src.profile, nil); err != nil {
+	if err := infer.WriteDocument(&b, v.src.Profile, nil); err != nil {
 		return err
 	}
 	doc, err := document.Read(&b)
@@ -350,13 +351,13 @@ func (v *view) compare(truth *infer.Truth) error {
 		return err
 	}
 	by := infer.SamplesByAddr{}
-	for _, counts := range v.src.recording.Counts {
-		if counts.Event.Name != v.src.profile.Event.Name {
+	for _, counts := range v.src.Recording.Counts {
+		if counts.Event.Name != v.src.Profile.Event.Name {
 			continue
 		}
 		for _, ic := range counts.Images {
-			if l := v.src.finder.lookup[ic.ID]; l.im != nil {
-				addSamples(by, ic, l.im)
+			if im := v.src.Found(ic.ID); im != nil {
+				addSamples(by, ic, im)
 			}
 		}
 	}
@@ -450,9 +451,9 @@ func listingNote(x *infer.Explainer) string {
 
 // heatMap draws the layout of image i.
 func (v *view) heatMap(i int) (*report.Page, error) {
-	ip := v.src.profile.Images[i]
+	ip := v.src.Profile.Images[i]
 	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
-	m := heatMap(v.src.profile, ip, v.orders[i], "lld")
+	m := heatMap(v.src.Profile, ip, v.orders[i], "lld")
 	return m.Page()
 }
 
@@ -470,8 +471,8 @@ func (v *view) hottestImage() int {
 // imageTable lists all images.
 func (v *view) imageTable() *report.Table {
 	t := report.NewTable(report.Left("image"), report.Right("samples"), report.Right("share"), report.Right("procedures"))
-	for i, ip := range v.src.profile.Images {
-		t.Row(ip.ID.Path, report.Integer(v.images[i].samples), report.Share(v.images[i].samples, v.src.profile.Samples.Total), strconv.Itoa(len(ip.Procs)))
+	for i, ip := range v.src.Profile.Images {
+		t.Row(ip.ID.Path, report.Integer(v.images[i].samples), report.Share(v.images[i].samples, v.src.Profile.Samples.Total), strconv.Itoa(len(ip.Procs)))
 	}
 	return t
 }

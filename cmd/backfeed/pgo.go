@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 
-	"backfeed/infer"
 	"backfeed/sample"
 )
 
@@ -41,18 +40,13 @@ func runPGO(c *cli, args []string) error {
 	if err != nil || flags.calibrate.dry {
 		return err
 	}
-	f, err := newFinder("")
+	src, err := c.inferredOf(rec, *want)
 	if err != nil {
 		return err
 	}
-	f.give(*want)
-	src, err := c.infer(rec, f, infer.Options{})
-	if err != nil {
-		return err
-	}
-	defer src.close()
+	defer src.Close()
 	if *want != "" {
-		ip, err := src.image(*want)
+		ip, err := src.Image(*want)
 		if err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
 
 // TestPlaces: the file of an image is found here, in the mount namespace of a
@@ -24,9 +25,9 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 	here, inner, gone := filepath.Join(dir, "here"), "/opt/nowhere/inner", "/opt/nowhere/gone"
-	put(t, here, tinyELF(want))
-	put(t, filepath.Join(dir, "inside", inner), tinyELF(want))
-	put(t, filepath.Join(dir, "inside", gone), tinyELF(other))
+	put(t, here, tiny.ELF(want))
+	put(t, filepath.Join(dir, "inside", inner), tiny.ELF(want))
+	put(t, filepath.Join(dir, "inside", gone), tiny.ELF(other))
 	proc := filepath.Join(dir, "proc")
 	link("mnt:[1]", filepath.Join(proc, "self/ns/mnt"))
 	link("mnt:[1]", filepath.Join(proc, "10/ns/mnt"))
@@ -44,7 +45,7 @@ func TestPlaces(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 		if err == nil {
-			if b, _ := io.ReadAll(f); string(b) != string(tinyELF(want)) {
+			if b, _ := io.ReadAll(f); string(b) != string(tiny.ELF(want)) {
 				t.Errorf("%s: another file", path)
 			}
 			f.Close()

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -60,7 +61,8 @@ type procRow struct {
 
 func runProf(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	opt, format := c.inputs(), c.format()
+	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
 	by := c.choice("by", "what to add samples up by", "procedure", "image", "file", "line")
@@ -77,16 +79,16 @@ func runProf(c *cli, args []string) error {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
 	if experiment.value == "usertime" {
-		c.stackDepth = deepStack
+		opt.StackDepth = deepStack
 	}
 	if experiment.value == "fpe" {
-		return c.fpe(fs.Args(), *symfs, *n, format)
+		return c.fpe(fs.Args(), opt, *n, format)
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.Close()
 	switch experiment.value {
 	case "usertime":
 		return c.usertime(src, *proc, *n, format)
@@ -94,15 +96,15 @@ func runProf(c *cli, args []string) error {
 		return c.ideal(src, *n, format)
 	}
 	if other {
-		events := []string{src.profile.Event.Name}
+		events := []string{src.Profile.Event.Name}
 		if *allEvents {
-			events = src.profEvents()
+			events = profEvents(src)
 		}
-		t := src.profBy(by.value, events, *n)
+		t := profBy(src, by.value, events, *n)
 		rows := t.rows()
 		return c.print("-", format, rows, rows, t.text)
 	}
-	rows := procRows(src.profile, src.fileless)
+	rows := procRows(src.Profile, src.Named)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
@@ -111,7 +113,7 @@ func runProf(c *cli, args []string) error {
 
 // procRows lists all samples of p, by falling numbers; fileless are some of those
 // that it calls lost, by name.
-func procRows(p *infer.Profile, fileless map[named]uint64) []procRow {
+func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
 	rows := []procRow{}
 	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
 	for _, ip := range p.Images {
@@ -129,9 +131,9 @@ func procRows(p *infer.Profile, fileless map[named]uint64) []procRow {
 	}
 	known := map[sample.Loss]uint64{}
 	for at, n := range fileless {
-		if at.event == p.Event.Name && at.name != "" {
-			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.image.Path, Procedure: at.name})
-			known[at.loss] += n
+		if at.Event == p.Event.Name && at.Name != "" {
+			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.Image.Path, Procedure: at.Name})
+			known[at.Loss] += n
 		}
 	}
 	for why, n := range p.Samples.Lost {

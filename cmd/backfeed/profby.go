@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -52,37 +53,37 @@ type profTable struct {
 }
 
 // profBy adds the samples of events up. The first n keys are kept, all for 0.
-func (s *source) profBy(by string, events []string, n int) *profTable {
+func profBy(s *input.Session, by string, events []string, n int) *profTable {
 	t := &profTable{by: by, events: events, n: map[profKey]map[string]uint64{}, total: map[string]uint64{}, paths: map[sample.ImageID]string{}}
-	for id := range sampled(s.recording) {
+	for id := range s.Recording.ByImage() {
 		if path, ok := t.paths[id.Key()]; !ok || id.Path < path {
 			t.paths[id.Key()] = id.Path
 		}
 	}
-	for _, ip := range s.profile.Images {
+	for _, ip := range s.Profile.Images {
 		t.paths[ip.ID.Key()] = ip.ID.Path
 	}
 	known := map[string]map[sample.Loss]uint64{} // losses that are something after all
-	for at, k := range s.fileless {
-		if at.name == "" && by == "procedure" || !slices.Contains(events, at.event) {
+	for at, k := range s.Named {
+		if at.Name == "" && by == "procedure" || !slices.Contains(events, at.Event) {
 			continue
 		}
-		key := profKey{image: at.image.Path}
+		key := profKey{image: at.Image.Path}
 		if by == "procedure" {
-			key.proc = at.name
+			key.proc = at.Name
 		}
-		t.add(key, at.event, k)
-		if known[at.event] == nil {
-			known[at.event] = map[sample.Loss]uint64{}
+		t.add(key, at.Event, k)
+		if known[at.Event] == nil {
+			known[at.Event] = map[sample.Loss]uint64{}
 		}
-		known[at.event][at.loss] += k
+		known[at.Event][at.Loss] += k
 	}
-	for _, c := range s.recording.Counts {
+	for _, c := range s.Recording.Counts {
 		if !slices.Contains(events, c.Event.Name) {
 			continue
 		}
 		for _, ic := range c.Images {
-			s.addImage(t, c.Event.Name, ic)
+			addImage(s, t, c.Event.Name, ic)
 		}
 		for why, k := range c.Lost {
 			out := min(k, known[c.Event.Name][why])
@@ -118,12 +119,12 @@ func (t *profTable) add(key profKey, event string, n uint64) {
 }
 
 // addImage adds the samples of an image.
-func (s *source) addImage(t *profTable, event string, ic *sample.ImageCounts) {
+func addImage(s *input.Session, t *profTable, event string, ic *sample.ImageCounts) {
 	if t.by == "image" {
 		t.add(profKey{image: t.paths[ic.ID.Key()]}, event, ic.Samples())
 		return
 	}
-	im, err := s.finder.open(ic.ID)
+	im, err := s.Open(ic.ID)
 	if err != nil {
 		t.add(profKey{lost: string(infer.LostNoImage)}, event, ic.Samples())
 		return
@@ -235,13 +236,13 @@ func (k profKey) name(by string) string {
 
 // profEvents lists the events of the recording: the one that was inferred from, then
 // others by falling samples.
-func (s *source) profEvents() []string {
+func profEvents(s *input.Session) []string {
 	n := map[string]uint64{}
-	for _, c := range s.recording.Counts {
+	for _, c := range s.Recording.Counts {
 		if c.Total > 0 {
 			n[c.Event.Name] += c.Total
 		}
 	}
-	delete(n, s.profile.Event.Name)
-	return append([]string{s.profile.Event.Name}, mostFirst(n)...)
+	delete(n, s.Profile.Event.Name)
+	return append([]string{s.Profile.Event.Name}, report.MostFirst(n)...)
 }

@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
 
 // The functions of this program that programRecording puts samples in: one that
@@ -302,7 +304,7 @@ func TestMoved(t *testing.T) {
 	if out := must(t, "prof", rec, "--symfs", filepath.Dir(moved)); !strings.Contains(out, "work\n") {
 		t.Errorf("prof:\n%s", out)
 	}
-	put(t, program, tinyELF(sample.BuildID{1}))
+	put(t, program, tiny.ELF(sample.BuildID{1}))
 	if code, _, stderr := runCLI(t, "prof", rec); code != exitNothing || !strings.Contains(stderr, "has another build ID") {
 		t.Errorf("prof with another image: exit code %d, message %q", code, stderr)
 	}
@@ -335,7 +337,7 @@ func TestEvents(t *testing.T) {
 	clock := rec.Counts[0]
 	n := clock.Total
 	rec.Add(clock) // the timer has twice as many
-	tick := sample.NewCounts(clock.CPU, sample.Event{Name: tickEvent, Period: 4000000, Unit: "ns"})
+	tick := sample.NewCounts(clock.CPU, sample.Event{Name: input.TickEvent, Period: 4000000, Unit: "ns"})
 	for _, ic := range clock.Images {
 		for off := range ic.At {
 			tick.AddSample(tick.Image(ic.ID), off, 1)

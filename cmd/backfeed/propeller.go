@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -16,7 +17,7 @@ import (
 
 // emitPropeller writes the clusters of blocks to w, and the order of functions to
 // the file that the user named for the linker.
-func emitPropeller(w io.Writer, src *source, opt emitOptions) (string, error) {
+func emitPropeller(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
 	ip, c, err := propeller(src, opt.image)
 	if err != nil {
 		return "", err
@@ -41,11 +42,11 @@ func emitPropeller(w io.Writer, src *source, opt emitOptions) (string, error) {
 
 // propeller orders the image that the user named, or else the one with the most
 // samples among those that have a map of basic blocks.
-func propeller(src *source, name string) (ip *infer.ImageProfile, c *layout.Clusters, err error) {
-	images := slices.Clone(src.profile.Images)
+func propeller(src *input.Session, name string) (ip *infer.ImageProfile, c *layout.Clusters, err error) {
+	images := slices.Clone(src.Profile.Images)
 	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return cmp.Compare(b.Samples, a.Samples) })
 	if name != "" {
-		ip, err := src.image(name)
+		ip, err := src.Image(name)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -285,11 +285,11 @@ func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemF
 	if !what.tick {
 		text += fmt.Sprintf(" at %d Hz", what.hz)
 	}
-	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(sampled(rec)), n.User, n.Kernel, n.Idle)
+	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(rec.ByImage()), n.User, n.Kernel, n.Idle)
 	if n.Filtered > 0 {
 		text += fmt.Sprintf("; left out of them: %d", n.Filtered)
 	}
-	if list := lossList(lost(rec), rec.Samples()); list != "" {
+	if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
 		text += "; lost: " + list
 	}
 	c.warn("%s", text)
@@ -401,8 +401,8 @@ func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 			period := ev.Period
 			rate = fmt.Sprintf(", one of every %d", period)
 		}
-		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(sampled(rec)))
-		if list := lossList(lost(rec), n); list != "" {
+		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
+		if list := report.Losses(rec.Lost(), n); list != "" {
 			text += "; lost: " + list
 		}
 		c.warn("%s", text)

@@ -75,8 +75,8 @@ func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration
 	if delivered(rec) == 0 {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples: the program used next to no processor time", name)
 	}
-	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(sampled(rec)))
-	if list := lossList(lost(rec), n); list != "" {
+	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(rec.ByImage()))
+	if list := report.Losses(rec.Lost(), n); list != "" {
 		text += "; lost: " + list
 	}
 	c.warn("%s", text)

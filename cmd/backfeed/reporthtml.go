@@ -25,7 +25,8 @@ With --source DIR the code has its source beside it, where a file below DIR has 
 
 func runReport(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, opt := c.symfs(), c.inference()
+	opt := c.inputs()
+	c.inference(opt)
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("procedures", "n", 20, "show the code of `N` procedures at most, those with the most cycles")
 	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
@@ -39,11 +40,11 @@ func runReport(c *cli, args []string) error {
 	case *n < 0:
 		return c.usage(errors.New("-n: want a number that is not negative"))
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.Close()
 	v, err := c.view(src, *truth)
 	if err != nil {
 		return err

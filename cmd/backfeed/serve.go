@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 )
@@ -42,7 +43,8 @@ Requests that name another host are refused. Nothing can be changed through the 
 
 func runServe(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, opt := c.symfs(), c.inference()
+	opt := c.inputs()
+	c.inference(opt)
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
@@ -61,16 +63,16 @@ func runServe(c *cli, args []string) error {
 		return fmt.Errorf("--http %s: %w", *address, err)
 	}
 	defer ln.Close()
-	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.Close()
 	v, err := c.view(src, *truth)
 	if err != nil {
 		return err
 	}
-	if v.source, err = newSourceText(*dirs, *symfs); err != nil {
+	if v.source, err = newSourceText(*dirs, opt.Symfs); err != nil {
 		return err
 	}
 	if !loopback(ln.Addr()) {
@@ -84,14 +86,14 @@ func runServe(c *cli, args []string) error {
 }
 
 // view explains src, and holds it to the truth in a file if one is given.
-func (c *cli) view(src *source, truth string) (*view, error) {
-	c.progress("explaining %d samples", src.profile.Samples.Used)
+func (c *cli) view(src *input.Session, truth string) (*view, error) {
+	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
 	v, err := newView(src)
 	if err != nil || truth == "" {
 		return v, err
 	}
-	exact, err := readFile(truth, infer.ReadCallgrind)
+	exact, err := input.File(truth, infer.ReadCallgrind)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +304,7 @@ func (s *site) layoutPage(w http.ResponseWriter, r *http.Request) {
 	page, err := s.heatMap(i)
 	if err == nil && len(s.images) > 1 {
 		var others []report.Link
-		for k, ip := range s.src.profile.Images {
+		for k, ip := range s.src.Profile.Images {
 			others = append(others, report.Link{Href: "/layout?image=" + strconv.Itoa(k), Text: path.Base(ip.ID.Path), Here: k == i})
 		}
 		page.More = others

@@ -19,20 +19,21 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
-func sourceOf(t *testing.T, program, rec string) *source {
+func sourceOf(t *testing.T, program, rec string) *input.Session {
 	t.Helper()
 	args := alone(t, filepath.Join(program, rec), filepath.Join(program, program))
 	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
 	c.flags()
-	src, err := c.inferred(args[:1], args[2], "", infer.Options{})
+	src, err := c.inferred(args[:1], &input.Options{Symfs: args[2:3], Notify: notices{c}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(src.close)
+	t.Cleanup(src.Close)
 	return src
 }
 
@@ -220,7 +221,7 @@ func TestSiteRefuses(t *testing.T) {
 func TestSiteHostileName(t *testing.T) {
 	src := sourceOf(t, "stalls", "chase.bfr")
 	const hostile = `"><script>alert(1)</script><a b='`
-	for _, ip := range src.profile.Images {
+	for _, ip := range src.Profile.Images {
 		ip.ID.Path = "/" + hostile
 		for _, r := range ip.Procs {
 			r.Proc.Name = hostile
@@ -269,13 +270,13 @@ func TestPprofProfile(t *testing.T) {
 		all += s.Value[0]
 		if len(s.Location[0].Line) > 0 && s.Location[0].Line[len(s.Location[0].Line)-1].Function.Name == "chase" {
 			chase += s.Value[0]
-			if s.Value[1] != s.Value[0]*int64(src.profile.Event.Period) {
+			if s.Value[1] != s.Value[0]*int64(src.Profile.Event.Period) {
 				t.Errorf("%d samples are %d ns", s.Value[0], s.Value[1])
 			}
 		}
 	}
-	if all != int64(src.profile.Samples.Total) {
-		t.Errorf("%d samples, want %d", all, src.profile.Samples.Total)
+	if all != int64(src.Profile.Samples.Total) {
+		t.Errorf("%d samples, want %d", all, src.Profile.Samples.Total)
 	}
 	r := v.byID[procID(t, v, "chase")].r
 	if chase != int64(r.Samples) {
@@ -301,11 +302,11 @@ func TestPprofStacks(t *testing.T) {
 	path, program := programRecording(t)
 	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
 	c.flags()
-	src, err := c.inferred([]string{path}, "", program, infer.Options{})
+	src, err := c.inferred([]string{path}, &input.Options{Images: []string{program}, Notify: notices{c}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer src.close()
+	defer src.Close()
 	v, err := newView(src)
 	if err != nil {
 		t.Fatal(err)
@@ -323,8 +324,8 @@ func TestPprofStacks(t *testing.T) {
 			called = called || name(0) == callee && name(1) == caller
 		}
 	}
-	if all != int64(src.profile.Samples.Total) || !called {
-		t.Errorf("%d samples, want %d; %s called by %s: %v", all, src.profile.Samples.Total, callee, caller, called)
+	if all != int64(src.Profile.Samples.Total) || !called {
+		t.Errorf("%d samples, want %d; %s called by %s: %v", all, src.Profile.Samples.Total, callee, caller, called)
 	}
 }
 
@@ -393,7 +394,7 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth, err := readFile(filepath.Join(root, "testdata/mix/truth.json.gz"), infer.ReadCallgrind)
+	truth, err := input.File(filepath.Join(root, "testdata/mix/truth.json.gz"), infer.ReadCallgrind)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ const apart = 1 << 48
 // pprofProfile gives the samples of the event that the counts were inferred from, with
 // the names and lines of the images.
 func (v *view) pprofProfile(tool *pprofImages) *profile.Profile {
-	event := v.src.profile.Event
+	event := v.src.Profile.Event
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}, DefaultSampleType: "samples"}
 	if event.Period > 0 {
 		p.Period = int64(min(event.Period, 1<<40))
@@ -121,7 +121,7 @@ func (v *view) pprofProfile(tool *pprofImages) *profile.Profile {
 	w := &pprofWriter{p: p, v: v, tool: tool, mappings: map[sample.ImageID]int{}, locations: map[pprofPlace]*profile.Location{}, names: map[string]*profile.Location{}, functions: map[profile.Function]*profile.Function{}}
 	var used []*sample.Counts
 	most := map[sample.ImageID]uint64{}
-	for _, c := range v.src.recording.Counts {
+	for _, c := range v.src.Recording.Counts {
 		if c.Event.Name == event.Name {
 			used = append(used, c)
 			for _, ic := range c.Images {
@@ -129,7 +129,7 @@ func (v *view) pprofProfile(tool *pprofImages) *profile.Profile {
 			}
 		}
 	}
-	for _, id := range mostFirst(most) {
+	for _, id := range report.MostFirst(most) {
 		w.mapping(id) // pprof names a profile by the first
 	}
 	for _, c := range used {
@@ -166,7 +166,7 @@ func (w *pprofWriter) add(c *sample.Counts) {
 			rest[i][off] = n
 		}
 	}
-	for _, s := range w.v.src.profile.Stacks(c) {
+	for _, s := range w.v.src.Profile.Stacks(c) {
 		if len(s.Frames) < 2 || s.Frames[0].Image == sample.Unknown {
 			continue
 		}
@@ -188,7 +188,7 @@ func (w *pprofWriter) add(c *sample.Counts) {
 			w.sample(offs[off], at, []sample.Frame{{Image: i, Off: off}})
 		}
 	}
-	for _, why := range mostFirst(c.Lost) {
+	for _, why := range report.MostFirst(c.Lost) {
 		w.value(c.Lost[why], []*profile.Location{w.named("(lost: " + string(why) + ")")})
 	}
 }
@@ -225,14 +225,14 @@ func (w *pprofWriter) mapping(id sample.ImageID) int {
 		return i
 	}
 	i := -1
-	if l := w.v.src.finder.lookup[id]; l.im != nil {
+	if im := w.v.src.Found(id); im != nil {
 		i = len(w.p.Mapping)
 		base, path := uint64(i)*apart, id.Path
 		if slices.ContainsFunc(w.tool.images, func(o *pprofImage) bool { return o.path == path }) {
 			path = id.String() // pprof tells images apart by name
 		}
 		w.p.Mapping = append(w.p.Mapping, &profile.Mapping{ID: uint64(i + 1), Start: base, Limit: base + apart, File: path, BuildID: buildName(id), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true})
-		w.tool.images = append(w.tool.images, &pprofImage{path: path, im: l.im, base: base})
+		w.tool.images = append(w.tool.images, &pprofImage{path: path, im: im, base: base})
 	}
 	w.mappings[id.Key()] = i
 	return i

@@ -216,16 +216,16 @@ func workingRoot() *sourceRoot {
 }
 
 // toolchainRoots are where compilers, languages and distributions keep source, of this
-// machine or of the copy of another's files below symfs.
-func toolchainRoots(symfs string) []*sourceRoot {
+// machine or of the copies of another's files below symfs.
+func toolchainRoots(symfs []string) []*sourceRoot {
 	var roots []*sourceRoot
 	system := []string{"/usr/include", "/usr/local/include", "/usr/src", "/usr/lib/gcc", "/usr/lib/clang", "/usr/lib64/clang"}
 	if llvm, err := filepath.Glob("/usr/lib/llvm-*/lib/clang"); err == nil {
 		system = append(system, llvm...)
 	}
-	if symfs != "" {
+	for _, top := range symfs {
 		for _, dir := range system {
-			roots = append(roots, newSourceRoot(filepath.Join(symfs, dir), dir))
+			roots = append(roots, newSourceRoot(filepath.Join(top, dir), dir))
 		}
 	}
 	home, _ := os.UserHomeDir()

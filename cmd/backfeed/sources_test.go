@@ -11,6 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
 
 // tinyPerf is the least that is a perf.data file: one event of the kind IP, TID,
@@ -115,7 +116,7 @@ func TestSources(t *testing.T) {
 			"text":      []byte("these are not samples\n"),
 			"one byte":  {0x7f},
 			"zeroes":    make([]byte, 4096),
-			"an image":  tinyELF(sample.BuildID{1}),
+			"an image":  tiny.ELF(sample.BuildID{1}),
 			"JSON":      []byte(`{"schema": "backfeed.counts/1"}`),
 			"callgrind": []byte("# callgrind format\nversion: 1\n"),
 			"a script":  []byte("#!/bin/sh\nexit 0\n"),

@@ -19,7 +19,7 @@ type sourceText struct {
 // newSourceText looks files up below dirs, by the ends of their paths. What is not there
 // is looked up where compilers, languages and distributions keep source and, if no
 // directory is named, in the working directory's tree.
-func newSourceText(dirs []string, symfs string) (*sourceText, error) {
+func newSourceText(dirs, symfs []string) (*sourceText, error) {
 	s, err := onlySource(dirs)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -245,7 +246,7 @@ func (t *sourceTree) elsewhere(fr image.Frame) bool {
 }
 
 // sourceGates compare the sampled functions and lines with those of a source tree.
-func sourceGates(src *source, ip *infer.ImageProfile, dir string, lim limits) ([]gate, error) {
+func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim limits) ([]gate, error) {
 	t, err := openTree(dir)
 	if err != nil {
 		return nil, err
@@ -254,7 +255,7 @@ func sourceGates(src *source, ip *infer.ImageProfile, dir string, lim limits) ([
 	if err != nil {
 		return nil, err
 	}
-	places := placesOf(ip, src.recording, src.profile.Event.Name, ln)
+	places := placesOf(ip, src.Recording, src.Profile.Event.Name, ln)
 	t.locate(places)
 	var n [fates]uint64
 	var own uint64

@@ -10,8 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
 
 // The C program of staleC has, in its newer version, a function more, another
@@ -372,7 +374,7 @@ func hotLine(t *testing.T, lang string, im *image.Image, rec *sample.Recording, 
 			lines[fs[0].Line-fs[0].StartLine] += n
 		}
 	}
-	if hot := mostFirst(lines); hot[0] != 4 && hot[0] != 3 { // the body of the loop, or its head
+	if hot := report.MostFirst(lines); hot[0] != 4 && hot[0] != 3 { // the body of the loop, or its head
 		t.Errorf("%s: samples of %s by line: %v, want those of the loop first", lang, name, lines)
 	}
 }
@@ -410,7 +412,7 @@ func TestMergeOntoOther(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d and %q: %s", tt.args, code, tt.code, tt.want, errs)
 		}
 	}
-	put(t, b.old, tinyELF(sample.BuildID{1}))
+	put(t, b.old, tiny.ELF(sample.BuildID{1}))
 	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") || !strings.Contains(errs, "in no known procedure  "+b.old) {
 		t.Errorf("the older build is gone: exit code %d: %s", code, errs)
 	}

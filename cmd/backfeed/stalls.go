@@ -1,24 +1,14 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 
-	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 )
-
-// explainer prepares to say where the time of s went, and what instructions waited for.
-func (s *source) explainer() (*infer.Explainer, error) {
-	x, err := infer.NewExplainer(s.profile, s.recording)
-	if errors.Is(err, infer.ErrNoTime) {
-		err = fail.Errorf(fail.Nothing, "%w; want those of cycles or of a timer", err)
-	}
-	return x, err
-}
 
 // A trust tells how far counts are to be trusted, by the samples that lie in their
 // blocks: CPI and stalls inherit it.
@@ -36,9 +26,9 @@ func (t *trust) add(r *infer.Result) {
 }
 
 // trust is that of all procedures.
-func (s *source) trust() *trust {
+func newTrust(s *input.Session) *trust {
 	t := &trust{}
-	for _, ip := range s.profile.Images {
+	for _, ip := range s.Profile.Images {
 		for _, r := range ip.Procs {
 			t.add(r)
 		}
@@ -61,8 +51,8 @@ type timeHeader struct {
 	Within          map[string]float64 `json:"shape"`             // the same among those of its procedure
 }
 
-func (s *source) timeHeader(schema string, x *infer.Explainer) timeHeader {
-	p, t := s.profile, s.trust()
+func newTimeHeader(s *input.Session, schema string, x *infer.Explainer) timeHeader {
+	p, t := s.Profile, newTrust(s)
 	return timeHeader{schema, p.Machine, p.Event.Name, p.Samples.Total, p.Samples.Used, x.CyclesPerSample(), t.conf.shares(), t.shape.shares()}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"math"
 	"os"
@@ -83,16 +82,6 @@ func shows(t *testing.T, command string, doc any, text func(io.Writer) error, ar
 		t.Fatal(err)
 	}
 	golden(t, name+".txt", got.String())
-}
-
-func TestExplainerNeedsTime(t *testing.T) {
-	s := &source{
-		profile:   &infer.Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "branch-misses", Unit: "events", Period: 1}},
-		recording: &sample.Recording{},
-	}
-	if _, err := s.explainer(); !errors.Is(err, infer.ErrNoTime) || codeOf(err) != exitNothing {
-		t.Errorf("explainer of %s: %v, exit code %d; want %v, %d", s.profile.Event.Name, err, codeOf(err), infer.ErrNoTime, exitNothing)
-	}
 }
 
 func TestBlame(t *testing.T) {
@@ -184,51 +173,11 @@ func TestWhatcg(t *testing.T) {
 	}
 }
 
-// TestProcNamed: names that are known, by whatever they have in common.
-func TestProcNamed(t *testing.T) {
-	var ip infer.ImageProfile
-	ip.ID.Path = "/opt/prog"
-	for i, name := range []string{"main", "mainly", "_ZN3geo4areaEi", "_ZN3geo4areaEd", "_ZN3geo5widthEi", "pkg.(*T).get", "idle"} {
-		ip.Procs = append(ip.Procs, &infer.Result{Samples: uint64(6 - i), Proc: &image.Proc{Symbol: image.Symbol{Name: name, Addr: image.Addr(16 * i)}}})
-	}
-	s := &source{profile: &infer.Profile{Images: []*infer.ImageProfile{&ip}}}
-	for _, tt := range []struct {
-		want, name string
-		code       int
-	}{
-		{"main", "main", exitDone},
-		{"^mainl", "mainly", exitDone},
-		{"prog:main", "main", exitDone},
-		{"_ZN3geo4areaEi", "_ZN3geo4areaEi", exitDone},
-		{"geo::area(double)", "_ZN3geo4areaEd", exitDone},
-		{"geo::width", "_ZN3geo5widthEi", exitDone},
-		{"width", "_ZN3geo5widthEi", exitDone},
-		{"(*T).get", "pkg.(*T).get", exitDone},
-		{"idle", "idle", exitDone},
-		{"geo::area", "", exitUsage},
-		{"area", "", exitUsage},
-		{"(((", "", exitNothing},
-		{"main:", "", exitNothing},
-		{"other:main", "", exitNothing},
-	} {
-		p, err := s.proc(tt.want)
-		if err != nil {
-			if code := codeOf(err); code != tt.code {
-				t.Errorf("%s: exit code %d, want %d: %v", tt.want, code, tt.code, err)
-			}
-			continue
-		}
-		if p.r.Proc.Name != tt.name {
-			t.Errorf("%s: %s, want %q", tt.want, p.r.Proc.Name, tt.name)
-		}
-	}
-}
-
 // TestList: all samples and all time of a procedure are listed.
 func TestList(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
 	tree := filepath.Join(root, "testdata/mix")
-	text, err := newSourceText([]string{tree}, "")
+	text, err := newSourceText([]string{tree}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +263,7 @@ func TestListSource(t *testing.T) {
 	dir := t.TempDir()
 	path := file(t, dir, "a.c", "one\n\ttwo\n")
 	t.Chdir(dir)
-	s, err := newSourceText(nil, "")
+	s, err := newSourceText(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +295,7 @@ func TestListSource(t *testing.T) {
 	if len(s.missing) != 1 {
 		t.Errorf("not shown: %q, want one file", s.missing)
 	}
-	tree, err := newSourceText([]string{dir}, "")
+	tree, err := newSourceText([]string{dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

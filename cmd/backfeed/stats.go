@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/sample"
@@ -69,7 +70,7 @@ type statsRow struct {
 
 func runStats(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format := c.symfs(), c.format()
+	opt, format := c.inputs(), c.format()
 	by := c.choice("by", "what to compare", "procedure", "image")
 	value := c.choice("value", "by what", "share", "samples")
 	epochs := fs.Bool("epochs", false, "make each epoch of a store a set")
@@ -81,26 +82,25 @@ func runStats(c *cli, args []string) error {
 	if fs.NArg() == 1 && !*epochs {
 		return c.usage(errors.New("want two recordings or more, or --epochs and a store"))
 	}
-	f, err := newFinder(*symfs)
+	src, err := input.New(*opt)
 	if err != nil {
 		return err
 	}
-	defer f.close()
-	sets, err := c.readSets(fs.Args(), *epochs)
+	defer src.Close()
+	sets, err := readSets(src, fs.Args(), *epochs)
 	if err != nil {
 		return err
 	}
 	if len(sets) < 2 {
 		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more", len(sets))
 	}
-	f.stores = c.stores
 	ev, err := chooseEvent(sets, *event)
 	if err != nil {
 		return err
 	}
-	doc := newStats(sets, ev, f, by.value == "image", value.value)
+	doc := newStats(sets, ev, src, by.value == "image", value.value)
 	if by.value == "procedure" {
-		c.tellMissing(sets, f)
+		tellMissing(src, sets)
 	}
 	if *lines > 0 && len(doc.Rows) > *lines {
 		doc.Rows = doc.Rows[:*lines]
@@ -108,14 +108,14 @@ func runStats(c *cli, args []string) error {
 	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style) })
 }
 
-func newStats(sets []*set, ev sample.Event, f *finder, byImage bool, value string) *statsDoc {
+func newStats(sets []*set, ev sample.Event, src *input.Session, byImage bool, value string) *statsDoc {
 	doc := &statsDoc{Schema: "backfeed.stats/1", Event: ev.Name, Value: value, Rows: []statsRow{}}
 	names := imageNames(sets)
 	samples := map[thing][]uint64{}
 	var totals []uint64
 	var all uint64
 	for i, s := range sets {
-		for t, n := range s.tally(f, names, byImage) {
+		for t, n := range s.tally(src, names, byImage) {
 			if samples[t] == nil {
 				samples[t] = make([]uint64, len(sets))
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -99,7 +100,7 @@ func runStore(c *cli, args []string, name string, verb storeVerb) error {
 	if err := f.retain.check(); err != nil {
 		return c.usage(err)
 	}
-	s, err := c.openStore(fs.Arg(0))
+	s, err := input.OpenStore(fs.Arg(0), notices{c})
 	if err != nil {
 		return err
 	}
@@ -110,23 +111,9 @@ func runStore(c *cli, args []string, name string, verb storeVerb) error {
 	return errors.Join(c.print("-", format, doc, doc, text), err)
 }
 
-// storeOptions lets a store tell of files that it cannot use.
-func (c *cli) storeOptions() store.Options {
-	return store.Options{Warn: func(err error) { c.warn("%v", err) }}
-}
-
-// openStore opens a store that is there.
-func (c *cli) openStore(dir string) (*store.Store, error) {
-	s, err := store.Open(dir, c.storeOptions())
-	if errors.Is(err, store.ErrNoStore) {
-		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but neither a recording nor a store", dir)
-	}
-	return s, err
-}
-
 // putInto writes a recording that was begun at start to the store in dir.
 func (c *cli) putInto(dir string, start time.Time, rec *sample.Recording, labels map[string]string) error {
-	s, err := store.Create(dir, c.storeOptions())
+	s, err := store.Create(dir, input.StoreOptions(notices{c}))
 	if err != nil {
 		return err
 	}
@@ -217,7 +204,7 @@ func (s storeSums) write(w io.Writer, style report.Style) error {
 	row("epochs", uint64(s.Epochs), span)
 	row("segments", uint64(s.Segments), fmt.Sprintf("%d bytes", s.Bytes))
 	row("samples", s.Samples, "")
-	for _, why := range mostFirst(s.Lost) {
+	for _, why := range report.MostFirst(s.Lost) {
 		row("lost", s.Lost[why], fmt.Sprintf("%s, %s of the samples", why, report.Share(s.Lost[why], s.Samples)))
 	}
 	row("images", uint64(s.Images), "")

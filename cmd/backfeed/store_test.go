@@ -10,6 +10,7 @@ import (
 
 	"backfeed/sample"
 	"backfeed/sample/store"
+	"backfeed/testdata/tiny"
 )
 
 // storeOf makes a store with samples of an image in each of four hours, of two
@@ -163,7 +164,7 @@ func TestStoreImages(t *testing.T) {
 	if out := must(t, "images", dir); !strings.Contains(out, "not found") {
 		t.Errorf("images:\n%s", out)
 	}
-	put(t, id.Path, tinyELF(id.Build))
+	put(t, id.Path, tiny.ELF(id.Build))
 	f, err := os.Open(id.Path)
 	if err != nil {
 		t.Fatal(err)

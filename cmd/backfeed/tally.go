@@ -2,18 +2,19 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/store"
 )
 
 // A set is the samples of one recording, for comparison with others.
@@ -46,34 +47,12 @@ func (t thing) name() string {
 }
 
 // readSets reads each path as a set of its own; with epochs, each epoch of stores.
-func (c *cli) readSets(paths []string, epochs bool) ([]*set, error) {
+func readSets(src *input.Session, paths []string, epochs bool) ([]*set, error) {
+	read, err := src.ReadSets(context.Background(), paths, epochs)
 	var sets []*set
-	for _, path := range paths {
-		if epochs && path != "-" && store.Is(path) {
-			more, err := c.readEpochs(path)
-			if err != nil {
-				return nil, err
-			}
-			sets = append(sets, more...)
-			continue
-		}
-		rec, err := c.read([]string{path})
-		if err != nil {
-			return nil, err
-		}
-		sets = append(sets, &set{name: path, rec: rec})
+	for _, s := range read {
+		sets = append(sets, &set{name: s.Name, rec: s.Recording})
 	}
-	return sets, nil
-}
-
-// readEpochs reads what is selected of a store, each stretch of time as one set.
-func (c *cli) readEpochs(dir string) ([]*set, error) {
-	var sets []*set
-	err := c.eachEpoch(dir, func(e, _ sample.Epoch, rec *sample.Recording) {
-		if rec.Samples() > 0 {
-			sets = append(sets, &set{name: dir + " " + e.From().Format(time.RFC3339), rec: rec})
-		}
-	})
 	return sets, err
 }
 
@@ -98,7 +77,7 @@ func chooseEvent(sets []*set, name string) (sample.Event, error) {
 		}
 	}
 	if name == "" {
-		name = mostFirst(least)[0]
+		name = report.MostFirst(least)[0]
 	}
 	if least[name] == 0 {
 		return sample.Event{}, fail.Errorf(fail.Nothing, "no event has samples in all of the recordings: %s", eventsOf(sets))
@@ -135,7 +114,7 @@ func imageNames(sets []*set) map[sample.ImageID]string {
 	alone := map[string]bool{}
 	for _, s := range sets {
 		seen := map[string]sample.ImageID{}
-		for id := range sampled(s.rec) {
+		for id := range s.rec.ByImage() {
 			base := filepath.Base(id.Path)
 			if other, ok := seen[base]; ok && other.Key() != id.Key() {
 				alone[base] = false
@@ -148,7 +127,7 @@ func imageNames(sets []*set) map[sample.ImageID]string {
 	names := map[sample.ImageID]string{}
 	builds, bases := map[sample.ImageID]string{}, map[string]string{}
 	for _, s := range sets {
-		for _, id := range slices.SortedFunc(maps.Keys(sampled(s.rec)), sample.ImageID.Compare) {
+		for _, id := range slices.SortedFunc(maps.Keys(s.rec.ByImage()), sample.ImageID.Compare) {
 			name, base := id.Path, filepath.Base(id.Path)
 			if known, ok := builds[id.Key()]; ok {
 				name = known
@@ -166,22 +145,22 @@ func imageNames(sets []*set) map[sample.ImageID]string {
 
 // tally adds up the samples of a set by procedure, or by image. Samples that have
 // none are there by their reason.
-func (s *set) tally(f *finder, names map[sample.ImageID]string, byImage bool) map[thing]uint64 {
+func (s *set) tally(src *input.Session, names map[sample.ImageID]string, byImage bool) map[thing]uint64 {
 	n := map[thing]uint64{}
 	known := map[sample.Loss]uint64{} // losses that are something after all
 	event := s.counts[0].Event.Name
-	for at, k := range takeFileless(s.rec) {
-		t := thing{image: at.image.Path, proc: at.name}
+	for at, k := range input.TakeNamed(s.rec) {
+		t := thing{image: at.Image.Path, proc: at.Name}
 		switch {
-		case at.event != event:
+		case at.Event != event:
 			continue
 		case byImage:
 			t.proc = ""
-		case at.name == "":
+		case at.Name == "":
 			continue
 		}
 		n[t] += k
-		known[at.loss] += k
+		known[at.Loss] += k
 	}
 	for _, c := range s.counts {
 		for _, ic := range c.Images {
@@ -193,7 +172,7 @@ func (s *set) tally(f *finder, names map[sample.ImageID]string, byImage bool) ma
 				n[t] += ic.Samples()
 				continue
 			}
-			im, err := f.open(ic.ID)
+			im, err := src.Open(ic.ID)
 			if err != nil {
 				n[thing{lost: string(infer.LostNoImage)}] += ic.Samples()
 				continue
@@ -239,10 +218,10 @@ func addProcs(n map[thing]uint64, t thing, im *image.Image, ic *sample.ImageCoun
 }
 
 // tellMissing names the images of all sets that could not be opened.
-func (c *cli) tellMissing(sets []*set, f *finder) {
+func tellMissing(src *input.Session, sets []*set) {
 	var all []*sample.Recording
 	for _, s := range sets {
 		all = append(all, s.rec)
 	}
-	c.tellImages(sample.Merge(all...), f)
+	src.TellImages(sample.Merge(all...))
 }

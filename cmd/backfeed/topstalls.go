@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -63,7 +64,8 @@ type topstallsDoc struct {
 
 func runTopstalls(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	opt, format := c.inputs(), c.format()
+	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` instructions; 0 lists all")
 	least := c.choice("conf", "list stalls whose counts are known at least this well", "low", "medium", "high")
 	want := fs.String("cause", "", "list stalls that `cause`, a name or a letter, may explain, by how much it may")
@@ -83,16 +85,16 @@ func runTopstalls(c *cli, args []string) error {
 		}
 		pick.cause, pick.one = cause, true
 	}
-	src, err := c.inferred(fs.Args(), *symfs, "", *opt)
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
-	x, err := src.explainer()
+	defer src.Close()
+	x, err := src.Explain()
 	if err != nil {
 		return err
 	}
-	doc := src.topStalls(x, pick, *n)
+	doc := topStalls(src, x, pick, *n)
 	return c.print("-", format, doc, doc.Stalls, doc.text)
 }
 
@@ -124,8 +126,8 @@ type stalled struct {
 }
 
 // topStalls finds the n stalls that cost most, all for 0.
-func (s *source) topStalls(x *infer.Explainer, pick stallFilter, n int) *topstallsDoc {
-	doc := &topstallsDoc{timeHeader: s.timeHeader("backfeed.topstalls/1", x), Stalls: []stallRow{}}
+func topStalls(s *input.Session, x *infer.Explainer, pick stallFilter, n int) *topstallsDoc {
+	doc := &topstallsDoc{timeHeader: newTimeHeader(s, "backfeed.topstalls/1", x), Stalls: []stallRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
 	var top []stalled
 	for ip, e := range x.All() {

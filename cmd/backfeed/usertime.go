@@ -4,9 +4,9 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/sample/perfdata"
 )
 
 // deepStack is how many frames of a stack usertime reads: all that Linux records
@@ -52,12 +52,12 @@ type usertimeEdge struct {
 }
 
 // usertime shows time by call stack, that of proc by caller and callee.
-func (c *cli) usertime(src *source, proc string, lines int, format *choice) error {
-	times := src.profile.CallTimes(src.recording)
+func (c *cli) usertime(src *input.Session, proc string, lines int, format *choice) error {
+	times := src.Profile.CallTimes(src.Recording)
 	if times.Bare == times.Samples {
 		return fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
 	}
-	doc := &usertimeDoc{Schema: "backfeed.usertime/1", Event: src.profile.Event.Name}
+	doc := &usertimeDoc{Schema: "backfeed.usertime/1", Event: src.Profile.Event.Name}
 	doc.Stacks = usertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
 	if proc != "" {
 		edges, err := doc.butterfly(times, proc)
@@ -157,9 +157,4 @@ func (doc *usertimeDoc) tellStacks(w io.Writer, style report.Style) error {
 	_, err := report.Fprintf(w, style, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
 		report.Integer(s.Samples), doc.Event, report.Share(s.Complete, s.Samples), report.Share(s.Cut, s.Samples), report.Share(s.Bare, s.Samples), s.Deepest)
 	return err
-}
-
-// perfOptions are how perf.data files are read.
-func (c *cli) perfOptions(name string) perfdata.Options {
-	return perfdata.Options{StackDepth: c.stackDepth, Warn: func(msg string) { c.warn("%s: %s", name, msg) }}
 }

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/document"
@@ -35,31 +32,31 @@ are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 
 func runVerify(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format := c.symfs(), c.format()
+	opt, format := c.inputs(), c.format()
 	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
 	}
-	doc, err := readFile(fs.Arg(0), document.Read)
+	doc, err := input.File(fs.Arg(0), document.Read)
 	if err != nil {
 		return err
 	}
-	truth, err := readFile(fs.Arg(1), infer.ReadCallgrind)
+	truth, err := input.File(fs.Arg(1), infer.ReadCallgrind)
 	if err != nil {
 		return err
 	}
-	f, err := newFinder(*symfs)
+	src, err := c.sampled(*sources, opt)
 	if err != nil {
 		return err
 	}
-	defer f.close()
+	defer src.Close()
 	var samples infer.SamplesByAddr
-	if len(*sources) > 0 {
-		if samples, err = c.samplesByAddr(*sources, f, doc.Event.Name); err != nil {
+	if src.Recording != nil {
+		if samples, err = samplesByAddr(src, doc.Event.Name); err != nil {
 			return err
 		}
 	}
-	c.countOnce(doc, truth, f)
+	c.countOnce(src, doc, truth)
 	a := infer.Compare(doc, truth, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
@@ -71,7 +68,7 @@ func runVerify(c *cli, args []string) error {
 }
 
 // countOnce takes the repetitions of string instructions off the truth, for images that can be found.
-func (c *cli) countOnce(doc *document.Counts, truth *infer.Truth, f *finder) {
+func (c *cli) countOnce(src *input.Session, doc *document.Counts, truth *infer.Truth) {
 	var repeated, all, unknown uint64
 	for path, it := range truth.Images {
 		total := it.Total()
@@ -80,7 +77,7 @@ func (c *cli) countOnce(doc *document.Counts, truth *infer.Truth, f *finder) {
 		if i < 0 {
 			continue // nothing of it is compared
 		}
-		n, err := f.countOnce(&doc.Images[i], it)
+		n, err := countOnce(src, &doc.Images[i], it)
 		if err != nil {
 			unknown += total
 		}
@@ -95,60 +92,44 @@ func (c *cli) countOnce(doc *document.Counts, truth *infer.Truth, f *finder) {
 }
 
 // countOnce takes those of one image off, and gives how many there were.
-func (f *finder) countOnce(of *document.Image, it *infer.ImageTruth) (repetitions uint64, err error) {
+func countOnce(src *input.Session, of *document.Image, it *infer.ImageTruth) (repetitions uint64, err error) {
 	id := sample.ImageID{Path: of.Path}
 	if of.BuildID != "" {
 		if id.Build, err = sample.ParseBuildID(of.BuildID); err != nil {
 			return 0, err
 		}
 	}
-	im, err := f.open(id)
+	im, err := src.Open(id)
 	if err != nil {
 		return 0, err
 	}
 	return it.CountOnce(im)
 }
 
-// readFile reads what is not a recording.
-func readFile[T any](path string, read func(io.Reader) (T, error)) (T, error) {
-	var none T
-	f, err := os.Open(path)
-	if err != nil {
-		return none, fmt.Errorf("%s: %w", path, fail.Cause(err))
+// sampled reads the samples of all paths, of which there may be none.
+func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error) {
+	if len(paths) == 0 {
+		return input.New(*opt)
 	}
-	defer f.Close()
-	v, err := read(bufio.NewReaderSize(f, 1<<16))
-	var disk *fs.PathError
-	switch {
-	case errors.As(err, &disk):
-		return none, fmt.Errorf("%s: %w", path, disk.Err)
-	case err != nil:
-		return none, fail.Errorf(fail.Nothing, "%s: %w", path, err)
-	}
-	return v, nil
+	return c.read(paths, opt)
 }
 
-// samplesByAddr reads the samples of one event and gives them addresses.
-func (c *cli) samplesByAddr(paths []string, f *finder, event string) (infer.SamplesByAddr, error) {
-	rec, err := c.read(paths)
-	if err != nil {
-		return nil, err
-	}
-	f.stores = c.stores
+// samplesByAddr gives the samples of one event their addresses.
+func samplesByAddr(src *input.Session, event string) (infer.SamplesByAddr, error) {
 	by := infer.SamplesByAddr{}
-	for _, counts := range rec.Counts {
+	for _, counts := range src.Recording.Counts {
 		if counts.Event.Name != event {
 			continue
 		}
 		for _, ic := range counts.Images {
-			im, err := f.open(ic.ID)
+			im, err := src.Open(ic.ID)
 			if err != nil {
 				continue // told below
 			}
 			addSamples(by, ic, im)
 		}
 	}
-	c.tellImages(rec, f)
+	src.TellImages(src.Recording)
 	if len(by) == 0 {
 		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found", event)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -85,7 +86,8 @@ type blamedDoc struct {
 
 func runWhatcg(c *cli, args []string) error {
 	fs := c.flags()
-	symfs, format, opt := c.symfs(), c.format(), c.inference()
+	opt, format := c.inputs(), c.format()
+	c.inference(opt)
 	inImage := fs.String("image", "", "only of the image with that `path` or build ID")
 	inProc := fs.String("proc", "", "only of procedure `PROC`")
 	stall := fs.String("stall", "", "list the procedures that stall for `cause`, a name or a letter")
@@ -103,30 +105,31 @@ func runWhatcg(c *cli, args []string) error {
 			return c.usage(fmt.Errorf("--stall: %w", err))
 		}
 	}
-	src, err := c.inferred(fs.Args(), *symfs, *inImage, *opt)
+	opt.Images = []string{*inImage}
+	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
-	defer src.close()
+	defer src.Close()
 	var of sampledProc
 	switch {
 	case *inProc != "":
-		of, err = src.proc(*inProc)
+		of, err = procOf(src, *inProc)
 	case *inImage != "":
-		of.ip, err = src.image(*inImage)
+		of.ip, err = src.Image(*inImage)
 	}
 	if err != nil {
 		return err
 	}
-	x, err := src.explainer()
+	x, err := src.Explain()
 	if err != nil {
 		return err
 	}
 	if *stall != "" {
-		doc := src.blamed(x, of, cause, *n)
+		doc := blamedFor(src, x, of, cause, *n)
 		return c.print("-", format, doc, doc.Procedures, doc.text)
 	}
-	doc := src.spent(x, of)
+	doc := spent(src, x, of)
 	return c.print("-", format, doc, doc.Spent, doc.text)
 }
 
@@ -144,8 +147,8 @@ func eachOf(x *infer.Explainer, of sampledProc, f func(*infer.ImageProfile, *inf
 }
 
 // spent sums the time of an image or a procedure up, of the recording if both are nil.
-func (s *source) spent(x *infer.Explainer, of sampledProc) *whatcgDoc {
-	doc := &whatcgDoc{timeHeader: s.timeHeader("backfeed.whatcg/1", x)}
+func spent(s *input.Session, x *infer.Explainer, of sampledProc) *whatcgDoc {
+	doc := &whatcgDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg/1", x)}
 	var sum infer.Summary
 	eachOf(x, of, func(_ *infer.ImageProfile, e *infer.Explanation) { sum.Add(&e.Summary) })
 	if of.ip == nil {
@@ -243,9 +246,9 @@ func (td *topDownDoc) line() string {
 
 func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 100*r[0], 100*r[1]) }
 
-// blamed lists the procedures that a cause costs most, of an image or of all.
-func (s *source) blamed(x *infer.Explainer, of sampledProc, cause infer.Cause, n int) *blamedDoc {
-	doc := &blamedDoc{timeHeader: s.timeHeader("backfeed.whatcg.stall/1", x), Cause: cause.String(), Procedures: []blamedRow{}}
+// blamedFor lists the procedures that a cause costs most, of an image or of all.
+func blamedFor(s *input.Session, x *infer.Explainer, of sampledProc, cause infer.Cause, n int) *blamedDoc {
+	doc := &blamedDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg.stall/1", x), Cause: cause.String(), Procedures: []blamedRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
 	eachOf(x, of, func(ip *infer.ImageProfile, e *infer.Explanation) {
 		if r := e.Causes[cause]; r.Most > 0 {

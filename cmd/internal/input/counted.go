@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"errors"
@@ -24,31 +24,21 @@ type weighedTruth struct {
 // counted makes recordings of the exact counts that were read: executions of blocks in
 // the images that are found, where commands look images up. Nothing but a path
 // tells these images; where a recording among recs has one of that path, it is that.
-func (c *cli) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
-	if len(c.truths) == 0 {
+func (s *Session) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
+	if len(s.truths) == 0 {
 		return nil, nil
 	}
-	symfs := ""
-	if flag := c.fs.Lookup("symfs"); flag != nil {
-		symfs = flag.Value.String()
-	}
-	f, err := newFinder(symfs)
-	if err != nil {
-		return nil, err
-	}
-	defer f.close()
-	f.stores = c.stores
-	p := placer{cli: c, finder: f, ids: map[string][]sample.ImageID{}, lost: map[string]uint64{}}
-	images := sampled(sample.Merge(recs...))
-	for _, id := range mostFirst(images) {
+	p := placer{Session: s, ids: map[string][]sample.ImageID{}, lost: map[string]uint64{}}
+	images := sample.Merge(recs...).ByImage()
+	for _, id := range report.MostFirst(images) {
 		p.ids[id.Path] = append(p.ids[id.Path], id)
 	}
 	var out []*sample.Recording
-	for _, t := range c.truths {
+	for _, t := range s.truths {
 		out = append(out, p.recording(t.Truth).Scale(t.weight))
 	}
-	c.truths = nil
-	c.clearProgress()
+	s.truths = nil
+	s.notify.Done()
 	p.tell()
 	if p.sum.Places == 0 {
 		return nil, fail.Errorf(fail.Nothing, "no exact count is of code in an image that can be found; --symfs DIR looks images up below DIR first")
@@ -58,17 +48,16 @@ func (c *cli) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
 
 // A placer puts exact counts to places of images.
 type placer struct {
-	*cli
-	finder *finder
-	ids    map[string][]sample.ImageID // of sampled images, by path, the one with most samples first
-	sum    infer.Counting
-	lost   map[string]uint64 // executions, by path and why they are not used
+	*Session
+	ids  map[string][]sample.ImageID // of sampled images, by path, the one with most samples first
+	sum  infer.Counting
+	lost map[string]uint64 // executions, by path and why they are not used
 }
 
 func (p *placer) recording(truth *infer.Truth) *sample.Recording {
 	counts := sample.NewCounts(sample.CPU{}, sample.Executions)
 	for _, path := range slices.Sorted(maps.Keys(truth.Images)) {
-		p.progress("putting exact counts to blocks of %s", report.Clean(path))
+		p.notify.Progress("putting exact counts to blocks of %s", report.Clean(path))
 		id, at, rep, err := p.place(path, truth.Images[path])
 		if err != nil {
 			p.sum.Total += rep.Total
@@ -94,7 +83,7 @@ func (p *placer) place(path string, it *infer.ImageTruth) (id sample.ImageID, at
 			id = known[i]
 		}
 		var im *image.Image
-		if im, err = p.finder.open(id); err == nil {
+		if im, err = p.Open(id); err == nil {
 			if at, rep, err = it.Counted(im); err == nil {
 				if i == len(known) {
 					id.Build = im.Build
@@ -109,43 +98,43 @@ func (p *placer) place(path string, it *infer.ImageTruth) (id sample.ImageID, at
 
 // tell says what became of all exact counts.
 func (p *placer) tell() {
-	for i, why := range mostFirst(p.lost) {
-		if i == maxTold {
-			p.warn("so it is with %d more images", len(p.lost)-maxTold)
+	for i, why := range report.MostFirst(p.lost) {
+		if i == mostTold {
+			p.notify.Warn("so it is with %d more images", len(p.lost)-mostTold)
 			break
 		}
-		p.warn("%s of the executions that were counted: %s; they are not used", report.Share(p.lost[why], p.sum.Total), why)
+		p.notify.Warn("%s of the executions that were counted: %s; they are not used", report.Share(p.lost[why], p.sum.Total), why)
 	}
 	if p.sum.Places > 0 {
-		p.warn("exact counts of %d blocks; %d left out, whose instructions did not run equally often; %s of the executions in no block",
+		p.notify.Warn("exact counts of %d blocks; %d left out, whose instructions did not run equally often; %s of the executions in no block",
 			p.sum.Places, p.sum.Uneven, report.Share(p.sum.Outside+p.sum.Astray, p.sum.Total))
 	}
 }
 
 // readCover puts the counts of a cover profile to places of the program that
 // --image names, which was built without counters.
-func (c *cli) readCover(in io.Reader) (*sample.Recording, error) {
-	if c.covered == "" {
+func (s *Session) readCover(in io.Reader) (*sample.Recording, error) {
+	if s.opt.Covered == "" {
 		return nil, errors.New("a cover profile does not say of which program it is; `backfeed import PROFILE --image BINARY -o FILE` makes a recording of it")
 	}
 	cover, err := infer.ReadCover(in)
 	if err != nil {
 		return nil, err
 	}
-	im, err := image.Open(c.covered, image.Options{})
+	im, err := image.Open(s.opt.Covered, image.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer im.Close()
-	c.progress("looking for source blocks in %s", report.Clean(c.covered))
+	s.notify.Progress("looking for source blocks in %s", report.Clean(s.opt.Covered))
 	at, rep, err := cover.Place(im)
-	c.clearProgress()
+	s.notify.Done()
 	if err != nil {
 		return nil, err
 	}
-	c.warn("exact counts of %d blocks of source, %d of them placed; of the others, %d have no code on lines of their own, %d have it in several procedures, %d share it, %d contradict another",
+	s.notify.Warn("exact counts of %d blocks of source, %d of them placed; of the others, %d have no code on lines of their own, %d have it in several procedures, %d share it, %d contradict another",
 		rep.Blocks, rep.Placed, rep.NoCode, rep.Copies, rep.Mixed, rep.Contradicted)
-	path, err := filepath.Abs(c.covered)
+	path, err := filepath.Abs(s.opt.Covered)
 	if err != nil {
 		return nil, err
 	}

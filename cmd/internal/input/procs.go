@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"cmp"
@@ -12,22 +12,18 @@ import (
 	"backfeed/infer/image"
 )
 
-// procHelp is a paragraph for the help of commands that take the name of a procedure.
-const procHelp = `PROC is a name as the linker or the source has it, with or without scope and parameters, or a regular
-expression that one name matches; IMAGE:PROC looks in one image only.`
-
-// A sampledProc is a procedure with its image.
-type sampledProc struct {
+// A proc is a procedure with its image.
+type proc struct {
 	ip *infer.ImageProfile
 	r  *infer.Result
 }
 
-// proc finds the procedure that the user means: that of the name, else the only one
-// that matches. Those without samples are in question only if no other is.
-func (s *source) proc(want string) (sampledProc, error) {
-	images, name := s.profile.Images, want
+// Proc finds the procedure that the user means, and its image: that of the name, else the
+// only one that matches. Those without samples are in question only if no other is.
+func (s *Session) Proc(want string) (*infer.ImageProfile, *infer.Result, error) {
+	images, name := s.Profile.Images, want
 	if file, rest, ok := cutImage(want); ok {
-		if ip, err := s.image(file); err == nil {
+		if ip, err := s.Image(file); err == nil {
 			images, name = []*infer.ImageProfile{ip}, rest
 		}
 	}
@@ -47,18 +43,18 @@ func (s *source) proc(want string) (sampledProc, error) {
 	}
 	for _, mean := range means {
 		found := procsOf(images, mean)
-		if with := slices.IndexFunc(found, func(p sampledProc) bool { return p.r.Samples == 0 }); with > 0 {
+		if with := slices.IndexFunc(found, func(p proc) bool { return p.r.Samples == 0 }); with > 0 {
 			found = found[:with]
 		}
 		switch len(found) {
 		case 0:
 		case 1:
-			return found[0], nil
+			return found[0].ip, found[0].r, nil
 		default:
-			return sampledProc{}, ambiguous(want, found)
+			return nil, nil, ambiguous(want, found)
 		}
 	}
-	return sampledProc{}, fail.Errorf(fail.Nothing, "%s: no samples of such a procedure (`backfeed prof` lists those that have some)", want)
+	return nil, nil, fail.Errorf(fail.Nothing, "%s: no samples of such a procedure (`backfeed prof` lists those that have some)", want)
 }
 
 // cutImage takes IMAGE:PROC apart. Two colons are a scope of C++ or Rust.
@@ -72,23 +68,23 @@ func cutImage(s string) (file, name string, ok bool) {
 }
 
 // procsOf lists the procedures that are meant, those with the most samples first.
-func procsOf(images []*infer.ImageProfile, mean func(image.Symbol) bool) (found []sampledProc) {
+func procsOf(images []*infer.ImageProfile, mean func(image.Symbol) bool) (found []proc) {
 	for _, ip := range images {
 		for _, r := range ip.Procs {
 			if mean(r.Proc.Symbol) {
-				found = append(found, sampledProc{ip, r})
+				found = append(found, proc{ip, r})
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b sampledProc) int { return cmp.Compare(b.r.Samples, a.r.Samples) })
+	slices.SortStableFunc(found, func(a, b proc) int { return cmp.Compare(b.r.Samples, a.r.Samples) })
 	return found
 }
 
 // ambiguous lists what a name may mean.
-func ambiguous(want string, found []sampledProc) error {
+func ambiguous(want string, found []proc) error {
 	var more []string
 	for i, p := range found {
-		if i == 2*maxTold {
+		if i == 2*mostTold {
 			more = append(more, fmt.Sprintf("  and %d more", len(found)-i))
 			break
 		}

@@ -1,9 +1,8 @@
-package main
+package input
 
 import (
 	"bytes"
 	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,37 +12,8 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
-
-// tinyELF is the least that is an image: one loaded segment with a return
-// instruction, and a build ID note.
-func tinyELF(id sample.BuildID) []byte {
-	const headers = 64 + 2*56
-	note := append([]byte{4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0}, id[:]...)
-	size := uint64(headers + len(note) + 1)
-	var b bytes.Buffer
-	binary.Write(&b, binary.LittleEndian, elf.Header64{
-		Ident: [16]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
-		Type:  uint16(elf.ET_DYN), Machine: uint16(elf.EM_X86_64), Version: 1, Entry: size - 1,
-		Phoff: 64, Ehsize: 64, Phentsize: 56, Phnum: 2, Shentsize: 64,
-	})
-	binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Filesz: size, Memsz: size, Align: 0x1000})
-	binary.Write(&b, binary.LittleEndian, elf.Prog64{Type: uint32(elf.PT_NOTE), Flags: uint32(elf.PF_R), Off: headers, Vaddr: headers, Filesz: uint64(len(note)), Memsz: uint64(len(note)), Align: 4})
-	b.Write(note)
-	b.WriteByte(0xc3)
-	return b.Bytes()
-}
-
-// put writes a file and the directories that it needs.
-func put(t *testing.T, path string, b []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestFind puts one image, or one that looks like it, in the places where
 // images are looked up.
@@ -51,8 +21,8 @@ func TestFind(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	want, other := sample.BuildID{0xab, 1, 2, 3, 19: 9}, sample.BuildID{0xcd, 19: 1}
 	hex := want.String()
-	right, wrong := tinyELF(want), tinyELF(other)
-	none := tinyELF(sample.BuildID{})
+	right, wrong := tiny.ELF(want), tiny.ELF(other)
+	none := tiny.ELF(sample.BuildID{})
 	clear(none[64+2*56 : 64+2*56+16]) // no note at all
 	for _, tt := range []struct {
 		name  string
@@ -61,18 +31,18 @@ func TestFind(t *testing.T) {
 		found string            // below symfs
 		err   error
 	}{
-		{"nothing there", nil, want, "", errNotFound},
+		{"nothing there", nil, want, "", ErrNotFound},
 		{"below symfs", map[string][]byte{"usr/bin/app": right}, want, "usr/bin/app", nil},
 		{"below symfs, moved", map[string][]byte{"bin/elsewhere/a.out": right}, want, "bin/elsewhere/a.out", nil},
 		{"moved, another in its place", map[string][]byte{"usr/bin/app": wrong, "old/app": right}, want, "old/app", nil},
 		{"tree of links", map[string][]byte{".build-id/" + hex[:2] + "/" + hex[2:]: right, "usr/bin/app": right}, want, ".build-id/" + hex[:2] + "/" + hex[2:], nil},
 		{"perf's cache", map[string][]byte{".build-id/" + hex[:2] + "/" + hex[2:] + "/elf": right}, want, ".build-id/" + hex[:2] + "/" + hex[2:] + "/elf", nil},
 		{"cache that lies", map[string][]byte{".build-id/" + hex[:2] + "/" + hex[2:]: wrong, "usr/bin/app": right}, want, "usr/bin/app", nil},
-		{"another build", map[string][]byte{"usr/bin/app": wrong}, want, "", errOtherID},
-		{"no build ID in the file", map[string][]byte{"usr/bin/app": none}, want, "", errOtherID},
+		{"another build", map[string][]byte{"usr/bin/app": wrong}, want, "", ErrOtherID},
+		{"no build ID in the file", map[string][]byte{"usr/bin/app": none}, want, "", ErrOtherID},
 		{"no build ID in the recording", map[string][]byte{"usr/bin/app": right}, sample.BuildID{}, "usr/bin/app", nil},
-		{"no build ID in the recording, moved", map[string][]byte{"old/app": right}, sample.BuildID{}, "", errNotFound},
-		{"only a debug file", map[string][]byte{"old/app.debug": right}, want, "", errNotFound},
+		{"no build ID in the recording, moved", map[string][]byte{"old/app": right}, sample.BuildID{}, "", ErrNotFound},
+		{"only a debug file", map[string][]byte{"old/app.debug": right}, want, "", ErrNotFound},
 		{"text", map[string][]byte{"usr/bin/app": []byte("#!/bin/sh\n")}, want, "", image.ErrFormat},
 		{"empty", map[string][]byte{"usr/bin/app": nil}, want, "", image.ErrFormat},
 		{"cut off", map[string][]byte{"usr/bin/app": right[:100]}, want, "", image.ErrFormat},
@@ -84,7 +54,7 @@ func TestFind(t *testing.T) {
 		for name, b := range tt.files {
 			put(t, filepath.Join(symfs, name), b)
 		}
-		f, err := newFinder(symfs)
+		f, err := newFinder([]string{symfs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,21 +71,14 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// with gives a copy of b with one byte changed.
-func with(b []byte, off int, v byte) []byte {
-	b = bytes.Clone(b)
-	b[off] = v
-	return b
-}
-
 // TestFindPath: without --symfs the recorded path must do, and a deleted file's
 // successor at the same path is not taken for it.
 func TestFindPath(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "app")
-	put(t, path, tinyELF(id))
-	f, err := newFinder("")
+	put(t, path, tiny.ELF(id))
+	f, err := newFinder(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +86,14 @@ func TestFindPath(t *testing.T) {
 	if im, err := f.open(sample.ImageID{Build: id, Path: path + " (deleted)"}); err != nil || im.Path != path {
 		t.Errorf("%v", err)
 	}
-	if _, err := f.open(sample.ImageID{Path: path + " (deleted)"}); !errors.Is(err, errNotFound) {
-		t.Errorf("a deleted file without a build ID: %v, want %v", err, errNotFound)
+	if _, err := f.open(sample.ImageID{Path: path + " (deleted)"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a deleted file without a build ID: %v, want %v", err, ErrNotFound)
 	}
-	if _, err := f.open(sample.ImageID{Build: sample.BuildID{1}, Path: path}); !errors.Is(err, errOtherID) || !strings.Contains(err.Error(), path) {
-		t.Errorf("another build: %v, want %v and the path", err, errOtherID)
+	if _, err := f.open(sample.ImageID{Build: sample.BuildID{1}, Path: path}); !errors.Is(err, ErrOtherID) || !strings.Contains(err.Error(), path) {
+		t.Errorf("another build: %v, want %v and the path", err, ErrOtherID)
 	}
-	if _, err := f.open(sample.ImageID{Path: "relative/app"}); !errors.Is(err, errNotFound) {
-		t.Errorf("a relative path: %v, want %v", err, errNotFound)
+	if _, err := f.open(sample.ImageID{Path: "relative/app"}); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a relative path: %v, want %v", err, ErrNotFound)
 	}
 }
 
@@ -139,8 +102,8 @@ func TestFindGiven(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "build", "app")
-	put(t, path, tinyELF(id))
-	f, err := newFinder("")
+	put(t, path, tiny.ELF(id))
+	f, err := newFinder(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,42 +115,12 @@ func TestFindGiven(t *testing.T) {
 	}
 }
 
-// TestImages: the state of every image is told, and what has none.
-func TestImages(t *testing.T) {
-	t.Setenv("HOME", t.TempDir())
-	dir := t.TempDir()
-	id := sample.BuildID{0xab, 19: 9}
-	put(t, filepath.Join(dir, "root/usr/bin/app"), tinyELF(id))
-	put(t, filepath.Join(dir, "root/usr/bin/old"), tinyELF(id))
-	put(t, filepath.Join(dir, "root/usr/bin/text"), []byte("#!/bin/sh\n"))
-	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
-	for n, im := range []sample.ImageID{{Path: "/usr/bin/none"}, {Path: "/usr/bin/text"}, {Build: sample.BuildID{1, 19: 1}, Path: "/usr/bin/old"}, {Build: id, Path: "/usr/bin/app"}} {
-		c.AddSample(c.Image(im), 176, uint64(n+1))
-	}
-	c.Lose(sample.LostKernel, 10)
-	rec := &sample.Recording{}
-	rec.Add(c)
-	path := file(t, dir, "rec", string(rec.Encode()))
-
-	code, stdout, stderr := runCLI(t, "images", path, "--symfs", filepath.Join(dir, "root"))
-	want := `samples  share  state           build ID                                  image
-      4  20.0%  found           ab00000000000000000000000000000000000009  /usr/bin/app
-      3  15.0%  other build ID  0100000000000000000000000000000000000001  /usr/bin/old
-      2  10.0%  malformed                                                 /usr/bin/text
-      1   5.0%  not found                                                 /usr/bin/none
-     10  50.0%  lost                                                      (kernel)
-`
-	if code != exitDone || stderr != "" || stdout != want {
-		t.Errorf("exit code %d, %q, printed\n%s\nwant\n%s", code, stderr, stdout, want)
-	}
-}
-
-// TestSourceImage: an image is found by its recorded path, its build ID, a file that
+// TestSessionImage: an image is found by its recorded path, its build ID, a file that
 // has it, and the name of a file; a file of the same build that was recorded without its build ID, too.
-func TestSourceImage(t *testing.T) {
+func TestSessionImage(t *testing.T) {
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "app")
-	put(t, path, tinyELF(id))
+	put(t, path, tiny.ELF(id))
 	for _, tt := range []struct {
 		name, want string
 		id         sample.ImageID
@@ -202,10 +135,63 @@ func TestSourceImage(t *testing.T) {
 		{"another name", "ap", sample.ImageID{Path: "/usr/bin/app", Build: id}, false},
 	} {
 		ip := &infer.ImageProfile{ID: tt.id, Image: &image.Image{Build: id}}
-		s := &source{profile: &infer.Profile{Images: []*infer.ImageProfile{ip}}}
-		got, err := s.image(tt.want)
+		s := &Session{Profile: &infer.Profile{Images: []*infer.ImageProfile{ip}}}
+		got, err := s.Image(tt.want)
 		if (got == ip) != tt.found || (err == nil) != tt.found {
 			t.Errorf("%s: %v, %v", tt.name, got, err)
 		}
+	}
+}
+
+// TestFindSeveral: directories are searched one after the other, each in all ways that
+// the path suggests before any is scanned.
+func TestFindSeveral(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	want, other := sample.BuildID{0xab, 19: 9}, sample.BuildID{0xcd, 19: 1}
+	for _, tt := range []struct {
+		name          string
+		first, second map[string]sample.BuildID
+		found         string // below the directory of both
+	}{
+		{"in both", map[string]sample.BuildID{"usr/bin/app": want}, map[string]sample.BuildID{"usr/bin/app": want}, "first/usr/bin/app"},
+		{"in the second", nil, map[string]sample.BuildID{"usr/bin/app": want}, "second/usr/bin/app"},
+		{"another build in the first", map[string]sample.BuildID{"usr/bin/app": other}, map[string]sample.BuildID{"usr/bin/app": want}, "second/usr/bin/app"},
+		{"moved in the first", map[string]sample.BuildID{"old/app": want}, map[string]sample.BuildID{"usr/bin/app": want}, "second/usr/bin/app"},
+		{"moved in the second", map[string]sample.BuildID{"old/app": other}, map[string]sample.BuildID{"old/app": want}, "second/old/app"},
+	} {
+		dir := t.TempDir()
+		for sub, files := range map[string]map[string]sample.BuildID{"first": tt.first, "second": tt.second} {
+			put(t, filepath.Join(dir, sub, "README"), nil)
+			for name, id := range files {
+				put(t, filepath.Join(dir, sub, name), tiny.ELF(id))
+			}
+		}
+		s, err := New(Options{Symfs: []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := s.Open(sample.ImageID{Build: want, Path: "/usr/bin/app"})
+		if err != nil || im.Path != filepath.Join(dir, tt.found) {
+			t.Errorf("%s: found %v, %v, want %s", tt.name, im, err, tt.found)
+		}
+		s.Close()
+	}
+}
+
+// with gives a copy of b with one byte changed.
+func with(b []byte, off int, v byte) []byte {
+	b = bytes.Clone(b)
+	b[off] = v
+	return b
+}
+
+// put writes a file and the directories that it needs.
+func put(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"bufio"
@@ -28,8 +28,8 @@ var (
 // perfMap is where a runtime tells perf the names of the code that it makes.
 var perfMap = regexp.MustCompile(`/perf-\d+\.map$`)
 
-// fileless tells why an image has no ELF file, or nil.
-func fileless(id sample.ImageID) error {
+// Fileless returns why an image has no ELF file, or nil.
+func Fileless(id sample.ImageID) error {
 	switch {
 	case id.Path == "[vdso]":
 		return errVDSO
@@ -65,7 +65,7 @@ func (ss symbols) name(off sample.Offset) string {
 // symbolsOf reads the names in an image without a file, as far as they are known
 // on this machine now.
 func symbolsOf(id sample.ImageID) symbols {
-	switch fileless(id) {
+	switch Fileless(id) {
 	case errJIT:
 		return readNames(id.Path, readPerfMap)
 	case errVDSO:
@@ -154,23 +154,23 @@ func readPerfMap(r io.Reader) symbols {
 	return slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
 }
 
-// A named is samples of one procedure that is known by its name alone.
-type named struct {
-	event string
-	image sample.ImageID
-	name  string // "" is unknown
-	loss  sample.Loss
+// A Named is samples of one procedure that is known by its name alone.
+type Named struct {
+	Event string
+	Image sample.ImageID
+	Name  string      // "" is unknown
+	Loss  sample.Loss // what it is to an inference
 }
 
-// takeFileless gives the samples of images without a file by name, and puts them
+// TakeNamed returns the samples of images without a file by name, and puts them
 // down as losses in rec: of kernel code, and of anonymous memory.
-func takeFileless(rec *sample.Recording) map[named]uint64 {
-	all := map[named]uint64{}
+func TakeNamed(rec *sample.Recording) map[Named]uint64 {
+	all := map[Named]uint64{}
 	known := map[sample.ImageID]symbols{}
 	for _, c := range rec.Counts {
 		gone := map[int]bool{}
 		for i, ic := range c.Images {
-			why := fileless(ic.ID)
+			why := Fileless(ic.ID)
 			if why == nil {
 				continue
 			}
@@ -182,7 +182,7 @@ func takeFileless(rec *sample.Recording) map[named]uint64 {
 			}
 			loss := map[error]sample.Loss{errKernel: sample.LostKernel, errVDSO: sample.LostVDSO, errJIT: sample.LostAnonymous}[why]
 			for off, n := range ic.At {
-				all[named{c.Event.Name, ic.ID, ss.name(off), loss}] += n
+				all[Named{c.Event.Name, ic.ID, ss.name(off), loss}] += n
 			}
 			n := ic.Samples()
 			ic.At = map[sample.Offset]uint64{}

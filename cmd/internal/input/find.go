@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ import (
 // is taken for an image only if it has the image's build ID; where the
 // recording knows none, the path must do.
 type finder struct {
-	symfs string   // images and debug files are below it first; "" is none
+	symfs []string // directories that images and debug files are below first
 	cache []string // directories with a .build-id tree, as perf and distributions lay it out
 
 	stores []*store.Store            // that may have kept copies
@@ -34,23 +34,24 @@ type lookup struct {
 	err error
 }
 
+// Why an image cannot be opened, beside what package image says.
 var (
-	errNotFound = errors.New("no such file")
-	errOtherID  = errors.New("has another build ID")
+	ErrNotFound = errors.New("no such file")
+	ErrOtherID  = errors.New("has another build ID")
 )
 
-// newFinder makes a finder for images below symfs, which may be "".
-func newFinder(symfs string) (*finder, error) {
+// newFinder makes a finder for images below each of symfs.
+func newFinder(symfs []string) (*finder, error) {
 	f := &finder{symfs: symfs, given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}}
-	if symfs != "" {
-		st, err := os.Stat(symfs)
+	for _, dir := range symfs {
+		st, err := os.Stat(dir)
 		if err != nil {
 			return nil, fmt.Errorf("--symfs: %w", err)
 		}
 		if !st.IsDir() {
-			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory", symfs)
+			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory", dir)
 		}
-		f.cache = append(f.cache, symfs, filepath.Join(symfs, "usr/lib/debug"))
+		f.cache = append(f.cache, dir, filepath.Join(dir, "usr/lib/debug"))
 	}
 	if home, err := os.UserHomeDir(); err == nil {
 		f.cache = append(f.cache, filepath.Join(home, ".debug")) // perf buildid-cache
@@ -73,7 +74,7 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 		return l.im, l.err
 	}
 	var l lookup
-	if l.err = fileless(id); l.err == nil {
+	if l.err = Fileless(id); l.err == nil {
 		l.im, l.err = f.find(id)
 	}
 	f.lookup[id] = l
@@ -91,13 +92,13 @@ func (f *finder) close() {
 
 // find looks in all places; the nearest miss makes the error.
 func (f *finder) find(id sample.ImageID) (*image.Image, error) {
-	worst := errNotFound
+	worst := ErrNotFound
 	for path := range f.candidates(id) {
 		im, err := f.try(path, id)
 		if err == nil {
 			return im, nil
 		}
-		if !errors.Is(err, fs.ErrNotExist) && (worst == errNotFound || errors.Is(worst, errOtherID)) {
+		if !errors.Is(err, fs.ErrNotExist) && (worst == ErrNotFound || errors.Is(worst, ErrOtherID)) {
 			worst = err
 		}
 	}
@@ -106,7 +107,7 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 
 // try opens the file at path if it is the image that id names.
 func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
-	opt := image.Options{Root: f.symfs, DebugDirs: f.debugDirs()}
+	opt := image.Options{Root: f.root(path), DebugDirs: f.debugDirs()}
 	for _, s := range f.stores {
 		if copied, err := s.OpenImage(id, store.KindDebug); err == nil {
 			opt.Debug = append(opt.Debug, copied)
@@ -119,20 +120,33 @@ func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
 	if !id.Build.IsZero() && im.Build != id.Build {
 		im.Close()
 		if im.Build.IsZero() {
-			return nil, fmt.Errorf("%s has no build ID: %w", path, errOtherID)
+			return nil, fmt.Errorf("%s has no build ID: %w", path, ErrOtherID)
 		}
-		return nil, fmt.Errorf("%s %w, %s", path, errOtherID, im.Build)
+		return nil, fmt.Errorf("%s %w, %s", path, ErrOtherID, im.Build)
 	}
 	return im, nil
 }
 
+// root is the directory of symfs that a file lies below, or else the first.
+func (f *finder) root(path string) string {
+	for _, dir := range f.symfs {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			return dir
+		}
+	}
+	if len(f.symfs) > 0 {
+		return f.symfs[0]
+	}
+	return ""
+}
+
 // debugDirs are where separate debug files lie.
 func (f *finder) debugDirs() []string {
-	dirs := []string{"/usr/lib/debug"}
-	if f.symfs != "" {
-		dirs = append([]string{f.symfs, filepath.Join(f.symfs, "usr/lib/debug")}, dirs...)
+	var dirs []string
+	for _, dir := range f.symfs {
+		dirs = append(dirs, dir, filepath.Join(dir, "usr/lib/debug"))
 	}
-	return dirs
+	return append(dirs, "/usr/lib/debug")
 }
 
 // candidates are the files that may be the image, the best first. Scanning
@@ -151,8 +165,10 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 		if gone && id.Build.IsZero() {
 			return // what lies there now is another file, or may be
 		}
-		if f.symfs != "" && path != "" && !yield(filepath.Join(f.symfs, path)) {
-			return
+		for _, dir := range f.symfs {
+			if path != "" && !yield(filepath.Join(dir, path)) {
+				return
+			}
 		}
 		if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
 			return
@@ -189,25 +205,27 @@ func (f *finder) byBuildID(id sample.BuildID) []string {
 
 // scanned is the file below symfs with that build ID, or "".
 func (f *finder) scanned(id sample.BuildID) string {
-	if f.symfs == "" || id.IsZero() {
+	if len(f.symfs) == 0 || id.IsZero() {
 		return ""
 	}
 	if f.ids == nil {
-		f.scan()
+		f.ids = map[sample.BuildID]string{}
+		for _, dir := range f.symfs {
+			f.scan(dir)
+		}
 	}
 	return f.ids[id]
 }
 
-// scan reads the build IDs of all files below symfs. Debug files share the ID
+// scan reads the build IDs of all files below dir. Debug files share the ID
 // of their image and have no code, so those that are named as such stand back;
 // of equals the first in order of names is taken.
-func (f *finder) scan() {
-	f.ids = map[sample.BuildID]string{}
-	filepath.WalkDir(f.symfs, func(path string, d fs.DirEntry, err error) error {
+func (f *finder) scan(dir string) {
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // what cannot be read cannot be the image
 		}
-		if d.IsDir() && filepath.Dir(path) == filepath.Clean(f.symfs) && slices.Contains([]string{"proc", "sys", "dev"}, d.Name()) {
+		if d.IsDir() && filepath.Dir(path) == filepath.Clean(dir) && slices.Contains([]string{"proc", "sys", "dev"}, d.Name()) {
 			return fs.SkipDir // of a whole system's root
 		}
 		if !d.Type().IsRegular() || strings.HasSuffix(path, ".debug") {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"backfeed/sample"
+	"backfeed/testdata/tiny"
+)
+
+// put writes a file and the directories that it needs.
+func put(t *testing.T, path string, b []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// with gives a copy of b with one byte changed.
+func with(b []byte, off int, v byte) []byte {
+	b = bytes.Clone(b)
+	b[off] = v
+	return b
+}
+
+// TestImages: the state of every image is told, and what has none.
+func TestImages(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	id := sample.BuildID{0xab, 19: 9}
+	put(t, filepath.Join(dir, "root/usr/bin/app"), tiny.ELF(id))
+	put(t, filepath.Join(dir, "root/usr/bin/old"), tiny.ELF(id))
+	put(t, filepath.Join(dir, "root/usr/bin/text"), []byte("#!/bin/sh\n"))
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+	for n, im := range []sample.ImageID{{Path: "/usr/bin/none"}, {Path: "/usr/bin/text"}, {Build: sample.BuildID{1, 19: 1}, Path: "/usr/bin/old"}, {Build: id, Path: "/usr/bin/app"}} {
+		c.AddSample(c.Image(im), 176, uint64(n+1))
+	}
+	c.Lose(sample.LostKernel, 10)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	path := file(t, dir, "rec", string(rec.Encode()))
+
+	code, stdout, stderr := runCLI(t, "images", path, "--symfs", filepath.Join(dir, "root"))
+	want := `samples  share  state           build ID                                  image
+      4  20.0%  found           ab00000000000000000000000000000000000009  /usr/bin/app
+      3  15.0%  other build ID  0100000000000000000000000000000000000001  /usr/bin/old
+      2  10.0%  malformed                                                 /usr/bin/text
+      1   5.0%  not found                                                 /usr/bin/none
+     10  50.0%  lost                                                      (kernel)
+`
+	if code != exitDone || stderr != "" || stdout != want {
+		t.Errorf("exit code %d, %q, printed\n%s\nwant\n%s", code, stderr, stdout, want)
+	}
+}

@@ -1,0 +1,190 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// A Source is a path whose samples count so often: 1 is as they are.
+type Source struct {
+	Path   string
+	Weight float64
+}
+
+// MergeOptions say how sources are added up.
+type MergeOptions struct {
+	HalfLife  time.Duration // of stores, halve the weight of samples with so much age; 0 is not to
+	Normalise bool          // scale the sources to equally many samples of each event, before weights
+	LeaveOut  bool          // leave out a source that cannot be read, unless all are
+}
+
+// Merge is Read of sources with weights.
+func Merge(ctx context.Context, sources []Source, how MergeOptions, opt Options) (*Session, error) {
+	s, err := New(opt)
+	if err != nil {
+		return nil, err
+	}
+	if s.Recording, err = s.merge(ctx, sources, how); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions) (*sample.Recording, error) {
+	var parts []*sample.Recording
+	var weights []float64
+	var bad error
+	for _, source := range sources {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		before := len(s.truths)
+		rec, err := s.readAged(source.Path, how.HalfLife)
+		for i := range s.truths[before:] {
+			s.truths[before+i].weight = source.Weight
+		}
+		switch {
+		case err == nil:
+			parts, weights = append(parts, rec), append(weights, source.Weight)
+		case !how.LeaveOut || fail.KindOf(err) == fail.Usage:
+			return nil, err
+		default:
+			s.notify.Warn("%v; it is left out", err)
+			bad = errors.Join(bad, err)
+		}
+	}
+	if len(parts) == 0 {
+		return nil, fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
+	}
+	if how.Normalise {
+		parts = sample.Normalise(parts)
+	}
+	for i, weight := range weights {
+		parts[i] = parts[i].Scale(weight)
+	}
+	counted, err := s.counted(parts)
+	if err != nil {
+		return nil, err
+	}
+	return sample.Merge(append(parts, counted...)...), nil
+}
+
+// readAged reads a source; with a half-life, what is selected of a store, weighed by age.
+func (s *Session) readAged(path string, halfLife time.Duration) (*sample.Recording, error) {
+	if halfLife == 0 {
+		return s.readSource(path)
+	}
+	if path == "-" || !store.Is(path) {
+		return nil, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
+	}
+	var parts []*sample.Recording
+	err := s.eachEpoch(path, func(e, last sample.Epoch, rec *sample.Recording) {
+		age := last.To().Sub(e.To())
+		if w := math.Exp2(-age.Seconds() / halfLife.Seconds()); w > 0 {
+			parts = append(parts, rec.Scale(w))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sample.Merge(parts...), nil
+}
+
+// A Set is the samples of one source, or of one epoch of a store, for comparison with others.
+type Set struct {
+	Name      string
+	Recording *sample.Recording
+}
+
+// ReadSets reads each path as a set of its own; with epochs, each stretch of time of stores.
+func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]Set, error) {
+	var sets []Set
+	for _, path := range paths {
+		if epochs && path != "-" && store.Is(path) {
+			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
+				if rec.Samples() > 0 {
+					sets = append(sets, Set{path + " " + e.From().Format(time.RFC3339), rec})
+				}
+			})
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		rec, err := s.read(ctx, []string{path})
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, Set{path, rec})
+	}
+	return sets, nil
+}
+
+// eachEpoch reads what is selected of a store, one stretch of time after the other; f
+// is told the last one, too.
+func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample.Recording)) error {
+	opened, err := s.openStore(dir)
+	if err != nil {
+		return err
+	}
+	segments, err := opened.Segments()
+	if err != nil {
+		return fmt.Errorf("%s: %w", dir, err)
+	}
+	spans := s.disjoint(segments)
+	for _, e := range spans {
+		rec, err := opened.Read(store.Query{From: e.From(), To: e.To(), Labels: s.opt.Labels})
+		if err != nil {
+			return fmt.Errorf("%s: %w", dir, err)
+		}
+		f(e, spans[len(spans)-1], rec)
+	}
+	return nil
+}
+
+// disjoint gives the stretches of time that selected segments cover, by start,
+// each as one epoch: epochs of a store may lie in longer ones.
+func (s *Session) disjoint(segments []store.Segment) []sample.Epoch {
+	var spans []sample.Epoch
+	since, until := s.opt.Since, s.opt.Until
+	slices.SortFunc(segments, func(a, b store.Segment) int { return a.Epoch.From().Compare(b.Epoch.From()) })
+	for _, seg := range segments {
+		e := seg.Epoch
+		if !since.IsZero() && !e.To().After(since) || !until.IsZero() && !e.From().Before(until) {
+			continue
+		}
+		if n := len(spans); n > 0 && e.From().Before(spans[n-1].To()) {
+			last := &spans[n-1]
+			last.Length = max(last.Length, e.Start+e.Length-last.Start)
+			continue
+		}
+		spans = append(spans, e)
+	}
+	return spans
+}
+
+// Newest returns the end of the newest epoch that was read of stores; zero if none was.
+func (s *Session) Newest() (time.Time, error) {
+	var newest time.Time
+	for _, opened := range s.stores {
+		segments, err := opened.Segments()
+		if err != nil {
+			return newest, err
+		}
+		if spans := s.disjoint(segments); len(spans) > 0 {
+			if to := spans[len(spans)-1].To(); to.After(newest) {
+				newest = to
+			}
+		}
+	}
+	return newest, nil
+}

@@ -1,0 +1,92 @@
+package input
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/stale"
+	"backfeed/sample"
+)
+
+// Onto moves the samples of older builds of the program at path to that build, and
+// returns what became of them, also with the error that nothing could be moved; nil if all
+// samples are of that build already. Older builds are the images that want names, by path
+// or build ID; for "" those whose files have the name of path's.
+func (s *Session) Onto(path, want string) (*stale.Carried, error) {
+	rec := s.Recording
+	im, err := s.finder.try(path, sample.ImageID{})
+	if err != nil {
+		return nil, fmt.Errorf("--onto: %w", err)
+	}
+	defer im.Close()
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	to := sample.ImageID{Build: im.Build, Path: path}
+	builds := map[sample.ImageID]*stale.Builds{}
+	unknown := map[sample.ImageID]uint64{}
+	current := false // samples of the newer build are there already
+	images := rec.ByImage()
+	for _, id := range report.MostFirst(images) {
+		switch {
+		case id.Key() == to.Key():
+			current = true
+		case isOlder(id, path, want):
+			old, err := s.Open(id)
+			switch {
+			case err != nil:
+				unknown[id] = images[id]
+				builds[id.Key()] = nil
+			case old.Arch != im.Arch:
+				s.notify.Warn("%s is for %s, %s for %s: samples are lost", old.Path, old.Arch, path, im.Arch)
+				builds[id.Key()] = nil
+			default:
+				s.notify.Progress("comparing %s with %s", report.Clean(old.Path), path)
+				builds[id.Key()] = stale.NewBuilds(old, im)
+			}
+		}
+	}
+	s.tellEach(unknown, rec.Samples(), func(id sample.ImageID) string {
+		return fmt.Sprintf("%v; without this build nothing tells what its samples are of, and they are lost", s.Missing(id))
+	})
+	switch {
+	case len(builds) > 0:
+	case current:
+		s.notify.Warn("all samples of %s are of that build", path)
+		return nil, nil
+	default:
+		return nil, fail.Errorf(fail.Nothing, "--onto: no samples of another build of %s; --image names one by its path or build ID", path)
+	}
+	moved, carried := stale.Carry(rec, to, builds)
+	s.notify.Done()
+	s.tellCarried(carried, path)
+	if carried.Samples[stale.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
+		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code", path)
+	}
+	s.Recording = moved
+	return carried, nil
+}
+
+// tellCarried says how much of older builds was carried over.
+func (s *Session) tellCarried(carried *stale.Carried, path string) {
+	total := carried.Total()
+	s.notify.Warn("%d samples of older builds, %s of them carried over to %s", total, report.Share(total-carried.Samples[stale.NoTie], total), path)
+	if kept, lost := carried.Branches[0], carried.Branches[1]; kept+lost > 0 {
+		s.notify.Warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
+	}
+	if kept, lost := carried.Exact[0], carried.Exact[1]; kept+lost > 0 {
+		s.notify.Warn("%d places with exact counts, %s of them carried over: those whose blocks are unchanged", kept+lost, report.Share(kept, kept+lost))
+	}
+}
+
+// isOlder tells whether id is what Onto is to move.
+func isOlder(id sample.ImageID, path, want string) bool {
+	old := strings.TrimSuffix(id.Path, " (deleted)")
+	if want != "" {
+		return old == want || id.Build.String() == want
+	}
+	return filepath.Base(old) == filepath.Base(path)
+}

@@ -1,0 +1,231 @@
+package input
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/sample"
+	"backfeed/sample/bound"
+	"backfeed/sample/perfdata"
+	"backfeed/sample/store"
+)
+
+// read adds up the samples of all paths.
+func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, error) {
+	var all []*sample.Recording
+	for _, path := range paths {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.notify.Progress("reading %s", path)
+		r, err := s.readSource(path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+		s.Starts = append(s.Starts, startsIn(r))
+	}
+	s.notify.Done()
+	counted, err := s.counted(all)
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, counted...)
+	r := all[0] // as Merge gives it, whatever it was read from
+	if len(all) > 1 {
+		r = sample.Merge(all...)
+	}
+	if r.Samples() == 0 && report.Exact(r.Exact(nil)) == "" {
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(paths, ", "))
+	}
+	return r, nil
+}
+
+// readSource reads one recording, of whatever kind it is.
+func (s *Session) readSource(path string) (*sample.Recording, error) {
+	in, name := s.opt.Stdin, "standard input"
+	if path != "-" {
+		f, err := os.Open(path)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, fail.Cause(err))
+		}
+		defer f.Close()
+		if st, err := f.Stat(); err == nil && st.IsDir() {
+			return s.readStore(path)
+		}
+		in, name = f, path
+	}
+	r, err := s.decode(in, name)
+	var disk *fs.PathError
+	switch {
+	case errors.As(err, &disk):
+		return nil, fmt.Errorf("%s: %w", name, disk.Err)
+	case err != nil: // the bytes are to blame
+		return nil, fail.Errorf(fail.Nothing, "%s: %w", name, err)
+	}
+	return r, nil
+}
+
+// File reads what is not a recording from the file at path. Its error is of the kind
+// fail.Nothing if the bytes are to blame.
+func File[T any](path string, read func(io.Reader) (T, error)) (T, error) {
+	var none T
+	f, err := os.Open(path)
+	if err != nil {
+		return none, fmt.Errorf("%s: %w", path, fail.Cause(err))
+	}
+	defer f.Close()
+	v, err := read(bufio.NewReaderSize(f, 1<<16))
+	var disk *fs.PathError
+	switch {
+	case errors.As(err, &disk):
+		return none, fmt.Errorf("%s: %w", path, disk.Err)
+	case err != nil:
+		return none, fail.Errorf(fail.Nothing, "%s: %w", path, err)
+	}
+	return v, nil
+}
+
+// OpenStore opens the store in dir, which lets notify know of files that it cannot use. Its
+// error is of the kind fail.Nothing if dir is there and is no store.
+func OpenStore(dir string, notify report.Notify) (*store.Store, error) {
+	s, err := store.Open(dir, StoreOptions(notify))
+	if errors.Is(err, store.ErrNoStore) {
+		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but neither a recording nor a store", dir)
+	}
+	return s, err
+}
+
+// StoreOptions lets a store tell of files that it cannot use.
+func StoreOptions(notify report.Notify) store.Options {
+	return store.Options{Warn: func(err error) { notify.Warn("%v", err) }}
+}
+
+// openStore opens a store to read, and remembers it: it may have the images too.
+func (s *Session) openStore(dir string) (*store.Store, error) {
+	opened, err := OpenStore(dir, s.notify)
+	if err != nil {
+		return nil, err
+	}
+	s.stores = append(s.stores, opened)
+	s.finder.stores = s.stores
+	return opened, nil
+}
+
+// readStore reads what is selected of the store in dir.
+func (s *Session) readStore(dir string) (*sample.Recording, error) {
+	opened, err := s.openStore(dir)
+	if err != nil {
+		return nil, err
+	}
+	rec, err := opened.Read(store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return rec, nil
+}
+
+// decode tells the kinds of recordings apart and reads one.
+func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
+	head, in, err := peek(in)
+	if err != nil {
+		return nil, err
+	}
+	switch sample.Sniff(head) {
+	case sample.FormatBackfeed:
+		all, err := bound.ReadAll(in)
+		if err != nil {
+			return nil, err
+		}
+		return sample.Decode(all)
+	case sample.FormatPerf, sample.FormatPerfPipe:
+		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
+	case sample.FormatPprof:
+		return sample.ReadPprof(in)
+	}
+	if infer.IsTruth(head) {
+		truth, err := infer.ReadCallgrind(in)
+		if err != nil {
+			return nil, err
+		}
+		s.truths = append(s.truths, weighedTruth{truth, 1})
+		return &sample.Recording{}, nil
+	}
+	if infer.IsCover(head) {
+		return s.readCover(in)
+	}
+	return nil, unknown(head)
+}
+
+// unknown says what a file that begins with head may be instead of a recording.
+func unknown(head []byte) error {
+	switch {
+	case len(head) == 0:
+		return errors.New("empty file")
+	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
+		return errors.New("an ELF image, not a recording of one")
+	case bytes.HasPrefix(head, []byte("bfr")):
+		return errors.New("a backfeed recording of a version that this backfeed does not know")
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return errors.New("compressed with gzip, but no pprof profile or cut off")
+	}
+	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts")
+}
+
+// peek gives the first bytes of in, and in as if they had not been read. A file
+// stays a file: perf.data is not read from its start to its end.
+func peek(in io.Reader) ([]byte, io.Reader, error) {
+	if f, ok := in.(*os.File); ok {
+		if st, err := f.Stat(); err == nil && st.Mode().IsRegular() {
+			head := make([]byte, sample.SniffLen)
+			n, err := f.ReadAt(head, 0)
+			if err == io.EOF {
+				err = nil
+			}
+			return head[:n], f, err
+		}
+	}
+	b := bufio.NewReaderSize(in, 1<<16)
+	head, err := b.Peek(sample.SniffLen)
+	if err == io.EOF {
+		err = nil
+	}
+	return head, b, err
+}
+
+// Starts are the first touches of code in a recording, in us since its process began, by
+// the keys of images.
+type Starts map[sample.ImageID]map[sample.Offset]uint64
+
+func startsIn(rec *sample.Recording) Starts {
+	all := Starts{}
+	for _, counts := range rec.Counts {
+		for _, ic := range counts.Images {
+			if len(ic.First) == 0 {
+				continue
+			}
+			first := all[ic.ID.Key()]
+			if first == nil {
+				first = map[sample.Offset]uint64{}
+				all[ic.ID.Key()] = first
+			}
+			for off, us := range ic.First {
+				if old, ok := first[off]; !ok || us < old {
+					first[off] = us
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,205 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/machine"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// Options say what to read of the sources, and where to look images up.
+type Options struct {
+	Stdin io.Reader // what the path "-" reads; nil is empty
+
+	Since, Until time.Time         // of a store, read whole epochs between these; zero is no bound
+	Labels       map[string]string // of a store, read what has all of these
+	StackDepth   int               // frames to read of the stacks of perf.data; 0 is the usual number
+	Covered      string            // the program that cover profiles are of; "" if none was named
+
+	Symfs  []string // directories that images are looked up below, one after the other, first of all
+	Images []string // files that the user named: they need not be looked for if they have a build ID
+	Advise bool     // notices may advise the flag --symfs
+
+	Infer  infer.Options // how Infer infers
+	Notify report.Notify // nil is Quiet
+}
+
+// A Session is what was read, and what was made of it. Close it when nothing asks its
+// images any more. It is for one goroutine, except that Found may be called from several
+// when nothing else is.
+type Session struct {
+	Recording *sample.Recording // of all sources; nil of a session that New made
+	Starts    []Starts          // of each source
+	Profile   *infer.Profile    // what ran, by Infer; nil before
+	Named     map[Named]uint64  // samples that are known by name alone, by Infer; losses to Profile
+
+	opt    Options
+	notify report.Notify
+	finder *finder
+	stores []*store.Store // that were read
+	truths []weighedTruth // exact counts that were read, and are to be put to images
+}
+
+// New makes a session without a recording: it looks images up, and reads sets.
+func New(opt Options) (*Session, error) {
+	s := &Session{opt: opt, notify: opt.Notify}
+	if s.notify == nil {
+		s.notify = report.Quiet{}
+	}
+	if s.opt.Stdin == nil {
+		s.opt.Stdin = strings.NewReader("")
+	}
+	var err error
+	if s.finder, err = newFinder(opt.Symfs); err != nil {
+		return nil, err
+	}
+	for _, path := range opt.Images {
+		s.finder.give(path)
+	}
+	return s, nil
+}
+
+// Of makes a session of a recording that is at hand, and takes it over.
+func Of(rec *sample.Recording, opt Options) (*Session, error) {
+	s, err := New(opt)
+	if err == nil {
+		s.Recording = rec
+	}
+	return s, err
+}
+
+// Read adds up the samples of all paths: recordings of backfeed, perf.data files, pprof
+// profiles, exact counts of callgrind and of Go, and the directories of stores, told apart
+// by content. Its error is of the kind fail.Nothing if the bytes are to blame or there are
+// no samples. ctx ends it between two paths.
+func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {
+	s, err := New(opt)
+	if err != nil {
+		return nil, err
+	}
+	if s.Recording, err = s.read(ctx, paths); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Infer is Read, and then the method Infer.
+func Infer(ctx context.Context, paths []string, opt Options) (*Session, error) {
+	if err := checkModel(opt.Infer.Model); err != nil {
+		return nil, err
+	}
+	s, err := Read(ctx, paths, opt)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Infer(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close lets go of all images.
+func (s *Session) Close() { s.finder.close() }
+
+// Open returns the image that id names. It is looked for once: the answer, good or bad, is kept.
+func (s *Session) Open(id sample.ImageID) (*image.Image, error) { return s.finder.open(id) }
+
+// Found returns the image that id names if it was looked for and found, or nil.
+func (s *Session) Found(id sample.ImageID) *image.Image { return s.finder.lookup[id].im }
+
+// Missing returns why the image that id names was not found; nil if it was, or was not
+// looked for.
+func (s *Session) Missing(id sample.ImageID) error { return s.finder.lookup[id].err }
+
+// checkModel reports that there is no machine model of that name; "" is the recording's.
+func checkModel(name string) error {
+	if name == "" {
+		return nil
+	}
+	if _, err := machine.ByName(name); err != nil {
+		return fail.Errorf(fail.Usage, "--model: %w", err)
+	}
+	return nil
+}
+
+// Infer infers what ran from the samples of the recording. Losses are told: counts that
+// nothing went into would look like those of a program that did nothing. From here on, the
+// samples of code without a file are losses of the recording, too.
+func (s *Session) Infer() error {
+	if err := checkModel(s.opt.Infer.Model); err != nil {
+		return err
+	}
+	rec := s.Recording
+	exact := report.Exact(rec.Exact(nil))
+	if rec.Samples() == 0 && exact != "" {
+		return fail.Errorf(fail.Nothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
+	}
+	s.notify.Progress("inferring from %d samples", rec.Samples())
+	s.Named = TakeNamed(rec)
+	p, err := infer.Infer(rec, s.Open, s.opt.Infer)
+	s.notify.Done()
+	s.TellImages(rec)
+	if errors.Is(err, infer.ErrNothing) {
+		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
+			s.notify.Warn("lost: %s", list)
+		}
+		err = fail.Wrap(fail.Nothing, err)
+	}
+	if err != nil {
+		return err
+	}
+	if list := report.Losses(p.Samples.Lost, p.Samples.Total); list != "" {
+		s.notify.Warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
+	}
+	if exact != "" {
+		s.notify.Warn("exact counts: %s", exact)
+	}
+	s.tellEvents(p.Event)
+	s.Profile = p
+	return nil
+}
+
+// Explain prepares to say where the time of the inferred program went, and what
+// instructions waited for.
+func (s *Session) Explain() (*infer.Explainer, error) {
+	x, err := infer.NewExplainer(s.Profile, s.Recording)
+	if errors.Is(err, infer.ErrNoTime) {
+		err = fail.Errorf(fail.Nothing, "%w; want those of cycles or of a timer", err)
+	}
+	return x, err
+}
+
+// Image finds the inferred image that the user means: by path, by build ID, as
+// the file that lies at that path here, or by the last element of its path.
+func (s *Session) Image(want string) (*infer.ImageProfile, error) {
+	id, _ := image.ReadBuildID(want)
+	means := []func(*infer.ImageProfile) bool{
+		func(ip *infer.ImageProfile) bool { return ip.ID.Path == want },
+		func(ip *infer.ImageProfile) bool { return ip.ID.Build.String() == want },
+		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build == id },
+		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build.IsZero() && ip.Image.Build == id },
+		func(ip *infer.ImageProfile) bool { return id.IsZero() && filepath.Base(ip.ID.Path) == want },
+	}
+	for _, mean := range means {
+		if i := slices.IndexFunc(s.Profile.Images, mean); i >= 0 {
+			return s.Profile.Images[i], nil
+		}
+	}
+	if !id.IsZero() {
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s", want, id)
+	}
+	return nil, fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
+}

@@ -1,0 +1,20 @@
+package input
+
+import (
+	"errors"
+	"testing"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/infer"
+	"backfeed/sample"
+)
+
+func TestExplainNeedsTime(t *testing.T) {
+	s := &Session{
+		Profile:   &infer.Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "branch-misses", Unit: "events", Period: 1}},
+		Recording: &sample.Recording{},
+	}
+	if _, err := s.Explain(); !errors.Is(err, infer.ErrNoTime) || fail.KindOf(err) != fail.Nothing {
+		t.Errorf("explainer of %s: %v, kind %d; want %v, %d", s.Profile.Event.Name, err, fail.KindOf(err), infer.ErrNoTime, fail.Nothing)
+	}
+}

@@ -1,0 +1,96 @@
+package input
+
+import (
+	"errors"
+	"fmt"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
+	"backfeed/sample"
+)
+
+// mostTold bounds the images that are named one by one.
+const mostTold = 5
+
+// TellImages names the sampled images of rec that were looked for and not found, with the
+// reason, and those that had nothing but their path to be known by.
+func (s *Session) TellImages(rec *sample.Recording) {
+	missing, guessed := map[sample.ImageID]uint64{}, map[sample.ImageID]uint64{}
+	for id, n := range rec.ByImage() {
+		switch l, asked := s.finder.lookup[id]; {
+		case !asked || n == 0:
+		case l.err != nil:
+			missing[id] = n
+		case id.Build.IsZero():
+			guessed[id] = n
+		}
+	}
+	s.tellEach(missing, rec.Samples(), func(id sample.ImageID) string {
+		return fmt.Sprintf("%v; its samples are not used", s.Missing(id))
+	})
+	s.tellEach(guessed, rec.Samples(), func(id sample.ImageID) string {
+		return "no build ID was recorded, so " + report.Clean(s.Found(id).Path) + " is taken by its path alone"
+	})
+	if len(missing) > 0 && len(s.opt.Symfs) == 0 && s.opt.Advise {
+		s.notify.Warn("--symfs DIR looks images up below DIR first, whatever their path there")
+	}
+}
+
+// tellEach says something of each of some images, those with the most samples
+// first.
+func (s *Session) tellEach(samples map[sample.ImageID]uint64, total uint64, say func(sample.ImageID) string) {
+	var rest uint64
+	for i, id := range report.MostFirst(samples) {
+		if i >= mostTold {
+			rest += samples[id]
+			continue
+		}
+		s.notify.Warn("%s, %s of the samples: %s", report.Clean(id.String()), report.Share(samples[id], total), say(id))
+	}
+	if rest > 0 {
+		s.notify.Warn("so it is with %d more images, %s of the samples", len(samples)-mostTold, report.Share(rest, total))
+	}
+}
+
+// TickEvent is the event of samples that were taken at the scheduler's tick.
+const TickEvent = "tick"
+
+// tellEvents says which samples an inference from those of used left aside, and what its
+// own are blind to. Events are never mixed: each has its own reasons to stop a program.
+func (s *Session) tellEvents(used sample.Event) {
+	others := map[string]uint64{}
+	for _, counts := range s.Recording.Counts {
+		if counts.Event.Name != used.Name && counts.Total > 0 {
+			others[counts.Event.Name] += counts.Total
+		}
+	}
+	for _, name := range report.MostFirst(others) {
+		s.notify.Warn("%d samples of event %s are not mixed with those of %s; --event %s uses them instead", others[name], name, used.Name, name)
+	}
+	if used.Name == TickEvent {
+		s.notify.Warn("samples of the scheduler's tick do not see what is in step with it")
+	}
+}
+
+// State says in a word or two whether an image can be used, by the error of Open.
+func State(err error) string {
+	switch {
+	case err == nil:
+		return "found"
+	case errors.Is(err, errKernel):
+		return "kernel"
+	case errors.Is(err, errVDSO):
+		return "vdso"
+	case errors.Is(err, errJIT):
+		return "JIT"
+	case errors.Is(err, ErrNotFound):
+		return "not found"
+	case errors.Is(err, ErrOtherID):
+		return "other build ID"
+	case errors.Is(err, image.ErrUnsupported):
+		return "unsupported"
+	case errors.Is(err, image.ErrFormat):
+		return "malformed"
+	}
+	return "unreadable"
+}
