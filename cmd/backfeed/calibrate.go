@@ -888,7 +888,7 @@ func (c *cli) tellCalibration(k *calibrator, rec *sample.Recording) {
 
 // tellPlan says what would be probed.
 func (c *cli) tellPlan(k *calibrator) error {
-	t := report.NewTable(report.Right("group"), report.Right("hits/s"), report.Left("counts"), report.Left("address"), report.Left("procedure"), report.Left("file"))
+	t := report.NewTable(report.Right("group"), report.Right("hits/s"), report.Left("counts").Drop(2), report.Left("address"), report.Procedures("procedure").Main(), report.Paths("file").Drop(1))
 	for i, g := range k.plan {
 		for j, s := range g.sites {
 			number, rate, what := "", "", "runs, outcomes"

@@ -426,8 +426,8 @@ func (d *demo) rows() []demoRow {
 func (d *demo) tellProcedures() error {
 	const most = 12
 	rows := d.rows()
-	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("calls, inferred"), report.Left("confidence"),
-		report.Right("calls, counted"), report.Right("inferred/counted"), report.Left("procedure"))
+	t := report.NewTable(report.Right("samples"), report.Right("share").Drop(1), report.Right("calls, inferred"), report.Left("confidence").Drop(2),
+		report.Right("calls, counted"), report.Right("inferred/counted"), report.Procedures("procedure").Main())
 	used := d.source.Profile.Samples.Used
 	for _, r := range rows[:min(most, len(rows))] {
 		exact, ratio := "", ""

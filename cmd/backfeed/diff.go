@@ -171,7 +171,7 @@ func (doc *diffDoc) summary() string {
 
 func (doc *diffDoc) text(w io.Writer, style report.Style) error {
 	if len(doc.Changes) > 0 {
-		t := report.NewTable(report.Left("change"), report.Right("old"), report.Right("new"), report.Left("what"), report.Left("where"))
+		t := report.NewTable(report.Left("change"), report.Right("old"), report.Right("new"), report.Procedures("what").Main(), report.Procedures("where"))
 		for _, ch := range doc.Changes {
 			t.Row(ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare), ch.says(), ch.where())
 		}

@@ -397,14 +397,14 @@ func (doc *recordingDiff) summary() string {
 }
 
 func (doc *recordingDiff) text(w io.Writer, style report.Style) error {
-	columns := []report.Column{report.Right("old share"), report.Right("new share"), report.Right("difference"), report.Right("z"), report.Left("real"),
-		report.Right("old runs"), report.Right("new runs"), report.Right("old CPI"), report.Right("new CPI"), report.Left("conf")}
+	columns := []report.Column{report.Right("old share"), report.Right("new share"), report.Right("difference"), report.Right("z").Drop(3), report.Left("real"),
+		report.Right("old runs").Drop(2), report.Right("new runs").Drop(2), report.Right("old CPI").Drop(5), report.Right("new CPI").Drop(5), report.Left("conf").Drop(1)}
 	if doc.By == "block" {
-		columns = append(columns, report.Left("old block"), report.Left("new block"), report.Left("tie"))
+		columns = append(columns, report.Left("old block"), report.Left("new block"), report.Left("tie").Drop(4))
 	} else {
-		columns = append(columns, report.Left("image"))
+		columns = append(columns, report.Paths("image").Drop(6))
 	}
-	t := report.NewTable(append(columns, report.Left("procedure"))...)
+	t := report.NewTable(append(columns, report.Procedures("procedure").Main())...)
 	for _, r := range doc.Rows {
 		cells := []string{report.Percent(r.Old.Share), report.Percent(r.New.Share), signedPercent(r.Difference), fmt.Sprintf("%.1f", r.Z), yesNo(r.Real),
 			report.Count(orNaN(r.Old.Executions)), report.Count(orNaN(r.New.Executions)), report.Count(orNaN(r.Old.CPI)), report.Count(orNaN(r.New.CPI)),

@@ -136,5 +136,14 @@ func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Wri
 	if !style.Markdown && path == "-" {
 		style.Color, style.Width = c.color(), c.width()
 	}
-	return c.writeText(path, style.Color, func(w io.Writer) error { return text(w, style) })
+	return c.writeText(path, style.Color, func(w io.Writer) error {
+		if style.Width == 0 {
+			return text(w, style)
+		}
+		wrap := report.Wrap(w, style.Width) // tables have room, prose is divided
+		if err := text(wrap, style); err != nil {
+			return err
+		}
+		return wrap.Flush()
+	})
 }

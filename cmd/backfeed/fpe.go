@@ -110,8 +110,8 @@ func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
 }
 
 func (doc *fpeDoc) text(w io.Writer, style report.Style) error {
-	t := report.NewTable(report.Right("signals"), report.Left("because"), report.Left("procedure"), report.Right("address"), report.Left("instruction"),
-		report.Left("image"), report.Left("source"))
+	t := report.NewTable(report.Right("signals"), report.Left("because"), report.Procedures("procedure"), report.Right("address").Drop(2), report.Instructions("instruction").Main(),
+		report.Paths("image").Drop(1), report.Paths("source").Drop(3))
 	for _, r := range doc.Rows {
 		addr, name := "", r.Procedure
 		if r.Addr != nil {

@@ -71,8 +71,8 @@ func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
 }
 
 func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {
-	table := report.NewTable(report.Right("cycles"), report.Right("ideal"), report.Right("ratio"), report.Right("uncounted"), report.Right("executions"),
-		report.Left("conf"), report.Right("instructions"), report.Left("image"), report.Left("procedure"))
+	table := report.NewTable(report.Right("cycles"), report.Right("ideal"), report.Right("ratio"), report.Right("uncounted").Drop(4), report.Right("executions").Drop(2),
+		report.Left("conf").Drop(3), report.Right("instructions").Drop(1), report.Paths("image"), report.Procedures("procedure").Main())
 	known := func(n float64) string {
 		if !(n > 0) {
 			n = math.NaN()

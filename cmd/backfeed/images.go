@@ -81,7 +81,7 @@ func writeImages(w io.Writer, rows []imageRow, total uint64, style report.Style)
 	if walked {
 		columns = append(columns, report.Right("walked"))
 	}
-	t := report.NewTable(append(columns, report.Left("state"), report.Left("build ID"), report.Left("image"))...)
+	t := report.NewTable(append(columns, report.Left("state"), report.Left("build ID").Drop(1), report.Paths("image").Main())...)
 	for _, r := range rows {
 		state, name := r.State, r.Path
 		if r.Lost != "" {

@@ -114,8 +114,8 @@ func writeProfile(w io.Writer, p *infer.Profile, n int, style report.Style) erro
 }
 
 func writeProfileImages(w io.Writer, p *infer.Profile, style report.Style) error {
-	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("procedures"), report.Right("incomplete")}
-	columns = append(append(columns, mixColumns()...), report.Left("image"))
+	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("procedures").Drop(1), report.Right("incomplete").Drop(2)}
+	columns = append(append(columns, mixColumns()...), report.Paths("image").Main())
 	t := report.NewTable(columns...)
 	for _, ip := range p.Images {
 		var m mix
@@ -150,7 +150,7 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style)
 		procs = procs[:n]
 	}
 	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("executions")}
-	columns = append(append(columns, mixColumns()...), report.Left("procedure"))
+	columns = append(append(columns, mixColumns()...), report.Procedures("procedure").Main())
 	t := report.NewTable(columns...)
 	for _, r := range procs {
 		var m mix
@@ -233,7 +233,7 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 }
 
 func writePlaces(w io.Writer, rows []placeRow, style report.Style) error {
-	t := report.NewTable(report.Right("gain"), report.Right("executions"), report.Left("block"), report.Left("procedure"), report.Left("image"))
+	t := report.NewTable(report.Right("gain"), report.Right("executions"), report.Left("block"), report.Procedures("procedure").Main(), report.Paths("image").Drop(1))
 	for _, r := range rows {
 		t.Row(report.Count(r.Gain), report.Count(r.Count), r.Addr, r.Proc, r.Image)
 	}

@@ -128,7 +128,7 @@ func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores
 // writeOrdered lists the functions of an order.
 func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
 	ran := resultsByAddr(ip)
-	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"))
+	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Procedures("function").Main())
 	for _, s := range order.Symbols {
 		samples, executions := "-", "-"
 		if r := ran[s.Addr]; r != nil {

@@ -31,8 +31,8 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 	if n > 0 && len(shown) > n {
 		shown = shown[:n]
 	}
-	t := report.NewTable(report.Right("saved"), report.Right("executions"), report.Right("bytes"), report.Right("align"), report.Right("padding"),
-		report.Right("windows"), report.Right("aligned"), report.Right("lines"), report.Right("aligned"), report.Left("kind"), report.Left("code"))
+	t := report.NewTable(report.Right("saved"), report.Right("executions"), report.Right("bytes").Drop(3), report.Right("align"), report.Right("padding"),
+		report.Right("windows").Drop(1), report.Right("aligned").Drop(1), report.Right("lines").Drop(2), report.Right("aligned").Drop(2), report.Left("kind"), report.Procedures("code").Main())
 	for i := range shown {
 		it := &shown[i]
 		s := it.Saved()

@@ -83,7 +83,7 @@ func watched(p *infer.Profile) string {
 func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, color bool) error {
 	report.Fprintf(w, report.Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
 	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, 19 times in 20; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
-	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Left("code"))
+	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Procedures("code").Main())
 	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
 	row(f.Text, "in procedures")
 	row(f.Hot, fmt.Sprintf("hot: 99.9 %% of executed instructions, on %d cache lines and %d pages", f.HotLines, f.HotPages))
@@ -117,8 +117,8 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		shown = shown[:n]
 	}
 	report.Fprintf(w, report.Style{}, "\n%s: %d items\n\n", title, len(items))
-	t := report.NewTable(report.Right("bytes"), report.Right("on hot lines"), report.Right("on hot pages"), report.Right("at most"),
-		report.Left("evidence"), report.Left("why"), report.Left("code"), report.Left("referred to by"))
+	t := report.NewTable(report.Right("bytes"), report.Right("on hot lines").Drop(3), report.Right("on hot pages").Drop(2), report.Right("at most").Drop(4),
+		report.Left("evidence"), report.Left("why"), report.Procedures("code").Main(), report.Procedures("referred to by").Drop(1))
 	for i := range shown {
 		it := &shown[i]
 		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), upperBound(it.AtMost),

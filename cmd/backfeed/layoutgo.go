@@ -36,8 +36,8 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 		return err
 	}
 	fmt.Fprintln(w)
-	t := report.NewTable(report.Left("package"), report.Right("of execution"), report.Right("bytes"), report.Right("to move"),
-		report.Right("its lines for 99 %"), report.Right("then"), report.Right("distance of calls, this one alone"))
+	t := report.NewTable(report.Procedures("package").Main(), report.Right("of execution"), report.Right("bytes").Drop(2), report.Right("to move"),
+		report.Right("its lines for 99 %").Drop(3), report.Right("then").Drop(3), report.Right("distance of calls, this one alone").Drop(1))
 	for _, p := range plan.Packages {
 		t.Row(report.Clean(p.Path), report.Percent(p.Share), report.Integer(p.Size), report.Integer(uint64(len(p.Funcs))),
 			fmt.Sprint(p.Linked.Lines.For99), fmt.Sprint(p.Moved.Lines.For99), change(p.Alone.Distance, plan.Linked.Distance))
@@ -68,7 +68,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 // writeGoPackage lists the functions of a package in the order that they should have.
 func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
 	report.Fprintf(w, report.Style{}, "\n%s, in this order:\n", p.Path)
-	t := report.NewTable(report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Left("function"), report.Left("file"))
+	t := report.NewTable(report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Procedures("function").Main(), report.Paths("file"))
 	for _, f := range p.Funcs[:min(maxGoFuncs, len(p.Funcs))] {
 		executions := "-"
 		if f.Result.Entries.Conf != infer.None {

@@ -51,7 +51,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		return err
 	}
 	fmt.Fprintln(w, "\nIn our order, a huge page each:")
-	g := report.NewTable(report.Right("page"), report.Right("functions"), report.Right("bytes"), report.Right("execution"), report.Left("first"), report.Left("last"))
+	g := report.NewTable(report.Right("page"), report.Right("functions"), report.Right("bytes").Drop(1), report.Right("execution"), report.Procedures("first").Main(), report.Procedures("last"))
 	for i, group := range h.Groups {
 		if n > 0 && i >= n {
 			break

@@ -239,8 +239,8 @@ func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	l := report.NewListing(report.Right("samples"), report.Right("time"), report.Right("executions"), report.Right("CPI"), report.Right("least"),
-		report.Left("for"), report.Left("conf"), report.Right("address"), report.Left("instruction"))
+	l := report.NewListing(report.Right("samples").Drop(5), report.Right("time"), report.Right("executions").Drop(4), report.Right("CPI"), report.Right("least").Drop(2),
+		report.Left("for").Drop(1), report.Left("conf").Drop(3), report.Right("address"), report.Instructions("instruction").Main())
 	doc.show(l, v)
 	return l.Print(w, style)
 }

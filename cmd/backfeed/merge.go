@@ -122,7 +122,7 @@ func (c *cli) tellCarried(carried *stale.Carried) error {
 	if len(carried.Procs) == 0 {
 		return nil
 	}
-	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Left("procedure"))
+	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Procedures("procedure").Main())
 	for _, p := range carried.Procs[:min(len(carried.Procs), maxLostProcs)] {
 		name, why := p.Name, "its code changed"
 		switch {

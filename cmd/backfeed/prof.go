@@ -154,8 +154,8 @@ func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
 }
 
 func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
-	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum"),
-		report.Right("executions"), report.Left("image"), report.Left("procedure"))
+	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum").Drop(1),
+		report.Right("executions").Drop(2), report.Paths("image"), report.Procedures("procedure").Main())
 	for _, r := range rows {
 		executions, name := math.NaN(), image.DemangleShort(r.Procedure)
 		if r.Executions != nil {

@@ -188,12 +188,12 @@ func (t *profTable) text(w io.Writer, style report.Style) error {
 		}
 		columns = append(columns, report.Right(name), report.Right("share"))
 		if i == 0 {
-			columns = append(columns, report.Right("sum"))
+			columns = append(columns, report.Right("sum").Drop(1))
 		}
 	}
-	columns = append(columns, report.Left("image"))
+	columns = append(columns, report.Paths("image").Drop(3))
 	if t.by != "image" {
-		columns = append(columns, report.Left(t.by))
+		columns = append(columns, report.Procedures(t.by).Main())
 	}
 	table := report.NewTable(columns...)
 	sum := uint64(0)

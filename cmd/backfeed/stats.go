@@ -165,7 +165,7 @@ func newStats(sets []*set, ev sample.Event, src *input.Session, byImage bool, va
 }
 
 func (doc *statsDoc) text(w io.Writer, style report.Style) error {
-	sets := report.NewTable(report.Right("set"), report.Right("samples"), report.Left("event"), report.Left("source"))
+	sets := report.NewTable(report.Right("set"), report.Right("samples"), report.Left("event"), report.Paths("source").Main())
 	for i, s := range doc.Sets {
 		sets.Row(report.Integer(uint64(i+1)), report.Integer(s.Samples), doc.Event, s.Name)
 	}
@@ -179,8 +179,8 @@ func (doc *statsDoc) text(w io.Writer, style report.Style) error {
 	if doc.Value == "samples" {
 		number = report.Count
 	}
-	t := report.NewTable(report.Right("range"), report.Right("sum"), report.Right("mean"), report.Right("deviation"), report.Right("noise"),
-		report.Right("min"), report.Right("max"), report.Left("varies"), report.Left("image"), report.Left("procedure"))
+	t := report.NewTable(report.Right("range"), report.Right("sum").Drop(1), report.Right("mean"), report.Right("deviation"), report.Right("noise").Drop(4),
+		report.Right("min").Drop(2), report.Right("max").Drop(2), report.Left("varies"), report.Paths("image").Drop(3), report.Procedures("procedure").Main())
 	for _, r := range doc.Rows {
 		varies := "no"
 		switch {

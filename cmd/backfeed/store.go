@@ -144,7 +144,7 @@ func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style
 	}
 	return rows, func(w io.Writer, style report.Style) error {
 		t := report.NewTable(report.Left("from"), report.Right("length"), report.Right("samples"), report.Right("images"),
-			report.Right("puts"), report.Right("bytes"), report.Left("labels"))
+			report.Right("puts").Drop(1), report.Right("bytes").Drop(2), report.Left("labels"))
 		for _, r := range rows {
 			t.Row(r.From.Format(time.DateTime), r.To.Sub(r.From).String(), report.Integer(r.Samples), fmt.Sprint(r.Images),
 				fmt.Sprint(r.Puts), fmt.Sprint(r.Bytes), labelList(r.Labels))

@@ -184,11 +184,8 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 		return err
 	}
 	report.Fprintf(w, style, "Stalls are %s of the time; those asked for are %s, at %d instructions.\n\n", report.Percent(doc.Stalled), report.Percent(doc.Chosen), doc.Instructions)
-	columns := []report.Column{report.Right("share"), report.Right("sum"), report.Right("cycles"), report.Right("executions"), report.Left("conf"),
-		report.Right("each"), report.Left("blame"), report.Right("pc"), report.Left("procedure"), report.Left("line")}
-	if style.Width == 0 || style.Width >= wideTerminal {
-		columns = append(columns, report.Left("instruction"))
-	}
+	columns := []report.Column{report.Right("share"), report.Right("sum").Drop(2), report.Right("cycles").Drop(1), report.Right("executions").Drop(4), report.Left("conf").Drop(5),
+		report.Right("each"), report.Left("blame"), report.Right("pc"), report.Procedures("procedure"), report.Left("line").Drop(3), report.Instructions("instruction").Main()}
 	t := report.NewTable(columns...)
 	for _, r := range doc.Stalls {
 		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Count(r.Cycles), report.Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Within),
@@ -200,10 +197,6 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 	_, err := fmt.Fprintf(w, "\n%s\n", legend(96, "\n"))
 	return err
 }
-
-// wideTerminal is how many characters fit a line of a terminal on which there is room for
-// columns that can be done without.
-const wideTerminal = 140
 
 // cycles prints cycles of one execution.
 func cycles(n float64) string {

@@ -124,7 +124,7 @@ func procNameOf(p infer.CallProc) string {
 
 func (doc *usertimeDoc) text(w io.Writer, style report.Style) error {
 	t := report.NewTable(report.Right("inclusive"), report.Right("share"), report.Right("exclusive"), report.Right("share"),
-		report.Left("image"), report.Left("procedure"))
+		report.Paths("image").Drop(1), report.Procedures("procedure").Main())
 	for _, r := range doc.Rows {
 		t.Row(report.Integer(r.Inclusive), report.Percent(r.InclusiveShare), report.Integer(r.Exclusive), report.Percent(r.ExclusiveShare), r.Image, r.Procedure)
 	}
@@ -135,7 +135,7 @@ func (doc *usertimeDoc) text(w io.Writer, style report.Style) error {
 }
 
 func (doc *usertimeDoc) writeButterfly(w io.Writer, edges []usertimeEdge, style report.Style) error {
-	t := report.NewTable(report.Left(""), report.Right("samples"), report.Right("share"), report.Left("image"), report.Left("procedure"))
+	t := report.NewTable(report.Left(""), report.Right("samples"), report.Right("share"), report.Paths("image").Drop(1), report.Procedures("procedure").Main())
 	for _, e := range edges {
 		t.Row(e.Role, report.Integer(e.Samples), report.Percent(e.Share), e.Image, e.Procedure)
 	}

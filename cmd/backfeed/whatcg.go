@@ -223,7 +223,7 @@ func (doc *whatcgDoc) text(w io.Writer, style report.Style) error {
 }
 
 func writeSpent(w io.Writer, rows []spentRow, style report.Style) error {
-	t := report.NewTable(report.Right("share"), report.Right("least"), report.Right("most"), report.Right("cycles"), report.Left("kind"), report.Left("cause"))
+	t := report.NewTable(report.Right("share"), report.Right("least"), report.Right("most"), report.Right("cycles"), report.Left("kind"), report.Left("cause").Main())
 	for _, r := range rows {
 		least, most := "", ""
 		if r.Kind == "stall" {
@@ -275,8 +275,8 @@ func (doc *blamedDoc) text(w io.Writer, style report.Style) error {
 		return err
 	}
 	report.Fprintf(w, style, "Stalls for %s:\n\n", doc.Cause)
-	t := report.NewTable(report.Right("share"), report.Right("sum"), report.Right("least"), report.Right("most"), report.Right("of its time"),
-		report.Left("image"), report.Left("procedure"))
+	t := report.NewTable(report.Right("share"), report.Right("sum").Drop(1), report.Right("least"), report.Right("most"), report.Right("of its time"),
+		report.Paths("image"), report.Procedures("procedure").Main())
 	for _, r := range doc.Procedures {
 		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Percent(r.Least), report.Percent(r.Most), report.Percent(r.Of), r.Image, image.DemangleShort(r.Procedure))
 	}

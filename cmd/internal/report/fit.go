@@ -61,8 +61,8 @@ func (c *Column) atLeast(full int) int {
 	return min(full, c.least)
 }
 
-// fit makes columns of words narrower until all fit: the widest first, down to what each should
-// keep, then further, the main one last.
+// fit makes columns of words narrower until all fit: down to what each should keep, then further,
+// each time the widest first and the main one last.
 func (t *Table) fit(width []int, fits int) {
 	if fits <= 0 {
 		return
@@ -86,6 +86,14 @@ func (t *Table) fit(width []int, fits int) {
 			width[widest]--
 		}
 	}
+	const roomy = 24
+	shrink(func(i int) int { return max(roomy, t.columns[i].atLeast(full[i])+roomy/2) })
+	shrink(func(i int) int {
+		if t.columns[i].main {
+			return width[i]
+		}
+		return t.columns[i].atLeast(full[i])
+	})
 	shrink(func(i int) int { return t.columns[i].atLeast(full[i]) })
 	below := func(i int) int { return max(shortest, utf8.RuneCountInString(t.columns[i].Name)) }
 	shrink(func(i int) int {
@@ -120,6 +128,16 @@ func cutAt(s string, width, tail int) string {
 	}
 	r := []rune(s)
 	return string(r[:width-1-tail]) + "…" + string(r[n-tail:])
+}
+
+// CutPath shortens a path to width characters: the names of directories go before the file's.
+func CutPath(s string, width int) string {
+	file := s[strings.LastIndexByte(s, '/')+1:]
+	n := utf8.RuneCountInString(file)
+	if n+2 > width && utf8.RuneCountInString(s) > width {
+		return cutAt(file, width, width/3)
+	}
+	return cutAt(s, width, max(width/2, n+1))
 }
 
 // CutName shortens the name of a procedure to width characters. Template arguments and parameters

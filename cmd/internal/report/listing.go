@@ -73,7 +73,9 @@ func (l *Listing) Print(w io.Writer, style Style) error {
 	line("\x1b[1m", t.line(t.head(), width))
 	for i := 0; i <= len(t.rows); i++ {
 		for _, n := range l.notes[i] {
-			line(inkCodes[n.ink], strings.Repeat(" ", start[n.column])+n.text)
+			for k, text := range n.lines(style.Width - start[n.column]) {
+				line(inkCodes[n.ink], strings.Repeat(" ", start[n.column]+2*min(k, 1))+text)
+			}
 		}
 		if i < len(t.rows) {
 			line("", t.line(t.rows[i], width))
@@ -85,6 +87,28 @@ func (l *Listing) Print(w io.Writer, style Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// lines divides a note that is loud into what has room in lines of so many characters, between its
+// parts. The others are source, which may lose its end.
+func (n *note) lines(width int) []string {
+	if n.ink != Loud || width < 20 {
+		return []string{n.text}
+	}
+	var all []string
+	for text := n.text; ; width = max(20, width-2) {
+		at := -1
+		if utf8.RuneCountInString(text) > width {
+			at = strings.LastIndex(string([]rune(text)[:width]), ", ")
+		}
+		if at < 0 {
+			return append(all, text)
+		}
+		all, text = append(all, text[:at+1]), text[at+2:]
+		if len(all) > 1 {
+			width += 2 // once is enough
+		}
+	}
 }
 
 // cutEnd takes what is too much for width characters off the end of s; 0 is any number.

@@ -17,11 +17,12 @@ type Column struct {
 	drop  int // 0 is never, 1 before 2
 }
 
-// Left is a column of words, Right one of numbers, which are never shortened. Procedures
-// and Instructions are columns of words that are shortened as what they are.
+// Left is a column of words, Right one of numbers, which are never shortened. Procedures, Paths and
+// Instructions are columns of words that are shortened as what they are.
 func Left(name string) Column         { return Column{Name: name, cut: Cut, least: 12} }
 func Right(name string) Column        { return Column{Name: name, right: true} }
-func Procedures(name string) Column   { return Column{Name: name, cut: CutName, least: 20} }
+func Procedures(name string) Column   { return Column{Name: name, cut: CutName, least: 16} }
+func Paths(name string) Column        { return Column{Name: name, cut: CutPath, least: 12} }
 func Instructions(name string) Column { return Column{Name: name, cut: CutInstruction, least: 28} }
 
 // Main makes c the column that the table is about: it is the last to be shortened.

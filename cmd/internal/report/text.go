@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -159,6 +160,77 @@ func Guard(w io.Writer, color bool) *Escaper {
 }
 
 var colors = regexp.MustCompile(`^\x1b\[[0-9;]*m`)
+
+// Wrap writes text on to w, in lines of at most width characters that end between words; colours
+// have no width. A word that is longer, such as a path, keeps a line of its own. Flush it at the end.
+func Wrap(w io.Writer, width int) *Wrapper { return &Wrapper{w: w, width: width} }
+
+// A Wrapper breaks lines.
+type Wrapper struct {
+	w     io.Writer
+	width int
+	line  []byte
+}
+
+func (w *Wrapper) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		i := bytes.IndexByte(rest, '\n')
+		if i < 0 {
+			w.line = append(w.line, rest...)
+			break
+		}
+		w.line = append(w.line, rest[:i+1]...)
+		rest = rest[i+1:]
+		if err := w.Flush(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Flush writes what is left: a line without its end.
+func (w *Wrapper) Flush() error {
+	text := string(w.line)
+	w.line = w.line[:0]
+	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
+	for {
+		at := w.end(text, len(indent))
+		if at < 0 {
+			_, err := io.WriteString(w.w, text)
+			return err
+		}
+		if _, err := io.WriteString(w.w, strings.TrimRight(text[:at], " ")+"\n"); err != nil {
+			return err
+		}
+		text = indent + strings.TrimLeft(text[at:], " ")
+	}
+}
+
+// end is where a line has to end, at a blank, or -1.
+func (w *Wrapper) end(line string, indent int) int {
+	n, blank := 0, -1
+	for i := 0; i < len(line); {
+		if c := colors.FindString(line[i:]); c != "" {
+			i += len(c)
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(line[i:])
+		switch {
+		case r == '\n':
+			return -1
+		case r == ' ' && i >= indent && i > 0:
+			if n >= w.width && blank < 0 {
+				return i
+			}
+			blank = i
+		}
+		if n++; n > w.width && blank > 0 {
+			return blank
+		}
+		i += size
+	}
+	return -1
+}
 
 // An Escaper rewrites the characters of a text.
 type Escaper struct {

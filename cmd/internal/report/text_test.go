@@ -95,3 +95,33 @@ func TestFormulas(t *testing.T) {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
 }
+
+// TestWrap: lines end between words where they are too long, after the same blanks as they began with.
+func TestWrap(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"one two three\n", "one two\nthree\n"},
+		{"one two three", "one two\nthree"},
+		{"12345678 9\n", "12345678\n9\n"},
+		{"123456789 0\n", "123456789\n0\n"},
+		{"12345678\n\nx\n", "12345678\n\nx\n"},
+		{"  ab cd ef gh\n", "  ab cd\n  ef gh\n"},
+		{"\x1b[1mone two\x1b[0m\nx\n", "\x1b[1mone two\x1b[0m\nx\n"},
+		{"größe öäü\n", "größe\nöäü\n"},
+		{"a /a/path/that/is/long b\n", "a\n/a/path/that/is/long\nb\n"},
+		{"", ""},
+	} {
+		for _, piece := range []int{1, 5, 100} {
+			var b bytes.Buffer
+			w := Wrap(&b, 8)
+			for rest := tt.text; rest != ""; {
+				n := min(piece, len(rest))
+				w.Write([]byte(rest[:n]))
+				rest = rest[n:]
+			}
+			w.Flush()
+			if b.String() != tt.want {
+				t.Errorf("Wrap(%q) in pieces of %d = %q, want %q", tt.text, piece, b.String(), tt.want)
+			}
+		}
+	}
+}
