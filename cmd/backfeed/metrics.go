@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"maps"
 	"net"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/listen"
 	"backfeed/sample/collect"
 )
 
@@ -128,9 +130,9 @@ func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) 
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", p)
-	g := newGuard(l, maxScrapers)
-	srv := g.server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !refused(w, r, host, names...) {
+	g := listen.NewGuard(l, maxScrapers)
+	srv := g.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !listen.Refused(w, r, host, names...) {
 			mux.ServeHTTP(w, r)
 		}
 	}), 10*time.Second, io.Discard)

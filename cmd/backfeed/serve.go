@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 )
@@ -117,8 +118,8 @@ const (
 func (c *cli) serve(ln net.Listener, h http.Handler) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	g := newGuard(ln, maxBrowsers)
-	s := g.server(h, answerTimeout, c.stderr)
+	g := listen.NewGuard(ln, maxBrowsers)
+	s := g.Server(h, answerTimeout, c.stderr)
 	failed := make(chan error, 1)
 	go func() { failed <- s.Serve(g) }()
 	c.clearProgress()
@@ -156,7 +157,7 @@ func newSite(v *view, host string, pprof http.Handler) *site {
 
 // ServeHTTP refuses what another site may have had a browser ask, then answers.
 func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !refused(w, r, s.host) {
+	if !listen.Refused(w, r, s.host) {
 		s.mux.ServeHTTP(w, r)
 	}
 }

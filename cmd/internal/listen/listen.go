@@ -1,4 +1,4 @@
-package main
+package listen
 
 import (
 	"context"
@@ -21,10 +21,10 @@ const (
 	idleTimeout   = 60 * time.Second // between two requests
 )
 
-// A guard holds the connections of a server to a number of its own, so that who opens
+// A Guard holds the connections of a server to a number of its own, so that who opens
 // many takes no descriptors from the rest of the process. A new connection takes the
 // place of the oldest that is not being answered: half-open ones cannot keep others out.
-type guard struct {
+type Guard struct {
 	net.Listener
 	most int
 
@@ -34,17 +34,17 @@ type guard struct {
 	closed bool
 }
 
-// A guarded is a connection of a guard.
+// A guarded is a connection of a Guard.
 type guarded struct {
 	net.Conn
-	g    *guard
+	g    *Guard
 	busy bool // a request is being answered; of g.mu
 }
 
-// newGuard lets most connections be open at once, and no more than an eighth of the
+// NewGuard lets most connections be open at once, and no more than an eighth of the
 // descriptors that this process may have.
-func newGuard(l net.Listener, most int) *guard {
-	g := &guard{Listener: l, most: most}
+func NewGuard(l net.Listener, most int) *Guard {
+	g := &Guard{Listener: l, most: most}
 	g.room.L = &g.mu
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur/8 < uint64(most) {
@@ -54,7 +54,7 @@ func newGuard(l net.Listener, most int) *guard {
 }
 
 // Accept waits for a connection and makes room for it.
-func (g *guard) Accept() (net.Conn, error) {
+func (g *Guard) Accept() (net.Conn, error) {
 	conn, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (g *guard) Accept() (net.Conn, error) {
 }
 
 // Close ends the listener, not its connections.
-func (g *guard) Close() error {
+func (g *Guard) Close() error {
 	g.mu.Lock()
 	g.closed = true
 	g.room.Broadcast()
@@ -109,8 +109,8 @@ func (c *guarded) answering(busy bool) {
 // connKey is of the connection in the context of a request.
 type connKey struct{}
 
-// server answers requests of a guard's connections, each within a time.
-func (g *guard) server(h http.Handler, answer time.Duration, errors io.Writer) *http.Server {
+// Server answers requests of a guard's connections, each within a time.
+func (g *Guard) Server(h http.Handler, answer time.Duration, errors io.Writer) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c, ok := r.Context().Value(connKey{}).(*guarded); ok {
@@ -125,10 +125,10 @@ func (g *guard) server(h http.Handler, answer time.Duration, errors io.Writer) *
 	}
 }
 
-// refused answers what another site may have had a browser ask, and reports whether it
+// Refused answers what another site may have had a browser ask, and reports whether it
 // did. listens is the host that the server was asked to listen at, names are others that
 // a request may name.
-func refused(w http.ResponseWriter, r *http.Request, listens string, names ...string) bool {
+func Refused(w http.ResponseWriter, r *http.Request, listens string, names ...string) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
