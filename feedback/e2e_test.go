@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 	"backfeed/testdata/qemu"
 )
@@ -93,7 +94,7 @@ func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recordin
 		t.Fatal(err)
 	}
 	defer f.Close()
-	truth, err := infer.ReadCallgrind(f)
+	exact, err := truth.Read(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recordin
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
-	counted := truth.Images[path]
+	counted := exact.Images[path]
 	if counted == nil {
 		t.Fatalf("there are no counts of %s", path)
 	}
@@ -128,7 +129,7 @@ func counts(t *testing.T, dir, program string) (*infer.Profile, *sample.Recordin
 }
 
 // exactResult makes the result of a procedure from exact counts.
-func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth) *infer.Result {
+func exactResult(t *testing.T, im *image.Image, i int, counted *truth.Image) *infer.Result {
 	t.Helper()
 	p, err := im.Proc(i)
 	if err != nil {
@@ -141,9 +142,9 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 		r.Block[j] = sure(counted.Insts[b.Start])
 		left[j] = r.Block[j].N
 	}
-	jumps := map[infer.Transfer]bool{}
+	jumps := map[truth.Transfer]bool{}
 	for j, e := range p.Edges {
-		k := infer.Transfer{From: p.Blocks[e.From].Last, To: p.Blocks[e.To].Start}
+		k := truth.Transfer{From: p.Blocks[e.From].Last, To: p.Blocks[e.To].Start}
 		if e.Kind != image.FallThrough && !jumps[k] {
 			jumps[k] = true
 			r.Edge[j] = sure(counted.Jumps[k])
@@ -153,7 +154,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *infer.ImageTruth
 	for j, c := range p.Calls {
 		r.Call[j] = sure(counted.Insts[c.Site])
 		if c.Cond {
-			r.Call[j] = sure(counted.Jumps[infer.Transfer{From: c.Site, To: c.To}])
+			r.Call[j] = sure(counted.Jumps[truth.Transfer{From: c.Site, To: c.To}])
 			left[c.Block] -= r.Call[j].N
 		}
 	}

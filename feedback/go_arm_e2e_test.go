@@ -14,6 +14,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 	"backfeed/testdata/qemu"
 )
@@ -40,18 +41,18 @@ func TestGoARM(t *testing.T) {
 		t.Fatal(err)
 	}
 	goARM(t, dir, "base", "off")
-	counted := func(program string) (*infer.ImageTruth, string) {
+	counted := func(program string) (*truth.Image, string) {
 		path, output := qemu.Count(t, dir, program, "20000", "cpu.pprof")
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		truth, err := infer.ReadCallgrind(f)
+		exact, err := truth.Read(f)
 		if err != nil {
 			t.Fatal(err)
 		}
-		it := truth.Images[filepath.Join(dir, program)]
+		it := exact.Images[filepath.Join(dir, program)]
 		if it == nil {
 			t.Fatalf("%s was not counted", program)
 		}
@@ -86,7 +87,7 @@ func TestGoARM(t *testing.T) {
 }
 
 // drawn makes a recording of n samples of instructions, drawn from exact counts.
-func drawn(t *testing.T, path string, it *infer.ImageTruth, n int) *sample.Recording {
+func drawn(t *testing.T, path string, it *truth.Image, n int) *sample.Recording {
 	t.Helper()
 	im, err := image.Open(path, image.Options{})
 	if err != nil {

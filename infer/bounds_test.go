@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -29,10 +30,10 @@ func loadSets(t *testing.T) (all []*set) {
 // exact returns the true executions of block b of an image.
 func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
-	for path, truth := range s.truth.Images {
-		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+	for path, it := range s.truth.Images {
+		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
 			for a := b.Start; a < b.End; a++ {
-				n = max(n, truth.Insts[a])
+				n = max(n, it.Insts[a])
 			}
 		}
 	}
@@ -114,7 +115,7 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 // scores; -sets adds programs to testdata/mix.
 func TestBounds(t *testing.T) {
 	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
-		score := func(what string, p *Profile) *Accuracy {
+		score := func(what string, p *Profile) *truth.Accuracy {
 			a := s.compare(p)
 			t.Logf("%-8s %-34s block overlap %.3f, within 10 %% %.3f, edge overlap %.3f", s.name, what, a.BlockOverlap, a.Within10, a.EdgeOverlap)
 			return a

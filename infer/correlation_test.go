@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 )
 
 var simulated = flag.String("callgrind", "", "compare culprits with `FILE`, of callgrind --dump-instr=yes --cache-sim=yes --branch-sim=yes on the one program of -sets")
@@ -76,12 +77,12 @@ func TestSimulated(t *testing.T) {
 		t.Skip("needs one of -sets and -callgrind")
 	}
 	s := all[0]
-	truth := loadTruth(t, *simulated)
+	exact := loadTruth(t, *simulated)
 	prof := s.infer(t, s.rec, Options{})
 	t.Log("by inferred counts:")
-	correlate(t, prof, truth)
+	correlate(t, prof, exact)
 	t.Log("by exact counts, so that only the culprits are at stake:")
-	correlate(t, s.exactly(prof), truth)
+	correlate(t, s.exactly(prof), exact)
 }
 
 // exactly returns p with the true executions of blocks and edges.
@@ -113,9 +114,9 @@ func (s *set) exactly(p *Profile) *Profile {
 // taken returns how often the jump at the end of b led to an address.
 func (s *set) taken(ip *ImageProfile, b *image.Block, to image.Addr) float64 {
 	n := uint64(0)
-	for path, truth := range s.truth.Images {
-		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
-			n = max(n, truth.Jumps[Transfer{b.Last, to}])
+	for path, it := range s.truth.Images {
+		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+			n = max(n, it.Jumps[truth.Transfer{From: b.Last, To: to}])
 		}
 	}
 	return float64(n)
@@ -123,16 +124,16 @@ func (s *set) taken(ip *ImageProfile, b *image.Block, to image.Addr) float64 {
 
 // correlate explains p, and shows how the causes of its procedures' stalls correlate with
 // what was simulated.
-func correlate(t *testing.T, p *Profile, truth *Truth) {
+func correlate(t *testing.T, p *Profile, exact *truth.Counts) {
 	t.Helper()
 	x, err := NewExplainer(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var procs []*Explanation
-	var of []*ImageTruth
+	var of []*truth.Image
 	for ip, e := range x.All() {
-		for path, it := range truth.Images {
+		for path, it := range exact.Images {
 			if filepath.Base(path) == filepath.Base(ip.ID.Path) {
 				procs, of = append(procs, e), append(of, it)
 			}
@@ -152,7 +153,7 @@ func correlate(t *testing.T, p *Profile, truth *Truth) {
 		var misses []float64
 		sum := 0.0
 		for i, e := range procs {
-			misses = append(misses, of[i].count(tt.events, e.Result))
+			misses = append(misses, eventsOf(of[i], tt.events, e.Result))
 			sum += misses[i]
 		}
 		if sum == 0 {
@@ -179,8 +180,8 @@ func correlate(t *testing.T, p *Profile, truth *Truth) {
 	}
 }
 
-// count adds up events of the instructions of a procedure.
-func (it *ImageTruth) count(events []string, r *Result) float64 {
+// eventsOf adds up events of the instructions of a procedure.
+func eventsOf(it *truth.Image, events []string, r *Result) float64 {
 	n := uint64(0)
 	for _, name := range events {
 		for i := range r.Proc.Blocks {

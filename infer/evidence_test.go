@@ -6,6 +6,7 @@ import (
 
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -50,7 +51,7 @@ func TestKnown(t *testing.T) {
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
-	got := Compare(NewDocument(p), m.truth, m.samples)
+	got := truth.Compare(NewDocument(p), m.truth, m.samples)
 	t.Logf("%d known counts: block overlap %.3f, within 10 %% %.3f, scale %.3f", len(known), got.BlockOverlap, got.Within10, got.Scale)
 	if got.BlockOverlap < 0.9 || got.Within10 < 0.8 {
 		t.Errorf("%d known counts: block overlap %.3f, %.3f of the samples within 10 %%", len(known), got.BlockOverlap, got.Within10)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -46,9 +47,9 @@ func TestProbedMeans(t *testing.T) {
 // branches returns how often the branch at the end of block b was taken.
 func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
-	for path, truth := range s.truth.Images {
-		if SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
-			for j, k := range truth.Jumps {
+	for path, it := range s.truth.Images {
+		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+			for j, k := range it.Jumps {
 				if j.From == b.Last {
 					n += k
 				}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -17,14 +18,14 @@ type set struct {
 	name    string
 	rec     *sample.Recording
 	images  map[sample.ImageID]*image.Image // that were kept, by key
-	truth   *Truth
-	samples SamplesByAddr
+	truth   *truth.Counts
+	samples truth.SamplesByAddr
 }
 
 // loadSet reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
 func loadSet(tb testing.TB, dir string) *set {
 	tb.Helper()
-	s := &set{name: filepath.Base(dir), images: map[sample.ImageID]*image.Image{}, samples: SamplesByAddr{}}
+	s := &set{name: filepath.Base(dir), images: map[sample.ImageID]*image.Image{}, samples: truth.SamplesByAddr{}}
 	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
 	if err != nil {
 		tb.Fatal(err)
@@ -77,7 +78,9 @@ func (s *set) infer(tb testing.TB, rec *sample.Recording, opt Options) *Profile 
 	return p
 }
 
-func (s *set) compare(p *Profile) *Accuracy { return Compare(NewDocument(p), s.truth, s.samples) }
+func (s *set) compare(p *Profile) *truth.Accuracy {
+	return truth.Compare(NewDocument(p), s.truth, s.samples)
+}
 
 // mix is the set of testdata/mix, which make.sh there made.
 type mix struct {
@@ -218,4 +221,19 @@ func BenchmarkInfer(b *testing.B) {
 	b.ReportMetric(runs*float64(blocks), "blocks/s")
 	b.ReportMetric(runs*float64(code)/1e6, "MB/s") // of code
 	b.ReportMetric(100*m.compare(p).BlockOverlap, "%overlap")
+}
+
+// loadTruth reads the exact counts in a file.
+func loadTruth(tb testing.TB, path string) *truth.Counts {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	exact, err := truth.Read(f)
+	if err != nil {
+		tb.Fatalf("%s: %v", path, err)
+	}
+	return exact
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/testdata/qemu"
 )
 
@@ -48,9 +49,9 @@ func TestQEMU(t *testing.T) {
 	maps.DeleteFunc(insts, func(a image.Addr, _ uint64) bool { return !text(a) })
 	equalCounts(t, "instructions", insts, want.Insts)
 	// Callgrind calls what jumps out of a function a call. Within functions both have jumps.
-	within := func(it *ImageTruth) map[Transfer]uint64 {
+	within := func(it *truth.Image) map[truth.Transfer]uint64 {
 		jumps := maps.Clone(it.Jumps)
-		maps.DeleteFunc(jumps, func(j Transfer, _ uint64) bool { return !text(j.From) || im.Find(j.From) != im.Find(j.To) })
+		maps.DeleteFunc(jumps, func(j truth.Transfer, _ uint64) bool { return !text(j.From) || im.Find(j.From) != im.Find(j.To) })
 		return jumps
 	}
 	equalCounts(t, "jumps", within(got), within(want))
@@ -155,7 +156,7 @@ func TestQEMUThreads(t *testing.T) {
 	}
 }
 
-func checkThreads(t *testing.T, program string, it *ImageTruth) {
+func checkThreads(t *testing.T, program string, it *truth.Image) {
 	t.Helper()
 	if it == nil {
 		t.Fatal("nothing was counted")
@@ -184,7 +185,7 @@ func checkThreads(t *testing.T, program string, it *ImageTruth) {
 	}
 	// Whether a call or a jump leads there, the pointer went to each half of the time.
 	into := map[image.Addr]uint64{}
-	for _, m := range []map[Transfer]uint64{it.Calls, it.Jumps} {
+	for _, m := range []map[truth.Transfer]uint64{it.Calls, it.Jumps} {
 		for tr, n := range m {
 			if im.Find(tr.From) != im.Find(tr.To) {
 				into[tr.To] += n
@@ -196,4 +197,14 @@ func checkThreads(t *testing.T, program string, it *ImageTruth) {
 			t.Errorf("%#x began %d times, calls and jumps lead there %d times", a, it.Insts[a], into[a])
 		}
 	}
+}
+
+// tool returns the path of a program that the test needs.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("needs %s: %v", name, err)
+	}
+	return path
 }

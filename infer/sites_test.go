@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 )
 
 // usualProbing is what probes cost on Linux 6.18.
@@ -43,9 +44,9 @@ func (p *prober) probe(s Site) bool {
 		ran = ran || p.exact(s.Image, &s.Proc.Proc.Blocks[i]) > 0
 	}
 	first := 0.0
-	for path, truth := range p.truth.Images {
-		if SamePath(path, s.Image.ID.Path) || len(p.truth.Images) == 1 {
-			first = max(first, float64(truth.Insts[b.Start]))
+	for path, it := range p.truth.Images {
+		if truth.SamePath(path, s.Image.ID.Path) || len(p.truth.Images) == 1 {
+			first = max(first, float64(it.Insts[b.Start]))
 		}
 	}
 	if !ran || first != n { // or has counts between instructions

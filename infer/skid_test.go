@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -72,8 +73,8 @@ func (s *set) simulate() *walkedImage {
 	for i := range m.insts {
 		at[m.insts[i].addr] = int32(i)
 	}
-	for _, all := range []map[Transfer]uint64{it.Jumps, it.Calls} {
-		for _, j := range slices.SortedFunc(maps.Keys(all), compareTransfers) {
+	for _, all := range []map[truth.Transfer]uint64{it.Jumps, it.Calls} {
+		for _, j := range slices.SortedFunc(maps.Keys(all), truth.Transfer.Compare) {
 			from, ok1 := at[j.From]
 			to, ok2 := at[j.To]
 			if !ok1 || !ok2 {
@@ -149,7 +150,7 @@ const longest = 1_000_000
 // walk runs so many instructions, and returns their exact counts, and recordings of them: one of
 // time, and for each delay one of instructions that are attributed to what waits to retire so many cycles
 // after the one that was counted has retired.
-func (m *walkedImage) walk(insts, period int, delays []float64) (*Truth, *sample.Recording, []*sample.Recording) {
+func (m *walkedImage) walk(insts, period int, delays []float64) (*truth.Counts, *sample.Recording, []*sample.Recording) {
 	hits := make([]map[int32]uint64, len(delays)+1)
 	for i := range hits {
 		hits[i] = map[int32]uint64{}
@@ -182,8 +183,8 @@ func (m *walkedImage) walk(insts, period int, delays []float64) (*Truth, *sample
 			at, stack, run = m.start(), stack[:0], 0
 		}
 	}
-	truth := &Truth{}
-	it := truth.image(m.id.Path)
+	exact := &truth.Counts{}
+	it := exact.Image(m.id.Path)
 	for i := range m.insts {
 		if m.insts[i].ran > 0 {
 			it.Insts[m.insts[i].addr] = m.insts[i].ran
@@ -202,7 +203,7 @@ func (m *walkedImage) walk(insts, period int, delays []float64) (*Truth, *sample
 		}
 		recs[d] = sample.Merge(&sample.Recording{Counts: []*sample.Counts{c}})
 	}
-	return truth, recs[len(delays)], recs[:len(delays)]
+	return exact, recs[len(delays)], recs[:len(delays)]
 }
 
 // TestSkid: where samples of instructions skid, counts that are medium or high keep their promise, as they
@@ -215,9 +216,9 @@ func TestSkid(t *testing.T) {
 	var claimed, naively kept
 	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
 		s.retire()
-		truth, clock, skids := s.simulate().walk(20_000_000, 2000, delays)
-		score := func(rec *sample.Recording, k *kept) *Accuracy {
-			a := Compare(NewDocument(s.infer(t, rec, Options{})), truth, s.byAddr(rec))
+		exact, clock, skids := s.simulate().walk(20_000_000, 2000, delays)
+		score := func(rec *sample.Recording, k *kept) *truth.Accuracy {
+			a := truth.Compare(NewDocument(s.infer(t, rec, Options{})), exact, s.byAddr(rec))
 			if k != nil {
 				k.add(a.BlockProgramWide[Medium].Samples)
 				k.add(a.BlockProgramWide[High].Samples)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/infer/truth"
 )
 
 // A constant of the search, with other values to try.
@@ -63,7 +65,7 @@ func (s setting) String() string {
 // A trial is a setting with its scores, by set.
 type trial struct {
 	setting
-	score []*Accuracy
+	score []*truth.Accuracy
 }
 
 func try(t *testing.T, all []*set, s setting) *trial {
@@ -71,7 +73,7 @@ func try(t *testing.T, all []*set, s setting) *trial {
 		v.set(v.v)
 		defer v.set(v.now)
 	}
-	tr := &trial{s, make([]*Accuracy, len(all))}
+	tr := &trial{s, make([]*truth.Accuracy, len(all))}
 	errs := make([]error, len(all))
 	parallel(len(all), func(i int) {
 		var p *Profile
@@ -86,12 +88,12 @@ func try(t *testing.T, all []*set, s setting) *trial {
 	return tr
 }
 
-func blockOverlap(a *Accuracy) float64 { return a.BlockOverlap }
-func edgeOverlap(a *Accuracy) float64  { return a.EdgeOverlap }
-func within10(a *Accuracy) float64     { return a.Within10 }
+func blockOverlap(a *truth.Accuracy) float64 { return a.BlockOverlap }
+func edgeOverlap(a *truth.Accuracy) float64  { return a.EdgeOverlap }
+func within10(a *truth.Accuracy) float64     { return a.Within10 }
 
 // mean is that of all sets but one, or of all for -1.
-func (tr *trial) mean(of func(*Accuracy) float64, without int) float64 {
+func (tr *trial) mean(of func(*truth.Accuracy) float64, without int) float64 {
 	var sum, n float64
 	for i, a := range tr.score {
 		if i != without {
@@ -195,7 +197,7 @@ func joined(single []*trial, without int) (all []setting) {
 // so much less than now.
 func leaveOneOut(t *testing.T, search string, all []*set, now *trial, most float64, choose func(without int) *trial) {
 	t.Helper()
-	chosen := &trial{score: make([]*Accuracy, len(all))}
+	chosen := &trial{score: make([]*truth.Accuracy, len(all))}
 	for i, s := range all {
 		tr := choose(i)
 		a, b := now.score[i], tr.score[i]
@@ -205,7 +207,7 @@ func leaveOneOut(t *testing.T, search string, all []*set, now *trial, most float
 	}
 	for _, m := range []struct {
 		name string
-		of   func(*Accuracy) float64
+		of   func(*truth.Accuracy) float64
 	}{{"block overlap", blockOverlap}, {"edge overlap", edgeOverlap}, {"within 10 %", within10}} {
 		t.Logf("%s, %s: %.4f, in the code %.4f", search, m.name, chosen.mean(m.of, -1), now.mean(m.of, -1))
 	}

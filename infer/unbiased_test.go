@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
 // counted returns the true executions of an image, or nil.
-func (s *set) counted(path string) *ImageTruth {
+func (s *set) counted(path string) *truth.Image {
 	for p, it := range s.truth.Images {
-		if SamePath(p, path) {
+		if truth.SamePath(p, path) {
 			return it
 		}
 	}
@@ -88,8 +89,8 @@ func (s *set) draw(n int, event string, rng *rand.Rand) *sample.Recording {
 }
 
 // byAddr are the samples of a recording of s.
-func (s *set) byAddr(rec *sample.Recording) SamplesByAddr {
-	by := SamplesByAddr{}
+func (s *set) byAddr(rec *sample.Recording) truth.SamplesByAddr {
+	by := truth.SamplesByAddr{}
 	for _, ic := range rec.Counts[0].Images {
 		by[ic.ID.Path] = map[image.Addr]uint64{}
 		for off, n := range ic.At {
@@ -104,7 +105,7 @@ func (s *set) byAddr(rec *sample.Recording) SamplesByAddr {
 // A tally adds up how promises were kept.
 type kept struct{ all, within10, within2x float64 }
 
-func (k *kept) add(x Kept) {
+func (k *kept) add(x truth.Kept) {
 	k.all += x.Weight
 	k.within10 += x.Weight * x.Within10
 	k.within2x += x.Weight * x.Within2x
@@ -126,8 +127,8 @@ func TestUnbiased(t *testing.T) {
 			for i := range tt.times {
 				rec := s.draw(tt.n, "instructions:pp", rand.New(rand.NewPCG(uint64(i), uint64(tt.n))))
 				p := s.infer(t, rec, Options{})
-				a := Compare(NewDocument(p), s.truth, s.byAddr(rec))
-				b := Compare(NewDocument(naive(p)), s.truth, s.byAddr(rec))
+				a := truth.Compare(NewDocument(p), s.truth, s.byAddr(rec))
+				b := truth.Compare(NewDocument(naive(p)), s.truth, s.byAddr(rec))
 				part := 1 / float64(tt.times)
 				overlap += part * a.BlockOverlap
 				raw += part * b.BlockOverlap

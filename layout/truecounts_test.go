@@ -13,6 +13,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -25,7 +26,7 @@ type set struct {
 	profile  *infer.Profile
 	inferred *infer.ImageProfile
 	true     *infer.ImageProfile
-	truth    *infer.ImageTruth
+	truth    *truth.Image
 }
 
 // loadSets reads testdata/mix and the directories of -sets.
@@ -75,13 +76,13 @@ func loadSet(t *testing.T, dir string) *set {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	truth, err := infer.ReadCallgrind(f)
+	exact, err := truth.Read(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &set{name: filepath.Base(dir), profile: prof}
 	s.inferred = slices.MaxFunc(prof.Images, func(a, b *infer.ImageProfile) int { return cmp.Compare(a.Samples, b.Samples) })
-	for path, it := range truth.Images {
+	for path, it := range exact.Images {
 		if filepath.Base(path) == filepath.Base(s.inferred.ID.Path) {
 			s.truth = it
 		}
@@ -107,7 +108,7 @@ func (s *set) exact(t *testing.T) *infer.ImageProfile {
 	}
 	ip := &infer.ImageProfile{ID: s.inferred.ID, Image: im}
 	jumps := map[image.Addr]uint64{} // and tail calls
-	for _, m := range []map[infer.Transfer]uint64{s.truth.Jumps, s.truth.Calls} {
+	for _, m := range []map[truth.Transfer]uint64{s.truth.Jumps, s.truth.Calls} {
 		for tr, n := range m {
 			jumps[tr.From] += n
 		}
@@ -143,7 +144,7 @@ func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result 
 			case p.Edges[e].Kind == image.FallThrough:
 				r.Edge[e] = freq(last - min(last, jumps[b.Last]))
 			default:
-				r.Edge[e] = freq(s.truth.Jumps[infer.Transfer{From: b.Last, To: to}])
+				r.Edge[e] = freq(s.truth.Jumps[truth.Transfer{From: b.Last, To: to}])
 			}
 		}
 	}
@@ -153,7 +154,7 @@ func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result 
 	}
 	r.Entries = freq(uint64(max(in, 0)))
 	for _, c := range p.Calls {
-		r.Call = append(r.Call, freq(s.truth.Calls[infer.Transfer{From: c.Site, To: c.To}]))
+		r.Call = append(r.Call, freq(s.truth.Calls[truth.Transfer{From: c.Site, To: c.To}]))
 	}
 	return r
 }

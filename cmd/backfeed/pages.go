@@ -20,6 +20,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/layout"
 )
 
@@ -32,7 +33,7 @@ type view struct {
 	byID   map[string]*viewed
 	images []viewedImage // as profile.Images
 	total  infer.Summary
-	truth  *infer.Accuracy // nil if there is none
+	truth  *truth.Accuracy // nil if there is none
 
 	sources sync.Mutex
 	source  *sourceText // guarded by sources; nil if source is not to be shown
@@ -341,7 +342,7 @@ func (v *view) addConfidence(s *sheet) {
 }
 
 // compare holds the inference to a truth.
-func (v *view) compare(truth *infer.Truth) error {
+func (v *view) compare(exact *truth.Counts) error {
 	var b bytes.Buffer
 	if err := infer.WriteDocument(&b, v.src.Profile, nil); err != nil {
 		return err
@@ -350,7 +351,7 @@ func (v *view) compare(truth *infer.Truth) error {
 	if err != nil {
 		return err
 	}
-	by := infer.SamplesByAddr{}
+	by := truth.SamplesByAddr{}
 	for _, counts := range v.src.Recording.Counts {
 		if counts.Event.Name != v.src.Profile.Event.Name {
 			continue
@@ -361,7 +362,7 @@ func (v *view) compare(truth *infer.Truth) error {
 			}
 		}
 	}
-	v.truth = infer.Compare(doc, truth, by)
+	v.truth = truth.Compare(doc, exact, by)
 	if v.truth.Scale == 0 || v.truth.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "the recording and the truth have no code in common")
 	}

@@ -19,7 +19,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/truth"
 )
 
 var serveCmd = &command{
@@ -87,14 +87,14 @@ func runServe(c *cli, args []string) error {
 }
 
 // view explains src, and holds it to the truth in a file if one is given.
-func (c *cli) view(src *input.Session, truth string) (*view, error) {
+func (c *cli) view(src *input.Session, path string) (*view, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
 	v, err := newView(src)
-	if err != nil || truth == "" {
+	if err != nil || path == "" {
 		return v, err
 	}
-	exact, err := input.File(truth, infer.ReadCallgrind)
+	exact, err := input.File(path, truth.Read)
 	if err != nil {
 		return nil, err
 	}

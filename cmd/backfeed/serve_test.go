@@ -20,7 +20,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"backfeed/cmd/internal/input"
-	"backfeed/infer"
+	"backfeed/infer/truth"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -379,11 +379,11 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth, err := input.File(filepath.Join(root, "testdata/mix/truth.json.gz"), infer.ReadCallgrind)
+	exact, err := input.File(filepath.Join(root, "testdata/mix/truth.json.gz"), truth.Read)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := v.compare(truth); err != nil {
+	if err := v.compare(exact); err != nil {
 		t.Fatal(err)
 	}
 	write := func(n int) string {

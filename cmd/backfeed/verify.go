@@ -12,6 +12,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -41,7 +42,7 @@ func runVerify(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	truth, err := input.File(fs.Arg(1), infer.ReadCallgrind)
+	exact, err := input.File(fs.Arg(1), truth.Read)
 	if err != nil {
 		return err
 	}
@@ -50,14 +51,14 @@ func runVerify(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	var samples infer.SamplesByAddr
+	var samples truth.SamplesByAddr
 	if src.Recording != nil {
 		if samples, err = samplesByAddr(src, doc.Event.Name); err != nil {
 			return err
 		}
 	}
-	c.countOnce(src, doc, truth)
-	a := infer.Compare(doc, truth, samples)
+	c.countOnce(src, doc, exact)
+	a := truth.Compare(doc, exact, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
 	}
@@ -68,12 +69,12 @@ func runVerify(c *cli, args []string) error {
 }
 
 // countOnce takes the repetitions of string instructions off the truth, for images that can be found.
-func (c *cli) countOnce(src *input.Session, doc *document.Counts, truth *infer.Truth) {
+func (c *cli) countOnce(src *input.Session, doc *document.Counts, exact *truth.Counts) {
 	var repeated, all, unknown uint64
-	for path, it := range truth.Images {
+	for path, it := range exact.Images {
 		total := it.Total()
 		all += total
-		i := slices.IndexFunc(doc.Images, func(im document.Image) bool { return infer.SamePath(im.Path, path) })
+		i := slices.IndexFunc(doc.Images, func(im document.Image) bool { return truth.SamePath(im.Path, path) })
 		if i < 0 {
 			continue // nothing of it is compared
 		}
@@ -92,7 +93,7 @@ func (c *cli) countOnce(src *input.Session, doc *document.Counts, truth *infer.T
 }
 
 // countOnce takes those of one image off, and gives how many there were.
-func countOnce(src *input.Session, of *document.Image, it *infer.ImageTruth) (repetitions uint64, err error) {
+func countOnce(src *input.Session, of *document.Image, it *truth.Image) (repetitions uint64, err error) {
 	id := sample.ImageID{Path: of.Path}
 	if of.BuildID != "" {
 		if id.Build, err = sample.ParseBuildID(of.BuildID); err != nil {
@@ -115,8 +116,8 @@ func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error
 }
 
 // samplesByAddr gives the samples of one event their addresses.
-func samplesByAddr(src *input.Session, event string) (infer.SamplesByAddr, error) {
-	by := infer.SamplesByAddr{}
+func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error) {
+	by := truth.SamplesByAddr{}
 	for _, counts := range src.Recording.Counts {
 		if counts.Event.Name != event {
 			continue
@@ -137,7 +138,7 @@ func samplesByAddr(src *input.Session, event string) (infer.SamplesByAddr, error
 }
 
 // addSamples adds the samples of one image at their addresses.
-func addSamples(by infer.SamplesByAddr, ic *sample.ImageCounts, im *image.Image) {
+func addSamples(by truth.SamplesByAddr, ic *sample.ImageCounts, im *image.Image) {
 	at := by[ic.ID.Path]
 	if at == nil {
 		at = map[image.Addr]uint64{}
@@ -150,7 +151,7 @@ func addSamples(by infer.SamplesByAddr, ic *sample.ImageCounts, im *image.Image)
 	}
 }
 
-// An accuracyDocument is an infer.Accuracy as other programs read it.
+// An accuracyDocument is an truth.Accuracy as other programs read it.
 type accuracyDocument struct {
 	BlockOverlap float64               `json:"block_overlap"`
 	Overlap      float64               `json:"overlap"`
@@ -174,7 +175,7 @@ type accuracyDocument struct {
 	EdgeErrors   []errorDocument       `json:"edge_errors"`
 }
 
-// A calibrationDocument is an infer.Calibration. Blocks and procedures are weighted
+// A calibrationDocument is an truth.Calibration. Blocks and procedures are weighted
 // by samples, edges by executions.
 type calibrationDocument struct {
 	Confidence infer.Confidence `json:"confidence"`
@@ -184,14 +185,14 @@ type calibrationDocument struct {
 	Within2x   float64          `json:"within2x"`
 }
 
-// An errorDocument is a bucket of an infer.Histogram: errors in percent.
+// An errorDocument is a bucket of an truth.Histogram: errors in percent.
 type errorDocument struct {
 	Low   *float64                     `json:"low"` // null: no bound
 	High  *float64                     `json:"high"`
 	Share map[infer.Confidence]float64 `json:"share"`
 }
 
-func newAccuracyDocument(a *infer.Accuracy) *accuracyDocument {
+func newAccuracyDocument(a *truth.Accuracy) *accuracyDocument {
 	return &accuracyDocument{
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
 		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
@@ -231,13 +232,13 @@ func (doc *accuracyDocument) measures() []measure {
 	return all
 }
 
-func bySamples(c *infer.Calibration) infer.Kept    { return c.Samples }
-func byExecutions(c *infer.Calibration) infer.Kept { return c.Executions }
+func bySamples(c *truth.Calibration) truth.Kept    { return c.Samples }
+func byExecutions(c *truth.Calibration) truth.Kept { return c.Executions }
 
 // confidences are the levels, the best first.
 var confidences = [...]infer.Confidence{infer.High, infer.Medium, infer.Low, infer.None}
 
-func calibrations(cal *[infer.High + 1]infer.Calibration, kept func(*infer.Calibration) infer.Kept) []calibrationDocument {
+func calibrations(cal *[infer.High + 1]truth.Calibration, kept func(*truth.Calibration) truth.Kept) []calibrationDocument {
 	var docs []calibrationDocument
 	for _, conf := range confidences {
 		k := kept(&cal[conf])
@@ -246,7 +247,7 @@ func calibrations(cal *[infer.High + 1]infer.Calibration, kept func(*infer.Calib
 	return docs
 }
 
-func errorsOf(h *infer.Histogram) []errorDocument {
+func errorsOf(h *truth.Histogram) []errorDocument {
 	var docs []errorDocument
 	for i := range h {
 		low, high := h.Bounds(i)
@@ -266,7 +267,7 @@ func errorsOf(h *infer.Histogram) []errorDocument {
 }
 
 // writeAccuracy prints figures, calibration and both histograms.
-func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled bool, style report.Style) error {
+func writeAccuracy(w io.Writer, a *truth.Accuracy, sampled bool, style report.Style) error {
 	weight := "executions"
 	if sampled {
 		weight = "samples"
@@ -306,7 +307,7 @@ func writeAccuracy(w io.Writer, a *infer.Accuracy, sampled bool, style report.St
 	return nil
 }
 
-func accuracyTable(a *infer.Accuracy, weight string) *report.Table {
+func accuracyTable(a *truth.Accuracy, weight string) *report.Table {
 	t := report.NewTable(report.Right("value"), report.Left("of"))
 	t.Row(report.Percent(a.BlockOverlap), "block overlap")
 	t.Row(report.Percent(a.Overlap), "overlap, over instructions")
@@ -327,7 +328,7 @@ func accuracyTable(a *infer.Accuracy, weight string) *report.Table {
 }
 
 // calibrationTable holds each confidence to its promise.
-func calibrationTable(cal *[infer.High + 1]infer.Calibration, promise, what, weight string, kept func(*infer.Calibration) infer.Kept) *report.Table {
+func calibrationTable(cal *[infer.High + 1]truth.Calibration, promise, what, weight string, kept func(*truth.Calibration) truth.Kept) *report.Table {
 	t := report.NewTable(report.Left(promise), report.Right(what), report.Right(weight), report.Right("within 10 %"), report.Right("within factor 2"))
 	for _, conf := range confidences {
 		k := kept(&cal[conf])
@@ -341,7 +342,7 @@ func calibrationTable(cal *[infer.High + 1]infer.Calibration, promise, what, wei
 }
 
 // histogram draws a distribution of errors, stacked by confidence.
-func histogram(title string, h *infer.Histogram) *report.Histogram {
+func histogram(title string, h *truth.Histogram) *report.Histogram {
 	out := &report.Histogram{Title: title}
 	for _, conf := range confidences {
 		out.Legend = append(out.Legend, conf.String())

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 )
 
 func main() {
@@ -25,12 +25,12 @@ func main() {
 		log.Fatal(err)
 	}
 	defer f.Close()
-	truth, err := infer.ReadCallgrind(f)
+	exact, err := truth.Read(f)
 	if err != nil {
 		log.Fatalf("%s: %v", os.Args[1], err)
 	}
 	insts := map[image.Addr]uint64{}
-	for path, it := range truth.Images {
+	for path, it := range exact.Images {
 		if filepath.Base(path) == os.Args[2] {
 			maps.Copy(insts, it.Insts)
 		}

@@ -58,7 +58,7 @@ func Run(t testing.TB, dir string, program string, args ...string) string {
 	return start(t, dir, nil, program, args)
 }
 
-// Count does as Run, and writes exact counts to a new file, which infer.ReadCallgrind
+// Count does as Run, and writes exact counts to a new file, which truth.Read
 // and `backfeed verify` read.
 func Count(t testing.TB, dir, program string, args ...string) (truth, output string) {
 	t.Helper()

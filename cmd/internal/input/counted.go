@@ -9,15 +9,15 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
 // A weighedTruth is exact counts by path and address, with their weight among the
 // sources.
 type weighedTruth struct {
-	*infer.Truth
+	exact  *truth.Counts
 	weight float64
 }
 
@@ -35,7 +35,7 @@ func (s *Session) counted(recs []*sample.Recording) ([]*sample.Recording, error)
 	}
 	var out []*sample.Recording
 	for _, t := range s.truths {
-		out = append(out, p.recording(t.Truth).Scale(t.weight))
+		out = append(out, p.recording(t.exact).Scale(t.weight))
 	}
 	s.truths = nil
 	s.notify.Done()
@@ -50,15 +50,15 @@ func (s *Session) counted(recs []*sample.Recording) ([]*sample.Recording, error)
 type placer struct {
 	*Session
 	ids  map[string][]sample.ImageID // of sampled images, by path, the one with most samples first
-	sum  infer.Counting
+	sum  truth.Counting
 	lost map[string]uint64 // executions, by path and why they are not used
 }
 
-func (p *placer) recording(truth *infer.Truth) *sample.Recording {
+func (p *placer) recording(exact *truth.Counts) *sample.Recording {
 	counts := sample.NewCounts(sample.CPU{}, sample.Executions)
-	for _, path := range slices.Sorted(maps.Keys(truth.Images)) {
+	for _, path := range slices.Sorted(maps.Keys(exact.Images)) {
 		p.notify.Progress("putting exact counts to blocks of %s", report.Clean(path))
-		id, at, rep, err := p.place(path, truth.Images[path])
+		id, at, rep, err := p.place(path, exact.Images[path])
 		if err != nil {
 			p.sum.Total += rep.Total
 			p.lost[report.Clean(path)+": "+err.Error()] += rep.Total
@@ -76,7 +76,7 @@ func (p *placer) recording(truth *infer.Truth) *sample.Recording {
 }
 
 // place finds the image that was counted at path: a sampled one, or the file there.
-func (p *placer) place(path string, it *infer.ImageTruth) (id sample.ImageID, at map[sample.Offset]uint64, rep infer.Counting, err error) {
+func (p *placer) place(path string, it *truth.Image) (id sample.ImageID, at map[sample.Offset]uint64, rep truth.Counting, err error) {
 	known := p.ids[path]
 	for i := range len(known) + 1 {
 		if id = (sample.ImageID{Path: path}); i < len(known) {
@@ -92,7 +92,7 @@ func (p *placer) place(path string, it *infer.ImageTruth) (id sample.ImageID, at
 			}
 		}
 	}
-	rep = infer.Counting{Total: it.Total()}
+	rep = truth.Counting{Total: it.Total()}
 	return id, nil, rep, err
 }
 
@@ -117,7 +117,7 @@ func (s *Session) readCover(in io.Reader) (*sample.Recording, error) {
 	if s.opt.Covered == "" {
 		return nil, errors.New("a cover profile does not say of which program it is; `backfeed import PROFILE --image BINARY -o FILE` makes a recording of it")
 	}
-	cover, err := infer.ReadCover(in)
+	cover, err := truth.ReadCover(in)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 	"backfeed/sample/bound"
 	"backfeed/sample/perfdata"
@@ -154,15 +154,15 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 	case sample.FormatPprof:
 		return sample.ReadPprof(in)
 	}
-	if infer.IsTruth(head) {
-		truth, err := infer.ReadCallgrind(in)
+	if truth.IsCounts(head) {
+		exact, err := truth.Read(in)
 		if err != nil {
 			return nil, err
 		}
-		s.truths = append(s.truths, weighedTruth{truth, 1})
+		s.truths = append(s.truths, weighedTruth{exact, 1})
 		return &sample.Recording{}, nil
 	}
-	if infer.IsCover(head) {
+	if truth.IsCover(head) {
 		return s.readCover(in)
 	}
 	return nil, unknown(head)

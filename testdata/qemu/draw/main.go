@@ -18,8 +18,8 @@ import (
 	"slices"
 	"sort"
 
-	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/truth"
 	"backfeed/sample"
 )
 
@@ -38,11 +38,11 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	truth, err := infer.ReadCallgrind(f)
+	exact, err := truth.Read(f)
 	if err != nil {
 		log.Fatalf("%s: %v", flag.Arg(0), err)
 	}
-	rec, err := draw(truth, *n, *symfs, rand.New(rand.NewPCG(*seed, 0)))
+	rec, err := draw(exact, *n, *symfs, rand.New(rand.NewPCG(*seed, 0)))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,16 +57,16 @@ type place struct {
 	off   sample.Offset
 }
 
-func draw(truth *infer.Truth, n int, symfs string, rng *rand.Rand) (*sample.Recording, error) {
+func draw(exact *truth.Counts, n int, symfs string, rng *rand.Rand) (*sample.Recording, error) {
 	var total uint64
-	for _, it := range truth.Images {
+	for _, it := range exact.Images {
 		total += it.Total()
 	}
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: max(1, total/uint64(n)), Unit: "instructions"})
 	var places []place
 	var upTo []uint64 // by place: executions of it and those before it
 	sum := uint64(0)
-	for _, path := range slices.Sorted(maps.Keys(truth.Images)) {
+	for _, path := range slices.Sorted(maps.Keys(exact.Images)) {
 		im, err := image.Open(filepath.Join(symfs, path), image.Options{})
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v; its instructions get no samples\n", path, err)
@@ -74,7 +74,7 @@ func draw(truth *infer.Truth, n int, symfs string, rng *rand.Rand) (*sample.Reco
 		}
 		defer im.Close()
 		i := c.Image(sample.ImageID{Build: im.Build, Path: path})
-		insts := truth.Images[path].Insts
+		insts := exact.Images[path].Insts
 		for _, a := range slices.Sorted(maps.Keys(insts)) {
 			if off, ok := im.OffsetOf(a); ok {
 				sum += insts[a]
@@ -83,7 +83,7 @@ func draw(truth *infer.Truth, n int, symfs string, rng *rand.Rand) (*sample.Reco
 		}
 	}
 	if sum == 0 {
-		return nil, fmt.Errorf("no image of %d is at hand", len(truth.Images))
+		return nil, fmt.Errorf("no image of %d is at hand", len(exact.Images))
 	}
 	for range n {
 		x := rng.Uint64N(sum)

@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ const maxAstray = 0.05
 
 // Total is the number of executions of instructions; the most that 64 bits hold if
 // there are more.
-func (it *ImageTruth) Total() uint64 {
+func (it *Image) Total() uint64 {
 	var n uint64
 	for _, k := range it.Insts {
 		if n += k; n < k {
@@ -45,7 +45,7 @@ func (it *ImageTruth) Total() uint64 {
 // Counted returns the executions of im's blocks, each at the first of its instructions
 // but for string instructions: callgrind counts these by their repetitions. It is an
 // error if im cannot be what was counted.
-func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, error) {
+func (it *Image) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, error) {
 	at := map[sample.Offset]uint64{}
 	var uneven, places int
 	rep, err := it.eachBlock(im, func(insts []image.Inst) {
@@ -69,7 +69,7 @@ func (it *ImageTruth) Counted(im *image.Image) (map[sample.Offset]uint64, Counti
 // CountOnce has string instructions count once for each of their executions, as all others do,
 // where callgrind counts their repetitions: as often as the rest of their blocks. It returns how many
 // repetitions there were beyond that. It is an error if im cannot be what was counted.
-func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error) {
+func (it *Image) CountOnce(im *image.Image) (repetitions uint64, err error) {
 	once := map[image.Addr]uint64{}
 	if _, err := it.eachBlock(im, func(insts []image.Inst) {
 		a, n, _ := it.block(insts)
@@ -95,7 +95,7 @@ func (it *ImageTruth) CountOnce(im *image.Image) (repetitions uint64, err error)
 
 // eachBlock calls each with the instructions of each block of the procedures that were counted, and
 // gives the executions in all and those in no block. It is an error if im cannot be what was counted.
-func (it *ImageTruth) eachBlock(im *image.Image, each func([]image.Inst)) (Counting, error) {
+func (it *Image) eachBlock(im *image.Image, each func([]image.Inst)) (Counting, error) {
 	rep := Counting{Total: it.Total()}
 	inProc := map[int]uint64{} // executions by symbol
 	for a, n := range it.Insts {
@@ -128,7 +128,7 @@ func (it *ImageTruth) eachBlock(im *image.Image, each func([]image.Inst)) (Count
 
 // block returns the first instruction of a block that is no string instruction, how
 // often it ran, and whether the others of its kind did so too.
-func (it *ImageTruth) block(insts []image.Inst) (a image.Addr, n uint64, even bool) {
+func (it *Image) block(insts []image.Inst) (a image.Addr, n uint64, even bool) {
 	first := true
 	var least, most uint64
 	for _, in := range insts {
@@ -144,8 +144,8 @@ func (it *ImageTruth) block(insts []image.Inst) (a image.Addr, n uint64, even bo
 	return a, n, float64(most-least) <= maxUneven*float64(most)
 }
 
-// IsTruth tells from its first bytes whether a file is one that ReadCallgrind reads.
-func IsTruth(head []byte) bool {
+// IsCounts tells from its first bytes whether a file is one that Read reads.
+func IsCounts(head []byte) bool {
 	if bytes.HasPrefix(head, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(bytes.NewReader(head))
 		if err != nil {
@@ -164,7 +164,7 @@ func IsTruth(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("{")) && (bytes.Contains(head, []byte(`": {"insn"`)) || bytes.Contains(head, []byte(`":{"insn"`)))
 }
 
-// truthHead is how far into a file IsTruth looks, in bytes: paths are no longer than
+// truthHead is how far into a file IsCounts looks, in bytes: paths are no longer than
 // 4096.
 const truthHead = 4 << 10
 

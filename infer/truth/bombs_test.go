@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"bytes"
@@ -27,8 +27,8 @@ func packed(head, text string, times int) []byte {
 	return out.Bytes()
 }
 
-// TestTruthBombs are exact counts that are little when compressed.
-func TestTruthBombs(t *testing.T) {
+// TestBombs are exact counts that are little when compressed.
+func TestBombs(t *testing.T) {
 	const head = "positions: instr\nevents: Ir Dr\nob=a\n0x1000 1 1\n"
 	for _, tt := range []struct {
 		name  string
@@ -45,7 +45,7 @@ func TestTruthBombs(t *testing.T) {
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		_, err := ReadCallgrind(bytes.NewReader(tt.b))
+		_, err := Read(bytes.NewReader(tt.b))
 		runtime.ReadMemStats(&after)
 		used := (after.TotalAlloc - before.TotalAlloc) >> 20
 		t.Logf("%s: %d bytes: %d MiB allocated: %v", tt.name, len(tt.b), used, err)
@@ -54,24 +54,24 @@ func TestTruthBombs(t *testing.T) {
 			t.Errorf("%s: %d MiB allocated for %d bytes", tt.name, used, len(tt.b))
 		case tt.field == "" && err != nil:
 			t.Errorf("%s: %v", tt.name, err)
-		case tt.field != "" && (!errors.Is(err, bound.ErrBeyond) || !errors.Is(err, ErrTruth)):
+		case tt.field != "" && (!errors.Is(err, bound.ErrBeyond) || !errors.Is(err, ErrFormat)):
 			t.Errorf("%s: error %v, want one about proportions that says %q", tt.name, err, tt.field)
 		}
 	}
 }
 
-// TestTruthSums: executions that a sum of 64 bits cannot hold are an error, or stay at the most.
-func TestTruthSums(t *testing.T) {
+// TestSums: executions that a sum of 64 bits cannot hold are an error, or stay at the most.
+func TestSums(t *testing.T) {
 	const most = math.MaxUint64
 	text := fmt.Sprintf("positions: instr\nevents: Ir\nob=a\n0x1000 %d\n0x1000 1\n", uint64(most))
-	if _, err := ReadCallgrind(strings.NewReader(text)); !errors.Is(err, ErrTruth) || !strings.Contains(err.Error(), "line 5") {
+	if _, err := Read(strings.NewReader(text)); !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), "line 5") {
 		t.Errorf("one instruction: %v", err)
 	}
 	json := fmt.Sprintf(`{"a": {"insn": {"0x1": %d, "0x2": 1}, "jump": [["0x1", "0x2", %d], ["0x1", "0x2", 1]]}}`, uint64(most), uint64(most))
-	if _, err := ReadCallgrind(strings.NewReader(json)); !errors.Is(err, ErrTruth) {
+	if _, err := Read(strings.NewReader(json)); !errors.Is(err, ErrFormat) {
 		t.Errorf("one jump: %v", err)
 	}
-	truth, err := ReadCallgrind(strings.NewReader(fmt.Sprintf(`{"a": {"insn": {"0x1": %d, "0x2": 1}}}`, uint64(most))))
+	truth, err := Read(strings.NewReader(fmt.Sprintf(`{"a": {"insn": {"0x1": %d, "0x2": 1}}}`, uint64(most))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestTruthSums(t *testing.T) {
 		t.Errorf("%d executions in all, want %d", n, uint64(most))
 	}
 	doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "a"}, Procs: []document.Proc{{
-		Blocks: []document.Block{{Addr: 1, Size: 8, Insns: 2, Samples: 1, Count: most, Confidence: High, Within: High}},
+		Blocks: []document.Block{{Addr: 1, Size: 8, Insns: 2, Samples: 1, Count: most, Confidence: document.High, Within: document.High}},
 	}}}}}
 	if got := Compare(doc, truth, nil).BlockOverlap; !(math.Abs(got-1) < 1e-9) {
 		t.Errorf("block overlap %v, want 1", got)

@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"bytes"
@@ -16,8 +16,8 @@ import (
 	"backfeed/infer/image"
 )
 
-// smallTruth is what every file of TestReadCallgrind says.
-var smallTruth = &Truth{Images: map[string]*ImageTruth{
+// smallTruth is what every file of TestRead says.
+var smallTruth = &Counts{Images: map[string]*Image{
 	"/bin/app": {
 		Insts: map[image.Addr]uint64{0x1100: 10, 0x1103: 10, 0x1105: 7, 0x1109: 10},
 		Jumps: map[Transfer]uint64{{0x1103, 0x1109}: 3, {0x1109, 0x1100}: 9},
@@ -167,10 +167,10 @@ func zipped(t testing.TB, s string) []byte {
 	return b.Bytes()
 }
 
-func TestReadCallgrind(t *testing.T) {
+func TestRead(t *testing.T) {
 	for _, tt := range callgrindFiles {
 		for _, b := range [][]byte{[]byte(tt.text), zipped(t, tt.text)} {
-			got, err := ReadCallgrind(bytes.NewReader(b))
+			got, err := Read(bytes.NewReader(b))
 			if err == nil && strings.Contains(tt.text, "events: Ir Bc") { // one file has another event
 				app := got.Images["/bin/app"]
 				if want := map[string]map[image.Addr]uint64{"Bc": {0x1103: 4}}; !reflect.DeepEqual(app.Events, want) {
@@ -185,12 +185,12 @@ func TestReadCallgrind(t *testing.T) {
 	}
 }
 
-// TestReadCallgrindFile reads what callgrind wrote of testdata/loop.c, which calls
+// TestReadFile reads what callgrind wrote of testdata/loop.c, which calls
 // work 100 times; work skips its store 75 times. (callgrind leaves out the last
 // block, which ends in the system call exit.)
-func TestReadCallgrindFile(t *testing.T) {
-	got := loadTruth(t, "testdata/loop.callgrind")
-	want := &Truth{Images: map[string]*ImageTruth{"/tmp/loop/loop": {
+func TestReadFile(t *testing.T) {
+	got := load(t, "testdata/loop.callgrind")
+	want := &Counts{Images: map[string]*Image{"/tmp/loop/loop": {
 		Insts: map[image.Addr]uint64{
 			0x401000: 100, 0x401004: 100, 0x401006: 25, 0x40100c: 100, // work
 			0x40100d: 1, 0x40100e: 1, 0x401013: 100, 0x401015: 100, 0x40101a: 100, 0x40101d: 100, 0x401020: 100, // _start
@@ -203,7 +203,7 @@ func TestReadCallgrindFile(t *testing.T) {
 	}
 }
 
-func show(t *Truth) string {
+func show(t *Counts) string {
 	var b strings.Builder
 	if t != nil {
 		for path, it := range t.Images { // a failure's message need not be sorted
@@ -213,7 +213,7 @@ func show(t *Truth) string {
 	return b.String()
 }
 
-func TestReadCallgrindRefuses(t *testing.T) {
+func TestReadRefuses(t *testing.T) {
 	const head = "positions: instr\nevents: Ir\nob=/bin/app\n"
 	for _, tt := range []struct{ name, text, want string }{
 		{"nothing", "", "line 0: no instruction ran"},
@@ -241,27 +241,27 @@ func TestReadCallgrindRefuses(t *testing.T) {
 		{"JSON, jump without number", `{"a": {"jump": [["0x1", "0x2"]]}}`, "offset 0x"},
 		{"JSON, negative", `{"a": {"insn": {"0x1": -1}}}`, "offset 0x"},
 	} {
-		_, err := ReadCallgrind(strings.NewReader(tt.text))
+		_, err := Read(strings.NewReader(tt.text))
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {
 			t.Errorf("%s: got error %v, want %q", tt.name, err, tt.want)
-		} else if !errors.Is(err, ErrTruth) {
-			t.Errorf("%s: %v does not wrap ErrTruth", tt.name, err)
+		} else if !errors.Is(err, ErrFormat) {
+			t.Errorf("%s: %v does not wrap ErrFormat", tt.name, err)
 		}
 	}
-	if _, err := ReadCallgrind(bytes.NewReader(zipped(t, callgrindFiles[0].text)[:60])); err == nil {
+	if _, err := Read(bytes.NewReader(zipped(t, callgrindFiles[0].text)[:60])); err == nil {
 		t.Error("half of a compressed file: no error")
 	}
 }
 
-// loadTruth reads the exact counts in a file.
-func loadTruth(tb testing.TB, path string) *Truth {
+// load reads the exact counts in a file.
+func load(tb testing.TB, path string) *Counts {
 	tb.Helper()
 	f, err := os.Open(path)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	truth, err := ReadCallgrind(f)
+	truth, err := Read(f)
 	if err != nil {
 		tb.Fatalf("%s: %v", path, err)
 	}
@@ -305,7 +305,7 @@ func TestCallgrindItself(t *testing.T) {
 		}
 	}
 	out := filepath.Join(dir, "out")
-	var first map[string]*ImageTruth
+	var first map[string]*Image
 	for _, opts := range []string{
 		"--dump-line=no --compress-pos=no --compress-strings=no",
 		"--dump-line=yes",
@@ -319,11 +319,11 @@ func TestCallgrindItself(t *testing.T) {
 		if b, err := exec.Command(valgrind, append(args, program)...).CombinedOutput(); err != nil {
 			t.Skipf("valgrind does not run here: %v\n%s", err, b)
 		}
-		truth := loadTruth(t, out)
+		truth := load(t, out)
 		if len(truth.Images) < 4 {
 			t.Errorf("%s: %d images, want a program, its library, libc and their loader", opts, len(truth.Images))
 		}
-		got := map[string]*ImageTruth{}
+		got := map[string]*Image{}
 		for _, path := range []string{library, program} {
 			if got[path] = truth.Images[path]; got[path] == nil {
 				t.Fatalf("%s: no %s", opts, path)
@@ -338,8 +338,8 @@ func TestCallgrindItself(t *testing.T) {
 	}
 }
 
-// FuzzReadCallgrind: any bytes give an error, or counts above 0.
-func FuzzReadCallgrind(f *testing.F) {
+// FuzzRead: any bytes give an error, or counts above 0.
+func FuzzRead(f *testing.F) {
 	for _, tt := range callgrindFiles {
 		f.Add([]byte(tt.text))
 	}
@@ -350,7 +350,7 @@ func FuzzReadCallgrind(f *testing.F) {
 	}
 	f.Add(real)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		truth, err := ReadCallgrind(bytes.NewReader(b))
+		truth, err := Read(bytes.NewReader(b))
 		if err != nil {
 			return
 		}

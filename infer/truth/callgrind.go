@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"bufio"
@@ -18,18 +18,18 @@ import (
 	"backfeed/sample/bound"
 )
 
-// ErrTruth is wrapped by every error that blames exact counts rather than the
+// ErrFormat is wrapped by every error that blames exact counts rather than the
 // disk they were read from.
-var ErrTruth = errors.New("malformed exact counts")
+var ErrFormat = errors.New("malformed exact counts")
 
-// A Truth is how often everything ran, counted exactly.
-type Truth struct {
-	Images map[string]*ImageTruth // by path; callgrind's "???" is code of no file
+// Counts are how often everything ran, counted exactly.
+type Counts struct {
+	Images map[string]*Image // by path; callgrind's "???" is code of no file
 }
 
-// An ImageTruth is how often the code of one image ran. What never ran is not in
+// An Image is how often the code of one image ran. What never ran is not in
 // it.
-type ImageTruth struct {
+type Image struct {
 	Insts map[image.Addr]uint64 // executions of instructions, by address
 	Jumps map[Transfer]uint64   // jumps, those taken only
 	Calls map[Transfer]uint64   // calls within the image
@@ -42,29 +42,35 @@ type ImageTruth struct {
 // A Transfer leads from an instruction to the one that runs next.
 type Transfer struct{ From, To image.Addr }
 
-func (t *Truth) image(path string) *ImageTruth {
+// Compare orders transfers by From, then To.
+func (t Transfer) Compare(o Transfer) int {
+	return cmp.Or(cmp.Compare(t.From, o.From), cmp.Compare(t.To, o.To))
+}
+
+// Image returns the counts of the image at path, which are empty if t had none.
+func (t *Counts) Image(path string) *Image {
 	if t.Images == nil {
-		t.Images = map[string]*ImageTruth{}
+		t.Images = map[string]*Image{}
 	}
 	it := t.Images[path]
 	if it == nil {
-		it = &ImageTruth{map[image.Addr]uint64{}, map[Transfer]uint64{}, map[Transfer]uint64{}, nil}
+		it = &Image{map[image.Addr]uint64{}, map[Transfer]uint64{}, map[Transfer]uint64{}, nil}
 		t.Images[path] = it
 	}
 	return it
 }
 
-// ReadCallgrind reads what callgrind counted, made with --dump-instr=yes and
+// Read reads what callgrind counted, made with --dump-instr=yes and
 // --collect-jumps=yes, or the same as JSON: {path: {"insn": {address:
 // executions}, "jump": [[from, to, taken]], "call": [[from, to, calls]]}}, with
 // addresses like "0x401000". Either may be compressed with gzip.
-func ReadCallgrind(r io.Reader) (*Truth, error) {
+func Read(r io.Reader) (*Counts, error) {
 	in, r := bound.Stream(r)
 	br := bufio.NewReader(r)
 	if head, _ := br.Peek(2); bytes.Equal(head, []byte{0x1f, 0x8b}) {
 		zr, err := gzip.NewReader(br)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", err, ErrTruth)
+			return nil, fmt.Errorf("%w: %w", err, ErrFormat)
 		}
 		br = bufio.NewReader(in.Unpack(zr))
 	}
@@ -80,7 +86,7 @@ const maxCallgrindLine = 1 << 20
 // readCallgrindText reads the format of chapter "Callgrind Format Specification"
 // of Valgrind's manual, and beyond it what callgrind's dump.c really writes:
 // jfi= and jfn= lines, and jcnd=TAKEN/EXECUTED.
-func readCallgrindText(r io.Reader, in *bound.Input) (*Truth, error) {
+func readCallgrindText(r io.Reader, in *bound.Input) (*Counts, error) {
 	p := callgrindParser{in: in, names: map[string]string{}}
 	p.startPart()
 	sc := bufio.NewScanner(r)
@@ -88,28 +94,28 @@ func readCallgrindText(r io.Reader, in *bound.Input) (*Truth, error) {
 	for sc.Scan() {
 		p.line++
 		if err := p.parse(strings.TrimSpace(sc.Text())); err != nil {
-			return nil, fmt.Errorf("line %d: %w: %w", p.line, err, ErrTruth)
+			return nil, fmt.Errorf("line %d: %w: %w", p.line, err, ErrFormat)
 		}
 	}
 	if err := sc.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fmt.Errorf("line %d: longer than %d bytes: %w", p.line+1, maxCallgrindLine, ErrTruth)
+		return nil, fmt.Errorf("line %d: longer than %d bytes: %w", p.line+1, maxCallgrindLine, ErrFormat)
 	} else if errors.Is(err, bound.ErrBeyond) {
-		return nil, fmt.Errorf("line %d: %w: %w", p.line+1, err, ErrTruth)
+		return nil, fmt.Errorf("line %d: %w: %w", p.line+1, err, ErrFormat)
 	} else if err != nil {
 		return nil, fmt.Errorf("line %d: %w", p.line+1, err)
 	}
 	if p.pending != nil {
-		return nil, fmt.Errorf("line %d: cut short after a call or jump: %w", p.line, ErrTruth)
+		return nil, fmt.Errorf("line %d: cut short after a call or jump: %w", p.line, ErrFormat)
 	}
 	if len(p.truth.Images) == 0 {
-		return nil, fmt.Errorf("line %d: no instruction ran: %w", p.line, ErrTruth)
+		return nil, fmt.Errorf("line %d: no instruction ran: %w", p.line, ErrFormat)
 	}
 	return &p.truth, nil
 }
 
 // A callgrindParser holds what the lines so far mean for the next ones.
 type callgrindParser struct {
-	truth Truth
+	truth Counts
 	in    *bound.Input
 	line  int
 
@@ -310,7 +316,7 @@ func (p *callgrindParser) cost(f []string) error {
 		if err := p.in.Hold(truthImage + int64(len(p.object))); err != nil {
 			return err
 		}
-		it = p.truth.image(p.object)
+		it = p.truth.Image(p.object)
 	}
 	if t := p.pending; t != nil {
 		p.pending = nil
@@ -344,7 +350,7 @@ func (p *callgrindParser) cost(f []string) error {
 }
 
 // others reads the costs that are no executions.
-func (p *callgrindParser) others(it *ImageTruth, addr image.Addr, costs []string) error {
+func (p *callgrindParser) others(it *Image, addr image.Addr, costs []string) error {
 	for i, c := range costs[:min(len(costs), len(p.events))] {
 		if i == p.event || c == "0" {
 			continue
@@ -445,13 +451,13 @@ func jsonMemory(b []byte) int64 {
 	return n
 }
 
-func readTruthJSON(r io.Reader, in *bound.Input) (*Truth, error) {
+func readTruthJSON(r io.Reader, in *bound.Input) (*Counts, error) {
 	b, err := bound.ReadAll(r)
 	if err == nil {
 		err = in.Hold(jsonMemory(b))
 	}
 	if errors.Is(err, bound.ErrBeyond) {
-		return nil, fmt.Errorf("offset %#x: %w: %w", len(b), err, ErrTruth)
+		return nil, fmt.Errorf("offset %#x: %w: %w", len(b), err, ErrFormat)
 	} else if err != nil {
 		return nil, err
 	}
@@ -462,22 +468,22 @@ func readTruthJSON(r io.Reader, in *bound.Input) (*Truth, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	if err := dec.Decode(&images); err != nil {
-		return nil, fmt.Errorf("offset %#x: %w: %w", dec.InputOffset(), err, ErrTruth)
+		return nil, fmt.Errorf("offset %#x: %w: %w", dec.InputOffset(), err, ErrFormat)
 	}
-	var t Truth
+	var t Counts
 	for path, im := range images {
-		it := t.image(path)
+		it := t.Image(path)
 		for a, n := range im.Insn {
 			if n > 0 {
 				it.Insts[image.Addr(a)] = n
 			}
 		}
 		if err := cmp.Or(addTransfers(it.Jumps, im.Jump), addTransfers(it.Calls, im.Call)); err != nil {
-			return nil, fmt.Errorf("%.60q: %w: %w", path, err, ErrTruth)
+			return nil, fmt.Errorf("%.60q: %w: %w", path, err, ErrFormat)
 		}
 	}
 	if len(t.Images) == 0 {
-		return nil, fmt.Errorf("no image in it: %w", ErrTruth)
+		return nil, fmt.Errorf("no image in it: %w", ErrFormat)
 	}
 	return &t, nil
 }

@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"cmp"
@@ -13,7 +13,7 @@ import (
 )
 
 // SamplesByAddr are the samples of instructions, by path of their image as in
-// the Truth, or by a path with the same last element.
+// the Counts, or by a path with the same last element.
 type SamplesByAddr map[string]map[image.Addr]uint64
 
 // An Accuracy says how near a document comes to the truth. Both may be of any
@@ -43,9 +43,9 @@ type Accuracy struct {
 	// Promises by confidence, held after one factor for all counts of the program, and
 	// those of Freq.Within after one for each procedure. A factor is the median, by
 	// weight, of what the counts of blocks would have to be multiplied by.
-	BlockProgramWide, BlockWithinProc [High + 1]Calibration // of blocks
-	EdgeProgramWide, EdgeWithinProc   [High + 1]Calibration // of edges; they have no samples
-	ProcProgramWide                   [High + 1]Calibration // of the entries of procedures
+	BlockProgramWide, BlockWithinProc [document.High + 1]Calibration // of blocks
+	EdgeProgramWide, EdgeWithinProc   [document.High + 1]Calibration // of edges; they have no samples
+	ProcProgramWide                   [document.High + 1]Calibration // of the entries of procedures
 
 	Cold      float64 // share of the executions of blocks that were called cold
 	ColdUnrun float64 // share of the blocks that never ran that were called cold
@@ -76,7 +76,7 @@ const Buckets = 20
 
 // A Histogram holds shares of all weight by error of the estimate and by its
 // confidence, None where there is no estimate.
-type Histogram [Buckets][High + 1]float64
+type Histogram [Buckets][document.High + 1]float64
 
 // Bounds returns the errors that bucket i is for: at least low, less than high,
 // both in percent.
@@ -102,7 +102,7 @@ func (h *Histogram) Share(i int) float64 {
 
 // add puts weight in the bucket of an error, which is 0 for a correct estimate
 // and -1 for one of 0.
-func (h *Histogram) add(err float64, conf Confidence, weight float64) {
+func (h *Histogram) add(err float64, conf document.Confidence, weight float64) {
 	i := math.Floor(err*20) + Buckets/2
 	h[int(max(0, min(i, Buckets-1)))][conf] += weight
 }
@@ -111,9 +111,9 @@ func (h *Histogram) add(err float64, conf Confidence, weight float64) {
 type pairing struct {
 	est, truth float64 // executions, not scaled
 	samples    float64
-	conf       Confidence // program-wide
-	own        Confidence // within the procedure
-	known      bool       // there is an estimate
+	conf       document.Confidence // program-wide
+	own        document.Confidence // within the procedure
+	known      bool                // there is an estimate
 	proc       *document.Proc
 	cold       bool
 }
@@ -139,7 +139,7 @@ type comparison struct {
 
 // Compare holds a document to the truth. Without samples, instructions are
 // weighted by their executions.
-func Compare(doc *document.Counts, truth *Truth, samples SamplesByAddr) *Accuracy {
+func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accuracy {
 	var c comparison
 	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
 		var at map[image.Addr]uint64
@@ -236,7 +236,7 @@ func (code *documentCode) find(a image.Addr) *codeBlock {
 }
 
 // add compares the code of one image. Without samples, executions stand in.
-func (c *comparison) add(code *documentCode, truth *ImageTruth, samples map[image.Addr]uint64) {
+func (c *comparison) add(code *documentCode, truth *Image, samples map[image.Addr]uint64) {
 	for _, a := range slices.Sorted(maps.Keys(truth.Insts)) {
 		n := float64(truth.Insts[a])
 		inst := pairing{truth: n, samples: n}
@@ -280,9 +280,9 @@ func (c *comparison) add(code *documentCode, truth *ImageTruth, samples map[imag
 
 // addBranches pairs the taken branches. Those of the truth lead from an
 // instruction, those of the document from its block.
-func (c *comparison) addBranches(code *documentCode, truth *ImageTruth) {
+func (c *comparison) addBranches(code *documentCode, truth *Image) {
 	tail := map[Transfer]bool{} // jumps to another procedure are tail calls, not edges
-	for _, j := range slices.SortedFunc(maps.Keys(truth.Jumps), compareTransfers) {
+	for _, j := range slices.SortedFunc(maps.Keys(truth.Jumps), Transfer.Compare) {
 		n := float64(truth.Jumps[j])
 		b := code.find(j.From)
 		if b == nil { // no edge of the document can be meant
@@ -297,7 +297,7 @@ func (c *comparison) addBranches(code *documentCode, truth *ImageTruth) {
 		}
 		code.branches[t].truth += n
 	}
-	for _, t := range slices.SortedFunc(maps.Keys(code.branches), compareTransfers) {
+	for _, t := range slices.SortedFunc(maps.Keys(code.branches), Transfer.Compare) {
 		c.branches = append(c.branches, *code.branches[t])
 		if !tail[t] {
 			c.edges = append(c.edges, *code.branches[t])
@@ -305,13 +305,9 @@ func (c *comparison) addBranches(code *documentCode, truth *ImageTruth) {
 	}
 }
 
-func compareTransfers(a, b Transfer) int {
-	return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To))
-}
-
 // addFalls pairs the fall-through edges: control falls through as often as the
 // last instruction of the block runs, less the jumps that it takes.
-func (c *comparison) addFalls(code *documentCode, truth *ImageTruth) {
+func (c *comparison) addFalls(code *documentCode, truth *Image) {
 	jumps := map[image.Addr]uint64{} // taken, by source
 	for j, n := range truth.Jumps {
 		jumps[j.From] += n
@@ -423,10 +419,10 @@ func newFactors(blocks []pairing) factors {
 }
 
 // programWide returns the program-wide confidence of p, and the factor that it is a promise after.
-func (f *factors) programWide(p *pairing) (Confidence, float64) { return p.conf, f.all }
+func (f *factors) programWide(p *pairing) (document.Confidence, float64) { return p.conf, f.all }
 
 // withinProc does so for the confidence of p within its procedure.
-func (f *factors) withinProc(p *pairing) (Confidence, float64) {
+func (f *factors) withinProc(p *pairing) (document.Confidence, float64) {
 	if v := f.proc[p.proc]; v > 0 {
 		return p.own, v
 	}
@@ -453,7 +449,7 @@ func middle(ps []pairing) float64 {
 }
 
 // calibrate holds each confidence to its promise.
-func calibrate(ps []pairing, promise func(*pairing) (conf Confidence, factor float64)) (cal [High + 1]Calibration) {
+func calibrate(ps []pairing, promise func(*pairing) (conf document.Confidence, factor float64)) (cal [document.High + 1]Calibration) {
 	all := total(ps)
 	for i := range ps {
 		p := &ps[i]

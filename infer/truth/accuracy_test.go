@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
-	"backfeed/sample"
 )
 
 // worked is a case that can be followed by hand. The document is of ten runs,
@@ -30,30 +29,28 @@ import (
 //	E > F falls     100    10               0         low
 //	D > 500         -      5, a tail call
 //	200 > 100       -      2, from no block -100 %
-func worked() (*document.Counts, *Truth, SamplesByAddr) {
-	doc := NewDocument(&Profile{Images: []*ImageProfile{{ID: sample.ImageID{Path: "/usr/bin/app"}, Procs: []*Result{{
-		Proc: &image.Proc{
-			Symbol: image.Symbol{Name: "f", Addr: 0x100, Size: 0x40},
-			Blocks: []image.Block{
-				{Start: 0x100, End: 0x104, Insts: 2},
-				{Start: 0x104, End: 0x108, Insts: 1},
-				{Start: 0x108, End: 0x110, Insts: 2},
-				{Start: 0x118, End: 0x11c, Insts: 1},
-				{Start: 0x11c, End: 0x120, Insts: 1},
-				{Start: 0x120, End: 0x124, Insts: 1},
-			},
-			Edges: []image.Edge{
-				{From: 0, To: 2, Kind: image.Taken}, {From: 0, To: 1}, {From: 1, To: 3, Kind: image.Taken},
-				{From: 2, To: 0, Kind: image.Indirect}, {From: 4, To: 5},
-			},
+func worked() (*document.Counts, *Counts, SamplesByAddr) {
+	const none, low, medium, high = document.None, document.Low, document.Medium, document.High
+	block := func(addr document.Addr, size uint64, insns int, n document.Count, conf document.Confidence) document.Block {
+		return document.Block{Addr: addr, Size: size, Insns: insns, Count: n, Confidence: conf, Within: conf}
+	}
+	edge := func(from, to document.Addr, kind image.Kind, n document.Count, conf document.Confidence) document.Edge {
+		return document.Edge{From: from, To: to, Kind: kind.String(), Count: n, Confidence: conf, Within: conf}
+	}
+	c := block(0x108, 8, 2, 0, none)
+	c.Cold = true
+	doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "/usr/bin/app"}, Procs: []document.Proc{{
+		Name: "f", Addr: 0x100, Size: 0x40, Entries: 124, Confidence: low,
+		Blocks: []document.Block{
+			block(0x100, 4, 2, 124, high), block(0x104, 4, 1, 57, medium), c,
+			block(0x118, 4, 1, 49, high), block(0x11c, 4, 1, 108, high), block(0x120, 4, 1, 88, low),
 		},
-		Entries:      Freq{124, Low, Low},
-		Cold:         []bool{false, false, true, false, false, false},
-		Block:        []Freq{{124, High, High}, {57, Medium, Medium}, {0, None, None}, {49, High, High}, {108, High, High}, {88, Low, Low}},
-		BlockSamples: make([]uint64, 6),
-		Edge:         []Freq{{65, High, High}, {40, Medium, Medium}, {10, Low, Low}, {0, None, None}, {100, Low, Low}},
-	}}}}})
-	truth := &Truth{Images: map[string]*ImageTruth{"/bin/app": {
+		Edges: []document.Edge{
+			edge(0x100, 0x108, image.Taken, 65, high), edge(0x100, 0x104, image.FallThrough, 40, medium), edge(0x104, 0x118, image.Taken, 10, low),
+			edge(0x108, 0x100, image.Indirect, 0, none), edge(0x11c, 0x120, image.FallThrough, 100, low),
+		},
+	}}}}}
+	truth := &Counts{Images: map[string]*Image{"/bin/app": {
 		Insts: map[image.Addr]uint64{
 			0x100: 10, 0x102: 10, 0x104: 4, 0x108: 2, 0x10c: 2, 0x118: 5, 0x11c: 10, 0x120: 10, 0x200: 2,
 		},
@@ -121,7 +118,7 @@ func TestHistograms(t *testing.T) {
 			}
 		}
 	}
-	if got := a.InstErrors[14][High]; !nearly(got, 6./30) {
+	if got := a.InstErrors[14][document.High]; !nearly(got, 6./30) {
 		t.Errorf("instructions of high confidence, 20 to 25 %% off: %.4f, want %.4f", got, 6./30)
 	}
 }
@@ -138,7 +135,7 @@ func TestHistogramAdd(t *testing.T) {
 		{1e300, 45, math.Inf(1)},
 	} {
 		var h Histogram
-		h.add(tt.err, Low, 1)
+		h.add(tt.err, document.Low, 1)
 		for i := range h {
 			low, high := h.Bounds(i)
 			if in := low == tt.low && high == tt.high; in != (h.Share(i) == 1) {
@@ -155,15 +152,15 @@ func TestCalibration(t *testing.T) {
 		name      string
 		got, want Calibration
 	}{
-		{"blocks, high", a.BlockProgramWide[High], Calibration{3, Kept{18. / 30, 8. / 18, 1}, Kept{25 / 41.5, 5. / 25, 1}}},
-		{"blocks, medium", a.BlockProgramWide[Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
-		{"blocks, low", a.BlockProgramWide[Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
-		{"blocks, none", a.BlockProgramWide[None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
-		{"edges, high", a.EdgeProgramWide[High], Calibration{1, Kept{}, Kept{6. / 24, 0, 1}}},
-		{"edges, medium", a.EdgeProgramWide[Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
-		{"edges, low", a.EdgeProgramWide[Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
-		{"edges, none", a.EdgeProgramWide[None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
-		{"procedures, low", a.ProcProgramWide[Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
+		{"blocks, high", a.BlockProgramWide[document.High], Calibration{3, Kept{18. / 30, 8. / 18, 1}, Kept{25 / 41.5, 5. / 25, 1}}},
+		{"blocks, medium", a.BlockProgramWide[document.Medium], Calibration{1, Kept{3. / 30, 0, 1}, Kept{4 / 41.5, 0, 1}}},
+		{"blocks, low", a.BlockProgramWide[document.Low], Calibration{1, Kept{6. / 30, 0, 1}, Kept{10 / 41.5, 0, 1}}},
+		{"blocks, none", a.BlockProgramWide[document.None], Calibration{1, Kept{1. / 30, 0, 0}, Kept{2 / 41.5, 0, 0}}},
+		{"edges, high", a.EdgeProgramWide[document.High], Calibration{1, Kept{}, Kept{6. / 24, 0, 1}}},
+		{"edges, medium", a.EdgeProgramWide[document.Medium], Calibration{1, Kept{}, Kept{4. / 24, 1, 1}}},
+		{"edges, low", a.EdgeProgramWide[document.Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
+		{"edges, none", a.EdgeProgramWide[document.None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
+		{"procedures, low", a.ProcProgramWide[document.Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
 	} {
 		if tt.got.N != tt.want.N || !tt.got.Samples.nearly(tt.want.Samples) || !tt.got.Executions.nearly(tt.want.Executions) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, tt.got, tt.want)
@@ -174,16 +171,16 @@ func TestCalibration(t *testing.T) {
 // TestFactors: confidence is a promise about all counts of the program, shape about
 // those of one procedure.
 func TestFactors(t *testing.T) {
-	proc := func(at document.Addr, count document.Count, conf Confidence) document.Proc {
+	proc := func(at document.Addr, count document.Count, conf document.Confidence) document.Proc {
 		return document.Proc{Addr: at, Size: 8, Confidence: conf, Blocks: []document.Block{
 			{Addr: at, Size: 4, Insns: 1, Count: count, Confidence: conf, Within: conf},
 			{Addr: at + 4, Size: 4, Insns: 1, Count: 2 * count, Confidence: conf, Within: conf},
 		}}
 	}
-	truth := &Truth{Images: map[string]*ImageTruth{"app": {Insts: map[image.Addr]uint64{
+	truth := &Counts{Images: map[string]*Image{"app": {Insts: map[image.Addr]uint64{
 		0x100: 1000, 0x104: 2000, 0x200: 10, 0x204: 20,
 	}}}}
-	for _, conf := range []Confidence{Medium, High} {
+	for _, conf := range []document.Confidence{document.Medium, document.High} {
 		doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "app"}, Procs: []document.Proc{
 			proc(0x100, 1000, conf), proc(0x200, 100, conf),
 		}}}}
@@ -209,8 +206,8 @@ func TestCompareNothing(t *testing.T) {
 	doc, truth, _ := worked()
 	for name, a := range map[string]*Accuracy{
 		"empty document": Compare(&document.Counts{}, truth, nil),
-		"empty truth":    Compare(doc, &Truth{}, nil),
-		"another image":  Compare(doc, &Truth{Images: map[string]*ImageTruth{"/bin/other": {}}}, nil),
+		"empty truth":    Compare(doc, &Counts{}, nil),
+		"another image":  Compare(doc, &Counts{Images: map[string]*Image{"/bin/other": {}}}, nil),
 	} {
 		for _, v := range []float64{a.Scale, a.Overlap, a.BlockOverlap, a.EdgeOverlap, a.Within10, a.EdgeWithin10} {
 			if v != 0 {

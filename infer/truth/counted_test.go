@@ -1,4 +1,4 @@
-package infer
+package truth
 
 import (
 	"bytes"
@@ -17,12 +17,12 @@ import (
 // TestCounted puts the exact counts of testdata/mix to its blocks: one place in each
 // that ran, with the count of all its instructions.
 func TestCounted(t *testing.T) {
-	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	im, err := image.Open("../../testdata/mix/mix", image.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	truth := loadTruth(t, "../testdata/mix/truth.json.gz")
+	truth := load(t, "../../testdata/mix/truth.json.gz")
 	it := truth.Images["/opt/mix/mix"]
 	at, rep, err := it.Counted(im)
 	if err != nil || rep.Places != len(at) || rep.Places < 100 || rep.Uneven > 5 || rep.Outside+rep.Astray > 0 || rep.Total != it.Total() {
@@ -48,7 +48,7 @@ func TestCounted(t *testing.T) {
 	}
 	// One byte further on, next to nothing is at an instruction; far away, nothing at all.
 	for _, by := range []image.Addr{1, 1 << 30} {
-		other := &ImageTruth{Insts: map[image.Addr]uint64{}}
+		other := &Image{Insts: map[image.Addr]uint64{}}
 		for a, n := range it.Insts {
 			other.Insts[a+by] = n
 		}
@@ -76,7 +76,7 @@ func TestCountedBlock(t *testing.T) {
 		{"one that never does", []image.Class{0, image.DirCall, 0}, []uint64{1, 1, 0}, 1, false},
 		{"not run", []image.Class{0, 0}, []uint64{0, 0}, 1, true},
 	} {
-		it := &ImageTruth{Insts: map[image.Addr]uint64{}}
+		it := &Image{Insts: map[image.Addr]uint64{}}
 		var insts []image.Inst
 		for i, n := range tt.counts {
 			a := image.Addr(1 + i)
@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
 		t.Skipf("valgrind does not run here: %v\n%s", err, b)
 	}
-	truth := loadTruth(t, out)
+	truth := load(t, out)
 	im, err := image.Open(program, image.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -150,13 +150,13 @@ int main(int argc, char **argv)
 	if reps != 2 {
 		t.Errorf("%d string instructions, want 2", reps)
 	}
-	other := &ImageTruth{Insts: map[image.Addr]uint64{im.Symbols()[p.Index].Addr + 1: 100}}
+	other := &Image{Insts: map[image.Addr]uint64{im.Symbols()[p.Index].Addr + 1: 100}}
 	if _, err := other.CountOnce(im); err == nil {
 		t.Error("counts of another build are taken")
 	}
 }
 
-func TestIsTruth(t *testing.T) {
+func TestIsCounts(t *testing.T) {
 	zip := func(text string) []byte {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -169,12 +169,12 @@ func TestIsTruth(t *testing.T) {
 		heads = append(heads, []byte(f.text), zip(f.text), zip(f.text)[:len(zip(f.text))*2/3])
 	}
 	for i, head := range heads {
-		if !IsTruth(head) {
+		if !IsCounts(head) {
 			t.Errorf("%d: not taken for exact counts: %.40q", i, head)
 		}
 	}
 	for _, head := range []string{"", "{", "{}", "mode: count\n", "PERFILE2", `{"schema": "backfeed.counts/1"}`, string((&sample.Recording{}).Encode()), "\x1f\x8b", string(zip("text"))} {
-		if IsTruth([]byte(head)) {
+		if IsCounts([]byte(head)) {
 			t.Errorf("taken for exact counts: %q", head)
 		}
 	}
