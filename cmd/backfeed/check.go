@@ -18,6 +18,7 @@ import (
 	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/source"
 )
 
 var checkCmd = &command{
@@ -321,5 +322,26 @@ func staleGates(ip *infer.ImageProfile, path string, lim limits) ([]gate, error)
 	return []gate{
 		atLeast("procedures", part(known, all), lim.MinProcedures, "the newer build lacks procedures that were hot"),
 		atLeast("lines", part(same, placed), lim.MinLines, "hot lines have moved within their functions"),
+	}, nil
+}
+
+// sourceGates compare the sampled functions and lines with those of a source tree.
+func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim limits) ([]gate, error) {
+	t, err := source.OpenTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	n, err := t.Fates(ip.Image, ip.ID, src.Recording, src.Profile.Event.Name)
+	if err != nil {
+		return nil, err
+	}
+	own := n.Own()
+	share := func(f source.Fate) float64 { return part(n[f], own) }
+	return []gate{
+		atLeast("source tree", part(own, own+n[source.Outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
+		atMost("files gone", share(source.FileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
+		atMost("functions gone", share(source.FunctionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
+		atMost("functions moved", share(source.MovedLines), lim.MaxMoved, "its functions stand on other lines"),
+		atMost("lines beyond", share(source.BeyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
 	}, nil
 }

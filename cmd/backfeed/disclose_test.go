@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/infer/source"
 )
 
 // secret is in files that nothing may show.
@@ -112,7 +113,7 @@ func siteOf(t *testing.T, rec string, dirs ...string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.source, err = newSourceText(dirs, nil); err != nil {
+	if v.source, err = source.NewText(dirs, nil); err != nil {
 		t.Fatal(err)
 	}
 	pprof, err := v.pprofHandlers()
@@ -265,64 +266,4 @@ func TestShowsSource(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSourceBelow: a root reads by directories, whatever it is the root of.
-func TestSourceBelow(t *testing.T) {
-	for _, tt := range []struct{ dir, file string }{
-		{"/", "/proc/self/environ"}, {"/", "proc/self/status"}, {"/proc", "self/status"}, {"/proc/self", "status"}, {"/sys", "kernel/notes"}, {"/dev", "null"},
-	} {
-		if _, err := newSourceRoot(tt.dir).read(strings.TrimPrefix(tt.file, "/")); err == nil {
-			t.Errorf("%s below %s is shown", tt.file, tt.dir)
-		}
-	}
-	// A copy of /proc elsewhere is still /proc.
-	if f, err := os.Open("/proc/self/status"); err == nil {
-		defer f.Close()
-		if !madeByKernel(f) {
-			t.Error("/proc/self/status passes for a file of a disk")
-		}
-	}
-	f, err := os.Open(file(t, t.TempDir(), "a.c", "int a;\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if madeByKernel(f) {
-		t.Error("a file of a disk passes for one of the kernel")
-	}
-}
-
-// FuzzSourceBelow: no path, link or not, leads to what lies beside the root.
-func FuzzSourceBelow(f *testing.F) {
-	for _, name := range []string{"a.c", "../secret.c", "d/../../secret.c", "out/secret.c", "l.c", "d/l.c", "d/up/a.c", "..", "", ".", "/", "a.c/", "d//a.c", "\x00", ".h/x.c"} {
-		f.Add(name)
-	}
-	base := f.TempDir()
-	dir := filepath.Join(base, "root")
-	for _, d := range []string{"root/d", "root/.h"} {
-		if err := os.MkdirAll(filepath.Join(base, d), 0o777); err != nil {
-			f.Fatal(err)
-		}
-	}
-	for name, text := range map[string]string{"secret.c": secret, "root/a.c": "fine", "root/.h/x.c": secret} {
-		if err := os.WriteFile(filepath.Join(base, name), []byte(text), 0o666); err != nil {
-			f.Fatal(err)
-		}
-	}
-	for name, to := range map[string]string{"out": "..", "l.c": "../secret.c", "d/l.c": "../../secret.c", "d/up": "..", "self": "self"} {
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			f.Fatal(err)
-		}
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		r := newSourceRoot(dir)
-		b, err := r.read(name)
-		if err == nil && string(b) != "fine" {
-			t.Errorf("%q: %q", name, b)
-		}
-		if r.root != nil {
-			r.root.Close()
-		}
-	})
 }

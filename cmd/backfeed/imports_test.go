@@ -18,13 +18,13 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/collect, sample/perfdata, sample/store <- cmd/internal/input <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- infer/image <- infer/document, infer/machine, infer/stale <- infer/truth <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
 var homes = map[string][]string{
 	"github.com/cilium/ebpf":                   {"sample/collect"},
-	"golang.org/x/sys":                         {"sample/collect", "cmd/backfeed"}, // what is sampled there; files by descriptor here
+	"golang.org/x/sys":                         {"sample/collect", "cmd/backfeed", "infer/source"}, // what is sampled; files by descriptor; file systems of the kernel
 	"github.com/klauspost/compress":            {"sample/perfdata", "sample/store"},
 	"go.etcd.io/bbolt":                         {"sample/store"},
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},

@@ -13,6 +13,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
+	"backfeed/infer/source"
 )
 
 var listCmd = &command{
@@ -113,7 +114,7 @@ func runList(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
-	text, err := newSourceText(*dirs, opt.Symfs)
+	text, err := source.NewText(*dirs, opt.Symfs)
 	if err != nil {
 		return err
 	}
@@ -218,7 +219,7 @@ func callers(s *input.Session, of sampledProc) int {
 
 // A listView says how a listing is shown.
 type listView struct {
-	source  *sourceText
+	source  *source.Text
 	address bool // order
 	all     bool // fold nothing
 	n       int  // instructions at most; 0 is all
@@ -403,8 +404,8 @@ func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
 }
 
 // sourceLine is the line of the source, as far as it is here.
-func (r *listRow) sourceLine(source *sourceText) string {
-	text, _ := source.line(r.File, r.Line)
+func (r *listRow) sourceLine(source *source.Text) string {
+	text, _ := source.Line(r.File, r.Line)
 	return strings.TrimRight(lineOf(r.File, r.Line)+"  "+text, " ")
 }
 
@@ -457,4 +458,11 @@ func (r *listRow) bubble() string {
 		parts = append(parts, "unexplained "+cycles(r.Unexplained))
 	}
 	return strings.TrimRight(fmt.Sprintf("%s %s %s  %s", marks, cycles(r.Stall), r.Blame, strings.Join(parts, ", ")), " ")
+}
+
+// tellWithheld says once per reason which source files are not shown.
+func (c *cli) tellWithheld(s *source.Text) {
+	for _, note := range report.SourceNotes(s, s.Missing()) {
+		c.warn("%s", note)
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/infer/source"
 )
 
 // An output is written where its path leads now, by way of open directories: what
@@ -56,10 +57,10 @@ func findPlace(path string) (*outputPlace, error) {
 			return failed(err)
 		case last && !isLink(st):
 			return &outputPlace{path: path, dir: dir, base: name, old: st}, nil
-		case last && madeByKernel(dir):
+		case last && source.MadeByKernel(dir):
 			return &outputPlace{path: path, dir: dir, base: name, old: st, fd: true}, nil
 		case isLink(st):
-			if links++; links > maxLinks {
+			if links++; links > maxNameLinks {
 				dir.Close()
 				return failed(syscall.ELOOP)
 			}
@@ -81,6 +82,9 @@ func findPlace(path string) (*outputPlace, error) {
 		dir = next
 	}
 }
+
+// maxNameLinks is how many links a name may have, as for the kernel.
+const maxNameLinks = 40
 
 // elements splits a path. One that ends with a slash is a directory.
 func elements(path string) []string {

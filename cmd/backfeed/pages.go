@@ -20,6 +20,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/infer/source"
 	"backfeed/infer/truth"
 	"backfeed/layout"
 )
@@ -36,7 +37,7 @@ type view struct {
 	truth  *truth.Accuracy // nil if there is none
 
 	sources sync.Mutex
-	source  *sourceText // guarded by sources; nil if source is not to be shown
+	source  *source.Text // guarded by sources; nil if source is not to be shown
 
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
 	layouts []sync.Once          // as profile.Images
@@ -379,7 +380,7 @@ func (v *view) sourceLines() (line func(file string, line int) string, notes fun
 	line = func(file string, line int) string {
 		v.sources.Lock()
 		defer v.sources.Unlock()
-		text, ok := v.source.line(file, line)
+		text, ok := v.source.Line(file, line)
 		if !ok && !slices.Contains(missing, file) {
 			missing = append(missing, file)
 		}
@@ -388,7 +389,7 @@ func (v *view) sourceLines() (line func(file string, line int) string, notes fun
 	notes = func() []string {
 		v.sources.Lock()
 		defer v.sources.Unlock()
-		return v.source.notes(missing)
+		return report.SourceNotes(v.source, missing)
 	}
 	return line, notes
 }

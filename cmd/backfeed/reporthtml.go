@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/source"
 )
 
 var reportCmd = &command{
@@ -50,7 +51,7 @@ func runReport(c *cli, args []string) error {
 		return err
 	}
 	if len(*dirs) > 0 { // the page leaves this machine: nothing is in it that nobody asked for
-		if v.source, err = onlySource(*dirs); err != nil {
+		if v.source, err = source.Only(*dirs); err != nil {
 			return err
 		}
 	}

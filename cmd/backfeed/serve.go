@@ -19,6 +19,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/source"
 	"backfeed/infer/truth"
 )
 
@@ -73,7 +74,7 @@ func runServe(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if v.source, err = newSourceText(*dirs, opt.Symfs); err != nil {
+	if v.source, err = source.NewText(*dirs, opt.Symfs); err != nil {
 		return err
 	}
 	if !loopback(ln.Addr()) {

@@ -14,6 +14,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/source"
 	"backfeed/sample"
 )
 
@@ -177,7 +178,7 @@ func TestWhatcg(t *testing.T) {
 func TestList(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
 	tree := filepath.Join(root, "testdata/mix")
-	text, err := newSourceText([]string{tree}, nil)
+	text, err := source.NewText([]string{tree}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestListFolds(t *testing.T) {
 			"... 85 instructions in 4 pieces, 340 bytes, 15.0% of the time"}},
 		{listView{all: true}, []string{"100"}},
 	} {
-		tt.view.source = &sourceText{}
+		tt.view.source = &source.Text{}
 		l := report.NewListing(slices.Repeat([]report.Column{report.Left("")}, 9)...)
 		doc.show(l, &tt.view)
 		var b strings.Builder
@@ -263,7 +264,7 @@ func TestListSource(t *testing.T) {
 	dir := t.TempDir()
 	path := file(t, dir, "a.c", "one\n\ttwo\n")
 	t.Chdir(dir)
-	s, err := newSourceText(nil, nil)
+	s, err := source.NewText(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,14 +293,14 @@ func TestListSource(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if len(s.missing) != 1 {
-		t.Errorf("not shown: %q, want one file", s.missing)
+	if len(s.Missing()) != 1 {
+		t.Errorf("not shown: %q, want one file", s.Missing())
 	}
-	tree, err := newSourceText([]string{dir}, nil)
+	tree, err := source.NewText([]string{dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text, ok := tree.line("/build/x/a.c", 1); text != "one" || !ok {
+	if text, ok := tree.Line("/build/x/a.c", 1); text != "one" || !ok {
 		t.Errorf("below --source: %q, %v", text, ok)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"fmt"
@@ -9,20 +9,17 @@ import (
 	"slices"
 	"strings"
 
-	"backfeed/cmd/internal/fail"
-	"backfeed/cmd/internal/input"
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
-// A sourceTree is what a directory has of the files that a program was built from.
-type sourceTree struct {
-	root   *sourceRoot
-	byName map[string][]string    // paths below dir by their last elements, slashes between all
-	files  map[string]*sourceFile // by path below dir
-	own    relocation             // of the files that are the program's own
-	seen   map[declared][]string  // recorded paths of the lines of a function
+// A Tree is what a directory has of the files that a program was built from.
+type Tree struct {
+	root   *root
+	byName map[string][]string   // paths below dir by their last elements, slashes between all
+	files  map[string]*file      // by path below dir
+	own    relocation            // of the files that are the program's own
+	seen   map[declared][]string // recorded paths of the lines of a function
 }
 
 // A relocation is where files lay when the program was built, and where they lie
@@ -35,35 +32,35 @@ type declared struct {
 	start int
 }
 
-// A sourceFile finds functions in a file: the first and last line that the function of
+// A file finds functions in the text of one: the first and last line that the function of
 // a frame has now.
-type sourceFile struct {
+type file struct {
 	lines    int
 	function func(image.Frame) (start, end int, ok bool)
 }
 
-// A fate is what has become of the source of sampled code, the worst last.
-type fate int
+// A Fate is what has become of the source of sampled code, the worst last.
+type Fate int
 
 const (
-	outside fate = iota // not in the tree, and never was
-	inPlace
-	movedLines
-	beyondEnd
-	functionGone
-	fileGone
-	fates // how many there are
+	Outside Fate = iota // not in the tree, and never was
+	InPlace
+	MovedLines
+	BeyondEnd
+	FunctionGone
+	FileGone
+	NumFates // how many there are
 )
 
-// openTree lists the files below dir, which may be a link, but not hidden ones, nor those
+// OpenTree lists the files below dir, which may be a link, but not hidden ones, nor those
 // of hidden directories and of the kernel.
-func openTree(dir string) (*sourceTree, error) {
-	t := &sourceTree{root: newSourceRoot(dir), byName: map[string][]string{}, files: map[string]*sourceFile{}, seen: map[declared][]string{}}
+func OpenTree(dir string) (*Tree, error) {
+	t := &Tree{root: newRoot(dir), byName: map[string][]string{}, files: map[string]*file{}, seen: map[declared][]string{}}
 	root := dir + string(filepath.Separator)
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", filepath.Clean(name), fail.Cause(err))
+			return fmt.Errorf("%s: %w", filepath.Clean(name), cause(err))
 		case name != root && strings.HasPrefix(d.Name(), "."), kernelPath(filepath.Clean(name)):
 			if d.IsDir() {
 				return fs.SkipDir
@@ -80,9 +77,9 @@ func openTree(dir string) (*sourceTree, error) {
 	return t, err
 }
 
-// nearest gives the file below the directory whose path has the longest end in
+// nearest returns the file below the directory whose path has the longest end in
 // common with a recorded one, and what that says of where files were.
-func (t *sourceTree) nearest(recorded string) (string, relocation) {
+func (t *Tree) nearest(recorded string) (string, relocation) {
 	best, longest := "", 0
 	for _, rel := range t.byName[path.Base(recorded)] {
 		if n := commonEnd(recorded, rel); n > longest {
@@ -92,7 +89,7 @@ func (t *sourceTree) nearest(recorded string) (string, relocation) {
 	return best, relocation{recorded[:len(recorded)-longest], best[:len(best)-longest]}
 }
 
-// commonEnd gives the length of the last path elements that a and b share.
+// commonEnd returns the length of the last path elements that a and b share.
 func commonEnd(a, b string) int {
 	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
 	n := 0
@@ -102,10 +99,10 @@ func commonEnd(a, b string) int {
 	return max(0, n-len("/"))
 }
 
-// file gives the file that a recorded path of the program's own is now, nil if it is
+// file returns the file that a recorded path of the program's own is now, nil if it is
 // gone. Moved files are still found by the names that they have in C; in Go, the
 // names of their functions are others.
-func (t *sourceTree) file(recorded string) *sourceFile {
+func (t *Tree) file(recorded string) *file {
 	rel := t.own.to + strings.TrimPrefix(recorded, t.own.from)
 	if f := t.read(rel); f != nil || strings.HasSuffix(recorded, ".go") {
 		return f
@@ -115,11 +112,11 @@ func (t *sourceTree) file(recorded string) *sourceFile {
 }
 
 // read reads a file below the directory; nil if there is none.
-func (t *sourceTree) read(rel string) *sourceFile {
+func (t *Tree) read(rel string) *file {
 	if f, ok := t.files[rel]; ok {
 		return f
 	}
-	var f *sourceFile
+	var f *file
 	if slices.Contains(t.byName[path.Base(rel)], rel) {
 		if b, err := t.root.read(rel); err == nil {
 			f = parseSource(rel, string(b))
@@ -135,16 +132,16 @@ type sampledPlace struct {
 	samples uint64
 }
 
-// placesOf gives those that samples were taken at.
-func placesOf(ip *infer.ImageProfile, rec *sample.Recording, event string, ln *image.Lines) []sampledPlace {
+// placesOf returns those that samples were taken at.
+func placesOf(im *image.Image, id sample.ImageID, rec *sample.Recording, event string, ln *image.Lines) []sampledPlace {
 	var places []sampledPlace
 	for _, c := range rec.Counts {
 		for _, ic := range c.Images {
-			if c.Event.Name != event || ic.ID.Key() != ip.ID.Key() {
+			if c.Event.Name != event || ic.ID.Key() != id.Key() {
 				continue
 			}
 			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
-				if a, ok := ip.Image.AddrOf(off); ok {
+				if a, ok := im.AddrOf(off); ok {
 					if fs := ln.Frames(a); len(fs) > 0 {
 						places = append(places, sampledPlace{fs, ic.At[off]})
 					}
@@ -158,7 +155,7 @@ func placesOf(ip *infer.ImageProfile, rec *sample.Recording, event string, ln *i
 // locate decides which files are the program's own: most samples of functions that
 // the nearest files have are of lines in files that lay below one directory; most
 // samples of such files, if these have no function that was sampled.
-func (t *sourceTree) locate(places []sampledPlace) {
+func (t *Tree) locate(places []sampledPlace) {
 	var files, functions relocations
 	for _, p := range places {
 		for _, fr := range p.frames {
@@ -198,10 +195,10 @@ func (rs *relocations) add(r relocation, n uint64) {
 	}
 }
 
-// fateOf tells what has become of the source of an inlined stack: the worst of its
+// fateOf says what has become of the source of an inlined stack: the worst of its
 // frames that are of the program's own files.
-func (t *sourceTree) fateOf(frames []image.Frame) fate {
-	worst := outside
+func (t *Tree) fateOf(frames []image.Frame) Fate {
+	worst := Outside
 	for _, fr := range frames {
 		if strings.HasPrefix(fr.File, t.own.from) {
 			worst = max(worst, t.fate(fr))
@@ -210,31 +207,31 @@ func (t *sourceTree) fateOf(frames []image.Frame) fate {
 	return worst
 }
 
-func (t *sourceTree) fate(fr image.Frame) fate {
+func (t *Tree) fate(fr image.Frame) Fate {
 	f := t.file(fr.File)
 	if f == nil {
-		return fileGone
+		return FileGone
 	}
 	start, end, ok := f.function(fr)
 	switch {
 	case !ok && t.elsewhere(fr):
 		// Lines of a function whose body includes this file.
 		if fr.Line > f.lines {
-			return beyondEnd
+			return BeyondEnd
 		}
-		return inPlace
+		return InPlace
 	case !ok:
-		return functionGone
+		return FunctionGone
 	case fr.StartLine > 0 && fr.Line > 0 && (fr.Line < fr.StartLine || fr.Line-fr.StartLine > end-start):
-		return beyondEnd
+		return BeyondEnd
 	case start != fr.StartLine && fr.StartLine > 0:
-		return movedLines
+		return MovedLines
 	}
-	return inPlace
+	return InPlace
 }
 
-// elsewhere tells whether another file that has lines of a function declares it.
-func (t *sourceTree) elsewhere(fr image.Frame) bool {
+// elsewhere reports whether another file that has lines of a function declares it.
+func (t *Tree) elsewhere(fr image.Frame) bool {
 	for _, name := range t.seen[declared{fr.Func, fr.StartLine}] {
 		if f := t.file(name); name != fr.File && f != nil {
 			if _, _, ok := f.function(fr); ok {
@@ -245,33 +242,30 @@ func (t *sourceTree) elsewhere(fr image.Frame) bool {
 	return false
 }
 
-// sourceGates compare the sampled functions and lines with those of a source tree.
-func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim limits) ([]gate, error) {
-	t, err := openTree(dir)
-	if err != nil {
-		return nil, err
-	}
-	ln, err := ip.Image.Lines()
-	if err != nil {
-		return nil, err
-	}
-	places := placesOf(ip, src.Recording, src.Profile.Event.Name, ln)
-	t.locate(places)
-	var n [fates]uint64
+// Fates are how many samples each fate has.
+type Fates [NumFates]uint64
+
+// Own returns how many samples are of the program's own files: those that lie in the tree,
+// or once lay beside files that do.
+func (n *Fates) Own() uint64 {
 	var own uint64
-	for _, p := range places {
-		fate := t.fateOf(p.frames)
-		n[fate] += p.samples
-		if fate != outside {
-			own += p.samples
-		}
+	for _, k := range n[InPlace:] {
+		own += k
 	}
-	share := func(f fate) float64 { return part(n[f], own) }
-	return []gate{
-		atLeast("source tree", part(own, own+n[outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
-		atMost("files gone", share(fileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
-		atMost("functions gone", share(functionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
-		atMost("functions moved", share(movedLines), lim.MaxMoved, "its functions stand on other lines"),
-		atMost("lines beyond", share(beyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
-	}, nil
+	return own
+}
+
+// Fates says what has become of the source that samples of an event are of, those of the
+// image that rec knows as id. It is an error if the image has no lines.
+func (t *Tree) Fates(im *image.Image, id sample.ImageID, rec *sample.Recording, event string) (n Fates, err error) {
+	ln, err := im.Lines()
+	if err != nil {
+		return n, err
+	}
+	places := placesOf(im, id, rec, event, ln)
+	t.locate(places)
+	for _, p := range places {
+		n[t.fateOf(p.frames)] += p.samples
+	}
+	return n, nil
 }

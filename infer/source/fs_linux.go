@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"os"
@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// madeByKernel reports whether a file is none of a disk: those of /proc and its like
+// MadeByKernel reports whether a file is none of a disk: those of /proc and its like
 // look regular, wherever they are mounted.
-func madeByKernel(f *os.File) bool {
+func MadeByKernel(f *os.File) bool {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
 		return true

@@ -1,9 +1,8 @@
-package main
+package source
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -13,18 +12,16 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-
-	"backfeed/cmd/internal/fail"
 )
 
 // Whoever built a program chose the file names in its line table, and #line lets them
-// be any: a name is a wish, not a permission. A source file is read below a sourceRoot
+// be any: a name is a wish, not a permission. A source file is read below a root
 // only, as a regular file of text, and never by a path as it was recorded.
 
-// A sourceRoot is a directory that source files may be read below. The kernel holds to
+// A root is a directory that source files may be read below. The kernel holds to
 // it: os.Root opens each element of a path from the directory before, so that neither
 // ".." nor a link leads out, and takes the links of /proc for the text that they show.
-type sourceRoot struct {
+type root struct {
 	dir    string
 	names  []string // absolute paths that recorded ones may begin with
 	code   bool     // read files only that are named like code
@@ -32,31 +29,37 @@ type sourceRoot struct {
 	failed error    // why there is none
 }
 
-// A withheld is why a file is not shown.
-type withheld string
+// A Withheld is why a file is not shown.
+type Withheld string
 
-func (w withheld) Error() string { return string(w) }
+func (w Withheld) Error() string { return string(w) }
+
+// Elsewhere reports whether the file may well be shown if it is looked up below another
+// directory.
+func (w Withheld) Elsewhere() bool {
+	return w == notHere || w == notOurs || w == leadsOut || w == notCode
+}
 
 const (
-	notHere    withheld = "is not here"
-	notOurs    withheld = "is outside the directories that source is read from"
-	notRegular withheld = "is not a regular file"
-	notText    withheld = "is not text"
-	notCode    withheld = "is not named like a file of code"
-	tooLarge   withheld = "is larger than 64 MiB"
-	leadsOut   withheld = "is behind a link that leads out of the directory"
-	dotFile    withheld = "is hidden: files and directories whose names begin with a dot may hold credentials"
-	ofKernel   withheld = "is of /proc, /sys or /dev, whose files are not source"
+	notHere    Withheld = "is not here"
+	notOurs    Withheld = "is outside the directories that source is read from"
+	notRegular Withheld = "is not a regular file"
+	notText    Withheld = "is not text"
+	notCode    Withheld = "is not named like a file of code"
+	tooLarge   Withheld = "is larger than 64 MiB"
+	leadsOut   Withheld = "is behind a link that leads out of the directory"
+	dotFile    Withheld = "is hidden: files and directories whose names begin with a dot may hold credentials"
+	ofKernel   Withheld = "is of /proc, /sys or /dev, whose files are not source"
 )
 
 // maxSource is the largest source file that is read, in bytes: the largest known to be
 // compiled, amalgamations, have 10 MB.
 const maxSource = 64 << 20
 
-// newSourceRoot makes the root of a directory, which recorded paths may have called by
+// newRoot makes the root of a directory, which recorded paths may have called by
 // its name here, by the name without links, or by one of names.
-func newSourceRoot(dir string, names ...string) *sourceRoot {
-	r := &sourceRoot{dir: dir, names: names}
+func newRoot(dir string, names ...string) *root {
+	r := &root{dir: dir, names: names}
 	if abs, err := filepath.Abs(dir); err == nil {
 		r.names = append(r.names, abs)
 		if real, err := filepath.EvalSymlinks(abs); err == nil && real != abs {
@@ -66,9 +69,9 @@ func newSourceRoot(dir string, names ...string) *sourceRoot {
 	return r
 }
 
-// below gives the path below the root that a recorded one is. A relative one is of a
+// below returns the path below the root that a recorded one is. A relative one is of a
 // build that left out where it ran (-trimpath, -ffile-prefix-map).
-func (r *sourceRoot) below(recorded string) (string, bool) {
+func (r *root) below(recorded string) (string, bool) {
 	if !path.IsAbs(recorded) {
 		return recorded, true
 	}
@@ -81,7 +84,7 @@ func (r *sourceRoot) below(recorded string) (string, bool) {
 }
 
 // read reads a file by its path below the root.
-func (r *sourceRoot) read(rel string) ([]byte, error) {
+func (r *root) read(rel string) ([]byte, error) {
 	if r.root == nil && r.failed == nil {
 		r.root, r.failed = os.OpenRoot(r.dir)
 	}
@@ -111,7 +114,7 @@ func (r *sourceRoot) read(rel string) ([]byte, error) {
 		return nil, why(err)
 	case st.Size() > maxSource:
 		return nil, tooLarge
-	case madeByKernel(f):
+	case MadeByKernel(f):
 		return nil, ofKernel
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxSource+1))
@@ -129,9 +132,9 @@ func (r *sourceRoot) read(rel string) ([]byte, error) {
 // maxLinks is how many links a path may have, as for the kernel.
 const maxLinks = 40
 
-// resolve gives the path below the root without links, so that what rules out a name
+// resolve returns the path below the root without links, so that what rules out a name
 // rules out what a link of another name leads to.
-func (r *sourceRoot) resolve(rel string) (string, error) {
+func (r *root) resolve(rel string) (string, error) {
 	todo := strings.Split(path.Clean(rel), "/")
 	done := "."
 	for links := 0; len(todo) > 0; {
@@ -164,8 +167,17 @@ func (r *sourceRoot) resolve(rel string) (string, error) {
 
 // isKernels reports whether a path below the root is one of directories whose files the
 // kernel makes up.
-func (r *sourceRoot) isKernels(rel string) bool {
+func (r *root) isKernels(rel string) bool {
 	return slices.ContainsFunc(r.names, func(name string) bool { return kernelPath(path.Join(filepath.ToSlash(name), rel)) })
+}
+
+// cause returns an error of the file system without the path.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 func kernelPath(name string) bool {
@@ -185,10 +197,10 @@ func why(err error) error {
 	case errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR):
 		return notHere
 	}
-	if fail.Cause(err).Error() == "path escapes from parent" { // os has no name for it
+	if cause(err).Error() == "path escapes from parent" { // os has no name for it
 		return leadsOut
 	}
-	return withheld("cannot be read: " + fail.Cause(err).Error())
+	return Withheld("cannot be read: " + cause(err).Error())
 }
 
 // codeNames are the ends of names that files of code have. What else lies in a working
@@ -205,27 +217,27 @@ func init() {
 
 // workingRoot is the tree of the working directory; nil if that is the whole machine, or
 // is not known.
-func workingRoot() *sourceRoot {
+func workingRoot() *root {
 	dir, err := os.Getwd()
 	if err != nil || filepath.Dir(dir) == dir || kernelPath(dir) {
 		return nil
 	}
-	r := newSourceRoot(".", dir)
+	r := newRoot(".", dir)
 	r.code = true
 	return r
 }
 
 // toolchainRoots are where compilers, languages and distributions keep source, of this
 // machine or of the copies of another's files below symfs.
-func toolchainRoots(symfs []string) []*sourceRoot {
-	var roots []*sourceRoot
+func toolchainRoots(symfs []string) []*root {
+	var roots []*root
 	system := []string{"/usr/include", "/usr/local/include", "/usr/src", "/usr/lib/gcc", "/usr/lib/clang", "/usr/lib64/clang"}
 	if llvm, err := filepath.Glob("/usr/lib/llvm-*/lib/clang"); err == nil {
 		system = append(system, llvm...)
 	}
 	for _, top := range symfs {
 		for _, dir := range system {
-			roots = append(roots, newSourceRoot(filepath.Join(top, dir), dir))
+			roots = append(roots, newRoot(filepath.Join(top, dir), dir))
 		}
 	}
 	home, _ := os.UserHomeDir()
@@ -246,7 +258,7 @@ func toolchainRoots(symfs []string) []*sourceRoot {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) {
 			// Debian's GOROOT/src is a link to elsewhere; it is the directory that counts.
-			roots = append(roots, newSourceRoot(dir))
+			roots = append(roots, newRoot(dir))
 		}
 	}
 	return roots
@@ -279,34 +291,4 @@ func moduleCache(gopath string) string {
 		return ""
 	}
 	return filepath.Join(gopath, "pkg", "mod")
-}
-
-// tellWithheld says once per reason which source files are not shown.
-func (c *cli) tellWithheld(s *sourceText) {
-	for _, note := range s.notes(s.missing) {
-		c.warn("%s", note)
-	}
-}
-
-// notes says per reason which files are not shown, and what to do.
-func (s *sourceText) notes(files []string) []string {
-	var reasons []string
-	by := map[string][]string{}
-	for _, f := range files {
-		why := s.why[f].Error()
-		if by[why] == nil {
-			reasons = append(reasons, why)
-		}
-		by[why] = append(by[why], f)
-	}
-	var notes []string
-	for _, why := range reasons {
-		do := ""
-		switch withheld(why) {
-		case notHere, notOurs, leadsOut, notCode:
-			do = "; --source DIR looks for files below DIR"
-		}
-		notes = append(notes, fmt.Sprintf("the code of %s is shown without its source, which %s%s", andMore(by[why]), why, do))
-	}
-	return notes
 }

@@ -1,4 +1,4 @@
-package main
+package source
 
 import (
 	"cmp"
@@ -19,13 +19,13 @@ import (
 // parseSource finds the functions of a file. Those of Go are known exactly. In other
 // languages a function is where its name stands before parameters and braces or, as
 // macros and other styles hide these, just within 2 lines of where it was.
-func parseSource(name, text string) *sourceFile {
+func parseSource(name, text string) *file {
 	lines := strings.Count(text, "\n") + 1
 	if strings.HasSuffix(name, ".go") {
 		g := parseGo(text, lines)
-		return &sourceFile{lines, g.function}
+		return &file{lines, g.function}
 	}
-	return &sourceFile{lines, newTextFile(name, text).function}
+	return &file{lines, newTextFile(name, text).function}
 }
 
 // span is lines, the last included.
@@ -72,7 +72,7 @@ func parseGo(text string, lines int) *goFile {
 	return g
 }
 
-// receiverOf gives the name of a method's type: T of *T, T[K] and (T).
+// receiverOf returns the name of a method's type: T of *T, T[K] and (T).
 func receiverOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:
@@ -119,7 +119,7 @@ func (g *goFile) function(fr image.Frame) (start, end int, ok bool) {
 	return d.start, d.end, parts > 0 || names[0] == "init"
 }
 
-// names gives how many of goNames a declaration has.
+// names returns how many of goNames a declaration has.
 func (d *goDecl) names() int {
 	if d.receiver != "" {
 		return 2
@@ -127,7 +127,7 @@ func (d *goDecl) names() int {
 	return 1
 }
 
-// declared gives the declaration that a name stands for: the one around its line,
+// declared returns the declaration that a name stands for: the one around its line,
 // if there are several.
 func (g *goFile) declared(names []string, line int) *goDecl {
 	var best *goDecl
@@ -243,7 +243,7 @@ func (f *textFile) function(fr image.Frame) (start, end int, ok bool) {
 
 func abs(n int) int { return max(n, -n) }
 
-// lineOf gives the line of an offset.
+// lineOf returns the line of an offset.
 func (f *textFile) lineOf(off int) int {
 	return sort.SearchInts(f.starts, off+1)
 }
@@ -251,7 +251,7 @@ func (f *textFile) lineOf(off int) int {
 // macro matches a line that starts with a macro and its arguments.
 var macro = regexp.MustCompile(`^\s*[A-Z][A-Z0-9_]*\s*\(`)
 
-// mentions tells whether a name stands near a line, or the line is that of a macro
+// mentions reports whether a name stands near a line, or the line is that of a macro
 // which may have made the function of that name.
 func (f *textFile) mentions(name string, line int) bool {
 	for i := max(1, line-nearby); i <= min(len(f.lines), line+nearby); i++ {
@@ -262,12 +262,12 @@ func (f *textFile) mentions(name string, line int) bool {
 	return false
 }
 
-// words gives the identifiers and numbers of a line.
+// words returns the identifiers and numbers of a line.
 func words(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }
 
-// identifier gives what stands in the source for a function: its name without
+// identifier returns what stands in the source for a function: its name without
 // template arguments; "" where it has none.
 func identifier(name string) string {
 	if name == "operator()" || strings.Contains(name, "{") {
@@ -279,7 +279,7 @@ func identifier(name string) string {
 	return name
 }
 
-// bodyEnd gives where the body ends of a function whose name ends at i, 0 if there is none.
+// bodyEnd returns where the body ends of a function whose name ends at i, 0 if there is none.
 func bodyEnd(code string, i int) int {
 	parens, braces := 0, 0
 	for ; i < len(code); i++ {
@@ -341,7 +341,7 @@ func withoutComments(text string) string {
 	return string(b)
 }
 
-// quoteEnd gives where the string or character ends that starts at i.
+// quoteEnd returns where the string or character ends that starts at i.
 func quoteEnd(text string, i int) int {
 	for k := i + 1; k < len(text); k++ {
 		switch text[k] {
@@ -383,7 +383,7 @@ func withoutBranches(code string) string {
 	return string(b)
 }
 
-// lineEnd gives where the line ends that i is in.
+// lineEnd returns where the line ends that i is in.
 func lineEnd(s string, i int) int {
 	if n := strings.IndexByte(s[i:], '\n'); n >= 0 {
 		return i + n
