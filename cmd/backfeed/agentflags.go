@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -44,8 +43,9 @@ type systemFlags struct {
 	cgroups               []string
 }
 
-func (f *systemFlags) define(fs *flagSet) {
-	fs.StringSliceVar(&f.events, "events", nil, "take samples of `NAME[,NAME...]`: branches, instructions, cycles, cpu-clock (default: the best there is)")
+func (f *systemFlags) define(fs *flagSet, eventHelp string) {
+	fs.StringSliceVar(&f.events, "event", nil, eventHelp)
+	fs.alias("events", "event")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
 	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
@@ -81,47 +81,8 @@ func (f *systemFlags) check() error {
 		return fmt.Errorf("-F %d: want a positive number", f.hz)
 	}
 	if f.tick && len(f.events) > 0 {
-		return errors.New("want --events or --tick, not both")
+		return errors.New("want --event or --tick, not both")
 	}
-	return nil
-}
-
-// A share is a flag in percent.
-type share float64
-
-func (s *share) String() string { return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%" }
-func (s *share) Type() string   { return "percent" }
-func (s *share) Set(text string) error {
-	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(text, "%")), 64)
-	if err != nil || v <= 0 || v > 100 {
-		return errors.New("want a percentage above 0, at most 100")
-	}
-	*s = share(v / 100)
-	return nil
-}
-
-// A size is a flag in bytes.
-type size int64
-
-func (s *size) String() string {
-	n, unit := int64(*s), ""
-	for _, u := range []string{"K", "M", "G", "T"} {
-		if n == 0 || n%1024 != 0 {
-			break
-		}
-		n, unit = n/1024, u
-	}
-	return strconv.FormatInt(n, 10) + unit
-}
-func (s *size) Type() string { return "bytes" }
-func (s *size) Set(text string) error {
-	number := strings.TrimRight(text, "KMGTiB")
-	unit, ok := map[string]int64{"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}[strings.TrimSuffix(strings.TrimSuffix(text[len(number):], "B"), "i")]
-	v, err := strconv.ParseInt(number, 10, 64)
-	if err != nil || !ok || v < 0 || v > (1<<62)/unit {
-		return errors.New("want a number of bytes, such as 500M or 20G")
-	}
-	*s = size(v * unit)
 	return nil
 }
 
@@ -133,17 +94,17 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.StringVar(&f.store, "store", defaultStore, "write to the store in `dir`")
 	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
 	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
-	f.what.define(fs)
+	f.what.define(fs, "take samples of event `name`: branches, instructions, cycles, cpu-clock (default: the best there is); may be given several times")
 	f.calibrate.define(fs, false)
-	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID[,PID...]` and what they start")
+	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID` and what they start")
 	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
-	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `time`")
-	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `time`")
+	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `duration`")
+	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `duration`")
 	f.keepImages = c.choice("keep-images", "copy the sampled programs and libraries into the store, or with =debug their separate debug files too", "no", "file", "debug")
 	fs.Lookup("keep-images").NoOptDefVal = "file"
 	fs.Var(&f.maxImage, "max-image-size", "copy no program, library or debug file that is larger")
 	f.retain.define(fs)
-	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`address`/metrics")
+	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`host:port`/metrics")
 	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")
 	f.level = c.choice("log-level", "what to log", "info", "debug", "warn", "error")
 	config := fs.String("config", "", "read flags from `file`, again on SIGHUP")

@@ -35,12 +35,12 @@ func TestBombsExit(t *testing.T) {
 		args  []string
 		wants []string
 	}{
-		{[]string{"verify", counts, truth}, []string{"truth.json.gz: offset 0x", "unpacked"}},
+		{[]string{"verify", counts, "--truth", truth}, []string{"truth.json.gz: offset 0x", "unpacked"}},
 		{[]string{"import", callgrind, "-o", dir + "/out"}, []string{"callgrind.out.gz: line ", "unpacked"}},
 		{[]string{"import", pprof, "-o", dir + "/out"}, []string{"cpu.pprof: pprof: offset 0x", "of memory"}},
 		{[]string{"diff", empty, pprof}, []string{"cpu.pprof: go: offset 0x", "of memory"}},
-		{[]string{"diff", "--consumer", "llvm", empty, nested}, []string{"nested.sampleprof: llvm: line ", "of memory"}},
-		{[]string{"verify", file(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), truth}, []string{"zero.json: images[0].procs[0].blocks[0].size: 0 bytes"}},
+		{[]string{"diff", "--for", "llvm", empty, nested}, []string{"nested.sampleprof: llvm: line ", "of memory"}},
+		{[]string{"verify", file(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), "--truth", truth}, []string{"zero.json: images[0].procs[0].blocks[0].size: 0 bytes"}},
 	} {
 		code, _, errs := runCLI(t, tt.args...)
 		if code != exitNothing {

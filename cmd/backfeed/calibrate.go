@@ -115,7 +115,7 @@ type calibrateFlags struct {
 
 // define adds the flags; dry is one where something else is done than to record.
 func (f *calibrateFlags) define(fs *flagSet, dry bool) {
-	fs.Var(&f.budget, "calibrate", "see exactly where branches go and how often code runs, by walks and probes that may take this `share` of the processor time")
+	fs.Var(&f.budget, "calibrate", "see exactly where branches go and how often code runs, by walks and probes, which may take `percent` of the processor time")
 	fs.Lookup("calibrate").NoOptDefVal = "1%"
 	fs.Lookup("calibrate").DefValue = ""
 	fs.StringVar(&f.log, "calibrate-log", "", "write to `file` what was probed when, and what was counted")

@@ -31,7 +31,7 @@ func TestCounterCounts(t *testing.T) {
 		BlockOverlap float64 `json:"block_overlap"`
 		Scale        float64 `json:"scale"`
 	}
-	if err := json.Unmarshal([]byte(must(t, "verify", doc, truth, "--samples", rec, "--format", "json")), &got); err != nil {
+	if err := json.Unmarshal([]byte(must(t, "verify", doc, "--truth", truth, "--samples", rec, "--format", "json")), &got); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%s block overlap %.3f, %.2f of 16 rounds", errs, got.BlockOverlap, 1/got.Scale)

@@ -60,7 +60,7 @@ var fullDemo = demoSize{perf: 1000, pprof: 3000, compare: 130, blocks: 8}
 func runDemo(c *cli, args []string) error {
 	fs := c.flags()
 	recorder := c.choice("recorder", "how to record", "auto", "perf", "ptrace", "pprof")
-	dir := fs.String("dir", "", "work in `directory` and leave the files there")
+	dir := fs.String("dir", "", "work in `dir` and leave the files there")
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return c.usage(err)
 	}

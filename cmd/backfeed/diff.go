@@ -14,10 +14,10 @@ import (
 )
 
 var diffCmd = &command{
-	name: "diff", args: "OLD NEW [--consumer go|llvm] [--by procedure|block] [--proc NAME]", short: "say what a build would decide otherwise by another profile, or compare two recordings",
+	name: "diff", args: "OLD NEW [--for go|llvm] [--by procedure|block] [--proc NAME]", short: "say what a build would decide otherwise by another profile, or compare two recordings",
 	long: `Two profiles are compared by what a build decides by them, two recordings by where time went.
 
-OLD and NEW are profiles: of pprof for --consumer go, sample profiles for llvm, text or binary
+OLD and NEW are profiles: of pprof for --for go, sample profiles for llvm, text or binary
 (ext-binary). Nothing is compiled: the consumers publish by what rules they decide. An empty OLD
 (/dev/null) makes all that NEW asks for a change.
 
@@ -58,7 +58,8 @@ var deciders = map[string]func(io.Reader) (*feedback.Decisions, error){"go": fee
 
 func runDiff(c *cli, args []string) error {
 	fs := c.flags()
-	consumer := c.choice("consumer", "whose decisions", "go", "llvm")
+	consumer := c.choice("for", "whose decisions", "go", "llvm")
+	fs.alias("consumer", "for")
 	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
 	flags := c.diffFlags()
@@ -67,8 +68,8 @@ func runDiff(c *cli, args []string) error {
 	}
 	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
 	if isRecording(fs.Arg(0)) || isRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
-		if changed("consumer", "fail-on") {
-			return c.usage(errors.New("--consumer and --fail-on are about profiles, and these are recordings"))
+		if changed("for", "fail-on") {
+			return c.usage(errors.New("--for and --fail-on are about profiles, and these are recordings"))
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}

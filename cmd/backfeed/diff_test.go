@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,7 +28,7 @@ func writeProfiles(t *testing.T) (before, after string) {
 
 func TestDiff(t *testing.T) {
 	before, after := writeProfiles(t)
-	code, out, errs := runCLI(t, "diff", before, after, "--consumer", "llvm")
+	code, out, errs := runCLI(t, "diff", before, after, "--for", "llvm")
 	for _, want := range []string{"clear", "hot -> cold", "cold -> hot", "idle", "2 decisions change, 2 of them clearly; 1 were hot, 1 are; >99.9% of the weight changes sides, <0.1% overlaps"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in:\n%s", want, out)
@@ -37,13 +38,13 @@ func TestDiff(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, errs)
 	}
 
-	_, out, _ = runCLI(t, "diff", before, after, "--consumer", "llvm", "--format", "json")
+	_, out, _ = runCLI(t, "diff", before, after, "--for", "llvm", "--format", "json")
 	var doc diffDoc
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Changes) != 2 || doc.Clear != 2 || doc.Schema != "backfeed.diff/1" {
 		t.Errorf("%v, %+v", err, doc)
 	}
 
-	_, out, _ = runCLI(t, "diff", before, after, "--consumer", "llvm", "--format", "markdown")
+	_, out, _ = runCLI(t, "diff", before, after, "--for", "llvm", "--format", "markdown")
 	if want := "| clear | 100.0% | <0.1% | `hot -> cold` | `work` |\n"; !strings.Contains(strings.ReplaceAll(out, ">99.9%", "100.0%"), want) {
 		t.Errorf("no %q in:\n%s", want, out)
 	}
@@ -52,7 +53,7 @@ func TestDiff(t *testing.T) {
 // TestDiffBinary: binary profiles are compared as text is, hashed names with names.
 func TestDiffBinary(t *testing.T) {
 	merged := filepath.Join(root, "feedback/testdata/merged")
-	out := must(t, "diff", filepath.Join(merged, "compressed"), filepath.Join(merged, "md5"), "--consumer", "llvm", "--fail-on", "any")
+	out := must(t, "diff", filepath.Join(merged, "compressed"), filepath.Join(merged, "md5"), "--for", "llvm", "--fail-on", "any")
 	if !strings.Contains(out, "0 decisions change") || !strings.Contains(out, "100.0% overlaps") {
 		t.Error(out)
 	}
@@ -67,11 +68,14 @@ func TestDiffFails(t *testing.T) {
 		{[]string{before, after, "--fail-on", "clear"}, exitChanged},
 		{[]string{before, after, "--fail-on", "any"}, exitChanged},
 		{[]string{before, before, "--fail-on", "any"}, exitDone},
-		{[]string{before, after, "--consumer", "go"}, exitNothing},
+		{[]string{before, after, "--for", "go"}, exitNothing},
 		{[]string{before, before + ".missing"}, exitFailed},
 		{[]string{before}, exitUsage},
 	} {
-		if code, _, errs := runCLI(t, append([]string{"diff", "--consumer", "llvm"}, tt.args...)...); code != tt.code {
+		if !slices.Contains(tt.args, "--for") {
+			tt.args = append(tt.args, "--for", "llvm")
+		}
+		if code, _, errs := runCLI(t, append([]string{"diff"}, tt.args...)...); code != tt.code {
 			t.Errorf("diff %q: exit code %d, want %d: %s", tt.args, code, tt.code, errs)
 		}
 	}

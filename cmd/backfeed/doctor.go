@@ -104,7 +104,7 @@ var rungs = map[string]struct{ use, fix string }{
 		"needs a processor with branch records (" + collect.BranchRecords.Hardware + ") and a host that lends them to guests; without, flow is inferred",
 	},
 	"precise instructions": {
-		"works, and is used: samples count executions, of the very instruction; `--events cycles` of `agent` and `record -a` shows time instead",
+		"works, and is used: samples count executions, of the very instruction; `--event cycles` of `agent` and `record -a` shows time instead",
 		"needs a processor that samples what has retired (Intel PEBS) and a host that lends it to guests; without, executions are inferred from time",
 	},
 	"cycles": {
@@ -227,7 +227,7 @@ func experimentFindings(root string, sampling []finding) []finding {
 	}
 	ideal := timed("ideal", "`record`, `prof --experiment ideal`: inferred, nothing is instrumented")
 	if ideal.OK && works("precise instructions") {
-		ideal.Detail = "with `--events cycles` of `record -a`: samples of instructions do not tell time"
+		ideal.Detail = "with `--event cycles` of `record -a`: samples of instructions do not tell time"
 	}
 	found = append(found, ideal)
 	hwc := finding{"experiments", "hardware counters", works("cycles with branch records") || works("precise instructions") || works("cycles"),

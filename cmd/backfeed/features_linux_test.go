@@ -126,7 +126,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 	},
 	collect.BranchRecords: func(t *testing.T) (int, string) {
 		runBusy(t)
-		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "300ms", "--events", "branches")
+		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "300ms", "--event", "branches")
 	},
 }
 

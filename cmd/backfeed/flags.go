@@ -16,7 +16,8 @@ import (
 // A flagSet is the flags of the command that runs.
 type flagSet struct {
 	*pflag.FlagSet
-	interspersed bool // flags may follow arguments
+	interspersed bool                 // flags may follow arguments
+	warn         func(string, ...any) // nil for those of a command that does not run
 }
 
 // SetInterspersed says whether flags may follow arguments.
@@ -27,18 +28,166 @@ func (fs *flagSet) SetInterspersed(may bool) {
 
 // flags starts the flag set of the running command.
 func (c *cli) flags() *flagSet {
-	c.fs = &flagSet{pflag.NewFlagSet(c.cmd.name, pflag.ContinueOnError), true}
+	c.fs = &flagSet{FlagSet: pflag.NewFlagSet(c.cmd.name, pflag.ContinueOnError), interspersed: true, warn: c.warn}
 	c.fs.SortFlags = false
 	c.fs.Usage = func() {}
 	c.fs.SetOutput(io.Discard)
 	return c.fs
 }
 
+// Parse reads the flags of a command line. A flag that is no list is not given twice.
+func (fs *flagSet) Parse(args []string) error {
+	err := fs.ParseAll(fs.joined(args), fs.set)
+	if unknown := (*pflag.NotExistError)(nil); errors.As(err, &unknown) {
+		return fs.unknown(unknown)
+	}
+	if without := (*pflag.ValueRequiredError)(nil); errors.As(err, &without) {
+		f := without.GetFlag()
+		return fmt.Errorf("%s: %s", flagName(f), wanted(f, nil))
+	}
+	return err
+}
+
+// set gives a flag its value.
+func (fs *flagSet) set(f *pflag.Flag, value string) error {
+	if now := fs.Lookup(strings.Join(f.Annotations[aliasKey], "")); now != nil {
+		fs.warn("--%s is --%s now; the old name will go", f.Name, now.Name)
+		f = now
+	}
+	if f.Changed && !isList(f) {
+		return fmt.Errorf("%s is given twice", flagName(f))
+	}
+	if kind := f.Value.Type(); (kind == "int" || kind == "intSlice") && strings.HasPrefix(value, "-") { // no flag takes such
+		return fmt.Errorf("%s %s: %s", flagName(f), value, wanted(f, nil))
+	}
+	err := fs.Set(f.Name, value)
+	if invalid := (*pflag.InvalidValueError)(nil); errors.As(err, &invalid) {
+		return fmt.Errorf("%s %s: %s", flagName(f), value, wanted(f, invalid.Unwrap()))
+	}
+	return err
+}
+
+// isList reports whether a flag adds up what it is given.
+func isList(f *pflag.Flag) bool {
+	_, ok := f.Value.(interface{ GetSlice() []string })
+	return ok
+}
+
+// flagName is how people call a flag.
+func flagName(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand + ", --" + f.Name
+	}
+	return "--" + f.Name
+}
+
+// wanted says what a flag takes: err does if it is not nil, and not of a package that knows only types.
+func wanted(f *pflag.Flag, err error) string {
+	switch f.Value.Type() {
+	case "int", "uint64":
+		return "want a whole number, such as 20"
+	case "intSlice":
+		return "want whole numbers, such as 1234 or 1234,5678"
+	case "bool":
+		return "want no value"
+	}
+	if err != nil {
+		return err.Error()
+	}
+	switch f.Value.Type() {
+	case "duration":
+		_, err = parseTimeSpan("", false)
+	case "percent":
+		err = new(share).Set("")
+	case "size":
+		err = new(size).Set("")
+	case "name=value":
+		err = new(labels).Set("")
+	case "word":
+		err = f.Value.Set("\x00")
+	default:
+		return "want a " + placeholder(f)
+	}
+	return err.Error()
+}
+
+// unknown is the error of a flag that is not there, with those it may have meant.
+func (fs *flagSet) unknown(err *pflag.NotExistError) error {
+	name := err.GetSpecifiedName()
+	var near []string
+	fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && len(name) > 1 && (strings.HasPrefix(f.Name, name) || len(name) > 3 && distance(f.Name, name) <= 2) {
+			near = append(near, "--"+f.Name)
+		}
+	})
+	if len(near) > 0 {
+		return fmt.Errorf("%w; did you mean %s?", err, strings.Join(near, " or "))
+	}
+	return err
+}
+
+// joined joins flags whose value may be left out with the value that follows them, where it is one:
+// --calibrate 3% means what --calibrate=3% does.
+func (fs *flagSet) joined(args []string) []string {
+	var all []string
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		all = append(all, arg)
+		if arg == "--" || !strings.HasPrefix(arg, "-") && !fs.interspersed {
+			return append(all, args[i+1:]...)
+		}
+		f := fs.lastOf(arg)
+		switch {
+		case f == nil || i+1 == len(args):
+		case f.NoOptDefVal == "":
+			i++
+			all = append(all, args[i])
+		default:
+			if v, ok := f.Value.(interface{ accepts(string) bool }); ok && v.accepts(args[i+1]) {
+				i++
+				all[len(all)-1] = arg + "=" + args[i]
+			}
+		}
+	}
+	return all
+}
+
+// lastOf returns the flag that an argument ends with, to which the next may belong; nil if there is none.
+func (fs *flagSet) lastOf(arg string) *pflag.Flag {
+	if name, ok := strings.CutPrefix(arg, "--"); ok {
+		return fs.Lookup(name) // none with its value
+	}
+	if !strings.HasPrefix(arg, "-") {
+		return nil
+	}
+	for i := 1; i < len(arg); i++ {
+		f := fs.ShorthandLookup(arg[i : i+1])
+		if f == nil || f.NoOptDefVal == "" && i+1 < len(arg) { // the rest is its value
+			return nil
+		}
+		if i+1 == len(arg) {
+			return f
+		}
+	}
+	return nil
+}
+
+// aliasKey is the annotation of a flag that has another name now.
+const aliasKey = "backfeed_alias"
+
+// alias keeps an old name of a flag, for a release.
+func (fs *flagSet) alias(old, now string) {
+	f := *fs.Lookup(now)
+	f.Name, f.Shorthand, f.Hidden = old, "", true
+	f.Annotations = map[string][]string{aliasKey: {now}}
+	fs.AddFlag(&f)
+}
+
 // flagsOf returns the flags of a command that does not run: it is asked for its help, which nobody reads.
 func flagsOf(cmd *command) *flagSet {
 	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: cmd}
 	if err := cmd.run(c, []string{"--help"}); err != nil || c.fs == nil {
-		return &flagSet{pflag.NewFlagSet(cmd.name, pflag.ContinueOnError), true}
+		return &flagSet{FlagSet: pflag.NewFlagSet(cmd.name, pflag.ContinueOnError), interspersed: true}
 	}
 	return c.fs
 }
@@ -106,9 +255,10 @@ func (c *cli) choice(name, usage string, of ...string) *choice {
 	return v
 }
 
-func (v *choice) words() []string { return v.of }
-func (v *choice) String() string  { return v.value }
-func (v *choice) Type() string    { return "word" }
+func (v *choice) words() []string       { return v.of }
+func (v *choice) accepts(s string) bool { return slices.Contains(v.of, s) }
+func (v *choice) String() string        { return v.value }
+func (v *choice) Type() string          { return "word" }
 func (v *choice) Set(s string) error {
 	if !slices.Contains(v.of, s) {
 		return fmt.Errorf("want %s", strings.Join(v.of, " or "))

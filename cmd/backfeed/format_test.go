@@ -17,11 +17,11 @@ func TestFormats(t *testing.T) {
 		{"infer", root + mix, "--symfs", root + symfs},
 		{"infer", root + mix, "--symfs", root + symfs, "--places", "3"},
 		{"check", root + mix, "--symfs", root + symfs},
-		{"verify", counts, root + "/testdata/mix/truth.json.gz"},
+		{"verify", counts, "--truth", root + "/testdata/mix/truth.json.gz"},
 		{"list", "lookup", root + mix, "--symfs", root + symfs},
 		{"topstalls", root + mix, "--symfs", root + symfs},
 		{"whatcg", root + mix, "--symfs", root + symfs},
-		{"whatcg", "--stall", "d", root + mix, "--symfs", root + symfs},
+		{"whatcg", "--cause", "d", root + mix, "--symfs", root + symfs},
 		{"doctor"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {

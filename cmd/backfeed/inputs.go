@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/input"
@@ -36,8 +37,8 @@ var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15
 func (m *moment) String() string { return "" } // for pflag: there is no default to show
 func (m *moment) Type() string   { return "time" }
 func (m *moment) Set(text string) error {
-	if d, err := time.ParseDuration(text); err == nil {
-		*m = moment(time.Now().Add(-d.Abs()))
+	if d, err := parseTimeSpan(strings.TrimPrefix(text, "-"), false); err == nil && d > 0 {
+		*m = moment(time.Now().Add(-d))
 		return nil
 	}
 	for _, layout := range momentLayouts {
@@ -46,7 +47,7 @@ func (m *moment) Set(text string) error {
 			return nil
 		}
 	}
-	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h")
+	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h or 7d")
 }
 
 // inputs defines the flags that say what to read of a store and where images are looked up.

@@ -24,7 +24,7 @@ the counts are then best taken from the timer, with --event cpu-clock.`
 // startup defines the flag that asks for an order by what runs first. It is 0 if
 // nobody asks.
 func (c *cli) startup() *time.Duration {
-	within := c.fs.Duration("startup", 0, "put first what runs within `TIME` of a process's start")
+	within := c.fs.Duration("startup", 0, "put first what runs within `duration` of a process's start")
 	c.fs.Lookup("startup").NoOptDefVal = (sample.MaxFirst * time.Microsecond).String()
 	return within
 }

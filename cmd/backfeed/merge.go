@@ -44,7 +44,7 @@ func runMerge(c *cli, args []string) error {
 	opt := c.inputs()
 	var how input.MergeOptions
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
-	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `time` of age")
+	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
 	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
 	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")

@@ -52,7 +52,7 @@ of -a. Probes need Linux 6.6 or later: elsewhere walks have all of that share. W
 windows slow others that run the same files too. Nothing is armed any more when backfeed ends, however
 it does. --dry-run lists what would be probed.
 
--a samples all that runs on this machine, with the best of these or what --events names, or, for
+-a samples all that runs on this machine, with the best of these or what --event names, several perhaps, or, for
 --tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the
 capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt. What a kernel is too old
 for is said with the release that has it; with ` + collect.VerifierVar + `=1 in the environment, also
@@ -78,8 +78,8 @@ func (c *cli) recordFlags() *recordFlags {
 	f := &recordFlags{
 		maxCPU: collect.DefaultMaxCPU,
 		hz:     c.fs.IntP("frequency", "F", collect.DefaultFrequency, "take `HZ` samples per second of processor time"),
-		limit:  c.fs.DurationP("duration", "d", 0, "stop after `TIME`, such as 30s (default: when CMD or the processes end)"),
-		pids:   c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID[,PID...]`"),
+		limit:  c.fs.secondsP("duration", "d", "stop after `duration`, such as 30s or 5m (default: when CMD or the processes end)"),
+		pids:   c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID`; may be given several times"),
 	}
 	c.fs.Var(&f.maxCPU, "max-cpu", "where ptrace has to do, keep its cost below this share of a processor, or of the program's time if that is more")
 	f.calibrate.define(c.fs, true)
@@ -113,8 +113,8 @@ func runRecord(c *cli, args []string) error {
 	flags := c.recordFlags()
 	var what systemFlags
 	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
-	what.define(fs)
-	flags.event = fs.String("event", "", "sample the event of that `name`, or number (rNNN), rather than the best for time")
+	what.define(fs, "sample event `name`, or number (rNNN), rather than the best for time; with -a, may be given several times")
+	flags.event = new(string)
 	flags.period = fs.Uint64("period", 0, "with --event, take a sample every `N` events (default: by the kind of event)")
 	pprof := fs.String("pprof", "", "have the Go program that serves net/http/pprof at `URL` profile itself, for 30s or the time of -d")
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
@@ -143,7 +143,7 @@ func runRecord(c *cli, args []string) error {
 		})
 	}
 	if *pprof != "" {
-		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "events", "tick", "callers", "kernel", "cgroup"} {
+		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup"} {
 			if fs.Changed(name) || fs.NArg() > 0 {
 				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
 			}
@@ -159,13 +159,10 @@ func runRecord(c *cli, args []string) error {
 		}
 		return save(rec)
 	}
-	if flags.calibrate.budget > 0 && *flags.event != "" {
-		return c.usage(errors.New("--calibrate goes with the event of time"))
-	}
-	if *all && *flags.event != "" {
-		return c.usage(errors.New("--event goes with a command or -p; -a has --events"))
-	}
 	if *all {
+		if *flags.period > 0 {
+			return c.usage(errors.New("--period goes with a command or -p, not with -a"))
+		}
 		what.hz, what.pids = *flags.hz, *flags.pids
 		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate)
 		if err != nil || flags.calibrate.dry {
@@ -173,8 +170,16 @@ func runRecord(c *cli, args []string) error {
 		}
 		return save(rec)
 	}
-	if what.tick || what.callers || what.kernel || len(what.cgroups)+len(what.events) > 0 {
-		return c.usage(errors.New("--events, --tick, --callers, --kernel and --cgroup go with -a"))
+	switch {
+	case what.tick || what.callers || what.kernel || len(what.cgroups) > 0:
+		return c.usage(errors.New("--tick, --callers, --kernel and --cgroup go with -a"))
+	case len(what.events) > 1:
+		return c.usage(fmt.Errorf("--event %s: want one without -a", strings.Join(what.events, ",")))
+	case len(what.events) == 1:
+		*flags.event = what.events[0]
+	}
+	if flags.calibrate.budget > 0 && *flags.event != "" {
+		return c.usage(errors.New("--calibrate goes with the event of time"))
 	}
 	rec, opt, stats, err := c.recorded(flags, *out, "record: a recording")
 	if err != nil || flags.calibrate.dry {
@@ -229,6 +234,9 @@ func openSystem(opt collect.SystemOptions) (*collect.System, error) {
 	sys, err := collect.OpenSystem(opt)
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
 		return nil, fail.Wrap(fail.Machine, err)
+	}
+	if errors.Is(err, collect.ErrEvent) {
+		return nil, fail.Errorf(fail.Usage, "--event: %w", err)
 	}
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ func TestRecordChosen(t *testing.T) {
 	}{
 		{"--event nonsense", exitUsage, `--event: "nonsense": no such event: want a number such as r1c2, or alignment-faults, `},
 		{"--period 3", exitUsage, "--period goes with --event"},
-		{"-a --event page-faults", exitUsage, "-a has --events"},
+		{"--event page-faults,minor-faults", exitUsage, "--event page-faults,minor-faults: want one without -a"},
+		{"-a --period 3", exitUsage, "--period goes with a command or -p, not with -a"},
 	} {
 		args := append(append([]string{"record", "-o", filepath.Join(t.TempDir(), "a.bfr")}, strings.Fields(tt.args)...), "--", "true")
 		if code, _, errs := runCLI(t, args...); code != tt.code || !strings.Contains(errs, tt.want) {

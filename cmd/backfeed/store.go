@@ -65,7 +65,7 @@ type retention struct {
 }
 
 func (r *retention) define(fs *flagSet) {
-	fs.DurationVar(&r.age, "retain", 0, "drop what is older than `time` (default: keep all)")
+	fs.DurationVar(&r.age, "retain", 0, "drop what is older than `duration` (default: keep all)")
 	fs.Var(&r.size, "retain-size", "drop the oldest if the store is larger than this (default: keep all)")
 }
 

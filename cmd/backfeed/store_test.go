@@ -147,7 +147,7 @@ func TestStoreSource(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--since tomorrow":   "want a time such as",
-		"--label host":       "must be formatted as key=value",
+		"--label host":       "--label host: want name=value, such as service=api",
 		"--since 2026-13-01": "want a time such as",
 	} {
 		if code, _, errs := runCLI(t, append([]string{"images", dir}, strings.Fields(args)...)...); code != exitUsage || !strings.Contains(errs, want) {
@@ -205,7 +205,7 @@ func TestStoreUsage(t *testing.T) {
 		{"record -a -- true", exitUsage, "want a command or -a, not both"},
 		{"record --tick -- true", exitUsage, "go with -a"},
 		{"record -a -F 0", exitUsage, "want a positive number"},
-		{"record -a --tick --events cycles", exitUsage, "want --events or --tick"},
+		{"record -a --tick --event cycles", exitUsage, "want --event or --tick"},
 		{"agent --store /dev/null/store", exitFailed, "not a directory"},
 		{"agent now", exitUsage, "wrong number of arguments"},
 		{"agent --max-cpu 0", exitUsage, "above 0"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -17,10 +18,11 @@ import (
 )
 
 var verifyCmd = &command{
-	name: "verify", args: "COUNTS TRUTH [--samples SRC] [--symfs DIR]", short: "compare inferred counts with exact ones",
-	long: `COUNTS is a counts document (backfeed infer --format json). TRUTH is what callgrind counted:
+	name: "verify", args: "COUNTS --truth FILE [--samples SRC] [--symfs DIR]", short: "compare inferred counts with exact ones",
+	long: `COUNTS is a counts document (backfeed infer --format json). The file of --truth is what callgrind counted:
 
-    valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes --callgrind-out-file=TRUTH PROGRAM
+    valgrind --tool=callgrind --dump-instr=yes --collect-jumps=yes \
+        --callgrind-out-file=FILE PROGRAM
 
 or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Runs
 need not be equally long: one scale is fitted to all counts. Instructions weigh by their samples in
@@ -35,14 +37,24 @@ func runVerify(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
 	sources := fs.StringArray("samples", nil, "weigh instructions by the samples of `SRC`; may be given again")
-	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
+	truthFile := fs.String("truth", "", "compare with the exact counts in `file`")
+	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
+	}
+	if fs.NArg() == 2 && *truthFile == "" {
+		*truthFile = fs.Arg(1)
+		c.warn("the exact counts are named by --truth FILE now; the old way will go")
+	} else if fs.NArg() != 1 {
+		return c.usage(nil)
+	}
+	if *truthFile == "" {
+		return c.usage(errors.New("want --truth FILE: what is compared with"))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
 	if err != nil {
 		return err
 	}
-	exact, err := input.File(fs.Arg(1), truth.Read)
+	exact, err := input.File(*truthFile, truth.Read)
 	if err != nil {
 		return err
 	}
@@ -60,7 +72,7 @@ func runVerify(c *cli, args []string) error {
 	c.countOnce(src, doc, exact)
 	a := truth.Compare(doc, exact, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
-		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), fs.Arg(1))
+		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), *truthFile)
 	}
 	figures := newAccuracyDocument(a)
 	return c.print("-", format, figures, figures.measures(), func(w io.Writer, style report.Style) error {

@@ -30,7 +30,7 @@ func TestVerify(t *testing.T) {
 	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
 
 	var a accuracyDocument
-	if err := json.Unmarshal([]byte(must(t, "verify", counts, truth, "--format", "json")), &a); err != nil {
+	if err := json.Unmarshal([]byte(must(t, "verify", counts, "--truth", truth, "--format", "json")), &a); err != nil {
 		t.Fatal(err)
 	}
 	if a.Within5 < 0.99 || a.Within5 == 1 || a.BlockOverlap < 0.99 || a.BlockOverlap == 1 || a.EdgeWithin10 != 1 || a.Scale < 1 || a.Scale > 1.01 {
@@ -49,10 +49,10 @@ func TestVerify(t *testing.T) {
 		t.Errorf("the shares of all errors add up to %v", sum)
 	}
 
-	if _, _, stderr := runCLI(t, "verify", counts, truth); !strings.Contains(stderr, "100.0% of the truth, which are not at hand, string instructions count by their repetitions") {
+	if _, _, stderr := runCLI(t, "verify", counts, "--truth", truth); !strings.Contains(stderr, "100.0% of the truth, which are not at hand, string instructions count by their repetitions") {
 		t.Errorf("of an image that is not there, this is said: %q", stderr)
 	}
-	got := must(t, "verify", counts, truth)
+	got := must(t, "verify", counts, "--truth", truth)
 	const golden = "testdata/verify.txt"
 	if *update {
 		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
@@ -76,17 +76,19 @@ func TestVerifyRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{counts, exitUsage, "wrong number of arguments"},
-		{counts + " " + truth + " --format xml", exitUsage, "want text or json"},
-		{dir + "/absent " + truth, exitFailed, "/absent: no such file"},
-		{counts + " " + dir + "/absent", exitFailed, "/absent: no such file"},
-		{counts + " " + dir, exitFailed, dir + ": "},
-		{text + " " + truth, exitNothing, "notes.txt: "},
-		{truth + " " + counts, exitNothing, "truth.json: "},
-		{counts + " " + text, exitNothing, "notes.txt: "},
-		{counts + " " + other, exitNothing, "no code in common"},
-		{counts + " " + truth + " --samples " + text, exitNothing, "notes.txt: "},
-		{counts + " " + truth + " --samples " + rec, exitNothing, "no samples of event"},
+		{counts, exitUsage, "want --truth FILE"},
+		{"--truth " + truth, exitUsage, "wrong number of arguments"},
+		{counts + " " + truth + " --truth " + truth, exitUsage, "wrong number of arguments"},
+		{counts + " --truth " + truth + " --format xml", exitUsage, "want text or json"},
+		{dir + "/absent --truth " + truth, exitFailed, "/absent: no such file"},
+		{counts + " --truth " + dir + "/absent", exitFailed, "/absent: no such file"},
+		{counts + " --truth " + dir, exitFailed, dir + ": "},
+		{text + " --truth " + truth, exitNothing, "notes.txt: "},
+		{truth + " --truth " + counts, exitNothing, "truth.json: "},
+		{counts + " --truth " + text, exitNothing, "notes.txt: "},
+		{counts + " --truth " + other, exitNothing, "no code in common"},
+		{counts + " --truth " + truth + " --samples " + text, exitNothing, "notes.txt: "},
+		{counts + " --truth " + truth + " --samples " + rec, exitNothing, "no samples of event"},
 	} {
 		code, stdout, stderr := runCLI(t, strings.Fields("verify "+tt.args)...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.want) {

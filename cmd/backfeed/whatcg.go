@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,7 @@ import (
 )
 
 var whatcgCmd = &command{
-	name: "whatcg", args: "SRC... [--symfs DIR] [--image IMAGE|--proc PROC|--stall CAUSE]", short: "say where the cycles go, by cause",
+	name: "whatcg", args: "SRC... [--symfs DIR] [--image IMAGE|--proc PROC|--cause CAUSE]", short: "say where the cycles go, by cause",
 	reads: symfsHelp,
 	long: `All time of the recording, of an image or of a procedure adds up to 100 % in the column "share":
 
@@ -31,7 +32,7 @@ kernel, elsewhere  samples that are in no procedure of an image that is here
 The four shares of the top-down method are made from events that count places of the pipeline, where
 the recording has them. Otherwise they are estimated from causes, and are ranges.
 
---stall lists the procedures that one cause may cost most. ` + procHelp,
+--cause lists the procedures that one cause may cost most. ` + procHelp,
 	run: runWhatcg,
 }
 
@@ -77,7 +78,7 @@ type blamedRow struct {
 	Procedure string  `json:"procedure"`
 }
 
-// A blamedDoc is what whatcg --stall prints as JSON.
+// A blamedDoc is what whatcg --cause prints as JSON.
 type blamedDoc struct {
 	timeHeader
 	Cause      string      `json:"cause"`
@@ -89,11 +90,15 @@ func runWhatcg(c *cli, args []string) error {
 	opt, format := c.inputs(), c.format()
 	c.inference(opt)
 	inImage := fs.String("image", "", "only of the image with that `path` or build ID")
-	inProc := fs.String("proc", "", "only of procedure `PROC`")
-	stall := fs.String("stall", "", "list the procedures that stall for `cause`, a name or a letter")
-	n := fs.IntP("lines", "n", 20, "with --stall, list at most `N` procedures; 0 lists all")
+	inProc := fs.String("proc", "", "only of procedure `name`")
+	stall := fs.String("cause", "", "list the procedures that stall for `cause`, a name or a letter")
+	n := fs.IntP("lines", "n", 20, "with --cause, list at most `N` procedures; 0 lists all")
+	fs.alias("stall", "cause")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
+	}
+	if *stall == "" && fs.Changed("lines") {
+		return c.usage(errors.New("-n goes with --cause: without it there is one line for each cause"))
 	}
 	if *inImage != "" && *inProc != "" {
 		return c.usage(fmt.Errorf("--image with --proc: an image's procedure is --proc IMAGE:PROC"))
@@ -102,7 +107,7 @@ func runWhatcg(c *cli, args []string) error {
 	if *stall != "" {
 		var err error
 		if cause, err = causeNamed(*stall); err != nil {
-			return c.usage(fmt.Errorf("--stall: %w", err))
+			return c.usage(fmt.Errorf("--cause: %w", err))
 		}
 	}
 	opt.Images = []string{*inImage}

@@ -64,9 +64,9 @@ var (
 	// bpf_loop and bpf_find_vma are there from 5.17 on; what lies between was not tried.
 	Walks            = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	Probes           = &Feature{Name: "probes", Use: "`--calibrate`", Linux: Release{6, 6}, Arch: bothArch, Config: btf + ", CONFIG_UPROBES", Rights: BPFRights}
-	HardwareCounters = &Feature{Name: "hardware counters", Use: "`--event`, `--events`", Linux: Release{5, 10},
+	HardwareCounters = &Feature{Name: "hardware counters", Use: "`--event`", Linux: Release{5, 10},
 		Hardware: "a PMU, which hosts lend to few virtual machines"}
-	BranchRecords = &Feature{Name: "branch records", Use: "`--events branches`; `record` uses them where there are any", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights,
+	BranchRecords = &Feature{Name: "branch records", Use: "`--event branches`; `record` uses them where there are any", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights,
 		Hardware: "Intel LBR, AMD Zen 4 LbrExtV2 or Arm BRBE"}
 )
 

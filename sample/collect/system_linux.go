@@ -430,7 +430,7 @@ func (s *System) choose() ([]way, error) {
 	for _, name := range s.opt.Events {
 		rungs := waysTo(name)
 		if rungs == nil {
-			return nil, fmt.Errorf("event %q: there is no such event", name)
+			return nil, fmt.Errorf("%q: %w on all of a machine: want branches, instructions, cycles or cpu-clock", name, ErrEvent)
 		}
 		w, tried := climb(rungs, func(w *way) error { return try(s.attr(w), -1, s.cpus[0]) })
 		if w == nil {

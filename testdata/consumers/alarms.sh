@@ -20,7 +20,7 @@ for ((i = 0; i < times; i++)); do
 done
 for ((i = 0; i < times; i++)); do
 	for ((j = i + 1; j < times; j++)); do
-		backfeed diff --consumer "$consumer" "$dir/$i" "$dir/$j" --format json |
+		backfeed diff --for "$consumer" "$dir/$i" "$dir/$j" --format json |
 			jq -r "\"pair $i $j: \(.changes | length) \(.clear) \(.moved)\""
 	done
 done | tee "$dir/pairs"

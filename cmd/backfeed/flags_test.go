@@ -1,0 +1,278 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// placeholders are all words that help has for values of flags, and what each stands for.
+var placeholders = map[string]string{
+	"N": "a number", "HZ": "samples per second", "PID": "a process", "URL": "of pprof", "SRC": "a source of samples",
+	"cause": "of a stall", "dir": "a directory", "file": "a file", "duration": "a length of time", "host:port": "to listen at",
+	"name": "of an event, model or procedure", "name=value": "a label", "path": "of an image or cgroup", "percent": "a share", "size": "bytes",
+	"time": "a point in time", "word": "one of those listed",
+}
+
+// eachFlag calls f for all flags of all commands.
+func eachFlag(t *testing.T, f func(cmd *command, flags *flagSet, flag *pflag.Flag)) {
+	n := 0
+	for _, cmd := range everyCommand() {
+		flags := flagsOf(cmd)
+		flags.VisitAll(func(flag *pflag.Flag) { n++; f(cmd, flags, flag) })
+	}
+	if n < 150 {
+		t.Errorf("only %d flags", n)
+	}
+}
+
+// TestPlaceholders: what help calls a value is a word for values, not a piece of the sentence around it.
+func TestPlaceholders(t *testing.T) {
+	seen := map[string]bool{}
+	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+		name := placeholder(f)
+		seen[name] = true
+		_, isChoice := f.Value.(*choice)
+		switch {
+		case f.Value.Type() == "bool" && name == "":
+		case placeholders[name] == "":
+			t.Errorf("%s --%s: %q is no placeholder: %s", cmd.name, f.Name, name, f.Usage)
+		case isChoice != (name == "word"):
+			t.Errorf("%s --%s: %q for a choice (%v)", cmd.name, f.Name, name, isChoice)
+		}
+	})
+	for name := range placeholders {
+		if !seen[name] {
+			t.Errorf("no flag takes a %s", name)
+		}
+	}
+}
+
+// TestDefaults: help names no default that nobody could type.
+func TestDefaults(t *testing.T) {
+	for _, cmd := range everyCommand() {
+		help := helpText(cmd, flagsOf(cmd), 80)
+		if m := regexp.MustCompile(`\(default (\[\]|""|0s|)\)`).FindString(help); m != "" {
+			t.Errorf("help %s says %q", cmd.name, m)
+		}
+	}
+	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+		def := f.DefValue
+		if def == "" || def == "[]" || f.Value.Type() == "bool" {
+			return
+		}
+		fresh := flagsOf(cmd) // as nobody has set it
+		if err := fresh.Set(f.Name, def); err != nil && !(f.Value.Type() == "int" && def == "0") {
+			t.Errorf("%s --%s: its default %q cannot be given: %v", cmd.name, f.Name, def, err)
+		}
+	})
+}
+
+// valueFor returns two values that a flag takes.
+func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
+	if v, ok := f.Value.(*choice); ok {
+		return [2]string{v.of[0], v.of[len(v.of)-1]}
+	}
+	values := map[string][2]string{
+		"int": {"3", "4"}, "uint64": {"3", "4"}, "intSlice": {"3", "4"}, "string": {"a", "b"}, "stringArray": {"a", "b"}, "stringSlice": {"a", "b"},
+		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"},
+	}
+	two, ok := values[f.Value.Type()]
+	if !ok {
+		t.Errorf("%s --%s: values of type %s", cmd.name, f.Name, f.Value.Type())
+	}
+	return two
+}
+
+// TestGivenTwice: of two values of a flag none is lost: it is a list, or refuses the second.
+func TestGivenTwice(t *testing.T) {
+	lists := map[string]bool{}
+	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+		two := valueFor(t, cmd, f)
+		fs := flagsOf(cmd)
+		fs.warn = t.Logf
+		err := fs.Parse([]string{"--" + f.Name + "=" + two[0], "--" + f.Name + "=" + two[1]})
+		list, isList := fs.Lookup(f.Name).Value.(interface{ GetSlice() []string })
+		switch {
+		case !isList && (err == nil || !strings.Contains(err.Error(), "is given twice")):
+			t.Errorf("%s --%s keeps one of two values: %v", cmd.name, f.Name, err)
+		case isList && (err != nil || !slices.Equal(list.GetSlice(), two[:])):
+			t.Errorf("%s --%s, a list, of %q is %q (%v)", cmd.name, f.Name, two, list.GetSlice(), err)
+		case isList:
+			lists[f.Name] = true
+		}
+	})
+	for _, name := range []string{"symfs", "source", "label", "pid", "event", "cgroup", "holdout", "samples"} {
+		if !lists[name] {
+			t.Errorf("--%s is no list anywhere", name)
+		}
+	}
+}
+
+// TestWrongValues: what a flag does not take is answered in the words of people, with an example.
+func TestWrongValues(t *testing.T) {
+	inner := regexp.MustCompile(`strconv|ParseInt|missing unit|invalid (argument|syntax|duration)|unknown unit|Atoi|time:`)
+	eachFlag(t, func(cmd *command, flags *flagSet, f *pflag.Flag) {
+		for _, value := range []string{"", "no such", "5x", "-", "99999999999999999999999", "-3"} {
+			fs := flagsOf(cmd)
+			fs.warn = t.Logf
+			err := fs.Parse([]string{"--" + f.Name + "=" + value})
+			if err != nil && (inner.MatchString(err.Error()) || !strings.Contains(err.Error(), ": want ")) {
+				t.Errorf("%s --%s=%s: %v", cmd.name, f.Name, value, err)
+			}
+			if err == nil && f.Value.Type() != "string" && !strings.HasPrefix(f.Value.Type(), "stringA") && !strings.HasPrefix(f.Value.Type(), "stringS") && !(f.Value.Type() == "intSlice" && value == "") {
+				t.Errorf("%s --%s takes %q", cmd.name, f.Name, value)
+			}
+		}
+		if f.NoOptDefVal == "" {
+			err := flagsOf(cmd).Parse([]string{"--" + f.Name})
+			if err == nil || !strings.Contains(err.Error(), "want ") {
+				t.Errorf("%s --%s without a value: %v", cmd.name, f.Name, err)
+			}
+		}
+	})
+}
+
+// TestAliases: old names of flags do what the new ones do, say so, and stand in no help.
+func TestAliases(t *testing.T) {
+	for _, tt := range []struct{ cmd, old, now string }{
+		{"agent", "events", "event"}, {"record", "events", "event"}, {"whatcg", "stall", "cause"}, {"diff", "consumer", "for"},
+	} {
+		cmd := find(commands, tt.cmd)
+		fs := flagsOf(cmd)
+		var said string
+		fs.warn = func(format string, args ...any) { said += strings.ReplaceAll(format, "%s", "·") }
+		value := valueFor(t, cmd, fs.Lookup(tt.now))[1]
+		if err := fs.Parse([]string{"--" + tt.old, value}); err != nil || !strings.Contains(fs.Lookup(tt.now).Value.String(), value) || !fs.Changed(tt.now) || said == "" {
+			t.Errorf("%s --%s %s: %v, --%s is %s, said %q", tt.cmd, tt.old, value, err, tt.now, fs.Lookup(tt.now).Value, said)
+		}
+		if help := helpText(cmd, flagsOf(cmd), 80); strings.Contains(help, "--"+tt.old+" ") {
+			t.Errorf("help of %s has --%s", tt.cmd, tt.old)
+		}
+	}
+	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+		if f.Hidden != (f.Annotations[aliasKey] != nil) {
+			t.Errorf("%s --%s is hidden, and no old name", cmd.name, f.Name)
+		}
+	})
+}
+
+// TestOneName: one thing has one name in all commands.
+func TestOneName(t *testing.T) {
+	for _, cmd := range everyCommand() {
+		fs := flagsOf(cmd)
+		for _, old := range []string{"events", "stall", "consumer"} {
+			if f := fs.Lookup(old); f != nil && !f.Hidden {
+				t.Errorf("%s has --%s", cmd.name, old)
+			}
+		}
+		if strings.Contains(cmd.args, "TRUTH") || strings.Contains(cmd.args, "FORMAT") {
+			t.Errorf("%s takes %s", cmd.name, cmd.args)
+		}
+	}
+}
+
+// TestNearFlags: a flag that is not there is told from those that are near.
+func TestNearFlags(t *testing.T) {
+	for line, want := range map[string]string{
+		"prof --lable a=b x": "did you mean --label?", "layout --start x y": "did you mean --startup?", "prof --nothing x": "unknown flag: --nothing\n", "prof -Q x": "'Q' in -Q\n",
+	} {
+		if code, _, errs := runCLI(t, strings.Fields(line)...); code != exitUsage || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit code %d: %s", line, code, errs)
+		}
+	}
+}
+
+// TestJoined: a value that may be left out may follow its flag, where it is one.
+func TestJoined(t *testing.T) {
+	for _, tt := range []struct{ cmd, args, want string }{
+		{"record", "--calibrate 3% prog", "--calibrate=3% prog"},
+		{"record", "--calibrate prog 3%", "--calibrate prog 3%"},
+		{"record", "--calibrate -- 3%", "--calibrate -- 3%"},
+		{"record", "-F 99 --calibrate 0.5 -- prog --calibrate 3%", "-F 99 --calibrate=0.5 -- prog --calibrate 3%"},
+		{"record", "prog --calibrate 3%", "prog --calibrate 3%"},
+		{"record", "--calibrate-log --calibrate 3% prog", "--calibrate-log --calibrate 3% prog"},
+		{"record", "-aF 99 --calibrate 3%", "-aF 99 --calibrate=3%"},
+		{"record", "-F99 --calibrate 3%", "-F99 --calibrate=3%"},
+		{"layout", "app a.bfr --startup 200ms", "app a.bfr --startup=200ms"},
+		{"layout", "--startup app a.bfr", "--startup app a.bfr"},
+		{"layout", "app a.bfr --startup", "app a.bfr --startup"},
+		{"layout", "app --fluff --startup=1s 200ms", "app --fluff --startup=1s 200ms"},
+		{"agent", "--keep-images debug", "--keep-images=debug"},
+		{"agent", "--keep-images --retain 3d", "--keep-images --retain 3d"},
+	} {
+		if got := strings.Join(flagsOf(find(commands, tt.cmd)).joined(strings.Fields(tt.args)), " "); got != tt.want {
+			t.Errorf("%s %s: %s, want %s", tt.cmd, tt.args, got, tt.want)
+		}
+	}
+}
+
+func TestTimeSpan(t *testing.T) {
+	for _, tt := range []struct {
+		text    string
+		seconds bool
+		want    time.Duration // negative is an error
+	}{
+		{"30s", false, 30 * time.Second}, {"200ms", false, 200 * time.Millisecond}, {"1h30m", false, 90 * time.Minute}, {"7d", false, 168 * time.Hour},
+		{"1w", false, 168 * time.Hour}, {"1w2d12h", false, (9*24 + 12) * time.Hour}, {"1.5d", false, 36 * time.Hour}, {"0", false, 0}, {" 5m ", false, 5 * time.Minute},
+		{"5", true, 5 * time.Second}, {"0.5", true, 500 * time.Millisecond}, {"5m", true, 5 * time.Minute},
+		{"5", false, -1}, {"", false, -1}, {"d", false, -1}, {"1y", false, -1}, {"five", true, -1}, {"5 s", false, -1}, {"1e400", true, -1}, {"NaN", true, -1}, {"99999999999w", false, -1},
+	} {
+		got, err := parseTimeSpan(tt.text, tt.seconds)
+		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
+			t.Errorf("%q: %v, %v; want %v", tt.text, got, err, tt.want)
+		}
+		if err != nil && !strings.Contains(err.Error(), "such as") {
+			t.Errorf("%q: %v", tt.text, err)
+		}
+	}
+	for d, want := range map[time.Duration]string{time.Hour: "1h", 5 * time.Minute: "5m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 30 * time.Hour: "30h", 61 * time.Minute: "1h1m", 0: ""} {
+		if got := (&timeSpan{p: &d}).String(); got != want {
+			t.Errorf("%v is %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestSizeAndShare(t *testing.T) {
+	for text, want := range map[string]size{"0": 0, "1": 1, "500M": 500 << 20, "20G": 20 << 30, "20GB": 20 << 30, "20GiB": 20 << 30, "20 g": 20 << 30, "1.5K": 1536, "1t": 1 << 40, "": -1, "x": -1, "1.5": -1, "-1": -1, "1P": -1, "9999999T": -1, "9.9e9": -1} {
+		var s size
+		err := s.Set(text)
+		if (err != nil) != (want < 0) || err == nil && s != want {
+			t.Errorf("size %q: %d, %v; want %d", text, s, err, want)
+		}
+	}
+	for text, want := range map[string]float64{"1%": 0.01, "1": 0.01, "0.5 %": 0.005, "100%": 1, "101": -1, "0": -1, "-1%": -1, "NaN": -1, "": -1, "%": -1} {
+		var s share
+		err := s.Set(text)
+		if (err != nil) != (want < 0) || err == nil && float64(s) != want {
+			t.Errorf("share %q: %v, %v; want %v", text, s, err, want)
+		}
+	}
+}
+
+// TestNegativeSpan: a time is not negative.
+func TestNegativeSpan(t *testing.T) {
+	if d, err := parseTimeSpan("-3h", true); err == nil || !strings.Contains(err.Error(), "positive") {
+		t.Errorf("-3h is %v, %v", d, err)
+	}
+}
+
+// FuzzTimeSpan: any text is a time or an error, and what a time is printed as is the same time.
+func FuzzTimeSpan(f *testing.F) {
+	for _, text := range []string{"30s", "7d", "1w2d", "1.5d", "5", "-3h", "1e9", ".d", "9223372036s"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := parseTimeSpan(text, true)
+		if err != nil || d == 0 {
+			return
+		}
+		if again, err := parseTimeSpan((&timeSpan{p: &d}).String(), false); err != nil || again != d {
+			t.Errorf("%q is %v, and printed and read again %v, %v", text, d, again, err)
+		}
+	})
+}
