@@ -69,6 +69,7 @@ type calibrator struct {
 
 	calibrateFlags
 	windows *os.File // of --calibrate-log; nil is none
+	line    *recordingLine
 	log     func(format string, args ...any)
 	pids    []int  // to probe; nil is all
 	proc    string // /proc
@@ -785,7 +786,10 @@ func (c *cli) calibrated(opt collect.Options, what systemFlags, flags calibrateF
 			return nil, nil, err
 		}
 	}
-	if rec, err = k.record(ctx, sys, ended); err != nil {
+	k.line = c.recordingLine(opt.Duration, held != nil)
+	rec, err = k.record(ctx, sys, ended)
+	c.clearProgress()
+	if err != nil {
 		return nil, nil, err
 	}
 	if held != nil {
@@ -836,6 +840,7 @@ func (k *calibrator) record(ctx context.Context, sys sampler, ended <-chan struc
 			return nil, err
 		}
 		addTo(&sum, rec)
+		k.line.showSum(&sum)
 		if at := time.Since(start); !done && !choosing && at >= round {
 			choosing, round = true, roundAfter(at)
 			so := sample.Merge(&sum)

@@ -2,10 +2,7 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
@@ -60,7 +57,7 @@ type cli struct {
 	commands       []*command
 	cmd            *command
 	fs             *flagSet // of cmd, once it has asked for them
-	progressing    bool     // a progress line stands on the terminal
+	line           progressLine
 }
 
 // codeOf maps the kind of an error to the exit code.
@@ -91,61 +88,6 @@ func through(e *report.Escaper, f func(io.Writer) error) error {
 		return err
 	}
 	return e.Flush()
-}
-
-// warn prints a message for people, on its own line.
-func (c *cli) warn(format string, args ...any) {
-	c.clearProgress()
-	report.Fprintf(c.stderr, report.Style{}, "backfeed: "+format+"\n", args...)
-}
-
-// progress replaces the one progress line. It prints nothing unless stderr is a
-// terminal: a log has no use for it.
-func (c *cli) progress(format string, args ...any) {
-	if !isTerminal(c.stderr) {
-		return
-	}
-	report.Fprintf(c.stderr, report.Style{}, "\r\x1b[K"+format, args...)
-	c.progressing = true
-}
-
-// clearProgress takes the progress line away.
-func (c *cli) clearProgress() {
-	if c.progressing {
-		fmt.Fprint(c.stderr, "\r\x1b[K")
-		c.progressing = false
-	}
-}
-
-// color tells whether standard output takes colours: a terminal does, unless
-// the user set NO_COLOR (https://no-color.org).
-func (c *cli) color() bool {
-	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
-}
-
-// width is how many characters fit a line of standard output; 0 where it is no
-// terminal, and any number does.
-func (c *cli) width() int {
-	f, ok := c.stdout.(*os.File)
-	if !ok || !isTerminal(f) {
-		return 0
-	}
-	return terminalWidth(f)
-}
-
-// isTerminal tells whether w is a terminal that moves its cursor: a character
-// device that is not the one where output goes to be forgotten.
-func isTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	if !ok || os.Getenv("TERM") == "dumb" {
-		return false
-	}
-	st, err := f.Stat()
-	if err != nil || st.Mode()&fs.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err != nil || !os.SameFile(st, null)
 }
 
 // writeJSON prints v as an indented document to file path.

@@ -67,7 +67,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	if err == nil {
 		return exitDone
 	}
-	fmt.Fprintf(stderr, "backfeed: %s\n", fail.Text(err))
+	c.say(fmt.Sprintf("backfeed: %s\n", fail.Text(err)))
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		c.verifierLog(u)
 	}

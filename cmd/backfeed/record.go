@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -36,6 +35,8 @@ machine or another: it has 100 samples for each second of processor time, and ne
 CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
 the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
 the time of -d, ends CMD by SIGTERM; processes named by -p run on.
+On a terminal, a line says how many samples there are, how many a second, what is lost and the time
+left; not while CMD writes to that terminal, which it then has alone.
 
 --event samples another event than that of time, by its name (cache-misses, branch-misses, page-faults),
 by the kernel's name for one of this processor (inst_retired; an unknown name lists them), or by the
@@ -134,13 +135,16 @@ func runRecord(c *cli, args []string) error {
 	}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
+		path, err := *out, error(nil)
 		if *into != "" {
-			return c.putInto(*into, start, rec, *labels)
+			path, err = *into, c.putInto(*into, start, rec, *labels)
+		} else {
+			err = c.writeFile(path, rec.Encode())
 		}
-		return c.write(*out, func(w io.Writer) error {
-			_, err := w.Write(rec.Encode())
-			return err
-		})
+		if err == nil {
+			c.tellWritten(path)
+		}
+		return err
 	}
 	if *pprof != "" {
 		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup"} {
@@ -219,7 +223,8 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 		ctx, stop = context.WithTimeout(ctx, limit)
 		defer stop()
 	}
-	rec, err := drainUntil(ctx, sys)
+	rec, err := drainUntil(ctx, sys, c.recordingLine(limit, false))
+	c.clearProgress()
 	if err != nil {
 		return nil, err
 	}
@@ -253,8 +258,8 @@ func (c *cli) tellWithout(sys *collect.System) {
 }
 
 // drainUntil adds up what sys samples until ctx is done, and closes it.
-func drainUntil(ctx context.Context, sys sampler) (*sample.Recording, error) {
-	tick := time.NewTicker(drainEvery)
+func drainUntil(ctx context.Context, sys sampler, line *recordingLine) (*sample.Recording, error) {
+	tick := time.NewTicker(line.every(drainEvery))
 	defer tick.Stop()
 	var sum sample.Recording
 	for done := false; !done; {
@@ -272,6 +277,7 @@ func drainUntil(ctx context.Context, sys sampler) (*sample.Recording, error) {
 			return nil, err
 		}
 		addTo(&sum, rec)
+		line.showSum(&sum)
 	}
 	return sample.Merge(&sum), nil
 }
@@ -355,7 +361,11 @@ func (c *cli) lendStreams(opt *collect.Options) {
 func (c *cli) record(opt collect.Options) (*sample.Recording, *collect.Stats, error) {
 	ctx, stop := untilSignal(len(opt.Command) > 0)
 	defer stop()
+	if line := c.recordingLine(opt.Duration, len(opt.Command) > 0); line != nil {
+		opt.Progress = line.show
+	}
 	rec, stats, err := collect.Record(ctx, opt)
+	c.clearProgress()
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
 		return nil, nil, fail.Wrap(fail.Machine, err)
 	}

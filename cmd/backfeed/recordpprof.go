@@ -63,7 +63,9 @@ func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration
 		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
 	}
 	name := u.Redacted()
+	stop := c.waitingLine("the program profiles itself", d)
 	b, err := download(ctx, u, d+pprofPatience)
+	stop()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}

@@ -23,9 +23,22 @@ type Options struct {
 
 	MaxCPU float64 // where ptrace samples: its cost at most, as a share; 0 is DefaultMaxCPU
 
+	// Progress is called some ten times a second with what there is so far, from where samples
+	// are taken in: it holds them up while it runs. nil is not.
+	Progress func(Progress)
+
 	Event  string // to sample, by name or as rNNN by number; "" is the best there is
 	Period uint64 // events between two samples of Event; 0 is by its kind
 }
+
+// A Progress is how far a recording is.
+type Progress struct {
+	Samples uint64 // so far, those that are lost too
+	Lost    uint64 // of them: to no image, or dropped by the kernel
+}
+
+// progressEvery is how often Progress is called, at most.
+const progressEvery = 100 * time.Millisecond
 
 // DefaultFrequency, in Hz, is prime, so that it keeps no step with programs that
 // do something every millisecond. On a virtual machine where the interrupt of a

@@ -425,10 +425,15 @@ func (s *session) watch(ctx context.Context) error {
 	}
 	done := ctx.Done()
 	var kill <-chan time.Time
+	var told time.Time
 	for {
 		if err := s.drain(); err != nil {
 			s.killCommand()
 			return err
+		}
+		if now := time.Now(); s.opt.Progress != nil && now.Sub(told) >= progressEvery {
+			told = now
+			s.opt.Progress(s.tally.progress)
 		}
 		select {
 		case <-s.ended:

@@ -335,7 +335,7 @@ func (t *tracer) collect(ctx context.Context) error {
 		defer cancel()
 	}
 	t.schedule(time.Now())
-	var kill time.Time
+	var kill, told time.Time
 	for !t.ended {
 		tid, code, status, err := t.await()
 		event := err == nil && tid != 0
@@ -360,6 +360,10 @@ func (t *tracer) collect(ctx context.Context) error {
 		} else {
 			t.row = 0
 			t.look(now)
+		}
+		if t.opt.Progress != nil && now.Sub(told) >= progressEvery {
+			told = now
+			t.opt.Progress(t.tally.progress)
 		}
 		t.schedule(now)
 		switch {

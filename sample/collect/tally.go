@@ -41,6 +41,7 @@ type tally struct {
 	stats    *Stats
 	layout   sampleLayout
 	identify func(*mmapRecord) sample.ImageID // may look at the file
+	progress Progress
 
 	sample sampleRecord   // of sample, kept for its slices
 	frames []sample.Frame // likewise
@@ -116,9 +117,16 @@ func (t *tally) lost(rec *record) error {
 	case rec.side:
 		t.stats.LostRecords += n
 	default:
-		t.counts.Lose(sample.LostDropped, n)
+		t.lose(sample.LostDropped, n)
+		t.progress.Samples += n
 	}
 	return nil
+}
+
+// lose counts samples that belong to no image.
+func (t *tally) lose(why sample.Loss, n uint64) {
+	t.counts.Lose(why, n)
+	t.progress.Lost += n
 }
 
 // mapped takes in that a process mapped code.
@@ -181,19 +189,20 @@ func (t *tally) sampled(rec *record) error {
 // add takes in a sample, by its mode and its time.
 func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
 	t.counts.Weight += s.period
+	t.progress.Samples++
 	switch misc & miscModeMask {
 	case miscUser:
 	case miscGuestKernel, miscGuestUser:
-		t.counts.Lose(sample.LostGuest, 1)
+		t.lose(sample.LostGuest, 1)
 		return
 	default:
-		t.counts.Lose(sample.LostKernel, 1)
+		t.lose(sample.LostKernel, 1)
 		return
 	}
 	addBranches(t.counts, s.branches, func(pc uint64) sample.Frame { return t.frame(s.pid, pc) })
 	id, off, loss := t.spaces.Find(s.pid, s.ip)
 	if loss != "" {
-		t.counts.Lose(loss, 1)
+		t.lose(loss, 1)
 		return
 	}
 	im := t.counts.Image(id)
