@@ -661,115 +661,162 @@ func (d *x86) immediate(b []byte, i int, k uint8) int {
 	return i + n
 }
 
+// specialClass settles layout and class of the opcodes of which they depend on more: on the
+// bits of ModRM that name no register, on prefixes, or on whether there is a memory operand. Of
+// those without an entry, they are as the table of opcodes says.
+var specialClass = [...]func(d *x86, layout uint8, class Class) (uint8, Class){
+	grpALU: (*x86).classALU,
+	grpF6:  (*x86).classF6,
+	grpFE: func(d *x86, layout uint8, class Class) (uint8, Class) {
+		return layout, class | badUnless(d.regBits() <= 1)
+	},
+	grpFF: (*x86).classFF,
+	grpC7: (*x86).classC7,
+	grp8F: func(d *x86, layout uint8, class Class) (uint8, Class) {
+		return layout, class | badUnless(d.regBits() == 0)
+	},
+	grpAE:   func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.fence(d.regBits()) },
+	grpBA:   (*x86).classBA,
+	grp0FC7: func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.class0FC7() },
+	x87:     func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.float(d.regBits()) },
+	nop90:   func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.class90() },
+	hint1E:  func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.class1E() },
+	mov7E:   func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.loads(d.pfx&pfxF3 != 0) },
+	grp0F78: (*x86).class0F78,
+	movbeCRC: func(d *x86, layout uint8, _ Class) (uint8, Class) {
+		return layout, d.loads(d.op&1 == 0 || d.pfx&pfxF2 != 0)
+	},
+	evexNarrow: (*x86).classNarrow,
+	intN:       func(d *x86, layout uint8, _ Class) (uint8, Class) { return layout, d.classInt() },
+	needMem:    func(d *x86, layout uint8, class Class) (uint8, Class) { return layout, class | badUnless(d.mem) },
+}
+
 // specialise settles layout and class where they depend on more than the opcode.
 func (d *x86) specialise(f *x86Form, layout uint8, class Class) (uint8, Class) {
-	reg := d.modrm >> 3 & 7
-	mem := func(c Class) Class {
-		if d.mem {
-			return c
-		}
-		return 0
-	}
-	switch f.special {
-	case grpALU:
-		if reg == 7 {
-			return layout, mem(Load) | Compare
-		}
-		return layout, mem(Load | Store)
-	case grpF6:
-		switch reg {
-		case 0, 1:
-			return layout, mem(Load) | Compare
-		case 2, 3:
-			return layout &^ immMask, mem(Load | Store)
-		case 4, 5:
-			return layout &^ immMask, mem(Load) | Mul
-		}
-		return layout &^ immMask, mem(Load) | Div
-	case grpFE:
-		if reg > 1 {
-			return layout, Bad
-		}
-	case grpFF:
-		return layout, [8]Class{mem(Load | Store), mem(Load | Store), mem(Load) | IndCall, d.far(IndCall),
-			mem(Load) | IndJump, d.far(IndJump), mem(Load) | Push, Bad}[reg]
-	case grpC7:
-		switch {
-		case d.modrm == 0xf8 && d.op == 0xc7: // xbegin goes to its operand if the transaction aborts
-			return hasModRM | immRelZ, CondJump | System
-		case d.modrm == 0xf8:
-			return layout, System
-		case reg != 0:
-			return layout, Bad
-		}
-	case grp8F:
-		if reg != 0 {
-			return layout, Bad
-		}
-	case grpAE:
-		return layout, d.fence(reg)
-	case grpBA:
-		switch {
-		case reg < 4:
-			return layout, Bad
-		case reg == 4:
-			return layout, mem(Load) | Compare
-		}
-		return layout, mem(Load | Store)
-	case grp0FC7:
-		switch {
-		case d.mem && reg == 1:
-			return layout, Load | Store
-		case d.mem && (reg == 4 || reg == 5):
-			return layout, Store | System
-		case d.mem:
-			return layout, Load | System
-		}
-		return layout, System
-	case x87:
-		return layout, d.float(reg)
-	case nop90:
-		switch {
-		case d.pfx&pfxF3 != 0:
-			return layout, System // pause
-		case d.rex&1 != 0:
-			return layout, 0 // xchg %r8
-		}
-		return layout, Nop
-	case hint1E:
-		if d.pfx&pfxF3 != 0 && d.modrm >= 0xc0 && reg == 1 {
-			return layout, 0 // rdssp
-		}
-		return layout, Nop
-	case mov7E:
-		if d.pfx&pfxF3 != 0 {
-			return layout, mem(Load)
-		}
-		return layout, mem(Store)
-	case grp0F78:
-		if d.pfx&(pfx66|pfxF2) != 0 {
-			return layout | immW, Float
-		}
-	case movbeCRC:
-		if d.op&1 == 0 || d.pfx&pfxF2 != 0 {
-			return layout, mem(Load)
-		}
-		return layout, mem(Store)
-	case evexNarrow:
-		if d.pfx&pfxF3 != 0 {
-			return layout, mem(Store)
-		}
-	case intN:
-		if d.imm == 3 {
-			return layout, Trap
-		}
-		return layout, System
-	case needMem:
-		if !d.mem {
-			return layout, Bad
-		}
+	if settle := specialClass[f.special]; settle != nil {
+		return settle(d, layout, class)
 	}
 	return layout, class
+}
+
+// regBits returns the bits of ModRM that extend the opcode where they name no register.
+func (d *x86) regBits() byte { return d.modrm >> 3 & 7 }
+
+// ofMem returns c if there is a memory operand.
+func (d *x86) ofMem(c Class) Class {
+	if d.mem {
+		return c
+	}
+	return 0
+}
+
+// loads returns the class of what loads from a memory operand, or else stores to it.
+func (d *x86) loads(yes bool) Class {
+	if yes {
+		return d.ofMem(Load)
+	}
+	return d.ofMem(Store)
+}
+
+func badUnless(ok bool) Class {
+	if ok {
+		return 0
+	}
+	return Bad
+}
+
+func (d *x86) classALU(layout uint8, _ Class) (uint8, Class) {
+	if d.regBits() == 7 {
+		return layout, d.ofMem(Load) | Compare
+	}
+	return layout, d.ofMem(Load | Store)
+}
+
+func (d *x86) classF6(layout uint8, _ Class) (uint8, Class) {
+	switch d.regBits() {
+	case 0, 1:
+		return layout, d.ofMem(Load) | Compare
+	case 2, 3:
+		return layout &^ immMask, d.ofMem(Load | Store)
+	case 4, 5:
+		return layout &^ immMask, d.ofMem(Load) | Mul
+	}
+	return layout &^ immMask, d.ofMem(Load) | Div
+}
+
+func (d *x86) classFF(layout uint8, _ Class) (uint8, Class) {
+	load, both := d.ofMem(Load), d.ofMem(Load|Store)
+	return layout, [8]Class{both, both, load | IndCall, d.far(IndCall), load | IndJump, d.far(IndJump), load | Push, Bad}[d.regBits()]
+}
+
+func (d *x86) classC7(layout uint8, class Class) (uint8, Class) {
+	switch {
+	case d.modrm == 0xf8 && d.op == 0xc7: // xbegin goes to its operand if the transaction aborts
+		return hasModRM | immRelZ, CondJump | System
+	case d.modrm == 0xf8:
+		return layout, System
+	}
+	return layout, class | badUnless(d.regBits() == 0)
+}
+
+func (d *x86) classBA(layout uint8, _ Class) (uint8, Class) {
+	switch reg := d.regBits(); {
+	case reg < 4:
+		return layout, Bad
+	case reg == 4:
+		return layout, d.ofMem(Load) | Compare
+	}
+	return layout, d.ofMem(Load | Store)
+}
+
+func (d *x86) class0FC7() Class {
+	switch reg := d.regBits(); {
+	case d.mem && reg == 1:
+		return Load | Store
+	case d.mem && (reg == 4 || reg == 5):
+		return Store | System
+	case d.mem:
+		return Load | System
+	}
+	return System
+}
+
+func (d *x86) class90() Class {
+	switch {
+	case d.pfx&pfxF3 != 0:
+		return System // pause
+	case d.rex&1 != 0:
+		return 0 // xchg %r8
+	}
+	return Nop
+}
+
+func (d *x86) class1E() Class {
+	if d.pfx&pfxF3 != 0 && d.modrm >= 0xc0 && d.regBits() == 1 {
+		return 0 // rdssp
+	}
+	return Nop
+}
+
+func (d *x86) class0F78(layout uint8, class Class) (uint8, Class) {
+	if d.pfx&(pfx66|pfxF2) != 0 {
+		return layout | immW, Float
+	}
+	return layout, class
+}
+
+func (d *x86) classNarrow(layout uint8, class Class) (uint8, Class) {
+	if d.pfx&pfxF3 != 0 {
+		return layout, d.ofMem(Store)
+	}
+	return layout, class
+}
+
+func (d *x86) classInt() Class {
+	if d.imm == 3 {
+		return Trap
+	}
+	return System
 }
 
 // far is the class of a far call or jump, which has only a memory form.
