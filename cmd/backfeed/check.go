@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"gopkg.in/yaml.v3"
-
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
+	"backfeed/feedback/gate"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
@@ -52,69 +50,27 @@ other languages by their names and braces, so that one that macros put together 
 	run: runCheck,
 }
 
-// limits are the thresholds of check. Shares are of 1.
-type limits struct {
-	MinSamples    uint64        `yaml:"min-samples"`
-	MinUsed       float64       `yaml:"min-used"`
-	MinOwn        float64       `yaml:"min-own"`
-	MinShape      float64       `yaml:"min-shape"`
-	MaxOtherID    float64       `yaml:"max-other-id"`
-	MaxAge        time.Duration `yaml:"max-age"`
-	MinProcedures float64       `yaml:"min-procedures"`
-	MinLines      float64       `yaml:"min-lines"`
-
-	MinSource        float64 `yaml:"min-source"`
-	MaxFilesGone     float64 `yaml:"max-files-gone"`
-	MaxFunctionsGone float64 `yaml:"max-functions-gone"`
-	MaxBeyond        float64 `yaml:"max-beyond"`
-	MaxMoved         float64 `yaml:"max-moved"`
-}
-
-// usualLimits are the defaults; the command's help explains each.
-var usualLimits = limits{
-	MinSamples: fewSamples, MinUsed: 0.7, MinOwn: 0.3, MinShape: 0.1, MaxOtherID: 0.05, MaxAge: 30 * 24 * time.Hour,
-	MinProcedures: 0.9, MinLines: 0.7,
-	MinSource: 0.1, MaxFilesGone: 0.05, MaxFunctionsGone: 0.1, MaxBeyond: 0.2, MaxMoved: 1,
-}
-
 // configFile is what limits are read from if it is there.
 const configFile = "backfeed.yaml"
 
 // readLimits reads the limits at path; for "", those of configFile if there is one.
-func readLimits(path string) (limits, error) {
+func readLimits(path string) (gate.Limits, error) {
 	name := path
 	if name == "" {
 		name = configFile
 	}
 	b, err := os.ReadFile(name)
 	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		return usualLimits, nil
+		return gate.Usual, nil
 	}
 	if err != nil {
-		return limits{}, fmt.Errorf("%s: %w", name, fail.Cause(err))
+		return gate.Limits{}, fmt.Errorf("%s: %w", name, fail.Cause(err))
 	}
-	return parseLimits(name, b)
-}
-
-func parseLimits(name string, b []byte) (limits, error) {
-	doc := struct {
-		Check limits `yaml:"check"`
-	}{usualLimits}
-	d := yaml.NewDecoder(bytes.NewReader(b))
-	d.KnownFields(true)
-	if err := d.Decode(&doc); err != nil && !errors.Is(err, io.EOF) {
-		return limits{}, fail.Errorf(fail.Usage, "%s: %w", name, err)
+	lim, err := gate.ParseLimits(b)
+	if err != nil {
+		return lim, fail.Errorf(fail.Usage, "%s: %w", name, err)
 	}
-	return doc.Check, nil
-}
-
-// A gate is one thing that check looks at.
-type gate struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Limit  string `json:"limit"`
-	OK     bool   `json:"ok"`
-	Reason string `json:"reason"` // what a failure means
+	return lim, nil
 }
 
 func runCheck(c *cli, args []string) error {
@@ -142,14 +98,14 @@ func runCheck(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	gates := qualityGates(src, ip, lim)
+	gates := gate.Recording(src.Profile, ip, src.Recording.Samples(), ofOtherID(src), lim)
 	if newest, err := src.Newest(); err != nil {
 		return err
 	} else if !newest.IsZero() {
-		gates = append(gates, ageGate(time.Since(newest), lim))
+		gates = append(gates, gate.Age(time.Since(newest), lim))
 	}
 	if *binary != "" {
-		stale, err := staleGates(ip, *binary, lim)
+		stale, err := buildGates(ip, *binary, lim)
 		if err != nil {
 			return unlined(err)
 		}
@@ -184,149 +140,28 @@ func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image")
 }
 
-// judge prints the gates and fails if one of them does.
-func (c *cli) judge(gates []gate, format *choice) error {
-	err := c.print("-", format, gates, gates, func(w io.Writer, style report.Style) error { return writeGates(w, gates, style) })
-	if err != nil {
-		return err
-	}
-	var failed []string
-	for _, g := range gates {
-		if !g.OK {
-			failed = append(failed, fmt.Sprintf("%s %s, want %s: %s", g.Name, g.Value, g.Limit, g.Reason))
-		}
-	}
-	if len(failed) > 0 {
-		return fail.Errorf(fail.Gate, "check: %s", strings.Join(failed, "; "))
-	}
-	return nil
-}
-
-func writeGates(w io.Writer, gates []gate, style report.Style) error {
-	t := report.NewTable(report.Left("check"), report.Right("value"), report.Right("limit"), report.Left("verdict"))
-	for _, g := range gates {
-		verdict := "ok"
-		if !g.OK {
-			verdict = "FAILS"
-		}
-		t.Row(g.Name, g.Value, g.Limit, verdict)
-	}
-	return t.Print(w, style)
-}
-
-// atLeast is a gate for a share that must not be small.
-func atLeast(name string, share, least float64, reason string) gate {
-	return gate{name, report.Percent(share), "at least " + report.Percent(least), share >= least, reason}
-}
-
-// atMost is a gate for a share that must not be large.
-func atMost(name string, share, most float64, reason string) gate {
-	return gate{name, report.Percent(share), "at most " + report.Percent(most), share <= most, reason}
-}
-
-// part is a/b; nothing of nothing is 0.
-func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
-
-// qualityGates judge what was recorded and inferred.
-func qualityGates(src *input.Session, ip *infer.ImageProfile, lim limits) []gate {
-	p := src.Profile
-	var own, shaped, placed, other uint64
-	for _, r := range ip.Procs {
-		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
-			own += r.Samples
-		}
-		for i, n := range r.BlockSamples {
-			placed += n
-			if r.Block[i].Within >= infer.Medium {
-				shaped += n
-			}
-		}
-	}
+// ofOtherID returns how many samples are of images of which only other builds were found.
+func ofOtherID(src *input.Session) (other uint64) {
 	for id, n := range src.Recording.ByImage() {
 		if errors.Is(src.Missing(id), input.ErrOtherID) {
 			other += n
 		}
 	}
-	return []gate{
-		{"samples", report.Integer(p.Samples.Total), "at least " + report.Integer(lim.MinSamples), p.Samples.Total >= lim.MinSamples,
-			"record for longer, or merge recordings"},
-		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
-		atMost("other build ID", part(other, src.Recording.Samples()), lim.MaxOtherID, "the files here are not those that ran"),
-		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
-		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
-	}
+	return other
 }
 
-func ageGate(age time.Duration, lim limits) gate {
-	age = max(age, 0).Round(time.Minute)
-	return gate{"age", age.String(), "at most " + lim.MaxAge.String(), age <= lim.MaxAge, "the program has changed since, and so has its work"}
-}
-
-// A sourceLine is a line as profiles name it.
-type sourceLine struct {
-	function string
-	offset   int // relative to the function's first line
-}
-
-// staleGates compare the sampled procedures and lines with those of a newer build.
-func staleGates(ip *infer.ImageProfile, path string, lim limits) ([]gate, error) {
+// buildGates compare the sampled procedures and lines with those of the build at path.
+func buildGates(ip *infer.ImageProfile, path string, lim gate.Limits) ([]gate.Gate, error) {
 	im, err := image.Open(path, image.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer im.Close()
-	old, err := ip.Image.Lines()
-	if err != nil {
-		return nil, err
-	}
-	now, err := im.Lines()
-	if err != nil {
-		return nil, err
-	}
-	index := map[string]int{}
-	for i, s := range im.Symbols() {
-		index[s.Name] = i
-	}
-	var all, known, placed, same uint64
-	for _, r := range ip.Procs {
-		if r.Samples == 0 {
-			continue
-		}
-		all += r.Samples
-		i, ok := index[r.Proc.Name]
-		if !ok {
-			continue
-		}
-		known += r.Samples
-		p, err := im.Proc(i)
-		if err != nil {
-			continue // its lines are unknown, and count as changed
-		}
-		lines := map[sourceLine]bool{}
-		for b := range p.Blocks {
-			for _, in := range im.Insts(&p.Blocks[b]) {
-				for _, f := range now.Frames(in.Addr) {
-					lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
-				}
-			}
-		}
-		for b, n := range r.BlockSamples {
-			if fs := old.Frames(r.Proc.Blocks[b].Start); n > 0 && len(fs) > 0 {
-				placed += n
-				if lines[sourceLine{fs[0].Func, fs[0].Line - fs[0].StartLine}] {
-					same += n
-				}
-			}
-		}
-	}
-	return []gate{
-		atLeast("procedures", part(known, all), lim.MinProcedures, "the newer build lacks procedures that were hot"),
-		atLeast("lines", part(same, placed), lim.MinLines, "hot lines have moved within their functions"),
-	}, nil
+	return gate.Build(ip, im, lim)
 }
 
 // sourceGates compare the sampled functions and lines with those of a source tree.
-func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim limits) ([]gate, error) {
+func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim gate.Limits) ([]gate.Gate, error) {
 	t, err := source.OpenTree(dir)
 	if err != nil {
 		return nil, err
@@ -335,13 +170,24 @@ func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim lim
 	if err != nil {
 		return nil, err
 	}
-	own := n.Own()
-	share := func(f source.Fate) float64 { return part(n[f], own) }
-	return []gate{
-		atLeast("source tree", part(own, own+n[source.Outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
-		atMost("files gone", share(source.FileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
-		atMost("functions gone", share(source.FunctionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
-		atMost("functions moved", share(source.MovedLines), lim.MaxMoved, "its functions stand on other lines"),
-		atMost("lines beyond", share(source.BeyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
-	}, nil
+	return gate.Tree(&n, dir, lim), nil
+}
+
+// judge prints the gates and fails if one of them does.
+func (c *cli) judge(gates []gate.Gate, format *choice) error {
+	rows := report.NewVerdicts(gates)
+	err := c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
+	if err != nil {
+		return err
+	}
+	var failed []string
+	for _, r := range rows {
+		if !r.OK {
+			failed = append(failed, r.Failure())
+		}
+	}
+	if len(failed) > 0 {
+		return fail.Errorf(fail.Gate, "check: %s", strings.Join(failed, "; "))
+	}
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback/gate"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -19,7 +21,7 @@ func verdicts(t *testing.T, limits string, args ...string) (int, map[string]bool
 	t.Helper()
 	config := file(t, t.TempDir(), "limits.yaml", limits)
 	code, out, errs := runCLI(t, append([]string{"check", "--symfs", mixDir, "--format", "json", "--config", config}, args...)...)
-	var gates []gate
+	var gates []report.Verdict
 	if err := json.Unmarshal([]byte(out), &gates); err != nil {
 		t.Fatalf("exit code %d, %v: %s", code, err, errs)
 	}
@@ -88,19 +90,17 @@ func TestLimits(t *testing.T) {
 		t.Fatal("help shows no limits")
 	}
 	shown, _, _ = strings.Cut("    check:\n"+shown, "\n\n")
-	got, err := parseLimits("help", []byte(shown))
-	if err != nil || got != usualLimits {
-		t.Errorf("%v: help shows %+v, defaults are %+v", err, got, usualLimits)
+	got, err := gate.ParseLimits([]byte(shown))
+	if err != nil || got != gate.Usual {
+		t.Errorf("%v: help shows %+v, defaults are %+v", err, got, gate.Usual)
 	}
 	// Each line of it sets something.
 	if n := strings.Count(shown, "\n      m"); n != 13 {
 		t.Errorf("help shows %d limits, want 13", n)
 	}
-	if got, err := parseLimits("empty", nil); err != nil || got != usualLimits {
-		t.Errorf("%v: %+v", err, got)
-	}
 	for _, bad := range []string{"check: {min-sample: 1}", "check: [", "check: {max-age: 3 weeks}"} {
-		if _, err := parseLimits("bad.yaml", []byte(bad)); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "bad.yaml") {
+		path := file(t, t.TempDir(), "bad.yaml", bad)
+		if _, err := readLimits(path); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "bad.yaml") {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
+	"backfeed/feedback/gate"
 )
 
 var diffCmd = &command{
@@ -152,7 +153,7 @@ func (doc *diffDoc) differs() bool { return doc.Clear > 0 || doc.Moved >= feedba
 // the new one is of many more samples.
 func (doc *diffDoc) outgrown() bool {
 	const more = 4
-	return doc.Samples[0] > 0 && doc.Samples[0] < fewSamples && doc.Samples[1] >= more*doc.Samples[0]
+	return doc.Samples[0] > 0 && doc.Samples[0] < gate.FewSamples && doc.Samples[1] >= more*doc.Samples[0]
 }
 
 func (c *cli) writeDiff(doc *diffDoc, format *choice) error {

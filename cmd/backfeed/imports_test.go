@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/collect, sample/perfdata, sample/store <- cmd/internal/input <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -30,7 +30,7 @@ var homes = map[string][]string{
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
-	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; limits here, which are flags in a file
+	"gopkg.in/yaml.v3":                         {"infer/machine", "feedback/gate"}, // models there; limits here
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"}, // pages for man

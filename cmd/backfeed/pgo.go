@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"backfeed/feedback/gate"
 	"backfeed/sample"
 )
 
@@ -15,10 +16,6 @@ still be there afterwards: build tests with go test -c rather than run go test.
 Put the profile as default.pgo beside the main package, and go build will use it.`,
 	run: runPGO,
 }
-
-// fewSamples is where a profile gets thin. With 1000 samples, a procedure that
-// takes 1 % of the time has 10, and its share is known within a third.
-const fewSamples = 1000
 
 func runPGO(c *cli, args []string) error {
 	fs := c.flags()
@@ -61,7 +58,7 @@ func runPGO(c *cli, args []string) error {
 
 // tellThin warns of a profile of few samples, unless something was counted exactly.
 func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
-	if n := rec.Samples(); n < fewSamples && rec.Exact(nil).Counted == 0 {
+	if n := rec.Samples(); n < gate.FewSamples && rec.Exact(nil).Counted == 0 {
 		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
 	}
 }

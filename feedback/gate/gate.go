@@ -1,0 +1,154 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/source"
+)
+
+// A Unit says what the numbers of a Gate are.
+type Unit uint8
+
+const (
+	Share   Unit = iota // of 1
+	Samples             // a number of them
+	Seconds
+)
+
+// A Gate is one thing that was looked at.
+type Gate struct {
+	Name   string
+	Unit   Unit    // of Value and Limit
+	Value  float64 // what was found
+	Limit  float64 // what was wanted: the least, or the most if AtMost is set
+	AtMost bool
+	Reason string // what a failure means, and what to do
+}
+
+// OK reports whether the value is within the limit.
+func (g Gate) OK() bool {
+	if g.AtMost {
+		return g.Value <= g.Limit
+	}
+	return g.Value >= g.Limit
+}
+
+// atLeast is a gate for a share that must not be small.
+func atLeast(name string, share, least float64, reason string) Gate {
+	return Gate{name, Share, share, least, false, reason}
+}
+
+// atMost is a gate for a share that must not be large.
+func atMost(name string, share, most float64, reason string) Gate {
+	return Gate{name, Share, share, most, true, reason}
+}
+
+// part is a/b; nothing of nothing is 0.
+func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
+
+// Recording judges what was recorded, of which p was inferred, and what ip, the image of it
+// that is to be built, has of that. Of all samples recorded, otherID are of images of which
+// only other builds were found.
+func Recording(p *infer.Profile, ip *infer.ImageProfile, recorded, otherID uint64, lim Limits) []Gate {
+	var own, shaped, placed uint64
+	for _, r := range ip.Procs {
+		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
+			own += r.Samples
+		}
+		for i, n := range r.BlockSamples {
+			placed += n
+			if r.Block[i].Within >= infer.Medium {
+				shaped += n
+			}
+		}
+	}
+	return []Gate{
+		{"samples", Samples, float64(p.Samples.Total), float64(lim.MinSamples), false, "record for longer, or merge recordings"},
+		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
+		atMost("other build ID", part(otherID, recorded), lim.MaxOtherID, "the files here are not those that ran"),
+		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
+		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
+	}
+}
+
+// Age judges how long ago the newest samples were taken, to a minute.
+func Age(age time.Duration, lim Limits) Gate {
+	age = max(age, 0).Round(time.Minute)
+	return Gate{"age", Seconds, age.Seconds(), lim.MaxAge.Seconds(), true, "the program has changed since, and so has its work"}
+}
+
+// A sourceLine is a line as profiles name it.
+type sourceLine struct {
+	function string
+	offset   int // relative to the function's first line
+}
+
+// Build judges what im, a newer build of the program, has of the procedures and lines of ip
+// that were sampled. Either without lines is an error.
+func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) {
+	old, err := ip.Image.Lines()
+	if err != nil {
+		return nil, err
+	}
+	now, err := im.Lines()
+	if err != nil {
+		return nil, err
+	}
+	index := map[string]int{}
+	for i, s := range im.Symbols() {
+		index[s.Name] = i
+	}
+	var all, known, placed, same uint64
+	for _, r := range ip.Procs {
+		if r.Samples == 0 {
+			continue
+		}
+		all += r.Samples
+		i, ok := index[r.Proc.Name]
+		if !ok {
+			continue
+		}
+		known += r.Samples
+		p, err := im.Proc(i)
+		if err != nil {
+			continue // its lines are unknown, and count as changed
+		}
+		lines := map[sourceLine]bool{}
+		for b := range p.Blocks {
+			for _, in := range im.Insts(&p.Blocks[b]) {
+				for _, f := range now.Frames(in.Addr) {
+					lines[sourceLine{f.Func, f.Line - f.StartLine}] = true
+				}
+			}
+		}
+		for b, n := range r.BlockSamples {
+			if fs := old.Frames(r.Proc.Blocks[b].Start); n > 0 && len(fs) > 0 {
+				placed += n
+				if lines[sourceLine{fs[0].Func, fs[0].Line - fs[0].StartLine}] {
+					same += n
+				}
+			}
+		}
+	}
+	return []Gate{
+		atLeast("procedures", part(known, all), lim.MinProcedures, "the newer build lacks procedures that were hot"),
+		atLeast("lines", part(same, placed), lim.MinLines, "hot lines have moved within their functions"),
+	}, nil
+}
+
+// Tree judges what the source tree at dir has of the code that was sampled.
+func Tree(n *source.Fates, dir string, lim Limits) []Gate {
+	own := n.Own()
+	share := func(f source.Fate) float64 { return part(n[f], own) }
+	return []Gate{
+		atLeast("source tree", part(own, own+n[source.Outside]), lim.MinSource, fmt.Sprintf("it ran little that is in %s: is it this program's source?", dir)),
+		atMost("files gone", share(source.FileGone), lim.MaxFilesGone, "the tree lacks files that were hot"),
+		atMost("functions gone", share(source.FunctionGone), lim.MaxFunctionsGone, "its files lack functions that were hot"),
+		atMost("functions moved", share(source.MovedLines), lim.MaxMoved, "its functions stand on other lines"),
+		atMost("lines beyond", share(source.BeyondEnd), lim.MaxBeyond, "hot lines are beyond the end of their functions"),
+	}
+}

@@ -1,0 +1,123 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/source"
+)
+
+// failing are the names of the gates that fail.
+func failing(gates ...Gate) string {
+	var names []string
+	for _, g := range gates {
+		if !g.OK() {
+			names = append(names, g.Name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// recorded is a Go program of which 600 of 1000 samples are in blocks of medium confidence
+// within their procedures, 300 in the runtime, and 100 have no place.
+func recorded() (*infer.Profile, *infer.ImageProfile) {
+	proc := func(name string, within infer.Confidence, n uint64) *infer.Result {
+		return &infer.Result{
+			Proc: &image.Proc{Symbol: image.Symbol{Name: name}, Blocks: make([]image.Block, 1)}, Samples: n,
+			Block: []infer.Freq{{N: 1, Conf: infer.Low, Within: within}}, BlockSamples: []uint64{n},
+		}
+	}
+	ip := &infer.ImageProfile{Image: &image.Image{Go: "go1.26"}, Samples: 900, Procs: []*infer.Result{
+		proc("main.work", infer.Medium, 600), proc("runtime.mallocgc", infer.Low, 200), proc("internal/runtime/maps.grow", infer.Low, 100),
+	}}
+	return &infer.Profile{Samples: infer.Samples{Total: 1000, Used: 900}, Images: []*infer.ImageProfile{ip}}, ip
+}
+
+// TestRecording: each limit fails alone, and a value that is as large as its limit passes.
+func TestRecording(t *testing.T) {
+	none := Limits{MaxOtherID: 1}
+	for _, tt := range []struct {
+		name string
+		set  func(l *Limits, by float64) // beyond the value by so much
+	}{
+		{"samples", func(l *Limits, by float64) { l.MinSamples = uint64(1000 + by) }},
+		{"used", func(l *Limits, by float64) { l.MinUsed = 0.9 + by }},
+		{"other build ID", func(l *Limits, by float64) { l.MaxOtherID = 0.25 - by }},
+		{"own code", func(l *Limits, by float64) { l.MinOwn = 0.6 + by }},
+		{"shape", func(l *Limits, by float64) { l.MinShape = 600./900 + by }},
+	} {
+		for by, want := range map[float64]string{0: "", 1: tt.name} {
+			p, ip := recorded()
+			lim := none
+			tt.set(&lim, by)
+			if got := failing(Recording(p, ip, 1200, 300, lim)...); got != want {
+				t.Errorf("%s, by %v: %q fails, want %q", tt.name, by, got, want)
+			}
+		}
+	}
+	p, ip := recorded()
+	ip.Image.Go = "" // then these are procedures of any program
+	if got := failing(Recording(p, ip, 1200, 0, Limits{MinOwn: 0.9})...); got != "" {
+		t.Errorf("in C, %q fails", got)
+	}
+	if got := failing(Recording(&infer.Profile{}, &infer.ImageProfile{Image: &image.Image{}}, 0, 0, Usual)...); got != "samples, used, own code, shape" {
+		t.Errorf("of nothing, %q fails", got)
+	}
+}
+
+func TestAge(t *testing.T) {
+	lim := Limits{MaxAge: time.Hour}
+	for age, ok := range map[time.Duration]bool{
+		-time.Minute: true, // of another clock
+		time.Hour:    true, time.Hour + 29*time.Second: true, time.Hour + 31*time.Second: false, 30 * 24 * time.Hour: false,
+	} {
+		if g := Age(age, lim); g.OK() != ok || g.Unit != Seconds || g.Value < 0 {
+			t.Errorf("%v: %+v", age, g)
+		}
+	}
+}
+
+// TestTree: shares are of the program's own samples.
+func TestTree(t *testing.T) {
+	n := &source.Fates{}
+	n[source.Outside], n[source.InPlace], n[source.MovedLines], n[source.BeyondEnd], n[source.FunctionGone], n[source.FileGone] = 900, 40, 30, 15, 10, 5
+	lim := Limits{MinSource: 0.1, MaxFilesGone: 0.05, MaxFunctionsGone: 0.1, MaxBeyond: 0.15, MaxMoved: 0.3}
+	if got := failing(Tree(n, "src", lim)...); got != "" {
+		t.Errorf("%q fails", got)
+	}
+	lim = Limits{MinSource: 0.11, MaxFilesGone: 0.04, MaxFunctionsGone: 0.09, MaxBeyond: 0.14, MaxMoved: 0.29}
+	if got := failing(Tree(n, "src", lim)...); got != "source tree, files gone, functions gone, functions moved, lines beyond" {
+		t.Errorf("%q fails", got)
+	}
+}
+
+// TestParseLimits: what is not there is as usual; what is unknown is an error.
+func TestParseLimits(t *testing.T) {
+	want := Usual
+	want.MinUsed, want.MaxAge = 0.5, 36*time.Hour
+	for text, want := range map[string]Limits{"": Usual, "check: {}": Usual, "check: {min-used: 0.5, max-age: 36h}": want} {
+		if got, err := ParseLimits([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %v, %+v", text, err, got)
+		}
+	}
+	for _, bad := range []string{"check: {min-sample: 1}", "check: [", "check: {max-age: 3 weeks}", "checks: {}"} {
+		if _, err := ParseLimits([]byte(bad)); err == nil {
+			t.Errorf("%q is taken", bad)
+		}
+	}
+}
+
+// FuzzParseLimits: any text gives an error, or limits.
+func FuzzParseLimits(f *testing.F) {
+	for _, text := range []string{"", "check: {min-used: 0.5, max-age: 36h}", "check:\n  min-samples: 1000 # enough\n", "check: &a [*a]"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if lim, err := ParseLimits(b); err != nil && lim != (Limits{}) {
+			t.Errorf("%v, and %+v", err, lim)
+		}
+	})
+}
