@@ -128,13 +128,13 @@ frequency = 97
 retain-size = 20G
 label = role=web
 label = zone=a
-tick = true
+kernel = true
 `)
 	f, err := c.parseAgent([]string{"--config", config, "-F", "50", "--retain", "720h"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.maxCPU != 0.005 || f.what.hz != 50 || f.retain.size != 20<<30 || f.labels["role"] != "web" || f.labels["zone"] != "a" || !f.what.tick || f.retain.age != 720*time.Hour {
+	if f.maxCPU != 0.005 || f.what.hz != 50 || f.retain.size != 20<<30 || f.labels["role"] != "web" || f.labels["zone"] != "a" || !f.what.kernel || f.retain.age != 720*time.Hour {
 		t.Errorf("%+v", f)
 	}
 	for _, tt := range []struct{ text, want string }{

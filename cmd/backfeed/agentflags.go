@@ -75,6 +75,14 @@ func cgroupTree() string {
 	return cgroupMount
 }
 
+// refuse finds what has no effect beside the rest.
+func (f *systemFlags) refuse(fs *flagSet) error {
+	if f.tick {
+		return fs.refuse("the scheduler's tick has a rate of its own", "frequency")
+	}
+	return nil
+}
+
 // check finds what no sampler can do.
 func (f *systemFlags) check() error {
 	if f.hz < 1 {
@@ -126,10 +134,25 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 			return nil, fail.Errorf(fail.Usage, "%s: %w", *config, err)
 		}
 	}
-	if err := f.check(); err != nil {
+	if err := cmp.Or(f.check(), f.refuse(fs)); err != nil {
 		return nil, c.usage(err)
 	}
 	return f, nil
+}
+
+// refuse finds what has no effect beside the rest.
+func (f *agentFlags) refuse(fs *flagSet) error {
+	if f.metrics == "" {
+		if err := fs.refuse("it goes with --metrics", "metrics-public"); err != nil {
+			return err
+		}
+	}
+	if f.keepImages.value == "no" {
+		if err := fs.refuse("it goes with --keep-images", "max-image-size"); err != nil {
+			return err
+		}
+	}
+	return f.what.refuse(fs)
 }
 
 func (f *agentFlags) check() error {

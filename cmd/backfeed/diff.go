@@ -74,6 +74,9 @@ func runDiff(c *cli, args []string) error {
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
+	if err := fs.refuse("it is about recordings, and these are profiles", "lines", "since", "until", "label", "event", "model"); err != nil {
+		return c.usage(err)
+	}
 	var sides [2]*feedback.Decisions
 	for i, path := range fs.Args() {
 		d, err := c.decisions(path, consumer.value)

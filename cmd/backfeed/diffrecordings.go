@@ -106,10 +106,13 @@ func (c *cli) diffFlags() diffFlags {
 
 // diffRecordings compares two recordings.
 func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choice) error {
+	if err := c.selects([]string{before, after}); err != nil {
+		return err
+	}
 	var sides [2]*input.Session
 	opt := *flags.opt
 	for i, path := range []string{before, after} {
-		src, err := c.inferred([]string{path}, &opt)
+		src, err := c.inferredAlso([]string{path}, &opt)
 		if err != nil {
 			return err
 		}

@@ -67,6 +67,16 @@ func (fs *flagSet) set(f *pflag.Flag, value string) error {
 	return err
 }
 
+// refuse returns an error if one of these flags was given, which would have no effect: why says what it needs.
+func (fs *flagSet) refuse(why string, names ...string) error {
+	for _, name := range names {
+		if fs.Changed(name) {
+			return fmt.Errorf("%s has no effect: %s", flagName(fs.Lookup(name)), why)
+		}
+	}
+	return nil
+}
+
 // isList reports whether a flag adds up what it is given.
 func isList(f *pflag.Flag) bool {
 	_, ok := f.Value.(interface{ GetSlice() []string })

@@ -1,5 +1,14 @@
 package main
 
+import (
+	"io"
+	"os"
+	"slices"
+
+	"backfeed/infer/truth"
+	"backfeed/sample"
+)
+
 var importCmd = &command{
 	name: "import", args: "SRC... [--symfs DIR] [--image BINARY] -o FILE", short: "turn recordings of other tools into one of backfeed",
 	reads: symfsHelp,
@@ -25,10 +34,28 @@ func runImport(c *cli, args []string) error {
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
 	}
+	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), isCover) {
+		return c.usage(fs.refuse("it is the program of cover profiles, and no source is one", "image"))
+	}
 	src, err := c.read(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
 	return c.writeRecording(*out, src.Recording)
+}
+
+// isCover reports whether path is a cover profile, or standard input, which may be one.
+func isCover(path string) bool {
+	if path == "-" {
+		return true
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return true // what is wrong, the reader will say
+	}
+	defer f.Close()
+	head := make([]byte, sample.SniffLen)
+	n, _ := io.ReadFull(f, head)
+	return truth.IsCover(head[:n])
 }

@@ -42,6 +42,11 @@ func runInfer(c *cli, args []string) error {
 	if *stalls && (format.value != "json" || opt.Infer.Places > 0) {
 		return c.usage(errors.New("--stalls is for the counts document: --format json"))
 	}
+	if format.value == "json" || format.value == "csv" || opt.Infer.Places > 0 {
+		if err := fs.refuse("only the table of procedures is cut", "lines"); err != nil {
+			return c.usage(err)
+		}
+	}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err

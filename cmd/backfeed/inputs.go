@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,8 +77,28 @@ func (c *cli) output() (file *string) {
 	return file
 }
 
+// selects returns an error if the flags that choose from stores are given, and no path is one.
+func (c *cli) selects(paths []string) error {
+	if slices.ContainsFunc(paths, isDir) {
+		return nil
+	}
+	if err := c.fs.refuse("it chooses from a store, and "+strings.Join(paths, ", ")+" is none", "since", "until", "label"); err != nil {
+		return c.usage(err)
+	}
+	return nil
+}
+
+// isDir reports whether path is a directory, which of sources only stores are.
+func isDir(path string) bool {
+	st, err := os.Stat(path)
+	return err == nil && st.IsDir()
+}
+
 // read adds up the samples of all paths.
 func (c *cli) read(paths []string, opt *input.Options) (*input.Session, error) {
+	if err := c.selects(paths); err != nil {
+		return nil, err
+	}
 	return input.Read(context.Background(), paths, *opt)
 }
 
@@ -89,6 +110,14 @@ const gcPercent = 150
 
 // inferred reads the samples of all paths and infers what ran.
 func (c *cli) inferred(paths []string, opt *input.Options) (*input.Session, error) {
+	if err := c.selects(paths); err != nil {
+		return nil, err
+	}
+	return c.inferredAlso(paths, opt)
+}
+
+// inferredAlso is inferred for paths that are not the only ones of the command.
+func (c *cli) inferredAlso(paths []string, opt *input.Options) (*input.Session, error) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

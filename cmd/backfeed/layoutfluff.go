@@ -46,10 +46,15 @@ func (a *advice) check(fs *flagSet, target *choice) error {
 		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
 	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
 		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
-	case asked == 1 && fs.Changed("html"):
-		return errors.New("--html draws an order, not advice")
+	case asked == 0:
+		return fs.refuse("it goes with --fluff, --align or --huge-pages", "lines")
 	}
-	return nil
+	if target.value == "json" {
+		if err := fs.refuse("--for json has all items", "lines"); err != nil {
+			return err
+		}
+	}
+	return fs.refuse("it is about an order, and --fluff, --align and --huge-pages make none", "html", "startup", "holdout", "relinked", "ld")
 }
 
 // advise prints what the user asked for.

@@ -41,7 +41,7 @@ func TestLayoutHTML(t *testing.T) {
 	if code, _, stderr := runCLI(t, "layout", program, rec, "--html", filepath.Join(page, "x")); code != exitFailed || !strings.Contains(stderr, "x: not a directory") {
 		t.Errorf("a page that cannot be written: exit code %d, %q", code, stderr)
 	}
-	if code, _, stderr := runCLI(t, "layout", program, rec, "--html", page, "--fluff"); code != exitUsage || !strings.Contains(stderr, "--html draws an order") {
+	if code, _, stderr := runCLI(t, "layout", program, rec, "--html", page, "--fluff"); code != exitUsage || !strings.Contains(stderr, "--html has no effect: it is about an order") {
 		t.Errorf("with --fluff: exit code %d, %q", code, stderr)
 	}
 }

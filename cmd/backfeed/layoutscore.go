@@ -113,7 +113,7 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 	if len(*j.holdout) == 0 {
 		return j.scores(order, ip.Image, nil)
 	}
-	src, err := c.inferred(*j.holdout, opt)
+	src, err := c.inferredAlso(*j.holdout, opt)
 	if err != nil {
 		return nil, err
 	}

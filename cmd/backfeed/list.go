@@ -114,6 +114,11 @@ func runList(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
+	if format.value == "json" || format.value == "csv" {
+		if err := fs.refuse("--format "+format.value+" has all instructions, by address", "lines", "all", "address"); err != nil {
+			return c.usage(err)
+		}
+	}
 	text, err := source.NewText(*dirs, opt.Symfs)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -69,6 +70,18 @@ func runMerge(c *cli, args []string) error {
 			return err
 		}
 		sources = append(sources, source)
+	}
+	var paths []string
+	for _, source := range sources {
+		paths = append(paths, source.Path)
+	}
+	if err := c.selects(paths); err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(paths, isDir) {
+		if err := fs.refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
+			return c.usage(err)
+		}
 	}
 	src, err := input.Merge(context.Background(), sources, how, *opt)
 	if err != nil {

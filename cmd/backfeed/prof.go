@@ -82,6 +82,9 @@ func runProf(c *cli, args []string) error {
 		opt.StackDepth = deepStack
 	}
 	if experiment.value == "fpe" {
+		if err := fs.refuse("fpe shows where signals came from, and infers nothing", "event", "model"); err != nil {
+			return c.usage(err)
+		}
 		return c.fpe(fs.Args(), opt, *n, format)
 	}
 	src, err := c.inferred(fs.Args(), opt)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,6 +167,9 @@ func runRecord(c *cli, args []string) error {
 	if *all {
 		if *flags.period > 0 {
 			return c.usage(errors.New("--period goes with a command or -p, not with -a"))
+		}
+		if err := cmp.Or(fs.refuse("-a never samples by ptrace", "max-cpu"), what.refuse(fs)); err != nil {
+			return c.usage(err)
 		}
 		what.hz, what.pids = *flags.hz, *flags.pids
 		rec, err := c.recordedSystem(what, *flags.limit, *out, flags.calibrate)

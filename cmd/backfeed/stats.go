@@ -82,6 +82,17 @@ func runStats(c *cli, args []string) error {
 	if fs.NArg() == 1 && !*epochs {
 		return c.usage(errors.New("want two recordings or more, or --epochs and a store"))
 	}
+	if by.value == "image" {
+		if err := fs.refuse("--by image opens no image", "symfs"); err != nil {
+			return c.usage(err)
+		}
+	}
+	if *epochs && !slices.ContainsFunc(fs.Args(), isDir) {
+		return c.usage(fs.refuse("none of the sources is a store", "epochs"))
+	}
+	if err := c.selects(fs.Args()); err != nil {
+		return err
+	}
 	src, err := input.New(*opt)
 	if err != nil {
 		return err

@@ -100,6 +100,11 @@ func runStore(c *cli, args []string, name string, verb storeVerb) error {
 	if err := f.retain.check(); err != nil {
 		return c.usage(err)
 	}
+	if name == "gc" && f.retain.age == 0 {
+		if err := fs.refuse("it goes with --retain", "most"); err != nil {
+			return c.usage(err)
+		}
+	}
 	s, err := input.OpenStore(fs.Arg(0), notices{c})
 	if err != nil {
 		return err

@@ -122,6 +122,9 @@ func countOnce(src *input.Session, of *document.Image, it *truth.Image) (repetit
 // sampled reads the samples of all paths, of which there may be none.
 func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error) {
 	if len(paths) == 0 {
+		if err := c.fs.refuse("it chooses from a store that --samples names", "since", "until", "label"); err != nil {
+			return nil, c.usage(err)
+		}
 		return input.New(*opt)
 	}
 	return c.read(paths, opt)
