@@ -5,9 +5,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // errAFDO is wrapped by errors about bytes that are no .afdo file.
@@ -329,7 +332,7 @@ func TestAFDODump(t *testing.T) {
 		p.branch(2, 0, "ptr", "helper")
 		p.branch(5, 0, "ptr2", "last")
 		b, _ := gccFile(t, p, gcc)
-		golden(t, name, dumpAFDO(b))
+		testtool.Golden(t, filepath.Join("testdata", name), dumpAFDO(b))
 		version, funcs, err := decodeAFDO(b)
 		if err != nil {
 			t.Fatal(err)

@@ -2,30 +2,26 @@ package feedback
 
 import (
 	"bytes"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-)
 
-const llvmBOLT = "/usr/lib/llvm-19/bin/llvm-bolt" // by argv[0] it knows which tool it is
+	"backfeed/internal/testtool"
+)
 
 // TestBOLTExact writes exact counts and holds them to what llvm-bolt makes of
 // them.
 func TestBOLTExact(t *testing.T) {
-	onEach(t, func(*processor) []string { return []string{"clang-19", "ld.lld-19", "llvm-strip-19"} }, testBOLTExact)
+	onEach(t, func(*processor) []string { return []string{"clang-19", "ld.lld-19", "llvm-strip-19", "llvm-bolt-19"} }, testBOLTExact)
 }
 
 func testBOLTExact(t *testing.T, c *processor) {
-	if _, err := os.Stat(llvmBOLT); err != nil {
-		t.Skipf("needs llvm-bolt: %v", err)
-	}
 	dir := t.TempDir()
 	// valgrind 3.19 cannot read images with relocations: the same without them
 	// has the same code at the same addresses.
 	c.build(t, dir, "shop.q", "-fuse-ld=lld", "-Wl,-q")
-	run(t, dir, "llvm-strip-19", "-g", "-o", "shop", "shop.q")
+	testtool.Run(t, dir, "llvm-strip-19", "-g", "-o", "shop", "shop.q")
 	p, rec := exact(t, dir, "shop")
 	var out bytes.Buffer
 	stats, err := WriteBOLT(&out, p, rec, BOLTOptions{})
@@ -33,8 +29,8 @@ func testBOLTExact(t *testing.T, c *processor) {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", stats)
-	writeFile(t, dir, "shop.fdata", out.String())
-	log := run(t, dir, llvmBOLT, "shop.q", "-o", "shop.bolt", "--data=shop.fdata",
+	testtool.Write(t, dir, "shop.fdata", out.String())
+	log := testtool.Run(t, dir, "llvm-bolt-19", "shop.q", "-o", "shop.bolt", "--data=shop.fdata",
 		"--reorder-blocks=ext-tsp", "--reorder-functions=cdsort", "--split-functions", "--dyno-stats")
 	if strings.Contains(log, "invalid (possibly stale)") {
 		t.Errorf("llvm-bolt could not use the profile of some function:\n%s", log)
@@ -55,17 +51,14 @@ func testBOLTExact(t *testing.T, c *processor) {
 
 // TestBOLTLocals: a constant and functions of one name, all local, in four files.
 func TestBOLTLocals(t *testing.T) {
-	need(t, "clang-19", "ld.lld-19", "valgrind")
-	if _, err := os.Stat(llvmBOLT); err != nil {
-		t.Skipf("needs llvm-bolt: %v", err)
-	}
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-bolt-19", "valgrind")
 	dir := t.TempDir()
-	writeFile(t, dir, "main.c", `
+	testtool.Write(t, dir, "main.c", `
 static const int same = 3;
 int run1(int), run2(int), run3(int);
 int main(void) { const volatile int *p = &same; return run1(*p) + run2(200) + run3(20) == 0; }
 `)
-	writeFile(t, dir, "part.c", `
+	testtool.Write(t, dir, "part.c", `
 static volatile int x;
 __attribute__((noinline)) static int same(int n) {
 	int s = 0;
@@ -76,20 +69,20 @@ __attribute__((noinline)) static int same(int n) {
 int RUN(int n) { return same(n) + 1; }
 `)
 	objects := []string{"main.o"}
-	run(t, dir, "clang-19", "-O2", "-c", "main.c")
+	testtool.Run(t, dir, "clang-19", "-O2", "-c", "main.c")
 	for _, n := range []string{"1", "2", "3"} {
-		run(t, dir, "clang-19", "-O2", "-c", "part.c", "-DN="+n, "-DRUN=run"+n, "-o", n+".o")
+		testtool.Run(t, dir, "clang-19", "-O2", "-c", "part.c", "-DN="+n, "-DRUN=run"+n, "-o", n+".o")
 		objects = append(objects, n+".o")
 	}
-	run(t, dir, "clang-19", append(objects, "-fuse-ld=lld", "-Wl,-q", "-o", "locals.q")...)
-	run(t, dir, "strip", "-g", "-o", "locals", "locals.q")
+	testtool.Run(t, dir, append([]string{"clang-19", "-fuse-ld=lld", "-Wl,-q", "-o", "locals.q"}, objects...)...)
+	testtool.Run(t, dir, "strip", "-g", "-o", "locals", "locals.q")
 	p, rec := exact(t, dir, "locals")
 	var out bytes.Buffer
 	if _, err := WriteBOLT(&out, p, rec, BOLTOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, "locals.fdata", out.String())
-	log := run(t, dir, llvmBOLT, "locals.q", "-o", "locals.bolt", "--data=locals.fdata", "--print-profile")
+	testtool.Write(t, dir, "locals.fdata", out.String())
+	log := testtool.Run(t, dir, "llvm-bolt-19", "locals.q", "-o", "locals.bolt", "--data=locals.fdata", "--print-profile")
 	var counts []string
 	for _, m := range regexp.MustCompile(`Binary Function "(same/\d)[^{]*{[^}]*?Branch Count *: (\d+)`).FindAllStringSubmatch(log, -1) {
 		counts = append(counts, m[1]+":"+m[2])

@@ -8,6 +8,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -79,7 +80,7 @@ func TestWriteBOLT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "sieve.fdata", out.Bytes())
+	testtool.Golden(t, "testdata/sieve.fdata", out.Bytes())
 	want := BOLTStats{Image: p.ID, Procs: 5, Edges: 4, Calls: 5, Entries: 2, Skipped: Skipped{
 		SkipImport: 1, SkipIncomplete: 1, SkipUnknown: 1, SkipNoSymbol: 1,
 	}}

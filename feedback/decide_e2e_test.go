@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -12,12 +11,14 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"backfeed/internal/testtool"
 )
 
 // TestDecideGoBuild compares what DecideGo predicts by runtime/pprof's profiles of
 // real programs with what the compiler says it did with them.
 func TestDecideGoBuild(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	if testing.Short() {
 		t.Skip("samples and builds programs for a minute")
 	}
@@ -33,9 +34,9 @@ func TestDecideGoBuild(t *testing.T) {
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
 			dir := copyModule(t, tt.name, tt.get)
-			run(t, dir, "go", "build", "-pgo=off", "-o", "base", ".")
+			testtool.Run(t, dir, "go", "build", "-pgo=off", "-o", "base", ".")
 			args := strings.Split(strings.NewReplacer("PROFILE", "cpu.pprof", "INPUT", "input").Replace(strings.Join(tt.args, " ")), " ")
-			run(t, dir, "./base", args...)
+			testtool.Run(t, dir, append([]string{"./base"}, args...)...)
 			checkPrediction(t, dir, "cpu.pprof")
 		})
 	}
@@ -61,12 +62,12 @@ func copyModule(t *testing.T, src string, get []string) string {
 		}
 		input.Write(b)
 	}
-	writeFile(t, dir, "input", input.String())
+	testtool.Write(t, dir, "input", input.String())
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		run(t, dir, "go", "mod", "init", "example.com/program")
+		testtool.Run(t, dir, "go", "mod", "init", "example.com/program")
 	}
 	for _, mod := range get {
-		c := exec.Command("go", "get", mod)
+		c := testtool.Command(t, "go", "get", mod)
 		c.Dir = dir
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Skipf("needs the module %s: %s", mod, out)
@@ -99,7 +100,7 @@ func checkPrediction(t *testing.T, dir, prof string) {
 		t.Fatal(err)
 	}
 	starts := startLines(t, b)
-	said := run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
+	said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
 
 	sites, told := map[string]bool{}, map[string][]string{} // hot and inlined; sites by position
 	weighed := map[string]bool{}                            // calls that the compiler found in the source, with a weight

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -200,7 +201,7 @@ func TestDecideLLVM(t *testing.T) {
 
 // TestLLVMCutoffs compares with llvm-profdata's own summary of a profile.
 func TestLLVMCutoffs(t *testing.T) {
-	need(t, "llvm-profdata-19")
+	testtool.Need(t, "llvm-profdata-19")
 	const file = "testdata/sieve.sampleprof"
 	f, err := os.Open(file)
 	if err != nil {
@@ -218,7 +219,7 @@ func TestLLVMCutoffs(t *testing.T) {
 		}
 	}
 	s := newDistribution(lines)
-	said := run(t, ".", "llvm-profdata-19", "show", "--sample", "--detailed-summary", file)
+	said := testtool.Run(t, ".", "llvm-profdata-19", "show", "--sample", "--detailed-summary", file)
 	for _, want := range []string{
 		fmt.Sprintf("with count >= %d account for 99 percentage of", s.hot),
 		fmt.Sprintf("with count >= %d account for 99.9999 percentage of", s.cold),

@@ -11,6 +11,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/qemu"
 )
@@ -35,11 +36,11 @@ func onEach(t *testing.T, tools func(*processor) []string, test func(*testing.T,
 	for i := range processors {
 		c := &processors[i]
 		t.Run(c.name, func(t *testing.T) {
-			need(t, tools(c)...)
+			testtool.Need(t, tools(c)...)
 			if c.machine == elf.EM_X86_64 {
-				need(t, "valgrind")
+				testtool.Need(t, "valgrind")
 			} else {
-				need(t, "ld.lld-19", c.gcc) // with it comes the C library that clang links
+				testtool.Need(t, "ld.lld-19", c.gcc) // with it comes the C library that clang links
 				qemu.NeedCount(t, c.machine)
 			}
 			test(t, c)
@@ -51,7 +52,7 @@ func onEach(t *testing.T, tools func(*processor) []string, test func(*testing.T,
 func (c *processor) run(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	if c.machine == elf.EM_X86_64 {
-		return run(t, dir, "./"+program, args...)
+		return testtool.Run(t, dir, append([]string{"./" + program}, args...)...)
 	}
 	return qemu.Run(t, dir, program, args...)
 }
@@ -77,11 +78,11 @@ func unchecked(t *testing.T, dir, program string, args ...string) (*infer.Profil
 	}
 	defer f.Close()
 	if f.Machine == elf.EM_X86_64 {
-		run(t, dir, "valgrind", append([]string{"-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
+		testtool.Run(t, dir, append([]string{"valgrind", "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--collect-jumps=yes",
 			"--callgrind-out-file=counted", "./" + program}, args...)...)
 	} else {
 		truth, _ := qemu.Count(t, dir, program, args...)
-		writeFile(t, dir, "counted", readFile(t, filepath.Dir(truth), filepath.Base(truth)))
+		testtool.Write(t, dir, "counted", testtool.Read(t, filepath.Dir(truth), filepath.Base(truth)))
 	}
 	return counts(t, dir, program)
 }
@@ -187,7 +188,7 @@ func (c *processor) build(t *testing.T, dir, out string, flags ...string) string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, dir, "clang-19", append(append([]string{"-O2", src, "-o", out}, c.clang...), flags...)...)
+	return testtool.Run(t, dir, slices.Concat([]string{"clang-19", "-O2", src, "-o", out}, c.clang, flags)...)
 }
 
 // ranges returns what llvm-profgen's --unsymbolized-profile reads: every

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // gccProfile builds a program of testdata with gcc, and returns the directory with
@@ -17,14 +19,14 @@ func gccProfile(t *testing.T, compiler, source string) (dir, src string, stats G
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, compiler, "-O2", "-g", "-gdwarf-4", src, "-o", "base") // valgrind 3.19 knows no DWARF 5
+	testtool.Run(t, dir, compiler, "-O2", "-g", "-gdwarf-4", src, "-o", "base") // valgrind 3.19 knows no DWARF 5
 	p, rec := exact(t, dir, "base")
 	var out bytes.Buffer
 	if stats, err = WriteGCC(&out, p, rec, GCCOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%+v", stats)
-	writeFile(t, dir, "base.afdo", out.String())
+	testtool.Write(t, dir, "base.afdo", out.String())
 	return dir, src, stats
 }
 
@@ -39,16 +41,16 @@ func testGCCExact(t *testing.T, c *processor) {
 	if stats.Inlined == 0 || stats.Targets == 0 {
 		t.Errorf("%d inlined calls and %d targets of indirect ones, want some", stats.Inlined, stats.Targets)
 	}
-	if said := run(t, dir, c.gcc, "-O2", src, "-o", "again", "-save-temps=obj", "-fauto-profile=base.afdo"); said != "" {
+	if said := testtool.Run(t, dir, c.gcc, "-O2", src, "-o", "again", "-save-temps=obj", "-fauto-profile=base.afdo"); said != "" {
 		t.Errorf("gcc complains:\n%s", said)
 	}
 	const object = "again-shop.o"
 	for _, section := range []string{".text.hot", ".text.unlikely"} {
-		if sections := run(t, dir, "readelf", "-SW", object); !strings.Contains(sections, section) {
+		if sections := testtool.Run(t, dir, "readelf", "-SW", object); !strings.Contains(sections, section) {
 			t.Errorf("no %s:\n%s", section, sections)
 		}
 	}
-	if code := run(t, dir, c.objdump, "-dr", "--disassemble=total", object); !strings.Contains(code, "both") {
+	if code := testtool.Run(t, dir, c.objdump, "-dr", "--disassemble=total", object); !strings.Contains(code, "both") {
 		t.Errorf("the indirect call has no direct one to its most frequent target beside it:\n%s", code)
 	}
 	if got, want := c.run(t, dir, "again"), c.run(t, dir, "base"); got != want {
@@ -65,14 +67,14 @@ func TestGCCConstructor(t *testing.T) {
 func testGCCConstructor(t *testing.T, c *processor) {
 	dir, src, _ := gccProfile(t, c.gxx, "box.cc")
 	const inlined = "Inlining Box::Box(long int)"
-	if said := run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized"); strings.Contains(said, inlined) {
+	if said := testtool.Run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized"); strings.Contains(said, inlined) {
 		t.Skipf("gcc inlines the constructor without a profile:\n%s", said)
 	}
-	said := run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized", "-fauto-profile=base.afdo", "-fdump-tree-optimized-blocks-details=dump")
+	said := testtool.Run(t, dir, c.gxx, "-O2", "-c", src, "-fopt-info-inline-optimized", "-fauto-profile=base.afdo", "-fdump-tree-optimized-blocks-details=dump")
 	if !strings.Contains(said, inlined) {
 		t.Errorf("gcc does not inline the constructor:\n%s", said)
 	}
-	dump := readFile(t, dir, "dump")
+	dump := testtool.Read(t, dir, "dump")
 	_, work, _ := strings.Cut(dump, ";; Function work ")
 	work, _, _ = strings.Cut(work, ";; Function")
 	// Where gcc inlines the constructor but finds no counts for it, only the two

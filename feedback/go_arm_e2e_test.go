@@ -15,6 +15,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/qemu"
 )
@@ -24,14 +25,14 @@ func goARM(t *testing.T, dir, out, pgo string) string {
 	t.Helper()
 	t.Setenv("GOARCH", "arm64")
 	t.Setenv("CGO_ENABLED", "0")
-	return run(t, dir, "go", "build", "-pgo="+pgo, "-gcflags=-m=2 -d=pgodebug=1", "-o", out, ".")
+	return testtool.Run(t, dir, "go", "build", "-pgo="+pgo, "-gcflags=-m=2 -d=pgodebug=1", "-o", out, ".")
 }
 
 // TestGoARM goes all the way on AArch64 with samples of instructions and nothing else: they
 // are drawn from exact counts, and what go build makes of their profile runs fewer
 // instructions.
 func TestGoARM(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	qemu.NeedCount(t, elf.EM_AARCH64)
 	if testing.Short() {
 		t.Skip("builds Go's runtime for AArch64 and runs it under QEMU")
@@ -71,7 +72,7 @@ func TestGoARM(t *testing.T) {
 	if _, err := WriteGo(&out, p, rec, GoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, "ours.pprof", out.String())
+	testtool.Write(t, dir, "ours.pprof", out.String())
 	said := goARM(t, dir, "again", "ours.pprof")
 	if !strings.Contains(said, "hot-budget check allows inlining for call main.step") {
 		t.Errorf("the compiler does not inline step for being hot:\n%s", remarks(said))
@@ -120,7 +121,7 @@ func drawn(t *testing.T, path string, it *truth.Image, n int) *sample.Recording 
 // TestGoExactARM: with exact counts, calls through interfaces and closures become direct on
 // AArch64, and hot calls are inlined.
 func TestGoExactARM(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	qemu.NeedCount(t, elf.EM_AARCH64)
 	if testing.Short() {
 		t.Skip("builds Go's runtime for AArch64 and runs it under QEMU")
@@ -135,7 +136,7 @@ func TestGoExactARM(t *testing.T) {
 	if _, err := WriteGo(&out, p, rec, GoOptions{NoTime: true}); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, "exact.pprof", out.String())
+	testtool.Write(t, dir, "exact.pprof", out.String())
 	said := goARM(t, dir, "again", "exact.pprof")
 	for _, want := range []string{
 		"PGO devirtualizing interface call s.area to square.area",

@@ -4,12 +4,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestGoBuild goes all the way: a program's own CPU profile is inferred from,
 // and the go command builds with what WriteGo made of it.
 func TestGoBuild(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	if testing.Short() {
 		t.Skip("samples a program for two seconds")
 	}
@@ -19,14 +21,14 @@ func TestGoBuild(t *testing.T) {
 	}
 	dir := t.TempDir()
 	shapes := filepath.Join(dir, "shapes")
-	run(t, src, "go", "build", "-pgo=off", "-o", shapes, ".")
-	run(t, dir, shapes, "cpu.pprof")
+	testtool.Run(t, src, "go", "build", "-pgo=off", "-o", shapes, ".")
+	testtool.Run(t, dir, shapes, "cpu.pprof")
 
 	t.Logf("%+v", emitGoProfile(t, dir, "cpu.pprof", "ours.pprof"))
 
 	// What go build -pgo does for each package, done for one.
-	run(t, dir, "go", "tool", "preprofile", "-i", "ours.pprof", "-o", "ours.txt")
-	said := run(t, src, "go", "build", "-gcflags=-pgoprofile="+filepath.Join(dir, "ours.txt")+" -m=2 -d=pgodebug=1", "-o", filepath.Join(dir, "again"), ".")
+	testtool.Run(t, dir, "go", "tool", "preprofile", "-i", "ours.pprof", "-o", "ours.txt")
+	said := testtool.Run(t, src, "go", "build", "-gcflags=-pgoprofile="+filepath.Join(dir, "ours.txt")+" -m=2 -d=pgodebug=1", "-o", filepath.Join(dir, "again"), ".")
 	for _, want := range []string{
 		"PGO devirtualizing interface call s.area to square.area",
 		"PGO devirtualizing function call f to fold",
@@ -36,7 +38,7 @@ func TestGoBuild(t *testing.T) {
 			t.Errorf("the compiler does not say %q:\n%s", want, remarks(said))
 		}
 	}
-	edges := edgesOf(t, []byte(readFile(t, dir, "ours.pprof")))
+	edges := edgesOf(t, []byte(testtool.Read(t, dir, "ours.pprof")))
 	mix, rare := edges["main.sum 6 main.mix"], edges["main.sum 8 main.rare"]
 	if mix <= rare {
 		t.Errorf("main.mix weighs %d, main.rare, called 4096 times less, %d", mix, rare)

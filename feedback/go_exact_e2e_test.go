@@ -4,13 +4,15 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestGoExact compares profiles with one of exact counts: of the same samples,
 // executions that are inferred, at Low confidence for the most part, are nearer to
 // them than runtime/pprof's weights, which are the time of callees.
 func TestGoExact(t *testing.T) {
-	need(t, "go", "valgrind")
+	testtool.Need(t, "go", "valgrind")
 	if testing.Short() {
 		t.Skip("samples programs for half a minute, and counts what they run")
 	}
@@ -21,8 +23,8 @@ func TestGoExact(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := copyModule(t, "../testdata/"+tt.name, []string{tt.module})
-			run(t, dir, "go", "build", "-pgo=off", "-tags=valgrind", "-o", "base", ".")
-			run(t, dir, "./base", tt.input, tt.times, "cpu.pprof")
+			testtool.Run(t, dir, "go", "build", "-pgo=off", "-tags=valgrind", "-o", "base", ".")
+			testtool.Run(t, dir, "./base", tt.input, tt.times, "cpu.pprof")
 			stats := emitGoProfile(t, dir, "cpu.pprof", "ours.pprof")
 
 			t.Setenv("GOMAXPROCS", "1") // valgrind runs one thread at a time
@@ -33,7 +35,7 @@ func TestGoExact(t *testing.T) {
 			if _, err := WriteGo(&out, p, rec, GoOptions{NoTime: true}); err != nil {
 				t.Fatal(err)
 			}
-			writeFile(t, dir, "exact.pprof", out.String())
+			testtool.Write(t, dir, "exact.pprof", out.String())
 
 			exact := decisionsOf(t, dir, "exact.pprof")
 			ours, theirs := decisionsOf(t, dir, "ours.pprof"), decisionsOf(t, dir, "cpu.pprof")
@@ -49,7 +51,7 @@ func TestGoExact(t *testing.T) {
 
 func decisionsOf(t *testing.T, dir, name string) *Decisions {
 	t.Helper()
-	d, err := DecideGo(strings.NewReader(readFile(t, dir, name)))
+	d, err := DecideGo(strings.NewReader(testtool.Read(t, dir, name)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // goNames are calls of testdata/names, one for each way of Go to name a function.
@@ -57,7 +59,7 @@ var goNoCalls = []string{
 // program with each kind of function that Go names in a way of its own. The counts
 // are exact, so that each call that ran must be found.
 func TestGoNames(t *testing.T) {
-	need(t, "go", "gcc", "valgrind")
+	testtool.Need(t, "go", "gcc", "valgrind")
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs amd64: the program has assembly")
 	}
@@ -71,15 +73,15 @@ func TestGoNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	replaced := ownEdges(goNamesEdges(t, dir, "mod"))
-	run(t, dir, "go", "mod", "vendor")
+	testtool.Run(t, dir, "go", "mod", "vendor")
 	all := goNamesEdges(t, dir, "vendor")
 	edges := ownEdges(all)
 	if !maps.Equal(edges, replaced) {
 		t.Errorf("edges of the vendored module\n%v, of the replaced one\n%v", edges, replaced)
 	}
 
-	said := run(t, dir, "go", "build", "-a", "-mod=vendor", "-tags=valgrind", "-pgo=vendor.pprof", "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
-	calls := compilerCalls(t, said, startLines(t, []byte(readFile(t, dir, "vendor.pprof"))))
+	said := testtool.Run(t, dir, "go", "build", "-a", "-mod=vendor", "-tags=valgrind", "-pgo=vendor.pprof", "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
+	calls := compilerCalls(t, said, startLines(t, []byte(testtool.Read(t, dir, "vendor.pprof"))))
 	for _, e := range slices.Sorted(maps.Keys(edges)) {
 		t.Logf("%d %s", edges[e], e)
 		if calls.has(e) == slices.Contains(goNoCalls, e) {
@@ -106,13 +108,13 @@ func TestGoNames(t *testing.T) {
 // goNamesEdges builds and runs the program, and writes its profile to mod.pprof.
 func goNamesEdges(t *testing.T, dir, mod string) map[string]int64 {
 	t.Helper()
-	run(t, dir, "go", "build", "-mod="+mod, "-pgo=off", "-tags=valgrind", "-o", "names", ".")
+	testtool.Run(t, dir, "go", "build", "-mod="+mod, "-pgo=off", "-tags=valgrind", "-o", "names", ".")
 	p, rec := unchecked(t, dir, "names")
 	var out bytes.Buffer
 	if _, err := WriteGo(&out, p, rec, GoOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, mod+".pprof", out.String())
+	testtool.Write(t, dir, mod+".pprof", out.String())
 	return edgesOf(t, out.Bytes())
 }
 

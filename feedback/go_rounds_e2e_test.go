@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -18,7 +19,7 @@ import (
 // often as ever, and must stay inlined. What runtime/pprof's profiles do in the same
 // rounds is only told.
 func TestGoRounds(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	if testing.Short() {
 		t.Skip("samples a program for twenty seconds")
 	}
@@ -35,17 +36,17 @@ func TestGoRounds(t *testing.T) {
 		}
 		prof := "off"
 		for round := range 3 {
-			said := run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
+			said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
 			inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
 				return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
 			})
-			run(t, dir, "./rounds", "1200000", "cpu.pprof")
+			testtool.Run(t, dir, "./rounds", "1200000", "cpu.pprof")
 			prof = "cpu.pprof"
 			if from == "backfeed" {
 				prof = "ours.pprof"
 				emitGoProfile(t, dir, "cpu.pprof", prof)
 			}
-			d, err := DecideGo(strings.NewReader(readFile(t, dir, prof)))
+			d, err := DecideGo(strings.NewReader(testtool.Read(t, dir, prof)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,7 @@ func TestGoRounds(t *testing.T) {
 // a profile for the go command.
 func emitGoProfile(t *testing.T, dir, from, to string) GoStats {
 	t.Helper()
-	rec, err := sample.ReadPprof(strings.NewReader(readFile(t, dir, from)))
+	rec, err := sample.ReadPprof(strings.NewReader(testtool.Read(t, dir, from)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,6 +79,6 @@ func emitGoProfile(t *testing.T, dir, from, to string) GoStats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, to, out.String())
+	testtool.Write(t, dir, to, out.String())
 	return stats
 }

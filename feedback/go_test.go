@@ -3,34 +3,16 @@ package feedback
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"backfeed/internal/testtool"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// golden compares got with a file in testdata.
-func golden(t *testing.T, name string, got []byte) {
-	t.Helper()
-	name = filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(name, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", name, err, got, want)
-	}
-}
 
 // shapes is a Go program with a call through an interface, whose table has a
 // method and a wrapper of one, a small function inlined in a loop, and calls of
@@ -136,7 +118,7 @@ func TestWriteGo(t *testing.T) {
 	if stats.Edges != 9 || stats.Inlined != 2 || stats.Indirect != 2 || stats.Scale != 1 || stats.Skipped[SkipUnseen] != 2 {
 		t.Errorf("stats %+v", stats)
 	}
-	golden(t, "shapes.pprof.txt", dumpPprof(t, out.Bytes()))
+	testtool.Golden(t, "testdata/shapes.pprof.txt", dumpPprof(t, out.Bytes()))
 }
 
 // dumpPprof returns a profile as text.
@@ -308,55 +290,18 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// need skips the test if a program is missing.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("needs %s: %v", p, err)
-		}
-	}
-}
-
-func writeFile(t *testing.T, dir, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func readFile(t *testing.T, dir, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-func run(t *testing.T, dir, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
 // TestGoPreprofile: the go command reads from the profile the edges that were
 // meant, and no others.
 func TestGoPreprofile(t *testing.T) {
-	need(t, "go")
+	testtool.Need(t, "go")
 	var out bytes.Buffer
 	if _, err := writeGo(&out, newShapes(t).ofGo(), GoOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	writeFile(t, dir, "p.pprof", out.String())
-	run(t, dir, "go", "tool", "preprofile", "-i", "p.pprof", "-o", "p.txt")
-	lines := strings.Split(strings.TrimSpace(readFile(t, dir, "p.txt")), "\n")[1:] // below "GO PREPROFILE V1"
+	testtool.Write(t, dir, "p.pprof", out.String())
+	testtool.Run(t, dir, "go", "tool", "preprofile", "-i", "p.pprof", "-o", "p.txt")
+	lines := strings.Split(strings.TrimSpace(testtool.Read(t, dir, "p.txt")), "\n")[1:] // below "GO PREPROFILE V1"
 	got := map[string]int64{}
 	for c := range slices.Chunk(lines, 3) {
 		var line int

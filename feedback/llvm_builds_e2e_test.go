@@ -3,6 +3,8 @@ package feedback
 import (
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestLLVMBuilds: profiles of other builds than the one that is recommended say
@@ -33,7 +35,7 @@ func testLLVMBuilds(t *testing.T, c *processor) {
 				t.Errorf("flow-sensitive: %v, want %v", stats.FS, tt.fs)
 			}
 			profgen(t, dir, "shop", p, rec)
-			overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
+			overlap := testtool.Run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
 			if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {
 				t.Errorf("similarity with llvm-profgen's is %g%%\n%s", got, overlap)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -26,15 +27,15 @@ func testLLVMExact(t *testing.T, c *processor) {
 	c.build(t, dir, "shop", "-g", "-gdwarf-4", "-fdebug-info-for-profiling") // valgrind 3.19 knows no DWARF 5
 	p, rec := exact(t, dir, "shop")
 	emitLLVM(t, dir, "ours.txt", p, rec, LLVMText)
-	ours := readFile(t, dir, "ours.txt")
+	ours := testtool.Read(t, dir, "ours.txt")
 
 	profgen(t, dir, "shop", p, rec)
-	for name, total := range totals(t, readFile(t, dir, "theirs.txt")) {
+	for name, total := range totals(t, testtool.Read(t, dir, "theirs.txt")) {
 		if got := totals(t, ours)[name]; got != total {
 			t.Errorf("total of %s is %d, llvm-profgen's %d", name, got, total)
 		}
 	}
-	overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.txt")
+	overlap := testtool.Run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.txt")
 	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
 		if got := percentage(t, overlap, what); got < 99 {
 			t.Errorf("%s is %g%%, want 99%%\n%s", what, got, overlap)
@@ -54,7 +55,7 @@ func testLLVMExact(t *testing.T, c *processor) {
 	}
 
 	emitLLVM(t, dir, "ours.prof", p, rec, LLVMExtBinary)
-	same := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "ours.txt", "ours.prof")
+	same := testtool.Run(t, dir, "llvm-profdata-19", "overlap", "--sample", "ours.txt", "ours.prof")
 	for _, what := range []string{"Whole program profile similarity", "Whole program sample overlap"} {
 		if got := percentage(t, same, what); got != 100 {
 			t.Errorf("%s of text and binary is %g%%\n%s", what, got, same)
@@ -66,7 +67,7 @@ func testLLVMExact(t *testing.T, c *processor) {
 		if n := strings.Count(got, "Applied"); n != strings.Count(remarks, "Applied") {
 			t.Errorf("%s: clang applied %d lines:\n%s\nof the text:\n%s", tt.profile, n, got, remarks)
 		}
-		if got := entryCount(t, readFile(t, dir, "shop.ll"), "fail"); got != tt.count {
+		if got := entryCount(t, testtool.Read(t, dir, "shop.ll"), "fail"); got != tt.count {
 			t.Errorf("%s: clang thinks that fail is entered %s times, want %s", tt.profile, got, tt.count)
 		}
 	}
@@ -81,7 +82,7 @@ func emitLLVM(t *testing.T, dir, name string, p *infer.Profile, rec *sample.Reco
 		t.Fatal(err)
 	}
 	t.Logf("%+v", stats)
-	writeFile(t, dir, name, out.String())
+	testtool.Write(t, dir, name, out.String())
 	return stats
 }
 
@@ -112,11 +113,11 @@ func profgen(t *testing.T, dir, program string, p *infer.Profile, rec *sample.Re
 	for _, c := range branches {
 		fmt.Fprintf(&raw, "%x->%x:%d\n", uint64(c.from), uint64(c.to), c.n)
 	}
-	writeFile(t, dir, "raw.txt", raw.String())
-	run(t, dir, "llvm-profgen-19", "--binary="+program, "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
+	testtool.Write(t, dir, "raw.txt", raw.String())
+	testtool.Run(t, dir, "llvm-profgen-19", "--binary="+program, "--unsymbolized-profile=raw.txt", "--format=text", "--output=theirs.txt")
 	// llvm-profgen makes offsets of code without a line, too: 0 less the first line.
 	lineless := regexp.MustCompile(`(?m)^ +6[2-5]\d\d\d: \d+\n`)
-	writeFile(t, dir, "theirs.txt", lineless.ReplaceAllString(readFile(t, dir, "theirs.txt"), ""))
+	testtool.Write(t, dir, "theirs.txt", lineless.ReplaceAllString(testtool.Read(t, dir, "theirs.txt"), ""))
 }
 
 // firstExecutable returns the address that llvm-profgen counts from.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // llvmText returns the sample profile of a program.
@@ -28,7 +29,7 @@ func TestWriteLLVM(t *testing.T) {
 	p := newSieve(t)
 	p.view.Samples = 1500
 	text, stats := llvmText(t, p)
-	golden(t, "sieve.sampleprof", []byte(text))
+	testtool.Golden(t, "testdata/sieve.sampleprof", []byte(text))
 	if stats.Funcs != 5 || stats.Procs != 6 || stats.Skipped[SkipUnknown] != 2 {
 		t.Errorf("stats %+v", stats)
 	}
@@ -36,7 +37,7 @@ func TestWriteLLVM(t *testing.T) {
 
 // TestLLVMExtBinary pins the bytes of the binary form.
 func TestLLVMExtBinary(t *testing.T) {
-	golden(t, "sieve.extbinary.txt", []byte(hex.Dump(llvmBinaryOf(t, newSieve(t)))))
+	testtool.Golden(t, "testdata/sieve.extbinary.txt", []byte(hex.Dump(llvmBinaryOf(t, newSieve(t)))))
 }
 
 // llvmBinaryOf returns the sample profile of a program in its binary form.
@@ -173,7 +174,7 @@ func byName(text string) string {
 // TestLLVMProfdata: LLVM's own reader and writer leave the text as it is but for the
 // order of functions, so its syntax is LLVM's; of the text they make the bytes of our binary form.
 func TestLLVMProfdata(t *testing.T) {
-	need(t, "llvm-profdata-19")
+	testtool.Need(t, "llvm-profdata-19")
 	dir := t.TempDir()
 	p := newProgram(t, sieve+`
 proc silent@200 x0
@@ -192,9 +193,9 @@ block x0
 	outer:84.2
 `)
 	text, _ := llvmText(t, p)
-	writeFile(t, dir, "in.txt", text)
-	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "in.txt", "-o", "out.txt")
-	if got := byName(readFile(t, dir, "out.txt")); got != byName(text) {
+	testtool.Write(t, dir, "in.txt", text)
+	testtool.Run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "in.txt", "-o", "out.txt")
+	if got := byName(testtool.Read(t, dir, "out.txt")); got != byName(text) {
 		t.Errorf("llvm-profdata writes\n%swe have\n%s", got, text)
 	}
 	binary := llvmBinaryOf(t, p)
@@ -203,9 +204,9 @@ block x0
 	if err := l.write(io.Discard, LLVMExtBinary); err != nil {
 		t.Fatal(err)
 	}
-	writeFile(t, dir, "silent.txt", strings.Join(sortedKeys(l.silent, strings.Compare), "\n"))
-	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--extbinary", "--prof-sym-list=silent.txt", "in.txt", "-o", "theirs.prof")
-	if theirs := readFile(t, dir, "theirs.prof"); theirs != string(binary) {
+	testtool.Write(t, dir, "silent.txt", strings.Join(sortedKeys(l.silent, strings.Compare), "\n"))
+	testtool.Run(t, dir, "llvm-profdata-19", "merge", "--sample", "--extbinary", "--prof-sym-list=silent.txt", "in.txt", "-o", "theirs.prof")
+	if theirs := testtool.Read(t, dir, "theirs.prof"); theirs != string(binary) {
 		t.Errorf("llvm-profdata writes\n%swe write\n%s", hex.Dump([]byte(theirs)), hex.Dump(binary))
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // mergedText is a profile of calls that are nested, indirect, or of functions whose
@@ -45,16 +47,16 @@ func readProfile(t *testing.T, b []byte) map[string]*function {
 
 // TestReadLLVMBinary: the binary forms of a profile hold what its text does.
 func TestReadLLVMBinary(t *testing.T) {
-	if *update {
-		need(t, "llvm-profdata-19")
+	if *testtool.Update {
+		testtool.Need(t, "llvm-profdata-19")
 		dir := t.TempDir()
-		writeFile(t, dir, "in.txt", mergedText)
+		testtool.Write(t, dir, "in.txt", mergedText)
 		for name, flags := range mergedProfiles {
 			path, err := filepath.Abs("testdata/merged/" + name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			run(t, dir, "llvm-profdata-19", append([]string{"merge", "--sample", "--extbinary", "in.txt", "-o", path}, flags...)...)
+			testtool.Run(t, dir, append([]string{"llvm-profdata-19", "merge", "--sample", "--extbinary", "in.txt", "-o", path}, flags...)...)
 		}
 	}
 	for name, flags := range mergedProfiles {

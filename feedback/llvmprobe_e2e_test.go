@@ -4,6 +4,8 @@ import (
 	"debug/elf"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestProbesExact writes exact counts by probe, and holds them to what
@@ -21,13 +23,13 @@ func testProbesExact(t *testing.T, c *processor) {
 	if stats := emitLLVM(t, dir, "ours.txt", p, rec, LLVMText); !stats.Probes || stats.Funcs == 0 {
 		t.Errorf("stats %+v: not by probe", stats)
 	}
-	ours := readFile(t, dir, "ours.txt")
-	if theirs := byName(readFile(t, dir, "theirs.txt")); ours != theirs {
+	ours := testtool.Read(t, dir, "ours.txt")
+	if theirs := byName(testtool.Read(t, dir, "theirs.txt")); ours != theirs {
 		t.Errorf("we write\n%s\nllvm-profgen writes\n%s", ours, theirs)
 	}
 	emitLLVM(t, dir, "ours.prof", p, rec, LLVMExtBinary)
-	run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "ours.prof", "-o", "back.txt")
-	if back := byName(readFile(t, dir, "back.txt")); ours != back {
+	testtool.Run(t, dir, "llvm-profdata-19", "merge", "--sample", "--text", "ours.prof", "-o", "back.txt")
+	if back := byName(testtool.Read(t, dir, "back.txt")); ours != back {
 		t.Errorf("of the binary form llvm-profdata makes\n%s\nwant\n%s", back, ours)
 	}
 

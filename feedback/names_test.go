@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+
+	"backfeed/internal/testtool"
 )
 
 // oddNames are names that some reader of profiles takes for something else, and others that only
@@ -94,13 +95,13 @@ func TestLLVMNames(t *testing.T) {
 				t.Errorf("format %d: of %q our reader has %+v", format, name, f)
 			}
 		}
-		if _, err := exec.LookPath("llvm-profdata-19"); err != nil {
-			t.Log("no llvm-profdata-19 to read it")
+		if !testtool.Has("llvm-profdata-19") {
+			t.Log("without llvm-profdata-19 to read it")
 			continue
 		}
 		dir := t.TempDir()
-		writeFile(t, dir, "odd.prof", out.String())
-		funcs, err := profdata(dir, "odd.prof")
+		testtool.Write(t, dir, "odd.prof", out.String())
+		funcs, err := profdata(t, dir, "odd.prof")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,8 +133,8 @@ func (f *shownFunc) whole() bool {
 }
 
 // profdata returns the functions that llvm-profdata finds in a sample profile.
-func profdata(dir, file string) (funcs []shownFunc, err error) {
-	cmd := exec.Command("llvm-profdata-19", "show", "--sample", "--show-format=json", file)
+func profdata(t *testing.T, dir, file string) (funcs []shownFunc, err error) {
+	cmd := testtool.Command(t, "llvm-profdata-19", "show", "--sample", "--show-format=json", file)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -145,11 +146,11 @@ func profdata(dir, file string) (funcs []shownFunc, err error) {
 // TestUnfitForLLVM: llvm-profdata reads none of the names that are left out of text as they are.
 // Those of our own metadata and of types are for other readers.
 func TestUnfitForLLVM(t *testing.T) {
-	need(t, "llvm-profdata-19")
+	testtool.Need(t, "llvm-profdata-19")
 	dir := t.TempDir()
 	for name, fits := range oddNames {
-		writeFile(t, dir, "raw", fmt.Sprintf("%s:100:7\n 1: 10 other:2 %s:3\n 2.1: %s:5\n  0: 5\n", name, name, name))
-		funcs, err := profdata(dir, "raw")
+		testtool.Write(t, dir, "raw", fmt.Sprintf("%s:100:7\n 1: 10 other:2 %s:3\n 2.1: %s:5\n  0: 5\n", name, name, name))
+		funcs, err := profdata(t, dir, "raw")
 		reads := err == nil && len(funcs) == 1 && funcs[0].Name == name && funcs[0].whole()
 		if other := strings.HasPrefix(name, "!") || strings.HasPrefix(name, "vtables "); reads != fits && !other {
 			t.Errorf("llvm-profdata reads %q: %v, want %v: %v, %+v", name, reads, fits, err, funcs)
@@ -202,10 +203,10 @@ func TestHostileNames(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			if _, err := exec.LookPath("go"); err == nil {
+			if testtool.Has("go") {
 				dir := t.TempDir()
-				writeFile(t, dir, "go.pgo", packed.String())
-				fmt.Fprint(out, run(t, dir, "go", "tool", "preprofile", "-i", "go.pgo"))
+				testtool.Write(t, dir, "go.pgo", packed.String())
+				fmt.Fprint(out, testtool.Run(t, dir, "go", "tool", "preprofile", "-i", "go.pgo"))
 			}
 			prof, err := profile.Parse(&packed)
 			fmt.Fprint(out, prof)
@@ -230,7 +231,7 @@ func TestHostileNames(t *testing.T) {
 // TestBOLTHostile: llvm-bolt and merge-fdata read the fdata of an image whose symbols have spaces,
 // backslashes and lines in their names.
 func TestBOLTHostile(t *testing.T) {
-	need(t, "clang-19", "ld.lld-19", "valgrind", llvmBOLT, mergeFdata)
+	testtool.Need(t, "clang-19", "ld.lld-19", "valgrind", "llvm-bolt-19", "merge-fdata-19")
 	dir := t.TempDir()
 	odd := map[string]string{"byPrice": `w k\ x`, "byKind": "w\n1 e 0 1 f 0 0 99", "compare": "tab\t\"q"}
 	flags := []string{"-fuse-ld=lld", "-Wl,-q"}
@@ -238,7 +239,7 @@ func TestBOLTHostile(t *testing.T) {
 		flags = append(flags, "-D"+name+"="+standIn(name, len(to)))
 	}
 	build(t, dir, "shop.q", flags...)
-	run(t, dir, "strip", "-g", "-o", "shop", "shop.q")
+	testtool.Run(t, dir, "strip", "-g", "-o", "shop", "shop.q")
 	unchecked(t, dir, "shop") // valgrind's output has lines, too: it is run before
 	for name, to := range odd {
 		renameELF(t, dir, "shop.q", standIn(name, len(to)), to)
@@ -253,8 +254,8 @@ func TestBOLTHostile(t *testing.T) {
 	if stats.Skipped[SkipName] != 1 {
 		t.Errorf("%d names left out, want the one of two lines", stats.Skipped[SkipName])
 	}
-	writeFile(t, dir, "shop.fdata", out.String())
-	log := run(t, dir, llvmBOLT, "shop.q", "-o", "shop.bolt", "--data=shop.fdata", "--print-profile")
+	testtool.Write(t, dir, "shop.fdata", out.String())
+	log := testtool.Run(t, dir, "llvm-bolt-19", "shop.q", "-o", "shop.bolt", "--data=shop.fdata", "--print-profile")
 	if strings.Contains(log, "stale") {
 		t.Errorf("llvm-bolt could not use the profile of some function:\n%s", log)
 	}
@@ -266,15 +267,13 @@ func TestBOLTHostile(t *testing.T) {
 			t.Errorf("llvm-bolt has a profile of %q: %v, want %v:\n%s", to, has, want, rest)
 		}
 	}
-	merged := run(t, dir, mergeFdata, "shop.fdata")
+	merged := testtool.Run(t, dir, "merge-fdata-19", "shop.fdata")
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		if !strings.Contains(merged, line+"\n") {
 			t.Errorf("merge-fdata lost %q:\n%s", line, merged)
 		}
 	}
 }
-
-const mergeFdata = "/usr/lib/llvm-19/bin/merge-fdata"
 
 // standIn is an identifier of n bytes, to compile by the name of.
 func standIn(name string, n int) string { return ("S" + name + strings.Repeat("_", n))[:n] }

@@ -5,22 +5,24 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestRustExact writes exact counts of a Rust program, and holds the profile to
 // what rustc does with it. Its names are mangled, and its discriminators LLVM's.
 func TestRustExact(t *testing.T) {
-	need(t, "rustc", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
+	testtool.Need(t, "rustc", "llvm-profgen-19", "llvm-profdata-19", "valgrind")
 	dir := t.TempDir()
 	src, err := filepath.Abs("testdata/shop.rs")
 	if err != nil {
 		t.Fatal(err)
 	}
 	rustc := func(out string, flags ...string) string {
-		args := []string{"RUSTC_BOOTSTRAP=1", "rustc", "-O", "-g", "-Cdwarf-version=4", "-Ccodegen-units=1", src, "-o", out}
-		return run(t, dir, "env", append(args, flags...)...)
+		args := []string{"env", "RUSTC_BOOTSTRAP=1", "rustc", "-O", "-g", "-Cdwarf-version=4", "-Ccodegen-units=1", src, "-o", out}
+		return testtool.Run(t, dir, append(args, flags...)...)
 	}
-	if !strings.Contains(run(t, dir, "env", "RUSTC_BOOTSTRAP=1", "rustc", "-Zhelp"), " debug-info-for-profiling=") {
+	if !strings.Contains(testtool.Run(t, dir, "env", "RUSTC_BOOTSTRAP=1", "rustc", "-Zhelp"), " debug-info-for-profiling=") {
 		t.Skip("needs a rustc with -Zdebug-info-for-profiling")
 	}
 	rustc("shop", "-Zdebug-info-for-profiling")
@@ -30,7 +32,7 @@ func TestRustExact(t *testing.T) {
 		if stats := emitLLVM(t, dir, "ours.prof", p, rec, format); stats.Inlined == 0 || stats.Targets == 0 {
 			t.Errorf("%+v: nothing inlined, or no targets", stats)
 		}
-		overlap := run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
+		overlap := testtool.Run(t, dir, "llvm-profdata-19", "overlap", "--sample", "theirs.txt", "ours.prof")
 		if got := percentage(t, overlap, "Whole program profile similarity"); got < 99 {
 			t.Errorf("similarity with llvm-profgen's is %g%%\n%s", got, overlap)
 		}

@@ -2,18 +2,15 @@ package infer
 
 import (
 	"bytes"
-	"flag"
-	"os"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // smallProfile is two procedures, with something of everything.
 func smallProfile() *Profile {
@@ -73,19 +70,12 @@ func written(t testing.TB, d *document.Counts) []byte {
 }
 
 func TestDocument(t *testing.T) {
-	got, golden := written(t, NewDocument(smallProfile())), "document/testdata/small.counts.json"
+	got := written(t, NewDocument(smallProfile()))
 	var b bytes.Buffer
 	if err := WriteDocument(&b, smallProfile(), nil); err != nil || !bytes.Equal(b.Bytes(), got) {
 		t.Errorf("%v: of the profile\n%s\nof the document\n%s", err, &b, got)
 	}
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
-	}
+	testtool.Golden(t, "document/testdata/small.counts.json", got)
 }
 
 // TestNewDocumentOfNothing: a profile of nothing makes a document with lists that are empty, not missing.

@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -13,13 +12,13 @@ import (
 
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
+	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
 
 // TestQEMU: counts of QEMU's plugin equal callgrind's for the same program of x86-64: it
 // sorts, matches, decodes and calls through tables and pointers.
 func TestQEMU(t *testing.T) {
-	valgrind := tool(t, "valgrind")
 	qemu.NeedCount(t, elf.EM_X86_64)
 	program, err := filepath.Abs("../testdata/mix/mix")
 	if err != nil {
@@ -27,10 +26,8 @@ func TestQEMU(t *testing.T) {
 	}
 	out := filepath.Join(t.TempDir(), "callgrind.out")
 	// By default what runs in the linkage table is added to the call that leads there.
-	if text, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--skip-plt=no", "--dump-instr=yes", "--dump-line=no",
-		"--collect-jumps=yes", "--callgrind-out-file="+out, program, "1").CombinedOutput(); err != nil {
-		t.Fatalf("valgrind: %v\n%s", err, text)
-	}
+	testtool.Run(t, ".", "valgrind", "-q", "--tool=callgrind", "--skip-plt=no", "--dump-instr=yes", "--dump-line=no",
+		"--collect-jumps=yes", "--callgrind-out-file="+out, program, "1")
 	path, _ := qemu.Count(t, ".", program, "1")
 	want, got := loadTruth(t, out).Images[program], loadTruth(t, path).Images[program]
 	if got == nil || want == nil {
@@ -137,16 +134,11 @@ func TestQEMUThreads(t *testing.T) {
 		{"AArch64 exclusives", elf.EM_AARCH64, []string{"aarch64-linux-gnu-gcc", "-mno-outline-atomics"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tool(t, tt.compile[0])
+			testtool.Need(t, tt.compile[0])
 			qemu.NeedCount(t, tt.machine)
 			dir := t.TempDir()
-			source, program := filepath.Join(dir, "threads.c"), filepath.Join(dir, "threads")
-			if err := os.WriteFile(source, []byte(threads), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if text, err := exec.Command(tt.compile[0], append(tt.compile[1:], "-O1", "-pthread", "-o", program, source)...).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", tt.compile[0], err, text)
-			}
+			source, program := testtool.Write(t, dir, "threads.c", threads), filepath.Join(dir, "threads")
+			testtool.Run(t, dir, append(tt.compile, "-O1", "-pthread", "-o", program, source)...)
 			path, output := qemu.Count(t, dir, program)
 			if output != "60004\n" { // 40000 steps; of what 3 divides, odd numbers less even ones are 5001, four times
 				t.Errorf("the program printed %q", output)

@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -121,7 +122,7 @@ func TestAlignTruth(t *testing.T) {
 
 // TestAlignCompiled: loops that gcc aligns as advised take the fetches that were predicted.
 func TestAlignCompiled(t *testing.T) {
-	need(t, "gcc")
+	testtool.Need(t, "gcc")
 	const program = `
 #define LOOP(n, pad) __attribute__((noinline, aligned(64))) long loop##n(long *a, long k) { \
 	long s = k; __asm__ volatile (".skip " #pad ", 0x90"); \
@@ -137,7 +138,7 @@ int main(void) { return loop0(a, 100) + loop1(a, 100) + loop2(a, 100) + loop3(a,
 	}
 	build := func(name, option string) *Alignment {
 		path := filepath.Join(dir, name)
-		run(t, dir, "gcc", "-O2", "-fno-align-jumps", option, "-Wl,--build-id", "-o", path, src)
+		testtool.Run(t, dir, "gcc", "-O2", "-fno-align-jumps", option, "-Wl,--build-id", "-o", path, src)
 		prof := loopProfile(t, path)
 		return Align(prof.Images[0])
 	}

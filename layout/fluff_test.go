@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -98,13 +99,13 @@ func fluffProfile(t *testing.T, program string, k, rare uint64) (*infer.Profile,
 // TestFluff: code of each kind is told apart, and absence is evidence only where
 // there are samples enough.
 func TestFluff(t *testing.T) {
-	need(t, "gcc")
+	testtool.Need(t, "gcc")
 	dir := t.TempDir()
 	src, program := filepath.Join(dir, "fluff.c"), filepath.Join(dir, "fluff")
 	if err := os.WriteFile(src, []byte(fluffC), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "gcc", "-O1", "-fno-reorder-blocks", "-pie", "-fPIE", "-Wl,--build-id,--export-dynamic-symbol=exported", "-o", program, src)
+	testtool.Run(t, dir, "gcc", "-O1", "-fno-reorder-blocks", "-pie", "-fPIE", "-Wl,--build-id,--export-dynamic-symbol=exported", "-o", program, src)
 	const none = NoEvidence
 	type claim struct {
 		why  Reason

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"debug/elf"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,9 +12,8 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // oddOrder has the names that need care: cold parts, other parts, aliases, local
 // functions of one name in several files, and what linkers take for patterns.
@@ -60,15 +58,7 @@ func TestFormats(t *testing.T) {
 		if f.Unfit != unfit {
 			t.Errorf("%s: %d names left out, want %d", target, f.Unfit, unfit)
 		}
-		golden := filepath.Join("testdata", target+".order")
-		if *update {
-			if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got.Bytes(), want) {
-			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got.Bytes(), want)
-		}
+		testtool.Golden(t, filepath.Join("testdata", target+".order"), got.Bytes())
 	}
 }
 
@@ -87,7 +77,7 @@ func TestColdPart(t *testing.T) {
 // TestOrderedSections: linkers find functions whose names have patterns, quotes, spaces and the like
 // in them by what we write, and those are left out that would be something else.
 func TestOrderedSections(t *testing.T) {
-	need(t, "clang-19", "ld.bfd", "ld.gold", "ld.lld-19")
+	testtool.Need(t, "clang-19", "ld.bfd", "ld.gold", "ld.lld-19")
 	names := []string{
 		"first", "-[F bar:]", "-F bar:", "q?x", "qax", "s*t", `b\[s`, `b\s`, `q"t`, "n\nfirst\n", "cr\r", " lead", "#no", "t\tb",
 		"e){}\n", "\x1b[31m", "trail ", "{}*()", "/*c*/", "\xff\xfe", "ü",
@@ -101,7 +91,7 @@ func TestOrderedSections(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "f.s"), []byte(source.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "clang-19", "--target=x86_64-linux-gnu", "-c", "f.s")
+	testtool.Run(t, dir, "clang-19", "--target=x86_64-linux-gnu", "-c", "f.s")
 	object, err := os.ReadFile(filepath.Join(dir, "f.o"))
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +127,7 @@ func TestOrderedSections(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "order"), file.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		log := run(t, dir, tt.linker, "-shared", "f.o", "-o", "f.so", tt.option, "order")
+		log := testtool.Run(t, dir, tt.linker, "-shared", "f.o", "-o", "f.so", tt.option, "order")
 		if strings.Contains(log, "warning") {
 			t.Errorf("%s: %s by\n%s", tt.linker, log, file.Bytes())
 		}

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 func scan(s string, to ...any) {
@@ -46,27 +47,6 @@ func randomGraph(seed uint64, n int) *Graph {
 	return g
 }
 
-// need skips the test if a program is missing.
-func need(t *testing.T, programs ...string) {
-	t.Helper()
-	for _, p := range programs {
-		if _, err := exec.LookPath(p); err != nil {
-			t.Skipf("needs %s: %v", p, err)
-		}
-	}
-}
-
-func run(t *testing.T, dir, name string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(name, args...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
 // object assembles one section and symbol f0, f1 ... for each node.
 func object(t *testing.T, dir string, g *Graph) {
 	t.Helper()
@@ -77,15 +57,15 @@ func object(t *testing.T, dir string, g *Graph) {
 	if err := os.WriteFile(filepath.Join(dir, "f.s"), []byte(src.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "clang-19", "--target=x86_64-linux-gnu", "-c", "f.s")
+	testtool.Run(t, dir, "clang-19", "--target=x86_64-linux-gnu", "-c", "f.s")
 }
 
 // linked links f.o and returns the order of the nodes in it.
 func linked(t *testing.T, dir string, args ...string) []int {
 	t.Helper()
-	run(t, dir, "ld.lld-19", append([]string{"-shared", "f.o", "-o", "f.so"}, args...)...)
+	testtool.Run(t, dir, append([]string{"ld.lld-19", "-shared", "f.o", "-o", "f.so"}, args...)...)
 	var order []int
-	for _, line := range strings.Split(run(t, dir, "llvm-nm-19", "-n", "f.so"), "\n") {
+	for _, line := range strings.Split(testtool.Run(t, dir, "llvm-nm-19", "-n", "f.so"), "\n") {
 		var i int
 		if f := strings.Fields(line); len(f) == 3 && f[1] == "T" {
 			if _, err := fmt.Sscanf(f[2], "f%d", &i); err == nil {
@@ -98,7 +78,7 @@ func linked(t *testing.T, dir string, args ...string) []int {
 
 // TestLikeLLD holds both searches to lld's own, over the same call graphs.
 func TestLikeLLD(t *testing.T) {
-	need(t, "clang-19", "ld.lld-19", "llvm-nm-19")
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-nm-19")
 	for seed := range uint64(20) {
 		g := randomGraph(seed, 5+3*int(seed))
 		dir := t.TempDir()
@@ -121,7 +101,7 @@ func TestLikeLLD(t *testing.T) {
 
 // TestSymbolOrderingFile: lld lays the procedures out as the file says.
 func TestSymbolOrderingFile(t *testing.T) {
-	need(t, "clang-19", "ld.lld-19", "llvm-nm-19")
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-nm-19")
 	var procs, calls []string
 	g := randomGraph(7, 12)
 	for i, n := range g.Nodes {

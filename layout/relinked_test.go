@@ -11,6 +11,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // open opens an image until the test ends.
@@ -71,20 +72,20 @@ func TestRelinkedToItself(t *testing.T) {
 func TestRelinked(t *testing.T) {
 	t.Run("x86-64", func(t *testing.T) { testRelinked(t) })
 	t.Run("AArch64", func(t *testing.T) {
-		need(t, "aarch64-linux-gnu-gcc") // whose C library clang links
+		testtool.Need(t, "aarch64-linux-gnu-gcc") // whose C library clang links
 		testRelinked(t, "--target=aarch64-linux-gnu")
 	})
 }
 
 func testRelinked(t *testing.T, target ...string) {
-	need(t, "clang-19", "ld.lld-19", "llvm-nm-19", "llvm-bolt-19")
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-nm-19", "llvm-bolt-19")
 	dir := t.TempDir()
 	source, err := filepath.Abs("../testdata/mix/mix.c")
 	if err != nil {
 		t.Fatal(err)
 	}
 	build := func(name string, args ...string) {
-		run(t, dir, "clang-19", append([]string{"-O2", "-g", "-ffunction-sections", "-fuse-ld=lld", "-Wl,--emit-relocs", "-Wl,--no-warn-symbol-ordering", "-o", name, source}, slices.Concat(target, args)...)...)
+		testtool.Run(t, dir, slices.Concat([]string{"clang-19", "-O2", "-g", "-ffunction-sections", "-fuse-ld=lld", "-Wl,--emit-relocs", "-Wl,--no-warn-symbol-ordering", "-o", name, source}, target, args)...)
 	}
 	write := func(name string, lines []string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
@@ -93,7 +94,7 @@ func testRelinked(t *testing.T, target ...string) {
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	shuffled := func(program string) (names []string) {
-		for _, line := range strings.Split(run(t, dir, "llvm-nm-19", program), "\n") {
+		for _, line := range strings.Split(testtool.Run(t, dir, "llvm-nm-19", program), "\n") {
 			if f := strings.Fields(line); len(f) == 3 && strings.EqualFold(f[1], "t") && !strings.HasPrefix(f[2], "_") {
 				names = append(names, f[2])
 			}
@@ -129,7 +130,7 @@ func testRelinked(t *testing.T, target ...string) {
 		}
 	}
 	write("fdata", fdata)
-	run(t, dir, "llvm-bolt-19", "base", "-o", "bolt", "-data=fdata", "-reorder-blocks=ext-tsp", "-reorder-functions=hfsort", "-split-functions", "-split-all-cold", "-update-debug-sections")
+	testtool.Run(t, dir, "llvm-bolt-19", "base", "-o", "bolt", "-data=fdata", "-reorder-blocks=ext-tsp", "-reorder-functions=hfsort", "-split-functions", "-split-all-cold", "-update-debug-sections")
 
 	for _, tt := range []struct {
 		name  string

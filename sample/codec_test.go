@@ -3,17 +3,14 @@ package sample
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/internal/wire"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // TestDump pins the format byte by byte. The golden file is an annotated dump,
 // so a change of format shows in review as the fields that moved.
@@ -45,15 +42,7 @@ func touched() *Recording {
 // checkDump compares the dump of r with a golden file.
 func checkDump(t *testing.T, r *Recording, golden string) {
 	t.Helper()
-	got := Dump(r.Encode())
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
-	}
+	testtool.Golden(t, golden, Dump(r.Encode()))
 }
 
 func TestDumpOfMalformed(t *testing.T) {

@@ -37,8 +37,9 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "infer/document (test)", "cmd/backfeed (test)"},
 }
 
-// helpers are what any test may use: emulation of other processors, and small files.
-var helpers = []string{"testdata/qemu", "testdata/tiny"}
+// helpers are what any test may use: it skips where a program is missing, runs programs of other processors,
+// and makes small files. They know nothing of ours but what tiny makes.
+var helpers = []string{"internal/testtool", "testdata/qemu", "testdata/tiny"}
 
 // module is the first element of our own import paths.
 const module = "backfeed"
@@ -103,6 +104,9 @@ func allowedImports() map[string][]string {
 			left = append(left, names...)
 		}
 	}
+	for _, name := range helpers {
+		allowed[name] = nil
+	}
 	return allowed
 }
 
@@ -130,6 +134,9 @@ func TestCheckImport(t *testing.T) {
 		{"infer/a_test.go", "backfeed/infer", true},
 		{"infer/a_test.go", "backfeed/testdata/qemu", true},
 		{"infer/infer.go", "backfeed/testdata/qemu", false},
+		{"sample/a_test.go", "backfeed/internal/testtool", true},
+		{"infer/infer.go", "backfeed/internal/testtool", false},
+		{"internal/testtool/testtool.go", "backfeed/sample", false},
 		{"util/a.go", "backfeed/sample", false},
 		{"infer/infer.go", "fmt", true},
 		{"infer/infer.go", "golang.org/x/arch/x86/x86asm", false},

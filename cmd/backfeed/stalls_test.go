@@ -15,6 +15,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -65,7 +66,7 @@ func mustJSON(t *testing.T, doc any, args ...string) {
 func shows(t *testing.T, command string, doc any, text func(io.Writer) error, args ...string) {
 	t.Helper()
 	name := "testdata/" + command
-	if *update {
+	if *testtool.Update {
 		out := must(t, append([]string{command, "--format", "json"}, args...)...)
 		if err := os.WriteFile(name+".json", []byte(out), 0o644); err != nil {
 			t.Fatal(err)

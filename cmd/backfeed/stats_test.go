@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -45,14 +46,7 @@ func tinyRecording(t *testing.T, dir, name, path string, procs map[string]uint64
 // golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(name); err != nil || got != string(want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", name, err, got, want)
-	}
+	testtool.Golden(t, name, got)
 }
 
 func TestStats(t *testing.T) {

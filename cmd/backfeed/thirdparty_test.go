@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestThirdParty: THIRD_PARTY.txt has each module that is linked into the program, at its version, and
@@ -24,7 +26,7 @@ func TestThirdParty(t *testing.T) {
 	}
 	got := thirdParty(t)
 	const path = "../../THIRD_PARTY.txt"
-	if *update {
+	if *testtool.Update {
 		if err := os.WriteFile(path, got, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -2,15 +2,12 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // A loop whose counts are right, and a block behind it that is thought to run
 // half as often as it does.
@@ -52,16 +49,7 @@ func TestVerify(t *testing.T) {
 	if _, _, stderr := runCLI(t, "verify", counts, "--truth", truth); !strings.Contains(stderr, "100.0% of the truth, which are not at hand, string instructions count by their repetitions") {
 		t.Errorf("of an image that is not there, this is said: %q", stderr)
 	}
-	got := must(t, "verify", counts, "--truth", truth)
-	const golden = "testdata/verify.txt"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || got != string(want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
-	}
+	testtool.Golden(t, "testdata/verify.txt", must(t, "verify", counts, "--truth", truth))
 }
 
 // TestVerifyRefuses: what cannot be compared is not given figures.

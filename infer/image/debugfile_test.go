@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
 
@@ -16,11 +17,11 @@ import (
 // DWARF into dir/p.debug. The debug file is what it returns.
 func split(t *testing.T, dir string, flags ...string) []byte {
 	t.Helper()
-	write(t, dir, "p.c", []byte(program))
-	write(t, dir, "usr/bin/keep", nil)
-	run(t, dir, append([]string{"gcc", "-O2", "-g", "p.c", "-o", "whole"}, flags...)...)
-	run(t, dir, "objcopy", "--only-keep-debug", "whole", "p.debug")
-	run(t, dir, "objcopy", "--strip-all", "--add-gnu-debuglink=p.debug", "whole", "usr/bin/p")
+	testtool.Write(t, dir, "p.c", program)
+	testtool.Write(t, dir, "usr/bin/keep", "")
+	testtool.Run(t, dir, append([]string{"gcc", "-O2", "-g", "p.c", "-o", "whole"}, flags...)...)
+	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "p.debug")
+	testtool.Run(t, dir, "objcopy", "--strip-all", "--add-gnu-debuglink=p.debug", "whole", "usr/bin/p")
 	b, err := os.ReadFile(filepath.Join(dir, "p.debug"))
 	if err != nil {
 		t.Fatal(err)
@@ -42,7 +43,7 @@ func TestDebugFile(t *testing.T) {
 	if len(id) != 40 || whole.debug != nil {
 		t.Fatalf("build ID %q, debug file %v", id, whole.debug)
 	}
-	if _, err := Open(write(t, withID, "alone.debug", debug[withID]), Options{}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no code") {
+	if _, err := Open(testtool.Write(t, withID, "alone.debug", debug[withID]), Options{}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "no code") {
 		t.Errorf("a debug file by itself: %v", err)
 	}
 	byID := filepath.Join(".build-id", id[:2], id[2:]+".debug")
@@ -68,7 +69,7 @@ func TestDebugFile(t *testing.T) {
 		{"not in these directories", withID, "opt/dbg/" + byID, debug[withID], Options{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			at := write(t, tt.dir, tt.at, tt.debug)
+			at := testtool.Write(t, tt.dir, tt.at, tt.debug)
 			defer os.Remove(at)
 			opt := tt.opt
 			opt.Root = tt.dir
@@ -93,10 +94,10 @@ func TestDebugFile(t *testing.T) {
 // TestCompressed reads DWARF as each tool compresses it.
 func TestCompressed(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "p.c", []byte(program))
-	run(t, dir, "gcc", "-g", "-gz=none", "p.c", "-o", "none")
+	testtool.Write(t, dir, "p.c", program)
+	testtool.Run(t, dir, "gcc", "-g", "-gz=none", "p.c", "-o", "none")
 	for _, kind := range []string{"zlib", "zlib-gnu"} {
-		run(t, dir, "objcopy", "--compress-debug-sections="+kind, "none", kind)
+		testtool.Run(t, dir, "objcopy", "--compress-debug-sections="+kind, "none", kind)
 	}
 	var want []byte
 	for _, tt := range []struct{ file, section string }{
@@ -140,7 +141,7 @@ func TestReadBuildID(t *testing.T) {
 		if err != nil || id.IsZero() || id != im.Build {
 			t.Errorf("%s: %v, %v, Open says %v", name, id, err, im.Build)
 		}
-		if out := run(t, "", "readelf", "-n", path); !strings.Contains(out, "Build ID: "+id.String()) {
+		if out := testtool.Output(t, "", "readelf", "-n", path); !strings.Contains(out, "Build ID: "+id.String()) {
 			t.Errorf("%s: %v, readelf says\n%s", name, id, out)
 		}
 		// Without section headers, the segment has it.
@@ -148,7 +149,7 @@ func TestReadBuildID(t *testing.T) {
 		put(b, ehShoff, 8, 0)
 		put(b, ehShnum, 2, 0)
 		put(b, ehShstrndx, 2, 0)
-		if again, err := ReadBuildID(write(t, t.TempDir(), name, b)); err != nil || again != id {
+		if again, err := ReadBuildID(testtool.Write(t, t.TempDir(), name, b)); err != nil || again != id {
 			t.Errorf("%s: without sections %v, %v, want %v", name, again, err, id)
 		}
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // entry makes an entry of .eh_frame of its bytes, padded as compilers do.
@@ -107,7 +109,7 @@ func TestFrames(t *testing.T) {
 		path := "testdata/elf/" + name
 		im := mustOpen(t, path, Options{})
 		var want []extent
-		for line := range strings.Lines(run(t, "", "readelf", "--debug-dump=frames", path)) {
+		for line := range strings.Lines(testtool.Output(t, "", "readelf", "--debug-dump=frames", path)) {
 			// 00000018 0000000000000014 0000001c FDE cie=00000000 pc=0000000000000270..000000000000027b
 			if _, pc, ok := strings.Cut(line, " pc="); ok {
 				lo, hi, _ := strings.Cut(strings.TrimSpace(pc), "..")
@@ -132,7 +134,7 @@ func TestWithoutSections(t *testing.T) {
 	put(b, ehShoff, 8, 0)
 	put(b, ehShnum, 2, 0)
 	put(b, ehShstrndx, 2, 0)
-	im := mustOpen(t, write(t, t.TempDir(), "x.so", b), Options{})
+	im := mustOpen(t, testtool.Write(t, t.TempDir(), "x.so", b), Options{})
 	whole := mustOpen(t, "testdata/elf/x86.elf", Options{})
 	for _, name := range []string{"never", "exported", "twice"} {
 		s := whole.Symbols()[whole.Lookup(name)]

@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -67,36 +67,6 @@ func mustOpen(t testing.TB, path string, opt Options) *Image {
 		t.Errorf("%s: %v", path, err)
 	}
 	return im
-}
-
-// run runs a tool, and skips the test if the host lacks it.
-func run(t testing.TB, dir string, args ...string) string {
-	t.Helper()
-	if _, err := exec.LookPath(args[0]); err != nil {
-		t.Skipf("no %s on this host", args[0])
-	}
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
-	var errs bytes.Buffer
-	cmd.Stderr = &errs
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, errs.Bytes())
-	}
-	return string(out)
-}
-
-// write puts a file into dir.
-func write(t testing.TB, dir, name string, data []byte) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }
 
 // seed reads a binary of testdata/elf.
@@ -213,7 +183,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"dynamic symbols beyond the end", section(".dynsym", shOffset, 8, 1<<40), ErrFormat, ".dynsym"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			path := write(t, t.TempDir(), "bad.so", tt.change(slices.Clone(good)))
+			path := testtool.Write(t, t.TempDir(), "bad.so", tt.change(slices.Clone(good)))
 			im, err := Open(path, Options{})
 			if err == nil {
 				im.Close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -23,7 +24,7 @@ func buildGoFile(t testing.TB, file, flags string, env ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(file, ".go"))
 	args := append([]string{"build", "-o", out}, strings.Fields(flags)...)
-	cmd := exec.Command(tool(t, "go"), append(args, file)...)
+	cmd := testtool.Command(t, "go", append(args, file)...)
 	cmd.Dir = filepath.Join("testdata", "lines")
 	cmd.Env = append(append(os.Environ(), "GOOS=linux"), env...)
 	if msg, err := cmd.CombinedOutput(); err != nil {
@@ -152,7 +153,7 @@ func sameGo(f, dwarf Frame) bool {
 
 // TestCgo: pclntab answers for the Go code of a program, DWARF for its C code.
 func TestCgo(t *testing.T) {
-	tool(t, "gcc")
+	testtool.Need(t, "gcc")
 	for _, flags := range []string{"", "-buildmode=pie", "-buildmode=c-shared"} {
 		im, ln := openLines(t, buildGoFile(t, "both.go", flags, "CGO_ENABLED=1", "CGO_CFLAGS=-O2 -g", "CC=gcc"))
 		for _, tt := range []struct {

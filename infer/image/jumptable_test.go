@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // compilers are the ways that switch.c is built.
@@ -27,9 +29,7 @@ var compilers = []struct{ name, args string }{
 // compile builds a source of testdata/code into an image, or skips the test.
 func compile(t *testing.T, name, args, source string) *Image {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Skipf("no %s", name)
-	}
+	testtool.Need(t, name)
 	out := filepath.Join(t.TempDir(), "switch.elf")
 	words := append(strings.Fields(args), "-w", "-nostdlib", "-o", out, filepath.Join("testdata", "code", source))
 	if strings.Contains(args, "-no-pie") {

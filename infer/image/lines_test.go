@@ -5,32 +5,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
-// tool returns the path of a program that a test needs; without it, the test skips.
-func tool(t testing.TB, name string) string {
+// buildLines runs a compiler on sources in testdata/lines; the last argument is what it writes.
+func buildLines(t testing.TB, command ...string) string {
 	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("needs %s", name)
-	}
-	return path
-}
-
-// build runs a compiler, which is to write its last argument.
-func build(t testing.TB, command ...string) string {
-	t.Helper()
-	cmd := exec.Command(tool(t, command[0]), command[1:]...)
-	cmd.Dir = filepath.Join("testdata", "lines")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
-	}
+	testtool.Run(t, filepath.Join("testdata", "lines"), command...)
 	return command[len(command)-1]
 }
 
@@ -52,7 +39,7 @@ func openLines(t testing.TB, path string) (*Image, *Lines) {
 // symbolize asks llvm-symbolizer for the frames at addresses.
 func symbolize(t testing.TB, path string, addrs []Addr) [][]Frame {
 	t.Helper()
-	cmd := exec.Command(tool(t, "llvm-symbolizer-19"), "--obj="+path, "--output-style=JSON", "--no-demangle", "--inlines")
+	cmd := testtool.Command(t, "llvm-symbolizer-19", "--obj="+path, "--output-style=JSON", "--no-demangle", "--inlines")
 	var in bytes.Buffer
 	for _, a := range addrs {
 		fmt.Fprintf(&in, "%#x\n", a)
@@ -124,7 +111,7 @@ func differ(got, want []Frame) string {
 
 // TestFramesAgainstLLVM compares every address of the code of real programs.
 func TestFramesAgainstLLVM(t *testing.T) {
-	tool(t, "llvm-symbolizer-19")
+	testtool.Need(t, "llvm-symbolizer-19")
 	for _, tt := range []struct {
 		name    string
 		command string
@@ -148,7 +135,7 @@ func TestFramesAgainstLLVM(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			path := build(t, append(strings.Fields(tt.command), "-o", filepath.Join(t.TempDir(), "prog"))...)
+			path := buildLines(t, append(strings.Fields(tt.command), "-o", filepath.Join(t.TempDir(), "prog"))...)
 			im, ln := openLines(t, path)
 			var addrs []Addr
 			for _, r := range im.regions {
@@ -226,17 +213,12 @@ func TestFramesOfSeed(t *testing.T) {
 // image or in another file.
 func TestSeparateDebugFile(t *testing.T) {
 	dir := t.TempDir()
-	whole := build(t, "gcc", "-O2", "-g", "words.c", "-o", filepath.Join(dir, "whole"))
-	objcopy := tool(t, "objcopy")
+	whole := buildLines(t, "gcc", "-O2", "-g", "words.c", "-o", filepath.Join(dir, "whole"))
 	for _, args := range [][]string{
-		{"--only-keep-debug", "whole", "stripped.debug"},
-		{"--strip-all", "--add-gnu-debuglink=stripped.debug", "whole", "stripped"},
+		{"objcopy", "--only-keep-debug", "whole", "stripped.debug"},
+		{"objcopy", "--strip-all", "--add-gnu-debuglink=stripped.debug", "whole", "stripped"},
 	} {
-		cmd := exec.Command(objcopy, args...)
-		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("objcopy %v: %v\n%s", args, err, out)
-		}
+		testtool.Run(t, dir, args...)
 	}
 	im, want := openLines(t, whole)
 	_, got := openLines(t, filepath.Join(dir, "stripped"))
@@ -260,8 +242,8 @@ func TestSeparateDebugFile(t *testing.T) {
 func TestSplitDWARF(t *testing.T) {
 	for _, flags := range []string{"-gdwarf-5", "-gdwarf-4"} {
 		dir := t.TempDir()
-		split := build(t, "clang-19", "-O2", flags, "-gsplit-dwarf", "-c", "words.c", "-o", filepath.Join(dir, "words.o"))
-		path := build(t, "clang-19", "-O2", flags, split, "-o", filepath.Join(dir, "prog"))
+		split := buildLines(t, "clang-19", "-O2", flags, "-gsplit-dwarf", "-c", "words.c", "-o", filepath.Join(dir, "words.o"))
+		path := buildLines(t, "clang-19", "-O2", flags, split, "-o", filepath.Join(dir, "prog"))
 		im, err := Open(path, Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -287,7 +269,7 @@ func TestFSDiscriminators(t *testing.T) {
 		{"-fdebug-info-for-profiling", false},
 		{"-fdebug-info-for-profiling -mllvm -enable-fs-discriminator=true -mllvm -improved-fs-discriminator=true", true},
 	} {
-		path := build(t, append(strings.Fields("clang-19 -O2 -g words.c "+tt.flags), "-o", filepath.Join(t.TempDir(), "prog"))...)
+		path := buildLines(t, append(strings.Fields("clang-19 -O2 -g words.c "+tt.flags), "-o", filepath.Join(t.TempDir(), "prog"))...)
 		if _, ln := openLines(t, path); ln.FSDiscriminators() != tt.want {
 			t.Errorf("%s: %v, want %v", tt.flags, !tt.want, tt.want)
 		}
@@ -307,8 +289,8 @@ func TestPiece(t *testing.T) {
 	} {
 		t.Run(tt.command, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "f.c", []byte("int f(int x) { return x + 1; }\nint g(int x) { return x * x; }\nint main(int c, char **v) { return f(c) + g(c); }\n"))
-			run(t, dir, append(strings.Fields(tt.command), "-o", "p", "f.c")...)
+			testtool.Write(t, dir, "f.c", []byte("int f(int x) { return x + 1; }\nint g(int x) { return x * x; }\nint main(int c, char **v) { return f(c) + g(c); }\n"))
+			testtool.Run(t, dir, append(strings.Fields(tt.command), "-o", "p", "f.c")...)
 			im, lines := openLines(t, filepath.Join(dir, "p"))
 			f, g := im.Symbols()[im.Lookup("f")], im.Symbols()[im.Lookup("g")]
 			lo, hi, ok := lines.Piece(f.Addr)
@@ -324,7 +306,7 @@ func TestPiece(t *testing.T) {
 
 // TestNoLines: an image without any is an error of its own.
 func TestNoLines(t *testing.T) {
-	path := build(t, "gcc", "-O2", "-g0", "-s", "words.c", "-o", filepath.Join(t.TempDir(), "prog"))
+	path := buildLines(t, "gcc", "-O2", "-g0", "-s", "words.c", "-o", filepath.Join(t.TempDir(), "prog"))
 	im, err := Open(path, Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -431,7 +413,7 @@ func TestJoinRows(t *testing.T) {
 
 // BenchmarkLines reads all units of a C++ program and asks about every address.
 func BenchmarkLines(b *testing.B) {
-	path := build(b, "clang++-19", "-O2", "-g", "-Iinclude", "shapes.cc", "-o", filepath.Join(b.TempDir(), "prog"))
+	path := buildLines(b, "clang++-19", "-O2", "-g", "-Iinclude", "shapes.cc", "-o", filepath.Join(b.TempDir(), "prog"))
 	known, asked := 0, 0
 	for b.Loop() {
 		im, err := Open(path, Options{})

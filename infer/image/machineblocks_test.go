@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // Maps of one function each.
@@ -79,21 +80,11 @@ func TestNoBlockMap(t *testing.T) {
 // TestMachineFuncs holds the map of a program whose functions are in parts to
 // what llvm-readobj reads in it.
 func TestMachineFuncs(t *testing.T) {
-	for _, tool := range []string{"clang-19", "ld.lld-19", "llvm-readobj-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs %s: %v", tool, err)
-		}
-	}
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-readobj-19")
 	path := filepath.Join(t.TempDir(), "words")
-	if out, err := exec.Command("clang-19", "-O2", "-fbasic-block-address-map", "-fbasic-block-sections=all", "-fuse-ld=lld",
-		"testdata/lines/words.c", "-o", path).CombinedOutput(); err != nil {
-		t.Fatalf("clang-19: %v\n%s", err, out)
-	}
-	out, err := exec.Command("llvm-readobj-19", "--bb-addr-map", path).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(out), "BBAddrMap [")
+	testtool.Run(t, ".", "clang-19", "-O2", "-fbasic-block-address-map", "-fbasic-block-sections=all", "-fuse-ld=lld",
+		"testdata/lines/words.c", "-o", path)
+	_, text, _ := strings.Cut(testtool.Output(t, ".", "llvm-readobj-19", "--bb-addr-map", path), "BBAddrMap [")
 	var want, got strings.Builder
 	var base, id, off, size uint64
 	for _, m := range regexp.MustCompile(`(Base Address|ID|Offset|Size): (0x[0-9A-F]+|\d+)`).FindAllStringSubmatch(text, -1) {

@@ -4,10 +4,11 @@ import (
 	"bufio"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // A line is one instruction as objdump shows it.
@@ -56,10 +57,7 @@ func objdump(tb testing.TB, tool, path string, f func(line)) {
 	if _, err := os.Stat(path); err != nil {
 		tb.Skipf("no %s", path)
 	}
-	if _, err := exec.LookPath(tool); err != nil {
-		tb.Skipf("no %s", tool)
-	}
-	cmd := exec.Command(tool, "-d", "-w", path)
+	cmd := testtool.Command(tb, tool, "-d", "-w", path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		tb.Fatal(err)

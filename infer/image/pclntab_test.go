@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // pclntabOf makes a table of two functions at text: one of 5 instructions at 0
@@ -150,20 +152,20 @@ func TestGo(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "main.go", []byte(goProgram))
+			testtool.Write(t, dir, "main.go", goProgram)
 			for _, e := range append(tt.env, "GOFLAGS=", "GOWORK=off", "GO111MODULE=off", "GOTOOLCHAIN=local") {
 				name, value, _ := strings.Cut(e, "=")
 				t.Setenv(name, value)
 			}
 			if strings.Contains(tt.name, "gcc") {
-				run(t, dir, "gcc", "--version")
+				testtool.Run(t, dir, "gcc", "--version")
 			}
-			run(t, dir, append(append([]string{"go", "build", "-o", "p"}, tt.args...), "main.go")...)
+			testtool.Run(t, dir, append(append([]string{"go", "build", "-o", "p"}, tt.args...), "main.go")...)
 			strip := "strip"
 			if tt.name == "arm64" {
 				strip = "aarch64-linux-gnu-strip"
 			}
-			run(t, dir, strip, "-o", "stripped", "p")
+			testtool.Run(t, dir, strip, "-o", "stripped", "p")
 			im := mustOpen(t, filepath.Join(dir, "p"), Options{})
 			sim := mustOpen(t, filepath.Join(dir, "stripped"), Options{})
 			if !strings.HasPrefix(sim.Go, "go1.") || sim.Go != im.Go {
@@ -205,7 +207,7 @@ func TestGoMerged(t *testing.T) {
 		im.Close()
 	}
 	dir := t.TempDir()
-	run(t, dir, "objcopy", "--strip-all", "--rename-section", ".gopclntab=.rodata.merged", exe, "p")
+	testtool.Run(t, dir, "objcopy", "--strip-all", "--rename-section", ".gopclntab=.rodata.merged", exe, "p")
 	im := mustOpen(t, filepath.Join(dir, "p"), Options{})
 	if i := im.Lookup("backfeed/infer/image.TestGoMerged"); i < 0 || im.Symbols()[i].Source != FromPclntab {
 		t.Errorf("this test is symbol %d of itself", i)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // unhex reads hexadecimal bytes with blanks between them.
@@ -110,8 +112,8 @@ int use(int i) { return table[i](i) + outside(i) + indirect(i); }
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "p.c", []byte(source))
-			run(t, dir, append(append([]string{tt.cc, "-O1"}, strings.Fields(tt.flags)...), "p.c", "-o", "p.so")...)
+			testtool.Write(t, dir, "p.c", source)
+			testtool.Run(t, dir, append(append([]string{tt.cc, "-O1"}, strings.Fields(tt.flags)...), "p.c", "-o", "p.so")...)
 			im := mustOpen(t, filepath.Join(dir, "p.so"), Options{})
 			table, err := im.elf.Symbols()
 			if err != nil {

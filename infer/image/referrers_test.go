@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestReferences: every way of reaching a procedure is seen in images at any address and
@@ -24,11 +26,11 @@ __attribute__((noinline)) void from(void (**p)(void)) { called(); x++; *p = take
 int main(void) { void (*p)(void); from(&p); p(); table[x](); return 0; }
 `
 	dir := t.TempDir()
-	src := write(t, dir, "refs.c", []byte(program))
+	src := testtool.Write(t, dir, "refs.c", program)
 	for _, kind := range []string{"-pie", "-no-pie"} {
 		path := filepath.Join(dir, "refs"+kind)
 		pic := map[string]string{"-pie": "-fPIE", "-no-pie": "-fno-pie"}[kind]
-		run(t, dir, "gcc", "-O2", pic, kind, "-Wl,--export-dynamic-symbol=exported", "-o", path, src)
+		testtool.Run(t, dir, "gcc", "-O2", pic, kind, "-Wl,--export-dynamic-symbol=exported", "-o", path, src)
 		im := mustOpen(t, path, Options{})
 		refs := im.References()
 		for _, tt := range []struct {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestSiteOf holds the choice to what kernel 6.18 emulates.
@@ -276,7 +278,7 @@ func TestProbeSitesVDSO(t *testing.T) {
 	if _, err := mem.ReadAt(code, lo); err != nil {
 		t.Skip(err)
 	}
-	im := mustOpen(t, write(t, t.TempDir(), "vdso", code), Options{})
+	im := mustOpen(t, testtool.Write(t, t.TempDir(), "vdso", code), Options{})
 	if im.Arch != X86_64 {
 		t.Skip("vdso of another processor")
 	}

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // show writes symbols as "name lo-hi", addresses in hexadecimal.
@@ -232,7 +234,7 @@ int main(int c, char **v) {
 func nm(t *testing.T, tool, path string) []Symbol {
 	t.Helper()
 	var out []Symbol
-	for line := range strings.Lines(run(t, "", tool, "-S", path)) {
+	for line := range strings.Lines(testtool.Output(t, "", tool, "-S", path)) {
 		f := strings.Fields(line)
 		if len(f) != 4 || !strings.Contains("tTwW", f[2]) {
 			continue
@@ -259,8 +261,8 @@ func TestAgainstNm(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "p.c", []byte(program))
-			run(t, dir, append(append([]string{tt.cc}, strings.Fields(tt.flags)...), "p.c", "-o", "p")...)
+			testtool.Write(t, dir, "p.c", program)
+			testtool.Run(t, dir, append(append([]string{tt.cc}, strings.Fields(tt.flags)...), "p.c", "-o", "p")...)
 			path := filepath.Join(dir, "p")
 			im := mustOpen(t, path, Options{})
 			named := nm(t, tt.nm, path)
@@ -289,7 +291,7 @@ func TestAgainstNm(t *testing.T) {
 				}
 			}
 			stripped := filepath.Join(dir, "stripped")
-			run(t, dir, tt.strip, "-o", "stripped", "p")
+			testtool.Run(t, dir, tt.strip, "-o", "stripped", "p")
 			sim := mustOpen(t, stripped, Options{})
 			for _, name := range []string{"work", "compare", "fail", "twice", "main", "_start"} {
 				s := im.Symbols()[im.Lookup(name)]
@@ -313,9 +315,9 @@ func TestWithoutFrames(t *testing.T) {
 	for _, cc := range []string{"gcc", "aarch64-linux-gnu-gcc"} {
 		t.Run(cc, func(t *testing.T) {
 			dir := t.TempDir()
-			write(t, dir, "p.c", []byte(program))
-			run(t, dir, cc, "-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "p.c", "-o", "p")
-			run(t, dir, strings.TrimSuffix(cc, "gcc")+"strip", "-o", "stripped", "p")
+			testtool.Write(t, dir, "p.c", program)
+			testtool.Run(t, dir, cc, "-O2", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "p.c", "-o", "p")
+			testtool.Run(t, dir, strings.TrimSuffix(cc, "gcc")+"strip", "-o", "stripped", "p")
 			im := mustOpen(t, filepath.Join(dir, "p"), Options{})
 			sim := mustOpen(t, filepath.Join(dir, "stripped"), Options{})
 			for _, name := range []string{"work", "twice"} {
@@ -386,18 +388,18 @@ func TestOrdinalsAgainstBOLT(t *testing.T) {
 	args := []string{"clang-19", "-O1", "-fuse-ld=lld-19", "-Wl,-q,-z,keep-text-section-prefix", "-ffunction-sections", "-o", "p", "main.c"}
 	for i, attribute := range []string{`, section(".text.unlikely.work")`, "", `, section(".text.hot.work")`} {
 		name := fmt.Sprintf("f%d.c", i)
-		write(t, dir, name, fmt.Appendf(nil, `
+		testtool.Write(t, dir, name, fmt.Appendf(nil, `
 static __attribute__((noinline%[2]s)) int work(int x) { return x * (%[1]d + 7) + 3; }
 int f%[1]d(int x) { return work(x) + work(x + 1); }
 `, i, attribute))
 		args = append(args, name)
 	}
-	write(t, dir, "main.c", []byte("int f0(int), f1(int), f2(int);\nint main(int c, char **v) { return f0(c) + f1(c) + f2(c); }\n"))
-	run(t, dir, args...)
+	testtool.Write(t, dir, "main.c", []byte("int f0(int), f1(int), f2(int);\nint main(int c, char **v) { return f0(c) + f1(c) + f2(c); }\n"))
+	testtool.Run(t, dir, args...)
 	im := mustOpen(t, filepath.Join(dir, "p"), Options{})
 	want := map[string]string{}
 	var name string
-	for line := range strings.Lines(run(t, dir, "llvm-bolt-19", "p", "-o", "out", "--print-cfg")) {
+	for line := range strings.Lines(testtool.Output(t, dir, "llvm-bolt-19", "p", "-o", "out", "--print-cfg")) {
 		if _, s, ok := strings.Cut(line, "All names"); ok {
 			name = strings.TrimLeft(strings.TrimSpace(s), ": ")
 		}

@@ -5,13 +5,13 @@ import (
 	"debug/elf"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
 
@@ -168,9 +168,6 @@ func leads(p *Proc, from, to Addr) bool {
 // TestExecutedARM is TestExecuted for programs of AArch64, which QEMU counts.
 func TestExecutedARM(t *testing.T) {
 	qemu.NeedCount(t, elf.EM_AARCH64)
-	if testing.Short() {
-		t.Skip("runs a billion instructions under QEMU")
-	}
 	const clang = "clang-19 --target=aarch64-linux-gnu -fuse-ld=lld "
 	for _, tt := range []struct{ name, compile string }{
 		{"gcc", "aarch64-linux-gnu-gcc -O2 -g"},
@@ -181,19 +178,13 @@ func TestExecutedARM(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "mix")
-			words := append(strings.Fields(tt.compile), "-o", program, "../../testdata/mix/mix.c")
-			if _, err := exec.LookPath(words[0]); err != nil {
-				t.Skipf("needs %s: %v", words[0], err)
-			}
-			if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
-				t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
-			}
+			testtool.Run(t, ".", append(strings.Fields(tt.compile), "-o", program, "../../testdata/mix/mix.c")...)
 			checkCounted(t, program, "1")
 		})
 	}
 	t.Run("Go", func(t *testing.T) {
 		program := filepath.Join(t.TempDir(), "shapes")
-		cmd := exec.Command("go", "build", "-o", program, ".")
+		cmd := testtool.Command(t, "go", "build", "-o", program, ".")
 		cmd.Dir, cmd.Env = "../../feedback/testdata/shapes", append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, out)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // cfaRow is a line of readelf's table of frames.
@@ -23,7 +25,7 @@ func cfaRows(t *testing.T, path string) []cfaRow {
 	t.Helper()
 	var rows []cfaRow
 	fde, ra := false, 0
-	for line := range strings.Lines(run(t, "", "readelf", "--debug-dump=frames-interp", path)) {
+	for line := range strings.Lines(testtool.Output(t, "", "readelf", "--debug-dump=frames-interp", path)) {
 		f := strings.Fields(line)
 		switch {
 		case strings.Contains(line, " FDE "):

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/trace"
 	"backfeed/testdata/qemu"
 )
@@ -142,20 +143,14 @@ func walkWord(w uint32) trace.Op {
 // runARM has an emulated processor execute tests, and the emulator of walks.
 func runARM(t *testing.T, tests []byte) {
 	t.Helper()
-	for _, tool := range []string{"aarch64-linux-gnu-gcc", "qemu-aarch64"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
-	}
+	testtool.Need(t, "aarch64-linux-gnu-gcc", "qemu-aarch64")
 	dir := t.TempDir()
 	exe, file := filepath.Join(dir, "walkarm"), filepath.Join(dir, "tests")
-	if out, err := exec.Command("aarch64-linux-gnu-gcc", "-O2", "-w", "-static", "-o", exe, "testdata/walkarm.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	testtool.Run(t, ".", "aarch64-linux-gnu-gcc", "-O2", "-w", "-static", "-o", exe, "testdata/walkarm.c")
 	if err := os.WriteFile(file, tests, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("qemu-aarch64", "-cpu", "max,pauth=off", exe, file).CombinedOutput()
+	out, err := testtool.Command(t, "qemu-aarch64", "-cpu", "max,pauth=off", exe, file).CombinedOutput()
 	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
 		t.Fatalf("qemu-aarch64: %v\n%s", err, out)
 	}
@@ -188,10 +183,7 @@ func armTextOf(line string) string {
 // memory at random: each form of those that are emulated, of which all results have to be known, and any
 // instructions, of which what is known has to be right.
 func TestWalkARM(t *testing.T) {
-	words, groups, times := 80, 1000, uint32(60)
-	if testing.Short() {
-		words, groups, times = 15, 60, 8
-	}
+	const words, groups, times = 80, 1000, 60
 	r := rand.New(rand.NewPCG(1, 2))
 	var tests []byte
 	for _, f := range armForms {
@@ -226,14 +218,8 @@ func TestWalkARM(t *testing.T) {
 // TestWalkKnownARM: of the instructions that a program executes, walks emulate nearly all.
 func TestWalkKnownARM(t *testing.T) {
 	qemu.NeedCount(t, elf.EM_AARCH64)
-	gcc, err := exec.LookPath("aarch64-linux-gnu-gcc")
-	if err != nil {
-		t.Skip(err)
-	}
 	program := filepath.Join(t.TempDir(), "mix")
-	if out, err := exec.Command(gcc, "-O2", "-o", program, "../../testdata/mix/mix.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, out)
-	}
+	testtool.Run(t, ".", "aarch64-linux-gnu-gcc", "-O2", "-o", program, "../../testdata/mix/mix.c")
 	path, _ := qemu.Count(t, filepath.Dir(program), program, "1")
 	known, unknown, stops := walkShares(t, path)
 	t.Logf("%.3f %% emulated, %.3f %% leave what they write unknown, at %.3f %% walks end", 100*known, 100*unknown, 100*stops)

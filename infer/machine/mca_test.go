@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +17,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 var sets = flag.String("sets", "", "also compare with llvm-mca the hottest blocks of these `directories`, comma-separated, each with samples.txt (path, hex address, samples) and symfs")
@@ -113,7 +113,7 @@ func assembly(t *testing.T, blocks []hotBlock, arch image.Arch) [][]string {
 		}
 		in.WriteString(mark.bytes + "\n")
 	}
-	cmd := exec.Command("llvm-mc-19", "--disassemble", "-triple="+mark.triple, "-mattr="+mark.features)
+	cmd := testtool.Command(t, "llvm-mc-19", "--disassemble", "-triple="+mark.triple, "-mattr="+mark.features)
 	cmd.Stdin = strings.NewReader(in.String())
 	text, err := cmd.Output()
 	if err != nil {
@@ -157,7 +157,7 @@ func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[i
 	if arch == image.AArch64 {
 		args = append(args, "-mattr="+marks[arch].features)
 	}
-	cmd := exec.Command("llvm-mca-19", args...)
+	cmd := testtool.Command(t, "llvm-mca-19", args...)
 	cmd.Stdin = strings.NewReader(code)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -181,7 +181,7 @@ func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[i
 // TestProbes: where a class names llvm-mca as its source, llvm-mca says the same of
 // the class's probe.
 func TestProbes(t *testing.T) {
-	needLLVM(t)
+	testtool.Need(t, "llvm-mc-19", "llvm-mca-19")
 	n := 0
 	for _, m := range models() {
 		f, err := decode([]byte(embedded(t, m.Name)))
@@ -360,16 +360,6 @@ func mean(x []float64) float64 {
 	return s / float64(len(x))
 }
 
-// needLLVM skips the test where its tools are missing.
-func needLLVM(t *testing.T) {
-	t.Helper()
-	for _, tool := range []string{"llvm-mca-19", "llvm-mc-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("no %s", tool)
-		}
-	}
-}
-
 // open opens the file at path and reads it.
 func open(t *testing.T, path string) (*image.Image, []byte) {
 	t.Helper()
@@ -389,7 +379,7 @@ func open(t *testing.T, path string) (*image.Image, []byte) {
 // They are not meant to agree wholly: llvm-mca knows no fusion, has stack pointers
 // wait for each other, and some of its tables are known to be wrong.
 func TestAgainstMCA(t *testing.T) {
-	needLLVM(t)
+	testtool.Need(t, "llvm-mc-19", "llvm-mca-19")
 	every := func(b *image.Block) int { return 1 }
 	// Floors leave room for other versions of the libraries. LLVM's tables of Sapphire
 	// Rapids and Zen 2 are those that differ most from ours, on purpose.
@@ -419,7 +409,7 @@ func TestHotBlocks(t *testing.T) {
 	if *sets == "" {
 		t.Skip("no -sets")
 	}
-	needLLVM(t)
+	testtool.Need(t, "llvm-mc-19", "llvm-mca-19")
 	var blocks []hotBlock
 	for _, dir := range strings.Split(*sets, ",") {
 		text, err := os.ReadFile(filepath.Join(dir, "samples.txt"))

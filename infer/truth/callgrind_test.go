@@ -14,6 +14,7 @@ import (
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // smallTruth is what every file of TestRead says.
@@ -268,41 +269,24 @@ func load(tb testing.TB, path string) *Counts {
 	return truth
 }
 
-// tool returns the path of a program that the test needs.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-	return path
-}
-
 // TestCallgrindItself reads what the installed callgrind writes with different
 // options, which is to mean the same. The program and its library do the same in
 // each run; the loader and libc need not.
 func TestCallgrindItself(t *testing.T) {
-	valgrind, gcc := tool(t, "valgrind"), tool(t, "gcc")
-	if testing.Short() {
-		t.Skip("runs a program under valgrind three times")
-	}
+	valgrind, gcc := testtool.Path(t, "valgrind"), testtool.Path(t, "gcc")
 	dir := t.TempDir()
 	library, program := filepath.Join(dir, "libstep.so"), filepath.Join(dir, "walk")
 	for name, text := range map[string]string{
 		"step.c": "int step(int x) { return x % 3 ? x + 1 : x * 2 + 1; }\n",
 		"walk.c": "int step(int);\nint main() { int x = 1; for (int i = 0; i < 5000; i++) if ((x = step(x)) > 1000000) x = i; return x == 0; }\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testtool.Write(t, dir, name, text)
 	}
 	for _, args := range [][]string{
 		{"-O1", "-shared", "-fPIC", "-o", library, filepath.Join(dir, "step.c")},
 		{"-O1", "-o", program, filepath.Join(dir, "walk.c"), library},
 	} {
-		if b, err := exec.Command(gcc, args...).CombinedOutput(); err != nil {
-			t.Fatalf("gcc %q: %v\n%s", args, err, b)
-		}
+		testtool.Run(t, dir, append([]string{gcc}, args...)...)
 	}
 	out := filepath.Join(dir, "out")
 	var first map[string]*Image

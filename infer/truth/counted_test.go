@@ -3,7 +3,6 @@ package truth
 import (
 	"bytes"
 	"compress/gzip"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -92,13 +92,13 @@ func TestCountedBlock(t *testing.T) {
 // TestCountOnce: a loop of 100 turns has two string instructions, one of which stores nothing in
 // every other turn.
 func TestCountOnce(t *testing.T) {
-	valgrind, gcc := tool(t, "valgrind"), tool(t, "gcc")
+	valgrind, gcc := testtool.Path(t, "valgrind"), testtool.Path(t, "gcc")
 	if runtime.GOARCH != "amd64" {
 		t.Skip("string instructions are those of x86")
 	}
 	dir := t.TempDir()
-	source, program, out := filepath.Join(dir, "rep.c"), filepath.Join(dir, "rep"), filepath.Join(dir, "out")
-	if err := os.WriteFile(source, []byte(`
+	program, out := filepath.Join(dir, "rep"), filepath.Join(dir, "out")
+	source := testtool.Write(t, dir, "rep.c", `
 static char a[4096], b[4096];
 int main(int argc, char **argv)
 {
@@ -112,12 +112,8 @@ int main(int argc, char **argv)
 	}
 	return a[argc];
 }
-`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if b, err := exec.Command(gcc, "-O1", "-o", program, source).CombinedOutput(); err != nil {
-		t.Fatalf("gcc: %v\n%s", err, b)
-	}
+`)
+	testtool.Run(t, dir, gcc, "-O1", "-o", program, source)
 	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
 		t.Skipf("valgrind does not run here: %v\n%s", err, b)
 	}

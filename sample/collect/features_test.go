@@ -1,13 +1,12 @@
 package collect
 
 import (
-	goflag "flag"
 	"os"
 	"strings"
 	"testing"
-)
 
-var update = goflag.Bool("update", false, "write the table of features into the documentation")
+	"backfeed/internal/testtool"
+)
 
 func TestParseRelease(t *testing.T) {
 	for _, tt := range []struct {
@@ -156,7 +155,7 @@ func TestFeatureTable(t *testing.T) {
 			continue
 		}
 		if want := "\n" + FeatureTable() + "\n"; table != want {
-			if *update {
+			if *testtool.Update {
 				if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
 					t.Fatal(err)
 				}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -37,22 +38,10 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// perf returns the path of perf, or skips the test.
-func perf(t *testing.T) string {
-	path, err := exec.LookPath("perf")
-	if err != nil {
-		t.Skip("needs perf:", err)
-	}
-	return path
-}
-
 // TestAgainstPerf records with perf in several ways, and holds the samples and
 // what they were attributed to against perf script's.
 func TestAgainstPerf(t *testing.T) {
-	perf := perf(t)
-	if testing.Short() {
-		t.Skip("takes half a minute")
-	}
+	perf := testtool.Path(t, "perf")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +125,7 @@ var notForPerf = map[string]bool{
 // TestSynthAgainstPerf holds perf to the synthetic recordings: what the tests
 // write is what perf understands.
 func TestSynthAgainstPerf(t *testing.T) {
-	perf := perf(t)
+	perf := testtool.Path(t, "perf")
 	each(func(name string, b []byte) {
 		kind := name[:len(name)-3]
 		if notForPerf[kind] || notForPerf[name] {

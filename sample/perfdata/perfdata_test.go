@@ -2,20 +2,16 @@ package perfdata
 
 import (
 	"bytes"
-	"errors"
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 const (
 	userChain   = 1<<64 - 512
@@ -343,20 +339,9 @@ func TestGolden(t *testing.T) {
 		}
 		check(t, name, rec)
 		got := warnings.String() + dump(rec)
-		golden := filepath.Join("testdata", name[:len(name)-3]+".txt")
-		input := filepath.Join("testdata", name+".data")
-		if *update {
-			if err := errors.Join(os.WriteFile(golden, []byte(got), 0o644), os.WriteFile(input, b, 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
-			t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", name, err, got, want)
-		}
+		testtool.Golden(t, filepath.Join("testdata", name[:len(name)-3]+".txt"), got)
 		// The inputs are pinned as well: the writer above could change with the reader.
-		if want, err := os.ReadFile(input); err != nil || !bytes.Equal(b, want) {
-			t.Errorf("%s: differs from what the test writes: %v", input, err)
-		}
+		testtool.Golden(t, filepath.Join("testdata", name+".data"), b)
 	})
 }
 

@@ -4,17 +4,15 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"flag"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/internal/wire"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // three is a recording with one of everything.
 func three() *sample.Recording {
@@ -50,15 +48,7 @@ func segmentOf(t testing.TB, rec *sample.Recording, labels map[string]string, pa
 
 // TestDump pins the format byte by byte.
 func TestDump(t *testing.T) {
-	got, golden := Dump(segmentOf(t, three(), map[string]string{"host": "a"}, 0xaa)), "testdata/three.dump"
-	if *update {
-		if err := os.WriteFile(golden, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, got, want)
-	}
+	testtool.Golden(t, "testdata/three.dump", Dump(segmentOf(t, three(), map[string]string{"host": "a"}, 0xaa)))
 }
 
 // drop puts bytes into a store as a segment that says it has that part.

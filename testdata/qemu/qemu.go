@@ -1,6 +1,6 @@
 // Package qemu runs programs of other processors in tests, and counts exactly how
 // often their instructions ran: on QEMU's user emulation, with the plugin plugin/count.c.
-// Tests skip where something that it needs is missing.
+// Tests are skipped in -short, and where something that it needs is missing.
 package qemu
 
 import (
@@ -12,6 +12,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // sysroot is where Debian's cross compilers have the C library of AArch64.
@@ -33,23 +35,14 @@ func emulator(t testing.TB, m elf.Machine) []string {
 // Need skips a test where programs of a processor cannot be run.
 func Need(t testing.TB, m elf.Machine) {
 	t.Helper()
-	if command := emulator(t, m)[0]; !found(command) {
-		t.Skipf("needs %s, of Debian's qemu-user", command)
-	}
+	testtool.Need(t, emulator(t, m)[0])
 }
 
 // NeedCount skips a test where their instructions cannot be counted.
 func NeedCount(t testing.TB, m elf.Machine) {
 	t.Helper()
 	Need(t, m)
-	if !found("gcc") {
-		t.Skip("needs gcc, to build QEMU's plugin testdata/qemu/plugin/count.c")
-	}
-}
-
-func found(command string) bool {
-	_, err := exec.LookPath(command)
-	return err == nil
+	testtool.Need(t, "gcc") // to build plugin/count.c
 }
 
 // Run runs a program in dir, which must succeed, and returns what it prints.

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	elf "backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // A sight is a page as a browser has it.
@@ -26,10 +27,7 @@ type sight struct {
 // or begins with "#".
 func look(t *testing.T, text, fragment string, flags ...string) sight {
 	t.Helper()
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skipf("no browser: %v", err)
-	}
+	browser := testtool.Path(t, "chromium")
 	dir := t.TempDir()
 	file, shot := filepath.Join(dir, "page.html"), filepath.Join(dir, "page.png")
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {

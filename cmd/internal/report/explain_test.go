@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"html/template"
 	"math"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // chase explains the procedure of testdata/stalls that follows pointers, with made-up
@@ -96,25 +96,7 @@ func explained(t *testing.T) string {
 func TestExplainedPage(t *testing.T) {
 	got := explained(t)
 	got = regexp.MustCompile(`(?s)<style>.*</style>|style-src [^"]*`).ReplaceAllString(got, "")
-	golden := "testdata/chase.html"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		g, w := strings.Split(got, "\n"), strings.Split(string(want), "\n")
-		for i := range min(len(g), len(w)) {
-			if g[i] != w[i] {
-				t.Fatalf("%s: line %d is\n%s\nwant\n%s", golden, i+1, g[i], w[i])
-			}
-		}
-		t.Fatalf("%s: %d lines, want %d", golden, len(g), len(w))
-	}
+	testtool.Golden(t, "testdata/chase.html", got)
 }
 
 // TestExplainedInBrowser: the page shows its bars, blocks and stalls without a script and

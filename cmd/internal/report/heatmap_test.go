@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/layout"
 )
 
@@ -115,15 +115,7 @@ func TestHeatMap(t *testing.T) {
 		t.Error("the same map gave other bytes")
 	}
 	got := inlined.ReplaceAllString(text, "$1…$2")
-	const golden = "testdata/heatmap.html"
-	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || string(want) != got {
-		t.Errorf("%s: %v\ngot:\n%s", golden, err, got)
-	}
+	testtool.Golden(t, "testdata/heatmap.html", got)
 }
 
 // TestHeatMapNothing: a map of nothing is a page too.

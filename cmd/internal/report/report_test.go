@@ -2,13 +2,11 @@ package report
 
 import (
 	"bytes"
-	"flag"
 	"math"
-	"os"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+	"backfeed/internal/testtool"
+)
 
 func TestCount(t *testing.T) {
 	for _, tt := range []struct {
@@ -89,15 +87,7 @@ func TestGolden(t *testing.T) {
 	if err := empty.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/terminal.txt"
-	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(b.Bytes(), want) {
-		t.Errorf("%s: %v\ngot:\n%s\nwant:\n%s", golden, err, b.Bytes(), want)
-	}
+	testtool.Golden(t, "testdata/terminal.txt", b.Bytes())
 }
 
 func TestHead(t *testing.T) {
