@@ -19,6 +19,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -245,10 +246,7 @@ func TestSystemdUnit(t *testing.T) {
 			t.Errorf("agent has no flag%s", flag)
 		}
 	}
-	analyze, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		t.Skip("no systemd-analyze to check the unit with")
-	}
+	analyze := testtool.Path(t, "systemd-analyze")
 	path := file(t, t.TempDir(), "backfeed.service", strings.ReplaceAll(unit, "/usr/local/bin/backfeed", self(t)))
 	out, err := exec.Command(analyze, "verify", path).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "backfeed.service") {
@@ -259,6 +257,7 @@ func TestSystemdUnit(t *testing.T) {
 // wholeMachine skips where the whole machine cannot be sampled.
 func wholeMachine(t *testing.T) {
 	t.Helper()
+	testtool.Live(t, "records")
 	s, err := collect.OpenSystem(collect.SystemOptions{})
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		t.Skip(err)
@@ -386,14 +385,10 @@ func TestKeep(t *testing.T) {
 	program := compile(t)
 	debug := program + ".debug"
 	for _, args := range [][]string{
-		{"--only-keep-debug", program, debug},
-		{"--strip-all", "--add-gnu-debuglink=" + debug, program},
+		{"objcopy", "--only-keep-debug", program, debug},
+		{"objcopy", "--strip-all", "--add-gnu-debuglink=" + debug, program},
 	} {
-		if out, err := exec.Command("objcopy", args...).CombinedOutput(); errors.Is(err, exec.ErrNotFound) {
-			t.Skip(err)
-		} else if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		testtool.Run(t, ".", args...)
 	}
 	build, err := image.ReadBuildID(program)
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -27,6 +28,7 @@ import (
 // probing skips where nothing can be probed.
 func probing(t *testing.T) {
 	t.Helper()
+	testtool.Live(t, "records and probes")
 	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true, PIDs: []int{os.Getpid()}})
 	if err == nil {
 		defer s.Close()

@@ -2,12 +2,12 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // checkSource runs check on a recording and a tree, and gives the share of each fate.
@@ -91,13 +91,9 @@ int main(void)
 
 // TestCheckSourceC edits a C program after it was built.
 func TestCheckSourceC(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to compile a program with")
-	}
 	dir := t.TempDir()
 	src, program := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program")
-	runTool(t, dir, gcc, "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
 	edits := []treeEdit{
 		{name: "nothing"},
 		{name: "lines above", old: "volatile int v;", new: "volatile int v;\n/* work() { */ // '\n#if 1\n#else\n}\n#endif\n", want: "functions moved"},
@@ -114,13 +110,9 @@ func TestCheckSourceC(t *testing.T) {
 // TestCheckSourceTree: the tree may be behind a link; what is no tree, and a program
 // without lines, are told by their names.
 func TestCheckSourceTree(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to compile a program with")
-	}
 	dir := t.TempDir()
 	src, program, link := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "link")
-	runTool(t, dir, gcc, "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
 	rec := sampleLines(t, program, "work", 1)
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
@@ -129,7 +121,7 @@ func TestCheckSourceTree(t *testing.T) {
 		t.Errorf("behind a link: %v", got)
 	}
 	bare := filepath.Join(t.TempDir(), "bare")
-	runTool(t, dir, gcc, "-O1", "-fno-inline", "-Wl,--build-id", "-o", bare, src)
+	testtool.Run(t, dir, "gcc", "-O1", "-fno-inline", "-Wl,--build-id", "-o", bare, src)
 	im, c := openSampled(t, bare)
 	off, _ := im.OffsetOf(proc(t, im, "work").Addr)
 	c.AddSample(0, off, 1000)
@@ -195,15 +187,13 @@ func main() {
 
 // TestCheckSourceGo edits a Go module after it was built.
 func TestCheckSourceGo(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go command")
-	}
+	testtool.Need(t, "go")
 	dir := t.TempDir()
 	file(t, dir, "go.mod", "module example.com/program\n\ngo 1.23\n")
 	file(t, dir, "main.go", goProgram)
 	for _, flags := range [][]string{nil, {"-trimpath"}} {
 		program := filepath.Join(t.TempDir(), "program")
-		runTool(t, dir, append(append([]string{"go", "build"}, flags...), "-o", program, ".")...)
+		testtool.Run(t, dir, append(append([]string{"go", "build"}, flags...), "-o", program, ".")...)
 		for _, name := range []string{"main.(*list[go.shape.int]).each", "main.main.func1"} {
 			im, c := openSampled(t, program)
 			for _, b := range proc(t, im, name).Blocks {

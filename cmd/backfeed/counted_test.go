@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -188,12 +189,12 @@ func TestImportCover(t *testing.T) {
 	put(t, filepath.Join(dir, "main.go"), []byte(coverGo))
 	put(t, filepath.Join(dir, "go.mod"), []byte("module example.com/cover.test/x\n\ngo 1.26\n"))
 	put(t, filepath.Join(dir, "data", "empty"), nil)
-	tool := filepath.Join(runtime.GOROOT(), "bin", "go")
-	runTool(t, dir, tool, "build", "-ldflags=-B=gobuildid", "-o", "plain", ".")
-	runTool(t, dir, tool, "build", "-cover", "-covermode=count", "-o", "counting", ".")
+	testtool.Need(t, "go")
+	testtool.Run(t, dir, "go", "build", "-ldflags=-B=gobuildid", "-o", "plain", ".")
+	testtool.Run(t, dir, "go", "build", "-cover", "-covermode=count", "-o", "counting", ".")
 	t.Setenv("GOCOVERDIR", filepath.Join(dir, "data"))
-	runTool(t, dir, filepath.Join(dir, "counting"))
-	runTool(t, dir, tool, "tool", "covdata", "textfmt", "-i=data", "-o=profile")
+	testtool.Run(t, dir, filepath.Join(dir, "counting"))
+	testtool.Run(t, dir, "go", "tool", "covdata", "textfmt", "-i=data", "-o=profile")
 	plain, profile, out := filepath.Join(dir, "plain"), filepath.Join(dir, "profile"), filepath.Join(dir, "out")
 	code, _, errs := runCLI(t, "import", profile, "--image", plain, "-o", out)
 	if code != exitDone || !strings.Contains(errs, " blocks of source, ") {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"backfeed/infer"
+	"backfeed/internal/testtool"
 )
 
 // smallDemo is enough to see that all stages work together.
@@ -22,9 +22,7 @@ func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the demo needs Linux")
 	}
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no go command to build the demo with")
-	}
+	testtool.Need(t, "go")
 	stdout = new(bytes.Buffer)
 	d, err := newDemo(&cli{stdout: stdout, stderr: new(bytes.Buffer)}, t.TempDir(), smallDemo)
 	if err != nil {
@@ -38,9 +36,7 @@ func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 // which fail if the profile changes nothing or the builds differ in what they
 // print; whether the second build is faster is not for a test to say.
 func TestDemo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the standard library with a profile")
-	}
+	testtool.Live(t, "builds the standard library with a profile")
 	d, out := testDemo(t)
 	if err := d.run("auto"); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/infer/source"
+	"backfeed/internal/testtool"
 )
 
 // secret is in files that nothing may show.
@@ -37,17 +37,13 @@ __attribute__((noinline)) int work(int n) {
 // flags given to gcc, and records each of work's instructions.
 func namesFile(t *testing.T, name string, flags ...string) (rec, program string) {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build a program with")
-	}
 	dir := t.TempDir()
 	if len(flags) > 0 { // that map the working directory
 		dir = "."
 	}
 	program = filepath.Join(t.TempDir(), "program")
 	file(t, dir, "crafted.c", fmt.Sprintf(lineOf1, name))
-	runTool(t, dir, append([]string{gcc, "-O1", "-g", "-Wl,--build-id", "-o", program, "crafted.c"}, flags...)...)
+	testtool.Run(t, dir, append([]string{"gcc", "-O1", "-g", "-Wl,--build-id", "-o", program, "crafted.c"}, flags...)...)
 	im, c := openSampled(t, program)
 	ln, err := im.Lines()
 	if err != nil {

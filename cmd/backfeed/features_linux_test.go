@@ -16,6 +16,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/trace"
@@ -31,6 +32,7 @@ const needed = "BACKFEED_TEST_NEEDS"
 // TestFeatures holds the table of features to the kernel that runs: what the table says works here has to
 // work, and what it says is refused has to be refused, by exit code 6 and the one reason that the table has.
 func TestFeatures(t *testing.T) {
+	testtool.Live(t, "records")
 	var doc checkup
 	if err := json.Unmarshal([]byte(must(t, "doctor", "--format", "json")), &doc); err != nil {
 		t.Fatal(err)

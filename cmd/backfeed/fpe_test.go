@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -39,18 +40,11 @@ int main(void) {
 
 // TestFPE: perf tells of signals of arithmetic, and prof names the instructions.
 func TestFPE(t *testing.T) {
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to compile a program with")
-	}
-	perf, err := exec.LookPath("perf")
-	if err != nil {
-		t.Skip("no perf to record signals with")
-	}
+	perf := testtool.Path(t, "perf")
 	dir := t.TempDir()
 	file(t, dir, "fpe.c", fpeC)
 	program, data := filepath.Join(dir, "fpe"), filepath.Join(dir, "perf.data")
-	runTool(t, dir, gcc, "-O1", "-g", "-Wl,--build-id", "-o", program, "fpe.c", "-lm")
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", program, "fpe.c", "-lm")
 	if out, err := exec.Command(perf, "record", "-q", "-e", "signal:signal_generate", "--filter", "sig == 8", "-g", "--buildid-all", "-o", data, "--", program).CombinedOutput(); err != nil {
 		t.Skipf("perf cannot record signals here: %v\n%s", err, out)
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -57,10 +57,6 @@ int main(int argc, char **argv) { return DRIVE(1000); }
 // newHostileCase compiles a program and gives its symbols and source file names of as many bytes.
 func newHostileCase(t *testing.T) *hostileCase {
 	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to compile a program with")
-	}
 	dir := t.TempDir()
 	drive := hostileName("", "drive")
 	h := &hostileCase{proc: hostileName("@", "work"), image: filepath.Join(dir, hostileName("=", "image")), out: filepath.Join(dir, "out")}
@@ -71,7 +67,7 @@ func newHostileCase(t *testing.T) *hostileCase {
 	}
 	src := file(t, dir, standIns[unit], hostileC)
 	program := filepath.Join(dir, "program")
-	runTool(t, dir, gcc, "-x", "c", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-DWORK="+standIns[h.proc], "-DDRIVE="+standIns[drive], "-o", program, filepath.Base(src))
+	testtool.Run(t, dir, "gcc", "-x", "c", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-DWORK="+standIns[h.proc], "-DDRIVE="+standIns[drive], "-o", program, filepath.Base(src))
 	b := []byte(content(t, program))
 	for to, name := range standIns {
 		if !bytes.Contains(b, []byte(name+"\x00")) {

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestWriteUnless: a file stays where no decision changes, to the byte.
@@ -59,24 +60,20 @@ func TestIfChangedRefuses(t *testing.T) {
 // TestRerecord records a program twice: the second profile leaves the file of the
 // first, and go build rebuilds nothing. Without --if-changed it rebuilds everything.
 func TestRerecord(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds and samples a program")
-	}
+	testtool.Live(t, "builds and samples a program")
 	dir := t.TempDir()
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs the go command")
-	}
+	testtool.Need(t, "go")
 	if err := os.CopyFS(dir, os.DirFS("testdata/demo")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {
-		runTool(t, dir, "go", "mod", "init", "example.com/demo")
+		testtool.Run(t, dir, "go", "mod", "init", "example.com/demo")
 	}
-	runTool(t, dir, "go", "build", "-pgo=off", "-o", "demo", ".")
+	testtool.Run(t, dir, "go", "build", "-pgo=off", "-o", "demo", ".")
 	profile := filepath.Join(dir, "default.pgo")
 	emit := func(name string, flags ...string) string {
 		t.Helper()
-		runTool(t, dir, filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
+		testtool.Run(t, dir, filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
 		code, _, errs := runCLI(t, append([]string{"emit", "go", filepath.Join(dir, name), "-o", profile}, flags...)...)
 		if code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
@@ -90,7 +87,7 @@ func TestRerecord(t *testing.T) {
 	}
 	// Two runs differ by chance too, and now and then clearly.
 	for try := 1; ; try++ {
-		runTool(t, dir, "go", "build", "-o", "fed", ".")
+		testtool.Run(t, dir, "go", "build", "-o", "fed", ".")
 		said := emit("second.pprof", "--if-changed")
 		second, err := os.ReadFile(profile)
 		if err == nil && bytes.Equal(first, second) {
@@ -102,11 +99,11 @@ func TestRerecord(t *testing.T) {
 		}
 		first = second
 	}
-	if built := runTool(t, dir, "go", "build", "-v", "-o", "fed", "."); built != "" {
+	if built := testtool.Run(t, dir, "go", "build", "-v", "-o", "fed", "."); built != "" {
 		t.Errorf("rebuilt:\n%s", built)
 	}
 	emit("second.pprof")
-	built := strings.Fields(runTool(t, dir, "go", "build", "-v", "-o", "fed", "."))
+	built := strings.Fields(testtool.Run(t, dir, "go", "build", "-v", "-o", "fed", "."))
 	t.Logf("without --if-changed, %d packages are rebuilt", len(built))
 	if !slices.Contains(built, "runtime") {
 		t.Errorf("without --if-changed, only %q are rebuilt", built)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
 
@@ -33,7 +33,7 @@ func linkWith(flag, option string, other map[string]string) func(*testing.T, str
 	return func(t *testing.T, dir, compiler, order, program string, objects []string) {
 		t.Helper()
 		compiler = cmp.Or(other[compiler], compiler)
-		runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{flag, "-Wl," + option + order, "-o", program}, objects)...)
+		testtool.Run(t, dir, slices.Concat(strings.Fields(compiler), []string{flag, "-Wl," + option + order, "-o", program}, objects)...)
 	}
 }
 
@@ -51,8 +51,8 @@ var linkers = []linker{
 // linkBOLT links, and lets llvm-bolt order the result.
 func linkBOLT(t *testing.T, dir, compiler, order, program string, objects []string) {
 	t.Helper()
-	runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{"-Wl,--emit-relocs", "-o", program + ".linked"}, objects)...)
-	runTool(t, dir, "llvm-bolt-19", program+".linked", "-o", program, "--reorder-functions=user", "--function-order="+order)
+	testtool.Run(t, dir, slices.Concat(strings.Fields(compiler), []string{"-Wl,--emit-relocs", "-o", program + ".linked"}, objects)...)
+	testtool.Run(t, dir, "llvm-bolt-19", program+".linked", "-o", program, "--reorder-functions=user", "--function-order="+order)
 }
 
 // TestLinkers links programs in the order that layout gives, by each linker: their
@@ -72,16 +72,18 @@ func TestLinkers(t *testing.T) {
 	} {
 		t.Run(p.compiler, func(t *testing.T) {
 			cross := strings.Contains(p.compiler, "aarch64")
-			if name := strings.Fields(p.compiler)[0]; !installed(name) || cross && !installed("ld.lld-19") {
-				t.Skipf("needs %s and, for AArch64, ld.lld-19", name)
+			testtool.Need(t, strings.Fields(p.compiler)[0])
+			if cross {
+				testtool.Need(t, "ld.lld-19")
+				qemu.Need(t, elf.EM_AARCH64)
 			}
 			dir := t.TempDir()
-			run := func(program string) string { return runTool(t, dir, "./"+program) }
+			run := func(program string) string { return testtool.Run(t, dir, "./"+program) }
 			if cross {
 				run = func(program string) string { return qemu.Run(t, dir, program) }
 			}
 			objects := compileOrdered(t, dir, p.compiler, p.sources)
-			runTool(t, dir, slices.Concat(strings.Fields(p.compiler), []string{"-Wl,--build-id", "-o", "plain"}, objects)...)
+			testtool.Run(t, dir, slices.Concat(strings.Fields(p.compiler), []string{"-Wl,--build-id", "-o", "plain"}, objects)...)
 			plain := filepath.Join(dir, "plain")
 			rec := recordUnits(t, plain, p.sources)
 			want := orderOf(t, plain, rec)
@@ -95,15 +97,11 @@ func TestLinkers(t *testing.T) {
 			}
 			for _, l := range linkers {
 				t.Run(l.target, func(t *testing.T) {
-					for _, tool := range l.tools {
-						if _, err := exec.LookPath(tool); err != nil {
-							t.Skipf("needs %s: %v", tool, err)
-						}
-					}
+					testtool.Need(t, l.tools...)
 					if cross && (l.target == "gold" || strings.HasPrefix(l.target, "ld")) && !strings.Contains(p.compiler, "gnu-g") {
 						t.Skip("clang finds GNU's linkers for this machine only")
 					}
-					if help, _ := exec.Command("ld.bfd", "--help").Output(); l.target == "ld" && !bytes.Contains(help, []byte("--section-ordering-file")) {
+					if help, _ := testtool.Command(t, "ld.bfd", "--help").Output(); l.target == "ld" && !bytes.Contains(help, []byte("--section-ordering-file")) {
 						t.Skip("needs GNU ld 2.43 or later, which has --section-ordering-file")
 					}
 					order := filepath.Join(dir, l.target+".order")
@@ -128,11 +126,6 @@ func TestLinkers(t *testing.T) {
 	}
 }
 
-func installed(command string) bool {
-	_, err := exec.LookPath(command)
-	return err == nil
-}
-
 // compileOrdered makes objects of sources in testdata/order.
 func compileOrdered(t *testing.T, dir, compiler string, sources []string, flags ...string) (objects []string) {
 	t.Helper()
@@ -145,7 +138,7 @@ func compileOrdered(t *testing.T, dir, compiler string, sources []string, flags 
 			t.Fatal(err)
 		}
 		object := strings.TrimSuffix(source, filepath.Ext(source)) + ".o"
-		runTool(t, dir, slices.Concat(strings.Fields(compiler), []string{"-O2", "-g", "-c", path, "-o", object}, flags)...)
+		testtool.Run(t, dir, slices.Concat(strings.Fields(compiler), []string{"-O2", "-g", "-c", path, "-o", object}, flags)...)
 		objects = append(objects, object)
 	}
 	return objects
@@ -305,13 +298,11 @@ func twinsTogether(order, linked []string) (out []string) {
 // -ffunction-sections.
 func TestSharedSections(t *testing.T) {
 	for _, compiler := range []string{"gcc", "clang-19"} {
-		if _, err := exec.LookPath(compiler); err != nil {
-			t.Skipf("needs %s: %v", compiler, err)
-		}
+		testtool.Need(t, compiler)
 		dir := t.TempDir()
 		sources := []string{"parts.c", "twins.c"}
 		objects := compileOrdered(t, dir, compiler, sources, "-fno-function-sections")
-		runTool(t, dir, slices.Concat([]string{compiler, "-Wl,--build-id", "-o", "plain"}, objects)...)
+		testtool.Run(t, dir, slices.Concat([]string{compiler, "-Wl,--build-id", "-o", "plain"}, objects)...)
 		plain := filepath.Join(dir, "plain")
 		rec := recordUnits(t, plain, sources)
 		for target, said := range map[string]bool{"lld": true, "gold": true, "ld": true, "ld-script": true, "bolt": false} {
@@ -326,16 +317,12 @@ func TestSharedSections(t *testing.T) {
 // TestTextSections: layout says so where the linker kept hot and unlikely functions in
 // sections of their own.
 func TestTextSections(t *testing.T) {
-	for _, tool := range []string{"gcc", "ld.gold"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs %s: %v", tool, err)
-		}
-	}
+	testtool.Need(t, "gcc", "ld.gold")
 	dir := t.TempDir()
 	sources := []string{"parts.c", "twins.c"}
 	objects := compileOrdered(t, dir, "gcc", sources)
 	for flag, said := range map[string]bool{"keep-text-section-prefix": true, "nokeep-text-section-prefix": false} {
-		runTool(t, dir, slices.Concat([]string{"gcc", "-fuse-ld=gold", "-Wl,--build-id,-z," + flag, "-o", "kept"}, objects)...)
+		testtool.Run(t, dir, slices.Concat([]string{"gcc", "-fuse-ld=gold", "-Wl,--build-id,-z," + flag, "-o", "kept"}, objects)...)
 		kept := filepath.Join(dir, "kept")
 		code, _, stderr := runCLI(t, "layout", kept, recordUnits(t, kept, sources))
 		if code != exitDone || strings.Contains(stderr, "keep-text-section-prefix") != said {

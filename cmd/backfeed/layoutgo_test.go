@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // TestGoAdvice follows the advice: a program whose functions stand in its source as
@@ -21,9 +21,7 @@ func TestGoAdvice(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system's programs are not ELF files")
 	}
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("needs go")
-	}
+	testtool.Need(t, "go")
 	const n = 60
 	var funcs []string
 	for i := range n {
@@ -126,7 +124,7 @@ func buildFuncs(t *testing.T, funcs []string) string {
 	file(t, dir, "lib/b.go", files[1].String())
 	file(t, dir, "main.go", "package main\n\nimport (\n\t\"os\"\n\n\t\""+lib+"\"\n)\n\nfunc cold(k, n int) int {\n\tswitch k {\n"+calls.String()+
 		"\t}\n\treturn 0\n}\n\nfunc main() {\n\ts := 0\n\tfor i := range 1000 {\n\t\ts += lib.F0(i)\n\t}\n\tprintln(s + cold(len(os.Args), s))\n}\n")
-	runTool(t, dir, "go", "build", "-o", "app", ".")
+	testtool.Run(t, dir, "go", "build", "-o", "app", ".")
 	return filepath.Join(dir, "app")
 }
 

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -53,21 +54,18 @@ func leastFaults(t *testing.T, program string, args ...string) int64 {
 // TestStartup records starts of a program, links it in the order by them, and counts
 // the page faults that are left. The order is that of the calls, as far as it was seen.
 func TestStartup(t *testing.T) {
+	testtool.Live(t, "records")
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}
-	for _, tool := range []string{"clang-19", "ld.lld-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs %s: %v", tool, err)
-		}
-	}
+	testtool.Need(t, "clang-19", "ld.lld-19")
 	const n = 40
 	dir := t.TempDir()
 	source, object := file(t, dir, "start.c", starter(n)), filepath.Join(dir, "start.o")
-	runTool(t, dir, "clang-19", "-O1", "-ffunction-sections", "-c", source, "-o", object)
+	testtool.Run(t, dir, "clang-19", "-O1", "-ffunction-sections", "-c", source, "-o", object)
 	link := func(name string, flags ...string) string {
 		path := filepath.Join(dir, name)
-		runTool(t, dir, append([]string{"clang-19", "-fuse-ld=lld", "-Wl,--build-id", "-o", path, object}, flags...)...)
+		testtool.Run(t, dir, append([]string{"clang-19", "-fuse-ld=lld", "-Wl,--build-id", "-o", path, object}, flags...)...)
 		return path
 	}
 	program, rec := link("start"), filepath.Join(dir, "start.bfr")

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"backfeed/internal/testtool"
 )
 
 // dialAll opens connections and writes the same to each.
@@ -82,6 +84,7 @@ func TestMetricsHost(t *testing.T) {
 // TestAgentHalfOpen: 200 half-open connections do not keep an agent of 64 descriptors
 // from writing its segments, or from telling of itself.
 func TestAgentHalfOpen(t *testing.T) {
+	testtool.Live(t, "records")
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to sample the machine")
 	}

@@ -3,14 +3,13 @@ package main
 import (
 	"cmp"
 	"debug/elf"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
 
@@ -79,12 +78,7 @@ func programIn(t *testing.T, dir, name string) (file string) {
 	} else {
 		rest = append([]string{"build", "-o", file}, args[2:]...)
 	}
-	out, err := exec.Command(args[0], rest...).CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skipf("no %s to build %s with", args[0], name)
-	} else if err != nil {
-		t.Fatalf("%s %s: %v\n%s", args[0], strings.Join(rest, " "), err, out)
-	}
+	testtool.Run(t, ".", append([]string{args[0]}, rest...)...)
 	return file
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
@@ -124,18 +124,6 @@ func must(t *testing.T, args ...string) string {
 	return stdout
 }
 
-// runTool runs another program, which has to succeed, and gives its output.
-func runTool(t *testing.T, dir string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
-}
-
 // TestProgram runs the commands over samples of the program that runs this test.
 func TestProgram(t *testing.T) {
 	rec, program := programRecording(t)
@@ -244,13 +232,9 @@ func compile(t *testing.T) string {
 	if runtime.GOOS != "linux" {
 		t.Skip("this system's programs are not ELF files")
 	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to compile a program with")
-	}
 	dir := t.TempDir()
 	src, program := file(t, dir, "program.c", programC), filepath.Join(dir, "program")
-	runTool(t, dir, gcc, "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src)
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src)
 	return program
 }
 

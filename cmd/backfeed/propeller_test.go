@@ -2,13 +2,13 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
 
@@ -16,22 +16,16 @@ import (
 // as they say, and still runs.
 func TestPropeller(t *testing.T) {
 	t.Run("x86-64", func(t *testing.T) {
-		testPropeller(t, nil, func(dir, program string) string { return runTool(t, dir, "./"+program) })
+		testPropeller(t, nil, func(dir, program string) string { return testtool.Run(t, dir, "./"+program) })
 	})
 	t.Run("AArch64", func(t *testing.T) {
-		if !installed("aarch64-linux-gnu-gcc") {
-			t.Skip("needs gcc-aarch64-linux-gnu, whose C library clang links")
-		}
+		testtool.Need(t, "aarch64-linux-gnu-gcc") // whose C library clang links
 		testPropeller(t, []string{"--target=aarch64-linux-gnu"}, func(dir, program string) string { return qemu.Run(t, dir, program) })
 	})
 }
 
 func testPropeller(t *testing.T, target []string, runProgram func(dir, program string) string) {
-	for _, tool := range []string{"clang-19", "ld.lld-19", "llvm-nm-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skipf("needs %s: %v", tool, err)
-		}
-	}
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-nm-19")
 	source, err := filepath.Abs("../../feedback/testdata/shop.c")
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +33,7 @@ func testPropeller(t *testing.T, target []string, runProgram func(dir, program s
 	dir := t.TempDir()
 	run := func(args ...string) string {
 		t.Helper()
-		return runTool(t, dir, args...)
+		return testtool.Run(t, dir, args...)
 	}
 	flags := append([]string{"clang-19", "-O2", "-g", "-Wl,--build-id", "-fuse-ld=lld", source}, target...)
 	run(append(flags, "-o", "plain")...)

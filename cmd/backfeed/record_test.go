@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -16,6 +17,7 @@ import (
 // busy compiles the program that the tests of package collect record.
 func busy(t *testing.T) (exe string) {
 	t.Helper()
+	testtool.Live(t, "records")
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}

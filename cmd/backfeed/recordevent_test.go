@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/collect"
 )
 
@@ -29,6 +30,7 @@ func TestRecordChosen(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", tt.args, code, errs)
 		}
 	}
+	testtool.Live(t, "records")
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}

@@ -21,6 +21,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/infer/truth"
+	"backfeed/internal/testtool"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -449,10 +450,7 @@ func TestReportFile(t *testing.T) {
 // TestSiteInBrowser: pages work with and without scripts, and the browser has nothing to
 // complain of; pprof's flame graph is drawn by its own script.
 func TestSiteInBrowser(t *testing.T) {
-	browser, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skipf("no browser: %v", err)
-	}
+	browser := testtool.Path(t, "chromium")
 	s := testSite(t)
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close) // after the tests that run in parallel

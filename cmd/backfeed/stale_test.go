@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -12,6 +11,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
@@ -215,17 +215,13 @@ func built(t *testing.T, lang string) oldNew {
 	build := func(version, text string) string {
 		program := filepath.Join(dir, version, "program")
 		if lang == "c" {
-			gcc, err := exec.LookPath("gcc")
-			if err != nil {
-				t.Skip("no gcc to compile a program with")
-			}
 			put(t, filepath.Join(dir, version, "program.c"), []byte(text))
-			runTool(t, filepath.Dir(program), gcc, "-O2", "-g", "-Wl,--build-id", "-o", program, "program.c")
+			testtool.Run(t, filepath.Dir(program), "gcc", "-O2", "-g", "-Wl,--build-id", "-o", program, "program.c")
 			return program
 		}
 		put(t, filepath.Join(dir, version, "main.go"), []byte(text))
 		put(t, filepath.Join(dir, version, "go.mod"), []byte("module program\n\ngo 1.26\n"))
-		runTool(t, filepath.Dir(program), filepath.Join(runtime.GOROOT(), "bin", "go"), "build", "-ldflags=-B=gobuildid", "-o", program, ".")
+		testtool.Run(t, filepath.Dir(program), "go", "build", "-ldflags=-B=gobuildid", "-o", program, ".")
 		return program
 	}
 	if lang == "c" {
@@ -422,17 +418,14 @@ func TestMergeOntoOther(t *testing.T) {
 // tells those with little code.
 func TestMergeOntoStripped(t *testing.T) {
 	b := built(t, "c")
-	strip, err := exec.LookPath("strip")
-	if err != nil {
-		t.Skip("no strip to take the names away with")
-	}
+	testtool.Need(t, "strip")
 	procs := []string{"same", "edited", "renamed", "calls", "tiny"}
 	path := everywhere(t, b.old, procs, "calls", "same")
 	oldImage, _ := openSampled(t, b.old)
 	newImage, _ := openSampled(t, b.new)
 	for _, program := range []string{b.old, b.new} {
 		stripped := program + ".stripped"
-		runTool(t, "", strip, "-o", stripped, program)
+		testtool.Run(t, "", "strip", "-o", stripped, program)
 		if err := os.Rename(stripped, program); err != nil {
 			t.Fatal(err)
 		}

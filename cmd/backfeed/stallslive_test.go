@@ -2,12 +2,12 @@ package main
 
 import (
 	"flag"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"backfeed/infer/document"
+	"backfeed/internal/testtool"
 	"backfeed/sample/collect"
 )
 
@@ -18,19 +18,13 @@ var measured = flag.Bool("measure", false, "record all kinds of testdata/stalls,
 // TestStalls says so. The kind "code" is missing: what its many procedures wait for is
 // hardly told from their executions, so that what is called a stall there is chance.
 func TestStallsLive(t *testing.T) {
+	testtool.Live(t, "records")
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build testdata/stalls/stalls.c with")
-	}
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "stalls")
-	build := exec.Command(gcc, "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, filepath.Join(root, "testdata/stalls/stalls.c"))
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	testtool.Run(t, ".", "gcc", "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, filepath.Join(root, "testdata/stalls/stalls.c"))
 	for _, tt := range []struct {
 		kind, n, proc, cause string
 		first, quick         bool

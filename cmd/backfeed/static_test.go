@@ -9,16 +9,14 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestStatic: what README says to install is what README says it is.
 func TestStatic(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the command")
-	}
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip(err)
-	}
+	testtool.Live(t, "builds the command")
+	testtool.Need(t, "go")
 	if runtime.GOOS != "linux" {
 		t.Skip("binaries of this system always need its libraries")
 	}

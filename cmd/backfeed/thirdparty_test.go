@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -21,9 +20,7 @@ import (
 // the text of each licence and notice that lies above one of its linked packages. With -update it is
 // written anew. All comes from the module cache.
 func TestThirdParty(t *testing.T) {
-	if _, err := exec.LookPath("go"); err != nil {
-		t.Skip("no go command to list packages with")
-	}
+	testtool.Need(t, "go")
 	got := thirdParty(t)
 	const path = "../../THIRD_PARTY.txt"
 	if *testtool.Update {
@@ -62,7 +59,7 @@ func thirdParty(t *testing.T) []byte {
 			m.add(t, p.Dir)
 		}
 	}
-	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	goroot, err := testtool.Command(t, "go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +127,7 @@ type goPackage struct {
 // packagesOf lists what the program is linked of on a system.
 func packagesOf(t *testing.T, system string) (all []goPackage) {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", "-json=Dir,Module", ".")
+	cmd := testtool.Command(t, "go", "list", "-deps", "-json=Dir,Module", ".")
 	cmd.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0", "GOPROXY=off", "GOFLAGS=-mod=readonly")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs

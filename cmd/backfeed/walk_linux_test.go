@@ -20,6 +20,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/trace"
@@ -100,6 +101,7 @@ func startChecks(t *testing.T, path string) (cmd *exec.Cmd, printed *bufio.Reade
 // walking skips where there is no sampling that walks go on from.
 func walking(t *testing.T) {
 	t.Helper()
+	testtool.Live(t, "records and walks")
 	s, err := collect.OpenSystem(collect.SystemOptions{Probes: true, PIDs: []int{os.Getpid()}})
 	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
 		t.Skip(err)
@@ -108,16 +110,6 @@ func walking(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-}
-
-// walkGCC skips where there is no gcc to build what is walked over.
-func walkGCC(t *testing.T) string {
-	t.Helper()
-	gcc, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("no gcc to build a program with")
-	}
-	return gcc
 }
 
 // startWalked runs a program until the test ends, and opens its file.
@@ -179,7 +171,7 @@ func TestWalkOps(t *testing.T) {
 
 	const share = 0.5
 	lasts, few := 8*time.Second, uint64(5000)
-	if testing.Short() {
+	if prebuilt != "" { // in a guest, on an emulated processor
 		lasts, few = 3*time.Second, 300
 	}
 	before := time.Now()
@@ -231,7 +223,6 @@ func TestWalkOps(t *testing.T) {
 func TestWalkOverlay(t *testing.T) {
 	walking(t)
 	dir := t.TempDir()
-	gcc := walkGCC(t)
 	if err := syscall.Mount("none", dir, "tmpfs", 0, ""); err != nil {
 		t.Skipf("mount of a tmpfs: %v", err)
 	}
@@ -242,7 +233,7 @@ func TestWalkOverlay(t *testing.T) {
 		}
 	}
 	source := file(t, t.TempDir(), "spin.c", "int main() { volatile unsigned x = 1; for (;;) { x = x * 1664525 + 1013904223; if (x >> 31) x ^= 5; } }\n")
-	runTool(t, ".", gcc, "-O1", "-o", filepath.Join(dir, "lower/spin"), source)
+	testtool.Run(t, ".", "gcc", "-O1", "-o", filepath.Join(dir, "lower/spin"), source)
 	merged := filepath.Join(dir, "merged")
 	layers := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
 	if err := syscall.Mount("overlay", merged, "overlay", 0, layers); err != nil {
@@ -268,11 +259,10 @@ func TestWalkOverlay(t *testing.T) {
 func TestWalkLibrary(t *testing.T) {
 	walking(t)
 	dir := t.TempDir()
-	gcc := walkGCC(t)
 	library, path := filepath.Join(dir, "libfew.so"), filepath.Join(dir, "many")
-	runTool(t, ".", gcc, "-O1", "-shared", "-fPIC", "-o", library, file(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
+	testtool.Run(t, ".", "gcc", "-O1", "-shared", "-fPIC", "-o", library, file(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
 	source := file(t, dir, "many.c", "int few(int); int main() { volatile unsigned x = 1; for (;;) { for (int i = 0; i < 2000; i++) x += i; x = few(x); } }\n")
-	runTool(t, ".", gcc, "-O1", "-o", path, source, library, "-Wl,-rpath,"+dir)
+	testtool.Run(t, ".", "gcc", "-O1", "-o", path, source, library, "-Wl,-rpath,"+dir)
 	lib := openImage(t, library)
 	cmd, im := startWalked(t, path)
 	at, totals := walkOver(t, cmd, path, im, 4999, collect.WalkOptions{Share: 0.5}, time.Second, walkImage(library, lib))
@@ -299,7 +289,7 @@ func TestWalkGuesses(t *testing.T) {
 	dir := t.TempDir()
 	source := file(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
 	path := filepath.Join(dir, "real")
-	runTool(t, ".", walkGCC(t), "-O1", "-o", path, source)
+	testtool.Run(t, ".", "gcc", "-O1", "-o", path, source)
 	cmd, im := startWalked(t, path)
 	for _, known := range []bool{false, true} {
 		at, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: known}, 2*time.Second)
@@ -334,7 +324,7 @@ int main() {
 }
 `)
 	path := filepath.Join(dir, "runs")
-	runTool(t, ".", walkGCC(t), "-O1", "-o", path, source)
+	testtool.Run(t, ".", "gcc", "-O1", "-o", path, source)
 	cmd, im := startWalked(t, path)
 	_, totals := walkOver(t, cmd, path, im, 999, collect.WalkOptions{Share: 0.2, Known: true}, 2*time.Second)
 	if totals.Walks == 0 || float64(totals.Steps) < 450*float64(totals.Walks) {

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -24,6 +25,7 @@ import (
 // build IDs.
 func build(t *testing.T, version string) (exe string) {
 	t.Helper()
+	testtool.Live(t, "records")
 	if _, err := Probe(); err != nil {
 		t.Skip(err)
 	}
@@ -33,6 +35,7 @@ func build(t *testing.T, version string) (exe string) {
 // run records a command and checks what every recording must hold.
 func run(t *testing.T, opt Options) (*sample.Counts, *Stats) {
 	t.Helper()
+	testtool.Live(t, "records")
 	opt.MaxCPU = cmp.Or(opt.MaxCPU, 1)
 	rec, stats, err := Record(context.Background(), opt)
 	if err != nil {
@@ -192,6 +195,7 @@ func TestRecordFailing(t *testing.T) {
 }
 
 func TestRecordRefuses(t *testing.T) {
+	testtool.Live(t, "tries to record")
 	if _, err := Probe(); err != nil {
 		t.Skip(err)
 	}

@@ -17,12 +17,14 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
 // TestPlug: a processor that comes is sampled, and one that has gone is let go,
 // while all samples stay accounted for.
 func TestPlug(t *testing.T) {
+	testtool.Live(t, "records")
 	all, err := cpus()
 	if err != nil || len(all) < 2 {
 		t.Skip("one processor is too few:", all, err)

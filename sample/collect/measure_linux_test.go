@@ -26,6 +26,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -39,6 +40,7 @@ var measure = goflag.Bool("measure", false, "run the tests that measure cost and
 // measuring skips unless asked to measure, and tells how busy the machine is.
 func measuring(t *testing.T, what string) {
 	t.Helper()
+	testtool.Live(t, "measures "+what)
 	if !*measure {
 		t.Skipf("measures %s; give -measure to run it", what)
 	}
@@ -361,7 +363,7 @@ func TestMeasureSlowdown(t *testing.T) {
 		{"997 Hz with callers", "none", timed(997, true)},
 		{"997 Hz, empty program", "none", openBare(t, 997)},
 	}
-	if _, err := exec.LookPath("perf"); err == nil {
+	if testtool.Has("perf") {
 		arms = append(arms, arm{"997 Hz by perf record -a", "none", openPerf(t, 997)})
 	}
 	var samplers []switched

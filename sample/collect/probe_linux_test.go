@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 func TestMain(m *testing.M) {
@@ -20,6 +22,7 @@ func TestMain(m *testing.M) {
 // prober opens a prober of s; the test is skipped where that is not possible.
 func prober(t *testing.T, s *System) *Prober {
 	t.Helper()
+	testtool.Live(t, "probes")
 	p, err := OpenProber(s)
 	if unavailable := (*Unavailable)(nil); errors.As(err, &unavailable) {
 		t.Skip(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -179,10 +180,7 @@ func TestLoopProgram(t *testing.T) {
 
 // TestLoopProgramRuns: the program for AArch64 runs each of its loops to the end.
 func TestLoopProgramRuns(t *testing.T) {
-	qemu, err := exec.LookPath("qemu-aarch64")
-	if err != nil {
-		t.Skip(err)
-	}
+	qemu := testtool.Path(t, "qemu-aarch64")
 	code, offs := armProbes.loopProgram()
 	exe := filepath.Join(t.TempDir(), "loops")
 	if err := os.WriteFile(exe, code, 0o755); err != nil {

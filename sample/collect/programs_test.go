@@ -2,14 +2,14 @@ package collect
 
 import (
 	"cmp"
-	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // programs are those that tests run: what builds each in testdata, to which -o is added. A library that
@@ -81,14 +81,7 @@ func programIn(t *testing.T, dir, name string) (file string) {
 	} else {
 		rest = append([]string{"build", "-o", file}, rest[1:]...)
 	}
-	cmd := exec.Command(args[0], rest...)
-	cmd.Dir = "testdata"
-	out, err := cmd.CombinedOutput()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skipf("no %s to build %s with", args[0], name)
-	} else if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
+	testtool.Run(t, "testdata", append([]string{args[0]}, rest...)...)
 	return file
 }
 
@@ -113,13 +106,7 @@ func listed(t *testing.T, file, suffix, tool string, args ...string) string {
 		}
 		return string(b)
 	}
-	out, err := exec.Command(tool, args...).Output()
-	if errors.Is(err, exec.ErrNotFound) {
-		t.Skipf("no %s to find instructions with", tool)
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
+	return testtool.Output(t, ".", append([]string{tool}, args...)...)
 }
 
 // TestPrograms builds all the programs, for tests that run where nothing can be built.

@@ -21,6 +21,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -145,6 +146,7 @@ func copyFile(t *testing.T, from, to string) {
 // unprivileged skips a test that is not to run with the privileges of this one.
 func unprivileged(t *testing.T) {
 	t.Helper()
+	testtool.Live(t, "records")
 	if os.Getenv(confined) == "" {
 		t.Skip("runs as part of TestWithoutPrivilege")
 	}

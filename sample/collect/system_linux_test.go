@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/ebpf"
 	kernelbtf "github.com/cilium/ebpf/btf"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/trace"
 )
@@ -26,6 +27,7 @@ import (
 // system opens a System, or skips the test where this machine has none.
 func system(t *testing.T, opt SystemOptions) *System {
 	t.Helper()
+	testtool.Live(t, "records")
 	s, err := OpenSystem(opt)
 	var no *Unavailable
 	if errors.As(err, &no) {
@@ -210,13 +212,9 @@ func TestSetFrequency(t *testing.T) {
 
 // TestGenerate: the programs in the repository are those of the source.
 func TestGenerate(t *testing.T) {
-	for _, tool := range []string{"clang-19", "llvm-strip-19"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip(err)
-		}
-	}
+	testtool.Need(t, "clang-19", "llvm-strip-19")
 	dir := t.TempDir()
-	cmd := exec.Command("go", "generate", ".")
+	cmd := testtool.Command(t, "go", "generate", ".")
 	cmd.Env = append(os.Environ(), "BPF_OUT="+dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

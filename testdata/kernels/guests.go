@@ -91,7 +91,7 @@ func jobsOf(g guest) (jobs []job) {
 			continue
 		}
 		j := job{
-			Name: s.name, Args: []string{"/test/" + s.pkg + ".test", "-test.v", "-test.short", "-test.timeout=5m", "-test.run", s.run, "-test.skip", aside + asideOn[g.arch]},
+			Name: s.name, Args: []string{"/test/" + s.pkg + ".test", "-test.v", "-test.timeout=5m", "-test.run", s.run, "-test.skip", aside + asideOn[g.arch]},
 			Dir: "/src/" + dirs[s.pkg], Env: []string{"BACKFEED_TEST_PROGRAMS=/programs/" + s.pkg}, UID: s.uid, Sysctl: s.sysctl, Seconds: s.seconds,
 		}
 		if g.arch == "arm64" { // whose emulated processor has a PMU
