@@ -2,11 +2,11 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -116,23 +116,20 @@ func TestCompletionScripts(t *testing.T) {
 		if !strings.Contains(content(t, script), "__complete") {
 			t.Errorf("the script for %s does not ask backfeed", shell)
 		}
-		if _, err := exec.LookPath(shell); err != nil {
-			t.Logf("no %s to read the script for it", shell)
+		if !testtool.Has(shell) {
+			t.Logf("without %s to read the script for it", shell)
 			continue
 		}
-		if out, err := exec.Command(shell, "-n", script).CombinedOutput(); err != nil {
+		if out, err := testtool.Command(t, shell, "-n", script).CombinedOutput(); err != nil {
 			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
 		}
 	}
 	if code, _, errs := runCLI(t, "completion", "csh"); code != exitUsage || !strings.Contains(errs, "no script for csh") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skip("no bash to complete with")
-	}
+	testtool.Need(t, "bash")
 	// What bash-completion does before the script's own function runs: it splits the line into words.
 	program := program(t, "backfeed")
-	test := filepath.Join(dir, "test.bash")
 	text := `PATH="` + filepath.Dir(program) + `:$PATH"
 source "` + filepath.Join(dir, "bash") + `"
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; }
@@ -142,12 +139,8 @@ COMP_WORDS=(backfeed emit pro); COMP_CWORD=2; COMP_LINE="backfeed emit pro"; COM
 __start_backfeed backfeed pro emit
 echo "got:${COMPREPLY[*]}"
 `
-	if err := os.WriteFile(test, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command("bash", "--norc", test).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "got:propeller") {
-		t.Errorf("bash completes nothing: %v\n%s", err, out)
+	if out := testtool.Run(t, dir, "bash", "--norc", testtool.Write(t, dir, "test.bash", text)); !strings.Contains(out, "got:propeller") {
+		t.Errorf("bash completes nothing: %s", out)
 	}
 }
 
@@ -164,12 +157,12 @@ func TestMan(t *testing.T) {
 	for _, name := range topics {
 		pages = append(pages, "man7/backfeed-"+name+".7")
 	}
-	man, err := exec.LookPath("man")
-	if err != nil {
-		t.Log("no man to show the pages with")
+	man := testtool.Has("man")
+	if !man {
+		t.Log("without man to show the pages with")
 	}
 	shown := func(page string) string {
-		cmd := exec.Command(man, "--warnings=mac", "-l", page)
+		cmd := testtool.Command(t, "man", "--warnings=mac", "-l", page)
 		cmd.Env = append(os.Environ(), "MANWIDTH=80", "MAN_KEEP_FORMATTING=", "PAGER=cat", "MANPAGER=cat", "LC_ALL=C.UTF-8")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -182,7 +175,7 @@ func TestMan(t *testing.T) {
 		if text := content(t, path); !strings.Contains(text, ".TH") || !strings.Contains(text, "DESCRIPTION") && !strings.Contains(text, "SYNOPSIS") {
 			t.Errorf("%s is no page: %.200s", page, text)
 		}
-		if man == "" {
+		if !man {
 			continue
 		}
 		text := shown(path)
@@ -195,7 +188,7 @@ func TestMan(t *testing.T) {
 			}
 		}
 	}
-	if man == "" {
+	if !man {
 		return
 	}
 	text := shown(filepath.Join(dir, "man1/backfeed-store-gc.1"))

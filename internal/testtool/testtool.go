@@ -61,8 +61,13 @@ var packages = map[string]string{
 	"systemd-analyze": "systemd",
 }
 
-// elsewhere says where those come from that are in no package of Debian 12, or in one too old.
+// elsewhere says what brings those that .ci/run does not install: they are in no package of Debian 12, are
+// too old there, or show no more than another does.
 var elsewhere = map[string]string{
+	"bash":  "apt-get install bash",
+	"fish":  "apt-get install fish",
+	"man":   "apt-get install man-db",
+	"zsh":   "apt-get install zsh",
 	"go":    "https://go.dev/dl",
 	"rustc": "https://rustup.rs",
 }
