@@ -37,8 +37,8 @@ var homes = map[string][]string{
 	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "infer/document (test)", "cmd/backfeed (test)"},
 }
 
-// helpers are what any test may use: it skips where a program is missing, runs programs of other processors,
-// and makes small files. They know nothing of ours but what tiny makes.
+// helpers are what any test may use: programs of others and golden files, programs of other processors, and
+// small files.
 var helpers = []string{"internal/testtool", "testdata/qemu", "testdata/tiny"}
 
 // module is the first element of our own import paths.

@@ -8,11 +8,12 @@ import (
 	"go/parser"
 	"go/token"
 	"go/types"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // opHeaders are the headers that say what the operations of walks are, by the files of package trace
@@ -57,15 +58,7 @@ func TestOpHeaders(t *testing.T) {
 				}
 			}
 		}
-		path := filepath.Join("bpf", h.name)
-		if *update {
-			if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, b.Bytes()) {
-			t.Errorf("%s (%v) is not that of package trace, which is\n%s", path, err, b)
-		}
+		testtool.Golden(t, filepath.Join("bpf", h.name), b.Bytes())
 	}
 }
 
