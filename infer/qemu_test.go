@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"fmt"
 	"maps"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -189,14 +188,4 @@ func checkThreads(t *testing.T, program string, it *truth.Image) {
 			t.Errorf("%#x began %d times, calls and jumps lead there %d times", a, it.Insts[a], into[a])
 		}
 	}
-}
-
-// tool returns the path of a program that the test needs.
-func tool(t *testing.T, name string) string {
-	t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("needs %s: %v", name, err)
-	}
-	return path
 }
