@@ -425,6 +425,13 @@ func (r *Recording) Add(c *Counts) {
 	r.Counts[i].merge(c)
 }
 
+// AddAll adds all Counts of other, as Add does.
+func (r *Recording) AddAll(other *Recording) {
+	for _, c := range other.Counts {
+		r.Add(c)
+	}
+}
+
 func compareCounts(a, b *Counts) int {
 	x, y := a.CPU, b.CPU
 	return cmp.Or(

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
@@ -107,7 +108,7 @@ type agent struct {
 	*agentFlags
 	log     *slog.Logger
 	sampler sampler
-	probes  *calibrator // nil without --calibrate
+	probes  *calibrate.Calibrator // nil without --calibrate
 	into    *store.Store
 	page    statusPage
 	serving io.Closer // nil is none
@@ -169,7 +170,11 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 	}
 	a.sampler = sys
 	if f.calibrate.budget > 0 {
-		if a.probes, err = newCalibrator(sys, f.calibrate, f.what.pids, func(format string, args ...any) { a.log.Info(fmt.Sprintf(format, args...)) }); err != nil {
+		opt, err := f.calibrate.options(f.what.pids, logged{a.log})
+		if err == nil {
+			a.probes, err = calibrate.New(sys, opt)
+		}
+		if err != nil {
 			sys.Close()
 			return nil, err
 		}
@@ -178,6 +183,13 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 	a.begin(time.Now())
 	return a, nil
 }
+
+// logged has notices of a calibration in the agent's log.
+type logged struct{ log *slog.Logger }
+
+func (l logged) Warn(format string, args ...any) { l.log.Info(fmt.Sprintf(format, args...)) }
+func (l logged) Progress(string, ...any)         {}
+func (l logged) Done()                           {}
 
 // What a sample takes from the interrupted program where it cannot be measured:
 // the interrupt of a timer in a virtual machine, and on the tick, which comes in
@@ -263,7 +275,7 @@ func (a *agent) drain() {
 		a.log.Error("drain", "error", err)
 		return
 	}
-	addTo(&a.gathered, rec)
+	a.gathered.AddAll(rec)
 	a.status.counters = a.sampler.Counters()
 	a.log.Debug("drain", "samples", rec.Samples())
 }
@@ -278,13 +290,8 @@ func (a *agent) aim(now time.Time) {
 	if a.probes == nil {
 		return
 	}
-	select {
-	case err := <-a.probes.ended:
-		if err != nil {
-			a.log.Error("probes end", "error", err)
-		}
-		a.probes.ended <- nil // told
-	default:
+	if err := a.probes.Ended(); err != nil {
+		a.log.Error("probes end", "error", err)
 	}
 	if now.Before(a.aimAt) {
 		return
@@ -296,7 +303,7 @@ func (a *agent) aim(now time.Time) {
 	a.aimAt = now.Add(next)
 	so := sample.Merge(&a.gathered)
 	a.later(func() {
-		if err := a.probes.choose(so, next); err != nil {
+		if err := a.probes.Choose(so, next); err != nil {
 			a.log.Error("choice of what to probe", "error", err)
 		}
 	})
@@ -346,9 +353,7 @@ func (a *agent) write(now time.Time) error {
 		rec := &a.gathered
 		if a.probes != nil {
 			rec = sample.Merge(rec) // what windows counted is added to what is written alone
-			if c := timed(rec); c != nil {
-				a.probes.addTo(c)
-			}
+			a.probes.AddTo(rec)
 		}
 		if err := a.into.Put(sample.EpochAt(a.from, a.epoch), rec, a.labels); err != nil {
 			a.log.Error("segment not written", "error", err, "samples", n)
@@ -357,7 +362,7 @@ func (a *agent) write(now time.Time) error {
 			return err
 		}
 		if a.probes != nil {
-			a.probes.forget()
+			a.probes.Forget()
 		}
 		a.status.segments++
 		a.status.samples += n
@@ -374,7 +379,7 @@ func (a *agent) write(now time.Time) error {
 // store.
 func (a *agent) lookAfter(images map[sample.ImageID]uint64) {
 	if a.keepImages.value != "no" {
-		p := places{proc: "/proc"}
+		p := input.Running{Proc: "/proc"}
 		for _, id := range report.MostFirst(images) {
 			if id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil {
 				continue
@@ -392,7 +397,7 @@ func (a *agent) lookAfter(images map[sample.ImageID]uint64) {
 
 // keep copies an image into the store, and its separate debug file if that is asked
 // for.
-func (a *agent) keep(id sample.ImageID, p *places) error {
+func (a *agent) keep(id sample.ImageID, p *input.Running) error {
 	has := func(kind store.Kind) bool {
 		_, err := a.into.OpenImage(id, kind)
 		return err == nil
@@ -401,7 +406,7 @@ func (a *agent) keep(id sample.ImageID, p *places) error {
 	if !debug && has(store.KindFile) {
 		return nil
 	}
-	f, root, err := p.open(id)
+	f, root, err := p.Open(id)
 	if err != nil {
 		return err
 	}
@@ -490,7 +495,7 @@ func (a *agent) bound() {
 func (a *agent) close() error {
 	defer a.release()
 	if a.probes != nil {
-		if err := a.probes.stop(); err != nil {
+		if err := a.probes.Stop(); err != nil {
 			a.log.Error("end of probes", "error", err)
 		}
 	}
@@ -505,7 +510,7 @@ func (a *agent) close() error {
 	end.Stop()
 	a.endWork()
 	if a.probes != nil {
-		a.probes.close()
+		a.probes.Close()
 	}
 	return err
 }

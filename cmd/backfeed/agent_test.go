@@ -405,7 +405,7 @@ func TestKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := agent{agentFlags: &agentFlags{keepImages: &choice{value: tt.keep}, maxImage: 1 << 30}, into: into, work: t.Context()}
-		if err := a.keep(id, &places{proc: "/proc"}); err != nil {
+		if err := a.keep(id, &input.Running{Proc: "/proc"}); err != nil {
 			t.Fatal(err)
 		}
 		gone := sample.ImageID{Path: "/gone", Build: build}

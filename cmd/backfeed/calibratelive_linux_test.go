@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/calibrate"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -100,7 +101,7 @@ func (b *branching) end(t *testing.T, cmd *exec.Cmd) {
 // check holds what was counted of branches to what the program printed.
 func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 	t.Helper()
-	c := timed(rec)
+	c := calibrate.Timed(rec)
 	if c == nil {
 		t.Fatal("no samples of time")
 	}
@@ -283,7 +284,7 @@ func TestAgentCalibrate(t *testing.T) {
 		if i == 8 {
 			a.aimAt = time.Now() // nor once more after another one
 		}
-		if windows, _, _ := a.probes.run.Spent(); windows >= 20 && a.status.segments > 1 {
+		if windows, _, _ := a.probes.Spent(); windows >= 20 && a.status.segments > 1 {
 			break
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample/collect"
 )
@@ -169,7 +170,7 @@ func (t *try) run(use *string) error {
 
 // tryWalks loads the program that walks, without code to walk through.
 func tryWalks(s *collect.System) (string, error) {
-	return "", triedWalks(s)
+	return "", calibrate.TryWalks(s)
 }
 
 // tryProbes tries what a probe costs.

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/input"
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -140,11 +139,10 @@ func tryLiveWalks(t *testing.T) (int, string) {
 		defer sys.Close()
 		im := openImage(t, exe)
 		id := sample.ImageID{Path: exe}
-		code := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
-		code.add(symbolOf(t, im, "main.busy"))
+		insts := im.WalkInsts(proc(t, im, "main.busy"))
 		w := collect.NewWalker(sys, collect.WalkOptions{Share: 0.2})
 		defer w.Close()
-		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Insts: code.insts}}); err == nil {
+		if err = w.SetImages([]trace.Image{{ID: id, File: exe, Insts: insts}}); err == nil {
 			for range 100 {
 				if w.Totals().Steps > 0 {
 					return exitDone, ""

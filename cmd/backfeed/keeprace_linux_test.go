@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -49,8 +50,8 @@ func TestKeepRace(t *testing.T) {
 	})
 	opened, tries := 0, 0
 	for until := time.Now().Add(10 * time.Second); opened < 20_000 && time.Now().Before(until); tries++ {
-		p := places{proc: in("no proc"), roots: []string{"/"}}
-		f, _, err := p.open(sample.ImageID{Path: path, Build: build})
+		p := input.Running{Proc: in("no proc")}
+		f, _, err := p.Open(sample.ImageID{Path: path, Build: build})
 		if err != nil {
 			continue
 		}
@@ -141,7 +142,7 @@ func TestKeepTooLarge(t *testing.T) {
 	} {
 		tt.flags.keepImages = &choice{value: "file"}
 		a := agent{agentFlags: &tt.flags, into: into, work: tt.ctx}
-		err := a.keep(sample.ImageID{Path: path, Build: build}, &places{proc: "/proc"})
+		err := a.keep(sample.ImageID{Path: path, Build: build}, &input.Running{Proc: "/proc"})
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
@@ -262,7 +263,7 @@ func (c *cli) tellWithout(sys *collect.System) {
 }
 
 // drainUntil adds up what sys samples until ctx is done, and closes it.
-func drainUntil(ctx context.Context, sys sampler, line *recordingLine) (*sample.Recording, error) {
+func drainUntil(ctx context.Context, sys calibrate.Sampler, line *recordingLine) (*sample.Recording, error) {
 	tick := time.NewTicker(line.every(drainEvery))
 	defer tick.Stop()
 	var sum sample.Recording
@@ -280,17 +281,10 @@ func drainUntil(ctx context.Context, sys sampler, line *recordingLine) (*sample.
 			sys.Close()
 			return nil, err
 		}
-		addTo(&sum, rec)
+		sum.AddAll(rec)
 		line.showSum(&sum)
 	}
 	return sample.Merge(&sum), nil
-}
-
-// addTo adds rec to sum.
-func addTo(sum, rec *sample.Recording) {
-	for _, c := range rec.Counts {
-		sum.Add(c)
-	}
 }
 
 // tellSystem says what was recorded of a machine, and what was not.

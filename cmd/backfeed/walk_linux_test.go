@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -126,10 +125,13 @@ func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 
 // walkImage gives the code of a file.
 func walkImage(path string, im *image.Image) trace.Image {
-	id := sample.ImageID{Path: path}
-	w := newWalkedCode(&infer.ImageProfile{ID: id, Image: im}, nil)
-	w.take(other, mostWalked)
-	return trace.Image{ID: id, File: path, Insts: w.insts}
+	var insts []trace.Inst
+	for i := range im.Symbols() {
+		if p, err := im.Proc(i); err == nil {
+			insts = append(insts, im.WalkInsts(p)...)
+		}
+	}
+	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Insts: insts}
 }
 
 // walkOver has a running program walked for so long, through its file and libraries, and gives what

@@ -1,4 +1,4 @@
-package main
+package calibrate
 
 import (
 	"os"
@@ -19,7 +19,12 @@ func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: openImage(t, path)}
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	ip := &infer.ImageProfile{ID: sample.ImageID{Path: path}, Image: im}
 	var procs []int
 	for i, name := range []string{"os.Getenv", "os.OpenFile", "os.ReadFile"} {
 		s := ip.Image.Lookup(name)
@@ -83,7 +88,7 @@ func TestMissedCode(t *testing.T) {
 		{"walks would go there", map[int]bool{procs[0]: true, procs[2]: true}, map[trace.Left]int{at(1): 40}, false, true},
 		{"no walks there", map[int]bool{}, map[trace.Left]int{at(1): 40}, true, false},
 	} {
-		k := &calibrator{walked: map[sample.ImageID]map[int]bool{}}
+		k := &Calibrator{walked: map[sample.ImageID]map[int]bool{}}
 		if tt.walked != nil {
 			k.walked[ip.ID.Key()] = tt.walked
 		}

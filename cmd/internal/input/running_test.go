@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"io"
@@ -10,9 +10,9 @@ import (
 	"backfeed/testdata/tiny"
 )
 
-// TestPlaces: the file of an image is found here, in the mount namespace of a
+// TestRunning: the file of an image is found here, in the mount namespace of a
 // process, and as what a process runs though it was removed; never another one.
-func TestPlaces(t *testing.T) {
+func TestRunning(t *testing.T) {
 	dir := t.TempDir()
 	want, other := sample.BuildID{1, 19: 1}, sample.BuildID{2, 19: 1}
 	link := func(to, at string) {
@@ -39,8 +39,8 @@ func TestPlaces(t *testing.T) {
 		t.Errorf("roots %q, want / and that of 20", roots)
 	}
 	for path, found := range map[string]bool{here: true, here + " (deleted)": true, inner: true, gone: false} {
-		p := places{proc: proc}
-		f, _, err := p.open(sample.ImageID{Path: path, Build: want})
+		p := Running{Proc: proc}
+		f, _, err := p.Open(sample.ImageID{Path: path, Build: want})
 		if (err == nil) != found {
 			t.Errorf("%s: %v", path, err)
 		}

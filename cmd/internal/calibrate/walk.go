@@ -1,4 +1,4 @@
-package main
+package calibrate
 
 import (
 	"cmp"
@@ -26,34 +26,34 @@ const missedShare = 0.05
 const walksShare = 0.6
 
 // forWalks is the share of the processor time for walks, forWindows that for windows.
-func (f *calibrateFlags) forWalks() float64   { return walksShare * float64(f.budget) }
-func (f *calibrateFlags) forWindows() float64 { return float64(f.budget) - f.forWalks() }
+func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
+func (opt *Options) forWindows() float64 { return opt.Budget - opt.forWalks() }
 
 // forWalks is the share of the processor time for walks: all of it where nothing is probed.
-func (k *calibrator) forWalks() float64 {
+func (k *Calibrator) forWalks() float64 {
 	if k.noProbes != nil {
-		return float64(k.budget)
+		return k.opt.Budget
 	}
-	return k.calibrateFlags.forWalks()
+	return k.opt.forWalks()
 }
 
 // walk has walks go through the code of the images of p, most sampled first, unless they
 // do already. Without walks, probes tell where branches go too.
-func (k *calibrator) walk(p *infer.Profile) {
+func (k *Calibrator) walk(p *infer.Profile) {
 	if k.noWalks != nil {
 		return
 	}
 	k.noWalks = k.setWalks(p)
 	if u := (*collect.Unavailable)(nil); errors.As(k.noWalks, &u) {
-		k.log("--calibrate: no walks: %s", u.Reason())
+		k.opt.Notify.Warn("--calibrate: no walks: %s", u.Reason())
 	} else if k.noWalks != nil {
-		k.log("--calibrate: no walks: %v", k.noWalks)
+		k.opt.Notify.Warn("--calibrate: no walks: %v", k.noWalks)
 	} else {
 		k.run.RunsOnly()
 	}
 }
 
-func (k *calibrator) setWalks(p *infer.Profile) error {
+func (k *Calibrator) setWalks(p *infer.Profile) error {
 	images := slices.Clone(p.Images)
 	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return compareSamples(b, a) })
 	images = images[:min(len(images), probedImages)]
@@ -88,7 +88,7 @@ func (k *calibrator) setWalks(p *infer.Profile) error {
 
 // missed tells whether walks ought to be given other code, after so many of them: an image is new, or
 // too much ran that they do not know.
-func (k *calibrator) missed(code []*walkedCode, walks int) bool {
+func (k *Calibrator) missed(code []*walkedCode, walks int) bool {
 	var samples, out, left float64
 	for _, w := range code {
 		in, ok := k.walked[w.ip.ID.Key()]
@@ -209,15 +209,15 @@ func (w *walkedCode) add(i int) {
 }
 
 // tellWalks says what walks did.
-func (c *cli) tellWalks(k *calibrator) {
+func (k *Calibrator) tellWalks() {
 	t := k.walker.Totals()
 	if t.Walks == 0 {
 		return
 	}
-	c.warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
+	k.opt.Notify.Warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
 		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[trace.EndLength])/float64(t.Walks))
 	if t.Lost > 0 {
-		c.warn("%d of them were lost", t.Lost)
+		k.opt.Notify.Warn("%d of them were lost", t.Lost)
 	}
 }
 
@@ -228,7 +228,7 @@ func (c *cli) tellWalks(k *calibrator) {
 const mostWantedRate, wantedSites = 7e5, 16
 
 // wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
-func (k *calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
+func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
 	sites := newSiteFinder(p)
 	able := func(id sample.ImageID, off sample.Offset) bool {
 		_, ok := sites.find(id, off)
@@ -290,14 +290,16 @@ func (f *siteFinder) find(id sample.ImageID, off sample.Offset) (s infer.Site, o
 	return s, ok
 }
 
-// addTo adds to counts what probes and walks counted.
-func (k *calibrator) addTo(c *sample.Counts) {
-	k.run.AddTo(c)
-	k.walker.AddTo(c, k.run.Rates())
+// AddTo adds what probes and walks counted to the counts of time in rec, if it has some.
+func (k *Calibrator) AddTo(rec *sample.Recording) {
+	if c := Timed(rec); c != nil {
+		k.run.AddTo(c)
+		k.walker.AddTo(c, k.run.Rates())
+	}
 }
 
-// forget begins anew, when what addTo gave is stored.
-func (k *calibrator) forget() {
+// Forget begins anew, when what AddTo added is stored.
+func (k *Calibrator) Forget() {
 	k.run.Forget()
 	k.walker.Forget()
 }

@@ -1,4 +1,4 @@
-package main
+package input
 
 import (
 	"errors"
@@ -11,18 +11,18 @@ import (
 	"backfeed/sample/collect"
 )
 
-// places are where a running process may see the file of an image: here, in its
-// own mount namespace, or nowhere any more but as its executable.
-type places struct {
-	proc  string   // /proc
+// Running finds the images of running processes where these may see them: here, in their
+// own mount namespaces, or nowhere any more but as their executables.
+type Running struct {
+	Proc  string   // where /proc is mounted
 	roots []string // of mount namespaces; nil is not looked for yet
 }
 
-// open opens the file of an image, under whatever name, and tells the root that the
-// image's path is below.
-func (p *places) open(id sample.ImageID) (f *os.File, root string, err error) {
+// Open opens the file of an image, under whatever name, and returns the root that the
+// image's path is below. A file with another build ID is not opened.
+func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
 	if p.roots == nil {
-		p.roots = mountRoots(p.proc)
+		p.roots = mountRoots(p.Proc)
 	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	for _, root := range p.roots {
@@ -30,7 +30,7 @@ func (p *places) open(id sample.ImageID) (f *os.File, root string, err error) {
 			return f, root, nil
 		}
 	}
-	links, _ := filepath.Glob(filepath.Join(p.proc, "[0-9]*/exe"))
+	links, _ := filepath.Glob(filepath.Join(p.Proc, "[0-9]*/exe"))
 	for _, link := range links {
 		if to, err := os.Readlink(link); err != nil || strings.TrimSuffix(to, " (deleted)") != path {
 			continue
