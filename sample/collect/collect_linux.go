@@ -88,7 +88,7 @@ func wayOf(opt Options) (*way, []Attempt, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := try(sampler(w, 1_000_000), 0, -1); err != nil {
+	if err := try(samplerAttr(w, 1_000_000), 0, -1); err != nil {
 		tried := []Attempt{{Name: w.name, Err: err}}
 		why, fix := explain(errnoOf(err), host())
 		if e := errnoOf(err); w.typ != unix.PERF_TYPE_SOFTWARE && (e == unix.ENOENT || e == unix.EOPNOTSUPP || e == unix.EINVAL) {
@@ -246,16 +246,16 @@ func outOfReach(pid int, err error) error {
 // is inherited can be mapped only if it is bound to one. All events of a
 // processor share the rings of the first.
 func (s *session) openThread(tid int, bits uint64) error {
-	side, sampler := sideband(), sampler(s.way, s.event.Period)
+	side, samples := sideband(), samplerAttr(s.way, s.event.Period)
 	side.Bits |= bits
-	sampler.Bits |= bits
+	samples.Bits |= bits
 	first := len(s.rings) == 0
 	for i, cpu := range s.cpus {
 		for _, e := range []struct {
 			attr  *unix.PerfEventAttr
 			fds   *[]int
 			pages int
-		}{{side, &s.sides, sidePages}, {sampler, &s.samplers, samplePages}} {
+		}{{side, &s.sides, sidePages}, {samples, &s.samplers, samplePages}} {
 			fd, err := open(e.attr, tid, cpu)
 			if err != nil {
 				return err

@@ -23,7 +23,7 @@ func counter(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := try(sampler(w, 1_000_000), 0, -1); err != nil {
+	if err := try(samplerAttr(w, 1_000_000), 0, -1); err != nil {
 		t.Skipf("this machine has no counter of %s: %v", name, err)
 	}
 }

@@ -6,8 +6,8 @@
 // mode; where perf events are refused, it stops threads by ptrace. A System
 // samples all processes and the kernel, for as long as it is open, and needs
 // CAP_BPF and CAP_PERFMON: programs in the kernel (bpf/sampler.c) count there, and
-// only counts, callers and branch records come to user space. Where the kernel
-// refuses, the error says why and what would help.
+// only counts, callers and branch records come to user space, where a resolver puts them down
+// to images. Where the kernel refuses, the error says why and what would help.
 //
 // A Prober counts exactly, at some instructions and for some milliseconds: it is a
 // process of its own that arms uprobes (bpf/prober.c) where the kernel emulates the

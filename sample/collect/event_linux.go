@@ -22,8 +22,8 @@ import (
 // the return address of a procedure without a frame is in a register.
 const dumpsTop = runtime.GOARCH == "amd64"
 
-// sampler gives the attributes of an event that samples user mode.
-func sampler(w *way, period uint64) *unix.PerfEventAttr {
+// samplerAttr gives the attributes of an event that samples user mode.
+func samplerAttr(w *way, period uint64) *unix.PerfEventAttr {
 	a := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: period,
@@ -140,7 +140,7 @@ func Probe() ([]Attempt, error) {
 
 // probeOwn is probe for what this process may sample of itself.
 func probeOwn() (*way, []Attempt, error) {
-	return probe(func(w *way) *unix.PerfEventAttr { return sampler(w, 10_000_000) }, 0, -1)
+	return probe(func(w *way) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
 }
 
 // probe opens the ways of the ladder for a moment, until one works.

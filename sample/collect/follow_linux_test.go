@@ -48,12 +48,12 @@ func TestPlug(t *testing.T) {
 					t.Fatalf("%+v: %d processors, want %d", opt, s.Counters().Processors, len(cpus))
 				}
 			}
-			before, err := s.perCPU()
+			before, err := s.sampler.perCPU()
 			if err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(300 * time.Millisecond)
-			after, err := s.perCPU()
+			after, err := s.sampler.perCPU()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -85,7 +85,7 @@ func TestPlug(t *testing.T) {
 // took its place likewise.
 func TestRefresh(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "modules")
-	s := &System{moduleList: list}
+	r := &resolver{moduleList: list}
 	now := time.Now()
 	for i, tt := range []struct{ modules, want string }{
 		{"", ""},
@@ -97,15 +97,15 @@ func TestRefresh(t *testing.T) {
 		if err := os.WriteFile(list, []byte(tt.modules), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		s.refresh(now.Add(time.Duration(i) * readModulesEvery))
-		if id, _, _ := s.kernel.find(0xffffffffc0201010); id.Path != tt.want {
+		r.refresh(now.Add(time.Duration(i) * readModulesEvery))
+		if id, _, _ := r.kernel.find(0xffffffffc0201010); id.Path != tt.want {
 			t.Errorf("step %d: %q, want %q", i, id.Path, tt.want)
 		}
 	}
 	if err := os.WriteFile(list, []byte("three 4096 0 - Live 0xffffffffc0201000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if s.refresh(now.Add(4*readModulesEvery + time.Millisecond)); len(s.kernel.parts) != 0 {
+	if r.refresh(now.Add(4*readModulesEvery + time.Millisecond)); len(r.kernel.parts) != 0 {
 		t.Error("the list was read again at once")
 	}
 }
@@ -121,7 +121,7 @@ func rawTrace(c call, branches ...uint64) []byte {
 
 // TestTraces: the branch records behind a call become branches and ranges.
 func TestTraces(t *testing.T) {
-	s := &System{procs: *told(t, "map 1 10 a")}
+	r := &resolver{procs: *told(t, "map 1 10 a")}
 	c := sample.NewCounts(sample.CPU{}, ladder[0].sampled(1000))
 	at := call{place: place{IP: 0x1088, Born: 5, PID: 1}}
 	for _, trace := range [][]byte{
@@ -132,7 +132,7 @@ func TestTraces(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !s.place([]*sample.Counts{c}, &p, true) {
+		if !r.place([]*sample.Counts{c}, &p, true) {
 			t.Fatalf("%+v was not placed", p)
 		}
 	}
@@ -168,7 +168,7 @@ func TestBranchProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := System{ways: ladder[:1]}
+	s := sampler{ways: ladder[:1]}
 	if err := s.loadPrograms(spec, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestBranchProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ring.Close()
-	a := (&System{hz: 999}).attr(&waysTo(cpuClock)[0])
+	a := (&sampler{opt: SystemOptions{Frequency: 999}}).attr(&waysTo(cpuClock)[0])
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	fd, err := open(a, 0, -1)

@@ -31,8 +31,8 @@ func TestClimb(t *testing.T) {
 		{"nothing", func(*unix.PerfEventAttr) bool { return false }, "", 4, false},
 	} {
 		heedsPrecise = !tt.ignores
-		system := &System{hz: 199}
-		for _, attr := range []func(*way) *unix.PerfEventAttr{system.attr, func(w *way) *unix.PerfEventAttr { return sampler(w, 1000) }} {
+		system := &sampler{opt: SystemOptions{Frequency: 199}}
+		for _, attr := range []func(*way) *unix.PerfEventAttr{system.attr, func(w *way) *unix.PerfEventAttr { return samplerAttr(w, 1000) }} {
 			w, tried := climb(ladder, func(w *way) error {
 				if !tt.opens(attr(w)) {
 					return unix.EOPNOTSUPP
@@ -102,7 +102,7 @@ func TestEventWay(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if a := sampler(w, 7); a.Type != tt.typ || a.Config != tt.config || w.unit != tt.unit || w.event != tt.name || w.eventPeriod(1000, 3000) != tt.period {
+		if a := samplerAttr(w, 7); a.Type != tt.typ || a.Config != tt.config || w.unit != tt.unit || w.event != tt.name || w.eventPeriod(1000, 3000) != tt.period {
 			t.Errorf("%s: %+v, period %d", tt.name, w, w.eventPeriod(1000, 3000))
 		}
 	}

@@ -120,7 +120,7 @@ func (s timer) on() error  { return s.all(unix.PERF_EVENT_IOC_ENABLE) }
 func (s timer) off() error { return s.all(unix.PERF_EVENT_IOC_DISABLE) }
 
 func (s timer) all(request uint) error {
-	for _, fds := range s.events {
+	for _, fds := range s.sampler.events {
 		if err := ioctlAll(fds, request); err != nil {
 			return err
 		}
@@ -131,12 +131,13 @@ func (s timer) all(request uint) error {
 // ticking samples with the tick of a System. Its program is the last attached.
 type ticking struct{ *System }
 
-func (s ticking) on() error { return s.attach(s.bpf.Tick) }
+func (s ticking) on() error { return s.sampler.attach(s.sampler.bpf.Tick) }
 
 func (s ticking) off() error {
-	last := len(s.links) - 1
-	err := s.links[last].Close()
-	s.links = s.links[:last]
+	links := s.sampler.links
+	last := len(links) - 1
+	err := links[last].Close()
+	s.sampler.links = links[:last]
 	return err
 }
 
@@ -169,7 +170,7 @@ func openBare(t *testing.T, hz int) *bare {
 	})
 	// Just as a System's: what an event is to record, the kernel gathers even
 	// where a program then wants none of it.
-	like, clock := System{hz: hz}, waysTo(cpuClock)[0]
+	like, clock := sampler{opt: SystemOptions{Frequency: hz}}, waysTo(cpuClock)[0]
 	for _, cpu := range all {
 		fd, err := open(like.attr(&clock), -1, cpu)
 		if err != nil {

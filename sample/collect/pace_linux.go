@@ -7,9 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-	"unsafe"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -35,12 +32,20 @@ const (
 // no step with what they sample, nor processors with each other, and slows down
 // on those that are idle.
 type pace struct {
-	s    *System
-	rand *rand.Rand
-	cpus []cpuPace
+	of    paced
+	units []float64 // by event: how many pass in a second
+	rand  *rand.Rand
+	cpus  []cpuPace
 
 	mu sync.Mutex
 	hz int
+}
+
+// paced is what a pace changes: a sampler.
+type paced interface {
+	processors() []int
+	perCPU() ([]processorCounters, error)
+	setPeriod(i, event int, period, worth uint64) // on the processor of index i
 }
 
 // cpuPace is the state of a processor.
@@ -52,18 +57,18 @@ type cpuPace struct {
 	all   uint64
 }
 
-func newPace(s *System) *pace {
+func newPace(of paced, units []float64, hz int) *pace {
 	p := &pace{
-		s: s, hz: s.hz,
+		of: of, units: units, hz: hz,
 		rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
-	for range s.cpus {
+	for range of.processors() {
 		p.add()
 	}
 	return p
 }
 
-// add paces one more processor of s.
+// add paces one more processor.
 func (p *pace) add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,11 +104,8 @@ func (p *pace) draw(i, hz int) {
 	if p.cpus[i].idle {
 		rate, again = rate/idleFactor, 0
 	}
-	for e, w := range p.s.ways {
-		unit := float64(w.period(1, p.s.mhz)) // events in a second
-		events := uint64(unit / (rate + again))
-		unix.Syscall(unix.SYS_IOCTL, uintptr(p.s.events[e][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&events)))
-		p.s.setWorth(p.s.cpus[i], e, uint64(unit/rate))
+	for e, unit := range p.units {
+		p.of.setPeriod(i, e, uint64(unit/(rate+again)), uint64(unit/rate))
 	}
 }
 
@@ -119,11 +121,11 @@ func drawRate(hz, u float64) float64 { return hz * (1 - spread + 2*spread*u) }
 func (p *pace) step(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	counters, err := p.s.perCPU()
+	counters, err := p.of.perCPU()
 	if err != nil {
 		return
 	}
-	for i, cpu := range p.s.cpus {
+	for i, cpu := range p.of.processors() {
 		c := &p.cpus[i]
 		if cpu < len(counters) && c.observe(now, counters[cpu].User+counters[cpu].Kernel, counters[cpu].All) || !c.idle && now.After(c.next) {
 			p.draw(i, p.hz)

@@ -242,7 +242,7 @@ func (p *talker) numbers() (n []uint64) {
 // window is what the prober of s tells of its last window.
 func (s *System) window(t *testing.T) (w probeWindow) {
 	t.Helper()
-	if err := s.bpf.Windows.Lookup(uint32(0), &w); err != nil {
+	if err := s.sampler.bpf.Windows.Lookup(uint32(0), &w); err != nil {
 		t.Fatal(err)
 	}
 	return w

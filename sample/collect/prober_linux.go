@@ -101,7 +101,8 @@ func OpenProber(s *System) (*Prober, error) {
 	if !becomes {
 		return nil, errors.New("this program did not call BecomeProber at its start")
 	}
-	if !s.opt.Probes {
+	of := s.sampler
+	if !of.opt.Probes {
 		return nil, errors.New("the system was not opened for probes")
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -115,7 +116,7 @@ func OpenProber(s *System) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Prober{conn: conn, windows: s.bpf.Windows, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
+	p := &Prober{conn: conn, windows: of.bpf.Windows, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
 	p.cmd = exec.Command("/proc/self/exe")
 	p.cmd.Args = []string{proberName}
 	p.cmd.Stderr = os.Stderr
@@ -123,7 +124,7 @@ func OpenProber(s *System) (*Prober, error) {
 	// would leave armed what it armed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.ExtraFiles = []*os.File{theirs}
-	for _, m := range []*ebpf.Map{s.bpf.Windows, s.bpf.Pids, s.bpf.Cgroups} {
+	for _, m := range []*ebpf.Map{of.bpf.Windows, of.bpf.Pids, of.bpf.Cgroups} {
 		fd, err := unix.Dup(m.FD())
 		if err != nil {
 			conn.Close()
@@ -137,9 +138,11 @@ func OpenProber(s *System) (*Prober, error) {
 		conn.Close()
 		return nil, err
 	}
+	var setup proberSetup
+	setup.ByPid, setup.ByCgroup = of.filtered()
 	var hello proberHello
 	conn.SetDeadline(time.Now().Add(selfTestPatience))
-	if err := errors.Join(p.enc.Encode(proberSetup{len(s.opt.PIDs) > 0, len(s.opt.Cgroups) > 0}), p.dec.Decode(&hello)); err != nil {
+	if err := errors.Join(p.enc.Encode(setup), p.dec.Decode(&hello)); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("the prober does not answer: %w", err)
 	}

@@ -3,144 +3,35 @@
 package collect
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"os"
+	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
-	"unsafe"
-
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
-	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
 )
 
-// A System samples all that runs on this machine. Programs in the kernel count
-// samples by place in one of two maps; a drain has them use the other one, waits
-// until no program is at work on the first any more, and takes out what it holds.
-// Mappings come from the kernel's records, read after the counts: whatever was
-// sampled was mapped before.
+// A System samples all that runs on this machine: a sampler has the kernel count, and at each
+// drain a resolver puts what it counted down to images.
 //
 // Methods may be called from several goroutines at once.
 type System struct {
-	opt   SystemOptions
-	cpu   sample.CPU
-	mhz   int // clock, for the periods of events that go by it; 0 is unknown
-	ways  []way
-	hz    int
-	close sync.Once
+	sampler  *sampler
+	resolver *resolver
+	close    sync.Once
+	quit     chan struct{}
+	tended   chan struct{}
 
-	bpf     samplerObjects
-	without []*Unavailable
-	links   []link.Link     // of the programs that follow processes, and of the tick's
-	calls   *ringbuf.Reader // of traces; nil if there are none
-	records *processLog
-	vdso    vdso
-	files   fileIDs
-	quit    chan struct{}
-	tended  chan struct{}
+	online func() ([]int, error) // which processors there are
 
-	online     func() ([]int, error) // which processors there are
-	moduleList string                // file
-
-	// Changed by tend alone, under mu.
-	cpus   []int       // that are sampled
-	events [][]int     // by way, by index into cpus
-	past   []EventTime // by way, of processors that have gone
-	pace   *pace       // nil without a timer
-
-	mu          sync.Mutex // of all below, and of drains
-	kernel      kernelMap
-	symbols     kernelSymbols
-	modules     []byte // what the list of them last said
-	closed      bool
-	active      uint32
-	total       Counters // of user space alone
-	weights     [2][maxEvents]uint64
-	failed      uint64 // of which Drain has told
-	procs       processes
-	dying       map[int]bool // processes whose first thread has ended
-	modulesRead time.Time
-	pending     []pending // samples that had no mapping yet
-	carried     [maxEvents]uint64
-	leftover    *sample.Recording // what Close drained
-	batch       batch
+	mu       sync.Mutex // of both, and of drains
+	closed   bool
+	last     Counters          // when it was closed
+	leftover *sample.Recording // what Close drained
 }
-
-// tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
-// added to those of a timer, being blind to what keeps step with the tick.
-const tickEvent = "tick"
-
-// The layouts of bpf/sampler.c. Fields are exported for the sake of package ebpf,
-// which then need not look at each.
-const maxEvents = 4
-
-type place struct {
-	IP, Born   uint64
-	PID, Event uint32
-}
-
-type call struct {
-	place
-	frame uint64
-	top   [2]uint64
-}
-
-// maxBranches is how many branch records follow a call in the ring at most.
-const maxBranches = 32
-
-type processorCounters struct {
-	All, User, Kernel, Idle, Filtered, Probed, Failed, Bare uint64
-
-	Weight [2][maxEvents]uint64 // by buffer and event
-}
-
-// pending are samples that wait for a mapping.
-type pending struct {
-	call
-	n        uint64
-	caller   bool           // frame and top are known
-	branches []branchRecord // newest first
-}
-
-// batch are the buffers of a drain.
-type batch struct {
-	keys   []place
-	counts []uint64
-}
-
-// settle is how long a program may still be at work on a map that is no longer
-// in use. It takes 1 us, and up to 2 ms if the processor is a virtual one.
-const settle = 2 * time.Millisecond
-
-// mapSizes are in entries, but for calls, in bytes.
-type mapSizes struct{ counts, calls uint32 }
-
-// sizes makes room for twice the samples that all processors can take between
-// two drains: no more places than samples. trace is the size of what each of them
-// sends through the ring, in bytes, or 0.
-func sizes(opt SystemOptions, cpus, trace int) mapSizes {
-	samples := 2 * float64(max(1, len(opt.Events))) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
-	n := uint32(min(max(samples, 4096), 1<<22))
-	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
-	for trace > 0 && s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(trace)) {
-		s.calls *= 2
-	}
-	return s
-}
-
-// execsKept is how many processes the sampler remembers the last exec of: those
-// that run, and beyond them the latest.
-const execsKept = 16384
 
 // OpenSystem starts to sample. The error is an *Unavailable where the machine or
 // the privileges of this process do not allow it.
@@ -167,9 +58,8 @@ func newSystem(opt SystemOptions) (*System, error) {
 		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
 	return &System{
-		opt: opt, hz: opt.Frequency, dying: map[int]bool{},
-		quit: make(chan struct{}), tended: make(chan struct{}),
-		online: cpus, moduleList: moduleList,
+		sampler: &sampler{opt: opt}, resolver: newResolver(),
+		quit: make(chan struct{}), tended: make(chan struct{}), online: cpus,
 	}, nil
 }
 
@@ -186,408 +76,55 @@ func (s *System) begin() error {
 	return nil
 }
 
-func (s *System) open() (err error) {
-	if s.cpu, err = thisCPU(); err != nil {
+func (s *System) open() error {
+	cpu, err := thisCPU()
+	if err != nil {
 		return err
 	}
-	if s.cpus, err = s.online(); err != nil {
+	online, err := s.online()
+	if err != nil {
 		return err
 	}
+	opt := &s.sampler.opt
 	symbols, err := readKallsyms()
 	if err != nil {
 		return err
 	}
-	if symbols.text == 0 && s.opt.Kernel || symbols.tick == 0 && s.opt.Tick {
+	if symbols.text == 0 && opt.Kernel || symbols.tick == 0 && opt.Tick {
 		return hiddenKernel()
 	}
-	s.symbols = symbols
-	s.refresh(time.Now())
-	s.vdso = readVDSO()
-	if err := s.load(symbols.tick); err != nil {
+	s.resolver.begin(symbols)
+	if err := s.sampler.load(cpu, online, symbols.tick); err != nil {
 		return err
 	}
 	// First the sampler learns of execs, then this process of mappings, then come
 	// those there are already, and last the samples: each has what it needs.
-	if err := s.follow(); err != nil {
+	if err := s.sampler.follow(); err != nil {
 		return err
 	}
-	s.records = &processLog{identify: s.identify}
-	for _, cpu := range s.cpus {
-		if err := s.records.add(cpu); err != nil {
+	for _, cpu := range online {
+		if err := s.resolver.records.add(cpu); err != nil {
 			return err
 		}
 	}
-	if err := s.snapshot(); err != nil {
+	if err := s.resolver.snapshot(); err != nil {
 		return err
 	}
-	return s.start()
-}
-
-// load puts maps and programs into the kernel.
-func (s *System) load(tickHandler uint64) error {
-	spec, err := loadSampler()
-	if err != nil {
-		return err
-	}
-	if s.ways, err = s.choose(); err != nil {
-		return err
-	}
-	for i := range s.ways {
-		s.mhz = max(s.mhz, s.ways[i].clock(s.cpu))
-	}
-	s.past = make([]EventTime, len(s.ways))
-	size := sizes(s.opt, len(s.cpus), s.traceSize())
-	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
-	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
-	spec.Maps[samplerMapCalls].MaxEntries = size.calls
-	spec.Maps[samplerMapExecs].MaxEntries = execsKept
-	possible, err := ebpf.PossibleCPU()
-	if err != nil {
-		return err
-	}
-	spec.Maps[samplerMapWorths].MaxEntries = uint32(possible) * maxEvents
-	if len(s.opt.PIDs) > 0 {
-		spec.Maps[samplerMapPids].MaxEntries = execsKept
-	}
-	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
-	s.total.MapEntries = int(size.counts)
-	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
-
-	for {
-		err := s.loadPrograms(spec, tickHandler)
-		if err == nil {
-			return s.filter()
-		}
-		if !s.goWithout(err) {
-			return err
-		}
-	}
-}
-
-// goWithout gives up the part of what the sampler does that most kernels may refuse, if there is one left.
-func (s *System) goWithout(err error) bool {
-	u := (*Unavailable)(nil)
-	if !errors.As(err, &u) || u.err == nil {
-		return false
-	}
-	part := (*Feature)(nil)
-	for i := range s.ways {
-		if w := &s.ways[i]; w.branches {
-			w.name, w.branches, part = cycles, false, BranchRecords
-		}
-	}
-	if part == nil && s.opt.Callers {
-		s.opt.Callers, part = false, Callers
-	}
-	if part == nil {
-		return false
-	}
-	s.without = append(s.without, part.refused(u.err))
-	return true
-}
-
-// The programs of either way to sample. Those of the other one are not loaded: the kernel may refuse them.
-type (
-	followers struct {
-		Executed *ebpf.Program `ebpf:"executed"`
-		Exited   *ebpf.Program `ebpf:"exited"`
-		Forked   *ebpf.Program `ebpf:"forked"`
-	}
-	onEvents struct {
-		samplerMaps
-		samplerVariables
-		followers
-		Sample0 *ebpf.Program `ebpf:"sample0"`
-		Sample1 *ebpf.Program `ebpf:"sample1"`
-		Sample2 *ebpf.Program `ebpf:"sample2"`
-		Sample3 *ebpf.Program `ebpf:"sample3"`
-	}
-	onTick struct {
-		samplerMaps
-		samplerVariables
-		followers
-		Tick *ebpf.Program `ebpf:"tick"`
-	}
-)
-
-// loadPrograms loads what the options and ways ask for.
-func (s *System) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) error {
-	var branches uint8
-	for e, w := range s.ways {
-		branches |= flag(w.branches) << e
-	}
-	for name, value := range map[string]any{
-		samplerVarWithCalls:    flag(s.opt.Callers),
-		samplerVarWithBranches: branches,
-		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
-		samplerVarWithProbes:   flag(s.opt.Probes),
-		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
-		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
-		samplerVarTickHandler:  tickHandler,
-	} {
-		if err := spec.Variables[name].Set(value); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	follow := func(f followers) samplerPrograms {
-		return samplerPrograms{Executed: f.Executed, Exited: f.Exited, Forked: f.Forked}
-	}
-	of := func(f *Feature) *Feature {
-		if len(s.opt.Cgroups) > 0 && f.Linux.Before(Cgroups.Linux) {
-			return Cgroups
-		}
-		return f
-	}
-	if s.opt.Tick {
-		var o onTick
-		if err := loadInto(&o, spec, nil, of(Tick)); err != nil {
-			return err
-		}
-		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
-		s.bpf.Tick = o.Tick
-		return nil
-	}
-	var o onEvents
-	if err := loadInto(&o, spec, nil, of(WholeMachine)); err != nil {
-		return err
-	}
-	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
-	s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
-	return nil
+	return s.sampler.start()
 }
 
 // Without says which parts of what was asked for the kernel refuses, and why. The others work.
-func (s *System) Without() []*Unavailable { return s.without }
-
-// loadInto loads what spec describes, which is for f, where maps of that name are shared with others
-// that are loaded already.
-func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, f *Feature) error {
-	for as, m := range shared {
-		spec.Maps[as].MaxEntries = m.MaxEntries()
-	}
-	restore, err := liftMemlock()
-	if err != nil {
-		return err
-	}
-	defer restore()
-	if err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
-		return f.refused(err)
-	}
-	return nil
-}
-
-// refused is the refusal of f by a kernel that does not take its maps or programs.
-func (f *Feature) refused(err error) *Unavailable {
-	h := ThisHost()
-	u := f.tooOld(h)
-	switch v := (*ebpf.VerifierError)(nil); {
-	case errors.As(err, &v):
-		if u == nil {
-			u = &Unavailable{Why: fmt.Sprintf("the kernel's verifier refuses the program for %s, on Linux %s: %v", f.phrase(), h.Release, err),
-				Fix: "See what it says with " + VerifierVar + "=1, and report it"}
-		}
-		u.Log = fmt.Sprintf("%+v", v)
-	case u != nil:
-	case errors.Is(err, unix.EPERM):
-		u = &Unavailable{Why: fmt.Sprintf("the kernel does not permit what is loaded for %s: %v", f.phrase(), err), Fix: needPrivileges}
-	default:
-		u = &Unavailable{Why: fmt.Sprintf("Linux %s does not take what is loaded for %s: %v", h.Release, f.phrase(), err)}
-	}
-	u.err = err
-	return u
-}
-
-// liftMemlock lets this process lock all memory it wants until restore. Before Linux 5.11 that of maps and
-// programs counts as locked. The limit is lifted for a moment only, since programs that are recorded inherit it.
-func liftMemlock() (restore func(), err error) {
-	if r, err := ParseRelease(ThisHost().Release); err != nil || !r.Before(Release{5, 11}) {
-		return func() {}, nil
-	}
-	var old unix.Rlimit
-	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, &old); err != nil {
-		return nil, &Unavailable{Why: "before Linux 5.11 what BPF programs keep counts against the limit of locked memory, which this process may not lift",
-			Fix: "Run `ulimit -l unlimited` as root before, or give this program CAP_SYS_RESOURCE"}
-	}
-	return func() { unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &old, nil) }, nil
-}
-
-func flag(b bool) uint8 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// choose finds the events that were asked for, or the best that this machine has.
-func (s *System) choose() ([]way, error) {
-	if s.opt.Tick {
-		return []way{{name: tickEvent, event: tickEvent, unit: "ns"}}, nil
-	}
-	if len(s.opt.Events) > maxEvents {
-		return nil, fmt.Errorf("%d events: want at most %d", len(s.opt.Events), maxEvents)
-	}
-	var ways []way
-	for _, name := range s.opt.Events {
-		rungs := waysTo(name)
-		if rungs == nil {
-			return nil, fmt.Errorf("%q: %w on all of a machine: want branches, instructions, cycles or cpu-clock", name, ErrEvent)
-		}
-		w, tried := climb(rungs, func(w *way) error { return try(s.attr(w), -1, s.cpus[0]) })
-		if w == nil {
-			return nil, unavailableEvent(name, tried[len(tried)-1].Err)
-		}
-		ways = append(ways, *w)
-	}
-	if len(ways) > 0 {
-		return ways, nil
-	}
-	w, _, err := probe(s.attr, -1, s.cpus[0])
-	if err != nil {
-		return nil, err
-	}
-	return []way{*w}, nil
-}
-
-// traceSize is the size of what goes through the ring for each sample, in bytes; 0
-// if nothing does.
-func (s *System) traceSize() int {
-	size := 0
-	if s.opt.Callers {
-		size = int(unsafe.Sizeof(call{}))
-	}
-	if slices.ContainsFunc(s.ways, func(w way) bool { return w.branches }) {
-		size = int(unsafe.Sizeof(call{}) + maxBranches*branchSize)
-	}
-	return size
-}
-
-// unavailableEvent is the error where an event does not open.
-func unavailableEvent(name string, err error) error {
-	if errno := errnoOf(err); errno == unix.ENOENT || errno == unix.EOPNOTSUPP || errno == unix.ENODEV {
-		return &Unavailable{Why: "this machine has no event " + name, Fix: "Leave the choice of the event to this program"}
-	}
-	why, fix := explain(errnoOf(err), host())
-	return &Unavailable{Why: name + ": " + why, Fix: fix}
-}
-
-func (s *System) attr(w *way) *unix.PerfEventAttr {
-	return w.attr(unix.PerfEventAttr{
-		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
-		Sample:      w.period(s.hz, s.mhz),
-		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
-		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeHv,
-		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
-	})
-}
-
-// tickPeriod is the time between two ticks: the resolution of the clocks that
-// the tick moves on.
-func tickPeriod() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
-}
-
-// filter says which processes and cgroups are asked for.
-func (s *System) filter() error {
-	for _, pid := range s.opt.PIDs {
-		if err := s.bpf.Pids.Put(uint32(pid), uint8(1)); err != nil {
-			return fmt.Errorf("process %d: %w", pid, err)
-		}
-	}
-	for _, path := range s.opt.Cgroups {
-		var st unix.Stat_t
-		if err := unix.Stat(path, &st); err != nil {
-			return fmt.Errorf("cgroup %s: %w", path, err)
-		}
-		if err := s.bpf.Cgroups.Put(st.Ino, uint8(1)); err != nil { // its ID (kernfs)
-			return fmt.Errorf("cgroup %s: %w", path, err)
-		}
-	}
-	return nil
-}
-
-// follow attaches the programs that follow execs, forks and ends.
-func (s *System) follow() error {
-	programs := []*ebpf.Program{s.bpf.Executed, s.bpf.Exited}
-	if len(s.opt.PIDs) > 0 {
-		programs = append(programs, s.bpf.Forked)
-	}
-	for _, p := range programs {
-		if err := s.attach(p); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *System) attach(p *ebpf.Program) error {
-	l, err := link.AttachTracing(link.TracingOptions{Program: p})
-	if err != nil {
-		return fmt.Errorf("%s: %w", p, err)
-	}
-	s.links = append(s.links, l)
-	return nil
-}
-
-// start switches the samplers on.
-func (s *System) start() (err error) {
-	if s.traceSize() > 0 {
-		if s.calls, err = ringbuf.NewReader(s.bpf.Calls); err != nil {
-			return err
-		}
-	}
-	if s.opt.Tick {
-		for _, cpu := range s.cpus {
-			s.setWorth(cpu, 0, uint64(tickPeriod()))
-		}
-		return s.attach(s.bpf.Tick)
-	}
-	s.events = make([][]int, len(s.ways))
-	for _, cpu := range s.cpus {
-		if err := s.openEvents(cpu); err != nil {
-			return err
-		}
-	}
-	s.pace = newPace(s)
-	for _, fds := range s.events {
-		if err := ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openEvents opens the events of a processor, switched off, behind those of others.
-func (s *System) openEvents(cpu int) error {
-	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
-	for e := range s.ways {
-		fd, err := open(s.attr(&s.ways[e]), -1, cpu)
-		if err != nil {
-			return fmt.Errorf("%s on processor %d: %w", s.ways[e].name, cpu, err)
-		}
-		s.events[e] = append(s.events[e], fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[e].FD()); err != nil {
-			return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
-		}
-	}
-	return nil
-}
-
-// setWorth says what a sample stands for from now on, in units of its event. The
-// map has room for all processors, so that nothing can go wrong.
-func (s *System) setWorth(cpu, event int, n uint64) {
-	s.bpf.Worths.Put(uint32(cpu*maxEvents+event), n)
-}
+func (s *System) Without() []*Unavailable { return s.sampler.without }
 
 // tendEvery is how often the rings of mappings are read and periods may change.
 // By a timer: a thread that waits in poll keeps the Go runtime awake. Each time
 // costs 0.1 ms in all on a busy machine.
 const tendEvery = 100 * time.Millisecond
 
-// tend does what must be done between two drains, until stop.
+// lookEvery is the time between two looks at which processors there are.
+const lookEvery = time.Second
+
+// tend does what must be done between two drains, until Close.
 func (s *System) tend() {
 	defer close(s.tended)
 	tick := time.NewTicker(tendEvery)
@@ -598,48 +135,62 @@ func (s *System) tend() {
 		case <-s.quit:
 			return
 		case now := <-tick.C:
-			s.records.gather()
+			s.resolver.records.gather()
 			if now.Sub(looked) >= lookEvery {
 				looked = now
 				s.plug()
 			}
-			if s.pace != nil {
-				s.pace.step(now)
+			if s.sampler.pace != nil {
+				s.sampler.pace.step(now)
 			}
 		}
 	}
 }
 
-// stop switches the samplers off.
-func (s *System) stop() error {
-	close(s.quit)
-	<-s.tended
-	var err error
-	for _, fds := range s.events {
-		err = errors.Join(err, ioctlAll(fds, unix.PERF_EVENT_IOC_DISABLE))
+// plug takes in processors that have come, and lets go those that have gone. What it
+// can't open, as that of a processor which is about to go, is tried again at the
+// next look.
+func (s *System) plug() {
+	online, err := s.online()
+	if err != nil || slices.Equal(online, slices.Sorted(slices.Values(s.sampler.cpus))) {
+		return
 	}
-	for _, l := range s.links {
-		err = errors.Join(err, l.Close())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := len(s.sampler.cpus) - 1; i >= 0; i-- {
+		if !slices.Contains(online, s.sampler.cpus[i]) {
+			s.drop(i)
+		}
 	}
-	s.links = nil
-	return err
+	for _, cpu := range online {
+		if !slices.Contains(s.sampler.cpus, cpu) && s.resolver.records.add(cpu) == nil && !s.sampler.add(cpu) {
+			s.drop(len(s.sampler.cpus) - 1)
+		}
+	}
+}
+
+// drop lets go the processor of index i.
+func (s *System) drop(i int) {
+	s.resolver.records.drop(i)
+	s.sampler.drop(i)
 }
 
 // SetFrequency changes the samples per second and processor, up to the number
 // that the System was opened with: the maps have no room for more.
 func (s *System) SetFrequency(hz int) error {
-	if s.opt.Tick {
+	opt := &s.sampler.opt
+	if opt.Tick {
 		return errors.New("the tick has a rate of its own")
 	}
-	if hz < 1 || hz > s.opt.Frequency {
-		return fmt.Errorf("%d Hz: want 1 to %d", hz, s.opt.Frequency)
+	if hz < 1 || hz > opt.Frequency {
+		return fmt.Errorf("%d Hz: want 1 to %d", hz, opt.Frequency)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return fs.ErrClosed
 	}
-	s.pace.set(hz)
+	s.sampler.pace.set(hz)
 	return nil
 }
 
@@ -647,90 +198,18 @@ func (s *System) SetFrequency(hz int) error {
 func (s *System) Counters() Counters {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		c := s.last
+		c.Unresolved = maps.Clone(c.Unresolved)
+		return c
+	}
 	return s.counters()
 }
 
-func (s *System) counters() Counters {
-	c := s.total
-	c.Unresolved = make(map[sample.Loss]uint64, len(s.total.Unresolved))
-	for why, n := range s.total.Unresolved {
-		c.Unresolved[why] = n
-	}
-	if s.bpf.Stats == nil {
-		return c
-	}
-	if sum, err := s.processorCounters(); err == nil {
-		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
-		c.Filtered, c.Probed, c.Failed, c.Bare = sum.Filtered, sum.Probed, sum.Failed, sum.Bare
-	}
-	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
-		if p == nil {
-			continue
-		}
-		if st, err := p.Stats(); err == nil {
-			c.BPF += st.Runtime
-		}
-	}
-	c.Processors = len(s.cpus)
-	c.Events = s.eventTimes()
-	c.MapBytes = 0
-	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
-		if info, err := m.Info(); err == nil {
-			n, _ := info.Memlock()
-			c.MapBytes += n
-		}
-	}
+func (s *System) counters() (c Counters) {
+	s.sampler.count(&c)
+	s.resolver.count(&c)
 	return c
-}
-
-// eventTimes gives how long events have counted.
-func (s *System) eventTimes() []EventTime {
-	var times []EventTime
-	for e, fds := range s.events {
-		t := s.past[e]
-		t.Name = s.ways[e].name
-		for _, fd := range fds {
-			t.add(fd)
-		}
-		times = append(times, t)
-	}
-	return times
-}
-
-// add adds the times of one event: 8 value, 8 time enabled, 8 time running.
-func (t *EventTime) add(fd int) {
-	var b [24]byte
-	if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
-		t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
-		t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
-	}
-}
-
-// perCPU reads the counters of each processor.
-func (s *System) perCPU() ([]processorCounters, error) {
-	var out []processorCounters
-	err := s.bpf.Stats.Lookup(uint32(0), &out)
-	return out, err
-}
-
-func (s *System) processorCounters() (sum processorCounters, err error) {
-	all, err := s.perCPU()
-	for _, c := range all {
-		sum.All += c.All
-		sum.User += c.User
-		sum.Kernel += c.Kernel
-		sum.Idle += c.Idle
-		sum.Filtered += c.Filtered
-		sum.Probed += c.Probed
-		sum.Failed += c.Failed
-		sum.Bare += c.Bare
-		for b := range sum.Weight {
-			for e := range sum.Weight[b] {
-				sum.Weight[b][e] += c.Weight[b][e]
-			}
-		}
-	}
-	return sum, err
 }
 
 // Close stops sampling. What was sampled since the last Drain can still be had
@@ -738,7 +217,9 @@ func (s *System) processorCounters() (sum processorCounters, err error) {
 func (s *System) Close() error {
 	err := errors.New("closed already")
 	s.close.Do(func() {
-		err = s.stop()
+		close(s.quit)
+		<-s.tended
+		err = s.sampler.stop()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		var drained []*sample.Recording
@@ -750,7 +231,7 @@ func (s *System) Close() error {
 			}
 		}
 		s.leftover = sample.Merge(drained...)
-		s.total = s.counters()
+		s.last = s.counters()
 		s.closed = true
 		s.release()
 	})
@@ -759,25 +240,8 @@ func (s *System) Close() error {
 
 // release gives everything back.
 func (s *System) release() {
-	for _, l := range s.links {
-		l.Close()
-	}
-	for _, fds := range s.events {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-	}
-	s.events = nil
-	if s.calls != nil {
-		s.calls.Close()
-	}
-	if s.records != nil {
-		s.records.close()
-	}
-	if s.bpf.Stats != nil {
-		s.bpf.Close()
-		s.bpf = samplerObjects{}
-	}
+	s.sampler.release()
+	s.resolver.records.close()
 }
 
 // Drain gives what was sampled since the last Drain, put down to images. A
@@ -797,348 +261,12 @@ func (s *System) Drain() (*sample.Recording, error) {
 }
 
 func (s *System) drain() (*sample.Recording, error) {
-	t, err := s.take()
+	t, err := s.sampler.take()
 	if err != nil {
 		return nil, err
 	}
-	s.procs.next()
-	if s.total.LostRecords, err = s.records.drain(s.apply); err != nil {
+	if err := s.resolver.catchUp(); err != nil {
 		return nil, err
 	}
-	s.bury()
-	return s.resolve(t)
-}
-
-// taken is what was counted between two drains.
-type taken struct {
-	samples []pending
-	weights [maxEvents]uint64 // of samples, by event
-	failed  uint64            // samples that were not stored
-}
-
-// take takes out what was counted since the last time.
-func (s *System) take() (t taken, err error) {
-	old := s.active
-	s.active ^= 1
-	if err := s.bpf.Active.Set(s.active); err != nil {
-		return t, err
-	}
-	time.Sleep(settle)
-	m := s.bpf.Counts0
-	if old == 1 {
-		m = s.bpf.Counts1
-	}
-	var cursor ebpf.MapBatchCursor
-	for {
-		n, err := m.BatchLookupAndDelete(&cursor, s.batch.keys, s.batch.counts, nil)
-		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-			return t, fmt.Errorf("counts: %w", err)
-		}
-		for i, k := range s.batch.keys[:n] {
-			t.samples = append(t.samples, pending{call: call{place: k}, n: s.batch.counts[i]})
-		}
-		if err != nil {
-			break
-		}
-	}
-	s.total.MapUsed = max(s.total.MapUsed, len(t.samples))
-	if s.calls != nil {
-		if t.samples, err = s.takeCalls(t.samples); err != nil {
-			return t, err
-		}
-	}
-	for _, p := range t.samples {
-		s.total.Drained += p.n
-	}
-	sum, err := s.processorCounters()
-	if err != nil {
-		return t, err
-	}
-	for e := range t.weights {
-		t.weights[e] = sum.Weight[old][e] - s.weights[old][e]
-	}
-	s.weights[old] = sum.Weight[old]
-	t.failed = sum.Failed - s.failed
-	s.failed = sum.Failed
-	return t, nil
-}
-
-// takeCalls adds the traces in the ring.
-func (s *System) takeCalls(samples []pending) ([]pending, error) {
-	err := readRing(s.calls, "calls", func(b []byte) error {
-		p, err := decodeTrace(b)
-		if err != nil {
-			return err
-		}
-		p.caller = s.opt.Callers
-		samples = append(samples, p)
-		return nil
-	})
-	return samples, err
-}
-
-// readRing gives take the records that are in a ring now, each good until take returns. name is
-// for errors.
-func readRing(ring *ringbuf.Reader, name string, take func(b []byte) error) error {
-	ring.SetDeadline(time.Unix(1, 0)) // do not wait
-	var r ringbuf.Record
-	for {
-		err := ring.ReadInto(&r)
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		} else if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if err := take(r.RawSample); err != nil {
-			return err
-		}
-	}
-}
-
-// decodeTrace reads a call and the branch records behind it.
-func decodeTrace(b []byte) (pending, error) {
-	const size = int(unsafe.Sizeof(call{}))
-	if len(b) < size || (len(b)-size)%branchSize != 0 {
-		return pending{}, fmt.Errorf("trace of %d bytes: %w", len(b), errRecord)
-	}
-	p := pending{call: *(*call)(unsafe.Pointer(&b[0])), n: 1}
-	for b = b[size:]; len(b) >= branchSize; b = b[branchSize:] {
-		p.branches = append(p.branches, branchRecord{
-			binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]),
-		})
-	}
-	return p, nil
-}
-
-// apply takes in what has become of processes.
-func (s *System) apply(c *change) {
-	switch c.typ {
-	case typeFork:
-		if c.pid != c.parent {
-			s.procs.fork(c.pid, c.parent, c.time)
-		}
-	case typeComm:
-		s.procs.exec(c.pid, c.time)
-	case typeMmap2:
-		s.procs.mapped(c.pid, c.time, c.m)
-	case typeExit:
-		s.dying[c.pid] = true
-	}
-}
-
-// bury forgets processes that have ended. One whose first thread has ended may
-// still have others.
-func (s *System) bury() {
-	for pid := range s.dying {
-		if unix.Kill(pid, 0) == unix.ESRCH {
-			s.procs.gone(pid)
-			delete(s.dying, pid)
-		}
-	}
-}
-
-// resolve puts samples down to images.
-func (s *System) resolve(t taken) (*sample.Recording, error) {
-	s.refresh(time.Now())
-	counts := make([]*sample.Counts, len(s.ways))
-	for i := range s.ways {
-		counts[i] = sample.NewCounts(s.cpu, s.event(&s.ways[i]))
-	}
-	var before, waiting [maxEvents]uint64 // samples
-	for i := range s.pending {
-		before[s.pending[i].Event] += s.pending[i].n
-		s.place(counts, &s.pending[i], true)
-	}
-	// What waited now is placed or lost; what had its weight is carried with it.
-	var next []pending
-	var fresh [maxEvents]uint64
-	for i := range t.samples {
-		p := &t.samples[i]
-		if int(p.Event) >= len(counts) {
-			return nil, fmt.Errorf("event %d: %w", p.Event, errRecord)
-		}
-		fresh[p.Event] += p.n
-		if !s.place(counts, p, false) {
-			waiting[p.Event] += p.n
-			next = append(next, *p)
-		}
-	}
-	s.pending = next
-	counts[0].Lose(sample.LostDropped, t.failed)
-	r := &sample.Recording{}
-	for e, c := range counts {
-		later := uint64(0)
-		if waiting[e] > 0 {
-			later = uint64(float64(t.weights[e]) * float64(waiting[e]) / float64(fresh[e]))
-		}
-		c.Weight = s.carried[e] + t.weights[e] - later
-		s.carried[e] = later
-		if c.Delivered() == 0 {
-			s.carried[e] += c.Weight
-			c.Weight = 0
-		}
-		if c.Total > 0 {
-			r.Add(c)
-		}
-	}
-	return r, nil
-}
-
-func (s *System) event(w *way) sample.Event {
-	if s.opt.Tick {
-		return w.sampled(uint64(tickPeriod()))
-	}
-	return w.sampled(0)
-}
-
-// place adds a sample to the counts of its event. It gives false for one whose
-// mapping is not known, unless this is its last chance.
-func (s *System) place(counts []*sample.Counts, p *pending, last bool) bool {
-	c := counts[p.Event]
-	lose := func(why sample.Loss) bool {
-		if why == sample.LostUnmapped && !last {
-			return false
-		}
-		c.Lose(why, p.n)
-		if s.total.Unresolved == nil {
-			s.total.Unresolved = map[sample.Loss]uint64{}
-		}
-		s.total.Unresolved[why] += p.n
-		return true
-	}
-	if p.PID == 0 {
-		id, off, ok := s.kernel.find(p.IP)
-		if !ok {
-			return lose(sample.LostKernel)
-		}
-		c.AddSample(c.Image(id), off, p.n)
-		return true
-	}
-	v := s.procs.born(int(p.PID), p.Born)
-	if v == nil {
-		return lose(sample.LostUnmapped)
-	}
-	f, why := s.frame(c, v, int(p.PID), p.IP)
-	if why != "" {
-		return lose(why)
-	}
-	c.AddSample(f.Image, f.Off, p.n)
-	if p.caller {
-		frames := []sample.Frame{f}
-		if caller, why := s.frame(c, v, int(p.PID), p.frame); why == "" {
-			frames = append(frames, caller)
-		}
-		top := sample.Frame{Image: sample.Unknown}
-		for _, word := range p.top {
-			if top.Image == sample.Unknown {
-				top, _ = s.frame(c, v, int(p.PID), word)
-			}
-		}
-		c.AddStackTop(frames, top, p.n)
-	}
-	addBranches(c, p.branches, func(pc uint64) sample.Frame {
-		f, _ := s.frame(c, v, int(p.PID), pc)
-		return f
-	})
-	return true
-}
-
-// frame gives the place of a pc in a version of a process.
-func (s *System) frame(c *sample.Counts, v *version, pid int, pc uint64) (sample.Frame, sample.Loss) {
-	id, off, why := s.procs.spaces.Find(v.id, pc)
-	if why == sample.LostAnonymous {
-		if v.jit == nil && v.looked != s.procs.round {
-			v.jit, v.looked = jitMap(pid), s.procs.round
-		}
-		if v.jit != nil {
-			id, off, why = *v.jit, sample.Offset(pc), ""
-		}
-	}
-	if why != "" {
-		return sample.Frame{Image: sample.Unknown}, why
-	}
-	return sample.Frame{Image: c.Image(id), Off: off}, ""
-}
-
-// jitMap gives the file that tells of code which a process made itself, at its
-// own addresses; nil if there is none. In a PID namespace, its name has the
-// innermost number.
-func jitMap(pid int) *sample.ImageID {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return nil
-	}
-	_, line, _ := strings.Cut(string(status), "\nNSpid:")
-	line, _, _ = strings.Cut(line, "\n")
-	inner := pid
-	if f := strings.Fields(line); len(f) > 0 {
-		if inner, err = strconv.Atoi(f[len(f)-1]); err != nil {
-			return nil
-		}
-	}
-	path := fmt.Sprintf("/tmp/perf-%d.map", inner)
-	through := fmt.Sprintf("/proc/%d/root%s", pid, path)
-	var there, here unix.Stat_t
-	if unix.Stat(through, &there) != nil {
-		return nil
-	}
-	if unix.Stat(path, &here) != nil || here.Dev != there.Dev || here.Ino != there.Ino {
-		path = through
-	}
-	return &sample.ImageID{Path: path}
-}
-
-// snapshot takes in what all processes have mapped already.
-func (s *System) snapshot() error {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
-		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
-		if err != nil {
-			continue // it has ended, or is out of reach: its samples will be called unmapped
-		}
-		maps, err := parseMaps(f, pid)
-		f.Close()
-		if err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("%s: %w", f.Name(), err)
-		}
-		now := monotonic()
-		s.procs.add(pid, now, false)
-		for i := range maps {
-			s.procs.mapped(pid, math.MaxUint64, s.identify(&maps[i]))
-		}
-	}
-	return nil
-}
-
-// identify gives a mapping and its image.
-func (s *System) identify(m *mmapRecord) sample.Mapping {
-	mapping := m.mapping()
-	switch {
-	case mapping.Loss == sample.LostVDSO && m.size == s.vdso.size && s.vdso.id != (sample.ImageID{}):
-		mapping.Loss, mapping.Off, mapping.Image = "", 0, s.vdso.id
-	case mapping.Loss == "":
-		mapping.Image = s.files.identify(m)
-	case strings.HasPrefix(m.path, "/memfd:"):
-		// A program can run from a file in memory. What has no build ID is code that
-		// a program made.
-		if id := s.files.identify(m); !id.Build.IsZero() {
-			mapping.Loss, mapping.Image = "", id
-		}
-	}
-	return mapping
-}
-
-func monotonic() uint64 {
-	var now unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
-		return 0
-	}
-	return uint64(now.Nano())
+	return s.resolver.resolve(s.sampler.newCounts(), t)
 }

@@ -118,8 +118,8 @@ func TestSums(t *testing.T) {
 // TestFull: samples that find no room are counted.
 func TestFull(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: true})
-	for i := range s.total.MapEntries {
-		for _, m := range []interface{ Put(k, v any) error }{s.bpf.Counts0, s.bpf.Counts1} {
+	for i := range s.sampler.entries {
+		for _, m := range []interface{ Put(k, v any) error }{s.sampler.bpf.Counts0, s.sampler.bpf.Counts1} {
 			if err := m.Put(place{IP: uint64(i), PID: 1}, uint64(0)); err != nil {
 				break
 			}
@@ -150,8 +150,8 @@ func TestChurn(t *testing.T) {
 	if unknown := c.Unresolved[sample.LostUnmapped]; c.User == 0 || unknown*1000 > c.User {
 		t.Errorf("%d of %d user samples have no mapping; want at most 0.1 %%", unknown, c.User)
 	}
-	if s.procs.made < 200 {
-		t.Errorf("%d programs ran; want hundreds", s.procs.made)
+	if s.resolver.procs.made < 200 {
+		t.Errorf("%d programs ran; want hundreds", s.resolver.procs.made)
 	}
 }
 

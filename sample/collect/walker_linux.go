@@ -28,7 +28,7 @@ import (
 // Instructions that are not emulated leave what they write unknown; a walk ends where it
 // depends on that.
 type Walker struct {
-	sys *System
+	of  walkable
 	opt WalkOptions
 
 	mu     sync.Mutex
@@ -41,6 +41,14 @@ type Walker struct {
 	seen trace.Walks
 	quit chan struct{}
 	done chan struct{}
+}
+
+// walkable is what a Walker goes on from: a sampler.
+type walkable interface {
+	filtered() (byPID, byCgroup bool)
+	nanoseconds() float64                // of a unit of the event of time
+	shared() map[string]*ebpf.Map        // by name
+	setNext(program *ebpf.Program) error // runs it after each sample of the event of time; nil is none
 }
 
 // Layouts of bpf/walker.c, beside trace.Op.
@@ -62,7 +70,7 @@ type (
 
 // NewWalker makes one of what s samples, which walks when it has images.
 func NewWalker(s *System, opt WalkOptions) *Walker {
-	w := &Walker{sys: s, opt: opt, began: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
+	w := &Walker{of: s.sampler, opt: opt, began: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
 	go w.tend()
 	return w
 }
@@ -105,10 +113,7 @@ func (w *Walker) SetImages(images []trace.Image) error {
 	w.release()
 	w.seen.SetCode(code)
 	w.bpf, w.code, w.trails = *fresh, code, trails
-	if err := w.sys.bpf.Next.Put(uint32(0), w.bpf.Walker); err != nil {
-		return fmt.Errorf("walks: %w", err)
-	}
-	return nil
+	return w.of.setNext(w.bpf.Walker)
 }
 
 // load puts code into the kernel.
@@ -121,13 +126,13 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.Pages)))
 	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.Starts))
 	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
-	s := w.sys
+	byPID, byCgroup := w.of.filtered()
 	for name, value := range map[string]any{
-		walkerVarByPid:     flag(len(s.opt.PIDs) > 0),
-		walkerVarByCgroup:  flag(len(s.opt.Cgroups) > 0),
+		walkerVarByPid:     flag(byPID),
+		walkerVarByCgroup:  flag(byCgroup),
 		walkerVarLongest:   w.opt.longest(),
 		walkerVarGuesses:   w.opt.guesses(),
-		walkerVarUnit:      uint32(s.nanoseconds() * 1024),
+		walkerVarUnit:      uint32(w.of.nanoseconds() * 1024),
 		walkerVarShare:     uint32(w.opt.Share * (1 << 20)),
 		walkerVarPageShift: uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 	} {
@@ -135,9 +140,8 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	shared := map[string]*ebpf.Map{walkerMapPids: s.bpf.Pids, walkerMapCgroups: s.bpf.Cgroups, walkerMapWindows: s.bpf.Windows, walkerMapWorths: s.bpf.Worths, walkerMapExecs: s.bpf.Execs}
 	var out walkerObjects
-	if err := loadInto(&out, spec, shared, Walks); err != nil {
+	if err := loadInto(&out, spec, w.of.shared(), Walks); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -166,14 +170,6 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 		}
 	}
 	return &out, nil
-}
-
-// nanoseconds is how long a unit of the event of time is.
-func (s *System) nanoseconds() float64 {
-	if s.ways[0].unit == "ns" {
-		return 1
-	}
-	return 1000 / max(float64(s.cpu.MHz), 1000) // cycles
 }
 
 // fillArray sets all values of an array.
@@ -209,7 +205,7 @@ func (w *Walker) release() {
 	if w.code == nil {
 		return
 	}
-	w.sys.bpf.Next.Delete(uint32(0))
+	w.of.setNext(nil)
 	time.Sleep(settle) // for walks that are under way
 	w.gather()
 	w.spent = w.totals()

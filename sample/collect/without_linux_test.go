@@ -29,11 +29,7 @@ func TestWithout(t *testing.T) {
 			if u := WholeMachine.lacks(ThisHost()); u != nil {
 				t.Skip(u)
 			}
-			s, err := newSystem(SystemOptions{Callers: true, PIDs: []int{os.Getpid()}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.ways = []way{ladder[0]}
+			s := &sampler{opt: SystemOptions{Callers: true, PIDs: []int{os.Getpid()}}, ways: []way{ladder[0]}}
 			defer s.release()
 			spec, err := loadSampler()
 			if err != nil {

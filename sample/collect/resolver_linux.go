@@ -1,0 +1,312 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// A resolver puts samples down to images: it knows what all processes have mapped, and when, and
+// where the kernel's own code is. Mappings come from the kernel's records, read after the
+// counts: whatever was sampled was mapped before.
+type resolver struct {
+	records    *processLog
+	vdso       vdso
+	files      fileIDs
+	moduleList string // file
+
+	kernel      kernelMap
+	symbols     kernelSymbols
+	modules     []byte // what the list of them last said
+	modulesRead time.Time
+	procs       processes
+	dying       map[int]bool // processes whose first thread has ended
+	pending     []pending    // samples that had no mapping yet
+	carried     [maxEvents]uint64
+	lost        uint64 // records that the kernel dropped
+	unresolved  map[sample.Loss]uint64
+}
+
+func newResolver() *resolver {
+	r := &resolver{dying: map[int]bool{}, moduleList: moduleList}
+	r.records = &processLog{identify: r.identify}
+	return r
+}
+
+// readModulesEvery is the time between two readings of the list of modules. A new
+// module may lie where an old one was.
+const readModulesEvery = 10 * time.Second
+
+// begin takes in the kernel that runs.
+func (r *resolver) begin(symbols kernelSymbols) {
+	r.symbols = symbols
+	r.refresh(time.Now())
+	r.vdso = readVDSO()
+}
+
+// count fills in what a resolver knows.
+func (r *resolver) count(c *Counters) {
+	c.LostRecords, c.Unresolved = r.lost, maps.Clone(r.unresolved)
+	if c.Unresolved == nil {
+		c.Unresolved = map[sample.Loss]uint64{}
+	}
+}
+
+// catchUp takes in what became of processes since the last time.
+func (r *resolver) catchUp() (err error) {
+	r.procs.next()
+	if r.lost, err = r.records.drain(r.apply); err != nil {
+		return err
+	}
+	r.bury()
+	return nil
+}
+
+// apply takes in what has become of processes.
+func (r *resolver) apply(c *change) {
+	switch c.typ {
+	case typeFork:
+		if c.pid != c.parent {
+			r.procs.fork(c.pid, c.parent, c.time)
+		}
+	case typeComm:
+		r.procs.exec(c.pid, c.time)
+	case typeMmap2:
+		r.procs.mapped(c.pid, c.time, c.m)
+	case typeExit:
+		r.dying[c.pid] = true
+	}
+}
+
+// bury forgets processes that have ended. One whose first thread has ended may
+// still have others.
+func (r *resolver) bury() {
+	for pid := range r.dying {
+		if unix.Kill(pid, 0) == unix.ESRCH {
+			r.procs.gone(pid)
+			delete(r.dying, pid)
+		}
+	}
+}
+
+// resolve adds samples to counts, by event.
+func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording, error) {
+	r.refresh(time.Now())
+	var before, waiting [maxEvents]uint64 // samples
+	for i := range r.pending {
+		before[r.pending[i].Event] += r.pending[i].n
+		r.place(counts, &r.pending[i], true)
+	}
+	// What waited now is placed or lost; what had its weight is carried with it.
+	var next []pending
+	var fresh [maxEvents]uint64
+	for i := range t.samples {
+		p := &t.samples[i]
+		if int(p.Event) >= len(counts) {
+			return nil, fmt.Errorf("event %d: %w", p.Event, errRecord)
+		}
+		fresh[p.Event] += p.n
+		if !r.place(counts, p, false) {
+			waiting[p.Event] += p.n
+			next = append(next, *p)
+		}
+	}
+	r.pending = next
+	counts[0].Lose(sample.LostDropped, t.failed)
+	out := &sample.Recording{}
+	for e, c := range counts {
+		later := uint64(0)
+		if waiting[e] > 0 {
+			later = uint64(float64(t.weights[e]) * float64(waiting[e]) / float64(fresh[e]))
+		}
+		c.Weight = r.carried[e] + t.weights[e] - later
+		r.carried[e] = later
+		if c.Delivered() == 0 {
+			r.carried[e] += c.Weight
+			c.Weight = 0
+		}
+		if c.Total > 0 {
+			out.Add(c)
+		}
+	}
+	return out, nil
+}
+
+// place adds a sample to the counts of its event. It gives false for one whose
+// mapping is not known, unless this is its last chance.
+func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
+	c := counts[p.Event]
+	lose := func(why sample.Loss) bool {
+		if why == sample.LostUnmapped && !last {
+			return false
+		}
+		c.Lose(why, p.n)
+		if r.unresolved == nil {
+			r.unresolved = map[sample.Loss]uint64{}
+		}
+		r.unresolved[why] += p.n
+		return true
+	}
+	if p.PID == 0 {
+		id, off, ok := r.kernel.find(p.IP)
+		if !ok {
+			return lose(sample.LostKernel)
+		}
+		c.AddSample(c.Image(id), off, p.n)
+		return true
+	}
+	v := r.procs.born(int(p.PID), p.Born)
+	if v == nil {
+		return lose(sample.LostUnmapped)
+	}
+	f, why := r.frame(c, v, int(p.PID), p.IP)
+	if why != "" {
+		return lose(why)
+	}
+	c.AddSample(f.Image, f.Off, p.n)
+	if p.caller {
+		frames := []sample.Frame{f}
+		if caller, why := r.frame(c, v, int(p.PID), p.frame); why == "" {
+			frames = append(frames, caller)
+		}
+		top := sample.Frame{Image: sample.Unknown}
+		for _, word := range p.top {
+			if top.Image == sample.Unknown {
+				top, _ = r.frame(c, v, int(p.PID), word)
+			}
+		}
+		c.AddStackTop(frames, top, p.n)
+	}
+	addBranches(c, p.branches, func(pc uint64) sample.Frame {
+		f, _ := r.frame(c, v, int(p.PID), pc)
+		return f
+	})
+	return true
+}
+
+// frame gives the place of a pc in a version of a process.
+func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (sample.Frame, sample.Loss) {
+	id, off, why := r.procs.spaces.Find(v.id, pc)
+	if why == sample.LostAnonymous {
+		if v.jit == nil && v.looked != r.procs.round {
+			v.jit, v.looked = jitMap(pid), r.procs.round
+		}
+		if v.jit != nil {
+			id, off, why = *v.jit, sample.Offset(pc), ""
+		}
+	}
+	if why != "" {
+		return sample.Frame{Image: sample.Unknown}, why
+	}
+	return sample.Frame{Image: c.Image(id), Off: off}, ""
+}
+
+// jitMap gives the file that tells of code which a process made itself, at its
+// own addresses; nil if there is none. In a PID namespace, its name has the
+// innermost number.
+func jitMap(pid int) *sample.ImageID {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return nil
+	}
+	_, line, _ := strings.Cut(string(status), "\nNSpid:")
+	line, _, _ = strings.Cut(line, "\n")
+	inner := pid
+	if f := strings.Fields(line); len(f) > 0 {
+		if inner, err = strconv.Atoi(f[len(f)-1]); err != nil {
+			return nil
+		}
+	}
+	path := fmt.Sprintf("/tmp/perf-%d.map", inner)
+	through := fmt.Sprintf("/proc/%d/root%s", pid, path)
+	var there, here unix.Stat_t
+	if unix.Stat(through, &there) != nil {
+		return nil
+	}
+	if unix.Stat(path, &here) != nil || here.Dev != there.Dev || here.Ino != there.Ino {
+		path = through
+	}
+	return &sample.ImageID{Path: path}
+}
+
+// snapshot takes in what all processes have mapped already.
+func (r *resolver) snapshot() error {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+		if err != nil {
+			continue // it has ended, or is out of reach: its samples will be called unmapped
+		}
+		maps, err := parseMaps(f, pid)
+		f.Close()
+		if err != nil && !errors.Is(err, unix.ESRCH) {
+			return fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		now := monotonic()
+		r.procs.add(pid, now, false)
+		for i := range maps {
+			r.procs.mapped(pid, math.MaxUint64, r.identify(&maps[i]))
+		}
+	}
+	return nil
+}
+
+// identify gives a mapping and its image.
+func (r *resolver) identify(m *mmapRecord) sample.Mapping {
+	mapping := m.mapping()
+	switch {
+	case mapping.Loss == sample.LostVDSO && m.size == r.vdso.size && r.vdso.id != (sample.ImageID{}):
+		mapping.Loss, mapping.Off, mapping.Image = "", 0, r.vdso.id
+	case mapping.Loss == "":
+		mapping.Image = r.files.identify(m)
+	case strings.HasPrefix(m.path, "/memfd:"):
+		// A program can run from a file in memory. What has no build ID is code that
+		// a program made.
+		if id := r.files.identify(m); !id.Build.IsZero() {
+			mapping.Loss, mapping.Image = "", id
+		}
+	}
+	return mapping
+}
+
+// refresh reads the list of the kernel's modules, if that was long ago. What the
+// kernel hides is left out.
+func (r *resolver) refresh(now time.Time) {
+	if now.Sub(r.modulesRead) < readModulesEvery {
+		return
+	}
+	r.modulesRead = now
+	list, err := os.ReadFile(r.moduleList)
+	if r.kernel.parts != nil && (err != nil || bytes.Equal(list, r.modules)) {
+		return
+	}
+	modules, _ := parseModules(bytes.NewReader(list))
+	r.modules, r.kernel = list, newKernelMap(r.symbols, modules, KernelBuildID)
+}
+
+func monotonic() uint64 {
+	var now unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &now) != nil {
+		return 0
+	}
+	return uint64(now.Nano())
+}

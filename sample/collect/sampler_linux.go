@@ -1,0 +1,780 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// A sampler is the kernel's side of a System: programs that count samples by place in one of two
+// maps, the events that run them, and the ring of what has no fixed size. A take has the
+// programs use the other map, waits until none is at work on the first any more, and takes out
+// what it holds.
+type sampler struct {
+	opt  SystemOptions
+	cpu  sample.CPU
+	mhz  int // clock, for the periods of events that go by it; 0 is unknown
+	ways []way
+
+	bpf     samplerObjects
+	without []*Unavailable
+	links   []link.Link     // of the programs that follow processes, and of the tick's
+	calls   *ringbuf.Reader // of traces; nil if there are none
+
+	// Changed by System.tend alone, under System.mu.
+	cpus   []int       // that are sampled
+	events [][]int     // by way, by index into cpus
+	past   []EventTime // by way, of processors that have gone
+	pace   *pace       // nil without a timer
+
+	// Of takes, under System.mu.
+	active  uint32
+	weights [2][maxEvents]uint64
+	failed  uint64 // of which a take has told
+	drained uint64
+	entries int // places that one map has room for
+	used    int // the most of them used at a take
+	batch   batch
+}
+
+// tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
+// added to those of a timer, being blind to what keeps step with the tick.
+const tickEvent = "tick"
+
+// The layouts of bpf/sampler.c. Fields are exported for the sake of package ebpf,
+// which then need not look at each.
+const maxEvents = 4
+
+type place struct {
+	IP, Born   uint64
+	PID, Event uint32
+}
+
+type call struct {
+	place
+	frame uint64
+	top   [2]uint64
+}
+
+// maxBranches is how many branch records follow a call in the ring at most.
+const maxBranches = 32
+
+type processorCounters struct {
+	All, User, Kernel, Idle, Filtered, Probed, Failed, Bare uint64
+
+	Weight [2][maxEvents]uint64 // by buffer and event
+}
+
+// pending are samples that wait for a mapping.
+type pending struct {
+	call
+	n        uint64
+	caller   bool           // frame and top are known
+	branches []branchRecord // newest first
+}
+
+// batch are the buffers of a drain.
+type batch struct {
+	keys   []place
+	counts []uint64
+}
+
+// settle is how long a program may still be at work on a map that is no longer
+// in use. It takes 1 us, and up to 2 ms if the processor is a virtual one.
+const settle = 2 * time.Millisecond
+
+// mapSizes are in entries, but for calls, in bytes.
+type mapSizes struct{ counts, calls uint32 }
+
+// sizes makes room for twice the samples that all processors can take between
+// two drains: no more places than samples. trace is the size of what each of them
+// sends through the ring, in bytes, or 0.
+func sizes(opt SystemOptions, cpus, trace int) mapSizes {
+	samples := 2 * float64(max(1, len(opt.Events))) * float64(opt.Frequency) * float64(cpus) * max(opt.Drain.Seconds(), 0.1)
+	n := uint32(min(max(samples, 4096), 1<<22))
+	s := mapSizes{counts: n, calls: uint32(os.Getpagesize())}
+	for trace > 0 && s.calls < 1<<28 && uint64(s.calls) < uint64(n)*(8+uint64(trace)) {
+		s.calls *= 2
+	}
+	return s
+}
+
+// execsKept is how many processes the sampler remembers the last exec of: those
+// that run, and beyond them the latest.
+const execsKept = 16384
+
+// load puts maps and programs into the kernel, for those processors.
+func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
+	s.cpu, s.cpus = cpu, online
+	spec, err := loadSampler()
+	if err != nil {
+		return err
+	}
+	if s.ways, err = s.choose(); err != nil {
+		return err
+	}
+	for i := range s.ways {
+		s.mhz = max(s.mhz, s.ways[i].clock(s.cpu))
+	}
+	s.past = make([]EventTime, len(s.ways))
+	size := sizes(s.opt, len(s.cpus), s.traceSize())
+	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
+	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
+	spec.Maps[samplerMapCalls].MaxEntries = size.calls
+	spec.Maps[samplerMapExecs].MaxEntries = execsKept
+	possible, err := ebpf.PossibleCPU()
+	if err != nil {
+		return err
+	}
+	spec.Maps[samplerMapWorths].MaxEntries = uint32(possible) * maxEvents
+	if len(s.opt.PIDs) > 0 {
+		spec.Maps[samplerMapPids].MaxEntries = execsKept
+	}
+	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
+	s.entries = int(size.counts)
+	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
+
+	for {
+		err := s.loadPrograms(spec, tickHandler)
+		if err == nil {
+			return s.filter()
+		}
+		if !s.goWithout(err) {
+			return err
+		}
+	}
+}
+
+// goWithout gives up the part of what the sampler does that most kernels may refuse, if there is one left.
+func (s *sampler) goWithout(err error) bool {
+	u := (*Unavailable)(nil)
+	if !errors.As(err, &u) || u.err == nil {
+		return false
+	}
+	part := (*Feature)(nil)
+	for i := range s.ways {
+		if w := &s.ways[i]; w.branches {
+			w.name, w.branches, part = cycles, false, BranchRecords
+		}
+	}
+	if part == nil && s.opt.Callers {
+		s.opt.Callers, part = false, Callers
+	}
+	if part == nil {
+		return false
+	}
+	s.without = append(s.without, part.refused(u.err))
+	return true
+}
+
+// The programs of either way to sample. Those of the other one are not loaded: the kernel may refuse them.
+type (
+	followers struct {
+		Executed *ebpf.Program `ebpf:"executed"`
+		Exited   *ebpf.Program `ebpf:"exited"`
+		Forked   *ebpf.Program `ebpf:"forked"`
+	}
+	onEvents struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Sample0 *ebpf.Program `ebpf:"sample0"`
+		Sample1 *ebpf.Program `ebpf:"sample1"`
+		Sample2 *ebpf.Program `ebpf:"sample2"`
+		Sample3 *ebpf.Program `ebpf:"sample3"`
+	}
+	onTick struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Tick *ebpf.Program `ebpf:"tick"`
+	}
+)
+
+// loadPrograms loads what the options and ways ask for.
+func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) error {
+	var branches uint8
+	for e, w := range s.ways {
+		branches |= flag(w.branches) << e
+	}
+	for name, value := range map[string]any{
+		samplerVarWithCalls:    flag(s.opt.Callers),
+		samplerVarWithBranches: branches,
+		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
+		samplerVarWithProbes:   flag(s.opt.Probes),
+		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
+		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
+		samplerVarTickHandler:  tickHandler,
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	follow := func(f followers) samplerPrograms {
+		return samplerPrograms{Executed: f.Executed, Exited: f.Exited, Forked: f.Forked}
+	}
+	of := func(f *Feature) *Feature {
+		if len(s.opt.Cgroups) > 0 && f.Linux.Before(Cgroups.Linux) {
+			return Cgroups
+		}
+		return f
+	}
+	if s.opt.Tick {
+		var o onTick
+		if err := loadInto(&o, spec, nil, of(Tick)); err != nil {
+			return err
+		}
+		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+		s.bpf.Tick = o.Tick
+		return nil
+	}
+	var o onEvents
+	if err := loadInto(&o, spec, nil, of(WholeMachine)); err != nil {
+		return err
+	}
+	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+	s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
+	return nil
+}
+
+// loadInto loads what spec describes, which is for f, where maps of that name are shared with others
+// that are loaded already.
+func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, f *Feature) error {
+	for as, m := range shared {
+		spec.Maps[as].MaxEntries = m.MaxEntries()
+	}
+	restore, err := liftMemlock()
+	if err != nil {
+		return err
+	}
+	defer restore()
+	if err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
+		return f.refused(err)
+	}
+	return nil
+}
+
+// refused is the refusal of f by a kernel that does not take its maps or programs.
+func (f *Feature) refused(err error) *Unavailable {
+	h := ThisHost()
+	u := f.tooOld(h)
+	switch v := (*ebpf.VerifierError)(nil); {
+	case errors.As(err, &v):
+		if u == nil {
+			u = &Unavailable{Why: fmt.Sprintf("the kernel's verifier refuses the program for %s, on Linux %s: %v", f.phrase(), h.Release, err),
+				Fix: "See what it says with " + VerifierVar + "=1, and report it"}
+		}
+		u.Log = fmt.Sprintf("%+v", v)
+	case u != nil:
+	case errors.Is(err, unix.EPERM):
+		u = &Unavailable{Why: fmt.Sprintf("the kernel does not permit what is loaded for %s: %v", f.phrase(), err), Fix: needPrivileges}
+	default:
+		u = &Unavailable{Why: fmt.Sprintf("Linux %s does not take what is loaded for %s: %v", h.Release, f.phrase(), err)}
+	}
+	u.err = err
+	return u
+}
+
+// liftMemlock lets this process lock all memory it wants until restore. Before Linux 5.11 that of maps and
+// programs counts as locked. The limit is lifted for a moment only, since programs that are recorded inherit it.
+func liftMemlock() (restore func(), err error) {
+	if r, err := ParseRelease(ThisHost().Release); err != nil || !r.Before(Release{5, 11}) {
+		return func() {}, nil
+	}
+	var old unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, &old); err != nil {
+		return nil, &Unavailable{Why: "before Linux 5.11 what BPF programs keep counts against the limit of locked memory, which this process may not lift",
+			Fix: "Run `ulimit -l unlimited` as root before, or give this program CAP_SYS_RESOURCE"}
+	}
+	return func() { unix.Prlimit(0, unix.RLIMIT_MEMLOCK, &old, nil) }, nil
+}
+
+func flag(b bool) uint8 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// choose finds the events that were asked for, or the best that this machine has.
+func (s *sampler) choose() ([]way, error) {
+	if s.opt.Tick {
+		return []way{{name: tickEvent, event: tickEvent, unit: "ns"}}, nil
+	}
+	if len(s.opt.Events) > maxEvents {
+		return nil, fmt.Errorf("%d events: want at most %d", len(s.opt.Events), maxEvents)
+	}
+	var ways []way
+	for _, name := range s.opt.Events {
+		rungs := waysTo(name)
+		if rungs == nil {
+			return nil, fmt.Errorf("%q: %w on all of a machine: want branches, instructions, cycles or cpu-clock", name, ErrEvent)
+		}
+		w, tried := climb(rungs, func(w *way) error { return try(s.attr(w), -1, s.cpus[0]) })
+		if w == nil {
+			return nil, unavailableEvent(name, tried[len(tried)-1].Err)
+		}
+		ways = append(ways, *w)
+	}
+	if len(ways) > 0 {
+		return ways, nil
+	}
+	w, _, err := probe(s.attr, -1, s.cpus[0])
+	if err != nil {
+		return nil, err
+	}
+	return []way{*w}, nil
+}
+
+// traceSize is the size of what goes through the ring for each sample, in bytes; 0
+// if nothing does.
+func (s *sampler) traceSize() int {
+	size := 0
+	if s.opt.Callers {
+		size = int(unsafe.Sizeof(call{}))
+	}
+	if slices.ContainsFunc(s.ways, func(w way) bool { return w.branches }) {
+		size = int(unsafe.Sizeof(call{}) + maxBranches*branchSize)
+	}
+	return size
+}
+
+// unavailableEvent is the error where an event does not open.
+func unavailableEvent(name string, err error) error {
+	if errno := errnoOf(err); errno == unix.ENOENT || errno == unix.EOPNOTSUPP || errno == unix.ENODEV {
+		return &Unavailable{Why: "this machine has no event " + name, Fix: "Leave the choice of the event to this program"}
+	}
+	why, fix := explain(errnoOf(err), host())
+	return &Unavailable{Why: name + ": " + why, Fix: fix}
+}
+
+func (s *sampler) attr(w *way) *unix.PerfEventAttr {
+	return w.attr(unix.PerfEventAttr{
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample:      w.period(s.opt.Frequency, s.mhz),
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_PERIOD,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeHv,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+	})
+}
+
+// tickPeriod is the time between two ticks: the resolution of the clocks that
+// the tick moves on.
+func tickPeriod() time.Duration {
+	var ts unix.Timespec
+	if err := unix.ClockGetres(unix.CLOCK_MONOTONIC_COARSE, &ts); err != nil {
+		return 0
+	}
+	return time.Duration(ts.Nano())
+}
+
+// filter says which processes and cgroups are asked for.
+func (s *sampler) filter() error {
+	for _, pid := range s.opt.PIDs {
+		if err := s.bpf.Pids.Put(uint32(pid), uint8(1)); err != nil {
+			return fmt.Errorf("process %d: %w", pid, err)
+		}
+	}
+	for _, path := range s.opt.Cgroups {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil {
+			return fmt.Errorf("cgroup %s: %w", path, err)
+		}
+		if err := s.bpf.Cgroups.Put(st.Ino, uint8(1)); err != nil { // its ID (kernfs)
+			return fmt.Errorf("cgroup %s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// follow attaches the programs that follow execs, forks and ends.
+func (s *sampler) follow() error {
+	programs := []*ebpf.Program{s.bpf.Executed, s.bpf.Exited}
+	if len(s.opt.PIDs) > 0 {
+		programs = append(programs, s.bpf.Forked)
+	}
+	for _, p := range programs {
+		if err := s.attach(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *sampler) attach(p *ebpf.Program) error {
+	l, err := link.AttachTracing(link.TracingOptions{Program: p})
+	if err != nil {
+		return fmt.Errorf("%s: %w", p, err)
+	}
+	s.links = append(s.links, l)
+	return nil
+}
+
+// start switches the samplers on.
+func (s *sampler) start() (err error) {
+	if s.traceSize() > 0 {
+		if s.calls, err = ringbuf.NewReader(s.bpf.Calls); err != nil {
+			return err
+		}
+	}
+	if s.opt.Tick {
+		for _, cpu := range s.cpus {
+			s.setWorth(cpu, 0, uint64(tickPeriod()))
+		}
+		return s.attach(s.bpf.Tick)
+	}
+	s.events = make([][]int, len(s.ways))
+	for _, cpu := range s.cpus {
+		if err := s.openEvents(cpu); err != nil {
+			return err
+		}
+	}
+	s.pace = newPace(s, s.units(), s.opt.Frequency)
+	for _, fds := range s.events {
+		if err := ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openEvents opens the events of a processor, switched off, behind those of others.
+func (s *sampler) openEvents(cpu int) error {
+	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
+	for e := range s.ways {
+		fd, err := open(s.attr(&s.ways[e]), -1, cpu)
+		if err != nil {
+			return fmt.Errorf("%s on processor %d: %w", s.ways[e].name, cpu, err)
+		}
+		s.events[e] = append(s.events[e], fd)
+		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[e].FD()); err != nil {
+			return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
+		}
+	}
+	return nil
+}
+
+// add samples one more processor, and tells whether it could.
+func (s *sampler) add(cpu int) bool {
+	s.cpus = append(s.cpus, cpu)
+	if s.opt.Tick {
+		s.setWorth(cpu, 0, uint64(tickPeriod()))
+		return true
+	}
+	err := s.openEvents(cpu)
+	if err == nil {
+		s.pace.add()
+		for _, fds := range s.events {
+			err = errors.Join(err, ioctlAll(fds[len(s.cpus)-1:], unix.PERF_EVENT_IOC_ENABLE))
+		}
+	}
+	return err == nil
+}
+
+// drop lets go the processor of index i.
+func (s *sampler) drop(i int) {
+	s.cpus = slices.Delete(s.cpus, i, i+1)
+	for e, fds := range s.events {
+		if i < len(fds) {
+			s.past[e].add(fds[i])
+			unix.Close(fds[i])
+			s.events[e] = slices.Delete(fds, i, i+1)
+		}
+	}
+	if s.pace != nil {
+		s.pace.drop(i)
+	}
+}
+
+// processors gives those that are sampled.
+func (s *sampler) processors() []int { return s.cpus }
+
+// units gives how many units of each event pass in a second.
+func (s *sampler) units() []float64 {
+	units := make([]float64, len(s.ways))
+	for e := range s.ways {
+		units[e] = float64(s.ways[e].period(1, s.mhz))
+	}
+	return units
+}
+
+// setPeriod changes the period of an event on the processor of index i, and says what a sample of
+// it stands for from now on.
+func (s *sampler) setPeriod(i, event int, period, worth uint64) {
+	unix.Syscall(unix.SYS_IOCTL, uintptr(s.events[event][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&period)))
+	s.setWorth(s.cpus[i], event, worth)
+}
+
+// setWorth says what a sample stands for from now on, in units of its event. The
+// map has room for all processors, so that nothing can go wrong.
+func (s *sampler) setWorth(cpu, event int, n uint64) {
+	s.bpf.Worths.Put(uint32(cpu*maxEvents+event), n)
+}
+
+// stop switches the programs off.
+func (s *sampler) stop() error {
+	var err error
+	for _, fds := range s.events {
+		err = errors.Join(err, ioctlAll(fds, unix.PERF_EVENT_IOC_DISABLE))
+	}
+	for _, l := range s.links {
+		err = errors.Join(err, l.Close())
+	}
+	s.links = nil
+	return err
+}
+
+// count fills in what the kernel's side knows.
+func (s *sampler) count(c *Counters) {
+	c.Drained, c.MapEntries, c.MapUsed = s.drained, s.entries, s.used
+	if sum, err := s.processorCounters(); err == nil {
+		c.All, c.User, c.Kernel, c.Idle = sum.All, sum.User, sum.Kernel, sum.Idle
+		c.Filtered, c.Probed, c.Failed, c.Bare = sum.Filtered, sum.Probed, sum.Failed, sum.Bare
+	}
+	for _, p := range []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3, s.bpf.Tick, s.bpf.Executed, s.bpf.Exited, s.bpf.Forked} {
+		if p == nil {
+			continue
+		}
+		if st, err := p.Stats(); err == nil {
+			c.BPF += st.Runtime
+		}
+	}
+	c.Processors = len(s.cpus)
+	c.Events = s.eventTimes()
+	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
+		if info, err := m.Info(); err == nil {
+			n, _ := info.Memlock()
+			c.MapBytes += n
+		}
+	}
+}
+
+// eventTimes gives how long events have counted.
+func (s *sampler) eventTimes() []EventTime {
+	var times []EventTime
+	for e, fds := range s.events {
+		t := s.past[e]
+		t.Name = s.ways[e].name
+		for _, fd := range fds {
+			t.add(fd)
+		}
+		times = append(times, t)
+	}
+	return times
+}
+
+// add adds the times of one event: 8 value, 8 time enabled, 8 time running.
+func (t *EventTime) add(fd int) {
+	var b [24]byte
+	if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
+		t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
+		t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
+	}
+}
+
+// perCPU reads the counters of each processor.
+func (s *sampler) perCPU() ([]processorCounters, error) {
+	var out []processorCounters
+	err := s.bpf.Stats.Lookup(uint32(0), &out)
+	return out, err
+}
+
+func (s *sampler) processorCounters() (sum processorCounters, err error) {
+	all, err := s.perCPU()
+	for _, c := range all {
+		sum.All += c.All
+		sum.User += c.User
+		sum.Kernel += c.Kernel
+		sum.Idle += c.Idle
+		sum.Filtered += c.Filtered
+		sum.Probed += c.Probed
+		sum.Failed += c.Failed
+		sum.Bare += c.Bare
+		for b := range sum.Weight {
+			for e := range sum.Weight[b] {
+				sum.Weight[b][e] += c.Weight[b][e]
+			}
+		}
+	}
+	return sum, err
+}
+
+// release gives everything back.
+func (s *sampler) release() {
+	for _, l := range s.links {
+		l.Close()
+	}
+	for _, fds := range s.events {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}
+	s.events = nil
+	if s.calls != nil {
+		s.calls.Close()
+	}
+	if s.bpf.Stats != nil {
+		s.bpf.Close()
+		s.bpf = samplerObjects{}
+	}
+}
+
+// taken is what was counted between two drains.
+type taken struct {
+	samples []pending
+	weights [maxEvents]uint64 // of samples, by event
+	failed  uint64            // samples that were not stored
+}
+
+// take takes out what was counted since the last time.
+func (s *sampler) take() (t taken, err error) {
+	old := s.active
+	s.active ^= 1
+	if err := s.bpf.Active.Set(s.active); err != nil {
+		return t, err
+	}
+	time.Sleep(settle)
+	m := s.bpf.Counts0
+	if old == 1 {
+		m = s.bpf.Counts1
+	}
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookupAndDelete(&cursor, s.batch.keys, s.batch.counts, nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return t, fmt.Errorf("counts: %w", err)
+		}
+		for i, k := range s.batch.keys[:n] {
+			t.samples = append(t.samples, pending{call: call{place: k}, n: s.batch.counts[i]})
+		}
+		if err != nil {
+			break
+		}
+	}
+	s.used = max(s.used, len(t.samples))
+	if s.calls != nil {
+		if t.samples, err = s.takeCalls(t.samples); err != nil {
+			return t, err
+		}
+	}
+	for _, p := range t.samples {
+		s.drained += p.n
+	}
+	sum, err := s.processorCounters()
+	if err != nil {
+		return t, err
+	}
+	for e := range t.weights {
+		t.weights[e] = sum.Weight[old][e] - s.weights[old][e]
+	}
+	s.weights[old] = sum.Weight[old]
+	t.failed = sum.Failed - s.failed
+	s.failed = sum.Failed
+	return t, nil
+}
+
+// takeCalls adds the traces in the ring.
+func (s *sampler) takeCalls(samples []pending) ([]pending, error) {
+	err := readRing(s.calls, "calls", func(b []byte) error {
+		p, err := decodeTrace(b)
+		if err != nil {
+			return err
+		}
+		p.caller = s.opt.Callers
+		samples = append(samples, p)
+		return nil
+	})
+	return samples, err
+}
+
+// readRing gives take the records that are in a ring now, each good until take returns. name is
+// for errors.
+func readRing(ring *ringbuf.Reader, name string, take func(b []byte) error) error {
+	ring.SetDeadline(time.Unix(1, 0)) // do not wait
+	var r ringbuf.Record
+	for {
+		err := ring.ReadInto(&r)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := take(r.RawSample); err != nil {
+			return err
+		}
+	}
+}
+
+// decodeTrace reads a call and the branch records behind it.
+func decodeTrace(b []byte) (pending, error) {
+	const size = int(unsafe.Sizeof(call{}))
+	if len(b) < size || (len(b)-size)%branchSize != 0 {
+		return pending{}, fmt.Errorf("trace of %d bytes: %w", len(b), errRecord)
+	}
+	p := pending{call: *(*call)(unsafe.Pointer(&b[0])), n: 1}
+	for b = b[size:]; len(b) >= branchSize; b = b[branchSize:] {
+		p.branches = append(p.branches, branchRecord{
+			binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]),
+		})
+	}
+	return p, nil
+}
+
+func (s *sampler) event(w *way) sample.Event {
+	if s.opt.Tick {
+		return w.sampled(uint64(tickPeriod()))
+	}
+	return w.sampled(0)
+}
+
+// newCounts gives the counts of each event, in which there is nothing yet.
+func (s *sampler) newCounts() []*sample.Counts {
+	counts := make([]*sample.Counts, len(s.ways))
+	for i := range s.ways {
+		counts[i] = sample.NewCounts(s.cpu, s.event(&s.ways[i]))
+	}
+	return counts
+}
+
+// nanoseconds is how long a unit of the event of time is.
+func (s *sampler) nanoseconds() float64 {
+	if s.ways[0].unit == "ns" {
+		return 1
+	}
+	return 1000 / max(float64(s.cpu.MHz), 1000) // cycles
+}
+
+// filtered tells whether processes or cgroups are asked for.
+func (s *sampler) filtered() (byPID, byCgroup bool) {
+	return len(s.opt.PIDs) > 0, len(s.opt.Cgroups) > 0
+}
+
+// shared gives the maps that programs which go on from samples use too, by name.
+func (s *sampler) shared() map[string]*ebpf.Map {
+	return map[string]*ebpf.Map{samplerMapPids: s.bpf.Pids, samplerMapCgroups: s.bpf.Cgroups, samplerMapWindows: s.bpf.Windows,
+		samplerMapWorths: s.bpf.Worths, samplerMapExecs: s.bpf.Execs}
+}
+
+// setNext has a program run after each sample of the event of time; nil is none.
+func (s *sampler) setNext(p *ebpf.Program) error {
+	if p == nil {
+		return s.bpf.Next.Delete(uint32(0))
+	}
+	if err := s.bpf.Next.Put(uint32(0), p); err != nil {
+		return fmt.Errorf("walks: %w", err)
+	}
+	return nil
+}
