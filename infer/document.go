@@ -52,7 +52,6 @@ func documentImageHeader(ip *ImageProfile) document.ImageHeader {
 func setProc(d *document.Proc, r *Result) {
 	p := r.Proc
 	*d = document.Proc{
-		Name:       p.Name,
 		Addr:       document.Addr(p.Addr),
 		Size:       p.Size,
 		Samples:    r.Samples,
@@ -63,6 +62,7 @@ func setProc(d *document.Proc, r *Result) {
 		Edges:      d.Edges[:0],
 		Calls:      d.Calls[:0],
 	}
+	d.SetName(p.Name)
 	for i := range p.Blocks {
 		b, f := &p.Blocks[i], &r.Block[i]
 		d.Blocks = append(d.Blocks, document.Block{

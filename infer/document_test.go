@@ -31,7 +31,7 @@ func smallProfile() *Profile {
 		Complete: true,
 	}
 	leaf := &image.Proc{
-		Symbol: image.Symbol{Name: "leaf", Addr: 0x1200, Size: 4},
+		Symbol: image.Symbol{Name: "_ZN3app4leafEv", Addr: 0x1200, Size: 4},
 		Blocks: []image.Block{{Start: 0x1200, End: 0x1204, Insts: 1}},
 		Why:    "0x1200: indirect jump",
 	}

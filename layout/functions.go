@@ -159,8 +159,8 @@ func (o *Order) Split() *Placement {
 	return o.split.Placement
 }
 
-// Possible returns scores that no placement of the procedures of o can beat.
-func (o *Order) Possible() Scores { return Possible(o.procs) }
+// UpperBound returns scores that no placement of the procedures of o can beat.
+func (o *Order) UpperBound() Scores { return UpperBound(o.procs) }
 
 // textStart returns where the section begins that holds the first of procs.
 func textStart(im *image.Image, procs []*infer.Result) image.Addr {

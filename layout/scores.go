@@ -202,14 +202,14 @@ func hottestBytes(pieces []Piece) Coverage {
 	return Coverage{need(0.90 * total), need(0.99 * total), need(0.999 * total)}
 }
 
-// Possible returns scores that no placement of procs can beat, whatever it moves.
+// UpperBound returns scores that no placement of procs can beat, whatever it moves.
 // Not all of them need be within reach, let alone together.
 //
 // Blocks of a procedure are bounded by bound and leastJumps. A call spans at least what lies between it
 // and the end of its block, or the beginning of its block and the block that it
 // leads to. Some pieces of memory hold no more bytes than their size, and so no more
 // executions than as many of the hottest bytes.
-func Possible(procs []*infer.Result) Scores {
+func UpperBound(procs []*infer.Result) Scores {
 	linked := Linked(procs)
 	s := Scores{Placed: 1, Bytes: hottestBytes(linked.Pieces())}
 	for _, r := range procs {

@@ -66,7 +66,7 @@ func TestScores(t *testing.T) {
 		}
 		r := procedure(g, 0x1000)
 		procs := []*infer.Result{r}
-		limit := Possible(procs)
+		limit := UpperBound(procs)
 		best := math.Inf(-1)
 		permutations(len(g.Nodes), func(order []int) {
 			s := Place(procs, []Part{{0, order}}, 0x2000, procAlign).Scores()
@@ -106,7 +106,7 @@ func TestCoverage(t *testing.T) {
 	if want := (Coverage{64 + 22, 64 + 32 + 64, 64 + 32 + 64 + 58}); s.Bytes != want {
 		t.Errorf("bytes %+v, want %+v", s.Bytes, want)
 	}
-	if p := Possible(ip.Procs); p.Bytes != s.Bytes || p.Lines != (Coverage{2, 3, 4}) {
+	if p := UpperBound(ip.Procs); p.Bytes != s.Bytes || p.Lines != (Coverage{2, 3, 4}) {
 		t.Errorf("possible are %+v bytes, %+v lines", p.Bytes, p.Lines)
 	}
 }

@@ -188,7 +188,7 @@ func TestTrueCounts(t *testing.T) {
 		linked := Linked(procs).Scores()
 		ours := Functions(s.inferred).Split().With(procs).Scores()
 		best := splitExactly(Functions(s.true)).With(procs).Scores()
-		bound := Possible(procs)
+		bound := UpperBound(procs)
 		row := func(name string, of func(*Scores) float64) {
 			t.Logf("%-10s %-12s as linked %12.5g  ours %12.5g  by true counts %12.5g  possible %12.5g  ours / by true counts %.4f",
 				s.name, name, of(&linked), of(&ours), of(&best), of(&bound), of(&ours)/of(&best))

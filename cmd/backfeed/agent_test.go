@@ -454,11 +454,7 @@ func TestRecordSystem(t *testing.T) {
 	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "left out of them") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	var rows []imageRow
-	if err := json.Unmarshal([]byte(must(t, "images", only, "--format", "json")), &rows); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range rows {
+	for _, r := range itemsOf[imageRow](t, "backfeed.images/2", must(t, "images", only, "--format", "json")) {
 		if r.Path != target && r.Path != "[vdso]" && r.Lost == "" {
 			t.Errorf("samples of %s, which was not asked for", r.Path)
 		}

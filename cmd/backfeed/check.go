@@ -30,8 +30,8 @@ current directory, or of --config FILE, where it has some:
       min-used: 0.7           # of the samples: what could not be placed looks as if it never ran
       min-own: 0.3            # of the samples are in the program itself, Go's runtime left out: an
                               # idle server's profile is one of its runtime and libraries
-      min-shape: 0.1          # of the program's samples are in blocks whose counts are known within
-                              # a factor of 2 beside those of their procedure
+      min-known: 0.1          # of the program's samples are in blocks of medium within-function
+                              # confidence or better: known within a factor of 2
       max-other-id: 0.05      # of the samples are of images of which another build lies here
       max-age: 720h           # of the newest samples of a store
       min-procedures: 0.9     # of the program's samples are in procedures that --binary has, too
@@ -176,7 +176,7 @@ func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim gat
 // judge prints the gates and fails if one of them does.
 func (c *cli) judge(gates []gate.Gate, format *choice) error {
 	rows := report.NewVerdicts(gates)
-	err := c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
+	err := c.print("-", format, itemList[report.Verdict]{"backfeed.check/2", rows}, rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
 	if err != nil {
 		return err
 	}

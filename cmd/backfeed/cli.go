@@ -58,6 +58,7 @@ type cli struct {
 	cmd            *command
 	fs             *flagSet // of cmd, once it has asked for them
 	line           progressLine
+	mangled        bool // procedures have the names that the linker knows
 }
 
 // codeOf maps the kind of an error to the exit code.

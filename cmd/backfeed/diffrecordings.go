@@ -46,7 +46,7 @@ type recordingDiff struct {
 	Samples [2]uint64 `json:"samples"` // before, after
 	By      string    `json:"by"`      // "procedure" or "block"
 	Blocks  *blockSum `json:"blocks,omitempty"`
-	Rows    []diffRow `json:"rows"`
+	Rows    []diffRow `json:"items"`
 
 	differs int
 	rows    []diffRow // before any were left out
@@ -69,10 +69,10 @@ type diffRow struct {
 	P          float64  `json:"p"`
 	Real       bool     `json:"real"` // chance does not explain the difference
 	Image      string   `json:"image,omitempty"`
-	Procedure  string   `json:"procedure,omitempty"`
-	Tie        string   `json:"tie,omitempty"` // of a block: what ties the two
-	Moved      bool     `json:"moved,omitempty"`
-	Lost       string   `json:"lost,omitempty"`
+	report.Name
+	Tie   string `json:"tie,omitempty"` // of a block: what ties the two
+	Moved bool   `json:"moved,omitempty"`
+	Lost  string `json:"lost,omitempty"`
 }
 
 // A diffSide is what one recording says of it.
@@ -94,6 +94,7 @@ type diffFlags struct {
 }
 
 func (c *cli) diffFlags() diffFlags {
+	c.names()
 	flags := diffFlags{
 		by:    c.choice("by", "of recordings, what to compare", "procedure", "block"),
 		proc:  c.fs.String("proc", "", "of recordings, compare the blocks of procedure `name`"),
@@ -121,7 +122,7 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 		opt.Infer.Event = src.Profile.Event.Name
 	}
 	if (report.Exact(sides[0].Recording.Exact(nil)) == "") != (report.Exact(sides[1].Recording.Exact(nil)) == "") {
-		c.warn("only one of %s and %s has exact counts: not all differences between their executions are the program's", before, after)
+		c.warn("only one of %s and %s has observed counts: not all differences between their executions are the program's", before, after)
 	}
 	doc := newRecordingDiff(sides[0], sides[1], flags)
 	if *flags.proc != "" && len(doc.Rows) == 0 {
@@ -143,7 +144,7 @@ type differ struct {
 
 func newRecordingDiff(before, after *input.Session, flags diffFlags) *recordingDiff {
 	d := &differ{sides: [2]*input.Session{before, after}, proc: *flags.proc}
-	d.doc = &recordingDiff{Schema: "backfeed.recordings-diff/1", Event: before.Profile.Event.Name, By: flags.by.value, Rows: []diffRow{}}
+	d.doc = &recordingDiff{Schema: "backfeed.recordings-diff/2", Event: before.Profile.Event.Name, By: flags.by.value, Rows: []diffRow{}}
 	if d.proc != "" || d.doc.By == "block" {
 		d.doc.By, d.doc.Blocks = "block", &blockSum{}
 	}
@@ -213,7 +214,7 @@ func (d *differ) image(old, new *infer.ImageProfile) {
 		if r == nil {
 			r = p.Old
 		}
-		row := diffRow{Image: path, Procedure: r.Proc.Name}
+		row := diffRow{Image: path, Name: report.NameOf(r.Proc.Name)}
 		samples := uint64(0)
 		for _, r := range []*infer.Result{p.Old, p.New} {
 			if r != nil {
@@ -221,7 +222,7 @@ func (d *differ) image(old, new *infer.ImageProfile) {
 			}
 		}
 		switch {
-		case samples == 0 || d.proc != "" && !(p.New != nil && p.New.Proc.Name == d.proc || p.Old != nil && p.Old.Proc.Name == d.proc):
+		case samples == 0 || d.proc != "" && !(p.New != nil && report.IsNamed(p.New.Proc.Name, d.proc) || p.Old != nil && report.IsNamed(p.Old.Proc.Name, d.proc)):
 		case d.doc.By == "block":
 			d.blocks([2]*infer.ImageProfile{old, new}, p, b, row)
 		default:
@@ -333,12 +334,12 @@ func (d *differ) lost() {
 	at := map[thing]int{}
 	for i, s := range d.sides {
 		for _, r := range procRows(&infer.Profile{Event: s.Profile.Event, Samples: s.Profile.Samples}, s.Named) {
-			t := thing{image: r.Image, proc: r.Procedure, lost: r.Lost}
+			t := thing{image: r.Image, proc: r.Linker(), lost: r.Lost}
 			k, ok := at[t]
 			if !ok {
 				k = len(d.doc.Rows)
 				at[t] = k
-				d.doc.Rows = append(d.doc.Rows, diffRow{Image: r.Image, Procedure: r.Procedure, Lost: r.Lost})
+				d.doc.Rows = append(d.doc.Rows, diffRow{Image: r.Image, Name: r.Name, Lost: r.Lost})
 			}
 			if i == 0 {
 				d.doc.Rows[k].Old.Samples += r.Samples
@@ -384,7 +385,7 @@ func (d *differ) judge() {
 			return 1
 		}
 		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(a.Image, b.Image),
-			cmp.Compare(a.Procedure, b.Procedure), cmp.Compare(addr(&a), addr(&b)), cmp.Compare(a.Lost, b.Lost))
+			cmp.Compare(a.Linker(), b.Linker()), cmp.Compare(addr(&a), addr(&b)), cmp.Compare(a.Lost, b.Lost))
 	})
 }
 
@@ -421,7 +422,7 @@ func (doc *recordingDiff) text(w io.Writer, style report.Style) error {
 		} else {
 			cells = append(cells, r.Image)
 		}
-		t.Row(append(cells, thing{proc: r.Procedure, lost: r.Lost}.name())...)
+		t.Row(append(cells, r.Or(r.Lost, style))...)
 	}
 	if err := t.Print(w, style); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/source"
 	"backfeed/internal/testtool"
 )
@@ -105,7 +106,7 @@ func siteOf(t *testing.T, rec string, dirs ...string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(src.Close)
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

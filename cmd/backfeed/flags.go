@@ -283,6 +283,19 @@ func (c *cli) format() (v *choice) {
 	return v
 }
 
+// names defines the flag of commands that name procedures.
+func (c *cli) names() {
+	c.fs.grouped(outputFlags, func() {
+		c.fs.BoolVar(&c.mangled, "mangled", false, "name procedures as the linker does")
+	})
+}
+
+// An itemList is a document that is a list and no more.
+type itemList[T any] struct {
+	Schema string `json:"schema"`
+	Items  []T    `json:"items"`
+}
+
 // print writes a result to file path in the format that was asked for: doc as JSON,
 // rows (a struct or a slice of them) as CSV, and what text writes as text or Markdown.
 func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Writer, report.Style) error) error {
@@ -292,7 +305,7 @@ func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Wri
 	case "csv":
 		return c.write(path, func(w io.Writer) error { return report.WriteCSV(w, rows) })
 	}
-	style := report.Style{Markdown: format.value == "markdown"}
+	style := report.Style{Markdown: format.value == "markdown", Mangled: c.mangled}
 	if !style.Markdown && path == "-" {
 		style.Color, style.Width = c.color(), c.width()
 	}

@@ -29,15 +29,15 @@ var fpeReasons = map[string]string{
 type fpeDoc struct {
 	Schema string   `json:"schema"`
 	Total  uint64   `json:"total"`
-	Rows   []fpeRow `json:"rows"`
+	Rows   []fpeRow `json:"items"`
 }
 
 // An fpeRow is one instruction that raised SIGFPE.
 type fpeRow struct {
-	Signals     uint64         `json:"signals"`
-	Reason      string         `json:"reason"` // the end of the event's name: "intdiv"
-	Image       string         `json:"image,omitempty"`
-	Procedure   string         `json:"procedure,omitempty"`
+	Signals uint64 `json:"signals"`
+	Reason  string `json:"reason"` // the end of the event's name: "intdiv"
+	Image   string `json:"image,omitempty"`
+	report.Name
 	Addr        *document.Addr `json:"addr,omitempty"` // in the image as linked
 	Instruction string         `json:"instruction,omitempty"`
 	Source      string         `json:"source,omitempty"` // file:line
@@ -53,7 +53,7 @@ func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice)
 	}
 	defer src.Close()
 	rec := src.Recording
-	doc := &fpeDoc{Schema: "backfeed.fpe/1", Rows: []fpeRow{}}
+	doc := &fpeDoc{Schema: "backfeed.fpe/2", Rows: []fpeRow{}}
 	seen := false
 	for _, counts := range rec.Counts {
 		reason, ok := strings.CutPrefix(counts.Event.Name, fpePrefix)
@@ -98,7 +98,7 @@ func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
 	r.at, r.Addr = a, (*document.Addr)(&a)
 	r.Instruction = im.Text(a)
 	if i := im.Find(a); i >= 0 {
-		r.Procedure = im.Symbols()[i].Name
+		r.Name = report.NameOf(im.Symbols()[i].Name)
 	}
 	lines, err := im.Lines()
 	if err != nil {
@@ -113,14 +113,11 @@ func (doc *fpeDoc) text(w io.Writer, style report.Style) error {
 	t := report.NewTable(report.Right("signals"), report.Left("because"), report.Procedures("procedure"), report.Right("address").Drop(2), report.Instructions("instruction").Main(),
 		report.Paths("image").Drop(1), report.Paths("source").Drop(3))
 	for _, r := range doc.Rows {
-		addr, name := "", r.Procedure
+		addr := ""
 		if r.Addr != nil {
 			addr = fmt.Sprintf("%#x", uint64(*r.Addr))
 		}
-		if r.Lost != "" {
-			name = "(" + r.Lost + ")"
-		}
-		t.Row(report.Integer(r.Signals), cmp.Or(fpeReasons[r.Reason], r.Reason), name, addr, r.Instruction, r.Image, r.Source)
+		t.Row(report.Integer(r.Signals), cmp.Or(fpeReasons[r.Reason], r.Reason), r.Or(r.Lost, style), addr, r.Instruction, r.Image, r.Source)
 	}
 	if err := t.Print(w, style); err != nil {
 		return err

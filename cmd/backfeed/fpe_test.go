@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -56,8 +57,8 @@ func TestFPE(t *testing.T) {
 		t.Fatalf("%+v", doc)
 	}
 	for i, want := range []fpeRow{
-		{Signals: 7, Reason: "intdiv", Procedure: "divide", Instruction: "idiv"},
-		{Signals: 5, Reason: "fltdiv", Procedure: "fdivide", Instruction: "div"},
+		{Signals: 7, Reason: "intdiv", Name: report.Name{Procedure: "divide"}, Instruction: "idiv"},
+		{Signals: 5, Reason: "fltdiv", Name: report.Name{Procedure: "fdivide"}, Instruction: "div"},
 	} {
 		got := doc.Rows[i]
 		if got.Signals != want.Signals || got.Reason != want.Reason || got.Procedure != want.Procedure || !strings.Contains(got.Instruction, want.Instruction) ||

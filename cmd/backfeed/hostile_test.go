@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -301,7 +302,7 @@ func TestHostilePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

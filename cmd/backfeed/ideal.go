@@ -17,7 +17,7 @@ type idealDoc struct {
 	Event   string     `json:"event"`
 	Machine string     `json:"machine"`
 	Total   idealRow   `json:"total"`
-	Rows    []idealRow `json:"rows"`
+	Rows    []idealRow `json:"items"`
 }
 
 // An idealRow is one procedure, or all.
@@ -30,7 +30,7 @@ type idealRow struct {
 	Confidence   string  `json:"confidence"` // of executions
 	Instructions float64 `json:"instructions"`
 	Image        string  `json:"image,omitempty"`
-	Procedure    string  `json:"procedure,omitempty"`
+	report.Name
 }
 
 func newIdealRow(cycles, ideal, uncounted, insts float64) idealRow {
@@ -47,7 +47,7 @@ func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
 	if err != nil {
 		return err
 	}
-	doc := &idealDoc{Schema: "backfeed.ideal/1", Event: src.Profile.Event.Name, Machine: src.Profile.Machine, Rows: []idealRow{}}
+	doc := &idealDoc{Schema: "backfeed.ideal/2", Event: src.Profile.Event.Name, Machine: src.Profile.Machine, Rows: []idealRow{}}
 	var cycles, ideal, uncounted, insts float64
 	for _, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
@@ -58,7 +58,7 @@ func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
 			cycles, ideal, uncounted, insts = cycles+i.Cycles, ideal+i.Ideal, uncounted+i.Uncounted, insts+i.Instructions
 			row := newIdealRow(i.Cycles, i.Ideal, i.Uncounted, i.Instructions)
 			row.Executions, row.Confidence = r.Entries.N, r.Entries.Conf.String()
-			row.Image, row.Procedure = ip.ID.Path, r.Proc.Name
+			row.Image, row.Name = ip.ID.Path, report.NameOf(r.Proc.Name)
 			doc.Rows = append(doc.Rows, row)
 		}
 	}
@@ -82,7 +82,7 @@ func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {
 	for _, r := range append(slices.Clip(doc.Rows), doc.Total) {
 		conf, name := "", "(all procedures)"
 		if r.Procedure != "" {
-			conf, name = r.Confidence[:1], r.Procedure
+			conf, name = r.Confidence[:1], r.In(style)
 		}
 		table.Row(report.Count(r.Cycles), known(r.Ideal), known(r.Ratio), report.Count(r.Uncounted), known(r.Executions), conf, known(r.Instructions), r.Image, name)
 	}

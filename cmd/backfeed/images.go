@@ -21,9 +21,9 @@ type imageRow struct {
 	BuildID string `json:"build_id,omitempty"`
 	Lost    string `json:"lost,omitempty"`
 	Samples uint64 `json:"samples"`
-	Probed  int    `json:"probed,omitempty"`  // places with exact counts, of probes
-	Walked  int    `json:"walked,omitempty"`  // that walks came by
-	Counted int    `json:"counted,omitempty"` // with exact counts, of other runs
+	Probed  int    `json:"probed,omitempty"`  // places whose executions probes observed
+	Walked  int    `json:"walked,omitempty"`  // that walks passed through
+	Counted int    `json:"counted,omitempty"` // that were counted in other runs
 	State   string `json:"state,omitempty"`
 	File    string `json:"file,omitempty"`
 }
@@ -41,7 +41,7 @@ func runImages(c *cli, args []string) error {
 	defer src.Close()
 	rec := src.Recording
 	rows := imageRows(src)
-	return c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error {
+	return c.print("-", format, itemList[imageRow]{"backfeed.images/2", rows}, rows, func(w io.Writer, style report.Style) error {
 		return writeImages(w, rows, rec.Samples(), style)
 	})
 }

@@ -18,9 +18,9 @@ var inferCmd = &command{
 	reads: symfsHelp,
 	long: `The format json is the counts document; its schema is infer/document/counts.schema.json. The format csv has
 its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
-high, within a factor 2 where it is medium; low promises nothing. "confidence" is about a count
-among all others, "shape" about one among those of its procedure, which samples of a timer tell
-better, and which the text shows by samples. One factor that all counts share cannot be had from
+high, within a factor 2 where it is medium; low promises nothing. "confidence" is program-wide, about
+a count among all others; "confidence_within" is about a count among those of its procedure, which
+samples of a timer tell better, and which the text shows by samples. One factor that all counts share cannot be had from
 such samples. The topic accuracy of backfeed help says how often they held.
 
 --stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
@@ -32,6 +32,7 @@ other explains. Cycles are no surer than the counts that they were divided by.`,
 func runInfer(c *cli, args []string) error {
 	fs := c.flags()
 	opt, out, format := c.inputs(), c.output(), c.format()
+	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
 	fs.IntVar(&opt.Infer.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
@@ -54,7 +55,7 @@ func runInfer(c *cli, args []string) error {
 	defer src.Close()
 	if opt.Infer.Places > 0 {
 		rows := newPlaceRows(src.Profile)
-		return c.print(*out, format, rows, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
+		return c.print(*out, format, itemList[placeRow]{"backfeed.places/2", rows}, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
 		var x *infer.Explainer
@@ -73,7 +74,7 @@ func runInfer(c *cli, args []string) error {
 	})
 }
 
-// A mix is how many samples lie in blocks of each confidence among those of their procedure.
+// A mix is how many samples lie in blocks of each confidence within their procedure.
 type mix [infer.High + 1]uint64
 
 func (m *mix) add(r *infer.Result) {
@@ -164,7 +165,7 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style)
 		if r.Entries.Conf != infer.None {
 			executions = report.Count(r.Entries.N)
 		}
-		name := r.Proc.Name
+		name := style.NameOf(r.Proc.Name)
 		if !r.Proc.Complete {
 			name += " (incomplete)"
 		}
@@ -175,16 +176,16 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style)
 
 // A blockRow is a block of a counts document as one line.
 type blockRow struct {
-	Image      string           `json:"image"`
-	BuildID    string           `json:"build_id,omitempty"`
-	Proc       string           `json:"proc"`
+	Image   string `json:"image"`
+	BuildID string `json:"build_id,omitempty"`
+	report.Name
 	Addr       string           `json:"addr"`
 	Size       uint64           `json:"size"` // bytes
 	Insns      int              `json:"insns"`
 	Samples    uint64           `json:"samples"`
 	Count      float64          `json:"count"` // executions, inferred
 	Confidence infer.Confidence `json:"confidence"`
-	Within     infer.Confidence `json:"shape"`
+	Within     infer.Confidence `json:"confidence_within"`
 }
 
 // newBlockRows lists all blocks of p: images by path, blocks by address.
@@ -198,7 +199,7 @@ func newBlockRows(p *infer.Profile) []blockRow {
 		for _, r := range ip.Procs {
 			for i := range r.Proc.Blocks {
 				b := &r.Proc.Blocks[i]
-				rows = append(rows, blockRow{ip.ID.Path, id, r.Proc.Name, hex(b.Start), uint64(b.End - b.Start), b.Insts,
+				rows = append(rows, blockRow{ip.ID.Path, id, report.NameOf(r.Proc.Name), hex(b.Start), uint64(b.End - b.Start), b.Insts,
 					r.BlockSamples[i], r.Block[i].N, r.Block[i].Conf, r.Block[i].Within})
 			}
 		}
@@ -211,12 +212,12 @@ func hex(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
 
 // A placeRow is a block worth counting, the most worth first.
 type placeRow struct {
-	Image   string  `json:"image"`
-	BuildID string  `json:"build_id,omitempty"`
-	Proc    string  `json:"proc"`
-	Addr    string  `json:"addr"`
-	Count   float64 `json:"count"` // executions, inferred
-	Gain    float64 `json:"gain"`  // expected reduction of the sum of the errors of all counts, in executions
+	Image   string `json:"image"`
+	BuildID string `json:"build_id,omitempty"`
+	report.Name
+	Addr  string  `json:"addr"`
+	Count float64 `json:"count"` // executions, inferred
+	Gain  float64 `json:"gain"`  // expected reduction of the sum of the errors of all counts, in executions
 }
 
 func newPlaceRows(p *infer.Profile) []placeRow {
@@ -224,7 +225,7 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 	for _, pl := range p.Places {
 		r := placeRow{
 			Image: pl.Image.ID.Path,
-			Proc:  pl.Proc.Proc.Name,
+			Name:  report.NameOf(pl.Proc.Proc.Name),
 			Addr:  hex(pl.Proc.Proc.Blocks[pl.Block].Start),
 			Count: pl.Proc.Block[pl.Block].N,
 			Gain:  math.Round(pl.Gain),
@@ -240,7 +241,7 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 func writePlaces(w io.Writer, rows []placeRow, style report.Style) error {
 	t := report.NewTable(report.Right("gain"), report.Right("executions"), report.Left("block"), report.Procedures("procedure").Main(), report.Paths("image").Drop(1))
 	for _, r := range rows {
-		t.Row(report.Count(r.Gain), report.Count(r.Count), r.Addr, r.Proc, r.Image)
+		t.Row(report.Count(r.Gain), report.Count(r.Count), r.Addr, r.In(style), r.Image)
 	}
 	return t.Print(w, style)
 }

@@ -40,6 +40,7 @@ func runLayout(c *cli, args []string) error {
 	fs := c.flags()
 	opt, out := c.inputs(), c.output()
 	c.inference(opt)
+	c.names()
 	target := c.choice("for", "who reads the order", layoutTargets...)
 	ld := fs.String("ld", "", "for propeller: write the order for the linker to `file`")
 	advice := c.advice()
@@ -91,7 +92,7 @@ func runLayout(c *cli, args []string) error {
 		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
-		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.Profile, ip, order, target.value) })
+		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.Profile, ip, order, target.value, c.style()) })
 		if err != nil || !ordering {
 			return err
 		}
@@ -112,21 +113,21 @@ func runLayout(c *cli, args []string) error {
 }
 
 // writeOrder prints what an order is worth, then the order.
-func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, color bool) error {
+func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, style report.Style) error {
 	if order.Start != nil {
-		if err := writeStart(w, order.Start, color); err != nil {
+		if err := writeStart(w, order.Start, style.Color); err != nil {
 			return err
 		}
 	}
-	if err := writeScores(w, ip.ID.Path, scores, color); err != nil {
+	if err := writeScores(w, ip.ID.Path, scores, style.Color); err != nil {
 		return err
 	}
 	report.Fprintf(w, report.Style{}, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
-	return writeOrdered(w, order, ip, color)
+	return writeOrdered(w, order, ip, style)
 }
 
 // writeOrdered lists the functions of an order.
-func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, color bool) error {
+func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, style report.Style) error {
 	ran := resultsByAddr(ip)
 	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Procedures("function").Main())
 	for _, s := range order.Symbols {
@@ -137,7 +138,7 @@ func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, colo
 				executions = report.Count(r.Entries.N)
 			}
 		}
-		t.Row(fmt.Sprintf("%#x", uint64(s.Addr)), report.Integer(s.Size), samples, executions, s.Name)
+		t.Row(fmt.Sprintf("%#x", uint64(s.Addr)), report.Integer(s.Size), samples, executions, style.NameOf(s.Name))
 	}
-	return t.Write(w, color)
+	return t.Write(w, style.Color)
 }

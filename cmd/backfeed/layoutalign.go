@@ -16,10 +16,10 @@ func (c *cli) adviseAlignment(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newAlignDocument(ip, a))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.style()) })
 }
 
-func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, color bool) error {
+func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, style report.Style) error {
 	report.Fprintf(w, report.Style{}, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", ip.ID.Path, report.Count(a.Fetches.Of32), report.Count(a.Fetches.Of64))
 	if len(a.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no loop, target of jumps or function would take clearly fewer if it were aligned")
@@ -38,9 +38,9 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 		s := it.Saved()
 		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), report.Count(it.N), report.Integer(uint64(it.End-it.Start)), report.Integer(it.Align), report.Integer(it.Pad),
 			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
-			it.Kind.String(), fmt.Sprintf("%s+%#x", it.Symbol.Name, uint64(it.Start-it.Symbol.Addr)))
+			it.Kind.String(), fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr)))
 	}
-	if err := t.Write(w, color); err != nil {
+	if err := t.Write(w, style.Color); err != nil {
 		return err
 	}
 	if len(shown) < len(a.Items) {
@@ -122,7 +122,7 @@ type alignWindows struct {
 }
 
 type alignRow struct {
-	Proc    string       `json:"proc"`
+	report.Name
 	Kind    string       `json:"kind"`
 	Addr    string       `json:"addr"`
 	Bytes   uint64       `json:"bytes"`
@@ -136,7 +136,7 @@ type alignRow struct {
 func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocument {
 	windows := func(w layout.Windows) alignWindows { return alignWindows{w.Of32, w.Of64} }
 	d := &alignDocument{
-		Schema: "backfeed.alignment/1", Image: ip.ID.Path, Fetches: windows(a.Fetches), Saved: windows(a.Saved), Padding: a.Padding, Items: []alignRow{},
+		Schema: "backfeed.alignment/2", Image: ip.ID.Path, Fetches: windows(a.Fetches), Saved: windows(a.Saved), Padding: a.Padding, Items: []alignRow{},
 	}
 	for k, all := range a.All {
 		d.All = append(d.All, alignAll{layout.AlignKind(k).String(), all.N, all.By, all.Pad, windows(all.Saved)})
@@ -144,7 +144,7 @@ func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocumen
 	for i := range a.Items {
 		it := &a.Items[i]
 		d.Items = append(d.Items, alignRow{
-			it.Symbol.Name, it.Kind.String(), fmt.Sprintf("%#x", uint64(it.Start)), uint64(it.End - it.Start), it.N, it.Align, it.Pad, windows(it.Now), windows(it.Then),
+			report.NameOf(it.Symbol.Name), it.Kind.String(), fmt.Sprintf("%#x", uint64(it.Start)), uint64(it.End - it.Start), it.N, it.Align, it.Pad, windows(it.Now), windows(it.Then),
 		})
 	}
 	return d

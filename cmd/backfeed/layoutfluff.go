@@ -70,7 +70,7 @@ func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, 
 	if json {
 		return c.writeJSON(out, newFluffDocument(src.Profile, ip, f))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.Profile, ip, f, a.lines, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.Profile, ip, f, a.lines, c.style()) })
 }
 
 // watched says how much of the program's time was sampled.
@@ -85,9 +85,9 @@ func watched(p *infer.Profile) string {
 	return report.Count(events) + " " + p.Event.Unit
 }
 
-func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, color bool) error {
+func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style report.Style) error {
 	report.Fprintf(w, report.Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
-	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, 19 times in 20; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
+	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, with 95 % confidence; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
 	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Procedures("code").Main())
 	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
 	row(f.Text, "in procedures")
@@ -99,21 +99,21 @@ func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 	row(f.Unreferenced, "  of it, not exported, and nothing was found to refer to it: could be removed")
 	row(f.Unknown, "may have run")
 	row(f.Other, "padding and tables in procedures that ran")
-	if err := t.Write(w, color); err != nil {
+	if err := t.Write(w, style.Color); err != nil {
 		return err
 	}
 	if f.Unreferenced > 0 {
-		fmt.Fprintln(w, "\nWhat could be removed is a hint: code may be reached in ways that no scan sees.")
+		fmt.Fprintln(w, "\nWhat could be removed is a hint: code may be reached by references that no scan sees.")
 	}
 	report.Fprintf(w, report.Style{}, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", report.Percent(f.UnseenShare))
-	if err := writeFluffItems(w, "cold by evidence", f.Items, n, color); err != nil {
+	if err := writeFluffItems(w, "cold by evidence", f.Items, n, style); err != nil {
 		return err
 	}
-	return writeFluffItems(w, "no sample, but may have run", f.Unsure, n, color)
+	return writeFluffItems(w, "no sample, but may have run", f.Unsure, n, style)
 }
 
 // writeFluffItems lists the largest items.
-func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, color bool) error {
+func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, style report.Style) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -127,9 +127,9 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 	for i := range shown {
 		it := &shown[i]
 		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), upperBound(it.AtMost),
-			it.Evidence.String(), it.Why.String(), fluffName(it), referredBy(it))
+			it.Evidence.String(), it.Why.String(), fluffName(it, style), referredBy(it, style))
 	}
-	if err := t.Write(w, color); err != nil {
+	if err := t.Write(w, style.Color); err != nil {
 		return err
 	}
 	if len(shown) < len(items) {
@@ -151,15 +151,15 @@ func upperBound(n float64) string {
 }
 
 // fluffName names a procedure, or blocks by their distance from its start.
-func fluffName(it *layout.FluffItem) string {
+func fluffName(it *layout.FluffItem, style report.Style) string {
 	if it.Whole {
-		return it.Symbol.Name
+		return style.NameOf(it.Symbol.Name)
 	}
-	return fmt.Sprintf("%s+%#x", it.Symbol.Name, uint64(it.Start-it.Symbol.Addr))
+	return fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr))
 }
 
 // referredBy says in a few words what refers to a procedure.
-func referredBy(it *layout.FluffItem) string {
+func referredBy(it *layout.FluffItem, style report.Style) string {
 	if !it.Whole {
 		return ""
 	}
@@ -169,7 +169,7 @@ func referredBy(it *layout.FluffItem) string {
 			words = append(words, "...")
 			break
 		}
-		name := caller.Name
+		name := style.NameOf(caller.Name)
 		if caller.Ran {
 			name += " (ran)"
 		}
@@ -183,12 +183,12 @@ func referredBy(it *layout.FluffItem) string {
 
 func reachWords(r image.Reach) []string {
 	words := []string{}
-	for _, way := range []struct {
+	for _, by := range []struct {
 		bit  image.Reach
 		word string
 	}{{image.Exported, "export"}, {image.Start, "start"}, {image.Pointed, "data"}} {
-		if r&way.bit != 0 {
-			words = append(words, way.word)
+		if r&by.bit != 0 {
+			words = append(words, by.word)
 		}
 	}
 	return words
@@ -206,7 +206,7 @@ type fluffDocument struct {
 		Period uint64 `json:"period"` // events per sample
 		Unit   string `json:"unit"`
 	} `json:"samples"`
-	ColdBelow  float64 `json:"cold_below"` // executions, 19 times in 20
+	ColdBelow  float64 `json:"cold_below"` // executions, with 95 % confidence
 	Procedures int     `json:"procedures"` // in the image
 	Entered    int     `json:"entered"`    // of them, those that ran
 	Unsampled  float64 `json:"unsampled"`  // expected share of the image's time in procedures without samples
@@ -228,13 +228,13 @@ type fluffDocument struct {
 }
 
 type fluffRow struct {
-	Proc       string        `json:"proc"`
+	report.Name
 	Addr       string        `json:"addr"`
 	Bytes      uint64        `json:"bytes"`
 	Whole      bool          `json:"whole"`
 	Evidence   string        `json:"evidence"`
 	Why        string        `json:"why"`
-	AtMost     *float64      `json:"at_most"` // executions, 19 times in 20; null if unknown
+	AtMost     *float64      `json:"at_most"` // executions, with 95 % confidence; null if unknown
 	OnHotLines uint64        `json:"on_hot_lines"`
 	OnHotPages uint64        `json:"on_hot_pages"`
 	Reach      []string      `json:"reach,omitempty"`
@@ -242,14 +242,14 @@ type fluffRow struct {
 }
 
 type fluffCaller struct {
-	Proc    string `json:"proc"`
-	Ran     bool   `json:"ran"`
-	Address bool   `json:"address,omitempty"` // it takes the address only
+	report.Name
+	Ran     bool `json:"ran"`
+	Address bool `json:"address,omitempty"` // it takes the address only
 }
 
 func newFluffDocument(p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff) *fluffDocument {
 	d := &fluffDocument{
-		Schema: "backfeed.fluff/1", Image: ip.ID.Path, ColdBelow: f.ColdBelow, Procedures: f.Procs, Entered: f.Entered,
+		Schema: "backfeed.fluff/2", Image: ip.ID.Path, ColdBelow: f.ColdBelow, Procedures: f.Procs, Entered: f.Entered,
 		Unsampled: f.UnseenShare, HotLines: f.HotLines, HotPages: f.HotPages, Cold: fluffRows(f.Items), Unsure: fluffRows(f.Unsure),
 	}
 	if !ip.ID.Build.IsZero() {
@@ -267,7 +267,7 @@ func fluffRows(items []layout.FluffItem) []fluffRow {
 	for i := range items {
 		it := &items[i]
 		r := fluffRow{
-			Proc: it.Symbol.Name, Addr: fmt.Sprintf("%#x", uint64(it.Start)), Bytes: it.Bytes(), Whole: it.Whole,
+			Name: report.NameOf(it.Symbol.Name), Addr: fmt.Sprintf("%#x", uint64(it.Start)), Bytes: it.Bytes(), Whole: it.Whole,
 			Evidence: it.Evidence.String(), Why: it.Why.String(), OnHotLines: it.HotLines, OnHotPages: it.HotPages, Reach: reachWords(it.Reach),
 		}
 		if !math.IsInf(it.AtMost, 1) {
@@ -275,7 +275,7 @@ func fluffRows(items []layout.FluffItem) []fluffRow {
 			r.AtMost = &most
 		}
 		for _, caller := range it.Callers {
-			r.Callers = append(r.Callers, fluffCaller{caller.Name, caller.Ran, caller.Address})
+			r.Callers = append(r.Callers, fluffCaller{report.NameOf(caller.Name), caller.Ran, caller.Address})
 		}
 		rows = append(rows, r)
 	}

@@ -62,7 +62,7 @@ func unordered(target string, im *image.Image) error {
 func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []scored) error {
 	switch target {
 	case "text":
-		return c.writeText(out, c.color(), func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.color()) })
+		return c.writeText(out, c.color(), func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.style()) })
 	case "json":
 		return c.writeJSON(out, newLayoutDocument(order, ip, scores))
 	case "go":
@@ -127,12 +127,12 @@ type layoutDocument struct {
 	Unnamed int                 `json:"unnamed"`
 }
 
-const layoutSchemaName = "backfeed.layout/1"
+const layoutSchemaName = "backfeed.layout/2"
 
 // A layoutSymbol is a function at its place in the order.
 type layoutSymbol struct {
-	Position   int      `json:"position"` // from 1
-	Name       string   `json:"name"`
+	Position int `json:"position"` // from 1
+	report.Name
 	Aliases    []string `json:"aliases,omitempty"`
 	Local      bool     `json:"local,omitempty"`
 	Ordinal    int      `json:"ordinal,omitempty"` // of a local name, as llvm-bolt counts
@@ -155,7 +155,7 @@ func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile, scores []sco
 	ran := resultsByAddr(ip)
 	for i, s := range order.Symbols {
 		row := layoutSymbol{
-			Position: i + 1, Name: s.Name, Aliases: s.Aliases, Local: s.Local, Ordinal: s.Ordinal, Section: s.Section,
+			Position: i + 1, Name: report.NameOf(s.Name), Aliases: s.Aliases, Local: s.Local, Ordinal: s.Ordinal, Section: s.Section,
 			Addr: fmt.Sprintf("%#x", uint64(s.Addr)), Size: s.Size, Confidence: infer.None.String(),
 		}
 		if r := ran[s.Addr]; r != nil {

@@ -191,11 +191,11 @@ func orderOf(t *testing.T, path, rec string) []string {
 		if s.Position != i+1 || s.Executions == nil && s.Confidence != "none" {
 			t.Errorf("place %d: %+v", i+1, s)
 		}
-		k := slices.IndexFunc(at[s.Addr], func(key string) bool { return bare(key) == s.Name })
+		k := slices.IndexFunc(at[s.Addr], func(key string) bool { return bare(key) == s.Linker() })
 		if k < 0 {
 			t.Fatalf("%s is not at %s", s.Name, s.Addr)
 		}
-		if s.Name != "_start" { // of the C library, whose sections are not of this kind
+		if s.Linker() != "_start" { // of the C library, whose sections are not of this kind
 			order = append(order, at[s.Addr][k])
 		}
 	}

@@ -16,13 +16,13 @@ func (c *cli) adviseHugePages(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newHugeDocument(ip, h))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.color()) })
+	return c.writeText(out, c.color(), func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.style()) })
 }
 
 // enoughForOne is what hot procedures must take for huge pages to be of use, in bytes.
 const enoughForOne = 2 << 20
 
-func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, color bool) error {
+func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, style report.Style) error {
 	report.Fprintf(w, report.Style{}, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", ip.ID.Path, h.Hot, h.Procs)
 	t := report.NewTable(report.Left("2 MB pages for"), report.Right("as linked"), report.Right("in our order"))
 	row := func(share string, linked, order int) {
@@ -35,7 +35,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 	row("90 % of execution", h.Linked.For90, h.Order.For90)
 	row("99 %", h.Linked.For99, h.Order.For99)
 	row("99.9 %", h.Linked.For999, h.Order.For999)
-	if err := t.Write(w, color); err != nil {
+	if err := t.Write(w, style.Color); err != nil {
 		return err
 	}
 	if h.Procs < enoughForOne {
@@ -57,9 +57,9 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 			break
 		}
 		first, last := group.Symbols[0], group.Symbols[len(group.Symbols)-1]
-		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), first.Name, last.Name)
+		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), style.NameOf(first.Name), style.NameOf(last.Name))
 	}
-	if err := g.Write(w, color); err != nil {
+	if err := g.Write(w, style.Color); err != nil {
 		return err
 	}
 	if ip.Image.Go != "" {
@@ -76,7 +76,7 @@ to
 by madvise(MADV_HUGEPAGE), where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, or by a copy to huge pages as
 Chromium's hugepage_text makes it. llvm-bolt does all of that with --hugify, and takes the order with
 --reorder-functions=user --function-order=FILE (--for bolt).
-`, uint64(h.Text), report.Clean(h.Groups[0].Symbols[0].Name), report.Clean(last[len(last)-1].Name))
+`, uint64(h.Text), report.Clean(style.NameOf(h.Groups[0].Symbols[0].Name)), report.Clean(style.NameOf(last[len(last)-1].Name)))
 	return err
 }
 
@@ -94,9 +94,9 @@ type hugeDocument struct {
 }
 
 type hugeGroup struct {
-	Bytes   uint64   `json:"bytes"`
-	Share   float64  `json:"share"` // of executed instructions
-	Symbols []string `json:"symbols"`
+	Bytes      uint64        `json:"bytes"`
+	Share      float64       `json:"share"` // of executed instructions
+	Procedures []report.Name `json:"procedures"`
 }
 
 type hugeRun struct {
@@ -107,7 +107,7 @@ type hugeRun struct {
 
 func newHugeDocument(ip *infer.ImageProfile, h *layout.HugePages) *hugeDocument {
 	d := &hugeDocument{
-		Schema: "backfeed.hugepages/1", Image: ip.ID.Path, Hot: h.Hot, Procs: h.Procs, Linked: h.Linked, Order: h.Order, Groups: []hugeGroup{}, Runs: []hugeRun{},
+		Schema: "backfeed.hugepages/2", Image: ip.ID.Path, Hot: h.Hot, Procs: h.Procs, Linked: h.Linked, Order: h.Order, Groups: []hugeGroup{}, Runs: []hugeRun{},
 	}
 	hex := func(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
 	if h.Text != 0 {
@@ -116,7 +116,7 @@ func newHugeDocument(ip *infer.ImageProfile, h *layout.HugePages) *hugeDocument 
 	for _, g := range h.Groups {
 		row := hugeGroup{Bytes: g.Bytes, Share: g.Share}
 		for _, s := range g.Symbols {
-			row.Symbols = append(row.Symbols, s.Name)
+			row.Procedures = append(row.Procedures, report.NameOf(s.Name))
 		}
 		d.Groups = append(d.Groups, row)
 	}

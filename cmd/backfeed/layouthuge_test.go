@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/layout"
@@ -33,7 +34,7 @@ func TestHugePagesText(t *testing.T) {
 	} {
 		ip := &infer.ImageProfile{ID: sample.ImageID{Path: "/bin/app"}, Image: &image.Image{Go: tt.goVersion}}
 		var b strings.Builder
-		if err := writeHugePages(&b, ip, &tt.h, 20, false); err != nil {
+		if err := writeHugePages(&b, ip, &tt.h, 20, report.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.String(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {

@@ -65,7 +65,7 @@ func scoresOf(order *layout.Order) []scored {
 		{"as linked", ownCounts, order.Before},
 		{"functions ordered", ownCounts, order.After},
 		{"blocks too", ownCounts, order.Split().Scores()},
-		{"the possible", ownCounts, order.Possible()},
+		{"upper bound", ownCounts, order.UpperBound()},
 	}
 }
 
@@ -77,7 +77,7 @@ func heldOut(order, holdout *layout.Order) []scored {
 		{"functions ordered", holdoutCounts, order.Whole().With(procs).Scores()},
 		{"blocks too", holdoutCounts, order.Split().With(procs).Scores()},
 		{"blocks by the holdout", holdoutCounts, holdout.Split().Scores()},
-		{"the possible", holdoutCounts, holdout.Possible()},
+		{"upper bound", holdoutCounts, holdout.UpperBound()},
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 
 // writeStart prints what an order is worth to the start of a program.
 func writeStart(w io.Writer, start *layout.StartScores, color bool) error {
-	t := report.NewTable(report.Left("start"), report.Right("as linked"), report.Right("in this order"), report.Right("the possible"))
+	t := report.NewTable(report.Left("start"), report.Right("as linked"), report.Right("in this order"), report.Right("upper bound"))
 	t.Row("page faults, a page of 4 KiB each", fmt.Sprint(start.Before.Single), fmt.Sprint(start.After.Single), fmt.Sprint(start.Least.Single))
 	t.Row("page faults, 64 KiB each", fmt.Sprint(start.Before.Around), fmt.Sprint(start.After.Around), fmt.Sprint(start.Least.Around))
 	if err := t.Write(w, color); err != nil {

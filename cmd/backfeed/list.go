@@ -42,8 +42,8 @@ by address with --address.
 // A listDoc is what list prints as JSON.
 type listDoc struct {
 	timeHeader
-	Image        string           `json:"image"`
-	Procedure    string           `json:"procedure"`
+	Image string `json:"image"`
+	report.Name
 	Addr         string           `json:"addr"`
 	Size         uint64           `json:"size"` // bytes
 	Complete     bool             `json:"complete"`
@@ -67,7 +67,7 @@ type listRow struct {
 	Time        float64          `json:"time"` // share of the procedure's time
 	Executions  float64          `json:"executions"`
 	Confidence  infer.Confidence `json:"confidence"`
-	Within      infer.Confidence `json:"shape"`
+	Within      infer.Confidence `json:"confidence_within"`
 	CPI         *float64         `json:"cpi,omitempty"` // nil is unknown
 	Least       float64          `json:"least"`
 	Why         string           `json:"why"`            // what least comes from
@@ -105,6 +105,7 @@ const (
 func runList(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
+	c.names()
 	c.inference(opt)
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
 	v := listView{}
@@ -159,7 +160,7 @@ func procOf(s *input.Session, want string) (sampledProc, error) {
 func list(s *input.Session, x *infer.Explainer, of sampledProc) *listDoc {
 	e, p := x.Explain(of.ip, of.r), of.r.Proc
 	doc := &listDoc{
-		timeHeader: newTimeHeader(s, "backfeed.list/1", x), Image: of.ip.ID.Path, Procedure: p.Name, Addr: hex(p.Addr), Size: p.Size,
+		timeHeader: newTimeHeader(s, "backfeed.list/2", x), Image: of.ip.ID.Path, Name: report.NameOf(p.Name), Addr: hex(p.Addr), Size: p.Size,
 		Complete: p.Complete, ProcSamples: of.r.Samples, Executions: of.r.Entries.N, ExecutedConf: of.r.Entries.Conf,
 		Callers: callers(s, of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []listRow{},
 	}
@@ -197,13 +198,16 @@ func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines)
 	}
 	for i, fr := range ln.Frames(t.Addr) {
 		if i == 0 {
-			row.File, row.Line, row.Function = fr.File, fr.Line, cmp.Or(fr.Name, fr.Func)
+			row.File, row.Line, row.Function = fr.File, fr.Line, functionOf(&fr)
 			continue
 		}
-		row.Inlined = append(row.Inlined, frameRow{cmp.Or(fr.Name, fr.Func), fr.File, fr.Line})
+		row.Inlined = append(row.Inlined, frameRow{functionOf(&fr), fr.File, fr.Line})
 	}
 	return row
 }
+
+// functionOf returns the name of a function of the source, as procedures have theirs.
+func functionOf(fr *image.Frame) string { return cmp.Or(image.DemangleShort(fr.Func), fr.Name) }
 
 // callers counts the procedures that are known to call one.
 func callers(s *input.Session, of sampledProc) int {
@@ -252,7 +256,7 @@ func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
 }
 
 func (doc *listDoc) writeTotals(w io.Writer, style report.Style) {
-	report.Fprintf(w, style, "\n%s of %s, %d bytes at %s\n", image.Demangle(doc.Procedure), doc.Image, doc.Size, doc.Addr)
+	report.Fprintf(w, style, "\n%s of %s, %d bytes at %s\n", doc.In(style), doc.Image, doc.Size, doc.Addr)
 	executions := "executions unknown"
 	if doc.ExecutedConf != infer.None {
 		executions = fmt.Sprintf("%s executions (confidence %s)", report.Count(doc.Executions), doc.ExecutedConf)

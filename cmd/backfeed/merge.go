@@ -137,7 +137,7 @@ func (c *cli) tellCarried(carried *stale.Carried) error {
 	}
 	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Procedures("procedure").Main())
 	for _, p := range carried.Procs[:min(len(carried.Procs), maxLostProcs)] {
-		name, why := p.Name, "its code changed"
+		name, why := report.NameOf(p.Name).Procedure, "its code changed"
 		switch {
 		case name == "":
 			name, why = p.Image.String(), "in no known procedure"

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -25,10 +24,7 @@ func TestFileless(t *testing.T) {
 	total := rec.Samples()
 	path := file(t, t.TempDir(), "rec", string(sample.Merge(rec).Encode()))
 
-	var rows []procRow
-	if err := json.Unmarshal([]byte(must(t, "prof", path, "--format", "json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := itemsOf[procRow](t, "backfeed.prof/2", must(t, "prof", path, "--format", "json"))
 	got := map[string]uint64{}
 	sum := uint64(0)
 	for _, r := range rows {

@@ -34,6 +34,7 @@ type view struct {
 	byID   map[string]*viewed
 	images []viewedImage // as profile.Images
 	total  infer.Summary
+	names  report.Style
 	truth  *truth.Accuracy // nil if there is none
 
 	sources sync.Mutex
@@ -62,13 +63,13 @@ type viewedImage struct {
 }
 
 // newView explains all procedures of src, on all processors.
-func newView(src *input.Session) (*view, error) {
+func newView(src *input.Session, names report.Style) (*view, error) {
 	x, err := src.Explain()
 	if err != nil {
 		return nil, err
 	}
 	n := len(src.Profile.Images)
-	v := &view{src: src, x: x, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
+	v := &view{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
 	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
@@ -150,7 +151,7 @@ func inParallel(n int, f func(i int)) {
 // row is p in a list.
 func (v *view) row(p *viewed) report.ProcRow {
 	row := report.ProcRow{
-		Image: path.Base(p.ip.ID.Path), Name: image.Demangle(p.r.Proc.Name), Samples: p.r.Samples,
+		Image: path.Base(p.ip.ID.Path), Name: v.names.NameOf(p.r.Proc.Name), Samples: p.r.Samples,
 		Share: float64(p.r.Samples) / float64(max(1, v.src.Profile.Samples.Total)),
 		CPI:   math.NaN(), Ratio: math.NaN(), Executions: math.NaN(), Conf: p.r.Entries.Conf,
 	}
@@ -169,13 +170,13 @@ func (v *view) row(p *viewed) report.ProcRow {
 	if p.sum.Cycles > 0 {
 		row.CauseShare = best / p.sum.Cycles
 	}
-	row.Within = middleShape(p.r)
+	row.Within = middleConfidence(p.r)
 	return row
 }
 
-// middleShape is the confidence under the middle one of the samples of r, of its counts
+// middleConfidence is the confidence under the middle one of the samples of r, of its counts
 // among each other.
-func middleShape(r *infer.Result) infer.Confidence {
+func middleConfidence(r *infer.Result) infer.Confidence {
 	var t trust
 	t.add(r)
 	var below uint64
@@ -203,7 +204,7 @@ var procOrders = []struct {
 		return cmp.Or(cmp.Compare(btoi(a.Cause == ""), btoi(b.Cause == "")), cmp.Compare(a.Cause, b.Cause), falling(a.Share*a.CauseShare, b.Share*b.CauseShare))
 	}},
 	{"causeshare", func(a, b *report.ProcRow) int { return falling(a.CauseShare, b.CauseShare) }},
-	{"shape", func(a, b *report.ProcRow) int { return cmp.Compare(b.Within, a.Within) }},
+	{"confidence", func(a, b *report.ProcRow) int { return cmp.Compare(b.Within, a.Within) }},
 	{"image", func(a, b *report.ProcRow) int { return cmp.Compare(a.Image, b.Image) }},
 }
 
@@ -227,7 +228,7 @@ func (v *view) listed(order, find string) []*viewed {
 	procs := slices.Clone(v.procs)
 	if find != "" {
 		procs = slices.DeleteFunc(procs, func(p *viewed) bool {
-			return !strings.Contains(p.row.Name, find) && !strings.Contains(p.r.Proc.Name, find)
+			return !strings.Contains(p.row.Name, find) && !strings.Contains(p.r.Proc.Name, find) && !strings.Contains(image.Demangle(p.r.Proc.Name), find)
 		})
 	}
 	for _, o := range procOrders {
@@ -336,8 +337,8 @@ func (v *view) addConfidence(s *sheet) {
 	a := v.truth
 	s.add("accuracy", "Accuracy against the truth",
 		table(accuracyTable(a, "samples"), ""),
-		table(calibrationTable(&a.BlockProgramWide, "confidence", "blocks", "samples", bySamples), "blocks, among all"),
-		table(calibrationTable(&a.BlockWithinProc, "shape", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
+		table(calibrationTable(&a.BlockProgramWide, "program-wide", "blocks", "samples", bySamples), "blocks, among all"),
+		table(calibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
 		histogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
 		histogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
 }
@@ -407,7 +408,10 @@ func (v *view) facts(p *viewed) func() (template.HTML, error) {
 		{Name: "executions", Value: executions},
 		{Name: "cycles per instruction", Value: report.Ratio(t.CPI)},
 		{Name: "actual / ideal", Value: report.Ratio(t.Ratio)},
-		{Name: "half of its samples lie where shape is", Value: t.Within.String() + " or better"},
+		{Name: "half of its samples lie where within-function confidence is", Value: t.Within.String() + " or better"},
+	}
+	if n := report.NameOf(p.r.Proc.Name); n.Mangled != "" {
+		facts = append(facts, report.Fact{Name: "name to the linker", Value: n.Mangled})
 	}
 	if !p.r.Proc.Complete {
 		facts = append(facts, report.Fact{Name: "incomplete", Value: p.r.Proc.Why})
@@ -420,8 +424,8 @@ func (v *view) facts(p *viewed) func() (template.HTML, error) {
 func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	e := v.explain(p)
 	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
-	flow := &report.Flow{Of: e, Prefix: prefix}
-	listing := &report.Code{Image: p.ip, Of: e, Lines: lines, Prefix: prefix, Brief: brief}
+	flow := &report.Flow{Of: e, Names: v.names, Prefix: prefix}
+	listing := &report.Code{Image: p.ip, Of: e, Names: v.names, Lines: lines, Prefix: prefix, Brief: brief}
 	notes := func() []string { return nil }
 	if v.source != nil {
 		listing.Text, notes = v.sourceLines()
@@ -434,7 +438,7 @@ func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	}
 	s.add("facts", "Figures", v.facts(p))
 	s.add("causes", "Causes", causes)
-	s.add("flow", "Flow", text("Blocks from top to bottom, with how often each ran, and how sure that is among the counts of this procedure (n, l, m, h: none, low, medium, high confidence). Ways are the wider the oftener they ran; those that lead up are dashed. A block leads to its code."), flow.HTML)
+	s.add("flow", "Flow", text("Blocks from top to bottom, with how often each ran, and how sure that is among the counts of this procedure (n, l, m, h: none, low, medium, high confidence). Edges are the wider the more often they ran; those that lead up are dashed. A block leads to its code."), flow.HTML)
 	s.add("code", "Code", text("%s", listingNote(v.x)), listing.HTML)
 	if why := notes(); len(why) > 0 {
 		s.add("source", "Source", text("%s.", strings.Join(why, ". ")))
@@ -455,7 +459,7 @@ func listingNote(x *infer.Explainer) string {
 func (v *view) heatMap(i int) (*report.Page, error) {
 	ip := v.src.Profile.Images[i]
 	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
-	m := heatMap(v.src.Profile, ip, v.orders[i], "lld")
+	m := heatMap(v.src.Profile, ip, v.orders[i], "lld", v.names)
 	return m.Page()
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -55,13 +53,14 @@ type procRow struct {
 	Executions *float64 `json:"executions,omitempty"` // nil is unknown
 	Confidence string   `json:"confidence,omitempty"`
 	Image      string   `json:"image,omitempty"`
-	Procedure  string   `json:"procedure,omitempty"`
-	Lost       string   `json:"lost,omitempty"`
+	report.Name
+	Lost string `json:"lost,omitempty"`
 }
 
 func runProf(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
+	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
@@ -105,13 +104,13 @@ func runProf(c *cli, args []string) error {
 		}
 		t := profBy(src, by.value, events, *n)
 		rows := t.rows()
-		return c.print("-", format, rows, rows, t.text)
+		return c.print("-", format, itemList[profByRow]{"backfeed.prof-by/2", rows}, rows, t.text)
 	}
 	rows := procRows(src.Profile, src.Named)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
-	return c.print("-", format, rows, rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
+	return c.print("-", format, itemList[procRow]{"backfeed.prof/2", rows}, rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
 }
 
 // procRows lists all samples of p, by falling numbers; fileless are some of those
@@ -124,7 +123,7 @@ func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
 			if r.Samples == 0 {
 				continue
 			}
-			row := procRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Procedure: r.Proc.Name}
+			row := procRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: report.NameOf(r.Proc.Name)}
 			if r.Entries.Conf != infer.None {
 				row.Executions = &r.Entries.N
 				row.Confidence = r.Entries.Conf.String()
@@ -135,7 +134,7 @@ func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
 	known := map[sample.Loss]uint64{}
 	for at, n := range fileless {
 		if at.Event == p.Event.Name && at.Name != "" {
-			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.Image.Path, Procedure: at.Name})
+			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.Image.Path, Name: report.NameOf(at.Name)})
 			known[at.Loss] += n
 		}
 	}
@@ -146,7 +145,7 @@ func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
 	}
 	slices.SortFunc(rows, func(a, b procRow) int {
 		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Image, b.Image),
-			cmp.Compare(a.Procedure, b.Procedure), cmp.Compare(a.Lost, b.Lost))
+			cmp.Compare(a.Linker(), b.Linker()), cmp.Compare(a.Lost, b.Lost))
 	})
 	sum := 0.0
 	for i := range rows {
@@ -160,15 +159,12 @@ func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum").Drop(1),
 		report.Right("executions").Drop(2), report.Paths("image"), report.Procedures("procedure").Main())
 	for _, r := range rows {
-		executions, name := math.NaN(), image.DemangleShort(r.Procedure)
+		executions := math.NaN()
 		if r.Executions != nil {
 			executions = *r.Executions
 		}
-		if r.Lost != "" {
-			name = fmt.Sprintf("(%s)", r.Lost)
-		}
 		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(r.Sum),
-			report.Count(executions), r.Image, name)
+			report.Count(executions), r.Image, r.Or(r.Lost, style))
 	}
 	return t.Print(w, style)
 }

@@ -31,15 +31,15 @@ func (k profKey) compare(o profKey) int {
 
 // A profByRow is samples of one event by image, procedure, file or line.
 type profByRow struct {
-	Event     string  `json:"event"`
-	Samples   uint64  `json:"samples"`
-	Share     float64 `json:"share"` // of the samples of the event
-	Sum       float64 `json:"sum"`   // of the shares of the event so far
-	Image     string  `json:"image,omitempty"`
-	Procedure string  `json:"procedure,omitempty"`
-	File      string  `json:"file,omitempty"` // empty is unknown
-	Line      int     `json:"line,omitempty"`
-	Lost      string  `json:"lost,omitempty"`
+	Event   string  `json:"event"`
+	Samples uint64  `json:"samples"`
+	Share   float64 `json:"share"` // of the samples of the event
+	Sum     float64 `json:"sum"`   // of the shares of the event so far
+	Image   string  `json:"image,omitempty"`
+	report.Name
+	File string `json:"file,omitempty"` // empty is unknown
+	Line int    `json:"line,omitempty"`
+	Lost string `json:"lost,omitempty"`
 }
 
 // A profTable is samples of events side by side.
@@ -173,7 +173,7 @@ func (t *profTable) rows() []profByRow {
 			}
 			share := float64(n) / float64(t.total[e])
 			sum += share
-			rows = append(rows, profByRow{e, n, share, min(sum, 1), k.image, k.proc, k.file, k.line, k.lost})
+			rows = append(rows, profByRow{e, n, share, min(sum, 1), k.image, report.NameOf(k.proc), k.file, k.line, k.lost})
 		}
 	}
 	return rows
@@ -212,7 +212,7 @@ func (t *profTable) text(w io.Writer, style report.Style) error {
 			cells[len(cells)-1] = ""
 		}
 		if t.by != "image" {
-			cells = append(cells, k.name(t.by))
+			cells = append(cells, k.name(t.by, style))
 		}
 		table.Row(cells...)
 	}
@@ -220,12 +220,12 @@ func (t *profTable) text(w io.Writer, style report.Style) error {
 }
 
 // name is what the last column calls k.
-func (k profKey) name(by string) string {
+func (k profKey) name(by string, style report.Style) string {
 	switch {
 	case k.lost != "":
 		return "(" + k.lost + ")"
 	case by == "procedure":
-		return image.DemangleShort(k.proc)
+		return style.NameOf(k.proc)
 	case k.file == "":
 		return "(unknown)"
 	case k.line > 0:

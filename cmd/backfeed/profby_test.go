@@ -56,11 +56,11 @@ cpu-clock  share     sum  branch-misses  share  image
        10  10.0%  100.0%              0   0.0%  (kernel)
 `},
 		{[]string{"--by", "image", "--all-events", "--format", "csv"}, `
-event,samples,share,sum,image,procedure,file,line,lost
-cpu-clock,90,0.9,0.9,/opt/mix,,,0,
-cpu-clock,10,0.1,1,,,,0,kernel
-branch-misses,8,0.8,0.8,/opt/mix,,,0,
-branch-misses,2,0.2,1,/gone/lib.so,,,0,
+event,samples,share,sum,image,procedure,mangled,file,line,lost
+cpu-clock,90,0.9,0.9,/opt/mix,,,,0,
+cpu-clock,10,0.1,1,,,,,0,kernel
+branch-misses,8,0.8,0.8,/opt/mix,,,,0,
+branch-misses,2,0.2,1,/gone/lib.so,,,,0,
 `},
 	} {
 		if got := "\n" + prof(tt.flags...); got != tt.want {

@@ -128,10 +128,7 @@ func must(t *testing.T, args ...string) string {
 func TestProgram(t *testing.T) {
 	rec, program := programRecording(t)
 
-	var rows []procRow
-	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--format", "json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := itemsOf[procRow](t, "backfeed.prof/2", must(t, "prof", rec, "--format", "json"))
 	share, total := 0.0, uint64(0)
 	for _, r := range rows {
 		share += r.Share
@@ -149,13 +146,13 @@ func TestProgram(t *testing.T) {
 		Samples struct{ Total, Used uint64 }
 		Images  []struct {
 			Path  string
-			Procs []struct{ Name string }
+			Procs []struct{ Procedure string }
 		}
 	}
 	if err := json.Unmarshal([]byte(must(t, "infer", rec, "--format", "json")), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if doc.Schema != "backfeed.counts/1" || doc.Samples.Total != total || doc.Samples.Used != total-7 || len(doc.Images) != 1 || doc.Images[0].Path != program {
+	if doc.Schema != "backfeed.counts/2" || doc.Samples.Total != total || doc.Samples.Used != total-7 || len(doc.Images) != 1 || doc.Images[0].Path != program {
 		t.Errorf("infer: %+v", doc)
 	}
 	if text := must(t, "infer", rec); !strings.Contains(text, callee) || !strings.Contains(text, program) {
@@ -250,12 +247,12 @@ func TestCompiled(t *testing.T) {
 		{"layout program " + rec, []string{"work\n", "drive\n"}},
 		{"layout program --for text " + rec, []string{"score of calls", "work\n", "drive\n"}},
 		{"layout program --fluff " + rec, []string{"cold by evidence", "in procedures\n"}},
-		{"layout program --fluff --for json " + rec, []string{"backfeed.fluff/1", `"proc": "cold"`}},
+		{"layout program --fluff --for json " + rec, []string{"backfeed.fluff/2", `"procedure": "cold"`}},
 		{"layout program --align " + rec, []string{"fetches of 32-byte windows"}},
-		{"layout program --align --for json " + rec, []string{"backfeed.alignment/1"}},
+		{"layout program --align --for json " + rec, []string{"backfeed.alignment/2"}},
 		{"layout program --huge-pages " + rec, []string{"do not fill one huge page"}},
-		{"layout program --huge-pages --for json " + rec, []string{"backfeed.hugepages/1"}},
-		{"layout program --for text --holdout " + rec + " --relinked " + program + " " + rec, []string{"relinked", "\non the counts of the holdout", "blocks by the holdout", "the possible\n"}},
+		{"layout program --huge-pages --for json " + rec, []string{"backfeed.hugepages/2"}},
+		{"layout program --for text --holdout " + rec + " --relinked " + program + " " + rec, []string{"relinked", "\non the counts of the holdout", "blocks by the holdout", "upper bound\n"}},
 		{"emit llvm " + rec, []string{"work:", "drive:"}},
 		{"emit llvm --image program " + rec, []string{"work:", "drive:"}},
 		{"emit bolt " + rec, []string{"1 drive ", " 1 work 0 "}},
@@ -338,12 +335,11 @@ func TestEvents(t *testing.T) {
 		{[]string{"prof", both, "--event", "tick"}, tick.Total, []string{"samples of event cpu-clock are not mixed", "do not see what is in step"}},
 	} {
 		code, out, errs := runCLI(t, append(tt.args, "--format", "json")...)
-		var rows []procRow
-		if err := json.Unmarshal([]byte(out), &rows); err != nil || code != exitDone {
-			t.Fatalf("%q: exit code %d, %v: %s", tt.args, code, err, errs)
+		if code != exitDone {
+			t.Fatalf("%q: exit code %d: %s", tt.args, code, errs)
 		}
 		var total uint64
-		for _, r := range rows {
+		for _, r := range itemsOf[procRow](t, "backfeed.prof/2", out) {
 			total += r.Samples
 		}
 		if total != tt.total {

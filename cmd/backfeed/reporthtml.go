@@ -27,6 +27,7 @@ With --source DIR the code has its source beside it, where a file below DIR has 
 func runReport(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
+	c.names()
 	c.inference(opt)
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("procedures", "n", 20, "show the code of `N` procedures at most, those with the most cycles")

@@ -46,6 +46,7 @@ Requests that name another host are refused. Nothing can be changed through the 
 func runServe(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
+	c.names()
 	c.inference(opt)
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
@@ -91,7 +92,7 @@ func runServe(c *cli, args []string) error {
 func (c *cli) view(src *input.Session, path string) (*view, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
-	v, err := newView(src)
+	v, err := newView(src, c.style())
 	if err != nil || path == "" {
 		return v, err
 	}

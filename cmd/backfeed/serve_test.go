@@ -20,6 +20,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/truth"
 	"backfeed/internal/testtool"
 )
@@ -41,7 +42,7 @@ func sourceOf(t *testing.T, program, rec string) *input.Session {
 // testSite serves what is known of testdata/stalls.
 func testSite(t *testing.T) *site {
 	t.Helper()
-	v, err := newView(sourceOf(t, "stalls", "chase.bfr"))
+	v, err := newView(sourceOf(t, "stalls", "chase.bfr"), report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +214,7 @@ func TestSiteHostileName(t *testing.T) {
 			r.Proc.Name = hostile
 		}
 	}
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func TestSiteHostileName(t *testing.T) {
 // TestPprofProfile: pprof sees all samples, where they were.
 func TestPprofProfile(t *testing.T) {
 	src := sourceOf(t, "stalls", "chase.bfr")
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -293,7 +294,7 @@ func TestPprofStacks(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -318,7 +319,7 @@ func TestPprofStacks(t *testing.T) {
 // TestServe: the command prints where it listens, answers there and ends when told.
 func TestServe(t *testing.T) {
 	src := sourceOf(t, "stalls", "chase.bfr")
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,7 +377,7 @@ func TestServeUsage(t *testing.T) {
 // time, and is bounded.
 func TestReport(t *testing.T) {
 	src := sourceOf(t, "mix", "samples.bfr")
-	v, err := newView(src)
+	v, err := newView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -283,7 +283,7 @@ func (w *pprofWriter) function(name, file string) *profile.Function {
 	key := profile.Function{Name: name, Filename: file}
 	f := w.functions[key]
 	if f == nil {
-		f = &profile.Function{ID: uint64(len(w.p.Function) + 1), Name: image.Demangle(name), SystemName: name, Filename: file}
+		f = &profile.Function{ID: uint64(len(w.p.Function) + 1), Name: w.v.names.NameOf(name), SystemName: name, Filename: file}
 		w.p.Function = append(w.p.Function, f)
 		w.functions[key] = f
 	}

@@ -317,7 +317,7 @@ func TestMergeOnto(t *testing.T) {
 		if out := must(t, "emit", emit, carried, "--image", b.new); out == "" || !strings.Contains(out, want) {
 			t.Errorf("%s: emit %s of the newer build:\n%s", lang, emit, out)
 		}
-		must(t, "check", carried, "--image", b.new, "--config", file(t, t.TempDir(), "limits", "check: {min-samples: 1, min-own: 0, min-shape: 0}"))
+		must(t, "check", carried, "--image", b.new, "--config", file(t, t.TempDir(), "limits", "check: {min-samples: 1, min-own: 0, min-known: 0}"))
 	}
 }
 

@@ -48,7 +48,7 @@ type timeHeader struct {
 	Used            uint64             `json:"used"`              // samples
 	CyclesPerSample float64            `json:"cycles_per_sample"` // of a timer's samples, at 3 GHz
 	Confidence      map[string]float64 `json:"confidence"`        // shares of the used samples by that of their block's count, among all
-	Within          map[string]float64 `json:"shape"`             // the same among those of its procedure
+	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
 }
 
 func newTimeHeader(s *input.Session, schema string, x *infer.Explainer) timeHeader {

@@ -61,6 +61,16 @@ func mustJSON(t *testing.T, doc any, args ...string) {
 	}
 }
 
+// itemsOf reads a list that a command printed as JSON.
+func itemsOf[T any](t *testing.T, schema, out string) []T {
+	t.Helper()
+	var doc itemList[T]
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != schema {
+		t.Fatalf("%v, schema %q, want %q: %s", err, doc.Schema, schema, out)
+	}
+	return doc.Items
+}
+
 // shows holds what a command prints as text to a golden file, for the document in another:
 // that one is from testdata too, and what is inferred may change without it. -update makes both.
 func shows(t *testing.T, command string, doc any, text func(io.Writer) error, args ...string) {

@@ -80,7 +80,7 @@ func blamed(doc *document.Counts, exe, proc, cause string) (all, kept, first flo
 		}
 		for j := range doc.Images[i].Procs {
 			p := &doc.Images[i].Procs[j]
-			if proc != "" && p.Name != proc {
+			if proc != "" && p.Procedure != proc {
 				continue
 			}
 			for b := range p.Blocks {

@@ -42,7 +42,7 @@ type statsDoc struct {
 	Event  string     `json:"event"`
 	Value  string     `json:"value"` // "share" or "samples"
 	Sets   []statsSet `json:"sets"`
-	Rows   []statsRow `json:"rows"`
+	Rows   []statsRow `json:"items"`
 }
 
 type statsSet struct {
@@ -64,13 +64,14 @@ type statsRow struct {
 	P         *float64  `json:"p,omitempty"` // nil: too few samples to tell
 	Varies    bool      `json:"varies"`
 	Image     string    `json:"image,omitempty"`
-	Procedure string    `json:"procedure,omitempty"`
-	Lost      string    `json:"lost,omitempty"`
+	report.Name
+	Lost string `json:"lost,omitempty"`
 }
 
 func runStats(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
+	c.names()
 	by := c.choice("by", "what to compare", "procedure", "image")
 	value := c.choice("value", "by what", "share", "samples")
 	epochs := fs.Bool("epochs", false, "make each epoch of a store a set")
@@ -120,7 +121,7 @@ func runStats(c *cli, args []string) error {
 }
 
 func newStats(sets []*set, ev sample.Event, src *input.Session, byImage bool, value string) *statsDoc {
-	doc := &statsDoc{Schema: "backfeed.stats/1", Event: ev.Name, Value: value, Rows: []statsRow{}}
+	doc := &statsDoc{Schema: "backfeed.stats/2", Event: ev.Name, Value: value, Rows: []statsRow{}}
 	names := imageNames(sets)
 	samples := map[thing][]uint64{}
 	var totals []uint64
@@ -146,7 +147,7 @@ func newStats(sets []*set, ev sample.Event, src *input.Session, byImage bool, va
 		row := statsRow{
 			Range: s.RelativeRange, Samples: s.Sum, Share: float64(s.Sum) / float64(all),
 			Mean: s.Mean, Deviation: s.SD, Noise: s.Noise, Min: s.Least, Max: s.Most,
-			Varies: s.Varies, Image: t.image, Procedure: t.proc, Lost: t.lost,
+			Varies: s.Varies, Image: t.image, Name: report.NameOf(t.proc), Lost: t.lost,
 		}
 		for k, n := range counts[i] {
 			v := float64(n)
@@ -201,7 +202,7 @@ func (doc *statsDoc) text(w io.Writer, style report.Style) error {
 			varies = "yes"
 		}
 		t.Row(report.Percent(r.Range), report.Percent(r.Share), number(r.Mean), number(r.Deviation), number(r.Noise), number(r.Min), number(r.Max),
-			varies, r.Image, thing{proc: r.Procedure, lost: r.Lost}.name())
+			varies, r.Image, r.Or(r.Lost, style))
 	}
 	return t.Print(w, style)
 }

@@ -147,7 +147,7 @@ func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style
 	for _, g := range segments {
 		rows = append(rows, segmentRow{g.Epoch.From(), g.Epoch.To(), g.Labels, g.Samples, g.Lost, g.Images, g.Puts, g.Bytes, g.Name})
 	}
-	return rows, func(w io.Writer, style report.Style) error {
+	return itemList[segmentRow]{"backfeed.store.ls/2", rows}, func(w io.Writer, style report.Style) error {
 		t := report.NewTable(report.Left("from"), report.Right("length"), report.Right("samples"), report.Right("images"),
 			report.Right("puts").Drop(1), report.Right("bytes").Drop(2), report.Left("labels"))
 		for _, r := range rows {
@@ -169,6 +169,7 @@ func labelList(labels map[string]string) string {
 
 // storeSums are sums over a store.
 type storeSums struct {
+	Schema    string                 `json:"schema"`
 	From      *time.Time             `json:"from,omitempty"` // of the first epoch
 	To        *time.Time             `json:"to,omitempty"`   // of the last one
 	Epochs    int                    `json:"epochs"`
@@ -190,6 +191,7 @@ func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style)
 		return nil, nil, err
 	}
 	sums := storeSums{
+		Schema: "backfeed.store.stats/2",
 		Epochs: st.Epochs, Segments: st.Segments, Samples: st.Samples, Lost: st.Lost, Images: st.Images,
 		Places: st.Places, Flows: st.Flows, Bytes: st.Bytes, Copies: st.Copies, CopyBytes: st.CopyBytes, Unused: st.Unused,
 	}
@@ -222,6 +224,7 @@ func (s storeSums) write(w io.Writer, style report.Style) error {
 
 // A storeCheck is what fsck found.
 type storeCheck struct {
+	Schema     string   `json:"schema"`
 	Clean      bool     `json:"clean"`
 	Segments   int      `json:"segments"`
 	Samples    uint64   `json:"samples"`
@@ -237,7 +240,7 @@ func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Styl
 	if err != nil {
 		return nil, nil, err
 	}
-	doc := storeCheck{r.Clean(), r.Segments, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
+	doc := storeCheck{"backfeed.store.fsck/2", r.Clean(), r.Segments, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
 	for _, e := range r.Damaged {
 		doc.Damaged = append(doc.Damaged, e.Error())
 	}
@@ -266,8 +269,9 @@ func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.St
 		return nil, nil, err
 	}
 	doc := struct {
-		Merged int `json:"merged"` // segments, into others
-	}{n}
+		Schema string `json:"schema"`
+		Merged int    `json:"merged"` // segments, into others
+	}{"backfeed.store.compact/2", n}
 	return doc, func(w io.Writer, style report.Style) error {
 		_, err := report.Fprintf(w, style, "segments merged into others: %d\n", n)
 		return err
@@ -287,11 +291,12 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style
 		return nil, nil, err
 	}
 	doc := struct {
-		Epochs   int   `json:"epochs"`
-		Segments int   `json:"segments"`
-		Copies   int   `json:"copies"`
-		Bytes    int64 `json:"bytes"`
-	}{done.Epochs, done.Segments, done.Copies, done.Bytes}
+		Schema   string `json:"schema"`
+		Epochs   int    `json:"epochs"`
+		Segments int    `json:"segments"`
+		Copies   int    `json:"copies"`
+		Bytes    int64  `json:"bytes"`
+	}{"backfeed.store.gc/2", done.Epochs, done.Segments, done.Copies, done.Bytes}
 	return doc, func(w io.Writer, style report.Style) error {
 		_, err := report.Fprintf(w, style, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
 		return err

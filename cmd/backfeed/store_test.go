@@ -41,10 +41,7 @@ func storeOf(t *testing.T, id sample.ImageID) string {
 // dropped.
 func TestStore(t *testing.T) {
 	dir := storeOf(t, sample.ImageID{Path: "/nowhere", Build: sample.BuildID{1}})
-	var rows []segmentRow
-	if err := json.Unmarshal([]byte(must(t, "store", "ls", dir, "--format", "json")), &rows); err != nil {
-		t.Fatal(err)
-	}
+	rows := itemsOf[segmentRow](t, "backfeed.store.ls/2", must(t, "store", "ls", dir, "--format", "json"))
 	if len(rows) != 8 || rows[0].Samples != 1 || rows[7].Samples != 31 || rows[7].Labels["host"] == "" || rows[7].Bytes == 0 || rows[7].Puts != 1 {
 		t.Errorf("%+v", rows)
 	}

@@ -38,14 +38,6 @@ func (t thing) compare(o thing) int {
 	return cmp.Or(cmp.Compare(t.image, o.image), cmp.Compare(t.proc, o.proc), cmp.Compare(t.nth, o.nth), cmp.Compare(t.lost, o.lost))
 }
 
-// name is what a table calls t.
-func (t thing) name() string {
-	if t.lost != "" {
-		return "(" + t.lost + ")"
-	}
-	return t.proc
-}
-
 // readSets reads each path as a set of its own; with epochs, each epoch of stores.
 func readSets(src *input.Session, paths []string, epochs bool) ([]*set, error) {
 	read, err := src.ReadSets(context.Background(), paths, epochs)

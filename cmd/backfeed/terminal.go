@@ -78,6 +78,9 @@ func (c *cli) color() bool {
 	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
 }
 
+// style is that of text that is not a table alone.
+func (c *cli) style() report.Style { return report.Style{Color: c.color(), Mangled: c.mangled} }
+
 // width is how many characters fit a line of standard output; 0 where it is no
 // terminal, and any number does.
 func (c *cli) width() int { return widthOf(c.stdout) }

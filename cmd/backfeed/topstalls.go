@@ -10,7 +10,6 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/infer/image"
 )
 
 var topstallsCmd = &command{
@@ -39,18 +38,18 @@ type stallRow struct {
 	Cycles      float64          `json:"cycles"`
 	Executions  float64          `json:"executions"`
 	Confidence  infer.Confidence `json:"confidence"`
-	Within      infer.Confidence `json:"shape"`
+	Within      infer.Confidence `json:"confidence_within"`
 	Stall       float64          `json:"stall"` // cycles per execution
 	Least       float64          `json:"least"` // cycles per execution that are no stall
 	Blame       string           `json:"blame"` // letters
 	Culprits    []culpritRow     `json:"culprits"`
 	Unexplained float64          `json:"unexplained"` // cycles per execution
 	Image       string           `json:"image"`
-	Procedure   string           `json:"procedure"`
-	Addr        string           `json:"addr"`
-	Instruction string           `json:"instruction"`
-	File        string           `json:"file,omitempty"`
-	Line        int              `json:"line,omitempty"`
+	report.Name
+	Addr        string `json:"addr"`
+	Instruction string `json:"instruction"`
+	File        string `json:"file,omitempty"`
+	Line        int    `json:"line,omitempty"`
 }
 
 // A topstallsDoc is what topstalls prints as JSON.
@@ -59,12 +58,13 @@ type topstallsDoc struct {
 	Stalled      float64    `json:"stalled"`      // share of all time that is stalls
 	Chosen       float64    `json:"chosen"`       // the same of stalls of the confidence and the cause that were asked for
 	Instructions int        `json:"instructions"` // that have such stalls
-	Stalls       []stallRow `json:"stalls"`       // the longest first
+	Stalls       []stallRow `json:"items"`        // the longest first
 }
 
 func runTopstalls(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
+	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` instructions; 0 lists all")
 	least := c.choice("conf", "list stalls whose counts are known at least this well", "low", "medium", "high")
@@ -127,7 +127,7 @@ type stalled struct {
 
 // topStalls finds the n stalls that cost most, all for 0.
 func topStalls(s *input.Session, x *infer.Explainer, pick stallFilter, n int) *topstallsDoc {
-	doc := &topstallsDoc{timeHeader: newTimeHeader(s, "backfeed.topstalls/1", x), Stalls: []stallRow{}}
+	doc := &topstallsDoc{timeHeader: newTimeHeader(s, "backfeed.topstalls/2", x), Stalls: []stallRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
 	var top []stalled
 	for ip, e := range x.All() {
@@ -169,7 +169,7 @@ func newStallRow(t *stalled, share, sum float64) stallRow {
 	row := stallRow{
 		Share: share, Sum: sum, Cycles: t.cycles, Executions: t.N, Confidence: f.Conf, Within: f.Within,
 		Stall: t.Stall.Cycles, Least: t.Least, Blame: blame(&t.Stall), Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained,
-		Image: t.ip.ID.Path, Procedure: t.r.Proc.Name, Addr: hex(t.Addr), Instruction: t.ip.Image.Text(t.Addr),
+		Image: t.ip.ID.Path, Name: report.NameOf(t.r.Proc.Name), Addr: hex(t.Addr), Instruction: t.ip.Image.Text(t.Addr),
 	}
 	if ln, err := t.ip.Image.Lines(); err == nil {
 		if frames := ln.Frames(t.Addr); len(frames) > 0 {
@@ -189,7 +189,7 @@ func (doc *topstallsDoc) text(w io.Writer, style report.Style) error {
 	t := report.NewTable(columns...)
 	for _, r := range doc.Stalls {
 		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Count(r.Cycles), report.Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Within),
-			cycles(r.Stall), r.Blame, r.Addr, image.DemangleShort(r.Procedure), lineOf(r.File, r.Line), r.Instruction)
+			cycles(r.Stall), r.Blame, r.Addr, r.In(style), lineOf(r.File, r.Line), r.Instruction)
 	}
 	if err := t.Print(w, style); err != nil {
 		return err

@@ -18,7 +18,7 @@ type usertimeDoc struct {
 	Schema  string         `json:"schema"`
 	Event   string         `json:"event"`
 	Stacks  usertimeStacks `json:"stacks"`
-	Rows    []usertimeRow  `json:"rows,omitempty"`
+	Rows    []usertimeRow  `json:"items,omitempty"`
 	Callers []usertimeEdge `json:"callers,omitempty"` // with --proc
 	Callees []usertimeEdge `json:"callees,omitempty"`
 }
@@ -39,16 +39,16 @@ type usertimeRow struct {
 	Exclusive      uint64  `json:"exclusive"`
 	ExclusiveShare float64 `json:"exclusive_share"`
 	Image          string  `json:"image,omitempty"`
-	Procedure      string  `json:"procedure"`
+	report.Name
 }
 
 // A usertimeEdge is a caller or a callee of the procedure that was asked for.
 type usertimeEdge struct {
-	Role      string  `json:"role"` // "caller", "itself" or "callee"
-	Samples   uint64  `json:"samples"`
-	Share     float64 `json:"share"` // of the inclusive samples of the procedure
-	Image     string  `json:"image,omitempty"`
-	Procedure string  `json:"procedure"`
+	Role    string  `json:"role"` // "caller", "itself" or "callee"
+	Samples uint64  `json:"samples"`
+	Share   float64 `json:"share"` // of the inclusive samples of the procedure
+	Image   string  `json:"image,omitempty"`
+	report.Name
 }
 
 // usertime shows time by call stack, that of proc by caller and callee.
@@ -57,7 +57,7 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *choic
 	if times.Bare == times.Samples {
 		return fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
 	}
-	doc := &usertimeDoc{Schema: "backfeed.usertime/1", Event: src.Profile.Event.Name}
+	doc := &usertimeDoc{Schema: "backfeed.usertime/2", Event: src.Profile.Event.Name}
 	doc.Stacks = usertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
 	if proc != "" {
 		edges, err := doc.butterfly(times, proc)
@@ -69,7 +69,7 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *choic
 	share := func(n uint64) float64 { return float64(n) / float64(max(times.Samples, 1)) }
 	for i := range times.Procs {
 		t := &times.Procs[i]
-		doc.Rows = append(doc.Rows, usertimeRow{t.Inclusive, share(t.Inclusive), t.Exclusive, share(t.Exclusive), imageOf(t.CallProc), procNameOf(t.CallProc)})
+		doc.Rows = append(doc.Rows, usertimeRow{t.Inclusive, share(t.Inclusive), t.Exclusive, share(t.Exclusive), imageOf(t.CallProc), callName(t.CallProc)})
 	}
 	if lines > 0 && len(doc.Rows) > lines {
 		doc.Rows = doc.Rows[:lines]
@@ -83,12 +83,12 @@ func (doc *usertimeDoc) butterfly(times *infer.CallTimes, proc string) ([]userti
 	found := 0
 	for i := range times.Procs {
 		t := &times.Procs[i]
-		if t.Name() != proc {
+		if !report.IsNamed(t.Name(), proc) {
 			continue
 		}
 		found++
 		edge := func(role string, n uint64, p infer.CallProc) usertimeEdge {
-			return usertimeEdge{role, n, float64(n) / float64(max(t.Inclusive, 1)), imageOf(p), procNameOf(p)}
+			return usertimeEdge{role, n, float64(n) / float64(max(t.Inclusive, 1)), imageOf(p), callName(p)}
 		}
 		for _, e := range t.Callers {
 			doc.Callers = append(doc.Callers, edge("caller", e.Samples, e.CallProc))
@@ -97,7 +97,7 @@ func (doc *usertimeDoc) butterfly(times *infer.CallTimes, proc string) ([]userti
 			doc.Callees = append(doc.Callees, edge("callee", e.Samples, e.CallProc))
 		}
 		doc.Rows = append(doc.Rows, usertimeRow{t.Inclusive, float64(t.Inclusive) / float64(max(times.Samples, 1)),
-			t.Exclusive, float64(t.Exclusive) / float64(max(times.Samples, 1)), imageOf(t.CallProc), procNameOf(t.CallProc)})
+			t.Exclusive, float64(t.Exclusive) / float64(max(times.Samples, 1)), imageOf(t.CallProc), callName(t.CallProc)})
 		all = append(all, doc.Callers[len(doc.Callers)-len(t.Callers):]...)
 		all = append(all, edge("itself", t.Exclusive, t.CallProc))
 		all = append(all, doc.Callees[len(doc.Callees)-len(t.Callees):]...)
@@ -115,18 +115,18 @@ func imageOf(p infer.CallProc) string {
 	return p.Image.ID.Path
 }
 
-func procNameOf(p infer.CallProc) string {
+func callName(p infer.CallProc) report.Name {
 	if name := p.Name(); name != "" {
-		return name
+		return report.NameOf(name)
 	}
-	return "(" + string(infer.LostNoProc) + ")"
+	return report.Name{Procedure: "(" + string(infer.LostNoProc) + ")"}
 }
 
 func (doc *usertimeDoc) text(w io.Writer, style report.Style) error {
 	t := report.NewTable(report.Right("inclusive"), report.Right("share"), report.Right("exclusive"), report.Right("share"),
 		report.Paths("image").Drop(1), report.Procedures("procedure").Main())
 	for _, r := range doc.Rows {
-		t.Row(report.Integer(r.Inclusive), report.Percent(r.InclusiveShare), report.Integer(r.Exclusive), report.Percent(r.ExclusiveShare), r.Image, r.Procedure)
+		t.Row(report.Integer(r.Inclusive), report.Percent(r.InclusiveShare), report.Integer(r.Exclusive), report.Percent(r.ExclusiveShare), r.Image, r.In(style))
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
@@ -137,13 +137,13 @@ func (doc *usertimeDoc) text(w io.Writer, style report.Style) error {
 func (doc *usertimeDoc) writeButterfly(w io.Writer, edges []usertimeEdge, style report.Style) error {
 	t := report.NewTable(report.Left(""), report.Right("samples"), report.Right("share"), report.Paths("image").Drop(1), report.Procedures("procedure").Main())
 	for _, e := range edges {
-		t.Row(e.Role, report.Integer(e.Samples), report.Percent(e.Share), e.Image, e.Procedure)
+		t.Row(e.Role, report.Integer(e.Samples), report.Percent(e.Share), e.Image, e.In(style))
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	for _, r := range doc.Rows {
-		if _, err := report.Fprintf(w, style, "\n%s: %s samples in it and what it calls, %s of all\n", r.Procedure, report.Integer(r.Inclusive),
+		if _, err := report.Fprintf(w, style, "\n%s: %s samples in it and what it calls, %s of all\n", r.In(style), report.Integer(r.Inclusive),
 			report.Percent(r.InclusiveShare)); err != nil {
 			return err
 		}

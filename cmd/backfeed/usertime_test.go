@@ -31,7 +31,7 @@ func TestUsertime(t *testing.T) {
 	}
 
 	out := must(t, "prof", rec, "--experiment", "usertime", "--proc", callee, "--format", "csv")
-	if !strings.HasPrefix(out, "role,samples,share,image,procedure\ncaller,") || !strings.Contains(out, "\nitself,") || strings.Contains(out, "callee,") {
+	if !strings.HasPrefix(out, "role,samples,share,image,procedure,mangled\ncaller,") || !strings.Contains(out, "\nitself,") || strings.Contains(out, "callee,") {
 		t.Error(out)
 	}
 	out = must(t, "prof", rec, "--experiment", "usertime")

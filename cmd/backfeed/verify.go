@@ -27,7 +27,7 @@ var verifyCmd = &command{
 or the same as JSON, compressed or not; testdata/qemu makes that of programs for AArch64, too. Runs
 need not be equally long: one scale is fitted to all counts. Instructions weigh by their samples in
 SRC, which the images are needed for, or else by their exact executions. Confidence is held to its
-promise among all counts, shape among those of each procedure. Callgrind counts the repetitions of
+promise, program-wide and within each function. Callgrind counts the repetitions of
 string instructions; in images that are found they count once for each execution. The two histograms
 are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
 	run: runVerify,
@@ -168,6 +168,7 @@ func addSamples(by truth.SamplesByAddr, ic *sample.ImageCounts, im *image.Image)
 
 // An accuracyDocument is an truth.Accuracy as other programs read it.
 type accuracyDocument struct {
+	Schema       string                `json:"schema"`
 	BlockOverlap float64               `json:"block_overlap"`
 	Overlap      float64               `json:"overlap"`
 	Within5      float64               `json:"within5"`
@@ -182,10 +183,10 @@ type accuracyDocument struct {
 	Cold         float64               `json:"executed_but_cold"`
 	ColdUnrun    float64               `json:"not_executed_and_cold"`
 	Blocks       []calibrationDocument `json:"blocks"`
-	BlockShapes  []calibrationDocument `json:"block_shapes"`
+	BlocksWithin []calibrationDocument `json:"blocks_within"`
 	Edges        []calibrationDocument `json:"edges"`
-	EdgeShapes   []calibrationDocument `json:"edge_shapes"`
-	Procs        []calibrationDocument `json:"procs"`
+	EdgesWithin  []calibrationDocument `json:"edges_within"`
+	Procs        []calibrationDocument `json:"procedures"`
 	InstErrors   []errorDocument       `json:"instruction_errors"`
 	EdgeErrors   []errorDocument       `json:"edge_errors"`
 }
@@ -209,6 +210,7 @@ type errorDocument struct {
 
 func newAccuracyDocument(a *truth.Accuracy) *accuracyDocument {
 	return &accuracyDocument{
+		"backfeed.verify/2",
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
 		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
 		calibrations(&a.BlockProgramWide, bySamples), calibrations(&a.BlockWithinProc, bySamples),
@@ -237,7 +239,7 @@ func (doc *accuracyDocument) measures() []measure {
 	for _, of := range []struct {
 		name string
 		cals []calibrationDocument
-	}{{"blocks", doc.Blocks}, {"block_shapes", doc.BlockShapes}, {"edges", doc.Edges}, {"edge_shapes", doc.EdgeShapes}, {"procs", doc.Procs}} {
+	}{{"blocks", doc.Blocks}, {"blocks_within", doc.BlocksWithin}, {"edges", doc.Edges}, {"edges_within", doc.EdgesWithin}, {"procedures", doc.Procs}} {
 		for _, cal := range of.cals {
 			conf := cal.Confidence.String()
 			all = append(all, measure{of.name, conf, "n", float64(cal.N)}, measure{of.name, conf, "weight", cal.Weight},
@@ -290,19 +292,19 @@ func writeAccuracy(w io.Writer, a *truth.Accuracy, sampled bool, style report.St
 	steps := []func() error{
 		func() error { return accuracyTable(a, weight).Print(w, style) },
 		func() error {
-			return calibrationTable(&a.BlockProgramWide, "confidence", "blocks", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.BlockProgramWide, "program-wide", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.BlockWithinProc, "shape", "blocks", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.BlockWithinProc, "within function", "blocks", weight, bySamples).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeProgramWide, "confidence", "edges", "executions", byExecutions).Print(w, style)
+			return calibrationTable(&a.EdgeProgramWide, "program-wide", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.EdgeWithinProc, "shape", "edges", "executions", byExecutions).Print(w, style)
+			return calibrationTable(&a.EdgeWithinProc, "within function", "edges", "executions", byExecutions).Print(w, style)
 		},
 		func() error {
-			return calibrationTable(&a.ProcProgramWide, "confidence", "procedures", weight, bySamples).Print(w, style)
+			return calibrationTable(&a.ProcProgramWide, "program-wide", "procedures", weight, bySamples).Print(w, style)
 		},
 		func() error {
 			return histogram("error of the counts of instructions, by "+weight, &a.InstErrors).Print(w, style)

@@ -59,35 +59,36 @@ type topDownDoc struct {
 // A whatcgDoc is what whatcg prints as JSON.
 type whatcgDoc struct {
 	timeHeader
-	Image     string     `json:"image,omitempty"` // what it is about; empty is all
-	Procedure string     `json:"procedure,omitempty"`
-	Cycles    float64    `json:"cycles"`
-	Spent     []spentRow `json:"spent"`
-	TopDown   topDownDoc `json:"topdown"`
+	Image string `json:"image,omitempty"` // what it is about; empty is all
+	report.Name
+	Cycles  float64    `json:"cycles"`
+	Spent   []spentRow `json:"spent"`
+	TopDown topDownDoc `json:"topdown"`
 }
 
 // A blamedRow is a procedure that a cause costs time.
 type blamedRow struct {
-	Share     float64 `json:"share"` // of all time: stalls that the cause is likeliest to explain
-	Sum       float64 `json:"sum"`   // of the shares so far
-	Least     float64 `json:"least"` // of all time: what nothing else can explain
-	Most      float64 `json:"most"`
-	Of        float64 `json:"of"` // Share, of the procedure's own time
-	Samples   uint64  `json:"samples"`
-	Image     string  `json:"image"`
-	Procedure string  `json:"procedure"`
+	Share   float64 `json:"share"` // of all time: stalls that the cause is likeliest to explain
+	Sum     float64 `json:"sum"`   // of the shares so far
+	Least   float64 `json:"least"` // of all time: what nothing else can explain
+	Most    float64 `json:"most"`
+	Of      float64 `json:"of"` // Share, of the procedure's own time
+	Samples uint64  `json:"samples"`
+	Image   string  `json:"image"`
+	report.Name
 }
 
 // A blamedDoc is what whatcg --cause prints as JSON.
 type blamedDoc struct {
 	timeHeader
 	Cause      string      `json:"cause"`
-	Procedures []blamedRow `json:"procedures"`
+	Procedures []blamedRow `json:"items"`
 }
 
 func runWhatcg(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
+	c.names()
 	c.inference(opt)
 	inImage := fs.String("image", "", "only of the image with that `path` or build ID")
 	inProc := fs.String("proc", "", "only of procedure `name`")
@@ -153,7 +154,7 @@ func eachOf(x *infer.Explainer, of sampledProc, f func(*infer.ImageProfile, *inf
 
 // spent sums the time of an image or a procedure up, of the recording if both are nil.
 func spent(s *input.Session, x *infer.Explainer, of sampledProc) *whatcgDoc {
-	doc := &whatcgDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg/1", x)}
+	doc := &whatcgDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg/2", x)}
 	var sum infer.Summary
 	eachOf(x, of, func(_ *infer.ImageProfile, e *infer.Explanation) { sum.Add(&e.Summary) })
 	if of.ip == nil {
@@ -164,7 +165,7 @@ func spent(s *input.Session, x *infer.Explainer, of sampledProc) *whatcgDoc {
 	var p *image.Proc
 	if of.r != nil {
 		p = of.r.Proc
-		doc.Procedure = p.Name
+		doc.Name = report.NameOf(p.Name)
 	}
 	doc.Cycles, doc.Spent = sum.Cycles, spentRows(&sum)
 	td, counted := x.CountedTopDown(of.ip, p)
@@ -215,7 +216,7 @@ func (doc *whatcgDoc) text(w io.Writer, style report.Style) error {
 	}
 	switch {
 	case doc.Procedure != "":
-		report.Fprintf(w, style, "Of procedure %s of %s:\n", image.Demangle(doc.Procedure), doc.Image)
+		report.Fprintf(w, style, "Of procedure %s of %s:\n", doc.In(style), doc.Image)
 	case doc.Image != "":
 		report.Fprintf(w, style, "Of image %s:\n", doc.Image)
 	}
@@ -253,13 +254,13 @@ func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 1
 
 // blamedFor lists the procedures that a cause costs most, of an image or of all.
 func blamedFor(s *input.Session, x *infer.Explainer, of sampledProc, cause infer.Cause, n int) *blamedDoc {
-	doc := &blamedDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg.stall/1", x), Cause: cause.String(), Procedures: []blamedRow{}}
+	doc := &blamedDoc{timeHeader: newTimeHeader(s, "backfeed.whatcg.stall/2", x), Cause: cause.String(), Procedures: []blamedRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
 	eachOf(x, of, func(ip *infer.ImageProfile, e *infer.Explanation) {
 		if r := e.Causes[cause]; r.Most > 0 {
 			doc.Procedures = append(doc.Procedures, blamedRow{
 				Share: e.Likeliest[cause] / all, Least: r.Least / all, Most: r.Most / all, Of: e.Likeliest[cause] / max(e.Cycles, 1e-300),
-				Samples: e.Result.Samples, Image: ip.ID.Path, Procedure: e.Result.Proc.Name,
+				Samples: e.Result.Samples, Image: ip.ID.Path, Name: report.NameOf(e.Result.Proc.Name),
 			})
 		}
 	})
@@ -283,7 +284,7 @@ func (doc *blamedDoc) text(w io.Writer, style report.Style) error {
 	t := report.NewTable(report.Right("share"), report.Right("sum").Drop(1), report.Right("least"), report.Right("most"), report.Right("of its time"),
 		report.Paths("image"), report.Procedures("procedure").Main())
 	for _, r := range doc.Procedures {
-		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Percent(r.Least), report.Percent(r.Most), report.Percent(r.Of), r.Image, image.DemangleShort(r.Procedure))
+		t.Row(report.Percent(r.Share), report.Percent(r.Sum), report.Percent(r.Least), report.Percent(r.Most), report.Percent(r.Of), r.Image, r.In(style))
 	}
 	return t.Print(w, style)
 }

@@ -19,6 +19,9 @@ const (
 	Seconds
 )
 
+// String returns the unit's name.
+func (u Unit) String() string { return [...]string{"share", "samples", "seconds"}[u] }
+
 // A Gate is one thing that was looked at.
 type Gate struct {
 	Name   string
@@ -54,7 +57,7 @@ func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
 // that is to be built, has of that. Of all samples recorded, otherID are of images of which
 // only other builds were found.
 func Recording(p *infer.Profile, ip *infer.ImageProfile, recorded, otherID uint64, lim Limits) []Gate {
-	var own, shaped, placed uint64
+	var own, known, placed uint64
 	for _, r := range ip.Procs {
 		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {
 			own += r.Samples
@@ -62,7 +65,7 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, recorded, otherID uint6
 		for i, n := range r.BlockSamples {
 			placed += n
 			if r.Block[i].Within >= infer.Medium {
-				shaped += n
+				known += n
 			}
 		}
 	}
@@ -71,7 +74,7 @@ func Recording(p *infer.Profile, ip *infer.ImageProfile, recorded, otherID uint6
 		atLeast("used", part(p.Samples.Used, p.Samples.Total), lim.MinUsed, "samples have no place; `backfeed images` says why"),
 		atMost("other build ID", part(otherID, recorded), lim.MaxOtherID, "the files here are not those that ran"),
 		atLeast("own code", part(own, p.Samples.Total), lim.MinOwn, "the program itself hardly ran: was it idle?"),
-		atLeast("shape", part(shaped, placed), lim.MinShape, "too little is sure of how often blocks ran; more samples help"),
+		atLeast("known within functions", part(known, placed), lim.MinKnown, "too little is sure of how often blocks ran; more samples help"),
 	}
 }
 

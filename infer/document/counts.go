@@ -15,9 +15,13 @@ import (
 	"backfeed/sample"
 )
 
-// Schema names the version of the counts document. Later versions of the
-// same name may add fields; readers ignore those that they do not know.
-const Schema = "backfeed.counts/1"
+// Schema names the version of the counts document. Later documents of the same
+// version may have more fields; readers ignore those that they do not know.
+const Schema = "backfeed.counts/2"
+
+// schema1 names the version before, which Read reads, too: it has the linker's name of
+// a procedure as "name", and "shape" for "confidence_within".
+const schema1 = "backfeed.counts/1"
 
 // JSONSchema is the JSON Schema of the counts document.
 //
@@ -71,7 +75,8 @@ type ImageHeader struct {
 
 // A Proc is an infer.Result.
 type Proc struct {
-	Name       string     `json:"name"`
+	Procedure  string     `json:"procedure"`         // as the source has it: image.DemangleShort
+	Mangled    string     `json:"mangled,omitempty"` // the linker's name, where it is another
 	Addr       Addr       `json:"addr"`
 	Size       uint64     `json:"size"` // bytes
 	Samples    uint64     `json:"samples"`
@@ -81,6 +86,16 @@ type Proc struct {
 	Blocks     []Block    `json:"blocks"` // by address
 	Edges      []Edge     `json:"edges"`
 	Calls      []Call     `json:"calls"`
+
+	OldName string `json:"name,omitempty"` // the linker's name of version 1, which Read takes away
+}
+
+// SetName makes p the procedure that the linker calls so.
+func (p *Proc) SetName(linker string) {
+	p.Procedure, p.Mangled = image.DemangleShort(linker), linker
+	if p.Procedure == linker {
+		p.Mangled = ""
+	}
 }
 
 // A Block is a basic block with its executions.
@@ -91,13 +106,15 @@ type Block struct {
 	Samples    uint64     `json:"samples"`
 	Count      Count      `json:"count"`
 	Confidence Confidence `json:"confidence"`
-	Within     Confidence `json:"shape"`
+	Within     Confidence `json:"confidence_within"` // its procedure
 	Cold       bool       `json:"cold,omitempty"`
 
 	// Of documents with stalls.
 	CPI         *float64  `json:"cpi,omitempty"`          // cycles per execution, to 3 places; nil is unknown
 	LeastCycles *float64  `json:"least_cycles,omitempty"` // by the machine model, likewise
 	Culprits    []Culprit `json:"culprits,omitzero"`      // by address, the likeliest first; nil is unknown
+
+	OldWithin Confidence `json:"shape,omitempty"` // Within of version 1, which Read takes away
 }
 
 // A Culprit is an infer.Culprit: what may explain that a block waits.
@@ -116,7 +133,8 @@ type Edge struct {
 	Kind       string     `json:"kind"` // "fallthrough", "taken" or "indirect"
 	Count      Count      `json:"count"`
 	Confidence Confidence `json:"confidence"`
-	Within     Confidence `json:"shape"`
+	Within     Confidence `json:"confidence_within"` // its procedure
+	OldWithin  Confidence `json:"shape,omitempty"`   // of version 1, which Read takes away
 }
 
 // A Call is a call with its executions.
@@ -278,7 +296,10 @@ func (dw *writer) object(v any, list string) {
 }
 
 func (dw *writer) proc(p *Proc) {
-	b := append(append(dw.line[:0], `{"name":`...), dw.encode(p.Name)...)
+	b := append(append(dw.line[:0], `{"procedure":`...), dw.encode(p.Procedure)...)
+	if p.Mangled != "" {
+		b = append(append(b, `,"mangled":`...), dw.encode(p.Mangled)...)
+	}
 	b = appendAddr(append(b, `,"addr":`...), p.Addr)
 	b = strconv.AppendUint(append(b, `,"size":`...), p.Size, 10)
 	b = strconv.AppendUint(append(b, `,"samples":`...), p.Samples, 10)
@@ -327,7 +348,7 @@ func (d Block) appendTo(b []byte) []byte {
 	b = strconv.AppendUint(append(b, `,"samples":`...), d.Samples, 10)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
 	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
-	b = appendWord(append(b, `,"shape":`...), d.Within.String())
+	b = appendWord(append(b, `,"confidence_within":`...), d.Within.String())
 	if d.Cold {
 		b = append(b, `,"cold":true`...)
 	}
@@ -369,7 +390,7 @@ func (d Edge) appendTo(b []byte) []byte {
 	b = appendWord(append(b, `,"kind":`...), d.Kind)
 	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
 	b = appendWord(append(b, `,"confidence":`...), d.Confidence.String())
-	return append(appendWord(append(b, `,"shape":`...), d.Within.String()), '}')
+	return append(appendWord(append(b, `,"confidence_within":`...), d.Within.String()), '}')
 }
 
 func (d Call) appendTo(b []byte) []byte {
@@ -381,24 +402,54 @@ func (d Call) appendTo(b []byte) []byte {
 	return append(strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10), '}')
 }
 
-// Read reads a counts document. Fields that it does not know are left
-// out.
+// Read reads a counts document of this version or the one before. Fields that it does
+// not know are left out.
 func Read(r io.Reader) (*Counts, error) {
 	var d Counts
 	dec := json.NewDecoder(r)
 	if err := dec.Decode(&d); err != nil {
 		return nil, readError(dec, err)
 	}
-	if d.Schema != Schema {
-		return nil, fmt.Errorf("schema %q, want %q: %w", d.Schema, Schema, ErrFormat)
+	if d.Schema != Schema && d.Schema != schema1 {
+		return nil, fmt.Errorf("schema %q, want %q or %q: %w", d.Schema, Schema, schema1, ErrFormat)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("offset %#x: more than one value: %w", dec.InputOffset(), ErrFormat)
 	}
+	d.upgrade()
 	if err := d.check(); err != nil {
 		return nil, fmt.Errorf("%w: %w", err, ErrFormat)
 	}
 	return &d, nil
+}
+
+// upgrade makes d one of this version, without what only version 1 has.
+func (d *Counts) upgrade() {
+	old := d.Schema == schema1
+	d.Schema = Schema
+	for i := range d.Images {
+		for j := range d.Images[i].Procs {
+			p := &d.Images[i].Procs[j]
+			if old {
+				p.SetName(p.OldName)
+			}
+			p.OldName = ""
+			for k := range p.Blocks {
+				take(&p.Blocks[k].Within, &p.Blocks[k].OldWithin, old)
+			}
+			for k := range p.Edges {
+				take(&p.Edges[k].Within, &p.Edges[k].OldWithin, old)
+			}
+		}
+	}
+}
+
+// take moves a confidence to where this version has it, if the document is old.
+func take(within, shape *Confidence, old bool) {
+	if old {
+		*within = *shape
+	}
+	*shape = None
 }
 
 // check reports the first thing in d that the schema promises and that is not so, and says

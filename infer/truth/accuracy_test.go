@@ -40,7 +40,7 @@ func worked() (*document.Counts, *Counts, SamplesByAddr) {
 	c := block(0x108, 8, 2, 0, none)
 	c.Cold = true
 	doc := &document.Counts{Images: []document.Image{{ImageHeader: document.ImageHeader{Path: "/usr/bin/app"}, Procs: []document.Proc{{
-		Name: "f", Addr: 0x100, Size: 0x40, Entries: 124, Confidence: low,
+		Procedure: "f", Addr: 0x100, Size: 0x40, Entries: 124, Confidence: low,
 		Blocks: []document.Block{
 			block(0x100, 4, 2, 124, high), block(0x104, 4, 1, 57, medium), c,
 			block(0x118, 4, 1, 49, high), block(0x11c, 4, 1, 108, high), block(0x120, 4, 1, 88, low),

@@ -825,7 +825,7 @@ func (k *Calibrator) WritePlan(w io.Writer) error {
 			} else if s.Cond == collect.NoCond {
 				what = "runs"
 			}
-			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), s.Proc.Proc.Name, g.File)
+			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), report.NameOf(s.Proc.Proc.Name).Procedure, g.File)
 		}
 	}
 	return t.Write(w, false)

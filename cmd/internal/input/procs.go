@@ -88,7 +88,11 @@ func ambiguous(want string, found []proc) error {
 			more = append(more, fmt.Sprintf("  and %d more", len(found)-i))
 			break
 		}
-		more = append(more, fmt.Sprintf("  %s:%s, %d samples, at %#x", p.ip.ID.Path, p.r.Proc.Name, p.r.Samples, uint64(p.r.Proc.Addr)))
+		also := ""
+		if plain := image.Demangle(p.r.Proc.Name); plain != p.r.Proc.Name {
+			also = plain + ", "
+		}
+		more = append(more, fmt.Sprintf("  %s:%s, %s%d samples, at %#x", p.ip.ID.Path, p.r.Proc.Name, also, p.r.Samples, uint64(p.r.Proc.Addr)))
 	}
 	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s may be any of %d procedures:", want, len(found)), more...))
 }

@@ -23,6 +23,7 @@ type Code struct {
 	Prefix string                             // of ids, where a page has several procedures
 	Rows   int                                // of instructions at most that are not folded away; 0 is maxListed
 	Brief  bool                               // leave out what would be folded away
+	Names  Style
 }
 
 const (
@@ -48,7 +49,7 @@ type listedBlock struct {
 	Count       string
 	Within      infer.Confidence
 	Share       string // of the procedure's samples
-	In, Out     []way
+	In, Out     []neighbour
 	Exit        string
 	Rows        []listedInst
 	insts, n    int // of the block: how many instructions, the first of them
@@ -57,8 +58,8 @@ type listedBlock struct {
 	start, last image.Addr
 }
 
-// A way leads from or to another block.
-type way struct{ Href, Addr, Count string }
+// A neighbour is a block that an edge leads from or to.
+type neighbour struct{ Href, Addr, Count string }
 
 type listedInst struct {
 	Source  string // where it differs from that of the one before
@@ -92,7 +93,7 @@ func (l *Code) HTML() (template.HTML, error) {
 			}
 		}
 	}
-	return markup("listing.tmpl", map[string]any{"Name": image.Demangle(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits})
+	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits})
 }
 
 // blocks gives all blocks without their instructions.
@@ -107,12 +108,12 @@ func (l *Code) blocks() []listedBlock {
 			blocks[b].Count = "-"
 		}
 		for _, e := range pb.In {
-			blocks[b].In = append(blocks[b].In, l.way(r.Proc.Edges[e].From, r.Edge[e].N))
+			blocks[b].In = append(blocks[b].In, l.neighbour(r.Proc.Edges[e].From, r.Edge[e].N))
 		}
 		for _, e := range pb.Out {
-			blocks[b].Out = append(blocks[b].Out, l.way(r.Proc.Edges[e].To, r.Edge[e].N))
+			blocks[b].Out = append(blocks[b].Out, l.neighbour(r.Proc.Edges[e].To, r.Edge[e].N))
 		}
-		blocks[b].In, blocks[b].Out = hottestWays(blocks[b].In), hottestWays(blocks[b].Out)
+		blocks[b].In, blocks[b].Out = hottestNeighbours(blocks[b].In), hottestNeighbours(blocks[b].Out)
 		blocks[b].Exit = exits[pb.Exit]
 	}
 	for i := range l.Of.Insts {
@@ -135,21 +136,21 @@ func blockID(prefix string, a image.Addr) string {
 	return prefix + "b" + strconv.FormatUint(uint64(a), 16)
 }
 
-func (l *Code) way(b int, n float64) way {
+func (l *Code) neighbour(b int, n float64) neighbour {
 	a := l.Of.Result.Proc.Blocks[b].Start
-	return way{"#" + blockID(l.Prefix, a), hex(a), Count(n)}
+	return neighbour{"#" + blockID(l.Prefix, a), hex(a), Count(n)}
 }
 
-// maxWays is how many ways to or from a block are listed.
-const maxWays = 6
+// maxNeighbours is how many neighbours of a block are listed.
+const maxNeighbours = 6
 
-// hottestWays bounds a list of ways; those that are left out are counted.
-func hottestWays(ways []way) []way {
-	if len(ways) > maxWays {
-		rest := len(ways) - maxWays
-		ways = append(ways[:maxWays:maxWays], way{Count: fmt.Sprintf("and %d more", rest)})
+// hottestNeighbours bounds a list of neighbours; those that are left out are counted.
+func hottestNeighbours(all []neighbour) []neighbour {
+	if len(all) > maxNeighbours {
+		rest := len(all) - maxNeighbours
+		all = append(all[:maxNeighbours:maxNeighbours], neighbour{Count: fmt.Sprintf("and %d more", rest)})
 	}
-	return ways
+	return all
 }
 
 // runs decides what is shown: the blocks with the most cycles, as many as there is room
@@ -252,7 +253,7 @@ func (l *Code) source(a image.Addr) (name, text string) {
 	}
 	s := fmt.Sprintf("%s:%d", slash.Base(frames[0].File), frames[0].Line)
 	if len(frames) > 1 {
-		s += " in " + image.Demangle(frames[0].Func)
+		s += " in " + l.Names.NameOf(frames[0].Func)
 	}
 	if l.Text != nil {
 		text = strings.TrimSpace(l.Text(frames[0].File, int(frames[0].Line)))

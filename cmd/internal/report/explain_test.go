@@ -56,8 +56,8 @@ func chase(t *testing.T) (*infer.ImageProfile, *infer.Explanation) {
 		r.Samples += r.BlockSamples[b]
 	}
 	e.Dispatched = infer.Range{Least: e.Static[1], Most: e.Static[1]}
-	for _, way := range p.Edges {
-		r.Edge = append(r.Edge, infer.Freq{N: r.Block[way.From].N / float64(len(p.Blocks[way.From].Out))})
+	for _, e := range p.Edges {
+		r.Edge = append(r.Edge, infer.Freq{N: r.Block[e.From].N / float64(len(p.Blocks[e.From].Out))})
 	}
 	return &infer.ImageProfile{Image: im}, e
 }
@@ -112,7 +112,7 @@ func TestExplainedInBrowser(t *testing.T) {
 	}
 	link := `href="#` + blockID("", e.Result.Proc.Blocks[hot].Start) + `"`
 	if strings.Count(text, link) == 0 {
-		t.Errorf("no way leads to the hottest block, %s", link)
+		t.Errorf("no edge leads to the hottest block, %s", link)
 	}
 	for _, dark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dark %v", dark), func(t *testing.T) {
@@ -172,9 +172,9 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// graphOf makes a flow graph: "ab3" is a way from a to b, 3 times.
-func graphOf(ways ...string) (nodes []flowNode, edges []flowEdge) {
-	for _, w := range ways {
+// graphOf makes a flow graph: "ab3" is an edge from a to b, 3 times.
+func graphOf(words ...string) (nodes []flowNode, edges []flowEdge) {
+	for _, w := range words {
 		e := flowEdge{from: int(w[0] - 'a'), to: int(w[1] - 'a'), n: float64(w[2] - '0')}
 		for len(nodes) <= max(e.from, e.to) {
 			nodes = append(nodes, flowNode{block: len(nodes)})
@@ -184,32 +184,32 @@ func graphOf(ways ...string) (nodes []flowNode, edges []flowEdge) {
 	return nodes, edges
 }
 
-// TestPlace: layers go down along the hot ways, no two nodes overlap, and the same
+// TestPlace: layers go down along the hot edges, no two nodes overlap, and the same
 // graph is the same picture.
 func TestPlace(t *testing.T) {
 	for _, tt := range []struct {
-		name string
-		ways []string
-		back []string // that lead up
+		name  string
+		edges []string
+		back  []string // that lead up
 	}{
 		{"straight", []string{"ab1", "bc1"}, nil},
 		{"diamond", []string{"ab7", "ac3", "bd7", "cd3"}, nil},
 		{"loop", []string{"ab1", "bc9", "cb8", "cd1"}, []string{"cb"}},
 		{"itself", []string{"aa5", "ab1"}, []string{"aa"}},
 		{"two entries", []string{"ac1", "bc1"}, nil},
-		{"long way", []string{"ab1", "bc1", "cd1", "ad1"}, nil},
+		{"long edge", []string{"ab1", "bc1", "cd1", "ad1"}, nil},
 		{"switch", []string{"ab1", "ac1", "ad1", "ae1", "af1", "ag1", "ah1", "ai1", "aj1", "ak1", "al1"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			nodes, edges := graphOf(tt.ways...)
+			nodes, edges := graphOf(tt.edges...)
 			width, height := place(nodes, edges)
 			for _, e := range edges {
-				way := string([]byte{byte('a' + e.from), byte('a' + e.to)})
-				if back := slices.Contains(tt.back, way); e.Back != back {
-					t.Errorf("%s leads up: %v, want %v", way, e.Back, back)
+				name := string([]byte{byte('a' + e.from), byte('a' + e.to)})
+				if back := slices.Contains(tt.back, name); e.Back != back {
+					t.Errorf("%s leads up: %v, want %v", name, e.Back, back)
 				}
 				if down := nodes[e.from].Y < nodes[e.to].Y; e.from != e.to && down == e.Back {
-					t.Errorf("%s: from y %d to %d, up: %v", way, nodes[e.from].Y, nodes[e.to].Y, e.Back)
+					t.Errorf("%s: from y %d to %d, up: %v", name, nodes[e.from].Y, nodes[e.to].Y, e.Back)
 				}
 			}
 			perLayer := map[int]int{}
@@ -229,7 +229,7 @@ func TestPlace(t *testing.T) {
 					t.Errorf("%d nodes at y %d", n, y)
 				}
 			}
-			again, edges2 := graphOf(tt.ways...)
+			again, edges2 := graphOf(tt.edges...)
 			place(again, edges2)
 			for i := range nodes {
 				if nodes[i].X != again[i].X || nodes[i].Y != again[i].Y {
@@ -250,7 +250,7 @@ func TestPlaceLate(t *testing.T) {
 	}
 }
 
-// TestFlowLimit: of a procedure with too many blocks the hot ones are drawn, ways through
+// TestFlowLimit: of a procedure with too many blocks the hot ones are drawn, edges through
 // others too, and the picture says so.
 func TestFlowLimit(t *testing.T) {
 	_, e := chase(t)

@@ -10,16 +10,16 @@ import (
 	"strings"
 
 	"backfeed/infer"
-	"backfeed/infer/image"
 )
 
 // A Flow draws the flow graph of a procedure: its blocks from top to bottom, as control
-// flows, with how often they and the ways between them ran. Of a large procedure it
+// flows, with how often they and the edges between them ran. Of a large procedure it
 // draws the blocks that time was spent in.
 type Flow struct {
 	Of     *infer.Explanation
 	Prefix string // of ids and links, as that of the Code
 	Blocks int    // at most so many; 0 is maxDrawn
+	Names  Style
 }
 
 const (
@@ -28,7 +28,7 @@ const (
 	nodeWidth  = 196
 	nodeHeight = 58
 	nodeGap    = 14
-	dummyWidth = 14 // what a way takes that passes a layer
+	dummyWidth = 14 // what an edge takes that passes a layer
 	layerGap   = 46
 )
 
@@ -40,7 +40,7 @@ type flowNode struct {
 	Lines     []string
 	Class     int
 	block     int
-	outN, inN float64 // executions of ways that are not drawn
+	outN, inN float64 // executions of edges that are not drawn
 }
 
 type flowEdge struct {
@@ -55,7 +55,7 @@ type flowEdge struct {
 	n          float64
 	fromX, toX float64 // ports
 
-	fromEnds, toEnds int // how many ways share the sides of the nodes
+	fromEnds, toEnds int // how many edges share the sides of the nodes
 }
 
 // HTML gives the picture as markup, with a sentence that says what it leaves out.
@@ -77,7 +77,7 @@ func (f *Flow) HTML() (template.HTML, error) {
 		draw = append(draw, e)
 	}
 	return markup("flow.tmpl", map[string]any{
-		"Name": image.Demangle(f.Of.Result.Proc.Name), "Nodes": nodes, "Edges": draw, "Width": width, "Height": height, "Note": note,
+		"Name": f.Names.NameOf(f.Of.Result.Proc.Name), "Nodes": nodes, "Edges": draw, "Width": width, "Height": height, "Note": note,
 		"W": nodeWidth, "H": nodeHeight,
 	})
 }
@@ -140,7 +140,7 @@ func (f *Flow) nodes() ([]flowNode, string) {
 	}
 	note := ""
 	if len(nodes) < all {
-		note = fmt.Sprintf("%d of %d blocks are drawn, with %s of the procedure's time; dotted ways lead through others.", len(nodes), all, share(shown, f.Of.Cycles))
+		note = fmt.Sprintf("%d of %d blocks are drawn, with %s of the procedure's time; dotted edges lead through others.", len(nodes), all, share(shown, f.Of.Cycles))
 	}
 	return nodes, note
 }
@@ -163,7 +163,7 @@ func foremost(m map[infer.Cause]float64) (best infer.Cause, ok bool) {
 	return best, ok
 }
 
-// edges gives the ways between nodes. A way to a block that is not drawn is followed,
+// edges returns the edges between nodes. One to a block that is not drawn is followed,
 // as control mostly does, until it comes to one that is.
 func (f *Flow) edges(nodes []flowNode) []flowEdge {
 	r := f.Of.Result
@@ -219,10 +219,10 @@ func (f *Flow) edges(nodes []flowNode) []flowEdge {
 	return edges
 }
 
-// maxFollowed is how many blocks a way is followed through.
+// maxFollowed is how many blocks an edge is followed through.
 const maxFollowed = 64
 
-// follow goes on from a block that is not drawn, always the way that ran most, to the
+// follow goes on from a block that is not drawn, always along the edge that ran most, to the
 // first that is.
 func (f *Flow) follow(b int, at map[int]int) (node int, ok bool) {
 	r := f.Of.Result

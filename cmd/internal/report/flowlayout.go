@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// A cell is what a layer holds: a node, or a way that passes.
+// A cell is what a layer holds: a node, or an edge that passes.
 type cell struct {
-	node     int // -1 for a way
+	node     int // -1 for an edge
 	layer    int
 	width    float64
 	x        float64 // middle
@@ -18,8 +18,8 @@ type cell struct {
 }
 
 // place gives nodes and edges their places, as Sugiyama, Tagawa and Toda do ("Methods for
-// Visual Understanding of Hierarchical System Structures", 1981): ways that lead
-// back are turned round, nodes come in layers, ways that pass a layer have a place in
+// Visual Understanding of Hierarchical System Structures", 1981): edges that lead
+// back are turned round, nodes come in layers, edges that pass a layer have a place in
 // it, neighbours' means order each layer, and last everything is moved as near to its
 // neighbours as the order allows. It gives the size of the picture.
 func place(nodes []flowNode, edges []flowEdge) (width, height int) {
@@ -76,7 +76,7 @@ func downwards(e *flowEdge) (top, bottom int) {
 	return e.from, e.to
 }
 
-// markBack finds ways that close a circle, hot ways last: they shall lead down.
+// markBack finds edges that close a cycle, hot ones last: they shall lead down.
 func markBack(n int, edges []flowEdge) {
 	out := make([][]int, n)
 	for i := range edges {
@@ -85,7 +85,7 @@ func markBack(n int, edges []flowEdge) {
 	for v := range out {
 		slices.SortStableFunc(out[v], func(a, b int) int { return cmp.Compare(edges[b].n, edges[a].n) })
 	}
-	state := make([]uint8, n) // 1: on the way from the start; 2: done
+	state := make([]uint8, n) // 1: on the path from the start; 2: done
 	var visit func(v int)
 	visit = func(v int) {
 		state[v] = 1
@@ -264,7 +264,7 @@ func settle(cells []cell, row []int, want []float64) {
 	}
 }
 
-// ports spreads the ends of ways over the width of their nodes, so that they do not
+// ports spreads the ends of edges over the width of their nodes, so that they do not
 // cross there.
 func ports(cells []cell, edges []flowEdge, chains [][]int) {
 	type end struct {

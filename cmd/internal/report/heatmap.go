@@ -19,7 +19,8 @@ import (
 // their cache lines.
 type HeatMap struct {
 	Image         string
-	Lead          string // how the counts were come by
+	Lead          string // what the counts were made from
+	Names         Style
 	Scores        *Table // of these layouts, and of others
 	Before, After Layout
 }
@@ -61,8 +62,8 @@ func (m *HeatMap) Page() (*Page, error) {
 		return nil, err
 	}
 	sides := []*side{
-		{Heat: m.Before.Heat, ID: "b", Title: m.Before.Title},
-		{Heat: m.After.Heat, ID: "a", Title: m.After.Title},
+		{Heat: m.Before.Heat, ID: "b", Title: m.Before.Title, Names: m.Names},
+		{Heat: m.After.Heat, ID: "a", Title: m.After.Title, Names: m.Names},
 	}
 	pageScale, lineScale := newScale(sides, (*side).pages), newScale(sides, (*side).lines)
 	shift := boxShift(sides)
@@ -103,6 +104,7 @@ func (m *HeatMap) Page() (*Page, error) {
 type side struct {
 	*layout.Heat
 	ID, Title string
+	Names     Style
 	Boxes     []box
 	Hottest   []hotPage
 	Ran       int     // pages
@@ -366,7 +368,7 @@ func (s *side) names(from image.Addr, size, n int) string {
 	tenants := s.Tenants(from, from+image.Addr(size))
 	var names []string
 	for _, t := range tenants[:min(n, len(tenants))] {
-		names = append(names, shorten(t.Proc.Proc.Name))
+		names = append(names, shorten(s.Names.NameOf(t.Proc.Proc.Name)))
 	}
 	text := strings.Join(names, ", ")
 	if more := len(tenants) - len(names); more > 0 {

@@ -25,7 +25,7 @@ func exactly(name string, share float64, note string) Range {
 var causeNotes = [infer.NumCauses]string{
 	infer.DCache: "data was not in the first cache", infer.DTLB: "nor the translation of its address",
 	infer.StoreForward: "a load of what was just stored", infer.StoreBuffer: "too many stores under way",
-	infer.Mispredict: "a branch went the other way", infer.ICache: "code was not in the first cache",
+	infer.Mispredict: "a branch was predicted wrongly", infer.ICache: "code was not in the first cache",
 	infer.ITLB: "nor the translation of its address", infer.FrontEnd: "fetching and decoding, taken jumps",
 	infer.Divider: "divisions", infer.Multiplier: "multiplications", infer.Dependency: "a chain of results from before the block",
 	infer.Lock: "atomic operations and fences", infer.PageFault: "memory touched for the first time",

@@ -64,6 +64,7 @@ type Style struct {
 	Color    bool // for a terminal that takes colours
 	Width    int  // characters that fit a line; 0 is any number
 	Markdown bool // tables as GitHub's Markdown has them
+	Mangled  bool // procedures have the names that the linker knows
 }
 
 // Write prints the table, its head in bold if color is set.

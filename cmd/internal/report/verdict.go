@@ -11,51 +11,64 @@ import (
 
 // A Verdict is a gate as check prints it.
 type Verdict struct {
-	Name   string `json:"name"`
-	Value  string `json:"value"`
-	Limit  string `json:"limit"`
-	OK     bool   `json:"ok"`
-	Reason string `json:"reason"` // what a failure means
+	Name    string   `json:"name"`
+	Value   float64  `json:"value"`
+	AtLeast *float64 `json:"at_least,omitempty"` // the limit is this, or AtMost
+	AtMost  *float64 `json:"at_most,omitempty"`
+	Unit    string   `json:"unit"` // of Value and the limit: "share" (of 1), "samples" or "seconds"
+	OK      bool     `json:"ok"`
+	Reason  string   `json:"reason"` // what a failure means
 }
 
 // NewVerdicts returns gates as check prints them.
 func NewVerdicts(gates []gate.Gate) []Verdict {
-	var all []Verdict
+	all := []Verdict{}
 	for _, g := range gates {
-		limit := "at least "
+		v := Verdict{Name: g.Name, Value: g.Value, Unit: g.Unit.String(), OK: g.OK(), Reason: g.Reason}
 		if g.AtMost {
-			limit = "at most "
+			v.AtMost = &g.Limit
+		} else {
+			v.AtLeast = &g.Limit
 		}
-		all = append(all, Verdict{g.Name, measured(g.Unit, g.Value), limit + measured(g.Unit, g.Limit), g.OK(), g.Reason})
+		all = append(all, v)
 	}
 	return all
 }
 
-// measured is a number of a gate with its unit.
-func measured(u gate.Unit, n float64) string {
-	switch u {
-	case gate.Samples:
+// measured is a number of a verdict with its unit.
+func (v *Verdict) measured(n float64) string {
+	switch v.Unit {
+	case gate.Samples.String():
 		return Integer(uint64(n))
-	case gate.Seconds:
+	case gate.Seconds.String():
 		return time.Duration(math.Round(n * float64(time.Second))).String()
 	}
 	return Percent(n)
 }
 
+// limit is the limit in words.
+func (v *Verdict) limit() string {
+	if v.AtMost != nil {
+		return "at most " + v.measured(*v.AtMost)
+	}
+	return "at least " + v.measured(*v.AtLeast)
+}
+
 // Failure says what was found, what was wanted, and what that means.
 func (v *Verdict) Failure() string {
-	return fmt.Sprintf("%s %s, want %s: %s", v.Name, v.Value, v.Limit, v.Reason)
+	return fmt.Sprintf("%s %s, want %s: %s", v.Name, v.measured(v.Value), v.limit(), v.Reason)
 }
 
 // WriteVerdicts writes the table of check.
 func WriteVerdicts(w io.Writer, all []Verdict, style Style) error {
 	t := NewTable(Left("check"), Right("value"), Right("limit"), Left("verdict"))
-	for _, v := range all {
+	for i := range all {
+		v := &all[i]
 		verdict := "ok"
 		if !v.OK {
 			verdict = "FAILS"
 		}
-		t.Row(v.Name, v.Value, v.Limit, verdict)
+		t.Row(v.Name, v.measured(v.Value), v.limit(), verdict)
 	}
 	return t.Print(w, style)
 }

@@ -1,0 +1,37 @@
+package report
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestName(t *testing.T) {
+	for _, tt := range []struct{ linker, plain, doc string }{
+		{"main.(*T).run", "main.(*T).run", `{"procedure":"main.(*T).run"}`},
+		{"memcpy", "memcpy", `{"procedure":"memcpy"}`},
+		{"_ZN3app4sizeERKSs", "app::size", `{"procedure":"app::size","mangled":"_ZN3app4sizeERKSs"}`},
+		{"_ZN3app4pickIiEET_S1_", "app::pick", `{"procedure":"app::pick","mangled":"_ZN3app4pickIiEET_S1_"}`},
+		{"_RNvCs1234_7mycrate3foo", "mycrate::foo", `{"procedure":"mycrate::foo","mangled":"_RNvCs1234_7mycrate3foo"}`},
+		{"", "", `{}`},
+	} {
+		n := NameOf(tt.linker)
+		if got := n.In(Style{}); got != tt.plain {
+			t.Errorf("%s: %s, want %s", tt.linker, got, tt.plain)
+		}
+		if got := n.In(Style{Mangled: true}); got != tt.linker || n.Linker() != tt.linker {
+			t.Errorf("%s: mangled it is %s, Linker is %s", tt.linker, got, n.Linker())
+		}
+		if doc, err := json.Marshal(n); err != nil || string(doc) != tt.doc {
+			t.Errorf("%s: %s, %v, want %s", tt.linker, doc, err, tt.doc)
+		}
+	}
+}
+
+func TestIsNamed(t *testing.T) {
+	const linker = "_ZN3app4pickIiEET_S1_"
+	for name, want := range map[string]bool{linker: true, "app::pick": true, "int app::pick<int>(int)": true, "pick": false, "app::pic": false, "": false} {
+		if got := IsNamed(linker, name); got != want {
+			t.Errorf("%q: %v, want %v", name, got, want)
+		}
+	}
+}
