@@ -12,7 +12,8 @@ import (
 
 // estimate finds the executions of all procedures of prof and writes them into
 // their Results.
-func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model *machine.Model, opt Options) {
+func estimate(p *Placed, opt Options) {
+	prof, counts, exact, model := p.Profile, p.counts, p.exact, p.model
 	par, costOf := costModel(prof, model)
 	var known []Known
 	for _, ip := range prof.Images {
@@ -35,9 +36,12 @@ func estimate(prof *Profile, counts []*sample.Counts, exact *exactCounts, model 
 	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
 	pr.tie(prof)
+	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
+	pr.progress.stage(1, len(prof.Images))
 	for _, ip := range prof.Images {
 		pr.follow(ip)
+		pr.progress.done()
 	}
 	for r, q := range pr.of {
 		r.Seen = r.Seen || !q.silent()

@@ -22,6 +22,10 @@ type Options struct {
 
 	Sites   int     // how many sites worth probing Profile.Sites shall list
 	Probing Probing // what these may find out
+
+	// Progress is called as the work goes on, by one goroutine at a time: done of total is the share
+	// of the time that has passed, about. It should return soon. nil is not called.
+	Progress func(done, total int)
 }
 
 // A Known is what is known of a block beside its samples: from a probe, from an
@@ -68,12 +72,14 @@ type Placed struct {
 	counts []*sample.Counts
 	exact  *exactCounts
 	model  *machine.Model
+
+	progress *progress // of both parts
 }
 
-// Estimate finds the executions of the procedures of Profile. It does not heed the Event and the Model
-// of opt: those are of PlaceSamples.
+// Estimate finds the executions of the procedures of Profile. It does not heed Event, Model and
+// Progress of opt: those are of PlaceSamples.
 func (p *Placed) Estimate(opt Options) {
-	estimate(p.Profile, p.counts, p.exact, p.model, opt)
+	estimate(p, opt)
 }
 
 // PlaceSamples does the first part of Infer, which takes the least time.
@@ -93,8 +99,12 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 	}
 	prof := newProfile(counts, model)
 	var all []*ImageProfile
-	for _, ic := range imagesOf(counts) {
+	progress := newProgress(opt.Progress)
+	images := imagesOf(counts)
+	progress.stage(placingShare, len(images))
+	for _, ic := range images {
 		im, err := open(ic.ID)
+		progress.done()
 		if err != nil {
 			prof.lose(LostNoImage, ic.Samples())
 			continue
@@ -116,7 +126,7 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
 	}
 	// From here on every sample is in a block of a Result, or counted as lost.
-	return &Placed{prof, counts, exact, model}, nil
+	return &Placed{prof, counts, exact, model, progress}, nil
 }
 
 // checkSums refuses so many samples that sums of them would not fit: from here on none is

@@ -49,7 +49,11 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 		}
 	}
 	sd := make([]spread, len(pr.probs))
-	pr.each(func(i int) { sd[i] = pr.probs[i].spread(pr.part(x, i), called[i], keep) })
+	pr.progress.stage(spreadShare, len(pr.probs))
+	pr.each(func(i int) {
+		sd[i] = pr.probs[i].spread(pr.part(x, i), called[i], keep)
+		pr.progress.done()
+	})
 	// The factor that all counts share is mostly that of a procedure with most of the
 	// executions: the more it has, the less it can differ.
 	var all float64

@@ -17,6 +17,8 @@ type program struct {
 	// Where executions are known, the logarithm of how many of them one was worth before
 	// solve set the scale of all costs.
 	gauge float64
+
+	progress *progress // of run; nil is none
 }
 
 // A tie binds the entries of one procedure to the executions of its call sites.
@@ -79,10 +81,12 @@ func (q *problem) effort() effort {
 // from good places. If whole, cores leave nothing out.
 func (pr *program) solve(x []float64, whole bool) {
 	all := usualEffort
+	pr.progress.stage(aloneShare, len(pr.probs))
 	pr.each(func(i int) {
 		q, xi := pr.probs[i], pr.part(x, i)
 		copy(xi, q.center)
 		q.alone(xi)
+		pr.progress.done()
 	})
 	for _, q := range pr.probs {
 		if e := q.effort(); e.together > all.together {
@@ -199,7 +203,11 @@ func (pr *program) refine(x []float64, e effort) {
 	values := make([]float64, len(probs))
 	search := newSearcher(len(y))
 	search.diag = part.scales()
-	search.minimize(func(y, grad []float64) float64 { return part.eval(y, grad, values) }, y, e.together, e.tol)
+	pr.progress.stage(togetherShare, e.together)
+	search.minimize(func(y, grad []float64) float64 {
+		defer pr.progress.done()
+		return part.eval(y, grad, values)
+	}, y, e.together, e.tol)
 	part.each(func(j int) { pr.probs[of[j]].core.scatter(part.part(y, j), pr.part(x, of[j])) })
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.trail(x, rest, e)

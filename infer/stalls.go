@@ -170,6 +170,9 @@ type Explainer struct {
 	events    []*eventCounts
 	counted   map[string]*eventCounts // of events that the top-down shares are made from
 	kernel    float64                 // cycles in the kernel; 0 is unknown
+
+	// Progress is called as All goes on, with the procedures that are done. nil is not called.
+	Progress func(done, total int)
 }
 
 // ErrNoTime is wrapped where samples do not tell how long instructions took.
@@ -267,6 +270,12 @@ func (x *Explainer) Explain(ip *ImageProfile, r *Result) *Explanation {
 func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
 	const atOnce = 256 // bounds the memory
 	return func(yield func(*ImageProfile, *Explanation) bool) {
+		ready, total := 0, 0
+		for _, r := range x.prof.results() {
+			if r.Samples > 0 {
+				total++
+			}
+		}
 		for _, ip := range x.prof.Images {
 			var some []*Result
 			for _, r := range ip.Procs {
@@ -277,6 +286,9 @@ func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
 			for part := range slices.Chunk(some, atOnce) {
 				done := make([]*Explanation, len(part))
 				parallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
+				if ready += len(part); x.Progress != nil {
+					x.Progress(ready, total)
+				}
 				for _, e := range done {
 					if !yield(ip, e) {
 						return

@@ -42,6 +42,8 @@ func checkStartup(target string, within time.Duration) error {
 
 // order orders the functions of an image, by their first touches if within is not 0.
 func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
+	c.progress("ordering %d functions of %s", len(ip.Procs), ip.ID.Path)
+	defer c.clearProgress()
 	if within == 0 {
 		return layout.Functions(ip), nil
 	}

@@ -166,6 +166,7 @@ func (p *outputPlace) open(name string, flags int, mode uint32) (*os.File, error
 func (c *cli) write(path string, f func(io.Writer) error) error {
 	switch path {
 	case "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
+		c.clearProgress() // it may be on the same terminal
 		return c.writeTo(c.stdout, f)
 	}
 	p, err := findPlace(path)

@@ -56,7 +56,8 @@ func runReport(c *cli, args []string) error {
 			return err
 		}
 	}
-	page, err := v.report(*n)
+	page, err := v.report(*n, func(done, total int) { c.progress("writing the code of %d of %d procedures", done, total) })
+	c.clearProgress()
 	if err != nil {
 		return err
 	}
@@ -71,15 +72,19 @@ const (
 	maxRows   = 200     // procedures in its list
 )
 
-// report gives all pages as one, with the code of n procedures.
-func (v *view) report(n int) (*report.Page, error) {
+// report makes all pages one, with the code of n procedures. It calls progress, if there
+// is one, with those that are done.
+func (v *view) report(n int, progress func(done, total int)) (*report.Page, error) {
 	page := report.NewPage("Where the time went", v.lead())
 	procs := &sheet{page: report.NewPage("", "")}
 	written := 0
 	inside := map[*viewed]bool{}
-	for _, p := range v.procs[:min(n, len(v.procs))] {
+	for i, p := range v.procs[:min(n, len(v.procs))] {
 		if written > maxReport {
 			break
+		}
+		if progress != nil {
+			progress(i, min(n, len(v.procs)))
 		}
 		v.addProc(procs, p, p.id, true)
 		if procs.err != nil {

@@ -226,7 +226,7 @@ func TestSiteHostileName(t *testing.T) {
 		}
 		wellFormed(t, body)
 	}
-	page, err := v.report(3)
+	page, err := v.report(3, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -389,7 +389,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func(n int) string {
-		page, err := v.report(n)
+		page, err := v.report(n, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -148,6 +148,9 @@ func (s *Session) Infer() error {
 		return fail.Errorf(fail.Nothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
 	}
 	s.notify.Progress("inferring from %d samples", rec.Samples())
+	s.opt.Infer.Progress = func(done, total int) {
+		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
+	}
 	s.Named = TakeNamed(rec)
 	p, err := infer.Infer(rec, s.Open, s.opt.Infer)
 	s.notify.Done()
@@ -179,7 +182,16 @@ func (s *Session) Explain() (*infer.Explainer, error) {
 	if errors.Is(err, infer.ErrNoTime) {
 		err = fail.Errorf(fail.Nothing, "%w; want those of cycles or of a timer", err)
 	}
-	return x, err
+	if err != nil {
+		return nil, err
+	}
+	x.Progress = func(done, total int) {
+		s.notify.Progress("explaining %d of %d procedures", done, total)
+		if done == total {
+			s.notify.Done()
+		}
+	}
+	return x, nil
 }
 
 // Image finds the inferred image that the user means: by path, by build ID, as
