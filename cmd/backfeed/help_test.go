@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// pagesOfHelp returns README and the topics by their paths.
+// pagesOfHelp returns README, CONTRIBUTING and the topics by their paths.
 func pagesOfHelp(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("help/*.md")
@@ -17,7 +17,7 @@ func pagesOfHelp(t *testing.T) map[string]string {
 		t.Fatalf("%d files of topics, %d topics (%v)", len(files), len(topics), err)
 	}
 	pages := make(map[string]string)
-	for _, f := range append(files, filepath.Join(root, "README.md")) {
+	for _, f := range append(files, filepath.Join(root, "README.md"), filepath.Join(root, "CONTRIBUTING.md")) {
 		b, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
