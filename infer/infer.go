@@ -45,7 +45,7 @@ type Known struct {
 	// takes it, and the standard deviation of that share; 0 if it is not known.
 	Taken, TakenSD float64
 
-	// Visits are executions that walks came by (see collect.Walker); 0 says nothing.
+	// Visits are executions that walks passed through (see collect.Walker); 0 says nothing.
 	Visits float64
 }
 

@@ -24,7 +24,7 @@ func exact() *Recording {
 	return r
 }
 
-// walked is exact with what walks came by.
+// walked is exact with what walks passed through.
 func walked() *Recording {
 	r := exact()
 	c := r.Counts[0]

@@ -35,7 +35,7 @@ func (b *budget) total(s spending) time.Duration {
 	return s.own + time.Duration(s.samples)*b.stolen
 }
 
-// next gives the rate of the next interval, after one that cost s. What is not
+// next returns the rate of the next interval, after one that cost s. What is not
 // spent is not saved up: the average of any long time keeps the limit, not only
 // that since the start.
 func (b *budget) next(s spending) int {
@@ -62,7 +62,7 @@ func (b *budget) rate() int {
 	return max(1, min(b.most, int(left/b.stolen.Seconds()/float64(b.events))))
 }
 
-// hopeless tells whether more is spent than ten minutes of the machine allow,
+// hopeless reports whether more is spent than ten minutes of the machine allow,
 // though nearly nothing is sampled.
 func (b *budget) hopeless() bool {
 	return b.rate() == 1 && b.debt.Seconds() > b.limit*600

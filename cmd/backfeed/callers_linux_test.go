@@ -102,7 +102,7 @@ func (c *callerCheck) add(s stackSample) {
 	}
 }
 
-// isCall tells whether a call instruction returns to a.
+// isCall reports whether a call instruction returns to a.
 func (c *callerCheck) isCall(a image.Addr) bool {
 	i := c.im.Find(a - 1)
 	if i < 0 {

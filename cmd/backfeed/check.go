@@ -121,7 +121,7 @@ func runCheck(c *cli, args []string) error {
 	return c.judge(gates, format)
 }
 
-// unlined gives the error of an image without lines its exit code.
+// unlined returns the error of an image without lines its exit code.
 func unlined(err error) error {
 	if errors.Is(err, image.ErrNoLines) {
 		return fail.Errorf(fail.Nothing, "check: %w", err)
@@ -129,7 +129,7 @@ func unlined(err error) error {
 	return err
 }
 
-// checked gives the image that is checked.
+// checked returns the image that is checked.
 func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 	if want != "" {
 		return s.Image(want)

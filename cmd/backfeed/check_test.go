@@ -15,7 +15,7 @@ import (
 // mixDir has a program and its samples.
 var mixDir = filepath.Join(root, "testdata/mix")
 
-// verdicts runs check on mix and gives the exit code and which gates passed.
+// verdicts runs check on mix and returns the exit code and which gates passed.
 func verdicts(t *testing.T, limits string, args ...string) (int, map[string]bool, string) {
 	t.Helper()
 	config := file(t, t.TempDir(), "limits.yaml", limits)

@@ -10,7 +10,7 @@ import (
 	"backfeed/internal/testtool"
 )
 
-// checkSource runs check on a recording and a tree, and gives the share of each fate.
+// checkSource runs check on a recording and a tree, and returns the share of each fate.
 func checkSource(t *testing.T, rec, tree string) map[string]string {
 	t.Helper()
 	code, out, errs := runCLI(t, "check", rec, "--source", tree)

@@ -205,7 +205,7 @@ func TestStdin(t *testing.T) {
 	}
 }
 
-// file writes a file and gives its path.
+// file writes a file and returns its path.
 func file(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

@@ -13,7 +13,7 @@ import (
 	"backfeed/sample"
 )
 
-// mixCounted gives what a recording of testdata/mix has counted in it, by address.
+// mixCounted returns what a recording of testdata/mix has counted in it, by address.
 func mixCounted(t *testing.T, path string) map[image.Addr]uint64 {
 	t.Helper()
 	im, _ := openSampled(t, "../../testdata/mix/mix")

@@ -180,7 +180,7 @@ func (d *demo) say(format string, args ...any) {
 	fmt.Fprintf(d.c.stdout, format+"\n", args...)
 }
 
-// tool runs a command in d.dir and gives what it printed on standard error. If
+// tool runs a command in d.dir and returns what it printed on standard error. If
 // it fails, that is in the error.
 func (d *demo) tool(name string, args ...string) ([]byte, error) {
 	cmd := exec.Command(name, args...)
@@ -193,7 +193,7 @@ func (d *demo) tool(name string, args ...string) ([]byte, error) {
 	return errs.Bytes(), nil
 }
 
-// build builds the demo and gives the compiler's remarks.
+// build builds the demo and returns the compiler's remarks.
 func (d *demo) build(name string, flags ...string) (exe string, remarks []remark, err error) {
 	exe = filepath.Join(d.dir, name)
 	args := append([]string{"build", "-gcflags=-m", "-buildvcs=false", "-o", exe}, flags...)
@@ -337,7 +337,7 @@ func (d *demo) infer() error {
 
 func (d *demo) profile() string { return filepath.Join(d.dir, "default.pgo") }
 
-// confident gives the share of the used samples that are in blocks of one level
+// confident returns the share of the used samples that are in blocks of one level
 // of confidence among those of their procedure.
 func confident(p *infer.Profile, level infer.Confidence) float64 {
 	var n, all uint64
@@ -569,7 +569,7 @@ func faster(ratio float64) string { return fmt.Sprintf("%+6.1f %%", 100*(ratio-1
 
 func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
 
-// userTime runs a build and gives the processor time that it used.
+// userTime runs a build and returns the processor time that it used.
 func (d *demo) userTime(exe string) (time.Duration, error) {
 	cmd := exec.Command(exe, "-n", strconv.Itoa(d.size.compare))
 	cmd.Dir, cmd.Env = d.dir, d.env

@@ -148,11 +148,11 @@ func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 	return doc
 }
 
-// differs tells whether the difference is more than two recordings of the same
+// differs reports whether the difference is more than two recordings of the same
 // workload could have.
 func (doc *diffDoc) differs() bool { return doc.Clear > 0 || doc.Moved >= feedback.ClearMoved }
 
-// outgrown tells whether the old profile is thin, so that hardly a change can be clear, and
+// outgrown reports whether the old profile is thin, so that hardly a change can be clear, and
 // the new one is of many more samples.
 func (doc *diffDoc) outgrown() bool {
 	const more = 4

@@ -19,7 +19,7 @@ import (
 	"backfeed/sample/store"
 )
 
-// isRecording tells whether path is samples that no consumer reads as a profile: a
+// isRecording reports whether path is samples that no consumer reads as a profile: a
 // recording of backfeed, a perf.data file or a store. A pprof profile may be either.
 func isRecording(path string) bool {
 	if store.Is(path) {
@@ -305,7 +305,7 @@ func (d *differ) tie(p infer.ProcPair, pair infer.BlockPair) (tie string, moved 
 	return pair.Tie.String(), moved
 }
 
-// blockCycles gives the cycles of each block, where samples tell them: put down to
+// blockCycles returns the cycles of each block, where samples tell them: attributed to
 // what was waited for, which is often in the block before the one that was sampled.
 func (d *differ) blockCycles(i int, ip *infer.ImageProfile, r *infer.Result) []float64 {
 	if r == nil || d.time[i] == nil {
@@ -449,7 +449,7 @@ func signedPercent(d float64) string {
 	return "0.0%"
 }
 
-// orNaN gives a number that may be unknown.
+// orNaN returns a number that may be unknown.
 func orNaN(n *float64) float64 {
 	if n == nil {
 		return math.NaN()

@@ -309,7 +309,7 @@ func kernelFindings(root, goos string) []finding {
 	return append(found, capabilityFindings(status)...)
 }
 
-// contains tells whether a file has text in it.
+// contains reports whether a file has text in it.
 func contains(path, text string) bool {
 	b, err := os.ReadFile(path)
 	return err == nil && bytes.Contains(b, []byte(text))

@@ -189,7 +189,7 @@ func emitBOLT(w io.Writer, src *input.Session, opt emitOptions) (string, error) 
 	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, skipList(st.Skipped)), nil
 }
 
-// skipList tells what a profile leaves out: "; left out: 3 procedures without lines".
+// skipList reports what a profile leaves out: "; left out: 3 procedures without lines".
 func skipList(skipped feedback.Skipped) string {
 	var parts []string
 	for _, why := range report.MostFirst(skipped) {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// exactCounts gives how often each function of a Go file was called, by the
+// exactCounts returns how often each function of a Go file was called, by the
 // counters that go build -cover -covermode=count put into its blocks. Names are
 // those of the linker without the package: "(*plain).peek".
 //
@@ -74,7 +74,7 @@ func coverBlocks(r io.Reader, file string) ([]coverBlock, error) {
 	return blocks, sc.Err()
 }
 
-// firstBlock gives the executions of the first block between two places.
+// firstBlock returns the executions of the first block between two places.
 func firstBlock(blocks []coverBlock, from, to place) (n uint64, ok bool) {
 	var first place
 	for _, b := range blocks {
@@ -88,7 +88,7 @@ func firstBlock(blocks []coverBlock, from, to place) (n uint64, ok bool) {
 	return n, ok
 }
 
-// funcName gives the linker's name of a function without its package.
+// funcName returns the linker's name of a function without its package.
 func funcName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil || len(fn.Recv.List) == 0 {
 		return fn.Name.Name

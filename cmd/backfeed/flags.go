@@ -48,7 +48,7 @@ func (fs *flagSet) Parse(args []string) error {
 	return err
 }
 
-// set gives a flag its value.
+// set sets a flag.
 func (fs *flagSet) set(f *pflag.Flag, value string) error {
 	if now := fs.Lookup(strings.Join(f.Annotations[aliasKey], "")); now != nil {
 		fs.warn("--%s is --%s now; the old name will go", f.Name, now.Name)

@@ -30,7 +30,7 @@ const hostile = "\x1b]0;title\x07\u009b31m\u202e\u2066\u200b\u0085\u2028\xff\xc2
 // injected must not begin a line.
 const injected = "\nINJECTED\r"
 
-// named gives a hostile name that says what it names, without what files and symbols cannot have in
+// named returns a hostile name that says what it names, without what files and symbols cannot have in
 // their names.
 func hostileName(begin, what string) string {
 	return begin + what + strings.NewReplacer("\x00", "", "/", "").Replace(hostile)
@@ -55,7 +55,7 @@ __attribute__((noinline)) int DRIVE(int n) { int s = 0; while (n-- > 0) s += WOR
 int main(int argc, char **argv) { return DRIVE(1000); }
 `
 
-// newHostileCase compiles a program and gives its symbols and source file names of as many bytes.
+// newHostileCase compiles a program and returns its symbols and source file names of as many bytes.
 func newHostileCase(t *testing.T) *hostileCase {
 	t.Helper()
 	dir := t.TempDir()
@@ -224,7 +224,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// formatsOf gives the words that --format of a command takes, "" being none.
+// formatsOf returns the words that --format of a command takes, "" being none.
 func formatsOf(t *testing.T, name string) []string {
 	t.Helper()
 	f := flagsOf(find(commands, name)).Lookup("format")

@@ -81,7 +81,7 @@ func (c *cli) compare(consumer, path string, old, profile []byte) (*diffDoc, err
 	return doc, nil
 }
 
-// usedBy gives the consumer whose decisions --if-changed compares.
+// usedBy returns the consumer whose decisions --if-changed compares.
 func usedBy(ifChanged bool, emitted, out string) (string, error) {
 	switch {
 	case !ifChanged:

@@ -21,7 +21,7 @@ func put(t *testing.T, path string, b []byte) {
 	}
 }
 
-// with gives a copy of b with one byte changed.
+// with returns a copy of b with one byte changed.
 func with(b []byte, off int, v byte) []byte {
 	b = bytes.Clone(b)
 	b[off] = v

@@ -63,7 +63,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// checkImport tells what is wrong with one import of one file.
+// checkImport reports what is wrong with one import of one file.
 func checkImport(file, path string, allowed map[string][]string) error {
 	from := filepath.ToSlash(filepath.Dir(file))
 	test := strings.HasSuffix(file, "_test.go")
@@ -223,7 +223,7 @@ func TestCommandTable(t *testing.T) {
 	}
 }
 
-// runCLI runs the program in this process and gives its exit code and outputs.
+// runCLI runs the program in this process and returns its exit code and outputs.
 func runCLI(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer

@@ -30,7 +30,7 @@ func (c *cli) advice() *advice {
 	return a
 }
 
-// asked tells whether the user wants advice.
+// asked reports whether the user wants advice.
 func (a *advice) asked() bool { return a.fluff || a.align || a.huge }
 
 // check refuses what makes no sense together.

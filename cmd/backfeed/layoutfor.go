@@ -169,7 +169,7 @@ func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile, scores []sco
 	return d
 }
 
-// resultsByAddr gives the procedures of an image by their addresses.
+// resultsByAddr returns the procedures of an image by their addresses.
 func resultsByAddr(ip *infer.ImageProfile) map[image.Addr]*infer.Result {
 	ran := map[image.Addr]*infer.Result{}
 	for _, r := range ip.Procs {

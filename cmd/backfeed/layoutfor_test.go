@@ -170,7 +170,7 @@ func recordUnits(t *testing.T, path string, sources []string) string {
 	return save(t, c)
 }
 
-// orderOf gives the order that layout has for a program, as JSON says it: functions as
+// orderOf returns the order that layout has for a program, as JSON says it: functions as
 // laidOut names them.
 func orderOf(t *testing.T, path, rec string) []string {
 	t.Helper()
@@ -229,13 +229,13 @@ type placed struct {
 	at        uint64
 }
 
-// bare gives the name of a key.
+// bare returns the name of a key.
 func bare(key string) string {
 	name, _, _ := strings.Cut(key, "@")
 	return name
 }
 
-// functions gives all functions of a program by address, by its symbol table.
+// functions returns all functions of a program by address, by its symbol table.
 func functions(t *testing.T, path string) []placed {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -267,7 +267,7 @@ func functions(t *testing.T, path string) []placed {
 
 func addrOf(a uint64) string { return fmt.Sprintf("%#x", a) }
 
-// laidOut gives those of the functions that are in the program, by address.
+// laidOut returns those of the functions that are in the program, by address.
 func laidOut(t *testing.T, path string, of []string) (order []string) {
 	t.Helper()
 	for _, f := range functions(t, path) {

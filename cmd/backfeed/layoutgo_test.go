@@ -72,7 +72,7 @@ func adviceOf(t *testing.T, program, rec string) (first []string, linked, predic
 	return first, linked, predicted
 }
 
-// libOrder gives the functions of package lib by address.
+// libOrder returns the functions of package lib by address.
 func libOrder(t *testing.T, path string) (order []string) {
 	t.Helper()
 	im, _ := openSampled(t, path)

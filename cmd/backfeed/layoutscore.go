@@ -59,7 +59,7 @@ func (j *judgement) check(target string) error {
 }
 
 // scoresOf judges the image as it is linked, in the order, with the blocks moved too,
-// and gives what no placement can beat.
+// and returns what no placement can beat.
 func scoresOf(order *layout.Order) []scored {
 	return []scored{
 		{"as linked", ownCounts, order.Before},
@@ -81,7 +81,7 @@ func heldOut(order, holdout *layout.Order) []scored {
 	}
 }
 
-// scores gives those of an order for image im, on its own counts and on those of the
+// scores returns those of an order for image im, on its own counts and on those of the
 // holdout, which may be nil.
 func (j *judgement) scores(order *layout.Order, im *image.Image, holdout *layout.Order) ([]scored, error) {
 	all := [][]scored{scoresOf(order)}
@@ -107,7 +107,7 @@ func (j *judgement) scores(order *layout.Order, im *image.Image, holdout *layout
 	return slices.Concat(all...), nil
 }
 
-// of reads what the flags name, and gives the scores of an order for ip, the image
+// of reads what the flags name, and returns the scores of an order for ip, the image
 // called name.
 func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.ImageProfile, opt *input.Options) ([]scored, error) {
 	if len(*j.holdout) == 0 {

@@ -29,7 +29,7 @@ func (c *cli) startup() *time.Duration {
 	return within
 }
 
-// checkStartup tells what is wrong with the flag for a target.
+// checkStartup reports what is wrong with the flag for a target.
 func checkStartup(target string, within time.Duration) error {
 	switch {
 	case within < 0:

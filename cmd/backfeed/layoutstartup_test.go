@@ -36,7 +36,7 @@ func starter(n int) string {
 	return src.String()
 }
 
-// leastFaults runs a program several times and gives its least number of page faults
+// leastFaults runs a program several times and returns its least number of page faults
 // that needed no disk.
 func leastFaults(t *testing.T, program string, args ...string) int64 {
 	t.Helper()

@@ -118,7 +118,7 @@ func weighed(arg string) (input.Source, error) {
 // maxLostProcs bounds the procedures that are told of one by one.
 const maxLostProcs = 10
 
-// tellCarried tells what became of the samples of older builds.
+// tellCarried reports what became of the samples of older builds.
 func (c *cli) tellCarried(carried *stale.Carried) error {
 	total := carried.Total()
 	if total == 0 {
@@ -149,7 +149,7 @@ func (c *cli) tellCarried(carried *stale.Carried) error {
 	return t.Write(c.stderr, false)
 }
 
-// wantsFile tells what is wrong with the output of a command that writes bytes.
+// wantsFile reports what is wrong with the output of a command that writes bytes.
 func (c *cli) wantsFile(out, what string) error {
 	switch {
 	case out == "":

@@ -10,7 +10,7 @@ import (
 	"backfeed/sample/store"
 )
 
-// samplesIn decodes a recording and gives its samples per image.
+// samplesIn decodes a recording and returns its samples per image.
 func samplesIn(t *testing.T, encoded string) map[string]uint64 {
 	t.Helper()
 	rec, err := sample.Decode([]byte(encoded))

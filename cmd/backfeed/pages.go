@@ -103,7 +103,7 @@ func newView(src *input.Session, names report.Style) (*view, error) {
 	return v, nil
 }
 
-// timedBlocks gives, of each block that has time, what the model gives one execution;
+// timedBlocks returns, of each block that has time, what the model gives one execution;
 // below 0 where it has none.
 func timedBlocks(e *infer.Explanation) []float64 {
 	least := make([]float64, len(e.Result.Proc.Blocks))
@@ -120,7 +120,7 @@ func timedBlocks(e *infer.Explanation) []float64 {
 	return least
 }
 
-// leastCycles gives what the model gives all executions of p; timed is that of blocks
+// leastCycles returns what the model gives all executions of p; timed is that of blocks
 // with time, which was found with it.
 func (v *view) leastCycles(p *viewed, timed []float64) float64 {
 	sum := 0.0
@@ -223,7 +223,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// listed gives the procedures whose names have find in them, in an order.
+// listed returns the procedures whose names have find in them, in an order.
 func (v *view) listed(order, find string) []*viewed {
 	procs := slices.Clone(v.procs)
 	if find != "" {
@@ -371,7 +371,7 @@ func (v *view) compare(exact *truth.Counts) error {
 	return nil
 }
 
-// explain gives the explanation of one procedure.
+// explain returns the explanation of one procedure.
 func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
 
 // sourceLines returns what gives the lines of source files that debug information names,

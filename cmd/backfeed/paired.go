@@ -23,7 +23,7 @@ func compare(ratios []float64) comparison {
 	return comparison{n, (r[(n-1)/2] + r[n/2]) / 2, r[k], r[n-1-k]}
 }
 
-// sureOf gives the largest number of ratios that may be cut off at both ends of
+// sureOf returns the largest number of ratios that may be cut off at both ends of
 // n so that the median stays inside with a probability of 95 %.
 func sureOf(n int) int {
 	outside := 2 * math.Exp2(-float64(n)) // that fewer than 1 head or fewer than 1 tail show
@@ -40,5 +40,5 @@ func sureOf(n int) int {
 	return k
 }
 
-// saved gives a ratio of times as the share of time that is saved.
+// saved returns a ratio of times as the share of time that is saved.
 func saved(ratio float64) float64 { return 1 - ratio }

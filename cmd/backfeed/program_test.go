@@ -83,7 +83,7 @@ func openImage(t *testing.T, path string) *image.Image {
 	return im
 }
 
-// openSampled opens an image, and gives counts that have it as their first.
+// openSampled opens an image, and returns counts that have it as their first.
 func openSampled(t *testing.T, path string) (*image.Image, *sample.Counts) {
 	t.Helper()
 	im := openImage(t, path)
@@ -114,7 +114,7 @@ func proc(t *testing.T, im *image.Image, name string) *image.Proc {
 	return p
 }
 
-// must runs a command that has to succeed and gives its output.
+// must runs a command that has to succeed and returns its output.
 func must(t *testing.T, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := runCLI(t, args...)

@@ -347,7 +347,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	return rec, opt, stats, err
 }
 
-// lendStreams gives the recorded command those of this process.
+// lendStreams returns the recorded command those of this process.
 func (c *cli) lendStreams(opt *collect.Options) {
 	opt.Stdin, _ = c.stdin.(*os.File)
 	opt.Stdout, _ = c.stdout.(*os.File)
@@ -380,7 +380,7 @@ func (c *cli) record(opt collect.Options) (*sample.Recording, *collect.Stats, er
 	return rec, stats, nil
 }
 
-// untilSignal gives a context that ends with the first signal to end. A terminal
+// untilSignal returns a context that ends with the first signal to end. A terminal
 // sends its interrupt to the recorded command too, which decides for itself:
 // backfeed then waits for it.
 func untilSignal(command bool) (context.Context, context.CancelFunc) {

@@ -57,7 +57,7 @@ func readRemarks(r io.Reader) ([]remark, error) {
 	return slices.Compact(remarks), sc.Err()
 }
 
-// only gives the remarks of one kind in a that are not in b.
+// only returns the remarks of one kind in a that are not in b.
 func only(what remarkKind, a, b []remark) []remark {
 	var diff []remark
 	for _, r := range a {

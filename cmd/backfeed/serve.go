@@ -103,7 +103,7 @@ func (c *cli) view(src *input.Session, path string) (*view, error) {
 	return v, v.compare(exact)
 }
 
-// loopback tells whether only this machine reaches an address.
+// loopback reports whether only this machine reaches an address.
 func loopback(a net.Addr) bool {
 	t, ok := a.(*net.TCPAddr)
 	return ok && t.IP.IsLoopback()

@@ -74,7 +74,7 @@ func bodyOf(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// procID gives the page of a procedure.
+// procID returns the page of a procedure.
 func procID(t *testing.T, v *view, name string) string {
 	t.Helper()
 	for _, p := range v.procs {

@@ -21,7 +21,7 @@ import (
 	"backfeed/sample"
 )
 
-// pprofHandlers gives pprof's own interface to the samples of v. It sees the images
+// pprofHandlers returns pprof's own interface to the samples of v. It sees the images
 // that the inference found, through ours: it opens no other, and runs no tool but
 // Graphviz's dot. Its page of source is not there, since it opens whatever files the
 // debug information names: sourcePage stands for it.
@@ -104,7 +104,7 @@ func (t *pprofImages) matches(procs []*viewed, prof *profile.Profile) map[*viewe
 // their own may overlap.
 const apart = 1 << 48
 
-// pprofProfile gives the samples of the event that the counts were inferred from, with
+// pprofProfile returns the samples of the event that the counts were inferred from, with
 // the names and lines of the images.
 func (v *view) pprofProfile(tool *pprofImages) *profile.Profile {
 	event := v.src.Profile.Event
@@ -219,7 +219,7 @@ func (w *pprofWriter) value(n uint64, locs []*profile.Location) {
 	w.p.Sample = append(w.p.Sample, s)
 }
 
-// mapping gives the index of an image's mapping.
+// mapping returns the index of an image's mapping.
 func (w *pprofWriter) mapping(id sample.ImageID) int {
 	if i, ok := w.mappings[id.Key()]; ok {
 		return i
@@ -245,7 +245,7 @@ func buildName(id sample.ImageID) string {
 	return id.Build.String()
 }
 
-// location gives an instruction, or the call that returns to off.
+// location returns an instruction, or the call that returns to off.
 func (w *pprofWriter) location(mapping int, off sample.Offset, call bool) *profile.Location {
 	if call && off > 0 {
 		off--
@@ -268,7 +268,7 @@ func (w *pprofWriter) location(mapping int, off sample.Offset, call bool) *profi
 	return loc
 }
 
-// named gives a location that is but a name.
+// named returns a location that is but a name.
 func (w *pprofWriter) named(name string) *profile.Location {
 	if loc := w.names[name]; loc != nil {
 		return loc
@@ -302,7 +302,7 @@ type pprofImage struct {
 // errNotOurs is what pprof hears of any file that is not an image of the recording.
 var errNotOurs = errors.New("not an image of the recording")
 
-// Open gives the image that is mapped at start.
+// Open returns the image that is mapped at start.
 func (t *pprofImages) Open(file string, start, _, _ uint64, _ string) (driver.ObjFile, error) {
 	for _, o := range t.images {
 		if o.path == file && o.base == start {
@@ -356,7 +356,7 @@ func (o *pprofImage) disasm(start, end image.Addr) []driver.Inst {
 	return out
 }
 
-// frames gives the inlined calls at a, of which the last is the procedure by its name in
+// frames returns the inlined calls at a, of which the last is the procedure by its name in
 // all our tools.
 func (o *pprofImage) frames(a image.Addr) []driver.Frame {
 	var out []driver.Frame
@@ -379,7 +379,7 @@ func (o *pprofImage) Name() string    { return o.path }
 func (o *pprofImage) BuildID() string { return buildName(sample.ImageID{Build: o.im.Build}) }
 func (o *pprofImage) Close() error    { return nil } // its finder closes it
 
-// ObjAddr gives the address in the image of one in the profile.
+// ObjAddr returns the address in the image of one in the profile.
 func (o *pprofImage) ObjAddr(addr uint64) (uint64, error) {
 	if addr < o.base {
 		return 0, errNotOurs

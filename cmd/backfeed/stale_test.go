@@ -128,7 +128,7 @@ func calls(n int) int {
 func main() { os.Exit(calls(len(os.Args)) + edited(make([]int, 100)) + RENAMED(os.Args[0])) }
 `
 
-// versions gives the older and the newer text of a program above.
+// versions returns the older and the newer text of a program above.
 func versions(text string) (old, new string) {
 	var kept []string
 	for _, line := range strings.Split(text, "\n") {
@@ -232,7 +232,7 @@ func built(t *testing.T, lang string) oldNew {
 	return oldNew{build("old", old), build("new", new), "main.", "main.calls.func1", "main.calls.func2"}
 }
 
-// samplesByProc gives the samples of each procedure of the image at path in a recording.
+// samplesByProc returns the samples of each procedure of the image at path in a recording.
 func samplesByProc(t *testing.T, im *image.Image, rec *sample.Recording) map[string]uint64 {
 	t.Helper()
 	n := map[string]uint64{}

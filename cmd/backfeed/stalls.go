@@ -56,7 +56,7 @@ func newTimeHeader(s *input.Session, schema string, x *infer.Explainer) timeHead
 	return timeHeader{schema, p.Machine, p.Event.Name, p.Samples.Total, p.Samples.Used, x.CyclesPerSample(), t.conf.shares(), t.shape.shares()}
 }
 
-// shares gives the share of each confidence.
+// shares returns the share of each confidence.
 func (m *mix) shares() map[string]float64 {
 	var all uint64
 	for _, n := range m {
@@ -110,7 +110,7 @@ func culpritRows(s *infer.Stall) []culpritRow {
 // to be shown.
 const blameShare = 0.1
 
-// blame gives the letters of the culprits of s that matter, the likeliest first; "?" is
+// blame returns the letters of the culprits of s that matter, the likeliest first; "?" is
 // what nothing explains.
 func blame(s *infer.Stall) string {
 	var b strings.Builder

@@ -19,7 +19,7 @@ import (
 	"backfeed/sample"
 )
 
-// alone writes what a recording in testdata has of one program, and gives the arguments
+// alone writes what a recording in testdata has of one program, and returns the arguments
 // that read it: nothing is looked for elsewhere.
 func alone(t *testing.T, recording, program string) []string {
 	t.Helper()

@@ -71,7 +71,7 @@ func TestStallsLive(t *testing.T) {
 	}
 }
 
-// blamed gives the explained cycles of the stalls in a procedure, or in all if proc is
+// blamed returns the explained cycles of the stalls in a procedure, or in all if proc is
 // empty, of those that have the cause, and of those that have it first.
 func blamed(doc *document.Counts, exe, proc, cause string) (all, kept, first float64) {
 	for i := range doc.Images {

@@ -47,7 +47,7 @@ func storeCommand(name, short, long, example string, verb storeVerb) *command {
 		run: func(c *cli, args []string) error { return runStore(c, args, name, verb) }}
 }
 
-// A storeVerb does one thing with a store, and gives what is to be printed: as
+// A storeVerb does one thing with a store, and returns what is to be printed: as
 // JSON, or as text.
 type storeVerb func(s *store.Store, f *storeFlags) (doc any, text func(w io.Writer, style report.Style) error, err error)
 
@@ -78,7 +78,7 @@ func (r *retention) check() error {
 
 func (r *retention) isZero() bool { return r.age == 0 && r.size == 0 }
 
-// of gives package store's form.
+// of returns package store's form.
 func (r *retention) of() store.Retention {
 	return store.Retention{MaxAge: r.age, MaxBytes: int64(r.size)}
 }

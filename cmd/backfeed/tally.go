@@ -100,7 +100,7 @@ func eventsOf(sets []*set) string {
 	return strings.Join(parts, "; ")
 }
 
-// imageNames gives images of several sets one name where they are one program: the
+// imageNames assigns images of several sets one name where they are one program: the
 // same build, the same path, or, if no set has two of them, the same file name.
 func imageNames(sets []*set) map[sample.ImageID]string {
 	alone := map[string]bool{}

@@ -72,7 +72,7 @@ func (c *cli) clearProgress() {
 	}
 }
 
-// color tells whether standard output takes colours: a terminal does, unless
+// color reports whether standard output takes colours: a terminal does, unless
 // the user set NO_COLOR (https://no-color.org).
 func (c *cli) color() bool {
 	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
@@ -94,7 +94,7 @@ func widthOf(w io.Writer) int {
 	return terminalWidth(f)
 }
 
-// isTerminal tells whether w is a terminal that moves its cursor: a character
+// isTerminal reports whether w is a terminal that moves its cursor: a character
 // device that is not the one where output goes to be forgotten.
 func isTerminal(w any) bool {
 	f, ok := w.(*os.File)

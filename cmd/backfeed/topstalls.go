@@ -105,7 +105,7 @@ type stallFilter struct {
 	one   bool // only stalls that cause may explain, as far as it may
 }
 
-// of gives the cycles per execution of s that are asked for.
+// of returns the cycles per execution of s that are asked for.
 func (f *stallFilter) of(s *infer.Stall) float64 {
 	if !f.one {
 		return s.Cycles
@@ -154,7 +154,7 @@ func topStalls(s *input.Session, x *infer.Explainer, pick stallFilter, n int) *t
 	return doc
 }
 
-// longest sorts stalls and gives the first n, all for 0.
+// longest sorts stalls and returns the first n, all for 0.
 func longest(all []stalled, n int) []stalled {
 	slices.SortStableFunc(all, func(a, b stalled) int { return cmp.Compare(b.cycles, a.cycles) })
 	if n > 0 && len(all) > n {

@@ -77,7 +77,7 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *choic
 	return c.print("-", format, doc, doc.Rows, doc.text)
 }
 
-// butterfly gives the callers of a procedure, itself, and its callees.
+// butterfly returns the callers of a procedure, itself, and its callees.
 func (doc *usertimeDoc) butterfly(times *infer.CallTimes, proc string) ([]usertimeEdge, error) {
 	var all []usertimeEdge
 	found := 0

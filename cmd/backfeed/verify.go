@@ -104,7 +104,7 @@ func (c *cli) countOnce(src *input.Session, doc *document.Counts, exact *truth.C
 	}
 }
 
-// countOnce takes those of one image off, and gives how many there were.
+// countOnce takes those of one image off, and returns how many there were.
 func countOnce(src *input.Session, of *document.Image, it *truth.Image) (repetitions uint64, err error) {
 	id := sample.ImageID{Path: of.Path}
 	if of.BuildID != "" {
@@ -130,7 +130,7 @@ func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error
 	return c.read(paths, opt)
 }
 
-// samplesByAddr gives the samples of one event their addresses.
+// samplesByAddr returns the samples of one event their addresses.
 func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error) {
 	by := truth.SamplesByAddr{}
 	for _, counts := range src.Recording.Counts {

@@ -123,7 +123,7 @@ func startWalked(t *testing.T, path string) (*exec.Cmd, *image.Image) {
 	return cmd, im
 }
 
-// walkImage gives the code of a file.
+// walkImage returns the code of a file.
 func walkImage(path string, im *image.Image) trace.Image {
 	var insts []trace.Inst
 	for i := range im.Symbols() {
@@ -134,7 +134,7 @@ func walkImage(path string, im *image.Image) trace.Image {
 	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Insts: insts}
 }
 
-// walkOver has a running program walked for so long, through its file and libraries, and gives what
+// walkOver has a running program walked for so long, through its file and libraries, and returns what
 // walks saw of its file.
 func walkOver(t *testing.T, cmd *exec.Cmd, path string, im *image.Image, hz int, opt collect.WalkOptions, lasts time.Duration, libraries ...trace.Image) (map[sample.Offset]sample.Probed, collect.WalkTotals) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"backfeed/sample"
 )
 
-// told gives processes that were told of "fork PID PARENT TIME", "exec PID TIME",
+// told returns processes that were told of "fork PID PARENT TIME", "exec PID TIME",
 // "map PID TIME PATH", "gone PID" and "next", the end of a round.
 func told(t *testing.T, story ...string) *processes {
 	t.Helper()

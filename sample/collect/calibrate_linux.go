@@ -40,7 +40,7 @@ func CalibrateCost() (time.Duration, error) {
 	return gaps[len(gaps)/2], nil
 }
 
-// gapsOf gives the times that the calling goroutine's thread was stopped for.
+// gapsOf returns the times that the calling goroutine's thread was stopped for.
 func gapsOf(d time.Duration) ([]time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -247,7 +247,7 @@ func (c *Calibration) open(ms []*measured) error {
 	return nil
 }
 
-// together gives groups as one.
+// together returns groups as one.
 func together(ms []*measured, hit time.Duration) *ProbeGroup {
 	all := ms[0].ProbeGroup
 	all.Sites = slices.Clip(all.Sites)
@@ -269,7 +269,7 @@ func sitesOf(ms []*measured) (n []int) {
 	return n
 }
 
-// failed tells whether there are groups, and none works.
+// failed reports whether there are groups, and none works.
 func (c *Calibration) failed() bool {
 	return len(c.groups) > 0 && !slices.ContainsFunc(c.groups, func(m *measured) bool { return m.failed < maxFailures })
 }
@@ -277,7 +277,7 @@ func (c *Calibration) failed() bool {
 // maxFailures is how often in all a group may fail to arm before it is left alone.
 const maxFailures = 3
 
-// wait gives a random time, and whether a window then opens or the next wait begins.
+// wait returns a random time, and whether a window then opens or the next wait begins.
 // Windows begin at random with the mean of pause: such pauses have no memory, so that
 // one may be broken off to begin anew.
 func (c *Calibration) wait() (time.Duration, bool) {
@@ -307,7 +307,7 @@ func (c *Calibration) pause() time.Duration {
 	return min(max(time.Duration(spent/float64(c.n)/rate*1e9), meanPause), longestPause)
 }
 
-// next gives the group that lags most behind the share of windows that it shall have,
+// next returns the group that lags most behind the share of windows that it shall have,
 // and others of its file that may be armed with it, if windows alone do not use up the
 // budget.
 func (c *Calibration) next() []*measured {
@@ -346,7 +346,7 @@ func (c *Calibration) next() []*measured {
 	return out
 }
 
-// overlaps tells whether m has a site of one of others.
+// overlaps reports whether m has a site of one of others.
 func (m *measured) overlaps(others []*measured) bool {
 	return slices.ContainsFunc(others, func(o *measured) bool {
 		return slices.ContainsFunc(m.Sites, func(s ProbeSite) bool { return slices.Contains(o.Sites, s) })
@@ -426,7 +426,7 @@ func (c *Calibration) AddTo(counts *sample.Counts) {
 	}
 }
 
-// Rates gives how often sites run, of those of which windows tell that they do.
+// Rates returns how often sites run, of those of which windows tell that they do.
 func (c *Calibration) Rates() []trace.Rate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -451,7 +451,7 @@ type probedPlace struct {
 	off sample.Offset
 }
 
-// estimates gives what all windows since the last Forget tell.
+// estimates returns what all windows since the last Forget tell.
 func (c *Calibration) estimates() map[probedPlace]*estimate {
 	all := append(slices.Clone(c.old), c.groups...)
 	// A file whose code was never hit may be another one than the processes run.
@@ -522,7 +522,7 @@ func (w *groupWindow) dense(hit float64) bool {
 	return w.time-(1+costSD)*w.all*hit < w.time/mostDilated
 }
 
-// Dense gives the sites by themselves that made windows too dense for how often sites run
+// Dense returns the sites by themselves that made windows too dense for how often sites run
 // to be known, at least twice.
 func (c *Calibration) Dense() map[ProbeSite]bool {
 	c.mu.Lock()
@@ -548,7 +548,7 @@ func (c *Calibration) Dense() map[ProbeSite]bool {
 	return sites
 }
 
-// estimates gives those of the sites of m, for a cost of hits in s.
+// estimates returns those of the sites of m, for a cost of hits in s.
 //
 // A window begins at a random moment of native time, whatever goes on then, and lasts
 // for a fixed time, of which less is native the denser hits are. So it is the rates of
@@ -627,7 +627,7 @@ func (e *estimate) estimateRuns(windows []groupWindow, i int, hit float64) {
 // probes, in s: branches of a tight loop are a few instructions apart.
 const nativeHit = 1.5e-9
 
-// native gives about the native time of a window of which hits took nearly all: the
+// native returns about the native time of a window of which hits took nearly all: the
 // mean, of logarithms, of the least and the most that it can be, if hits cost up to a
 // tenth more or less than they did where that was tried.
 func (w *groupWindow) native(hit float64) float64 {
@@ -635,7 +635,7 @@ func (w *groupWindow) native(hit float64) float64 {
 	return math.Sqrt(least * max(w.time-0.9*w.all*hit, least))
 }
 
-// outcomesOf gives the outcomes of the branch of site i, and how many of them were
+// outcomesOf returns the outcomes of the branch of site i, and how many of them were
 // taken. A window sees the less of a phase the denser that is with hits, so each
 // weighs as much as there was of its kind: by its time over its native time. Without
 // that, a loop of bzip2 that ends in 6 of 10 cases was seen to end in none of 105,
@@ -753,7 +753,7 @@ func (e *estimate) add(o estimate) {
 	e.outcomes, e.taken, e.spread = e.outcomes+o.outcomes, e.taken+o.taken, e.spread+o.spread
 }
 
-// probed gives e for so many seconds of processor time, which samples of that weight
+// probed returns e for so many seconds of processor time, which samples of that weight
 // cover.
 func (e *estimate) probed(seconds float64, weight uint64) sample.Probed {
 	p := sample.Probed{Windows: uint64(e.windows), Outcomes: e.outcomes, Taken: e.taken}

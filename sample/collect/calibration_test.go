@@ -63,7 +63,7 @@ func simulate(budget, processors float64, groups ...ProbeGroup) *simulated {
 	return s
 }
 
-// overlapping gives the sites of m that are among others.
+// overlapping returns the sites of m that are among others.
 func (m *measured) overlapping(others []ProbeSite) (both []ProbeSite) {
 	for _, s := range m.Sites {
 		for _, o := range others {

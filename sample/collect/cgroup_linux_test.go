@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// cgroup makes a cgroup, and gives its path and what puts a process into one below it.
+// cgroup makes a cgroup, and returns its path and what puts a process into one below it.
 func cgroup(t *testing.T) (top string, join func(pid int)) {
 	t.Helper()
 	mounts, _ := os.ReadFile("/proc/mounts")

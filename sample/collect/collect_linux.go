@@ -79,7 +79,7 @@ func firstOf(pids []int) int {
 	return pids[0]
 }
 
-// wayOf gives the way to sample that opt asks for, or the best there is.
+// wayOf returns the way to sample that opt asks for, or the best there is.
 func wayOf(opt Options) (*way, []Attempt, error) {
 	if opt.Event == "" {
 		return probeOwn()
@@ -549,7 +549,7 @@ func (s *session) keepOutOfStep() (stop func()) {
 	})
 }
 
-// close gives everything back.
+// close undoes everything.
 func (s *session) close() {
 	for _, r := range s.rings {
 		r.close()

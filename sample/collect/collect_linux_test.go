@@ -69,7 +69,7 @@ func check(t *testing.T, rec *sample.Recording, stats *Stats) *sample.Counts {
 	return c
 }
 
-// shares gives the share of samples of functions of exe, and of other images and
+// shares returns the share of samples of functions of exe, and of other images and
 // losses by their name.
 func shares(t *testing.T, c *sample.Counts, exe string) map[string]float64 {
 	t.Helper()

@@ -14,12 +14,12 @@ var unavailable = &Unavailable{
 	Fix: "Record on a Linux machine, or bring a perf.data or pprof file",
 }
 
-// Record gives an *Unavailable error: this system has no perf events.
+// Record returns an *Unavailable error: this system has no perf events.
 func Record(context.Context, Options) (*sample.Recording, *Stats, error) {
 	return nil, nil, unavailable
 }
 
-// Probe tells which ways to sample work here: none.
+// Probe reports which ways to sample work here: none.
 func Probe() ([]Attempt, error) { return nil, unavailable }
 
 // Alive reports whether a process has not ended yet: of what cannot be recorded nobody

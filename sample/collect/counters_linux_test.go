@@ -35,7 +35,7 @@ const alone = 0.98
 // roundsRun are the rounds of testdata/rounds.c that tests run, of 16 instructions each.
 const roundsRun, roundInsts = 20_000_000, 16
 
-// counted records rounds, and gives its samples in the program by place in a round.
+// counted records rounds, and returns its samples in the program by place in a round.
 func counted(t *testing.T, opt Options) (*sample.Counts, *Stats, [roundInsts]uint64) {
 	t.Helper()
 	exe := program(t, "rounds")
@@ -220,7 +220,7 @@ func TestCounterSystem(t *testing.T) {
 	}
 }
 
-// runFor runs rounds, closes s, and gives the times of its events.
+// runFor runs rounds, closes s, and returns the times of its events.
 func runFor(t *testing.T, s *System, exe string) []EventTime {
 	t.Helper()
 	_, _, err := Record(t.Context(), Options{Command: []string{exe, fmt.Sprint(roundsRun)}, Event: "page-faults"})

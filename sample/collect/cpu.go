@@ -47,7 +47,7 @@ func parseCPU(r io.Reader, arch string, base int) (sample.CPU, error) {
 	return cpu, sc.Err()
 }
 
-// clock gives a processor's clock in MHz, from what it runs at just now and its
+// clock returns a processor's clock in MHz, from what it runs at just now and its
 // nominal clock in kHz; each is 0 if unknown. The present clock is rounded to
 // 10 MHz, so that it is the same each time on a machine that keeps it.
 func clock(now float64, base int) int {

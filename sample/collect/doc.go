@@ -16,7 +16,7 @@
 // and hands over the branches that it passed through; package image says what instructions
 // do, and package trace makes counts of what walks saw.
 //
-// What the kernel reports is put down to images at once, in the order in which
+// What the kernel reports is attributed to images at once, in the order in which
 // things happened on all processors: a file that is deleted or replaced while
 // it runs keeps its samples, because its build ID is read when it is mapped.
 //

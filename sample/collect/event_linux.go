@@ -18,11 +18,11 @@ import (
 	"backfeed/sample"
 )
 
-// dumpsTop tells whether samples hold the words at the stack pointer. On AArch64
+// dumpsTop reports whether samples hold the words at the stack pointer. On AArch64
 // the return address of a procedure without a frame is in a register.
 const dumpsTop = runtime.GOARCH == "amd64"
 
-// samplerAttr gives the attributes of an event that samples user mode.
+// samplerAttr returns the attributes of an event that samples user mode.
 func samplerAttr(w *way, period uint64) *unix.PerfEventAttr {
 	a := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
@@ -43,7 +43,7 @@ func samplerAttr(w *way, period uint64) *unix.PerfEventAttr {
 	return w.attr(a)
 }
 
-// sideband gives the attributes of an event that counts nothing and reports
+// sideband returns the attributes of an event that counts nothing and reports
 // mappings and tasks. It is apart from the sampler, which is off now and then.
 func sideband() *unix.PerfEventAttr {
 	return &unix.PerfEventAttr{
@@ -70,7 +70,7 @@ func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 	}
 }
 
-// clock gives the clock of this processor in MHz, for the periods of an event that goes by it; 0 is unknown. On
+// clock returns the clock of this processor in MHz, for the periods of an event that goes by it; 0 is unknown. On
 // AArch64 the system does not say. What it says of itself is part of recordings; what is measured is not, as it
 // differs each time.
 func (w *way) clock(cpu sample.CPU) int {
@@ -83,7 +83,7 @@ func (w *way) clock(cpu sample.CPU) int {
 // measureFor is how long measureClock counts, of processor time.
 const measureFor = 2 * time.Millisecond
 
-// measureClock counts cycles for a moment. It gives MHz, rounded to two digits, or 0. A processor that was idle
+// measureClock counts cycles for a moment. It returns MHz, rounded to two digits, or 0. A processor that was idle
 // may need a while to reach its full clock: the best of three counts.
 func measureClock() (mhz int) {
 	runtime.LockOSThread()
@@ -205,7 +205,7 @@ func explain(errno syscall.Errno, h hostState) (why, fix string) {
 	return "the kernel refuses even the timer event", ""
 }
 
-// cpus gives the processors that are on-line.
+// cpus returns the processors that are on-line.
 func cpus() ([]int, error) {
 	b, err := os.ReadFile("/sys/devices/system/cpu/online")
 	if err != nil {

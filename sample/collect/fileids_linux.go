@@ -48,7 +48,7 @@ const (
 	mostFresh = time.Second
 )
 
-// identify gives the identity of a mapped file. The file is read, provided that it is
+// identify returns the identity of a mapped file. The file is read, provided that it is
 // certainly the one that was mapped; that of a process which has ended, in a mount
 // namespace of its own, was mostly seen with another.
 func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {

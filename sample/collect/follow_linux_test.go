@@ -110,7 +110,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// rawTrace gives the bytes of a trace.
+// rawTrace returns the bytes of a trace.
 func rawTrace(c call, branches ...uint64) []byte {
 	b := slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&c)), unsafe.Sizeof(c)))
 	for _, v := range branches {

@@ -7,7 +7,7 @@ import "os"
 // A Held is a process on Linux that stands before its first instruction.
 type Held struct{}
 
-// StartHeld gives an *Unavailable error.
+// StartHeld returns an *Unavailable error.
 func StartHeld(Options) (*Held, error) { return nil, unavailable }
 
 // PID is never reached: there is no Held.

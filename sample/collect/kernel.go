@@ -25,7 +25,7 @@ type kernelPart struct {
 	id         sample.ImageID
 }
 
-// find gives the image at pc and the offset from the start of its code; ok is
+// find returns the image at pc and the offset from the start of its code; ok is
 // false where nothing is known, as in compiled BPF programs.
 func (k *kernelMap) find(pc uint64) (id sample.ImageID, off sample.Offset, ok bool) {
 	i, found := slices.BinarySearchFunc(k.parts, pc, func(p kernelPart, pc uint64) int { return cmp.Compare(p.start, pc) })
@@ -120,7 +120,7 @@ func parseModules(r io.Reader) ([]kernelModule, error) {
 // moduleList is where the kernel lists its modules.
 const moduleList = "/proc/modules"
 
-// ModuleBase gives the address of the code of a module of this machine's kernel;
+// ModuleBase returns the address of the code of a module of this machine's kernel;
 // 0 if it is not loaded, or hidden.
 func ModuleBase(module string) uint64 {
 	list, _ := os.ReadFile(moduleList)
@@ -133,7 +133,7 @@ func ModuleBase(module string) uint64 {
 	return 0
 }
 
-// KernelBuildID gives the build ID of a module of this machine's kernel, or that of
+// KernelBuildID returns the build ID of a module of this machine's kernel, or that of
 // the kernel itself for ""; the zero one if it is unknown.
 func KernelBuildID(module string) sample.BuildID {
 	path := "/sys/kernel/notes"

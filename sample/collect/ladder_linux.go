@@ -45,7 +45,7 @@ var ladder = []way{
 	{name: cpuClock, event: cpuClock, unit: "ns", typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_CPU_CLOCK},
 }
 
-// waysTo gives the ways to sample an event by the name that SystemOptions has for
+// waysTo returns the ways to sample an event by the name that SystemOptions has for
 // it, best first; none if there is no such event.
 func waysTo(name string) []way {
 	branches, precise, timed, timer := ladder[0], ladder[1], ladder[2], ladder[3]
@@ -84,7 +84,7 @@ var genericEvents = map[string]way{
 	"alignment-faults":        {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_ALIGNMENT_FAULTS},
 }
 
-// eventWay gives the way to sample an event by its name, by its number on this
+// eventWay returns the way to sample an event by its name, by its number on this
 // processor: rNNN, hexadecimal, as perf takes it, or by the name that the kernel has for it on this processor.
 func eventWay(name string) (*way, error) {
 	w, ok := genericEvents[name]
@@ -111,7 +111,7 @@ func eventWay(name string) (*way, error) {
 	return &w, nil
 }
 
-// eventPeriod gives the events between two samples where nobody says: of cycles and
+// eventPeriod returns the events between two samples where nobody says: of cycles and
 // time by the frequency, of what software counts each one, of the rest one in a
 // hundred thousand and three, which is a prime.
 func (w *way) eventPeriod(hz, mhz int) uint64 {
@@ -129,7 +129,7 @@ func (w *way) sampled(period uint64) sample.Event {
 	return sample.Event{Name: w.event, Period: period, Unit: w.unit}
 }
 
-// period gives the events between two samples. Of instructions, one is expected to
+// period returns the events between two samples. Of instructions, one is expected to
 // retire per cycle.
 func (w *way) period(hz, mhz int) uint64 {
 	if w.unit == "ns" {
@@ -141,7 +141,7 @@ func (w *way) period(hz, mhz int) uint64 {
 	return uint64(mhz) * 1e6 / uint64(hz)
 }
 
-// attr gives the attributes of w that do not depend on what is sampled.
+// attr returns the attributes of w that do not depend on what is sampled.
 func (w *way) attr(a unix.PerfEventAttr) *unix.PerfEventAttr {
 	a.Type, a.Config = w.typ, w.config
 	a.Bits |= w.bits
@@ -152,7 +152,7 @@ func (w *way) attr(a unix.PerfEventAttr) *unix.PerfEventAttr {
 	return &a
 }
 
-// heedsPrecise tells whether the kernel opens a precise event only where samples will be precise. On x86-64
+// heedsPrecise reports whether the kernel opens a precise event only where samples will be precise. On x86-64
 // it does (x86_pmu_hw_config in arch/x86/events/core.c of Linux). On Arm it takes any precise_ip, and
 // then samples as if none had been asked for (drivers/perf/arm_pmu.c).
 var heedsPrecise = runtime.GOARCH == "amd64"

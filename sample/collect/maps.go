@@ -33,7 +33,7 @@ func parseMaps(r io.Reader, pid int) ([]mmapRecord, error) {
 	return maps, sc.Err()
 }
 
-// pathField gives what follows the five other fields of a line of maps; a path
+// pathField returns what follows the five other fields of a line of maps; a path
 // may hold spaces. The kernel writes a newline in it as \012.
 func pathField(line string) string {
 	for range 5 {

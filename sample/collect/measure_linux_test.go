@@ -71,7 +71,7 @@ func launch(t *testing.T, name string, args ...string) *workload {
 	return w
 }
 
-// end waits for the program to end, and gives the numbers it printed, by line.
+// end waits for the program to end, and returns the numbers it printed, by line.
 func (w *workload) end() (lines [][]float64) {
 	w.t.Helper()
 	if err := w.cmd.Wait(); err != nil {
@@ -91,7 +91,7 @@ func (w *workload) end() (lines [][]float64) {
 	return lines
 }
 
-// median gives the median and its interval of confidence of 95 %, by ranks.
+// median returns the median and its interval of confidence of 95 %, by ranks.
 func median(values []float64) (mid, low, high float64) {
 	v := slices.Sorted(slices.Values(values))
 	if len(v) == 0 {
@@ -279,7 +279,7 @@ func TestMeasureStolen(t *testing.T) {
 	}
 }
 
-// slowdown gives how much longer units of work take while a sampler is on: of each
+// slowdown returns how much longer units of work take while a sampler is on: of each
 // pair of adjacent windows, one with it and one without, the ratio less 1, in
 // percent. The samplers take turns, so that all meet the same machine.
 func slowdown(t *testing.T, unit string, samplers []switched, pairs int) (percent [][]float64) {
@@ -481,7 +481,7 @@ func TestMeasurePhase(t *testing.T) {
 	}
 }
 
-// samplesOf gives the samples of the functions of exe.
+// samplesOf returns the samples of the functions of exe.
 func samplesOf(t *testing.T, rec *sample.Recording, exe string) map[string]uint64 {
 	t.Helper()
 	name, id := namer(t, exe), idOf(t, exe)

@@ -96,7 +96,7 @@ func (p *pace) set(hz int) {
 	}
 }
 
-// draw gives a processor another period, and says what a sample is worth from now
+// draw assigns a processor another period, and says what a sample is worth from now
 // on: what passes between two samples on average, changes of period included.
 func (p *pace) draw(i, hz int) {
 	rate := drawRate(float64(hz), p.rand.Float64())
@@ -114,7 +114,7 @@ func interval(hz int) time.Duration {
 	return max(redrawEvery, redrawSamples*time.Second/time.Duration(hz))
 }
 
-// drawRate gives a rate about hz, for u in [0, 1).
+// drawRate returns a rate about hz, for u in [0, 1).
 func drawRate(hz, u float64) float64 { return hz * (1 - spread + 2*spread*u) }
 
 // step draws periods for the processors whose time has come.
@@ -134,7 +134,7 @@ func (p *pace) step(now time.Time) {
 	}
 }
 
-// observe takes in how many samples a processor has had. It tells whether that
+// observe takes in how many samples a processor has had. It reports whether that
 // makes it idle, or busy again.
 func (c *cpuPace) observe(now time.Time, busy, all uint64) (changed bool) {
 	switch {

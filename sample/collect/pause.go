@@ -33,7 +33,7 @@ const (
 	pauseCost = 100
 )
 
-// next gives how long to sample and how long to pause after that. cost is how
+// next returns how long to sample and how long to pause after that. cost is how
 // long switching off and on took the last time.
 func (p *pacer) next(cost time.Duration) (run, pause time.Duration) {
 	every := max(pauseEvery, pauseCost*cost)

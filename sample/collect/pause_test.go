@@ -8,7 +8,7 @@ import (
 )
 
 // quarterSeen samples a program that spends the first quarter of each
-// millisecond in one function, for a minute, and gives the share of samples that
+// millisecond in one function, for a minute, and returns the share of samples that
 // fall there. The sampler is switched off as the pacer says.
 func quarterSeen(period time.Duration, pauses bool) float64 {
 	p := pacer{period: period, rand: rand.New(rand.NewPCG(1, 2))}

@@ -41,7 +41,7 @@ func processorEvents(devices string) (names []string) {
 	return slices.Compact(names)
 }
 
-// processorEvent gives the way to sample an event by the name that the kernel has for it on this processor.
+// processorEvent returns the way to sample an event by the name that the kernel has for it on this processor.
 // Of machines with several kinds of cores, it is that of the first that has it.
 func processorEvent(devices, name string) (*way, bool) {
 	if name == "" || strings.ContainsAny(name, "/.") {
@@ -72,7 +72,7 @@ var processorUnits = map[string]string{
 	"br_retired":   "branches", "branch-instructions": "branches",
 }
 
-// encodeEvent gives the config of an event by its terms, such as "event=0xc0,umask=0x1", where format says which
+// encodeEvent returns the config of an event by its terms, such as "event=0xc0,umask=0x1", where format says which
 // bits a field takes, such as "config:0-7,32-35". Terms of other words than config are refused.
 func encodeEvent(terms string, format func(field string) string) (config uint64, err error) {
 	for term := range strings.SplitSeq(terms, ",") {

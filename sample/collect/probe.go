@@ -69,9 +69,9 @@ type probeISA struct {
 	stepped []byte // code of an instruction that no kernel emulates
 	// most is what part of the cost of a stepped one an emulated one costs at most.
 	most float64
-	// loop gives code that runs a body loopRuns times and ends the program, and where the body is in it.
+	// loop returns code that runs a body loopRuns times and ends the program, and where the body is in it.
 	loop func(body []byte) (code []byte, at int)
-	// choice gives code that goes on to a place so many bytes after its start if the program has n arguments;
+	// choice returns code that goes on to a place so many bytes after its start if the program has n arguments;
 	// choices are of choiceSize bytes each.
 	choice     func(n, to int) []byte
 	choiceSize int
@@ -87,7 +87,7 @@ type probeKind struct {
 	goes bool                // the body's branch is taken
 }
 
-// condition gives the condition of the instruction that b begins with.
+// condition returns the condition of the instruction that b begins with.
 func (k *probeKind) condition(b []byte) int8 {
 	if k.cond == nil {
 		return NoCond
@@ -118,7 +118,7 @@ func (p *probeISA) judge(costs []ProbeCost) error {
 	return nil
 }
 
-// checkSite tells whether the instruction that b begins with may be probed.
+// checkSite reports whether the instruction that b begins with may be probed.
 func (p *probeISA) checkSite(b []byte, cond int8, costs []ProbeCost) error {
 	k, err := p.kindOf(b)
 	if err != nil {
@@ -133,7 +133,7 @@ func (p *probeISA) checkSite(b []byte, cond int8, costs []ProbeCost) error {
 	return nil
 }
 
-// kindOf gives the index in kinds of the instruction that b begins with.
+// kindOf returns the index in kinds of the instruction that b begins with.
 func (p *probeISA) kindOf(b []byte) (int, error) {
 	b = append(slices.Clone(b), 0xcc, 0xcc, 0xcc, 0xcc) // at the end of a file
 	for k, kind := range p.kinds {

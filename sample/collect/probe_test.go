@@ -199,10 +199,10 @@ type phased struct {
 	rates  [][]float64
 }
 
-// at gives the rates at a time.
+// at returns the rates at a time.
 func (p *phased) at(t float64) []float64 { return p.rates[int(t/p.length)%len(p.rates)] }
 
-// window gives what a window of so many seconds counts that begins at some native
+// window returns what a window of so many seconds counts that begins at some native
 // time, each hit costing cost.
 func (p *phased) window(rng *rand.Rand, length, cost float64) *ProbeWindow {
 	t := rng.Float64() * p.length * float64(len(p.rates))

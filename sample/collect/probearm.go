@@ -42,7 +42,7 @@ var armProbes = probeISA{
 	choiceSize: 12,
 }
 
-// words gives the bytes of instructions.
+// words returns the bytes of instructions.
 func words(code ...uint32) (b []byte) {
 	for _, w := range code {
 		b = binary.LittleEndian.AppendUint32(b, w)

@@ -166,7 +166,7 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 		m*share, e*share, 100*spent.Seconds()/(of-c.first).Seconds(), c.hit)
 }
 
-// meanOf gives the mean and its standard error.
+// meanOf returns the mean and its standard error.
 func meanOf(v []float64) (mean, err float64) {
 	n := float64(len(v))
 	for _, x := range v {
@@ -187,7 +187,7 @@ func TestMeasureSwitches(t *testing.T) {
 	}
 	defer stats.Close()
 	s := system(t, SystemOptions{Frequency: 97, Probes: true})
-	// trips gives how long it takes to send a byte through cat and back.
+	// trips returns how long it takes to send a byte through cat and back.
 	trips := func() time.Duration {
 		cat := talkTo(t, exec.Command("cat"))
 		const n = 100000
@@ -211,7 +211,7 @@ func TestMeasureSwitches(t *testing.T) {
 	}
 }
 
-// programTime gives how often a program of the kernel's side ran, and how long in all.
+// programTime returns how often a program of the kernel's side ran, and how long in all.
 func programTime(t *testing.T, name string) (runs uint64, took time.Duration) {
 	t.Helper()
 	for id := ebpf.ProgramID(0); ; {

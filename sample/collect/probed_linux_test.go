@@ -33,7 +33,7 @@ var (
 
 const stretchFlags = 32
 
-// stretchCond gives the condition of one of the branches.
+// stretchCond returns the condition of one of the branches.
 func stretchCond(i int) int8 {
 	if i >= 14 && runtime.GOARCH == "arm64" {
 		return []int8{CondZero, CondNotZero, CondZero, CondNotZero, CondClear, CondSet, CondClear, CondSet}[i-14]
@@ -41,7 +41,7 @@ func stretchCond(i int) int8 {
 	return int8(i % 16)
 }
 
-// offsetOf gives the offset in a file of what is linked at an address.
+// offsetOf returns the offset in a file of what is linked at an address.
 func offsetOf(f *elf.File, addr uint64) (sample.Offset, error) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr-p.Vaddr < p.Filesz {
@@ -51,7 +51,7 @@ func offsetOf(f *elf.File, addr uint64) (sample.Offset, error) {
 	return 0, fmt.Errorf("address %#x is in no segment", addr)
 }
 
-// symbolsOf gives the offset of what has a name in a file.
+// symbolsOf returns the offset of what has a name in a file.
 func symbolsOf(file string) (map[string]sample.Offset, error) {
 	f, err := elf.Open(file)
 	if err != nil {
@@ -71,7 +71,7 @@ func symbolsOf(file string) (map[string]sample.Offset, error) {
 	return at, nil
 }
 
-// stretchSitesOf gives the sites of a file that has testdata/sites.c.
+// stretchSitesOf returns the sites of a file that has testdata/sites.c.
 func stretchSitesOf(file string) ([]ProbeSite, error) {
 	at, err := symbolsOf(file)
 	if err != nil {
@@ -99,7 +99,7 @@ type instruction struct {
 	target uint64 // of a jump; 0 if it has none, or is unknown
 }
 
-// listing gives the instructions of those functions of a file that match. By binutils:
+// listing returns the instructions of those functions of a file that match. By binutils:
 // go tool objdump does not know all instructions, and goes on in the middle of them.
 func listing(t *testing.T, file string, functions *regexp.Regexp) (list []instruction) {
 	t.Helper()
@@ -120,7 +120,7 @@ func listing(t *testing.T, file string, functions *regexp.Regexp) (list []instru
 	return list
 }
 
-// goListing gives those of one function of a Go program, with lines.
+// goListing returns those of one function of a Go program, with lines.
 func goListing(t *testing.T, file, function string) (list []instruction) {
 	t.Helper()
 	for line := range strings.Lines(goDisassembly(t, file, function)) {
@@ -137,7 +137,7 @@ func goListing(t *testing.T, file, function string) (list []instruction) {
 	return list
 }
 
-// condOf gives the condition of a conditional branch.
+// condOf returns the condition of a conditional branch.
 func condOf(code []byte) int8 {
 	k, err := hostProbes.kindOf(code)
 	if err != nil {
@@ -146,7 +146,7 @@ func condOf(code []byte) int8 {
 	return hostProbes.kinds[k].condition(code)
 }
 
-// allSites gives the sites of those instructions in a listing that may be probed.
+// allSites returns the sites of those instructions in a listing that may be probed.
 func allSites(t *testing.T, p *Prober, file string, list []instruction) (sites []ProbeSite) {
 	t.Helper()
 	f, err := elf.Open(file)
@@ -166,7 +166,7 @@ func allSites(t *testing.T, p *Prober, file string, list []instruction) (sites [
 	return sites
 }
 
-// choose gives some of the sites.
+// choose returns some of the sites.
 func choose(sites []ProbeSite, n int) []ProbeSite {
 	some := make([]ProbeSite, n)
 	for i, k := range rand.Perm(len(sites))[:n] {
@@ -250,7 +250,7 @@ func (s *System) window(t *testing.T) (w probeWindow) {
 
 // stretch has programs do as many rounds while sites are armed in a file. A program says
 // when it began and ended: that is all in the window, or it is done again, and shorter.
-// What it gives is the sum of the other numbers that programs said.
+// What it returns is the sum of the other numbers that programs said.
 func stretch(t *testing.T, s *System, p *Prober, file string, sites []ProbeSite, pid, rounds int, programs ...*talker) (*ProbeWindow, []uint64) {
 	t.Helper()
 	for {
@@ -303,7 +303,7 @@ type textRange struct {
 	start, size, off uint64
 }
 
-// textOf gives where a process has the code of a file.
+// textOf returns where a process has the code of a file.
 func textOf(t *testing.T, pid int, file string) (text []textRange) {
 	t.Helper()
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -333,7 +333,7 @@ func textOf(t *testing.T, pid int, file string) (text []textRange) {
 // breakpoint is as long as what the kernel puts in the place of an instruction.
 var breakpoint = map[string][]byte{"amd64": {0xcc}, "arm64": words(0xd4200000)}[runtime.GOARCH]
 
-// changed gives at how many places the code of a file is another one in a process: those
+// changed returns at how many places the code of a file is another one in a process: those
 // where breakpoints are.
 func changed(t *testing.T, pid int, file string) (n int) {
 	t.Helper()
@@ -364,7 +364,7 @@ func changed(t *testing.T, pid int, file string) (n int) {
 	return n
 }
 
-// untouched tells whether a process has no page of its own of the code of a file: no
+// untouched reports whether a process has no page of its own of the code of a file: no
 // breakpoint was ever in it.
 func untouched(t *testing.T, pid int, file string) bool {
 	t.Helper()

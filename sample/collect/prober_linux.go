@@ -180,7 +180,7 @@ func (p *Prober) HitCost() time.Duration {
 	return sum / max(n, 1)
 }
 
-// Allows tells whether the instruction that code begins with, with the condition of a
+// Allows reports whether the instruction that code begins with, with the condition of a
 // ProbeSite, may be probed here.
 func (p *Prober) Allows(code []byte, cond int8) error {
 	return hostProbes.checkSite(code, cond, p.Costs())
@@ -369,7 +369,7 @@ type processorTime struct {
 	Number, Runs               uint32
 }
 
-// haveUprobeMulti tells whether the kernel arms many probes at once (Linux 6.6).
+// haveUprobeMulti reports whether the kernel arms many probes at once (Linux 6.6).
 var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 
 func (a *armer) open(setup proberSetup) error {
@@ -430,7 +430,7 @@ func (a *armer) try() error {
 		return err
 	}
 	path := fdPath(program)
-	// run gives the processor time of one of the loops, the least of some.
+	// run returns the processor time of one of the loops, the least of some.
 	run := func(loop int) (least time.Duration, err error) {
 		for range triesOfLoop {
 			cmd := exec.Command(path, make([]string, loop)...)
@@ -504,7 +504,7 @@ func (a *armer) clear(site int) error {
 	return a.bpf.Sites.Put(uint32(site), make([]siteCounts, n))
 }
 
-// counted gives the counts of a site.
+// counted returns the counts of a site.
 func (a *armer) counted(site int) (sum siteCounts, err error) {
 	var each []siteCounts
 	if err := a.bpf.Sites.Lookup(uint32(site), &each); err != nil {
@@ -547,7 +547,7 @@ func (a *armer) calm() (io.Closer, error) {
 // 5 to 40 ms (Linux 6.18).
 const calmTime = 8 * time.Millisecond
 
-// check looks at all that is asked for, and at the bytes of all sites in an open file. It gives their cookies.
+// check looks at all that is asked for, and at the bytes of all sites in an open file. It returns their cookies.
 func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, err error) {
 	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
 		return nil, fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
@@ -594,7 +594,7 @@ func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, 
 // What check has read just before is in memory.
 const uprobeBytes = 16
 
-// codeOf gives the segments of an ELF file for this processor that processes execute.
+// codeOf returns the segments of an ELF file for this processor that processes execute.
 func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
 	e, err := sample.ReadELF(f)
 	if err != nil {
@@ -678,7 +678,7 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 	return w, err
 }
 
-// processors gives the hits so far, and the time of processes in a window that is
+// processors returns the hits so far, and the time of processes in a window that is
 // over and in all.
 func (a *armer) processors(opened, closed uint64) (hits uint64, sum [2]time.Duration, err error) {
 	var each []processorTime

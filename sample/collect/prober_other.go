@@ -14,7 +14,7 @@ func BecomeProber() {}
 // A Prober arms probes in running programs on Linux.
 type Prober struct{}
 
-// OpenProber gives an *Unavailable error.
+// OpenProber returns an *Unavailable error.
 func OpenProber(*System) (*Prober, error) { return nil, noProber }
 
 // Costs is never reached: there is no Prober.

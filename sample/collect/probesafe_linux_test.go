@@ -100,7 +100,7 @@ func awaitCode(t *testing.T, pid int, file string, want int) {
 	}
 }
 
-// gone tells whether a process has ended.
+// gone reports whether a process has ended.
 func gone(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, _ := strings.Cut(string(b), ") ")
@@ -171,7 +171,7 @@ func TestProberEnds(t *testing.T) {
 	}
 }
 
-// slowest gives when the last slow units ended, and the time that units take, in ns.
+// slowest returns when the last slow units ended, and the time that units take, in ns.
 func slowest(units [][]float64) (end, typical float64) {
 	var all []float64
 	for _, u := range units {
@@ -237,7 +237,7 @@ func TestProbePrivileges(t *testing.T) {
 	}
 }
 
-// windows opens windows on sites chosen from all until stop says so, and gives how many
+// windows opens windows on sites chosen from all until stop says so, and returns how many
 // and what they hit.
 func windows(t *testing.T, p *Prober, file string, all []ProbeSite, length time.Duration, stop func() bool) (n int, hits uint64) {
 	t.Helper()

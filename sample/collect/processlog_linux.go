@@ -63,7 +63,7 @@ func (b *processLog) drop(i int) {
 	b.rings = slices.Delete(b.rings, i, i+1)
 }
 
-// systemSideband gives the attributes of an event that reports on a whole processor.
+// systemSideband returns the attributes of an event that reports on a whole processor.
 func systemSideband() *unix.PerfEventAttr {
 	a := sideband()
 	a.Bits &^= unix.PerfBitInherit
@@ -145,7 +145,7 @@ func (b *processLog) take(rec *record) (err error) {
 	return err
 }
 
-// threadOf gives the thread of the body of a FORK or EXIT record.
+// threadOf returns the thread of the body of a FORK or EXIT record.
 func threadOf(body []byte) int {
 	if len(body) < 12 {
 		return 0
@@ -153,7 +153,7 @@ func threadOf(body []byte) int {
 	return int(binary.NativeEndian.Uint32(body[8:]))
 }
 
-// drain gives f the changes up to now, in order, and returns how many records
+// drain calls f with the changes up to now, in order, and returns how many records
 // were lost since the start.
 func (b *processLog) drain(f func(*change)) (lost uint64, err error) {
 	b.mu.Lock()

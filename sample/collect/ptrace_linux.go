@@ -802,7 +802,7 @@ func readMemory(tid int, from uint64, to []byte) int {
 	return got
 }
 
-// finish gives everything back but the tracees, which go with this thread.
+// finish undoes everything but the tracees, which go with this thread.
 func (t *tracer) finish() {
 	for _, th := range t.order {
 		t.account(th)

@@ -144,7 +144,7 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 	return out, nil
 }
 
-// place adds a sample to the counts of its event. It gives false for one whose
+// place adds a sample to the counts of its event. It returns false for one whose
 // mapping is not known, unless this is its last chance.
 func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 	c := counts[p.Event]
@@ -196,7 +196,7 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 	return true
 }
 
-// frame gives the place of a pc in a version of a process.
+// frame returns the place of a pc in a version of a process.
 func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (sample.Frame, sample.Loss) {
 	id, off, why := r.procs.spaces.Find(v.id, pc)
 	if why == sample.LostAnonymous {
@@ -213,7 +213,7 @@ func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (samp
 	return sample.Frame{Image: c.Image(id), Off: off}, ""
 }
 
-// jitMap gives the file that tells of code which a process made itself, at its
+// jitMap returns the file that tells of code which a process made itself, at its
 // own addresses; nil if there is none. In a PID namespace, its name has the
 // innermost number.
 func jitMap(pid int) *sample.ImageID {
@@ -270,7 +270,7 @@ func (r *resolver) snapshot() error {
 	return nil
 }
 
-// identify gives a mapping and its image.
+// identify returns a mapping and its image.
 func (r *resolver) identify(m *mmapRecord) sample.Mapping {
 	mapping := m.mapping()
 	switch {

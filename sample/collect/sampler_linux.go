@@ -467,7 +467,7 @@ func (s *sampler) openEvents(cpu int) error {
 	return nil
 }
 
-// add samples one more processor, and tells whether it could.
+// add samples one more processor, and reports whether it could.
 func (s *sampler) add(cpu int) bool {
 	s.cpus = append(s.cpus, cpu)
 	if s.opt.Tick {
@@ -499,10 +499,10 @@ func (s *sampler) drop(i int) {
 	}
 }
 
-// processors gives those that are sampled.
+// processors returns those that are sampled.
 func (s *sampler) processors() []int { return s.cpus }
 
-// units gives how many units of each event pass in a second.
+// units returns how many units of each event pass in a second.
 func (s *sampler) units() []float64 {
 	units := make([]float64, len(s.ways))
 	for e := range s.ways {
@@ -562,7 +562,7 @@ func (s *sampler) count(c *Counters) {
 	}
 }
 
-// eventTimes gives how long events have counted.
+// eventTimes returns how long events have counted.
 func (s *sampler) eventTimes() []EventTime {
 	var times []EventTime
 	for e, fds := range s.events {
@@ -612,7 +612,7 @@ func (s *sampler) processorCounters() (sum processorCounters, err error) {
 	return sum, err
 }
 
-// release gives everything back.
+// release undoes everything.
 func (s *sampler) release() {
 	for _, l := range s.links {
 		l.Close()
@@ -700,7 +700,7 @@ func (s *sampler) takeCalls(samples []pending) ([]pending, error) {
 	return samples, err
 }
 
-// readRing gives take the records that are in a ring now, each good until take returns. name is
+// readRing passes take the records that are in a ring now, each good until take returns. name is
 // for errors.
 func readRing(ring *ringbuf.Reader, name string, take func(b []byte) error) error {
 	ring.SetDeadline(time.Unix(1, 0)) // do not wait
@@ -740,7 +740,7 @@ func (s *sampler) event(w *way) sample.Event {
 	return w.sampled(0)
 }
 
-// newCounts gives the counts of each event, in which there is nothing yet.
+// newCounts returns the counts of each event, in which there is nothing yet.
 func (s *sampler) newCounts() []*sample.Counts {
 	counts := make([]*sample.Counts, len(s.ways))
 	for i := range s.ways {
@@ -757,12 +757,12 @@ func (s *sampler) nanoseconds() float64 {
 	return 1000 / max(float64(s.cpu.MHz), 1000) // cycles
 }
 
-// filtered tells whether processes or cgroups are asked for.
+// filtered reports whether processes or cgroups are asked for.
 func (s *sampler) filtered() (byPID, byCgroup bool) {
 	return len(s.opt.PIDs) > 0, len(s.opt.Cgroups) > 0
 }
 
-// shared gives the maps that programs which go on from samples use too, by name.
+// shared returns the maps that programs which go on from samples use too, by name.
 func (s *sampler) shared() map[string]*ebpf.Map {
 	return map[string]*ebpf.Map{samplerMapPids: s.bpf.Pids, samplerMapCgroups: s.bpf.Cgroups, samplerMapWindows: s.bpf.Windows,
 		samplerMapWorths: s.bpf.Worths, samplerMapExecs: s.bpf.Execs}

@@ -46,7 +46,7 @@ func OpenSystem(opt SystemOptions) (*System, error) {
 	return s, nil
 }
 
-// newSystem gives a System that is not open yet.
+// newSystem returns a System that is not open yet.
 func newSystem(opt SystemOptions) (*System, error) {
 	if opt.Frequency == 0 {
 		opt.Frequency = DefaultSystemFrequency
@@ -238,13 +238,13 @@ func (s *System) Close() error {
 	return err
 }
 
-// release gives everything back.
+// release undoes everything.
 func (s *System) release() {
 	s.sampler.release()
 	s.resolver.records.close()
 }
 
-// Drain gives what was sampled since the last Drain, put down to images. A
+// Drain returns what was sampled since the last Drain, attributed to images. A
 // sample in code whose mapping is not known yet is in the next one.
 func (s *System) Drain() (*sample.Recording, error) {
 	s.mu.Lock()

@@ -39,7 +39,7 @@ func system(t *testing.T, opt SystemOptions) *System {
 	return s
 }
 
-// drains drains s every so often for that long, closes it, and gives all that it
+// drains drains s every so often for that long, closes it, and returns all that it
 // saw.
 func drains(t *testing.T, s *System, every, during time.Duration) *sample.Recording {
 	t.Helper()

@@ -13,7 +13,7 @@ var noSystem = WholeMachine.unsupported()
 // A System samples all that runs on a Linux machine.
 type System struct{}
 
-// OpenSystem gives an *Unavailable error.
+// OpenSystem returns an *Unavailable error.
 func OpenSystem(SystemOptions) (*System, error) { return nil, noSystem }
 
 // Drain is never reached: there is no System.
@@ -31,5 +31,5 @@ func (*System) Counters() Counters { return Counters{} }
 // Close is never reached.
 func (*System) Close() error { return noSystem }
 
-// CalibrateCost gives an *Unavailable error.
+// CalibrateCost returns an *Unavailable error.
 func CalibrateCost() (time.Duration, error) { return 0, noSystem }

@@ -14,7 +14,7 @@ type queue struct{ held []record }
 
 func (q *queue) add(recs []record) { q.held = append(q.held, recs...) }
 
-// flush gives f all records up to time limit. Of equal times, those added first
+// flush calls f with all records up to time limit. Of equal times, those added first
 // come first.
 func (q *queue) flush(limit uint64, f func(*record) error) error {
 	slices.SortStableFunc(q.held, func(a, b record) int { return cmp.Compare(a.time, b.time) })
@@ -52,7 +52,7 @@ type tally struct {
 const missedShare = 0.05
 
 // weigh makes samples stand for what was counted, where that is clearly more than a period for each. Interrupts
-// of a counter may come late by more than a period, or be lost: the kernel then begins a new period, and gives
+// of a counter may come late by more than a period, or be lost: the kernel then begins a new period, and returns
 // the sample no more than the one. On the AArch64 that QEMU emulates, from 7.2 on, an overflow of any counter
 // but that of cycles is noticed when control next enters the kernel: half of the samples at 500 Hz.
 // Each of so many events may have counted the most part of a period.
@@ -138,7 +138,7 @@ func (t *tally) mapped(m *mmapRecord) {
 	t.spaces.Map(m.pid, mapping)
 }
 
-// mapping gives what was mapped, but for the image of a file.
+// mapping returns what was mapped, but for the image of a file.
 func (m *mmapRecord) mapping() sample.Mapping {
 	return sample.Mapping{
 		Start: m.start, End: m.start + m.size,
@@ -150,7 +150,7 @@ func (m *mmapRecord) mapping() sample.Mapping {
 // deleted is what the kernel adds to the path of a file that is gone.
 const deleted = " (deleted)"
 
-// imageID gives the identity of a mapped file. The kernel's mark on a deleted
+// imageID returns the identity of a mapped file. The kernel's mark on a deleted
 // file goes if there is a build ID to tell it from its successor; otherwise the
 // mark is all that does.
 func imageID(path string, build sample.BuildID) sample.ImageID {
@@ -235,7 +235,7 @@ func (t *tally) callers(s *sampleRecord) {
 	}
 }
 
-// top gives the place of the first word at the stack pointer that names code.
+// top returns the place of the first word at the stack pointer that names code.
 func (t *tally) top(s *sampleRecord) sample.Frame {
 	for _, word := range s.top {
 		if f := t.frame(s.pid, word); f.Image != sample.Unknown {
@@ -245,7 +245,7 @@ func (t *tally) top(s *sampleRecord) sample.Frame {
 	return sample.Frame{Image: sample.Unknown}
 }
 
-// frame gives the place of a pc.
+// frame returns the place of a pc.
 func (t *tally) frame(pid int, pc uint64) sample.Frame {
 	id, off, loss := t.spaces.Find(pid, pc)
 	if loss != "" {

@@ -19,7 +19,7 @@ func newTally() *tally {
 	}
 }
 
-// feed gives the records of several rings to a tally: all of one ring, then all
+// feed returns the records of several rings to a tally: all of one ring, then all
 // of the next.
 func feed(t *testing.T, ta *tally, rings ...[][]byte) {
 	t.Helper()

@@ -223,7 +223,7 @@ func (w *Walker) AddTo(counts *sample.Counts, rates []trace.Rate) {
 	w.seen.AddTo(counts, rates)
 }
 
-// Want gives the sites whose rates would tell most of how slow code is where walks began, beside
+// Want returns the sites whose rates would tell most of how slow code is where walks began, beside
 // rates, best group first. There are none before walks tell anything.
 func (w *Walker) Want(rates []trace.Rate, opt trace.WantOptions) []trace.WantedGroup {
 	w.mu.Lock()
@@ -232,7 +232,7 @@ func (w *Walker) Want(rates []trace.Rate, opt trace.WantOptions) []trace.WantedG
 	return w.seen.Want(rates, opt)
 }
 
-// Left gives how many walks left the code of the images that SetImages told last, by where they
+// Left returns how many walks left the code of the images that SetImages told last, by where they
 // went on to in one of these, and how many walks there were since.
 func (w *Walker) Left() (left map[trace.Left]int, walks int) {
 	w.mu.Lock()

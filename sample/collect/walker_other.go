@@ -12,10 +12,10 @@ var noWalks = Walks.unsupported()
 // A Walker goes on from samples, on Linux, x86-64 and AArch64.
 type Walker struct{}
 
-// NewWalker gives one that never walks.
+// NewWalker returns one that never walks.
 func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
 
-// SetImages gives an *Unavailable error.
+// SetImages returns an *Unavailable error.
 func (*Walker) SetImages([]trace.Image) error { return noWalks }
 
 // AddTo adds nothing.
@@ -24,7 +24,7 @@ func (*Walker) AddTo(*sample.Counts, []trace.Rate) {}
 // Want wants nothing.
 func (*Walker) Want([]trace.Rate, trace.WantOptions) []trace.WantedGroup { return nil }
 
-// Left gives nothing.
+// Left returns nothing.
 func (*Walker) Left() (map[trace.Left]int, int) { return nil, 0 }
 
 // Forget does nothing.

@@ -109,7 +109,7 @@ func (c *Code) add(i int32, im *Image) Range {
 	return r
 }
 
-// start gives what Starts has of an address as linked, of the image of r; nil is nothing.
+// start returns what Starts has of an address as linked, of the image of r; nil is nothing.
 func (c *Code) start(r *Range, addr uint64) *uint32 {
 	at := addr - r.First
 	if at/pageSize >= uint64(r.Many) {

@@ -18,13 +18,13 @@ const (
 // histories are the executions of a branch, and those that were taken, by where it went before.
 type histories [1 << rememberedWays]struct{ n, taken float64 }
 
-// missed gives how often a branch that went before as before tells is expected to be guessed wrongly.
+// missed returns how often a branch that went before as before tells is expected to be guessed wrongly.
 func (h *histories) missed(before int) float64 {
 	of := h[before]
 	return min(of.taken, of.n-of.taken) / of.n
 }
 
-// eachWay calls each for the conditional branches that s came by of which it is known where they
+// eachWay calls each for the conditional branches that s passed through of which it is known where they
 // went, with that and with the last ways of the same branch in s.
 func (w *Walks) eachWay(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
 	clear(before)
@@ -43,7 +43,7 @@ func (w *Walks) eachWay(s *seenWalk, before map[int32]int, each func(place int32
 	}
 }
 
-// slowness gives by region the logarithm of the time that an instruction takes there, as far as
+// slowness returns by region the logarithm of the time that an instruction takes there, as far as
 // branches tell that are guessed wrongly.
 func (w *Walks) slowness(region []int32, regions int) []float64 {
 	of, before := make([]histories, len(w.places)), map[int32]int{}

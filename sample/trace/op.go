@@ -43,5 +43,5 @@ const (
 	CondJump
 )
 
-// Branch tells whether an operation is a branch. All of them are counted.
+// Branch reports whether an operation is a branch. All of them are counted.
 func (k Kind) Branch() bool { return k >= Call && k <= CondJump }

@@ -20,7 +20,7 @@ type path struct {
 	targets  []uint32 // operations that indirect branches went to
 }
 
-// A via is how a walk came by a branch. The number of the place, times viaPlace, is added to it
+// A via is how a walk passed through a branch. The number of the place, times viaPlace, is added to it
 // where places have numbers.
 type via int32
 
@@ -31,7 +31,7 @@ const (
 	viaPlace
 )
 
-// place gives which one it was.
+// place returns which one it was.
 func (v via) place() int32 { return int32(v / viaPlace) }
 
 // trailSize is the size of a trail without targets.
@@ -56,7 +56,7 @@ func decodeTrail(b []byte) (path, error) {
 	return t, nil
 }
 
-// follow goes the way of t, and calls at for each branch on it with its operation. It gives the
+// follow goes the way of t, and calls at for each branch on it with its operation. It returns the
 // last operation.
 func (c *Code) follow(t *path, at func(op uint32, how via)) (last uint32) {
 	outcomes, targets, depth := t.outcomes, t.targets, 0

@@ -66,7 +66,7 @@ func (w *outcomeSum) worth(sd float64) float64 {
 	return min(of, 1/(sd*sd*likely*(1-likely)))
 }
 
-// probed gives what was seen in so many batches. Of the outcomes, so many are told as taken
+// probed returns what was seen in so many batches. Of the outcomes, so many are told as taken
 // as is most probable by those of both kinds.
 func (p *branchSum) probed(batches int, cond bool) sample.Probed {
 	n := p.outer.n + p.inner.n
@@ -122,14 +122,14 @@ type endpoint struct {
 	off  uint64 // by sample.Offset
 }
 
-// turnsKinds are as many times as a walk comes by the same branch at first, or at last, and by no
+// turnsKinds are as many times as a walk passes through the same branch at first, or at last, and by no
 // other, from which on a spot is of the next kind. Of all spots where code of a loop runs, as many
 // have so many turns before them as after them. Over four programs, with the walks and windows of
 // three recordings at 1 % and one at 3 %, the mean block overlap is 0.891 without this, 0.894 with
 // 12, 0.896 with 12 and 40, and 0.895 with 4, 16 and 48.
 var turnsKinds = []int{12, 40}
 
-// loopOf gives the kind of a walk that comes by places in that order, as seenWalk has them.
+// loopOf returns the kind of a walk that comes by places in that order, as seenWalk has them.
 func loopOf(places iter.Seq[via]) (kind int) {
 	n, first := 0, int32(-1)
 	for at := range places {
@@ -144,7 +144,7 @@ func loopOf(places iter.Seq[via]) (kind int) {
 	return kind
 }
 
-// backward gives the values of s from its end.
+// backward returns the values of s from its end.
 func backward(s []via) iter.Seq[via] {
 	return func(yield func(via) bool) {
 		for _, v := range slices.Backward(s) {
@@ -155,13 +155,13 @@ func backward(s []via) iter.Seq[via] {
 	}
 }
 
-// A seenWalk is a walk by what it came by, in numbers of walked.
+// A seenWalk is a walk by what it passed through, in numbers of walked.
 type seenWalk struct {
 	batch int
 	steps int32 // instructions
 	start int32 // spot
 	end   int32 // spot; -1 if it did not go on to its full length
-	at    []via // what it came by, with places
+	at    []via // what it passed through, with places
 }
 
 // Walks is what all walks saw. The zero value has seen none. Methods may be called from
@@ -265,7 +265,7 @@ func (w *Walks) leave(t *path, last uint32) {
 	w.left[Left{c.ids[i].Key(), to}]++
 }
 
-// number gives the number of k, the next one if it is new.
+// number returns the number of k, the next one if it is new.
 func number[K comparable](numbers map[K]int32, k K) int32 {
 	n, ok := numbers[k]
 	if !ok {
@@ -275,7 +275,7 @@ func number[K comparable](numbers map[K]int32, k K) int32 {
 	return n
 }
 
-// sum gives what was seen by place, and in how many batches.
+// sum returns what was seen by place, and in how many batches.
 func (w *Walks) sum() ([]branchSum, int) {
 	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
@@ -326,7 +326,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 // regionStarts is how many walks begin in a region, at least, if so many begin in its procedure.
 const regionStarts = 100
 
-// regions gives each spot the number of its region: neighbours of one procedure and kind.
+// regions assigns each spot the number of its region: neighbours of one procedure and kind.
 func (w *Walks) regions() []int32 {
 	starts := make([]int, len(w.spot))
 	for _, s := range w.walks {
@@ -347,7 +347,7 @@ func (w *Walks) regions() []int32 {
 	return region
 }
 
-// weigher gives what tells the weights of walks.
+// weigher returns what tells the weights of walks.
 func (w *Walks) weigher(region []int32) *weigher {
 	n := 0
 	for _, g := range region {
@@ -389,7 +389,7 @@ func (w *Walks) weigher(region []int32) *weigher {
 	return out
 }
 
-// visits gives how often walks came by the places that are wanted, those of them that they did
+// visits returns how often walks passed through the places that are wanted, those of them that they did
 // come by, by region.
 func (w *Walks) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
 	want := make([]bool, len(w.places))

@@ -63,7 +63,7 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	return p.groups
 }
 
-// walksBy gives how many walks came by each place.
+// walksBy returns how many walks passed through each place.
 func (w *Walks) walksBy() []int {
 	n, last := make([]int, len(w.places)), make([]int, len(w.places))
 	for i := range w.walks {
@@ -89,7 +89,7 @@ type wanting struct {
 	all    []candidate
 }
 
-// A candidate is a place that walks come by.
+// A candidate is a place that walks pass through.
 type candidate struct {
 	id    sample.ImageID
 	off   sample.Offset
@@ -118,7 +118,7 @@ func (p *wanting) add(id sample.ImageID, off sample.Offset, cells []cell) {
 	}
 }
 
-// around gives the mean of something by cell over the visits.
+// around returns the mean of something by cell over the visits.
 func (c *candidate) around(by []float64) (sum float64) {
 	for i, v := range c.cells {
 		sum += v.n / c.n * by[i]

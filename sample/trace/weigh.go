@@ -92,7 +92,7 @@ func (w *weigher) speed() int32 { return int32(len(w.starts)) }
 // level is the index of the unknown that is common to all regions of the procedure of g.
 func (w *weigher) level(g int) int32 { return w.speed() + 1 + w.proc[g] }
 
-// at gives the weights, not scaled, of the unknowns u: their logarithms, and that of the speed.
+// at returns the weights, not scaled, of the unknowns u: their logarithms, and that of the speed.
 func (w *weigher) at(u []float64) []float64 {
 	weight := make([]float64, len(w.starts))
 	for g := range weight {
@@ -104,7 +104,7 @@ func (w *weigher) at(u []float64) []float64 {
 // usual is what the speed is expected to be.
 func (w *weigher) usual() float64 { return math.Log(usualSpeed / max(w.steps, 1)) }
 
-// rows gives all that is known near u.
+// rows returns all that is known near u.
 func (w *weigher) rows(u []float64) []row {
 	weight := w.at(u)
 	var rows []row
@@ -172,7 +172,7 @@ func (p *rated) row(weight []float64, speed float64, at int32) (r row) {
 	return r
 }
 
-// visited gives the visits of p, and the standard deviation of their logarithm beside its rate.
+// visited returns the visits of p, and the standard deviation of their logarithm beside its rate.
 func (p *rated) visited(weight []float64) (sum, sd float64) {
 	sum, chance := sumCells(p.visits, weight)
 	return sum, math.Sqrt(sq(p.sd) + sq(rateSD) + chance/sq(sum))
@@ -186,7 +186,7 @@ func walksOf(cells []cell) (sum float64) {
 	return sum
 }
 
-// sumCells gives the sum of what walks did by their weights, and its variance by chance.
+// sumCells returns the sum of what walks did by their weights, and its variance by chance.
 func sumCells(cells []cell, weight []float64) (sum, chance float64) {
 	for _, c := range cells {
 		sum += weight[c.region] * c.n
@@ -219,7 +219,7 @@ func (w *weigher) solve() []float64 {
 	return u
 }
 
-// firstSpeed gives the speed without weights.
+// firstSpeed returns the speed without weights.
 func (w *weigher) firstSpeed() float64 {
 	one := make([]float64, len(w.starts))
 	for i := range one {
@@ -235,7 +235,7 @@ func (w *weigher) firstSpeed() float64 {
 	return sum / of
 }
 
-// weights gives those of walks, by the region where they began. Their mean over all walks is
+// weights returns those of walks, by the region where they began. Their mean over all walks is
 // one.
 func (w *weigher) weights() []float64 {
 	weight := w.at(w.solve())
@@ -246,7 +246,7 @@ func (w *weigher) weights() []float64 {
 	return weight
 }
 
-// mean gives the mean weight of all walks.
+// mean returns the mean weight of all walks.
 func (w *weigher) mean(weight []float64) float64 {
 	var sum, all float64
 	for g, n := range w.starts {
@@ -332,7 +332,7 @@ func (r *row) addTo(x []float64, n float64) {
 // normal is the matrix of the normal equations of rows.
 type normal []row
 
-// times gives it times x.
+// times returns it times x.
 func (m normal) times(x []float64) []float64 {
 	y := make([]float64, len(x))
 	for i := range m {
@@ -341,7 +341,7 @@ func (m normal) times(x []float64) []float64 {
 	return y
 }
 
-// solve gives the x of which m is b times, by conjugate gradients.
+// solve returns the x of which m is b times, by conjugate gradients.
 func (m normal) solve(b []float64) []float64 {
 	const rounds, near = 500, 1e-10
 	x, left := make([]float64, len(b)), slices.Clone(b)

@@ -50,7 +50,7 @@ func pick(rng *rand.Rand, of []float64) int32 {
 	return int32(len(of) - 1)
 }
 
-// walked gives walks of p. Each region is a procedure of its own, with a branch that runs in
+// walked returns walks of p. Each region is a procedure of its own, with a branch that runs in
 // one of ten walks that begin or end there.
 func (p *weighed) walked(walks int) *Walks {
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -80,7 +80,7 @@ func (p *weighed) walked(walks int) *Walks {
 	return w
 }
 
-// rates gives the rates of the branches of some regions.
+// rates returns the rates of the branches of some regions.
 func (p *weighed) rates(regions ...int) (rates []Rate) {
 	all := 0.0
 	for g := range p.run {
@@ -141,7 +141,7 @@ func TestWeights(t *testing.T) {
 }
 
 // ringWeigher has a procedure of n regions that walks lead around, and another one that is alike,
-// of which windows tell that it runs so many times more often than walks come by.
+// of which windows tell that it runs so many times more often than walks pass through.
 func ringWeigher(n int, more float64) *weigher {
 	w := &weigher{procs: 2, steps: 1e6}
 	for p := range 2 {

@@ -215,7 +215,7 @@ func (k *Calibrator) Close() error {
 	return err
 }
 
-// open gives the image of a running process that id names.
+// open returns the image of a running process that id names.
 func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 	pi := k.images[id.Key()]
 	if pi == nil {
@@ -293,7 +293,7 @@ func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
 	return nil
 }
 
-// wantedPlan gives up to most groups that tell how often code runs, as walks want it; it is not ok
+// wantedPlan returns up to most groups that tell how often code runs, as walks want it; it is not ok
 // if they do not tell, and will not.
 func (k *Calibrator) wantedPlan(p *infer.Profile, most int) (plan []*chosen, ok bool) {
 	if k.noWalks != nil || k.opt.Dry {
@@ -325,7 +325,7 @@ func groupsFor(windows, each float64) int {
 	return min(max(1, int(math.Round(windows/each))), mostSites/sitesPerGroup)
 }
 
-// secondsOf gives the time that c covers, or any if its event does not tell: order is
+// secondsOf returns the time that c covers, or any if its event does not tell: order is
 // what counts then.
 func secondsOf(c *sample.Counts) float64 {
 	if c.Event.Unit != "ns" {
@@ -334,7 +334,7 @@ func secondsOf(c *sample.Counts) float64 {
 	return float64(c.Weight) / 1e9
 }
 
-// sitesThat gives the sites with the most gain of those that keep keeps, of one of each
+// sitesThat returns the sites with the most gain of those that keep keeps, of one of each
 // block that ran, by what was inferred. keep sets the gain; it gets what windows counted
 // there so far.
 func sitesThat(p *infer.Profile, c *sample.Counts, most int, keep func(s *infer.Site, n float64, probed sample.Probed) bool) []infer.Site {
@@ -358,7 +358,7 @@ func sitesThat(p *infer.Profile, c *sample.Counts, most int, keep func(s *infer.
 	return mostGain(all, most)
 }
 
-// mostRun gives sites of the procedures that run most, by what was inferred: of each those
+// mostRun returns sites of the procedures that run most, by what was inferred: of each those
 // that run most and not too often for windows to tell how often. Walks, samples and outcomes
 // tell how the blocks of a procedure run among one another, but procedures among one another
 // only as well as the time of an execution is known.
@@ -409,13 +409,13 @@ func (k *Calibrator) ownRate(s infer.Site) float64 {
 	return s.Rate * max(k.samples, 1) / float64(max(s.Proc.Samples, 1))
 }
 
-// mostGain gives the sites with the most gain.
+// mostGain returns the sites with the most gain.
 func mostGain(all []infer.Site, most int) []infer.Site {
 	slices.SortStableFunc(all, func(a, b infer.Site) int { return cmp.Compare(b.Gain, a.Gain) })
 	return all[:min(len(all), most)]
 }
 
-// unsureBranches gives the conditional branches of which it matters most, by what was
+// unsureBranches returns the conditional branches of which it matters most, by what was
 // inferred and by what windows counted so far, that it is not known where they go.
 func unsureBranches(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
 	return sitesThat(p, c, most, func(s *infer.Site, n float64, probed sample.Probed) bool {
@@ -439,7 +439,7 @@ func unsure(p sample.Probed, loop bool) float64 {
 	return 2 * off * few / (float64(p.Outcomes) + 1)
 }
 
-// loops tells whether a way out of block b leads back, up the code.
+// loops reports whether a way out of block b leads back, up the code.
 func loops(p *image.Proc, b int) bool {
 	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To <= b })
 }
@@ -463,7 +463,7 @@ const (
 )
 
 // groupRuns puts sites that tell how often procedures run into groups, so many of each
-// file, and gives the most important ones. Sites join groups as long as there is room,
+// file, and returns the most important ones. Sites join groups as long as there is room,
 // and never leave them: windows are of all that a group had.
 func (k *Calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 	used := map[*chosen]float64{}
@@ -543,7 +543,7 @@ func (k *Calibrator) leave(dense map[collect.ProbeSite]bool) {
 	})
 }
 
-// groupOutcomes puts branches into new groups, and gives the most important ones.
+// groupOutcomes puts branches into new groups, and returns the most important ones.
 func (k *Calibrator) groupOutcomes(sites []infer.Site, most int) []*chosen {
 	var all []*chosen
 	last := map[sample.ImageID]*chosen{} // that takes more sites
@@ -625,7 +625,7 @@ func (k *Calibrator) add(g *chosen, s infer.Site) bool {
 	return true
 }
 
-// important gives so many groups with the most gain, and their gain as parts of share.
+// important returns so many groups with the most gain, and their gain as parts of share.
 func (k *Calibrator) important(all []*chosen, most int, share float64) []*chosen {
 	traced := tracedFiles(k.proc)
 	all = slices.DeleteFunc(all, func(g *chosen) bool { return traced[g.File] || traced[g.ID.Path] })
@@ -656,7 +656,7 @@ func (k *Calibrator) setGroups(plan []*chosen) {
 	k.opt.Notify.Warn("probing %d places in %d groups; windows so far: %d", n, len(groups), windows)
 }
 
-// allows tells whether the kernel emulates the instruction that is really there.
+// allows reports whether the kernel emulates the instruction that is really there.
 func (k *Calibrator) allows(pi *probedImage, s image.ProbeSite) error {
 	var b [8]byte
 	n, err := pi.file.ReadAt(b[:], int64(s.Off))
@@ -666,7 +666,7 @@ func (k *Calibrator) allows(pi *probedImage, s image.ProbeSite) error {
 	return k.allowed(b[:n], s.Cond)
 }
 
-// alone gives the process to arm probes in alone: the only one that is asked for, if it
+// alone returns the process to arm probes in alone: the only one that is asked for, if it
 // has no children. Others that run the same files then notice nothing.
 func (k *Calibrator) alone() int {
 	if len(k.opt.PIDs) != 1 {
@@ -684,7 +684,7 @@ func (k *Calibrator) alone() int {
 	return k.opt.PIDs[0]
 }
 
-// tracedFiles gives the files that processes under a debugger have mapped: probes and a
+// tracedFiles returns the files that processes under a debugger have mapped: probes and a
 // debugger's breakpoints do not go together.
 func tracedFiles(proc string) map[string]bool {
 	files := map[string]bool{}
@@ -716,7 +716,7 @@ func tracedFiles(proc string) map[string]bool {
 // At the first walks begin, at the second they tell what to probe.
 var rounds = []time.Duration{time.Second, 4 * time.Second, 9 * time.Second, 20 * time.Second}
 
-// roundAfter gives the time of the round after one.
+// roundAfter returns the time of the round after one.
 func roundAfter(t time.Duration) time.Duration {
 	for _, r := range rounds {
 		if r > t {

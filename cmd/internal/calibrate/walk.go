@@ -86,7 +86,7 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 	return k.walker.SetImages(all)
 }
 
-// missed tells whether walks ought to be given other code, after so many of them: an image is new, or
+// missed reports whether walks ought to be given other code, after so many of them: an image is new, or
 // too much ran that they do not know.
 func (k *Calibrator) missed(code []*walkedCode, walks int) bool {
 	var samples, out, left float64
@@ -155,7 +155,7 @@ func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int) *walkedCode 
 			weight[i] += float64(n)
 		}
 	}
-	for _, r := range ip.Procs { // without samples, walks came by
+	for _, r := range ip.Procs { // without samples, walks passed through them
 		weight[r.Proc.Index] += float64(r.Samples)
 	}
 	for i := range weight {
@@ -173,7 +173,7 @@ func (w *walkedCode) want(part walkedPart, i int) {
 	}
 }
 
-// take adds a part, as far as there is room for so many operations, and gives how many they are.
+// take adds a part, as far as there is room for so many operations, and returns how many they are.
 func (w *walkedCode) take(part walkedPart, room int) int {
 	if w.none {
 		return 0
@@ -227,7 +227,7 @@ func (k *Calibrator) tellWalks() {
 // told the rates of a Go program to a half at best.
 const mostWantedRate, wantedSites = 7e5, 16
 
-// wantedByWalks gives up to most groups of the sites whose rates tell most beside walks.
+// wantedByWalks returns up to most groups of the sites whose rates tell most beside walks.
 func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
 	sites := newSiteFinder(p)
 	able := func(id sample.ImageID, off sample.Offset) bool {
@@ -267,7 +267,7 @@ func newSiteFinder(p *infer.Profile) *siteFinder {
 	return f
 }
 
-// find gives the site at an offset of the image with that key.
+// find returns the site at an offset of the image with that key.
 func (f *siteFinder) find(id sample.ImageID, off sample.Offset) (s infer.Site, ok bool) {
 	ip := f.images[id]
 	if ip == nil {

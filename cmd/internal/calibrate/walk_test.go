@@ -11,7 +11,7 @@ import (
 	"backfeed/sample/trace"
 )
 
-// walkedProcs gives the image of the test itself with samples in three of its procedures, and
+// walkedProcs returns the image of the test itself with samples in three of its procedures, and
 // their symbols.
 func walkedProcs(t *testing.T, samples [3]uint64) (*infer.ImageProfile, []int) {
 	t.Helper()

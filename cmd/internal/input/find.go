@@ -67,7 +67,7 @@ func (f *finder) give(path string) {
 	}
 }
 
-// open gives the image that id names. It is asked once per image: the answer,
+// open returns the image that id names. It is asked once per image: the answer,
 // good or bad, is kept.
 func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 	if l, ok := f.lookup[id]; ok {

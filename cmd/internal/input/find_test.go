@@ -178,7 +178,7 @@ func TestFindSeveral(t *testing.T) {
 	}
 }
 
-// with gives a copy of b with one byte changed.
+// with returns a copy of b with one byte changed.
 func with(b []byte, off int, v byte) []byte {
 	b = bytes.Clone(b)
 	b[off] = v

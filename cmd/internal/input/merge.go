@@ -151,7 +151,7 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 	return nil
 }
 
-// disjoint gives the stretches of time that selected segments cover, by start,
+// disjoint returns the stretches of time that selected segments cover, by start,
 // each as one epoch: epochs of a store may lie in longer ones.
 func (s *Session) disjoint(segments []store.Segment) []sample.Epoch {
 	var spans []sample.Epoch

@@ -50,7 +50,7 @@ type symbol struct {
 // symbols are sorted by start.
 type symbols []symbol
 
-// name gives the symbol at off, or "".
+// name returns the symbol at off, or "".
 func (ss symbols) name(off sample.Offset) string {
 	i, ok := slices.BinarySearchFunc(ss, off, func(s symbol, off sample.Offset) int { return cmp.Compare(s.start, off) })
 	if !ok {

@@ -82,7 +82,7 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	}
 }
 
-// isOlder tells whether id is what Onto is to move.
+// isOlder reports whether id is what Onto is to move.
 func isOlder(id sample.ImageID, path, want string) bool {
 	old := strings.TrimSuffix(id.Path, " (deleted)")
 	if want != "" {

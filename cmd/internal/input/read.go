@@ -183,7 +183,7 @@ func unknown(head []byte) error {
 	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts")
 }
 
-// peek gives the first bytes of in, and in as if they had not been read. A file
+// peek returns the first bytes of in, and in as if they had not been read. A file
 // stays a file: perf.data is not read from its start to its end.
 func peek(in io.Reader) ([]byte, io.Reader, error) {
 	if f, ok := in.(*os.File); ok {

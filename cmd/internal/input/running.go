@@ -58,7 +58,7 @@ func withBuild(build sample.BuildID) func(*os.File, error) *os.File {
 	}
 }
 
-// mountRoots gives the roots of all mount namespaces that processes have, this
+// mountRoots returns the roots of all mount namespaces that processes have, this
 // one's first.
 func mountRoots(proc string) []string {
 	seen := map[string]bool{}

@@ -39,5 +39,5 @@ func (h *Histogram) HTML() (template.HTML, error) {
 	return markup("bars.tmpl", map[string]any{"Title": h.Title, "Bars": bars, "Keys": keys, "Units": barUnits})
 }
 
-// partClass gives part i of a bar its class of the scale: the first is the darkest.
+// partClass assigns part i of a bar its class of the scale: the first is the darkest.
 func partClass(i int) int { return max(1, classes-2*i) }

@@ -82,7 +82,7 @@ type bubble struct {
 	More          int
 }
 
-// HTML gives the listing as markup.
+// HTML returns the listing as markup.
 func (l *Code) HTML() (template.HTML, error) {
 	blocks := l.blocks()
 	runs := l.runs(blocks)
@@ -96,7 +96,7 @@ func (l *Code) HTML() (template.HTML, error) {
 	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits})
 }
 
-// blocks gives all blocks without their instructions.
+// blocks returns all blocks without their instructions.
 func (l *Code) blocks() []listedBlock {
 	r := l.Of.Result
 	blocks := make([]listedBlock, len(r.Proc.Blocks))
@@ -242,7 +242,7 @@ func (l *Code) fill(b *listedBlock) {
 	}
 }
 
-// source names the line that an instruction comes from, and gives its text.
+// source names the line that an instruction comes from, and returns its text.
 func (l *Code) source(a image.Addr) (name, text string) {
 	if l.Lines == nil {
 		return "", ""
@@ -294,7 +294,7 @@ func culprit(t *infer.InstTime, c *infer.Culprit) string {
 	return s
 }
 
-// timeClass gives a share of the time its class on the scale of heat: each class is
+// timeClass assigns a share of the time its class on the scale of heat: each class is
 // twice the one below, the hottest from a third on.
 func timeClass(share float64) int {
 	class := 0

@@ -80,7 +80,7 @@ func csvColumns(t reflect.Type, prefix string, index []int) (all []csvColumn) {
 
 var textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 
-// isText tells whether values of a type are written as text: times, confidences.
+// isText reports whether values of a type are written as text: times, confidences.
 func isText(t reflect.Type) bool { return t.Implements(textMarshaler) }
 
 func writeCSVRow(out *csv.Writer, v reflect.Value, columns []csvColumn) {
@@ -91,7 +91,7 @@ func writeCSVRow(out *csv.Writer, v reflect.Value, columns []csvColumn) {
 	out.Write(cells)
 }
 
-// csvCell gives a value as it stands in JSON, as far as that is one cell.
+// csvCell returns a value as it stands in JSON, as far as that is one cell.
 func csvCell(v reflect.Value) string {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {

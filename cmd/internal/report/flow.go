@@ -58,7 +58,7 @@ type flowEdge struct {
 	fromEnds, toEnds int // how many edges share the sides of the nodes
 }
 
-// HTML gives the picture as markup, with a sentence that says what it leaves out.
+// HTML returns the picture as markup, with a sentence that says what it leaves out.
 func (f *Flow) HTML() (template.HTML, error) {
 	nodes, note := f.nodes()
 	edges := f.edges(nodes)
@@ -152,7 +152,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// foremost gives the cause with the most cycles.
+// foremost returns the cause with the most cycles.
 func foremost(m map[infer.Cause]float64) (best infer.Cause, ok bool) {
 	n := 0.0
 	for _, c := range infer.Causes() {

@@ -17,11 +17,11 @@ type cell struct {
 	up, down []int   // neighbours in the layers above and below
 }
 
-// place gives nodes and edges their places, as Sugiyama, Tagawa and Toda do ("Methods for
+// place assigns nodes and edges their places, as Sugiyama, Tagawa and Toda do ("Methods for
 // Visual Understanding of Hierarchical System Structures", 1981): edges that lead
 // back are turned round, nodes come in layers, edges that pass a layer have a place in
 // it, neighbours' means order each layer, and last everything is moved as near to its
-// neighbours as the order allows. It gives the size of the picture.
+// neighbours as the order allows. It returns the size of the picture.
 func place(nodes []flowNode, edges []flowEdge) (width, height int) {
 	markBack(len(nodes), edges)
 	layer := layers(len(nodes), edges)
@@ -68,7 +68,7 @@ func place(nodes []flowNode, edges []flowEdge) (width, height int) {
 	return int(math.Ceil(right-left)) + 2*margin, 16 + len(order)*(nodeHeight+layerGap) - layerGap + 14
 }
 
-// downwards gives the ends of e, the upper one first.
+// downwards returns the ends of e, the upper one first.
 func downwards(e *flowEdge) (top, bottom int) {
 	if e.Back {
 		return e.to, e.from
@@ -154,7 +154,7 @@ func layers(n int, edges []flowEdge) []int {
 	return layer
 }
 
-// orderLayers gives the cells of each layer from left to right.
+// orderLayers returns the cells of each layer from left to right.
 func orderLayers(cells []cell) [][]int {
 	var order [][]int
 	for i := range cells {
@@ -202,7 +202,7 @@ func mean(of []int, value []float64, none float64) float64 {
 	return sum / float64(len(of))
 }
 
-// spread gives cells their x: as near to their neighbours' mean as the order and the
+// spread assigns cells their x: as near to their neighbours' mean as the order and the
 // widths allow.
 func spread(cells []cell, order [][]int) {
 	for _, row := range order {
@@ -352,7 +352,7 @@ type flowText struct {
 	Text string
 }
 
-// Texts gives the lines of a node with their places.
+// Texts returns the lines of a node with their places.
 func (n *flowNode) Texts() []flowText {
 	var out []flowText
 	for i, line := range n.Lines {

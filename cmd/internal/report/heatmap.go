@@ -296,7 +296,7 @@ func (s *side) box(code []layout.Extent, i uint64, cellBits, width int, sc *scal
 	return b
 }
 
-// spotsIn gives those of spots that begin in [from, last].
+// spotsIn returns those of spots that begin in [from, last].
 func spotsIn(spots []layout.Spot, from, last image.Addr) []layout.Spot {
 	i, _ := slices.BinarySearchFunc(spots, from, func(s layout.Spot, a image.Addr) int { return cmp.Compare(s.Addr, a) })
 	j := i
@@ -352,7 +352,7 @@ func (s *side) hotPage(p layout.Spot, sum float64, sc *scale) hotPage {
 	return h
 }
 
-// holdsCode tells whether code lies in [from, last].
+// holdsCode reports whether code lies in [from, last].
 func holdsCode(code []layout.Extent, from, last image.Addr) bool {
 	i, _ := slices.BinarySearchFunc(code, from, func(e layout.Extent, a image.Addr) int {
 		if e.End <= a {

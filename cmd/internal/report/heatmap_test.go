@@ -168,7 +168,7 @@ type drawn struct {
 
 var pictured = regexp.MustCompile(`data-cell="(\d+)"|<path class="h(\d)" [^>]*d="([^"]*)"`)
 
-// pathsOf gives the paths of all pictures of a page.
+// pathsOf returns the paths of all pictures of a page.
 func pathsOf(text string) []drawn {
 	var all []drawn
 	var cell uint64

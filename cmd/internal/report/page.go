@@ -49,7 +49,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"clean": Clean, "dict": dict,
 }).ParseFS(htmlFiles, "html/*.tmpl"))
 
-// asset gives a file of html, which exists.
+// asset returns a file of html, which exists.
 func asset(name string) string {
 	b, err := htmlFiles.ReadFile("html/" + name)
 	if err != nil {
@@ -95,7 +95,7 @@ func markup(name string, data any) (template.HTML, error) {
 	return template.HTML(b.String()), err
 }
 
-// dict gives a template that is called by another what it needs, as name and value
+// dict passes a template that is called by another what it needs, as name and value
 // in turn.
 func dict(pairs ...any) map[string]any {
 	m := map[string]any{}

@@ -50,7 +50,7 @@ func ProcHeads() []Head {
 	}
 }
 
-// HTML gives the list as markup.
+// HTML returns the list as markup.
 func (l *ProcList) HTML() (template.HTML, error) {
 	type row struct {
 		*ProcRow

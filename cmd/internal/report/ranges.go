@@ -38,7 +38,7 @@ var staticNotes = [infer.NumWhys]string{
 	machine.Dependency: "an earlier result", machine.Unit: "a unit that others use", machine.Fetch: "code is fetched in lines",
 }
 
-// Causes gives what the cycles of s went to, as shares of them: first what the model
+// Causes returns what the cycles of s went to, as shares of them: first what the model
 // expects, then the causes of stalls that could not be ruled out. Causes of nothing are
 // left out.
 func Causes(s *infer.Summary) []Range {
@@ -74,7 +74,7 @@ func Causes(s *infer.Summary) []Range {
 	return rows
 }
 
-// TopDown gives the four shares of the top-down method's first level.
+// TopDown returns the four shares of the top-down method's first level.
 func TopDown(t infer.TopDown) []Range {
 	row := func(name string, r infer.Range, note string) Range {
 		return Range{name, r.Least, r.Most, math.NaN(), note}

@@ -159,7 +159,7 @@ func (t *Table) line(row []string, width []int) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// HTML gives the table as markup. A first column of words heads its rows.
+// HTML returns the table as markup. A first column of words heads its rows.
 func (t *Table) HTML(caption string) (template.HTML, error) {
 	type cell struct {
 		Text        string
