@@ -44,9 +44,13 @@ every hour.
 --tick rides on the scheduler's own tick and programs no timer: it costs next to nothing, does not
 see what is in step with the tick, and is kept apart from other samples.
 
---config names a file with a line "name = value" for each flag, without dashes; what follows # is a
-comment, lists take several lines, and flags of the command line win. SIGHUP makes the agent write
-what it has, read the file again and go on by it.`,
+` + configHelp + ` SIGHUP
+makes the agent write what it has, read the file again and go on by it:
+
+    agent:
+      max-cpu: 0.5%
+      retain: 30d
+      label: {role: web}`,
 	run: runAgent,
 }
 

@@ -120,41 +120,6 @@ func TestAgentStoreFails(t *testing.T) {
 	}
 }
 
-func TestReadConfig(t *testing.T) {
-	c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: agentCmd}
-	config := file(t, t.TempDir(), "agent.conf", `
-# how much
-max-cpu = 0.5 %   # of all
-frequency = 97
-retain-size = 20G
-label = role=web
-label = zone=a
-kernel = true
-`)
-	f, err := c.parseAgent([]string{"--config", config, "-F", "50", "--retain", "720h"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if f.maxCPU != 0.005 || f.what.hz != 50 || f.retain.size != 20<<30 || f.labels["role"] != "web" || f.labels["zone"] != "a" || !f.what.kernel || f.retain.age != 720*time.Hour {
-		t.Errorf("%+v", f)
-	}
-	for _, tt := range []struct{ text, want string }{
-		{"frequency", "line 1: want name = value"},
-		{"\nfrequencies = 3", `line 2: "frequencies" is nothing to set`},
-		{"config = other", `line 1: "config" is nothing to set`},
-		{"max-cpu = much", "line 1: max-cpu: "},
-		{"max-cpu = 0", "above 0"},
-		{"retain-size = 5X", "number of bytes"},
-		{"epoch = 3s", "--epoch 3s: want a minute"},
-		{"frequency = 0", "want a positive number"},
-	} {
-		config := file(t, t.TempDir(), "agent.conf", tt.text)
-		if _, err := c.parseAgent([]string{"--config", config}); codeOf(err) != exitUsage || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
-		}
-	}
-}
-
 // metricLine is what Prometheus takes for a sample, less timestamps.
 var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? (\S+)$`)
 

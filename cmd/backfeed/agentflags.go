@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"errors"
 	"fmt"
@@ -11,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
-	"backfeed/cmd/internal/fail"
 	"backfeed/sample/collect"
 )
 
@@ -115,7 +111,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`host:port`/metrics")
 	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")
 	f.level = c.choice("log-level", "what to log", "info", "debug", "warn", "error")
-	config := fs.String("config", "", "read flags from `file`, again on SIGHUP")
+	config := c.config("read flags from `file`, again on SIGHUP")
 	unit := fs.Bool("systemd-unit", false, "print a unit file for systemd, and do nothing else")
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return nil, c.usage(err)
@@ -125,13 +121,8 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 		return nil, err
 	}
 	if *config != "" {
-		file, err := os.Open(*config)
-		if err != nil {
+		if err := c.readConfig(*config, false); err != nil {
 			return nil, err
-		}
-		defer file.Close()
-		if err := readConfig(file, fs); err != nil {
-			return nil, fail.Errorf(fail.Usage, "%s: %w", *config, err)
 		}
 	}
 	if err := cmp.Or(f.check(), f.refuse(fs)); err != nil {
@@ -163,32 +154,4 @@ func (f *agentFlags) check() error {
 		return fmt.Errorf("--flush %v: want a second at least", f.flush)
 	}
 	return cmp.Or(f.retain.check(), f.what.check(), f.calibrate.check())
-}
-
-// readConfig sets flags by a file of lines "name = value". Flags that were set
-// before keep their values.
-func readConfig(r io.Reader, fs *flagSet) error {
-	given := map[string]bool{"config": true, "systemd-unit": true}
-	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	sc := bufio.NewScanner(r)
-	for n := 1; sc.Scan(); n++ {
-		line, _, _ := strings.Cut(sc.Text(), "#")
-		if strings.TrimSpace(line) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(line, "=")
-		name = strings.TrimSpace(name)
-		switch f := fs.Lookup(name); {
-		case !ok:
-			return fmt.Errorf("line %d: want name = value", n)
-		case f == nil || name == "config" || name == "systemd-unit":
-			return fmt.Errorf("line %d: %q is nothing to set", n, name)
-		case given[name]:
-			continue
-		}
-		if err := fs.Set(name, strings.TrimSpace(value)); err != nil {
-			return fmt.Errorf("line %d: %s: %w", n, name, err)
-		}
-	}
-	return sc.Err()
 }

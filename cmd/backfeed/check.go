@@ -1,11 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
-	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,27 +21,13 @@ import (
 var checkCmd = &command{
 	name: "check", args: "SRC... [--symfs DIR] [--binary NEW] [--source DIR] [--config FILE]", short: "say whether recordings are good enough to build with",
 	reads: symfsHelp,
-	long: `Exit code 3 if one of these fails, each with its reason. The limits are those of backfeed.yaml in the
-current directory, or of --config FILE, where it has some:
+	long: `Exit code 3 if a limit is not kept; each that fails is told with its reason. ` + configHelp + ` Without it, backfeed.yaml
+in the current directory is read, if it is there:
 
     check:
-      min-samples: 1000       # a procedure with 1 % of the time then has 10, known within a third
-      min-used: 0.7           # of the samples: what could not be placed looks as if it never ran
-      min-own: 0.3            # of the samples are in the program itself, Go's runtime left out: an
-                              # idle server's profile is one of its runtime and libraries
-      min-known: 0.1          # of the program's samples are in blocks of medium within-function
-                              # confidence or better: known within a factor of 2
-      max-other-id: 0.05      # of the samples are of images of which another build lies here
-      max-age: 720h           # of the newest samples of a store
-      min-procedures: 0.9     # of the program's samples are in procedures that --binary has, too
-      min-lines: 0.7          # and are of lines, counted from the first of their function, that it has
-      min-source: 0.1         # of the samples with lines are of files that lie below --source, or lay
-                              # beside these and are gone: the rest is of libraries
-      max-files-gone: 0.05    # of those samples are of files that --source lacks,
-      max-functions-gone: 0.1 # of functions that their files lack: as for min-procedures,
-      max-beyond: 0.2         # of lines beyond the end that their function has now,
-      max-moved: 1            # of functions that are whole and stand on other lines: compilers
-                              # count lines from the first of the function, and do not mind
+      min-samples: 5000
+      max-age: 7d
+      min-lines: 60%
 
 --binary is a newer build of the program, --source the source of one: what they lack, no compiler will
 apply. A sample counts by all calls inlined around it. Functions of Go are known exactly; those of
@@ -50,27 +35,42 @@ other languages by their names and braces, so that one that macros put together 
 	run: runCheck,
 }
 
-// configFile is what limits are read from if it is there.
-const configFile = "backfeed.yaml"
+// limits defines the flags of limits.
+func (c *cli) limits() *gate.Limits {
+	lim := gate.Usual
+	part := func(p *float64, name, usage string) { c.fs.Var((*fraction)(p), name, usage) }
+	c.fs.grouped(limitFlags, func() {
+		c.fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "at least `N` samples: with 1000, a procedure with 1 % of the time has 10, and its share is known within a third")
+		part(&lim.MinUsed, "min-used", "at least this share of the samples has a place: code whose samples have none looks as if it never ran")
+		part(&lim.MinOwn, "min-own", "at least this share is in the program itself, Go's runtime left out: an idle server's profile is one of its runtime and libraries")
+		part(&lim.MinKnown, "min-known", "at least this share of the program's samples is in blocks of medium within-function confidence or better: known within a factor of 2")
+		c.fs.alias("min-shape", "min-known")
+		part(&lim.MaxOtherID, "max-other-id", "at most this share is of images of which only other builds lie here")
+		c.fs.DurationVar(&lim.MaxAge, "max-age", lim.MaxAge, "of a store, the newest samples are not older than `duration`")
+		part(&lim.MinProcedures, "min-procedures", "at least this share of the program's samples is in procedures that --binary has, too")
+		part(&lim.MinLines, "min-lines", "at least this share is of lines, counted from the first of their function, that --binary has")
+		part(&lim.MinSource, "min-source", "at least this share of the samples with lines is of files that lie below --source, or lay beside these and are gone: the rest is of libraries")
+		part(&lim.MaxFilesGone, "max-files-gone", "at most this share of those samples is of files that --source lacks")
+		part(&lim.MaxFunctionsGone, "max-functions-gone", "at most this share is of functions that their files lack")
+		part(&lim.MaxBeyond, "max-beyond", "at most this share is of lines beyond the end that their function has now")
+		part(&lim.MaxMoved, "max-moved", "at most this share is of functions that are whole and stand on other lines: compilers count lines from the first of the function, and do not mind")
+	})
+	return &lim
+}
 
-// readLimits reads the limits at path; for "", those of configFile if there is one.
-func readLimits(path string) (gate.Limits, error) {
-	name := path
-	if name == "" {
-		name = configFile
+// idleLimits refuses limits of the command line that nothing is held to. A configuration may have them for other
+// times.
+func idleLimits(fs *flagSet, binary, tree string, paths []string) (err error) {
+	if binary == "" {
+		err = fs.refuse("it goes with --binary", "min-procedures", "min-lines")
 	}
-	b, err := os.ReadFile(name)
-	if path == "" && errors.Is(err, fs.ErrNotExist) {
-		return gate.Usual, nil
+	if tree == "" {
+		err = cmp.Or(err, fs.refuse("it goes with --source", "min-source", "max-files-gone", "max-functions-gone", "max-beyond", "max-moved"))
 	}
-	if err != nil {
-		return gate.Limits{}, fmt.Errorf("%s: %w", name, fail.Cause(err))
+	if !slices.ContainsFunc(paths, isDir) {
+		err = cmp.Or(err, fs.refuse("only the samples of a store have an age", "max-age"))
 	}
-	lim, err := gate.ParseLimits(b)
-	if err != nil {
-		return lim, fail.Errorf(fail.Usage, "%s: %w", name, err)
-	}
-	return lim, nil
+	return err
 }
 
 func runCheck(c *cli, args []string) error {
@@ -80,14 +80,18 @@ func runCheck(c *cli, args []string) error {
 	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
 	binary := fs.String("binary", "", "compare with the `file` of a newer build")
 	tree := fs.String("source", "", "compare with the source below `dir`")
-	config := fs.String("config", "", "read limits from `file` (default: "+configFile+", if there is one)")
+	limits := c.limits()
+	config := c.config("read flags from `file` (default: " + configFile + ", if there is one)")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	lim, err := readLimits(*config)
-	if err != nil {
+	if err := idleLimits(fs, *binary, *tree, fs.Args()); err != nil {
+		return c.usage(err)
+	}
+	if err := c.readConfig(cmp.Or(*config, configFile), *config == ""); err != nil {
 		return err
 	}
+	lim := *limits
 	opt.Images = []string{*want}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {

@@ -1,10 +1,14 @@
 package main
 
 import (
+	"io"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
@@ -38,10 +42,9 @@ func TestCheck(t *testing.T) {
 	for _, tt := range []struct{ name, limits, fails string }{
 		{"as it is", "", ""},
 		{"too few samples", "check: {min-samples: 100000000}", "samples"},
-		{"unused samples", "check: {min-used: 1.1}", "used"},
-		{"others' code", "check: {min-own: 1.1}", "own code"},
-		{"unsure counts", "check: {min-known: 1.1}", "known within functions"},
-		{"the limit's old name", "check: {min-shape: 1.1}", "known within functions"},
+		{"others' code", "check: {min-own: 100%}", "own code"},
+		{"unsure counts", "check: {min-known: 100%}", "known within functions"},
+		{"the limit's old name", "check: {min-shape: 100%}", "known within functions"},
 	} {
 		code, ok, errs := verdicts(t, tt.limits, samples, "--binary", filepath.Join(mixDir, "mix"))
 		want := exitDone
@@ -85,25 +88,49 @@ func TestCheckAge(t *testing.T) {
 	}
 }
 
-// TestLimits: the limits that help shows are the defaults, and unknown ones are errors.
+// TestLimits: the limits of flags and configuration are those that gates are held to, and others are as usual.
 func TestLimits(t *testing.T) {
-	_, shown, ok := strings.Cut(checkCmd.long, "    check:\n")
-	if !ok {
-		t.Fatal("help shows no limits")
+	limits := func(args ...string) (gate.Limits, error) {
+		c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: checkCmd}
+		c.flags()
+		lim := c.limits()
+		config := c.config("")
+		if err := c.fs.Parse(args); err != nil {
+			return *lim, err
+		}
+		return *lim, c.readConfig(*config, *config == "")
 	}
-	shown, _, _ = strings.Cut("    check:\n"+shown, "\n\n")
-	got, err := gate.ParseLimits([]byte(shown))
-	if err != nil || got != gate.Usual {
-		t.Errorf("%v: help shows %+v, defaults are %+v", err, got, gate.Usual)
+	config := func(text string) string { return file(t, t.TempDir(), "limits.yaml", text) }
+	want := gate.Usual
+	want.MinUsed, want.MaxAge, want.MinSamples, want.MaxMoved = 0.5, 36*time.Hour, 7, 0.25
+	for _, args := range [][]string{
+		{"--min-used=50%", "--max-age=36h", "--min-samples=7", "--max-moved=0.25"},
+		{"--config", config("check:\n  min-used: 0.5\n  max-age: 1.5d\n  min-samples: 7\n  max-moved: 25%\n")},
+		{"--config", config("agent: {store: /x}\ncheck: {min-used: 0.9, max-age: 36h, min-samples: 7, max-moved: .25}"), "--min-used", "0.5"},
+	} {
+		if got, err := limits(args...); err != nil || got != want {
+			t.Errorf("%q: %v, %+v; want %+v", args, err, got, want)
+		}
 	}
-	// Each line of it sets something.
-	if n := strings.Count(shown, "\n      m"); n != 13 {
-		t.Errorf("help shows %d limits, want 13", n)
+	// Every limit is a flag, whose default is the usual one.
+	c := &cli{cmd: checkCmd, stderr: io.Discard}
+	c.flags()
+	lim := c.limits()
+	flags := 0
+	c.fs.VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			flags++
+		}
+		if err := f.Value.Set(f.DefValue); err != nil {
+			t.Error(err)
+		}
+	})
+	if *lim != gate.Usual || flags != reflect.TypeOf(gate.Limits{}).NumField() {
+		t.Errorf("%d flags of %+v, usual is %+v", flags, *lim, gate.Usual)
 	}
-	for _, bad := range []string{"check: {min-sample: 1}", "check: [", "check: {max-age: 3 weeks}"} {
-		path := file(t, t.TempDir(), "bad.yaml", bad)
-		if _, err := readLimits(path); codeOf(err) != exitUsage || !strings.Contains(err.Error(), "bad.yaml") {
-			t.Errorf("%q: %v", bad, err)
+	for _, args := range [][]string{{"x", "--min-lines", "0.5"}, {"x", "--max-beyond", "0.5"}, {"x", "--max-age", "3d"}} {
+		if code, _, errs := runCLI(t, append([]string{"check"}, args...)...); code != exitUsage || !strings.Contains(errs, "has no effect") {
+			t.Errorf("check %q: exit code %d: %s", args, code, errs)
 		}
 	}
 }

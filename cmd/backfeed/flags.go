@@ -111,6 +111,8 @@ func wanted(f *pflag.Flag, err error) string {
 		err = new(share).Set("")
 	case "size":
 		err = new(size).Set("")
+	case "share":
+		err = new(fraction).Set("")
 	case "name=value":
 		err = new(labels).Set("")
 	case "word":
@@ -221,9 +223,10 @@ const (
 	sourceFlags    = "Sources"
 	inferenceFlags = "Inference"
 	outputFlags    = "Output"
+	limitFlags     = "Limits" // of check
 )
 
-var flagGroups = []string{sourceFlags, inferenceFlags, outputFlags}
+var flagGroups = []string{limitFlags, sourceFlags, inferenceFlags, outputFlags}
 
 // groupKey is the annotation of a flag that names its group.
 const groupKey = "backfeed_group"

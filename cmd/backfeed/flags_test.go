@@ -15,7 +15,7 @@ var placeholders = map[string]string{
 	"N": "a number", "HZ": "samples per second", "PID": "a process", "URL": "of pprof", "SRC": "a source of samples",
 	"cause": "of a stall", "dir": "a directory", "file": "a file", "duration": "a length of time", "host:port": "to listen at",
 	"name": "of an event, model or procedure", "name=value": "a label", "path": "of an image or cgroup", "percent": "a share", "size": "bytes",
-	"time": "a point in time", "word": "one of those listed",
+	"share": "of 1", "time": "a point in time", "word": "one of those listed",
 }
 
 // eachFlag calls f for all flags of all commands.
@@ -79,7 +79,7 @@ func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
 	}
 	values := map[string][2]string{
 		"int": {"3", "4"}, "uint64": {"3", "4"}, "intSlice": {"3", "4"}, "string": {"a", "b"}, "stringArray": {"a", "b"}, "stringSlice": {"a", "b"},
-		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"},
+		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "share": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"},
 	}
 	two, ok := values[f.Value.Type()]
 	if !ok {
@@ -140,7 +140,7 @@ func TestWrongValues(t *testing.T) {
 // TestAliases: old names of flags do what the new ones do, say so, and stand in no help.
 func TestAliases(t *testing.T) {
 	for _, tt := range []struct{ cmd, old, now string }{
-		{"agent", "events", "event"}, {"record", "events", "event"}, {"whatcg", "stall", "cause"}, {"diff", "consumer", "for"},
+		{"agent", "events", "event"}, {"record", "events", "event"}, {"whatcg", "stall", "cause"}, {"diff", "consumer", "for"}, {"check", "min-shape", "min-known"},
 	} {
 		cmd := find(commands, tt.cmd)
 		fs := flagsOf(cmd)

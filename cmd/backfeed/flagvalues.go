@@ -210,3 +210,21 @@ func (s *size) Set(text string) error {
 	*s = size(v * float64(unit))
 	return nil
 }
+
+// A fraction is a flag that is a share of 1, which may be given in percent.
+type fraction float64
+
+func (f *fraction) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 6, 64) + "%" }
+func (f *fraction) Type() string   { return "share" }
+func (f *fraction) Set(text string) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v >= 0 && v <= 1) {
+		return errors.New("want a share, such as 70% or 0.7")
+	}
+	*f = fraction(v)
+	return nil
+}

@@ -30,7 +30,7 @@ var homes = map[string][]string{
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
-	"gopkg.in/yaml.v3":                         {"infer/machine", "feedback/gate"}, // models there; limits here
+	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; flags in a file here
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"}, // pages for man

@@ -93,31 +93,3 @@ func TestTree(t *testing.T) {
 		t.Errorf("%q fails", got)
 	}
 }
-
-// TestParseLimits: what is not there is as usual; what is unknown is an error.
-func TestParseLimits(t *testing.T) {
-	want := Usual
-	want.MinUsed, want.MaxAge = 0.5, 36*time.Hour
-	for text, want := range map[string]Limits{"": Usual, "check: {}": Usual, "check: {min-used: 0.5, max-age: 36h}": want} {
-		if got, err := ParseLimits([]byte(text)); err != nil || got != want {
-			t.Errorf("%q: %v, %+v", text, err, got)
-		}
-	}
-	for _, bad := range []string{"check: {min-sample: 1}", "check: [", "check: {max-age: 3 weeks}", "checks: {}"} {
-		if _, err := ParseLimits([]byte(bad)); err == nil {
-			t.Errorf("%q is taken", bad)
-		}
-	}
-}
-
-// FuzzParseLimits: any text gives an error, or limits.
-func FuzzParseLimits(f *testing.F) {
-	for _, text := range []string{"", "check: {min-used: 0.5, max-age: 36h}", "check:\n  min-samples: 1000 # enough\n", "check: &a [*a]"} {
-		f.Add([]byte(text))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if lim, err := ParseLimits(b); err != nil && lim != (Limits{}) {
-			t.Errorf("%v, and %+v", err, lim)
-		}
-	})
-}
