@@ -89,3 +89,13 @@ type Result struct {
 	entered []int32 // blocks whose executions may exceed those of their In edges
 	trapped []int32 // blocks whose executions may exceed those of their Out edges
 }
+
+// Instructions returns how many instructions r executed, as far as the executions of
+// its blocks are known.
+func (r *Result) Instructions() float64 {
+	n := 0.0
+	for b := range r.Proc.Blocks {
+		n += r.Block[b].N * float64(r.Proc.Blocks[b].Insts)
+	}
+	return n
+}

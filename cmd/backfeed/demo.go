@@ -546,11 +546,11 @@ func (d *demo) compare() error {
 		}
 		last = t[3]
 	}
-	b := compare(change)
+	b := compareRatios(change)
 	d.say("\n5. Compared %d pairs of runs by their processor time. Both builds print the same.\n", b.pairs)
 	d.say("   with the profile          %s  (95 %% interval of the median: %s to %s)", faster(b.median), faster(b.low), faster(b.high))
 	if len(noise) > 0 {
-		a := compare(noise)
+		a := compareRatios(noise)
 		d.say("   base against itself       %s  (%d pairs: %s to %s)", faster(a.median), a.pairs, faster(a.low), faster(a.high))
 	}
 	if b.high >= 1 {

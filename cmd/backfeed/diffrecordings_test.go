@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 )
 
@@ -61,7 +62,7 @@ func TestDiffBuilds(t *testing.T) {
 	}
 	before := record(builds.old, map[string]uint64{"same": 100, "edited": 100, "renamed": 100})
 	after := record(builds.new, map[string]uint64{"same": 100, "edited": 300, "newname": 100, "added": 100})
-	read := func(args ...string) (doc recordingDiff) {
+	read := func(args ...string) (doc report.RecordingDiff) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(must(t, append([]string{"diff", before, after, "--format", "json", "-n", "0"}, args...)...)), &doc); err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func TestDiffBuilds(t *testing.T) {
 		proc     string
 		old, new bool
 	}{{"same", true, true}, {"edited", true, true}, {"newname", true, true}, {"added", false, true}} {
-		i := slices.IndexFunc(doc.Rows, func(r diffRow) bool { return r.Procedure == want.proc })
+		i := slices.IndexFunc(doc.Rows, func(r report.DiffRow) bool { return r.Procedure == want.proc })
 		if i < 0 {
 			t.Errorf("no row for %s: %+v", want.proc, doc.Rows)
 			continue
@@ -82,7 +83,7 @@ func TestDiffBuilds(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if slices.ContainsFunc(doc.Rows, func(r diffRow) bool { return r.Procedure == "renamed" }) {
+	if slices.ContainsFunc(doc.Rows, func(r report.DiffRow) bool { return r.Procedure == "renamed" }) {
 		t.Errorf("renamed did not find newname")
 	}
 

@@ -360,7 +360,7 @@ func (v *view) compare(exact *truth.Counts) error {
 		}
 		for _, ic := range counts.Images {
 			if im := v.src.Found(ic.ID); im != nil {
-				addSamples(by, ic, im)
+				by.Add(ic, im)
 			}
 		}
 	}

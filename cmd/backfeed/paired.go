@@ -12,11 +12,11 @@ type comparison struct {
 	low, high float64 // between which the true median lies, with 95 % confidence or what few pairs allow
 }
 
-// compare makes a comparison of the ratios of pairs, at least one. The interval
+// compareRatios makes a comparison of the ratios of pairs, at least one. The interval
 // is between two order statistics: the true median lies below the k-th smallest
 // of n ratios only if fewer than k of n fair coins show heads. That holds
 // whatever the noise looks like, as long as the pairs are independent.
-func compare(ratios []float64) comparison {
+func compareRatios(ratios []float64) comparison {
 	r := slices.Sorted(slices.Values(ratios))
 	n := len(r)
 	k := sureOf(n)

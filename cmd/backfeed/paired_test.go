@@ -17,7 +17,7 @@ func TestCompare(t *testing.T) {
 		{"even", []float64{1, 2, 3, 4}, comparison{4, 2.5, 1, 4}},
 		{"nine: one off each end", []float64{9, 1, 2, 3, 4, 5, 6, 7, 8}, comparison{9, 5, 2, 8}},
 	} {
-		if got := compare(tt.ratios); got != tt.want {
+		if got := compareRatios(tt.ratios); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestCompareCovers(t *testing.T) {
 		for i := range ratios {
 			ratios[i] = math.Exp(.05 * r.NormFloat64()) // median 1
 		}
-		if c := compare(ratios); c.low <= 1 && 1 <= c.high {
+		if c := compareRatios(ratios); c.low <= 1 && 1 <= c.high {
 			inside++
 		}
 	}

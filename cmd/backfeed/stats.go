@@ -1,18 +1,14 @@
 package main
 
 import (
-	"cmp"
+	"context"
 	"errors"
-	"fmt"
-	"io"
-	"maps"
-	"math"
 	"slices"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/compare"
 	"backfeed/sample"
 )
 
@@ -34,38 +30,6 @@ Of the images of several sets those are one that have the same build ID or the s
 set has two such, the same file name; of their procedures those of the same name.`,
 	reads: symfsHelp,
 	run:   runStats,
-}
-
-// A statsDoc is what stats prints as JSON.
-type statsDoc struct {
-	Schema string     `json:"schema"`
-	Event  string     `json:"event"`
-	Value  string     `json:"value"` // "share" or "samples"
-	Sets   []statsSet `json:"sets"`
-	Rows   []statsRow `json:"items"`
-}
-
-type statsSet struct {
-	Name    string `json:"name"`
-	Samples uint64 `json:"samples"`
-}
-
-// A statsRow is one procedure, image, or reason why samples have none.
-type statsRow struct {
-	Range     float64   `json:"range"` // of the sum
-	Samples   uint64    `json:"samples"`
-	Share     float64   `json:"share"` // of all samples of all sets
-	Mean      float64   `json:"mean"`
-	Deviation float64   `json:"deviation"`
-	Noise     float64   `json:"noise"`
-	Min       float64   `json:"min"`
-	Max       float64   `json:"max"`
-	Values    []float64 `json:"values"`      // of each set
-	P         *float64  `json:"p,omitempty"` // nil: too few samples to tell
-	Varies    bool      `json:"varies"`
-	Image     string    `json:"image,omitempty"`
-	report.Name
-	Lost string `json:"lost,omitempty"`
 }
 
 func runStats(c *cli, args []string) error {
@@ -106,103 +70,47 @@ func runStats(c *cli, args []string) error {
 	if len(sets) < 2 {
 		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more", len(sets))
 	}
-	ev, err := chooseEvent(sets, *event)
+	ev, err := compare.ChooseEvent(sets, *event)
 	if err != nil {
-		return err
+		return fail.Wrap(fail.Nothing, err)
 	}
-	doc := newStats(sets, ev, src, by.value == "image", value.value)
+	rows := compare.Variation(sets, tallies(src, sets, by.value == "image"), value.value == "share")
 	if by.value == "procedure" {
 		tellMissing(src, sets)
 	}
-	if *lines > 0 && len(doc.Rows) > *lines {
-		doc.Rows = doc.Rows[:*lines]
-	}
-	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style) })
+	doc := report.NewStats(sets, ev.Name, value.value, rows, *lines)
+	return c.print("-", format, doc, doc.Rows, doc.Text)
 }
 
-func newStats(sets []*set, ev sample.Event, src *input.Session, byImage bool, value string) *statsDoc {
-	doc := &statsDoc{Schema: "backfeed.stats/2", Event: ev.Name, Value: value, Rows: []statsRow{}}
-	names := imageNames(sets)
-	samples := map[thing][]uint64{}
-	var totals []uint64
-	var all uint64
-	for i, s := range sets {
-		for t, n := range s.tally(src, names, byImage) {
-			if samples[t] == nil {
-				samples[t] = make([]uint64, len(sets))
-			}
-			samples[t][i] = n
-		}
-		totals = append(totals, s.total)
-		all += s.total
-		doc.Sets = append(doc.Sets, statsSet{s.name, s.total})
+// readSets reads each path as a set of its own; with epochs, each epoch of stores.
+func readSets(src *input.Session, paths []string, epochs bool) ([]*compare.Set, error) {
+	read, err := src.ReadSets(context.Background(), paths, epochs)
+	var sets []*compare.Set
+	for _, s := range read {
+		sets = append(sets, &compare.Set{Name: s.Name, Recording: s.Recording})
 	}
-	things := slices.SortedFunc(maps.Keys(samples), thing.compare)
-	var counts [][]uint64
-	for _, t := range things {
-		counts = append(counts, samples[t])
-	}
-	for i, s := range infer.Spreads(counts, totals, value == "share") {
-		t := things[i]
-		row := statsRow{
-			Range: s.RelativeRange, Samples: s.Sum, Share: float64(s.Sum) / float64(all),
-			Mean: s.Mean, Deviation: s.SD, Noise: s.Noise, Min: s.Least, Max: s.Most,
-			Varies: s.Varies, Image: t.image, Name: report.NameOf(t.proc), Lost: t.lost,
-		}
-		for k, n := range counts[i] {
-			v := float64(n)
-			if value == "share" {
-				v /= float64(totals[k])
-			}
-			row.Values = append(row.Values, v)
-		}
-		if !math.IsNaN(s.P) {
-			row.P = &s.P
-		}
-		doc.Rows = append(doc.Rows, row)
-	}
-	slices.SortStableFunc(doc.Rows, func(a, b statsRow) int {
-		if a.Varies != b.Varies {
-			if a.Varies {
-				return -1
-			}
-			return 1
-		}
-		if a.Varies && a.Range != b.Range {
-			return cmp.Compare(b.Range, a.Range)
-		}
-		return cmp.Compare(b.Samples, a.Samples)
-	})
-	return doc
+	return sets, err
 }
 
-func (doc *statsDoc) text(w io.Writer, style report.Style) error {
-	sets := report.NewTable(report.Right("set"), report.Right("samples"), report.Left("event"), report.Paths("source").Main())
-	for i, s := range doc.Sets {
-		sets.Row(report.Integer(uint64(i+1)), report.Integer(s.Samples), doc.Event, s.Name)
+// tallies adds up the samples of each set.
+func tallies(src *input.Session, sets []*compare.Set, byImage bool) []map[compare.Thing]uint64 {
+	var recs []*sample.Recording
+	for _, s := range sets {
+		recs = append(recs, s.Recording)
 	}
-	if err := sets.Print(w, style); err != nil {
-		return err
+	names := compare.ImageNames(recs...)
+	var all []map[compare.Thing]uint64
+	for _, s := range sets {
+		all = append(all, s.Tally(src.Open, names, namedOf(input.TakeNamed(s.Recording)), byImage))
 	}
-	if _, err := fmt.Fprintln(w); err != nil {
-		return err
+	return all
+}
+
+// tellMissing names the images of all sets that could not be opened.
+func tellMissing(src *input.Session, sets []*compare.Set) {
+	var all []*sample.Recording
+	for _, s := range sets {
+		all = append(all, s.Recording)
 	}
-	number := report.Percent
-	if doc.Value == "samples" {
-		number = report.Count
-	}
-	t := report.NewTable(report.Right("range"), report.Right("sum").Drop(1), report.Right("mean"), report.Right("deviation"), report.Right("noise").Drop(4),
-		report.Right("min").Drop(2), report.Right("max").Drop(2), report.Left("varies"), report.Paths("image").Drop(3), report.Procedures("procedure").Main())
-	for _, r := range doc.Rows {
-		varies := "no"
-		switch {
-		case r.P == nil:
-			varies = "-"
-		case r.Varies:
-			varies = "yes"
-		}
-		t.Row(report.Percent(r.Range), report.Percent(r.Share), number(r.Mean), number(r.Deviation), number(r.Noise), number(r.Min), number(r.Max),
-			varies, r.Image, r.Or(r.Lost, style))
-	}
-	return t.Print(w, style)
+	src.TellImages(sample.Merge(all...))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -72,7 +73,7 @@ func TestStats(t *testing.T) {
 	}
 	golden(t, filepath.Join(here, "testdata/stats.txt"), text.String())
 
-	var doc statsDoc
+	var doc report.Stats
 	if err := json.Unmarshal([]byte(must(t, append(args, "--format", "json")...)), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +117,7 @@ func TestStatsEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var doc statsDoc
+	var doc report.Stats
 	if err := json.Unmarshal([]byte(must(t, "stats", dir, "--epochs", "--symfs", filepath.Dir(statsELF), "--format", "json")), &doc); err != nil {
 		t.Fatal(err)
 	}

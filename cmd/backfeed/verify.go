@@ -12,7 +12,6 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/document"
-	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/sample"
 )
@@ -142,7 +141,7 @@ func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error
 			if err != nil {
 				continue // told below
 			}
-			addSamples(by, ic, im)
+			by.Add(ic, im)
 		}
 	}
 	src.TellImages(src.Recording)
@@ -150,20 +149,6 @@ func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error
 		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found", event)
 	}
 	return by, nil
-}
-
-// addSamples adds the samples of one image at their addresses.
-func addSamples(by truth.SamplesByAddr, ic *sample.ImageCounts, im *image.Image) {
-	at := by[ic.ID.Path]
-	if at == nil {
-		at = map[image.Addr]uint64{}
-		by[ic.ID.Path] = at
-	}
-	for off, n := range ic.At {
-		if a, ok := im.AddrOf(off); ok {
-			at[a] += n
-		}
-	}
 }
 
 // An accuracyDocument is an truth.Accuracy as other programs read it.

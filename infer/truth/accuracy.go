@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // SamplesByAddr are the samples of instructions, by path of their image as in
@@ -151,6 +152,20 @@ func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accura
 		c.add(newDocumentCode(doc, p), truth.Images[p], at)
 	}
 	return c.accuracy()
+}
+
+// Add adds the samples of an image, which im is.
+func (s SamplesByAddr) Add(ic *sample.ImageCounts, im *image.Image) {
+	at := s[ic.ID.Path]
+	if at == nil {
+		at = map[image.Addr]uint64{}
+		s[ic.ID.Path] = at
+	}
+	for off, n := range ic.At {
+		if a, ok := im.AddrOf(off); ok {
+			at[a] += n
+		}
+	}
 }
 
 func (s SamplesByAddr) find(p string) map[image.Addr]uint64 {

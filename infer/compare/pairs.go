@@ -1,9 +1,10 @@
-package infer
+package compare
 
 import (
 	"cmp"
 	"slices"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/stale"
 )
@@ -11,14 +12,14 @@ import (
 // A ProcPair is one procedure in two profiles. Old or New is nil where a profile
 // knows nothing of it, never both.
 type ProcPair struct {
-	Old, New *Result
+	Old, New *infer.Result
 	Both     bool // both builds have the procedure, as far as is known, whether or not it was seen
 }
 
 // PairProcs finds the procedures that the profiles of two builds of an image have in
 // common: new ones by address, then those of old that have no partner. Of the same
 // build b is nil.
-func PairProcs(old, new *ImageProfile, b *stale.Builds) []ProcPair {
+func PairProcs(old, new *infer.ImageProfile, b *stale.Builds) []ProcPair {
 	var pairs []ProcPair
 	at := map[int]int{} // by symbol of the new build: index into pairs
 	same := b == nil
@@ -104,16 +105,6 @@ func (p ProcPair) PairBlocks(b *stale.Builds) []BlockPair {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Old, b.Old))
 	})
 	return pairs
-}
-
-// Instructions returns how many instructions r executed, as far as the executions of
-// its blocks are known.
-func (r *Result) Instructions() float64 {
-	n := 0.0
-	for b := range r.Proc.Blocks {
-		n += r.Block[b].N * float64(r.Proc.Blocks[b].Insts)
-	}
-	return n
 }
 
 // SamePlace reports whether block i of p starts as far from the top of the procedure

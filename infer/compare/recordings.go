@@ -1,0 +1,331 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/stale"
+	"backfeed/sample"
+)
+
+// A Side is one of two recordings, and what was inferred of it.
+type Side struct {
+	Recording *sample.Recording
+	Profile   *infer.Profile
+	Named     map[Named]uint64 // samples that are known by name alone; losses to the profile
+}
+
+// What says what Recordings compares.
+type What struct {
+	Proc    func(name string) bool // the blocks of procedures with such a name; nil is all procedures
+	ByBlock bool                   // compare blocks, which a Proc implies
+}
+
+// A Difference is what differs between two recordings.
+type Difference struct {
+	Event   string
+	Samples [2]uint64 // before, after
+	ByBlock bool
+	Blocks  Blocks // if ByBlock is set
+	Rows    []Row  // real differences first, the largest first
+	Real    int    // how many of Rows chance does not explain
+}
+
+// Blocks counts the blocks of the procedures that were compared by block.
+type Blocks struct {
+	Tied  int
+	Moved int // of those tied: elsewhere in the procedure
+	Gone  int
+	New   int
+}
+
+// A Row is one procedure, one block, or samples that have neither, before and after.
+type Row struct {
+	Old, New   Part
+	Difference float64 // of the shares
+	Z, P       float64 // as in a Change
+	Real       bool    // chance does not explain the difference
+	Image      string  // path; "" of what has none
+	Proc       string
+	Tie        string // of a block: what ties the two, "new", "gone", or "not seen" with its procedure
+	Moved      bool   // of a block: it is elsewhere in the procedure
+	Lost       string // why samples have no procedure
+}
+
+// A Part is what one recording says of a Row.
+type Part struct {
+	Samples    uint64
+	Share      float64          // of the samples of the recording
+	Executions *float64         // nil is unknown
+	Confidence infer.Confidence // of the executions; CPI has the same
+	CPI        *float64         // cycles per instruction; nil is unknown
+	Addr       *image.Addr      // of a block; nil if it is not there
+}
+
+// A differ compares two inferences.
+type differ struct {
+	*Difference
+	proc  func(name string) bool
+	sides [2]Side
+	time  [2]*infer.Explainer // nil where samples do not tell time
+}
+
+// Recordings compares where time went in two recordings of the same event, whose images are
+// open: procedures of two builds of a program are matched by package stale. Samples without
+// a procedure are rows, too, unless one procedure is asked for.
+func Recordings(before, after Side, what What) *Difference {
+	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil}, proc: what.Proc, sides: [2]Side{before, after}}
+	for i, s := range d.sides {
+		d.Samples[i] = s.Profile.Samples.Total
+		if x, err := infer.NewExplainer(s.Profile, s.Recording); err == nil {
+			d.time[i] = x
+		}
+	}
+	for _, pair := range d.images() {
+		d.image(pair[0], pair[1])
+	}
+	if d.proc == nil {
+		d.lost()
+	}
+	d.judge()
+	return d.Difference
+}
+
+// images pairs the images of the two: those of the new one in order, then those of
+// the old one that have no partner.
+func (d *differ) images() [][2]*infer.ImageProfile {
+	old, new := d.sides[0].Profile.Images, d.sides[1].Profile.Images
+	names := ImageNames(d.sides[0].Recording, d.sides[1].Recording)
+	name := func(ip *infer.ImageProfile) string {
+		if n, ok := names[ip.ID]; ok {
+			return n
+		}
+		return ip.ID.Path
+	}
+	paired := map[*infer.ImageProfile]bool{}
+	var pairs [][2]*infer.ImageProfile
+	for _, n := range new {
+		pair := [2]*infer.ImageProfile{nil, n}
+		i := slices.IndexFunc(old, func(o *infer.ImageProfile) bool { return o.ID.Key() == n.ID.Key() })
+		if i < 0 {
+			i = slices.IndexFunc(old, func(o *infer.ImageProfile) bool { return name(o) == name(n) && o.Image.Arch == n.Image.Arch })
+		}
+		if i >= 0 && !paired[old[i]] {
+			pair[0] = old[i]
+			paired[old[i]] = true
+		}
+		pairs = append(pairs, pair)
+	}
+	for _, o := range old {
+		if !paired[o] {
+			pairs = append(pairs, [2]*infer.ImageProfile{o, nil})
+		}
+	}
+	return pairs
+}
+
+// image adds rows for the procedures of an image.
+func (d *differ) image(old, new *infer.ImageProfile) {
+	var b *stale.Builds
+	path := ""
+	if new != nil {
+		path = new.ID.Path
+	} else {
+		path = old.ID.Path
+	}
+	if old != nil && new != nil && old.ID.Key() != new.ID.Key() {
+		b = stale.NewBuilds(old.Image, new.Image)
+	}
+	for _, p := range PairProcs(old, new, b) {
+		r := p.New
+		if r == nil {
+			r = p.Old
+		}
+		row := Row{Image: path, Proc: r.Proc.Name}
+		samples := uint64(0)
+		for _, r := range []*infer.Result{p.Old, p.New} {
+			if r != nil {
+				samples += r.Samples
+			}
+		}
+		switch {
+		case samples == 0 || d.proc != nil && !(p.New != nil && d.proc(p.New.Proc.Name) || p.Old != nil && d.proc(p.Old.Proc.Name)):
+		case d.ByBlock:
+			d.blocks([2]*infer.ImageProfile{old, new}, p, b, row)
+		default:
+			row.Old, row.New = d.procPart(0, p.Old), d.procPart(1, p.New)
+			d.Rows = append(d.Rows, row)
+		}
+	}
+}
+
+func (d *differ) procPart(i int, r *infer.Result) Part {
+	if r == nil {
+		return Part{}
+	}
+	cycles := 0.0
+	if d.time[i] != nil {
+		cycles = float64(r.Samples) * d.time[i].CyclesPerSample()
+	}
+	return partOf(r.Samples, r.Entries, cycles, r.Instructions())
+}
+
+// partOf is what a recording says of code that executed so many instructions in so
+// many cycles.
+func partOf(samples uint64, f infer.Freq, cycles, insts float64) Part {
+	s := Part{Samples: samples}
+	if f.Conf != infer.None {
+		s.Executions, s.Confidence = &f.N, f.Conf
+	}
+	if cycles > 0 && insts > 0 {
+		cpi := cycles / insts
+		s.CPI = &cpi
+	}
+	return s
+}
+
+// blocks adds rows for the blocks of a procedure: all of the one that was asked for,
+// of others those that have samples.
+func (d *differ) blocks(ips [2]*infer.ImageProfile, p ProcPair, b *stale.Builds, row Row) {
+	cycles := [2][]float64{d.blockCycles(0, ips[0], p.Old), d.blockCycles(1, ips[1], p.New)}
+	at := map[int]int{} // by block of the new procedure: index into Rows
+	for _, pair := range p.PairBlocks(b) {
+		if i, ok := at[pair.New]; ok && pair.New >= 0 { // another part of it in the old build
+			d.Rows[i].Old.Samples += p.Old.BlockSamples[pair.Old]
+			continue
+		}
+		row := row
+		if pair.Old >= 0 {
+			row.Old = blockPart(p.Old, pair.Old, cycles[0])
+		}
+		if pair.New >= 0 {
+			row.New = blockPart(p.New, pair.New, cycles[1])
+		}
+		row.Tie, row.Moved = d.tie(p, pair)
+		if d.proc == nil && row.Old.Samples+row.New.Samples == 0 {
+			continue
+		}
+		if pair.New >= 0 {
+			at[pair.New] = len(d.Rows)
+		}
+		d.Rows = append(d.Rows, row)
+	}
+}
+
+// tie says in a word what ties a pair of blocks, and counts it.
+func (d *differ) tie(p ProcPair, pair BlockPair) (tie string, moved bool) {
+	n := &d.Blocks
+	switch {
+	case (p.Old == nil || p.New == nil) && p.Both:
+		return "not seen", false // with its whole procedure, on one of the sides
+	case pair.Old < 0:
+		n.New++
+		return "new", false
+	case pair.New < 0:
+		n.Gone++
+		return "gone", false
+	}
+	n.Tied++
+	if moved = !SamePlace(p.Old.Proc, pair.Old, p.New.Proc, pair.New); moved {
+		n.Moved++
+	}
+	return pair.Tie.String(), moved
+}
+
+// blockCycles returns the cycles of each block, where samples tell them: attributed to
+// what was waited for, which is often in the block before the one that was sampled.
+func (d *differ) blockCycles(i int, ip *infer.ImageProfile, r *infer.Result) []float64 {
+	if r == nil || d.time[i] == nil {
+		return nil
+	}
+	cycles := make([]float64, len(r.Proc.Blocks))
+	for _, in := range d.time[i].Explain(ip, r).Insts {
+		cycles[in.Block] += in.Total
+	}
+	return cycles
+}
+
+func blockPart(r *infer.Result, b int, cycles []float64) Part {
+	n := 0.0
+	if cycles != nil {
+		n = cycles[b]
+	}
+	s := partOf(r.BlockSamples[b], r.Block[b], n, r.Block[b].N*float64(r.Proc.Blocks[b].Insts))
+	a := r.Proc.Blocks[b].Start
+	s.Addr = &a
+	return s
+}
+
+// lost adds rows for samples that have no procedure, by reason or by name.
+func (d *differ) lost() {
+	at := map[Thing]int{}
+	add := func(i int, t Thing, n uint64) {
+		k, ok := at[t]
+		if !ok {
+			k = len(d.Rows)
+			at[t] = k
+			d.Rows = append(d.Rows, Row{Image: t.Image, Proc: t.Proc, Lost: t.Lost})
+		}
+		if i == 0 {
+			d.Rows[k].Old.Samples += n
+		} else {
+			d.Rows[k].New.Samples += n
+		}
+	}
+	for i, s := range d.sides {
+		known := map[sample.Loss]uint64{} // losses that are something after all
+		for n, k := range s.Named {
+			if n.Event == s.Profile.Event.Name && n.Name != "" {
+				add(i, Thing{Image: n.Image.Path, Proc: n.Name}, k)
+				known[n.Loss] += k
+			}
+		}
+		for why, k := range s.Profile.Samples.Lost {
+			if k -= min(k, known[why]); k > 0 {
+				add(i, Thing{Lost: string(why)}, k)
+			}
+		}
+	}
+}
+
+// judge finds out which differences are more than chance, and sorts rows: those
+// first, the largest first.
+func (d *differ) judge() {
+	var pairs [][2]uint64
+	for i := range d.Rows {
+		pairs = append(pairs, [2]uint64{d.Rows[i].Old.Samples, d.Rows[i].New.Samples})
+	}
+	for i, ch := range Changes(pairs, d.Samples) {
+		r := &d.Rows[i]
+		r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
+		r.New.Share = float64(ch.New) / float64(d.Samples[1])
+		r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
+		if ch.Real {
+			d.Real++
+		}
+	}
+	slices.SortStableFunc(d.Rows, func(a, b Row) int {
+		if a.Real != b.Real {
+			if a.Real {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(a.Image, b.Image),
+			cmp.Compare(a.Proc, b.Proc), cmp.Compare(a.addr(), b.addr()), cmp.Compare(a.Lost, b.Lost))
+	})
+}
+
+// addr is where a block lies, in the newer build if it is there; 0 of what is no block.
+func (r *Row) addr() image.Addr {
+	switch {
+	case r.New.Addr != nil:
+		return *r.New.Addr
+	case r.Old.Addr != nil:
+		return *r.Old.Addr
+	}
+	return 0
+}
