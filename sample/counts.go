@@ -466,6 +466,15 @@ func (r *Recording) Samples() uint64 {
 	return n
 }
 
+// Delivered returns the number of samples of all events that the kernel did not drop.
+func (r *Recording) Delivered() uint64 {
+	var n uint64
+	for _, c := range r.Counts {
+		n = add(n, c.Delivered())
+	}
+	return n
+}
+
 // ByImage returns the number of samples of all events in each image, the lost ones left out.
 func (r *Recording) ByImage() map[ImageID]uint64 {
 	n := map[ImageID]uint64{}

@@ -19,6 +19,7 @@ import (
 
 	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -164,7 +165,7 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (_ *agent, err error)
 	a.budget = budget{limit: float64(f.maxCPU), most: f.what.hz, events: max(1, len(f.what.events)), stolen: stolenPerSample(f.what.tick, a.log)}
 	opt := f.what.options()
 	opt.Probes = f.calibrate.budget > 0
-	sys, err := openSystem(opt)
+	sys, err := record.OpenSystem(opt)
 	if err != nil {
 		return nil, err
 	}

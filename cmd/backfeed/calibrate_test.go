@@ -2,12 +2,9 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"backfeed/sample/collect"
 )
@@ -74,28 +71,5 @@ func TestCalibrateFlags(t *testing.T) {
 		if err := tt.flags.check(); (err == nil) != tt.ok {
 			t.Errorf("%+v: %v", tt.flags, err)
 		}
-	}
-}
-
-// TestEndOf: a recording ends with a process that nobody has waited for.
-func TestEndOf(t *testing.T) {
-	cmd := exec.Command("sleep", "100")
-	if err := cmd.Start(); err != nil {
-		t.Skip(err)
-	}
-	defer cmd.Wait()
-	ended := endOf([]int{cmd.Process.Pid})
-	select {
-	case <-ended:
-		if runtime.GOOS == "linux" {
-			t.Error("ended while it sleeps")
-		}
-	case <-time.After(300 * time.Millisecond):
-	}
-	cmd.Process.Kill()
-	select {
-	case <-ended:
-	case <-time.After(10 * time.Second):
-		t.Error("not ended with a zombie")
 	}
 }

@@ -297,7 +297,7 @@ func (d *demo) recordPprof() error {
 }
 
 func (d *demo) tellRecording(event string, hz int) error {
-	if delivered(d.recording) == 0 {
+	if d.recording.Delivered() == 0 {
 		return fail.Errorf(fail.Nothing, "no samples")
 	}
 	losses := "none lost"

@@ -78,7 +78,7 @@ func newHostileCase(t *testing.T) *hostileCase {
 	}
 	put(t, h.image, b)
 
-	rec, err := sample.Decode([]byte(content(t, record(t, h.image, drive, h.proc))))
+	rec, err := sample.Decode([]byte(content(t, recordOfCall(t, h.image, drive, h.proc))))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 // beside the order or without it.
 func TestLayoutHTML(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	page := filepath.Join(t.TempDir(), "map.html")
 	if out := must(t, "layout", program, rec, "--html", page); out != "" {
 		t.Errorf("nobody asked for the order, but it was printed:\n%s", out)

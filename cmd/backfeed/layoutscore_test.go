@@ -57,7 +57,7 @@ func TestJudgementRefuses(t *testing.T) {
 // the same.
 func TestHoldoutOfItself(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	tables := strings.Split(must(t, "layout", program, "--for", "text", rec, "--holdout", rec), "\n\n")
 	rows := func(table string) (out [][]string) {
 		for _, line := range strings.Split(table, "\n")[1:] {
@@ -81,7 +81,7 @@ func TestHoldoutOfItself(t *testing.T) {
 // TestRelinkedOther: an image of another program is refused.
 func TestRelinkedOther(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	code, stdout, stderr := runCLI(t, "layout", program, rec, "--for", "text", "--relinked", "../../testdata/mix/mix")
 	if code != exitNothing || stdout != "" || !strings.Contains(stderr, "none of the code that ran") {
 		t.Errorf("exit code %d, printed %d bytes, message %q", code, len(stdout), stderr)
@@ -91,7 +91,7 @@ func TestRelinkedOther(t *testing.T) {
 // TestLayoutSameBytes: equal input gives equal bytes, in every column.
 func TestLayoutSameBytes(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	for _, target := range []string{"text", "json"} {
 		args := []string{"layout", program, rec, "--for", target, "--holdout", rec, "--relinked", program}
 		if first, again := must(t, args...), must(t, args...); first != again {

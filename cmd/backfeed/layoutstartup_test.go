@@ -127,7 +127,7 @@ func TestStartup(t *testing.T) {
 // TestStartupNeedsTimes: what has none gets no order, but is told what it lacks.
 func TestStartupNeedsTimes(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	code, stdout, stderr := runCLI(t, "layout", program, rec, "--startup")
 	if code != exitNothing || stdout != "" || !strings.Contains(stderr, "backfeed record -- CMD") {
 		t.Errorf("exit code %d, output %q, messages %q", code, stdout, stderr)
@@ -144,7 +144,7 @@ func TestStartupNeedsTimes(t *testing.T) {
 // in it.
 func TestStartupSources(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	im, counts := openSampled(t, program)
 	off, _ := im.OffsetOf(proc(t, im, "main").Addr)
 	i := counts.Image(sample.ImageID{Build: im.Build, Path: program})

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 
+	"backfeed/cmd/internal/record"
 	"backfeed/feedback/gate"
 	"backfeed/sample"
 )
@@ -53,7 +54,7 @@ func runPGO(c *cli, args []string) error {
 		return err
 	}
 	c.tellThin(rec, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
-	return commandError(opt, stats)
+	return record.CommandError(opt, stats)
 }
 
 // tellThin warns of a profile of few samples, unless something was counted exactly.

@@ -36,12 +36,12 @@ func programRecording(t *testing.T) (path, program string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return record(t, program, caller, callee), program
+	return recordOfCall(t, program, caller, callee), program
 }
 
-// record writes a recording of image: five samples in each block of callee that
+// recordOfCall writes a recording of image: five samples in each block of callee that
 // goes on, on a stack with its call in caller, and one in the block of that call.
-func record(t *testing.T, path, caller, callee string) string {
+func recordOfCall(t *testing.T, path, caller, callee string) string {
 	t.Helper()
 	im, c := openSampled(t, path)
 	const i = 0 // its index in c
@@ -238,7 +238,7 @@ func compile(t *testing.T) string {
 // TestCompiled runs the commands for compilers and linkers of C.
 func TestCompiled(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	for _, tt := range []struct {
 		args string
 		want []string // parts of the output
@@ -274,7 +274,7 @@ func TestCompiled(t *testing.T) {
 // was built anew.
 func TestMoved(t *testing.T) {
 	program := compile(t)
-	rec := record(t, program, "drive", "work")
+	rec := recordOfCall(t, program, "drive", "work")
 	moved := filepath.Join(t.TempDir(), "a.out")
 	if err := os.Rename(program, moved); err != nil {
 		t.Fatal(err)
@@ -295,7 +295,7 @@ func TestMoved(t *testing.T) {
 // path, and the user is told so.
 func TestNoBuildID(t *testing.T) {
 	program := compile(t)
-	b := []byte(content(t, record(t, program, "drive", "work")))
+	b := []byte(content(t, recordOfCall(t, program, "drive", "work")))
 	rec, err := sample.Decode(b)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"time"
 
-	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/collect"
@@ -197,7 +197,7 @@ func runRecord(c *cli, args []string) error {
 	if err := save(rec); err != nil {
 		return err
 	}
-	return commandError(opt, stats)
+	return record.CommandError(opt, stats)
 }
 
 // recordedSystem records the whole machine until an interrupt comes or the time
@@ -213,111 +213,30 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	case out == "-" && isTerminal(c.stdout):
 		return nil, fail.Errorf(fail.Usage, "record: a recording is not for a terminal; name a file with -o")
 	}
-	if calibrate.budget > 0 {
-		rec, _, err := c.calibrated(collect.Options{Duration: limit}, what, calibrate)
-		return rec, err
-	}
 	ctx, stop := untilSignal(false)
 	defer stop()
-	sys, err := openSystem(what.options())
-	if err != nil {
-		return nil, err
+	live := c.live(false)
+	if calibrate.budget > 0 {
+		opt, err := calibrate.options(what.pids, notices{c})
+		if err != nil {
+			return nil, err
+		}
+		rec, _, err := record.Calibrated(ctx, collect.Options{Duration: limit}, what.options(), opt, c.stdout, live)
+		return rec, err
 	}
-	c.tellWithout(sys)
-	if limit > 0 { // from now on: it may have taken a while to get here
-		ctx, stop = context.WithTimeout(ctx, limit)
-		defer stop()
-	}
-	rec, err := drainUntil(ctx, sys, c.recordingLine(limit, false))
-	c.clearProgress()
-	if err != nil {
-		return nil, err
-	}
-	c.tellSystem(rec, sys.Counters(), what)
-	if delivered(rec) == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
-	}
-	return rec, nil
+	return record.Machine(ctx, what.options(), limit, live)
 }
 
-func openSystem(opt collect.SystemOptions) (*collect.System, error) {
-	sys, err := collect.OpenSystem(opt)
-	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, fail.Wrap(fail.Machine, err)
-	}
-	if errors.Is(err, collect.ErrEvent) {
-		return nil, fail.Errorf(fail.Usage, "--event: %w", err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return sys, nil
+// live says how a recording goes on, on a terminal that the recorded command does not have:
+// what it prints would be torn apart.
+func (c *cli) live(command bool) record.Live {
+	return record.Live{Show: isTerminal(c.stderr) && !(command && isTerminal(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
 }
 
 // tellWithout says what the kernel refuses of what was asked for.
-func (c *cli) tellWithout(sys *collect.System) {
-	for _, u := range sys.Without() {
-		c.warn("sampling goes on without a part: %s", u.Reason())
-		c.verifierLog(u)
-	}
-}
-
-// drainUntil adds up what sys samples until ctx is done, and closes it.
-func drainUntil(ctx context.Context, sys calibrate.Sampler, line *recordingLine) (*sample.Recording, error) {
-	tick := time.NewTicker(line.every(drainEvery))
-	defer tick.Stop()
-	var sum sample.Recording
-	for done := false; !done; {
-		select {
-		case <-ctx.Done():
-			done = true
-			if err := sys.Close(); err != nil {
-				return nil, err
-			}
-		case <-tick.C:
-		}
-		rec, err := sys.Drain()
-		if err != nil {
-			sys.Close()
-			return nil, err
-		}
-		sum.AddAll(rec)
-		line.showSum(&sum)
-	}
-	return sample.Merge(&sum), nil
-}
-
-// tellSystem says what was recorded of a machine, and what was not.
-func (c *cli) tellSystem(rec *sample.Recording, n collect.Counters, what systemFlags) {
-	var events []string
-	for _, counts := range rec.Counts {
-		events = append(events, counts.Event.Name)
-	}
-	text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
-	if !what.tick {
-		text += fmt.Sprintf(" at %d Hz", what.hz)
-	}
-	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(rec.ByImage()), n.User, n.Kernel, n.Idle)
-	if n.Filtered > 0 {
-		text += fmt.Sprintf("; left out of them: %d", n.Filtered)
-	}
-	if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
-		text += "; lost: " + list
-	}
-	c.warn("%s", text)
-	for _, e := range n.Events {
-		if float64(e.Running) < alwaysCounted*float64(e.Enabled) {
-			c.warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it",
-				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
-		}
-	}
-	if n.Failed > 0 {
-		c.warn("%d samples found no room", n.Failed)
-	}
-	if n.Bare > 0 {
-		c.warn("%d samples have no callers or branch records, for want of room", n.Bare)
-	}
-	c.tellLostRecords(n.LostRecords)
+func (c *cli) tellWithout(u *collect.Unavailable) {
+	c.warn("sampling goes on without a part: %s", u.Reason())
+	c.verifierLog(u)
 }
 
 // recorded records what the parsed command line asks for. What is made of it,
@@ -336,48 +255,30 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	if out == "-" {
 		opt.Stdout = opt.Stderr
 	}
+	ctx, stop := untilSignal(len(opt.Command) > 0)
+	defer stop()
+	live := c.live(len(opt.Command) > 0)
 	if flags.calibrate.budget > 0 {
-		rec, state, err := c.calibrated(opt, systemFlags{hz: opt.Frequency, pids: opt.PIDs}, flags.calibrate)
-		if err == nil && delivered(rec) == 0 {
+		what := systemFlags{hz: opt.Frequency, pids: opt.PIDs}
+		ko, err := flags.calibrate.options(opt.PIDs, notices{c})
+		if err != nil {
+			return nil, none, nil, err
+		}
+		rec, state, err := record.Calibrated(ctx, opt, what.options(), ko, c.stdout, live)
+		if err == nil && rec.Delivered() == 0 {
 			err = fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
 		}
 		return rec, opt, &collect.Stats{Command: state}, err
 	}
-	rec, stats, err := c.record(opt)
+	rec, stats, err := record.Processes(ctx, opt, live)
 	return rec, opt, stats, err
 }
 
-// lendStreams returns the recorded command those of this process.
+// lendStreams lends the recorded command those of this process.
 func (c *cli) lendStreams(opt *collect.Options) {
 	opt.Stdin, _ = c.stdin.(*os.File)
 	opt.Stdout, _ = c.stdout.(*os.File)
 	opt.Stderr, _ = c.stderr.(*os.File)
-}
-
-// record records, and tells how it went. A recording without samples is an
-// error.
-func (c *cli) record(opt collect.Options) (*sample.Recording, *collect.Stats, error) {
-	ctx, stop := untilSignal(len(opt.Command) > 0)
-	defer stop()
-	if line := c.recordingLine(opt.Duration, len(opt.Command) > 0); line != nil {
-		opt.Progress = line.show
-	}
-	rec, stats, err := collect.Record(ctx, opt)
-	c.clearProgress()
-	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
-		return nil, nil, fail.Wrap(fail.Machine, err)
-	}
-	if errors.Is(err, collect.ErrEvent) {
-		return nil, nil, fail.Errorf(fail.Usage, "--event: %w", err)
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	c.tellRecording(rec, stats, opt.Frequency)
-	if delivered(rec) == 0 {
-		return nil, nil, fail.Errorf(fail.Nothing, "no samples: %s", whyNone(opt, stats))
-	}
-	return rec, stats, nil
 }
 
 // untilSignal returns a context that ends with the first signal to end. A terminal
@@ -396,96 +297,35 @@ func untilSignal(command bool) (context.Context, context.CancelFunc) {
 	}
 }
 
-// delivered is the number of samples that the kernel did not drop.
-func delivered(rec *sample.Recording) uint64 {
-	var n uint64
-	for _, counts := range rec.Counts {
-		n += counts.Delivered()
+// recordedPprof has a Go program profile itself, and reads that.
+func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration) (*sample.Recording, error) {
+	d = cmp.Or(d, record.PprofTime)
+	u, err := record.PprofURL(address, d)
+	if err != nil {
+		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
 	}
-	return n
+	return record.Pprof(ctx, u, d, c.live(false))
 }
 
-// alwaysCounted is the share of the time from which on an event is taken to have had a
-// counter of its own: switching events on and off takes some, too.
-const alwaysCounted = 0.98
-
-// tellRecording says what was recorded and what was lost.
-func (c *cli) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
-	if n := rec.Samples(); n > 0 {
-		rate := fmt.Sprintf(" at %d Hz", hz)
-		if ev := rec.Counts[0].Event; stats.Chosen || ev.Unit != "ns" { // how many that is in a second, the program decides
-			period := ev.Period
-			rate = fmt.Sprintf(", one of every %d", period)
-		}
-		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
-		if list := report.Losses(rec.Lost(), n); list != "" {
-			text += "; lost: " + list
-		}
-		c.warn("%s", text)
-	}
-	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
-		c.warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it",
-			report.Share(uint64(stats.Running), uint64(stats.Enabled)))
-	}
-	if stats.Missed > 0 {
-		c.warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it", 100*stats.Missed)
-	}
-	c.tellTraced(stats.Traced)
-	c.tellLostRecords(stats.LostRecords)
-	if stats.Throttled > 0 {
-		c.warn("the kernel stopped sampling %d times to save time; a lower -F avoids that", stats.Throttled)
-	}
-}
-
-// tellTraced says that ptrace was used, why, what it cost, and what would be better.
-func (c *cli) tellTraced(t *collect.Traced) {
-	if t == nil {
+// tellWritten names the file that a recording was written to, and what to do with it.
+func (c *cli) tellWritten(path string) {
+	if path == "-" {
 		return
 	}
-	var text strings.Builder
-	text.WriteString("sampled by ptrace")
-	if t.Why != "" {
-		fmt.Fprintf(&text, ", as %s,", t.Why)
+	size := ""
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+		size = fmt.Sprintf(" (%s bytes)", report.Count(float64(st.Size())))
 	}
-	fmt.Fprintf(&text, " once in %v: stopping threads %d times took %v and backfeed itself %v, beside %v of the program",
-		t.Period.Round(time.Microsecond), t.Stops, t.Stopped.Round(time.Millisecond), t.Own.Round(time.Millisecond), t.Program.Round(time.Millisecond))
-	if t.Fix != "" {
-		text.WriteString("; for less cost and no stops: " + lowerFirst(t.Fix))
-	}
-	c.warn("%s", text.String())
-	if t.Interrupted > 0 {
-		c.warn("%d system calls of the program returned EINTR for being sampled", t.Interrupted)
-	}
-	for _, name := range t.Setuid {
-		c.warn("%s ran without the privileges of its file, as programs do that are traced by a user without", report.Clean(name))
-	}
+	c.warn("wrote %s%s; next, see where the time went: backfeed prof %s", path, size, shellWord(path))
 }
 
-func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
-
-func (c *cli) tellLostRecords(n uint64) {
-	if n > 0 {
-		c.warn("the kernel dropped %d records of mappings and processes: samples may be called unmapped for that", n)
+// shellWord quotes s as a word of a shell, where it has to be.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+=,-", r)
 	}
-}
-
-// whyNone guesses why a recording has no samples.
-func whyNone(opt collect.Options, stats *collect.Stats) string {
-	if stats.Command != nil {
-		return fmt.Sprintf("%s used %v of processor time in user mode; run it longer, or raise -F from %d Hz",
-			opt.Command[0], stats.Command.UserTime().Round(time.Millisecond), opt.Frequency)
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
 	}
-	return "the processes used next to no processor time in user mode"
-}
-
-// commandError is the error for a recorded command that failed.
-func commandError(opt collect.Options, stats *collect.Stats) error {
-	if stats.Command == nil || stats.Command.Success() {
-		return nil
-	}
-	ended := stats.Command.String()
-	if opt.Duration > 0 && strings.HasPrefix(ended, "signal: terminated") {
-		return nil // as was asked for
-	}
-	return fmt.Errorf("%s: %s; what was recorded until then is written", report.Clean(opt.Command[0]), ended)
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -1,8 +1,7 @@
-package main
+package record
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,17 +21,17 @@ import (
 const (
 	// pprofPath is where net/http/pprof serves a CPU profile.
 	pprofPath = "/debug/pprof/profile"
-	// pprofTime is how long one is taken unless -d says otherwise, as by net/http/pprof itself.
-	pprofTime = 30 * time.Second
+	// PprofTime is how long one is taken unless -d says otherwise, as by net/http/pprof itself.
+	PprofTime = 30 * time.Second
 	// pprofPatience is how long the answer may take beyond that.
 	pprofPatience = 30 * time.Second
 	// maxPprofDownload bounds a profile, in bytes. Those of large programs have some 10 MB, compressed.
 	maxPprofDownload = 64 << 20
 )
 
-// pprofURL makes the address of a profile of what a user names: a host, the root of net/http/pprof, or the
+// PprofURL makes the address of a profile of what a user names: a host, the root of net/http/pprof, or the
 // address itself.
-func pprofURL(address string, d time.Duration) (*url.URL, error) {
+func PprofURL(address string, d time.Duration) (*url.URL, error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
 	}
@@ -55,15 +54,10 @@ func pprofURL(address string, d time.Duration) (*url.URL, error) {
 	return u, nil
 }
 
-// recordedPprof has a Go program profile itself, and reads that.
-func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration) (*sample.Recording, error) {
-	d = cmp.Or(d, pprofTime)
-	u, err := pprofURL(address, d)
-	if err != nil {
-		return nil, c.usage(fmt.Errorf("--pprof: %w", err))
-	}
+// Pprof has a Go program profile itself for so long, and reads that: u is PprofURL's.
+func Pprof(ctx context.Context, u *url.URL, d time.Duration, live Live) (*sample.Recording, error) {
 	name := u.Redacted()
-	stop := c.waitingLine("the program profiles itself", d)
+	stop := live.waiting("the program profiles itself", d)
 	b, err := download(ctx, u, d+pprofPatience)
 	stop()
 	if err != nil {
@@ -74,14 +68,14 @@ func (c *cli) recordedPprof(ctx context.Context, address string, d time.Duration
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	n := rec.Samples()
-	if delivered(rec) == 0 {
+	if rec.Delivered() == 0 {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples: the program used next to no processor time", name)
 	}
 	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(rec.ByImage()))
 	if list := report.Losses(rec.Lost(), n); list != "" {
 		text += "; lost: " + list
 	}
-	c.warn("%s", text)
+	live.Notify.Warn("%s", text)
 	return rec, nil
 }
 

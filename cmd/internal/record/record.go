@@ -1,0 +1,233 @@
+package record
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/calibrate"
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// drainEvery is the time between two drains of the kernel's maps, which have room
+// for collect.DefaultDrain.
+const drainEvery = 4 * time.Second
+
+// OpenSystem is collect.OpenSystem, with kinds of failure: fail.Machine where this machine
+// cannot do it, fail.Usage for an event that is none.
+func OpenSystem(opt collect.SystemOptions) (*collect.System, error) {
+	sys, err := collect.OpenSystem(opt)
+	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
+		return nil, fail.Wrap(fail.Machine, err)
+	}
+	if errors.Is(err, collect.ErrEvent) {
+		return nil, fail.Errorf(fail.Usage, "--event: %w", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return sys, nil
+}
+
+// Machine records the whole machine, or what opt narrows that down to, until ctx is done or
+// the time limit, which 0 is none of, is up.
+func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration, live Live) (*sample.Recording, error) {
+	sys, err := OpenSystem(opt)
+	if err != nil {
+		return nil, err
+	}
+	live.tellWithout(sys)
+	if limit > 0 { // from now on: it may have taken a while to get here
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, limit)
+		defer stop()
+	}
+	rec, err := drainUntil(ctx, sys, live.line(limit))
+	live.Notify.Done()
+	if err != nil {
+		return nil, err
+	}
+	live.tellSystem(rec, sys.Counters(), opt)
+	if rec.Delivered() == 0 {
+		return nil, fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
+	}
+	return rec, nil
+}
+
+func (l Live) tellWithout(sys *collect.System) {
+	for _, u := range sys.Without() {
+		l.Without(u)
+	}
+}
+
+// drainUntil adds up what sys samples until ctx is done, and closes it.
+func drainUntil(ctx context.Context, sys calibrate.Sampler, line *line) (*sample.Recording, error) {
+	tick := time.NewTicker(line.every(drainEvery))
+	defer tick.Stop()
+	var sum sample.Recording
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+			if err := sys.Close(); err != nil {
+				return nil, err
+			}
+		case <-tick.C:
+		}
+		rec, err := sys.Drain()
+		if err != nil {
+			sys.Close()
+			return nil, err
+		}
+		sum.AddAll(rec)
+		line.showSum(&sum)
+	}
+	return sample.Merge(&sum), nil
+}
+
+// tellSystem says what was recorded of a machine, and what was not.
+func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.SystemOptions) {
+	var events []string
+	for _, counts := range rec.Counts {
+		events = append(events, counts.Event.Name)
+	}
+	text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
+	if !opt.Tick {
+		text += fmt.Sprintf(" at %d Hz", opt.Frequency)
+	}
+	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(rec.ByImage()), n.User, n.Kernel, n.Idle)
+	if n.Filtered > 0 {
+		text += fmt.Sprintf("; left out of them: %d", n.Filtered)
+	}
+	if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
+		text += "; lost: " + list
+	}
+	l.Notify.Warn("%s", text)
+	for _, e := range n.Events {
+		if float64(e.Running) < alwaysCounted*float64(e.Enabled) {
+			l.Notify.Warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it",
+				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
+		}
+	}
+	if n.Failed > 0 {
+		l.Notify.Warn("%d samples found no room", n.Failed)
+	}
+	if n.Bare > 0 {
+		l.Notify.Warn("%d samples have no callers or branch records, for want of room", n.Bare)
+	}
+	l.tellLostRecords(n.LostRecords)
+}
+
+// Processes records a command or processes, and tells how it went. A recording without
+// samples is an error.
+func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Recording, *collect.Stats, error) {
+	if line := live.line(opt.Duration); line != nil {
+		opt.Progress = line.show
+	}
+	rec, stats, err := collect.Record(ctx, opt)
+	live.Notify.Done()
+	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
+		return nil, nil, fail.Wrap(fail.Machine, err)
+	}
+	if errors.Is(err, collect.ErrEvent) {
+		return nil, nil, fail.Errorf(fail.Usage, "--event: %w", err)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	live.tellRecording(rec, stats, opt.Frequency)
+	if rec.Delivered() == 0 {
+		return nil, nil, fail.Errorf(fail.Nothing, "no samples: %s", whyNone(opt, stats))
+	}
+	return rec, stats, nil
+}
+
+// alwaysCounted is the share of the time from which on an event is taken to have had a
+// counter of its own: switching events on and off takes some, too.
+const alwaysCounted = 0.98
+
+// tellRecording says what was recorded and what was lost.
+func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
+	if n := rec.Samples(); n > 0 {
+		rate := fmt.Sprintf(" at %d Hz", hz)
+		if ev := rec.Counts[0].Event; stats.Chosen || ev.Unit != "ns" { // how many that is in a second, the program decides
+			period := ev.Period
+			rate = fmt.Sprintf(", one of every %d", period)
+		}
+		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
+		if list := report.Losses(rec.Lost(), n); list != "" {
+			text += "; lost: " + list
+		}
+		l.Notify.Warn("%s", text)
+	}
+	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
+		l.Notify.Warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it",
+			report.Share(uint64(stats.Running), uint64(stats.Enabled)))
+	}
+	if stats.Missed > 0 {
+		l.Notify.Warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it", 100*stats.Missed)
+	}
+	l.tellTraced(stats.Traced)
+	l.tellLostRecords(stats.LostRecords)
+	if stats.Throttled > 0 {
+		l.Notify.Warn("the kernel stopped sampling %d times to save time; a lower -F avoids that", stats.Throttled)
+	}
+}
+
+// tellTraced says that ptrace was used, why, what it cost, and what would be better.
+func (l Live) tellTraced(t *collect.Traced) {
+	if t == nil {
+		return
+	}
+	var text strings.Builder
+	text.WriteString("sampled by ptrace")
+	if t.Why != "" {
+		fmt.Fprintf(&text, ", as %s,", t.Why)
+	}
+	fmt.Fprintf(&text, " once in %v: stopping threads %d times took %v and backfeed itself %v, beside %v of the program",
+		t.Period.Round(time.Microsecond), t.Stops, t.Stopped.Round(time.Millisecond), t.Own.Round(time.Millisecond), t.Program.Round(time.Millisecond))
+	if t.Fix != "" {
+		text.WriteString("; for less cost and no stops: " + lowerFirst(t.Fix))
+	}
+	l.Notify.Warn("%s", text.String())
+	if t.Interrupted > 0 {
+		l.Notify.Warn("%d system calls of the program returned EINTR for being sampled", t.Interrupted)
+	}
+	for _, name := range t.Setuid {
+		l.Notify.Warn("%s ran without the privileges of its file, as programs do that are traced by a user without", report.Clean(name))
+	}
+}
+
+func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
+
+func (l Live) tellLostRecords(n uint64) {
+	if n > 0 {
+		l.Notify.Warn("the kernel dropped %d records of mappings and processes: samples may be called unmapped for that", n)
+	}
+}
+
+// whyNone guesses why a recording has no samples.
+func whyNone(opt collect.Options, stats *collect.Stats) string {
+	if stats.Command != nil {
+		return fmt.Sprintf("%s used %v of processor time in user mode; run it longer, or raise -F from %d Hz",
+			opt.Command[0], stats.Command.UserTime().Round(time.Millisecond), opt.Frequency)
+	}
+	return "the processes used next to no processor time in user mode"
+}
+
+// CommandError returns the error for a recorded command that failed.
+func CommandError(opt collect.Options, stats *collect.Stats) error {
+	if stats.Command == nil || stats.Command.Success() {
+		return nil
+	}
+	ended := stats.Command.String()
+	if opt.Duration > 0 && strings.HasPrefix(ended, "signal: terminated") {
+		return nil // as was asked for
+	}
+	return fmt.Errorf("%s: %s; what was recorded until then is written", report.Clean(opt.Command[0]), ended)
+}

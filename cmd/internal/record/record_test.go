@@ -1,0 +1,52 @@
+package record
+
+import (
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestPprofURL(t *testing.T) {
+	for _, tt := range []struct{ address, want string }{
+		{"localhost:6060", "http://localhost:6060/debug/pprof/profile?seconds=2"},
+		{"http://localhost:6060", "http://localhost:6060/debug/pprof/profile?seconds=2"},
+		{"http://localhost:6060/debug/pprof/", "http://localhost:6060/debug/pprof/profile?seconds=2"},
+		{"https://h/own/profile?x=1", "https://h/own/profile?seconds=2&x=1"},
+		{"ftp://localhost", ""},
+		{"http://", ""},
+		{"::", ""},
+	} {
+		u, err := PprofURL(tt.address, 1500*time.Millisecond)
+		got := ""
+		if err == nil {
+			got = u.String()
+		}
+		if got != tt.want {
+			t.Errorf("%s: %q, %v; want %q", tt.address, got, err, tt.want)
+		}
+	}
+}
+
+// TestEndOf: a recording ends with a process that nobody has waited for.
+func TestEndOf(t *testing.T) {
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer cmd.Wait()
+	ended := endOf([]int{cmd.Process.Pid})
+	select {
+	case <-ended:
+		if runtime.GOOS == "linux" {
+			t.Error("ended while it sleeps")
+		}
+	case <-time.After(300 * time.Millisecond):
+	}
+	cmd.Process.Kill()
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("not ended with a zombie")
+	}
+}
