@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestCounterCounts: what is inferred from samples of instructions that a counter took is what ran, blocks
@@ -13,8 +15,8 @@ import (
 // guest of testdata/kernels. There, 520 samples alone have a block overlap of 0.85, as 0.82 to 0.87 of as many
 // would by chance; what is inferred of them had 0.92.
 func TestCounterCounts(t *testing.T) {
-	truth := filepath.Join(prebuilt, mixTruth)
-	if _, err := os.Stat(truth); prebuilt == "" || err != nil {
+	truth := filepath.Join(testtool.Prebuilt(), mixTruth)
+	if _, err := os.Stat(truth); testtool.Prebuilt() == "" || err != nil {
 		t.Skip("no exact counts of mix: TestPrograms makes them, on QEMU, for the AArch64 guest of testdata/kernels")
 	}
 	dir := t.TempDir()

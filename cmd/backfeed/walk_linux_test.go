@@ -173,7 +173,7 @@ func TestWalkOps(t *testing.T) {
 
 	const share = 0.5
 	lasts, few := 8*time.Second, uint64(5000)
-	if prebuilt != "" { // in a guest, on an emulated processor
+	if testtool.Prebuilt() != "" { // in a guest, on an emulated processor
 		lasts, few = 3*time.Second, 300
 	}
 	before := time.Now()

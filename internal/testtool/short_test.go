@@ -34,9 +34,10 @@ var quick = map[string]string{
 	"sample/store.TestWriters":           "runs itself for a moment",
 }
 
-// guards are functions that skip in -short, by their packages.
+// guards are functions that skip in -short, by their packages or values.
 var guards = map[string][]string{
-	"testtool": {"Live", "Need", "Path", "Command", "Run", "Output"},
+	"testtool": {"Live", "Need", "Path", "Command", "Run", "Output", "Listed"},
+	"programs": {"Build", "In", "Fill"}, // a value of type Programs
 	"qemu":     {"Need", "NeedCount", "Run", "Count"},
 	"testing":  {"Short"},
 }

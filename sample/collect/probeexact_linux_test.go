@@ -51,7 +51,7 @@ func TestProbeCounts(t *testing.T) {
 	p := prober(t, s)
 	pie, fixed := program(t, "stretch"), program(t, "stretch-fixed")
 	library := program(t, "libsites.so")
-	linked := programIn(t, filepath.Dir(library), "stretch-linked")
+	linked := programs.In(t, filepath.Dir(library), "stretch-linked")
 	for _, tt := range []struct {
 		name, exe, file, what, n string
 		programs                 int

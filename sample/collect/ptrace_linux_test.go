@@ -80,15 +80,13 @@ func TestWithoutPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := openDir(t)
-	programs := prebuilt
-	if programs == "" {
-		programs = dir
-		for _, name := range []string{"busy-a", "busy-b", "goroutines", "traced"} {
-			programIn(t, dir, name)
-		}
-	}
+	from := testtool.Prebuilt()
 	tests := "TestTraced.*|TestRecordFailing|TestRecordRefuses"
-	if prebuilt == "" {
+	if from == "" {
+		from = dir
+		for _, name := range []string{"busy-a", "busy-b", "goroutines", "traced"} {
+			programs.In(t, dir, name)
+		}
 		// Not in the guests of testdata/kernels, where stops are so dear that a short program has few samples.
 		tests += "|TestRecordCommand|TestRecordTop|TestReplacedBinary"
 	}
@@ -103,7 +101,7 @@ func TestWithoutPrivilege(t *testing.T) {
 	if err := errors.Join(os.Mkdir(tmp, 0o777), os.Chmod(tmp, 0o777)); err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(os.Environ(), confineMe+"=1", "BACKFEED_TEST_PROGRAMS="+programs, "TMPDIR="+tmp)
+	cmd.Env = append(os.Environ(), confineMe+"=1", "BACKFEED_TEST_PROGRAMS="+from, "TMPDIR="+tmp)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
