@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -22,16 +23,16 @@ var (
 	subcommands = []string{"record", "agent", "demo"}
 )
 
-// quick are tests that look live and are not, and why.
+// quick are tests that look live and are not, and why, in whatever package they are.
 var quick = map[string]string{
-	"cmd/backfeed.TestCalibrateFlags":    "is refused before it records",
-	"cmd/backfeed.TestEndOf":             "starts sleep, and ends it",
-	"cmd/backfeed.TestOutputDescriptors": "converts a small recording, as a process",
-	"cmd/backfeed.TestOutputSearchOnly":  "converts a small recording, as a process",
-	"sample/collect.TestAlive":           "starts sleep, and ends it",
-	"sample/store.TestFileSizeLimit":     "runs itself for a moment",
-	"sample/store.TestKill":              "runs itself for two seconds: the store's promise",
-	"sample/store.TestWriters":           "runs itself for a moment",
+	"TestCalibrateFlags":    "is refused before it records",
+	"TestEndOf":             "starts sleep, and ends it",
+	"TestOutputDescriptors": "converts a small recording, as a process",
+	"TestOutputSearchOnly":  "converts a small recording, as a process",
+	"TestAlive":             "starts sleep, and ends it",
+	"TestFileSizeLimit":     "runs itself for a moment",
+	"TestKill":              "runs itself for two seconds: the store's promise",
+	"TestWriters":           "runs itself for a moment",
 }
 
 // guards are functions that skip in -short, by their packages or values.
@@ -52,6 +53,7 @@ type function struct {
 // looked into together with the functions of its package that it calls.
 func TestShort(t *testing.T) {
 	tests, live := 0, 0
+	listed := maps.Clone(quick)
 	for dir, files := range testFiles(t) {
 		funcs := map[string]*function{}
 		for _, file := range files {
@@ -78,11 +80,15 @@ func TestShort(t *testing.T) {
 				continue
 			}
 			live++
-			_, known := quick[dir+"."+name]
+			_, known := quick[name]
+			delete(listed, name)
 			if guarded := slices.ContainsFunc(all, func(f *function) bool { return f.guarded }); guarded == known {
 				t.Errorf("%s: %s runs a program or records; guarded by Live or Need: %v; in the list of quick tests: %v", dir, name, guarded, known)
 			}
 		}
+	}
+	for name := range listed {
+		t.Errorf("%s is in the list of quick tests, and runs no program", name)
 	}
 	if t.Logf("%d tests, %d of them live", tests, live); live < 100 {
 		t.Error("hardly a live test was found")
