@@ -52,6 +52,9 @@ makes the agent write what it has, read the file again and go on by it:
       max-cpu: 0.5%
       retain: 30d
       label: {role: web}`,
+	examples: `backfeed agent --store /var/lib/backfeed --max-cpu 1% --retain 30d
+backfeed agent --config /etc/backfeed.yaml
+backfeed agent --systemd-unit >/etc/systemd/system/backfeed.service`,
 	run: runAgent,
 }
 

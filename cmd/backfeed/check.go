@@ -32,6 +32,8 @@ in the current directory is read, if it is there:
 --binary is a newer build of the program, --source the source of one: what they lack, no compiler will
 apply. A sample counts by all calls inlined around it. Functions of Go are known exactly; those of
 other languages by their names and braces, so that one that macros put together may seem gone.`,
+	examples: `backfeed check app.bfr --binary ./new/app --source .
+backfeed check /var/lib/backfeed --since 7d --image ./app --max-age 3d`,
 	run: runCheck,
 }
 

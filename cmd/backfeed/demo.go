@@ -34,6 +34,8 @@ compares the two builds. It needs the go command and takes about a minute.
 The recorder is perf where the kernel permits it (` + "`backfeed doctor`" + ` says whether), or else ptrace, or, where that
 is refused too, pprof, which is the program's own runtime/pprof profile. With --dir, the source, the builds and the profile stay
 in that directory.`,
+	examples: `backfeed demo
+backfeed demo --recorder pprof --dir ~/backfeed-demo`,
 	run: runDemo,
 }
 

@@ -51,7 +51,10 @@ of a program, procedures are matched by name, or by code if they were renamed, a
 instructions, their operations or their source lines; both builds are needed. Images are one program if
 they have the same path, or the same file name and no other of that name was sampled.`,
 	reads: symfsHelp,
-	run:   runDiff,
+	examples: `backfeed diff default.pgo new.pgo --fail-on clear
+backfeed diff old.prof new.prof --for llvm --format markdown
+backfeed diff before.bfr after.bfr --by block --proc lookup`,
+	run: runDiff,
 }
 
 // deciders predict the decisions of a consumer.

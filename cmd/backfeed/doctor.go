@@ -26,6 +26,8 @@ var doctorCmd = &command{
 	long: `Checks whether and how programs can be sampled and probed here, which experiments of prof can be made, what the
 kernel permits to this user, and which tools are installed that backfeed works with. It changes nothing; for
 --calibrate it probes a small program of its own.`,
+	examples: `backfeed doctor
+backfeed doctor --format json`,
 	run: runDoctor,
 }
 

@@ -89,7 +89,8 @@ func (c *cli) help(w io.Writer) {
 // helpText explains a command that has these flags.
 func helpText(cmd *command, flags *flagSet, width int) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s.\n\n", strings.ToUpper(cmd.short[:1])+cmd.short[1:])
+	fillWords(&b, strings.ToUpper(cmd.short[:1])+cmd.short[1:]+".", "", "", width)
+	b.WriteString("\n")
 	fillWords(&b, cmd.synopsis(), "Usage:", "    ", width)
 	if cmd.long != "" {
 		b.WriteString("\n" + wrapMarkdown(strings.TrimSpace(cmd.long), width))

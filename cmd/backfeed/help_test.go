@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -64,14 +65,70 @@ func TestHelpTopics(t *testing.T) {
 		if code != 0 || errs != "" || !strings.HasPrefix(out, "# ") {
 			t.Errorf("`backfeed help %s`: exit code %d, %q, printed %q", name, code, errs, out)
 		}
-		for line := range strings.Lines(out) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 && !strings.HasPrefix(line, "    ") {
-				t.Errorf("topic %s: %d columns: %s", name, n, line)
-			}
-		}
 		// Filling moves words and drops none.
 		if !strings.Contains(text, "\n|") && strings.Join(strings.Fields(text), " ") != strings.Join(strings.Fields(out), " ") {
 			t.Errorf("topic %s is not printed with all its words", name)
+		}
+	}
+}
+
+// TestHelpWidth: no line of help is wider than 80 columns, where no terminal has another width.
+func TestHelpWidth(t *testing.T) {
+	pages := map[string][]string{"": {"help"}}
+	for _, cmd := range everyCommand() {
+		pages["help "+cmd.name] = append([]string{"help"}, strings.Fields(cmd.name)...)
+	}
+	for _, name := range topics {
+		pages["help "+name] = []string{"help", name}
+	}
+	for page, args := range pages {
+		lines := 0
+		for line := range strings.Lines(must(t, args...)) {
+			lines++
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
+				t.Errorf("%s: %d columns: %s", page, n, line)
+			}
+			if strings.TrimRight(line, " \n") != strings.TrimRight(line, "\n") {
+				t.Errorf("%s: a line ends in spaces: %q", page, line)
+			}
+		}
+		if lines < 3 {
+			t.Errorf("%s has %d lines", page, lines)
+		}
+	}
+}
+
+// TestExamples: each command shows how it is used, by flags that it has.
+func TestExamples(t *testing.T) {
+	for _, cmd := range everyCommand() {
+		if cmd.examples == "" {
+			if len(cmd.sub) == 0 && cmd != versionCmd {
+				t.Errorf("%s has no examples", cmd.name)
+			}
+			continue
+		}
+		own := false
+		for line := range strings.Lines(cmd.examples) {
+			words := strings.Fields(line)
+			if words[0] != "backfeed" {
+				continue
+			}
+			of := commandOf(strings.Join(words[1:], " "))
+			own = own || of == cmd
+			args := words[1+len(strings.Fields(of.name)):]
+			if i := slices.IndexFunc(args, func(arg string) bool { return strings.ContainsAny(arg, "|>") }); i >= 0 {
+				args = args[:i] // for the shell
+			}
+			fs := flagsOf(of)
+			if err := fs.Parse(args); err != nil {
+				t.Errorf("%s: %s: %v", cmd.name, line, err)
+			}
+			if fs.NArg() == 0 && strings.HasPrefix(of.args, "SRC") {
+				t.Errorf("%s: %s: no source", cmd.name, line)
+			}
+		}
+		if !own {
+			t.Errorf("no example of %s is one", cmd.name)
 		}
 	}
 }
@@ -123,6 +180,7 @@ func TestPageCommands(t *testing.T) {
 	help := make(map[string]string)
 	checked := 0
 	for page, text := range pagesOfHelp(t) {
+		text = regexp.MustCompile(`\\\n\s+`).ReplaceAllString(text, "") // lines that go on
 		for line := range strings.Lines(text) {
 			for _, m := range invocation.FindAllStringSubmatch(line, -1) {
 				name, args := m[1], m[2]

@@ -12,7 +12,10 @@ import (
 
 var imagesCmd = &command{
 	name: "images", args: "SRC... [--symfs DIR]", short: "list the sampled images, and whether they can be found here",
-	reads: symfsHelp, run: runImages,
+	reads: symfsHelp,
+	examples: `backfeed images app.bfr
+backfeed images /var/lib/backfeed --symfs ./builds`,
+	run: runImages,
 }
 
 // An imageRow is one sampled image, or one reason why samples have none.

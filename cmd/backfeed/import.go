@@ -19,7 +19,11 @@ import reads Go's cover profiles too, as ` + "`go tool covdata textfmt`" + ` wri
 -cover -covermode=count (or atomic), and puts their counts to places of BINARY, the same source built
 without -cover. A block of source gets a place if that is certain: if lines that are its alone have
 code in one procedure, entered through one block of instructions that has code of no other line, and
-if its function is inlined nowhere. How many have one, and why others have none, is told.`, run: runImport,
+if its function is inlined nowhere. How many have one, and why others have none, is told.`,
+	examples: `backfeed import perf.data -o app.bfr
+backfeed import cpu.pprof -o app.bfr
+backfeed import cover.txt --image ./server -o counts.bfr`,
+	run: runImport,
 }
 
 // runImport reads and writes: what is written is backfeed's.

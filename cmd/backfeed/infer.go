@@ -26,6 +26,9 @@ such samples. The topic accuracy of backfeed help says how often they held.
 --stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
 model, and culprits of the rest: from samples of cycles or of a timer alone. Of a culprit, least is what no
 other explains. Cycles are no surer than the counts that they were divided by.`,
+	examples: `backfeed infer app.bfr
+backfeed infer app.bfr --format json -o counts.json
+backfeed infer app.bfr --places 20`,
 	run: runInfer,
 }
 

@@ -33,6 +33,10 @@ says how many 2 MB pages the hot code needs, and how to put it there. Both print
 --html draws where in memory the executed instructions lie, as linked and as the reader of the order
 would place them, page by page and cache line by cache line: one file, for any browser. The order
 itself is then written only if --for or --output asks for it.`,
+	examples: `backfeed layout ./app app.bfr --for lld -o app.order
+backfeed layout ./app app.bfr --for text --holdout other.bfr
+backfeed layout ./app start.bfr --startup 200ms --for lld -o app.order
+backfeed layout ./app app.bfr --fluff`,
 	run: runLayout,
 }
 

@@ -36,6 +36,8 @@ Code with less than 0.5 % of the procedure's time is folded. Stretches come by t
 by address with --address.
 
 ` + sourceHelp,
+	examples: `backfeed list main.handle app.bfr --source .
+backfeed list ./app:lookup app.bfr --address -n 0`,
 	run: runList,
 }
 

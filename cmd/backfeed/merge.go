@@ -34,6 +34,9 @@ renamed ones by their code, and their blocks by instructions, by operations or b
 older builds are needed, and looked up as elsewhere: --symfs, what stores have kept. What became of
 the samples is told; those of code that BINARY lacks are counted as lost. Exact counts go along where
 the block is the same, instruction by instruction.`,
+	examples: `backfeed merge monday.bfr tuesday.bfr@0.5 -o week.bfr
+backfeed merge /var/lib/backfeed --since 7d --half-life 2d -o week.bfr
+backfeed merge old.bfr --onto ./new/server -o carried.bfr`,
 	run: runMerge,
 }
 

@@ -15,6 +15,9 @@ profile is about; CMD may be a script or a load generator that starts it. The pr
 still be there afterwards: build tests with go test -c rather than run go test.
 
 Put the profile as default.pgo beside the main package, and go build will use it.`,
+	examples: `backfeed pgo -- ./server -its -flags
+backfeed pgo -p 1234 -d 60 -o default.pgo
+go build -pgo=default.pgo .`,
 	run: runPGO,
 }
 

@@ -42,6 +42,10 @@ of several processes that ran one image are not told apart, since recordings do 
 
 Of event samples, as of cache misses (perf record -e), --event names those to show, --all-events shows
 all side by side, in the order of those that executions are inferred from.`,
+	examples: `backfeed prof app.bfr
+backfeed prof app.bfr --by line -n 50
+backfeed prof /var/lib/backfeed --since 24h --by image
+backfeed prof app.bfr --experiment usertime --proc main.main`,
 	run: runProf,
 }
 

@@ -60,6 +60,11 @@ it does. --dry-run lists what would be probed.
 capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt. What a kernel is too old
 for is said with the release that has it; with ` + collect.VerifierVar + `=1 in the environment, also
 what its verifier says of a program that it refuses.`,
+	examples: `backfeed record -o app.bfr -- ./app input
+backfeed record -p 1234 -d 30 --calibrate 1%
+backfeed record -a -d 1m --store /var/lib/backfeed --label role=web
+backfeed record --event cache-misses -- ./app input
+backfeed record --pprof http://localhost:6060 -d 30`,
 	run: runRecord,
 }
 

@@ -21,7 +21,8 @@ any time is left out, and so are further procedures once the file has 8 MB.
 With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 
 --truth holds the counts to exact ones, as the command verify does.`,
-	run: runReport,
+	examples: `backfeed report app.bfr --html app.html --source .`,
+	run:      runReport,
 }
 
 func runReport(c *cli, args []string) error {

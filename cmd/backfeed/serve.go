@@ -40,6 +40,8 @@ Requests that name another host are refused. Nothing can be changed through the 
 ` + sourceHelp + `
 
 --truth holds the counts to exact ones, as the command verify does.`,
+	examples: `backfeed serve app.bfr
+backfeed serve /var/lib/backfeed --since 1d --source . --http localhost:8080`,
 	run: runServe,
 }
 

@@ -29,7 +29,9 @@ Samples that were scaled, as merge does, are noisier than is said.
 Of the images of several sets those are one that have the same build ID or the same path, or, if no
 set has two such, the same file name; of their procedures those of the same name.`,
 	reads: symfsHelp,
-	run:   runStats,
+	examples: `backfeed stats monday.bfr tuesday.bfr wednesday.bfr
+backfeed stats /var/lib/backfeed --epochs --since 7d --by image`,
+	run: runStats,
 }
 
 func runStats(c *cli, args []string) error {

@@ -25,11 +25,13 @@ with the least and the most that each explains:
 "conf" has two letters (none, low, medium, high): how well executions are known among all of
 the program, and among those of their procedure, which --conf goes by. Shares of time are as
 good as the samples are; cycles of one execution are as good as the count.`,
+	examples: `backfeed topstalls app.bfr
+backfeed topstalls app.bfr --cause dcache-miss --conf medium`,
 	run: runTopstalls,
 }
 
 // legendLines are the letters of causes for a command's help.
-var legendLines = legend(96, "\n  ")
+var legendLines = legend(76, "\n  ")
 
 // A stallRow is one instruction that stalls.
 type stallRow struct {

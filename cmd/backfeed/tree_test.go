@@ -183,7 +183,7 @@ func TestMan(t *testing.T) {
 			t.Errorf("man shows of %s:\n%s", page, text)
 		}
 		for line := range strings.Lines(text) {
-			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 140 {
+			if n := len([]rune(strings.TrimRight(line, "\n"))); n > 100 {
 				t.Errorf("%s: %d columns: %s", page, n, line)
 			}
 		}

@@ -29,6 +29,8 @@ SRC, which the images are needed for, or else by their exact executions. Confide
 promise, program-wide and within each function. Callgrind counts the repetitions of
 string instructions; in images that are found they count once for each execution. The two histograms
 are figures 8 and 9 of the DCPI paper (Anderson et al., SOSP 1997).`,
+	examples: `backfeed infer app.bfr --format json -o counts.json
+backfeed verify counts.json --truth app.callgrind --samples app.bfr`,
 	run: runVerify,
 }
 

@@ -33,6 +33,9 @@ The four shares of the top-down method are made from events that count places of
 the recording has them. Otherwise they are estimated from causes, and are ranges.
 
 --cause lists the procedures that one cause may cost most. ` + procHelp,
+	examples: `backfeed whatcg app.bfr
+backfeed whatcg app.bfr --proc lookup
+backfeed whatcg app.bfr --cause mispredict -n 5`,
 	run: runWhatcg,
 }
 
