@@ -229,7 +229,7 @@ type Ideal struct {
 	Uncounted    float64 // cycles of its samples in code whose executions are not known
 }
 
-// Ideal returns the ideal time of the procedure that e, which Explain gave, is of.
+// Ideal returns the ideal time of the procedure that e, which Explain returned, is of.
 func (e *Explanation) Ideal() Ideal {
 	out := Ideal{Instructions: e.Result.Instructions(), Cycles: e.Cycles - e.Uncounted, Uncounted: e.Uncounted}
 	for i := range e.Insts {

@@ -121,7 +121,7 @@ func remove(s *image.RegSet, t image.RegSet) {
 	s.Vector &^= t.Vector
 }
 
-// back looks for what gives need, from instruction i of block b, which ran so many
+// back looks for what computes need, from instruction i of block b, which ran so many
 // instructions before the start, back to instruction stop; lat is how long before the end
 // each register is needed.
 func (s *slicing) back(b, i, stop, dist int, need image.RegSet, lat *[regCount]float64) {
@@ -474,7 +474,7 @@ func (w *work) hottestBefore(b int) int {
 	return best
 }
 
-// blameFlow accuses the ways to and from i: prediction, fetch and decoding. While the
+// blameFlow accuses the edges to and from i: prediction, fetch and decoding. While the
 // pipeline is empty, because a branch was mispredicted or code has not come, the next
 // instruction is waited for. Some cores let it finish before they take an interrupt,
 // which then names the one after it; others name the one that has not come.
@@ -560,7 +560,7 @@ func (w *work) blamePassage(i, k int, t passage) {
 	case t.called: // the stack of return addresses knows better, unless calls are nested deep
 		w.accuse(i, Mispredict, from.Addr, penalty, remotely)
 	case from.Class&(image.CondJump|image.IndJump) != 0:
-		// All of its mispredictions may be on this way, but not more than go it.
+		// All of its mispredictions may be on this edge, but not more than its executions.
 		misses := w.missRate(from.Block) * from.N / max(w.exp.Insts[i].N, 1e-300)
 		w.accuse(i, Mispredict, from.Addr, min(t.share, misses)*penalty, likely)
 	}
@@ -616,11 +616,11 @@ func (w *work) decode(i int) float64 {
 	return 0.5
 }
 
-// unsure is how much more often than estimated a branch may take its less usual way, in executions.
+// unsure is how much more often than estimated a branch may go where it rarely goes, in executions.
 const unsure = 0.01
 
 // missRate returns how often the branch at the end of block b is mispredicted at most: a
-// predictor that always takes the likeliest way errs as often as others are taken. None
+// predictor that always predicts the likelier outcome errs as often as others are taken. None
 // that learns is taken to do worse than twice that, nor worse than by chance. Where the
 // shares are only estimates, they may be twice as far from certain.
 func (w *work) missRate(b int) float64 {
@@ -632,9 +632,9 @@ func (w *work) missRate(b int) float64 {
 		all, most = all+f.N, max(most, f.N)
 		sure = sure && f.Within >= High
 	}
-	ways := float64(len(block.Out))
+	outs := float64(len(block.Out))
 	if n := w.r.Block[b].N; n > all*(1+1e-6) { // it leaves the procedure, too
-		all, ways = n, ways+1
+		all, outs = n, outs+1
 	}
 	if !(all > 0) {
 		return 0
@@ -643,10 +643,10 @@ func (w *work) missRate(b int) float64 {
 	if !sure {
 		rare = 2*rare + unsure
 	}
-	if ways < 2 { // targets that are not known
+	if outs < 2 { // targets that are not known
 		return min(1, 2*rare)
 	}
-	return min(1-1/ways, 2*rare)
+	return min(1-1/outs, 2*rare)
 }
 
 // blameStores accuses the store buffer. A store that finds it full cannot be

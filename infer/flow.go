@@ -212,7 +212,7 @@ type ref struct{ arc, block int32 }
 
 var eliminators = sync.Pool{New: func() any { return new(eliminator) }}
 
-// eliminate finds the elimination, or gives false if it would fill up.
+// eliminate finds the elimination, or returns false if it would fill up.
 func (f *flow) eliminate() bool {
 	e := eliminators.Get().(*eliminator)
 	defer eliminators.Put(e)

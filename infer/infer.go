@@ -52,7 +52,7 @@ type Known struct {
 // ErrNothing is wrapped where the input holds nothing to infer from.
 var ErrNothing = errors.New("nothing to infer from")
 
-// Infer estimates how often the code in rec's images ran. open gives an image of
+// Infer estimates how often the code in rec's images ran. open returns an image of
 // the recording, or an error, which costs the samples of that image and nothing
 // else. Samples are placed, procedures decoded, and then one search finds the
 // executions of all of them together.
@@ -246,7 +246,7 @@ type hit struct {
 }
 
 // resultOf decodes the procedure of a symbol for its hits, which are by address. It
-// gives the number of samples that are in none of its blocks, too.
+// returns the number of samples that are in none of its blocks, too.
 func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 	proc, err := im.Proc(sym)
 	if err == nil && len(proc.Blocks) > 0 {

@@ -43,7 +43,7 @@ func TestSolve(t *testing.T) {
 			func(n []float64) bool { return near(n[0], n[1], 1e-6) && near(n[1], n[2], 1e-6) }},
 		{"the hot arm of a diamond carries the flow", "a4>b a>c b9>d c9>d d4!", []uint64{100, 300, 3, 100},
 			func(n []float64) bool { return n[1] > 10*n[2] && near(n[1]+n[2], n[0], 1e-6) }},
-		{"a loop runs oftener than what leads to it", "a4>b b8>b b>c c4!", []uint64{2, 5000, 2},
+		{"a loop runs more often than what leads to it", "a4>b b8>b b>c c4!", []uint64{2, 5000, 2},
 			func(n []float64) bool { return n[1] > 200*n[0] && near(n[0], n[2], 1e-6) }},
 		{"code that cannot return is believed cold", "a4>b a>c b4! c4*", []uint64{50, 50, 0},
 			func(n []float64) bool { return n[2] < 0.02*n[0] }},

@@ -23,7 +23,7 @@ const (
 	DTLB                      // nor is the translation of its address
 	StoreForward              // a load needs what a store that is not done wrote, and cannot have it from the store buffer, or seems to
 	StoreBuffer               // the store buffer is full
-	Mispredict                // a branch went another way than predicted
+	Mispredict                // a branch was predicted wrongly
 	ICache                    // code is not in the first cache
 	ITLB                      // nor is the translation of its address
 	FrontEnd                  // code is fetched or decoded too slowly: taken branches, code that the cache of decoded operations does not hold

@@ -13,7 +13,7 @@ import (
 // samples of time tell: shares of the cycles, between 0 and 1.
 type TopDown struct{ Retiring, BadSpeculation, FrontEnd, BackEnd Range }
 
-// TopDown estimates the top-down shares from samples of time: what CountedTopDown gives
+// TopDown estimates the top-down shares from samples of time: what CountedTopDown returns
 // is better, where there are counters. They are ranges of what the causes allow;
 // they inherit the error of the counts' scale, which Profile's confidence tells.
 func (s *Summary) TopDown() (t TopDown) {

@@ -10,7 +10,7 @@ import (
 
 // Walks go on from samples, and so begin the more often the slower a program is. They are weighed
 // against that as far as they lead from slow code to fast, and windows tell how often code runs that
-// they come by (see collect.Walker); beyond it, visits are executions up to a factor: nearly so
+// they pass through (see collect.Walker); beyond it, visits are executions up to a factor: nearly so
 // within a procedure, less so from one to another.
 
 const (

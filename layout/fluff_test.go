@@ -228,7 +228,7 @@ func TestFluffTruth(t *testing.T) {
 		t.Logf("%s: %d bytes, %.1f %% of what never ran; %.2f %% ran, %.3f %% more than %.0f times, %.4f %% of the executions",
 			s.name, f.Cold, 100*float64(f.Cold-ran)/float64(f.Text-executed), 100*float64(ran)/float64(f.Cold), 100*float64(above)/float64(f.Cold), limit, 100*in/all)
 		if float64(above) > 0.01*float64(f.Cold) {
-			t.Errorf("%s: %d of %d bytes of fluff ran oftener than fluff may", s.name, above, f.Cold)
+			t.Errorf("%s: %d of %d bytes of fluff ran more often than fluff may", s.name, above, f.Cold)
 		}
 	}
 }

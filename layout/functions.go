@@ -23,7 +23,7 @@ type Order struct {
 	procs []*infer.Result // that are in the order, by address
 	order []int           // indices into procs, in order
 	base  image.Addr      // where ordered code begins
-	split struct {        // what Split gives, once it was asked for
+	split struct {        // what Split returns, once it was asked for
 		sync.Once
 		*Placement
 	}

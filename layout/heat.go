@@ -45,7 +45,7 @@ func LinkedHeat(ip *infer.ImageProfile) *Heat {
 }
 
 // PlacedHeat is the heat of an image whose code lies as p says. Procedures that p
-// lacks lie behind, where a linker puts what is not in its order: first those of ip,
+// lacks follow, where a linker puts what is not in its order: first those of ip,
 // then those of which nothing is known.
 func PlacedHeat(ip *infer.ImageProfile, p *Placement) *Heat {
 	placed := map[int]bool{}

@@ -52,7 +52,7 @@ func TestLinkedHeat(t *testing.T) {
 	}
 }
 
-// TestPlacedHeat: what the placement lacks lies behind, what ran first.
+// TestPlacedHeat: what the placement lacks follows, what ran first.
 func TestPlacedHeat(t *testing.T) {
 	im, err := image.Open("../testdata/mix/mix", image.Options{})
 	if err != nil {

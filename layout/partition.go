@@ -147,7 +147,7 @@ func toInt(b bool) int {
 }
 
 // signatures drops the groups that say nothing about nodes, numbers the others and
-// gives a signature for each.
+// makes a signature of each.
 func (p *partitioning) signatures(nodes []bisected) []signature {
 	p.seen = p.seen[:0]
 	for _, n := range nodes {

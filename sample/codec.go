@@ -251,7 +251,7 @@ func (e *encoder) byOffset(at map[Offset]uint64) {
 	}
 }
 
-// places writes the places that stacks, branches and ranges refer to and gives
+// places writes the places that stacks, branches and ranges refer to and returns
 // the index of each.
 func (e *encoder) places(c *Counts) map[Frame]int {
 	index := map[Frame]int{}
@@ -423,7 +423,7 @@ func (d *decoder) recording() (*Recording, error) {
 		d.Fail(d.Off, "walks, of which there are none")
 	}
 	if d.magic == magicExact && d.Err == nil && !r.any((*ImageCounts).exact) {
-		d.Fail(d.Off, "exact counts, of which there are none")
+		d.Fail(d.Off, "observed counts, of which there are none")
 	}
 	if d.magic == magicTouched && d.Err == nil && !r.any((*ImageCounts).touched) {
 		d.Fail(d.Off, "first touches, of which there are none")

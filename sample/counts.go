@@ -35,7 +35,7 @@ func (id ImageID) Key() ImageID {
 
 // Image returns the index of an image in c.Images, to which it is added if it is
 // new. Of the paths that an image with a build ID is seen at, the smallest is
-// kept. An id without build ID and path names nothing and gives Unknown.
+// kept. An id without build ID and path names nothing and has the key Unknown.
 func (c *Counts) Image(id ImageID) int {
 	if id == (ImageID{}) {
 		return Unknown

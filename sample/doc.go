@@ -18,5 +18,5 @@
 // package infer turns them into executions. A sample that belongs to no image
 // is kept too, as a loss with its reason. Recordings are made by sample/collect
 // (this machine), sample/perfdata (perf.data files) and ReadPprof, and stored in
-// the form that Encode gives them.
+// the form that Encode returns.
 package sample

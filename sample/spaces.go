@@ -11,7 +11,7 @@ import "math/rand/v2"
 type Spaces struct {
 	spaces map[int]*space // by process
 	pid    int            // process of last
-	last   *Mapping       // what Find gave before: samples come in runs
+	last   *Mapping       // what Find returned before: samples come in runs
 }
 
 // A Mapping is part of an image, or something that is none, at [Start, End) of

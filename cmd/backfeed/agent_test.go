@@ -179,7 +179,7 @@ func TestMetrics(t *testing.T) {
 	for name, want := range map[string]float64{
 		`backfeed_samples_total{mode="user"}`:                          5,
 		`backfeed_samples_total{mode="idle"}`:                          0,
-		`backfeed_lost_samples_total{reason="no room"}`:                2,
+		`backfeed_lost_samples_total{reason="map full"}`:               2,
 		`backfeed_lost_samples_total{reason="unmapped"}`:               1,
 		`backfeed_event_seconds_total{event="cycles",state="running"}`: 2,
 		`backfeed_rate_hertz`:                                          199,

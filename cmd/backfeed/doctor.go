@@ -99,7 +99,7 @@ func writeFindings(w io.Writer, found []finding, style report.Style) error {
 	return err
 }
 
-// rungs say what each way to sample is good for, and what helps where it does not
+// rungs say what each event is good for, and what helps where it does not
 // work. Probe stops at the first that works, and that is what is used.
 var rungs = map[string]struct{ use, fix string }{
 	"cycles with branch records": {
@@ -301,7 +301,7 @@ func kernelFindings(root, goos string) []finding {
 		sysctl(read, "kptr_restrict", 0, "kernel addresses are visible", "`sysctl kernel.kptr_restrict=0` as root, only to name kernel code"),
 		have("BTF", exists("sys/kernel/btf/vmlinux"), "BPF programs find kernel types", "needs a kernel with CONFIG_DEBUG_INFO_BTF"),
 		have("uprobe_multi", contains(filepath.Join(root, "sys/kernel/btf/vmlinux"), "BPF_TRACE_UPROBE_MULTI"), "many places are probed at once", "needs Linux "+collect.Probes.Linux.String()+" or later, with BTF"),
-		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "exact counts of single branches are possible", "needs a kernel with CONFIG_UPROBE_EVENTS"),
+		have("uprobes", exists("sys/bus/event_source/devices/uprobe"), "outcomes of single branches can be counted", "needs a kernel with CONFIG_UPROBE_EVENTS"),
 	}
 	cpuinfo, _ := read("proc/cpuinfo")
 	if strings.Contains(cpuinfo, " hypervisor") {

@@ -35,23 +35,23 @@ func exactCounts(cover io.Reader, file string, source []byte) (map[string]uint64
 			continue
 		}
 		from, to := fset.Position(fn.Body.Lbrace), fset.Position(fn.Body.Rbrace)
-		if n, ok := firstBlock(blocks, place{from.Line, from.Column}, place{to.Line, to.Column}); ok {
+		if n, ok := firstBlock(blocks, position{from.Line, from.Column}, position{to.Line, to.Column}); ok {
 			calls[funcName(fn)] = n
 		}
 	}
 	return calls, nil
 }
 
-// A place is a line and a column, of bytes, both from 1.
-type place struct{ line, column int }
+// A position is a line and a column, of bytes, both from 1.
+type position struct{ line, column int }
 
-func (p place) before(q place) bool {
+func (p position) before(q position) bool {
 	return p.line < q.line || p.line == q.line && p.column < q.column
 }
 
 // A coverBlock is statements that run together.
 type coverBlock struct {
-	start, end place
+	start, end position
 	n          uint64 // executions
 }
 
@@ -75,8 +75,8 @@ func coverBlocks(r io.Reader, file string) ([]coverBlock, error) {
 }
 
 // firstBlock returns the executions of the first block between two places.
-func firstBlock(blocks []coverBlock, from, to place) (n uint64, ok bool) {
-	var first place
+func firstBlock(blocks []coverBlock, from, to position) (n uint64, ok bool) {
+	var first position
 	for _, b := range blocks {
 		if b.start.before(from) || to.before(b.start) {
 			continue

@@ -38,7 +38,7 @@ func runInfer(c *cli, args []string) error {
 	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "list at most `N` procedures in text; 0 lists all")
-	fs.IntVar(&opt.Infer.Places, "places", 0, "instead of counts, list the `N` blocks whose exact counts would tell most about all others")
+	fs.IntVar(&opt.Infer.Places, "places", 0, "instead of counts, list the `N` blocks whose counts, if exact, would make most others surer")
 	stalls := fs.Bool("stalls", false, "tell of blocks what cycles an execution took, takes at least, and what may explain the rest; with --format json")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -101,7 +101,7 @@ func (m *mix) cells() []string {
 	}
 }
 
-// mixColumns head what cells gives.
+// mixColumns head what cells returns.
 func mixColumns() []report.Column {
 	var columns []report.Column
 	for conf := infer.High; ; conf-- {

@@ -32,7 +32,7 @@ mold takes no order at all.
 
 Linkers move sections of object files: compile with -ffunction-sections. Whether the sampled image was,
 only its debug information (-g, -g1) shows: with it, layout tells how many functions share a section. For
-gold and ld, which go by the names of sections, each function is named in all ways that gcc and clang
+gold and ld, which go by the names of sections, each function is named in all forms that gcc and clang
 have: .text.f, .text.hot.f, .text.unlikely.f (of f.cold, where there is one), .text.startup.f and
 .text.exit.f. Local functions of one name all move in lld and gold, except with clang's
 -funique-internal-linkage-names; for GNU ld they are told apart by object file, if debug information

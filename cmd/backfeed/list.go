@@ -32,7 +32,7 @@ A bar before an instruction is its stall: a mark for each cycle beyond the least
 (` + "`backfeed help topstalls`" + ` has them), and what the likeliest causes explain, from which instruction on if not
 the one below. Stalls of less than 1 % of the procedure's time are not drawn.
 
-Code with less than 0.5 % of the procedure's time is folded. Stretches come by time, or all
+Code with less than 0.5 % of the procedure's time is folded. Stretches are in order of time, or all
 by address with --address.
 
 ` + sourceHelp,

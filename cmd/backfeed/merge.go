@@ -32,7 +32,7 @@ out, and the command fails if none is left.
 those of images whose files have the same name, or of --image. Procedures are found again by name,
 renamed ones by their code, and their blocks by instructions, by operations or by source lines. The
 older builds are needed, and looked up as elsewhere: --symfs, what stores have kept. What became of
-the samples is told; those of code that BINARY lacks are counted as lost. Exact counts go along where
+the samples is told; those of code that BINARY lacks are counted as lost. Observed counts go along where
 the block is the same, instruction by instruction.`,
 	examples: `backfeed merge monday.bfr tuesday.bfr@0.5 -o week.bfr
 backfeed merge /var/lib/backfeed --since 7d --half-life 2d -o week.bfr
@@ -178,7 +178,7 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 		return err
 	}
 	if exact != "" {
-		c.warn("exact counts: %s", exact)
+		c.warn("observed counts: %s", exact)
 	}
 	if list := report.Losses(rec.Lost(), total); list != "" {
 		c.warn("%d samples; without a place in an image: %s", total, list)

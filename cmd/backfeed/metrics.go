@@ -73,7 +73,7 @@ func (s *status) write(w io.Writer) {
 	fmt.Fprintf(w, "backfeed_samples_total{mode=\"kernel\"} %d\n", c.Kernel)
 	fmt.Fprintf(w, "backfeed_samples_total{mode=\"idle\"} %d\n", c.Idle)
 	family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
-	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"no room\"} %d\n", c.Failed)
+	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"map full\"} %d\n", c.Failed)
 	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"not stored\"} %d\n", s.dropped)
 	for _, why := range slices.Sorted(maps.Keys(c.Unresolved)) {
 		fmt.Fprintf(w, "backfeed_lost_samples_total{reason=%q} %d\n", string(why), c.Unresolved[why])
@@ -87,7 +87,7 @@ func (s *status) write(w io.Writer) {
 	}
 	one("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
 	one("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
-	one("bare_samples_total", "counter", "Samples stored without their callers or branch records, for want of room.", float64(c.Bare))
+	one("bare_samples_total", "counter", "Samples stored without their callers or branch records: ring full.", float64(c.Bare))
 	one("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
 	one("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
 	one("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))

@@ -315,14 +315,14 @@ func (v *view) addImageCauses(s *sheet) {
 // addConfidence appends how far counts are to be trusted, and what was lost.
 func (v *view) addConfidence(s *sheet) {
 	t := newTrust(v.src)
-	conf := report.NewTable(report.Left("confidence"), report.Right("samples"), report.Right("by shape"), report.Left("promise"))
+	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
 	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
-		infer.Medium: "within a factor 2 of the truth, 9 times in 10", infer.High: "within 10 % of the truth, 9 times in 10"}
+		infer.Medium: "within a factor 2 of the truth, with 90 % confidence", infer.High: "within 10 % of the truth, with 90 % confidence"}
 	for _, c := range confidences {
 		conf.Row(c.String(), report.Share(t.conf[c], t.samples), report.Share(t.shape[c], t.samples), promise[c])
 	}
 	s.add("confidence", "Confidence",
-		text("Used samples by the confidence of the counts where they lie. The promise is about a count among all others, or, by shape, among those of its procedure; a factor that all counts share cannot be had from samples of a timer."),
+		text("Used samples by the confidence of the counts where they lie. Program-wide confidence is about a count among all others, that within functions about one among those of its procedure. A factor that all counts share cannot be had from samples of a timer."),
 		table(conf, ""))
 	p := v.src.Profile
 	lost := report.NewTable(report.Left("what became of samples"), report.Right("samples"), report.Right("share"))
@@ -374,7 +374,7 @@ func (v *view) compare(exact *truth.Counts) error {
 // explain returns the explanation of one procedure.
 func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
 
-// sourceLines returns what gives the lines of source files that debug information names,
+// sourceLines returns a reader of the lines of source files that debug information names,
 // and what says which of them are not shown.
 func (v *view) sourceLines() (line func(file string, line int) string, notes func() []string) {
 	var missing []string

@@ -20,7 +20,7 @@ var profCmd = &command{
 stands at its place in the list, in parentheses, so that the shares add up to all samples.
 Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.
 
---experiment shows the same samples in other ways, by the names that SpeedShop had for them:
+--experiment shows the same samples otherwise, by the names that SpeedShop had for them:
 
 pcsamp    as above
 usertime  by call stack: samples in a procedure and what it called (inclusive), once however often it

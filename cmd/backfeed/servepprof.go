@@ -64,13 +64,13 @@ func (v *view) pprofHandlers() (http.Handler, error) {
 // matches returns what pprof's page of source matches a pattern with: for each procedure
 // the names of functions that are inlined in it where samples are, and of their files.
 func (t *pprofImages) matches(procs []*viewed, prof *profile.Profile) map[*viewed][]string {
-	type place struct {
+	type key struct {
 		im    *image.Image
 		start image.Addr
 	}
-	at := map[place]*viewed{}
+	at := map[key]*viewed{}
 	for _, p := range procs {
-		at[place{p.ip.Image, p.r.Proc.Addr}] = p
+		at[key{p.ip.Image, p.r.Proc.Addr}] = p
 	}
 	found := map[*viewed]map[string]bool{}
 	for _, l := range prof.Location {
@@ -82,7 +82,7 @@ func (t *pprofImages) matches(procs []*viewed, prof *profile.Profile) map[*viewe
 		if i < 0 {
 			continue
 		}
-		p := at[place{o.im, o.im.Symbols()[i].Addr}]
+		p := at[key{o.im, o.im.Symbols()[i].Addr}]
 		if p == nil {
 			continue
 		}
@@ -290,7 +290,7 @@ func (w *pprofWriter) function(name, file string) *profile.Function {
 	return f
 }
 
-// pprofImages is pprof's way to the images: disassembly and symbols are ours.
+// pprofImages is how pprof reads the images: disassembly and symbols are ours.
 type pprofImages struct{ images []*pprofImage }
 
 type pprofImage struct {

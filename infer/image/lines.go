@@ -111,7 +111,7 @@ func (ln *Lines) Frames(a Addr) []Frame {
 // Traceback returns the frames at a that Go's tracebacks show there: all but
 // method wrappers and other functions that the compiler made up. Profiles made by
 // a Go program of itself have these. It may be empty, and is what Frames
-// gives where the code is not Go.
+// returns where the code is not Go.
 func (ln *Lines) Traceback(a Addr) []Frame {
 	if ln.goTab == nil || ln.goTab.find(a) < 0 {
 		return ln.Frames(a)

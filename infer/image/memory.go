@@ -28,7 +28,7 @@ func (m Memory) Registers() (s RegSet) {
 	return s
 }
 
-// Memory returns the memory operand of an instruction that Insts gave, if it loads or
+// Memory returns the memory operand of an instruction that Insts returned, if it loads or
 // stores by one that is understood; those of push, pop, call and string instructions
 // are not given. It does not allocate.
 func (im *Image) Memory(in Inst) (Memory, bool) {

@@ -103,7 +103,7 @@ func (o Op) String() string {
 	return "unknown"
 }
 
-// Operands returns the operands of an instruction that Insts gave. It does not
+// Operands returns the operands of an instruction that Insts returned. It does not
 // allocate.
 func (im *Image) Operands(in Inst) Operands {
 	code := im.code(in.Addr, in.Addr+Addr(in.Len))

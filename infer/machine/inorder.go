@@ -90,7 +90,7 @@ func (q *issuer) place(p *plan, i int, t float64, why Why) (Why, int) {
 	return why, unit
 }
 
-// unit finds the unit of a set that is free first, gives the first whole cycle at
+// unit finds the unit of a set that is free first, returns the first whole cycle at
 // or after t in which it is, and takes it for so many cycles from then on.
 func (q *issuer) unit(set uint64, t, cycles float64) float64 {
 	best := -1

@@ -12,7 +12,7 @@ type Carried struct {
 	Samples  [NumTies]uint64 // by what ties their place to one in the newer build; NoTie: lost
 	Procs    []LostProc      // of which samples were lost, those with the most first
 	Branches [2]uint64       // branch records and straight runs between them: kept, lost
-	Exact    [2]uint64       // places with exact counts: kept, lost
+	Exact    [2]uint64       // places with observed counts: kept, lost
 }
 
 // Total is the number of samples that older builds had.
@@ -36,7 +36,7 @@ type LostProc struct {
 // Key, moved to where the same code is in image to, which is the newer build of
 // each. Samples of a nil Builds, and of code that the newer build lacks, are lost as
 // LostStale. Callers that it lacks become unknown; branch records are kept if
-// both ends are, and the branch can still be taken. Exact counts are kept of
+// both ends are, and the branch can still be taken. Observed counts are kept of
 // instructions that are the same in a block of the same ones, and outcomes of
 // branches if these lead to the same code.
 func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*Builds) (*sample.Recording, *Carried) {
@@ -250,7 +250,7 @@ func (m *mover) same(image int, off sample.Offset) (to sample.Offset, turns, ok 
 	return m.builds[image].Exact(off)
 }
 
-// tallyExact counts a place of an image that has exact counts.
+// tallyExact counts a place of an image that has observed counts.
 func (m *mover) tallyExact(report *Carried, image int, kept bool) {
 	switch {
 	case !m.stale[image]:

@@ -11,7 +11,7 @@ import (
 // program that it ran. The counts of the kernel's side come long after the
 // fact: they name the version by when it was born.
 //
-// A process is born by a fork, and again by every exec. The sampler gives the
+// A process is born by a fork, and again by every exec. The sampler reports the
 // time of the last exec, taken at its end, odd; or the time of the fork, taken at
 // its start, even. The kernel's records of the two carry a time in between: that
 // of an exec comes before the first, that of a fork after the second.

@@ -29,7 +29,7 @@ type ProbeGroup struct {
 type CalibrationOptions struct {
 	Budget float64 // processor time that windows may add, as a share of what the sampled processes use
 
-	// PID, if not nil, gives the process to arm the next window in alone; 0 is all that
+	// PID, if not nil, returns the process to arm the next window in alone; 0 is all that
 	// map the file.
 	PID func() int
 
@@ -142,7 +142,7 @@ func (m *measured) differ() float64 {
 	return math.Sqrt((n*cv2 + before*usual*usual) / (n + before))
 }
 
-// A groupWindow is what one window gave.
+// A groupWindow is what one window observed.
 type groupWindow struct {
 	time        float64 // processor time while it was open, in s
 	all         float64 // hits of all sites that were armed
@@ -401,7 +401,7 @@ func (c *Calibration) Spent() (windows int, added, of time.Duration) {
 // windowsKept is how many windows of a group are kept to tell what to expect of it.
 const windowsKept = 64
 
-// Forget begins anew, when what AddTo gave is stored: counts are of the time from now on.
+// Forget begins anew, when what AddTo returned is stored: counts are of the time from now on.
 func (c *Calibration) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -55,7 +55,7 @@ const MaxStack = 8
 
 // Stats say how a recording went, beyond what the recording itself holds.
 type Stats struct {
-	Tried   []Attempt        // ways to sample, best first; the last one is what was used
+	Tried   []Attempt        // events to sample, best first; the last one is what was used
 	Command *os.ProcessState // how the command ended; nil if none was run
 
 	Traced *Traced // if it was by ptrace
@@ -88,14 +88,14 @@ type Traced struct {
 // ErrEvent is wrapped where no event has the name of Options.
 var ErrEvent = errors.New("no such event")
 
-// Event is the way to sample that was used.
+// Event is the event that was sampled.
 func (s *Stats) Event() string { return s.Tried[len(s.Tried)-1].Name }
 
-// An Attempt is a way to sample and what the kernel said to it.
+// An Attempt is an event to sample and what the kernel said to it.
 type Attempt struct {
 	Name string // "cycles with branch records", "precise instructions", "cycles", "cpu-clock", "ptrace-clock"
 	Err  error  // nil if it works
-	Fix  string // what would help, if another way has to do for that; "" if nothing would
+	Fix  string // what would help, if another event has to do for that; "" if nothing would
 }
 
 // Unavailable is the error where the kernel does not let this process sample.
@@ -130,7 +130,7 @@ func (u *Unavailable) Error() string {
 	return msg
 }
 
-// Names of ways to sample, best first, and of events and their units.
+// Names of events to sample, best first, and of events and their units.
 const (
 	cyclesBranches      = "cycles with branch records"
 	preciseInstructions = "precise instructions"

@@ -48,7 +48,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if opt.Event == ptraceClock {
 		return recordTraced(ctx, opt, []Attempt{{Name: ptraceClock}}, nil)
 	}
-	way, tried, err := wayOf(opt)
+	perf, tried, err := eventOf(opt)
 	if tried, why := tracingInstead(opt, tried, err); why != nil {
 		if tried[len(tried)-1].Err != nil {
 			return nil, nil, &Unavailable{Tried: tried, Why: why.Why, Fix: why.Fix + goFix(firstOf(opt.PIDs))}
@@ -58,7 +58,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := newSession(way, tried, opt)
+	s, err := newSession(perf, tried, opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -79,12 +79,12 @@ func firstOf(pids []int) int {
 	return pids[0]
 }
 
-// wayOf returns the way to sample that opt asks for, or the best there is.
-func wayOf(opt Options) (*way, []Attempt, error) {
+// eventOf returns the event to sample that opt asks for, or the best there is.
+func eventOf(opt Options) (*perfEvent, []Attempt, error) {
 	if opt.Event == "" {
 		return probeOwn()
 	}
-	w, err := eventWay(opt.Event)
+	w, err := eventNamed(opt.Event)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -106,7 +106,7 @@ const maxFrequency = 100_000
 // A session is a recording under way.
 type session struct {
 	opt   Options
-	way   *way
+	perf  *perfEvent
 	event sample.Event
 	cpus  []int
 
@@ -119,16 +119,16 @@ type session struct {
 	limit uint64 // time by which all earlier records have been read
 
 	cmd    *exec.Cmd
-	ended  chan error    // gets what cmd.Wait gave
+	ended  chan error    // gets what cmd.Wait returned
 	parked chan struct{} // closed: the thread that started cmd may end
 }
 
-func newSession(w *way, tried []Attempt, opt Options) (*session, error) {
+func newSession(w *perfEvent, tried []Attempt, opt Options) (*session, error) {
 	cpu, err := thisCPU()
 	if err != nil {
 		return nil, err
 	}
-	s := &session{opt: opt, way: w, parked: make(chan struct{})}
+	s := &session{opt: opt, perf: w, parked: make(chan struct{})}
 	mhz := w.clock(cpu)
 	s.event = w.sampled(w.period(opt.Frequency, mhz))
 	if opt.Event != "" {
@@ -246,7 +246,7 @@ func outOfReach(pid int, err error) error {
 // is inherited can be mapped only if it is bound to one. All events of a
 // processor share the rings of the first.
 func (s *session) openThread(tid int, bits uint64) error {
-	side, samples := sideband(), samplerAttr(s.way, s.event.Period)
+	side, samples := sideband(), samplerAttr(s.perf, s.event.Period)
 	side.Bits |= bits
 	samples.Bits |= bits
 	first := len(s.rings) == 0
@@ -386,7 +386,7 @@ func (s *session) collect(ctx context.Context) error {
 	if err := s.queue.flush(math.MaxUint64, s.tally.record); err != nil {
 		return err
 	}
-	if s.way.typ != unix.PERF_TYPE_SOFTWARE {
+	if s.perf.typ != unix.PERF_TYPE_SOFTWARE {
 		s.tally.weigh(len(s.samplers))
 	}
 	return nil
@@ -571,7 +571,7 @@ func ioctlAll(fds []int, request uint) error {
 	return first
 }
 
-// openMapped opens the file of a mapping, or gives nil. The links in map_files
+// openMapped opens the file of a mapping, or returns nil. The links in map_files
 // lead to the very file, deleted or not, but need a privilege; anything else is
 // believed only if it has the inode that was mapped.
 func openMapped(m *mmapRecord) *os.File {

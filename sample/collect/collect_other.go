@@ -19,7 +19,7 @@ func Record(context.Context, Options) (*sample.Recording, *Stats, error) {
 	return nil, nil, unavailable
 }
 
-// Probe reports which ways to sample work here: none.
+// Probe reports which events can be sampled here: none.
 func Probe() ([]Attempt, error) { return nil, unavailable }
 
 // Alive reports whether a process has not ended yet: of what cannot be recorded nobody

@@ -19,7 +19,7 @@ import (
 // counter skips a test where an event does not open.
 func counter(t *testing.T, name string) {
 	t.Helper()
-	w, err := eventWay(name)
+	w, err := eventNamed(name)
 	if err != nil {
 		t.Fatal(err)
 	}

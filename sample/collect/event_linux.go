@@ -23,7 +23,7 @@ import (
 const dumpsTop = runtime.GOARCH == "amd64"
 
 // samplerAttr returns the attributes of an event that samples user mode.
-func samplerAttr(w *way, period uint64) *unix.PerfEventAttr {
+func samplerAttr(w *perfEvent, period uint64) *unix.PerfEventAttr {
 	a := unix.PerfEventAttr{
 		Size:   uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample: period,
@@ -73,7 +73,7 @@ func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
 // clock returns the clock of this processor in MHz, for the periods of an event that goes by it; 0 is unknown. On
 // AArch64 the system does not say. What it says of itself is part of recordings; what is measured is not, as it
 // differs each time.
-func (w *way) clock(cpu sample.CPU) int {
+func (w *perfEvent) clock(cpu sample.CPU) int {
 	if cpu.MHz > 0 || w.unit != cycles && w.unit != instructions {
 		return cpu.MHz
 	}
@@ -126,7 +126,7 @@ func measureClock() (mhz int) {
 	return (mhz + digits/2) / digits * digits
 }
 
-// Probe tries the ways to sample, best first, on this process, and stops at the
+// Probe tries the events to sample, best first, on this process, and stops at the
 // first that works. If none does, the error is an *Unavailable.
 func Probe() ([]Attempt, error) {
 	_, tried, err := probeOwn()
@@ -139,13 +139,13 @@ func Probe() ([]Attempt, error) {
 }
 
 // probeOwn is probe for what this process may sample of itself.
-func probeOwn() (*way, []Attempt, error) {
-	return probe(func(w *way) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
+func probeOwn() (*perfEvent, []Attempt, error) {
+	return probe(func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
 }
 
-// probe opens the ways of the ladder for a moment, until one works.
-func probe(attr func(*way) *unix.PerfEventAttr, tid, cpu int) (*way, []Attempt, error) {
-	w, tried := climb(ladder, func(w *way) error { return try(attr(w), tid, cpu) })
+// probe opens the events of the ladder for a moment, until one works.
+func probe(attr func(*perfEvent) *unix.PerfEventAttr, tid, cpu int) (*perfEvent, []Attempt, error) {
+	w, tried := climb(ladder, func(w *perfEvent) error { return try(attr(w), tid, cpu) })
 	if w != nil {
 		return w, tried, nil
 	}

@@ -123,7 +123,7 @@ func rawTrace(c call, branches ...uint64) []byte {
 func TestTraces(t *testing.T) {
 	r := &resolver{procs: *told(t, "map 1 10 a")}
 	c := sample.NewCounts(sample.CPU{}, ladder[0].sampled(1000))
-	at := call{place: place{IP: 0x1088, Born: 5, PID: 1}}
+	at := call{sampledPC: sampledPC{IP: 0x1088, Born: 5, PID: 1}}
 	for _, trace := range [][]byte{
 		rawTrace(at),
 		rawTrace(at, 0x1050, 0x1080, 2, 0x1020, 0x1040, 1, 0x9000, 0x1010, 2),
@@ -168,7 +168,7 @@ func TestBranchProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := sampler{ways: ladder[:1]}
+	s := sampler{kinds: ladder[:1]}
 	if err := s.loadPrograms(spec, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestBranchProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ring.Close()
-	a := (&sampler{opt: SystemOptions{Frequency: 999}}).attr(&waysTo(cpuClock)[0])
+	a := (&sampler{opt: SystemOptions{Frequency: 999}}).attr(&eventsFor(cpuClock)[0])
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	fd, err := open(a, 0, -1)

@@ -144,7 +144,7 @@ func KernelBuildID(module string) sample.BuildID {
 	return sample.NotesBuildID(notes)
 }
 
-// newKernelMap puts the kernel and its modules in order. buildID gives the build
+// newKernelMap puts the kernel and its modules in order. buildID returns the build
 // ID of a module, or that of the kernel for "". Of parts that overlap, the first
 // stays.
 func newKernelMap(s kernelSymbols, modules []kernelModule, buildID func(module string) sample.BuildID) kernelMap {

@@ -16,8 +16,8 @@ import (
 	"backfeed/sample"
 )
 
-// A way is an event that samples.
-type way struct {
+// A perfEvent is an event that samples.
+type perfEvent struct {
 	name     string // of an Attempt
 	event    string // of sample.Event
 	unit     string // of sample.Event
@@ -28,7 +28,7 @@ type way struct {
 	precise  bool   // samples name the instruction that was counted
 }
 
-// ladder has the ways to sample, best first: branch records tell which way control
+// ladder has the events to sample, best first: branch records tell where control
 // went, instructions that have retired are executions already, cycles and the
 // timer say where time was spent.
 //
@@ -37,7 +37,7 @@ type way struct {
 // than those of time do: in package infer's TestSkid the mean block overlap over four programs is 0.76 to 0.80
 // at 20 to 200 cycles, and 0.75 by time. And of where time goes they tell nothing. That they tell how
 // often a program ran as a whole is why they can be asked for.
-var ladder = []way{
+var ladder = []perfEvent{
 	{name: cyclesBranches, event: cycles, unit: cycles, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CPU_CYCLES, branches: true},
 	{name: preciseInstructions, event: instructions + ":pp", unit: instructions, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_INSTRUCTIONS,
 		bits: unix.PerfBitPreciseIPBit2, precise: true}, // by PEBS
@@ -45,28 +45,28 @@ var ladder = []way{
 	{name: cpuClock, event: cpuClock, unit: "ns", typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_CPU_CLOCK},
 }
 
-// waysTo returns the ways to sample an event by the name that SystemOptions has for
+// eventsFor returns the events that can stand for an event, by the name that SystemOptions has for
 // it, best first; none if there is no such event.
-func waysTo(name string) []way {
+func eventsFor(name string) []perfEvent {
 	branches, precise, timed, timer := ladder[0], ladder[1], ladder[2], ladder[3]
 	switch name {
 	case "branches":
-		return []way{branches}
+		return []perfEvent{branches}
 	case instructions:
 		imprecise := precise
 		imprecise.name, imprecise.event, imprecise.bits, imprecise.precise = instructions, instructions, 0, false
-		return []way{precise, imprecise}
+		return []perfEvent{precise, imprecise}
 	case cycles:
-		return []way{timed}
+		return []perfEvent{timed}
 	case cpuClock:
-		return []way{timer}
+		return []perfEvent{timer}
 	}
 	return nil
 }
 
 // genericEvents are the events of hardware and software that the kernel has names for
 // on all processors (perf-list(1), include/uapi/linux/perf_event.h).
-var genericEvents = map[string]way{
+var genericEvents = map[string]perfEvent{
 	"cycles":                  {unit: cycles, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CPU_CYCLES},
 	"instructions":            {unit: instructions, typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_INSTRUCTIONS},
 	"cache-references":        {typ: unix.PERF_TYPE_HARDWARE, config: unix.PERF_COUNT_HW_CACHE_REFERENCES},
@@ -84,17 +84,17 @@ var genericEvents = map[string]way{
 	"alignment-faults":        {typ: unix.PERF_TYPE_SOFTWARE, config: unix.PERF_COUNT_SW_ALIGNMENT_FAULTS},
 }
 
-// eventWay returns the way to sample an event by its name, by its number on this
+// eventNamed returns an event by its name, by its number on this
 // processor: rNNN, hexadecimal, as perf takes it, or by the name that the kernel has for it on this processor.
-func eventWay(name string) (*way, error) {
+func eventNamed(name string) (*perfEvent, error) {
 	w, ok := genericEvents[name]
 	if number, raw := strings.CutPrefix(name, "r"); !ok && raw {
 		config, err := strconv.ParseUint(number, 16, 64)
 		if ok = err == nil; ok {
-			w = way{typ: unix.PERF_TYPE_RAW, config: config}
+			w = perfEvent{typ: unix.PERF_TYPE_RAW, config: config}
 		}
 	}
-	if own := (*way)(nil); !ok {
+	if own := (*perfEvent)(nil); !ok {
 		own, ok = processorEvent(pmuDevices, name)
 		if ok {
 			w = *own
@@ -114,7 +114,7 @@ func eventWay(name string) (*way, error) {
 // eventPeriod returns the events between two samples where nobody says: of cycles and
 // time by the frequency, of what software counts each one, of the rest one in a
 // hundred thousand and three, which is a prime.
-func (w *way) eventPeriod(hz, mhz int) uint64 {
+func (w *perfEvent) eventPeriod(hz, mhz int) uint64 {
 	switch {
 	case w.unit == "ns" || w.unit == cycles || w.unit == instructions:
 		return w.period(hz, mhz)
@@ -125,13 +125,13 @@ func (w *way) eventPeriod(hz, mhz int) uint64 {
 }
 
 // sampled is the Event of w, sampled once in period.
-func (w *way) sampled(period uint64) sample.Event {
+func (w *perfEvent) sampled(period uint64) sample.Event {
 	return sample.Event{Name: w.event, Period: period, Unit: w.unit}
 }
 
 // period returns the events between two samples. Of instructions, one is expected to
 // retire per cycle.
-func (w *way) period(hz, mhz int) uint64 {
+func (w *perfEvent) period(hz, mhz int) uint64 {
 	if w.unit == "ns" {
 		return uint64(time.Second) / uint64(hz)
 	}
@@ -142,7 +142,7 @@ func (w *way) period(hz, mhz int) uint64 {
 }
 
 // attr returns the attributes of w that do not depend on what is sampled.
-func (w *way) attr(a unix.PerfEventAttr) *unix.PerfEventAttr {
+func (w *perfEvent) attr(a unix.PerfEventAttr) *unix.PerfEventAttr {
 	a.Type, a.Config = w.typ, w.config
 	a.Bits |= w.bits
 	if w.branches {
@@ -159,18 +159,18 @@ var heedsPrecise = runtime.GOARCH == "amd64"
 
 var errImprecise = errors.New("samples of instructions are not precise on this architecture, whatever the kernel says")
 
-// climb opens the ways one after another until one works, which is the last of the
+// climb opens the events one after another until one works, which is the last of the
 // attempts.
-func climb(ways []way, open func(*way) error) (*way, []Attempt) {
+func climb(kinds []perfEvent, open func(*perfEvent) error) (*perfEvent, []Attempt) {
 	var tried []Attempt
-	for i := range ways {
+	for i := range kinds {
 		err := error(errImprecise)
-		if heedsPrecise || !ways[i].precise {
-			err = open(&ways[i])
+		if heedsPrecise || !kinds[i].precise {
+			err = open(&kinds[i])
 		}
-		tried = append(tried, Attempt{Name: ways[i].name, Err: err})
+		tried = append(tried, Attempt{Name: kinds[i].name, Err: err})
 		if err == nil {
-			return &ways[i], tried
+			return &kinds[i], tried
 		}
 	}
 	return nil, tried

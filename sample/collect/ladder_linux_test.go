@@ -32,8 +32,8 @@ func TestClimb(t *testing.T) {
 	} {
 		heedsPrecise = !tt.ignores
 		system := &sampler{opt: SystemOptions{Frequency: 199}}
-		for _, attr := range []func(*way) *unix.PerfEventAttr{system.attr, func(w *way) *unix.PerfEventAttr { return samplerAttr(w, 1000) }} {
-			w, tried := climb(ladder, func(w *way) error {
+		for _, attr := range []func(*perfEvent) *unix.PerfEventAttr{system.attr, func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 1000) }} {
+			w, tried := climb(ladder, func(w *perfEvent) error {
 				if !tt.opens(attr(w)) {
 					return unix.EOPNOTSUPP
 				}
@@ -64,7 +64,7 @@ func TestWays(t *testing.T) {
 		"coffee":       {},
 	} {
 		var names []string
-		for i, w := range waysTo(name) {
+		for i, w := range eventsFor(name) {
 			names = append(names, w.name)
 			if e := w.sampled(7); i >= len(want.events) || e.Name != want.events[i] || e.Unit != want.unit || e.Period != 7 {
 				t.Errorf("%s: event %+v", name, e)
@@ -97,7 +97,7 @@ func TestEventWay(t *testing.T) {
 		{"page-faults", unix.PERF_TYPE_SOFTWARE, 2, "events", 1},
 		{"r1c2", unix.PERF_TYPE_RAW, 0x1c2, "events", 100_003},
 	} {
-		w, err := eventWay(tt.name)
+		w, err := eventNamed(tt.name)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -107,7 +107,7 @@ func TestEventWay(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"", "r", "rxyz", "nonsense", "r11111111111111111"} {
-		if _, err := eventWay(name); !errors.Is(err, ErrEvent) {
+		if _, err := eventNamed(name); !errors.Is(err, ErrEvent) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}

@@ -170,7 +170,7 @@ func openBare(t *testing.T, hz int) *bare {
 	})
 	// Just as a System's: what an event is to record, the kernel gathers even
 	// where a program then wants none of it.
-	like, clock := sampler{opt: SystemOptions{Frequency: hz}}, waysTo(cpuClock)[0]
+	like, clock := sampler{opt: SystemOptions{Frequency: hz}}, eventsFor(cpuClock)[0]
 	for _, cpu := range all {
 		fd, err := open(like.attr(&clock), -1, cpu)
 		if err != nil {
@@ -446,7 +446,7 @@ func TestMeasureNothingLost(t *testing.T) {
 			t.Logf("%+v", c)
 			checkCounters(t, c, rec)
 			if c.Failed > 0 && tt.opt.Drain == 0 {
-				t.Errorf("%d samples found no room", c.Failed)
+				t.Errorf("%d samples dropped: map full", c.Failed)
 			}
 			nominal := tt.time.Seconds() * float64(tt.opt.Frequency*runtime.NumCPU())
 			t.Logf("%d samples, %.4f of nominal (target 0.99 on busy processors)", c.All, float64(c.All)/nominal)

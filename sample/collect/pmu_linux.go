@@ -41,9 +41,9 @@ func processorEvents(devices string) (names []string) {
 	return slices.Compact(names)
 }
 
-// processorEvent returns the way to sample an event by the name that the kernel has for it on this processor.
+// processorEvent returns an event by the name that the kernel has for it on this processor.
 // Of machines with several kinds of cores, it is that of the first that has it.
-func processorEvent(devices, name string) (*way, bool) {
+func processorEvent(devices, name string) (*perfEvent, bool) {
 	if name == "" || strings.ContainsAny(name, "/.") {
 		return nil, false
 	}
@@ -59,7 +59,7 @@ func processorEvent(devices, name string) (*way, bool) {
 			return strings.TrimSpace(string(b))
 		})
 		if err1 == nil && err2 == nil {
-			return &way{typ: uint32(number), config: config, unit: processorUnits[name]}, true
+			return &perfEvent{typ: uint32(number), config: config, unit: processorUnits[name]}, true
 		}
 	}
 	return nil, false

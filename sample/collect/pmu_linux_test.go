@@ -70,7 +70,7 @@ func TestProcessorEvent(t *testing.T) {
 	if got, want := processorEvents(devices), []string{"inst_retired", "l1d_cache_refill", "mem-stores"}; !slices.Equal(got, want) {
 		t.Errorf("events %q, want %q", got, want)
 	}
-	for name, want := range map[string]*way{
+	for name, want := range map[string]*perfEvent{
 		"inst_retired":     {typ: 10, config: 8, unit: instructions},
 		"l1d_cache_refill": {typ: 10, config: 3},
 		"mem-stores":       {typ: 4, config: 0x82d0},
@@ -87,7 +87,7 @@ func TestProcessorEvent(t *testing.T) {
 
 // TestEventNames: where nothing has the name, what there is is listed.
 func TestEventNames(t *testing.T) {
-	_, err := eventWay("coffee")
+	_, err := eventNamed("coffee")
 	if err == nil {
 		t.Fatal("coffee is an event")
 	}

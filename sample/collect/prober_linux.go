@@ -533,7 +533,7 @@ func (a *armer) attach(file string, offs, cookies []uint64, pid uint32) (link.Li
 // kernel/events/uprobes.c). That ends where programs yield or block, and not at random: of a program
 // that goes round in 9 ms, windows of 5 ms that began right after it met one phase three times
 // too often. So a probe of a file that nobody runs does the waiting, and then a random time passes, in
-// which the next one need not wait. What calm gives is to be closed after that.
+// which the next one need not wait. What calm returns is to be closed after that.
 func (a *armer) calm() (io.Closer, error) {
 	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{cookie(0, NoCond, nil)}, 0)
 	if err != nil {

@@ -76,7 +76,7 @@ func traceRefusal(pid int) *Unavailable {
 	return nil
 }
 
-// goFix is a further way for a process that runs a Go program; pid may be 0, which is none.
+// goFix is further advice for a process that runs a Go program; pid may be 0, which is none.
 func goFix(pid int) string {
 	if pid == 0 {
 		return ""

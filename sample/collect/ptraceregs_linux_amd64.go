@@ -27,7 +27,7 @@ const userCS32 = 0x23
 // wide reports whether the thread runs 64-bit code, whose frames this package follows.
 func (r *registers) wide() bool { return r.Cs != userCS32 }
 
-// inCall reports whether the thread stopped on its way out of a system call: anything else
+// inCall reports whether the thread stopped as it left a system call: anything else
 // that enters the kernel leaves -1 there (idtentry of arch/x86/entry/entry_64.S).
 func (r *registers) inCall(int) bool { return int64(r.Orig_rax) >= 0 }
 

@@ -47,7 +47,7 @@ const (
 	callOpcode = 0xd4000001 // svc #0
 )
 
-// inCall reports whether the thread stopped on its way out of a system call, or just before it makes
+// inCall reports whether the thread stopped as it left a system call, or just before it makes
 // one. do_signal of arch/arm64/kernel/signal.c has made the number of the call -1 by then, and has set
 // the PC back to one that is to be restarted: the instructions have to tell.
 func (r *registers) inCall(tid int) bool {

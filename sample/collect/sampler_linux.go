@@ -24,10 +24,10 @@ import (
 // programs use the other map, waits until none is at work on the first any more, and takes out
 // what it holds.
 type sampler struct {
-	opt  SystemOptions
-	cpu  sample.CPU
-	mhz  int // clock, for the periods of events that go by it; 0 is unknown
-	ways []way
+	opt   SystemOptions
+	cpu   sample.CPU
+	mhz   int // clock, for the periods of events that go by it; 0 is unknown
+	kinds []perfEvent
 
 	bpf     samplerObjects
 	without []*Unavailable
@@ -36,8 +36,8 @@ type sampler struct {
 
 	// Changed by System.tend alone, under System.mu.
 	cpus   []int       // that are sampled
-	events [][]int     // by way, by index into cpus
-	past   []EventTime // by way, of processors that have gone
+	events [][]int     // by kind, by index into cpus
+	past   []EventTime // by kind, of processors that have gone
 	pace   *pace       // nil without a timer
 
 	// Of takes, under System.mu.
@@ -58,13 +58,13 @@ const tickEvent = "tick"
 // which then need not look at each.
 const maxEvents = 4
 
-type place struct {
+type sampledPC struct {
 	IP, Born   uint64
 	PID, Event uint32
 }
 
 type call struct {
-	place
+	sampledPC
 	frame uint64
 	top   [2]uint64
 }
@@ -88,7 +88,7 @@ type pending struct {
 
 // batch are the buffers of a drain.
 type batch struct {
-	keys   []place
+	keys   []sampledPC
 	counts []uint64
 }
 
@@ -123,13 +123,13 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	if err != nil {
 		return err
 	}
-	if s.ways, err = s.choose(); err != nil {
+	if s.kinds, err = s.choose(); err != nil {
 		return err
 	}
-	for i := range s.ways {
-		s.mhz = max(s.mhz, s.ways[i].clock(s.cpu))
+	for i := range s.kinds {
+		s.mhz = max(s.mhz, s.kinds[i].clock(s.cpu))
 	}
-	s.past = make([]EventTime, len(s.ways))
+	s.past = make([]EventTime, len(s.kinds))
 	size := sizes(s.opt, len(s.cpus), s.traceSize())
 	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
@@ -145,7 +145,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	}
 	spec.Maps[samplerMapCgroups].MaxEntries = uint32(max(1, len(s.opt.Cgroups)))
 	s.entries = int(size.counts)
-	s.batch = batch{make([]place, size.counts), make([]uint64, size.counts)}
+	s.batch = batch{make([]sampledPC, size.counts), make([]uint64, size.counts)}
 
 	for {
 		err := s.loadPrograms(spec, tickHandler)
@@ -165,8 +165,8 @@ func (s *sampler) goWithout(err error) bool {
 		return false
 	}
 	part := (*Feature)(nil)
-	for i := range s.ways {
-		if w := &s.ways[i]; w.branches {
+	for i := range s.kinds {
+		if w := &s.kinds[i]; w.branches {
 			w.name, w.branches, part = cycles, false, BranchRecords
 		}
 	}
@@ -180,7 +180,7 @@ func (s *sampler) goWithout(err error) bool {
 	return true
 }
 
-// The programs of either way to sample. Those of the other one are not loaded: the kernel may refuse them.
+// The programs for perf events and for ticks. Those of the other one are not loaded: the kernel may refuse them.
 type (
 	followers struct {
 		Executed *ebpf.Program `ebpf:"executed"`
@@ -204,10 +204,10 @@ type (
 	}
 )
 
-// loadPrograms loads what the options and ways ask for.
+// loadPrograms loads what the options and events ask for.
 func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) error {
 	var branches uint8
-	for e, w := range s.ways {
+	for e, w := range s.kinds {
 		branches |= flag(w.branches) << e
 	}
 	for name, value := range map[string]any{
@@ -310,33 +310,33 @@ func flag(b bool) uint8 {
 }
 
 // choose finds the events that were asked for, or the best that this machine has.
-func (s *sampler) choose() ([]way, error) {
+func (s *sampler) choose() ([]perfEvent, error) {
 	if s.opt.Tick {
-		return []way{{name: tickEvent, event: tickEvent, unit: "ns"}}, nil
+		return []perfEvent{{name: tickEvent, event: tickEvent, unit: "ns"}}, nil
 	}
 	if len(s.opt.Events) > maxEvents {
 		return nil, fmt.Errorf("%d events: want at most %d", len(s.opt.Events), maxEvents)
 	}
-	var ways []way
+	var kinds []perfEvent
 	for _, name := range s.opt.Events {
-		rungs := waysTo(name)
+		rungs := eventsFor(name)
 		if rungs == nil {
 			return nil, fmt.Errorf("%q: %w on all of a machine: want branches, instructions, cycles or cpu-clock", name, ErrEvent)
 		}
-		w, tried := climb(rungs, func(w *way) error { return try(s.attr(w), -1, s.cpus[0]) })
+		w, tried := climb(rungs, func(w *perfEvent) error { return try(s.attr(w), -1, s.cpus[0]) })
 		if w == nil {
 			return nil, unavailableEvent(name, tried[len(tried)-1].Err)
 		}
-		ways = append(ways, *w)
+		kinds = append(kinds, *w)
 	}
-	if len(ways) > 0 {
-		return ways, nil
+	if len(kinds) > 0 {
+		return kinds, nil
 	}
 	w, _, err := probe(s.attr, -1, s.cpus[0])
 	if err != nil {
 		return nil, err
 	}
-	return []way{*w}, nil
+	return []perfEvent{*w}, nil
 }
 
 // traceSize is the size of what goes through the ring for each sample, in bytes; 0
@@ -346,7 +346,7 @@ func (s *sampler) traceSize() int {
 	if s.opt.Callers {
 		size = int(unsafe.Sizeof(call{}))
 	}
-	if slices.ContainsFunc(s.ways, func(w way) bool { return w.branches }) {
+	if slices.ContainsFunc(s.kinds, func(w perfEvent) bool { return w.branches }) {
 		size = int(unsafe.Sizeof(call{}) + maxBranches*branchSize)
 	}
 	return size
@@ -361,7 +361,7 @@ func unavailableEvent(name string, err error) error {
 	return &Unavailable{Why: name + ": " + why, Fix: fix}
 }
 
-func (s *sampler) attr(w *way) *unix.PerfEventAttr {
+func (s *sampler) attr(w *perfEvent) *unix.PerfEventAttr {
 	return w.attr(unix.PerfEventAttr{
 		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
 		Sample:      w.period(s.opt.Frequency, s.mhz),
@@ -436,7 +436,7 @@ func (s *sampler) start() (err error) {
 		}
 		return s.attach(s.bpf.Tick)
 	}
-	s.events = make([][]int, len(s.ways))
+	s.events = make([][]int, len(s.kinds))
 	for _, cpu := range s.cpus {
 		if err := s.openEvents(cpu); err != nil {
 			return err
@@ -454,10 +454,10 @@ func (s *sampler) start() (err error) {
 // openEvents opens the events of a processor, switched off, behind those of others.
 func (s *sampler) openEvents(cpu int) error {
 	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
-	for e := range s.ways {
-		fd, err := open(s.attr(&s.ways[e]), -1, cpu)
+	for e := range s.kinds {
+		fd, err := open(s.attr(&s.kinds[e]), -1, cpu)
 		if err != nil {
-			return fmt.Errorf("%s on processor %d: %w", s.ways[e].name, cpu, err)
+			return fmt.Errorf("%s on processor %d: %w", s.kinds[e].name, cpu, err)
 		}
 		s.events[e] = append(s.events[e], fd)
 		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[e].FD()); err != nil {
@@ -504,9 +504,9 @@ func (s *sampler) processors() []int { return s.cpus }
 
 // units returns how many units of each event pass in a second.
 func (s *sampler) units() []float64 {
-	units := make([]float64, len(s.ways))
-	for e := range s.ways {
-		units[e] = float64(s.ways[e].period(1, s.mhz))
+	units := make([]float64, len(s.kinds))
+	for e := range s.kinds {
+		units[e] = float64(s.kinds[e].period(1, s.mhz))
 	}
 	return units
 }
@@ -567,7 +567,7 @@ func (s *sampler) eventTimes() []EventTime {
 	var times []EventTime
 	for e, fds := range s.events {
 		t := s.past[e]
-		t.Name = s.ways[e].name
+		t.Name = s.kinds[e].name
 		for _, fd := range fds {
 			t.add(fd)
 		}
@@ -658,7 +658,7 @@ func (s *sampler) take() (t taken, err error) {
 			return t, fmt.Errorf("counts: %w", err)
 		}
 		for i, k := range s.batch.keys[:n] {
-			t.samples = append(t.samples, pending{call: call{place: k}, n: s.batch.counts[i]})
+			t.samples = append(t.samples, pending{call: call{sampledPC: k}, n: s.batch.counts[i]})
 		}
 		if err != nil {
 			break
@@ -733,7 +733,7 @@ func decodeTrace(b []byte) (pending, error) {
 	return p, nil
 }
 
-func (s *sampler) event(w *way) sample.Event {
+func (s *sampler) event(w *perfEvent) sample.Event {
 	if s.opt.Tick {
 		return w.sampled(uint64(tickPeriod()))
 	}
@@ -742,16 +742,16 @@ func (s *sampler) event(w *way) sample.Event {
 
 // newCounts returns the counts of each event, in which there is nothing yet.
 func (s *sampler) newCounts() []*sample.Counts {
-	counts := make([]*sample.Counts, len(s.ways))
-	for i := range s.ways {
-		counts[i] = sample.NewCounts(s.cpu, s.event(&s.ways[i]))
+	counts := make([]*sample.Counts, len(s.kinds))
+	for i := range s.kinds {
+		counts[i] = sample.NewCounts(s.cpu, s.event(&s.kinds[i]))
 	}
 	return counts
 }
 
 // nanoseconds is how long a unit of the event of time is.
 func (s *sampler) nanoseconds() float64 {
-	if s.ways[0].unit == "ns" {
+	if s.kinds[0].unit == "ns" {
 		return 1
 	}
 	return 1000 / max(float64(s.cpu.MHz), 1000) // cycles

@@ -176,7 +176,7 @@ func (s *System) drop(i int) {
 }
 
 // SetFrequency changes the samples per second and processor, up to the number
-// that the System was opened with: the maps have no room for more.
+// that the System was opened with: the maps are full.
 func (s *System) SetFrequency(hz int) error {
 	opt := &s.sampler.opt
 	if opt.Tick {

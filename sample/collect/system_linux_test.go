@@ -115,12 +115,12 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestFull: samples that find no room are counted.
+// TestFull: samples that are dropped, the map being full, are counted.
 func TestFull(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: true})
 	for i := range s.sampler.entries {
 		for _, m := range []interface{ Put(k, v any) error }{s.sampler.bpf.Counts0, s.sampler.bpf.Counts1} {
-			if err := m.Put(place{IP: uint64(i), PID: 1}, uint64(0)); err != nil {
+			if err := m.Put(sampledPC{IP: uint64(i), PID: 1}, uint64(0)); err != nil {
 				break
 			}
 		}
@@ -301,8 +301,8 @@ func TestLayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := spec.Maps[samplerMapCounts0].KeySize, uint32(unsafe.Sizeof(place{})); got != want {
-		t.Errorf("a place has %d bytes in the kernel, %d here", got, want)
+	if got, want := spec.Maps[samplerMapCounts0].KeySize, uint32(unsafe.Sizeof(sampledPC{})); got != want {
+		t.Errorf("a sampledPC has %d bytes in the kernel, %d here", got, want)
 	}
 	if got, want := spec.Maps[samplerMapStats].ValueSize, uint32(unsafe.Sizeof(processorCounters{})); got != want {
 		t.Errorf("counters have %d bytes in the kernel, %d here", got, want)

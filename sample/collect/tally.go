@@ -256,7 +256,7 @@ func (t *tally) frame(pid int, pc uint64) sample.Frame {
 
 // addBranches adds the branch records of a sample, newest first, and the code
 // between each two of them: it ran straight from the target of the older one to the
-// newer one. frame gives the place of a pc.
+// newer one. frame returns the place of a pc.
 func addBranches(c *sample.Counts, records []branchRecord, frame func(pc uint64) sample.Frame) {
 	var newer sample.Branch
 	for i, b := range records {

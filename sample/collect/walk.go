@@ -9,11 +9,11 @@ import (
 // WalkOptions bound what a Walker does.
 type WalkOptions struct {
 	Share float64 // of the processor time of what is sampled, that walks may take
-	Known bool    // walks end where it is not known which way a branch goes
+	Known bool    // walks end where it is not known whether a branch is taken
 }
 
-// mostGuesses is of how many branches a walk may guess which way they go. What floating-point
-// numbers say is not known, and little else; the ways mostly meet again, and what runs after that
+// mostGuesses is of how many branches a walk may guess whether they are taken. What floating-point
+// numbers say is not known, and little else; the paths mostly meet again, and what runs after that
 // would be missed.
 const mostGuesses = 16
 
@@ -47,7 +47,7 @@ func (o *WalkOptions) longest() uint32 {
 // WalkTotals are what walks did.
 type WalkTotals struct {
 	Walks, Steps uint64
-	Lost         uint64             // walks that there was no room to tell of
+	Lost         uint64             // walks that were dropped: the ring was full
 	Time         time.Duration      // that they took
 	Ends         [trace.Ends]uint64 // walks by trace.End
 }

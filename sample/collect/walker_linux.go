@@ -20,7 +20,7 @@ import (
 
 // A Walker goes on from samples: where one interrupted a thread in user mode, it emulates
 // in the kernel the instructions that the thread is about to run, a few hundred, with its
-// registers and memory, and tells which ways they take. It reads and changes nothing, so
+// registers and memory, and reports which branches they take. It reads and changes nothing, so
 // that the thread notices no more than the time it takes. What branches do is thus seen
 // exactly, of executions that follow upon moments of time, not upon one another; walks that
 // begin in slow code weigh less (see package trace).
@@ -193,7 +193,7 @@ func (w *Walker) gather() {
 		return
 	}
 	batch := int(time.Since(w.began) / trace.BatchTime)
-	// What cannot be read is missed, as what there was no room for.
+	// What cannot be read is missed, as what was dropped.
 	readRing(w.trails, "walks", func(b []byte) error {
 		w.seen.Add(b, batch)
 		return nil
@@ -241,7 +241,7 @@ func (w *Walker) Left() (left map[trace.Left]int, walks int) {
 	return w.seen.Left()
 }
 
-// Forget begins anew, when what AddTo gave is stored.
+// Forget begins anew, when what AddTo returned is stored.
 func (w *Walker) Forget() { w.seen.Forget() }
 
 // Totals tell what walks did since w was made.

@@ -192,7 +192,7 @@ const maxWindow = 128 << 20
 // with first, and the uncompressed ones between them, until s ends. Together the
 // COMPRESSED records hold one zstd stream, which perf flushes at the end of each
 // but never finishes; a record inside may begin in one and end in the next. At the
-// end of s, inflate gives io.EOF.
+// end of s, inflate returns io.EOF.
 func inflate(s *stream, first record, handle func(*stream, record) error) error {
 	p := &payloads{s: s, handle: handle}
 	if err := p.take(first); err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // lock takes the lock of an open file, which is let go when it is closed or its
-// process dies. If it is held elsewhere, lock waits, or gives ErrBusy.
+// process dies. If it is held elsewhere, lock waits, or returns ErrBusy.
 func lock(f *os.File, wait bool) error {
 	how := syscall.LOCK_EX
 	if !wait {

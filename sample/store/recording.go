@@ -145,7 +145,7 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 
 type entryCount struct{ off, n uint64 }
 
-// split puts the stacks, branches, ranges, first touches and exact counts of c to the
+// split puts the stacks, branches, ranges, first touches and observed counts of c to the
 // flows of their images.
 func (r *splitter) split(c *sample.Counts) {
 	parts := map[sample.Frame]*part{} // by image and page

@@ -56,7 +56,7 @@ import (
 //	integer  page: of flows, the offsets of their first places in MB; else 0
 //	integer  samples in it; of flows, stacks' samples and records of branches and ranges
 //	integer  entries in it: places; of flows, stacks, branches, ranges, first touches and
-//	         places with exact counts
+//	         places with observed counts
 //	integer  plain bytes
 //	integer  stored bytes: fewer if compressed with zstd, else as many; at least
 //	         a 256th

@@ -52,7 +52,7 @@ const (
 	ArmLoadx  // and it begins an exclusive access; cond is NONE for one register
 	ArmStore  // of src
 	ArmStorep // of src and cond
-	ArmStorex // the same, dst reports whether not; cond is NONE for one register
+	ArmStorex // the same, dst says whether it failed; cond is NONE for one register
 	ArmClrex
 	ArmAtomic // dst = memory, which becomes a function of src, ATOMIC_*
 	ArmCas    // if memory is dst, it becomes src; dst = memory

@@ -6,7 +6,7 @@ const (
 	mostTargets  = 256
 )
 
-// A trail is what the emulator writes of a walk: the code tells the rest of the way. Targets
+// A trail is what the emulator writes of a walk: the code tells the rest of the path. Targets
 // that it has no use for are cut off.
 type trail struct {
 	start    uint32 // operation

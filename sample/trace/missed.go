@@ -2,21 +2,21 @@ package trace
 
 import "math"
 
-// A processor that guesses wrongly which way a branch goes loses as long as it takes for dozens of
-// other instructions. Which branches are guessed wrongly walks tell: those that go now one way
-// and now another, without regard to where they went just before.
+// A processor that guesses wrongly whether a branch is taken loses as long as it takes for dozens of
+// other instructions. Which branches are guessed wrongly walks tell: those that are now taken
+// and now not, without regard to what they did just before.
 const (
 	// missedCost is what it takes to guess wrongly, in instructions: 20 cycles at five instructions in
 	// each. Over four programs, with the walks and windows of two minutes at 1 % and one at 3 % each,
 	// the mean block overlap is 0.862 without this, 0.879 with 57, 0.882 with 100, 0.885 with 200 and
 	// 0.878 with 400.
 	missedCost = 100
-	// rememberedWays are as many of the last ways of a branch in a walk as tell the next one.
-	rememberedWays = 4
+	// rememberedOutcomes are as many of the last outcomes of a branch in a walk as tell the next one.
+	rememberedOutcomes = 4
 )
 
 // histories are the executions of a branch, and those that were taken, by where it went before.
-type histories [1 << rememberedWays]struct{ n, taken float64 }
+type histories [1 << rememberedOutcomes]struct{ n, taken float64 }
 
 // missed returns how often a branch that went before as before tells is expected to be guessed wrongly.
 func (h *histories) missed(before int) float64 {
@@ -24,9 +24,9 @@ func (h *histories) missed(before int) float64 {
 	return min(of.taken, of.n-of.taken) / of.n
 }
 
-// eachWay calls each for the conditional branches that s passed through of which it is known where they
-// went, with that and with the last ways of the same branch in s.
-func (w *Walks) eachWay(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
+// eachOutcome calls each for the conditional branches that s passed through of which it is known where they
+// went, with that and with the last outcomes of the same branch in s.
+func (w *Walks) eachOutcome(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
 	clear(before)
 	for _, at := range s.at {
 		place := at.place()
@@ -48,7 +48,7 @@ func (w *Walks) eachWay(s *seenWalk, before map[int32]int, each func(place int32
 func (w *Walks) slowness(region []int32, regions int) []float64 {
 	of, before := make([]histories, len(w.places)), map[int32]int{}
 	for i := range w.walks {
-		w.eachWay(&w.walks[i], before, func(place int32, before int, taken bool) {
+		w.eachOutcome(&w.walks[i], before, func(place int32, before int, taken bool) {
 			at := &of[place][before]
 			if at.n++; taken {
 				at.taken++
@@ -60,7 +60,7 @@ func (w *Walks) slowness(region []int32, regions int) []float64 {
 	for i := range w.walks {
 		s := &w.walks[i]
 		sum := 0.0
-		w.eachWay(s, before, func(place int32, before int, _ bool) { sum += of[place].missed(before) })
+		w.eachOutcome(s, before, func(place int32, before int, _ bool) { sum += of[place].missed(before) })
 		missed[region[s.start]] += sum
 		steps[region[s.start]] += float64(s.steps)
 		allMissed, all = allMissed+sum, all+float64(s.steps)

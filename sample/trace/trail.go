@@ -9,7 +9,7 @@ import (
 // errTrail is wrapped by the errors of trails.
 var errTrail = errors.New("malformed trail")
 
-// A path is the way of a walk, as its trail tells it.
+// A path is where a walk went, as its trail tells it.
 type path struct {
 	start    uint32 // operation
 	steps    uint32
@@ -25,7 +25,7 @@ type path struct {
 type via int32
 
 const (
-	viaInner   via = 1 << iota // in a call that began on the way
+	viaInner   via = 1 << iota // in a call that began during the walk
 	viaTaken                   // jumps, calls and returns always are
 	viaGuessed                 // it is not known whether it was taken
 	viaPlace
@@ -56,7 +56,7 @@ func decodeTrail(b []byte) (path, error) {
 	return t, nil
 }
 
-// follow goes the way of t, and calls at for each branch on it with its operation. It returns the
+// follow goes where t went, and calls at for each branch on it with its operation. It returns the
 // last operation.
 func (c *Code) follow(t *path, at func(op uint32, how via)) (last uint32) {
 	outcomes, targets, depth := t.outcomes, t.targets, 0

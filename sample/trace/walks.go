@@ -16,11 +16,11 @@ import (
 // much programs change.
 const BatchTime = 5 * time.Second
 
-// A branchSum is what walks saw of one branch, apart for calls that were under way when a
+// A branchSum is what walks saw of one branch, apart for calls that had begun when a
 // walk began and for those that began in it.
 type branchSum struct {
 	outer, inner outcomeSum
-	guessed      float64 // executions with ways that were guessed
+	guessed      float64 // executions with outcomes that were guessed
 }
 
 // outcomeSum are executions of a branch, and those that were taken.
@@ -129,7 +129,7 @@ type endpoint struct {
 // 12, 0.896 with 12 and 40, and 0.895 with 4, 16 and 48.
 var turnsKinds = []int{12, 40}
 
-// loopOf returns the kind of a walk that comes by places in that order, as seenWalk has them.
+// loopOf returns the kind of a walk that passes through places in that order, as seenWalk has them.
 func loopOf(places iter.Seq[via]) (kind int) {
 	n, first := 0, int32(-1)
 	for at := range places {
@@ -281,11 +281,11 @@ func (w *Walks) sum() ([]branchSum, int) {
 	batches := w.batches
 	region := w.regions()
 	weights := w.weigher(region).weights()
-	type ways struct {
+	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
 	}
-	of := map[int32]*ways{}
+	of := map[int32]*outcomes{}
 	flush := func() {
 		for at, b := range of {
 			sums[at].outer.add(b.n[0], b.taken[0])
@@ -302,7 +302,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 		for _, n := range s.at {
 			b := of[n.place()]
 			if b == nil {
-				b = &ways{}
+				b = &outcomes{}
 				of[n.place()] = b
 			}
 			weight := weights[region[s.start]]
@@ -390,7 +390,7 @@ func (w *Walks) weigher(region []int32) *weigher {
 }
 
 // visits returns how often walks passed through the places that are wanted, those of them that they did
-// come by, by region.
+// pass through, by region.
 func (w *Walks) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
 	want := make([]bool, len(w.places))
 	for i := range want {

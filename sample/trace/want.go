@@ -28,7 +28,7 @@ type WantOptions struct {
 }
 
 const (
-	// fewWalks are as many as have to come by a place for its rate to say something. askedSD is
+	// fewWalks are as many as have to pass through a place for its rate to say something. askedSD is
 	// how far off windows are taken to be, in the logarithm: a hundred or two are mostly surer.
 	fewWalks, askedSD = 4, 0.1
 	// mostAsked are as many places as are compared.

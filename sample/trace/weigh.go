@@ -21,7 +21,7 @@ type Rate struct {
 // they see should weigh as much as instructions that ran. Two things tell the weights. Where a
 // program is, counted by instructions, does not change by its running so many instructions
 // more: of walks with the right weights, as many begin in a region as end in it. And what they
-// come by runs as often, one place beside another, as windows tell. The former goes from
+// pass through runs as often, one place beside another, as windows tell. The former goes from
 // region to region as far as walks lead, the latter from one phase of a program to another.
 //
 // The most probable logarithms of the weights are searched for by Gauss and Newton's method. They
@@ -30,7 +30,7 @@ type Rate struct {
 // of one phase is mostly slow together.
 type weigher struct {
 	starts []float64 // walks, by region
-	slow   []float64 // by region: logarithm of the time of an instruction, as slowness gives it
+	slow   []float64 // by region: logarithm of the time of an instruction, as slowness returns it
 	proc   []int32   // by region: number of its procedure
 	procs  int       // so many
 	out    [][]cell  // by region: walks that began there and ended in another one, by that
@@ -258,7 +258,7 @@ func (w *weigher) mean(weight []float64) float64 {
 
 // choose offers places to take, by index, in the order of how much their rates would take off
 // what the instructions of all regions are expected to be off by, beside those of the places
-// that were taken before. u is what solve gives, visits are by place; what windows will tell is
+// that were taken before. u is what solve returns, visits are by place; what windows will tell is
 // taken to be off by asked.
 func (w *weigher) choose(u []float64, visits [][]cell, asked float64, take func(place int) bool) {
 	known := normal(w.rows(u))
@@ -345,23 +345,23 @@ func (m normal) times(x []float64) []float64 {
 func (m normal) solve(b []float64) []float64 {
 	const rounds, near = 500, 1e-10
 	x, left := make([]float64, len(b)), slices.Clone(b)
-	way := slices.Clone(b)
+	step := slices.Clone(b)
 	off := dot(left, left)
 	end := near * off
 	for range rounds {
 		if off <= end {
 			break
 		}
-		of := m.times(way)
-		length := off / dot(way, of)
+		of := m.times(step)
+		length := off / dot(step, of)
 		for i := range x {
-			x[i] += length * way[i]
+			x[i] += length * step[i]
 			left[i] -= length * of[i]
 		}
 		was := off
 		off = dot(left, left)
-		for i := range way {
-			way[i] = left[i] + off/was*way[i]
+		for i := range step {
+			step[i] = left[i] + off/was*step[i]
 		}
 	}
 	return x

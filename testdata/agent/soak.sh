@@ -59,7 +59,7 @@ look() {
 	curl -sf "http://127.0.0.1:$port/metrics" >"$dir/metrics" || fail "no metrics"
 	memory=$(awk '/^VmHWM/ { print $2 }' "/proc/$agent/status")
 	seen=$(($(metric 'samples_total{mode="user"}') + $(metric 'samples_total{mode="kernel"}')))
-	drained=$(($(metric drained_samples_total) + $(metric filtered_samples_total) + $(metric 'lost_samples_total{reason="no room"}')))
+	drained=$(($(metric drained_samples_total) + $(metric filtered_samples_total) + $(metric 'lost_samples_total{reason="map full"}')))
 	# Between the end of a drain and the look at the counters lie some milliseconds.
 	((seen >= drained && seen - drained <= hz * cpus)) || fail "$seen samples seen, $drained drained"
 	(($(metric lost_records_total) == 0)) || fail "$(metric lost_records_total) records lost"

@@ -65,7 +65,7 @@ type Options struct {
 	Notify report.Notify
 }
 
-// A Calibrator has exact counts taken where the samples so far say least, again and
+// A Calibrator has counts observed where the samples so far say least, again and
 // again as samples and counts come in.
 type Calibrator struct {
 	prober *collect.Prober // nil with noProbes
@@ -90,7 +90,7 @@ type Calibrator struct {
 	samples float64 // that the last choice was made by
 
 	cancel context.CancelFunc
-	ended  chan error // gets what the run gave; nil once it was read
+	ended  chan error // gets what the run returned; nil once it was read
 }
 
 type siteKey struct {
@@ -202,7 +202,7 @@ func (k *Calibrator) Stop() error {
 	return err
 }
 
-// Close is Stop, and lets go of the images too: no choice may be under way.
+// Close is Stop, and lets go of the images too: no choice may be running.
 func (k *Calibrator) Close() error {
 	err := k.Stop()
 	for _, pi := range k.images {
@@ -428,8 +428,8 @@ func unsureBranches(p *infer.Profile, c *sample.Counts, most int) []infer.Site {
 }
 
 // unsure is how much what a branch leads to is off, relative to its executions, if it went
-// so: of the rarer way one standard deviation. What runs in a loop is as far off as the
-// way out.
+// so: of the rarer outcome one standard deviation. What runs in a loop is as far off as the
+// exit.
 func unsure(p sample.Probed, loop bool) float64 {
 	few := float64(min(p.Taken, p.Outcomes-min(p.Taken, p.Outcomes))) + 0.5
 	off := min(1, 1/math.Sqrt(few))
@@ -439,7 +439,7 @@ func unsure(p sample.Probed, loop bool) float64 {
 	return 2 * off * few / (float64(p.Outcomes) + 1)
 }
 
-// loops reports whether a way out of block b leads back, up the code.
+// loops reports whether an out-edge of block b leads back, up the code.
 func loops(p *image.Proc, b int) bool {
 	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To <= b })
 }

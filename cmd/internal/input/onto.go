@@ -78,7 +78,7 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 		s.notify.Warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
 	}
 	if kept, lost := carried.Exact[0], carried.Exact[1]; kept+lost > 0 {
-		s.notify.Warn("%d places with exact counts, %s of them carried over: those whose blocks are unchanged", kept+lost, report.Share(kept, kept+lost))
+		s.notify.Warn("%d places with observed counts, %s of them carried over: those whose blocks are unchanged", kept+lost, report.Share(kept, kept+lost))
 	}
 }
 

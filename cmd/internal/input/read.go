@@ -42,7 +42,7 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		return nil, err
 	}
 	all = append(all, counted...)
-	r := all[0] // as Merge gives it, whatever it was read from
+	r := all[0] // as Merge returns it, whatever it was read from
 	if len(all) > 1 {
 		r = sample.Merge(all...)
 	}

@@ -168,7 +168,7 @@ func (s *Session) Infer() error {
 		s.notify.Warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
 	if exact != "" {
-		s.notify.Warn("exact counts: %s", exact)
+		s.notify.Warn("observed counts: %s", exact)
 	}
 	s.tellEvents(p.Event)
 	s.Profile = p

@@ -115,10 +115,10 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 		}
 	}
 	if n.Failed > 0 {
-		l.Notify.Warn("%d samples found no room", n.Failed)
+		l.Notify.Warn("%d samples dropped: map full", n.Failed)
 	}
 	if n.Bare > 0 {
-		l.Notify.Warn("%d samples have no callers or branch records, for want of room", n.Bare)
+		l.Notify.Warn("%d samples have no callers or branch records: ring full", n.Bare)
 	}
 	l.tellLostRecords(n.LostRecords)
 }

@@ -31,7 +31,7 @@ type Layout struct {
 	Heat  *layout.Heat
 }
 
-// Bounds of the page that Write gives, which TestHeatMapSize holds to 3 MB: one with
+// Bounds of the page that Write writes, which TestHeatMapSize holds to 3 MB: one with
 // all of them reached, of procedures with long names.
 const (
 	maxBoxes  = 32 // of boxCells cells, per layout; cells grow until they suffice
@@ -168,7 +168,7 @@ type path struct {
 	D     string
 }
 
-// newPicture draws cells; class gives that of cell i, -1 where no code lies.
+// newPicture draws cells; class returns that of cell i, -1 where no code lies.
 func newPicture(start image.Addr, cell uint64, columns, rows int, sc *scale, class func(i int) int) picture {
 	p := picture{
 		Start: hex(start), Cell: cell, Columns: columns, Rows: rows,

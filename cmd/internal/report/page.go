@@ -18,7 +18,7 @@ import (
 // the look of what any page may hold; a page adds only what is its own.
 type Page struct {
 	Title    string
-	Lead     string // what the page shows, and how it was come by
+	Lead     string // what the page shows, and what it is made from
 	Links    []Link // to other pages
 	More     []Link // to pages like this one
 	Sections []Section

@@ -40,7 +40,7 @@ enum {
 	MOST_TARGETS = 256,
 };
 
-// A trail is what the emulator writes of a walk: the code tells the rest of the way. Targets
+// A trail is what the emulator writes of a walk: the code tells the rest of the path. Targets
 // that it has no use for are cut off.
 struct trail {
 	u32 start; // operation

@@ -54,7 +54,7 @@ enum {
 	LOADX = 28, // and it begins an exclusive access; cond is NONE for one register
 	STORE = 29, // of src
 	STOREP = 30, // of src and cond
-	STOREX = 31, // the same, dst tells whether not; cond is NONE for one register
+	STOREX = 31, // the same, dst says whether it failed; cond is NONE for one register
 	CLREX = 32,
 	ATOMIC = 33, // dst = memory, which becomes a function of src, ATOMIC_*
 	CAS = 34, // if memory is dst, it becomes src; dst = memory

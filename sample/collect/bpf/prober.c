@@ -47,7 +47,7 @@ struct {
 	__type(value, struct processor);
 } processors SEC(".maps");
 
-// goes tells whether a branch is taken.
+// goes reports whether a branch is taken.
 inline_ int goes(struct regs *ctx, u64 cookie)
 {
 	u32 cond = COND(cookie);

@@ -215,7 +215,7 @@ SEC("perf_event") int sample3(struct perf_event_data *ctx) { return sample(ctx, 
 // tick samples at the scheduler's tick. The registers that it interrupted are out
 // of reach: those with which the thread left user mode tell the user's place. An
 // interrupt of user mode has no number of a system call there; nor has one of
-// the kernel's handling of a page fault, which is so put down to the user's
+// the kernel's handling of a page fault, which is so attributed to the user's
 // instruction that caused it.
 SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
 {

@@ -7,7 +7,7 @@
 
 enum { DISTURBED = 1000000 }; // ns
 
-// disturbed tells whether probes slow programs down now, or did just before: an
+// disturbed reports whether probes slow programs down now, or did just before: an
 // armed probe that is in the way of anything is hit again within that time.
 inline_ int disturbed()
 {

@@ -13,7 +13,7 @@
 // read it takes 100 ns, however little of it; what is here before takes 10.
 struct line {
 	u64 at;    // address / LINE
-	u64 walk;  // number of the walk that came by it
+	u64 walk;  // number of the walk that passed through it
 	u64 known; // bit by byte
 	u64 wrote; // something was written to it
 };
@@ -139,7 +139,7 @@ inline_ u64 *word(struct state *s, u32 line, u32 i)
 	return &s->words[within(line * (LINE / 8) + (i & (LINE / 8 - 1)), LINES * (LINE / 8) - 1)];
 }
 
-// find gives the index of the line at n * LINE, which is read if the walk did not come by it before;
+// find returns the index of the line at n * LINE, which is read if the walk did not pass through it before;
 // LINES if there is no room for it. Bytes that cannot be read are not known until they are written.
 inline_ u32 find(struct state *s, u64 n)
 {
@@ -261,7 +261,7 @@ inline_ void set_word(struct state *s, u32 at, u64 v, int known)
 	s->vknown = (s->vknown & ~(1ull << at)) | (u64)(known & 1) << at;
 }
 
-// range gives the range of pc, if it was found already.
+// range returns the range of pc, if it was found already.
 inline_ struct range *range(struct space *sp, u64 pc)
 {
 	for (int i = 0; i < RANGES; i++)
@@ -311,7 +311,7 @@ inline_ int stop(struct state *s, u32 why)
 	return 1;
 }
 
-// guess says which way a branch goes of which that is not known: as often one way as the other,
+// guess says whether a branch is taken of which that is not known: as often taken as not,
 // and most of the time back.
 inline_ int guess(struct state *s, int back)
 {
@@ -319,7 +319,7 @@ inline_ int guess(struct state *s, int back)
 	return (h >> 60) < (back ? 14 : 8);
 }
 
-// decide says which way the conditional branch op goes, of which to is it if it is known; 2 is no further.
+// decide says whether the conditional branch op is taken, of which to is it if it is known; 2 is no further.
 inline_ int decide(struct state *s, struct op *op, int known, int to)
 {
 	u32 n = s->trail.outcomes++;

@@ -18,7 +18,7 @@ enum { NF = 1u << 31, ZF = 1u << 30, CF = 1u << 29, VF = 1u << 28 };
 
 inline_ u64 ones(u32 bits) { return bits >= 64 ? ~0ull : (1ull << (bits & 63)) - 1; }
 
-// shifted gives a second operand.
+// shifted returns a second operand.
 static __attribute__((noinline)) u64 shifted(u64 v, u32 how, u32 n, u32 size)
 {
 	u32 bits = size * 8;
@@ -40,7 +40,7 @@ static __attribute__((noinline)) u64 shifted(u64 v, u32 how, u32 n, u32 size)
 	return v;
 }
 
-// reg gives a register, and whether it is known.
+// reg returns a register, and whether it is known.
 inline_ u64 reg(struct state *s, u32 r, int *known)
 {
 	*known = 1;
@@ -59,7 +59,7 @@ inline_ void set_reg(struct state *s, u32 r, u64 v, int known)
 	s->known = (s->known & ~(1ull << r)) | (u64)(known & 1) << r;
 }
 
-// flags_of gives the flags of the sum of a, b and a carry, which is r.
+// flags_of returns the flags of the sum of a, b and a carry, which is r.
 inline_ u64 flags_of(u64 a, u64 b, u32 carry, u64 r, u32 size)
 {
 	u64 top = 1ull << (size * 8 - 1 & 63);
@@ -158,7 +158,7 @@ __attribute__((noinline)) int vstore(u32 r, u64 addr, u32 size)
 	return store(addr + 8, 8, v, k);
 }
 
-// every gives a word all elements of which are the lowest one of v.
+// every returns a word all elements of which are the lowest one of v.
 inline_ u64 every(u64 v, u32 size)
 {
 	switch (size) {
@@ -190,16 +190,16 @@ inline_ u64 element(struct state *s, u32 r, u32 at, u32 size, int *known)
 	return vword(s, VW(r) + (at >> 3 & 1), known) >> ((at & 7) * 8) & mask(size);
 }
 
-// full gives all ones in those elements of which the top bit is set.
+// full returns all ones in those elements of which the top bit is set.
 inline_ u64 full(u64 tops, u32 size) { return size >= 8 ? (u64)((s64)tops >> 63) : (tops >> (size * 8 - 1 & 63)) * mask(size); }
 
-// at_least gives the top bits of the elements where x is at least y, as unsigned numbers.
+// at_least returns the top bits of the elements where x is at least y, as unsigned numbers.
 inline_ u64 at_least(u64 x, u64 y, u64 top) { return ((x & ~y) | (~(x ^ y) & ((x | top) - (y & ~top)))) & top; }
 
 // plus adds element by element.
 inline_ u64 plus(u64 x, u64 y, u64 top) { return ((x & ~top) + (y & ~top)) ^ ((x ^ y) & top); }
 
-// lanes gives a word of elements of size bytes; d is that of the destination.
+// lanes returns a word of elements of size bytes; d is that of the destination.
 static __attribute__((noinline)) u64 lanes(struct op *op, u64 x, u64 y, u64 d)
 {
 	u32 size = op->size, n = op->imm & 127;
@@ -238,7 +238,7 @@ static __attribute__((noinline)) u64 lanes(struct op *op, u64 x, u64 y, u64 d)
 	return 0;
 }
 
-// pairs gives half a word of elements, one of each two of x.
+// pairs returns half a word of elements, one of each two of x.
 static __attribute__((noinline)) u64 pairs(u32 kind, u64 x, u32 size)
 {
 	u32 bits = size * 8 & 63;
@@ -261,7 +261,7 @@ static __attribute__((noinline)) u64 pairs(u32 kind, u64 x, u32 size)
 	return r;
 }
 
-// narrow gives half a word of elements of size bytes, the lower halves of those of x, shifted to the right.
+// narrow returns half a word of elements of size bytes, the lower halves of those of x, shifted to the right.
 inline_ u64 narrow(u64 x, u32 size, u32 n)
 {
 	x >>= n & 63;

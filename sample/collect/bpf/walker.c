@@ -48,7 +48,7 @@ struct totals {
 	u64 earned; // ns that they may take
 	u64 ends[ENDS];
 	u64 walk; // number of the last one
-	u64 lost; // whose trails there was no room for
+	u64 lost; // whose trails were dropped: ring full
 };
 
 struct {
@@ -113,7 +113,7 @@ struct task_struct___walk {
 };
 #pragma clang attribute pop
 
-// image_of gives what is known of a file; 0 if nothing.
+// image_of returns what is known of a file; 0 if nothing.
 inline_ struct image *image_of(struct inode *inode)
 {
 	struct super_block *sb = 0;
@@ -130,7 +130,7 @@ enum { OFFSET = 0, EXISTS = 2 }; // enum bpf_field_info_kind
 // looked at for nothing.
 enum { BACKING = 1 << 24 | 1 << 25 };
 
-// opened gives the inode of a mapped file for those who opened it, which for a file of
+// opened returns the inode of a mapped file for those who opened it, which for a file of
 // overlayfs is not the one that it is kept in; 0 if they are the same.
 inline_ struct inode *opened(struct file *file)
 {
@@ -269,7 +269,7 @@ static __attribute__((noinline)) int walk(struct perf_event_data *ctx, struct to
 	return s->end;
 }
 
-// earn gives walks their share of the time that a sample stands for; it tells whether there
+// earn gives walks their share of the time that a sample stands for; it reports whether there
 // may be one.
 inline_ int earn(struct totals *t)
 {

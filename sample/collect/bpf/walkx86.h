@@ -14,7 +14,7 @@ enum { FK_RAW, FK_LOGIC, FK_ADD, FK_SUB, FK_INC, FK_DEC, FK_CARRY };
 
 enum { CF = 1, PF = 4, ZF = 64, SF = 128, OF = 2048 };
 
-// flags gives the flags as the processor has them.
+// flags returns the flags as the processor has them.
 __attribute__((noinline)) u64 flags(void)
 {
 	struct state *s = state();
@@ -73,7 +73,7 @@ inline_ void set_flags(struct state *s, u32 kind, u32 size, u64 a, u64 b, u64 r)
 	s->fr = r;
 }
 
-// high gives the upper half of a product.
+// high returns the upper half of a product.
 inline_ u64 swap(u64 x, u32 size)
 {
 	x = (x & 0x00ff00ff00ff00ff) << 8 | (x >> 8 & 0x00ff00ff00ff00ff);
@@ -84,7 +84,7 @@ inline_ u64 swap(u64 x, u32 size)
 
 #define VW(r) (((r) & 15) * 4)
 
-// operand gives word j of a vector source, and whether it is known.
+// operand returns word j of a vector source, and whether it is known.
 inline_ int operand(struct state *s, struct op *op, u64 ea, int kea, u32 j, u64 *v)
 {
 	if (op->flags & F_HAS_MEM) {
@@ -107,7 +107,7 @@ inline_ u64 spread(u64 x, u32 w)
 	return x;
 }
 
-// words gives the four words of v in the order of how.
+// words returns the four words of v in the order of how.
 inline_ u64 words(u64 v, u32 how)
 {
 	u64 r = 0;
@@ -118,7 +118,7 @@ inline_ u64 words(u64 v, u32 how)
 
 inline_ u64 pick(u64 l, u64 h, u32 i) { return ((i & 2 ? h : l) >> ((i & 1) * 32)) & 0xffffffff; }
 
-// equal gives all ones in the elements that are equal; top is their top bits.
+// equal returns all ones in the elements that are equal; top is their top bits.
 inline_ u64 equal(u64 x, u64 y, u64 top, u32 bits)
 {
 	u64 z = x ^ y;
