@@ -81,7 +81,7 @@ func TestImportCallgrind(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %q: %s", tt.args, code, tt.want, errs)
 		}
 	}
-	if _, _, errs := runCLI(t, "infer", samples, alone, "--symfs", mixDir); !strings.Contains(errs, "exact counts: 111 places counted") {
+	if _, _, errs := runCLI(t, "infer", samples, alone, "--symfs", mixDir); !strings.Contains(errs, "observed counts: 111 places counted") {
 		t.Errorf("nothing is said of exact counts: %s", errs)
 	}
 }

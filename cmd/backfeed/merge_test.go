@@ -137,7 +137,7 @@ func TestMergeExact(t *testing.T) {
 		}
 	}
 	code, out, errs := runCLI(t, "merge", dir, "--half-life", "24h", "-o", "-")
-	if code != exitDone || !strings.Contains(errs, "exact counts: 1 places probed, 1 counted") {
+	if code != exitDone || !strings.Contains(errs, "observed counts: 1 places probed, 1 counted") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	rec, err := sample.Decode([]byte(out))
