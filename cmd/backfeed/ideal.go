@@ -67,10 +67,10 @@ func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
 	if lines > 0 && len(doc.Rows) > lines {
 		doc.Rows = doc.Rows[:lines]
 	}
-	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style, newTrust(src)) })
+	return c.print("-", format, doc, doc.Rows, func(w io.Writer, style report.Style) error { return doc.text(w, style, report.NewTrust(src.Profile)) })
 }
 
-func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {
+func (doc *idealDoc) text(w io.Writer, style report.Style, t *report.Trust) error {
 	table := report.NewTable(report.Right("cycles"), report.Right("ideal"), report.Right("ratio"), report.Right("uncounted").Drop(4), report.Right("executions").Drop(2),
 		report.Left("conf").Drop(3), report.Right("instructions").Drop(1), report.Paths("image"), report.Procedures("procedure").Main())
 	known := func(n float64) string {
@@ -91,6 +91,6 @@ func (doc *idealDoc) text(w io.Writer, style report.Style, t *trust) error {
 	}
 	_, err := report.Fprintf(w, style, "\nIdeal is executions times the least cycles of %s. Executions are inferred: of high confidence for %s of the samples,\n"+
 		"medium for %s, low for %s; one factor that all share is not known, and ratios of procedures are to be compared with each other.\n",
-		doc.Machine, report.Share(t.conf[infer.High], t.samples), report.Share(t.conf[infer.Medium], t.samples), report.Share(t.conf[infer.Low], t.samples))
+		doc.Machine, report.Share(t.Conf[infer.High], t.Samples), report.Share(t.Conf[infer.Medium], t.Samples), report.Share(t.Conf[infer.Low], t.Samples))
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/infer/image"
 )
 
 var inferCmd = &command{
@@ -77,41 +76,6 @@ func runInfer(c *cli, args []string) error {
 	})
 }
 
-// A mix is how many samples lie in blocks of each confidence within their procedure.
-type mix [infer.High + 1]uint64
-
-func (m *mix) add(r *infer.Result) {
-	for i, n := range r.BlockSamples {
-		m[r.Block[i].Within] += n
-	}
-}
-
-// String lists the shares by falling confidence: "high 71.0% medium 19.0% low 10.0%".
-func (m *mix) cells() []string {
-	var all uint64
-	for _, n := range m {
-		all += n
-	}
-	var cells []string
-	for conf := infer.High; ; conf-- {
-		cells = append(cells, report.Share(m[conf], all))
-		if conf == infer.None {
-			return cells
-		}
-	}
-}
-
-// mixColumns head what cells returns.
-func mixColumns() []report.Column {
-	var columns []report.Column
-	for conf := infer.High; ; conf-- {
-		columns = append(columns, report.Right(conf.String()))
-		if conf == infer.None {
-			return columns
-		}
-	}
-}
-
 // writeProfile sums p up: what it is made of, its images, its hottest procedures.
 func writeProfile(w io.Writer, p *infer.Profile, n int, style report.Style) error {
 	report.Fprintf(w, style, "machine %s, event %s, %d samples, %s used\n\n", p.Machine, p.Event.Name, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
@@ -124,19 +88,19 @@ func writeProfile(w io.Writer, p *infer.Profile, n int, style report.Style) erro
 
 func writeProfileImages(w io.Writer, p *infer.Profile, style report.Style) error {
 	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("procedures").Drop(1), report.Right("incomplete").Drop(2)}
-	columns = append(append(columns, mixColumns()...), report.Paths("image").Main())
+	columns = append(append(columns, report.ConfidenceColumns()...), report.Paths("image").Main())
 	t := report.NewTable(columns...)
 	for _, ip := range p.Images {
-		var m mix
+		var m report.ByConfidence
 		incomplete := 0
 		for _, r := range ip.Procs {
-			m.add(r)
+			m.AddWithin(r)
 			if !r.Proc.Complete {
 				incomplete++
 			}
 		}
 		cells := []string{report.Integer(ip.Samples), report.Share(ip.Samples, p.Samples.Total), fmt.Sprint(len(ip.Procs)), fmt.Sprint(incomplete)}
-		t.Row(append(append(cells, m.cells()...), ip.ID.Path)...)
+		t.Row(append(append(cells, m.Cells()...), ip.ID.Path)...)
 	}
 	return t.Print(w, style)
 }
@@ -159,11 +123,11 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style)
 		procs = procs[:n]
 	}
 	columns := []report.Column{report.Right("samples"), report.Right("share"), report.Right("executions")}
-	columns = append(append(columns, mixColumns()...), report.Procedures("procedure").Main())
+	columns = append(append(columns, report.ConfidenceColumns()...), report.Procedures("procedure").Main())
 	t := report.NewTable(columns...)
 	for _, r := range procs {
-		var m mix
-		m.add(r.Result)
+		var m report.ByConfidence
+		m.AddWithin(r.Result)
 		executions := "-"
 		if r.Entries.Conf != infer.None {
 			executions = report.Count(r.Entries.N)
@@ -172,7 +136,7 @@ func writeProfileProcs(w io.Writer, p *infer.Profile, n int, style report.Style)
 		if !r.Proc.Complete {
 			name += " (incomplete)"
 		}
-		t.Row(append(append([]string{report.Integer(r.Samples), report.Share(r.Samples, p.Samples.Total), executions}, m.cells()...), name)...)
+		t.Row(append(append([]string{report.Integer(r.Samples), report.Share(r.Samples, p.Samples.Total), executions}, m.Cells()...), name)...)
 	}
 	return t.Print(w, style)
 }
@@ -202,16 +166,13 @@ func newBlockRows(p *infer.Profile) []blockRow {
 		for _, r := range ip.Procs {
 			for i := range r.Proc.Blocks {
 				b := &r.Proc.Blocks[i]
-				rows = append(rows, blockRow{ip.ID.Path, id, report.NameOf(r.Proc.Name), hex(b.Start), uint64(b.End - b.Start), b.Insts,
+				rows = append(rows, blockRow{ip.ID.Path, id, report.NameOf(r.Proc.Name), report.Hex(b.Start), uint64(b.End - b.Start), b.Insts,
 					r.BlockSamples[i], r.Block[i].N, r.Block[i].Conf, r.Block[i].Within})
 			}
 		}
 	}
 	return rows
 }
-
-// hex prints an address.
-func hex(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
 
 // A placeRow is a block worth counting, the most worth first.
 type placeRow struct {
@@ -229,7 +190,7 @@ func newPlaceRows(p *infer.Profile) []placeRow {
 		r := placeRow{
 			Image: pl.Image.ID.Path,
 			Name:  report.NameOf(pl.Proc.Proc.Name),
-			Addr:  hex(pl.Proc.Proc.Blocks[pl.Block].Start),
+			Addr:  report.Hex(pl.Proc.Proc.Blocks[pl.Block].Start),
 			Count: pl.Proc.Block[pl.Block].N,
 			Gain:  math.Round(pl.Gain),
 		}

@@ -1,18 +1,10 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"io"
-	"math"
-	"slices"
-	"strings"
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
-	"backfeed/infer/image"
-	"backfeed/infer/machine"
 	"backfeed/infer/source"
 )
 
@@ -41,79 +33,16 @@ backfeed list ./app:lookup app.bfr --address -n 0`,
 	run: runList,
 }
 
-// A listDoc is what list prints as JSON.
-type listDoc struct {
-	timeHeader
-	Image string `json:"image"`
-	report.Name
-	Addr         string           `json:"addr"`
-	Size         uint64           `json:"size"` // bytes
-	Complete     bool             `json:"complete"`
-	ProcSamples  uint64           `json:"procedure_samples"`
-	Share        float64          `json:"share"` // of all samples
-	Executions   float64          `json:"executions"`
-	ExecutedConf infer.Confidence `json:"executions_confidence"`
-	Callers      int              `json:"callers"` // procedures that are known to call it
-	Cycles       float64          `json:"cycles"`  // in all executions
-	Ideal        float64          `json:"ideal"`   // cycles, if nothing took longer than the model's least
-	Spent        []spentRow       `json:"spent"`
-	Insts        []listRow        `json:"instructions"` // by address
-}
-
-// A listRow is an instruction.
-type listRow struct {
-	Addr        string           `json:"addr"`
-	Bytes       int              `json:"bytes"`
-	Block       string           `json:"block"` // its basic block's address
-	Samples     uint64           `json:"samples"`
-	Time        float64          `json:"time"` // share of the procedure's time
-	Executions  float64          `json:"executions"`
-	Confidence  infer.Confidence `json:"confidence"`
-	Within      infer.Confidence `json:"confidence_within"`
-	CPI         *float64         `json:"cpi,omitempty"` // nil is unknown
-	Least       float64          `json:"least"`
-	Why         string           `json:"why"`            // what least comes from
-	For         string           `json:"for,omitempty"`  // the instruction's address, or the unit
-	Stall       float64          `json:"stall"`          // cycles per execution beyond least
-	Blame       string           `json:"blame"`          // letters
-	Culprits    []culpritRow     `json:"culprits"`       // the likeliest first
-	Unexplained float64          `json:"unexplained"`    // cycles per execution
-	Instruction string           `json:"instruction"`    // GNU syntax
-	File        string           `json:"file,omitempty"` // of the innermost inlined function
-	Line        int              `json:"line,omitempty"`
-	Inlined     []frameRow       `json:"inlined,omitempty"` // functions around that one, innermost first
-	Function    string           `json:"function,omitempty"`
-}
-
-// A frameRow is a place that a function was inlined at.
-type frameRow struct {
-	Function string `json:"function"`
-	File     string `json:"file"`
-	Line     int    `json:"line"` // of the call
-}
-
-// foldBelow is the share of the procedure's time below which a block is folded.
-const foldBelow = 0.005
-
-// bubbleFrom is the share of the procedure's time from which a stall is drawn.
-const bubbleFrom = 0.01
-
-// Shorter procedures, and gaps between what is shown, are not folded: instructions.
-const (
-	shortProc = 60
-	shortGap  = 3
-)
-
 func runList(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
 	c.names()
 	c.inference(opt)
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
-	v := listView{}
-	fs.BoolVar(&v.address, "address", false, "list by address, not by time")
-	fs.BoolVar(&v.all, "all", false, "fold nothing")
-	fs.IntVarP(&v.n, "lines", "n", 200, "show at most `N` instructions in text; 0 shows all")
+	v := report.ListView{}
+	fs.BoolVar(&v.Address, "address", false, "list by address, not by time")
+	fs.BoolVar(&v.All, "all", false, "fold nothing")
+	fs.IntVarP(&v.N, "lines", "n", 200, "show at most `N` instructions in text; 0 shows all")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -126,7 +55,7 @@ func runList(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	v.source = text
+	v.Source = text
 	src, err := c.inferred(fs.Args()[1:], opt)
 	if err != nil {
 		return err
@@ -140,335 +69,16 @@ func runList(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	doc := list(src, x, of)
-	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.text(w, style, &v) })
+	doc := report.NewList(src.Profile, x, of)
+	err = c.print("-", format, doc, doc.Insts, func(w io.Writer, style report.Style) error { return doc.Text(w, style, &v) })
 	c.tellWithheld(text)
 	return err
 }
 
-// A sampledProc is a procedure with its image.
-type sampledProc struct {
-	ip *infer.ImageProfile
-	r  *infer.Result
-}
-
 // procOf finds the procedure that the user means.
-func procOf(s *input.Session, want string) (sampledProc, error) {
+func procOf(s *input.Session, want string) (report.Subject, error) {
 	ip, r, err := s.Proc(want)
-	return sampledProc{ip, r}, err
-}
-
-// list explains one procedure.
-func list(s *input.Session, x *infer.Explainer, of sampledProc) *listDoc {
-	e, p := x.Explain(of.ip, of.r), of.r.Proc
-	doc := &listDoc{
-		timeHeader: newTimeHeader(s, "backfeed.list/2", x), Image: of.ip.ID.Path, Name: report.NameOf(p.Name), Addr: hex(p.Addr), Size: p.Size,
-		Complete: p.Complete, ProcSamples: of.r.Samples, Executions: of.r.Entries.N, ExecutedConf: of.r.Entries.Conf,
-		Callers: callers(s, of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []listRow{},
-	}
-	doc.Share = float64(of.r.Samples) / float64(max(1, s.Profile.Samples.Total))
-	ln, err := of.ip.Image.Lines()
-	if err != nil {
-		ln = nil // assembly only
-	}
-	for i := range e.Insts {
-		t := &e.Insts[i]
-		doc.Ideal += t.N * t.Least
-		doc.Insts = append(doc.Insts, newListRow(of, t, e.Cycles, ln))
-	}
-	return doc
-}
-
-func newListRow(of sampledProc, t *infer.InstTime, all float64, ln *image.Lines) listRow {
-	f := of.r.Block[t.Block]
-	row := listRow{
-		Addr: hex(t.Addr), Bytes: t.Len, Block: hex(of.r.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
-		Executions: t.N, Confidence: f.Conf, Within: f.Within, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: blame(&t.Stall),
-		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.ip.Image.Text(t.Addr),
-	}
-	if t.N > 0 {
-		row.CPI = &t.Time
-	}
-	switch t.Why {
-	case machine.Dependency:
-		row.For = hex(t.On)
-	case machine.Unit:
-		row.For = t.Unit
-	}
-	if ln == nil {
-		return row
-	}
-	for i, fr := range ln.Frames(t.Addr) {
-		if i == 0 {
-			row.File, row.Line, row.Function = fr.File, fr.Line, functionOf(&fr)
-			continue
-		}
-		row.Inlined = append(row.Inlined, frameRow{functionOf(&fr), fr.File, fr.Line})
-	}
-	return row
-}
-
-// functionOf returns the name of a function of the source, as procedures have theirs.
-func functionOf(fr *image.Frame) string { return cmp.Or(image.DemangleShort(fr.Func), fr.Name) }
-
-// callers counts the procedures that are known to call one.
-func callers(s *input.Session, of sampledProc) int {
-	n := 0
-	for _, ip := range s.Profile.Images {
-		for _, r := range ip.Procs {
-			for i := range r.Proc.Calls {
-				call := &r.Proc.Calls[i]
-				if r.Call[i].N > 0 && (ip == of.ip && call.To == of.r.Proc.Addr || ip != of.ip && call.Target == of.r.Proc.Name) {
-					n++
-					break
-				}
-			}
-		}
-	}
-	return n
-}
-
-// A listView says how a listing is shown.
-type listView struct {
-	source  *source.Text
-	address bool // order
-	all     bool // fold nothing
-	n       int  // instructions at most; 0 is all
-}
-
-// Columns of the listing that notes start at.
-const (
-	firstColumn = 0
-	stallColumn = 3
-)
-
-func (doc *listDoc) text(w io.Writer, style report.Style, v *listView) error {
-	if err := doc.timeHeader.write(w, style); err != nil {
-		return err
-	}
-	doc.writeTotals(w, style)
-	if err := writeSpent(w, doc.Spent, style); err != nil {
-		return err
-	}
-	fmt.Fprintln(w)
-	l := report.NewListing(report.Right("samples").Drop(5), report.Right("time"), report.Right("executions").Drop(4), report.Right("CPI"), report.Right("least").Drop(2),
-		report.Left("for").Drop(1), report.Left("conf").Drop(3), report.Right("address"), report.Instructions("instruction").Main())
-	doc.show(l, v)
-	return l.Print(w, style)
-}
-
-func (doc *listDoc) writeTotals(w io.Writer, style report.Style) {
-	report.Fprintf(w, style, "\n%s of %s, %d bytes at %s\n", doc.In(style), doc.Image, doc.Size, doc.Addr)
-	executions := "executions unknown"
-	if doc.ExecutedConf != infer.None {
-		executions = fmt.Sprintf("%s executions (confidence %s)", report.Count(doc.Executions), doc.ExecutedConf)
-	}
-	report.Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, report.Percent(doc.Share), executions, doc.Callers)
-	if doc.Ideal > 0 {
-		report.Fprintf(w, style, "%s cycles, %s by the machine model's least: ratio %.2f\n", report.Count(doc.Cycles), report.Count(doc.Ideal), doc.Cycles/doc.Ideal)
-	}
-	if !doc.Complete {
-		fmt.Fprintln(w, "An indirect jump leads to where nothing is known: counts are local guesses.")
-	}
-	fmt.Fprintln(w)
-}
-
-// A stretch is instructions that are shown or folded together.
-type stretch struct {
-	from, to int // indices into Insts
-	time     float64
-	shown    bool
-}
-
-// show fills the listing.
-func (doc *listDoc) show(l *report.Listing, v *listView) {
-	all := doc.stretches(v)
-	var shown []stretch
-	for _, s := range all {
-		if s.shown {
-			shown = append(shown, s)
-		}
-	}
-	if !v.address {
-		slices.SortStableFunc(shown, func(a, b stretch) int { return cmp.Compare(b.time, a.time) })
-	}
-	var folded fold
-	if v.address {
-		shown = all
-	} else {
-		for _, s := range all {
-			if !s.shown {
-				folded.add(doc, s.from, s.to)
-			}
-		}
-	}
-	n := 0
-	for _, s := range shown {
-		if !s.shown {
-			var f fold
-			f.add(doc, s.from, s.to)
-			l.Note(report.Dim, firstColumn, f.String())
-			continue
-		}
-		if len(shown) > 1 && !v.address && (v.n <= 0 || n < v.n) {
-			l.Note(report.Dim, firstColumn, fmt.Sprintf("--- %s of the time, %s to %s", report.Percent(s.time), doc.Insts[s.from].Addr, doc.Insts[s.to-1].Addr))
-		}
-		to := s.to
-		if v.n > 0 {
-			to = min(to, s.from+max(0, v.n-n))
-		}
-		doc.showCode(l, v, s.from, to)
-		n += to - s.from
-		folded.add(doc, to, s.to)
-	}
-	if folded.insts > 0 {
-		l.Note(report.Dim, firstColumn, folded.String())
-	}
-}
-
-// A fold is what is not shown.
-type fold struct {
-	insts, bytes, pieces int
-	time                 float64
-}
-
-func (f *fold) add(doc *listDoc, from, to int) {
-	if from < to {
-		f.pieces++
-	}
-	for _, r := range doc.Insts[from:to] {
-		f.insts, f.bytes, f.time = f.insts+1, f.bytes+r.Bytes, f.time+r.Time
-	}
-}
-
-func (f *fold) String() string {
-	pieces := ""
-	if f.pieces > 1 {
-		pieces = fmt.Sprintf(" in %d pieces", f.pieces)
-	}
-	return fmt.Sprintf("... %d instructions%s, %d bytes, %s of the time", f.insts, pieces, f.bytes, report.Percent(f.time))
-}
-
-// stretches divides the code into what is shown and what is folded.
-func (doc *listDoc) stretches(v *listView) (all []stretch) {
-	for i := 0; i < len(doc.Insts); {
-		s := stretch{from: i, to: i}
-		for ; s.to < len(doc.Insts) && doc.Insts[s.to].Block == doc.Insts[i].Block; s.to++ {
-			s.time += doc.Insts[s.to].Time
-		}
-		s.shown = v.all || s.time >= foldBelow || len(doc.Insts) <= shortProc
-		all = append(all, s)
-		i = s.to
-	}
-	all = joined(all)
-	for i := 1; i+1 < len(all); i++ { // between others that are shown
-		all[i].shown = all[i].shown || all[i].to-all[i].from <= shortGap
-	}
-	return joined(all)
-}
-
-// joined joins neighbours that are both shown or both folded.
-func joined(all []stretch) []stretch {
-	var out []stretch
-	for _, s := range all {
-		if n := len(out); n > 0 && out[n-1].shown == s.shown {
-			out[n-1].to, out[n-1].time = s.to, out[n-1].time+s.time
-			continue
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// showCode shows instructions with their source lines and stalls.
-func (doc *listDoc) showCode(l *report.Listing, v *listView, from, to int) {
-	where, chain := "", ""
-	for i := from; i < to; i++ {
-		r := &doc.Insts[i]
-		if now := r.chain() + lineOf(r.File, r.Line); r.Line > 0 && now != where {
-			line := r.sourceLine(v.source)
-			if now := r.chain(); now != chain {
-				line, chain = line+"  ["+cmp.Or(now, r.Function)+"]", now
-			}
-			l.Note(report.Dim, firstColumn, line)
-			where = now
-		}
-		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
-			l.Note(report.Loud, stallColumn, r.bubble())
-		}
-		executions, cpi := math.NaN(), math.NaN()
-		if r.Confidence != infer.None {
-			executions = r.Executions
-		}
-		if r.CPI != nil {
-			cpi = *r.CPI
-		}
-		samples, time := "", ""
-		if r.Samples > 0 {
-			samples = report.Integer(r.Samples)
-		}
-		if r.Time > 0 {
-			time = report.Percent(r.Time)
-		}
-		l.Row(samples, time, report.Count(executions), cycles(cpi), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)
-	}
-}
-
-// sourceLine is the line of the source, as far as it is here.
-func (r *listRow) sourceLine(source *source.Text) string {
-	text, _ := source.Line(r.File, r.Line)
-	return strings.TrimRight(lineOf(r.File, r.Line)+"  "+text, " ")
-}
-
-// chain names the inlined function that an instruction is of, and where it was inlined;
-// nothing if it is of the procedure itself.
-func (r *listRow) chain() string {
-	if len(r.Inlined) == 0 {
-		return ""
-	}
-	chain := r.Function
-	for _, f := range r.Inlined {
-		chain += " in " + f.Function + " " + lineOf(f.File, f.Line)
-	}
-	return chain
-}
-
-// between prints cycles of one execution that are at least and at most so many.
-func between(least, most float64) string {
-	switch {
-	case least < 0.005:
-		return "up to " + cycles(most)
-	case cycles(least) == cycles(most):
-		return cycles(most)
-	}
-	return cycles(least) + " to " + cycles(most)
-}
-
-// longestBubble is how many cycles a bar shows at most.
-const longestBubble = 24
-
-// bubble draws the stall before an instruction: a mark for each cycle, the letters
-// of the culprits, and what the first of them explain.
-func (r *listRow) bubble() string {
-	marks := strings.Repeat("▒", min(longestBubble, max(1, int(math.Round(r.Stall)))))
-	if r.Stall > longestBubble {
-		marks += "»"
-	}
-	var parts []string
-	for i, c := range r.Culprits {
-		if i == 3 || c.Most < blameShare*r.Stall {
-			break
-		}
-		part := c.Cause + " " + between(c.Least, c.Most)
-		if c.From != "" && c.From != r.Addr {
-			part += " of " + c.From
-		}
-		parts = append(parts, part)
-	}
-	if r.Unexplained >= blameShare*r.Stall {
-		parts = append(parts, "unexplained "+cycles(r.Unexplained))
-	}
-	return strings.TrimRight(fmt.Sprintf("%s %s %s  %s", marks, cycles(r.Stall), r.Blame, strings.Join(parts, ", ")), " ")
+	return report.Subject{Image: ip, Result: r}, err
 }
 
 // tellWithheld says once per reason which source files are not shown.

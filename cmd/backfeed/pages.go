@@ -177,11 +177,11 @@ func (v *view) row(p *viewed) report.ProcRow {
 // middleConfidence is the confidence under the middle one of the samples of r, of its counts
 // among each other.
 func middleConfidence(r *infer.Result) infer.Confidence {
-	var t trust
-	t.add(r)
+	var t report.Trust
+	t.Add(r)
 	var below uint64
-	for conf, n := range t.shape {
-		if below += n; 2*below >= t.samples {
+	for conf, n := range t.Within {
+		if below += n; 2*below >= t.Samples {
 			return infer.Confidence(conf)
 		}
 	}
@@ -314,12 +314,12 @@ func (v *view) addImageCauses(s *sheet) {
 
 // addConfidence appends how far counts are to be trusted, and what was lost.
 func (v *view) addConfidence(s *sheet) {
-	t := newTrust(v.src)
+	t := report.NewTrust(v.src.Profile)
 	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
 	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
 		infer.Medium: "within a factor 2 of the truth, with 90 % confidence", infer.High: "within 10 % of the truth, with 90 % confidence"}
 	for _, c := range confidences {
-		conf.Row(c.String(), report.Share(t.conf[c], t.samples), report.Share(t.shape[c], t.samples), promise[c])
+		conf.Row(c.String(), report.Share(t.Conf[c], t.Samples), report.Share(t.Within[c], t.Samples), promise[c])
 	}
 	s.add("confidence", "Confidence",
 		text("Used samples by the confidence of the counts where they lie. Program-wide confidence is about a count among all others, that within functions about one among those of its procedure. A factor that all counts share cannot be had from samples of a timer."),

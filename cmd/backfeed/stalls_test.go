@@ -6,8 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -106,7 +104,7 @@ func TestBlame(t *testing.T) {
 		{infer.Stall{Cycles: 10, Unexplained: 10}, "?"},
 		{infer.Stall{}, ""},
 	} {
-		if got := blame(&tt.stall); got != tt.want {
+		if got := report.Blame(&tt.stall); got != tt.want {
 			t.Errorf("blame(%+v) = %q, want %q", tt.stall, got, tt.want)
 		}
 	}
@@ -116,9 +114,9 @@ func TestBlame(t *testing.T) {
 // where they were made to.
 func TestTopstalls(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
-	var few topstallsDoc
-	shows(t, "topstalls", &few, func(w io.Writer) error { return few.text(w, report.Style{}) }, append([]string{"-n", "8"}, mix...)...)
-	var all, one topstallsDoc
+	var few report.TopStalls
+	shows(t, "topstalls", &few, func(w io.Writer) error { return few.Text(w, report.Style{}) }, append([]string{"-n", "8"}, mix...)...)
+	var all, one report.TopStalls
 	mustJSON(t, &all, append([]string{"topstalls", "-n", "0"}, mix...)...)
 	sum := 0.0
 	for i, r := range all.Stalls {
@@ -139,7 +137,7 @@ func TestTopstalls(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ kind, blame string }{{"chase", "d"}, {"divide", "/"}, {"atomic", "L"}} {
-		var doc topstallsDoc
+		var doc report.TopStalls
 		mustJSON(t, &doc, append([]string{"topstalls", "-n", "1"}, alone(t, "stalls/"+tt.kind+".bfr", "stalls/stalls")...)...)
 		if len(doc.Stalls) != 1 || doc.Stalls[0].Procedure != tt.kind || !strings.HasPrefix(doc.Stalls[0].Blame, tt.blame) {
 			t.Errorf("%s: %+v, want its procedure, blame %s first", tt.kind, doc.Stalls, tt.blame)
@@ -153,10 +151,10 @@ func TestTopstalls(t *testing.T) {
 // TestWhatcg: what time went to adds up to all, of whatever.
 func TestWhatcg(t *testing.T) {
 	mix := alone(t, "mix/samples.bfr", "mix/mix")
-	var whole whatcgDoc
-	shows(t, "whatcg", &whole, func(w io.Writer) error { return whole.text(w, report.Style{}) }, mix...)
+	var whole report.WhatCG
+	shows(t, "whatcg", &whole, func(w io.Writer) error { return whole.Text(w, report.Style{}) }, mix...)
 	for _, of := range [][]string{nil, {"--image", "mix"}, {"--proc", "mix:lookup"}, {"--proc", "^quick"}} {
-		var doc whatcgDoc
+		var doc report.WhatCG
 		mustJSON(t, &doc, append(append([]string{"whatcg"}, mix...), of...)...)
 		sum, least, most, stalls := 0.0, 0.0, 0.0, 0.0
 		for _, r := range doc.Spent {
@@ -177,7 +175,7 @@ func TestWhatcg(t *testing.T) {
 		}
 	}
 	for kind, cause := range map[string]string{"chase": "d", "branch": "mispredict", "divide": "divider", "atomic": "lock", "stores": "w"} {
-		var doc blamedDoc
+		var doc report.Blamed
 		mustJSON(t, &doc, append([]string{"whatcg", "--cause", cause}, alone(t, "stalls/"+kind+".bfr", "stalls/stalls")...)...)
 		if len(doc.Procedures) == 0 || doc.Procedures[0].Procedure != kind || doc.Procedures[0].Share < 0.05 {
 			t.Errorf("%s: %+v, want its procedure first", kind, doc.Procedures)
@@ -193,8 +191,8 @@ func TestList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var shown, doc listDoc
-	shows(t, "list", &shown, func(w io.Writer) error { return shown.text(w, report.Style{}, &listView{source: text}) }, append([]string{"lookup"}, mix...)...)
+	var shown, doc report.List
+	shows(t, "list", &shown, func(w io.Writer) error { return shown.Text(w, report.Style{}, &report.ListView{Source: text}) }, append([]string{"lookup"}, mix...)...)
 	mustJSON(t, &doc, append([]string{"list", "lookup"}, mix...)...)
 	var samples uint64
 	time, sum := 0.0, 0.0
@@ -210,108 +208,5 @@ func TestList(t *testing.T) {
 	if samples != doc.ProcSamples || math.Abs(time-1) > 1e-6 || math.Abs(sum-1) > 1e-6 || doc.Callers != 1 || doc.Ideal > doc.Cycles {
 		t.Errorf("%d of %d samples, %g of the time, %g by cause, %d callers, %g of %g cycles are ideal",
 			samples, doc.ProcSamples, time, sum, doc.Callers, doc.Ideal, doc.Cycles)
-	}
-}
-
-// TestListFolds: nothing that is not shown goes unsaid.
-func TestListFolds(t *testing.T) {
-	doc := &listDoc{Cycles: 100, ExecutedConf: infer.Low}
-	for i := range 100 { // of which 40 to 49 and 70 to 79 are hot
-		r := listRow{Addr: hex(image.Addr(i)), Block: hex(image.Addr(i / 10)), Bytes: 4}
-		switch i / 10 {
-		case 4:
-			r.Time = 0.03
-		case 7:
-			r.Time = 0.07
-		}
-		doc.Insts = append(doc.Insts, r)
-	}
-	for _, tt := range []struct {
-		view listView
-		want []string // notes, and how many rows are between them
-	}{
-		{listView{}, []string{"--- 70.0% of the time, 0x46 to 0x4f", "10", "--- 30.0% of the time, 0x28 to 0x31", "10",
-			"... 80 instructions in 3 pieces, 320 bytes, 0.0% of the time"}},
-		{listView{address: true}, []string{"... 40 instructions, 160 bytes, 0.0% of the time", "10",
-			"... 20 instructions, 80 bytes, 0.0% of the time", "10", "... 20 instructions, 80 bytes, 0.0% of the time"}},
-		{listView{n: 15}, []string{"--- 70.0% of the time, 0x46 to 0x4f", "10", "--- 30.0% of the time, 0x28 to 0x31", "5",
-			"... 85 instructions in 4 pieces, 340 bytes, 15.0% of the time"}},
-		{listView{all: true}, []string{"100"}},
-	} {
-		tt.view.source = &source.Text{}
-		l := report.NewListing(slices.Repeat([]report.Column{report.Left("")}, 9)...)
-		doc.show(l, &tt.view)
-		var b strings.Builder
-		if err := l.Print(&b, report.Style{}); err != nil {
-			t.Fatal(err)
-		}
-		var got []string
-		rows := 0
-		flush := func() {
-			if rows > 0 {
-				got = append(got, strconv.Itoa(rows))
-			}
-			rows = 0
-		}
-		for line := range strings.Lines(b.String()) {
-			switch line = strings.TrimSpace(line); {
-			case line == "":
-			case strings.HasPrefix(line, "---") || strings.HasPrefix(line, "..."):
-				flush()
-				got = append(got, line)
-			default:
-				rows++
-			}
-		}
-		flush()
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%+v:\ngot  %q\nwant %q", tt.view, got, tt.want)
-		}
-	}
-}
-
-// TestListSource: lines are shown where they change, inlined calls where those do.
-func TestListSource(t *testing.T) {
-	dir := t.TempDir()
-	path := file(t, dir, "a.c", "one\n\ttwo\n")
-	t.Chdir(dir)
-	s, err := source.NewText(nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	inlined := []frameRow{{"g", "/gone/b.c", 7}, {"h", path, 1}}
-	doc := &listDoc{Insts: []listRow{
-		{File: path, Line: 2, Function: "h"},
-		{File: "/gone/b.c", Line: 1, Function: "f", Inlined: inlined},
-		{File: "/gone/b.c", Line: 1, Function: "f", Inlined: inlined},
-		{File: "/gone/b.c", Line: 0, Function: "f", Inlined: inlined},
-		{File: "/gone/b.c", Line: 2, Function: "f", Inlined: inlined},
-		{File: path, Line: 1, Function: "h"},
-		{File: path, Line: 9, Function: "h"},
-		{},
-	}}
-	l := report.NewListing(slices.Repeat([]report.Column{report.Left("")}, 9)...)
-	doc.showCode(l, &listView{source: s}, 0, len(doc.Insts))
-	var b strings.Builder
-	l.Print(&b, report.Style{})
-	var got []string
-	for line := range strings.Lines(b.String()) {
-		if strings.Contains(line, ".c:") {
-			got = append(got, strings.TrimSpace(line))
-		}
-	}
-	want := []string{"a.c:2      two", "b.c:1  [f in g b.c:7 in h a.c:1]", "b.c:2", "a.c:1  one  [h]", "a.c:9"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-	if len(s.Missing()) != 1 {
-		t.Errorf("not shown: %q, want one file", s.Missing())
-	}
-	tree, err := source.NewText([]string{dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text, ok := tree.Line("/build/x/a.c", 1); text != "one" || !ok {
-		t.Errorf("below --source: %q, %v", text, ok)
 	}
 }

@@ -159,10 +159,10 @@ type picture struct {
 	Cell          uint64 // bytes of a cell
 	Columns, Rows int
 	Width, Height int // without the last gap, in units
-	Paths         []path
+	Paths         []heatPath
 }
 
-type path struct {
+type heatPath struct {
 	Class int
 	Heat  string // what the class means
 	D     string
@@ -182,7 +182,7 @@ func newPicture(start image.Addr, cell uint64, columns, rows int, sc *scale, cla
 	}
 	for k := range paths {
 		if paths[k].Len() > 0 {
-			p.Paths = append(p.Paths, path{k, sc.Name(k), paths[k].String()})
+			p.Paths = append(p.Paths, heatPath{k, sc.Name(k), paths[k].String()})
 		}
 	}
 	return p

@@ -1,36 +1,72 @@
-package main
+package report
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
-	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/image"
 )
 
-// A trust tells how far counts are to be trusted, by the samples that lie in their
-// blocks: CPI and stalls inherit it.
-type trust struct {
-	conf, shape mix
-	samples     uint64
-}
+// ByConfidence is how many samples lie in blocks of each confidence.
+type ByConfidence [infer.High + 1]uint64
 
-func (t *trust) add(r *infer.Result) {
-	for b, n := range r.BlockSamples {
-		t.conf[r.Block[b].Conf] += n
-		t.shape[r.Block[b].Within] += n
-		t.samples += n
+// AddWithin adds the samples of r by the confidence of their blocks within the procedure.
+func (m *ByConfidence) AddWithin(r *infer.Result) {
+	for i, n := range r.BlockSamples {
+		m[r.Block[i].Within] += n
 	}
 }
 
-// trust is that of all procedures.
-func newTrust(s *input.Session) *trust {
-	t := &trust{}
-	for _, ip := range s.Profile.Images {
+// Cells are the shares by falling confidence: "high 71.0% medium 19.0% low 10.0%".
+func (m *ByConfidence) Cells() []string {
+	var all uint64
+	for _, n := range m {
+		all += n
+	}
+	var cells []string
+	for conf := infer.High; ; conf-- {
+		cells = append(cells, Share(m[conf], all))
+		if conf == infer.None {
+			return cells
+		}
+	}
+}
+
+// ConfidenceColumns head what Cells returns.
+func ConfidenceColumns() []Column {
+	var columns []Column
+	for conf := infer.High; ; conf-- {
+		columns = append(columns, Right(conf.String()))
+		if conf == infer.None {
+			return columns
+		}
+	}
+}
+
+// A Trust says how far counts are to be trusted, by the samples that lie in their
+// blocks: CPI and stalls inherit it.
+type Trust struct {
+	Conf, Within ByConfidence
+	Samples      uint64
+}
+
+// Add adds the samples of r.
+func (t *Trust) Add(r *infer.Result) {
+	for b, n := range r.BlockSamples {
+		t.Conf[r.Block[b].Conf] += n
+		t.Within[r.Block[b].Within] += n
+		t.Samples += n
+	}
+}
+
+// NewTrust returns that of all procedures.
+func NewTrust(prof *infer.Profile) *Trust {
+	t := &Trust{}
+	for _, ip := range prof.Images {
 		for _, r := range ip.Procs {
-			t.add(r)
+			t.Add(r)
 		}
 	}
 	return t
@@ -39,8 +75,8 @@ func newTrust(s *input.Session) *trust {
 // letterOf is a confidence in a narrow column.
 func letterOf(c infer.Confidence) string { return c.String()[:1] }
 
-// A timeHeader is what all explanations of time begin with.
-type timeHeader struct {
+// A TimeHeader is what all explanations of time begin with.
+type TimeHeader struct {
 	Schema          string             `json:"schema"`
 	Machine         string             `json:"machine"`
 	Event           string             `json:"event"`
@@ -51,13 +87,14 @@ type timeHeader struct {
 	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
 }
 
-func newTimeHeader(s *input.Session, schema string, x *infer.Explainer) timeHeader {
-	p, t := s.Profile, newTrust(s)
-	return timeHeader{schema, p.Machine, p.Event.Name, p.Samples.Total, p.Samples.Used, x.CyclesPerSample(), t.conf.shares(), t.shape.shares()}
+// NewTimeHeader returns the header of a document of a schema.
+func NewTimeHeader(prof *infer.Profile, schema string, x *infer.Explainer) TimeHeader {
+	t := NewTrust(prof)
+	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), t.Conf.shares(), t.Within.shares()}
 }
 
 // shares returns the share of each confidence.
-func (m *mix) shares() map[string]float64 {
+func (m *ByConfidence) shares() map[string]float64 {
 	var all uint64
 	for _, n := range m {
 		all += n
@@ -70,23 +107,23 @@ func (m *mix) shares() map[string]float64 {
 }
 
 // write prints the header, and what estimates are worth.
-func (h *timeHeader) write(w io.Writer, style report.Style) error {
+func (h *TimeHeader) write(w io.Writer, style Style) error {
 	list := func(shares map[string]float64) string {
 		var parts []string
 		for conf := infer.High; conf > infer.None; conf-- {
-			parts = append(parts, conf.String()+" "+report.Percent(shares[conf.String()]))
+			parts = append(parts, conf.String()+" "+Percent(shares[conf.String()]))
 		}
 		return strings.Join(parts, ", ")
 	}
-	_, err := report.Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
+	_, err := Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
 		"Samples by how well executions are known: among all %s;\n"+
 		"within their procedure %s. Cycles per execution are no better.\n",
-		h.Machine, h.Event, h.Samples, report.Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
+		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
 	return err
 }
 
-// A culpritRow is an infer.Culprit.
-type culpritRow struct {
+// A CulpritRow is an infer.Culprit.
+type CulpritRow struct {
 	Cause  string  `json:"cause"`
 	Letter string  `json:"letter"`
 	From   string  `json:"from,omitempty"` // address of the instruction that was waited for, if it is known
@@ -94,12 +131,12 @@ type culpritRow struct {
 	Most   float64 `json:"most"`
 }
 
-func culpritRows(s *infer.Stall) []culpritRow {
-	rows := []culpritRow{}
+func culpritRows(s *infer.Stall) []CulpritRow {
+	rows := []CulpritRow{}
 	for _, c := range s.Culprits {
-		row := culpritRow{Cause: c.Cause.String(), Letter: string(c.Cause.Letter()), Least: c.Least, Most: c.Most}
+		row := CulpritRow{Cause: c.Cause.String(), Letter: string(c.Cause.Letter()), Least: c.Least, Most: c.Most}
 		if c.From != 0 {
-			row.From = hex(c.From)
+			row.From = Hex(c.From)
 		}
 		rows = append(rows, row)
 	}
@@ -110,9 +147,9 @@ func culpritRows(s *infer.Stall) []culpritRow {
 // to be shown.
 const blameShare = 0.1
 
-// blame returns the letters of the culprits of s that matter, the likeliest first; "?" is
+// Blame returns the letters of the culprits of s that matter, the likeliest first; "?" is
 // what nothing explains.
-func blame(s *infer.Stall) string {
+func Blame(s *infer.Stall) string {
 	var b strings.Builder
 	for _, c := range s.Culprits {
 		if c.Most >= blameShare*s.Cycles {
@@ -125,8 +162,8 @@ func blame(s *infer.Stall) string {
 	return b.String()
 }
 
-// legend explains the letters of causes, in lines of at most so many characters.
-func legend(width int, newline string) string {
+// Legend explains the letters of causes, in lines of at most so many characters.
+func Legend(width int, newline string) string {
 	var parts []string
 	for _, c := range infer.Causes() {
 		parts = append(parts, string(c.Letter())+" "+c.String())
@@ -145,8 +182,8 @@ func legend(width int, newline string) string {
 	return out
 }
 
-// causeNamed finds a cause by name or letter.
-func causeNamed(name string) (infer.Cause, error) {
+// CauseNamed finds a cause by name or letter.
+func CauseNamed(name string) (infer.Cause, error) {
 	var names []string
 	for _, c := range infer.Causes() {
 		if name == c.String() || name == string(c.Letter()) {
@@ -156,3 +193,6 @@ func causeNamed(name string) (infer.Cause, error) {
 	}
 	return 0, fmt.Errorf("no cause %q: want one of %s", name, strings.Join(names, ", "))
 }
+
+// Hex prints an address.
+func Hex(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }

@@ -1,0 +1,161 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+
+	"backfeed/infer"
+)
+
+// A StallRow is one instruction that stalls.
+type StallRow struct {
+	Share       float64          `json:"share"` // of all time
+	Sum         float64          `json:"sum"`   // of the shares so far
+	Cycles      float64          `json:"cycles"`
+	Executions  float64          `json:"executions"`
+	Confidence  infer.Confidence `json:"confidence"`
+	Within      infer.Confidence `json:"confidence_within"`
+	Stall       float64          `json:"stall"` // cycles per execution
+	Least       float64          `json:"least"` // cycles per execution that are no stall
+	Blame       string           `json:"blame"` // letters
+	Culprits    []CulpritRow     `json:"culprits"`
+	Unexplained float64          `json:"unexplained"` // cycles per execution
+	Image       string           `json:"image"`
+	Name
+	Addr        string `json:"addr"`
+	Instruction string `json:"instruction"`
+	File        string `json:"file,omitempty"`
+	Line        int    `json:"line,omitempty"`
+}
+
+// A TopStalls is what topstalls prints as JSON.
+type TopStalls struct {
+	TimeHeader
+	Stalled      float64    `json:"stalled"`      // share of all time that is stalls
+	Chosen       float64    `json:"chosen"`       // the same of stalls of the confidence and the cause that were asked for
+	Instructions int        `json:"instructions"` // that have such stalls
+	Stalls       []StallRow `json:"items"`        // the longest first
+}
+
+// A StallFilter chooses stalls.
+type StallFilter struct {
+	Conf  infer.Confidence // at least
+	Cause infer.Cause
+	One   bool // only stalls that cause may explain, as far as it may
+}
+
+// of returns the cycles per execution of s that are asked for.
+func (f *StallFilter) of(s *infer.Stall) float64 {
+	if !f.One {
+		return s.Cycles
+	}
+	for _, c := range s.Culprits {
+		if c.Cause == f.Cause {
+			return c.Most
+		}
+	}
+	return 0
+}
+
+// A stalled is a stall that may become a row.
+type stalled struct {
+	Subject
+	infer.InstTime
+	cycles float64
+}
+
+// NewTopStalls finds the n stalls that cost most, all for 0.
+func NewTopStalls(prof *infer.Profile, x *infer.Explainer, pick StallFilter, n int) *TopStalls {
+	doc := &TopStalls{TimeHeader: NewTimeHeader(prof, "backfeed.topstalls/2", x), Stalls: []StallRow{}}
+	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
+	var top []stalled
+	for ip, e := range x.All() {
+		for i := range e.Insts {
+			t := &e.Insts[i]
+			doc.Stalled += t.Stall.Cycles * t.N / all
+			cycles := pick.of(&t.Stall) * t.N
+			if !(cycles > 0) || e.Result.Block[t.Block].Within < pick.Conf {
+				continue
+			}
+			doc.Chosen += cycles / all
+			doc.Instructions++
+			top = append(top, stalled{Subject{ip, e.Result}, *t, cycles})
+		}
+		if n > 0 && len(top) > 16*n+4096 { // those of a large program would be larger than it
+			top = longest(top, n)
+		}
+	}
+	sum := 0.0
+	for _, t := range longest(top, n) {
+		sum += t.cycles / all
+		doc.Stalls = append(doc.Stalls, newStallRow(&t, t.cycles/all, sum))
+	}
+	return doc
+}
+
+// longest sorts stalls and returns the first n, all for 0.
+func longest(all []stalled, n int) []stalled {
+	slices.SortStableFunc(all, func(a, b stalled) int { return cmp.Compare(b.cycles, a.cycles) })
+	if n > 0 && len(all) > n {
+		clear(all[n:])
+		all = all[:n]
+	}
+	return all
+}
+
+func newStallRow(t *stalled, share, sum float64) StallRow {
+	f := t.Result.Block[t.Block]
+	row := StallRow{
+		Share: share, Sum: sum, Cycles: t.cycles, Executions: t.N, Confidence: f.Conf, Within: f.Within,
+		Stall: t.Stall.Cycles, Least: t.Least, Blame: Blame(&t.Stall), Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained,
+		Image: t.Image.ID.Path, Name: NameOf(t.Result.Proc.Name), Addr: Hex(t.Addr), Instruction: t.Image.Image.Text(t.Addr),
+	}
+	if ln, err := t.Image.Image.Lines(); err == nil {
+		if frames := ln.Frames(t.Addr); len(frames) > 0 {
+			row.File, row.Line = frames[0].File, frames[0].Line
+		}
+	}
+	return row
+}
+
+// Text writes the table, and what its letters mean.
+func (doc *TopStalls) Text(w io.Writer, style Style) error {
+	if err := doc.TimeHeader.write(w, style); err != nil {
+		return err
+	}
+	Fprintf(w, style, "Stalls are %s of the time; those asked for are %s, at %d instructions.\n\n", Percent(doc.Stalled), Percent(doc.Chosen), doc.Instructions)
+	columns := []Column{Right("share"), Right("sum").Drop(2), Right("cycles").Drop(1), Right("executions").Drop(4), Left("conf").Drop(5),
+		Right("each"), Left("blame"), Right("pc"), Procedures("procedure"), Left("line").Drop(3), Instructions("instruction").Main()}
+	t := NewTable(columns...)
+	for _, r := range doc.Stalls {
+		t.Row(Percent(r.Share), Percent(r.Sum), Count(r.Cycles), Count(r.Executions), letterOf(r.Confidence)+letterOf(r.Within),
+			cycles(r.Stall), r.Blame, r.Addr, r.In(style), lineOf(r.File, r.Line), r.Instruction)
+	}
+	if err := t.Print(w, style); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", Legend(96, "\n"))
+	return err
+}
+
+// cycles prints cycles of one execution.
+func cycles(n float64) string {
+	if n < 0.995 {
+		return fmt.Sprintf("%.2f", n)
+	}
+	return Count(n)
+}
+
+// lineOf names a line of a file; nothing if it is unknown.
+func lineOf(file string, line int) string {
+	switch {
+	case file == "":
+		return ""
+	case line == 0: // compilers put code down to a file alone that they made up
+		return path.Base(file)
+	}
+	return fmt.Sprintf("%s:%d", path.Base(file), line)
+}
