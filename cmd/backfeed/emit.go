@@ -18,7 +18,7 @@ var emitCmd = &command{
 	reads: symfsHelp,
 	long: `Without --image, llvm is given all images that its compilers made, the others the one with the most samples
 that the format fits. A profile that would be of no use is not written. The program's file must be there as it
-ran, so keep what you deploy: backfeed looks for it by its build ID.`,
+ran, so keep the binaries that you deploy: backfeed knows them by their build IDs.`,
 	sub: []*command{
 		emitCommand("go", "a profile for go build -pgo", `Go's compiler reads `+"`-pgo=FILE`"+`, or the file default.pgo if it lies beside package main. It inlines hot calls, and turns
 indirect calls that mostly have one callee into direct ones: for that the recording needs callers, which
@@ -65,6 +65,7 @@ type emitOptions struct {
 	ld     string // file for the linker
 	gcc    int    // major version of the gcc that reads the profile; 0 is that of the image
 	write  func(path string, f func(io.Writer) error) error
+	wrote  *sample.ImageID // is told what a profile for go is about, if it is not nil
 }
 
 func runEmit(c *cli, args []string, name string, emit emitter) error {
@@ -115,9 +116,12 @@ func runEmit(c *cli, args []string, name string, emit emitter) error {
 		}
 		opt.image = nameOf(ip.ID)
 	}
-	opt.keep, opt.write = keep, c.write
+	opt.keep, opt.write, opt.wrote = keep, c.write, new(sample.ImageID)
 	if err := c.emit(*out, emit, src, opt); err != nil {
 		return err
+	}
+	if name == "go" {
+		c.tellGoBuild(*out, src, *opt.wrote)
 	}
 	c.tellThin(src.Recording, "merge several recordings")
 	return nil
@@ -154,6 +158,9 @@ func emitGo(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
 	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.image, Round: true, Old: opt.old})
 	if err != nil {
 		return "", err
+	}
+	if opt.wrote != nil {
+		*opt.wrote = st.Image
 	}
 	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect%s",
 		st.Image.Path, st.Edges, st.Inlined, st.Indirect, skipList(st.Skipped)), nil

@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/record"
 	"backfeed/feedback/gate"
 	"backfeed/sample"
@@ -14,7 +16,9 @@ var pgoCmd = &command{
 profile is about; CMD may be a script or a load generator that starts it. The program's file must
 still be there afterwards: build tests with go test -c rather than run go test.
 
-Put the profile as default.pgo beside the main package, and go build will use it.`,
+As default.pgo in the directory of package main, go build uses it without being told; -pgo=FILE names any
+other. The command to build with is printed in the end. Keep the binary: its profile can be made anew for as
+long as it is there, from this and other recordings of it.`,
 	examples: `backfeed pgo -- ./server -its -flags
 backfeed pgo -p 1234 -d 60 -o default.pgo
 go build -pgo=default.pgo .`,
@@ -53,10 +57,12 @@ func runPGO(c *cli, args []string) error {
 		}
 		*want = nameOf(ip.ID)
 	}
-	if err := c.emit(*out, emitGo, src, emitOptions{image: *want, keep: keep}); err != nil {
+	var built sample.ImageID
+	if err := c.emit(*out, emitGo, src, emitOptions{image: *want, keep: keep, wrote: &built}); err != nil {
 		return err
 	}
 	c.tellThin(rec, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
+	c.tellGoBuild(*out, src, built)
 	return record.CommandError(opt, stats)
 }
 
@@ -65,4 +71,53 @@ func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
 	if n := rec.Samples(); n < gate.FewSamples && rec.Exact(nil).Counted == 0 {
 		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
 	}
+}
+
+// tellGoBuild says how to build with the profile of a Go program that is in file out.
+func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) {
+	if !hasCallers(src.Recording) {
+		c.warn("no callers were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; " +
+			"record keeps callers, and record -a and agent do with --callers")
+	}
+	if out == "-" {
+		return
+	}
+	if abs, err := filepath.Abs(out); err == nil {
+		out = abs // go build may be run elsewhere
+	}
+	main := ""
+	if im := src.Found(built); im != nil {
+		main = im.GoMain()
+	}
+	if main == "" || main == "command-line-arguments" { // of files that were named
+		main = "."
+	}
+	c.warn("next, build with it: %s", goBuild(out, main))
+}
+
+// goBuild is the command that builds package main of that path with the profile at path.
+func goBuild(profile, main string) string {
+	command := "go build -pgo=" + shellWord(profile) + " " + main
+	if filepath.Base(profile) == "default.pgo" {
+		command += "; in the directory of package main, go build finds default.pgo by itself"
+	}
+	return command
+}
+
+// hasCallers reports whether a recording shows who called what: by stacks, branch records or walks.
+func hasCallers(rec *sample.Recording) bool {
+	if rec.Exact(nil).Walked > 0 {
+		return true
+	}
+	for _, counts := range rec.Counts {
+		if len(counts.Branches) > 0 {
+			return true
+		}
+		for _, s := range counts.Stacks {
+			if len(s.Frames) > 1 {
+				return true
+			}
+		}
+	}
+	return false
 }

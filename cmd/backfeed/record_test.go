@@ -87,6 +87,9 @@ func TestPGO(t *testing.T) {
 	if code != exitDone || !strings.Contains(errs, "thin profile") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
+	if lines := strings.Split(strings.TrimSpace(errs), "\n"); !strings.HasPrefix(lines[len(lines)-1], "backfeed: next, build with it: go build -pgo="+file+" ") {
+		t.Errorf("the last line does not say what to build with: %s", errs)
+	}
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -101,5 +104,36 @@ func TestPGO(t *testing.T) {
 	code, _, errs = runAs(pgoCmd, "-o", filepath.Join(t.TempDir(), "none"), "--", "true")
 	if code != exitNothing {
 		t.Errorf("of a command that does nothing: exit code %d: %s", code, errs)
+	}
+}
+
+func TestGoBuild(t *testing.T) {
+	for _, tt := range []struct{ profile, main, want string }{
+		{"/src/cpu.pgo", "example.com/app/cmd/server", "go build -pgo=/src/cpu.pgo example.com/app/cmd/server"},
+		{"/a b/it's.pgo", ".", `go build -pgo='/a b/it'\''s.pgo' .`},
+		{"/src/default.pgo", ".", "go build -pgo=/src/default.pgo .; in the directory of package main, go build finds default.pgo by itself"},
+	} {
+		if got := goBuild(tt.profile, tt.main); got != tt.want {
+			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+	with := func(add func(*sample.Counts)) *sample.Recording {
+		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
+		add(c)
+		return &sample.Recording{Counts: []*sample.Counts{c}}
+	}
+	at := func(off sample.Offset) sample.Frame { return sample.Frame{Image: sample.Unknown, Off: off} }
+	for name, tt := range map[string]struct {
+		add  func(*sample.Counts)
+		want bool
+	}{
+		"samples alone":  {func(c *sample.Counts) {}, false},
+		"a frame":        {func(c *sample.Counts) { c.AddStack([]sample.Frame{at(1)}, 1) }, false},
+		"frames":         {func(c *sample.Counts) { c.AddStack([]sample.Frame{at(1), at(2)}, 1) }, true},
+		"branch records": {func(c *sample.Counts) { c.AddBranch(sample.Branch{From: at(1), To: at(2)}, 1, 0) }, true},
+	} {
+		if got := hasCallers(with(tt.add)); got != tt.want {
+			t.Errorf("%s: has callers: %v", name, got)
+		}
 	}
 }
