@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/agent"
 	"backfeed/cmd/internal/calibrate"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
@@ -98,6 +99,36 @@ func (b *branching) end(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
+// probed is what was counted of the program.
+func (b *branching) probed(rec *sample.Recording) map[sample.Offset]sample.Probed {
+	if c := calibrate.Timed(rec); c != nil {
+		for _, ic := range c.Images {
+			if filepath.Base(ic.ID.Path) == filepath.Base(b.path) {
+				return ic.Probed
+			}
+		}
+	}
+	return nil
+}
+
+// fewOutcomes is how many each branch has even on a machine that is rather busy; there is no
+// time for more than a few walks.
+const fewOutcomes = 200
+
+// counted returns the least number of outcomes that a branch has, and how often a place ran in
+// windows of probes, at most.
+func (b *branching) counted(rec *sample.Recording) (outcomes, runs uint64) {
+	probed := b.probed(rec)
+	outcomes = math.MaxUint64
+	for _, off := range b.offs {
+		outcomes = min(outcomes, probed[off].Outcomes)
+	}
+	for _, p := range probed {
+		runs = max(runs, p.Runs)
+	}
+	return outcomes, runs
+}
+
 // check holds what was counted of branches to what the program printed.
 func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 	t.Helper()
@@ -108,19 +139,10 @@ func (b *branching) check(t *testing.T, rec *sample.Recording, printed string) {
 	if err := c.Check(); err != nil {
 		t.Error(err)
 	}
-	var probed map[sample.Offset]sample.Probed
-	for _, ic := range c.Images {
-		if filepath.Base(ic.ID.Path) == filepath.Base(b.path) {
-			probed = ic.Probed
-		}
+	if n, _ := b.counted(rec); n < fewOutcomes {
+		t.Skipf("needs a less busy machine: %d outcomes", n)
 	}
-	// On a busy machine there is no time for more than a few walks.
-	const few = 200
-	for _, off := range b.offs {
-		if n := probed[off].Outcomes; n < few {
-			t.Skipf("needs a less busy machine: %d outcomes", n)
-		}
-	}
+	probed := b.probed(rec)
 	lines := strings.Split(strings.TrimSpace(printed), "\n")
 	for i, off := range b.offs {
 		var ran, taken float64
@@ -273,35 +295,43 @@ func TestAgentCalibrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := c.openAgent(f, 0)
+	opt, err := c.agentOptions(f, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	a.aimAt = time.Now() // and not after a minute
-	for i := range 120 {
-		time.Sleep(250 * time.Millisecond)
-		a.step(time.Now())
-		if i == 8 {
-			a.aimAt = time.Now() // nor once more after another one
-		}
-		if windows, _, _ := a.probes.Spent(); windows >= 20 && a.status.segments > 1 {
-			break
-		}
-	}
-	if err := a.close(); err != nil {
+	opt.FirstAim = 2 * time.Second
+	a, err := agent.Open(opt)
+	if err != nil {
 		t.Fatal(err)
 	}
-	b.end(t, cmd)
+	signals, told := make(chan os.Signal, 1), make(chan error, 1)
+	go func() {
+		a.Run(signals)
+		told <- a.Close()
+	}()
 	s, err := store.Open(into, store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := s.Read(store.Query{})
-	if err != nil {
+	var rec *sample.Recording
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(250 * time.Millisecond) {
+		if rec, err = s.Read(store.Query{}); err != nil {
+			t.Fatal(err)
+		}
+		if outcomes, runs := b.counted(rec); outcomes >= fewOutcomes && runs > 0 {
+			break
+		}
+	}
+	signals <- syscall.SIGTERM
+	if err := <-told; err != nil {
 		t.Fatal(err)
 	}
-	b.check(t, rec, printed.String())
-	if a.status.failures > 0 {
-		t.Errorf("%d segments were not written", a.status.failures)
+	b.end(t, cmd)
+	if rec, err = s.Read(store.Query{}); err != nil {
+		t.Fatal(err)
 	}
+	if segments, err := s.Segments(); err != nil || len(segments) < 2 {
+		t.Errorf("segments %+v, %v", segments, err)
+	}
+	b.check(t, rec, printed.String())
 }

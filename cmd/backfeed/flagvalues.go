@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"backfeed/cmd/internal/report"
 )
 
 // The methods of pflag that define flags of time and of labels are hidden by those below, whose values
@@ -178,17 +180,8 @@ func (s *share) Set(text string) error {
 // A size is a flag in bytes.
 type size int64
 
-func (s *size) String() string {
-	n, unit := int64(*s), ""
-	for _, u := range []string{"K", "M", "G", "T"} {
-		if n == 0 || n%1024 != 0 {
-			break
-		}
-		n, unit = n/1024, u
-	}
-	return strconv.FormatInt(n, 10) + unit
-}
-func (s *size) Type() string { return "size" }
+func (s *size) String() string { return report.Bytes(int64(*s)) }
+func (s *size) Type() string   { return "size" }
 
 // sizes are a number and a unit.
 var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:i?b)?$`)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -16,7 +15,6 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/sample"
 	"backfeed/sample/collect"
-	"backfeed/sample/store"
 	"backfeed/testdata/tiny"
 )
 
@@ -112,42 +110,5 @@ func TestOpenBelow(t *testing.T) {
 			}
 			f.Close()
 		}
-	}
-}
-
-// TestKeepTooLarge: a program of 40 GB, nearly all of it a hole, is not copied; nor is one
-// that --retain-size has no room for; nor, for long, one when the agent was told to end.
-func TestKeepTooLarge(t *testing.T) {
-	build := sample.BuildID{1, 19: 1}
-	path := filepath.Join(t.TempDir(), "program")
-	put(t, path, tiny.ELF(build))
-	if err := os.Truncate(path, 40<<30); err != nil {
-		t.Skip(err)
-	}
-	into, err := store.Create(filepath.Join(t.TempDir(), "store"), store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for _, tt := range []struct {
-		name  string
-		flags agentFlags
-		ctx   context.Context
-		want  string
-	}{
-		{"by default", agentFlags{maxImage: 1 << 30}, t.Context(), "more than --max-image-size 1G"},
-		{"no room", agentFlags{maxImage: 1 << 40, retain: retention{size: 1 << 30}}, t.Context(), "--retain-size leaves 1073741824"},
-		{"told to end", agentFlags{maxImage: 1 << 40}, ended, "context canceled"},
-	} {
-		tt.flags.keepImages = &choice{value: "file"}
-		a := agent{agentFlags: &tt.flags, into: into, work: tt.ctx}
-		err := a.keep(sample.ImageID{Path: path, Build: build}, &input.Running{Proc: "/proc"})
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
-		}
-	}
-	if st, err := into.Stats(); err != nil || st.CopyBytes != 0 {
-		t.Errorf("%+v, %v", st, err)
 	}
 }

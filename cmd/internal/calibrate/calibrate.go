@@ -787,9 +787,6 @@ func (k *Calibrator) complain(err error) {
 	}
 }
 
-// Spent returns how many windows there were, what processor time they took, and of how much.
-func (k *Calibrator) Spent() (windows int, added, of time.Duration) { return k.run.Spent() }
-
 // Tell says what was probed and walked for rec, and what that cost.
 func (k *Calibrator) Tell(rec *sample.Recording) {
 	k.tellWindows(rec)

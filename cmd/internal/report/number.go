@@ -82,3 +82,15 @@ func Ratio(n float64) string {
 	}
 	return strconv.FormatFloat(n, 'f', 2, 64)
 }
+
+// Bytes prints a number of bytes, in the largest unit of 1024 that it is a multiple of: "1G", "1500K".
+func Bytes(n int64) string {
+	unit := ""
+	for _, u := range []string{"K", "M", "G", "T"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, u
+	}
+	return strconv.FormatInt(n, 10) + unit
+}

@@ -1,6 +1,8 @@
-package main
+package agent
 
-import "time"
+import (
+	"time"
+)
 
 // A budget keeps the agent's cost below a share of the machine: its own processor
 // time, and what samples take from whatever they interrupt.

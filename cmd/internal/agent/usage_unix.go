@@ -1,15 +1,15 @@
 //go:build unix
 
-package main
+package agent
 
 import (
 	"syscall"
 	"time"
 )
 
-// processorTime is what this process has used of the processors, in user and
+// ProcessorTime is what this process has used of the processors, in user and
 // system mode.
-func processorTime() time.Duration {
+func ProcessorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

@@ -1,0 +1,497 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"backfeed/cmd/internal/calibrate"
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/record"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+	"backfeed/sample/store"
+)
+
+// drainEvery is the time between two drains of the kernel's maps, which have room
+// for collect.DefaultDrain.
+const drainEvery = 4 * time.Second
+
+// maxGathered bounds the places that are kept in memory while the store takes no
+// segment: about 100 bytes each.
+const maxGathered = 500_000
+
+// Options are what an agent is told.
+type Options struct {
+	Store     string                // directory of the store to write to
+	System    collect.SystemOptions // Frequency is the most; Probes follows from Calibrate
+	MaxCPU    float64               // share of all processor time to keep the cost below
+	Calibrate calibrate.Options     // no calibration if its Budget is 0; the agent sets PIDs and Notify
+	Labels    map[string]string     // of what is recorded
+	Epoch     time.Duration         // what was recorded in each is merged
+	Flush     time.Duration         // time from one segment to the next
+	Keep      Keep
+	MaxImage  int64           // bytes; nothing larger is copied
+	Retain    store.Retention // zero keeps all
+	Metrics   string          // address to show the agent's figures at; "" is none
+	Public    bool            // other machines may read them
+	Log       *slog.Logger
+	Without   func(*collect.Unavailable) // gets what the kernel refuses of what was asked for; nil is none
+	FirstAim  time.Duration              // from the start to the first choice of what to probe, and on to the second; 0 is a minute
+	Used      time.Duration              // processor time of this process before, which is not the agent's cost
+}
+
+// Keep is what an agent copies into its store.
+type Keep string
+
+const (
+	KeepNothing Keep = "no"
+	KeepFiles   Keep = "file"  // the sampled programs and libraries
+	KeepDebug   Keep = "debug" // their separate debug files too
+)
+
+// A sampler is a collect.System.
+type sampler interface {
+	Drain() (*sample.Recording, error)
+	SetFrequency(hz int) error
+	Counters() collect.Counters
+	Close() error
+}
+
+// An Agent moves samples from a sampler to a store.
+type Agent struct {
+	opt     Options
+	log     *slog.Logger
+	sampler sampler
+	probes  *calibrate.Calibrator // nil without --calibrate
+	into    *store.Store
+	page    statusPage
+	serving io.Closer // nil is none
+
+	budget     budget
+	complained bool // that the budget is too small
+	status     status
+	cpu        time.Duration // processor time of this process at the last drain
+	seen       uint64        // samples at the last drain
+	drained    time.Time     // the last time
+	aimAt      time.Time     // when to choose what to probe
+	aimed      bool          // that was done once
+
+	gathered sample.Recording // since from
+	from     time.Time
+
+	// What takes long is done beside the drains, one after another.
+	chores  chan func()
+	idle    sync.WaitGroup  // of the goroutine that does them
+	work    context.Context // which they end with
+	endWork context.CancelFunc
+	kept    map[sample.BuildID]bool
+	inStore atomic.Int64 // bytes
+}
+
+// Open starts to sample. Its error is of the kind fail.Machine where the machine cannot be
+// sampled.
+func Open(opt Options) (_ *Agent, err error) {
+	a := &Agent{opt: opt, log: opt.Log}
+	calibrating := false
+	defer func() {
+		if err != nil {
+			a.release()
+		}
+		if err != nil && !calibrating && opt.Calibrate.Log != nil {
+			opt.Calibrate.Log.Close()
+		}
+	}()
+	if opt.Metrics != "" {
+		l, err := serveMetrics(opt.Metrics, opt.Public, &a.page, a.log)
+		if err != nil {
+			return nil, err
+		}
+		a.serving = l
+		a.log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+	}
+	if a.into, err = store.Create(opt.Store, store.Options{Warn: func(err error) { a.log.Warn("store", "error", err) }}); err != nil {
+		return nil, err
+	}
+	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log)}
+	opt.System.Probes = opt.Calibrate.Budget > 0
+	sys, err := record.OpenSystem(opt.System)
+	if err != nil {
+		return nil, err
+	}
+	for _, u := range sys.Without() {
+		a.log.Warn("sampling goes on without a part", "why", u.Reason())
+		if opt.Without != nil {
+			opt.Without(u)
+		}
+	}
+	a.sampler = sys
+	if opt.Calibrate.Budget > 0 {
+		calibrating = true // New closes the log
+		opt.Calibrate.PIDs, opt.Calibrate.Notify = opt.System.PIDs, logged{a.log}
+		if a.probes, err = calibrate.New(sys, opt.Calibrate); err != nil {
+			sys.Close()
+			return nil, err
+		}
+	}
+	a.cpu = opt.Used
+	a.begin(time.Now())
+	return a, nil
+}
+
+// logged has notices of a calibration in the agent's log.
+type logged struct{ log *slog.Logger }
+
+func (l logged) Warn(format string, args ...any) { l.log.Info(fmt.Sprintf(format, args...)) }
+func (l logged) Progress(string, ...any)         {}
+func (l logged) Done()                           {}
+
+// percent prints a share, with as many digits as it has.
+func percent(share float64) string { return fmt.Sprintf("%.6g%%", 100*share) }
+
+// What a sample takes from the interrupted program where it cannot be measured:
+// the interrupt of a timer in a virtual machine, and on the tick, which comes in
+// any case, the run of the program alone.
+const (
+	usualStolen = 21 * time.Microsecond
+	tickStolen  = time.Microsecond
+)
+
+func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
+	if tick {
+		return tickStolen
+	}
+	d, err := collect.CalibrateCost()
+	if err != nil || d <= 0 {
+		log.Info("the cost of a sample could not be measured", "assumed", usualStolen, "error", err)
+		return usualStolen
+	}
+	log.Info("cost of a sample", "time", d)
+	return d
+}
+
+// begin sets all clocks to now.
+func (a *Agent) begin(now time.Time) {
+	a.from, a.drained, a.aimAt = now, now, now.Add(cmp.Or(a.opt.FirstAim, firstRounds))
+	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
+	a.work, a.endWork = context.WithCancel(context.Background())
+	a.idle.Go(func() {
+		for chore := range a.chores {
+			chore()
+		}
+	})
+	a.status.rate, a.status.limit = a.opt.System.Frequency, a.budget.limit
+	a.log.Info("sampling", "store", a.opt.Store, "hz", a.opt.System.Frequency, "tick", a.opt.System.Tick, "max-cpu", percent(a.opt.MaxCPU))
+	a.setRate(a.budget.rate())
+	a.page.set(a.status)
+}
+
+// Run works until a signal comes.
+func (a *Agent) Run(signals <-chan os.Signal) os.Signal {
+	tick := time.NewTicker(min(drainEvery, a.opt.Flush))
+	defer tick.Stop()
+	for {
+		select {
+		case sig := <-signals:
+			return sig
+		case now := <-tick.C:
+			a.step(now)
+		}
+	}
+}
+
+// step does what is due at the time now.
+func (a *Agent) step(now time.Time) {
+	a.drain()
+	a.adjust(now)
+	a.aim(now)
+	ended := sample.EpochAt(a.from, a.opt.Epoch) != sample.EpochAt(now, a.opt.Epoch)
+	if ended || now.Sub(a.from) >= a.opt.Flush {
+		a.write(now)
+	}
+	if ended {
+		a.later(func() { a.tidy(now) })
+	}
+	a.status.stored = a.inStore.Load()
+	a.page.set(a.status)
+}
+
+// later does a chore when those before are done. If there are too many, it is left
+// out: whatever it was comes up again.
+func (a *Agent) later(chore func()) {
+	select {
+	case a.chores <- chore:
+	default:
+		a.log.Warn("the store is slow: work on it is put off")
+	}
+}
+
+// drain adds what was sampled to what is gathered.
+func (a *Agent) drain() {
+	rec, err := a.sampler.Drain()
+	if err != nil {
+		a.log.Error("drain", "error", err)
+		return
+	}
+	a.gathered.AddAll(rec)
+	a.status.counters = a.sampler.Counters()
+	a.log.Debug("drain", "samples", rec.Samples())
+}
+
+// agentRounds is the time between two choices of what to probe: the inference that they
+// take is the dearest thing that an agent does. The first two are after firstRounds each: at the
+// first walks begin, which tell at the second what to probe.
+const agentRounds, firstRounds = time.Hour, time.Minute
+
+// aim chooses what to probe, if that is due.
+func (a *Agent) aim(now time.Time) {
+	if a.probes == nil {
+		return
+	}
+	if err := a.probes.Ended(); err != nil {
+		a.log.Error("probes end", "error", err)
+	}
+	if now.Before(a.aimAt) {
+		return
+	}
+	next := agentRounds
+	if !a.aimed {
+		a.aimed, next = true, cmp.Or(a.opt.FirstAim, firstRounds)
+	}
+	a.aimAt = now.Add(next)
+	so := sample.Merge(&a.gathered)
+	a.later(func() {
+		if err := a.probes.Choose(so, next); err != nil {
+			a.log.Error("choice of what to probe", "error", err)
+		}
+	})
+}
+
+// adjust sets the rate for the next interval by what the last one cost.
+func (a *Agent) adjust(now time.Time) {
+	cpu, seen := ProcessorTime(), a.status.counters.All
+	s := spending{own: cpu - a.cpu, samples: seen - a.seen, machine: now.Sub(a.drained) * time.Duration(runtime.NumCPU())}
+	a.cpu, a.seen, a.drained = cpu, seen, now
+	if s.machine <= 0 {
+		return
+	}
+	a.status.own += s.own
+	a.status.stolen += a.budget.total(s) - s.own
+	a.status.cost = a.budget.total(s).Seconds() / s.machine.Seconds()
+	if a.opt.System.Tick {
+		a.status.rate = int(math.Round(float64(s.samples) / s.machine.Seconds())) // the kernel's; less where it is idle
+		return
+	}
+	a.setRate(a.budget.next(s))
+	if !a.complained && a.budget.hopeless() {
+		a.complained = true
+		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own))
+	}
+}
+
+// setRate changes the rate. A small step up is not worth it.
+func (a *Agent) setRate(hz int) {
+	old := a.status.rate
+	if a.opt.System.Tick || hz == old || hz > old && hz < old+old/10 && hz < a.opt.System.Frequency {
+		return
+	}
+	if err := a.sampler.SetFrequency(hz); err != nil {
+		a.log.Error("rate", "hz", hz, "error", err)
+		return
+	}
+	a.log.Info("rate", "hz", hz, "was", old, "cost", fmt.Sprintf("%.2f%%", 100*a.status.cost))
+	a.status.rate = hz
+}
+
+// write makes a segment of what is gathered. What the store does not take, for
+// want of space, stays for the next time.
+func (a *Agent) write(now time.Time) error {
+	n := a.gathered.Samples()
+	if n > 0 {
+		rec := &a.gathered
+		if a.probes != nil {
+			rec = sample.Merge(rec) // what windows counted is added to what is written alone
+			a.probes.AddTo(rec)
+		}
+		if err := a.into.Put(sample.EpochAt(a.from, a.opt.Epoch), rec, a.opt.Labels); err != nil {
+			a.log.Error("segment not written", "error", err, "samples", n)
+			a.status.failures++
+			a.bound()
+			return err
+		}
+		if a.probes != nil {
+			a.probes.Forget()
+		}
+		a.status.segments++
+		a.status.samples += n
+		a.status.flushed = now
+		a.log.Info("segment written", "samples", n, "images", len(a.gathered.ByImage()))
+		images := a.gathered.ByImage()
+		a.later(func() { a.lookAfter(images) })
+	}
+	a.gathered, a.from = sample.Recording{}, now
+	return nil
+}
+
+// lookAfter copies the images of a segment, if that is asked for, and measures the
+// store.
+func (a *Agent) lookAfter(images map[sample.ImageID]uint64) {
+	if a.opt.Keep != KeepNothing {
+		p := input.Running{Proc: "/proc"}
+		for _, id := range report.MostFirst(images) {
+			if id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil {
+				continue
+			}
+			a.kept[id.Build] = true // or not to be had: no second try
+			if err := a.keep(id, &p); err != nil {
+				a.log.Warn("no copy", "image", id.String(), "error", err)
+			}
+		}
+	}
+	if st, err := a.into.Stats(); err == nil {
+		a.inStore.Store(st.Bytes + st.CopyBytes)
+	}
+}
+
+// keep copies an image into the store, and its separate debug file if that is asked
+// for.
+func (a *Agent) keep(id sample.ImageID, p *input.Running) error {
+	has := func(kind store.Kind) bool {
+		_, err := a.into.OpenImage(id, kind)
+		return err == nil
+	}
+	debug := a.opt.Keep == KeepDebug && !has(store.KindDebug)
+	if !debug && has(store.KindFile) {
+		return nil
+	}
+	f, root, err := p.Open(id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := a.copy(id, f, store.KindFile); err != nil || !debug {
+		return err
+	}
+	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: func(path string) (*os.File, error) {
+		below, err := filepath.Rel(root, path)
+		if err != nil {
+			return nil, err
+		}
+		return collect.OpenInRoot(root, below)
+	}})
+	if err != nil || g == nil {
+		return err
+	}
+	defer g.Close()
+	return a.copy(id, g, store.KindDebug)
+}
+
+// copy copies an open file into the store, if it is not too large.
+func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	n := st.Size()
+	if n > a.opt.MaxImage {
+		return fmt.Errorf("%d bytes, which is more than --max-image-size %s", n, report.Bytes(a.opt.MaxImage))
+	}
+	if room := a.opt.Retain.MaxBytes - a.inStore.Load(); a.opt.Retain.MaxBytes > 0 && n > room {
+		return fmt.Errorf("%d bytes, and --retain-size leaves %d", n, max(room, 0))
+	}
+	// What grows meanwhile is not followed.
+	if err := a.into.KeepImage(a.work, id, io.NewSectionReader(f, 0, n), kind); err != nil {
+		return err
+	}
+	a.inStore.Add(n)
+	return nil
+}
+
+// tidy merges the segments of epochs that have ended, and drops what is not to be
+// kept. Another agent or command that is at it does the same.
+func (a *Agent) tidy(now time.Time) {
+	n, err := a.into.Compact(now)
+	if err == nil {
+		a.log.Info("epoch ended", "merged", n)
+	} else if !errors.Is(err, store.ErrBusy) {
+		a.log.Error("compaction", "error", err)
+	}
+	if a.opt.Retain == (store.Retention{}) {
+		return
+	}
+	dropped, err := a.into.GC(a.opt.Retain, now)
+	if errors.Is(err, store.ErrMost) {
+		a.log.Warn("retention", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
+		err = nil
+	}
+	if err == nil && dropped.Bytes > 0 {
+		a.log.Info("dropped by age or size", "epochs", dropped.Epochs, "copies", dropped.Copies, "bytes", dropped.Bytes)
+	} else if err != nil && !errors.Is(err, store.ErrBusy) {
+		a.log.Error("retention", "error", err)
+	}
+}
+
+// bound gives up what is gathered if it has grown too large.
+func (a *Agent) bound() {
+	places := 0
+	for _, c := range a.gathered.Counts {
+		for _, ic := range c.Images {
+			places += len(ic.At)
+		}
+		places += len(c.Stacks) + len(c.Branches) + len(c.Ranges)
+	}
+	if places <= maxGathered {
+		return
+	}
+	n := a.gathered.Samples()
+	a.log.Error("samples given up: the store took none of them for too long", "samples", n)
+	a.status.dropped += n
+	a.gathered = sample.Recording{}
+}
+
+// Close stops sampling and writes what is left.
+func (a *Agent) Close() error {
+	defer a.release()
+	if a.probes != nil {
+		if err := a.probes.Stop(); err != nil {
+			a.log.Error("end of probes", "error", err)
+		}
+	}
+	if err := a.sampler.Close(); err != nil {
+		a.log.Error("end of sampling", "error", err)
+	}
+	a.drain()
+	err := a.write(time.Now())
+	close(a.chores)
+	end := time.AfterFunc(maxEnd, a.endWork)
+	a.idle.Wait()
+	end.Stop()
+	a.endWork()
+	if a.probes != nil {
+		a.probes.Close()
+	}
+	return err
+}
+
+// maxEnd is how long chores may go on once the agent was told to end. Copies of files can
+// take longer; they are made when the images are seen again.
+const maxEnd = 5 * time.Second
+
+// release lets go of all but samples.
+func (a *Agent) release() {
+	if a.serving != nil {
+		a.serving.Close()
+	}
+}
