@@ -69,7 +69,7 @@ func (l *line) text(now time.Time, p collect.Progress) string {
 	}
 	gone := now.Sub(l.start)
 	if l.limit > 0 {
-		parts = append(parts, fmt.Sprintf("%v left of %v", max(0, l.limit-gone).Round(time.Second), l.limit))
+		parts = append(parts, fmt.Sprintf("%v left", max(0, l.limit-gone).Round(time.Second)))
 	} else {
 		parts = append(parts, fmt.Sprintf("%v so far, Ctrl-C ends it", gone.Round(time.Second)))
 	}
