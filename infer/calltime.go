@@ -3,6 +3,7 @@ package infer
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -227,6 +228,19 @@ type Ideal struct {
 	Cycles       float64 // of its samples, in code whose executions are known
 	Ideal        float64 // cycles: of each instruction its executions times the model's least
 	Uncounted    float64 // cycles of its samples in code whose executions are not known
+}
+
+// CPI is the cycles per instruction of code whose executions are known; NaN is unknown.
+func (i Ideal) CPI() float64 { return ratio(i.Cycles, i.Instructions) }
+
+// Ratio is the cycles of code whose executions are known to the least that the model has for them; NaN is unknown.
+func (i Ideal) Ratio() float64 { return ratio(i.Cycles, i.Ideal) }
+
+func ratio(a, b float64) float64 {
+	if !(a > 0 && b > 0) {
+		return math.NaN()
+	}
+	return a / b
 }
 
 // Ideal returns the ideal time of the procedure that e, which Explain returned, is of.

@@ -102,8 +102,8 @@ func explain(d *document.Proc, e *Explanation) {
 		least = places(least)
 		b.LeastCycles = &least
 		if n > 0 {
-			cpi := places(total / n)
-			b.CPI, b.Culprits = &cpi, culprits
+			each := places(total / n)
+			b.Cycles, b.Culprits = &each, culprits
 		}
 	}
 }

@@ -129,18 +129,18 @@ func TestDocumentStalls(t *testing.T) {
 	}
 	blocks := d.Images[0].Procs[0].Blocks
 	first := &blocks[0]
-	if first.CPI == nil || *first.CPI != 40 || first.LeastCycles == nil || !(*first.LeastCycles > 0) || len(first.Culprits) == 0 ||
+	if first.Cycles == nil || *first.Cycles != 40 || first.LeastCycles == nil || !(*first.LeastCycles > 0) || len(first.Culprits) == 0 ||
 		first.Culprits[0].Cause != "dcache-miss" || first.Culprits[0].At != codeStart+26 || first.Culprits[0].From != codeStart+26 {
 		t.Errorf("first block: %+v", *first)
 	}
-	if last := &blocks[2]; last.CPI == nil || *last.CPI != 0 || last.Culprits == nil || len(last.Culprits) != 0 {
+	if last := &blocks[2]; last.Cycles == nil || *last.Cycles != 0 || last.Culprits == nil || len(last.Culprits) != 0 {
 		t.Errorf("a block without time: %+v", *last)
 	}
-	if never := &blocks[1]; never.CPI != nil || never.LeastCycles == nil || never.Culprits != nil {
+	if never := &blocks[1]; never.Cycles != nil || never.LeastCycles == nil || never.Culprits != nil {
 		t.Errorf("a block that did not run: %+v", *never)
 	}
 	var plain bytes.Buffer
-	if err := WriteDocument(&plain, x.prof, nil); err != nil || bytes.Contains(plain.Bytes(), []byte("cpi")) {
+	if err := WriteDocument(&plain, x.prof, nil); err != nil || bytes.Contains(plain.Bytes(), []byte("cycles_per_execution")) {
 		t.Errorf("%v: without stalls\n%s", err, &plain)
 	}
 }

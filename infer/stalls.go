@@ -131,6 +131,15 @@ type Summary struct {
 // NumWhys is how many machine.Why there are.
 const NumWhys = int(machine.Fetch) + 1
 
+// Expected is Static for people: what was caught although it retires with the instruction before goes
+// with dispatching, which is why it takes time at all.
+func (s *Summary) Expected() [NumWhys]float64 {
+	by := s.Static
+	by[machine.Dispatch] += by[machine.Together]
+	by[machine.Together] = 0
+	return by
+}
+
 // Several returns the cycles of stalls that the likeliest culprit of each cannot explain,
 // but others can. With Likeliest and Unexplained they are all of Dynamic.
 func (s *Summary) Several() float64 {

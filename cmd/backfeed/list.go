@@ -15,10 +15,10 @@ var listCmd = &command{
 
 samples  as recorded: on a core that executes out of order, a timer's are at the instruction after
 time     share of the procedure's time at the instruction that was waited for, which all that follows goes by
-CPI      cycles per execution; least is what the machine model expects, "for" what that waits for: an
+cyc/exec cycles per execution; least is what the machine model expects, "for" what that waits for: an
          instruction's result, a unit, or the fetching of code
 conf     how well executions are known (none, low, medium, high): among all of the program, and among those
-         of the procedure; CPI is no better
+         of the procedure; cyc/exec is no better
 
 A bar before an instruction is its stall: a mark for each cycle beyond the least, up to 24, its letters
 (` + "`backfeed help topstalls`" + ` has them), and what the likeliest causes explain, from which instruction on if not

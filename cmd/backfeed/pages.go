@@ -158,9 +158,8 @@ func (v *view) row(p *viewed) report.ProcRow {
 	if row.Conf != infer.None {
 		row.Executions = p.r.Entries.N
 	}
-	if counted := p.sum.Cycles - p.sum.Uncounted; p.executed > 0 && p.least > 0 && counted > 0 {
-		row.CPI, row.Ratio = counted/p.executed, counted/p.least
-	}
+	ideal := infer.Ideal{Instructions: p.executed, Cycles: p.sum.Cycles - p.sum.Uncounted, Ideal: p.least}
+	row.CPI, row.Ratio = ideal.CPI(), ideal.Ratio()
 	best := 0.0
 	for _, c := range infer.Causes() {
 		if n := p.sum.Likeliest[c]; n > best {

@@ -70,7 +70,8 @@ type differ struct {
 	*Difference
 	proc  func(name string) bool
 	sides [2]Side
-	time  [2]*infer.Explainer // nil where samples do not tell time
+	time  [2]*infer.Explainer              // nil where samples do not tell time
+	spent [2]map[*infer.Result]infer.Ideal // of the procedures with samples, likewise
 }
 
 // Recordings compares where time went in two recordings of the same event, whose images are
@@ -81,7 +82,10 @@ func Recordings(before, after Side, what What) *Difference {
 	for i, s := range d.sides {
 		d.Samples[i] = s.Profile.Samples.Total
 		if x, err := infer.NewExplainer(s.Profile, s.Recording); err == nil {
-			d.time[i] = x
+			d.time[i], d.spent[i] = x, map[*infer.Result]infer.Ideal{}
+			for _, e := range x.All() {
+				d.spent[i][e.Result] = e.Ideal()
+			}
 		}
 	}
 	for _, pair := range d.images() {
@@ -166,22 +170,16 @@ func (d *differ) procPart(i int, r *infer.Result) Part {
 	if r == nil {
 		return Part{}
 	}
-	cycles := 0.0
-	if d.time[i] != nil {
-		cycles = float64(r.Samples) * d.time[i].CyclesPerSample()
-	}
-	return partOf(r.Samples, r.Entries, cycles, r.Instructions())
+	return partOf(r.Samples, r.Entries, d.spent[i][r])
 }
 
-// partOf is what a recording says of code that executed so many instructions in so
-// many cycles.
-func partOf(samples uint64, f infer.Freq, cycles, insts float64) Part {
+// partOf is what a recording says of code that spent its time so.
+func partOf(samples uint64, f infer.Freq, spent infer.Ideal) Part {
 	s := Part{Samples: samples}
 	if f.Conf != infer.None {
 		s.Executions, s.Confidence = &f.N, f.Conf
 	}
-	if cycles > 0 && insts > 0 {
-		cpi := cycles / insts
+	if cpi := spent.CPI(); !math.IsNaN(cpi) {
 		s.CPI = &cpi
 	}
 	return s
@@ -253,7 +251,7 @@ func blockPart(r *infer.Result, b int, cycles []float64) Part {
 	if cycles != nil {
 		n = cycles[b]
 	}
-	s := partOf(r.BlockSamples[b], r.Block[b], n, r.Block[b].N*float64(r.Proc.Blocks[b].Insts))
+	s := partOf(r.BlockSamples[b], r.Block[b], infer.Ideal{Cycles: n, Instructions: r.Block[b].N * float64(r.Proc.Blocks[b].Insts)})
 	a := r.Proc.Blocks[b].Start
 	s.Addr = &a
 	return s

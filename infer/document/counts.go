@@ -20,7 +20,7 @@ import (
 const Schema = "backfeed.counts/2"
 
 // schema1 names the version before, which Read reads, too: it has the linker's name of
-// a procedure as "name", and "shape" for "confidence_within".
+// a procedure as "name", "shape" for "confidence_within" and "cpi" for "cycles_per_execution".
 const schema1 = "backfeed.counts/1"
 
 // JSONSchema is the JSON Schema of the counts document.
@@ -110,9 +110,10 @@ type Block struct {
 	Cold       bool       `json:"cold,omitempty"`
 
 	// Of documents with stalls.
-	CPI         *float64  `json:"cpi,omitempty"`          // cycles per execution, to 3 places; nil is unknown
-	LeastCycles *float64  `json:"least_cycles,omitempty"` // by the machine model, likewise
-	Culprits    []Culprit `json:"culprits,omitzero"`      // by address, the likeliest first; nil is unknown
+	Cycles      *float64  `json:"cycles_per_execution,omitempty"` // to 3 places; nil is unknown
+	OldCycles   *float64  `json:"cpi,omitempty"`                  // the same in version 1; nil after Read
+	LeastCycles *float64  `json:"least_cycles,omitempty"`         // by the machine model, likewise
+	Culprits    []Culprit `json:"culprits,omitzero"`              // by address, the likeliest first; nil is unknown
 
 	OldWithin Confidence `json:"shape,omitempty"` // Within of version 1, which Read takes away
 }
@@ -352,8 +353,8 @@ func (d Block) appendTo(b []byte) []byte {
 	if d.Cold {
 		b = append(b, `,"cold":true`...)
 	}
-	if d.CPI != nil {
-		b = appendNumber(append(b, `,"cpi":`...), *d.CPI)
+	if d.Cycles != nil {
+		b = appendNumber(append(b, `,"cycles_per_execution":`...), *d.Cycles)
 	}
 	if d.LeastCycles != nil {
 		b = appendNumber(append(b, `,"least_cycles":`...), *d.LeastCycles)
@@ -435,7 +436,12 @@ func (d *Counts) upgrade() {
 			}
 			p.OldName = ""
 			for k := range p.Blocks {
-				take(&p.Blocks[k].Within, &p.Blocks[k].OldWithin, old)
+				b := &p.Blocks[k]
+				take(&b.Within, &b.OldWithin, old)
+				if old {
+					b.Cycles = b.OldCycles
+				}
+				b.OldCycles = nil
 			}
 			for k := range p.Edges {
 				take(&p.Edges[k].Within, &p.Edges[k].OldWithin, old)

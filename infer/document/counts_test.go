@@ -145,7 +145,7 @@ func TestSchema(t *testing.T) {
 	}{
 		{"as written", "", "", true},
 		{"with what a later version computes", `"confidence_within":"medium"}`,
-			`"confidence_within":"medium","cpi":1.9,"least_cycles":1.0,` +
+			`"confidence_within":"medium","cycles_per_execution":1.9,"least_cycles":1.0,` +
 				`"culprits":[{"cause":"dcache-miss","at":"0x1108","least":0,"most":5.2,"from":"0x1100"}]}`, true},
 		{"another version", "counts/2", "counts/3", false},
 		{"address as a number", `"from":"0x1100"`, `"from":4352`, false},

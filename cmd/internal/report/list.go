@@ -26,9 +26,11 @@ type List struct {
 	Share        float64          `json:"share"` // of all samples
 	Executions   float64          `json:"executions"`
 	ExecutedConf infer.Confidence `json:"executions_confidence"`
-	Callers      int              `json:"callers"` // procedures that are known to call it
-	Cycles       float64          `json:"cycles"`  // in all executions
-	Ideal        float64          `json:"ideal"`   // cycles, if nothing took longer than the model's least
+	Callers      int              `json:"callers"`          // procedures that are known to call it
+	Cycles       float64          `json:"cycles"`           // in all executions
+	Uncounted    float64          `json:"uncounted_cycles"` // of Cycles: in code whose executions are not known
+	Ideal        float64          `json:"ideal"`            // cycles of the others, if nothing took longer than the model's least
+	CPI          *float64         `json:"cpi,omitempty"`    // cycles per instruction, of the others; nil is unknown
 	Spent        []SpentRow       `json:"spent"`
 	Insts        []ListRow        `json:"instructions"` // by address
 }
@@ -43,7 +45,7 @@ type ListRow struct {
 	Executions  float64          `json:"executions"`
 	Confidence  infer.Confidence `json:"confidence"`
 	Within      infer.Confidence `json:"confidence_within"`
-	CPI         *float64         `json:"cpi,omitempty"` // nil is unknown
+	Each        *float64         `json:"cycles_per_execution,omitempty"` // nil is unknown
 	Least       float64          `json:"least"`
 	Why         string           `json:"why"`            // what least comes from
 	For         string           `json:"for,omitempty"`  // the instruction's address, or the unit
@@ -90,16 +92,20 @@ func NewList(prof *infer.Profile, x *infer.Explainer, of Subject) *List {
 	doc := &List{
 		TimeHeader: NewTimeHeader(prof, "backfeed.list/2", x), Image: of.Image.ID.Path, Name: NameOf(p.Name), Addr: Hex(p.Addr), Size: p.Size,
 		Complete: p.Complete, ProcSamples: of.Result.Samples, Executions: of.Result.Entries.N, ExecutedConf: of.Result.Entries.Conf,
-		Callers: callers(prof, of), Cycles: e.Cycles, Spent: spentRows(&e.Summary), Insts: []ListRow{},
+		Callers: callers(prof, of), Cycles: e.Cycles, Spent: SpentRows(&e.Summary), Insts: []ListRow{},
 	}
 	doc.Share = float64(of.Result.Samples) / float64(max(1, prof.Samples.Total))
 	ln, err := of.Image.Image.Lines()
 	if err != nil {
 		ln = nil // assembly only
 	}
+	ideal := e.Ideal()
+	doc.Ideal, doc.Uncounted = ideal.Ideal, ideal.Uncounted
+	if cpi := ideal.CPI(); !math.IsNaN(cpi) {
+		doc.CPI = &cpi
+	}
 	for i := range e.Insts {
 		t := &e.Insts[i]
-		doc.Ideal += t.N * t.Least
 		doc.Insts = append(doc.Insts, newListRow(of, t, e.Cycles, ln))
 	}
 	return doc
@@ -113,7 +119,7 @@ func newListRow(of Subject, t *infer.InstTime, all float64, ln *image.Lines) Lis
 		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.Image.Image.Text(t.Addr),
 	}
 	if t.N > 0 {
-		row.CPI = &t.Time
+		row.Each = &t.Time
 	}
 	switch t.Why {
 	case machine.Dependency:
@@ -178,7 +184,7 @@ func (doc *List) Text(w io.Writer, style Style, v *ListView) error {
 		return err
 	}
 	fmt.Fprintln(w)
-	l := NewListing(Right("samples").Drop(5), Right("time"), Right("executions").Drop(4), Right("CPI"), Right("least").Drop(2),
+	l := NewListing(Right("samples").Drop(5), Right("time"), Right("executions").Drop(4), Right("cyc/exec"), Right("least").Drop(2),
 		Left("for").Drop(1), Left("conf").Drop(3), Right("address"), Instructions("instruction").Main())
 	doc.show(l, v)
 	return l.Print(w, style)
@@ -191,8 +197,9 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 		executions = fmt.Sprintf("%s executions (confidence %s)", Count(doc.Executions), doc.ExecutedConf)
 	}
 	Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, Percent(doc.Share), executions, doc.Callers)
-	if doc.Ideal > 0 {
-		Fprintf(w, style, "%s cycles, %s by the machine model's least: ratio %.2f\n", Count(doc.Cycles), Count(doc.Ideal), doc.Cycles/doc.Ideal)
+	if doc.CPI != nil {
+		Fprintf(w, style, "%s cycles; CPI %s; actual / ideal %s, by the machine model's least of %s cycles\n", Count(doc.Cycles),
+			Ratio(*doc.CPI), Ratio((doc.Cycles-doc.Uncounted)/doc.Ideal), Count(doc.Ideal))
 	}
 	if !doc.Complete {
 		fmt.Fprintln(w, "An indirect jump leads to where nothing is known: counts are local guesses.")
@@ -323,12 +330,12 @@ func (doc *List) showCode(l *Listing, v *ListView, from, to int) {
 		if r.Stall > 0 && r.Stall*r.Executions >= bubbleFrom*doc.Cycles {
 			l.Note(Loud, stallColumn, r.bubble())
 		}
-		executions, cpi := math.NaN(), math.NaN()
+		executions, each := math.NaN(), math.NaN()
 		if r.Confidence != infer.None {
 			executions = r.Executions
 		}
-		if r.CPI != nil {
-			cpi = *r.CPI
+		if r.Each != nil {
+			each = *r.Each
 		}
 		samples, time := "", ""
 		if r.Samples > 0 {
@@ -337,7 +344,7 @@ func (doc *List) showCode(l *Listing, v *ListView, from, to int) {
 		if r.Time > 0 {
 			time = Percent(r.Time)
 		}
-		l.Row(samples, time, Count(executions), cycles(cpi), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)
+		l.Row(samples, time, Count(executions), cycles(each), cycles(r.Least), r.For, letterOf(r.Confidence)+letterOf(r.Within), r.Addr, r.Instruction)
 	}
 }
 

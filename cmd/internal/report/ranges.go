@@ -34,7 +34,7 @@ var causeNotes = [infer.NumCauses]string{
 
 // staticNotes do so for what the machine model expects.
 var staticNotes = [infer.NumWhys]string{
-	machine.Together: "caught though it retires with another", machine.Dispatch: "so many instructions take so long",
+	machine.Dispatch:   "so many instructions take so long",
 	machine.Dependency: "an earlier result", machine.Unit: "a unit that others use", machine.Fetch: "code is fetched in lines",
 }
 
@@ -46,9 +46,9 @@ func Causes(s *infer.Summary) []Range {
 		return nil
 	}
 	var rows []Range
-	for i, n := range s.Static {
+	for i, n := range s.Expected() {
 		if n > 0 {
-			rows = append(rows, exactly("expected: "+machine.Why(i).String(), n/s.Cycles, staticNotes[i]))
+			rows = append(rows, exactly("static: "+machine.Why(i).String(), n/s.Cycles, staticNotes[i]))
 		}
 	}
 	for _, c := range infer.Causes() {

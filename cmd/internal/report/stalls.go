@@ -116,8 +116,8 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		return strings.Join(parts, ", ")
 	}
 	_, err := Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
-		"Samples by how well executions are known: among all %s;\n"+
-		"within their procedure %s. Cycles per execution are no better.\n",
+		"Confidence of executions, as shares of samples: program-wide %s;\n"+
+		"within-function %s. Cycles per execution are no better.\n",
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
 	return err
 }

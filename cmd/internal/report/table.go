@@ -23,7 +23,7 @@ func Left(name string) Column         { return Column{Name: name, cut: Cut, leas
 func Right(name string) Column        { return Column{Name: name, right: true} }
 func Procedures(name string) Column   { return Column{Name: name, cut: CutName, least: 16} }
 func Paths(name string) Column        { return Column{Name: name, cut: CutPath, least: 12} }
-func Instructions(name string) Column { return Column{Name: name, cut: CutInstruction, least: 28} }
+func Instructions(name string) Column { return Column{Name: name, cut: CutInstruction, least: 26} }
 
 // Main makes c the column that the table is about: it is the last to be shortened.
 func (c Column) Main() Column {

@@ -89,7 +89,7 @@ func NewWhatCG(prof *infer.Profile, x *infer.Explainer, of Subject) *WhatCG {
 		p = of.Result.Proc
 		doc.Name = NameOf(p.Name)
 	}
-	doc.Cycles, doc.Spent = sum.Cycles, spentRows(&sum)
+	doc.Cycles, doc.Spent = sum.Cycles, SpentRows(&sum)
 	td, counted := x.CountedTopDown(of.Image, p)
 	if !counted {
 		td = sum.TopDown()
@@ -99,8 +99,8 @@ func NewWhatCG(prof *infer.Profile, x *infer.Explainer, of Subject) *WhatCG {
 	return doc
 }
 
-// spentRows takes s apart: all rows but those that explain nothing.
-func spentRows(s *infer.Summary) []SpentRow {
+// SpentRows takes s apart: all rows but those that explain nothing.
+func SpentRows(s *infer.Summary) []SpentRow {
 	rows := []SpentRow{}
 	all := max(s.Cycles, 1e-300)
 	add := func(row SpentRow) {
@@ -109,15 +109,10 @@ func spentRows(s *infer.Summary) []SpentRow {
 			rows = append(rows, row)
 		}
 	}
-	for why, n := range s.Static {
-		name := machine.Why(why).String()
-		if machine.Why(why) == machine.Together {
-			continue // goes with dispatch: the model has it that way
+	for why, n := range s.Expected() {
+		if machine.Why(why) != machine.Together {
+			add(SpentRow{Kind: "static", Cause: machine.Why(why).String(), Cycles: n})
 		}
-		if machine.Why(why) == machine.Dispatch {
-			n += s.Static[machine.Together]
-		}
-		add(SpentRow{Kind: "static", Cause: name, Cycles: n})
 	}
 	causes := infer.Causes()
 	slices.SortStableFunc(causes, func(a, b infer.Cause) int { return cmp.Compare(s.Likeliest[b], s.Likeliest[a]) })
