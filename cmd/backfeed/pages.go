@@ -317,7 +317,7 @@ func (v *view) addConfidence(s *sheet) {
 	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
 	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
 		infer.Medium: "within a factor 2 of the truth, with 90 % confidence", infer.High: "within 10 % of the truth, with 90 % confidence"}
-	for _, c := range confidences {
+	for _, c := range report.Confidences {
 		conf.Row(c.String(), report.Share(t.Conf[c], t.Samples), report.Share(t.Within[c], t.Samples), promise[c])
 	}
 	s.add("confidence", "Confidence",
@@ -335,11 +335,11 @@ func (v *view) addConfidence(s *sheet) {
 	}
 	a := v.truth
 	s.add("accuracy", "Accuracy against the truth",
-		table(accuracyTable(a, "samples"), ""),
-		table(calibrationTable(&a.BlockProgramWide, "program-wide", "blocks", "samples", bySamples), "blocks, among all"),
-		table(calibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", bySamples), "blocks, among those of their procedure"),
-		histogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
-		histogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
+		table(report.AccuracyTable(a, "samples"), ""),
+		table(report.CalibrationTable(&a.BlockProgramWide, "program-wide", "blocks", "samples", report.BySamples), "blocks, among all"),
+		table(report.CalibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", report.BySamples), "blocks, among those of their procedure"),
+		report.ErrorHistogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
+		report.ErrorHistogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
 }
 
 // compare holds the inference to a truth.

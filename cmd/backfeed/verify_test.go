@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -26,7 +27,7 @@ func TestVerify(t *testing.T) {
 	dir := t.TempDir()
 	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
 
-	var a accuracyDocument
+	var a report.Accuracy
 	if err := json.Unmarshal([]byte(must(t, "verify", counts, "--truth", truth, "--format", "json")), &a); err != nil {
 		t.Fatal(err)
 	}
