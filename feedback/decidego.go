@@ -173,7 +173,7 @@ func (d *Decisions) decideGo(weights map[namedCall]int64) {
 
 // addCallee chooses the callee of a site: the one with the most weight, then the
 // first by name (findHotConcreteCallee in cmd/compile/internal/devirtualize). Calls
-// come by falling weight, then by that name.
+// are in order of falling weight, then of that name.
 func (d *Decisions) addCallee(c namedCall, made decided) {
 	choice := Choice{Kind: Devirtualise, Site: c.site()}
 	site, ok := d.made[choice]

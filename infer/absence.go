@@ -27,8 +27,8 @@ func (p *Profile) Absence() *Absence {
 	return &Absence{par, func(b *image.Block) float64 { return kept * cost(b) }}
 }
 
-// AtMost returns how often a procedure without a sample ran, in executions: 19 times in
-// 20 at most so often. The time in what it calls is not counted. It is infinite where
+// AtMost returns how often a procedure without a sample ran, in executions: at
+// most so often, with 95 % confidence. The time in what it calls is not counted. It is infinite where
 // samples say nothing.
 func (a *Absence) AtMost(p *image.Proc) float64 {
 	cost, insts := a.cheapest(p)

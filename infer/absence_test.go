@@ -49,7 +49,7 @@ func TestAtMost(t *testing.T) {
 	}{
 		{"the cheapest way counts", p, 0, unseenAtMost(sd) * 1000 / 12},
 		{"dropped samples might have been there", p, 50, unseenAtMost(sd) * 1000 / 12 * 2},
-		{"code without a way out", loop, 0, unseenAtMost(sd) * 1000 / 12},
+		{"code without an exit", loop, 0, unseenAtMost(sd) * 1000 / 12},
 		{"no code", &image.Proc{}, 0, math.Inf(1)},
 	} {
 		prof.Samples = Samples{Total: 100, Lost: map[sample.Loss]uint64{sample.LostDropped: tt.lost}}

@@ -80,12 +80,12 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
 	c := sample.NewCounts(s.rec.Counts[0].CPU, p.Event)
-	type place struct {
+	type spot struct {
 		ip   *ImageProfile
 		at   image.Addr
 		time float64
 	}
-	var places []place
+	var places []spot
 	var all float64
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
@@ -94,7 +94,7 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 				b := &r.Proc.Blocks[i]
 				own := rng.NormFloat64() * math.Sqrt(blockVar/float64(max(1, b.Insts)))
 				time := s.exact(ip, b) * (outOfOrder.fixed + model.Schedule(ip.Image, b).Cycles) * math.Exp(common+own)
-				places = append(places, place{ip, b.Start, time})
+				places = append(places, spot{ip, b.Start, time})
 				all += time
 			}
 		}

@@ -58,11 +58,11 @@ func (s *set) retire() {
 // draw makes a recording of n samples of retired instructions, each of all that the images of s
 // executed in one run.
 func (s *set) draw(n int, event string, rng *rand.Rand) *sample.Recording {
-	type place struct {
+	type spot struct {
 		id  sample.ImageID
 		off sample.Offset
 	}
-	var at []place
+	var at []spot
 	var upTo []uint64
 	var all uint64
 	old := s.rec.Counts[0]
@@ -74,7 +74,7 @@ func (s *set) draw(n int, event string, rng *rand.Rand) *sample.Recording {
 		for _, a := range slices.Sorted(maps.Keys(it.Insts)) {
 			if off, ok := im.OffsetOf(a); ok {
 				all += it.Insts[a]
-				at, upTo = append(at, place{ic.ID, off}), append(upTo, all)
+				at, upTo = append(at, spot{ic.ID, off}), append(upTo, all)
 			}
 		}
 	}

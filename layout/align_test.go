@@ -78,8 +78,8 @@ func TestInnermostLoops(t *testing.T) {
 		{"to itself", "a>b 1, b>b 1, b>c 1", [][]int{{1}}},
 		{"with an arm", "a>b 1, b>c 1, b>d 1, c>e 1, d>e 1, e>b 1, e>f 1", [][]int{{1, 2, 3, 4}}},
 		{"one in another", "a>b 1, b>c 1, c>c 1, c>d 1, d>b 1, d>e 1", [][]int{{2}}},
-		{"two ways back", "a>b 1, b>c 1, c>b 1, b>d 1, d>b 1, d>e 1", [][]int{{1, 2, 3}}},
-		{"turned round: the head lies behind", "a>c 1, c>b 1, b>c 1, c>d 1", [][]int{{2, 1}}},
+		{"two edges back", "a>b 1, b>c 1, c>b 1, b>d 1, d>b 1, d>e 1", [][]int{{1, 2, 3}}},
+		{"turned round: the head comes last", "a>c 1, c>b 1, b>c 1, c>d 1", [][]int{{2, 1}}},
 		{"jumped into: no head", "a>b 1, a>c 1, b>c 1, c>b 1, c>d 1", nil},
 	} {
 		got := innermostLoops(sized(tt.arcs, 0).Proc)

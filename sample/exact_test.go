@@ -50,7 +50,7 @@ func TestDumpWalked(t *testing.T) {
 	}
 }
 
-// TestDumpExact pins what exact counts add to the format.
+// TestDumpExact pins what observed counts add to the format.
 func TestDumpExact(t *testing.T) {
 	checkDump(t, exact(), "testdata/exact.dump")
 	both := Merge(exact(), touched())

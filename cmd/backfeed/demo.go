@@ -339,8 +339,8 @@ func (d *demo) infer() error {
 
 func (d *demo) profile() string { return filepath.Join(d.dir, "default.pgo") }
 
-// confident returns the share of the used samples that are in blocks of one level
-// of confidence among those of their procedure.
+// confident returns the share of the used samples that are in blocks of one
+// within-function confidence.
 func confident(p *infer.Profile, level infer.Confidence) float64 {
 	var n, all uint64
 	for _, ip := range p.Images {

@@ -12,7 +12,7 @@ import (
 	"backfeed/sample/store"
 )
 
-// isRecording tells whether path is samples that no consumer reads as a profile: a
+// isRecording reports whether path is samples that no consumer reads as a profile: a
 // recording of backfeed, a perf.data file or a store. A pprof profile may be either.
 func isRecording(path string) bool {
 	if store.Is(path) {

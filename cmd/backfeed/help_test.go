@@ -230,29 +230,3 @@ func helpOf(t *testing.T, known map[string]string, name string) string {
 	}
 	return known[name]
 }
-
-// bannedWords are what these pages once said, and what they say instead.
-var bannedWords = map[string]string{
-	`oftener`:                              "more often",
-	`(comes?|came) by`:                     "passes through",
-	`\w+ times in (10|20)`:                 "with 90 % or 95 % confidence",
-	`(puts?|is|are) down to`:               "attributed to",
-	`put down to`:                          "attributed to",
-	`stack walks?`:                         "walks",
-	`tells? whether`:                       "reports whether",
-	`(medium|low|high) shapes?`:            "within-function confidence",
-	`most that is possible|the possible\b`: "upper bound",
-	`rarer way`:                            "out-edge",
-}
-
-// TestPageWords: words that were replaced by those of the field do not come back to README and the topics.
-func TestPageWords(t *testing.T) {
-	for page, text := range pagesOfHelp(t) {
-		text = strings.Join(strings.Fields(text), " ")
-		for banned, use := range bannedWords {
-			if m := regexp.MustCompile(`(?i)\b(?:` + banned + `)\b`).FindString(text); m != "" {
-				t.Errorf("%s says %q; the word is %q", page, m, use)
-			}
-		}
-	}
-}

@@ -7,4 +7,4 @@ information says. So are, always, the files of compilers, languages and distribu
 module cache, those of rustup and cargo, and below /usr what include, src, lib/gcc and clang hold, of
 --symfs first. No other file is read, whatever its name in the debug information, nor a hidden one, one
 behind a link that leads out of the directory, one that is not text or larger than 64 MiB, or one of
-/proc, /sys or /dev. Nothing tells whether the source is that which was compiled.`
+/proc, /sys or /dev. Whether it is the source that was compiled is unknown.`

@@ -120,7 +120,7 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
-// isSkippedLock reports whether a lies behind a lock prefix: objdump does not know
+// isSkippedLock reports whether a follows a lock prefix: objdump does not know
 // that a jump leads there.
 func isSkippedLock(im *Image, a Addr) bool {
 	b := im.read(a-1, 1)

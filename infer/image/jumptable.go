@@ -22,7 +22,7 @@ type table struct {
 	name    string
 }
 
-// A shape is how a jump table is laid out: target = base + entry<<shift, of
+// A shape tells how a jump table is laid out: target = base + entry<<shift, of
 // entries of size bytes.
 type shape struct {
 	addr   Addr

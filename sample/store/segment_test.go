@@ -152,7 +152,7 @@ func TestOtherKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir.epoch = hour
-	later := []byte("exact counts")
+	later := []byte("later block")
 	dir.blocks = append(dir.blocks, block{image: len(dir.images) - 1, kind: 3, samples: 1, entries: 1,
 		plain: len(later), stored: len(later), sum: wire.Checksum(later)})
 	s := open(t)

@@ -19,7 +19,7 @@ import (
 	"backfeed/sample"
 )
 
-type place struct {
+type where struct {
 	image string
 	off   sample.Offset
 }
@@ -31,7 +31,7 @@ func main() {
 	if flag.NArg() == 0 {
 		log.Fatal("usage: overlap [-image NAME] RECORDING...")
 	}
-	var insts []map[place]uint64
+	var insts []map[where]uint64
 	var procs []map[string]uint64
 	n := &namer{}
 	for _, path := range flag.Args() {
@@ -77,7 +77,7 @@ func main() {
 }
 
 // read returns the samples of a recording by place.
-func read(path, only string) (map[place]uint64, error) {
+func read(path, only string) (map[where]uint64, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -86,14 +86,14 @@ func read(path, only string) (map[place]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := map[place]uint64{}
+	at := map[where]uint64{}
 	for _, c := range rec.Counts {
 		for _, im := range c.Images {
 			if only != "" && filepath.Base(im.ID.Path) != only {
 				continue
 			}
 			for off, samples := range im.At {
-				at[place{im.ID.Path, off}] += samples
+				at[where{im.ID.Path, off}] += samples
 			}
 		}
 	}

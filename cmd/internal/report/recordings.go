@@ -142,7 +142,7 @@ func signedPercent(d float64) string {
 	return "0.0%"
 }
 
-// orNaN gives a number that may be unknown.
+// orNaN returns a number that may be unknown.
 func orNaN(n *float64) float64 {
 	if n == nil {
 		return math.NaN()

@@ -51,8 +51,8 @@ func main() {
 	}
 }
 
-// A place is an instruction that ran.
-type place struct {
+// An instruction is one that ran.
+type instruction struct {
 	image int
 	off   sample.Offset
 }
@@ -63,7 +63,7 @@ func draw(exact *truth.Counts, n int, symfs string, rng *rand.Rand) (*sample.Rec
 		total += it.Total()
 	}
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "instructions", Period: max(1, total/uint64(n)), Unit: "instructions"})
-	var places []place
+	var places []instruction
 	var upTo []uint64 // by place: executions of it and those before it
 	sum := uint64(0)
 	for _, path := range slices.Sorted(maps.Keys(exact.Images)) {
@@ -78,7 +78,7 @@ func draw(exact *truth.Counts, n int, symfs string, rng *rand.Rand) (*sample.Rec
 		for _, a := range slices.Sorted(maps.Keys(insts)) {
 			if off, ok := im.OffsetOf(a); ok {
 				sum += insts[a]
-				places, upTo = append(places, place{i, off}), append(upTo, sum)
+				places, upTo = append(places, instruction{i, off}), append(upTo, sum)
 			}
 		}
 	}
