@@ -24,11 +24,7 @@ type bannedWord struct {
 	example string // that is found
 	scope   string // directories that it is about, as a pattern; "" is all
 	doc     bool   // at the beginning of the comment of a declaration only
-	allowed []allowedWord
 }
-
-// An allowedWord is where a banned one stands for something else.
-type allowedWord struct{ file, text, why string }
 
 var bannedWords = []bannedWord{
 	{pattern: `oftener`, use: "more often", example: "ran oftener than that"},
@@ -46,8 +42,7 @@ var bannedWords = []bannedWord{
 	{pattern: `(?:lies?|lying) behind|says nothing of lies`, use: "follows", example: "the rest lies behind"},
 	{pattern: `exact counts?`, use: "observed counts, where they are of probes or walks", example: "exact counts of walks",
 		scope: `^sample(/|$)|^cmd/internal/calibrate`},
-	{pattern: `^\w+ (?:gives|gave)`, use: "returns", example: "Name gives the name.", doc: true, allowed: []allowedWord{
-		{"cmd/backfeed/agent.go", "bound gives up", "it does give up"}, {"sample/collect/sampler_linux.go", "goWithout gives up", "it does give up"}}},
+	{pattern: `^\w+ (?:gives|gave)`, use: "returns", example: "Name gives the name.", doc: true},
 	{pattern: `^\w+ tells (?:which|what|where|how|why|true|false)`, use: "reports or returns", example: "kind tells what it is.", doc: true},
 	{pattern: `it gives`, use: "it returns", example: "Sum adds up. It gives 0 for none.", doc: true},
 }
@@ -70,13 +65,7 @@ func (b *bannedWord) find(p passage) string {
 	if strings.HasPrefix(b.pattern, "^") {
 		start = ""
 	}
-	found := regexp.MustCompile(`(?i)` + start + `(?:` + b.pattern + `)` + end).FindString(text)
-	if found != "" && slices.ContainsFunc(b.allowed, func(a allowedWord) bool {
-		return a.file == p.file && strings.Contains(text, a.text)
-	}) {
-		return ""
-	}
-	return found
+	return regexp.MustCompile(`(?i)` + start + `(?:` + b.pattern + `)` + end).FindString(text)
 }
 
 // passagesOfGo returns the comments and the string literals of a file, those of struct tags
@@ -177,20 +166,11 @@ func TestWords(t *testing.T) {
 		_, help, _ := runCLI(t, cmd.name, "--help")
 		all = append(all, passage{"help of " + cmd.name, 1, help, false})
 	}
-	used := map[allowedWord]bool{}
 	for i := range bannedWords {
 		b := &bannedWords[i]
 		for _, p := range all {
 			if found := b.find(p); found != "" {
 				t.Errorf("%s:%d: says %q; the word is %q", p.file, p.line, found, b.use)
-			}
-			for _, a := range b.allowed {
-				used[a] = used[a] || a.file == p.file && strings.Contains(strings.Join(strings.Fields(p.text), " "), a.text)
-			}
-		}
-		for _, a := range b.allowed {
-			if !used[a] {
-				t.Errorf("%s does not say %q any more: allow it no longer", a.file, a.text)
 			}
 		}
 	}

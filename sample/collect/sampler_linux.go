@@ -158,7 +158,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	}
 }
 
-// goWithout gives up the part of what the sampler does that most kernels may refuse, if there is one left.
+// goWithout leaves out the part of what the sampler does that most kernels may refuse, if there is one left.
 func (s *sampler) goWithout(err error) bool {
 	u := (*Unavailable)(nil)
 	if !errors.As(err, &u) || u.err == nil {

@@ -443,7 +443,7 @@ func (a *Agent) tidy(now time.Time) {
 	}
 }
 
-// bound gives up what is gathered if it has grown too large.
+// bound drops what is gathered if it has grown too large.
 func (a *Agent) bound() {
 	places := 0
 	for _, c := range a.gathered.Counts {
