@@ -18,6 +18,7 @@ import (
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/probe"
 	"backfeed/sample/trace"
 )
 
@@ -173,14 +174,14 @@ func symbolOf(t *testing.T, im *image.Image, name string) int {
 func probeLive(t *testing.T) {
 	exe := runBusy(t)
 	im := openImage(t, exe)
-	var sites []collect.ProbeSite
+	var sites []probe.Site
 	p, err := im.Proc(symbolOf(t, im, "main.busy"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, of := range im.ProbeSites(p) {
 		for _, s := range of {
-			sites = append(sites, collect.ProbeSite{Off: s.Off, Cond: s.Cond})
+			sites = append(sites, probe.Site{Off: s.Off, Cond: s.Cond})
 		}
 	}
 	sys, err := collect.OpenSystem(collect.SystemOptions{Probes: true})
@@ -196,7 +197,7 @@ func probeLive(t *testing.T) {
 	var refused error // of places that this kernel steps, as nops before Linux 6.16
 	for range 10 {
 		for _, site := range sites {
-			w, err := prober.Window(exe, []collect.ProbeSite{site}, 0, 20*time.Millisecond)
+			w, err := prober.Window(exe, []probe.Site{site}, 0, 20*time.Millisecond)
 			if err != nil {
 				refused = err
 			} else if w.Hits[0] > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"backfeed/sample"
+	"backfeed/sample/probe"
 )
 
 // A ProbeSite is an instruction that Linux's uprobes emulate: a probe of it does
@@ -14,15 +15,9 @@ import (
 type ProbeSite struct {
 	Addr Addr
 	Off  sample.Offset // of Addr in the file
-	Cond int8          // condition code of a conditional branch, the low four bits of its opcode, or on AArch64 one of the Cond constants; -1 of others
+	Cond int8          // condition code of a conditional branch, the low four bits of its opcode, or on AArch64 one of the Cond constants of package probe; probe.NoCond of others
 	kind siteKind
 }
-
-// Conditions of AArch64's branches that test a register; package collect has the same.
-const (
-	condZero  = 17 // of cbz; that of cbnz follows
-	condClear = 19 // of tbz; that of tbnz follows
-)
 
 // siteKind orders the sites of a block: the better comes first.
 type siteKind uint8
@@ -156,9 +151,9 @@ func armSiteOf(code []byte) (siteKind, int8) {
 	case w&0xff000010 == 0x54000000:
 		return siteBranch, int8(w & 15)
 	case w&0x7e000000 == 0x34000000:
-		return siteBranch, condZero + int8(w>>24&1)
+		return siteBranch, probe.CondZero + int8(w>>24&1)
 	case w&0x7e000000 == 0x36000000:
-		return siteBranch, condClear + int8(w>>24&1)
+		return siteBranch, probe.CondClear + int8(w>>24&1)
 	case w&0xfc000000 == 0x14000000:
 		return siteJump, -1
 	case w&0xfc000000 == 0x94000000:

@@ -82,7 +82,7 @@ func firstOf(pids []int) int {
 // eventOf returns the event to sample that opt asks for, or the best there is.
 func eventOf(opt Options) (*perfEvent, []Attempt, error) {
 	if opt.Event == "" {
-		return probeOwn()
+		return bestOwnEvent()
 	}
 	w, err := eventNamed(opt.Event)
 	if err != nil {

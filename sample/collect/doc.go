@@ -11,7 +11,7 @@
 //
 // A Prober counts exactly, at some instructions and for some milliseconds: it is a
 // process of its own that arms uprobes (bpf/prober.c) where the kernel emulates the
-// instruction. A Calibration says when and where, and adds up what it counts. A Walker
+// instruction. Package probe says when and where, and adds up what it counts. A Walker
 // emulates, in the kernel (bpf/walker.c), what a thread is about to run from a sample on,
 // and hands over the branches that it passed through; package image says what instructions
 // do, and package trace makes counts of what walks saw.

@@ -129,7 +129,7 @@ func measureClock() (mhz int) {
 // Probe tries the events to sample, best first, on this process, and stops at the
 // first that works. If none does, the error is an *Unavailable.
 func Probe() ([]Attempt, error) {
-	_, tried, err := probeOwn()
+	_, tried, err := bestOwnEvent()
 	if all, why := tracingInstead(Options{}, tried, err); why != nil {
 		if tried = all; all[len(all)-1].Err == nil {
 			err = nil
@@ -138,13 +138,13 @@ func Probe() ([]Attempt, error) {
 	return tried, err
 }
 
-// probeOwn is probe for what this process may sample of itself.
-func probeOwn() (*perfEvent, []Attempt, error) {
-	return probe(func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
+// bestOwnEvent is bestEvent for what this process may sample of itself.
+func bestOwnEvent() (*perfEvent, []Attempt, error) {
+	return bestEvent(func(w *perfEvent) *unix.PerfEventAttr { return samplerAttr(w, 10_000_000) }, 0, -1)
 }
 
-// probe opens the events of the ladder for a moment, until one works.
-func probe(attr func(*perfEvent) *unix.PerfEventAttr, tid, cpu int) (*perfEvent, []Attempt, error) {
+// bestEvent opens the events of the ladder for a moment, until one works.
+func bestEvent(attr func(*perfEvent) *unix.PerfEventAttr, tid, cpu int) (*perfEvent, []Attempt, error) {
 	w, tried := climb(ladder, func(w *perfEvent) error { return try(attr(w), tid, cpu) })
 	if w != nil {
 		return w, tried, nil

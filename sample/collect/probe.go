@@ -9,43 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"backfeed/sample"
+	"backfeed/sample/probe"
 )
-
-// A ProbeSite is an instruction to be probed: one that the kernel emulates, so that
-// a hit costs half a microsecond instead of 20.
-type ProbeSite struct {
-	ID   sample.ImageID
-	Off  sample.Offset // of the instruction in the image's file
-	Cond int8          // condition of a conditional branch, as its opcode has it, or one of the Cond constants
-}
-
-// Conditions of AArch64 that are none of the flags, after the 15 of flags.
-const (
-	CondZero    = 17 // a register is 0
-	CondNotZero = 18
-	CondClear   = 19 // a bit of a register is 0
-	CondSet     = 20
-)
-
-// NoCond is the Cond of instructions that are not conditional branches.
-const NoCond = -1
-
-// MaxSites is how many sites one window may arm.
-const MaxSites = 50
-
-// A ProbeWindow is what happened while the sites of one window were armed.
-type ProbeWindow struct {
-	Hits, Taken []uint64 // by site, while the window was open: hits, and those at which the branch was taken
-
-	Open  time.Duration // from when all were armed to when the first was disarmed
-	Armed time.Duration // from before the first was armed to after the last was disarmed, the kernel's own waits included
-	Time  time.Duration // processor time of all that is recorded, while it was open
-	Total time.Duration // the same, since the prober was opened
-	All   uint64        // hits, those before and after it was open included
-
-	Attach, Detach time.Duration // that the two calls took
-}
 
 // A ProbeCost is what one hit of a kind of instruction costs here.
 type ProbeCost struct {
@@ -90,7 +55,7 @@ type probeKind struct {
 // condition returns the condition of the instruction that b begins with.
 func (k *probeKind) condition(b []byte) int8 {
 	if k.cond == nil {
-		return NoCond
+		return probe.NoCond
 	}
 	return k.cond(b)
 }
@@ -147,15 +112,15 @@ func (p *probeISA) kindOf(b []byte) (int, error) {
 // cookie is what the kernel's side is told of site i, an instruction: its number, the condition, and which bits
 // of which register a branch of AArch64 tests. See bpf/prober.c.
 func cookie(i int, cond int8, code []byte) uint64 {
-	if cond == NoCond {
+	if cond == probe.NoCond {
 		return uint64(i) | 16<<8
 	}
 	c := uint64(i) | uint64(cond)<<8
-	if cond >= CondZero {
+	if cond >= probe.CondZero {
 		w := uint64(binary.LittleEndian.Uint32(code))
 		wide := w >> 31
 		c |= w&31<<16 | wide<<27
-		if cond >= CondClear {
+		if cond >= probe.CondClear {
 			c |= (w>>26&32|w>>19&31)<<21 | 1<<27
 		}
 	}

@@ -3,6 +3,8 @@ package collect
 import (
 	"debug/elf"
 	"encoding/binary"
+
+	"backfeed/sample/probe"
 )
 
 // armProbes are instructions of AArch64: what arm_probe_decode_insn of arch/arm64/kernel/probes/decode-insn.c has
@@ -15,9 +17,9 @@ var armProbes = probeISA{
 		{"b.cond", words(0x6b1f013f, 0x54000021), 4, word(0xff000010, 0x54000000), // cmp w9, wzr; b.ne +4
 			func(b []byte) int8 { return int8(b[0] & 15) }, true},
 		{"cbz", words(0x34000029), 0, word(0x7e000000, 0x34000000), // cbz w9, +4
-			func(b []byte) int8 { return CondZero + int8(b[3]&1) }, false},
+			func(b []byte) int8 { return probe.CondZero + int8(b[3]&1) }, false},
 		{"tbz", words(0x36f80029), 0, word(0x7e000000, 0x36000000), // tbz w9, #31, +4
-			func(b []byte) int8 { return CondClear + int8(b[3]&1) }, true},
+			func(b []byte) int8 { return probe.CondClear + int8(b[3]&1) }, true},
 		{"b", words(0x14000001), 0, word(0xfc000000, 0x14000000), nil, false},
 		{"bl", words(0x94000002, 0x14000002, 0xd65f03c0), 0, word(0xfc000000, 0x94000000), nil, false}, // bl f; b over; f: ret
 		{"adr", words(0x1000000a), 0, word(0x1f000000, 0x10000000), nil, false},                        // adr x10, 0

@@ -15,20 +15,22 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample/probe"
 )
 
 // groupsOf makes groups of sites: those that are hit often, those that are hit now and
 // then, and those that never are. It has a look at each.
-func groupsOf(t *testing.T, p *Prober, file string, sites []ProbeSite) (groups []ProbeGroup) {
+func groupsOf(t *testing.T, p *Prober, file string, sites []probe.Site) (groups []probe.Group) {
 	t.Helper()
 	const often = 1e5 // times a second
-	var hot, warm, cold ProbeGroup
+	var hot, warm, cold probe.Group
 	for _, site := range sites {
-		w, err := p.Window(file, []ProbeSite{site}, 0, 5*time.Millisecond)
+		w, err := p.Window(file, []probe.Site{site}, 0, 5*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
-		native := max(w.Time-time.Duration(w.Hits[0])*p.HitCost(), w.Time/mostDilated, 1)
+		native := max(w.Time-time.Duration(w.Hits[0])*p.HitCost(), w.Time/6, 1)
 		rate := float64(w.Hits[0]) / native.Seconds()
 		g := &cold
 		if rate > often {
@@ -36,13 +38,13 @@ func groupsOf(t *testing.T, p *Prober, file string, sites []ProbeSite) (groups [
 		} else if rate > 0 {
 			g = &warm
 		}
-		if len(g.Sites) < 10 || g == &cold && len(g.Sites) < MaxSites {
+		if len(g.Sites) < 10 || g == &cold && len(g.Sites) < probe.MaxSites {
 			g.Sites, g.Rate = append(g.Sites, site), g.Rate+rate
 		}
 	}
 	one, ten := cold, cold // what a window costs, and what a site does
 	one.Sites, ten.Sites = cold.Sites[:min(1, len(cold.Sites))], cold.Sites[:min(10, len(cold.Sites))]
-	for _, g := range []ProbeGroup{hot, warm, one, ten, cold} {
+	for _, g := range []probe.Group{hot, warm, one, ten, cold} {
 		if len(g.Sites) > 0 {
 			g.File, g.Gain = file, 1
 			groups = append(groups, g)
@@ -57,13 +59,30 @@ type armed struct {
 	from, to uint64 // CLOCK_MONOTONIC, in ns
 	hits     uint64
 	sites    int
-	g        *ProbeGroup
+	g        *probe.Group
 }
 
-// TestMeasureCalibration: the processor time that windows added to a program, against
-// what a Calibration says of them. A unit of the program's work that meets a window
+// A timedProber notes when its windows were.
+type timedProber struct {
+	*Prober
+	windows *[]armed
+	first   time.Duration // processor time of the processes at the first of them
+}
+
+func (p *timedProber) Window(file string, sites []probe.Site, pid int, length time.Duration) (*probe.Window, error) {
+	*p.windows = append(*p.windows, armed{from: monotonic()})
+	w, err := p.Prober.Window(file, sites, pid, length)
+	(*p.windows)[len(*p.windows)-1].to = monotonic()
+	if err == nil && p.first == 0 {
+		p.first = w.Total
+	}
+	return w, err
+}
+
+// TestMeasureAdded: the processor time that windows added to a program, against
+// what probe.Windows say of them. A unit of the program's work that meets a window
 // takes longer than those around it.
-func TestMeasureCalibration(t *testing.T) {
+func TestMeasureAdded(t *testing.T) {
 	measuring(t, "the processor time that a calibration adds")
 	const during = 45 * time.Second
 	exe := program(t, "unit")
@@ -73,7 +92,8 @@ func TestMeasureCalibration(t *testing.T) {
 		p := prober(t, s)
 		groups := groupsOf(t, p, exe, allSites(t, p, exe, listing(t, exe, regexp.MustCompile(""))))
 		var windows []armed
-		c := NewCalibration(p, CalibrationOptions{Budget: budget, Log: func(g *ProbeGroup, w *ProbeWindow, err error) {
+		timed := &timedProber{Prober: p, windows: &windows}
+		c := probe.NewWindows(timed, probe.Options{Budget: budget, Log: func(g *probe.Group, w *probe.Window, err error) {
 			if err != nil {
 				t.Error(err)
 				return
@@ -82,12 +102,6 @@ func TestMeasureCalibration(t *testing.T) {
 			last.g, last.hits, last.sites = g, w.All, len(g.Sites)
 		}})
 		c.SetGroups(groups)
-		c.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
-			windows = append(windows, armed{from: monotonic()})
-			w, err := p.Window(file, sites, pid, length)
-			windows[len(windows)-1].to = monotonic()
-			return w, err
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), during)
 		defer cancel()
 		if err := c.Run(ctx); err != nil {
@@ -95,14 +109,14 @@ func TestMeasureCalibration(t *testing.T) {
 		}
 		work.cmd.Process.Signal(syscall.SIGTERM)
 		units := work.end()
-		report(t, budget, c, groups, windows, units)
+		report(t, budget, c, timed.first, groups, windows, units)
 		p.Close()
 		s.Close()
 	}
 }
 
 // report tells of windows of each group what they added.
-func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, windows []armed, units [][]float64) {
+func report(t *testing.T, budget float64, c *probe.Windows, first time.Duration, groups []probe.Group, windows []armed, units [][]float64) {
 	const around = 150e6                            // ns
 	own := func(u []float64, from, to uint64) int { // -1: before, 1: behind
 		if u[1] < float64(from) {
@@ -144,7 +158,7 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 			}
 			if x, ok := excess(w.from, w.to); ok {
 				added = append(added, x/1e6)
-				says = append(says, float64(time.Duration(w.hits)*c.hit+armCost(w.sites))/1e6)
+				says = append(says, float64(c.Cost(w.hits, w.sites))/1e6)
 			}
 			// As long, just before: nothing is armed there, as a rule.
 			if from, to := 2*w.from-w.to, w.from-1; !slices.ContainsFunc(windows, func(o armed) bool { return o.from < to && o.to > from }) {
@@ -161,9 +175,9 @@ func report(t *testing.T, budget float64, c *Calibration, groups []ProbeGroup, w
 	}
 	n, spent, of := c.Spent()
 	m, e := meanOf(all)
-	share := 100 * float64(n) / 1e3 / (of - c.first).Seconds()
+	share := 100 * float64(n) / 1e3 / (of - first).Seconds()
 	t.Logf("budget %.0f %%: %d windows, added %.2f %% +-%.2f, says %.2f %%; %v a hit", 100*budget, n,
-		m*share, e*share, 100*spent.Seconds()/(of-c.first).Seconds(), c.hit)
+		m*share, e*share, 100*spent.Seconds()/(of-first).Seconds(), c.Cost(1, 0)-c.Cost(0, 0))
 }
 
 // meanOf returns the mean and its standard error.

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/probe"
 )
 
 // Programs that are probed, and what tests find out of them.
@@ -36,7 +37,7 @@ const stretchFlags = 32
 // stretchCond returns the condition of one of the branches.
 func stretchCond(i int) int8 {
 	if i >= 14 && runtime.GOARCH == "arm64" {
-		return []int8{CondZero, CondNotZero, CondZero, CondNotZero, CondClear, CondSet, CondClear, CondSet}[i-14]
+		return []int8{probe.CondZero, probe.CondNotZero, probe.CondZero, probe.CondNotZero, probe.CondClear, probe.CondSet, probe.CondClear, probe.CondSet}[i-14]
 	}
 	return int8(i % 16)
 }
@@ -72,18 +73,18 @@ func symbolsOf(file string) (map[string]sample.Offset, error) {
 }
 
 // stretchSitesOf returns the sites of a file that has testdata/sites.c.
-func stretchSitesOf(file string) ([]ProbeSite, error) {
+func stretchSitesOf(file string) ([]probe.Site, error) {
 	at, err := symbolsOf(file)
 	if err != nil {
 		return nil, err
 	}
-	sites := make([]ProbeSite, stretchSites)
+	sites := make([]probe.Site, stretchSites)
 	for i := range sites {
 		off, ok := at[fmt.Sprintf("site_%d", i)]
 		if !ok {
 			return nil, fmt.Errorf("%s has no site %d", file, i)
 		}
-		sites[i] = ProbeSite{Off: off, Cond: NoCond}
+		sites[i] = probe.Site{Off: off, Cond: probe.NoCond}
 		if i < stretchBranches {
 			sites[i].Cond = stretchCond(i)
 		}
@@ -141,13 +142,13 @@ func goListing(t *testing.T, file, function string) (list []instruction) {
 func condOf(code []byte) int8 {
 	k, err := hostProbes.kindOf(code)
 	if err != nil {
-		return NoCond
+		return probe.NoCond
 	}
 	return hostProbes.kinds[k].condition(code)
 }
 
 // allSites returns the sites of those instructions in a listing that may be probed.
-func allSites(t *testing.T, p *Prober, file string, list []instruction) (sites []ProbeSite) {
+func allSites(t *testing.T, p *Prober, file string, list []instruction) (sites []probe.Site) {
 	t.Helper()
 	f, err := elf.Open(file)
 	if err != nil {
@@ -157,18 +158,18 @@ func allSites(t *testing.T, p *Prober, file string, list []instruction) (sites [
 	for _, i := range list {
 		off, err := offsetOf(f, i.addr)
 		if err == nil && p.Allows(i.code, condOf(i.code)) == nil {
-			sites = append(sites, ProbeSite{Off: off, Cond: condOf(i.code)})
+			sites = append(sites, probe.Site{Off: off, Cond: condOf(i.code)})
 		}
 	}
-	if len(sites) < MaxSites {
+	if len(sites) < probe.MaxSites {
 		t.Fatalf("%s: %d sites in %d instructions", file, len(sites), len(list))
 	}
 	return sites
 }
 
 // choose returns some of the sites.
-func choose(sites []ProbeSite, n int) []ProbeSite {
-	some := make([]ProbeSite, n)
+func choose(sites []probe.Site, n int) []probe.Site {
+	some := make([]probe.Site, n)
 	for i, k := range rand.Perm(len(sites))[:n] {
 		some[i] = sites[k]
 	}
@@ -251,12 +252,12 @@ func (s *System) window(t *testing.T) (w probeWindow) {
 // stretch has programs do as many rounds while sites are armed in a file. A program says
 // when it began and ended: that is all in the window, or it is done again, and shorter.
 // What it returns is the sum of the other numbers that programs said.
-func stretch(t *testing.T, s *System, p *Prober, file string, sites []ProbeSite, pid, rounds int, programs ...*talker) (*ProbeWindow, []uint64) {
+func stretch(t *testing.T, s *System, p *Prober, file string, sites []probe.Site, pid, rounds int, programs ...*talker) (*probe.Window, []uint64) {
 	t.Helper()
 	for {
 		before := s.window(t).Number
 		done := make(chan error, 1)
-		var w *ProbeWindow
+		var w *probe.Window
 		go func() (err error) {
 			defer func() { done <- err }()
 			w, err = p.Window(file, sites, pid, maxWindow)

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
+	"backfeed/sample/probe"
 )
 
 // trials is how often something is tried: once, or many times if asked to measure.
@@ -29,7 +30,7 @@ func trials(many int) int {
 }
 
 // checkStretch holds a window on the sites of testdata/sites.c to what programs counted.
-func checkStretch(t *testing.T, w *ProbeWindow, n []uint64) (hits uint64) {
+func checkStretch(t *testing.T, w *probe.Window, n []uint64) (hits uint64) {
 	t.Helper()
 	for i := range stretchSites {
 		passed, taken := n[2*i], n[2*i+1]
@@ -146,11 +147,11 @@ func TestProbeCountsGo(t *testing.T) {
 		return lines[n-1]
 	}
 	const branches = 4
-	sites, held := make([]ProbeSite, branches), make([]bool, branches) // held: the branch is taken where the condition holds
+	sites, held := make([]probe.Site, branches), make([]bool, branches) // held: the branch is taken where the condition holds
 	for _, i := range list {
 		var b int
 		_, comment, _ := strings.Cut(lineOf(i), "// branch ")
-		if _, err := fmt.Sscan(comment, &b); err != nil || condOf(i.code) == NoCond {
+		if _, err := fmt.Sscan(comment, &b); err != nil || condOf(i.code) == probe.NoCond {
 			continue
 		}
 		f := slices.IndexFunc(list, func(to instruction) bool { return to.addr == i.target })
@@ -161,7 +162,7 @@ func TestProbeCountsGo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sites[b] = ProbeSite{Off: off["main.count"] + sample.Offset(i.addr-list[0].addr), Cond: condOf(i.code)}
+		sites[b] = probe.Site{Off: off["main.count"] + sample.Offset(i.addr-list[0].addr), Cond: condOf(i.code)}
 		held[b] = strings.HasSuffix(lineOf(list[f]), "// held")
 	}
 	program := talk(t, exe, "count", "4")
@@ -197,7 +198,7 @@ func TestProbeRefusals(t *testing.T) {
 	program.say("32")
 	program.numbers() // it is there, with all its libraries
 	good := sites[:4:4]
-	with := func(more ...ProbeSite) []ProbeSite { return append(good, more...) }
+	with := func(more ...probe.Site) []probe.Site { return append(good, more...) }
 	dir := t.TempDir()
 	files := map[string]string{}
 	image, err := os.ReadFile(exe)
@@ -219,28 +220,28 @@ func TestProbeRefusals(t *testing.T) {
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	many := slices.Concat(sites, sites)[:MaxSites+1]
+	many := slices.Concat(sites, sites)[:probe.MaxSites+1]
 	for _, tt := range []struct {
 		name, file string
-		sites      []ProbeSite
+		sites      []probe.Site
 		length     time.Duration
 		want       string
 	}{
-		{"nop of 5 bytes, or a branch to a register", exe, with(ProbeSite{Off: at["nop5"] + at["register"], Cond: NoCond}), time.Millisecond, "not of a kind"},
-		{"stepped", exe, with(ProbeSite{Off: at["stepped"], Cond: NoCond}), time.Millisecond, "not of a kind"},
-		{"inside an instruction", exe, with(ProbeSite{Off: at["site_16"] + 2, Cond: NoCond}), time.Millisecond, "not of a kind"},
-		{"other condition", exe, with(ProbeSite{Off: at["site_7"], Cond: 6}), time.Millisecond, "condition 6, but the code has 7"},
-		{"no condition", exe, with(ProbeSite{Off: at["site_7"], Cond: NoCond}), time.Millisecond, "condition -1"},
-		{"not in code", exe, with(ProbeSite{Off: 16, Cond: NoCond}), time.Millisecond, "not in code"},
-		{"beyond the file", exe, with(ProbeSite{Off: 1 << 40, Cond: NoCond}), time.Millisecond, "not in code"},
-		{"negative", exe, with(ProbeSite{Off: ^sample.Offset(0), Cond: NoCond}), time.Millisecond, "not in code"},
+		{"nop of 5 bytes, or a branch to a register", exe, with(probe.Site{Off: at["nop5"] + at["register"], Cond: probe.NoCond}), time.Millisecond, "not of a kind"},
+		{"stepped", exe, with(probe.Site{Off: at["stepped"], Cond: probe.NoCond}), time.Millisecond, "not of a kind"},
+		{"inside an instruction", exe, with(probe.Site{Off: at["site_16"] + 2, Cond: probe.NoCond}), time.Millisecond, "not of a kind"},
+		{"other condition", exe, with(probe.Site{Off: at["site_7"], Cond: 6}), time.Millisecond, "condition 6, but the code has 7"},
+		{"no condition", exe, with(probe.Site{Off: at["site_7"], Cond: probe.NoCond}), time.Millisecond, "condition -1"},
+		{"not in code", exe, with(probe.Site{Off: 16, Cond: probe.NoCond}), time.Millisecond, "not in code"},
+		{"beyond the file", exe, with(probe.Site{Off: 1 << 40, Cond: probe.NoCond}), time.Millisecond, "not in code"},
+		{"negative", exe, with(probe.Site{Off: ^sample.Offset(0), Cond: probe.NoCond}), time.Millisecond, "not in code"},
 		{"twice", exe, with(good[2]), time.Millisecond, "twice"},
 		{"none", exe, nil, time.Millisecond, "0 sites"},
 		{"too many", exe, many, time.Millisecond, "51 sites"},
 		{"too long", exe, good, maxWindow + 1, "a window of"},
 		{"no time", exe, good, 0, "a window of"},
 		{"negative time", exe, good, -1, "a window of"},
-		{"no ELF file", files["text"], []ProbeSite{{Off: 64, Cond: 4}}, time.Millisecond, "malformed ELF file"},
+		{"no ELF file", files["text"], []probe.Site{{Off: 64, Cond: 4}}, time.Millisecond, "malformed ELF file"},
 		{"short file", files["short"], good, time.Millisecond, ""},
 		{"other processor", files["other"], good, time.Millisecond, "want " + hostProbes.name},
 		{"empty file", files["empty"], good, time.Millisecond, ""},
@@ -307,7 +308,7 @@ func TestProbeTime(t *testing.T) {
 			for range trials(20) {
 				var looks []look
 				done := make(chan error, 1)
-				var w *ProbeWindow
+				var w *probe.Window
 				go func() (err error) {
 					defer func() { done <- err }()
 					w, err = p.Window(exe, sites[:10], 0, maxWindow/2)

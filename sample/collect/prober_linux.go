@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/probe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/features"
@@ -47,7 +48,7 @@ type Prober struct {
 // once more.
 const proberName = "backfeed-prober"
 
-// becomes tells that BecomeProber was called: started otherwise, the program would do
+// becomes reports whether BecomeProber was called: started otherwise, the program would do
 // once more whatever it does.
 var becomes bool
 
@@ -92,7 +93,7 @@ type proberRequest struct {
 
 type proberAnswer struct {
 	Error  string
-	Window ProbeWindow
+	Window probe.Window
 }
 
 // OpenProber starts a prober of the processes that s samples. The error is an
@@ -181,7 +182,7 @@ func (p *Prober) HitCost() time.Duration {
 }
 
 // Allows reports whether the instruction that code begins with, with the condition of a
-// ProbeSite, may be probed here.
+// probe.Site, may be probed here.
 func (p *Prober) Allows(code []byte, cond int8) error {
 	return hostProbes.checkSite(code, cond, p.Costs())
 }
@@ -189,7 +190,7 @@ func (p *Prober) Allows(code []byte, cond int8) error {
 // Window arms sites of one file for a time, in the process pid, or in all that map
 // the file if pid is 0. The file is opened by the prober, which looks at the bytes of
 // each site.
-func (p *Prober) Window(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+func (p *Prober) Window(file string, sites []probe.Site, pid int, length time.Duration) (*probe.Window, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	req := proberRequest{File: file, PID: uint32(pid), Length: length}
@@ -445,7 +446,7 @@ func (a *armer) try() error {
 	}
 	var cookies []uint64
 	for i, off := range offs {
-		cond := int8(NoCond)
+		cond := int8(probe.NoCond)
 		if i < len(isa.kinds) {
 			cond = isa.kinds[i].condition(code[off:])
 		}
@@ -535,7 +536,7 @@ func (a *armer) attach(file string, offs, cookies []uint64, pid uint32) (link.Li
 // too often. So a probe of a file that nobody runs does the waiting, and then a random time passes, in
 // which the next one need not wait. What calm returns is to be closed after that.
 func (a *armer) calm() (io.Closer, error) {
-	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{cookie(0, NoCond, nil)}, 0)
+	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{cookie(0, probe.NoCond, nil)}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -549,8 +550,8 @@ const calmTime = 8 * time.Millisecond
 
 // check looks at all that is asked for, and at the bytes of all sites in an open file. It returns their cookies.
 func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, err error) {
-	if len(r.Offs) == 0 || len(r.Offs) > MaxSites || len(r.Conds) != len(r.Offs) {
-		return nil, fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), MaxSites)
+	if len(r.Offs) == 0 || len(r.Offs) > probe.MaxSites || len(r.Conds) != len(r.Offs) {
+		return nil, fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), probe.MaxSites)
 	}
 	if r.Length <= 0 || r.Length > maxWindow {
 		return nil, fmt.Errorf("a window of %v: want up to %v", r.Length, maxWindow)
@@ -615,7 +616,7 @@ func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
 const maxWindow = 100 * time.Millisecond
 
 // window arms, waits and disarms.
-func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
+func (a *armer) window(r proberRequest) (*probe.Window, error) {
 	// What is looked at is what is armed, whatever becomes of the path meanwhile.
 	f, err := sample.OpenRegular(r.File)
 	if err != nil {
@@ -641,7 +642,7 @@ func (a *armer) window(r proberRequest) (*ProbeWindow, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &ProbeWindow{}
+	w := &probe.Window{}
 	waited, err := a.calm()
 	if err != nil {
 		return nil, err

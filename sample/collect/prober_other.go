@@ -4,6 +4,8 @@ package collect
 
 import (
 	"time"
+
+	"backfeed/sample/probe"
 )
 
 var noProber = Probes.unsupported()
@@ -27,7 +29,7 @@ func (*Prober) HitCost() time.Duration { return 0 }
 func (*Prober) Allows([]byte, int8) error { return noProber }
 
 // Window is never reached.
-func (*Prober) Window(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) {
+func (*Prober) Window(string, []probe.Site, int, time.Duration) (*probe.Window, error) {
 	return nil, noProber
 }
 

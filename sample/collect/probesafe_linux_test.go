@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample/probe"
 )
 
 // holderName is argument 0 of a process that opens a prober, for tests that end it or
@@ -239,10 +241,10 @@ func TestProbePrivileges(t *testing.T) {
 
 // windows opens windows on sites chosen from all until stop says so, and returns how many
 // and what they hit.
-func windows(t *testing.T, p *Prober, file string, all []ProbeSite, length time.Duration, stop func() bool) (n int, hits uint64) {
+func windows(t *testing.T, p *Prober, file string, all []probe.Site, length time.Duration, stop func() bool) (n int, hits uint64) {
 	t.Helper()
 	for ; n == 0 || !stop(); n++ {
-		w, err := p.Window(file, choose(all, MaxSites), 0, length)
+		w, err := p.Window(file, choose(all, probe.MaxSites), 0, length)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -332,7 +332,7 @@ func (s *sampler) choose() ([]perfEvent, error) {
 	if len(kinds) > 0 {
 		return kinds, nil
 	}
-	w, _, err := probe(s.attr, -1, s.cpus[0])
+	w, _, err := bestEvent(s.attr, -1, s.cpus[0])
 	if err != nil {
 		return nil, err
 	}

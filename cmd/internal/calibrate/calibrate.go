@@ -23,6 +23,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/probe"
 )
 
 // What a calibration arms together.
@@ -69,7 +70,7 @@ type Options struct {
 // again as samples and counts come in.
 type Calibrator struct {
 	prober *collect.Prober // nil with noProbes
-	run    *collect.Calibration
+	run    *probe.Windows
 	walker *collect.Walker
 	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
 
@@ -100,7 +101,7 @@ type siteKey struct {
 
 // A chosen group is one with what its sites were chosen for.
 type chosen struct {
-	collect.ProbeGroup
+	probe.Group
 	sites []infer.Site
 	own   map[image.Addr]float64 // of each procedure, how often its sites run in its own time
 }
@@ -133,7 +134,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
 	k := &Calibrator{prober: p, noProbes: noProbes, opt: opt, proc: "/proc", allowed: p.Allows, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
-	k.run = collect.NewCalibration(p, collect.CalibrationOptions{Budget: opt.forWindows(), PID: k.alone, Log: func(g *collect.ProbeGroup, w *collect.ProbeWindow, err error) {
+	k.run = probe.NewWindows(p, probe.Options{Budget: opt.forWindows(), PID: k.alone, Log: func(g *probe.Group, w *probe.Window, err error) {
 		if opt.Log != nil {
 			logWindow(opt.Log, g, w, err)
 		}
@@ -169,13 +170,13 @@ func (e *calibrateError) Error() string { return "--calibrate: " + e.why.Reason(
 func (e *calibrateError) Unwrap() error { return e.why }
 
 // logWindow writes a line for one window.
-func logWindow(w io.Writer, g *collect.ProbeGroup, win *collect.ProbeWindow, err error) {
+func logWindow(w io.Writer, g *probe.Group, win *probe.Window, err error) {
 	offs := make([]string, len(g.Sites))
 	for i, s := range g.Sites {
 		offs[i] = fmt.Sprintf("%#x", uint64(s.Off))
 		if win != nil {
 			offs[i] += fmt.Sprintf("=%d", win.Hits[i])
-			if s.Cond != collect.NoCond {
+			if s.Cond != probe.NoCond {
 				offs[i] += fmt.Sprintf("/%d", win.Taken[i])
 			}
 		}
@@ -478,7 +479,7 @@ func (k *Calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 				if r.ID.Key() != key.id {
 					continue
 				}
-				room := collect.MaxSites
+				room := probe.MaxSites
 				if j >= first {
 					room = sitesPerGroup
 				}
@@ -491,7 +492,7 @@ func (k *Calibrator) groupRuns(sites []infer.Site, most int) []*chosen {
 			case g == nil && of >= most:
 				continue
 			case g == nil:
-				g = &chosen{ProbeGroup: collect.ProbeGroup{Alone: true}, own: map[image.Addr]float64{}}
+				g = &chosen{Group: probe.Group{Alone: true}, own: map[image.Addr]float64{}}
 			}
 			if !k.add(g, s) {
 				continue
@@ -528,7 +529,7 @@ func (k *Calibrator) setRuns(groups []*chosen) {
 
 // leave ends the groups that tell how often procedures run whose windows some of their
 // sites fill: the others join new ones.
-func (k *Calibrator) leave(dense map[collect.ProbeSite]bool) {
+func (k *Calibrator) leave(dense map[probe.Site]bool) {
 	k.runs = slices.DeleteFunc(k.runs, func(g *chosen) bool {
 		ends := false
 		for _, s := range g.Sites {
@@ -550,7 +551,7 @@ func (k *Calibrator) groupOutcomes(sites []infer.Site, most int) []*chosen {
 	seen := map[siteKey]bool{}
 	for _, s := range sites {
 		key := siteKey{s.Image.ID.Key(), s.Off}
-		if seen[key] || s.Cond == collect.NoCond {
+		if seen[key] || s.Cond == probe.NoCond {
 			continue
 		}
 		seen[key] = true
@@ -593,10 +594,10 @@ func (k *Calibrator) link(g *chosen) {
 	}
 	for _, s := range mostGain(links, len(links)) {
 		n, ok := procs[s.Proc.Proc.Addr]
-		if !ok || n == linksPerProc || len(g.Sites) == collect.MaxSites {
+		if !ok || n == linksPerProc || len(g.Sites) == probe.MaxSites {
 			continue
 		}
-		if procs[s.Proc.Proc.Addr]++; !slices.ContainsFunc(g.Sites, func(o collect.ProbeSite) bool { return o.Off == s.Off }) {
+		if procs[s.Proc.Proc.Addr]++; !slices.ContainsFunc(g.Sites, func(o probe.Site) bool { return o.Off == s.Off }) {
 			k.add(g, s)
 		}
 	}
@@ -619,7 +620,7 @@ func (k *Calibrator) add(g *chosen, s infer.Site) bool {
 	if len(g.Sites) == 0 {
 		g.ID, g.File = s.Image.ID, pi.file.Name()
 	}
-	g.Sites = append(slices.Clip(g.Sites), collect.ProbeSite{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
+	g.Sites = append(slices.Clip(g.Sites), probe.Site{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
 	g.sites = append(g.sites, s)
 	g.Rate += s.Rate
 	return true
@@ -643,10 +644,10 @@ func (k *Calibrator) important(all []*chosen, most int, share float64) []*chosen
 
 func (k *Calibrator) setGroups(plan []*chosen) {
 	k.plan = plan
-	groups := make([]collect.ProbeGroup, len(plan))
+	groups := make([]probe.Group, len(plan))
 	n := 0
 	for i, g := range plan {
-		groups[i] = g.ProbeGroup
+		groups[i] = g.Group
 		n += len(g.Sites)
 	}
 	if !k.opt.Dry {
@@ -819,7 +820,7 @@ func (k *Calibrator) WritePlan(w io.Writer) error {
 			}
 			if !s.Runs {
 				what = "outcomes"
-			} else if s.Cond == collect.NoCond {
+			} else if s.Cond == probe.NoCond {
 				what = "runs"
 			}
 			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), report.NameOf(s.Proc.Proc.Name).Procedure, g.File)

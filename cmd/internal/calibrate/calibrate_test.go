@@ -18,7 +18,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
-	"backfeed/sample/collect"
+	"backfeed/sample/probe"
 )
 
 // A grouped is a calibrator without a prober, of images that are not looked into.
@@ -96,7 +96,7 @@ func probedFile(t *testing.T, name string) *infer.ImageProfile {
 func TestGroupOutcomes(t *testing.T) {
 	app, lib := probedFile(t, "app"), probedFile(t, "lib")
 	jump := procSites(app, 0x300, 1, 1e3)
-	jump[0].Cond = collect.NoCond
+	jump[0].Cond = probe.NoCond
 	for _, tt := range []struct {
 		name  string
 		most  int
@@ -192,7 +192,7 @@ func TestGroupRuns(t *testing.T) {
 	if got, want := shape(k.groupRuns(first, 1)), "100*30 200*6 300*12"; got != want {
 		t.Errorf("one group: %s, want %s", got, want)
 	}
-	k.leave(map[collect.ProbeSite]bool{was[3]: true})
+	k.leave(map[probe.Site]bool{was[3]: true})
 	if !k.dense[siteKey{app.ID.Key(), was[3].Off}] || k.dense[siteKey{app.ID.Key(), was[4].Off}] {
 		t.Errorf("sites that fill windows: %v", k.dense)
 	}
@@ -485,10 +485,10 @@ func TestTracedFiles(t *testing.T) {
 // TestLogWindow: a line has the file, what the window took and each place with its
 // hits, those of a branch with how many of them went.
 func TestLogWindow(t *testing.T) {
-	g := &collect.ProbeGroup{File: "/bin/app", Sites: []collect.ProbeSite{{Off: 0x10, Cond: 4}, {Off: 0x2f, Cond: collect.NoCond}}}
-	w := &collect.ProbeWindow{Hits: []uint64{7, 3}, Taken: []uint64{2, 0}, All: 10, Open: 2 * time.Millisecond, Armed: 50 * time.Millisecond, Time: time.Millisecond}
+	g := &probe.Group{File: "/bin/app", Sites: []probe.Site{{Off: 0x10, Cond: 4}, {Off: 0x2f, Cond: probe.NoCond}}}
+	w := &probe.Window{Hits: []uint64{7, 3}, Taken: []uint64{2, 0}, All: 10, Open: 2 * time.Millisecond, Armed: 50 * time.Millisecond, Time: time.Millisecond}
 	for _, tt := range []struct {
-		w    *collect.ProbeWindow
+		w    *probe.Window
 		err  error
 		want string
 	}{

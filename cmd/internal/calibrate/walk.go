@@ -10,6 +10,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/probe"
 	"backfeed/sample/trace"
 )
 
@@ -235,7 +236,7 @@ func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		return ok && !k.dense[siteKey{id, off}]
 	}
 	for _, w := range k.walker.Want(k.run.Rates(), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
-		g := &chosen{ProbeGroup: collect.ProbeGroup{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
+		g := &chosen{Group: probe.Group{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
 			s, _ := sites.find(w.ID.Key(), at.Off)
 			s.Rate = at.Rate

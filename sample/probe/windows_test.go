@@ -1,4 +1,4 @@
-package collect
+package probe
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 
 // probeGroup is one of so many sites of a file, from an offset on, of which each second
 // is a branch.
-func probeGroup(file string, from sample.Offset, sites int, rate float64) ProbeGroup {
-	g := ProbeGroup{ID: sample.ImageID{Path: file}, File: file, Rate: rate, Gain: 1}
+func probeGroup(file string, from sample.Offset, sites int, rate float64) Group {
+	g := Group{ID: sample.ImageID{Path: file}, File: file, Rate: rate, Gain: 1}
 	for i := range sites {
-		s := ProbeSite{ID: g.ID, Off: from + sample.Offset(8*i), Cond: NoCond}
+		s := Site{ID: g.ID, Off: from + sample.Offset(8*i), Cond: NoCond}
 		if i%2 == 0 {
 			s.Cond = 4
 		}
@@ -26,10 +26,10 @@ func probeGroup(file string, from sample.Offset, sites int, rate float64) ProbeG
 	return g
 }
 
-// A simulated is a Calibration of programs that are not there: time is a number, and
+// A simulated is a Windows of programs that are not there: time is a number, and
 // windows are counted from the rates that groups expect.
 type simulated struct {
-	*Calibration
+	*Windows
 	processors float64       // that the programs use
 	now        time.Duration // since the start
 	most       int           // sites in one window
@@ -38,13 +38,13 @@ type simulated struct {
 // simulatedWait is what the kernel takes for a window beside its length.
 const simulatedWait = 50 * time.Millisecond
 
-func simulate(budget, processors float64, groups ...ProbeGroup) *simulated {
-	s := &simulated{Calibration: &Calibration{opt: CalibrationOptions{Budget: budget}, hit: 600, pack: 1, stretch: 1}, processors: processors}
+func simulate(budget, processors float64, groups ...Group) *simulated {
+	s := &simulated{Windows: &Windows{opt: Options{Budget: budget}, hit: 600, pack: 1, stretch: 1}, processors: processors}
 	s.rng = rand.New(rand.NewPCG(1, 2))
-	s.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+	s.window = func(file string, sites []Site, pid int, length time.Duration) (*Window, error) {
 		s.now += simulatedWait + length
 		s.most = max(s.most, len(sites))
-		w := &ProbeWindow{Time: length, Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites))}
+		w := &Window{Time: length, Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites))}
 		var rate float64 // hits per second of all sites
 		for _, m := range s.groups {
 			for range m.overlapping(sites) {
@@ -64,7 +64,7 @@ func simulate(budget, processors float64, groups ...ProbeGroup) *simulated {
 }
 
 // overlapping returns the sites of m that are among others.
-func (m *measured) overlapping(others []ProbeSite) (both []ProbeSite) {
+func (m *measured) overlapping(others []Site) (both []Site) {
 	for _, s := range m.Sites {
 		for _, o := range others {
 			if s == o {
@@ -112,7 +112,7 @@ func TestCalibrationBudget(t *testing.T) {
 		{"several processors", 0.01, 5, 1e6, 0.8, 2},
 		{"more than windows can use", 1, 64, 1e6, 0, 4},
 	} {
-		var groups []ProbeGroup
+		var groups []Group
 		for i := range 4 {
 			groups = append(groups, probeGroup("/app", sample.Offset(1000*i), 12, tt.rate))
 		}
@@ -152,12 +152,12 @@ func TestCalibrationNext(t *testing.T) {
 	app := probeGroup("/app", 0, 12, 1e5)
 	for _, tt := range []struct {
 		name  string
-		other ProbeGroup
+		other Group
 		want  int
 	}{
 		{"of the same file", probeGroup("/app", 1000, 12, 1e5), 2},
 		{"of another file", probeGroup("/lib", 1000, 12, 1e5), 1},
-		{"by itself", ProbeGroup{ID: app.ID, File: app.File, Sites: probeGroup("/app", 1000, 12, 1e5).Sites, Rate: 1e5, Gain: 1, Alone: true}, 1},
+		{"by itself", Group{ID: app.ID, File: app.File, Sites: probeGroup("/app", 1000, 12, 1e5).Sites, Rate: 1e5, Gain: 1, Alone: true}, 1},
 		{"with a site in common", probeGroup("/app", 80, 12, 1e5), 1},
 		{"of too many sites", probeGroup("/app", 1000, MaxSites-11, 1e5), 1},
 		{"of as many sites as there may be", probeGroup("/app", 1000, MaxSites-12, 1e5), 2},
@@ -181,14 +181,14 @@ func TestCalibrationFails(t *testing.T) {
 	good, bad := probeGroup("/app", 0, 12, 1e5), probeGroup("/bad", 0, 12, 1e5)
 	s := simulate(0.01, 1, good, bad)
 	window, tries, told := s.window, 0, 0
-	s.window = func(file string, sites []ProbeSite, pid int, length time.Duration) (*ProbeWindow, error) {
+	s.window = func(file string, sites []Site, pid int, length time.Duration) (*Window, error) {
 		if file == "/bad" {
 			tries++
 			return nil, refused
 		}
 		return window(file, sites, pid, length)
 	}
-	s.opt.Log = func(g *ProbeGroup, w *ProbeWindow, err error) {
+	s.opt.Log = func(g *Group, w *Window, err error) {
 		if err != nil && g.File == "/bad" && w == nil {
 			told++
 		}
@@ -199,14 +199,14 @@ func TestCalibrationFails(t *testing.T) {
 	}
 
 	s = simulate(0.01, 1, bad)
-	s.window = func(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) { return nil, refused }
+	s.window = func(string, []Site, int, time.Duration) (*Window, error) { return nil, refused }
 	if err := s.Run(context.Background()); !errors.Is(err, refused) {
 		t.Errorf("none can be armed: %v", err)
 	}
 
 	// What failed may be of a choice that is no more.
 	s = simulate(0.01, 1, bad)
-	s.window = func(string, []ProbeSite, int, time.Duration) (*ProbeWindow, error) {
+	s.window = func(string, []Site, int, time.Duration) (*Window, error) {
 		s.SetGroups(nil)
 		return nil, refused
 	}
@@ -217,7 +217,7 @@ func TestCalibrationFails(t *testing.T) {
 
 // TestCalibrationRun: Run ends when it is told to, with windows or without.
 func TestCalibrationRun(t *testing.T) {
-	for _, groups := range [][]ProbeGroup{nil, {probeGroup("/app", 0, 12, 1e5)}} {
+	for _, groups := range [][]Group{nil, {probeGroup("/app", 0, 12, 1e5)}} {
 		s := simulate(0.01, 1, groups...)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error)
@@ -239,13 +239,13 @@ func TestCalibrationRun(t *testing.T) {
 func TestForgetWindows(t *testing.T) {
 	app := sample.ImageID{Path: "/app"}
 	hot, cold := probeGroup("/app", 0, 2, 1e5), probeGroup("/app", 1000, 2, 1e3)
-	c := &Calibration{hit: 600}
-	c.SetGroups([]ProbeGroup{hot, cold})
+	c := &Windows{hit: 600}
+	c.SetGroups([]Group{hot, cold})
 	total := time.Duration(0)
 	windows := func(n int, hits uint64) {
 		for range n {
 			total += time.Second
-			c.add(c.groups[:1], sitesOf(c.groups[:1]), &ProbeWindow{Hits: []uint64{hits, hits}, Taken: []uint64{hits / 4, 0}, All: 2 * hits, Time: time.Millisecond, Total: total})
+			c.add(c.groups[:1], sitesOf(c.groups[:1]), &Window{Hits: []uint64{hits, hits}, Taken: []uint64{hits / 4, 0}, All: 2 * hits, Time: time.Millisecond, Total: total})
 		}
 	}
 	take := func(weight uint64) map[sample.Offset]sample.Probed {
@@ -283,16 +283,16 @@ func TestForgetWindows(t *testing.T) {
 
 	// A group that is chosen no more has its windows taken, once; one that is goes on.
 	windows(3, 100)
-	c.SetGroups([]ProbeGroup{cold})
+	c.SetGroups([]Group{cold})
 	if p := take(3e9)[0]; p.Windows != 3 {
 		t.Errorf("of a group before: %+v", p)
 	}
 	if got := take(3e9); len(got) != 0 {
 		t.Errorf("of a group before, again: %v", got)
 	}
-	c.SetGroups([]ProbeGroup{cold, hot})
+	c.SetGroups([]Group{cold, hot})
 	windows(1, 100) // cold now
-	c.SetGroups([]ProbeGroup{hot, cold})
+	c.SetGroups([]Group{hot, cold})
 	if n := len(c.groups[1].windows); n != 1 {
 		t.Errorf("%d windows of a group that is chosen again, want 1", n)
 	}
@@ -320,7 +320,7 @@ func TestWindowLength(t *testing.T) {
 // TestPauseEnds: windows that cost more than there was to spend are made up for by
 // time that passes, of which no further window has told.
 func TestPauseEnds(t *testing.T) {
-	c := &Calibration{opt: CalibrationOptions{Budget: 0.01}, n: 5, spent: 500 * time.Millisecond, first: time.Second, total: 3 * time.Second}
+	c := &Windows{opt: Options{Budget: 0.01}, n: 5, spent: 500 * time.Millisecond, first: time.Second, total: 3 * time.Second}
 	for _, tt := range []struct {
 		elapsed time.Duration
 		stopped bool
@@ -338,8 +338,8 @@ func TestPauseEnds(t *testing.T) {
 func TestPauseLate(t *testing.T) {
 	const budget, used, spent, windows = 0.01, 10 * time.Second, 5 * time.Millisecond, 5
 	now := time.Now()
-	c := &Calibration{
-		opt: CalibrationOptions{Budget: budget}, n: windows, spent: spent, start: now.Add(-used),
+	c := &Windows{
+		opt: Options{Budget: budget}, n: windows, spent: spent, start: now.Add(-used),
 		first: used - 500*time.Millisecond, late: used - 500*time.Millisecond, total: used, last: now,
 	}
 	// What was not spent so far is spent over ten seconds more.
@@ -354,25 +354,25 @@ func TestPauseLate(t *testing.T) {
 // window is open from the next one on.
 func TestGroupGrows(t *testing.T) {
 	whole := probeGroup("/app", 0, MaxSites, 1e5)
-	of := func(sites int) ProbeGroup {
+	of := func(sites int) Group {
 		g := whole
 		g.Sites = whole.Sites[:sites]
 		return g
 	}
-	c := &Calibration{hit: 600, pack: 1, stretch: 1}
+	c := &Windows{hit: 600, pack: 1, stretch: 1}
 	armed, total := []int{}, time.Duration(0)
 	grow := 3
-	c.window = func(_ string, sites []ProbeSite, _ int, length time.Duration) (*ProbeWindow, error) {
+	c.window = func(_ string, sites []Site, _ int, length time.Duration) (*Window, error) {
 		armed = append(armed, len(sites))
-		c.SetGroups([]ProbeGroup{of(grow)})
+		c.SetGroups([]Group{of(grow)})
 		total += time.Second
-		w := &ProbeWindow{Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites)), Time: time.Millisecond, Total: total}
+		w := &Window{Hits: make([]uint64, len(sites)), Taken: make([]uint64, len(sites)), Time: time.Millisecond, Total: total}
 		for i := range sites {
 			w.Hits[i] = uint64(10 + i)
 		}
 		return w, nil
 	}
-	c.SetGroups([]ProbeGroup{of(2)})
+	c.SetGroups([]Group{of(2)})
 	for range 3 {
 		if err := c.open(c.groups[:1]); err != nil {
 			t.Fatal(err)
@@ -393,7 +393,7 @@ func TestGroupGrows(t *testing.T) {
 	}
 	// Groups that have grown since they were put together are armed apart.
 	other := probeGroup("/app", 5000, 12, 1e5)
-	c.groups = append(c.groups, &measured{ProbeGroup: other})
+	c.groups = append(c.groups, &measured{Group: other})
 	if err := c.open(c.groups); err != nil || armed[3] != MaxSites {
 		t.Errorf("%v, %v sites were armed", err, armed)
 	}
@@ -402,16 +402,16 @@ func TestGroupGrows(t *testing.T) {
 // TestLink: how often a site runs that fills windows is known by another of its procedure,
 // as often as they ran in the same windows, and not by those of others.
 func TestLink(t *testing.T) {
-	c := &Calibration{hit: 900, pack: 1, stretch: 1, rng: rand.New(rand.NewPCG(1, 2))}
+	c := &Windows{hit: 900, pack: 1, stretch: 1, rng: rand.New(rand.NewPCG(1, 2))}
 	slow := probeGroup("/app", 100, 2, 1e5)
 	slow.Alone = true
 	fast := probeGroup("/app", 0, 3, 1e7)
 	fast.Sites = append(fast.Sites, slow.Sites...)
 	fast.Procs = []int{0, 0, 1, 0, 2}
-	c.SetGroups([]ProbeGroup{slow, fast})
+	c.SetGroups([]Group{slow, fast})
 	add := func(m *measured, hits ...uint64) {
 		n := len(hits)
-		c.add([]*measured{m}, []int{n}, &ProbeWindow{Hits: hits, Taken: make([]uint64, n), Time: time.Millisecond, Total: c.total + time.Second})
+		c.add([]*measured{m}, []int{n}, &Window{Hits: hits, Taken: make([]uint64, n), Time: time.Millisecond, Total: c.total + time.Second})
 	}
 	for range 40 {
 		add(c.groups[0], 500, 100) // of 0.46 ms of its own
@@ -441,11 +441,11 @@ func TestLink(t *testing.T) {
 // TestDense: of windows that hits fill, the site with the most is told, from the second on;
 // how often others run is known as long as they do so in other windows.
 func TestDense(t *testing.T) {
-	c := &Calibration{hit: 1000, pack: 1, stretch: 1}
+	c := &Windows{hit: 1000, pack: 1, stretch: 1}
 	g := probeGroup("/app", 0, 3, 1e5)
-	c.SetGroups([]ProbeGroup{g})
+	c.SetGroups([]Group{g})
 	add := func(hits ...uint64) {
-		c.add(c.groups[:1], []int{3}, &ProbeWindow{Hits: hits, Taken: make([]uint64, 3), Time: time.Millisecond, Total: c.total + time.Second})
+		c.add(c.groups[:1], []int{3}, &Window{Hits: hits, Taken: make([]uint64, 3), Time: time.Millisecond, Total: c.total + time.Second})
 	}
 	for range 20 {
 		add(0, 100, 0)
