@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"backfeed/cmd/internal/calibrate"
+	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 )
 
@@ -41,7 +42,7 @@ func (f *calibrateFlags) check() error {
 func (f *calibrateFlags) options(pids []int, notify report.Notify) (calibrate.Options, error) {
 	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify}
 	if f.log != "" {
-		log, err := appendTo(f.log)
+		log, err := output.Append(f.log)
 		if err != nil {
 			return opt, fmt.Errorf("--calibrate-log: %w", err)
 		}

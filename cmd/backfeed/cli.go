@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 )
 
@@ -104,4 +105,20 @@ func (c *cli) writeJSON(path string, v any) error {
 // writeAsJSON writes to file path the JSON that f writes.
 func (c *cli) writeAsJSON(path string, f func(io.Writer) error) error {
 	return c.write(path, func(w io.Writer) error { return through(report.EscapeJSON(w), f) })
+}
+
+// write makes the file path from what f writes; "-" is standard output.
+func (c *cli) write(path string, f func(io.Writer) error) error {
+	if output.IsStdout(path) {
+		c.clearProgress() // it may be on the same terminal
+	}
+	return output.Write(path, c.stdout, f)
+}
+
+// writeFile makes the file path of b.
+func (c *cli) writeFile(path string, b []byte) error {
+	return c.write(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -98,58 +97,6 @@ func TestExitCodes(t *testing.T) {
 	}
 	if code := codeOf(io.EOF); code != exitFailed {
 		t.Errorf("code of a plain error is %d, want %d", code, exitFailed)
-	}
-}
-
-// TestWrite: an output appears whole or not at all.
-func TestWrite(t *testing.T) {
-	write := func(path, text string, err error) error {
-		c := &cli{stdout: io.Discard, stderr: io.Discard}
-		return c.write(path, func(w io.Writer) error {
-			io.WriteString(w, text)
-			return err
-		})
-	}
-	dir := t.TempDir()
-	path := filepath.Join(dir, "out")
-	broken := errors.New("broken")
-
-	if err := write(path, "half", broken); err != broken {
-		t.Errorf("write gave %v", err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("a failed write left %v", left)
-	}
-	if err := write(path, "first", nil); err != nil || content(t, path) != "first" {
-		t.Errorf("%v, content %q", err, content(t, path))
-	}
-	if err := os.Chmod(path, 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(path, "half", broken); err != broken || content(t, path) != "first" {
-		t.Errorf("%v, content %q, want that of before", err, content(t, path))
-	}
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink("out", link); err != nil {
-		t.Fatal(err)
-	}
-	if err := write(link, "second", nil); err != nil || content(t, path) != "second" {
-		t.Errorf("through a link: %v, content %q", err, content(t, path))
-	}
-	if st, err := os.Lstat(link); err != nil || st.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is one no more: %v, %v", st, err)
-	}
-	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o640 {
-		t.Errorf("the mode is %v, want that of before: %v", st.Mode(), err)
-	}
-	if left, _ := os.ReadDir(dir); len(left) != 2 {
-		t.Errorf("%v is left, want out and link", left)
-	}
-	if err := write(os.DevNull, "gone", nil); err != nil {
-		t.Errorf("to %s: %v", os.DevNull, err)
-	}
-	if st, err := os.Stat(os.DevNull); err != nil || st.Mode().IsRegular() {
-		t.Errorf("%s was replaced: %v, %v", os.DevNull, st, err)
 	}
 }
 

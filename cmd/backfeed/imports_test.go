@@ -18,13 +18,13 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/probe <- sample/collect, sample/perfdata, sample/store <- cmd/internal/input <- cmd/internal/calibrate <- cmd/internal/record <- cmd/internal/agent <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen <- cmd/internal/calibrate <- cmd/internal/record <- cmd/internal/agent <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen, cmd/internal/output <- cmd/internal/calibrate <- cmd/internal/record <- cmd/internal/agent <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
 var homes = map[string][]string{
 	"github.com/cilium/ebpf":                   {"sample/collect"},
-	"golang.org/x/sys":                         {"sample/collect", "cmd/backfeed", "infer/source"}, // what is sampled; files by descriptor; file systems of the kernel
+	"golang.org/x/sys":                         {"sample/collect", "cmd/internal/output", "infer/source", "cmd/backfeed (test)"}, // what is sampled; files by descriptor; file systems of the kernel
 	"github.com/klauspost/compress":            {"sample/perfdata", "sample/store"},
 	"go.etcd.io/bbolt":                         {"sample/store"},
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},

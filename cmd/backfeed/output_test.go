@@ -2,8 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,212 +12,27 @@ import (
 	"backfeed/sample"
 )
 
-// nobody is the user whose links and files lie in wait: not root, and of no use.
+// nobody is a user that is not root, and of no use.
 const nobody = 65534
 
-func writeText(path, text string) error {
-	return (&cli{stdout: io.Discard, stderr: io.Discard}).writeFile(path, []byte(text))
-}
-
-// asNobody makes a file or link of another user.
-func asNobody(t *testing.T, path string, f func(path string) error) string {
-	t.Helper()
-	if err := f(path); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Lchown(path, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// sticky makes a directory like /tmp.
-func sticky(t *testing.T, dir string) string {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777|os.ModeSticky); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-// TestOutputOfOthers: root writes nowhere that another user leads to from a directory
-// like /tmp. The kernel's rule is not relied on: it may be off.
+// TestOutputOfOthers: commands write nowhere that another user leads to from a directory like
+// /tmp; package output has the cases.
 func TestOutputOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to make links of another user")
 	}
-	link := func(to string) func(string) error { return func(path string) error { return os.Symlink(to, path) } }
-	for _, tt := range []struct {
-		name string
-		// make lays the trap in a directory like /tmp, and returns what is given to -o and
-		// what must not change.
-		make    func(t *testing.T, tmp, target string) string
-		refused bool
-	}{
-		{"link", func(t *testing.T, tmp, target string) string {
-			return asNobody(t, filepath.Join(tmp, "out"), link(target))
-		}, true},
-		{"link to nothing", func(t *testing.T, tmp, target string) string {
-			return asNobody(t, filepath.Join(tmp, "out"), link(filepath.Join(filepath.Dir(target), "new")))
-		}, true},
-		{"linked directory", func(t *testing.T, tmp, target string) string {
-			return filepath.Join(asNobody(t, filepath.Join(tmp, "dir"), link(filepath.Dir(target))), "target")
-		}, true},
-		{"link of ours to one of theirs", func(t *testing.T, tmp, target string) string {
-			asNobody(t, filepath.Join(tmp, "theirs"), link(target))
-			path := filepath.Join(tmp, "ours")
-			if err := os.Symlink("theirs", path); err != nil {
-				t.Fatal(err)
-			}
-			return path
-		}, true},
-		{"file, which would keep its mode", func(t *testing.T, tmp, _ string) string {
-			return asNobody(t, filepath.Join(tmp, "out"), func(path string) error { return os.WriteFile(path, nil, 0o666) })
-		}, true},
-		{"pipe", func(t *testing.T, tmp, _ string) string {
-			return asNobody(t, filepath.Join(tmp, "out"), func(path string) error {
-				if err := syscall.Mkfifo(path, 0o666); err != nil {
-					return err
-				}
-				fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_NONBLOCK, 0) // or a write would wait
-				t.Cleanup(func() { syscall.Close(fd) })
-				return err
-			})
-		}, true},
-		{"link of ours", func(t *testing.T, tmp, target string) string {
-			path := filepath.Join(tmp, "out")
-			if err := os.Symlink(target, path); err != nil {
-				t.Fatal(err)
-			}
-			return path
-		}, false},
-		{"link of whose the directory is", func(t *testing.T, tmp, target string) string {
-			if err := os.Lchown(tmp, nobody, nobody); err != nil {
-				t.Fatal(err)
-			}
-			return asNobody(t, filepath.Join(tmp, "out"), link(target))
-		}, false},
-		{"link in a directory of its owner's own", func(t *testing.T, tmp, target string) string {
-			if err := os.Chmod(tmp, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			return asNobody(t, filepath.Join(tmp, "out"), link(target))
-		}, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.Mkdir(filepath.Join(dir, "roots"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			target := file(t, filepath.Join(dir, "roots"), "target", "as it was")
-			path := tt.make(t, sticky(t, filepath.Join(dir, "tmp")), target)
-			for name, write := range map[string]func() error{
-				"write": func() error { return writeText(path, "new") },
-				"append": func() error {
-					f, err := appendTo(path)
-					if err == nil {
-						_, err = f.WriteString("new")
-						f.Close()
-					}
-					return err
-				},
-				"command": func() error {
-					rec := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
-					if code, _, stderr := runCLI(t, "merge", rec, "-o", path); code != exitDone {
-						return errors.New(stderr)
-					}
-					return nil
-				},
-			} {
-				err := write()
-				if tt.refused && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("of user %d", nobody))) || !tt.refused && err != nil {
-					t.Errorf("%s: %v, want a refusal: %v", name, err, tt.refused)
-				}
-			}
-			if left, _ := os.ReadDir(filepath.Join(dir, "roots")); tt.refused != (content(t, target) == "as it was") || len(left) != 1 {
-				t.Errorf("the file of root's is now %q; beside it: %v", content(t, target), left)
-			}
-		})
-	}
-}
-
-// TestOutputSwapped: while the output is written, what its path leads to is replaced. It
-// appears where the path led before, and nowhere else.
-func TestOutputSwapped(t *testing.T) {
 	dir := t.TempDir()
-	for _, d := range []string{"a", "roots"} {
-		if err := os.Mkdir(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	tmp, target := filepath.Join(dir, "tmp"), file(t, dir, "target", "as it was")
+	if err := os.Mkdir(tmp, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	target := file(t, filepath.Join(dir, "roots"), "out", "as it was")
-	c := &cli{stdout: io.Discard, stderr: io.Discard}
-	err := c.write(filepath.Join(dir, "a/out"), func(w io.Writer) error {
-		io.WriteString(w, "new")
-		if err := os.Rename(filepath.Join(dir, "a"), filepath.Join(dir, "b")); err != nil {
-			return err
-		}
-		return os.Symlink("roots", filepath.Join(dir, "a"))
-	})
-	if err != nil || content(t, target) != "as it was" || content(t, filepath.Join(dir, "b/out")) != "new" {
-		t.Errorf("%v; %q, %q", err, content(t, target), content(t, filepath.Join(dir, "b/out")))
+	link := filepath.Join(tmp, "out")
+	if err := errors.Join(os.Chmod(tmp, 0o777|os.ModeSticky), os.Symlink(target, link), os.Lchown(link, nobody, nobody)); err != nil {
+		t.Fatal(err)
 	}
-	// A link that takes the name meanwhile is replaced, not followed.
-	path := filepath.Join(dir, "b/other")
-	err = c.write(path, func(w io.Writer) error {
-		io.WriteString(w, "new")
-		return os.Symlink(target, path)
-	})
-	if st, _ := os.Lstat(path); err != nil || content(t, target) != "as it was" || !st.Mode().IsRegular() {
-		t.Errorf("%v; %q, %v", err, content(t, target), st.Mode())
-	}
-}
-
-// TestOutputPaths: paths of every kind lead where a shell's redirection would.
-func TestOutputPaths(t *testing.T) {
-	dir := t.TempDir()
-	t.Chdir(dir)
-	for _, d := range []string{"d/e", "closed/open"} {
-		if err := os.MkdirAll(d, 0o777); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for name, to := range map[string]string{"abs": filepath.Join(dir, "d"), "rel": "d/e", "d/e/up": "../..", "dangling": "d/made", "loop": "loop"} {
-		if err := os.Symlink(to, name); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, tt := range []struct{ path, lands, fails string }{
-		{"x", "x", ""}, {"./d//y", "d/y", ""}, {"d/../z", "z", ""}, {"abs/e/w", "d/e/w", ""}, {"rel/v", "d/e/v", ""}, {"rel/up/u", "u", ""},
-		{filepath.Join(dir, "t"), "t", ""}, {"dangling", "d/made", ""},
-		{"loop", "", "symbolic links"}, {"none/x", "", "no such file"}, {"d", "", "is a directory"}, {"d/", "", "is a directory"}, {".", "", "is a directory"}, {"/", "", "is a directory"},
-		{"x/y", "", "not a directory"}, {"x/", "", "not a directory"}, {"new/", "", "no such file"}, {"", "", ""},
-		{strings.Repeat("n", 240), strings.Repeat("n", 240), ""}, {strings.Repeat("n", 300), "", "name too long"},
-	} {
-		err := writeText(tt.path, tt.path)
-		switch {
-		case tt.lands == "":
-			if err == nil || !strings.Contains(err.Error(), tt.fails) {
-				t.Errorf("%q: %v, want %q", tt.path, err, tt.fails)
-			}
-		case err != nil || content(t, tt.lands) != tt.path:
-			t.Errorf("%q: %v", tt.path, err)
-		}
-	}
-	if st, err := os.Lstat("dangling"); err != nil || st.Mode()&os.ModeSymlink == 0 {
-		t.Errorf("the link is one no more: %v", err)
-	}
-	err := filepath.WalkDir(".", func(path string, _ os.DirEntry, err error) error {
-		if strings.HasSuffix(path, ".tmp") {
-			t.Errorf("%s is left", path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
+	rec := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
+	if code, _, errs := runCLI(t, "merge", rec, "-o", link); code != exitFailed || !strings.Contains(errs, "of user 65534") || content(t, target) != "as it was" {
+		t.Errorf("exit code %d, %q; the file of root's is now %q", code, errs, content(t, target))
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package output
 
 import (
 	"bufio"
@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,14 +18,8 @@ import (
 	"backfeed/infer/source"
 )
 
-// An output is written where its path leads now, by way of open directories: what
-// somebody puts there meanwhile changes nothing. In directories that everybody may write
-// to, like /tmp, links and files of others are refused, as Linux does by
-// fs.protected_symlinks and fs.protected_regular, whatever these are set to: root would
-// otherwise write where a user points.
-
-// An outputPlace is a name in an open directory.
-type outputPlace struct {
+// A place is a name in an open directory.
+type place struct {
 	path string   // as the user gave it
 	dir  *os.File // that it is in, to open files from
 	base string
@@ -33,8 +28,8 @@ type outputPlace struct {
 }
 
 // findPlace finds where a path leads. A last link that leads to nothing is followed too.
-func findPlace(path string) (*outputPlace, error) {
-	failed := func(err error) (*outputPlace, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
+func findPlace(path string) (*place, error) {
+	failed := func(err error) (*place, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
 	start := "."
 	if strings.HasPrefix(path, "/") {
 		start = "/"
@@ -51,14 +46,14 @@ func findPlace(path string) (*outputPlace, error) {
 		last := len(todo) == 0
 		switch {
 		case last && errors.Is(err, fs.ErrNotExist):
-			return &outputPlace{path: path, dir: dir, base: name}, nil
+			return &place{path: path, dir: dir, base: name}, nil
 		case err != nil:
 			dir.Close()
 			return failed(err)
 		case last && !isLink(st):
-			return &outputPlace{path: path, dir: dir, base: name, old: st}, nil
+			return &place{path: path, dir: dir, base: name, old: st}, nil
 		case last && source.MadeByKernel(dir):
-			return &outputPlace{path: path, dir: dir, base: name, old: st, fd: true}, nil
+			return &place{path: path, dir: dir, base: name, old: st, fd: true}, nil
 		case isLink(st):
 			if links++; links > maxNameLinks {
 				dir.Close()
@@ -128,7 +123,7 @@ func ofOthers(dir *os.File, st *unix.Stat_t) error {
 }
 
 // check reports what keeps the place from being written.
-func (p *outputPlace) check() error {
+func (p *place) check() error {
 	switch {
 	case p.old == nil || p.fd:
 		return nil
@@ -142,12 +137,12 @@ func (p *outputPlace) check() error {
 }
 
 // replaceable reports whether a new file may take the place; a pipe or a device stays.
-func (p *outputPlace) replaceable() bool {
+func (p *place) replaceable() bool {
 	return !p.fd && (p.old == nil || uint32(p.old.Mode)&unix.S_IFMT == unix.S_IFREG)
 }
 
 // open opens a name in the directory.
-func (p *outputPlace) open(name string, flags int, mode uint32) (*os.File, error) {
+func (p *place) open(name string, flags int, mode uint32) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, mode)
 		switch {
@@ -159,15 +154,18 @@ func (p *outputPlace) open(name string, flags int, mode uint32) (*os.File, error
 	}
 }
 
-// write makes the file path from what f writes; "-" is standard output. A file
+// IsStdout reports whether a path is one of the names of standard output.
+func IsStdout(path string) bool {
+	return slices.Contains([]string{"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"}, path)
+}
+
+// Write makes the file path from what f writes; "-" is stdout. A file
 // appears whole or not at all, also if the machine stops: it is written beside its place,
 // put on the disk and renamed. One that was there keeps its mode, and its content if f
 // fails.
-func (c *cli) write(path string, f func(io.Writer) error) error {
-	switch path {
-	case "-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1":
-		c.clearProgress() // it may be on the same terminal
-		return c.writeTo(c.stdout, f)
+func Write(path string, stdout io.Writer, f func(io.Writer) error) error {
+	if IsStdout(path) {
+		return writeTo(stdout, f)
 	}
 	p, err := findPlace(path)
 	if err != nil {
@@ -178,21 +176,21 @@ func (c *cli) write(path string, f func(io.Writer) error) error {
 		return err
 	}
 	if p.replaceable() {
-		return c.replace(p, f)
+		return replace(p, f)
 	}
-	return c.writeThrough(p, f)
+	return writeThrough(p, f)
 }
 
-// writeFile makes the file path of b, as write does.
-func (c *cli) writeFile(path string, b []byte) error {
-	return c.write(path, func(w io.Writer) error {
+// WriteFile makes the file path of b, as Write does.
+func WriteFile(path string, stdout io.Writer, b []byte) error {
+	return Write(path, stdout, func(w io.Writer) error {
 		_, err := w.Write(b)
 		return err
 	})
 }
 
 // replace writes a new file beside its place and renames it.
-func (c *cli) replace(p *outputPlace, f func(io.Writer) error) (err error) {
+func replace(p *place, f func(io.Writer) error) (err error) {
 	tmp := fmt.Sprintf(".%s.%08x.tmp", p.base[:min(len(p.base), 200)], rand.Uint32()) // a name has 255 bytes at most
 	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
@@ -210,7 +208,7 @@ func (c *cli) replace(p *outputPlace, f func(io.Writer) error) (err error) {
 			return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 		}
 	}
-	if err := c.writeTo(file, f); err != nil {
+	if err := writeTo(file, f); err != nil {
 		return err
 	}
 	if err := onDisk(file); err != nil {
@@ -241,7 +239,7 @@ func onDisk(f *os.File) error {
 }
 
 // writeThrough writes to what has the place, without replacing it.
-func (c *cli) writeThrough(p *outputPlace, f func(io.Writer) error) error {
+func writeThrough(p *place, f func(io.Writer) error) error {
 	flags := unix.O_WRONLY | unix.O_NOFOLLOW
 	if p.fd {
 		flags = unix.O_WRONLY | unix.O_TRUNC
@@ -254,14 +252,14 @@ func (c *cli) writeThrough(p *outputPlace, f func(io.Writer) error) error {
 	if st, err := file.Stat(); err != nil || !p.fd && st.Mode().IsRegular() {
 		return fmt.Errorf("%s: it changed while it was opened", p.path)
 	}
-	if err := c.writeTo(file, f); err != nil {
+	if err := writeTo(file, f); err != nil {
 		return err
 	}
 	return file.Close()
 }
 
 // writeTo runs f on w, buffered.
-func (c *cli) writeTo(w io.Writer, f func(io.Writer) error) error {
+func writeTo(w io.Writer, f func(io.Writer) error) error {
 	b := bufio.NewWriterSize(w, 1<<16)
 	if err := f(b); err != nil {
 		return err
@@ -269,8 +267,8 @@ func (c *cli) writeTo(w io.Writer, f func(io.Writer) error) error {
 	return b.Flush()
 }
 
-// appendTo opens a file to append to, which is made if it is not there.
-func appendTo(path string) (*os.File, error) {
+// Append opens a file to append to, which is made if it is not there.
+func Append(path string) (*os.File, error) {
 	p, err := findPlace(path)
 	if err != nil {
 		return nil, err
