@@ -107,7 +107,7 @@ func (in *Input) Hold(n int64) error {
 // Held returns the bytes of memory that were drawn.
 func (in *Input) Held() int64 { return in.held.Load() }
 
-// Release returns back n bytes that were drawn and are held no more.
+// Release returns n bytes that were drawn and are held no more.
 func (in *Input) Release(n int64) {
 	if in != nil {
 		in.held.Add(-n)
