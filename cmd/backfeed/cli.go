@@ -80,8 +80,19 @@ func codeOf(err error) int {
 }
 
 // writeText writes text for people to file path.
-func (c *cli) writeText(path string, color bool, f func(io.Writer) error) error {
-	return c.write(path, func(w io.Writer) error { return through(report.Guard(w, color), f) })
+func (c *cli) writeText(path string, style report.Style, text func(io.Writer, report.Style) error) error {
+	return c.write(path, func(w io.Writer) error {
+		return through(report.Guard(w, style.Color), func(w io.Writer) error {
+			if style.Width == 0 {
+				return text(w, style)
+			}
+			wrap := report.Wrap(w, style.Width) // tables have room, prose is divided
+			if err := text(wrap, style); err != nil {
+				return err
+			}
+			return wrap.Flush()
+		})
+	})
 }
 
 // through runs f on an escaper.

@@ -308,18 +308,9 @@ func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Wri
 	case "csv":
 		return c.write(path, func(w io.Writer) error { return report.WriteCSV(w, rows) })
 	}
-	style := report.Style{Markdown: format.value == "markdown", Mangled: c.mangled}
-	if !style.Markdown && path == "-" {
-		style.Color, style.Width = c.color(), c.width()
+	style := c.style(path)
+	if format.value == "markdown" {
+		style = report.Style{Markdown: true, Mangled: c.mangled}
 	}
-	return c.writeText(path, style.Color, func(w io.Writer) error {
-		if style.Width == 0 {
-			return text(w, style)
-		}
-		wrap := report.Wrap(w, style.Width) // tables have room, prose is divided
-		if err := text(wrap, style); err != nil {
-			return err
-		}
-		return wrap.Flush()
-	})
+	return c.writeText(path, style, text)
 }

@@ -96,7 +96,9 @@ func runLayout(c *cli, args []string) error {
 		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
-		err := c.write(*html, func(w io.Writer) error { return writeHeatMap(w, src.Profile, ip, order, target.value, c.style()) })
+		err := c.write(*html, func(w io.Writer) error {
+			return writeHeatMap(w, src.Profile, ip, order, target.value, report.Style{Mangled: c.mangled})
+		})
 		if err != nil || !ordering {
 			return err
 		}
@@ -119,11 +121,11 @@ func runLayout(c *cli, args []string) error {
 // writeOrder prints what an order is worth, then the order.
 func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, style report.Style) error {
 	if order.Start != nil {
-		if err := writeStart(w, order.Start, style.Color); err != nil {
+		if err := writeStart(w, order.Start, style); err != nil {
 			return err
 		}
 	}
-	if err := writeScores(w, ip.ID.Path, scores, style.Color); err != nil {
+	if err := writeScores(w, ip.ID.Path, scores, style); err != nil {
 		return err
 	}
 	report.Fprintf(w, report.Style{}, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
@@ -144,5 +146,5 @@ func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, styl
 		}
 		t.Row(fmt.Sprintf("%#x", uint64(s.Addr)), report.Integer(s.Size), samples, executions, style.NameOf(s.Name))
 	}
-	return t.Write(w, style.Color)
+	return t.Print(w, style)
 }

@@ -16,7 +16,7 @@ func (c *cli) adviseAlignment(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newAlignDocument(ip, a))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeAlignment(w, ip, a, n, c.style()) })
+	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeAlignment(w, ip, a, n, style) })
 }
 
 func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, style report.Style) error {
@@ -40,7 +40,7 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
 			it.Kind.String(), fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr)))
 	}
-	if err := t.Write(w, style.Color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if len(shown) < len(a.Items) {

@@ -70,7 +70,7 @@ func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, 
 	if json {
 		return c.writeJSON(out, newFluffDocument(src.Profile, ip, f))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeFluff(w, src.Profile, ip, f, a.lines, c.style()) })
+	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeFluff(w, src.Profile, ip, f, a.lines, style) })
 }
 
 // watched says how much of the program's time was sampled.
@@ -87,7 +87,7 @@ func watched(p *infer.Profile) string {
 
 func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style report.Style) error {
 	report.Fprintf(w, report.Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
-	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, with 95 % confidence; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
+	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, with 95 %% confidence; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
 	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Procedures("code").Main())
 	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
 	row(f.Text, "in procedures")
@@ -99,7 +99,7 @@ func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 	row(f.Unreferenced, "  of it, not exported, and nothing was found to refer to it: could be removed")
 	row(f.Unknown, "may have run")
 	row(f.Other, "padding and tables in procedures that ran")
-	if err := t.Write(w, style.Color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if f.Unreferenced > 0 {
@@ -129,7 +129,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), upperBound(it.AtMost),
 			it.Evidence.String(), it.Why.String(), fluffName(it, style), referredBy(it, style))
 	}
-	if err := t.Write(w, style.Color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if len(shown) < len(items) {
@@ -206,7 +206,7 @@ type fluffDocument struct {
 		Period uint64 `json:"period"` // events per sample
 		Unit   string `json:"unit"`
 	} `json:"samples"`
-	ColdBelow  float64 `json:"cold_below"` // executions, with 95 % confidence
+	ColdBelow  float64 `json:"cold_below"` // executions, with 95 %% confidence
 	Procedures int     `json:"procedures"` // in the image
 	Entered    int     `json:"entered"`    // of them, those that ran
 	Unsampled  float64 `json:"unsampled"`  // expected share of the image's time in procedures without samples
@@ -234,7 +234,7 @@ type fluffRow struct {
 	Whole      bool          `json:"whole"`
 	Evidence   string        `json:"evidence"`
 	Why        string        `json:"why"`
-	AtMost     *float64      `json:"at_most"` // executions, with 95 % confidence; null if unknown
+	AtMost     *float64      `json:"at_most"` // executions, with 95 %% confidence; null if unknown
 	OnHotLines uint64        `json:"on_hot_lines"`
 	OnHotPages uint64        `json:"on_hot_pages"`
 	Reach      []string      `json:"reach,omitempty"`

@@ -62,7 +62,7 @@ func unordered(target string, im *image.Image) error {
 func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []scored) error {
 	switch target {
 	case "text":
-		return c.writeText(out, c.color(), func(w io.Writer) error { return writeOrder(w, order, ip, scores, c.style()) })
+		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeOrder(w, order, ip, scores, style) })
 	case "json":
 		return c.writeJSON(out, newLayoutDocument(order, ip, scores))
 	case "go":
@@ -70,7 +70,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		if plan.Funcs == 0 {
 			return fail.Errorf(fail.Nothing, "%s: no function of the program ran", ip.ID.Path)
 		}
-		return c.writeText(out, c.color(), func(w io.Writer) error { return writeGoAdvice(w, plan, ip.ID.Path, c.color()) })
+		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeGoAdvice(w, plan, ip.ID.Path, style) })
 	}
 	sections := order.Sections(ip.Image)
 	format, ok := sections.Format(target)

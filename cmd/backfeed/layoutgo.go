@@ -14,13 +14,13 @@ import (
 const maxGoFuncs = 20
 
 // writeGoAdvice says what the source of a Go program can do for the order of its code.
-func writeGoAdvice(w io.Writer, plan *layout.GoPlan, path string, color bool) error {
+func writeGoAdvice(w io.Writer, plan *layout.GoPlan, path string, style report.Style) error {
 	fmt.Fprint(w, `Go's linker takes no order of functions. It lays out packages as they depend on each other, in each
 package the files by name, and in each file the functions as they stand there. What a source can do is to
 bring the functions that run together: at the top of the package's first file.
 
 `)
-	if err := writeScores(w, path, []scored{{"as linked", ownCounts, plan.Linked}, {"together in packages", ownCounts, plan.Together}, {"in any order", ownCounts, plan.Ordered}}, color); err != nil {
+	if err := writeScores(w, path, []scored{{"as linked", ownCounts, plan.Linked}, {"together in packages", ownCounts, plan.Together}, {"in any order", ownCounts, plan.Ordered}}, style); err != nil {
 		return err
 	}
 	fmt.Fprint(w, `
@@ -42,7 +42,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 		t.Row(report.Clean(p.Path), report.Percent(p.Share), report.Integer(p.Size), report.Integer(uint64(len(p.Funcs))),
 			fmt.Sprint(p.Linked.Lines.For99), fmt.Sprint(p.Moved.Lines.For99), change(p.Alone.Distance, plan.Linked.Distance))
 	}
-	if err := t.Write(w, color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if plan.Others > 0 {
@@ -54,7 +54,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 			continue
 		}
 		gains++
-		if err := writeGoPackage(w, p, color); err != nil {
+		if err := writeGoPackage(w, p, style); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ Time them in alternation. If they differ by no more than repeated runs of one of
 }
 
 // writeGoPackage lists the functions of a package in the order that they should have.
-func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
+func writeGoPackage(w io.Writer, p layout.GoPackage, style report.Style) error {
 	report.Fprintf(w, report.Style{}, "\n%s, in this order:\n", p.Path)
 	t := report.NewTable(report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Procedures("function").Main(), report.Paths("file"))
 	for _, f := range p.Funcs[:min(maxGoFuncs, len(p.Funcs))] {
@@ -76,7 +76,7 @@ func writeGoPackage(w io.Writer, p layout.GoPackage, color bool) error {
 		}
 		t.Row(report.Integer(f.Size), report.Integer(f.Result.Samples), executions, report.Clean(f.Name), report.Clean(filepath.Base(f.File)))
 	}
-	if err := t.Write(w, color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if n := len(p.Funcs) - maxGoFuncs; n > 0 {

@@ -16,7 +16,7 @@ func (c *cli) adviseHugePages(ip *infer.ImageProfile, out string, json bool, n i
 	if json {
 		return c.writeJSON(out, newHugeDocument(ip, h))
 	}
-	return c.writeText(out, c.color(), func(w io.Writer) error { return writeHugePages(w, ip, h, n, c.style()) })
+	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeHugePages(w, ip, h, n, style) })
 }
 
 // enoughForOne is what hot procedures must take for huge pages to be of use, in bytes.
@@ -35,7 +35,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 	row("90 % of execution", h.Linked.For90, h.Order.For90)
 	row("99 %", h.Linked.For99, h.Order.For99)
 	row("99.9 %", h.Linked.For999, h.Order.For999)
-	if err := t.Write(w, style.Color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	if h.Procs < enoughForOne {
@@ -59,7 +59,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		first, last := group.Symbols[0], group.Symbols[len(group.Symbols)-1]
 		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), style.NameOf(first.Name), style.NameOf(last.Name))
 	}
-	if err := g.Write(w, style.Color); err != nil {
+	if err := g.Print(w, style); err != nil {
 		return err
 	}
 	if ip.Image.Go != "" {

@@ -126,14 +126,14 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 }
 
 // writeScores prints a table for each of the counts, with a column for each placement.
-func writeScores(w io.Writer, path string, all []scored, color bool) error {
+func writeScores(w io.Writer, path string, all []scored, style report.Style) error {
 	heads := map[string]string{ownCounts: path, holdoutCounts: "on the counts of the holdout"}
 	for len(all) > 0 {
 		n := slices.IndexFunc(all, func(s scored) bool { return s.Counts != all[0].Counts })
 		if n < 0 {
 			n = len(all)
 		}
-		if err := scoreTable(heads[all[0].Counts], all[:n]).Write(w, color); err != nil {
+		if err := scoreTable(heads[all[0].Counts], all[:n]).Print(w, style); err != nil {
 			return err
 		}
 		if all = all[n:]; len(all) > 0 {
@@ -145,9 +145,13 @@ func writeScores(w io.Writer, path string, all []scored, color bool) error {
 
 // scoreTable has a column for each placement.
 func scoreTable(title string, all []scored) *report.Table {
-	columns := []report.Column{report.Left(title)}
-	for _, s := range all {
-		columns = append(columns, report.Right(s.Placement))
+	columns := []report.Column{report.Paths(title).Main()}
+	for i, s := range all { // the first and the last are what others are compared with
+		column := report.Right(s.Placement)
+		if i > 0 && i < len(all)-1 {
+			column = column.Drop(len(all) - i)
+		}
+		columns = append(columns, column)
 	}
 	t := report.NewTable(columns...)
 	for _, row := range scoreRows {

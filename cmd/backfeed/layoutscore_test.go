@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/layout"
 )
 
@@ -13,7 +14,7 @@ func TestWriteScores(t *testing.T) {
 		Bytes: layout.Coverage{For90: 100, For99: 200, For999: 300}, Lines: layout.Coverage{For90: 2, For99: 4, For999: 5},
 		Pages: layout.Coverage{For90: 1, For99: 1, For999: 2}, HugePages: layout.Coverage{For90: 1, For99: 1, For999: 1}}
 	var b strings.Builder
-	if err := writeScores(&b, "/bin/app", []scored{{"as linked", ownCounts, s}, {"relinked", ownCounts, layout.Scores{}}, {"as linked", holdoutCounts, s}}, false); err != nil {
+	if err := writeScores(&b, "/bin/app", []scored{{"as linked", ownCounts, s}, {"relinked", ownCounts, layout.Scores{}}, {"as linked", holdoutCounts, s}}, report.Style{}); err != nil {
 		t.Fatal(err)
 	}
 	want := `/bin/app                                      as linked  relinked

@@ -73,11 +73,11 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 }
 
 // writeStart prints what an order is worth to the start of a program.
-func writeStart(w io.Writer, start *layout.StartScores, color bool) error {
+func writeStart(w io.Writer, start *layout.StartScores, style report.Style) error {
 	t := report.NewTable(report.Left("start"), report.Right("as linked"), report.Right("in this order"), report.Right("upper bound"))
 	t.Row("page faults, a page of 4 KiB each", fmt.Sprint(start.Before.Single), fmt.Sprint(start.After.Single), fmt.Sprint(start.Least.Single))
 	t.Row("page faults, 64 KiB each", fmt.Sprint(start.Before.Around), fmt.Sprint(start.After.Around), fmt.Sprint(start.Least.Around))
-	if err := t.Write(w, color); err != nil {
+	if err := t.Print(w, style); err != nil {
 		return err
 	}
 	_, err := report.Fprintf(w, report.Style{}, "\n%d functions were seen to run at the start, and %d must have been called by them\n\n", start.Seen, start.Called)

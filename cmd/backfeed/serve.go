@@ -94,7 +94,7 @@ func runServe(c *cli, args []string) error {
 func (c *cli) view(src *input.Session, path string) (*view, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
-	v, err := newView(src, c.style())
+	v, err := newView(src, report.Style{Mangled: c.mangled})
 	if err != nil || path == "" {
 		return v, err
 	}

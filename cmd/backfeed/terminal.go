@@ -78,8 +78,14 @@ func (c *cli) color() bool {
 	return isTerminal(c.stdout) && os.Getenv("NO_COLOR") == ""
 }
 
-// style is that of text that is not a table alone.
-func (c *cli) style() report.Style { return report.Style{Color: c.color(), Mangled: c.mangled} }
+// style is that of text that is written to file path: on a terminal it has colours and a width.
+func (c *cli) style(path string) report.Style {
+	style := report.Style{Mangled: c.mangled}
+	if path == "-" {
+		style.Color, style.Width = c.color(), c.width()
+	}
+	return style
+}
 
 // width is how many characters fit a line of standard output; 0 where it is no
 // terminal, and any number does.
