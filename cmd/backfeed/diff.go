@@ -121,29 +121,56 @@ type diffDoc struct {
 	Overlap  float64      `json:"overlap"` // of the weights
 	Moved    float64      `json:"moved"`   // of the weight: what becomes hot or ceases to be
 	Clear    int          `json:"clear"`
-	Changes  []diffChange `json:"changes"`
+	Changes  []diffChange `json:"items"`
 }
 
 type diffChange struct {
 	Kind     feedback.ChoiceKind `json:"kind"`
-	Site     string              `json:"site"`
+	Site     string              `json:"site"` // procedures in it are named as in the source
 	Callee   string              `json:"callee,omitempty"`
 	Old      string              `json:"old"`
 	New      string              `json:"new"`
 	OldShare float64             `json:"old_share"`
 	NewShare float64             `json:"new_share"`
 	Clear    bool                `json:"clear"`
+
+	// As the linker names procedures, where that is another name.
+	MangledSite   string    `json:"mangled_site,omitempty"`
+	MangledCallee string    `json:"mangled_callee,omitempty"`
+	names         [4]string // of Site, Callee, Old and New to the linker
+}
+
+func newDiffChange(ch feedback.Change) diffChange {
+	c := diffChange{
+		Kind: ch.Kind, Site: report.Demangled(ch.Site), Callee: report.Demangled(ch.Callee), Old: report.Demangled(ch.Old), New: report.Demangled(ch.New),
+		OldShare: ch.OldShare, NewShare: ch.NewShare, Clear: ch.Clear, names: [4]string{ch.Site, ch.Callee, ch.Old, ch.New},
+	}
+	if c.Site != ch.Site {
+		c.MangledSite = ch.Site
+	}
+	if c.Callee != ch.Callee {
+		c.MangledCallee = ch.Callee
+	}
+	return c
+}
+
+// in returns ch with the names that tables of a style have.
+func (ch diffChange) in(style report.Style) *diffChange {
+	if style.Mangled {
+		ch.Site, ch.Callee, ch.Old, ch.New = ch.names[0], ch.names[1], ch.names[2], ch.names[3]
+	}
+	return &ch
 }
 
 func newDiff(consumer string, before, after *feedback.Decisions) *diffDoc {
 	before, after = feedback.SameNames(before, after)
 	doc := &diffDoc{
-		Schema: "backfeed.diff/1", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot}, Samples: [2]float64{before.Samples, after.Samples},
+		Schema: "backfeed.diff/2", Consumer: consumer, Hot: [2]int{before.Hot, after.Hot}, Samples: [2]float64{before.Samples, after.Samples},
 		Overlap: feedback.Overlap(before, after), Changes: []diffChange{},
 	}
 	doc.Moved = feedback.Moved(before, after)
 	for _, ch := range feedback.Diff(before, after) {
-		doc.Changes = append(doc.Changes, diffChange{ch.Kind, ch.Site, ch.Callee, ch.Old, ch.New, ch.OldShare, ch.NewShare, ch.Clear})
+		doc.Changes = append(doc.Changes, newDiffChange(ch))
 		if ch.Clear {
 			doc.Clear++
 		}
@@ -165,7 +192,7 @@ func (doc *diffDoc) outgrown() bool {
 func (c *cli) writeDiff(doc *diffDoc, format *choice) error {
 	return c.print("-", format, doc, doc.Changes, func(w io.Writer, style report.Style) error {
 		if style.Markdown {
-			return doc.markdown(w)
+			return doc.markdown(w, style)
 		}
 		return doc.text(w, style)
 	})
@@ -180,7 +207,8 @@ func (doc *diffDoc) summary() string {
 func (doc *diffDoc) text(w io.Writer, style report.Style) error {
 	if len(doc.Changes) > 0 {
 		t := report.NewTable(report.Left("change"), report.Right("old"), report.Right("new"), report.Procedures("what").Main(), report.Procedures("where"))
-		for _, ch := range doc.Changes {
+		for _, c := range doc.Changes {
+			ch := c.in(style)
 			t.Row(ch.certainty(), report.Percent(ch.OldShare), report.Percent(ch.NewShare), ch.says(), ch.where())
 		}
 		if err := t.Print(w, style); err != nil {
@@ -195,10 +223,11 @@ func (doc *diffDoc) text(w io.Writer, style report.Style) error {
 const maxMarkdown = 200
 
 // markdown prints what fits a pull request.
-func (doc *diffDoc) markdown(w io.Writer) error {
+func (doc *diffDoc) markdown(w io.Writer, style report.Style) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**: %s.\n", doc.Consumer, doc.summary())
-	for i, ch := range doc.Changes {
+	for i, c := range doc.Changes {
+		ch := c.in(style)
 		if i == 0 {
 			b.WriteString("\n| change | old | new | what | where |\n| --- | ---: | ---: | --- | --- |\n")
 		}

@@ -40,13 +40,34 @@ func TestDiff(t *testing.T) {
 
 	_, out, _ = runCLI(t, "diff", before, after, "--for", "llvm", "--format", "json")
 	var doc diffDoc
-	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Changes) != 2 || doc.Clear != 2 || doc.Schema != "backfeed.diff/1" {
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Changes) != 2 || doc.Clear != 2 || doc.Schema != "backfeed.diff/2" {
 		t.Errorf("%v, %+v", err, doc)
 	}
 
 	_, out, _ = runCLI(t, "diff", before, after, "--for", "llvm", "--format", "markdown")
 	if want := "| clear | 100.0% | <0.1% | `hot -> cold` | `work` |\n"; !strings.Contains(strings.ReplaceAll(out, ">99.9%", "100.0%"), want) {
 		t.Errorf("no %q in:\n%s", want, out)
+	}
+}
+
+// TestDiffNames: procedures of C++ are named as their source names them, or as the linker does.
+func TestDiffNames(t *testing.T) {
+	before, after := writeProfiles(t)
+	const linker, plain = "_ZN3app4workEv", "app::work"
+	for _, path := range []string{before, after} {
+		put(t, path, []byte(strings.ReplaceAll(content(t, path), "work", linker)))
+	}
+	out := must(t, "diff", before, after, "--for", "llvm")
+	if !strings.Contains(out, plain) || strings.Contains(out, linker) {
+		t.Errorf("want %s, not %s:\n%s", plain, linker, out)
+	}
+	for _, format := range []string{"text", "markdown"} {
+		if out := must(t, "diff", before, after, "--for", "llvm", "--mangled", "--format", format); !strings.Contains(out, linker) {
+			t.Errorf("--mangled: no %s:\n%s", linker, out)
+		}
+	}
+	if out := must(t, "diff", before, after, "--for", "llvm", "--format", "json"); !strings.Contains(out, `"site": "`+plain+`"`) || !strings.Contains(out, `"mangled_site": "`+linker+`"`) {
+		t.Errorf("JSON does not have both names:\n%s", out)
 	}
 }
 

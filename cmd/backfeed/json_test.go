@@ -93,6 +93,9 @@ func TestProcedureNames(t *testing.T) {
 		if schema, _ := top["schema"].(string); !schemaName.MatchString(schema) {
 			t.Errorf("%q: schema %q", args, schema)
 		}
+		if at := numberInString("", doc); at != "" {
+			t.Errorf("%q: a number is text: %s", args, at)
+		}
 		if !namesBoth(doc, plain, linker) {
 			t.Errorf("%q: JSON does not have the procedure by both names", args)
 		}
@@ -115,4 +118,27 @@ func namesBoth(doc any, plain, linker string) bool {
 		return slices.ContainsFunc(v, func(inner any) bool { return namesBoth(inner, plain, linker) })
 	}
 	return false
+}
+
+// numberInString says where in doc a number is a string; "" if nowhere. Addresses are strings.
+func numberInString(at string, doc any) string {
+	switch v := doc.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if found := numberInString(at+"."+key, inner); found != "" {
+				return found
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if found := numberInString(at+"[]", inner); found != "" {
+				return found
+			}
+		}
+	case string:
+		if regexp.MustCompile(`^[<>~-]?[0-9][0-9.,]*[kMGT]? ?%?$`).MatchString(v) && !strings.HasSuffix(at, ".build_id") {
+			return at + ": " + v
+		}
+	}
+	return ""
 }

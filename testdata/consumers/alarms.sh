@@ -21,7 +21,7 @@ done
 for ((i = 0; i < times; i++)); do
 	for ((j = i + 1; j < times; j++)); do
 		backfeed diff --for "$consumer" "$dir/$i" "$dir/$j" --format json |
-			jq -r "\"pair $i $j: \(.changes | length) \(.clear) \(.moved)\""
+			jq -r "\"pair $i $j: \(.items | length) \(.clear) \(.moved)\""
 	done
 done | tee "$dir/pairs"
 awk '{ n++; clear += $5 > 0; if ($6 > most) most = $6 }

@@ -1,6 +1,10 @@
 package report
 
-import "backfeed/infer/image"
+import (
+	"regexp"
+
+	"backfeed/infer/image"
+)
 
 // A Name is what documents and tables call a procedure: as the source has it, and as
 // the linker does where that is another name. Overloads and instances of a template
@@ -37,6 +41,22 @@ func (n Name) In(s Style) string {
 
 // NameOf returns the name of the procedure that the linker calls so, in this style.
 func (s Style) NameOf(linker string) string { return NameOf(linker).In(s) }
+
+// mangledName finds names of C++ and Rust in text.
+var mangledName = regexp.MustCompile(`\b_[ZR][\w.$]+`)
+
+// Demangled returns text with the names of procedures in it as NameOf(...).Procedure.
+func Demangled(text string) string {
+	return mangledName.ReplaceAllStringFunc(text, image.DemangleShort)
+}
+
+// Names returns text with the names of procedures in it as tables of this style have them.
+func (s Style) Names(text string) string {
+	if s.Mangled {
+		return text
+	}
+	return Demangled(text)
+}
 
 // IsNamed reports whether a user who writes name means the procedure that the linker
 // calls so: it is the linker's name, or the source's, with or without parameters and

@@ -27,6 +27,22 @@ func TestName(t *testing.T) {
 	}
 }
 
+func TestDemangled(t *testing.T) {
+	for text, want := range map[string]string{
+		"_ZN3app4sizeERKSs:3 @ _ZN2ns3hotEv:2":    "app::size:3 @ ns::hot:2",
+		"main.f:12 -> main.(*T).g":                "main.f:12 -> main.(*T).g",
+		"callee _RNvCs1234_7mycrate3foo -> other": "callee mycrate::foo -> other",
+		"app_Z3foov": "app_Z3foov",
+	} {
+		if got := (Style{}).Names(text); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		if got := (Style{Mangled: true}).Names(text); got != text {
+			t.Errorf("%s: mangled it is %s", text, got)
+		}
+	}
+}
+
 func TestIsNamed(t *testing.T) {
 	const linker = "_ZN3app4pickIiEET_S1_"
 	for name, want := range map[string]bool{linker: true, "app::pick": true, "int app::pick<int>(int)": true, "pick": false, "app::pic": false, "": false} {
