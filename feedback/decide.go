@@ -69,7 +69,7 @@ type Change struct {
 // in which of two equally hot callees comes first. Of four recordings of goldmark
 // with 3700 samples each, any two differ in 500 of 1000 hot calls, but in none
 // with more than 0.24 % of the weight, and in calls with 5 to 7 % of it altogether. Of
-// pairs of a Go program (testdata/demo of the command), 12 of 45 with 1600 samples each
+// pairs of a Go program (that of the demo), 12 of 45 with 1600 samples each
 // differ in a call that 17 to 24 samples stand for, and 4 of 66 with 400 in one of 17 to
 // 21; of SQLite with 1500, 13 of 28 in a function of 8 to 24: counts are inferred, and err
 // by more than their samples. Of 91 pairs of another Go program with 60,000, none does in

@@ -28,7 +28,7 @@ func TestDecideGoBuild(t *testing.T) {
 		args []string // of the run, with what stands for the profile and the input
 	}{
 		{"testdata/shapes", nil, []string{"PROFILE"}},
-		{"../cmd/backfeed/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}},
+		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}},
 		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "1500", "PROFILE"}},
 		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}},
 	} {

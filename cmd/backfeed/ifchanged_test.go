@@ -63,7 +63,7 @@ func TestRerecord(t *testing.T) {
 	testtool.Live(t, "builds and samples a program")
 	dir := t.TempDir()
 	testtool.Need(t, "go")
-	if err := os.CopyFS(dir, os.DirFS("testdata/demo")); err != nil {
+	if err := os.CopyFS(dir, os.DirFS("../internal/demo/testdata/demo")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil {

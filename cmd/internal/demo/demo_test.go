@@ -1,8 +1,9 @@
-package main
+package demo
 
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/internal/testtool"
 )
@@ -24,7 +27,7 @@ func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 	}
 	testtool.Need(t, "go")
 	stdout = new(bytes.Buffer)
-	d, err := newDemo(&cli{stdout: stdout, stderr: new(bytes.Buffer)}, t.TempDir(), smallDemo)
+	d, err := newDemo(Options{Dir: t.TempDir(), Recorder: "auto", Out: stdout, Notify: report.Quiet{}}, smallDemo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +41,7 @@ func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 func TestDemo(t *testing.T) {
 	testtool.Live(t, "builds the standard library with a profile")
 	d, out := testDemo(t)
-	if err := d.run("auto"); err != nil {
+	if err := d.run(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if len(only(devirtualized, d.betterRemarks, d.baseRemarks)) == 0 {
@@ -69,7 +72,7 @@ func TestDemoWithoutPerf(t *testing.T) {
 		out.Reset()
 		os.Remove(d.profile())
 		err := d.record(recorder)
-		if codeOf(err) == exitMachine {
+		if fail.KindOf(err) == fail.Machine {
 			t.Log(err)
 			continue
 		}
@@ -133,7 +136,7 @@ func TestAccuracyOf(t *testing.T) {
 // TestDemoDir: the files stay where the user wants them, and only there.
 func TestDemoDir(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
-	d, err := newDemo(&cli{}, dir, smallDemo)
+	d, err := newDemo(Options{Dir: dir, Out: io.Discard, Notify: report.Quiet{}}, smallDemo)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -141,7 +144,7 @@ func TestDemoDir(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "main.go")); err != nil {
 		t.Error(err)
 	}
-	d, err = newDemo(&cli{}, "", smallDemo)
+	d, err = newDemo(Options{Out: io.Discard, Notify: report.Quiet{}}, smallDemo)
 	if err != nil {
 		t.Fatal(err)
 	}

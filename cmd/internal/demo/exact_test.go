@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"maps"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestExactCounts(t *testing.T) {
-	const source = `package main
+	const source = `package demo
 
 type plain struct{}
 
