@@ -102,10 +102,10 @@ import (
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
 const (
-	magic        = "bfr2"
-	magicTouched = "bfr3"
-	magicExact   = "bfr4"
-	magicWalked  = "bfr5"
+	magic         = "bfr2"
+	magicTouched  = "bfr3"
+	magicObserved = "bfr4"
+	magicWalked   = "bfr5"
 )
 
 const headerSize = len(magic) + 4
@@ -127,8 +127,8 @@ func (r *Recording) Encode() []byte {
 	switch {
 	case r.any((*ImageCounts).walked):
 		e.magic = magicWalked
-	case r.any((*ImageCounts).exact):
-		e.magic = magicExact
+	case r.any((*ImageCounts).observed):
+		e.magic = magicObserved
 	case r.any((*ImageCounts).touched):
 		e.magic = magicTouched
 	default:
@@ -147,8 +147,8 @@ func (r *Recording) any(has func(*ImageCounts) bool) bool {
 	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
 }
 
-func (ic *ImageCounts) touched() bool { return len(ic.First) > 0 }
-func (ic *ImageCounts) exact() bool   { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
+func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
+func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
 
 func (ic *ImageCounts) walked() bool {
 	for _, p := range ic.Probed {
@@ -162,7 +162,7 @@ func (ic *ImageCounts) walked() bool {
 // seal writes the magic, if there is none yet, and the checksum over the first
 // bytes of b.
 func seal(b []byte) []byte {
-	if m := string(b[:len(magic)]); m != magicTouched && m != magicExact && m != magicWalked {
+	if m := string(b[:len(magic)]); m != magicTouched && m != magicObserved && m != magicWalked {
 		copy(b, magic)
 	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
@@ -209,7 +209,7 @@ func (e *encoder) image(ic *ImageCounts) {
 	if e.magic >= magicTouched {
 		e.byOffset(ic.First)
 	}
-	if e.magic >= magicExact {
+	if e.magic >= magicObserved {
 		e.byOffset(ic.Counted)
 		e.probed(ic.Probed)
 	}
@@ -389,7 +389,7 @@ type reference struct {
 
 func (d *decoder) recording() (*Recording, error) {
 	switch d.magic = string(d.Bytes(len(magic), "magic")); {
-	case d.magic == magic, d.magic == magicTouched, d.magic == magicExact, d.magic == magicWalked:
+	case d.magic == magic, d.magic == magicTouched, d.magic == magicObserved, d.magic == magicWalked:
 	case isMagic(d.magic):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", d.magic, magic))
 	default:
@@ -422,7 +422,7 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.magic == magicWalked && d.Err == nil && !r.any((*ImageCounts).walked) {
 		d.Fail(d.Off, "walks, of which there are none")
 	}
-	if d.magic == magicExact && d.Err == nil && !r.any((*ImageCounts).exact) {
+	if d.magic == magicObserved && d.Err == nil && !r.any((*ImageCounts).observed) {
 		d.Fail(d.Off, "observed counts, of which there are none")
 	}
 	if d.magic == magicTouched && d.Err == nil && !r.any((*ImageCounts).touched) {
@@ -511,7 +511,7 @@ func (d *decoder) images(c *Counts) {
 		if d.magic >= magicTouched {
 			d.first(c, i)
 		}
-		if d.magic >= magicExact {
+		if d.magic >= magicObserved {
 			d.counted(c, i)
 			d.probed(c, i)
 		}

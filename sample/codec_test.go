@@ -97,8 +97,8 @@ func TestDecodeMalformed(t *testing.T) {
 		copy(b, magicTouched)
 		return seal(b)
 	}
-	exactSeal := func(b []byte) []byte {
-		copy(b, magicExact)
+	observedSeal := func(b []byte) []byte {
+		copy(b, magicObserved)
 		return seal(b)
 	}
 	for _, tt := range []struct {
@@ -150,14 +150,14 @@ func TestDecodeMalformed(t *testing.T) {
 		{"too many touches", touchSeal(none(touches().put(40, 0, 0, 0, 0))), "offset 0x42: first touches"},
 		{"late touch", touchSeal(none(touches().put(1, 8, MaxFirst+1, 0, 0, 0, 0))), "offset 0x44: first touch"},
 		{"touch twice", touchSeal(none(touches().put(2, 8, 7, 0, 9, 0, 0, 0, 0))), "offset 0x45: file offset"},
-		{"observed counts of nobody", exactSeal(none(newFile().put(0))), "offset 0x9: observed counts"},
-		{"no observed counts", exactSeal(none(touches().put(0, 0, 0, 0, 0, 0, 0))), "offset 0x49: observed counts"},
-		{"too many counted", exactSeal(none(touches().put(0, 40, 0, 0, 0, 0, 0))), "offset 0x43: places counted"},
-		{"counted twice", exactSeal(none(touches().put(0, 2, 8, 7, 0, 7, 0, 0, 0, 0, 0))), "offset 0x46: file offset"},
-		{"too many probed", exactSeal(none(touches().put(0, 0, 2, make([]byte, 18)))), "offset 0x44: places probed"},
-		{"probed in no window", exactSeal(none(touches().put(0, 0, 1, make([]byte, 20)))), "offset 0x46: windows"},
-		{"probed twice", exactSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 8), 0, 1, make([]byte, 20)))), "offset 0x4f: file offset"},
-		{"runs of no time", exactSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 6), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
+		{"observed counts of nobody", observedSeal(none(newFile().put(0))), "offset 0x9: observed counts"},
+		{"no observed counts", observedSeal(none(touches().put(0, 0, 0, 0, 0, 0, 0))), "offset 0x49: observed counts"},
+		{"too many counted", observedSeal(none(touches().put(0, 40, 0, 0, 0, 0, 0))), "offset 0x43: places counted"},
+		{"counted twice", observedSeal(none(touches().put(0, 2, 8, 7, 0, 7, 0, 0, 0, 0, 0))), "offset 0x46: file offset"},
+		{"too many probed", observedSeal(none(touches().put(0, 0, 2, make([]byte, 18)))), "offset 0x44: places probed"},
+		{"probed in no window", observedSeal(none(touches().put(0, 0, 1, make([]byte, 20)))), "offset 0x46: windows"},
+		{"probed twice", observedSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 8), 0, 1, make([]byte, 20)))), "offset 0x4f: file offset"},
+		{"runs of no time", observedSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 6), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)

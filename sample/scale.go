@@ -83,7 +83,7 @@ func (c *Counts) scale(w float64) *Counts {
 		for off, us := range ic.First {
 			out.Touch(i, off, us)
 		}
-		out.scaleExact(i, ic, w)
+		out.scaleObserved(i, ic, w)
 	}
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 		out.Lose(why, samples.scale(c.Lost[why]))

@@ -68,7 +68,7 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 		sides[i] = src
 		opt.Infer.Event = src.Profile.Event.Name
 	}
-	if (report.Exact(sides[0].Recording.Exact(nil)) == "") != (report.Exact(sides[1].Recording.Exact(nil)) == "") {
+	if (report.Observed(sides[0].Recording.Observed(nil)) == "") != (report.Observed(sides[1].Recording.Observed(nil)) == "") {
 		c.warn("only one of %s and %s has observed counts: not all differences between their executions are the program's", before, after)
 	}
 	what := compare.What{ByBlock: flags.by.value == "block"}

@@ -55,7 +55,7 @@ func imageRows(src *input.Session) []imageRow {
 	samples := rec.ByImage()
 	for _, id := range report.MostFirst(samples) {
 		row := imageRow{Path: id.Path, Samples: samples[id]}
-		exact := rec.Exact(func(o sample.ImageID) bool { return o == id })
+		exact := rec.Observed(func(o sample.ImageID) bool { return o == id })
 		row.Probed, row.Walked, row.Counted = exact.Probed, exact.Walked, exact.Counted
 		if !id.Build.IsZero() {
 			row.BuildID = id.Build.String()

@@ -166,7 +166,7 @@ func (c *cli) wantsFile(out, what string) error {
 // writeRecording writes a recording and tells how much is in it.
 func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	total := rec.Samples()
-	exact := report.Exact(rec.Exact(nil))
+	exact := report.Observed(rec.Observed(nil))
 	if total == 0 && exact == "" {
 		return fail.Errorf(fail.Nothing, "%s: no samples", c.cmd.name)
 	}

@@ -122,9 +122,9 @@ func exactImage(path string, n uint64) *sample.Recording {
 	return rec
 }
 
-// TestMergeExact: what was counted exactly is kept in stores, ages with the samples,
+// TestMergeObserved: what was counted exactly is kept in stores, ages with the samples,
 // and is told of.
-func TestMergeExact(t *testing.T) {
+func TestMergeObserved(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Create(dir, store.Options{})
 	if err != nil {

@@ -68,7 +68,7 @@ func runPGO(c *cli, args []string) error {
 
 // tellThin warns of a profile of few samples, unless something was counted exactly.
 func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
-	if n := rec.Samples(); n < gate.FewSamples && rec.Exact(nil).Counted == 0 {
+	if n := rec.Samples(); n < gate.FewSamples && rec.Observed(nil).Counted == 0 {
 		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
 	}
 }
@@ -106,7 +106,7 @@ func goBuild(profile, main string) string {
 
 // hasCallers reports whether a recording shows who called what: by stacks, branch records or walks.
 func hasCallers(rec *sample.Recording) bool {
-	if rec.Exact(nil).Walked > 0 {
+	if rec.Observed(nil).Walked > 0 {
 		return true
 	}
 	for _, counts := range rec.Counts {

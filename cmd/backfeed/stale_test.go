@@ -296,8 +296,8 @@ func TestMergeOnto(t *testing.T) {
 			t.Errorf("%s: stacks %v, branches %v", lang, c.Stacks, c.Branches)
 		}
 		exactOnto(t, lang, oldImage, newImage, before, rec, name("same"), name("edited"))
-		if !strings.Contains(errs, "places with exact counts, ") {
-			t.Errorf("%s: nothing is said of exact counts: %s", lang, errs)
+		if !strings.Contains(errs, "places with observed counts, ") {
+			t.Errorf("%s: nothing is said of observed counts: %s", lang, errs)
 		}
 		if len(c.Images[0].First) != 2 {
 			t.Errorf("%s: first touches %v, want those of two procedures", lang, c.Images[0].First)

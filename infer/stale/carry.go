@@ -12,7 +12,7 @@ type Carried struct {
 	Samples  [NumTies]uint64 // by what ties their place to one in the newer build; NoTie: lost
 	Procs    []LostProc      // of which samples were lost, those with the most first
 	Branches [2]uint64       // branch records and straight runs between them: kept, lost
-	Exact    [2]uint64       // places with observed counts: kept, lost
+	Observed [2]uint64       // places with observed counts: kept, lost
 }
 
 // Total is the number of samples that older builds had.
@@ -47,7 +47,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.samples(report, procs)
 		m.stacks()
 		m.branches(report)
-		m.exact(report)
+		m.observed(report)
 		m.out.Weight = c.Weight
 		out.Add(m.out)
 	}
@@ -217,7 +217,7 @@ func (m *mover) branches(report *Carried) {
 	}
 }
 
-func (m *mover) exact(report *Carried) {
+func (m *mover) observed(report *Carried) {
 	for i, ic := range m.in.Images {
 		for off, p := range ic.Probed {
 			to, turns, ok := m.same(i, off)
@@ -227,14 +227,14 @@ func (m *mover) exact(report *Carried) {
 			if ok = ok && (!m.stale[i] || p.Covered > 0 || p.Outcomes > 0); ok {
 				m.out.AddProbed(m.index[i], to, p)
 			}
-			m.tallyExact(report, i, ok)
+			m.tallyObserved(report, i, ok)
 		}
 		for off, n := range ic.Counted {
 			to, _, ok := m.same(i, off)
 			if ok {
 				m.out.AddCounted(m.index[i], to, n)
 			}
-			m.tallyExact(report, i, ok)
+			m.tallyObserved(report, i, ok)
 		}
 	}
 }
@@ -250,14 +250,14 @@ func (m *mover) same(image int, off sample.Offset) (to sample.Offset, turns, ok 
 	return m.builds[image].Exact(off)
 }
 
-// tallyExact counts a place of an image that has observed counts.
-func (m *mover) tallyExact(report *Carried, image int, kept bool) {
+// tallyObserved counts a place of an image that has observed counts.
+func (m *mover) tallyObserved(report *Carried, image int, kept bool) {
 	switch {
 	case !m.stale[image]:
 	case kept:
-		report.Exact[0]++
+		report.Observed[0]++
 	default:
-		report.Exact[1]++
+		report.Observed[1]++
 	}
 }
 

@@ -335,7 +335,7 @@ func TestQuery(t *testing.T) {
 			}
 		}
 	}
-	if probed := rec.Exact(nil).Probed; probed != 1 {
+	if probed := rec.Observed(nil).Probed; probed != 1 {
 		t.Errorf("%d places probed of an image alone, want 1", probed)
 	}
 	if len(c.Stacks) != 1 || c.Images[c.Stacks[0].Frames[1].Image].ID != app || c.Images[c.Stacks[0].Frames[0].Image].ID.Path != "/lib/libc.so.6" {

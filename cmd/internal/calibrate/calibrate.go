@@ -804,7 +804,7 @@ func (k *Calibrator) tellWindows(rec *sample.Recording) {
 		k.opt.Notify.Warn("nothing was probed")
 		return
 	}
-	probed := rec.Exact(nil).Probed
+	probed := rec.Observed(nil).Probed
 	k.opt.Notify.Warn("%d windows counted at %d places; they took about %v of %v of processor time (%.2f%%), at %v a hit",
 		windows, probed, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
 }

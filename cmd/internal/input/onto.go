@@ -63,7 +63,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	moved, carried := stale.Carry(rec, to, builds)
 	s.notify.Done()
 	s.tellCarried(carried, path)
-	if carried.Samples[stale.NoTie] == carried.Total() && carried.Exact[0] == 0 && !current {
+	if carried.Samples[stale.NoTie] == carried.Total() && carried.Observed[0] == 0 && !current {
 		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code", path)
 	}
 	s.Recording = moved
@@ -77,7 +77,7 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	if kept, lost := carried.Branches[0], carried.Branches[1]; kept+lost > 0 {
 		s.notify.Warn("%d branch records and runs, %s of them carried over", kept+lost, report.Share(kept, kept+lost))
 	}
-	if kept, lost := carried.Exact[0], carried.Exact[1]; kept+lost > 0 {
+	if kept, lost := carried.Observed[0], carried.Observed[1]; kept+lost > 0 {
 		s.notify.Warn("%d places with observed counts, %s of them carried over: those whose blocks are unchanged", kept+lost, report.Share(kept, kept+lost))
 	}
 }

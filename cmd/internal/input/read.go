@@ -46,7 +46,7 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 	if len(all) > 1 {
 		r = sample.Merge(all...)
 	}
-	if r.Samples() == 0 && report.Exact(r.Exact(nil)) == "" {
+	if r.Samples() == 0 && report.Observed(r.Observed(nil)) == "" {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(paths, ", "))
 	}
 	return r, nil

@@ -143,7 +143,7 @@ func (s *Session) Infer() error {
 		return err
 	}
 	rec := s.Recording
-	exact := report.Exact(rec.Exact(nil))
+	exact := report.Observed(rec.Observed(nil))
 	if rec.Samples() == 0 && exact != "" {
 		return fail.Errorf(fail.Nothing, "no samples, only exact counts: %s; name a recording of the same program as well", exact)
 	}

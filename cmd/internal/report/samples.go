@@ -29,14 +29,14 @@ func Losses(lost map[sample.Loss]uint64, total uint64) string {
 	return strings.Join(parts, ", ")
 }
 
-// Exact lists how many places have more than samples: "400 places probed, 12 counted"; ""
+// Observed lists how many places have more than samples: "400 places probed, 12 counted"; ""
 // if none has.
-func Exact(exact sample.ExactPlaces) string {
+func Observed(n sample.ObservedPlaces) string {
 	var list []string
 	for _, of := range []struct {
 		n    int
 		what string
-	}{{exact.Probed, "probed"}, {exact.Walked, "seen by walks"}, {exact.Counted, "counted"}} {
+	}{{n.Probed, "probed"}, {n.Walked, "seen by walks"}, {n.Counted, "counted"}} {
 		switch {
 		case of.n > 0 && len(list) == 0:
 			list = append(list, fmt.Sprintf("%d places %s", of.n, of.what))

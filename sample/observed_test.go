@@ -37,7 +37,7 @@ func walked() *Recording {
 // TestDumpWalked pins what walks add to the format.
 func TestDumpWalked(t *testing.T) {
 	checkDump(t, walked(), "testdata/walked.dump")
-	if got, want := walked().Exact(nil), (ExactPlaces{Probed: 2, Walked: 2, Counted: 2}); got != want {
+	if got, want := walked().Observed(nil), (ObservedPlaces{Probed: 2, Walked: 2, Counted: 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	const w = 3
@@ -50,17 +50,17 @@ func TestDumpWalked(t *testing.T) {
 	}
 }
 
-// TestDumpExact pins what observed counts add to the format.
-func TestDumpExact(t *testing.T) {
+// TestDumpObserved pins what observed counts add to the format.
+func TestDumpObserved(t *testing.T) {
 	checkDump(t, exact(), "testdata/exact.dump")
 	both := Merge(exact(), touched())
 	if got, err := Decode(both.Encode()); err != nil || !bytes.Equal(got.Encode(), both.Encode()) {
 		t.Errorf("beside first touches: %v", err)
 	}
-	if got, want := both.Exact(nil), (ExactPlaces{Probed: 2, Counted: 2}); got != want {
+	if got, want := both.Observed(nil), (ObservedPlaces{Probed: 2, Counted: 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got := both.Exact(func(id ImageID) bool { return id.Build.IsZero() }); got != (ExactPlaces{}) {
+	if got := both.Observed(func(id ImageID) bool { return id.Build.IsZero() }); got != (ObservedPlaces{}) {
 		t.Errorf("%+v in an image that has none", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestSquare(t *testing.T) {
 	}
 }
 
-func TestCheckExact(t *testing.T) {
+func TestCheckObserved(t *testing.T) {
 	for _, tt := range []struct {
 		p  Probed
 		ok bool
@@ -138,9 +138,9 @@ func TestAddProbed(t *testing.T) {
 	}
 }
 
-// TestScaleExact: sums of halves are the whole, as far as integers can be halved;
+// TestScaleObserved: sums of halves are the whole, as far as integers can be halved;
 // rates and shares stay, and no estimate becomes certain.
-func TestScaleExact(t *testing.T) {
+func TestScaleObserved(t *testing.T) {
 	c := NewCounts(CPU{}, Event{})
 	i := c.Image(ImageID{Path: "/a"})
 	c.AddProbed(i, 1, Probed{Windows: 7, Covered: 1e9, Runs: 4e6, Variance: SquareOf(1e8), Outcomes: 1000, Taken: 250, Spread: SquareOf(100)})

@@ -148,9 +148,9 @@ func (c *Counts) AddCounted(image int, off Offset, n uint64) {
 	ic.Counted[off] = add(ic.Counted[off], n)
 }
 
-// scaleExact adds what was counted exactly in an image of another Counts, times w.
+// scaleObserved adds what was counted exactly in an image of another Counts, times w.
 // What comes to nothing is left out: 0 would say that it never ran.
-func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
+func (c *Counts) scaleObserved(image int, ic *ImageCounts, w float64) {
 	for off, p := range ic.Probed {
 		if p = p.scale(w); p.says() {
 			c.AddProbed(image, off, p)
@@ -173,16 +173,16 @@ func (c *Counts) scaleExact(image int, ic *ImageCounts, w float64) {
 	}
 }
 
-// ExactPlaces are numbers of places with more than samples, each place once.
-type ExactPlaces struct {
+// ObservedPlaces are numbers of places with more than samples, each place once.
+type ObservedPlaces struct {
 	Probed  int // armed in windows
 	Walked  int // that walks passed through
 	Counted int // whose executions were counted
 }
 
-// Exact returns the places of r with more than samples: of the images that want names, of all
+// Observed returns the places of r with more than samples: of the images that want names, of all
 // if it is nil.
-func (r *Recording) Exact(want func(ImageID) bool) ExactPlaces {
+func (r *Recording) Observed(want func(ImageID) bool) ObservedPlaces {
 	type key struct {
 		image ImageID
 		off   Offset
@@ -207,5 +207,5 @@ func (r *Recording) Exact(want func(ImageID) bool) ExactPlaces {
 			}
 		}
 	}
-	return ExactPlaces{len(probed), len(walked), len(counted)}
+	return ObservedPlaces{len(probed), len(walked), len(counted)}
 }
