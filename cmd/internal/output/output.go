@@ -18,8 +18,8 @@ import (
 	"backfeed/infer/source"
 )
 
-// A place is a name in an open directory.
-type place struct {
+// A destination is a name in an open directory.
+type destination struct {
 	path string   // as the user gave it
 	dir  *os.File // that it is in, to open files from
 	base string
@@ -27,9 +27,9 @@ type place struct {
 	fd   bool         // it is an entry of /proc/PID/fd: an open file, which may have no other name
 }
 
-// findPlace finds where a path leads. A last link that leads to nothing is followed too.
-func findPlace(path string) (*place, error) {
-	failed := func(err error) (*place, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
+// findDestination finds where a path leads. A last link that leads to nothing is followed too.
+func findDestination(path string) (*destination, error) {
+	failed := func(err error) (*destination, error) { return nil, fmt.Errorf("%s: %w", path, fail.Cause(err)) }
 	start := "."
 	if strings.HasPrefix(path, "/") {
 		start = "/"
@@ -46,14 +46,14 @@ func findPlace(path string) (*place, error) {
 		last := len(todo) == 0
 		switch {
 		case last && errors.Is(err, fs.ErrNotExist):
-			return &place{path: path, dir: dir, base: name}, nil
+			return &destination{path: path, dir: dir, base: name}, nil
 		case err != nil:
 			dir.Close()
 			return failed(err)
 		case last && !isLink(st):
-			return &place{path: path, dir: dir, base: name, old: st}, nil
+			return &destination{path: path, dir: dir, base: name, old: st}, nil
 		case last && source.MadeByKernel(dir):
-			return &place{path: path, dir: dir, base: name, old: st, fd: true}, nil
+			return &destination{path: path, dir: dir, base: name, old: st, fd: true}, nil
 		case isLink(st):
 			if links++; links > maxNameLinks {
 				dir.Close()
@@ -122,8 +122,8 @@ func ofOthers(dir *os.File, st *unix.Stat_t) error {
 	return fmt.Errorf("it is %s of user %d in a directory that everybody may write to, so that it is left alone; write to another directory, or remove it", what, st.Uid)
 }
 
-// check reports what keeps the place from being written.
-func (p *place) check() error {
+// check reports what keeps the destination from being written.
+func (p *destination) check() error {
 	switch {
 	case p.old == nil || p.fd:
 		return nil
@@ -137,12 +137,12 @@ func (p *place) check() error {
 }
 
 // replaceable reports whether a new file may take the place; a pipe or a device stays.
-func (p *place) replaceable() bool {
+func (p *destination) replaceable() bool {
 	return !p.fd && (p.old == nil || uint32(p.old.Mode)&unix.S_IFMT == unix.S_IFREG)
 }
 
 // open opens a name in the directory.
-func (p *place) open(name string, flags int, mode uint32) (*os.File, error) {
+func (p *destination) open(name string, flags int, mode uint32) (*os.File, error) {
 	for {
 		fd, err := unix.Openat(int(p.dir.Fd()), name, flags|unix.O_CLOEXEC, mode)
 		switch {
@@ -167,7 +167,7 @@ func Write(path string, stdout io.Writer, f func(io.Writer) error) error {
 	if IsStdout(path) {
 		return writeTo(stdout, f)
 	}
-	p, err := findPlace(path)
+	p, err := findDestination(path)
 	if err != nil {
 		return err
 	}
@@ -190,7 +190,7 @@ func WriteFile(path string, stdout io.Writer, b []byte) error {
 }
 
 // replace writes a new file beside its place and renames it.
-func replace(p *place, f func(io.Writer) error) (err error) {
+func replace(p *destination, f func(io.Writer) error) (err error) {
 	tmp := fmt.Sprintf(".%s.%08x.tmp", p.base[:min(len(p.base), 200)], rand.Uint32()) // a name has 255 bytes at most
 	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
 	if err != nil {
@@ -239,7 +239,7 @@ func onDisk(f *os.File) error {
 }
 
 // writeThrough writes to what has the place, without replacing it.
-func writeThrough(p *place, f func(io.Writer) error) error {
+func writeThrough(p *destination, f func(io.Writer) error) error {
 	flags := unix.O_WRONLY | unix.O_NOFOLLOW
 	if p.fd {
 		flags = unix.O_WRONLY | unix.O_TRUNC
@@ -269,7 +269,7 @@ func writeTo(w io.Writer, f func(io.Writer) error) error {
 
 // Append opens a file to append to, which is made if it is not there.
 func Append(path string) (*os.File, error) {
-	p, err := findPlace(path)
+	p, err := findDestination(path)
 	if err != nil {
 		return nil, err
 	}
