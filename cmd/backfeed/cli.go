@@ -56,6 +56,7 @@ type cli struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	commands       []*command
+	groups         []commandGroup // of commands, for their list
 	cmd            *command
 	fs             *flagSet // of cmd, once it has asked for them
 	line           progressLine

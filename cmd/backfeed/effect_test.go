@@ -32,7 +32,7 @@ func TestNoEffect(t *testing.T) {
 		"record -a --max-cpu 3% -d 1":            "never samples by ptrace", "record -a --tick -F 99 -d 1": "a rate of its own", "record --tick true": "go with -a", "record --period 3 true": "goes with --event",
 		"record --label a=b true": "goes with --store", "record -o OUT --store OUT true": "not both", "record --dry-run true": "with --calibrate", "record -a --period 3 -d 1": "--period goes with",
 		"agent --store OUT --metrics-public": "it goes with --metrics", "agent --store OUT --max-image-size 1G": "it goes with --keep-images", "agent --store OUT --tick -F 99": "a rate of its own",
-		"pgo --dry-run true": "with --calibrate", "emit go FILE --if-changed": "needs a file",
+		"record --calibrate --dry-run -o OUT true": "records nothing", "pgo --calibrate --dry-run --if-changed true": "records nothing", "pgo --dry-run true": "with --calibrate", "emit go FILE --if-changed": "needs a file",
 	}
 	// All commands that read sources choose from stores.
 	for _, line := range []string{"images FILE", "prof FILE", "prof FILE --experiment fpe", "prof FILE --experiment usertime", "list main FILE", "topstalls FILE", "whatcg FILE", "stats FILE FILE", "infer FILE", "check FILE",

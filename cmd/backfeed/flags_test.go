@@ -154,6 +154,12 @@ func TestAliases(t *testing.T) {
 			t.Errorf("help of %s has --%s", tt.cmd, tt.old)
 		}
 	}
+	dir := t.TempDir()
+	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
+	_, want, _ := runCLI(t, "verify", counts, "--truth", truth)
+	if code, out, errs := runCLI(t, "verify", counts, truth); code != exitDone || out != want || !strings.Contains(errs, "named by --truth FILE now") {
+		t.Errorf("verify COUNTS TRUTH: exit code %d: %s", code, errs)
+	}
 	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
 		if f.Hidden != (f.Annotations[aliasKey] != nil) {
 			t.Errorf("%s --%s is hidden, and no old name", cmd.name, f.Name)

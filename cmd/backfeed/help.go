@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -62,11 +63,11 @@ func runHelp(c *cli, args []string) error {
 		of := find(c.commands, fs.Arg(0))
 		switch {
 		case of == nil:
-			return c.unknown(fs.Arg(0))
+			return c.unknown(fs.Arg(0), true)
 		case len(of.sub) == 0:
 			return c.usage(nil)
 		}
-		return c.usage(fmt.Errorf("%s has no %q: want %s", of.name, fs.Arg(1), strings.Join(of.subNames(), ", ")))
+		return c.usage(fmt.Errorf("%s has no %q: want %s%s", of.name, fs.Arg(1), strings.Join(of.subNames(), ", "), didYouMean(fs.Arg(1), of.subNames())))
 	}
 	width, shown := c.helpWidth(), ""
 	if cmd != nil {
@@ -124,13 +125,20 @@ func (cmd *command) synopsis() string {
 
 // list prints the table of commands and topics.
 func (c *cli) list(w io.Writer) {
-	fmt.Fprint(w, "backfeed turns samples of running programs into profiles for compilers and\nlinkers.\n\nUsage: backfeed COMMAND [ARGUMENT...]\n\n")
+	fmt.Fprint(w, "backfeed turns samples of running programs into profiles for compilers and\nlinkers.\n\nUsage: backfeed COMMAND [ARGUMENT...]\n")
 	width := 0
 	for _, cmd := range c.visible() {
 		width = max(width, len(cmd.name))
 	}
-	listCommands(w, c.visible(), width, c.helpWidth())
-	fmt.Fprint(w, "\nTopics:\n\n")
+	visible := c.visible()
+	for _, group := range c.groups {
+		own := slices.DeleteFunc(slices.Clone(group.commands), func(cmd *command) bool { return !slices.Contains(visible, cmd) })
+		if len(own) > 0 {
+			fmt.Fprintf(w, "\n%s:\n", group.title)
+			listCommands(w, own, width, c.helpWidth())
+		}
+	}
+	fmt.Fprint(w, "\nTopics:\n")
 	for _, name := range topics {
 		text, _ := topic(name)
 		fmt.Fprintf(w, "  %-*s  %s\n", width, name, topicTitle(text))

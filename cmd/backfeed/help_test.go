@@ -39,7 +39,7 @@ func TestReadmeLength(t *testing.T) {
 func TestHelpTopics(t *testing.T) {
 	readme := pagesOfHelp(t)[filepath.Join(root, "README.md")]
 	_, list, _ := runCLI(t, "help")
-	_, list, _ = strings.Cut(list, "\nTopics:\n")
+	_, list, _ = strings.Cut(list, "\nTopics:")
 	help := make(map[string]string)
 	for _, name := range topics {
 		text, ok := topic(name)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -18,33 +19,30 @@ import (
 	"backfeed/sample/collect"
 )
 
-// commands are the subcommands in the order in which help lists them.
-var commands = []*command{
-	demoCmd,
-	doctorCmd,
-	pgoCmd,
-	recordCmd,
-	agentCmd,
-	storeCmd,
-	importCmd,
-	mergeCmd,
-	imagesCmd,
-	profCmd,
-	listCmd,
-	topstallsCmd,
-	whatcgCmd,
-	statsCmd,
-	inferCmd,
-	verifyCmd,
-	checkCmd,
-	diffCmd,
-	serveCmd,
-	reportCmd,
-	emitCmd,
-	layoutCmd,
-	helpCmd,
-	completionCmd,
-	versionCmd,
+// A commandGroup is commands that help lists below one title.
+type commandGroup struct {
+	title    string
+	commands []*command
+}
+
+// commandGroups are the subcommands in the order in which help lists them.
+var commandGroups = []commandGroup{
+	{"To begin with", []*command{demoCmd, doctorCmd, pgoCmd}},
+	{"To record, and keep recordings", []*command{recordCmd, agentCmd, storeCmd, importCmd, mergeCmd}},
+	{"To see where the time went", []*command{imagesCmd, profCmd, listCmd, topstallsCmd, whatcgCmd, statsCmd, serveCmd, reportCmd}},
+	{"To know how often code ran", []*command{inferCmd, verifyCmd}},
+	{"To build with it", []*command{checkCmd, diffCmd, emitCmd, layoutCmd}},
+	{"About backfeed", []*command{helpCmd, completionCmd, versionCmd}},
+}
+
+// commands are all subcommands.
+var commands = ungrouped(commandGroups)
+
+func ungrouped(groups []commandGroup) (all []*command) {
+	for _, g := range groups {
+		all = append(all, g.commands...)
+	}
+	return all
 }
 
 func main() {
@@ -54,7 +52,7 @@ func main() {
 
 // run is main without the process: it returns the exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, commands: commands}
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr, commands: commands, groups: commandGroups}
 	defer func() {
 		// The last resort: whatever went wrong, the user gets a sentence.
 		if p := recover(); p != nil {
@@ -130,19 +128,32 @@ func version() string {
 	return v
 }
 
-// unknown is the error for a command that is not there, with those it may have meant.
-func (c *cli) unknown(name string) error {
-	var near []string
+// unknown is the error for a command that is not there, with those it may have meant; isTopic says that it may
+// have been a topic.
+func (c *cli) unknown(name string, isTopic bool) error {
+	var names []string
 	for _, cmd := range c.visible() {
-		if strings.HasPrefix(cmd.name, name) || distance(cmd.name, name) <= 2 {
-			near = append(near, "`"+cmd.name+"`")
+		names = append(names, cmd.name)
+	}
+	what := "command"
+	if isTopic {
+		names, what = append(names, topics...), "command or topic"
+	}
+	return fail.Errorf(fail.Usage, "there is no %s %q%s (`backfeed help` lists all)", what, name, didYouMean(name, names))
+}
+
+// didYouMean asks for those of the names that are near one, if there are any.
+func didYouMean(name string, names []string) string {
+	var near []string
+	for _, n := range names {
+		if quoted := "`" + n + "`"; (strings.HasPrefix(n, name) || distance(n, name) <= 2) && !slices.Contains(near, quoted) {
+			near = append(near, quoted)
 		}
 	}
-	msg := fmt.Sprintf("there is no command %q", name)
-	if len(near) > 0 {
-		msg += "; did you mean " + strings.Join(near, " or ") + "?"
+	if len(near) == 0 {
+		return ""
 	}
-	return fail.Wrap(fail.Usage, errors.New(msg+" (`backfeed help` lists all)"))
+	return "; did you mean " + strings.Join(near, " or ") + "?"
 }
 
 // distance is the Levenshtein distance of a and b: the letters to insert,

@@ -37,6 +37,11 @@ func runPGO(c *cli, args []string) error {
 	if err := flags.calibrate.check(); err != nil {
 		return c.usage(err)
 	}
+	if flags.calibrate.dry {
+		if err := fs.refuse("--dry-run records nothing", "output", "image", "if-changed"); err != nil {
+			return c.usage(err)
+		}
+	}
 	keep, err := usedBy(*ifChanged, "go", *out)
 	if err != nil {
 		return c.usage(err)

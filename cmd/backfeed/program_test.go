@@ -21,12 +21,12 @@ import (
 // The functions of this program that programRecording puts samples in: one that
 // calls and one that is called.
 const (
-	caller = "backfeed/cmd/backfeed.(*cli).unknown"
+	caller = "backfeed/cmd/backfeed.didYouMean"
 	callee = "backfeed/cmd/backfeed.distance"
 )
 
 // programRecording writes a recording of the program that runs this test:
-// samples in distance, below its call in unknown, and a few of the kernel.
+// samples in distance, below its call in didYouMean, and a few of the kernel.
 func programRecording(t *testing.T) (path, program string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {

@@ -134,6 +134,11 @@ func runRecord(c *cli, args []string) error {
 	if err := flags.calibrate.check(); err != nil {
 		return c.usage(err)
 	}
+	if flags.calibrate.dry {
+		if err := fs.refuse("--dry-run records nothing", "output", "store"); err != nil {
+			return c.usage(err)
+		}
+	}
 	if *into != "" && fs.Changed("output") {
 		return c.usage(errors.New("want -o or --store, not both"))
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/infer"
+	"backfeed/infer/machine"
 )
 
 // dispatch runs the subcommand that args name.
@@ -39,7 +41,7 @@ func (c *cli) tree(withFlags bool) *cobra.Command {
 			case args[0] == "--version":
 				return c.runCommand(versionCmd, args[1:])
 			}
-			return c.unknown(args[0])
+			return c.unknown(args[0], false)
 		},
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
@@ -122,8 +124,14 @@ func completeFlag(node *cobra.Command, f *pflag.Flag) {
 	directive := cobra.ShellCompDirectiveNoFileComp
 	if v, ok := f.Value.(interface{ words() []string }); ok {
 		words = v.words()
+	} else if name := placeholder(f); f.Name == "model" {
+		words = machine.Names()
+	} else if name == "cause" {
+		for _, cause := range infer.Causes() {
+			words = append(words, cause.String())
+		}
 	} else {
-		switch placeholder(f) {
+		switch name {
 		case "dir":
 			directive = cobra.ShellCompDirectiveFilterDirs
 		case "file", "SRC":
@@ -159,7 +167,7 @@ func runGroup(c *cli, args []string) error {
 	fs.ParseErrorsAllowlist.UnknownFlags = true
 	err := fs.Parse(args)
 	if err == nil && fs.NArg() > 0 {
-		err = fmt.Errorf("there is no %q: want %s", fs.Arg(0), strings.Join(of.subNames(), ", "))
+		err = fmt.Errorf("there is no %q: want %s%s", fs.Arg(0), strings.Join(of.subNames(), ", "), didYouMean(fs.Arg(0), of.subNames()))
 	} else if err == nil {
 		err = fmt.Errorf("want %s", strings.Join(of.subNames(), ", "))
 	}
