@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/web"
 	"backfeed/infer/source"
 	"backfeed/internal/testtool"
 )
@@ -66,14 +68,29 @@ func namesFile(t *testing.T, name string, flags ...string) (rec, program string)
 	return save(t, c), program
 }
 
+// procLinks are the pages of procedures in the list of them.
+var procLinks = regexp.MustCompile(`href="(/proc/[^"]+)">([^<]*)<`)
+
+// procPage returns the page of a procedure.
+func procPage(t *testing.T, s *web.Site, name string) string {
+	t.Helper()
+	for _, m := range procLinks.FindAllStringSubmatch(bodyOf(t, ask(s, "GET", "localhost", "/")), -1) {
+		if m[2] == name {
+			return m[1]
+		}
+	}
+	t.Fatalf("no samples in %s", name)
+	return ""
+}
+
 // everyPage asks a server for all that it has, with the options that a URL may set.
-func everyPage(t *testing.T, s *site) string {
+func everyPage(t *testing.T, s *web.Site) string {
 	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
 	paths := []string{"/", "/causes", "/confidence", "/layout", "/pprof/"}
-	for _, p := range s.procs {
-		paths = append(paths, "/proc/"+p.id)
+	for _, m := range procLinks.FindAllStringSubmatch(bodyOf(t, ask(s, "GET", "localhost", "/")), -1) {
+		paths = append(paths, m[1])
 	}
 	for _, p := range []string{"graph", "top", "disasm", "source", "peek", "flamegraph", "saveconfig", "deleteconfig", "download", "flamegraph2", "flamegraphold", "weblist", "list", "text"} {
 		for _, q := range []string{"", "?f=work", "?f=.", "?f=work&source_path=/&trim_path=/", "?f=work&g=lines", "?f=work&output=/dev/stdout", "?f=work&showcolumns=1&noinlines=0"} {
@@ -96,7 +113,7 @@ func everyPage(t *testing.T, s *site) string {
 }
 
 // siteOf serves a recording with source as the command serve does.
-func siteOf(t *testing.T, rec string, dirs ...string) *site {
+func siteOf(t *testing.T, rec string, dirs ...string) *web.Site {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir()) // where pprof has its settings
 	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
@@ -106,18 +123,20 @@ func siteOf(t *testing.T, rec string, dirs ...string) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(src.Close)
-	v, err := newView(src, report.Style{})
+	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.source, err = source.NewText(dirs, nil); err != nil {
-		t.Fatal(err)
-	}
-	pprof, err := v.pprofHandlers()
+	text, err := source.NewText(dirs, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newSite(v, "127.0.0.1", pprof)
+	v.SetSource(text)
+	pprof, err := v.Pprof()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web.NewSite(v, "127.0.0.1", pprof)
 }
 
 // shownBy is all that the commands print of a recording's source.
@@ -256,7 +275,7 @@ func TestShowsSource(t *testing.T) {
 				t.Errorf("no source in\n%s", out)
 			}
 			s := siteOf(t, rec, tt.dirs...)
-			for _, path := range []string{"/proc/" + procID(t, s.view, "work"), "/pprof/source?f=work", "/pprof/source?f=" + url.QueryEscape(filepath.Base(tt.file))} {
+			for _, path := range []string{procPage(t, s, "work"), "/pprof/source?f=work", "/pprof/source?f=" + url.QueryEscape(filepath.Base(tt.file))} {
 				if body := bodyOf(t, ask(s, "GET", "localhost", path)); !strings.Contains(body, "seen_"+tt.mark) {
 					t.Errorf("%s: no source", path)
 				}

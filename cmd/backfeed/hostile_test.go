@@ -17,6 +17,7 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/web"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -302,11 +303,11 @@ func TestHostilePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	v, err := newView(src, report.Style{})
+	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(v, "127.0.0.1", nil)
+	s := web.NewSite(v, "127.0.0.1", nil)
 	links := regexp.MustCompile(`href="(/[^"]*)"`)
 	todo, seen := []string{"/", "/nosuch"}, map[string]bool{}
 	for len(todo) > 0 && len(seen) < 60 {

@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/trace <- sample/probe <- sample/collect, sample/perfdata, sample/store <- cmd/internal/input <- cmd/internal/calibrate <- cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen, cmd/internal/output <- cmd/internal/calibrate <- cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen, cmd/internal/output <- cmd/internal/calibrate, cmd/internal/web <- cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -27,7 +27,7 @@ var homes = map[string][]string{
 	"golang.org/x/sys":                         {"sample/collect", "cmd/internal/output", "infer/source", "cmd/backfeed (test)"}, // what is sampled; files by descriptor; file systems of the kernel
 	"github.com/klauspost/compress":            {"sample/perfdata", "sample/store"},
 	"go.etcd.io/bbolt":                         {"sample/store"},
-	"github.com/google/pprof":                  {"sample", "feedback", "cmd/backfeed", "infer/image (test)"},
+	"github.com/google/pprof":                  {"sample", "feedback", "cmd/internal/web", "cmd/backfeed (test)", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/backfeed"}, // models there; flags in a file here

@@ -2,10 +2,8 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"io"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer/source"
 )
 
@@ -52,75 +50,20 @@ func runReport(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
+	var text *source.Text
 	if len(*dirs) > 0 { // the page leaves this machine: nothing is in it that nobody asked for
-		if v.source, err = source.Only(*dirs); err != nil {
+		if text, err = source.Only(*dirs); err != nil {
 			return err
 		}
+		v.SetSource(text)
 	}
-	page, err := v.report(*n, func(done, total int) { c.progress("writing the code of %d of %d procedures", done, total) })
+	page, err := v.Report(*n, func(done, total int) { c.progress("writing the code of %d of %d procedures", done, total) })
 	c.clearProgress()
 	if err != nil {
 		return err
 	}
-	if v.source != nil {
-		c.tellWithheld(v.source)
+	if text != nil {
+		c.tellWithheld(text)
 	}
 	return c.write(*html, func(w io.Writer) error { return page.Write(w) })
-}
-
-const (
-	maxReport = 8 << 20 // bytes of a report after which no procedure is added
-	maxRows   = 200     // procedures in its list
-)
-
-// report makes all pages one, with the code of n procedures. It calls progress, if there
-// is one, with those that are done.
-func (v *view) report(n int, progress func(done, total int)) (*report.Page, error) {
-	page := report.NewPage("Where the time went", v.lead())
-	procs := &sheet{page: report.NewPage("", "")}
-	written := 0
-	inside := map[*viewed]bool{}
-	for i, p := range v.procs[:min(n, len(v.procs))] {
-		if written > maxReport {
-			break
-		}
-		if progress != nil {
-			progress(i, min(n, len(v.procs)))
-		}
-		v.addProc(procs, p, p.id, true)
-		if procs.err != nil {
-			return nil, procs.err
-		}
-		section := &procs.page.Sections[len(procs.page.Sections)-1]
-		section.Quiet = true
-		written += len(section.Body)
-		inside[p] = true
-	}
-	list := &report.ProcList{Heads: report.ProcHeads()}
-	for _, p := range v.procs[:min(maxRows, len(v.procs))] {
-		row := p.row
-		if inside[p] {
-			row.Href = "#" + p.id
-		}
-		list.Rows = append(list.Rows, row)
-	}
-	list.Caption = fmt.Sprintf("%d of %d procedures with samples, by cycles; the code of %d is below", len(list.Rows), len(v.procs), len(inside))
-	s := &sheet{page: page}
-	s.add("procedures", "Procedures", list.HTML)
-	s.add("images", "Images", table(v.imageTable(), ""))
-	v.addCauses(s)
-	v.addImageCauses(s)
-	v.addConfidence(s)
-	if s.err != nil {
-		return nil, s.err
-	}
-	heat, err := v.heatMap(v.hottestImage())
-	if err != nil {
-		return nil, err
-	}
-	heat.Sections[0].Title = heat.Title
-	page.Append(heat)
-	s.add("reading", "How to read the code below", text("%s", listingNote(v.x)))
-	page.Sections = append(page.Sections, procs.page.Sections...)
-	return page, s.err
 }

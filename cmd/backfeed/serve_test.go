@@ -1,28 +1,20 @@
 package main
 
 import (
-	"bytes"
-	"encoding/xml"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/pprof/profile"
-
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer/truth"
-	"backfeed/internal/testtool"
+	"backfeed/cmd/internal/web"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -37,21 +29,6 @@ func sourceOf(t *testing.T, program, rec string) *input.Session {
 	}
 	t.Cleanup(src.Close)
 	return src
-}
-
-// testSite serves what is known of testdata/stalls.
-func testSite(t *testing.T) *site {
-	t.Helper()
-	v, err := newView(sourceOf(t, "stalls", "chase.bfr"), report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("HOME", t.TempDir()) // where pprof has its settings
-	pprof, err := v.pprofHandlers()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return newSite(v, "127.0.0.1", pprof)
 }
 
 // ask sends a request for path, as a browser at address host would.
@@ -74,252 +51,11 @@ func bodyOf(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// procID returns the page of a procedure.
-func procID(t *testing.T, v *view, name string) string {
-	t.Helper()
-	for _, p := range v.procs {
-		if p.r.Proc.Name == name {
-			return p.id
-		}
-	}
-	t.Fatalf("no samples in %s", name)
-	return ""
-}
-
-// TestSite: each page has its status, type and content.
-func TestSite(t *testing.T) {
-	s := testSite(t)
-	chase := procID(t, s.view, "chase")
-	const here = "127.0.0.1:7000"
-	for _, tt := range []struct {
-		path   string
-		status int
-		kind   string
-		want   string // in the body
-	}{
-		{"/", 200, "text/html", `<a href="/proc/` + chase + `">chase</a>`},
-		{"/?sort=cpi", 200, "text/html", `aria-sort="descending" title="cycles per instruction"`},
-		{"/?sort=nonsense&from=-7", 200, "text/html", ">chase</a>"},
-		{"/?find=chas", 200, "text/html", "1 to 1 of 1 procedures"},
-		{"/?find=%3Cscript%3E", 200, "text/html", `value="&lt;script&gt;"`},
-		{"/proc/" + chase, 200, "text/html", "dcache-miss up to"},
-		{"/proc/p0-0", 404, "text/plain", "no such procedure"},
-		{"/proc/..%2f..%2fetc%2fpasswd", 404, "text/plain", "no such procedure"},
-		{"/causes", 200, "text/html", "dcache-miss"},
-		{"/confidence", 200, "text/html", "within a factor 2"},
-		{"/layout", 200, "text/html", "Code layout of stalls"},
-		{"/layout?image=99", 404, "text/plain", "no such image"},
-		{"/etc/passwd", 404, "text/plain", ""},
-		{"/pprof/", 301, "", ""},
-		{"/pprof/flamegraph", 200, "text/html", `chase`},
-		{"/pprof/top", 200, "text/html", `chase`},
-		{"/pprof/source?f=chase", 200, "text/html", "chase"},
-		{"/pprof/disasm?f=chase", 200, "text/html", "mov (%"},
-		{"/pprof/disasm?f=(", 400, "text/plain", "error parsing regexp"},
-		{"/pprof/saveconfig?config=x", 404, "text/plain", ""},
-		{"/pprof/deleteconfig?config=x", 404, "text/plain", ""},
-	} {
-		t.Run(tt.path, func(t *testing.T) {
-			r := ask(s, "GET", here, tt.path)
-			body := bodyOf(t, r)
-			if r.StatusCode != tt.status || !strings.HasPrefix(r.Header.Get("Content-Type"), tt.kind) || !strings.Contains(body, tt.want) {
-				t.Errorf("status %d, %q, want %d, %s with %q; body:\n%.3000s", r.StatusCode, r.Header.Get("Content-Type"), tt.status, tt.kind, tt.want, body)
-			}
-			if strings.Contains(body, "<script>alert") || r.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(r.Header.Get("Content-Security-Policy"), "default-src 'none'") {
-				t.Errorf("not safe: headers %v", r.Header)
-			}
-			if r.StatusCode == 200 && !strings.HasPrefix(tt.path, "/pprof") {
-				wellFormed(t, body)
-			}
-		})
-	}
-}
-
-// wellFormed checks that a page is XML, and that what leads to a part of it leads somewhere.
-func wellFormed(t *testing.T, page string) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(page))
-	ids, links := map[string]bool{}, map[string]bool{}
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("offset %d: %v", d.InputOffset(), err)
-		}
-		e, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		for _, a := range e.Attr {
-			switch {
-			case a.Name.Local == "id" && ids[a.Value]:
-				t.Errorf("id %s is there twice", a.Value)
-			case a.Name.Local == "id":
-				ids[a.Value] = true
-			case a.Name.Local == "href" && strings.HasPrefix(a.Value, "#"):
-				links[a.Value[1:]] = true
-			}
-		}
-	}
-	for to := range links {
-		if !ids[to] {
-			t.Errorf("a link leads to #%s, which is not there", to)
-		}
-	}
-}
-
-// TestSiteRefuses: what another site may have a browser ask gets no answer, and nothing
-// can be sent.
-func TestSiteRefuses(t *testing.T) {
-	s := testSite(t)
-	for _, tt := range []struct {
-		method, host string
-		headers      []string
-		status       int
-	}{
-		{"GET", "127.0.0.1:7000", nil, 200},
-		{"GET", "localhost:7000", nil, 200},
-		{"GET", "LOCALHOST", nil, 200},
-		{"GET", "[::1]:7000", nil, 200},
-		{"HEAD", "localhost", nil, 200},
-		{"GET", "evil.example", nil, 403},
-		{"GET", "evil.example:7000", nil, 403},
-		{"GET", "127.0.0.1.evil.example:7000", nil, 403},
-		{"GET", "192.0.2.7:7000", nil, 403},
-		{"POST", "127.0.0.1:7000", nil, 405},
-		{"PUT", "127.0.0.1:7000", nil, 405},
-		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
-		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
-		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "cors"}, 403},
-		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, 200},
-		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 200},
-	} {
-		for _, path := range []string{"/", "/pprof/top"} {
-			if r := ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
-				t.Errorf("%s %s%s %v: status %d, want %d", tt.method, tt.host, path, tt.headers, r.StatusCode, tt.status)
-			}
-		}
-	}
-}
-
-// TestSiteHostileName: a name from a symbol table is text, wherever it comes.
-func TestSiteHostileName(t *testing.T) {
-	src := sourceOf(t, "stalls", "chase.bfr")
-	const hostile = `"><script>alert(1)</script><a b='`
-	for _, ip := range src.Profile.Images {
-		ip.ID.Path = "/" + hostile
-		for _, r := range ip.Procs {
-			r.Proc.Name = hostile
-		}
-	}
-	v, err := newView(src, report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(v, "localhost", nil)
-	for _, path := range []string{"/", "/layout", "/proc/" + v.procs[0].id} {
-		body := bodyOf(t, ask(s, "GET", "localhost", path))
-		if strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert") {
-			t.Errorf("%s: the name is not escaped, or not there", path)
-		}
-		wellFormed(t, body)
-	}
-	page, err := v.report(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b bytes.Buffer
-	if err := page.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(b.String(), "<script>alert") {
-		t.Error("the report has the name as it is")
-	}
-	wellFormed(t, b.String())
-}
-
-// TestPprofProfile: pprof sees all samples, where they were.
-func TestPprofProfile(t *testing.T) {
-	src := sourceOf(t, "stalls", "chase.bfr")
-	v, err := newView(src, report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tool := &pprofImages{}
-	p := v.pprofProfile(tool)
-	if err := p.CheckValid(); err != nil {
-		t.Fatal(err)
-	}
-	var all, chase int64
-	for _, s := range p.Sample {
-		all += s.Value[0]
-		if len(s.Location[0].Line) > 0 && s.Location[0].Line[len(s.Location[0].Line)-1].Function.Name == "chase" {
-			chase += s.Value[0]
-			if s.Value[1] != s.Value[0]*int64(src.Profile.Event.Period) {
-				t.Errorf("%d samples are %d ns", s.Value[0], s.Value[1])
-			}
-		}
-	}
-	if all != int64(src.Profile.Samples.Total) {
-		t.Errorf("%d samples, want %d", all, src.Profile.Samples.Total)
-	}
-	r := v.byID[procID(t, v, "chase")].r
-	if chase != int64(r.Samples) {
-		t.Errorf("%d samples in chase, want %d", chase, r.Samples)
-	}
-	if _, err := tool.Open("/etc/passwd", 0, 0, 0, ""); !errors.Is(err, errNotOurs) {
-		t.Errorf("another file can be opened: %v", err)
-	}
-	if _, err := tool.Disasm("/bin/true", 0, 100, false); !errors.Is(err, errNotOurs) {
-		t.Errorf("another file can be disassembled: %v", err)
-	}
-	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := profile.Parse(&b); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestPprofStacks: samples with and without a stack add up.
-func TestPprofStacks(t *testing.T) {
-	path, program := programRecording(t)
-	c := &cli{stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, cmd: serveCmd}
-	c.flags()
-	src, err := c.inferred([]string{path}, &input.Options{Images: []string{program}, Notify: notices{c}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer src.Close()
-	v, err := newView(src, report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := v.pprofProfile(&pprofImages{})
-	var all int64
-	called := false
-	for _, s := range p.Sample {
-		all += s.Value[0]
-		if n := len(s.Location); n > 1 {
-			name := func(i int) string {
-				l := s.Location[i].Line
-				return l[len(l)-1].Function.Name
-			}
-			called = called || name(0) == callee && name(1) == caller
-		}
-	}
-	if all != int64(src.Profile.Samples.Total) || !called {
-		t.Errorf("%d samples, want %d; %s called by %s: %v", all, src.Profile.Samples.Total, callee, caller, called)
-	}
-}
-
 // TestServe: the command prints where it listens, answers there and ends when told.
 func TestServe(t *testing.T) {
 	src := sourceOf(t, "stalls", "chase.bfr")
-	v, err := newView(src, report.Style{})
+	c := &cli{stderr: io.Discard}
+	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,9 +64,9 @@ func TestServe(t *testing.T) {
 		t.Skip(err)
 	}
 	out, in := io.Pipe()
-	c := &cli{stdout: in, stderr: io.Discard}
+	c.stdout = in
 	done := make(chan error, 1)
-	go func() { done <- c.serve(ln, newSite(v, "127.0.0.1", nil)) }()
+	go func() { done <- c.serve(ln, web.NewSite(v, "127.0.0.1", nil)) }()
 	line := make([]byte, 100)
 	n, err := out.Read(line)
 	if err != nil {
@@ -373,56 +109,6 @@ func TestServeUsage(t *testing.T) {
 	}
 }
 
-// TestReport: the page of testdata/mix with its truth has all parts, is the same each
-// time, and is bounded.
-func TestReport(t *testing.T) {
-	src := sourceOf(t, "mix", "samples.bfr")
-	v, err := newView(src, report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	exact, err := input.File(filepath.Join(root, "testdata/mix/truth.json.gz"), truth.Read)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.compare(exact); err != nil {
-		t.Fatal(err)
-	}
-	write := func(n int) string {
-		page, err := v.report(n, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := page.Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
-	text := write(3)
-	wellFormed(t, text)
-	if write(3) != text {
-		t.Error("another page the second time")
-	}
-	for _, want := range []string{`id="procedures"`, `id="topdown"`, `id="causes"`, `id="confidence"`, `id="lost"`, `id="accuracy"`, "block overlap", "Code layout of mix", `class="node"`, `class="listing"`} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %s", want)
-		}
-	}
-	if nav, _, _ := strings.Cut(text, "</nav>"); strings.Contains(nav, "#"+v.procs[0].id) || !strings.Contains(nav, `href="#reading"`) {
-		t.Error("the links at the top are of each procedure, or not of how to read their code")
-	}
-	if got := strings.Count(text, `class="listing"`); got != 3 {
-		t.Errorf("the code of %d procedures, want 3", got)
-	}
-	if regexp.MustCompile(`(?:src|href)="(?:https?:|//|/)`).MatchString(text) {
-		t.Error("the page leads out of itself")
-	}
-	if len(write(0)) >= len(text) || len(text) > 2<<20 {
-		t.Errorf("%d bytes with the code of 3 procedures, %d without", len(text), len(write(0)))
-	}
-}
-
 // TestReportSource: a report has the source that the user asked for, and no other.
 func TestReportSource(t *testing.T) {
 	path, _ := programRecording(t)
@@ -445,40 +131,5 @@ func TestReportFile(t *testing.T) {
 	must(t, "report", "--html", out, path, "-n", "2")
 	if text := content(t, out); !strings.Contains(text, "distance") || !strings.Contains(text, "</html>") {
 		t.Errorf("%d bytes without the procedure", len(text))
-	}
-}
-
-// TestSiteInBrowser: pages work with and without scripts, and the browser has nothing to
-// complain of; pprof's flame graph is drawn by its own script.
-func TestSiteInBrowser(t *testing.T) {
-	browser := testtool.Path(t, "chromium")
-	s := testSite(t)
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close) // after the tests that run in parallel
-	for _, tt := range []struct{ path, want string }{
-		{"/", ">chase</a>"},
-		{"/proc/" + procID(t, s.view, "chase"), `class="node"`},
-		{"/causes", `class="most"`},
-		{"/layout", `data-script="on"`},
-		{"/pprof/flamegraph", `class="boxbg`},
-	} {
-		t.Run(tt.path, func(t *testing.T) {
-			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-				"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", server.URL+tt.path)
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s", err, stderr.String())
-			}
-			if !strings.Contains(stdout.String(), tt.want) {
-				t.Errorf("no %s in\n%.3000s", tt.want, stdout.String())
-			}
-			for line := range strings.Lines(stderr.String()) {
-				if strings.Contains(line, ":CONSOLE") {
-					t.Errorf("the browser complains: %s", line)
-				}
-			}
-		})
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"math"
@@ -13,17 +13,15 @@ import (
 // ratio of actual to ideal time, and what the model expects.
 func TestOneMeaning(t *testing.T) {
 	src := sourceOf(t, "mix", "samples.bfr")
-	v, err := newView(src, report.Style{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := viewOf(t, src)
 	same := func(what, name string, page, text float64) {
 		t.Helper()
 		if !(math.Abs(page-text) <= 1e-9*math.Abs(page)) {
 			t.Errorf("%s of %s: %v in the page, %v in the document", what, name, page, text)
 		}
 	}
-	diff := report.NewRecordingDiff(compare.Recordings(sideOf(src), sideOf(src), compare.What{}), 0)
+	side := compare.Side{Recording: src.Recording, Profile: src.Profile}
+	diff := report.NewRecordingDiff(compare.Recordings(side, side, compare.What{}), 0)
 	compared := 0
 	for _, p := range v.procs {
 		doc := report.NewList(src.Profile, v.x, report.Subject{Image: p.ip, Result: p.r})

@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"bytes"
@@ -25,9 +25,9 @@ import (
 	"backfeed/layout"
 )
 
-// A view is what pages show of a source: each procedure summed up, and the rest made
+// A View is what pages show of a source: each procedure summed up, and the rest made
 // when it is asked for. Its methods may be called by several goroutines at once.
-type view struct {
+type View struct {
 	src    *input.Session
 	x      *infer.Explainer
 	procs  []*viewed // most cycles first
@@ -41,7 +41,8 @@ type view struct {
 	source  *source.Text // guarded by sources; nil if source is not to be shown
 
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
-	layouts []sync.Once          // as profile.Images
+	draw    HeatMapper
+	layouts []sync.Once // as profile.Images
 	orders  []*layout.Order
 }
 
@@ -62,14 +63,19 @@ type viewedImage struct {
 	samples uint64
 }
 
-// newView explains all procedures of src, on all processors.
-func newView(src *input.Session, names report.Style) (*view, error) {
+// A HeatMapper draws how an image is laid out, and how it would be in an order.
+type HeatMapper func(ip *infer.ImageProfile, order *layout.Order) *report.HeatMap
+
+// NewView explains all procedures of src, on all processors. Names are written as names
+// says. It is an error if samples do not tell time. src has to stay open while the view is
+// in use.
+func NewView(src *input.Session, names report.Style, draw HeatMapper) (*View, error) {
 	x, err := src.Explain()
 	if err != nil {
 		return nil, err
 	}
 	n := len(src.Profile.Images)
-	v := &view{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
+	v := &View{src: src, x: x, names: names, draw: draw, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
 	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
@@ -122,7 +128,7 @@ func timedBlocks(e *infer.Explanation) []float64 {
 
 // leastCycles returns what the model gives all executions of p; timed is that of blocks
 // with time, which was found with it.
-func (v *view) leastCycles(p *viewed, timed []float64) float64 {
+func (v *View) leastCycles(p *viewed, timed []float64) float64 {
 	sum := 0.0
 	for b, least := range timed {
 		n := p.r.Block[b].N
@@ -149,7 +155,7 @@ func inParallel(n int, f func(i int)) {
 }
 
 // row is p in a list.
-func (v *view) row(p *viewed) report.ProcRow {
+func (v *View) row(p *viewed) report.ProcRow {
 	row := report.ProcRow{
 		Image: path.Base(p.ip.ID.Path), Name: v.names.NameOf(p.r.Proc.Name), Samples: p.r.Samples,
 		Share: float64(p.r.Samples) / float64(max(1, v.src.Profile.Samples.Total)),
@@ -223,7 +229,7 @@ func btoi(b bool) int {
 }
 
 // listed returns the procedures whose names have find in them, in an order.
-func (v *view) listed(order, find string) []*viewed {
+func (v *View) listed(order, find string) []*viewed {
 	procs := slices.Clone(v.procs)
 	if find != "" {
 		procs = slices.DeleteFunc(procs, func(p *viewed) bool {
@@ -239,7 +245,7 @@ func (v *view) listed(order, find string) []*viewed {
 }
 
 // lead says what the figures are made of.
-func (v *view) lead() string {
+func (v *View) lead() string {
 	p := v.src.Profile
 	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s, and those per execution inherit the doubt in how often code ran.",
 		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()))
@@ -281,7 +287,7 @@ func table(t *report.Table, caption string) func() (template.HTML, error) {
 }
 
 // addCauses appends where the cycles of the recording went.
-func (v *view) addCauses(s *sheet) {
+func (v *View) addCauses(s *sheet) {
 	if t, ok := v.x.CountedTopDown(nil, nil); ok {
 		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording."), ranges("", report.TopDown(t)))
 	} else {
@@ -295,7 +301,7 @@ func (v *view) addCauses(s *sheet) {
 const maxImages = 8
 
 // addImageCauses appends the same by image.
-func (v *view) addImageCauses(s *sheet) {
+func (v *View) addImageCauses(s *sheet) {
 	byCycles := make([]int, len(v.images))
 	for i := range byCycles {
 		byCycles[i] = i
@@ -312,7 +318,7 @@ func (v *view) addImageCauses(s *sheet) {
 }
 
 // addConfidence appends how far counts are to be trusted, and what was lost.
-func (v *view) addConfidence(s *sheet) {
+func (v *View) addConfidence(s *sheet) {
 	t := report.NewTrust(v.src.Profile)
 	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
 	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
@@ -342,8 +348,8 @@ func (v *view) addConfidence(s *sheet) {
 		report.ErrorHistogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
 }
 
-// compare holds the inference to a truth.
-func (v *view) compare(exact *truth.Counts) error {
+// Compare holds the inference to a truth.
+func (v *View) Compare(exact *truth.Counts) error {
 	var b bytes.Buffer
 	if err := infer.WriteDocument(&b, v.src.Profile, nil); err != nil {
 		return err
@@ -370,12 +376,19 @@ func (v *view) compare(exact *truth.Counts) error {
 	return nil
 }
 
+// SetSource makes code that is shown from now on have its source, as far as text has it.
+func (v *View) SetSource(text *source.Text) {
+	v.sources.Lock()
+	defer v.sources.Unlock()
+	v.source = text
+}
+
 // explain returns the explanation of one procedure.
-func (v *view) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
+func (v *View) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
 
 // sourceLines returns a reader of the lines of source files that debug information names,
 // and what says which of them are not shown.
-func (v *view) sourceLines() (line func(file string, line int) string, notes func() []string) {
+func (v *View) sourceLines() (line func(file string, line int) string, notes func() []string) {
 	var missing []string
 	line = func(file string, line int) string {
 		v.sources.Lock()
@@ -395,7 +408,7 @@ func (v *view) sourceLines() (line func(file string, line int) string, notes fun
 }
 
 // facts are the figures of a procedure.
-func (v *view) facts(p *viewed) func() (template.HTML, error) {
+func (v *View) facts(p *viewed) func() (template.HTML, error) {
 	t := &p.row
 	executions := report.Count(t.Executions)
 	if t.Conf != infer.None {
@@ -420,7 +433,7 @@ func (v *view) facts(p *viewed) func() (template.HTML, error) {
 
 // addProc appends all there is of one procedure. In a file that holds several, prefix
 // begins the ids of its parts.
-func (v *view) addProc(s *sheet, p *viewed, prefix string, brief bool) {
+func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 	e := v.explain(p)
 	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
 	flow := &report.Flow{Of: e, Names: v.names, Prefix: prefix}
@@ -455,15 +468,14 @@ func listingNote(x *infer.Explainer) string {
 }
 
 // heatMap draws the layout of image i.
-func (v *view) heatMap(i int) (*report.Page, error) {
+func (v *View) heatMap(i int) (*report.Page, error) {
 	ip := v.src.Profile.Images[i]
 	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
-	m := heatMap(v.src.Profile, ip, v.orders[i], "lld", v.names)
-	return m.Page()
+	return v.draw(ip, v.orders[i]).Page()
 }
 
 // hottestImage is the index of the image with the most cycles.
-func (v *view) hottestImage() int {
+func (v *View) hottestImage() int {
 	best := 0
 	for i := range v.images {
 		if v.images[i].sum.Cycles > v.images[best].sum.Cycles {
@@ -474,7 +486,7 @@ func (v *view) hottestImage() int {
 }
 
 // imageTable lists all images.
-func (v *view) imageTable() *report.Table {
+func (v *View) imageTable() *report.Table {
 	t := report.NewTable(report.Left("image"), report.Right("samples"), report.Right("share"), report.Right("procedures"))
 	for i, ip := range v.src.Profile.Images {
 		t.Row(ip.ID.Path, report.Integer(v.images[i].samples), report.Share(v.images[i].samples, v.src.Profile.Samples.Total), strconv.Itoa(len(ip.Procs)))

@@ -1,4 +1,4 @@
-package main
+package web
 
 import (
 	"cmp"
@@ -21,11 +21,11 @@ import (
 	"backfeed/sample"
 )
 
-// pprofHandlers returns pprof's own interface to the samples of v. It sees the images
+// Pprof returns pprof's own interface to the samples of v. It sees the images
 // that the inference found, through ours: it opens no other, and runs no tool but
 // Graphviz's dot. Its page of source is not there, since it opens whatever files the
 // debug information names: sourcePage stands for it.
-func (v *view) pprofHandlers() (http.Handler, error) {
+func (v *View) Pprof() (http.Handler, error) {
 	tool := &pprofImages{}
 	prof := v.pprofProfile(tool)
 	var handlers map[string]http.Handler
@@ -106,7 +106,7 @@ const apart = 1 << 48
 
 // pprofProfile returns the samples of the event that the counts were inferred from, with
 // the names and lines of the images.
-func (v *view) pprofProfile(tool *pprofImages) *profile.Profile {
+func (v *View) pprofProfile(tool *pprofImages) *profile.Profile {
 	event := v.src.Profile.Event
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}, DefaultSampleType: "samples"}
 	if event.Period > 0 {
@@ -147,7 +147,7 @@ type pprofPlace struct {
 // A pprofWriter fills a profile.
 type pprofWriter struct {
 	p         *profile.Profile
-	v         *view
+	v         *View
 	tool      *pprofImages
 	mappings  map[sample.ImageID]int // by key; indices into p.Mapping, -1 where there is no image
 	locations map[pprofPlace]*profile.Location

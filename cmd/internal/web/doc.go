@@ -1,0 +1,10 @@
+// Package web makes pages of what was inferred: a Site that serves them one by one, with
+// pprof's own interface beside them, and a Report that is one file.
+//
+// It refuses what another site may have a browser ask, names that are markup, and files that
+// only debug information names: source comes from where its caller said, and pprof opens
+// images through the Session alone.
+//
+// Package report draws the parts of pages, package listen guards the address, and commands
+// say what is explained and where source may be.
+package web

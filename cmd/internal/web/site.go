@@ -1,0 +1,196 @@
+package web
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"backfeed/cmd/internal/listen"
+	"backfeed/cmd/internal/report"
+)
+
+// A Site is the pages of a view as an HTTP handler.
+type Site struct {
+	*View
+	host string // that it was asked to listen at, which requests may name
+	mux  *http.ServeMux
+}
+
+// NewSite makes the site of v; pprof may be nil.
+func NewSite(v *View, host string, pprof http.Handler) *Site {
+	s := &Site{View: v, host: host, mux: http.NewServeMux()}
+	s.mux.HandleFunc("GET /{$}", s.procsPage)
+	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
+	s.mux.HandleFunc("GET /causes", s.causesPage)
+	s.mux.HandleFunc("GET /confidence", s.confidencePage)
+	s.mux.HandleFunc("GET /layout", s.layoutPage)
+	s.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	if pprof != nil {
+		s.mux.HandleFunc("GET /pprof/source", s.sourcePage)
+		s.mux.Handle("GET /pprof/", http.StripPrefix("/pprof", pprof))
+	}
+	return s
+}
+
+// ServeHTTP refuses what another site may have had a browser ask, then answers.
+func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !listen.Refused(w, r, s.host) {
+		s.mux.ServeHTTP(w, r)
+	}
+}
+
+// links lead to all pages.
+func (s *Site) links(here string) []report.Link {
+	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/confidence", Text: "Confidence"},
+		{Href: "/layout", Text: "Layout"}, {Href: "/pprof/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
+	for i := range links {
+		links[i].Here = links[i].Href == here
+	}
+	return links
+}
+
+// send writes a page.
+func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err error) {
+	var b bytes.Buffer
+	if err == nil {
+		p.Links = s.links(here)
+		err = p.Write(&b)
+	}
+	if err != nil {
+		http.Error(w, "the page cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", p.Policy()+"; frame-ancestors 'none'")
+	w.Write(b.Bytes())
+}
+
+// perPage is how many procedures a page lists.
+const perPage = 200
+
+func (s *Site) procsPage(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	order, find := q.Get("sort"), q.Get("find")
+	procs := s.listed(order, find)
+	from, _ := strconv.Atoi(q.Get("from")) // what is no number is the start
+	from = min(max(0, from), max(0, len(procs)-1))
+	to := min(len(procs), from+perPage)
+	list := &report.ProcList{Heads: report.ProcHeads(), Find: find, Order: order}
+	for i, o := range procOrders {
+		if o.less != nil {
+			list.Heads[i].Href = "/?" + listQuery(o.name, find, 0)
+			list.Heads[i].Sorted = o.name == order
+		}
+	}
+	if from > 0 {
+		list.Before = "/?" + listQuery(order, find, max(0, from-perPage))
+	}
+	if to < len(procs) {
+		list.After = "/?" + listQuery(order, find, to)
+	}
+	for _, p := range procs[from:to] {
+		row := p.row
+		row.Href = "/proc/" + p.id
+		list.Rows = append(list.Rows, row)
+	}
+	list.Caption = fmt.Sprintf("%d to %d of %d procedures with samples", min(from+1, to), to, len(procs))
+	page := report.NewPage("Where the time went", s.lead())
+	sh := &sheet{page: page}
+	sh.add("procedures", "Procedures", list.HTML)
+	sh.add("images", "Images", table(s.imageTable(), ""))
+	s.send(w, "/", page, sh.err)
+}
+
+// listQuery asks for a part of the list.
+func listQuery(order, find string, from int) string {
+	q := url.Values{}
+	if order != "" {
+		q.Set("sort", order)
+	}
+	if find != "" {
+		q.Set("find", find)
+	}
+	if from > 0 {
+		q.Set("from", strconv.Itoa(from))
+	}
+	return q.Encode()
+}
+
+func (s *Site) procPage(w http.ResponseWriter, r *http.Request) {
+	p := s.byID[r.PathValue("id")]
+	if p == nil {
+		http.Error(w, "no such procedure with samples", http.StatusNotFound)
+		return
+	}
+	page := report.NewPage(p.row.Name, s.lead())
+	sh := &sheet{page: page}
+	s.addProc(sh, p, "", false)
+	s.send(w, "", page, sh.err)
+}
+
+// maxSourceProcs is how many procedures sourcePage shows the code of.
+const maxSourceProcs = 10
+
+// sourcePage stands for pprof's page of source: the code of the procedures that match a
+// pattern by the names of what is inlined in them and of its files, as there.
+func (s *Site) sourcePage(w http.ResponseWriter, r *http.Request) {
+	re, err := regexp.Compile(r.URL.Query().Get("f"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	var found []*viewed
+	for _, p := range s.procs {
+		if slices.ContainsFunc(s.matches[p], re.MatchString) {
+			found = append(found, p)
+		}
+	}
+	shown := found[:min(len(found), maxSourceProcs)]
+	page := report.NewPage("Source", fmt.Sprintf("The code of %d of %d procedures that match %q, by cycles.", len(shown), len(found), re.String()))
+	sh := &sheet{page: page}
+	for _, p := range shown {
+		s.addProc(sh, p, p.id, true)
+	}
+	s.send(w, "", page, sh.err)
+}
+
+func (s *Site) causesPage(w http.ResponseWriter, _ *http.Request) {
+	page := report.NewPage("What the cycles went to", s.lead())
+	sh := &sheet{page: page}
+	s.addCauses(sh)
+	s.addImageCauses(sh)
+	s.send(w, "/causes", page, sh.err)
+}
+
+func (s *Site) confidencePage(w http.ResponseWriter, _ *http.Request) {
+	page := report.NewPage("How far the figures are to be trusted", s.lead())
+	sh := &sheet{page: page}
+	s.addConfidence(sh)
+	s.send(w, "/confidence", page, sh.err)
+}
+
+func (s *Site) layoutPage(w http.ResponseWriter, r *http.Request) {
+	i := s.hottestImage()
+	if text := r.URL.Query().Get("image"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 || n >= len(s.images) {
+			http.Error(w, "no such image with samples", http.StatusNotFound)
+			return
+		}
+		i = n
+	}
+	page, err := s.heatMap(i)
+	if err == nil && len(s.images) > 1 {
+		var others []report.Link
+		for k, ip := range s.src.Profile.Images {
+			others = append(others, report.Link{Href: "/layout?image=" + strconv.Itoa(k), Text: path.Base(ip.ID.Path), Here: k == i})
+		}
+		page.More = others
+	}
+	s.send(w, "/layout", page, err)
+}
