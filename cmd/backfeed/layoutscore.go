@@ -31,8 +31,8 @@ const layoutScoresHelp = `Scores say what a placement is worth by the counts, wh
 score of LLVM's and BOLT's block order, in executions; a jump is taken where control does not run on;
 bytes, cache lines and pages are the fewest that hold 90, 99 and 99.9 % of the executed instructions.
 They are given for the image as it is linked; with its functions in the order, as linkers can do; with
-blocks moved too and cold ones apart, as llvm-bolt and Propeller can; and for what no placement can
-beat, which none need reach. --relinked scores what a linker or llvm-bolt really made of it, and says
+blocks moved too and cold ones apart, as llvm-bolt and Propeller can; and for an upper bound,
+which no placement can beat and none need reach. --relinked scores what a linker or llvm-bolt really made of it, and says
 of how much of the execution it found the code there. --holdout scores the same on other samples of
 the same image, beside an order made from those: what is lost to inputs that differ.`
 
