@@ -141,7 +141,7 @@ func (s *sites) readStack(c *sample.Counts, st sample.Stack) {
 	}
 }
 
-// fillGaps finds the calls that stacks are silent about. Stacks that were walked
+// fillGaps finds the calls that stacks are silent about. Stacks that were unwound
 // by frame pointers, without a word of the stack itself, lack the caller of a
 // procedure that keeps no frame of its own, and all of them lack what made tail
 // calls: the return address is then that of a call to the missing procedure.

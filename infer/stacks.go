@@ -8,10 +8,10 @@ import (
 )
 
 // Stacks returns the stacks of c, which p was inferred from, with their callers put
-// right: a walk by frame pointers misses the caller of a procedure that has not set
+// right: unwinding by frame pointers misses the caller of a procedure that has not set
 // up its frame, or keeps none. The return address is then one of the words at the
 // stack pointer, Stack.Top, and the frame pointer still the caller's, so what the
-// walk found first is the caller's caller. That is so at one Go sample in four and
+// unwinder found first is the caller's caller. That is so at one Go sample in four and
 // one in fifteen of C with frame pointers.
 //
 // Where no words were recorded, or it is not known where the return address is, a
@@ -41,7 +41,7 @@ func stacks(c *sample.Counts, known []*ImageProfile) []sample.Stack {
 
 // missesCaller reports whether Top is the return address of the sampled instruction's
 // procedure, and Frames lack it. Above the word of a saved frame pointer it is there
-// before and after the frame pointer is set up; a walk has found it after.
+// before and after the frame pointer is set up; unwinding has found it after.
 func missesCaller(im *image.Image, s *sample.Stack) bool {
 	if im == nil {
 		return false

@@ -227,8 +227,8 @@ func (v *pprofConverter) leaf(locs []*profile.Location) (Frame, Loss) {
 	if why := madeUp(locs[0]); why != "" {
 		return Frame{}, why
 	}
-	// Go's sigprof (runtime/proc.go) gives PC+1 of the leaf, as if it were a
-	// return address, except where it cannot walk the stack. It then gives the
+	// Go's sigprof (runtime/proc.go) writes PC+1 of the leaf, as if it were a
+	// return address, except where it cannot unwind the stack. It then has the
 	// PC itself, called by a made-up function. runtime/pprof subtracts 1 always.
 	if len(locs) > 1 && madeUp(locs[1]) != "" {
 		return v.place(locs[0], 1)

@@ -31,7 +31,7 @@ var bannedWords = []bannedWord{
 	{pattern: `(?:comes?|came|coming) by`, use: "passes through", example: "walks came by it"},
 	{pattern: `\w+ times in (?:10|20)`, use: "with 90 % or 95 % confidence", example: "19 times in 20 it is less"},
 	{pattern: `(?:puts?|is|are|be|was|were) (?:put )?down to`, use: "attributed to", example: "a sample is put down to it"},
-	{pattern: `stack walks?`, use: "stack unwinding; a walk is the eBPF emulator's", example: "stack walks by frame pointers"},
+	{pattern: `stack walks?|walks? (?:by frame pointers|the stack)`, use: "stack unwinding; a walk is the eBPF emulator's", example: "stack walks by frame pointers"},
 	{pattern: `tells? whether`, use: "reports whether", example: "ok tells whether it is"},
 	{pattern: `(?:medium|low|high|by) shapes?|shape is`, use: "within-function confidence", example: "blocks of medium shape"},
 	{pattern: `levels? of confidence`, use: "confidence", example: "a level of confidence"},

@@ -15,8 +15,8 @@ type StackPlace struct {
 // ReturnAt reports where the return address of the procedure that runs lies, as the
 // instruction at a is about to be executed: by Go's table of stack depths, else by
 // .eh_frame. The zero place is the word at the stack pointer: so it is at the entry
-// of a procedure, before its return, and all through one that keeps no frame. A
-// walk by frame pointers does not see the caller then.
+// of a procedure, before its return, and all through one that keeps no frame. An
+// unwinder by frame pointers does not see the caller then.
 //
 // On AArch64 a procedure that keeps no frame has its return address in a register:
 // nothing is known there.

@@ -685,7 +685,7 @@ func (t *tracer) sampled(th *tracee) {
 	} else {
 		t.refreshMaps(th.pid, s.ip)
 		if r.wide() {
-			t.walk(th.tid, r, s)
+			t.unwind(th.tid, r, s)
 		}
 	}
 	t.tally.add(s, misc, monotonic())
@@ -761,9 +761,9 @@ func addressSpace(pid int) uint64 {
 // stackWords are as many as are read at once from the stack pointer on.
 const stackWords = 128
 
-// walk reads the words at the stack pointer, and the return addresses that frame pointers lead to, as
+// unwind reads the words at the stack pointer, and the return addresses that frame pointers lead to, as
 // perf_callchain_user of the kernel does.
-func (t *tracer) walk(tid int, r *registers, s *sampleRecord) {
+func (t *tracer) unwind(tid int, r *registers, s *sampleRecord) {
 	s.chain = append(s.chain, contextUser, s.ip)
 	words := t.stack[:readMemory(tid, r.sp(), wordBytes(t.stack[:]))/8]
 	if dumpsTop {
