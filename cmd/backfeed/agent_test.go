@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample/collect"
 )
@@ -199,7 +200,7 @@ func TestAgent(t *testing.T) {
 // storeSamples is the number of samples in a store.
 func storeSamples(t *testing.T, dir string) uint64 {
 	t.Helper()
-	var sums storeSums
+	var sums report.StoreSums
 	if err := json.Unmarshal([]byte(must(t, "store", "stats", dir, "--format", "json")), &sums); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func TestRecordSystem(t *testing.T) {
 	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "left out of them") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	for _, r := range itemsOf[imageRow](t, "backfeed.images/2", must(t, "images", only, "--format", "json")) {
+	for _, r := range itemsOf[report.ImageRow](t, "backfeed.images/2", must(t, "images", only, "--format", "json")) {
 		if r.Path != target && r.Path != "[vdso]" && r.Lost == "" {
 			t.Errorf("samples of %s, which was not asked for", r.Path)
 		}

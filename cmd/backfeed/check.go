@@ -182,7 +182,7 @@ func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim gat
 // judge prints the gates and fails if one of them does.
 func (c *cli) judge(gates []gate.Gate, format *choice) error {
 	rows := report.NewVerdicts(gates)
-	err := c.print("-", format, itemList[report.Verdict]{"backfeed.check/2", rows}, rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
+	err := c.print("-", format, report.ItemsOf("backfeed.check/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
 	if err != nil {
 		return err
 	}

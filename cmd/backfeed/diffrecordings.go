@@ -85,14 +85,5 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 
 // sideOf is a recording as package compare takes it.
 func sideOf(s *input.Session) compare.Side {
-	return compare.Side{Recording: s.Recording, Profile: s.Profile, Named: namedOf(s.Named)}
-}
-
-// namedOf are samples that are known by name, as package compare takes them.
-func namedOf(all map[input.Named]uint64) map[compare.Named]uint64 {
-	named := map[compare.Named]uint64{}
-	for at, n := range all {
-		named[compare.Named(at)] = n
-	}
-	return named
+	return compare.Side{Recording: s.Recording, Profile: s.Profile, Named: s.Named}
 }

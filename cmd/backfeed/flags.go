@@ -293,12 +293,6 @@ func (c *cli) names() {
 	})
 }
 
-// An itemList is a document that is a list and no more.
-type itemList[T any] struct {
-	Schema string `json:"schema"`
-	Items  []T    `json:"items"`
-}
-
 // print writes a result to file path in the format that was asked for: doc as JSON,
 // rows (a struct or a slice of them) as CSV, and what text writes as text or Markdown.
 func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Writer, report.Style) error) error {

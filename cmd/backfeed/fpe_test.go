@@ -49,14 +49,14 @@ func TestFPE(t *testing.T) {
 	if out, err := exec.Command(perf, "record", "-q", "-e", "signal:signal_generate", "--filter", "sig == 8", "-g", "--buildid-all", "-o", data, "--", program).CombinedOutput(); err != nil {
 		t.Skipf("perf cannot record signals here: %v\n%s", err, out)
 	}
-	var doc fpeDoc
+	var doc report.FPE
 	if err := json.Unmarshal([]byte(must(t, "prof", data, "--experiment", "fpe", "--format", "json")), &doc); err != nil {
 		t.Fatal(err)
 	}
 	if doc.Total != 12 || len(doc.Rows) != 2 {
 		t.Fatalf("%+v", doc)
 	}
-	for i, want := range []fpeRow{
+	for i, want := range []report.FPERow{
 		{Signals: 7, Reason: "intdiv", Name: report.Name{Procedure: "divide"}, Instruction: "idiv"},
 		{Signals: 5, Reason: "fltdiv", Name: report.Name{Procedure: "fdivide"}, Instruction: "div"},
 	} {

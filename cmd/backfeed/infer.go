@@ -57,7 +57,7 @@ func runInfer(c *cli, args []string) error {
 	defer src.Close()
 	if opt.Infer.Places > 0 {
 		rows := newPlaceRows(src.Profile)
-		return c.print(*out, format, itemList[placeRow]{"backfeed.places/2", rows}, rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
+		return c.print(*out, format, report.ItemsOf("backfeed.places/2", rows), rows, func(w io.Writer, style report.Style) error { return writePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
 		var x *infer.Explainer

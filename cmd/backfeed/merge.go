@@ -13,7 +13,6 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer/stale"
 	"backfeed/sample"
 )
 
@@ -94,7 +93,7 @@ func runMerge(c *cli, args []string) error {
 	if *onto != "" {
 		carried, err := src.Onto(*onto, *want)
 		if carried != nil {
-			err = errors.Join(err, c.tellCarried(carried))
+			err = errors.Join(err, report.WriteCarried(c.stderr, carried))
 		}
 		if err != nil {
 			return err
@@ -116,40 +115,6 @@ func weighed(arg string) (input.Source, error) {
 		}
 	}
 	return source, nil
-}
-
-// maxLostProcs bounds the procedures that are told of one by one.
-const maxLostProcs = 10
-
-// tellCarried reports what became of the samples of older builds.
-func (c *cli) tellCarried(carried *stale.Carried) error {
-	total := carried.Total()
-	if total == 0 {
-		return nil
-	}
-	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Left("carried over by"))
-	for tie := stale.NumTies; tie > 0; tie-- {
-		n := carried.Samples[tie-1]
-		t.Row(report.Integer(n), report.Share(n, total), (tie - 1).String())
-	}
-	if err := t.Write(c.stderr, false); err != nil {
-		return err
-	}
-	if len(carried.Procs) == 0 {
-		return nil
-	}
-	t = report.NewTable(report.Right("lost"), report.Right("of"), report.Left("because"), report.Procedures("procedure").Main())
-	for _, p := range carried.Procs[:min(len(carried.Procs), maxLostProcs)] {
-		name, why := report.NameOf(p.Name).Procedure, "its code changed"
-		switch {
-		case name == "":
-			name, why = p.Image.String(), "in no known procedure"
-		case p.Gone:
-			why = "it is gone"
-		}
-		t.Row(report.Integer(p.Lost), report.Integer(p.Samples), why, name)
-	}
-	return t.Write(c.stderr, false)
 }
 
 // wantsFile reports what is wrong with the output of a command that writes bytes.

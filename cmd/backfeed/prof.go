@@ -7,9 +7,11 @@ import (
 	"math"
 	"slices"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/compare"
 	"backfeed/sample"
 )
 
@@ -108,18 +110,18 @@ func runProf(c *cli, args []string) error {
 		}
 		t := profBy(src, by.value, events, *n)
 		rows := t.rows()
-		return c.print("-", format, itemList[profByRow]{"backfeed.prof-by/2", rows}, rows, t.text)
+		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.text)
 	}
 	rows := procRows(src.Profile, src.Named)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
-	return c.print("-", format, itemList[procRow]{"backfeed.prof/2", rows}, rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
+	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
 }
 
 // procRows lists all samples of p, by falling numbers; fileless are some of those
 // that it calls lost, by name.
-func procRows(p *infer.Profile, fileless map[input.Named]uint64) []procRow {
+func procRows(p *infer.Profile, fileless map[compare.Named]uint64) []procRow {
 	rows := []procRow{}
 	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
 	for _, ip := range p.Images {
@@ -171,4 +173,40 @@ func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
 			report.Count(executions), r.Image, r.Or(r.Lost, style))
 	}
 	return t.Print(w, style)
+}
+
+// deepStack is how many frames of a stack usertime reads: all that Linux records
+// (kernel.perf_event_max_stack, 127 unless it was raised).
+const deepStack = 127
+
+// usertime shows time by call stack, that of proc by caller and callee.
+func (c *cli) usertime(src *input.Session, proc string, lines int, format *choice) error {
+	times := src.Profile.CallTimes(src.Recording)
+	doc := report.NewUsertime(src.Profile, times, lines)
+	if doc == nil {
+		return fail.Errorf(fail.Nothing, "prof: no call stacks were recorded; want perf record --call-graph fp, record, or record -a --callers")
+	}
+	if proc == "" {
+		return c.print("-", format, doc, doc.Rows, doc.Text)
+	}
+	edges := doc.Butterfly(times, proc)
+	if len(edges) == 0 {
+		return fail.Errorf(fail.Nothing, "prof: %s is on no call stack", proc)
+	}
+	return c.print("-", format, doc, edges, func(w io.Writer, style report.Style) error { return doc.ButterflyText(w, edges, style) })
+}
+
+// fpe shows where signals of arithmetic came from.
+func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice) error {
+	src, err := c.read(paths, opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	doc, seen := report.NewFPE(src.Recording, src.Open, lines)
+	if !seen {
+		return fail.Errorf(fail.Nothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
+	}
+	src.TellImages(src.Recording)
+	return c.print("-", format, doc, doc.Rows, doc.Text)
 }

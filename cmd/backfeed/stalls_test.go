@@ -62,7 +62,7 @@ func mustJSON(t *testing.T, doc any, args ...string) {
 // itemsOf reads a list that a command printed as JSON.
 func itemsOf[T any](t *testing.T, schema, out string) []T {
 	t.Helper()
-	var doc itemList[T]
+	var doc report.Items[T]
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || doc.Schema != schema {
 		t.Fatalf("%v, schema %q, want %q: %s", err, doc.Schema, schema, out)
 	}

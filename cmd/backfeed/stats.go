@@ -65,7 +65,7 @@ func runStats(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	sets, err := readSets(src, fs.Args(), *epochs)
+	sets, err := src.ReadSets(context.Background(), fs.Args(), *epochs)
 	if err != nil {
 		return err
 	}
@@ -84,16 +84,6 @@ func runStats(c *cli, args []string) error {
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }
 
-// readSets reads each path as a set of its own; with epochs, each epoch of stores.
-func readSets(src *input.Session, paths []string, epochs bool) ([]*compare.Set, error) {
-	read, err := src.ReadSets(context.Background(), paths, epochs)
-	var sets []*compare.Set
-	for _, s := range read {
-		sets = append(sets, &compare.Set{Name: s.Name, Recording: s.Recording})
-	}
-	return sets, err
-}
-
 // tallies adds up the samples of each set.
 func tallies(src *input.Session, sets []*compare.Set, byImage bool) []map[compare.Thing]uint64 {
 	var recs []*sample.Recording
@@ -103,7 +93,7 @@ func tallies(src *input.Session, sets []*compare.Set, byImage bool) []map[compar
 	names := compare.ImageNames(recs...)
 	var all []map[compare.Thing]uint64
 	for _, s := range sets {
-		all = append(all, s.Tally(src.Open, names, namedOf(input.TakeNamed(s.Recording)), byImage))
+		all = append(all, s.Tally(src.Open, names, input.TakeNamed(s.Recording), byImage))
 	}
 	return all
 }

@@ -4,9 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -125,64 +122,13 @@ func (c *cli) putInto(dir string, start time.Time, rec *sample.Recording, labels
 	return s.Put(sample.EpochAt(start, defaultEpoch), rec, labels)
 }
 
-// A segmentRow is one segment.
-type segmentRow struct {
-	From    time.Time              `json:"from"` // of its epoch
-	To      time.Time              `json:"to"`
-	Labels  map[string]string      `json:"labels,omitempty"`
-	Samples uint64                 `json:"samples"`
-	Lost    map[sample.Loss]uint64 `json:"lost,omitempty"`
-	Images  int                    `json:"images"`
-	Puts    int                    `json:"puts"` // that it is made of
-	Bytes   int64                  `json:"bytes"`
-	Name    string                 `json:"name"`
-}
-
 func listStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {
 	segments, err := s.Segments()
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := []segmentRow{}
-	for _, g := range segments {
-		rows = append(rows, segmentRow{g.Epoch.From(), g.Epoch.To(), g.Labels, g.Samples, g.Lost, g.Images, g.Puts, g.Bytes, g.Name})
-	}
-	return itemList[segmentRow]{"backfeed.store.ls/2", rows}, func(w io.Writer, style report.Style) error {
-		t := report.NewTable(report.Left("from"), report.Right("length"), report.Right("samples"), report.Right("images"),
-			report.Right("puts").Drop(1), report.Right("bytes").Drop(2), report.Left("labels"))
-		for _, r := range rows {
-			t.Row(r.From.Format(time.DateTime), r.To.Sub(r.From).String(), report.Integer(r.Samples), fmt.Sprint(r.Images),
-				fmt.Sprint(r.Puts), fmt.Sprint(r.Bytes), labelList(r.Labels))
-		}
-		return t.Print(w, style)
-	}, nil
-}
-
-// labelList lists labels by name: "role=web zone=a".
-func labelList(labels map[string]string) string {
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		parts = append(parts, name+"="+labels[name])
-	}
-	return strings.Join(parts, " ")
-}
-
-// storeSums are sums over a store.
-type storeSums struct {
-	Schema    string                 `json:"schema"`
-	From      *time.Time             `json:"from,omitempty"` // of the first epoch
-	To        *time.Time             `json:"to,omitempty"`   // of the last one
-	Epochs    int                    `json:"epochs"`
-	Segments  int                    `json:"segments"`
-	Samples   uint64                 `json:"samples"` // the lost ones included
-	Lost      map[sample.Loss]uint64 `json:"lost"`
-	Images    int                    `json:"images"`
-	Places    uint64                 `json:"places"` // with samples, in each segment
-	Flows     uint64                 `json:"flows"`  // stacks, branches and ranges, in each segment
-	Bytes     int64                  `json:"bytes"`  // of segments
-	Copies    int                    `json:"copies"` // of images
-	CopyBytes int64                  `json:"copy_bytes"`
-	Unused    int                    `json:"unused"` // files
+	rows := report.NewSegments(segments)
+	return report.ItemsOf("backfeed.store.ls/2", rows), func(w io.Writer, style report.Style) error { return report.WriteSegments(w, rows, style) }, nil
 }
 
 func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {
@@ -190,49 +136,8 @@ func sumStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style)
 	if err != nil {
 		return nil, nil, err
 	}
-	sums := storeSums{
-		Schema: "backfeed.store.stats/2",
-		Epochs: st.Epochs, Segments: st.Segments, Samples: st.Samples, Lost: st.Lost, Images: st.Images,
-		Places: st.Places, Flows: st.Flows, Bytes: st.Bytes, Copies: st.Copies, CopyBytes: st.CopyBytes, Unused: st.Unused,
-	}
-	if st.Epochs > 0 {
-		sums.From, sums.To = &st.From, &st.To
-	}
-	return sums, sums.write, nil
-}
-
-func (s storeSums) write(w io.Writer, style report.Style) error {
-	t := report.NewTable(report.Left(""), report.Right(""), report.Left(""))
-	row := func(name string, n uint64, note string) { t.Row(name, report.Integer(n), note) }
-	span := ""
-	if s.From != nil {
-		span = s.From.Format(time.DateTime) + " to " + s.To.Format(time.DateTime) + " UTC"
-	}
-	row("epochs", uint64(s.Epochs), span)
-	row("segments", uint64(s.Segments), fmt.Sprintf("%d bytes", s.Bytes))
-	row("samples", s.Samples, "")
-	for _, why := range report.MostFirst(s.Lost) {
-		row("lost", s.Lost[why], fmt.Sprintf("%s, %s of the samples", why, report.Share(s.Lost[why], s.Samples)))
-	}
-	row("images", uint64(s.Images), "")
-	row("copies of images", uint64(s.Copies), fmt.Sprintf("%d bytes", s.CopyBytes))
-	row("places", s.Places, "stored, of all segments")
-	row("stacks and branches", s.Flows, "stored, of all segments")
-	row("unused files", uint64(s.Unused), "unfinished, superseded or damaged")
-	return t.Print(w, style)
-}
-
-// A storeCheck is what fsck found.
-type storeCheck struct {
-	Schema     string   `json:"schema"`
-	Clean      bool     `json:"clean"`
-	Segments   int      `json:"segments"`
-	Samples    uint64   `json:"samples"`
-	Copies     int      `json:"copies"`
-	Unfinished []string `json:"unfinished"` // files
-	Superseded []string `json:"superseded"` // segments
-	Damaged    []string `json:"damaged"`
-	Removed    int      `json:"removed"` // files
+	sums := report.NewStoreSums(st)
+	return sums, sums.Text, nil
 }
 
 func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style) error, error) {
@@ -240,27 +145,11 @@ func checkStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Styl
 	if err != nil {
 		return nil, nil, err
 	}
-	doc := storeCheck{"backfeed.store.fsck/2", r.Clean(), r.Segments, r.Samples, r.Copies, append([]string{}, r.Unfinished...), append([]string{}, r.Superseded...), []string{}, r.Removed}
-	for _, e := range r.Damaged {
-		doc.Damaged = append(doc.Damaged, e.Error())
-	}
+	doc := report.NewStoreCheck(r)
 	if !doc.Clean {
 		err = errors.New("the store is damaged; what is left of it can be read")
 	}
-	return doc, func(w io.Writer, style report.Style) error {
-		for _, e := range doc.Damaged {
-			report.Fprintf(w, style, "damaged: %s\n", e)
-		}
-		for _, name := range doc.Unfinished {
-			report.Fprintf(w, style, "unfinished: %s\n", name)
-		}
-		for _, name := range doc.Superseded {
-			report.Fprintf(w, style, "merged into another: %s\n", name)
-		}
-		_, err := report.Fprintf(w, style, "%d segments and %d copies of images are right, %d samples; files removed: %d\n",
-			doc.Segments, doc.Copies, doc.Samples, doc.Removed)
-		return err
-	}, err
+	return doc, doc.Text, err
 }
 
 func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.Style) error, error) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/store"
 	"backfeed/testdata/tiny"
@@ -41,7 +42,7 @@ func storeOf(t *testing.T, id sample.ImageID) string {
 // dropped.
 func TestStore(t *testing.T) {
 	dir := storeOf(t, sample.ImageID{Path: "/nowhere", Build: sample.BuildID{1}})
-	rows := itemsOf[segmentRow](t, "backfeed.store.ls/2", must(t, "store", "ls", dir, "--format", "json"))
+	rows := itemsOf[report.SegmentRow](t, "backfeed.store.ls/2", must(t, "store", "ls", dir, "--format", "json"))
 	if len(rows) != 8 || rows[0].Samples != 1 || rows[7].Samples != 31 || rows[7].Labels["host"] == "" || rows[7].Bytes == 0 || rows[7].Puts != 1 {
 		t.Errorf("%+v", rows)
 	}
@@ -95,7 +96,7 @@ func TestStoreDamaged(t *testing.T) {
 	put(t, files[7], with(b, 6, b[6]^1))
 	put(t, files[0], []byte(content(t, files[0]))[:20]) // torn
 	code, out, errs := runCLI(t, "store", "fsck", dir, "--format", "json")
-	var doc storeCheck
+	var doc report.StoreCheck
 	if err := json.Unmarshal([]byte(out), &doc); err != nil {
 		t.Fatal(err)
 	}

@@ -6,17 +6,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/cmd/internal/report"
 )
 
 // TestUsertime shows samples of this program by call stack.
 func TestUsertime(t *testing.T) {
 	rec, _ := programRecording(t)
-	var doc usertimeDoc
+	var doc report.Usertime
 	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--experiment", "usertime", "--format", "json", "-n", "0")), &doc); err != nil {
 		t.Fatal(err)
 	}
-	row := func(name string) usertimeRow {
-		i := slices.IndexFunc(doc.Rows, func(r usertimeRow) bool { return r.Procedure == name })
+	row := func(name string) report.UsertimeRow {
+		i := slices.IndexFunc(doc.Rows, func(r report.UsertimeRow) bool { return r.Procedure == name })
 		if i < 0 {
 			t.Fatalf("no row of %s in %+v", name, doc.Rows)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/infer/compare"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -99,20 +100,14 @@ func (s *Session) readAged(path string, halfLife time.Duration) (*sample.Recordi
 	return sample.Merge(parts...), nil
 }
 
-// A Set is the samples of one source, or of one epoch of a store, for comparison with others.
-type Set struct {
-	Name      string
-	Recording *sample.Recording
-}
-
 // ReadSets reads each path as a set of its own; with epochs, each stretch of time of stores.
-func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]Set, error) {
-	var sets []Set
+func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]*compare.Set, error) {
+	var sets []*compare.Set
 	for _, path := range paths {
 		if epochs && path != "-" && store.Is(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
-					sets = append(sets, Set{path + " " + e.From().Format(time.RFC3339), rec})
+					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Recording: rec})
 				}
 			})
 			if err != nil {
@@ -124,7 +119,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, Set{path, rec})
+		sets = append(sets, &compare.Set{Name: path, Recording: rec})
 	}
 	return sets, nil
 }

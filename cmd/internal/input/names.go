@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"backfeed/infer/compare"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -154,18 +155,10 @@ func readPerfMap(r io.Reader) symbols {
 	return slices.CompactFunc(ss, func(a, b symbol) bool { return a.start == b.start })
 }
 
-// A Named is samples of one procedure that is known by its name alone.
-type Named struct {
-	Event string
-	Image sample.ImageID
-	Name  string      // "" is unknown
-	Loss  sample.Loss // what it is to an inference
-}
-
 // TakeNamed returns the samples of images without a file by name, and puts them
 // down as losses in rec: of kernel code, and of anonymous memory.
-func TakeNamed(rec *sample.Recording) map[Named]uint64 {
-	all := map[Named]uint64{}
+func TakeNamed(rec *sample.Recording) map[compare.Named]uint64 {
+	all := map[compare.Named]uint64{}
 	known := map[sample.ImageID]symbols{}
 	for _, c := range rec.Counts {
 		gone := map[int]bool{}
@@ -182,7 +175,7 @@ func TakeNamed(rec *sample.Recording) map[Named]uint64 {
 			}
 			loss := map[error]sample.Loss{errKernel: sample.LostKernel, errVDSO: sample.LostVDSO, errJIT: sample.LostAnonymous}[why]
 			for off, n := range ic.At {
-				all[Named{c.Event.Name, ic.ID, ss.name(off), loss}] += n
+				all[compare.Named{Event: c.Event.Name, Image: ic.ID, Name: ss.name(off), Loss: loss}] += n
 			}
 			n := ic.Samples()
 			ic.At = map[sample.Offset]uint64{}

@@ -12,6 +12,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/compare"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 	"backfeed/sample"
@@ -39,10 +40,10 @@ type Options struct {
 // images any more. It is for one goroutine, except that Found may be called from several
 // when nothing else is.
 type Session struct {
-	Recording *sample.Recording // of all sources; nil of a session that New made
-	Starts    []Starts          // of each source
-	Profile   *infer.Profile    // what ran, by Infer; nil before
-	Named     map[Named]uint64  // samples that are known by name alone, by Infer; losses to Profile
+	Recording *sample.Recording        // of all sources; nil of a session that New made
+	Starts    []Starts                 // of each source
+	Profile   *infer.Profile           // what ran, by Infer; nil before
+	Named     map[compare.Named]uint64 // samples that are known by name alone, by Infer; losses to Profile
 
 	opt    Options
 	notify report.Notify

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"backfeed/cmd/internal/fail"
-	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/report"
 	"backfeed/infer/document"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -25,19 +22,19 @@ var fpeReasons = map[string]string{
 	"fltinv": "invalid operation", "fltsub": "subscript out of range", "sent": "sent by a program",
 }
 
-// An fpeDoc is what prof --experiment fpe prints as JSON.
-type fpeDoc struct {
+// An FPE is what prof --experiment fpe prints as JSON.
+type FPE struct {
 	Schema string   `json:"schema"`
 	Total  uint64   `json:"total"`
-	Rows   []fpeRow `json:"items"`
+	Rows   []FPERow `json:"items"`
 }
 
-// An fpeRow is one instruction that raised SIGFPE.
-type fpeRow struct {
+// An FPERow is one instruction that raised SIGFPE.
+type FPERow struct {
 	Signals uint64 `json:"signals"`
 	Reason  string `json:"reason"` // the end of the event's name: "intdiv"
 	Image   string `json:"image,omitempty"`
-	report.Name
+	Name
 	Addr        *document.Addr `json:"addr,omitempty"` // in the image as linked
 	Instruction string         `json:"instruction,omitempty"`
 	Source      string         `json:"source,omitempty"` // file:line
@@ -45,16 +42,10 @@ type fpeRow struct {
 	at          image.Addr
 }
 
-// fpe shows where signals of arithmetic came from.
-func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice) error {
-	src, err := c.read(paths, opt)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	rec := src.Recording
-	doc := &fpeDoc{Schema: "backfeed.fpe/2", Rows: []fpeRow{}}
-	seen := false
+// NewFPE lists at most so many instructions of rec that raised SIGFPE, 0 is all, and reports
+// whether signals were recorded at all. Images that open finds say which instructions they are.
+func NewFPE(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), most int) (doc *FPE, seen bool) {
+	doc = &FPE{Schema: "backfeed.fpe/2", Rows: []FPERow{}}
 	for _, counts := range rec.Counts {
 		reason, ok := strings.CutPrefix(counts.Event.Name, fpePrefix)
 		seen = seen || ok || strings.HasPrefix(counts.Event.Name, "signal:signal_generate")
@@ -63,12 +54,12 @@ func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice)
 		}
 		doc.Total += counts.Total
 		for why, n := range counts.Lost {
-			doc.Rows = append(doc.Rows, fpeRow{Signals: n, Reason: reason, Lost: string(why)})
+			doc.Rows = append(doc.Rows, FPERow{Signals: n, Reason: reason, Lost: string(why)})
 		}
 		for _, ic := range counts.Images {
-			im, err := src.Open(ic.ID)
+			im, err := open(ic.ID)
 			for off, n := range ic.At {
-				row := fpeRow{Signals: n, Reason: reason, Image: ic.ID.Path}
+				row := FPERow{Signals: n, Reason: reason, Image: ic.ID.Path}
 				if err == nil {
 					row.locate(im, off)
 				}
@@ -76,21 +67,17 @@ func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice)
 			}
 		}
 	}
-	if !seen {
-		return fail.Errorf(fail.Nothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
-	}
-	src.TellImages(rec)
-	slices.SortFunc(doc.Rows, func(a, b fpeRow) int {
+	slices.SortFunc(doc.Rows, func(a, b FPERow) int {
 		return cmp.Or(cmp.Compare(b.Signals, a.Signals), cmp.Compare(a.Image, b.Image), cmp.Compare(a.at, b.at), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Lost, b.Lost))
 	})
-	if lines > 0 && len(doc.Rows) > lines {
-		doc.Rows = doc.Rows[:lines]
+	if most > 0 && len(doc.Rows) > most {
+		doc.Rows = doc.Rows[:most]
 	}
-	return c.print("-", format, doc, doc.Rows, doc.text)
+	return doc, seen
 }
 
 // locate fills in what the image tells of the place.
-func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
+func (r *FPERow) locate(im *image.Image, off sample.Offset) {
 	a, ok := im.AddrOf(off)
 	if !ok {
 		return
@@ -98,7 +85,7 @@ func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
 	r.at, r.Addr = a, (*document.Addr)(&a)
 	r.Instruction = im.Text(a)
 	if i := im.Find(a); i >= 0 {
-		r.Name = report.NameOf(im.Symbols()[i].Name)
+		r.Name = NameOf(im.Symbols()[i].Name)
 	}
 	lines, err := im.Lines()
 	if err != nil {
@@ -109,20 +96,21 @@ func (r *fpeRow) locate(im *image.Image, off sample.Offset) {
 	}
 }
 
-func (doc *fpeDoc) text(w io.Writer, style report.Style) error {
-	t := report.NewTable(report.Right("signals"), report.Left("because"), report.Procedures("procedure"), report.Right("address").Drop(2), report.Instructions("instruction").Main(),
-		report.Paths("image").Drop(1), report.Paths("source").Drop(3))
+// Text prints the list as a table, and what it cannot have.
+func (doc *FPE) Text(w io.Writer, style Style) error {
+	t := NewTable(Right("signals"), Left("because"), Procedures("procedure"), Right("address").Drop(2), Instructions("instruction").Main(),
+		Paths("image").Drop(1), Paths("source").Drop(3))
 	for _, r := range doc.Rows {
 		addr := ""
 		if r.Addr != nil {
 			addr = fmt.Sprintf("%#x", uint64(*r.Addr))
 		}
-		t.Row(report.Integer(r.Signals), cmp.Or(fpeReasons[r.Reason], r.Reason), r.Or(r.Lost, style), addr, r.Instruction, r.Image, r.Source)
+		t.Row(Integer(r.Signals), cmp.Or(fpeReasons[r.Reason], r.Reason), r.Or(r.Lost, style), addr, r.Instruction, r.Image, r.Source)
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	_, err := report.Fprintf(w, style, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless\n"+
-		"feenableexcept or the like was called, and arithmetic that the processor assists, which takes an event of its counters.\n", report.Integer(doc.Total))
+	_, err := Fprintf(w, style, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless\n"+
+		"feenableexcept or the like was called, and arithmetic that the processor assists, which takes an event of its counters.\n", Integer(doc.Total))
 	return err
 }

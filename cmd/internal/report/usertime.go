@@ -1,0 +1,145 @@
+package report
+
+import (
+	"io"
+
+	"backfeed/infer"
+)
+
+// A Usertime is what prof --experiment usertime prints as JSON.
+type Usertime struct {
+	Schema  string         `json:"schema"`
+	Event   string         `json:"event"`
+	Stacks  UsertimeStacks `json:"stacks"`
+	Rows    []UsertimeRow  `json:"items,omitempty"`
+	Callers []UsertimeEdge `json:"callers,omitempty"` // with --proc
+	Callees []UsertimeEdge `json:"callees,omitempty"`
+}
+
+// UsertimeStacks says how far the inclusive samples can be believed.
+type UsertimeStacks struct {
+	Samples  uint64 `json:"samples"`
+	Complete uint64 `json:"complete"`
+	Cut      uint64 `json:"cut"`
+	Bare     uint64 `json:"bare"`
+	Deepest  int    `json:"deepest"` // frames
+}
+
+// A UsertimeRow is one procedure.
+type UsertimeRow struct {
+	Inclusive      uint64  `json:"inclusive"` // samples
+	InclusiveShare float64 `json:"inclusive_share"`
+	Exclusive      uint64  `json:"exclusive"`
+	ExclusiveShare float64 `json:"exclusive_share"`
+	Image          string  `json:"image,omitempty"`
+	Name
+}
+
+// A UsertimeEdge is a caller or a callee of the procedure that was asked for.
+type UsertimeEdge struct {
+	Role    string  `json:"role"` // "caller", "itself" or "callee"
+	Samples uint64  `json:"samples"`
+	Share   float64 `json:"share"` // of the inclusive samples of the procedure
+	Image   string  `json:"image,omitempty"`
+	Name
+}
+
+// NewUsertime lists at most so many procedures by the time in them and in what they call; 0 is
+// all. It returns nil if no sample has a call stack.
+func NewUsertime(p *infer.Profile, times *infer.CallTimes, most int) *Usertime {
+	if times.Bare == times.Samples {
+		return nil
+	}
+	doc := &Usertime{Schema: "backfeed.usertime/2", Event: p.Event.Name}
+	doc.Stacks = UsertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
+	share := func(n uint64) float64 { return float64(n) / float64(max(times.Samples, 1)) }
+	for i := range times.Procs {
+		t := &times.Procs[i]
+		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, share(t.Inclusive), t.Exclusive, share(t.Exclusive), imageOf(t.CallProc), callName(t.CallProc)})
+	}
+	if most > 0 && len(doc.Rows) > most {
+		doc.Rows = doc.Rows[:most]
+	}
+	return doc
+}
+
+// Butterfly narrows the document down to the procedures of that name, and returns their
+// callers, themselves, and their callees; none if no stack has one.
+func (doc *Usertime) Butterfly(times *infer.CallTimes, proc string) []UsertimeEdge {
+	doc.Rows = nil
+	var all []UsertimeEdge
+	for i := range times.Procs {
+		t := &times.Procs[i]
+		if !IsNamed(t.Name(), proc) {
+			continue
+		}
+		edge := func(role string, n uint64, p infer.CallProc) UsertimeEdge {
+			return UsertimeEdge{role, n, float64(n) / float64(max(t.Inclusive, 1)), imageOf(p), callName(p)}
+		}
+		for _, e := range t.Callers {
+			doc.Callers = append(doc.Callers, edge("caller", e.Samples, e.CallProc))
+		}
+		for _, e := range t.Callees {
+			doc.Callees = append(doc.Callees, edge("callee", e.Samples, e.CallProc))
+		}
+		doc.Rows = append(doc.Rows, UsertimeRow{t.Inclusive, float64(t.Inclusive) / float64(max(times.Samples, 1)),
+			t.Exclusive, float64(t.Exclusive) / float64(max(times.Samples, 1)), imageOf(t.CallProc), callName(t.CallProc)})
+		all = append(all, doc.Callers[len(doc.Callers)-len(t.Callers):]...)
+		all = append(all, edge("itself", t.Exclusive, t.CallProc))
+		all = append(all, doc.Callees[len(doc.Callees)-len(t.Callees):]...)
+	}
+	return all
+}
+
+func imageOf(p infer.CallProc) string {
+	if p.Image == nil {
+		return ""
+	}
+	return p.Image.ID.Path
+}
+
+func callName(p infer.CallProc) Name {
+	if name := p.Name(); name != "" {
+		return NameOf(name)
+	}
+	return Name{Procedure: "(" + string(infer.LostNoProc) + ")"}
+}
+
+// Text prints the list as a table, and how complete stacks are.
+func (doc *Usertime) Text(w io.Writer, style Style) error {
+	t := NewTable(Right("inclusive"), Right("share"), Right("exclusive"), Right("share"),
+		Paths("image").Drop(1), Procedures("procedure").Main())
+	for _, r := range doc.Rows {
+		t.Row(Integer(r.Inclusive), Percent(r.InclusiveShare), Integer(r.Exclusive), Percent(r.ExclusiveShare), r.Image, r.In(style))
+	}
+	if err := t.Print(w, style); err != nil {
+		return err
+	}
+	return doc.tellStacks(w, style)
+}
+
+// ButterflyText prints what Butterfly returned.
+func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Style) error {
+	t := NewTable(Left(""), Right("samples"), Right("share"), Paths("image").Drop(1), Procedures("procedure").Main())
+	for _, e := range edges {
+		t.Row(e.Role, Integer(e.Samples), Percent(e.Share), e.Image, e.In(style))
+	}
+	if err := t.Print(w, style); err != nil {
+		return err
+	}
+	for _, r := range doc.Rows {
+		if _, err := Fprintf(w, style, "\n%s: %s samples in it and what it calls, %s of all\n", r.In(style), Integer(r.Inclusive),
+			Percent(r.InclusiveShare)); err != nil {
+			return err
+		}
+	}
+	return doc.tellStacks(w, style)
+}
+
+// tellStacks says how complete stacks are: what is cut off, callers do not have.
+func (doc *Usertime) tellStacks(w io.Writer, style Style) error {
+	s := doc.Stacks
+	_, err := Fprintf(w, style, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
+		Integer(s.Samples), doc.Event, Share(s.Complete, s.Samples), Share(s.Cut, s.Samples), Share(s.Bare, s.Samples), s.Deepest)
+	return err
+}
