@@ -39,6 +39,7 @@ type GoStats struct {
 	PerSample float64 // executions that one sample stands for, over the calls that have both
 	Scale     float64 // executions that a weight of 1 stands for; 1 unless the weights would overflow
 	Skipped   Skipped
+	Dropped   map[Reason]float64 // executions of the calls in Skipped, inferred, where they are known
 }
 
 const (
@@ -93,7 +94,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, unfit: map[string]bool{}}
-	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}}
+	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}, Dropped: map[Reason]float64{}}
 	for _, r := range v.Procs {
 		if g.isGo(r.Proc.Addr) {
 			g.calls(r)
@@ -187,7 +188,9 @@ func (v *view) samplesByAddr(counts ...*sample.Counts) map[image.Addr]uint64 {
 // calls adds the calls that r makes.
 func (g *goWriter) calls(r *infer.Result) {
 	if g.isWrapper(r.Proc.Addr) {
-		g.stats.Skipped[SkipWrapper] += len(r.Proc.Calls)
+		for i := range r.Proc.Calls {
+			g.skip(SkipWrapper, r.Call[i].N)
+		}
 		return
 	}
 	for i, c := range r.Proc.Calls {
@@ -195,35 +198,43 @@ func (g *goWriter) calls(r *infer.Result) {
 			continue
 		}
 		if c.NoReturn {
-			g.stats.Skipped[SkipNoReturn]++ // to panic is not what a loop does all day
+			g.skip(SkipNoReturn, r.Call[i].N) // to panic is not what a loop does all day
 			continue
 		}
 		frames := g.lines.Frames(c.Site)
 		if len(frames) == 0 || frames[0].Line == 0 {
-			g.stats.Skipped[SkipNoLine]++
+			g.skip(SkipNoLine, r.Call[i].N)
 			continue
 		}
 		targets := g.sites.targets(r, i)
 		if len(targets) == 0 {
-			g.stats.Skipped[SkipIndirect]++
+			g.skip(SkipIndirect, r.Call[i].N)
 		}
 		for _, t := range targets {
 			if g.unseen(r, i, t.to) {
-				g.stats.Skipped[SkipUnseen]++
+				g.skip(SkipUnseen, r.Call[i].N*t.share)
 				continue
 			}
 			callee, why := g.callee(t.to)
 			if why != "" {
-				g.stats.Skipped[why]++
+				g.skip(why, r.Call[i].N*t.share)
 				continue
 			}
 			e := goEdge{funcOf(frames[0]), frames[0].Line, callee}
 			if e.added() {
-				g.stats.Skipped[SkipAdded]++
+				g.skip(SkipAdded, r.Call[i].N*t.share)
 				continue
 			}
 			g.addCall(g.at(e), r, i, t)
 		}
+	}
+}
+
+// skip counts a call that is left out, with its executions.
+func (g *goWriter) skip(why Reason, executions float64) {
+	g.stats.Skipped[why]++
+	if executions > 0 {
+		g.stats.Dropped[why] += executions
 	}
 }
 

@@ -14,7 +14,7 @@ func (g *goWriter) inlined(r *infer.Result) {
 	}
 	for _, b := range g.bodies(r) {
 		if b.conf <= infer.Low && r.Samples == 0 {
-			g.stats.Skipped[SkipUnseen]++
+			g.skip(SkipUnseen, b.entries)
 			continue
 		}
 		w := g.at(b.edge)

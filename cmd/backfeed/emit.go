@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/fail"
@@ -163,7 +164,7 @@ func emitGo(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
 		*opt.wrote = st.Image
 	}
 	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect%s",
-		st.Image.Path, st.Edges, st.Inlined, st.Indirect, skipList(st.Skipped)), nil
+		st.Image.Path, st.Edges, st.Inlined, st.Indirect, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale)), nil
 }
 
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
@@ -196,16 +197,67 @@ func emitBOLT(w io.Writer, src *input.Session, opt emitOptions) (string, error) 
 	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, skipList(st.Skipped)), nil
 }
 
-// skipList reports what a profile leaves out: "; left out: 3 procedures without lines".
-func skipList(skipped feedback.Skipped) string {
-	var parts []string
+// skipList reports what a profile leaves out and what to do about it.
+func skipList(skipped feedback.Skipped) string { return leftOut(skipped, nil, 0) }
+
+// Shares of all weight below which it does not matter what is left out, and below which it is not named.
+const littleWeight, leastNamed = 0.05, 0.01
+
+// leftOut reports what a profile leaves out, what share of all weight that is, where it is known, and
+// what to do about it: "; left out: 3 procedures without line numbers: compile with -g". weight is what the
+// profile has, dropped what it lacks of that.
+func leftOut(skipped feedback.Skipped, dropped map[feedback.Reason]float64, weight float64) string {
+	all := weight
+	for _, n := range dropped {
+		all += n
+	}
+	var parts, todo []string
+	others, otherShare := 0, 0.0
 	for _, why := range report.MostFirst(skipped) {
-		if n := skipped[why]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, why))
+		n := skipped[why]
+		if n == 0 {
+			continue
+		}
+		part, share := fmt.Sprintf("%d %s", n, why), 1.0
+		if dropped != nil {
+			share = dropped[why] / max(all, 1)
+			if share < leastNamed {
+				others, otherShare = others+n, otherShare+share
+				continue
+			}
+			part += fmt.Sprintf(" (%s of the weight)", report.Percent(share))
+		}
+		parts = append(parts, part)
+		if do := feedbackAdvice[why]; do != "" && share >= littleWeight && !slices.Contains(todo, do) {
+			todo = append(todo, do)
 		}
 	}
-	if len(parts) == 0 {
-		return ""
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d of other kinds (%s)", others, report.Percent(otherShare)))
 	}
-	return "; left out: " + strings.Join(parts, ", ")
+	switch {
+	case len(parts) == 0:
+		return ""
+	case len(todo) == 0:
+		return "; left out: " + strings.Join(parts, ", ") + ": nothing to do"
+	}
+	return "; left out: " + strings.Join(parts, ", ") + ": to have more, " + strings.Join(todo, ", and ")
+}
+
+const debugInfo = "compile with -g, or have the debug file where --symfs looks"
+
+// feedbackAdvice says what would bring in what is left out, by reason. Of the others nobody has to do
+// anything: they are not in the source, hardly run, or no consumer could use them.
+var feedbackAdvice = map[feedback.Reason]string{
+	feedback.SkipUnseen:                            "record for longer",
+	feedback.SkipNoLine:                            "build without -ldflags=-w and do not strip",
+	feedback.SkipIndirect:                          "record with callers or branch records (perf record -b, record --calibrate), which see where calls lead",
+	feedback.SkipUnknown:                           "record for longer",
+	feedback.SkipNoSymbol:                          "keep the symbol table: do not strip",
+	feedback.SkipNoLines:                           debugInfo,
+	feedback.SkipNoInstLine:                        debugInfo,
+	feedback.SkipNoStart:                           debugInfo,
+	feedback.SkipImageLines:                        debugInfo,
+	feedback.SkipNoProbes:                          "compile with -fpseudo-probe-for-profiling",
+	"functions that the map of basic blocks lacks": "compile with -fbasic-block-address-map",
 }
