@@ -219,7 +219,7 @@ func TestRecordSystem(t *testing.T) {
 	defer load.Process.Kill()
 	only := filepath.Join(dir, "only.bfr")
 	code, _, errs := runCLI(t, "record", "-a", "-p", strconv.Itoa(load.Process.Pid), "--callers", "-d", "1s", "-o", only)
-	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "left out of them") {
+	if code != exitDone || !strings.Contains(errs, "samples of") || !strings.Contains(errs, "are left out") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 	for _, r := range itemsOf[report.ImageRow](t, "backfeed.images/2", must(t, "images", only, "--format", "json")) {

@@ -178,7 +178,7 @@ func TestCalibrateWalks(t *testing.T) {
 		t.Fatalf("%v: %s", err, errs.String())
 	}
 	t.Log(errs.String())
-	if !regexp.MustCompile(`--calibrate: no probes, walks alone: .*\n`).MatchString(errs.String()) || strings.Contains(errs.String(), "probed") || strings.Contains(errs.String(), "probing") {
+	if !regexp.MustCompile(`--calibrate: no probes, walks alone: .*\n`).MatchString(errs.String()) || strings.Contains(errs.String(), "executions were counted") || strings.Contains(errs.String(), "counting executions") {
 		t.Errorf("it says %q", errs.String())
 	}
 	b.check(t, decode(t, out), printed.String())
@@ -200,7 +200,7 @@ func TestCalibrate(t *testing.T) {
 		}
 		t.Log(errs.String())
 		b.check(t, decode(t, out), printed.String())
-		if n := regexp.MustCompile(`backfeed: (\d+) windows counted at \d+ places`).FindStringSubmatch(errs.String()); n == nil {
+		if n := regexp.MustCompile(`backfeed: executions were counted at \d+ places, in (\d+) windows`).FindStringSubmatch(errs.String()); n == nil {
 			t.Errorf("it says %q", errs.String())
 		} else if lines := strings.Count(content(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
 			t.Errorf("%s windows, of which the log tells %d", n[1], lines)
@@ -219,7 +219,7 @@ func TestCalibrate(t *testing.T) {
 	t.Run("dry run", func(t *testing.T) {
 		out := filepath.Join(dir, "dry.bfr")
 		code, text, errs := runCLI(t, "record", "--calibrate", "--dry-run", "-p", pid, "-d", "3500ms", "-o", out)
-		if code != exitDone || strings.Contains(errs, "windows counted") || !strings.Contains(errs, "windows so far: 0") {
+		if code != exitDone || strings.Contains(errs, "executions were counted") || !strings.Contains(errs, "windows so far: 0") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
 		for _, proc := range []string{"first", "second"} {

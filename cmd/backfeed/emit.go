@@ -121,11 +121,22 @@ func runEmit(c *cli, args []string, name string, emit emitter) error {
 	if err := c.emit(*out, emit, src, opt); err != nil {
 		return err
 	}
-	if name == "go" {
+	switch next := nextSteps[name]; {
+	case name == "go":
 		c.tellGoBuild(*out, src, *opt.wrote)
+	case next != "" && *out != "-":
+		c.warn("next: "+next, shellWord(*out))
 	}
 	c.tellThin(src.Recording, "merge several recordings")
 	return nil
+}
+
+// nextSteps are the commands that read the formats.
+var nextSteps = map[string]string{
+	"llvm":      "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",
+	"gcc":       "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
+	"bolt":      "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
+	"propeller": "clang -fbasic-block-sections=list=%s, and the order of functions for ld.lld --symbol-ordering-file",
 }
 
 // nameOf names an image to package feedback.

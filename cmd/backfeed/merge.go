@@ -133,7 +133,7 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 	total := rec.Samples()
 	exact := report.Observed(rec.Observed(nil))
 	if total == 0 && exact == "" {
-		return fail.Errorf(fail.Nothing, "%s: no samples", c.cmd.name)
+		return fail.Errorf(fail.Nothing, "%s: no samples in any source: nothing to write", c.cmd.name)
 	}
 	err := c.write(out, func(w io.Writer) error {
 		_, err := w.Write(rec.Encode())
@@ -146,9 +146,10 @@ func (c *cli) writeRecording(out string, rec *sample.Recording) error {
 		c.warn("observed counts: %s", exact)
 	}
 	if list := report.Losses(rec.Lost(), total); list != "" {
-		c.warn("%d samples; without a place in an image: %s", total, list)
+		c.warn("%d samples; images: %d; in no image: %s", total, len(rec.ByImage()), list)
 	} else if total > 0 {
-		c.warn("%d samples of %s images", total, report.Integer(uint64(len(rec.ByImage()))))
+		c.warn("%d samples; images: %d", total, len(rec.ByImage()))
 	}
+	c.tellWritten(out)
 	return nil
 }

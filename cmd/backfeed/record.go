@@ -276,7 +276,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 		}
 		rec, state, err := record.Calibrated(ctx, opt, what.options(), ko, c.stdout, live)
 		if err == nil && rec.Delivered() == 0 {
-			err = fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
+			err = fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 		}
 		return rec, opt, &collect.Stats{Command: state}, err
 	}

@@ -65,5 +65,11 @@ func runReport(c *cli, args []string) error {
 	if text != nil {
 		c.tellWithheld(text)
 	}
-	return c.write(*html, func(w io.Writer) error { return page.Write(w) })
+	if err := c.write(*html, func(w io.Writer) error { return page.Write(w) }); err != nil {
+		return err
+	}
+	if *html != "-" {
+		c.warn("wrote %s; open it in a browser", *html)
+	}
+	return nil
 }

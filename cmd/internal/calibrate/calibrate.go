@@ -654,7 +654,7 @@ func (k *Calibrator) setGroups(plan []*chosen) {
 		k.run.SetGroups(groups)
 	}
 	windows, _, _ := k.run.Spent()
-	k.opt.Notify.Warn("probing %d places in %d groups; windows so far: %d", n, len(groups), windows)
+	k.opt.Notify.Warn("counting executions at %d places, in %d groups; windows so far: %d", n, len(groups), windows)
 }
 
 // allows reports whether the kernel emulates the instruction that is really there.
@@ -801,12 +801,12 @@ func (k *Calibrator) tellWindows(rec *sample.Recording) {
 		return // which was said
 	}
 	if windows == 0 {
-		k.opt.Notify.Warn("nothing was probed")
+		k.opt.Notify.Warn("no executions were counted, as no place was worth it or the time was too short: record for 10s and more, with a larger share for --calibrate")
 		return
 	}
 	probed := rec.Observed(nil).Probed
-	k.opt.Notify.Warn("%d windows counted at %d places; they took about %v of %v of processor time (%.2f%%), at %v a hit",
-		windows, probed, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
+	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %v of processor time (%.2f%%), at %v a hit",
+		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
 }
 
 // WritePlan prints what would be probed.

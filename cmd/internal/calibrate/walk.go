@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -218,7 +219,7 @@ func (k *Calibrator) tellWalks() {
 	k.opt.Notify.Warn("%d walks of %.0f instructions took %v; %.0f%% went on to their full length",
 		t.Walks, float64(t.Steps)/float64(t.Walks), t.Time.Round(time.Millisecond), 100*float64(t.Ends[trace.EndLength])/float64(t.Walks))
 	if t.Lost > 0 {
-		k.opt.Notify.Warn("%d of them were lost", t.Lost)
+		k.opt.Notify.Warn("%d of the walks (%s) were lost, as buffers were full: the others are as good", t.Lost, report.Share(t.Lost, t.Walks))
 	}
 }
 

@@ -100,13 +100,13 @@ func (p *placer) place(path string, it *truth.Image) (id sample.ImageID, at map[
 func (p *placer) tell() {
 	for i, why := range report.MostFirst(p.lost) {
 		if i == mostTold {
-			p.notify.Warn("so it is with %d more images", len(p.lost)-mostTold)
+			p.notify.Warn("the same goes for %d more images", len(p.lost)-mostTold)
 			break
 		}
 		p.notify.Warn("%s of the executions that were counted: %s; they are not used", report.Share(p.lost[why], p.sum.Total), why)
 	}
 	if p.sum.Places > 0 {
-		p.notify.Warn("exact counts of %d blocks; %d left out, whose instructions did not run equally often; %s of the executions in no block",
+		p.notify.Warn("exact counts of %d blocks; %d left out, as their instructions did not run equally often, which is usual around signals and faults; %s of the executions in no block",
 			p.sum.Places, p.sum.Uneven, report.Share(p.sum.Outside+p.sum.Astray, p.sum.Total))
 	}
 }

@@ -41,7 +41,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 				unknown[id] = images[id]
 				builds[id.Key()] = nil
 			case old.Arch != im.Arch:
-				s.notify.Warn("%s is for %s, %s for %s: samples are lost", old.Path, old.Arch, path, im.Arch)
+				s.notify.Warn("%s is for %s, %s for %s: its samples cannot be carried over, and are left out", old.Path, old.Arch, path, im.Arch)
 				builds[id.Key()] = nil
 			default:
 				s.notify.Progress("comparing %s with %s", report.Clean(old.Path), path)

@@ -158,7 +158,7 @@ func (s *Session) Infer() error {
 	s.TellImages(rec)
 	if errors.Is(err, infer.ErrNothing) {
 		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
-			s.notify.Warn("lost: %s", list)
+			s.notify.Warn("not used: %s", list)
 		}
 		err = fail.Wrap(fail.Nothing, err)
 	}
@@ -166,7 +166,7 @@ func (s *Session) Infer() error {
 		return err
 	}
 	if list := report.Losses(p.Samples.Lost, p.Samples.Total); list != "" {
-		s.notify.Warn("%d of %d samples used (%s); lost: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
+		s.notify.Warn("%d of %d samples used (%s); not used: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
 	}
 	if exact != "" {
 		s.notify.Warn("observed counts: %s", exact)

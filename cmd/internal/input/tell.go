@@ -29,10 +29,10 @@ func (s *Session) TellImages(rec *sample.Recording) {
 		return fmt.Sprintf("%v; its samples are not used", s.Missing(id))
 	})
 	s.tellEach(guessed, rec.Samples(), func(id sample.ImageID) string {
-		return "no build ID was recorded, so " + report.Clean(s.Found(id).Path) + " is taken by its path alone"
+		return "no build ID was recorded, so " + report.Clean(s.Found(id).Path) + " is taken by its path alone: see that it was not rebuilt since"
 	})
 	if len(missing) > 0 && len(s.opt.Symfs) == 0 && s.opt.Advise {
-		s.notify.Warn("--symfs DIR looks images up below DIR first, whatever their path there")
+		s.notify.Warn("if the binaries that were recorded are elsewhere, name where with --symfs DIR: they are found below DIR by their build ID")
 	}
 }
 
@@ -48,7 +48,7 @@ func (s *Session) tellEach(samples map[sample.ImageID]uint64, total uint64, say 
 		s.notify.Warn("%s, %s of the samples: %s", report.Clean(id.String()), report.Share(samples[id], total), say(id))
 	}
 	if rest > 0 {
-		s.notify.Warn("so it is with %d more images, %s of the samples", len(samples)-mostTold, report.Share(rest, total))
+		s.notify.Warn("the same goes for %d more images, %s of the samples", len(samples)-mostTold, report.Share(rest, total))
 	}
 }
 
@@ -68,7 +68,7 @@ func (s *Session) tellEvents(used sample.Event) {
 		s.notify.Warn("%d samples of event %s are not mixed with those of %s; --event %s uses them instead", others[name], name, used.Name, name)
 	}
 	if used.Name == TickEvent {
-		s.notify.Warn("samples of the scheduler's tick do not see what is in step with it")
+		s.notify.Warn("samples of the scheduler's tick do not see what is in step with it; record without --tick sees all")
 	}
 }
 

@@ -54,7 +54,7 @@ func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration
 	}
 	live.tellSystem(rec, sys.Counters(), opt)
 	if rec.Delivered() == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no samples: nothing ran that was to be sampled")
+		return nil, fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 	}
 	return rec, nil
 }
@@ -92,33 +92,36 @@ func drainUntil(ctx context.Context, sys calibrate.Sampler, line *line) (*sample
 
 // tellSystem says what was recorded of a machine, and what was not.
 func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.SystemOptions) {
-	var events []string
-	for _, counts := range rec.Counts {
-		events = append(events, counts.Event.Name)
+	if rec.Samples() > 0 {
+		var events []string
+		for _, counts := range rec.Counts {
+			events = append(events, counts.Event.Name)
+		}
+		text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
+		if !opt.Tick {
+			text += fmt.Sprintf(" at %d Hz", opt.Frequency)
+		}
+		text += fmt.Sprintf("; images: %d", len(rec.ByImage()))
+		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
+			text += "; in no image: " + list
+		}
+		l.Notify.Warn("%s", text)
 	}
-	text := fmt.Sprintf("%d samples of %s", rec.Samples(), strings.Join(events, ", "))
-	if !opt.Tick {
-		text += fmt.Sprintf(" at %d Hz", opt.Frequency)
-	}
-	text += fmt.Sprintf("; images: %d; seen: %d in user mode, %d in the kernel, %d idle", len(rec.ByImage()), n.User, n.Kernel, n.Idle)
 	if n.Filtered > 0 {
-		text += fmt.Sprintf("; left out of them: %d", n.Filtered)
+		l.Notify.Warn("the kernel samples all processes for this: of %d samples in user mode, %d in the kernel and %d idle, %d were of others than those asked for, and are left out",
+			n.User, n.Kernel, n.Idle, n.Filtered)
 	}
-	if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
-		text += "; lost: " + list
-	}
-	l.Notify.Warn("%s", text)
 	for _, e := range n.Events {
 		if float64(e.Running) < alwaysCounted*float64(e.Enabled) {
-			l.Notify.Warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it",
+			l.Notify.Warn("%s was counted for %s of the time (multiplexing reliability): it shares a counter with others, and its counts are of that time, not scaled to all of it; fewer --events have a counter each",
 				e.Name, report.Share(uint64(e.Running), uint64(e.Enabled)))
 		}
 	}
 	if n.Failed > 0 {
-		l.Notify.Warn("%d samples dropped: map full", n.Failed)
+		l.Notify.Warn("%d samples (%s) dropped: map full; a lower -F drops fewer", n.Failed, report.Share(n.Failed, rec.Samples()+n.Failed))
 	}
 	if n.Bare > 0 {
-		l.Notify.Warn("%d samples have no callers or branch records: ring full", n.Bare)
+		l.Notify.Warn("%d samples (%s) have no callers or branch records: ring full; they count, and a lower -F has more of them whole", n.Bare, report.Share(n.Bare, rec.Samples()))
 	}
 	l.tellLostRecords(n.LostRecords)
 }
@@ -161,21 +164,21 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		}
 		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
 		if list := report.Losses(rec.Lost(), n); list != "" {
-			text += "; lost: " + list
+			text += "; in no image: " + list
 		}
 		l.Notify.Warn("%s", text)
 	}
 	if float64(stats.Running) < alwaysCounted*float64(stats.Enabled) {
-		l.Notify.Warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it",
+		l.Notify.Warn("the event was counted for %s of the time (multiplexing reliability): it shares a counter with others, and counts are of that time, not scaled to all of it; shares are right all the same",
 			report.Share(uint64(stats.Running), uint64(stats.Enabled)))
 	}
 	if stats.Missed > 0 {
-		l.Notify.Warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it", 100*stats.Missed)
+		l.Notify.Warn("%.0f%% of what was counted brought no sample, as interrupts came late or threads ended before; those there are stand for it: nothing to do", 100*stats.Missed)
 	}
 	l.tellTraced(stats.Traced)
 	l.tellLostRecords(stats.LostRecords)
 	if stats.Throttled > 0 {
-		l.Notify.Warn("the kernel stopped sampling %d times to save time; a lower -F avoids that", stats.Throttled)
+		l.Notify.Warn("the kernel stopped sampling %d times for a moment, to save time: counts of hot code may be low; a lower -F avoids that", stats.Throttled)
 	}
 }
 
@@ -196,10 +199,10 @@ func (l Live) tellTraced(t *collect.Traced) {
 	}
 	l.Notify.Warn("%s", text.String())
 	if t.Interrupted > 0 {
-		l.Notify.Warn("%d system calls of the program returned EINTR for being sampled", t.Interrupted)
+		l.Notify.Warn("%d system calls of the program returned EINTR for being sampled: see that it took that well", t.Interrupted)
 	}
 	for _, name := range t.Setuid {
-		l.Notify.Warn("%s ran without the privileges of its file, as programs do that are traced by a user without", report.Clean(name))
+		l.Notify.Warn("%s ran without the privileges of its file, as programs do that a user without them traces; record it as root", report.Clean(name))
 	}
 }
 
@@ -207,7 +210,7 @@ func lowerFirst(s string) string { return strings.ToLower(s[:1]) + s[1:] }
 
 func (l Live) tellLostRecords(n uint64) {
 	if n > 0 {
-		l.Notify.Warn("the kernel dropped %d records of mappings and processes: samples may be called unmapped for that", n)
+		l.Notify.Warn("the kernel dropped %d records of mappings and processes: if many samples are unmapped, record again with less running beside", n)
 	}
 }
 
@@ -217,7 +220,7 @@ func whyNone(opt collect.Options, stats *collect.Stats) string {
 		return fmt.Sprintf("%s used %v of processor time in user mode; run it longer, or raise -F from %d Hz",
 			opt.Command[0], stats.Command.UserTime().Round(time.Millisecond), opt.Frequency)
 	}
-	return "the processes used next to no processor time in user mode"
+	return "the processes used next to no processor time in user mode; record for longer, or while they have something to do"
 }
 
 // CommandError returns the error for a recorded command that failed.

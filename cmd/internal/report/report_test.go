@@ -148,14 +148,13 @@ func TestFit(t *testing.T) {
 			"10.2%  10.2%   8.12k  std::_Rb_tree<…>::_M_insert_unique       stl_tree.h:2095  mov 0xffa(%rip),%eax  # 0x402000\n" +
 			" 1.0%  11.2%      81  github.com/someone/…/pkg.(*Type).Method  a.go:7           call 0x402000 <std::vector…>::push_back>\n"},
 		{80, "" +
-			"share    sum  procedure         line          instruction\n" +
-			"10.2%  10.2%  std…nsert_unique  stl_t…h:2095  mov 0xffa(%rip),%eax  # 0x402000\n" +
-			" 1.0%  11.2%  git…Type).Method  a.go:7        call 0x402000 <std::v…::push_back>\n" +
-			"Hidden for want of room: cycles.\n"},
+			"share    sum  cycles  procedure         line          instruction\n" +
+			"10.2%  10.2%   8.12k  std…nsert_unique  stl_t…h:2095  mov 0xffa(%rip),%eax\n" +
+			" 1.0%  11.2%      81  git…Type).Method  a.go:7        call 0x402000 <std…h_back>\n"},
 		{64, "" +
-			"share  procedure         instruction\n" +
-			"10.2%  std…nsert_unique  mov 0xffa(%rip),%eax  # 0x402000\n" +
-			" 1.0%  git…Type).Method  call 0x402000 <std::vector…::push_back>\n" +
+			"share  procedure          instruction\n" +
+			"10.2%  std…insert_unique  mov 0xffa(%rip),%eax  # 0x402000\n" +
+			" 1.0%  git…*Type).Method  call 0x402000 <std::vecto…::push_back>\n" +
 			"Hidden for want of room: sum, cycles, line.\n"},
 	} {
 		var b bytes.Buffer

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/infer"
 	"backfeed/sample"
 )
 
@@ -17,16 +18,43 @@ func MostFirst[K comparable, N cmp.Ordered](n map[K]N) []K {
 	})
 }
 
-// Losses lists losses by reason, with their shares of total samples: "192 unmapped (0.2%)";
-// "" if there are none.
+// Losses lists samples that belong to no code, by reason and with their shares of total: "192
+// unmapped (0.2%)"; "" if there are none. Where they matter, it says what to do.
 func Losses(lost map[sample.Loss]uint64, total uint64) string {
-	var parts []string
+	var parts, todo []string
 	for _, why := range MostFirst(lost) {
-		if n := lost[why]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s (%s)", n, why, Share(n, total)))
+		n := lost[why]
+		if n == 0 {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%d %s (%s)", n, why, Share(n, total)))
+		if do := lossAdvice[why]; do != "" && float64(n) >= muchLost*float64(total) {
+			todo = append(todo, fmt.Sprintf("%s: %s", why, do))
 		}
 	}
-	return strings.Join(parts, ", ")
+	text := strings.Join(parts, ", ")
+	if len(todo) > 0 {
+		text += "; " + strings.Join(todo, "; ")
+	}
+	return text
+}
+
+// muchLost is the share of all samples from which on a loss is worth doing something about.
+const muchLost = 0.05
+
+// lossAdvice says what to do about a loss, or why there is nothing to do.
+var lossAdvice = map[sample.Loss]string{
+	sample.LostDropped:   "a lower -F, or a machine with less to do, loses none",
+	sample.LostKernel:    "the time of system calls; record -a --kernel has it, and counts of the program need it not",
+	sample.LostUnmapped:  "processes began or mapped code before sampling did; start the program with record -- CMD",
+	sample.LostAnonymous: "code that was made at run time (JIT); perf's JIT maps would name it, nothing can optimise it",
+	sample.LostGuest:     "record inside of the virtual machine",
+	sample.LostStale:     "record the new build for a while",
+	infer.LostNoImage:    "keep the binaries that were recorded, and name where they are with --symfs DIR",
+	infer.LostNoProc:     "the image is stripped or has code between its functions; keep its symbol table or debug file",
+
+	sample.LostNoAddress: "the profile has names and lines only; use one that the program wrote itself",
+	sample.LostOutsideGo: "in C code and the kernel; record -- CMD or record -p sees it",
 }
 
 // Observed lists how many places have more than samples: "400 places probed, 12 counted"; ""
