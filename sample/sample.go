@@ -117,7 +117,7 @@ const Unknown = -1
 //
 // Top is the place that the first of the two words at the stack pointer named that
 // names code of an image. Where the sampled instruction runs without a frame of its
-// own, or one that is just being set up, it is the return address that a walk by
+// own, or one that is just being set up, it is the return address that unwinding by
 // frame pointers misses: a saved frame pointer, which may lie before it, names no
 // code. Elsewhere it is whatever lay there. Only the code tells which: package
 // image reads it.
