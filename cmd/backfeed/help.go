@@ -92,7 +92,9 @@ func helpText(cmd *command, flags *flagSet, width int) string {
 	var b strings.Builder
 	fillWords(&b, strings.ToUpper(cmd.short[:1])+cmd.short[1:]+".", "", "", width)
 	b.WriteString("\n")
-	fillWords(&b, cmd.synopsis(), "Usage:", "    ", width)
+	var usage strings.Builder
+	fillWords(&usage, bracketed(cmd.synopsis()), "Usage:", "    ", width)
+	b.WriteString(strings.ReplaceAll(usage.String(), "\x00", " "))
 	if cmd.long != "" {
 		b.WriteString("\n" + wrapMarkdown(strings.TrimSpace(cmd.long), width))
 	}
@@ -116,6 +118,22 @@ func helpText(cmd *command, flags *flagSet, width int) string {
 		}
 	}
 	return b.String()
+}
+
+// bracketed makes one word of what is in brackets: blanks there become \x00.
+func bracketed(text string) string {
+	b, depth := []byte(text), 0
+	for i, c := range b {
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ' ' && depth > 0:
+			b[i] = 0
+		}
+	}
+	return string(b)
 }
 
 // synopsis is the usage line of a command.

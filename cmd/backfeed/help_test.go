@@ -98,6 +98,32 @@ func TestHelpWidth(t *testing.T) {
 	}
 }
 
+// TestDefinitions: what looks like a list of terms in a command's text is read as one.
+func TestDefinitions(t *testing.T) {
+	found := 0
+	for _, cmd := range everyCommand() {
+		all := strings.Split(strings.TrimSpace(cmd.long), "\n")
+		for i, line := range all[1:] {
+			before := all[i]
+			if !strings.HasPrefix(line, " ") || before == "" || strings.HasPrefix(before, " ") {
+				continue
+			}
+			found++
+			if _, _, ok := defined(before, true, all[i+1:]); !ok {
+				t.Errorf("%s: %q has no two spaces after a term, and is filled with what follows it", cmd.name, before)
+			}
+		}
+	}
+	if found < 5 {
+		t.Errorf("only %d definitions found", found)
+	}
+	const text = "Of these:\na  one two three\n   four\na long term there  five\nd\n   six\nAnd on\nit goes.\n"
+	const want = "Of these:\na  one two three\n   four\na long term there\n   five\nd  six\nAnd on it goes.\n"
+	if got := wrapMarkdown(text, 17); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // TestExamples: each command shows how it is used, by flags that it has.
 func TestExamples(t *testing.T) {
 	for _, cmd := range everyCommand() {

@@ -41,6 +41,11 @@ func runImport(c *cli, args []string) error {
 	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), isCover) {
 		return c.usage(fs.refuse("it is the program of cover profiles, and no source is one", "image"))
 	}
+	if !slices.ContainsFunc(fs.Args(), isCounted) {
+		if err := fs.refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {
+			return c.usage(err)
+		}
+	}
 	src, err := c.read(fs.Args(), opt)
 	if err != nil {
 		return err
@@ -49,17 +54,29 @@ func runImport(c *cli, args []string) error {
 	return c.writeRecording(*out, src.Recording)
 }
 
-// isCover reports whether path is a cover profile, or standard input, which may be one.
-func isCover(path string) bool {
+// isCover reports whether path is a cover profile, or may be one.
+func isCover(path string) bool { return sniffs(path, truth.IsCover) }
+
+// isCounted reports whether path is counts of code, which have to be put to images, or may be.
+func isCounted(path string) bool {
+	return sniffs(path, func(head []byte) bool { return truth.IsCounts(head) || truth.IsCover(head) })
+}
+
+// sniffs asks is about the first bytes of a source. What cannot be read here may be anything: standard input, or
+// a file that is wrong, of which the reader will say more.
+func sniffs(path string, is func(head []byte) bool) bool {
 	if path == "-" {
 		return true
 	}
+	if isDir(path) {
+		return false
+	}
 	f, err := os.Open(path)
 	if err != nil {
-		return true // what is wrong, the reader will say
+		return true
 	}
 	defer f.Close()
 	head := make([]byte, sample.SniffLen)
 	n, _ := io.ReadFull(f, head)
-	return truth.IsCover(head[:n])
+	return is(head[:n])
 }

@@ -15,7 +15,7 @@ var listCmd = &command{
 
 samples  as recorded: on a core that executes out of order, a timer's are at the instruction after
 time     share of the procedure's time at the instruction that was waited for, which all that follows goes by
-cyc/exec cycles per execution; least is what the machine model expects, "for" what that waits for: an
+cyc/exec  cycles per execution; least is what the machine model expects, "for" what that waits for: an
          instruction's result, a unit, or the fetching of code
 conf     how well executions are known (none, low, medium, high): among all of the program, and among those
          of the procedure; cyc/exec is no better

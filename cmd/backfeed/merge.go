@@ -85,6 +85,11 @@ func runMerge(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
+	if *onto == "" && !slices.ContainsFunc(paths, isCounted) {
+		if err := fs.refuse("samples need no images without --onto, only counts do, and no source has any", "symfs"); err != nil {
+			return c.usage(err)
+		}
+	}
 	src, err := input.Merge(context.Background(), sources, how, *opt)
 	if err != nil {
 		return err
