@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 )
 
@@ -24,7 +25,7 @@ func TestFileless(t *testing.T) {
 	total := rec.Samples()
 	path := file(t, t.TempDir(), "rec", string(sample.Merge(rec).Encode()))
 
-	rows := itemsOf[procRow](t, "backfeed.prof/2", must(t, "prof", path, "--format", "json"))
+	rows := itemsOf[report.ProfRow](t, "backfeed.prof/2", must(t, "prof", path, "--format", "json"))
 	got := map[string]uint64{}
 	sum := uint64(0)
 	for _, r := range rows {

@@ -1,18 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"io"
-	"math"
-	"slices"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
-	"backfeed/infer/compare"
-	"backfeed/sample"
 )
 
 var profCmd = &command{
@@ -49,18 +43,6 @@ backfeed prof app.bfr --by line -n 50
 backfeed prof /var/lib/backfeed --since 24h --by image
 backfeed prof app.bfr --experiment usertime --proc main.main`,
 	run: runProf,
-}
-
-// A procRow is one procedure, or samples that have none.
-type procRow struct {
-	Samples    uint64   `json:"samples"`
-	Share      float64  `json:"share"`
-	Sum        float64  `json:"sum"`                  // of the shares so far
-	Executions *float64 `json:"executions,omitempty"` // nil is unknown
-	Confidence string   `json:"confidence,omitempty"`
-	Image      string   `json:"image,omitempty"`
-	report.Name
-	Lost string `json:"lost,omitempty"`
 }
 
 func runProf(c *cli, args []string) error {
@@ -106,73 +88,17 @@ func runProf(c *cli, args []string) error {
 	if other {
 		events := []string{src.Profile.Event.Name}
 		if *allEvents {
-			events = profEvents(src)
+			events = report.ProfEvents(src.Profile, src.Recording)
 		}
-		t := profBy(src, by.value, events, *n)
-		rows := t.rows()
-		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.text)
+		t := report.NewProfTable(sideOf(src), src.Open, by.value, events, *n)
+		rows := t.Rows()
+		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 	}
-	rows := procRows(src.Profile, src.Named)
+	rows := report.ProfRows(src.Profile, src.Named)
 	if *n > 0 && len(rows) > *n {
 		rows = rows[:*n]
 	}
-	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return writeProcs(w, rows, style) })
-}
-
-// procRows lists all samples of p, by falling numbers; fileless are some of those
-// that it calls lost, by name.
-func procRows(p *infer.Profile, fileless map[compare.Named]uint64) []procRow {
-	rows := []procRow{}
-	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
-	for _, ip := range p.Images {
-		for _, r := range ip.Procs {
-			if r.Samples == 0 {
-				continue
-			}
-			row := procRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: report.NameOf(r.Proc.Name)}
-			if r.Entries.Conf != infer.None {
-				row.Executions = &r.Entries.N
-				row.Confidence = r.Entries.Conf.String()
-			}
-			rows = append(rows, row)
-		}
-	}
-	known := map[sample.Loss]uint64{}
-	for at, n := range fileless {
-		if at.Event == p.Event.Name && at.Name != "" {
-			rows = append(rows, procRow{Samples: n, Share: share(n), Image: at.Image.Path, Name: report.NameOf(at.Name)})
-			known[at.Loss] += n
-		}
-	}
-	for why, n := range p.Samples.Lost {
-		if n -= known[why]; n > 0 {
-			rows = append(rows, procRow{Samples: n, Share: share(n), Lost: string(why)})
-		}
-	}
-	slices.SortFunc(rows, func(a, b procRow) int {
-		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Image, b.Image),
-			cmp.Compare(a.Linker(), b.Linker()), cmp.Compare(a.Lost, b.Lost))
-	})
-	sum := 0.0
-	for i := range rows {
-		sum += rows[i].Share
-		rows[i].Sum = min(sum, 1)
-	}
-	return rows
-}
-
-func writeProcs(w io.Writer, rows []procRow, style report.Style) error {
-	t := report.NewTable(report.Right("samples"), report.Right("share"), report.Right("sum").Drop(1),
-		report.Right("executions").Drop(2), report.Paths("image"), report.Procedures("procedure").Main())
-	for _, r := range rows {
-		executions := math.NaN()
-		if r.Executions != nil {
-			executions = *r.Executions
-		}
-		t.Row(report.Integer(r.Samples), report.Percent(r.Share), report.Percent(r.Sum),
-			report.Count(executions), r.Image, r.Or(r.Lost, style))
-	}
-	return t.Print(w, style)
+	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteProf(w, rows, style) })
 }
 
 // deepStack is how many frames of a stack usertime reads: all that Linux records
@@ -208,5 +134,15 @@ func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice)
 		return fail.Errorf(fail.Nothing, "prof: no signals were recorded; want perf record -e signal:signal_generate --filter 'sig == 8' -g --buildid-all -- CMD")
 	}
 	src.TellImages(src.Recording)
+	return c.print("-", format, doc, doc.Rows, doc.Text)
+}
+
+// ideal shows the time that procedures would take if nothing held them up.
+func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
+	x, err := src.Explain()
+	if err != nil {
+		return err
+	}
+	doc := report.NewIdeal(src.Profile, x, lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }

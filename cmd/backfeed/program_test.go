@@ -12,6 +12,7 @@ import (
 	"github.com/google/pprof/profile"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -128,7 +129,7 @@ func must(t *testing.T, args ...string) string {
 func TestProgram(t *testing.T) {
 	rec, program := programRecording(t)
 
-	rows := itemsOf[procRow](t, "backfeed.prof/2", must(t, "prof", rec, "--format", "json"))
+	rows := itemsOf[report.ProfRow](t, "backfeed.prof/2", must(t, "prof", rec, "--format", "json"))
 	share, total := 0.0, uint64(0)
 	for _, r := range rows {
 		share += r.Share
@@ -339,7 +340,7 @@ func TestEvents(t *testing.T) {
 			t.Fatalf("%q: exit code %d: %s", tt.args, code, errs)
 		}
 		var total uint64
-		for _, r := range itemsOf[procRow](t, "backfeed.prof/2", out) {
+		for _, r := range itemsOf[report.ProfRow](t, "backfeed.prof/2", out) {
 			total += r.Samples
 		}
 		if total != tt.total {

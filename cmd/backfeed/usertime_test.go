@@ -58,7 +58,7 @@ func TestUsertime(t *testing.T) {
 // TestIdeal: the ratio is that of the cycles, and all procedures are in the total.
 func TestIdeal(t *testing.T) {
 	rec, _ := programRecording(t)
-	var doc idealDoc
+	var doc report.Ideal
 	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--experiment", "ideal", "--format", "json", "-n", "0")), &doc); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package report
 
 import (
 	"cmp"
@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strconv"
 
-	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/compare"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -29,21 +28,21 @@ func (k profKey) compare(o profKey) int {
 		cmp.Compare(k.file, o.file), cmp.Compare(k.line, o.line), cmp.Compare(k.lost, o.lost))
 }
 
-// A profByRow is samples of one event by image, procedure, file or line.
-type profByRow struct {
+// A ProfByRow is samples of one event by image, procedure, file or line.
+type ProfByRow struct {
 	Event   string  `json:"event"`
 	Samples uint64  `json:"samples"`
 	Share   float64 `json:"share"` // of the samples of the event
 	Sum     float64 `json:"sum"`   // of the shares of the event so far
 	Image   string  `json:"image,omitempty"`
-	report.Name
+	Name
 	File string `json:"file,omitempty"` // empty is unknown
 	Line int    `json:"line,omitempty"`
 	Lost string `json:"lost,omitempty"`
 }
 
-// A profTable is samples of events side by side.
-type profTable struct {
+// A ProfTable is samples of events side by side.
+type ProfTable struct {
 	by     string
 	events []string // the first decides about the order
 	keys   []profKey
@@ -52,9 +51,9 @@ type profTable struct {
 	paths  map[sample.ImageID]string     // by ImageID.Key: one path for all copies of an image
 }
 
-// profBy adds the samples of events up. The first n keys are kept, all for 0.
-func profBy(s *input.Session, by string, events []string, n int) *profTable {
-	t := &profTable{by: by, events: events, n: map[profKey]map[string]uint64{}, total: map[string]uint64{}, paths: map[sample.ImageID]string{}}
+// NewProfTable adds the samples of events up. The first n keys are kept, all for 0.
+func NewProfTable(s compare.Side, open func(sample.ImageID) (*image.Image, error), by string, events []string, n int) *ProfTable {
+	t := &ProfTable{by: by, events: events, n: map[profKey]map[string]uint64{}, total: map[string]uint64{}, paths: map[sample.ImageID]string{}}
 	for id := range s.Recording.ByImage() {
 		if path, ok := t.paths[id.Key()]; !ok || id.Path < path {
 			t.paths[id.Key()] = id.Path
@@ -83,7 +82,7 @@ func profBy(s *input.Session, by string, events []string, n int) *profTable {
 			continue
 		}
 		for _, ic := range c.Images {
-			addImage(s, t, c.Event.Name, ic)
+			addImage(open, t, c.Event.Name, ic)
 		}
 		for why, k := range c.Lost {
 			out := min(k, known[c.Event.Name][why])
@@ -107,7 +106,7 @@ func profBy(s *input.Session, by string, events []string, n int) *profTable {
 	return t
 }
 
-func (t *profTable) add(key profKey, event string, n uint64) {
+func (t *ProfTable) add(key profKey, event string, n uint64) {
 	if n == 0 {
 		return
 	}
@@ -119,12 +118,12 @@ func (t *profTable) add(key profKey, event string, n uint64) {
 }
 
 // addImage adds the samples of an image.
-func addImage(s *input.Session, t *profTable, event string, ic *sample.ImageCounts) {
+func addImage(open func(sample.ImageID) (*image.Image, error), t *ProfTable, event string, ic *sample.ImageCounts) {
 	if t.by == "image" {
 		t.add(profKey{image: t.paths[ic.ID.Key()]}, event, ic.Samples())
 		return
 	}
-	im, err := s.Open(ic.ID)
+	im, err := open(ic.ID)
 	if err != nil {
 		t.add(profKey{lost: string(infer.LostNoImage)}, event, ic.Samples())
 		return
@@ -161,9 +160,9 @@ func addImage(s *input.Session, t *profTable, event string, ic *sample.ImageCoun
 	}
 }
 
-// rows lists the samples of each event, one event after another.
-func (t *profTable) rows() []profByRow {
-	rows := []profByRow{}
+// Rows lists the samples of each event, one event after another.
+func (t *ProfTable) Rows() []ProfByRow {
+	rows := []ProfByRow{}
 	for _, e := range t.events {
 		sum := 0.0
 		for _, k := range t.keys {
@@ -173,38 +172,39 @@ func (t *profTable) rows() []profByRow {
 			}
 			share := float64(n) / float64(t.total[e])
 			sum += share
-			rows = append(rows, profByRow{e, n, share, min(sum, 1), k.image, report.NameOf(k.proc), k.file, k.line, k.lost})
+			rows = append(rows, ProfByRow{e, n, share, min(sum, 1), k.image, NameOf(k.proc), k.file, k.line, k.lost})
 		}
 	}
 	return rows
 }
 
-func (t *profTable) text(w io.Writer, style report.Style) error {
-	var columns []report.Column
+// Text writes the table.
+func (t *ProfTable) Text(w io.Writer, style Style) error {
+	var columns []Column
 	for i, e := range t.events {
 		name := "samples"
 		if len(t.events) > 1 {
 			name = e
 		}
-		columns = append(columns, report.Right(name), report.Right("share"))
+		columns = append(columns, Right(name), Right("share"))
 		if i == 0 {
-			columns = append(columns, report.Right("sum").Drop(1))
+			columns = append(columns, Right("sum").Drop(1))
 		}
 	}
-	columns = append(columns, report.Paths("image").Drop(3))
+	columns = append(columns, Paths("image").Drop(3))
 	if t.by != "image" {
-		columns = append(columns, report.Procedures(t.by).Main())
+		columns = append(columns, Procedures(t.by).Main())
 	}
-	table := report.NewTable(columns...)
+	table := NewTable(columns...)
 	sum := uint64(0)
 	for _, k := range t.keys {
 		var cells []string
 		for i, e := range t.events {
 			n := t.n[k][e]
-			cells = append(cells, report.Integer(n), report.Share(n, t.total[e]))
+			cells = append(cells, Integer(n), Share(n, t.total[e]))
 			if i == 0 {
 				sum += n
-				cells = append(cells, report.Share(sum, t.total[e]))
+				cells = append(cells, Share(sum, t.total[e]))
 			}
 		}
 		cells = append(cells, cmp.Or(k.image, "("+k.lost+")"))
@@ -220,7 +220,7 @@ func (t *profTable) text(w io.Writer, style report.Style) error {
 }
 
 // name is what the last column calls k.
-func (k profKey) name(by string, style report.Style) string {
+func (k profKey) name(by string, style Style) string {
 	switch {
 	case k.lost != "":
 		return "(" + k.lost + ")"
@@ -234,15 +234,15 @@ func (k profKey) name(by string, style report.Style) string {
 	return k.file
 }
 
-// profEvents lists the events of the recording: the one that was inferred from, then
+// ProfEvents lists the events of the recording: the one that was inferred from, then
 // others by falling samples.
-func profEvents(s *input.Session) []string {
+func ProfEvents(p *infer.Profile, rec *sample.Recording) []string {
 	n := map[string]uint64{}
-	for _, c := range s.Recording.Counts {
+	for _, c := range rec.Counts {
 		if c.Total > 0 {
 			n[c.Event.Name] += c.Total
 		}
 	}
-	delete(n, s.Profile.Event.Name)
-	return append([]string{s.Profile.Event.Name}, report.MostFirst(n)...)
+	delete(n, p.Event.Name)
+	return append([]string{p.Event.Name}, MostFirst(n)...)
 }

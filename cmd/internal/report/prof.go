@@ -1,0 +1,81 @@
+package report
+
+import (
+	"cmp"
+	"io"
+	"math"
+	"slices"
+
+	"backfeed/infer"
+	"backfeed/infer/compare"
+	"backfeed/sample"
+)
+
+// A ProfRow is one procedure, or samples that have none.
+type ProfRow struct {
+	Samples    uint64   `json:"samples"`
+	Share      float64  `json:"share"`
+	Sum        float64  `json:"sum"`                  // of the shares so far
+	Executions *float64 `json:"executions,omitempty"` // nil is unknown
+	Confidence string   `json:"confidence,omitempty"`
+	Image      string   `json:"image,omitempty"`
+	Name
+	Lost string `json:"lost,omitempty"`
+}
+
+// ProfRows lists all samples of p, by falling numbers; fileless are some of those
+// that it calls lost, by name.
+func ProfRows(p *infer.Profile, fileless map[compare.Named]uint64) []ProfRow {
+	rows := []ProfRow{}
+	share := func(n uint64) float64 { return float64(n) / float64(max(p.Samples.Total, 1)) }
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			if r.Samples == 0 {
+				continue
+			}
+			row := ProfRow{Samples: r.Samples, Share: share(r.Samples), Image: ip.ID.Path, Name: NameOf(r.Proc.Name)}
+			if r.Entries.Conf != infer.None {
+				row.Executions = &r.Entries.N
+				row.Confidence = r.Entries.Conf.String()
+			}
+			rows = append(rows, row)
+		}
+	}
+	known := map[sample.Loss]uint64{}
+	for at, n := range fileless {
+		if at.Event == p.Event.Name && at.Name != "" {
+			rows = append(rows, ProfRow{Samples: n, Share: share(n), Image: at.Image.Path, Name: NameOf(at.Name)})
+			known[at.Loss] += n
+		}
+	}
+	for why, n := range p.Samples.Lost {
+		if n -= known[why]; n > 0 {
+			rows = append(rows, ProfRow{Samples: n, Share: share(n), Lost: string(why)})
+		}
+	}
+	slices.SortFunc(rows, func(a, b ProfRow) int {
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Image, b.Image),
+			cmp.Compare(a.Linker(), b.Linker()), cmp.Compare(a.Lost, b.Lost))
+	})
+	sum := 0.0
+	for i := range rows {
+		sum += rows[i].Share
+		rows[i].Sum = min(sum, 1)
+	}
+	return rows
+}
+
+// WriteProf writes the table of prof.
+func WriteProf(w io.Writer, rows []ProfRow, style Style) error {
+	t := NewTable(Right("samples"), Right("share"), Right("sum").Drop(1),
+		Right("executions").Drop(2), Paths("image"), Procedures("procedure").Main())
+	for _, r := range rows {
+		executions := math.NaN()
+		if r.Executions != nil {
+			executions = *r.Executions
+		}
+		t.Row(Integer(r.Samples), Percent(r.Share), Percent(r.Sum),
+			Count(executions), r.Image, r.Or(r.Lost, style))
+	}
+	return t.Print(w, style)
+}
