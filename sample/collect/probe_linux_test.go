@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/internal/testtool"
+	"backfeed/sample/probe"
 )
 
 func TestMain(m *testing.M) {
@@ -39,8 +40,8 @@ func prober(t *testing.T, s *System) *Prober {
 func TestProberTrial(t *testing.T) {
 	p := prober(t, system(t, SystemOptions{Frequency: 97, Probes: true, PIDs: []int{os.Getpid()}}))
 	costs := p.Costs()
-	if len(costs) != len(hostProbes.kinds)+1 {
-		t.Fatalf("%d kinds tried, want %d", len(costs), len(hostProbes.kinds)+1)
+	if len(costs) != len(probe.Host.Kinds)+1 {
+		t.Fatalf("%d kinds tried, want %d", len(costs), len(probe.Host.Kinds)+1)
 	}
 	for i, c := range costs {
 		t.Logf("%-16s %v", c.Kind, c.Cost)
@@ -48,16 +49,17 @@ func TestProberTrial(t *testing.T) {
 			t.Errorf("%s: hits or outcomes were not all counted", c.Kind)
 		}
 		nop := strings.HasPrefix(c.Kind, "nop") // emulated from Linux 6.16 on, on AArch64 from 6.13
-		if want := i < len(hostProbes.kinds); c.Emulated != want && !nop {
+		if want := i < len(probe.Host.Kinds); c.Emulated != want && !nop {
 			t.Errorf("%s: emulated: %v", c.Kind, c.Emulated)
 		}
 	}
-	kind := &hostProbes.kinds[0]
-	branch := kind.body[kind.at:]
-	if err := p.Allows(branch, kind.condition(branch)); err != nil {
+	code, offs := probe.Host.LoopProgram()
+	branch := code[offs[0]:]
+	cond := probe.Host.Kinds[0].Condition(branch)
+	if err := p.Allows(branch, cond); err != nil {
 		t.Errorf("a branch: %v", err)
 	}
-	if err := p.Allows(branch, kind.condition(branch)^1); err == nil {
+	if err := p.Allows(branch, cond^1); err == nil {
 		t.Error("a branch as the opposite: no error")
 	}
 }

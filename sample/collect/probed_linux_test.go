@@ -140,11 +140,11 @@ func goListing(t *testing.T, file, function string) (list []instruction) {
 
 // condOf returns the condition of a conditional branch.
 func condOf(code []byte) int8 {
-	k, err := hostProbes.kindOf(code)
+	k, err := probe.Host.KindOf(code)
 	if err != nil {
 		return probe.NoCond
 	}
-	return hostProbes.kinds[k].condition(code)
+	return probe.Host.Kinds[k].Condition(code)
 }
 
 // allSites returns the sites of those instructions in a listing that may be probed.
@@ -332,7 +332,7 @@ func textOf(t *testing.T, pid int, file string) (text []textRange) {
 }
 
 // breakpoint is as long as what the kernel puts in the place of an instruction.
-var breakpoint = map[string][]byte{"amd64": {0xcc}, "arm64": words(0xd4200000)}[runtime.GOARCH]
+var breakpoint = map[string][]byte{"amd64": {0xcc}, "arm64": {0, 0, 0x20, 0xd4}}[runtime.GOARCH]
 
 // changed returns at how many places the code of a file is another one in a process: those
 // where breakpoints are.

@@ -243,7 +243,7 @@ func TestProbeRefusals(t *testing.T) {
 		{"negative time", exe, good, -1, "a window of"},
 		{"no ELF file", files["text"], []probe.Site{{Off: 64, Cond: 4}}, time.Millisecond, "malformed ELF file"},
 		{"short file", files["short"], good, time.Millisecond, ""},
-		{"other processor", files["other"], good, time.Millisecond, "want " + hostProbes.name},
+		{"other processor", files["other"], good, time.Millisecond, "want " + probe.Host.Name},
 		{"empty file", files["empty"], good, time.Millisecond, ""},
 		{"no file", filepath.Join(dir, "none"), good, time.Millisecond, "no such file"},
 		{"directory", dir, good, time.Millisecond, "not a regular file"},

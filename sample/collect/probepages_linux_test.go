@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample/probe"
 )
 
 // TestProbePages: of a site whose instruction lies at the end of a page, all that the kernel is
@@ -61,7 +63,7 @@ func TestProbePages(t *testing.T) {
 	if in := resident(); in[3]&1 != 0 || in[4]&1 != 0 {
 		t.Skip("this file system lets go of no pages")
 	}
-	costs := slices.Repeat([]ProbeCost{{Emulated: true}}, 8)
+	costs := slices.Repeat([]probe.Cost{{Emulated: true}}, 8)
 	r := proberRequest{Offs: []uint64{site}, Conds: []int8{4}, Length: time.Millisecond}
 	if _, err := r.check(f, costs); err != nil {
 		t.Fatal(err)

@@ -41,7 +41,7 @@ type Prober struct {
 	windows *ebpf.Map // of the System, which the prober shares
 	enc     *gob.Encoder
 	dec     *gob.Decoder
-	costs   []ProbeCost
+	costs   []probe.Cost
 }
 
 // proberName is argument 0 of the process that a Prober starts, which is this program
@@ -80,7 +80,7 @@ type proberHello struct {
 	Error       string
 	Unavailable bool
 	Fix, Log    string
-	Costs       []ProbeCost
+	Costs       []probe.Cost
 }
 
 type proberRequest struct {
@@ -163,7 +163,7 @@ const selfTestPatience = time.Minute
 
 // Costs are what hits cost here, by kind of instruction, as tried at the start. A nil Prober, which probes
 // nothing, has none.
-func (p *Prober) Costs() []ProbeCost {
+func (p *Prober) Costs() []probe.Cost {
 	if p == nil {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (p *Prober) HitCost() time.Duration {
 // Allows reports whether the instruction that code begins with, with the condition of a
 // probe.Site, may be probed here.
 func (p *Prober) Allows(code []byte, cond int8) error {
-	return hostProbes.checkSite(code, cond, p.Costs())
+	return probe.Host.Check(code, cond, p.Costs())
 }
 
 // Window arms sites of one file for a time, in the process pid, or in all that map
@@ -351,7 +351,7 @@ func hurry() {
 type armer struct {
 	bpf    proberObjects
 	link   link.Link // of the program that follows processors
-	costs  []ProbeCost
+	costs  []probe.Cost
 	number uint32
 	still  *os.File // the program of try, which nobody runs any more
 	offset uint64   // of an instruction of it
@@ -424,8 +424,8 @@ func (a *armer) try() error {
 		return os.NewSyscallError("memfd_create", err)
 	}
 	program := os.NewFile(uintptr(fd), "backfeed-loops")
-	isa := hostProbes
-	code, offs := isa.loopProgram()
+	isa := probe.Host
+	code, offs := isa.LoopProgram()
 	a.still, a.offset = program, offs[0]
 	if _, err := program.Write(code); err != nil {
 		return err
@@ -447,10 +447,10 @@ func (a *armer) try() error {
 	var cookies []uint64
 	for i, off := range offs {
 		cond := int8(probe.NoCond)
-		if i < len(isa.kinds) {
-			cond = isa.kinds[i].condition(code[off:])
+		if i < len(isa.Kinds) {
+			cond = isa.Kinds[i].Condition(code[off:])
 		}
-		cookies = append(cookies, cookie(i, cond, code[off:]))
+		cookies = append(cookies, probe.Cookie(i, cond, code[off:]))
 		if err := a.clear(i); err != nil {
 			return err
 		}
@@ -470,9 +470,9 @@ func (a *armer) try() error {
 		return err
 	}
 	for i := range offs {
-		c := ProbeCost{Kind: "stepped"}
-		if i < len(isa.kinds) {
-			c.Kind = isa.kinds[i].name
+		c := probe.Cost{Kind: "stepped"}
+		if i < len(isa.Kinds) {
+			c.Kind = isa.Kinds[i].Name
 		}
 		took, err := run(i + 1)
 		if err != nil {
@@ -482,15 +482,18 @@ func (a *armer) try() error {
 		if err != nil {
 			return err
 		}
-		c.Cost = max(0, took-none) / loopRuns
-		want := siteCounts{Hits: loopRuns * triesOfLoop}
-		if i < len(isa.kinds) && isa.kinds[i].goes {
+		c.Cost = max(0, took-none) / probe.LoopRuns
+		want := siteCounts{Hits: probe.LoopRuns * triesOfLoop}
+		if i < len(isa.Kinds) && isa.Kinds[i].Goes {
 			want.Taken = want.Hits
 		}
 		c.Exact = n == want
 		a.costs = append(a.costs, c)
 	}
-	return isa.judge(a.costs)
+	if err := isa.Judge(a.costs); err != nil {
+		return &Unavailable{Why: err.Error()}
+	}
+	return nil
 }
 
 // triesOfLoop is how often each loop is timed.
@@ -536,7 +539,7 @@ func (a *armer) attach(file string, offs, cookies []uint64, pid uint32) (link.Li
 // too often. So a probe of a file that nobody runs does the waiting, and then a random time passes, in
 // which the next one need not wait. What calm returns is to be closed after that.
 func (a *armer) calm() (io.Closer, error) {
-	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{cookie(0, probe.NoCond, nil)}, 0)
+	l, err := a.attach(fdPath(a.still), []uint64{a.offset}, []uint64{probe.Cookie(0, probe.NoCond, nil)}, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -549,7 +552,7 @@ func (a *armer) calm() (io.Closer, error) {
 const calmTime = 8 * time.Millisecond
 
 // check looks at all that is asked for, and at the bytes of all sites in an open file. It returns their cookies.
-func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, err error) {
+func (r *proberRequest) check(f *os.File, costs []probe.Cost) (cookies []uint64, err error) {
 	if len(r.Offs) == 0 || len(r.Offs) > probe.MaxSites || len(r.Conds) != len(r.Offs) {
 		return nil, fmt.Errorf("%d sites: want 1 to %d", len(r.Offs), probe.MaxSites)
 	}
@@ -579,10 +582,10 @@ func (r *proberRequest) check(f *os.File, costs []ProbeCost) (cookies []uint64, 
 		if err != nil && err != io.EOF {
 			return nil, err
 		}
-		if err := hostProbes.checkSite(b[:min(n, 8)], r.Conds[i], costs); err != nil {
+		if err := probe.Host.Check(b[:min(n, 8)], r.Conds[i], costs); err != nil {
 			return nil, fmt.Errorf("offset %#x: %w", off, err)
 		}
-		cookies = append(cookies, cookie(i, r.Conds[i], b[:]))
+		cookies = append(cookies, probe.Cookie(i, r.Conds[i], b[:]))
 	}
 	return cookies, nil
 }
@@ -601,8 +604,8 @@ func codeOf(f io.ReaderAt) (code []elf.ProgHeader, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Machine != hostProbes.machine || e.Class != elf.ELFCLASS64 {
-		return nil, fmt.Errorf("code for %v, %v: want %s", e.Machine, e.Class, hostProbes.name)
+	if e.Machine != probe.Host.Machine || e.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("code for %v, %v: want %s", e.Machine, e.Class, probe.Host.Name)
 	}
 	for _, p := range e.Segments {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {

@@ -20,7 +20,7 @@ type Prober struct{}
 func OpenProber(*System) (*Prober, error) { return nil, noProber }
 
 // Costs is never reached: there is no Prober.
-func (*Prober) Costs() []ProbeCost { return nil }
+func (*Prober) Costs() []probe.Cost { return nil }
 
 // HitCost is never reached.
 func (*Prober) HitCost() time.Duration { return 0 }

@@ -1,6 +1,7 @@
 // Package probe holds what is counted exactly, at some instructions and for some milliseconds:
-// the sites of a file, windows in which a Prober arms groups of them at random moments within a
-// share of the processor time, and how often each site runs and branches by what windows count.
+// which instructions may be sites, by their bytes and by what one of their kind costs; windows in
+// which a Prober arms groups of sites at random moments, within a share of the processor time; and
+// how often each site runs and branches, by what windows count.
 //
 // It refuses whatever touches the kernel or a file: package collect's Prober arms what the kernel
 // emulates, and infer and its rooms say which sites are worth it. What windows tell goes into

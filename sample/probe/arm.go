@@ -1,25 +1,23 @@
-package collect
+package probe
 
 import (
 	"debug/elf"
 	"encoding/binary"
-
-	"backfeed/sample/probe"
 )
 
-// armProbes are instructions of AArch64: what arm_probe_decode_insn of arch/arm64/kernel/probes/decode-insn.c has
+// armISA has instructions of AArch64: what arm_probe_decode_insn of arch/arm64/kernel/probes/decode-insn.c has
 // a handler for, but for loads of literals, which before Linux 6.12 read the kernel's memory, and branches to
 // registers. Nop is among them since 6.13.
-var armProbes = probeISA{
-	name:    "AArch64",
-	machine: elf.EM_AARCH64,
-	kinds: []probeKind{
+var armISA = ISA{
+	Name:    "AArch64",
+	Machine: elf.EM_AARCH64,
+	Kinds: []Kind{
 		{"b.cond", words(0x6b1f013f, 0x54000021), 4, word(0xff000010, 0x54000000), // cmp w9, wzr; b.ne +4
 			func(b []byte) int8 { return int8(b[0] & 15) }, true},
 		{"cbz", words(0x34000029), 0, word(0x7e000000, 0x34000000), // cbz w9, +4
-			func(b []byte) int8 { return probe.CondZero + int8(b[3]&1) }, false},
+			func(b []byte) int8 { return CondZero + int8(b[3]&1) }, false},
 		{"tbz", words(0x36f80029), 0, word(0x7e000000, 0x36000000), // tbz w9, #31, +4
-			func(b []byte) int8 { return probe.CondClear + int8(b[3]&1) }, true},
+			func(b []byte) int8 { return CondClear + int8(b[3]&1) }, true},
 		{"b", words(0x14000001), 0, word(0xfc000000, 0x14000000), nil, false},
 		{"bl", words(0x94000002, 0x14000002, 0xd65f03c0), 0, word(0xfc000000, 0x94000000), nil, false}, // bl f; b over; f: ret
 		{"adr", words(0x1000000a), 0, word(0x1f000000, 0x10000000), nil, false},                        // adr x10, 0
@@ -30,7 +28,7 @@ var armProbes = probeISA{
 	// ones 1.71 us and nop, which this kernel steps, 1.69 us (Linux 6.12).
 	most: 0.8,
 	loop: func(body []byte) ([]byte, int) {
-		code := words(0x52800009 | loopRuns<<5) // mov w9, loopRuns
+		code := words(0x52800009 | LoopRuns<<5) // mov w9, LoopRuns
 		at := len(code)
 		code = append(code, body...)
 		back := uint32(-(len(body)/4 + 1)) & 0x7ffff

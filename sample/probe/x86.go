@@ -1,4 +1,4 @@
-package collect
+package probe
 
 import (
 	"bytes"
@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// x86Probes are instructions of x86-64. A 5-byte nop is of no kind: Linux 6.18 replaces it by a call, which
+// x86ISA has instructions of x86-64. A 5-byte nop is of no kind: Linux 6.18 replaces it by a call, which
 // overwrites what leaf functions keep below their stack pointer.
-var x86Probes = probeISA{
-	name:    "x86-64",
-	machine: elf.EM_X86_64,
-	kinds: []probeKind{
+var x86ISA = ISA{
+	Name:    "x86-64",
+	Machine: elf.EM_X86_64,
+	Kinds: []Kind{
 		{"jcc taken", []byte{0x85, 0xc9, 0x75, 0x00}, 2, func(b []byte) bool { return b[0]&0xf0 == 0x70 }, // test ecx, ecx; jnz +0
 			func(b []byte) int8 { return int8(b[0] & 15) }, true},
 		{"jcc not taken", []byte{0x85, 0xc9, 0x0f, 0x84, 0, 0, 0, 0}, 2, func(b []byte) bool { return b[0] == 0x0f && b[1]&0xf0 == 0x80 }, // test ecx, ecx; jz near +0
@@ -32,7 +32,7 @@ var x86Probes = probeISA{
 	stepped: []byte{0x89, 0xc0}, // mov eax, eax
 	most:    0.5,
 	loop: func(body []byte) ([]byte, int) {
-		code := []byte{0xb9, loopRuns & 255, loopRuns >> 8, 0, 0} // mov ecx, loopRuns
+		code := []byte{0xb9, LoopRuns & 255, LoopRuns >> 8, 0, 0} // mov ecx, LoopRuns
 		at := len(code)
 		code = append(code, body...)
 		code = append(code, 0xff, 0xc9, 0x75, byte(-(len(body) + 4)))            // dec ecx; jnz body
@@ -45,10 +45,10 @@ var x86Probes = probeISA{
 	choiceSize: 10,
 }
 
-func x86Kind(name string, body []byte, is func(b []byte) bool) probeKind {
-	return probeKind{name, body, 0, is, nil, false}
+func x86Kind(name string, body []byte, is func(b []byte) bool) Kind {
+	return Kind{name, body, 0, is, nil, false}
 }
 
-func nopKind(code ...byte) probeKind {
+func nopKind(code ...byte) Kind {
 	return x86Kind(fmt.Sprintf("nop of %d bytes", len(code)), code, func(b []byte) bool { return bytes.HasPrefix(b, code) })
 }
