@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"backfeed/cmd/internal/report"
 )
 
 // sampleProfiles are two profiles in LLVM's text form that swap what is hot.
@@ -39,7 +41,7 @@ func TestDiff(t *testing.T) {
 	}
 
 	_, out, _ = runCLI(t, "diff", before, after, "--for", "llvm", "--format", "json")
-	var doc diffDoc
+	var doc report.DecisionDiff
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Changes) != 2 || doc.Clear != 2 || doc.Schema != "backfeed.diff/2" {
 		t.Errorf("%v, %+v", err, doc)
 	}

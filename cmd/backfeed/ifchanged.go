@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 )
 
@@ -46,10 +47,10 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 		}
 		switch {
 		case doc == nil:
-		case doc.outgrown():
+		case doc.Outgrown():
 			c.warn("%s is replaced: it is of %.0f samples, the new one of %.0f", path, doc.Samples[0], doc.Samples[1])
-		case !doc.differs():
-			c.warn("%s stays: %s", path, doc.summary())
+		case !doc.Differs():
+			c.warn("%s stays: %s", path, doc.Summary())
 			return nil
 		case doc.Moved < feedback.ClearMoved:
 			b.Reset()
@@ -63,7 +64,7 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 
 // compare compares the decisions by the profile at path with those by another; nil if
 // it is not a profile.
-func (c *cli) compare(consumer, path string, old, profile []byte) (*diffDoc, error) {
+func (c *cli) compare(consumer, path string, old, profile []byte) (*report.DecisionDiff, error) {
 	after, err := deciders[consumer](bytes.NewReader(profile))
 	if err != nil {
 		return nil, err
@@ -73,10 +74,10 @@ func (c *cli) compare(consumer, path string, old, profile []byte) (*diffDoc, err
 		c.warn("%s: %v; it is replaced", path, err)
 		return nil, nil
 	}
-	doc := newDiff(consumer, before, after)
-	if doc.differs() {
+	doc := report.NewDecisionDiff(consumer, before, after)
+	if doc.Differs() {
 		ch := &doc.Changes[0]
-		c.warn("%s changes: %s; the hottest: %s: %s", path, doc.summary(), ch.where(), ch.says())
+		c.warn("%s changes: %s; the hottest: %s: %s", path, doc.Summary(), ch.Where(), ch.Says())
 	}
 	return doc, nil
 }
