@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
@@ -104,7 +105,7 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 
 // emitClusters writes the files of Propeller for the image.
 func (c *cli) emitClusters(out, ld string, src *input.Session, ip *infer.ImageProfile) error {
-	return c.emit(out, emitPropeller, src, emitOptions{image: nameOf(ip.ID), ld: ld, write: c.write})
+	return c.emit(out, "", emit.Propeller, src, emit.Options{Image: nameOf(ip.ID), LD: ld, Write: c.write})
 }
 
 // checkLD refuses a file for the linker where there is none to write.

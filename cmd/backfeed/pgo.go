@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/record"
 	"backfeed/feedback/gate"
@@ -63,7 +64,7 @@ func runPGO(c *cli, args []string) error {
 		*want = nameOf(ip.ID)
 	}
 	var built sample.ImageID
-	if err := c.emit(*out, emitGo, src, emitOptions{image: *want, keep: keep, wrote: &built}); err != nil {
+	if err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built}); err != nil {
 		return err
 	}
 	c.tellThin(rec, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))

@@ -1,4 +1,4 @@
-package main
+package emit
 
 import (
 	"cmp"
@@ -15,10 +15,10 @@ import (
 	"backfeed/layout"
 )
 
-// emitPropeller writes the clusters of blocks to w, and the order of functions to
+// Propeller writes the clusters of blocks to w, and the order of functions to
 // the file that the user named for the linker.
-func emitPropeller(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
-	ip, c, err := propeller(src, opt.image)
+func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
+	ip, c, err := propeller(src, opt.Image)
 	if err != nil {
 		return "", err
 	}
@@ -28,7 +28,7 @@ func emitPropeller(w io.Writer, src *input.Session, opt emitOptions) (string, er
 	if err := c.WriteBlocks(w); err != nil {
 		return "", err
 	}
-	if err := opt.write(opt.ld, c.WriteSymbols); err != nil {
+	if err := opt.Write(opt.LD, c.WriteSymbols); err != nil {
 		return "", err
 	}
 	summary := fmt.Sprintf("%s: blocks of %d functions, %d of them with a cold part; %d functions in order", ip.ID.Path, c.Funcs, c.Split, len(c.Order.Symbols))

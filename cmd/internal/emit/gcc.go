@@ -1,4 +1,4 @@
-package main
+package emit
 
 import (
 	"fmt"
@@ -8,8 +8,9 @@ import (
 	"backfeed/feedback"
 )
 
-func emitGCC(w io.Writer, src *input.Session, opt emitOptions) (string, error) {
-	st, err := feedback.WriteGCC(w, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.image, Version: opt.gcc})
+// GCC writes an .afdo profile for gcc -fauto-profile.
+func GCC(w io.Writer, src *input.Session, opt Options) (string, error) {
+	st, err := feedback.WriteGCC(w, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.Image, Version: opt.GCC})
 	if err != nil {
 		return "", err
 	}

@@ -1,0 +1,140 @@
+package emit
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
+	"backfeed/sample"
+)
+
+// A Format writes a profile of what src inferred, and sums up what is in it, what is left out
+// and what to do about that. It fails with feedback.ErrEmpty or feedback.ErrUnfit where the
+// profile would be of no use.
+type Format func(w io.Writer, src *input.Session, opt Options) (summary string, err error)
+
+// Options say what to write.
+type Options struct {
+	Image string          // path or build ID; "" is the format's choice
+	Form  string          // of the format: of LLVM "text" or "extbinary"; "" is the usual one
+	Old   []byte          // the file that was there, to change no more of than needed
+	LD    string          // of Propeller, the file for the linker
+	GCC   int             // major version of the gcc that reads the profile; 0 is that of the image
+	Wrote *sample.ImageID // is told what a profile for go is about, if it is not nil
+
+	Write func(path string, f func(io.Writer) error) error // writes LD
+}
+
+// Go writes a pprof profile for go build -pgo.
+func Go(w io.Writer, src *input.Session, opt Options) (string, error) {
+	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.Image, Round: true, Old: opt.Old})
+	if err != nil {
+		return "", err
+	}
+	if opt.Wrote != nil {
+		*opt.Wrote = st.Image
+	}
+	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect%s",
+		st.Image.Path, st.Edges, st.Inlined, st.Indirect, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale)), nil
+}
+
+var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
+
+// LLVM writes a sample profile for clang and rustc.
+func LLVM(w io.Writer, src *input.Session, opt Options) (string, error) {
+	st, err := feedback.WriteLLVM(w, src.Profile, src.Recording, feedback.LLVMOptions{Image: opt.Image, Format: llvmFormats[opt.Form], Old: opt.Old})
+	if err != nil {
+		return "", err
+	}
+	var images []string
+	for _, id := range st.Images {
+		images = append(images, id.Path)
+	}
+	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites%s",
+		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, skipList(st.Skipped))
+	if st.FS {
+		summary += "; discriminators are flow-sensitive: compile with -mllvm -profile-isfs"
+	}
+	if st.Probes {
+		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
+	}
+	return summary, nil
+}
+
+// BOLT writes an fdata profile for llvm-bolt.
+func BOLT(w io.Writer, src *input.Session, opt Options) (string, error) {
+	st, err := feedback.WriteBOLT(w, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.Image})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, skipList(st.Skipped)), nil
+}
+
+// skipList reports what a profile leaves out and what to do about it.
+func skipList(skipped feedback.Skipped) string { return leftOut(skipped, nil, 0) }
+
+// Shares of all weight below which it does not matter what is left out, and below which it is not named.
+const littleWeight, leastNamed = 0.05, 0.01
+
+// leftOut reports what a profile leaves out, what share of all weight that is, where it is known, and
+// what to do about it: "; left out: 3 procedures without line numbers: compile with -g". weight is what the
+// profile has, dropped what it lacks of that.
+func leftOut(skipped feedback.Skipped, dropped map[feedback.Reason]float64, weight float64) string {
+	all := weight
+	for _, n := range dropped {
+		all += n
+	}
+	var parts, todo []string
+	others, otherShare := 0, 0.0
+	for _, why := range report.MostFirst(skipped) {
+		n := skipped[why]
+		if n == 0 {
+			continue
+		}
+		part, share := fmt.Sprintf("%d %s", n, why), 1.0
+		if dropped != nil {
+			share = dropped[why] / max(all, 1)
+			if share < leastNamed {
+				others, otherShare = others+n, otherShare+share
+				continue
+			}
+			part += fmt.Sprintf(" (%s of the weight)", report.Percent(share))
+		}
+		parts = append(parts, part)
+		if do := feedbackAdvice[why]; do != "" && share >= littleWeight && !slices.Contains(todo, do) {
+			todo = append(todo, do)
+		}
+	}
+	if others > 0 {
+		parts = append(parts, fmt.Sprintf("%d of other kinds (%s)", others, report.Percent(otherShare)))
+	}
+	switch {
+	case len(parts) == 0:
+		return ""
+	case len(todo) == 0:
+		return "; left out: " + strings.Join(parts, ", ") + ": nothing to do"
+	}
+	return "; left out: " + strings.Join(parts, ", ") + ": to have more, " + strings.Join(todo, ", and ")
+}
+
+const debugInfo = "compile with -g, or have the debug file where --symfs looks"
+
+// feedbackAdvice says what would bring in what is left out, by reason. Of the others nobody has to do
+// anything: they are not in the source, hardly run, or no consumer could use them.
+var feedbackAdvice = map[feedback.Reason]string{
+	feedback.SkipUnseen:                            "record for longer",
+	feedback.SkipNoLine:                            "build without -ldflags=-w and do not strip",
+	feedback.SkipIndirect:                          "record with callers or branch records (perf record -b, record --calibrate), which see where calls lead",
+	feedback.SkipUnknown:                           "record for longer",
+	feedback.SkipNoSymbol:                          "keep the symbol table: do not strip",
+	feedback.SkipNoLines:                           debugInfo,
+	feedback.SkipNoInstLine:                        debugInfo,
+	feedback.SkipNoStart:                           debugInfo,
+	feedback.SkipImageLines:                        debugInfo,
+	feedback.SkipNoProbes:                          "compile with -fpseudo-probe-for-profiling",
+	"functions that the map of basic blocks lacks": "compile with -fbasic-block-address-map",
+}

@@ -1,0 +1,33 @@
+package emit
+
+import (
+	"testing"
+
+	"backfeed/feedback"
+)
+
+// TestLeftOut: what a profile lacks is said with what it is worth, and with what to do only where that helps.
+func TestLeftOut(t *testing.T) {
+	type weights map[feedback.Reason]float64
+	for _, tt := range []struct {
+		name    string
+		skipped feedback.Skipped
+		dropped weights
+		weight  float64
+		want    string
+	}{
+		{"nothing", feedback.Skipped{}, nil, 1, ""},
+		{"cold", feedback.Skipped{feedback.SkipUnseen: 6150}, weights{feedback.SkipUnseen: 20}, 980,
+			"; left out: 6150 calls between procedures without samples (2.0% of the weight): nothing to do"},
+		{"much is not seen", feedback.Skipped{feedback.SkipUnseen: 6150, feedback.SkipIndirect: 3}, weights{feedback.SkipUnseen: 500}, 500,
+			"; left out: 6150 calls between procedures without samples (50.0% of the weight), 3 of other kinds (0.0%): to have more, record for longer"},
+		{"not in the source", feedback.Skipped{feedback.SkipAdded: 7}, weights{feedback.SkipAdded: 900}, 100,
+			"; left out: 7 calls of the runtime that the compiler adds (90.0% of the weight): nothing to do"},
+		{"no weights", feedback.Skipped{feedback.SkipNoLines: 2, feedback.SkipNoInstLine: 1}, nil, 0,
+			"; left out: 2 procedures without line numbers, 1 instructions without a line: to have more, compile with -g, or have the debug file where --symfs looks"},
+	} {
+		if got := leftOut(tt.skipped, tt.dropped, tt.weight); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
