@@ -143,7 +143,7 @@ func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 	if ip := feedback.Largest(s.Profile, func(*infer.ImageProfile) bool { return true }); ip != nil {
 		return ip, nil
 	}
-	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image")
+	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image (`backfeed images` says why)")
 }
 
 // ofOtherID returns how many samples are of images of which only other builds were found.

@@ -37,7 +37,7 @@ func TestExit(t *testing.T) {
 		{"store", exitUsage, "want ls, stats, fsck, compact, gc"},
 		{"store gcc " + dir, exitUsage, `there is no "gcc": want ls, stats, fsck, compact, gc`},
 		{"version now", exitUsage, "usage: backfeed version"},
-		{"infer", exitUsage, "wrong number of arguments\nusage: backfeed infer SRC..."},
+		{"infer", exitUsage, "wrong number of arguments: want SRC...\nusage: backfeed infer SRC..."},
 		{"infer --no-such-flag x", exitUsage, "unknown flag: --no-such-flag"},
 		{"infer --format xml x", exitUsage, "want text or json"},
 		{"import " + good, exitUsage, "-o FILE is missing"},

@@ -77,7 +77,7 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 	}
 	d := compare.Recordings(sideOf(sides[0]), sideOf(sides[1]), what)
 	if *flags.proc != "" && len(d.Rows) == 0 {
-		return fail.Errorf(fail.Nothing, "diff: no samples of a procedure %s", *flags.proc)
+		return fail.Errorf(fail.Nothing, "diff: no samples of a procedure %s in either recording (`backfeed prof` lists those that have some)", *flags.proc)
 	}
 	doc := report.NewRecordingDiff(d, *flags.lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)

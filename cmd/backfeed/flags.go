@@ -212,7 +212,7 @@ func (c *cli) usage(err error) error {
 		return nil
 	}
 	if err == nil {
-		err = errors.New("wrong number of arguments")
+		err = errors.New("wrong number of arguments: want " + c.operands())
 	}
 	return fail.Wrap(fail.Usage, fail.Lines(fmt.Errorf("%s: %w", c.cmd.name, err),
 		fmt.Sprintf("usage: %s (`backfeed help %s` says more)", c.cmd.synopsis(), c.cmd.name)))
@@ -307,4 +307,13 @@ func (c *cli) print(path string, format *choice, doc, rows any, text func(io.Wri
 		style = report.Style{Markdown: true, Mangled: c.mangled}
 	}
 	return c.writeText(path, style, text)
+}
+
+// operands are what the running command needs, as its usage line has them.
+func (c *cli) operands() string {
+	needed, _, _ := strings.Cut(c.cmd.args, "[")
+	if needed = strings.TrimSpace(needed); needed == "" {
+		return "none"
+	}
+	return needed
 }

@@ -93,7 +93,7 @@ func runLayout(c *cli, args []string) error {
 		return err
 	}
 	if len(order.Symbols) == 0 && target.value != "go" {
-		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, order.Unnamed)
+		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own; keep the symbol table (do not strip), or its debug file where --symfs looks", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
 		err := c.write(*html, func(w io.Writer) error {

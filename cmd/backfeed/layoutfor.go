@@ -69,7 +69,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	case "go":
 		plan := layout.GoAdvice(ip)
 		if plan.Funcs == 0 {
-			return fail.Errorf(fail.Nothing, "%s: no function of the program ran", ip.ID.Path)
+			return fail.Errorf(fail.Nothing, "%s: no function of the program ran; record it while it has something to do", ip.ID.Path)
 		}
 		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeGoAdvice(w, plan, ip.ID.Path, style) })
 	}
@@ -86,7 +86,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		ip.ID.Path, len(order.Symbols), report.Count(after.Distance), report.Count(before.Distance), after.Pages.For99, before.Pages.For99)
 	c.tellSections(sections, target)
 	if format.Unfit > 0 {
-		c.warn("left out: %d names that the format cannot carry", format.Unfit)
+		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are", format.Unfit)
 	}
 	return nil
 }

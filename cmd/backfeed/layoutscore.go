@@ -99,7 +99,7 @@ func (j *judgement) scores(order *layout.Order, im *image.Image, holdout *layout
 			last := len(all[i]) - 1
 			s := layout.Relinked(o.Procs(), im, relinked).Scores()
 			if s.Placed == 0 {
-				return nil, fail.Errorf(fail.Nothing, "--relinked: %s has none of the code that ran", *j.relinked)
+				return nil, fail.Errorf(fail.Nothing, "--relinked: %s has none of the code that ran: is it a build of the same program?", *j.relinked)
 			}
 			all[i] = slices.Insert(all[i], last, scored{"relinked", all[i][last].Counts, s})
 		}

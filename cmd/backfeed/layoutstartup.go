@@ -64,7 +64,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 	}
 	order := layout.Startup(ip, seen, uint64(within.Microseconds()))
 	if order.Start.Seen == 0 {
-		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early", within, report.Clean(ip.ID.Path))
+		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early; give more time, or raise -F of record", within, report.Clean(ip.ID.Path))
 	}
 	if least := len(src.Starts) - len(seen); least > 0 {
 		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.Starts), report.Clean(ip.ID.Path))

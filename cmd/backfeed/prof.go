@@ -117,7 +117,7 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *choic
 	}
 	edges := doc.Butterfly(times, proc)
 	if len(edges) == 0 {
-		return fail.Errorf(fail.Nothing, "prof: %s is on no call stack", proc)
+		return fail.Errorf(fail.Nothing, "prof: %s is on no call stack (prof --experiment usertime without --proc lists what is)", proc)
 	}
 	return c.print("-", format, doc, edges, func(w io.Writer, style report.Style) error { return doc.ButterflyText(w, edges, style) })
 }

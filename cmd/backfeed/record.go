@@ -245,7 +245,7 @@ func (c *cli) live(command bool) record.Live {
 
 // tellWithout says what the kernel refuses of what was asked for.
 func (c *cli) tellWithout(u *collect.Unavailable) {
-	c.warn("sampling goes on without a part: %s", u.Reason())
+	c.warn("sampling goes on, without a part: %s", u.Reason())
 	c.verifierLog(u)
 }
 

@@ -55,7 +55,7 @@ func runServe(c *cli, args []string) error {
 	}
 	host, port, err := net.SplitHostPort(*address)
 	if err != nil {
-		return c.usage(fmt.Errorf("--http: %w", err))
+		return c.usage(fmt.Errorf("--http: %w; want HOST:PORT, such as 127.0.0.1:8080 or :0", err))
 	}
 	if host == "" {
 		host = "127.0.0.1" // not all addresses of the machine: who means them says 0.0.0.0
@@ -84,7 +84,7 @@ func runServe(c *cli, args []string) error {
 	}
 	pprof, err := v.Pprof()
 	if err != nil {
-		c.warn("pprof's interface is missing: %v", err)
+		c.warn("pprof's interface is missing, the other pages are there: %v", err)
 	}
 	return c.serve(ln, web.NewSite(v, host, pprof))
 }

@@ -70,7 +70,7 @@ func runStats(c *cli, args []string) error {
 		return err
 	}
 	if len(sets) < 2 {
-		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more", len(sets))
+		return fail.Errorf(fail.Nothing, "stats: samples of %d epochs; want two or more: choose more with --since and --until", len(sets))
 	}
 	ev, err := compare.ChooseEvent(sets, *event)
 	if err != nil {

@@ -196,7 +196,7 @@ func TestStoreUsage(t *testing.T) {
 		{"store list " + dir, exitUsage, `no "list": want ls, stats, fsck, compact, gc`},
 		{"store gc " + dir, exitUsage, "want --retain or --retain-size"},
 		{"store gc --retain -1h " + dir, exitUsage, "want a positive time"},
-		{"store ls " + t.TempDir(), exitNothing, "neither a recording nor a store"},
+		{"store ls " + t.TempDir(), exitNothing, "a directory, but no store"},
 		{"store ls " + dir + "/absent", exitFailed, "no such file"},
 		{"record -a --store " + dir + " -o x", exitUsage, "not both"},
 		{"record -a --label a=b", exitUsage, "goes with --store"},

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
@@ -49,6 +50,9 @@ func runVerify(c *cli, args []string) error {
 		return c.usage(errors.New("want --truth FILE: what is compared with"))
 	}
 	doc, err := input.File(fs.Arg(0), document.Read)
+	if errors.Is(err, document.ErrFormat) {
+		err = fmt.Errorf("%w; want what `backfeed infer --format json` writes", err)
+	}
 	if err != nil {
 		return err
 	}
@@ -70,7 +74,7 @@ func runVerify(c *cli, args []string) error {
 	c.countOnce(src, doc, exact)
 	a := truth.Compare(doc, exact, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
-		return fail.Errorf(fail.Nothing, "%s and %s have no code in common", fs.Arg(0), *truthFile)
+		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), *truthFile)
 	}
 	figures := report.NewAccuracy(a)
 	return c.print("-", format, figures, figures.Measures(), func(w io.Writer, style report.Style) error {
@@ -95,7 +99,7 @@ func (c *cli) countOnce(src *input.Session, doc *document.Counts, exact *truth.C
 		repeated += n
 	}
 	if repeated > 0 {
-		c.warn("%s of the truth are repetitions of string instructions, which count once for each execution", report.Share(repeated, all))
+		c.warn("%s of the truth are repetitions of string instructions, which count once for each execution: nothing to do", report.Share(repeated, all))
 	}
 	if unknown > 0 {
 		c.warn("of images with %s of the truth, which are not at hand, string instructions count by their repetitions", report.Share(unknown, all))
@@ -145,7 +149,7 @@ func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error
 	}
 	src.TellImages(src.Recording)
 	if len(by) == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found", event)
+		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found (`backfeed images` says which are missing)", event)
 	}
 	return by, nil
 }

@@ -294,7 +294,7 @@ func (d *demo) recordPprof() error {
 
 func (d *demo) tellRecording(event string, hz int) error {
 	if d.recording.Delivered() == 0 {
-		return fail.Errorf(fail.Nothing, "no samples")
+		return fail.Errorf(fail.Nothing, "no samples of the demo's program: is the machine very busy? Run it again")
 	}
 	losses := "none lost"
 	if list := report.Losses(d.recording.Lost(), d.recording.Samples()); list != "" {

@@ -23,7 +23,7 @@ func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
 		return "", err
 	}
 	if c.Funcs == 0 {
-		return "", fail.Errorf(fail.Nothing, "%s: no function that ran has its blocks in the map of basic blocks", ip.ID.Path)
+		return "", fail.Errorf(fail.Nothing, "%s: no function that ran has its blocks in the map of basic blocks; compile all of it with -fbasic-block-address-map", ip.ID.Path)
 	}
 	if err := c.WriteBlocks(w); err != nil {
 		return "", err

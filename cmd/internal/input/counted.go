@@ -41,7 +41,7 @@ func (s *Session) counted(recs []*sample.Recording) ([]*sample.Recording, error)
 	s.notify.Done()
 	p.tell()
 	if p.sum.Places == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no exact count is of code in an image that can be found; --symfs DIR looks images up below DIR first")
+		return nil, fail.Errorf(fail.Nothing, "no exact count is of code in an image that can be found; name where the binaries are with --symfs DIR")
 	}
 	return out, nil
 }

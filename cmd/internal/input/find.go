@@ -49,7 +49,7 @@ func newFinder(symfs []string) (*finder, error) {
 			return nil, fmt.Errorf("--symfs: %w", err)
 		}
 		if !st.IsDir() {
-			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory", dir)
+			return nil, fail.Errorf(fail.Usage, "--symfs: %s is not a directory; name the one that the recorded binaries lie in or below", dir)
 		}
 		f.cache = append(f.cache, dir, filepath.Join(dir, "usr/lib/debug"))
 	}

@@ -64,7 +64,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 	s.notify.Done()
 	s.tellCarried(carried, path)
 	if carried.Samples[stale.NoTie] == carried.Total() && carried.Observed[0] == 0 && !current {
-		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code", path)
+		return carried, fail.Errorf(fail.Nothing, "--onto: %s has none of the sampled code: is it a build of the recorded program?", path)
 	}
 	s.Recording = moved
 	return carried, nil

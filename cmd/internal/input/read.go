@@ -102,7 +102,7 @@ func File[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 func OpenStore(dir string, notify report.Notify) (*store.Store, error) {
 	s, err := store.Open(dir, StoreOptions(notify))
 	if errors.Is(err, store.ErrNoStore) {
-		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but neither a recording nor a store", dir)
+		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but no store; record --store DIR and agent --store DIR make one", dir)
 	}
 	return s, err
 }
@@ -172,7 +172,7 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 func unknown(head []byte) error {
 	switch {
 	case len(head) == 0:
-		return errors.New("empty file")
+		return errors.New("empty file: was the recording broken off?")
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
 		return errors.New("an ELF image, not a recording of one")
 	case bytes.HasPrefix(head, []byte("bfr")):
@@ -180,7 +180,7 @@ func unknown(head []byte) error {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return errors.New("compressed with gzip, but no pprof profile or cut off")
 	}
-	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts")
+	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts (`backfeed help recordings` says what is read)")
 }
 
 // peek returns the first bytes of in, and in as if they had not been read. A file

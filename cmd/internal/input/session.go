@@ -181,7 +181,7 @@ func (s *Session) Infer() error {
 func (s *Session) Explain() (*infer.Explainer, error) {
 	x, err := infer.NewExplainer(s.Profile, s.Recording)
 	if errors.Is(err, infer.ErrNoTime) {
-		err = fail.Errorf(fail.Nothing, "%w; want those of cycles or of a timer", err)
+		err = fail.Errorf(fail.Nothing, "%w: record those of cycles or of a timer, which record does unless --event says otherwise", err)
 	}
 	if err != nil {
 		return nil, err
@@ -212,7 +212,7 @@ func (s *Session) Image(want string) (*infer.ImageProfile, error) {
 		}
 	}
 	if !id.IsZero() {
-		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s", want, id)
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s: another build of it was recorded (`backfeed images` lists those that have some; merge --onto carries samples over)", want, id)
 	}
 	return nil, fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
 }

@@ -69,7 +69,7 @@ func Pprof(ctx context.Context, u *url.URL, d time.Duration, live Live) (*sample
 	}
 	n := rec.Samples()
 	if rec.Delivered() == 0 {
-		return nil, fail.Errorf(fail.Nothing, "%s: no samples: the program used next to no processor time", name)
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples: the program used next to no processor time; profile it while it has something to do", name)
 	}
 	text := fmt.Sprintf("%d samples of runtime/pprof, which takes 100 for each second of processor time; images: %d", n, len(rec.ByImage()))
 	if list := report.Losses(rec.Lost(), n); list != "" {

@@ -371,7 +371,7 @@ func (v *View) Compare(exact *truth.Counts) error {
 	}
 	v.truth = truth.Compare(doc, exact, by)
 	if v.truth.Scale == 0 || v.truth.NoBlock == 1 {
-		return fail.Errorf(fail.Nothing, "the recording and the truth have no code in common")
+		return fail.Errorf(fail.Nothing, "the recording and the truth have no code in common: were both taken of the same build?")
 	}
 	return nil
 }
