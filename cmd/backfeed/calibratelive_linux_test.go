@@ -217,8 +217,8 @@ func TestCalibrate(t *testing.T) {
 	cmd, printed := b.start(t)
 	pid := strconv.Itoa(cmd.Process.Pid)
 	t.Run("dry run", func(t *testing.T) {
-		out := filepath.Join(dir, "dry.bfr")
-		code, text, errs := runCLI(t, "record", "--calibrate", "--dry-run", "-p", pid, "-d", "3500ms", "-o", out)
+		t.Chdir(t.TempDir())
+		code, text, errs := runCLI(t, "record", "--calibrate", "--dry-run", "-p", pid, "-d", "3500ms")
 		if code != exitDone || strings.Contains(errs, "executions were counted") || !strings.Contains(errs, "windows so far: 0") {
 			t.Errorf("exit code %d: %s", code, errs)
 		}
@@ -227,7 +227,7 @@ func TestCalibrate(t *testing.T) {
 				t.Errorf("%s is not to be probed:\n%s", proc, text)
 			}
 		}
-		if _, err := os.Stat(out); err == nil {
+		if _, err := os.Stat("backfeed.bfr"); err == nil {
 			t.Error("a recording was written")
 		}
 	})
