@@ -196,7 +196,7 @@ func TestImportCover(t *testing.T) {
 	testtool.Run(t, dir, filepath.Join(dir, "counting"))
 	testtool.Run(t, dir, "go", "tool", "covdata", "textfmt", "-i=data", "-o=profile")
 	plain, profile, out := filepath.Join(dir, "plain"), filepath.Join(dir, "profile"), filepath.Join(dir, "out")
-	code, _, errs := runCLI(t, "import", profile, "--image", plain, "-o", out)
+	code, _, errs := runCLI(t, "import", profile, "--binary", plain, "-o", out)
 	if code != exitDone || !strings.Contains(errs, " blocks of source, ") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -242,8 +242,8 @@ func TestImportCover(t *testing.T) {
 	}{
 		{[]string{"import", profile, "-o", out}, "--image BINARY"},
 		{[]string{"infer", profile}, "--image BINARY"},
-		{[]string{"import", file(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--image", plain, "-o", out}, "not how often"},
-		{[]string{"import", file(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--image", plain, "-o", out}, "has no code"},
+		{[]string{"import", file(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "not how often"},
+		{[]string{"import", file(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "has no code"},
 	} {
 		if code, _, errs := runCLI(t, tt.args...); code != exitNothing || !strings.Contains(errs, tt.want) {
 			t.Errorf("%v: exit code %d, want %q: %s", tt.args, code, tt.want, errs)

@@ -149,7 +149,7 @@ func shownBy(t *testing.T, rec string, dirs ...string) string {
 	out := filepath.Join(t.TempDir(), "r.html")
 	var all strings.Builder
 	for _, args := range [][]string{
-		{"list", "work", rec}, {"list", "work", rec, "--all", "--format", "json"}, {"list", "work", rec, "--symfs", "/"}, {"report", "--html", out, rec},
+		{"list", "work", rec}, {"list", "work", rec, "--format", "json"}, {"list", "work", rec, "--symfs", "/"}, {"report", "--html", out, rec},
 	} {
 		_, stdout, stderr := runCLI(t, append(args, flags...)...)
 		all.WriteString(stdout + stderr)

@@ -141,13 +141,14 @@ func TestWrongValues(t *testing.T) {
 func TestAliases(t *testing.T) {
 	for _, tt := range []struct{ cmd, old, now string }{
 		{"agent", "events", "event"}, {"record", "events", "event"}, {"whatcg", "stall", "cause"}, {"diff", "consumer", "for"}, {"check", "min-shape", "min-known"},
+		{"import", "image", "binary"}, {"list", "all", "unfolded"}, {"report", "procedures", "lines"},
 	} {
 		cmd := find(commands, tt.cmd)
 		fs := flagsOf(cmd)
 		var said string
 		fs.warn = func(format string, args ...any) { said += strings.ReplaceAll(format, "%s", "·") }
 		value := valueFor(t, cmd, fs.Lookup(tt.now))[1]
-		if err := fs.Parse([]string{"--" + tt.old, value}); err != nil || !strings.Contains(fs.Lookup(tt.now).Value.String(), value) || !fs.Changed(tt.now) || said == "" {
+		if err := fs.Parse([]string{"--" + tt.old + "=" + value}); err != nil || !strings.Contains(fs.Lookup(tt.now).Value.String(), value) || !fs.Changed(tt.now) || said == "" {
 			t.Errorf("%s --%s %s: %v, --%s is %s, said %q", tt.cmd, tt.old, value, err, tt.now, fs.Lookup(tt.now).Value, said)
 		}
 		if help := helpText(cmd, flagsOf(cmd), 80); strings.Contains(help, "--"+tt.old+" ") {
@@ -180,6 +181,29 @@ func TestOneName(t *testing.T) {
 			t.Errorf("%s takes %s", cmd.name, cmd.args)
 		}
 	}
+}
+
+// TestSameFlags: flags of one name take one kind of value in all commands, and letters are of one flag.
+func TestSameFlags(t *testing.T) {
+	lists := map[string]bool{"event": true, "source": true} // where several can be taken, and where one alone
+	kinds, letters := map[string]string{}, map[string]string{}
+	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+		if f.Hidden {
+			return
+		}
+		kind := placeholder(f) + " " + f.Shorthand
+		if !lists[f.Name] {
+			kind += " " + f.Value.Type()
+		}
+		if was, ok := kinds[f.Name]; ok && was != kind {
+			t.Errorf("%s --%s takes %q, elsewhere %q", cmd.name, f.Name, kind, was)
+		}
+		kinds[f.Name] = kind
+		if was, ok := letters[f.Shorthand]; f.Shorthand != "" && ok && was != f.Name {
+			t.Errorf("%s -%s is --%s, elsewhere --%s", cmd.name, f.Shorthand, f.Name, was)
+		}
+		letters[f.Shorthand] = f.Name
+	})
 }
 
 // TestNearFlags: a flag that is not there is told from those that are near.

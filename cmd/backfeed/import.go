@@ -10,19 +10,19 @@ import (
 )
 
 var importCmd = &command{
-	name: "import", args: "SRC... [--symfs DIR] [--image BINARY] -o FILE", short: "turn recordings of other tools into one of backfeed",
+	name: "import", args: "SRC... [--symfs DIR] [--binary FILE] -o FILE", short: "turn recordings of other tools into one of backfeed",
 	reads: symfsHelp,
 	long: `Of what was counted exactly, each block of instructions that ran gets its number of executions. Added
 to a recording of the same program (` + "`backfeed merge`" + `, or both named as SRC), it is kept beside the samples.
 
 import reads Go's cover profiles too, as ` + "`go tool covdata textfmt`" + ` writes them of programs built with
--cover -covermode=count (or atomic), and puts their counts to places of BINARY, the same source built
+-cover -covermode=count (or atomic), and puts their counts to places of the program that --binary names, the same source built
 without -cover. A block of source gets a place if that is certain: if lines that are its alone have
 code in one procedure, entered through one block of instructions that has code of no other line, and
 if its function is inlined nowhere. How many have one, and why others have none, is told.`,
 	examples: `backfeed import perf.data -o app.bfr
 backfeed import cpu.pprof -o app.bfr
-backfeed import cover.txt --image ./server -o counts.bfr`,
+backfeed import cover.txt --binary ./server -o counts.bfr`,
 	run: runImport,
 }
 
@@ -30,7 +30,8 @@ backfeed import cover.txt --image ./server -o counts.bfr`,
 func runImport(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
-	fs.StringVar(&opt.Covered, "image", "", "the cover profiles are of the source of the Go program in `file`")
+	fs.StringVar(&opt.Covered, "binary", "", "the cover profiles are of the source of the Go program in `file`")
+	fs.alias("image", "binary")
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -39,7 +40,7 @@ func runImport(c *cli, args []string) error {
 		return err
 	}
 	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), isCover) {
-		return c.usage(fs.refuse("it is the program of cover profiles, and no source is one", "image"))
+		return c.usage(fs.refuse("it is the program of cover profiles, and no source is one", "binary"))
 	}
 	if !slices.ContainsFunc(fs.Args(), isCounted) {
 		if err := fs.refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {

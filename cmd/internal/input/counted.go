@@ -115,7 +115,7 @@ func (p *placer) tell() {
 // --image names, which was built without counters.
 func (s *Session) readCover(in io.Reader) (*sample.Recording, error) {
 	if s.opt.Covered == "" {
-		return nil, errors.New("a cover profile does not say of which program it is; `backfeed import PROFILE --image BINARY -o FILE` makes a recording of it")
+		return nil, errors.New("a cover profile does not say of which program it is; `backfeed import PROFILE --binary BINARY -o FILE` makes a recording of it")
 	}
 	cover, err := truth.ReadCover(in)
 	if err != nil {
