@@ -65,7 +65,7 @@ func TestSystemdUnit(t *testing.T) {
 		}
 	}
 	analyze := testtool.Path(t, "systemd-analyze")
-	path := file(t, t.TempDir(), "backfeed.service", strings.ReplaceAll(unit, "/usr/local/bin/backfeed", self(t)))
+	path := testtool.Write(t, t.TempDir(), "backfeed.service", strings.ReplaceAll(unit, "/usr/local/bin/backfeed", self(t)))
 	out, err := exec.Command(analyze, "verify", path).CombinedOutput()
 	if err != nil || strings.Contains(string(out), "backfeed.service") {
 		t.Errorf("%v: %s", err, out)
@@ -115,12 +115,12 @@ func startAgent(t *testing.T, exe string, args ...string) *running {
 func (a *running) await(text string, n int) {
 	a.t.Helper()
 	for range 3000 { // half a minute, on a machine with better things to do
-		if strings.Count(content(a.t, a.log), text) >= n {
+		if strings.Count(testtool.Read(a.t, a.log), text) >= n {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	a.t.Fatalf("the agent does not say %q:\n%s", text, content(a.t, a.log))
+	a.t.Fatalf("the agent does not say %q:\n%s", text, testtool.Read(a.t, a.log))
 }
 
 // TestAgent runs an agent beside a busy program: its metrics can be read, flags
@@ -136,12 +136,12 @@ func TestAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer load.Process.Kill()
-	config := file(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
+	config := testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 1s\nlabel = test=first\n")
 	args := []string{"--store", into, "--config", config, "--metrics", "127.0.0.1:0", "--max-cpu", "50%", "--keep-images"}
 
 	a := startAgent(t, exe, args...)
 	a.await("segment written", 2)
-	url := regexp.MustCompile(`http://\S+/metrics`).FindString(content(t, a.log))
+	url := regexp.MustCompile(`http://\S+/metrics`).FindString(testtool.Read(t, a.log))
 	r, err := http.Get(url)
 	if err != nil {
 		t.Fatal(err)
@@ -160,22 +160,22 @@ func TestAgent(t *testing.T) {
 	before := storeSamples(t, into)
 
 	a = startAgent(t, exe, args...)
-	file(t, dir, "agent.conf", "frequency = 499\nflush = 2s\nlabel = test=second\n")
+	testtool.Write(t, dir, "agent.conf", "frequency = 499\nflush = 2s\nlabel = test=second\n")
 	a.Process.Signal(syscall.SIGHUP)
 	a.await("msg=sampling", 2)
-	a.await("segment written", 1+strings.Count(content(t, a.log), "segment written"))
-	file(t, dir, "agent.conf", "cgroup = no/such/cgroup\n")
+	a.await("segment written", 1+strings.Count(testtool.Read(t, a.log), "segment written"))
+	testtool.Write(t, dir, "agent.conf", "cgroup = no/such/cgroup\n")
 	a.Process.Signal(syscall.SIGHUP)
 	a.await("the old flags come back", 1)
 	a.await("msg=sampling", 3)
-	file(t, dir, "agent.conf", "flush = soon\n")
+	testtool.Write(t, dir, "agent.conf", "flush = soon\n")
 	a.Process.Signal(syscall.SIGHUP)
 	a.await("the old flags stay", 1)
 	if err := a.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Wait(); err != nil {
-		t.Fatalf("%v:\n%s", err, content(t, a.log))
+		t.Fatalf("%v:\n%s", err, testtool.Read(t, a.log))
 	}
 	if after := storeSamples(t, into); after <= before {
 		t.Errorf("%d samples in the store, %d before the second agent", after, before)

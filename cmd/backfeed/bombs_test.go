@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestBombsExit: a file that asks for more than its size justifies gives exit code 4 and an
@@ -17,9 +19,9 @@ func TestBombsExit(t *testing.T) {
 		z, _ := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 		z.Write([]byte(head + strings.Repeat(text, times)))
 		z.Close()
-		return file(t, dir, name, b.String())
+		return testtool.Write(t, dir, name, b.String())
 	}
-	counts, empty := file(t, dir, "counts.json", countsJSON), file(t, dir, "empty", "")
+	counts, empty := testtool.Write(t, dir, "counts.json", countsJSON), testtool.Write(t, dir, "empty", "")
 	truth := gz("truth.json.gz", `{"/bin/app": {"insn": {"0x1000": 1}`, " ", 20<<20)
 	callgrind := gz("callgrind.out.gz", "# callgrind format\npositions: instr\nevents: Ir\n", "#\n", 16<<20)
 	const types = "\x0a\x04\x08\x01\x10\x02" // samples/count
@@ -30,7 +32,7 @@ func TestBombsExit(t *testing.T) {
 	for i := range 400 {
 		fmt.Fprintf(&text, "%s1: %s:1\n", strings.Repeat(" ", i+1), name)
 	}
-	nested := file(t, dir, "nested.sampleprof", text.String())
+	nested := testtool.Write(t, dir, "nested.sampleprof", text.String())
 	for _, tt := range []struct {
 		args  []string
 		wants []string
@@ -40,7 +42,7 @@ func TestBombsExit(t *testing.T) {
 		{[]string{"import", pprof, "-o", dir + "/out"}, []string{"cpu.pprof: pprof: offset 0x", "of memory"}},
 		{[]string{"diff", empty, pprof}, []string{"cpu.pprof: go: offset 0x", "of memory"}},
 		{[]string{"diff", "--for", "llvm", empty, nested}, []string{"nested.sampleprof: llvm: line ", "of memory"}},
-		{[]string{"verify", file(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), "--truth", truth}, []string{"zero.json: images[0].procs[0].blocks[0].size: 0 bytes"}},
+		{[]string{"verify", testtool.Write(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), "--truth", truth}, []string{"zero.json: images[0].procs[0].blocks[0].size: 0 bytes"}},
 	} {
 		code, _, errs := runCLI(t, tt.args...)
 		if code != exitNothing {

@@ -202,11 +202,11 @@ func TestCalibrate(t *testing.T) {
 		b.check(t, decode(t, out), printed.String())
 		if n := regexp.MustCompile(`backfeed: executions were counted at \d+ places, in (\d+) windows`).FindStringSubmatch(errs.String()); n == nil {
 			t.Errorf("it says %q", errs.String())
-		} else if lines := strings.Count(content(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
+		} else if lines := strings.Count(testtool.Read(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
 			t.Errorf("%s windows, of which the log tells %d", n[1], lines)
 		}
-		if !regexp.MustCompile(`(?m)^\S+Z\t` + regexp.QuoteMeta(b.path) + `\topen \S+\tarmed \S+\ttime \S+\thits [1-9]\d*\t0x[0-9a-f]+=\d+`).MatchString(content(t, log)) {
-			t.Errorf("the log:\n%s", content(t, log))
+		if !regexp.MustCompile(`(?m)^\S+Z\t` + regexp.QuoteMeta(b.path) + `\topen \S+\tarmed \S+\ttime \S+\thits [1-9]\d*\t0x[0-9a-f]+=\d+`).MatchString(testtool.Read(t, log)) {
+			t.Errorf("the log:\n%s", testtool.Read(t, log))
 		}
 		if text := must(t, "infer", out); !strings.Contains(text, "first") || !strings.Contains(text, "second") {
 			t.Errorf("infer:\n%s", text)

@@ -12,6 +12,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -22,7 +23,7 @@ var mixDir = filepath.Join(root, "testdata/mix")
 // verdicts runs check on mix and returns the exit code and which gates passed.
 func verdicts(t *testing.T, limits string, args ...string) (int, map[string]bool, string) {
 	t.Helper()
-	config := file(t, t.TempDir(), "limits.yaml", limits)
+	config := testtool.Write(t, t.TempDir(), "limits.yaml", limits)
 	code, out, errs := runCLI(t, append([]string{"check", "--symfs", mixDir, "--format", "json", "--config", config}, args...)...)
 	if code == exitUsage || code == exitFailed {
 		t.Fatalf("exit code %d: %s", code, errs)
@@ -69,7 +70,7 @@ func TestCheck(t *testing.T) {
 
 // TestCheckAge: the samples of a store have an age.
 func TestCheckAge(t *testing.T) {
-	rec, err := sample.Decode([]byte(content(t, filepath.Join(mixDir, "samples.bfr"))))
+	rec, err := sample.Decode([]byte(testtool.Read(t, filepath.Join(mixDir, "samples.bfr"))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,7 @@ func TestLimits(t *testing.T) {
 		}
 		return *lim, c.readConfig(*config, *config == "")
 	}
-	config := func(text string) string { return file(t, t.TempDir(), "limits.yaml", text) }
+	config := func(text string) string { return testtool.Write(t, t.TempDir(), "limits.yaml", text) }
 	want := gate.Usual
 	want.MinUsed, want.MaxAge, want.MinSamples, want.MaxMoved = 0.5, 36*time.Hour, 7, 0.25
 	for _, args := range [][]string{

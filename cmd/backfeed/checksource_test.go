@@ -39,7 +39,7 @@ type treeEdit struct {
 
 func testEdits(t *testing.T, rec, tree, source string, edits []treeEdit) {
 	t.Helper()
-	text := content(t, filepath.Join(tree, source))
+	text := testtool.Read(t, filepath.Join(tree, source))
 	for _, e := range edits {
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(tree)); err != nil {
@@ -50,7 +50,7 @@ func testEdits(t *testing.T, rec, tree, source string, edits []treeEdit) {
 			t.Fatalf("%s: nothing to replace", e.name)
 		}
 		path := filepath.Join(dir, source)
-		put(t, path, []byte(edited))
+		testtool.Put(t, path, edited)
 		if e.remove {
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -92,7 +92,7 @@ int main(void)
 // TestCheckSourceC edits a C program after it was built.
 func TestCheckSourceC(t *testing.T) {
 	dir := t.TempDir()
-	src, program := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program")
+	src, program := testtool.Write(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program")
 	testtool.Run(t, dir, "gcc", "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
 	edits := []treeEdit{
 		{name: "nothing"},
@@ -111,7 +111,7 @@ func TestCheckSourceC(t *testing.T) {
 // without lines, are told by their names.
 func TestCheckSourceTree(t *testing.T) {
 	dir := t.TempDir()
-	src, program, link := file(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "link")
+	src, program, link := testtool.Write(t, dir, "program.c", cProgram), filepath.Join(t.TempDir(), "program"), filepath.Join(t.TempDir(), "link")
 	testtool.Run(t, dir, "gcc", "-O1", "-g", "-fno-inline", "-Wl,--build-id", "-o", program, src)
 	rec := sampleLines(t, program, "work", 1)
 	if err := os.Symlink(dir, link); err != nil {
@@ -189,8 +189,8 @@ func main() {
 func TestCheckSourceGo(t *testing.T) {
 	testtool.Need(t, "go")
 	dir := t.TempDir()
-	file(t, dir, "go.mod", "module example.com/program\n\ngo 1.23\n")
-	file(t, dir, "main.go", goProgram)
+	testtool.Write(t, dir, "go.mod", "module example.com/program\n\ngo 1.23\n")
+	testtool.Write(t, dir, "main.go", goProgram)
 	for _, flags := range [][]string{nil, {"-trimpath"}} {
 		program := filepath.Join(t.TempDir(), "program")
 		testtool.Run(t, dir, append(append([]string{"go", "build"}, flags...), "-o", program, ".")...)

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -18,7 +18,7 @@ import (
 // standard error; nothing then goes to standard output.
 func TestExit(t *testing.T) {
 	dir := t.TempDir()
-	text := file(t, dir, "notes.txt", "these are not samples\n")
+	text := testtool.Write(t, dir, "notes.txt", "these are not samples\n")
 	good := recording(t, dir, "good.bfr", sample.ImageID{Path: "/nowhere/at/all"})
 	for _, tt := range []struct {
 		args string
@@ -106,8 +106,8 @@ func TestExitCodes(t *testing.T) {
 // TestWriteKeeps: a command that fails leaves the output of the last run alone.
 func TestWriteKeeps(t *testing.T) {
 	dir := t.TempDir()
-	text := file(t, dir, "notes.txt", "these are not samples\n")
-	old := file(t, dir, "default.pgo", "the last good profile")
+	text := testtool.Write(t, dir, "notes.txt", "these are not samples\n")
+	old := testtool.Write(t, dir, "default.pgo", "the last good profile")
 	for _, args := range [][]string{
 		{"import", text, "-o", old},
 		{"infer", text, "-o", old},
@@ -117,7 +117,7 @@ func TestWriteKeeps(t *testing.T) {
 		if code, _, stderr := runCLI(t, args...); code != exitNothing {
 			t.Errorf("%s: exit code %d: %s", args[0], code, stderr)
 		}
-		if got := content(t, old); got != "the last good profile" {
+		if got := testtool.Read(t, old); got != "the last good profile" {
 			t.Errorf("%s failed and overwrote its output with %q", args[0], got)
 		}
 	}
@@ -137,10 +137,10 @@ func TestMerge(t *testing.T) {
 		return stdout
 	}
 	ab, ba := merge("merge", a, b), merge("merge", b, a)
-	if ab != ba || len(ab) <= len(content(t, a)) {
+	if ab != ba || len(ab) <= len(testtool.Read(t, a)) {
 		t.Errorf("a and b give %d bytes, b and a %d", len(ab), len(ba))
 	}
-	if again := merge("import", a); again != content(t, a) {
+	if again := merge("import", a); again != testtool.Read(t, a) {
 		t.Error("importing a recording changed it")
 	}
 }
@@ -149,29 +149,10 @@ func TestMerge(t *testing.T) {
 func TestStdin(t *testing.T) {
 	path := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
 	var out, errs bytes.Buffer
-	code := run([]string{"import", "-", "-o", "-"}, strings.NewReader(content(t, path)), &out, &errs)
-	if code != exitDone || out.String() != content(t, path) {
+	code := run([]string{"import", "-", "-o", "-"}, strings.NewReader(testtool.Read(t, path)), &out, &errs)
+	if code != exitDone || out.String() != testtool.Read(t, path) {
 		t.Errorf("exit code %d, %d bytes: %s", code, out.Len(), errs.String())
 	}
-}
-
-// file writes a file and returns its path.
-func file(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func content(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // recording writes a recording of three samples in one image.
@@ -181,7 +162,7 @@ func recording(t *testing.T, dir, name string, id sample.ImageID) string {
 	c.AddSample(c.Image(id), 0x1000, 3)
 	rec := &sample.Recording{}
 	rec.Add(c)
-	return file(t, dir, name, string(rec.Encode()))
+	return testtool.Write(t, dir, name, string(rec.Encode()))
 }
 
 // self is the ELF image of this test; other systems have none.

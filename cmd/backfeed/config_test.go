@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"backfeed/internal/testtool"
 )
 
 // TestConfig: flags of a file are those of a command line, which win.
@@ -42,7 +44,7 @@ epoch = 24h
 `, "the old form will go"},
 	} {
 		said.Reset()
-		config := file(t, t.TempDir(), "agent.yaml", tt.text)
+		config := testtool.Write(t, t.TempDir(), "agent.yaml", tt.text)
 		f, err := c.parseAgent([]string{"--config", config, "-F", "50", "--retain", "720h"})
 		if err != nil {
 			t.Errorf("%s: %v", tt.text, err)
@@ -79,7 +81,7 @@ epoch = 24h
 		{"\nfrequencies = 3", `line 2: "frequencies" is no flag`},
 		{"retain-size = 5X", "line 1: --retain-size 5X: want a number of bytes"},
 	} {
-		config := file(t, t.TempDir(), "agent.yaml", tt.text)
+		config := testtool.Write(t, t.TempDir(), "agent.yaml", tt.text)
 		if _, err := c.parseAgent([]string{"--config", config}); codeOf(err) != exitUsage || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%q: %v, want %q", tt.text, err, tt.want)
 		}

@@ -43,13 +43,13 @@ func TestImportCallgrind(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := filepath.Join(dir, "root")
-	put(t, filepath.Join(root, "opt/mix/mix"), binary)
+	testtool.Put(t, filepath.Join(root, "opt/mix/mix"), binary)
 	alone, beside, merged := filepath.Join(dir, "alone"), filepath.Join(dir, "beside"), filepath.Join(dir, "merged")
 	must(t, "import", truth, "--symfs", root, "-o", alone)
 	// The samples know the image's build ID, which finds it anywhere.
 	must(t, "import", truth, samples, "--symfs", mixDir, "-o", beside)
 	must(t, "merge", samples, alone, "-o", merged)
-	if content(t, beside) != content(t, merged) {
+	if testtool.Read(t, beside) != testtool.Read(t, merged) {
 		t.Error("counts beside samples differ from those merged with them")
 	}
 	at := mixCounted(t, alone)
@@ -186,9 +186,9 @@ func TestImportCover(t *testing.T) {
 		t.Skip("this system's programs are not ELF files")
 	}
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "main.go"), []byte(coverGo))
-	put(t, filepath.Join(dir, "go.mod"), []byte("module example.com/cover.test/x\n\ngo 1.26\n"))
-	put(t, filepath.Join(dir, "data", "empty"), nil)
+	testtool.Put(t, filepath.Join(dir, "main.go"), coverGo)
+	testtool.Put(t, filepath.Join(dir, "go.mod"), "module example.com/cover.test/x\n\ngo 1.26\n")
+	testtool.Put(t, filepath.Join(dir, "data", "empty"), "")
 	testtool.Need(t, "go")
 	testtool.Run(t, dir, "go", "build", "-ldflags=-B=gobuildid", "-o", "plain", ".")
 	testtool.Run(t, dir, "go", "build", "-cover", "-covermode=count", "-o", "counting", ".")
@@ -242,8 +242,8 @@ func TestImportCover(t *testing.T) {
 	}{
 		{[]string{"import", profile, "-o", out}, "--image BINARY"},
 		{[]string{"infer", profile}, "--image BINARY"},
-		{[]string{"import", file(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "not how often"},
-		{[]string{"import", file(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "has no code"},
+		{[]string{"import", testtool.Write(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "not how often"},
+		{[]string{"import", testtool.Write(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "has no code"},
 	} {
 		if code, _, errs := runCLI(t, tt.args...); code != exitNothing || !strings.Contains(errs, tt.want) {
 			t.Errorf("%v: exit code %d, want %q: %s", tt.args, code, tt.want, errs)

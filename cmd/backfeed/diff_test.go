@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
 )
 
 // sampleProfiles are two profiles in LLVM's text form that swap what is hot.
@@ -57,7 +58,7 @@ func TestDiffNames(t *testing.T) {
 	before, after := writeProfiles(t)
 	const linker, plain = "_ZN3app4workEv", "app::work"
 	for _, path := range []string{before, after} {
-		put(t, path, []byte(strings.ReplaceAll(content(t, path), "work", linker)))
+		testtool.Put(t, path, []byte(strings.ReplaceAll(testtool.Read(t, path), "work", linker)))
 	}
 	out := must(t, "diff", before, after, "--for", "llvm")
 	if !strings.Contains(out, plain) || strings.Contains(out, linker) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -122,8 +123,8 @@ func TestIsRecording(t *testing.T) {
 	dir := t.TempDir()
 	bfr := recording(t, dir, "a.bfr", sample.ImageID{Path: "/x"})
 	for path, want := range map[string]bool{
-		bfr: true, dir: false, dir + "/absent": false, file(t, dir, "empty", ""): false, file(t, dir, "text", "main:12:3\n"): false,
-		file(t, dir, "perf", "PERFILE2\x68\x00\x00\x00\x00\x00\x00\x00"): true, filepath.Join(root, "sample/testdata/busy.pprof"): false,
+		bfr: true, dir: false, dir + "/absent": false, testtool.Write(t, dir, "empty", ""): false, testtool.Write(t, dir, "text", "main:12:3\n"): false,
+		testtool.Write(t, dir, "perf", "PERFILE2\x68\x00\x00\x00\x00\x00\x00\x00"): true, filepath.Join(root, "sample/testdata/busy.pprof"): false,
 	} {
 		if got := isRecording(path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)

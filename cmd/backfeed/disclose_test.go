@@ -45,7 +45,7 @@ func namesFile(t *testing.T, name string, flags ...string) (rec, program string)
 		dir = "."
 	}
 	program = filepath.Join(t.TempDir(), "program")
-	file(t, dir, "crafted.c", fmt.Sprintf(lineOf1, name))
+	testtool.Write(t, dir, "crafted.c", fmt.Sprintf(lineOf1, name))
 	testtool.Run(t, dir, append([]string{"gcc", "-O1", "-g", "-Wl,--build-id", "-o", program, "crafted.c"}, flags...)...)
 	im, c := openSampled(t, program)
 	ln, err := im.Lines()
@@ -158,7 +158,7 @@ func shownBy(t *testing.T, rec string, dirs ...string) string {
 		_, stdout, stderr := runCLI(t, "check", rec, "--source", d)
 		all.WriteString(stdout + stderr)
 	}
-	all.WriteString(content(t, out))
+	all.WriteString(testtool.Read(t, out))
 	all.WriteString(everyPage(t, siteOf(t, rec, dirs...)))
 	return all.String()
 }
@@ -169,11 +169,11 @@ func TestDisclosesNothing(t *testing.T) {
 	t.Setenv("BACKFEED_TEST_SECRET", secret)
 	work, other := t.TempDir(), t.TempDir()
 	t.Chdir(work)
-	outside := file(t, other, "outside.c", strings.Repeat(secret+"\n", 20))
-	put(t, filepath.Join(work, ".git/config"), []byte(strings.Repeat(secret+"\n", 20)))
-	put(t, filepath.Join(work, ".env.c"), []byte(strings.Repeat(secret+"\n", 20)))
-	put(t, filepath.Join(work, "key.pem"), []byte(strings.Repeat(secret+"\n", 20)))
-	put(t, filepath.Join(work, "binary.c"), []byte("\x00\x01\n"+strings.Repeat(secret+"\n", 20)))
+	outside := testtool.Write(t, other, "outside.c", strings.Repeat(secret+"\n", 20))
+	testtool.Put(t, filepath.Join(work, ".git/config"), []byte(strings.Repeat(secret+"\n", 20)))
+	testtool.Put(t, filepath.Join(work, ".env.c"), []byte(strings.Repeat(secret+"\n", 20)))
+	testtool.Put(t, filepath.Join(work, "key.pem"), []byte(strings.Repeat(secret+"\n", 20)))
+	testtool.Put(t, filepath.Join(work, "binary.c"), []byte("\x00\x01\n"+strings.Repeat(secret+"\n", 20)))
 	link := func(to, name string) string {
 		path := filepath.Join(work, name)
 		if err := os.Symlink(to, path); err != nil {
@@ -241,7 +241,7 @@ func TestShowsSource(t *testing.T) {
 	t.Chdir(work)
 	const text = "seen_%s line 1\nseen_%s 2\nseen_%s 3\nseen_%s 4\nseen_%s 5\nseen_%s 6\nseen_%s 7\n"
 	at := func(name, mark string) string {
-		put(t, name, []byte(strings.ReplaceAll(text, "%s", mark)))
+		testtool.Put(t, name, []byte(strings.ReplaceAll(text, "%s", mark)))
 		return name
 	}
 	far := t.TempDir()

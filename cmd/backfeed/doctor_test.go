@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/collect"
 )
 
@@ -94,8 +95,8 @@ func TestKernelFindings(t *testing.T) {
 
 func TestExperimentFindings(t *testing.T) {
 	dir := t.TempDir()
-	put(t, filepath.Join(dir, "proc/filesystems"), []byte("nodev\ttracefs\n\text4\n"))
-	put(t, filepath.Join(dir, "proc/self/status"), []byte("CapEff:\t0000004000000000\n"))
+	testtool.Put(t, filepath.Join(dir, "proc/filesystems"), "nodev\ttracefs\n\text4\n")
+	testtool.Put(t, filepath.Join(dir, "proc/self/status"), "CapEff:\t0000004000000000\n")
 	timer := []finding{{Name: "cycles"}, {Name: "cpu-clock", OK: true}, {Name: "record", OK: true}}
 	for _, tt := range []struct {
 		name, root string
@@ -113,7 +114,7 @@ func TestExperimentFindings(t *testing.T) {
 			}
 		}
 	}
-	put(t, filepath.Join(dir, "proc/self/status"), []byte("CapEff:\t0000000000000000\n"))
+	testtool.Put(t, filepath.Join(dir, "proc/self/status"), "CapEff:\t0000000000000000\n")
 	if got := findingLines(experimentFindings(dir, timer)); !strings.Contains(got, "fpe no this user may not use tracepoints") {
 		t.Errorf("without privileges:\n%s", got)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -14,7 +15,7 @@ func TestNoEffect(t *testing.T) {
 	dir := t.TempDir()
 	id := sample.ImageID{Path: "/nowhere/app"}
 	words := strings.NewReplacer("FILE", recording(t, dir, "a.bfr", id), "STORE", storeOf(t, id), "OUT", filepath.Join(dir, "out"),
-		"DOC", file(t, dir, "counts.json", countsJSON), "TRUTH", file(t, dir, "truth.json", truthJSON))
+		"DOC", testtool.Write(t, dir, "counts.json", countsJSON), "TRUTH", testtool.Write(t, dir, "truth.json", truthJSON))
 	const selecting = "it chooses from a store"
 	lines := map[string]string{
 		"prof FILE -n 3 --experiment fpe --event cpu-clock": "fpe shows where signals came from", "prof FILE --experiment fpe --model generic-x86": "fpe shows",

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"backfeed/internal/testtool"
 )
 
 // placeholders are all words that help has for values of flags, and what each stands for.
@@ -156,7 +158,7 @@ func TestAliases(t *testing.T) {
 		}
 	}
 	dir := t.TempDir()
-	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
+	counts, truth := testtool.Write(t, dir, "counts.json", countsJSON), testtool.Write(t, dir, "truth.json", truthJSON)
 	_, want, _ := runCLI(t, "verify", counts, "--truth", truth)
 	if code, out, errs := runCLI(t, "verify", counts, truth); code != exitDone || out != want || !strings.Contains(errs, "named by --truth FILE now") {
 		t.Errorf("verify COUNTS TRUTH: exit code %d: %s", code, errs)

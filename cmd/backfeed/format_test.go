@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestFormats: every command that prints a table prints the same rows in every format.
 func TestFormats(t *testing.T) {
 	const mix, symfs = "/testdata/mix/samples.bfr", "/testdata/mix"
-	counts := file(t, t.TempDir(), "counts.json", must(t, "infer", root+mix, "--symfs", root+symfs, "--format", "json"))
+	counts := testtool.Write(t, t.TempDir(), "counts.json", must(t, "infer", root+mix, "--symfs", root+symfs, "--format", "json"))
 	for _, args := range [][]string{
 		{"images", root + mix, "--symfs", root + symfs},
 		{"prof", root + mix, "--symfs", root + symfs},

@@ -43,7 +43,7 @@ int main(void) {
 func TestFPE(t *testing.T) {
 	perf := testtool.Path(t, "perf")
 	dir := t.TempDir()
-	file(t, dir, "fpe.c", fpeC)
+	testtool.Write(t, dir, "fpe.c", fpeC)
 	program, data := filepath.Join(dir, "fpe"), filepath.Join(dir, "perf.data")
 	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", program, "fpe.c", "-lm")
 	if out, err := exec.Command(perf, "record", "-q", "-e", "signal:signal_generate", "--filter", "sig == 8", "-g", "--buildid-all", "-o", data, "--", program).CombinedOutput(); err != nil {

@@ -67,19 +67,19 @@ func newHostileCase(t *testing.T) *hostileCase {
 	for to, name := range standIns {
 		standIns[to] = name + strings.Repeat("_", len(to)-len(name))
 	}
-	src := file(t, dir, standIns[unit], hostileC)
+	src := testtool.Write(t, dir, standIns[unit], hostileC)
 	program := filepath.Join(dir, "program")
 	testtool.Run(t, dir, "gcc", "-x", "c", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-DWORK="+standIns[h.proc], "-DDRIVE="+standIns[drive], "-o", program, filepath.Base(src))
-	b := []byte(content(t, program))
+	b := []byte(testtool.Read(t, program))
 	for to, name := range standIns {
 		if !bytes.Contains(b, []byte(name+"\x00")) {
 			t.Fatalf("no %s in the program", name)
 		}
 		b = bytes.ReplaceAll(b, []byte(name+"\x00"), []byte(to+"\x00"))
 	}
-	put(t, h.image, b)
+	testtool.Put(t, h.image, b)
 
-	rec, err := sample.Decode([]byte(content(t, recordOfCall(t, h.image, drive, h.proc))))
+	rec, err := sample.Decode([]byte(testtool.Read(t, recordOfCall(t, h.image, drive, h.proc))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,13 +90,13 @@ func newHostileCase(t *testing.T) *hostileCase {
 	c.AddSample(c.Image(sample.ImageID{Path: hostileName("[", "kernel") + "]"}), 0x1000, 3)
 	c.AddSample(c.Image(sample.ImageID{Path: h.gone + "/perf-1.map"}), 0x1000, 3)
 	c.Event.Name = hostileName("", "event")
-	h.rec = file(t, dir, hostileName("=", "rec"), string(rec.Encode()))
+	h.rec = testtool.Write(t, dir, hostileName("=", "rec"), string(rec.Encode()))
 
 	more := sample.NewCounts(sample.CPU{Arch: hostile, Vendor: hostile}, sample.Event{Name: hostileName("", "more"), Period: 1000, Unit: "ns"})
 	more.AddSample(more.Image(sample.ImageID{Path: h.gone, Build: sample.BuildID{2}}), 0x1000, 2)
 	other := &sample.Recording{}
 	other.Add(more)
-	h.other = file(t, dir, hostileName("=", "other"), string(other.Encode()))
+	h.other = testtool.Write(t, dir, hostileName("=", "other"), string(other.Encode()))
 
 	h.counts = filepath.Join(dir, hostileName("", "counts"))
 	must(t, "infer", h.rec, "--format", "json", "-o", h.counts)
@@ -105,7 +105,7 @@ func newHostileCase(t *testing.T) *hostileCase {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.truth = file(t, dir, hostileName("", "truth")+".json", string(j))
+	h.truth = testtool.Write(t, dir, hostileName("", "truth")+".json", string(j))
 
 	h.store = filepath.Join(dir, hostileName("", "store"))
 	s, err := store.Create(h.store, store.Options{})
@@ -119,9 +119,9 @@ func newHostileCase(t *testing.T) *hostileCase {
 			t.Fatal(err)
 		}
 	}
-	file(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs", "nothing of ours"+hostile)
-	file(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs.0123.tmp", "nothing of ours"+hostile)
-	h.pprof = file(t, dir, hostileName("", "pprof"), hostile)
+	testtool.Write(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs", "nothing of ours"+hostile)
+	testtool.Write(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs.0123.tmp", "nothing of ours"+hostile)
+	h.pprof = testtool.Write(t, dir, hostileName("", "pprof"), hostile)
 	return h
 }
 

@@ -2,24 +2,13 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
-
-// put writes a file and the directories that it needs.
-func put(t *testing.T, path string, b []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // with returns a copy of b with one byte changed.
 func with(b []byte, off int, v byte) []byte {
@@ -33,9 +22,9 @@ func TestImages(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	dir := t.TempDir()
 	id := sample.BuildID{0xab, 19: 9}
-	put(t, filepath.Join(dir, "root/usr/bin/app"), tiny.ELF(id))
-	put(t, filepath.Join(dir, "root/usr/bin/old"), tiny.ELF(id))
-	put(t, filepath.Join(dir, "root/usr/bin/text"), []byte("#!/bin/sh\n"))
+	testtool.Put(t, filepath.Join(dir, "root/usr/bin/app"), tiny.ELF(id))
+	testtool.Put(t, filepath.Join(dir, "root/usr/bin/old"), tiny.ELF(id))
+	testtool.Put(t, filepath.Join(dir, "root/usr/bin/text"), "#!/bin/sh\n")
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 	for n, im := range []sample.ImageID{{Path: "/usr/bin/none"}, {Path: "/usr/bin/text"}, {Build: sample.BuildID{1, 19: 1}, Path: "/usr/bin/old"}, {Build: id, Path: "/usr/bin/app"}} {
 		c.AddSample(c.Image(im), 176, uint64(n+1))
@@ -43,7 +32,7 @@ func TestImages(t *testing.T) {
 	c.Lose(sample.LostKernel, 10)
 	rec := &sample.Recording{}
 	rec.Add(c)
-	path := file(t, dir, "rec", string(rec.Encode()))
+	path := testtool.Write(t, dir, "rec", string(rec.Encode()))
 
 	code, stdout, stderr := runCLI(t, "images", path, "--symfs", filepath.Join(dir, "root"))
 	want := `samples  share  state           build ID                                  image

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"backfeed/infer/document"
+	"backfeed/internal/testtool"
 )
 
 // schemaName is how the code, and the page, name a document.
@@ -32,7 +33,7 @@ func TestDocumentsListed(t *testing.T) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		for _, name := range schemaName.FindAllString(content(t, file), -1) {
+		for _, name := range schemaName.FindAllString(testtool.Read(t, file), -1) {
 			printed[name] = true
 		}
 	}
@@ -63,11 +64,11 @@ func TestDocumentsListed(t *testing.T) {
 func TestProcedureNames(t *testing.T) {
 	const linker, plain = "_Z5ackerv", "acker" // of the same length as the name in the file
 	dir := t.TempDir()
-	program := []byte(content(t, filepath.Join(mixDir, "mix")))
+	program := []byte(testtool.Read(t, filepath.Join(mixDir, "mix")))
 	if !bytes.Contains(program, []byte("\x00ackermann\x00")) {
 		t.Fatal("mix has no ackermann")
 	}
-	put(t, filepath.Join(dir, "mix"), bytes.ReplaceAll(program, []byte("\x00ackermann\x00"), []byte("\x00"+linker+"\x00")))
+	testtool.Put(t, filepath.Join(dir, "mix"), bytes.ReplaceAll(program, []byte("\x00ackermann\x00"), []byte("\x00"+linker+"\x00")))
 	path, symfs := filepath.Join(mixDir, "samples.bfr"), "--symfs="+dir
 	for _, args := range [][]string{
 		{"prof"}, {"prof", "--all-events"}, {"prof", "--experiment", "ideal"}, {"topstalls", "-n", "0"}, {"infer"}, {"infer", "--places", "99"},

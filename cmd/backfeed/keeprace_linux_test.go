@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/testdata/tiny"
@@ -25,8 +26,8 @@ func TestKeepRace(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	build := sample.BuildID{1, 19: 1}
 	program := tiny.ELF(build)
-	put(t, in("program"), program)
-	put(t, in("secret"), []byte("secret"))
+	testtool.Put(t, in("program"), program)
+	testtool.Put(t, in("secret"), "secret")
 	path := in("at")
 	ctx, stop := context.WithCancel(t.Context())
 	var swapping sync.WaitGroup
@@ -71,8 +72,8 @@ func TestKeepRace(t *testing.T) {
 func TestOpenBelow(t *testing.T) {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "root")
-	put(t, filepath.Join(dir, "secret"), []byte("secret"))
-	put(t, filepath.Join(root, "a/file"), []byte("file"))
+	testtool.Put(t, filepath.Join(dir, "secret"), "secret")
+	testtool.Put(t, filepath.Join(root, "a/file"), "file")
 	links := map[string]string{ // to what: from what
 		"a/link": "file", "up": "../secret", "abs": filepath.Join(dir, "secret"), "b": "a", "inside": "/a/file", "self": "/proc/self/exe",
 	}

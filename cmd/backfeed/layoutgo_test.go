@@ -119,10 +119,10 @@ func buildFuncs(t *testing.T, funcs []string) string {
 	if err := os.Mkdir(filepath.Join(dir, "lib"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	file(t, dir, "go.mod", "module example.com/app\n\ngo 1.24\n")
-	file(t, dir, "lib/a.go", files[0].String())
-	file(t, dir, "lib/b.go", files[1].String())
-	file(t, dir, "main.go", "package main\n\nimport (\n\t\"os\"\n\n\t\""+lib+"\"\n)\n\nfunc cold(k, n int) int {\n\tswitch k {\n"+calls.String()+
+	testtool.Write(t, dir, "go.mod", "module example.com/app\n\ngo 1.24\n")
+	testtool.Write(t, dir, "lib/a.go", files[0].String())
+	testtool.Write(t, dir, "lib/b.go", files[1].String())
+	testtool.Write(t, dir, "main.go", "package main\n\nimport (\n\t\"os\"\n\n\t\""+lib+"\"\n)\n\nfunc cold(k, n int) int {\n\tswitch k {\n"+calls.String()+
 		"\t}\n\treturn 0\n}\n\nfunc main() {\n\ts := 0\n\tfor i := range 1000 {\n\t\ts += lib.F0(i)\n\t}\n\tprintln(s + cold(len(os.Args), s))\n}\n")
 	testtool.Run(t, dir, "go", "build", "-o", "app", ".")
 	return filepath.Join(dir, "app")

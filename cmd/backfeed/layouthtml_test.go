@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestLayoutHTML: the heat map of a compiled program names what ran, and is written
@@ -18,7 +20,7 @@ func TestLayoutHTML(t *testing.T) {
 	if out := must(t, "layout", program, rec, "--html", page); out != "" {
 		t.Errorf("nobody asked for the order, but it was printed:\n%s", out)
 	}
-	text := content(t, page)
+	text := testtool.Read(t, page)
 	d := xml.NewDecoder(strings.NewReader(text))
 	for {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
@@ -32,10 +34,10 @@ func TestLayoutHTML(t *testing.T) {
 			t.Errorf("no %s in the page", want)
 		}
 	}
-	if out := must(t, "layout", program, rec, "--html", page, "--for", "lld"); !strings.Contains(out, "work\n") || content(t, page) != text {
+	if out := must(t, "layout", program, rec, "--html", page, "--for", "lld"); !strings.Contains(out, "work\n") || testtool.Read(t, page) != text {
 		t.Errorf("with --for lld: another page, or no order in\n%s", out)
 	}
-	if must(t, "layout", program, rec, "--html", page, "--for", "bolt"); !strings.Contains(content(t, page), "<h3>Blocks ordered too</h3>") {
+	if must(t, "layout", program, rec, "--html", page, "--for", "bolt"); !strings.Contains(testtool.Read(t, page), "<h3>Blocks ordered too</h3>") {
 		t.Error("with --for bolt blocks are not ordered")
 	}
 	if code, _, stderr := runCLI(t, "layout", program, rec, "--html", filepath.Join(page, "x")); code != exitFailed || !strings.Contains(stderr, "x: not a directory") {

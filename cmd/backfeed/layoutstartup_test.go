@@ -61,7 +61,7 @@ func TestStartup(t *testing.T) {
 	testtool.Need(t, "clang-19", "ld.lld-19")
 	const n = 40
 	dir := t.TempDir()
-	source, object := file(t, dir, "start.c", starter(n)), filepath.Join(dir, "start.o")
+	source, object := testtool.Write(t, dir, "start.c", starter(n)), filepath.Join(dir, "start.o")
 	testtool.Run(t, dir, "clang-19", "-O1", "-ffunction-sections", "-c", source, "-o", object)
 	link := func(name string, flags ...string) string {
 		path := filepath.Join(dir, name)
@@ -73,7 +73,7 @@ func TestStartup(t *testing.T) {
 	order := filepath.Join(dir, "order")
 	must(t, "layout", program, rec, "--for", "lld", "--startup", "-o", order)
 
-	listed := strings.Fields(content(t, order))
+	listed := strings.Fields(testtool.Read(t, order))
 	seen := 0
 	for _, name := range listed {
 		if strings.HasPrefix(name, "cold") {
@@ -111,7 +111,7 @@ func TestStartup(t *testing.T) {
 		random = append(random, fmt.Sprintf("cold%d", i))
 	}
 	rand.New(rand.NewPCG(2, 2)).Shuffle(len(random), func(i, j int) { random[i], random[j] = random[j], random[i] })
-	chance := file(t, dir, "random", strings.Join(random, "\n")+"\n")
+	chance := testtool.Write(t, dir, "random", strings.Join(random, "\n")+"\n")
 
 	faults := map[string]int64{} // at the start, beyond those of the program that does nothing
 	for name, flags := range map[string][]string{"as linked": nil, "by the start": {"-Wl,--symbol-ordering-file=" + order}, "at random": {"-Wl,--symbol-ordering-file=" + chance}} {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -35,8 +36,8 @@ func oneImage(path string, n uint64) *sample.Recording {
 
 func TestMergeWeights(t *testing.T) {
 	dir := t.TempDir()
-	a := file(t, dir, "a.bfr", string(oneImage("/bin/a", 100).Encode()))
-	b := file(t, dir, "b@2", string(oneImage("/bin/b", 10).Encode()))
+	a := testtool.Write(t, dir, "a.bfr", string(oneImage("/bin/a", 100).Encode()))
+	b := testtool.Write(t, dir, "b@2", string(oneImage("/bin/b", 10).Encode()))
 	code, out, errs := runCLI(t, "merge", a+"@0.25", b, b+"@3", "-o", "-")
 	if got := samplesIn(t, out); code != exitDone || got["/bin/a"] != 25 || got["/bin/b"] != 40 {
 		t.Errorf("exit code %d, %v: %s", code, got, errs)
@@ -54,8 +55,8 @@ func TestMergeWeights(t *testing.T) {
 // TestMergeNormalise: sources count alike, however much each has, before weights.
 func TestMergeNormalise(t *testing.T) {
 	dir := t.TempDir()
-	a := file(t, dir, "a.bfr", string(oneImage("/bin/a", 1000).Encode()))
-	b := file(t, dir, "b.bfr", string(oneImage("/bin/b", 10).Encode()))
+	a := testtool.Write(t, dir, "a.bfr", string(oneImage("/bin/a", 1000).Encode()))
+	b := testtool.Write(t, dir, "b.bfr", string(oneImage("/bin/b", 10).Encode()))
 	code, out, errs := runCLI(t, "merge", "--normalise", a, b+"@0.2", "-o", "-")
 	if got := samplesIn(t, out); code != exitDone || got["/bin/a"] != 505 || got["/bin/b"] != 101 {
 		t.Errorf("exit code %d, %v: %s", code, got, errs)
@@ -67,8 +68,8 @@ func TestMergeNormalise(t *testing.T) {
 
 func TestMergeFailureMode(t *testing.T) {
 	dir := t.TempDir()
-	good := file(t, dir, "good", string(oneImage("/bin/a", 100).Encode()))
-	bad := file(t, dir, "bad", "no recording")
+	good := testtool.Write(t, dir, "good", string(oneImage("/bin/a", 100).Encode()))
+	bad := testtool.Write(t, dir, "bad", "no recording")
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -149,7 +150,7 @@ func TestMergeObserved(t *testing.T) {
 	if got := ic.Probed[0x20]; got != want || ic.Counted[0x10] != 12 || rec.Counts[0].Weight != 150e3 {
 		t.Errorf("%+v, weight %d, counted %v, want %+v", got, rec.Counts[0].Weight, ic.Counted, want)
 	}
-	table := must(t, "images", file(t, t.TempDir(), "aged.bfr", out))
+	table := must(t, "images", testtool.Write(t, t.TempDir(), "aged.bfr", out))
 	if !strings.Contains(table, "probed  counted") || !strings.Contains(table, "     1        1  ") {
 		t.Errorf("images:\n%s", table)
 	}

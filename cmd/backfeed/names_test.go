@@ -5,17 +5,18 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
 // TestFileless: code without a file is listed by name, and its samples are
 // neither an error nor counted twice.
 func TestFileless(t *testing.T) {
-	rec, err := sample.Decode([]byte(content(t, first(programRecording(t)))))
+	rec, err := sample.Decode([]byte(testtool.Read(t, first(programRecording(t)))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	jit := file(t, t.TempDir(), "perf-1234.map", "1000 100 Script:~loop\n")
+	jit := testtool.Write(t, t.TempDir(), "perf-1234.map", "1000 100 Script:~loop\n")
 	c := rec.Counts[0]
 	kernel, js := c.Image(sample.ImageID{Path: "[kernel]", Build: sample.BuildID{1}}), c.Image(sample.ImageID{Path: jit})
 	c.AddSample(kernel, 0x100, 400)
@@ -23,7 +24,7 @@ func TestFileless(t *testing.T) {
 	c.AddSample(js, 0x1010, 300)
 	c.AddSample(js, 0x2010, 20)
 	total := rec.Samples()
-	path := file(t, t.TempDir(), "rec", string(sample.Merge(rec).Encode()))
+	path := testtool.Write(t, t.TempDir(), "rec", string(sample.Merge(rec).Encode()))
 
 	rows := itemsOf[report.ProfRow](t, "backfeed.prof/2", must(t, "prof", path, "--format", "json"))
 	got := map[string]uint64{}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -22,7 +23,7 @@ func TestOutputOfOthers(t *testing.T) {
 		t.Skip("needs root, to make links of another user")
 	}
 	dir := t.TempDir()
-	tmp, target := filepath.Join(dir, "tmp"), file(t, dir, "target", "as it was")
+	tmp, target := filepath.Join(dir, "tmp"), testtool.Write(t, dir, "target", "as it was")
 	if err := os.Mkdir(tmp, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +32,8 @@ func TestOutputOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
-	if code, _, errs := runCLI(t, "merge", rec, "-o", link); code != exitFailed || !strings.Contains(errs, "of user 65534") || content(t, target) != "as it was" {
-		t.Errorf("exit code %d, %q; the file of root's is now %q", code, errs, content(t, target))
+	if code, _, errs := runCLI(t, "merge", rec, "-o", link); code != exitFailed || !strings.Contains(errs, "of user 65534") || testtool.Read(t, target) != "as it was" {
+		t.Errorf("exit code %d, %q; the file of root's is now %q", code, errs, testtool.Read(t, target))
 	}
 }
 
@@ -43,7 +44,7 @@ func TestOutputDescriptors(t *testing.T) {
 		t.Skip(err)
 	}
 	rec := recording(t, t.TempDir(), "a", sample.ImageID{Path: "/bin/a"})
-	want := content(t, rec)
+	want := testtool.Read(t, rec)
 	for _, command := range []string{
 		`"$0" import "$1" -o /dev/stdout`, `"$0" import "$1" -o /dev/stdout | cat`, `"$0" import "$1" -o /dev/fd/3 3>&1 | cat`, `"$0" import "$1" -o /proc/self/fd/1`,
 		`"$0" import "$1" -o /dev/fd/3 3>out; cat out`, `mkfifo p; cat p & "$0" import "$1" -o p; wait`, `ln -s /dev/stdout l; "$0" import "$1" -o l | cat`,
@@ -90,7 +91,7 @@ func TestOutputSearchOnly(t *testing.T) {
 	cmd := exec.Command(binary, "import", rec, "-o", filepath.Join(home, "out"))
 	cmd.Env, cmd.Dir = append(os.Environ(), runEnv+"=1"), home
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-	if out, err := cmd.CombinedOutput(); err != nil || content(t, filepath.Join(home, "out")) != content(t, rec) {
+	if out, err := cmd.CombinedOutput(); err != nil || testtool.Read(t, filepath.Join(home, "out")) != testtool.Read(t, rec) {
 		t.Errorf("%v: %s", err, out)
 	}
 }

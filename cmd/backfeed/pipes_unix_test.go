@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 )
@@ -23,7 +24,7 @@ func TestPipesInPlaceOfFiles(t *testing.T) {
 	named, symfs := filepath.Join(dir, "program"), filepath.Join(dir, "symfs")
 	rec := sample.Merge(oneImage(named, 100), oneImage("/opt/other", 100))
 	recording := filepath.Join(dir, "a.bfr")
-	put(t, recording, rec.Encode())
+	testtool.Put(t, recording, rec.Encode())
 	byID := filepath.Join(symfs, ".build-id", build.String()[:2], build.String()[2:])
 	for _, d := range []string{filepath.Dir(byID), filepath.Join(symfs, "opt")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -35,7 +36,7 @@ func TestProfBy(t *testing.T) {
 	rec := &sample.Recording{}
 	rec.Add(clock)
 	rec.Add(misses)
-	args := []string{file(t, t.TempDir(), "two.bfr", string(rec.Encode())), "--symfs", tree}
+	args := []string{testtool.Write(t, t.TempDir(), "two.bfr", string(rec.Encode())), "--symfs", tree}
 	prof := func(more ...string) string { return must(t, append(append([]string{"prof"}, args...), more...)...) }
 
 	for _, tt := range []struct {

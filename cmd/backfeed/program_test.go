@@ -98,7 +98,7 @@ func save(t *testing.T, c *sample.Counts) string {
 	t.Helper()
 	rec := &sample.Recording{}
 	rec.Add(c)
-	return file(t, t.TempDir(), "program.bfr", string(rec.Encode()))
+	return testtool.Write(t, t.TempDir(), "program.bfr", string(rec.Encode()))
 }
 
 // proc decodes the procedure of that name.
@@ -231,7 +231,7 @@ func compile(t *testing.T) string {
 		t.Skip("this system's programs are not ELF files")
 	}
 	dir := t.TempDir()
-	src, program := file(t, dir, "program.c", programC), filepath.Join(dir, "program")
+	src, program := testtool.Write(t, dir, "program.c", programC), filepath.Join(dir, "program")
 	testtool.Run(t, dir, "gcc", "-O1", "-g", "-ffunction-sections", "-Wl,--emit-relocs,--build-id", "-o", program, src)
 	return program
 }
@@ -286,7 +286,7 @@ func TestMoved(t *testing.T) {
 	if out := must(t, "prof", rec, "--symfs", filepath.Dir(moved)); !strings.Contains(out, "work\n") {
 		t.Errorf("prof:\n%s", out)
 	}
-	put(t, program, tiny.ELF(sample.BuildID{1}))
+	testtool.Put(t, program, tiny.ELF(sample.BuildID{1}))
 	if code, _, stderr := runCLI(t, "prof", rec); code != exitNothing || !strings.Contains(stderr, "has another build ID") {
 		t.Errorf("prof with another image: exit code %d, message %q", code, stderr)
 	}
@@ -296,13 +296,13 @@ func TestMoved(t *testing.T) {
 // path, and the user is told so.
 func TestNoBuildID(t *testing.T) {
 	program := compile(t)
-	b := []byte(content(t, recordOfCall(t, program, "drive", "work")))
+	b := []byte(testtool.Read(t, recordOfCall(t, program, "drive", "work")))
 	rec, err := sample.Decode(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rec.Counts[0].Images[0].ID.Build = sample.BuildID{}
-	path := file(t, t.TempDir(), "rec", string(rec.Encode()))
+	path := testtool.Write(t, t.TempDir(), "rec", string(rec.Encode()))
 	code, out, stderr := runCLI(t, "prof", path)
 	if code != exitDone || !strings.Contains(out, "work\n") || !strings.Contains(stderr, program+" is taken by its path alone") {
 		t.Errorf("exit code %d, message %q, printed\n%s", code, stderr, out)
@@ -312,7 +312,7 @@ func TestNoBuildID(t *testing.T) {
 // TestEvents: samples of different events are not mixed, and the user is told.
 func TestEvents(t *testing.T) {
 	path, _ := programRecording(t)
-	rec, err := sample.Decode([]byte(content(t, path)))
+	rec, err := sample.Decode([]byte(testtool.Read(t, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	rec.Add(tick)
-	both := file(t, t.TempDir(), "both.bfr", string(rec.Encode()))
+	both := testtool.Write(t, t.TempDir(), "both.bfr", string(rec.Encode()))
 	for _, tt := range []struct {
 		args  []string
 		total uint64

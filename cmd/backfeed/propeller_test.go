@@ -55,7 +55,7 @@ func testPropeller(t *testing.T, target []string, runProgram func(dir, program s
 
 	again, againLD := filepath.Join(dir, "again.txt"), filepath.Join(dir, "again.ld")
 	must(t, "layout", filepath.Join(dir, "mapped"), recordBlocks(t, filepath.Join(dir, "mapped"), "main"), "--for", "propeller", "-o", again, "--ld", againLD)
-	if content(t, again) != content(t, clusters) || content(t, againLD) != content(t, order) {
+	if testtool.Read(t, again) != testtool.Read(t, clusters) || testtool.Read(t, againLD) != testtool.Read(t, order) {
 		t.Error("layout --for propeller writes other files than emit propeller")
 	}
 

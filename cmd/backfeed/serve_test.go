@@ -15,6 +15,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
+	"backfeed/internal/testtool"
 )
 
 // sourceOf infers a recording of one of the programs of testdata.
@@ -115,11 +116,11 @@ func TestReportSource(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "r.html")
 	const line = "<code>func distance(a, b string) int {</code>" // of distance, in main.go
 	must(t, "report", "--html", out, path, "-n", "2")
-	if text := content(t, out); strings.Contains(text, line) || !strings.Contains(text, "main.go:") {
+	if text := testtool.Read(t, out); strings.Contains(text, line) || !strings.Contains(text, "main.go:") {
 		t.Error("source without --source, or not even its name")
 	}
 	must(t, "report", "--html", out, path, "-n", "2", "--source", root)
-	if !strings.Contains(content(t, out), line) {
+	if !strings.Contains(testtool.Read(t, out), line) {
 		t.Error("no source with --source")
 	}
 }
@@ -129,7 +130,7 @@ func TestReportFile(t *testing.T) {
 	path, _ := programRecording(t)
 	out := filepath.Join(t.TempDir(), "r.html")
 	must(t, "report", "--html", out, path, "-n", "2")
-	if text := content(t, out); !strings.Contains(text, "distance") || !strings.Contains(text, "</html>") {
+	if text := testtool.Read(t, out); !strings.Contains(text, "distance") || !strings.Contains(text, "</html>") {
 		t.Errorf("%d bytes without the procedure", len(text))
 	}
 }

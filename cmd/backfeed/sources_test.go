@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
@@ -64,7 +65,7 @@ func tinyPprof(t *testing.T, compressed bool) []byte {
 // TestSources: a good file of each kind is read, and ten bad ones each end with
 // exit code 4 and a message that names the file and says what is wrong with it.
 func TestSources(t *testing.T) {
-	own := []byte(content(t, recording(t, t.TempDir(), "own", sample.ImageID{Path: "/nowhere"})))
+	own := []byte(testtool.Read(t, recording(t, t.TempDir(), "own", sample.ImageID{Path: "/nowhere"})))
 	perf, pprof, raw := tinyPerf(), tinyPprof(t, true), tinyPprof(t, false)
 	empty := (&sample.Recording{}).Encode()
 	for _, kind := range []struct {
@@ -125,7 +126,7 @@ func TestSources(t *testing.T) {
 		}},
 	} {
 		dir := t.TempDir()
-		code, out, stderr := runCLI(t, "import", file(t, dir, "good", string(kind.good)), "-o", "-")
+		code, out, stderr := runCLI(t, "import", testtool.Write(t, dir, "good", string(kind.good)), "-o", "-")
 		if rec, err := sample.Decode([]byte(out)); code != exitDone || err != nil || rec.Samples() != 3 {
 			t.Errorf("%s: exit code %d, %s, %v", kind.name, code, stderr, err)
 		}
@@ -133,7 +134,7 @@ func TestSources(t *testing.T) {
 			t.Errorf("%s: only %d bad inputs", kind.name, len(kind.bad))
 		}
 		for name, b := range kind.bad {
-			path := file(t, dir, strings.ReplaceAll(name, " ", "_"), string(b))
+			path := testtool.Write(t, dir, strings.ReplaceAll(name, " ", "_"), string(b))
 			code, out, stderr := runCLI(t, "import", path, "-o", "-")
 			shape := regexp.MustCompile(`^backfeed: ` + regexp.QuoteMeta(path) + `: [^\n]+\n$`)
 			if code != exitNothing || !shape.MatchString(stderr) || out != "" {

@@ -215,12 +215,12 @@ func built(t *testing.T, lang string) oldNew {
 	build := func(version, text string) string {
 		program := filepath.Join(dir, version, "program")
 		if lang == "c" {
-			put(t, filepath.Join(dir, version, "program.c"), []byte(text))
+			testtool.Put(t, filepath.Join(dir, version, "program.c"), text)
 			testtool.Run(t, filepath.Dir(program), "gcc", "-O2", "-g", "-Wl,--build-id", "-o", program, "program.c")
 			return program
 		}
-		put(t, filepath.Join(dir, version, "main.go"), []byte(text))
-		put(t, filepath.Join(dir, version, "go.mod"), []byte("module program\n\ngo 1.26\n"))
+		testtool.Put(t, filepath.Join(dir, version, "main.go"), text)
+		testtool.Put(t, filepath.Join(dir, version, "go.mod"), "module program\n\ngo 1.26\n")
 		testtool.Run(t, filepath.Dir(program), "go", "build", "-ldflags=-B=gobuildid", "-o", program, ".")
 		return program
 	}
@@ -317,7 +317,7 @@ func TestMergeOnto(t *testing.T) {
 		if out := must(t, "emit", emit, carried, "--image", b.new); out == "" || !strings.Contains(out, want) {
 			t.Errorf("%s: emit %s of the newer build:\n%s", lang, emit, out)
 		}
-		must(t, "check", carried, "--image", b.new, "--config", file(t, t.TempDir(), "limits", "check: {min-samples: 1, min-own: 0, min-known: 0}"))
+		must(t, "check", carried, "--image", b.new, "--config", testtool.Write(t, t.TempDir(), "limits", "check: {min-samples: 1, min-own: 0, min-known: 0}"))
 	}
 }
 
@@ -378,7 +378,7 @@ func hotLine(t *testing.T, lang string, im *image.Image, rec *sample.Recording, 
 // decode reads a recording.
 func decode(t *testing.T, path string) *sample.Recording {
 	t.Helper()
-	rec, err := sample.Decode([]byte(content(t, path)))
+	rec, err := sample.Decode([]byte(testtool.Read(t, path)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -408,7 +408,7 @@ func TestMergeOntoOther(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d and %q: %s", tt.args, code, tt.code, tt.want, errs)
 		}
 	}
-	put(t, b.old, tiny.ELF(sample.BuildID{1}))
+	testtool.Put(t, b.old, tiny.ELF(sample.BuildID{1}))
 	if code, _, errs := runCLI(t, "merge", path, "--onto", b.new, "-o", filepath.Join(dir, "out")); code != exitNothing || !strings.Contains(errs, "without this build") || !strings.Contains(errs, "in no known procedure  "+b.old) {
 		t.Errorf("the older build is gone: exit code %d: %s", code, errs)
 	}

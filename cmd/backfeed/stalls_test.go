@@ -48,7 +48,7 @@ func alone(t *testing.T, recording, program string) []string {
 		}
 		own.Add(n)
 	}
-	return []string{file(t, t.TempDir(), "alone.bfr", string(own.Encode())), "--symfs", filepath.Join(dir, filepath.Dir(program))}
+	return []string{testtool.Write(t, t.TempDir(), "alone.bfr", string(own.Encode())), "--symfs", filepath.Join(dir, filepath.Dir(program))}
 }
 
 // mustJSON runs a command and reads what it prints as JSON.

@@ -39,7 +39,7 @@ func tinyRecording(t *testing.T, dir, name, path string, procs map[string]uint64
 	rec := &sample.Recording{}
 	rec.Add(c)
 	if name != "" {
-		file(t, dir, name, string(rec.Encode()))
+		testtool.Write(t, dir, name, string(rec.Encode()))
 	}
 	return rec
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
 	"backfeed/testdata/tiny"
@@ -92,9 +93,9 @@ func TestStoreDamaged(t *testing.T) {
 	if err != nil || len(files) != 8 {
 		t.Fatal(files, err)
 	}
-	b := []byte(content(t, files[7]))
-	put(t, files[7], with(b, 6, b[6]^1))
-	put(t, files[0], []byte(content(t, files[0]))[:20]) // torn
+	b := []byte(testtool.Read(t, files[7]))
+	testtool.Put(t, files[7], with(b, 6, b[6]^1))
+	testtool.Put(t, files[0], []byte(testtool.Read(t, files[0]))[:20]) // torn
 	code, out, errs := runCLI(t, "store", "fsck", dir, "--format", "json")
 	var doc report.StoreCheck
 	if err := json.Unmarshal([]byte(out), &doc); err != nil {
@@ -162,7 +163,7 @@ func TestStoreImages(t *testing.T) {
 	if out := must(t, "images", dir); !strings.Contains(out, "not found") {
 		t.Errorf("images:\n%s", out)
 	}
-	put(t, id.Path, tiny.ELF(id.Build))
+	testtool.Put(t, id.Path, tiny.ELF(id.Build))
 	f, err := os.Open(id.Path)
 	if err != nil {
 		t.Fatal(err)

@@ -156,14 +156,14 @@ func TestLicences(t *testing.T) {
 		t.Fatalf("no sources of the kernel's side: %v", err)
 	}
 	for _, f := range files {
-		if !strings.HasPrefix(content(t, f), line) {
+		if !strings.HasPrefix(testtool.Read(t, f), line) {
 			t.Errorf("%s does not begin with %q", f, line)
 		}
 	}
-	if !strings.Contains(content(t, "../../LICENSES/GPL-2.0-only.txt"), "GNU GENERAL PUBLIC LICENSE\n                       Version 2, June 1991") {
+	if !strings.Contains(testtool.Read(t, "../../LICENSES/GPL-2.0-only.txt"), "GNU GENERAL PUBLIC LICENSE\n                       Version 2, June 1991") {
 		t.Error("LICENSES/GPL-2.0-only.txt is something else")
 	}
-	if !strings.Contains(content(t, "../../LICENSE"), "Apache License") {
+	if !strings.Contains(testtool.Read(t, "../../LICENSE"), "Apache License") {
 		t.Error("LICENSE is something else")
 	}
 }

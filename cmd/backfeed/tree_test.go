@@ -115,7 +115,7 @@ func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		script := filepath.Join(dir, shell)
 		must(t, "completion", shell, "-o", script)
-		if !strings.Contains(content(t, script), "__complete") {
+		if !strings.Contains(testtool.Read(t, script), "__complete") {
 			t.Errorf("the script for %s does not ask backfeed", shell)
 		}
 		if !testtool.Has(shell) {
@@ -174,7 +174,7 @@ func TestMan(t *testing.T) {
 	}
 	for i, page := range pages {
 		path := filepath.Join(dir, page)
-		if text := content(t, path); !strings.Contains(text, ".TH") || !strings.Contains(text, "DESCRIPTION") && !strings.Contains(text, "SYNOPSIS") {
+		if text := testtool.Read(t, path); !strings.Contains(text, ".TH") || !strings.Contains(text, "DESCRIPTION") && !strings.Contains(text, "SYNOPSIS") {
 			t.Errorf("%s is no page: %.200s", page, text)
 		}
 		if !man || testing.Short() && i%8 > 0 {

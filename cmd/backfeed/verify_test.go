@@ -25,7 +25,7 @@ const (
 
 func TestVerify(t *testing.T) {
 	dir := t.TempDir()
-	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
+	counts, truth := testtool.Write(t, dir, "counts.json", countsJSON), testtool.Write(t, dir, "truth.json", truthJSON)
 
 	var a report.Accuracy
 	if err := json.Unmarshal([]byte(must(t, "verify", counts, "--truth", truth, "--format", "json")), &a); err != nil {
@@ -56,9 +56,9 @@ func TestVerify(t *testing.T) {
 // TestVerifyRefuses: what cannot be compared is not given figures.
 func TestVerifyRefuses(t *testing.T) {
 	dir := t.TempDir()
-	counts, truth := file(t, dir, "counts.json", countsJSON), file(t, dir, "truth.json", truthJSON)
-	other := file(t, dir, "other.json", strings.ReplaceAll(truthJSON, "/bin/app", "/bin/other"))
-	text := file(t, dir, "notes.txt", "these are not counts\n")
+	counts, truth := testtool.Write(t, dir, "counts.json", countsJSON), testtool.Write(t, dir, "truth.json", truthJSON)
+	other := testtool.Write(t, dir, "other.json", strings.ReplaceAll(truthJSON, "/bin/app", "/bin/other"))
+	text := testtool.Write(t, dir, "notes.txt", "these are not counts\n")
 	rec := recording(t, dir, "rec", sample.ImageID{Path: "/nowhere/app"})
 	for _, tt := range []struct {
 		args string

@@ -234,7 +234,7 @@ func TestWalkOverlay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	source := file(t, t.TempDir(), "spin.c", "int main() { volatile unsigned x = 1; for (;;) { x = x * 1664525 + 1013904223; if (x >> 31) x ^= 5; } }\n")
+	source := testtool.Write(t, t.TempDir(), "spin.c", "int main() { volatile unsigned x = 1; for (;;) { x = x * 1664525 + 1013904223; if (x >> 31) x ^= 5; } }\n")
 	testtool.Run(t, ".", "gcc", "-O1", "-o", filepath.Join(dir, "lower/spin"), source)
 	merged := filepath.Join(dir, "merged")
 	layers := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
@@ -262,8 +262,8 @@ func TestWalkLibrary(t *testing.T) {
 	walking(t)
 	dir := t.TempDir()
 	library, path := filepath.Join(dir, "libfew.so"), filepath.Join(dir, "many")
-	testtool.Run(t, ".", "gcc", "-O1", "-shared", "-fPIC", "-o", library, file(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
-	source := file(t, dir, "many.c", "int few(int); int main() { volatile unsigned x = 1; for (;;) { for (int i = 0; i < 2000; i++) x += i; x = few(x); } }\n")
+	testtool.Run(t, ".", "gcc", "-O1", "-shared", "-fPIC", "-o", library, testtool.Write(t, dir, "few.c", "int few(int n) { return n + 1; }\n"))
+	source := testtool.Write(t, dir, "many.c", "int few(int); int main() { volatile unsigned x = 1; for (;;) { for (int i = 0; i < 2000; i++) x += i; x = few(x); } }\n")
 	testtool.Run(t, ".", "gcc", "-O1", "-o", path, source, library, "-Wl,-rpath,"+dir)
 	lib := openImage(t, library)
 	cmd, im := startWalked(t, path)
@@ -289,7 +289,7 @@ func TestWalkLibrary(t *testing.T) {
 func TestWalkGuesses(t *testing.T) {
 	walking(t)
 	dir := t.TempDir()
-	source := file(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
+	source := testtool.Write(t, dir, "real.c", "int main() { volatile unsigned n = 0; volatile double x = 1; for (;;) { x = x * 1.5; if (x > 1e9) x = x / 1e9; if (++n & 1) n += 3; } }\n")
 	path := filepath.Join(dir, "real")
 	testtool.Run(t, ".", "gcc", "-O1", "-o", path, source)
 	cmd, im := startWalked(t, path)
@@ -317,7 +317,7 @@ func TestWalkGuesses(t *testing.T) {
 func TestWalkRoom(t *testing.T) {
 	walking(t)
 	dir := t.TempDir()
-	source := file(t, dir, "runs.c", `static volatile int runs[4][4096] __attribute__((aligned(16384)));
+	source := testtool.Write(t, dir, "runs.c", `static volatile int runs[4][4096] __attribute__((aligned(16384)));
 int main() {
 	for (unsigned n = 0;; n++)
 		for (int run = 0; run < 4; run++)

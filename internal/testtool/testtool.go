@@ -157,17 +157,23 @@ func run(t testing.TB, dir string, output func(*exec.Cmd) ([]byte, error), comma
 	return string(out)
 }
 
-// Write writes a file into dir, which is made if need be, and returns its path.
+// Write writes a file into dir, and returns its path.
 func Write[Text string | []byte](t testing.TB, dir, name string, text Text) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
+	Put(t, path, text)
+	return path
+}
+
+// Put writes a file, and makes its directory if need be.
+func Put[Text string | []byte](t testing.TB, path string, text Text) {
+	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return path
 }
 
 // Read returns a file.
@@ -185,7 +191,7 @@ func Golden[Text string | []byte](t testing.TB, path string, text Text) {
 	t.Helper()
 	got := []byte(text)
 	if *Update {
-		Write(t, filepath.Dir(path), filepath.Base(path), got)
+		Put(t, path, got)
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/probe"
 )
@@ -88,7 +89,7 @@ func shape(groups []*chosen) string {
 // probedFile is an image of so many bytes that may be probed.
 func probedFile(t *testing.T, name string) *infer.ImageProfile {
 	t.Helper()
-	path := file(t, t.TempDir(), name, strings.Repeat(".", 0x1000))
+	path := testtool.Write(t, t.TempDir(), name, strings.Repeat(".", 0x1000))
 	return &infer.ImageProfile{ID: sample.ImageID{Path: path}}
 }
 
@@ -434,16 +435,6 @@ func TestRoundAfter(t *testing.T) {
 	}
 }
 
-// file writes a file, and returns its path.
-func file(t *testing.T, dir, name, text string) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // tracedProcess makes up a process of /proc that has files mapped.
 func tracedProcess(t *testing.T, proc, pid string, tracer int, files ...string) {
 	t.Helper()
@@ -451,12 +442,12 @@ func tracedProcess(t *testing.T, proc, pid string, tracer int, files ...string) 
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	file(t, dir, "status", fmt.Sprintf("Name:\tprogram\nPid:\t%s\nTracerPid:\t%d\nUid:\t0\t0\t0\t0\n", pid, tracer))
+	testtool.Write(t, dir, "status", fmt.Sprintf("Name:\tprogram\nPid:\t%s\nTracerPid:\t%d\nUid:\t0\t0\t0\t0\n", pid, tracer))
 	maps := "7ffd1c5c6000-7ffd1c5c8000 r-xp 00000000 00:00 0                          [vdso]\n55a8b6e2f000-55a8b6e50000 rw-p 00000000 00:00 0 \n"
 	for i, name := range files {
 		maps += fmt.Sprintf("55a8b6%d2a000-55a8b6%d2e000 r-xp 00002000 08:01 1234                       %s\n", i, i, name)
 	}
-	file(t, dir, "maps", maps)
+	testtool.Write(t, dir, "maps", maps)
 }
 
 // TestTracedFiles: of processes under a debugger, all files count, of others none.
@@ -474,7 +465,7 @@ func TestTracedFiles(t *testing.T) {
 	}
 	for dir, status := range map[string]string{"50": "", "60": "Name:\tx\nTracerPid:", "70": "Name:\tx\nTracerPid:\tmany\n"} {
 		tracedProcess(t, proc, dir, 1, "/bin/malformed")
-		file(t, filepath.Join(proc, dir), "status", status)
+		testtool.Write(t, filepath.Join(proc, dir), "status", status)
 	}
 	want := map[string]bool{"/bin/a program": true, "/lib/libm.so.6": true, "/tmp/new (deleted)": true}
 	if got := tracedFiles(proc); !reflect.DeepEqual(got, want) {

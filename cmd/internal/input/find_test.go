@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
@@ -52,7 +52,7 @@ func TestFind(t *testing.T) {
 	} {
 		symfs := t.TempDir()
 		for name, b := range tt.files {
-			put(t, filepath.Join(symfs, name), b)
+			testtool.Put(t, filepath.Join(symfs, name), b)
 		}
 		f, err := newFinder([]string{symfs})
 		if err != nil {
@@ -77,7 +77,7 @@ func TestFindPath(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "app")
-	put(t, path, tiny.ELF(id))
+	testtool.Put(t, path, tiny.ELF(id))
 	f, err := newFinder(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestFindGiven(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "build", "app")
-	put(t, path, tiny.ELF(id))
+	testtool.Put(t, path, tiny.ELF(id))
 	f, err := newFinder(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestFindGiven(t *testing.T) {
 func TestSessionImage(t *testing.T) {
 	id := sample.BuildID{0xab, 19: 9}
 	path := filepath.Join(t.TempDir(), "app")
-	put(t, path, tiny.ELF(id))
+	testtool.Put(t, path, tiny.ELF(id))
 	for _, tt := range []struct {
 		name, want string
 		id         sample.ImageID
@@ -161,9 +161,9 @@ func TestFindSeveral(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for sub, files := range map[string]map[string]sample.BuildID{"first": tt.first, "second": tt.second} {
-			put(t, filepath.Join(dir, sub, "README"), nil)
+			testtool.Put(t, filepath.Join(dir, sub, "README"), "")
 			for name, id := range files {
-				put(t, filepath.Join(dir, sub, name), tiny.ELF(id))
+				testtool.Put(t, filepath.Join(dir, sub, name), tiny.ELF(id))
 			}
 		}
 		s, err := New(Options{Symfs: []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}})
@@ -183,15 +183,4 @@ func with(b []byte, off int, v byte) []byte {
 	b = bytes.Clone(b)
 	b[off] = v
 	return b
-}
-
-// put writes a file and the directories that it needs.
-func put(t *testing.T, path string, b []byte) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b, 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

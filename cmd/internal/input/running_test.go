@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/testdata/tiny"
 )
@@ -25,9 +26,9 @@ func TestRunning(t *testing.T) {
 		}
 	}
 	here, inner, gone := filepath.Join(dir, "here"), "/opt/nowhere/inner", "/opt/nowhere/gone"
-	put(t, here, tiny.ELF(want))
-	put(t, filepath.Join(dir, "inside", inner), tiny.ELF(want))
-	put(t, filepath.Join(dir, "inside", gone), tiny.ELF(other))
+	testtool.Put(t, here, tiny.ELF(want))
+	testtool.Put(t, filepath.Join(dir, "inside", inner), tiny.ELF(want))
+	testtool.Put(t, filepath.Join(dir, "inside", gone), tiny.ELF(other))
 	proc := filepath.Join(dir, "proc")
 	link("mnt:[1]", filepath.Join(proc, "self/ns/mnt"))
 	link("mnt:[1]", filepath.Join(proc, "10/ns/mnt"))
