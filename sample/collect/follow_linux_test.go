@@ -98,14 +98,14 @@ func TestRefresh(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.refresh(now.Add(time.Duration(i) * readModulesEvery))
-		if id, _, _ := r.kernel.find(0xffffffffc0201010); id.Path != tt.want {
+		if id, _, _ := r.kernel.Find(0xffffffffc0201010); id.Path != tt.want {
 			t.Errorf("step %d: %q, want %q", i, id.Path, tt.want)
 		}
 	}
 	if err := os.WriteFile(list, []byte("three 4096 0 - Live 0xffffffffc0201000\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r.refresh(now.Add(4*readModulesEvery + time.Millisecond)); len(r.kernel.parts) != 0 {
+	if r.refresh(now.Add(4*readModulesEvery + time.Millisecond)); !r.kernel.Empty() {
 		t.Error("the list was read again at once")
 	}
 }

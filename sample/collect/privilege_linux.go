@@ -4,28 +4,11 @@ package collect
 
 import (
 	"bytes"
-	"errors"
-	"fmt"
 	"io"
 	"os"
 
 	"backfeed/sample"
 )
-
-func readKallsyms() (kernelSymbols, error) {
-	f, err := os.Open("/proc/kallsyms")
-	if errors.Is(err, os.ErrNotExist) {
-		return kernelSymbols{}, nil // a kernel without
-	} else if err != nil {
-		return kernelSymbols{}, err
-	}
-	defer f.Close()
-	s, err := parseKallsyms(f)
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return s, nil
-}
 
 // A vdso is the code that the kernel maps into every process.
 type vdso struct {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // A resolver puts samples down to images: it knows what all processes have mapped, and when, and
@@ -27,8 +28,8 @@ type resolver struct {
 	files      fileIDs
 	moduleList string // file
 
-	kernel      kernelMap
-	symbols     kernelSymbols
+	kernel      kernel.Map
+	symbols     kernel.Symbols
 	modules     []byte // what the list of them last said
 	modulesRead time.Time
 	procs       processes
@@ -40,7 +41,7 @@ type resolver struct {
 }
 
 func newResolver() *resolver {
-	r := &resolver{dying: map[int]bool{}, moduleList: moduleList}
+	r := &resolver{dying: map[int]bool{}, moduleList: kernel.ModuleList}
 	r.records = &processLog{identify: r.identify}
 	return r
 }
@@ -50,7 +51,7 @@ func newResolver() *resolver {
 const readModulesEvery = 10 * time.Second
 
 // begin takes in the kernel that runs.
-func (r *resolver) begin(symbols kernelSymbols) {
+func (r *resolver) begin(symbols kernel.Symbols) {
 	r.symbols = symbols
 	r.refresh(time.Now())
 	r.vdso = readVDSO()
@@ -160,7 +161,7 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 		return true
 	}
 	if p.PID == 0 {
-		id, off, ok := r.kernel.find(p.IP)
+		id, off, ok := r.kernel.Find(p.IP)
 		if !ok {
 			return lose(sample.LostKernel)
 		}
@@ -296,11 +297,11 @@ func (r *resolver) refresh(now time.Time) {
 	}
 	r.modulesRead = now
 	list, err := os.ReadFile(r.moduleList)
-	if r.kernel.parts != nil && (err != nil || bytes.Equal(list, r.modules)) {
+	if !r.kernel.Empty() && (err != nil || bytes.Equal(list, r.modules)) {
 		return
 	}
-	modules, _ := parseModules(bytes.NewReader(list))
-	r.modules, r.kernel = list, newKernelMap(r.symbols, modules, KernelBuildID)
+	modules, _ := kernel.ParseModules(bytes.NewReader(list))
+	r.modules, r.kernel = list, kernel.NewMap(r.symbols, modules, kernel.BuildID)
 }
 
 func monotonic() uint64 {

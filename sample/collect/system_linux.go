@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // A System samples all that runs on this machine: a sampler has the kernel count, and at each
@@ -86,15 +87,15 @@ func (s *System) open() error {
 		return err
 	}
 	opt := &s.sampler.opt
-	symbols, err := readKallsyms()
+	symbols, err := kernel.ReadSymbols()
 	if err != nil {
 		return err
 	}
-	if symbols.text == 0 && opt.Kernel || symbols.tick == 0 && opt.Tick {
+	if symbols.Text == 0 && opt.Kernel || symbols.Tick == 0 && opt.Tick {
 		return hiddenKernel()
 	}
 	s.resolver.begin(symbols)
-	if err := s.sampler.load(cpu, online, symbols.tick); err != nil {
+	if err := s.sampler.load(cpu, online, symbols.Tick); err != nil {
 		return err
 	}
 	// First the sampler learns of execs, then this process of mappings, then come

@@ -13,7 +13,7 @@ import (
 
 	"backfeed/infer/compare"
 	"backfeed/sample"
-	"backfeed/sample/collect"
+	"backfeed/sample/kernel"
 )
 
 // Some code is in no ELF file that blocks could be read from: that of the kernel,
@@ -76,12 +76,12 @@ func symbolsOf(id sample.ImageID) symbols {
 	if module == "kernel" {
 		module = ""
 	}
-	if id.Build.IsZero() || collect.KernelBuildID(module) != id.Build {
+	if id.Build.IsZero() || kernel.BuildID(module) != id.Build {
 		return nil // another kernel, or another build of the module
 	}
 	base := uint64(0)
 	if module != "" {
-		if base = collect.ModuleBase(module); base == 0 {
+		if base = kernel.ModuleBase(module); base == 0 {
 			return nil
 		}
 	}

@@ -1,4 +1,4 @@
-package collect
+package kernel
 
 import (
 	"math"
@@ -21,17 +21,17 @@ overlay 192512 0 - Live 0xffffffffc0a97000 (O)
 hidden 4096 0 - Live 0x0000000000000000
 `
 
-func TestKernelMap(t *testing.T) {
-	symbols, err := parseKallsyms(strings.NewReader(kallsyms))
-	if err != nil || symbols.tick != 0xffffffff814352e0 {
+func TestMap(t *testing.T) {
+	symbols, err := parseSymbols(strings.NewReader(kallsyms))
+	if err != nil || symbols.Tick != 0xffffffff814352e0 {
 		t.Fatalf("%+v, %v", symbols, err)
 	}
-	mods, err := parseModules(strings.NewReader(modules))
+	mods, err := ParseModules(strings.NewReader(modules))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ids := map[string]sample.BuildID{"": {1}, "nf_tables": {2}, "overlay": {3}}
-	k := newKernelMap(symbols, mods, func(m string) sample.BuildID { return ids[m] })
+	k := NewMap(symbols, mods, func(m string) sample.BuildID { return ids[m] })
 	for _, tt := range []struct {
 		pc   uint64
 		path string
@@ -47,25 +47,25 @@ func TestKernelMap(t *testing.T) {
 		{0, "", 0},
 		{math.MaxUint64, "", 0},
 	} {
-		id, off, ok := k.find(tt.pc)
+		id, off, ok := k.Find(tt.pc)
 		if id.Path != tt.path || off != tt.off || ok != (tt.path != "") || id.Build != ids[strings.Trim(tt.path, "[]")] && tt.path != "[kernel]" && ok {
 			t.Errorf("%#x: %v+%#x, %v; want %s+%#x", tt.pc, id, uint64(off), ok, tt.path, uint64(tt.off))
 		}
 	}
-	if id, _, _ := k.find(0xffffffff81000000); id.Build != ids[""] {
+	if id, _, _ := k.Find(0xffffffff81000000); id.Build != ids[""] {
 		t.Errorf("kernel is %v, want build ID %v", id, ids[""])
 	}
 }
 
-// TestKernelStart: AArch64 lists no _text where it lists functions only.
-func TestKernelStart(t *testing.T) {
+// TestStart: AArch64 lists no _text where it lists functions only.
+func TestStart(t *testing.T) {
 	for text, want := range map[string]uint64{
 		"ffff800008000000 T _text\nffff800008010000 T _stext\n": 0xffff800008000000,
 		"ffff800008010000 T _stext\nffff800008000000 T _text\n": 0xffff800008000000,
 		"ffff800008010000 T _stext\n":                           0xffff800008010000,
 	} {
-		if s, err := parseKallsyms(strings.NewReader(text)); err != nil || s.text != want {
-			t.Errorf("%q: %#x, %v; want %#x", text, s.text, err, want)
+		if s, err := parseSymbols(strings.NewReader(text)); err != nil || s.Text != want {
+			t.Errorf("%q: %#x, %v; want %#x", text, s.Text, err, want)
 		}
 	}
 }
@@ -88,38 +88,38 @@ func TestTickHandler(t *testing.T) {
 		for _, name := range strings.Fields(tt.names) {
 			text += lines[name]
 		}
-		if got, err := parseKallsyms(strings.NewReader(text)); err != nil || got.tick != tt.want {
-			t.Errorf("%s: %#x, %v; want %#x", tt.names, got.tick, err, tt.want)
+		if got, err := parseSymbols(strings.NewReader(text)); err != nil || got.Tick != tt.want {
+			t.Errorf("%s: %#x, %v; want %#x", tt.names, got.Tick, err, tt.want)
 		}
 	}
 }
 
 // TestHidden: zeros in place of addresses give an empty map.
 func TestHidden(t *testing.T) {
-	symbols, err := parseKallsyms(strings.NewReader("0000000000000000 T _text\n0000000000000000 T _etext\n0000000000000000 t tick_nohz_handler\n"))
-	if err != nil || symbols != (kernelSymbols{}) {
+	symbols, err := parseSymbols(strings.NewReader("0000000000000000 T _text\n0000000000000000 T _etext\n0000000000000000 t tick_nohz_handler\n"))
+	if err != nil || symbols != (Symbols{}) {
 		t.Fatalf("%+v, %v", symbols, err)
 	}
-	if k := newKernelMap(symbols, nil, nil); len(k.parts) != 0 {
+	if k := NewMap(symbols, nil, nil); len(k.parts) != 0 {
 		t.Errorf("%+v, want nothing", k.parts)
 	}
 }
 
-// FuzzKernelMap: whatever the lists say, an address has at most one image, and
+// FuzzMap: whatever the lists say, an address has at most one image, and
 // an offset in it.
-func FuzzKernelMap(f *testing.F) {
+func FuzzMap(f *testing.F) {
 	f.Add(kallsyms, modules, uint64(0xffffffff81000010))
 	f.Add("ffffffffffffffff T _text\nzz T _etext\n", "a 18446744073709551615 0 - Live 0xffffffffffffffff\n", uint64(1))
 	f.Fuzz(func(t *testing.T, ks, ms string, pc uint64) {
-		symbols, err := parseKallsyms(strings.NewReader(ks))
+		symbols, err := parseSymbols(strings.NewReader(ks))
 		if err != nil {
 			return
 		}
-		mods, err := parseModules(strings.NewReader(ms))
+		mods, err := ParseModules(strings.NewReader(ms))
 		if err != nil {
 			return
 		}
-		k := newKernelMap(symbols, mods, func(string) sample.BuildID { return sample.BuildID{} })
+		k := NewMap(symbols, mods, func(string) sample.BuildID { return sample.BuildID{} })
 		end := uint64(0)
 		for _, p := range k.parts {
 			if p.start < end || p.end <= p.start {
@@ -127,7 +127,7 @@ func FuzzKernelMap(f *testing.F) {
 			}
 			end = p.end
 		}
-		if _, off, ok := k.find(pc); ok && uint64(off) > pc {
+		if _, off, ok := k.Find(pc); ok && uint64(off) > pc {
 			t.Fatalf("%#x: offset %#x", pc, uint64(off))
 		}
 	})
