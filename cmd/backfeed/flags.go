@@ -45,7 +45,15 @@ func (fs *flagSet) Parse(args []string) error {
 		f := without.GetFlag()
 		return fmt.Errorf("%s: %s", flagName(f), wanted(f, nil))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"format", "for"} {
+		if f := fs.Lookup(name); f != nil && (f.Value.String() == "json" || f.Value.String() == "csv") {
+			return fs.refuse("JSON and CSV have both names of a procedure", "mangled")
+		}
+	}
+	return nil
 }
 
 // set sets a flag.

@@ -94,6 +94,9 @@ func TestProcedureNames(t *testing.T) {
 		if schema, _ := top["schema"].(string); !schemaName.MatchString(schema) {
 			t.Errorf("%q: schema %q", args, schema)
 		}
+		if code, _, errs := runCLI(t, append(append(slices.Clone(args), format...), "--mangled")...); code != exitUsage || !strings.Contains(errs, "both names") {
+			t.Errorf("%q: --mangled with JSON: exit code %d: %s", args, code, errs)
+		}
 		if at := numberInString("", doc); at != "" {
 			t.Errorf("%q: a number is text: %s", args, at)
 		}

@@ -57,6 +57,11 @@ func runLayout(c *cli, args []string) error {
 	if err := advice.check(fs, target); err != nil {
 		return c.usage(err)
 	}
+	if target.value != "text" && !advice.asked() && *html == "" {
+		if err := fs.refuse("--for "+target.value+" is for a tool, which knows the linker's names", "mangled"); err != nil {
+			return c.usage(err)
+		}
+	}
 	if err := checkLD(target.value, *ld); err != nil {
 		return c.usage(err)
 	}
