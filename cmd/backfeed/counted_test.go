@@ -240,8 +240,8 @@ func TestImportCover(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"import", profile, "-o", out}, "--image BINARY"},
-		{[]string{"infer", profile}, "--image BINARY"},
+		{[]string{"import", profile, "-o", out}, "--binary BINARY"},
+		{[]string{"infer", profile}, "--binary BINARY"},
 		{[]string{"import", testtool.Write(t, dir, "set", "mode: set\nmain.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "not how often"},
 		{[]string{"import", testtool.Write(t, dir, "other", "mode: count\nother.go:1.1,2.2 1 1\n"), "--binary", plain, "-o", out}, "has no code"},
 	} {
