@@ -8,6 +8,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // A Start says when the code of an image was first seen to run, by its address, in
@@ -15,6 +16,17 @@ import (
 // taken as one, with the least time for each address: samples see a random part of
 // each. Starts that do different things are best kept apart.
 type Start map[image.Addr]uint64
+
+// NewStart returns the start in which the code of im was first seen to run at so many us.
+func NewStart(im *image.Image, first map[sample.Offset]uint64) Start {
+	start := Start{}
+	for off, us := range first {
+		if a, ok := im.AddrOf(off); ok {
+			start[a] = us
+		}
+	}
+	return start
+}
 
 // StartScores are what an order is worth to the start of a program.
 type StartScores struct {

@@ -123,7 +123,7 @@ func siteOf(t *testing.T, rec string, dirs ...string) *web.Site {
 		t.Fatal(err)
 	}
 	t.Cleanup(src.Close)
-	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
+	v, err := web.NewView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -303,7 +303,7 @@ func TestHostilePages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer src.Close()
-	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
+	v, err := web.NewView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
 	"backfeed/layout"
 )
 
@@ -102,7 +100,7 @@ func runLayout(c *cli, args []string) error {
 	}
 	if *html != "" {
 		err := c.write(*html, func(w io.Writer) error {
-			return writeHeatMap(w, src.Profile, ip, order, target.value, report.Style{Mangled: c.mangled})
+			return report.NewHeatMap(src.Profile, ip, order, movesBlocks[target.value], report.Style{Mangled: c.mangled}).Write(w)
 		})
 		if err != nil || !ordering {
 			return err
@@ -111,7 +109,7 @@ func runLayout(c *cli, args []string) error {
 	if target.value == "propeller" {
 		return c.emitClusters(*out, *ld, src, ip)
 	}
-	var scores []scored
+	var scores []layout.Judged
 	if target.value == "text" || target.value == "json" {
 		if scores, err = judge.of(c, fs.Arg(0), order, ip, opt); err != nil {
 			return err
@@ -121,35 +119,4 @@ func runLayout(c *cli, args []string) error {
 		c.tellStart(order.Start)
 	}
 	return c.writeLayout(*out, target.value, order, ip, scores)
-}
-
-// writeOrder prints what an order is worth, then the order.
-func writeOrder(w io.Writer, order *layout.Order, ip *infer.ImageProfile, scores []scored, style report.Style) error {
-	if order.Start != nil {
-		if err := writeStart(w, order.Start, style); err != nil {
-			return err
-		}
-	}
-	if err := writeScores(w, ip.ID.Path, scores, style); err != nil {
-		return err
-	}
-	report.Fprintf(w, report.Style{}, "\n%d functions in the order; %d that never ran and %d without a symbol are not\n\n", len(order.Symbols), order.Unseen, order.Unnamed)
-	return writeOrdered(w, order, ip, style)
-}
-
-// writeOrdered lists the functions of an order.
-func writeOrdered(w io.Writer, order *layout.Order, ip *infer.ImageProfile, style report.Style) error {
-	ran := resultsByAddr(ip)
-	t := report.NewTable(report.Right("address"), report.Right("bytes"), report.Right("samples"), report.Right("executions"), report.Procedures("function").Main())
-	for _, s := range order.Symbols {
-		samples, executions := "-", "-"
-		if r := ran[s.Addr]; r != nil {
-			samples = report.Integer(r.Samples)
-			if r.Entries.Conf != infer.None {
-				executions = report.Count(r.Entries.N)
-			}
-		}
-		t.Row(fmt.Sprintf("%#x", uint64(s.Addr)), report.Integer(s.Size), samples, executions, style.NameOf(s.Name))
-	}
-	return t.Print(w, style)
 }

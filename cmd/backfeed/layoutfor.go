@@ -17,6 +17,10 @@ import (
 // layoutTargets are those who read an order: the words of --for, the default first.
 var layoutTargets = []string{"lld", "gold", "ld", "ld-script", "bolt", "propeller", "mold", "go", "text", "json"}
 
+// movesBlocks has those of them that move single blocks: people want to see the most
+// that there is to gain.
+var movesBlocks = map[string]bool{"bolt": true, "propeller": true, "text": true, "json": true}
+
 const layoutForHelp = `--for says who reads the order:
 lld        a symbol order for ld.lld --symbol-ordering-file
 gold       a section order for ld.gold --section-ordering-file; it puts all other code before it
@@ -60,18 +64,18 @@ func unordered(target string, im *image.Image) error {
 
 // writeLayout writes the order for the target, and tells what is in it. scores are for
 // text and json.
-func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []scored) error {
+func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []layout.Judged) error {
 	switch target {
 	case "text":
-		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeOrder(w, order, ip, scores, style) })
+		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return report.WriteOrder(w, order, ip, scores, style) })
 	case "json":
-		return c.writeJSON(out, newLayoutDocument(order, ip, scores))
+		return c.writeJSON(out, report.NewOrder(order, ip, scores))
 	case "go":
 		plan := layout.GoAdvice(ip)
 		if plan.Funcs == 0 {
 			return fail.Errorf(fail.Nothing, "%s: no function of the program ran; record it while it has something to do", ip.ID.Path)
 		}
-		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeGoAdvice(w, plan, ip.ID.Path, style) })
+		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return report.WriteGoAdvice(w, plan, ip.ID.Path, style) })
 	}
 	sections := order.Sections(ip.Image)
 	format, ok := sections.Format(target)
@@ -114,67 +118,4 @@ func checkLD(target, ld string) error {
 		return errors.New("--for propeller, and nothing else, wants --ld FILE for the linker")
 	}
 	return nil
-}
-
-// A layoutDocument is an order as JSON: layout.schema.json.
-type layoutDocument struct {
-	Schema  string              `json:"schema"`
-	Image   string              `json:"image"`
-	BuildID string              `json:"build_id,omitempty"`
-	Scores  []scored            `json:"scores"`
-	Start   *layout.StartScores `json:"start,omitempty"` // with --startup
-	Order   []layoutSymbol      `json:"order"`
-	Unseen  int                 `json:"unseen"`
-	Unnamed int                 `json:"unnamed"`
-}
-
-const layoutSchemaName = "backfeed.layout/2"
-
-// A layoutSymbol is a function at its place in the order.
-type layoutSymbol struct {
-	Position int `json:"position"` // from 1
-	report.Name
-	Aliases    []string `json:"aliases,omitempty"`
-	Local      bool     `json:"local,omitempty"`
-	Ordinal    int      `json:"ordinal,omitempty"` // of a local name, as llvm-bolt counts
-	Section    string   `json:"section"`
-	Addr       string   `json:"addr"`
-	Size       uint64   `json:"size"` // bytes
-	Samples    uint64   `json:"samples"`
-	Executions *float64 `json:"executions,omitempty"` // nil is unknown
-	Confidence string   `json:"confidence"`
-}
-
-func newLayoutDocument(order *layout.Order, ip *infer.ImageProfile, scores []scored) *layoutDocument {
-	d := &layoutDocument{
-		Schema: layoutSchemaName, Image: ip.ID.Path, Scores: scores, Start: order.Start,
-		Order: []layoutSymbol{}, Unseen: order.Unseen, Unnamed: order.Unnamed,
-	}
-	if !ip.ID.Build.IsZero() {
-		d.BuildID = ip.ID.Build.String()
-	}
-	ran := resultsByAddr(ip)
-	for i, s := range order.Symbols {
-		row := layoutSymbol{
-			Position: i + 1, Name: report.NameOf(s.Name), Aliases: s.Aliases, Local: s.Local, Ordinal: s.Ordinal, Section: s.Section,
-			Addr: fmt.Sprintf("%#x", uint64(s.Addr)), Size: s.Size, Confidence: infer.None.String(),
-		}
-		if r := ran[s.Addr]; r != nil {
-			row.Samples, row.Confidence = r.Samples, r.Entries.Conf.String()
-			if r.Entries.Conf != infer.None {
-				row.Executions = &r.Entries.N
-			}
-		}
-		d.Order = append(d.Order, row)
-	}
-	return d
-}
-
-// resultsByAddr returns the procedures of an image by their addresses.
-func resultsByAddr(ip *infer.ImageProfile) map[image.Addr]*infer.Result {
-	ran := map[image.Addr]*infer.Result{}
-	for _, r := range ip.Procs {
-		ran[r.Proc.Addr] = r
-	}
-	return ran
 }

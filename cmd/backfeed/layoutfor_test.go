@@ -15,6 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
 )
@@ -174,7 +175,7 @@ func recordUnits(t *testing.T, path string, sources []string) string {
 // laidOut names them.
 func orderOf(t *testing.T, path, rec string) []string {
 	t.Helper()
-	var d layoutDocument
+	var d report.Order
 	text := must(t, "layout", path, rec, "--for", "json")
 	if err := validLayout(text); err != nil {
 		t.Errorf("against the schema: %v", err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -49,13 +48,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 	}
 	var seen []layout.Start
 	for _, s := range src.Starts {
-		start := layout.Start{}
-		for off, us := range s[ip.ID.Key()] {
-			if a, ok := ip.Image.AddrOf(off); ok {
-				start[a] = us
-			}
-		}
-		if len(start) > 0 {
+		if start := layout.NewStart(ip.Image, s[ip.ID.Key()]); len(start) > 0 {
 			seen = append(seen, start)
 		}
 	}
@@ -70,18 +63,6 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 		c.warn("%d of %d sources do not say when code of %s first ran: their counts alone are used", least, len(src.Starts), report.Clean(ip.ID.Path))
 	}
 	return order, nil
-}
-
-// writeStart prints what an order is worth to the start of a program.
-func writeStart(w io.Writer, start *layout.StartScores, style report.Style) error {
-	t := report.NewTable(report.Left("start"), report.Right("as linked"), report.Right("in this order"), report.Right("upper bound"))
-	t.Row("page faults, a page of 4 KiB each", fmt.Sprint(start.Before.Single), fmt.Sprint(start.After.Single), fmt.Sprint(start.Least.Single))
-	t.Row("page faults, 64 KiB each", fmt.Sprint(start.Before.Around), fmt.Sprint(start.After.Around), fmt.Sprint(start.Least.Around))
-	if err := t.Print(w, style); err != nil {
-		return err
-	}
-	_, err := report.Fprintf(w, report.Style{}, "\n%d functions were seen to run at the start, and %d must have been called by them\n\n", start.Seen, start.Called)
-	return err
 }
 
 // tellStart says the same in a sentence.

@@ -14,10 +14,8 @@ import (
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
-	"backfeed/infer"
 	"backfeed/infer/source"
 	"backfeed/infer/truth"
-	"backfeed/layout"
 )
 
 var serveCmd = &command{
@@ -93,7 +91,7 @@ func runServe(c *cli, args []string) error {
 func (c *cli) view(src *input.Session, path string) (*web.View, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
-	v, err := web.NewView(src, report.Style{Mangled: c.mangled}, c.heatMapper(src))
+	v, err := web.NewView(src, report.Style{Mangled: c.mangled})
 	if err != nil || path == "" {
 		return v, err
 	}
@@ -102,14 +100,6 @@ func (c *cli) view(src *input.Session, path string) (*web.View, error) {
 		return nil, err
 	}
 	return v, v.Compare(exact)
-}
-
-// heatMapper draws layouts for pages.
-func (c *cli) heatMapper(src *input.Session) web.HeatMapper {
-	names := report.Style{Mangled: c.mangled}
-	return func(ip *infer.ImageProfile, order *layout.Order) *report.HeatMap {
-		return heatMap(src.Profile, ip, order, "lld", names)
-	}
 }
 
 // loopback reports whether only this machine reaches an address.

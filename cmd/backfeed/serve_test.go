@@ -56,7 +56,7 @@ func bodyOf(t *testing.T, r *http.Response) string {
 func TestServe(t *testing.T) {
 	src := sourceOf(t, "stalls", "chase.bfr")
 	c := &cli{stderr: io.Discard}
-	v, err := web.NewView(src, report.Style{}, c.heatMapper(src))
+	v, err := web.NewView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,11 +19,9 @@ import (
 
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/internal/testtool"
-	"backfeed/layout"
 	"backfeed/sample"
 )
 
@@ -89,13 +87,7 @@ func sourceOf(t *testing.T, program, recording string) *input.Session {
 // viewOf explains src.
 func viewOf(t *testing.T, src *input.Session) *View {
 	t.Helper()
-	v, err := NewView(src, report.Style{}, func(ip *infer.ImageProfile, order *layout.Order) *report.HeatMap {
-		return &report.HeatMap{
-			Image: filepath.Base(ip.ID.Path), Scores: report.NewTable(report.Left("score")),
-			Before: report.Layout{Title: "As linked", Heat: layout.LinkedHeat(ip)},
-			After:  report.Layout{Title: "Functions ordered", Heat: layout.PlacedHeat(ip, order.Whole())},
-		}
-	})
+	v, err := NewView(src, report.Style{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,8 +41,7 @@ type View struct {
 	source  *source.Text // guarded by sources; nil if source is not to be shown
 
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
-	draw    HeatMapper
-	layouts []sync.Once // as profile.Images
+	layouts []sync.Once          // as profile.Images
 	orders  []*layout.Order
 }
 
@@ -63,19 +62,16 @@ type viewedImage struct {
 	samples uint64
 }
 
-// A HeatMapper draws how an image is laid out, and how it would be in an order.
-type HeatMapper func(ip *infer.ImageProfile, order *layout.Order) *report.HeatMap
-
 // NewView explains all procedures of src, on all processors. Names are written as names
 // says. It is an error if samples do not tell time. src has to stay open while the view is
 // in use.
-func NewView(src *input.Session, names report.Style, draw HeatMapper) (*View, error) {
+func NewView(src *input.Session, names report.Style) (*View, error) {
 	x, err := src.Explain()
 	if err != nil {
 		return nil, err
 	}
 	n := len(src.Profile.Images)
-	v := &View{src: src, x: x, names: names, draw: draw, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
+	v := &View{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
 	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
@@ -471,7 +467,7 @@ func listingNote(x *infer.Explainer) string {
 func (v *View) heatMap(i int) (*report.Page, error) {
 	ip := v.src.Profile.Images[i]
 	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
-	return v.draw(ip, v.orders[i]).Page()
+	return report.NewHeatMap(v.src.Profile, ip, v.orders[i], false, v.names).Page()
 }
 
 // hottestImage is the index of the image with the most cycles.

@@ -1,77 +1,16 @@
-package main
+package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 	"time"
 
-	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/layout"
 )
-
-// advice are the flags that ask for advice in place of an order.
-type advice struct {
-	fluff, align, huge bool
-	lines              int
-}
-
-func (c *cli) advice() *advice {
-	a := &advice{}
-	c.fs.BoolVar(&a.fluff, "fluff", false, "list the code that is cold by evidence, as text or json")
-	c.fs.BoolVar(&a.align, "align", false, "list the loops, targets of jumps and functions that should be aligned, as text or json")
-	c.fs.BoolVar(&a.huge, "huge-pages", false, "say which code should be on 2 MB pages, as text or json")
-	c.fs.IntVarP(&a.lines, "lines", "n", 20, "of advice, list at most `N` items in text; 0 lists all")
-	return a
-}
-
-// asked reports whether the user wants advice.
-func (a *advice) asked() bool { return a.fluff || a.align || a.huge }
-
-// check refuses what makes no sense together.
-func (a *advice) check(fs *flagSet, target *choice) error {
-	asked := 0
-	for _, b := range []bool{a.fluff, a.align, a.huge} {
-		if b {
-			asked++
-		}
-	}
-	switch {
-	case asked > 1:
-		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
-	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
-		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
-	case asked == 0:
-		return fs.refuse("it goes with --fluff, --align or --huge-pages", "lines")
-	}
-	if target.value == "json" {
-		if err := fs.refuse("--for json has all items", "lines"); err != nil {
-			return err
-		}
-	}
-	return fs.refuse("it is about an order, and --fluff, --align and --huge-pages make none", "html", "startup", "holdout", "relinked", "ld")
-}
-
-// advise prints what the user asked for.
-func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, ip *infer.ImageProfile) error {
-	json := target.value == "json"
-	switch {
-	case a.align:
-		return c.adviseAlignment(ip, out, json, a.lines)
-	case a.huge:
-		return c.adviseHugePages(ip, out, json, a.lines)
-	}
-	f := layout.FindFluff(src.Profile, ip)
-	if json {
-		return c.writeJSON(out, newFluffDocument(src.Profile, ip, f))
-	}
-	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeFluff(w, src.Profile, ip, f, a.lines, style) })
-}
 
 // watched says how much of the program's time was sampled.
 func watched(p *infer.Profile) string {
@@ -82,14 +21,15 @@ func watched(p *infer.Profile) string {
 	case p.Event.Unit == "ns":
 		return time.Duration(events).Round(time.Millisecond).String() + " of processor time"
 	}
-	return report.Count(events) + " " + p.Event.Unit
+	return Count(events) + " " + p.Event.Unit
 }
 
-func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style report.Style) error {
-	report.Fprintf(w, report.Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
-	report.Fprintf(w, report.Style{}, "cold is what ran less than %s times, with 95 %% confidence; %d of %d procedures ran\n\n", report.Count(f.ColdBelow), f.Entered, f.Procs)
-	t := report.NewTable(report.Right("bytes"), report.Right("share"), report.Procedures("code").Main())
-	row := func(n uint64, what string) { t.Row(report.Integer(n), report.Share(n, f.Text), what) }
+// WriteFluff prints the first n items of each list of f, or all if n is 0, with the sums.
+func WriteFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style Style) error {
+	Fprintf(w, Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
+	Fprintf(w, Style{}, "cold is what ran less than %s times, with 95 %% confidence; %d of %d procedures ran\n\n", Count(f.ColdBelow), f.Entered, f.Procs)
+	t := NewTable(Right("bytes"), Right("share"), Procedures("code").Main())
+	row := func(n uint64, what string) { t.Row(Integer(n), Share(n, f.Text), what) }
 	row(f.Text, "in procedures")
 	row(f.Hot, fmt.Sprintf("hot: 99.9 %% of executed instructions, on %d cache lines and %d pages", f.HotLines, f.HotPages))
 	row(f.Executed, "ran")
@@ -105,7 +45,7 @@ func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 	if f.Unreferenced > 0 {
 		fmt.Fprintln(w, "\nWhat could be removed is a hint: code may be reached by references that no scan sees.")
 	}
-	report.Fprintf(w, report.Style{}, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", report.Percent(f.UnseenShare))
+	Fprintf(w, Style{}, "\nAll procedures without a sample are expected to take %s of the image's time together.\n", Percent(f.UnseenShare))
 	if err := writeFluffItems(w, "cold by evidence", f.Items, n, style); err != nil {
 		return err
 	}
@@ -113,7 +53,7 @@ func writeFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 }
 
 // writeFluffItems lists the largest items.
-func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, style report.Style) error {
+func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, style Style) error {
 	if len(items) == 0 {
 		return nil
 	}
@@ -121,12 +61,12 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 	if n > 0 && len(shown) > n {
 		shown = shown[:n]
 	}
-	report.Fprintf(w, report.Style{}, "\n%s: %d items\n\n", title, len(items))
-	t := report.NewTable(report.Right("bytes"), report.Right("on hot lines").Drop(3), report.Right("on hot pages").Drop(2), report.Right("at most").Drop(4),
-		report.Left("evidence"), report.Left("why"), report.Procedures("code").Main(), report.Procedures("referred to by").Drop(1))
+	Fprintf(w, Style{}, "\n%s: %d items\n\n", title, len(items))
+	t := NewTable(Right("bytes"), Right("on hot lines").Drop(3), Right("on hot pages").Drop(2), Right("at most").Drop(4),
+		Left("evidence"), Left("why"), Procedures("code").Main(), Procedures("referred to by").Drop(1))
 	for i := range shown {
 		it := &shown[i]
-		t.Row(report.Integer(it.Bytes()), report.Integer(it.HotLines), report.Integer(it.HotPages), upperBound(it.AtMost),
+		t.Row(Integer(it.Bytes()), Integer(it.HotLines), Integer(it.HotPages), upperBound(it.AtMost),
 			it.Evidence.String(), it.Why.String(), fluffName(it, style), referredBy(it, style))
 	}
 	if err := t.Print(w, style); err != nil {
@@ -137,7 +77,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		for i := range items[len(shown):] {
 			rest += items[len(shown)+i].Bytes()
 		}
-		report.Fprintf(w, report.Style{}, "and %d more, %d bytes\n", len(items)-len(shown), rest)
+		Fprintf(w, Style{}, "and %d more, %d bytes\n", len(items)-len(shown), rest)
 	}
 	return nil
 }
@@ -147,11 +87,11 @@ func upperBound(n float64) string {
 	if math.IsInf(n, 1) {
 		return "-"
 	}
-	return report.Count(math.Ceil(n))
+	return Count(math.Ceil(n))
 }
 
 // fluffName names a procedure, or blocks by their distance from its start.
-func fluffName(it *layout.FluffItem, style report.Style) string {
+func fluffName(it *layout.FluffItem, style Style) string {
 	if it.Whole {
 		return style.NameOf(it.Symbol.Name)
 	}
@@ -159,7 +99,7 @@ func fluffName(it *layout.FluffItem, style report.Style) string {
 }
 
 // referredBy says in a few words what refers to a procedure.
-func referredBy(it *layout.FluffItem, style report.Style) string {
+func referredBy(it *layout.FluffItem, style Style) string {
 	if !it.Whole {
 		return ""
 	}
@@ -194,8 +134,8 @@ func reachWords(r image.Reach) []string {
 	return words
 }
 
-// A fluffDocument is the fluff of an image as JSON.
-type fluffDocument struct {
+// A Fluff is the fluff of an image as JSON.
+type Fluff struct {
 	Schema  string `json:"schema"`
 	Image   string `json:"image"`
 	BuildID string `json:"build_id,omitempty"`
@@ -228,7 +168,7 @@ type fluffDocument struct {
 }
 
 type fluffRow struct {
-	report.Name
+	Name
 	Addr       string        `json:"addr"`
 	Bytes      uint64        `json:"bytes"`
 	Whole      bool          `json:"whole"`
@@ -242,13 +182,14 @@ type fluffRow struct {
 }
 
 type fluffCaller struct {
-	report.Name
+	Name
 	Ran     bool `json:"ran"`
 	Address bool `json:"address,omitempty"` // it takes the address only
 }
 
-func newFluffDocument(p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff) *fluffDocument {
-	d := &fluffDocument{
+// NewFluff returns f as other programs read it.
+func NewFluff(p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff) *Fluff {
+	d := &Fluff{
 		Schema: "backfeed.fluff/2", Image: ip.ID.Path, ColdBelow: f.ColdBelow, Procedures: f.Procs, Entered: f.Entered,
 		Unsampled: f.UnseenShare, HotLines: f.HotLines, HotPages: f.HotPages, Cold: fluffRows(f.Items), Unsure: fluffRows(f.Unsure),
 	}
@@ -267,7 +208,7 @@ func fluffRows(items []layout.FluffItem) []fluffRow {
 	for i := range items {
 		it := &items[i]
 		r := fluffRow{
-			Name: report.NameOf(it.Symbol.Name), Addr: fmt.Sprintf("%#x", uint64(it.Start)), Bytes: it.Bytes(), Whole: it.Whole,
+			Name: NameOf(it.Symbol.Name), Addr: fmt.Sprintf("%#x", uint64(it.Start)), Bytes: it.Bytes(), Whole: it.Whole,
 			Evidence: it.Evidence.String(), Why: it.Why.String(), OnHotLines: it.HotLines, OnHotPages: it.HotPages, Reach: reachWords(it.Reach),
 		}
 		if !math.IsInf(it.AtMost, 1) {
@@ -275,7 +216,7 @@ func fluffRows(items []layout.FluffItem) []fluffRow {
 			r.AtMost = &most
 		}
 		for _, caller := range it.Callers {
-			r.Callers = append(r.Callers, fluffCaller{report.NameOf(caller.Name), caller.Ran, caller.Address})
+			r.Callers = append(r.Callers, fluffCaller{NameOf(caller.Name), caller.Ran, caller.Address})
 		}
 		rows = append(rows, r)
 	}

@@ -1,10 +1,9 @@
-package main
+package report
 
 import (
 	"strings"
 	"testing"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/layout"
@@ -34,7 +33,7 @@ func TestHugePagesText(t *testing.T) {
 	} {
 		ip := &infer.ImageProfile{ID: sample.ImageID{Path: "/bin/app"}, Image: &image.Image{Go: tt.goVersion}}
 		var b strings.Builder
-		if err := writeHugePages(&b, ip, &tt.h, 20, report.Style{}); err != nil {
+		if err := WriteHugePages(&b, ip, &tt.h, 20, Style{}); err != nil {
 			t.Fatal(err)
 		}
 		if got := b.String(); !strings.Contains(got, tt.want) || strings.Contains(got, tt.not) {

@@ -1,42 +1,33 @@
-package main
+package report
 
 import (
 	"fmt"
 	"io"
 	"strings"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/layout"
 )
 
-// adviseAlignment prints what should be aligned.
-func (c *cli) adviseAlignment(ip *infer.ImageProfile, out string, json bool, n int) error {
-	a := layout.Align(ip)
-	if json {
-		return c.writeJSON(out, newAlignDocument(ip, a))
-	}
-	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeAlignment(w, ip, a, n, style) })
-}
-
-func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, style report.Style) error {
-	report.Fprintf(w, report.Style{}, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", ip.ID.Path, report.Count(a.Fetches.Of32), report.Count(a.Fetches.Of64))
+// WriteAlignment prints the first n items of a, or all if n is 0, and what aligns them.
+func WriteAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n int, style Style) error {
+	Fprintf(w, Style{}, "%s: %s fetches of 32-byte windows and %s of 64-byte lines, by inferred counts\n", ip.ID.Path, Count(a.Fetches.Of32), Count(a.Fetches.Of64))
 	if len(a.Items) == 0 {
 		_, err := fmt.Fprintln(w, "no loop, target of jumps or function would take clearly fewer if it were aligned")
 		return err
 	}
-	report.Fprintf(w, report.Style{}, "aligning the %d below saves %s and %s of them, for %d bytes of padding\n\n", len(a.Items),
+	Fprintf(w, Style{}, "aligning the %d below saves %s and %s of them, for %d bytes of padding\n\n", len(a.Items),
 		savedShare(a.Saved.Of32, a.Fetches.Of32), savedShare(a.Saved.Of64, a.Fetches.Of64), a.Padding)
 	shown := a.Items
 	if n > 0 && len(shown) > n {
 		shown = shown[:n]
 	}
-	t := report.NewTable(report.Right("saved"), report.Right("executions"), report.Right("bytes").Drop(3), report.Right("align"), report.Right("padding"),
-		report.Right("windows").Drop(1), report.Right("aligned").Drop(1), report.Right("lines").Drop(2), report.Right("aligned").Drop(2), report.Left("kind"), report.Procedures("code").Main())
+	t := NewTable(Right("saved"), Right("executions"), Right("bytes").Drop(3), Right("align"), Right("padding"),
+		Right("windows").Drop(1), Right("aligned").Drop(1), Right("lines").Drop(2), Right("aligned").Drop(2), Left("kind"), Procedures("code").Main())
 	for i := range shown {
 		it := &shown[i]
 		s := it.Saved()
-		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), report.Count(it.N), report.Integer(uint64(it.End-it.Start)), report.Integer(it.Align), report.Integer(it.Pad),
+		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), Count(it.N), Integer(uint64(it.End-it.Start)), Integer(it.Align), Integer(it.Pad),
 			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
 			it.Kind.String(), fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr)))
 	}
@@ -44,7 +35,7 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 		return err
 	}
 	if len(shown) < len(a.Items) {
-		report.Fprintf(w, report.Style{}, "and %d more\n", len(a.Items)-len(shown))
+		Fprintf(w, Style{}, "and %d more\n", len(a.Items)-len(shown))
 	}
 	return writeAlignOptions(w, ip, a)
 }
@@ -52,9 +43,9 @@ func writeAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 // savedShare prints a share that may be negative: where lines are saved, windows may be lost.
 func savedShare(part, all float64) string {
 	if part < 0 {
-		return "-" + report.Percent(-part/all)
+		return "-" + Percent(-part/all)
 	}
-	return report.Percent(part / all)
+	return Percent(part / all)
 }
 
 // alignOptions are what aligns each kind of code, for a compiler or llvm-bolt. gcc has
@@ -88,17 +79,17 @@ func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment)
 		case !ok || all.N == 0:
 			continue
 		case all.By == 0:
-			report.Fprintf(w, report.Style{}, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
+			Fprintf(w, Style{}, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
 			continue
 		}
-		report.Fprintf(w, report.Style{}, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
+		Fprintf(w, Style{}, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
 			savedShare(all.Saved.Of64, a.Fetches.Of64), all.Pad, strings.ReplaceAll(option, "{align}", fmt.Sprint(all.By)))
 	}
 	return nil
 }
 
-// An alignDocument is advice on alignment as JSON.
-type alignDocument struct {
+// An Alignment is advice on alignment as JSON.
+type Alignment struct {
 	Schema  string       `json:"schema"`
 	Image   string       `json:"image"`
 	Fetches alignWindows `json:"fetches"` // of all code as linked
@@ -122,7 +113,7 @@ type alignWindows struct {
 }
 
 type alignRow struct {
-	report.Name
+	Name
 	Kind    string       `json:"kind"`
 	Addr    string       `json:"addr"`
 	Bytes   uint64       `json:"bytes"`
@@ -133,9 +124,10 @@ type alignRow struct {
 	Then    alignWindows `json:"then"`
 }
 
-func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocument {
+// NewAlignment returns a as other programs read it.
+func NewAlignment(ip *infer.ImageProfile, a *layout.Alignment) *Alignment {
 	windows := func(w layout.Windows) alignWindows { return alignWindows{w.Of32, w.Of64} }
-	d := &alignDocument{
+	d := &Alignment{
 		Schema: "backfeed.alignment/2", Image: ip.ID.Path, Fetches: windows(a.Fetches), Saved: windows(a.Saved), Padding: a.Padding, Items: []alignRow{},
 	}
 	for k, all := range a.All {
@@ -144,7 +136,7 @@ func newAlignDocument(ip *infer.ImageProfile, a *layout.Alignment) *alignDocumen
 	for i := range a.Items {
 		it := &a.Items[i]
 		d.Items = append(d.Items, alignRow{
-			report.NameOf(it.Symbol.Name), it.Kind.String(), fmt.Sprintf("%#x", uint64(it.Start)), uint64(it.End - it.Start), it.N, it.Align, it.Pad, windows(it.Now), windows(it.Then),
+			NameOf(it.Symbol.Name), it.Kind.String(), fmt.Sprintf("%#x", uint64(it.Start)), uint64(it.End - it.Start), it.N, it.Align, it.Pad, windows(it.Now), windows(it.Then),
 		})
 	}
 	return d

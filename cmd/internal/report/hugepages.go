@@ -1,30 +1,21 @@
-package main
+package report
 
 import (
 	"fmt"
 	"io"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/layout"
 )
 
-// adviseHugePages prints what should be on huge pages.
-func (c *cli) adviseHugePages(ip *infer.ImageProfile, out string, json bool, n int) error {
-	h := layout.Huge(ip, layout.Functions(ip))
-	if json {
-		return c.writeJSON(out, newHugeDocument(ip, h))
-	}
-	return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return writeHugePages(w, ip, h, n, style) })
-}
-
 // enoughForOne is what hot procedures must take for huge pages to be of use, in bytes.
 const enoughForOne = 2 << 20
 
-func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, style report.Style) error {
-	report.Fprintf(w, report.Style{}, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", ip.ID.Path, h.Hot, h.Procs)
-	t := report.NewTable(report.Left("2 MB pages for"), report.Right("as linked"), report.Right("in our order"))
+// WriteHugePages prints what should be on huge pages: the first n of them, or all if n is 0.
+func WriteHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n int, style Style) error {
+	Fprintf(w, Style{}, "%s: %d bytes hold 99.9 %% of executed instructions, in functions of %d bytes\n\n", ip.ID.Path, h.Hot, h.Procs)
+	t := NewTable(Left("2 MB pages for"), Right("as linked"), Right("in our order"))
 	row := func(share string, linked, order int) {
 		ours := "-"
 		if order > 0 {
@@ -44,20 +35,20 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 	}
 	fmt.Fprintln(w, "\nAs linked, these addresses of the file would have to be on huge pages:")
 	for _, r := range h.Runs {
-		report.Fprintf(w, report.Style{}, "  %#x-%#x  %s of execution\n", uint64(r.Start), uint64(r.End), report.Percent(r.Share))
+		Fprintf(w, Style{}, "  %#x-%#x  %s of execution\n", uint64(r.Start), uint64(r.End), Percent(r.Share))
 	}
 	if len(h.Groups) == 0 {
 		_, err := fmt.Fprintln(w, "\nNone of them has a symbol that a linker could move.")
 		return err
 	}
 	fmt.Fprintln(w, "\nIn our order, a huge page each:")
-	g := report.NewTable(report.Right("page"), report.Right("functions"), report.Right("bytes").Drop(1), report.Right("execution"), report.Procedures("first").Main(), report.Procedures("last"))
+	g := NewTable(Right("page"), Right("functions"), Right("bytes").Drop(1), Right("execution"), Procedures("first").Main(), Procedures("last"))
 	for i, group := range h.Groups {
 		if n > 0 && i >= n {
 			break
 		}
 		first, last := group.Symbols[0], group.Symbols[len(group.Symbols)-1]
-		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), report.Integer(group.Bytes), report.Percent(group.Share), style.NameOf(first.Name), style.NameOf(last.Name))
+		g.Row(fmt.Sprint(i+1), fmt.Sprint(len(group.Symbols)), Integer(group.Bytes), Percent(group.Share), style.NameOf(first.Name), style.NameOf(last.Name))
 	}
 	if err := g.Print(w, style); err != nil {
 		return err
@@ -67,7 +58,7 @@ func writeHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		return err
 	}
 	last := h.Groups[len(h.Groups)-1].Symbols
-	_, err := report.Fprintf(w, report.Style{}, `
+	_, err := Fprintf(w, Style{}, `
 Link with the order and -Wl,-z,max-page-size=2097152 -Wl,--section-start=.text=%#x, so that the first
 of them begins on a huge page, in memory and in the file. The program then has to ask for the pages: from
 %s
@@ -76,12 +67,12 @@ to
 by madvise(MADV_HUGEPAGE), where the kernel has CONFIG_READ_ONLY_THP_FOR_FS, or by a copy to huge pages as
 Chromium's hugepage_text makes it. llvm-bolt does all of that with --hugify, and takes the order with
 --reorder-functions=user --function-order=FILE (--for bolt).
-`, uint64(h.Text), report.Clean(style.NameOf(h.Groups[0].Symbols[0].Name)), report.Clean(style.NameOf(last[len(last)-1].Name)))
+`, uint64(h.Text), Clean(style.NameOf(h.Groups[0].Symbols[0].Name)), Clean(style.NameOf(last[len(last)-1].Name)))
 	return err
 }
 
-// A hugeDocument is advice on huge pages as JSON.
-type hugeDocument struct {
+// A HugePages is advice on huge pages as JSON.
+type HugePages struct {
 	Schema string          `json:"schema"`
 	Image  string          `json:"image"`
 	Hot    uint64          `json:"hot_bytes"`           // of blocks with 99.9 % of executed instructions
@@ -94,9 +85,9 @@ type hugeDocument struct {
 }
 
 type hugeGroup struct {
-	Bytes      uint64        `json:"bytes"`
-	Share      float64       `json:"share"` // of executed instructions
-	Procedures []report.Name `json:"procedures"`
+	Bytes      uint64  `json:"bytes"`
+	Share      float64 `json:"share"` // of executed instructions
+	Procedures []Name  `json:"procedures"`
 }
 
 type hugeRun struct {
@@ -105,8 +96,9 @@ type hugeRun struct {
 	Share float64 `json:"share"` // of executed instructions
 }
 
-func newHugeDocument(ip *infer.ImageProfile, h *layout.HugePages) *hugeDocument {
-	d := &hugeDocument{
+// NewHugePages returns h as other programs read it.
+func NewHugePages(ip *infer.ImageProfile, h *layout.HugePages) *HugePages {
+	d := &HugePages{
 		Schema: "backfeed.hugepages/2", Image: ip.ID.Path, Hot: h.Hot, Procs: h.Procs, Linked: h.Linked, Order: h.Order, Groups: []hugeGroup{}, Runs: []hugeRun{},
 	}
 	hex := func(a image.Addr) string { return fmt.Sprintf("%#x", uint64(a)) }
@@ -116,7 +108,7 @@ func newHugeDocument(ip *infer.ImageProfile, h *layout.HugePages) *hugeDocument 
 	for _, g := range h.Groups {
 		row := hugeGroup{Bytes: g.Bytes, Share: g.Share}
 		for _, s := range g.Symbols {
-			row.Procedures = append(row.Procedures, report.NameOf(s.Name))
+			row.Procedures = append(row.Procedures, NameOf(s.Name))
 		}
 		d.Groups = append(d.Groups, row)
 	}
