@@ -1,7 +1,7 @@
 // traced SECONDS: does for that long what a tracer may disturb, and checks that nothing of it is. Two threads
 // spin in functions of their own, one three times as long as the other; the rest waits, signals, forks and
-// executes. It is sent SIGCHLD and SIGWINCH, which it ignores. It prints what went wrong, then the processor time of the two threads in ns, and exits with 42 if
-// nothing did.
+// executes. It is sent SIGCHLD and SIGWINCH, which it ignores. It prints what went wrong, then of the two threads the processor
+// time and how long they waited for a processor, in ns, and exits with 42 if nothing did.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -58,7 +58,20 @@ SPIN(spin_short, 12347)
 SPIN(spin_else, 12349)
 
 static volatile uint32_t sink;
-static uint64_t used[2];
+static uint64_t used[2], waited[2];
+
+// delay is how long this thread has waited for a processor, 0 where the kernel does not say.
+static uint64_t delay(void)
+{
+	unsigned long long run = 0, wait = 0;
+	FILE *f = fopen("/proc/thread-self/schedstat", "r");
+	if (f) {
+		if (fscanf(f, "%llu %llu", &run, &wait) != 2)
+			wait = 0;
+		fclose(f);
+	}
+	return wait;
+}
 
 // Both threads sleep between bursts.
 static void *spinner(void *arg)
@@ -71,6 +84,7 @@ static void *spinner(void *arg)
 			wrong("nanosleep");
 	}
 	used[which] = now(CLOCK_THREAD_CPUTIME_ID);
+	waited[which] = delay();
 	return NULL;
 }
 
@@ -247,6 +261,6 @@ int main(int argc, char **argv)
 	if (last != limit || came != traps)
 		wrong("%d of %d signals and %d of %d traps arrived", last, limit, came, traps);
 	semctl(sems, 0, IPC_RMID);
-	printf("%llu %llu\n", (unsigned long long)used[0], (unsigned long long)used[1]);
+	printf("%llu %llu %llu %llu\n", (unsigned long long)used[0], (unsigned long long)used[1], (unsigned long long)waited[0], (unsigned long long)waited[1]);
 	return failures ? 1 : 42;
 }
