@@ -194,7 +194,7 @@ func (doc *List) writeTotals(w io.Writer, style Style) {
 	Fprintf(w, style, "\n%s of %s, %d bytes at %s\n", doc.In(style), doc.Image, doc.Size, doc.Addr)
 	executions := "executions unknown"
 	if doc.ExecutedConf != infer.None {
-		executions = fmt.Sprintf("%s executions (confidence %s)", Count(doc.Executions), doc.ExecutedConf)
+		executions = fmt.Sprintf("%s executions (program-wide confidence %s)", Count(doc.Executions), doc.ExecutedConf)
 	}
 	Fprintf(w, style, "%d samples, %s of all; %s, known callers: %d\n", doc.ProcSamples, Percent(doc.Share), executions, doc.Callers)
 	if doc.CPI != nil {

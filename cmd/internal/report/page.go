@@ -46,8 +46,14 @@ var htmlFiles embed.FS
 
 // pages are the templates in html, by file name.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"clean": Clean, "dict": dict,
+	"clean": Clean, "dict": dict, "breakable": breakable,
 }).ParseFS(htmlFiles, "html/*.tmpl"))
+
+// breakable is a name as markup that lines may end in behind its scopes and packages.
+func breakable(name string) template.HTML {
+	text := template.HTMLEscapeString(Clean(name))
+	return template.HTML(strings.NewReplacer("::", "::<wbr/>", "/", "/<wbr/>", "_", "_<wbr/>").Replace(text))
+}
 
 // asset returns a file of html, which exists.
 func asset(name string) string {

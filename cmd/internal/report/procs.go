@@ -45,7 +45,7 @@ func ProcHeads() []Head {
 		{Name: "executions", Note: "how often it was entered, inferred"},
 		{Name: "CPI", Note: "cycles per instruction"}, {Name: "actual / ideal", Note: "its cycles to the least that its instructions can take"},
 		{Name: "likeliest cause", Note: "of its stalls"}, {Name: "of cycles", Note: "what the likeliest cause explains of its cycles at most"},
-		{Name: "confidence", Note: "within-function confidence of the counts of its blocks: half of its samples lie where it is this or better"},
+		{Name: "within-function", Note: "within-function confidence of the counts of its blocks: half of its samples lie where it is this or better"},
 		{Name: "image"},
 	}
 }

@@ -164,7 +164,7 @@ func (td *TopDownShares) line() string {
 	if td.Estimated {
 		from = "estimated from the causes"
 	}
-	return fmt.Sprintf("Top-down, %s: retiring %s, bad speculation %s, front end %s, back end %s.",
+	return fmt.Sprintf("Top-down, %s: retiring %s, bad speculation %s, front-end bound %s, back-end bound %s.",
 		from, percentRange(td.Retiring), percentRange(td.BadSpeculation), percentRange(td.FrontEnd), percentRange(td.BackEnd))
 }
 

@@ -408,13 +408,13 @@ func (v *View) facts(p *viewed) func() (template.HTML, error) {
 	t := &p.row
 	executions := report.Count(t.Executions)
 	if t.Conf != infer.None {
-		executions += ", confidence " + t.Conf.String()
+		executions += ", program-wide confidence " + t.Conf.String()
 	}
 	facts := []report.Fact{
 		{Name: "image", Value: p.ip.ID.Path},
 		{Name: "samples", Value: fmt.Sprintf("%d, %s of all", t.Samples, report.Percent(t.Share))},
 		{Name: "executions", Value: executions},
-		{Name: "cycles per instruction", Value: report.Ratio(t.CPI)},
+		{Name: "CPI (cycles per instruction)", Value: report.Ratio(t.CPI)},
 		{Name: "actual / ideal", Value: report.Ratio(t.Ratio)},
 		{Name: "half of its samples lie where within-function confidence is", Value: t.Within.String() + " or better"},
 	}
@@ -455,7 +455,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 
 // listingNote says how to read a listing.
 func listingNote(x *infer.Explainer) string {
-	note := "Cycles are those of one execution that the instruction was waited for; least is what the model gives it. " +
+	note := "cyc/exec is the cycles of one execution that the instruction was waited for; least is what the model gives it. " +
 		"A bar before an instruction is its stall: the time beyond the least, with what may have caused it, the likeliest first, in cycles."
 	if !x.Model().InOrder {
 		note += " Samples are where they were taken: as a rule at the instruction after the one that was waited for."
