@@ -181,6 +181,33 @@ func TestProbeCountsGo(t *testing.T) {
 	}
 }
 
+// refusedFiles makes files of kinds that probes cannot be in: what is not a program, and what is
+// of another processor or cut off at an offset.
+func refusedFiles(t *testing.T, dir, exe string, cut sample.Offset) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	image, err := os.ReadFile(exe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, b := range map[string][]byte{
+		"text":  slices.Repeat([]byte{0x74, 0x00}, 1<<20),
+		"short": image[:cut],
+		"other": slices.Concat(image[:18], []byte{243, 0}, image[20:]), // RISC-V
+		"empty": nil,
+	} {
+		files[name] = filepath.Join(dir, name)
+		if err := os.WriteFile(files[name], b, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files["pipe"] = filepath.Join(dir, "pipe")
+	if err := unix.Mkfifo(files["pipe"], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
 // TestProbeRefusals: what may not be probed is refused, and nothing is armed then.
 func TestProbeRefusals(t *testing.T) {
 	s := system(t, SystemOptions{Frequency: 97, Probes: true})
@@ -200,26 +227,7 @@ func TestProbeRefusals(t *testing.T) {
 	good := sites[:4:4]
 	with := func(more ...probe.Site) []probe.Site { return append(good, more...) }
 	dir := t.TempDir()
-	files := map[string]string{}
-	image, err := os.ReadFile(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, b := range map[string][]byte{
-		"text":  slices.Repeat([]byte{0x74, 0x00}, 1<<20),
-		"short": image[:good[3].Off],
-		"other": slices.Concat(image[:18], []byte{243, 0}, image[20:]), // RISC-V
-		"empty": nil,
-	} {
-		files[name] = filepath.Join(dir, name)
-		if err := os.WriteFile(files[name], b, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pipe := filepath.Join(dir, "pipe")
-	if err := unix.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	files := refusedFiles(t, dir, exe, good[3].Off)
 	many := slices.Concat(sites, sites)[:probe.MaxSites+1]
 	for _, tt := range []struct {
 		name, file string
@@ -247,7 +255,7 @@ func TestProbeRefusals(t *testing.T) {
 		{"empty file", files["empty"], good, time.Millisecond, ""},
 		{"no file", filepath.Join(dir, "none"), good, time.Millisecond, "no such file"},
 		{"directory", dir, good, time.Millisecond, "not a regular file"},
-		{"pipe", pipe, good, time.Millisecond, "not a regular file"},
+		{"pipe", files["pipe"], good, time.Millisecond, "not a regular file"},
 		{"no process", exe, good, time.Millisecond, ""}, // pid below
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -267,7 +275,12 @@ func TestProbeRefusals(t *testing.T) {
 			}
 		})
 	}
-	// The prober still works, and these are the signs of what it does.
+	checkArms(t, s, p, exe, sites, program.pid())
+}
+
+// checkArms: a prober works, and arms what it is told to while a window is open.
+func checkArms(t *testing.T, s *System, p *Prober, exe string, sites []probe.Site, pid int) {
+	t.Helper()
 	done := make(chan error)
 	number := s.window(t).Number
 	go func() {
@@ -277,14 +290,14 @@ func TestProbeRefusals(t *testing.T) {
 	for w := s.window(t); w.Number == number || w.Open == 0; w = s.window(t) {
 		time.Sleep(100 * time.Microsecond)
 	}
-	n, whole := changed(t, program.pid(), exe), untouched(t, program.pid(), exe)
+	n, whole := changed(t, pid, exe), untouched(t, pid, exe)
 	if open := s.window(t).Open != 0; open && (n != len(sites) || whole) {
 		t.Errorf("while %d sites are armed, %d bytes of code changed, in pages of the file: %v", len(sites), n, whole)
 	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
-	if n := changed(t, program.pid(), exe); n > 0 {
+	if n := changed(t, pid, exe); n > 0 {
 		t.Errorf("after a window, %d bytes of code are changed", n)
 	}
 }
