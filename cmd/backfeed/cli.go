@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"io"
+	"os"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/terminal"
 )
 
 // Exit codes, for scripts to tell apart. They are part of the interface.
@@ -59,7 +61,7 @@ type cli struct {
 	groups         []commandGroup // of commands, for their list
 	cmd            *command
 	fs             *flagSet // of cmd, once it has asked for them
-	line           progressLine
+	line           terminal.Line
 	mangled        bool // procedures have the names that the linker knows
 }
 
@@ -134,3 +136,36 @@ func (c *cli) writeFile(path string, b []byte) error {
 		return err
 	})
 }
+
+// warn prints a message for people, on its own line.
+func (c *cli) warn(format string, args ...any) {
+	c.say(report.Sprintf(report.Style{}, "backfeed: "+format+"\n", args...))
+}
+
+// say prints text on standard error.
+func (c *cli) say(text string) { c.line.Say(c.stderr, text) }
+
+// progress replaces the progress line, if standard error is a terminal.
+func (c *cli) progress(format string, args ...any) { c.line.Progress(c.stderr, format, args...) }
+
+// clearProgress takes the progress line away.
+func (c *cli) clearProgress() { c.line.Clear(c.stderr) }
+
+// color reports whether standard output takes colours: a terminal does, unless
+// the user set NO_COLOR (https://no-color.org).
+func (c *cli) color() bool {
+	return terminal.Is(c.stdout) && os.Getenv("NO_COLOR") == ""
+}
+
+// style is that of text that is written to file path: on a terminal it has colours and a width.
+func (c *cli) style(path string) report.Style {
+	style := report.Style{Mangled: c.mangled}
+	if path == "-" {
+		style.Color, style.Width = c.color(), c.width()
+	}
+	return style
+}
+
+// width is how many characters fit a line of standard output; 0 where it is no
+// terminal, and any number does.
+func (c *cli) width() int { return terminal.Width(c.stdout) }

@@ -8,6 +8,7 @@ import (
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/terminal"
 	"backfeed/feedback"
 	"backfeed/sample"
 )
@@ -85,7 +86,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if opt.GCC != 0 && opt.GCC < 12 {
 		return c.usage(fmt.Errorf("no --gcc-version %d: want 12 or later", opt.GCC))
 	}
-	if (name == "go" || name == "gcc") && *out == "-" && isTerminal(c.stdout) {
+	if (name == "go" || name == "gcc") && *out == "-" && terminal.Is(c.stdout) {
 		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
 	in.Images = []string{*image}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"backfeed/cmd/internal/prose"
 )
 
 // pagesOfHelp returns README, CONTRIBUTING and the topics by their paths.
@@ -109,18 +111,13 @@ func TestDefinitions(t *testing.T) {
 				continue
 			}
 			found++
-			if _, _, ok := defined(before, true, all[i+1:]); !ok {
+			if _, _, ok := prose.Defined(before, true, all[i+1:]); !ok {
 				t.Errorf("%s: %q has no two spaces after a term, and is filled with what follows it", cmd.name, before)
 			}
 		}
 	}
 	if found < 5 {
 		t.Errorf("only %d definitions found", found)
-	}
-	const text = "Of these:\na  one two three\n   four\na long term there  five\nd\n   six\nAnd on\nit goes.\n"
-	const want = "Of these:\na  one two three\n   four\na long term there\n   five\nd  six\nAnd on it goes.\n"
-	if got := wrapMarkdown(text, 17); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -155,22 +152,6 @@ func TestExamples(t *testing.T) {
 		}
 		if !own {
 			t.Errorf("no example of %s is one", cmd.name)
-		}
-	}
-}
-
-// TestHelpTables: cells of tables are all printed, at any width.
-func TestHelpTables(t *testing.T) {
-	table := "| name | what it is for | needs |\n| --- | --- | ---: |\n| `a\\|b` | one two three four | five |\n| c | six | seven |\n"
-	for _, tt := range []struct {
-		width int
-		want  string
-	}{
-		{80, "name   what it is for      needs\n`a|b`  one two three four  five\nc      six                 seven\n"},
-		{24, "`a|b`\n    what it is for: one\n      two three four\n    needs: five\n\nc\n    what it is for: six\n    needs: seven\n"},
-	} {
-		if got := wrapMarkdown(table, tt.width); got != tt.want {
-			t.Errorf("width %d: got\n%swant\n%s", tt.width, got, tt.want)
 		}
 	}
 }

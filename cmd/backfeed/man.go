@@ -9,6 +9,8 @@ import (
 
 	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/pflag"
+
+	"backfeed/cmd/internal/prose"
 )
 
 // writeMan writes the pages of all commands and topics below dir, where man looks for them.
@@ -50,21 +52,21 @@ func manName(cmd *command) string { return "backfeed-" + strings.ReplaceAll(cmd.
 
 // manHead begins a page: its title, which has no date, so that equal versions have equal pages, and its name.
 func manHead(name, section, short string) string {
-	return fmt.Sprintf("%% %q %q \"\" \"backfeed\" \"backfeed\"\n\n# NAME\n\n%s - %s\n", strings.ToUpper(name), section, name, manText(short))
+	return fmt.Sprintf("%% %q %q \"\" \"backfeed\" \"backfeed\"\n\n# NAME\n\n%s - %s\n", strings.ToUpper(name), section, name, prose.Escape(short))
 }
 
 // manCommand is the page of a command as Markdown.
 func manCommand(cmd *command) string {
 	var b strings.Builder
 	b.WriteString(manHead(manName(cmd), "1", cmd.short))
-	fmt.Fprintf(&b, "\n# SYNOPSIS\n\n%s\n", manText(cmd.synopsis()))
+	fmt.Fprintf(&b, "\n# SYNOPSIS\n\n%s\n", prose.Escape(cmd.synopsis()))
 	if cmd.long != "" {
-		fmt.Fprintf(&b, "\n# DESCRIPTION\n\n%s\n", manBody(cmd.long))
+		fmt.Fprintf(&b, "\n# DESCRIPTION\n\n%s\n", prose.Man(cmd.long))
 	}
 	if len(cmd.sub) > 0 {
 		b.WriteString("\n# COMMANDS\n")
 		for _, sub := range cmd.sub {
-			fmt.Fprintf(&b, "\n**%s**(1)\n: %s\n", manName(sub), manText(sub.short))
+			fmt.Fprintf(&b, "\n**%s**(1)\n: %s\n", manName(sub), prose.Escape(sub.short))
 		}
 	}
 	if cmd.examples != "" {
@@ -82,11 +84,11 @@ func manCommand(cmd *command) string {
 		}
 		fmt.Fprintf(&b, "\n# %s\n", title)
 		if group == sourceFlags && cmd.reads != "" {
-			b.WriteString("\n" + manBody(cmd.reads))
+			b.WriteString("\n" + prose.Man(cmd.reads))
 		}
 		part.VisitAll(func(f *pflag.Flag) { b.WriteString(manFlag(f)) })
 	}
-	b.WriteString("\n# EXIT STATUS\n\n" + manBody(exitHelp) + "\n\n# SEE ALSO\n\n**backfeed**(1)\n")
+	b.WriteString("\n# EXIT STATUS\n\n" + prose.Man(exitHelp) + "\n\n# SEE ALSO\n\n**backfeed**(1)\n")
 	return b.String()
 }
 
@@ -98,7 +100,7 @@ func manFlag(f *pflag.Flag) string {
 	one := pflag.NewFlagSet("", pflag.ContinueOnError) // its usage is as in help
 	one.AddFlag(f)
 	flag, usage, _ := strings.Cut(strings.TrimSpace(one.FlagUsages()), "   ")
-	return fmt.Sprintf("\n%s\n: %s\n", manText(flag), manText(strings.TrimSpace(usage)))
+	return fmt.Sprintf("\n%s\n: %s\n", prose.Escape(flag), prose.Escape(strings.TrimSpace(usage)))
 }
 
 // manList is the page of backfeed itself as Markdown.
@@ -107,14 +109,14 @@ func (c *cli) manList() string {
 	b.WriteString(manHead("backfeed", "1", "turn samples of running programs into profiles for compilers and linkers"))
 	b.WriteString("\n# SYNOPSIS\n\nbackfeed COMMAND \\[ARGUMENT...]\n\n# COMMANDS\n")
 	for _, cmd := range c.visible() {
-		fmt.Fprintf(&b, "\n**%s**(1)\n: %s\n", manName(cmd), manText(cmd.short))
+		fmt.Fprintf(&b, "\n**%s**(1)\n: %s\n", manName(cmd), prose.Escape(cmd.short))
 	}
 	b.WriteString("\n# TOPICS\n")
 	for _, name := range topics {
 		text, _ := topic(name)
-		fmt.Fprintf(&b, "\n**backfeed-%s**(7)\n: %s\n", name, manText(topicTitle(text)))
+		fmt.Fprintf(&b, "\n**backfeed-%s**(7)\n: %s\n", name, prose.Escape(topicTitle(text)))
 	}
-	b.WriteString("\n# EXIT STATUS\n\n" + manBody(exitHelp))
+	b.WriteString("\n# EXIT STATUS\n\n" + prose.Man(exitHelp))
 	return b.String()
 }
 
@@ -122,75 +124,5 @@ func (c *cli) manList() string {
 func manTopic(name, text string) string {
 	title, body, _ := strings.Cut(text, "\n")
 	body = strings.ReplaceAll("\n"+body, "\n## ", "\n# ")
-	return manHead("backfeed-"+name, "7", strings.TrimPrefix(title, "# ")) + "\n# DESCRIPTION\n" + manTables(body)
-}
-
-// manTables makes definitions of the rows of tables, which would be wider than a page.
-func manTables(text string) string {
-	var b strings.Builder
-	var heads []string
-	row := 0
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "|") {
-			row = 0
-			b.WriteString(line)
-			continue
-		}
-		cells := tableCells(strings.TrimSuffix(line, "\n"))
-		switch row++; {
-		case row == 1:
-			heads = cells
-		case row > 2:
-			fmt.Fprintf(&b, "\n**%s**\n: ", strings.Trim(cells[0], "`"))
-			for i, cell := range cells[1:] {
-				if len(cells) > 2 {
-					cell = heads[i+1] + ": " + cell + ";"
-				}
-				b.WriteString(cell + " ")
-			}
-			b.WriteString("\n")
-		}
-	}
-	return b.String()
-}
-
-// manBody is what a command says of itself as Markdown for any reader: definitions are marked as such.
-func manBody(text string) string {
-	var b strings.Builder
-	defining := false
-	all := strings.Split(strings.TrimSpace(text), "\n")
-	for i, line := range all {
-		switch {
-		case defining && strings.HasPrefix(line, " "):
-			b.WriteString("  " + manText(strings.TrimSpace(line)) + "\n")
-			continue
-		case strings.HasPrefix(line, " "): // as it is
-			b.WriteString("    " + line + "\n")
-			continue
-		}
-		term, meaning, ok := defined(line, defining, all[i+1:])
-		switch {
-		case ok && meaning == "":
-			fmt.Fprintf(&b, "\n**%s**\n: ", manText(term))
-		case ok:
-			fmt.Fprintf(&b, "\n**%s**\n: %s\n", manText(term), manText(meaning))
-		case defining:
-			fmt.Fprintf(&b, "\n%s\n", manText(line))
-		default:
-			b.WriteString(manText(line) + "\n")
-		}
-		defining = ok
-	}
-	return b.String()
-}
-
-// manText escapes what would be Markdown, but for code.
-func manText(text string) string {
-	parts := strings.Split(text, "`")
-	for i := range parts {
-		if i%2 == 0 || i == len(parts)-1 {
-			parts[i] = strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "<", "\\<", "[", "\\[", "|", "\\|").Replace(parts[i])
-		}
-	}
-	return strings.Join(parts, "`")
+	return manHead("backfeed-"+name, "7", strings.TrimPrefix(title, "# ")) + "\n# DESCRIPTION\n" + prose.ManTables(body)
 }

@@ -13,6 +13,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
 )
 
@@ -127,7 +128,7 @@ func (c *cli) wantsFile(out, what string) error {
 	switch {
 	case out == "":
 		return fail.Errorf(fail.Usage, "%s: -o FILE is missing; \"-\" is standard output", c.cmd.name)
-	case out == "-" && isTerminal(c.stdout):
+	case out == "-" && terminal.Is(c.stdout):
 		return fail.Errorf(fail.Usage, "%s: %s is not for a terminal; name a file with -o", c.cmd.name, what)
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 )
@@ -220,7 +221,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 		return nil, c.usage(errors.New("want a command or -a, not both"))
 	case limit < 0:
 		return nil, c.usage(fmt.Errorf("-d %v: want a positive time", limit))
-	case out == "-" && isTerminal(c.stdout):
+	case out == "-" && terminal.Is(c.stdout):
 		return nil, fail.Errorf(fail.Usage, "record: a recording is not for a terminal; name a file with -o")
 	}
 	ctx, stop := untilSignal(false)
@@ -240,7 +241,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 // live says how a recording goes on, on a terminal that the recorded command does not have:
 // what it prints would be torn apart.
 func (c *cli) live(command bool) record.Live {
-	return record.Live{Show: isTerminal(c.stderr) && !(command && isTerminal(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
+	return record.Live{Show: terminal.Is(c.stderr) && !(command && terminal.Is(c.stdout)), Notify: notices{c}, Without: c.tellWithout}
 }
 
 // tellWithout says what the kernel refuses of what was asked for.
@@ -258,7 +259,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	if err != nil {
 		return nil, none, nil, c.usage(err)
 	}
-	if out == "-" && isTerminal(c.stdout) {
+	if out == "-" && terminal.Is(c.stdout) {
 		return nil, none, nil, fail.Errorf(fail.Usage, "%s is not for a terminal; name a file with -o", product)
 	}
 	c.lendStreams(&opt)

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A terminal is a pseudoterminal of this process: what is written to file comes up on a screen.
-type terminal struct {
+// A screen is a pseudoterminal of this process: what is written to file comes up on it.
+type screen struct {
 	file *os.File
 	read chan string
 }
 
 // newTerminal opens one with lines of so many characters.
-func newTerminal(t *testing.T, columns int) *terminal {
+func newTerminal(t *testing.T, columns int) *screen {
 	t.Helper()
 	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
@@ -51,11 +51,11 @@ func newTerminal(t *testing.T, columns int) *terminal {
 		master.Close()
 		read <- strings.ReplaceAll(b.String(), "\r\n", "\n")
 	}()
-	return &terminal{slave, read}
+	return &screen{slave, read}
 }
 
 // written closes the terminal and returns all that was written to it.
-func (m *terminal) written() string {
+func (m *screen) written() string {
 	m.file.Close()
 	return <-m.read
 }

@@ -1,0 +1,31 @@
+package prose
+
+import (
+	"testing"
+)
+
+// TestDefinitions: terms stand beside what they mean, where they are short, and paragraphs go
+// on after them.
+func TestDefinitions(t *testing.T) {
+	const text = "Of these:\na  one two three\n   four\na long term there  five\nd\n   six\nAnd on\nit goes.\n"
+	const want = "Of these:\na  one two three\n   four\na long term there\n   five\nd  six\nAnd on it goes.\n"
+	if got := Wrap(text, 17); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestTables: cells of tables are all printed, at any width.
+func TestTables(t *testing.T) {
+	table := "| name | what it is for | needs |\n| --- | --- | ---: |\n| `a\\|b` | one two three four | five |\n| c | six | seven |\n"
+	for _, tt := range []struct {
+		width int
+		want  string
+	}{
+		{80, "name   what it is for      needs\n`a|b`  one two three four  five\nc      six                 seven\n"},
+		{24, "`a|b`\n    what it is for: one\n      two three four\n    needs: five\n\nc\n    what it is for: six\n    needs: seven\n"},
+	} {
+		if got := Wrap(table, tt.width); got != tt.want {
+			t.Errorf("width %d: got\n%swant\n%s", tt.width, got, tt.want)
+		}
+	}
+}
