@@ -17,8 +17,8 @@ samples  as recorded: on a core that executes out of order, a timer's are at the
 time     share of the procedure's time at the instruction that was waited for, which all that follows goes by
 cyc/exec  cycles per execution; least is what the machine model expects, "for" what that waits for: an
          instruction's result, a unit, or the fetching of code
-conf     how well executions are known (none, low, medium, high): among all of the program, and among those
-         of the procedure; cyc/exec is no better
+conf     program-wide and within-function confidence of executions (none, low, medium, high): how well they
+         are known among all, and among those of the procedure; cyc/exec is no better
 
 A bar before an instruction is its stall: a mark for each cycle beyond the least, up to 24, its letters
 (` + "`backfeed help topstalls`" + ` has them), and what the likeliest causes explain, from which instruction on if not

@@ -17,8 +17,8 @@ with the least and the most that each explains:
 
 ` + "  " + legendLines + `
 
-"conf" has two letters (none, low, medium, high): how well executions are known among all of
-the program, and among those of their procedure, which --conf goes by. Shares of time are as
+"conf" has two letters (none, low, medium, high): program-wide and within-function confidence of
+executions. --conf goes by the latter. Shares of time are as
 good as the samples are; cycles of one execution are as good as the count.`,
 	examples: `backfeed topstalls app.bfr
 backfeed topstalls app.bfr --cause dcache-miss --conf medium`,

@@ -318,7 +318,7 @@ func (d *demo) infer() error {
 	p := d.source.Profile
 	d.say("3. Inferred how often everything ran, in %s: %d of %d samples used (%s).",
 		seconds(time.Since(start)), p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
-	d.say("   Of these, %s are in blocks whose frequency is known with high confidence (within 10 %%, with 90 %% confidence),\n   %s with medium (within a factor of 2), %s with less: among those of their procedure. How often\n   procedures run among one another, samples of a timer tell less well.",
+	d.say("   Of these, %s are in blocks of high within-function confidence (within 10 %%, nine blocks in ten),\n   %s of medium (within a factor of 2), %s of less. How often procedures run beside one another,\n   samples of a timer tell less well.",
 		report.Percent(confident(p, infer.High)), report.Percent(confident(p, infer.Medium)),
 		report.Percent(confident(p, infer.Low)+confident(p, infer.None)))
 	var st feedback.GoStats

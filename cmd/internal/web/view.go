@@ -338,8 +338,8 @@ func (v *View) addConfidence(s *sheet) {
 	a := v.truth
 	s.add("accuracy", "Accuracy against the truth",
 		table(report.AccuracyTable(a, "samples"), ""),
-		table(report.CalibrationTable(&a.BlockProgramWide, "program-wide", "blocks", "samples", report.BySamples), "blocks, among all"),
-		table(report.CalibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", report.BySamples), "blocks, among those of their procedure"),
+		table(report.CalibrationTable(&a.BlockProgramWide, "program-wide", "blocks", "samples", report.BySamples), "blocks, program-wide"),
+		table(report.CalibrationTable(&a.BlockWithinProc, "within function", "blocks", "samples", report.BySamples), "blocks, within functions"),
 		report.ErrorHistogram("error of the counts of instructions, by samples:", &a.InstErrors).HTML,
 		report.ErrorHistogram("error of the counts of edges, by executions:", &a.EdgeErrors).HTML)
 }
