@@ -116,17 +116,8 @@ func (noSampler) off() error { return nil }
 // timer samples with the timers of a System.
 type timer struct{ *System }
 
-func (s timer) on() error  { return s.all(unix.PERF_EVENT_IOC_ENABLE) }
-func (s timer) off() error { return s.all(unix.PERF_EVENT_IOC_DISABLE) }
-
-func (s timer) all(request uint) error {
-	for _, fds := range s.sampler.events {
-		if err := ioctlAll(fds, request); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (s timer) on() error  { return s.sampler.events.enable(0) }
+func (s timer) off() error { return s.sampler.events.disable() }
 
 // ticking samples with the tick of a System. Its program is the last attached.
 type ticking struct{ *System }

@@ -35,10 +35,9 @@ type sampler struct {
 	calls   *ringbuf.Reader // of traces; nil if there are none
 
 	// Changed by System.tend alone, under System.mu.
-	cpus   []int       // that are sampled
-	events [][]int     // by kind, by index into cpus
-	past   []EventTime // by kind, of processors that have gone
-	pace   *pace       // nil without a timer
+	cpus   []int // that are sampled
+	events cpuEvents
+	pace   *pace // nil without a timer
 
 	// Of takes, under System.mu.
 	active  uint32
@@ -142,35 +141,14 @@ func (s *sampler) start() (err error) {
 		}
 		return s.attach(s.bpf.Tick)
 	}
-	s.events = make([][]int, len(s.kinds))
+	s.events = newCPUEvents(s.kinds, s.attr, s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3)
 	for _, cpu := range s.cpus {
-		if err := s.openEvents(cpu); err != nil {
+		if err := s.events.open(cpu); err != nil {
 			return err
 		}
 	}
 	s.pace = newPace(s, s.units(), s.opt.Frequency)
-	for _, fds := range s.events {
-		if err := ioctlAll(fds, unix.PERF_EVENT_IOC_ENABLE); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// openEvents opens the events of a processor, switched off, behind those of others.
-func (s *sampler) openEvents(cpu int) error {
-	programs := []*ebpf.Program{s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3}
-	for e := range s.kinds {
-		fd, err := open(s.attr(&s.kinds[e]), -1, cpu)
-		if err != nil {
-			return fmt.Errorf("%s on processor %d: %w", s.kinds[e].name, cpu, err)
-		}
-		s.events[e] = append(s.events[e], fd)
-		if err := unix.IoctlSetInt(fd, unix.PERF_EVENT_IOC_SET_BPF, programs[e].FD()); err != nil {
-			return os.NewSyscallError("PERF_EVENT_IOC_SET_BPF", err)
-		}
-	}
-	return nil
+	return s.events.enable(0)
 }
 
 // add samples one more processor, and reports whether it could.
@@ -180,26 +158,17 @@ func (s *sampler) add(cpu int) bool {
 		s.setWorth(cpu, 0, uint64(tickPeriod()))
 		return true
 	}
-	err := s.openEvents(cpu)
-	if err == nil {
-		s.pace.add()
-		for _, fds := range s.events {
-			err = errors.Join(err, ioctlAll(fds[len(s.cpus)-1:], unix.PERF_EVENT_IOC_ENABLE))
-		}
+	if s.events.open(cpu) != nil {
+		return false
 	}
-	return err == nil
+	s.pace.add()
+	return s.events.enable(len(s.cpus)-1) == nil
 }
 
 // drop lets go the processor of index i.
 func (s *sampler) drop(i int) {
 	s.cpus = slices.Delete(s.cpus, i, i+1)
-	for e, fds := range s.events {
-		if i < len(fds) {
-			s.past[e].add(fds[i])
-			unix.Close(fds[i])
-			s.events[e] = slices.Delete(fds, i, i+1)
-		}
-	}
+	s.events.drop(i)
 	if s.pace != nil {
 		s.pace.drop(i)
 	}
@@ -220,7 +189,7 @@ func (s *sampler) units() []float64 {
 // setPeriod changes the period of an event on the processor of index i, and says what a sample of
 // it stands for from now on.
 func (s *sampler) setPeriod(i, event int, period, worth uint64) {
-	unix.Syscall(unix.SYS_IOCTL, uintptr(s.events[event][i]), unix.PERF_EVENT_IOC_PERIOD, uintptr(unsafe.Pointer(&period)))
+	s.events.setPeriod(i, event, period)
 	s.setWorth(s.cpus[i], event, worth)
 }
 
@@ -232,10 +201,7 @@ func (s *sampler) setWorth(cpu, event int, n uint64) {
 
 // stop switches the programs off.
 func (s *sampler) stop() error {
-	var err error
-	for _, fds := range s.events {
-		err = errors.Join(err, ioctlAll(fds, unix.PERF_EVENT_IOC_DISABLE))
-	}
+	err := s.events.disable()
 	for _, l := range s.links {
 		err = errors.Join(err, l.Close())
 	}
@@ -259,35 +225,12 @@ func (s *sampler) count(c *Counters) {
 		}
 	}
 	c.Processors = len(s.cpus)
-	c.Events = s.eventTimes()
+	c.Events = s.events.times()
 	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
 			c.MapBytes += n
 		}
-	}
-}
-
-// eventTimes returns how long events have counted.
-func (s *sampler) eventTimes() []EventTime {
-	var times []EventTime
-	for e, fds := range s.events {
-		t := s.past[e]
-		t.Name = s.kinds[e].name
-		for _, fd := range fds {
-			t.add(fd)
-		}
-		times = append(times, t)
-	}
-	return times
-}
-
-// add adds the times of one event: 8 value, 8 time enabled, 8 time running.
-func (t *EventTime) add(fd int) {
-	var b [24]byte
-	if n, err := unix.Read(fd, b[:]); n == len(b) && err == nil {
-		t.Enabled += time.Duration(binary.NativeEndian.Uint64(b[8:]))
-		t.Running += time.Duration(binary.NativeEndian.Uint64(b[16:]))
 	}
 }
 
@@ -323,12 +266,7 @@ func (s *sampler) release() {
 	for _, l := range s.links {
 		l.Close()
 	}
-	for _, fds := range s.events {
-		for _, fd := range fds {
-			unix.Close(fd)
-		}
-	}
-	s.events = nil
+	s.events.close()
 	if s.calls != nil {
 		s.calls.Close()
 	}

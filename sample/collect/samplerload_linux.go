@@ -48,7 +48,6 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	for i := range s.kinds {
 		s.mhz = max(s.mhz, s.kinds[i].clock(s.cpu))
 	}
-	s.past = make([]EventTime, len(s.kinds))
 	size := sizes(s.opt, len(s.cpus), s.traceSize())
 	spec.Maps[samplerMapCounts0].MaxEntries = size.counts
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
