@@ -33,7 +33,7 @@ const compiledWeight = 1.25
 // orderBlocks returns the order with the best Score that two searches find, or that of
 // the compiler if none is better.
 func orderBlocks(g *Graph) []int {
-	g = &Graph{g.Nodes, slices.Clone(g.Arcs)}
+	g = &Graph{Nodes: g.Nodes, Arcs: slices.Clone(g.Arcs)}
 	for i, a := range g.Arcs {
 		if a.To == a.From+1 {
 			g.Arcs[i].N *= compiledWeight

@@ -22,6 +22,9 @@ func cacheDirected(g *Graph) []int {
 	s := newCacheSort(g)
 	for s.queue.Len() > 0 {
 		s.merge(heap.Pop(&s.queue).(*link))
+		if g.joined != nil {
+			g.joined()
+		}
 	}
 	return flattenChains(s.chains)
 }

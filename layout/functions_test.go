@@ -2,12 +2,15 @@ package layout
 
 import (
 	"math"
+	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 func TestCallChains(t *testing.T) {
@@ -66,6 +69,42 @@ func TestHottestFirst(t *testing.T) {
 		if got := names(search.order(g)); got != "cdab" {
 			t.Errorf("%s: %s, want cdab", search.name, got)
 		}
+	}
+}
+
+// TestFunctionsProgress: what is said rises to all, and the order is that of Functions.
+func TestFunctionsProgress(t *testing.T) {
+	data, err := os.ReadFile("../testdata/mix/samples.bfr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec, err := sample.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	prof, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+		if id.Build != im.Build {
+			return nil, os.ErrNotExist
+		}
+		return im, nil
+	}, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ip := prof.Images[0]
+	var said []int
+	total := 0
+	order := FunctionsProgress(ip, func(done, of int) { said, total = append(said, done), of })
+	if len(said) < 2 || !slices.IsSorted(said) || said[0] != 0 || said[len(said)-1] != total || total != len(order.Symbols) {
+		t.Errorf("said %v of %d; %d functions are in order", said, total, len(order.Symbols))
+	}
+	if want := Functions(ip); !reflect.DeepEqual(order.Symbols, want.Symbols) {
+		t.Errorf("order %v, want %v", order.Symbols, want.Symbols)
 	}
 }
 

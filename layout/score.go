@@ -11,6 +11,8 @@ import (
 type Graph struct {
 	Nodes []Node
 	Arcs  []Arc
+
+	joined func() // called when a search joins two nodes or chains of them; nil is not
 }
 
 // A Node is a piece of code that is moved as a whole.

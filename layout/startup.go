@@ -73,7 +73,7 @@ func Startup(ip *infer.ImageProfile, starts []Start, within uint64) *Order {
 	for _, i := range order {
 		first[i] = true
 	}
-	for _, i := range byCalls(procs) {
+	for _, i := range byCalls(procs, nil) {
 		if !first[i] {
 			order = append(order, i)
 		}

@@ -44,7 +44,9 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 	c.progress("ordering %d functions of %s", len(ip.Procs), ip.ID.Path)
 	defer c.clearProgress()
 	if within == 0 {
-		return layout.Functions(ip), nil
+		return layout.FunctionsProgress(ip, func(done, total int) {
+			c.progress("ordering %d functions of %s: %d%%", total, ip.ID.Path, 100*done/max(total, 1))
+		}), nil
 	}
 	var seen []layout.Start
 	for _, s := range src.Starts {
