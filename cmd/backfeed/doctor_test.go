@@ -136,6 +136,7 @@ func TestToolFindings(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
+	testtool.Live(t, "has the kernel load programs")
 	code, out, errs := runAs(doctorCmd, "--format", "json")
 	var doc checkup
 	if err := json.Unmarshal([]byte(out), &doc); code != exitDone || err != nil || doc.Schema != "backfeed.doctor/1" || len(doc.Findings) == 0 {

@@ -27,6 +27,9 @@ func TestFormats(t *testing.T) {
 		{"doctor"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			if args[0] == "doctor" {
+				testtool.Live(t, "has the kernel load programs")
+			}
 			if !json.Valid([]byte(must(t, append(args, "--format", "json")...))) {
 				t.Error("the JSON is none")
 			}
