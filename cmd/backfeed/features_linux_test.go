@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -33,7 +34,7 @@ const needed = "BACKFEED_TEST_NEEDS"
 // work, and what it says is refused has to be refused, by exit code 6 and the one reason that the table has.
 func TestFeatures(t *testing.T) {
 	testtool.Live(t, "records")
-	var doc checkup
+	var doc report.Checkup
 	if err := json.Unmarshal([]byte(must(t, "doctor", "--format", "json")), &doc); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestFeatures(t *testing.T) {
 				t.Fatal("there is no test of it")
 			}
 			refusal := f.Refusal(host)
-			if i := slices.IndexFunc(doc.Findings, func(d finding) bool { return d.Group == "sampling" && d.Name == f.Name }); i >= 0 {
+			if i := slices.IndexFunc(doc.Findings, func(d report.Finding) bool { return d.Group == "sampling" && d.Name == f.Name }); i >= 0 {
 				d := doc.Findings[i]
 				if d.OK != (refusal == nil) || refusal != nil && d.Detail != refusal.Why {
 					t.Errorf("doctor says %+v; the table of features says %v", d, refusal)

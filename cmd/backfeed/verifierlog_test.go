@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/cmd/internal/report"
 	"backfeed/sample/collect"
 )
 
@@ -22,22 +21,5 @@ func TestVerifierLog(t *testing.T) {
 	}
 	if strings.Contains(u.Error(), u.Log) {
 		t.Errorf("the error has it too: %v", u)
-	}
-}
-
-// TestFixesOnce: what helps several findings is said once, with their names.
-func TestFixesOnce(t *testing.T) {
-	var out bytes.Buffer
-	found := []finding{
-		{"sampling", "whole machine", false, "not permitted", "Run as root"},
-		{"sampling", "tick", false, "not permitted", "Run as root"},
-		{"sampling", "record", true, "works", ""},
-		{"kernel", "BTF", false, "not in this kernel", "needs another"},
-	}
-	if err := writeFindings(&out, found, report.Style{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, fixes, _ := strings.Cut(out.String(), "\n\n"); fixes != "whole machine, tick: Run as root.\nBTF: needs another.\n" {
-		t.Errorf("%q in\n%s", fixes, out.String())
 	}
 }
