@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"backfeed/sample"
@@ -105,12 +104,9 @@ func (im *Image) openDebug(opt Options) {
 	if open == nil {
 		open = sample.OpenRegular
 	}
-	dirs := slices.Clone(opt.DebugDirs)
+	dirs := opt.DebugDirs
 	if dirs == nil {
-		dirs = []string{"/usr/lib/debug"}
-	}
-	for i, dir := range dirs {
-		dirs[i] = filepath.Join(opt.Root, dir)
+		dirs = []string{filepath.Join(opt.Root, "/usr/lib/debug")}
 	}
 	if !im.Build.IsZero() {
 		id := im.Build.String()

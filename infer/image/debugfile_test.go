@@ -56,7 +56,7 @@ func TestDebugFile(t *testing.T) {
 		found         bool
 	}{
 		{"by build ID", withID, "usr/lib/debug/" + byID, debug[withID], Options{}, true},
-		{"by build ID, elsewhere", withID, "opt/dbg/" + byID, debug[withID], Options{DebugDirs: []string{"/none", "/opt/dbg"}}, true},
+		{"by build ID, elsewhere", withID, "opt/dbg/" + byID, debug[withID], Options{DebugDirs: []string{"/none", filepath.Join(withID, "opt/dbg")}}, true},
 		{"beside it", withID, "usr/bin/p.debug", debug[withID], Options{}, true},
 		{"in .debug", withID, "usr/bin/.debug/p.debug", debug[withID], Options{}, true},
 		{"in the mirror", withID, "usr/lib/debug/usr/bin/p.debug", debug[withID], Options{}, true},

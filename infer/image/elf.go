@@ -53,8 +53,8 @@ type Image struct {
 
 // Options say where Open may look for more than the file itself.
 type Options struct {
-	Root      string   // directory that debug file paths are below (perf's --symfs); "" is "/"
-	DebugDirs []string // where separate debug files lie; nil is /usr/lib/debug
+	Root      string   // directory that the image's own machine called "/" (perf's --symfs); "" is "/"
+	DebugDirs []string // where separate debug files lie; nil is usr/lib/debug below Root
 	Debug     []string // files that may be the image's separate debug file, tried first
 
 	// OpenFile opens a separate debug file other than those of Debug to read it; nil is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -175,6 +176,38 @@ func TestFindSeveral(t *testing.T) {
 			t.Errorf("%s: found %v, %v, want %s", tt.name, im, err, tt.found)
 		}
 		s.Close()
+	}
+}
+
+// TestFindDebug: the separate debug file of an image may be below another directory than the image.
+func TestFindDebug(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	dir := t.TempDir()
+	testtool.Write(t, dir, "p.c", "__attribute__((noinline)) static int work(int n) { return n * 7; }\nint main(int argc, char **argv) { return work(argc); }\n")
+	testtool.Run(t, dir, "gcc", "-O1", "-g", "-Wl,--build-id", "-o", "whole", "p.c")
+	testtool.Run(t, dir, "objcopy", "--only-keep-debug", "whole", "debug")
+	testtool.Run(t, dir, "objcopy", "--strip-all", "whole", "stripped")
+	id, err := image.ReadBuildID(filepath.Join(dir, "whole"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hex := id.String()
+	images, symbols := filepath.Join(dir, "images"), filepath.Join(dir, "symbols")
+	testtool.Write(t, images, "usr/bin/p", testtool.Read(t, dir, "stripped"))
+	for _, at := range []string{".build-id", "usr/lib/debug/.build-id"} {
+		debug := testtool.Write(t, symbols, filepath.Join(at, hex[:2], hex[2:]+".debug"), testtool.Read(t, dir, "debug"))
+		s, err := New(Options{Symfs: []string{images, symbols}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		im, err := s.Open(sample.ImageID{Build: id, Path: "/usr/bin/p"})
+		if err != nil || im.Path != filepath.Join(images, "usr/bin/p") || im.Lookup("work") < 0 {
+			t.Errorf("%s: %v, %v", at, im, err)
+		}
+		s.Close()
+		if err := os.Remove(debug); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
