@@ -1,0 +1,129 @@
+package calibrate
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/sample"
+	"backfeed/sample/probe"
+)
+
+// rounds are when a recording is looked at to choose anew, since its start.
+// At the first walks begin, at the second they tell what to probe.
+var rounds = []time.Duration{time.Second, 4 * time.Second, 9 * time.Second, 20 * time.Second}
+
+// roundAfter returns the time of the round after one.
+func roundAfter(t time.Duration) time.Duration {
+	for _, r := range rounds {
+		if r > t {
+			return r
+		}
+	}
+	return 3 * t
+}
+
+// A Sampler is what samples come from while they are calibrated: a collect.System.
+type Sampler interface {
+	Drain() (*sample.Recording, error)
+	Close() error
+}
+
+// Record samples until ctx is done or ended is closed, and chooses what to probe. Each time
+// that samples came in, drained is called with all so far.
+func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struct{}, drained func(sum *sample.Recording)) (*sample.Recording, error) {
+	const drainEvery = time.Second // the first choice is soon
+	tick := time.NewTicker(drainEvery)
+	defer tick.Stop()
+	start, round := time.Now(), roundAfter(0)
+	var sum sample.Recording
+	chosen := make(chan error, 1)
+	choosing := false
+	for done := false; !done; {
+		select {
+		case <-ctx.Done():
+			done = true
+		case <-ended:
+			done = true
+		case err := <-chosen:
+			k.complain(err)
+			choosing = false
+			continue
+		case <-tick.C:
+		}
+		if done {
+			if choosing {
+				<-chosen
+			}
+			k.complain(k.Stop())
+			if err := sys.Close(); err != nil {
+				return nil, err
+			}
+		}
+		rec, err := sys.Drain()
+		if err != nil {
+			return nil, err
+		}
+		sum.AddAll(rec)
+		drained(&sum)
+		if at := time.Since(start); !done && !choosing && at >= round {
+			choosing, round = true, roundAfter(at)
+			so := sample.Merge(&sum)
+			next := round - at
+			go func() { chosen <- k.Choose(so, next) }()
+		}
+	}
+	k.AddTo(&sum)
+	return sample.Merge(&sum), nil
+}
+
+// complain tells of an error of the probes. Samples are worth keeping all the same.
+func (k *Calibrator) complain(err error) {
+	if err != nil {
+		k.opt.Notify.Warn("--calibrate: %v", err)
+	}
+}
+
+// Tell says what was probed and walked for rec, and what that cost.
+func (k *Calibrator) Tell(rec *sample.Recording) {
+	k.tellWindows(rec)
+	k.tellWalks()
+}
+
+// tellWindows says what was probed, and what that cost.
+func (k *Calibrator) tellWindows(rec *sample.Recording) {
+	windows, added, of := k.run.Spent()
+	if k.noProbes != nil {
+		return // which was said
+	}
+	if windows == 0 {
+		k.opt.Notify.Warn("no executions were counted, as no place was worth it or the time was too short: record for 10s and more, with a larger share for --calibrate")
+		return
+	}
+	probed := rec.Observed(nil).Probed
+	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %v of processor time (%.2f%%), at %v a hit",
+		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
+}
+
+// WritePlan prints what would be probed.
+func (k *Calibrator) WritePlan(w io.Writer) error {
+	t := report.NewTable(report.Right("group"), report.Right("hits/s"), report.Left("counts").Drop(2), report.Left("address"), report.Procedures("procedure").Main(), report.Paths("file").Drop(1))
+	for i, g := range k.plan {
+		for j, s := range g.sites {
+			number, rate, what := "", "", "runs, outcomes"
+			if j == 0 {
+				number, rate = strconv.Itoa(i+1), fmt.Sprintf("%.3g", g.Rate)
+			}
+			if !s.Runs {
+				what = "outcomes"
+			} else if s.Cond == probe.NoCond {
+				what = "runs"
+			}
+			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), report.NameOf(s.Proc.Proc.Name).Procedure, g.File)
+		}
+	}
+	return t.Write(w, false)
+}
