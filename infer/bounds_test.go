@@ -1,44 +1,29 @@
 package infer
 
 import (
-	"flag"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 	"backfeed/infer/truth"
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
-
-var sets = flag.String("sets", "", "also show the bounds of these `directories`, comma-separated, each with samples.bfr, symfs and truth.json.gz")
 
 // loadSets reads the directories of -sets.
 func loadSets(t *testing.T) (all []*set) {
 	t.Helper()
-	if *sets != "" {
-		for _, dir := range strings.Split(*sets, ",") {
-			all = append(all, loadSet(t, dir))
-		}
+	for _, s := range sets.Named(t) {
+		all = append(all, &set{s})
 	}
 	return all
 }
 
 // exact returns the true executions of block b of an image.
-func (s *set) exact(ip *ImageProfile, b *image.Block) float64 {
-	var n uint64
-	for path, it := range s.truth.Images {
-		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
-			for a := b.Start; a < b.End; a++ {
-				n = max(n, it.Insts[a])
-			}
-		}
-	}
-	return float64(n)
-}
+func (s *set) exact(ip *ImageProfile, b *image.Block) float64 { return s.Exact(ip.ID.Path, b) }
 
 // oracle returns p with one of two things right that were estimated: how often each
 // procedure's blocks run among one another, or how often all of them together do.
@@ -79,7 +64,7 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 		panic(err)
 	}
 	rng := rand.New(rand.NewPCG(seed, 2))
-	c := sample.NewCounts(s.rec.Counts[0].CPU, p.Event)
+	c := sample.NewCounts(s.Rec.Counts[0].CPU, p.Event)
 	type spot struct {
 		ip   *ImageProfile
 		at   image.Addr
@@ -117,10 +102,10 @@ func TestBounds(t *testing.T) {
 	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
 		score := func(what string, p *Profile) *truth.Accuracy {
 			a := s.compare(p)
-			t.Logf("%-8s %-34s block overlap %.3f, within 10 %% %.3f, edge overlap %.3f", s.name, what, a.BlockOverlap, a.Within10, a.EdgeOverlap)
+			t.Logf("%-8s %-34s block overlap %.3f, within 10 %% %.3f, edge overlap %.3f", s.Name, what, a.BlockOverlap, a.Within10, a.EdgeOverlap)
 			return a
 		}
-		p := s.infer(t, s.rec, Options{})
+		p := s.infer(t, s.Rec, Options{})
 		plain := score("as inferred", p)
 		scale := score("procedures right among one another", s.oracle(p, false))
 		shape := score("blocks right in each procedure", s.oracle(p, true))
@@ -129,7 +114,7 @@ func TestBounds(t *testing.T) {
 		}
 		certain := score("the same, and times certain", s.infer(t, s.simulated(p, 0, 0, 0), Options{}))
 		if scale.BlockOverlap < plain.BlockOverlap || shape.BlockOverlap < plain.BlockOverlap || certain.BlockOverlap < plain.BlockOverlap {
-			t.Errorf("%s: to know more makes it worse", s.name)
+			t.Errorf("%s: to know more makes it worse", s.Name)
 		}
 	}
 }
@@ -145,15 +130,15 @@ func TestKnownSets(t *testing.T) {
 	for _, s := range all {
 		var known []Known
 		for range 4 {
-			for _, pl := range s.infer(t, s.rec, Options{Known: known, Places: 100}).Places {
+			for _, pl := range s.infer(t, s.Rec, Options{Known: known, Places: 100}).Places {
 				b := &pl.Proc.Proc.Blocks[pl.Block]
 				known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: s.exact(pl.Image, b), RelSD: 0.02})
 			}
 		}
-		a := s.compare(s.infer(t, s.rec, Options{Known: known}))
+		a := s.compare(s.infer(t, s.Rec, Options{Known: known}))
 		high, edges := a.BlockProgramWide[High].Samples, a.EdgeProgramWide[High].Executions
 		t.Logf("%-8s %d known: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f of the samples, %.3f within 10 %%; of edges %.2f, %.3f",
-			s.name, len(known), a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, edges.Weight, edges.Within10)
+			s.Name, len(known), a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, edges.Weight, edges.Within10)
 		mean += a.BlockOverlap / float64(len(all))
 	}
 	if mean < 0.9 {

@@ -135,7 +135,7 @@ func TestClassesRun(t *testing.T) {
 // TestClassesTruth: so they do in a real program.
 func TestClassesTruth(t *testing.T) {
 	m := loadMix(t)
-	for path, truth := range m.truth.Images {
+	for path, truth := range m.Truth.Images {
 		if !strings.HasSuffix(path, "/mix") {
 			continue
 		}

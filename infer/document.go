@@ -2,7 +2,6 @@ package infer
 
 import (
 	"io"
-	"math"
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
@@ -83,34 +82,6 @@ func setProc(d *document.Proc, r *Result) {
 	}
 }
 
-// explain adds what e says of the time of d's blocks. Blocks that did not run have no time.
-func explain(d *document.Proc, e *Explanation) {
-	for i := 0; i < len(e.Insts); {
-		b := &d.Blocks[e.Insts[i].Block]
-		var total, least float64
-		culprits := []document.Culprit{}
-		n := e.Insts[i].N
-		for at := e.Insts[i].Block; i < len(e.Insts) && e.Insts[i].Block == at; i++ {
-			t := &e.Insts[i]
-			total, least = total+t.Total, least+t.Least
-			for _, c := range t.Stall.Culprits {
-				culprits = append(culprits, document.Culprit{
-					Cause: c.Cause.String(), At: document.Addr(t.Addr), Least: places(c.Least), Most: places(c.Most), From: document.Addr(c.From),
-				})
-			}
-		}
-		least = places(least)
-		b.LeastCycles = &least
-		if n > 0 {
-			each := places(total / n)
-			b.Cycles, b.Culprits = &each, culprits
-		}
-	}
-}
-
-// places rounds to three places.
-func places(x float64) float64 { return math.Round(min(x, 1e12)*1000) / 1000 }
-
 func callKind(c *image.Call) string {
 	switch {
 	case c.Tail:
@@ -122,8 +93,9 @@ func callKind(c *image.Call) string {
 }
 
 // WriteDocument writes what NewDocument(p).Write would, and holds one procedure of
-// it at a time. If x is not nil, procedures with samples have their stalls in it.
-func WriteDocument(w io.Writer, p *Profile, x *Explainer) error {
+// it at a time. If add is not nil, it is called with each procedure that has samples, to
+// add to it what else is known, as explain.Explainer.Document does.
+func WriteDocument(w io.Writer, p *Profile, add func(*ImageProfile, *Result, *document.Proc)) error {
 	var proc document.Proc
 	return document.WriteParts(w, documentHeader(p), len(p.Images),
 		func(i int) (document.ImageHeader, int) {
@@ -132,8 +104,8 @@ func WriteDocument(w io.Writer, p *Profile, x *Explainer) error {
 		func(i, j int) *document.Proc {
 			r := p.Images[i].Procs[j]
 			setProc(&proc, r)
-			if x != nil && r.Samples > 0 {
-				explain(&proc, x.Explain(p.Images[i], r))
+			if add != nil && r.Samples > 0 {
+				add(p.Images[i], r, &proc)
 			}
 			return &proc
 		})

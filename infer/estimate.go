@@ -302,15 +302,16 @@ func (p *Profile) retired() bool {
 func cyclesApart(ev sample.Event) float64 {
 	period := float64(max(1, ev.Period))
 	if ev.Unit == "ns" {
-		period *= typicalGHz
+		period *= TypicalGHz
 	}
 	return period
 }
 
+// TypicalGHz is the clock that samples of time are taken at, in cycles per ns, to be cycles.
 // At 3 GHz the inferred executions were 0.99 (SQLite), 1.09 (zstd), 2.6 (bzip2) and
 // 0.85 (a Go mix) of the true ones on an Emerald Rapids.
 const (
-	typicalGHz    = 3.0
+	TypicalGHz    = 3.0
 	cyclesPerInst = 0.25
 )
 

@@ -184,7 +184,7 @@ func (pr *posed) record(prof *Profile, counts []*sample.Counts) {
 func (pr *posed) schedule(prof *Profile, model *machine.Model) {
 	period := float64(max(1, prof.Event.Period))
 	if prof.Event.Unit == "ns" {
-		period *= typicalGHz
+		period *= TypicalGHz
 	}
 	for _, ip := range prof.Images {
 		parallel(len(ip.Procs), func(i int) {
@@ -198,7 +198,7 @@ func (pr *posed) schedule(prof *Profile, model *machine.Model) {
 				func(b int) []issue { return issuesOf(model.Schedule(ip.Image, &r.Proc.Blocks[b])) },
 				func(a image.Addr) uint64 {
 					off, _ := ip.Image.OffsetOf(a)
-					return ip.counts.At[off]
+					return ip.Counts.At[off]
 				})
 			obs := inOrderObservations(est, c, period)
 			for _, o := range obs {

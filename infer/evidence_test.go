@@ -13,7 +13,7 @@ import (
 // exact returns the true executions of a block of mix.
 func (m *mix) exact(b *image.Block) float64 {
 	var n uint64
-	for _, t := range m.truth.Images {
+	for _, t := range m.Truth.Images {
 		for a := b.Start; a < b.End; a++ {
 			n = max(n, t.Insts[a])
 		}
@@ -27,7 +27,7 @@ func TestKnown(t *testing.T) {
 	m := loadMix(t)
 	var known []Known
 	for range 3 {
-		p, err := Infer(m.rec, m.open, Options{Known: known, Places: 15})
+		p, err := Infer(m.Rec, m.Open, Options{Known: known, Places: 15})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,14 +44,14 @@ func TestKnown(t *testing.T) {
 			known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: m.exact(b), RelSD: 0.02})
 		}
 	}
-	p, err := Infer(m.rec, m.open, Options{Known: known})
+	p, err := Infer(m.Rec, m.Open, Options{Known: known})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
-	got := truth.Compare(NewDocument(p), m.truth, m.samples)
+	got := truth.Compare(NewDocument(p), m.Truth, m.Samples)
 	t.Logf("%d known counts: block overlap %.3f, within 10 %% %.3f, scale %.3f", len(known), got.BlockOverlap, got.Within10, got.Scale)
 	if got.BlockOverlap < 0.9 || got.Within10 < 0.8 {
 		t.Errorf("%d known counts: block overlap %.3f, %.3f of the samples within 10 %%", len(known), got.BlockOverlap, got.Within10)
@@ -98,7 +98,7 @@ func TestBranchesInInfer(t *testing.T) {
 			c.AddSample(self, off, 1)
 		}
 		c.Weight = l.counts.Weight
-		prof, err := Infer(&sample.Recording{Counts: []*sample.Counts{c}}, m.open, Options{})
+		prof, err := Infer(&sample.Recording{Counts: []*sample.Counts{c}}, m.Open, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,14 +129,14 @@ func TestBranchesInInfer(t *testing.T) {
 // TestModel: the model is that of the recording's processor, or the one asked for.
 func TestModel(t *testing.T) {
 	m := loadMix(t)
-	if got, want := m.infer(t).Machine, machine.For(m.rec.Counts[0].CPU).Name; got != want {
+	if got, want := m.infer(t).Machine, machine.For(m.Rec.Counts[0].CPU).Name; got != want {
 		t.Errorf("machine %s, want %s", got, want)
 	}
-	p, err := Infer(m.rec, m.open, Options{Model: "intel-skylake-x"})
+	p, err := Infer(m.Rec, m.Open, Options{Model: "intel-skylake-x"})
 	if err != nil || p.Machine != "intel-skylake-x" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := Infer(m.rec, m.open, Options{Model: "abacus"}); err == nil {
+	if _, err := Infer(m.Rec, m.Open, Options{Model: "abacus"}); err == nil {
 		t.Error("no error for an unknown model")
 	}
 }

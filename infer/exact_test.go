@@ -47,8 +47,8 @@ func TestProbedMeans(t *testing.T) {
 // branches returns how often the branch at the end of block b was taken.
 func (s *set) branches(ip *ImageProfile, b *image.Block) float64 {
 	var n uint64
-	for path, it := range s.truth.Images {
-		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
+	for path, it := range s.Truth.Images {
+		if truth.SamePath(path, ip.ID.Path) || len(s.Truth.Images) == 1 {
 			for j, k := range it.Jumps {
 				if j.From == b.Last {
 					n += k
@@ -71,8 +71,8 @@ func withExact(rec *sample.Recording, add func(c *sample.Counts)) *sample.Record
 func TestRecordedExact(t *testing.T) {
 	m := loadMix(t)
 	plain := m.infer(t)
-	probed := withExact(m.rec, func(c *sample.Counts) {
-		for _, pl := range m.set.infer(t, m.rec, Options{Places: 60}).Places {
+	probed := withExact(m.Rec, func(c *sample.Counts) {
+		for _, pl := range m.set.infer(t, m.Rec, Options{Places: 60}).Places {
 			b := &pl.Proc.Proc.Blocks[pl.Block]
 			off, _ := pl.Image.Image.OffsetOf(b.Last)
 			n := m.exact(b)
@@ -83,9 +83,9 @@ func TestRecordedExact(t *testing.T) {
 			c.AddProbed(c.Image(pl.Image.ID), off, p)
 		}
 	})
-	counted := withExact(m.rec, func(c *sample.Counts) {
+	counted := withExact(m.Rec, func(c *sample.Counts) {
 		for _, ip := range plain.Images {
-			for _, truth := range m.truth.Images {
+			for _, truth := range m.Truth.Images {
 				for a, n := range truth.Insts {
 					if off, ok := ip.Image.OffsetOf(a); ok {
 						c.AddCounted(c.Image(ip.ID), off, 7*n)
@@ -128,7 +128,7 @@ func TestKnownShare(t *testing.T) {
 				n++
 				for _, taken := range []float64{0, 0.001, 0.3, 1} {
 					known := []Known{{Image: ip.ID, Addr: r.Proc.Blocks[b].Last, Taken: taken, TakenSD: 0.0005}}
-					with := m.set.infer(t, m.rec, Options{Known: known})
+					with := m.set.infer(t, m.Rec, Options{Known: known})
 					w := with.find(known[0])
 					all, got := w.Block[b].N, 0.0
 					for _, e := range w.Proc.Blocks[b].Out {

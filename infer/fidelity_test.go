@@ -3,72 +3,24 @@ package infer
 import (
 	"bytes"
 	"errors"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
 
 // A set is a recorded program with its exact counts.
-type set struct {
-	name    string
-	rec     *sample.Recording
-	images  map[sample.ImageID]*image.Image // that were kept, by key
-	truth   *truth.Counts
-	samples truth.SamplesByAddr
-}
+type set struct{ *sets.Set }
 
-// loadSet reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
-func loadSet(tb testing.TB, dir string) *set {
-	tb.Helper()
-	s := &set{name: filepath.Base(dir), images: map[sample.ImageID]*image.Image{}, samples: truth.SamplesByAddr{}}
-	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if s.rec, err = sample.Decode(b); err != nil {
-		tb.Fatal(err)
-	}
-	for _, ic := range s.rec.Counts[0].Images {
-		p := ic.ID.Path
-		// /lib may be a link to /usr/lib on the machine that recorded.
-		for _, file := range []string{"symfs" + p, "symfs" + strings.TrimPrefix(p, "/usr"), filepath.Base(p)} {
-			im, err := image.Open(filepath.Join(dir, file), image.Options{})
-			if err != nil {
-				continue
-			}
-			tb.Cleanup(func() { im.Close() })
-			s.images[ic.ID.Key()] = im
-			break
-		}
-		if im := s.images[ic.ID.Key()]; im != nil {
-			s.samples[p] = map[image.Addr]uint64{}
-			for off, n := range ic.At {
-				if a, ok := im.AddrOf(off); ok {
-					s.samples[p][a] += n
-				}
-			}
-		}
-	}
-	s.truth = loadTruth(tb, filepath.Join(dir, "truth.json.gz"))
-	return s
-}
-
-func (s *set) open(id sample.ImageID) (*image.Image, error) {
-	if im := s.images[id.Key()]; im != nil {
-		return im, nil
-	}
-	return nil, errors.New("not kept with the set")
-}
+// loadSet reads the set in a directory.
+func loadSet(tb testing.TB, dir string) *set { return &set{sets.Load(tb, dir)} }
 
 // infer infers from rec, which is that of s or one made from it.
 func (s *set) infer(tb testing.TB, rec *sample.Recording, opt Options) *Profile {
 	tb.Helper()
-	p, err := Infer(rec, s.open, opt)
+	p, err := Infer(rec, s.Open, opt)
 	if err == nil {
 		err = p.Check()
 	}
@@ -79,7 +31,7 @@ func (s *set) infer(tb testing.TB, rec *sample.Recording, opt Options) *Profile 
 }
 
 func (s *set) compare(p *Profile) *truth.Accuracy {
-	return truth.Compare(NewDocument(p), s.truth, s.samples)
+	return truth.Compare(NewDocument(p), s.Truth, s.Samples)
 }
 
 // mix is the set of testdata/mix, which make.sh there made.
@@ -91,7 +43,7 @@ type mix struct {
 func loadMix(tb testing.TB) *mix {
 	tb.Helper()
 	m := &mix{set: loadSet(tb, "../testdata/mix")}
-	for _, im := range m.images { // no other was kept
+	for _, im := range m.Images { // no other was kept
 		m.image = im
 	}
 	return m
@@ -99,7 +51,7 @@ func loadMix(tb testing.TB) *mix {
 
 func (m *mix) infer(tb testing.TB) *Profile {
 	tb.Helper()
-	return m.set.infer(tb, m.rec, Options{})
+	return m.set.infer(tb, m.Rec, Options{})
 }
 
 // remade is a copy of p with other results.
@@ -162,7 +114,7 @@ func TestSameBytes(t *testing.T) {
 		return b.Bytes()
 	}
 	want := document()
-	c := m.rec.Counts[0]
+	c := m.Rec.Counts[0]
 	odd, even := sample.NewCounts(c.CPU, c.Event), sample.NewCounts(c.CPU, c.Event)
 	for _, ic := range c.Images {
 		for off, n := range ic.At {
@@ -177,7 +129,7 @@ func TestSameBytes(t *testing.T) {
 		odd.Lose(why, n)
 	}
 	odd.Weight, even.Weight = c.Weight/2, c.Weight-c.Weight/2
-	m.rec = sample.Merge(&sample.Recording{Counts: []*sample.Counts{even}}, &sample.Recording{Counts: []*sample.Counts{odd}})
+	m.Rec = sample.Merge(&sample.Recording{Counts: []*sample.Counts{even}}, &sample.Recording{Counts: []*sample.Counts{odd}})
 	if got := document(); !bytes.Equal(got, want) {
 		t.Errorf("a recording in two parts gives another document")
 	}
@@ -193,9 +145,9 @@ func TestNothing(t *testing.T) {
 		open func(sample.ImageID) (*image.Image, error)
 		opt  Options
 	}{
-		{"no recording", &sample.Recording{}, m.open, Options{}},
-		{"no such event", m.rec, m.open, Options{Event: "branches"}},
-		{"no image", m.rec, none, Options{}},
+		{"no recording", &sample.Recording{}, m.Open, Options{}},
+		{"no such event", m.Rec, m.Open, Options{Event: "branches"}},
+		{"no image", m.Rec, none, Options{}},
 	} {
 		if _, err := Infer(tt.rec, tt.open, tt.opt); !errors.Is(err, ErrNothing) {
 			t.Errorf("%s: %v", tt.name, err)
@@ -221,19 +173,4 @@ func BenchmarkInfer(b *testing.B) {
 	b.ReportMetric(runs*float64(blocks), "blocks/s")
 	b.ReportMetric(runs*float64(code)/1e6, "MB/s") // of code
 	b.ReportMetric(100*m.compare(p).BlockOverlap, "%overlap")
-}
-
-// loadTruth reads the exact counts in a file.
-func loadTruth(tb testing.TB, path string) *truth.Counts {
-	tb.Helper()
-	f, err := os.Open(path)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer f.Close()
-	exact, err := truth.Read(f)
-	if err != nil {
-		tb.Fatalf("%s: %v", path, err)
-	}
-	return exact
 }

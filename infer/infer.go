@@ -109,7 +109,7 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 			prof.lose(LostNoImage, ic.Samples())
 			continue
 		}
-		ip := &ImageProfile{ID: ic.ID, Image: im, counts: ic}
+		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}
 		prof.place(ip, ic)
 		all = append(all, ip)
 	}
@@ -155,7 +155,7 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 	if total[name] == 0 { // "instructions" is instructions:pp, too, if there is but one
 		var like []string
 		for n := range total {
-			if name != "" && bareEvent(n) == name {
+			if name != "" && BareEvent(n) == name {
 				like = append(like, n)
 			}
 		}

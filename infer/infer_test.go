@@ -180,9 +180,9 @@ func TestChoose(t *testing.T) {
 // searches come.
 func TestManySamples(t *testing.T) {
 	s := loadSet(t, "../testdata/mix")
-	few := s.compare(s.infer(t, s.rec, Options{})).BlockOverlap
+	few := s.compare(s.infer(t, s.Rec, Options{})).BlockOverlap
 	const times = 1000
-	for _, c := range s.rec.Counts {
+	for _, c := range s.Rec.Counts {
 		for _, ic := range c.Images {
 			for off := range ic.At {
 				ic.At[off] *= times
@@ -193,7 +193,7 @@ func TestManySamples(t *testing.T) {
 		}
 		c.Total, c.Weight = times*c.Total, times*c.Weight
 	}
-	if many := s.compare(s.infer(t, s.rec, Options{})).BlockOverlap; many < few-0.05 {
+	if many := s.compare(s.infer(t, s.Rec, Options{})).BlockOverlap; many < few-0.05 {
 		t.Errorf("block overlap %.3f with %d times the samples, %.3f without", many, times, few)
 	}
 }

@@ -68,7 +68,7 @@ type ImageProfile struct {
 	Samples uint64    // used samples of this image
 	Procs   []*Result // by address
 
-	counts *sample.ImageCounts
+	Counts *sample.ImageCounts // as recorded, of the event that was inferred from
 }
 
 // A Result is the inference for one procedure. Its slices run parallel to those

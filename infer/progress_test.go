@@ -34,14 +34,14 @@ func TestProgress(t *testing.T) {
 func TestInferProgress(t *testing.T) {
 	m := loadMix(t)
 	var said []int
-	p, err := Infer(m.rec, m.open, Options{Progress: func(done, total int) { said = append(said, done) }})
+	p, err := Infer(m.Rec, m.Open, Options{Progress: func(done, total int) { said = append(said, done) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(said) < 10 || said[0] != 0 || said[len(said)-1] != progressSteps {
 		t.Errorf("said %v", said)
 	}
-	quiet, err := Infer(m.rec, m.open, Options{})
+	quiet, err := Infer(m.Rec, m.Open, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"backfeed/infer/truth"
 	"backfeed/internal/testtool"
 	"backfeed/testdata/qemu"
+	"backfeed/testdata/sets"
 )
 
 // TestQEMU: counts of QEMU's plugin equal callgrind's for the same program of x86-64: it
@@ -28,7 +29,7 @@ func TestQEMU(t *testing.T) {
 	testtool.Run(t, ".", "valgrind", "-q", "--tool=callgrind", "--skip-plt=no", "--dump-instr=yes", "--dump-line=no",
 		"--collect-jumps=yes", "--callgrind-out-file="+out, program, "1")
 	path, _ := qemu.Count(t, ".", program, "1")
-	want, got := loadTruth(t, out).Images[program], loadTruth(t, path).Images[program]
+	want, got := sets.Truth(t, out).Images[program], sets.Truth(t, path).Images[program]
 	if got == nil || want == nil {
 		t.Fatalf("%s was counted by QEMU: %t, by callgrind: %t", program, got != nil, want != nil)
 	}
@@ -142,7 +143,7 @@ func TestQEMUThreads(t *testing.T) {
 			if output != "60004\n" { // 40000 steps; of what 3 divides, odd numbers less even ones are 5001, four times
 				t.Errorf("the program printed %q", output)
 			}
-			checkThreads(t, program, loadTruth(t, path).Images[program])
+			checkThreads(t, program, sets.Truth(t, path).Images[program])
 		})
 	}
 }

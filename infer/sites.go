@@ -45,7 +45,7 @@ func secondsOf(counts []*sample.Counts) (s float64) {
 		case "ns":
 			s += float64(c.Weight) / 1e9
 		case "cycles":
-			s += float64(c.Weight) / (typicalGHz * 1e9)
+			s += float64(c.Weight) / (TypicalGHz * 1e9)
 		}
 	}
 	return s

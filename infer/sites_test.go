@@ -44,8 +44,8 @@ func (p *prober) probe(s Site) bool {
 		ran = ran || p.exact(s.Image, &s.Proc.Proc.Blocks[i]) > 0
 	}
 	first := 0.0
-	for path, it := range p.truth.Images {
-		if truth.SamePath(path, s.Image.ID.Path) || len(p.truth.Images) == 1 {
+	for path, it := range p.Truth.Images {
+		if truth.SamePath(path, s.Image.ID.Path) || len(p.Truth.Images) == 1 {
 			first = max(first, float64(it.Insts[b.Start]))
 		}
 	}
@@ -91,10 +91,10 @@ func hottestFirst(p *Profile, seconds float64, opt Probing) (all []Site) {
 func TestSites(t *testing.T) {
 	m := loadMix(t)
 	plain := m.infer(t)
-	seconds := secondsOf(m.rec.Counts)
+	seconds := secondsOf(m.Rec.Counts)
 	pr := &prober{set: m.set, scale: m.compare(plain).Scale, relSD: 0.05, rng: rand.New(rand.NewPCG(1, 2)), seen: map[probedSite]bool{}}
 	for range 4 {
-		sites := m.set.infer(t, m.rec, Options{Known: pr.known, Sites: 10, Probing: usualProbing}).Sites
+		sites := m.set.infer(t, m.Rec, Options{Known: pr.known, Sites: 10, Probing: usualProbing}).Sites
 		if len(sites) == 0 {
 			t.Error("no sites")
 		}
@@ -108,14 +108,14 @@ func TestSites(t *testing.T) {
 			pr.probe(s)
 		}
 	}
-	a, b := m.compare(plain), m.compare(m.set.infer(t, m.rec, Options{Known: pr.known}))
+	a, b := m.compare(plain), m.compare(m.set.infer(t, m.Rec, Options{Known: pr.known}))
 	t.Logf("%d sites: block overlap %.3f, was %.3f; within 10 %% %.3f, was %.3f", len(pr.known), b.BlockOverlap, a.BlockOverlap, b.Within10, a.Within10)
 	if b.BlockOverlap < 0.78 {
 		t.Errorf("block overlap %.3f, want 0.78", b.BlockOverlap)
 	}
 	opt := usualProbing
 	opt.MaxRate = 0
-	for _, s := range m.set.infer(t, m.rec, Options{Sites: 20, Probing: opt}).Sites {
+	for _, s := range m.set.infer(t, m.Rec, Options{Sites: 20, Probing: opt}).Sites {
 		if s.Runs || s.Cond < 0 {
 			t.Errorf("%s: %+v", s.Proc.Proc.Name, s)
 		}
@@ -148,15 +148,15 @@ func TestSitesSets(t *testing.T) {
 			opt.MaxRate = 0
 		}
 		for _, s := range sets {
-			plain := s.infer(t, s.rec, Options{})
+			plain := s.infer(t, s.Rec, Options{})
 			pr := &prober{set: s, scale: s.compare(plain).Scale, relSD: st.relSD, rng: rand.New(rand.NewPCG(1, 2)),
 				seen: map[probedSite]bool{}, noRuns: st.noRuns, noShares: st.noShares}
 			cost, sites := 0.0, 0
 			for _, most := range []int{100, 200, 400, 800} {
 				for more := true; more && sites < most; {
-					list := hottestFirst(plain, secondsOf(s.rec.Counts), opt)
+					list := hottestFirst(plain, secondsOf(s.Rec.Counts), opt)
 					if !st.hottest {
-						list = s.infer(t, s.rec, Options{Known: pr.known, Sites: 100, Probing: opt}).Sites
+						list = s.infer(t, s.Rec, Options{Known: pr.known, Sites: 100, Probing: opt}).Sites
 					}
 					more = false
 					for _, x := range list {
@@ -167,10 +167,10 @@ func TestSitesSets(t *testing.T) {
 						}
 					}
 				}
-				a := s.compare(s.infer(t, s.rec, Options{Known: pr.known}))
+				a := s.compare(s.infer(t, s.Rec, Options{Known: pr.known}))
 				high, medium := a.BlockProgramWide[High].Samples, a.BlockProgramWide[Medium].Samples
 				t.Logf("%-24s %-8s %d sites, %.2f s: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f, %.3f within 10 %%; medium %.2f, %.3f within a factor 2",
-					st.name, s.name, sites, cost, a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, medium.Weight, medium.Within2x)
+					st.name, s.Name, sites, cost, a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, medium.Weight, medium.Within2x)
 			}
 		}
 	}

@@ -40,17 +40,17 @@ const walkedCPI = 0.7
 
 // simulate prepares the walk of the image of s that has most samples.
 func (s *set) simulate() *walkedImage {
-	c := s.rec.Counts[0]
+	c := s.Rec.Counts[0]
 	busiest := slices.MaxFunc(c.Images, func(a, b *sample.ImageCounts) int {
 		of := func(ic *sample.ImageCounts) int {
-			if s.images[ic.ID.Key()] == nil || s.counted(ic.ID.Path) == nil {
+			if s.Images[ic.ID.Key()] == nil || s.counted(ic.ID.Path) == nil {
 				return 0
 			}
 			return int(ic.Samples())
 		}
 		return of(a) - of(b)
 	})
-	m := &walkedImage{im: s.images[busiest.ID.Key()], id: busiest.ID, cpu: c.CPU, rng: rand.New(rand.NewPCG(3, 4))}
+	m := &walkedImage{im: s.Images[busiest.ID.Key()], id: busiest.ID, cpu: c.CPU, rng: rand.New(rand.NewPCG(3, 4))}
 	it := s.counted(busiest.ID.Path)
 	seen := map[image.Addr]bool{}
 	for i := range m.im.Symbols() {
@@ -226,14 +226,14 @@ func TestSkid(t *testing.T) {
 			return a
 		}
 		a := score(clock, nil)
-		t.Logf("%-7s time: block overlap %.3f; scale %.2f", s.name, a.BlockOverlap, a.Scale)
+		t.Logf("%-7s time: block overlap %.3f; scale %.2f", s.Name, a.BlockOverlap, a.Scale)
 		clocks += a.BlockOverlap
 		all++
 		for d, rec := range skids {
 			a := score(rec, &claimed)
-			t.Logf("%-7s instructions, %g cycles late: block overlap %.3f; scale %.2f", s.name, delays[d], a.BlockOverlap, a.Scale)
+			t.Logf("%-7s instructions, %g cycles late: block overlap %.3f; scale %.2f", s.Name, delays[d], a.BlockOverlap, a.Scale)
 			if a.Scale < 0.85 || a.Scale > 1.15 {
-				t.Errorf("%s, %g cycles late: one execution is %.2f in truth", s.name, delays[d], a.Scale)
+				t.Errorf("%s, %g cycles late: one execution is %.2f in truth", s.Name, delays[d], a.Scale)
 			}
 			means[d] += a.BlockOverlap
 			rec.Counts[0].Event.Name = "instructions:pp"

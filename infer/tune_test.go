@@ -77,7 +77,7 @@ func try(t *testing.T, all []*set, s setting) *trial {
 	errs := make([]error, len(all))
 	parallel(len(all), func(i int) {
 		var p *Profile
-		if p, errs[i] = Infer(all[i].rec, all[i].open, Options{}); errs[i] == nil {
+		if p, errs[i] = Infer(all[i].Rec, all[i].Open, Options{}); errs[i] == nil {
 			tr.score[i] = all[i].compare(p)
 		}
 	})
@@ -131,7 +131,7 @@ func TestLeaveOneOut(t *testing.T) {
 	now := try(t, all, nil)
 	gain := now.mean(blockOverlap, -1)
 	for _, s := range all {
-		gain -= s.compare(naive(s.infer(t, s.rec, Options{}))).BlockOverlap / float64(len(all))
+		gain -= s.compare(naive(s.infer(t, s.Rec, Options{}))).BlockOverlap / float64(len(all))
 	}
 	t.Logf("%.4f more block overlap than samples by instructions", gain)
 	report := func(search string, choose func(without int) *trial) {
@@ -202,7 +202,7 @@ func leaveOneOut(t *testing.T, search string, all []*set, now *trial, most float
 		tr := choose(i)
 		a, b := now.score[i], tr.score[i]
 		chosen.score[i] = b
-		t.Logf("%-8s left out: %.3f %.3f %.3f, in the code %.3f %.3f %.3f  %s", s.name, b.BlockOverlap, b.EdgeOverlap, b.Within10,
+		t.Logf("%-8s left out: %.3f %.3f %.3f, in the code %.3f %.3f %.3f  %s", s.Name, b.BlockOverlap, b.EdgeOverlap, b.Within10,
 			a.BlockOverlap, a.EdgeOverlap, a.Within10, tr.setting)
 	}
 	for _, m := range []struct {

@@ -16,7 +16,7 @@ import (
 
 // counted returns the true executions of an image, or nil.
 func (s *set) counted(path string) *truth.Image {
-	for p, it := range s.truth.Images {
+	for p, it := range s.Truth.Images {
 		if truth.SamePath(p, path) {
 			return it
 		}
@@ -27,8 +27,8 @@ func (s *set) counted(path string) *truth.Image {
 // retire makes the truth of s what processors count. Callgrind counts a string instruction
 // each time that it repeats, and what runs in the linkage table with the call that leads there.
 func (s *set) retire() {
-	for _, ic := range s.rec.Counts[0].Images {
-		im, it := s.images[ic.ID.Key()], s.counted(ic.ID.Path)
+	for _, ic := range s.Rec.Counts[0].Images {
+		im, it := s.Images[ic.ID.Key()], s.counted(ic.ID.Path)
 		if im == nil || it == nil {
 			continue
 		}
@@ -65,9 +65,9 @@ func (s *set) draw(n int, event string, rng *rand.Rand) *sample.Recording {
 	var at []spot
 	var upTo []uint64
 	var all uint64
-	old := s.rec.Counts[0]
+	old := s.Rec.Counts[0]
 	for _, ic := range old.Images {
-		im, it := s.images[ic.ID.Key()], s.counted(ic.ID.Path)
+		im, it := s.Images[ic.ID.Key()], s.counted(ic.ID.Path)
 		if im == nil || it == nil {
 			continue
 		}
@@ -94,7 +94,7 @@ func (s *set) byAddr(rec *sample.Recording) truth.SamplesByAddr {
 	for _, ic := range rec.Counts[0].Images {
 		by[ic.ID.Path] = map[image.Addr]uint64{}
 		for off, n := range ic.At {
-			if a, ok := s.images[ic.ID.Key()].AddrOf(off); ok {
+			if a, ok := s.Images[ic.ID.Key()].AddrOf(off); ok {
 				by[ic.ID.Path][a] += n
 			}
 		}
@@ -127,8 +127,8 @@ func TestUnbiased(t *testing.T) {
 			for i := range tt.times {
 				rec := s.draw(tt.n, "instructions:pp", rand.New(rand.NewPCG(uint64(i), uint64(tt.n))))
 				p := s.infer(t, rec, Options{})
-				a := truth.Compare(NewDocument(p), s.truth, s.byAddr(rec))
-				b := truth.Compare(NewDocument(naive(p)), s.truth, s.byAddr(rec))
+				a := truth.Compare(NewDocument(p), s.Truth, s.byAddr(rec))
+				b := truth.Compare(NewDocument(naive(p)), s.Truth, s.byAddr(rec))
 				part := 1 / float64(tt.times)
 				overlap += part * a.BlockOverlap
 				raw += part * b.BlockOverlap
@@ -137,10 +137,10 @@ func TestUnbiased(t *testing.T) {
 				medium.add(a.BlockProgramWide[Medium].Samples)
 				high.add(a.BlockProgramWide[High].Samples)
 			}
-			name := fmt.Sprintf("%s, %d samples", s.name, tt.n)
+			name := fmt.Sprintf("%s, %d samples", s.Name, tt.n)
 			t.Logf("%-22s block overlap %.3f, samples by instructions %.3f; edges %.3f; scale %.3f; medium %.2f, kept %.2f; high %.2f, kept %.2f", name,
 				overlap, raw, edges, math.Exp(scale), medium.all/float64(tt.times), medium.within2x/medium.all, high.all/float64(tt.times), high.within10/high.all)
-			if s.name != "mix" {
+			if s.Name != "mix" {
 				continue
 			}
 			if overlap < raw-0.002 {

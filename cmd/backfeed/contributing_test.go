@@ -45,6 +45,9 @@ func TestContributing(t *testing.T) {
 				if tests = testsIn(t, name); tests == "" {
 					t.Errorf("%q: %s has no tests", line, name)
 				}
+				if strings.Contains(tests, `"backfeed/testdata/sets"`) { // which has a flag
+					tests += testtool.Read(t, root, "testdata/sets/sets.go")
+				}
 			case name == "-run":
 				i++
 				if !regexp.MustCompile(`(?m)^func (` + words[i] + `)\w*\(t \*testing\.T\)`).MatchString(tests) {

@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe <- sample/collect, sample/perfdata, sample/store <- cmd/internal/report <- cmd/internal/input <- cmd/internal/calibrate <- cmd/internal/doctor, cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail <- cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -34,12 +34,12 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/backfeed"},
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"}, // pages for man
-	"github.com/santhosh-tekuri/jsonschema/v6": {"infer (test)", "infer/document (test)", "cmd/backfeed (test)"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"infer/explain (test)", "infer/document (test)", "cmd/backfeed (test)"},
 }
 
-// helpers are what any test may use: programs of others and golden files, programs of other processors, and
-// small files.
-var helpers = []string{"internal/testtool", "testdata/qemu", "testdata/tiny"}
+// helpers are what any test may use: programs of others and golden files, programs of other processors,
+// recorded programs, and small files.
+var helpers = []string{"internal/testtool", "testdata/qemu", "testdata/sets", "testdata/tiny"}
 
 // module is the first element of our own import paths.
 const module = "backfeed"
@@ -141,8 +141,8 @@ func TestCheckImport(t *testing.T) {
 		{"infer/infer.go", "fmt", true},
 		{"infer/infer.go", "golang.org/x/arch/x86/x86asm", false},
 		{"infer/image/x86.go", "golang.org/x/arch/x86/x86asm", true},
-		{"infer/schema_test.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
-		{"infer/schema.go", "github.com/santhosh-tekuri/jsonschema/v6", false},
+		{"infer/document/schema_test.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
+		{"infer/document/schema.go", "github.com/santhosh-tekuri/jsonschema/v6", false},
 		{"infer/infer.go", "example.com/unheard/of", false},
 	} {
 		if err := checkImport(tt.file, tt.path, allowed); (err == nil) != tt.ok {

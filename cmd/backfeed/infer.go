@@ -6,6 +6,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/document"
 )
 
 var inferCmd = &command{
@@ -56,13 +57,15 @@ func runInfer(c *cli, args []string) error {
 		return c.print(*out, format, report.ItemsOf("backfeed.places/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WritePlaces(w, rows, style) })
 	}
 	if format.value == "json" {
-		var x *infer.Explainer
+		var add func(*infer.ImageProfile, *infer.Result, *document.Proc) // stalls
 		if *stalls {
-			if x, err = src.Explain(); err != nil {
+			x, err := src.Explain()
+			if err != nil {
 				return err
 			}
+			add = x.Document
 		}
-		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.Profile, x) })
+		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.Profile, add) })
 	}
 	if format.value == "csv" {
 		return c.print(*out, format, nil, report.BlockRows(src.Profile), nil)

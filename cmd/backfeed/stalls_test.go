@@ -11,6 +11,7 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
 	"backfeed/internal/testtool"
@@ -96,13 +97,13 @@ func shows(t *testing.T, command string, doc any, text func(io.Writer) error, ar
 
 func TestBlame(t *testing.T) {
 	for _, tt := range []struct {
-		stall infer.Stall
+		stall explain.Stall
 		want  string
 	}{
-		{infer.Stall{Cycles: 10, Culprits: []infer.Culprit{{Cause: infer.DCache, Most: 10}, {Cause: infer.Mispredict, Most: 1}, {Cause: infer.Lock, Most: 0.9}}}, "dp"},
-		{infer.Stall{Cycles: 10, Culprits: []infer.Culprit{{Cause: infer.ITLB, Most: 2}}, Unexplained: 8}, "T?"},
-		{infer.Stall{Cycles: 10, Unexplained: 10}, "?"},
-		{infer.Stall{}, ""},
+		{explain.Stall{Cycles: 10, Culprits: []explain.Culprit{{Cause: explain.DCache, Most: 10}, {Cause: explain.Mispredict, Most: 1}, {Cause: explain.Lock, Most: 0.9}}}, "dp"},
+		{explain.Stall{Cycles: 10, Culprits: []explain.Culprit{{Cause: explain.ITLB, Most: 2}}, Unexplained: 8}, "T?"},
+		{explain.Stall{Cycles: 10, Unexplained: 10}, "?"},
+		{explain.Stall{}, ""},
 	} {
 		if got := report.Blame(&tt.stall); got != tt.want {
 			t.Errorf("blame(%+v) = %q, want %q", tt.stall, got, tt.want)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/fail"
-	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/machine"
 )
 
@@ -127,7 +127,7 @@ func completeFlag(node *cobra.Command, f *pflag.Flag) {
 	} else if name := placeholder(f); f.Name == "model" {
 		words = machine.Names()
 	} else if name == "cause" {
-		for _, cause := range infer.Causes() {
+		for _, cause := range explain.Causes() {
 			words = append(words, cause.String())
 		}
 	} else {

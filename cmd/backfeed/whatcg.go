@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
+	"backfeed/infer/explain"
 )
 
 var whatcgCmd = &command{
@@ -51,7 +51,7 @@ func runWhatcg(c *cli, args []string) error {
 	if *inImage != "" && *inProc != "" {
 		return c.usage(fmt.Errorf("--image with --proc: an image's procedure is --proc IMAGE:PROC"))
 	}
-	var cause infer.Cause
+	var cause explain.Cause
 	if *stall != "" {
 		var err error
 		if cause, err = report.CauseNamed(*stall); err != nil {

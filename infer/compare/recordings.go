@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/stale"
 	"backfeed/sample"
@@ -70,8 +71,8 @@ type differ struct {
 	*Difference
 	proc  func(name string) bool
 	sides [2]Side
-	time  [2]*infer.Explainer              // nil where samples do not tell time
-	spent [2]map[*infer.Result]infer.Ideal // of the procedures with samples, likewise
+	time  [2]*explain.Explainer              // nil where samples do not tell time
+	spent [2]map[*infer.Result]explain.Ideal // of the procedures with samples, likewise
 }
 
 // Recordings compares where time went in two recordings of the same event, whose images are
@@ -81,8 +82,8 @@ func Recordings(before, after Side, what What) *Difference {
 	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil}, proc: what.Proc, sides: [2]Side{before, after}}
 	for i, s := range d.sides {
 		d.Samples[i] = s.Profile.Samples.Total
-		if x, err := infer.NewExplainer(s.Profile, s.Recording); err == nil {
-			d.time[i], d.spent[i] = x, map[*infer.Result]infer.Ideal{}
+		if x, err := explain.New(s.Profile, s.Recording); err == nil {
+			d.time[i], d.spent[i] = x, map[*infer.Result]explain.Ideal{}
 			for _, e := range x.All() {
 				d.spent[i][e.Result] = e.Ideal()
 			}
@@ -174,7 +175,7 @@ func (d *differ) procPart(i int, r *infer.Result) Part {
 }
 
 // partOf is what a recording says of code that spent its time so.
-func partOf(samples uint64, f infer.Freq, spent infer.Ideal) Part {
+func partOf(samples uint64, f infer.Freq, spent explain.Ideal) Part {
 	s := Part{Samples: samples}
 	if f.Conf != infer.None {
 		s.Executions, s.Confidence = &f.N, f.Conf
@@ -251,7 +252,7 @@ func blockPart(r *infer.Result, b int, cycles []float64) Part {
 	if cycles != nil {
 		n = cycles[b]
 	}
-	s := partOf(r.BlockSamples[b], r.Block[b], infer.Ideal{Cycles: n, Instructions: r.Block[b].N * float64(r.Proc.Blocks[b].Insts)})
+	s := partOf(r.BlockSamples[b], r.Block[b], explain.Ideal{Cycles: n, Instructions: r.Block[b].N * float64(r.Proc.Blocks[b].Insts)})
 	a := r.Proc.Blocks[b].Start
 	s.Addr = &a
 	return s

@@ -118,7 +118,7 @@ type Block struct {
 	OldWithin Confidence `json:"shape,omitempty"` // Within of version 1, which Read takes away
 }
 
-// A Culprit is an infer.Culprit: what may explain that a block waits.
+// A Culprit is an explain.Culprit: what may explain that a block waits.
 type Culprit struct {
 	Cause string  `json:"cause"`
 	At    Addr    `json:"at"`             // the instruction that waited

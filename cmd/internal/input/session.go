@@ -13,6 +13,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/compare"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 	"backfeed/sample"
@@ -178,9 +179,9 @@ func (s *Session) Infer() error {
 
 // Explain prepares to say where the time of the inferred program went, and what
 // instructions waited for.
-func (s *Session) Explain() (*infer.Explainer, error) {
-	x, err := infer.NewExplainer(s.Profile, s.Recording)
-	if errors.Is(err, infer.ErrNoTime) {
+func (s *Session) Explain() (*explain.Explainer, error) {
+	x, err := explain.New(s.Profile, s.Recording)
+	if errors.Is(err, explain.ErrNoTime) {
 		err = fail.Errorf(fail.Nothing, "%w: record those of cycles or of a timer, which record does unless --event says otherwise", err)
 	}
 	if err != nil {

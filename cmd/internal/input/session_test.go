@@ -6,6 +6,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/sample"
 )
 
@@ -14,7 +15,7 @@ func TestExplainNeedsTime(t *testing.T) {
 		Profile:   &infer.Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "branch-misses", Unit: "events", Period: 1}},
 		Recording: &sample.Recording{},
 	}
-	if _, err := s.Explain(); !errors.Is(err, infer.ErrNoTime) || fail.KindOf(err) != fail.Nothing {
-		t.Errorf("explainer of %s: %v, kind %d; want %v, %d", s.Profile.Event.Name, err, fail.KindOf(err), infer.ErrNoTime, fail.Nothing)
+	if _, err := s.Explain(); !errors.Is(err, explain.ErrNoTime) || fail.KindOf(err) != fail.Nothing {
+		t.Errorf("explainer of %s: %v, kind %d; want %v, %d", s.Profile.Event.Name, err, fail.KindOf(err), explain.ErrNoTime, fail.Nothing)
 	}
 }

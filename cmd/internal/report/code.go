@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 )
 
@@ -17,7 +18,7 @@ import (
 // instructions waited for.
 type Code struct {
 	Image  *infer.ImageProfile
-	Of     *infer.Explanation
+	Of     *explain.Explanation
 	Lines  *image.Lines                       // nil if there are none
 	Text   func(file string, line int) string // the text of a source line; "" is not known
 	Prefix string                             // of ids, where a page has several procedures
@@ -261,7 +262,7 @@ func (l *Code) source(a image.Addr) (name, text string) {
 	return s, text
 }
 
-func newBubble(t *infer.InstTime, share float64) *bubble {
+func newBubble(t *explain.InstTime, share float64) *bubble {
 	b := &bubble{Cycles: Ratio(t.Stall.Cycles), Share: Percent(share), Class: timeClass(share), Width: max(2, units(share))}
 	for k, c := range t.Stall.Culprits {
 		if k == maxCulprits {
@@ -277,7 +278,7 @@ func newBubble(t *infer.InstTime, share float64) *bubble {
 }
 
 // culprit tells a cause, what it explains and the instruction that it is about.
-func culprit(t *infer.InstTime, c *infer.Culprit) string {
+func culprit(t *explain.InstTime, c *explain.Culprit) string {
 	least, most := Ratio(c.Least), Ratio(c.Most)
 	s := c.Cause.String() + " "
 	switch {

@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 )
 
 // chase explains the procedure of testdata/stalls that follows pointers, with made-up
 // figures: what is inferred may change without a change of every page.
-func chase(t *testing.T) (*infer.ImageProfile, *infer.Explanation) {
+func chase(t *testing.T) (*infer.ImageProfile, *explain.Explanation) {
 	t.Helper()
 	im, err := image.Open("../../../testdata/stalls/stalls", image.Options{})
 	if err != nil {
@@ -29,21 +30,21 @@ func chase(t *testing.T) (*infer.ImageProfile, *infer.Explanation) {
 		t.Fatal(err)
 	}
 	r := &infer.Result{Proc: p, Entries: infer.Freq{N: 12, Conf: infer.Low}}
-	e := &infer.Explanation{Result: r}
+	e := &explain.Explanation{Result: r}
 	for b := range p.Blocks {
 		n := 1000 / float64(1+(b+2)%len(p.Blocks))
 		r.Block = append(r.Block, infer.Freq{N: n, Conf: infer.Low, Within: infer.Confidence(b % 4)})
 		r.BlockSamples = append(r.BlockSamples, 0)
 		for i, in := range im.Insts(&p.Blocks[b]) {
-			v := infer.InstTime{Inst: in, Block: b, N: n, Samples: uint64(n) / 100 * uint64(i), Least: 0.25, Time: 0.25}
+			v := explain.InstTime{Inst: in, Block: b, N: n, Samples: uint64(n) / 100 * uint64(i), Least: 0.25, Time: 0.25}
 			if in.Class&image.Load != 0 {
 				v.Time = 40
-				v.Stall = infer.Stall{Cycles: 39.75, Unexplained: 1, Culprits: []infer.Culprit{
-					{Cause: infer.DCache, From: in.Addr, Least: 8.75, Most: 38.75}, {Cause: infer.DTLB, From: p.Addr, Most: 30},
+				v.Stall = explain.Stall{Cycles: 39.75, Unexplained: 1, Culprits: []explain.Culprit{
+					{Cause: explain.DCache, From: in.Addr, Least: 8.75, Most: 38.75}, {Cause: explain.DTLB, From: p.Addr, Most: 30},
 				}}
-				e.Causes[infer.DCache] = infer.Range{Least: e.Causes[infer.DCache].Least + 8.75*n, Most: e.Causes[infer.DCache].Most + 38.75*n}
-				e.Causes[infer.DTLB].Most += 30 * n
-				e.Likeliest[infer.DCache] += 38.75 * n
+				e.Causes[explain.DCache] = explain.Range{Least: e.Causes[explain.DCache].Least + 8.75*n, Most: e.Causes[explain.DCache].Most + 38.75*n}
+				e.Causes[explain.DTLB].Most += 30 * n
+				e.Likeliest[explain.DCache] += 38.75 * n
 				e.Unexplained += n
 			}
 			v.Total = v.Time * n
@@ -55,7 +56,7 @@ func chase(t *testing.T) (*infer.ImageProfile, *infer.Explanation) {
 		}
 		r.Samples += r.BlockSamples[b]
 	}
-	e.Dispatched = infer.Range{Least: e.Static[1], Most: e.Static[1]}
+	e.Dispatched = explain.Range{Least: e.Static[1], Most: e.Static[1]}
 	for _, e := range p.Edges {
 		r.Edge = append(r.Edge, infer.Freq{N: r.Block[e.From].N / float64(len(p.Blocks[e.From].Out))})
 	}

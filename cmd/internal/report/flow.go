@@ -10,13 +10,14 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 )
 
 // A Flow draws the flow graph of a procedure: its blocks from top to bottom, as control
 // flows, with how often they and the edges between them ran. Of a large procedure it
 // draws the blocks that time was spent in.
 type Flow struct {
-	Of     *infer.Explanation
+	Of     *explain.Explanation
 	Prefix string // of ids and links, as that of the Code
 	Blocks int    // at most so many; 0 is maxDrawn
 	Names  Style
@@ -86,7 +87,7 @@ func (f *Flow) HTML() (template.HTML, error) {
 func (f *Flow) nodes() ([]flowNode, string) {
 	r := f.Of.Result
 	cycles := make([]float64, len(r.Proc.Blocks))
-	cause := make([]map[infer.Cause]float64, len(r.Proc.Blocks))
+	cause := make([]map[explain.Cause]float64, len(r.Proc.Blocks))
 	insts := make([]int, len(r.Proc.Blocks))
 	for i := range f.Of.Insts {
 		t := &f.Of.Insts[i]
@@ -94,7 +95,7 @@ func (f *Flow) nodes() ([]flowNode, string) {
 		insts[t.Block]++
 		if len(t.Stall.Culprits) > 0 {
 			if cause[t.Block] == nil {
-				cause[t.Block] = map[infer.Cause]float64{}
+				cause[t.Block] = map[explain.Cause]float64{}
 			}
 			cause[t.Block][t.Stall.Culprits[0].Cause] += t.Stall.Culprits[0].Most * t.N
 		}
@@ -153,9 +154,9 @@ func btoi(b bool) int {
 }
 
 // foremost returns the cause with the most cycles.
-func foremost(m map[infer.Cause]float64) (best infer.Cause, ok bool) {
+func foremost(m map[explain.Cause]float64) (best explain.Cause, ok bool) {
 	n := 0.0
-	for _, c := range infer.Causes() {
+	for _, c := range explain.Causes() {
 		if m[c] > n {
 			best, n, ok = c, m[c], true
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 )
 
 // An Ideal is what prof --experiment ideal prints as JSON.
@@ -42,7 +43,7 @@ func newIdealRow(cycles, ideal, uncounted, insts float64) IdealRow {
 
 // NewIdeal says what procedures would cost if nothing held them up: those with the most cycles first,
 // at most so many; 0 is all.
-func NewIdeal(p *infer.Profile, x *infer.Explainer, lines int) *Ideal {
+func NewIdeal(p *infer.Profile, x *explain.Explainer, lines int) *Ideal {
 	doc := &Ideal{Schema: "backfeed.ideal/2", Event: p.Event.Name, Machine: p.Machine, Rows: []IdealRow{}}
 	var cycles, ideal, uncounted, insts float64
 	for _, ip := range p.Images {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 	"backfeed/infer/source"
@@ -87,7 +88,7 @@ type Subject struct {
 }
 
 // NewList explains one procedure.
-func NewList(prof *infer.Profile, x *infer.Explainer, of Subject) *List {
+func NewList(prof *infer.Profile, x *explain.Explainer, of Subject) *List {
 	e, p := x.Explain(of.Image, of.Result), of.Result.Proc
 	doc := &List{
 		TimeHeader: NewTimeHeader(prof, "backfeed.list/2", x), Image: of.Image.ID.Path, Name: NameOf(p.Name), Addr: Hex(p.Addr), Size: p.Size,
@@ -111,7 +112,7 @@ func NewList(prof *infer.Profile, x *infer.Explainer, of Subject) *List {
 	return doc
 }
 
-func newListRow(of Subject, t *infer.InstTime, all float64, ln *image.Lines) ListRow {
+func newListRow(of Subject, t *explain.InstTime, all float64, ln *image.Lines) ListRow {
 	f := of.Result.Block[t.Block]
 	row := ListRow{
 		Addr: Hex(t.Addr), Bytes: t.Len, Block: Hex(of.Result.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),

@@ -4,7 +4,7 @@ import (
 	"html/template"
 	"math"
 
-	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/machine"
 )
 
@@ -22,18 +22,18 @@ func exactly(name string, share float64, note string) Range {
 }
 
 // causeNotes say in a few words what a cause is; they stand beside its bar.
-var causeNotes = [infer.NumCauses]string{
-	infer.DCache: "data was not in the first cache", infer.DTLB: "nor the translation of its address",
-	infer.StoreForward: "a load of what was just stored", infer.StoreBuffer: "too many stores under way",
-	infer.Mispredict: "a branch was predicted wrongly", infer.ICache: "code was not in the first cache",
-	infer.ITLB: "nor the translation of its address", infer.FrontEnd: "fetching and decoding, taken jumps",
-	infer.Divider: "divisions", infer.Multiplier: "multiplications", infer.Dependency: "a chain of results from before the block",
-	infer.Lock: "atomic operations and fences", infer.PageFault: "memory touched for the first time",
-	infer.Assist: "subnormal numbers, floating-point traps", infer.Microcode: "string and system instructions",
+var causeNotes = [explain.NumCauses]string{
+	explain.DCache: "data was not in the first cache", explain.DTLB: "nor the translation of its address",
+	explain.StoreForward: "a load of what was just stored", explain.StoreBuffer: "too many stores under way",
+	explain.Mispredict: "a branch was predicted wrongly", explain.ICache: "code was not in the first cache",
+	explain.ITLB: "nor the translation of its address", explain.FrontEnd: "fetching and decoding, taken jumps",
+	explain.Divider: "divisions", explain.Multiplier: "multiplications", explain.Dependency: "a chain of results from before the block",
+	explain.Lock: "atomic operations and fences", explain.PageFault: "memory touched for the first time",
+	explain.Assist: "subnormal numbers, floating-point traps", explain.Microcode: "string and system instructions",
 }
 
 // staticNotes do so for what the machine model expects.
-var staticNotes = [infer.NumWhys]string{
+var staticNotes = [explain.NumWhys]string{
 	machine.Dispatch:   "so many instructions take so long",
 	machine.Dependency: "an earlier result", machine.Unit: "a unit that others use", machine.Fetch: "code is fetched in lines",
 }
@@ -41,7 +41,7 @@ var staticNotes = [infer.NumWhys]string{
 // Causes returns what the cycles of s went to, as shares of them: first what the model
 // expects, then the causes of stalls that could not be ruled out. Causes of nothing are
 // left out.
-func Causes(s *infer.Summary) []Range {
+func Causes(s *explain.Summary) []Range {
 	if !(s.Cycles > 0) {
 		return nil
 	}
@@ -51,7 +51,7 @@ func Causes(s *infer.Summary) []Range {
 			rows = append(rows, exactly("static: "+machine.Why(i).String(), n/s.Cycles, staticNotes[i]))
 		}
 	}
-	for _, c := range infer.Causes() {
+	for _, c := range explain.Causes() {
 		if r := s.Causes[c]; r.Most > 0 {
 			rows = append(rows, Range{c.String(), r.Least / s.Cycles, r.Most / s.Cycles, s.Likeliest[c] / s.Cycles, causeNotes[c]})
 		}
@@ -75,8 +75,8 @@ func Causes(s *infer.Summary) []Range {
 }
 
 // TopDown returns the four shares of the top-down method's first level.
-func TopDown(t infer.TopDown) []Range {
-	row := func(name string, r infer.Range, note string) Range {
+func TopDown(t explain.TopDown) []Range {
+	row := func(name string, r explain.Range, note string) Range {
 		return Range{name, r.Least, r.Most, math.NaN(), note}
 	}
 	return []Range{

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 )
 
@@ -88,7 +89,7 @@ type TimeHeader struct {
 }
 
 // NewTimeHeader returns the header of a document of a schema.
-func NewTimeHeader(prof *infer.Profile, schema string, x *infer.Explainer) TimeHeader {
+func NewTimeHeader(prof *infer.Profile, schema string, x *explain.Explainer) TimeHeader {
 	t := NewTrust(prof)
 	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), t.Conf.shares(), t.Within.shares()}
 }
@@ -122,7 +123,7 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 	return err
 }
 
-// A CulpritRow is an infer.Culprit.
+// A CulpritRow is an explain.Culprit.
 type CulpritRow struct {
 	Cause  string  `json:"cause"`
 	Letter string  `json:"letter"`
@@ -131,7 +132,7 @@ type CulpritRow struct {
 	Most   float64 `json:"most"`
 }
 
-func culpritRows(s *infer.Stall) []CulpritRow {
+func culpritRows(s *explain.Stall) []CulpritRow {
 	rows := []CulpritRow{}
 	for _, c := range s.Culprits {
 		row := CulpritRow{Cause: c.Cause.String(), Letter: string(c.Cause.Letter()), Least: c.Least, Most: c.Most}
@@ -149,7 +150,7 @@ const blameShare = 0.1
 
 // Blame returns the letters of the culprits of s that matter, the likeliest first; "?" is
 // what nothing explains.
-func Blame(s *infer.Stall) string {
+func Blame(s *explain.Stall) string {
 	var b strings.Builder
 	for _, c := range s.Culprits {
 		if c.Most >= blameShare*s.Cycles {
@@ -165,7 +166,7 @@ func Blame(s *infer.Stall) string {
 // Legend explains the letters of causes, in lines of at most so many characters.
 func Legend(width int, newline string) string {
 	var parts []string
-	for _, c := range infer.Causes() {
+	for _, c := range explain.Causes() {
 		parts = append(parts, string(c.Letter())+" "+c.String())
 	}
 	out, at := "", 0
@@ -183,9 +184,9 @@ func Legend(width int, newline string) string {
 }
 
 // CauseNamed finds a cause by name or letter.
-func CauseNamed(name string) (infer.Cause, error) {
+func CauseNamed(name string) (explain.Cause, error) {
 	var names []string
-	for _, c := range infer.Causes() {
+	for _, c := range explain.Causes() {
 		if name == c.String() || name == string(c.Letter()) {
 			return c, nil
 		}

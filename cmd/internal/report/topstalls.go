@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 )
 
 // A StallRow is one instruction that stalls.
@@ -43,12 +44,12 @@ type TopStalls struct {
 // A StallFilter chooses stalls.
 type StallFilter struct {
 	Conf  infer.Confidence // at least
-	Cause infer.Cause
+	Cause explain.Cause
 	One   bool // only stalls that cause may explain, as far as it may
 }
 
 // of returns the cycles per execution of s that are asked for.
-func (f *StallFilter) of(s *infer.Stall) float64 {
+func (f *StallFilter) of(s *explain.Stall) float64 {
 	if !f.One {
 		return s.Cycles
 	}
@@ -63,12 +64,12 @@ func (f *StallFilter) of(s *infer.Stall) float64 {
 // A stalled is a stall that may become a row.
 type stalled struct {
 	Subject
-	infer.InstTime
+	explain.InstTime
 	cycles float64
 }
 
 // NewTopStalls finds the n stalls that cost most, all for 0.
-func NewTopStalls(prof *infer.Profile, x *infer.Explainer, pick StallFilter, n int) *TopStalls {
+func NewTopStalls(prof *infer.Profile, x *explain.Explainer, pick StallFilter, n int) *TopStalls {
 	doc := &TopStalls{TimeHeader: NewTimeHeader(prof, "backfeed.topstalls/2", x), Stalls: []StallRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
 	var top []stalled

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 )
@@ -62,7 +63,7 @@ type Blamed struct {
 }
 
 // eachOf explains the procedures of an image, or one, or all.
-func eachOf(x *infer.Explainer, of Subject, f func(*infer.ImageProfile, *infer.Explanation)) {
+func eachOf(x *explain.Explainer, of Subject, f func(*infer.ImageProfile, *explain.Explanation)) {
 	if of.Result != nil {
 		f(of.Image, x.Explain(of.Image, of.Result))
 		return
@@ -75,10 +76,10 @@ func eachOf(x *infer.Explainer, of Subject, f func(*infer.ImageProfile, *infer.E
 }
 
 // NewWhatCG sums the time of an image or a procedure up, of the recording if both are nil.
-func NewWhatCG(prof *infer.Profile, x *infer.Explainer, of Subject) *WhatCG {
+func NewWhatCG(prof *infer.Profile, x *explain.Explainer, of Subject) *WhatCG {
 	doc := &WhatCG{TimeHeader: NewTimeHeader(prof, "backfeed.whatcg/2", x)}
-	var sum infer.Summary
-	eachOf(x, of, func(_ *infer.ImageProfile, e *infer.Explanation) { sum.Add(&e.Summary) })
+	var sum explain.Summary
+	eachOf(x, of, func(_ *infer.ImageProfile, e *explain.Explanation) { sum.Add(&e.Summary) })
 	if of.Image == nil {
 		sum.Add(x.Rest())
 	} else {
@@ -94,13 +95,13 @@ func NewWhatCG(prof *infer.Profile, x *infer.Explainer, of Subject) *WhatCG {
 	if !counted {
 		td = sum.TopDown()
 	}
-	pair := func(r infer.Range) [2]float64 { return [2]float64{r.Least, r.Most} }
+	pair := func(r explain.Range) [2]float64 { return [2]float64{r.Least, r.Most} }
 	doc.TopDown = TopDownShares{!counted, pair(td.Retiring), pair(td.BadSpeculation), pair(td.FrontEnd), pair(td.BackEnd)}
 	return doc
 }
 
 // SpentRows takes s apart: all rows but those that explain nothing.
-func SpentRows(s *infer.Summary) []SpentRow {
+func SpentRows(s *explain.Summary) []SpentRow {
 	rows := []SpentRow{}
 	all := max(s.Cycles, 1e-300)
 	add := func(row SpentRow) {
@@ -114,8 +115,8 @@ func SpentRows(s *infer.Summary) []SpentRow {
 			add(SpentRow{Kind: "static", Cause: machine.Why(why).String(), Cycles: n})
 		}
 	}
-	causes := infer.Causes()
-	slices.SortStableFunc(causes, func(a, b infer.Cause) int { return cmp.Compare(s.Likeliest[b], s.Likeliest[a]) })
+	causes := explain.Causes()
+	slices.SortStableFunc(causes, func(a, b explain.Cause) int { return cmp.Compare(s.Likeliest[b], s.Likeliest[a]) })
 	for _, c := range causes {
 		add(SpentRow{Kind: "stall", Cause: c.String(), Letter: string(c.Letter()), Cycles: s.Likeliest[c], Least: s.Causes[c].Least / all, Most: s.Causes[c].Most / all})
 	}
@@ -171,10 +172,10 @@ func (td *TopDownShares) line() string {
 func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 100*r[0], 100*r[1]) }
 
 // NewBlamed lists the procedures that a cause costs most, of an image or of all.
-func NewBlamed(prof *infer.Profile, x *infer.Explainer, of Subject, cause infer.Cause, n int) *Blamed {
+func NewBlamed(prof *infer.Profile, x *explain.Explainer, of Subject, cause explain.Cause, n int) *Blamed {
 	doc := &Blamed{TimeHeader: NewTimeHeader(prof, "backfeed.whatcg.stall/2", x), Cause: cause.String(), Procedures: []BlamedRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
-	eachOf(x, of, func(ip *infer.ImageProfile, e *infer.Explanation) {
+	eachOf(x, of, func(ip *infer.ImageProfile, e *explain.Explanation) {
 		if r := e.Causes[cause]; r.Most > 0 {
 			doc.Procedures = append(doc.Procedures, BlamedRow{
 				Share: e.Likeliest[cause] / all, Least: r.Least / all, Most: r.Most / all, Of: e.Likeliest[cause] / max(e.Cycles, 1e-300),

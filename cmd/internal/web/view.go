@@ -19,6 +19,7 @@ import (
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/document"
+	"backfeed/infer/explain"
 	"backfeed/infer/image"
 	"backfeed/infer/source"
 	"backfeed/infer/truth"
@@ -29,11 +30,11 @@ import (
 // when it is asked for. Its methods may be called by several goroutines at once.
 type View struct {
 	src    *input.Session
-	x      *infer.Explainer
+	x      *explain.Explainer
 	procs  []*viewed // most cycles first
 	byID   map[string]*viewed
 	images []viewedImage // as profile.Images
-	total  infer.Summary
+	total  explain.Summary
 	names  report.Style
 	truth  *truth.Accuracy // nil if there is none
 
@@ -51,14 +52,14 @@ type viewed struct {
 	id       string
 	ip       *infer.ImageProfile
 	r        *infer.Result
-	sum      infer.Summary
+	sum      explain.Summary
 	executed float64 // instructions
 	least    float64 // cycles that the model gives all executions
 	row      report.ProcRow
 }
 
 type viewedImage struct {
-	sum     infer.Summary
+	sum     explain.Summary
 	samples uint64
 }
 
@@ -107,7 +108,7 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 
 // timedBlocks returns, of each block that has time, what the model gives one execution;
 // below 0 where it has none.
-func timedBlocks(e *infer.Explanation) []float64 {
+func timedBlocks(e *explain.Explanation) []float64 {
 	least := make([]float64, len(e.Result.Proc.Blocks))
 	time := make([]float64, len(least))
 	for i := range e.Insts {
@@ -160,10 +161,10 @@ func (v *View) row(p *viewed) report.ProcRow {
 	if row.Conf != infer.None {
 		row.Executions = p.r.Entries.N
 	}
-	ideal := infer.Ideal{Instructions: p.executed, Cycles: p.sum.Cycles - p.sum.Uncounted, Ideal: p.least}
+	ideal := explain.Ideal{Instructions: p.executed, Cycles: p.sum.Cycles - p.sum.Uncounted, Ideal: p.least}
 	row.CPI, row.Ratio = ideal.CPI(), ideal.Ratio()
 	best := 0.0
-	for _, c := range infer.Causes() {
+	for _, c := range explain.Causes() {
 		if n := p.sum.Likeliest[c]; n > best {
 			row.Cause, best = c.String(), n
 		}
@@ -380,7 +381,7 @@ func (v *View) SetSource(text *source.Text) {
 }
 
 // explain returns the explanation of one procedure.
-func (v *View) explain(p *viewed) *infer.Explanation { return v.x.Explain(p.ip, p.r) }
+func (v *View) explain(p *viewed) *explain.Explanation { return v.x.Explain(p.ip, p.r) }
 
 // sourceLines returns a reader of the lines of source files that debug information names,
 // and what says which of them are not shown.
@@ -454,7 +455,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool) {
 }
 
 // listingNote says how to read a listing.
-func listingNote(x *infer.Explainer) string {
+func listingNote(x *explain.Explainer) string {
 	note := "cyc/exec is the cycles of one execution that the instruction was waited for; least is what the model gives it. " +
 		"A bar before an instruction is its stall: the time beyond the least, with what may have caused it, the likeliest first, in cycles."
 	if !x.Model().InOrder {

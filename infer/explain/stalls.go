@@ -1,4 +1,4 @@
-package infer
+package explain
 
 import (
 	"cmp"
@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 	"backfeed/sample"
@@ -99,7 +103,7 @@ type InstTime struct {
 
 // An Explanation says where the time of a procedure went.
 type Explanation struct {
-	Result *Result
+	Result *infer.Result
 	Insts  []InstTime // by address
 	Summary
 
@@ -170,7 +174,7 @@ func (s *Summary) Add(t *Summary) {
 
 // An Explainer explains the time of the procedures of one Profile.
 type Explainer struct {
-	prof      *Profile
+	prof      *infer.Profile
 	model     *machine.Model
 	perSample float64 // cycles
 	skid      bool    // a sample names the instruction after the one that was waited for
@@ -187,8 +191,8 @@ type Explainer struct {
 // ErrNoTime is wrapped where samples do not tell how long instructions took.
 var ErrNoTime = errors.New("samples of this event do not tell time")
 
-// NewExplainer prepares to explain prof, which was inferred from rec.
-func NewExplainer(prof *Profile, rec *sample.Recording) (*Explainer, error) {
+// New prepares to explain prof, which was inferred from rec.
+func New(prof *infer.Profile, rec *sample.Recording) (*Explainer, error) {
 	model, err := machine.ByName(prof.Machine)
 	if err != nil {
 		return nil, err
@@ -196,12 +200,12 @@ func NewExplainer(prof *Profile, rec *sample.Recording) (*Explainer, error) {
 	x := &Explainer{prof: prof, model: model, perSample: float64(max(1, prof.Event.Period))}
 	switch prof.Event.Unit {
 	case "ns":
-		x.perSample *= typicalGHz
+		x.perSample *= infer.TypicalGHz
 	case "cycles":
 	default:
 		return nil, fmt.Errorf("%s: %w", prof.Event.Name, ErrNoTime)
 	}
-	x.skid = !model.InOrder && !preciseEvent(prof.Event)
+	x.skid = !model.InOrder && !infer.PreciseEvent(prof.Event)
 	x.kernel = float64(x.kernelSamples(rec)) * x.perSample
 	x.measureReuse()
 	x.readEvents(rec)
@@ -241,26 +245,6 @@ func (x *Explainer) Rest() *Summary {
 	return s2
 }
 
-// preciseEvent tells of events whose samples name the instruction that was waited for:
-// counters with perf's modifier p. Perf gives timers that modifier, too, where it falls back
-// to one; to them it means nothing.
-func preciseEvent(e sample.Event) bool {
-	return e.Unit == "cycles" && precision(e) > 0
-}
-
-// zeroSkid tells of events of which each sample names the instruction that was counted: two
-// modifiers p ask for that (perf_event_open(2), precise_ip).
-func zeroSkid(e sample.Event) bool { return precision(e) >= 2 }
-
-// precision is how many modifiers p perf has given an event: "instructions:upp", "cpu_core/cycles/p".
-func precision(e sample.Event) int {
-	modifiers := e.Name[strings.LastIndexAny(e.Name, ":/")+1:]
-	if len(modifiers) == len(e.Name) || strings.Trim(modifiers, "ukhGHIpPSDWeb") != "" {
-		return 0
-	}
-	return strings.Count(modifiers, "p")
-}
-
 // CyclesPerSample is what one sample stands for. Where the event counts time, it
 // takes a clock of 3 GHz, as the counts do.
 func (x *Explainer) CyclesPerSample() float64 { return x.perSample }
@@ -269,24 +253,26 @@ func (x *Explainer) CyclesPerSample() float64 { return x.perSample }
 func (x *Explainer) Model() *machine.Model { return x.model }
 
 // Explain says where the time of r, a procedure of ip, went.
-func (x *Explainer) Explain(ip *ImageProfile, r *Result) *Explanation {
+func (x *Explainer) Explain(ip *infer.ImageProfile, r *infer.Result) *Explanation {
 	return x.explain(ip, r, true)
 }
 
 // All explains all procedures with samples, by image and address, several at once. Of
 // blocks without time it tells nothing but the instructions, their samples and executions:
 // Least, Why, On and Unit are left out.
-func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
+func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] {
 	const atOnce = 256 // bounds the memory
-	return func(yield func(*ImageProfile, *Explanation) bool) {
+	return func(yield func(*infer.ImageProfile, *Explanation) bool) {
 		ready, total := 0, 0
-		for _, r := range x.prof.results() {
-			if r.Samples > 0 {
-				total++
+		for _, ip := range x.prof.Images {
+			for _, r := range ip.Procs {
+				if r.Samples > 0 {
+					total++
+				}
 			}
 		}
 		for _, ip := range x.prof.Images {
-			var some []*Result
+			var some []*infer.Result
 			for _, r := range ip.Procs {
 				if r.Samples > 0 {
 					some = append(some, r)
@@ -294,7 +280,7 @@ func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
 			}
 			for part := range slices.Chunk(some, atOnce) {
 				done := make([]*Explanation, len(part))
-				parallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
+				inParallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
 				if ready += len(part); x.Progress != nil {
 					x.Progress(ready, total)
 				}
@@ -310,7 +296,7 @@ func (x *Explainer) All() iter.Seq2[*ImageProfile, *Explanation] {
 
 // explain says where the time of r went. If not all is asked for, blocks without time
 // are not scheduled.
-func (x *Explainer) explain(ip *ImageProfile, r *Result, all bool) *Explanation {
+func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *Explanation {
 	w := x.newWork(ip, r, all)
 	w.charge()
 	// From here on the time of every sample is at the instruction that was waited for.
@@ -334,14 +320,14 @@ func (x *Explainer) explain(ip *ImageProfile, r *Result, all bool) *Explanation 
 // levelError is the factor that counts may be off by, by their confidence among all:
 // what High and Medium promise, and for others the greatest factor that whole programs
 // were off by (Freq).
-var levelError = [...]float64{None: 2.6, Low: 2.6, Medium: 2, High: 1.1}
+var levelError = [...]float64{infer.None: 2.6, infer.Low: 2.6, infer.Medium: 2, infer.High: 1.1}
 
 // work is what it takes to explain one procedure.
 type work struct {
 	*Explainer
 	im    *image.Image
 	ipKey sample.ImageID
-	r     *Result
+	r     *infer.Result
 	exp   *Explanation
 	ops   []image.Operands // as exp.Insts
 	mem   []operand        // likewise
@@ -369,7 +355,7 @@ type passage struct {
 	called bool    // back from a call
 }
 
-func (x *Explainer) newWork(ip *ImageProfile, r *Result, all bool) *work {
+func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *work {
 	w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), r: r, exp: &Explanation{Result: r, perSample: x.perSample}}
 	n := 0
 	for i := range r.Proc.Blocks {
@@ -399,7 +385,7 @@ func (x *Explainer) newWork(ip *ImageProfile, r *Result, all bool) *work {
 			}
 			if r.BlockSamples[b] > 0 {
 				if off, ok := w.im.OffsetOf(in.Addr); ok {
-					t.Samples = ip.counts.At[off]
+					t.Samples = ip.Counts.At[off]
 				}
 			}
 			w.exp.Insts = append(w.exp.Insts, t)
@@ -561,11 +547,11 @@ func (e *Explanation) sum() {
 // Confidence reports how sure the Time of instruction i is: conf among those of all
 // procedures, within among those of its own, as of a Freq. Time is samples by executions, so it is
 // no surer than the executions, nor than so many samples.
-func (e *Explanation) Confidence(i int) (conf, within Confidence) {
+func (e *Explanation) Confidence(i int) (conf, within infer.Confidence) {
 	t := &e.Insts[i]
 	f := &e.Result.Block[t.Block]
 	if !(t.N > 0) {
-		return None, None
+		return infer.None, infer.None
 	}
 	noise := ofSamples(t.Total, e.perSample)
 	return min(f.Conf, noise), min(f.Within, noise)
@@ -573,7 +559,7 @@ func (e *Explanation) Confidence(i int) (conf, within Confidence) {
 
 // StallConfidence is Confidence of the cycles of the stall. The error of Time is all in
 // the stall: where that is the smaller part of it, it is that much less sure.
-func (e *Explanation) StallConfidence(i int) (conf, within Confidence) {
+func (e *Explanation) StallConfidence(i int) (conf, within infer.Confidence) {
 	conf, within = e.Confidence(i)
 	t := &e.Insts[i]
 	part := t.Stall.Cycles / max(t.Time, 1e-300)
@@ -582,27 +568,27 @@ func (e *Explanation) StallConfidence(i int) (conf, within Confidence) {
 
 // ofSamples is the confidence that so many cycles have by chance alone: the number of
 // samples is off by 1.64 times its root, 1 time in 10.
-func ofSamples(cycles, perSample float64) Confidence {
+func ofSamples(cycles, perSample float64) infer.Confidence {
 	n := cycles / perSample
 	switch off := 1.645 / math.Sqrt(max(n, 1e-300)); {
 	case off <= 0.1:
-		return High
+		return infer.High
 	case off <= math.Ln2: // a factor 2
-		return Medium
+		return infer.Medium
 	case n > 0:
-		return Low
+		return infer.Low
 	}
-	return None
+	return infer.None
 }
 
 // ofPart is the confidence of a difference that is a part of an amount of confidence
 // c: 10 % of the whole are 50 % of a fifth, and a factor of 2 is one of 3 of a half.
-func ofPart(c Confidence, part float64) Confidence {
+func ofPart(c infer.Confidence, part float64) infer.Confidence {
 	switch {
-	case c == High && part < 0.2, c == Medium && part < 0.5:
-		return Low
-	case c == High && part < 0.9:
-		return Medium
+	case c == infer.High && part < 0.2, c == infer.Medium && part < 0.5:
+		return infer.Low
+	case c == infer.High && part < 0.9:
+		return infer.Medium
 	}
 	return c
 }
@@ -693,4 +679,18 @@ func newReuse(pieces map[[2]uint64]float64) reuse {
 func (u *reuse) between(n float64) float64 {
 	i, _ := slices.BinarySearch(u.n, n)
 	return float64(len(u.n)-i) + u.sum[i]/n
+}
+
+// inParallel calls f with 0 to n-1, on all processors.
+func inParallel(n int, f func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
 }

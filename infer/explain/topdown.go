@@ -1,9 +1,10 @@
-package infer
+package explain
 
 import (
 	"math"
 	"slices"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/machine"
 )
@@ -113,7 +114,7 @@ func isSlotEvent(name string) bool {
 // places of the pipeline: of p, a procedure of ip; of all of ip, where p is nil; of all user
 // code, where ip is nil too. It is not ok where the recording does not have them. The ranges
 // are those of chance: with 95 % confidence the share is within.
-func (x *Explainer) CountedTopDown(ip *ImageProfile, p *image.Proc) (t TopDown, ok bool) {
+func (x *Explainer) CountedTopDown(ip *infer.ImageProfile, p *image.Proc) (t TopDown, ok bool) {
 	for i := range slotFormulas {
 		f := &slotFormulas[i]
 		all, _, has := x.slots(f.all, ip, p)
@@ -146,7 +147,7 @@ func (x *Explainer) CountedTopDown(ip *ImageProfile, p *image.Proc) (t TopDown, 
 
 // slots adds up terms. It returns the standard deviation, too, and whether all of the
 // events were recorded.
-func (x *Explainer) slots(terms []slotTerm, ip *ImageProfile, p *image.Proc) (n, sd float64, ok bool) {
+func (x *Explainer) slots(terms []slotTerm, ip *infer.ImageProfile, p *image.Proc) (n, sd float64, ok bool) {
 	variance := 0.0
 	for _, t := range terms {
 		e := x.counted[t.event]
@@ -166,7 +167,7 @@ func (x *Explainer) slots(terms []slotTerm, ip *ImageProfile, p *image.Proc) (n,
 }
 
 // in counts the samples in p, in all of ip or in all images.
-func (e *eventCounts) in(ip *ImageProfile, p *image.Proc) (n uint64) {
+func (e *eventCounts) in(ip *infer.ImageProfile, p *image.Proc) (n uint64) {
 	if ip == nil {
 		for _, at := range e.at {
 			for _, k := range at {

@@ -1,4 +1,4 @@
-package infer
+package explain
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -75,7 +76,7 @@ var theImage = sample.ImageID{Path: "/bin/f"}
 
 // explainer prepares to explain s. An edge runs as often as the rarer of its blocks,
 // but no block leads on more often than it runs.
-func (s *scene) explainer(tb testing.TB) (*Explainer, *ImageProfile, *Result) {
+func (s *scene) explainer(tb testing.TB) (*Explainer, *infer.ImageProfile, *infer.Result) {
 	tb.Helper()
 	code, err := hex.DecodeString(strings.ReplaceAll(s.code, " ", ""))
 	if err != nil {
@@ -96,14 +97,17 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *ImageProfile, *Result) {
 	}
 	counts := sample.NewCounts(sample.CPU{}, event)
 	ic := counts.Image(theImage)
-	r := newResult(p)
+	r := &infer.Result{
+		Proc: p, Block: make([]infer.Freq, len(p.Blocks)), Cold: make([]bool, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)),
+		Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls)),
+	}
 	i := 0
 	for b := range p.Blocks {
 		n := 1000.0
 		if s.runs != nil {
 			n = s.runs(b)
 		}
-		r.Block[b] = Freq{n, High, High}
+		r.Block[b] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
 		for _, in := range im.Insts(&p.Blocks[b]) {
 			off, ok := im.OffsetOf(in.Addr)
 			if !ok {
@@ -119,15 +123,15 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *ImageProfile, *Result) {
 		left := r.Block[b].N
 		for _, e := range p.Blocks[b].Out {
 			n := min(left, r.Block[p.Edges[e].To].N)
-			r.Edge[e] = Freq{n, High, High}
+			r.Edge[e] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
 			left -= n
 		}
 	}
 	counts.Lose(sample.LostKernel, s.lost)
 	rec := &sample.Recording{Counts: append([]*sample.Counts{counts}, s.others...)}
-	ip := &ImageProfile{ID: theImage, Image: im, Samples: r.Samples, Procs: []*Result{r}, counts: counts.Images[ic]}
-	prof := &Profile{Machine: s.model, Event: event, Samples: Samples{Total: counts.Total, Used: r.Samples}, Images: []*ImageProfile{ip}}
-	x, err := NewExplainer(prof, rec)
+	ip := &infer.ImageProfile{ID: theImage, Image: im, Samples: r.Samples, Procs: []*infer.Result{r}, Counts: counts.Images[ic]}
+	prof := &infer.Profile{Machine: s.model, Event: event, Samples: infer.Samples{Total: counts.Total, Used: r.Samples}, Images: []*infer.ImageProfile{ip}}
+	x, err := New(prof, rec)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -273,13 +277,13 @@ func TestStallConfidence(t *testing.T) {
 	code := before + "488b07 4883c101 c3" // mov (%rdi),%rax; add $1,%rcx; ret
 	for _, tt := range []struct {
 		period, n   uint64
-		time, stall Confidence
+		time, stall infer.Confidence
 	}{
-		{1, 900_000, High, High},
-		{1, 3_000, High, Medium},      // of 3 cycles, one must be: 10 % of 3 are more of the rest
-		{10_000, 100, Medium, Medium}, // 100 samples are off by 16 %
-		{1_000_000, 2, Low, Low},      // 2 samples
-		{1, 0, None, None},
+		{1, 900_000, infer.High, infer.High},
+		{1, 3_000, infer.High, infer.Medium},      // of 3 cycles, one must be: 10 % of 3 are more of the rest
+		{10_000, 100, infer.Medium, infer.Medium}, // 100 samples are off by 16 %
+		{1_000_000, 2, infer.Low, infer.Low},      // 2 samples
+		{1, 0, infer.None, infer.None},
 	} {
 		s := scene{model: "amd-zen5", event: sample.Event{Name: "cycles", Period: tt.period, Unit: "cycles"}, code: code, samples: waited(1, tt.n)}
 		e := s.explain(t)
@@ -299,8 +303,8 @@ func TestRest(t *testing.T) {
 	c.AddSample(c.Image(id), 0x100, 7)
 	c.Lose(sample.LostKernel, 20)
 	c.Lose(sample.LostUnmapped, 3)
-	prof := &Profile{Machine: "amd-zen5", Event: c.Event, Samples: Samples{Total: c.Total, Used: 60}}
-	x, err := NewExplainer(prof, &sample.Recording{Counts: []*sample.Counts{c}})
+	prof := &infer.Profile{Machine: "amd-zen5", Event: c.Event, Samples: infer.Samples{Total: c.Total, Used: 60}}
+	x, err := New(prof, &sample.Recording{Counts: []*sample.Counts{c}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +336,7 @@ func TestCountedTopDown(t *testing.T) {
 			c.AddSample(c.Image(theImage), 0x78, n)
 			rec.Counts = append(rec.Counts, c)
 		}
-		x, err := NewExplainer(&Profile{Machine: tt.model, Event: sample.Event{Name: "cycles", Period: 1, Unit: "cycles"}}, rec)
+		x, err := New(&infer.Profile{Machine: tt.model, Event: sample.Event{Name: "cycles", Period: 1, Unit: "cycles"}}, rec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -373,24 +377,4 @@ func FuzzExplain(f *testing.F) {
 			t.Errorf("top-down %v", td)
 		}
 	})
-}
-
-// TestPreciseEvent: what perf calls precise is so if a counter counts it.
-func TestPreciseEvent(t *testing.T) {
-	for _, tt := range []struct {
-		name, unit string
-		want       bool
-	}{
-		{"cycles", "cycles", false},
-		{"cycles:u", "cycles", false},
-		{"cycles:pp", "cycles", true},
-		{"cycles:upp", "cycles", true},
-		{"cpu_core/cycles/p", "cycles", true},
-		{"vendor:cpu_clk_unhalted.thread_p", "cycles", false},
-		{"cpu-clock:ppp", "ns", false},
-	} {
-		if got := preciseEvent(sample.Event{Name: tt.name, Unit: tt.unit}); got != tt.want {
-			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package infer
+package explain
 
 import (
 	"cmp"
@@ -8,8 +8,10 @@ import (
 	"slices"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
+	"backfeed/testdata/sets"
 )
 
 var simulated = flag.String("callgrind", "", "compare culprits with `FILE`, of callgrind --dump-instr=yes --cache-sim=yes --branch-sim=yes on the one program of -sets")
@@ -72,61 +74,65 @@ func TestCorrelation(t *testing.T) {
 // of the instruction cache, by the most, the least and the middle of the ranges.
 // What all the time of the procedures has in common with the misses is shown beside it.
 func TestSimulated(t *testing.T) {
-	all := loadSets(t)
+	all := sets.Named(t)
 	if len(all) != 1 || *simulated == "" {
 		t.Skip("needs one of -sets and -callgrind")
 	}
 	s := all[0]
-	exact := loadTruth(t, *simulated)
-	prof := s.infer(t, s.rec, Options{})
+	exact := sets.Truth(t, *simulated)
+	prof, err := infer.Infer(s.Rec, s.Open, infer.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Log("by inferred counts:")
 	correlate(t, prof, exact)
 	t.Log("by exact counts, so that only the culprits are at stake:")
-	correlate(t, s.exactly(prof), exact)
+	correlate(t, exactly(s, prof), exact)
 }
 
 // exactly returns p with the true executions of blocks and edges.
-func (s *set) exactly(p *Profile) *Profile {
-	return remade(p, func(ip *ImageProfile, r *Result) *Result {
-		o := *r
-		o.Block, o.Edge = slices.Clone(r.Block), slices.Clone(r.Edge)
-		for b := range o.Block {
-			block := &r.Proc.Blocks[b]
-			o.Block[b] = Freq{s.exact(ip, block), High, High}
-			rest := o.Block[b].N
-			for _, e := range block.Out {
-				if edge := &r.Proc.Edges[e]; edge.Kind != image.FallThrough {
-					n := s.taken(ip, block, r.Proc.Blocks[edge.To].Start)
-					o.Edge[e] = Freq{n, High, High}
-					rest -= n
-				}
-			}
-			for _, e := range block.Out {
-				if r.Proc.Edges[e].Kind == image.FallThrough {
-					o.Edge[e] = Freq{max(0, rest), High, High}
-				}
-			}
+func exactly(s *sets.Set, p *infer.Profile) *infer.Profile {
+	q := *p
+	q.Images = nil
+	for _, ip := range p.Images {
+		jp := *ip
+		jp.Procs = nil
+		for _, r := range ip.Procs {
+			jp.Procs = append(jp.Procs, exactResult(s, ip, r))
 		}
-		return &o
-	})
+		q.Images = append(q.Images, &jp)
+	}
+	return &q
 }
 
-// taken returns how often the jump at the end of b led to an address.
-func (s *set) taken(ip *ImageProfile, b *image.Block, to image.Addr) float64 {
-	n := uint64(0)
-	for path, it := range s.truth.Images {
-		if truth.SamePath(path, ip.ID.Path) || len(s.truth.Images) == 1 {
-			n = max(n, it.Jumps[truth.Transfer{From: b.Last, To: to}])
+func exactResult(s *sets.Set, ip *infer.ImageProfile, r *infer.Result) *infer.Result {
+	o := *r
+	o.Block, o.Edge = slices.Clone(r.Block), slices.Clone(r.Edge)
+	for b := range o.Block {
+		block := &r.Proc.Blocks[b]
+		o.Block[b] = infer.Freq{N: s.Exact(ip.ID.Path, block), Conf: infer.High, Within: infer.High}
+		rest := o.Block[b].N
+		for _, e := range block.Out {
+			if edge := &r.Proc.Edges[e]; edge.Kind != image.FallThrough {
+				n := s.Taken(ip.ID.Path, block, r.Proc.Blocks[edge.To].Start)
+				o.Edge[e] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
+				rest -= n
+			}
+		}
+		for _, e := range block.Out {
+			if r.Proc.Edges[e].Kind == image.FallThrough {
+				o.Edge[e] = infer.Freq{N: max(0, rest), Conf: infer.High, Within: infer.High}
+			}
 		}
 	}
-	return float64(n)
+	return &o
 }
 
 // correlate explains p, and shows how the causes of its procedures' stalls correlate with
 // what was simulated.
-func correlate(t *testing.T, p *Profile, exact *truth.Counts) {
+func correlate(t *testing.T, p *infer.Profile, exact *truth.Counts) {
 	t.Helper()
-	x, err := NewExplainer(p, nil)
+	x, err := New(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +187,7 @@ func correlate(t *testing.T, p *Profile, exact *truth.Counts) {
 }
 
 // eventsOf adds up events of the instructions of a procedure.
-func eventsOf(it *truth.Image, events []string, r *Result) float64 {
+func eventsOf(it *truth.Image, events []string, r *infer.Result) float64 {
 	n := uint64(0)
 	for _, name := range events {
 		for i := range r.Proc.Blocks {

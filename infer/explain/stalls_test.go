@@ -1,4 +1,4 @@
-package infer
+package explain
 
 import (
 	"errors"
@@ -8,28 +8,30 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
 
 // explained infers a recording of testdata/stalls and explains all procedures.
-func explained(t *testing.T, rec *sample.Recording) (*Profile, []*Explanation) {
+func explained(t *testing.T, rec *sample.Recording) (*infer.Profile, []*Explanation) {
 	t.Helper()
-	im, err := image.Open("../testdata/stalls/stalls", image.Options{})
+	im, err := image.Open("../../testdata/stalls/stalls", image.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
-	prof, err := Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+	prof, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
 		if !strings.HasSuffix(id.Path, "/stalls") {
 			return nil, errors.New("not the program")
 		}
 		return im, nil
-	}, Options{})
+	}, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := NewExplainer(prof, rec)
+	x, err := New(prof, rec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +78,7 @@ func TestStalls(t *testing.T) {
 		{"touch", "touch", PageFault, false},
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
-			b, err := os.ReadFile(filepath.Join("../testdata/stalls", tt.kind+".bfr"))
+			b, err := os.ReadFile(filepath.Join("../../testdata/stalls", tt.kind+".bfr"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,24 +126,24 @@ func TestStalls(t *testing.T) {
 
 // TestNoTime: samples of instructions do not tell how long they took.
 func TestNoTime(t *testing.T) {
-	prof := &Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "instructions", Period: 1, Unit: "instructions"}}
-	if _, err := NewExplainer(prof, nil); !errors.Is(err, ErrNoTime) {
+	prof := &infer.Profile{Machine: "generic-x86_64", Event: sample.Event{Name: "instructions", Period: 1, Unit: "instructions"}}
+	if _, err := New(prof, nil); !errors.Is(err, ErrNoTime) {
 		t.Errorf("got %v, want %v", err, ErrNoTime)
 	}
 }
 
 // TestUnexplained shows how much of the time of the sets of -sets no cause is left for.
 func TestUnexplained(t *testing.T) {
-	all := loadSets(t)
+	all := sets.Named(t)
 	if len(all) == 0 {
 		t.Skip("needs -sets")
 	}
 	for _, s := range all {
-		prof, err := Infer(s.rec, s.open, Options{})
+		prof, err := infer.Infer(s.Rec, s.Open, infer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		x, err := NewExplainer(prof, s.rec)
+		x, err := New(prof, s.Rec)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,12 +156,12 @@ func TestUnexplained(t *testing.T) {
 		}
 		sum.Add(x.Rest())
 		t.Logf("%s: stalls %.1f %% of the time, unexplained %.1f %%, of code without counts %.1f %%",
-			s.name, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Cycles, 100*sum.Uncounted/sum.Cycles)
+			s.Name, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Cycles, 100*sum.Uncounted/sum.Cycles)
 		for c, r := range sum.Causes {
 			t.Logf("    %-14s %5.1f to %5.1f %%, likeliest of %5.1f %%", Cause(c), 100*r.Least/sum.Cycles, 100*r.Most/sum.Cycles, 100*sum.Likeliest[c]/sum.Cycles)
 		}
 		if sum.Unexplained > 0.1*sum.Cycles {
-			t.Errorf("%s: %.1f %% of the time is unexplained", s.name, 100*sum.Unexplained/sum.Cycles)
+			t.Errorf("%s: %.1f %% of the time is unexplained", s.Name, 100*sum.Unexplained/sum.Cycles)
 		}
 	}
 }

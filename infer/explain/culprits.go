@@ -1,10 +1,10 @@
-package infer
+package explain
 
 import (
 	"math"
 	"slices"
-	"strings"
 
+	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
 )
@@ -630,7 +630,7 @@ func (w *work) missRate(b int) float64 {
 	for _, e := range block.Out {
 		f := w.r.Edge[e]
 		all, most = all+f.N, max(most, f.N)
-		sure = sure && f.Within >= High
+		sure = sure && f.Within >= infer.High
 	}
 	outs := float64(len(block.Out))
 	if n := w.r.Block[b].N; n > all*(1+1e-6) { // it leaves the procedure, too
@@ -803,7 +803,7 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 	}
 	byName := map[string]*eventCounts{}
 	for _, c := range rec.Counts {
-		name := bareEvent(c.Event.Name)
+		name := infer.BareEvent(c.Event.Name)
 		cause, bounds := eventCauses[name]
 		period := c.MeanPeriod()
 		if !bounds && !isSlotEvent(name) || !(period > 0) || c.Total == 0 {
@@ -831,16 +831,6 @@ func (x *Explainer) readEvents(rec *sample.Recording) {
 			}
 		}
 	}
-}
-
-// bareEvent is the name of an event without what it is modified by: "cpu_core/cycles/u"
-// and "cycles:u" are cycles.
-func bareEvent(name string) string {
-	if _, in, ok := strings.Cut(name, "/"); ok {
-		name, _, _ = strings.Cut(in, "/")
-	}
-	name, _, _ = strings.Cut(name, ":")
-	return name
 }
 
 // boundByEvents bounds the culprits of i by the samples of their events around it: of

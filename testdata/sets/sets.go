@@ -1,0 +1,117 @@
+// Package sets reads recorded programs with their exact counts, which tests hold inference to:
+// testdata/mix, and those that -sets names.
+package sets
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/infer/image"
+	"backfeed/infer/truth"
+	"backfeed/sample"
+)
+
+var dirs = flag.String("sets", "", "also judge the programs in these `directories`, comma-separated, each with samples.bfr, symfs and truth.json.gz")
+
+// A Set is a recorded program with its exact counts.
+type Set struct {
+	Name    string
+	Rec     *sample.Recording
+	Images  map[sample.ImageID]*image.Image // that were kept, by key
+	Truth   *truth.Counts
+	Samples truth.SamplesByAddr
+}
+
+// Load reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
+func Load(tb testing.TB, dir string) *Set {
+	tb.Helper()
+	s := &Set{Name: filepath.Base(dir), Images: map[sample.ImageID]*image.Image{}, Samples: truth.SamplesByAddr{}}
+	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if s.Rec, err = sample.Decode(b); err != nil {
+		tb.Fatal(err)
+	}
+	for _, ic := range s.Rec.Counts[0].Images {
+		p := ic.ID.Path
+		// /lib may be a link to /usr/lib on the machine that recorded.
+		for _, file := range []string{"symfs" + p, "symfs" + strings.TrimPrefix(p, "/usr"), filepath.Base(p)} {
+			im, err := image.Open(filepath.Join(dir, file), image.Options{})
+			if err != nil {
+				continue
+			}
+			tb.Cleanup(func() { im.Close() })
+			s.Images[ic.ID.Key()] = im
+			s.Samples.Add(ic, im)
+			break
+		}
+	}
+	s.Truth = Truth(tb, filepath.Join(dir, "truth.json.gz"))
+	return s
+}
+
+// Named reads the directories of -sets.
+func Named(tb testing.TB) (all []*Set) {
+	tb.Helper()
+	if *dirs != "" {
+		for _, dir := range strings.Split(*dirs, ",") {
+			all = append(all, Load(tb, dir))
+		}
+	}
+	return all
+}
+
+// Truth reads the exact counts in a file.
+func Truth(tb testing.TB, path string) *truth.Counts {
+	tb.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	exact, err := truth.Read(f)
+	if err != nil {
+		tb.Fatalf("%s: %v", path, err)
+	}
+	return exact
+}
+
+// Open returns an image of the set.
+func (s *Set) Open(id sample.ImageID) (*image.Image, error) {
+	if im := s.Images[id.Key()]; im != nil {
+		return im, nil
+	}
+	return nil, errors.New("not kept with the set")
+}
+
+// of calls f with the exact counts of the image at path: of the only one, whatever its path.
+func (s *Set) of(path string, f func(*truth.Image)) {
+	for p, it := range s.Truth.Images {
+		if truth.SamePath(p, path) || len(s.Truth.Images) == 1 {
+			f(it)
+		}
+	}
+}
+
+// Exact returns the true executions of block b of the image at path.
+func (s *Set) Exact(path string, b *image.Block) float64 {
+	var n uint64
+	s.of(path, func(it *truth.Image) {
+		for a := b.Start; a < b.End; a++ {
+			n = max(n, it.Insts[a])
+		}
+	})
+	return float64(n)
+}
+
+// Taken returns how often the jump at the end of b, of the image at path, led to an address.
+func (s *Set) Taken(path string, b *image.Block, to image.Addr) float64 {
+	n := uint64(0)
+	s.of(path, func(it *truth.Image) { n = max(n, it.Jumps[truth.Transfer{From: b.Last, To: to}]) })
+	return float64(n)
+}
