@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
 )
 
 func TestDoctor(t *testing.T) {
