@@ -104,7 +104,7 @@ func runCheck(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	gates := gate.Recording(src.Profile, ip, src.Recording.Samples(), ofOtherID(src), lim)
+	gates := gate.Recording(src.Profile, ip, src.Recording.Samples(), src.OfOtherID(), lim)
 	if newest, err := src.Newest(); err != nil {
 		return err
 	} else if !newest.IsZero() {
@@ -144,16 +144,6 @@ func checked(s *input.Session, want string) (*infer.ImageProfile, error) {
 		return ip, nil
 	}
 	return nil, fail.Errorf(fail.Nothing, "check: no samples of any image (`backfeed images` says why)")
-}
-
-// ofOtherID returns how many samples are of images of which only other builds were found.
-func ofOtherID(src *input.Session) (other uint64) {
-	for id, n := range src.Recording.ByImage() {
-		if errors.Is(src.Missing(id), input.ErrOtherID) {
-			other += n
-		}
-	}
-	return other
 }
 
 // buildGates compare the sampled procedures and lines with those of the build at path.

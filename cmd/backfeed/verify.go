@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/document"
 	"backfeed/infer/truth"
-	"backfeed/sample"
 )
 
 var verifyCmd = &command{
@@ -67,11 +65,11 @@ func runVerify(c *cli, args []string) error {
 	defer src.Close()
 	var samples truth.SamplesByAddr
 	if src.Recording != nil {
-		if samples, err = samplesByAddr(src, doc.Event.Name); err != nil {
+		if samples, err = src.SamplesByAddr(doc.Event.Name); err != nil {
 			return err
 		}
 	}
-	c.countOnce(src, doc, exact)
+	src.CountOnce(doc, exact)
 	a := truth.Compare(doc, exact, samples)
 	if a.Scale == 0 || a.NoBlock == 1 {
 		return fail.Errorf(fail.Nothing, "%s and %s have no code in common: are both of the same build?", fs.Arg(0), *truthFile)
@@ -80,45 +78,6 @@ func runVerify(c *cli, args []string) error {
 	return c.print("-", format, figures, figures.Measures(), func(w io.Writer, style report.Style) error {
 		return report.WriteAccuracy(w, a, len(samples) > 0, style)
 	})
-}
-
-// countOnce takes the repetitions of string instructions off the truth, for images that can be found.
-func (c *cli) countOnce(src *input.Session, doc *document.Counts, exact *truth.Counts) {
-	var repeated, all, unknown uint64
-	for path, it := range exact.Images {
-		total := it.Total()
-		all += total
-		i := slices.IndexFunc(doc.Images, func(im document.Image) bool { return truth.SamePath(im.Path, path) })
-		if i < 0 {
-			continue // nothing of it is compared
-		}
-		n, err := countOnce(src, &doc.Images[i], it)
-		if err != nil {
-			unknown += total
-		}
-		repeated += n
-	}
-	if repeated > 0 {
-		c.warn("%s of the truth are repetitions of string instructions, which count once for each execution: nothing to do", report.Share(repeated, all))
-	}
-	if unknown > 0 {
-		c.warn("of images with %s of the truth, which are not at hand, string instructions count by their repetitions", report.Share(unknown, all))
-	}
-}
-
-// countOnce takes those of one image off, and returns how many there were.
-func countOnce(src *input.Session, of *document.Image, it *truth.Image) (repetitions uint64, err error) {
-	id := sample.ImageID{Path: of.Path}
-	if of.BuildID != "" {
-		if id.Build, err = sample.ParseBuildID(of.BuildID); err != nil {
-			return 0, err
-		}
-	}
-	im, err := src.Open(id)
-	if err != nil {
-		return 0, err
-	}
-	return it.CountOnce(im)
 }
 
 // sampled reads the samples of all paths, of which there may be none.
@@ -130,26 +89,4 @@ func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error
 		return input.New(*opt)
 	}
 	return c.read(paths, opt)
-}
-
-// samplesByAddr returns the samples of one event their addresses.
-func samplesByAddr(src *input.Session, event string) (truth.SamplesByAddr, error) {
-	by := truth.SamplesByAddr{}
-	for _, counts := range src.Recording.Counts {
-		if counts.Event.Name != event {
-			continue
-		}
-		for _, ic := range counts.Images {
-			im, err := src.Open(ic.ID)
-			if err != nil {
-				continue // told below
-			}
-			by.Add(ic, im)
-		}
-	}
-	src.TellImages(src.Recording)
-	if len(by) == 0 {
-		return nil, fail.Errorf(fail.Nothing, "no samples of event %q in an image that can be found (`backfeed images` says which are missing)", event)
-	}
-	return by, nil
 }
