@@ -61,6 +61,9 @@ func TestTables(t *testing.T) {
 		{[]string{"help"}, nil, []string{"topstalls"}},
 	} {
 		for _, columns := range []int{80, 120} {
+			if columns > 80 && testing.Short() {
+				continue // the narrow one is the harder one
+			}
 			name := strings.Join(tt.args[:min(3, len(tt.args))], " ")
 			code, lines := onTerminal(t, columns, tt.args...)
 			if code != exitDone {

@@ -67,10 +67,10 @@ func onTerminal(t *testing.T, columns int, args ...string) (code int, lines []st
 	m := newTerminal(t, columns)
 	code = run(args, strings.NewReader(""), m.file, m.file)
 	for _, line := range strings.Split(strings.TrimRight(m.written(), "\n"), "\n") {
-		lines = append(lines, line[strings.LastIndex(line, "\x1b[K")+1:])
-	}
-	for i, line := range lines {
-		lines[i] = strings.TrimPrefix(line, "[K")
+		if i := strings.LastIndex(line, "\x1b[K"); i >= 0 {
+			line = line[i+len("\x1b[K"):]
+		}
+		lines = append(lines, line)
 	}
 	return code, lines
 }
