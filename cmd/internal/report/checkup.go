@@ -26,7 +26,7 @@ func NewCheckup(found []Finding) *Checkup { return &Checkup{"backfeed.doctor/1",
 
 // Text prints findings for people; fixes come after, where they have room.
 func (c *Checkup) Text(w io.Writer, style Style) error {
-	t := NewTable(Left(""), Left("what"), Left(""), Left("found"))
+	t := NewTable(Left(""), Left("what"), Left(""), Sentences("found"))
 	for _, f := range c.Findings {
 		mark := "yes"
 		if !f.OK {
@@ -34,7 +34,6 @@ func (c *Checkup) Text(w io.Writer, style Style) error {
 		}
 		t.Row(f.Group, f.Name, mark, Clean(f.Detail))
 	}
-	style.Width = 0 // what was found is a sentence
 	if err := t.Print(w, style); err != nil {
 		return err
 	}

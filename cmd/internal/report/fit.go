@@ -86,6 +86,12 @@ func (t *Table) fit(width []int, fits int) {
 			width[widest]--
 		}
 	}
+	shrink(func(i int) int {
+		if t.columns[i].wrap { // it loses nothing
+			return t.columns[i].atLeast(full[i])
+		}
+		return width[i]
+	})
 	const roomy = 24
 	shrink(func(i int) int { return max(roomy, t.columns[i].atLeast(full[i])+roomy/2) })
 	shrink(func(i int) int {

@@ -164,6 +164,22 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// TestSentences: what has no room in the last column goes on below.
+func TestSentences(t *testing.T) {
+	table := NewTable(Left("what"), Sentences("found"))
+	table.Row("cycles", "perf_event_open: no such file or directory on this machine")
+	table.Row("timer", "works")
+	var b bytes.Buffer
+	want := "" +
+		"what    found\n" +
+		"cycles  perf_event_open: no such file\n" +
+		"        or directory on this machine\n" +
+		"timer   works\n"
+	if err := table.Print(&b, Style{Width: 40}); err != nil || b.String() != want {
+		t.Errorf("%v\ngot:\n%s\nwant:\n%s", err, &b, want)
+	}
+}
+
 // TestPrintHistogram: in Markdown, columns hold in code only.
 func TestPrintHistogram(t *testing.T) {
 	h := Histogram{Title: "errors", Legend: []string{"high"}, Bars: []Bar{{"0%", []float64{1}}}}

@@ -14,7 +14,8 @@ type Column struct {
 	cut   func(s string, width int) string // shortens a cell
 	least int                              // characters that it keeps while there are columns to leave out
 	main  bool
-	drop  int // 0 is never, 1 before 2
+	drop  int  // 0 is never, 1 before 2
+	wrap  bool // a cell may have several lines; of the last column only
 }
 
 // Left is a column of words, Right one of numbers, which are never shortened. Procedures, Paths and
@@ -24,6 +25,9 @@ func Right(name string) Column        { return Column{Name: name, right: true} }
 func Procedures(name string) Column   { return Column{Name: name, cut: CutName, least: 16} }
 func Paths(name string) Column        { return Column{Name: name, cut: CutPath, least: 12} }
 func Instructions(name string) Column { return Column{Name: name, cut: CutInstruction, least: 26} }
+
+// Sentences is a last column of sentences, which go on in further lines where they have no room.
+func Sentences(name string) Column { return Column{Name: name, cut: Cut, least: 30, wrap: true} }
 
 // Main makes c the column that the table is about: it is the last to be shortened.
 func (c Column) Main() Column {
@@ -86,7 +90,9 @@ func (t *Table) Print(w io.Writer, style Style) error {
 	var b strings.Builder
 	b.WriteString(first + "\n")
 	for _, row := range t.rows {
-		b.WriteString(t.line(row, width) + "\n")
+		for _, part := range t.parts(row, width) {
+			b.WriteString(t.line(part, width) + "\n")
+		}
 	}
 	b.WriteString(hiddenLine(hidden, style))
 	_, err := io.WriteString(w, b.String())
@@ -137,6 +143,28 @@ func (t *Table) widths() []int {
 		}
 	}
 	return width
+}
+
+// parts divides a row whose last cell is a sentence that is too long for its column.
+func (t *Table) parts(row []string, width []int) [][]string {
+	last := len(row) - 1
+	if last < 0 || !t.columns[last].wrap || utf8.RuneCountInString(row[last]) <= width[last] {
+		return [][]string{row}
+	}
+	var text strings.Builder
+	w := Wrap(&text, width[last])
+	io.WriteString(w, row[last])
+	w.Flush()
+	var parts [][]string
+	for i, line := range strings.Split(text.String(), "\n") {
+		part := make([]string, len(row))
+		if i == 0 {
+			copy(part, row)
+		}
+		part[last] = line
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // line aligns one row. No line ends in blanks.
