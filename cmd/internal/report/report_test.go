@@ -172,8 +172,8 @@ func TestSentences(t *testing.T) {
 	var b bytes.Buffer
 	want := "" +
 		"what    found\n" +
-		"cycles  perf_event_open: no such file\n" +
-		"        or directory on this machine\n" +
+		"cycles  perf_event_open: no such file or\n" +
+		"        directory on this machine\n" +
 		"timer   works\n"
 	if err := table.Print(&b, Style{Width: 40}); err != nil || b.String() != want {
 		t.Errorf("%v\ngot:\n%s\nwant:\n%s", err, &b, want)
