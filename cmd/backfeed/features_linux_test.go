@@ -121,7 +121,8 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 			return exitDone, ""
 		}
 		exe := program(t, "busy")
-		return recordOf(t, hasImage(exe), "--calibrate", "--dry-run", "--", exe, "busy", "60") // otherwise walks alone would do
+		code, _, errs := runCLI(t, "record", "--calibrate", "--dry-run", "--", exe, "busy", "60") // otherwise walks alone would do
+		return code, errs
 	},
 	collect.HardwareCounters: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
