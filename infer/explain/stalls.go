@@ -44,6 +44,7 @@ const (
 var causeNames = [NumCauses]string{"dcache-miss", "dtlb-miss", "store-forward", "store-buffer", "mispredict", "icache-miss", "itlb-miss", "front-end",
 	"divider", "multiplier", "dependency", "lock", "page-fault", "fp-assist", "microcode"}
 
+// String returns the name of c, as commands take it.
 func (c Cause) String() string {
 	if c < NumCauses {
 		return causeNames[c]

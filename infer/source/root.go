@@ -32,6 +32,7 @@ type root struct {
 // A Withheld is why a file is not shown.
 type Withheld string
 
+// Error goes on from the name of the file: "is not here".
 func (w Withheld) Error() string { return string(w) }
 
 // Elsewhere reports whether the file may well be shown if it is looked up below another

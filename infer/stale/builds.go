@@ -21,6 +21,7 @@ const (
 	NumTies      // how many there are
 )
 
+// String says in a word or two what ties the two.
 func (t Tie) String() string {
 	return [...]string{"lost", "lines or order", "same operations", "same code", "unchanged"}[t]
 }

@@ -63,7 +63,7 @@ func NewAccuracy(a *truth.Accuracy) *Accuracy {
 	}
 }
 
-// A measure is one figure of an Accuracy.
+// A Measure is one figure of an Accuracy.
 type Measure struct {
 	Of         string  `json:"of"`         // as the document calls it
 	Confidence string  `json:"confidence"` // of the counts that it is about; empty is all
