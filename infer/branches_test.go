@@ -184,6 +184,7 @@ var takenBranches = sample.Event{Name: "br_inst_retired.near_taken", Period: 211
 
 // TestBranchCounts: every execution is worth the same, wherever it is.
 func TestBranchCounts(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
 	for _, depth := range []int{16, 32} {
 		for range 20 {
@@ -231,6 +232,7 @@ func checkBranchCounts(t *testing.T, rng *rand.Rand, p *image.Proc, depth int) {
 
 // TestBranchErrors: observations are as sure as they say.
 func TestBranchErrors(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(9, 10))
 	for _, depth := range []int{16, 32} {
 		var n, within1, within2 int
@@ -274,6 +276,7 @@ func TestBranchErrors(t *testing.T) {
 // TestBranchesDecide: with branch records, the search gives the executions of blocks
 // and edges however the samples lie in the code that ran.
 func TestBranchesDecide(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(15, 16))
 	var blocks, edges, graphs float64
 	for range 40 {

@@ -72,6 +72,7 @@ func normal(s string) string {
 
 // TestClassesDefinition compares with the definition of equivalence, pair by pair.
 func TestClassesDefinition(t *testing.T) {
+	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
 	kinds := map[string]int{}
 	for range 6000 {

@@ -186,6 +186,7 @@ func (s *inOrderScore) check(t *testing.T, name string, within10 float64) {
 // DCPI had 73, 87 and 92 % within 5, 10 and 15 %, on real programs; here the core keeps
 // to its schedule but for the stalls.
 func TestInOrder(t *testing.T) {
+	t.Parallel()
 	const period = 1000
 	for _, tt := range []struct {
 		name     string
@@ -220,6 +221,7 @@ func executions(rng *rand.Rand, p *image.Proc, scale float64) []float64 {
 // TestInOrderCode does the same with real code and real schedules, on the core
 // of the model and on another one: models are never quite right.
 func TestInOrderCode(t *testing.T) {
+	t.Parallel()
 	const libc, period = "/usr/aarch64-linux-gnu/lib/libc.so.6", 1000
 	im, err := image.Open(libc, image.Options{})
 	if err != nil {

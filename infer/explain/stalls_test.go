@@ -60,6 +60,7 @@ func causesOf(s *Stall) (all []Cause) {
 // stalls of the procedure that waits, and the likeliest of them where others do not
 // leave the same traces.
 func TestStalls(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		kind, proc string
 		cause      Cause

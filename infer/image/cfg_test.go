@@ -63,6 +63,7 @@ func TestProcs(t *testing.T) {
 // TestBoundaries compares with objdump: in complete procedures, instructions begin where objdump says
 // that they do, and transfer control as it says.
 func TestBoundaries(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		tool, path string
 		flow       func(line) Class

@@ -75,6 +75,7 @@ func indirect(p *Proc) (jumps, edges int) {
 }
 
 func TestJumpTables(t *testing.T) {
+	t.Parallel()
 	for _, c := range compilers {
 		t.Run(c.name+" "+c.args, func(t *testing.T) {
 			im := compile(t, c.name, c.args, "switch.c")

@@ -111,6 +111,7 @@ func differ(got, want []Frame) string {
 
 // TestFramesAgainstLLVM compares every address of the code of real programs.
 func TestFramesAgainstLLVM(t *testing.T) {
+	t.Parallel()
 	testtool.Need(t, "llvm-symbolizer-19")
 	for _, tt := range []struct {
 		name    string

@@ -100,6 +100,7 @@ var ourComment = regexp.MustCompile(`(  # .*| <.*)$`)
 // them, but for what it says of addresses, which has names that are ours. The log has what
 // differs, by class.
 func TestTextAgainstObjdump(t *testing.T) {
+	t.Parallel()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

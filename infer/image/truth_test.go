@@ -167,6 +167,7 @@ func leads(p *Proc, from, to Addr) bool {
 
 // TestExecutedARM is TestExecuted for programs of AArch64, which QEMU counts.
 func TestExecutedARM(t *testing.T) {
+	t.Parallel()
 	qemu.NeedCount(t, elf.EM_AARCH64)
 	const clang = "clang-19 --target=aarch64-linux-gnu -fuse-ld=lld "
 	for _, tt := range []struct{ name, compile string }{

@@ -137,6 +137,7 @@ func TestErrors(t *testing.T) {
 // TestCutAnywhere: wherever a recording is cut, it is read or refused, and not
 // as if it were whole.
 func TestCutAnywhere(t *testing.T) {
+	t.Parallel()
 	each(func(name string, b []byte) {
 		whole, err := Read(bytes.NewReader(b), Options{})
 		if err != nil {
@@ -205,6 +206,7 @@ func TestFileFromPipe(t *testing.T) {
 // TestDamaged overwrites numbers in recordings at random: whatever comes of it,
 // there is an error, or counts that keep their promises.
 func TestDamaged(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	values := []uint64{0, 1, 7, 8, 16, 24, 0xffff, 1 << 31, 1<<32 - 1, 1 << 40, 1 << 63, 1<<64 - 8, 1<<64 - 512, 1<<64 - 1}
 	refused := 0

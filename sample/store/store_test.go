@@ -172,6 +172,7 @@ func contents(t *testing.T, s *Store) map[string]string {
 // TestOrder: what compaction makes of an epoch is the same to the byte, whatever
 // the order of the segments, and however they were merged before.
 func TestOrder(t *testing.T) {
+	t.Parallel()
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
 		var files map[string]string
