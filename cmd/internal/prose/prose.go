@@ -73,7 +73,7 @@ func (d *definition) add(line string) {
 // Defined takes apart a line that begins a definition. Among others, one may be a term alone, if what it means
 // follows.
 func Defined(line string, among bool, next []string) (term, meaning string, ok bool) {
-	if strings.HasPrefix(line, "- ") {
+	if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, " ") { // an item of a list, and what goes on in one
 		return "", "", false
 	}
 	if term, meaning, ok := strings.Cut(line, "  "); ok && len(term) < 24 && strings.TrimSpace(meaning) != "" {

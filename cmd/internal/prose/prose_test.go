@@ -29,3 +29,12 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// TestWrapList: items of lists go on below their first word.
+func TestWrapList(t *testing.T) {
+	const text = "Things:\n\n- one two three\n  four five\n- six\n\n- a\n  b\n"
+	const want = "Things:\n\n- one two\n  three four\n  five\n- six\n\n- a b\n"
+	if got := Wrap(text, 12); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
