@@ -97,7 +97,7 @@ func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, er
 	cal, err := f.calibrate.options(nil, nil)
 	return agent.Options{
 		Store: f.store, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, Epoch: f.epoch, Flush: f.flush,
-		Keep: agent.Keep(f.keepImages.value), MaxImage: int64(f.maxImage), Retain: f.retain.of(), Metrics: f.metrics, Public: f.public,
+		Keep: agent.Keep(f.keepImages.Value), MaxImage: int64(f.maxImage), Retain: f.retain.of(), Metrics: f.metrics, Public: f.public,
 		Log: f.logger(c.stderr), Without: c.verifierLog, Used: used,
 	}, err
 }
@@ -105,6 +105,6 @@ func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, er
 // logger writes what is worth that level.
 func (f *agentFlags) logger(w io.Writer) *slog.Logger {
 	var level slog.Level
-	level.UnmarshalText([]byte(f.level.value)) // one of the words of the flag
+	level.UnmarshalText([]byte(f.level.Value)) // one of the words of the flag
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
 }

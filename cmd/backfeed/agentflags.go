@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/sample/collect"
 )
 
@@ -17,17 +18,17 @@ import (
 type agentFlags struct {
 	store      string
 	what       systemFlags
-	maxCPU     share
+	maxCPU     flagset.Share
 	calibrate  calibrateFlags
 	labels     map[string]string
 	epoch      time.Duration
 	flush      time.Duration
-	keepImages *choice // "no", "file", "debug"
-	maxImage   size    // of what is copied
+	keepImages *flagset.Choice // "no", "file", "debug"
+	maxImage   flagset.Size    // of what is copied
 	retain     retention
 	metrics    string
 	public     bool
-	level      *choice
+	level      *flagset.Choice
 }
 
 // systemFlags say what of a machine to sample.
@@ -39,9 +40,9 @@ type systemFlags struct {
 	cgroups               []string
 }
 
-func (f *systemFlags) define(fs *flagSet, eventHelp string) {
+func (f *systemFlags) define(fs *flagset.Set, eventHelp string) {
 	fs.StringSliceVar(&f.events, "event", nil, eventHelp)
-	fs.alias("events", "event")
+	fs.Alias("events", "event")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
 	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
@@ -72,9 +73,9 @@ func cgroupTree() string {
 }
 
 // refuse finds what has no effect beside the rest.
-func (f *systemFlags) refuse(fs *flagSet) error {
+func (f *systemFlags) refuse(fs *flagset.Set) error {
 	if f.tick {
-		return fs.refuse("the scheduler's tick has a rate of its own", "frequency")
+		return fs.Refuse("the scheduler's tick has a rate of its own", "frequency")
 	}
 	return nil
 }
@@ -132,14 +133,14 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 }
 
 // refuse finds what has no effect beside the rest.
-func (f *agentFlags) refuse(fs *flagSet) error {
+func (f *agentFlags) refuse(fs *flagset.Set) error {
 	if f.metrics == "" {
-		if err := fs.refuse("it goes with --metrics", "metrics-public"); err != nil {
+		if err := fs.Refuse("it goes with --metrics", "metrics-public"); err != nil {
 			return err
 		}
 	}
-	if f.keepImages.value == "no" {
-		if err := fs.refuse("it goes with --keep-images", "max-image-size"); err != nil {
+	if f.keepImages.Value == "no" {
+		if err := fs.Refuse("it goes with --keep-images", "max-image-size"); err != nil {
 			return err
 		}
 	}

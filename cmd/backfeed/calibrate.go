@@ -5,19 +5,20 @@ import (
 	"fmt"
 
 	"backfeed/cmd/internal/calibrate"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 )
 
 // calibrateFlags are those of commands that may calibrate.
 type calibrateFlags struct {
-	budget share // 0 is no calibration
+	budget flagset.Share // 0 is no calibration
 	dry    bool
 	log    string
 }
 
 // define adds the flags; dry is one where something else is done than to record.
-func (f *calibrateFlags) define(fs *flagSet, dry bool) {
+func (f *calibrateFlags) define(fs *flagset.Set, dry bool) {
 	fs.Var(&f.budget, "calibrate", "see exactly where branches go and how often code runs, by walks and probes, which may take `percent` of the processor time")
 	fs.Lookup("calibrate").NoOptDefVal = "1%"
 	fs.Lookup("calibrate").DefValue = ""

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -40,13 +41,13 @@ backfeed check /var/lib/backfeed --since 7d --image ./app --max-age 3d`,
 // limits defines the flags of limits.
 func (c *cli) limits() *gate.Limits {
 	lim := gate.Usual
-	part := func(p *float64, name, usage string) { c.fs.Var((*fraction)(p), name, usage) }
-	c.fs.grouped(limitFlags, func() {
+	part := func(p *float64, name, usage string) { c.fs.Var((*flagset.Fraction)(p), name, usage) }
+	c.fs.Grouped(limitFlags, func() {
 		c.fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "at least `N` samples: with 1000, a procedure with 1 % of the time has 10, and its share is known within a third")
 		part(&lim.MinUsed, "min-used", "at least this share of the samples has a place: code whose samples have none looks as if it never ran")
 		part(&lim.MinOwn, "min-own", "at least this share is in the program itself, Go's runtime left out: an idle server's profile is one of its runtime and libraries")
 		part(&lim.MinKnown, "min-known", "at least this share of the program's samples is in blocks of medium within-function confidence or better: known within a factor of 2")
-		c.fs.alias("min-shape", "min-known")
+		c.fs.Alias("min-shape", "min-known")
 		part(&lim.MaxOtherID, "max-other-id", "at most this share is of images of which only other builds lie here")
 		c.fs.DurationVar(&lim.MaxAge, "max-age", lim.MaxAge, "of a store, the newest samples are not older than `duration`")
 		part(&lim.MinProcedures, "min-procedures", "at least this share of the program's samples is in procedures that --binary has, too")
@@ -62,15 +63,15 @@ func (c *cli) limits() *gate.Limits {
 
 // idleLimits refuses limits of the command line that nothing is held to. A configuration may have them for other
 // times.
-func idleLimits(fs *flagSet, binary, tree string, paths []string) (err error) {
+func idleLimits(fs *flagset.Set, binary, tree string, paths []string) (err error) {
 	if binary == "" {
-		err = fs.refuse("it goes with --binary", "min-procedures", "min-lines")
+		err = fs.Refuse("it goes with --binary", "min-procedures", "min-lines")
 	}
 	if tree == "" {
-		err = cmp.Or(err, fs.refuse("it goes with --source", "min-source", "max-files-gone", "max-functions-gone", "max-beyond", "max-moved"))
+		err = cmp.Or(err, fs.Refuse("it goes with --source", "min-source", "max-files-gone", "max-functions-gone", "max-beyond", "max-moved"))
 	}
 	if !slices.ContainsFunc(paths, isDir) {
-		err = cmp.Or(err, fs.refuse("only the samples of a store have an age", "max-age"))
+		err = cmp.Or(err, fs.Refuse("only the samples of a store have an age", "max-age"))
 	}
 	return err
 }
@@ -170,7 +171,7 @@ func sourceGates(src *input.Session, ip *infer.ImageProfile, dir string, lim gat
 }
 
 // judge prints the gates and fails if one of them does.
-func (c *cli) judge(gates []gate.Gate, format *choice) error {
+func (c *cli) judge(gates []gate.Gate, format *flagset.Choice) error {
 	rows := report.NewVerdicts(gates)
 	err := c.print("-", format, report.ItemsOf("backfeed.check/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteVerdicts(w, rows, style) })
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
@@ -60,7 +61,7 @@ type cli struct {
 	commands       []*command
 	groups         []commandGroup // of commands, for their list
 	cmd            *command
-	fs             *flagSet // of cmd, once it has asked for them
+	fs             *flagset.Set // of cmd, once it has asked for them
 	line           terminal.Line
 	mangled        bool // procedures have the names that the linker knows
 }

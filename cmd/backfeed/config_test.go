@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/internal/testtool"
 )
 
@@ -108,8 +109,8 @@ func FuzzConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, cmd := range []*command{agentCmd, checkCmd} {
 			fs := flagsOf(cmd)
-			fs.warn = func(string, ...any) {}
-			if oldConfig(string(b)) && fs.configureLines(string(b)) != nil || !oldConfig(string(b)) && fs.configure(b, cmd.name) != nil {
+			fs.Warn = func(string, ...any) {}
+			if flagset.OldConfig(string(b)) && fs.ConfigureLines(string(b)) != nil || !flagset.OldConfig(string(b)) && fs.Configure(b, cmd.name, configured) != nil {
 				continue
 			}
 			fs.Visit(func(flag *pflag.Flag) {

@@ -61,7 +61,7 @@ var deciders = map[string]func(io.Reader) (*feedback.Decisions, error){"go": fee
 func runDiff(c *cli, args []string) error {
 	fs := c.flags()
 	consumer := c.choice("for", "whose decisions", "go", "llvm")
-	fs.alias("consumer", "for")
+	fs.Alias("consumer", "for")
 	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
 	flags := c.diffFlags()
@@ -75,23 +75,23 @@ func runDiff(c *cli, args []string) error {
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
-	if err := fs.refuse("it is about recordings, and these are profiles", "lines", "since", "until", "label", "event", "model"); err != nil {
+	if err := fs.Refuse("it is about recordings, and these are profiles", "lines", "since", "until", "label", "event", "model"); err != nil {
 		return c.usage(err)
 	}
 	var sides [2]*feedback.Decisions
 	for i, path := range fs.Args() {
-		d, err := c.decisions(path, consumer.value)
+		d, err := c.decisions(path, consumer.Value)
 		if err != nil {
 			return err
 		}
 		sides[i] = d
 	}
-	doc := report.NewDecisionDiff(consumer.value, sides[0], sides[1])
+	doc := report.NewDecisionDiff(consumer.Value, sides[0], sides[1])
 	if err := c.print("-", format, doc, doc.Changes, doc.Text); err != nil {
 		return err
 	}
-	if failOn.value == "any" && len(doc.Changes) > 0 || failOn.value == "clear" && doc.Differs() {
-		return fail.Errorf(fail.Changed, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.value, len(doc.Changes), doc.Clear)
+	if failOn.Value == "any" && len(doc.Changes) > 0 || failOn.Value == "clear" && doc.Differs() {
+		return fail.Errorf(fail.Changed, "diff: %s would decide %d things otherwise, %d of them clearly", consumer.Value, len(doc.Changes), doc.Clear)
 	}
 	return nil
 }

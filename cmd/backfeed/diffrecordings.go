@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
@@ -34,7 +35,7 @@ func isRecording(path string) bool {
 
 // diffFlags are those of diff that are about recordings.
 type diffFlags struct {
-	by    *choice
+	by    *flagset.Choice
 	proc  *string
 	lines *int
 	opt   *input.Options
@@ -53,7 +54,7 @@ func (c *cli) diffFlags() diffFlags {
 }
 
 // diffRecordings compares two recordings.
-func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choice) error {
+func (c *cli) diffRecordings(before, after string, flags diffFlags, format *flagset.Choice) error {
 	if err := c.selects([]string{before, after}); err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *choi
 	if (report.Observed(sides[0].Recording.Observed(nil)) == "") != (report.Observed(sides[1].Recording.Observed(nil)) == "") {
 		c.warn("only one of %s and %s has observed counts: not all differences between their executions are the program's", before, after)
 	}
-	what := compare.What{ByBlock: flags.by.value == "block"}
+	what := compare.What{ByBlock: flags.by.Value == "block"}
 	if *flags.proc != "" {
 		what.Proc = func(name string) bool { return report.IsNamed(name, *flags.proc) }
 	}

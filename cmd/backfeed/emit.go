@@ -7,7 +7,9 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/terminal"
 	"backfeed/feedback"
 	"backfeed/sample"
@@ -58,7 +60,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	fs := c.flags()
 	image := fs.String("image", "", "write about the image with that `path` or build ID")
 	var opt emit.Options
-	ifChanged, format := new(bool), &choice{}
+	ifChanged, format := new(bool), &flagset.Choice{}
 	switch name {
 	case "go":
 		ifChanged = c.ifChanged()
@@ -75,7 +77,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	opt.Form = format.value
+	opt.Form = format.Value
 	if name == "propeller" && opt.LD == "" {
 		return c.usage(errors.New("want --ld FILE for the linker"))
 	}
@@ -110,7 +112,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	case name == "go":
 		c.tellGoBuild(*out, src, *opt.Wrote)
 	case next != "" && *out != "-":
-		c.warn("next: "+next, shellWord(*out))
+		c.warn("next: "+next, prose.ShellWord(*out))
 	}
 	c.tellThin(src.Recording, "merge several recordings")
 	return nil

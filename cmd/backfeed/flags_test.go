@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/spf13/pflag"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/internal/testtool"
 )
 
@@ -21,7 +21,7 @@ var placeholders = map[string]string{
 }
 
 // eachFlag calls f for all flags of all commands.
-func eachFlag(t *testing.T, f func(cmd *command, flags *flagSet, flag *pflag.Flag)) {
+func eachFlag(t *testing.T, f func(cmd *command, flags *flagset.Set, flag *pflag.Flag)) {
 	n := 0
 	for _, cmd := range everyCommand() {
 		flags := flagsOf(cmd)
@@ -35,10 +35,10 @@ func eachFlag(t *testing.T, f func(cmd *command, flags *flagSet, flag *pflag.Fla
 // TestPlaceholders: what help calls a value is a word for values, not a piece of the sentence around it.
 func TestPlaceholders(t *testing.T) {
 	seen := map[string]bool{}
-	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
-		name := placeholder(f)
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
+		name := flagset.Placeholder(f)
 		seen[name] = true
-		_, isChoice := f.Value.(*choice)
+		_, isChoice := f.Value.(*flagset.Choice)
 		switch {
 		case f.Value.Type() == "bool" && name == "":
 		case placeholders[name] == "":
@@ -62,7 +62,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("help %s says %q", cmd.name, m)
 		}
 	}
-	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
 		def := f.DefValue
 		if def == "" || def == "[]" || f.Value.Type() == "bool" {
 			return
@@ -76,8 +76,8 @@ func TestDefaults(t *testing.T) {
 
 // valueFor returns two values that a flag takes.
 func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
-	if v, ok := f.Value.(*choice); ok {
-		return [2]string{v.of[0], v.of[len(v.of)-1]}
+	if v, ok := f.Value.(*flagset.Choice); ok {
+		return [2]string{v.Of[0], v.Of[len(v.Of)-1]}
 	}
 	values := map[string][2]string{
 		"int": {"3", "4"}, "uint64": {"3", "4"}, "intSlice": {"3", "4"}, "string": {"a", "b"}, "stringArray": {"a", "b"}, "stringSlice": {"a", "b"},
@@ -93,10 +93,10 @@ func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
 // TestGivenTwice: of two values of a flag none is lost: it is a list, or refuses the second.
 func TestGivenTwice(t *testing.T) {
 	lists := map[string]bool{}
-	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
 		two := valueFor(t, cmd, f)
 		fs := flagsOf(cmd)
-		fs.warn = t.Logf
+		fs.Warn = t.Logf
 		err := fs.Parse([]string{"--" + f.Name + "=" + two[0], "--" + f.Name + "=" + two[1]})
 		list, isList := fs.Lookup(f.Name).Value.(interface{ GetSlice() []string })
 		switch {
@@ -118,10 +118,10 @@ func TestGivenTwice(t *testing.T) {
 // TestWrongValues: what a flag does not take is answered in the words of people, with an example.
 func TestWrongValues(t *testing.T) {
 	inner := regexp.MustCompile(`strconv|ParseInt|missing unit|invalid (argument|syntax|duration)|unknown unit|Atoi|time:`)
-	eachFlag(t, func(cmd *command, flags *flagSet, f *pflag.Flag) {
+	eachFlag(t, func(cmd *command, flags *flagset.Set, f *pflag.Flag) {
 		for _, value := range []string{"", "no such", "5x", "-", "99999999999999999999999", "-3"} {
 			fs := flagsOf(cmd)
-			fs.warn = t.Logf
+			fs.Warn = t.Logf
 			err := fs.Parse([]string{"--" + f.Name + "=" + value})
 			if err != nil && (inner.MatchString(err.Error()) || !strings.Contains(err.Error(), ": want ")) {
 				t.Errorf("%s --%s=%s: %v", cmd.name, f.Name, value, err)
@@ -148,7 +148,7 @@ func TestAliases(t *testing.T) {
 		cmd := find(commands, tt.cmd)
 		fs := flagsOf(cmd)
 		var said string
-		fs.warn = func(format string, args ...any) { said += strings.ReplaceAll(format, "%s", "·") }
+		fs.Warn = func(format string, args ...any) { said += strings.ReplaceAll(format, "%s", "·") }
 		value := valueFor(t, cmd, fs.Lookup(tt.now))[1]
 		if err := fs.Parse([]string{"--" + tt.old + "=" + value}); err != nil || !strings.Contains(fs.Lookup(tt.now).Value.String(), value) || !fs.Changed(tt.now) || said == "" {
 			t.Errorf("%s --%s %s: %v, --%s is %s, said %q", tt.cmd, tt.old, value, err, tt.now, fs.Lookup(tt.now).Value, said)
@@ -163,8 +163,8 @@ func TestAliases(t *testing.T) {
 	if code, out, errs := runCLI(t, "verify", counts, truth); code != exitDone || out != want || !strings.Contains(errs, "named by --truth FILE now") {
 		t.Errorf("verify COUNTS TRUTH: exit code %d: %s", code, errs)
 	}
-	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
-		if f.Hidden != (f.Annotations[aliasKey] != nil) {
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
+		if f.Hidden != (f.Annotations[flagset.AliasKey] != nil) {
 			t.Errorf("%s --%s is hidden, and no old name", cmd.name, f.Name)
 		}
 	})
@@ -189,11 +189,11 @@ func TestOneName(t *testing.T) {
 func TestSameFlags(t *testing.T) {
 	lists := map[string]bool{"event": true, "source": true} // where several can be taken, and where one alone
 	kinds, letters := map[string]string{}, map[string]string{}
-	eachFlag(t, func(cmd *command, _ *flagSet, f *pflag.Flag) {
+	eachFlag(t, func(cmd *command, _ *flagset.Set, f *pflag.Flag) {
 		if f.Hidden {
 			return
 		}
-		kind := placeholder(f) + " " + f.Shorthand
+		kind := flagset.Placeholder(f) + " " + f.Shorthand
 		if !lists[f.Name] {
 			kind += " " + f.Value.Type()
 		}
@@ -237,74 +237,8 @@ func TestJoined(t *testing.T) {
 		{"agent", "--keep-images debug", "--keep-images=debug"},
 		{"agent", "--keep-images --retain 3d", "--keep-images --retain 3d"},
 	} {
-		if got := strings.Join(flagsOf(find(commands, tt.cmd)).joined(strings.Fields(tt.args)), " "); got != tt.want {
+		if got := strings.Join(flagsOf(find(commands, tt.cmd)).Joined(strings.Fields(tt.args)), " "); got != tt.want {
 			t.Errorf("%s %s: %s, want %s", tt.cmd, tt.args, got, tt.want)
 		}
 	}
-}
-
-func TestTimeSpan(t *testing.T) {
-	for _, tt := range []struct {
-		text    string
-		seconds bool
-		want    time.Duration // negative is an error
-	}{
-		{"30s", false, 30 * time.Second}, {"200ms", false, 200 * time.Millisecond}, {"1h30m", false, 90 * time.Minute}, {"7d", false, 168 * time.Hour},
-		{"1w", false, 168 * time.Hour}, {"1w2d12h", false, (9*24 + 12) * time.Hour}, {"1.5d", false, 36 * time.Hour}, {"0", false, 0}, {" 5m ", false, 5 * time.Minute},
-		{"5", true, 5 * time.Second}, {"0.5", true, 500 * time.Millisecond}, {"5m", true, 5 * time.Minute},
-		{"5", false, -1}, {"", false, -1}, {"d", false, -1}, {"1y", false, -1}, {"five", true, -1}, {"5 s", false, -1}, {"1e400", true, -1}, {"NaN", true, -1}, {"99999999999w", false, -1},
-	} {
-		got, err := parseTimeSpan(tt.text, tt.seconds)
-		if (err != nil) != (tt.want < 0) || err == nil && got != tt.want {
-			t.Errorf("%q: %v, %v; want %v", tt.text, got, err, tt.want)
-		}
-		if err != nil && !strings.Contains(err.Error(), "such as") {
-			t.Errorf("%q: %v", tt.text, err)
-		}
-	}
-	for d, want := range map[time.Duration]string{time.Hour: "1h", 5 * time.Minute: "5m", 90 * time.Second: "1m30s", 10 * time.Second: "10s", 30 * time.Hour: "30h", 61 * time.Minute: "1h1m", 0: ""} {
-		if got := (&timeSpan{p: &d}).String(); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
-}
-
-func TestSizeAndShare(t *testing.T) {
-	for text, want := range map[string]size{"0": 0, "1": 1, "500M": 500 << 20, "20G": 20 << 30, "20GB": 20 << 30, "20GiB": 20 << 30, "20 g": 20 << 30, "1.5K": 1536, "1t": 1 << 40, "": -1, "x": -1, "1.5": -1, "-1": -1, "1P": -1, "9999999T": -1, "9.9e9": -1} {
-		var s size
-		err := s.Set(text)
-		if (err != nil) != (want < 0) || err == nil && s != want {
-			t.Errorf("size %q: %d, %v; want %d", text, s, err, want)
-		}
-	}
-	for text, want := range map[string]float64{"1%": 0.01, "1": 0.01, "0.5 %": 0.005, "100%": 1, "101": -1, "0": -1, "-1%": -1, "NaN": -1, "": -1, "%": -1} {
-		var s share
-		err := s.Set(text)
-		if (err != nil) != (want < 0) || err == nil && float64(s) != want {
-			t.Errorf("share %q: %v, %v; want %v", text, s, err, want)
-		}
-	}
-}
-
-// TestNegativeSpan: a time is not negative.
-func TestNegativeSpan(t *testing.T) {
-	if d, err := parseTimeSpan("-3h", true); err == nil || !strings.Contains(err.Error(), "positive") {
-		t.Errorf("-3h is %v, %v", d, err)
-	}
-}
-
-// FuzzTimeSpan: any text is a time or an error, and what a time is printed as is the same time.
-func FuzzTimeSpan(f *testing.F) {
-	for _, text := range []string{"30s", "7d", "1w2d", "1.5d", "5", "-3h", "1e9", ".d", "9223372036s"} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		d, err := parseTimeSpan(text, true)
-		if err != nil || d == 0 {
-			return
-		}
-		if again, err := parseTimeSpan((&timeSpan{p: &d}).String(), false); err != nil || again != d {
-			t.Errorf("%q is %v, and printed and read again %v, %v", text, d, again, err)
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/terminal"
 )
@@ -90,7 +91,7 @@ func (c *cli) help(w io.Writer) {
 }
 
 // helpText explains a command that has these flags.
-func helpText(cmd *command, flags *flagSet, width int) string {
+func helpText(cmd *command, flags *flagset.Set, width int) string {
 	var b strings.Builder
 	prose.Fill(&b, strings.ToUpper(cmd.short[:1])+cmd.short[1:]+".", "", "", width)
 	b.WriteString("\n")
@@ -111,7 +112,7 @@ func helpText(cmd *command, flags *flagSet, width int) string {
 		}
 	}
 	for _, group := range append([]string{""}, flagGroups...) {
-		if part := flags.inGroup(group); part.HasAvailableFlags() {
+		if part := flags.InGroup(group); part.HasAvailableFlags() {
 			fmt.Fprintf(&b, "\n%s:\n", cmp.Or(group, "Flags"))
 			if group == sourceFlags && cmd.reads != "" {
 				b.WriteString(prose.Wrap(cmd.reads, width) + "\n")

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
@@ -232,7 +233,7 @@ func formatsOf(t *testing.T, name string) []string {
 	if f == nil || !strings.HasPrefix(f.Usage, "how to print") {
 		return []string{""}
 	}
-	return f.Value.(*choice).of
+	return f.Value.(*flagset.Choice).Of
 }
 
 // harmless fails the test if text has what a terminal acts on, or shows as what it is not.

@@ -31,7 +31,7 @@ func runImport(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
 	fs.StringVar(&opt.Covered, "binary", "", "the cover profiles are of the source of the Go program in `file`")
-	fs.alias("image", "binary")
+	fs.Alias("image", "binary")
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -40,10 +40,10 @@ func runImport(c *cli, args []string) error {
 		return err
 	}
 	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), isCover) {
-		return c.usage(fs.refuse("it is the program of cover profiles, and no source is one", "binary"))
+		return c.usage(fs.Refuse("it is the program of cover profiles, and no source is one", "binary"))
 	}
 	if !slices.ContainsFunc(fs.Args(), isCounted) {
-		if err := fs.refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {
+		if err := fs.Refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}
 	}

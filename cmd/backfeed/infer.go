@@ -39,11 +39,11 @@ func runInfer(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if *stalls && (format.value != "json" || opt.Infer.Places > 0) {
+	if *stalls && (format.Value != "json" || opt.Infer.Places > 0) {
 		return c.usage(errors.New("--stalls is for the counts document: --format json"))
 	}
-	if format.value == "json" || format.value == "csv" || opt.Infer.Places > 0 {
-		if err := fs.refuse("only the table of procedures is cut", "lines"); err != nil {
+	if format.Value == "json" || format.Value == "csv" || opt.Infer.Places > 0 {
+		if err := fs.Refuse("only the table of procedures is cut", "lines"); err != nil {
 			return c.usage(err)
 		}
 	}
@@ -56,7 +56,7 @@ func runInfer(c *cli, args []string) error {
 		rows := report.PlaceRows(src.Profile)
 		return c.print(*out, format, report.ItemsOf("backfeed.places/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WritePlaces(w, rows, style) })
 	}
-	if format.value == "json" {
+	if format.Value == "json" {
 		var add func(*infer.ImageProfile, *infer.Result, *document.Proc) // stalls
 		if *stalls {
 			x, err := src.Explain()
@@ -67,7 +67,7 @@ func runInfer(c *cli, args []string) error {
 		}
 		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.Profile, add) })
 	}
-	if format.value == "csv" {
+	if format.Value == "csv" {
 		return c.print(*out, format, nil, report.BlockRows(src.Profile), nil)
 	}
 	return c.print(*out, format, nil, nil, func(w io.Writer, style report.Style) error {

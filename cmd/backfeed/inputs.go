@@ -2,13 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/sample"
 )
@@ -29,35 +28,13 @@ store has kept, then by path. A file with another build ID than the recorded one
 const procHelp = `PROC is a name as the linker or the source has it, with or without scope and parameters, or a regular
 expression that one name matches; IMAGE:PROC looks in one image only.`
 
-// A moment is a flag: a time, or how long ago it was.
-type moment time.Time
-
-// momentLayouts are the forms of a time, which is local unless it says otherwise.
-var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
-
-func (m *moment) String() string { return "" } // for pflag: there is no default to show
-func (m *moment) Type() string   { return "time" }
-func (m *moment) Set(text string) error {
-	if d, err := parseTimeSpan(strings.TrimPrefix(text, "-"), false); err == nil && d > 0 {
-		*m = moment(time.Now().Add(-d))
-		return nil
-	}
-	for _, layout := range momentLayouts {
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			*m = moment(t)
-			return nil
-		}
-	}
-	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h or 7d")
-}
-
 // inputs defines the flags that say what to read of a store and where images are looked up.
 func (c *cli) inputs() *input.Options {
 	opt := &input.Options{Stdin: c.stdin, Notify: notices{c}, Advise: true}
-	c.fs.grouped(sourceFlags, func() {
+	c.fs.Grouped(sourceFlags, func() {
 		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first; may be given several times")
-		c.fs.Var((*moment)(&opt.Since), "since", "of a store, read what was recorded since `time`, or so long ago")
-		c.fs.Var((*moment)(&opt.Until), "until", "of a store, read what was recorded until `time`, or so long ago")
+		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store, read what was recorded since `time`, or so long ago")
+		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store, read what was recorded until `time`, or so long ago")
 		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store, read what is marked with `name=value`")
 	})
 	return opt
@@ -65,7 +42,7 @@ func (c *cli) inputs() *input.Options {
 
 // inference defines the flags that say how counts are inferred.
 func (c *cli) inference(opt *input.Options) {
-	c.fs.grouped(inferenceFlags, func() {
+	c.fs.Grouped(inferenceFlags, func() {
 		c.fs.StringVar(&opt.Infer.Event, "event", "", "use the samples of event `name` (default: those of the timer or counter with the most)")
 		c.fs.StringVar(&opt.Infer.Model, "model", "", "use the machine model `name` (default: that of the recording's processor)")
 	})
@@ -73,7 +50,7 @@ func (c *cli) inference(opt *input.Options) {
 
 // output defines the flag that says where the result goes.
 func (c *cli) output() (file *string) {
-	c.fs.grouped(outputFlags, func() { file = c.fs.StringP("output", "o", "-", "write to `file`") })
+	c.fs.Grouped(outputFlags, func() { file = c.fs.StringP("output", "o", "-", "write to `file`") })
 	return file
 }
 
@@ -82,7 +59,7 @@ func (c *cli) selects(paths []string) error {
 	if slices.ContainsFunc(paths, isDir) {
 		return nil
 	}
-	if err := c.fs.refuse("it chooses from a store, and "+strings.Join(paths, ", ")+" is none", "since", "until", "label"); err != nil {
+	if err := c.fs.Refuse("it chooses from a store, and "+strings.Join(paths, ", ")+" is none", "since", "until", "label"); err != nil {
 		return c.usage(err)
 	}
 	return nil

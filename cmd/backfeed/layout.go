@@ -55,21 +55,21 @@ func runLayout(c *cli, args []string) error {
 	if err := advice.check(fs, target); err != nil {
 		return c.usage(err)
 	}
-	if target.value != "text" && !advice.asked() && *html == "" {
-		if err := fs.refuse("--for "+target.value+" is for a tool, which knows the linker's names", "mangled"); err != nil {
+	if target.Value != "text" && !advice.asked() && *html == "" {
+		if err := fs.Refuse("--for "+target.Value+" is for a tool, which knows the linker's names", "mangled"); err != nil {
 			return c.usage(err)
 		}
 	}
-	if err := checkLD(target.value, *ld); err != nil {
+	if err := checkLD(target.Value, *ld); err != nil {
 		return c.usage(err)
 	}
-	if err := checkStartup(target.value, *startup); err != nil {
+	if err := checkStartup(target.Value, *startup); err != nil {
 		return c.usage(err)
 	}
-	if err := unordered(target.value, nil); err != nil {
+	if err := unordered(target.Value, nil); err != nil {
 		return err
 	}
-	if err := judge.check(target.value); err != nil {
+	if err := judge.check(target.Value); err != nil {
 		return c.usage(err)
 	}
 	opt.Images = []string{fs.Arg(0)}
@@ -87,7 +87,7 @@ func runLayout(c *cli, args []string) error {
 	}
 	ordering := *html == "" || fs.Changed("for") || fs.Changed("output")
 	if ordering {
-		if err := unordered(target.value, ip.Image); err != nil {
+		if err := unordered(target.Value, ip.Image); err != nil {
 			return err
 		}
 	}
@@ -95,28 +95,28 @@ func runLayout(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(order.Symbols) == 0 && target.value != "go" {
+	if len(order.Symbols) == 0 && target.Value != "go" {
 		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own; keep the symbol table (do not strip), or its debug file where --symfs looks", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
 		err := c.write(*html, func(w io.Writer) error {
-			return report.NewHeatMap(src.Profile, ip, order, movesBlocks[target.value], report.Style{Mangled: c.mangled}).Write(w)
+			return report.NewHeatMap(src.Profile, ip, order, movesBlocks[target.Value], report.Style{Mangled: c.mangled}).Write(w)
 		})
 		if err != nil || !ordering {
 			return err
 		}
 	}
-	if target.value == "propeller" {
+	if target.Value == "propeller" {
 		return c.emitClusters(*out, *ld, src, ip)
 	}
 	var scores []layout.Judged
-	if target.value == "text" || target.value == "json" {
+	if target.Value == "text" || target.Value == "json" {
 		if scores, err = judge.of(c, fs.Arg(0), order, ip, opt); err != nil {
 			return err
 		}
 	}
-	if target.value != "text" && target.value != "json" {
+	if target.Value != "text" && target.Value != "json" {
 		c.tellStart(order.Start)
 	}
-	return c.writeLayout(*out, target.value, order, ip, scores)
+	return c.writeLayout(*out, target.Value, order, ip, scores)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
@@ -30,7 +31,7 @@ func (c *cli) advice() *advice {
 func (a *advice) asked() bool { return a.fluff || a.align || a.huge }
 
 // check refuses what makes no sense together.
-func (a *advice) check(fs *flagSet, target *choice) error {
+func (a *advice) check(fs *flagset.Set, target *flagset.Choice) error {
 	asked := 0
 	for _, b := range []bool{a.fluff, a.align, a.huge} {
 		if b {
@@ -40,21 +41,21 @@ func (a *advice) check(fs *flagSet, target *choice) error {
 	switch {
 	case asked > 1:
 		return errors.New("--fluff, --align and --huge-pages are asked for one at a time")
-	case asked == 1 && fs.Changed("for") && target.value != "text" && target.value != "json":
-		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.value)
+	case asked == 1 && fs.Changed("for") && target.Value != "text" && target.Value != "json":
+		return fmt.Errorf("--for %s is an order, not advice; want text or json", target.Value)
 	case asked == 0:
-		return fs.refuse("it goes with --fluff, --align or --huge-pages", "lines")
+		return fs.Refuse("it goes with --fluff, --align or --huge-pages", "lines")
 	}
-	if target.value == "json" {
-		if err := fs.refuse("--for json has all items", "lines"); err != nil {
+	if target.Value == "json" {
+		if err := fs.Refuse("--for json has all items", "lines"); err != nil {
 			return err
 		}
 	}
-	return fs.refuse("it is about an order, and --fluff, --align and --huge-pages make none", "html", "startup", "holdout", "relinked", "ld")
+	return fs.Refuse("it is about an order, and --fluff, --align and --huge-pages make none", "html", "startup", "holdout", "relinked", "ld")
 }
 
 // advise prints what the user asked for.
-func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, ip *infer.ImageProfile) error {
+func (c *cli) advise(a *advice, target *flagset.Choice, out string, src *input.Session, ip *infer.ImageProfile) error {
 	var doc any
 	var text func(io.Writer, report.Style) error
 	switch {
@@ -73,7 +74,7 @@ func (c *cli) advise(a *advice, target *choice, out string, src *input.Session, 
 			return report.WriteFluff(w, src.Profile, ip, f, a.lines, style)
 		}
 	}
-	if target.value == "json" {
+	if target.Value == "json" {
 		return c.writeJSON(out, doc)
 	}
 	return c.writeText(out, c.style(out), text)

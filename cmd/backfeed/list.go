@@ -42,13 +42,13 @@ func runList(c *cli, args []string) error {
 	v := report.ListView{}
 	fs.BoolVar(&v.Address, "address", false, "list by address, not by time")
 	fs.BoolVar(&v.All, "unfolded", false, "fold nothing")
-	fs.alias("all", "unfolded")
+	fs.Alias("all", "unfolded")
 	fs.IntVarP(&v.N, "lines", "n", 200, "show at most `N` instructions in text; 0 shows all")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
-	if format.value == "json" || format.value == "csv" {
-		if err := fs.refuse("--format "+format.value+" has all instructions, by address", "lines", "unfolded", "address"); err != nil {
+	if format.Value == "json" || format.Value == "csv" {
+		if err := fs.Refuse("--format "+format.Value+" has all instructions, by address", "lines", "unfolded", "address"); err != nil {
 			return c.usage(err)
 		}
 	}

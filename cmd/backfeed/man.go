@@ -74,7 +74,7 @@ func manCommand(cmd *command) string {
 	}
 	flags := flagsOf(cmd)
 	for _, group := range append([]string{""}, flagGroups...) {
-		part := flags.inGroup(group)
+		part := flags.InGroup(group)
 		if !part.HasAvailableFlags() {
 			continue
 		}

@@ -65,7 +65,7 @@ func runMerge(c *cli, args []string) error {
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
 	}
-	how.LeaveOut = mode.value == "all"
+	how.LeaveOut = mode.Value == "all"
 	var sources []input.Source
 	for _, arg := range fs.Args() {
 		source, err := weighed(arg)
@@ -82,12 +82,12 @@ func runMerge(c *cli, args []string) error {
 		return err
 	}
 	if !slices.ContainsFunc(paths, isDir) {
-		if err := fs.refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
+		if err := fs.Refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
 			return c.usage(err)
 		}
 	}
 	if *onto == "" && !slices.ContainsFunc(paths, isCounted) {
-		if err := fs.refuse("samples need no images without --onto, only counts do, and no source has any", "symfs"); err != nil {
+		if err := fs.Refuse("samples need no images without --onto, only counts do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}
 	}

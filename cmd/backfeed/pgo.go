@@ -6,6 +6,7 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/record"
 	"backfeed/feedback/gate"
 	"backfeed/sample"
@@ -39,7 +40,7 @@ func runPGO(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	if flags.calibrate.dry {
-		if err := fs.refuse("--dry-run records nothing", "output", "image", "if-changed"); err != nil {
+		if err := fs.Refuse("--dry-run records nothing", "output", "image", "if-changed"); err != nil {
 			return c.usage(err)
 		}
 	}
@@ -81,7 +82,7 @@ func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
 
 // tellGoBuild says how to build with the profile of a Go program that is in file out.
 func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) {
-	if !hasCallers(src.Recording) {
+	if !src.Recording.HasCallers() {
 		c.warn("no callers were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; " +
 			"record keeps callers, and record -a and agent do with --callers")
 	}
@@ -103,27 +104,9 @@ func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) 
 
 // goBuild is the command that builds package main of that path with the profile at path.
 func goBuild(profile, main string) string {
-	command := "go build -pgo=" + shellWord(profile) + " " + main
+	command := "go build -pgo=" + prose.ShellWord(profile) + " " + main
 	if filepath.Base(profile) == "default.pgo" {
 		command += "; in the directory of package main, go build finds default.pgo by itself"
 	}
 	return command
-}
-
-// hasCallers reports whether a recording shows who called what: by stacks, branch records or walks.
-func hasCallers(rec *sample.Recording) bool {
-	if rec.Observed(nil).Walked > 0 {
-		return true
-	}
-	for _, counts := range rec.Counts {
-		if len(counts.Branches) > 0 {
-			return true
-		}
-		for _, s := range counts.Stacks {
-			if len(s.Frames) > 1 {
-				return true
-			}
-		}
-	}
-	return false
 }

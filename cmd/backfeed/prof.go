@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 )
@@ -58,18 +59,18 @@ func runProf(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if *proc != "" && experiment.value != "usertime" {
+	if *proc != "" && experiment.Value != "usertime" {
 		return c.usage(errors.New("--proc goes with --experiment usertime"))
 	}
-	other := by.value != "procedure" || *allEvents
-	if other && experiment.value != "pcsamp" {
+	other := by.Value != "procedure" || *allEvents
+	if other && experiment.Value != "pcsamp" {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
 	}
-	if experiment.value == "usertime" {
+	if experiment.Value == "usertime" {
 		opt.StackDepth = deepStack
 	}
-	if experiment.value == "fpe" {
-		if err := fs.refuse("fpe shows where signals came from, and infers nothing", "event", "model"); err != nil {
+	if experiment.Value == "fpe" {
+		if err := fs.Refuse("fpe shows where signals came from, and infers nothing", "event", "model"); err != nil {
 			return c.usage(err)
 		}
 		return c.fpe(fs.Args(), opt, *n, format)
@@ -79,7 +80,7 @@ func runProf(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	switch experiment.value {
+	switch experiment.Value {
 	case "usertime":
 		return c.usertime(src, *proc, *n, format)
 	case "ideal":
@@ -90,7 +91,7 @@ func runProf(c *cli, args []string) error {
 		if *allEvents {
 			events = report.ProfEvents(src.Profile, src.Recording)
 		}
-		t := report.NewProfTable(sideOf(src), src.Open, by.value, events, *n)
+		t := report.NewProfTable(sideOf(src), src.Open, by.Value, events, *n)
 		rows := t.Rows()
 		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 	}
@@ -106,7 +107,7 @@ func runProf(c *cli, args []string) error {
 const deepStack = 127
 
 // usertime shows time by call stack, that of proc by caller and callee.
-func (c *cli) usertime(src *input.Session, proc string, lines int, format *choice) error {
+func (c *cli) usertime(src *input.Session, proc string, lines int, format *flagset.Choice) error {
 	times := src.Profile.CallTimes(src.Recording)
 	doc := report.NewUsertime(src.Profile, times, lines)
 	if doc == nil {
@@ -123,7 +124,7 @@ func (c *cli) usertime(src *input.Session, proc string, lines int, format *choic
 }
 
 // fpe shows where signals of arithmetic came from.
-func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice) error {
+func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *flagset.Choice) error {
 	src, err := c.read(paths, opt)
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func (c *cli) fpe(paths []string, opt *input.Options, lines int, format *choice)
 }
 
 // ideal shows the time that procedures would take if nothing held them up.
-func (c *cli) ideal(src *input.Session, lines int, format *choice) error {
+func (c *cli) ideal(src *input.Session, lines int, format *flagset.Choice) error {
 	x, err := src.Explain()
 	if err != nil {
 		return err

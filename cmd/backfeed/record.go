@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
@@ -74,8 +76,8 @@ type recordFlags struct {
 	hz     *int
 	limit  *time.Duration
 	pids   *[]int
-	maxCPU share   // of sampling by ptrace
-	event  *string // nil where time is what is wanted
+	maxCPU flagset.Share // of sampling by ptrace
+	event  *string       // nil where time is what is wanted
 	period *uint64
 
 	calibrate calibrateFlags
@@ -87,7 +89,7 @@ func (c *cli) recordFlags() *recordFlags {
 	f := &recordFlags{
 		maxCPU: collect.DefaultMaxCPU,
 		hz:     c.fs.IntP("frequency", "F", collect.DefaultFrequency, "take `HZ` samples per second of processor time"),
-		limit:  c.fs.secondsP("duration", "d", "stop after `duration`, such as 30s or 5m (default: when CMD or the processes end)"),
+		limit:  c.fs.SecondsP("duration", "d", "stop after `duration`, such as 30s or 5m (default: when CMD or the processes end)"),
 		pids:   c.fs.IntSliceP("pid", "p", nil, "sample the running processes `PID`; may be given several times"),
 	}
 	c.fs.Var(&f.maxCPU, "max-cpu", "where ptrace has to do, keep its cost below this share of a processor, or of the program's time if that is more")
@@ -136,7 +138,7 @@ func runRecord(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	if flags.calibrate.dry {
-		if err := fs.refuse("--dry-run records nothing", "output", "store"); err != nil {
+		if err := fs.Refuse("--dry-run records nothing", "output", "store"); err != nil {
 			return c.usage(err)
 		}
 	}
@@ -180,7 +182,7 @@ func runRecord(c *cli, args []string) error {
 		if *flags.period > 0 {
 			return c.usage(errors.New("--period goes with a command or -p, not with -a"))
 		}
-		if err := cmp.Or(fs.refuse("-a never samples by ptrace", "max-cpu"), what.refuse(fs)); err != nil {
+		if err := cmp.Or(fs.Refuse("-a never samples by ptrace", "max-cpu"), what.refuse(fs)); err != nil {
 			return c.usage(err)
 		}
 		what.hz, what.pids = *flags.hz, *flags.pids
@@ -327,16 +329,5 @@ func (c *cli) tellWritten(path string) {
 	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
 		size = fmt.Sprintf(" (%s bytes)", report.Count(float64(st.Size())))
 	}
-	c.warn("wrote %s%s; next, see where the time went: backfeed prof %s", path, size, shellWord(path))
-}
-
-// shellWord quotes s as a word of a shell, where it has to be.
-func shellWord(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_./:@%+=,-", r)
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	c.warn("wrote %s%s; next, see where the time went: backfeed prof %s", path, size, prose.ShellWord(path))
 }

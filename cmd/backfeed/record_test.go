@@ -117,23 +117,4 @@ func TestGoBuild(t *testing.T) {
 			t.Errorf("%s, want %s", got, tt.want)
 		}
 	}
-	with := func(add func(*sample.Counts)) *sample.Recording {
-		c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
-		add(c)
-		return &sample.Recording{Counts: []*sample.Counts{c}}
-	}
-	at := func(off sample.Offset) sample.Frame { return sample.Frame{Image: sample.Unknown, Off: off} }
-	for name, tt := range map[string]struct {
-		add  func(*sample.Counts)
-		want bool
-	}{
-		"samples alone":  {func(c *sample.Counts) {}, false},
-		"a frame":        {func(c *sample.Counts) { c.AddStack([]sample.Frame{at(1)}, 1) }, false},
-		"frames":         {func(c *sample.Counts) { c.AddStack([]sample.Frame{at(1), at(2)}, 1) }, true},
-		"branch records": {func(c *sample.Counts) { c.AddBranch(sample.Branch{From: at(1), To: at(2)}, 1, 0) }, true},
-	} {
-		if got := hasCallers(with(tt.add)); got != tt.want {
-			t.Errorf("%s: has callers: %v", name, got)
-		}
-	}
 }

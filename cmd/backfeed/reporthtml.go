@@ -30,7 +30,7 @@ func runReport(c *cli, args []string) error {
 	c.inference(opt)
 	html := fs.String("html", "", "write the page to `file`")
 	n := fs.IntP("lines", "n", 20, "show the code of `N` procedures at most, those with the most cycles")
-	fs.alias("procedures", "lines")
+	fs.Alias("procedures", "lines")
 	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {

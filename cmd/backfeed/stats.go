@@ -49,13 +49,13 @@ func runStats(c *cli, args []string) error {
 	if fs.NArg() == 1 && !*epochs {
 		return c.usage(errors.New("want two recordings or more, or --epochs and a store"))
 	}
-	if by.value == "image" {
-		if err := fs.refuse("--by image opens no image", "symfs"); err != nil {
+	if by.Value == "image" {
+		if err := fs.Refuse("--by image opens no image", "symfs"); err != nil {
 			return c.usage(err)
 		}
 	}
 	if *epochs && !slices.ContainsFunc(fs.Args(), isDir) {
-		return c.usage(fs.refuse("none of the sources is a store", "epochs"))
+		return c.usage(fs.Refuse("none of the sources is a store", "epochs"))
 	}
 	if err := c.selects(fs.Args()); err != nil {
 		return err
@@ -76,11 +76,11 @@ func runStats(c *cli, args []string) error {
 	if err != nil {
 		return fail.Wrap(fail.Nothing, err)
 	}
-	rows := compare.Variation(sets, tallies(src, sets, by.value == "image"), value.value == "share")
-	if by.value == "procedure" {
+	rows := compare.Variation(sets, tallies(src, sets, by.Value == "image"), value.Value == "share")
+	if by.Value == "procedure" {
 		tellMissing(src, sets)
 	}
-	doc := report.NewStats(sets, ev.Name, value.value, rows, *lines)
+	doc := report.NewStats(sets, ev.Name, value.Value, rows, *lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
@@ -58,10 +59,10 @@ type storeFlags struct {
 // retention says what to keep of a store.
 type retention struct {
 	age  time.Duration
-	size size
+	size flagset.Size
 }
 
-func (r *retention) define(fs *flagSet) {
+func (r *retention) define(fs *flagset.Set) {
 	fs.DurationVar(&r.age, "retain", 0, "drop what is older than `duration` (default: keep all)")
 	fs.Var(&r.size, "retain-size", "drop the oldest if the store is larger than this (default: keep all)")
 }
@@ -98,7 +99,7 @@ func runStore(c *cli, args []string, name string, verb storeVerb) error {
 		return c.usage(err)
 	}
 	if name == "gc" && f.retain.age == 0 {
-		if err := fs.refuse("it goes with --retain", "most"); err != nil {
+		if err := fs.Refuse("it goes with --retain", "most"); err != nil {
 			return c.usage(err)
 		}
 	}
@@ -157,14 +158,8 @@ func compactStore(s *store.Store, _ *storeFlags) (any, func(io.Writer, report.St
 	if err != nil {
 		return nil, nil, err
 	}
-	doc := struct {
-		Schema string `json:"schema"`
-		Merged int    `json:"merged"` // segments, into others
-	}{"backfeed.store.compact/2", n}
-	return doc, func(w io.Writer, style report.Style) error {
-		_, err := report.Fprintf(w, style, "segments merged into others: %d\n", n)
-		return err
-	}, nil
+	doc := report.NewStoreCompact(n)
+	return doc, doc.Text, nil
 }
 
 func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style) error, error) {
@@ -179,15 +174,6 @@ func thinStore(s *store.Store, f *storeFlags) (any, func(io.Writer, report.Style
 	} else if err != nil {
 		return nil, nil, err
 	}
-	doc := struct {
-		Schema   string `json:"schema"`
-		Epochs   int    `json:"epochs"`
-		Segments int    `json:"segments"`
-		Copies   int    `json:"copies"`
-		Bytes    int64  `json:"bytes"`
-	}{"backfeed.store.gc/2", done.Epochs, done.Segments, done.Copies, done.Bytes}
-	return doc, func(w io.Writer, style report.Style) error {
-		_, err := report.Fprintf(w, style, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
-		return err
-	}, err
+	doc := report.NewStoreGC(done)
+	return doc, doc.Text, err
 }

@@ -41,7 +41,7 @@ func runTopstalls(c *cli, args []string) error {
 	}
 	pick := report.StallFilter{Conf: infer.Low}
 	for conf := infer.Low; conf <= infer.High; conf++ {
-		if conf.String() == least.value {
+		if conf.String() == least.Value {
 			pick.Conf = conf
 		}
 	}

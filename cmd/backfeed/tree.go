@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/infer/explain"
 	"backfeed/infer/machine"
 )
@@ -67,7 +68,7 @@ func (c *cli) node(cmd *command, withFlags bool) *cobra.Command {
 		node.DisableFlagParsing = false
 		flags := flagsOf(cmd)
 		node.Flags().AddFlagSet(flags.FlagSet)
-		node.Flags().SetInterspersed(flags.interspersed)
+		node.Flags().SetInterspersed(flags.Interspersed())
 		flags.VisitAll(func(f *pflag.Flag) {
 			completeFlag(node, f)
 			_, f.Usage = pflag.UnquoteUsage(f) // shells show it as it is
@@ -122,9 +123,9 @@ func (c *cli) completeOperand(cmd *command) cobra.CompletionFunc {
 func completeFlag(node *cobra.Command, f *pflag.Flag) {
 	var words []cobra.Completion
 	directive := cobra.ShellCompDirectiveNoFileComp
-	if v, ok := f.Value.(interface{ words() []string }); ok {
-		words = v.words()
-	} else if name := placeholder(f); f.Name == "model" {
+	if v, ok := f.Value.(interface{ Words() []string }); ok {
+		words = v.Words()
+	} else if name := flagset.Placeholder(f); f.Name == "model" {
 		words = machine.Names()
 	} else if name == "cause" {
 		for _, cause := range explain.Causes() {
@@ -139,12 +140,6 @@ func completeFlag(node *cobra.Command, f *pflag.Flag) {
 		}
 	}
 	node.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, directive))
-}
-
-// placeholder returns what help calls the value of a flag; "" if it takes none.
-func placeholder(f *pflag.Flag) string {
-	name, _ := pflag.UnquoteUsage(f)
-	return name
 }
 
 // visible returns the commands that lists have.

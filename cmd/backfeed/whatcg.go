@@ -41,7 +41,7 @@ func runWhatcg(c *cli, args []string) error {
 	inProc := fs.String("proc", "", "only of procedure `name`")
 	stall := fs.String("cause", "", "list the procedures that stall for `cause`, a name or a letter")
 	n := fs.IntP("lines", "n", 20, "with --cause, list at most `N` procedures; 0 lists all")
-	fs.alias("stall", "cause")
+	fs.Alias("stall", "cause")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}

@@ -144,3 +144,40 @@ func (doc *StoreCheck) Text(w io.Writer, style Style) error {
 		doc.Segments, doc.Copies, doc.Samples, doc.Removed)
 	return err
 }
+
+// StoreCompact is the document of segments that were merged.
+type StoreCompact struct {
+	Schema string `json:"schema"`
+	Merged int    `json:"merged"` // segments, into others
+}
+
+// NewStoreCompact returns the document of so many segments.
+func NewStoreCompact(merged int) StoreCompact {
+	return StoreCompact{"backfeed.store.compact/2", merged}
+}
+
+// Text prints the document.
+func (doc StoreCompact) Text(w io.Writer, style Style) error {
+	_, err := Fprintf(w, style, "segments merged into others: %d\n", doc.Merged)
+	return err
+}
+
+// StoreGC is the document of what was dropped from a store.
+type StoreGC struct {
+	Schema   string `json:"schema"`
+	Epochs   int    `json:"epochs"`
+	Segments int    `json:"segments"`
+	Copies   int    `json:"copies"` // of images
+	Bytes    int64  `json:"bytes"`
+}
+
+// NewStoreGC returns the document of what store.GC did.
+func NewStoreGC(done store.Collected) StoreGC {
+	return StoreGC{"backfeed.store.gc/2", done.Epochs, done.Segments, done.Copies, done.Bytes}
+}
+
+// Text prints the document.
+func (doc StoreGC) Text(w io.Writer, style Style) error {
+	_, err := Fprintf(w, style, "dropped: %d epochs in %d segments, %d copies of images; %d bytes\n", doc.Epochs, doc.Segments, doc.Copies, doc.Bytes)
+	return err
+}

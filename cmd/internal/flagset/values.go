@@ -1,4 +1,4 @@
-package main
+package flagset
 
 import (
 	"errors"
@@ -16,43 +16,43 @@ import (
 // read what people write.
 
 // DurationVar defines a flag of a time that has a unit.
-func (fs *flagSet) DurationVar(p *time.Duration, name string, value time.Duration, usage string) {
+func (fs *Set) DurationVar(p *time.Duration, name string, value time.Duration, usage string) {
 	fs.DurationVarP(p, name, "", value, usage)
 }
 
 // DurationVarP is DurationVar with a letter.
-func (fs *flagSet) DurationVarP(p *time.Duration, name, letter string, value time.Duration, usage string) {
+func (fs *Set) DurationVarP(p *time.Duration, name, letter string, value time.Duration, usage string) {
 	*p = value
 	fs.VarP(&timeSpan{p: p}, name, letter, usage)
 }
 
 // Duration defines a flag of a time that has a unit.
-func (fs *flagSet) Duration(name string, value time.Duration, usage string) *time.Duration {
+func (fs *Set) Duration(name string, value time.Duration, usage string) *time.Duration {
 	return fs.DurationP(name, "", value, usage)
 }
 
 // DurationP is Duration with a letter.
-func (fs *flagSet) DurationP(name, letter string, value time.Duration, usage string) *time.Duration {
+func (fs *Set) DurationP(name, letter string, value time.Duration, usage string) *time.Duration {
 	p := new(time.Duration)
 	fs.DurationVarP(p, name, letter, value, usage)
 	return p
 }
 
-// secondsP defines a flag of a time that is seconds if it has no unit.
-func (fs *flagSet) secondsP(name, letter, usage string) *time.Duration {
+// SecondsP defines a flag of a time that is seconds if it has no unit.
+func (fs *Set) SecondsP(name, letter, usage string) *time.Duration {
 	p := new(time.Duration)
 	fs.VarP(&timeSpan{p: p, seconds: true}, name, letter, usage)
 	return p
 }
 
 // StringToStringVar defines a flag of labels, which may be given several times.
-func (fs *flagSet) StringToStringVar(p *map[string]string, name string, value map[string]string, usage string) {
+func (fs *Set) StringToStringVar(p *map[string]string, name string, value map[string]string, usage string) {
 	*p = value
 	fs.Var(&labels{p}, name, usage)
 }
 
 // StringToString defines a flag of labels, which may be given several times.
-func (fs *flagSet) StringToString(name string, value map[string]string, usage string) *map[string]string {
+func (fs *Set) StringToString(name string, value map[string]string, usage string) *map[string]string {
 	p := new(map[string]string)
 	fs.StringToStringVar(p, name, value, usage)
 	return p
@@ -85,11 +85,11 @@ func shortSpan(d time.Duration) string {
 }
 
 func (s *timeSpan) accepts(text string) bool {
-	_, err := parseTimeSpan(text, s.seconds)
+	_, err := ParseTimeSpan(text, s.seconds)
 	return err == nil
 }
 func (s *timeSpan) Set(text string) error {
-	d, err := parseTimeSpan(text, s.seconds)
+	d, err := ParseTimeSpan(text, s.seconds)
 	if err == nil {
 		*s.p = d
 	}
@@ -99,8 +99,8 @@ func (s *timeSpan) Set(text string) error {
 // longUnits are the days and weeks of a time.
 var longUnits = regexp.MustCompile(`([0-9]*\.?[0-9]+)(d|w)`)
 
-// parseTimeSpan reads a time such as 30s, 1h30m, 7d or 1w; with seconds, also 30.
-func parseTimeSpan(text string, seconds bool) (time.Duration, error) {
+// ParseTimeSpan reads a time such as 30s, 1h30m, 7d or 1w; with seconds, also 30.
+func ParseTimeSpan(text string, seconds bool) (time.Duration, error) {
 	plain := strings.TrimSpace(text)
 	if n, err := strconv.ParseFloat(plain, 64); err == nil && n != 0 {
 		if !seconds {
@@ -159,57 +159,57 @@ func (l *labels) Set(text string) error {
 	return nil
 }
 
-// A share is a flag in percent.
-type share float64
+// A Share is a flag in percent.
+type Share float64
 
-func (s *share) String() string { return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%" }
-func (s *share) Type() string   { return "percent" }
-func (s *share) accepts(text string) bool {
-	var v share
+func (s *Share) String() string { return strconv.FormatFloat(100*float64(*s), 'g', 6, 64) + "%" }
+func (s *Share) Type() string   { return "percent" }
+func (s *Share) accepts(text string) bool {
+	var v Share
 	return v.Set(text) == nil
 }
-func (s *share) Set(text string) error {
+func (s *Share) Set(text string) error {
 	v, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), "%")), 64)
 	if err != nil || !(v > 0 && v <= 100) {
 		return errors.New("want a percentage above 0, at most 100, such as 1%")
 	}
-	*s = share(v / 100)
+	*s = Share(v / 100)
 	return nil
 }
 
-// A size is a flag in bytes.
-type size int64
+// A Size is a flag in bytes.
+type Size int64
 
-func (s *size) String() string { return report.Bytes(int64(*s)) }
-func (s *size) Type() string   { return "size" }
+func (s *Size) String() string { return report.Bytes(int64(*s)) }
+func (s *Size) Type() string   { return "size" }
 
 // sizes are a number and a unit.
 var sizes = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) ?([kmgt]?)(?:i?b)?$`)
 
-func (s *size) Set(text string) error {
+func (s *Size) Set(text string) error {
 	m := sizes.FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
 	if m == nil {
 		return errors.New("want a number of bytes, such as 500M or 20G")
 	}
 	unit := map[string]int64{"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}[m[2]]
 	if n, err := strconv.ParseInt(m[1], 10, 64); err == nil && n <= (1<<62)/unit {
-		*s = size(n * unit)
+		*s = Size(n * unit)
 		return nil
 	}
 	v, err := strconv.ParseFloat(m[1], 64)
 	if err != nil || v*float64(unit) > 1<<62 || m[2] == "" {
 		return errors.New("want a number of bytes, such as 500M or 20G")
 	}
-	*s = size(v * float64(unit))
+	*s = Size(v * float64(unit))
 	return nil
 }
 
-// A fraction is a flag that is a share of 1, which may be given in percent.
-type fraction float64
+// A Fraction is a flag that is a share of 1, which may be given in percent.
+type Fraction float64
 
-func (f *fraction) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 6, 64) + "%" }
-func (f *fraction) Type() string   { return "share" }
-func (f *fraction) Set(text string) error {
+func (f *Fraction) String() string { return strconv.FormatFloat(100*float64(*f), 'g', 6, 64) + "%" }
+func (f *Fraction) Type() string   { return "share" }
+func (f *Fraction) Set(text string) error {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {
@@ -218,6 +218,46 @@ func (f *fraction) Set(text string) error {
 	if err != nil || !(v >= 0 && v <= 1) {
 		return errors.New("want a share, such as 70% or 0.7")
 	}
-	*f = fraction(v)
+	*f = Fraction(v)
 	return nil
+}
+
+// A Choice is a flag that takes one of a few words.
+type Choice struct {
+	Value string
+	Of    []string
+}
+
+func (v *Choice) Words() []string       { return v.Of }
+func (v *Choice) accepts(s string) bool { return slices.Contains(v.Of, s) }
+func (v *Choice) String() string        { return v.Value }
+func (v *Choice) Type() string          { return "word" }
+func (v *Choice) Set(s string) error {
+	if !slices.Contains(v.Of, s) {
+		return fmt.Errorf("want %s", strings.Join(v.Of, " or "))
+	}
+	v.Value = s
+	return nil
+}
+
+// A Moment is a flag: a time, or how long ago it was.
+type Moment time.Time
+
+// momentLayouts are the forms of a time, which is local unless it says otherwise.
+var momentLayouts = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02"}
+
+func (m *Moment) String() string { return "" } // for pflag: there is no default to show
+func (m *Moment) Type() string   { return "time" }
+func (m *Moment) Set(text string) error {
+	if d, err := ParseTimeSpan(strings.TrimPrefix(text, "-"), false); err == nil && d > 0 {
+		*m = Moment(time.Now().Add(-d))
+		return nil
+	}
+	for _, layout := range momentLayouts {
+		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
+			*m = Moment(t)
+			return nil
+		}
+	}
+	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h or 7d")
 }
