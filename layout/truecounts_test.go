@@ -2,22 +2,16 @@ package layout
 
 import (
 	"cmp"
-	"errors"
-	"flag"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/infer/truth"
-	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
-
-var sets = flag.String("sets", "", "also judge the layouts of these `directories`, comma-separated, each with samples.bfr, symfs and truth.json.gz")
 
 // A set is the image of a recorded program that ran most, with the counts inferred from
 // its samples, and the exact ones of all that ran.
@@ -32,13 +26,9 @@ type set struct {
 // loadSets reads testdata/mix and the directories of -sets.
 func loadSets(t *testing.T) []*set {
 	t.Helper()
-	dirs := []string{"../testdata/mix"}
-	if *sets != "" {
-		dirs = append(dirs, strings.Split(*sets, ",")...)
-	}
 	var all []*set
-	for _, dir := range dirs {
-		s := loadSet(t, dir)
+	for _, from := range append([]*sets.Set{sets.Load(t, "../testdata/mix")}, sets.Named(t)...) {
+		s := newSet(t, from)
 		if len(Functions(s.inferred).Symbols) == 0 {
 			t.Logf("%s: stripped, so that no linker could order it", s.name)
 			continue
@@ -48,47 +38,22 @@ func loadSets(t *testing.T) []*set {
 	return all
 }
 
-func loadSet(t *testing.T, dir string) *set {
+// newSet infers from the samples of a recorded program.
+func newSet(t *testing.T, from *sets.Set) *set {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
+	prof, err := infer.Infer(from.Rec, from.Open, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, err := sample.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := func(id sample.ImageID) (*image.Image, error) {
-		for _, file := range []string{"symfs" + id.Path, filepath.Base(id.Path)} {
-			if im, err := image.Open(filepath.Join(dir, file), image.Options{}); err == nil {
-				t.Cleanup(func() { im.Close() })
-				return im, nil
-			}
-		}
-		return nil, errors.New("not kept with the set")
-	}
-	prof, err := infer.Infer(rec, open, infer.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, "truth.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	exact, err := truth.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &set{name: filepath.Base(dir), profile: prof}
+	s := &set{name: from.Name, profile: prof}
 	s.inferred = slices.MaxFunc(prof.Images, func(a, b *infer.ImageProfile) int { return cmp.Compare(a.Samples, b.Samples) })
-	for path, it := range exact.Images {
+	for path, it := range from.Truth.Images {
 		if filepath.Base(path) == filepath.Base(s.inferred.ID.Path) {
 			s.truth = it
 		}
 	}
 	if s.truth == nil {
-		t.Fatalf("%s: no exact counts of %s", dir, s.inferred.ID.Path)
+		t.Fatalf("%s: no exact counts of %s", s.name, s.inferred.ID.Path)
 	}
 	s.true = s.exact(t)
 	return s
