@@ -439,6 +439,11 @@ func (t *tracer) event(tid int, code int32, status int) {
 	if s, ok := th.schedule(); ok {
 		th.stopped = s
 	}
+	if event != unix.PTRACE_EVENT_STOP {
+		// "Any trap clears pending STOP trap" (ptrace_stop in kernel/signal.c): a thread that was interrupted
+		// while it made another stops for that alone, and would be waited for in vain.
+		th.asked = time.Time{}
+	}
 	switch event {
 	case 0:
 		t.signalled(th, signal)

@@ -220,6 +220,21 @@ func TestTracedProgram(t *testing.T) {
 	}
 }
 
+// TestTracedMaker: a thread that stops because it makes another is sampled on. One that is just being interrupted
+// then does not stop for that.
+func TestTracedMaker(t *testing.T) {
+	unprivileged(t)
+	exe := program(t, "traced")
+	c, stats := run(t, Options{Command: []string{exe, "make"}, MaxCPU: 4})
+	t.Logf("%d samples: %+v", c.Total, *stats.Traced)
+	if stats.Traced.Looks < 200 {
+		t.Skipf("only %d looks, which say nothing", stats.Traced.Looks) // where the processor is emulated
+	}
+	if sum := time.Duration(c.Weight); sum < stats.Traced.Program/2 {
+		t.Errorf("the samples stand for %v, the program used %v", sum, stats.Traced.Program)
+	}
+}
+
 // TestTracedRuntime records a Go program, whose runtime stops threads by signals.
 func TestTracedRuntime(t *testing.T) {
 	unprivileged(t)

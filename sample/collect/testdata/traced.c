@@ -2,6 +2,8 @@
 // spin in functions of their own, one three times as long as the other; the rest waits, signals, forks and
 // executes. It is sent SIGCHLD and SIGWINCH, which it ignores. It prints what went wrong, then of the two threads the processor
 // time and how long they waited for a processor, in ns, and exits with 42 if nothing did.
+//
+// traced make: one thread spins for a second of processor time, and makes another every millisecond or so.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -199,9 +201,23 @@ static void *execute(void *arg)
 	return NULL;
 }
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
 	self = argv[0];
+	if (argc > 1 && !strcmp(argv[1], "make")) {
+		for (uint64_t end = now(CLOCK_THREAD_CPUTIME_ID) + 1000000000; now(CLOCK_THREAD_CPUTIME_ID) < end;) {
+			pthread_t t;
+			pthread_create(&t, NULL, nothing, NULL);
+			sink = spin_else(1, 1000000);
+			pthread_join(t, NULL);
+		}
+		return 0;
+	}
 	if (argc > 1 && !strcmp(argv[1], "child")) {
 		for (uint64_t end = now(CLOCK_PROCESS_CPUTIME_ID) + 5000000; now(CLOCK_PROCESS_CPUTIME_ID) < end;)
 			sink = spin_else(1, 100000);
