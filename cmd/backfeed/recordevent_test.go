@@ -36,7 +36,7 @@ func TestRecordChosen(t *testing.T) {
 	}
 	rec := filepath.Join(t.TempDir(), "faults.bfr")
 	code, _, errs := runCLI(t, "record", "--event", "page-faults", "-o", rec, "--", "true")
-	if code != exitDone || !strings.Contains(errs, "samples of page-faults, one of every 1; ") || strings.Contains(errs, "multiplexing") {
+	if code != exitDone || !strings.Contains(errs, "samples of page-faults, one for each; ") || strings.Contains(errs, "multiplexing") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	program, err := exec.LookPath("true")

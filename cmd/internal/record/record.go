@@ -159,8 +159,7 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	if n := rec.Samples(); n > 0 {
 		rate := fmt.Sprintf(" at %d Hz", hz)
 		if ev := rec.Counts[0].Event; stats.Chosen || ev.Unit != "ns" { // how many that is in a second, the program decides
-			period := ev.Period
-			rate = fmt.Sprintf(", one of every %d", period)
+			rate = every(ev)
 		}
 		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
 		if list := report.Losses(rec.Lost(), n); list != "" {
@@ -180,6 +179,17 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 	if stats.Throttled > 0 {
 		l.Notify.Warn("the kernel stopped sampling %d times for a moment, to save time: counts of hot code may be low; a lower -F avoids that", stats.Throttled)
 	}
+}
+
+// every says how many events there are to a sample, in words that follow the name of the event.
+func every(ev sample.Event) string {
+	switch {
+	case ev.Unit == "ns":
+		return fmt.Sprintf(", one for each %v of processor time", time.Duration(ev.Period).Round(time.Microsecond))
+	case ev.Period == 1:
+		return ", one for each"
+	}
+	return fmt.Sprintf(", one of every %d", ev.Period)
 }
 
 // tellTraced says that ptrace was used, why, what it cost, and what would be better.

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+
+	"backfeed/sample"
 	"time"
 )
 
@@ -48,5 +50,17 @@ func TestEndOf(t *testing.T) {
 	case <-ended:
 	case <-time.After(10 * time.Second):
 		t.Error("not ended with a zombie")
+	}
+}
+
+func TestEvery(t *testing.T) {
+	for want, ev := range map[string]sample.Event{
+		", one for each 1.003ms of processor time": {Name: "ptrace-clock", Period: 1003009, Unit: "ns"},
+		", one for each":       {Name: "page-faults", Period: 1},
+		", one of every 10007": {Name: "cache-misses", Period: 10007},
+	} {
+		if got := every(ev); got != want {
+			t.Errorf("%+v: %q, want %q", ev, got, want)
+		}
 	}
 }
