@@ -4,9 +4,9 @@ import (
 	"os/exec"
 	"runtime"
 	"testing"
+	"time"
 
 	"backfeed/sample"
-	"time"
 )
 
 func TestPprofURL(t *testing.T) {
