@@ -23,46 +23,43 @@ import (
 
 var recordCmd = &command{
 	name: "record", args: "[-F HZ|--event NAME] [-d TIME] [-p PID] [-a] [--pprof URL] [--max-cpu SHARE] [--calibrate[=SHARE]] [-o FILE|--store DIR] [-- CMD ARG...]", short: "sample a command, running processes or the whole machine",
-	long: `Without -a, samples are taken in user mode only, with the best the machine has (` + "`backfeed doctor`" + `
-says what that is): hardware cycles with branch records, precise samples of retired instructions,
-hardware cycles, or the timer of event cpu-clock. Where the kernel refuses all of these to this user, as in
-containers and with kernel.perf_event_paranoid of 3 and more, event ptrace-clock does it: threads that run are
-stopped for a moment by ptrace, which needs no privilege for one's own processes. It costs more, and its rate is
-lowered until it costs no more than --max-cpu. Programs that use ptrace themselves, or gain privileges by their
-files, do not work under it.
-Threads and children are sampled with their parents. A user's own processes need no privilege.
-Of programs that begin while they are sampled, the recording has how long after that code was first
-seen, for up to 10 seconds: layout --startup needs it. With -a it has not.
+	long: `CMD, or the processes of -p with their threads and children, are sampled in user mode. -a samples all
+that runs on the machine; -p and --cgroup then narrow that down.
 
---pprof takes the profile of a Go program that serves net/http/pprof, such as http://localhost:6060, on this
-machine or another: it has 100 samples for each second of processor time, and needs nothing of the kernel.
+The best that the machine has is used (` + "`backfeed doctor`" + ` says what that is): hardware cycles with branch
+records, precise samples of retired instructions, hardware cycles, or the timer of event cpu-clock. A
+user's own processes need no privilege. -a needs root, or the capabilities that doctor names.
 
-CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails,
-the recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of
-the time of -d, ends CMD by SIGTERM; processes named by -p run on.
-On a terminal, a line says how many samples there are, how many a second, what is lost and the time
-left; not while CMD writes to that terminal, which it then has alone.
+Where the kernel refuses perf events, as in containers, event ptrace-clock takes their place: ptrace stops
+threads that run for a moment. It costs more; its rate is lowered until it costs no more than --max-cpu.
+Programs that use ptrace themselves, or are set-user-ID, do not work under it.
 
---event samples another event than that of time, by its name (cache-misses, branch-misses, page-faults),
-by the kernel's name for one of this processor (inst_retired; an unknown name lists them), or by the
-processor's number for it (r1c2), once in --period of them; prof --event then tells where it
-occurred, and where a recording of time is read with it, its counts bound what stalls are explained by.
-Where several events share a counter, the share of the time that it was counted for is told; counts are
-of that time. Samples of instructions stand for what the counter counted, even where interrupts came late.
+CMD keeps its standard streams; with -o - its standard output goes to standard error. If CMD fails, the
+recording is written all the same, and the exit code is 1. SIGTERM to backfeed, or the end of -d,
+ends CMD by SIGTERM. Processes of -p run on.
 
---calibrate sees exactly where branches go: from some samples on, the kernel's side of backfeed works
-out the next 512 instructions of the thread from its registers and memory, which it reads only. And it
-counts how often code runs, in windows of a few milliseconds, by probes of instructions that the kernel
-emulates. Both take that share of the processor time, 1% if it is not said, and need the privileges
-of -a. Probes need Linux 6.6 or later: elsewhere walks have all of that share. Where a process is not the only one that is recorded,
-windows slow others that run the same files too. Nothing is armed any more when backfeed ends, however
-it does. --dry-run lists what would be probed.
+On a terminal, a line shows samples, rate, losses and the time left. It is not shown while CMD writes
+to the same terminal.
 
--a samples all that runs on this machine, with the best of these or what --event names, several perhaps, or, for
---tick, at the scheduler's own tick; -p and --cgroup then narrow that down. It needs root or the
-capabilities that ` + "`backfeed doctor`" + ` names, and ends with -d or an interrupt. What a kernel is too old
-for is said with the release that has it; with ` + collect.VerifierVar + `=1 in the environment, also
-what its verifier says of a program that it refuses.`,
+--pprof has a Go program that serves net/http/pprof profile itself, such as http://localhost:6060, here or on
+another machine. That takes 100 samples for each second of processor time, and nothing of the kernel.
+
+--event samples another event, by its name (cache-misses, branch-misses, page-faults), by the kernel's name
+for one of this processor (inst_retired; an unknown name lists them), or by its number (r1c2), once
+in --period of them. ` + "`backfeed prof --event`" + ` then shows where it occurred; read together with a recording of
+time, its counts bound what stalls are explained by. Where events share a counter, counts are of the
+share of the time that is printed. With -a, several events may be named, or --tick for the
+scheduler's tick.
+
+--calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
+given. It needs the privileges of -a, and Linux 6.6 or later for all of it. ` + "`backfeed help calibrate`" + ` says how,
+and what it costs the program. --dry-run lists what would be probed.
+
+Of programs that begin while they are sampled, the recording has when their code was first seen, for
+up to 10 seconds: layout --startup needs it. With -a it has not.
+
+What a kernel is too old for is said with the release that has it; ` + collect.VerifierVar + `=1 in the
+environment also prints what its verifier says of a program that it refuses.`,
 	examples: `backfeed record -o app.bfr -- ./app input
 backfeed record -p 1234 -d 30 --calibrate 1%
 backfeed record -a -d 1m --store /var/lib/backfeed --label role=web
