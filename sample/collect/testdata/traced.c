@@ -3,7 +3,7 @@
 // executes. It is sent SIGCHLD and SIGWINCH, which it ignores. It prints what went wrong, then of the two threads the processor
 // time and how long they waited for a processor, in ns, and exits with 42 if nothing did.
 //
-// traced make: one thread spins for a second of processor time, and makes another every millisecond or so.
+// traced make: one thread spins for a second of processor time, and makes another every third of a millisecond or so.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -213,7 +213,7 @@ int main(int argc, char **argv)
 		for (uint64_t end = now(CLOCK_THREAD_CPUTIME_ID) + 1000000000; now(CLOCK_THREAD_CPUTIME_ID) < end;) {
 			pthread_t t;
 			pthread_create(&t, NULL, nothing, NULL);
-			sink = spin_else(1, 1000000);
+			sink = spin_else(1, 300000);
 			pthread_join(t, NULL);
 		}
 		return 0;
