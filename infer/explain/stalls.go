@@ -281,7 +281,7 @@ func (x *Explainer) All() iter.Seq2[*infer.ImageProfile, *Explanation] {
 			}
 			for part := range slices.Chunk(some, atOnce) {
 				done := make([]*Explanation, len(part))
-				inParallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
+				InParallel(len(part), func(i int) { done[i] = x.explain(ip, part[i], false) })
 				if ready += len(part); x.Progress != nil {
 					x.Progress(ready, total)
 				}
@@ -682,8 +682,8 @@ func (u *reuse) between(n float64) float64 {
 	return float64(len(u.n)-i) + u.sum[i]/n
 }
 
-// inParallel calls f with 0 to n-1, on all processors.
-func inParallel(n int, f func(i int)) {
+// InParallel calls f with 0 to n-1, on all processors.
+func InParallel(n int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), n) {

@@ -7,12 +7,10 @@ import (
 	"html/template"
 	"math"
 	"path"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
@@ -96,7 +94,7 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 		v.byID[p.id] = p
 	}
 	v.total.Add(x.Rest())
-	inParallel(len(v.procs), func(k int) {
+	explain.InParallel(len(v.procs), func(k int) {
 		p := v.procs[k]
 		p.least = v.leastCycles(p, timed[k])
 		p.row = v.row(p)
@@ -135,20 +133,6 @@ func (v *View) leastCycles(p *viewed, timed []float64) float64 {
 		sum += max(0, least) * n
 	}
 	return sum
-}
-
-// inParallel calls f with 0 to n-1, on all processors.
-func inParallel(n int, f func(i int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // row is p in a list.
