@@ -20,39 +20,6 @@ import (
 	"backfeed/sample/collect"
 )
 
-// metricLine is what Prometheus takes for a sample, less timestamps.
-var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? (\S+)$`)
-
-// readMetrics parses a page of metrics, and complains where Prometheus would.
-func readMetrics(t *testing.T, page string) map[string]float64 {
-	t.Helper()
-	values, types := map[string]float64{}, map[string]string{}
-	for _, line := range strings.Split(strings.TrimSuffix(page, "\n"), "\n") {
-		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			name, kind, _ := strings.Cut(rest, " ")
-			if types[name] != "" || kind != "counter" && kind != "gauge" || (kind == "counter") != strings.HasSuffix(name, "_total") {
-				t.Errorf("%q", line)
-			}
-			types[name] = kind
-			continue
-		}
-		if strings.HasPrefix(line, "# HELP ") {
-			continue
-		}
-		m := metricLine.FindStringSubmatch(line)
-		if m == nil || types[m[1]] == "" {
-			t.Errorf("%q is no metric", line)
-			continue
-		}
-		v, err := strconv.ParseFloat(m[4], 64)
-		if _, twice := values[m[1]+m[2]]; err != nil || twice {
-			t.Errorf("%q: twice, or %v", line, err)
-		}
-		values[m[1]+m[2]] = v
-	}
-	return values
-}
-
 // TestSystemdUnit: systemd takes the unit, and its flags are flags of agent.
 func TestSystemdUnit(t *testing.T) {
 	code, unit, errs := runAs(agentCmd, "--systemd-unit")
@@ -151,7 +118,7 @@ func TestAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m := readMetrics(t, string(page)); m[`backfeed_samples_total{mode="user"}`] == 0 || m["backfeed_segments_written_total"] < 2 || m["backfeed_map_used_entries"] == 0 {
+	if m := testtool.Metrics(t, string(page)); m[`backfeed_samples_total{mode="user"}`] == 0 || m["backfeed_segments_written_total"] < 2 || m["backfeed_map_used_entries"] == 0 {
 		t.Errorf("metrics:\n%s", page)
 	}
 	a.Process.Kill()

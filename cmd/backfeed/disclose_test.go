@@ -74,7 +74,7 @@ var procLinks = regexp.MustCompile(`href="(/proc/[^"]+)">([^<]*)<`)
 // procPage returns the page of a procedure.
 func procPage(t *testing.T, s *web.Site, name string) string {
 	t.Helper()
-	for _, m := range procLinks.FindAllStringSubmatch(bodyOf(t, ask(s, "GET", "localhost", "/")), -1) {
+	for _, m := range procLinks.FindAllStringSubmatch(testtool.Body(t, testtool.Ask(s, "GET", "localhost", "/")), -1) {
 		if m[2] == name {
 			return m[1]
 		}
@@ -89,7 +89,7 @@ func everyPage(t *testing.T, s *web.Site) string {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	paths := []string{"/", "/causes", "/confidence", "/layout", "/pprof/"}
-	for _, m := range procLinks.FindAllStringSubmatch(bodyOf(t, ask(s, "GET", "localhost", "/")), -1) {
+	for _, m := range procLinks.FindAllStringSubmatch(testtool.Body(t, testtool.Ask(s, "GET", "localhost", "/")), -1) {
 		paths = append(paths, m[1])
 	}
 	for _, p := range []string{"graph", "top", "disasm", "source", "peek", "flamegraph", "saveconfig", "deleteconfig", "download", "flamegraph2", "flamegraphold", "weblist", "list", "text"} {
@@ -276,7 +276,7 @@ func TestShowsSource(t *testing.T) {
 			}
 			s := siteOf(t, rec, tt.dirs...)
 			for _, path := range []string{procPage(t, s, "work"), "/pprof/source?f=work", "/pprof/source?f=" + url.QueryEscape(filepath.Base(tt.file))} {
-				if body := bodyOf(t, ask(s, "GET", "localhost", path)); !strings.Contains(body, "seen_"+tt.mark) {
+				if body := testtool.Body(t, testtool.Ask(s, "GET", "localhost", path)); !strings.Contains(body, "seen_"+tt.mark) {
 					t.Errorf("%s: no source", path)
 				}
 			}

@@ -318,8 +318,8 @@ func TestHostilePages(t *testing.T) {
 			continue
 		}
 		seen[path] = true
-		r := ask(s, http.MethodGet, "127.0.0.1", strings.ReplaceAll(path, "&amp;", "&"))
-		body := bodyOf(t, r)
+		r := testtool.Ask(s, http.MethodGet, "127.0.0.1", strings.ReplaceAll(path, "&amp;", "&"))
+		body := testtool.Body(t, r)
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/octet-stream") {
 			continue
 		}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,22 +17,6 @@ import (
 
 	"backfeed/internal/testtool"
 )
-
-// dialAll opens connections and writes the same to each.
-func dialAll(t *testing.T, addr string, n int, text string) []net.Conn {
-	t.Helper()
-	var all []net.Conn
-	for range n {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		io.WriteString(c, text)
-		all = append(all, c)
-	}
-	return all
-}
 
 // TestAgentHalfOpen: 200 half-open connections do not keep an agent of 64 descriptors
 // from writing its segments, or from telling of itself.
@@ -86,7 +69,7 @@ func TestAgentHalfOpen(t *testing.T) {
 		if err != nil {
 			return 0, err
 		}
-		return readMetrics(t, string(b))["backfeed_segments_written_total"], nil
+		return testtool.Metrics(t, string(b))["backfeed_segments_written_total"], nil
 	}
 	address := strings.TrimSuffix(strings.TrimPrefix(at, "http://"), "/metrics")
 	deadline := time.Now().Add(2 * time.Minute)
@@ -111,7 +94,7 @@ func TestAgentHalfOpen(t *testing.T) {
 		}
 	}
 	before := more(0)
-	dialAll(t, address, 200, "GET /metrics HTTP/1.1\r\n")
+	testtool.DialAll(t, address, 200, "GET /metrics HTTP/1.1\r\n")
 	more(before + 2)
 	stop()
 	if err := <-ended; err != nil || strings.Contains(said.String(), "too many open files") {

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,26 +29,6 @@ func sourceOf(t *testing.T, program, rec string) *input.Session {
 	}
 	t.Cleanup(src.Close)
 	return src
-}
-
-// ask sends a request for path, as a browser at address host would.
-func ask(s http.Handler, method, host, path string, headers ...string) *http.Response {
-	r := httptest.NewRequest(method, "http://"+host+path, nil)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	return w.Result()
-}
-
-func bodyOf(t *testing.T, r *http.Response) string {
-	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // TestServe: the command prints where it listens, answers there and ends when told.
@@ -78,7 +57,7 @@ func TestServe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if body := bodyOf(t, r); r.StatusCode != 200 || !strings.Contains(body, "chase") {
+	if body := testtool.Body(t, r); r.StatusCode != 200 || !strings.Contains(body, "chase") {
 		t.Errorf("%s: status %d", url, r.StatusCode)
 	}
 	r.Body.Close()

@@ -1,5 +1,6 @@
 // Package testtool holds what tests of several packages share: the programs of others that they
-// run (compilers, linkers, perf, valgrind, a browser), files that they write, and golden files.
+// run (compilers, linkers, perf, valgrind, a browser), files that they write, golden files, and requests
+// to servers of ours with what they answer.
 //
 // It keeps the promise of `go test -short`: a test that runs such a program, or says with Live
 // that it records, is skipped there. Where a program is missing, the test is skipped with the

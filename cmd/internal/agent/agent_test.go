@@ -7,10 +7,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -141,7 +139,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil || r.StatusCode != http.StatusOK || !strings.HasPrefix(r.Header.Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Errorf("%s, %v: %v", r.Status, r.Header, err)
 	}
-	got := readMetrics(t, string(b))
+	got := testtool.Metrics(t, string(b))
 	for name, want := range map[string]float64{
 		`backfeed_samples_total{mode="user"}`:                          5,
 		`backfeed_samples_total{mode="idle"}`:                          0,
@@ -220,39 +218,6 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: the procedure work has a name: %v", tt.keep, named)
 		}
 	}
-}
-
-// metricLine is what Prometheus takes for a sample, less timestamps.
-var metricLine = regexp.MustCompile(`^([a-z_]+)(\{[a-z]+="[^"\\]*"(,[a-z]+="[^"\\]*")*\})? (\S+)$`)
-
-// readMetrics parses a page of metrics, and complains where Prometheus would.
-func readMetrics(t *testing.T, page string) map[string]float64 {
-	t.Helper()
-	values, types := map[string]float64{}, map[string]string{}
-	for _, line := range strings.Split(strings.TrimSuffix(page, "\n"), "\n") {
-		if rest, ok := strings.CutPrefix(line, "# TYPE "); ok {
-			name, kind, _ := strings.Cut(rest, " ")
-			if types[name] != "" || kind != "counter" && kind != "gauge" || (kind == "counter") != strings.HasSuffix(name, "_total") {
-				t.Errorf("%q", line)
-			}
-			types[name] = kind
-			continue
-		}
-		if strings.HasPrefix(line, "# HELP ") {
-			continue
-		}
-		m := metricLine.FindStringSubmatch(line)
-		if m == nil || types[m[1]] == "" {
-			t.Errorf("%q is no metric", line)
-			continue
-		}
-		v, err := strconv.ParseFloat(m[4], 64)
-		if _, twice := values[m[1]+m[2]]; err != nil || twice {
-			t.Errorf("%q: twice, or %v", line, err)
-		}
-		values[m[1]+m[2]] = v
-	}
-	return values
 }
 
 // TestMetricsHost: pages of other sites cannot read metrics, by whatever name they reach

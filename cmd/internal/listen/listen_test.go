@@ -6,23 +6,9 @@ import (
 	"net/http"
 	"testing"
 	"time"
-)
 
-// dialAll opens connections and writes the same to each.
-func dialAll(t *testing.T, addr string, n int, text string) []net.Conn {
-	t.Helper()
-	var all []net.Conn
-	for range n {
-		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		io.WriteString(c, text)
-		all = append(all, c)
-	}
-	return all
-}
+	"backfeed/internal/testtool"
+)
 
 // TestGuard: connections that ask nothing give way, those that are answered do not.
 func TestGuard(t *testing.T) {
@@ -57,7 +43,7 @@ func TestGuard(t *testing.T) {
 		<-begun
 	}
 	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n"} { // no request, and half of one
-		dialAll(t, ln.Addr().String(), 50, text)
+		testtool.DialAll(t, ln.Addr().String(), 50, text)
 		if r, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(url); err != nil {
 			t.Errorf("beside 50 connections that sent %q: %v", text, err)
 		} else if body := bodyOf(t, r); body != "answer" {
@@ -103,9 +89,9 @@ func TestGuardCloses(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(g) }()
 	defer close(end)
-	dialAll(t, ln.Addr().String(), 1, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	testtool.DialAll(t, ln.Addr().String(), 1, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	<-begun
-	dialAll(t, ln.Addr().String(), 2, "")
+	testtool.DialAll(t, ln.Addr().String(), 2, "")
 	srv.Close()
 	select {
 	case <-done:

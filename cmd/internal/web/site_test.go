@@ -6,7 +6,6 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -106,26 +105,6 @@ func testSite(t *testing.T) *Site {
 	return NewSite(v, "127.0.0.1", pprof)
 }
 
-// ask sends a request for path, as a browser at address host would.
-func ask(s http.Handler, method, host, path string, headers ...string) *http.Response {
-	r := httptest.NewRequest(method, "http://"+host+path, nil)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	s.ServeHTTP(w, r)
-	return w.Result()
-}
-
-func bodyOf(t *testing.T, r *http.Response) string {
-	t.Helper()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
 // procID returns the page of a procedure.
 func procID(t *testing.T, v *View, name string) string {
 	t.Helper()
@@ -172,8 +151,8 @@ func TestSite(t *testing.T) {
 		{"/pprof/deleteconfig?config=x", 404, "text/plain", ""},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			r := ask(s, "GET", here, tt.path)
-			body := bodyOf(t, r)
+			r := testtool.Ask(s, "GET", here, tt.path)
+			body := testtool.Body(t, r)
 			if r.StatusCode != tt.status || !strings.HasPrefix(r.Header.Get("Content-Type"), tt.kind) || !strings.Contains(body, tt.want) {
 				t.Errorf("status %d, %q, want %d, %s with %q; body:\n%.3000s", r.StatusCode, r.Header.Get("Content-Type"), tt.status, tt.kind, tt.want, body)
 			}
@@ -249,7 +228,7 @@ func TestSiteRefuses(t *testing.T) {
 		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 200},
 	} {
 		for _, path := range []string{"/", "/pprof/top"} {
-			if r := ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
+			if r := testtool.Ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
 				t.Errorf("%s %s%s %v: status %d, want %d", tt.method, tt.host, path, tt.headers, r.StatusCode, tt.status)
 			}
 		}
@@ -269,7 +248,7 @@ func TestSiteHostileName(t *testing.T) {
 	v := viewOf(t, src)
 	s := NewSite(v, "localhost", nil)
 	for _, path := range []string{"/", "/layout", "/proc/" + v.procs[0].id} {
-		body := bodyOf(t, ask(s, "GET", "localhost", path))
+		body := testtool.Body(t, testtool.Ask(s, "GET", "localhost", path))
 		if strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert") {
 			t.Errorf("%s: the name is not escaped, or not there", path)
 		}
