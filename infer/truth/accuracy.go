@@ -48,6 +48,9 @@ type Accuracy struct {
 	EdgeProgramWide, EdgeWithinProc   [document.High + 1]Calibration // of edges; they have no samples
 	ProcProgramWide                   [document.High + 1]Calibration // of the entries of procedures
 
+	Entries FactorErrors // of the entries of procedures that ran, after Scale: weighted by their samples
+	Trips   FactorErrors // of the iterations of loops for each time they are entered, by the samples in no loop within them
+
 	Cold      float64 // share of the executions of blocks that were called cold
 	ColdUnrun float64 // share of the blocks that never ran that were called cold
 
@@ -134,6 +137,8 @@ type comparison struct {
 	procs         []pairing // their first blocks, with all of their samples and the confidence of their entries
 	branches      []pairing // taken, tail calls too
 	edges         []pairing // within procedures: taken branches and fall-throughs
+	entries       []pairing // of procedures
+	trips         []pairing // of loops
 	estInsts      float64   // executions of instructions in the document
 	unrun         float64   // samples where the truth has no execution
 }
@@ -189,11 +194,14 @@ type documentCode struct {
 	blocks   []codeBlock // by address
 	branches map[Transfer]*pairing
 	falls    []fallThrough
+	procs    []*document.Proc
 }
 
+// A fallThrough is one, and from comparison.addFalls on, what ran of it.
 type fallThrough struct {
 	document.Edge
-	proc *document.Proc
+	proc  *document.Proc
+	truth float64
 }
 
 // A codeBlock is a block, and from comparison.add on, what ran of it.
@@ -220,13 +228,14 @@ func newDocumentCode(doc *document.Counts, p string) *documentCode {
 }
 
 func (code *documentCode) add(p *document.Proc) {
+	code.procs = append(code.procs, p)
 	for _, b := range p.Blocks {
 		pair := pairing{est: float64(b.Count), conf: b.Confidence, own: b.Within, known: true, proc: p, cold: b.Cold}
 		code.blocks = append(code.blocks, codeBlock{b, p, 0, pair})
 	}
 	for _, e := range p.Edges {
 		if e.Kind == image.FallThrough.String() {
-			code.falls = append(code.falls, fallThrough{e, p})
+			code.falls = append(code.falls, fallThrough{e, p, 0})
 			continue
 		}
 		t := Transfer{image.Addr(e.From), image.Addr(e.To)}
@@ -291,6 +300,8 @@ func (c *comparison) add(code *documentCode, truth *Image, samples map[image.Add
 	}
 	c.addBranches(code, truth)
 	c.addFalls(code, truth)
+	c.addEntries(code, truth, of)
+	c.addTrips(code)
 }
 
 // addBranches pairs the taken branches. Those of the truth lead from an
@@ -327,11 +338,13 @@ func (c *comparison) addFalls(code *documentCode, truth *Image) {
 	for j, n := range truth.Jumps {
 		jumps[j.From] += n
 	}
-	for _, e := range code.falls {
+	for i := range code.falls {
+		e := &code.falls[i]
 		p := pairing{est: float64(e.Count), conf: e.Confidence, own: e.Within, known: true, proc: e.proc}
 		if b := code.find(image.Addr(e.From)); b != nil {
 			p.truth = max(0, float64(truth.Insts[b.last])-float64(jumps[b.last]))
 		}
+		e.truth = p.truth
 		c.edges = append(c.edges, p)
 	}
 }
@@ -356,6 +369,7 @@ func (c *comparison) accuracy() *Accuracy {
 	a.BlockProgramWide, a.BlockWithinProc = calibrate(c.blocks, f.programWide), calibrate(c.blocks, f.withinProc)
 	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)
+	a.Entries, a.Trips = newFactorErrors(c.entries, a.Scale), newFactorErrors(c.trips, 1)
 
 	var cold, unrun, coldUnrun float64
 	for _, p := range c.blocks {

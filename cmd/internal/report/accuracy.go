@@ -25,6 +25,8 @@ type Accuracy struct {
 	Unrun        float64          `json:"sampled_but_not_executed"`
 	Cold         float64          `json:"executed_but_cold"`
 	ColdUnrun    float64          `json:"not_executed_and_cold"`
+	Entries      FactorRow        `json:"entry_errors"` // of procedures
+	Trips        FactorRow        `json:"trip_errors"`  // of loops
 	Blocks       []CalibrationRow `json:"blocks"`
 	BlocksWithin []CalibrationRow `json:"blocks_within"`
 	Edges        []CalibrationRow `json:"edges"`
@@ -44,6 +46,15 @@ type CalibrationRow struct {
 	Within2x   float64             `json:"within2x"`
 }
 
+// A FactorRow is a truth.FactorErrors.
+type FactorRow struct {
+	N        int     `json:"n"`
+	Median   float64 `json:"median_factor"`
+	Mean     float64 `json:"mean_factor"`
+	Each     float64 `json:"median_factor_of_each"`
+	Within2x float64 `json:"within2x"`
+}
+
 // An ErrorRow is a bucket of a truth.Histogram: errors in percent.
 type ErrorRow struct {
 	Low   *float64                        `json:"low"` // null: no bound
@@ -57,6 +68,7 @@ func NewAccuracy(a *truth.Accuracy) *Accuracy {
 		"backfeed.verify/2",
 		a.BlockOverlap, a.Overlap, a.Within5, a.Within10, a.Within15, a.EdgeOverlap, a.EdgeWithin10, a.Scale,
 		a.Zero, a.NoBlock, a.Unrun, a.Cold, a.ColdUnrun,
+		FactorRow(a.Entries), FactorRow(a.Trips),
 		calibrations(&a.BlockProgramWide, BySamples), calibrations(&a.BlockWithinProc, BySamples),
 		calibrations(&a.EdgeProgramWide, ByExecutions), calibrations(&a.EdgeWithinProc, ByExecutions), calibrations(&a.ProcProgramWide, BySamples),
 		errorsOf(&a.InstErrors), errorsOf(&a.EdgeErrors),
@@ -68,7 +80,7 @@ type Measure struct {
 	Of         string  `json:"of"`         // as the document calls it
 	Confidence string  `json:"confidence"` // of the counts that it is about; empty is all
 	Name       string  `json:"name"`
-	Value      float64 `json:"value"` // a share of 1, but for scale and n
+	Value      float64 `json:"value"` // a share of 1, but for scale, n and factors
 }
 
 // Measures lists the figures of doc, its histograms left out.
@@ -79,6 +91,14 @@ func (doc *Accuracy) Measures() []Measure {
 		{"program", "", "edge_within10", doc.EdgeWithin10}, {"program", "", "scale", doc.Scale}, {"program", "", "executed_but_count_0", doc.Zero},
 		{"program", "", "executed_outside_blocks", doc.NoBlock}, {"program", "", "sampled_but_not_executed", doc.Unrun},
 		{"program", "", "executed_but_cold", doc.Cold}, {"program", "", "not_executed_and_cold", doc.ColdUnrun},
+	}
+	for _, of := range []struct {
+		name string
+		e    FactorRow
+	}{{"entry_errors", doc.Entries}, {"trip_errors", doc.Trips}} {
+		all = append(all, Measure{of.name, "", "n", float64(of.e.N)}, Measure{of.name, "", "median_factor", of.e.Median},
+			Measure{of.name, "", "mean_factor", of.e.Mean}, Measure{of.name, "", "median_factor_of_each", of.e.Each},
+			Measure{of.name, "", "within2x", of.e.Within2x})
 	}
 	for _, of := range []struct {
 		name string
@@ -180,6 +200,10 @@ func AccuracyTable(a *truth.Accuracy, weight string) *Table {
 	t.Row(Percent(a.Within15), weight+" within 15 %")
 	t.Row(Percent(a.EdgeOverlap), "edge overlap, over taken branches")
 	t.Row(Percent(a.EdgeWithin10), "executions of taken branches within 10 %")
+	t.Row(factor(a.Entries.Median), "factor that entries of procedures are off by, median over "+weight)
+	t.Row(factor(a.Entries.Each), "the same, over procedures")
+	t.Row(factor(a.Trips.Median), "factor that trips of loops are off by, median over "+weight)
+	t.Row(factor(a.Trips.Each), "the same, over loops")
 	t.Row(Percent(a.Zero), "executed instructions whose count is 0")
 	t.Row(Percent(a.Cold), "executions of blocks that are called cold")
 	t.Row(Percent(a.ColdUnrun), "blocks never executed that are called cold")
@@ -189,6 +213,14 @@ func AccuracyTable(a *truth.Accuracy, weight string) *Table {
 	}
 	t.Row(fmt.Sprintf("%.4g", a.Scale), "executions in the truth for one inferred")
 	return t
+}
+
+// factor is one as text; there is none where nothing is compared.
+func factor(f float64) string {
+	if f == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.3g", f)
 }
 
 // CalibrationTable holds each confidence to its promise.
