@@ -61,7 +61,7 @@ func TestGoARM(t *testing.T) {
 	}
 	before, want := counted("base")
 	rec := drawn(t, filepath.Join(dir, "base"), before, 20000)
-	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
+	p, err := infer.Infer(t.Context(), rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

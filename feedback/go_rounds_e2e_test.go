@@ -67,7 +67,7 @@ func emitGoProfile(t *testing.T, dir, from, to string) GoStats {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
+	p, err := infer.Infer(t.Context(), rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,9 @@ func estimate(p *Placed, opt Options) {
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
 	pr.progress.stage(1, len(prof.Images))
 	for _, ip := range prof.Images {
+		if pr.progress.ended() {
+			return
+		}
 		pr.follow(ip)
 		pr.progress.done()
 	}
@@ -158,10 +161,10 @@ func (pr *posed) follow(ip *ImageProfile) {
 			}
 		}
 		last = append(last, ip.add(syms)...)
-		parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr]) })
+		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr]) })
 	}
 	rest := slices.Collect(maps.Values(silent))
-	parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0) })
+	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0) })
 }
 
 // fillSilent fills the result of a silent procedure that is called so many times.

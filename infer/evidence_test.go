@@ -27,7 +27,7 @@ func TestKnown(t *testing.T) {
 	m := loadMix(t)
 	var known []Known
 	for range 3 {
-		p, err := Infer(m.Rec, m.Open, Options{Known: known, Places: 15})
+		p, err := Infer(t.Context(), m.Rec, m.Open, Options{Known: known, Places: 15})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +44,7 @@ func TestKnown(t *testing.T) {
 			known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: m.exact(b), RelSD: 0.02})
 		}
 	}
-	p, err := Infer(m.Rec, m.Open, Options{Known: known})
+	p, err := Infer(t.Context(), m.Rec, m.Open, Options{Known: known})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestBranchesInInfer(t *testing.T) {
 			c.AddSample(self, off, 1)
 		}
 		c.Weight = l.counts.Weight
-		prof, err := Infer(&sample.Recording{Counts: []*sample.Counts{c}}, m.Open, Options{})
+		prof, err := Infer(t.Context(), &sample.Recording{Counts: []*sample.Counts{c}}, m.Open, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,11 +132,11 @@ func TestModel(t *testing.T) {
 	if got, want := m.infer(t).Machine, machine.For(m.Rec.Counts[0].CPU).Name; got != want {
 		t.Errorf("machine %s, want %s", got, want)
 	}
-	p, err := Infer(m.Rec, m.Open, Options{Model: "intel-skylake-x"})
+	p, err := Infer(t.Context(), m.Rec, m.Open, Options{Model: "intel-skylake-x"})
 	if err != nil || p.Machine != "intel-skylake-x" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := Infer(m.Rec, m.Open, Options{Model: "abacus"}); err == nil {
+	if _, err := Infer(t.Context(), m.Rec, m.Open, Options{Model: "abacus"}); err == nil {
 		t.Error("no error for an unknown model")
 	}
 }

@@ -20,7 +20,7 @@ func loadSet(tb testing.TB, dir string) *set { return &set{sets.Load(tb, dir)} }
 // infer infers from rec, which is that of s or one made from it.
 func (s *set) infer(tb testing.TB, rec *sample.Recording, opt Options) *Profile {
 	tb.Helper()
-	p, err := Infer(rec, s.Open, opt)
+	p, err := Infer(tb.Context(), rec, s.Open, opt)
 	if err == nil {
 		err = p.Check()
 	}
@@ -149,7 +149,7 @@ func TestNothing(t *testing.T) {
 		{"no such event", m.Rec, m.Open, Options{Event: "branches"}},
 		{"no image", m.Rec, none, Options{}},
 	} {
-		if _, err := Infer(tt.rec, tt.open, tt.opt); !errors.Is(err, ErrNothing) {
+		if _, err := Infer(t.Context(), tt.rec, tt.open, tt.opt); !errors.Is(err, ErrNothing) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}

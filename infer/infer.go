@@ -2,6 +2,7 @@ package infer
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -55,13 +56,16 @@ var ErrNothing = errors.New("nothing to infer from")
 // Infer estimates how often the code in rec's images ran. open returns an image of
 // the recording, or an error, which costs the samples of that image and nothing
 // else. Samples are placed, procedures decoded, and then one search finds the
-// executions of all of them together.
-func Infer(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
-	p, err := PlaceSamples(rec, open, opt)
+// executions of all of them together. ctx ends it soon, between two images, procedures
+// or steps of the search; the error is that of ctx then.
+func Infer(ctx context.Context, rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Profile, error) {
+	p, err := PlaceSamples(ctx, rec, open, opt)
 	if err != nil {
 		return nil, err
 	}
-	p.Estimate(opt)
+	if err := p.Estimate(ctx, opt); err != nil {
+		return nil, err
+	}
 	return p.Profile, nil
 }
 
@@ -77,13 +81,15 @@ type Placed struct {
 }
 
 // Estimate finds the executions of the procedures of Profile. It does not heed Event, Model and
-// Progress of opt: those are of PlaceSamples.
-func (p *Placed) Estimate(opt Options) {
+// Progress of opt: those are of PlaceSamples. If ctx ended it, Profile is of no use.
+func (p *Placed) Estimate(ctx context.Context, opt Options) error {
+	p.progress.ctx = ctx
 	estimate(p, opt)
+	return ctx.Err()
 }
 
 // PlaceSamples does the first part of Infer, which takes the least time.
-func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Placed, error) {
+func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Placed, error) {
 	counts, err := choose(rec, opt.Event)
 	if err != nil {
 		return nil, err
@@ -99,18 +105,21 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 	}
 	prof := newProfile(counts, model)
 	var all []*ImageProfile
-	progress := newProgress(opt.Progress)
+	progress := newProgress(ctx, opt.Progress)
 	images := imagesOf(counts)
 	progress.stage(placingShare, len(images))
 	for _, ic := range images {
 		im, err := open(ic.ID)
 		progress.done()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err != nil {
 			prof.lose(LostNoImage, ic.Samples())
 			continue
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}
-		prof.place(ip, ic)
+		prof.place(ip, ic, progress)
 		all = append(all, ip)
 	}
 	callers := callersIn(counts, all)
@@ -121,6 +130,9 @@ func PlaceSamples(rec *sample.Recording, open func(sample.ImageID) (*image.Image
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if prof.Samples.Used == 0 {
 		return nil, fmt.Errorf("%w: none of %d samples of %s lies in a procedure of a known image", ErrNothing, prof.Samples.Total, prof.Event.Name)
@@ -270,8 +282,8 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 	return r, lost
 }
 
-// place puts the samples of ic into the procedures of its image.
-func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
+// place puts the samples of ic into the procedures of its image. If the work is to end, it leaves some out.
+func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, progress *progress) {
 	im := ip.Image
 	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
@@ -300,7 +312,7 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts) {
 	}
 	results := make([]*Result, len(syms))
 	lost := make([]uint64, len(syms))
-	parallel(len(syms), func(k int) { results[k], lost[k] = resultOf(im, syms[k], of[k]) })
+	progress.parallel(len(syms), func(k int) { results[k], lost[k] = resultOf(im, syms[k], of[k]) })
 	for k, r := range results {
 		p.lose(LostNoProc, lost[k])
 		if r != nil {

@@ -235,7 +235,7 @@ func TestSamplesBeyond(t *testing.T) {
 			}
 			rec.Add(c)
 		}
-		prof, err := Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, Options{})
+		prof, err := Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, Options{})
 		if tt.ok != (err == nil) || err != nil && !errors.Is(err, ErrNothing) {
 			t.Errorf("%s: %v", tt.name, err)
 		}

@@ -125,7 +125,7 @@ func (pr *posed) places(prof *Profile, sd []spread, most int) []Place {
 	}
 	made := make([]*ranking, len(pr.probs))
 	pr.each(func(i int) { made[i] = newRanking(i, pr.probs[i].n[:len(pr.results[i].Block)], sd[i]) })
-	h := rankings(slices.DeleteFunc(made, func(r *ranking) bool { return r.gain == 0 }))
+	h := rankings(slices.DeleteFunc(made, func(r *ranking) bool { return r == nil || r.gain == 0 }))
 	heap.Init(&h)
 	var out []Place
 	for len(h) > 0 && len(out) < most {

@@ -196,6 +196,7 @@ func (pr *program) refine(x []float64, e effort) {
 		ties = append(ties, in)
 	}
 	part := newProgram(probs, ties, pr.tieSD)
+	part.progress = pr.progress
 	y := make([]float64, part.at[len(probs)])
 	for j, i := range of {
 		copy(part.part(y, j), pr.probs[i].core.gather(pr.part(x, i)))
@@ -235,7 +236,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 	for i := range ties {
 		called[i] = ties[i].calls()
 	}
-	parallel(len(ties), func(i int) {
+	pr.progress.parallel(len(ties), func(i int) {
 		c := ties[i].callee
 		q, xc := pr.probs[c], pr.part(x, c)
 		if ties[i].floor && q.enter[0] >= called[i] {
@@ -306,8 +307,8 @@ func (s site) calls() float64 {
 }
 
 // each runs f for all problems on all processors. Problems are dealt out in order,
-// so large neighbours do not pile up on one of them.
-func (pr *program) each(f func(i int)) { parallel(len(pr.probs), f) }
+// so large neighbours do not pile up on one of them. If the work is to end, f is not run any more.
+func (pr *program) each(f func(i int)) { pr.progress.parallel(len(pr.probs), f) }
 
 func parallel(n int, f func(i int)) {
 	workers := min(runtime.GOMAXPROCS(0), n)

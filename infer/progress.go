@@ -1,11 +1,15 @@
 package infer
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
-// A progress says how far a long work is. It divides the work into stages, which take about the
-// shares of the time that they are given. A nil progress says nothing.
+// A progress says how far a long work is, and whether it is to end. It divides the work into stages,
+// which take about the shares of the time that they are given. A nil progress says nothing, and goes on.
 type progress struct {
-	report func(done, total int)
+	ctx    context.Context       // of the call that does the work, which it does not outlive
+	report func(done, total int) // nil says nothing
 
 	mu       sync.Mutex
 	from, to float64 // of the stage, shares of all
@@ -21,11 +25,21 @@ const placingShare, aloneShare, togetherShare, spreadShare = 0.5, 0.65, 0.68, 0.
 // progressSteps is what a progress divides all work into.
 const progressSteps = 1000
 
-func newProgress(report func(done, total int)) *progress {
-	if report == nil {
-		return nil
-	}
-	return &progress{report: report, said: -1}
+func newProgress(ctx context.Context, report func(done, total int)) *progress {
+	return &progress{ctx: ctx, report: report, said: -1}
+}
+
+// ended reports whether the work is to end: what it would come to is of no use to anyone.
+func (p *progress) ended() bool { return p != nil && p.ctx.Err() != nil }
+
+// parallel is the function of that name, which runs f no more once the work is to end. What f would
+// have made is then missing.
+func (p *progress) parallel(n int, f func(i int)) {
+	parallel(n, func(i int) {
+		if !p.ended() {
+			f(i)
+		}
+	})
 }
 
 // stage begins a stage of so many steps, at whose end a share of all work is done.
@@ -52,6 +66,9 @@ func (p *progress) done() {
 
 // say calls report if there is something new to it.
 func (p *progress) say() {
+	if p.report == nil || p.ended() {
+		return
+	}
 	share := p.from
 	if p.of > 0 {
 		share += (p.to - p.from) * float64(p.step) / float64(p.of)

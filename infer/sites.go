@@ -258,7 +258,7 @@ func (pr *posed) sites(prof *Profile, sd []spread, seconds float64, most int, op
 		res := pr.results[i]
 		made[i] = newSiteRanking(i, pr.probs[i], sd[i], Site{Image: images[res], Proc: res}, seconds, &opt)
 	})
-	h := siteRankings(slices.DeleteFunc(made, func(r *siteRanking) bool { return r.worth == 0 }))
+	h := siteRankings(slices.DeleteFunc(made, func(r *siteRanking) bool { return r == nil || r.worth == 0 }))
 	heap.Init(&h)
 	var out []Site
 	for len(h) > 0 && len(out) < most {

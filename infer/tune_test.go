@@ -77,7 +77,7 @@ func try(t *testing.T, all []*set, s setting) *trial {
 	errs := make([]error, len(all))
 	parallel(len(all), func(i int) {
 		var p *Profile
-		if p, errs[i] = Infer(all[i].Rec, all[i].Open, Options{}); errs[i] == nil {
+		if p, errs[i] = Infer(t.Context(), all[i].Rec, all[i].Open, Options{}); errs[i] == nil {
 			tr.score[i] = all[i].compare(p)
 		}
 	})

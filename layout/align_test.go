@@ -188,7 +188,7 @@ func loopProfile(t *testing.T, path string) *infer.Profile {
 	c.Weight = c.Total * c.Event.Period
 	rec := &sample.Recording{}
 	rec.Add(c)
-	prof, err := infer.Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
+	prof, err := infer.Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

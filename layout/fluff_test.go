@@ -89,7 +89,7 @@ func fluffProfile(t *testing.T, program string, k, rare uint64) (*infer.Profile,
 	c.Weight = c.Total * c.Event.Period
 	rec := &sample.Recording{}
 	rec.Add(c)
-	prof, err := infer.Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
+	prof, err := infer.Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestFunctionsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	prof, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+	prof, err := infer.Infer(t.Context(), rec, func(id sample.ImageID) (*image.Image, error) {
 		if id.Build != im.Build {
 			return nil, os.ErrNotExist
 		}

@@ -58,7 +58,7 @@ func BenchmarkRecording(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
+	p, err := infer.Infer(b.Context(), rec, func(id sample.ImageID) (*image.Image, error) { return image.Open(id.Path, image.Options{}) }, infer.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

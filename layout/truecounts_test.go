@@ -41,7 +41,7 @@ func loadSets(t *testing.T) []*set {
 // newSet infers from the samples of a recorded program.
 func newSet(t *testing.T, from *sets.Set) *set {
 	t.Helper()
-	prof, err := infer.Infer(from.Rec, from.Open, infer.Options{})
+	prof, err := infer.Infer(t.Context(), from.Rec, from.Open, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

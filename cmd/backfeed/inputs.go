@@ -108,7 +108,7 @@ func (c *cli) inferredOf(rec *sample.Recording, given string) (*input.Session, e
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Infer(); err != nil {
+	if err := s.Infer(context.Background()); err != nil {
 		s.Close()
 		return nil, err
 	}

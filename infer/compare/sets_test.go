@@ -156,7 +156,7 @@ func TestRecordings(t *testing.T) {
 	im := openTiny(t)
 	side := func(path string, procs map[string]uint64, kernel uint64) Side {
 		rec := tiny(t, im, path, procs, kernel).Recording
-		p, err := infer.Infer(rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
+		p, err := infer.Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

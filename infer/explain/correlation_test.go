@@ -80,7 +80,7 @@ func TestSimulated(t *testing.T) {
 	}
 	s := all[0]
 	exact := sets.Truth(t, *simulated)
-	prof, err := infer.Infer(s.Rec, s.Open, infer.Options{})
+	prof, err := infer.Infer(t.Context(), s.Rec, s.Open, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func explained(t *testing.T, rec *sample.Recording) (*infer.Profile, []*Explanat
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { im.Close() })
-	prof, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+	prof, err := infer.Infer(t.Context(), rec, func(id sample.ImageID) (*image.Image, error) {
 		if !strings.HasSuffix(id.Path, "/stalls") {
 			return nil, errors.New("not the program")
 		}
@@ -140,7 +140,7 @@ func TestUnexplained(t *testing.T) {
 		t.Skip("needs -sets")
 	}
 	for _, s := range all {
-		prof, err := infer.Infer(s.Rec, s.Open, infer.Options{})
+		prof, err := infer.Infer(t.Context(), s.Rec, s.Open, infer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -273,7 +273,7 @@ func (a *Agent) aim(now time.Time) {
 	a.aimAt = now.Add(next)
 	so := sample.Merge(&a.gathered)
 	a.later(func() {
-		if err := a.probes.Choose(so, next); err != nil {
+		if err := a.probes.Choose(a.work, so, next); err != nil {
 			a.log.Error("choice of what to probe", "error", err)
 		}
 	})

@@ -230,8 +230,8 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 }
 
 // Choose has the places probed that tell most beside what rec says already, until the
-// next choice after so long.
-func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
+// next choice after so long. Once ctx is done, it chooses nothing and returns soon.
+func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
 	known := sample.Merge(rec)
 	c := Timed(known)
 	if c == nil {
@@ -242,7 +242,7 @@ func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
 	for i, id := range report.MostFirst(rec.ByImage()) {
 		hot[id.Key()] = i < probedImages
 	}
-	placed, err := infer.PlaceSamples(known, func(id sample.ImageID) (*image.Image, error) {
+	placed, err := infer.PlaceSamples(ctx, known, func(id sample.ImageID) (*image.Image, error) {
 		if !hot[id.Key()] {
 			return nil, input.ErrNotFound
 		}
@@ -252,7 +252,7 @@ func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
 		return nil
 	}
 	if err != nil {
-		return err
+		return notEnded(err)
 	}
 	p := placed.Profile
 	k.samples = float64(p.Samples.Used)
@@ -272,7 +272,7 @@ func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
 		return nil
 	}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
-	placed.Estimate(infer.Options{
+	err = placed.Estimate(ctx, infer.Options{
 		Sites: groups[outcomes]*sitesPerGroup - single,
 		Probing: infer.Probing{
 			// All windows of a group together. They are as long as their hits cost what
@@ -280,12 +280,23 @@ func (k *Calibrator) Choose(rec *sample.Recording, next time.Duration) error {
 			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
 		},
 	})
+	if err != nil {
+		return notEnded(err)
+	}
 	plan := k.groupRuns(k.mostRun(p, c, 4*groups[runs]*sitesPerGroup), groups[runs])
 	if groups[outcomes] > 0 {
 		plan = append(plan, k.groupOutcomes(append(unsureBranches(p, c, single), p.Sites...), groups[outcomes])...)
 	}
 	k.setGroups(plan)
 	return nil
+}
+
+// notEnded is err, or nil if it is that of a context that is done: whoever ended a choice does not wait for it.
+func notEnded(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
 }
 
 // wantedPlan returns up to most groups that tell how often code runs, as walks want it; it is not ok

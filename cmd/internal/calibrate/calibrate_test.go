@@ -355,7 +355,7 @@ func inferredMix(t *testing.T) (*infer.Profile, *sample.Counts) {
 	if c == nil {
 		t.Fatal("no samples of time")
 	}
-	p, err := infer.Infer(rec, func(id sample.ImageID) (*image.Image, error) {
+	p, err := infer.Infer(t.Context(), rec, func(id sample.ImageID) (*image.Image, error) {
 		if filepath.Base(id.Path) != "mix" {
 			return nil, input.ErrNotFound
 		}

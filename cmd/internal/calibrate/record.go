@@ -41,6 +41,8 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 	start, round := time.Now(), roundAfter(0)
 	var sum sample.Recording
 	chosen := make(chan error, 1)
+	choice, giveUp := context.WithCancel(ctx) // which a command that ends does not wait for
+	defer giveUp()
 	choosing := false
 	for done := false; !done; {
 		select {
@@ -55,7 +57,7 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		case <-tick.C:
 		}
 		if done {
-			if choosing {
+			if giveUp(); choosing {
 				<-chosen
 			}
 			k.complain(k.Stop())
@@ -73,7 +75,7 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 			choosing, round = true, roundAfter(at)
 			so := sample.Merge(&sum)
 			next := round - at
-			go func() { chosen <- k.Choose(so, next) }()
+			go func() { chosen <- k.Choose(choice, so, next) }()
 		}
 	}
 	k.AddTo(&sum)

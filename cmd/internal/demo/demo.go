@@ -312,7 +312,7 @@ func (d *demo) infer() error {
 		return err
 	}
 	d.source = s
-	if err := s.Infer(); err != nil {
+	if err := s.Infer(context.Background()); err != nil {
 		return err
 	}
 	p := d.source.Profile

@@ -97,7 +97,7 @@ func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {
 	return s, nil
 }
 
-// Infer is Read, and then the method Infer.
+// Infer is Read, and then the method Infer; ctx ends both.
 func Infer(ctx context.Context, paths []string, opt Options) (*Session, error) {
 	if err := checkModel(opt.Infer.Model); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func Infer(ctx context.Context, paths []string, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Infer(); err != nil {
+	if err := s.Infer(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -139,8 +139,8 @@ func checkModel(name string) error {
 
 // Infer infers what ran from the samples of the recording. Losses are told: counts that
 // nothing went into would look like those of a program that did nothing. From here on, the
-// samples of code without a file are losses of the recording, too.
-func (s *Session) Infer() error {
+// samples of code without a file are losses of the recording, too. ctx ends it soon.
+func (s *Session) Infer(ctx context.Context) error {
 	if err := checkModel(s.opt.Infer.Model); err != nil {
 		return err
 	}
@@ -154,8 +154,11 @@ func (s *Session) Infer() error {
 		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
 	}
 	s.Named = TakeNamed(rec)
-	p, err := infer.Infer(rec, s.Open, s.opt.Infer)
+	p, err := infer.Infer(ctx, rec, s.Open, s.opt.Infer)
 	s.notify.Done()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	s.TellImages(rec)
 	if errors.Is(err, infer.ErrNothing) {
 		if list := report.Losses(rec.Lost(), rec.Samples()); list != "" {
