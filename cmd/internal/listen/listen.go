@@ -115,11 +115,16 @@ func (g *Guard) Server(h http.Handler, answer time.Duration, errors io.Writer) *
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if c, ok := r.Context().Value(connKey{}).(*guarded); ok {
 				c.answering(true)
-				defer c.answering(false)
 			}
 			h.ServeHTTP(w, r)
 		}),
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+		ConnState: func(c net.Conn, state http.ConnState) {
+			// Not at the end of the handler: what it wrote may still be in a buffer.
+			if c, ok := c.(*guarded); ok && state == http.StateIdle {
+				c.answering(false)
+			}
+		},
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: 2 * headerTimeout, IdleTimeout: idleTimeout, WriteTimeout: answer,
 		MaxHeaderBytes: 1 << 16, ErrorLog: log.New(errors, "backfeed: ", 0),
 	}
