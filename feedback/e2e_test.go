@@ -137,7 +137,9 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *truth.Image) *in
 		t.Fatal(err)
 	}
 	r := &infer.Result{Proc: p, Block: make([]infer.Freq, len(p.Blocks)), BlockSamples: make([]uint64, len(p.Blocks)), Edge: make([]infer.Freq, len(p.Edges)), Call: make([]infer.Freq, len(p.Calls))}
-	sure := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High, Within: infer.High} }
+	sure := func(n uint64) infer.Freq {
+		return infer.Freq{N: float64(n), Conf: infer.High, Among: infer.High, Within: infer.High}
+	}
 	left := make([]float64, len(p.Blocks)) // executions that go on to the next block
 	for j, b := range p.Blocks {
 		r.Block[j] = sure(counted.Insts[b.Start])
@@ -162,7 +164,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *truth.Image) *in
 	for j, e := range p.Edges {
 		next := p.Blocks[e.To].Start == p.Blocks[e.From].End // callgrind does not call that a jump
 		if e.Kind == image.FallThrough || next && r.Edge[j].N == 0 {
-			r.Edge[j] = infer.Freq{N: left[e.From], Conf: infer.High, Within: infer.High}
+			r.Edge[j] = infer.Freq{N: left[e.From], Conf: infer.High, Among: infer.High, Within: infer.High}
 		}
 	}
 	if len(p.Blocks) > 0 {
@@ -170,7 +172,7 @@ func exactResult(t *testing.T, im *image.Image, i int, counted *truth.Image) *in
 		for _, j := range p.Blocks[0].In {
 			n -= r.Edge[j].N
 		}
-		r.Entries = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
+		r.Entries = infer.Freq{N: n, Conf: infer.High, Among: infer.High, Within: infer.High}
 	}
 	return r
 }

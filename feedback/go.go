@@ -245,7 +245,7 @@ func (g *goWriter) skip(why Reason, executions float64) {
 // be extended by.
 func (g *goWriter) unseen(r *infer.Result, i int, to image.Addr) bool {
 	callee := g.sites.results[to]
-	return r.Call[i].Conf <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0) &&
+	return r.Call[i].Among <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0) &&
 		g.sites.seen[pair{r.Proc.Calls[i].Site, to}].any == 0
 }
 
@@ -262,9 +262,9 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	case f.Within >= infer.Medium:
 		w.counted += f.N * t.share
 		w.sampled += ev.leaf
-	case ev.any > 0 && to != nil && to.Entries.Conf >= infer.Medium:
+	case ev.any > 0 && to != nil && to.Entries.Among >= infer.Medium:
 		w.divided += to.Entries.N * ev.any / g.sites.callees[t.to].any
-	case f.Conf == infer.Low:
+	case f.Among == infer.Low:
 		w.flowed += g.doubted(f.N*t.share, ev.any)
 		w.sampled += ev.leaf
 	default:

@@ -168,13 +168,13 @@ func (p *program) start(name string) image.Addr {
 }
 
 func freq(f []string) infer.Freq {
-	r := infer.Freq{Conf: infer.Medium, Within: infer.Medium}
+	r := infer.Freq{Conf: infer.Medium, Among: infer.Medium, Within: infer.Medium}
 	for _, w := range f {
 		switch {
 		case w == "low":
-			r.Conf, r.Within = infer.Low, infer.Low
+			r.Conf, r.Among, r.Within = infer.Low, infer.Low, infer.Low
 		case w == "none":
-			r.Conf, r.Within = infer.None, infer.None
+			r.Conf, r.Among, r.Within = infer.None, infer.None, infer.None
 		case w[0] == 'x':
 			r.N, _ = strconv.ParseFloat(w[1:], 64)
 		}

@@ -314,7 +314,7 @@ func (s *sites) sampled(at image.Addr) []target {
 	for _, to := range s.targeted[at] {
 		e := s.seen[pair{at, to}].any
 		byTime = append(byTime, target{to, e})
-		if r := s.results[to]; r != nil && r.Entries.Conf >= infer.Medium {
+		if r := s.results[to]; r != nil && r.Entries.Among >= infer.Medium {
 			byCount = append(byCount, target{to, r.Entries.N * e / s.callees[to].any})
 		}
 	}

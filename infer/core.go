@@ -123,6 +123,12 @@ func (q *problem) contract() *core {
 		}
 	}
 	c.expect(nil)
+	if q.risk != nil {
+		c.risk = make([]float64, len(c.block))
+		for i, b := range c.block {
+			c.risk[i] = q.risk[b]
+		}
+	}
 	c.center, c.sure, c.diag = c.gather(q.center), c.gather(q.sure), c.gather(q.diag)
 	c.commonSD = q.commonSD
 	c.visits, c.level, c.sureLevel = q.visits, q.level, q.sureLevel

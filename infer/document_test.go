@@ -40,12 +40,12 @@ func smallProfile() *Profile {
 		Images: []*ImageProfile{
 			{ID: sample.ImageID{Build: build, Path: "/bin/small"}, Samples: 45, Procs: []*Result{
 				{
-					Proc: loop, Samples: 45, Entries: Freq{1e6 + 0.4, Medium, Medium},
-					Block:        []Freq{{1e6 + 0.4, Medium, Medium}, {1e22, High, High}, {2.5, Low, Low}},
+					Proc: loop, Samples: 45, Entries: Freq{1e6 + 0.4, Medium, Medium, Medium},
+					Block:        []Freq{{1e6 + 0.4, Medium, Medium, Medium}, {1e22, High, High, High}, {2.5, Low, Low, Low}},
 					Cold:         []bool{false, false, true},
 					BlockSamples: []uint64{4, 41, 0},
-					Edge:         []Freq{{1e6, Medium, Medium}, {123456789012, High, High}, {2.5, Low, Low}, {0, None, None}},
-					Call:         []Freq{{1e9, High, High}, {7, Low, Low}, {0.4, Low, Low}},
+					Edge:         []Freq{{1e6, Medium, Medium, Medium}, {123456789012, High, High, High}, {2.5, Low, Low, Low}, {0, None, None, None}},
+					Call:         []Freq{{1e9, High, High, High}, {7, Low, Low, Low}, {0.4, Low, Low, Low}},
 				},
 				{
 					Proc:  leaf,

@@ -23,6 +23,10 @@ func estimate(p *Placed, opt Options) {
 	if len(known) > 0 || len(exact.counted.Images) > 0 || opt.Places > 0 || opt.Sites > 0 {
 		sure := *par
 		sure.hidden = math.Inf(1)
+		if par.timed {
+			// Known counts say which blocks bring fewer samples than they should, and which wait.
+			sure.blockVar, sure.leastVar, sure.overlooked, sure.edges, sure.risks = 4.5, 0, 0, 1, false
+		}
 		par = &sure
 	}
 	if n := prof.Samples.Used; n > enoughSamples {
@@ -115,6 +119,9 @@ func (pr *posed) run(keep bool) []spread {
 		}
 	}
 	sd := pr.spread(x, keep)
+	for i, scale := range slices.Repeat([]float64{pr.scaleSD()}, len(sd)) {
+		sd[i].scale = scale
+	}
 	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })
 	return sd
 }
@@ -450,11 +457,11 @@ func confidence(sd float64) Confidence {
 }
 
 // freq is n executions whose logarithm has the standard deviation own without the
-// level. Within a procedure, High was kept by 79 % of the samples on the worst of
+// level and the scale. Within a procedure, High was kept by 79 % of the samples on the worst of
 // twelve programs, so it takes what is High among all counts.
 func (s *spread) freq(n, own float64) Freq {
-	conf := confidence(s.of(own))
-	return Freq{n, conf, max(conf, min(confidence(own), Medium))}
+	among := confidence(s.of(own))
+	return Freq{n, confidence(math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(own), Medium))}
 }
 
 // mostly is how many standard deviations a normal variable is within with 90 % confidence,

@@ -19,6 +19,9 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	pr.learn(prof, known)
 	pr.count(prof, exact)
 	pr.record(prof, counts)
+	if pr.par.risks {
+		pr.risk(prof, model)
+	}
 	if model.InOrder && (prof.Event.Unit == "ns" || prof.Event.Unit == "cycles") {
 		pr.schedule(prof, model)
 	}

@@ -75,7 +75,7 @@ func naive(p *Profile) *Profile {
 		s := newResult(r.Proc)
 		s.BlockSamples, s.Samples = r.BlockSamples, r.Samples
 		for b, n := range r.BlockSamples {
-			s.Block[b] = Freq{1e6 * float64(n) / float64(r.Proc.Blocks[b].Insts), Low, Low}
+			s.Block[b] = Freq{1e6 * float64(n) / float64(r.Proc.Blocks[b].Insts), Low, Low, Low}
 		}
 		return s
 	})

@@ -8,13 +8,16 @@ import (
 
 // A Freq is how often a block, an edge or a call ran during a recording.
 //
-// Samples of a timer tell well which blocks of a procedure run more often than others,
-// but how often a procedure runs among others only as well as the time of its
-// instructions is known. So there are two promises: Conf is program-wide, about N among all counts
-// of its Profile; Within is about N among those of its procedure.
+// Samples of a timer tell well which blocks of a procedure run more often than others, how often a
+// procedure runs among others only as well as the time of its instructions is known, and how often
+// anything runs hardly at all: one execution takes a fraction of a cycle or hundreds. So there are three
+// promises, each about less than the one before: Conf is about N, Among about N after one factor that all
+// counts of its Profile have in common, Within after one for each procedure. None is above the next.
 type Freq struct {
-	N            float64 // the estimate, in executions: not samples, not percent
-	Conf, Within Confidence
+	N    float64 // the estimate, in executions: not samples, not percent
+	Conf Confidence
+
+	Among, Within Confidence
 }
 
 // Confidence is a promise about a Freq's N; what it promises is said where the counts

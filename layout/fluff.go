@@ -292,7 +292,7 @@ func ranSurely(r *infer.Result, b int) bool {
 }
 
 // surely reports whether more than the flow around it says how often something ran.
-func surely(f infer.Freq) bool { return max(f.Conf, f.Within) >= infer.Medium }
+func surely(f infer.Freq) bool { return max(f.Among, f.Within) >= infer.Medium }
 
 // judgeProcs finds which of the procedures that were not entered may have run: those
 // that others can reach, and those that code which may have run refers to, unless they
@@ -513,6 +513,9 @@ func (s *fluffSearch) wholeItem(i int) FluffItem {
 	}
 	if r := f.result; r != nil && !f.reached && len(r.Most) > 0 {
 		item.AtMost = min(item.AtMost, slices.Max(r.Most)) // so often is it called
+	}
+	if !f.reached && !(item.AtMost < s.ColdBelow) {
+		item.AtMost = math.Inf(1) // that nothing which may have run leads there says more than its samples
 	}
 	s.share(&item)
 	seen := map[Caller]bool{}

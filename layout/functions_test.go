@@ -146,8 +146,8 @@ func program(procs []string, calls ...string) *infer.ImageProfile {
 		r := &infer.Result{
 			Proc:    &image.Proc{Symbol: sym, Blocks: []image.Block{b}, Complete: true},
 			Samples: samples,
-			Entries: infer.Freq{N: entries, Conf: infer.Medium},
-			Block:   []infer.Freq{{N: entries, Conf: infer.Medium}},
+			Entries: infer.Freq{N: entries, Conf: infer.Medium, Among: infer.Medium},
+			Block:   []infer.Freq{{N: entries, Conf: infer.Medium, Among: infer.Medium}},
 		}
 		ip.Procs = append(ip.Procs, r)
 		at[sym.Name] = r
@@ -160,7 +160,7 @@ func program(procs []string, calls ...string) *infer.ImageProfile {
 		from, to, _ := strings.Cut(names, ">")
 		r := at[from]
 		r.Proc.Calls = append(r.Proc.Calls, image.Call{Site: r.Proc.Addr + 1, To: at[to].Proc.Addr})
-		r.Call = append(r.Call, infer.Freq{N: n, Conf: infer.Medium})
+		r.Call = append(r.Call, infer.Freq{N: n, Conf: infer.Medium, Among: infer.Medium})
 	}
 	return ip
 }

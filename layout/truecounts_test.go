@@ -91,7 +91,9 @@ func (s *set) exact(t *testing.T) *infer.ImageProfile {
 
 // counted returns a procedure its true counts.
 func (s *set) counted(p *image.Proc, jumps map[image.Addr]uint64) *infer.Result {
-	freq := func(n uint64) infer.Freq { return infer.Freq{N: float64(n), Conf: infer.High, Within: infer.High} }
+	freq := func(n uint64) infer.Freq {
+		return infer.Freq{N: float64(n), Conf: infer.High, Among: infer.High, Within: infer.High}
+	}
 	r := &infer.Result{Proc: p, Edge: make([]infer.Freq, len(p.Edges))}
 	for i := range p.Blocks {
 		b := &p.Blocks[i]

@@ -14,10 +14,10 @@ var inferCmd = &command{
 	reads: symfsHelp,
 	long: `The format json is the counts document; its schema is infer/document/counts.schema.json. The format csv has
 its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10 are within 10 % of the truth where it is
-high, within a factor 2 where it is medium; low promises nothing. "confidence" is program-wide, about
-a count among all others; "confidence_within" is about a count among those of its procedure, which
-samples of a timer tell better, and which the text shows by samples. One factor that all counts share cannot be had from
-such samples. The topic accuracy of backfeed help says how often they held.
+high, within a factor 2 where it is medium; low promises nothing. "confidence" is program-wide, about the count
+itself: low where nothing but time was sampled. "confidence_within" is about how often a block runs beside the others of
+its procedure, which samples of a timer tell; the text shows it by samples. The topic accuracy of backfeed help says how
+often they held.
 
 --stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
 model, and culprits of the rest: from samples of cycles or of a timer alone. Of a culprit, least is what no

@@ -18,7 +18,7 @@ time     share of the procedure's time at the instruction that was waited for, w
 cyc/exec  cycles per execution; least is what the machine model expects, "for" what that waits for: an
          instruction's result, a unit, or the fetching of code
 conf     program-wide and within-function confidence of executions (none, low, medium, high): how well they
-         are known among all, and among those of the procedure; cyc/exec is no better
+         are known, and how well beside those of the procedure; cyc/exec is no better than the former
 
 A bar before an instruction is its stall: a mark for each cycle beyond the least, up to 24, its letters
 (` + "`backfeed help topstalls`" + ` has them), and what the likeliest causes explain, from which instruction on if not

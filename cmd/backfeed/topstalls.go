@@ -19,7 +19,7 @@ with the least and the most that each explains:
 
 "conf" has two letters (none, low, medium, high): program-wide and within-function confidence of
 executions. --conf goes by the latter. Shares of time are as
-good as the samples are; cycles of one execution are as good as the count.`,
+good as the samples are; cycles of one execution are as good as the count, which the program-wide confidence is about.`,
 	examples: `backfeed topstalls app.bfr
 backfeed topstalls app.bfr --cause dcache-miss --conf medium`,
 	run: runTopstalls,

@@ -27,7 +27,7 @@ func recorded() (*infer.Profile, *infer.ImageProfile) {
 	proc := func(name string, within infer.Confidence, n uint64) *infer.Result {
 		return &infer.Result{
 			Proc: &image.Proc{Symbol: image.Symbol{Name: name}, Blocks: make([]image.Block, 1)}, Samples: n,
-			Block: []infer.Freq{{N: 1, Conf: infer.Low, Within: within}}, BlockSamples: []uint64{n},
+			Block: []infer.Freq{{N: 1, Conf: infer.Low, Among: infer.Low, Within: within}}, BlockSamples: []uint64{n},
 		}
 	}
 	ip := &infer.ImageProfile{Image: &image.Image{Go: "go1.26"}, Samples: 900, Procs: []*infer.Result{

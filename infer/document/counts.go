@@ -196,11 +196,14 @@ func (c *Count) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Confidence is a promise about a count, after one factor that the counts it is
-// compared with share: samples of a timer do not tell how many executions a second
-// of this machine is worth. On the programs measured so far that factor was between
-// 0.4 and 2.6 for whole programs. infer/README.md has the figures. Samples of retired
-// instructions do tell: there it is 1, within what chance moves.
+// Confidence is a promise about a count. There are two of each: the program-wide confidence is about the
+// count itself, the confidence within its procedure is about the count after one factor that all counts of
+// the procedure have in common, and so about how often a block runs beside others.
+//
+// Where nothing but time was sampled, the program-wide confidence is low: one execution takes a fraction of
+// a cycle or hundreds, and no sample of a timer shows which. Whole programs were off by factors between 0.4
+// and 2.6, and by 100 where a loop did nothing but follow pointers through memory. Executions that were
+// counted, and samples of retired instructions, do tell. infer/README.md has the figures.
 type Confidence uint8
 
 const (

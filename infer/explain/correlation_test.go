@@ -110,18 +110,18 @@ func exactResult(s *sets.Set, ip *infer.ImageProfile, r *infer.Result) *infer.Re
 	o.Block, o.Edge = slices.Clone(r.Block), slices.Clone(r.Edge)
 	for b := range o.Block {
 		block := &r.Proc.Blocks[b]
-		o.Block[b] = infer.Freq{N: s.Exact(ip.ID.Path, block), Conf: infer.High, Within: infer.High}
+		o.Block[b] = infer.Freq{N: s.Exact(ip.ID.Path, block), Conf: infer.High, Among: infer.High, Within: infer.High}
 		rest := o.Block[b].N
 		for _, e := range block.Out {
 			if edge := &r.Proc.Edges[e]; edge.Kind != image.FallThrough {
 				n := s.Taken(ip.ID.Path, block, r.Proc.Blocks[edge.To].Start)
-				o.Edge[e] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
+				o.Edge[e] = infer.Freq{N: n, Conf: infer.High, Among: infer.High, Within: infer.High}
 				rest -= n
 			}
 		}
 		for _, e := range block.Out {
 			if r.Proc.Edges[e].Kind == image.FallThrough {
-				o.Edge[e] = infer.Freq{N: max(0, rest), Conf: infer.High, Within: infer.High}
+				o.Edge[e] = infer.Freq{N: max(0, rest), Conf: infer.High, Among: infer.High, Within: infer.High}
 			}
 		}
 	}

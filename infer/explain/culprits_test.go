@@ -107,7 +107,7 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *infer.ImageProfile, *infe
 		if s.runs != nil {
 			n = s.runs(b)
 		}
-		r.Block[b] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
+		r.Block[b] = infer.Freq{N: n, Conf: infer.High, Among: infer.High, Within: infer.High}
 		for _, in := range im.Insts(&p.Blocks[b]) {
 			off, ok := im.OffsetOf(in.Addr)
 			if !ok {
@@ -123,7 +123,7 @@ func (s *scene) explainer(tb testing.TB) (*Explainer, *infer.ImageProfile, *infe
 		left := r.Block[b].N
 		for _, e := range p.Blocks[b].Out {
 			n := min(left, r.Block[p.Edges[e].To].N)
-			r.Edge[e] = infer.Freq{N: n, Conf: infer.High, Within: infer.High}
+			r.Edge[e] = infer.Freq{N: n, Conf: infer.High, Among: infer.High, Within: infer.High}
 			left -= n
 		}
 	}

@@ -41,9 +41,9 @@ type Accuracy struct {
 	InstErrors Histogram // of instructions: figure 8 of the DCPI paper (Anderson et al., SOSP 1997)
 	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
 
-	// Promises by confidence, held after one factor for all counts of the program, and
-	// those of Freq.Within after one for each procedure. A factor is the median, by
-	// weight, of what the counts of blocks would have to be multiplied by.
+	// Promises by confidence. Those of program-wide confidence are held after one factor for all counts, since
+	// the truth may be of more runs or fewer; those of confidence within procedures after one for each
+	// procedure. A factor is the median, by weight, of what the counts of blocks would have to be multiplied by.
 	BlockProgramWide, BlockWithinProc [document.High + 1]Calibration // of blocks
 	EdgeProgramWide, EdgeWithinProc   [document.High + 1]Calibration // of edges; they have no samples
 	ProcProgramWide                   [document.High + 1]Calibration // of the entries of procedures

@@ -33,7 +33,7 @@ func chase(t *testing.T) (*infer.ImageProfile, *explain.Explanation) {
 	e := &explain.Explanation{Result: r}
 	for b := range p.Blocks {
 		n := 1000 / float64(1+(b+2)%len(p.Blocks))
-		r.Block = append(r.Block, infer.Freq{N: n, Conf: infer.Low, Within: infer.Confidence(b % 4)})
+		r.Block = append(r.Block, infer.Freq{N: n, Conf: infer.Low, Among: infer.Low, Within: infer.Confidence(b % 4)})
 		r.BlockSamples = append(r.BlockSamples, 0)
 		for i, in := range im.Insts(&p.Blocks[b]) {
 			v := explain.InstTime{Inst: in, Block: b, N: n, Samples: uint64(n) / 100 * uint64(i), Least: 0.25, Time: 0.25}

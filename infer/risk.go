@@ -1,0 +1,119 @@
+package infer
+
+import (
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+	"backfeed/infer/machine"
+)
+
+// What one execution may take is not in its instructions alone. A risk is the most cycles that a block
+// may wait beside what its instructions take, for one of two reasons that its code shows:
+//
+//   - it follows an indirect jump, and is waited for where the processor predicted another target: the
+//     bytecodes of an interpreter take ten cycles each, or one;
+//   - it loads from an address that it loaded before, as what follows pointers does: nothing can be
+//     fetched ahead, and each step takes as long as the memory that it reaches.
+//
+// Samples of time do not show which of them wait. So risks change no count, but make counts less
+// sure: disturbed searches take such a block to wait anything between nothing and all of it.
+
+// memoryCycles is what a load from memory takes at most: 100 ns and some, at 3 GHz.
+const memoryCycles = 400
+
+// manyTargets is the number of targets of an indirect jump from which on it is taken to be mispredicted
+// at times.
+const manyTargets = 3
+
+// risk finds the risks of all problems.
+func (pr *posed) risk(prof *Profile, model *machine.Model) {
+	for _, ip := range prof.Images {
+		parallel(len(ip.Procs), func(i int) {
+			r := ip.Procs[i]
+			q := pr.of[r]
+			if q == nil || r.Samples < fewSamples {
+				return
+			}
+			for b, cycles := range riskOf(ip.Image, r.Proc, model, r.BlockSamples) {
+				if cycles > 0 {
+					q.takeRisk(b, cycles/cyclesApart(prof.Event))
+				}
+			}
+		})
+	}
+}
+
+// takeRisk sets what an execution of block b may wait, in samples.
+func (q *problem) takeRisk(b int, samples float64) {
+	if q.risk == nil {
+		q.risk = make([]float64, len(q.cost))
+	}
+	if q.par.part > 0 {
+		samples *= q.par.part
+	}
+	q.risk[b] = samples / q.cost[b]
+}
+
+// riskOf returns the risk of each block of p, in cycles; nil if there is none.
+func riskOf(im *image.Image, p *image.Proc, m *machine.Model, samples []uint64) (risk []float64) {
+	var insts []image.Inst
+	var ops []image.Operands
+	for b := range p.Blocks {
+		blk := &p.Blocks[b]
+		if samples[b] == 0 {
+			continue // it has not waited
+		}
+		var most float64
+		for _, e := range blk.In {
+			if p.Edges[e].Kind == image.Indirect && len(p.Blocks[p.Edges[e].From].Out) >= manyTargets {
+				most = float64(m.Mispredict)
+			}
+		}
+		if loops(p, b) {
+			insts, ops = im.AppendOperands(insts[:0], ops[:0], blk)
+			if followsPointers(insts, ops) {
+				most += memoryCycles
+			}
+		}
+		if most > 0 {
+			if risk == nil {
+				risk = make([]float64, len(p.Blocks))
+			}
+			risk[b] = most
+		}
+	}
+	return risk
+}
+
+// loops reports whether block b of p leads to itself.
+func loops(p *image.Proc, b int) bool {
+	return slices.ContainsFunc(p.Blocks[b].Out, func(e int) bool { return p.Edges[e].To == b })
+}
+
+// followsPointers reports whether a block loads from an address that is loaded in it: before, or the time
+// before, if it is a loop.
+func followsPointers(insts []image.Inst, ops []image.Operands) bool {
+	var loaded image.RegSet
+	for range 2 { // the second time, what the end of the block left
+		for i := range insts {
+			o := &ops[i]
+			load := insts[i].Class&image.Load != 0
+			if load && (o.Address.General&loaded.General != 0) {
+				return true
+			}
+			from := o.Reads.General & loaded.General // what is made from a pointer points, too
+			loaded.General &^= o.Writes.General
+			if load && o.Op == image.OpNone || from != 0 && insts[i].Class&image.Load == 0 {
+				loaded.General |= o.Writes.General
+			}
+		}
+	}
+	return false
+}
+
+// waiting adds to the logarithm of a cost what a risk of so many times that cost adds to it, of which a
+// part has come true.
+func waiting(noise, risk, part float64) float64 {
+	return math.Log(math.Exp(noise) + risk*part)
+}
