@@ -26,6 +26,10 @@ type BOLTStats struct {
 	Calls   int // records of calls
 	Entries int // records of entries from code that no call in the profile is in
 	Skipped Skipped
+
+	// Instructions that were executed, inferred: of what Skipped counts, and of the image in all.
+	Dropped  map[Reason]float64
+	Executed float64
 }
 
 const (
@@ -60,7 +64,9 @@ func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOpt
 func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
 	b := &boltWriter{view: v, sites: newSites(v), counts: map[boltRecord]boltCount{}, left: map[image.Addr]bool{}}
 	b.names, b.unfit = boltNames(v.code.Symbols())
-	b.stats = BOLTStats{Image: v.ID, Skipped: Skipped{}}
+	b.remainder = newRemainder()
+	b.of(v.Procs)
+	b.stats = BOLTStats{Image: v.ID, Skipped: b.skipped, Dropped: b.dropped, Executed: b.all}
 	for _, r := range v.Procs {
 		b.proc(r)
 	}
@@ -78,6 +84,7 @@ func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {
 // A boltWriter collects the records of an image.
 type boltWriter struct {
 	*view
+	remainder
 	sites  *sites
 	names  map[image.Addr]string // what llvm-bolt calls the symbols, by address
 	unfit  map[image.Addr]bool   // symbols whose names the format cannot carry
@@ -124,15 +131,16 @@ func (b *boltWriter) proc(r *infer.Result) {
 	switch {
 	case b.unfit[r.Proc.Addr]:
 		b.left[r.Proc.Addr] = true
+		b.dropped[SkipName] += executed(r)
 		return
 	case !named:
-		b.stats.Skipped[SkipNoSymbol]++
+		b.skip(SkipNoSymbol, executed(r))
 		return
 	case !r.Proc.Complete:
-		b.stats.Skipped[SkipIncomplete]++
+		b.skip(SkipIncomplete, executed(r))
 		return
 	case !known(r):
-		b.stats.Skipped[SkipUnknown]++
+		b.skip(SkipUnknown, executed(r))
 		return
 	}
 	wrote := false
@@ -163,9 +171,9 @@ func (b *boltWriter) call(r *infer.Result, i int, name string) bool {
 	targets := b.sites.targets(r, i)
 	if len(targets) == 0 {
 		if c.To == 0 && c.Target == "" {
-			b.stats.Skipped[SkipIndirect]++
+			b.skip(SkipIndirect, n)
 		} else {
-			b.stats.Skipped[SkipImport]++
+			b.skip(SkipImport, n)
 		}
 		return false
 	}
@@ -178,7 +186,7 @@ func (b *boltWriter) call(r *infer.Result, i int, name string) bool {
 			continue
 		}
 		if !ok {
-			b.stats.Skipped[SkipImport]++
+			b.skip(SkipImport, n*t.share)
 			continue
 		}
 		rec := boltRecord{name, uint64(c.Site - r.Proc.Addr), to, off}

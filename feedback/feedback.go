@@ -40,6 +40,48 @@ func (s Skipped) String() string {
 	return fmt.Sprintf(" (%d %s)", s[most], most)
 }
 
+// executed is how many instructions of r ran.
+func executed(r *infer.Result) (insts float64) {
+	for i := range r.Proc.Blocks {
+		insts += r.Block[i].N * float64(r.Proc.Blocks[i].Insts)
+	}
+	return insts
+}
+
+// A remainder is what a writer leaves out.
+type remainder struct {
+	skipped Skipped
+	dropped map[Reason]float64 // executed instructions, by reason
+	all     float64            // executed instructions of the images, what is left out included
+}
+
+func newRemainder() remainder { return remainder{skipped: Skipped{}, dropped: map[Reason]float64{}} }
+
+// skip counts something that is left out, of so many executed instructions.
+func (m *remainder) skip(why Reason, insts float64) {
+	m.skipped[why]++
+	m.dropped[why] += insts
+}
+
+// of adds the procedures of an image to all.
+func (m *remainder) of(procs []*infer.Result) { m.all += executedIn(procs) }
+
+// leave counts all procedures of an image as left out.
+func (m *remainder) leave(why Reason, procs []*infer.Result) {
+	m.of(procs)
+	for _, r := range procs {
+		m.skip(why, executed(r))
+	}
+}
+
+// executedIn is the sum of executed.
+func executedIn(procs []*infer.Result) (insts float64) {
+	for _, r := range procs {
+		insts += executed(r)
+	}
+	return insts
+}
+
 // code is what the writers ask of an image.Image.
 type code interface {
 	AddrOf(sample.Offset) (image.Addr, bool)

@@ -31,6 +31,10 @@ type GCCStats struct {
 	Inlined int // inlined call sites
 	Targets int // targets of indirect calls
 	Skipped Skipped
+
+	// Instructions that were executed, inferred: of what Skipped counts, and of the image in all.
+	Dropped  map[Reason]float64
+	Executed float64
 }
 
 // WriteGCC writes a profile for -fauto-profile of gcc, an .afdo file. All numbers
@@ -149,7 +153,7 @@ func writeGCC(w io.Writer, v *view, gcc int) (GCCStats, error) {
 	if len(t.funcs) == 0 {
 		return GCCStats{}, fmt.Errorf("gcc: no function has both counts and lines%s: %w", t.skipped, ErrEmpty)
 	}
-	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped}
+	st := GCCStats{Image: v.ID, Version: gcc, Procs: t.procs, Funcs: len(t.funcs), Skipped: t.skipped, Dropped: t.dropped, Executed: t.all}
 	for _, f := range t.funcs {
 		st.add(f)
 		addStructors(f)

@@ -45,6 +45,10 @@ type LLVMStats struct {
 	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
 	Probes  bool   // counts are by probe: compile with -fpseudo-probe-for-profiling
 	Skipped Skipped
+
+	// Instructions that were executed, inferred: of what Skipped counts, and of the images in all.
+	Dropped  map[Reason]float64
+	Executed float64
 }
 
 // WriteLLVM writes a sample profile of LLVM's, for
@@ -85,7 +89,7 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 		switch {
 		case opt.Image != "" && ip.ID.Path != opt.Image && ip.ID.Build.String() != opt.Image:
 		case ip.Image.Go != "":
-			l.stats.Skipped[SkipLang] += len(ip.Procs)
+			l.leave(SkipLang, ip.Procs)
 		default:
 			ips = append(ips, ip)
 			if most == nil || ip.Samples > most.Samples {
@@ -104,6 +108,7 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 	}
 	l.settle(opt.Old)
 	err := l.write(w, opt.Format)
+	l.stats.Executed = l.all
 	return l.stats, err
 }
 
@@ -123,7 +128,7 @@ func (l *llvmWriter) add(v *view) error {
 	if l.stats.Probes {
 		switch probes, err := v.Image.Probes(); {
 		case errors.Is(err, image.ErrNoProbes):
-			l.stats.Skipped[SkipNoProbes] += len(v.Procs)
+			l.leave(SkipNoProbes, v.Procs)
 		case err != nil:
 			return err
 		default:
@@ -133,7 +138,8 @@ func (l *llvmWriter) add(v *view) error {
 	}
 	ln, err := v.Image.Lines()
 	if err != nil {
-		l.stats.Skipped[SkipImageLines]++
+		l.of(v.Procs)
+		l.skip(SkipImageLines, executedIn(v.Procs))
 		return nil
 	}
 	v.lines = ln
@@ -151,7 +157,7 @@ type llvmWriter struct {
 
 func newLLVMWriter() *llvmWriter {
 	t := newTree()
-	return &llvmWriter{tree: t, named: map[string]bool{}, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped}}
+	return &llvmWriter{tree: t, named: map[string]bool{}, silent: map[string]bool{}, stats: LLVMStats{Skipped: t.skipped, Dropped: t.dropped}}
 }
 
 // image adds the procedures of an image, by line.

@@ -152,8 +152,8 @@ func TestLLVMEmpty(t *testing.T) {
 	if err := l.write(&out, LLVMText); !errors.Is(err, ErrEmpty) || !strings.Contains(err.Error(), string(SkipNoLines)) || out.Len() > 0 {
 		t.Errorf("no lines: %v and %d bytes, want ErrEmpty, why, and none", err, out.Len())
 	}
-	if l.stats.Skipped[SkipNoLines] != 1 {
-		t.Errorf("skipped %v", l.stats.Skipped)
+	if l.stats.Skipped[SkipNoLines] != 1 || l.stats.Dropped[SkipNoLines] != l.all || l.all == 0 {
+		t.Errorf("skipped %v, dropped %v of %v instructions", l.stats.Skipped, l.stats.Dropped, l.all)
 	}
 }
 

@@ -31,9 +31,10 @@ type probeDecoder struct {
 }
 
 func (d *probeDecoder) image() {
+	d.of(d.sites.Procs)
 	for _, r := range d.sites.Procs {
 		if !known(r) {
-			d.skipped[SkipUnknown]++
+			d.skip(SkipUnknown, executed(r))
 			continue
 		}
 		d.proc(r)
@@ -45,7 +46,7 @@ func (d *probeDecoder) image() {
 
 func (d *probeDecoder) proc(r *infer.Result) {
 	if len(d.within(r.Proc.Addr, r.Proc.Addr+image.Addr(r.Proc.Size))) == 0 {
-		d.skipped[SkipNoProbes]++
+		d.skip(SkipNoProbes, executed(r))
 		return
 	}
 	d.procs++
@@ -82,7 +83,7 @@ func (d *probeDecoder) within(lo, hi image.Addr) []image.Probe {
 func (d *probeDecoder) probe(p image.Probe, n uint64) {
 	f, ok := d.function(p.In)
 	if !ok || p.ID > maxProbe {
-		d.skipped[SkipProbe]++
+		d.skip(SkipProbe, float64(n))
 		return
 	}
 	f.body[spot{offset: uint16(p.ID)}] += n

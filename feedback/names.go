@@ -56,12 +56,21 @@ func (t *tree) keep(fits func(name string) bool) {
 	}
 	for name, f := range t.funcs {
 		if f.keep(ok); !ok(name) {
+			t.dropped[SkipName] += f.lineSum()
 			delete(t.funcs, name)
 		}
 	}
 	if len(unfit) > 0 {
 		t.skipped[SkipName] = len(unfit)
 	}
+}
+
+// lineSum is the executions of the lines of f and of what is inlined into it: about what it executed.
+func (f *function) lineSum() (sum float64) {
+	for _, n := range f.counts(nil) {
+		sum += float64(n)
+	}
+	return sum
 }
 
 // keep keeps the counts of f's lines: what is left out of them is where they went.

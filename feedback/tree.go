@@ -21,13 +21,13 @@ const (
 // A tree is what sample profiles hold: functions of a source, each with the
 // counts of its lines and of the bodies that were inlined into it.
 type tree struct {
-	funcs   map[string]*function // by the compiler's name
-	procs   int                  // procedures that are in it
-	skipped Skipped
+	remainder
+	funcs map[string]*function // by the compiler's name
+	procs int                  // procedures that are in it
 }
 
 func newTree() *tree {
-	return &tree{funcs: map[string]*function{}, skipped: Skipped{}}
+	return &tree{funcs: map[string]*function{}, remainder: newRemainder()}
 }
 
 // A function is a function, or the body of an inlined call to one.
@@ -83,6 +83,7 @@ func (t *tree) image(v *view, as dialect) {
 	s := newSites(v)
 	pieces := map[string]*function{}
 	names := map[string]string{} // of functions, by piece
+	t.of(v.Procs)
 	for _, r := range v.Procs {
 		name, ok := t.nameOf(v, r, as)
 		if !ok {
@@ -106,11 +107,11 @@ func (t *tree) image(v *view, as dialect) {
 // cannot be in the profile.
 func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 	if !known(r) {
-		t.skipped[SkipUnknown]++
+		t.skip(SkipUnknown, executed(r))
 		return "", false
 	}
 	if !as.made(v.lines.Unit(r.Proc.Addr)) {
-		t.skipped[SkipLang]++
+		t.skip(SkipLang, executed(r))
 		return "", false
 	}
 	for i := range r.Proc.Blocks {
@@ -119,7 +120,7 @@ func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 			return as.name(fs[len(fs)-1].Func), true
 		}
 	}
-	t.skipped[SkipNoLines]++
+	t.skip(SkipNoLines, executed(r))
 	return "", false
 }
 
@@ -154,15 +155,16 @@ func (d *treeDecoder) proc(f *function, r *infer.Result) {
 func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
 	frames := d.lines.Frames(in.Addr)
 	if len(frames) == 0 {
-		d.skipped[SkipNoInstLine]++
+		d.skip(SkipNoInstLine, float64(n))
 		return
 	}
 	f, ok := d.descend(f, frames, n*uint64(in.Len))
 	if !ok {
+		d.skip(SkipNoStart, float64(n))
 		return
 	}
 	if frames[0].Line == 0 {
-		d.skipped[SkipNoInstLine]++
+		d.skip(SkipNoInstLine, float64(n))
 		return
 	}
 	at, copies := d.spot(frames[0])
@@ -170,11 +172,10 @@ func (d *treeDecoder) inst(f *function, in image.Inst, n uint64) {
 }
 
 // descend adds n to the totals of f and of the inlined bodies around frames[0],
-// and returns the innermost.
+// and returns the innermost. It returns false if the first line of one is unknown.
 func (d *treeDecoder) descend(f *function, frames []image.Frame, n uint64) (*function, bool) {
 	for _, fr := range frames {
 		if fr.StartLine == 0 {
-			d.skipped[SkipNoStart]++
 			return nil, false
 		}
 	}
@@ -215,7 +216,7 @@ func (d *treeDecoder) call(f *function, r *infer.Result, i int) {
 func (t *tree) targets(f *function, at spot, s *sites, as dialect, r *infer.Result, i int) {
 	targets := s.targets(r, i)
 	if c := &r.Proc.Calls[i]; len(targets) == 0 && c.To == 0 && c.Target == "" {
-		t.skipped[SkipIndirect]++
+		t.skip(SkipIndirect, r.Call[i].N)
 	}
 	for _, target := range targets {
 		n := whole(r.Call[i].N * target.share)

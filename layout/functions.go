@@ -160,11 +160,15 @@ func (o *Order) Whole() *Placement {
 
 // Split lays out the hot blocks of the procedures of o in order, those of each as
 // Chains has them, and then all cold blocks: what BOLT and Propeller can do.
-func (o *Order) Split() *Placement {
+func (o *Order) Split() *Placement { return o.splitBy(nil) }
+
+// splitBy is Split that does a step for each procedure, unless it was asked for before.
+func (o *Order) splitBy(p *progress) *Placement {
 	o.split.Do(func() { // ordering all blocks takes seconds on large images
 		var hot, cold []Part
 		for _, i := range o.order {
 			h, c := Chains(o.procs[i])
+			p.step()
 			hot = append(hot, Part{i, h})
 			if len(c) > 0 {
 				cold = append(cold, Part{i, c})

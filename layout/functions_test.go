@@ -72,7 +72,7 @@ func TestHottestFirst(t *testing.T) {
 	}
 }
 
-// TestFunctionsProgress: what is said rises to all, and the order is that of Functions.
+// TestFunctionsProgress: what is said rises to all, and the order is that of Functions; so with scores.
 func TestFunctionsProgress(t *testing.T) {
 	data, err := os.ReadFile("../testdata/mix/samples.bfr")
 	if err != nil {
@@ -105,6 +105,14 @@ func TestFunctionsProgress(t *testing.T) {
 	}
 	if want := Functions(ip); !reflect.DeepEqual(order.Symbols, want.Symbols) {
 		t.Errorf("order %v, want %v", order.Symbols, want.Symbols)
+	}
+	said = nil
+	scores, err := Judge(order, Functions(ip), im, nil, func(done, of int) { said, total = append(said, done), of })
+	if err != nil || !slices.IsSorted(said) || len(said) != total || said[len(said)-1] != total {
+		t.Errorf("Judge said %v of %d, error %v", said, total, err)
+	}
+	if want, _ := Judge(order, Functions(ip), im, nil, nil); !reflect.DeepEqual(scores, want) {
+		t.Errorf("scores %v, want %v", scores, want)
 	}
 }
 

@@ -22,24 +22,31 @@ const (
 
 // Judged returns the scores of the image as it is linked, in the order, and with the
 // blocks moved too, and what no placement can beat.
-func (o *Order) Judged() []Judged {
+func (o *Order) Judged() []Judged { return o.judged(nil) }
+
+// judged is Judged that does judgedSteps.
+func (o *Order) judged(p *progress) []Judged {
 	return []Judged{
 		{"as linked", OwnCounts, o.Before},
 		{"functions ordered", OwnCounts, o.After},
-		{"blocks too", OwnCounts, o.Split().Scores()},
-		{"upper bound", OwnCounts, o.UpperBound()},
+		{"blocks too", OwnCounts, o.splitBy(p).Scores()},
+		{"upper bound", OwnCounts, upperBound(o.procs, p)},
 	}
 }
 
-// heldOut is Judged by the counts of a holdout, beside the order made from those.
-func (o *Order) heldOut(holdout *Order) []Judged {
+// judgedSteps is how many steps judged has, and heldOut of a holdout: to order the blocks of each procedure, and
+// to bound what can be gained in it. They take most of the time.
+func (o *Order) judgedSteps() int { return 2 * len(o.procs) }
+
+// heldOut is judged by the counts of a holdout, beside the order made from those.
+func (o *Order) heldOut(holdout *Order, p *progress) []Judged {
 	procs := holdout.Procs()
 	return []Judged{
 		{"as linked", HoldoutCounts, holdout.Before},
 		{"functions ordered", HoldoutCounts, o.Whole().With(procs).Scores()},
 		{"blocks too", HoldoutCounts, o.Split().With(procs).Scores()},
-		{"blocks by the holdout", HoldoutCounts, holdout.Split().Scores()},
-		{"upper bound", HoldoutCounts, holdout.UpperBound()},
+		{"blocks by the holdout", HoldoutCounts, holdout.splitBy(p).Scores()},
+		{"upper bound", HoldoutCounts, upperBound(holdout.procs, p)},
 	}
 }
 
@@ -59,11 +66,16 @@ var ErrElsewhere = errors.New("none of the code that ran")
 // Judge returns the scores of an order for image im on its own counts, and on those of
 // the holdout, an order made from other samples of im. relinked is the image as a linker
 // or llvm-bolt ordered it, which is scored before the upper bound of both. Holdout and
-// relinked may be nil.
-func Judge(order, holdout *Order, im, relinked *image.Image) ([]Judged, error) {
-	all, orders := [][]Judged{order.Judged()}, []*Order{order}
+// relinked may be nil. progress is called as the work goes on; nil is not called.
+func Judge(order, holdout *Order, im, relinked *image.Image, progress func(done, total int)) ([]Judged, error) {
+	total := order.judgedSteps()
 	if holdout != nil {
-		all, orders = append(all, order.heldOut(holdout)), append(orders, holdout)
+		total += holdout.judgedSteps()
+	}
+	p := newProgress(total, progress)
+	all, orders := [][]Judged{order.judged(p)}, []*Order{order}
+	if holdout != nil {
+		all, orders = append(all, order.heldOut(holdout, p)), append(orders, holdout)
 	}
 	if relinked != nil {
 		for i, o := range orders {

@@ -18,14 +18,27 @@ import (
 type Clusters struct {
 	Order *Order // of the functions
 
-	Funcs      int // functions whose blocks are ordered
-	Split      int // of them, those with a cold part
-	Incomplete int // left out: with unknown targets of indirect jumps
-	Unmapped   int // left out: not in the map of basic blocks
-	Ambiguous  int // left out: local ones of one name that cannot be told apart by a source file
-	Unfit      int // left out: those whose names the files cannot carry
+	Funcs      int  // functions whose blocks are ordered
+	Split      int  // of them, those with a cold part
+	Incomplete Left // with unknown targets of indirect jumps
+	Unmapped   Left // not in the map of basic blocks
+	Ambiguous  Left // local ones of one name that cannot be told apart by a source file
+	Unfit      Left // those whose names the files cannot carry
+
+	Executed float64 // instructions of all functions in Order, inferred
 
 	funcs []clustered
+}
+
+// Left are functions whose blocks are not ordered, and the instructions that they executed, inferred.
+type Left struct {
+	Funcs int
+	Insts float64
+}
+
+func (l *Left) add(insts float64) {
+	l.Funcs++
+	l.Insts += insts
 }
 
 // A clustered function has its hot blocks in one cluster, and the others in a
@@ -39,8 +52,9 @@ type clustered struct {
 
 // Propeller orders functions and blocks of an image that has a map of basic
 // blocks. Blocks go by the compiler's own numbers, so that the files only fit the
-// same source, compiled by the same compiler with the same flags.
-func Propeller(ip *infer.ImageProfile) (*Clusters, error) {
+// same source, compiled by the same compiler with the same flags. progress is called as
+// the work goes on; nil is not called.
+func Propeller(ip *infer.ImageProfile, progress func(done, total int)) (*Clusters, error) {
 	funcs, err := ip.Image.MachineFuncs()
 	if err != nil {
 		return nil, err
@@ -53,27 +67,39 @@ func Propeller(ip *infer.ImageProfile) (*Clusters, error) {
 			parts[a] = true
 		}
 	}
-	c := &Clusters{Order: Functions(ip)}
+	var ordering func(done, total int) // the first half
+	if progress != nil {
+		ordering = func(done, total int) { progress(done, 2*total) }
+	}
+	c := &Clusters{Order: FunctionsProgress(ip, ordering)}
 	c.Order.Symbols = slices.DeleteFunc(c.Order.Symbols, func(s image.Symbol) bool { return parts[s.Addr] })
 	names := &sourceNames{im: ip.Image, same: c.Order.same, seen: map[[2]string]bool{}}
+	p := newProgress(2*len(c.Order.Symbols), progress)
+	p.skip(len(c.Order.Symbols))
 	for _, s := range c.Order.Symbols {
 		c.add(ip.Procs, byAddr[s.Addr], s, names)
+		p.step()
 	}
 	return c, nil
 }
 
 func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symbol, names *sourceNames) {
+	insts := 0.0
+	if i := holder(procs, s.Addr); i >= 0 && procs[i].Proc.Addr == s.Addr {
+		insts = executed(procs[i])
+	}
+	c.Executed += insts
 	switch {
 	case !fitsClusters(s.Name):
-		c.Unfit++
+		c.Unfit.add(insts)
 		return
 	case f == nil:
-		c.Unmapped++
+		c.Unmapped.add(insts)
 		return
 	}
 	g, complete := machineGraph(procs, f)
 	if !complete {
-		c.Incomplete++
+		c.Incomplete.add(insts)
 		return
 	}
 	if !slices.ContainsFunc(g.Nodes, func(n Node) bool { return n.N > 0 }) {
@@ -81,7 +107,7 @@ func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symb
 	}
 	file, ok := names.file(s)
 	if !ok {
-		c.Ambiguous++
+		c.Ambiguous.add(insts)
 		return
 	}
 	hot, cold := g.split(orderBlocks(g))
@@ -280,4 +306,12 @@ func (c *Clusters) WriteSymbols(w io.Writer) error {
 		}
 	}
 	return bw.Flush()
+}
+
+// executed is how many instructions of r ran.
+func executed(r *infer.Result) (insts float64) {
+	for i := range r.Proc.Blocks {
+		insts += r.Block[i].N * float64(r.Proc.Blocks[i].Insts)
+	}
+	return insts
 }

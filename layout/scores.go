@@ -209,7 +209,10 @@ func hottestBytes(pieces []Piece) Coverage {
 // and the end of its block, or the beginning of its block and the block that it
 // leads to. Some pieces of memory hold no more bytes than their size, and so no more
 // executions than as many of the hottest bytes.
-func UpperBound(procs []*infer.Result) Scores {
+func UpperBound(procs []*infer.Result) Scores { return upperBound(procs, nil) }
+
+// upperBound is UpperBound that does a step for each procedure.
+func upperBound(procs []*infer.Result, p *progress) Scores {
 	linked := Linked(procs)
 	s := Scores{Placed: 1, Bytes: hottestBytes(linked.Pieces())}
 	for _, r := range procs {
@@ -218,6 +221,7 @@ func UpperBound(procs []*infer.Result) Scores {
 		}
 		s.ExtTSP += bound(Blocks(r))
 		s.Taken += leastJumps(r)
+		p.step()
 	}
 	var calls float64
 	for _, c := range callsAmong(procs) {

@@ -55,8 +55,9 @@ const faultAround = 65536
 // as many as at the end of the window before; balanced partitioning keeps those
 // together that are in the same windows (TemporalProfTraceTy::createBPFunctionNodes
 // of LLVM 19's InstrProf.cpp). A procedure that no sample of a start saw, but that
-// must have been called, came up when its caller got there.
-func Startup(ip *infer.ImageProfile, starts []Start, within uint64) *Order {
+// must have been called, came up when its caller got there. progress is called as for
+// FunctionsProgress.
+func Startup(ip *infer.ImageProfile, starts []Start, within uint64, progress func(done, total int)) *Order {
 	procs, o := candidates(ip)
 	procs = addTouched(ip, o, procs, starts, within)
 	seen := make([]bool, len(procs))
@@ -73,7 +74,7 @@ func Startup(ip *infer.ImageProfile, starts []Start, within uint64) *Order {
 	for _, i := range order {
 		first[i] = true
 	}
-	for _, i := range byCalls(procs, nil) {
+	for _, i := range byCalls(procs, progress) {
 		if !first[i] {
 			order = append(order, i)
 		}

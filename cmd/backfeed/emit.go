@@ -111,6 +111,8 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	switch next := nextSteps[name]; {
 	case name == "go":
 		c.tellGoBuild(*out, src, *opt.Wrote)
+	case name == "propeller":
+		c.tellPropeller(*out, opt.LD)
 	case next != "" && *out != "-":
 		c.warn("next: "+next, prose.ShellWord(*out))
 	}
@@ -120,10 +122,17 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 
 // nextSteps are the commands that read the formats.
 var nextSteps = map[string]string{
-	"llvm":      "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",
-	"gcc":       "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
-	"bolt":      "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
-	"propeller": "clang -fbasic-block-sections=list=%s, and the order of functions for ld.lld --symbol-ordering-file",
+	"llvm": "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",
+	"gcc":  "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
+	"bolt": "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
+}
+
+// tellPropeller says how to build with the clusters and the order of functions in these files.
+func (c *cli) tellPropeller(clusters, order string) {
+	if clusters != "-" && order != "-" {
+		c.warn("next: clang -fbasic-block-sections=list=%s -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
+			prose.ShellWord(clusters), prose.ShellWord(order))
+	}
 }
 
 // nameOf names an image to package feedback.

@@ -99,12 +99,14 @@ func runLayout(c *cli, args []string) error {
 		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own; keep the symbol table (do not strip), or its debug file where --symfs looks", ip.ID.Path, order.Unnamed)
 	}
 	if *html != "" {
+		c.progress("drawing the layout of %d functions of %s", len(order.Symbols), ip.ID.Path)
 		err := c.write(*html, func(w io.Writer) error {
 			return report.NewHeatMap(src.Profile, ip, order, movesBlocks[target.Value], report.Style{Mangled: c.mangled}).Write(w)
 		})
 		if err != nil || !ordering {
 			return err
 		}
+		c.clearProgress()
 	}
 	if target.Value == "propeller" {
 		return c.emitClusters(*out, *ld, src, ip)

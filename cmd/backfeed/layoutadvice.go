@@ -58,13 +58,19 @@ func (a *advice) check(fs *flagset.Set, target *flagset.Choice) error {
 func (c *cli) advise(a *advice, target *flagset.Choice, out string, src *input.Session, ip *infer.ImageProfile) error {
 	var doc any
 	var text func(io.Writer, report.Style) error
+	c.progress("looking at %d functions of %s", len(ip.Procs), ip.ID.Path)
+	defer c.clearProgress()
 	switch {
 	case a.align:
 		al := layout.Align(ip)
 		doc = report.NewAlignment(ip, al)
 		text = func(w io.Writer, style report.Style) error { return report.WriteAlignment(w, ip, al, a.lines, style) }
 	case a.huge:
-		h := layout.Huge(ip, layout.Functions(ip))
+		order, err := c.order(src, ip, 0)
+		if err != nil {
+			return err
+		}
+		h := layout.Huge(ip, order)
 		doc = report.NewHugePages(ip, h)
 		text = func(w io.Writer, style report.Style) error { return report.WriteHugePages(w, ip, h, a.lines, style) }
 	default:

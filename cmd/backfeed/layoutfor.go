@@ -8,6 +8,7 @@ import (
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -90,9 +91,21 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		ip.ID.Path, len(order.Symbols), report.Count(after.Distance), report.Count(before.Distance), after.Pages.For99, before.Pages.For99)
 	c.tellSections(sections, target)
 	if format.Unfit > 0 {
-		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are", format.Unfit)
+		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are: nothing to do", format.Unfit)
+	}
+	if out != "-" {
+		c.warn("next: "+nextLinks[target], prose.ShellWord(out))
 	}
 	return nil
+}
+
+// nextLinks says by target how to link with its file: the command, and what must hold.
+var nextLinks = map[string]string{
+	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
+	"gold":      "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build",
+	"ld":        "gcc -ffunction-sections -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build, and GNU ld 2.43 or later",
+	"ld-script": "gcc -ffunction-sections -Wl,-T,%s, with the same sources and options as the recorded build",
+	"bolt":      "llvm-bolt APP -o APP.bolt -data=FDATA -reorder-blocks=ext-tsp -reorder-functions=user -function-order=%s, with APP linked by -Wl,--emit-relocs and FDATA of emit bolt",
 }
 
 // tellSections says what may keep a linker from following an order.
@@ -109,7 +122,11 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 
 // emitClusters writes the files of Propeller for the image.
 func (c *cli) emitClusters(out, ld string, src *input.Session, ip *infer.ImageProfile) error {
-	return c.emit(out, "", emit.Propeller, src, emit.Options{Image: nameOf(ip.ID), LD: ld, Write: c.write})
+	if err := c.emit(out, "", emit.Propeller, src, emit.Options{Image: nameOf(ip.ID), LD: ld, Write: c.write}); err != nil {
+		return err
+	}
+	c.tellPropeller(out, ld)
+	return nil
 }
 
 // checkLD refuses a file for the linker where there is none to write.

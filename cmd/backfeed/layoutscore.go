@@ -56,7 +56,9 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 		if err != nil {
 			return nil, fmt.Errorf("--holdout: %w", err)
 		}
-		holdout = layout.Functions(held)
+		if holdout, err = c.order(src, held, 0); err != nil {
+			return nil, err
+		}
 	}
 	var relinked *image.Image
 	if *j.relinked != "" {
@@ -67,7 +69,10 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 		defer im.Close()
 		relinked = im
 	}
-	scores, err := layout.Judge(order, holdout, ip.Image, relinked)
+	defer c.clearProgress()
+	scores, err := layout.Judge(order, holdout, ip.Image, relinked, func(done, total int) {
+		c.progress("scoring the order of %d functions: %d%%", len(order.Procs()), 100*done/max(total, 1))
+	})
 	if errors.Is(err, layout.ErrElsewhere) {
 		return nil, fail.Errorf(fail.Nothing, "--relinked: %s has %w: is it a build of the same program?", *j.relinked, err)
 	}

@@ -43,10 +43,11 @@ func checkStartup(target string, within time.Duration) error {
 func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
 	c.progress("ordering %d functions of %s", len(ip.Procs), ip.ID.Path)
 	defer c.clearProgress()
+	progress := func(done, total int) {
+		c.progress("ordering %d functions of %s: %d%%", total, ip.ID.Path, 100*done/max(total, 1))
+	}
 	if within == 0 {
-		return layout.FunctionsProgress(ip, func(done, total int) {
-			c.progress("ordering %d functions of %s: %d%%", total, ip.ID.Path, 100*done/max(total, 1))
-		}), nil
+		return layout.FunctionsProgress(ip, progress), nil
 	}
 	var seen []layout.Start
 	for _, s := range src.Starts {
@@ -57,7 +58,7 @@ func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Dura
 	if len(seen) == 0 {
 		return nil, fail.Errorf(fail.Nothing, "--startup: no sample says when code of %s first ran; record how it starts with `backfeed record -- CMD` or `perf record -- CMD`, which see processes begin", report.Clean(ip.ID.Path))
 	}
-	order := layout.Startup(ip, seen, uint64(within.Microseconds()))
+	order := layout.Startup(ip, seen, uint64(within.Microseconds()), progress)
 	if order.Start.Seen == 0 {
 		return nil, fail.Errorf(fail.Nothing, "--startup=%v: no function of %s was seen to run so early; give more time, or raise -F of record", within, report.Clean(ip.ID.Path))
 	}

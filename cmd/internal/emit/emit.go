@@ -55,7 +55,7 @@ func LLVM(w io.Writer, src *input.Session, opt Options) (string, error) {
 		images = append(images, id.Path)
 	}
 	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites%s",
-		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, skipList(st.Skipped))
+		strings.Join(images, ", "), st.Funcs, st.Lines, st.Inlined, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
 	if st.FS {
 		summary += "; discriminators are flow-sensitive: compile with -mllvm -profile-isfs"
 	}
@@ -71,11 +71,16 @@ func BOLT(w io.Writer, src *input.Session, opt Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, skipList(st.Skipped)), nil
+	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed)), nil
 }
 
-// skipList reports what a profile leaves out and what to do about it.
-func skipList(skipped feedback.Skipped) string { return leftOut(skipped, nil, 0) }
+// leftOfExecuted is leftOut of a profile of all those executed instructions, but what was dropped.
+func leftOfExecuted(skipped feedback.Skipped, dropped map[feedback.Reason]float64, executed float64) string {
+	for _, n := range dropped {
+		executed -= n
+	}
+	return leftOut(skipped, dropped, max(0, executed))
+}
 
 // Shares of all weight below which it does not matter what is left out, and below which it is not named.
 const littleWeight, leastNamed = 0.05, 0.01

@@ -15,5 +15,5 @@ func GCC(w io.Writer, src *input.Session, opt Options) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
-		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, skipList(st.Skipped)), nil
+		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed)), nil
 }

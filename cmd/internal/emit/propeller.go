@@ -32,12 +32,16 @@ func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
 		return "", err
 	}
 	summary := fmt.Sprintf("%s: blocks of %d functions, %d of them with a cold part; %d functions in order", ip.ID.Path, c.Funcs, c.Split, len(c.Order.Symbols))
-	return summary + skipList(feedback.Skipped{
+	skipped, dropped := feedback.Skipped{}, map[feedback.Reason]float64{}
+	for why, left := range map[feedback.Reason]layout.Left{
 		"functions with unknown targets of indirect jumps":                       c.Incomplete,
 		"functions that the map of basic blocks lacks":                           c.Unmapped,
 		"local functions of one name that no line table puts into a source file": c.Ambiguous,
 		feedback.SkipName: c.Unfit,
-	}), nil
+	} {
+		skipped[why], dropped[why] = left.Funcs, left.Insts
+	}
+	return summary + leftOfExecuted(skipped, dropped, c.Executed), nil
 }
 
 // propeller orders the image that the user named, or else the one with the most
@@ -54,7 +58,10 @@ func propeller(src *input.Session, name string) (ip *infer.ImageProfile, c *layo
 	}
 	var first error
 	for _, ip := range images {
-		c, err := layout.Propeller(ip)
+		c, err := layout.Propeller(ip, func(done, total int) {
+			src.Notify().Progress("ordering functions of %s and their blocks: %d%%", ip.ID.Path, 100*done/max(total, 1))
+		})
+		src.Notify().Done()
 		if err == nil {
 			return ip, c, nil
 		}

@@ -119,6 +119,9 @@ func (s *Session) Close() { s.finder.close() }
 // Open returns the image that id names. It is looked for once: the answer, good or bad, is kept.
 func (s *Session) Open(id sample.ImageID) (*image.Image, error) { return s.finder.open(id) }
 
+// Notify is how the session speaks to the user.
+func (s *Session) Notify() report.Notify { return s.notify }
+
 // Found returns the image that id names if it was looked for and found, or nil.
 func (s *Session) Found(id sample.ImageID) *image.Image { return s.finder.lookup[id].im }
 
