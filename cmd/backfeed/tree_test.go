@@ -1,10 +1,14 @@
 package main
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -109,40 +113,70 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestCompletionScripts: shells that are here read their scripts, and bash completes by its own.
+// TestCompletionScripts: there is a script for each shell, and it asks backfeed.
 func TestCompletionScripts(t *testing.T) {
-	dir := t.TempDir()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		script := filepath.Join(dir, shell)
-		must(t, "completion", shell, "-o", script)
-		if !strings.Contains(testtool.Read(t, script), "__complete") {
+		if !strings.Contains(must(t, "completion", shell), "__complete") {
 			t.Errorf("the script for %s does not ask backfeed", shell)
-		}
-		if !testtool.Has(shell) {
-			t.Logf("without %s to read the script for it", shell)
-			continue
-		}
-		if out, err := testtool.Command(t, shell, "-n", script).CombinedOutput(); err != nil {
-			t.Errorf("%s does not read its script: %v\n%s", shell, err, out)
 		}
 	}
 	if code, _, errs := runCLI(t, "completion", "csh"); code != exitUsage || !strings.Contains(errs, "no script for csh") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
-	testtool.Need(t, "bash")
+}
+
+// shells have scripts that complete $LINE with the script $SCRIPT, and print what comes of
+// it. There is none for PowerShell, which Debian has no package of.
+var shells = map[string]string{
 	// What bash-completion does before the script's own function runs: it splits the line into words.
-	program := program(t, "backfeed")
-	text := `PATH="` + filepath.Dir(program) + `:$PATH"
-source "` + filepath.Join(dir, "bash") + `"
+	"bash": `source "$SCRIPT"
 _get_comp_words_by_ref() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${COMP_WORDS[COMP_CWORD]}; prev=${COMP_WORDS[COMP_CWORD-1]}; }
 __ltrim_colon_completions() { :; }
-COMP_TYPE=9
-COMP_WORDS=(backfeed emit pro); COMP_CWORD=2; COMP_LINE="backfeed emit pro"; COMP_POINT=${#COMP_LINE}
-__start_backfeed backfeed pro emit
-echo "got:${COMPREPLY[*]}"
-`
-	if out := testtool.Run(t, dir, "bash", "--norc", testtool.Write(t, dir, "test.bash", text)); !strings.Contains(out, "got:propeller") {
-		t.Errorf("bash completes nothing: %s", out)
+COMP_TYPE=9 COMP_LINE=$LINE COMP_POINT=${#LINE} COMP_WORDS=($LINE)
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+__start_backfeed backfeed "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
+echo "got: ${COMPREPLY[*]} ."
+`,
+	// Completion needs a terminal: a second zsh has one, and shows the line after the tab key.
+	"zsh": `zmodload zsh/zpty
+zpty inner zsh -f -i
+zpty -w inner 'PROMPT= RPROMPT= TERM=dumb; unsetopt zle_bracketed_paste prompt_sp; autoload -Uz compinit && compinit -u -D && source "$SCRIPT"
+show() { print -r -- "got: $BUFFER ." }; zle -N show; bindkey "^X" show; print rea""dy'
+zpty -r inner text '*ready*'
+zpty -w -n inner "$LINE"$'\t\x18'
+zpty -r inner text '*got: * .*'
+print -r -- "$text"
+`,
+	"fish": `source $SCRIPT
+for word in (complete -C $LINE)
+	echo got: (string split -f 1 \t -- $word) .
+end
+`,
+}
+
+// TestCompletionInShells: a shell that reads its script completes a command and a flag.
+func TestCompletionInShells(t *testing.T) {
+	for shell, ask := range shells {
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			testtool.Need(t, shell)
+			dir, backfeed := t.TempDir(), program(t, "backfeed")
+			script := filepath.Join(dir, "script")
+			must(t, "completion", shell, "-o", script)
+			for line, want := range map[string]string{
+				"backfeed emit pro":            "propeller",
+				"backfeed store gc --retain-s": "--retain-size",
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				cmd := exec.CommandContext(ctx, shell, testtool.Write(t, dir, "ask", ask))
+				cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(backfeed)+":"+os.Getenv("PATH"), "HOME="+dir, "SCRIPT="+script, "LINE="+line)
+				out, err := cmd.CombinedOutput()
+				if err != nil || !regexp.MustCompile(`got: .*`+want+`=? +\.`).Match(out) {
+					t.Errorf("%s: no %s: %v\n%s", line, want, err, out)
+				}
+			}
+		})
 	}
 }
 

@@ -60,15 +60,15 @@ var packages = map[string]string{
 
 	"chromium":        "chromium",
 	"systemd-analyze": "systemd",
+	"zsh":             "zsh",
+	"fish":            "fish",
 }
 
 // elsewhere says what brings those that .ci/run does not install: they are in no package of Debian 12, are
 // too old there, or show no more than another does.
 var elsewhere = map[string]string{
 	"bash":  "apt-get install bash",
-	"fish":  "apt-get install fish",
 	"man":   "apt-get install man-db",
-	"zsh":   "apt-get install zsh",
 	"go":    "https://go.dev/dl",
 	"rustc": "https://rustup.rs",
 }
