@@ -15,21 +15,21 @@ import (
 
 var agentCmd = &command{
 	name: "agent", args: "[--store DIR] [-F HZ] [--max-cpu SHARE] [--config FILE]", short: "sample all that runs on this machine, all the time, into a store",
-	long: `Runs until SIGTERM or an interrupt, and then writes what it has. Samples are gathered in memory and
-written as one segment each --flush; kill -9 loses at most that. Segments of an epoch that has ended
-are merged into one. Nothing leaves the machine.
+	long: `The agent runs until SIGTERM or an interrupt, and then writes what it has. Nothing leaves the machine.
 
-The cost is kept below --max-cpu on the average: the processor time of the agent itself and what
-samples take from the programs that they interrupt, as a share of all processors. -F is the highest
-rate; the agent lowers it where the limit asks for that.
+Its cost stays below --max-cpu on the average, a share of all processors. That is its own processor time
+and what samples take from the programs that they interrupt. -F is the highest rate; the agent lowers
+it where it must.
 
---calibrate has walks from samples on tell where branches go, and probes, now and then and for
-milliseconds, how often code runs (see ` + "`backfeed help record`" + `). They may take that share of the
-processor time of all programs beside --max-cpu. What to probe is chosen a minute after the start, and
-every hour.
+Samples are gathered in memory and written every --flush; kill -9 loses at most that. What is written
+is merged by --epoch.
 
---tick rides on the scheduler's own tick and programs no timer: it costs next to nothing, does not
-see what is in step with the tick, and is kept apart from other samples.
+--calibrate sees how often code runs: by walks, which follow a thread from a sample on, and by probes, for
+milliseconds at a time (see ` + "`backfeed help calibrate`" + `). They take that share of processor time beside
+--max-cpu. What to probe is chosen a minute after the start, and every hour.
+
+--tick samples at the scheduler's own tick and programs no timer. That costs next to nothing, but does not
+see what is in step with the tick. Such samples are never mixed with others.
 
 ` + configHelp + ` SIGHUP
 makes the agent write what it has, read the file again and go on by it:

@@ -12,9 +12,10 @@ import (
 
 // calibrateFlags are those of commands that may calibrate.
 type calibrateFlags struct {
-	budget flagset.Share // 0 is no calibration
-	dry    bool
-	log    string
+	budget  flagset.Share // 0 is no calibration
+	dry     bool
+	mangled bool // in what dry prints
+	log     string
 }
 
 // define adds the flags; dry is one where something else is done than to record.
@@ -25,6 +26,7 @@ func (f *calibrateFlags) define(fs *flagset.Set, dry bool) {
 	fs.StringVar(&f.log, "calibrate-log", "", "write to `file` what was probed when, and what was counted")
 	if dry {
 		fs.BoolVar(&f.dry, "dry-run", false, "with --calibrate, say what would be probed, and probe nothing")
+		fs.BoolVar(&f.mangled, "mangled", false, "with --dry-run, name procedures as the linker does")
 	}
 }
 
@@ -33,6 +35,8 @@ func (f *calibrateFlags) check() error {
 	switch {
 	case f.budget == 0 && (f.dry || f.log != ""):
 		return errors.New("--dry-run and --calibrate-log go with --calibrate")
+	case f.mangled && !f.dry:
+		return errors.New("--mangled goes with --dry-run")
 	case f.dry && f.log != "":
 		return errors.New("want --dry-run or --calibrate-log, not both")
 	}
@@ -41,7 +45,7 @@ func (f *calibrateFlags) check() error {
 
 // options opens the log, and makes options of the flags.
 func (f *calibrateFlags) options(pids []int, notify report.Notify) (calibrate.Options, error) {
-	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify}
+	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify, Style: report.Style{Mangled: f.mangled}}
 	if f.log != "" {
 		log, err := output.Append(f.log)
 		if err != nil {

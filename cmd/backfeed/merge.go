@@ -20,20 +20,24 @@ import (
 var mergeCmd = &command{
 	name: "merge", args: "SRC[@WEIGHT]... [--half-life TIME] [--normalise] [--onto BINARY] -o FILE", short: "add up recordings",
 	reads: srcHelp,
-	long: `The order does not matter: the same recordings give the same bytes. a.bfr@0.5 counts each sample of
-a.bfr half: what rounding takes from one place, the next one gets. --half-life 336h weighs what a
-store holds by its age: that of the newest epoch counts whole, that of two weeks before half. With
---normalise, every source counts as much as any other, however long it was recorded, before weights.
+	long: `Samples of the same code add up, whatever the order: the same recordings give the same bytes.
 
-A source that cannot be read makes the command fail, and is named; with --failure-mode all it is left
-out, and the command fails if none is left.
+Sources may have weights:
 
---onto BINARY moves the samples of older builds of that program to it, as if it had been recorded:
-those of images whose files have the same name, or of --image. Procedures are found again by name,
-renamed ones by their code, and their blocks by instructions, by operations or by source lines. The
-older builds are needed, and looked up as elsewhere: --symfs, what stores have kept. What became of
-the samples is told; those of code that BINARY lacks are counted as lost. Observed counts go along where
-the block is the same, instruction by instruction.`,
+SRC@0.5      counts each sample of SRC half
+--half-life  halves what a store holds for every such time of age; the newest epoch counts whole
+--normalise  makes every source count the same, however long it was recorded, before weights
+
+A source that cannot be read is named, and nothing is written. With --failure-mode all it is left out,
+and the command fails only if none is left.
+
+--onto BINARY moves the samples of older builds of that program to it, as if it had been recorded. Older
+builds are the images whose files have the same name, or those of --image. Their files are needed: they are
+looked up below --symfs and in stores.
+
+A procedure is found again by name, or by its code if it was renamed. Its blocks are found by instructions,
+by operations or by source lines. A table says what became of the samples; those of code that BINARY
+lacks are lost. Observed counts move where the block is the same, instruction by instruction.`,
 	examples: `backfeed merge monday.bfr tuesday.bfr@0.5 -o week.bfr
 backfeed merge /var/lib/backfeed --since 7d --half-life 2d -o week.bfr
 backfeed merge old.bfr --onto ./new/server -o carried.bfr`,
@@ -46,6 +50,7 @@ const maxWeight = 1e6
 func runMerge(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
+	c.names()
 	var how input.MergeOptions
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
@@ -61,6 +66,11 @@ func runMerge(c *cli, args []string) error {
 	}
 	if *want != "" && *onto == "" {
 		return c.usage(errors.New("--image: nothing without --onto"))
+	}
+	if *onto == "" {
+		if err := fs.Refuse("only --onto names procedures", "mangled"); err != nil {
+			return c.usage(err)
+		}
 	}
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
@@ -99,7 +109,7 @@ func runMerge(c *cli, args []string) error {
 	if *onto != "" {
 		carried, err := src.Onto(*onto, *want)
 		if carried != nil {
-			err = errors.Join(err, report.WriteCarried(c.stderr, carried))
+			err = errors.Join(err, report.WriteCarried(c.stderr, carried, report.Style{Mangled: c.mangled}))
 		}
 		if err != nil {
 			return err

@@ -13,32 +13,31 @@ import (
 var profCmd = &command{
 	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	reads: symfsHelp,
-	long: `Executions are inferred; a dash means that nothing is known. What no procedure could be given
-stands at its place in the list, in parentheses, so that the shares add up to all samples.
-Recorded code of the kernel and of JIT compilers is named as far as this machine knows it now.
+	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
+that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
+Code of the kernel and of JIT compilers is named as this machine knows it now.
 
---experiment shows the same samples otherwise, by the names that SpeedShop had for them:
+--by adds samples up by image, source file or source line. A line is that of the innermost inlined
+function. Processes that ran the same image are one.
+
+--experiment shows the same samples otherwise, by SpeedShop's names:
 
 pcsamp    as above
-usertime  by call stack: samples in a procedure and what it called (inclusive), once however often it
-          is on the stack, and in itself (exclusive); with --proc, who called it and whom it called.
-          Stacks come from record, which keeps 8 frames, from record -a --callers, and from perf record
-          --call-graph fp; the last line says how many of them reach to where their thread began. What
-          was inlined is its caller's.
-ideal     what procedures would cost if nothing held them up: executions times the least cycles that
-          the machine model has, without instrumenting; the ratio of the cycles that samples tell to
-          that; and instructions executed. All inferred: executions share one factor that is unknown.
-          Of a program that waits all the time, executions come out too high, and the ratio too low.
-fpe       where SIGFPE came from, by instruction, of perf record -e signal:signal_generate --filter
-          'sig == 8' -g -- CMD: integer divisions by zero, and exceptions of floating point that
-          the program unmasked. Masked ones, which are all unless it did, raise no signal and are not
-          seen. x87 reports at the instruction after; others at the very one.
+usertime  by call stack. Inclusive are samples in a procedure and what it called; exclusive are those in
+          itself. --proc shows who called it and whom it called. Inlined code is its caller's. Stacks
+          come from record, which keeps 8 frames, from record -a --callers, and from perf record
+          --call-graph fp. The last line says how many reach to where their thread began.
+ideal     what procedures would cost if nothing held them up: executions times the least cycles of the
+          machine model. Beside it are the ratio of the sampled cycles to that, and the instructions
+          executed. All is inferred: executions share one factor that is unknown. Of a program that
+          mostly waits, executions come out too high, and the ratio too low.
+fpe       where SIGFPE came from, by instruction: integer divisions by zero, and exceptions of floating
+          point that the program unmasked. Masked ones raise no signal and are not seen. x87 reports at
+          the instruction after. Record with perf record -e signal:signal_generate
+          --filter 'sig == 8' -g -- CMD.
 
---by adds samples up by something else. A source line is that of the innermost inlined function; samples
-of several processes that ran one image are not told apart, since recordings do not.
-
-Of event samples, as of cache misses (perf record -e), --event names those to show, --all-events shows
-all side by side, in the order of those that executions are inferred from.`,
+A recording may have several events, such as cache misses beside cycles (perf record -e). --event names the
+one to show; --all-events shows all side by side.`,
 	examples: `backfeed prof app.bfr
 backfeed prof app.bfr --by line -n 50
 backfeed prof /var/lib/backfeed --since 24h --by image

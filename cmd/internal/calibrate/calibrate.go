@@ -58,6 +58,7 @@ type Options struct {
 	Log    io.WriteCloser // gets a line for each window, and is closed after the last; nil is none
 	PIDs   []int          // to probe; nil is all
 	Notify report.Notify
+	Style  report.Style // of WritePlan
 }
 
 // A Calibrator has counts observed where the samples so far say least, again and

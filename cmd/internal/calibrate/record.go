@@ -124,7 +124,7 @@ func (k *Calibrator) WritePlan(w io.Writer) error {
 			} else if s.Cond == probe.NoCond {
 				what = "runs"
 			}
-			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), report.NameOf(s.Proc.Proc.Name).Procedure, g.File)
+			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), k.opt.Style.NameOf(s.Proc.Proc.Name), g.File)
 		}
 	}
 	return t.Write(w, false)

@@ -10,8 +10,8 @@ import (
 const mostLostProcs = 10
 
 // WriteCarried prints what became of the samples of older builds: two tables, of how they were
-// carried over and of the procedures that lost most. Nothing is printed of no samples.
-func WriteCarried(w io.Writer, carried *stale.Carried) error {
+// carried over and of the procedures that lost most, named as style has it. Nothing is printed of no samples.
+func WriteCarried(w io.Writer, carried *stale.Carried, style Style) error {
 	total := carried.Total()
 	if total == 0 {
 		return nil
@@ -29,7 +29,7 @@ func WriteCarried(w io.Writer, carried *stale.Carried) error {
 	}
 	t = NewTable(Right("lost"), Right("of"), Left("because"), Procedures("procedure").Main())
 	for _, p := range carried.Procs[:min(len(carried.Procs), mostLostProcs)] {
-		name, why := NameOf(p.Name).Procedure, "its code changed"
+		name, why := style.NameOf(p.Name), "its code changed"
 		switch {
 		case name == "":
 			name, why = p.Image.String(), "in no known procedure"
