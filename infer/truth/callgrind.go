@@ -292,7 +292,7 @@ func (p *callgrindParser) address(fields []string) (image.Addr, error) {
 	}
 	v, err := strconv.ParseUint(strings.TrimLeft(s, "+-"), 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("address: %w", err)
+		return 0, fmt.Errorf("address %.20q: want a number such as 0x1139", s)
 	}
 	switch s[0] {
 	case '+':
@@ -338,7 +338,7 @@ func (p *callgrindParser) cost(f []string) error {
 	}
 	n, err := strconv.ParseUint(f[i], 10, 64)
 	if err != nil {
-		return fmt.Errorf("executions: %w", err)
+		return fmt.Errorf("executions %.20q: want a whole number", f[i])
 	}
 	if n > 0 {
 		if err := count(p.in, it.Insts, addr, n); err != nil {
@@ -358,7 +358,7 @@ func (p *callgrindParser) others(it *Image, addr image.Addr, costs []string) err
 		name := p.events[i]
 		n, err := strconv.ParseUint(c, 10, 64)
 		if err != nil {
-			return fmt.Errorf("%.20q: %w", name, err)
+			return fmt.Errorf("%.20q: %.20q: want a whole number", name, c)
 		}
 		at := it.Events[name]
 		if at == nil {
