@@ -292,7 +292,7 @@ func (p *callgrindParser) address(fields []string) (image.Addr, error) {
 	}
 	v, err := strconv.ParseUint(strings.TrimLeft(s, "+-"), 0, 64)
 	if err != nil {
-		return 0, fmt.Errorf("address %.20q: want a number such as 0x1139", s)
+		return 0, fmt.Errorf("address %.20q: want a number of at most 64 bits, such as 0x1139", s)
 	}
 	switch s[0] {
 	case '+':
