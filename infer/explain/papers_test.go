@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"backfeed/infer"
+	"backfeed/infer/document"
+	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -28,17 +30,20 @@ const paperDir = "../../cmd/backfeed/help/accuracy"
 // A program is a set with what else its directory may have.
 type program struct {
 	*sets.Set
-	runs       float64           // runs recorded per run counted, of file "runs"; 0 is unknown
+	runs       float64           // recorded for each run that was counted, of file runs; 0 is unknown
 	calibrated *sample.Recording // calibrated.bfr: of record --calibrate
+	calRuns    float64           // of calibrated, of file calibrated.runs
 	simulated  *truth.Counts     // simulated.gz: of callgrind --cache-sim=yes --branch-sim=yes
 }
 
 func newProgram(t *testing.T, s *sets.Set) *program {
 	t.Helper()
 	p := &program{Set: s}
-	if b, err := os.ReadFile(filepath.Join(s.Dir, "runs")); err == nil {
-		if p.runs, err = strconv.ParseFloat(strings.TrimSpace(string(b)), 64); err != nil {
-			t.Errorf("%s: runs: %v", s.Name, err)
+	for file, n := range map[string]*float64{"runs": &p.runs, "calibrated.runs": &p.calRuns} {
+		if b, err := os.ReadFile(filepath.Join(s.Dir, file)); err == nil {
+			if *n, err = strconv.ParseFloat(strings.TrimSpace(string(b)), 64); err != nil {
+				t.Errorf("%s: %s: %v", s.Name, file, err)
+			}
 		}
 	}
 	if b, err := os.ReadFile(filepath.Join(s.Dir, "calibrated.bfr")); err == nil {
@@ -138,7 +143,7 @@ func wrapped(md string) string {
 func (r *papers) head() {
 	r.printf("# The papers' tables and figures, side by side with ours\n\n")
 	if r.write {
-		r.printf("Made by `go test ./infer/explain -run TestPapers -update -timeout 1h -sets=DIR,...` on %s, of commit %s, on %s with %d\nprocessors (%s). ",
+		r.printf("Made by `go test ./infer/explain -run TestPapers -update -sets=DIR,...` on %s, of commit %s, on %s with %d\nprocessors (%s). ",
 			time.Now().UTC().Format("2 January 2006, 15:04 UTC"), strings.TrimSpace(testtool.Run(r.t, "", "git", "rev-parse", "--short", "HEAD")),
 			processor(), runtime.NumCPU(), runtime.GOARCH)
 	}
@@ -249,7 +254,8 @@ func (r *papers) copyLoop() {
 		}
 	}
 	block := &in.Proc.Blocks[loop]
-	exact := p.Exact(ip.ID.Path, block) * cmp.Or(p.runs, 1)
+	once := p.Exact(ip.ID.Path, block)
+	exact := once * p.runs
 	r.printf("`%s` of %s, %d samples on %s. *Least* is M, in cycles, of the machine model %s; a sample stands for %.0f cycles.\nThe ratio is in millions of executions, as everything below it.\n\n",
 		in.Proc.Name, p.Name, in.Samples, brand(p.Rec.Counts[0].CPU), prof.Machine, x.CyclesPerSample())
 	r.printf("| instruction | samples S | least M | S/M |\n| --- | ---: | ---: | ---: |\n")
@@ -265,6 +271,10 @@ func (r *papers) copyLoop() {
 		}
 		r.printf("| `%s` | %d | %.2f | %s |\n", strings.ReplaceAll(ip.Image.Text(it.Addr), "|", "\\|"), it.Samples, it.Least, ratio)
 	}
+	if exact == 0 {
+		r.printf("\nHow often it ran is not known without file `runs`.\n\n")
+		return
+	}
 	r.printf("\n| executions of the loop | estimate | truth | estimate/truth |\n| --- | ---: | ---: | ---: |\n")
 	r.printf("| DCPI on an Alpha 21164, in samples per cycle; its S/M are %.0f to %.0f | %d | %.1f | %.3f |\n",
 		slices.Min(paperRatios), slices.Max(paperRatios), paperEstimate, paperTruth, paperEstimate/paperTruth)
@@ -273,6 +283,15 @@ func (r *papers) copyLoop() {
 	r.printf("| DCPI's rule on the ratios above | %.4g M | %.4g M | %.3f |\n", rule, exact/1e6, rule*1e6/exact)
 	r.printf("| `backfeed infer`; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
 		in.Block[loop].Conf, in.Block[loop].Within, in.Block[loop].N/1e6, exact/1e6, in.Block[loop].N/exact)
+	if p.calibrated != nil && p.calRuns > 0 {
+		if cal := p.infer(r.t, p.calibrated, infer.Options{}); cal != nil {
+			if f, ok := freqAt(cal, in.Proc, loop); ok {
+				n := once * p.calRuns
+				r.printf("| `record --calibrate`, another recording; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
+					f.Conf, f.Within, f.N/1e6, n/1e6, f.N/n)
+			}
+		}
+	}
 	ideal := 0.0
 	for _, it := range e.Insts {
 		if it.Block == loop {
@@ -282,6 +301,18 @@ func (r *papers) copyLoop() {
 	cycles := float64(in.BlockSamples[loop]) * x.CyclesPerSample()
 	r.printf("\nCycles per execution of the loop: least %.3g; by the inferred count %.3g, by the exact one %.3g.\n\n", ideal, cycles/in.Block[loop].N, cycles/exact)
 	r.printf("The loop waits for memory in every execution. DCPI could tell, as four of its instructions issue in a known number of\ncycles. Out of order, none does: whatever waits holds up all that follows, which then retires in groups, so that time\ntells an upper bound of the executions and nothing more. So the program-wide confidence is to be low. That within the\nfunction is only about how often this block runs beside the others.\n\n")
+}
+
+// freqAt returns the executions of a block of a procedure in another profile of the same images.
+func freqAt(prof *infer.Profile, p *image.Proc, block int) (infer.Freq, bool) {
+	for _, ip := range prof.Images {
+		for _, r := range ip.Procs {
+			if r.Proc.Addr == p.Addr && r.Proc.Name == p.Name {
+				return r.Block[block], true
+			}
+		}
+	}
+	return infer.Freq{}, false
 }
 
 // A variant is one way to infer, which all programs are held to.
@@ -443,7 +474,7 @@ func (r *papers) histograms() {
 		return
 	}
 	r.printf("## DCPI's figures 8 and 9: errors of counts\n\n")
-	r.printf("%d programs; each counts the same. Figure 8 weighs each instruction by its samples, figure 9 each edge by its true\nexecutions. All counts of a program are multiplied by one factor first, as a recording may be of more runs than were\ncounted; *within the procedure*, those of each procedure by one of its own. The factor is the median, by samples, of what\nthe counts would have to be multiplied by. So a program of one loop is right by construction, and within the procedure\neach procedure of one loop is: the %d programs that have most of their samples in one block are in the table per program, and not\nin means and pictures. DCPI needed no such factor.\n\n", len(all.several()), len(all.of)-len(all.several()))
+	r.printf("%d programs; each counts the same. Figure 8 weighs each instruction by its samples, figure 9 each edge by its true\nexecutions. All counts of a program are multiplied by one factor first, as a recording may be of more runs than were\ncounted; *within the procedure*, those of each procedure by one of its own. The factor is the median, by samples, of what\nthe counts would have to be multiplied by. So a program of one loop is right by construction, and within the procedure\neach procedure of one loop is: programs that have most of their samples in one block (%d) are in the table per program, and not\nin means and pictures. DCPI needed no such factor.\n\n", len(all.several()), len(all.of)-len(all.several()))
 	r.printf("The recording stands for DCPI's 80 runs, and one in %d of its samples for one run. With the oracle, inference is told the\ntrue executions of 400 blocks that `infer --places` chooses, to 2 %%: more than `record --calibrate` can count in\nrecordings of half a minute, which have a row of their own.\n\n", oneOf)
 	type row struct {
 		name, weight string
@@ -496,6 +527,7 @@ func (r *papers) histograms() {
 	bars.legend(x.from, 280, key[:min(4, len(key))])
 	bars.legend(x.from, 302, key[min(4, len(key)):])
 	r.printf("\n")
+	r.printf("Why less is within 10 %% than in the paper: by samples alone, nothing tells how long an execution takes, so that one\nprocedure's counts beside another's are off by what its stalls are; within the procedure much of that is gone, and what\nremains is caught late, in another block. More samples help little: it is bias, as with DCPI's gcc. A calibrated\nrecording of half a minute counts some tens of places and walks from its samples, fewer than the oracle knows.\n\n")
 	r.draw("within.svg", "share of instructions and edges within 5, 10 and 15 %, DCPI's and ours", bars)
 
 	for _, fig := range []struct {
@@ -532,6 +564,7 @@ func (r *papers) histograms() {
 	}
 	r.printf("Programs of fewer than 400 blocks are known nearly all to the oracle. Colours are the confidence of the count: program-wide, and within the function where the panel says so. Nearly all that\ntime alone tells is of low program-wide confidence, as it should be. The outer buckets hold all that is further off;\nwhat the factor makes exact is in the bucket from 0 to 5 %%.\n\n")
 	r.perProgram(one, all, allExact, calibrated)
+	r.absolute(all)
 	r.cost(all)
 }
 
@@ -605,6 +638,33 @@ func brand(cpu sample.CPU) string {
 		return fmt.Sprintf("%s family %d model %d", cpu.Vendor, cpu.Family, cpu.Model)
 	}
 	return strings.Join(strings.Fields(strings.NewReplacer("(R)", "", "(TM)", "", "Processor", "", "CPU", "").Replace(cpu.Name)), " ")
+}
+
+// absolute says what the one factor is that figures 8 and 9 leave out, where it is known how many runs were recorded.
+func (r *papers) absolute(all *variant) {
+	rows := 0
+	for _, m := range all.of {
+		if m.runs == 0 || m.Scale == 0 {
+			continue
+		}
+		if rows++; rows == 1 {
+			r.printf("What the factor leaves out, where the number of recorded runs is known: all instructions that inference has executed\nin the recording, to those that callgrind counted in as many runs. Program-wide claims are counts of blocks of\nmedium or high program-wide confidence; kept are those within a factor of 2 after the one factor of the program.\n\n")
+			r.printf("| program | runs | instructions, inferred/counted | program-wide claims: share of samples in %% | kept, %% |\n| --- | ---: | ---: | ---: | ---: |\n")
+		}
+		share, kept := 0.0, 0.0
+		for c := document.Medium; c <= document.High; c++ {
+			k := m.BlockProgramWide[c].Samples
+			share, kept = share+k.Weight, kept+k.Weight*k.Within2x
+		}
+		held := ""
+		if share > 0 {
+			held = percent(kept / share)
+		}
+		r.printf("| %s | %.0f | %.2f | %s | %s |\n", m.Name, m.runs, 1/(m.Scale*m.runs), percent(share), held)
+	}
+	if rows > 0 {
+		r.printf("\n")
+	}
 }
 
 // fileSizes adds up the files of the images of a program that have samples.
