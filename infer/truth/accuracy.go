@@ -41,6 +41,11 @@ type Accuracy struct {
 	InstErrors Histogram // of instructions: figure 8 of the DCPI paper (Anderson et al., SOSP 1997)
 	EdgeErrors Histogram // of edges within procedures, fall-throughs too, by executions: its figure 9
 
+	// The same after the factors that promises are held after: one for all counts, by program-wide confidence; one for
+	// each procedure, by confidence within it.
+	InstProgramWide, EdgesProgramWide Histogram
+	InstWithinProc, EdgesWithinProc   Histogram
+
 	// Promises by confidence. Those of program-wide confidence are held after one factor for all counts, since
 	// the truth may be of more runs or fewer; those of confidence within procedures after one for each
 	// procedure. A factor is the median, by weight, of what the counts of blocks would have to be multiplied by.
@@ -100,6 +105,17 @@ func (h *Histogram) Share(i int) float64 {
 	var sum float64
 	for _, v := range h[i] {
 		sum += v
+	}
+	return sum
+}
+
+// Between is the part of all weight with errors from low on, and less than high: in percent, multiples of 5 or
+// beyond 45.
+func (h *Histogram) Between(low, high float64) (sum float64) {
+	for i := range h {
+		if l, r := h.Bounds(i); (l >= low || low < -50) && (r <= high || high > 50) {
+			sum += h.Share(i)
+		}
 	}
 	return sum
 }
@@ -268,7 +284,7 @@ func (c *comparison) add(code *documentCode, truth *Image, samples map[image.Add
 			inst.samples = float64(samples[a])
 		}
 		if b := code.find(a); b != nil {
-			inst.est, inst.conf, inst.known = b.pair.est, b.pair.conf, true
+			inst.est, inst.conf, inst.own, inst.known, inst.proc = b.pair.est, b.pair.conf, b.pair.own, true, b.proc
 			b.pair.truth = max(b.pair.truth, n)
 			b.pair.samples += inst.samples
 			b.last = a
@@ -363,9 +379,11 @@ func (c *comparison) accuracy() *Accuracy {
 	a.Within10 = within(c.insts, a.Scale, .10, bySamples)
 	a.Within15 = within(c.insts, a.Scale, .15, bySamples)
 	a.EdgeWithin10 = within(c.branches, a.Scale, .10, byTruth)
-	a.InstErrors = histogram(c.insts, a.Scale, bySamples)
-	a.EdgeErrors = histogram(c.edges, a.Scale, byTruth)
 	f := newFactors(c.blocks)
+	scaled := func(p *pairing) (document.Confidence, float64) { return p.conf, a.Scale }
+	a.InstErrors, a.EdgeErrors = histogram(c.insts, scaled, bySamples), histogram(c.edges, scaled, byTruth)
+	a.InstProgramWide, a.EdgesProgramWide = histogram(c.insts, f.programWide, bySamples), histogram(c.edges, f.programWide, byTruth)
+	a.InstWithinProc, a.EdgesWithinProc = histogram(c.insts, f.withinProc, bySamples), histogram(c.edges, f.withinProc, byTruth)
 	a.BlockProgramWide, a.BlockWithinProc = calibrate(c.blocks, f.programWide), calibrate(c.blocks, f.withinProc)
 	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)
@@ -411,7 +429,7 @@ func within(ps []pairing, scale, tol float64, weight func(*pairing) float64) flo
 }
 
 // histogram puts the weight of everything that ran into buckets.
-func histogram(ps []pairing, scale float64, weight func(*pairing) float64) (h Histogram) {
+func histogram(ps []pairing, promise func(*pairing) (conf document.Confidence, factor float64), weight func(*pairing) float64) (h Histogram) {
 	var all float64
 	for i := range ps {
 		if ps[i].truth > 0 {
@@ -420,7 +438,8 @@ func histogram(ps []pairing, scale float64, weight func(*pairing) float64) (h Hi
 	}
 	for i := range ps {
 		if p := &ps[i]; p.truth > 0 {
-			h.add(p.err(scale), p.conf, ratio(weight(p), all))
+			conf, factor := promise(p)
+			h.add(p.err(factor), conf, ratio(weight(p), all))
 		}
 	}
 	return h

@@ -20,6 +20,7 @@ var dirs = flag.String("sets", "", "also judge the programs in these `directorie
 // A Set is a recorded program with its exact counts.
 type Set struct {
 	Name    string
+	Dir     string // where it was read
 	Rec     *sample.Recording
 	Images  map[sample.ImageID]*image.Image // that were kept, by key
 	Truth   *truth.Counts
@@ -29,7 +30,7 @@ type Set struct {
 // Load reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
 func Load(tb testing.TB, dir string) *Set {
 	tb.Helper()
-	s := &Set{Name: filepath.Base(dir), Images: map[sample.ImageID]*image.Image{}, Samples: truth.SamplesByAddr{}}
+	s := &Set{Name: filepath.Base(dir), Dir: dir, Images: map[sample.ImageID]*image.Image{}, Samples: truth.SamplesByAddr{}}
 	b, err := os.ReadFile(filepath.Join(dir, "samples.bfr"))
 	if err != nil {
 		tb.Fatal(err)
