@@ -131,7 +131,6 @@ func (q *problem) contract() *core {
 	}
 	c.center, c.sure, c.diag = c.gather(q.center), c.gather(q.sure), c.gather(q.diag)
 	c.commonSD = q.commonSD
-	c.once, c.ran, c.link = q.once, q.ran, q.link
 	c.visits, c.level, c.sureLevel = q.visits, q.level, q.sureLevel
 	c.multiways = q.multiways
 	c.known = q.known // if there are any, or visits, all blocks are live

@@ -38,13 +38,8 @@ func estimate(p *Placed, opt Options) {
 		ip.addKnown(known)
 		ip.addRecorded(counts)
 	}
-	calls := newCallGraph(prof)
-	calls.addSilent()
-	pr := pose(prof.results(), costOf, par, func(pr *posed) {
-		pr.gather(prof, counts, exact, model, known)
-		pr.link(calls)
-	})
-	pr.tie(calls)
+	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
+	pr.tie(prof)
 	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
 	pr.progress.stage(1, len(prof.Images))
@@ -56,7 +51,7 @@ func estimate(p *Placed, opt Options) {
 		pr.progress.done()
 	}
 	for r, q := range pr.of {
-		r.Seen = r.Seen || !q.quiet || len(q.known) > 0
+		r.Seen = r.Seen || !q.silent()
 	}
 	if opt.Places > 0 {
 		prof.Places = pr.places(prof, sd, opt.Places)
@@ -329,6 +324,51 @@ const (
 	TypicalGHz    = 3.0
 	cyclesPerInst = 0.25
 )
+
+// tie finds what binds the procedures to each other: calls within an image.
+func (pr *posed) tie(prof *Profile) {
+	index := map[*problem]int{}
+	for i, q := range pr.probs {
+		index[q] = i
+	}
+	for _, ip := range prof.Images {
+		sites := map[image.Addr][]site{}
+		for _, r := range ip.Procs {
+			q := pr.of[r]
+			if q == nil {
+				continue
+			}
+			for c := range r.Proc.Calls {
+				if call := &r.Proc.Calls[c]; call.To != 0 {
+					sites[call.To] = append(sites[call.To], q.site(call))
+				}
+			}
+		}
+		for _, r := range ip.Procs {
+			q, s := pr.of[r], sites[r.Proc.Addr]
+			if q == nil || len(s) == 0 {
+				continue
+			}
+			if i, ok := index[q]; ok {
+				pr.bind(i, s, ip.Image.AddressTaken(r.Proc.Index))
+			}
+		}
+	}
+}
+
+// bind ties the entries of problem i to its call sites. Those in silent procedures
+// are left out: what had no sample hardly calls often.
+func (pr *posed) bind(i int, sites []site, floor bool) {
+	t := tie{callee: i, floor: floor}
+	for _, s := range sites {
+		if !s.q.silent() {
+			t.sites = append(t.sites, s)
+		}
+	}
+	if len(t.sites) > 0 {
+		pr.ties = append(pr.ties, t)
+	}
+}
 
 // site places a call of the procedure of q.
 func (q *problem) site(c *image.Call) site {

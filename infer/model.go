@@ -41,9 +41,6 @@ type params struct {
 	unlikely float64
 	// entrySD: of the logarithm of a procedure's entries around its samples.
 	entrySD float64
-	// boundSD is entrySD of a procedure whose callers are known, and tripSD outSD of an out-edge by which a
-	// loop goes on; 0 is the same. Loops turn once or a billion times, so that entries come from the callers.
-	boundSD, tripSD float64
 
 	// What holds of a procedure with known executions. commonSD: of the logarithm of what
 	// the costs of its blocks have in common. knownOutSD takes the place of outSD. rareVar:
@@ -101,8 +98,6 @@ var outOfOrder = params{
 	calling:    -1,
 	unlikely:   -8,
 	entrySD:    3,
-	boundSD:    30,
-	tripSD:     40,
 	commonSD:   0.6,
 	knownOutSD: 20,
 	rareVar:    4,
@@ -188,9 +183,6 @@ type problem struct {
 	sure       []float64 // by unknown: 1 / standard deviation around that
 
 	diag []float64 // by unknown: what a search by itself learnt of second derivatives; see searcher
-	link bool      // searched for because of what it calls, however few its samples; see join
-	once bool      // runs once in a process
-	ran  bool      // was entered at least once
 	live []bool    // by block: whether it is to be in the core
 	core *core     // nil for a procedure that is searched by itself only
 
@@ -244,7 +236,6 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		cost += q.cost[b]
 	}
 	q.quiet = sum == 0
-	q.ran = sum > 0
 	q.expect(nil)
 	// Before anything is known, each block ran as often as any other.
 	q.believe(math.Log(max(sum, 0.5) / max(cost, 1e-300)))
@@ -300,7 +291,6 @@ func (q *problem) believe(entry float64) {
 		}
 	}
 	fillWith(q.sure[len(f.entries):], 1/q.par.outSD)
-	q.believeTrips()
 	q.sure[at] = 1
 }
 
@@ -312,7 +302,7 @@ func (q *problem) objective(x, grad []float64) float64 {
 }
 
 // silent tells that nothing was seen of the procedure itself.
-func (q *problem) silent() bool { return q.quiet && len(q.known) == 0 && !q.link }
+func (q *problem) silent() bool { return q.quiet && len(q.known) == 0 }
 
 // follow sets the executions of a silent procedure that is called so many times:
 // what static guesses say, unless that would have brought samples.
@@ -380,7 +370,7 @@ func (q *problem) forward(x []float64) float64 {
 	for i := range q.multiways {
 		v += q.observeMultiways(&q.multiways[i])
 	}
-	return v + q.observeVisits() + q.observeEntered(x)
+	return v + q.observeVisits()
 }
 
 // observe adds the derivatives of one observation, and returns its value.

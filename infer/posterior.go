@@ -64,11 +64,6 @@ func (pr *program) spread(x []float64, keep bool) []spread {
 			called[t.callee] += t.calls()
 		}
 	}
-	for i, t := range pr.calls {
-		if t != nil && called[i] == 0 {
-			called[i] = t.calls()
-		}
-	}
 	sd := make([]spread, len(pr.probs))
 	pr.progress.stage(spreadShare, len(pr.probs))
 	pr.each(func(i int) {

@@ -14,11 +14,6 @@ type program struct {
 	ties  []tie
 	tieSD float64
 
-	// calls are like ties, of all that is known of who calls: of procedures that hardly have samples,
-	// too. Of levels, each calls those of later ones only, but for recursion.
-	calls  []*tie  // by problem, or nil
-	levels [][]int // indices into probs
-
 	// Where executions are known, the logarithm of how many of them one was worth before
 	// solve set the scale of all costs.
 	gauge float64
@@ -30,8 +25,7 @@ type program struct {
 type tie struct {
 	callee int // index into probs
 	sites  []site
-	floor  bool    // there may be other callers: the entries are at least the sum of the sites
-	sd     float64 // of the logarithm of the entries around the sum
+	floor  bool // there may be other callers: the entries are at least the sum of the sites
 }
 
 // A site is a place that calls: a block, or one of its out-edges for a conditional
@@ -104,7 +98,6 @@ func (pr *program) solve(x []float64, whole bool) {
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.contract(whole)
 	pr.refine(x, all)
-	pr.settle(x)
 }
 
 // gaugeShare is the share of all samples that would have to come of known executions at
@@ -153,18 +146,14 @@ func (pr *program) setGauge(x []float64) {
 func (q *problem) rescale(d float64, x []float64) {
 	scale(math.Exp(-d), q.cost)
 	for e := range q.enter {
-		if e > 0 || !q.once {
-			q.center[e] += d
-		}
+		q.center[e] += d
 	}
 	if q.counted() {
 		x[len(x)-1] += d / q.commonSD
 		return
 	}
 	for e := range q.enter {
-		if e > 0 || !q.once {
-			x[e] += d
-		}
+		x[e] += d
 	}
 }
 
@@ -200,7 +189,7 @@ func (pr *program) refine(x []float64, e effort) {
 			rest = append(rest, t)
 			continue
 		}
-		in := tie{j, make([]site, len(t.sites)), t.floor, t.sd}
+		in := tie{j, make([]site, len(t.sites)), t.floor}
 		for k, s := range t.sites {
 			in.sites[k] = s.core()
 		}
@@ -253,7 +242,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 		if ties[i].floor && q.enter[0] >= called[i] {
 			return
 		}
-		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/ties[i].sd
+		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/pr.tieSD
 		minimize(q.objective, xc, e.drawn, e.tol)
 		q.forward(xc)
 	})
@@ -278,12 +267,12 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 func (pr *program) pull(t *tie, x []float64) float64 {
 	sum := t.calls()
 	le := x[pr.at[t.callee]]
-	r := (math.Log(max(sum, 1e-100)) - le) / t.sd
+	r := (math.Log(max(sum, 1e-100)) - le) / pr.tieSD
 	if t.floor && r <= 0 {
 		return 0
 	}
 	v, d := huber(r, farTie)
-	d /= t.sd
+	d /= pr.tieSD
 	pr.probs[t.callee].dx[0] -= d
 	for _, s := range t.sites {
 		q := s.q

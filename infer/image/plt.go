@@ -15,7 +15,6 @@ type reloc struct {
 	target Addr  // address in this image that the slot will hold; 0 if it is not known before run time
 	sym    int32 // index into dynNames of the symbol whose address it is; -1 if it is none's
 	ifunc  bool  // target is a resolver: its result is what the slot will hold
-	jump   bool  // the slot is that of a stub: it is jumped through, and nothing else
 }
 
 // relocAt returns the relocation of a slot.
@@ -114,7 +113,7 @@ func (im *Image) appendRela(out []reloc, b []byte, table []tableSymbol) []reloc 
 		}
 		r := reloc{
 			slot: Addr(binary.LittleEndian.Uint64(b)), target: Addr(binary.LittleEndian.Uint64(b[16:])),
-			sym: -1, ifunc: kind == ifuncReloc, jump: isJumpSlot(im.Arch, elf.R_TYPE64(info)),
+			sym: -1, ifunc: kind == ifuncReloc,
 		}
 		if i := int(elf.R_SYM64(info)); kind == symbolReloc && i > 0 {
 			if i > len(table) {
@@ -133,13 +132,6 @@ func (im *Image) appendRela(out []reloc, b []byte, table []tableSymbol) []reloc 
 		out = append(out, r)
 	}
 	return out
-}
-
-func isJumpSlot(arch Arch, typ uint32) bool {
-	if arch == AArch64 {
-		return elf.R_AARCH64(typ) == elf.R_AARCH64_JUMP_SLOT
-	}
-	return elf.R_X86_64(typ) == elf.R_X86_64_JMP_SLOT
 }
 
 const (

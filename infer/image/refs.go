@@ -1,7 +1,6 @@
 package image
 
 import (
-	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"runtime"
@@ -12,15 +11,10 @@ import (
 
 // refs are the places that code and data of an image refer to.
 type refs struct {
-	taken   []bool         // by symbol: its address is taken
-	exports []bool         // by symbol: other images can link with it
+	taken   []bool         // by symbol: its address is taken, or it is exported
 	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
 	labels  map[int]bool   // symbols into whose middle data points
 	data    []Addr         // addresses outside code that instructions compute, sorted
-	calls   []callRef      // by callee, then caller
-
-	once  sync.Once
-	roots map[int]bool // of Once
 }
 
 // references scans the image once. It costs a pass over all code: a second for
@@ -43,32 +37,20 @@ func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Fi
 // AddressTaken reports whether code or data refers to the start of symbol i other
 // than by direct calls and jumps, or the symbol is exported: whether it can be
 // reached as Calls do not show.
-func (im *Image) AddressTaken(i int) bool { return im.Pointed(i) || im.Exported(i) }
-
-// Pointed reports whether code or data refers to the start of symbol i other than by direct calls
-// and jumps, or the image begins there.
-func (im *Image) Pointed(i int) bool { return im.references().taken[i] }
-
-// Exported reports whether other images can link with symbol i.
-func (im *Image) Exported(i int) bool { return im.references().exports[i] }
+func (im *Image) AddressTaken(i int) bool { return im.references().taken[i] }
 
 // scanPart is how many symbols one goroutine scans at a time.
 const scanPart = 4096
 
 func (im *Image) scan() *refs {
 	syms := im.Symbols()
-	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool)}
+	r := &refs{taken: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool)}
 	for i := range syms {
 		if syms[i].Source == FromDynsym {
-			r.exports[i] = true
+			r.taken[i] = true
 		}
 	}
-	for _, a := range im.exports {
-		if j := im.Find(a); j >= 0 && syms[j].Addr == a {
-			r.exports[j] = true
-		}
-	}
-	r.take(im, Addr(im.elf.Entry))
+	im.scanExports(r)
 	im.scanData(r)
 
 	parts := im.scanCode(false)
@@ -81,10 +63,7 @@ func (im *Image) scan() *refs {
 			r.entries[j] = append(r.entries[j], a)
 		}
 		r.data = append(r.data, parts[i].data...)
-		r.calls = append(r.calls, parts[i].calls...)
 	}
-	slices.SortFunc(r.calls, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from)) })
-	r.calls = slices.Clip(slices.Compact(r.calls))
 	for j, as := range r.entries {
 		r.entries[j] = sortedSet(as)
 	}
@@ -107,7 +86,7 @@ func (im *Image) scanCode(keep bool) []codeRefs {
 			p.keep = keep
 			lo := part * scanPart
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
-				p.scan(im, i, &syms[i])
+				p.scan(im, &syms[i])
 			}
 			p.data = sortedSet(p.data)
 			p.buf = nil
@@ -152,16 +131,24 @@ func (r *refs) take(im *Image, a Addr) {
 	}
 }
 
+// scanExports takes the addresses of the dynamic symbols that others can link with.
+func (im *Image) scanExports(r *refs) {
+	for _, a := range im.exports {
+		r.take(im, a)
+	}
+	r.take(im, Addr(im.elf.Entry))
+}
+
 // scanData takes the addresses that data holds.
 func (im *Image) scanData(r *refs) {
 	im.dataRefs(func(_, target Addr) { r.take(im, target) })
 }
 
 // dataRefs calls f for the addresses in relocated slots and, in images that are linked
-// at a fixed address, in all words of data, with the place of each. Slots of stubs are left out.
+// at a fixed address, in all words of data, with the place of each.
 func (im *Image) dataRefs(f func(at, target Addr)) {
 	for _, rel := range im.relocs().all {
-		if rel.target != 0 && !rel.jump {
+		if rel.target != 0 {
 			f(rel.slot, rel.target)
 		}
 	}
@@ -211,7 +198,6 @@ type codeRefs struct {
 	code    []Addr // addresses of code that instructions compute
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
-	calls   []callRef
 
 	keep bool // whether to fill refs
 	refs []Ref
@@ -249,11 +235,11 @@ func (c *codeRefs) add(im *Image, s *Symbol, from, a Addr) {
 	}
 }
 
-// scan decodes s, which is symbol i, from end to end.
-func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
+// scan decodes s from end to end.
+func (c *codeRefs) scan(im *Image, s *Symbol) {
 	code := c.codeOf(im, s)
 	if im.Arch == AArch64 {
-		c.scanARM(im, i, s, code)
+		c.scanARM(im, s, code)
 		return
 	}
 	var d x86
@@ -264,7 +250,10 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		off += in.Len
 		switch {
 		case in.Class&(CondJump|Jump|DirCall) != 0:
-			c.lead(im, i, s, a, in.Target)
+			c.refer(im, s, a, in.Target, false)
+			if im.entersMiddle(s, in.Target) {
+				c.entered = append(c.entered, in.Target)
+			}
 		case in.Class&Bad != 0 || d.vex:
 		case d.op == 0x8d && d.base == ripReg: // lea
 			c.add(im, s, a, a+Addr(in.Len)+Addr(d.disp))
@@ -280,14 +269,17 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 
 // scanARM is scan for AArch64, where an address is made by ADR, or by ADRP and an
 // ADD that follows while the register holds the page.
-func (c *codeRefs) scanARM(im *Image, i int, s *Symbol, code []byte) {
+func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 	var page [32]Addr
 	var held uint32 // registers with a page
 	for off := 0; off+4 <= len(code); off += 4 {
 		a := s.Addr + Addr(off)
 		in := armInst(code[off:], a)
 		if in.Class&(CondJump|Jump|DirCall) != 0 {
-			c.lead(im, i, s, a, in.Target)
+			c.refer(im, s, a, in.Target, false)
+			if im.entersMiddle(s, in.Target) {
+				c.entered = append(c.entered, in.Target)
+			}
 			continue
 		}
 		w := binary.LittleEndian.Uint32(code[off:])
@@ -310,6 +302,15 @@ func (c *codeRefs) scanARM(im *Image, i int, s *Symbol, code []byte) {
 			}
 		}
 	}
+}
+
+// entersMiddle reports whether a is code of another procedure than s, and not its start.
+func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
+	if a >= s.Addr && a-s.Addr < Addr(s.Size) {
+		return false
+	}
+	j := im.Find(a)
+	return j >= 0 && im.Symbols()[j].Addr != a
 }
 
 // isColdPart reports whether name is that of a part which the compiler split off a
