@@ -22,8 +22,13 @@ import (
 // instruction that needs it, and what other procedures hand over stays a suspect:
 // DCPI's answer "pessimistic".
 
-// How likely a culprit is to be the cause of all that it can explain, beside others
-// that can explain as much. Only their order matters. Chosen by the programs of
+// The order of culprits is by likelihood: that of a cause is its prior, by the evidence
+// in the code and in where the samples are, times the part of the stall that it is
+// expected to explain by the estimated counts. What a bound allows over all counts that
+// may be is its Most, and does not enter: a branch that may be balanced is not one that is.
+//
+// The priors are how likely a cause is to be that of all that it can explain, beside
+// others that can explain as much. Only their order matters. Chosen by the programs of
 // testdata/stalls, each of which stalls for one known reason.
 const (
 	surely    = 0.95
@@ -63,17 +68,26 @@ func (w *work) accuse(i int, c Cause, from image.Addr, most, score float64) {
 	if !(most > 0) {
 		return
 	}
+	w.suspect(i, c, from, most, most, score)
+}
+
+// suspect is accuse of a cause that is expected to explain less than the most that it can.
+func (w *work) suspect(i int, c Cause, from image.Addr, most, expected, score float64) {
+	if !(most > 0) {
+		return
+	}
 	s := &w.exp.Insts[i].Stall
+	weight := score * min(expected, s.Cycles)
 	for k := range s.Culprits {
 		if have := &s.Culprits[k]; have.Cause == c {
-			if most = min(most, s.Cycles); score*most > have.score*min(have.Most, s.Cycles) {
-				have.From, have.score = from, score
+			if weight > have.weight {
+				have.From, have.weight = from, weight
 			}
 			have.Most = max(have.Most, most)
 			return
 		}
 	}
-	s.Culprits = append(s.Culprits, Culprit{Cause: c, From: from, Most: min(most, s.Cycles), score: score})
+	s.Culprits = append(s.Culprits, Culprit{Cause: c, From: from, Most: most, weight: weight})
 }
 
 // An origin is an instruction that a value comes from.
@@ -300,6 +314,14 @@ func (w *work) blameMemory(i int, sl *dataSlice) {
 	case w.model.InOrder:
 		own, other = perhaps, likely
 	}
+	switch {
+	case w.chained(i, sl):
+		own = surely // nothing can be fetched ahead: each step waits for the one before
+	case w.dispatched(i):
+		own = min(own, perhaps) // the jump is the likelier cause
+	case w.streams(sl) && own == likely:
+		own = streaming
+	}
 	w.blameLoad(i, i, own)
 	if i > w.first[in.Block] && in.Class&image.CondJump != 0 {
 		w.blameLoad(i, i-1, own) // fused: both retire as one
@@ -321,6 +343,56 @@ func (w *work) blameMemory(i int, sl *dataSlice) {
 		w.blameFault(i, i, unbounded)
 	}
 }
+
+// chained reports whether load i gets its address from a load that ran in the same block:
+// itself, the turn before, or another. sl is what its operands are made from.
+func (w *work) chained(i int, sl *dataSlice) bool {
+	if w.exp.Insts[i].Class&image.Load == 0 || w.ops[i].Address == (image.RegSet{}) {
+		return false
+	}
+	if m, ok := w.memory(i); ok && (w.onStack(m) || m.Constant()) {
+		return false
+	}
+	return slices.ContainsFunc(sl.origins, func(o origin) bool {
+		in := &w.exp.Insts[o.i]
+		return o.i == i && in.Class&image.Load != 0 && w.ops[i].Writes.Has(w.ops[i].Address)
+	})
+}
+
+// streams reports whether what sl is of was made by arithmetic alone, as indices are that a loop
+// steps: the processor fetches such data ahead, and of small steps most are within a line.
+func (w *work) streams(sl *dataSlice) bool {
+	return len(sl.origins) > 0 && sl.callee < 0 && !slices.ContainsFunc(sl.origins, func(o origin) bool {
+		return w.exp.Insts[o.i].Class&(image.Load|image.Push) != 0
+	})
+}
+
+// streaming is the prior of a miss of a load whose address arithmetic alone steps.
+const streaming = 0.3
+
+// dispatched reports whether i is the first instruction of a block that an indirect jump
+// with several targets leads to most often.
+func (w *work) dispatched(i int) bool {
+	b := w.exp.Insts[i].Block
+	if i != w.first[b] {
+		return false
+	}
+	from := w.hottestBefore(b)
+	if from < 0 || w.first[from+1] == w.first[from] {
+		return false
+	}
+	return w.dispatches(from)
+}
+
+// dispatches reports whether block b ends with an indirect jump that has several targets.
+func (w *work) dispatches(b int) bool {
+	last := w.first[b+1] - 1
+	return w.exp.Insts[last].Class&image.IndJump != 0 && len(w.r.Proc.Blocks[b].Out) >= severalTargets
+}
+
+// severalTargets is the number of targets from which on an indirect jump is suspected
+// before the loads that follow it.
+const severalTargets = 3
 
 // blameLoad accuses load l of what i waits for.
 func (w *work) blameLoad(i, l int, score float64) {
@@ -370,7 +442,19 @@ func (w *work) blameFault(i, k int, most float64) {
 	if w.kernel > 0 { // handling the faults takes the kernel longer than coming and going takes the program
 		most = min(most, w.kernel/in.N)
 	}
-	w.accuse(i, PageFault, in.Addr, most, remotely)
+	score := remotely
+	if w.skid && w.faultLike(k) {
+		score = perhaps
+	}
+	w.accuse(i, PageFault, in.Addr, most, score)
+}
+
+// faultLike reports whether samples at access k and after it are about as many: half of what
+// a fault takes is before the access is executed again, half after, and little else
+// divides time so.
+func (w *work) faultLike(k int) bool {
+	at, after := float64(w.exp.Insts[k].Samples)*w.perSample, w.exp.Insts[k].Total
+	return at > 0 && after > 0 && at < faultAfter*after && after < faultAfter*at
 }
 
 // touched reports whether the bytes that l accesses were accessed before it in its block.
@@ -504,7 +588,7 @@ func (w *work) blameFlow(i int) {
 		edge, n := &w.r.Proc.Edges[e], w.r.Edge[e].N
 		last := w.first[edge.From+1] - 1
 		if n > 0 && last >= w.first[edge.From] {
-			w.blamePassage(i, last, passage{to: i, share: min(1, n/all), taken: edge.Kind != image.FallThrough})
+			w.blamePassage(i, last, passage{to: i, share: min(1, n/all), most: min(1, w.edgeMost(int(e))/all), taken: edge.Kind != image.FallThrough})
 		}
 		came += n
 	}
@@ -524,7 +608,7 @@ func (w *work) blameFlush(i int) {
 	}
 	left := min(window, int(own)*w.model.Width.Dispatch)
 	w.seen = w.seen[:0]
-	rate, most := 0.0, 0.0
+	rate, expected, most := 0.0, 0.0, 0.0
 	var from image.Addr // the branch that may be mispredicted most often
 	for b, k := in.Block, i; b >= 0 && !w.again(b); {
 		if left -= k - w.first[b] + 1; left < 0 {
@@ -536,8 +620,10 @@ func (w *work) blameFlush(i int) {
 				continue
 			}
 			branch := &w.exp.Insts[last]
-			if n := min(w.r.Edge[e].N, w.missRate(branch.Block)*branch.N) / max(in.N, 1e-300); n > 0 {
-				rate += n
+			all := max(in.N, 1e-300)
+			rate += min(w.edgeMost(int(e)), w.missRate(branch.Block)*branch.N) / all
+			if n := min(w.r.Edge[e].N, w.missExpected(branch.Block)*branch.N) / all; n > 0 {
+				expected += n
 				if n > most {
 					most, from = n, branch.Addr
 				}
@@ -547,7 +633,7 @@ func (w *work) blameFlush(i int) {
 			k = w.first[b+1] - 1
 		}
 	}
-	w.accuse(i, Mispredict, from, min(1, rate)*own, scarcely)
+	w.suspect(i, Mispredict, from, min(1, rate)*own, min(1, expected)*own, perhaps)
 }
 
 // blamePassage accuses what may delay the arrival at t.to from instruction k, of what i waits for.
@@ -561,8 +647,13 @@ func (w *work) blamePassage(i, k int, t passage) {
 		w.accuse(i, Mispredict, from.Addr, penalty, remotely)
 	case from.Class&(image.CondJump|image.IndJump) != 0:
 		// All of its mispredictions may be on this edge, but not more than its executions.
-		misses := w.missRate(from.Block) * from.N / max(w.exp.Insts[i].N, 1e-300)
-		w.accuse(i, Mispredict, from.Addr, min(t.share, misses)*penalty, likely)
+		each := from.N / max(w.exp.Insts[i].N, 1e-300)
+		most, expected := w.missRate(from.Block)*each, w.missExpected(from.Block)*each
+		score := likely
+		if w.dispatches(from.Block) {
+			score = surely
+		}
+		w.suspect(i, Mispredict, from.Addr, min(max(t.share, t.most), most)*penalty, min(t.share, expected)*penalty, score)
 	}
 	n := max(to.N, 1e-300)
 	start, end := uint64(to.Addr), uint64(to.Addr)+uint64(to.Len)-1
@@ -616,34 +707,63 @@ func (w *work) decode(i int) float64 {
 	return 0.5
 }
 
-// unsure is how much more often than estimated a branch may go where it rarely goes, in executions.
-const unsure = 0.01
+// edgeMost returns the executions of edge e, as many as they may be: an edge that nothing but the
+// flow around it tells of may take all that its block does. Of a block that is known to be
+// cold it cannot.
+func (w *work) edgeMost(e int) float64 {
+	edge, f := &w.r.Proc.Edges[e], w.r.Edge[e]
+	n := f.N
+	switch f.Within {
+	case infer.High:
+	case infer.Medium:
+		n *= 2
+	default:
+		n = w.r.Block[edge.From].N
+		if w.r.Most != nil {
+			n = min(n, w.r.Most[edge.To])
+		}
+		n = max(n, f.N)
+	}
+	return n
+}
 
-// missRate returns how often the branch at the end of block b is mispredicted at most: a
-// predictor that always predicts the likelier outcome errs as often as others are taken. None
-// that learns is taken to do worse than twice that, nor worse than by chance. Where the
-// shares are only estimates, they may be twice as far from certain.
-func (w *work) missRate(b int) float64 {
+// missRate returns how often the branch at the end of block b is mispredicted at most, by
+// how often it may take its rarer out-edges.
+func (w *work) missRate(b int) float64 { return w.missesBy(b, w.edgeMost) }
+
+// missExpected is missRate by the estimated counts of out-edges.
+func (w *work) missExpected(b int) float64 {
+	return w.missesBy(b, func(e int) float64 { return w.r.Edge[e].N })
+}
+
+// missesBy returns the misses of each execution of the branch at the end of block b, if its rarer
+// out-edges are taken so often: a predictor that always predicts the likelier outcome errs as often as
+// others are taken. None that learns is taken to do worse than twice that, nor worse than by chance.
+func (w *work) missesBy(b int, rarer func(e int) float64) float64 {
 	block := &w.r.Proc.Blocks[b]
-	all, most := 0.0, 0.0
-	sure := true
+	all, best := 0.0, -1
 	for _, e := range block.Out {
-		f := w.r.Edge[e]
-		all, most = all+f.N, max(most, f.N)
-		sure = sure && f.Within >= infer.High
+		n := w.r.Edge[e].N
+		all += n
+		if best < 0 || n > w.r.Edge[best].N {
+			best = int(e)
+		}
 	}
 	outs := float64(len(block.Out))
+	rare := 0.0
+	for _, e := range block.Out {
+		if int(e) != best {
+			rare += rarer(int(e))
+		}
+	}
 	if n := w.r.Block[b].N; n > all*(1+1e-6) { // it leaves the procedure, too
+		rare += n - all
 		all, outs = n, outs+1
 	}
 	if !(all > 0) {
 		return 0
 	}
-	rare := 1 - most/all
-	if !sure {
-		rare = 2*rare + unsure
-	}
-	if outs < 2 { // targets that are not known
+	if rare = min(1, rare/all); outs < 2 { // targets that are not known
 		return min(1, 2*rare)
 	}
 	return min(1-1/outs, 2*rare)
@@ -841,7 +961,11 @@ func (w *work) boundByEvents(i int) {
 	for _, e := range w.events {
 		for k := range s.Culprits {
 			if c := &s.Culprits[k]; c.Cause == e.cause {
-				c.Most = min(c.Most, w.eventCycles(e, i))
+				most, seen := w.eventCycles(e, i)
+				c.Most = min(c.Most, most)
+				if e.cause == Mispredict || e.cause == PageFault { // of misses, how far they went is not known
+					c.weight = max(min(c.weight, surely*most), surely*min(seen, s.Cycles))
+				}
 			}
 		}
 	}
@@ -849,8 +973,9 @@ func (w *work) boundByEvents(i int) {
 }
 
 // eventCycles returns the cycles per execution that instruction i may wait for what e
-// counts.
-func (w *work) eventCycles(e *eventCounts, i int) float64 {
+// counts, at most, and by as many events as were sampled, if these are more than chance
+// makes of a few.
+func (w *work) eventCycles(e *eventCounts, i int) (most, seen float64) {
 	at := e.at[w.ipKey]
 	n := 0.0
 	count := func(lo, hi int) {
@@ -874,7 +999,8 @@ func (w *work) eventCycles(e *eventCounts, i int) float64 {
 	case e.beyond == inSecond:
 		rest = secondTLB
 	}
-	return (n+2*math.Sqrt(n)+3)*e.period/w.exp.Insts[i].N*w.eventCost(e.cause) + rest
+	each := e.period / w.exp.Insts[i].N * w.eventCost(e.cause)
+	return (n+2*math.Sqrt(n)+3)*each + rest, max(0, n-2*math.Sqrt(n)) * each
 }
 
 // eventCost is what one event costs at most, in cycles.

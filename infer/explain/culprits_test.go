@@ -294,6 +294,53 @@ func TestStallConfidence(t *testing.T) {
 	}
 }
 
+// TestRanges: what is not known of executions and edges acquits nobody, and proves nothing.
+func TestRanges(t *testing.T) {
+	code := before + "4839ca 7504 4883c101 4883c201 c3" // cmp %rcx,%rdx; jne 1f; add $1,%rcx; 1: add $1,%rdx; ret
+	runs := func(b int) float64 { return []float64{1000, 1, 1000}[b] }
+	least := func(e *Explanation, c Cause) (n float64) { return e.Causes[c].Least }
+	for _, tt := range []struct {
+		name         string
+		conf, within infer.Confidence
+		most         float64 // cycles per execution that mispredicts explain at most
+		least        bool    // whether something is said to be explained for sure
+	}{
+		{"known", infer.High, infer.High, 0.039, true},
+		{"the edges are guesses", infer.High, infer.Low, 9.75, false},
+		{"so is the scale", infer.Low, infer.Low, 19.9, false},
+		{"the scale alone is", infer.Low, infer.High, 0.039 * 12, true},
+	} {
+		s := scene{model: "amd-zen5", code: code, runs: runs, samples: waited(3, 20_000)}
+		x, ip, r := s.explainer(t)
+		for b := range r.Block {
+			r.Block[b].Conf = tt.conf
+		}
+		for e := range r.Edge {
+			r.Edge[e].Within = tt.within
+		}
+		e := x.Explain(ip, r)
+		if err := e.Check(); err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		most, sure := 0.0, 0.0
+		for _, c := range Causes() {
+			sure += least(e, c)
+		}
+		for _, c := range e.Insts[firstInst+1].Stall.Culprits {
+			if c.Cause == Mispredict {
+				most = c.Most
+			}
+		}
+		t.Logf("%s: %s; mispredict at most %.3g, sure %.3g", tt.name, e.culprits(firstInst+1), most, sure)
+		if most > tt.most*1.05 || most < tt.most*0.5 {
+			t.Errorf("%s: mispredicts explain %.3g cycles at most, want %.3g", tt.name, most, tt.most)
+		}
+		if (sure > 0) != tt.least {
+			t.Errorf("%s: %.3g cycles are explained for sure", tt.name, sure)
+		}
+	}
+}
+
 // TestRest: a recording's time is that of its procedures, of the kernel and of what is
 // not known.
 func TestRest(t *testing.T) {

@@ -71,13 +71,15 @@ func Causes() []Cause {
 }
 
 // A Culprit is what may explain a stall: the causes that could not be ruled out, each
-// with the least and the most of the stall that it explains. Least is what no other
-// culprit of the stall can explain.
+// with the least and the most that it explains of the time of the instruction, over all
+// that executions may be with 90 % confidence. Least is what no other culprit can
+// explain, nor the model's least, even if the code ran as often as it may have; Most may
+// be more than the stall by the estimated executions.
 type Culprit struct {
 	Cause       Cause
 	From        image.Addr // the instruction that was waited for; 0 is unknown, or in another procedure
 	Least, Most float64    // cycles per execution
-	score       float64    // how likely it is to explain all
+	weight      float64    // its likelihood, times the cycles of the stall
 }
 
 // A Stall is the time of an instruction beyond the model's least.
@@ -100,6 +102,8 @@ type InstTime struct {
 	On      image.Addr  // what it depends on, where Why is Dependency
 	Unit    string      // the unit, where Why is Unit
 	Stall   Stall
+
+	doubt float64 // of Total: cycles that are another's, if edges were taken as seldom as they may have been
 }
 
 // An Explanation says where the time of a procedure went.
@@ -119,10 +123,11 @@ func (r *Range) add(s Range) { r.Least, r.Most = r.Least+s.Least, r.Most+s.Most 
 // A Summary is cycles by what they went to, of instructions, procedures, images or a
 // recording. It is all of the time: Cycles = the sum of Static + Dynamic + Uncounted +
 // Kernel + Elsewhere. The Least of all causes, and what is unexplained, add up to
-// Dynamic at most, their Most to Dynamic at least.
+// Dynamic at most, their Most to Dynamic at least: these are over all that executions may be.
 type Summary struct {
 	Cycles      float64
 	Static      [NumWhys]float64 // by machine.Why: what the model expects, as far as it was seen
+	Statics     [NumWhys]Range   // the same, by how well it is known how many ran
 	Dynamic     float64          // stalls
 	Causes      [NumCauses]Range
 	Likeliest   [NumCauses]float64 // of Dynamic: stalls by the first of their culprits, as far as it explains them
@@ -145,6 +150,14 @@ func (s *Summary) Expected() [NumWhys]float64 {
 	return by
 }
 
+// ExpectedRanges is Expected by how well it is known how often the code ran.
+func (s *Summary) ExpectedRanges() [NumWhys]Range {
+	by := s.Statics
+	by[machine.Dispatch].add(by[machine.Together])
+	by[machine.Together] = Range{}
+	return by
+}
+
 // Several returns the cycles of stalls that the likeliest culprit of each cannot explain,
 // but others can. With Likeliest and Unexplained they are all of Dynamic.
 func (s *Summary) Several() float64 {
@@ -160,6 +173,7 @@ func (s *Summary) Add(t *Summary) {
 	s.Cycles += t.Cycles
 	for i := range s.Static {
 		s.Static[i] += t.Static[i]
+		s.Statics[i].add(t.Statics[i])
 	}
 	s.Dynamic += t.Dynamic
 	for i := range s.Causes {
@@ -306,7 +320,7 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	for i := range w.exp.Insts {
 		if t := &w.exp.Insts[i]; t.Stall.Cycles > 0 {
 			w.blame(i)
-			t.Stall.share()
+			t.Stall.share(t, levelError[r.Block[t.Block].Conf])
 		}
 	}
 	w.exp.sum()
@@ -318,10 +332,11 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	return w.exp
 }
 
-// levelError is the factor that counts may be off by, by their confidence among all:
-// what High and Medium promise, and for others the greatest factor that whole programs
-// were off by (Freq).
-var levelError = [...]float64{infer.None: 2.6, infer.Low: 2.6, infer.Medium: 2, infer.High: 1.1}
+// levelError is the factor that counts may be off by, by their program-wide confidence:
+// what Medium promises, and for others, which hang on the time of one execution alone,
+// what infer takes that to be uncertain by, with 90 % confidence: 1.645 times 1.5 in the
+// logarithm. The tenth of High is neglected.
+var levelError = [...]float64{infer.None: 12, infer.Low: 12, infer.Medium: 2, infer.High: 1}
 
 // work is what it takes to explain one procedure.
 type work struct {
@@ -351,6 +366,7 @@ type operand struct {
 type passage struct {
 	to     int     // index into Insts
 	share  float64 // of the executions of the first
+	most   float64 // the same, at most
 	taken  bool    // a jump
 	entry  bool    // into the procedure, from nowhere
 	called bool    // back from a call
@@ -471,12 +487,19 @@ func (w *work) chargeTop(b int, time float64) {
 			t := passage{to: top, share: n / max(w.r.Block[edge.From].N, n), taken: edge.Kind != image.FallThrough}
 			t.called = w.exp.Insts[last].Class&(image.DirCall|image.IndCall) != 0
 			w.give(last, t, time*n/all)
+			if n < all*(1-1e-9) {
+				w.exp.Insts[last].doubt += time * n / all * edgeDoubt[min(int(w.r.Edge[e].Within), len(edgeDoubt)-1)]
+			}
 		}
 	}
 	if rest := all - in; rest > 1e-9*all {
 		w.give(top, passage{to: top, share: rest / all, entry: true}, time*rest/all)
 	}
 }
+
+// edgeDoubt is the part of the executions of an edge that may have been fewer, by its
+// within-function confidence. The tenth of High is neglected.
+var edgeDoubt = [...]float64{infer.None: 1, infer.Low: 1, infer.Medium: 0.5, infer.High: 0}
 
 func (w *work) give(i int, t passage, time float64) {
 	if time > 0 {
@@ -500,26 +523,51 @@ func (w *work) stall() {
 			continue
 		}
 		for i := range insts {
-			insts[i].Stall.Cycles = max(0, insts[i].Time-insts[i].Least) * (time - least) / over
+			t := &insts[i]
+			t.Stall.Cycles = max(0, t.Time-t.Least) * (time - least) / over
+			// Where the count comes from the time, and each turn follows a pointer, the least is
+			// one of an unknown scale: what a step takes is between the first cache and the
+			// memory, and nothing but the time says where. The middle is that of the logarithm.
+			if w.r.Block[b].Conf <= infer.Low && w.model.Memory.DRAM > 0 && t.Stall.Cycles > 0 && w.chained(w.first[b]+i, w.slice(w.first[b]+i)) {
+				step := math.Sqrt(float64(w.model.Memory.L1 * w.model.Memory.DRAM))
+				t.Stall.Cycles = max(t.Stall.Cycles, t.Time*(1-t.Least/max(step, t.Least)))
+			}
 		}
 	}
 }
 
-// share finds out what each culprit of s explains.
-func (s *Stall) share() {
-	var all float64
+// share finds out what each culprit of s, the stall of t, explains, if the executions may
+// be off by so large a factor. With k times the executions, a bound per execution explains
+// k times as much, and of the same time the model expects k times its least. So what is
+// left to explain is least where the code ran most often, and what a bound allows is most
+// where it meets what is left.
+func (s *Stall) share(t *InstTime, off float64) {
+	expected := max(0, t.Time-s.Cycles)
+	bounds := make([]float64, len(s.Culprits))
+	all, most := 0.0, 0.0
 	for i := range s.Culprits {
-		c := &s.Culprits[i]
-		c.Most = min(c.Most, s.Cycles)
-		all += c.Most
+		bounds[i] = s.Culprits[i].Most
+		all += bounds[i]
 	}
 	for i := range s.Culprits {
 		c := &s.Culprits[i]
-		c.Least = min(c.Most, max(0, s.Cycles-(all-c.Most)))
+		k := min(off, max(1/off, t.Time/(bounds[i]+expected)))
+		c.Most = max(0, min(bounds[i]*k, t.Time-expected*k))
+		most += c.Most
+		others := expected
+		for j := range bounds {
+			if j != i {
+				others += bounds[j]
+			}
+		}
+		c.Least = min(c.Most, s.Cycles, max(0, t.Time-t.doubt/t.N-others*off))
 	}
 	s.Unexplained = max(0, s.Cycles-all)
+	if off > 1 { // what bounds do not explain of these counts, they may of others
+		s.Unexplained = max(0, s.Cycles-most, t.Time-(expected+all)*off)
+	}
 	slices.SortStableFunc(s.Culprits, func(a, b Culprit) int {
-		return cmp.Or(cmp.Compare(b.score*b.Most, a.score*a.Most), cmp.Compare(a.Cause, b.Cause))
+		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.Cause, b.Cause))
 	})
 }
 
@@ -533,12 +581,14 @@ func (e *Explanation) sum() {
 			continue
 		}
 		stall := t.Stall.Cycles * t.N
-		e.Static[t.Why] += t.Total - stall
+		static, off := t.Total-stall, levelError[e.Result.Block[t.Block].Conf]
+		e.Static[t.Why] += static
+		e.Statics[t.Why].add(Range{min(static, t.Least*t.N/off), max(static, min(t.Total, t.Least*t.N*off))})
 		e.Dynamic += stall
 		for k, c := range t.Stall.Culprits {
 			e.Causes[c.Cause].add(Range{c.Least * t.N, c.Most * t.N})
 			if k == 0 {
-				e.Likeliest[c.Cause] += c.Most * t.N
+				e.Likeliest[c.Cause] += min(c.Most, t.Stall.Cycles-t.Stall.Unexplained) * t.N
 			}
 		}
 		e.Unexplained += t.Stall.Unexplained * t.N
@@ -612,8 +662,8 @@ func (e *Explanation) Check() error {
 				return fmt.Errorf("%#x: cause %s is unknown or there twice", uint64(t.Addr), c.Cause)
 			}
 			seen[c.Cause] = true
-			if !(c.Least >= 0 && c.Least <= c.Most*(1+1e-9)+1e-9 && c.Most <= t.Stall.Cycles*(1+1e-9)+1e-9) {
-				return fmt.Errorf("%#x: %s explains %g to %g of %g cycles", uint64(t.Addr), c.Cause, c.Least, c.Most, t.Stall.Cycles)
+			if !(c.Least >= 0 && c.Least <= c.Most*(1+1e-9)+1e-9 && c.Most <= t.Time*(1+1e-9)+1e-9) {
+				return fmt.Errorf("%#x: %s explains %g to %g of %g cycles", uint64(t.Addr), c.Cause, c.Least, c.Most, t.Time)
 			}
 			least, most = least+c.Least, most+c.Most
 		}

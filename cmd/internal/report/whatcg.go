@@ -110,9 +110,11 @@ func SpentRows(s *explain.Summary) []SpentRow {
 			rows = append(rows, row)
 		}
 	}
+	ranges := s.ExpectedRanges()
 	for why, n := range s.Expected() {
 		if machine.Why(why) != machine.Together {
-			add(SpentRow{Kind: "static", Cause: machine.Why(why).String(), Cycles: n})
+			r := ranges[why]
+			add(SpentRow{Kind: "static", Cause: machine.Why(why).String(), Cycles: n, Least: r.Least / all, Most: r.Most / all})
 		}
 	}
 	causes := explain.Causes()
@@ -151,7 +153,7 @@ func writeSpent(w io.Writer, rows []SpentRow, style Style) error {
 	t := NewTable(Right("share"), Right("least"), Right("most"), Right("cycles"), Left("kind"), Left("cause").Main())
 	for _, r := range rows {
 		least, most := "", ""
-		if r.Kind == "stall" {
+		if r.Kind == "stall" || r.Most > 0 { // documents of older versions have none of static time
 			least, most = Percent(r.Least), Percent(r.Most)
 		}
 		t.Row(Percent(r.Share), least, most, Count(r.Cycles), r.Kind, strings.TrimSpace(r.Letter+" "+r.Cause))
