@@ -443,8 +443,8 @@ func (w *work) blameFault(i, k int, most float64) {
 		most = min(most, w.kernel/in.N)
 	}
 	score := remotely
-	if w.skid && w.faultLike(k) {
-		score = perhaps
+	if w.skid && w.faultLike(k) && w.stepsPages(k) {
+		score = likely
 	}
 	w.accuse(i, PageFault, in.Addr, most, score)
 }
@@ -455,6 +455,28 @@ func (w *work) blameFault(i, k int, most float64) {
 func (w *work) faultLike(k int) bool {
 	at, after := float64(w.exp.Insts[k].Samples)*w.perSample, w.exp.Insts[k].Total
 	return at > 0 && after > 0 && at < faultAfter*after && after < faultAfter*at
+}
+
+// stepsPages reports whether the address of access k is stepped by a page or more in its block: the
+// first touch of memory is a fault in each turn, and not in one of many.
+func (w *work) stepsPages(k int) bool {
+	b := w.exp.Insts[k].Block
+	if w.steps == nil {
+		w.steps = map[image.Addr]int64{}
+		for _, in := range w.im.WalkInsts(w.r.Proc) {
+			w.steps[image.Addr(in.Addr)] = in.Imm
+		}
+	}
+	for i := w.first[b]; i < w.first[b+1]; i++ {
+		o := &w.ops[i]
+		if o.Op != image.OpALU || !o.Writes.Has(w.ops[k].Address) || !o.Reads.Has(w.ops[k].Address) {
+			continue
+		}
+		if step := w.steps[w.exp.Insts[i].Addr]; step >= pageSize && step < 1<<20 || step <= -pageSize && step > -1<<20 {
+			return true
+		}
+	}
+	return false
 }
 
 // touched reports whether the bytes that l accesses were accessed before it in its block.
@@ -780,8 +802,11 @@ func (w *work) blameStores(i int) {
 			break
 		}
 	}
-	if at < 0 {
-		return
+	far := at < 0
+	if far {
+		if at = w.storeAhead(i); at < 0 {
+			return
+		}
 	}
 	stores, steps := 0, 0
 	w.seen = w.seen[:0]
@@ -804,12 +829,50 @@ func (w *work) blameStores(i int) {
 	if 8*stores >= steps { // a burst
 		score = perhaps
 	}
+	if far {
+		if score != perhaps {
+			return
+		}
+		score = ahead
+	}
 	from := w.exp.Insts[at].Addr
 	w.accuse(i, StoreBuffer, from, unbounded, score)
+	if far {
+		return
+	}
 	w.accuse(i, DTLB, from, float64(2*w.model.Memory.DRAM), remotely)
 	if at == i {
 		w.blameFault(i, i, faultCost)
 	}
+}
+
+// ahead is the prior of a full store buffer at what is dispatched with a store of a burst, or
+// just before: Zen 5 names the branch that ends the turn of a loop before the one that waits.
+const ahead = 0.25
+
+// storeAhead returns the store elsewhere that i leads to most often within as many instructions
+// as are dispatched at a time, -1 if there is none.
+func (w *work) storeAhead(i int) int {
+	b := w.exp.Insts[i].Block
+	w.seen = w.seen[:0]
+	for k, steps := i, 0; steps < w.model.Width.Dispatch; k, steps = k+1, steps+1 {
+		for k >= w.first[b+1] {
+			next, n := -1, 0.0
+			for _, e := range w.r.Proc.Blocks[b].Out {
+				if w.r.Edge[e].N > n {
+					next, n = w.r.Proc.Edges[e].To, w.r.Edge[e].N
+				}
+			}
+			if next < 0 || w.again(next) {
+				return -1
+			}
+			b, k = next, w.first[next]
+		}
+		if w.storesAway(k) {
+			return k
+		}
+	}
+	return -1
 }
 
 // storesAway reports whether instruction i stores elsewhere than into its frame.

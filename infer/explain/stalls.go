@@ -345,14 +345,15 @@ type work struct {
 	ipKey sample.ImageID
 	r     *infer.Result
 	exp   *Explanation
-	ops   []image.Operands // as exp.Insts
-	mem   []operand        // likewise
-	first []int            // of each block: its first instruction; then how many there are
-	uops  []int            // of each block
-	next  [][]passage      // of each instruction that time was charged to: where the samples were
-	seen  []int            // blocks that the present search has been in
-	frame int              // register that is a frame pointer; -1 if there is none
-	leaks bool             // addresses in the frame leave the stack and the frame pointer
+	ops   []image.Operands     // as exp.Insts
+	mem   []operand            // likewise
+	first []int                // of each block: its first instruction; then how many there are
+	uops  []int                // of each block
+	next  [][]passage          // of each instruction that time was charged to: where the samples were
+	seen  []int                // blocks that the present search has been in
+	frame int                  // register that is a frame pointer; -1 if there is none
+	steps map[image.Addr]int64 // constants of instructions, if asked for
+	leaks bool                 // addresses in the frame leave the stack and the frame pointer
 }
 
 // operand is the memory operand of an instruction, as far as it was asked for.
