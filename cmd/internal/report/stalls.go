@@ -118,8 +118,12 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 	}
 	_, err := Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
 		"Confidence of executions, as shares of samples: program-wide %s;\n"+
-		"within-function %s. Cycles per execution are no better.\n",
+		"within-function %s.\n",
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
+	if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
+		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of 12:\n"+
+			"an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n")
+	}
 	return err
 }
 
