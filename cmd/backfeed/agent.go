@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/agent"
+	"backfeed/cmd/internal/report"
 )
 
 var agentCmd = &command{
@@ -94,7 +95,7 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (*agent.Agent, error)
 
 // agentOptions makes options of the flags; it opens the log of the calibration.
 func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, error) {
-	cal, err := f.calibrate.options(nil, nil)
+	cal, err := f.calibrate.options(nil, nil, report.Style{})
 	return agent.Options{
 		Store: f.store, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, Epoch: f.epoch, Flush: f.flush,
 		Keep: agent.Keep(f.keepImages.Value), MaxImage: int64(f.maxImage), Retain: f.retain.of(), Metrics: f.metrics, Public: f.public,

@@ -44,8 +44,9 @@ func (f *calibrateFlags) check() error {
 }
 
 // options opens the log, and makes options of the flags.
-func (f *calibrateFlags) options(pids []int, notify report.Notify) (calibrate.Options, error) {
-	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify, Style: report.Style{Mangled: f.mangled}}
+func (f *calibrateFlags) options(pids []int, notify report.Notify, style report.Style) (calibrate.Options, error) {
+	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify, Style: style}
+	opt.Style.Mangled = f.mangled
 	if f.log != "" {
 		log, err := output.Append(f.log)
 		if err != nil {

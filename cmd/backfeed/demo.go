@@ -24,5 +24,5 @@ func runDemo(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() > 0 {
 		return c.usage(err)
 	}
-	return demo.Run(demo.Options{Dir: *dir, Recorder: recorder.Value, Out: c.stdout, Color: c.color(), Notify: notices{c}})
+	return demo.Run(demo.Options{Dir: *dir, Recorder: recorder.Value, Out: c.stdout, Style: c.style("-"), Notify: notices{c}})
 }

@@ -74,7 +74,7 @@ func TestFPEText(t *testing.T) {
 	c.AddSample(c.Image(sample.ImageID{Path: "/nowhere/a"}), 0x1000, 3)
 	c.Lose(sample.LostAnonymous, 2)
 	out := must(t, "prof", save(t, c), "--experiment", "fpe")
-	for _, want := range []string{"      3  integer divided by zero", "/nowhere/a", "      2  ", "(anonymous memory)", "\n5 SIGFPE. "} {
+	for _, want := range []string{"      3  ", "/nowhere/a", "  integer divided by zero, or quotient too large\n", "      2  (anonymous memory)", "\n5 SIGFPE. "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -227,7 +227,7 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	defer stop()
 	live := c.live(false)
 	if calibrate.budget > 0 {
-		opt, err := calibrate.options(what.pids, notices{c})
+		opt, err := calibrate.options(what.pids, notices{c}, c.style("-"))
 		if err != nil {
 			return nil, err
 		}
@@ -270,7 +270,7 @@ func (c *cli) recorded(flags *recordFlags, out, product string) (*sample.Recordi
 	live := c.live(len(opt.Command) > 0)
 	if flags.calibrate.budget > 0 {
 		what := systemFlags{hz: opt.Frequency, pids: opt.PIDs}
-		ko, err := flags.calibrate.options(opt.PIDs, notices{c})
+		ko, err := flags.calibrate.options(opt.PIDs, notices{c}, c.style("-"))
 		if err != nil {
 			return nil, none, nil, err
 		}

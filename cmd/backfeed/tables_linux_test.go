@@ -3,12 +3,20 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
 	"backfeed/sample"
 )
+
+// A shown is a command with what its terminal is to show.
+type shown struct {
+	args []string
+	main []string // heads of main columns
+	cell []string // what they show
+}
 
 // TestTables: on terminals of 80 and of 120 columns, no table and no sentence that commands print of recordings
 // is wider, and none lacks the column that it is about.
@@ -22,12 +30,19 @@ func TestTables(t *testing.T) {
 	must(t, mix("infer", "--format", "json", "-o", counts)...)
 	must(t, mix("emit", "llvm", "--image", program, "-o", profile)...)
 	truth := filepath.Join(mixDir, "truth.json.gz")
+	im, faults := openSampled(t, program)
+	faults.Event = sample.Event{Name: "sigfpe:intdiv", Period: 1, Unit: "events"}
+	at, ok := im.OffsetOf(proc(t, im, "lookup").Addr)
+	if !ok {
+		t.Fatal("lookup is not in the file")
+	}
+	faults.AddSample(0, at, 7)
+	_, starts := openSampled(t, program)
+	starts.AddSample(0, at, 50)
+	starts.Touch(0, at, 300_000)
+	calls, itself := programRecording(t)
 
-	for _, tt := range []struct {
-		args []string
-		main []string // heads of main columns
-		cell []string // what they show
-	}{
+	checkScreens(t, []shown{
 		{mix("prof"), []string{"procedure"}, []string{"lookup"}},
 		{mix("prof", "--by", "line"), []string{"line"}, []string{"mix.c:"}},
 		{mix("prof", "--by", "file"), []string{"file"}, []string{"mix.c"}},
@@ -59,7 +74,34 @@ func TestTables(t *testing.T) {
 		{[]string{"store", "stats", storeOf(t, sample.ImageID{Path: "/bin/a"})}, nil, nil},
 		{[]string{"doctor"}, []string{"found"}, nil},
 		{[]string{"help"}, nil, []string{"topstalls"}},
-	} {
+		{[]string{"prof", save(t, faults), "--symfs", mixDir, "--experiment", "fpe"}, []string{"signals", "because", "procedure", "instruction"}, []string{"integer divided by zero", "lookup", "imul $0x9e3779b1,%edi,%edx"}},
+		{[]string{"layout", program, save(t, starts), "--startup", "--for", "text"}, []string{"start", "1 functions were seen"}, []string{"lookup"}},
+		{[]string{"layout", itself, calls, "--for", "go"}, []string{"together in packages", "score of calls", "package", "to move"}, []string{"cmd/backfeed"}},
+	})
+}
+
+// TestTablesOnto: merge says on a terminal what of each procedure it carried over.
+func TestTablesOnto(t *testing.T) {
+	b := built(t, "c")
+	path := everywhere(t, b.old, []string{"same", "edited", "renamed", "calls"}, "calls", "same")
+	out := filepath.Join(t.TempDir(), "carried.bfr")
+	checkScreens(t, []shown{
+		{[]string{"merge", path, "--onto", b.new, "-o", out}, []string{"samples", "places with observed counts"}, nil},
+	})
+}
+
+// TestTablesDryRun: so does a calibration of what it would probe.
+func TestTablesDryRun(t *testing.T) {
+	exe := busy(t)
+	checkScreens(t, []shown{
+		{[]string{"record", "--calibrate", "--dry-run", "-d", "3s", "--", exe, "forever", "1"}, []string{"runs"}, []string{"busy"}},
+	})
+}
+
+// checkScreens runs commands on terminals of 80 and of 120 columns.
+func checkScreens(t *testing.T, screens []shown) {
+	t.Helper()
+	for _, tt := range screens {
 		for _, columns := range []int{80, 120} {
 			if columns > 80 && testing.Short() {
 				continue // the narrow one is the harder one
@@ -76,7 +118,7 @@ func TestTables(t *testing.T) {
 					t.Errorf("%s: %d characters, of %d: %q", name, n, columns, line)
 				}
 			}
-			for _, want := range append(tt.main, tt.cell...) {
+			for _, want := range slices.Concat(tt.main, tt.cell) {
 				if !strings.Contains(text, want) {
 					t.Errorf("%s at %d columns: no %q:\n%s", name, columns, want, text)
 				}

@@ -127,5 +127,5 @@ func (k *Calibrator) WritePlan(w io.Writer) error {
 			t.Row(number, rate, what, fmt.Sprintf("%#x", uint64(s.Addr)), k.opt.Style.NameOf(s.Proc.Proc.Name), g.File)
 		}
 	}
-	return t.Write(w, false)
+	return t.Print(w, k.opt.Style)
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -37,6 +38,9 @@ const demoHz = 4000
 // demoMaxCPU is more than what one would bear in production, likewise.
 const demoMaxCPU = 0.25
 
+// demoWidth is how long lines are where a file or a pipe has no width of its own, in characters.
+const demoWidth = 110
+
 // A demoSize says how much the demo does. One round takes about 3 ms.
 type demoSize struct {
 	perf, pprof int // rounds of the recorded run
@@ -53,7 +57,7 @@ type Options struct {
 	Dir      string    // the source, the builds and the profile stay there; "" is a directory that goes in the end
 	Recorder string    // "perf", "ptrace", "pprof", or "auto": the first of these that works
 	Out      io.Writer // what is told
-	Color    bool
+	Style    report.Style
 	Notify   report.Notify
 }
 
@@ -170,10 +174,11 @@ func (d *demo) close() {
 	}
 }
 
-// say prints a line of the result.
+// say prints lines of the result, broken where they are too long.
 func (d *demo) say(format string, args ...any) {
 	d.opt.Notify.Done()
-	fmt.Fprintf(d.opt.Out, format+"\n", args...)
+	w := report.Wrap(d.opt.Out, cmp.Or(d.opt.Style.Width, demoWidth))
+	fmt.Fprintf(w, format+"\n", args...)
 }
 
 // tool runs a command in d.dir and returns what it printed on standard error. If
@@ -318,7 +323,7 @@ func (d *demo) infer() error {
 	p := d.source.Profile
 	d.say("3. Inferred how often everything ran, in %s: %d of %d samples used (%s).",
 		seconds(time.Since(start)), p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total))
-	d.say("   Of these, %s are in blocks of high within-function confidence (within 10 %%, nine blocks in ten),\n   %s of medium (within a factor of 2), %s of less. How often procedures run beside one another,\n   samples of a timer tell less well.",
+	d.say("   Of these, %s are in blocks of high within-function confidence (within 10 %%, nine blocks in ten), %s of medium (within a factor of 2), %s of less. How often procedures run beside one another, samples of a timer tell less well.",
 		report.Percent(confident(p, infer.High)), report.Percent(confident(p, infer.Medium)),
 		report.Percent(confident(p, infer.Low)+confident(p, infer.None)))
 	var st feedback.GoStats
@@ -439,8 +444,8 @@ func (d *demo) tellProcedures() error {
 		}
 		t.Row(report.Integer(r.samples), report.Share(r.samples, used), inferred, r.freq.Conf.String(), exact, ratio, r.name)
 	}
-	d.say("\nThe hottest procedures. The counts, from a build with -covermode=count, are there to check the inferred\nnumbers and were not used; they are known for functions that are inlined nowhere.\n")
-	if err := t.Write(d.opt.Out, d.opt.Color); err != nil {
+	d.say("\nThe hottest procedures. The counts, from a build with -covermode=count, are there to check the inferred numbers and were not used; they are known for functions that are inlined nowhere.\n")
+	if err := t.Print(d.opt.Out, d.opt.Style); err != nil {
 		return err
 	}
 	a := accuracyOf(rows)

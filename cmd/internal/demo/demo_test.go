@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
@@ -27,7 +28,7 @@ func testDemo(t *testing.T) (d *demo, stdout *bytes.Buffer) {
 	}
 	testtool.Need(t, "go")
 	stdout = new(bytes.Buffer)
-	d, err := newDemo(Options{Dir: t.TempDir(), Recorder: "auto", Out: stdout, Notify: report.Quiet{}}, smallDemo)
+	d, err := newDemo(Options{Dir: t.TempDir(), Recorder: "auto", Out: stdout, Style: report.Style{Width: 80}, Notify: report.Quiet{}}, smallDemo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,12 @@ func TestDemo(t *testing.T) {
 	if !slices.ContainsFunc(rows, func(r demoRow) bool { return r.name == "main.(*plain).peek" && r.counted }) {
 		t.Errorf("the hottest interface method is not among the counted procedures: %+v", rows)
 	}
-	for _, want := range []string{"samples of", "default.pgo", "devirtualised", "with the profile", "base against itself"} {
+	for line := range strings.Lines(out.String()) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 {
+			t.Errorf("%d characters, of 80: %q", n, line)
+		}
+	}
+	for _, want := range []string{"samples of", "calls, inferred", "default.pgo", "devirtualised", "with the profile", "base against itself"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in the output:\n%s", want, out)
 		}

@@ -27,7 +27,7 @@ func watched(p *infer.Profile) string {
 // WriteFluff prints the first n items of each list of f, or all if n is 0, with the sums.
 func WriteFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style Style) error {
 	Fprintf(w, Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
-	Fprintf(w, Style{}, "cold is what had less than 1 in 200,000 of the executions of all blocks, with 95 %% confidence: by those\ninferred, less than %s. %d of %d procedures ran\n\n", Count(f.ColdBelow), f.Entered, f.Procs)
+	Fprintf(w, Style{}, "cold is what had less than 1 in 200,000 of the executions of all blocks, with 95 %% confidence: by those inferred, less than %s. %d of %d procedures ran\n\n", Count(f.ColdBelow), f.Entered, f.Procs)
 	t := NewTable(Right("bytes"), Right("share"), Procedures("code").Main())
 	row := func(n uint64, what string) { t.Row(Integer(n), Share(n, f.Text), what) }
 	row(f.Text, "in procedures")

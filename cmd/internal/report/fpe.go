@@ -98,19 +98,19 @@ func (r *FPERow) locate(im *image.Image, off sample.Offset) {
 
 // Text prints the list as a table, and what it cannot have.
 func (doc *FPE) Text(w io.Writer, style Style) error {
-	t := NewTable(Right("signals"), Left("because"), Procedures("procedure"), Right("address").Drop(2), Instructions("instruction").Main(),
-		Paths("image").Drop(1), Paths("source").Drop(3))
+	t := NewTable(Right("signals"), Procedures("procedure"), Right("address").Drop(2), Instructions("instruction").Main(),
+		Paths("image").Drop(1), Paths("source").Drop(3), Sentences("because"))
 	for _, r := range doc.Rows {
 		addr := ""
 		if r.Addr != nil {
 			addr = fmt.Sprintf("%#x", uint64(*r.Addr))
 		}
-		t.Row(Integer(r.Signals), cmp.Or(fpeReasons[r.Reason], r.Reason), r.Or(r.Lost, style), addr, r.Instruction, r.Image, r.Source)
+		t.Row(Integer(r.Signals), r.Or(r.Lost, style), addr, r.Instruction, r.Image, r.Source, cmp.Or(fpeReasons[r.Reason], r.Reason))
 	}
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	_, err := Fprintf(w, style, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless\n"+
+	_, err := Fprintf(w, style, "\n%s SIGFPE. What raises no signal is not seen: exceptions of floating point that are masked, as they are unless "+
 		"feenableexcept or the like was called, and arithmetic that the processor assists, which takes an event of its counters.\n", Integer(doc.Total))
 	return err
 }

@@ -14,22 +14,16 @@ const maxGoFuncs = 20
 
 // WriteGoAdvice says what the source of a Go program can do for the order of its code.
 func WriteGoAdvice(w io.Writer, plan *layout.GoPlan, path string, style Style) error {
-	fmt.Fprint(w, `Go's linker takes no order of functions. It lays out packages as they depend on each other, in each
-package the files by name, and in each file the functions as they stand there. What a source can do is to
-bring the functions that run together: at the top of the package's first file.
-
-`)
+	fmt.Fprint(w, "Go's linker takes no order of functions. It lays out packages as they depend on each other, in each package "+
+		"the files by name, and in each file the functions as they stand there. What a source can do is to bring the functions that "+
+		"run together: at the top of the package's first file.\n\n")
 	if err := WriteScores(w, path, plan.Judged(), style); err != nil {
 		return err
 	}
-	fmt.Fprint(w, `
-"Together in packages" leaves the standard library alone; "in any order" is what a linker could do that
-took an order. What a layout is worth by chance shows in builds with a shuffled one:
-
-    for seed in 1 2 3 4 5 6 7 8; do go build -ldflags=-randlayout=$seed -o app.$seed . ; done
-
-Time them in alternation. If they differ by no more than repeated runs of one of them, no order will help.
-`)
+	fmt.Fprint(w, "\n\"Together in packages\" leaves the standard library alone; \"in any order\" is what a linker could do that took an "+
+		"order. What a layout is worth by chance shows in builds with a shuffled one:\n\n"+
+		"    for i in 1 2 3 4 5 6; do go build -ldflags=-randlayout=$i -o app.$i .; done\n\n"+
+		"Time them in alternation. If they differ by no more than repeated runs of one of them, no order will help.\n")
 	if len(plan.Packages) == 0 {
 		_, err := fmt.Fprint(w, "\nNo function that ran, outside of the standard library, can be moved.\n")
 		return err

@@ -54,7 +54,7 @@ func WriteHugePages(w io.Writer, ip *infer.ImageProfile, h *layout.HugePages, n 
 		return err
 	}
 	if ip.Image.Go != "" {
-		_, err := fmt.Fprintln(w, "\nGo's linker takes no order, so what can be had is the range as linked: madvise(MADV_HUGEPAGE) on it at the start,\nwhere the kernel has CONFIG_READ_ONLY_THP_FOR_FS.")
+		_, err := fmt.Fprintln(w, "\nGo's linker takes no order, so what can be had is the range as linked: madvise(MADV_HUGEPAGE) on it at the start, where the kernel has CONFIG_READ_ONLY_THP_FOR_FS.")
 		return err
 	}
 	last := h.Groups[len(h.Groups)-1].Symbols
