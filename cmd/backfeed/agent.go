@@ -68,14 +68,14 @@ func runAgent(c *cli, args []string) error {
 		}
 		next, bad := c.parseAgent(args)
 		if bad != nil {
-			log.Error("the old flags stay", "error", bad)
+			log.Error("the old flags stay; correct them and send SIGHUP again", "error", bad)
 			continue
 		}
 		log.Info("flags read again")
 		a.Close() // which has logged what went wrong
 		used := agent.ProcessorTime()
 		if a, err = c.openAgent(next, used); err != nil {
-			log.Error("the old flags come back", "error", err)
+			log.Error("the old flags come back; correct the new ones and send SIGHUP again", "error", err)
 			a, err = c.openAgent(f, used)
 		} else {
 			f = next

@@ -53,7 +53,7 @@ func runServe(c *cli, args []string) error {
 	}
 	host, port, err := net.SplitHostPort(*address)
 	if err != nil {
-		return c.usage(fmt.Errorf("--http: %w; want HOST:PORT, such as 127.0.0.1:8080 or :0", err))
+		return c.usage(fmt.Errorf("--http %s: want HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :0", *address))
 	}
 	if host == "" {
 		host = "127.0.0.1" // not all addresses of the machine: who means them says 0.0.0.0

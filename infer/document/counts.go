@@ -412,13 +412,13 @@ func Read(r io.Reader) (*Counts, error) {
 	var d Counts
 	dec := json.NewDecoder(r)
 	if err := dec.Decode(&d); err != nil {
-		return nil, readError(dec, err)
+		return nil, fmt.Errorf("%w: %w", JSONError(err), ErrFormat)
 	}
 	if d.Schema != Schema && d.Schema != schema1 {
-		return nil, fmt.Errorf("schema %q, want %q or %q: %w", d.Schema, Schema, schema1, ErrFormat)
+		return nil, fmt.Errorf("schema %q, want %q or %q, as infer --format json writes: %w", d.Schema, Schema, schema1, ErrFormat)
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("offset %#x: more than one value: %w", dec.InputOffset(), ErrFormat)
+		return nil, fmt.Errorf("offset %#x: more than one value, want one document in a file: %w", dec.InputOffset(), ErrFormat)
 	}
 	d.upgrade()
 	if err := d.check(); err != nil {
@@ -497,24 +497,8 @@ func (p *Proc) check() (field string, err error) {
 	}
 	for k := range p.Edges {
 		if e := &p.Edges[k]; e.Kind != image.FallThrough.String() && e.Kind != image.Taken.String() && e.Kind != image.Indirect.String() {
-			return fmt.Sprintf("edges[%d].kind", k), fmt.Errorf("%.20q", e.Kind)
+			return fmt.Sprintf("edges[%d].kind", k), fmt.Errorf("%.20q, want fallthrough, taken or indirect", e.Kind)
 		}
 	}
 	return "", nil
-}
-
-// documentError says where and in which field decoding failed, if it is the
-// contents that are to blame.
-func readError(dec *json.Decoder, err error) error {
-	var syntax *json.SyntaxError
-	var typ *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &syntax):
-		return fmt.Errorf("offset %#x: %w: %w", syntax.Offset, err, ErrFormat)
-	case errors.As(err, &typ):
-		return fmt.Errorf("offset %#x: %s: %s instead of %s: %w", typ.Offset, typ.Field, typ.Value, typ.Type, ErrFormat)
-	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return fmt.Errorf("offset %#x: cut short: %w", dec.InputOffset(), ErrFormat)
-	}
-	return fmt.Errorf("%w: %w", err, ErrFormat) // of a value, which it quotes
 }

@@ -191,12 +191,15 @@ func TestRead(t *testing.T) {
 		name, doc string
 		want      string // beginning of the error
 	}{
-		{"nothing", ``, "offset 0x0: cut short"},
-		{"cut short", head, "offset 0x"},
-		{"not JSON", `# callgrind format`, "offset 0x1: invalid character '#'"},
+		{"nothing", ``, "cut short: write it again"},
+		{"cut short", head, "cut short: write it again"},
+		{"not JSON", `# callgrind format`, "offset 0x1: not JSON: malformed"},
 		{"another document", `{"schema":"sarif"}`, `schema "sarif", want "backfeed.counts/2" or "backfeed.counts/1"`},
-		{"a list", `[]`, "offset 0x1: : array instead of document.Counts"},
-		{"size of another type", head + `"size":"8"` + tail, "offset 0x92: images.procs.blocks.size: string instead of uint64"},
+		{"a list", `[]`, "offset 0x1: an array, want an object"},
+		{"size of another type", head + `"size":"8"` + tail, "offset 0x92: images.procs.blocks.size: a string, want a whole number of 0 or more"},
+		{"address of another type", head + `"addr":8` + tail, "offset 0x90: images.procs.blocks.addr: a number, want a string"},
+		{"complete of another type", strings.Replace(head, `"blocks":[{`, `"complete":[],"blocks":[{`, 1) + tail, "offset 0x89: images.procs.complete: an array, want true or false"},
+		{"fraction of an instruction", head + `"insns":1.5` + tail, "offset 0x93: images.procs.blocks.insns: number 1.5, want a whole number"},
 		{"bad address", head + `"addr":"8"` + tail, `address "8": want 0x`},
 		{"address too large", head + `"addr":"0x12345678123456789"` + tail, `address "0x12345678123456789": want 0x`},
 		{"bad count", head + `"count":-4` + tail, "count -4: want a number that is not negative"},

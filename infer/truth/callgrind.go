@@ -408,11 +408,8 @@ type truthTransfer struct {
 func (t *truthTransfer) UnmarshalJSON(b []byte) error {
 	var from, to document.Addr
 	fields := []any{&from, &to, &t.n}
-	if err := json.Unmarshal(b, &fields); err != nil {
-		return err
-	}
-	if len(fields) != 3 {
-		return fmt.Errorf("%.60s: want source, target and number", b)
+	if err := json.Unmarshal(b, &fields); err != nil || len(fields) != 3 {
+		return fmt.Errorf("%.60s: want source, target and number, such as [\"0x1139\", \"0x1150\", 7]", b)
 	}
 	t.Transfer = Transfer{image.Addr(from), image.Addr(to)}
 	return nil
@@ -462,13 +459,13 @@ func readTruthJSON(r io.Reader, in *bound.Input) (*Counts, error) {
 		return nil, err
 	}
 	var images map[string]struct {
-		Insn map[document.Addr]uint64
-		Jump []truthTransfer
-		Call []truthTransfer
+		Insn map[document.Addr]uint64 `json:"insn"`
+		Jump []truthTransfer          `json:"jump"`
+		Call []truthTransfer          `json:"call"`
 	}
 	dec := json.NewDecoder(bytes.NewReader(b))
 	if err := dec.Decode(&images); err != nil {
-		return nil, fmt.Errorf("offset %#x: %w: %w", dec.InputOffset(), err, ErrFormat)
+		return nil, fmt.Errorf("%w: %w", document.JSONError(err), ErrFormat)
 	}
 	var t Counts
 	for path, im := range images {

@@ -236,11 +236,11 @@ func TestReadRefuses(t *testing.T) {
 		{"more jumps than executions", head + "jcnd=4/3 0x10\n0x10\n", "line 4: jcnd: taken 4 times of 3"},
 		{"lines missing", head + "0x10 1\ntotals: 3\n", "line 5: totals: 3 executions, but the lines before have 1"},
 		{"long line", head + strings.Repeat("x", maxCallgrindLine+1), "line 4: longer than 1048576 bytes"},
-		{"JSON of another kind", `{"schema": "backfeed.counts/1"}`, "offset 0x"},
+		{"JSON of another kind", `{"schema": "backfeed.counts/1"}`, "offset 0x1e: a string, want an object"},
 		{"JSON, empty", `{}`, "no image in it"},
-		{"JSON, cut short", `{"/bin/app": {"insn": {"0x1`, "offset 0x"},
-		{"JSON, jump without number", `{"a": {"jump": [["0x1", "0x2"]]}}`, "offset 0x"},
-		{"JSON, negative", `{"a": {"insn": {"0x1": -1}}}`, "offset 0x"},
+		{"JSON, cut short", `{"/bin/app": {"insn": {"0x1`, "cut short: write it again"},
+		{"JSON, jump without number", `{"a": {"jump": [["0x1", "0x2"]]}}`, `["0x1", "0x2"]: want source, target and number`},
+		{"JSON, negative", `{"a": {"insn": {"0x1": -1}}}`, "offset 0x19: insn: number -1, want a whole number of 0 or more"},
 	} {
 		_, err := Read(strings.NewReader(tt.text))
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) {

@@ -80,12 +80,12 @@ func encodeEvent(terms string, format func(field string) string) (config uint64,
 		value := uint64(1)
 		if given {
 			if value, err = strconv.ParseUint(text, 0, 64); err != nil {
-				return 0, fmt.Errorf("event %q: %s: %w", terms, field, err)
+				return 0, fmt.Errorf("event %q: %s: %q is not a number of at most 64 bits", terms, field, text)
 			}
 		}
 		bits, ok := strings.CutPrefix(format(field), "config:")
 		if !ok {
-			return 0, fmt.Errorf("event %q: %s: format %q", terms, field, format(field))
+			return 0, fmt.Errorf("event %q: %s: the kernel has it in %q, want config", terms, field, format(field))
 		}
 		for part := range strings.SplitSeq(bits, ",") {
 			first, last, ranged := strings.Cut(part, "-")
@@ -95,7 +95,7 @@ func encodeEvent(terms string, format func(field string) string) (config uint64,
 			lo, err1 := strconv.ParseUint(first, 10, 6)
 			hi, err2 := strconv.ParseUint(last, 10, 6)
 			if err1 != nil || err2 != nil || hi < lo {
-				return 0, fmt.Errorf("event %q: %s: format %q", terms, field, bits)
+				return 0, fmt.Errorf("event %q: %s: the kernel has it in bits %q, want numbers below 64", terms, field, bits)
 			}
 			width := hi - lo + 1
 			config |= value & (1<<width - 1) << lo

@@ -120,9 +120,11 @@ func Open(opt Options) (_ *Agent, err error) {
 			return nil, err
 		}
 		a.serving = l
-		a.log.Info("metrics", "url", "http://"+l.Addr().String()+"/metrics")
+		a.log.Info("metrics are served", "url", "http://"+l.Addr().String()+"/metrics")
 	}
-	if a.into, err = store.Create(opt.Store, store.Options{Warn: func(err error) { a.log.Warn("store", "error", err) }}); err != nil {
+	if a.into, err = store.Create(opt.Store, store.Options{Warn: func(err error) {
+		a.log.Warn("part of the store is not used; backfeed store fsck says what can be repaired", "error", err)
+	}}); err != nil {
 		return nil, err
 	}
 	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log)}
@@ -234,7 +236,7 @@ func (a *Agent) later(chore func()) {
 	select {
 	case a.chores <- chore:
 	default:
-		a.log.Warn("the store is slow: work on it is put off")
+		a.log.Warn("the store is slow: merging and dropping are put off; if this goes on, use a faster disk or a longer --flush")
 	}
 }
 
@@ -242,7 +244,7 @@ func (a *Agent) later(chore func()) {
 func (a *Agent) drain() {
 	rec, err := a.sampler.Drain()
 	if err != nil {
-		a.log.Error("drain", "error", err)
+		a.log.Error("samples could not be read; it is tried again with the next ones", "error", err)
 		return
 	}
 	a.gathered.AddAll(rec)
@@ -261,7 +263,7 @@ func (a *Agent) aim(now time.Time) {
 		return
 	}
 	if err := a.probes.Ended(); err != nil {
-		a.log.Error("probes end", "error", err)
+		a.log.Error("no executions are counted from here on; sampling goes on, and a restart tries again", "error", err)
 	}
 	if now.Before(a.aimAt) {
 		return
@@ -274,7 +276,7 @@ func (a *Agent) aim(now time.Time) {
 	so := sample.Merge(&a.gathered)
 	a.later(func() {
 		if err := a.probes.Choose(a.work, so, next); err != nil {
-			a.log.Error("choice of what to probe", "error", err)
+			a.log.Error("what to probe could not be chosen; it is tried again later", "error", err)
 		}
 	})
 }
@@ -297,7 +299,7 @@ func (a *Agent) adjust(now time.Time) {
 	a.setRate(a.budget.next(s))
 	if !a.complained && a.budget.hopeless() {
 		a.complained = true
-		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own))
+		a.log.Warn("the limit of the cost cannot be kept, even at 1 Hz; raise --max-cpu", "limit", percent(a.opt.MaxCPU), "own", fmt.Sprintf("%.2f%%", 100*a.budget.own))
 	}
 }
 
@@ -308,7 +310,7 @@ func (a *Agent) setRate(hz int) {
 		return
 	}
 	if err := a.sampler.SetFrequency(hz); err != nil {
-		a.log.Error("rate", "hz", hz, "error", err)
+		a.log.Error("the rate could not be changed", "hz", hz, "error", err)
 		return
 	}
 	a.log.Info("rate", "hz", hz, "was", old, "cost", fmt.Sprintf("%.2f%%", 100*a.status.cost))
@@ -326,7 +328,7 @@ func (a *Agent) write(now time.Time) error {
 			a.probes.AddTo(rec)
 		}
 		if err := a.into.Put(sample.EpochAt(a.from, a.opt.Epoch), rec, a.opt.Labels); err != nil {
-			a.log.Error("segment not written", "error", err, "samples", n)
+			a.log.Error("segment not written; its samples stay in memory for the next time", "error", err, "samples", n)
 			a.status.failures++
 			a.bound()
 			return err
@@ -356,7 +358,7 @@ func (a *Agent) lookAfter(images map[sample.ImageID]uint64) {
 			}
 			a.kept[id.Build] = true // or not to be had: no second try
 			if err := a.keep(id, &p); err != nil {
-				a.log.Warn("no copy", "image", id.String(), "error", err)
+				a.log.Warn("no copy of an image was made; keep the file elsewhere if it is to be analysed later", "image", id.String(), "error", err)
 			}
 		}
 	}
@@ -426,20 +428,20 @@ func (a *Agent) tidy(now time.Time) {
 	if err == nil {
 		a.log.Info("epoch ended", "merged", n)
 	} else if !errors.Is(err, store.ErrBusy) {
-		a.log.Error("compaction", "error", err)
+		a.log.Error("segments could not be merged; it is tried again later", "error", err)
 	}
 	if a.opt.Retain == (store.Retention{}) {
 		return
 	}
 	dropped, err := a.into.GC(a.opt.Retain, now)
 	if errors.Is(err, store.ErrMost) {
-		a.log.Warn("retention", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
+		a.log.Warn("nothing was dropped", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
 		err = nil
 	}
 	if err == nil && dropped.Bytes > 0 {
 		a.log.Info("dropped by age or size", "epochs", dropped.Epochs, "copies", dropped.Copies, "bytes", dropped.Bytes)
 	} else if err != nil && !errors.Is(err, store.ErrBusy) {
-		a.log.Error("retention", "error", err)
+		a.log.Error("old samples could not be dropped; it is tried again later", "error", err)
 	}
 }
 
@@ -456,7 +458,7 @@ func (a *Agent) bound() {
 		return
 	}
 	n := a.gathered.Samples()
-	a.log.Error("samples given up: the store took none of them for too long", "samples", n)
+	a.log.Error("samples were dropped: the store took none for too long; make room or see to its permissions", "samples", n)
 	a.status.dropped += n
 	a.gathered = sample.Recording{}
 }
@@ -466,11 +468,11 @@ func (a *Agent) Close() error {
 	defer a.release()
 	if a.probes != nil {
 		if err := a.probes.Stop(); err != nil {
-			a.log.Error("end of probes", "error", err)
+			a.log.Error("probes did not end as they should; what they counted last may be missing", "error", err)
 		}
 	}
 	if err := a.sampler.Close(); err != nil {
-		a.log.Error("end of sampling", "error", err)
+		a.log.Error("sampling did not end as it should; the last samples may be missing", "error", err)
 	}
 	a.drain()
 	err := a.write(time.Now())

@@ -114,7 +114,7 @@ func (s *status) write(w io.Writer) {
 func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, fail.Errorf(fail.Usage, "--metrics %s: %w", address, err)
+		return nil, fail.Errorf(fail.Usage, "--metrics %s: want HOST:PORT, such as localhost:9464 or [::1]:9464", address)
 	}
 	if ip := net.ParseIP(strings.Trim(host, "[]")); !public && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
 		return nil, fail.Errorf(fail.Usage, "--metrics %s: not a loopback address, so other machines could read it; --metrics-public allows that", address)
@@ -138,7 +138,7 @@ func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) 
 	srv.SetKeepAlivesEnabled(false) // nothing outlives the listener
 	go func() {
 		if err := srv.Serve(g); !errors.Is(err, net.ErrClosed) {
-			log.Error("metrics are no longer served", "error", err)
+			log.Error("metrics are no longer served; restart the agent to have them", "error", err)
 		}
 	}()
 	return g, nil

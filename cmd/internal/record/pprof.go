@@ -36,8 +36,8 @@ func PprofURL(address string, d time.Duration) (*url.URL, error) {
 		address = "http://" + address
 	}
 	u, err := url.Parse(address)
-	if err != nil {
-		return nil, err
+	if err != nil { // which quotes all of it, with its password if it has one
+		return nil, errors.New("want an address such as http://localhost:6060 or http://[::1]:6060")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("%s: want an address such as http://localhost:6060", u.Redacted())

@@ -18,6 +18,7 @@ func TestPprofURL(t *testing.T) {
 		{"ftp://localhost", ""},
 		{"http://", ""},
 		{"::", ""},
+		{"::x", ""},
 	} {
 		u, err := PprofURL(tt.address, 1500*time.Millisecond)
 		got := ""
