@@ -106,9 +106,10 @@ const maxCallers = 8
 // FindFluff finds the fluff of an image of prof. Blocks are fluff if infer found them
 // cold. Whole procedures that nothing was seen of are fluff if all that refers to
 // them is, and is in the image, or else if their having no sample is evidence enough.
-func FindFluff(prof *infer.Profile, ip *infer.ImageProfile) *Fluff {
+// progress is called, by one goroutine at a time, as the procedures are decoded, which takes longest; nil is not called.
+func FindFluff(prof *infer.Profile, ip *infer.ImageProfile, progress func(done, total int)) *Fluff {
 	s := newFluffSearch(prof, ip)
-	s.decode()
+	s.decode(progress)
 	s.markHot()
 	s.judgeBlocks()
 	// From here on, it is known which code of the procedures that ran is live.
@@ -160,7 +161,7 @@ func (s *fluffSearch) counts(i int) bool { return s.syms[i].Source != image.From
 
 // decode looks at all procedures. Of those that infer did not look at nothing is
 // kept but a few words: there may be a hundred thousand of them.
-func (s *fluffSearch) decode() {
+func (s *fluffSearch) decode(progress func(done, total int)) {
 	absence := s.prof.Absence()
 	var wg sync.WaitGroup
 	work := make(chan int, 64)
@@ -177,6 +178,9 @@ func (s *fluffSearch) decode() {
 	}
 	for lo := 0; lo < len(s.syms); lo += decodePart {
 		work <- lo
+		if progress != nil {
+			progress(lo, len(s.syms))
+		}
 	}
 	close(work)
 	wg.Wait()

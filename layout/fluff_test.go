@@ -125,7 +125,7 @@ func TestFluff(t *testing.T) {
 	var last *Fluff
 	for _, k := range []uint64{2, 10000} {
 		prof, ip := fluffProfile(t, program, k, k/16)
-		f := FindFluff(prof, ip)
+		f := FindFluff(prof, ip, nil)
 		if sum := f.Hot + f.Executed + f.Cold + f.Unknown + f.Other; sum != f.Text {
 			t.Errorf("%d samples: parts add up to %d bytes of %d", f.Samples, sum, f.Text)
 		}
@@ -174,7 +174,16 @@ func TestFluff(t *testing.T) {
 // fluff may. TestFluffTruth -sets says how much ran at all.
 func TestFluffTruth(t *testing.T) {
 	for _, s := range loadSets(t) {
-		f := FindFluff(s.profile, s.inferred)
+		last := -1
+		f := FindFluff(s.profile, s.inferred, func(done, total int) {
+			if done <= last || done >= total {
+				t.Errorf("progress: %d of %d after %d", done, total, last)
+			}
+			last = done
+		})
+		if last < 0 {
+			t.Error("no progress")
+		}
 		if sum := f.Hot + f.Executed + f.Cold + f.Unknown + f.Other; sum != f.Text {
 			t.Errorf("%s: parts add up to %d bytes of %d", s.name, sum, f.Text)
 		}

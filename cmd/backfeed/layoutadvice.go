@@ -74,7 +74,9 @@ func (c *cli) advise(a *advice, target *flagset.Choice, out string, src *input.S
 		doc = report.NewHugePages(ip, h)
 		text = func(w io.Writer, style report.Style) error { return report.WriteHugePages(w, ip, h, a.lines, style) }
 	default:
-		f := layout.FindFluff(src.Profile, ip)
+		f := layout.FindFluff(src.Profile, ip, func(done, total int) {
+			c.progress("looking at %d functions of %s: %d%%", total, ip.ID.Path, 100*done/max(total, 1))
+		})
 		doc = report.NewFluff(src.Profile, ip, f)
 		text = func(w io.Writer, style report.Style) error {
 			return report.WriteFluff(w, src.Profile, ip, f, a.lines, style)

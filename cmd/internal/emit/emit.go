@@ -135,6 +135,8 @@ var feedbackAdvice = map[feedback.Reason]string{
 	feedback.SkipNoLine:                            "build without -ldflags=-w and do not strip",
 	feedback.SkipIndirect:                          "record with callers or branch records (perf record -b, record --calibrate), which see where calls lead",
 	feedback.SkipUnknown:                           "record for longer",
+	feedback.SkipIncomplete:                        "compile with -fno-jump-tables what has a switch there; llvm-bolt leaves the blocks of the others in their order too",
+	feedback.SkipLang:                              "emit a profile for their compiler too",
 	feedback.SkipNoSymbol:                          "keep the symbol table: do not strip",
 	feedback.SkipNoLines:                           debugInfo,
 	feedback.SkipNoInstLine:                        debugInfo,

@@ -23,6 +23,9 @@ func TestLeftOut(t *testing.T) {
 			"; left out: 6150 calls between procedures without samples (50.0% of the weight), 3 of other kinds (0.0%): to have more, record for longer"},
 		{"not in the source", feedback.Skipped{feedback.SkipAdded: 7}, weights{feedback.SkipAdded: 900}, 100,
 			"; left out: 7 calls of the runtime that the compiler adds (90.0% of the weight): nothing to do"},
+		{"jumps that nobody can follow", feedback.Skipped{feedback.SkipIncomplete: 237}, weights{feedback.SkipIncomplete: 302}, 698,
+			"; left out: 237 procedures with unknown targets of indirect jumps (30.2% of the weight): to have more, compile with -fno-jump-tables what has a switch there; " +
+				"llvm-bolt leaves the blocks of the others in their order too"},
 		{"all is left out", feedback.Skipped{feedback.SkipNoLines: 2}, weights{feedback.SkipNoLines: 10}, 0,
 			"; left out: 2 procedures without line numbers (100.0% of the weight): to have more, compile with -g, or have the debug file where --symfs looks"},
 		{"no weights", feedback.Skipped{feedback.SkipNoLines: 2, feedback.SkipNoInstLine: 1}, nil, 0,
