@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
 
@@ -44,11 +44,9 @@ func TestInlinedBombs(t *testing.T) {
 		{"text as compilers write", nestedText(30, 300), true},
 		{"targets", []byte("f:1:1\n" + strings.Repeat(" 1: 1 g:1\n", 100_000)), true},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		d, err := DecideLLVM(bytes.NewReader(tt.b))
-		runtime.ReadMemStats(&after)
-		used := (after.TotalAlloc - before.TotalAlloc) >> 20
+		var d *Decisions
+		var err error
+		used := testtool.Allocated(func() { d, err = DecideLLVM(bytes.NewReader(tt.b)) }) >> 20
 		t.Logf("%s: %d bytes: %d MiB allocated: %v", tt.name, len(tt.b), used, err)
 		switch {
 		case used > 200:

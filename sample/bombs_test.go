@@ -5,9 +5,9 @@ import (
 	"compress/gzip"
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
 
@@ -52,11 +52,9 @@ func TestPprofBombs(t *testing.T) {
 		{"strings", bombProfile(1, one, nil, 0), ""},
 		{"few stacks", bombProfile(5, field(2, 1), field(1, bytes.Repeat([]byte{1}, 1000)...), 7), ""},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		rec, err := ReadPprof(bytes.NewReader(tt.b))
-		runtime.ReadMemStats(&after)
-		used := (after.TotalAlloc - before.TotalAlloc) >> 20
+		var rec *Recording
+		var err error
+		used := testtool.Allocated(func() { rec, err = ReadPprof(bytes.NewReader(tt.b)) }) >> 20
 		t.Logf("%s: %d bytes: %d MiB allocated: %v", tt.name, len(tt.b), used, err)
 		switch {
 		case used > 150:

@@ -7,9 +7,10 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestReadELF: what is read of this test and of a library is what debug/elf reads.
@@ -86,17 +87,16 @@ func TestReadELFBounds(t *testing.T) {
 		le.PutUint32(one[4:], uint32(elf.SHT_NOTE))
 		le.PutUint64(one[32:], tt.note)
 		r := &headerELF{header: header, one: one}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		e, err := ReadELF(r)
-		runtime.ReadMemStats(&after)
+		var e *ELF
+		var err error
+		n := testtool.Allocated(func() { e, err = ReadELF(r) })
 		if err != nil || !e.Build.IsZero() {
 			t.Errorf("%s: %v, %+v", tt.name, err, e)
 		}
 		if most := int64(maxSections*64 + maxNotes + 1<<12); r.reads > most {
 			t.Errorf("%s: %d bytes read, want at most %d", tt.name, r.reads, most)
 		}
-		if n := after.TotalAlloc - before.TotalAlloc; n > 8<<20 {
+		if n > 8<<20 {
 			t.Errorf("%s: %d bytes allocated", tt.name, n)
 		}
 	}

@@ -34,7 +34,7 @@ var homes = map[string][]string{
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/internal/flagset", "cmd/backfeed"}, // sets there; which flags a command has here
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"},                         // pages for man
-	"github.com/santhosh-tekuri/jsonschema/v6": {"infer/explain (test)", "infer/document (test)", "cmd/backfeed (test)"},
+	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/testtool"},
 }
 
 // helpers are what any test may use: programs of others and golden files, programs of other processors,
@@ -141,7 +141,7 @@ func TestCheckImport(t *testing.T) {
 		{"infer/infer.go", "fmt", true},
 		{"infer/infer.go", "golang.org/x/arch/x86/x86asm", false},
 		{"infer/image/x86.go", "golang.org/x/arch/x86/x86asm", true},
-		{"infer/document/schema_test.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
+		{"internal/testtool/schema.go", "github.com/santhosh-tekuri/jsonschema/v6", true},
 		{"infer/document/schema.go", "github.com/santhosh-tekuri/jsonschema/v6", false},
 		{"infer/infer.go", "example.com/unheard/of", false},
 	} {

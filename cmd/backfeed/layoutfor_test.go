@@ -5,15 +5,12 @@ import (
 	"cmp"
 	"debug/elf"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
@@ -177,7 +174,7 @@ func orderOf(t *testing.T, path, rec string) []string {
 	t.Helper()
 	var d report.Order
 	text := must(t, "layout", path, rec, "--for", "json")
-	if err := validLayout(text); err != nil {
+	if err := checkLayout(t, text); err != nil {
 		t.Errorf("against the schema: %v", err)
 	}
 	if err := json.Unmarshal([]byte(text), &d); err != nil {
@@ -203,25 +200,9 @@ func orderOf(t *testing.T, path, rec string) []string {
 	return order
 }
 
-func validLayout(text string) error {
-	file, err := os.ReadFile("layout.schema.json")
-	if err != nil {
-		return err
-	}
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(file))
-	if err != nil {
-		return err
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("layout.schema.json", doc); err != nil {
-		return err
-	}
-	schema, err := c.Compile("layout.schema.json")
-	if err != nil {
-		return err
-	}
-	v, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-	return errors.Join(err, schema.Validate(v))
+func checkLayout(t *testing.T, text string) error {
+	t.Helper()
+	return testtool.Schema(t, testtool.Read(t, "layout.schema.json"))(text)
 }
 
 // A placed function is one at its address; local ones are named name@file.

@@ -152,7 +152,7 @@ func TestStartupSources(t *testing.T) {
 	counts.Touch(i, off, 300_000)
 	timed := save(t, counts)
 	text := must(t, "layout", program, timed, "--startup", "--for", "json")
-	if err := validLayout(text); err != nil || !strings.Contains(text, `"seen": 1`) {
+	if err := checkLayout(t, text); err != nil || !strings.Contains(text, `"seen": 1`) {
 		t.Errorf("%v in\n%s", err, text)
 	}
 	if text := must(t, "layout", program, timed, "--startup", "--for", "text"); !strings.HasPrefix(text, "start") || !strings.Contains(text, "1 functions were seen") {

@@ -12,6 +12,7 @@ import (
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store"
+	"backfeed/testdata/tiny"
 )
 
 // statsELF is an image in this repository, of testdata/elf/tiny.c.
@@ -21,23 +22,7 @@ const statsELF = "../../infer/image/testdata/elf/x86.elf"
 // of each of the procedures, and some of the kernel. Its image is said to be at path.
 func tinyRecording(t *testing.T, dir, name, path string, procs map[string]uint64, kernel uint64) *sample.Recording {
 	t.Helper()
-	im := openImage(t, statsELF)
-	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
-	for name, n := range procs {
-		s := im.Lookup(name)
-		if s < 0 {
-			t.Fatalf("%s: no symbol %s", statsELF, name)
-		}
-		off, ok := im.OffsetOf(im.Symbols()[s].Addr)
-		if !ok {
-			t.Fatalf("%s is not in the file", name)
-		}
-		c.AddSample(i, off, n)
-	}
-	c.Lose(sample.LostKernel, kernel)
-	rec := &sample.Recording{}
-	rec.Add(c)
+	rec := tiny.Recording(t, openImage(t, statsELF), path, procs, kernel)
 	if name != "" {
 		testtool.Write(t, dir, name, string(rec.Encode()))
 	}

@@ -9,33 +9,11 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/testdata/tiny"
 )
 
 // tinyELF is an image of testdata/elf/tiny.c.
 const tinyELF = "../image/testdata/elf/x86.elf"
-
-// tiny is a set with so many samples at the start of each of the procedures of tinyELF,
-// which is said to lie at path, and some of the kernel.
-func tiny(t *testing.T, im *image.Image, path string, procs map[string]uint64, kernel uint64) *Set {
-	t.Helper()
-	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
-	for name, n := range procs {
-		s := im.Lookup(name)
-		if s < 0 {
-			t.Fatalf("%s: no symbol %s", tinyELF, name)
-		}
-		off, ok := im.OffsetOf(im.Symbols()[s].Addr)
-		if !ok {
-			t.Fatalf("%s is not in the file", name)
-		}
-		c.AddSample(i, off, n)
-	}
-	c.Lose(sample.LostKernel, kernel)
-	rec := &sample.Recording{}
-	rec.Add(c)
-	return &Set{Name: path, Recording: rec}
-}
 
 func openTiny(t *testing.T) *image.Image {
 	t.Helper()
@@ -70,9 +48,9 @@ func TestVariation(t *testing.T) {
 		}, "| (image not found) [kernel]:do_idle (kernel)"},
 	} {
 		sets := []*Set{
-			tiny(t, im, "/v1/tiny", map[string]uint64{"exported": 500, "twice": 400}, 10),
-			tiny(t, im, "/v1/tiny", map[string]uint64{"exported": 510, "twice": 200, "never": 150}, 12),
-			tiny(t, im, "/v2/tiny", map[string]uint64{"exported": 1000, "twice": 800, "never": 1}, 20),
+			{Name: "/v1/tiny", Recording: tiny.Recording(t, im, "/v1/tiny", map[string]uint64{"exported": 500, "twice": 400}, 10)},
+			{Name: "/v1/tiny", Recording: tiny.Recording(t, im, "/v1/tiny", map[string]uint64{"exported": 510, "twice": 200, "never": 150}, 12)},
+			{Name: "/v2/tiny", Recording: tiny.Recording(t, im, "/v2/tiny", map[string]uint64{"exported": 1000, "twice": 800, "never": 1}, 20)},
 		}
 		if _, err := ChooseEvent(sets, ""); err != nil {
 			t.Fatal(err)
@@ -155,7 +133,7 @@ func TestChooseEvent(t *testing.T) {
 func TestRecordings(t *testing.T) {
 	im := openTiny(t)
 	side := func(path string, procs map[string]uint64, kernel uint64) Side {
-		rec := tiny(t, im, path, procs, kernel).Recording
+		rec := tiny.Recording(t, im, path, procs, kernel)
 		p, err := infer.Infer(t.Context(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, infer.Options{})
 		if err != nil {
 			t.Fatal(err)

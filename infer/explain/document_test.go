@@ -4,29 +4,10 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"backfeed/infer"
 	"backfeed/infer/document"
+	"backfeed/internal/testtool"
 )
-
-// compiledSchema is the schema that goes with the code.
-func compiledSchema(t *testing.T) *jsonschema.Schema {
-	t.Helper()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(document.JSONSchema))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	if err := c.AddResource("counts.schema.json", doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile("counts.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // TestDocumentStalls: with an Explainer the document has the stalls of blocks, by its
 // schema, and without one it is what it was.
@@ -38,11 +19,7 @@ func TestDocumentStalls(t *testing.T) {
 	if err := infer.WriteDocument(&b, x.prof, x.Document); err != nil {
 		t.Fatal(err)
 	}
-	inst, err := jsonschema.UnmarshalJSON(bytes.NewReader(b.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := compiledSchema(t).Validate(inst); err != nil {
+	if err := testtool.Schema(t, string(document.JSONSchema))(b.String()); err != nil {
 		t.Error(err)
 	}
 	d, err := document.Read(bytes.NewReader(b.Bytes()))

@@ -8,11 +8,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
 
@@ -107,11 +107,7 @@ func defused(t *testing.T, path, field string, f func() error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	err = f()
-	runtime.ReadMemStats(&after)
-	used := after.TotalAlloc - before.TotalAlloc
+	used := testtool.Allocated(func() { err = f() })
 	t.Logf("%d bytes: %d MiB allocated: %v", st.Size(), used>>20, err)
 	if err == nil || !errors.Is(err, ErrFormat) || !strings.Contains(err.Error(), field) {
 		t.Errorf("error %v, want a malformed image's that says %q", err, field)

@@ -172,89 +172,80 @@ func TestNotProbeable(t *testing.T) {
 	}
 }
 
-// TestProbeSitesObjdump: sites of whole programs are instructions of those kinds to
-// GNU objdump, too.
+// TestProbeSitesObjdump: sites of whole libraries are instructions of those kinds to GNU objdump, too.
 func TestProbeSitesObjdump(t *testing.T) {
-	const path = "/usr/lib/x86_64-linux-gnu/libc.so.6"
-	im := openTest(t, path)
-	lines := map[Addr]line{}
-	objdump(t, "objdump", path, func(l line) { lines[l.addr] = l })
-	n := 0
-	for i := range im.Symbols() {
-		p, err := im.Proc(i)
-		if err != nil {
-			continue
-		}
-		for b, sites := range im.ProbeSites(p) {
-			for _, s := range sites {
-				l, ok := lines[s.Addr]
-				good := ok && l.prefix == ""
-				switch s.kind {
-				case siteBranch:
-					good = good && l.mnemonic[0] == 'j' && l.mnemonic != "jmp" && s.Addr == p.Blocks[b].Last
-				case siteJump:
-					good = good && l.mnemonic == "jmp" && l.operands[0] != '*'
-				case siteCall:
-					good = good && l.mnemonic == "call" && l.operands[0] != '*'
-				case sitePush:
-					good = good && l.mnemonic == "push" && l.operands[0] == '%'
-				case siteNop:
-					good = ok && l.len != 5 && (strings.HasPrefix(l.mnemonic, "nop") || l.mnemonic == "xchg" && l.operands == "%ax,%ax")
+	for _, tt := range []struct {
+		objdump, path string
+		same          func(p *Proc, b int, s ProbeSite, l line) bool
+	}{
+		{"objdump", "/usr/lib/x86_64-linux-gnu/libc.so.6", sameSiteX86},
+		{"aarch64-linux-gnu-objdump", "/usr/aarch64-linux-gnu/lib/libc.so.6", sameSiteARM},
+	} {
+		t.Run(tt.objdump, func(t *testing.T) {
+			im := openTest(t, tt.path)
+			lines := map[Addr]line{}
+			objdump(t, tt.objdump, tt.path, func(l line) { lines[l.addr] = l })
+			n := 0
+			for i := range im.Symbols() {
+				p, err := im.Proc(i)
+				if err != nil {
+					continue
 				}
-				if a, ok := im.AddrOf(s.Off); !good || !ok || a != s.Addr || (s.Cond >= 0) != (s.kind == siteBranch) {
-					t.Errorf("%s: %+v: %+v", p.Name, s, l)
+				for b, sites := range im.ProbeSites(p) {
+					for _, s := range sites {
+						l, ok := lines[s.Addr]
+						a, back := im.AddrOf(s.Off)
+						if !ok || !back || a != s.Addr || (s.Cond >= 0) != (s.kind == siteBranch) || !tt.same(p, b, s, l) {
+							t.Errorf("%s: %+v: %+v", p.Name, s, l)
+						}
+						n++
+					}
 				}
-				n++
 			}
-		}
-	}
-	if n < 10000 {
-		t.Errorf("%d sites", n)
+			if n < 10000 {
+				t.Errorf("%d sites", n)
+			}
+		})
 	}
 }
 
-// TestProbeSitesARM: sites of a whole library are instructions of those kinds to GNU objdump, too.
-func TestProbeSitesARM(t *testing.T) {
-	const path = "/usr/aarch64-linux-gnu/lib/libc.so.6"
-	im := openTest(t, path)
-	lines := map[Addr]line{}
-	objdump(t, "aarch64-linux-gnu-objdump", path, func(l line) { lines[l.addr] = l })
-	n := 0
-	for i := range im.Symbols() {
-		p, err := im.Proc(i)
-		if err != nil {
-			continue
-		}
-		for b, sites := range im.ProbeSites(p) {
-			for _, s := range sites {
-				m := lines[s.Addr].mnemonic
-				good := false
-				switch s.kind {
-				case siteBranch:
-					want, ok := map[string]int8{"cbz": 17, "cbnz": 18, "tbz": 19, "tbnz": 20}[m]
-					if !ok {
-						want = int8(slices.Index([]string{"b.eq", "b.ne", "b.cs", "b.cc", "b.mi", "b.pl", "b.vs", "b.vc", "b.hi", "b.ls", "b.ge", "b.lt", "b.gt", "b.le"}, m))
-					}
-					good = s.Cond == want && s.Addr == p.Blocks[b].Last
-				case siteJump:
-					good = m == "b"
-				case siteCall:
-					good = m == "bl"
-				case sitePush:
-					good = m == "adr" || m == "adrp"
-				case siteNop:
-					good = m == "nop"
-				}
-				if a, ok := im.AddrOf(s.Off); !good || !ok || a != s.Addr || (s.Cond >= 0) != (s.kind == siteBranch) {
-					t.Errorf("%s: %+v: %s", p.Name, s, m)
-				}
-				n++
-			}
-		}
+// sameSiteX86 reports whether the line of objdump is of an instruction as the site of block b is said to be.
+func sameSiteX86(p *Proc, b int, s ProbeSite, l line) bool {
+	plain := l.prefix == ""
+	switch s.kind {
+	case siteBranch:
+		return plain && l.mnemonic[0] == 'j' && l.mnemonic != "jmp" && s.Addr == p.Blocks[b].Last
+	case siteJump:
+		return plain && l.mnemonic == "jmp" && l.operands[0] != '*'
+	case siteCall:
+		return plain && l.mnemonic == "call" && l.operands[0] != '*'
+	case sitePush:
+		return plain && l.mnemonic == "push" && l.operands[0] == '%'
+	case siteNop:
+		return l.len != 5 && (strings.HasPrefix(l.mnemonic, "nop") || l.mnemonic == "xchg" && l.operands == "%ax,%ax")
 	}
-	if n < 10000 {
-		t.Errorf("%d sites", n)
+	return plain
+}
+
+// sameSiteARM does as sameSiteX86.
+func sameSiteARM(p *Proc, b int, s ProbeSite, l line) bool {
+	switch m := l.mnemonic; s.kind {
+	case siteBranch:
+		want, ok := map[string]int8{"cbz": 17, "cbnz": 18, "tbz": 19, "tbnz": 20}[m]
+		if !ok {
+			want = int8(slices.Index([]string{"b.eq", "b.ne", "b.cs", "b.cc", "b.mi", "b.pl", "b.vs", "b.vc", "b.hi", "b.ls", "b.ge", "b.lt", "b.gt", "b.le"}, m))
+		}
+		return s.Cond == want && s.Addr == p.Blocks[b].Last
+	case siteJump:
+		return m == "b"
+	case siteCall:
+		return m == "bl"
+	case sitePush:
+		return m == "adr" || m == "adrp"
+	case siteNop:
+		return m == "nop"
 	}
+	return false
 }
 
 // TestProbeSitesVDSO: what the kernel maps into processes has no sites, although it decodes.

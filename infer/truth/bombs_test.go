@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"strings"
 	"testing"
 
 	"backfeed/infer/document"
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
 
@@ -43,11 +43,8 @@ func TestBombs(t *testing.T) {
 		{"images", packed(`{"a": {"insn": {"0x1": 1}}`, `,"a":{}`, 1<<19), "of memory"},
 		{"some spaces", packed(`{"a": {"insn": {"0x1": 1}}}`, " ", 4<<20), ""},
 	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := Read(bytes.NewReader(tt.b))
-		runtime.ReadMemStats(&after)
-		used := (after.TotalAlloc - before.TotalAlloc) >> 20
+		var err error
+		used := testtool.Allocated(func() { _, err = Read(bytes.NewReader(tt.b)) }) >> 20
 		t.Logf("%s: %d bytes: %d MiB allocated: %v", tt.name, len(tt.b), used, err)
 		switch {
 		case used > 300:

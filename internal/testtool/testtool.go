@@ -1,6 +1,7 @@
 // Package testtool holds what tests of several packages share: the programs of others that they
-// run (compilers, linkers, perf, valgrind, a browser), files that they write, golden files, and requests
-// to servers of ours with what they answer.
+// run (compilers, linkers, perf, valgrind, a browser), files that they write, golden files, schemas of
+// documents, what holds of every page, memory that is allocated, and requests to servers of ours with what
+// they answer.
 //
 // It keeps the promise of `go test -short`: a test that runs such a program, or says with Live
 // that it records, is skipped there. Where a program is missing, the test is skipped with the

@@ -3,22 +3,13 @@ package perfdata
 import (
 	"bytes"
 	"errors"
-	"runtime"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample/bound"
 )
-
-// allocated returns the bytes that f allocates in all.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // forkBomb is a process with so many mappings and so many children, each of which maps
 // one thing more.
@@ -41,7 +32,7 @@ func forkBomb(mappings, forks int) []byte {
 // TestForkBomb: a child's mappings cost what it changes of its parent's, not what they are.
 func TestForkBomb(t *testing.T) {
 	b := forkBomb(3000, 3000)
-	used := allocated(func() {
+	used := testtool.Allocated(func() {
 		rec, err := Read(bytes.NewReader(b), Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package tiny makes the smallest files that tests can tell apart. What they hold is
+// Package tiny makes the smallest files and recordings that tests can tell apart. What they hold is
 // never run.
 package tiny
 
@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"testing"
 
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -27,4 +29,27 @@ func ELF(id sample.BuildID) []byte {
 	b.Write(note)
 	b.WriteByte(0xc3)
 	return b.Bytes()
+}
+
+// Recording returns one that has so many samples at the start of each of the procedures of an image, which
+// is said to lie at path, and some of the kernel.
+func Recording(t testing.TB, im *image.Image, path string, procs map[string]uint64, kernel uint64) *sample.Recording {
+	t.Helper()
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
+	for name, n := range procs {
+		s := im.Lookup(name)
+		if s < 0 {
+			t.Fatalf("no symbol %s", name)
+		}
+		off, ok := im.OffsetOf(im.Symbols()[s].Addr)
+		if !ok {
+			t.Fatalf("%s is not in the file", name)
+		}
+		c.AddSample(i, off, n)
+	}
+	c.Lose(sample.LostKernel, kernel)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return rec
 }

@@ -89,7 +89,7 @@ func explained(t *testing.T) string {
 	if err := p.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	wellFormed(t, b.Bytes())
+	selfContained(t, b.String())
 	return b.String()
 }
 

@@ -3,9 +3,7 @@ package web
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"errors"
-	"io"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -160,44 +158,9 @@ func TestSite(t *testing.T) {
 				t.Errorf("not safe: headers %v", r.Header)
 			}
 			if r.StatusCode == 200 && !strings.HasPrefix(tt.path, "/pprof") {
-				wellFormed(t, body)
+				testtool.WellFormed(t, body)
 			}
 		})
-	}
-}
-
-// wellFormed checks that a page is XML, and that what leads to a part of it leads somewhere.
-func wellFormed(t *testing.T, page string) {
-	t.Helper()
-	d := xml.NewDecoder(strings.NewReader(page))
-	ids, links := map[string]bool{}, map[string]bool{}
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatalf("offset %d: %v", d.InputOffset(), err)
-		}
-		e, ok := token.(xml.StartElement)
-		if !ok {
-			continue
-		}
-		for _, a := range e.Attr {
-			switch {
-			case a.Name.Local == "id" && ids[a.Value]:
-				t.Errorf("id %s is there twice", a.Value)
-			case a.Name.Local == "id":
-				ids[a.Value] = true
-			case a.Name.Local == "href" && strings.HasPrefix(a.Value, "#"):
-				links[a.Value[1:]] = true
-			}
-		}
-	}
-	for to := range links {
-		if !ids[to] {
-			t.Errorf("a link leads to #%s, which is not there", to)
-		}
 	}
 }
 
@@ -252,7 +215,7 @@ func TestSiteHostileName(t *testing.T) {
 		if strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert") {
 			t.Errorf("%s: the name is not escaped, or not there", path)
 		}
-		wellFormed(t, body)
+		testtool.WellFormed(t, body)
 	}
 	page, err := v.Report(3, nil)
 	if err != nil {
@@ -265,7 +228,7 @@ func TestSiteHostileName(t *testing.T) {
 	if strings.Contains(b.String(), "<script>alert") {
 		t.Error("the report has the name as it is")
 	}
-	wellFormed(t, b.String())
+	testtool.WellFormed(t, b.String())
 }
 
 // TestPprofProfile: pprof sees all samples, where they were.
@@ -394,7 +357,7 @@ func TestReport(t *testing.T) {
 		return b.String()
 	}
 	text := write(3)
-	wellFormed(t, text)
+	testtool.WellFormed(t, text)
 	if write(3) != text {
 		t.Error("another page the second time")
 	}
