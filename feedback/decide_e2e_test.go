@@ -16,8 +16,10 @@ import (
 )
 
 // TestDecideGoBuild compares what DecideGo predicts by runtime/pprof's profiles of
-// real programs with what the compiler says it did with them.
+// real programs with what the compiler says it did with them. It runs in parallel with others: what the
+// samples are of does not matter to what the compiler does with them.
 func TestDecideGoBuild(t *testing.T) {
+	t.Parallel()
 	testtool.Need(t, "go")
 	if testing.Short() {
 		t.Skip("samples and builds programs for a minute")
@@ -33,6 +35,7 @@ func TestDecideGoBuild(t *testing.T) {
 		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
+			t.Parallel()
 			dir := copyModule(t, tt.name, tt.get)
 			testtool.Run(t, dir, "go", "build", "-pgo=off", "-o", "base", ".")
 			args := strings.Split(strings.NewReplacer("PROFILE", "cpu.pprof", "INPUT", "input").Replace(strings.Join(tt.args, " ")), " ")

@@ -23,15 +23,14 @@ import (
 // goARM builds a copy of a program of testdata for AArch64, and says what the compiler said.
 func goARM(t *testing.T, dir, out, pgo string) string {
 	t.Helper()
-	t.Setenv("GOARCH", "arm64")
-	t.Setenv("CGO_ENABLED", "0")
-	return testtool.Run(t, dir, "go", "build", "-pgo="+pgo, "-gcflags=-m=2 -d=pgodebug=1", "-o", out, ".")
+	return testtool.RunWith(t, dir, []string{"GOARCH=arm64", "CGO_ENABLED=0"}, "go", "build", "-pgo="+pgo, "-gcflags=-m=2 -d=pgodebug=1", "-o", out, ".")
 }
 
 // TestGoARM goes all the way on AArch64 with samples of instructions and nothing else: they
 // are drawn from exact counts, and what go build makes of their profile runs fewer
 // instructions.
 func TestGoARM(t *testing.T) {
+	t.Parallel() // the counts are exact, and samples are drawn from them
 	testtool.Need(t, "go")
 	qemu.NeedCount(t, elf.EM_AARCH64)
 	if testing.Short() {
@@ -121,6 +120,7 @@ func drawn(t *testing.T, path string, it *truth.Image, n int) *sample.Recording 
 // TestGoExactARM: with exact counts, calls through interfaces and closures become direct on
 // AArch64, and hot calls are inlined.
 func TestGoExactARM(t *testing.T) {
+	t.Parallel() // the counts are exact
 	testtool.Need(t, "go")
 	qemu.NeedCount(t, elf.EM_AARCH64)
 	if testing.Short() {

@@ -11,7 +11,11 @@ import (
 // TestGoExact compares profiles with one of exact counts: of the same samples,
 // executions that are inferred, at Low confidence for the most part, are nearer to
 // them than runtime/pprof's weights, which are the time of callees.
+//
+// It runs in parallel with others: both profiles are of the same samples, which are taken by the program's
+// own processor time.
 func TestGoExact(t *testing.T) {
+	t.Parallel()
 	testtool.Need(t, "go", "valgrind")
 	if testing.Short() {
 		t.Skip("samples programs for half a minute, and counts what they run")
@@ -22,14 +26,12 @@ func TestGoExact(t *testing.T) {
 		{"gojq", "github.com/itchyny/gojq@v0.12.17", "script.jq", "8000", "10"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			dir := copyModule(t, "../testdata/"+tt.name, []string{tt.module})
 			testtool.Run(t, dir, "go", "build", "-pgo=off", "-tags=valgrind", "-o", "base", ".")
 			testtool.Run(t, dir, "./base", tt.input, tt.times, "cpu.pprof")
 			stats := emitGoProfile(t, dir, "cpu.pprof", "ours.pprof")
 
-			t.Setenv("GOMAXPROCS", "1") // valgrind runs one thread at a time
-			t.Setenv("GODEBUG", "asyncpreemptoff=1")
-			t.Setenv("GOGC", "off") // how often garbage is collected is a matter of time
 			p, rec := unchecked(t, dir, "base", tt.input, tt.counted)
 			var out bytes.Buffer
 			if _, err := WriteGo(&out, p, rec, GoOptions{NoTime: true}); err != nil {

@@ -59,6 +59,7 @@ var goNoCalls = []string{
 // program with each kind of function that Go names in a way of its own. The counts
 // are exact, so that each call that ran must be found.
 func TestGoNames(t *testing.T) {
+	t.Parallel() // the counts are exact
 	testtool.Need(t, "go", "gcc", "valgrind")
 	if runtime.GOARCH != "amd64" {
 		t.Skip("needs amd64: the program has assembly")
@@ -66,8 +67,6 @@ func TestGoNames(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the standard library with a profile")
 	}
-	t.Setenv("GOMAXPROCS", "1") // valgrind runs one thread at a time
-	t.Setenv("GODEBUG", "asyncpreemptoff=1")
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("testdata/names")); err != nil {
 		t.Fatal(err)

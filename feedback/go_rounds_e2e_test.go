@@ -16,8 +16,8 @@ import (
 
 // TestGoRounds builds, samples and builds again, three times. The call that the
 // first profile has inlined takes no time to speak of from then on; it is made as
-// often as ever, and must stay inlined. What runtime/pprof's profiles do in the same
-// rounds is only told.
+// often as ever, and must stay inlined. It samples live and compares weights from
+// round to round, so it stays serial.
 func TestGoRounds(t *testing.T) {
 	testtool.Need(t, "go")
 	if testing.Short() {
@@ -29,32 +29,23 @@ func TestGoRounds(t *testing.T) {
 	}
 	above, _, _ := strings.Cut(string(source), "step(x, 0)")
 	call := fmt.Sprintf("main.go:%d:", 1+strings.Count(above, "\n"))
-	for _, from := range []string{"backfeed", "runtime/pprof"} {
-		dir := t.TempDir()
-		if err := os.CopyFS(dir, os.DirFS("testdata/rounds")); err != nil {
-			t.Fatal(err)
-		}
-		prof := "off"
-		for round := range 3 {
-			said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
-			inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
-				return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
-			})
-			testtool.Run(t, dir, "./rounds", "1200000", "cpu.pprof")
-			prof = "cpu.pprof"
-			if from == "backfeed" {
-				prof = "ours.pprof"
-				emitGoProfile(t, dir, "cpu.pprof", prof)
-			}
-			d, err := DecideGo(strings.NewReader(testtool.Read(t, dir, prof)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			made := d.made[Choice{Inline, "main.count:2", "main.step"}]
-			t.Logf("%s, build %d: the call is inlined: %v; its profile: %.2f %% of the weight, hot: %v", from, round+1, inlined, 100*made.share, made.hot)
-			if from == "backfeed" && (inlined != (round > 0) || !made.hot) {
-				t.Errorf("build %d: the call is inlined: %v, hot in its profile: %v", round+1, inlined, made.hot)
-			}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS("testdata/rounds")); err != nil {
+		t.Fatal(err)
+	}
+	prof := "off"
+	for round := range 3 {
+		said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
+		inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
+			return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
+		})
+		testtool.Run(t, dir, "./rounds", "1200000", "cpu.pprof")
+		prof = "ours.pprof"
+		emitGoProfile(t, dir, "cpu.pprof", prof)
+		made := decisionsOf(t, dir, prof).made[Choice{Inline, "main.count:2", "main.step"}]
+		t.Logf("build %d: the call is inlined: %v; its profile: %.2f %% of the weight, hot: %v", round+1, inlined, 100*made.share, made.hot)
+		if inlined != (round > 0) || !made.hot {
+			t.Errorf("build %d: the call is inlined: %v, hot in its profile: %v", round+1, inlined, made.hot)
 		}
 	}
 }

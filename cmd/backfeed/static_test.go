@@ -15,6 +15,7 @@ import (
 
 // TestStatic: what README says to install is what README says it is.
 func TestStatic(t *testing.T) {
+	t.Parallel() // it builds, and samples nothing
 	testtool.Live(t, "builds the command")
 	testtool.Need(t, "go")
 	if runtime.GOOS != "linux" {

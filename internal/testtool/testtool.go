@@ -132,16 +132,23 @@ func Command(t testing.TB, program string, args ...string) *exec.Cmd {
 // without a slash in its name is one that Need looks for.
 func Run(t testing.TB, dir string, command ...string) string {
 	t.Helper()
-	return run(t, dir, (*exec.Cmd).CombinedOutput, command)
+	return run(t, dir, nil, (*exec.Cmd).CombinedOutput, command)
+}
+
+// RunWith does as Run, with variables added to the environment. Unlike those of t.Setenv they are the
+// command's alone, so that the test may run in parallel with others.
+func RunWith(t testing.TB, dir string, env []string, command ...string) string {
+	t.Helper()
+	return run(t, dir, env, (*exec.Cmd).CombinedOutput, command)
 }
 
 // Output does as Run, and returns what is printed to standard output alone.
 func Output(t testing.TB, dir string, command ...string) string {
 	t.Helper()
-	return run(t, dir, (*exec.Cmd).Output, command)
+	return run(t, dir, nil, (*exec.Cmd).Output, command)
 }
 
-func run(t testing.TB, dir string, output func(*exec.Cmd) ([]byte, error), command []string) string {
+func run(t testing.TB, dir string, env []string, output func(*exec.Cmd) ([]byte, error), command []string) string {
 	t.Helper()
 	program := command[0]
 	if filepath.Base(program) == program {
@@ -149,6 +156,7 @@ func run(t testing.TB, dir string, output func(*exec.Cmd) ([]byte, error), comma
 	}
 	cmd := exec.Command(program, command[1:]...)
 	cmd.Dir = dir
+	cmd.Env = append(cmd.Environ(), env...)
 	out, err := output(cmd)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		out = append(out, exit.Stderr...)
