@@ -27,6 +27,8 @@ import (
 	"backfeed/sample/store"
 )
 
+// Tests that call probing or walking sample live and compare figures: they stay serial.
+
 // probing skips where nothing can be probed.
 func probing(t *testing.T) {
 	t.Helper()
@@ -184,22 +186,20 @@ func TestCalibrateWalks(t *testing.T) {
 	b.check(t, decode(t, out), printed.String())
 }
 
-// TestCalibrate records with probes as users do, and holds the counts to the program's own.
-func TestCalibrate(t *testing.T) {
+// TestCalibrateCommand records a command with probes as users do, and holds the counts to the program's own.
+func TestCalibrateCommand(t *testing.T) {
 	probing(t)
 	b, dir := buildBranching(t), t.TempDir()
-	exe := program(t, "backfeed")
-
-	t.Run("command", func(t *testing.T) {
-		out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
-		var printed, errs bytes.Buffer
-		cmd := exec.Command(exe, "record", "--calibrate=5%", "--calibrate-log", log, "-d", "7s", "-o", out, "--", b.path, "60")
-		cmd.Stdout, cmd.Stderr = &printed, &errs
-		if err := cmd.Run(); err != nil {
-			t.Fatalf("%v: %s", err, errs.String())
-		}
-		t.Log(errs.String())
-		b.check(t, decode(t, out), printed.String())
+	out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
+	var printed, errs bytes.Buffer
+	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=5%", "--calibrate-log", log, "-d", "7s", "-o", out, "--", b.path, "60")
+	cmd.Stdout, cmd.Stderr = &printed, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	t.Log(errs.String())
+	b.check(t, decode(t, out), printed.String()) // skips the rest, too, where the machine is busy
+	t.Run("log", func(t *testing.T) {
 		if n := regexp.MustCompile(`backfeed: executions were counted at \d+ places, in (\d+) windows`).FindStringSubmatch(errs.String()); n == nil {
 			t.Errorf("it says %q", errs.String())
 		} else if lines := strings.Count(testtool.Read(t, log), "\thits "); strconv.Itoa(lines) != n[1] {
@@ -208,12 +208,18 @@ func TestCalibrate(t *testing.T) {
 		if !regexp.MustCompile(`(?m)^\S+Z\t` + regexp.QuoteMeta(b.path) + `\topen \S+\tarmed \S+\ttime \S+\thits [1-9]\d*\t0x[0-9a-f]+=\d+`).MatchString(testtool.Read(t, log)) {
 			t.Errorf("the log:\n%s", testtool.Read(t, log))
 		}
+	})
+	t.Run("infer", func(t *testing.T) {
 		if text := must(t, "infer", out); !strings.Contains(text, "first") || !strings.Contains(text, "second") {
 			t.Errorf("infer:\n%s", text)
 		}
 	})
+}
 
-	// Another process goes on, whatever is done to it.
+// TestCalibrateProcess: a process goes on, whatever is done to it.
+func TestCalibrateProcess(t *testing.T) {
+	probing(t)
+	b, dir := buildBranching(t), t.TempDir()
 	cmd, printed := b.start(t)
 	pid := strconv.Itoa(cmd.Process.Pid)
 	t.Run("dry run", func(t *testing.T) {
@@ -231,7 +237,7 @@ func TestCalibrate(t *testing.T) {
 			t.Error("a recording was written")
 		}
 	})
-	t.Run("process", func(t *testing.T) {
+	t.Run("recorded", func(t *testing.T) {
 		out := filepath.Join(dir, "process.bfr")
 		if code, _, errs := runCLI(t, "record", "--calibrate=5%", "-p", pid, "-d", "7s", "-o", out); code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
@@ -239,49 +245,56 @@ func TestCalibrate(t *testing.T) {
 		b.end(t, cmd)
 		b.check(t, decode(t, out), printed.String())
 	})
+}
 
-	t.Run("ends", func(t *testing.T) {
-		for _, tt := range []struct {
-			name string
-			args []string
-			code int
-			says string
-		}{
-			{"fails", []string{"-d", "20s", "--", b.path, "0.5", "3"}, exitFailed, "exit status 3; what was recorded"},
-			{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file"},
-			{"no process", []string{"-p", "1073741824"}, exitFailed, "no process"},
-			{"no directory for the log", []string{"--calibrate-log", dir + "/absent/log", "--", "true"}, exitFailed, "--calibrate-log: "},
-		} {
+// TestCalibrateEnds: what a recording with probes says where it cannot be made, or where its command fails.
+func TestCalibrateEnds(t *testing.T) {
+	probing(t)
+	b := buildBranching(t)
+	for _, tt := range []struct {
+		name string
+		args []string
+		code int
+		says string
+	}{
+		{"fails", []string{"-d", "20s", "--", b.path, "0.5", "3"}, exitFailed, "exit status 3; what was recorded"},
+		{"not there", []string{"--", "/no/such/command"}, exitFailed, "no such file"},
+		{"no process", []string{"-p", "1073741824"}, exitFailed, "no process"},
+		{"no directory for the log", []string{"--calibrate-log", t.TempDir() + "/absent/log", "--", "true"}, exitFailed, "--calibrate-log: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
 			code, _, errs := runCLI(t, append([]string{"record", "--calibrate", "-o", out}, tt.args...)...)
 			if code != tt.code || !strings.Contains(errs, tt.says) {
-				t.Errorf("%s: exit code %d, %q; want %d, %q", tt.name, code, errs, tt.code, tt.says)
+				t.Errorf("exit code %d, %q; want %d, %q", code, errs, tt.code, tt.says)
 			}
 			if _, err := os.Stat(out); (err == nil) != (tt.name == "fails") {
-				t.Errorf("%s: a recording: %v", tt.name, err)
+				t.Errorf("a recording: %v", err)
 			}
-		}
-	})
+		})
+	}
+}
 
-	t.Run("nobody", func(t *testing.T) {
-		if os.Geteuid() != 0 {
-			t.Skip("only root can be nobody")
-		}
-		// The directories of tests are root's: nobody gets the file by its descriptor.
-		f, err := os.Open(exe)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		cmd := exec.Command("/proc/self/fd/3", "record", "--calibrate", "-o", "/dev/null", "--", "true")
-		cmd.ExtraFiles = []*os.File{f}
-		cmd.Dir = "/"
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-		text, err := cmd.CombinedOutput()
-		if cmd.ProcessState.ExitCode() != exitMachine || !regexp.MustCompile(`^backfeed: .*CAP_.*\. Run as root.*\n$`).Match(text) {
-			t.Errorf("%v: %q", err, text)
-		}
-	})
+// TestCalibrateNobody: who may not probe is told what would allow it.
+func TestCalibrateNobody(t *testing.T) {
+	probing(t)
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be nobody")
+	}
+	// The directories of tests are root's: nobody gets the file by its descriptor.
+	f, err := os.Open(program(t, "backfeed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	cmd := exec.Command("/proc/self/fd/3", "record", "--calibrate", "-o", "/dev/null", "--", "true")
+	cmd.ExtraFiles = []*os.File{f}
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	text, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != exitMachine || !regexp.MustCompile(`^backfeed: .*CAP_.*\. Run as root.*\n$`).Match(text) {
+		t.Errorf("%v: %q", err, text)
+	}
 }
 
 // TestAgentCalibrate: what an agent's probes count is in its store.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
@@ -57,8 +56,9 @@ func TestIfChangedRefuses(t *testing.T) {
 	}
 }
 
-// TestRerecord records a program twice: the second profile leaves the file of the
-// first, and go build rebuilds nothing. Without --if-changed it rebuilds everything.
+// TestRerecord records a program twice: the second profile leaves the file of the first, and go build
+// rebuilds nothing. Without --if-changed it rebuilds everything. It samples live and compares profiles, so
+// it stays serial, and its parts are of the same builds, one after the other.
 func TestRerecord(t *testing.T) {
 	testtool.Live(t, "builds and samples a program")
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestRerecord(t *testing.T) {
 	}
 	testtool.Run(t, dir, "go", "build", "-pgo=off", "-o", "demo", ".")
 	profile := filepath.Join(dir, "default.pgo")
-	emit := func(name string, flags ...string) string {
+	emit := func(t *testing.T, name string, flags ...string) string {
 		t.Helper()
 		testtool.Run(t, dir, filepath.Join(dir, "demo"), "-n", "4000", "-cpuprofile", name)
 		code, _, errs := runCLI(t, append([]string{"emit", "go", filepath.Join(dir, name), "-o", profile}, flags...)...)
@@ -80,32 +80,43 @@ func TestRerecord(t *testing.T) {
 		}
 		return errs
 	}
-	emit("first.pprof", "--if-changed")
-	first, err := os.ReadFile(profile)
-	if err != nil {
-		t.Fatal(err)
+	emit(t, "first.pprof", "--if-changed")
+	build := func(t *testing.T, flags ...string) []string {
+		t.Helper()
+		return strings.Split(testtool.Run(t, dir, slices.Concat([]string{"go", "build", "-v", "-o", "fed"}, flags, []string{"."})...), "\n")
 	}
-	// Two runs differ by chance too, and now and then clearly.
-	for try := 1; ; try++ {
-		testtool.Run(t, dir, "go", "build", "-o", "fed", ".")
-		said := emit("second.pprof", "--if-changed")
-		second, err := os.ReadFile(profile)
-		if err == nil && bytes.Equal(first, second) {
-			t.Log(said)
-			break
+	stays := t.Run("the profile stays", func(t *testing.T) {
+		last := testtool.Read(t, profile)
+		// Two runs differ by chance too, and now and then clearly.
+		for try := 1; ; try++ {
+			build(t)
+			said := emit(t, "second.pprof", "--if-changed")
+			was := last
+			if last = testtool.Read(t, profile); last == was {
+				t.Log(said)
+				return
+			}
+			if try == 3 {
+				t.Fatalf("the profile changed %d times: %s", try, said)
+			}
 		}
-		if err != nil || try == 3 {
-			t.Fatalf("%v: the profile changed %d times: %s", err, try, said)
+	})
+	if !stays {
+		return
+	}
+	t.Run("nothing is rebuilt", func(t *testing.T) {
+		if built := build(t); !slices.Equal(built, []string{""}) {
+			t.Errorf("rebuilt: %q", built)
 		}
-		first = second
-	}
-	if built := testtool.Run(t, dir, "go", "build", "-v", "-o", "fed", "."); built != "" {
-		t.Errorf("rebuilt:\n%s", built)
-	}
-	emit("second.pprof")
-	built := strings.Fields(testtool.Run(t, dir, "go", "build", "-v", "-o", "fed", "."))
-	t.Logf("without --if-changed, %d packages are rebuilt", len(built))
-	if !slices.Contains(built, "runtime") {
-		t.Errorf("without --if-changed, only %q are rebuilt", built)
-	}
+	})
+	t.Run("all is rebuilt without --if-changed", func(t *testing.T) {
+		const would = "runtime" // on a line of its own, if -n would build it
+		if built := build(t, "-n"); slices.Contains(built, would) {
+			t.Fatalf("it would be rebuilt anyway: %q", built)
+		}
+		emit(t, "second.pprof")
+		if built := build(t, "-n"); !slices.Contains(built, would) {
+			t.Errorf("it would not be rebuilt: %q", built)
+		}
+	})
 }
