@@ -169,7 +169,7 @@ type pprofConverter struct {
 
 func (v *pprofConverter) add(s *profile.Sample, ev pprofEvent) error {
 	if s.Value[ev.samples] < 0 || ev.weight >= 0 && s.Value[ev.weight] < 0 {
-		return fmt.Errorf("negative value: this is the difference of two profiles")
+		return errors.New("negative value: this is the difference of two profiles; save one without -base and -diff_base")
 	}
 	n := uint64(s.Value[ev.samples])
 	if n == 0 {

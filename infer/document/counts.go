@@ -415,7 +415,7 @@ func Read(r io.Reader) (*Counts, error) {
 		return nil, fmt.Errorf("%w: %w", JSONError(err), ErrFormat)
 	}
 	if d.Schema != Schema && d.Schema != schema1 {
-		return nil, fmt.Errorf("schema %q, want %q or %q, as infer --format json writes: %w", d.Schema, Schema, schema1, ErrFormat)
+		return nil, fmt.Errorf("schema %q, want %q or %q: %w", d.Schema, Schema, schema1, ErrFormat)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, fmt.Errorf("offset %#x: more than one value, want one document in a file: %w", dec.InputOffset(), ErrFormat)

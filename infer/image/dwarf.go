@@ -207,8 +207,8 @@ func abbrevTable(b []byte) int {
 // guard calls f for debug/dwarf, which may panic on bytes that no compiler made.
 func guard(f func() error) (err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("DWARF: %v: %w", p, ErrFormat)
+		if recover() != nil { // its text is of Go's own checks
+			err = fmt.Errorf("DWARF: inconsistent: %w", ErrFormat)
 		}
 	}()
 	if err = f(); err != nil && !errors.Is(err, ErrFormat) {

@@ -205,8 +205,8 @@ func checkHeader(r io.ReaderAt) (Arch, error) {
 // caught makes an error of a panic in what. debug/elf promises no more than
 // basic checks, and a file that nobody vouches for must not end the program.
 func caught(err *error, what string) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%s: %v: %w", what, p, ErrFormat)
+	if recover() != nil { // its text is of Go's own checks
+		*err = fmt.Errorf("%s: inconsistent: %w", what, ErrFormat)
 	}
 }
 

@@ -221,8 +221,8 @@ func parseCPUs(list string) ([]int, error) {
 		first, last, _ := strings.Cut(part, "-")
 		a, err1 := strconv.ParseUint(first, 10, 16)
 		b, err2 := strconv.ParseUint(cmp.Or(last, first), 10, 16)
-		if err := errors.Join(err1, err2); err != nil {
-			return nil, fmt.Errorf("list of processors %q: %w", list, err)
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("list of processors %q: want numbers and ranges such as 0-3,8", list)
 		}
 		for cpu := a; cpu <= b; cpu++ {
 			cpus = append(cpus, int(cpu))

@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -98,8 +97,8 @@ func ParseRelease(s string) (Release, error) {
 	}
 	a, err1 := strconv.ParseUint(major, 10, 16)
 	b, err2 := strconv.ParseUint(rest[:digits], 10, 16)
-	if err := errors.Join(err1, err2); err != nil {
-		return Release{}, fmt.Errorf("kernel release %q: want two numbers such as 6.1: %w", s, err)
+	if err1 != nil || err2 != nil {
+		return Release{}, fmt.Errorf("kernel release %q: want two numbers such as 6.1", s)
 	}
 	return Release{int(a), int(b)}, nil
 }

@@ -21,7 +21,7 @@ func parseMaps(r io.Reader, pid int) ([]mmapRecord, error) {
 		var perms string
 		line := sc.Text()
 		if _, err := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &m.start, &end, &perms, &m.fileOff, &m.maj, &m.min, &m.inode); err != nil {
-			return nil, fmt.Errorf("%q: %w", line, err)
+			return nil, fmt.Errorf("%q is not a mapping as /proc/PID/maps has them", line)
 		}
 		if !strings.Contains(perms, "x") {
 			continue

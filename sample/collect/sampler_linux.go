@@ -23,6 +23,9 @@ import (
 // maps, the events that run them, and the ring of what has no fixed size. A take has the
 // programs use the other map, waits until none is at work on the first any more, and takes out
 // what it holds.
+//
+// It is one type of many short methods: nearly all of them use the programs and the events, so that parts would have
+// the same fields. Those that load and attach are in samplerload_linux.go; its rate is set through paced.
 type sampler struct {
 	opt   SystemOptions
 	cpu   sample.CPU

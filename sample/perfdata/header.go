@@ -210,7 +210,7 @@ func (r *reader) features(f *io.SectionReader, off uint64, bitmap []byte) error 
 		}
 		switch id {
 		case featureDir:
-			return errors.New("the file is part of a directory, as perf record --threads makes: not supported")
+			return errors.New("the file is part of a directory, as perf record --threads makes: not supported; record without --threads")
 		case featureBuildID, featureArch, featureCPUDesc, featureCPUID, featureEventDesc:
 		default:
 			continue

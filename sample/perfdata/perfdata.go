@@ -39,7 +39,7 @@ func ReadFile(path string, opt Options) (*sample.Recording, error) {
 		return nil, err
 	}
 	if fi.IsDir() {
-		return nil, fmt.Errorf("%s: a directory, as perf record --threads makes: not supported", path)
+		return nil, fmt.Errorf("%s: a directory, as perf record --threads makes: not supported; record without --threads", path)
 	}
 	rec, err := Read(f, opt)
 	if err != nil {
