@@ -393,16 +393,16 @@ func (r *Result) fill(q *problem, sd spread) {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += outs[w]
 			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w])
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w]).atMost(q.evidence(b))
 			}
 		}
-		r.Block[b] = sd.freq(float64(n), sd.block[b])
+		r.Block[b] = sd.freq(float64(n), sd.block[b]).atMost(q.evidence(b))
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	for _, d := range q.dispatches {
 		r.fillDispatch(d, f, outs, sd)
 	}
-	r.Entries = sd.freq(float64(entries[0]), sd.block[0])
+	r.Entries = sd.freq(float64(entries[0]), sd.block[0]).atMost(q.evidence(0))
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -414,7 +414,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.out >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out])
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out]).atMost(q.evidence(int(s.block)))
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -462,6 +462,26 @@ func confidence(sd float64) Confidence {
 func (s *spread) freq(n, own float64) Freq {
 	among := confidence(s.of(own))
 	return Freq{n, confidence(math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(own), Medium))}
+}
+
+// evidence is the most that can be said of a block by what samples show of it. One that has none, and would
+// hardly have any as often as it is thought to run, may as well have run once: that it has none is no more than
+// an upper bound.
+func (q *problem) evidence(b int) Confidence {
+	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && q.samples[b] == 0 && q.n[b]*q.cost[b] < hardlySeen {
+		return Low
+	}
+	return High
+}
+
+// hardlySeen is how many samples a block without any is to be expected to have at least for its count to be
+// more than an upper bound.
+const hardlySeen = 3
+
+// atMost returns f with no confidence above most.
+func (f Freq) atMost(most Confidence) Freq {
+	f.Conf, f.Among, f.Within = min(f.Conf, most), min(f.Among, most), min(f.Within, most)
+	return f
 }
 
 // mostly is how many standard deviations a normal variable is within with 90 % confidence,

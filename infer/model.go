@@ -172,6 +172,7 @@ type problem struct {
 	quiet      bool      // no block has samples
 	insts      []float64 // by block: instructions, at least 1
 	invVar     []float64 // by block: 1 / variance of the logarithm of cost
+	mispredict float64   // samples that a mispredicted branch costs; 0 if that is not looked at
 	risk       []float64 // by block: what an execution may wait beside its cost, in units of it; nil is nothing
 	tilt       []float64 // by block: what explain needs of samples and invVar; see expect
 	known      []observation

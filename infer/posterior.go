@@ -111,6 +111,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		q.sure[0] = 1 / callerSD
 	}
 	noise := make([]float64, len(q.n))
+	risk := q.guessed(q.risk)
 	drawn := q.logarithms()
 	for range e.draws {
 		copy(q.center, center)
@@ -121,7 +122,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		if called > 0 {
 			q.center[0] = math.Log(called)
 		}
-		q.disturb(rng, noise)
+		q.disturb(rng, noise, risk)
 		copy(y, x)
 		search.minimize(q.objective, y, e.drawn, e.tol)
 		q.forward(y)
@@ -240,7 +241,7 @@ func deviation(sum float64, draws int) float64 {
 }
 
 // disturb shifts what the search believes: costs, unknowns, known counts and visits.
-func (q *problem) disturb(rng *rand.Rand, noise []float64) {
+func (q *problem) disturb(rng *rand.Rand, noise, risk []float64) {
 	common := rng.NormFloat64() * q.par.procSD
 	if q.commonSD > 0 {
 		common = 0 // it is an unknown
@@ -248,8 +249,8 @@ func (q *problem) disturb(rng *rand.Rand, noise []float64) {
 	for b := range noise {
 		v := q.par.blockVar/q.insts[b] + q.par.leastVar + 1/(q.samples[b]+1)
 		noise[b] = common - q.par.overlooked*math.Exp(-(q.insts[b]-1)/2) + rng.NormFloat64()*math.Sqrt(v)
-		if q.risk != nil && q.risk[b] > 0 {
-			noise[b] = waiting(noise[b], q.risk[b], math.Pow(rng.Float64(), 3))
+		if risk != nil && risk[b] > 0 {
+			noise[b] = waiting(noise[b], risk[b], math.Pow(rng.Float64(), 3))
 		}
 	}
 	q.expect(noise)

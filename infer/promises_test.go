@@ -110,8 +110,8 @@ func (s *set) brokenIn(ip *ImageProfile, r *Result) (broken []image.Addr, claims
 }
 
 // TestBrokenClaims lists, with -v, the single blocks of the programs of -sets about which more was claimed
-// than is so, whatever their weight. Where code shows no reason to doubt, chance and time may still break one
-// claim in ten.
+// than is so, whatever their weight, in the image with most samples: what the linker does at the start depends on
+// the processor, and callgrind plays another. Chance and time may break one claim in ten.
 func TestBrokenClaims(t *testing.T) {
 	all := loadSets(t)
 	if len(all) == 0 {
@@ -120,15 +120,14 @@ func TestBrokenClaims(t *testing.T) {
 	for _, s := range all {
 		p := s.infer(t, s.Rec, Options{})
 		broken, claims := 0, 0
-		for _, ip := range p.Images {
-			for _, r := range ip.Procs {
-				in, n := s.brokenIn(ip, r)
-				broken, claims = broken+len(in), claims+n
-				for _, a := range in {
-					b := r.Proc.BlockAt(a)
-					t.Logf("%s: %s: block %#x, %d samples: %.0f executions (%v), truth %.0f", s.Name, r.Proc.Name, uint64(a), r.BlockSamples[b],
-						r.Block[b].N, r.Block[b].Within, s.exact(ip, &r.Proc.Blocks[b]))
-				}
+		ip := slices.MaxFunc(p.Images, func(a, b *ImageProfile) int { return cmp.Compare(a.Samples, b.Samples) })
+		for _, r := range ip.Procs {
+			in, n := s.brokenIn(ip, r)
+			broken, claims = broken+len(in), claims+n
+			for _, a := range in {
+				b := r.Proc.BlockAt(a)
+				t.Logf("%s: %s: block %#x, %d samples: %.0f executions (%v), truth %.0f", s.Name, r.Proc.Name, uint64(a), r.BlockSamples[b],
+					r.Block[b].N, r.Block[b].Within, s.exact(ip, &r.Proc.Blocks[b]))
 			}
 		}
 		t.Logf("%s: %d of %d claims about blocks are broken", s.Name, broken, claims)

@@ -9,8 +9,9 @@ import (
 )
 
 // What one execution may take is not in its instructions alone. A risk is the most cycles that a block
-// may wait beside what its instructions take, for one of two reasons that its code shows:
+// may wait beside what its instructions take, for one of three reasons that its code shows:
 //
+//   - it is a side of a branch that goes either way, and is waited for where the processor guessed wrong;
 //   - it follows an indirect jump, and is waited for where the processor predicted another target: the
 //     bytecodes of an interpreter take ten cycles each, or one;
 //   - it loads from an address that it loaded before, as what follows pointers does: nothing can be
@@ -34,6 +35,10 @@ func (pr *posed) risk(prof *Profile, model *machine.Model) {
 			q := pr.of[r]
 			if q == nil || r.Samples < fewSamples {
 				return
+			}
+			q.mispredict = float64(model.Mispredict) / cyclesApart(prof.Event)
+			if q.par.part > 0 {
+				q.mispredict *= q.par.part
 			}
 			for b, cycles := range riskOf(ip.Image, r.Proc, model, r.BlockSamples) {
 				if cycles > 0 {
@@ -110,6 +115,30 @@ func followsPointers(insts []image.Inst, ops []image.Operands) bool {
 		}
 	}
 	return false
+}
+
+// guessed returns risk with what conditional branches add, by the odds of the present state: where both sides run
+// often, the processor may guess wrong as often as the rarer one runs, and either side waits for that.
+func (q *problem) guessed(risk []float64) []float64 {
+	if q.mispredict == 0 {
+		return risk
+	}
+	all := make([]float64, len(q.n))
+	copy(all, risk)
+	for _, b := range q.branch {
+		lo := q.flow.first[b]
+		if q.flow.first[b+1] != lo+2 {
+			continue
+		}
+		rarer := 2 * min(q.prob[lo], q.prob[lo+1])
+		for w := lo; w < lo+2; w++ {
+			if to := q.flow.outs[w].to; to != leave && q.cost[to] > 0 {
+				of := min(1, q.n[b]*q.prob[w]/max(q.n[to], 1e-100)) // of the executions of that side
+				all[to] += rarer * of * q.mispredict / q.cost[to]
+			}
+		}
+	}
+	return all
 }
 
 // waiting adds to the logarithm of a cost what a risk of so many times that cost adds to it, of which a
