@@ -103,7 +103,7 @@ func TestLinkers(t *testing.T) {
 						t.Skip("needs GNU ld 2.43 or later, which has --section-ordering-file")
 					}
 					order := filepath.Join(dir, l.target+".order")
-					if code, _, stderr := runCLI(t, "layout", plain, rec, "--for", l.target, "-o", order); code != exitDone || strings.Contains(stderr, "-ffunction-sections") {
+					if code, _, stderr := runCLI(t, "layout", plain, rec, "--for", l.target, "-o", order); code != exitDone || strings.Contains(stderr, "shared a section with others") {
 						t.Fatalf("exit code %d: %s", code, stderr)
 					}
 					l.link(t, dir, p.compiler, order, l.target, objects)
