@@ -5,8 +5,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 
@@ -82,7 +80,7 @@ func runHelp(c *cli, args []string) error {
 		}
 		shown += prose.Wrap(text, width)
 	}
-	return c.page(shown)
+	return terminal.Page(shown, c.stdout, c.stderr)
 }
 
 // help explains the running command.
@@ -95,9 +93,7 @@ func helpText(cmd *command, flags *flagset.Set, width int) string {
 	var b strings.Builder
 	prose.Fill(&b, strings.ToUpper(cmd.short[:1])+cmd.short[1:]+".", "", "", width)
 	b.WriteString("\n")
-	var usage strings.Builder
-	prose.Fill(&usage, bracketed(cmd.synopsis()), "Usage:", "    ", width)
-	b.WriteString(strings.ReplaceAll(usage.String(), "\x00", " "))
+	prose.FillBracketed(&b, cmd.synopsis(), "Usage:", "    ", width)
 	if cmd.long != "" {
 		b.WriteString("\n" + prose.Wrap(strings.TrimSpace(cmd.long), width))
 	}
@@ -121,22 +117,6 @@ func helpText(cmd *command, flags *flagset.Set, width int) string {
 		}
 	}
 	return b.String()
-}
-
-// bracketed makes one word of what is in brackets: blanks there become \x00.
-func bracketed(text string) string {
-	b, depth := []byte(text), 0
-	for i, c := range b {
-		switch {
-		case c == '[':
-			depth++
-		case c == ']':
-			depth--
-		case c == ' ' && depth > 0:
-			b[i] = 0
-		}
-	}
-	return string(b)
 }
 
 // synopsis is the usage line of a command.
@@ -189,31 +169,4 @@ func (c *cli) helpWidth() int {
 		return min(max(width, 40), 100)
 	}
 	return 80
-}
-
-// page prints text, to a terminal through a pager.
-func (c *cli) page(text string) error {
-	if !terminal.Is(c.stdout) {
-		_, err := io.WriteString(c.stdout, text)
-		return err
-	}
-	if pager := pagerCommand(); pager != nil {
-		pager.Stdin, pager.Stdout, pager.Stderr = strings.NewReader(text), c.stdout, c.stderr
-		if pager.Start() == nil {
-			return pager.Wait()
-		}
-	}
-	_, err := io.WriteString(c.stdout, text)
-	return err
-}
-
-// pagerCommand returns what PAGER asks for, else less if it is there, else nil.
-func pagerCommand() *exec.Cmd {
-	if p := strings.TrimSpace(os.Getenv("PAGER")); p != "" {
-		return exec.Command("sh", "-c", p)
-	}
-	if p, err := exec.LookPath("less"); err == nil {
-		return exec.Command(p, "-FRX")
-	}
-	return nil
 }

@@ -94,18 +94,9 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are: nothing to do", format.Unfit)
 	}
 	if out != "-" {
-		c.warn("next: "+nextLinks[target], prose.ShellWord(out))
+		c.warn("next: "+emit.NextLinks[target], prose.ShellWord(out))
 	}
 	return nil
-}
-
-// nextLinks says by target how to link with its file: the command, and what must hold.
-var nextLinks = map[string]string{
-	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
-	"gold":      "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build",
-	"ld":        "gcc -ffunction-sections -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build, and GNU ld 2.43 or later",
-	"ld-script": "gcc -ffunction-sections -Wl,-T,%s, with the same sources and options as the recorded build",
-	"bolt":      "llvm-bolt APP -o APP.bolt -data=FDATA -reorder-blocks=ext-tsp -reorder-functions=user -function-order=%s, with APP linked by -Wl,--emit-relocs and FDATA of emit bolt",
 }
 
 // tellSections says what may keep a linker from following an order.

@@ -50,15 +50,10 @@ func (c *cli) writeMan(dir string) error {
 // manName names the page of a command.
 func manName(cmd *command) string { return "backfeed-" + strings.ReplaceAll(cmd.name, " ", "-") }
 
-// manHead begins a page: its title, which has no date, so that equal versions have equal pages, and its name.
-func manHead(name, section, short string) string {
-	return fmt.Sprintf("%% %q %q \"\" \"backfeed\" \"backfeed\"\n\n# NAME\n\n%s - %s\n", strings.ToUpper(name), section, name, prose.Escape(short))
-}
-
 // manCommand is the page of a command as Markdown.
 func manCommand(cmd *command) string {
 	var b strings.Builder
-	b.WriteString(manHead(manName(cmd), "1", cmd.short))
+	b.WriteString(prose.ManHead(manName(cmd), "1", cmd.short))
 	fmt.Fprintf(&b, "\n# SYNOPSIS\n\n%s\n", prose.Escape(cmd.synopsis()))
 	if cmd.long != "" {
 		fmt.Fprintf(&b, "\n# DESCRIPTION\n\n%s\n", prose.Man(cmd.long))
@@ -106,7 +101,7 @@ func manFlag(f *pflag.Flag) string {
 // manList is the page of backfeed itself as Markdown.
 func (c *cli) manList() string {
 	var b strings.Builder
-	b.WriteString(manHead("backfeed", "1", "turn samples of running programs into profiles for compilers and linkers"))
+	b.WriteString(prose.ManHead("backfeed", "1", "turn samples of running programs into profiles for compilers and linkers"))
 	b.WriteString("\n# SYNOPSIS\n\nbackfeed COMMAND \\[ARGUMENT...]\n\n# COMMANDS\n")
 	for _, cmd := range c.visible() {
 		fmt.Fprintf(&b, "\n**%s**(1)\n: %s\n", manName(cmd), prose.Escape(cmd.short))
@@ -124,5 +119,5 @@ func (c *cli) manList() string {
 func manTopic(name, text string) string {
 	title, body, _ := strings.Cut(text, "\n")
 	body = strings.ReplaceAll("\n"+body, "\n## ", "\n# ")
-	return manHead("backfeed-"+name, "7", strings.TrimPrefix(title, "# ")) + "\n# DESCRIPTION\n" + prose.ManTables(body)
+	return prose.ManHead("backfeed-"+name, "7", strings.TrimPrefix(title, "# ")) + "\n# DESCRIPTION\n" + prose.ManTables(body)
 }

@@ -74,3 +74,8 @@ func Escape(text string) string {
 	}
 	return strings.Join(parts, "`")
 }
+
+// ManHead begins a page as Markdown: its title, which has no date, so that equal versions have equal pages, and its name.
+func ManHead(name, section, short string) string {
+	return fmt.Sprintf("%% %q %q \"\" \"backfeed\" \"backfeed\"\n\n# NAME\n\n%s - %s\n", strings.ToUpper(name), section, name, Escape(short))
+}

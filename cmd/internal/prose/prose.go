@@ -181,3 +181,21 @@ func printTable(b *strings.Builder, lines []string, width int) {
 		}
 	}
 }
+
+// FillBracketed is Fill of a synopsis: what is in brackets stays on one line.
+func FillBracketed(b *strings.Builder, text, first, next string, width int) {
+	one, depth := []byte(text), 0
+	for i, c := range one {
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ' ' && depth > 0:
+			one[i] = 0
+		}
+	}
+	var filled strings.Builder
+	Fill(&filled, string(one), first, next, width)
+	b.WriteString(strings.ReplaceAll(filled.String(), "\x00", " "))
+}

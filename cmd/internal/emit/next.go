@@ -1,0 +1,10 @@
+package emit
+
+// NextLinks says by target of layout how to link with its file: the command, and what must hold.
+var NextLinks = map[string]string{
+	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
+	"gold":      "gcc -ffunction-sections -fuse-ld=gold -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build",
+	"ld":        "gcc -ffunction-sections -Wl,--section-ordering-file=%s, with the same sources and options as the recorded build, and GNU ld 2.43 or later",
+	"ld-script": "gcc -ffunction-sections -Wl,-T,%s, with the same sources and options as the recorded build",
+	"bolt":      "llvm-bolt APP -o APP.bolt -data=FDATA -reorder-blocks=ext-tsp -reorder-functions=user -function-order=%s, with APP linked by -Wl,--emit-relocs and FDATA of emit bolt",
+}
