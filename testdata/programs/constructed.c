@@ -10,6 +10,12 @@
 //   costs    three procedures, one loop each, of equal executions and unequal time
 //   switch   a switch of 16 cases with unequal odds
 //   fib      recursion: N is the number, not millions
+//   arms     random, with arms of ten instructions that depend on one another
+//   chase    a pointer chase over 64 MB, each step in another line of the cache
+//   small    a pointer chase over 64 MB, in nodes of 16 bytes
+//   indirect an interpreter: every operation ends in an indirect jump
+//   stores   stores to one word of each line of 64 MB, sixteen at a time
+//   hot      a procedure that is called from one place, in a loop
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,6 +157,87 @@ NOINLINE long cases(long n) {
 	return s;
 }
 
+// mix is part of a long arm.
+static inline long mix(long x, long y, int k) {
+	x += y;
+	KEEP(x);
+	x ^= x >> k;
+	KEEP(x);
+	return x;
+}
+
+NOINLINE long random_arms(long n) {
+	long x = 0, y = 1;
+	while (n--) {
+		if (rnd() & 1) {
+			x = mix(x, y, 1);
+			x = mix(x, y, 2);
+			x = mix(x, y, 3);
+		} else {
+			y = mix(y, x, 4);
+			y = mix(y, x, 5);
+			y = mix(y, x, 6);
+		}
+	}
+	return x + y;
+}
+
+NOINLINE void **chase(void **p, long n) {
+	while (n--)
+		p = *p;
+	return p;
+}
+
+// interpret runs a program of four kinds of operations, the last of which jumps back.
+NOINLINE long interpret(const unsigned char *op, const unsigned char *first, long n) {
+	static void *const labels[] = {&&add, &&shift, &&flip, &&again};
+	long s = 1;
+#define NEXT goto *labels[*op++]
+	NEXT;
+add:
+	s += n;
+	KEEP(s);
+	NEXT;
+shift:
+	s ^= s >> 3;
+	KEEP(s);
+	NEXT;
+flip:
+	s = ~s;
+	KEEP(s);
+	NEXT;
+again:
+	if (--n == 0)
+		return s;
+	op = first;
+	NEXT;
+}
+
+NOINLINE void stores(long *to, long words, long n) {
+	for (long i = 0; n > 0; n -= 16) {
+		for (long k = 0; k < 16; k++) {
+			to[i] = n;
+			__asm__ volatile("" ::: "memory");
+			i += 8;
+		}
+		if (i >= words)
+			i = 0;
+	}
+}
+
+NOINLINE long called(long s, long i) {
+	s += i;
+	KEEP(s);
+	return s ^ s >> 7;
+}
+
+NOINLINE long hot(long n) {
+	long s = 0;
+	while (n--)
+		s = called(s, n);
+	return s;
+}
+
 NOINLINE long fib(long n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }
 
 // ring returns n indices, each of which leads to another, all in one cycle.
@@ -166,6 +253,18 @@ static uint32_t *ring(uint32_t n) {
 		next[j] = t;
 	}
 	return next;
+}
+
+// links returns n places that are step words apart, in the order of ring.
+static void **links(uint32_t n, long step) {
+	uint32_t *next = ring(n);
+	void **p = malloc(n * step * sizeof *p);
+	if (!p)
+		abort();
+	for (uint32_t i = 0; i < n; i++)
+		p[i * step] = &p[next[i] * step];
+	free(next);
+	return p;
 }
 
 int main(int argc, char **argv) {
@@ -197,6 +296,27 @@ int main(int argc, char **argv) {
 		s = cases(n);
 	} else if (!strcmp(kind, "fib")) {
 		s = fib(n / 1000000);
+	} else if (!strcmp(kind, "arms")) {
+		s = random_arms(n);
+	} else if (!strcmp(kind, "chase")) {
+		s = *chase(links(1 << 20, 8), n) != NULL;
+	} else if (!strcmp(kind, "small")) {
+		s = *chase(links(4 << 20, 2), n) != NULL;
+	} else if (!strcmp(kind, "indirect")) {
+		unsigned char ops[1001];
+		for (int i = 0; i < 1000; i++)
+			ops[i] = rnd() % 3;
+		ops[1000] = 3;
+		s = interpret(ops, ops, n / 1000);
+	} else if (!strcmp(kind, "stores")) {
+		words = 8 << 20;
+		long *to = malloc(words * sizeof *to);
+		if (!to)
+			abort();
+		stores(to, words, n);
+		s = to[0];
+	} else if (!strcmp(kind, "hot")) {
+		s = hot(n);
 	} else {
 		return 2;
 	}

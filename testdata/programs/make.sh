@@ -3,24 +3,36 @@
 #   samples.bfr    PC samples in user mode of some runs, one per 100 us of processor time
 #   truth.json.gz  the exact counts of one run, as callgrind writes them
 #   symfs/         the images
-# What is there already is left as it is. Needs Debian, valgrind, gcc, and a kernel that lets backfeed record; as root
-# it installs the packages that the programs are in. A program takes about half a minute.
+# and lists of what is there, for -sets: DIR/constructed.txt, and of real programs, one by one in turn, DIR/dev.txt and
+# DIR/held.txt, which nobody looks at who changes inference.
+# What is there already is left as it is. Needs Debian, valgrind, gcc, gawk, Go with its module proxy, and a kernel that lets
+# backfeed record; as root it installs the packages that the programs are in. A program takes about half a minute.
+# make.sh -t DIR [NAME...] prints how long one run of each takes instead.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+timing=
+if [ "${1:-}" = -t ]; then timing=1 && shift; fi
 dir=$(realpath -m "${1:?DIR}")
 shift
 mkdir -p "$dir/.work"
 work=$dir/.work
-(cd "$here/../.." && go build -o "$work/backfeed" ./cmd/backfeed)
+(cd "$root" && go build -o "$work/backfeed" ./cmd/backfeed && go test -c -o "$work/infer.test" ./infer)
 gcc -O2 -fno-tree-vectorize -fno-unroll-loops -fno-if-conversion -fno-if-conversion2 -gdwarf-4 -Wl,--build-id \
 	-o "$work/constructed" "$here/constructed.c"
-# callgrind knows no AVX-512: libc is to choose the same routines in both runs.
+# callgrind knows no AVX-512: libc, Go and OpenSSL are to choose the same routines in both runs.
 export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ
+export OPENSSL_ia32cap=~0x200000200000000:~0xffffffffffffffff
+# Nothing else is to differ between two runs either.
+export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1,cpu.avx512f=off PERL_HASH_SEED=0 PYTHONHASHSEED=0 LC_ALL=C.UTF-8
+export GUILE_JIT_THRESHOLD=-1 GUILE_AUTO_COMPILE=0
 
 # Inputs, the same wherever this tree is.
-cat "$here"/../../infer/*.go "$here"/../../sample/*/*.go >"$work/text"
+cat "$root"/infer/*.go "$root"/sample/*/*.go >"$work/text"
 head -c 600000 "$work/text" >"$work/short"
-gzip -c "$work/text" >"$work/text.gz"
+for i in $(seq 12); do cat "$work/text"; done >"$work/big"
+sed 's/err/fault/; 97d; 1003d; 7919d' "$work/text" >"$work/changed"
+gzip -c "$work/big" >"$work/big.gz"
 bzip2 -c "$work/text" >"$work/text.bz2"
 printf 'scale=1200\n4*a(1)\ne(2)\nfor(i=0;i<20000;i++) x+=i*i%%7\nx\nquit\n' >"$work/in.bc"
 cat >"$work/in.tcl" <<'END'
@@ -52,78 +64,250 @@ END
 { echo 'digraph {'; for i in $(seq 160); do echo "n$i -> n$((i * 7 % 161)); n$i -> n$((i * 3 % 161));"; done; echo '}'; } >"$work/in.dot"
 { echo '<r>'; for i in $(seq 20000); do echo "<e id=\"$i\"><v>$((i * 7919 % 10007))</v></e>"; done; echo '</r>'; } >"$work/in.xml"
 
-# name, package ("-": none), runs to record, command
+cat >"$work/words.awk" <<'END'
+{ for (i = 1; i <= NF; i++) h[$i]++ } END { for (k in h) n += h[k] * length(k); print n }
+END
+echo '[range(90000)|{a:.,b:(.*7%13)}]|group_by(.b)|map({k:.[0].b,s:(map(.a)|add)})' >"$work/in.jq"
+cat >"$work/in.rb" <<'END'
+words = Hash.new(0)
+File.read(ARGV[0]).scan(/[A-Za-z_]+/) { |w| words[w] += 1 }
+puts words.sort_by { |w, n| [-n, w] }.map { |w, n| "#{w}=#{n}" }.join(",").length
+END
+cat >"$work/in.php" <<'END'
+<?php function fib($n) { return $n < 2 ? $n : fib($n - 1) + fib($n - 2); }
+$h = []; foreach (preg_split('/\W+/', file_get_contents($argv[1])) as $w) $h[$w] = ($h[$w] ?? 0) + 1;
+arsort($h); echo fib(28), count($h), strlen(json_encode($h)), "\n";
+END
+cat >"$work/in.scm" <<'END'
+(define (fib n) (if (< n 2) n (+ (fib (- n 1)) (fib (- n 2)))))
+(define (queens n k placed)
+  (if (= k 0) 1
+      (let loop ((c 0) (sum 0))
+        (if (= c n) sum
+            (loop (+ c 1)
+                  (if (let safe ((p placed) (d 1))
+                        (or (null? p) (and (not (= (car p) c)) (not (= (abs (- (car p) c)) d)) (safe (cdr p) (+ d 1)))))
+                      (+ sum (queens n (- k 1) (cons c placed)))
+                      sum))))))
+(display (+ (fib 25) (queens 8 8 '())))
+END
+echo '[la1+dsa*1+d20000>x]sx 1sa0lxx 2 20000^3 9000^*p 3000k2vp' >"$work/in.dc"
+cat >"$work/in.m4" <<'END'
+define(`count', `ifelse($1, 0, `', `word$1 eval($1 * 7919 % 1009) len(`$1$1') count(decr($1))')')
+END
+for i in $(seq 50); do echo 'count(1200)'; done >>"$work/in.m4"
+cat >"$work/in.ps" <<'END'
+%!PS
+/Times-Roman findfont 9 scalefont setfont
+0 1 60 { /y exch def 0 1 12 { 45 mul y 12 mul moveto y 20 string cvs show } for } for
+0 1 500 { /i exch def i 7 mul 600 mod i 11 mul 800 mod moveto i 13 mul 600 mod i 3 mul 800 mod 300 400 i 800 mod 50 curveto stroke } for
+showpage
+END
+cat >"$work/in.gp" <<'END'
+set terminal svg size 800,600
+set output "/dev/null"
+set samples 4000
+set isosamples 60
+plot sin(x*x)*exp(-x/9), besj0(x), gamma(abs(x)+1)/10
+splot x*x-y*y, sin(x)*cos(y)
+END
+cat >"$work/in.mod" <<'END'
+param n := 110; set I := 1..n; var x{I, I}, binary;
+maximize all: sum{i in I, j in I} ((i * 7919 + j * 104729) mod 101) * x[i, j];
+s.t. row{i in I}: sum{j in I} x[i, j] = 1; s.t. column{j in I}: sum{i in I} x[i, j] = 1; solve; end;
+END
+cat >"$work/in.xsl" <<'END'
+<xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform"><xsl:template match="/r"><o>
+<xsl:for-each select="e"><xsl:sort select="v" data-type="number"/><i><xsl:value-of select="concat(@id, ':', v + 1)"/></i></xsl:for-each>
+</o></xsl:template></xsl:stylesheet>
+END
+perl -e 'srand(7); my ($v, $c) = (200, 852); print "p cnf $v $c\n"; for (1..$c) { print join(" ", map { (1 + int(rand $v)) * (rand() < .5 ? -1 : 1) } 1..3), " 0\n" }' >"$work/in.cnf"
+perl -e 'for my $f (1..5000) { print ".TH T$f 1\n.SH NAME\n" if $f % 40 == 1; print ".PP\n.B word$f\nThe quick brown fox jumps over the lazy dog, and number $f is said in ", $f * 7919 % 1009, " words that fill the line.\n" x 6 }' >"$work/in.man"
+perl -e 'binmode STDOUT; print "P6\n1600 1200\n255\n"; for my $y (0..1199) { for my $x (0..1599) { print pack "C3", 128 + 127 * sin($x / 31), ($x * $y >> 8) & 255, 128 + 90 * sin(($x + $y) / 17) + $x * 7 % 5 } }' >"$work/in.ppm"
+perl -e 'binmode STDOUT; for my $i (0..2000000) { print pack "s<", 12000 * sin($i / 20) + 6000 * sin($i / 7.3) * sin($i / 9000) + $i * 7919 % 301 }' >"$work/in.raw"
+perl -e 'print ".text\n"; for my $i (1..30000) { print "L$i:\n\tmovq ", 8 * ($i % 50), "(%rdi), %rax\n\taddq \$", $i, ", %rax\n\tcmpq %rsi, %rax\n\tjne L", 1 + $i * 7 % 30000, "\n\tmovl %eax, v$i(%rip)\n" } print ".bss\n"; print ".lcomm v$_, 8\n" for 1..30000' >"$work/in.s"
+perl -e 'print "section .text\n"; for my $i (1..12000) { print "L$i: mov rax, [rdi+", 8 * ($i % 50), "]\n add rax, $i\n cmp rax, rsi\n jne L", 1 + $i * 7 % 12000, "\n" }' >"$work/in.asm"
+perl -e 'print "%token A B C\n%%\ns: e0;\n"; my $n = 120; for my $i (0..$n) { print "e$i: e", $i + 1, " | e$i \x27", chr(33 + $i % 6 * 2 + ($i % 6 ? 8 : 0)), "\x27 e", $i + 1, " | A e$i B ;\n" if $i < $n } print "e$n: A | B | C | \x27(\x27 e0 \x27)\x27;\n"' >"$work/in.y"
+perl -e 'for my $i (1..20000) { print "<div class=\"c$i\"><p>Some <b>text</b>  of   number $i</p><ul><li>one<li>two</ul></div>\n" }' >"$work/body.html"
+{ echo '<!DOCTYPE html><html><head><title>t</title></head><body>'; cat "$work/body.html"; echo '</body></html>'; } >"$work/in.html"
+for i in $(seq 20); do cat "$root"/testdata/*/*.sh; done >"$work/in.sh"
+cat "$root"/cmd/backfeed/help/*.md >"$work/in.md"
+
+# name; package of Debian, "-" for none, or Go package with the version of its module; runs to record; command
 table() {
 	cat <<END
-copy - 8 $work/constructed copy 300
-random - 10 $work/constructed random 40
-two - 3 $work/constructed two 60
-twice - 15 $work/constructed twice 50
-rare - 10 $work/constructed rare 60
-nested - 30 $work/constructed nested 50
-divide - 10 $work/constructed divide 60
-costs - 10 $work/constructed costs 40
-switch - 10 $work/constructed switch 20
-fib - 60 $work/constructed fib 33
-perl perl-base 40 perl $work/in.pl $work/text
-gawk gawk 30 gawk {for(i=1;i<=NF;i++)h[\$i]++}END{for(k_in_h)print_k,h[k]} $work/text
-mawk mawk 40 mawk {for(i=1;i<=NF;i++)h[\$i]++}END{n=0;for(k_in_h)n+=h[k];print_n} $work/text
-jq jq 12 jq -n [range(90000)|{a:.,b:(.*7%13)}]|group_by(.b)|map({k:.[0].b,s:(map(.a)|add)})
-python3 python3-minimal 30 python3 $work/in.py $work/text
-tclsh tcl 40 tclsh $work/in.tcl
-lua lua5.4 12 lua5.4 $work/in.lua
-bc bc 10 bc -lq $work/in.bc
-sqlite3 sqlite3 20 sqlite3 :memory: .read_$work/in.sql
-gzip gzip 25 gzip -9c $work/text
-gunzip gzip 150 gzip -dc $work/text.gz
-bzip2 bzip2 15 bzip2 -9c $work/text
+copy - 30 $work/constructed copy 300
+random - 25 $work/constructed random 40
+two - 4 $work/constructed two 60
+twice - 50 $work/constructed twice 50
+rare - 40 $work/constructed rare 60
+nested - 120 $work/constructed nested 50
+divide - 20 $work/constructed divide 60
+costs - 15 $work/constructed costs 40
+switch - 25 $work/constructed switch 20
+fib - 300 $work/constructed fib 33
+arms - 15 $work/constructed arms 40
+chase - 3 $work/constructed chase 12
+small - 1 $work/constructed small 30
+indirect - 30 $work/constructed indirect 200
+stores - 12 $work/constructed stores 200
+hot - 40 $work/constructed hot 100
+gotwice ./testdata/programs/twice 50 $work/gotwice
+perl perl-base 80 perl $work/in.pl $work/text
+gawk gawk 70 gawk -f $work/words.awk $work/text
+mawk mawk 150 mawk -f $work/words.awk $work/text
+jq jq 12 jq -nf $work/in.jq
+python3 python3-minimal 80 /usr/bin/python3 $work/in.py $work/text
+tclsh tcl 100 tclsh $work/in.tcl
+lua lua5.4 35 lua5.4 $work/in.lua
+bc bc 5 bc -lq $work/in.bc
+sqlite3 sqlite3 60 sqlite3 -init $work/in.sql :memory: .quit
+gzip gzip 60 gzip -9c $work/text
+gunzip gzip 50 gzip -dc $work/big.gz
+bzip2 bzip2 50 bzip2 -9c $work/text
 bunzip2 bzip2 40 bzip2 -dc $work/text.bz2
-xz xz-utils 20 xz -3c $work/short
+xz xz-utils 50 xz -3c $work/short
 lz4 lz4 60 lz4 -9c $work/text
-zstd zstd 12 zstd -12 -c $work/text
-brotli brotli 15 brotli -6 -c $work/text
-sort coreutils 80 sort $work/text
-wc coreutils 100 wc $work/text
-od coreutils 20 od -c $work/short
-sha256 coreutils 120 sha256sum $work/text
-grep grep 150 grep -cE [a-z]+_[a-z]+\\(.*err $work/text
-sed sed 15 sed -E s/([a-z]+)\\.([A-Z][a-z]+)/\\2.\\1/g $work/short
-diff diffutils 60 diff $work/text $work/short
-objdump binutils 12 objdump -d $work/constructed /usr/bin/sort
-readelf binutils 12 readelf -aW $work/backfeed
-cc1 gcc-12 8 /usr/lib/gcc/x86_64-linux-gnu/12/cc1 -quiet -imultiarch x86_64-linux-gnu -O2 $here/constructed.c -o /dev/null
-xmllint libxml2-utils 40 xmllint --noout --xpath sum(//v) $work/in.xml
-dot graphviz 8 dot -Tplain $work/in.dot
-git git 12 git -C $here/../.. diff --stat --no-index $work/text $work/short
-ripgrep ripgrep 200 rg -j1 -c [a-z]+_[a-z]+\\(.*err $work/text
+zstd zstd 60 zstd -12 -c $work/text
+brotli brotli 80 brotli -6 -c $work/text
+sort coreutils 250 sort $work/text
+wc coreutils 80 wc $work/big
+od coreutils 50 od -c $work/short
+sha256 coreutils 100 sha256sum $work/big
+grep grep 150 grep -cE [a-z]+\\.[A-Z][a-z]+\\(.*err $work/big
+sed sed 150 sed -E s/([a-z]+)\\.([A-Z][a-z]+)/\\2.\\1/g $work/short
+diff diffutils 200 diff -d $work/text $work/changed
+objdump binutils 80 objdump -d $work/constructed /usr/bin/sort
+readelf binutils 150 readelf -aW $work/backfeed
+cc1 gcc-12 40 /usr/lib/gcc/x86_64-linux-gnu/12/cc1 -quiet -imultiarch x86_64-linux-gnu -O2 $here/constructed.c -o /dev/null
+xmllint libxml2-utils 250 xmllint --noout --xpath sum(//v) $work/in.xml
+dot graphviz 2 dot -Tplain $work/in.dot
+git git 100 git -C $root diff --stat --no-index $work/text $work/changed
+ripgrep ripgrep 400 rg -j1 -c [a-z]+\\.[A-Z][a-z]+\\(.*err $work/big
+bat bat 8 batcat --no-config --color=always --style=plain --paging=never -l go $work/short
+fd fd-find 60 fdfind -j1 --no-ignore [0-9].*h$ /usr
+hexyl hexyl 150 hexyl --color=never --no-squeezing $work/text
+sd sd 400 sd -p ([a-z]+)\\.([A-Z][a-z]+) \$2.\$1 $work/text
+goldmark github.com/yuin/goldmark@v1.8.7 30 $work/goldmark $work/in.md 200
+gopherlua github.com/yuin/gopher-lua@v1.1.1 35 $work/gopherlua $root/testdata/lua/script.lua 100
+gojq github.com/itchyny/gojq@v0.12.17 35 $work/gojq $root/testdata/gojq/script.jq 200
+yaml gopkg.in/yaml.v3@v3.0.1 40 $work/yaml $root/infer/machine/models/amd-zen4.yaml 120
+deflate github.com/klauspost/compress@v1.20.3 40 $work/deflate $work/in.md 150
+shfmt mvdan.cc/sh/v3/cmd/shfmt@v3.12.0 80 $work/shfmt $work/in.sh
+minify github.com/tdewolff/minify/v2/cmd/minify@v2.24.0 200 $work/minify --type=html $work/in.html
+gofmt cmd/gofmt 25 $work/gofmt $root/infer $root/sample
+gocompile cmd/compile 40 $work/gocompile -p unicode -complete -c=1 -o /dev/null $(go env GOROOT)/src/unicode/tables.go $(go env GOROOT)/src/unicode/letter.go $(go env GOROOT)/src/unicode/graphic.go $(go env GOROOT)/src/unicode/digit.go $(go env GOROOT)/src/unicode/casetables.go
+backfeed ./cmd/backfeed 60 $work/backfeed.go infer $root/testdata/mix/samples.bfr --symfs $root/testdata/mix
+ruby ruby 50 ruby --disable-gems $work/in.rb $work/text
+php php-cli 150 php $work/in.php $work/text
+guile guile-3.0 40 guile $work/in.scm
+dc dc 30 dc $work/in.dc
+m4 m4 80 m4 -L0 $work/in.m4
+troff groff-base 35 troff -man -Tutf8 $work/in.man
+gs ghostscript 150 gs -q -dNOSAFER -dBATCH -dNOPAUSE -sDEVICE=ppmraw -r100 -sOutputFile=/dev/null $work/in.ps
+gnuplot gnuplot-nox 10 gnuplot $work/in.gp
+glpsol glpk-utils 50 glpsol --math $work/in.mod
+minisat minisat 300 minisat -verb=0 $work/in.cnf
+xsltproc xsltproc 100 xsltproc $work/in.xsl $work/in.xml
+cjpeg libjpeg-turbo-progs 300 cjpeg -optimize -dct float $work/in.ppm
+optipng optipng 5 optipng -q -o1 -force -clobber -out $work/out.png $work/in.ppm
+flac flac 100 flac -s -8 -c --force-raw-format --endian=little --sign=signed --channels=1 --bps=16 --sample-rate=44100 $work/in.raw
+lame lame 15 lame --quiet -r -s 44.1 -m m $work/in.raw -
+as binutils 20 as -o /dev/null $work/in.s
+nm binutils 40 nm -n /usr/lib/x86_64-linux-gnu/libc.a
+gold binutils 100 ld.gold -r -o /dev/null --whole-archive /usr/lib/x86_64-linux-gnu/libc.a
+bfd binutils 120 ld.bfd -r -o /dev/null --whole-archive /usr/lib/x86_64-linux-gnu/libc.a
+nasm nasm 25 nasm -f elf64 -o /dev/null $work/in.asm
+bison bison 80 bison -o /dev/null $work/in.y
+openssl openssl 70 openssl dgst -sha3-256 $work/backfeed
+tidy tidy 35 tidy -q --show-warnings no $work/in.html
 END
 }
 
-# make NAME PACKAGE RUNS COMMAND...: an underscore in an argument of a program of one line is a blank.
+# built NAME PACKAGE FILE: builds a Go program into FILE as valgrind wants it, with the main.go of testdata if PACKAGE
+# is no command.
+built() {
+	local src=$work/src/$1 path=${2%@*}
+	case $2 in
+	*@*)
+		mkdir -p "$src"
+		cd "$src"
+		[ -f go.mod ] || go mod init "$1"
+		go get "$2"
+		if [[ $path != */cmd/* ]]; then
+			cp "$root/testdata/${1#gopher}/main.go" .
+			path=.
+		fi
+		;;
+	*) cd "$root" ;;
+	esac
+	go build -tags valgrind -o "$work/$3" "$path"
+}
+
+# have NAME PACKAGE COMMAND: gets the program, or says why not.
+have() {
+	case $2 in
+	-) return 0 ;;
+	*/*)
+		[ -e "$3" ] || (built "$1" "$2" "$(basename "$3")") >"$work/log" 2>&1 || { echo "$1: $(tail -1 "$work/log")"; return 1; }
+		;;
+	*)
+		dpkg-query -W "$2" >/dev/null 2>&1 || DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$2" >/dev/null 2>&1 ||
+			{ echo "$1: package $2 is not to be had"; return 1; }
+		;;
+	esac
+}
+
+# make NAME PACKAGE RUNS COMMAND...
 make() {
 	local name=$1 package=$2 runs=$3 out=$dir/$1 path
 	shift 3
-	[ ! -e "$out/truth.json.gz" ] || return 0
-	if [ "$package" != - ] && ! dpkg-query -W "$package" >/dev/null 2>&1; then
-		DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$package" >/dev/null 2>&1 ||
-			{ echo "$name: package $package is not to be had"; return 0; }
+	[ -n "$timing" ] || [ ! -e "$out/truth.json.gz" ] || return 0
+	have "$name" "$package" "$1" || return 0
+	if [ -n "$timing" ]; then
+		local TIMEFORMAT="$name: %U s, $runs runs"
+		time "$@" >"$work/out" 2>"$work/log" </dev/null || { echo "$name fails:"; tail -3 "$work/log"; }
+		return 0
 	fi
-	local -a command=("${@//_in_h/ in h}")
-	command=("${command[@]//print_/print }")
-	command=("${command[@]//.read_/.read }")
-	rm -rf "$out"
 	mkdir -p "$out/symfs"
-	"$work/backfeed" record -F 9973 -o "$out/samples.bfr" -- sh -c 'n=$1; shift; while [ $n -gt 0 ]; do "$@"; n=$((n-1)); done' - "$runs" "${command[@]}" \
-		>/dev/null 2>"$work/log" || true
-	[ -s "$out/samples.bfr" ] || { echo "$name: $(tail -1 "$work/log")"; return 0; }
-	echo "$runs" >"$out/runs"
-	nice valgrind -q --tool=callgrind --dump-instr=yes --collect-jumps=yes --dump-line=no --compress-pos=no \
-		--callgrind-out-file="$work/callgrind" "${command[@]}" >/dev/null 2>&1 || true
+	if [ ! -e "$out/samples.bfr" ]; then
+		# Not to /dev/null: grep does nothing then but look for one match.
+		"$work/backfeed" record -F 9973 -o "$out/samples.bfr" -- sh -c 'n=$1; shift; while [ $n -gt 0 ]; do "$@" >"$0"; n=$((n-1)); done' \
+			"$work/out" "$runs" "$@" >/dev/null 2>"$work/log" </dev/null || true
+		[ -s "$out/samples.bfr" ] || { echo "$name: $(tail -1 "$work/log")"; return 0; }
+		echo "$runs" >"$out/runs"
+	fi
+	# Without --skip-plt=no, what runs in procedure linkage tables is not counted.
+	nice valgrind -v -v --log-file="$work/valgrind" --tool=callgrind --dump-instr=yes --collect-jumps=yes --dump-line=no --compress-pos=no --skip-plt=no \
+		--callgrind-out-file="$work/callgrind" "$@" >"$work/out" 2>&1 </dev/null || true
 	"$work/backfeed" images "$out/samples.bfr" --format json | sed -n 's/.*"path": "\(\/[^"]*\)".*/\1/p' | sort -u | while read -r path; do
 		[ -f "$path" ] && mkdir -p "$out/symfs$(dirname "$path")" && cp -L "$path" "$out/symfs$path"
 	done
-	gzip -c "$work/callgrind" >"$out/truth.json.gz"
-	echo "$name: $("$work/backfeed" images "$out/samples.bfr" --format csv | awk -F, 'NR>1{n+=$4}END{print n+0}') samples"
+	[ ! -s "$work/callgrind" ] || gawk -f "$here/plt.awk" "$work/valgrind" "$work/callgrind" | gzip -n >"$out/truth.json.gz"
+	rm -f "$work/callgrind"
+	if (cd "$root/infer" && "$work/infer.test" -test.run '^TestSamplesRan$' -test.v -sets="$out") >"$work/log" 2>&1; then
+		sed -n 's/^ *ran_test.go:[0-9]*: //p' "$work/log"
+	else # such a set judges nothing
+		sed -n 's/^ *ran_test.go:[0-9]*: /thrown out: /p' "$work/log" | tail -1
+		rm -rf "$dir/.out/$name" && mkdir -p "$dir/.out" && mv "$out" "$dir/.out/$name"
+	fi
+	lists
+}
+
+# lists writes the three lists of what is there.
+lists() {
+	local name package turn=held
+	local -A list=([constructed]= [dev]= [held]=)
+	while read -r name package _; do
+		if [ "$package" = - ] || [ "$name" = gotwice ]; then
+			to=constructed
+		else
+			turn=$([ "$turn" = dev ] && echo held || echo dev)
+			to=$turn
+		fi
+		[ ! -e "$dir/$name/truth.json.gz" ] || list[$to]+=${list[$to]:+,}$dir/$name
+	done < <(table)
+	for to in "${!list[@]}"; do echo "${list[$to]}" >"$dir/$to.txt"; done
 }
 
 while read -r name package runs command; do

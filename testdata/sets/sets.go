@@ -116,3 +116,9 @@ func (s *Set) Taken(path string, b *image.Block, to image.Addr) float64 {
 	s.of(path, func(it *truth.Image) { n = max(n, it.Jumps[truth.Transfer{From: b.Last, To: to}]) })
 	return float64(n)
 }
+
+// Ran reports whether the instruction at a, of the image at path, ran while it was counted.
+func (s *Set) Ran(path string, a image.Addr) (ran bool) {
+	s.of(path, func(it *truth.Image) { ran = ran || it.Insts[a] > 0 })
+	return ran
+}
