@@ -464,18 +464,18 @@ func (s *spread) freq(n, own float64) Freq {
 	return Freq{n, confidence(math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(own), Medium))}
 }
 
-// evidence is the most that can be said of a block by what samples show of it. One that has none, and would
-// hardly have any as often as it is thought to run, may as well have run once: that it has none is no more than
-// an upper bound.
+// evidence is the most that can be said of a block by what samples show of it. One that has hardly any, and would
+// hardly have more as often as it is thought to run, may as well have run once: so few are no more than an upper
+// bound.
 func (q *problem) evidence(b int) Confidence {
-	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && q.samples[b] == 0 && q.n[b]*q.cost[b] < hardlySeen {
+	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && max(q.samples[b], q.n[b]*q.cost[b]) < hardlySeen {
 		return Low
 	}
 	return High
 }
 
-// hardlySeen is how many samples a block without any is to be expected to have at least for its count to be
-// more than an upper bound.
+// hardlySeen is how many samples a block is to have, or to be expected to have, for its count to be more than an
+// upper bound.
 const hardlySeen = 3
 
 // atMost returns f with no confidence above most.
