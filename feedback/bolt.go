@@ -131,16 +131,16 @@ func (b *boltWriter) proc(r *infer.Result) {
 	switch {
 	case b.unfit[r.Proc.Addr]:
 		b.left[r.Proc.Addr] = true
-		b.dropped[SkipName] += executed(r)
+		b.dropped[SkipName] += r.Instructions()
 		return
 	case !named:
-		b.skip(SkipNoSymbol, executed(r))
+		b.skip(SkipNoSymbol, r.Instructions())
 		return
 	case !r.Proc.Complete:
-		b.skip(SkipIncomplete, executed(r))
+		b.skip(SkipIncomplete, r.Instructions())
 		return
 	case !known(r):
-		b.skip(SkipUnknown, executed(r))
+		b.skip(SkipUnknown, r.Instructions())
 		return
 	}
 	wrote := false

@@ -40,14 +40,6 @@ func (s Skipped) String() string {
 	return fmt.Sprintf(" (%d %s)", s[most], most)
 }
 
-// executed is how many instructions of r ran.
-func executed(r *infer.Result) (insts float64) {
-	for i := range r.Proc.Blocks {
-		insts += r.Block[i].N * float64(r.Proc.Blocks[i].Insts)
-	}
-	return insts
-}
-
 // A remainder is what a writer leaves out.
 type remainder struct {
 	skipped Skipped
@@ -64,20 +56,20 @@ func (m *remainder) skip(why Reason, insts float64) {
 }
 
 // of adds the procedures of an image to all.
-func (m *remainder) of(procs []*infer.Result) { m.all += executedIn(procs) }
+func (m *remainder) of(procs []*infer.Result) { m.all += executed(procs) }
 
 // leave counts all procedures of an image as left out.
 func (m *remainder) leave(why Reason, procs []*infer.Result) {
 	m.of(procs)
 	for _, r := range procs {
-		m.skip(why, executed(r))
+		m.skip(why, r.Instructions())
 	}
 }
 
-// executedIn is the sum of executed.
-func executedIn(procs []*infer.Result) (insts float64) {
+// executed is how many instructions all of procs ran.
+func executed(procs []*infer.Result) (insts float64) {
 	for _, r := range procs {
-		insts += executed(r)
+		insts += r.Instructions()
 	}
 	return insts
 }

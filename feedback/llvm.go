@@ -139,7 +139,7 @@ func (l *llvmWriter) add(v *view) error {
 	ln, err := v.Image.Lines()
 	if err != nil {
 		l.of(v.Procs)
-		l.skip(SkipImageLines, executedIn(v.Procs))
+		l.skip(SkipImageLines, executed(v.Procs))
 		return nil
 	}
 	v.lines = ln

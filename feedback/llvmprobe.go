@@ -34,7 +34,7 @@ func (d *probeDecoder) image() {
 	d.of(d.sites.Procs)
 	for _, r := range d.sites.Procs {
 		if !known(r) {
-			d.skip(SkipUnknown, executed(r))
+			d.skip(SkipUnknown, r.Instructions())
 			continue
 		}
 		d.proc(r)
@@ -46,7 +46,7 @@ func (d *probeDecoder) image() {
 
 func (d *probeDecoder) proc(r *infer.Result) {
 	if len(d.within(r.Proc.Addr, r.Proc.Addr+image.Addr(r.Proc.Size))) == 0 {
-		d.skip(SkipNoProbes, executed(r))
+		d.skip(SkipNoProbes, r.Instructions())
 		return
 	}
 	d.procs++

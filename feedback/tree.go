@@ -107,11 +107,11 @@ func (t *tree) image(v *view, as dialect) {
 // cannot be in the profile.
 func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 	if !known(r) {
-		t.skip(SkipUnknown, executed(r))
+		t.skip(SkipUnknown, r.Instructions())
 		return "", false
 	}
 	if !as.made(v.lines.Unit(r.Proc.Addr)) {
-		t.skip(SkipLang, executed(r))
+		t.skip(SkipLang, r.Instructions())
 		return "", false
 	}
 	for i := range r.Proc.Blocks {
@@ -120,7 +120,7 @@ func (t *tree) nameOf(v *view, r *infer.Result, as dialect) (string, bool) {
 			return as.name(fs[len(fs)-1].Func), true
 		}
 	}
-	t.skip(SkipNoLines, executed(r))
+	t.skip(SkipNoLines, r.Instructions())
 	return "", false
 }
 

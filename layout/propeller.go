@@ -86,7 +86,7 @@ func Propeller(ip *infer.ImageProfile, progress func(done, total int)) (*Cluster
 func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symbol, names *sourceNames) {
 	insts := 0.0
 	if i := holder(procs, s.Addr); i >= 0 && procs[i].Proc.Addr == s.Addr {
-		insts = executed(procs[i])
+		insts = procs[i].Instructions()
 	}
 	c.Executed += insts
 	switch {
@@ -306,12 +306,4 @@ func (c *Clusters) WriteSymbols(w io.Writer) error {
 		}
 	}
 	return bw.Flush()
-}
-
-// executed is how many instructions of r ran.
-func executed(r *infer.Result) (insts float64) {
-	for i := range r.Proc.Blocks {
-		insts += r.Block[i].N * float64(r.Proc.Blocks[i].Insts)
-	}
-	return insts
 }
