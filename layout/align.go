@@ -270,7 +270,7 @@ func (f *fetcher) fetchesOf(size image.Addr, blocks []int, from image.Addr, pad 
 // innermostLoops returns the natural loops of p that hold no other, each with its head
 // first: a block that dominates another which leads back to it.
 func innermostLoops(p *image.Proc) [][]int {
-	idom, order := dominators(p)
+	idom, order := image.Dominators(successors(p), p.Entries)
 	member := make([]int, len(p.Blocks)) // number of the loop that last took the block, from 1
 	var loops [][]int
 	heads := make([]bool, len(p.Blocks))
@@ -278,7 +278,7 @@ func innermostLoops(p *image.Proc) [][]int {
 		number := len(loops) + 1
 		loop := []int{h}
 		for _, e := range p.Blocks[h].In {
-			if u := p.Edges[e].From; dominates(idom, h, u) {
+			if u := p.Edges[e].From; image.Dominates(idom, h, u) {
 				heads[h] = true
 				if member[h] != number {
 					member[h] = number
@@ -307,98 +307,13 @@ func innermostLoops(p *image.Proc) [][]int {
 	})
 }
 
-// dominators returns the immediate dominator of each block, -1 for those that cannot be
-// reached from an entry and the number of blocks for those that nothing dominates, and
-// the blocks that can be reached, in reverse postorder ("A Simple, Fast Dominance
-// Algorithm", Cooper, Harvey and Kennedy, 2001).
-func dominators(p *image.Proc) (idom, order []int) {
-	n := len(p.Blocks)
-	root := n // stands before all entries
-	order = reversePostorder(p)
-	rank := make([]int, n+1) // of root: 0
-	for i, b := range order {
-		rank[b] = i + 1
-	}
-	idom = make([]int, n+1)
-	for i := range idom {
-		idom[i] = -1
-	}
-	idom[root] = root
-	entry := make([]bool, n)
-	for _, b := range p.Entries {
-		entry[b] = true
-	}
-	for changed := true; changed; {
-		changed = false
-		for _, b := range order {
-			d := -1
-			if entry[b] {
-				d = root
-			}
-			for _, e := range p.Blocks[b].In {
-				u := p.Edges[e].From
-				if idom[u] < 0 {
-					continue
-				}
-				if d < 0 {
-					d = u
-					continue
-				}
-				for d != u {
-					for rank[d] > rank[u] {
-						d = idom[d]
-					}
-					for rank[u] > rank[d] {
-						u = idom[u]
-					}
-				}
-			}
-			if d >= 0 && idom[b] != d {
-				idom[b], changed = d, true
-			}
+// successors returns the blocks that each block of p leads to.
+func successors(p *image.Proc) [][]int {
+	next := make([][]int, len(p.Blocks))
+	for b := range p.Blocks {
+		for _, e := range p.Blocks[b].Out {
+			next[b] = append(next[b], p.Edges[e].To)
 		}
 	}
-	return idom[:n], order
-}
-
-// dominates reports whether all paths from an entry to b pass through a.
-func dominates(idom []int, a, b int) bool {
-	if idom[b] < 0 {
-		return false
-	}
-	for b != a && b < len(idom) {
-		b = idom[b]
-	}
-	return b == a
-}
-
-// reversePostorder returns the blocks that can be reached from the entries.
-func reversePostorder(p *image.Proc) []int {
-	type visit struct{ block, next int }
-	seen := make([]bool, len(p.Blocks))
-	var order []int
-	for k := len(p.Entries) - 1; k >= 0; k-- {
-		if seen[p.Entries[k]] {
-			continue
-		}
-		seen[p.Entries[k]] = true
-		stack := []visit{{p.Entries[k], 0}}
-		for len(stack) > 0 {
-			top := &stack[len(stack)-1]
-			out := p.Blocks[top.block].Out
-			if top.next == len(out) {
-				order = append(order, top.block)
-				stack = stack[:len(stack)-1]
-				continue
-			}
-			to := p.Edges[out[top.next]].To
-			top.next++
-			if !seen[to] {
-				seen[to] = true
-				stack = append(stack, visit{to, 0})
-			}
-		}
-	}
-	slices.Reverse(order)
-	return order
+	return next
 }

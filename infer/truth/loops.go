@@ -158,7 +158,7 @@ func (g *graph) trips(code *documentCode) (all []pairing) {
 		var estBack, truthBack float64
 		var work []int
 		for _, e := range g.in[h] {
-			if edge := &g.edges[e]; dominates(idom, h, edge.from) {
+			if edge := &g.edges[e]; image.Dominates(idom, h, edge.from) {
 				estBack, truthBack = estBack+edge.est, truthBack+edge.truth
 				work = append(work, edge.from)
 			}
@@ -198,84 +198,19 @@ func (g *graph) trips(code *documentCode) (all []pairing) {
 	return all
 }
 
-// dominators returns the immediate dominator of each block, len(blocks) for those that only the
-// outside dominates, and -1 for those that are not reached. It is the algorithm of Cooper, Harvey and
-// Kennedy ("A Simple, Fast Dominance Algorithm", 2001).
+// dominators returns the immediate dominator of each block, as image.Dominators has it. Blocks that no other leads
+// to are entered from outside.
 func (g *graph) dominators() []int {
-	n := len(g.p.Blocks)
-	number := make([]int, n+1) // in postorder
-	var order []int            // reverse postorder, without the outside
-	seen := make([]bool, n)
-	var visit func(v int)
-	visit = func(v int) {
-		if seen[v] {
-			return
-		}
-		seen[v] = true
+	next := make([][]int, len(g.p.Blocks))
+	var entries []int
+	for v := range next {
 		for _, e := range g.out[v] {
-			visit(g.edges[e].to)
+			next[v] = append(next[v], g.edges[e].to)
 		}
-		number[v] = len(order)
-		order = append(order, v)
-	}
-	entry := make([]bool, n)
-	enter := func(v int) { entry[v] = true; visit(v) }
-	if n > 0 {
-		enter(0)
-	}
-	for v := range n {
-		if len(g.in[v]) == 0 {
-			enter(v)
+		if v == 0 || len(g.in[v]) == 0 {
+			entries = append(entries, v)
 		}
 	}
-	slices.Reverse(order)
-	number[n] = n
-	idom := make([]int, n)
-	for v := range idom {
-		idom[v] = -1
-	}
-	meet := func(a, b int) int {
-		for a != b {
-			for number[a] < number[b] {
-				a = idom[a]
-			}
-			for number[b] < number[a] {
-				b = idom[b]
-			}
-		}
-		return a
-	}
-	for changed := true; changed; {
-		changed = false
-		for _, v := range order {
-			d := -1
-			if entry[v] {
-				d = n
-			}
-			for _, e := range g.in[v] {
-				switch u := g.edges[e].from; {
-				case idom[u] < 0:
-				case d < 0:
-					d = u
-				default:
-					d = meet(d, u)
-				}
-			}
-			if d != idom[v] {
-				idom[v], changed = d, true
-			}
-		}
-	}
+	idom, _ := image.Dominators(next, entries)
 	return idom
-}
-
-// dominates reports whether all paths from outside to b pass through a.
-func dominates(idom []int, a, b int) bool {
-	if idom[b] < 0 {
-		return false
-	}
-	for b != a && b < len(idom) {
-		b = idom[b]
-	}
-	return b == a
 }

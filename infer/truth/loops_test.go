@@ -82,7 +82,7 @@ func TestLoopsEnteredAside(t *testing.T) {
 			t.Errorf("block %d: dominated by %d, want %d", v, idom[v], want)
 		}
 	}
-	if dominates(idom, 1, 2) || !dominates(idom, 2, 3) || !dominates(idom, 0, 3) {
+	if image.Dominates(idom, 1, 2) || !image.Dominates(idom, 2, 3) || !image.Dominates(idom, 0, 3) {
 		t.Error("dominance does not follow dominators")
 	}
 }
