@@ -119,7 +119,8 @@ func (pr *posed) run(keep bool) []spread {
 		}
 	}
 	sd := pr.spread(x, keep)
-	for i, scale := range slices.Repeat([]float64{pr.scaleSD()}, len(sd)) {
+	scale := pr.scaleSD()
+	for i := range sd {
 		sd[i].scale = scale
 	}
 	pr.each(func(i int) { pr.results[i].fill(pr.probs[i], sd[i]) })

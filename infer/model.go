@@ -82,6 +82,14 @@ type params struct {
 	part float64
 }
 
+// counts returns the share of the samples that counts.
+func (p *params) counts() float64 {
+	if p.part == 0 {
+		return 1
+	}
+	return p.part
+}
+
 // enoughSamples is how many samples are taken for what they are. By then it is the
 // time of one execution that is not known, not the noise of the samples; more of them
 // only make the search steep: with 81 million samples of SQLite and 50 million of zstd
@@ -219,10 +227,7 @@ func newProblem(p *image.Proc, samples []uint64, costOf func(*image.Block) float
 		}
 	}
 	q.allocate()
-	part := par.part
-	if part == 0 {
-		part = 1
-	}
+	part := par.counts()
 	var sum, cost float64
 	for b := range p.Blocks {
 		q.insts[b], q.invVar[b] = 1, 1/par.costVar

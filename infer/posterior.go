@@ -48,6 +48,10 @@ func (s *spread) of(own float64) float64 { return math.Hypot(s.level, own) }
 // of many loops were off by up to 2.6, one that only follows pointers through memory by 100.
 const timeSD = 1.5
 
+// TimeFactor is the factor that counts may be off by with 90 % confidence where nothing but time was sampled: what
+// timeSD comes to, in round numbers.
+const TimeFactor = 12
+
 // scaleSD is what the factor that all counts have in common is uncertain by.
 func (pr *posed) scaleSD() float64 {
 	if pr.par.timed && !slices.ContainsFunc(pr.probs, (*problem).counted) {

@@ -29,6 +29,7 @@ const manyTargets = 3
 
 // risk finds the risks of all problems.
 func (pr *posed) risk(prof *Profile, model *machine.Model) {
+	perCycle := pr.par.counts() / cyclesApart(prof.Event) // samples
 	for _, ip := range prof.Images {
 		parallel(len(ip.Procs), func(i int) {
 			r := ip.Procs[i]
@@ -36,28 +37,17 @@ func (pr *posed) risk(prof *Profile, model *machine.Model) {
 			if q == nil || r.Samples < fewSamples {
 				return
 			}
-			q.mispredict = float64(model.Mispredict) / cyclesApart(prof.Event)
-			if q.par.part > 0 {
-				q.mispredict *= q.par.part
-			}
-			for b, cycles := range riskOf(ip.Image, r.Proc, model, r.BlockSamples) {
-				if cycles > 0 {
-					q.takeRisk(b, cycles/cyclesApart(prof.Event))
+			q.mispredict = float64(model.Mispredict) * perCycle
+			if cycles := riskOf(ip.Image, r.Proc, model, r.BlockSamples); cycles != nil {
+				q.risk = make([]float64, len(q.cost)) // dispatches take no time, and risk none
+				for b, most := range cycles {
+					if most > 0 {
+						q.risk[b] = most * perCycle / q.cost[b]
+					}
 				}
 			}
 		})
 	}
-}
-
-// takeRisk sets what an execution of block b may wait, in samples.
-func (q *problem) takeRisk(b int, samples float64) {
-	if q.risk == nil {
-		q.risk = make([]float64, len(q.cost))
-	}
-	if q.par.part > 0 {
-		samples *= q.par.part
-	}
-	q.risk[b] = samples / q.cost[b]
 }
 
 // riskOf returns the risk of each block of p, in cycles; nil if there is none.

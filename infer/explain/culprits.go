@@ -315,7 +315,7 @@ func (w *work) blameMemory(i int, sl *dataSlice) {
 		own, other = perhaps, likely
 	}
 	switch {
-	case w.chained(i, sl):
+	case w.chained(i):
 		own = surely // nothing can be fetched ahead: each step waits for the one before
 	case w.dispatched(i):
 		own = min(own, perhaps) // the jump is the likelier cause
@@ -344,19 +344,15 @@ func (w *work) blameMemory(i int, sl *dataSlice) {
 	}
 }
 
-// chained reports whether load i gets its address from a load that ran in the same block:
-// itself, the turn before, or another. sl is what its operands are made from.
-func (w *work) chained(i int, sl *dataSlice) bool {
-	if w.exp.Insts[i].Class&image.Load == 0 || w.ops[i].Address == (image.RegSet{}) {
+// chained reports whether load i gets its address from what it loaded itself, the turn before.
+func (w *work) chained(i int) bool {
+	if w.exp.Insts[i].Class&image.Load == 0 || !w.ops[i].Writes.Has(w.ops[i].Address) {
 		return false
 	}
 	if m, ok := w.memory(i); ok && (w.onStack(m) || m.Constant()) {
 		return false
 	}
-	return slices.ContainsFunc(sl.origins, func(o origin) bool {
-		in := &w.exp.Insts[o.i]
-		return o.i == i && in.Class&image.Load != 0 && w.ops[i].Writes.Has(w.ops[i].Address)
-	})
+	return slices.ContainsFunc(w.slice(i).origins, func(o origin) bool { return o.i == i })
 }
 
 // streams reports whether what sl is of was made by arithmetic alone, as indices are that a loop

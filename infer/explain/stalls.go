@@ -334,9 +334,8 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 
 // levelError is the factor that counts may be off by, by their program-wide confidence:
 // what Medium promises, and for others, which hang on the time of one execution alone,
-// what infer takes that to be uncertain by, with 90 % confidence: 1.645 times 1.5 in the
-// logarithm. The tenth of High is neglected.
-var levelError = [...]float64{infer.None: 12, infer.Low: 12, infer.Medium: 2, infer.High: 1}
+// infer.TimeFactor. The tenth of High is neglected.
+var levelError = [...]float64{infer.None: infer.TimeFactor, infer.Low: infer.TimeFactor, infer.Medium: 2, infer.High: 1}
 
 // work is what it takes to explain one procedure.
 type work struct {
@@ -489,7 +488,7 @@ func (w *work) chargeTop(b int, time float64) {
 			t.called = w.exp.Insts[last].Class&(image.DirCall|image.IndCall) != 0
 			w.give(last, t, time*n/all)
 			if n < all*(1-1e-9) {
-				w.exp.Insts[last].doubt += time * n / all * edgeDoubt[min(int(w.r.Edge[e].Within), len(edgeDoubt)-1)]
+				w.exp.Insts[last].doubt += time * n / all * edgeDoubt[w.r.Edge[e].Within]
 			}
 		}
 	}
@@ -529,7 +528,7 @@ func (w *work) stall() {
 			// Where the count comes from the time, and each turn follows a pointer, the least is
 			// one of an unknown scale: what a step takes is between the first cache and the
 			// memory, and nothing but the time says where. The middle is that of the logarithm.
-			if w.r.Block[b].Conf <= infer.Low && w.model.Memory.DRAM > 0 && t.Stall.Cycles > 0 && w.chained(w.first[b]+i, w.slice(w.first[b]+i)) {
+			if w.r.Block[b].Conf <= infer.Low && w.model.Memory.DRAM > 0 && t.Stall.Cycles > 0 && w.chained(w.first[b]+i) {
 				step := math.Sqrt(float64(w.model.Memory.L1 * w.model.Memory.DRAM))
 				t.Stall.Cycles = max(t.Stall.Cycles, t.Time*(1-t.Least/max(step, t.Least)))
 			}
