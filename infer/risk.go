@@ -23,10 +23,6 @@ import (
 // memoryCycles is what a load from memory takes at most: 100 ns and some, at 3 GHz.
 const memoryCycles = 400
 
-// manyTargets is the number of targets of an indirect jump from which on it is taken to be mispredicted
-// at times.
-const manyTargets = 3
-
 // risk finds the risks of all problems.
 func (pr *posed) risk(prof *Profile, model *machine.Model) {
 	perCycle := pr.par.counts() / cyclesApart(prof.Event) // samples
@@ -61,7 +57,7 @@ func riskOf(im *image.Image, p *image.Proc, m *machine.Model, samples []uint64) 
 		}
 		var most float64
 		for _, e := range blk.In {
-			if p.Edges[e].Kind == image.Indirect && len(p.Blocks[p.Edges[e].From].Out) >= manyTargets {
+			if p.Dispatches(p.Edges[e].From) {
 				most = float64(m.Mispredict)
 			}
 		}

@@ -374,21 +374,8 @@ func (w *work) dispatched(i int) bool {
 		return false
 	}
 	from := w.hottestBefore(b)
-	if from < 0 || w.first[from+1] == w.first[from] {
-		return false
-	}
-	return w.dispatches(from)
+	return from >= 0 && w.r.Proc.Dispatches(from)
 }
-
-// dispatches reports whether block b ends with an indirect jump that has several targets.
-func (w *work) dispatches(b int) bool {
-	last := w.first[b+1] - 1
-	return w.exp.Insts[last].Class&image.IndJump != 0 && len(w.r.Proc.Blocks[b].Out) >= severalTargets
-}
-
-// severalTargets is the number of targets from which on an indirect jump is suspected
-// before the loads that follow it.
-const severalTargets = 3
 
 // blameLoad accuses load l of what i waits for.
 func (w *work) blameLoad(i, l int, score float64) {
@@ -668,7 +655,7 @@ func (w *work) blamePassage(i, k int, t passage) {
 		each := from.N / max(w.exp.Insts[i].N, 1e-300)
 		most, expected := w.missRate(from.Block)*each, w.missExpected(from.Block)*each
 		score := likely
-		if w.dispatches(from.Block) {
+		if w.r.Proc.Dispatches(from.Block) {
 			score = surely
 		}
 		w.suspect(i, Mispredict, from.Addr, min(max(t.share, t.most), most)*penalty, min(t.share, expected)*penalty, score)

@@ -134,11 +134,9 @@ func TestStalls(t *testing.T) {
 	}
 }
 
-// TestDispatch: the interpreter of testdata/mix waits for its indirect jumps, and not for the
-// few bytes that it interprets.
-func TestDispatch(t *testing.T) {
-	t.Parallel()
-	s := sets.Load(t, "../../testdata/mix")
+// explainerOf infers the recording of a set.
+func explainerOf(t *testing.T, s *sets.Set) *Explainer {
+	t.Helper()
 	prof, err := infer.Infer(t.Context(), s.Rec, s.Open, infer.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +145,14 @@ func TestDispatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range x.All() {
+	return x
+}
+
+// TestDispatch: the interpreter of testdata/mix waits for its indirect jumps, and not for the
+// few bytes that it interprets.
+func TestDispatch(t *testing.T) {
+	t.Parallel()
+	for _, e := range explainerOf(t, sets.Load(t, "../../testdata/mix")).All() {
 		if !strings.HasPrefix(e.Result.Proc.Name, "interpret") {
 			continue
 		}
@@ -175,14 +180,7 @@ func TestUnexplained(t *testing.T) {
 		t.Skip("needs -sets")
 	}
 	for _, s := range all {
-		prof, err := infer.Infer(t.Context(), s.Rec, s.Open, infer.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := New(prof, s.Rec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		x := explainerOf(t, s)
 		var sum Summary
 		for _, e := range x.All() {
 			if err := e.Check(); err != nil {

@@ -99,6 +99,16 @@ type Block struct {
 	Last       Addr  // address of the last instruction
 }
 
+// severalTargets is the number of targets from which on an indirect jump dispatches.
+const severalTargets = 3
+
+// Dispatches reports whether block b ends in an indirect jump with several targets, as those of interpreters and of
+// large switches do: processors mispredict such jumps at times.
+func (p *Proc) Dispatches(b int) bool {
+	out := p.Blocks[b].Out
+	return len(out) >= severalTargets && p.Edges[out[0]].Kind == Indirect
+}
+
 // Exit says how control leaves the procedure at the end of a block.
 type Exit uint8
 
