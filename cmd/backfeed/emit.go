@@ -108,7 +108,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if err := c.emit(*out, keep, write, src, opt); err != nil {
 		return err
 	}
-	switch next := nextSteps[name]; {
+	switch next := emit.NextSteps[name]; {
 	case name == "go":
 		c.tellGoBuild(*out, src, *opt.Wrote)
 	case name == "propeller":
@@ -118,13 +118,6 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	}
 	c.tellThin(src.Recording, "merge several recordings")
 	return nil
-}
-
-// nextSteps are the commands that read the formats.
-var nextSteps = map[string]string{
-	"llvm": "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",
-	"gcc":  "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
-	"bolt": "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
 }
 
 // tellPropeller says how to build with the clusters and the order of functions in these files.

@@ -1,5 +1,12 @@
 package emit
 
+// NextSteps are the commands that read the profiles, by format: what the file is to be put into, and what must hold.
+var NextSteps = map[string]string{
+	"llvm": "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",
+	"gcc":  "gcc -fauto-profile=%s, with the same sources and options as the recorded build",
+	"bolt": "llvm-bolt APP -o APP.bolt -data=%s -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions, with APP linked by -Wl,--emit-relocs",
+}
+
 // NextLinks says by target of layout how to link with its file: the command, and what must hold.
 var NextLinks = map[string]string{
 	"lld":       "clang -ffunction-sections -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
