@@ -67,8 +67,9 @@ func (it *Image) Counted(im *image.Image) (map[sample.Offset]uint64, Counting, e
 }
 
 // CountOnce has string instructions count once for each of their executions, as all others do,
-// where callgrind counts their repetitions: as often as the rest of their blocks. It returns how many
-// repetitions there were beyond that. It is an error if im cannot be what was counted.
+// where callgrind counts their repetitions: as often as the rest of their blocks. Their jumps to
+// themselves, by which callgrind repeats them, are taken off. It returns how many repetitions there
+// were beyond that. It is an error if im cannot be what was counted.
 func (it *Image) CountOnce(im *image.Image) (repetitions uint64, err error) {
 	once := map[image.Addr]uint64{}
 	if _, err := it.eachBlock(im, func(insts []image.Inst) {
@@ -85,6 +86,7 @@ func (it *Image) CountOnce(im *image.Image) (repetitions uint64, err error) {
 		return 0, err
 	}
 	for a, n := range once {
+		delete(it.Jumps, Transfer{a, a})
 		repetitions += max(it.Insts[a], n) - n
 		if it.Insts[a] = n; n == 0 {
 			delete(it.Insts, a) // what never ran is not in it

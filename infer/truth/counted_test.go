@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 }
 `)
 	testtool.Run(t, dir, gcc, "-O1", "-o", program, source)
-	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
+	if b, err := exec.Command(valgrind, "-q", "--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes", "--dump-line=no", "--callgrind-out-file="+out, program).CombinedOutput(); err != nil {
 		t.Skipf("valgrind does not run here: %v\n%s", err, b)
 	}
 	truth := load(t, out)
@@ -139,6 +139,9 @@ int main(int argc, char **argv)
 			if in.Class&image.Rep != 0 {
 				if reps++; it.Insts[in.Addr] != 100 {
 					t.Errorf("the string instruction at %#x counts %d times, want 100", in.Addr, it.Insts[in.Addr])
+				}
+				if n := it.Jumps[Transfer{in.Addr, in.Addr}]; n != 0 {
+					t.Errorf("the string instruction at %#x jumps to itself %d times", in.Addr, n)
 				}
 			}
 		}

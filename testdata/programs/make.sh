@@ -127,7 +127,6 @@ perl -e 'binmode STDOUT; print "P6\n1600 1200\n255\n"; for my $y (0..1199) { for
 perl -e 'binmode STDOUT; for my $i (0..2000000) { print pack "s<", 12000 * sin($i / 20) + 6000 * sin($i / 7.3) * sin($i / 9000) + $i * 7919 % 301 }' >"$work/in.raw"
 perl -e 'print ".text\n"; for my $i (1..30000) { print "L$i:\n\tmovq ", 8 * ($i % 50), "(%rdi), %rax\n\taddq \$", $i, ", %rax\n\tcmpq %rsi, %rax\n\tjne L", 1 + $i * 7 % 30000, "\n\tmovl %eax, v$i(%rip)\n" } print ".bss\n"; print ".lcomm v$_, 8\n" for 1..30000' >"$work/in.s"
 perl -e 'print "section .text\n"; for my $i (1..12000) { print "L$i: mov rax, [rdi+", 8 * ($i % 50), "]\n add rax, $i\n cmp rax, rsi\n jne L", 1 + $i * 7 % 12000, "\n" }' >"$work/in.asm"
-perl -e 'print "%token A B C\n%%\ns: e0;\n"; my $n = 120; for my $i (0..$n) { print "e$i: e", $i + 1, " | e$i \x27", chr(33 + $i % 6 * 2 + ($i % 6 ? 8 : 0)), "\x27 e", $i + 1, " | A e$i B ;\n" if $i < $n } print "e$n: A | B | C | \x27(\x27 e0 \x27)\x27;\n"' >"$work/in.y"
 perl -e 'for my $i (1..20000) { print "<div class=\"c$i\"><p>Some <b>text</b>  of   number $i</p><ul><li>one<li>two</ul></div>\n" }' >"$work/body.html"
 { echo '<!DOCTYPE html><html><head><title>t</title></head><body>'; cat "$work/body.html"; echo '</body></html>'; } >"$work/in.html"
 for i in $(seq 20); do cat "$root"/testdata/*/*.sh; done >"$work/in.sh"
@@ -218,7 +217,6 @@ nm binutils 40 nm -n /usr/lib/x86_64-linux-gnu/libc.a
 gold binutils 100 ld.gold -r -o /dev/null --whole-archive /usr/lib/x86_64-linux-gnu/libc.a
 bfd binutils 120 ld.bfd -r -o /dev/null --whole-archive /usr/lib/x86_64-linux-gnu/libc.a
 nasm nasm 25 nasm -f elf64 -o /dev/null $work/in.asm
-bison bison 80 bison -o /dev/null $work/in.y
 openssl openssl 70 openssl dgst -sha3-256 $work/backfeed
 tidy tidy 35 tidy -q --show-warnings no $work/in.html
 END
