@@ -117,6 +117,14 @@ func (s *Spaces) Find(pid int, pc uint64) (ImageID, Offset, Loss) {
 	return s.last.Image, s.last.Off + Offset(pc-s.last.Start), ""
 }
 
+// Mapping returns what process pid has mapped at pc, if that is known.
+func (s *Spaces) Mapping(pid int, pc uint64) (Mapping, bool) {
+	if m := s.find(pid, pc); m != nil {
+		return *m, true
+	}
+	return Mapping{}, false
+}
+
 func (s *Spaces) find(pid int, pc uint64) *Mapping {
 	sp := s.spaces[pid]
 	if sp == nil {

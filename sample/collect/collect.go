@@ -58,7 +58,8 @@ type Stats struct {
 	Tried   []Attempt        // events to sample, best first; the last one is what was used
 	Command *os.ProcessState // how the command ended; nil if none was run
 
-	Traced *Traced // if it was by ptrace
+	Traced   *Traced   // if it was by ptrace
+	Followed *Followed // if it was by Follow
 
 	Chosen bool // the event is that of Options, not the best of a ladder
 

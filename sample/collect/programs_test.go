@@ -25,6 +25,8 @@ var programs = testtool.Programs{Dir: "testdata", Flags: []string{"-O2", "-pthre
 	{Name: "gap", Command: "cc -Wl,--build-id gap.c"},
 	{Name: "rounds", Command: "cc -Wl,--build-id rounds.c"},
 	{Name: "phase", Command: "cc -Wl,--build-id phase.c"},
+	{Name: "speeds", Command: "cc -no-pie speeds.c"},
+	{Name: "vectors", Command: "cc vectors.c"},
 	{Name: "traced", Command: "cc -Wl,--build-id traced.c"},
 }}
 

@@ -52,6 +52,7 @@ type tracer struct {
 	ended   bool // cmd, or all of opt.PIDs
 
 	began, next time.Time // of the recording, of the next look
+	wake        time.Time // when to see whether the recording is over: no later than that
 	missed      int       // looks that are to be made up for
 	row         int       // looks that were missed since the last one
 	budget      traceBudget
@@ -59,6 +60,8 @@ type tracer struct {
 	regs        registers
 	stack       [stackWords]uint64
 	chain       []uint64
+
+	follow *follower // nil: threads are sampled, no more
 }
 
 // A tracee is a thread.
@@ -77,6 +80,7 @@ type tracee struct {
 	held      bool       // it was stopped by SIGSTOP to be seized, and SIGCONT was sent to it
 	again     *registers // of a call that it is to make again; nil if it got on since
 	calls     callLog
+	stretch   *pendingStretch // that is being timed; nil is none
 }
 
 // A tracedProcess is a process with at least one tracee.
@@ -95,9 +99,21 @@ type schedState struct {
 
 // recordTraced is Record by ptrace; why is the reason that nothing better can be had.
 func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavailable) (*sample.Recording, *Stats, error) {
-	cpu, err := thisCPU()
+	t, err := newTracer(opt, tried)
 	if err != nil {
 		return nil, nil, err
+	}
+	if why != nil {
+		t.stats.Why, t.stats.Fix = why.Why, why.Fix
+	}
+	return t.record(ctx)
+}
+
+// newTracer returns one that has not begun.
+func newTracer(opt Options, tried []Attempt) (*tracer, error) {
+	cpu, err := thisCPU()
+	if err != nil {
+		return nil, err
 	}
 	t := &tracer{
 		opt:     opt,
@@ -110,15 +126,17 @@ func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavai
 	if opt.Event != "" && opt.Period > 0 {
 		t.period = max(time.Duration(opt.Period), minTracePeriod)
 	}
-	if why != nil {
-		t.stats.Why, t.stats.Fix = why.Why, why.Fix
-	}
 	t.interval = t.period
 	t.tally = tally{
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: opt.Event != "", Traced: t.stats},
 		identify: new(fileIDs).identify,
 	}
+	return t, nil
+}
+
+// record samples on a thread of its own.
+func (t *tracer) record(ctx context.Context) (*sample.Recording, *Stats, error) {
 	failed := make(chan error)
 	tid := 0
 	onOwnThread(func() {
@@ -130,7 +148,7 @@ func recordTraced(ctx context.Context, opt Options, tried []Attempt, why *Unavai
 		t.finish()
 		failed <- err
 	})
-	err = <-failed
+	err := <-failed
 	awaitEnd(tid)
 	if err != nil {
 		return nil, nil, err
@@ -177,6 +195,10 @@ const seizeOptions = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.P
 func (t *tracer) begin() error {
 	t.began = time.Now()
 	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: threadTime()}
+	if f := t.follow; f != nil {
+		t.budget.differ, t.budget.most = true, mostFollowPeriod
+		t.interval = max(t.period, min(mostFollowPeriod, time.Duration(float64(f.opt.Longest)/t.budget.share)))
+	}
 	if err := t.alarm.open(); err != nil {
 		return err
 	}
@@ -313,6 +335,9 @@ func (th *tracee) open() {
 
 // remove takes in that a thread has ended.
 func (t *tracer) remove(th *tracee) {
+	if t.follow != nil {
+		t.follow.gone(th)
+	}
 	th.sched.close()
 	th.stat.close()
 	delete(t.threads, th.tid)
@@ -342,6 +367,9 @@ func (t *tracer) collect(ctx context.Context) error {
 		if event {
 			before, stops := threadTime(), t.stats.Stops
 			t.event(tid, code, status)
+			if t.follow != nil {
+				t.follow.next(t)
+			}
 			if t.stats.Stops == stops { // a lower rate would not have saved it
 				t.other += threadTime() - before
 			}
@@ -351,15 +379,19 @@ func (t *tracer) collect(ctx context.Context) error {
 			return os.NewSyscallError("waitid", err)
 		}
 		now := time.Now()
-		if now.Before(t.next) {
+		switch {
+		case now.Before(t.next) && (event || now.Before(t.wake)):
 			continue
-		}
-		if event && t.row < mostMissed {
+		case now.Before(t.next):
+		case event && t.row < mostMissed:
 			t.missed++ // a look that a stop has delayed would find threads where they stop
 			t.row++
-		} else {
+		default:
 			t.row = 0
 			t.look(now)
+		}
+		if t.follow != nil {
+			t.follow.poll()
 		}
 		if t.opt.Progress != nil && now.Sub(told) >= progressEvery {
 			told = now
@@ -396,7 +428,11 @@ func (t *tracer) schedule(now time.Time) {
 		}
 		t.next = t.next.Add(1 + time.Duration(t.rand.Int64N(2*int64(mean))))
 	}
-	t.alarm.set(t.next.Sub(now))
+	t.wake = t.next
+	if latest := now.Add(maxTracePeriod); t.wake.After(latest) {
+		t.wake = latest
+	}
+	t.alarm.set(t.wake.Sub(now))
 }
 
 // await waits for a tracee to stop or end, or for the timer, and leaves it as it is: were this process killed
@@ -443,6 +479,10 @@ func (t *tracer) event(tid int, code int32, status int) {
 		// "Any trap clears pending STOP trap" (ptrace_stop in kernel/signal.c): a thread that was interrupted
 		// while it made another stops for that alone, and would be waited for in vain.
 		th.asked = time.Time{}
+	}
+	if th.stretch != nil && t.follow.stopped(th, signal, event) {
+		resume(tid, 0)
+		return
 	}
 	switch event {
 	case 0:
@@ -517,9 +557,15 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 		resume(th.tid, 0)
 		return
 	}
-	t.sampled(th)
+	if t.sampled(th) && t.follow != nil {
+		t.follow.stop(t, th, knew)
+	}
 	resume(th.tid, 0)
-	t.budget.stop(asked, knew, time.Now())
+	went := time.Now()
+	t.budget.stop(asked, knew, went)
+	if t.follow != nil {
+		t.follow.held = append(t.follow.held, went.Sub(knew))
+	}
 }
 
 // born takes in a thread or a process that th has made.
@@ -613,17 +659,28 @@ func wait4(pid int, status *unix.WaitStatus, options int) (int, error) {
 // look interrupts the threads that run.
 func (t *tracer) look(now time.Time) {
 	t.stats.Looks++
-	for _, th := range t.order {
-		if th.listening || th.held || !th.asked.IsZero() || !t.runs(th) {
-			continue
-		}
-		if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) == nil {
-			th.asked = time.Now()
+	if t.follow != nil {
+		t.follow.look(t)
+	} else {
+		for _, th := range t.order {
+			t.interrupt(th)
 		}
 	}
 	if t.budget.due(now) {
 		t.interval = t.budget.spent(now, threadTime()-t.other, t.stats.Program, t.period)
 	}
+}
+
+// interrupt interrupts a thread if it runs, and reports whether it did.
+func (t *tracer) interrupt(th *tracee) bool {
+	if th.listening || th.held || !th.asked.IsZero() || !t.runs(th) {
+		return false
+	}
+	if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
+		return false
+	}
+	th.asked = time.Now()
+	return true
 }
 
 // slack is the processor time of samples that a thread may have had beyond its own: its own is known as of
@@ -661,12 +718,12 @@ func (t *tracer) account(th *tracee) (schedState, bool) {
 	return s, ok
 }
 
-// sampled takes a sample of a thread that is stopped.
-func (t *tracer) sampled(th *tracee) {
+// sampled takes a sample of a thread that is stopped. It reports whether that was in 64-bit code of user mode.
+func (t *tracer) sampled(th *tracee) (user bool) {
 	t.stats.Stops++
 	r := &t.regs
 	if r.get(th.tid) != nil {
-		return // killed meanwhile
+		return false // killed meanwhile
 	}
 	th.again = nil
 	waited := th.stopped.slices != th.seen.slices // for a processor, when it was looked at
@@ -678,7 +735,7 @@ func (t *tracer) sampled(th *tracee) {
 	if calls {
 		t.repair(th, r)
 		if waited {
-			return // it was not at work in the kernel, but had just been woken there
+			return false // it was not at work in the kernel, but had just been woken there
 		}
 	}
 	th.taken += uint64(t.interval)
@@ -695,6 +752,7 @@ func (t *tracer) sampled(th *tracee) {
 	}
 	t.tally.add(s, misc, monotonic())
 	t.chain = s.chain[:0]
+	return !calls && r.wide()
 }
 
 // repair has a call made again that would return to the program that it was interrupted.
@@ -809,6 +867,9 @@ func readMemory(tid int, from uint64, to []byte) int {
 
 // finish undoes everything but the tracees, which go with this thread.
 func (t *tracer) finish() {
+	if t.follow != nil {
+		t.follow.finish(t)
+	}
 	for _, th := range t.order {
 		t.account(th)
 		th.sched.close()

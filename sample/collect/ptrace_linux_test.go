@@ -81,14 +81,14 @@ func TestWithoutPrivilege(t *testing.T) {
 	}
 	dir := openDir(t)
 	from := testtool.Prebuilt()
-	tests := "TestTraced.*|TestRecordFailing|TestRecordRefuses"
+	tests := "TestTraced.*|TestFollow(State|Program|Killed|Refuses)|TestRecordFailing|TestRecordRefuses"
 	if from == "" {
 		from = dir
-		for _, name := range []string{"busy-a", "busy-b", "goroutines", "traced"} {
+		for _, name := range []string{"busy-a", "busy-b", "goroutines", "speeds", "traced", "vectors"} {
 			programs.In(t, dir, name)
 		}
 		// Not in the guests of testdata/kernels, where stops are so dear that a short program has few samples.
-		tests += "|TestRecordCommand|TestRecordMaker|TestRecordTop|TestReplacedBinary"
+		tests += "|TestFollow(Speed|Budget)|TestRecordCommand|TestRecordMaker|TestRecordTop|TestReplacedBinary"
 	}
 	cmd := exec.Command(exe, "-test.v", "-test.timeout=4m", "-test.run", "^("+tests+")$")
 	if os.Geteuid() == 0 {

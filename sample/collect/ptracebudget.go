@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -8,7 +9,9 @@ import (
 // A traceBudget keeps what sampling by ptrace costs below a share of one processor, or of the processor time of
 // the program if that is more: the own time of the tracer, and the time for which it stops threads.
 type traceBudget struct {
-	share float64
+	share  float64
+	differ bool          // stops are of very different lengths: all of them count as they are
+	most   time.Duration // the longest time between two looks; 0 is maxTracePeriod
 
 	stops   []time.Duration // of this window: from when the tracer knew that a thread had stopped until it went on
 	reach   time.Duration   // the least time from asking until the tracer knew; 0 if there was no stop
@@ -56,8 +59,14 @@ func (b *traceBudget) due(now time.Time) bool {
 func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) time.Duration {
 	stopped := time.Duration(0)
 	if n := len(b.stops); n > 0 {
-		slices.Sort(b.stops)
-		stopped = time.Duration(n) * (b.reach + b.stops[n/2])
+		if b.differ {
+			for _, d := range b.stops {
+				stopped += b.reach + d
+			}
+		} else {
+			slices.Sort(b.stops)
+			stopped = time.Duration(n) * (b.reach + b.stops[n/2])
+		}
 	}
 	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
 	if b.first < traceLast { // the start of a program is not like the rest
@@ -69,5 +78,5 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 	wall := now.Sub(b.at)
 	processors := max(1, (program-b.program).Seconds()/wall.Seconds())
 	b.stops, b.looks, b.at, b.own, b.program = b.stops[:0], 0, now, own, program
-	return min(max(period, time.Duration(float64(b.perLook)/(b.share*processors))), max(period, maxTracePeriod))
+	return min(max(period, time.Duration(float64(b.perLook)/(b.share*processors))), max(period, cmp.Or(b.most, maxTracePeriod)))
 }

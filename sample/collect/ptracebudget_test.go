@@ -66,3 +66,21 @@ func TestTraceBudgetWaits(t *testing.T) {
 		t.Errorf("stopped for %v, want %v", b.stopped, want)
 	}
 }
+
+// TestTraceBudgetDiffer: stops of very different lengths count as long as they are, and a dear stop may be a rare one.
+func TestTraceBudgetDiffer(t *testing.T) {
+	now := time.Now()
+	b := traceBudget{share: .01, differ: true, most: 10 * time.Second, at: now}
+	for i := range 10 {
+		b.stop(now, now.Add(10*time.Microsecond), now.Add(10*time.Microsecond+time.Duration(i)*time.Millisecond))
+	}
+	b.looks = 10
+	interval := b.spent(now.Add(time.Second), 45*time.Millisecond, time.Second, time.Millisecond)
+	if want := 45*time.Millisecond + 100*time.Microsecond; b.stopped != want {
+		t.Errorf("stopped for %v, want %v", b.stopped, want)
+	}
+	// 9.01 ms a look, in all
+	if want := 901 * time.Millisecond; interval < want-time.Millisecond || interval > want+time.Millisecond {
+		t.Errorf("a look in %v, want %v", interval, want)
+	}
+}

@@ -36,7 +36,7 @@ const nobody = 65534
 
 // aside are tests that need a compiler, or measure what an emulated processor tells nothing of: how fast it
 // is, where in the code its interrupts fall, and how long a program takes to start.
-const aside = "^(TestMeasure.*|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand)$"
+const aside = "^(TestMeasure.*|TestFollowSpeed|TestPrograms|TestGenerate|TestCallers|TestRecordRate|TestRecordCommand)$"
 
 // asideOn are more of them, by processor. TestWalkOps compares with one: of x86-64, QEMU 7.2 has the carry of BLSI
 // wrong (its issue 1370).
@@ -45,7 +45,7 @@ var asideOn = map[string]string{"amd64": "|^TestWalkOps$"}
 // live are the tests of package collect that ask something of the kernel. Not among them are those of what
 // probes count: which instructions the kernel emulates is told by what a hit costs, and on an emulated processor
 // anything may cost much. TestFeatures has a window of probes.
-const live = "^(TestFilter.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
+const live = "^(TestFilter.*|TestFollow.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
 
 // A set is some tests of one package, and the guests that run them. To have a live test run in guests, name
 // it here; what it needs of built programs goes into the table of programs of its package.

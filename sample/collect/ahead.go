@@ -1,0 +1,156 @@
+package collect
+
+import (
+	"slices"
+	"time"
+
+	"backfeed/sample"
+)
+
+// FollowOptions say whose threads Follow stops, and what for.
+type FollowOptions struct {
+	Options // MaxCPU is for stops and for what Follow does meanwhile, together; Frequency is of stops at most, 0 is DefaultStops
+
+	// Ahead is called for each thread that was stopped in user code, and says where that will be
+	// after some instructions. The thread stands until it returns.
+	Ahead func(*Stopped) Ahead
+
+	Longest time.Duration // Deadline of a stop; 0 is DefaultStop
+}
+
+const (
+	// DefaultStops is how many stops there are in a second of processor time, if the budget allows it.
+	DefaultStops = 199
+	// DefaultStop is how long a thread stands at most.
+	DefaultStop = 2 * time.Millisecond
+)
+
+// A Stopped is a thread that was stopped at a random moment of its processor time, and stands before the
+// instruction at Regs.PC. It is valid until Ahead returns.
+type Stopped struct {
+	PID, TID int
+	Regs     Registers
+	Vectors  Vectors
+	Deadline time.Time // Ahead is to return by then
+
+	spaces *sample.Spaces
+}
+
+// Registers are the general ones of a thread in user mode, as the operations of package trace number them.
+type Registers struct {
+	R     [32]uint64 // x86-64: rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8 to r15; AArch64: x0 to x30, sp
+	PC    uint64
+	Flags uint64 // rflags; pstate
+	// TLS is the base of %fs, or tpidr_el0; GS that of %gs.
+	TLS, GS uint64
+}
+
+// Vectors are the vector registers of a thread. What is not Known is zero, and means nothing.
+type Vectors struct {
+	R       [32][64]byte
+	Masks   [8]uint64 // k0 to k7
+	Control uint32    // mxcsr; fpcr
+	Known   VectorParts
+}
+
+// VectorParts say which parts of vector registers are known.
+type VectorParts uint8
+
+const (
+	KnownLow   VectorParts = 1 << iota // bits 0 to 127 of registers 0 to 15, on AArch64 0 to 31, and Control
+	KnownHigh                          // bits 128 to 255 of registers 0 to 15
+	KnownMasks                         // Masks
+	KnownWide                          // bits 256 to 511 of registers 0 to 15
+	KnownMore                          // registers 16 to 31
+)
+
+// Mapping returns what the process has mapped at pc, as far as that is code.
+func (s *Stopped) Mapping(pc uint64) (sample.Mapping, bool) { return s.spaces.Mapping(s.PID, pc) }
+
+// An Ahead is where a thread will be.
+type Ahead struct {
+	// PC is first reached after so many Steps, in instructions. 0 is unknown: the stretch is not timed.
+	PC    uint64
+	Steps int
+	// Done is called once, from where Follow runs, when it is known how long the stretch took, or that it will not be.
+	// It may be nil.
+	Done func(Stretch)
+}
+
+// A Stretch is the instructions that a thread runs from its resumption on until it first reaches an address.
+type Stretch struct {
+	Steps  int           // of Ahead
+	End    StretchEnd    // Time, Waited and CPU are meaningful after StretchHit, Time after StretchLimit too
+	Time   time.Duration // of processor that the stretch took, less Fixed; after StretchLimit it is longer than that
+	Fixed  time.Duration // what stop, resumption and breakpoint take themselves: the median of stretches of 0 steps
+	SD     time.Duration // standard deviation of that, and so of Time
+	Waited time.Duration // from its resumption on, for a processor or for pages; negative is unknown
+	CPU    int           // processor that it was on at the end; -1 is unknown
+}
+
+// A StretchEnd is how a stretch ended.
+type StretchEnd uint8
+
+// How stretches ended.
+const (
+	StretchHit        StretchEnd = iota // at its address
+	StretchLimit                        // not before its time was up
+	StretchEvent                        // at a signal or another stop
+	StretchGone                         // with the thread or its program
+	StretchFixed                        // its stop served to measure Fixed
+	StretchUnknown                      // Ahead returned no address
+	StretchRefused                      // no breakpoint was to be had
+	StretchUnfinished                   // it went on when Follow ended
+	StretchEnds
+)
+
+func (e StretchEnd) String() string {
+	return [StretchEnds]string{"at their address", "at the limit of time", "at a signal or another stop", "with the thread or its program",
+		"not timed: fixed costs were measured", "not timed: no address is known", "not timed: no breakpoint was to be had", "when following ended"}[e]
+}
+
+const (
+	// stretchLimit is the processor time after which a breakpoint is removed. A walk's 200,000 instructions take
+	// that long at 100 ns each, as when every one of them misses all caches.
+	stretchLimit = 20 * time.Millisecond
+	// fixedFirst stops measure fixed costs before any stretch is timed, and one of fixedEvery after that.
+	fixedFirst, fixedEvery = 5, 10
+	// fixedKept is of how many the median is taken.
+	fixedKept = 31
+)
+
+// Followed says how following went.
+type Followed struct {
+	Stops   uint64              // in user code
+	Ends    [StretchEnds]uint64 // of their stretches, by StretchEnd
+	Fixed   time.Duration       // cost of a stretch of 0 steps, a median; 0 if none was measured
+	SD      time.Duration       // its standard deviation
+	Refused string              // why stretches had no breakpoint; "" if they had
+	// Of stops in user code, from when the tracer knew until the thread was let go.
+	Median, P99, Longest time.Duration
+}
+
+// A fixedCost is what a stretch of 0 steps took, the last few times.
+type fixedCost struct {
+	seen []time.Duration
+	next int
+}
+
+func (f *fixedCost) add(d time.Duration) {
+	if len(f.seen) < fixedKept {
+		f.seen = append(f.seen, d)
+		return
+	}
+	f.seen[f.next] = d
+	f.next = (f.next + 1) % fixedKept
+}
+
+// cost returns the median, and the standard deviation by the quartiles: a few that were disturbed do not count.
+func (f *fixedCost) cost() (median, sd time.Duration) {
+	if len(f.seen) == 0 {
+		return 0, 0
+	}
+	s := slices.Sorted(slices.Values(f.seen))
+	const quartiles = 1.349 // how many standard deviations lie between those of a normal distribution
+	return s[len(s)/2], time.Duration(float64(s[len(s)*3/4]-s[len(s)/4]) / quartiles)
+}

@@ -1,0 +1,353 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"backfeed/sample"
+)
+
+// Follow stops threads at random moments of their processor time, has opt.Ahead say where each will be after
+// some instructions, and measures how long it takes until there. It does so by ptrace, with no privilege over one's
+// own processes, until the command or all processes have ended, the context is done, or opt.Duration has
+// passed. Stops are samples, too; these are returned, with what Record returns otherwise.
+//
+// What stops take, and what this thread uses of a processor, are together kept below opt.MaxCPU.
+//
+// Stretches are timed by the kernel's events for hardware breakpoints, which go with this process. Where it refuses
+// these, debug registers take their part, on x86-64 and in what Follow starts itself: if this process is
+// killed meanwhile, they would end a program that runs into them.
+func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, error) {
+	if (len(opt.Command) == 0) == (len(opt.PIDs) == 0) {
+		return nil, nil, errors.New("want either a command or processes to follow")
+	}
+	opt.Frequency = cmp.Or(opt.Frequency, DefaultStops)
+	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
+		return nil, nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
+	}
+	if refused := traceRefusal(0); refused != nil {
+		return nil, nil, refused
+	}
+	opt.Longest = cmp.Or(opt.Longest, DefaultStop)
+	opt.Event = ptraceClock
+	t, err := newTracer(opt.Options, []Attempt{{Name: ptraceClock}})
+	if err != nil {
+		return nil, nil, err
+	}
+	t.follow = &follower{opt: opt, at: Stopped{spaces: &t.tally.spaces}}
+	rec, stats, err := t.record(ctx)
+	if stats != nil {
+		stats.Followed = t.follow.result()
+	}
+	return rec, stats, err
+}
+
+// mostFollowPeriod is the longest time between two looks of a follower: stops of milliseconds keep a share of
+// a thousandth.
+const mostFollowPeriod = 10 * time.Second
+
+// A follower is what a tracer does for Follow.
+type follower struct {
+	opt     FollowOptions
+	stats   Followed
+	fixed   fixedCost
+	fixing  int       // stretches of 0 steps that are under way
+	waiting []*tracee // to be interrupted, one after another: each is to stand for as short a time as can be
+	asked   *tracee   // was interrupted, and has not stopped yet; may be nil
+	armed   []*tracee // with a stretch under way
+	held    []time.Duration
+	steps   int           // of stretches that were hit
+	took    time.Duration // by these
+	at      Stopped
+	vectors vectorReader
+}
+
+// A pendingStretch is one that is under way.
+type pendingStretch struct {
+	Ahead
+	fixes   bool          // it is of 0 steps, to measure fixed costs
+	bp      *hwBreakpoint // nil: a debug register
+	run     uint64        // processor time of the thread at its stop, in ns
+	resumed uint64        // ns of CLOCK_MONOTONIC
+}
+
+// stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint.
+func (f *follower) stop(t *tracer, th *tracee, knew time.Time) {
+	f.stats.Stops++
+	s := &f.at
+	s.PID, s.TID, s.Regs, s.Deadline = th.pid, th.tid, t.regs.general(th.tid), knew.Add(f.opt.Longest)
+	f.vectors.read(th.tid, &s.Vectors) // after an error, none is known
+	st := &pendingStretch{Ahead: f.opt.Ahead(s), run: th.stopped.run}
+	pc := st.PC
+	if n := uint64(len(f.fixed.seen) + f.fixing); n < fixedFirst || f.stats.Stops%fixedEvery == 0 {
+		st.fixes, pc = true, s.Regs.PC
+	}
+	if pc == 0 {
+		f.done(st, Stretch{End: StretchUnknown})
+		return
+	}
+	if err := f.arm(t, th, st, pc); err != nil {
+		f.stats.Refused = err.Error()
+		f.done(st, Stretch{End: StretchRefused})
+		return
+	}
+	if st.fixes {
+		f.fixing++
+	}
+	th.stretch = st
+	f.armed = append(f.armed, th)
+	st.resumed = monotonic()
+}
+
+// arm sets the breakpoint of a stretch, or a debug register.
+func (f *follower) arm(t *tracer, th *tracee, st *pendingStretch, pc uint64) error {
+	var err error
+	if st.bp, err = setBreakpoint(th.tid, pc); err == nil {
+		return nil
+	}
+	if errno := errnoOf(err); t.cmd == nil || errno != unix.EPERM && errno != unix.EACCES && errno != unix.ENOSYS && errno != unix.EOPNOTSUPP {
+		return err
+	}
+	// The kernel would have the program heed SIGTRAP from now on (force_sig_info_to_task).
+	status, _ := os.ReadFile(th.dir + "/status")
+	const trap = 1 << (unix.SIGTRAP - 1)
+	if (statusSet(string(status), "SigBlk")|statusSet(string(status), "SigIgn"))&trap != 0 {
+		return errors.New("perf events are refused, and the program blocks SIGTRAP")
+	}
+	if setDebugRegister(th.tid, pc) != nil {
+		return err
+	}
+	return nil
+}
+
+// limit is the processor time for which a stretch may go on.
+func (f *follower) limit(st *pendingStretch) time.Duration {
+	const times, least = 20, time.Millisecond
+	if f.steps == 0 || st.fixes {
+		return stretchLimit
+	}
+	return min(max(time.Duration(times*float64(f.took)/float64(f.steps)*float64(st.Steps)), least), stretchLimit)
+}
+
+// poll takes in stretches that have ended, by themselves or because their time is up.
+func (f *follower) poll() {
+	for _, th := range slices.Clone(f.armed) {
+		st := th.stretch
+		if st.bp == nil {
+			continue // it tells by stopping
+		}
+		if hit, ok := st.bp.hit(); ok {
+			f.hit(th, hit)
+		} else if limit := f.limit(st); time.Duration(monotonic()-st.resumed) > limit {
+			if used := st.bp.used(); used > limit {
+				f.end(th, Stretch{End: StretchLimit, Time: used})
+			}
+		}
+	}
+}
+
+// overdue reports whether a stretch is to be ended by a stop.
+func (f *follower) overdue(st *pendingStretch) bool {
+	return st.bp == nil && time.Duration(monotonic()-st.resumed) > f.limit(st)
+}
+
+// stopped takes in that a thread with a stretch has stopped. It reports whether that was at its debug register.
+func (f *follower) stopped(th *tracee, signal unix.Signal, event int) bool {
+	st := th.stretch
+	if st.bp != nil {
+		if hit, ok := st.bp.hit(); ok {
+			f.hit(th, hit)
+		} else {
+			f.end(th, Stretch{End: StretchEvent})
+		}
+		return false
+	}
+	used := time.Duration(th.stopped.run - st.run)
+	overdue := f.overdue(st)
+	clearDebugRegister(th.tid)
+	switch {
+	case event == 0 && signal == unix.SIGTRAP && trapCode(th.tid) == trapHardware:
+		f.hit(th, breakpointHit{used: used, cpu: -1})
+		return true
+	case overdue:
+		f.end(th, Stretch{End: StretchLimit, Time: used})
+	default:
+		f.end(th, Stretch{End: StretchEvent})
+	}
+	return false
+}
+
+const trapHardware = 4 // TRAP_HWBKPT
+
+// trapCode returns the si_code of the signal by which a thread stopped.
+func trapCode(tid int) int32 {
+	var info [128]byte
+	if ptraceCall(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
+		return 0
+	}
+	return int32(binary.NativeEndian.Uint32(info[8:]))
+}
+
+// hit takes in that a thread has reached the end of its stretch.
+func (f *follower) hit(th *tracee, hit breakpointHit) {
+	st := th.stretch
+	if st.fixes {
+		f.fixed.add(hit.used)
+		f.end(th, Stretch{End: StretchFixed})
+		return
+	}
+	s := Stretch{End: StretchHit, Time: hit.used, CPU: hit.cpu, Waited: -1}
+	if hit.at != 0 {
+		s.Waited = max(0, time.Duration(hit.at-st.resumed)-hit.used)
+	}
+	f.end(th, s)
+}
+
+// end ends the stretch of a thread.
+func (f *follower) end(th *tracee, s Stretch) {
+	st := th.stretch
+	th.stretch = nil
+	f.armed = slices.DeleteFunc(f.armed, func(o *tracee) bool { return o == th })
+	if st.bp != nil {
+		st.bp.remove()
+	}
+	if st.fixes {
+		f.fixing--
+		s = Stretch{End: StretchFixed}
+	}
+	if s.End == StretchHit || s.End == StretchLimit {
+		s.Fixed, s.SD = f.fixed.cost()
+		s.Time -= s.Fixed
+	}
+	if s.End == StretchHit {
+		f.steps += st.Steps
+		f.took += max(0, s.Time)
+	}
+	f.done(st, s)
+}
+
+func (f *follower) done(st *pendingStretch, s Stretch) {
+	f.stats.Ends[s.End]++
+	s.Steps = st.Steps
+	if st.Done != nil {
+		st.Done(s)
+	}
+}
+
+// gone takes in that a thread has ended, or has begun another program.
+func (f *follower) gone(th *tracee) {
+	if f.asked == th {
+		f.asked = nil
+	}
+	if th.stretch == nil {
+		return
+	}
+	if bp := th.stretch.bp; bp != nil {
+		if hit, ok := bp.hit(); ok {
+			f.hit(th, hit)
+			return
+		}
+	}
+	f.end(th, Stretch{End: StretchGone})
+}
+
+// look lists the threads to be stopped at this moment, in any order.
+func (f *follower) look(t *tracer) {
+	if len(f.waiting) == 0 {
+		f.waiting = append(f.waiting, t.order...)
+		t.rand.Shuffle(len(f.waiting), func(i, j int) { f.waiting[i], f.waiting[j] = f.waiting[j], f.waiting[i] })
+	}
+	f.next(t)
+}
+
+// next interrupts the next of them that runs, once the one before has gone on.
+func (f *follower) next(t *tracer) {
+	if f.asked != nil && !f.asked.asked.IsZero() {
+		return
+	}
+	f.asked = nil
+	for len(f.waiting) > 0 && f.asked == nil {
+		th := f.waiting[0]
+		f.waiting = f.waiting[1:]
+		if t.threads[th.tid] == th && (th.stretch == nil || f.overdue(th.stretch)) && t.interrupt(th) {
+			f.asked = th
+		}
+	}
+}
+
+// finish ends all stretches that are under way.
+func (f *follower) finish(t *tracer) {
+	f.poll()
+	for len(f.armed) > 0 {
+		th := f.armed[0]
+		if th.stretch.bp == nil {
+			f.disarm(th)
+		}
+		f.end(th, Stretch{End: StretchUnfinished})
+	}
+}
+
+// disarm clears the debug register of a thread, which may be running.
+func (f *follower) disarm(th *tracee) {
+	if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
+		return // it has ended
+	}
+	var status unix.WaitStatus
+	if _, err := wait4(th.tid, &status, unix.WALL); err != nil || !status.Stopped() {
+		return
+	}
+	clearDebugRegister(th.tid)
+	signal := status.StopSignal()
+	if uint32(status)>>16 != 0 || signal == unix.SIGTRAP && trapCode(th.tid) == trapHardware {
+		signal = 0
+	}
+	resume(th.tid, signal)
+}
+
+// result returns how it went.
+func (f *follower) result() *Followed {
+	s := f.stats
+	s.Fixed, s.SD = f.fixed.cost()
+	if n := len(f.held); n > 0 {
+		slices.Sort(f.held)
+		s.Median, s.P99, s.Longest = f.held[n/2], f.held[n*99/100], f.held[n-1]
+	}
+	return &s
+}
+
+// Read reads memory of the process, and returns how many bytes from addr on it got: up to the first page that is not
+// there. Pages that the process has mapped and not touched yet, it has touched after that.
+func (s *Stopped) Read(addr uint64, to []byte) int { return readPages(s.TID, addr, to) }
+
+// readPages reads a thread's memory, page by page in one call, and returns how many bytes it got.
+func readPages(tid int, from uint64, to []byte) int {
+	const most = 16 // pages
+	page := uint64(os.Getpagesize())
+	var remote [most]unix.RemoteIovec
+	n, at := 0, uint64(0)
+	for ; n < most && at < uint64(len(to)); n++ {
+		size := min(uint64(len(to))-at, page-(from+at)%page)
+		remote[n] = unix.RemoteIovec{Base: uintptr(from + at), Len: int(size)}
+		at += size
+	}
+	if n == 0 {
+		return 0
+	}
+	local := [1]unix.Iovec{{Base: &to[0], Len: at}}
+	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(tid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), uintptr(n), 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(got)
+}

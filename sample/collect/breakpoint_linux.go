@@ -1,0 +1,93 @@
+//go:build amd64 || arm64
+
+package collect
+
+import (
+	"os"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// An hwBreakpoint is a hardware breakpoint of one thread, which it hits once at most. The kernel's event for it has the
+// thread's processor time: it counts how long the event is enabled while the thread runs. The thread sees nothing
+// of it, and it goes with this process.
+type hwBreakpoint struct {
+	fd   int
+	ring *ring
+}
+
+// A breakpointHit is what the event says of the hit.
+type breakpointHit struct {
+	used time.Duration // of processor, since the breakpoint was set
+	at   uint64        // ns of CLOCK_MONOTONIC
+	cpu  int
+}
+
+// setBreakpoint sets one, of a thread that is stopped.
+func setBreakpoint(tid int, pc uint64) (*hwBreakpoint, error) {
+	fd, err := open(&unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_BREAKPOINT, Bp_type: breakExecute, Ext1: pc, Ext2: breakSize,
+		Size:        uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Sample:      1,
+		Sample_type: unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMPLE_TIME | unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_READ,
+		Read_format: unix.PERF_FORMAT_TOTAL_TIME_ENABLED | unix.PERF_FORMAT_TOTAL_TIME_RUNNING,
+		Bits:        unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv | unix.PerfBitSampleIDAll | unix.PerfBitUseClockID,
+		Clockid:     unix.CLOCK_MONOTONIC,
+	}, tid, -1)
+	if err != nil {
+		return nil, err
+	}
+	b := &hwBreakpoint{fd: fd}
+	if b.ring, err = newRing(fd, 1, false); err == nil {
+		// It is set now, and not again after its first hit.
+		if _, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_REFRESH, 1); errno != 0 {
+			err = os.NewSyscallError("ioctl", errno)
+		}
+	}
+	if err != nil {
+		b.remove()
+		return nil, err
+	}
+	return b, nil
+}
+
+const (
+	breakExecute = 4 // HW_BREAKPOINT_X
+	breakSize    = 8 // sizeof(long), which x86-64 wants of those for execution, and AArch64 takes
+)
+
+// hit returns the hit, if there was one.
+func (b *hwBreakpoint) hit() (breakpointHit, bool) {
+	recs, _ := b.ring.read() // what is malformed is no hit
+	for _, rec := range recs {
+		if rec.typ != typeSample {
+			continue
+		}
+		r := reader{b: rec.body}
+		r.take(8+8+8, "ip, thread and time")
+		h := breakpointHit{at: rec.time, cpu: int(r.u32("processor"))}
+		r.take(4+8, "hits")
+		h.used = time.Duration(r.u64("time enabled"))
+		return h, r.err == nil
+	}
+	return breakpointHit{}, false
+}
+
+// used returns the thread's processor time since the breakpoint was set.
+func (b *hwBreakpoint) used() time.Duration {
+	var v [3]uint64 // hits, time enabled, time running
+	if n, err := unix.Read(b.fd, wordBytes(v[:])); err != nil || n < 8*len(v) {
+		return 0
+	}
+	return time.Duration(v[1])
+}
+
+// remove takes it away. The thread may be running, and may have ended.
+func (b *hwBreakpoint) remove() {
+	if b.ring != nil {
+		b.ring.close()
+	}
+	unix.Close(b.fd)
+}
