@@ -21,7 +21,8 @@ import (
 //	offset  size  field
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
-//	              counted, "bfr5" if walks passed through anything, and nothing else differs
+//	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
+//	              paths, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -40,11 +41,12 @@ import (
 //	integer  weight: sum of the periods of the samples delivered; 0 is unknown
 //	list     losses by reason: string, reason; integer, samples (> 0)
 //	list     images by build ID, then path
-//	list     places in stacks, branches and ranges: unknown first, then by image
-//	         and offset
+//	list     places in stacks, branches, ranges and paths: unknown first, then by
+//	         image and offset
 //	list     stacks, by the places of their frames, then their tops
 //	list     branches, by the places of source, then target
 //	list     ranges, by the places of first, then last instruction
+//	list     from "bfr6" on, paths by rank, then instructions, then places
 //
 // Image:
 //
@@ -68,7 +70,7 @@ import (
 //	integer  outcomes
 //	integer  outcomes that took the branch
 //	square   their variance
-//	integer  of "bfr5" alone, visits
+//	integer  from "bfr5" on, visits
 //
 // Square:
 //
@@ -99,6 +101,18 @@ import (
 //	integer  index of the last instruction's place, minus that of the first
 //	integer  records (> 0)
 //
+// Path:
+//
+//	integer  rank, minus that of the entry before
+//	integer  instructions
+//	list     branches in the order in which they were taken
+//
+// each of which is
+//
+//	integer  index of the source's place, minus that of the target before, as zigzag:
+//	         twice the difference, or -1 minus that if it is negative
+//	integer  index of the target's place, minus that of the source, as zigzag
+//
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
 const (
@@ -106,6 +120,7 @@ const (
 	magicTouched  = "bfr3"
 	magicObserved = "bfr4"
 	magicWalked   = "bfr5"
+	magicPaths    = "bfr6"
 )
 
 const headerSize = len(magic) + 4
@@ -125,6 +140,8 @@ func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	switch {
+	case r.paths():
+		e.magic = magicPaths
 	case r.any((*ImageCounts).walked):
 		e.magic = magicWalked
 	case r.any((*ImageCounts).observed):
@@ -147,6 +164,11 @@ func (r *Recording) any(has func(*ImageCounts) bool) bool {
 	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
 }
 
+// paths reports whether r has any.
+func (r *Recording) paths() bool {
+	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return len(c.Paths) > 0 })
+}
+
 func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
 func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
 
@@ -162,7 +184,7 @@ func (ic *ImageCounts) walked() bool {
 // seal writes the magic, if there is none yet, and the checksum over the first
 // bytes of b.
 func seal(b []byte) []byte {
-	if m := string(b[:len(magic)]); m != magicTouched && m != magicObserved && m != magicWalked {
+	if m := string(b[:len(magic)]); m < magic || m > magicPaths {
 		copy(b, magic)
 	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
@@ -200,6 +222,9 @@ func (e *encoder) counts(c *Counts) {
 	e.stacks(c, index)
 	e.branches(c, index)
 	e.ranges(c, index)
+	if e.magic >= magicPaths {
+		e.paths(c, index)
+	}
 }
 
 func (e *encoder) image(ic *ImageCounts) {
@@ -251,7 +276,7 @@ func (e *encoder) byOffset(at map[Offset]uint64) {
 	}
 }
 
-// places writes the places that stacks, branches and ranges refer to and returns
+// places writes the places that stacks, branches, ranges and paths refer to and returns
 // the index of each.
 func (e *encoder) places(c *Counts) map[Frame]int {
 	index := map[Frame]int{}
@@ -266,6 +291,11 @@ func (e *encoder) places(c *Counts) map[Frame]int {
 	}
 	for r := range c.Ranges {
 		index[r.first()], index[r.last()] = 0, 0
+	}
+	for _, p := range c.Paths {
+		for _, b := range p.Branches {
+			index[b.From], index[b.To] = 0, 0
+		}
 	}
 	e.Int(len(index))
 	last := Frame{Image: Unknown}
@@ -314,6 +344,24 @@ func (e *encoder) ranges(c *Counts, index map[Frame]int) {
 		e.Int(index[r.last()] - first)
 		e.Uint(c.Ranges[r])
 		last = first
+	}
+}
+
+func (e *encoder) paths(c *Counts, index map[Frame]int) {
+	e.Int(len(c.Paths))
+	rank := uint64(0)
+	for _, p := range c.Paths {
+		e.Uint(p.Rank - rank)
+		e.Uint(p.Insts)
+		e.Int(len(p.Branches))
+		at := 0
+		for _, b := range p.Branches {
+			for _, f := range []Frame{b.From, b.To} {
+				e.B = binary.AppendVarint(e.B, int64(index[f]-at))
+				at = index[f]
+			}
+		}
+		rank = p.Rank
 	}
 }
 
@@ -389,7 +437,7 @@ type reference struct {
 
 func (d *decoder) recording() (*Recording, error) {
 	switch d.magic = string(d.Bytes(len(magic), "magic")); {
-	case d.magic == magic, d.magic == magicTouched, d.magic == magicObserved, d.magic == magicWalked:
+	case d.magic >= magic && d.magic <= magicPaths && isMagic(d.magic):
 	case isMagic(d.magic):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", d.magic, magic))
 	default:
@@ -419,6 +467,9 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
+	if d.magic == magicPaths && d.Err == nil && !r.paths() {
+		d.Fail(d.Off, "paths, of which there are none")
+	}
 	if d.magic == magicWalked && d.Err == nil && !r.any((*ImageCounts).walked) {
 		d.Fail(d.Off, "walks, of which there are none")
 	}
@@ -444,6 +495,9 @@ func (d *decoder) counts() *Counts {
 	d.stacks(c, places)
 	d.branches(c, places)
 	d.ranges(c, places)
+	if d.magic >= magicPaths {
+		d.paths(c, places)
+	}
 	for _, p := range places {
 		if !p.used {
 			d.Fail(d.Off, "place that nothing refers to")
@@ -580,7 +634,7 @@ func (d *decoder) square(field string) Square {
 }
 
 func (d *decoder) places(c *Counts) []reference {
-	n := d.List(2, "places in stacks, branches and ranges")
+	n := d.List(2, "places in stacks, branches, ranges and paths")
 	places := make([]reference, 0, n)
 	last := Frame{Image: Unknown}
 	for i := range n {
@@ -673,4 +727,50 @@ func (d *decoder) ranges(c *Counts, places []reference) {
 		c.AddRange(r, n)
 		last = r
 	}
+}
+
+func (d *decoder) paths(c *Counts, places []reference) {
+	n := d.List(5, "paths")
+	paths := make([]Path, 0, min(n, MaxPaths))
+	rank := uint64(0)
+	for range n {
+		start := d.Off
+		rank += d.Uint(MaxRank-rank, "rank")
+		p := Path{Rank: rank, Insts: d.Uint(math.MaxUint64, "instructions")}
+		many := d.Len(2, "branches of path")
+		if many > MaxPathBranches || len(paths) == MaxPaths {
+			d.Fail(start, "path")
+		}
+		if d.Err != nil {
+			return
+		}
+		d.Note("rank %#x: %d instructions, %d branches", p.Rank, p.Insts, many)
+		p.Branches = make([]Branch, 0, many)
+		at := 0
+		for range many {
+			var b Branch
+			at, b.From = d.near(at, places, "source")
+			at, b.To = d.near(at, places, "target")
+			d.Note("%v > %v", b.From, b.To)
+			p.Branches = append(p.Branches, b)
+		}
+		if d.Err != nil {
+			return
+		}
+		paths = append(paths, p)
+	}
+	c.Paths = paths
+}
+
+// near reads the difference of an index into places to another one, and marks it as used.
+func (d *decoder) near(base int, places []reference, field string) (int, Frame) {
+	off := d.Off
+	v := d.Uint(math.MaxUint32, field)
+	i := base + int(int64(v>>1)^-int64(v&1))
+	if d.Err != nil || i < 0 || i >= len(places) {
+		d.Fail(off, field)
+		return 0, Frame{Image: Unknown}
+	}
+	places[i].used = true
+	return i, places[i].Frame
 }

@@ -101,6 +101,12 @@ func TestDecodeMalformed(t *testing.T) {
 		copy(b, magicObserved)
 		return seal(b)
 	}
+	pathSeal := func(b []byte) []byte {
+		copy(b, magicPaths)
+		return seal(b)
+	}
+	// one image with a sample at 8, one place, and then paths
+	paths := func() *file { return touches().put(0, 0, 0, 1, 1, 8, 0, 0, 0) }
 	for _, tt := range []struct {
 		name string
 		b    []byte
@@ -158,6 +164,15 @@ func TestDecodeMalformed(t *testing.T) {
 		{"probed in no window", observedSeal(none(touches().put(0, 0, 1, make([]byte, 20)))), "offset 0x46: windows"},
 		{"probed twice", observedSeal(none(touches().put(0, 0, 2, 8, 1, make([]byte, 8), 0, 1, make([]byte, 20)))), "offset 0x4f: file offset"},
 		{"runs of no time", observedSeal(none(touches().put(0, 0, 1, 8, 1, 0, 5, make([]byte, 6), 0, 0, 0, 0))), "offset 0x9: cycles: image /a"},
+		{"paths of nobody", pathSeal(none(newFile().put(0))), "offset 0x9: paths"},
+		{"no paths", pathSeal(none(touches().put(0, 0, 0, 0, 0, 0, 0, 0))), "offset 0x4a: paths"},
+		{"too many paths", pathSeal(none(paths().put(2, make([]byte, 6)))), "offset 0x4b: paths"},
+		{"rank too large", pathSeal(none(paths().put(1, uint64(MaxRank+1), 1, 1, 0, 0))), "offset 0x4c: rank"},
+		{"path of no branch", pathSeal(none(paths().put(1, 1, 1, 0, 0, 0))), "offset 0x4f: place that nothing refers to"},
+		{"path too long", pathSeal(none(paths().put(1, 1, 1, MaxPathBranches+1, make([]byte, 2*MaxPathBranches+2)))), "offset 0x4c: path"},
+		{"branch from a missing place", pathSeal(none(paths().put(1, 1, 1, 1, 2, 0))), "offset 0x4f: source"},
+		{"branch to before the first place", pathSeal(none(paths().put(1, 1, 1, 1, 0, 1))), "offset 0x50: target"},
+		{"paths out of order", pathSeal(none(paths().put(2, 1, 2, 1, 0, 0, 0, 1, 1, 0, 0))), "offset 0x9: cycles: path 1"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)
@@ -228,6 +243,13 @@ func random(rnd *rand.Rand, places int) *Recording {
 			for _, f := range frames[:len(frames)-1] {
 				c.TouchStack([]Frame{f, pick()}, rnd.Uint64N(2*MaxFirst))
 			}
+		}
+		for range rnd.IntN(2) * rnd.IntN(4) {
+			p := Path{Rank: rnd.Uint64N(4), Insts: rnd.Uint64N(3)}
+			for range 1 + rnd.IntN(3) {
+				p.Branches = append(p.Branches, Branch{pick(), pick()})
+			}
+			c.AddPaths([]Path{p})
 		}
 		for range rnd.IntN(2) * places {
 			f, n := pick(), rnd.Uint64N(1000)
@@ -304,6 +326,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(touched().Encode())
 	f.Add(exact().Encode())
 	f.Add(walked().Encode())
+	f.Add(withPaths().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

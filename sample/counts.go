@@ -257,6 +257,7 @@ func (c *Counts) merge(o *Counts) {
 	for r, n := range o.Ranges {
 		c.AddRange(Range{index[r.Image], r.First, r.Last}, n)
 	}
+	c.mergePaths(o.Paths, renumber)
 }
 
 // sorted returns a copy of c that depends on what was added to c but not on the
@@ -298,7 +299,7 @@ func (c *Counts) Check() error {
 	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
 		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
 	}
-	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches} {
+	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", c.Event.Name, err)
 		}

@@ -180,6 +180,7 @@ type Counts struct {
 	Stacks   []Stack         // of samples that are also in Images; use AddStack
 	Branches map[Branch]BranchCount
 	Ranges   map[Range]uint64
+	Paths    []Path // a sample of them, sorted; use AddPaths
 
 	// Indexes, rebuilt where they are missing.
 	images  map[ImageID]int // of Images, by key

@@ -92,6 +92,7 @@ func (c *Counts) scale(w float64) *Counts {
 		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
 	}
 	out.scaleBranches(c, w)
+	out.scalePaths(c, w)
 	return out
 }
 

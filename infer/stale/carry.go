@@ -36,7 +36,7 @@ type LostProc struct {
 // Key, moved to where the same code is in image to, which is the newer build of
 // each. Samples of a nil Builds, and of code that the newer build lacks, are lost as
 // LostStale. Callers that it lacks become unknown; branch records are kept if
-// both ends are, and the branch can still be taken. Observed counts are kept of
+// both ends are, and the branch can still be taken; paths up to the first that is not. Observed counts are kept of
 // instructions that are the same in a block of the same ones, and outcomes of
 // branches if these lead to the same code.
 func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*Builds) (*sample.Recording, *Carried) {
@@ -47,6 +47,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.samples(report, procs)
 		m.stacks()
 		m.branches(report)
+		m.paths()
 		m.observed(report)
 		m.out.Weight = c.Weight
 		out.Add(m.out)
@@ -187,19 +188,45 @@ func (m *mover) stacks() {
 	}
 }
 
+// branch returns where a branch is, if both ends are there and it can be taken.
+func (m *mover) branch(br sample.Branch) (sample.Branch, bool) {
+	to, ok := m.by(br.To, (*Builds).Target)
+	from, possible := m.by(br.From, func(b *Builds, off sample.Offset) (sample.Offset, bool) {
+		from, target, ok := b.Branch(off)
+		if ok && target != 0 { // a direct one leads to one place
+			place, known := b.new.OffsetOf(target)
+			ok = known && place == to.Off
+		}
+		return from, ok
+	})
+	return sample.Branch{From: from, To: to}, ok && possible
+}
+
+func (m *mover) paths() {
+	var paths []sample.Path
+	for _, p := range m.in.Paths {
+		all := p.Branches
+		p.Branches = nil
+		for _, br := range all {
+			moved, ok := m.branch(br)
+			if !ok {
+				break
+			}
+			p.Branches = append(p.Branches, moved)
+		}
+		if len(p.Branches) > 0 {
+			p.Insts = p.Insts / uint64(len(all)) * uint64(len(p.Branches))
+			paths = append(paths, p)
+		}
+	}
+	m.out.AddPaths(paths)
+}
+
 func (m *mover) branches(report *Carried) {
 	for br, n := range m.in.Branches {
-		to, ok := m.by(br.To, (*Builds).Target)
-		from, possible := m.by(br.From, func(b *Builds, off sample.Offset) (sample.Offset, bool) {
-			from, target, ok := b.Branch(off)
-			if ok && target != 0 { // a direct one leads to one place
-				place, known := b.new.OffsetOf(target)
-				ok = known && place == to.Off
-			}
-			return from, ok
-		})
-		if ok = ok && possible; ok {
-			m.out.AddBranch(sample.Branch{From: from, To: to}, n.N, n.Mispredicted)
+		moved, ok := m.branch(br)
+		if ok {
+			m.out.AddBranch(moved, n.N, n.Mispredicted)
 		}
 		m.tally(report, ok, n.N, br.From.Image, br.To.Image)
 	}

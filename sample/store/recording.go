@@ -145,8 +145,8 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 
 type entryCount struct{ off, n uint64 }
 
-// split puts the stacks, branches, ranges, first touches and observed counts of c to the
-// flows of their images.
+// split puts the stacks, branches, ranges, paths, first touches and observed counts of c to the
+// flows of their images. A path goes to where its first branch is, with all of it.
 func (r *splitter) split(c *sample.Counts) {
 	parts := map[sample.Frame]*part{} // by image and page
 	of := func(first sample.Frame) *part {
@@ -179,6 +179,19 @@ func (r *splitter) split(c *sample.Counts) {
 		p := of(sample.Frame{Image: rg.Image, Off: rg.First})
 		rg.Image = p.image(rg.Image)
 		p.to.AddRange(rg, n)
+	}
+	paths := map[*part][]sample.Path{}
+	for _, path := range c.Paths {
+		p := of(path.Branches[0].From)
+		own := path
+		own.Branches = make([]sample.Branch, len(path.Branches))
+		for i, b := range path.Branches {
+			own.Branches[i] = sample.Branch{From: p.frame(b.From), To: p.frame(b.To)}
+		}
+		paths[p] = append(paths[p], own)
+	}
+	for p, of := range paths {
+		p.to.AddPaths(of)
 	}
 	for i, ic := range c.Images {
 		for off, us := range ic.First {

@@ -55,8 +55,8 @@ import (
 //	         observed
 //	integer  page: of flows, the offsets of their first places in MB; else 0
 //	integer  samples in it; of flows, stacks' samples and records of branches and ranges
-//	integer  entries in it: places; of flows, stacks, branches, ranges, first touches and
-//	         places with observed counts
+//	integer  entries in it: places; of flows, stacks, branches, ranges, paths, first touches
+//	         and places with observed counts
 //	integer  plain bytes
 //	integer  stored bytes: fewer if compressed with zstd, else as many; at least
 //	         a 256th
@@ -77,10 +77,12 @@ import (
 //
 // Flows are what else is known of an image's samples, as a recording in the form
 // of package sample: the stacks that were sampled in the image, the branches from
-// it, or else to it, the ranges in it, the first touches. Those of no image at all have a block of no
+// it, or else to it, the ranges in it, the paths that begin with a branch from it, the first
+// touches. Those of no image at all have a block of no
 // image. There is a block for each MB of the image that a stack's sampled
-// instruction, a branch's source, a range's start or a touch lies in, so that few of them
-// are in memory at a time. Its samples are those of the stacks, which the image's
+// instruction, a branch's or a path's first source, a range's start or a touch lies in, so that
+// few of them are in memory at a time. As many paths are kept of each block as of Counts; of
+// what is read together, as many as of Counts in all. Its samples are those of the stacks, which the image's
 // block of samples has too. Images with a build ID have no path there.
 //
 // Neighbours in code are neighbours in the file, and offsets and samples stand
@@ -368,7 +370,7 @@ func (d *decoder) blocks(dir *directory) {
 func (d *directory) check() error {
 	for _, c := range d.summary.Counts {
 		if len(c.Images) > 1 || len(c.Images) == 1 && c.Images[0].ID != everything ||
-			len(c.Stacks)+len(c.Branches)+len(c.Ranges) > 0 {
+			len(c.Stacks)+len(c.Branches)+len(c.Ranges)+len(c.Paths) > 0 {
 			return errors.New("summary with places")
 		}
 	}

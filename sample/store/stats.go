@@ -48,7 +48,7 @@ type Stats struct {
 	Images    int
 	Copies    int    // of images
 	Places    uint64 // (image, event, offset) with samples, each counted in each segment
-	Flows     uint64 // stacks, branches and ranges, likewise
+	Flows     uint64 // stacks, branches, ranges and paths, likewise
 	Samples   uint64 // the lost ones included
 	Lost      map[sample.Loss]uint64
 	Bytes     int64     // of segments

@@ -65,6 +65,13 @@ func random(rnd *rand.Rand) *sample.Recording {
 				c.AddRange(sample.Range{Image: f.Image, First: f.Off, Last: f.Off + 8}, 3)
 			}
 		}
+		for range rnd.IntN(2) * rnd.IntN(4) {
+			p := sample.Path{Rank: rnd.Uint64N(8), Insts: rnd.Uint64N(99)}
+			for range 1 + rnd.IntN(3) {
+				p.Branches = append(p.Branches, sample.Branch{From: any(), To: any()})
+			}
+			c.AddPaths([]sample.Path{p})
+		}
 		for range rnd.IntN(6) {
 			if f := any(); f.Image != sample.Unknown {
 				c.Touch(f.Image, f.Off, rnd.Uint64N(1e6))
@@ -107,7 +114,7 @@ func mustEqual(t *testing.T, what string, got, want *sample.Recording) {
 func stored(recs []*sample.Recording) *sample.Recording {
 	var some []*sample.Recording
 	for _, r := range recs {
-		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches) > 0 }) {
+		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Paths) > 0 }) {
 			some = append(some, r)
 		}
 	}

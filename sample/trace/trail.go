@@ -56,12 +56,19 @@ func decodeTrail(b []byte) (path, error) {
 	return t, nil
 }
 
-// follow goes where t went, and calls at for each branch on it with its operation. It returns the
-// last operation.
-func (c *Code) follow(t *path, at func(op uint32, how via)) (last uint32) {
+// What a walk passed through: a branch, and where it went on to.
+type passed struct {
+	op    uint32
+	how   via
+	to    uint32 // operation; 0 is nowhere that is known
+	steps uint32 // instructions up to the branch, itself included
+}
+
+// follow goes where t went, and calls at for each branch on it. It returns the last operation.
+func (c *Code) follow(t *path, at func(passed)) (last uint32) {
 	outcomes, targets, depth := t.outcomes, t.targets, 0
 	op := t.start
-	for range t.steps {
+	for i := range t.steps {
 		if op == 0 || int(op) >= len(c.Ops) {
 			break
 		}
@@ -81,23 +88,26 @@ func (c *Code) follow(t *path, at func(op uint32, how via)) (last uint32) {
 		if depth > 0 {
 			how |= viaInner
 		}
-		at(op, how)
 		switch {
 		case o.Kind == Call || o.Kind == CallInd:
 			depth++
 		case o.Kind == Ret && depth > 0:
 			depth--
 		}
+		to := uint32(0)
 		switch {
 		case how&viaTaken == 0:
-			op++
+			to = op + 1
 		case c.at[op].target != 0:
-			op = o.To
+			to = o.To
 		case len(targets) > 0:
-			op, targets = targets[0], targets[1:]
-		default:
-			op = 0
+			to, targets = targets[0], targets[1:]
 		}
+		if int(to) >= len(c.Ops) {
+			to = 0
+		}
+		at(passed{op, how, to, i + 1})
+		op = to
 	}
 	return last
 }

@@ -184,6 +184,8 @@ type Walks struct {
 
 	// Of walks before: those, by place, with the weights that they had.
 	before []branchSum
+
+	kept sample.Counts // its Paths are a sample of what walks took
 }
 
 // mostWalks is how many walks are kept one by one.
@@ -216,24 +218,27 @@ func (w *Walks) add(t *path, batch int) {
 		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[branchKey]int32{}, map[endpoint]int32{}
 	}
 	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
-	last := c.follow(t, func(op uint32, how via) {
-		in := &c.at[op]
+	last := c.follow(t, func(b passed) {
+		in := &c.at[b.op]
 		id := c.ids[in.image]
-		place := branchKey{id.Key(), in.off, c.Ops[op].Kind == CondJump}
+		place := branchKey{id.Key(), in.off, c.Ops[b.op].Kind == CondJump}
 		n := number(w.place, place)
 		if int(n) == len(w.places) {
 			w.ids[place.id] = id
 			w.places = append(w.places, place)
 		}
-		s.at = append(s.at, via(n)*viaPlace|how)
+		s.at = append(s.at, via(n)*viaPlace|b.how)
 	})
 	w.went++
 	if last == 0 {
 		return
 	}
+	var out *Left
 	if t.end == EndOutside {
-		w.leave(t, last)
+		out = w.leave(t, last)
 	}
+	steps, insts := c.steps(t)
+	w.keep(steps, insts, out)
 	in := func(op uint32, loop int) int32 {
 		at := &c.at[op]
 		return number(w.spot, endpoint{c.ids[at.image].Key(), at.proc, loop, uint64(at.off)})
@@ -249,20 +254,23 @@ func (w *Walks) add(t *path, batch int) {
 	}
 }
 
-// leave notes where t, of which last is the last operation, left the code that is known.
-func (w *Walks) leave(t *path, last uint32) {
+// leave notes where t, of which last is the last operation, left the code that is known, and returns
+// that; nil is nowhere in an image.
+func (w *Walks) leave(t *path, last uint32) *Left {
 	c := w.code
 	i, to := int(c.at[last].image), c.at[last].target
 	if to == 0 {
 		i, to = slices.IndexFunc(c.Ranges, func(r Range) bool { return r.Hi != 0 && r.Pages == t.pages }), t.left
 	}
 	if i < 0 || to == 0 {
-		return
+		return nil
 	}
 	if w.left == nil {
 		w.left = map[Left]int{}
 	}
-	w.left[Left{c.ids[i].Key(), to}]++
+	out := Left{c.ids[i].Key(), to}
+	w.left[out]++
+	return &out
 }
 
 // number returns the number of k, the next one if it is new.
@@ -463,6 +471,7 @@ func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 		at := w.places[i]
 		counts.AddProbed(counts.Image(w.ids[at.id]), at.off, p.probed(batches, at.cond))
 	}
+	w.addPaths(counts)
 }
 
 // Forget begins anew, when what AddTo added is stored.
@@ -471,4 +480,5 @@ func (w *Walks) Forget() {
 	defer w.mu.Unlock()
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
 	w.walks, w.batches, w.before, w.rates = nil, 0, nil, nil
+	w.kept = sample.Counts{}
 }

@@ -60,11 +60,19 @@ func FuzzDecodeTrail(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if tr, err := decodeTrail(b); err == nil {
 			tr.steps &= 1<<16 - 1
-			c.follow(&tr, func(op uint32, _ via) {
-				if int(op) >= len(c.Ops) || !c.Ops[op].Kind.Branch() {
-					t.Fatalf("operation %d is no branch", op)
+			c.follow(&tr, func(b passed) {
+				if int(b.op) >= len(c.Ops) || !c.Ops[b.op].Kind.Branch() || int(b.to) >= len(c.Ops) {
+					t.Fatalf("%+v is no branch", b)
 				}
 			})
+			var w Walks
+			w.SetCode(c)
+			w.add(&tr, 0)
+			counts := sample.NewCounts(sample.CPU{}, sample.Event{})
+			w.AddTo(counts, nil)
+			if err := counts.Check(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 }
@@ -107,7 +115,7 @@ func TestFollow(t *testing.T) {
 		{"no operation", path{start: 99, steps: 2}, nil, 0},
 	} {
 		var got []step
-		last := c.follow(&tt.path, func(op uint32, how via) { got = append(got, step{op, how}) })
+		last := c.follow(&tt.path, func(b passed) { got = append(got, step{b.op, b.how}) })
 		if !slices.Equal(got, tt.want) || last != tt.last {
 			t.Errorf("%s: %v to %d, want %v to %d", tt.name, got, last, tt.want, tt.last)
 		}

@@ -1,0 +1,77 @@
+package trace
+
+import (
+	"math/rand/v2"
+	"slices"
+
+	"backfeed/sample"
+)
+
+// A Step is a branch that a walk took: the operation that it is, and the one that it went on to.
+type Step struct{ From, To uint32 }
+
+// steps returns the branches that t takes, up to the first of which that was guessed, and how many
+// instructions ran up to and with the last one. A step to operation 0 left the code that is known.
+func (c *Code) steps(t *path) (steps []Step, insts uint64) {
+	guessed := false
+	c.follow(t, func(b passed) {
+		guessed = guessed || b.how&viaGuessed != 0
+		if !guessed && b.how&viaTaken != 0 {
+			steps, insts = append(steps, Step{b.op, b.to}), uint64(b.steps)
+		}
+	})
+	return steps, insts
+}
+
+// keep keeps the branches that a walk took, of so many instructions, if its rank is among the smallest. What
+// is longer than a sample.Path may be is several of them. A step to operation 0 went on to out, where
+// that is known.
+func (w *Walks) keep(steps []Step, insts uint64, out *Left) {
+	c := w.code
+	for all := len(steps); len(steps) > 0; {
+		n := min(len(steps), sample.MaxPathBranches)
+		part := steps[:n]
+		steps = steps[n:]
+		rank := rand.Uint64N(sample.MaxRank + 1)
+		if !w.kept.KeepsPath(rank) {
+			continue
+		}
+		p := sample.Path{Rank: rank, Insts: insts * uint64(n) / uint64(all)}
+		for _, s := range part {
+			b := sample.Branch{From: w.frame(s.From), To: sample.Frame{Image: sample.Unknown}}
+			if s.To != 0 {
+				b.To = w.frame(s.To)
+			} else if out != nil {
+				i := slices.IndexFunc(c.ids, func(id sample.ImageID) bool { return id.Key() == out.ID })
+				b.To = sample.Frame{Image: w.kept.Image(c.ids[i]), Off: sample.Offset(out.Addr - c.Ranges[i].Delta)}
+			}
+			p.Branches = append(p.Branches, b)
+		}
+		w.kept.AddPaths([]sample.Path{p})
+	}
+}
+
+// frame returns where an operation is, in w.kept.
+func (w *Walks) frame(op uint32) sample.Frame {
+	at := &w.code.at[op]
+	return sample.Frame{Image: w.kept.Image(w.code.ids[at.image]), Off: at.off}
+}
+
+// addPaths adds those that were kept to counts.
+func (w *Walks) addPaths(counts *sample.Counts) {
+	place := func(f sample.Frame) sample.Frame {
+		if f.Image != sample.Unknown {
+			f.Image = counts.Image(w.kept.Images[f.Image].ID)
+		}
+		return f
+	}
+	paths := slices.Clone(w.kept.Paths)
+	for i := range paths {
+		own := make([]sample.Branch, len(paths[i].Branches))
+		for k, b := range paths[i].Branches {
+			own[k] = sample.Branch{From: place(b.From), To: place(b.To)}
+		}
+		paths[i].Branches = own
+	}
+	counts.AddPaths(paths)
+}
