@@ -101,6 +101,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
 	f.what.define(fs, "take samples of event `name`: branches, instructions, cycles, cpu-clock (default: the best there is); may be given several times")
 	f.calibrate.define(fs, false)
+	f.calibrate.definePaths(fs, false)
 	fs.IntSliceVarP(&f.what.pids, "pid", "p", nil, "sample only the processes `PID` and what they start")
 	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
 	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `duration`")

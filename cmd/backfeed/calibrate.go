@@ -16,6 +16,8 @@ type calibrateFlags struct {
 	dry     bool
 	mangled bool // in what dry prints
 	log     string
+	paths   bool
+	usual   bool // what paths is if the flag is not given
 }
 
 // define adds the flags; dry is one where something else is done than to record.
@@ -30,11 +32,19 @@ func (f *calibrateFlags) define(fs *flagset.Set, dry bool) {
 	}
 }
 
+// definePaths adds the flag that has paths of walks kept, or not, which is usual.
+func (f *calibrateFlags) definePaths(fs *flagset.Set, usual bool) {
+	fs.BoolVar(&f.paths, "paths", usual, "with --calibrate, keep a sample of the paths that walks took, of up to 0.3 MB, for export")
+	f.usual = usual
+}
+
 // check finds what does not go together.
 func (f *calibrateFlags) check() error {
 	switch {
 	case f.budget == 0 && (f.dry || f.log != ""):
 		return errors.New("--dry-run and --calibrate-log go with --calibrate")
+	case f.budget == 0 && f.paths != f.usual:
+		return errors.New("--paths goes with --calibrate")
 	case f.mangled && !f.dry:
 		return errors.New("--mangled goes with --dry-run")
 	case f.dry && f.log != "":
@@ -45,7 +55,7 @@ func (f *calibrateFlags) check() error {
 
 // options opens the log, and makes options of the flags.
 func (f *calibrateFlags) options(pids []int, notify report.Notify, style report.Style) (calibrate.Options, error) {
-	opt := calibrate.Options{Budget: float64(f.budget), Dry: f.dry, PIDs: pids, Notify: notify, Style: style}
+	opt := calibrate.Options{Budget: float64(f.budget), Paths: f.paths, Dry: f.dry, PIDs: pids, Notify: notify, Style: style}
 	opt.Style.Mangled = f.mangled
 	if f.log != "" {
 		log, err := output.Append(f.log)

@@ -33,11 +33,11 @@ func TestNoEffect(t *testing.T) {
 		"record -a --max-cpu 3% -d 1":            "never samples by ptrace", "record -a --tick -F 99 -d 1": "a rate of its own", "record --tick true": "go with -a", "record --period 3 true": "goes with --event",
 		"record --label a=b true": "goes with --store", "record -o OUT --store OUT true": "not both", "record --dry-run true": "with --calibrate", "record -a --period 3 -d 1": "--period goes with",
 		"agent --store OUT --metrics-public": "it goes with --metrics", "agent --store OUT --max-image-size 1G": "it goes with --keep-images", "agent --store OUT --tick -F 99": "a rate of its own",
-		"record --calibrate --dry-run -o OUT true": "records nothing", "pgo --calibrate --dry-run --if-changed true": "records nothing", "pgo --dry-run true": "with --calibrate", "emit go FILE --if-changed": "needs a file",
+		"record --calibrate --dry-run -o OUT true": "records nothing", "pgo --calibrate --dry-run --if-changed true": "records nothing", "pgo --dry-run true": "with --calibrate", "record --paths=false true": "with --calibrate", "agent --store OUT --paths": "with --calibrate", "export FILE --depth 1 -o OUT": "want 2 to", "emit go FILE --if-changed": "needs a file",
 	}
 	// All commands that read sources choose from stores.
 	for _, line := range []string{"images FILE", "prof FILE", "prof FILE --experiment fpe", "prof FILE --experiment usertime", "list main FILE", "topstalls FILE", "whatcg FILE", "stats FILE FILE", "infer FILE", "check FILE",
-		"diff FILE FILE", "serve FILE", "report --html OUT FILE", "emit go FILE", "emit llvm FILE", "emit gcc FILE", "emit bolt FILE", "emit propeller FILE --ld OUT", "layout app FILE", "import FILE -o OUT",
+		"diff FILE FILE", "serve FILE", "report --html OUT FILE", "emit go FILE", "emit llvm FILE", "emit gcc FILE", "emit bolt FILE", "emit propeller FILE --ld OUT", "layout app FILE", "import FILE -o OUT", "export FILE -o OUT",
 		"merge FILE -o OUT", "verify DOC --truth TRUTH --samples FILE"} {
 		for _, flag := range []string{"--since 7d", "--until 2026-01-02", "--label host=a"} {
 			lines[line+" "+flag] = selecting

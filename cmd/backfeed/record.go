@@ -119,6 +119,7 @@ func (f *recordFlags) options(command []string) (collect.Options, error) {
 func runRecord(c *cli, args []string) error {
 	fs := c.flags()
 	flags := c.recordFlags()
+	flags.calibrate.definePaths(fs, true)
 	var what systemFlags
 	all := fs.BoolP("all", "a", false, "sample all that runs on this machine")
 	what.define(fs, "sample event `name`, or number (rNNN), rather than the best for time; with -a, may be given several times")

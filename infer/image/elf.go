@@ -413,6 +413,26 @@ func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
 	return a, found
 }
 
+// A CodeSegment is a loaded part of the file that may be executed.
+type CodeSegment struct {
+	Addr Addr
+	Size uint64 // bytes that the file has
+	Off  sample.Offset
+}
+
+// CodeSegments returns them by address.
+func (im *Image) CodeSegments() (all []CodeSegment) {
+	for _, s := range im.segments {
+		if s.exec {
+			all = append(all, CodeSegment{s.lo, uint64(s.hi - s.lo), s.off})
+		}
+	}
+	return all
+}
+
+// Fixed reports whether the image runs at the addresses that it was linked for, and at no others.
+func (im *Image) Fixed() bool { return im.elf.Type == elf.ET_EXEC }
+
 // OffsetOf is the inverse of AddrOf.
 func (im *Image) OffsetOf(a Addr) (sample.Offset, bool) {
 	s := im.segment(a)

@@ -40,6 +40,8 @@ var packages = map[string]string{
 	"llvm-strip-19":      "llvm-19",
 	"llvm-symbolizer-19": "llvm-19",
 
+	"/usr/lib/llvm-19/bin/perf2bolt": "bolt-19",
+
 	"gcc":      "gcc",
 	"g++":      "g++",
 	"ld.bfd":   "binutils",

@@ -9,6 +9,7 @@ import (
 // WalkOptions bound what a Walker does.
 type WalkOptions struct {
 	Share float64 // of the processor time of what is sampled, that walks may take
+	Paths bool    // a sample of the paths that walks took is kept
 	Known bool    // walks end where it is not known whether a branch is taken
 }
 

@@ -71,6 +71,9 @@ type (
 // NewWalker makes one of what s samples, which walks when it has images.
 func NewWalker(s *System, opt WalkOptions) *Walker {
 	w := &Walker{of: s.sampler, opt: opt, began: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
+	if opt.Paths {
+		w.seen.KeepPaths()
+	}
 	go w.tend()
 	return w
 }

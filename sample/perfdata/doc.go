@@ -12,4 +12,6 @@
 // its business: hardware traces (AUX), saved registers and stacks, and fields of
 // tracepoints but for signals of arithmetic, which become events of their own. Of stacks that only these could tell (--call-graph dwarf) there is but the
 // caller, where its address lies at the stack pointer.
+//
+// It writes one thing, for tools that read it: BranchStacks, as perf record -b would have recorded them.
 package perfdata

@@ -23,6 +23,13 @@ func (c *Code) steps(t *path) (steps []Step, insts uint64) {
 	return steps, insts
 }
 
+// KeepPaths has a sample of the paths of walks kept from now on, for AddTo.
+func (w *Walks) KeepPaths() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.keeps = true
+}
+
 // keep keeps the branches that a walk took, of so many instructions, if its rank is among the smallest. What
 // is longer than a sample.Path may be is several of them. A step to operation 0 went on to out, where
 // that is known.

@@ -38,6 +38,7 @@ func TestPaths(t *testing.T) {
 	} {
 		var w Walks
 		w.SetCode(tt.code)
+		w.KeepPaths()
 		w.add(&tt.path, 0)
 		counts := sample.NewCounts(sample.CPU{}, sample.Event{})
 		w.AddTo(counts, nil)

@@ -185,7 +185,8 @@ type Walks struct {
 	// Of walks before: those, by place, with the weights that they had.
 	before []branchSum
 
-	kept sample.Counts // its Paths are a sample of what walks took
+	keeps bool          // paths are kept
+	kept  sample.Counts // its Paths are a sample of what walks took
 }
 
 // mostWalks is how many walks are kept one by one.
@@ -237,8 +238,10 @@ func (w *Walks) add(t *path, batch int) {
 	if t.end == EndOutside {
 		out = w.leave(t, last)
 	}
-	steps, insts := c.steps(t)
-	w.keep(steps, insts, out)
+	if w.keeps {
+		steps, insts := c.steps(t)
+		w.keep(steps, insts, out)
+	}
 	in := func(op uint32, loop int) int32 {
 		at := &c.at[op]
 		return number(w.spot, endpoint{c.ids[at.image].Key(), at.proc, loop, uint64(at.off)})

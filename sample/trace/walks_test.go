@@ -67,6 +67,7 @@ func FuzzDecodeTrail(f *testing.F) {
 			})
 			var w Walks
 			w.SetCode(c)
+			w.KeepPaths()
 			w.add(&tr, 0)
 			counts := sample.NewCounts(sample.CPU{}, sample.Event{})
 			w.AddTo(counts, nil)

@@ -54,6 +54,7 @@ const (
 // Options say how much to calibrate, and what.
 type Options struct {
 	Budget float64        // share of the processor time that walks and probes may take
+	Paths  bool           // keep a sample of the paths that walks took
 	Dry    bool           // choose what to probe, and probe nothing
 	Log    io.WriteCloser // gets a line for each window, and is closed after the last; nil is none
 	PIDs   []int          // to probe; nil is all
@@ -134,7 +135,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			logWindow(opt.Log, g, w, err)
 		}
 	}})
-	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks()})
+	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks(), Paths: opt.Paths})
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
