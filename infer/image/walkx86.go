@@ -83,7 +83,7 @@ func (d *x86) walkUnknown(o x86Op, code []byte, in Inst) trace.Op {
 	w := u.Writes
 	w.add(u.Update)
 	w.add(d.walkHidden())
-	o.Imm = int64(w.General&0xffff) | int64(w.General>>Flags&1)<<16 | int64(w.Vector&0xffff)<<32
+	o.Imm = int64(w.General&0xffff) | int64(w.General>>Flags&1)<<16 | int64(w.Vector)<<32
 	if in.Class&Store == 0 {
 		o.Dst = trace.X86None
 		return o.Op
@@ -127,6 +127,10 @@ func (d *x86) walkHidden() (w RegSet) {
 	switch {
 	case d.vex && d.op == map0F|0x77: // vzeroall
 		w.Vector = 0xffff
+	case d.vex && d.op == map0F|0x93: // kmov
+		w.general(int(d.regField()))
+	case d.vex && (d.op == map0F|0x98 || d.op == map0F|0x99): // kortest, ktest
+		w.general(Flags)
 	case d.vex:
 	case d.op == 0x9f || d.op == 0xd7 || d.op == 0xa0 || d.op == 0xa1: // lahf, xlat, movabs
 		w.general(rax)

@@ -45,6 +45,8 @@ func TestWalk(t *testing.T) {
 		{"movabs 0,%rax", "\x48\xa1\x00\x00\x00\x00\x00\x00\x00\x00", trace.Op{Kind: trace.X86Clobber, Size: 8, Dst: none, Src: none, Imm: 1 << rax}},
 		{"fcomip", "\xdf\xf1", trace.Op{Kind: trace.X86Clobber, Size: 4, Dst: none, Src: none, Imm: flags}},
 		{"vzeroall", "\xc5\xfc\x77", trace.Op{Kind: trace.X86Clobber, Size: 4, Dst: none, Src: none, Imm: 0xffff << 32}},
+		{"kmovd %k0,%r8d", "\xc5\x7b\x93\xc0", trace.Op{Kind: trace.X86Clobber, Dst: none, Src: none, Imm: 1 << 8}},
+		{"kortestd %k0,%k1", "\xc4\xe1\xf9\x98\xc8", trace.Op{Kind: trace.X86Clobber, Dst: none, Src: none, Imm: flags}},
 		{"maskmovdqu", "\x66\x0f\xf7\xc1", trace.Op{Kind: trace.Stop}},
 		{"movntq %mm0,(%rdi)", "\x0f\xe7\x07", trace.Op{Kind: trace.X86Clobber, Size: 64, Dst: trace.X86Mem, Src: none, Base: rdi + 1, Flags: trace.X86HasMem | trace.X86WritesDst}},
 		{"mov %eax,(%edi)", "\x67\x89\x07", trace.Op{Kind: trace.Stop}},

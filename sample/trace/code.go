@@ -18,6 +18,7 @@ type Inst struct {
 type Image struct {
 	ID    sample.ImageID
 	File  string // to open; the path in ID is that of the process
+	ARM   bool   // it is of AArch64, not of x86-64
 	Insts []Inst
 }
 
@@ -28,6 +29,7 @@ type Code struct {
 	Starts []uint32 // by byte of a page: operation
 	Ranges []Range  // by image
 
+	arm bool             // some of it is of AArch64
 	ids []sample.ImageID // by image
 	at  []instAt         // by operation
 }
@@ -59,6 +61,7 @@ func NewCode(images []Image) *Code {
 	for i := range images {
 		c.Ranges = append(c.Ranges, c.add(int32(i), &images[i]))
 		c.ids = append(c.ids, images[i].ID)
+		c.arm = c.arm || images[i].ARM
 	}
 	return c
 }

@@ -82,7 +82,7 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 		id := w.ip.ID.Key()
 		k.walked[id] = w.in
 		if len(w.insts) > 0 {
-			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), Insts: w.insts})
+			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: w.insts})
 		}
 	}
 	return k.walker.SetImages(all)

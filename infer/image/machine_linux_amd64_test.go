@@ -1,0 +1,288 @@
+package image
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unsafe"
+
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+	"backfeed/sample/trace"
+)
+
+// A stepped is a program that runs one instruction at a time, and what a Machine makes of it.
+type stepped struct {
+	t     *testing.T
+	pid   int
+	mem   *os.File
+	code  *trace.Code
+	space trace.Space
+	text  map[uint64][]byte // code of images, by runtime address of a page
+}
+
+// Read reads the program's memory.
+func (s *stepped) Read(addr uint64, p []byte) bool {
+	n, err := s.mem.ReadAt(p, int64(addr))
+	return err == nil && n == len(p)
+}
+
+// stepThrough starts a program, lets it run for some time and stops it. The thread of the test goes on with it.
+func stepThrough(t *testing.T, after time.Duration, command ...string) *stepped {
+	t.Helper()
+	runtime.LockOSThread() // until the test ends: ptrace is by thread
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1", "GOGC=off")
+	if err := cmd.Start(); err != nil {
+		t.Skipf("%s: %v", command[0], err)
+	}
+	s := &stepped{t: t, pid: cmd.Process.Pid}
+	t.Cleanup(func() { syscall.Kill(s.pid, syscall.SIGKILL); cmd.Wait() })
+	s.wait()
+	if after > 0 {
+		syscall.PtraceCont(s.pid, 0)
+		time.Sleep(after)
+		syscall.Syscall(syscall.SYS_TGKILL, uintptr(s.pid), uintptr(s.pid), uintptr(syscall.SIGSTOP))
+		if sig := s.wait(); sig != syscall.SIGSTOP {
+			t.Skipf("%s: stopped by %v, too early", command[0], sig)
+		}
+	}
+	var err error
+	if s.mem, err = os.Open(fmt.Sprintf("/proc/%d/mem", s.pid)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.mem.Close() })
+	s.images()
+	return s
+}
+
+// wait waits for the program to stop; 0 is its end.
+func (s *stepped) wait() syscall.Signal {
+	s.t.Helper()
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(s.pid, &status, 0, nil); err != nil {
+		s.t.Fatal(err)
+	}
+	if !status.Stopped() {
+		return 0
+	}
+	return status.StopSignal()
+}
+
+// images reads the code that is mapped.
+func (s *stepped) images() {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", s.pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer f.Close()
+	var images []trace.Image
+	ims := map[string]int{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var lo, hi, off uint64
+		var perms, dev, path string
+		var inode int
+		if n, _ := fmt.Sscanf(lines.Text(), "%x-%x %s %x %s %d %s", &lo, &hi, &perms, &off, &dev, &inode, &path); n < 7 || !strings.Contains(perms, "x") || path[0] != '/' {
+			continue
+		}
+		i, ok := ims[path]
+		im := mustOpen(s.t, path, Options{})
+		if !ok {
+			i = len(images)
+			ims[path] = i
+			images = append(images, machineImage(s.t, path, im))
+		}
+		s.space = append(s.space, trace.Place{Lo: lo, Hi: hi, Bias: lo - off, Image: i})
+	}
+	s.code = trace.NewCode(images)
+	for i := range s.space {
+		s.space[i].Bias -= s.code.Ranges[s.space[i].Image].Delta
+	}
+}
+
+// machineImage returns the code of a file.
+func machineImage(t testing.TB, path string, im *Image) trace.Image {
+	var insts []trace.Inst
+	for i := range im.Symbols() {
+		if p, err := im.Proc(i); err == nil {
+			insts = append(insts, im.WalkInsts(p)...)
+		}
+	}
+	return trace.Image{ID: sample.ImageID{Path: path}, File: path, Insts: insts}
+}
+
+// state returns that of the program, which is stopped.
+func (s *stepped) state() *trace.State {
+	var r syscall.PtraceRegs
+	if err := syscall.PtraceGetRegs(s.pid, &r); err != nil {
+		s.t.Fatal(err)
+	}
+	st := &trace.State{PC: r.Rip, Flags: r.Eflags, FSBase: r.Fs_base, GSBase: r.Gs_base}
+	st.Regs = [16]uint64{r.Rax, r.Rcx, r.Rdx, r.Rbx, r.Rsp, r.Rbp, r.Rsi, r.Rdi, r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15}
+	return st
+}
+
+// vectors completes st.
+func (s *stepped) vectors(st *trace.State) {
+	b := make([]byte, 16384)
+	v := syscall.Iovec{Base: &b[0], Len: uint64(len(b))}
+	const getregset, xstate = 0x4204, 0x202
+	if _, _, err := syscall.Syscall6(syscall.SYS_PTRACE, getregset, uintptr(s.pid), xstate, uintptr(unsafe.Pointer(&v)), 0, 0); err != 0 {
+		s.t.Fatal(err)
+	}
+	if err := st.SetXState(b[:v.Len]); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// stepOver has the program run one instruction, with all its repetitions; false where a signal comes.
+func (s *stepped) stepOver(pc uint64) (*trace.State, bool) {
+	for range 1 << 16 {
+		if err := syscall.PtraceSingleStep(s.pid); err != nil {
+			s.t.Fatal(err)
+		}
+		if s.wait() != syscall.SIGTRAP {
+			return nil, false
+		}
+		if st := s.state(); st.PC != pc || s.inst(pc)[0] != "rep" {
+			return st, true
+		}
+	}
+	return nil, false
+}
+
+// inst returns the instruction at pc: whether it is a repeated one, and its bytes.
+func (s *stepped) inst(pc uint64) [2]string {
+	var b [16]byte
+	s.Read(pc, b[:])
+	var d x86
+	in := d.inst(b[:], 0)
+	kind := ""
+	if in.Class&Rep != 0 {
+		kind = "rep"
+	}
+	return [2]string{kind, hex.EncodeToString(b[:in.Len])}
+}
+
+// compare goes with the program for so many instructions, and holds a Machine to each.
+func (s *stepped) compare(steps int) {
+	t := s.t
+	m := trace.NewMachine(s.code)
+	ends := map[string]int{}
+	walks, ran, regsKnown := 0, 0, 0
+	var l *trace.Long
+	st := s.state()
+	s.vectors(st)
+	wrong := 0
+	for range steps {
+		if l == nil {
+			var err error
+			if l, err = m.Start(st, s.space, s, trace.Limits{}); err != nil {
+				t.Fatal(err)
+			}
+			walks++
+		}
+		pc := st.PC
+		m.More(1)
+		next, ok := s.stepOver(pc)
+		if !ok {
+			break
+		}
+		if l.End != trace.EndLength {
+			ends[l.End.String()+": "+s.inst(pc)[1]]++
+			l = nil
+			s.vectors(next)
+			st = next
+			continue
+		}
+		ran++
+		regs, known := m.Registers()
+		v, vk := m.Vectors()
+		for i := range 16 {
+			if known>>i&1 == 0 {
+				continue
+			}
+			regsKnown++
+			if regs[i] != next.Regs[i] {
+				t.Errorf("%#x: %s: register %d is %#x, want %#x", pc, s.inst(pc)[1], i, regs[i], next.Regs[i])
+				wrong++
+			}
+		}
+		if got := l.Next; got != next.PC {
+			t.Errorf("%#x: %s: goes on to %#x, want %#x", pc, s.inst(pc)[1], got, next.PC)
+			wrong++
+		}
+		if ran%16 == 0 || wrong > 0 {
+			s.vectors(next)
+			for i := range 32 {
+				for j := range int(next.Words) {
+					if i < 16 || next.Words == 8 {
+						if vk[i]>>j&1 != 0 && v[i][j] != next.Vectors[i][j] {
+							t.Errorf("%#x: %s or up to 15 before: word %d of vector register %d is %#x, want %#x", pc, s.inst(pc)[1], j, i, v[i][j], next.Vectors[i][j])
+							wrong++
+						}
+					}
+				}
+			}
+		}
+		if wrong > 5 {
+			t.FailNow()
+		}
+		st = next
+	}
+	t.Logf("%d instructions in %d walks, %.2f of registers known", ran, walks, float64(regsKnown)/16/float64(max(1, ran)))
+	var all []string
+	for what, n := range ends {
+		all = append(all, fmt.Sprintf("%7d %s", n, what))
+	}
+	slices.Sort(all)
+	slices.Reverse(all)
+	t.Logf("ends:\n%s", strings.Join(all[:min(len(all), 20)], "\n"))
+}
+
+// TestMachineSteps holds a Machine to what the processor does in programs that are stepped through.
+func TestMachineSteps(t *testing.T) {
+	testtool.Live(t, "steps through programs")
+	dir := t.TempDir()
+	var text strings.Builder
+	for i := range 60000 {
+		fmt.Fprintf(&text, "%d %x the quick brown fox %d\n", i, i*i*i, i%97)
+	}
+	input := testtool.Write(t, dir, "text", text.String())
+	const steps = 30000
+	for _, tt := range []struct {
+		name    string
+		after   time.Duration
+		command []string
+	}{
+		{"dynamic loader", 0, []string{"true"}},
+		{"bzip2", 60 * time.Millisecond, []string{"bzip2", "-c", input}},
+		{"gzip", 60 * time.Millisecond, []string{"gzip", "-c", input}},
+		{"xz", 60 * time.Millisecond, []string{"xz", "-T1", "-c", input}},
+		{"sort", 5 * time.Millisecond, []string{"sort", input}},
+		{"sqlite3", 300 * time.Millisecond, []string{"sqlite3", ":memory:", "with recursive c(x) as (select 1 union all select x+1 from c where x<3000000) select sum(x*x), count(distinct x%77), avg(x*0.5), group_concat(x) from c"}},
+		{"awk", 300 * time.Millisecond, []string{"mawk", "BEGIN { for (i = 0; i < 1e9; i++) { s += sin(i) * exp(i / 1e9) + i / 7; a[i % 1000] = s \"x\" int(i % 77) } print s }"}},
+		{"perl", 300 * time.Millisecond, []string{"perl", "-e", "for ($i = 0; $i < 1e9; $i++) { $h{$i % 977} .= \"x$i\" if $i % 3; $s += sqrt($i) * log($i + 1); }"}},
+		{"python3", 500 * time.Millisecond, []string{"/usr/bin/python3", "-c", "import re\ns = 0.0\nfor i in range(10**9):\n d = {str(j): j / 3 for j in range(i % 50)}\n s += sum(sorted(d.values())) * len(re.sub('1+', 'x', ''.join(d)))"}},
+		{"go", 500 * time.Millisecond, []string{"gofmt", "-l", filepath.Join(runtime.GOROOT(), "src")}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file, err := filepath.EvalSymlinks(testtool.Path(t, tt.command[0]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := stepThrough(t, tt.after, append([]string{file}, tt.command[1:]...)...)
+			s.compare(steps)
+		})
+	}
+}
