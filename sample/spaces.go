@@ -1,6 +1,9 @@
 package sample
 
-import "math/rand/v2"
+import (
+	"iter"
+	"math/rand/v2"
+)
 
 // Spaces are the address spaces of processes, as a recorder saw them change.
 // Whoever reads the kernel's records tells it of each change in the order in
@@ -123,6 +126,20 @@ func (s *Spaces) Mapping(pid int, pc uint64) (Mapping, bool) {
 		return *m, true
 	}
 	return Mapping{}, false
+}
+
+// Mappings returns what process pid has mapped, as far as that is known, by ascending address.
+func (s *Spaces) Mappings(pid int) iter.Seq[Mapping] {
+	return func(yield func(Mapping) bool) {
+		if sp := s.spaces[pid]; sp != nil {
+			sp.maps.each(yield)
+		}
+	}
+}
+
+// each calls yield for all of the tree in order, until it returns false, and reports whether it did not.
+func (n *mapNode) each(yield func(Mapping) bool) bool {
+	return n == nil || n.left.each(yield) && yield(*n.Mapping) && n.right.each(yield)
 }
 
 func (s *Spaces) find(pid int, pc uint64) *Mapping {

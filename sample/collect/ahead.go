@@ -30,10 +30,10 @@ const (
 type Stopped struct {
 	PID, TID int
 	Regs     Registers
-	Vectors  Vectors
 	Deadline time.Time // Ahead is to return by then
 
-	spaces *sample.Spaces
+	spaces  *sample.Spaces
+	machine machineState
 }
 
 // Registers are the general ones of a thread in user mode, as the operations of package trace number them.
@@ -45,36 +45,24 @@ type Registers struct {
 	TLS, GS uint64
 }
 
-// Vectors are the vector registers of a thread. What is not Known is zero, and means nothing.
-type Vectors struct {
-	R       [32][64]byte
-	Masks   [8]uint64 // k0 to k7
-	Control uint32    // mxcsr; fpcr
-	Known   VectorParts
-}
-
-// VectorParts say which parts of vector registers are known.
-type VectorParts uint8
-
-const (
-	KnownLow   VectorParts = 1 << iota // bits 0 to 127 of registers 0 to 15, on AArch64 0 to 31, and Control
-	KnownHigh                          // bits 128 to 255 of registers 0 to 15
-	KnownMasks                         // Masks
-	KnownWide                          // bits 256 to 511 of registers 0 to 15
-	KnownMore                          // registers 16 to 31
-)
-
 // Mapping returns what the process has mapped at pc, as far as that is code.
 func (s *Stopped) Mapping(pc uint64) (sample.Mapping, bool) { return s.spaces.Mapping(s.PID, pc) }
+
+// A memoryPart is a part of the memory of a process, and what it is read into.
+type memoryPart struct {
+	at uint64
+	to []byte
+}
 
 // An Ahead is where a thread will be.
 type Ahead struct {
 	// PC is first reached after so many Steps, in instructions. 0 is unknown: the stretch is not timed.
 	PC    uint64
 	Steps int
-	// Done is called once, from where Follow runs, when it is known how long the stretch took, or that it will not be.
-	// It may be nil.
-	Done func(Stretch)
+	// Resumed is called when the thread has gone on; Done after that, when it is known how long the stretch took, or
+	// that it will not be. Each is called once, from where Follow runs, and may be nil.
+	Resumed func()
+	Done    func(Stretch)
 }
 
 // A Stretch is the instructions that a thread runs from its resumption on until it first reaches an address.

@@ -70,7 +70,6 @@ type follower struct {
 	steps   int           // of stretches that were hit
 	took    time.Duration // by these
 	at      Stopped
-	vectors vectorReader
 }
 
 // A pendingStretch is one that is under way.
@@ -82,25 +81,34 @@ type pendingStretch struct {
 	resumed uint64        // ns of CLOCK_MONOTONIC
 }
 
-// stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint.
-func (f *follower) stop(t *tracer, th *tracee, knew time.Time) {
+// stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint. It returns what is to be
+// done when the thread has gone on.
+func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 	f.stats.Stops++
 	s := &f.at
 	s.PID, s.TID, s.Regs, s.Deadline = th.pid, th.tid, t.regs.general(th.tid), knew.Add(f.opt.Longest)
-	f.vectors.read(th.tid, &s.Vectors) // after an error, none is known
 	st := &pendingStretch{Ahead: f.opt.Ahead(s), run: th.stopped.run}
 	pc := st.PC
 	if n := uint64(len(f.fixed.seen) + f.fixing); n < fixedFirst || f.stats.Stops%fixedEvery == 0 {
 		st.fixes, pc = true, s.Regs.PC
 	}
+	resumed := func() {
+		if st.Resumed != nil {
+			st.Resumed()
+		}
+	}
+	notTimed := func(end StretchEnd) func() {
+		return func() {
+			resumed()
+			f.done(st, Stretch{End: end})
+		}
+	}
 	if pc == 0 {
-		f.done(st, Stretch{End: StretchUnknown})
-		return
+		return notTimed(StretchUnknown)
 	}
 	if err := f.arm(t, th, st, pc); err != nil {
 		f.stats.Refused = err.Error()
-		f.done(st, Stretch{End: StretchRefused})
-		return
+		return notTimed(StretchRefused)
 	}
 	if st.fixes {
 		f.fixing++
@@ -108,6 +116,7 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) {
 	th.stretch = st
 	f.armed = append(f.armed, th)
 	st.resumed = monotonic()
+	return resumed
 }
 
 // arm sets the breakpoint of a stretch, or a debug register.
@@ -328,24 +337,34 @@ func (f *follower) result() *Followed {
 
 // Read reads memory of the process, and returns how many bytes from addr on it got: up to the first page that is not
 // there. Pages that the process has mapped and not touched yet, it has touched after that.
-func (s *Stopped) Read(addr uint64, to []byte) int { return readPages(s.TID, addr, to) }
-
-// readPages reads a thread's memory, page by page in one call, and returns how many bytes it got.
-func readPages(tid int, from uint64, to []byte) int {
-	const most = 16 // pages
+func (s *Stopped) Read(addr uint64, to []byte) int {
 	page := uint64(os.Getpagesize())
-	var remote [most]unix.RemoteIovec
-	n, at := 0, uint64(0)
-	for ; n < most && at < uint64(len(to)); n++ {
-		size := min(uint64(len(to))-at, page-(from+at)%page)
-		remote[n] = unix.RemoteIovec{Base: uintptr(from + at), Len: int(size)}
+	var parts [mostParts]memoryPart
+	n := 0
+	for at := uint64(0); at < uint64(len(to)) && n < len(parts); n++ {
+		size := min(uint64(len(to))-at, page-(addr+at)%page)
+		parts[n] = memoryPart{addr + at, to[at : at+size]}
 		at += size
 	}
-	if n == 0 {
-		return 0
+	return s.readParts(parts[:n])
+}
+
+const mostParts = 16
+
+// readParts reads several parts in one call, and returns how many bytes it got of all.
+func (s *Stopped) readParts(parts []memoryPart) int {
+	var local [mostParts]unix.Iovec
+	var remote [mostParts]unix.RemoteIovec
+	n := min(len(parts), mostParts)
+	for i, p := range parts[:n] {
+		if len(p.to) == 0 {
+			n = i
+			break
+		}
+		local[i] = unix.Iovec{Base: &p.to[0], Len: uint64(len(p.to))}
+		remote[i] = unix.RemoteIovec{Base: uintptr(p.at), Len: len(p.to)}
 	}
-	local := [1]unix.Iovec{{Base: &to[0], Len: at}}
-	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(tid), uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), uintptr(n), 0)
+	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(s.TID), uintptr(unsafe.Pointer(&local)), uintptr(n), uintptr(unsafe.Pointer(&remote)), uintptr(n), 0)
 	if errno != 0 {
 		return 0
 	}

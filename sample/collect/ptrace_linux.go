@@ -557,8 +557,9 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 		resume(th.tid, 0)
 		return
 	}
+	resumed := func() {}
 	if t.sampled(th) && t.follow != nil {
-		t.follow.stop(t, th, knew)
+		resumed = t.follow.stop(t, th, knew)
 	}
 	resume(th.tid, 0)
 	went := time.Now()
@@ -566,6 +567,7 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 	if t.follow != nil {
 		t.follow.held = append(t.follow.held, went.Sub(knew))
 	}
+	resumed()
 }
 
 // born takes in a thread or a process that th has made.

@@ -1,28 +1,12 @@
 package collect
 
 import (
-	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample/trace"
 )
-
-// cpuid is the instruction.
-func cpuid(leaf, sub uint32) (eax, ebx, ecx, edx uint32)
-
-// thisLayout is where this processor's XSAVE puts what xsaveParts lists.
-var thisLayout = sync.OnceValue(func() (l xsaveLayout) {
-	const leaf = 0xd
-	if most, _, _, _ := cpuid(0, 0); most < leaf {
-		return l
-	}
-	for i, part := range xsaveParts {
-		if size, at, _, _ := cpuid(leaf, uint32(part.bit)); int(size) == part.size*part.many {
-			l[i] = int(at)
-		}
-	}
-	return l
-})
 
 const (
 	ntXstate = 0x202 // include/uapi/linux/elf.h
@@ -30,17 +14,22 @@ const (
 	mostXstate = 16384
 )
 
-// A vectorReader reads vector registers.
-type vectorReader struct{ area [mostXstate]byte }
+// A machineState is what State reads.
+type machineState struct {
+	trace.State
+	area [mostXstate]byte
+}
 
-func (r *vectorReader) read(tid int, v *Vectors) error {
-	iov := unix.Iovec{Base: &r.area[0], Len: mostXstate}
-	if err := ptraceCall(unix.PTRACE_GETREGSET, tid, ntXstate, uintptr(unsafe.Pointer(&iov))); err != nil {
-		*v = Vectors{}
-		return err
+// State returns the registers as package trace has them, vectors included: it is valid as long as s is. There
+// is no such state of AArch64.
+func (s *Stopped) State() (*trace.State, error) {
+	m, r := &s.machine, &s.Regs
+	m.State = trace.State{PC: r.PC, Regs: [16]uint64(r.R[:16]), Flags: r.Flags, FSBase: r.TLS, GSBase: r.GS}
+	iov := unix.Iovec{Base: &m.area[0], Len: mostXstate}
+	if err := ptraceCall(unix.PTRACE_GETREGSET, s.TID, ntXstate, uintptr(unsafe.Pointer(&iov))); err != nil {
+		return nil, err
 	}
-	layout := thisLayout()
-	return layout.decode(r.area[:iov.Len], v)
+	return &m.State, m.SetXState(m.area[:iov.Len])
 }
 
 // general returns the registers as package trace numbers them.

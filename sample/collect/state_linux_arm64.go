@@ -1,32 +1,20 @@
 package collect
 
 import (
-	"encoding/binary"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"backfeed/sample/trace"
 )
 
-const (
-	ntPrfpreg = 2     // include/uapi/linux/elf.h: struct user_fpsimd_state
-	ntArmTLS  = 0x401 // likewise: tpidr_el0, and tpidr2_el0 from Linux 6.3 on
-)
+// A machineState is nothing here.
+type machineState struct{}
 
-// A vectorReader reads vector registers: 32 of 16 bytes, fpsr and fpcr.
-type vectorReader struct{ area [32*16 + 16]byte }
+// State returns trace.ErrARM.
+func (*Stopped) State() (*trace.State, error) { return nil, trace.ErrARM }
 
-func (r *vectorReader) read(tid int, v *Vectors) error {
-	*v = Vectors{}
-	iov := unix.Iovec{Base: &r.area[0], Len: uint64(len(r.area))}
-	if err := ptraceCall(unix.PTRACE_GETREGSET, tid, ntPrfpreg, uintptr(unsafe.Pointer(&iov))); err != nil {
-		return err
-	}
-	for i := range v.R {
-		copy(v.R[i][:16], r.area[16*i:])
-	}
-	v.Control, v.Known = binary.LittleEndian.Uint32(r.area[32*16+4:]), KnownLow
-	return nil
-}
+const ntArmTLS = 0x401 // include/uapi/linux/elf.h: tpidr_el0, and tpidr2_el0 from Linux 6.3 on
 
 // general returns the registers as package trace numbers them.
 func (r *registers) general(tid int) Registers {

@@ -1,0 +1,176 @@
+package collect
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"backfeed/sample"
+	"backfeed/sample/trace"
+)
+
+// LongWalkOptions say whose threads long walks begin in, and how far they go.
+type LongWalkOptions struct {
+	Options // as of FollowOptions
+
+	Steps   int           // instructions of a walk at most; 0 is DefaultLongSteps
+	Longest time.Duration // that a thread stands; 0 is DefaultStop
+
+	// Walked is called for each walk when its thread has gone on.
+	Walked func(*LongWalk)
+}
+
+// DefaultLongSteps is how long walks are. A machine that emulates 30 million instructions in a second takes
+// 1.7 ms for so many, and a breakpoint after them times them to some 5 %, where an instruction takes 0.2 ns.
+const DefaultLongSteps = 50_000
+
+// longGuesses is of how many branches a long walk may guess whether they are taken; mostGuesses says why.
+const longGuesses = mostGuesses
+
+// A LongWalk is one walk.
+type LongWalk struct {
+	PID, TID int
+	At, Left sample.Mapping // where it began, and, after trace.EndOutside, where it went on to; the zero value if that is not known
+	Code     *trace.Code    // that it went through
+	Long     *trace.Long    // what it saw; valid until Walked returns
+	Took     time.Duration  // for which the thread stood until the walk was made
+
+	// Timed is called when it is known how long the first instructions of the walk take: those before the operation
+	// that FirstNear returns. Walked may set it.
+	Timed func(Stretch)
+}
+
+// A LongWalker makes long walks: it stops threads as Follow does, and a trace.Machine runs ahead of them.
+type LongWalker struct {
+	opt    LongWalkOptions
+	code   atomic.Pointer[walkedImages]
+	seed   uint64
+	memory stoppedMemory
+	space  trace.Space
+}
+
+// walkedImages are images that walks go through.
+type walkedImages struct {
+	code    *trace.Code
+	machine *trace.Machine
+	index   map[sample.ImageID]int // into code.Ranges, by key
+}
+
+// NewLongWalker makes one that knows no code yet: its walks end where they begin.
+func NewLongWalker(opt LongWalkOptions) *LongWalker {
+	opt.Steps = cmp.Or(opt.Steps, DefaultLongSteps)
+	w := &LongWalker{opt: opt}
+	w.SetImages(nil)
+	return w
+}
+
+// SetImages says through which code walks go from now on. It may be called at any time.
+func (w *LongWalker) SetImages(images []trace.Image) {
+	code := trace.NewCode(images)
+	c := &walkedImages{code, trace.NewMachine(code), map[sample.ImageID]int{}}
+	for i := range images {
+		c.index[images[i].ID.Key()] = i
+	}
+	w.code.Store(c)
+}
+
+// Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
+// what Follow does.
+func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
+	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Ahead: w.ahead})
+}
+
+// ahead walks from where a thread stands.
+func (w *LongWalker) ahead(s *Stopped) Ahead {
+	began := time.Now()
+	st, err := s.State()
+	if err != nil {
+		return Ahead{} // it was killed meanwhile, or its registers are not those of this processor
+	}
+	c := w.code.Load()
+	w.seed++
+	w.memory.begin(s)
+	w.findSpace(c, s)
+	// What comes after the walk takes a part of the time.
+	deadline := s.Deadline.Add(-time.Until(s.Deadline) / 8)
+	long, err := c.machine.Run(st, w.space, &w.memory, trace.Limits{
+		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed,
+		Late: func() bool { return time.Now().After(deadline) },
+	})
+	if err != nil {
+		return Ahead{}
+	}
+	walk := &LongWalk{PID: s.PID, TID: s.TID, Code: c.code, Long: long}
+	walk.At, _ = s.Mapping(s.Regs.PC)
+	if long.End == trace.EndOutside {
+		walk.Left, _ = s.Mapping(long.Next)
+	}
+	a := Ahead{
+		Resumed: func() {
+			if w.opt.Walked != nil {
+				w.opt.Walked(walk)
+			}
+			walk.Long = nil
+		},
+		Done: func(s Stretch) {
+			if walk.Timed != nil {
+				walk.Timed(s)
+			}
+		},
+	}
+	if op, steps, ok := long.FirstNear(w.opt.Steps); ok {
+		a.PC, a.Steps = w.space.PC(c.code, op), steps
+	}
+	walk.Took = time.Since(began)
+	return a
+}
+
+// findSpace finds where the process has the images of c.
+func (w *LongWalker) findSpace(c *walkedImages, s *Stopped) {
+	w.space = w.space[:0]
+	for m := range s.spaces.Mappings(s.PID) {
+		if m.Loss != "" {
+			continue
+		}
+		if i, ok := c.index[m.Image.Key()]; ok && c.code.Ranges[i].Hi != 0 {
+			w.space = append(w.space, trace.Place{Lo: m.Start, Hi: m.End, Bias: m.Start - uint64(m.Off) - c.code.Ranges[i].Delta, Image: i})
+		}
+	}
+}
+
+// A stoppedMemory is that of a stopped thread, as a trace.Machine reads it. It reads pages by twos, of which the
+// second takes a fifth of the time of the first, where one is likely to follow the other.
+type stoppedMemory struct {
+	of   *Stopped
+	next uint64 // address of the page that was read beside the last one; 0 is none
+	page []byte
+}
+
+func (m *stoppedMemory) begin(s *Stopped) {
+	if m.page == nil {
+		m.page = make([]byte, os.Getpagesize())
+	}
+	m.of, m.next = s, 0
+}
+
+// Read fills p with what is at addr.
+func (m *stoppedMemory) Read(addr uint64, p []byte) bool {
+	size := uint64(len(m.page))
+	if uint64(len(p)) != size || addr%size != 0 {
+		return m.of.Read(addr, p) == len(p)
+	}
+	if addr == m.next && addr != 0 {
+		copy(p, m.page)
+		return true
+	}
+	beside := addr ^ size
+	got := m.of.readParts([]memoryPart{{addr, p}, {beside, m.page}})
+	if m.next = 0; got == int(2*size) {
+		m.next = beside
+	}
+	return got >= int(size)
+}
+
+var _ trace.Memory = (*stoppedMemory)(nil)
