@@ -59,6 +59,9 @@ type Ahead struct {
 	// PC is first reached after so many Steps, in instructions. 0 is unknown: the stretch is not timed.
 	PC    uint64
 	Steps int
+	// Later is how many more times the thread is to reach PC, mostLater at most. The stretch finds caches as the stop
+	// left them; what the thread does later does not.
+	Later int
 	// Resumed is called when the thread has gone on; Done after that, when it is known how long the stretch took, or
 	// that it will not be. Each is called once, from where Follow runs, and may be nil.
 	Resumed func()
@@ -74,6 +77,9 @@ type Stretch struct {
 	SD     time.Duration // standard deviation of that, and so of Time
 	Waited time.Duration // from its resumption on, for a processor or for pages; negative is unknown
 	CPU    int           // processor that it was on at the end; -1 is unknown
+	// Later is the processor time from when the thread reached the address until it did so again, less HitCost, for as
+	// many times as there were before the limit of time.
+	Later []time.Duration
 }
 
 // A StretchEnd is how a stretch ended.
@@ -101,6 +107,8 @@ const (
 	// stretchLimit is the processor time after which a breakpoint is removed. A walk's 200,000 instructions take
 	// that long at 100 ns each, as when every one of them misses all caches.
 	stretchLimit = 20 * time.Millisecond
+	// mostLater is how many hits there is room for, beside the first.
+	mostLater = 48
 	// fixedFirst stops measure fixed costs before any stretch is timed, and one of fixedEvery after that.
 	fixedFirst, fixedEvery = 5, 10
 	// fixedKept is of how many the median is taken.
@@ -113,6 +121,7 @@ type Followed struct {
 	Ends    [StretchEnds]uint64 // of their stretches, by StretchEnd
 	Fixed   time.Duration       // cost of a stretch of 0 steps, a median; 0 if none was measured
 	SD      time.Duration       // its standard deviation
+	HitCost time.Duration       // what a breakpoint takes beside that, each time that it is hit; 0 if that is not known
 	Refused string              // why stretches had no breakpoint; "" if they had
 	// Of stops in user code, from when the tracer knew until the thread was let go.
 	Median, P99, Longest time.Duration

@@ -122,7 +122,10 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 // arm sets the breakpoint of a stretch, or a debug register.
 func (f *follower) arm(t *tracer, th *tracee, st *pendingStretch, pc uint64) error {
 	var err error
-	if st.bp, err = setBreakpoint(th.tid, pc); err == nil {
+	if st.Later = min(max(0, st.Later), mostLater); st.fixes {
+		st.Later = 0
+	}
+	if st.bp, err = setBreakpoint(th.tid, pc, 1+st.Later); err == nil {
 		return nil
 	}
 	if errno := errnoOf(err); t.cmd == nil || errno != unix.EPERM && errno != unix.EACCES && errno != unix.ENOSYS && errno != unix.EOPNOTSUPP {
@@ -156,14 +159,26 @@ func (f *follower) poll() {
 		if st.bp == nil {
 			continue // it tells by stopping
 		}
-		if hit, ok := st.bp.hit(); ok {
-			f.hit(th, hit)
-		} else if limit := f.limit(st); time.Duration(monotonic()-st.resumed) > limit {
+		limit := f.limit(st)
+		switch {
+		case st.bp.poll():
+			f.ended(th, StretchHit)
+		case time.Duration(monotonic()-st.resumed) > limit:
 			if used := st.bp.used(); used > limit {
-				f.end(th, Stretch{End: StretchLimit, Time: used})
+				f.ended(th, StretchLimit)
 			}
 		}
 	}
+}
+
+// ended takes in that a thread with a breakpoint has hit it, or else how its stretch ended.
+func (f *follower) ended(th *tracee, otherwise StretchEnd) {
+	bp := th.stretch.bp
+	if bp.poll(); len(bp.hits) > 0 {
+		f.hit(th, bp.hits)
+		return
+	}
+	f.end(th, Stretch{End: otherwise, Time: bp.used()})
 }
 
 // overdue reports whether a stretch is to be ended by a stop.
@@ -175,11 +190,7 @@ func (f *follower) overdue(st *pendingStretch) bool {
 func (f *follower) stopped(th *tracee, signal unix.Signal, event int) bool {
 	st := th.stretch
 	if st.bp != nil {
-		if hit, ok := st.bp.hit(); ok {
-			f.hit(th, hit)
-		} else {
-			f.end(th, Stretch{End: StretchEvent})
-		}
+		f.ended(th, StretchEvent)
 		return false
 	}
 	used := time.Duration(th.stopped.run - st.run)
@@ -187,7 +198,7 @@ func (f *follower) stopped(th *tracee, signal unix.Signal, event int) bool {
 	clearDebugRegister(th.tid)
 	switch {
 	case event == 0 && signal == unix.SIGTRAP && trapCode(th.tid) == trapHardware:
-		f.hit(th, breakpointHit{used: used, cpu: -1})
+		f.hit(th, []breakpointHit{{used: used, cpu: -1}})
 		return true
 	case overdue:
 		f.end(th, Stretch{End: StretchLimit, Time: used})
@@ -209,8 +220,8 @@ func trapCode(tid int) int32 {
 }
 
 // hit takes in that a thread has reached the end of its stretch.
-func (f *follower) hit(th *tracee, hit breakpointHit) {
-	st := th.stretch
+func (f *follower) hit(th *tracee, hits []breakpointHit) {
+	st, hit := th.stretch, hits[0]
 	if st.fixes {
 		f.fixed.add(hit.used)
 		f.end(th, Stretch{End: StretchFixed})
@@ -219,6 +230,9 @@ func (f *follower) hit(th *tracee, hit breakpointHit) {
 	s := Stretch{End: StretchHit, Time: hit.used, CPU: hit.cpu, Waited: -1}
 	if hit.at != 0 {
 		s.Waited = max(0, time.Duration(hit.at-st.resumed)-hit.used)
+	}
+	for i := range hits[1:min(len(hits), 1+st.Later)] {
+		s.Later = append(s.Later, hits[i+1].used-hits[i].used-f.stats.HitCost)
 	}
 	f.end(th, s)
 }
@@ -262,11 +276,9 @@ func (f *follower) gone(th *tracee) {
 	if th.stretch == nil {
 		return
 	}
-	if bp := th.stretch.bp; bp != nil {
-		if hit, ok := bp.hit(); ok {
-			f.hit(th, hit)
-			return
-		}
+	if th.stretch.bp != nil {
+		f.ended(th, StretchGone)
+		return
 	}
 	f.end(th, Stretch{End: StretchGone})
 }
@@ -300,9 +312,11 @@ func (f *follower) finish(t *tracer) {
 	f.poll()
 	for len(f.armed) > 0 {
 		th := f.armed[0]
-		if th.stretch.bp == nil {
-			f.disarm(th)
+		if th.stretch.bp != nil {
+			f.ended(th, StretchUnfinished)
+			continue
 		}
+		f.disarm(th)
 		f.end(th, Stretch{End: StretchUnfinished})
 	}
 }

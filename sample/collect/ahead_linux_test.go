@@ -152,6 +152,16 @@ type speedRatio struct {
 	off, most float64 // by how much a stretch is off: the median and the ninth decile
 }
 
+// laterOf returns what a round of a level took each time that it came again.
+func laterOf(all []Stretch, steps int) (later []Stretch) {
+	for _, s := range all {
+		for _, d := range s.Later {
+			later = append(later, Stretch{Steps: steps, Time: d})
+		}
+	}
+	return later
+}
+
 func compareSpeed(all []Stretch, truth float64) (r speedRatio) {
 	var off []float64
 	took, steps := 0.0, 0
@@ -187,7 +197,7 @@ func TestFollowSpeed(t *testing.T) {
 				if !ok {
 					return Ahead{}
 				}
-				return Ahead{PC: l.end[level], Steps: n, Done: func(s Stretch) { seen[level] = append(seen[level], s) }}
+				return Ahead{PC: l.end[level], Steps: n, Later: 8, Done: func(s Stretch) { seen[level] = append(seen[level], s) }}
 			},
 		})
 		if err != nil {
@@ -199,22 +209,25 @@ func TestFollowSpeed(t *testing.T) {
 			t.Skip(f.Refused)
 		}
 		truth := (before + undisturbed(t, exe, loop, 400)) / 2
-		t.Logf("%s: %.4f ns an instruction; %d stops of %v (99 %%: %v, %v at most); fixed costs %v ± %v; %d at their address, %d at the limit, %d disturbed",
-			loop, truth, f.Stops, f.Median, f.P99, f.Longest, f.Fixed, f.SD, f.Ends[StretchHit], f.Ends[StretchLimit], f.Ends[StretchEvent])
+		t.Logf("%s: %.4f ns an instruction; %d stops of %v (99 %%: %v, %v at most); fixed costs %v ± %v, of each hit %v; %d at their address, %d at the limit, %d disturbed",
+			loop, truth, f.Stops, f.Median, f.P99, f.Longest, f.Fixed, f.SD, f.HitCost, f.Ends[StretchHit], f.Ends[StretchLimit], f.Ends[StretchEvent])
 		if f.Ends[StretchHit] < 20 {
 			t.Skipf("too few stretches: %+v", f)
 		}
 		for level, all := range seen {
 			whole := float64(l.whole(level))
-			long := slices.DeleteFunc(all, func(s Stretch) bool { return s.End != StretchHit || float64(s.Steps) < whole/2 })
+			long := slices.DeleteFunc(slices.Clone(all), func(s Stretch) bool { return s.End != StretchHit || float64(s.Steps) < whole/2 })
 			calm := slices.DeleteFunc(slices.Clone(long), func(s Stretch) bool { return s.Waited > preempted })
 			for _, of := range []struct {
 				what string
 				seen []Stretch
-			}{{"all", long}, {"not preempted", calm}} {
+			}{{"all", long}, {"not preempted", calm}, {"later", laterOf(all, l.whole(level))}} {
 				if r := compareSpeed(of.seen, truth); r.n > 0 {
 					t.Logf("%s, %d instructions, %s: %d stretches take %.3f of the time; off by %.3f in the median, %.3f in 9 of 10", loop, r.steps, of.what, r.n, r.mean, r.off, r.most)
 				}
+			}
+			if r := compareSpeed(laterOf(all, l.whole(level)), truth); level >= 2 && r.n >= 20 && (r.off > .3 || r.off != r.off) {
+				t.Errorf("%s: what %d instructions take later is off by %.2f", loop, r.steps, r.off)
 			}
 			if r := compareSpeed(calm, truth); level == 3 && r.n >= 20 {
 				speed[loop] = r.mean * truth

@@ -196,6 +196,7 @@ func (t *tracer) begin() error {
 	t.began = time.Now()
 	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: threadTime()}
 	if f := t.follow; f != nil {
+		f.stats.HitCost = hitCost()
 		t.budget.differ, t.budget.most = true, mostFollowPeriod
 		t.interval = max(t.period, min(mostFollowPeriod, time.Duration(float64(f.opt.Longest)/t.budget.share)))
 	}
