@@ -118,30 +118,3 @@ func TestBounds(t *testing.T) {
 		}
 	}
 }
-
-// TestKnownSets adds to each program of -sets the exact counts of 400 blocks that Infer
-// asks for, in four rounds.
-func TestKnownSets(t *testing.T) {
-	all := loadSets(t)
-	if len(all) == 0 {
-		t.Skip("no -sets")
-	}
-	var mean float64
-	for _, s := range all {
-		var known []Known
-		for range 4 {
-			for _, pl := range s.infer(t, s.Rec, Options{Known: known, Places: 100}).Places {
-				b := &pl.Proc.Proc.Blocks[pl.Block]
-				known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: s.exact(pl.Image, b), RelSD: 0.02})
-			}
-		}
-		a := s.compare(s.infer(t, s.Rec, Options{Known: known}))
-		high, edges := a.BlockProgramWide[High].Samples, a.EdgeProgramWide[High].Executions
-		t.Logf("%-8s %d known: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f of the samples, %.3f within 10 %%; of edges %.2f, %.3f",
-			s.Name, len(known), a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, edges.Weight, edges.Within10)
-		mean += a.BlockOverlap / float64(len(all))
-	}
-	if mean < 0.9 {
-		t.Errorf("mean block overlap %.3f, want 0.90", mean)
-	}
-}

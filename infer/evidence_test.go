@@ -41,7 +41,7 @@ func TestKnown(t *testing.T) {
 				t.Errorf("%s: block %#x is asked for twice", pl.Proc.Proc.Name, b.Start)
 			}
 			seen[pl.Proc][pl.Block] = true
-			known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: m.exact(b), RelSD: 0.02})
+			known = append(known, Known{Image: pl.Image.ID, Addr: b.Start, N: mixRuns * m.exact(b), RelSD: 0.02})
 		}
 	}
 	p, err := Infer(t.Context(), m.Rec, m.Open, Options{Known: known})
@@ -59,8 +59,8 @@ func TestKnown(t *testing.T) {
 	if high := got.BlockProgramWide[High].Samples; high.Weight < 0.6 || high.Within10 < 0.9 {
 		t.Errorf("blocks of high confidence: %.2f of all samples, %.3f of them within 10 %%", high.Weight, high.Within10)
 	}
-	if got.Scale < 0.8 || got.Scale > 1.25 {
-		t.Errorf("known counts are of one run, inferred ones of %.2f", 1/got.Scale)
+	if runs := 1 / got.Scale; runs < 0.8*mixRuns || runs > 1.25*mixRuns {
+		t.Errorf("known counts are of %d runs, inferred ones of %.2f", mixRuns, runs)
 	}
 }
 

@@ -40,6 +40,9 @@ type mix struct {
 	image *image.Image
 }
 
+// mixRuns is how many times as many rounds of it were recorded as were counted.
+const mixRuns = 60
+
 func loadMix(tb testing.TB) *mix {
 	tb.Helper()
 	m := &mix{set: loadSet(tb, "../testdata/mix")}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,27 +29,12 @@ const paperDir = "../../cmd/backfeed/help/accuracy"
 // A program is a set with what else its directory may have.
 type program struct {
 	*sets.Set
-	runs       float64           // recorded for each run that was counted, of file runs; 0 is unknown
-	calibrated *sample.Recording // calibrated.bfr: of record --calibrate
-	calRuns    float64           // of calibrated, of file calibrated.runs
-	simulated  *truth.Counts     // simulated.gz: of callgrind --cache-sim=yes --branch-sim=yes
+	simulated *truth.Counts // simulated.gz: of callgrind --cache-sim=yes --branch-sim=yes
 }
 
 func newProgram(t *testing.T, s *sets.Set) *program {
 	t.Helper()
 	p := &program{Set: s}
-	for file, n := range map[string]*float64{"runs": &p.runs, "calibrated.runs": &p.calRuns} {
-		if b, err := os.ReadFile(filepath.Join(s.Dir, file)); err == nil {
-			if *n, err = strconv.ParseFloat(strings.TrimSpace(string(b)), 64); err != nil {
-				t.Errorf("%s: %s: %v", s.Name, file, err)
-			}
-		}
-	}
-	if b, err := os.ReadFile(filepath.Join(s.Dir, "calibrated.bfr")); err == nil {
-		if p.calibrated, err = sample.Decode(b); err != nil {
-			t.Errorf("%s: calibrated.bfr: %v", s.Name, err)
-		}
-	}
 	if path := filepath.Join(s.Dir, "simulated.gz"); exists(path) {
 		p.simulated = sets.Truth(t, path)
 	}
@@ -256,7 +240,7 @@ func (r *papers) copyLoop() {
 	}
 	block := &in.Proc.Blocks[loop]
 	once := p.Exact(ip.ID.Path, block)
-	exact := once * p.runs
+	exact := once * p.Runs
 	r.printf("`%s` of %s, %d samples on %s. *Least* is M, in cycles, of the machine model %s; a sample stands for %.0f cycles.\nThe ratio is in millions of executions, as everything below it.\n\n",
 		in.Proc.Name, p.Name, in.Samples, brand(p.Rec.Counts[0].CPU), prof.Machine, x.CyclesPerSample())
 	r.printf("| instruction | samples S | least M | S/M |\n| --- | ---: | ---: | ---: |\n")
@@ -284,10 +268,10 @@ func (r *papers) copyLoop() {
 	r.printf("| DCPI's rule on the ratios above | %.4g M | %.4g M | %.3f |\n", rule, exact/1e6, rule*1e6/exact)
 	r.printf("| `backfeed infer`; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
 		in.Block[loop].Conf, in.Block[loop].Within, in.Block[loop].N/1e6, exact/1e6, in.Block[loop].N/exact)
-	if p.calibrated != nil && p.calRuns > 0 {
-		if cal := p.infer(r.t, p.calibrated, infer.Options{}); cal != nil {
+	if p.Calibrated != nil && p.CalibratedRuns > 0 {
+		if cal := p.infer(r.t, p.Calibrated, infer.Options{}); cal != nil {
 			if f, ok := freqAt(cal, in.Proc, loop); ok {
-				n := once * p.calRuns
+				n := once * p.CalibratedRuns
 				r.printf("| `record --calibrate`, another recording; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
 					f.Conf, f.Within, f.N/1e6, n/1e6, f.N/n)
 			}
@@ -371,7 +355,7 @@ func (p *program) oracle(t *testing.T, n int) (known []infer.Known, oneLoop bool
 	}
 	for _, pl := range prof.Places {
 		b := &pl.Proc.Proc.Blocks[pl.Block]
-		n := p.Exact(pl.Image.ID.Path, b) * cmp.Or(p.runs, 1) // without runs, the known fix the scale all the same
+		n := p.Exact(pl.Image.ID.Path, b) * cmp.Or(p.Runs, 1) // without runs, the known fix the scale all the same
 		known = append(known, infer.Known{Image: pl.Image.ID, Addr: b.Start, N: n, RelSD: 0.02})
 	}
 	for _, ip := range prof.Images {
@@ -398,7 +382,7 @@ func (r *papers) measure() (one, all, oneExact, allExact, calibrated *variant) {
 			v     *variant
 			rec   *sample.Recording
 			known []infer.Known
-		}{{one, few, nil}, {all, p.Rec, nil}, {oneExact, few, known}, {allExact, p.Rec, known}, {calibrated, p.calibrated, nil}} {
+		}{{one, few, nil}, {all, p.Rec, nil}, {oneExact, few, known}, {allExact, p.Rec, known}, {calibrated, p.Calibrated, nil}} {
 			if run.rec == nil {
 				continue
 			}
@@ -646,7 +630,7 @@ func brand(cpu sample.CPU) string {
 func (r *papers) absolute(all *variant) {
 	rows := 0
 	for _, m := range all.of {
-		if m.runs == 0 || m.Scale == 0 {
+		if m.Runs == 0 || m.Scale == 0 {
 			continue
 		}
 		if rows++; rows == 1 {
@@ -662,7 +646,7 @@ func (r *papers) absolute(all *variant) {
 		if share > 0 {
 			held = percent(kept / share)
 		}
-		r.printf("| %s | %.0f | %.2f | %s | %s |\n", m.Name, m.runs, 1/(m.Scale*m.runs), percent(share), held)
+		r.printf("| %s | %.0f | %.2f | %s | %s |\n", m.Name, m.Runs, 1/(m.Scale*m.Runs), percent(share), held)
 	}
 	if rows > 0 {
 		r.printf("\n")

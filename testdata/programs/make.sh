@@ -7,12 +7,16 @@
 # DIR/held.txt, which nobody looks at who changes inference.
 # What is there already is left as it is. Needs Debian, valgrind, gcc, gawk, Go with its module proxy, and a kernel that lets
 # backfeed record; as root it installs the packages that the programs are in. A program takes about half a minute.
-# make.sh -t DIR [NAME...] prints how long one run of each takes instead.
+# make.sh -t DIR [NAME...] prints how long one run of each takes instead. make.sh -c DIR [NAME...] records those that are
+# there once more, calibrated and three times as long: calibrated.bfr, and its runs in calibrated.runs.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-timing=
-if [ "${1:-}" = -t ]; then timing=1 && shift; fi
+timing='' calibrating=''
+case ${1:-} in
+-t) timing=1 && shift ;;
+-c) calibrating=1 && shift ;;
+esac
 dir=$(realpath -m "${1:?DIR}")
 shift
 mkdir -p "$dir/.work"
@@ -256,10 +260,28 @@ have() {
 	esac
 }
 
+# recorded FILE RUNS COMMAND...: records, with flags, so many runs into a file.
+recorded() {
+	local file=$1 runs=$2
+	shift 2
+	# Not to /dev/null: grep does nothing then but look for one match.
+	"$work/backfeed" record "${flags[@]}" -o "$file" -- sh -c 'n=$1; shift; while [ $n -gt 0 ]; do "$@" >"$0"; n=$((n-1)); done' \
+		"$work/out" "$runs" "$@" >/dev/null 2>"$work/log" </dev/null || true
+	[ -s "$file" ] || { echo "$name: $(tail -1 "$work/log")"; return 1; }
+}
+
 # make NAME PACKAGE RUNS COMMAND...
 make() {
-	local name=$1 package=$2 runs=$3 out=$dir/$1 path
+	local name=$1 package=$2 runs=$3 out=$dir/$1 path flags=(-F 9973)
 	shift 3
+	if [ -n "$calibrating" ]; then
+		[ -e "$out/truth.json.gz" ] && [ ! -e "$out/calibrated.bfr" ] || return 0
+		flags=(--calibrate)
+		recorded "$out/calibrated.bfr" $((3 * runs)) "$@" || return 0
+		echo $((3 * runs)) >"$out/calibrated.runs"
+		sed -n "s/^backfeed: \(executions were counted.*\|.* walks .*\)/$name: \1/p" "$work/log"
+		return 0
+	fi
 	[ -n "$timing" ] || [ ! -e "$out/truth.json.gz" ] || return 0
 	have "$name" "$package" "$1" || return 0
 	if [ -n "$timing" ]; then
@@ -269,10 +291,7 @@ make() {
 	fi
 	mkdir -p "$out/symfs"
 	if [ ! -e "$out/samples.bfr" ]; then
-		# Not to /dev/null: grep does nothing then but look for one match.
-		"$work/backfeed" record -F 9973 -o "$out/samples.bfr" -- sh -c 'n=$1; shift; while [ $n -gt 0 ]; do "$@" >"$0"; n=$((n-1)); done' \
-			"$work/out" "$runs" "$@" >/dev/null 2>"$work/log" </dev/null || true
-		[ -s "$out/samples.bfr" ] || { echo "$name: $(tail -1 "$work/log")"; return 0; }
+		recorded "$out/samples.bfr" "$runs" "$@" || return 0
 		echo "$runs" >"$out/runs"
 	fi
 	# Without --skip-plt=no, what runs in procedure linkage tables is not counted.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -25,6 +26,10 @@ type Set struct {
 	Images  map[sample.ImageID]*image.Image // that were kept, by key
 	Truth   *truth.Counts
 	Samples truth.SamplesByAddr
+	Runs    float64 // recorded for each run that was counted, of file runs; 0 is unknown
+
+	Calibrated     *sample.Recording // calibrated.bfr: of record --calibrate; nil if there is none
+	CalibratedRuns float64           // of it, of file calibrated.runs; 0 is unknown
 }
 
 // Load reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
@@ -61,7 +66,27 @@ func Load(tb testing.TB, dir string) *Set {
 			})
 		}
 	}
+	s.Runs, s.CalibratedRuns = s.number(tb, "runs"), s.number(tb, "calibrated.runs")
+	if b, err := os.ReadFile(filepath.Join(dir, "calibrated.bfr")); err == nil {
+		if s.Calibrated, err = sample.Decode(b); err != nil {
+			tb.Fatalf("%s: calibrated.bfr: %v", s.Name, err)
+		}
+	}
 	return s
+}
+
+// number reads a file that holds one number; 0 if there is none.
+func (s *Set) number(tb testing.TB, file string) float64 {
+	tb.Helper()
+	b, err := os.ReadFile(filepath.Join(s.Dir, file))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
+	if err != nil {
+		tb.Fatalf("%s: %s: %v", s.Name, file, err)
+	}
+	return n
 }
 
 // Named reads the directories of -sets.
