@@ -290,8 +290,8 @@ func number[K comparable](numbers map[K]int32, k K) int32 {
 func (w *Walks) sum() ([]branchSum, int) {
 	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
-	region := w.regions()
-	weights := w.weigher(region).weights()
+	region, odds := w.regions(), w.odds()
+	weights := w.weigher(region, odds).weights()
 	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
@@ -310,13 +310,13 @@ func (w *Walks) sum() ([]branchSum, int) {
 		if i > 0 && s.batch != w.walks[i-1].batch {
 			flush()
 		}
-		for _, n := range s.at {
+		s.worth(odds, func(n via, worth float64) {
 			b := of[n.place()]
 			if b == nil {
 				b = &outcomes{}
 				of[n.place()] = b
 			}
-			weight := weights[region[s.start]]
+			weight := weights[region[s.start]] * worth
 			switch in := n & viaInner; {
 			case n&viaGuessed != 0:
 				b.guessed += weight
@@ -326,7 +326,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 			default:
 				b.n[in] += weight
 			}
-		}
+		})
 	}
 	if len(w.walks) > 0 {
 		flush()
@@ -359,7 +359,7 @@ func (w *Walks) regions() []int32 {
 }
 
 // weigher returns what tells the weights of walks.
-func (w *Walks) weigher(region []int32) *weigher {
+func (w *Walks) weigher(region []int32, odds []guessOdds) *weigher {
 	n := 0
 	for _, g := range region {
 		n = max(n, int(g)+1)
@@ -377,8 +377,9 @@ func (w *Walks) weigher(region []int32) *weigher {
 		out.starts[from]++
 		out.steps += float64(s.steps)
 		if s.end >= 0 && region[s.end] != from {
-			came = append(came, pair{region[s.end], from, 1})
-			went = append(went, pair{from, region[s.end], 1})
+			worth := s.worth(odds, nil)
+			came = append(came, pair{region[s.end], from, worth})
+			went = append(went, pair{from, region[s.end], worth})
 		}
 	}
 	came.sum(func(to int32, c cell) { out.in[to] = append(out.in[to], c) })
@@ -392,7 +393,7 @@ func (w *Walks) weigher(region []int32) *weigher {
 			}
 		}
 	}
-	places, visits := w.visits(region, func(place int32) bool { return rate[place] != nil })
+	places, visits := w.visits(region, odds, func(place int32) bool { return rate[place] != nil })
 	for i, place := range places {
 		r := rate[place]
 		out.rates = append(out.rates, rated{visits[i], math.Log(r.PerSec), r.SD})
@@ -402,7 +403,7 @@ func (w *Walks) weigher(region []int32) *weigher {
 
 // visits returns how often walks passed through the places that are wanted, those of them that they did
 // pass through, by region.
-func (w *Walks) visits(region []int32, wanted func(place int32) bool) (places []int32, visits [][]cell) {
+func (w *Walks) visits(region []int32, odds []guessOdds, wanted func(place int32) bool) (places []int32, visits [][]cell) {
 	want := make([]bool, len(w.places))
 	for i := range want {
 		want[i] = wanted(int32(i))
@@ -410,11 +411,11 @@ func (w *Walks) visits(region []int32, wanted func(place int32) bool) (places []
 	var seen pairs
 	times := map[int32]float64{} // of one walk, by place
 	for _, s := range w.walks {
-		for _, at := range s.at {
+		s.worth(odds, func(at via, worth float64) {
 			if want[at.place()] {
-				times[at.place()]++
+				times[at.place()] += worth
 			}
-		}
+		})
 		for place, n := range times {
 			seen = append(seen, pair{place, region[s.start], n})
 		}
