@@ -90,6 +90,7 @@ func TestLongWalks(t *testing.T) {
 			var took time.Duration
 			walker := collect.NewLongWalker(collect.LongWalkOptions{
 				Options: collect.Options{Command: tt.command, MaxCPU: .2},
+				Later:   4,
 				Walked: func(w *collect.LongWalk) {
 					images.add(w)
 					if w.Long.End == trace.EndStart || w.Long.End == trace.EndOutside && len(steps) == 0 {
@@ -121,13 +122,15 @@ func TestLongWalks(t *testing.T) {
 			}
 			slices.Sort(steps)
 			long := len(steps) - len(slices.DeleteFunc(slices.Clone(steps), func(n int) bool { return n >= 10_000 }))
-			var hit, armed, instructions int
+			var hit, armed, instructions, later int
 			var ns float64
+			var watched time.Duration
 			for _, s := range timed {
 				switch s.End {
 				case collect.StretchHit:
 					hit++
 					instructions, ns = instructions+s.Steps, ns+float64(s.Time.Nanoseconds())
+					later, watched = later+len(s.Later), watched+s.Watched
 					fallthrough
 				case collect.StretchLimit, collect.StretchEvent:
 					armed++
@@ -136,7 +139,8 @@ func TestLongWalks(t *testing.T) {
 			t.Logf("%d walks in %v, %.0f a second; instructions: median %d, tenth %d; %.2f have 10,000 or more; %.0f million a second emulated; ended %v, %d of them late",
 				len(steps), wall, float64(len(steps))/wall.Seconds(), steps[len(steps)/2], steps[len(steps)/10], float64(long)/float64(len(steps)), float64(emulated)/took.Seconds()/1e6, ends, late)
 			t.Logf("stops: median %v, 99 %% %v, longest %v; they and the walker took %.3f of the time", f.Median, f.P99, f.Longest, (tr.Own+tr.Stopped).Seconds()/wall.Seconds())
-			t.Logf("%d of %d breakpoints were hit, after %d instructions in the mean, at %.3f ns each; fixed costs %v ± %v; %v", hit, armed, instructions/max(1, hit), ns/float64(max(1, instructions)), f.Fixed, f.SD, f.Ends)
+			t.Logf("%d of %d breakpoints were hit, after %d instructions in the mean, at %.3f ns each, and %d times more in %v; fixed costs %v ± %v, of each hit %v; %v",
+				hit, armed, instructions/max(1, hit), ns/float64(max(1, instructions)), later, watched, f.Fixed, f.SD, f.HitCost, f.Ends)
 			if tt.long && 2*long < len(steps) && late < len(steps)/4 {
 				t.Errorf("%d of %d walks reached 10,000 instructions", long, len(steps))
 			}

@@ -71,7 +71,7 @@ type Ahead struct {
 // A Stretch is the instructions that a thread runs from its resumption on until it first reaches an address.
 type Stretch struct {
 	Steps  int           // of Ahead
-	End    StretchEnd    // Time, Waited and CPU are meaningful after StretchHit, Time after StretchLimit too
+	End    StretchEnd    // what follows is meaningful after StretchHit; Time, Fixed, SD and Watched after StretchLimit too
 	Time   time.Duration // of processor that the stretch took, less Fixed; after StretchLimit it is longer than that
 	Fixed  time.Duration // what stop, resumption and breakpoint take themselves: the median of stretches of 0 steps
 	SD     time.Duration // standard deviation of that, and so of Time
@@ -80,6 +80,9 @@ type Stretch struct {
 	// Later is the processor time from when the thread reached the address until it did so again, less HitCost, for as
 	// many times as there were before the limit of time.
 	Later []time.Duration
+	// Watched is the processor time for which the breakpoint was set, less what stop and hits took: 1 + len(Later) hits in
+	// it, or none after StretchLimit. If there are as many as Ahead asked for, it ended with the last of them.
+	Watched time.Duration
 }
 
 // A StretchEnd is how a stretch ended.

@@ -23,7 +23,7 @@ import (
 // own processes, until the command or all processes have ended, the context is done, or opt.Duration has
 // passed. Stops are samples, too; these are returned, with what Record returns otherwise.
 //
-// What stops take, and what this thread uses of a processor, are together kept below opt.MaxCPU.
+// What stops and breakpoints take, and what this thread uses of a processor, are together kept below opt.MaxCPU.
 //
 // Stretches are timed by the kernel's events for hardware breakpoints, which go with this process. Where it refuses
 // these, debug registers take their part, on x86-64 and in what Follow starts itself: if this process is
@@ -45,7 +45,7 @@ func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, 
 	if err != nil {
 		return nil, nil, err
 	}
-	t.follow = &follower{opt: opt, at: Stopped{spaces: &t.tally.spaces}}
+	t.follow = &follower{opt: opt, budget: &t.budget, at: Stopped{spaces: &t.tally.spaces}}
 	rec, stats, err := t.record(ctx)
 	if stats != nil {
 		stats.Followed = t.follow.result()
@@ -60,6 +60,7 @@ const mostFollowPeriod = 10 * time.Second
 // A follower is what a tracer does for Follow.
 type follower struct {
 	opt     FollowOptions
+	budget  *traceBudget
 	stats   Followed
 	fixed   fixedCost
 	fixing  int       // stretches of 0 steps that are under way
@@ -231,9 +232,15 @@ func (f *follower) hit(th *tracee, hits []breakpointHit) {
 	if hit.at != 0 {
 		s.Waited = max(0, time.Duration(hit.at-st.resumed)-hit.used)
 	}
-	for i := range hits[1:min(len(hits), 1+st.Later)] {
+	hits = hits[:min(len(hits), 1+st.Later)]
+	for i := range hits[1:] {
 		s.Later = append(s.Later, hits[i+1].used-hits[i].used-f.stats.HitCost)
 	}
+	s.Watched = hits[len(hits)-1].used
+	if st.bp != nil && len(hits) < st.bp.want {
+		s.Watched = max(s.Watched, st.bp.used())
+	}
+	s.Watched -= time.Duration(len(s.Later)) * f.stats.HitCost
 	f.end(th, s)
 }
 
@@ -251,7 +258,12 @@ func (f *follower) end(th *tracee, s Stretch) {
 	}
 	if s.End == StretchHit || s.End == StretchLimit {
 		s.Fixed, s.SD = f.fixed.cost()
+		if s.End == StretchLimit {
+			s.Watched = s.Time
+		}
 		s.Time -= s.Fixed
+		s.Watched -= s.Fixed
+		f.budget.took(s.Fixed + time.Duration(len(s.Later))*f.stats.HitCost)
 	}
 	if s.End == StretchHit {
 		f.steps += st.Steps

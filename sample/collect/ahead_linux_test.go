@@ -197,7 +197,16 @@ func TestFollowSpeed(t *testing.T) {
 				if !ok {
 					return Ahead{}
 				}
-				return Ahead{PC: l.end[level], Steps: n, Later: 8, Done: func(s Stretch) { seen[level] = append(seen[level], s) }}
+				return Ahead{PC: l.end[level], Steps: n, Later: 8, Done: func(s Stretch) {
+					seen[level] = append(seen[level], s)
+					sum := s.Time
+					for _, d := range s.Later {
+						sum += d
+					}
+					if s.End == StretchHit && s.Watched < sum {
+						t.Errorf("watched for %v, in which passed %v and %v", s.Watched, s.Time, s.Later)
+					}
+				}}
 			},
 		})
 		if err != nil {

@@ -16,6 +16,7 @@ type LongWalkOptions struct {
 	Options // as of FollowOptions
 
 	Steps   int           // instructions of a walk at most; 0 is DefaultLongSteps
+	Later   int           // how many more times a thread is timed where it was timed, as of Ahead
 	Longest time.Duration // that a thread stands; 0 is DefaultStop
 
 	// Walked is called for each walk when its thread has gone on.
@@ -37,9 +38,10 @@ type LongWalk struct {
 	Long     *trace.Long    // what it saw; valid until Walked returns
 	Took     time.Duration  // for which the thread stood until the walk was made
 
-	// Timed is called when it is known how long the first instructions of the walk take: those before the operation
-	// that FirstNear returns. Walked may set it.
-	Timed func(Stretch)
+	// Timing is the operation whose breakpoint ends the stretch that is timed; 0 is none. Timed is called when it is
+	// known how long that took; Walked may set it.
+	Timing uint32
+	Timed  func(Stretch)
 }
 
 // A LongWalker makes long walks: it stops threads as Follow does, and a trace.Machine runs ahead of them.
@@ -121,7 +123,8 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 		},
 	}
 	if op, steps, ok := long.FirstNear(w.opt.Steps); ok {
-		a.PC, a.Steps = w.space.PC(c.code, op), steps
+		a.PC, a.Steps, a.Later = w.space.PC(c.code, op), steps, w.opt.Later
+		walk.Timing = op
 	}
 	walk.Took = time.Since(began)
 	return a

@@ -14,6 +14,7 @@ type traceBudget struct {
 	most   time.Duration // the longest time between two looks; 0 is maxTracePeriod
 
 	stops   []time.Duration // of this window: from when the tracer knew that a thread had stopped until it went on
+	extra   time.Duration   // of this window: what threads lost otherwise
 	reach   time.Duration   // the least time from asking until the tracer knew; 0 if there was no stop
 	stopped time.Duration   // so far
 	looks   int             // of this window
@@ -45,6 +46,9 @@ func (b *traceBudget) stop(asked, knew, went time.Time) {
 	b.stops = append(b.stops, went.Sub(knew))
 }
 
+// took takes in processor time that a thread lost but by a stop.
+func (b *traceBudget) took(d time.Duration) { b.extra += d }
+
 // due reports whether a window is over; looks are counted by it.
 func (b *traceBudget) due(now time.Time) bool {
 	b.looks++
@@ -68,6 +72,8 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 			stopped = time.Duration(n) * (b.reach + b.stops[n/2])
 		}
 	}
+	stopped += b.extra
+	b.extra = 0
 	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
 	if b.first < traceLast { // the start of a program is not like the rest
 		b.perLook = cost

@@ -74,13 +74,14 @@ func TestTraceBudgetDiffer(t *testing.T) {
 	for i := range 10 {
 		b.stop(now, now.Add(10*time.Microsecond), now.Add(10*time.Microsecond+time.Duration(i)*time.Millisecond))
 	}
+	b.took(10 * time.Millisecond)
 	b.looks = 10
 	interval := b.spent(now.Add(time.Second), 45*time.Millisecond, time.Second, time.Millisecond)
-	if want := 45*time.Millisecond + 100*time.Microsecond; b.stopped != want {
+	if want := 55*time.Millisecond + 100*time.Microsecond; b.stopped != want {
 		t.Errorf("stopped for %v, want %v", b.stopped, want)
 	}
-	// 9.01 ms a look, in all
-	if want := 901 * time.Millisecond; interval < want-time.Millisecond || interval > want+time.Millisecond {
+	// 10.01 ms a look, in all
+	if want := 1001 * time.Millisecond; interval < want-time.Millisecond || interval > want+time.Millisecond {
 		t.Errorf("a look in %v, want %v", interval, want)
 	}
 }
