@@ -20,6 +20,7 @@ type BranchStacks struct {
 // A StackProcess is a process, and the samples of it.
 type StackProcess struct {
 	PID     int
+	Name    string // of the program; perf calls it the command
 	Maps    []StackMapping
 	Samples []StackSample
 }
@@ -144,7 +145,7 @@ func (s *BranchStacks) records(chains bool) func(yield func([]byte) bool) {
 			pid := uint32(p.PID)
 			var f fields
 			f.u32(pid, pid)
-			f.string(stackEvent, 8)
+			f.string(p.Name, 8)
 			if !yield(recordOf(recordComm, miscExec, f.B)) {
 				return
 			}

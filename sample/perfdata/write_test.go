@@ -18,11 +18,11 @@ func twoStacks(callers bool) *BranchStacks {
 	other := sample.ImageID{Path: "/usr/bin/no build ID"}
 	library := StackMapping{lib, 0x7f0000200000, 0x3000, 0}
 	s := &BranchStacks{CPU: sample.CPU{Arch: "x86_64"}, Processes: []StackProcess{
-		{1000, []StackMapping{{app, 0x401000, 0x2000, 0x1000}, library}, []StackSample{
+		{1000, "app", []StackMapping{{app, 0x401000, 0x2000, 0x1000}, library}, []StackSample{
 			{IP: 0x401010, Branches: []StackBranch{{0x401020, 0x401010}, {0x401020, 0x401010}, {0x7f0000200400, 0x401008}, {0x401004, 0x7f00002003f0}}},
 			{IP: 0x401010, Branches: []StackBranch{{0x401020, 0x401010}}},
 		}},
-		{1001, []StackMapping{{other, 0x401000, 0x1000, 0}, library}, []StackSample{
+		{1001, "", []StackMapping{{other, 0x401000, 0x1000, 0}, library}, []StackSample{
 			{IP: 0x7f00002003f0, Branches: []StackBranch{{0x401004, 0x7f00002003f0}, {0x401044, 0x401000}}},
 		}},
 	}}

@@ -55,6 +55,7 @@ func Stacks(src *input.Session, opt StackOptions) (*perfdata.BranchStacks, strin
 	for i := range s.wanted {
 		s.samples(i)
 	}
+	s.name()
 	samples, branches := 0, 0
 	for i := range s.out.Processes {
 		p := &s.out.Processes[i]
@@ -191,6 +192,23 @@ func (s *stacker) place() {
 	}
 	for i := range s.out.Processes {
 		slices.SortFunc(s.out.Processes[i].Maps, func(a, b perfdata.StackMapping) int { return cmp.Compare(a.Addr, b.Addr) })
+	}
+}
+
+// name calls each process by the image in which most branches of its paths are.
+func (s *stacker) name() {
+	for i := range s.out.Processes {
+		p := &s.out.Processes[i]
+		most, seen := 0, map[string]int{}
+		for _, x := range p.Samples {
+			for _, b := range x.Branches {
+				k, _ := slices.BinarySearchFunc(p.Maps, b.From, func(m perfdata.StackMapping, pc uint64) int { return cmp.Compare(m.Addr+m.Size-1, pc) })
+				name := filepath.Base(p.Maps[k].ID.Path)
+				if seen[name]++; seen[name] > most {
+					most, p.Name = seen[name], name
+				}
+			}
+		}
 	}
 }
 

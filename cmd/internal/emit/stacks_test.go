@@ -169,7 +169,7 @@ func TestStacks(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := &s.Processes[0]
-		if len(s.Processes) != 1 || len(p.Maps) != 1 || p.Maps[0].ID.Build != w.im.Build {
+		if len(s.Processes) != 1 || p.Name != "mix" || len(p.Maps) != 1 || p.Maps[0].ID.Build != w.im.Build {
 			t.Fatalf("depth %d: %+v", depth, s.Processes)
 		}
 		base = p.Maps[0].Addr - uint64(p.Maps[0].Off)
