@@ -120,9 +120,8 @@ type stackImage struct {
 	im      *image.Image // nil if it was not found
 	hi      sample.Offset
 	maps    []perfdata.StackMapping
-	process int                       // index of the process that has it at its fixed address
-	returns map[image.Addr]image.Addr // by call; of procedures in known
-	known   map[int]bool
+	process int            // index of the process that has it at its fixed address
+	returns *image.Returns // of im
 }
 
 // measure notes the images that a path leads through, and how far it goes in each, and returns them.
@@ -139,7 +138,10 @@ func (s *stacker) measure(c *sample.Counts, p *sample.Path) (through []*stackIma
 				if err != nil {
 					im = nil // it is mapped from its beginning on: readers know no code there
 				}
-				m = &stackImage{id: id, im: im, returns: map[image.Addr]image.Addr{}, known: map[int]bool{}}
+				m = &stackImage{id: id, im: im}
+				if im != nil {
+					m.returns = image.NewReturns(im)
+				}
 				s.images[id.Key()] = m
 				s.all = append(s.all, m)
 			}
@@ -306,17 +308,7 @@ func (s *stacker) returnOf(c *sample.Counts, f sample.Frame, pc uint64) uint64 {
 	if !ok {
 		return 0
 	}
-	if i := m.im.Find(at); i >= 0 && !m.known[i] {
-		m.known[i] = true
-		if p, err := m.im.Proc(i); err == nil {
-			for _, call := range p.Calls {
-				if !call.Tail {
-					m.returns[call.Site] = call.Return
-				}
-			}
-		}
-	}
-	if back := m.returns[at]; back != 0 {
+	if back := m.returns.Of(at); back != 0 {
 		return pc + uint64(back-at)
 	}
 	return 0
