@@ -1,6 +1,9 @@
 package infer
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A core is a problem without the regions where hardly anything ran: there is nothing
 // in them to learn, and three blocks in four of the procedures of gcc's cc1 with samples
@@ -32,7 +35,7 @@ func (pr *program) contract(whole bool) {
 		if q := pr.probs[i]; q.busy() {
 			q.live = make([]bool, len(q.n))
 			for b, n := range q.n {
-				q.live[b] = whole || len(q.known) > 0 || len(q.visits) > 0 || q.samples[b] > 0 || n*q.cost[b] > hardlyRuns
+				q.live[b] = whole || len(q.known) > 0 || len(q.visits) > 0 || q.samples[b] > 0 || q.brings(b, n) > hardlyRuns
 			}
 			for _, d := range q.dispatches {
 				q.live[d.block] = true // what it leads to is searched for
@@ -115,7 +118,8 @@ func (q *problem) contract() *core {
 	}
 	c.allocate()
 	for i, b := range c.block {
-		c.samples[i], c.cost[i], c.insts[i], c.invVar[i] = q.samples[b], cross.cost[b], q.insts[b], q.invVar[b]
+		c.samples[i], c.cost[i], c.fetch[i] = q.samples[b], cross.cost[b], cross.fetch[b]
+		c.insts[i], c.invVar[i] = q.insts[b], q.invVar[b]
 		if !q.live[b] {
 			for k, e := range cross.ends[b] {
 				c.prob[int(g.first[i])+k] = e.part
@@ -166,10 +170,11 @@ func (c *core) choose(q *problem) {
 // A crossing tells of each block that is not live where control that enters there goes
 // on, and what it costs until then.
 type crossing struct {
-	live []bool
-	ends [][]end   // by block
-	cost []float64 // by block: samples; of live ones, those of the block itself
-	room int       // for so many more ends
+	live  []bool
+	ends  [][]end   // by block
+	cost  []float64 // by block: samples; of live ones, those of the block itself
+	fetch []float64 // likewise, divided by the square root of the executions
+	room  int       // for so many more ends
 
 	to  []int32   // where the present block leads
 	sum []float64 // by to+1: the probability
@@ -187,7 +192,7 @@ type end struct {
 // nil if the ends become too many; gcc's cc1 has six for each block at most.
 func (q *problem) cross() *crossing {
 	f := q.flow
-	c := &crossing{live: q.live, ends: make([][]end, f.blocks), cost: slices.Clone(q.cost), sum: make([]float64, f.blocks+1)}
+	c := &crossing{live: q.live, ends: make([][]end, f.blocks), cost: slices.Clone(q.cost), fetch: slices.Clone(q.fetch), sum: make([]float64, f.blocks+1)}
 	c.room = maxFill * (f.blocks + 16)
 	for b := int32(f.blocks) - 1; b >= 0 && c.room >= 0; b-- {
 		if !c.live[b] {
@@ -237,6 +242,7 @@ func (c *crossing) settle(b, above int32) {
 		p := c.sum[last+1]
 		c.sum[last+1] = 0
 		c.cost[b] += p * c.cost[last]
+		c.fetch[b] += math.Sqrt(p) * c.fetch[last]
 		for _, e := range c.ends[last] {
 			c.add(e.to, p*e.part)
 		}
@@ -248,6 +254,7 @@ func (c *crossing) settle(b, above int32) {
 	}
 	all = max(all, 1e-300)
 	c.cost[b] /= all
+	c.fetch[b] /= math.Sqrt(all)
 	c.room += len(c.ends[b])
 	ends := c.ends[b][:0]
 	for _, to := range c.to {

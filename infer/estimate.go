@@ -29,6 +29,9 @@ func estimate(p *Placed, opt Options) {
 		}
 		par = &sure
 	}
+	if par.timed {
+		par = par.fetched(prof.Samples.Used, cyclesApart(prof.Event))
+	}
 	if n := prof.Samples.Used; n > enoughSamples {
 		fewer := *par
 		fewer.part = enoughSamples / float64(n)
@@ -115,7 +118,7 @@ func (pr *posed) run(keep bool) []spread {
 	pr.solve(x, keep)
 	for _, q := range pr.of {
 		if q.silent() {
-			scale(math.Exp(-pr.gauge), q.cost)
+			q.rescaleCosts(math.Exp(pr.gauge))
 		}
 	}
 	sd := pr.spread(x, keep)
@@ -182,7 +185,7 @@ func (pr *posed) fillSilent(r *Result, called float64) {
 		if q = pr.pose(r); q == nil {
 			return
 		}
-		scale(math.Exp(-pr.gauge), q.cost)
+		q.rescaleCosts(math.Exp(pr.gauge))
 	}
 	q.follow(called)
 	r.fill(q, q.unsure())
@@ -469,7 +472,7 @@ func (s *spread) freq(n, own float64) Freq {
 // hardly have more as often as it is thought to run, may as well have run once: so few are no more than an upper
 // bound.
 func (q *problem) evidence(b int) Confidence {
-	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && max(q.samples[b], q.n[b]*q.cost[b]) < hardlySeen {
+	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && max(q.samples[b], q.brings(b, q.n[b])) < hardlySeen {
 		return Low
 	}
 	return High

@@ -230,7 +230,7 @@ type scaleFit struct{ weight, sum float64 }
 
 func (f *scaleFit) add(q *problem, o observation) {
 	b := o.block
-	lam := math.Exp(o.logN) * q.cost[b]
+	lam := q.brings(int(b), math.Exp(o.logN))
 	w := 1 / (1/q.invVar[b] + 1/max(q.samples[b], lam) + o.sd*o.sd)
 	f.sum += w * math.Log((q.samples[b]+0.5)/(lam+0.5))
 	f.weight += w

@@ -26,7 +26,7 @@ func (m *mix) exact(b *image.Block) float64 {
 func TestKnown(t *testing.T) {
 	m := loadMix(t)
 	var known []Known
-	for range 3 {
+	for range 4 {
 		p, err := Infer(t.Context(), m.Rec, m.Open, Options{Known: known, Places: 15})
 		if err != nil {
 			t.Fatal(err)

@@ -275,7 +275,7 @@ func (pr *posed) count(prof *Profile, x *exactCounts) {
 		var again scaleFit
 		for _, c := range all {
 			c.o.logN += math.Log(s)
-			if math.Exp(c.o.logN)*c.q.cost[c.o.block] > 1 {
+			if c.q.brings(int(c.o.block), math.Exp(c.o.logN)) > 1 {
 				again.add(c.q, c.o)
 			}
 		}

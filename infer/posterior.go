@@ -191,9 +191,9 @@ func (q *problem) togetherSD() (sd float64) {
 // expected is each block's share of the time of its procedure.
 func (q *problem) expected() []float64 {
 	w := make([]float64, len(q.n))
-	axpy(1/max(dot(q.n, q.cost), 1e-300), q.n, w)
-	for b := range w {
-		w[b] *= q.cost[b]
+	all := max(q.brought(), 1e-300)
+	for b, n := range q.n {
+		w[b] = q.brings(b, n) / all
 	}
 	return w
 }

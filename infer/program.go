@@ -144,7 +144,7 @@ func (pr *program) setGauge(x []float64) {
 // rescale makes each execution of q one of e^d. Where executions are known, they stay, and
 // what costs have in common changes.
 func (q *problem) rescale(d float64, x []float64) {
-	scale(math.Exp(-d), q.cost)
+	q.rescaleCosts(math.Exp(d))
 	for e := range q.enter {
 		q.center[e] += d
 	}

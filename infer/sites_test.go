@@ -110,8 +110,8 @@ func TestSites(t *testing.T) {
 	}
 	a, b := m.compare(plain), m.compare(m.set.infer(t, m.Rec, Options{Known: pr.known}))
 	t.Logf("%d sites: block overlap %.3f, was %.3f; within 10 %% %.3f, was %.3f", len(pr.known), b.BlockOverlap, a.BlockOverlap, b.Within10, a.Within10)
-	if b.BlockOverlap < 0.78 {
-		t.Errorf("block overlap %.3f, want 0.78", b.BlockOverlap)
+	if b.BlockOverlap < a.BlockOverlap+0.05 {
+		t.Errorf("block overlap %.3f, was %.3f", b.BlockOverlap, a.BlockOverlap)
 	}
 	opt := usualProbing
 	opt.MaxRate = 0
@@ -143,35 +143,37 @@ func TestSitesSets(t *testing.T) {
 		{"both, runs to 20 %", false, false, false, 0.2},
 		{"both, runs to 40 %", false, false, false, 0.4},
 	} {
-		opt := usualProbing
-		if st.noRuns {
-			opt.MaxRate = 0
-		}
-		for _, s := range sets {
-			plain := s.infer(t, s.Rec, Options{})
-			pr := &prober{set: s, scale: s.compare(plain).Scale, relSD: st.relSD, rng: rand.New(rand.NewPCG(1, 2)),
-				seen: map[probedSite]bool{}, noRuns: st.noRuns, noShares: st.noShares}
-			cost, sites := 0.0, 0
-			for _, most := range []int{100, 200, 400, 800} {
-				for more := true; more && sites < most; {
-					list := hottestFirst(plain, secondsOf(s.Rec.Counts), opt)
-					if !st.hottest {
-						list = s.infer(t, s.Rec, Options{Known: pr.known, Sites: 100, Probing: opt}).Sites
-					}
-					more = false
-					for _, x := range list {
-						if sites < most && pr.probe(x) {
-							more = true
-							sites++
-							cost += opt.cost(x.Rate)
+		t.Run(st.name, func(t *testing.T) {
+			opt := usualProbing
+			if st.noRuns {
+				opt.MaxRate = 0
+			}
+			for _, s := range sets {
+				plain := s.infer(t, s.Rec, Options{})
+				pr := &prober{set: s, scale: s.compare(plain).Scale, relSD: st.relSD, rng: rand.New(rand.NewPCG(1, 2)),
+					seen: map[probedSite]bool{}, noRuns: st.noRuns, noShares: st.noShares}
+				cost, sites := 0.0, 0
+				for _, most := range []int{100, 200, 400, 800} {
+					for more := true; more && sites < most; {
+						list := hottestFirst(plain, secondsOf(s.Rec.Counts), opt)
+						if !st.hottest {
+							list = s.infer(t, s.Rec, Options{Known: pr.known, Sites: 100, Probing: opt}).Sites
+						}
+						more = false
+						for _, x := range list {
+							if sites < most && pr.probe(x) {
+								more = true
+								sites++
+								cost += opt.cost(x.Rate)
+							}
 						}
 					}
+					a := s.compare(s.infer(t, s.Rec, Options{Known: pr.known}))
+					high, medium := a.BlockProgramWide[High].Samples, a.BlockProgramWide[Medium].Samples
+					t.Logf("%-8s %d sites, %.2f s: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f, %.3f within 10 %%; medium %.2f, %.3f within a factor 2",
+						s.Name, sites, cost, a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, medium.Weight, medium.Within2x)
 				}
-				a := s.compare(s.infer(t, s.Rec, Options{Known: pr.known}))
-				high, medium := a.BlockProgramWide[High].Samples, a.BlockProgramWide[Medium].Samples
-				t.Logf("%-24s %-8s %d sites, %.2f s: block overlap %.3f, within 10 %% %.3f, edge overlap %.3f; high %.2f, %.3f within 10 %%; medium %.2f, %.3f within a factor 2",
-					st.name, s.Name, sites, cost, a.BlockOverlap, a.Within10, a.EdgeOverlap, high.Weight, high.Within10, medium.Weight, medium.Within2x)
 			}
-		}
+		})
 	}
 }
