@@ -43,6 +43,7 @@ func estimate(p *Placed, opt Options) {
 	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
 	pr.tie(prof)
+	pr.roots(prof)
 	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
 	pr.progress.stage(1, len(prof.Images))

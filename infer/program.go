@@ -13,6 +13,7 @@ type program struct {
 	at    []int // probs[i] has the unknowns x[at[i]:at[i+1]]
 	ties  []tie
 	tieSD float64
+	once  []rooted // of procedures that main leads to
 
 	// Where executions are known, the logarithm of how many of them one was worth before
 	// solve set the scale of all costs.
@@ -98,6 +99,7 @@ func (pr *program) solve(x []float64, whole bool) {
 	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
 	pr.contract(whole)
 	pr.refine(x, all)
+	pr.settle(x)
 }
 
 // gaugeShare is the share of all samples that would have to come of known executions at

@@ -1,6 +1,7 @@
 package image
 
 import (
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"runtime"
@@ -15,6 +16,10 @@ type refs struct {
 	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
 	labels  map[int]bool   // symbols into whose middle data points
 	data    []Addr         // addresses outside code that instructions compute, sorted
+	calls   []callRef      // by callee, then caller
+
+	findOnce sync.Once
+	runOnce  map[int]bool // by symbol: see Once
 }
 
 // references scans the image once. It costs a pass over all code: a second for
@@ -63,7 +68,10 @@ func (im *Image) scan() *refs {
 			r.entries[j] = append(r.entries[j], a)
 		}
 		r.data = append(r.data, parts[i].data...)
+		r.calls = append(r.calls, parts[i].calls...)
 	}
+	slices.SortFunc(r.calls, func(a, b callRef) int { return cmp.Or(cmp.Compare(a.to, b.to), cmp.Compare(a.from, b.from)) })
+	r.calls = slices.Clip(slices.Compact(r.calls))
 	for j, as := range r.entries {
 		r.entries[j] = sortedSet(as)
 	}
@@ -86,7 +94,7 @@ func (im *Image) scanCode(keep bool) []codeRefs {
 			p.keep = keep
 			lo := part * scanPart
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
-				p.scan(im, &syms[i])
+				p.scan(im, i, &syms[i])
 			}
 			p.data = sortedSet(p.data)
 			p.buf = nil
@@ -198,6 +206,7 @@ type codeRefs struct {
 	code    []Addr // addresses of code that instructions compute
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
+	calls   []callRef
 
 	keep bool // whether to fill refs
 	refs []Ref
@@ -235,11 +244,11 @@ func (c *codeRefs) add(im *Image, s *Symbol, from, a Addr) {
 	}
 }
 
-// scan decodes s from end to end.
-func (c *codeRefs) scan(im *Image, s *Symbol) {
+// scan decodes s, which is symbol i, from end to end.
+func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 	code := c.codeOf(im, s)
 	if im.Arch == AArch64 {
-		c.scanARM(im, s, code)
+		c.scanARM(im, i, s, code)
 		return
 	}
 	var d x86
@@ -250,10 +259,7 @@ func (c *codeRefs) scan(im *Image, s *Symbol) {
 		off += in.Len
 		switch {
 		case in.Class&(CondJump|Jump|DirCall) != 0:
-			c.refer(im, s, a, in.Target, false)
-			if im.entersMiddle(s, in.Target) {
-				c.entered = append(c.entered, in.Target)
-			}
+			c.lead(im, i, s, a, in.Target)
 		case in.Class&Bad != 0 || d.vex:
 		case d.op == 0x8d && d.base == ripReg: // lea
 			c.add(im, s, a, a+Addr(in.Len)+Addr(d.disp))
@@ -269,17 +275,14 @@ func (c *codeRefs) scan(im *Image, s *Symbol) {
 
 // scanARM is scan for AArch64, where an address is made by ADR, or by ADRP and an
 // ADD that follows while the register holds the page.
-func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
+func (c *codeRefs) scanARM(im *Image, i int, s *Symbol, code []byte) {
 	var page [32]Addr
 	var held uint32 // registers with a page
 	for off := 0; off+4 <= len(code); off += 4 {
 		a := s.Addr + Addr(off)
 		in := armInst(code[off:], a)
 		if in.Class&(CondJump|Jump|DirCall) != 0 {
-			c.refer(im, s, a, in.Target, false)
-			if im.entersMiddle(s, in.Target) {
-				c.entered = append(c.entered, in.Target)
-			}
+			c.lead(im, i, s, a, in.Target)
 			continue
 		}
 		w := binary.LittleEndian.Uint32(code[off:])
@@ -302,15 +305,6 @@ func (c *codeRefs) scanARM(im *Image, s *Symbol, code []byte) {
 			}
 		}
 	}
-}
-
-// entersMiddle reports whether a is code of another procedure than s, and not its start.
-func (im *Image) entersMiddle(s *Symbol, a Addr) bool {
-	if a >= s.Addr && a-s.Addr < Addr(s.Size) {
-		return false
-	}
-	j := im.Find(a)
-	return j >= 0 && im.Symbols()[j].Addr != a
 }
 
 // isColdPart reports whether name is that of a part which the compiler split off a

@@ -1,0 +1,316 @@
+package infer
+
+import (
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+)
+
+// How often a procedure is entered, its samples hardly tell if it loops: entered once or a thousand times, it has
+// as many. Its callers tell, but what calls it once has no samples itself. So where all calls of a procedure
+// are known, and come from procedures without samples up to main and others that a process runs once, as
+// many entries are believed as calls lead there: one for each call, and some more for each loop around one.
+
+const (
+	// processesSD is the standard deviation of the logarithm of the number of processes that a
+	// recording is of: most are of one program that ran once, some of a hundred.
+	processesSD = 2
+	// turns is the logarithm of how often a loop around a call without samples turns, turnsSD its
+	// standard deviation.
+	turns, turnsSD = 1.5, 2
+	// callSD is the standard deviation of the logarithm of entries around the calls of one level.
+	callSD = 0.5
+	// manyCallers is how many procedures without samples are looked at, of those that call one, and maxUp how
+	// far up.
+	manyCallers, maxUp = 8, 16
+	// moved is how far, in the logarithm, entries lie from what is believed of them to be moved there,
+	// with so many evaluations.
+	moved, settleEvals = 0.7, 20
+	// strayShare is the share of the samples of a procedure that a block may have by skid alone: one of them in
+	// code that runs once would have it run a million times.
+	strayShare = 0.001
+)
+
+// A belief is what is believed of the logarithm of a procedure's entries.
+type belief struct {
+	mean, variance float64
+	ok             bool // there is one
+}
+
+// A climber finds what is believed of entries by who calls, in one image.
+type climber struct {
+	image *image.Image
+	busy  map[int]bool // symbols that have samples
+	of    map[int]belief
+}
+
+// roots finds what is believed of the entries of procedures with samples that main, or another procedure
+// that is run once, leads to by procedures without samples.
+func (pr *posed) roots(prof *Profile) {
+	index := map[*problem]int{}
+	for i, q := range pr.probs {
+		index[q] = i
+	}
+	for _, ip := range prof.Images {
+		c := &climber{ip.Image, map[int]bool{}, map[int]belief{}}
+		for _, r := range ip.Procs {
+			if q := pr.of[r]; q != nil && q.busy() {
+				c.busy[r.Proc.Index] = true
+			}
+		}
+		for _, r := range ip.Procs {
+			i, ok := index[pr.of[r]]
+			if !ok || !c.busy[r.Proc.Index] || len(pr.probs[i].known) > 0 {
+				continue
+			}
+			if b := c.entered(r.Proc.Index, maxUp); b.ok {
+				pr.once = append(pr.once, rooted{i, b})
+			}
+		}
+	}
+}
+
+// recurs reports whether the callee of t calls itself.
+func (pr *program) recurs(t *tie) bool {
+	return slices.ContainsFunc(t.sites, func(s site) bool { return s.q == pr.probs[t.callee] })
+}
+
+// A rooted is a problem with what is believed of its entries.
+type rooted struct {
+	problem int // index into probs
+	belief
+}
+
+// entered returns what is believed of the entries of a symbol, looking so many calls up.
+func (c *climber) entered(sym, up int) belief {
+	if b, ok := c.of[sym]; ok {
+		return b
+	}
+	c.of[sym] = belief{} // it may call itself
+	b := c.climb(sym, up)
+	c.of[sym] = b
+	return b
+}
+
+func (c *climber) climb(sym, up int) belief {
+	if c.image.Once(sym) {
+		return belief{0, processesSD * processesSD, true}
+	}
+	callers := c.image.Callers(sym)
+	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.image.AddressTaken(sym) {
+		return belief{}
+	}
+	var sum, variance float64
+	for _, from := range callers {
+		if c.busy[int(from)] {
+			return belief{}
+		}
+		by := c.entered(int(from), up-1)
+		p, err := c.image.Proc(int(from))
+		if !by.ok || err != nil {
+			return belief{}
+		}
+		once, looped := callsOf(p, c.image.Symbols()[sym].Addr)
+		if looped > 0 {
+			by.variance += turnsSD * turnsSD
+		}
+		sum += math.Exp(by.mean) * (float64(once) + float64(looped)*math.Exp(turns))
+		variance = max(variance, by.variance)
+	}
+	if sum == 0 {
+		return belief{} // by jumps that are no calls
+	}
+	return belief{math.Log(sum), variance + callSD*callSD, true}
+}
+
+// callsOf counts the direct calls of what is at an address, outside of loops and in them.
+func callsOf(p *image.Proc, to image.Addr) (once, looped int) {
+	for i := range p.Calls {
+		if c := &p.Calls[i]; c.To == to {
+			if repeats(p, c.Block) {
+				looped++
+			} else {
+				once++
+			}
+		}
+	}
+	return once, looped
+}
+
+// repeats reports whether block b of p leads to itself.
+func repeats(p *image.Proc, b int) bool {
+	seen := make([]bool, len(p.Blocks))
+	for next := []int{b}; len(next) > 0; {
+		last := next[len(next)-1]
+		next = next[:len(next)-1]
+		for _, e := range p.Blocks[last].Out {
+			switch to := p.Edges[e].To; {
+			case to == b:
+				return true
+			case to >= 0 && !seen[to]:
+				seen[to] = true
+				next = append(next, to)
+			}
+		}
+	}
+	return false
+}
+
+// settle moves the entries of the procedures that once has a belief of, and of those that they alone call,
+// to where their callers have them. x is a solution, and stays one.
+func (pr *program) settle(x []float64) {
+	called := map[int][]int{} // ties, by problem that calls
+	callers := map[*problem]int{}
+	for i, q := range pr.probs {
+		callers[q] = i
+	}
+	for t := range pr.ties {
+		if pr.ties[t].floor {
+			continue
+		}
+		for _, s := range pr.ties[t].sites {
+			i := callers[s.q]
+			if n := len(called[i]); n == 0 || called[i][n-1] != t {
+				called[i] = append(called[i], t)
+			}
+		}
+	}
+	queue := slices.Clone(pr.once)
+	done := map[int]bool{}
+	for len(queue) > 0 {
+		r := queue[0]
+		queue = queue[1:]
+		if done[r.problem] {
+			continue
+		}
+		done[r.problem] = true
+		if !pr.enter(r, pr.part(x, r.problem), called[r.problem]) {
+			continue
+		}
+		for _, t := range called[r.problem] {
+			if calls := pr.ties[t].calls(); calls > 0 && !pr.recurs(&pr.ties[t]) {
+				queue = append(queue, rooted{pr.ties[t].callee, belief{math.Log(calls), callSD * callSD, true}})
+			}
+		}
+	}
+}
+
+// enter moves the entries of the problem of r towards what is believed of them as far as that makes x more probable:
+// its loops with samples go on as often, call as often by ties, and are left as many times less as they are entered. It
+// returns false if x stays as it was.
+func (pr *program) enter(r rooted, x []float64, ties []int) bool {
+	q := pr.probs[r.problem]
+	if len(q.known) > 0 || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
+		return false
+	}
+	q.center[0], q.sure[0] = r.mean, 1/math.Sqrt(r.variance)
+	samples := q.samples
+	q.samples = withoutStray(samples)
+	q.expect(nil)
+	least, best := math.Inf(1), -1
+	grad, tried := make([]float64, len(x)), make([]float64, len(x))
+	loop := q.busyLoops()
+	exits := q.exits(loop)
+	var calls []observation
+	for _, t := range ties {
+		for _, s := range pr.ties[t].sites {
+			if s.q == q && loop[s.block] != none && s.calls() > 0 {
+				calls = append(calls, observation{block: s.block, out: s.out, logN: math.Log(s.calls()), sd: pr.tieSD})
+			}
+		}
+	}
+	steps := []float64{0, 0.25, 0.5, 0.75, 1}
+	for i, part := range steps {
+		q.reenter(tried, x, part*(r.mean-x[0]), exits)
+		if v := q.objective(tried, grad); v < least {
+			least, best = v, i
+		}
+	}
+	if best > 0 {
+		q.reenter(tried, x, steps[best]*(r.mean-x[0]), exits)
+		q.known = calls
+		minimize(q.objective, tried, settleEvals, 1e-6) // a loop that was left early in most turns now goes on
+		q.known = nil
+		copy(x, tried)
+	}
+	q.samples = samples
+	q.expect(nil)
+	q.forward(x)
+	return best > 0
+}
+
+// busyLoops numbers the loops that have samples: by block, none if it is in none. One within another is part of it.
+func (q *problem) busyLoops() []int32 {
+	f := q.flow
+	loop := regions(q.p, func(int) bool { return true })
+	turns, has := make([]bool, f.blocks), make([]bool, f.blocks) // by region
+	for b := range f.blocks {
+		r := loop[b]
+		has[r] = has[r] || q.samples[b] > 0
+		for _, w := range f.outsOf(b) {
+			turns[r] = turns[r] || w.to != leave && loop[w.to] == r
+		}
+	}
+	for b, r := range loop {
+		if !turns[r] || !has[r] {
+			loop[b] = none
+		}
+	}
+	return loop
+}
+
+// exits tells of each out-edge whether it leaves a loop.
+func (q *problem) exits(loop []int32) []bool {
+	f := q.flow
+	exits := make([]bool, len(f.outs))
+	for b, l := range loop {
+		for w := f.first[b]; w < f.first[b+1]; w++ {
+			to := f.outs[w].to
+			exits[w] = l != none && (to == leave || loop[to] != l)
+		}
+	}
+	return exits
+}
+
+// reenter sets to to x with entries, and probabilities of exits, more by d, in the logarithm.
+func (q *problem) reenter(to, x []float64, d float64, exits []bool) {
+	copy(to, x)
+	to[0] += d
+	at := len(q.enter)
+	for _, b := range q.branch {
+		lo, hi := q.flow.first[b], q.flow.first[b+1]
+		if hi > lo+2 {
+			for w := lo; w < hi; w++ {
+				if exits[w] {
+					to[at+int(w-lo)] += d
+				}
+			}
+			at += int(hi - lo)
+			continue
+		}
+		if exits[lo] != exits[lo+1] {
+			// The logit of a probability p is log(p) - log(1 - p).
+			sign := 1.0
+			if exits[lo+1] {
+				sign = -1
+			}
+			p, _ := logistic(sign * x[at] * math.Sqrt2)
+			p = min(p*math.Exp(d), 0.5)
+			to[at] = sign * (math.Log(p) - math.Log1p(-p)) / math.Sqrt2
+		}
+		at++
+	}
+}
+
+// withoutStray returns samples by block without those that may have skidded from where most are.
+func withoutStray(samples []float64) []float64 {
+	few := strayShare * sumOf(samples)
+	samples = slices.Clone(samples)
+	for b, s := range samples {
+		if s <= few {
+			samples[b] = 0
+		}
+	}
+	return samples
+}

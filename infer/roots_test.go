@@ -1,0 +1,48 @@
+package infer
+
+import (
+	"testing"
+
+	"backfeed/infer/image"
+)
+
+// TestEnteredOnce: what is known to be called once is entered about once, though all of its samples are in a loop,
+// which goes on as often; where samples outside of loops say that it is entered often, it is.
+func TestEnteredOnce(t *testing.T) {
+	for _, tt := range []struct {
+		name, graph string
+		samples     []uint64
+		low, high   float64 // entries
+	}{
+		{"a loop", "a9>b b9>b b>c c9!", []uint64{0, 100000, 0}, 1, 30},
+		{"a loop after another without samples", "a9>b b9>b b>c c9>c c>d d9!", []uint64{0, 0, 100000, 0}, 1, 30},
+		{"straight code", "a30!", []uint64{100000}, 1e5, 1e9},
+	} {
+		r := newResult(graph(tt.graph))
+		r.BlockSamples = tt.samples
+		plain := solved(t, r.Proc, tt.samples...)
+		pr := pose([]*Result{r}, plainCost, &outOfOrder, nil)
+		pr.once = []rooted{{0, belief{0, processesSD * processesSD, true}}}
+		pr.run(false)
+		if n := r.Entries.N; n < tt.low || n > tt.high {
+			t.Errorf("%s: entered %.4g times, want %g to %g; without being called once %.4g", tt.name, n, tt.low, tt.high, plain.Entries.N)
+		}
+		for b, s := range tt.samples {
+			if n, was := r.Block[b].N, plain.Block[b].N; s > 0 && (n > 1.2*was || n < was/1.2) {
+				t.Errorf("%s: block %d ran %.4g times, %.4g without being called once", tt.name, b, n, was)
+			}
+		}
+	}
+}
+
+// TestClimb: beliefs come of roots by callers without samples, and of nothing else.
+func TestClimb(t *testing.T) {
+	p := graph("a9>b b9>b b>c c9!")
+	p.Calls = []image.Call{{Block: 0, To: 0x2000}, {Block: 1, To: 0x2000}, {Block: 2, To: 0x3000}}
+	if once, looped := callsOf(p, 0x2000); once != 1 || looped != 1 {
+		t.Errorf("%d calls outside of loops and %d in them, want 1 and 1", once, looped)
+	}
+	if once, looped := callsOf(p, 0x3000); once != 1 || looped != 0 {
+		t.Errorf("%d calls outside of loops and %d in them, want 1 and 0", once, looped)
+	}
+}
