@@ -9,7 +9,13 @@ import (
 // walk returns the operation of the instruction in that d holds.
 func (d *x86) walk(code []byte, in Inst) trace.Op {
 	o := x86Op{trace.Op{Kind: trace.Stop, Dst: trace.X86None, Src: trace.X86None, Base: trace.X86NoReg, Index: trace.X86NoReg}}
-	if in.Class&Bad != 0 || d.n == 0 || in.Class&Rep != 0 {
+	if in.Class&Bad != 0 || d.n == 0 {
+		return o.Op
+	}
+	if in.Class&Rep != 0 {
+		if long, ok := d.walkLong(o, code, in); ok {
+			return long
+		}
 		return o.Op
 	}
 	o.Size = d.opSize()
@@ -37,6 +43,9 @@ func (d *x86) walk(code []byte, in Inst) trace.Op {
 			o.Kind = trace.Stop
 		}
 		return o.Op
+	}
+	if long, ok := d.walkLong(o, code, in); ok {
+		return long
 	}
 	return d.walkUnknown(o, code, in)
 }

@@ -72,7 +72,6 @@ var packages = map[string]string{
 var elsewhere = map[string]string{
 	"bash":    "apt-get install bash",
 	"bzip2":   "apt-get install bzip2",
-	"gofmt":   "https://go.dev/dl",
 	"gzip":    "apt-get install gzip",
 	"man":     "apt-get install man-db",
 	"mawk":    "apt-get install mawk",

@@ -152,7 +152,11 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 			out.Close()
 		}
 	}()
-	if err := fillArray(out.Ops, code.Ops); err != nil {
+	ops := make([]trace.Op, len(code.Ops))
+	for i, op := range code.Ops {
+		ops[i] = op.Short()
+	}
+	if err := fillArray(out.Ops, ops); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(fillArray(out.Pages, code.Pages), fillArray(out.Starts, code.Starts)); err != nil {

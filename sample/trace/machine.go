@@ -10,7 +10,7 @@ import (
 // A Machine runs ahead of a stopped thread: it emulates the instructions that the thread is about to
 // run, hundreds of thousands of them, over the thread's registers and memory, and writes to neither.
 // What it does not know it keeps apart from what it knows, as the emulator in the kernel does, whose
-// operations it shares.
+// operations it shares; it emulates more of them, those above X86Long.
 //
 // A Machine is used again for walk after walk, by one goroutine at a time.
 type Machine struct {
@@ -174,13 +174,24 @@ func (m *Machine) tell() {
 	}
 }
 
-// Registers returns the general registers where the walk is, and which of them are known, bit by register.
-func (m *Machine) Registers() (regs [16]uint64, known uint16) {
-	return m.x86.regs, uint16(m.x86.known)
+// Known says what of a State is known; what is not has no meaning there.
+type Known struct {
+	Regs    uint16    // bit by register
+	Flags   bool      // carry, parity, zero, sign and overflow
+	Vectors [32]uint8 // bit by word
+	Masks   uint8     // bit by register
 }
 
-// Vectors returns the vector registers likewise, with a bit by word of what is known.
-func (m *Machine) Vectors() (v *[32][8]uint64, known *[32]uint8) { return &m.x86.v, &m.x86.vk }
+// State sets st to the state in which the walk is, but for PC, and returns what of it is known.
+func (m *Machine) State(st *State) Known {
+	x := &m.x86
+	st.Regs, st.Vectors, st.Masks, st.FSBase, st.MXCSR = x.regs, x.v, x.masks, x.tls, x.mxcsr
+	st.Flags = x.flags() | flag(x.back, df)
+	return Known{uint16(x.known), x.known&(knownFlags|noCarry) == knownFlags, x.vk, x.mk}
+}
+
+// Load returns size bytes of memory, at most 8, as the walk would read them, and whether all are known.
+func (m *Machine) Load(addr uint64, size uint8) (uint64, bool) { return m.x86.fetch(addr, size) }
 
 // Branches calls at for each execution of a branch, first to last, until it returns false. step is how
 // many instructions ran before.

@@ -124,11 +124,12 @@ func TestMachine(t *testing.T) {
 		if want := 1 + n/2*even + n/2*odd + 1; l.Steps != want || l.End != EndOp || l.Next != linked+bias+4*7 {
 			t.Errorf("%d instructions, %v, at %#x, want %d, at %#x", l.Steps, l.End, l.Next, want, linked+bias+4*7)
 		}
-		regs, known := m.Registers()
-		if want := uint64(n*(n-1)/2 + 25); regs[rax] != want || known != 0xffff || regs[rsp] != st.Regs[rsp] {
-			t.Errorf("rax %d, want %d; known %#x", regs[rax], want, known)
+		var now State
+		known := m.State(&now)
+		if want := uint64(n*(n-1)/2 + 25); now.Regs[rax] != want || known.Regs != 0xffff || now.Regs[rsp] != st.Regs[rsp] {
+			t.Errorf("rax %d, want %d; known %#x", now.Regs[rax], want, known.Regs)
 		}
-		if v, known := m.x86.fetch(0x2ff8, 8); v != regs[rax] || !known {
+		if v, known := m.Load(0x2ff8, 8); v != now.Regs[rax] || !known {
 			t.Errorf("it stored %d, %v", v, known)
 		}
 		if string(mem) != before {

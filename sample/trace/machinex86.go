@@ -492,6 +492,12 @@ func (x *machineX86) steps(m *Machine, some int) int {
 			return ran
 		default:
 			switch {
+			case kind > X86Long:
+				if sets = x.long(op, ea, kea, &r, &known); !returnsValue(kind) {
+					f = 0
+				} else if op.Dst < 16 {
+					wsize = 8
+				}
 			case kind >= X86Vload:
 				sets = x.vector(op, ea, kea, b, kb, &r, &known)
 			default:
