@@ -20,6 +20,7 @@ type Clusters struct {
 
 	Funcs      int  // functions whose blocks are ordered
 	Split      int  // of them, those with a cold part
+	Clones     int  // blocks that are there once more
 	Incomplete Left // with unknown targets of indirect jumps
 	Unmapped   Left // not in the map of basic blocks
 	Ambiguous  Left // local ones of one name that cannot be told apart by a source file
@@ -28,6 +29,7 @@ type Clusters struct {
 	Executed float64 // instructions of all functions in Order, inferred
 
 	funcs []clustered
+	least float64 // taken branches that a clone has to save
 }
 
 // Left are functions whose blocks are not ordered, and the instructions that they executed, inferred.
@@ -44,16 +46,30 @@ func (l *Left) add(insts float64) {
 // A clustered function has its hot blocks in one cluster, and the others in a
 // cold part.
 type clustered struct {
-	name string
-	file string // source file, where the name alone does not say which function
-	hot  []uint32
-	cold bool
+	name   string
+	file   string // source file, where the name alone does not say which function
+	clones [][2]uint32
+	hot    []blockID
+	cold   bool
+}
+
+// A blockID names a block by the compiler's number, or a clone of it: the first one made of it is 1.
+type blockID struct {
+	id    uint32
+	clone int
+}
+
+func (b blockID) String() string {
+	if b.clone == 0 {
+		return fmt.Sprint(b.id)
+	}
+	return fmt.Sprintf("%d.%d", b.id, b.clone)
 }
 
 // Propeller orders functions and blocks of an image that has a map of basic
 // blocks. Blocks go by the compiler's own numbers, so that the files only fit the
-// same source, compiled by the same compiler with the same flags. progress is called as
-// the work goes on; nil is not called.
+// same source, compiled by the same compiler with the same flags. Blocks are cloned where that is worth
+// it. progress is called as the work goes on; nil is not called.
 func Propeller(ip *infer.ImageProfile, progress func(done, total int)) (*Clusters, error) {
 	funcs, err := ip.Image.MachineFuncs()
 	if err != nil {
@@ -72,6 +88,9 @@ func Propeller(ip *infer.ImageProfile, progress func(done, total int)) (*Cluster
 		ordering = func(done, total int) { progress(done, 2*total) }
 	}
 	c := &Clusters{Order: FunctionsProgress(ip, ordering)}
+	for _, r := range ip.Procs {
+		c.least += minCloned * r.Instructions()
+	}
 	c.Order.Symbols = slices.DeleteFunc(c.Order.Symbols, func(s image.Symbol) bool { return parts[s.Addr] })
 	names := &sourceNames{im: ip.Image, same: c.Order.same, seen: map[[2]string]bool{}}
 	p := newProgress(2*len(c.Order.Symbols), progress)
@@ -97,7 +116,8 @@ func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symb
 		c.Unmapped.add(insts)
 		return
 	}
-	g, complete := machineGraph(procs, f)
+	m := newMachineMap(f)
+	g, complete := machineGraph(procs, m)
 	if !complete {
 		c.Incomplete.add(insts)
 		return
@@ -110,11 +130,23 @@ func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symb
 		c.Ambiguous.add(insts)
 		return
 	}
+	g, clones := g.clones(c.least, m.cloneable(procs))
 	hot, cold := g.split(orderBlocks(g))
-	cf := clustered{name: s.Name, file: file, cold: len(cold) > 0}
-	for _, i := range hot {
-		cf.hot = append(cf.hot, f.Blocks[i].ID)
+	cf := clustered{name: s.Name, file: file, cold: slices.ContainsFunc(cold, func(i int) bool { return i >= len(f.Blocks) || m.number(i) == i })}
+	ids := make([]blockID, len(g.Nodes))
+	for i, b := range f.Blocks {
+		ids[i].id = b.ID
 	}
+	times := map[int]int{}
+	for i, cl := range clones {
+		times[cl.block]++
+		ids[len(f.Blocks)+i] = blockID{f.Blocks[cl.block].ID, times[cl.block]}
+		cf.clones = append(cf.clones, [2]uint32{f.Blocks[cl.pred].ID, f.Blocks[cl.block].ID})
+	}
+	for _, i := range hot {
+		cf.hot = append(cf.hot, ids[i])
+	}
+	c.Clones += len(clones)
 	c.funcs = append(c.funcs, cf)
 	c.Funcs++
 	if cf.cold {
@@ -127,21 +159,15 @@ func (c *Clusters) add(procs []*infer.Result, f *image.MachineFunc, s image.Symb
 //
 // A machine block may end in several jumps, which are blocks of their own in the
 // code's graph, and blocks of the code may hold several machine blocks, which
-// lead to each other.
-func machineGraph(procs []*infer.Result, f *image.MachineFunc) (g *Graph, complete bool) {
+// lead to each other. Clones in f, of one number, are one block: what clang is told is of the function
+// before it cloned any.
+func machineGraph(procs []*infer.Result, m *machineMap) (g *Graph, complete bool) {
 	g = &Graph{}
-	order := make([]int, 0, len(f.Blocks)) // by address; those without code before the one at their address
-	for i, b := range f.Blocks {
+	for _, b := range m.Blocks {
 		g.Nodes = append(g.Nodes, Node{Size: uint64(b.End - b.Start)})
-		order = append(order, i)
 	}
-	slices.SortStableFunc(order, func(i, j int) int {
-		a, b := f.Blocks[i], f.Blocks[j]
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
-	})
-	m := &machineMap{f, order}
 	complete = true
-	for _, part := range f.Parts {
+	for _, part := range m.Parts {
 		if i := holder(procs, part); i >= 0 && procs[i].Proc.Addr == part {
 			m.addFlow(g, procs[i])
 			complete = complete && procs[i].Proc.Complete
@@ -153,8 +179,45 @@ func machineGraph(procs []*infer.Result, f *image.MachineFunc) (g *Graph, comple
 // A machineMap finds machine blocks by address.
 type machineMap struct {
 	*image.MachineFunc
-	order []int // indices into Blocks
+	order []int          // indices into Blocks by address; those without code before the one at their address
+	first map[uint32]int // the first block of each number; clones follow
 }
+
+func newMachineMap(f *image.MachineFunc) *machineMap {
+	m := &machineMap{f, make([]int, 0, len(f.Blocks)), make(map[uint32]int, len(f.Blocks))}
+	for i, b := range f.Blocks {
+		m.order = append(m.order, i)
+		if _, ok := m.first[b.ID]; !ok {
+			m.first[b.ID] = i
+		}
+	}
+	slices.SortStableFunc(m.order, func(i, j int) int {
+		a, b := f.Blocks[i], f.Blocks[j]
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.End, b.End))
+	})
+	return m
+}
+
+// cloneable returns what clang clones: no block after a jump by a table, none that an exception goes on to, and, in a
+// function that has such blocks, none with a call.
+func (m *machineMap) cloneable(procs []*infer.Result) func(cloning) bool {
+	calls := map[int]bool{}
+	if slices.ContainsFunc(m.Blocks, func(b image.MachineBlock) bool { return b.Pad }) {
+		for _, part := range m.Parts {
+			if i := holder(procs, part); i >= 0 && procs[i].Proc.Addr == part {
+				for _, c := range procs[i].Proc.Calls {
+					if k := m.holding(c.Site); k >= 0 && !c.Tail {
+						calls[m.number(k)] = true
+					}
+				}
+			}
+		}
+	}
+	return func(c cloning) bool { return !m.Blocks[c.pred].Indirect && !m.Blocks[c.block].Pad && !calls[c.block] }
+}
+
+// number returns the node of the block with index i.
+func (m *machineMap) number(i int) int { return m.first[m.Blocks[i].ID] }
 
 // from returns the first place in order of a block that ends behind a, or starts
 // there.
@@ -197,7 +260,7 @@ func (m *machineMap) addFlow(g *Graph, r *infer.Result) {
 		i, j := m.holding(from), m.at(to)
 		// Within a block control goes on to another jump of its end.
 		if i >= 0 && j >= 0 && (i != j || m.Blocks[j].Start == to) {
-			g.Arcs = append(g.Arcs, Arc{From: i, To: j, N: n})
+			g.Arcs = append(g.Arcs, Arc{From: m.number(i), To: m.number(j), N: n})
 		}
 	}
 	for i, b := range r.Proc.Blocks {
@@ -209,10 +272,10 @@ func (m *machineMap) addFlow(g *Graph, r *infer.Result) {
 		for k := m.from(b.Start); k < len(m.order) && m.Blocks[m.order[k]].Start < b.End; k++ {
 			j := m.order[k]
 			if m.Blocks[j].Start >= b.Start {
-				g.Nodes[j].N = n
+				g.Nodes[m.number(j)].N += n
 			}
 			if before >= 0 {
-				g.Arcs = append(g.Arcs, Arc{From: before, To: j, N: r.Block[i].N})
+				g.Arcs = append(g.Arcs, Arc{From: m.number(before), To: m.number(j), N: r.Block[i].N})
 			}
 			before = j
 		}
@@ -268,6 +331,7 @@ func (n *sourceNames) file(s image.Symbol) (file string, ok bool) {
 //
 //	m FILE      its source file as clang was given it, where names repeat
 //	f NAME
+//	p ID ID     a clone of the second block, ID.1 or the next, takes its place after the first
 //	c ID ID...  its hot blocks in order; all others go into the part NAME.cold
 //
 // See BasicBlockSectionsProfileReader.cpp in LLVM.
@@ -282,9 +346,13 @@ func (c *Clusters) WriteBlocks(w io.Writer) error {
 		if f.file != "" {
 			fmt.Fprintf(bw, "m %s\n", f.file)
 		}
-		fmt.Fprintf(bw, "f %s\nc", f.name)
+		fmt.Fprintf(bw, "f %s\n", f.name)
+		for _, path := range f.clones {
+			fmt.Fprintf(bw, "p %d %d\n", path[0], path[1])
+		}
+		fmt.Fprint(bw, "c")
 		for _, id := range f.hot {
-			fmt.Fprintf(bw, " %d", id)
+			fmt.Fprintf(bw, " %s", id)
 		}
 		fmt.Fprintln(bw)
 	}

@@ -47,7 +47,7 @@ func TestMachineGraph(t *testing.T) {
 		Proc:  &image.Proc{Symbol: image.Symbol{Addr: 0x2000, Size: 0x10}, Complete: true, Blocks: []image.Block{block(0x2000, 0x2010)}},
 		Block: []infer.Freq{{N: 40}}, Cold: []bool{true},
 	}
-	g, complete := machineGraph([]*infer.Result{hot, cold}, f)
+	g, complete := machineGraph([]*infer.Result{hot, cold}, newMachineMap(f))
 	var nodes, arcs []string
 	for i, n := range g.Nodes {
 		nodes = append(nodes, fmt.Sprintf("%d:%g", f.Blocks[i].ID, n.N))
@@ -63,7 +63,7 @@ func TestMachineGraph(t *testing.T) {
 		t.Errorf("arcs %s, want %s", got, want)
 	}
 	hot.Proc.Complete = false
-	if _, complete := machineGraph([]*infer.Result{hot, cold}, f); complete {
+	if _, complete := machineGraph([]*infer.Result{hot, cold}, newMachineMap(f)); complete {
 		t.Error("complete, though the code is not")
 	}
 }
@@ -72,10 +72,10 @@ func TestWriteClusters(t *testing.T) {
 	c := &Clusters{
 		Order: &Order{Symbols: []image.Symbol{{Name: "main"}, {Name: "twice", Local: true}, {Name: "leaf"}}, same: map[string]int{"twice": 2}},
 		funcs: []clustered{
-			{name: "main", hot: []uint32{0, 3, 1}, cold: true},
-			{name: "twice", file: "b.c", hot: []uint32{0, 2}, cold: true},
-			{name: "twice", file: "a.c", hot: []uint32{0}, cold: true},
-			{name: "leaf", hot: []uint32{0}},
+			{name: "main", clones: [][2]uint32{{0, 3}, {7, 3}}, hot: []blockID{{0, 0}, {3, 1}, {1, 0}, {3, 0}, {3, 2}}, cold: true},
+			{name: "twice", file: "b.c", hot: []blockID{{0, 0}, {2, 0}}, cold: true},
+			{name: "twice", file: "a.c", hot: []blockID{{0, 0}}, cold: true},
+			{name: "leaf", hot: []blockID{{0, 0}}},
 		},
 	}
 	var blocks, symbols strings.Builder
@@ -85,7 +85,7 @@ func TestWriteClusters(t *testing.T) {
 	if err := c.WriteSymbols(&symbols); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := blocks.String(), "v1\nf leaf\nc 0\nf main\nc 0 3 1\nm a.c\nf twice\nc 0\nm b.c\nf twice\nc 0 2\n"; got != want {
+	if got, want := blocks.String(), "v1\nf leaf\nc 0\nf main\np 0 3\np 7 3\nc 0 3.1 1 3 3.2\nm a.c\nf twice\nc 0\nm b.c\nf twice\nc 0 2\n"; got != want {
 		t.Errorf("blocks:\n%s\nwant:\n%s", got, want)
 	}
 	if got, want := symbols.String(), "main\n# 2 local symbols of this name, which all move\ntwice\nleaf\nmain.cold\ntwice.cold\n"; got != want {

@@ -39,7 +39,7 @@ needed with the profile, too.
 			"backfeed emit bolt app.bfr -o app.fdata\nllvm-bolt ./app -data app.fdata -reorder-blocks=ext-tsp -o app.bolt", emit.BOLT),
 		emitCommand("propeller", "clusters of blocks for clang, and an order for lld", `The clusters are for clang -fbasic-block-sections=list=FILE, the order in the file named by --ld for
 ld.lld --symbol-ordering-file. The sampled build needs -fbasic-block-address-map, and the next one the same source
-and flags.`,
+and flags. Some blocks are cloned, so that more of them fall through.`,
 			"backfeed emit propeller app.bfr -o app.clusters --ld app.order", emit.Propeller),
 	},
 	run: runGroup,

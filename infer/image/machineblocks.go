@@ -18,6 +18,8 @@ const blockMap = ".llvm_bb_addr_map"
 type MachineBlock struct {
 	ID         uint32
 	Start, End Addr // equal in a block without code
+	Indirect   bool // ends in an indirect jump, as of a table
+	Pad        bool // where an exception goes on
 }
 
 // A MachineFunc is the machine blocks of a function.
@@ -149,14 +151,15 @@ func (d *blockMapReader) block(a Addr, features uint64) MachineBlock {
 		}
 	}
 	end += Addr(d.uleb("block size"))
-	d.uleb("block metadata")
+	const pad, indirectBranch = 1 << 2, 1 << 4 // of BBAddrMap::BBEntry::Metadata in the same file
+	kind := d.uleb("block metadata")
 	if features&mapHashes != 0 {
 		d.uint(8, "block hash")
 	}
 	if start < a || end < start {
 		d.fail("block address wraps")
 	}
-	return MachineBlock{uint32(id), start, end}
+	return MachineBlock{uint32(id), start, end, kind&indirectBranch != 0, kind&pad != 0}
 }
 
 // skipProfile passes over the counts that the compiler knew.

@@ -46,8 +46,8 @@ func TestParseBlockMap(t *testing.T) {
 		b    []byte
 		want MachineFunc
 	}{
-		{"version 2", blockMap2, MachineFunc{[]Addr{0x1000}, []MachineBlock{{0, 0x1000, 0x100a}, {8, 0x100a, 0x109a}, {1, 0x109c, 0x109c}}}},
-		{"version 5", blockMap5, MachineFunc{[]Addr{0x1000, 0x2000}, []MachineBlock{{0, 0x1000, 0x1010}, {3, 0x2000, 0x2006}}}},
+		{"version 2", blockMap2, MachineFunc{[]Addr{0x1000}, []MachineBlock{{0, 0x1000, 0x100a, false, false}, {8, 0x100a, 0x109a, true, false}, {1, 0x109c, 0x109c, false, false}}}},
+		{"version 5", blockMap5, MachineFunc{[]Addr{0x1000, 0x2000}, []MachineBlock{{0, 0x1000, 0x1010, false, false}, {3, 0x2000, 0x2006, false, false}}}},
 	} {
 		got, err := parseBlockMap(tt.b)
 		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], tt.want) {

@@ -32,6 +32,9 @@ func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
 		return "", err
 	}
 	summary := fmt.Sprintf("%s: blocks of %d functions, %d of them with a cold part; %d functions in order", ip.ID.Path, c.Funcs, c.Split, len(c.Order.Symbols))
+	if c.Clones > 0 {
+		summary += fmt.Sprintf("; %d blocks cloned", c.Clones)
+	}
 	skipped, dropped := feedback.Skipped{}, map[feedback.Reason]float64{}
 	for why, left := range map[feedback.Reason]layout.Left{
 		"functions with unknown targets of indirect jumps":                       c.Incomplete,
