@@ -56,7 +56,8 @@ type tracer struct {
 	missed      int       // looks that are to be made up for
 	row         int       // looks that were missed since the last one
 	budget      traceBudget
-	other       time.Duration // processor time of this thread for signals, new threads and the like
+	before      time.Duration // processor time of this thread when the recording began: it has done other work
+	other       time.Duration // likewise, for signals, new threads and the like
 	regs        registers
 	stack       [stackWords]uint64
 	chain       []uint64
@@ -142,6 +143,9 @@ func (t *tracer) record(ctx context.Context) (*sample.Recording, *Stats, error) 
 	onOwnThread(func() {
 		tid = unix.Gettid()
 		err := t.begin()
+		if t.follow != nil {
+			hasten()
+		}
 		if err == nil {
 			err = t.collect(ctx)
 		}
@@ -194,7 +198,8 @@ const seizeOptions = unix.PTRACE_O_TRACECLONE | unix.PTRACE_O_TRACEFORK | unix.P
 // begin starts the command, or takes hold of the processes.
 func (t *tracer) begin() error {
 	t.began = time.Now()
-	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: threadTime()}
+	t.before = threadTime()
+	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: t.before}
 	if f := t.follow; f != nil {
 		f.stats.HitCost = hitCost()
 		t.budget.differ, t.budget.most = true, mostFollowPeriod
@@ -670,8 +675,16 @@ func (t *tracer) look(now time.Time) {
 		}
 	}
 	if t.budget.due(now) {
-		t.interval = t.budget.spent(now, threadTime()-t.other, t.stats.Program, t.period)
+		t.interval = t.budget.spent(now, t.own(), t.stats.Program, t.period)
 	}
+}
+
+// own is the processor time of this thread that its budget is for.
+func (t *tracer) own() time.Duration {
+	if t.follow != nil {
+		return threadTime() // all of it
+	}
+	return threadTime() - t.other
 }
 
 // interrupt interrupts a thread if it runs, and reports whether it did.
@@ -879,9 +892,9 @@ func (t *tracer) finish() {
 		th.stat.close()
 	}
 	t.alarm.close()
-	t.stats.Own = threadTime()
+	t.stats.Own = threadTime() - t.before
 	t.stats.Wall = time.Since(t.began)
-	t.budget.spent(time.Now(), t.stats.Own-t.other, t.stats.Program, t.period)
+	t.budget.spent(time.Now(), t.own(), t.stats.Program, t.period)
 	t.stats.Stopped = t.budget.stopped
 	t.stats.Period = t.interval
 }

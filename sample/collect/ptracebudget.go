@@ -2,6 +2,7 @@ package collect
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -23,6 +24,10 @@ type traceBudget struct {
 	first        int           // looks in the window after this one, while the cost is new; 0 is traceFirst
 	at           time.Time     // begin of this window
 	own, program time.Duration // then
+
+	windows int           // so far
+	began   time.Time     // of the first one
+	begun   time.Duration // own then
 }
 
 const (
@@ -30,7 +35,7 @@ const (
 	// on up to traceLast, lest the start of a program has many more samples than the rest.
 	traceWindow           = 100 * time.Millisecond
 	traceFirst, traceLast = 4, 128
-	// traceNews is the weight of a window in the moving average.
+	// traceNews is the weight of a window in the moving average, a tenth of it where stops differ.
 	traceNews = 0.3
 	// maxTracePeriod is the longest time between two looks.
 	maxTracePeriod = 100 * time.Millisecond
@@ -74,15 +79,28 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 	}
 	stopped += b.extra
 	b.extra = 0
+	if b.began.IsZero() {
+		b.began, b.begun = b.at, b.own
+	}
 	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
 	if b.first < traceLast { // the start of a program is not like the rest
 		b.perLook = cost
 		b.first *= 2
 	}
-	b.perLook += time.Duration(traceNews * float64(cost-b.perLook))
+	news := traceNews
+	if b.windows++; b.differ {
+		news = max(1/float64(b.windows), traceNews/10)
+	}
+	b.perLook += time.Duration(news * float64(cost-b.perLook))
 	b.stopped += stopped
 	wall := now.Sub(b.at)
 	processors := max(1, (program-b.program).Seconds()/wall.Seconds())
 	b.stops, b.looks, b.at, b.own, b.program = b.stops[:0], 0, now, own, program
-	return min(max(period, time.Duration(float64(b.perLook)/(b.share*processors))), max(period, cmp.Or(b.most, maxTracePeriod)))
+	interval := float64(b.perLook) / (b.share * processors)
+	if b.differ { // and the dear ones come as they like: what was spent too much is saved again
+		const power, most = 4, 64
+		all := (own - b.begun + b.stopped).Seconds() / (b.share * max(now.Sub(b.began), program).Seconds())
+		interval *= min(max(1, math.Pow(all, power)), most)
+	}
+	return min(max(period, time.Duration(interval)), max(period, cmp.Or(b.most, maxTracePeriod)))
 }

@@ -76,12 +76,36 @@ func TestTraceBudgetDiffer(t *testing.T) {
 	}
 	b.took(10 * time.Millisecond)
 	b.looks = 10
-	interval := b.spent(now.Add(time.Second), 45*time.Millisecond, time.Second, time.Millisecond)
+	interval := b.spent(now.Add(11*time.Second), 45*time.Millisecond, 11*time.Second, time.Millisecond)
 	if want := 55*time.Millisecond + 100*time.Microsecond; b.stopped != want {
 		t.Errorf("stopped for %v, want %v", b.stopped, want)
 	}
 	// 10.01 ms a look, in all
 	if want := 1001 * time.Millisecond; interval < want-time.Millisecond || interval > want+time.Millisecond {
 		t.Errorf("a look in %v, want %v", interval, want)
+	}
+}
+
+// TestTraceBudgetSaved: what a few dear stops have spent too much is saved again.
+func TestTraceBudgetSaved(t *testing.T) {
+	start := time.Now()
+	now, own, cost := start, time.Duration(0), time.Duration(0)
+	b := traceBudget{share: .01, differ: true, most: 10 * time.Second, at: now}
+	interval := 200 * time.Millisecond
+	for i := range 20_000 {
+		now = now.Add(interval)
+		took := 100 * time.Microsecond
+		if i%100 == 0 {
+			took = 50 * time.Millisecond
+		}
+		own += took
+		cost += 2 * took
+		b.stop(now, now, now.Add(took))
+		if b.due(now) {
+			interval = b.spent(now, own, now.Sub(start), time.Millisecond)
+		}
+	}
+	if got := cost.Seconds() / now.Sub(start).Seconds(); got > .011 {
+		t.Errorf("it costs %.4f of a processor, want .01", got)
 	}
 }

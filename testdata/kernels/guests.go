@@ -76,6 +76,7 @@ var sets = []set{
 	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 240, on: only("bookworm-amd64", "trixie-arm64-time")},
 	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 400, on: only("sid-amd64", "bullseye-amd64")},
 	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 300, on: only("bookworm-amd64")},
+	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-arm64-time")},
 	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 120, on: only("trixie-arm64")},
 }
 
