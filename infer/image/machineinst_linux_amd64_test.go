@@ -33,6 +33,7 @@ func (s *stepped) setState(st *trace.State, xstate []byte) {
 	put := func(off int, v uint64) { binary.LittleEndian.PutUint64(xstate[off:], v) }
 	has := binary.LittleEndian.Uint64(xstate[464:])
 	put(512, has&(7|7<<5))
+	binary.LittleEndian.PutUint32(xstate[24:], st.MXCSR)
 	masks := 832
 	if len(xstate) >= 2688 {
 		masks = 1088
@@ -145,7 +146,7 @@ func (s *oneInst) try(code []byte, op trace.Op, in Inst) bool {
 	t := s.t
 	s.wrong = nil
 	const around = 256 // bytes of memory
-	st := &trace.State{PC: s.pc, Flags: 0x202 | uint64(s.rand.IntN(0x1000))&0x8c5, MXCSR: 0x1f80}
+	st := &trace.State{PC: s.pc, Flags: 0x202 | uint64(s.rand.IntN(0x1000))&0x8c5, MXCSR: 0x1f80 | uint32(s.rand.IntN(64)), FCW: 0x37f}
 	was := s.state()
 	s.vectors(was)
 	st.Words, st.FSBase = was.Words, was.FSBase
@@ -229,6 +230,9 @@ func (s *oneInst) try(code []byte, op trace.Op, in Inst) bool {
 		if st.Words == 8 && known.Masks>>i&1 != 0 && now.Masks[i] != next.Masks[i] {
 			bad("mask register %d is %#x, want %#x; was %#x", i, now.Masks[i], next.Masks[i], st.Masks[i])
 		}
+	}
+	if known.MXCSR && now.MXCSR != next.MXCSR {
+		bad("MXCSR is %#x, want %#x; was %#x", now.MXCSR, next.MXCSR, st.MXCSR)
 	}
 	if f := definedFlags(op, st); known.Flags && (now.Flags^next.Flags)&f != 0 {
 		bad("flags are %#x, want %#x of %#x; were %#x", now.Flags&f, next.Flags&f, f, st.Flags)

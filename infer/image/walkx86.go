@@ -93,6 +93,9 @@ func (d *x86) walkUnknown(o x86Op, code []byte, in Inst) trace.Op {
 	w.add(u.Update)
 	w.add(d.walkHidden())
 	o.Imm = int64(w.General&0xffff) | int64(w.General>>Flags&1)<<16 | int64(w.Vector)<<32
+	if d.x87Control() {
+		o.Imm |= 1 << 17
+	}
 	if in.Class&Store == 0 {
 		o.Dst = trace.X86None
 		return o.Op
@@ -147,6 +150,11 @@ func (d *x86) walkHidden() (w RegSet) {
 		w.general(Flags)
 	}
 	return w
+}
+
+// x87Control reports whether d is of x87 and writes its control word, as loads and stores of all of its state do.
+func (d *x86) x87Control() bool {
+	return !d.vex && (d.mem && (d.op == 0xd9 || d.op == 0xdd) && (d.regBits() == 4 || d.regBits() == 6) || d.op == 0xdb && d.modrm == 0xe3)
 }
 
 // high reports whether a byte operand of ModRM is %ah or the like.

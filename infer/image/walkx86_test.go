@@ -76,6 +76,34 @@ func TestWalk(t *testing.T) {
 	}
 }
 
+// A patterned memory can be read everywhere.
+type patterned struct{}
+
+func (patterned) Read(addr uint64, p []byte) bool {
+	for i := range p {
+		p[i] = byte(addr) ^ byte(i*167)
+	}
+	return true
+}
+
+// walkOnce has a Machine emulate one operation, and not more.
+func walkOnce(t *testing.T, op trace.Op) {
+	code := trace.NewCode([]trace.Image{{Insts: []trace.Inst{{Op: op, Addr: 0x1000, Off: 0x1000}, {Addr: 0x1010, Off: 0x1010}}}})
+	st := &trace.State{PC: 0x1000, Words: 8, MXCSR: 0x1f80}
+	for i := range st.Regs {
+		st.Regs[i] = uint64(i) * 0x1003
+	}
+	for i := range st.Vectors {
+		for j := range st.Vectors[i] {
+			st.Vectors[i][j] = uint64(i+j) * 0x3ff0010203040506
+		}
+	}
+	l, err := trace.NewMachine(code).Run(st, trace.Space{{Lo: 0x1000, Hi: 0x2000}}, patterned{}, trace.Limits{Steps: 1})
+	if err != nil || l.Steps > 1 || l.Steps == 0 && l.End == trace.EndLength {
+		t.Fatalf("%+v: %+v, %v", op, l, err)
+	}
+}
+
 // FuzzWalk: any bytes give an operation that the emulator can take as it is.
 func FuzzWalk(f *testing.F) {
 	for _, code := range []string{"\x01\xd0", "\x4c\x03\x04\x8f", "\x64\x48\x8b\x04\x25\x28\x00\x00\x00", "\xc5\xf1\xef\x17", "\x62\xf1\xfe\x48\x7f\x47\x01",
@@ -87,6 +115,7 @@ func FuzzWalk(f *testing.F) {
 			return
 		}
 		long, in := walkCode(string(b))
+		walkOnce(t, long)
 		o := long.Short()
 		if o.Kind == trace.Stop {
 			return

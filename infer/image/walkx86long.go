@@ -796,6 +796,12 @@ func (d *x86) longGeneral(o *x86Op, code []byte) bool {
 	case op == map0F|0xae && d.mem && (d.regBits() == 2 || d.regBits() == 3) && pp == ppNone:
 		o.Cond = d.regBits()
 		return is(trace.X86Mxcsr, trace.X86None, trace.X86None, 4, trace.X86Detail{})
+	case op == 0xd9 && d.mem && (d.regBits() == 5 || d.regBits() == 7):
+		if o.Cond = d.regBits(); o.Cond == 7 {
+			o.Flags |= trace.X86WritesDst
+			return is(trace.X86Fcw, trace.X86Mem, trace.X86None, 2, trace.X86Detail{})
+		}
+		return is(trace.X86Fcw, trace.X86None, trace.X86None, 2, trace.X86Detail{})
 	case op == map0F|0xb0 && !d.mem && (d.high(d.rmField()) || d.high(d.regField())):
 		return false
 	case (op == map0F|0xb0 || op == map0F|0xb1) && !d.mem:

@@ -12,7 +12,8 @@ import (
 // What it does not know it keeps apart from what it knows, as the emulator in the kernel does, whose
 // operations it shares; it emulates more of them, those above X86Long.
 //
-// A Machine is used again for walk after walk, by one goroutine at a time.
+// It makes 70 to 160 million instructions a second on an AMD EPYC of family 26, memory read by the page included
+// (BenchmarkMachine of package image). A Machine is used again for walk after walk, by one goroutine at a time.
 type Machine struct {
 	code *Code
 	x86  machineX86
@@ -66,6 +67,7 @@ type State struct {
 	FSBase uint64
 	GSBase uint64
 	MXCSR  uint32
+	FCW    uint16 // control word of x87
 	// Words is how many words of 8 bytes of each of Vectors are known: 0, 2 (SSE), 4 (AVX) or 8 (AVX-512).
 	// Below 8, there are but 16 of them.
 	Words   uint8
@@ -180,6 +182,7 @@ type Known struct {
 	Flags   bool      // carry, parity, zero, sign and overflow
 	Vectors [32]uint8 // bit by word
 	Masks   uint8     // bit by register
+	MXCSR   bool
 }
 
 // State sets st to the state in which the walk is, but for PC, and returns what of it is known.
@@ -187,7 +190,7 @@ func (m *Machine) State(st *State) Known {
 	x := &m.x86
 	st.Regs, st.Vectors, st.Masks, st.FSBase, st.MXCSR = x.regs, x.v, x.masks, x.tls, x.mxcsr
 	st.Flags = x.flags() | flag(x.back, df)
-	return Known{uint16(x.known), x.known&(knownFlags|noCarry) == knownFlags, x.vk, x.mk}
+	return Known{uint16(x.known), x.known&(knownFlags|noCarry) == knownFlags, x.vk, x.mk, x.mxk && x.raised}
 }
 
 // Load returns size bytes of memory, at most 8, as the walk would read them, and whether all are known.

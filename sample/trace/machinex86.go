@@ -3,7 +3,7 @@ package trace
 import "math/bits"
 
 // What instructions of x86-64 do, as sample/collect/bpf/walkx86.h has it. What the operations stand for is
-// in x86.go.
+// in x86.go and x86long.go.
 
 // A machineX86 is a processor, as far as it is known.
 type machineX86 struct {
@@ -31,12 +31,15 @@ type machineX86 struct {
 	guides int    // guesses left
 	next   uint64 // runtime address that a branch went to
 
-	v     [32][8]uint64
-	vk    [32]uint8 // bit by word
-	masks [8]uint64
-	mk    uint8 // bit by register
-	mxcsr uint32
-	mxk   bool
+	v      [32][8]uint64
+	vk     [32]uint8 // bit by word
+	masks  [8]uint64
+	mk     uint8 // bit by register
+	mxcsr  uint32
+	mxk    bool // it is known but for the exceptions that there were
+	raised bool // these are known, too
+	fcw    uint16
+	fcwk   bool
 }
 
 // Of known, beside the registers.
@@ -78,7 +81,8 @@ func (x *machineX86) start(code *Code, st *State, mem Memory, lim *Limits) {
 	x.fkind, x.fa, x.back = flagsRaw, st.Flags&(cf|pf|zf|sf|of), st.Flags&df != 0
 	x.guess, x.asked, x.guides = lim.Seed, 0, lim.Guesses
 	x.place, x.pc, x.end, x.next = nil, 0, EndLength, 0
-	x.v, x.masks, x.mxcsr, x.mxk = st.Vectors, st.Masks, st.MXCSR, true
+	x.v, x.masks, x.mxcsr, x.mxk, x.raised = st.Vectors, st.Masks, st.MXCSR, true, true
+	x.fcw, x.fcwk = st.FCW, true
 	x.mk = 0
 	if st.Words == 8 {
 		x.mk = 0xff
@@ -895,6 +899,10 @@ func (x *machineX86) clobber(op *Op, ea uint64, kea bool) {
 	x.known &^= uint32(op.Imm) & 0x1ffff
 	for v := uint64(op.Imm) >> 32; v != 0; v &= v - 1 {
 		x.vk[bits.TrailingZeros64(v)&31] = 0
+		x.raised = false
+	}
+	if op.Imm>>17&1 != 0 {
+		x.fcwk = false
 	}
 	if op.Flags&X86WritesDst == 0 {
 		return

@@ -72,6 +72,43 @@ func (x *machineX86) result(op *Op, d *X86Detail, r *[8]uint64, known uint8) {
 // usual reports whether arithmetic is as it is done here.
 func (x *machineX86) usual() bool { return x.mxk && x.mxcsr&mxcsrUsual == 0 }
 
+// note notes that there was no other exception than that a result was rounded, if only that; it is not looked for.
+func (x *machineX86) note(only bool) {
+	const rounded = 32
+	x.raised = x.raised && only && x.mxcsr&rounded != 0
+}
+
+// ordinary reports whether the number of size bytes at the bottom of v is 0 or neither denormal nor infinite, nor none.
+func ordinary(v uint64, size uint8) bool {
+	if size == 4 {
+		e := v >> 23 & 0xff
+		return e != 0 && e != 0xff || v&0x7fffffff == 0
+	}
+	e := v >> 52 & 0x7ff
+	return e != 0 && e != 0x7ff || v<<1 == 0
+}
+
+// quiet reports whether what makes r of numbers v and w without another exception than that it is rounded.
+func quiet(d *X86Detail, v, w, r uint64) bool {
+	size := d.Elem
+	zero := func(n uint64, size uint8) bool { return n<<(64-8*size)<<1 == 0 }
+	switch d.What {
+	case X86FFromInt:
+		return true
+	case X86FToInt, X86FToIntCut:
+		return ordinary(w, 4) && uint32(r) != 1<<31
+	case X86FCompare, X86FMin, X86FMax:
+		return ordinary(v, size) && ordinary(w, size)
+	case X86FToOther:
+		return ordinary(w, 12-size) && ordinary(r, size) && (!zero(r, size) || zero(w, 12-size))
+	case X86FAdd, X86FSub:
+		return ordinary(v, size) && ordinary(w, size) && ordinary(r, size)
+	case X86FSqrt, X86FRound:
+		return ordinary(w, size) && ordinary(r, size)
+	}
+	return ordinary(v, size) && ordinary(w, size) && ordinary(r, size) && (!zero(r, size) || zero(v, size) || zero(w, size))
+}
+
 // knownIf is known if yes.
 func knownIf(yes bool, known uint8) uint8 {
 	if yes {
@@ -117,6 +154,9 @@ func (x *machineX86) long(op *Op, ea uint64, kea bool, r *uint64, known *bool) (
 			}
 			for j := range n {
 				out[j] = floats(d.What, v[j], w[j], d.Elem, d.Imm)
+				if x.raised {
+					x.note(k>>j&1 != 0 && quiet(&d, v[j], w[j], out[j]) && (d.Elem == 8 || quiet(&d, v[j]>>32, w[j]>>32, out[j]>>32)))
+				}
 			}
 		default:
 			if d.Unary {
@@ -153,7 +193,7 @@ func (x *machineX86) long(op *Op, ea uint64, kea bool, r *uint64, known *bool) (
 		}
 		switch d.What {
 		case X86HAddF, X86HSubF:
-			k = knownIf(x.usual(), k)
+			k, x.raised = knownIf(x.usual(), k), false
 		case X86UnpackLow, X86UnpackHigh:
 			if half := uint8(d.What - X86UnpackLow); op.Size == 16 && k>>half&1 != 0 {
 				k = 3
@@ -204,6 +244,9 @@ func (x *machineX86) long(op *Op, ea uint64, kea bool, r *uint64, known *bool) (
 		}
 		x.setFlags(flagsRaw, 8, set, 0, 0)
 		*known = ka && kw&1 != 0 && x.mxk && x.mxcsr&64 == 0
+		if x.raised {
+			x.note(*known && ordinary(a, op.Size) && ordinary(w[0], op.Size))
+		}
 		return true
 	case X86Vfloat:
 		v, kv := x.first(op)
@@ -215,6 +258,7 @@ func (x *machineX86) long(op *Op, ea uint64, kea bool, r *uint64, known *bool) (
 		}
 		i := extend(from, op.Ext)
 		out = *v
+		x.note(true)
 		if k = k && x.usual(); op.Size == 8 {
 			out[0] = float64bits(float64(i))
 		} else {
@@ -230,6 +274,7 @@ func (x *machineX86) long(op *Op, ea uint64, kea bool, r *uint64, known *bool) (
 			f = float64frombits(lengthen(uint32(w[0])))
 		}
 		*r, *known = toInt(f, op.Cond, d.What == X86FToIntCut), kw&1 != 0 && (x.usual() || d.What == X86FToIntCut)
+		x.note(*known && ordinary(w[0], op.Size) && *r != 1<<(8*op.Cond-1))
 	case X86Vsigns:
 		top := 8*uint(d.Elem) - 1
 		*known = true
@@ -340,6 +385,9 @@ func (x *machineX86) scalar(op *Op, d *X86Detail, ea uint64, kea bool) {
 		}
 	}
 	k = k && (x.usual() || d.What == X86FMin || d.What == X86FMax || d.What == X86FCompare)
+	if x.raised {
+		x.note(k && quiet(d, v[0], w[0], out[0]))
+	}
 	x.wholeLow(op, d, &out, kv&^1|knownIf(k, 1))
 }
 
@@ -382,6 +430,9 @@ func (x *machineX86) wide(op *Op, d *X86Detail, ea uint64, kea bool) {
 		k = knownIf(x.mxk && x.mxcsr&64 == 0, k)
 	}
 	out := wideOp(*d, v, w, n)
+	if d.What >= X86FloatToDouble && d.What <= X86DoubleToIntCut {
+		x.raised = false
+	}
 	if op.Flags&X86WritesDst != 0 { // to memory
 		x.putWords(op, ea, kea, &out, k)
 		return
@@ -475,6 +526,13 @@ func (x *machineX86) fused(op *Op, d *X86Detail, ea uint64, kea bool) {
 		if isNone(a[j], d.Elem) || isNone(b[j], d.Elem) || isNone(c[j], d.Elem) {
 			k &^= 1 << j // which of them is the result depends on the order
 		}
+		ok, all := x.raised && k>>j&1 != 0, d.Elem == 4 && !scalar
+		only := func(r uint64) bool {
+			yes := func(h uint64) bool {
+				return ordinary(a[j]>>h, d.Elem) && ordinary(b[j]>>h, d.Elem) && ordinary(c[j]>>h, d.Elem) && ordinary(r>>h, d.Elem) && r>>h<<(64-8*d.Elem)<<1 != 0
+			}
+			return ok && yes(0) && (!all || yes(32))
+		}
 		if d.Elem == 8 {
 			p, q := a[j], c[j]
 			if negate {
@@ -484,6 +542,7 @@ func (x *machineX86) fused(op *Op, d *X86Detail, ea uint64, kea bool) {
 				q ^= 1 << 63
 			}
 			out[j] = fuse64(p, b[j], q)
+			x.note(only(out[j]))
 			continue
 		}
 		var r uint64
@@ -497,6 +556,7 @@ func (x *machineX86) fused(op *Op, d *X86Detail, ea uint64, kea bool) {
 			}
 			r |= uint64(fuse32(p, uint32(b[j]>>(32*h)), q)) << (32 * h)
 		}
+		x.note(only(r))
 		if out[j] = r; scalar {
 			out[j] = r&0xffffffff | u[j]&^0xffffffff
 		}
@@ -771,11 +831,20 @@ func (x *machineX86) longGeneral(op *Op, ea uint64, kea bool, r *uint64, known *
 	case X86Mxcsr:
 		if op.Cond == 2 {
 			v, k := x.load(ea, kea, 4)
-			x.mxcsr, x.mxk = uint32(v), k
+			x.mxcsr, x.mxk, x.raised = uint32(v), k, k
 		} else if !kea {
 			x.end = EndAddress
 		} else {
-			x.put(ea, 4, uint64(x.mxcsr), false) // which exceptions there were is not known
+			x.put(ea, 4, uint64(x.mxcsr), x.mxk && x.raised)
+		}
+	case X86Fcw:
+		if op.Cond == 5 {
+			v, k := x.load(ea, kea, 2)
+			x.fcw, x.fcwk = uint16(v), k
+		} else if !kea {
+			x.end = EndAddress
+		} else {
+			x.put(ea, 2, uint64(x.fcw), x.fcwk)
 		}
 	default:
 		x.end = EndOp

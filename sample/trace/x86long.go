@@ -53,6 +53,7 @@ const (
 	X86Carry  // cmc, clc, stc by imm
 	X86BitMem // bt and the like of memory with register src
 	X86Mxcsr  // cond 2: from memory, 3: to it
+	X86Fcw    // control word of x87; cond 5: from memory, 7: to it
 )
 
 // An X86Detail is what an operation of a kind above X86Long does besides.
@@ -121,6 +122,7 @@ func (o Op) Short() Op {
 		s.Imm = 1 << (o.Cond & 15)
 	case X86Bextr, X86Adx:
 		s.Imm = 1 << 16
+	case X86Fcw:
 	case X86Mask, X86MaskFrom, X86Vtomask, X86MaskTo, X86MaskPut, X86Vinteger, X86Vsigns, X86Vextract, X86Vput, X86Pdep, X86Pext, X86Crc32:
 	default:
 		s.Imm = 1 << (32 + o.Dst&31)

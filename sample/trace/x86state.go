@@ -9,6 +9,7 @@ import (
 // format of XSAVE:
 //
 //	offset  size  field
+//	0       2     control word of x87
 //	24      4     MXCSR
 //	160     256   low 16 bytes of vector registers 0 to 15
 //	464     8     which components there are (XCR0; the kernel's own addition)
@@ -27,6 +28,7 @@ func (st *State) SetXState(b []byte) error {
 		return fmt.Errorf("state of vector registers of %d bytes, want at least %d", len(b), legacy)
 	}
 	word := func(off int) uint64 { return binary.LittleEndian.Uint64(b[off:]) }
+	st.FCW = binary.LittleEndian.Uint16(b)
 	st.MXCSR = binary.LittleEndian.Uint32(b[24:])
 	st.Words = 2
 	st.Vectors, st.Masks = [32][8]uint64{}, [8]uint64{}
