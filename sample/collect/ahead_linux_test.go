@@ -142,7 +142,8 @@ func undisturbed(t *testing.T, exe, loop string, ms int) float64 {
 }
 
 // preempted is how long a thread waits between its resumption and its breakpoint, at least, if it did not keep its
-// processor. Beside it, a stretch of 0 steps waits some 5 us.
+// processor, on a machine that is busy: there, others wait some 5 us. Where its processor was idle meanwhile, waking it
+// takes longer than this, and nearly all stretches count as preempted.
 const preempted = 10 * time.Microsecond
 
 // A speedRatio compares what stretches took with what their instructions take otherwise.
