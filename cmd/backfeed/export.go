@@ -26,7 +26,7 @@ takes up to 127.
 
 --call-chains writes the return addresses of calls too that a walk came into and not out of, as
 llvm-profgen wants for profiles with contexts. Of calls that began before a walk nothing is known: contexts
-begin where it did.
+begin where it did, and such a profile may be worth less than one without.
 
 Paths are a sample, of walks that begin where time is spent: as records of cycles are. emit uses all that
 was counted, and is the better profile where it has one.`,

@@ -20,7 +20,7 @@ $llvm/llvm-objcopy -g base relocatable
 
 ./backfeed emit bolt walked.bfr --image "$dir/base" -o own.fdata
 bolt bolt-own own.fdata
-for depth in 32 128; do
+for depth in 32 64; do
 	./backfeed export walked.bfr --depth "$depth" -o "walked$depth.data"
 	$llvm/perf2bolt base -p "walked$depth.data" -o "walked$depth.fdata" >"perf2bolt$depth.log" 2>&1
 	bolt "bolt-walked$depth" "walked$depth.fdata"
@@ -35,6 +35,6 @@ clang walked -fprofile-sample-use=walked.prof -g
 $llvm/llvm-profgen --binary=base --perfscript=chains.script --output=chains.prof
 clang chains -fprofile-sample-use=chains.prof -g
 
-for name in base bolt-own bolt-walked32 bolt-walked128 own walked chains; do count "$name" >"$name.count"; done
+for name in base bolt-own bolt-walked32 bolt-walked64 own walked chains; do count "$name" >"$name.count"; done
 printf '%-16s %14s %14s %9s %9s\n' build instructions taken instr. taken
-for name in base bolt-own bolt-walked32 bolt-walked128 own walked chains; do row "$name" base own; done
+for name in base bolt-own bolt-walked32 bolt-walked64 own walked chains; do row "$name" base own; done
