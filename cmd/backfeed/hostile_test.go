@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -86,6 +87,11 @@ func newHostileCase(t *testing.T) *hostileCase {
 	}
 	h.gone = "/nowhere/" + hostileName("+", "gone")
 	c := rec.Counts[0]
+	var walked []sample.Frame
+	for _, off := range slices.Sorted(maps.Keys(c.Images[0].At)) {
+		walked = append(walked, sample.Frame{Image: 0, Off: off})
+	}
+	c.AddPaths([]sample.Path{{Rank: 1, Insts: 9, Branches: []sample.Branch{{From: walked[0], To: walked[1]}, {From: walked[1], To: walked[0]}}}})
 	c.Lose(sample.Loss(hostile), 5)
 	c.AddSample(c.Image(sample.ImageID{Path: h.gone, Build: sample.BuildID{1}}), 0x1000, 3)
 	c.AddSample(c.Image(sample.ImageID{Path: hostileName("[", "kernel") + "]"}), 0x1000, 3)
@@ -147,8 +153,9 @@ var hostileLines = map[string][]string{
 		"layout {image} {rec} --for ld-script -o {out}", "layout {image} {rec} --for bolt -o {out}", "layout {image} {rec} --for propeller --ld {out} -o {out}", "layout {gone} {rec}", "layout {image} {rec} --fluff", "layout {image} {rec} --fluff --for json",
 		"layout {image} {rec} --align", "layout {image} {rec} --align --for json", "layout {image} {rec} --huge-pages", "layout {image} {rec} --huge-pages --for json", "layout {image} {rec} --startup", "layout {image} {rec} --html -",
 		"layout {image} {rec} --for text --holdout {rec} --relinked {image}"},
-	"store": {"store ls {store}", "store stats {store}", "store fsck {store}", "store gc {store} --retain 1h", "store compact {store}", "store ls {gone}", "store {gone} {store}"},
-	"serve": {"serve {gone}", "serve {pprof}"}, // what it serves, TestHostilePages asks for
+	"export": {"export {rec} -o {out}", "export {rec} --format perf-script", "export {rec} --format perf-script --call-chains -o {out}", "export {rec} --image {gone} -o {out}"},
+	"store":  {"store ls {store}", "store stats {store}", "store fsck {store}", "store gc {store} --retain 1h", "store compact {store}", "store ls {gone}", "store {gone} {store}"},
+	"serve":  {"serve {gone}", "serve {pprof}"}, // what it serves, TestHostilePages asks for
 }
 
 // recordless are the commands that read no recording, and why nothing hostile comes to them.

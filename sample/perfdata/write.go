@@ -7,6 +7,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"backfeed/sample"
 )
@@ -256,8 +259,15 @@ func (s *BranchStacks) buildIDs() (b []byte) {
 }
 
 // WriteScript writes what perf script -F ip,brstack --show-mmap-events prints of what Write writes: llvm-profgen
-// --perfscript reads it.
+// --perfscript reads it. Paths of images that a line cannot hold are an error.
 func (s *BranchStacks) WriteScript(w io.Writer) error {
+	for _, p := range s.Processes {
+		for _, m := range p.Maps {
+			if !printable(m.ID.Path) {
+				return fmt.Errorf("%q: text of perf script cannot hold such a path", m.ID.Path)
+			}
+		}
+	}
 	out := bufio.NewWriter(w)
 	for _, p := range s.Processes {
 		for _, m := range p.Maps {
@@ -271,6 +281,11 @@ func (s *BranchStacks) WriteScript(w io.Writer) error {
 		}
 	}
 	return out.Flush()
+}
+
+// printable reports whether text shows all of s, and nothing else.
+func printable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // offset is one as perf prints it.

@@ -2,6 +2,7 @@ package perfdata
 
 import (
 	"bytes"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -123,5 +124,17 @@ func TestScript(t *testing.T) {
 	got := testtool.Output(t, "", perf, "script", "-i", file, "-F", "ip,brstack", "--show-mmap-events")
 	if got != script.String() {
 		t.Errorf("perf script prints\n%s\nwant\n%s", got, script.String())
+	}
+}
+
+// TestScriptPaths: text of perf script is refused for images whose paths would make lines of their own.
+func TestScriptPaths(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/bin/a b": true, "/bin/é": true, "/bin/a\nPERF_RECORD_MMAP2": false, "/bin/\x1b[31m": false, "/bin/\xff": false, "/bin/\u202e": false,
+	} {
+		s := &BranchStacks{Processes: []StackProcess{{PID: 1, Maps: []StackMapping{{ID: sample.ImageID{Path: path}}}}}}
+		if err := s.WriteScript(io.Discard); (err == nil) != want {
+			t.Errorf("%q: %v", path, err)
+		}
 	}
 }
