@@ -332,10 +332,7 @@ const (
 
 // tie finds what binds the procedures to each other: calls within an image.
 func (pr *posed) tie(prof *Profile) {
-	index := map[*problem]int{}
-	for i, q := range pr.probs {
-		index[q] = i
-	}
+	index := pr.index()
 	for _, ip := range prof.Images {
 		sites := map[image.Addr][]site{}
 		for _, r := range ip.Procs {

@@ -1,11 +1,8 @@
 package infer
 
 import (
+	"cmp"
 	"math"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
 	"backfeed/infer/image"
@@ -62,7 +59,7 @@ func TestFetching(t *testing.T) {
 				cost := costOf(r)
 				for b := range r.Proc.Blocks {
 					block := &r.Proc.Blocks[b]
-					n := s.exact(ip, block) * s.runs(t)
+					n := s.exact(ip, block) * cmp.Or(s.Runs, 1)
 					if n == 0 {
 						continue
 					}
@@ -96,20 +93,6 @@ func TestFetching(t *testing.T) {
 	if perLine[7] < 2*perLine[6] || perLine[6] < 2*perLine[5] {
 		t.Errorf("cycles for each line at 10^5, 10^6 and 10^7: %.1f, %.1f, %.1f; want them to grow", perLine[5], perLine[6], perLine[7])
 	}
-}
-
-// runs is how many runs were recorded for each that was counted.
-func (s *set) runs(t *testing.T) float64 {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join(s.Dir, "runs"))
-	if err != nil {
-		return 1
-	}
-	n, err := strconv.ParseFloat(strings.TrimSpace(string(b)), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // addRan adds to ip the procedures that ran, with samples or without.

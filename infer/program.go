@@ -45,6 +45,15 @@ func newProgram(probs []*problem, ties []tie, tieSD float64) *program {
 	return pr
 }
 
+// index returns the index of each problem in probs.
+func (pr *program) index() map[*problem]int {
+	index := make(map[*problem]int, len(pr.probs))
+	for i, q := range pr.probs {
+		index[q] = i
+	}
+	return index
+}
+
 func (pr *program) part(x []float64, i int) []float64 { return x[pr.at[i]:pr.at[i+1]] }
 
 // How long a search goes on. Over twelve programs the mean block overlap is 0.717 to

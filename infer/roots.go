@@ -48,10 +48,7 @@ type climber struct {
 // roots finds what is believed of the entries of procedures with samples that main, or another procedure
 // that is run once, leads to by procedures without samples.
 func (pr *posed) roots(prof *Profile) {
-	index := map[*problem]int{}
-	for i, q := range pr.probs {
-		index[q] = i
-	}
+	index := pr.index()
 	for _, ip := range prof.Images {
 		c := &climber{ip.Image, map[int]bool{}, map[int]belief{}}
 		for _, r := range ip.Procs {
@@ -126,51 +123,47 @@ func (c *climber) climb(sym, up int) belief {
 
 // callsOf counts the direct calls of what is at an address, outside of loops and in them.
 func callsOf(p *image.Proc, to image.Addr) (once, looped int) {
+	loop := loopsOf(p)
 	for i := range p.Calls {
-		if c := &p.Calls[i]; c.To == to {
-			if repeats(p, c.Block) {
-				looped++
-			} else {
-				once++
-			}
+		switch c := &p.Calls[i]; {
+		case c.To != to:
+		case loop[c.Block] == none:
+			once++
+		default:
+			looped++
 		}
 	}
 	return once, looped
 }
 
-// repeats reports whether block b of p leads to itself.
-func repeats(p *image.Proc, b int) bool {
-	seen := make([]bool, len(p.Blocks))
-	for next := []int{b}; len(next) > 0; {
-		last := next[len(next)-1]
-		next = next[:len(next)-1]
-		for _, e := range p.Blocks[last].Out {
-			switch to := p.Edges[e].To; {
-			case to == b:
-				return true
-			case to >= 0 && !seen[to]:
-				seen[to] = true
-				next = append(next, to)
-			}
+// loopsOf numbers the loops of p: by block, none if it is in none. One within another is part of it.
+func loopsOf(p *image.Proc) []int32 {
+	loop := regions(p, func(int) bool { return true })
+	turns := make([]bool, len(p.Blocks)) // by region
+	for b := range p.Blocks {
+		for _, e := range p.Blocks[b].Out {
+			turns[loop[b]] = turns[loop[b]] || loop[p.Edges[e].To] == loop[b]
 		}
 	}
-	return false
+	for b, r := range loop {
+		if !turns[r] {
+			loop[b] = none
+		}
+	}
+	return loop
 }
 
 // settle moves the entries of the procedures that once has a belief of, and of those that they alone call,
 // to where their callers have them. x is a solution, and stays one.
 func (pr *program) settle(x []float64) {
 	called := map[int][]int{} // ties, by problem that calls
-	callers := map[*problem]int{}
-	for i, q := range pr.probs {
-		callers[q] = i
-	}
+	index := pr.index()
 	for t := range pr.ties {
 		if pr.ties[t].floor {
 			continue
 		}
 		for _, s := range pr.ties[t].sites {
-			i := callers[s.q]
+			i := index[s.q]
 			if n := len(called[i]); n == 0 || called[i][n-1] != t {
 				called[i] = append(called[i], t)
 			}
@@ -240,20 +233,17 @@ func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	return best > 0
 }
 
-// busyLoops numbers the loops that have samples: by block, none if it is in none. One within another is part of it.
+// busyLoops is loopsOf of the loops that have samples.
 func (q *problem) busyLoops() []int32 {
-	f := q.flow
-	loop := regions(q.p, func(int) bool { return true })
-	turns, has := make([]bool, f.blocks), make([]bool, f.blocks) // by region
-	for b := range f.blocks {
-		r := loop[b]
-		has[r] = has[r] || q.samples[b] > 0
-		for _, w := range f.outsOf(b) {
-			turns[r] = turns[r] || w.to != leave && loop[w.to] == r
+	loop := loopsOf(q.p)
+	has := make([]bool, len(loop)) // by loop
+	for b, l := range loop {
+		if l != none && q.samples[b] > 0 {
+			has[l] = true
 		}
 	}
-	for b, r := range loop {
-		if !turns[r] || !has[r] {
+	for b, l := range loop {
+		if l != none && !has[l] {
 			loop[b] = none
 		}
 	}

@@ -69,14 +69,11 @@ func (im *Image) findRoots() map[int]bool {
 			}
 		}
 	}
-	starts := im.startArrays()
-	im.dataRefs(func(at, target Addr) {
-		if slices.ContainsFunc(starts, func(e extent) bool { return at >= e.lo && at < e.hi }) {
-			add(target)
-		}
-	})
+	for _, a := range im.references().starts {
+		add(a)
+	}
 	for i := range syms {
-		if s := &syms[i]; s.Section == ".init" || s.Section == ".fini" || runsOnce(s.Name) {
+		if s := &syms[i]; s.atStart() || runsOnce(s.Name) {
 			roots[i] = true
 		}
 	}

@@ -47,7 +47,7 @@ func (im *Image) References() *References {
 		}
 	}
 	for i := range syms {
-		if s := syms[i].Section; s == ".init" || s == ".fini" {
+		if syms[i].atStart() {
 			r.Reach[i] |= Start
 		}
 	}
@@ -55,9 +55,8 @@ func (im *Image) References() *References {
 		mark(a, Exported)
 	}
 	mark(Addr(im.elf.Entry), Start)
-	starts := im.startArrays()
-	im.dataRefs(func(at, target Addr) {
-		if slices.ContainsFunc(starts, func(e extent) bool { return at >= e.lo && at < e.hi }) {
+	im.startRefs(func(target Addr, start bool) {
+		if start {
 			mark(target, Start)
 		} else {
 			mark(target, Pointed)
@@ -75,6 +74,18 @@ func (im *Image) References() *References {
 		r.start[i+1] += r.start[i]
 	}
 	return r
+}
+
+// atStart reports whether s is code that runs at the start or the end of a process as its section says.
+func (s *Symbol) atStart() bool { return s.Section == ".init" || s.Section == ".fini" }
+
+// startRefs calls f for the addresses that dataRefs finds; start is for those in an array of what runs at the start or
+// the end.
+func (im *Image) startRefs(f func(target Addr, start bool)) {
+	starts := im.startArrays()
+	im.dataRefs(func(at, target Addr) {
+		f(target, slices.ContainsFunc(starts, func(e extent) bool { return at >= e.lo && at < e.hi }))
+	})
 }
 
 // startArrays returns the sections with pointers to what runs at the start and the end.

@@ -17,6 +17,7 @@ type refs struct {
 	labels  map[int]bool   // symbols into whose middle data points
 	data    []Addr         // addresses outside code that instructions compute, sorted
 	calls   []callRef      // by callee, then caller
+	starts  []Addr         // addresses in arrays of what runs at the start or the end
 
 	findOnce sync.Once
 	runOnce  map[int]bool // by symbol: see Once
@@ -149,7 +150,11 @@ func (im *Image) scanExports(r *refs) {
 
 // scanData takes the addresses that data holds.
 func (im *Image) scanData(r *refs) {
-	im.dataRefs(func(_, target Addr) { r.take(im, target) })
+	im.startRefs(func(target Addr, start bool) {
+		if r.take(im, target); start {
+			r.starts = append(r.starts, target)
+		}
+	})
 }
 
 // dataRefs calls f for the addresses in relocated slots and, in images that are linked

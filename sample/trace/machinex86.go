@@ -335,14 +335,7 @@ func (x *machineX86) steps(m *Machine, some int) int {
 			}
 			x.setFlags(flagsSub, size, a, b, r)
 			sets = true
-		case X86And:
-			r = a & b
-			if ka && a == 0 || kb && b == 0 {
-				r, known = 0, true
-			}
-			x.setFlags(flagsLogic, size, 0, 0, r)
-			sets = true
-		case X86Test:
+		case X86And, X86Test:
 			r = a & b
 			if ka && a == 0 || kb && b == 0 {
 				r, known = 0, true
