@@ -147,15 +147,7 @@ func standIn(i, n int) string {
 // symbolsByAddr returns those of the symbols of a file that are in names.
 func symbolsByAddr(t *testing.T, path string, names []string) (got []string) {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	symbols := testtool.Symbols(t, path)
 	slices.SortFunc(symbols, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
 	for _, s := range symbols {
 		if slices.Contains(names, s.Name) {

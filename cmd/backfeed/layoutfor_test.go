@@ -220,18 +220,9 @@ func bare(key string) string {
 // functions returns all functions of a program by address, by its symbol table.
 func functions(t *testing.T, path string) []placed {
 	t.Helper()
-	f, err := elf.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var out []placed
 	file := ""
-	for _, s := range symbols {
+	for _, s := range testtool.Symbols(t, path) {
 		switch typ, bind := elf.ST_TYPE(s.Info), elf.ST_BIND(s.Info); {
 		case typ == elf.STT_FILE:
 			file = s.Name

@@ -14,6 +14,7 @@ package testtool
 
 import (
 	"bytes"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
@@ -204,6 +205,21 @@ func Read(t testing.TB, path ...string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// Symbols returns those of an ELF file.
+func Symbols(t testing.TB, path string) []elf.Symbol {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return symbols
 }
 
 // Golden compares got with a file, byte by byte; with -update it writes the file first.

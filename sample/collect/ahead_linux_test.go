@@ -5,7 +5,6 @@ package collect
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,18 +72,9 @@ var speeds = map[string]levels{
 
 func levelsOf(t *testing.T, exe, loop string) levels {
 	t.Helper()
-	f, err := elf.Open(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	symbols, err := f.Symbols()
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := speeds[loop]
 	l.first = map[string]int{"amd64": 8, "arm64": 9}[runtime.GOARCH]
-	for _, s := range symbols {
+	for _, s := range testtool.Symbols(t, exe) {
 		for i := range l.end {
 			if s.Name == loop+"_"+strconv.Itoa(i+1) {
 				l.end[i] = s.Value
