@@ -69,21 +69,14 @@ func Stacks(src *input.Session, opt StackOptions) (*perfdata.BranchStacks, strin
 
 // wantedImage returns the key of the image of a recording that the user means.
 func wantedImage(rec *sample.Recording, want string) (sample.ImageID, error) {
-	build, _ := image.ReadBuildID(want)
 	var ids []sample.ImageID
 	for _, c := range rec.Counts {
 		for _, ic := range c.Images {
 			ids = append(ids, ic.ID)
 		}
 	}
-	for _, mean := range []func(sample.ImageID) bool{
-		func(id sample.ImageID) bool { return id.Path == want || id.Build.String() == want },
-		func(id sample.ImageID) bool { return !build.IsZero() && id.Build == build },
-		func(id sample.ImageID) bool { return build.IsZero() && filepath.Base(id.Path) == want },
-	} {
-		if i := slices.IndexFunc(ids, mean); i >= 0 {
-			return ids[i].Key(), nil
-		}
+	if i, _ := input.Named(want, len(ids), func(i int) sample.ImageID { return ids[i] }, nil); i >= 0 {
+		return ids[i].Key(), nil
 	}
 	return sample.ImageID{}, fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
 }

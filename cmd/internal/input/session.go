@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -202,21 +201,35 @@ func (s *Session) Explain() (*explain.Explainer, error) {
 	return x, nil
 }
 
+// Named returns which of n images the user means: by path, by build ID, as the file that lies at that path here, or
+// by the last element of its path; -1 is none. id is what an image was recorded as, and found, if not nil, the build
+// ID of the file that was found for it. Named also returns the build ID of the file at the path want; 0 is none.
+func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) sample.BuildID) (int, sample.BuildID) {
+	build, _ := image.ReadBuildID(want)
+	here := !build.IsZero()
+	for _, means := range []func(i int) bool{
+		func(i int) bool { return id(i).Path == want },
+		func(i int) bool { return id(i).Build.String() == want },
+		func(i int) bool { return here && id(i).Build == build },
+		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == build },
+		func(i int) bool { return !here && filepath.Base(id(i).Path) == want },
+	} {
+		for i := range n {
+			if means(i) {
+				return i, build
+			}
+		}
+	}
+	return -1, build
+}
+
 // Image finds the inferred image that the user means: by path, by build ID, as
 // the file that lies at that path here, or by the last element of its path.
 func (s *Session) Image(want string) (*infer.ImageProfile, error) {
-	id, _ := image.ReadBuildID(want)
-	means := []func(*infer.ImageProfile) bool{
-		func(ip *infer.ImageProfile) bool { return ip.ID.Path == want },
-		func(ip *infer.ImageProfile) bool { return ip.ID.Build.String() == want },
-		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build == id },
-		func(ip *infer.ImageProfile) bool { return !id.IsZero() && ip.ID.Build.IsZero() && ip.Image.Build == id },
-		func(ip *infer.ImageProfile) bool { return id.IsZero() && filepath.Base(ip.ID.Path) == want },
-	}
-	for _, mean := range means {
-		if i := slices.IndexFunc(s.Profile.Images, mean); i >= 0 {
-			return s.Profile.Images[i], nil
-		}
+	images := s.Profile.Images
+	i, id := Named(want, len(images), func(i int) sample.ImageID { return images[i].ID }, func(i int) sample.BuildID { return images[i].Image.Build })
+	if i >= 0 {
+		return images[i], nil
 	}
 	if !id.IsZero() {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s: another build of it was recorded (`backfeed images` lists those that have some; merge --onto carries samples over)", want, id)
