@@ -74,6 +74,7 @@ type follower struct {
 	held    []time.Duration
 	steps   int           // of stretches that were hit
 	took    time.Duration // by these
+	debugs  bool          // debug registers have been set
 	at      Stopped
 }
 
@@ -82,6 +83,7 @@ type pendingStretch struct {
 	Ahead
 	fixes   bool          // it is of 0 steps, to measure fixed costs
 	bp      *hwBreakpoint // nil: a debug register
+	at      uint64        // that the debug register holds
 	run     uint64        // processor time of the thread at its stop, in ns
 	resumed uint64        // ns of CLOCK_MONOTONIC
 }
@@ -145,6 +147,7 @@ func (f *follower) arm(t *tracer, th *tracee, st *pendingStretch, pc uint64) err
 	if setDebugRegister(th.tid, pc) != nil {
 		return err
 	}
+	st.at, f.debugs = pc, true
 	return nil
 }
 
@@ -211,6 +214,19 @@ func (f *follower) stopped(th *tracee, signal unix.Signal, event int) bool {
 		f.end(th, Stretch{End: StretchEvent})
 	}
 	return false
+}
+
+// late reports whether a thread that has stopped by SIGTRAP did so at a debug register that is set no more: the signal was
+// on its way when the thread stopped otherwise. The program is not to see it.
+func (f *follower) late(th *tracee) bool {
+	if !f.debugs || trapCode(th.tid) != trapHardware {
+		return false
+	}
+	if th.stretch == nil || th.stretch.bp != nil {
+		return true
+	}
+	var r registers
+	return r.get(th.tid) == nil && r.pc() != th.stretch.at
 }
 
 const trapHardware = 4 // TRAP_HWBKPT

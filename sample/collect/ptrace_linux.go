@@ -486,7 +486,7 @@ func (t *tracer) event(tid int, code int32, status int) {
 		// while it made another stops for that alone, and would be waited for in vain.
 		th.asked = time.Time{}
 	}
-	if th.stretch != nil && t.follow.stopped(th, signal, event) {
+	if event == 0 && signal == unix.SIGTRAP && t.follow != nil && t.follow.late(th) || th.stretch != nil && t.follow.stopped(th, signal, event) {
 		resume(tid, 0)
 		return
 	}
