@@ -22,7 +22,7 @@ import (
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
-//	              paths, and nothing else differs
+//	              paths, "bfr7" if there are targets, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -41,12 +41,13 @@ import (
 //	integer  weight: sum of the periods of the samples delivered; 0 is unknown
 //	list     losses by reason: string, reason; integer, samples (> 0)
 //	list     images by build ID, then path
-//	list     places in stacks, branches, ranges and paths: unknown first, then by
-//	         image and offset
+//	list     places in stacks, branches, ranges, paths and targets: unknown first,
+//	         then by image and offset
 //	list     stacks, by the places of their frames, then their tops
 //	list     branches, by the places of source, then target
 //	list     ranges, by the places of first, then last instruction
 //	list     from "bfr6" on, paths by rank, then instructions, then places
+//	list     from "bfr7" on, targets, by the places of source, then target
 //
 // Image:
 //
@@ -113,6 +114,12 @@ import (
 //	         twice the difference, or -1 minus that if it is negative
 //	integer  index of the target's place, minus that of the source, as zigzag
 //
+// Target:
+//
+//	integer  index of the source's place, minus that of the entry before
+//	integer  index of the target's place
+//	integer  executions (> 0)
+//
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
 const (
@@ -121,6 +128,8 @@ const (
 	magicObserved = "bfr4"
 	magicWalked   = "bfr5"
 	magicPaths    = "bfr6"
+	magicTargets  = "bfr7"
+	magicLast     = magicTargets
 )
 
 const headerSize = len(magic) + 4
@@ -140,6 +149,8 @@ func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	switch {
+	case r.targeted():
+		e.magic = magicTargets
 	case r.paths():
 		e.magic = magicPaths
 	case r.any((*ImageCounts).walked):
@@ -184,7 +195,7 @@ func (ic *ImageCounts) walked() bool {
 // seal writes the magic, if there is none yet, and the checksum over the first
 // bytes of b.
 func seal(b []byte) []byte {
-	if m := string(b[:len(magic)]); m < magic || m > magicPaths {
+	if m := string(b[:len(magic)]); m < magic || m > magicLast {
 		copy(b, magic)
 	}
 	binary.LittleEndian.PutUint32(b[len(magic):], wire.Checksum(b[headerSize:]))
@@ -224,6 +235,9 @@ func (e *encoder) counts(c *Counts) {
 	e.ranges(c, index)
 	if e.magic >= magicPaths {
 		e.paths(c, index)
+	}
+	if e.magic >= magicTargets {
+		e.targets(c, index)
 	}
 }
 
@@ -276,7 +290,7 @@ func (e *encoder) byOffset(at map[Offset]uint64) {
 	}
 }
 
-// places writes the places that stacks, branches, ranges and paths refer to and returns
+// places writes the places that stacks, branches, ranges, paths and targets refer to and returns
 // the index of each.
 func (e *encoder) places(c *Counts) map[Frame]int {
 	index := map[Frame]int{}
@@ -296,6 +310,9 @@ func (e *encoder) places(c *Counts) map[Frame]int {
 		for _, b := range p.Branches {
 			index[b.From], index[b.To] = 0, 0
 		}
+	}
+	for b := range c.Targets {
+		index[b.From], index[b.To] = 0, 0
 	}
 	e.Int(len(index))
 	last := Frame{Image: Unknown}
@@ -437,7 +454,7 @@ type reference struct {
 
 func (d *decoder) recording() (*Recording, error) {
 	switch d.magic = string(d.Bytes(len(magic), "magic")); {
-	case d.magic >= magic && d.magic <= magicPaths && isMagic(d.magic):
+	case d.magic >= magic && d.magic <= magicLast && isMagic(d.magic):
 	case isMagic(d.magic):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", d.magic, magic))
 	default:
@@ -466,6 +483,9 @@ func (d *decoder) recording() (*Recording, error) {
 	}
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
+	}
+	if d.magic == magicTargets && d.Err == nil && !r.targeted() {
+		d.Fail(d.Off, "targets, of which there are none")
 	}
 	if d.magic == magicPaths && d.Err == nil && !r.paths() {
 		d.Fail(d.Off, "paths, of which there are none")
@@ -497,6 +517,9 @@ func (d *decoder) counts() *Counts {
 	d.ranges(c, places)
 	if d.magic >= magicPaths {
 		d.paths(c, places)
+	}
+	if d.magic >= magicTargets {
+		d.targets(c, places)
 	}
 	for _, p := range places {
 		if !p.used {
@@ -634,7 +657,7 @@ func (d *decoder) square(field string) Square {
 }
 
 func (d *decoder) places(c *Counts) []reference {
-	n := d.List(2, "places in stacks, branches, ranges and paths")
+	n := d.List(2, "places in stacks, branches, ranges, paths and targets")
 	places := make([]reference, 0, n)
 	last := Frame{Image: Unknown}
 	for i := range n {

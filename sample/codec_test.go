@@ -105,6 +105,10 @@ func TestDecodeMalformed(t *testing.T) {
 		copy(b, magicPaths)
 		return seal(b)
 	}
+	targetSeal := func(b []byte) []byte {
+		copy(b, magicTargets)
+		return seal(b)
+	}
 	// one image with a sample at 8, one place, and then paths
 	paths := func() *file { return touches().put(0, 0, 0, 1, 1, 8, 0, 0, 0) }
 	for _, tt := range []struct {
@@ -173,6 +177,12 @@ func TestDecodeMalformed(t *testing.T) {
 		{"branch from a missing place", pathSeal(none(paths().put(1, 1, 1, 1, 2, 0))), "offset 0x4f: source"},
 		{"branch to before the first place", pathSeal(none(paths().put(1, 1, 1, 1, 0, 1))), "offset 0x50: target"},
 		{"paths out of order", pathSeal(none(paths().put(2, 1, 2, 1, 0, 0, 0, 1, 1, 0, 0))), "offset 0x9: cycles: path 1"},
+		{"targets of nobody", targetSeal(none(newFile().put(0))), "offset 0x9: targets"},
+		{"no targets", targetSeal(none(paths().put(1, 1, 1, 1, 0, 0, 0))), "offset 0x52: targets"},
+		{"too many targets", targetSeal(none(paths().put(0, 2, make([]byte, 3)))), "offset 0x4c: targets"},
+		{"target of no execution", targetSeal(none(paths().put(0, 1, 0, 0, 0))), "offset 0x4d: executions"},
+		{"target twice", targetSeal(none(paths().put(0, 2, 0, 0, 1, 0, 0, 1))), "offset 0x50: order of targets"},
+		{"target in a missing place", targetSeal(none(paths().put(0, 1, 0, 1, 1))), "offset 0x4e: target"},
 		{"weight of nothing", seal(none(newFile().put(1, make([]byte, 10), 5, make([]byte, 6)))), "offset 0x9: : weight 5"},
 	} {
 		_, err := Decode(tt.b)
@@ -251,6 +261,9 @@ func random(rnd *rand.Rand, places int) *Recording {
 			}
 			c.AddPaths([]Path{p})
 		}
+		for range rnd.IntN(2) * rnd.IntN(4) {
+			c.AddTarget(Branch{pick(), pick()}, 1+rnd.Uint64N(9))
+		}
 		for range rnd.IntN(2) * places {
 			f, n := pick(), rnd.Uint64N(1000)
 			if f.Image == Unknown {
@@ -327,6 +340,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(exact().Encode())
 	f.Add(walked().Encode())
 	f.Add(withPaths().Encode())
+	f.Add(withTargets().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

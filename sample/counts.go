@@ -258,6 +258,9 @@ func (c *Counts) merge(o *Counts) {
 		c.AddRange(Range{index[r.Image], r.First, r.Last}, n)
 	}
 	c.mergePaths(o.Paths, renumber)
+	for b, n := range o.Targets {
+		c.AddTarget(Branch{renumber(b.From), renumber(b.To)}, n)
+	}
 }
 
 // sorted returns a copy of c that depends on what was added to c but not on the
@@ -299,7 +302,7 @@ func (c *Counts) Check() error {
 	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
 		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
 	}
-	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths} {
+	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", c.Event.Name, err)
 		}

@@ -12,7 +12,8 @@
 //
 // Beside samples, Counts hold what was counted exactly: by probes in short windows
 // of a recording, or at every execution in other runs. The latter may be all there
-// is, without an event. Of what walks took in order, there is a bounded sample: Paths.
+// is, without an event. Of what walks took in order, there is a bounded sample, Paths; and
+// where they saw indirect branches go, Targets.
 //
 // Counts stay raw here, integers that add in any order to the same bytes;
 // package infer turns them into executions. A sample that belongs to no image

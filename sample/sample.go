@@ -180,7 +180,8 @@ type Counts struct {
 	Stacks   []Stack         // of samples that are also in Images; use AddStack
 	Branches map[Branch]BranchCount
 	Ranges   map[Range]uint64
-	Paths    []Path // a sample of them, sorted; use AddPaths
+	Paths    []Path            // a sample of them, sorted; use AddPaths
+	Targets  map[Branch]uint64 // executions of indirect calls and jumps that walks saw, by where they went; nil if none is known. Use AddTarget
 
 	// Indexes, rebuilt where they are missing.
 	images  map[ImageID]int // of Images, by key

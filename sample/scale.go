@@ -93,6 +93,7 @@ func (c *Counts) scale(w float64) *Counts {
 	}
 	out.scaleBranches(c, w)
 	out.scalePaths(c, w)
+	out.scaleTargets(c, w)
 	return out
 }
 

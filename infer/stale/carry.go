@@ -48,6 +48,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.stacks()
 		m.branches(report)
 		m.paths()
+		m.targets()
 		m.observed(report)
 		m.out.Weight = c.Weight
 		out.Add(m.out)
@@ -220,6 +221,14 @@ func (m *mover) paths() {
 		}
 	}
 	m.out.AddPaths(paths)
+}
+
+func (m *mover) targets() {
+	for br, n := range m.in.Targets {
+		if moved, ok := m.branch(br); ok {
+			m.out.AddTarget(moved, n)
+		}
+	}
 }
 
 func (m *mover) branches(report *Carried) {

@@ -33,3 +33,17 @@ func TestCarryPaths(t *testing.T) {
 		t.Errorf("paths %v of %v instructions are left", ranks, insts)
 	}
 }
+
+// TestCarryTargets: of a branch whose source or target is gone, none is left.
+func TestCarryTargets(t *testing.T) {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})
+	app, lib := c.Image(sample.ImageID{Path: "/app"}), c.Image(sample.ImageID{Path: "/lib.so"})
+	kept := sample.Branch{From: sample.Frame{Image: app, Off: 8}, To: sample.Frame{Image: app, Off: 4}}
+	c.AddTarget(kept, 5)
+	c.AddTarget(sample.Branch{From: kept.From, To: sample.Frame{Image: lib, Off: 4}}, 6)
+	c.AddTarget(sample.Branch{From: sample.Frame{Image: lib, Off: 4}, To: kept.To}, 7)
+	got, _ := Carry(&sample.Recording{Counts: []*sample.Counts{c}}, sample.ImageID{Path: "/new.so"}, map[sample.ImageID]*Builds{{Path: "/lib.so"}: nil})
+	if left := got.Counts[0].Targets; len(left) != 1 || left[kept] != 5 {
+		t.Errorf("targets %v are left", left)
+	}
+}

@@ -178,7 +178,7 @@ func mergeFlows(in []input, plain [][]byte) ([]byte, block, error) {
 // flows counts what is in a block of flows.
 func flows(r *sample.Recording) (samples, entries uint64) {
 	for _, c := range r.Counts {
-		entries += uint64(len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Paths))
+		entries += uint64(len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Paths) + len(c.Targets))
 		for _, ic := range c.Images {
 			entries += uint64(len(ic.First) + len(ic.Probed) + len(ic.Counted))
 		}

@@ -167,13 +167,21 @@ func (r *splitter) split(c *sample.Counts) {
 		p.to.AddSample(frames[0].Image, frames[0].Off, s.N)
 		p.to.Stacks = append(p.to.Stacks, sample.Stack{Frames: frames, Top: p.frame(s.Top), N: s.N})
 	}
-	for b, n := range c.Branches {
+	branch := func(b sample.Branch) (*part, sample.Branch) {
 		first := b.From
 		if first.Image == sample.Unknown {
 			first = b.To
 		}
 		p := of(first)
-		p.to.AddBranch(sample.Branch{From: p.frame(b.From), To: p.frame(b.To)}, n.N, n.Mispredicted)
+		return p, sample.Branch{From: p.frame(b.From), To: p.frame(b.To)}
+	}
+	for b, n := range c.Branches {
+		p, own := branch(b)
+		p.to.AddBranch(own, n.N, n.Mispredicted)
+	}
+	for b, n := range c.Targets {
+		p, own := branch(b)
+		p.to.AddTarget(own, n)
 	}
 	for rg, n := range c.Ranges {
 		p := of(sample.Frame{Image: rg.Image, Off: rg.First})

@@ -370,7 +370,7 @@ func (d *decoder) blocks(dir *directory) {
 func (d *directory) check() error {
 	for _, c := range d.summary.Counts {
 		if len(c.Images) > 1 || len(c.Images) == 1 && c.Images[0].ID != everything ||
-			len(c.Stacks)+len(c.Branches)+len(c.Ranges)+len(c.Paths) > 0 {
+			len(c.Stacks)+len(c.Branches)+len(c.Ranges)+len(c.Paths)+len(c.Targets) > 0 {
 			return errors.New("summary with places")
 		}
 	}

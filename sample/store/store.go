@@ -115,7 +115,9 @@ func Open(dir string, opts Options) (*Store, error) {
 //
 // A recording of nothing is not stored.
 func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error {
-	if !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Ranges)+len(c.Paths) > 0 }) {
+	if !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool {
+		return c.Total > 0 || len(c.Branches)+len(c.Ranges)+len(c.Paths)+len(c.Targets) > 0
+	}) {
 		return nil
 	}
 	if e.Start < 0 || e.Length <= 0 {

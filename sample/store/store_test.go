@@ -72,6 +72,9 @@ func random(rnd *rand.Rand) *sample.Recording {
 			}
 			c.AddPaths([]sample.Path{p})
 		}
+		for range rnd.IntN(2) * rnd.IntN(4) {
+			c.AddTarget(sample.Branch{From: any(), To: any()}, 1+rnd.Uint64N(9))
+		}
 		for range rnd.IntN(6) {
 			if f := any(); f.Image != sample.Unknown {
 				c.Touch(f.Image, f.Off, rnd.Uint64N(1e6))
@@ -114,7 +117,7 @@ func mustEqual(t *testing.T, what string, got, want *sample.Recording) {
 func stored(recs []*sample.Recording) *sample.Recording {
 	var some []*sample.Recording
 	for _, r := range recs {
-		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Paths) > 0 }) {
+		if slices.ContainsFunc(r.Counts, func(c *sample.Counts) bool { return c.Total > 0 || len(c.Branches)+len(c.Paths)+len(c.Targets) > 0 }) {
 			some = append(some, r)
 		}
 	}

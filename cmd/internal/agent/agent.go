@@ -452,7 +452,7 @@ func (a *Agent) bound() {
 		for _, ic := range c.Images {
 			places += len(ic.At)
 		}
-		places += len(c.Stacks) + len(c.Branches) + len(c.Ranges) // paths are bounded
+		places += len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Targets) // paths are bounded
 	}
 	if places <= maxGathered {
 		return
