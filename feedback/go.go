@@ -194,7 +194,7 @@ func (g *goWriter) calls(r *infer.Result) {
 		return
 	}
 	for i, c := range r.Proc.Calls {
-		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 && g.sites.seen[pair{c.Site, c.To}].any == 0 {
+		if r.Call[i].N == 0 && len(g.sites.targeted[c.Site]) == 0 && g.sites.walked[c.Site] == nil && !g.sites.shown(pair{c.Site, c.To}) {
 			continue
 		}
 		if c.NoReturn {
@@ -239,14 +239,14 @@ func (g *goWriter) skip(why Reason, executions float64) {
 }
 
 // unseen reports whether a call of Low confidence leads from one procedure without
-// samples to another, and is on no stack. Its frequency is but a guess of how
+// samples to another, and neither a stack nor a walk shows it. Its frequency is but a guess of how
 // often the way there was taken, and the code may never have run: what weight
 // such edges had, the compiler's hot set, the edges with 99 % of all weight, would
 // be extended by.
 func (g *goWriter) unseen(r *infer.Result, i int, to image.Addr) bool {
 	callee := g.sites.results[to]
 	return r.Call[i].Among <= infer.Low && r.Samples == 0 && (callee == nil || callee.Samples == 0) &&
-		g.sites.seen[pair{r.Proc.Calls[i].Site, to}].any == 0
+		!g.sites.shown(pair{r.Proc.Calls[i].Site, to})
 }
 
 // addCall adds the executions of one target of a call.
@@ -255,8 +255,9 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	w.indirect = w.indirect || c.To == 0
 	ev := g.sites.seen[pair{c.Site, t.to}]
 	to := g.sites.results[t.to]
-	if ev.any > 0 {
-		f.N = max(f.N, 1) // stacks show that it ran, if hardly ever
+	shown := g.sites.shown(pair{c.Site, t.to})
+	if shown {
+		f.N = max(f.N, 1) // it ran, if hardly ever
 	}
 	switch {
 	case f.Within >= infer.Medium:
@@ -265,7 +266,7 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	case ev.any > 0 && to != nil && to.Entries.Among >= infer.Medium:
 		w.divided += to.Entries.N * ev.any / g.sites.callees[t.to].any
 	case f.Among == infer.Low:
-		w.flowed += g.doubted(f.N*t.share, ev.any)
+		w.flowed += g.doubted(f.N*t.share, shown)
 		w.sampled += ev.leaf
 	default:
 		w.timed += ev.leaf
@@ -279,10 +280,10 @@ func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 // weigh the time of their callees, and 4.8 % with exact counts.
 const unshown = 10
 
-// doubted returns the weight of a call of Low confidence that ran n times and has so
-// many samples taken in it. Without stacks, samples show no call at all.
-func (g *goWriter) doubted(n, samples float64) float64 {
-	if samples == 0 && len(g.sites.seen) > 0 {
+// doubted returns the weight of a call of Low confidence that ran n times, by whether
+// anything shows it. Without stacks, samples show no call at all.
+func (g *goWriter) doubted(n float64, shown bool) float64 {
+	if !shown && len(g.sites.seen) > 0 {
 		return n / unshown
 	}
 	return n

@@ -23,7 +23,7 @@ func (g *goWriter) inlined(r *infer.Result) {
 		case infer.None:
 			w.timed += b.samples
 		case infer.Low:
-			w.flowed += g.doubted(b.entries, b.samples)
+			w.flowed += g.doubted(b.entries, b.samples > 0)
 			w.sampled += b.samples
 		default:
 			w.counted += b.entries

@@ -224,6 +224,15 @@ func (p *program) branch(n, mispredicted uint64, label, to string) {
 	}, n, mispredicted)
 }
 
+// walked records that walks saw a label go to a procedure n times; "libc" is another image.
+func (p *program) walked(n uint64, label, to string) {
+	f := sample.Frame{Off: sample.Offset(p.start(to))}
+	if to == "libc" {
+		f = sample.Frame{Image: p.counts.Image(sample.ImageID{Path: "/lib/libc.so.6", Build: sample.BuildID{7}}), Off: 0x29d90}
+	}
+	p.counts.AddTarget(sample.Branch{From: sample.Frame{Off: sample.Offset(p.labels[label])}, To: f}, n)
+}
+
 func (p *program) AddrOf(off sample.Offset) (image.Addr, bool) { return image.Addr(off), true }
 func (p *program) Symbols() []image.Symbol                     { return p.syms }
 func (p *program) Frames(a image.Addr) []image.Frame           { return p.frames[a] }

@@ -3,6 +3,7 @@ package feedback
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 
 	"backfeed/infer"
@@ -32,7 +33,7 @@ func (e evidence) plus(o evidence, share float64) evidence {
 	return evidence{e.leaf + o.leaf*share, e.any + o.any*share}
 }
 
-// sites knows what recorded stacks and branches say of the calls of an image.
+// sites knows what recorded stacks, branches and walks say of the calls of an image.
 type sites struct {
 	*view
 	results  map[image.Addr]*infer.Result // by start
@@ -44,9 +45,16 @@ type sites struct {
 	targeted map[image.Addr][]image.Addr // callees of seen, by site
 	branches map[pair]sample.BranchCount // recorded branches, whatever their kind
 	jumped   map[image.Addr][]target     // those to the start of a procedure, by site
+	walked   map[image.Addr]*walkedSite
 }
 
-// newSites reads the stacks and branches of v.
+// A walkedSite is what walks saw of an indirect branch.
+type walkedSite struct {
+	all float64                // executions
+	to  map[image.Addr]float64 // those that went to the start of a procedure of the image, by that
+}
+
+// newSites reads the stacks, branches and targets of v.
 func newSites(v *view) *sites {
 	s := &sites{
 		view:     v,
@@ -59,6 +67,7 @@ func newSites(v *view) *sites {
 		targeted: map[image.Addr][]image.Addr{},
 		branches: map[pair]sample.BranchCount{},
 		jumped:   map[image.Addr][]target{},
+		walked:   map[image.Addr]*walkedSite{},
 	}
 	for _, r := range v.Procs {
 		s.results[r.Proc.Addr] = r
@@ -70,6 +79,7 @@ func newSites(v *view) *sites {
 	}
 	for _, c := range v.counts {
 		s.readBranches(c)
+		s.readTargets(c)
 		for _, st := range c.Stacks {
 			s.readStack(c, st)
 		}
@@ -102,6 +112,32 @@ func (s *sites) readBranches(c *sample.Counts) {
 			s.branches[k] = sample.BranchCount{N: t.N + n.N, Mispredicted: t.Mispredicted + n.Mispredicted}
 		}
 	}
+}
+
+func (s *sites) readTargets(c *sample.Counts) {
+	for b, n := range c.Targets {
+		from, ok := s.addr(c, b.From)
+		if !ok {
+			continue
+		}
+		w := s.walked[from]
+		if w == nil {
+			w = &walkedSite{to: map[image.Addr]float64{}}
+			s.walked[from] = w
+		}
+		w.all += float64(n)
+		if to, ok := s.addr(c, b.To); ok {
+			if _, ok := s.symbolAt(to); ok {
+				w.to[to] += float64(n)
+			}
+		}
+	}
+}
+
+// shown reports whether something was seen to make a call: a stack, or a walk.
+func (s *sites) shown(p pair) bool {
+	w := s.walked[p.site]
+	return s.seen[p].any > 0 || w != nil && w.to[p.to] > 0
 }
 
 // readStack adds the calls on one stack. A call that recursion has put there
@@ -289,8 +325,8 @@ type target struct {
 }
 
 // targets returns the targets of call i of r within the image, by address; their
-// shares add up to 1. It is empty for calls that leave the image and for indirect
-// calls that nobody saw.
+// shares add up to 1, or to less where walks saw a call leave the image. It is empty
+// for calls that leave the image and for indirect calls that nobody saw.
 func (s *sites) targets(r *infer.Result, i int) []target {
 	c := &r.Proc.Calls[i]
 	if c.To != 0 {
@@ -302,7 +338,29 @@ func (s *sites) targets(r *infer.Result, i int) []target {
 	if ts := s.jumped[c.Site]; len(ts) > 0 { // recorded branches are counts already
 		return ts
 	}
+	if w := s.walked[c.Site]; w != nil {
+		return w.targets(s.sampled(c.Site))
+	}
 	return s.sampled(c.Site)
+}
+
+// sampledWorth is how many executions that walks see tell as much of where a call goes as stacks
+// do, which tell of time.
+const sampledWorth = 4
+
+// targets returns where walks saw a call go, and what stacks say of it.
+func (w *walkedSite) targets(sampled []target) []target {
+	n := maps.Clone(w.to)
+	all := w.all
+	for _, t := range sampled {
+		n[t.to] += sampledWorth * t.share
+		all += sampledWorth * t.share
+	}
+	ts := make([]target, 0, len(n))
+	for _, to := range sortedKeys(n, cmp.Compare) {
+		ts = append(ts, target{to, n[to] / all})
+	}
+	return ts
 }
 
 // sampled returns the targets that stacks name. Samples are time, and calls of a
