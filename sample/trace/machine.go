@@ -22,17 +22,20 @@ type Machine struct {
 	lim      Limits
 	long     Long
 	branches []hop    // in the order of the walk
+	kept     accesses // if Limits.Accesses
 	seen     []uint32 // by operation: see FirstNear
 	seenIs   uint32   // what seen has of operations of this walk
 }
 
 // Limits are where a walk ends if nothing else ends it.
 type Limits struct {
-	Steps   int         // instructions
-	Guesses int         // conditional branches of which it is not known whether they are taken, and of which that is guessed
-	Pages   int         // of memory, 4 KB each; 0 is 4096
-	Seed    uint64      // of guesses
-	Late    func() bool // asked every few thousand instructions: whether there is no more time; nil is never
+	Steps   int    // instructions
+	Guesses int    // conditional branches of which it is not known whether they are taken, and of which that is guessed
+	Pages   int    // of memory, 4 KB each; 0 is 4096
+	Seed    uint64 // of guesses
+	// Accesses has accesses to memory kept for Long.Accesses. The walk then takes about twice as long.
+	Accesses bool
+	Late     func() bool // asked every few thousand instructions: whether there is no more time; nil is never
 }
 
 // A Place is where the code of an image is mapped.
@@ -141,7 +144,11 @@ func (m *Machine) Start(st *State, space Space, mem Memory, lim Limits) (*Long, 
 	}
 	m.branches, m.space, m.lim = m.branches[:0], space, lim
 	m.long = Long{m: m}
+	m.kept = accesses{of: m, list: m.kept.list[:0]}
 	m.x86.start(m.code, st, mem, &lim)
+	if m.x86.kept = nil; lim.Accesses {
+		m.x86.kept = &m.kept
+	}
 	if !m.x86.enter(space, st.PC) {
 		m.x86.end, m.x86.next = EndStart, st.PC
 	}
@@ -163,6 +170,9 @@ func (m *Machine) More(steps int) {
 		if steps > 0 && m.x86.end == EndLength && m.lim.Late != nil {
 			l.Late = m.lim.Late()
 		}
+	}
+	if l.End != EndLength {
+		m.kept.forget(m.x86.pc)
 	}
 	m.tell()
 }
@@ -194,7 +204,9 @@ func (m *Machine) State(st *State) Known {
 }
 
 // Load returns size bytes of memory, at most 8, as the walk would read them, and whether all are known.
-func (m *Machine) Load(addr uint64, size uint8) (uint64, bool) { return m.x86.fetch(addr, size) }
+func (m *Machine) Load(addr uint64, size uint8) (uint64, bool) {
+	return m.x86.fetchParts(addr, size)
+}
 
 // Branches calls at for each execution of a branch, first to last, until it returns false. step is how
 // many instructions ran before.

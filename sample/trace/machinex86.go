@@ -285,6 +285,9 @@ func (x *machineX86) steps(m *Machine, some int) int {
 			if f&X86FS != 0 {
 				ea += x.tls
 			}
+			if x.kept != nil {
+				x.kept.unread(op, ea, kea)
+			}
 		}
 		if f&X86ReadsSrc != 0 {
 			switch {

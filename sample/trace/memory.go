@@ -35,12 +35,15 @@ type memory struct {
 	used  int              // of pages
 	most  int
 	full  bool // there was no room for one more
+
+	kept *accesses   // of the walk; nil: they are not kept
+	slow [nears]near // in place of near where they are: what is found there is not noted
 }
 
 // begin forgets what was read.
 func (m *memory) begin(from Memory, most int) {
 	m.from, m.most, m.used, m.full = from, most, 0, false
-	m.near = [nears]near{}
+	m.near, m.slow = [nears]near{}, [nears]near{}
 	if m.table == nil {
 		m.table = map[uint64]*page{}
 	}
@@ -50,6 +53,9 @@ func (m *memory) begin(from Memory, most int) {
 // page returns the page with a number; nil if there is no room for it.
 func (m *memory) page(n uint64) *page {
 	e := &m.near[n%nears]
+	if m.kept != nil {
+		e = &m.slow[n%nears]
+	}
 	if e.at == n+1 {
 		return e.p
 	}
@@ -129,11 +135,18 @@ func (m *memory) fetch(addr uint64, size uint8) (uint64, bool) {
 }
 
 func (m *memory) fetchSlow(addr uint64, size uint8) (uint64, bool) {
+	if m.kept != nil {
+		m.kept.note(addr, size, false)
+	}
+	return m.fetchParts(addr, size)
+}
+
+func (m *memory) fetchParts(addr uint64, size uint8) (uint64, bool) {
 	off := addr % pageSize
 	if off+uint64(size) > pageSize {
 		here := uint8(pageSize - off)
-		low, known := m.fetchSlow(addr, here)
-		high, also := m.fetchSlow(addr+uint64(here), size-here)
+		low, known := m.fetchParts(addr, here)
+		high, also := m.fetchParts(addr+uint64(here), size-here)
 		return low | high<<(8*here), known && also
 	}
 	p := m.page(addr / pageSize)
@@ -169,10 +182,17 @@ func (m *memory) store(addr uint64, size uint8, v uint64, known bool) bool {
 }
 
 func (m *memory) storeSlow(addr uint64, size uint8, v uint64, known bool) bool {
+	if m.kept != nil {
+		m.kept.note(addr, size, true)
+	}
+	return m.storeParts(addr, size, v, known)
+}
+
+func (m *memory) storeParts(addr uint64, size uint8, v uint64, known bool) bool {
 	off := addr % pageSize
 	if off+uint64(size) > pageSize {
 		here := uint8(pageSize - off)
-		return m.storeSlow(addr, here, v, known) && m.storeSlow(addr+uint64(here), size-here, v>>(8*here), known)
+		return m.storeParts(addr, here, v, known) && m.storeParts(addr+uint64(here), size-here, v>>(8*here), known)
 	}
 	p := m.page(addr / pageSize)
 	if p == nil {
