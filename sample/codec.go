@@ -22,7 +22,8 @@ import (
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
-//	              paths, "bfr7" if there are targets, and nothing else differs
+//	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed, and
+//	              nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -60,6 +61,7 @@ import (
 //	list     from "bfr4" on, executions counted exactly by increasing offset:
 //	         integer, offset minus that of the entry before; integer, executions
 //	list     from "bfr4" on, Probed by increasing offset
+//	list     from "bfr8" on, Replayed by increasing offset
 //
 // Probed:
 //
@@ -72,6 +74,16 @@ import (
 //	integer  outcomes that took the branch
 //	square   their variance
 //	integer  from "bfr5" on, visits
+//
+// Replayed:
+//
+//	integer  offset minus that of the entry before
+//	integer  walks (> 0)
+//	integer  which of these follow: 1 branches, 2 accesses, 4 fetches (> 0)
+//	integer  branches (> 0); integer, mispredicted
+//	integer  accesses (> 0); integers, near, far, steady, beyond, near pages, far
+//	         pages, pages beyond
+//	integer  fetches (> 0); integers, near, far
 //
 // Square:
 //
@@ -129,7 +141,8 @@ const (
 	magicWalked   = "bfr5"
 	magicPaths    = "bfr6"
 	magicTargets  = "bfr7"
-	magicLast     = magicTargets
+	magicReplayed = "bfr8"
+	magicLast     = magicReplayed
 )
 
 const headerSize = len(magic) + 4
@@ -149,6 +162,8 @@ func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	switch {
+	case r.any((*ImageCounts).replayed):
+		e.magic = magicReplayed
 	case r.targeted():
 		e.magic = magicTargets
 	case r.paths():
@@ -182,6 +197,7 @@ func (r *Recording) paths() bool {
 
 func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
 func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
+func (ic *ImageCounts) replayed() bool { return len(ic.Replayed) > 0 }
 
 func (ic *ImageCounts) walked() bool {
 	for _, p := range ic.Probed {
@@ -251,6 +267,34 @@ func (e *encoder) image(ic *ImageCounts) {
 	if e.magic >= magicObserved {
 		e.byOffset(ic.Counted)
 		e.probed(ic.Probed)
+	}
+	if e.magic >= magicReplayed {
+		e.replayed(ic.Replayed)
+	}
+}
+
+func (e *encoder) replayed(at map[Offset]Replayed) {
+	e.Int(len(at))
+	last := Offset(0)
+	for _, off := range slices.Sorted(maps.Keys(at)) {
+		r := at[off]
+		e.Uint(uint64(off - last))
+		e.Uint(r.Walks)
+		parts, mask := r.parts(), 0
+		for i, part := range parts {
+			if *part[0] > 0 {
+				mask |= 1 << i
+			}
+		}
+		e.Int(mask)
+		for i, part := range parts {
+			if mask>>i&1 != 0 {
+				for _, n := range part {
+					e.Uint(*n)
+				}
+			}
+		}
+		last = off
 	}
 }
 
@@ -484,6 +528,9 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
+	if d.magic == magicReplayed && d.Err == nil && !r.any((*ImageCounts).replayed) {
+		d.Fail(d.Off, "replayed walks, of which there are none")
+	}
 	if d.magic == magicTargets && d.Err == nil && !r.targeted() {
 		d.Fail(d.Off, "targets, of which there are none")
 	}
@@ -592,6 +639,9 @@ func (d *decoder) images(c *Counts) {
 			d.counted(c, i)
 			d.probed(c, i)
 		}
+		if d.magic >= magicReplayed {
+			d.replayed(c, i)
+		}
 		if d.Err != nil {
 			return
 		}
@@ -649,6 +699,33 @@ func (d *decoder) probed(c *Counts, image int) {
 		}
 		d.Note("%#x: %+v", off, p)
 		c.AddProbed(image, Offset(off), p)
+	}
+}
+
+func (d *decoder) replayed(c *Counts, image int) {
+	off := uint64(0)
+	for i := range d.List(5, "places replayed") {
+		off = d.after(off, i == 0, "file offset")
+		r := Replayed{Walks: d.count("walks")}
+		start := d.Off
+		mask := d.Uint(7, "what was replayed")
+		if mask == 0 {
+			d.Fail(start, "what was replayed")
+		}
+		for k, part := range r.parts() {
+			if mask>>k&1 == 0 {
+				continue
+			}
+			*part[0] = d.count("executions replayed")
+			for _, n := range part[1:] {
+				*n = d.Uint(math.MaxUint64, "executions replayed")
+			}
+		}
+		if d.Err != nil {
+			return
+		}
+		d.Note("%#x: %+v", off, r)
+		c.AddReplayed(image, Offset(off), r)
 	}
 }
 

@@ -222,6 +222,9 @@ func random(rnd *rand.Rand, places int) *Recording {
 			i := c.Image(im)
 			for range rnd.IntN(places + 1) {
 				f := Frame{i, Offset(rnd.IntN(4 * places))}
+				if rnd.IntN(4) == 0 {
+					c.AddReplayed(i, f.Off, randomReplayed(rnd))
+				}
 				n := 1 + rnd.Uint64N(99)
 				c.AddSample(i, f.Off, n)
 				c.Weight += n * 1000
@@ -341,6 +344,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(walked().Encode())
 	f.Add(withPaths().Encode())
 	f.Add(withTargets().Encode())
+	f.Add(withReplayed().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

@@ -230,6 +230,9 @@ func (c *Counts) merge(o *Counts) {
 		for off, p := range ic.Probed {
 			c.AddProbed(index[i], off, p)
 		}
+		for off, r := range ic.Replayed {
+			c.AddReplayed(index[i], off, r)
+		}
 		for off, n := range ic.Counted {
 			c.AddCounted(index[i], off, n)
 		}
@@ -349,6 +352,11 @@ func (c *Counts) checkImages() error {
 		for off, p := range ic.Probed {
 			if fault := p.fault(); fault != "" {
 				return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, p)
+			}
+		}
+		for off, r := range ic.Replayed {
+			if fault := r.fault(); fault != "" {
+				return fmt.Errorf("image %s: offset %#x: %s: %+v", ic.ID, uint64(off), fault, r)
 			}
 		}
 	}

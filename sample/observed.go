@@ -156,6 +156,9 @@ func (c *Counts) scaleObserved(image int, ic *ImageCounts, w float64) {
 			c.AddProbed(image, off, p)
 		}
 	}
+	for off, r := range ic.Replayed {
+		c.AddReplayed(image, off, r.scale(w))
+	}
 	s, ran := scaler{w: w}, false
 	for _, off := range slices.Sorted(maps.Keys(ic.Counted)) {
 		if n := s.scale(ic.Counted[off]); n > 0 {

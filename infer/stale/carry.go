@@ -265,6 +265,19 @@ func (m *mover) observed(report *Carried) {
 			}
 			m.tallyObserved(report, i, ok)
 		}
+		for off, r := range ic.Replayed {
+			to, turns, ok := m.same(i, off)
+			if m.stale[i] { // code lies elsewhere
+				r.Fetches, r.NearFetches, r.FarFetches = 0, 0, 0
+			}
+			if !turns {
+				r.Branches, r.Missed = 0, 0
+			}
+			if ok = ok && r.Branches+r.Accesses+r.Fetches > 0; ok {
+				m.out.AddReplayed(m.index[i], to, r)
+			}
+			m.tallyObserved(report, i, ok)
+		}
 		for off, n := range ic.Counted {
 			to, _, ok := m.same(i, off)
 			if ok {

@@ -210,6 +210,10 @@ func (r *splitter) split(c *sample.Counts) {
 			p := of(sample.Frame{Image: i, Off: off})
 			p.to.AddProbed(p.image(i), off, n)
 		}
+		for off, n := range ic.Replayed {
+			p := of(sample.Frame{Image: i, Off: off})
+			p.to.AddReplayed(p.image(i), off, n)
+		}
 		for off, n := range ic.Counted {
 			p := of(sample.Frame{Image: i, Off: off})
 			p.to.AddCounted(p.image(i), off, n)

@@ -112,6 +112,9 @@ func (c *Code) add(i int32, im *Image) Range {
 	return r
 }
 
+// ID returns the image whose code is at an index of Ranges.
+func (c *Code) ID(image int) sample.ImageID { return c.ids[image] }
+
 // start returns what Starts has of an address as linked, of the image of r; nil is nothing.
 func (c *Code) start(r *Range, addr uint64) *uint32 {
 	at := addr - r.First
