@@ -9,6 +9,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/truth"
+	"backfeed/sample"
 )
 
 // simulations are the causes of stalls that callgrind's simulations count the like of.
@@ -42,8 +43,8 @@ type stalled struct {
 }
 
 // stalls pairs the stalls of the procedures of prof with what was simulated.
-func (p *program) stalls(prof *infer.Profile) (*stalled, error) {
-	x, err := New(prof, p.Rec)
+func (p *program) stalls(prof *infer.Profile, rec *sample.Recording) (*stalled, error) {
+	x, err := New(prof, rec)
 	if err != nil {
 		return nil, err
 	}
@@ -84,39 +85,26 @@ func (p *program) stalls(prof *infer.Profile) (*stalled, error) {
 // scatter is figure 10 of DCPI.
 func (r *papers) scatter() {
 	r.printf("## DCPI's figure 10: stall cycles and events of procedures\n\n")
-	var inferred, exact []*stalled
-	for _, p := range r.programs {
-		if p.simulated == nil {
-			continue
-		}
-		prof := p.infer(r.t, p.Rec, infer.Options{})
-		if prof == nil {
-			continue
-		}
-		for _, by := range []struct {
-			prof *infer.Profile
-			to   *[]*stalled
-		}{{prof, &inferred}, {exactly(p.Set, prof), &exact}} {
-			s, err := p.stalls(by.prof)
-			if err != nil {
-				r.t.Errorf("%s: %v", p.Name, err)
-				continue
-			}
-			*by.to = append(*by.to, s)
-		}
-	}
+	inferred := r.inferred
 	if len(inferred) == 0 {
 		r.printf("Needs one of `-sets` with `simulated.gz`, of callgrind with `--cache-sim=yes --branch-sim=yes`.\n\n")
 		return
 	}
-	r.printf("Each point is a procedure of one of %d programs: the cycles that a cause may explain of its stalls, and what callgrind\nsimulates, which knows nothing of prefetching or of this processor's predictor. r is Pearson's correlation over the\nprocedures of all programs. DCPI compared with events that the processor had counted, of %s procedures, and gave\ninference the exact counts. If *plain time* does as well as a cause, then the cause adds nothing.\n\n", len(inferred), "1310")
+	procs := 0
+	for _, s := range inferred {
+		procs += len(s.misses[0])
+	}
+	r.printf("Each point is one of %d procedures of %d programs: the cycles that a cause may explain of its stalls, *most* and *least*, the *middle* of both, and *plain time*, all cycles of the procedure; beside what callgrind simulates, which knows nothing of prefetching or of this processor's predictor. r is Pearson's correlation over the procedures of all programs. DCPI compared with events that the processor had counted, of 1310 procedures, and gave inference the exact counts, so that culprits alone were at stake: the rows of exact counts are the like of it. If *plain time* does as well as a cause, then the cause adds nothing.\n\n", procs, len(inferred))
 	r.printf("| r | most | least | middle | likeliest | plain time |\n| --- | ---: | ---: | ---: | ---: | ---: |\n| DCPI, I-cache misses, exact counts | 0.91 | 0.86 | 0.90 | | |\n")
 	for i, sim := range simulations {
 		for _, by := range []struct {
 			name string
 			all  []*stalled
-		}{{"exact", exact}, {"inferred", inferred}} {
-			r.printf("| %s: %s, %s counts |", sim.cause, sim.name, by.name)
+		}{{"exact counts", r.exact}, {"inferred counts", inferred}, {fmt.Sprintf("counts of %d calibrated recordings", len(r.calibrated)), r.calibrated}} {
+			if len(by.all) == 0 {
+				continue
+			}
+			r.printf("| %s: %s, %s |", sim.cause, sim.name, by.name)
 			for j := range estimates {
 				r.printf(" %s |", figure(pooled(by.all, i, j)))
 			}
@@ -137,7 +125,7 @@ func (r *papers) scatter() {
 		r.printf("\n")
 	}
 	r.printf("\n")
-	r.printf("The reasons why r is lower here: a simulated miss costs little where the next cache has the line and the core has other\nwork, so that misses of the first cache are no time to be explained; callgrind's predictor is simpler than this\nprocessor's, and its misses are others; and time is caught late, in another block or procedure.\n\n")
+	r.printf("The reasons why r is lower here: a simulated miss costs little where the next cache has the line and the core has other work, so that misses of the first cache are no time to be explained; callgrind's predictor is simpler than this processor's, and its misses are others; and time is caught late, in another block or procedure.\n\n")
 	r.draw("figure10.svg", "figure 10: stall cycles of procedures by cause against simulated events", scatterPlots(inferred))
 }
 
@@ -195,12 +183,24 @@ type idealTime struct {
 	cycles, inferred, exact float64
 }
 
-// ideals are the procedures of a program whose executions are known exactly, and the instructions that they executed.
-func (p *program) ideals(prof *infer.Profile) (all []idealTime, insts, exactInsts float64, err error) {
+// idealTimes are those of a program's procedures whose executions are known exactly.
+type idealTimes struct {
+	*program
+	all                []idealTime
+	sum                idealTime
+	insts, exactInsts  float64 // executed
+	worst              string  // the procedure whose share is furthest off
+	overlap, timeAlike float64 // of ideal time, inferred and exact; of sampled time and exact ideal time
+	r                  float64
+}
+
+// ideals are the ideal times of the procedures of prof.
+func (p *program) ideals(prof *infer.Profile) (*idealTimes, error) {
 	x, err := New(prof, p.Rec)
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, err
 	}
+	out := &idealTimes{program: p}
 	for _, ip := range prof.Images {
 		counted := false
 		for path := range p.Truth.Images {
@@ -218,12 +218,25 @@ func (p *program) ideals(prof *infer.Profile) (all []idealTime, insts, exactInst
 			times[i] = idealTime{r.Proc.Name, e.Cycles, a.Ideal, b.Ideal}
 			counts[i] = [2]float64{a.Instructions, b.Instructions}
 		})
-		all = append(all, times...)
+		out.all = append(out.all, times...)
 		for _, n := range counts {
-			insts, exactInsts = insts+n[0], exactInsts+n[1]
+			out.insts, out.exactInsts = out.insts+n[0], out.exactInsts+n[1]
 		}
 	}
-	return all, insts, exactInsts, nil
+	t := totalIdeal(out.all)
+	out.sum = t
+	var x1, y1 []float64
+	most := 0.0
+	for _, q := range out.all {
+		a, b, c := q.inferred/t.inferred, q.exact/t.exact, q.cycles/t.cycles
+		out.overlap, out.timeAlike = out.overlap+min(a, b), out.timeAlike+min(c, b)
+		x1, y1 = append(x1, b), append(y1, a)
+		if off := math.Abs(a - b); off > most {
+			most, out.worst = off, fmt.Sprintf("`%s` %s for %s", q.name, percent(a), percent(b))
+		}
+	}
+	out.r = correlation(x1, y1)
+	return out, nil
 }
 
 // totalIdeal adds up ideal times.
@@ -237,69 +250,58 @@ func totalIdeal(all []idealTime) (sum idealTime) {
 // ideal is table 4-2 of SpeedShop's guide.
 func (r *papers) ideal() {
 	r.printf("## SpeedShop's table 4-2: ideal time\n\n")
-	r.printf("SpeedShop's experiment `ideal` instruments the program and multiplies exact counts by the least time of each\ninstruction; its table puts that beside the time by samples. `backfeed prof --experiment ideal` infers the counts\ninstead. *Exact* are callgrind's counts through the same machine model, so that only the counts are at stake. A\nprocedure's share of the ideal time is compared, as the runs may differ in number: the overlap is the sum of the smaller\nshare of each, r Pearson's correlation of the shares.\n\n")
-	r.printf("| program | procedures | ideal cycles per instruction, inferred | exact | inferred/exact | overlap of ideal time, inferred and exact | r | overlap of sampled time and exact ideal time | sampled/ideal time, inferred |\n|%s\n", " --- |"+strings.Repeat(" ---: |", 8))
-	type point struct{ x, y float64 }
-	var points []point
-	var shown []idealTime
-	var shownName string
-	var sum [6]float64
-	n := 0.0
-	for _, p := range r.programs {
-		prof := p.infer(r.t, p.Rec, infer.Options{})
-		if prof == nil {
-			continue
-		}
-		all, insts, exactInsts, err := p.ideals(prof)
-		t := totalIdeal(all)
-		if err != nil || t.inferred == 0 || t.exact == 0 {
-			r.t.Logf("%s: no ideal time: %v", p.Name, err)
-			continue
-		}
-		var both, time float64
-		var x, y []float64
-		for _, q := range all {
-			a, b, c := q.inferred/t.inferred, q.exact/t.exact, q.cycles/t.cycles
-			both, time = both+min(a, b), time+min(c, b)
-			x, y = append(x, b), append(y, a)
-			if a > 0 && b > 0 {
-				points = append(points, point{100 * b, 100 * a})
-			}
-		}
-		row := [6]float64{t.inferred / insts, t.exact / exactInsts, t.inferred / insts / (t.exact / exactInsts), both, time, t.cycles / t.inferred}
-		r.printf("| %s | %d | %.3f | %.3f | %.3f | %.3f | %s | %.3f | %.2f |\n", p.Name, len(all), row[0], row[1], row[2], row[3], figure(correlation(x, y)), row[4], row[5])
-		for i, v := range row {
-			sum[i] += v
-		}
-		n++
-		if both < 0 || both > 1+1e-9 || time > 1+1e-9 {
-			r.t.Errorf("%s: overlaps of %g and %g", p.Name, both, time)
-		}
-		if shown == nil || strings.Contains(p.Name, "sqlite") {
-			shown, shownName = all, p.Name
-		}
-	}
-	r.printf("| mean | | %.3f | %.3f | %.3f | %.3f | | %.3f | %.2f |\n\n", sum[0]/n, sum[1]/n, sum[2]/n, sum[3]/n, sum[4]/n, sum[5]/n)
-	if len(points) == 0 {
+	r.printf("SpeedShop's experiment `ideal` instruments the program and multiplies exact counts by the least time of each instruction; its table puts that beside the time by samples. `backfeed prof --experiment ideal` infers the counts instead. *Exact* are callgrind's counts of instructions through the same machine model, so that only the counts are at stake. A procedure's share of the ideal time is compared, as the runs may differ in number: the overlap is the sum of the smaller share of each, r Pearson's correlation of the shares. The last column is the procedure whose share is furthest off, in %% inferred and exact.\n\n")
+	r.printf("| program | procedures | ideal cycles per instruction, inferred | exact | inferred/exact | overlap of ideal time, inferred and exact | r | overlap of sampled time and exact ideal time | sampled/ideal time, inferred | furthest off |\n|%s --- |\n", " --- |"+strings.Repeat(" ---: |", 8))
+	if len(r.ideals) == 0 {
+		r.t.Error("no ideal time")
 		return
 	}
+	type share struct{ x, y float64 }
+	var shares []share
+	var sum [6]float64
+	shown := r.ideals[0]
+	better := 0
+	for _, p := range r.ideals {
+		t := p.sum
+		for _, q := range p.all {
+			if a, b := q.inferred/t.inferred, q.exact/t.exact; a > 0 && b > 0 {
+				shares = append(shares, share{100 * b, 100 * a})
+			}
+		}
+		perInst, exactPerInst := t.inferred/p.insts, t.exact/p.exactInsts
+		row := [6]float64{perInst, exactPerInst, perInst / exactPerInst, p.overlap, p.timeAlike, t.cycles / t.inferred}
+		r.printf("| %s | %d | %.3f | %.3f | %.3f | %.3f | %s | %.3f | %.2f | %s |\n", p.Name, len(p.all), row[0], row[1], row[2], row[3], figure(p.r), row[4], row[5], p.worst)
+		for i, v := range row {
+			sum[i] += v / float64(len(r.ideals))
+		}
+		if p.overlap < 0 || p.overlap > 1+1e-9 || p.timeAlike > 1+1e-9 {
+			r.t.Errorf("%s: overlaps of %g and %g", p.Name, p.overlap, p.timeAlike)
+		}
+		if p.overlap > p.timeAlike {
+			better++
+		}
+		if strings.Contains(p.Name, "sqlite") && !strings.Contains(shown.Name, "sqlite") {
+			shown = p
+		}
+	}
+	r.printf("| mean | | %.3f | %.3f | %.3f | %.3f | | %.3f | %.2f | |\n\n", sum[0], sum[1], sum[2], sum[3], sum[4], sum[5])
+	r.printf("SpeedShop's counts are exact, so that its overlap is 1. Inferred ideal time is nearer to the exact one than sampled time is in %d of %d programs. What it lacks is how often one procedure runs beside another; the cycles per instruction, which hang on how often blocks of a procedure run, are closer.\n\n", better, len(r.ideals))
 	p := &picture{w: 420, h: 360}
 	x, y := axis{from: 60, to: 400, least: 0.001, most: 100, log: true}, axis{from: 310, to: 20, least: 0.001, most: 100, log: true}
 	p.frame(x, y, "ideal time by exact counts (% of the program)", "ideal time, inferred (% of the program)")
-	p.line(x.from, y.from, x.to, y.to, gridColor)
 	var at [][2]float64
-	for _, q := range points {
+	for _, q := range shares {
 		at = append(at, [2]float64{x.at(q.x), y.at(q.y)})
 	}
 	p.dots(at, "#3b82d6")
+	p.line(x.from, y.from, x.to, y.to, inkColor)
 	r.draw("ideal.svg", "inferred ideal time of procedures against that by exact counts", p)
-	r.printf("The procedures of %s with the most ideal time, as the table of the guide has them:\n\n| procedure | samples, %% of the time | ideal, inferred, %% | ideal, exact, %% |\n| --- | ---: | ---: | ---: |\n", shownName)
-	slices.SortFunc(shown, func(a, b idealTime) int {
+	r.printf("The procedures of %s with the most ideal time, as the table of the guide has them:\n\n| procedure | samples, %% of the time | ideal, inferred, %% | ideal, exact, %% |\n| --- | ---: | ---: | ---: |\n", shown.Name)
+	slices.SortFunc(shown.all, func(a, b idealTime) int {
 		return cmp.Or(cmp.Compare(b.exact, a.exact), strings.Compare(a.name, b.name))
 	})
-	t := totalIdeal(shown)
-	for _, q := range shown[:min(12, len(shown))] {
-		r.printf("| `%s` | %.1f | %.1f | %.1f |\n", q.name, 100*q.cycles/t.cycles, 100*q.inferred/t.inferred, 100*q.exact/t.exact)
+	for _, q := range shown.all[:min(12, len(shown.all))] {
+		r.printf("| `%s` | %.1f | %.1f | %.1f |\n", q.name, 100*q.cycles/shown.sum.cycles, 100*q.inferred/shown.sum.inferred, 100*q.exact/shown.sum.exact)
 	}
 	r.printf("\n")
 }

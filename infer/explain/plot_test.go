@@ -51,6 +51,11 @@ func (p *picture) line(x1, y1, x2, y2 float64, color string) {
 	fmt.Fprintf(&p.body, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s"/>`+"\n", x1, y1, x2, y2, color)
 }
 
+// thick draws a line that lies above what was drawn before.
+func (p *picture) thick(x1, y1, x2, y2 float64, color string) {
+	fmt.Fprintf(&p.body, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="2"/>`+"\n", x1, y1, x2, y2, color)
+}
+
 func (p *picture) box(x, y, w, h float64, color string) {
 	if h > 0.05 {
 		fmt.Fprintf(&p.body, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"/>`+"\n", x, y, w, h, color)

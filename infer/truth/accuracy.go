@@ -46,6 +46,9 @@ type Accuracy struct {
 	InstProgramWide, EdgesProgramWide Histogram
 	InstWithinProc, EdgesWithinProc   Histogram
 
+	// The same by program-wide confidence, the executions themselves with no factor: of CompareRuns only.
+	InstAbsolute, EdgesAbsolute Histogram
+
 	// Promises by confidence. Those of program-wide confidence are held after one factor for all counts, since
 	// the truth may be of more runs or fewer; those of confidence within procedures after one for each
 	// procedure. A factor is the median, by weight, of what the counts of blocks would have to be multiplied by.
@@ -162,6 +165,11 @@ type comparison struct {
 // Compare holds a document to the truth. Without samples, instructions are
 // weighted by their executions.
 func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accuracy {
+	return CompareRuns(doc, truth, samples, 0)
+}
+
+// CompareRuns is Compare of a document that is of so many runs for each one of the truth; 0 is unknown.
+func CompareRuns(doc *document.Counts, truth *Counts, samples SamplesByAddr, runs float64) *Accuracy {
 	var c comparison
 	for _, p := range slices.Sorted(maps.Keys(truth.Images)) {
 		var at map[image.Addr]uint64
@@ -172,7 +180,7 @@ func Compare(doc *document.Counts, truth *Counts, samples SamplesByAddr) *Accura
 		}
 		c.add(newDocumentCode(doc, p), truth.Images[p], at)
 	}
-	return c.accuracy()
+	return c.accuracy(runs)
 }
 
 // Add adds the samples of an image, which im is.
@@ -365,7 +373,7 @@ func (c *comparison) addFalls(code *documentCode, truth *Image) {
 	}
 }
 
-func (c *comparison) accuracy() *Accuracy {
+func (c *comparison) accuracy(runs float64) *Accuracy {
 	a := &Accuracy{}
 	insts, blocks, branches := total(c.insts), total(c.blocks), total(c.branches)
 	a.Scale = ratio(insts.truth, c.estInsts)
@@ -384,6 +392,10 @@ func (c *comparison) accuracy() *Accuracy {
 	a.InstErrors, a.EdgeErrors = histogram(c.insts, scaled, bySamples), histogram(c.edges, scaled, byTruth)
 	a.InstProgramWide, a.EdgesProgramWide = histogram(c.insts, f.programWide, bySamples), histogram(c.edges, f.programWide, byTruth)
 	a.InstWithinProc, a.EdgesWithinProc = histogram(c.insts, f.withinProc, bySamples), histogram(c.edges, f.withinProc, byTruth)
+	if runs > 0 {
+		absolute := func(p *pairing) (document.Confidence, float64) { return p.conf, 1 / runs }
+		a.InstAbsolute, a.EdgesAbsolute = histogram(c.insts, absolute, bySamples), histogram(c.edges, absolute, byTruth)
+	}
 	a.BlockProgramWide, a.BlockWithinProc = calibrate(c.blocks, f.programWide), calibrate(c.blocks, f.withinProc)
 	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)

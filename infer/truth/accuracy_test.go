@@ -118,6 +118,13 @@ func TestHistograms(t *testing.T) {
 			}
 		}
 	}
+	// The factor is 0.1: of ten runs, the executions themselves are off by the same.
+	if ten := CompareRuns(doc, truth, samples, 10); ten.InstAbsolute != a.InstErrors || ten.EdgesAbsolute != a.EdgeErrors {
+		t.Errorf("of ten runs: instructions %v, edges %v; want %v, %v", ten.InstAbsolute, ten.EdgesAbsolute, a.InstErrors, a.EdgeErrors)
+	}
+	if one := CompareRuns(doc, truth, samples, 1); nearly(one.InstAbsolute.Between(-45, 45), a.InstErrors.Between(-45, 45)) {
+		t.Errorf("of one run, as much is within 45 %% as of ten")
+	}
 	if got := a.InstErrors[14][document.High]; !nearly(got, 6./30) {
 		t.Errorf("instructions of high confidence, 20 to 25 %% off: %.4f, want %.4f", got, 6./30)
 	}

@@ -30,6 +30,9 @@ type Set struct {
 
 	Calibrated     *sample.Recording // calibrated.bfr: of record --calibrate; nil if there is none
 	CalibratedRuns float64           // of it, of file calibrated.runs; 0 is unknown
+	CalibratedOnce *sample.Recording // calibrated.once.bfr: likewise, of a single run
+
+	List string // dev, held or constructed: which of the lists beside the directory has its name; "" if none
 }
 
 // Load reads a directory with samples.bfr, truth.json.gz, and the images there or below symfs.
@@ -67,12 +70,30 @@ func Load(tb testing.TB, dir string) *Set {
 		}
 	}
 	s.Runs, s.CalibratedRuns = s.number(tb, "runs"), s.number(tb, "calibrated.runs")
-	if b, err := os.ReadFile(filepath.Join(dir, "calibrated.bfr")); err == nil {
-		if s.Calibrated, err = sample.Decode(b); err != nil {
-			tb.Fatalf("%s: calibrated.bfr: %v", s.Name, err)
+	s.Calibrated, s.CalibratedOnce = s.recording(tb, "calibrated.bfr"), s.recording(tb, "calibrated.once.bfr")
+	for _, list := range []string{"dev", "held", "constructed"} {
+		b, _ := os.ReadFile(filepath.Join(dir, "..", list+".txt"))
+		for _, d := range strings.Split(strings.TrimSpace(string(b)), ",") {
+			if filepath.Base(d) == s.Name {
+				s.List = list
+			}
 		}
 	}
 	return s
+}
+
+// recording reads a file; nil if there is none.
+func (s *Set) recording(tb testing.TB, file string) *sample.Recording {
+	tb.Helper()
+	b, err := os.ReadFile(filepath.Join(s.Dir, file))
+	if err != nil {
+		return nil
+	}
+	rec, err := sample.Decode(b)
+	if err != nil {
+		tb.Fatalf("%s: %s: %v", s.Name, file, err)
+	}
+	return rec
 }
 
 // number reads a file that holds one number; 0 if there is none.

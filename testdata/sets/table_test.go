@@ -10,13 +10,17 @@ import (
 )
 
 // TestTable: the programs of testdata/programs/make.sh have names of their own, and what their commands read is
-// made there or kept in this tree.
+// made there, in inputs.sh, or kept in this tree.
 func TestTable(t *testing.T) {
 	b, err := os.ReadFile("../programs/make.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := string(b)
+	inputs, err := os.ReadFile("../programs/inputs.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := string(b) + string(inputs)
 	_, rest, _ := strings.Cut(script, "\ntable() {\n\tcat <<END\n")
 	table, _, ok := strings.Cut(rest, "\nEND\n}\n")
 	if !ok {
