@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -124,6 +125,17 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		code, _, errs := runCLI(t, "record", "--calibrate", "--dry-run", "--", exe, "busy", "60") // otherwise walks alone would do
 		return code, errs
 	},
+	collect.LongWalks: func(t *testing.T) (int, string) {
+		exe := program(t, "busy")
+		code, _, errs := runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", "3000")
+		if code == exitDone && !longWalked.MatchString(errs) && collect.LongWalks.Refusal(collect.ThisHost()) == nil {
+			t.Errorf("no long walks: %s", errs)
+		}
+		if u := collect.TryLongWalks(); code == exitDone && u != nil { // what the kernel does took their part
+			return exitMachine, u.Why
+		}
+		return code, errs
+	},
 	collect.HardwareCounters: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
 		return recordOf(t, hasImage(exe), "--event", "cycles", "--period", "1000003", "--", exe, "busy", "60")
@@ -133,6 +145,9 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		return recordOf(t, func(c *sample.Counts) bool { return len(c.Branches) > 0 }, "-a", "-d", "300ms", "--event", "branches")
 	},
 }
+
+// longWalked matches what record says of long walks.
+var longWalked = regexp.MustCompile(`[1-9][0-9]* long walks of [1-9]`)
 
 // tryLiveWalks walks on from samples of a busy program. No command walks without probes.
 func tryLiveWalks(t *testing.T) (int, string) {

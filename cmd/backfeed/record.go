@@ -52,8 +52,8 @@ share of the time that is printed. With -a, several events may be named, or --ti
 scheduler's tick.
 
 --calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
-given. It needs the privileges of -a, and Linux 6.6 or later for all of it. ` + "`backfeed help calibrate`" + ` says how,
-and what it costs the program. --dry-run lists what would be probed.
+given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
+` + "`backfeed help calibrate`" + ` says how, and what it costs the program. --dry-run lists what would be probed.
 
 Of programs that begin while they are sampled, the recording has when their code was first seen, for
 up to 10 seconds: layout --startup needs it. With -a it has not.

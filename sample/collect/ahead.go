@@ -16,6 +16,11 @@ type FollowOptions struct {
 	Ahead func(*Stopped) Ahead
 
 	Longest time.Duration // Deadline of a stop; 0 is DefaultStop
+	Untimed bool          // no stretch is timed: no breakpoint is set
+
+	// Share has stops be samples first, within MaxCPU and at the Frequency of Record: Ahead is called at those alone that keep it within
+	// this share of the processor time. 0 is at all.
+	Share float64
 }
 
 const (

@@ -29,8 +29,11 @@ import (
 // these, debug registers take their part, on x86-64 and in what Follow starts itself: if this process is
 // killed meanwhile, they would end a program that runs into them.
 func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, error) {
-	if (len(opt.Command) == 0) == (len(opt.PIDs) == 0) {
+	if opt.Held == nil && (len(opt.Command) == 0) == (len(opt.PIDs) == 0) {
 		return nil, nil, errors.New("want either a command or processes to follow")
+	}
+	if opt.Share > 0 {
+		opt.Frequency = cmp.Or(opt.Frequency, DefaultFrequency)
 	}
 	opt.Frequency = cmp.Or(opt.Frequency, DefaultStops)
 	if opt.Frequency < 0 || opt.Frequency > maxFrequency {
@@ -46,6 +49,9 @@ func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, 
 		return nil, nil, err
 	}
 	t.follow = &follower{opt: opt, budget: &t.budget, at: Stopped{spaces: &t.tally.spaces}}
+	if opt.Held != nil {
+		defer opt.Held.await()
+	}
 	rec, stats, err := t.record(ctx)
 	if stats != nil {
 		stats.Followed = t.follow.result()
@@ -67,10 +73,12 @@ type follower struct {
 	budget  *traceBudget
 	stats   Followed
 	fixed   fixedCost
-	fixing  int       // stretches of 0 steps that are under way
-	waiting []*tracee // to be interrupted, one after another: each is to stand for as short a time as can be
-	asked   *tracee   // was interrupted, and has not stopped yet; may be nil
-	armed   []*tracee // with a stretch under way
+	fixing  int           // stretches of 0 steps that are under way
+	waiting []*tracee     // to be interrupted, one after another: each is to stand for as short a time as can be
+	asked   *tracee       // was interrupted, and has not stopped yet; may be nil
+	armed   []*tracee     // with a stretch under way
+	spent   time.Duration // what Ahead took, with FollowOptions.Share
+	ahead   bool          // it was called at this stop
 	held    []time.Duration
 	steps   int           // of stretches that were hit
 	took    time.Duration // by these
@@ -91,12 +99,15 @@ type pendingStretch struct {
 // stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint. It returns what is to be
 // done when the thread has gone on.
 func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
+	if f.ahead = f.allowed(max(knew.Sub(t.began), t.stats.Program)); !f.ahead {
+		return func() {}
+	}
 	f.stats.Stops++
 	s := &f.at
 	s.PID, s.TID, s.Regs, s.Deadline = th.pid, th.tid, t.regs.general(th.tid), knew.Add(f.opt.Longest)
 	st := &pendingStretch{Ahead: f.opt.Ahead(s), run: th.stopped.run}
 	pc := st.PC
-	if n := uint64(len(f.fixed.seen) + f.fixing); n < fixedFirst || f.stats.Stops%fixedEvery == 0 {
+	if n := uint64(len(f.fixed.seen) + f.fixing); !f.opt.Untimed && (n < fixedFirst || f.stats.Stops%fixedEvery == 0) {
 		st.fixes, pc = true, s.Regs.PC
 	}
 	resumed := func() {
@@ -110,7 +121,7 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 			f.done(st, Stretch{End: end})
 		}
 	}
-	if pc == 0 {
+	if pc == 0 || f.opt.Untimed {
 		return notTimed(StretchUnknown)
 	}
 	if err := f.arm(t, th, st, pc); err != nil {
@@ -124,6 +135,22 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 	f.armed = append(f.armed, th)
 	st.resumed = monotonic()
 	return resumed
+}
+
+// goOn takes in a stop, and does what is to be done when the thread has gone on.
+func (f *follower) goOn(knew, went time.Time, resumed func()) {
+	if f.ahead || f.opt.Share == 0 {
+		f.held = append(f.held, went.Sub(knew))
+	}
+	resumed()
+	if f.ahead {
+		f.spent += time.Since(knew)
+	}
+}
+
+// allowed reports whether Ahead may be called after so much processor time.
+func (f *follower) allowed(after time.Duration) bool {
+	return f.opt.Share == 0 || f.spent.Seconds() <= f.opt.Share*after.Seconds()
 }
 
 // arm sets the breakpoint of a stretch, or a debug register.

@@ -19,6 +19,9 @@ func Follow(context.Context, FollowOptions) (*sample.Recording, *Stats, error) {
 	return nil, nil, noFollowing
 }
 
+// TryLongWalks returns why there are none.
+func TryLongWalks() *Unavailable { return LongWalks.unsupported() }
+
 // State returns an *Unavailable error.
 func (*Stopped) State() (*trace.State, error) { return nil, noFollowing }
 

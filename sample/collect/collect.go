@@ -29,6 +29,10 @@ type Options struct {
 
 	Event  string // to sample, by name or as rNNN by number; "" is the best there is
 	Period uint64 // events between two samples of Event; 0 is by its kind
+
+	Held *Held // what StartHeld started, instead of Command or PIDs: it is let go once it is followed; for Follow alone
+
+	own *OwnSampler // takes out what was sampled, meanwhile; nil is none
 }
 
 // A Progress is how far a recording is.

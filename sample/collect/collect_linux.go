@@ -66,6 +66,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if err := s.attach(); err != nil {
 		return nil, nil, err
 	}
+	opt.own.attached()
 	if err := s.collect(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -435,6 +436,7 @@ func (s *session) watch(ctx context.Context) error {
 			told = now
 			s.opt.Progress(s.tally.progress)
 		}
+		s.opt.own.take(&s.tally)
 		select {
 		case <-s.ended:
 			s.tally.stats.Command = s.cmd.ProcessState

@@ -61,8 +61,10 @@ var (
 	// bpf_get_current_ancestor_cgroup_id is out of reach before.
 	Cgroups = &Feature{Name: "cgroups", Phrase: "--cgroup", Use: "`--cgroup`", Linux: Release{5, 15}, Arch: bothArch, Config: btf, Rights: BPFRights}
 	// bpf_loop and bpf_find_vma are there from 5.17 on; what lies between was not tried.
-	Walks            = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: bothArch, Config: btf, Rights: BPFRights}
-	Probes           = &Feature{Name: "probes", Use: "`--calibrate`", Linux: Release{6, 6}, Arch: bothArch, Config: btf + ", CONFIG_UPROBES", Rights: BPFRights}
+	Walks  = &Feature{Name: "walks", Use: "`--calibrate`", Linux: Release{6, 1}, Arch: bothArch, Config: btf, Rights: BPFRights}
+	Probes = &Feature{Name: "probes", Use: "`--calibrate`", Linux: Release{6, 6}, Arch: bothArch, Config: btf + ", CONFIG_UPROBES", Rights: BPFRights}
+	// Registers, memory and instructions are those of x86-64.
+	LongWalks        = &Feature{Name: "long walks", Use: "`--calibrate` of a command or `-p`", Linux: Release{5, 10}, Arch: []string{"amd64"}, Rights: TraceRights}
 	HardwareCounters = &Feature{Name: "hardware counters", Use: "`--event`", Linux: Release{5, 10},
 		Hardware: "a PMU, which hosts lend to few virtual machines"}
 	BranchRecords = &Feature{Name: "branch records", Use: "`--event branches`; `record` uses them where there are any", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights,
@@ -72,7 +74,7 @@ var (
 func (f *Feature) phrase() string { return cmp.Or(f.Phrase, f.Name) }
 
 // Features are all of them, in the order of tables.
-var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Cgroups, Walks, Probes, HardwareCounters, BranchRecords}
+var Features = []*Feature{OwnProcesses, Ptrace, WholeMachine, Tick, Callers, KernelSymbols, Cgroups, Walks, Probes, LongWalks, HardwareCounters, BranchRecords}
 
 var bothArch = []string{"amd64", "arm64"}
 

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,14 +17,15 @@ import (
 type Held struct {
 	cmd     *exec.Cmd
 	release sync.Once
-	run     chan struct{}
+	run     chan unix.Signal // to be delivered when it is let go
 	left    chan error
+	wait    sync.Once
 	ended   chan struct{}
 }
 
 // StartHeld starts the command of opt and holds it.
 func StartHeld(opt Options) (*Held, error) {
-	h := &Held{cmd: opt.command(), run: make(chan struct{}), left: make(chan error, 1), ended: make(chan struct{})}
+	h := &Held{cmd: opt.command(), run: make(chan unix.Signal, 1), left: make(chan error, 1), ended: make(chan struct{})}
 	h.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
 	started := make(chan error)
 	go func() {
@@ -42,8 +44,8 @@ func StartHeld(opt Options) (*Held, error) {
 		}
 		started <- err
 		if err == nil {
-			<-h.run
-			h.left <- os.NewSyscallError("ptrace", unix.PtraceDetach(h.cmd.Process.Pid))
+			signal := <-h.run
+			h.left <- os.NewSyscallError("ptrace", ptraceCall(unix.PTRACE_DETACH, h.cmd.Process.Pid, 0, uintptr(signal)))
 		}
 	}()
 	if err := <-started; err != nil {
@@ -58,15 +60,39 @@ func (h *Held) PID() int { return h.cmd.Process.Pid }
 // Release lets it run.
 func (h *Held) Release() (err error) {
 	h.release.Do(func() {
-		close(h.run)
+		h.run <- 0
 		err = <-h.left
-		go func() {
-			h.cmd.Wait()
-			close(h.ended)
-		}()
+		h.await()
 	})
 	return err
 }
+
+// handOver leaves it stopped by SIGSTOP, for another tracer. That calls reaped when it has ended, or await when it traces no more:
+// who waits for a process while another thread traces it gets its stops.
+func (h *Held) handOver() (err error) {
+	h.release.Do(func() {
+		h.run <- unix.SIGSTOP
+		if err = <-h.left; err != nil {
+			return
+		}
+		var status unix.WaitStatus
+		if _, err = wait4(h.PID(), &status, unix.WUNTRACED); err == nil && !status.Stopped() {
+			err = errors.New("it did not stop at its start")
+		}
+	})
+	return err
+}
+
+// reaped takes in that it has ended.
+func (h *Held) reaped() {
+	h.wait.Do(func() {
+		h.cmd.Wait()
+		close(h.ended)
+	})
+}
+
+// await waits for it to end, unless that was seen.
+func (h *Held) await() { go h.reaped() }
 
 // Ended is closed when the process has ended.
 func (h *Held) Ended() <-chan struct{} { return h.ended }

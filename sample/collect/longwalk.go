@@ -3,7 +3,9 @@ package collect
 import (
 	"cmp"
 	"context"
+	"maps"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +20,8 @@ type LongWalkOptions struct {
 	Steps   int           // instructions of a walk at most; 0 is DefaultLongSteps
 	Later   int           // how many more times a thread is timed where it was timed, as of Ahead
 	Longest time.Duration // that a thread stands; 0 is DefaultStop
+	Untimed bool          // no stretch is timed
+	Share   float64       // stops are samples first; as of FollowOptions
 
 	// Walked is called for each walk when its thread has gone on.
 	Walked func(*LongWalk)
@@ -46,9 +50,15 @@ type LongWalk struct {
 
 // A LongWalker makes long walks: it stops threads as Follow does, and a trace.Machine runs ahead of them.
 type LongWalker struct {
-	opt    LongWalkOptions
-	code   atomic.Pointer[walkedImages]
-	seed   uint64
+	opt  LongWalkOptions
+	code atomic.Pointer[walkedImages]
+	seed uint64
+
+	mu     sync.Mutex
+	left   map[LeftAt]int
+	went   int // walks since left is counted
+	totals WalkTotals
+
 	memory stoppedMemory
 	space  trace.Space
 }
@@ -76,12 +86,81 @@ func (w *LongWalker) SetImages(images []trace.Image) {
 		c.index[images[i].ID.Key()] = i
 	}
 	w.code.Store(c)
+	w.mu.Lock()
+	w.left, w.went = nil, 0
+	w.mu.Unlock()
+}
+
+// A LeftAt is a place in an image at which walks left the code that they know.
+type LeftAt struct {
+	ID  sample.ImageID
+	Off sample.Offset
+}
+
+// Left returns how many walks left the code that SetImages told last, by where they went on to or could not begin, and how
+// many walks there were since.
+func (w *LongWalker) Left() (left map[LeftAt]int, walks int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return maps.Clone(w.left), w.went
+}
+
+// Totals tell what walks did.
+func (w *LongWalker) Totals() WalkTotals {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.totals
+}
+
+// tell takes in a walk.
+func (w *LongWalker) tell(walk *LongWalk) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l := walk.Long
+	w.totals.Walks++
+	w.totals.Steps += uint64(l.Steps)
+	w.totals.Time += walk.Took
+	w.totals.Ends[l.End]++
+	if l.Late {
+		w.totals.Late++
+	}
+	if walk.Code != w.code.Load().code {
+		return // of the code before
+	}
+	w.went++
+	out := walk.Left
+	if l.End == trace.EndStart {
+		out = walk.At
+	} else if l.End != trace.EndOutside {
+		return
+	}
+	if out.Loss != "" || out.End == 0 {
+		return
+	}
+	if w.left == nil {
+		w.left = map[LeftAt]int{}
+	}
+	if at := (LeftAt{out.Image, out.Off + sample.Offset(l.Next-out.Start)}); len(w.left) < mostLeft || w.left[at] > 0 {
+		w.left[at]++
+	}
+}
+
+// mostLeft is at how many places walks are counted that left the code.
+const mostLeft = 10000
+
+// Open walks as Walk does until it is closed, and returns when it has begun. Where its threads stopped can be drained as
+// samples.
+func (w *LongWalker) Open() (*OwnSampler, error) {
+	return openOwn(func(ctx context.Context, s *OwnSampler) (*sample.Recording, *Stats, error) {
+		w.opt.own = s
+		return w.Walk(ctx)
+	})
 }
 
 // Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
 // what Follow does.
 func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
-	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Ahead: w.ahead})
+	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Share: w.opt.Share, Ahead: w.ahead})
 }
 
 // ahead walks from where a thread stands.
@@ -111,6 +190,7 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	}
 	a := Ahead{
 		Resumed: func() {
+			w.tell(walk)
 			if w.opt.Walked != nil {
 				w.opt.Walked(walk)
 			}
@@ -121,6 +201,10 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 				walk.Timed(s)
 			}
 		},
+	}
+	if w.opt.Untimed {
+		walk.Took = time.Since(began)
+		return a
 	}
 	if op, steps, ok := long.FirstNear(w.opt.Steps); ok {
 		a.PC, a.Steps, a.Later = w.space.PC(c.code, op), steps, w.opt.Later

@@ -147,6 +147,7 @@ func (t *tracer) record(ctx context.Context) (*sample.Recording, *Stats, error) 
 			hasten()
 		}
 		if err == nil {
+			t.opt.own.attached()
 			err = t.collect(ctx)
 		}
 		t.finish()
@@ -201,15 +202,34 @@ func (t *tracer) begin() error {
 	t.before = threadTime()
 	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: t.before}
 	if f := t.follow; f != nil {
-		f.stats.HitCost = hitCost()
+		if !f.opt.Untimed {
+			f.stats.HitCost = hitCost()
+		}
 		t.budget.differ, t.budget.most = true, mostFollowPeriod
-		t.interval = max(t.period, min(mostFollowPeriod, time.Duration(float64(f.opt.Longest)/t.budget.share)))
+		if f.opt.Share > 0 {
+			t.budget.share += f.opt.Share
+		} else {
+			t.interval = max(t.period, min(mostFollowPeriod, time.Duration(float64(f.opt.Longest)/t.budget.share)))
+		}
 	}
 	if err := t.alarm.open(); err != nil {
 		return err
 	}
 	if len(t.opt.Command) > 0 {
 		return t.start()
+	}
+	if h := t.opt.Held; h != nil {
+		if err := h.handOver(); err != nil {
+			return err
+		}
+		if err := ptraceCall(unix.PTRACE_SEIZE, h.PID(), 0, seizeOptions); err != nil {
+			unix.Kill(h.PID(), unix.SIGCONT)
+			if why := traceRefusal(h.PID()); why != nil {
+				return why
+			}
+			return fmt.Errorf("process %d: seize: %w", h.PID(), err)
+		}
+		return t.letGo(h.PID())
 	}
 	for _, pid := range t.opt.PIDs {
 		if err := t.seizeProcess(pid); err != nil {
@@ -255,6 +275,11 @@ func (t *tracer) start() error {
 		return fail("seize", err)
 	}
 	t.noteSetuid(pid, t.opt.Command[0])
+	return t.letGo(pid)
+}
+
+// letGo has a process begin its first instruction that was stopped by SIGSTOP before it was seized.
+func (t *tracer) letGo(pid int) error {
 	th := t.add(pid, pid, 0)
 	th.held = true
 	t.tally.spaces.Began(pid, monotonic())
@@ -353,7 +378,7 @@ func (t *tracer) remove(th *tracee) {
 		return
 	}
 	delete(t.procs, th.pid)
-	if t.cmd == nil && !slices.ContainsFunc(t.opt.PIDs, func(pid int) bool { return t.procs[pid] != nil }) {
+	if t.cmd == nil && t.opt.Held == nil && !slices.ContainsFunc(t.opt.PIDs, func(pid int) bool { return t.procs[pid] != nil }) {
 		t.ended = true
 	}
 }
@@ -403,6 +428,7 @@ func (t *tracer) collect(ctx context.Context) error {
 			told = now
 			t.opt.Progress(t.tally.progress)
 		}
+		t.opt.own.take(&t.tally)
 		t.schedule(now)
 		switch {
 		case ctx.Err() == nil:
@@ -563,17 +589,22 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 		resume(th.tid, 0)
 		return
 	}
-	resumed := func() {}
+	resumed, before := func() {}, time.Duration(0)
+	if t.follow != nil {
+		before, t.follow.ahead = threadTime(), false
+	}
 	if t.sampled(th) && t.follow != nil {
 		resumed = t.follow.stop(t, th, knew)
 	}
 	resume(th.tid, 0)
 	went := time.Now()
+	if t.follow != nil {
+		t.budget.worked(min(threadTime()-before, went.Sub(knew)))
+	}
 	t.budget.stop(asked, knew, went)
 	if t.follow != nil {
-		t.follow.held = append(t.follow.held, went.Sub(knew))
+		t.follow.goOn(knew, went, resumed)
 	}
-	resumed()
 }
 
 // born takes in a thread or a process that th has made.
@@ -639,6 +670,11 @@ func (t *tracer) exited(tid int) {
 		pid := th.pid
 		t.remove(th)
 		t.tally.spaces.Exit(pid)
+	}
+	if h := t.opt.Held; h != nil && tid == h.PID() {
+		h.reaped()
+		t.ended = true
+		return
 	}
 	if t.cmd != nil && tid == t.cmd.Process.Pid {
 		t.cmd.Wait() // an error is in its state

@@ -16,6 +16,8 @@ type traceBudget struct {
 
 	stops   []time.Duration // of this window: from when the tracer knew that a thread had stopped until it went on
 	extra   time.Duration   // of this window: what threads lost otherwise
+	both    time.Duration   // of this window: own time while a thread stood for that, which counts once
+	shared  time.Duration   // likewise, of all windows
 	reach   time.Duration   // the least time from asking until the tracer knew; 0 if there was no stop
 	stopped time.Duration   // so far
 	looks   int             // of this window
@@ -54,6 +56,9 @@ func (b *traceBudget) stop(asked, knew, went time.Time) {
 // took takes in processor time that a thread lost but by a stop.
 func (b *traceBudget) took(d time.Duration) { b.extra += d }
 
+// worked takes in that the tracer worked for so long while a thread stood for it.
+func (b *traceBudget) worked(d time.Duration) { b.both += d }
+
 // due reports whether a window is over; looks are counted by it.
 func (b *traceBudget) due(now time.Time) bool {
 	b.looks++
@@ -82,7 +87,7 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 	if b.began.IsZero() {
 		b.began, b.begun = b.at, b.own
 	}
-	cost := (own - b.own + stopped) / time.Duration(max(1, b.looks))
+	cost := (own - b.own + stopped - b.both) / time.Duration(max(1, b.looks))
 	if b.first < traceLast { // the start of a program is not like the rest
 		b.perLook = cost
 		b.first *= 2
@@ -93,13 +98,15 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 	}
 	b.perLook += time.Duration(news * float64(cost-b.perLook))
 	b.stopped += stopped
+	b.shared += b.both
+	b.both = 0
 	wall := now.Sub(b.at)
 	processors := max(1, (program-b.program).Seconds()/wall.Seconds())
 	b.stops, b.looks, b.at, b.own, b.program = b.stops[:0], 0, now, own, program
 	interval := float64(b.perLook) / (b.share * processors)
 	if b.differ { // and the dear ones come as they like: what was spent too much is saved again
 		const power, most = 4, 64
-		all := (own - b.begun + b.stopped).Seconds() / (b.share * max(now.Sub(b.began), program).Seconds())
+		all := (own - b.begun + b.stopped - b.shared).Seconds() / (b.share * max(now.Sub(b.began), program).Seconds())
 		interval *= min(max(1, math.Pow(all, power)), most)
 	}
 	return min(max(period, time.Duration(interval)), max(period, cmp.Or(b.most, maxTracePeriod)))

@@ -37,6 +37,15 @@ func tracingInstead(opt Options, tried []Attempt, err error) ([]Attempt, *Unavai
 	return tried, nil
 }
 
+// TryLongWalks returns why this process can make no long walks, not even of what it starts itself; nil if nothing is known that
+// forbids them.
+func TryLongWalks() *Unavailable {
+	if u := LongWalks.Refusal(ThisHost()); u != nil {
+		return u
+	}
+	return traceRefusal(0)
+}
+
 // traceRefusal says why this process may not trace another, or, if pid is 0, what it starts itself; nil if
 // nothing is known that forbids it.
 func traceRefusal(pid int) *Unavailable {

@@ -11,6 +11,8 @@ type WalkOptions struct {
 	Share float64 // of the processor time of what is sampled, that walks may take
 	Paths bool    // a sample of the paths that walks took is kept
 	Known bool    // walks end where it is not known whether a branch is taken
+
+	Seen *trace.Walks // what walks saw is added to it; nil is one of the Walker's own
 }
 
 // mostGuesses is of how many branches a walk may guess whether they are taken. What floating-point
@@ -49,6 +51,7 @@ func (o *WalkOptions) longest() uint32 {
 type WalkTotals struct {
 	Walks, Steps uint64
 	Lost         uint64             // walks that were dropped: the ring was full
+	Late         uint64             // long walks that ended since their thread had stood for long
 	Time         time.Duration      // that they took
 	Ends         [trace.Ends]uint64 // walks by trace.End
 }

@@ -38,7 +38,7 @@ type Walker struct {
 	began  time.Time
 	spent  WalkTotals // of walkers before
 
-	seen trace.Walks
+	seen *trace.Walks
 	quit chan struct{}
 	done chan struct{}
 }
@@ -70,7 +70,10 @@ type (
 
 // NewWalker makes one of what s samples, which walks when it has images.
 func NewWalker(s *System, opt WalkOptions) *Walker {
-	w := &Walker{of: s.sampler, opt: opt, began: time.Now(), quit: make(chan struct{}), done: make(chan struct{})}
+	w := &Walker{of: s.sampler, opt: opt, began: time.Now(), seen: opt.Seen, quit: make(chan struct{}), done: make(chan struct{})}
+	if w.seen == nil {
+		w.seen = new(trace.Walks)
+	}
 	if opt.Paths {
 		w.seen.KeepPaths()
 	}
@@ -221,6 +224,13 @@ func (w *Walker) release() {
 	w.code = nil
 }
 
+// Gather adds what walks saw so far to WalkOptions.Seen.
+func (w *Walker) Gather() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gather()
+}
+
 // AddTo adds what walks saw to counts, the samples of the same processes. Rates are those of
 // the time since the last Forget.
 func (w *Walker) AddTo(counts *sample.Counts, rates []trace.Rate) {
@@ -228,15 +238,6 @@ func (w *Walker) AddTo(counts *sample.Counts, rates []trace.Rate) {
 	defer w.mu.Unlock()
 	w.gather()
 	w.seen.AddTo(counts, rates)
-}
-
-// Want returns the sites whose rates would tell most of how slow code is where walks began, beside
-// rates, best group first. There are none before walks tell anything.
-func (w *Walker) Want(rates []trace.Rate, opt trace.WantOptions) []trace.WantedGroup {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gather()
-	return w.seen.Want(rates, opt)
 }
 
 // Left returns how many walks left the code of the images that SetImages told last, by where they
@@ -247,9 +248,6 @@ func (w *Walker) Left() (left map[trace.Left]int, walks int) {
 	w.gather()
 	return w.seen.Left()
 }
-
-// Forget begins anew, when what AddTo returned is stored.
-func (w *Walker) Forget() { w.seen.Forget() }
 
 // Totals tell what walks did since w was made.
 func (w *Walker) Totals() WalkTotals {

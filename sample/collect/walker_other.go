@@ -21,14 +21,11 @@ func (*Walker) SetImages([]trace.Image) error { return noWalks }
 // AddTo adds nothing.
 func (*Walker) AddTo(*sample.Counts, []trace.Rate) {}
 
-// Want wants nothing.
-func (*Walker) Want([]trace.Rate, trace.WantOptions) []trace.WantedGroup { return nil }
+// Gather adds nothing.
+func (*Walker) Gather() {}
 
 // Left returns nothing.
 func (*Walker) Left() (map[trace.Left]int, int) { return nil, 0 }
-
-// Forget does nothing.
-func (*Walker) Forget() {}
 
 // Totals are none.
 func (*Walker) Totals() (t WalkTotals) { return t }

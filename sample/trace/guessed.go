@@ -39,9 +39,9 @@ func (w *Walks) odds() []guessOdds {
 	return odds
 }
 
-// worth calls each, if not nil, for what s passed through, with what s is worth there by its guesses before; and returns
-// what it is worth at its end.
-func (s *seenWalk) worth(odds []guessOdds, each func(at via, worth float64)) float64 {
+// worth calls each, if not nil, for what s passed through, with how often that counts: by what s is worth there for its
+// guesses before. It returns what s is worth at its end.
+func (s *seenWalk) worth(odds []guessOdds, each func(at via, times float64)) float64 {
 	worth := 1.0
 	for _, at := range s.at {
 		if each != nil {
@@ -53,6 +53,11 @@ func (s *seenWalk) worth(odds []guessOdds, each func(at via, worth float64)) flo
 				taken = 1
 			}
 			worth = min(worth*odds[at.place()][taken], mostWorth)
+		}
+	}
+	if each != nil {
+		for _, r := range s.rest {
+			each(r.via, worth*float64(r.times))
 		}
 	}
 	return worth

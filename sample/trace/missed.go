@@ -24,7 +24,7 @@ func (h *histories) missed(before int) float64 {
 	return min(of.taken, of.n-of.taken) / of.n
 }
 
-// eachOutcome calls each for the conditional branches that s passed through of which it is known where they
+// eachOutcome calls each for the conditional branches that s passed through, at first, of which it is known where they
 // went, with that and with the last outcomes of the same branch in s.
 func (w *Walks) eachOutcome(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
 	clear(before)
@@ -62,8 +62,8 @@ func (w *Walks) slowness(region []int32, regions int) []float64 {
 		sum := 0.0
 		w.eachOutcome(s, before, func(place int32, before int, _ bool) { sum += of[place].missed(before) })
 		missed[region[s.start]] += sum
-		steps[region[s.start]] += float64(s.steps)
-		allMissed, all = allMissed+sum, all+float64(s.steps)
+		steps[region[s.start]] += float64(s.head)
+		allMissed, all = allMissed+sum, all+float64(s.head)
 	}
 	slow := make([]float64, regions)
 	mean := 0.0

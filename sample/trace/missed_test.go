@@ -29,7 +29,7 @@ func TestSlowness(t *testing.T) {
 	for i := range walks * len(kinds) {
 		k := i % len(kinds)
 		at := uint64(k) * 0x100
-		s := seenWalk{steps: steps, start: number(w.spot, endpoint{id, at, 0, at}), end: -1}
+		s := seenWalk{steps: steps, head: steps, start: number(w.spot, endpoint{id, at, 0, at}), end: -1}
 		if i < len(kinds) {
 			w.places = append(w.places, branchKey{id, sample.Offset(at), true})
 		}

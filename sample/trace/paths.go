@@ -30,11 +30,10 @@ func (w *Walks) KeepPaths() {
 	w.keeps = true
 }
 
-// keep keeps the branches that a walk took, of so many instructions, if its rank is among the smallest. What
+// keep keeps the branches of c that a walk took, of so many instructions, if its rank is among the smallest. What
 // is longer than a sample.Path may be is several of them. A step to operation 0 went on to out, where
 // that is known.
-func (w *Walks) keep(steps []Step, insts uint64, out *Left) {
-	c := w.code
+func (w *Walks) keep(c *Code, steps []Step, insts uint64, out *Left) {
 	for all := len(steps); len(steps) > 0; {
 		n := min(len(steps), sample.MaxPathBranches)
 		part := steps[:n]
@@ -45,9 +44,9 @@ func (w *Walks) keep(steps []Step, insts uint64, out *Left) {
 		}
 		p := sample.Path{Rank: rank, Insts: insts * uint64(n) / uint64(all)}
 		for _, s := range part {
-			b := sample.Branch{From: w.frame(s.From), To: sample.Frame{Image: sample.Unknown}}
+			b := sample.Branch{From: w.frame(c, s.From), To: sample.Frame{Image: sample.Unknown}}
 			if s.To != 0 {
-				b.To = w.frame(s.To)
+				b.To = w.frame(c, s.To)
 			} else if out != nil {
 				i := slices.IndexFunc(c.ids, func(id sample.ImageID) bool { return id.Key() == out.ID })
 				b.To = sample.Frame{Image: w.kept.Image(c.ids[i]), Off: sample.Offset(out.Addr - c.Ranges[i].Delta)}
@@ -59,9 +58,9 @@ func (w *Walks) keep(steps []Step, insts uint64, out *Left) {
 }
 
 // frame returns where an operation is, in w.kept.
-func (w *Walks) frame(op uint32) sample.Frame {
-	at := &w.code.at[op]
-	return sample.Frame{Image: w.kept.Image(w.code.ids[at.image]), Off: at.off}
+func (w *Walks) frame(c *Code, op uint32) sample.Frame {
+	at := &c.at[op]
+	return sample.Frame{Image: w.kept.Image(c.ids[at.image]), Off: at.off}
 }
 
 // addPaths adds those that were kept to counts.

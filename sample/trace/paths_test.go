@@ -72,7 +72,7 @@ func TestPathsBounded(t *testing.T) {
 		}
 		return c
 	}
-	w.keep(steps, 10*each, nil)
+	w.keep(w.code, steps, 10*each, nil)
 	branches, insts := 0, uint64(0)
 	for _, p := range counts().Paths {
 		branches += len(p.Branches)
@@ -82,7 +82,7 @@ func TestPathsBounded(t *testing.T) {
 		t.Errorf("a walk of %d branches: %d paths of %d branches, %d instructions", each, n, branches, insts)
 	}
 	for range 3 * sample.MostBranches / each {
-		w.keep(steps, 10*each, nil)
+		w.keep(w.code, steps, 10*each, nil)
 	}
 	branches = 0
 	for _, p := range counts().Paths {

@@ -155,13 +155,15 @@ func backward(s []via) iter.Seq[via] {
 	}
 }
 
-// A seenWalk is a walk by what it passed through, in numbers of walked.
+// A seenWalk is a walk by what it passed through.
 type seenWalk struct {
 	batch int
-	steps int32 // instructions
-	start int32 // spot
-	end   int32 // spot; -1 if it did not go on to its full length
-	at    []via // what it passed through, with places
+	steps int32      // instructions
+	head  int32      // of these, up to the last of at
+	start int32      // spot
+	end   int32      // spot; -1 if it did not go on to its full length
+	at    []via      // what it passed through at first, with places: all, of a short walk
+	rest  []viaTimes // what a long one passed through after that, in no order
 }
 
 // Walks is what all walks saw. The zero value has seen none. Methods may be called from
@@ -174,6 +176,7 @@ type Walks struct {
 	places  []branchKey
 	spot    map[endpoint]int32
 	walks   []seenWalk
+	size    int // of what these passed through
 	batches int
 	rates   []Rate // as windows told last
 
@@ -189,8 +192,8 @@ type Walks struct {
 	kept  sample.Counts // its Paths are a sample of what walks took
 }
 
-// mostWalks is how many walks are kept one by one.
-const mostWalks = 40000
+// mostWalks is how many walks are kept one by one, if what they passed through has no more than mostSize parts.
+const mostWalks, mostSize = 40000, 8e6
 
 // SetCode says that walks go through c from now on.
 func (w *Walks) SetCode(c *Code) {
@@ -215,21 +218,9 @@ func (w *Walks) add(t *path, batch int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.code
-	if w.place == nil {
-		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[branchKey]int32{}, map[endpoint]int32{}
-	}
-	s := seenWalk{batch: batch, steps: int32(t.steps), end: -1}
-	last := c.follow(t, func(b passed) {
-		in := &c.at[b.op]
-		id := c.ids[in.image]
-		place := branchKey{id.Key(), in.off, c.Ops[b.op].Kind == CondJump}
-		n := number(w.place, place)
-		if int(n) == len(w.places) {
-			w.ids[place.id] = id
-			w.places = append(w.places, place)
-		}
-		s.at = append(s.at, via(n)*viaPlace|b.how)
-	})
+	w.begin()
+	s := seenWalk{batch: batch, steps: int32(t.steps), head: int32(t.steps), end: -1}
+	last := c.follow(t, func(b passed) { s.at = append(s.at, w.placeOf(c, b.op)*viaPlace|b.how) })
 	w.went++
 	if last == 0 {
 		return
@@ -240,20 +231,48 @@ func (w *Walks) add(t *path, batch int) {
 	}
 	if w.keeps {
 		steps, insts := c.steps(t)
-		w.keep(steps, insts, out)
+		w.keep(c, steps, insts, out)
 	}
-	in := func(op uint32, loop int) int32 {
-		at := &c.at[op]
-		return number(w.spot, endpoint{c.ids[at.image].Key(), at.proc, loop, uint64(at.off)})
-	}
-	s.start = in(t.start, loopOf(slices.Values(s.at)))
+	s.start = w.spotOf(c, t.start, loopOf(slices.Values(s.at)))
 	if t.end == EndLength {
-		s.end = in(last, loopOf(backward(s.at)))
+		s.end = w.spotOf(c, last, loopOf(backward(s.at)))
 	}
+	w.saw(s)
+}
+
+// begin makes ready for walks.
+func (w *Walks) begin() {
+	if w.place == nil {
+		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[branchKey]int32{}, map[endpoint]int32{}
+	}
+}
+
+// placeOf returns the number of the place of a branch of c.
+func (w *Walks) placeOf(c *Code, op uint32) via {
+	in := &c.at[op]
+	id := c.ids[in.image]
+	place := branchKey{id.Key(), in.off, c.Ops[op].Kind == CondJump}
+	n := number(w.place, place)
+	if int(n) == len(w.places) {
+		w.ids[place.id] = id
+		w.places = append(w.places, place)
+	}
+	return via(n)
+}
+
+// spotOf returns the spot of an operation of c, of a kind.
+func (w *Walks) spotOf(c *Code, op uint32, loop int) int32 {
+	at := &c.at[op]
+	return number(w.spot, endpoint{c.ids[at.image].Key(), at.proc, loop, uint64(at.off)})
+}
+
+// saw keeps a walk, and sums up all if there is no more room.
+func (w *Walks) saw(s seenWalk) {
 	w.walks = append(w.walks, s)
-	if len(w.walks) >= mostWalks {
+	w.size += len(s.at) + len(s.rest)
+	if len(w.walks) >= mostWalks || w.size >= mostSize {
 		w.before, w.batches = w.sum()
-		w.walks = w.walks[:0]
+		w.walks, w.size = w.walks[:0], 0
 	}
 }
 
@@ -310,13 +329,13 @@ func (w *Walks) sum() ([]branchSum, int) {
 		if i > 0 && s.batch != w.walks[i-1].batch {
 			flush()
 		}
-		s.worth(odds, func(n via, worth float64) {
+		s.worth(odds, func(n via, times float64) {
 			b := of[n.place()]
 			if b == nil {
 				b = &outcomes{}
 				of[n.place()] = b
 			}
-			weight := weights[region[s.start]] * worth
+			weight := weights[region[s.start]] * times
 			switch in := n & viaInner; {
 			case n&viaGuessed != 0:
 				b.guessed += weight
@@ -411,9 +430,9 @@ func (w *Walks) visits(region []int32, odds []guessOdds, wanted func(place int32
 	var seen pairs
 	times := map[int32]float64{} // of one walk, by place
 	for _, s := range w.walks {
-		s.worth(odds, func(at via, worth float64) {
+		s.worth(odds, func(at via, n float64) {
 			if want[at.place()] {
-				times[at.place()] += worth
+				times[at.place()] += n
 			}
 		})
 		for place, n := range times {
@@ -483,6 +502,6 @@ func (w *Walks) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
-	w.walks, w.batches, w.before, w.rates = nil, 0, nil, nil
+	w.walks, w.size, w.batches, w.before, w.rates = nil, 0, 0, nil, nil
 	w.kept = sample.Counts{}
 }

@@ -41,6 +41,12 @@ func (k *Calibrator) alone() int {
 	return k.opt.PIDs[0]
 }
 
+// ownThread reports whether a thread is one of this process: that of long walks, which sets no breakpoints in code.
+func ownThread(proc string, tid int) bool {
+	_, err := os.Stat(filepath.Join(proc, "self/task", strconv.Itoa(tid)))
+	return err == nil
+}
+
 // tracedFiles returns the files that processes under a debugger have mapped: probes and a
 // debugger's breakpoints do not go together.
 func tracedFiles(proc string) map[string]bool {
@@ -53,7 +59,7 @@ func tracedFiles(proc string) map[string]bool {
 		}
 		_, line, _ := strings.Cut(string(b), "\nTracerPid:")
 		line, _, _ = strings.Cut(line, "\n")
-		if tracer, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || tracer == 0 {
+		if tracer, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || tracer == 0 || ownThread(proc, tracer) {
 			continue
 		}
 		maps, err := os.ReadFile(filepath.Join(filepath.Dir(path), "maps"))

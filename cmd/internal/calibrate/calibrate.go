@@ -18,6 +18,7 @@ import (
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/probe"
+	"backfeed/sample/trace"
 )
 
 // What a calibration arms together.
@@ -58,6 +59,7 @@ type Options struct {
 	Dry    bool           // choose what to probe, and probe nothing
 	Log    io.WriteCloser // gets a line for each window, and is closed after the last; nil is none
 	PIDs   []int          // to probe; nil is all
+	Alone  *LongAlone     // how long walks sample, where nothing else can; nil is not
 	Notify report.Notify
 	Style  report.Style // of WritePlan
 }
@@ -67,7 +69,9 @@ type Options struct {
 type Calibrator struct {
 	prober *collect.Prober // nil with noProbes
 	run    *probe.Windows
-	walker *collect.Walker
+	walker *collect.Walker                 // nil without a System
+	long   *longWalks                      // nil is none
+	seen   *trace.Walks                    // what all walks saw
 	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
 
 	noWalks  error                // why there are none; nil while there are, or have not been tried
@@ -110,32 +114,43 @@ type probedImage struct {
 }
 
 // New starts to probe what sys samples, when Choose has said what. Its error is of the kind
-// fail.Machine if this machine can neither probe nor walk.
+// fail.Machine if this machine can neither probe nor walk. Without sys, there are long walks alone.
 func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 	defer func() {
 		if err != nil && opt.Log != nil {
 			opt.Log.Close()
 		}
 	}()
-	p, err := collect.OpenProber(sys)
+	k := &Calibrator{opt: opt, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	if opt.Paths {
+		k.seen.KeepPaths()
+	}
+	if k.long, err = newLongWalks(k); err != nil && sys == nil {
+		return nil, fail.Wrap(fail.Machine, err)
+	}
+	var p *collect.Prober
 	noProbes := (*collect.Unavailable)(nil)
-	if errors.As(err, &noProbes) {
+	if sys == nil {
+		noProbes = &collect.Unavailable{Why: "ordinary users have long walks alone"}
+	} else if p, err = collect.OpenProber(sys); errors.As(err, &noProbes) {
 		if opt.Dry || TryWalks(sys) != nil {
 			return nil, fail.Wrap(fail.Machine, &calibrateError{noProbes})
 		}
 		opt.Notify.Warn("--calibrate: no probes, walks alone: %s", noProbes.Reason())
 		p, err = nil, nil
 	}
-	if err != nil {
+	if err != nil && sys != nil {
 		return nil, fmt.Errorf("--calibrate: %w", err)
 	}
-	k := &Calibrator{prober: p, noProbes: noProbes, opt: opt, proc: "/proc", allowed: p.Allows, images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k.prober, k.noProbes, k.allowed = p, noProbes, p.Allows
 	k.run = probe.NewWindows(p, probe.Options{Budget: opt.forWindows(), PID: k.alone, Log: func(g *probe.Group, w *probe.Window, err error) {
 		if opt.Log != nil {
 			logWindow(opt.Log, g, w, err)
 		}
 	}})
-	k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks(), Paths: opt.Paths})
+	if sys != nil {
+		k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks(), Seen: k.seen})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
@@ -191,7 +206,11 @@ func (k *Calibrator) Stop() error {
 		return nil
 	}
 	k.cancel()
-	err := errors.Join(<-k.ended, k.prober.Close(), k.walker.Close())
+	k.long.stop()
+	err := errors.Join(<-k.ended, k.prober.Close())
+	if k.walker != nil {
+		err = errors.Join(err, k.walker.Close())
+	}
 	k.ended = nil
 	if k.opt.Log != nil {
 		err = errors.Join(err, k.opt.Log.Close())
@@ -311,7 +330,7 @@ func (k *Calibrator) wantedPlan(p *infer.Profile, most int) (plan []*chosen, ok 
 		k.setRuns(groups)
 		return k.important(groups, len(groups), 1), true
 	}
-	return nil, k.walker.Totals().Walks < manyWalks
+	return nil, k.kernelWalks().Walks < manyWalks
 }
 
 // manyWalks is how many walks tell which sites to ask how often they run, if they ever do.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/probe"
@@ -32,12 +33,19 @@ type Sampler interface {
 	Close() error
 }
 
-// Record samples until ctx is done or ended is closed, and chooses what to probe. Each time
+// Record samples until ctx is done or ended is closed, and chooses what to probe. With Options.Alone, it does so itself, and sys is nil. Each time
 // that samples came in, drained is called with all so far.
 func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struct{}, drained func(sum *sample.Recording)) (*sample.Recording, error) {
 	const drainEvery = time.Second // the first choice is soon
 	tick := time.NewTicker(drainEvery)
 	defer tick.Stop()
+	k.long.begin(k, nil)
+	if k.opt.Alone != nil {
+		if k.long.err != nil {
+			return nil, fail.Wrap(fail.Machine, k.long.err)
+		}
+		sys = k.long.own
+	}
 	start, round := time.Now(), roundAfter(0)
 	var sum sample.Recording
 	chosen := make(chan error, 1)

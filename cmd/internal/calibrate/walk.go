@@ -31,8 +31,28 @@ const walksShare = 0.6
 func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
 func (opt *Options) forWindows() float64 { return opt.Budget - opt.forWalks() }
 
-// forWalks is the share of the processor time for walks: all of it where nothing is probed.
+// longShare is the part of the time for walks that is for long ones, where there are both.
+const longShare = 0.5
+
+// forWalks is the share of the processor time for walks of the kernel: all of it where nothing is probed and there are no
+// others.
 func (k *Calibrator) forWalks() float64 {
+	if k.long != nil {
+		return (1 - longShare) * k.forAllWalks()
+	}
+	return k.forAllWalks()
+}
+
+// forLong is that for long ones.
+func (k *Calibrator) forLong() float64 {
+	if k.walker == nil {
+		return k.forAllWalks()
+	}
+	return longShare * k.forAllWalks()
+}
+
+// forAllWalks is that for both.
+func (k *Calibrator) forAllWalks() float64 {
 	if k.noProbes != nil {
 		return k.opt.Budget
 	}
@@ -42,7 +62,7 @@ func (k *Calibrator) forWalks() float64 {
 // walk has walks go through the code of the images of p, most sampled first, unless they
 // do already. Without walks, probes tell where branches go too.
 func (k *Calibrator) walk(p *infer.Profile) {
-	if k.noWalks != nil {
+	if k.noWalks != nil && k.long == nil {
 		return
 	}
 	k.noWalks = k.setWalks(p)
@@ -59,7 +79,7 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 	images := slices.Clone(p.Images)
 	slices.SortStableFunc(images, func(a, b *infer.ImageProfile) int { return compareSamples(b, a) })
 	images = images[:min(len(images), probedImages)]
-	left, walks := k.walker.Left()
+	left, walks := k.left()
 	code := make([]*walkedCode, len(images))
 	for i, ip := range images {
 		code[i] = newWalkedCode(ip, left)
@@ -85,7 +105,39 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: w.insts})
 		}
 	}
+	k.long.setImages(all)
+	if k.walker == nil {
+		return nil
+	}
 	return k.walker.SetImages(all)
+}
+
+// left returns how many walks, of so many, left the code that they know, by where they went on to. As many
+// long ones are taken to be as there are others: they are few, and each sees more.
+func (k *Calibrator) left() (left map[trace.Left]int, walks int) {
+	if k.walker != nil {
+		left, walks = k.walker.Left()
+	}
+	long, n := k.long.left(k)
+	if n == 0 {
+		return left, walks
+	}
+	if left == nil {
+		left = map[trace.Left]int{}
+	}
+	each := max(1, walks/n)
+	for at, times := range long {
+		left[at] += each * times
+	}
+	return left, walks + each*n
+}
+
+// kernelWalks returns what walks of the kernel did.
+func (k *Calibrator) kernelWalks() (t collect.WalkTotals) {
+	if k.walker != nil {
+		t = k.walker.Totals()
+	}
+	return t
 }
 
 // missed reports whether walks ought to be given other code, after so many of them: an image is new, or
@@ -212,7 +264,8 @@ func (w *walkedCode) add(i int) {
 
 // tellWalks says what walks did.
 func (k *Calibrator) tellWalks() {
-	t := k.walker.Totals()
+	k.long.tell(k)
+	t := k.kernelWalks()
 	if t.Walks == 0 {
 		return
 	}
@@ -236,7 +289,8 @@ func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		_, ok := sites.find(id, off)
 		return ok && !k.dense[siteKey{id, off}]
 	}
-	for _, w := range k.walker.Want(k.run.Rates(), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
+	k.gather()
+	for _, w := range k.seen.Want(k.run.Rates(), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
 		g := &chosen{Group: probe.Group{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
 			s, _ := sites.find(w.ID.Key(), at.Off)
@@ -296,12 +350,20 @@ func (f *siteFinder) find(id sample.ImageID, off sample.Offset) (s infer.Site, o
 func (k *Calibrator) AddTo(rec *sample.Recording) {
 	if c := Timed(rec); c != nil {
 		k.run.AddTo(c)
-		k.walker.AddTo(c, k.run.Rates())
+		k.gather()
+		k.seen.AddTo(c, k.run.Rates())
+	}
+}
+
+// gather takes in what walks of the kernel saw.
+func (k *Calibrator) gather() {
+	if k.walker != nil {
+		k.walker.Gather()
 	}
 }
 
 // Forget begins anew, when what AddTo added is stored.
 func (k *Calibrator) Forget() {
 	k.run.Forget()
-	k.walker.Forget()
+	k.seen.Forget()
 }

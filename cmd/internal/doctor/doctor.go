@@ -28,6 +28,7 @@ func Examine() []report.Finding {
 	for _, t := range tries {
 		found = append(found, t.finding())
 	}
+	found = append(found, longWalksFinding(collect.TryLongWalks()))
 	found = append(found, experimentFindings("/", found)...)
 	found = append(found, kernelFindings("/", runtime.GOOS)...)
 	return append(found, toolFindings(exec.LookPath, versionOf)...)
@@ -112,6 +113,14 @@ func (t *try) run(use *string) error {
 		return err
 	}
 	return nil
+}
+
+// longWalksFinding says whether there are long walks: why is nil, or why not.
+func longWalksFinding(why *collect.Unavailable) report.Finding {
+	if why != nil {
+		return no("sampling", collect.LongWalks.Name, why.Why, why.Fix)
+	}
+	return yes("sampling", collect.LongWalks.Name, "`--calibrate` of a command or of `-p` runs ahead of its threads; of a user's own processes it needs nothing else")
 }
 
 // tryWalks loads the program that walks, without code to walk through.

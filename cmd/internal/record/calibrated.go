@@ -2,6 +2,7 @@ package record
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,13 +38,27 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		so.PIDs = []int{held.PID()}
 	}
 	so.Probes, so.Callers = true, true
+	ko.PIDs = so.PIDs
 	sys, err := OpenSystem(so)
+	var from calibrate.Sampler
+	if refused := (*collect.Unavailable)(nil); errors.As(err, &refused) && calibrate.Alone(ko) {
+		live.Notify.Warn("--calibrate: long walks alone, of these processes: %s", refused.Reason())
+		from, err = openOwn(opt, so.PIDs)
+		if errors.As(err, &refused) {
+			ko.Alone, err = &calibrate.LongAlone{Frequency: opt.Frequency, MaxCPU: opt.MaxCPU}, nil
+		}
+		sys = nil
+	} else if err == nil {
+		live.tellWithout(sys)
+		from = sys
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	live.tellWithout(sys)
-	defer sys.Close()
-	ko.PIDs, begun = so.PIDs, true // New closes the log
+	if from != nil {
+		defer from.Close()
+	}
+	begun = true // New closes the log
 	k, err := calibrate.New(sys, ko)
 	if err != nil {
 		return nil, nil, err
@@ -57,11 +72,11 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 	ended := endOf(so.PIDs)
 	if held != nil {
 		ended = held.Ended()
-		if err := held.Release(); err != nil {
+		if err := k.Release(held); err != nil {
 			return nil, nil, err
 		}
 	}
-	rec, err = k.Record(ctx, sys, ended, live.line(opt.Duration).showSum)
+	rec, err = k.Record(ctx, from, ended, live.line(opt.Duration).showSum)
 	live.Notify.Done()
 	if err != nil {
 		return nil, nil, err
@@ -70,12 +85,25 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		held.Stop()
 		state = held.State()
 	}
-	live.tellSystem(rec, sys.Counters(), so)
+	if sys != nil {
+		live.tellSystem(rec, sys.Counters(), so)
+	} else {
+		live.tellSystem(rec, collect.Counters{}, so)
+	}
 	if ko.Dry {
 		return rec, state, k.WritePlan(plan)
 	}
 	k.Tell(rec)
 	return rec, state, nil
+}
+
+// openOwn samples the processes of a user without privileges.
+func openOwn(opt collect.Options, pids []int) (calibrate.Sampler, error) {
+	s, err := collect.OpenOwn(collect.Options{PIDs: pids, Frequency: opt.Frequency})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // endOf is closed when all of some processes have ended; of none it never is.

@@ -1,0 +1,130 @@
+package calibrate
+
+import (
+	"errors"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+	"backfeed/sample/trace"
+)
+
+// LongAlone is how long walks sample the processes that they walk in.
+type LongAlone struct {
+	Frequency int
+	MaxCPU    float64 // of samples
+}
+
+// longWalks are those of a Calibrator that begin in the processes that it is to probe. Methods of nil do nothing.
+type longWalks struct {
+	walker *collect.LongWalker
+	began  time.Time
+	own    *collect.OwnSampler // nil if they did not begin, or ended
+	stats  *collect.Stats
+	err    error // why there are none
+}
+
+// newLongWalks returns nil if there are none, as of a whole machine.
+func newLongWalks(k *Calibrator) (*longWalks, error) {
+	if k.opt.Dry || len(k.opt.PIDs) == 0 {
+		return nil, errors.New("long walks are of a command or of processes")
+	}
+	if u := collect.TryLongWalks(); u != nil {
+		return nil, u
+	}
+	return &longWalks{}, nil
+}
+
+// Alone reports whether long walks can be all that there is.
+func Alone(opt Options) bool {
+	return !opt.Dry && len(opt.PIDs) > 0 && collect.TryLongWalks() == nil
+}
+
+// Release lets what is to be calibrated go, and has long walks begin in it.
+func (k *Calibrator) Release(held *collect.Held) error {
+	k.long.begin(k, held)
+	return held.Release() // unless that was done
+}
+
+// begin begins them, and lets held go, if it is not nil.
+func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
+	if l == nil || l.walker != nil {
+		return
+	}
+	l.began = time.Now()
+	opt := collect.LongWalkOptions{
+		Options: collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
+		Untimed: true,
+		Walked: func(w *collect.LongWalk) {
+			k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
+		},
+	}
+	if held != nil {
+		opt.PIDs = nil
+	}
+	if a := k.opt.Alone; a != nil {
+		opt.Frequency, opt.MaxCPU, opt.Share = a.Frequency, a.MaxCPU, k.forLong()
+	}
+	l.walker = collect.NewLongWalker(opt)
+	l.own, l.err = l.walker.Open()
+}
+
+// stop ends them.
+func (l *longWalks) stop() {
+	if l == nil || l.own == nil {
+		return
+	}
+	l.err = l.own.Close()
+	l.stats = l.own.Stats()
+}
+
+func (l *longWalks) setImages(images []trace.Image) {
+	if l != nil && l.walker != nil {
+		l.walker.SetImages(images)
+	}
+}
+
+// left returns how many long walks, of so many, left the code that they know, by where they went on to.
+func (l *longWalks) left(k *Calibrator) (left map[trace.Left]int, walks int) {
+	if l == nil || l.walker == nil {
+		return nil, 0
+	}
+	at, walks := l.walker.Left()
+	left = map[trace.Left]int{}
+	addrs := map[sample.ImageID]func(sample.Offset) (image.Addr, bool){}
+	for a, n := range at {
+		id := a.ID.Key()
+		if addrs[id] == nil {
+			addrs[id] = func(sample.Offset) (image.Addr, bool) { return 0, false }
+			if pi := k.images[id]; pi != nil && pi.err == nil {
+				addrs[id] = pi.im.AddrOf
+			}
+		}
+		if addr, ok := addrs[id](a.Off); ok {
+			left[trace.Left{ID: id, Addr: uint64(addr)}] += n
+		}
+	}
+	return left, walks
+}
+
+// tell says what they did, and what that cost.
+func (l *longWalks) tell(k *Calibrator) {
+	if l == nil || l.walker == nil {
+		return
+	}
+	if u := (*collect.Unavailable)(nil); errors.As(l.err, &u) {
+		k.opt.Notify.Warn("--calibrate: no long walks: %s", u.Reason())
+		return
+	} else if l.err != nil {
+		k.opt.Notify.Warn("--calibrate: long walks: %v", l.err)
+	}
+	t := l.walker.Totals()
+	if l.stats == nil || t.Walks == 0 {
+		return
+	}
+	traced, followed := l.stats.Traced, l.stats.Followed
+	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v; %s reached their full length",
+		t.Walks, float64(t.Steps)/float64(t.Walks), (traced.Own + traced.Stopped).Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
+}
