@@ -58,7 +58,7 @@ func (pr *posed) roots(prof *Profile) {
 		}
 		for _, r := range ip.Procs {
 			i, ok := index[pr.of[r]]
-			if !ok || !c.busy[r.Proc.Index] || len(pr.probs[i].known) > 0 {
+			if !ok || !c.busy[r.Proc.Index] || !pr.probs[i].sharesAlone() {
 				continue
 			}
 			if b := c.entered(r.Proc.Index, maxUp); b.ok {
@@ -194,7 +194,7 @@ func (pr *program) settle(x []float64) {
 // returns false if x stays as it was.
 func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	q := pr.probs[r.problem]
-	if len(q.known) > 0 || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
+	if !q.sharesAlone() || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
 		return false
 	}
 	q.center[0], q.sure[0] = r.mean, 1/math.Sqrt(r.variance)
@@ -222,15 +222,22 @@ func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	}
 	if best > 0 {
 		q.reenter(tried, x, steps[best]*(r.mean-x[0]), exits)
-		q.known = calls
+		known := q.known
+		q.known = slices.Concat(known, calls)
 		minimize(q.objective, tried, settleEvals, 1e-6) // a loop that was left early in most turns now goes on
-		q.known = nil
+		q.known = known
 		copy(x, tried)
 	}
 	q.samples = samples
 	q.expect(nil)
 	q.forward(x)
 	return best > 0
+}
+
+// sharesAlone reports whether all that is known of q, beside samples, is where branches go and what walks passed
+// through: neither tells how often it was entered.
+func (q *problem) sharesAlone() bool {
+	return !slices.ContainsFunc(q.known, func(o observation) bool { return o.of == 0 })
 }
 
 // busyLoops is loopsOf of the loops that have samples.

@@ -216,6 +216,21 @@ func TestCalibrateCommand(t *testing.T) {
 	})
 }
 
+// TestCalibrateStalls: walks of a program that is one loop tell its branches and not how long a turn takes;
+// what it waits for is the likeliest cause all the same.
+func TestCalibrateStalls(t *testing.T) {
+	probing(t)
+	exe := buildStalls(t)
+	for _, tt := range stallings {
+		t.Run(tt.kind, func(t *testing.T) {
+			if !*measured && !tt.quick {
+				t.Skip("recorded with -measure only")
+			}
+			tt.record(t, exe, "100000", "--calibrate=3%", "-d", "3s") // walks begin after a second
+		})
+	}
+}
+
 // TestCalibrateProcess: a process goes on, whatever is done to it.
 func TestCalibrateProcess(t *testing.T) {
 	probing(t)

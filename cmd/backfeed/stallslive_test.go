@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,33 +14,45 @@ import (
 
 var measured = flag.Bool("measure", false, "record all kinds of testdata/stalls, for two seconds each, not only some of them")
 
+// A stalling is a kind of testdata/stalls: so many million turns take about two seconds.
+type stalling struct {
+	kind, n, proc, cause string
+	first, quick         bool
+}
+
+// stallings are all kinds but "code": what its many procedures wait for is hardly told from their
+// executions, so that what is called a stall there is chance.
+var stallings = []stalling{
+	{"chase", "12", "chase", "dcache-miss", true, false},
+	{"pages", "30", "chase", "dtlb-miss", false, false},
+	{"branch", "300", "branch", "mispredict", true, true},
+	{"divide", "240", "divide", "divider", true, true},
+	{"multiply", "1500", "multiply", "multiplier", true, false},
+	{"forward", "200", "forward", "store-forward", true, true},
+	{"alias", "3000", "alias", "store-forward", false, false}, // cores take it differently
+	{"stores", "200", "stores", "store-buffer", true, false},
+	{"atomic", "500", "atomic", "lock", true, true},
+	{"touch", "3", "touch", "page-fault", true, true},
+}
+
+// buildStalls builds the program.
+func buildStalls(t *testing.T) (exe string) {
+	t.Helper()
+	exe = filepath.Join(t.TempDir(), "stalls")
+	testtool.Run(t, ".", "gcc", "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, filepath.Join(root, "testdata/stalls/stalls.c"))
+	return exe
+}
+
 // TestStallsLive: programs that wait for one known reason, recorded on this machine. It
 // survives in the document of what was inferred, and is the likeliest cause, as in TestStalls of
-// package explain. The kind "code" is missing: what its many procedures wait for is
-// hardly told from their executions, so that what is called a stall there is chance.
+// package explain.
 func TestStallsLive(t *testing.T) {
 	testtool.Live(t, "records")
 	if _, err := collect.Probe(); err != nil {
 		t.Skip(err)
 	}
-	dir := t.TempDir()
-	exe := filepath.Join(dir, "stalls")
-	testtool.Run(t, ".", "gcc", "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, filepath.Join(root, "testdata/stalls/stalls.c"))
-	for _, tt := range []struct {
-		kind, n, proc, cause string
-		first, quick         bool
-	}{
-		{"chase", "12", "chase", "dcache-miss", true, false},
-		{"pages", "30", "chase", "dtlb-miss", false, false},
-		{"branch", "300", "branch", "mispredict", true, true},
-		{"divide", "240", "divide", "divider", true, true},
-		{"multiply", "1500", "multiply", "multiplier", true, false},
-		{"forward", "200", "forward", "store-forward", true, true},
-		{"alias", "3000", "alias", "store-forward", false, false}, // cores take it differently
-		{"stores", "200", "stores", "store-buffer", true, false},
-		{"atomic", "500", "atomic", "lock", true, true},
-		{"touch", "3", "touch", "page-fault", true, true},
-	} {
+	exe := buildStalls(t)
+	for _, tt := range stallings {
 		t.Run(tt.kind, func(t *testing.T) {
 			seconds := "2s"
 			if !*measured {
@@ -47,27 +60,33 @@ func TestStallsLive(t *testing.T) {
 					t.Skip("recorded with -measure only")
 				}
 			}
-			file := filepath.Join(dir, tt.kind+".bfr")
-			if code, _, errs := runCLI(t, "record", "-F", "2000", "-d", seconds, "-o", file, "--", exe, tt.kind, tt.n); code != exitDone {
-				t.Fatalf("record: exit code %d: %s", code, errs)
-			}
-			code, out, errs := runCLI(t, "infer", "--stalls", "--format", "json", file)
-			if code != exitDone {
-				t.Fatalf("infer: exit code %d: %s", code, errs)
-			}
-			doc, err := document.Read(strings.NewReader(out))
-			if err != nil {
-				t.Fatal(err)
-			}
-			all, kept, first := blamed(doc, exe, tt.proc, tt.cause)
-			t.Logf("%s explains some of %.0f %% of what the stalls of %s may come from, and is the likeliest of %.0f %%", tt.cause, 100*kept/all, tt.kind, 100*first/all)
-			if !(kept >= 0.4*all) || all == 0 {
-				t.Errorf("%s survives in %.0f %% of the stalls", tt.cause, 100*kept/all)
-			}
-			if tt.first && !(first >= 0.5*all) {
-				t.Errorf("%s is the likeliest in %.0f %% of the stalls", tt.cause, 100*first/all)
-			}
+			tt.record(t, exe, tt.n, "-F", "2000", "-d", seconds)
 		})
+	}
+}
+
+// record records a run, and holds the explanation of what it waits for to what it is made to wait for.
+func (s *stalling) record(t *testing.T, exe, n string, flags ...string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), s.kind+".bfr")
+	if code, _, errs := runCLI(t, slices.Concat([]string{"record", "-o", file}, flags, []string{"--", exe, s.kind, n})...); code != exitDone {
+		t.Fatalf("record: exit code %d: %s", code, errs)
+	}
+	code, out, errs := runCLI(t, "infer", "--stalls", "--format", "json", file)
+	if code != exitDone {
+		t.Fatalf("infer: exit code %d: %s", code, errs)
+	}
+	doc, err := document.Read(strings.NewReader(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, kept, first := blamed(doc, exe, s.proc, s.cause)
+	t.Logf("%s explains some of %.0f %% of what the stalls of %s may come from, and is the likeliest of %.0f %%", s.cause, 100*kept/all, s.kind, 100*first/all)
+	if !(kept >= 0.4*all) || all == 0 {
+		t.Errorf("%s survives in %.0f %% of the stalls", s.cause, 100*kept/all)
+	}
+	if s.first && !(first >= 0.5*all) {
+		t.Errorf("%s is the likeliest in %.0f %% of the stalls", s.cause, 100*first/all)
 	}
 }
 

@@ -390,16 +390,49 @@ func (w *work) blameLoad(i, l int, score float64) {
 	}
 	w.blameForward(i, l, m, score)
 	switch {
-	case ok && w.onStack(m): // written and read all the time: in the first cache
-	case w.touched(l, m):
+	case ok && (w.onStack(m) || w.touched(l, m)): // read or written just before, or all the time: in the first cache
 	case ok && m.Constant():
 		// One place that is used each time is in a near cache, unless others write it.
 		w.accuse(i, DCache, in.Addr, float64(mem.L3), score/2)
-	default:
+	case in.Class&image.Locked != 0: // others access it, too
 		w.accuse(i, DCache, in.Addr, unbounded, score)
 		w.accuse(i, DTLB, in.Addr, float64(2*mem.DRAM), score/2)
 		w.blameFault(i, l, faultCost)
+	default:
+		w.blameBounded(i, l, m, ok, score)
 	}
+}
+
+// blameBounded accuses load l, of m if that is understood, as far as its address moves.
+func (w *work) blameBounded(i, l int, m image.Memory, ok bool, score float64) {
+	in, mem := &w.exp.Insts[l], &w.model.Memory
+	b := bound{lines: 1, pages: 1, expected: 1}
+	if ok && !m.Segment {
+		b = w.bounded(l, m)
+	}
+	if b.frame {
+		return
+	}
+	miss := float64(2 * mem.DRAM) // a line takes so long to come, at most
+	most, expected := unbounded, unbounded
+	if b.lines < 1 { // what is used besides may take its place, as far as to the last cache
+		most = max(b.lines*miss, float64(mem.L3))
+	}
+	if b.within > 0 && b.within <= secondCache {
+		most = min(most, float64(mem.L3))
+	}
+	if b.expected < 1 {
+		expected = b.expected * miss
+	}
+	switch {
+	case b.table || b.within > 0 && b.within <= firstCache:
+		score = min(score, remotely)
+	case most <= float64(mem.L3):
+		score /= 2
+	}
+	w.suspect(i, DCache, in.Addr, most, min(most, expected), score)
+	w.accuse(i, DTLB, in.Addr, min(1, b.pages)*miss, score/2)
+	w.blameFault(i, l, min(1, b.pages)*faultCost)
 }
 
 // blameFault accuses page faults of access k of what i waits for, by so many cycles per
@@ -456,28 +489,6 @@ func (w *work) stepsPages(k int) bool {
 			continue
 		}
 		if step := w.steps[w.exp.Insts[i].Addr]; step >= pageSize && step < 1<<20 || step <= -pageSize && step > -1<<20 {
-			return true
-		}
-	}
-	return false
-}
-
-// touched reports whether the bytes that l accesses were accessed before it in its block.
-func (w *work) touched(l int, m image.Memory) bool {
-	if m.Segment || m.Size == 0 {
-		return false
-	}
-	address := m.Registers()
-	for i := l - 1; i >= max(w.first[w.exp.Insts[l].Block], l-maxBack); i-- {
-		in := &w.exp.Insts[i]
-		if in.Class&(image.DirCall|image.IndCall) != 0 {
-			return false
-		}
-		if changes(&w.ops[i], address) {
-			return false // even an access by the same registers then was elsewhere
-		}
-		o, ok := w.memory(i)
-		if ok && sameBase(o, m) && o.Size != 0 && o.Disp < m.Disp+int64(m.Size) && m.Disp < o.Disp+int64(o.Size) {
 			return true
 		}
 	}

@@ -205,6 +205,8 @@ func TestRules(t *testing.T) {
 	const zen, a53, n1 = "amd-zen5", "arm-cortex-a53", "arm-neoverse-n1"
 	const add = " 4883c101 c3" // add $1,%rcx; ret
 	seldom := func(b int) float64 { return []float64{1000, 1, 1000}[b] }
+	either := func(b int) float64 { return []float64{1000, 500, 500, 1000}[b] }
+	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
 	half := func(b int) float64 { return []float64{1000, 500, 1000}[b] }
 	precise := sample.Event{Name: "cycles:pp", Period: 1, Unit: "cycles"}
 	wide := before + "890f 895704 488b07" + add           // mov %ecx,(%rdi); mov %edx,4(%rdi); mov (%rdi),%rax
@@ -226,6 +228,15 @@ func TestRules(t *testing.T) {
 		{"a page behind a store", scene{model: zen, code: before + "48898f00100000 488b07" + add, samples: waited(2, 900_000)}, 1, "dcache-miss dependency<4 dtlb-miss<600 store-forward<10"}, // mov %rcx,4096(%rdi); mov (%rdi),%rax
 		{"of the frame, after a store elsewhere", scene{model: zen, code: before + "48890f 488b442408" + add, samples: waited(2, 15_000)}, 1, "dependency<4 ?"},                               // mov %rcx,(%rdi); mov 8(%rsp),%rax
 		{"or perhaps there", scene{model: zen, code: before + "488d7c2408 48890f 488b442408" + add, samples: waited(3, 15_000)}, 2, "dependency<4 store-forward"},                             // lea 8(%rsp),%rdi; ...
+
+		{"of the frame, by a pointer", scene{model: zen, code: before + "488d7c2408 488b07" + add, samples: waited(2, 900_000)}, 1, "dependency<5 ?"},                                                                                                // lea 8(%rsp),%rdi; mov (%rdi),%rax
+		{"of a frame of 64 KB, by a pointer", scene{model: zen, code: before + "4881ec00000100 488d7c2408 488b07" + add, samples: waited(3, 900_000)}, 2, "dcache-miss dependency<5 dtlb-miss<600"},                                                  // sub $0x10000,%rsp; ...
+		{"of what was loaded on both paths", scene{model: zen, code: before + "4839ca 7505 488b17 eb03 488b37 488b07" + add, runs: either, samples: waited(6, 900_000)}, 5, "dependency<4 front-end<1 mispredict<2 ?"},                               // cmp %rcx,%rdx; jne 1f; mov (%rdi),%rdx; jmp 2f; 1: mov (%rdi),%rsi; 2: mov (%rdi),%rax
+		{"of what was loaded on one of them", scene{model: zen, code: before + "4839ca 7505 488b17 eb05 4883c601 90 488b07" + add, runs: either, samples: waited(7, 900_000)}, 6, "dcache-miss dependency<4 dtlb-miss<600 front-end<1 mispredict<2"}, // ...; 1: add $1,%rsi; nop; ...
+		{"of one place in a loop", scene{model: zen, code: before + "488b07 ffc9 75f9 c3", runs: loop, samples: waited(1, 900_000)}, 0, "dcache-miss<50 dependency<4 dtlb-miss<1.45 front-end<2 ?"},                                                  // 1: mov (%rdi),%rax; dec %ecx; jne 1b
+		{"of 8 bytes after another", scene{model: zen, code: before + "488b07 4883c708 ffc9 75f5 c3", runs: loop, samples: waited(1, 900_000)}, 0, "dcache-miss<76.5 dependency<5 dtlb-miss<2.62 front-end<2 ?"},                                     // 1: mov (%rdi),%rax; add $8,%rdi; ...
+		{"of a table of 2 KB", scene{model: zen, code: before + "0fb6d1 488b04d7 ffc9 75f5 c3", runs: loop, samples: waited(2, 900_000)}, 1, "dcache-miss<50 dependency<6 dtlb-miss<1.45 ?"},                                                         // 1: movzbl %cl,%edx; mov (%rdi,%rdx,8),%rax; ...
+		{"of anywhere", scene{model: zen, code: before + "89ca 488b04d7 ffc9 75f6 c3", runs: loop, samples: waited(2, 900_000)}, 1, "dcache-miss dependency<5 dtlb-miss<600"},                                                                        // 1: mov %ecx,%edx; ...
 
 		{"a result that was near", scene{model: zen, code: before + "488b07 4801c2" + add, samples: waited(2, 900_000)}, 1, "dcache-miss dependency<5 dtlb-miss<600"},                        // mov (%rdi),%rax; add %rax,%rdx
 		{"a result that was not", scene{model: zen, code: before + "488b07" + nops + "4801c2" + add, samples: waited(18, 900_000)}, 17, "dependency<1 ?"},                                    // the same, nops between

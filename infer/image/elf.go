@@ -399,6 +399,16 @@ func (im *Image) section(name string) *elf.Section {
 	return nil
 }
 
+// Data returns the bounds of the section that holds the data at a; it is not ok where there is none.
+func (im *Image) Data(a Addr) (lo, hi Addr, ok bool) {
+	for _, s := range im.elf.Sections {
+		if s.Flags&elf.SHF_ALLOC != 0 && s.Flags&(elf.SHF_EXECINSTR|elf.SHF_TLS) == 0 && uint64(a) >= s.Addr && uint64(a)-s.Addr < s.Size {
+			return Addr(s.Addr), Addr(s.Addr) + Addr(s.Size), true
+		}
+	}
+	return 0, 0, false
+}
+
 // AddrOf returns the address at which the byte at file offset off was linked, if
 // it is loaded at all. It and OffsetOf are the only places where the two meet.
 func (im *Image) AddrOf(off sample.Offset) (Addr, bool) {
