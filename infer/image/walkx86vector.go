@@ -81,7 +81,9 @@ var vectorWalks = []vectorWalk{
 	{0x11, anyOfF3, vstore(4), vmoveLowBack(4)},
 	{0x10, anyOfF2, vload(8), vmoveLow(8)}, // movsd
 	{0x11, anyOfF2, vstore(8), vmoveLowBack(8)},
-	{0x12, noRepF, vloadHalf(trace.X86VloadLow), nil},  // movlps
+	{0x12, withNone, vloadHalf(trace.X86VloadLow), movhlps}, // movlps
+	{0x12, with66, vloadHalf(trace.X86VloadLow), nil},       // movlpd
+	{0x12, withF2, nil, movddup},
 	{0x16, noRepF, vloadHalf(trace.X86Vhigh), movlhps}, // movhps
 	{0x13, always, vstore(8), nil},
 	{0x17, always, vstoreHigh, nil},
@@ -122,6 +124,12 @@ var vectorWalks = []vectorWalk{
 	{0x69, anyOf66, unpack(2, 1), unpack(2, 1)},
 	{0x6a, anyOf66, unpack(4, 1), unpack(4, 1)},
 	{0x6d, anyOf66, unpack(8, 1), unpack(8, 1)},
+	{0x14, withNone, unpack(4, 0), unpack(4, 0)}, // unpcklps, unpcklpd, and those of upper halves
+	{0x14, with66, unpack(8, 0), unpack(8, 0)},
+	{0x15, withNone, unpack(4, 1), unpack(4, 1)},
+	{0x15, with66, unpack(8, 1), unpack(8, 1)},
+	{0xc6, withNone, nil, shufps},
+	{0xc6, with66, nil, shufpd},
 	{0x70, with66, shuffle(0), shuffle(0)},           // pshufd
 	{0x70, withF2, shuffle(1 << 8), shuffle(1 << 8)}, // pshuflw
 	{0x70, withF3, shuffle(1 << 9), shuffle(1 << 9)}, // pshufhw
@@ -218,6 +226,19 @@ func movlhps(d *x86, o *x86Op, v vectorForm) bool {
 	return !v.vex && o.is(trace.X86Vunpack, reg, rm, 16, reg)
 }
 
+// movhlps keeps the upper half: it takes that of the second register, then that of the first.
+func movhlps(d *x86, o *x86Op, v vectorForm) bool {
+	reg, rm := d.vectorFields()
+	o.Imm = 8 | 1<<8
+	return !v.vex && o.is(trace.X86Vunpack, reg, reg, 16, rm)
+}
+
+func movddup(d *x86, o *x86Op, v vectorForm) bool {
+	reg, rm := d.vectorFields()
+	o.Imm = 8
+	return !v.vex && o.is(trace.X86Vunpack, reg, rm, 16, rm)
+}
+
 func vstoreHigh(d *x86, o *x86Op, _ vectorForm) bool {
 	return o.is(trace.X86VstoreHigh, trace.X86None, uint8(d.regField()), 8, 0)
 }
@@ -266,6 +287,33 @@ func shuffle(how int64) vectorArgs {
 		o.Imm = d.imm&0xff | how
 		return o.is(trace.X86Vshufd, reg, rm, 16, 0)
 	}
+}
+
+// shufps takes two double words of the register of the first field and two of the second, in the order of the immediate:
+// what is of one register, or of halves, is done as by others.
+func shufps(d *x86, o *x86Op, v vectorForm) bool { return d.shuffle2(o, v, d.imm&0xff) }
+
+// shufpd takes a word of each.
+func shufpd(d *x86, o *x86Op, v vectorForm) bool {
+	const low, high = 0b0100, 0b1110 // the double words of a word
+	how := [2]int64{low, high}
+	return d.shuffle2(o, v, how[d.imm&1]|how[d.imm>>1&1]<<4)
+}
+
+func (d *x86) shuffle2(o *x86Op, v vectorForm, how int64) bool {
+	const lower, upper = 0b0100_0100, 0b1110_1110
+	switch reg, rm := d.vectorFields(); {
+	case v.vex:
+		return false
+	case reg == rm:
+		o.Imm = how
+		return o.is(trace.X86Vshufd, reg, rm, 16, 0)
+	case how == lower:
+		return unpack(8, 0)(d, o, v)
+	case how == upper:
+		return unpack(8, 1)(d, o, v)
+	}
+	return false
 }
 
 func psrldq(d *x86, o *x86Op, v vectorForm) bool {
