@@ -55,7 +55,7 @@ func TestSlowness(t *testing.T) {
 		}
 	}
 	// Without more than that, walks weigh the less the slower the code is.
-	weights := w.weigher(region, w.odds()).weights()
+	weights := w.weigher(region, w.worths()).weights()
 	for k := range kinds {
 		got, want := math.Log(weights[region[k]]/weights[region[0]]), of(0)-of(k)
 		if math.Abs(got-want) > 1e-6 {

@@ -309,8 +309,8 @@ func number[K comparable](numbers map[K]int32, k K) int32 {
 func (w *Walks) sum() ([]branchSum, int) {
 	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
-	region, odds := w.regions(), w.odds()
-	weights := w.weigher(region, odds).weights()
+	region, worths := w.regions(), w.worths()
+	weights := w.weigher(region, worths).weights()
 	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
@@ -329,7 +329,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 		if i > 0 && s.batch != w.walks[i-1].batch {
 			flush()
 		}
-		s.worth(odds, func(n via, times float64) {
+		worths[i].each(&s, func(n via, times float64) {
 			b := of[n.place()]
 			if b == nil {
 				b = &outcomes{}
@@ -378,7 +378,7 @@ func (w *Walks) regions() []int32 {
 }
 
 // weigher returns what tells the weights of walks.
-func (w *Walks) weigher(region []int32, odds []guessOdds) *weigher {
+func (w *Walks) weigher(region []int32, worths []worth) *weigher {
 	n := 0
 	for _, g := range region {
 		n = max(n, int(g)+1)
@@ -391,12 +391,12 @@ func (w *Walks) weigher(region []int32, odds []guessOdds) *weigher {
 	}
 	out.procs = len(procs)
 	var came, went pairs
-	for _, s := range w.walks {
+	for i, s := range w.walks {
 		from := region[s.start]
 		out.starts[from]++
 		out.steps += float64(s.steps)
 		if s.end >= 0 && region[s.end] != from {
-			worth := s.worth(odds, nil)
+			worth := worths[i].last()
 			came = append(came, pair{region[s.end], from, worth})
 			went = append(went, pair{from, region[s.end], worth})
 		}
@@ -412,7 +412,7 @@ func (w *Walks) weigher(region []int32, odds []guessOdds) *weigher {
 			}
 		}
 	}
-	places, visits := w.visits(region, odds, func(place int32) bool { return rate[place] != nil })
+	places, visits := w.visits(region, worths, func(place int32) bool { return rate[place] != nil })
 	for i, place := range places {
 		r := rate[place]
 		out.rates = append(out.rates, rated{visits[i], math.Log(r.PerSec), r.SD})
@@ -422,15 +422,15 @@ func (w *Walks) weigher(region []int32, odds []guessOdds) *weigher {
 
 // visits returns how often walks passed through the places that are wanted, those of them that they did
 // pass through, by region.
-func (w *Walks) visits(region []int32, odds []guessOdds, wanted func(place int32) bool) (places []int32, visits [][]cell) {
+func (w *Walks) visits(region []int32, worths []worth, wanted func(place int32) bool) (places []int32, visits [][]cell) {
 	want := make([]bool, len(w.places))
 	for i := range want {
 		want[i] = wanted(int32(i))
 	}
 	var seen pairs
 	times := map[int32]float64{} // of one walk, by place
-	for _, s := range w.walks {
-		s.worth(odds, func(at via, n float64) {
+	for i, s := range w.walks {
+		worths[i].each(&s, func(at via, n float64) {
 			if want[at.place()] {
 				times[at.place()] += n
 			}

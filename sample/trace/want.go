@@ -43,8 +43,8 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rates = rates
-	region, odds := w.regions(), w.odds()
-	p := &wanting{WantOptions: opt, weigher: w.weigher(region, odds)}
+	region, worths := w.regions(), w.worths()
+	p := &wanting{WantOptions: opt, weigher: w.weigher(region, worths)}
 	p.u = p.solve()
 	p.weight = p.at(p.u)
 	p.ran = make([]float64, len(p.starts))
@@ -52,7 +52,7 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 		p.ran[region[s.start]] += float64(s.steps)
 	}
 	walks := w.walksBy()
-	places, visits := w.visits(region, odds, func(i int32) bool {
+	places, visits := w.visits(region, worths, func(i int32) bool {
 		return walks[i] >= fewWalks && opt.Able(w.places[i].id, w.places[i].off)
 	})
 	for i, cells := range visits {

@@ -109,7 +109,7 @@ func TestWeights(t *testing.T) {
 		w := tt.p.walked(40000)
 		w.rates = tt.rates
 		region := w.regions()
-		wr := w.weigher(region, w.odds())
+		wr := w.weigher(region, w.worths())
 		weights := wr.weights()
 		of := func(i int) int32 { return region[i] }
 		mean := 0.0
@@ -133,7 +133,7 @@ func TestWeights(t *testing.T) {
 	for i := range w.walks {
 		w.walks[i].end = -1
 	}
-	for g, v := range w.weigher(w.regions(), w.odds()).weights() {
+	for g, v := range w.weigher(w.regions(), w.worths()).weights() {
 		if math.Abs(v-1) > 1e-9 {
 			t.Errorf("region %d, of which nothing is known, weighs %g", g, v)
 		}
@@ -178,7 +178,7 @@ func TestLevel(t *testing.T) {
 // region as end there.
 func TestBalance(t *testing.T) {
 	w := newWeighed([5]float64{1, 3, 1, 1, 2}).walked(1000)
-	wr := w.weigher(w.regions(), w.odds())
+	wr := w.weigher(w.regions(), w.worths())
 	weight := make([]float64, len(wr.starts))
 	for g := range weight {
 		weight[g] = 1 + float64(g)
