@@ -25,7 +25,8 @@ kernel, elsewhere  samples that are in no procedure of an image that is here
 The four shares of the top-down method are made from events that count places of the pipeline, where
 the recording has them. Otherwise they are estimated from causes, and are ranges.
 
---cause lists the procedures that one cause may cost most. ` + procHelp,
+--cause lists the procedures that one cause may cost most; with mispredict, also how many of their branches are
+expected to be mispredicted by where they go, for 1000 instructions of the recording. ` + procHelp,
 	examples: `backfeed whatcg app.bfr
 backfeed whatcg app.bfr --proc lookup
 backfeed whatcg app.bfr --cause mispredict -n 5`,

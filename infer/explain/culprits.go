@@ -785,6 +785,30 @@ func (w *work) missesBy(b int, rarer func(e int) float64) float64 {
 	return min(1-1/outs, 2*rare)
 }
 
+// missed returns how often the branch at the end of block b is mispredicted, by its out-edges alone: a conditional
+// branch where it takes the rarer one, an indirect jump where its target is not the one before. Of
+// procedures of 21 programs, this times executions correlates with what callgrind simulates by 0.72, by exact counts 0.90, all
+// their time by 0.64 (TestPapers); by ranks it is 0.61 and 0.45. With 2p(1-p) for conditional branches it is 0.70.
+func (w *work) missed(b int) float64 {
+	last := w.first[b+1] - 1
+	n := w.r.Block[b].N
+	if last < w.first[b] || !(n > 0) {
+		return 0
+	}
+	most, squares := 0.0, 0.0
+	for _, e := range w.r.Proc.Blocks[b].Out {
+		p := min(1, w.r.Edge[e].N/n)
+		most, squares = max(most, p), squares+p*p
+	}
+	switch class := w.exp.Insts[last].Class; {
+	case class&image.CondJump != 0:
+		return min(most, 1-most)
+	case class&image.IndJump != 0 && len(w.r.Proc.Blocks[b].Out) > 1:
+		return max(0, 1-squares)
+	}
+	return 0
+}
+
 // blameStores accuses the store buffer. A store that finds it full cannot be
 // dispatched: it is caught itself, or what is just before it.
 func (w *work) blameStores(i int) {

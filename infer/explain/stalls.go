@@ -136,6 +136,10 @@ type Summary struct {
 	Kernel      float64            // in the kernel; of recordings alone, see Explainer.Rest
 	Elsewhere   float64            // of samples in no known procedure; likewise
 	Dispatched  Range              // cycles that dispatching all operations takes, by how well it is known how many ran
+
+	// Mispredicted is executions: of branches that a predictor without memory of what went before gets
+	// wrong, by how they are estimated to go.
+	Mispredicted float64
 }
 
 // NumWhys is how many machine.Why there are.
@@ -185,6 +189,7 @@ func (s *Summary) Add(t *Summary) {
 	s.Kernel += t.Kernel
 	s.Elsewhere += t.Elsewhere
 	s.Dispatched.add(t.Dispatched)
+	s.Mispredicted += t.Mispredicted
 }
 
 // An Explainer explains the time of the procedures of one Profile.
@@ -330,6 +335,7 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 		f := r.Block[b]
 		n, off := f.N*float64(w.uops[b])/float64(x.model.Width.Dispatch), levelError[f.Conf]
 		w.exp.Dispatched.add(Range{n / off, n * off})
+		w.exp.Mispredicted += f.N * w.missed(b)
 	}
 	return w.exp
 }

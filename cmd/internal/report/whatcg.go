@@ -51,6 +51,7 @@ type BlamedRow struct {
 	Most    float64 `json:"most"`
 	Of      float64 `json:"of"` // Share, of the procedure's own time
 	Samples uint64  `json:"samples"`
+	Missed  float64 `json:"mispredicted,omitempty"` // of mispredict: branches expected to be, for 1000 instructions of the recording
 	Image   string  `json:"image"`
 	Name
 }
@@ -177,11 +178,21 @@ func percentRange(r [2]float64) string { return fmt.Sprintf("%.0f to %.0f %%", 1
 func NewBlamed(prof *infer.Profile, x *explain.Explainer, of Subject, cause explain.Cause, n int) *Blamed {
 	doc := &Blamed{TimeHeader: NewTimeHeader(prof, "backfeed.whatcg.stall/2", x), Cause: cause.String(), Procedures: []BlamedRow{}}
 	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
+	insts := 0.0
+	for _, ip := range prof.Images {
+		for _, r := range ip.Procs {
+			insts += r.Instructions()
+		}
+	}
 	eachOf(x, of, func(ip *infer.ImageProfile, e *explain.Explanation) {
 		if r := e.Causes[cause]; r.Most > 0 {
+			missed := 0.0
+			if cause == explain.Mispredict {
+				missed = 1000 * e.Mispredicted / max(insts, 1)
+			}
 			doc.Procedures = append(doc.Procedures, BlamedRow{
 				Share: e.Likeliest[cause] / all, Least: r.Least / all, Most: r.Most / all, Of: e.Likeliest[cause] / max(e.Cycles, 1e-300),
-				Samples: e.Result.Samples, Image: ip.ID.Path, Name: NameOf(e.Result.Proc.Name),
+				Samples: e.Result.Samples, Missed: missed, Image: ip.ID.Path, Name: NameOf(e.Result.Proc.Name),
 			})
 		}
 	})
@@ -203,10 +214,19 @@ func (doc *Blamed) Text(w io.Writer, style Style) error {
 		return err
 	}
 	Fprintf(w, style, "Stalls for %s:\n\n", doc.Cause)
-	t := NewTable(Right("share"), Right("sum").Drop(1), Right("least"), Right("most"), Right("of its time"),
-		Paths("image"), Procedures("procedure").Main())
+	columns := []Column{Right("share"), Right("sum").Drop(1), Right("least"), Right("most"), Right("of its time")}
+	branches := doc.Cause == explain.Mispredict.String()
+	if branches {
+		columns = append(columns, Right("mispredicted"))
+		Fprintf(w, style, "mispredicted: branches that are expected to be, by where they go, for 1000 instructions of the recording\n\n")
+	}
+	t := NewTable(append(columns, Paths("image"), Procedures("procedure").Main())...)
 	for _, r := range doc.Procedures {
-		t.Row(Percent(r.Share), Percent(r.Sum), Percent(r.Least), Percent(r.Most), Percent(r.Of), r.Image, r.In(style))
+		row := []string{Percent(r.Share), Percent(r.Sum), Percent(r.Least), Percent(r.Most), Percent(r.Of)}
+		if branches {
+			row = append(row, fmt.Sprintf("%.2g", r.Missed))
+		}
+		t.Row(append(row, r.Image, r.In(style))...)
 	}
 	return t.Print(w, style)
 }
