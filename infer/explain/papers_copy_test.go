@@ -158,9 +158,9 @@ func (r *papers) readCopyLoop(p *program, prof, cal *infer.Profile) {
 	for i, v := range paperRatios {
 		theirs = append(theirs, point{fmt.Sprint("issue point ", i+1), v / paperTruth, 1})
 	}
-	pic := &picture{w: 760, h: 90 + 21*float64(max(len(theirs), len(points)))}
-	pic.points(90, 270, "DCPI, Alpha 21164, in order", theirs, []estimate{{"truth", 1}, {"estimate", paperEstimate / paperTruth}})
-	pic.points(570, 170, brand(p.Rec.Counts[0].CPU)+", out of order", points, lines)
+	pic := &picture{w: 840, h: 90 + 21*float64(max(len(theirs), len(points)))}
+	pic.points(90, 250, "DCPI, Alpha 21164, in order", theirs, []estimate{{"truth", 1}, {"estimate", paperEstimate / paperTruth}})
+	pic.points(540, 270, brand(p.Rec.Counts[0].CPU)+", out of order", points, lines)
 	r.draw("figure7.svg", "cycles of the instructions of the copy loop for each execution, DCPI's and ours", pic)
 	cycles := float64(in.BlockSamples[loop]) * x.CyclesPerSample()
 	r.printf("Bars are the cycles of each instruction for each execution of the loop, which is S/M over the truth where M is 1. Of ours, pale ones have M = 0: they go with the one before, and there is no ratio. Lines are estimates of the executions over the truth. DCPI's instructions with M > 0 are %d, and the loop takes %.0f cycles an execution there, of which %d are needed. Here %.3g are needed, and it takes %.3g by the exact count, %.3g by the inferred one.\n\n",
@@ -190,7 +190,7 @@ func (p *picture) points(left, width float64, name string, all []point, lines []
 		p.line(x.at(v), top, x.at(v), bottom, gridColor)
 		p.text(x.at(v), bottom+15, "middle", fmt.Sprintf("%.4g", v))
 	}
-	p.text(left+width/2, bottom+31, "middle", "cycles an execution; executions over the truth")
+	p.text(left+width/2, bottom+31, "middle", "cycles an execution (bars); executions over the truth (lines)")
 	for i, q := range all {
 		y := top + 21*float64(i)
 		p.text(left-5, y+14, "end", q.name)

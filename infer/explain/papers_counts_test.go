@@ -75,6 +75,9 @@ func sortedOffsets(ic *sample.ImageCounts) []sample.Offset {
 	return all
 }
 
+// oraclePlaces is how many blocks an oracle knows the executions of.
+const oraclePlaces = 400
+
 // oracle is the true executions of the places that are worth most, and whether most samples are in one block.
 func (p *program) oracle(prof *infer.Profile) (known []infer.Known, oneLoop bool) {
 	for _, pl := range prof.Places {
@@ -92,13 +95,10 @@ func (p *program) oracle(prof *infer.Profile) (known []infer.Known, oneLoop bool
 	return known, oneLoop
 }
 
-// measure holds what a program's recordings come to against the truth. An oracle knows the executions of 400 places.
+// measure holds what a program's recordings come to against the truth. An oracle knows the executions of the places that
+// prof asks for.
 func (r *papers) measure(p *program, prof, cal *infer.Profile) {
-	asked := p.infer(r.t, p.Rec, infer.Options{Places: 400})
-	if asked == nil {
-		return
-	}
-	known, oneLoop := p.oracle(asked)
+	known, oneLoop := p.oracle(prof)
 	for _, run := range []struct {
 		v     *variant
 		prof  *infer.Profile // or to be inferred
@@ -254,7 +254,7 @@ func (r *papers) histograms() {
 		var panels []panel
 		for _, q := range []panel{
 			{"by samples, 1 run", c.one.real(), fig.own}, {"by samples, all runs", all, fig.own},
-			{"the same within the procedure, 1 run", c.one.real(), fig.within}, {"the same within the procedure, all runs", all, fig.within},
+			{"within the procedure, 1 run", c.one.real(), fig.within}, {"within the procedure, all runs", all, fig.within},
 			{"calibrated, 1 run", c.onceCalibrated.real(), fig.own}, {"calibrated, all runs", c.calibrated.real(), fig.own},
 			{"400 exact counts", c.exact.real(), fig.own}, {"calibrated, within the procedure", c.calibrated.real(), fig.within},
 		} {
@@ -266,7 +266,7 @@ func (r *papers) histograms() {
 		p.legend(60, 18, confidences)
 		for i, q := range panels {
 			h := q.v.histogram(q.of)
-			p.histogram(60+375*float64(i%2), 40+210*float64(i/2), fmt.Sprintf("%s: %d programs", q.name, len(q.v.of)), "share of "+fig.of+" (%)", &h)
+			p.histogram(60+375*float64(i%2), 40+210*float64(i/2), q.name, len(q.v.of), "share of "+fig.of+" (%)", &h)
 		}
 		r.draw(fig.file, "figure "+fig.n+": distribution of errors by confidence", p)
 	}
@@ -401,14 +401,14 @@ func (r *papers) groups() {
 }
 
 // histogram draws a panel of figures 8 and 9 with its top left at x, y.
-func (p *picture) histogram(left, top float64, name, yName string, h *truth.Histogram) {
+func (p *picture) histogram(left, top float64, name string, programs int, yName string, h *truth.Histogram) {
 	most := 0.1
 	for i := range h {
 		most = max(most, h.Share(i))
 	}
 	x, y := axis{from: left, to: left + 310}, axis{from: top + 155, to: top + 30, most: 100 * most}
 	p.title(left+4, top+6, name)
-	p.text(left+4, top+20, "start", fmt.Sprintf("%s, %s, %s %% are within 5, 10, 15 %%", percent(h.Between(-5, 5)), percent(h.Between(-10, 10)), percent(h.Between(-15, 15))))
+	p.text(left+4, top+20, "start", fmt.Sprintf("%d programs: %s, %s, %s %% are within 5, 10, 15 %%", programs, percent(h.Between(-5, 5)), percent(h.Between(-10, 10)), percent(h.Between(-15, 15))))
 	for _, v := range y.ticks() {
 		p.line(x.from, y.at(v), x.to, y.at(v), gridColor)
 		p.text(x.from-5, y.at(v)+4, "end", fmt.Sprintf("%.4g", v))
@@ -540,11 +540,11 @@ func (p *program) fileSizes() (bytes float64) {
 	return bytes
 }
 
-// parts names the images of a program that have a hundredth of its samples, as programs that call others have several.
+// parts names the images of a program that have a thousandth of its samples, as programs that call others have several.
 func (p *program) parts() string {
 	var names []string
 	for _, ic := range p.Rec.Counts[0].Images {
-		if float64(ic.Samples()) >= 0.01*float64(p.Rec.Counts[0].Total) {
+		if float64(ic.Samples()) >= 0.001*float64(p.Rec.Counts[0].Total) {
 			names = append(names, filepath.Base(ic.ID.Path))
 		}
 	}

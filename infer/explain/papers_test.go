@@ -100,7 +100,7 @@ func TestPapers(t *testing.T) {
 
 // study infers what a program has recorded, and keeps what the sections say of it.
 func (r *papers) study(p *program) {
-	prof := p.infer(r.t, p.Rec, infer.Options{})
+	prof := p.infer(r.t, p.Rec, infer.Options{Places: oraclePlaces})
 	if prof == nil {
 		return
 	}

@@ -65,7 +65,7 @@ func (p *picture) box(x, y, w, h float64, color string) {
 // dots draws points at pixels, those at the same one once.
 func (p *picture) dots(at [][2]float64, color string) {
 	seen := map[[2]int]bool{}
-	fmt.Fprintf(&p.body, `<path stroke="%s" stroke-opacity="0.6" stroke-width="4.4" stroke-linecap="round" d="`, color)
+	fmt.Fprintf(&p.body, `<path stroke="%s" stroke-opacity="0.75" stroke-width="4.4" stroke-linecap="round" d="`, color)
 	for _, xy := range at {
 		pixel := [2]int{int(math.Round(xy[0])), int(math.Round(xy[1]))}
 		if !seen[pixel] {
@@ -128,9 +128,14 @@ func (p *picture) frame(x, y axis, xName, yName string) {
 		p.line(x.from, y.at(v), x.to, y.at(v), gridColor)
 		p.text(x.from-5, y.at(v)+4, "end", fmt.Sprintf("%.4g", v))
 	}
+	free := math.Inf(-1) // from here on no number is
 	for _, v := range x.ticks() {
 		p.line(x.at(v), y.from, x.at(v), y.from+4, inkColor)
-		p.text(x.at(v), y.from+16, "middle", fmt.Sprintf("%.4g", v))
+		s := fmt.Sprintf("%.4g", v)
+		if half := 3.2*float64(len(s)) + 2; x.at(v)-half >= free {
+			p.text(x.at(v), y.from+16, "middle", s)
+			free = x.at(v) + half
+		}
 	}
 	p.names(x, y, xName, yName)
 }
@@ -140,7 +145,7 @@ func (p *picture) names(x, y axis, xName, yName string) {
 	p.line(x.from, y.from, x.to, y.from, inkColor)
 	p.line(x.from, y.from, x.from, y.to, inkColor)
 	p.text((x.from+x.to)/2, y.from+31, "middle", xName)
-	p.upright(x.from-40, (y.from+y.to)/2, yName)
+	p.upright(x.from-46, (y.from+y.to)/2, yName)
 }
 
 func TestAxis(t *testing.T) {
