@@ -43,7 +43,7 @@ func (w *Walks) AddLong(l *Long, batch int) {
 			s.steps = int32(step)
 			return false
 		}
-		at := w.placeOf(c, b.Op) * viaPlace
+		at := w.placeOf(c, b.Op, target{}) * viaPlace
 		if b.Taken {
 			at |= viaTaken
 			if w.keeps {
@@ -54,10 +54,20 @@ func (w *Walks) AddLong(l *Long, batch int) {
 			tail = append(tail[:0], tail[tailBranches:]...)
 		}
 		tail = append(tail, at)
-		if step < headSteps {
-			s.at = append(s.at, at)
-		} else {
-			times[at]++
+		saw := func(at via) {
+			if step < headSteps {
+				s.at = append(s.at, at)
+			} else {
+				times[at]++
+			}
+		}
+		saw(at)
+		switch {
+		case !c.leads(b.Op, b.To):
+		case b.To != 0:
+			saw(w.placeOf(c, b.Op, c.targetAt(b.To))*viaPlace | viaTaken | viaTarget)
+		case l.End == EndOutside:
+			saw(w.placeOf(c, b.Op, target{known: true})*viaPlace | viaTaken | viaTarget)
 		}
 		return true
 	})

@@ -31,7 +31,7 @@ func TestSlowness(t *testing.T) {
 		at := uint64(k) * 0x100
 		s := seenWalk{steps: steps, head: steps, start: number(w.spot, endpoint{id, at, 0, at}), end: -1}
 		if i < len(kinds) {
-			w.places = append(w.places, branchKey{id, sample.Offset(at), true})
+			w.places = append(w.places, branchKey{id: id, off: sample.Offset(at), cond: true})
 		}
 		for n := range branches {
 			how := via(k) * viaPlace

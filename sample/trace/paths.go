@@ -48,7 +48,7 @@ func (w *Walks) keep(c *Code, steps []Step, insts uint64, out *Left) {
 			if s.To != 0 {
 				b.To = w.frame(c, s.To)
 			} else if out != nil {
-				i := slices.IndexFunc(c.ids, func(id sample.ImageID) bool { return id.Key() == out.ID })
+				i := c.indexOf(out.ID)
 				b.To = sample.Frame{Image: w.kept.Image(c.ids[i]), Off: sample.Offset(out.Addr - c.Ranges[i].Delta)}
 			}
 			p.Branches = append(p.Branches, b)

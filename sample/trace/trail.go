@@ -28,6 +28,7 @@ const (
 	viaInner   via = 1 << iota // in a call that began during the walk
 	viaTaken                   // jumps, calls and returns always are
 	viaGuessed                 // it is not known whether it was taken
+	viaTarget                  // not a branch, but where the one before it went
 	viaPlace
 )
 

@@ -106,11 +106,20 @@ func whole(n float64) uint64 {
 	return max(1, uint64(math.Round(n)))
 }
 
-// A branchKey is one branch.
+// A branchKey is one branch, or that it went to one place.
 type branchKey struct {
 	id   sample.ImageID // by key
 	off  sample.Offset
 	cond bool
+	to   target
+}
+
+// A target is where an indirect branch went; the zero value is that it is not said. Where known and
+// without an image, that is code of no image that is known.
+type target struct {
+	known bool
+	id    sample.ImageID // by key
+	off   sample.Offset
 }
 
 // An endpoint is an instruction where walks begin or end. Loop tells how long a walk goes round
@@ -133,6 +142,9 @@ var turnsKinds = []int{12, 40}
 func loopOf(places iter.Seq[via]) (kind int) {
 	n, first := 0, int32(-1)
 	for at := range places {
+		if at&viaTarget != 0 {
+			continue
+		}
 		if n > 0 && at.place() != first {
 			break
 		}
@@ -220,7 +232,18 @@ func (w *Walks) add(t *path, batch int) {
 	c := w.code
 	w.begin()
 	s := seenWalk{batch: batch, steps: int32(t.steps), head: int32(t.steps), end: -1}
-	last := c.follow(t, func(b passed) { s.at = append(s.at, w.placeOf(c, b.op)*viaPlace|b.how) })
+	var ended uint32 // operation at which it did, if that is an indirect branch
+	last := c.follow(t, func(b passed) {
+		s.at = append(s.at, w.placeOf(c, b.op, target{})*viaPlace|b.how)
+		if ended = 0; !c.leads(b.op, b.to) {
+			return
+		}
+		if b.to == 0 {
+			ended = b.op
+			return
+		}
+		s.at = append(s.at, w.placeOf(c, b.op, c.targetAt(b.to))*viaPlace|b.how|viaTarget)
+	})
 	w.went++
 	if last == 0 {
 		return
@@ -228,6 +251,9 @@ func (w *Walks) add(t *path, batch int) {
 	var out *Left
 	if t.end == EndOutside {
 		out = w.leave(t, last)
+		if ended != 0 {
+			s.at = append(s.at, w.placeOf(c, ended, c.targetOf(out))*viaPlace|viaTaken|viaTarget)
+		}
 	}
 	if w.keeps {
 		steps, insts := c.steps(t)
@@ -247,17 +273,52 @@ func (w *Walks) begin() {
 	}
 }
 
-// placeOf returns the number of the place of a branch of c.
-func (w *Walks) placeOf(c *Code, op uint32) via {
+// placeOf returns the number of the place of a branch of c, or of that it went to a target.
+func (w *Walks) placeOf(c *Code, op uint32, to target) via {
 	in := &c.at[op]
 	id := c.ids[in.image]
-	place := branchKey{id.Key(), in.off, c.Ops[op].Kind == CondJump}
+	place := branchKey{id.Key(), in.off, c.Ops[op].Kind == CondJump, to}
 	n := number(w.place, place)
 	if int(n) == len(w.places) {
 		w.ids[place.id] = id
+		if i := c.indexOf(to.id); to.known && i >= 0 {
+			w.ids[to.id] = c.ids[i]
+		}
 		w.places = append(w.places, place)
 	}
 	return via(n)
+}
+
+// leads reports whether op is a call or a jump that may lead from one procedure to several, and to, if it is not 0, where
+// it did so.
+func (c *Code) leads(op, to uint32) bool {
+	from := &c.at[op]
+	switch c.Ops[op].Kind {
+	case CallInd:
+		return from.target == 0
+	case JumpInd:
+		return from.target == 0 && (to == 0 || from.proc != c.at[to].proc || from.image != c.at[to].image)
+	}
+	return false
+}
+
+// indexOf returns which image of c has an ID, by key; -1 is none.
+func (c *Code) indexOf(key sample.ImageID) int {
+	return slices.IndexFunc(c.ids, func(id sample.ImageID) bool { return id.Key() == key })
+}
+
+// targetAt returns where an operation is.
+func (c *Code) targetAt(op uint32) target {
+	at := &c.at[op]
+	return target{true, c.ids[at.image].Key(), at.off}
+}
+
+// targetOf returns where a walk went on to that left the code; nil is nowhere in an image.
+func (c *Code) targetOf(l *Left) target {
+	if l == nil {
+		return target{known: true}
+	}
+	return target{true, l.ID, sample.Offset(l.Addr - c.Ranges[c.indexOf(l.ID)].Delta)}
 }
 
 // spotOf returns the spot of an operation of c, of a kind.
@@ -407,7 +468,7 @@ func (w *Walks) weigher(region []int32, worths []worth) *weigher {
 	for i := range w.rates {
 		r := &w.rates[i]
 		for _, cond := range []bool{false, true} {
-			if place, ok := w.place[branchKey{r.ID.Key(), r.Off, cond}]; ok && r.PerSec > 0 {
+			if place, ok := w.place[branchKey{id: r.ID.Key(), off: r.Off, cond: cond}]; ok && r.PerSec > 0 {
 				rate[place] = r
 			}
 		}
@@ -492,7 +553,16 @@ func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 	sums, batches := w.sum()
 	for i, p := range sums {
 		at := w.places[i]
-		counts.AddProbed(counts.Image(w.ids[at.id]), at.off, p.probed(batches, at.cond))
+		from := sample.Frame{Image: counts.Image(w.ids[at.id]), Off: at.off}
+		if at.to.known {
+			to := sample.Frame{Image: sample.Unknown}
+			if id, ok := w.ids[at.to.id]; ok {
+				to = sample.Frame{Image: counts.Image(id), Off: at.to.off}
+			}
+			counts.AddTarget(sample.Branch{From: from, To: to}, whole(p.outer.n+p.inner.n))
+			continue
+		}
+		counts.AddProbed(from.Image, from.Off, p.probed(batches, at.cond))
 	}
 	w.addPaths(counts)
 }

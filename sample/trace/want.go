@@ -53,7 +53,7 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	}
 	walks := w.walksBy()
 	places, visits := w.visits(region, worths, func(i int32) bool {
-		return walks[i] >= fewWalks && opt.Able(w.places[i].id, w.places[i].off)
+		return walks[i] >= fewWalks && !w.places[i].to.known && opt.Able(w.places[i].id, w.places[i].off)
 	})
 	for i, cells := range visits {
 		at := w.places[places[i]]

@@ -61,7 +61,7 @@ func (p *weighed) walked(walks int) *Walks {
 		at := uint64(g) * 0x100
 		time[g] = p.time(g)
 		number(w.spot, endpoint{id, at, 0, at})
-		place := branchKey{id, sample.Offset(at), true}
+		place := branchKey{id: id, off: sample.Offset(at), cond: true}
 		number(w.place, place)
 		w.places = append(w.places, place)
 	}
