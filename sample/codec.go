@@ -22,8 +22,8 @@ import (
 //	0       4     magic "bfr2"; the digit is the version of the format. It is "bfr3"
 //	              if there are first touches, "bfr4" if anything was probed or
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
-//	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed, and
-//	              nothing else differs
+//	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
+//	              "bfr9" if processes are known, and nothing else differs
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -54,6 +54,7 @@ import (
 //
 //	20 bytes build ID, zero-padded; zero is unknown
 //	string   path
+//	integer  from "bfr9" on, processes; 0 if none, or unknown
 //	list     samples by increasing offset: integer, offset minus that of the
 //	         entry before; integer, samples (> 0)
 //	list     from "bfr3" on, first touches by increasing offset: integer, offset
@@ -135,14 +136,15 @@ import (
 // Hot instructions are neighbours, so a sampled place is usually two or three
 // bytes, and so is a frame of a stack.
 const (
-	magic         = "bfr2"
-	magicTouched  = "bfr3"
-	magicObserved = "bfr4"
-	magicWalked   = "bfr5"
-	magicPaths    = "bfr6"
-	magicTargets  = "bfr7"
-	magicReplayed = "bfr8"
-	magicLast     = magicReplayed
+	magic          = "bfr2"
+	magicTouched   = "bfr3"
+	magicObserved  = "bfr4"
+	magicWalked    = "bfr5"
+	magicPaths     = "bfr6"
+	magicTargets   = "bfr7"
+	magicReplayed  = "bfr8"
+	magicProcesses = "bfr9"
+	magicLast      = magicProcesses
 )
 
 const headerSize = len(magic) + 4
@@ -162,6 +164,8 @@ func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
 	switch {
+	case r.any((*ImageCounts).begun):
+		e.magic = magicProcesses
 	case r.any((*ImageCounts).replayed):
 		e.magic = magicReplayed
 	case r.targeted():
@@ -195,6 +199,7 @@ func (r *Recording) paths() bool {
 	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return len(c.Paths) > 0 })
 }
 
+func (ic *ImageCounts) begun() bool    { return ic.Processes > 0 }
 func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
 func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
 func (ic *ImageCounts) replayed() bool { return len(ic.Replayed) > 0 }
@@ -260,6 +265,9 @@ func (e *encoder) counts(c *Counts) {
 func (e *encoder) image(ic *ImageCounts) {
 	e.B = append(e.B, ic.ID.Build[:]...)
 	e.String(ic.ID.Path)
+	if e.magic >= magicProcesses {
+		e.Uint(ic.Processes)
+	}
 	e.byOffset(ic.At)
 	if e.magic >= magicTouched {
 		e.byOffset(ic.First)
@@ -528,6 +536,9 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
+	if d.magic == magicProcesses && d.Err == nil && !r.any((*ImageCounts).begun) {
+		d.Fail(d.Off, "processes, of which there are none")
+	}
 	if d.magic == magicReplayed && d.Err == nil && !r.any((*ImageCounts).replayed) {
 		d.Fail(d.Off, "replayed walks, of which there are none")
 	}
@@ -630,6 +641,10 @@ func (d *decoder) images(c *Counts) {
 		// An image that the list holds already would not become a new one.
 		if c.Image(id) != i || i > 0 && c.Images[i-1].ID.Compare(id) >= 0 {
 			d.Fail(off, "order of images")
+		}
+		if d.magic >= magicProcesses {
+			c.Images[i].Processes = d.Uint(math.MaxUint64, "processes")
+			d.Note("%d processes", c.Images[i].Processes)
 		}
 		d.samples(c, i)
 		if d.magic >= magicTouched {

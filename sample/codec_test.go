@@ -105,6 +105,10 @@ func TestDecodeMalformed(t *testing.T) {
 		copy(b, magicPaths)
 		return seal(b)
 	}
+	processSeal := func(b []byte) []byte {
+		copy(b, magicProcesses)
+		return seal(b)
+	}
 	targetSeal := func(b []byte) []byte {
 		copy(b, magicTargets)
 		return seal(b)
@@ -176,6 +180,8 @@ func TestDecodeMalformed(t *testing.T) {
 		{"path too long", pathSeal(none(paths().put(1, 1, 1, MaxPathBranches+1, make([]byte, 2*MaxPathBranches+2)))), "offset 0x4c: path"},
 		{"branch from a missing place", pathSeal(none(paths().put(1, 1, 1, 1, 2, 0))), "offset 0x4f: source"},
 		{"branch to before the first place", pathSeal(none(paths().put(1, 1, 1, 1, 0, 1))), "offset 0x50: target"},
+		{"processes of nobody", processSeal(none(newFile().put(0))), "offset 0x9: processes"},
+		{"no processes", processSeal(none(head().put(0, 1, a, "/a", 0, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))), "offset 0x4d: processes"},
 		{"paths out of order", pathSeal(none(paths().put(2, 1, 2, 1, 0, 0, 0, 1, 1, 0, 0))), "offset 0x9: cycles: path 1"},
 		{"targets of nobody", targetSeal(none(newFile().put(0))), "offset 0x9: targets"},
 		{"no targets", targetSeal(none(paths().put(1, 1, 1, 1, 0, 0, 0))), "offset 0x52: targets"},
@@ -264,6 +270,9 @@ func random(rnd *rand.Rand, places int) *Recording {
 			}
 			c.AddPaths([]Path{p})
 		}
+		if len(c.Images) > 0 && rnd.IntN(2) == 0 {
+			c.AddProcesses(rnd.IntN(len(c.Images)), rnd.Uint64N(9))
+		}
 		for range rnd.IntN(2) * rnd.IntN(4) {
 			c.AddTarget(Branch{pick(), pick()}, 1+rnd.Uint64N(9))
 		}
@@ -345,6 +354,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(withPaths().Encode())
 	f.Add(withTargets().Encode())
 	f.Add(withReplayed().Encode())
+	f.Add(withProcesses().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

@@ -221,6 +221,7 @@ func (c *Counts) merge(o *Counts) {
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
 		index[i] = c.Image(ic.ID)
+		c.AddProcesses(index[i], ic.Processes)
 		for off, n := range ic.At {
 			c.AddSample(index[i], off, n)
 		}

@@ -146,10 +146,11 @@ type Range struct {
 
 // ImageCounts are the samples of one image, and what was counted exactly in it.
 type ImageCounts struct {
-	ID     ImageID
-	At     map[Offset]uint64 // samples by place
-	First  map[Offset]uint64 // first touches by place, in us since the process began its program; nil if none is known
-	Probed map[Offset]Probed // what probes counted, by place of the probed instruction; nil if none
+	ID        ImageID
+	Processes uint64            // processes that began their program while recorded, and mapped the image; 0 if none did, or that is not known
+	At        map[Offset]uint64 // samples by place
+	First     map[Offset]uint64 // first touches by place, in us since the process began its program; nil if none is known
+	Probed    map[Offset]Probed // what probes counted, by place of the probed instruction; nil if none
 	// Replayed is what models of predictors and caches made of walks, by place of the instruction; nil if nothing.
 	Replayed map[Offset]Replayed
 	Counted  map[Offset]uint64 // executions by place of the instruction, counted exactly in runs whose length beside the sampled time is not known; nil if none

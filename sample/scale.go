@@ -65,10 +65,10 @@ func Normalise(rs []*Recording) []*Recording {
 func (c *Counts) scale(w float64) *Counts {
 	c = c.sorted()
 	out := NewCounts(c.CPU, c.Event)
-	samples := scaler{w: w}
+	samples, processes := scaler{w: w}, scaler{w: w}
 	stacks := c.Stacks
 	for i, ic := range c.Images {
-		out.Image(ic.ID)
+		out.AddProcesses(out.Image(ic.ID), processes.scale(ic.Processes))
 		for _, off := range slices.Sorted(maps.Keys(ic.At)) {
 			rest := ic.At[off]
 			for len(stacks) > 0 && stacks[0].Frames[0] == (Frame{i, off}) {

@@ -12,9 +12,10 @@ import (
 // Kernel records tell of no unmapping, so a range stays until another covers it
 // or the process executes another program: no sample can fall on what is gone.
 type Spaces struct {
-	spaces map[int]*space // by process
-	pid    int            // process of last
-	last   *Mapping       // what Find returned before: samples come in runs
+	spaces map[int]*space     // by process
+	begun  map[ImageID]uint64 // processes that began with an image, by its key, and were not told of yet
+	pid    int                // process of last
+	last   *Mapping           // what Find returned before: samples come in runs
 }
 
 // A Mapping is part of an image, or something that is none, at [Start, End) of
@@ -27,9 +28,11 @@ type Mapping struct {
 }
 
 type space struct {
-	maps    *mapNode // they do not overlap
-	threads int
-	began   uint64 // when its program did, in ns of the recorder's clock; 0 if that is not known
+	maps     *mapNode // they do not overlap
+	threads  int
+	executed bool      // its program began while recorded, and it is not ignored
+	has      []ImageID // keys of the images that it has mapped since then; never changed in place
+	began    uint64    // when its program did, in ns of the recorder's clock; 0 if that is not known
 }
 
 // Map says that m replaces what process pid had at its addresses.
@@ -38,6 +41,9 @@ func (s *Spaces) Map(pid int, m Mapping) {
 		return
 	}
 	sp := s.of(pid)
+	if m.Loss == "" {
+		s.begin(sp, m.Image)
+	}
 	before, rest := sp.maps.split(m.Start)
 	covered, after := rest.split(m.End)
 	// Of the mapping that m begins in, and of the one that it ends in, ends may stay.
@@ -69,21 +75,27 @@ func (s *Spaces) Fork(pid, parent int) {
 		from.threads++
 		return
 	}
-	s.spaces[pid] = &space{maps: from.maps, threads: 1, began: from.began}
+	s.spaces[pid] = &space{maps: from.maps, threads: 1, executed: from.executed, has: from.has, began: from.began}
 	s.last = nil
 }
 
 // Exec says that process pid has begun another program: it has one thread, and
 // nothing mapped.
 func (s *Spaces) Exec(pid int) {
-	*s.of(pid) = space{threads: 1}
+	*s.of(pid) = space{threads: 1, executed: true}
 	s.last = nil
 }
 
 // Began says when the program of a process began that has just executed it, in ns
 // of the recorder's clock; 0 is unknown. Its children run the same program, and
 // find its code in memory, until they execute another.
-func (s *Spaces) Began(pid int, at uint64) { s.of(pid).began = at }
+func (s *Spaces) Began(pid int, at uint64) {
+	sp := s.of(pid)
+	sp.executed, sp.began = true, at
+}
+
+// Ignore says that a process is not asked for: it is not told of by TellProcesses.
+func (s *Spaces) Ignore(pid int) { s.of(pid).executed = false }
 
 // Age is how long a process has run its program at a time, in us, if that is known.
 // It is not of what ran before the recording began.

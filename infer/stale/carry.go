@@ -127,6 +127,7 @@ func (m *mover) samples(report *Carried, procs map[LostProc][2]uint64) {
 		m.out.Lose(why, n)
 	}
 	for i, ic := range m.in.Images {
+		m.out.AddProcesses(m.index[i], ic.Processes)
 		for off, n := range ic.At {
 			f, t := m.place(sample.Frame{Image: i, Off: off})
 			if t == NoTie {

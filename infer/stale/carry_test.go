@@ -7,7 +7,7 @@ import (
 	"backfeed/sample"
 )
 
-// TestCarryPaths: a path ends before the first branch that has no place in the newer build.
+// TestCarryPaths: a path ends before the first branch that has no place in the newer build; processes are of it.
 func TestCarryPaths(t *testing.T) {
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})
 	app, lib := c.Image(sample.ImageID{Path: "/app"}), c.Image(sample.ImageID{Path: "/lib.so"})
@@ -18,8 +18,15 @@ func TestCarryPaths(t *testing.T) {
 		{Rank: 2, Insts: 10, Branches: []sample.Branch{out, in}},
 		{Rank: 3, Insts: 10, Branches: []sample.Branch{in}},
 	})
+	c.AddProcesses(app, 2)
+	c.AddProcesses(lib, 3)
 	rec := &sample.Recording{Counts: []*sample.Counts{c}}
 	got, _ := Carry(rec, sample.ImageID{Path: "/new.so"}, map[sample.ImageID]*Builds{{Path: "/lib.so"}: nil})
+	for i, want := range []sample.ImageCounts{{ID: sample.ImageID{Path: "/app"}, Processes: 2}, {ID: sample.ImageID{Path: "/new.so"}, Processes: 3}} {
+		if ic := got.Counts[0].Images[i]; ic.ID != want.ID || ic.Processes != want.Processes {
+			t.Errorf("%d processes of %s, want %d of %s", ic.Processes, ic.ID, want.Processes, want.ID)
+		}
+	}
 	var ranks, insts []uint64
 	for _, p := range got.Counts[0].Paths {
 		ranks, insts = append(ranks, p.Rank), append(insts, p.Insts)

@@ -17,6 +17,8 @@ import (
 // of an exec comes before the first, that of a fork after the second.
 type processes struct {
 	spaces sample.Spaces
+	some   bool               // only some processes are asked for
+	asked  []int              // those, and what they start
 	of     map[int][]*version // by process, by time
 	made   int                // versions so far: their identities
 	round  int                // drains so far
@@ -28,6 +30,7 @@ type version struct {
 	id   int    // in processes.spaces
 	time uint64 // of the record that tells of it
 	exec bool
+	ours bool // it is asked for
 
 	jit    *sample.ImageID // image of the code that the process made itself; nil if unknown
 	looked int             // round in which it was last looked for
@@ -87,7 +90,7 @@ func (p *processes) at(pid int, time uint64) *version {
 
 func (p *processes) add(pid int, time uint64, exec bool) *version {
 	p.made++
-	v := &version{id: p.made, time: time, exec: exec}
+	v := &version{id: p.made, time: time, exec: exec, ours: p.ours(pid)}
 	if p.of == nil {
 		p.of = map[int][]*version{}
 	}
@@ -105,15 +108,28 @@ func (p *processes) add(pid int, time uint64, exec bool) *version {
 	return v
 }
 
+// ours reports whether a process is asked for: what it was before says so, too.
+func (p *processes) ours(pid int) bool {
+	if vs := p.of[pid]; len(vs) > 0 {
+		return vs[len(vs)-1].ours
+	}
+	return !p.some || slices.Contains(p.asked, pid)
+}
+
 // fork says that a process has made another.
 func (p *processes) fork(pid, parent int, time uint64) {
-	from := p.at(parent, time)
-	p.spaces.Fork(p.add(pid, time, false).id, from.id)
+	from, v := p.at(parent, time), p.add(pid, time, false)
+	v.ours = from.ours
+	p.spaces.Fork(v.id, from.id)
 }
 
 // exec says that a process has begun another program.
 func (p *processes) exec(pid int, time uint64) {
-	p.spaces.Exec(p.add(pid, time, true).id)
+	v := p.add(pid, time, true)
+	p.spaces.Exec(v.id)
+	if !v.ours {
+		p.spaces.Ignore(v.id)
+	}
 }
 
 // mapped says that a process has mapped something.

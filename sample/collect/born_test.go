@@ -12,6 +12,13 @@ import (
 func told(t *testing.T, story ...string) *processes {
 	t.Helper()
 	var p processes
+	tell(t, &p, story...)
+	return &p
+}
+
+// tell tells p of such a story.
+func tell(t *testing.T, p *processes, story ...string) {
+	t.Helper()
 	for _, s := range story {
 		var what, path string
 		var pid, parent int
@@ -36,7 +43,6 @@ func told(t *testing.T, story ...string) *processes {
 			t.Fatalf("%q", s)
 		}
 	}
-	return &p
 }
 
 func TestBorn(t *testing.T) {
@@ -72,6 +78,32 @@ func TestBorn(t *testing.T) {
 		}
 		if got != tt.want {
 			t.Errorf("%s: born %d: %q, want %q", tt.name, tt.born, got, tt.want)
+		}
+	}
+}
+
+// TestAsked: of some processes that are asked for, they and what they start are counted.
+func TestAsked(t *testing.T) {
+	story := []string{"map 1 10 sh", "map 9 10 sh", "fork 2 1 100", "exec 2 110", "map 2 112 cc", "fork 3 2 120", "exec 3 130", "map 3 131 cc",
+		"fork 8 9 100", "exec 8 110", "map 8 112 cc", "fork 7 8 120", "exec 7 130", "map 7 131 cc", "exec 1 200", "map 1 201 cc"}
+	for _, tt := range []struct {
+		some  bool
+		asked []int
+		want  uint64
+	}{
+		{false, nil, 5},
+		{true, []int{1}, 3},
+		{true, []int{9}, 2},
+		{true, []int{1, 9}, 5},
+		{true, []int{7}, 0}, // not the process of that number when it was asked for
+		{true, nil, 0},
+	} {
+		p := processes{some: tt.some, asked: tt.asked}
+		tell(t, &p, story...)
+		c := sample.NewCounts(sample.CPU{}, sample.Event{})
+		i := c.Image(sample.ImageID{Path: "cc"})
+		if p.spaces.TellProcesses(c); c.Images[i].Processes != tt.want {
+			t.Errorf("%v asked for: %d processes, want %d", tt.asked, c.Images[i].Processes, tt.want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func Record(ctx context.Context, opt Options) (*sample.Recording, *Stats, error)
 	if err := s.collect(ctx); err != nil {
 		return nil, nil, err
 	}
-	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{s.tally.counts}}), s.tally.stats, nil
+	return s.tally.recording(), s.tally.stats, nil
 }
 
 func firstOf(pids []int) int {

@@ -147,6 +147,20 @@ func TestRecordCommand(t *testing.T) {
 	}
 }
 
+// TestRecordProcesses: processes that begin a program are counted, those that only fork are not.
+func TestRecordProcesses(t *testing.T) {
+	exe := build(t, "a")
+	c, _ := run(t, Options{Command: []string{"sh", "-c", "for i in 1 2 3; do (exec " + exe + " busy 50); done; (:)"}})
+	for _, ic := range c.Images {
+		if ic.ID.Path == exe && ic.Processes != 3 {
+			t.Errorf("%d processes, want 3", ic.Processes)
+		}
+	}
+	if shares(t, c, exe)["main.busy"] == 0 {
+		t.Skip("no samples of it")
+	}
+}
+
 // TestRecordTop: main.busy keeps no frame, so its return address, in main.main, is
 // at the stack pointer all the time.
 func TestRecordTop(t *testing.T) {

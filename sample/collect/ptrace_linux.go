@@ -158,7 +158,7 @@ func (t *tracer) record(ctx context.Context) (*sample.Recording, *Stats, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{t.tally.counts}}), t.tally.stats, nil
+	return t.tally.recording(), t.tally.stats, nil
 }
 
 // minTracePeriod is short enough for whoever accepts the cost: a stop takes some 10 us.

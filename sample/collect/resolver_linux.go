@@ -126,6 +126,7 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 	}
 	r.pending = next
 	counts[0].Lose(sample.LostDropped, t.failed)
+	r.procs.spaces.TellProcesses(counts...)
 	out := &sample.Recording{}
 	for e, c := range counts {
 		later := uint64(0)

@@ -58,8 +58,12 @@ func newSystem(opt SystemOptions) (*System, error) {
 	if opt.Frequency < 1 || opt.Frequency > maxFrequency {
 		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
+	r := newResolver()
+	if r.procs.some = len(opt.PIDs)+len(opt.Cgroups) > 0; len(opt.Cgroups) == 0 { // which processes a cgroup has is not known
+		r.procs.asked = opt.PIDs
+	}
 	return &System{
-		sampler: &sampler{opt: opt}, resolver: newResolver(),
+		sampler: &sampler{opt: opt}, resolver: r,
 		quit: make(chan struct{}), tended: make(chan struct{}), online: cpus,
 	}, nil
 }

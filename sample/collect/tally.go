@@ -47,6 +47,12 @@ type tally struct {
 	frames []sample.Frame // likewise
 }
 
+// recording returns what was tallied.
+func (t *tally) recording() *sample.Recording {
+	t.spaces.TellProcesses(t.counts)
+	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{t.counts}})
+}
+
 // missedShare is the share of its events that a counter may count beyond what samples stand for: each
 // pause costs half a period, and so does each thread's end.
 const missedShare = 0.05

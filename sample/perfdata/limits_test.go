@@ -145,6 +145,26 @@ func TestManyProcesses(t *testing.T) {
 	}
 }
 
+// TestProcesses: processes are counted that began their program while recorded, by all events.
+func TestProcesses(t *testing.T) {
+	r := newReader(Options{}, false)
+	a := plainAttr()
+	r.addEvent(a.attr, nil)
+	put := func(e entry) { e.ev = r.events[0]; r.deliver(&e) }
+	app := sample.Mapping{Start: 0, End: 100, Image: sample.ImageID{Path: "/bin/a"}}
+	put(entry{typ: recordMmap, pid: 1, mapping: app})
+	for pid := 2; pid < 5; pid++ {
+		put(entry{typ: recordFork, pid: pid, parent: 1})
+		put(entry{typ: recordComm, misc: miscExec, pid: pid})
+		put(entry{typ: recordMmap, pid: pid, mapping: app})
+		put(entry{typ: recordExit, pid: pid})
+	}
+	put(entry{typ: recordSample, pid: 1, ip: 50})
+	if n := r.recording().Counts[0].Images[0].Processes; n != 3 {
+		t.Errorf("%d processes, want 3", n)
+	}
+}
+
 // TestCompressed2Overflow: perf 6.16 wrote 0 for the size of a record that was 65536.
 func TestCompressed2Overflow(t *testing.T) {
 	s := &synth{}

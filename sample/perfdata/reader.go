@@ -483,6 +483,11 @@ func (r *reader) recording() *sample.Recording {
 	if r.opt.Warn != nil {
 		r.warn()
 	}
+	var all []*sample.Counts
+	for _, ev := range r.events {
+		all = append(all, ev.counts)
+	}
+	r.spaces.TellProcesses(all...) // before images get the build IDs that came after their mappings
 	out := &sample.Recording{}
 	for _, ev := range r.events {
 		if ev.carrier() {

@@ -145,7 +145,7 @@ func (r *splitter) samples(id sample.ImageID) []byte {
 
 type entryCount struct{ off, n uint64 }
 
-// split puts the stacks, branches, ranges, paths, first touches and observed counts of c to the
+// split puts the stacks, branches, ranges, paths, first touches, observed counts and processes of c to the
 // flows of their images. A path goes to where its first branch is, with all of it.
 func (r *splitter) split(c *sample.Counts) {
 	parts := map[sample.Frame]*part{} // by image and page
@@ -202,6 +202,10 @@ func (r *splitter) split(c *sample.Counts) {
 		p.to.AddPaths(of)
 	}
 	for i, ic := range c.Images {
+		if ic.Processes > 0 { // with the first page
+			p := of(sample.Frame{Image: i})
+			p.to.AddProcesses(p.image(i), ic.Processes)
+		}
 		for off, us := range ic.First {
 			p := of(sample.Frame{Image: i, Off: off})
 			p.to.Touch(p.image(i), off, us)

@@ -88,6 +88,9 @@ func random(rnd *rand.Rand) *sample.Recording {
 			}
 		}
 		if rnd.IntN(2) == 0 {
+			c.AddProcesses(rnd.IntN(len(c.Images)), rnd.Uint64N(9))
+		}
+		if rnd.IntN(2) == 0 {
 			c.Lose(sample.LostKernel, 5)
 		}
 		if c.Delivered() > 0 && rnd.IntN(5) > 0 {

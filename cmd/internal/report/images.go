@@ -11,15 +11,16 @@ import (
 
 // An ImageRow is one sampled image, or one reason why samples have none.
 type ImageRow struct {
-	Path    string `json:"path,omitempty"`
-	BuildID string `json:"build_id,omitempty"`
-	Lost    string `json:"lost,omitempty"`
-	Samples uint64 `json:"samples"`
-	Probed  int    `json:"probed,omitempty"`  // places whose executions probes observed
-	Walked  int    `json:"walked,omitempty"`  // that walks passed through
-	Counted int    `json:"counted,omitempty"` // that were counted in other runs
-	State   string `json:"state,omitempty"`
-	File    string `json:"file,omitempty"`
+	Path      string `json:"path,omitempty"`
+	BuildID   string `json:"build_id,omitempty"`
+	Lost      string `json:"lost,omitempty"`
+	Samples   uint64 `json:"samples"`
+	Processes uint64 `json:"processes,omitempty"` // processes that began their program while recorded, and mapped the image
+	Probed    int    `json:"probed,omitempty"`    // places whose executions probes observed
+	Walked    int    `json:"walked,omitempty"`    // that walks passed through
+	Counted   int    `json:"counted,omitempty"`   // that were counted in other runs
+	State     string `json:"state,omitempty"`
+	File      string `json:"file,omitempty"`
 }
 
 // NewImages lists the images of rec, with whether open finds them as state says it, then
@@ -29,6 +30,7 @@ func NewImages(rec *sample.Recording, open func(sample.ImageID) (*image.Image, e
 	samples := rec.ByImage()
 	for _, id := range MostFirst(samples) {
 		row := ImageRow{Path: id.Path, Samples: samples[id]}
+		row.Processes = rec.Processes(id)
 		observed := rec.Observed(func(o sample.ImageID) bool { return o == id })
 		row.Probed, row.Walked, row.Counted = observed.Probed, observed.Walked, observed.Counted
 		if !id.Build.IsZero() {
@@ -53,6 +55,10 @@ func WriteImages(w io.Writer, rows []ImageRow, total uint64, style Style) error 
 	columns := []Column{Right("samples"), Right("share")}
 	exact := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.Probed+r.Counted > 0 })
 	walked := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.Walked > 0 })
+	begun := slices.ContainsFunc(rows, func(r ImageRow) bool { return r.Processes > 0 })
+	if begun {
+		columns = append(columns, Right("processes"))
+	}
 	if exact {
 		columns = append(columns, Right("probed"), Right("counted"))
 	}
@@ -66,6 +72,9 @@ func WriteImages(w io.Writer, rows []ImageRow, total uint64, style Style) error 
 			state, name = "lost", fmt.Sprintf("(%s)", r.Lost)
 		}
 		cells := []string{Integer(r.Samples), Share(r.Samples, total)}
+		if begun {
+			cells = append(cells, Integer(r.Processes))
+		}
 		if exact {
 			cells = append(cells, Integer(uint64(r.Probed)), Integer(uint64(r.Counted)))
 		}
