@@ -235,6 +235,7 @@ func imagesOf(cs []*sample.Counts) []*sample.ImageCounts {
 				byID[key] = sum
 				all = append(all, sum)
 			}
+			sum.Processes += ic.Processes
 			for off, n := range ic.At {
 				sum.At[off] += n
 			}

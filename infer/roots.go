@@ -14,8 +14,10 @@ import (
 
 const (
 	// processesSD is the standard deviation of the logarithm of the number of processes that a
-	// recording is of: most are of one program that ran once, some of a hundred.
+	// recording is of, where it doesn't tell: most are of one program that ran once, some of a hundred.
 	processesSD = 2
+	// toldSD is that where it tells. Some processes may have ended before main, or executed another program in it.
+	toldSD = 0.2
 	// turns is the logarithm of how often a loop around a call without samples turns, turnsSD its
 	// standard deviation.
 	turns, turnsSD = 1.5, 2
@@ -40,9 +42,10 @@ type belief struct {
 
 // A climber finds what is believed of entries by who calls, in one image.
 type climber struct {
-	image *image.Image
-	busy  map[int]bool // symbols that have samples
-	of    map[int]belief
+	image     *image.Image
+	processes uint64       // that ran the image; 0 is unknown
+	busy      map[int]bool // symbols that have samples
+	of        map[int]belief
 }
 
 // roots finds what is believed of the entries of procedures with samples that main, or another procedure
@@ -50,7 +53,7 @@ type climber struct {
 func (pr *posed) roots(prof *Profile) {
 	index := pr.index()
 	for _, ip := range prof.Images {
-		c := &climber{ip.Image, map[int]bool{}, map[int]belief{}}
+		c := &climber{ip.Image, ip.Counts.Processes, map[int]bool{}, map[int]belief{}}
 		for _, r := range ip.Procs {
 			if q := pr.of[r]; q != nil && q.busy() {
 				c.busy[r.Proc.Index] = true
@@ -58,7 +61,7 @@ func (pr *posed) roots(prof *Profile) {
 		}
 		for _, r := range ip.Procs {
 			i, ok := index[pr.of[r]]
-			if !ok || !c.busy[r.Proc.Index] || !pr.probs[i].sharesAlone() {
+			if !ok || !pr.probs[i].sharesAlone() {
 				continue
 			}
 			if b := c.entered(r.Proc.Index, maxUp); b.ok {
@@ -90,12 +93,20 @@ func (c *climber) entered(sym, up int) belief {
 	return b
 }
 
-func (c *climber) climb(sym, up int) belief {
-	if c.image.Once(sym) {
+// once returns what is believed of the entries of what each process runs once.
+func (c *climber) once() belief {
+	if c.processes == 0 {
 		return belief{0, processesSD * processesSD, true}
 	}
+	return belief{math.Log(float64(c.processes)), toldSD * toldSD, true}
+}
+
+func (c *climber) climb(sym, up int) belief {
+	if c.image.Once(sym) {
+		return c.once()
+	}
 	callers := c.image.Callers(sym)
-	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.image.AddressTaken(sym) {
+	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.image.AddressTaken(sym) || c.recurs(sym) {
 		return belief{}
 	}
 	var sum, variance float64
@@ -109,16 +120,28 @@ func (c *climber) climb(sym, up int) belief {
 			return belief{}
 		}
 		once, looped := callsOf(p, c.image.Symbols()[sym].Addr)
-		if looped > 0 {
+		calls := float64(once)
+		if looped > 0 { // several are mostly alternatives
+			calls += math.Exp(turns)
 			by.variance += turnsSD * turnsSD
 		}
-		sum += math.Exp(by.mean) * (float64(once) + float64(looped)*math.Exp(turns))
+		sum += math.Exp(by.mean) * calls
 		variance = max(variance, by.variance)
 	}
 	if sum == 0 {
 		return belief{} // by jumps that are no calls
 	}
 	return belief{math.Log(sum), variance + callSD*callSD, true}
+}
+
+// recurs reports whether a symbol calls itself directly: Callers has no such call.
+func (c *climber) recurs(sym int) bool {
+	p, err := c.image.Proc(sym)
+	if err != nil {
+		return true
+	}
+	once, looped := callsOf(p, p.Addr)
+	return once+looped > 0
 }
 
 // callsOf counts the direct calls of what is at an address, outside of loops and in them.

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"math"
 	"testing"
 
 	"backfeed/infer/image"
@@ -35,6 +36,28 @@ func TestEnteredOnce(t *testing.T) {
 	}
 }
 
+// TestOnce: what each process runs once is entered as often as processes ran the image, if that is known.
+func TestOnce(t *testing.T) {
+	told, untold := (&climber{processes: 20}).once(), (&climber{}).once()
+	if math.Abs(told.mean-math.Log(20)) > 1e-9 || untold.mean != 0 || told.variance > untold.variance/10 {
+		t.Errorf("of 20 processes %+v, of an unknown number %+v", told, untold)
+	}
+}
+
+// TestToldProcesses: a loop of a procedure that main calls once turns as often, and is entered once in each process.
+func TestToldProcesses(t *testing.T) {
+	for _, processes := range []uint64{1, 100} {
+		r := newResult(graph("a9>b b9>b b>c c9!"))
+		r.BlockSamples = []uint64{0, 100000, 0}
+		pr := pose([]*Result{r}, plainCost, &outOfOrder, nil)
+		pr.once = []rooted{{0, (&climber{processes: processes}).once()}}
+		pr.run(false)
+		if n, want := r.Entries.N, float64(processes); n < want/2 || n > 2*want {
+			t.Errorf("%d processes: entered %.4g times", processes, n)
+		}
+	}
+}
+
 // TestClimb: beliefs come of roots by callers without samples, and of nothing else.
 func TestClimb(t *testing.T) {
 	p := graph("a9>b b9>b b>c c9!")
@@ -44,5 +67,23 @@ func TestClimb(t *testing.T) {
 	}
 	if once, looped := callsOf(p, 0x3000); once != 1 || looped != 0 {
 		t.Errorf("%d calls outside of loops and %d in them, want 1 and 0", once, looped)
+	}
+}
+
+// TestClimbRecursion: what calls itself is entered as often as it does so, whoever calls it once.
+func TestClimbRecursion(t *testing.T) {
+	im := loadMix(t).image
+	c := &climber{im, 1, map[int]bool{}, map[int]belief{}}
+	recursive := 0
+	for i := range im.Symbols() {
+		if b := c.entered(i, maxUp); c.recurs(i) && !im.Once(i) {
+			recursive++
+			if b.ok {
+				t.Errorf("%s: %+v", im.Symbols()[i].Name, b)
+			}
+		}
+	}
+	if recursive == 0 {
+		t.Error("testdata/mix has no recursive procedure")
 	}
 }

@@ -65,6 +65,8 @@ type Accuracy struct {
 	Zero    float64 // share of executed instructions in blocks that were given count 0
 	NoBlock float64 // share of executed instructions in no block of the document
 	Unrun   float64 // share of samples on instructions that never ran in the truth; no other figure has them
+
+	entries []pairing
 }
 
 // A Calibration holds one confidence to its promise.
@@ -400,6 +402,7 @@ func (c *comparison) accuracy(runs float64) *Accuracy {
 	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)
 	a.ProcProgramWide = calibrate(c.procs, f.programWide)
 	a.Entries, a.Trips = newFactorErrors(c.entries, a.Scale), newFactorErrors(c.trips, 1)
+	a.entries = c.entries
 
 	var cold, unrun, coldUnrun float64
 	for _, p := range c.blocks {

@@ -23,6 +23,9 @@ type FactorErrors struct {
 // WorstFactor is the largest factor that an estimate is said to be off by.
 const WorstFactor = 1e6
 
+// EntriesOf is Entries as they are, not after Scale, where so many times as many runs were recorded as were counted.
+func (a *Accuracy) EntriesOf(runs float64) FactorErrors { return newFactorErrors(a.entries, 1/runs) }
+
 // newFactorErrors compares what ran of ps, of which the estimates are to be multiplied by scale.
 // Without samples of any, all of them weigh the same.
 func newFactorErrors(ps []pairing, scale float64) (e FactorErrors) {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +72,9 @@ func Load(tb testing.TB, dir string) *Set {
 	}
 	s.Runs, s.CalibratedRuns = s.number(tb, "runs"), s.number(tb, "calibrated.runs")
 	s.Calibrated, s.CalibratedOnce = s.recording(tb, "calibrated.bfr"), s.recording(tb, "calibrated.once.bfr")
+	tell(s.Rec, s.Runs)
+	tell(s.Calibrated, s.CalibratedRuns)
+	tell(s.CalibratedOnce, 1)
 	for _, list := range []string{"dev", "held", "constructed"} {
 		b, _ := os.ReadFile(filepath.Join(dir, "..", list+".txt"))
 		for _, d := range strings.Split(strings.TrimSpace(string(b)), ",") {
@@ -94,6 +98,24 @@ func (s *Set) recording(tb testing.TB, file string) *sample.Recording {
 		tb.Fatalf("%s: %s: %v", s.Name, file, err)
 	}
 	return rec
+}
+
+// tell adds to a recording that was made before recordings told it how many processes ran its images: one for
+// each run.
+func tell(rec *sample.Recording, runs float64) {
+	if rec == nil {
+		return
+	}
+	for _, c := range rec.Counts {
+		if slices.ContainsFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.Processes > 0 }) {
+			return
+		}
+	}
+	for _, c := range rec.Counts {
+		for i := range c.Images {
+			c.AddProcesses(i, uint64(runs))
+		}
+	}
 }
 
 // number reads a file that holds one number; 0 if there is none.
