@@ -1,6 +1,9 @@
 package trace
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Numbers are as the processor has them with MXCSR as programs begin: rounded to the nearest, with
 // denormal ones. Where one is none, the first source that is none is the result, made quiet.
@@ -11,9 +14,43 @@ const none64, none32 = 0xfff8 << 48, 0xffc0 << 16
 func isNone64(v uint64) bool { return v&^(1<<63) > 0x7ff<<52 }
 func isNone32(v uint32) bool { return v&^(1<<31) > 0xff<<23 }
 
-// float64Of is what operations do with numbers of 8 bytes.
-func float64Of(what X86What, v, w uint64, how uint8) uint64 {
-	a, b := math.Float64frombits(v), math.Float64frombits(w)
+// A numberBits is the bits of a number of 4 or 8 bytes.
+type numberBits interface{ uint32 | uint64 }
+
+// number64 returns the number that v are the bits of: one of 4 bytes is one of 8 too.
+func number64[U numberBits](v U) float64 {
+	if unsafe.Sizeof(v) == 4 {
+		return float64(math.Float32frombits(uint32(v)))
+	}
+	return math.Float64frombits(uint64(v))
+}
+
+// bitsOf is the reverse. What is rounded twice, to 8 bytes and to 4, is as if rounded once: 8 have more than twice the
+// digits of 4, and that is enough for one operation (Figueroa, "When is double rounding innocuous?").
+func bitsOf[U numberBits](r float64) (v U) {
+	if unsafe.Sizeof(v) == 4 {
+		return U(math.Float32bits(float32(r)))
+	}
+	return U(math.Float64bits(r))
+}
+
+// noneOf returns the first of v and w that is no number, made quiet; the processor's own if none of them is.
+func noneOf[U numberBits](v, w U) U {
+	quiet := 51 // the bit that makes it so
+	if unsafe.Sizeof(v) == 4 {
+		quiet = 22
+	}
+	for _, n := range [...]U{v, w} {
+		if f := number64(n); f != f {
+			return n | 1<<quiet
+		}
+	}
+	return ^U(0) << quiet
+}
+
+// floatOf is what operations do with numbers.
+func floatOf[U numberBits](what X86What, v, w U, how uint8) U {
+	a, b := number64(v), number64(w)
 	var r float64
 	switch what {
 	case X86FAdd:
@@ -35,86 +72,20 @@ func float64Of(what X86What, v, w uint64, how uint8) uint64 {
 		}
 		return w
 	case X86FSqrt:
-		if isNone64(w) {
-			return w | 1<<51
-		}
-		if r = math.Sqrt(b); r != r {
-			return none64
-		}
-		return math.Float64bits(r)
-	case X86FCompare:
-		return flag(compares(a, b, how), ^uint64(0))
+		v, r = w, math.Sqrt(b)
 	case X86FRound:
-		if isNone64(w) {
-			return w | 1<<51
-		}
-		return math.Float64bits(round(b, how))
-	}
-	switch {
-	case r == r:
-		return math.Float64bits(r)
-	case isNone64(v):
-		return v | 1<<51
-	case isNone64(w):
-		return w | 1<<51
-	}
-	return none64
-}
-
-// float32Of is the same of 4 bytes.
-func float32Of(what X86What, v, w uint32, how uint8) uint32 {
-	a, b := math.Float32frombits(v), math.Float32frombits(w)
-	var r float32
-	switch what {
-	case X86FAdd:
-		r = a + b
-	case X86FSub:
-		r = a - b
-	case X86FMul:
-		r = a * b
-	case X86FDiv:
-		r = a / b
-	case X86FMin:
-		if a < b {
-			return v
-		}
-		return w
-	case X86FMax:
-		if a > b {
-			return v
-		}
-		return w
-	case X86FSqrt:
-		if isNone32(w) {
-			return w | 1<<22
-		}
-		if b < 0 {
-			return none32
-		}
-		return math.Float32bits(float32(math.Sqrt(float64(b)))) // twice as exact and more: rounded once
+		v, r = w, round(b, how)
 	case X86FCompare:
-		return uint32(flag(compares(float64(a), float64(b), how), 0xffffffff))
-	case X86FRound:
-		if isNone32(w) {
-			return w | 1<<22
-		}
-		return math.Float32bits(float32(round(float64(b), how)))
+		return U(flag(compares(a, b, how), uint64(^U(0))))
 	case X86FFromInt:
-		return math.Float32bits(float32(int32(w)))
-	case X86FToInt:
-		return uint32(toInt(float64(b), 4, false))
-	case X86FToIntCut:
-		return uint32(toInt(float64(b), 4, true))
+		return bitsOf[U](float64(int32(w)))
+	case X86FToInt, X86FToIntCut:
+		return U(toInt(b, 4, what == X86FToIntCut))
 	}
-	switch {
-	case r == r:
-		return math.Float32bits(r)
-	case isNone32(v):
-		return v | 1<<22
-	case isNone32(w):
-		return w | 1<<22
+	if r != r {
+		return noneOf(v, w)
 	}
-	return none32
+	return bitsOf[U](r)
 }
 
 // compares is by the immediate of cmpps and the like.
@@ -222,9 +193,9 @@ func lengthen(v uint32) uint64 {
 // floats does what for numbers of size bytes in a word.
 func floats(what X86What, v, w uint64, size, how uint8) uint64 {
 	if size == 8 {
-		return float64Of(what, v, w, how)
+		return floatOf(what, v, w, how)
 	}
-	return uint64(float32Of(what, uint32(v), uint32(w), how)) | uint64(float32Of(what, uint32(v>>32), uint32(w>>32), how))<<32
+	return uint64(floatOf(what, uint32(v), uint32(w), how)) | uint64(floatOf(what, uint32(v>>32), uint32(w>>32), how))<<32
 }
 
 // fuse64 returns a*b+c rounded once.

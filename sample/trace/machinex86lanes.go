@@ -114,9 +114,9 @@ func laneOp(d X86Detail, v, w lane16) lane16 {
 			what = X86FSub
 		}
 		if d.Elem == 8 {
-			return lane16{float64Of(what, v[0], v[1], 0), float64Of(what, w[0], w[1], 0)}
+			return lane16{floatOf(what, v[0], v[1], 0), floatOf(what, w[0], w[1], 0)}
 		}
-		f := func(l lane16, i uint8) uint32 { return float32Of(what, l.double(i), l.double(i+1), 0) }
+		f := func(l lane16, i uint8) uint32 { return floatOf(what, l.double(i), l.double(i+1), 0) }
 		return lane4(f(v, 0), f(v, 2), f(w, 0), f(w, 2))
 	case X86HAddD:
 		return lane4(v.double(0)+v.double(1), v.double(2)+v.double(3), w.double(0)+w.double(1), w.double(2)+w.double(3))

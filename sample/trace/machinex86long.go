@@ -379,9 +379,9 @@ func (x *machineX86) scalar(op *Op, d *X86Detail, ea uint64, kea bool) {
 		}
 	default:
 		if op.Size == 8 {
-			out[0] = float64Of(d.What, v[0], w[0], d.Imm)
+			out[0] = floatOf(d.What, v[0], w[0], d.Imm)
 		} else {
-			out[0] = out[0]&^0xffffffff | uint64(float32Of(d.What, uint32(v[0]), uint32(w[0]), d.Imm))
+			out[0] = out[0]&^0xffffffff | uint64(floatOf(d.What, uint32(v[0]), uint32(w[0]), d.Imm))
 		}
 	}
 	k = k && (x.usual() || d.What == X86FMin || d.What == X86FMax || d.What == X86FCompare)

@@ -76,7 +76,7 @@ func TestNone(t *testing.T) {
 		{X86FMax, 1 << 63, 0, 0},
 		{X86FSqrt, 0, math.Float64bits(-1), none64},
 	} {
-		if got := float64Of(tt.what, tt.v, tt.w, 0); got != tt.want {
+		if got := floatOf(tt.what, tt.v, tt.w, 0); got != tt.want {
 			t.Errorf("%d of %#x and %#x: %#x, want %#x", tt.what, tt.v, tt.w, got, tt.want)
 		}
 	}
