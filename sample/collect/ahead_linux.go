@@ -410,36 +410,4 @@ func (f *follower) result() *Followed {
 
 // Read reads memory of the process, and returns how many bytes from addr on it got: up to the first page that is not
 // there. Pages that the process has mapped and not touched yet, it has touched after that.
-func (s *Stopped) Read(addr uint64, to []byte) int {
-	page := uint64(os.Getpagesize())
-	var parts [mostParts]memoryPart
-	n := 0
-	for at := uint64(0); at < uint64(len(to)) && n < len(parts); n++ {
-		size := min(uint64(len(to))-at, page-(addr+at)%page)
-		parts[n] = memoryPart{addr + at, to[at : at+size]}
-		at += size
-	}
-	return s.readParts(parts[:n])
-}
-
-const mostParts = 16
-
-// readParts reads several parts in one call, and returns how many bytes it got of all.
-func (s *Stopped) readParts(parts []memoryPart) int {
-	var local [mostParts]unix.Iovec
-	var remote [mostParts]unix.RemoteIovec
-	n := min(len(parts), mostParts)
-	for i, p := range parts[:n] {
-		if len(p.to) == 0 {
-			n = i
-			break
-		}
-		local[i] = unix.Iovec{Base: &p.to[0], Len: uint64(len(p.to))}
-		remote[i] = unix.RemoteIovec{Base: uintptr(p.at), Len: len(p.to)}
-	}
-	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(s.TID), uintptr(unsafe.Pointer(&local)), uintptr(n), uintptr(unsafe.Pointer(&remote)), uintptr(n), 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(got)
-}
+func (s *Stopped) Read(addr uint64, to []byte) int { return readMemory(s.TID, addr, to) }

@@ -28,4 +28,4 @@ func (*Stopped) State() (*trace.State, error) { return nil, noFollowing }
 // Read reads nothing.
 func (*Stopped) Read(uint64, []byte) int { return 0 }
 
-func (*Stopped) readParts([]memoryPart) int { return 0 }
+func readParts(int, []memoryPart) int { return 0 }

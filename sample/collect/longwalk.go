@@ -253,7 +253,7 @@ func (m *stoppedMemory) Read(addr uint64, p []byte) bool {
 		return true
 	}
 	beside := addr ^ size
-	got := m.of.readParts([]memoryPart{{addr, p}, {beside, m.page}})
+	got := readParts(m.of.TID, []memoryPart{{addr, p}, {beside, m.page}})
 	if m.next = 0; got == int(2*size) {
 		m.next = beside
 	}

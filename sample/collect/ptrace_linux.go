@@ -904,17 +904,41 @@ func wordBytes(words []uint64) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 8*len(words))
 }
 
-// readMemory reads a thread's memory and returns how many bytes it got.
+const mostParts = 16
+
+// readMemory reads a thread's memory, page by page, as the next may not be there. It returns how many bytes it got, of
+// mostParts pages at most.
 func readMemory(tid int, from uint64, to []byte) int {
 	page := uint64(os.Getpagesize())
-	n := min(uint64(len(to)), page-from%page) // the next page may not be there
-	local := []unix.Iovec{{Base: &to[0], Len: uint64(len(to))}}
-	remote := []unix.RemoteIovec{{Base: uintptr(from), Len: int(n)}, {Base: uintptr(from + n), Len: len(to) - int(n)}}
-	got, err := unix.ProcessVMReadv(tid, local, remote, 0)
-	if err != nil {
+	var parts [mostParts]memoryPart
+	n := 0
+	for at := uint64(0); at < uint64(len(to)) && n < len(parts); n++ {
+		size := min(uint64(len(to))-at, page-(from+at)%page)
+		parts[n] = memoryPart{from + at, to[at : at+size]}
+		at += size
+	}
+	return readParts(tid, parts[:n])
+}
+
+// readParts reads several parts in one call, and returns how many bytes it got of all. Nothing else runs in its place
+// meanwhile, as the thread may stand for it.
+func readParts(tid int, parts []memoryPart) int {
+	var local [mostParts]unix.Iovec
+	var remote [mostParts]unix.RemoteIovec
+	n := min(len(parts), mostParts)
+	for i, p := range parts[:n] {
+		if len(p.to) == 0 {
+			n = i
+			break
+		}
+		local[i] = unix.Iovec{Base: &p.to[0], Len: uint64(len(p.to))}
+		remote[i] = unix.RemoteIovec{Base: uintptr(p.at), Len: len(p.to)}
+	}
+	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(tid), uintptr(unsafe.Pointer(&local)), uintptr(n), uintptr(unsafe.Pointer(&remote)), uintptr(n), 0)
+	if errno != 0 {
 		return 0
 	}
-	return got
+	return int(got)
 }
 
 // finish undoes everything but the tracees, which go with this thread.
