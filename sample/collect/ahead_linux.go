@@ -167,8 +167,7 @@ func (f *follower) arm(t *tracer, th *tracee, st *pendingStretch, pc uint64) err
 	}
 	// The kernel would have the program heed SIGTRAP from now on (force_sig_info_to_task).
 	status, _ := os.ReadFile(th.dir + "/status")
-	const trap = 1 << (unix.SIGTRAP - 1)
-	if (statusSet(string(status), "SigBlk")|statusSet(string(status), "SigIgn"))&trap != 0 {
+	if (statusSet(string(status), "SigBlk")|statusSet(string(status), "SigIgn"))&sigtrap != 0 {
 		return errors.New("perf events are refused, and the program blocks SIGTRAP")
 	}
 	if setDebugRegister(th.tid, pc) != nil {
@@ -256,7 +255,10 @@ func (f *follower) late(th *tracee) bool {
 	return r.get(th.tid) == nil && r.pc() != th.stretch.at
 }
 
-const trapHardware = 4 // TRAP_HWBKPT
+const (
+	trapHardware = 4 // TRAP_HWBKPT
+	sigtrap      = 1 << (unix.SIGTRAP - 1)
+)
 
 // trapCode returns the si_code of the signal by which a thread stopped.
 func trapCode(tid int) int32 {
@@ -375,26 +377,51 @@ func (f *follower) finish(t *tracer) {
 			f.ended(th, StretchUnfinished)
 			continue
 		}
-		f.disarm(th)
+		disarm(th)
 		f.end(th, Stretch{End: StretchUnfinished})
+	}
+	if f.debugs {
+		for _, th := range t.order {
+			takeTraps(th, false)
+		}
 	}
 }
 
 // disarm clears the debug register of a thread, which may be running.
-func (f *follower) disarm(th *tracee) {
-	if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
-		return // it has ended
+func disarm(th *tracee) {
+	if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) == nil { // or it has ended
+		takeTraps(th, true)
 	}
-	var status unix.WaitStatus
-	if _, err := wait4(th.tid, &status, unix.WALL); err != nil || !status.Stopped() {
-		return
+}
+
+// takeTraps has a thread go on with no debug register, and takes the trap of one that it may be about to stop by: without a
+// tracer, that would end the program. Stops: it is about to stop for another reason.
+func takeTraps(th *tracee, stops bool) {
+	const most = 8 // other signals may come first
+	stops = stops || trapPending(th)
+	for range most {
+		options := unix.WALL
+		if !stops {
+			options |= unix.WNOHANG
+		}
+		var status unix.WaitStatus
+		if got, err := wait4(th.tid, &status, options); err != nil || got == 0 || !status.Stopped() {
+			return
+		}
+		clearDebugRegister(th.tid)
+		signal := status.StopSignal()
+		if uint32(status)>>16 != 0 || signal == unix.SIGTRAP && trapCode(th.tid) == trapHardware {
+			signal = 0
+		}
+		stops = trapPending(th)
+		resume(th.tid, signal)
 	}
-	clearDebugRegister(th.tid)
-	signal := status.StopSignal()
-	if uint32(status)>>16 != 0 || signal == unix.SIGTRAP && trapCode(th.tid) == trapHardware {
-		signal = 0
-	}
-	resume(th.tid, signal)
+}
+
+// trapPending reports whether SIGTRAP is to be delivered to a thread.
+func trapPending(th *tracee) bool {
+	status, err := os.ReadFile(th.dir + "/status")
+	return err == nil && statusSet(string(status), "SigPnd")&^statusSet(string(status), "SigBlk")&sigtrap != 0
 }
 
 // result returns how it went.
