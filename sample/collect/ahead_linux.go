@@ -63,9 +63,33 @@ func Follow(ctx context.Context, opt FollowOptions) (*sample.Recording, *Stats, 
 // a thousandth.
 const mostFollowPeriod = 10 * time.Second
 
-// hasten has this thread be made to wait for others as little as may be, since threads stand meanwhile. It may not be
-// allowed to; and what a thread starts after that would hurry too.
-func hasten() { unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), -10) }
+// A haste has this thread be made to wait for others as little as may be, while a thread stands for it: before all others
+// then, if that is allowed, and with more of the processor otherwise. On two processors with 20 other threads that
+// want them, of 590 stops for walks of bzip2 46 took more than 2.5 ms and the longest 39 ms, in all of which it was made
+// to wait, without this. What the thread starts meanwhile does not hurry.
+type haste struct{ refused, on bool }
+
+const hastyNice = -10
+
+// begin sets how it waits when no thread stands.
+func (h *haste) begin() {
+	h.on = true
+	if h.set(false); h.refused {
+		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), hastyNice)
+	}
+}
+
+func (h *haste) set(on bool) {
+	if h.refused || h.on == on {
+		return
+	}
+	attr := unix.SchedAttr{Policy: unix.SCHED_NORMAL, Nice: hastyNice, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
+	if on {
+		attr.Policy, attr.Nice, attr.Priority = unix.SCHED_FIFO, 0, 1
+	}
+	h.on = on
+	h.refused = unix.SchedSetAttr(0, &attr, 0) != nil
+}
 
 // A follower is what a tracer does for Follow.
 type follower struct {
@@ -83,6 +107,7 @@ type follower struct {
 	steps   int           // of stretches that were hit
 	took    time.Duration // by these
 	debugs  bool          // debug registers have been set
+	haste   haste
 	at      Stopped
 }
 
@@ -139,6 +164,7 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 
 // goOn takes in a stop, and does what is to be done when the thread has gone on.
 func (f *follower) goOn(knew, went time.Time, resumed func()) {
+	f.haste.set(false)
 	if f.ahead || f.opt.Share == 0 {
 		f.held = append(f.held, went.Sub(knew))
 	}
@@ -355,6 +381,7 @@ func (f *follower) look(t *tracer) {
 
 // next interrupts the next of them that runs, once the one before has gone on.
 func (f *follower) next(t *tracer) {
+	defer func() { f.haste.set(f.asked != nil) }()
 	if f.asked != nil && !f.asked.asked.IsZero() {
 		return
 	}

@@ -144,7 +144,7 @@ func (t *tracer) record(ctx context.Context) (*sample.Recording, *Stats, error) 
 		tid = unix.Gettid()
 		err := t.begin()
 		if t.follow != nil {
-			hasten()
+			t.follow.haste.begin()
 		}
 		if err == nil {
 			t.opt.own.attached()
