@@ -26,7 +26,9 @@ type FollowOptions struct {
 const (
 	// DefaultStops is how many stops there are in a second of processor time, if the budget allows it.
 	DefaultStops = 199
-	// DefaultStop is how long a thread stands at most.
+	// DefaultStop is how long a thread stands at most. On a busy machine, it may wait for longer: on two processors with
+	// 27 other threads that wanted them, 7 of 1,900 stops for walks took more than 2.5 ms and the longest 84 ms, as all of
+	// Go waited for its garbage collector.
 	DefaultStop = 2 * time.Millisecond
 )
 

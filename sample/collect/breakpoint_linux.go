@@ -81,6 +81,17 @@ func (b *hwBreakpoint) poll() bool {
 	return len(b.hits) >= b.want
 }
 
+// holdEvents opens an event of this thread that counts nothing, and returns it. While a kernel has no event of a thread, it
+// takes no heed of them where threads are switched, and to begin that it waits for all processors (synchronize_rcu in
+// account_event of kernel/events/core.c): setBreakpoint then takes 8 to 20 ms, for which its thread would stand. The kernel
+// forgets a second after the last event.
+func holdEvents() (fd int, err error) {
+	return open(&unix.PerfEventAttr{
+		Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})),
+		Bits: unix.PerfBitDisabled | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+	}, 0, -1)
+}
+
 // hitCost returns what a hit takes: the time between two of this thread, which does nothing in between.
 func hitCost() time.Duration {
 	const times = 16

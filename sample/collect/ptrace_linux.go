@@ -203,7 +203,7 @@ func (t *tracer) begin() error {
 	t.budget = traceBudget{share: cmp.Or(t.opt.MaxCPU, DefaultMaxCPU), at: t.began, own: t.before}
 	if f := t.follow; f != nil {
 		if !f.opt.Untimed {
-			f.stats.HitCost = hitCost()
+			f.begin()
 		}
 		t.budget.differ, t.budget.most = true, mostFollowPeriod
 		if f.opt.Share > 0 {

@@ -117,7 +117,10 @@ type Long struct {
 var ErrARM = errors.New("long walks are of x86-64 only")
 
 // NewMachine makes one that goes through code, which must not change any more.
-func NewMachine(code *Code) *Machine { return &Machine{code: code} }
+func NewMachine(code *Code) *Machine {
+	// What is large is made here: a thread stands for what a walk makes, and for the garbage collection that this sets off.
+	return &Machine{code: code, seen: make([]uint32, len(code.Ops))}
+}
 
 // mostPagesRead is what a walk reads at most, where Limits does not say.
 const mostPagesRead = 4096
@@ -268,9 +271,6 @@ func (l *Long) Executions(at func(op uint32, n, taken int)) {
 // may be elsewhere.
 func (l *Long) FirstNear(k int) (op uint32, step int, ok bool) {
 	m := l.m
-	if len(m.seen) != len(m.code.Ops) {
-		m.seen, m.seenIs = make([]uint32, len(m.code.Ops)), 0
-	}
 	if m.seenIs += 2; m.seenIs == 0 { // once in 2^31 times
 		clear(m.seen)
 		m.seenIs = 2
