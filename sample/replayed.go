@@ -34,7 +34,8 @@ func (r *Replayed) parts() [3][]*uint64 {
 	}
 }
 
-func (r Replayed) plus(o Replayed) Replayed {
+// Plus returns the sum.
+func (r Replayed) Plus(o Replayed) Replayed {
 	r.Walks = add(r.Walks, o.Walks)
 	to := r.parts()
 	for i, part := range o.parts() {
@@ -101,5 +102,5 @@ func (c *Counts) AddReplayed(image int, off Offset, r Replayed) {
 	if ic.Replayed == nil {
 		ic.Replayed = map[Offset]Replayed{}
 	}
-	ic.Replayed[off] = ic.Replayed[off].plus(r)
+	ic.Replayed[off] = ic.Replayed[off].Plus(r)
 }

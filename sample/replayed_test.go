@@ -52,7 +52,7 @@ func TestReplayedSums(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
 		a, b := randomReplayed(rnd), randomReplayed(rnd)
-		sum := a.plus(b)
+		sum := a.Plus(b)
 		if sum.Accesses != a.Accesses+b.Accesses || sum.Walks != a.Walks+b.Walks || sum.FarPages != a.FarPages+b.FarPages {
 			t.Fatalf("%+v and %+v are %+v", a, b, sum)
 		}
@@ -63,7 +63,7 @@ func TestReplayedSums(t *testing.T) {
 		}
 	}
 	most := Replayed{Walks: 1, Accesses: math.MaxUint64, Near: math.MaxUint64 - 5, Far: 5}
-	if f := most.plus(most).fault(); f != "" {
+	if f := most.Plus(most).fault(); f != "" {
 		t.Error(f)
 	}
 }

@@ -65,10 +65,8 @@ func (w *work) blame(i int) {
 
 // accuse adds a culprit, or lets one of the same cause explain more.
 func (w *work) accuse(i int, c Cause, from image.Addr, most, score float64) {
-	if !(most > 0) {
-		return
-	}
-	w.suspect(i, c, from, most, most, score)
+	most, expected, score := w.weighReplayed(i, c, from, most, most, score)
+	w.suspect(i, c, from, most, expected, score)
 }
 
 // suspect is accuse of a cause that is expected to explain less than the most that it can.
@@ -745,10 +743,19 @@ func (w *work) edgeMost(e int) float64 {
 
 // missRate returns how often the branch at the end of block b is mispredicted at most, by
 // how often it may take its rarer out-edges.
-func (w *work) missRate(b int) float64 { return w.missesBy(b, w.edgeMost) }
+func (w *work) missRate(b int) float64 {
+	most := w.missesBy(b, w.edgeMost)
+	if p, ok := w.replayedMisses(b); ok {
+		return min(most, p.most)
+	}
+	return most
+}
 
 // missExpected is missRate by the estimated counts of out-edges.
 func (w *work) missExpected(b int) float64 {
+	if p, ok := w.replayedMisses(b); ok {
+		return p.likely
+	}
 	return w.missesBy(b, func(e int) float64 { return w.r.Edge[e].N })
 }
 

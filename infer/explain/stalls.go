@@ -201,6 +201,7 @@ type Explainer struct {
 	lines     reuse
 	pages     reuse
 	events    []*eventCounts
+	replayed  map[sample.ImageID]map[sample.Offset]sample.Replayed
 	counted   map[string]*eventCounts // of events that the top-down shares are made from
 	kernel    float64                 // cycles in the kernel; 0 is unknown
 	timeSD    float64                 // of the logarithm of counts that nothing but time tells
@@ -231,6 +232,7 @@ func New(prof *infer.Profile, rec *sample.Recording) (*Explainer, error) {
 	x.measureReuse()
 	x.measureDoubt()
 	x.readEvents(rec)
+	x.readReplayed(rec)
 	return x, nil
 }
 

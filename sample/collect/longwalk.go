@@ -23,6 +23,8 @@ type LongWalkOptions struct {
 	Untimed bool          // no stretch is timed
 	Share   float64       // stops are samples first; as of FollowOptions
 
+	Accesses bool // walks keep their accesses to memory
+
 	// Walked is called for each walk when its thread has gone on.
 	Walked func(*LongWalk)
 }
@@ -177,7 +179,7 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	// What comes after the walk takes a part of the time.
 	deadline := s.Deadline.Add(-time.Until(s.Deadline) / 8)
 	long, err := c.machine.Run(st, w.space, &w.memory, trace.Limits{
-		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed,
+		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed, Accesses: w.opt.Accesses,
 		Late: func() bool { return time.Now().After(deadline) },
 	})
 	if err != nil {
