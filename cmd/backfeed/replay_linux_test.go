@@ -25,7 +25,7 @@ func replayed(t *testing.T, lasts time.Duration, command ...string) (*sample.Cou
 	instructions := 0
 	walker := collect.NewLongWalker(collect.LongWalkOptions{
 		Options:  collect.Options{Command: command, MaxCPU: .2, Duration: lasts},
-		Accesses: true,
+		Accesses: func() bool { return true },
 		Walked: func(w *collect.LongWalk) {
 			if w.At.Image.Path == command[0] { // reading libraries takes long, and nothing waits there
 				own := *w

@@ -23,7 +23,8 @@ type LongWalkOptions struct {
 	Untimed bool          // no stretch is timed
 	Share   float64       // stops are samples first; as of FollowOptions
 
-	Accesses bool // walks keep their accesses to memory
+	// Accesses reports whether the next walk keeps its accesses to memory; nil is none. Such a walk takes longer.
+	Accesses func() bool
 
 	// Walked is called for each walk when its thread has gone on.
 	Walked func(*LongWalk)
@@ -42,6 +43,7 @@ type LongWalk struct {
 	At, Left sample.Mapping // where it began, and, after trace.EndOutside, where it went on to; the zero value if that is not known
 	Code     *trace.Code    // that it went through
 	Long     *trace.Long    // what it saw; valid until Walked returns
+	Accesses bool           // it kept its accesses to memory
 	Took     time.Duration  // for which the thread stood until the walk was made
 
 	// Timing is the operation whose breakpoint ends the stretch that is timed; 0 is none. Timed is called when it is
@@ -178,14 +180,15 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	w.findSpace(c, s)
 	// What comes after the walk takes a part of the time.
 	deadline := s.Deadline.Add(-time.Until(s.Deadline) / 8)
+	accesses := w.opt.Accesses != nil && w.opt.Accesses()
 	long, err := c.machine.Run(st, w.space, &w.memory, trace.Limits{
-		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed, Accesses: w.opt.Accesses,
+		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed, Accesses: accesses,
 		Late: func() bool { return time.Now().After(deadline) },
 	})
 	if err != nil {
 		return Ahead{}
 	}
-	walk := &LongWalk{PID: s.PID, TID: s.TID, Code: c.code, Long: long}
+	walk := &LongWalk{PID: s.PID, TID: s.TID, Code: c.code, Long: long, Accesses: accesses}
 	walk.At, _ = s.Mapping(s.Regs.PC)
 	if long.End == trace.EndOutside {
 		walk.Left, _ = s.Mapping(long.Next)

@@ -1,6 +1,8 @@
 #!/bin/bash
 # make.sh: builds stalls and records each kind of stall for about two seconds into
 # KIND.bfr. Needs gcc-12 and perf; the recordings are of the machine that it runs on.
+# What models of predictor and caches make of walks in each is in replayed/KIND.bfr:
+#   go test ./cmd/backfeed -run TestReplay -replayed "$PWD/testdata/stalls/replayed"
 set -euo pipefail
 cd "$(dirname "$0")"
 gcc-12 -O2 -fno-tree-vectorize -fno-unroll-loops -Wl,--build-id -o stalls stalls.c

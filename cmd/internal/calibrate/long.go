@@ -8,6 +8,7 @@ import (
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/replay"
 	"backfeed/sample/trace"
 )
 
@@ -24,6 +25,43 @@ type longWalks struct {
 	own    *collect.OwnSampler // nil if they did not begin, or ended
 	stats  *collect.Stats
 	err    error // why there are none
+
+	model           *replay.Model
+	walking, replay time.Duration // what walks have taken so far, and going through the model
+}
+
+// replayShare is the part of the time of long walks that may go to models of predictors and caches. A walk takes some
+// 1 ms, and going through them 1 to 2 ms.
+const replayShare = 0.3
+
+// replays reports whether the next walk goes through the model.
+func (l *longWalks) replays() bool {
+	return l.replay.Seconds() <= replayShare*(l.walking+l.replay).Seconds()
+}
+
+// walked takes in a walk.
+func (l *longWalks) walked(k *Calibrator, w *collect.LongWalk) {
+	k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
+	l.walking += w.Took
+	if w.Accesses {
+		began := time.Now()
+		l.model.Walk(w.Code, w.Long)
+		l.replay += time.Since(began)
+	}
+}
+
+// addTo adds what models made of walks.
+func (l *longWalks) addTo(c *sample.Counts) {
+	if l != nil {
+		l.model.AddTo(c)
+	}
+}
+
+// forget begins anew.
+func (l *longWalks) forget() {
+	if l != nil {
+		l.model.Forget()
+	}
 }
 
 // newLongWalks returns nil if there are none, as of a whole machine.
@@ -34,7 +72,7 @@ func newLongWalks(k *Calibrator) (*longWalks, error) {
 	if u := collect.TryLongWalks(); u != nil {
 		return nil, u
 	}
-	return &longWalks{}, nil
+	return &longWalks{model: replay.New()}, nil
 }
 
 // Alone reports whether long walks can be all that there is.
@@ -55,11 +93,10 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 	}
 	l.began = time.Now()
 	opt := collect.LongWalkOptions{
-		Options: collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
-		Untimed: true,
-		Walked: func(w *collect.LongWalk) {
-			k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
-		},
+		Options:  collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
+		Untimed:  true,
+		Accesses: l.replays,
+		Walked:   func(w *collect.LongWalk) { l.walked(k, w) },
 	}
 	if held != nil {
 		opt.PIDs = nil

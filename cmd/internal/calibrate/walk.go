@@ -352,6 +352,7 @@ func (k *Calibrator) AddTo(rec *sample.Recording) {
 		k.run.AddTo(c)
 		k.gather()
 		k.seen.AddTo(c, k.run.Rates())
+		k.long.addTo(c)
 	}
 }
 
@@ -366,4 +367,5 @@ func (k *Calibrator) gather() {
 func (k *Calibrator) Forget() {
 	k.run.Forget()
 	k.seen.Forget()
+	k.long.forget()
 }
