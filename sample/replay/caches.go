@@ -47,22 +47,51 @@ func (c *firstCache) use(line uint64, set uint64) (others int, known bool) {
 // order of time tell the number, one for the last use of each piece (Bennett, Kruskal, "LRU stack
 // processing", IBM Journal of Research and Development 1975).
 type distances struct {
-	table map[uint64]uint32 // by piece: time of its last use, and 1
-	mark  []uint64          // bit by time: it is that of the last use of a piece
-	block []uint32          // by blockWords words of mark: how many there are
+	table []lastUse // by a hash of the piece; a power of 2
+	used  int       // entries
+	round uint32    // of entries; others are free
+	mark  []uint64  // bit by time: it is that of the last use of a piece
+	block []uint32  // by blockWords words of mark: how many there are
 	now   uint32
 	last  uint64 // piece used at now-1
+}
+
+// A lastUse is when a piece was used last.
+type lastUse struct {
+	piece uint64
+	round uint32
+	time  uint32 // and 1
 }
 
 // blockWords is how many words of marks are counted together.
 const blockWords = 64
 
 func (d *distances) begin() {
-	if d.table == nil {
-		d.table = map[uint64]uint32{}
+	if d.round++; d.table == nil || d.round == 0 {
+		d.table, d.round = make([]lastUse, 1<<12), 1
 	}
-	clear(d.table)
-	d.mark, d.block, d.now = d.mark[:0], d.block[:0], 0
+	d.mark, d.block, d.now, d.used = d.mark[:0], d.block[:0], 0, 0
+}
+
+// find returns the entry of a piece, or a free one for it.
+func (d *distances) find(piece uint64) *lastUse {
+	mask := uint64(len(d.table) - 1)
+	for i := mix(piece) >> 8; ; i++ {
+		if e := &d.table[i&mask]; e.round != d.round || e.piece == piece {
+			return e
+		}
+	}
+}
+
+// grow makes room.
+func (d *distances) grow() {
+	old := d.table
+	d.table = make([]lastUse, 2*len(old))
+	for _, e := range old {
+		if e.round == d.round {
+			*d.find(e.piece) = e
+		}
+	}
 }
 
 // use uses a piece. It returns how many others were used since it was; false if it was not used
@@ -71,11 +100,14 @@ func (d *distances) use(piece uint64) (others int, known bool) {
 	if d.now > 0 && d.last == piece {
 		return 0, true
 	}
-	then, known := d.table[piece]
-	if others = len(d.table); known {
-		others = d.since(then)
-		d.mark[(then-1)/64] &^= 1 << ((then - 1) % 64)
-		d.block[(then-1)/64/blockWords]--
+	e := d.find(piece)
+	if others, known = d.used, e.round == d.round; known {
+		others = d.since(e.time)
+		d.mark[(e.time-1)/64] &^= 1 << ((e.time - 1) % 64)
+		d.block[(e.time-1)/64/blockWords]--
+	} else if d.used++; 2*d.used > len(d.table) {
+		d.grow()
+		e = d.find(piece)
 	}
 	if d.now%64 == 0 {
 		d.mark = append(d.mark, 0)
@@ -86,7 +118,7 @@ func (d *distances) use(piece uint64) (others int, known bool) {
 	d.mark[d.now/64] |= 1 << (d.now % 64)
 	d.block[d.now/64/blockWords]++
 	d.now++
-	d.table[piece], d.last = d.now, piece
+	*e, d.last = lastUse{piece, d.round, d.now}, piece
 	return others, known
 }
 

@@ -206,11 +206,13 @@ func bit(yes bool) uint8 {
 // fetch counts the lines of code from one operation to another, which follow each other.
 func (m *Model) fetch(from, to uint32) {
 	last := ^uint64(0)
+	next := m.place(from)
 	for op := from; op <= to; op++ {
-		at := m.place(op)
-		end := at
-		if next := m.place(op + 1); op < to && next > at && next-at < trace.LineSize {
-			end = next - 1
+		at, end := next, next
+		if op < to {
+			if next = m.place(op + 1); next > at && next-at < trace.LineSize {
+				end = next - 1
+			}
 		}
 		for line := at / trace.LineSize; line <= end/trace.LineSize; line++ {
 			if line == last {
@@ -233,6 +235,7 @@ func (m *Model) fetch(from, to uint32) {
 // access counts the accesses to memory before so many branches and the next.
 func (m *Model) access(l *trace.Long, branches int) {
 	var before trace.Access
+	many := l.AccessCount() > beyondLines
 	l.Accesses(func(a trace.Access) bool {
 		if a.After > branches {
 			return false
@@ -259,8 +262,10 @@ func (m *Model) access(l *trace.Long, branches int) {
 				c.Steady++
 			}
 		}
-		if others, _ := m.lines.use(line); others >= beyondLines {
-			c.Beyond++
+		if many {
+			if others, _ := m.lines.use(line); others >= beyondLines {
+				c.Beyond++
+			}
 		}
 		switch others, known := m.pages.use(a.Addr / 4096); {
 		case known && others < nearPages:

@@ -147,6 +147,18 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestModelBeyond: lines after more others than a second cache holds are beyond it, of walks that are long enough.
+func TestModelBeyond(t *testing.T) {
+	const turns = 25_000
+	at := walked(t, New(), 1, turns)
+	if r := at[start]; r.Beyond < turns-beyondLines-10 || r.Beyond > turns-beyondLines+10 {
+		t.Errorf("array: %+v", r)
+	}
+	if r := at[start+length]; r.Beyond != 0 {
+		t.Errorf("stack: %+v", r)
+	}
+}
+
 // TestModelAgain: the same walks give the same counts.
 func TestModelAgain(t *testing.T) {
 	if a, b := walked(t, New(), 2, 700), walked(t, New(), 2, 700); !reflect.DeepEqual(a, b) || len(a) == 0 {

@@ -21,22 +21,21 @@ const (
 // A history is the last outcomes, and folds of the last so many of them.
 type history struct {
 	bit  [outcomes]uint8
-	at   uint // of the next one
-	path uint32
-	fold [tables][3]fold // by table: for its index, and for the two parts of its tag
+	at   uint            // of the next one
+	fold [tables][2]fold // by table: for its index, and for its tag
 }
 
 // A fold is the last length outcomes as an exclusive or of its parts of width bits.
 type fold struct {
-	v             uint32
-	length, width uint
+	v          uint32
+	width, out uint8 // out is where the oldest outcome leaves it: length modulo width
 }
 
 func newHistory() *history {
 	h := &history{}
 	for i, n := range histories {
-		for k, width := range []uint{tableBits, tagBits, tagBits - 1} {
-			h.fold[i][k] = fold{length: uint(n), width: width}
+		for k, width := range []uint{tableBits, tagBits} {
+			h.fold[i][k] = fold{width: uint8(width), out: uint8(uint(n) % width)}
 		}
 	}
 	return h
@@ -46,10 +45,10 @@ func newHistory() *history {
 func (h *history) push(bit uint8) {
 	h.bit[h.at%outcomes] = bit
 	for i := range h.fold {
+		old := uint32(h.bit[(h.at-uint(histories[i]))%outcomes])
 		for k := range h.fold[i] {
 			f := &h.fold[i][k]
-			old := uint32(h.bit[(h.at-f.length)%outcomes])
-			f.v = f.v<<1 ^ uint32(bit) ^ old<<(f.length%f.width)
+			f.v = f.v<<1 ^ uint32(bit) ^ old<<f.out
 			f.v = f.v&(1<<f.width-1) ^ f.v>>f.width
 		}
 	}
@@ -74,7 +73,7 @@ func mix(x uint64) uint64 {
 func (h *history) slot(pc uint64, i int) (index uint32, tag uint16) {
 	x := mix(pc)
 	index = uint32(x>>7) ^ uint32(x>>20) ^ h.fold[i][0].v
-	tag = uint16(uint32(x>>32) ^ h.fold[i][1].v ^ h.fold[i][2].v<<1)
+	tag = uint16(uint32(x>>32) ^ h.fold[i][1].v)
 	return index & (1<<tableBits - 1), tag & (1<<tagBits - 1)
 }
 
@@ -83,7 +82,6 @@ type conditional struct {
 	base   [1 << bimodalBits]int8 // -2 to 1: taken from 0 on
 	tables [tables][1 << tableBits]counter
 	alt    int8 // whether what a new entry says is worse than what a shorter history says: from 0 on
-	tick   uint32
 	rand   uint32
 }
 

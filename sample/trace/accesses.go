@@ -81,6 +81,9 @@ func (k *accesses) forget(op uint32) {
 	k.list = k.list[:n]
 }
 
+// AccessCount returns how many accesses there were.
+func (l *Long) AccessCount() int { return len(l.m.kept.list) }
+
 // Accesses calls at for the accesses to memory, first to last, until it returns false. There are none without
 // Limits.Accesses.
 func (l *Long) Accesses(at func(a Access) bool) {
