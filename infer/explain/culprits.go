@@ -65,13 +65,12 @@ func (w *work) blame(i int) {
 
 // accuse adds a culprit, or lets one of the same cause explain more.
 func (w *work) accuse(i int, c Cause, from image.Addr, most, score float64) {
-	most, expected, score := w.weighReplayed(i, c, from, most, most, score)
-	w.suspect(i, c, from, most, expected, score)
+	w.suspect(i, c, from, most, most, score)
 }
 
 // suspect is accuse of a cause that is expected to explain less than the most that it can.
 func (w *work) suspect(i int, c Cause, from image.Addr, most, expected, score float64) {
-	if !(most > 0) {
+	if most, expected, score = w.weighReplayed(i, c, from, most, expected, score); !(most > 0) {
 		return
 	}
 	s := &w.exp.Insts[i].Stall
