@@ -753,7 +753,7 @@ func (w *work) missRate(b int) float64 {
 // missExpected is missRate by the estimated counts of out-edges.
 func (w *work) missExpected(b int) float64 {
 	if p, ok := w.replayedMisses(b); ok {
-		return p.likely
+		return p.did
 	}
 	return w.missesBy(b, func(e int) float64 { return w.r.Edge[e].N })
 }

@@ -65,21 +65,21 @@ func (w *work) replayOf(i int) sample.Replayed {
 	return at[off]
 }
 
-// A rate is how often something happens, of executions that models saw: at least, by what is known of most, at most.
-type rate struct{ least, likely, most float64 }
+// A rate is how often something happens, of executions that models saw: the part in which it did, the part of which
+// that is not known, and how often it happens at least and at most.
+type rate struct{ did, unknown, least, most float64 }
 
-// rateOf returns the rate of what happened in some of n executions, and did not in others; of the rest it is not known.
+// rateOf returns the rate of what happened in some of n executions, and did not in others.
 func rateOf(did, not, n uint64) rate {
 	all := float64(n)
 	chance := func(p float64) float64 { return 1.645*math.Sqrt(p*(1-p)/all) + 1/all }
 	lo, hi := float64(did)/all, float64(n-not)/all
-	// What is not known is like what is, or one or the other.
-	mid := (lo + hi) / 2
-	if known := did + not; known > n/4 {
-		mid = min(hi, max(lo, (mid+float64(did)/float64(known))/2))
-	}
-	return rate{max(0, lo-chance(lo)), mid, min(1, hi+chance(hi))}
+	return rate{lo, hi - lo, max(0, lo-chance(lo)), min(1, hi+chance(hi))}
 }
+
+// cycles returns what is expected of something that takes so many cycles where it happens, and where that is not known
+// takes others, half the time: what a walk used for the first time may well have been near before.
+func (r rate) cycles(did, unknown float64) float64 { return r.did*did + r.unknown/2*unknown }
 
 // weighReplayed returns what is left of an accusation of i, of cause c at the instruction at from, by what models made of
 // it: how much it explains at most, how much it is expected to, and its likelihood.
@@ -104,7 +104,7 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 	each := max(1, in.N/max(w.exp.Insts[i].N, 1e-300))
 	hidden := hiddenWalks / max(float64(r.Walks), hiddenWalks) * w.exp.Insts[i].Time
 	bound := func(p rate, cost, usual float64) (float64, float64) {
-		return min(most, p.most*each*cost+hidden), min(expected, p.likely*each*usual)
+		return min(most, p.most*each*cost+hidden), min(expected, each*usual)
 	}
 	switch c {
 	case DCache:
@@ -120,17 +120,19 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 				score = max(score, likely)
 			}
 		}
-		most, expected = bound(p, float64(2*mem.DRAM), usual)
+		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(usual, float64(mem.L2)))
 	case DTLB:
 		if r.Accesses < fewReplayed {
 			break
 		}
-		most, expected = bound(rateOf(r.FarPages, r.NearPages, r.Accesses), float64(2*mem.DRAM), float64(mem.L3))
+		p := rateOf(r.FarPages, r.NearPages, r.Accesses)
+		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(float64(mem.L3), secondTLB))
 	case PageFault:
 		if r.Accesses < fewReplayed {
 			break
 		}
-		most, expected = bound(rateOf(0, r.NearPages, r.Accesses), faultCost, faultCost)
+		p := rateOf(0, r.NearPages, r.Accesses)
+		most, expected = bound(p, faultCost, p.cycles(0, 2*faultCost))
 	case ICache:
 		// What is waited for after a call may be the code of what was called.
 		if r.Fetches < fewReplayed || k > 0 && w.exp.Insts[k-1].Class&(image.DirCall|image.IndCall) != 0 {
@@ -139,10 +141,10 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 		p := rateOf(r.FarFetches, r.NearFetches, r.Fetches)
 		if p.least > 0.1 { // more than a mean of all code says
 			most = max(most, p.most*float64(mem.L3))
-			expected = max(expected, p.likely*float64(mem.L2))
+			expected = max(expected, p.did*float64(mem.L2))
 			score = max(score, likely)
 		}
-		most, expected = bound(p, float64(mem.DRAM), float64(mem.DRAM))
+		most, expected = bound(p, float64(mem.DRAM), p.cycles(float64(mem.DRAM), float64(mem.L2)))
 	case StoreBuffer:
 		if r.Accesses >= fewReplayed && rateOf(r.Far, r.Near, r.Accesses).most < 0.02 {
 			score /= 4 // as fast as they come

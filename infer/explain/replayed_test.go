@@ -15,15 +15,15 @@ func TestRateOf(t *testing.T) {
 		did, not, n uint64
 		want        rate
 	}{
-		{0, 1000, 1000, rate{0, 0, .001}},
-		{1000, 0, 1000, rate{.999, 1, 1}},
-		{500, 500, 1000, rate{.473, .5, .527}},
-		{0, 0, 1000, rate{0, .5, 1}},        // nothing is known
-		{300, 0, 1000, rate{.275, .825, 1}}, // what is known all did
-		{0, 30, 40, rate{0, .0625, .388}},
+		{0, 1000, 1000, rate{0, 0, 0, .001}},
+		{1000, 0, 1000, rate{1, 0, .999, 1}},
+		{500, 500, 1000, rate{.5, 0, .473, .527}},
+		{0, 0, 1000, rate{0, 1, 0, 1}}, // nothing is known
+		{300, 0, 1000, rate{.3, .7, .275, 1}},
+		{0, 30, 40, rate{0, .25, 0, .388}},
 	} {
 		got := rateOf(tt.did, tt.not, tt.n)
-		for _, p := range [][2]float64{{got.least, tt.want.least}, {got.likely, tt.want.likely}, {got.most, tt.want.most}} {
+		for _, p := range [][2]float64{{got.did, tt.want.did}, {got.unknown, tt.want.unknown}, {got.least, tt.want.least}, {got.most, tt.want.most}} {
 			if math.Abs(p[0]-p[1]) > .001 {
 				t.Errorf("%d did, %d did not, of %d: %+v, want %+v", tt.did, tt.not, tt.n, got, tt.want)
 				break

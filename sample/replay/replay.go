@@ -33,7 +33,7 @@ const (
 
 // learned is how often a branch must have run before it is counted how it is predicted, and remembered
 // how many outcomes a walk must have seen: more than the longest history.
-const learned, remembered = 32, 200
+const learned, remembered = 8, 200
 
 // mostPlaces is of how many places AddTo tells, those with most executions: some 12 bytes each in a file.
 const mostPlaces = 10_000

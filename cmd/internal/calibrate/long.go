@@ -31,8 +31,8 @@ type longWalks struct {
 }
 
 // replayShare is the part of the time of long walks that may go to models of predictors and caches. A walk takes some
-// 1 ms, and going through them 1 to 2 ms.
-const replayShare = 0.3
+// 1 ms, and going through them as much.
+const replayShare = 0.4
 
 // replays reports whether the next walk goes through the model.
 func (l *longWalks) replays() bool {
