@@ -2,6 +2,7 @@ package explain
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"backfeed/infer"
@@ -44,6 +45,16 @@ func TestReplayedSets(t *testing.T) {
 		}
 		model, misses := make([][]float64, len(modelled)), make([][]float64, len(modelled))
 		var cycles []float64
+		blamed := [2][][]float64{make([][]float64, len(modelled)), make([][]float64, len(modelled))} // without and with models
+		replayed := x.replayed
+		x.replayed = nil
+		for _, e := range x.All() {
+			for k, m := range modelled {
+				blamed[0][k] = append(blamed[0][k], e.Likeliest[m.cause])
+			}
+		}
+		x.replayed = replayed
+		procs := -1
 		for ip, e := range x.All() {
 			var it *truth.Image
 			for path, one := range simulated.Images {
@@ -51,7 +62,11 @@ func TestReplayedSets(t *testing.T) {
 					it = one
 				}
 			}
-			if it == nil {
+			if procs++; it == nil {
+				for k := range modelled {
+					blamed[0][k] = slices.Delete(blamed[0][k], procs, procs+1)
+				}
+				procs--
 				continue
 			}
 			w := &work{Explainer: x, im: ip.Image, ipKey: ip.ID.Key(), exp: e}
@@ -63,14 +78,16 @@ func TestReplayedSets(t *testing.T) {
 					sum += n * m.rate(w.replayOf(i))
 				}
 				model[k] = append(model[k], sum)
+				blamed[1][k] = append(blamed[1][k], e.Likeliest[m.cause])
 				misses[k] = append(misses[k], eventsOf(it, m.events, e.Result))
 			}
 		}
 		t.Logf("%s: %d procedures; %.3g branches, %.4f missed; %.3g accesses, %.4f near, %.4f far; %.3g fetches, %.4f near, %.4f far", s.Name, len(cycles),
 			float64(total.Branches), part(total.Missed, total.Branches), float64(total.Accesses), part(total.Near, total.Accesses), part(total.Far, total.Accesses), float64(total.Fetches), part(total.NearFetches, total.Fetches), part(total.FarFetches, total.Fetches))
 		for k, m := range modelled {
-			t.Logf("    %-28s simulated %.3g, modelled %.3g; r %.2f, by ranks %.2f; of plain time %.2f, %.2f", m.name, sumOf(misses[k]), sumOf(model[k]),
-				correlation(model[k], misses[k]), spearman(model[k], misses[k]), correlation(cycles, misses[k]), spearman(cycles, misses[k]))
+			t.Logf("    %-26s simulated %.3g, modelled %.3g; r of modelled ones %5.2f, of stalls by likeliest cause %5.2f, without models %5.2f, of plain time %5.2f; by ranks %5.2f %5.2f %5.2f %5.2f", m.name, sumOf(misses[k]), sumOf(model[k]),
+				correlation(model[k], misses[k]), correlation(blamed[1][k], misses[k]), correlation(blamed[0][k], misses[k]), correlation(cycles, misses[k]),
+				spearman(model[k], misses[k]), spearman(blamed[1][k], misses[k]), spearman(blamed[0][k], misses[k]), spearman(cycles, misses[k]))
 		}
 	}
 }
@@ -87,12 +104,13 @@ func sumOf(a []float64) (s float64) {
 // modelled are what models count the like of what callgrind simulates.
 var modelled = []struct {
 	name   string
+	cause  Cause
 	events []string
 	rate   func(r sample.Replayed) float64
 }{
-	{"mispredicted branches", []string{"Bcm", "Bim"}, func(r sample.Replayed) float64 { return part(r.Missed, r.Branches) }},
-	{"misses of the data cache", []string{"D1mr", "D1mw"}, func(r sample.Replayed) float64 {
+	{"mispredicted branches", Mispredict, []string{"Bcm", "Bim"}, func(r sample.Replayed) float64 { return part(r.Missed, r.Branches) }},
+	{"misses of the data cache", DCache, []string{"D1mr"}, func(r sample.Replayed) float64 {
 		return (part(r.Far, r.Accesses) + 1 - part(r.Near, max(1, r.Accesses))) / 2 * min(1, float64(r.Accesses))
 	}},
-	{"misses of the code cache", []string{"I1mr"}, func(r sample.Replayed) float64 { return part(r.FarFetches, r.Fetches) }},
+	{"misses of the code cache", ICache, []string{"I1mr"}, func(r sample.Replayed) float64 { return part(r.FarFetches, r.Fetches) }},
 }
