@@ -26,27 +26,25 @@ type longWalks struct {
 	stats  *collect.Stats
 	err    error // why there are none
 
-	model           *replay.Model
-	walking, replay time.Duration // what walks have taken so far, and going through the model
+	model *replay.Model
+	walks int
 }
 
-// replayShare is the part of the time of long walks that may go to models of predictors and caches. A walk takes some
-// 1 ms, and going through them as much.
-const replayShare = 0.4
+// replayEvery is how many walks one goes through models of predictors and caches for. That takes about as long as a walk,
+// some 1 ms, so a third of the time of long walks is for it.
+const replayEvery = 2
 
 // replays reports whether the next walk goes through the model.
 func (l *longWalks) replays() bool {
-	return l.replay.Seconds() <= replayShare*(l.walking+l.replay).Seconds()
+	l.walks++
+	return l.walks%replayEvery == 1
 }
 
 // walked takes in a walk.
 func (l *longWalks) walked(k *Calibrator, w *collect.LongWalk) {
 	k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
-	l.walking += w.Took
 	if w.Accesses {
-		began := time.Now()
 		l.model.Walk(w.Code, w.Long)
-		l.replay += time.Since(began)
 	}
 }
 
