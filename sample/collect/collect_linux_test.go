@@ -150,7 +150,10 @@ func TestRecordCommand(t *testing.T) {
 // TestRecordProcesses: processes that begin a program are counted, those that only fork are not.
 func TestRecordProcesses(t *testing.T) {
 	exe := build(t, "a")
-	c, _ := run(t, Options{Command: []string{"sh", "-c", "for i in 1 2 3; do (exec " + exe + " busy 50); done; (:)"}})
+	c, stats := run(t, Options{Command: []string{"sh", "-c", "for i in 1 2 3; do (exec " + exe + " busy 50); done; (:)"}})
+	if c.Event.Name == ptraceClock || stats.LostRecords > 0 {
+		t.Skip("a process without samples is not seen by ptrace, and one whose records were lost by none")
+	}
 	for _, ic := range c.Images {
 		if ic.ID.Path == exe && ic.Processes != 3 {
 			t.Errorf("%d processes, want 3", ic.Processes)
