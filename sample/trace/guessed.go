@@ -8,10 +8,10 @@ import "slices"
 // to be called 100 times as often as it was. Walks that did know tell how often a branch is taken. By that, what is seen
 // after a guess counts for more or less (importance sampling), and where none did know, for as much as ever.
 //
-// On the same walks and windows, the block overlap of one recording each of cjpeg, minisat and perl, of which many walks
-// guess, is 0.86, 0.66 and 0.86 if all counts in full, 0.90, 0.70 and 0.87 with this, and 0.87, 0.74 and 0.77 if a walk
-// ends at its first guess; of five of testdata/mix, before walks knew shufpd, 0.73, 0.78 and 0.66 in the mean. Of lua,
-// python3, sqlite3, xz and bzip2 it is the same within 0.002, but 0.84 instead of 0.86 for sqlite3 if walks end.
+// On the same walks and windows, the mean block overlap of two recordings each of cjpeg, minisat and perl, of which many
+// walks guess, is 0.871, 0.696 and 0.859 if all counts in full, 0.883, 0.714 and 0.871 with this, and 0.855, 0.754 and 0.777
+// if a walk ends at its first guess; of five of testdata/mix, before walks knew shufpd, 0.73, 0.78 and 0.66. Of lua, python3,
+// sqlite3, xz and bzip2 it is the same within 0.002, but 0.84 instead of 0.86 for sqlite3 if walks end.
 
 // mostWorth is what a walk is worth at most after its guesses. Of a branch that walks guess as often as not, and that is
 // always taken, half of them are worth nothing after each guess, and the other half twice as much: soon a few would tell
