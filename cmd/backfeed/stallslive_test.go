@@ -72,7 +72,13 @@ func (s *stalling) record(t *testing.T, exe, n string, flags ...string) {
 	if code, _, errs := runCLI(t, slices.Concat([]string{"record", "-o", file}, flags, []string{"--", exe, s.kind, n})...); code != exitDone {
 		t.Fatalf("record: exit code %d: %s", code, errs)
 	}
-	code, out, errs := runCLI(t, "infer", "--stalls", "--format", "json", file)
+	s.check(t, exe, file)
+}
+
+// check holds the explanation of recordings to what the program is made to wait for.
+func (s *stalling) check(t *testing.T, exe string, files ...string) {
+	t.Helper()
+	code, out, errs := runCLI(t, append([]string{"infer", "--stalls", "--format", "json"}, files...)...)
 	if code != exitDone {
 		t.Fatalf("infer: exit code %d: %s", code, errs)
 	}
@@ -88,6 +94,26 @@ func (s *stalling) record(t *testing.T, exe, n string, flags ...string) {
 	if s.first && !(first >= 0.5*all) {
 		t.Errorf("%s is the likeliest in %.0f %% of the stalls", s.cause, 100*first/all)
 	}
+}
+
+// TestFaultsLive: a recording of page faults beside one of time makes them the likeliest cause of what a
+// program waits for that touches its memory for the first time, once in eight turns.
+func TestFaultsLive(t *testing.T) {
+	testtool.Live(t, "records")
+	if _, err := collect.Probe(); err != nil {
+		t.Skip(err)
+	}
+	exe, dir := filepath.Join(t.TempDir(), "fresh"), t.TempDir()
+	testtool.Run(t, ".", "gcc", "-O2", "-fno-tree-vectorize", "-fno-unroll-loops", "-Wl,--build-id", "-o", exe, "testdata/fresh.c")
+	times, faults := filepath.Join(dir, "times.bfr"), filepath.Join(dir, "faults.bfr")
+	if code, _, errs := runCLI(t, "record", "-F", "4000", "-o", times, "--", exe, "20"); code != exitDone {
+		t.Fatalf("record: exit code %d: %s", code, errs)
+	}
+	if code, _, errs := runCLI(t, "record", "--event", "page-faults", "-o", faults, "--", exe, "20"); code != exitDone {
+		t.Skipf("needs page faults sampled: exit code %d: %s", code, errs)
+	}
+	s := &stalling{kind: "fresh", proc: "fill", cause: "page-fault", first: true}
+	s.check(t, exe, times, faults)
 }
 
 // blamed returns the explained cycles of the stalls in a procedure, or in all if proc is

@@ -436,3 +436,31 @@ func FuzzExplain(f *testing.F) {
 		}
 	})
 }
+
+// TestEventFirst: samples of the event of a cause make it the likeliest where they are, and rule it out where they are not.
+func TestEventFirst(t *testing.T) {
+	const code = before + "48890f 4881c700020000 ffc9 75f2 c3" // 1: mov %rcx,(%rdi); add $0x200,%rdi; dec %ecx; jne 1b; ret
+	loop := func(b int) float64 { return []float64{1, 1000, 1}[b] }
+	samples := map[int]uint64{firstInst: 90_000, firstInst + 1: 60_000}
+	for _, tt := range []struct {
+		name   string
+		others []*sample.Counts
+		first  Cause
+		most   float64
+	}{
+		{"time alone", nil, StoreBuffer, 150},
+		{"one fault in ten turns", miss("page-faults", 26, 10), PageFault, 150},
+		{"one in a thousand", miss("page-faults", 26, 0), StoreBuffer, 60},
+	} {
+		e := (&scene{model: "amd-zen5", code: code, runs: loop, samples: samples, others: tt.others}).explain(t)
+		s := &e.Insts[firstInst].Stall
+		if len(s.Culprits) == 0 || s.Culprits[0].Cause != tt.first {
+			t.Errorf("%s: %v, want %s first", tt.name, s.Culprits, tt.first)
+		}
+		for _, c := range s.Culprits {
+			if c.Cause == PageFault && c.Most > tt.most*(1+1e-9) {
+				t.Errorf("%s: page faults explain up to %g cycles, want %g", tt.name, c.Most, tt.most)
+			}
+		}
+	}
+}
