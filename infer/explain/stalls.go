@@ -112,7 +112,8 @@ type Explanation struct {
 	Insts  []InstTime // by address
 	Summary
 
-	perSample float64 // cycles
+	perSample float64   // cycles
+	off       []float64 // by block: the factor that its executions may be off by, as levelError
 }
 
 // A Range is an amount that is not known better: at least Least, at most Most.
@@ -329,13 +330,13 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	for i := range w.exp.Insts {
 		if t := &w.exp.Insts[i]; t.Stall.Cycles > 0 {
 			w.blame(i)
-			t.Stall.share(t, levelError[r.Block[t.Block].Conf])
+			t.Stall.share(t, w.exp.off[t.Block])
 		}
 	}
 	w.exp.sum()
 	for b := range r.Proc.Blocks {
 		f := r.Block[b]
-		n, off := f.N*float64(w.uops[b])/float64(x.model.Width.Dispatch), levelError[f.Conf]
+		n, off := f.N*float64(w.uops[b])/float64(x.model.Width.Dispatch), w.exp.off[b]
 		w.exp.Dispatched.add(Range{n / off, n * off})
 		w.exp.Mispredicted += f.N * w.missed(b)
 	}
@@ -344,7 +345,7 @@ func (x *Explainer) explain(ip *infer.ImageProfile, r *infer.Result, all bool) *
 
 // levelError is the factor that counts may be off by, by their program-wide confidence:
 // what Medium promises, and for others, which hang on the time of one execution alone,
-// infer.TimeFactor. The tenth of High is neglected.
+// infer.TimeFactor; where each turn follows a pointer, more (see stall). The tenth of High is neglected.
 var levelError = [...]float64{infer.None: infer.TimeFactor, infer.Low: infer.TimeFactor, infer.Medium: 2, infer.High: 1}
 
 // work is what it takes to explain one procedure.
@@ -394,7 +395,9 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *
 	w.first = make([]int, 0, len(r.Proc.Blocks)+1)
 	w.uops = make([]int, 0, len(r.Proc.Blocks))
 	var insts []image.Inst
+	w.exp.off = make([]float64, len(r.Proc.Blocks))
 	for b := range r.Proc.Blocks {
+		w.exp.off[b] = levelError[r.Block[b].Conf]
 		block, first := &r.Proc.Blocks[b], len(w.ops)
 		w.first = append(w.first, first)
 		insts, w.ops = w.im.AppendOperands(insts[:0], w.ops, block)
@@ -558,6 +561,7 @@ func (w *work) stall() {
 			if w.r.Block[b].Conf <= infer.Low && w.model.Memory.DRAM > 0 && t.Stall.Cycles > 0 && w.chained(w.first[b]+i) {
 				step := math.Sqrt(float64(w.model.Memory.L1 * w.model.Memory.DRAM))
 				t.Stall.Cycles = max(t.Stall.Cycles, t.Time*(1-t.Least/max(step, t.Least)))
+				w.exp.off[b] = max(w.exp.off[b], float64(2*w.model.Memory.DRAM/w.model.Memory.L1)) // from one to the other
 			}
 		}
 	}
@@ -659,7 +663,7 @@ func (e *Explanation) sum() {
 			continue
 		}
 		stall := t.Stall.Cycles * t.N
-		static, off := t.Total-stall, levelError[e.Result.Block[t.Block].Conf]
+		static, off := t.Total-stall, e.off[t.Block]
 		e.Static[t.Why] += static
 		e.Statics[t.Why].add(Range{min(static, t.Least*t.N/off), max(static, min(t.Total, t.Least*t.N*off))})
 		e.Dynamic += stall

@@ -10,6 +10,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/image"
+	"backfeed/infer/machine"
 	"backfeed/sample"
 	"backfeed/testdata/sets"
 )
@@ -113,6 +114,10 @@ func TestStalls(t *testing.T) {
 			}
 			t.Logf("%s: stalls are %.0f %% of the cycles, %.1f %% unexplained; %s survives in %.0f %% of them, first in %.0f %%; the slowest instruction: %v",
 				tt.kind, 100*sum.Dynamic/sum.Cycles, 100*sum.Unexplained/sum.Dynamic, tt.cause, 100*kept/sum.Dynamic, 100*first/sum.Dynamic, causesOf(&top.Stall))
+			if least := sum.Statics[machine.Dependency].Least; tt.kind == "chase" && least > 0.01*sum.Cycles {
+				// Each step took 480 cycles and more, of which the model expects 4.
+				t.Errorf("%.1f %% of the time is said to be expected at least", 100*least/sum.Cycles)
+			}
 			if kept < 0.5*sum.Dynamic {
 				t.Errorf("%s is a culprit of %.0f %% of the stalls", tt.cause, 100*kept/sum.Dynamic)
 			}
