@@ -290,25 +290,48 @@ func TestCalibrateEnds(t *testing.T) {
 	}
 }
 
-// TestCalibrateNobody: who may not probe is told what would allow it.
+// TestCalibrateNobody: an ordinary user calibrates a command by long walks.
 func TestCalibrateNobody(t *testing.T) {
-	probing(t)
+	testtool.Live(t, "records and walks")
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be nobody")
 	}
-	// The directories of tests are root's: nobody gets the file by its descriptor.
-	f, err := os.Open(program(t, "backfeed"))
+	if u := collect.TryLongWalks(); u != nil {
+		t.Skip(designed + u.Why)
+	}
+	b := buildBranching(t)
+	// The directories of tests are root's.
+	dir, err := os.MkdirTemp("", "nobody")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	cmd := exec.Command("/proc/self/fd/3", "record", "--calibrate", "-o", "/dev/null", "--", "true")
-	cmd.ExtraFiles = []*os.File{f}
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
-	text, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != exitMachine || !regexp.MustCompile(`^backfeed: .*CAP_.*\. Run as root.*\n$`).Match(text) {
-		t.Errorf("%v: %q", err, text)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	own := func(name, path string) string {
+		to := filepath.Join(dir, name)
+		if err := os.WriteFile(to, []byte(testtool.Read(t, path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	exe, out := own(filepath.Base(b.path), b.path), filepath.Join(dir, "nobody.bfr")
+	cmd := exec.Command(own("backfeed", program(t, "backfeed")), "record", "--calibrate=20%", "-d", "10s", "-o", out, "--", exe, "60")
+	var printed, errs bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &printed, &errs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	t.Log(errs.String())
+	if !strings.Contains(errs.String(), "long walks alone") || !longWalked.MatchString(errs.String()) {
+		t.Errorf("it says %q", errs.String())
+	}
+	rec := decode(t, out)
+	b.check(t, rec, printed.String())
+	if c := calibrate.Timed(rec); len(c.Paths) == 0 {
+		t.Error("no path is kept")
 	}
 }
 

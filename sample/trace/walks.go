@@ -173,7 +173,7 @@ type seenWalk struct {
 	steps int32      // instructions
 	head  int32      // of these, up to the last of at
 	start int32      // spot
-	end   int32      // spot; -1 if it did not go on to its full length
+	end   int32      // spot; -1 if it did not go on to its full length, or is long
 	at    []via      // what it passed through at first, with places: all, of a short walk
 	rest  []viaTimes // what a long one passed through after that, in no order
 }
@@ -196,6 +196,8 @@ type Walks struct {
 	// as far as that is known, and all.
 	left map[Left]int
 	went int
+
+	long longAdder
 
 	// Of walks before: those, by place, with the weights that they had.
 	before []branchSum
@@ -329,6 +331,9 @@ func (w *Walks) spotOf(c *Code, op uint32, loop int) int32 {
 
 // saw keeps a walk, and sums up all if there is no more room.
 func (w *Walks) saw(s seenWalk) {
+	if n := len(w.walks); n > 0 { // walks of either kind have a clock of their own
+		s.batch = max(s.batch, w.walks[n-1].batch)
+	}
 	w.walks = append(w.walks, s)
 	w.size += len(s.at) + len(s.rest)
 	if len(w.walks) >= mostWalks || w.size >= mostSize {
@@ -371,7 +376,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
 	region, worths := w.regions(), w.worths()
-	weights := w.weigher(region, worths).weights()
+	weights, long := w.weights(region, w.weigher(region, worths).weights()), w.longShare()
 	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
@@ -396,7 +401,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 				b = &outcomes{}
 				of[n.place()] = b
 			}
-			weight := weights[region[s.start]] * times
+			weight := weights[i] * s.share(long) * times
 			switch in := n & viaInner; {
 			case n&viaGuessed != 0:
 				b.guessed += weight
@@ -452,10 +457,11 @@ func (w *Walks) weigher(region []int32, worths []worth) *weigher {
 	}
 	out.procs = len(procs)
 	var came, went pairs
+	long := w.longShare()
 	for i, s := range w.walks {
 		from := region[s.start]
 		out.starts[from]++
-		out.steps += float64(s.steps)
+		out.steps += s.share(long) * float64(s.steps)
 		if s.end >= 0 && region[s.end] != from {
 			worth := worths[i].last()
 			came = append(came, pair{region[s.end], from, worth})
@@ -490,10 +496,11 @@ func (w *Walks) visits(region []int32, worths []worth, wanted func(place int32) 
 	}
 	var seen pairs
 	times := map[int32]float64{} // of one walk, by place
+	long := w.longShare()
 	for i, s := range w.walks {
 		worths[i].each(&s, func(at via, n float64) {
 			if want[at.place()] {
-				times[at.place()] += n
+				times[at.place()] += s.share(long) * n
 			}
 		})
 		for place, n := range times {

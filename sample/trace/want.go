@@ -48,8 +48,9 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	p.u = p.solve()
 	p.weight = p.at(p.u)
 	p.ran = make([]float64, len(p.starts))
+	long := w.longShare()
 	for _, s := range w.walks {
-		p.ran[region[s.start]] += float64(s.steps)
+		p.ran[region[s.start]] += s.share(long) * float64(s.steps)
 	}
 	walks := w.walksBy()
 	places, visits := w.visits(region, worths, func(i int32) bool {
@@ -67,11 +68,17 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 func (w *Walks) walksBy() []int {
 	n, last := make([]int, len(w.places)), make([]int, len(w.places))
 	for i := range w.walks {
-		for _, at := range w.walks[i].at {
+		through := func(at via) {
 			if place := at.place(); last[place] <= i {
 				n[place]++
 				last[place] = i + 1
 			}
+		}
+		for _, at := range w.walks[i].at {
+			through(at)
+		}
+		for _, r := range w.walks[i].rest {
+			through(r.via)
 		}
 	}
 	return n
