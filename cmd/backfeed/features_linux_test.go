@@ -127,7 +127,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 	},
 	collect.LongWalks: func(t *testing.T) (int, string) {
 		exe := program(t, "busy")
-		code, _, errs := runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", "3000")
+		code, _, errs := runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", "600")
 		if code == exitDone && !longWalked.MatchString(errs) && collect.LongWalks.Refusal(collect.ThisHost()) == nil {
 			t.Errorf("no long walks: %s", errs)
 		}

@@ -69,7 +69,7 @@ type Options struct {
 type Calibrator struct {
 	prober *collect.Prober // nil with noProbes
 	run    *probe.Windows
-	walker *collect.Walker                 // nil without a System
+	walker *collect.Walker                 // nil without a System, or where its kernel has no walks
 	long   *longWalks                      // nil is none
 	seen   *trace.Walks                    // what all walks saw
 	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
@@ -133,10 +133,14 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 	if sys == nil {
 		noProbes = &collect.Unavailable{Why: "ordinary users have long walks alone"}
 	} else if p, err = collect.OpenProber(sys); errors.As(err, &noProbes) {
-		if opt.Dry || TryWalks(sys) != nil {
+		if k.noWalks = TryWalks(sys); opt.Dry || k.noWalks != nil && k.long == nil {
 			return nil, fail.Wrap(fail.Machine, &calibrateError{noProbes})
 		}
-		opt.Notify.Warn("--calibrate: no probes, walks alone: %s", noProbes.Reason())
+		kind := "walks"
+		if k.noWalks != nil {
+			kind = "long walks"
+		}
+		opt.Notify.Warn("--calibrate: no probes, %s alone: %s", kind, noProbes.Reason())
 		p, err = nil, nil
 	}
 	if err != nil && sys != nil {
@@ -148,7 +152,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			logWindow(opt.Log, g, w, err)
 		}
 	}})
-	if sys != nil {
+	if sys != nil && k.noWalks == nil {
 		k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks(), Seen: k.seen})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
