@@ -10,7 +10,7 @@ import (
 // Long walks lead from one piece of code to the next, and what they see hardly depends on where they begin; but from one
 // phase of a program to the next they do not lead either. Of 800 walks each of 50,000 instructions of SQLite, bzip2, a Go
 // program and zstd, two halves have overlaps of 0.97, 0.95, 0.90 and 0.97, in executions of branches, and all have 0.87, 0.83,
-// 0.83 and 0.76 with the exact counts, hardly more than with 8,000 instructions; with the best weights by procedure where they
+// 0.83 and 0.76 with those of callgrind, hardly more than with 8,000 instructions; with the best weights by procedure where they
 // begin, 0.95, 0.92, 0.96 and 0.99. So nearly all of what is left is how fast phases are, one beside another.
 //
 // That as many end in a piece of code as begin there tells nothing of it: with it, the overlaps are 0.86, 0.86, 0.82 and 0.81,
