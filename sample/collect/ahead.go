@@ -17,6 +17,7 @@ type FollowOptions struct {
 
 	Longest time.Duration // Deadline of a stop; 0 is DefaultStop
 	Untimed bool          // no stretch is timed: no breakpoint is set
+	Idle    float64       // MaxCPU is of as many processors at least, and of those that the program uses; 0 is one
 
 	// Share has stops be samples first, within MaxCPU and at the Frequency of Record: Ahead is called at those alone that keep it within
 	// this share of the processor time. 0 is at all.

@@ -133,7 +133,7 @@ func (f *follower) begin() {
 // stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint. It returns what is to be
 // done when the thread has gone on.
 func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
-	if f.ahead = f.allowed(max(knew.Sub(t.began), t.stats.Program)); !f.ahead {
+	if f.ahead = f.allowed(max(time.Duration(cmp.Or(f.opt.Idle, 1)*float64(knew.Sub(t.began))), t.stats.Program)); !f.ahead {
 		return func() {}
 	}
 	f.stats.Stops++

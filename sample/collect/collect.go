@@ -81,6 +81,7 @@ type Traced struct {
 	Looks, Stops uint64        // moments at which threads were looked at; threads that were stopped then
 	Own          time.Duration // processor time of the tracer
 	Stopped      time.Duration // for which threads were held up, all together
+	Worked       time.Duration // of Own, while they were: by Follow alone
 	Program      time.Duration // processor time of the threads while they were traced
 	Wall         time.Duration // of the recording
 	Period       time.Duration // mean time between two looks at the end: longer than was asked for if that costs too much

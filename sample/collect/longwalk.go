@@ -21,6 +21,7 @@ type LongWalkOptions struct {
 	Later   int           // how many more times a thread is timed where it was timed, as of Ahead
 	Longest time.Duration // that a thread stands; 0 is DefaultStop
 	Untimed bool          // no stretch is timed
+	Idle    float64       // as of FollowOptions
 	Share   float64       // stops are samples first; as of FollowOptions
 
 	// Accesses reports whether the next walk keeps its accesses to memory; nil is none. Such a walk takes longer.
@@ -164,7 +165,7 @@ func (w *LongWalker) Open() (*OwnSampler, error) {
 // Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
 // what Follow does.
 func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
-	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Share: w.opt.Share, Ahead: w.ahead})
+	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Ahead: w.ahead})
 }
 
 // ahead walks from where a thread stands.

@@ -209,6 +209,7 @@ func (t *tracer) begin() error {
 		if f.opt.Share > 0 {
 			t.budget.share += f.opt.Share
 		} else {
+			t.budget.idle = f.opt.Idle
 			t.interval = max(t.period, min(mostFollowPeriod, time.Duration(float64(f.opt.Longest)/t.budget.share)))
 		}
 	}
@@ -955,7 +956,7 @@ func (t *tracer) finish() {
 	t.stats.Own = threadTime() - t.before
 	t.stats.Wall = time.Since(t.began)
 	t.budget.spent(time.Now(), t.own(), t.stats.Program, t.period)
-	t.stats.Stopped = t.budget.stopped
+	t.stats.Stopped, t.stats.Worked = t.budget.stopped, t.budget.shared
 	t.stats.Period = t.interval
 }
 

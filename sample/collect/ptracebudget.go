@@ -11,6 +11,7 @@ import (
 // the program if that is more: the own time of the tracer, and the time for which it stops threads.
 type traceBudget struct {
 	share  float64
+	idle   float64       // the least processors that the program is taken to use; 0 is one
 	differ bool          // stops are of very different lengths: all of them count as they are
 	most   time.Duration // the longest time between two looks; 0 is maxTracePeriod
 
@@ -101,12 +102,13 @@ func (b *traceBudget) spent(now time.Time, own, program, period time.Duration) t
 	b.shared += b.both
 	b.both = 0
 	wall := now.Sub(b.at)
-	processors := max(1, (program-b.program).Seconds()/wall.Seconds())
+	// Where it may be less than one, what the program used of late is known to a few looks.
+	processors := max(cmp.Or(b.idle, 1), (program-b.program).Seconds()/wall.Seconds(), program.Seconds()/max(now.Sub(b.began), wall).Seconds())
 	b.stops, b.looks, b.at, b.own, b.program = b.stops[:0], 0, now, own, program
 	interval := float64(b.perLook) / (b.share * processors)
 	if b.differ { // and the dear ones come as they like: what was spent too much is saved again
 		const power, most = 4, 64
-		all := (own - b.begun + b.stopped - b.shared).Seconds() / (b.share * max(now.Sub(b.began), program).Seconds())
+		all := (own - b.begun + b.stopped - b.shared).Seconds() / (b.share * max(cmp.Or(b.idle, 1)*now.Sub(b.began).Seconds(), program.Seconds()))
 		interval *= min(max(1, math.Pow(all, power)), most)
 	}
 	return min(max(period, time.Duration(interval)), max(period, cmp.Or(b.most, maxTracePeriod)))

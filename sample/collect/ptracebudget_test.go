@@ -109,3 +109,25 @@ func TestTraceBudgetSaved(t *testing.T) {
 		t.Errorf("it costs %.4f of a processor, want .01", got)
 	}
 }
+
+// TestTraceBudgetIdle: where the share is of what a program uses, and it uses a fifth of a processor, stops cost a fifth.
+func TestTraceBudgetIdle(t *testing.T) {
+	for _, tt := range []struct{ idle, uses, want float64 }{{0, .2, .01}, {.02, .2, .002}, {.02, 1, .01}, {.02, 0, .0002}, {.02, 2, .02}} {
+		start := time.Now()
+		now, own := start, time.Duration(0)
+		b := traceBudget{share: .01, idle: tt.idle, differ: true, most: 10 * time.Second, at: now}
+		interval := 100 * time.Millisecond
+		for range 20_000 {
+			now = now.Add(interval)
+			own += time.Millisecond
+			b.stop(now, now, now.Add(time.Millisecond))
+			b.worked(time.Millisecond)
+			if b.due(now) {
+				interval = b.spent(now, own, time.Duration(tt.uses*float64(now.Sub(start))), time.Millisecond)
+			}
+		}
+		if got := own.Seconds() / now.Sub(start).Seconds(); got > 1.1*tt.want || got < 0.8*tt.want {
+			t.Errorf("of a program that uses %v processors, %v at least, it costs %.5f of one, want %.5f", tt.uses, tt.idle, got, tt.want)
+		}
+	}
+}

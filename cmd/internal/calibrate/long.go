@@ -18,6 +18,9 @@ type LongAlone struct {
 	MaxCPU    float64 // of samples
 }
 
+// leastProcessors are those that a program is taken to use at least: what it costs to look whether it runs is little.
+const leastProcessors = 0.02
+
 // longWalks are those of a Calibrator that begin in the processes that it is to probe. Methods of nil do nothing.
 type longWalks struct {
 	walker *collect.LongWalker
@@ -93,6 +96,7 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 	opt := collect.LongWalkOptions{
 		Options:  collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
 		Untimed:  true,
+		Idle:     leastProcessors,
 		Accesses: l.replays,
 		Walked:   func(w *collect.LongWalk) { l.walked(k, w) },
 	}
@@ -161,5 +165,5 @@ func (l *longWalks) tell(k *Calibrator) {
 	}
 	traced, followed := l.stats.Traced, l.stats.Followed
 	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v; %s reached their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), (traced.Own + traced.Stopped).Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
+		t.Walks, float64(t.Steps)/float64(t.Walks), (traced.Own + traced.Stopped - traced.Worked).Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
 }
