@@ -69,6 +69,9 @@ func TestCheck(t *testing.T) {
 		{"listed twice", func(c, _ *Counts) { c.Stacks[1].Top = c.Stacks[0].Top }},
 		{"300 samples, but 301 with a stack", func(c, _ *Counts) { c.Stacks[0].N = 298 }},
 		{"no image 7", func(_, c *Counts) { c.Branches[Branch{To: Frame{Image: 7}}] = BranchCount{N: 1} }},
+		{"more mispredicted", func(_, c *Counts) {
+			c.Images[0].Replayed = map[Offset]Replayed{8: {Walks: 1, Branches: 1, Missed: 2}}
+		}},
 		{"target {", func(_, c *Counts) { c.Targets = map[Branch]uint64{{}: 0} }},
 		{"2 mispredicted", func(_, c *Counts) { c.Branches[Branch{}] = BranchCount{N: 1, Mispredicted: 2} }},
 		{"no image -1", func(_, c *Counts) { c.Ranges[Range{Image: Unknown}] = 1 }},

@@ -41,6 +41,25 @@ func TestCarryPaths(t *testing.T) {
 	}
 }
 
+// TestCarryReplayed: what models counted stays where code did, and is dropped with code that is gone.
+func TestCarryReplayed(t *testing.T) {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})
+	other, lib := c.Image(sample.ImageID{Path: "/other"}), c.Image(sample.ImageID{Path: "/lib.so"})
+	kept := sample.Replayed{Walks: 2, Branches: 9, Missed: 1, Fetches: 3, FarFetches: 1}
+	c.AddReplayed(other, 8, kept)
+	c.AddReplayed(lib, 4, sample.Replayed{Walks: 2, Accesses: 9, Near: 8})
+	got, report := Carry(&sample.Recording{Counts: []*sample.Counts{c}}, sample.ImageID{Path: "/new.so"}, map[sample.ImageID]*Builds{{Path: "/lib.so"}: nil})
+	n := 0
+	for _, ic := range got.Counts[0].Images {
+		if n += len(ic.Replayed); ic.ID.Path == "/other" && ic.Replayed[8] != kept {
+			t.Errorf("%s has %+v", ic.ID, ic.Replayed)
+		}
+	}
+	if n != 1 || report.Observed != [2]uint64{0, 1} {
+		t.Errorf("%d places are left; %+v", n, report.Observed)
+	}
+}
+
 // TestCarryTargets: of a branch whose source or target is gone, none is left.
 func TestCarryTargets(t *testing.T) {
 	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})

@@ -75,6 +75,11 @@ func random(rnd *rand.Rand) *sample.Recording {
 		for range rnd.IntN(2) * rnd.IntN(4) {
 			c.AddTarget(sample.Branch{From: any(), To: any()}, 1+rnd.Uint64N(9))
 		}
+		for range rnd.IntN(2) * rnd.IntN(4) {
+			if f := any(); f.Image != sample.Unknown {
+				c.AddReplayed(f.Image, f.Off, sample.Replayed{Walks: 1, Branches: 9, Missed: rnd.Uint64N(9), Accesses: 9, Near: rnd.Uint64N(5), Far: rnd.Uint64N(5)})
+			}
+		}
 		for range rnd.IntN(6) {
 			if f := any(); f.Image != sample.Unknown {
 				c.Touch(f.Image, f.Off, rnd.Uint64N(1e6))
