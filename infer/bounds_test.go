@@ -78,7 +78,7 @@ func (s *set) simulated(p *Profile, seed uint64, blockVar, procSD float64) *samp
 			for i := range r.Proc.Blocks {
 				b := &r.Proc.Blocks[i]
 				own := rng.NormFloat64() * math.Sqrt(blockVar/float64(max(1, b.Insts)))
-				time := s.exact(ip, b) * (outOfOrder.fixed + model.Schedule(ip.Image, b).Cycles) * math.Exp(common+own)
+				time := s.exact(ip, b) * outOfOrder.cycles(model.Schedule(ip.Image, b).Cycles) * math.Exp(common+own)
 				places = append(places, spot{ip, b.Start, time})
 				all += time
 			}

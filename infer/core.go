@@ -127,7 +127,7 @@ func (q *problem) contract() *core {
 		}
 	}
 	c.expect(nil)
-	c.mispredict = q.mispredict
+	c.mayMiss(q.mispredict)
 	if q.risk != nil {
 		c.risk = make([]float64, len(c.block))
 		for i, b := range c.block {

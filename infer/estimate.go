@@ -25,7 +25,7 @@ func estimate(p *Placed, opt Options) {
 		sure.hidden = math.Inf(1)
 		if par.timed {
 			// Known counts say which blocks bring fewer samples than they should, and which wait.
-			sure.blockVar, sure.leastVar, sure.overlooked, sure.edges, sure.risks = 4.5, 0, 0, 1, false
+			sure.blockVar, sure.leastVar, sure.loopSD, sure.overlooked, sure.edges, sure.risks = 4.5, 0, 0, 0, 1, false
 		}
 		par = &sure
 	}
@@ -269,7 +269,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 			return plain
 		}
 		im := home[r]
-		return func(b *image.Block) float64 { return (outOfOrder.fixed + model.Cycles(im, b)) / period }
+		return func(b *image.Block) float64 { return outOfOrder.cycles(model.Cycles(im, b)) / period }
 	}
 }
 
@@ -295,7 +295,7 @@ func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
 	}
 	period = cyclesApart(ev)
 	return &outOfOrder, func(b *image.Block) float64 {
-		return (outOfOrder.fixed + cyclesPerInst*float64(b.Insts)) / period
+		return outOfOrder.cycles(cyclesPerInst*float64(b.Insts)) / period
 	}
 }
 

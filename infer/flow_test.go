@@ -239,6 +239,7 @@ func TestGradient(t *testing.T) {
 		}, 0.5)
 		for i, q := range probs {
 			q.commonSD = 0.5
+			q.mayMiss(float64(i))
 			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), out: -1, logN: 3, sd: 0.5, real: true})
 			q.known = append(q.known, observation{block: int32(rng.IntN(len(q.n))), out: -1, none: true, sd: 0.5, real: true})
 			for b := range q.n {

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -124,6 +125,10 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	noise := make([]float64, len(q.n))
 	risk := q.guessed(q.risk)
 	drawn := q.logarithms()
+	var loops *nest
+	if q.par.loopSD > 0 {
+		loops = q.flow.nest()
+	}
 	for range e.draws {
 		copy(q.center, center)
 		copy(q.known, known)
@@ -133,7 +138,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		if called > 0 {
 			q.center[0] = math.Log(called)
 		}
-		q.disturb(rng, noise, risk)
+		q.disturb(rng, loops, noise, risk)
 		copy(y, x)
 		search.minimize(q.objective, y, e.drawn, e.tol)
 		q.forward(y)
@@ -141,6 +146,9 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		axpy(-1, best.block, drawn.block)
 		axpy(-1, best.out, drawn.out)
 		level := dot(weight, drawn.block)
+		if q.par.timed { // one loop may have waited; most of the procedure is where the median is, as promises are held
+			level = middleOf(drawn.block, weight)
+		}
 		sum.level += level * level
 		addSquares(sum.block, drawn.block, level)
 		addSquares(sum.out, drawn.out, level)
@@ -229,6 +237,22 @@ func (q *problem) logarithmsTo(l *spread) {
 	}
 }
 
+// middleOf is the median of x by weight.
+func middleOf(x, weight []float64) float64 {
+	order := make([]int, len(x))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(x[i], x[j]) })
+	half := sumOf(weight) / 2
+	for _, i := range order {
+		if half -= weight[i]; half <= 0 {
+			return x[i]
+		}
+	}
+	return 0
+}
+
 func addSquares(sum, x []float64, mean float64) {
 	for i, v := range x {
 		sum[i] += (v - mean) * (v - mean)
@@ -263,15 +287,22 @@ func deviation(sum float64, draws int) float64 {
 	return math.Sqrt(sum/n) * (1 + 1/n)
 }
 
-// disturb shifts what the search believes: costs, unknowns, known counts and visits.
-func (q *problem) disturb(rng *rand.Rand, noise, risk []float64) {
+// disturb shifts what the search believes: costs, unknowns, known counts and visits. loops, if not nil, have errors of
+// their own.
+func (q *problem) disturb(rng *rand.Rand, loops *nest, noise, risk []float64) {
 	common := rng.NormFloat64() * q.par.procSD
 	if q.commonSD > 0 {
 		common = 0 // it is an unknown
 	}
+	shared := loops.draw(rng, q.par.loopSD)
 	for b := range noise {
 		v := q.par.blockVar/q.insts[b] + q.par.leastVar + 1/(q.samples[b]+1)
 		noise[b] = common - q.par.overlooked*math.Exp(-(q.insts[b]-1)/2) + rng.NormFloat64()*math.Sqrt(v)
+		if loops != nil {
+			for _, l := range loops.of[b] {
+				noise[b] += shared[l]
+			}
+		}
 		if risk != nil && risk[b] > 0 {
 			noise[b] = waiting(noise[b], risk[b], math.Pow(rng.Float64(), 3))
 		}

@@ -18,7 +18,8 @@ import (
 //     fetched ahead, and each step takes as long as the memory that it reaches.
 //
 // Samples of time do not show which of them wait. So risks change no count, but make counts less
-// sure: disturbed searches take such a block to wait anything between nothing and all of it.
+// sure: disturbed searches take such a block to wait anything between nothing and all of it. What the sides of
+// branches wait for in the median is in the counts, see params.missed.
 
 // memoryCycles is what a load from memory takes at most: 100 ns and some, at 3 GHz.
 const memoryCycles = 400
@@ -33,7 +34,7 @@ func (pr *posed) risk(prof *Profile, model *machine.Model) {
 			if q == nil || r.Samples < fewSamples {
 				return
 			}
-			q.mispredict = float64(model.Mispredict) * perCycle
+			q.mayMiss(float64(model.Mispredict) * perCycle)
 			if cycles := riskOf(ip.Image, r.Proc, model, r.BlockSamples); cycles != nil {
 				q.risk = make([]float64, len(q.cost)) // dispatches take no time, and risk none
 				for b, most := range cycles {

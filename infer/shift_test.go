@@ -95,7 +95,7 @@ func TestShift(t *testing.T) {
 				if h := s.shifted(ip, r); r.Samples >= 100 && sumOf(h.n) > 0 {
 					cycles := make([]float64, len(h.n))
 					for b := range cycles {
-						cycles[b] = outOfOrder.fixed + model.Cycles(ip.Image, &r.Proc.Blocks[b])
+						cycles[b] = outOfOrder.cycles(model.Cycles(ip.Image, &r.Proc.Blocks[b]))
 					}
 					h.by(0, cycles)
 					unshifted := h.time

@@ -110,7 +110,7 @@ func TestSites(t *testing.T) {
 	}
 	a, b := m.compare(plain), m.compare(m.set.infer(t, m.Rec, Options{Known: pr.known}))
 	t.Logf("%d sites: block overlap %.3f, was %.3f; within 10 %% %.3f, was %.3f", len(pr.known), b.BlockOverlap, a.BlockOverlap, b.Within10, a.Within10)
-	if b.BlockOverlap < a.BlockOverlap+0.05 {
+	if b.BlockOverlap < a.BlockOverlap+0.04 {
 		t.Errorf("block overlap %.3f, was %.3f", b.BlockOverlap, a.BlockOverlap)
 	}
 	opt := usualProbing

@@ -1,0 +1,74 @@
+package infer
+
+import (
+	"math/rand/v2"
+
+	"backfeed/infer/image"
+)
+
+// A nest is the natural loops of a flow. What the blocks of one take beside their model they take together: a loop
+// that fits the processor runs at several instructions a cycle, and another one of the same procedure waits in each
+// turn. Two loops compare only up to that.
+type nest struct {
+	loops int       // how many there are
+	of    [][]int32 // by block: the loops that it is in
+}
+
+// nest finds the loops of f. Those that one block begins are one.
+func (f *flow) nest() *nest {
+	next, in := make([][]int, f.blocks), make([][]int32, f.blocks)
+	for b := range f.blocks {
+		for _, o := range f.outsOf(b) {
+			if o.to != leave {
+				next[b] = append(next[b], int(o.to))
+				in[o.to] = append(in[o.to], int32(b))
+			}
+		}
+	}
+	entries := make([]int, len(f.entries))
+	for i, b := range f.entries {
+		entries[i] = int(b)
+	}
+	idom, _ := image.Dominators(next, entries)
+	n := &nest{of: make([][]int32, f.blocks)}
+	last := make([]int, f.blocks) // by block: the loop that it was last put into, from 1 on
+	var work []int32
+	for h := range f.blocks {
+		work = work[:0]
+		for _, b := range in[h] {
+			if image.Dominates(idom, h, int(b)) {
+				work = append(work, b)
+			}
+		}
+		if len(work) == 0 {
+			continue
+		}
+		id := int32(n.loops)
+		n.loops++
+		last[h] = n.loops
+		n.of[h] = append(n.of[h], id)
+		for len(work) > 0 {
+			b := work[len(work)-1]
+			work = work[:len(work)-1]
+			if last[b] == n.loops {
+				continue
+			}
+			last[b] = n.loops
+			n.of[b] = append(n.of[b], id)
+			work = append(work, in[b]...)
+		}
+	}
+	return n
+}
+
+// draw returns an error for each loop, of standard deviation sd.
+func (n *nest) draw(rng *rand.Rand, sd float64) []float64 {
+	if n == nil {
+		return nil
+	}
+	errs := make([]float64, n.loops)
+	for i := range errs {
+		errs[i] = sd * rng.NormFloat64()
+	}
+	return errs
+}
