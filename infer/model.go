@@ -82,8 +82,8 @@ type params struct {
 	// missed: the share of the executions of a side of a branch, in the median, that wait because the processor had
 	// guessed the other one, where it hardly ever goes to that side. Where it goes there with probability p, it is
 	// (1-p)^2 times as much: so a side that runs seldom brings the samples of one that runs often. By exact counts of 34
-	// programs, blocks with 20 samples or more on a side that is taken 9 times in 10 wait no longer than others, of one
-	// taken half of the time 3 cycles, 3 times in 10 6, and 1 in 10 9. 0 is nothing.
+	// programs, blocks with 20 samples or more on a side with nine tenths of the executions of the branch wait no longer
+	// than others, with half of them 3 cycles longer, with three tenths 6, with a tenth 9. 0 is nothing.
 	missed float64
 
 	// line is what a cache line of code brings by being fetched, in samples for each square root of an execution,
