@@ -133,17 +133,25 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 		if waiting[e] > 0 {
 			later = uint64(float64(t.weights[e]) * float64(waiting[e]) / float64(fresh[e]))
 		}
-		c.Weight = r.carried[e] + t.weights[e] - later
-		r.carried[e] = later
-		if c.Delivered() == 0 {
-			r.carried[e] += c.Weight
-			c.Weight = 0
-		}
+		c.Weight, r.carried[e] = weigh(c.Delivered(), r.carried[e]+t.weights[e], later)
 		if c.Total > 0 {
 			out.Add(c)
 		}
 	}
 	return out, nil
+}
+
+// weigh divides the weight that is there between what was delivered and what comes later, of which so much is known
+// to be. A sample may be read a moment before its weight, which then comes later, too: its counts weigh the least that is
+// a weight, since 0 would say of all that they are added to that it is not known.
+func weigh(delivered, all, later uint64) (now, carried uint64) {
+	switch {
+	case delivered == 0:
+		return 0, all
+	case all <= later:
+		return 1, all
+	}
+	return all - later, later
 }
 
 // place adds a sample to the counts of its event. It returns false for one whose
