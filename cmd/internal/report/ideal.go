@@ -90,7 +90,7 @@ func (doc *Ideal) Text(w io.Writer, style Style) error {
 		return err
 	}
 	_, err := Fprintf(w, style, "\nIdeal is executions times the least cycles of %s. Executions are inferred: of high confidence for %s of the samples,\n"+
-		"medium for %s, low for %s; where it is low, ratios may be off by a factor of %d, and are to be compared with each other.\n",
+		"medium for %s, low for %s; where it is low, ratios may be off by a factor of %d, in loops that follow pointers by more, and are to be compared with each other.\n",
 		doc.Machine, Share(t.Conf[infer.High], t.Samples), Share(t.Conf[infer.Medium], t.Samples), Share(t.Conf[infer.Low], t.Samples), infer.TimeFactor)
 	return err
 }

@@ -121,8 +121,8 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		"within-function %s.\n",
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
 	if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
-		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d:\n"+
-			"an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
+		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d, in loops\n"+
+			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
 	}
 	return err
 }
