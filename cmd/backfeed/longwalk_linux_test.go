@@ -138,7 +138,7 @@ func TestLongWalks(t *testing.T) {
 			}
 			t.Logf("%d walks in %v, %.0f a second; instructions: median %d, tenth %d; %.2f have 10,000 or more; %.0f million a second emulated; ended %v, %d of them late",
 				len(steps), wall, float64(len(steps))/wall.Seconds(), steps[len(steps)/2], steps[len(steps)/10], float64(long)/float64(len(steps)), float64(emulated)/took.Seconds()/1e6, ends, late)
-			t.Logf("stops: median %v, 99 %% %v, longest %v; they and the walker took %.3f of the time: %v and %v of %v", f.Median, f.P99, f.Longest, (tr.Own+tr.Stopped).Seconds()/wall.Seconds(), tr.Stopped, tr.Own, tr.Wall)
+			t.Logf("stops: median %v, 99 %% %v, longest %v; they and the walker took %.3f of the time: %v and %v of %v", f.Median, f.P99, f.Longest, tr.Cost().Seconds()/wall.Seconds(), tr.Stopped, tr.Own, tr.Wall)
 			t.Logf("%d of %d breakpoints were hit, after %d instructions in the mean, at %.3f ns each, and %d times more in %v; fixed costs %v ± %v, of each hit %v; %v",
 				hit, armed, instructions/max(1, hit), ns/float64(max(1, instructions)), later, watched, f.Fixed, f.SD, f.HitCost, f.Ends)
 			if tt.long && 2*long < len(steps) && late < len(steps)/4 {

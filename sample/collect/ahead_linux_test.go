@@ -400,8 +400,8 @@ func TestFollowBudget(t *testing.T) {
 		t.Skip(busy)
 	}
 	// Moments at random come in clusters, and the last stop is not known before.
-	most := share*tr.Wall.Seconds() + 2*(tr.Own+tr.Stopped).Seconds()/float64(f.Stops)
-	if cost := (tr.Own + tr.Stopped).Seconds(); cost > 1.5*most {
+	most := share*tr.Wall.Seconds() + 2*tr.Cost().Seconds()/float64(f.Stops)
+	if cost := tr.Cost().Seconds(); cost > 1.5*most {
 		t.Errorf("it cost %.3f s of %v, want %.3f", cost, tr.Wall, most)
 	}
 }

@@ -91,6 +91,9 @@ type Traced struct {
 	Setuid      []string // programs that ran without the privileges of their files, for being traced
 }
 
+// Cost is what tracing took, as its budget has it: time for which the tracer worked while a thread stood counts once.
+func (t *Traced) Cost() time.Duration { return t.Own + t.Stopped - t.Worked }
+
 // ErrEvent is wrapped where no event has the name of Options.
 var ErrEvent = errors.New("no such event")
 

@@ -165,5 +165,5 @@ func (l *longWalks) tell(k *Calibrator) {
 	}
 	traced, followed := l.stats.Traced, l.stats.Followed
 	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v; %s reached their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), (traced.Own + traced.Stopped - traced.Worked).Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
+		t.Walks, float64(t.Steps)/float64(t.Walks), traced.Cost().Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
 }
