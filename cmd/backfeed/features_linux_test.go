@@ -126,9 +126,16 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		return code, errs
 	},
 	collect.LongWalks: func(t *testing.T) (int, string) {
-		exe := program(t, "busy")
-		code, _, errs := runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", "600")
-		if code == exitDone && !longWalked.MatchString(errs) && collect.LongWalks.Refusal(collect.ThisHost()) == nil {
+		exe, expected := program(t, "busy"), collect.LongWalks.Refusal(collect.ThisHost()) == nil
+		var code int
+		var errs string
+		for _, ms := range []string{"600", "3000", "12000"} { // the code has to be read first, on the same processor
+			code, _, errs = runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
+			if code != exitDone || !expected || longWalked.MatchString(errs) {
+				break
+			}
+		}
+		if code == exitDone && expected && !longWalked.MatchString(errs) {
 			t.Errorf("no long walks: %s", errs)
 		}
 		// Where there are none, what the kernel does takes their part, for who may use that.
