@@ -642,6 +642,9 @@ func (d *decoder) images(c *Counts) {
 		if c.Image(id) != i || i > 0 && c.Images[i-1].ID.Compare(id) >= 0 {
 			d.Fail(off, "order of images")
 		}
+		if d.Err != nil {
+			return
+		}
 		if d.magic >= magicProcesses {
 			c.Images[i].Processes = d.Uint(math.MaxUint64, "processes")
 			d.Note("%d processes", c.Images[i].Processes)

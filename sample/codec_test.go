@@ -180,6 +180,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"path too long", pathSeal(none(paths().put(1, 1, 1, MaxPathBranches+1, make([]byte, 2*MaxPathBranches+2)))), "offset 0x4c: path"},
 		{"branch from a missing place", pathSeal(none(paths().put(1, 1, 1, 1, 2, 0))), "offset 0x4f: source"},
 		{"branch to before the first place", pathSeal(none(paths().put(1, 1, 1, 1, 0, 1))), "offset 0x50: target"},
+		{"processes of an image twice", processSeal(none(head().put(0, 2, b, "/a", 1, 0, 0, 0, 0, 0, b, "/b", 1, 0, 0, 0, 0, 0))), "offset 0x45: order of images"},
 		{"processes of nobody", processSeal(none(newFile().put(0))), "offset 0x9: processes"},
 		{"no processes", processSeal(none(head().put(0, 1, a, "/a", 0, 1, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0))), "offset 0x4d: processes"},
 		{"paths out of order", pathSeal(none(paths().put(2, 1, 2, 1, 0, 0, 0, 1, 1, 0, 0))), "offset 0x9: cycles: path 1"},
