@@ -149,6 +149,30 @@ const (
 
 const headerSize = len(magic) + 4
 
+// versions are those after the first, and what a recording has that is of one of them and of none after it.
+var versions = []struct {
+	magic, what string
+	has         func(*Recording) bool
+}{
+	{magicTouched, "first touches", ofImage((*ImageCounts).touched)},
+	{magicObserved, "observed counts", ofImage((*ImageCounts).observed)},
+	{magicWalked, "walks", ofImage((*ImageCounts).walked)},
+	{magicPaths, "paths", ofCounts(func(c *Counts) bool { return len(c.Paths) > 0 })},
+	{magicTargets, "targets", ofCounts(func(c *Counts) bool { return len(c.Targets) > 0 })},
+	{magicReplayed, "replayed walks", ofImage((*ImageCounts).replayed)},
+	{magicProcesses, "processes", ofImage((*ImageCounts).begun)},
+}
+
+// ofCounts returns what reports whether a recording has Counts that have.
+func ofCounts(has func(*Counts) bool) func(*Recording) bool {
+	return func(r *Recording) bool { return slices.ContainsFunc(r.Counts, has) }
+}
+
+// ofImage returns what reports whether a recording has an image that has.
+func ofImage(has func(*ImageCounts) bool) func(*Recording) bool {
+	return ofCounts(func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
+}
+
 // ErrFormat is wrapped by every error that blames the bytes rather than the disk.
 var ErrFormat = errors.New("malformed recording")
 
@@ -163,23 +187,12 @@ func isMagic(b string) bool {
 func (r *Recording) Encode() []byte {
 	r = Merge(r)
 	e := encoder{Writer: wire.Writer{B: make([]byte, headerSize)}}
-	switch {
-	case r.any((*ImageCounts).begun):
-		e.magic = magicProcesses
-	case r.any((*ImageCounts).replayed):
-		e.magic = magicReplayed
-	case r.targeted():
-		e.magic = magicTargets
-	case r.paths():
-		e.magic = magicPaths
-	case r.any((*ImageCounts).walked):
-		e.magic = magicWalked
-	case r.any((*ImageCounts).observed):
-		e.magic = magicObserved
-	case r.any((*ImageCounts).touched):
-		e.magic = magicTouched
-	default:
-		e.magic = magic
+	e.magic = magic
+	for _, v := range slices.Backward(versions) {
+		if v.has(r) {
+			e.magic = v.magic
+			break
+		}
 	}
 	copy(e.B, e.magic)
 	e.Int(len(r.Counts))
@@ -187,16 +200,6 @@ func (r *Recording) Encode() []byte {
 		e.counts(c)
 	}
 	return seal(e.B)
-}
-
-// any reports whether r has an image that has.
-func (r *Recording) any(has func(*ImageCounts) bool) bool {
-	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return slices.ContainsFunc(c.Images, has) })
-}
-
-// paths reports whether r has any.
-func (r *Recording) paths() bool {
-	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return len(c.Paths) > 0 })
 }
 
 func (ic *ImageCounts) begun() bool    { return ic.Processes > 0 }
@@ -252,13 +255,13 @@ func (e *encoder) counts(c *Counts) {
 	}
 	index := e.places(c)
 	e.stacks(c, index)
-	e.branches(c, index)
+	putByBranch(e, c.Branches, index, e.branch)
 	e.ranges(c, index)
 	if e.magic >= magicPaths {
 		e.paths(c, index)
 	}
 	if e.magic >= magicTargets {
-		e.targets(c, index)
+		putByBranch(e, c.Targets, index, e.Uint)
 	}
 }
 
@@ -268,61 +271,47 @@ func (e *encoder) image(ic *ImageCounts) {
 	if e.magic >= magicProcesses {
 		e.Uint(ic.Processes)
 	}
-	e.byOffset(ic.At)
+	putByOffset(e, ic.At, e.Uint)
 	if e.magic >= magicTouched {
-		e.byOffset(ic.First)
+		putByOffset(e, ic.First, e.Uint)
 	}
 	if e.magic >= magicObserved {
-		e.byOffset(ic.Counted)
-		e.probed(ic.Probed)
+		putByOffset(e, ic.Counted, e.Uint)
+		putByOffset(e, ic.Probed, e.probed)
 	}
 	if e.magic >= magicReplayed {
-		e.replayed(ic.Replayed)
+		putByOffset(e, ic.Replayed, e.replayed)
 	}
 }
 
-func (e *encoder) replayed(at map[Offset]Replayed) {
-	e.Int(len(at))
-	last := Offset(0)
-	for _, off := range slices.Sorted(maps.Keys(at)) {
-		r := at[off]
-		e.Uint(uint64(off - last))
-		e.Uint(r.Walks)
-		parts, mask := r.parts(), 0
-		for i, part := range parts {
-			if *part[0] > 0 {
-				mask |= 1 << i
+func (e *encoder) replayed(r Replayed) {
+	e.Uint(r.Walks)
+	parts, mask := r.parts(), 0
+	for i, part := range parts {
+		if *part[0] > 0 {
+			mask |= 1 << i
+		}
+	}
+	e.Int(mask)
+	for i, part := range parts {
+		if mask>>i&1 != 0 {
+			for _, n := range part {
+				e.Uint(*n)
 			}
 		}
-		e.Int(mask)
-		for i, part := range parts {
-			if mask>>i&1 != 0 {
-				for _, n := range part {
-					e.Uint(*n)
-				}
-			}
-		}
-		last = off
 	}
 }
 
-func (e *encoder) probed(at map[Offset]Probed) {
-	e.Int(len(at))
-	last := Offset(0)
-	for _, off := range slices.Sorted(maps.Keys(at)) {
-		p := at[off]
-		e.Uint(uint64(off - last))
-		e.Uint(p.Windows)
-		e.Uint(p.Covered)
-		e.Uint(p.Runs)
-		e.square(p.Variance)
-		e.Uint(p.Outcomes)
-		e.Uint(p.Taken)
-		e.square(p.Spread)
-		if e.magic >= magicWalked {
-			e.Uint(p.Visits)
-		}
-		last = off
+func (e *encoder) probed(p Probed) {
+	e.Uint(p.Windows)
+	e.Uint(p.Covered)
+	e.Uint(p.Runs)
+	e.square(p.Variance)
+	e.Uint(p.Outcomes)
+	e.Uint(p.Taken)
+	e.square(p.Spread)
+	if e.magic >= magicWalked {
+		e.Uint(p.Visits)
 	}
 }
 
@@ -331,13 +320,13 @@ func (e *encoder) square(s Square) {
 	e.Uint(s.Lo)
 }
 
-// byOffset writes a number for each of some places, by increasing offset.
-func (e *encoder) byOffset(at map[Offset]uint64) {
+// putByOffset writes what there is at some places, by increasing offset.
+func putByOffset[V any](e *encoder, at map[Offset]V, put func(V)) {
 	e.Int(len(at))
 	last := Offset(0)
 	for _, off := range slices.Sorted(maps.Keys(at)) {
 		e.Uint(uint64(off - last))
-		e.Uint(at[off])
+		put(at[off])
 		last = off
 	}
 }
@@ -391,17 +380,22 @@ func (e *encoder) stacks(c *Counts, index map[Frame]int) {
 	}
 }
 
-func (e *encoder) branches(c *Counts, index map[Frame]int) {
-	e.Int(len(c.Branches))
+// putByBranch writes what there is of some branches, by source and target.
+func putByBranch[V any](e *encoder, of map[Branch]V, index map[Frame]int, put func(V)) {
+	e.Int(len(of))
 	last := 0
-	for _, b := range slices.SortedFunc(maps.Keys(c.Branches), compareBranches) {
+	for _, b := range slices.SortedFunc(maps.Keys(of), compareBranches) {
 		from := index[b.From]
 		e.Int(from - last)
 		e.Int(index[b.To])
-		e.Uint(c.Branches[b].N)
-		e.Uint(c.Branches[b].Mispredicted)
+		put(of[b])
 		last = from
 	}
+}
+
+func (e *encoder) branch(n BranchCount) {
+	e.Uint(n.N)
+	e.Uint(n.Mispredicted)
 }
 
 func (e *encoder) ranges(c *Counts, index map[Frame]int) {
@@ -536,26 +530,10 @@ func (d *decoder) recording() (*Recording, error) {
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
-	if d.magic == magicProcesses && d.Err == nil && !r.any((*ImageCounts).begun) {
-		d.Fail(d.Off, "processes, of which there are none")
-	}
-	if d.magic == magicReplayed && d.Err == nil && !r.any((*ImageCounts).replayed) {
-		d.Fail(d.Off, "replayed walks, of which there are none")
-	}
-	if d.magic == magicTargets && d.Err == nil && !r.targeted() {
-		d.Fail(d.Off, "targets, of which there are none")
-	}
-	if d.magic == magicPaths && d.Err == nil && !r.paths() {
-		d.Fail(d.Off, "paths, of which there are none")
-	}
-	if d.magic == magicWalked && d.Err == nil && !r.any((*ImageCounts).walked) {
-		d.Fail(d.Off, "walks, of which there are none")
-	}
-	if d.magic == magicObserved && d.Err == nil && !r.any((*ImageCounts).observed) {
-		d.Fail(d.Off, "observed counts, of which there are none")
-	}
-	if d.magic == magicTouched && d.Err == nil && !r.any((*ImageCounts).touched) {
-		d.Fail(d.Off, "first touches, of which there are none")
+	for _, v := range versions {
+		if d.magic == v.magic && d.Err == nil && !v.has(r) {
+			d.Fail(d.Off, v.what+", of which there are none")
+		}
 	}
 	if d.Err != nil {
 		return nil, d.Err
@@ -655,10 +633,10 @@ func (d *decoder) images(c *Counts) {
 		}
 		if d.magic >= magicObserved {
 			d.counted(c, i)
-			d.probed(c, i)
+			readByOffset(d, 10, "places probed", "%#x: %+v", d.probed, func(off Offset, p Probed) { c.AddProbed(i, off, p) })
 		}
 		if d.magic >= magicReplayed {
-			d.replayed(c, i)
+			readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed, func(off Offset, r Replayed) { c.AddReplayed(i, off, r) })
 		}
 		if d.Err != nil {
 			return
@@ -668,83 +646,67 @@ func (d *decoder) images(c *Counts) {
 
 func (d *decoder) samples(c *Counts, image int) {
 	number := func() uint64 { return d.count("samples") }
-	d.byOffset("places with samples", "%#x: %d samples", number, func(off Offset, n uint64) { c.AddSample(image, off, n) })
+	readByOffset(d, 2, "places with samples", "%#x: %d samples", number, func(off Offset, n uint64) { c.AddSample(image, off, n) })
 }
 
 func (d *decoder) first(c *Counts, image int) {
 	number := func() uint64 { return d.Uint(MaxFirst, "first touch") }
-	d.byOffset("first touches", "%#x: first touched after %d us", number, func(off Offset, us uint64) { c.Touch(image, off, us) })
+	readByOffset(d, 2, "first touches", "%#x: first touched after %d us", number, func(off Offset, us uint64) { c.Touch(image, off, us) })
 }
 
 func (d *decoder) counted(c *Counts, image int) {
 	number := func() uint64 { return d.Uint(math.MaxUint64, "executions") }
-	d.byOffset("places counted", "%#x: %d executions", number, func(off Offset, n uint64) { c.AddCounted(image, off, n) })
+	readByOffset(d, 2, "places counted", "%#x: %d executions", number, func(off Offset, n uint64) { c.AddCounted(image, off, n) })
 }
 
-// byOffset reads a list of places with a number each, by increasing offset, and hands
-// them to add. The note is told of each.
-func (d *decoder) byOffset(list, note string, number func() uint64, add func(Offset, uint64)) {
+// readByOffset reads a list of places with something each, by increasing offset, in entries of so many bytes at
+// least, and hands them to add. The note is told of each.
+func readByOffset[V any](d *decoder, least int, list, note string, read func() V, add func(Offset, V)) {
 	off := uint64(0)
-	for i := range d.List(2, list) {
+	for i := range d.List(least, list) {
 		off = d.after(off, i == 0, "file offset")
-		n := number()
+		v := read()
 		if d.Err != nil {
 			return
 		}
-		d.Note(note, off, n)
-		add(Offset(off), n)
+		d.Note(note, off, v)
+		add(Offset(off), v)
 	}
 }
 
-func (d *decoder) probed(c *Counts, image int) {
-	off := uint64(0)
-	for i := range d.List(10, "places probed") {
-		off = d.after(off, i == 0, "file offset")
-		p := Probed{
-			Windows:  d.count("windows"),
-			Covered:  d.Uint(math.MaxUint64, "weight covered"),
-			Runs:     d.Uint(math.MaxUint64, "runs"),
-			Variance: d.square("variance of runs"),
-			Outcomes: d.Uint(math.MaxUint64, "outcomes"),
-			Taken:    d.Uint(math.MaxUint64, "taken"),
-			Spread:   d.square("variance of taken"),
-		}
-		if d.magic >= magicWalked {
-			p.Visits = d.Uint(math.MaxUint64, "visits")
-		}
-		if d.Err != nil {
-			return
-		}
-		d.Note("%#x: %+v", off, p)
-		c.AddProbed(image, Offset(off), p)
+func (d *decoder) probed() Probed {
+	p := Probed{
+		Windows:  d.count("windows"),
+		Covered:  d.Uint(math.MaxUint64, "weight covered"),
+		Runs:     d.Uint(math.MaxUint64, "runs"),
+		Variance: d.square("variance of runs"),
+		Outcomes: d.Uint(math.MaxUint64, "outcomes"),
+		Taken:    d.Uint(math.MaxUint64, "taken"),
+		Spread:   d.square("variance of taken"),
 	}
+	if d.magic >= magicWalked {
+		p.Visits = d.Uint(math.MaxUint64, "visits")
+	}
+	return p
 }
 
-func (d *decoder) replayed(c *Counts, image int) {
-	off := uint64(0)
-	for i := range d.List(5, "places replayed") {
-		off = d.after(off, i == 0, "file offset")
-		r := Replayed{Walks: d.count("walks")}
-		start := d.Off
-		mask := d.Uint(7, "what was replayed")
-		if mask == 0 {
-			d.Fail(start, "what was replayed")
-		}
-		for k, part := range r.parts() {
-			if mask>>k&1 == 0 {
-				continue
-			}
-			*part[0] = d.count("executions replayed")
-			for _, n := range part[1:] {
-				*n = d.Uint(math.MaxUint64, "executions replayed")
-			}
-		}
-		if d.Err != nil {
-			return
-		}
-		d.Note("%#x: %+v", off, r)
-		c.AddReplayed(image, Offset(off), r)
+func (d *decoder) replayed() Replayed {
+	r := Replayed{Walks: d.count("walks")}
+	start := d.Off
+	mask := d.Uint(7, "what was replayed")
+	if mask == 0 {
+		d.Fail(start, "what was replayed")
 	}
+	for k, part := range r.parts() {
+		if mask>>k&1 == 0 {
+			continue
+		}
+		*part[0] = d.count("executions replayed")
+		for _, n := range part[1:] {
+			*n = d.Uint(math.MaxUint64, "executions replayed")
+		}
+	}
+	return r
 }
 
 func (d *decoder) square(field string) Square {
@@ -805,22 +767,43 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 }
 
 func (d *decoder) branches(c *Counts, places []reference) {
+	d.byBranch(4, "branches", places, func(b Branch, _ int) {
+		n, missed := d.count("records"), d.Uint(math.MaxUint64, "mispredicted")
+		if d.Err == nil {
+			d.Note("%v > %v: %d records, %d mispredicted", b.From, b.To, n, missed)
+			c.AddBranch(b, n, missed)
+		}
+	})
+}
+
+func (d *decoder) targets(c *Counts, places []reference) {
+	d.byBranch(3, "targets", places, func(b Branch, start int) {
+		if n := d.Uint(math.MaxUint64, "executions"); n == 0 {
+			d.Fail(start, "executions")
+		} else if d.Err == nil {
+			d.Note("%v > %v: %d executions", b.From, b.To, n)
+			c.AddTarget(b, n)
+		}
+	})
+}
+
+// byBranch reads a list of branches by source and target, in entries of so many bytes at least, and has each read what
+// there is of one, which started there.
+func (d *decoder) byBranch(least int, list string, places []reference, each func(b Branch, start int)) {
 	var last Branch
 	index := 0
-	for i := range d.List(4, "branches") {
+	for i := range d.List(least, list) {
 		start := d.Off
 		var b Branch
 		index, b.From = d.place(index, places, "source")
 		_, b.To = d.place(0, places, "target")
 		if i > 0 && compareBranches(last, b) >= 0 {
-			d.Fail(start, "order of branches")
+			d.Fail(start, "order of "+list)
 		}
-		n, missed := d.count("records"), d.Uint(math.MaxUint64, "mispredicted")
+		each(b, start)
 		if d.Err != nil {
 			return
 		}
-		d.Note("%v > %v: %d records, %d mispredicted", b.From, b.To, n, missed)
-		c.AddBranch(b, n, missed)
 		last = b
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 )
 
@@ -38,45 +37,4 @@ func (c *Counts) checkTargets() error {
 		}
 	}
 	return nil
-}
-
-// targeted reports whether r has targets.
-func (r *Recording) targeted() bool {
-	return slices.ContainsFunc(r.Counts, func(c *Counts) bool { return len(c.Targets) > 0 })
-}
-
-func (e *encoder) targets(c *Counts, index map[Frame]int) {
-	e.Int(len(c.Targets))
-	last := 0
-	for _, b := range slices.SortedFunc(maps.Keys(c.Targets), compareBranches) {
-		from := index[b.From]
-		e.Int(from - last)
-		e.Int(index[b.To])
-		e.Uint(c.Targets[b])
-		last = from
-	}
-}
-
-func (d *decoder) targets(c *Counts, places []reference) {
-	var last Branch
-	index := 0
-	for i := range d.List(3, "targets") {
-		start := d.Off
-		var b Branch
-		index, b.From = d.place(index, places, "source")
-		_, b.To = d.place(0, places, "target")
-		if i > 0 && compareBranches(last, b) >= 0 {
-			d.Fail(start, "order of targets")
-		}
-		if n := d.Uint(math.MaxUint64, "executions"); n == 0 {
-			d.Fail(start, "executions")
-		} else if d.Err == nil {
-			d.Note("%v > %v: %d executions", b.From, b.To, n)
-			c.AddTarget(b, n)
-		}
-		if d.Err != nil {
-			return
-		}
-		last = b
-	}
 }
