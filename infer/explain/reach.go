@@ -3,6 +3,7 @@ package explain
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"backfeed/infer"
 	"backfeed/infer/image"
@@ -145,12 +146,9 @@ func (w *work) reaches() *reach {
 	w.fixFrame(&all)
 	in := make([]registers, len(w.r.Proc.Blocks)) // by block, at its start
 	for b := range in {
-		if block := &w.r.Proc.Blocks[b]; b == 0 || len(block.In) == 0 || block.Pad || !w.r.Proc.Complete {
+		if w.entered(b) {
 			in[b] = all
 		}
-	}
-	for _, b := range w.r.Proc.Entries {
-		in[b] = all
 	}
 	for pass, changed := 0, true; changed; pass++ {
 		changed = false
@@ -181,6 +179,12 @@ func (w *work) reaches() *reach {
 	return r
 }
 
+// entered reports whether control may come to block b otherwise than by its in-edges.
+func (w *work) entered(b int) bool {
+	block := &w.r.Proc.Blocks[b]
+	return b == 0 || len(block.In) == 0 || block.Pad || !w.r.Proc.Complete || slices.Contains(w.r.Proc.Entries, b)
+}
+
 // fixFrame sets the stack pointer and the frame pointer.
 func (w *work) fixFrame(v *registers) {
 	v[w.stackPointer()] = value{form: frame}
@@ -200,11 +204,12 @@ func (w *work) changed(i int) uint64 {
 
 // flow has v go on over instruction i.
 func (w *work) flow(i int, v *registers) {
+	before := *v
+	w.fixFrame(v)
 	for set := w.changed(i); set != 0; set &= set - 1 {
 		k := bits.TrailingZeros64(set)
-		defer func(u value) { v[k] = u }(w.result(i, k, v))
+		v[k] = w.result(i, k, &before)
 	}
-	defer w.fixFrame(v)
 }
 
 // result is what instruction i leaves in register k.
@@ -565,22 +570,12 @@ func (t *touches) before(b, i int) bool {
 			return true
 		}
 	}
-	block := &t.r.Proc.Blocks[b]
-	if b == 0 || len(block.In) == 0 || block.Pad || !t.r.Proc.Complete {
+	if t.entered(b) {
 		return false
 	}
-	for _, e := range t.r.Proc.Entries {
-		if e == b {
-			return false
-		}
-	}
-	for _, e := range block.In {
+	for _, e := range t.r.Proc.Blocks[b].In {
 		from := t.r.Proc.Edges[e].From
-		seen := false
-		for _, k := range t.been {
-			seen = seen || k == from
-		}
-		if seen {
+		if slices.Contains(t.been, from) {
 			continue
 		}
 		t.been = append(t.been, from)

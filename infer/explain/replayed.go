@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -87,12 +88,7 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 	if len(w.replayed) == 0 || from == 0 {
 		return most, expected, score
 	}
-	k, ok := slices.BinarySearchFunc(w.exp.Insts, from, func(t InstTime, a image.Addr) int {
-		if t.Addr < a {
-			return -1
-		}
-		return int(min(1, t.Addr-a))
-	})
+	k, ok := slices.BinarySearchFunc(w.exp.Insts, from, func(t InstTime, a image.Addr) int { return cmp.Compare(t.Addr, a) })
 	if !ok {
 		return most, expected, score
 	}

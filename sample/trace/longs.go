@@ -105,7 +105,8 @@ func (a *longAdder) take() (all []viaTimes) {
 	return all
 }
 
-// AddLong adds what a long walk saw, as one of a batch; batches go up. What comes after a guess is left out. Of paths, it is one of sample.MaxPathBranches at most.
+// AddLong adds what a long walk saw, as one of a batch; batches go up. What comes after a guess is left out. Of paths, it
+// is one of sample.MaxPathBranches at most.
 func (w *Walks) AddLong(l *Long, batch int) {
 	if l.End == EndStart || l.Start == 0 {
 		return

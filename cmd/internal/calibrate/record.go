@@ -33,8 +33,8 @@ type Sampler interface {
 	Close() error
 }
 
-// Record samples until ctx is done or ended is closed, and chooses what to probe. With Options.Alone, it does so itself, and sys is nil. Each time
-// that samples came in, drained is called with all so far.
+// Record samples until ctx is done or ended is closed, and chooses what to probe. With Options.Alone, it does so itself,
+// and sys is nil. Each time that samples came in, drained is called with all so far.
 func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struct{}, drained func(sum *sample.Recording)) (*sample.Recording, error) {
 	const drainEvery = time.Second // the first choice is soon
 	tick := time.NewTicker(drainEvery)
