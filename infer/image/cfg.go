@@ -555,7 +555,7 @@ func (b *builder) indirectExits(p *Proc, i int, t *transfer) {
 	if tab.kind == tailJump {
 		blk.Exit = TailCall
 		c := b.call(i, t)
-		c.Tail, c.To, c.Target = true, tab.to, tab.name
+		c.Tail, c.To, c.Target, c.slot = true, tab.to, tab.name, tab.slot
 		b.calls = append(b.calls, c)
 		return
 	}
@@ -589,7 +589,7 @@ func (b *builder) call(i int, t *transfer) Call {
 	case t.Class&(DirCall|Jump|CondJump) != 0:
 		c.To, c.Target = t.Target, b.im.nameAt(t.Target)
 	case t.Class&IndCall != 0:
-		c.To, c.Target = b.im.throughSlot(b.code[t.off:t.off+t.Len], t.Addr)
+		c.To, c.Target, c.slot = b.im.throughSlot(b.code[t.off:t.off+t.Len], t.Addr)
 	}
 	return c
 }
@@ -731,17 +731,21 @@ func (im *Image) decodeOne(code []byte, a Addr) Inst {
 }
 
 // throughSlot returns the target and the name of the procedure that an indirect
-// call or jump reaches through a constant slot, such as one of the GOT.
-func (im *Image) throughSlot(code []byte, a Addr) (Addr, string) {
+// call or jump reaches through a constant slot, such as one of the GOT, and the slot.
+func (im *Image) throughSlot(code []byte, a Addr) (to Addr, name string, slot Addr) {
 	if im.Arch != X86_64 {
-		return 0, ""
+		return 0, "", 0
 	}
 	var d x86
 	d.decode(code)
 	if d.n == 0 || !d.mem || d.base != ripReg || d.pfx&pfxSeg != 0 {
-		return 0, ""
+		return 0, "", 0
 	}
-	return im.slotTarget(a + Addr(d.n) + Addr(d.disp))
+	slot = a + Addr(d.n) + Addr(d.disp)
+	if to, name = im.slotTarget(slot); to == 0 && name == "" {
+		slot = 0
+	}
+	return to, name, slot
 }
 
 // constant reports whether the program cannot change the slot at a once it is

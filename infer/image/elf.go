@@ -38,7 +38,9 @@ type Image struct {
 	starts   []Addr // of symbols: what Find searches
 	exports  []Addr // of dynamic symbols that others can link with
 
-	frames  []frame  // of .eh_frame, by address
+	frames    []frame // of .eh_frame, by address
+	stubSlots []stub  // of the procedure linkage table, by address
+
 	data    []extent // data inside code, by address, where the symbol table marks it
 	objects []object // named data, by address
 

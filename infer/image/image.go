@@ -148,6 +148,8 @@ type Call struct {
 	Tail     bool
 	Cond     bool // a conditional tail call
 	NoReturn bool
+
+	slot Addr // of the GOT, if it calls through one whose content is constant
 }
 
 // Class says what an instruction does, as far as the rest of backfeed asks.

@@ -19,6 +19,7 @@ type table struct {
 	targets []Addr // of a jumpTable: by address, each once; else those that are known
 	labels  bool   // its entries are addresses, and nothing bounds the index
 	to      Addr   // of a tailJump, if it is constant
+	slot    Addr   // that a tailJump goes through, if its content is constant
 	name    string
 }
 
@@ -192,7 +193,7 @@ func (b *builder) resolveValue(t *transfer, v value) ([]Addr, *table) {
 	case v.load && constant && v.size == 8 && v.c == 0:
 		to, name := b.im.slotTarget(Addr(v.from.c))
 		if to != 0 || name != "" {
-			return nil, &table{kind: tailJump, to: to, name: name}
+			return nil, &table{kind: tailJump, to: to, slot: Addr(v.from.c), name: name}
 		}
 	case v.load && v.reg == noReg:
 		if sh, ok := b.shape(v); ok {

@@ -104,7 +104,7 @@ func (im *Image) callEnds(b *builder, t *transfer) bool {
 	if t.Class&DirCall != 0 {
 		return im.ends(t.Target)
 	}
-	to, name := im.throughSlot(b.code[t.off:t.off+t.Len], t.Addr)
+	to, name, _ := im.throughSlot(b.code[t.off:t.off+t.Len], t.Addr)
 	return to != 0 && im.ends(to) || to == 0 && namedNoReturn(name)
 }
 
@@ -299,7 +299,7 @@ func (q *endsQuery) follow(s *Symbol, code []byte, seen []bool, off int, work []
 		case in.Class&(Bad|Ret|IndJump) != 0 || q.switchesStack(code[off:]):
 			return work, waiting, true
 		case in.Class&IndCall != 0:
-			if to, name := q.im.throughSlot(code[off:next], at); to != 0 {
+			if to, name, _ := q.im.throughSlot(code[off:next], at); to != 0 {
 				return work, append(waiting, waitingPath{to, next}), false
 			} else if namedNoReturn(name) {
 				return work, waiting, false

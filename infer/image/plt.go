@@ -15,6 +15,8 @@ type reloc struct {
 	target Addr  // address in this image that the slot will hold; 0 if it is not known before run time
 	sym    int32 // index into dynNames of the symbol whose address it is; -1 if it is none's
 	ifunc  bool  // target is a resolver: its result is what the slot will hold
+	jump   bool  // the slot is of a stub alone
+	global bool  // the slot is one of the GOT
 }
 
 // relocAt returns the relocation of a slot.
@@ -36,7 +38,7 @@ func (im *Image) importAt(slot Addr) string {
 	case !ok:
 		return ""
 	case r.sym >= 0:
-		return im.relocs().names[r.sym]
+		return im.relocs().names[r.sym].Name
 	case r.ifunc:
 		if i := im.Find(r.target); i >= 0 && im.symbols[i].Addr == r.target {
 			return im.symbols[i].Name
@@ -60,8 +62,9 @@ func (im *Image) pointer(slot Addr) (Addr, bool) {
 
 // relocations are those that the dynamic linker will apply, by slot.
 type relocations struct {
-	all   []reloc
-	names []string // of the dynamic symbols, unversioned
+	all       []reloc
+	names     []Dynamic // of the dynamic symbols
+	canonical []Dynamic // those of other images that a stub of this one stands for, wherever their addresses are taken
 }
 
 // readRelocs reads the relocations. What is malformed among them is left out:
@@ -72,9 +75,15 @@ func (im *Image) readRelocs() *relocations {
 	if err != nil {
 		return rs
 	}
+	versions := im.dynamicVersions()
 	for i := range table {
 		name, _, _ := strings.Cut(table[i].name, "@")
-		rs.names = append(rs.names, name)
+		version, _ := versions(i + 1)
+		d := Dynamic{name, version}
+		rs.names = append(rs.names, d)
+		if table[i].index == elf.SHN_UNDEF && table[i].value != 0 {
+			rs.canonical = append(rs.canonical, d)
+		}
 	}
 	for _, s := range im.elf.Sections {
 		if s.Flags&elf.SHF_ALLOC == 0 {
@@ -113,9 +122,9 @@ func (im *Image) appendRela(out []reloc, b []byte, table []tableSymbol) []reloc 
 		}
 		r := reloc{
 			slot: Addr(binary.LittleEndian.Uint64(b)), target: Addr(binary.LittleEndian.Uint64(b[16:])),
-			sym: -1, ifunc: kind == ifuncReloc,
+			sym: -1, ifunc: kind == ifuncReloc, jump: kind == jumpReloc, global: kind == gotReloc,
 		}
-		if i := int(elf.R_SYM64(info)); kind == symbolReloc && i > 0 {
+		if i := int(elf.R_SYM64(info)); kind >= symbolReloc && i > 0 {
 			if i > len(table) {
 				continue
 			}
@@ -136,16 +145,22 @@ func (im *Image) appendRela(out []reloc, b []byte, table []tableSymbol) []reloc 
 
 const (
 	otherReloc    = iota // not an address in 8 bytes
-	symbolReloc          // a symbol's address plus the addend
 	relativeReloc        // the addend
 	ifuncReloc           // what the function at the addend returns
+	symbolReloc          // a symbol's address plus the addend
+	gotReloc             // the same, in a slot of the GOT
+	jumpReloc            // the same, in the slot of a stub
 )
 
 func relocKind(arch Arch, typ uint32) int {
 	if arch == AArch64 {
 		switch elf.R_AARCH64(typ) {
-		case elf.R_AARCH64_ABS64, elf.R_AARCH64_GLOB_DAT, elf.R_AARCH64_JUMP_SLOT:
+		case elf.R_AARCH64_ABS64:
 			return symbolReloc
+		case elf.R_AARCH64_GLOB_DAT:
+			return gotReloc
+		case elf.R_AARCH64_JUMP_SLOT:
+			return jumpReloc
 		case elf.R_AARCH64_RELATIVE:
 			return relativeReloc
 		case elf.R_AARCH64_IRELATIVE:
@@ -154,8 +169,12 @@ func relocKind(arch Arch, typ uint32) int {
 		return otherReloc
 	}
 	switch elf.R_X86_64(typ) {
-	case elf.R_X86_64_64, elf.R_X86_64_GLOB_DAT, elf.R_X86_64_JMP_SLOT:
+	case elf.R_X86_64_64:
 		return symbolReloc
+	case elf.R_X86_64_GLOB_DAT:
+		return gotReloc
+	case elf.R_X86_64_JMP_SLOT:
+		return jumpReloc
 	case elf.R_X86_64_RELATIVE:
 		return relativeReloc
 	case elf.R_X86_64_IRELATIVE:
@@ -220,6 +239,7 @@ func (im *Image) stubs() []Symbol {
 			found = armStubs(b, r.lo)
 		}
 		for _, s := range found {
+			im.stubSlots = append(im.stubSlots, s)
 			if name := im.importAt(s.slot); name != "" {
 				out = append(out, Symbol{Name: name + "@plt", Addr: s.lo, Size: uint64(s.hi - s.lo), Source: FromPLT, Section: r.name})
 			}

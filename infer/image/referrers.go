@@ -83,9 +83,12 @@ func (s *Symbol) atStart() bool { return s.Section == ".init" || s.Section == ".
 // the end.
 func (im *Image) startRefs(f func(target Addr, start bool)) {
 	starts := im.startArrays()
-	im.dataRefs(func(at, target Addr) {
-		f(target, slices.ContainsFunc(starts, func(e extent) bool { return at >= e.lo && at < e.hi }))
-	})
+	im.dataRefs(func(at, target Addr) { f(target, within(starts, at)) })
+}
+
+// within reports whether a is in one of es.
+func within(es []extent, a Addr) bool {
+	return slices.ContainsFunc(es, func(e extent) bool { return a >= e.lo && a < e.hi })
 }
 
 // startArrays returns the sections with pointers to what runs at the start and the end.

@@ -12,11 +12,14 @@ import (
 
 // refs are the places that code and data of an image refer to.
 type refs struct {
-	taken   []bool         // by symbol: its address is taken, or it is exported
+	taken   []bool         // by symbol: its address is taken
+	exports []bool         // by symbol: others can link with it
 	entries map[int][]Addr // by symbol: where others jump to behind its start, by address
 	labels  map[int]bool   // symbols into whose middle data points
 	data    []Addr         // addresses outside code that instructions compute, sorted
 	calls   []callRef      // by callee, then caller
+	through []slotRef      // by slot, then caller
+	loaded  []Addr         // slots of the GOT that hold addresses of functions and are read by more than calls and jumps, sorted
 	starts  []Addr         // addresses in arrays of what runs at the start or the end
 
 	findOnce sync.Once
@@ -40,26 +43,35 @@ func (im *Image) entriesOf(s *Symbol) []Addr {
 // labels that are values.
 func (im *Image) hasLabels(s *Symbol) bool { return im.references().labels[im.Find(s.Addr)] }
 
-// AddressTaken reports whether code or data refers to the start of symbol i other
-// than by direct calls and jumps, or the symbol is exported: whether it can be
-// reached as Calls do not show.
+// AddressTaken reports whether code or data of the image refers to the start of symbol i other
+// than by direct calls and jumps, and by what the dynamic linker looks up for calls alone: whether
+// the image can reach it as Calls do not show. See Exported, ImportsTaken for what others can.
 func (im *Image) AddressTaken(i int) bool { return im.references().taken[i] }
+
+// Exported reports whether other images can link with symbol i.
+func (im *Image) Exported(i int) bool { return im.references().exports[i] }
 
 // scanPart is how many symbols one goroutine scans at a time.
 const scanPart = 4096
 
 func (im *Image) scan() *refs {
 	syms := im.Symbols()
-	r := &refs{taken: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool)}
+	r := &refs{taken: make([]bool, len(syms)), exports: make([]bool, len(syms)), entries: make(map[int][]Addr), labels: make(map[int]bool)}
 	for i := range syms {
 		if syms[i].Source == FromDynsym {
-			r.taken[i] = true
+			r.exports[i] = true
 		}
 	}
+	parts := im.scanCode(false)
+	for i := range parts {
+		r.loaded = append(r.loaded, parts[i].loaded...)
+		r.through = append(r.through, parts[i].through...)
+	}
+	r.loaded = sortedSet(r.loaded)
+	slices.SortFunc(r.through, func(a, b slotRef) int { return cmp.Or(cmp.Compare(a.slot, b.slot), cmp.Compare(a.from, b.from)) })
+	r.through = slices.Clip(slices.Compact(r.through))
 	im.scanExports(r)
 	im.scanData(r)
-
-	parts := im.scanCode(false)
 	for i := range parts {
 		for _, a := range parts[i].code {
 			r.take(im, a)
@@ -83,6 +95,7 @@ func (im *Image) scan() *refs {
 // scanCode decodes all code, and keeps the single references if it shall.
 func (im *Image) scanCode(keep bool) []codeRefs {
 	syms := im.Symbols()
+	got := im.globalSlots()
 	parts := make([]codeRefs, (len(syms)+scanPart-1)/scanPart)
 	var wg sync.WaitGroup
 	limit := make(chan struct{}, runtime.GOMAXPROCS(0))
@@ -92,7 +105,7 @@ func (im *Image) scanCode(keep bool) []codeRefs {
 		go func() {
 			defer func() { <-limit; wg.Done() }()
 			p := &parts[part]
-			p.keep = keep
+			p.keep, p.got = keep, got
 			lo := part * scanPart
 			for i := lo; i < min(lo+scanPart, len(syms)); i++ {
 				p.scan(im, i, &syms[i])
@@ -140,18 +153,33 @@ func (r *refs) take(im *Image, a Addr) {
 	}
 }
 
-// scanExports takes the addresses of the dynamic symbols that others can link with.
+// scanExports notes the dynamic symbols that others can link with, and takes the entry point.
 func (im *Image) scanExports(r *refs) {
 	for _, a := range im.exports {
-		r.take(im, a)
+		if j := im.Find(a); j >= 0 && im.Symbols()[j].Addr == a {
+			r.exports[j] = true
+		} else {
+			r.take(im, a)
+		}
 	}
 	r.take(im, Addr(im.elf.Entry))
 }
 
-// scanData takes the addresses that data holds.
+// scanData takes the addresses that data holds, but for those that are there for calls alone.
 func (im *Image) scanData(r *refs) {
-	im.startRefs(func(target Addr, start bool) {
-		if r.take(im, target); start {
+	calls := map[Addr]bool{} // slots
+	for _, rel := range im.relocs().all {
+		if im.onlyCalls(rel) {
+			_, loaded := slices.BinarySearch(r.loaded, rel.slot)
+			calls[rel.slot] = !loaded
+		}
+	}
+	starts := im.startArrays()
+	im.dataRefs(func(at, target Addr) {
+		if !calls[at] {
+			r.take(im, target)
+		}
+		if within(starts, at) {
 			r.starts = append(r.starts, target)
 		}
 	})
@@ -212,6 +240,10 @@ type codeRefs struct {
 	data    []Addr // other addresses that they compute
 	entered []Addr // targets of jumps and calls into the middle of other procedures
 	calls   []callRef
+	through []slotRef
+	loaded  []Addr // slots of functions that others than calls and jumps read
+
+	got extent // slots that may be of functions
 
 	keep bool // whether to fill refs
 	refs []Ref
@@ -262,6 +294,9 @@ func (c *codeRefs) scan(im *Image, i int, s *Symbol) {
 		a := s.Addr + Addr(off)
 		in := d.inst(code[off:], a)
 		off += in.Len
+		if d.mem && d.base == ripReg {
+			c.readSlot(im, i, a+Addr(in.Len)+Addr(d.disp), in.Class&(IndCall|IndJump) != 0)
+		}
 		switch {
 		case in.Class&(CondJump|Jump|DirCall) != 0:
 			c.lead(im, i, s, a, in.Target)

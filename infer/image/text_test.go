@@ -77,7 +77,7 @@ func TestText(t *testing.T) {
 		im := codeImage(tt.arch, hexBytes(t, tt.code), nil)
 		im.objects = []object{{"v", extent{0x402000, 0x402010}}}
 		im.relocs = func() *relocations {
-			return &relocations{all: []reloc{{slot: 0x403000}}, names: []string{"malloc"}}
+			return &relocations{all: []reloc{{slot: 0x403000}}, names: []Dynamic{{Name: "malloc"}}}
 		}
 		if got := im.Text(testBase); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.code, got, tt.want)
