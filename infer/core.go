@@ -296,7 +296,7 @@ func (s site) core() site {
 	if c == nil || c.at[s.block] < 0 {
 		return s
 	}
-	in := site{c.problem, c.at[s.block], -1}
+	in := site{c.problem, c.at[s.block], -1, s.share}
 	first := c.flow.first[in.block]
 	if c.out[first] < 0 {
 		return s

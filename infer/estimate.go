@@ -42,8 +42,10 @@ func estimate(p *Placed, opt Options) {
 		ip.addRecorded(counts)
 	}
 	pr := pose(prof.results(), costOf, par, func(pr *posed) { pr.gather(prof, counts, exact, model, known) })
-	pr.tie(prof)
-	pr.roots(prof)
+	links := newLinks(prof.Images, prof.missing)
+	links.see(counts)
+	pr.tie(links)
+	pr.roots(links)
 	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
 	pr.progress.stage(1, len(prof.Images))
@@ -330,51 +332,9 @@ const (
 	cyclesPerInst = 0.25
 )
 
-// tie finds what binds the procedures to each other: calls within an image.
-func (pr *posed) tie(prof *Profile) {
-	index := pr.index()
-	for _, ip := range prof.Images {
-		sites := map[image.Addr][]site{}
-		for _, r := range ip.Procs {
-			q := pr.of[r]
-			if q == nil {
-				continue
-			}
-			for c := range r.Proc.Calls {
-				if call := &r.Proc.Calls[c]; call.To != 0 {
-					sites[call.To] = append(sites[call.To], q.site(call))
-				}
-			}
-		}
-		for _, r := range ip.Procs {
-			q, s := pr.of[r], sites[r.Proc.Addr]
-			if q == nil || len(s) == 0 {
-				continue
-			}
-			if i, ok := index[q]; ok {
-				pr.bind(i, s, ip.Image.AddressTaken(r.Proc.Index))
-			}
-		}
-	}
-}
-
-// bind ties the entries of problem i to its call sites. Those in silent procedures
-// are left out: what had no sample hardly calls often.
-func (pr *posed) bind(i int, sites []site, floor bool) {
-	t := tie{callee: i, floor: floor}
-	for _, s := range sites {
-		if !s.q.silent() {
-			t.sites = append(t.sites, s)
-		}
-	}
-	if len(t.sites) > 0 {
-		pr.ties = append(pr.ties, t)
-	}
-}
-
 // site places a call of the procedure of q.
 func (q *problem) site(c *image.Call) site {
-	s := site{q: q, block: int32(c.Block), out: -1}
+	s := site{q: q, block: int32(c.Block), out: -1, share: 1}
 	if f := q.flow; c.Cond {
 		for w := f.first[c.Block]; w < f.first[c.Block+1]; w++ {
 			if f.outs[w].to == leave {

@@ -224,7 +224,9 @@ func TestGradient(t *testing.T) {
 			}
 			probs = append(probs, newProblem(p, s, func(b *image.Block) float64 { return float64(b.Insts) / 10 }, &par))
 		}
-		pick := func(i int) site { return site{q: probs[i], block: int32(rng.IntN(len(probs[i].n))), out: -1} }
+		pick := func(i int) site {
+			return site{q: probs[i], block: int32(rng.IntN(len(probs[i].n))), out: -1, share: 1 / float64(i+1)}
+		}
 		exit := pick(0)
 		for b := range probs[0].flow.blocks {
 			for w := probs[0].flow.first[b]; w < probs[0].flow.first[b+1]; w++ {
@@ -234,8 +236,8 @@ func TestGradient(t *testing.T) {
 			}
 		}
 		pr := newProgram(probs, []tie{
-			{callee: 1, sites: []site{exit, pick(2)}},
-			{callee: 2, sites: []site{pick(0)}, floor: true},
+			{callee: 1, sites: []site{exit, pick(2)}, sd: 0.5, above: 1},
+			{callee: 2, sites: []site{pick(0)}, floor: true, sd: 0.5, above: math.Inf(1)},
 		}, 0.5)
 		for i, q := range probs {
 			q.commonSD = 0.5

@@ -116,6 +116,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		}
 		if err != nil {
 			prof.lose(LostNoImage, ic.Samples())
+			prof.missing = prof.missing || ic.ID.Path != "[vdso]" // which calls nothing
 			continue
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}

@@ -41,6 +41,8 @@ type Profile struct {
 	Sites   []Site          // likewise: the most worth for its cost first
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
+
+	missing bool // an image that may call others was not found
 }
 
 // A Place is a block whose exact count would make the others surer.

@@ -27,14 +27,19 @@ type tie struct {
 	callee int // index into probs
 	sites  []site
 	floor  bool // there may be other callers: the entries are at least the sum of the sites
+
+	// sd is the standard deviation of the logarithm of entries below that of the sum, above of what is more: infinite
+	// if nothing is known of other callers.
+	sd, above float64
 }
 
 // A site is a place that calls: a block, or one of its out-edges for a conditional
 // tail call.
 type site struct {
 	q     *problem
-	block int32 // index into Proc.Blocks
-	out   int32 // index into flow.outs, or -1 if every execution of the block calls
+	block int32   // index into Proc.Blocks
+	out   int32   // index into flow.outs, or -1 if every execution of the block calls
+	share float64 // of these executions
 }
 
 func newProgram(probs []*problem, ties []tie, tieSD float64) *program {
@@ -200,7 +205,8 @@ func (pr *program) refine(x []float64, e effort) {
 			rest = append(rest, t)
 			continue
 		}
-		in := tie{j, make([]site, len(t.sites)), t.floor}
+		in := t
+		in.callee, in.sites = j, make([]site, len(t.sites))
 		for k, s := range t.sites {
 			in.sites[k] = s.core()
 		}
@@ -253,7 +259,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 		if ties[i].floor && q.enter[0] >= called[i] {
 			return
 		}
-		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/pr.tieSD
+		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/ties[i].sd
 		minimize(q.objective, xc, e.drawn, e.tol)
 		q.forward(xc)
 	})
@@ -278,16 +284,16 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 func (pr *program) pull(t *tie, x []float64) float64 {
 	sum := t.calls()
 	le := x[pr.at[t.callee]]
-	r := (math.Log(max(sum, 1e-100)) - le) / pr.tieSD
-	if t.floor && r <= 0 {
-		return 0
+	r, sd := math.Log(max(sum, 1e-100))-le, t.sd
+	if r < 0 {
+		sd = t.above
 	}
-	v, d := huber(r, farTie)
-	d /= pr.tieSD
+	v, d := huber(r/sd, farTie)
+	d /= sd
 	pr.probs[t.callee].dx[0] -= d
 	for _, s := range t.sites {
 		q := s.q
-		g := d / max(sum, 1e-100)
+		g := d * s.share / max(sum, 1e-100)
 		if s.out < 0 {
 			q.dn[s.block] += g
 		} else {
@@ -312,9 +318,9 @@ func (t *tie) calls() (sum float64) {
 // calls is how often s calls.
 func (s site) calls() float64 {
 	if s.out < 0 {
-		return s.q.n[s.block]
+		return s.share * s.q.n[s.block]
 	}
-	return s.q.n[s.block] * s.q.prob[s.out]
+	return s.share * s.q.n[s.block] * s.q.prob[s.out]
 }
 
 // each runs f for all problems on all processors. Problems are dealt out in order,

@@ -40,31 +40,32 @@ type belief struct {
 	ok             bool // there is one
 }
 
-// A climber finds what is believed of entries by who calls, in one image.
+// A climber finds what is believed of entries by who calls.
 type climber struct {
-	image     *image.Image
-	processes uint64       // that ran the image; 0 is unknown
-	busy      map[int]bool // symbols that have samples
-	of        map[int]belief
+	links *links
+	busy  map[caller]bool // those that have samples
+	of    map[caller]belief
 }
 
 // roots finds what is believed of the entries of procedures with samples that main, or another procedure
 // that is run once, leads to by procedures without samples.
-func (pr *posed) roots(prof *Profile) {
+func (pr *posed) roots(l *links) {
 	index := pr.index()
-	for _, ip := range prof.Images {
-		c := &climber{ip.Image, ip.Counts.Processes, map[int]bool{}, map[int]belief{}}
+	c := &climber{l, map[caller]bool{}, map[caller]belief{}}
+	for _, ip := range l.images {
 		for _, r := range ip.Procs {
 			if q := pr.of[r]; q != nil && q.busy() {
-				c.busy[r.Proc.Index] = true
+				c.busy[caller{ip, r.Proc.Index}] = true
 			}
 		}
+	}
+	for _, ip := range l.images {
 		for _, r := range ip.Procs {
 			i, ok := index[pr.of[r]]
 			if !ok || !pr.probs[i].sharesAlone() {
 				continue
 			}
-			if b := c.entered(r.Proc.Index, maxUp); b.ok {
+			if b := c.entered(caller{ip, r.Proc.Index}, maxUp); b.ok {
 				pr.once = append(pr.once, rooted{i, b})
 			}
 		}
@@ -82,44 +83,44 @@ type rooted struct {
 	belief
 }
 
-// entered returns what is believed of the entries of a symbol, looking so many calls up.
-func (c *climber) entered(sym, up int) belief {
-	if b, ok := c.of[sym]; ok {
+// entered returns what is believed of the entries of a procedure, looking so many calls up.
+func (c *climber) entered(at caller, up int) belief {
+	if b, ok := c.of[at]; ok {
 		return b
 	}
-	c.of[sym] = belief{} // it may call itself
-	b := c.climb(sym, up)
-	c.of[sym] = b
+	c.of[at] = belief{} // it may call itself
+	b := c.climb(at, up)
+	c.of[at] = b
 	return b
 }
 
-// once returns what is believed of the entries of what each process runs once.
-func (c *climber) once() belief {
-	if c.processes == 0 {
+// once returns what is believed of the entries of what each of so many processes, 0 if that is not known, runs once.
+func once(processes uint64) belief {
+	if processes == 0 {
 		return belief{0, processesSD * processesSD, true}
 	}
-	return belief{math.Log(float64(c.processes)), toldSD * toldSD, true}
+	return belief{math.Log(float64(processes)), toldSD * toldSD, true}
 }
 
-func (c *climber) climb(sym, up int) belief {
-	if c.image.Once(sym) {
-		return c.once()
+func (c *climber) climb(at caller, up int) belief {
+	if at.image.Image.Once(at.sym) {
+		return once(at.image.Counts.Processes)
 	}
-	callers := c.image.Callers(sym)
-	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.image.AddressTaken(sym) || c.recurs(sym) {
+	callers := c.links.callers(at)
+	if up == 0 || len(callers) == 0 || len(callers) > manyCallers || c.links.others(at) || c.recurs(at) {
 		return belief{}
 	}
 	var sum, variance float64
 	for _, from := range callers {
-		if c.busy[int(from)] {
+		if c.busy[from] {
 			return belief{}
 		}
-		by := c.entered(int(from), up-1)
-		p, err := c.image.Proc(int(from))
+		by := c.entered(from, up-1)
+		p, err := from.image.Image.Proc(from.sym)
 		if !by.ok || err != nil {
 			return belief{}
 		}
-		once, looped := callsOf(p, c.image.Symbols()[sym].Addr)
+		once, looped := c.links.callsOf(from.image, p, at.start())
 		calls := float64(once)
 		if looped > 0 { // several are mostly alternatives
 			calls += math.Exp(turns)
@@ -134,22 +135,23 @@ func (c *climber) climb(sym, up int) belief {
 	return belief{math.Log(sum), variance + callSD*callSD, true}
 }
 
-// recurs reports whether a symbol calls itself directly: Callers has no such call.
-func (c *climber) recurs(sym int) bool {
-	p, err := c.image.Proc(sym)
+// recurs reports whether a procedure calls itself directly: callers has no such call.
+func (c *climber) recurs(at caller) bool {
+	p, err := at.image.Image.Proc(at.sym)
 	if err != nil {
 		return true
 	}
-	once, looped := callsOf(p, p.Addr)
+	once, looped := c.links.callsOf(at.image, p, at.start())
 	return once+looped > 0
 }
 
-// callsOf counts the direct calls of what is at an address, outside of loops and in them.
-func callsOf(p *image.Proc, to image.Addr) (once, looped int) {
+// callsOf counts the direct calls in p, which is in ip, of a procedure, outside of loops and in them.
+func (l *links) callsOf(ip *ImageProfile, p *image.Proc, to target) (once, looped int) {
 	loop := loopsOf(p)
 	for i := range p.Calls {
-		switch c := &p.Calls[i]; {
-		case c.To != to:
+		c := &p.Calls[i]
+		switch {
+		case !slices.ContainsFunc(l.leads(ip, c), func(at lead) bool { return at.branch.image == nil && at.target == to }):
 		case loop[c.Block] == none:
 			once++
 		default:

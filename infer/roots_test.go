@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/sample"
 )
 
 // TestEnteredOnce: what is known to be called once is entered about once, though all of its samples are in a loop,
@@ -38,7 +39,7 @@ func TestEnteredOnce(t *testing.T) {
 
 // TestOnce: what each process runs once is entered as often as processes ran the image, if that is known.
 func TestOnce(t *testing.T) {
-	told, untold := (&climber{processes: 20}).once(), (&climber{}).once()
+	told, untold := once(20), once(0)
 	if math.Abs(told.mean-math.Log(20)) > 1e-9 || untold.mean != 0 || told.variance > untold.variance/10 {
 		t.Errorf("of 20 processes %+v, of an unknown number %+v", told, untold)
 	}
@@ -50,7 +51,7 @@ func TestToldProcesses(t *testing.T) {
 		r := newResult(graph("a9>b b9>b b>c c9!"))
 		r.BlockSamples = []uint64{0, 100000, 0}
 		pr := pose([]*Result{r}, plainCost, &outOfOrder, nil)
-		pr.once = []rooted{{0, (&climber{processes: processes}).once()}}
+		pr.once = []rooted{{0, once(processes)}}
 		pr.run(false)
 		if n, want := r.Entries.N, float64(processes); n < want/2 || n > 2*want {
 			t.Errorf("%d processes: entered %.4g times", processes, n)
@@ -62,10 +63,11 @@ func TestToldProcesses(t *testing.T) {
 func TestClimb(t *testing.T) {
 	p := graph("a9>b b9>b b>c c9!")
 	p.Calls = []image.Call{{Block: 0, To: 0x2000}, {Block: 1, To: 0x2000}, {Block: 2, To: 0x3000}}
-	if once, looped := callsOf(p, 0x2000); once != 1 || looped != 1 {
+	l, ip := &links{}, &ImageProfile{Image: loadMix(t).image}
+	if once, looped := l.callsOf(ip, p, target{ip, 0x2000}); once != 1 || looped != 1 {
 		t.Errorf("%d calls outside of loops and %d in them, want 1 and 1", once, looped)
 	}
-	if once, looped := callsOf(p, 0x3000); once != 1 || looped != 0 {
+	if once, looped := l.callsOf(ip, p, target{ip, 0x3000}); once != 1 || looped != 0 {
 		t.Errorf("%d calls outside of loops and %d in them, want 1 and 0", once, looped)
 	}
 }
@@ -73,10 +75,12 @@ func TestClimb(t *testing.T) {
 // TestClimbRecursion: what calls itself is entered as often as it does so, whoever calls it once.
 func TestClimbRecursion(t *testing.T) {
 	im := loadMix(t).image
-	c := &climber{im, 1, map[int]bool{}, map[int]belief{}}
+	ip := &ImageProfile{Image: im, Counts: &sample.ImageCounts{Processes: 1}}
+	c := &climber{newLinks([]*ImageProfile{ip}, false), map[caller]bool{}, map[caller]belief{}}
 	recursive := 0
 	for i := range im.Symbols() {
-		if b := c.entered(i, maxUp); c.recurs(i) && !im.Once(i) {
+		at := caller{ip, i}
+		if b := c.entered(at, maxUp); c.recurs(at) && !im.Once(i) {
 			recursive++
 			if b.ok {
 				t.Errorf("%s: %+v", im.Symbols()[i].Name, b)

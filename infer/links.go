@@ -1,0 +1,207 @@
+package infer
+
+import (
+	"math"
+	"slices"
+
+	"backfeed/infer/image"
+)
+
+// Calls bind a procedure to those that call it, wherever these are: in its image, in others by what the
+// dynamic linker looks up by name, and anywhere through pointers, as far as walks saw those go.
+
+// A target is where a call leads: the start of a procedure of an image.
+type target struct {
+	image *ImageProfile
+	addr  image.Addr
+}
+
+// links tell where the calls of the images of a program lead.
+type links struct {
+	images  []*ImageProfile
+	of      map[image.Dynamic]target // what is looked up, where it is one thing whoever looks
+	taken   map[target]bool          // an image takes the address of what is another's, or may be
+	missing bool                     // there are images that are not known
+
+	callersOf map[target]map[*ImageProfile][]int32 // symbols that call what they look up by name
+
+	// What walks saw of indirect branches, by place; those of a stub are at its start.
+	walked map[target][]lead
+	seen   map[target]arrivals
+}
+
+// newLinks finds what the images ask each other for. A name that two of them define for those who ask for the same
+// version is left out, and so is one that a resolver stands for: which it is, the order of loading decides, or the
+// processor.
+func newLinks(images []*ImageProfile, missing bool) *links {
+	l := &links{
+		images: images, missing: missing, of: map[image.Dynamic]target{}, taken: map[target]bool{},
+		callersOf: map[target]map[*ImageProfile][]int32{}, walked: map[target][]lead{}, seen: map[target]arrivals{},
+	}
+	asked := map[string][]image.Dynamic{} // by name
+	for _, ip := range images {
+		for _, d := range ip.Image.Imports() {
+			if !slices.Contains(asked[d.Name], d) {
+				asked[d.Name] = append(asked[d.Name], d)
+			}
+		}
+	}
+	none := map[image.Dynamic]bool{}
+	for _, ip := range images {
+		for _, e := range ip.Image.Exports() {
+			for _, d := range asked[e.Name] {
+				if !e.Means(d) {
+					continue
+				}
+				to := target{ip, e.Addr}
+				if was, ok := l.of[d]; e.Indirect || ok && was != to {
+					none[d] = true
+				}
+				l.of[d] = to
+			}
+		}
+	}
+	for d := range none {
+		delete(l.of, d)
+	}
+	for _, ip := range images {
+		for _, d := range ip.Image.ImportsTaken() {
+			if to, ok := l.of[d]; ok {
+				l.taken[to] = true
+			}
+		}
+		for d, from := range ip.Image.ImportCallers() {
+			if to, ok := l.of[d]; ok {
+				l.addCallers(to, ip, from)
+			}
+		}
+	}
+	return l
+}
+
+// addCallers adds symbols of ip that call what is at to.
+func (l *links) addCallers(to target, ip *ImageProfile, from []int32) {
+	by := l.callersOf[to]
+	if by == nil {
+		by = map[*ImageProfile][]int32{}
+		l.callersOf[to] = by
+	}
+	by[ip] = append(by[ip], from...) // one function may have several names
+	slices.Sort(by[ip])
+	by[ip] = slices.Compact(by[ip])
+}
+
+// A lead is where a call leads, with what share of its executions.
+type lead struct {
+	target
+	share  float64
+	branch target // that walks saw lead there; zero of a direct call
+}
+
+// leads returns where c, of a procedure in ip, leads, as far as that is known.
+func (l *links) leads(ip *ImageProfile, c *image.Call) []lead {
+	all := l.walked[target{ip, c.Site}]
+	d, imports := ip.Image.Import(c)
+	stub := ip.Image.IsStub(c.To)
+	if to, ok := l.of[d]; imports && ok {
+		all = []lead{{target: to, share: 1}}
+	} else if stub {
+		all = l.walked[target{ip, c.To}]
+	} else if c.To != 0 && !imports {
+		all = []lead{{target: target{ip, c.To}, share: 1}}
+	}
+	if stub { // it is called, too
+		all = append(slices.Clip(all), lead{target: target{ip, c.To}, share: 1})
+	}
+	return all
+}
+
+// others reports whether there may be calls of a procedure that are not known.
+func (l *links) others(at caller) bool {
+	im := at.image.Image
+	return im.AddressTaken(at.sym) || l.missing && im.Exported(at.sym) || l.taken[at.start()]
+}
+
+// A caller is a procedure of an image that calls another.
+type caller struct {
+	image *ImageProfile
+	sym   int
+}
+
+// start is where a caller begins.
+func (c caller) start() target { return target{c.image, c.image.Image.Symbols()[c.sym].Addr} }
+
+// callers returns the procedures that call another by name or by address, in the order of images and addresses.
+func (l *links) callers(of caller) (all []caller) {
+	byName := l.callersOf[of.start()]
+	for _, by := range l.images {
+		from := byName[by]
+		if by == of.image {
+			from = append(slices.Clip(from), by.Image.Callers(of.sym)...)
+			slices.Sort(from)
+			from = slices.Compact(from)
+		}
+		for _, i := range from {
+			if s := &by.Image.Symbols()[i]; s.Source != image.FromPLT { // who calls the stub is known by the name
+				all = append(all, caller{by, int(i)})
+			}
+		}
+	}
+	return all
+}
+
+// calls are those of one procedure.
+type calls struct {
+	sites    []site
+	branches map[target]bool // by which walks saw it reached
+}
+
+// tie finds what binds the procedures to each other. Calls in silent procedures are left out: what had no sample
+// hardly calls often; and those in stubs: who calls a stub is taken to call what it leads to.
+func (pr *posed) tie(l *links) {
+	of := map[target]*calls{}
+	for _, ip := range l.images {
+		for _, r := range ip.Procs {
+			q := pr.of[r]
+			if q == nil || q.silent() || ip.Image.IsStub(r.Proc.Addr) {
+				continue
+			}
+			for c := range r.Proc.Calls {
+				for _, to := range l.leads(ip, &r.Proc.Calls[c]) {
+					s := q.site(&r.Proc.Calls[c])
+					s.share = to.share
+					if of[to.target] == nil {
+						of[to.target] = &calls{branches: map[target]bool{}}
+					}
+					of[to.target].sites = append(of[to.target].sites, s)
+					if to.branch.image != nil {
+						of[to.target].branches[to.branch] = true
+					}
+				}
+			}
+		}
+	}
+	index := pr.index()
+	for _, ip := range l.images {
+		for _, r := range ip.Procs {
+			at := caller{ip, r.Proc.Index}
+			if i, ok := index[pr.of[r]]; ok && of[at.start()] != nil {
+				pr.ties = append(pr.ties, l.tie(at, i, pr.tieSD, of[at.start()]))
+			}
+		}
+	}
+}
+
+// tie binds a procedure, of problem i, to its calls.
+func (l *links) tie(at caller, i int, sd float64, by *calls) tie {
+	came := l.seen[at.start()]
+	t := tie{callee: i, sites: by.sites, floor: l.others(at), sd: math.Hypot(sd, math.Sqrt(came.variance(l, by.branches)))}
+	t.above = t.sd
+	if t.floor {
+		t.above = math.Inf(1)
+		if u := came.unseen(by.branches); u < mostUnseen {
+			t.above = t.sd - math.Log1p(-u)
+		}
+	}
+	return t
+}
