@@ -138,6 +138,11 @@ func (q *problem) contract() *core {
 	c.commonSD = q.commonSD
 	c.visits, c.level, c.sureLevel = q.visits, q.level, q.sureLevel
 	c.multiways = q.multiways
+	for _, b := range q.arms {
+		if c.at[b] >= 0 {
+			c.arms = append(c.arms, c.at[b])
+		}
+	}
 	c.known = q.known // if there are any, or visits, all blocks are live
 	return c
 }
@@ -317,6 +322,13 @@ func (c *core) spread(q *problem, s spread) spread {
 	fillWith(t.out, q.par.outSD)
 	for i, b := range c.block {
 		t.block[b] = s.block[i]
+	}
+	if s.ask != nil {
+		t.ask = make([]float64, len(q.n))
+		fillWith(t.ask, 1)
+		for i, b := range c.block {
+			t.ask[b] = s.ask[i]
+		}
 	}
 	for i, w := range c.out {
 		if w >= 0 {

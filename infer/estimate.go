@@ -37,6 +37,11 @@ func estimate(p *Placed, opt Options) {
 		fewer.part = enoughSamples / float64(n)
 		par = &fewer
 	}
+	if par.timed {
+		of := *par
+		of.total = of.counts() * float64(prof.Samples.Used)
+		par = &of
+	}
 	for _, ip := range prof.Images {
 		ip.addKnown(known)
 		ip.addRecorded(counts)
@@ -355,16 +360,16 @@ func (r *Result) fill(q *problem, sd spread) {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += outs[w]
 			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w]).atMost(q.evidence(b))
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asks(b)).atMost(q.evidence(b))
 			}
 		}
-		r.Block[b] = sd.freq(float64(n), sd.block[b]).atMost(q.evidence(b))
+		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b)).atMost(q.evidence(b))
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	for _, d := range q.dispatches {
 		r.fillDispatch(d, f, outs, sd)
 	}
-	r.Entries = sd.freq(float64(entries[0]), sd.block[0]).atMost(q.evidence(0))
+	r.Entries = sd.freq(float64(entries[0]), sd.block[0], sd.asks(0)).atMost(q.evidence(0))
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -376,7 +381,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.out >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out]).atMost(q.evidence(int(s.block)))
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asks(int(s.block))).atMost(q.evidence(int(s.block)))
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -396,7 +401,7 @@ func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 	places := outs[first : int(first)+len(d.jumps[0].edges)]
 	at := 0
 	d.share(jumps, places, func(edge int, n int64) {
-		r.Edge[edge] = sd.freq(float64(n), sd.out[int(first)+at%len(places)])
+		r.Edge[edge] = sd.freq(float64(n), sd.out[int(first)+at%len(places)], sd.asks(d.block))
 		at++
 	})
 }
@@ -419,11 +424,11 @@ func confidence(sd float64) Confidence {
 }
 
 // freq is n executions whose logarithm has the standard deviation own without the
-// level and the scale. Within a procedure, High was kept by 79 % of the samples on the worst of
+// level and the scale, for which ask times as many of these are asked as elsewhere. Within a procedure, High was kept by 79 % of the samples on the worst of
 // twelve programs, so it takes what is High among all counts.
-func (s *spread) freq(n, own float64) Freq {
-	among := confidence(s.of(own))
-	return Freq{n, confidence(math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(own), Medium))}
+func (s *spread) freq(n, own, ask float64) Freq {
+	among := confidence(ask * s.of(own))
+	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(ask*own), Medium))}
 }
 
 // evidence is the most that can be said of a block by what samples show of it. One that has hardly any, and would

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"backfeed/infer/image"
 )
@@ -10,12 +11,12 @@ import (
 // that fits the processor runs at several instructions a cycle, and another one of the same procedure waits in each
 // turn. Two loops compare only up to that.
 type nest struct {
-	loops int       // how many there are
-	of    [][]int32 // by block: the loops that it is in
+	loops, arms int       // how many there are
+	of          [][]int32 // by block: the loops that it is in, then its arm, counted on from the loops
 }
 
-// nest finds the loops of f. Those that one block begins are one.
-func (f *flow) nest() *nest {
+// nest finds the loops of f, and the arms that heads begin. The loops that one block begins are one.
+func (f *flow) nest(heads []int32) *nest {
 	next, in := make([][]int, f.blocks), make([][]int32, f.blocks)
 	for b := range f.blocks {
 		for _, o := range f.outsOf(b) {
@@ -29,7 +30,7 @@ func (f *flow) nest() *nest {
 	for i, b := range f.entries {
 		entries[i] = int(b)
 	}
-	idom, _ := image.Dominators(next, entries)
+	idom, order := image.Dominators(next, entries)
 	n := &nest{of: make([][]int32, f.blocks)}
 	last := make([]int, f.blocks) // by block: the loop that it was last put into, from 1 on
 	var work []int32
@@ -58,17 +59,45 @@ func (f *flow) nest() *nest {
 			work = append(work, in[b]...)
 		}
 	}
+	arm := make([]int32, f.blocks+1) // from 1 on
+	for _, h := range heads {
+		n.arms++
+		arm[h] = int32(n.arms)
+	}
+	for _, b := range order {
+		if b < f.blocks && arm[b] == 0 && idom[b] >= 0 {
+			arm[b] = arm[idom[b]]
+		}
+		if b < f.blocks && arm[b] > 0 {
+			n.of[b] = append(n.of[b], int32(n.loops)+arm[b]-1)
+		}
+	}
 	return n
 }
 
-// draw returns an error for each loop, of standard deviation sd.
-func (n *nest) draw(rng *rand.Rand, sd float64) []float64 {
+// draw returns an error for each loop, of standard deviation loop, and for each arm.
+func (n *nest) draw(rng *rand.Rand, loop, arm float64) []float64 {
 	if n == nil {
 		return nil
 	}
-	errs := make([]float64, n.loops)
+	errs := make([]float64, n.loops+n.arms)
 	for i := range errs {
-		errs[i] = sd * rng.NormFloat64()
+		errs[i] = rng.NormFloat64()
 	}
+	scale(loop, errs[:n.loops])
+	scale(arm, errs[n.loops:])
 	return errs
+}
+
+// armsOf returns the blocks of p, of flow f, that control comes to from elsewhere, beside where p begins: by an indirect
+// jump, be its targets known or not.
+func armsOf(p *image.Proc, f *flow) []int32 {
+	heads := slices.Clone(f.entries[1:])
+	for b := range p.Blocks {
+		if slices.ContainsFunc(p.Blocks[b].In, func(e int) bool { return p.Edges[e].Kind == image.Indirect }) {
+			heads = append(heads, int32(b))
+		}
+	}
+	slices.Sort(heads)
+	return slices.Compact(heads)
 }

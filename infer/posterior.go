@@ -33,6 +33,10 @@ type spread struct {
 	block []float64 // by block, of N without the level
 	out   []float64 // by out-edge, likewise
 
+	// ask is, by block, how many times as many standard deviations as elsewhere its counts are to be known by for
+	// the confidence that they are given; nil is 1.
+	ask []float64
+
 	// scale is that of the factor that all counts of the program have in common: see scaleSD.
 	scale float64
 
@@ -107,6 +111,9 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	center, sure, known, visits, multiways, expected := q.center, q.sure, q.known, q.visits, q.multiways, q.level
 	best := q.logarithms()
 	weight := q.expected()
+	if q.par.timed && !q.quiet {
+		weight = q.samples // as promises are held
+	}
 	sum := spread{block: make([]float64, len(best.block)), out: make([]float64, len(best.out))}
 	e := q.effort()
 	if keep { // what is asked for are directions, not only lengths
@@ -127,7 +134,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	drawn := q.logarithms()
 	var loops *nest
 	if q.par.loopSD > 0 {
-		loops = q.flow.nest()
+		loops = q.flow.nest(q.arms)
 	}
 	for range e.draws {
 		copy(q.center, center)
@@ -146,7 +153,7 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 		axpy(-1, best.block, drawn.block)
 		axpy(-1, best.out, drawn.out)
 		level := dot(weight, drawn.block)
-		if q.par.timed { // one loop may have waited; most of the procedure is where the median is, as promises are held
+		if q.par.timed { // one loop may have waited; most of the procedure is where the median is
 			level = middleOf(drawn.block, weight)
 		}
 		sum.level += level * level
@@ -165,7 +172,48 @@ func (q *problem) draw(x []float64, called float64, keep bool) spread {
 	deviate(sum.block, e.draws)
 	deviate(sum.out, e.draws)
 	scale(q.par.edges, sum.out)
+	sum.ask = q.ask(loops)
 	return sum
+}
+
+// A promise holds for nine in ten of the counts of each program, not of all programs together: where one loop has most
+// of the samples of a program, that one count is to hold. So where a loop, an arm or a procedure without them has
+// concentrated of all samples or more, its counts are to be within their promise by (1+asked) times as many standard
+// deviations, which is with 99 % confidence, and with fewer by less, down to 1 at scattered.
+const (
+	scattered    = 0.05
+	concentrated = 0.3
+	asked        = 0.6
+)
+
+// ask returns spread.ask for the loops of q, or nil.
+func (q *problem) ask(loops *nest) []float64 {
+	if loops == nil || q.par.total == 0 {
+		return nil
+	}
+	of := make([]float64, loops.loops+loops.arms) // samples
+	for b, s := range q.samples {
+		for _, l := range loops.of[b] {
+			of[l] += s
+		}
+	}
+	all, ask := sumOf(q.samples), make([]float64, len(q.samples))
+	for b := range ask {
+		least := all
+		for _, l := range loops.of[b] {
+			least = min(least, of[l])
+		}
+		ask[b] = 1 + asked*clamp((least/q.par.total-scattered)/(concentrated-scattered), 0, 1)
+	}
+	return ask
+}
+
+// asks is ask of block b.
+func (s *spread) asks(b int) float64 {
+	if s.ask == nil {
+		return 1
+	}
+	return s.ask[b]
 }
 
 // commonError is how much of the error of one known count all of a procedure are taken to
@@ -294,7 +342,7 @@ func (q *problem) disturb(rng *rand.Rand, loops *nest, noise, risk []float64) {
 	if q.commonSD > 0 {
 		common = 0 // it is an unknown
 	}
-	shared := loops.draw(rng, q.par.loopSD)
+	shared := loops.draw(rng, q.par.loopSD, q.par.armSD)
 	for b := range noise {
 		v := q.par.blockVar/q.insts[b] + q.par.leastVar + 1/(q.samples[b]+1)
 		noise[b] = common - q.par.overlooked*math.Exp(-(q.insts[b]-1)/2) + rng.NormFloat64()*math.Sqrt(v)
