@@ -202,14 +202,15 @@ func (w *work) changed(i int) uint64 {
 	return (o.Writes.General | o.Update.General) & (1<<32 - 1)
 }
 
-// flow has v go on over instruction i.
+// flow has v go on over instruction i. The stack pointer and the frame pointer are in the frame behind it, whatever it is:
+// what is called leaves them as they were.
 func (w *work) flow(i int, v *registers) {
 	before := *v
-	w.fixFrame(v)
 	for set := w.changed(i); set != 0; set &= set - 1 {
 		k := bits.TrailingZeros64(set)
 		v[k] = w.result(i, k, &before)
 	}
+	w.fixFrame(v)
 }
 
 // result is what instruction i leaves in register k.
