@@ -23,7 +23,8 @@ import (
 //	              if there are first touches, "bfr4" if anything was probed or
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
 //	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
-//	              "bfr9" if processes are known, and nothing else differs
+//	              "bfr9" if processes are known, "bfra" if walks were timed, and nothing
+//	              else differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -75,6 +76,7 @@ import (
 //	integer  outcomes that took the branch
 //	square   their variance
 //	integer  from "bfr5" on, visits
+//	integer  from "bfra" on, weight covered by walks that were timed
 //
 // Replayed:
 //
@@ -144,7 +146,8 @@ const (
 	magicTargets   = "bfr7"
 	magicReplayed  = "bfr8"
 	magicProcesses = "bfr9"
-	magicLast      = magicProcesses
+	magicTimed     = "bfra"
+	magicLast      = magicTimed
 )
 
 const headerSize = len(magic) + 4
@@ -161,6 +164,7 @@ var versions = []struct {
 	{magicTargets, "targets", ofCounts(func(c *Counts) bool { return len(c.Targets) > 0 })},
 	{magicReplayed, "replayed walks", ofImage((*ImageCounts).replayed)},
 	{magicProcesses, "processes", ofImage((*ImageCounts).begun)},
+	{magicTimed, "timed walks", ofImage((*ImageCounts).timed)},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -179,7 +183,7 @@ var ErrFormat = errors.New("malformed recording")
 // isMagic reports whether a file that begins so is a recording, of whatever version.
 func isMagic(b string) bool {
 	n := len(magic) - 1
-	return len(b) > n && b[:n] == magic[:n] && '0' <= b[n] && b[n] <= '9'
+	return len(b) > n && b[:n] == magic[:n] && ('0' <= b[n] && b[n] <= '9' || 'a' <= b[n] && b[n] <= 'z')
 }
 
 // Encode returns the stored form of r, whose Counts pass Check. It depends on what
@@ -207,9 +211,13 @@ func (ic *ImageCounts) touched() bool  { return len(ic.First) > 0 }
 func (ic *ImageCounts) observed() bool { return len(ic.Probed) > 0 || len(ic.Counted) > 0 }
 func (ic *ImageCounts) replayed() bool { return len(ic.Replayed) > 0 }
 
-func (ic *ImageCounts) walked() bool {
+func (ic *ImageCounts) walked() bool { return ic.probed(func(p Probed) bool { return p.Visits > 0 }) }
+func (ic *ImageCounts) timed() bool  { return ic.probed(func(p Probed) bool { return p.Timed > 0 }) }
+
+// probed reports whether ic has a Probed that has.
+func (ic *ImageCounts) probed(has func(Probed) bool) bool {
 	for _, p := range ic.Probed {
-		if p.Visits > 0 {
+		if has(p) {
 			return true
 		}
 	}
@@ -312,6 +320,9 @@ func (e *encoder) probed(p Probed) {
 	e.square(p.Spread)
 	if e.magic >= magicWalked {
 		e.Uint(p.Visits)
+	}
+	if e.magic >= magicTimed {
+		e.Uint(p.Timed)
 	}
 }
 
@@ -686,6 +697,9 @@ func (d *decoder) probed() Probed {
 	}
 	if d.magic >= magicWalked {
 		p.Visits = d.Uint(math.MaxUint64, "visits")
+	}
+	if d.magic >= magicTimed {
+		p.Timed = d.Uint(math.MaxUint64, "weight covered by walks that were timed")
 	}
 	return p
 }

@@ -24,6 +24,7 @@ type Probed struct {
 	Taken    uint64 // of Outcomes, those that took the branch: as many as if every window had seen as much of its time as the others
 	Spread   Square // variance of Taken for that many Outcomes, as windows differed; in executions squared
 	Visits   uint64 // executions that walks passed through, weighed: in proportion to all that there were, as far as is known how slow the program is there
+	Timed    uint64 // of Covered, that of recordings in which Runs is by walks and by how fast the loops that they go round turn, not by windows
 }
 
 func (p Probed) plus(o Probed) Probed {
@@ -36,6 +37,7 @@ func (p Probed) plus(o Probed) Probed {
 		Taken:    add(p.Taken, o.Taken),
 		Spread:   p.Spread.Add(o.Spread),
 		Visits:   add(p.Visits, o.Visits),
+		Timed:    add(p.Timed, o.Timed),
 	}
 }
 
@@ -49,6 +51,7 @@ func (p Probed) scale(w float64) Probed {
 		Outcomes: times(p.Outcomes, w),
 		Taken:    times(p.Taken, w),
 		Visits:   times(p.Visits, w),
+		Timed:    times(p.Timed, w),
 	}
 	if s.Covered > 0 {
 		s.Runs, s.Variance = times(p.Runs, w), p.Variance.scale(w)
@@ -69,6 +72,8 @@ func (p Probed) fault() string {
 		return "probed in no window"
 	case p.Covered == 0 && (p.Runs > 0 || p.Variance != Square{}):
 		return "runs of no time"
+	case p.Timed > p.Covered:
+		return "more time of walks than time"
 	case p.Taken > p.Outcomes:
 		return "taken more often than there are outcomes"
 	case p.Outcomes == 0 && p.Spread != Square{}:
@@ -201,7 +206,7 @@ func (r *Recording) Observed(want func(ImageID) bool) ObservedPlaces {
 				if p.Visits > 0 {
 					walked[at] = true
 				}
-				if p.Visits == 0 || p.Covered > 0 {
+				if p.Visits == 0 || p.Covered > p.Timed {
 					probed[at] = true
 				}
 			}

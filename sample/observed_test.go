@@ -50,6 +50,27 @@ func TestDumpWalked(t *testing.T) {
 	}
 }
 
+// TestDumpTimed pins what walks that are timed add to the format. They are scaled as what they cover is, and are none of
+// windows.
+func TestDumpTimed(t *testing.T) {
+	r := walked()
+	c := r.Counts[0]
+	app := c.Image(ImageID{Build: id(0xb1, 0xd0)})
+	timed := Probed{Windows: 12, Covered: 313e6, Runs: 1 << 30, Variance: SquareOf(1 << 50), Visits: 170, Timed: 313e6}
+	c.AddProbed(app, 0x1180, timed)
+	checkDump(t, r, "testdata/timed.dump")
+	if got, want := r.Observed(nil), (ObservedPlaces{Probed: 2, Walked: 3, Counted: 2}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if p := timed.scale(3); p.Timed != 3*timed.Timed || p.Covered != p.Timed {
+		t.Errorf("three times as much is %+v", p)
+	}
+	timed.Timed++
+	if timed.fault() == "" {
+		t.Errorf("%+v has no fault", timed)
+	}
+}
+
 // TestDumpObserved pins what observed counts add to the format.
 func TestDumpObserved(t *testing.T) {
 	checkDump(t, exact(), "testdata/exact.dump")

@@ -76,6 +76,12 @@ type Ahead struct {
 	// that it will not be. Each is called once, from where Follow runs, and may be nil.
 	Resumed func()
 	Done    func(Stretch)
+
+	// Again is when the thread is to be stopped once more, so long after it has gone on; 0 is never. Then is called for that
+	// stop, with the processor time that the thread had meanwhile, and says when the next one is to be. It is called with nil
+	// if the thread was not to be had. Stretches that are timed have none.
+	Again time.Duration
+	Then  func(s *Stopped, used time.Duration) (again time.Duration)
 }
 
 // A Stretch is the instructions that a thread runs from its resumption on until it first reaches an address.

@@ -109,7 +109,83 @@ type follower struct {
 	debugs  bool          // debug registers have been set
 	events  int           // of holdEvents, plus 1; 0 is none
 	haste   haste
+	again   *repeatedStop // that is to come; nil is none
 	at      Stopped
+}
+
+// A repeatedStop is one of a thread that is to be stopped once more.
+type repeatedStop struct {
+	th    *tracee
+	due   time.Time
+	run   uint64 // processor time of the thread when it went on, in ns
+	asked bool
+	then  func(*Stopped, time.Duration) time.Duration
+}
+
+// repeats reports whether a thread stops because it was to be stopped once more.
+func (f *follower) repeats(th *tracee) bool {
+	return f != nil && f.again != nil && f.again.th == th && f.again.asked
+}
+
+// repeat has a thread that is about to go on be stopped once more.
+func (f *follower) repeat(t *tracer, th *tracee, after time.Duration, then func(*Stopped, time.Duration) time.Duration) {
+	if f.again = nil; after <= 0 {
+		return
+	}
+	f.again = &repeatedStop{th: th, due: time.Now().Add(after), run: th.stopped.run, then: then}
+	if f.again.due.Before(t.wake) {
+		t.wake = f.again.due
+		t.alarm.set(after)
+	}
+}
+
+// repeated hands over a thread that has been stopped once more; user is whether that is in its own code.
+func (f *follower) repeated(t *tracer, th *tracee, knew time.Time, user bool) {
+	a := f.again
+	if !user {
+		f.forgo()
+		return
+	}
+	s := &f.at
+	s.PID, s.TID, s.Regs, s.Deadline = th.pid, th.tid, t.regs.general(th.tid), knew.Add(f.opt.Longest)
+	f.repeat(t, th, a.then(s, time.Duration(th.stopped.run-a.run)), a.then)
+}
+
+// forgo gives up a stop that was to come.
+func (f *follower) forgo() {
+	if a := f.again; a != nil {
+		f.again = nil
+		a.then(nil, 0)
+	}
+}
+
+const (
+	// repeatAfter is when a thread is looked at again that waits for a processor, repeatFor how long that goes on.
+	repeatAfter, repeatFor = 200 * time.Microsecond, 20 * time.Millisecond
+)
+
+// stopAgain interrupts the thread that is to be stopped once more, if it is time.
+func (f *follower) stopAgain(t *tracer) {
+	a := f.again
+	if a == nil {
+		return
+	}
+	if a.asked && a.th.asked.IsZero() { // it stopped for something else
+		a.asked = false
+	}
+	now := time.Now()
+	if a.asked || now.Before(a.due) {
+		return
+	}
+	if t.threads[a.th.tid] != a.th || a.th.state() != 'R' || now.Sub(a.due) > repeatFor {
+		f.forgo()
+		return
+	}
+	if s, ok := a.th.schedule(); f.asked != nil || ok && s.slices == a.th.stopped.slices || !t.interruptNow(a.th) {
+		a.due = now.Add(repeatAfter)
+		return
+	}
+	a.asked, f.asked = true, a.th
 }
 
 // A pendingStretch is one that is under way.
@@ -133,7 +209,7 @@ func (f *follower) begin() {
 // stop hands a thread that is stopped in user code to Ahead, and sets the breakpoint. It returns what is to be
 // done when the thread has gone on.
 func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
-	if f.ahead = f.allowed(max(time.Duration(cmp.Or(f.opt.Idle, 1)*float64(knew.Sub(t.began))), t.stats.Program)); !f.ahead {
+	if f.ahead = f.again == nil && f.allowed(max(time.Duration(cmp.Or(f.opt.Idle, 1)*float64(knew.Sub(t.began))), t.stats.Program)); !f.ahead {
 		return func() {}
 	}
 	f.stats.Stops++
@@ -156,6 +232,7 @@ func (f *follower) stop(t *tracer, th *tracee, knew time.Time) func() {
 		}
 	}
 	if pc == 0 || f.opt.Untimed {
+		f.repeat(t, th, st.Again, st.Then)
 		return notTimed(StretchUnknown)
 	}
 	if err := f.arm(t, th, st, pc); err != nil {
@@ -366,6 +443,9 @@ func (f *follower) done(st *pendingStretch, s Stretch) {
 
 // gone takes in that a thread has ended, or has begun another program.
 func (f *follower) gone(th *tracee) {
+	if f.again != nil && f.again.th == th {
+		f.forgo()
+	}
 	if f.asked == th {
 		f.asked = nil
 	}
@@ -395,7 +475,8 @@ func (f *follower) next(t *tracer) {
 		return
 	}
 	f.asked = nil
-	for len(f.waiting) > 0 && f.asked == nil {
+	f.stopAgain(t)
+	for len(f.waiting) > 0 && f.asked == nil && (f.again == nil || f.opt.Share > 0) {
 		th := f.waiting[0]
 		f.waiting = f.waiting[1:]
 		if t.threads[th.tid] == th && (th.stretch == nil || f.overdue(th.stretch)) && t.interrupt(th) {
@@ -409,6 +490,7 @@ func (f *follower) finish(t *tracer) {
 	if f.events > 0 {
 		defer unix.Close(f.events - 1)
 	}
+	f.forgo()
 	f.poll()
 	for len(f.armed) > 0 {
 		th := f.armed[0]

@@ -24,6 +24,9 @@ type LongWalkOptions struct {
 	Idle    float64       // as of FollowOptions
 	Share   float64       // stops are samples first; as of FollowOptions
 
+	// Turns has threads stopped again after walks that go round loops, to tell how fast they are; with Untimed.
+	Turns bool
+
 	// Accesses reports whether the next walk keeps its accesses to memory; nil is none. Such a walk takes longer.
 	Accesses func() bool
 
@@ -51,6 +54,9 @@ type LongWalk struct {
 	// known how long that took; Walked may set it.
 	Timing uint32
 	Timed  func(Stretch)
+
+	// Turned is called when it is known how fast the thread went on; Walked may set it, with LongWalkOptions.Turns.
+	Turned func(*Turns)
 }
 
 // A LongWalker makes long walks: it stops threads as Follow does, and a trace.Machine runs ahead of them.
@@ -72,7 +78,10 @@ type LongWalker struct {
 type walkedImages struct {
 	code    *trace.Code
 	machine *trace.Machine
-	index   map[sample.ImageID]int // into code.Ranges, by key
+	turner  *trace.Turner
+	// turnTimes are for how long turns of loops can be counted, by their headers.
+	turnTimes map[uint32]time.Duration
+	index     map[sample.ImageID]int // into code.Ranges, by key
 }
 
 // NewLongWalker makes one that knows no code yet: its walks end where they begin.
@@ -86,7 +95,7 @@ func NewLongWalker(opt LongWalkOptions) *LongWalker {
 // SetImages says through which code walks go from now on. It may be called at any time.
 func (w *LongWalker) SetImages(images []trace.Image) {
 	code := trace.NewCode(images)
-	c := &walkedImages{code, trace.NewMachine(code), map[sample.ImageID]int{}}
+	c := &walkedImages{code, trace.NewMachine(code), trace.NewTurner(code), map[uint32]time.Duration{}, map[sample.ImageID]int{}}
 	for i := range images {
 		c.index[images[i].ID.Key()] = i
 	}
@@ -209,6 +218,9 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 		},
 	}
 	if w.opt.Untimed {
+		if w.opt.Turns {
+			w.turn(&a, c, st, walk)
+		}
 		walk.Took = time.Since(began)
 		return a
 	}

@@ -424,6 +424,7 @@ func (t *tracer) collect(ctx context.Context) error {
 		}
 		if t.follow != nil {
 			t.follow.poll()
+			t.follow.next(t)
 		}
 		if t.opt.Progress != nil && now.Sub(told) >= progressEvery {
 			told = now
@@ -464,6 +465,9 @@ func (t *tracer) schedule(now time.Time) {
 	t.wake = t.next
 	if latest := now.Add(maxTracePeriod); t.wake.After(latest) {
 		t.wake = latest
+	}
+	if f := t.follow; f != nil && f.again != nil && !f.again.asked && f.again.due.Before(t.wake) {
+		t.wake = f.again.due
 	}
 	t.alarm.set(t.wake.Sub(now))
 }
@@ -594,7 +598,9 @@ func (t *tracer) haveStopped(th *tracee, signal unix.Signal) {
 	if t.follow != nil {
 		before, t.follow.ahead = threadTime(), false
 	}
-	if t.sampled(th) && t.follow != nil {
+	if t.follow.repeats(th) {
+		t.follow.repeated(t, th, knew, t.sampled(th, false))
+	} else if t.sampled(th, true) && t.follow != nil {
 		resumed = t.follow.stop(t, th, knew)
 	}
 	resume(th.tid, 0)
@@ -729,7 +735,12 @@ func (t *tracer) interrupt(th *tracee) bool {
 	if th.listening || th.held || !th.asked.IsZero() || !t.runs(th) {
 		return false
 	}
-	if ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
+	return t.interruptNow(th)
+}
+
+// interruptNow interrupts a thread.
+func (t *tracer) interruptNow(th *tracee) bool {
+	if th.listening || th.held || !th.asked.IsZero() || ptraceCall(unix.PTRACE_INTERRUPT, th.tid, 0, 0) != nil {
 		return false
 	}
 	th.asked = time.Now()
@@ -771,8 +782,9 @@ func (t *tracer) account(th *tracee) (schedState, bool) {
 	return s, ok
 }
 
-// sampled takes a sample of a thread that is stopped. It reports whether that was in 64-bit code of user mode.
-func (t *tracer) sampled(th *tracee) (user bool) {
+// sampled takes a sample of a thread that is stopped, if counts, and is about to go on. It reports whether that was in 64-bit
+// code of user mode.
+func (t *tracer) sampled(th *tracee, counts bool) (user bool) {
 	t.stats.Stops++
 	r := &t.regs
 	if r.get(th.tid) != nil {
@@ -790,6 +802,9 @@ func (t *tracer) sampled(th *tracee) (user bool) {
 		if waited {
 			return false // it was not at work in the kernel, but had just been woken there
 		}
+	}
+	if !counts {
+		return !calls && r.wide()
 	}
 	th.taken += uint64(t.interval)
 	s := &t.tally.sample

@@ -54,4 +54,5 @@ type WalkTotals struct {
 	Late         uint64             // long walks that ended since their thread had stood for long
 	Time         time.Duration      // that they took
 	Ends         [trace.Ends]uint64 // walks by trace.End
+	Turns        [TurnsEnds]uint64  // long walks after which turns were to be counted, by how that ended
 }

@@ -106,16 +106,16 @@ func (a *longAdder) take() (all []viaTimes) {
 }
 
 // AddLong adds what a long walk saw, as one of a batch; batches go up. What comes after a guess is left out. Of paths, it
-// is one of sample.MaxPathBranches at most.
-func (w *Walks) AddLong(l *Long, batch int) {
+// is one of sample.MaxPathBranches at most. It returns what Time knows the walk by.
+func (w *Walks) AddLong(l *Long, batch int) (walk int) {
 	if l.End == EndStart || l.Start == 0 {
-		return
+		return -1
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.begin()
 	c := l.m.code
-	s := seenWalk{batch: batch, steps: int32(l.Steps), end: -1}
+	s := seenWalk{batch: batch, steps: int32(l.Steps), end: -1, alone: true}
 	var steps []Step // of a path, from a branch chosen at random on
 	var insts uint64
 	first, branch, from := -1, 0, 0
@@ -170,7 +170,9 @@ func (w *Walks) AddLong(l *Long, batch int) {
 	}
 	s.rest = a.take()
 	s.start = w.spotOf(c, l.Start, loopOf(slices.Values(s.at)))
+	walk = w.gone + len(w.walks)
 	w.saw(s)
+	return walk
 }
 
 // longShare is how often what a long walk passed through counts beside what short ones did.

@@ -161,7 +161,7 @@ func (m *Machine) Start(st *State, space Space, mem Memory, lim Limits) (*Long, 
 }
 
 // betweenLate is how many instructions run before Limits.Late is asked again: some 0.1 ms.
-const betweenLate = 4096
+const betweenLate = 1024
 
 // More emulates so many instructions more.
 func (m *Machine) More(steps int) {

@@ -176,6 +176,8 @@ type seenWalk struct {
 	end   int32      // spot; -1 if it did not go on to its full length, or is long
 	at    []via      // what it passed through at first, with places: all, of a short walk
 	rest  []viaTimes // what a long one passed through after that, in no order
+	alone bool       // it was added by AddLong
+	speed float64    // of the program there, in instructions per ns; 0 is not known
 }
 
 // Walks is what all walks saw. The zero value has seen none. Methods may be called from
@@ -188,6 +190,7 @@ type Walks struct {
 	places  []branchKey
 	spot    map[endpoint]int32
 	walks   []seenWalk
+	gone    int // how many there were before these
 	size    int // of what these passed through
 	batches int
 	rates   []Rate // as windows told last
@@ -338,6 +341,7 @@ func (w *Walks) saw(s seenWalk) {
 	w.size += len(s.at) + len(s.rest)
 	if len(w.walks) >= mostWalks || w.size >= mostSize {
 		w.before, w.batches = w.sum()
+		w.gone += len(w.walks)
 		w.walks, w.size = w.walks[:0], 0
 	}
 }
@@ -558,6 +562,7 @@ func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 	defer w.mu.Unlock()
 	w.rates = rates
 	sums, batches := w.sum()
+	runs := w.runs(counts)
 	for i, p := range sums {
 		at := w.places[i]
 		from := sample.Frame{Image: counts.Image(w.ids[at.id]), Off: at.off}
@@ -569,7 +574,11 @@ func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 			counts.AddTarget(sample.Branch{From: from, To: to}, whole(p.outer.n+p.inner.n))
 			continue
 		}
-		counts.AddProbed(from.Image, from.Off, p.probed(batches, at.cond))
+		seen := p.probed(batches, at.cond)
+		if counts.Images[from.Image].Probed[from.Off].Covered == 0 { // windows have not told
+			runs[int32(i)].addTo(&seen, counts.Weight)
+		}
+		counts.AddProbed(from.Image, from.Off, seen)
 	}
 	w.addPaths(counts)
 }
@@ -579,6 +588,7 @@ func (w *Walks) Forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
+	w.gone += len(w.walks)
 	w.walks, w.size, w.batches, w.before, w.rates = nil, 0, 0, nil, nil
 	w.kept = sample.Counts{}
 }

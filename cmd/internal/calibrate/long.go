@@ -1,7 +1,10 @@
 package calibrate
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/report"
@@ -45,7 +48,12 @@ func (l *longWalks) replays() bool {
 
 // walked takes in a walk.
 func (l *longWalks) walked(k *Calibrator, w *collect.LongWalk) {
-	k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
+	id := k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
+	w.Turned = func(t *collect.Turns) {
+		if t.End == collect.TurnsCounted {
+			k.seen.Time(id, t.Speed())
+		}
+	}
 	if w.Accesses {
 		l.model.Walk(w.Code, w.Long)
 	}
@@ -96,6 +104,7 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 	opt := collect.LongWalkOptions{
 		Options:  collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
 		Untimed:  true,
+		Turns:    true,
 		Idle:     leastProcessors,
 		Accesses: l.replays,
 		Walked:   func(w *collect.LongWalk) { l.walked(k, w) },
@@ -163,7 +172,21 @@ func (l *longWalks) tell(k *Calibrator) {
 	if l.stats == nil || t.Walks == 0 {
 		return
 	}
+	if n := t.Turns[collect.TurnsCounted]; n > 0 {
+		k.opt.Notify.Warn("of long walks, %s tell by the turns of a loop how fast the program was; of others, %s", report.Share(n, t.Walks), notCounted(&t.Turns))
+	}
 	traced, followed := l.stats.Traced, l.stats.Followed
 	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v; %s reached their full length",
 		t.Walks, float64(t.Steps)/float64(t.Walks), traced.Cost().Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
+}
+
+// notCounted says what became of counting turns where it told nothing.
+func notCounted(ends *[collect.TurnsEnds]uint64) string {
+	var why []string
+	for end, n := range ends {
+		if n > 0 && collect.TurnsEnd(end) != collect.TurnsCounted {
+			why = append(why, fmt.Sprintf("%d %s", n, collect.TurnsEnd(end)))
+		}
+	}
+	return cmp.Or(strings.Join(why, ", "), "there are none")
 }
