@@ -24,6 +24,8 @@ func TestProbedMeans(t *testing.T) {
 		{"not seen in 0.4 s of 60", sample.Probed{Windows: 100, Covered: 60e9}, 0, 0, 0, 0},
 		{"a third", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(1e11)}, 1e6, 0.3768, 0, 0},
 		{"unsure", sample.Probed{Windows: 100, Covered: 60e9, Runs: 1e6, Variance: sample.SquareOf(3e11)}, 0, 0, 0, 0},
+		{"walks that were timed", sample.Probed{Windows: 1, Covered: 60e9, Timed: 60e9, Runs: 1e6, Variance: sample.SquareOf(1e8)}, 1e6, 0.051, 0, 0},
+		{"half by walks", sample.Probed{Windows: 100, Covered: 60e9, Timed: 30e9, Runs: 1e6}, 1e6, 0.125, 0, 0},
 		{"half", sample.Probed{Windows: 9, Outcomes: 98, Taken: 49}, 0, 0, 0.5, 0.0583},
 		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.1049},
 		{"never", sample.Probed{Windows: 9, Outcomes: 99}, 0, 0, 0.005, 0.00702},
@@ -41,6 +43,22 @@ func TestProbedMeans(t *testing.T) {
 	in.Event.Unit = "cycles"
 	if n, sd := in.runs(sample.Probed{Windows: 100, Covered: 60e9}); n != 0 || sd != 0 {
 		t.Errorf("nothing seen in an unknown time: %g executions with %g", n, sd)
+	}
+	// Windows may all be off by more than each says; walks that are timed by no more.
+	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	for timed, want := range map[uint64]float64{0: windowsSD, 60e9: timedFloor} {
+		counts := sample.NewCounts(sample.CPU{}, sample.Event{Unit: "ns"})
+		id := sample.ImageID{Path: "/x"}
+		off, _ := im.OffsetOf(im.Symbols()[0].Addr)
+		counts.AddProbed(counts.Image(id), off, sample.Probed{Windows: 100, Covered: 60e9, Timed: timed, Runs: 1e6})
+		x := exactCounts{probed: []probedIn{{counts, 60e9}}}
+		if known := x.known(id, im); len(known) != 1 || math.Abs(known[0].CommonSD-want) > 1e-9 {
+			t.Errorf("timed for %d ns: %+v, want a common error of %g", timed, known, want)
+		}
 	}
 }
 

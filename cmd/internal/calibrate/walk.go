@@ -32,10 +32,10 @@ func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
 func (opt *Options) forWindows() float64 { return opt.Budget - opt.forWalks() }
 
 // longShare is the part of the time for walks that is for long ones, where there are both. A walk of the kernel takes a tenth of the
-// time of a long one, and tells a fifth as much of how often code runs; what memory and indirect branches do, long ones tell. Of eight
-// recordings of five programs at 3 %, the mean block overlap is 0.867 with a third to a half, 0.864 without long walks: they
-// differ by less than recordings do.
-const longShare = 2. / 3
+// time of a long one, and tells a fifth as much of how often code runs; what memory and indirect branches do, and how fast loops
+// are, long ones tell. Of eight recordings of five programs at 3 %, the mean block overlap is 0.867 with a third to a half, 0.864
+// without long walks: they differ by less than recordings do.
+const longShare = 1. / 2
 
 // forWalks is the share of the processor time for walks of the kernel: all of it where nothing is probed and there are no
 // others.
