@@ -151,7 +151,7 @@ func (f *follower) repeated(t *tracer, th *tracee, knew time.Time, user bool) {
 	f.repeat(t, th, a.then(s, time.Duration(th.stopped.run-a.run)), a.then)
 }
 
-// forgo gives up a stop that was to come.
+// forgo drops a stop that was to come.
 func (f *follower) forgo() {
 	if a := f.again; a != nil {
 		f.again = nil

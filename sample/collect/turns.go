@@ -128,7 +128,7 @@ func (c *turnCount) count() TurnsEnd {
 	return TurnsCounted
 }
 
-// end tells how it ended.
+// end takes in how it ended.
 func (c *turnCount) end(how TurnsEnd) time.Duration {
 	t := &Turns{End: how, Loop: c.loop}
 	switch how {

@@ -125,7 +125,7 @@ func (t *Turner) collect(l *Long) (steps int) {
 	}, nil)
 }
 
-// passes calls at for each time that a walk comes by an operation that t.at has, with 1 less than that and how many steps
+// passes calls at for each time that a walk passes through an operation that t.at has, with 1 less than that and how many steps
 // it had made, and run for each run of operations, until one returns false. It returns how many steps that were.
 func (t *Turner) passes(l *Long, at func(i, step int) bool, run func(from, to uint32) bool) (steps int) {
 	from, done := l.Start, false
