@@ -79,9 +79,7 @@ type walkedImages struct {
 	code    *trace.Code
 	machine *trace.Machine
 	turner  *trace.Turner
-	// turnTimes are for how long turns of loops can be counted, by their headers.
-	turnTimes map[uint32]time.Duration
-	index     map[sample.ImageID]int // into code.Ranges, by key
+	index   map[sample.ImageID]int // into code.Ranges, by key
 }
 
 // NewLongWalker makes one that knows no code yet: its walks end where they begin.
@@ -95,7 +93,7 @@ func NewLongWalker(opt LongWalkOptions) *LongWalker {
 // SetImages says through which code walks go from now on. It may be called at any time.
 func (w *LongWalker) SetImages(images []trace.Image) {
 	code := trace.NewCode(images)
-	c := &walkedImages{code, trace.NewMachine(code), trace.NewTurner(code), map[uint32]time.Duration{}, map[sample.ImageID]int{}}
+	c := &walkedImages{code, trace.NewMachine(code), trace.NewTurner(code), map[sample.ImageID]int{}}
 	for i := range images {
 		c.index[images[i].ID.Key()] = i
 	}
@@ -218,7 +216,7 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 		},
 	}
 	if w.opt.Untimed {
-		if w.opt.Turns {
+		if w.opt.Turns && long.End != trace.EndStart {
 			w.turn(&a, c, st, walk)
 		}
 		walk.Took = time.Since(began)

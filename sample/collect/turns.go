@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"cmp"
 	"time"
 
 	"backfeed/sample/trace"
@@ -43,47 +42,51 @@ const (
 	// turnsWarm is when the thread is stopped first: caches and what translates addresses are cold after a walk. A pointer
 	// chase over 64 MB takes 340 ns a step in the first 0.3 ms, 260 in the 1 ms after that and 215 after that.
 	turnsWarm = 500 * time.Microsecond
-	// turnsFirst is how long turns are counted for at first, turnsLeast and turnsMost are the bounds: the longer, the less cold
-	// caches matter, and the more often the loop is left meanwhile. It grows while the loop is not left.
-	turnsFirst, turnsLeast, turnsMost = 4 * time.Millisecond, 400 * time.Microsecond, 8 * time.Millisecond
-	turnsGrow, turnsShrink            = 1.5, 0.5
-	// turnsPart is the part of that after which the thread is stopped in between, and turnsApart by what factor the turns of
-	// both parts may differ. A loop that is left and begun again begins to count anew.
-	turnsPart, turnsApart = 0.35, 1.5
-	// mostTurnTimes is of how many loops it is known for how long they go on.
-	mostTurnTimes = 4096
+	// turnsShort is the least processor time between two stops. A stop takes some us of it.
+	turnsShort = 50 * time.Microsecond
+	// turnsApart is by what factor the time of a turn may change from one stop to the next. A loop that is left and begun again
+	// begins to count anew, and seems slow for that.
+	turnsApart = 2
+	// leastStretches are as many as have to agree. If there are more, the first is left out: caches are warmest after it.
+	leastStretches = 2
 )
+
+// turnsStretches are the times from one stop to the next. The longer, the less cold caches matter, and the more often the loop
+// is left meanwhile; what came before that counts.
+var turnsStretches = [...]time.Duration{400 * time.Microsecond, 600 * time.Microsecond, 1200 * time.Microsecond, 2400 * time.Microsecond, 4 * time.Millisecond}
 
 // A turnCount is one that goes on.
 type turnCount struct {
 	w      *LongWalker
 	walk   *LongWalk
-	images *walkedImages
+	turner *trace.Turner
 	loop   *trace.Turning
 	space  trace.Space
-	within time.Duration
 	stops  []turnStop // so far
 }
 
 // A turnStop is a stop while turns are counted.
 type turnStop struct {
 	at   trace.Turn
-	used time.Duration // since the one before
+	n    int64         // turns since the one before
+	used time.Duration // likewise, of processor
 }
+
+// pace is the time of a turn, in ns.
+func (s *turnStop) pace() float64 { return float64(s.used) / float64(s.n) }
 
 // turn has the thread stopped again if the walk went round a loop that counts.
 func (w *LongWalker) turn(a *Ahead, images *walkedImages, st *trace.State, walk *LongWalk) {
-	c := &turnCount{w: w, walk: walk, images: images, loop: images.turner.Find(walk.Long, st, w.space, &w.memory)}
+	c := &turnCount{w: w, walk: walk, turner: images.turner, loop: images.turner.Find(walk.Long, st, w.space, &w.memory)}
 	if c.loop == nil {
 		a.Done = func(Stretch) { c.end(TurnsNone) }
 		return
 	}
 	c.space = append(c.space, w.space...)
-	c.within = cmp.Or(images.turnTimes[c.loop.Header], turnsFirst)
 	a.Again, a.Then = turnsWarm, c.stop
 }
 
-// stop takes in a stop, and returns when the next one is to be.
+// stop takes in a stop, and returns when the next one is to be; 0 is never.
 func (c *turnCount) stop(s *Stopped, used time.Duration) time.Duration {
 	if s == nil {
 		return c.end(TurnsEvent)
@@ -93,64 +96,58 @@ func (c *turnCount) stop(s *Stopped, used time.Duration) time.Duration {
 		return c.end(TurnsEvent)
 	}
 	c.w.memory.begin(s)
-	at, ok := c.images.turner.Next(c.loop, st, c.space, &c.w.memory)
+	at, ok := c.turner.Next(c.loop, st, c.space, &c.w.memory)
 	if !ok {
 		return c.end(TurnsLeft)
 	}
-	c.stops = append(c.stops, turnStop{at, used})
-	part := time.Duration(turnsPart * float64(c.within))
-	switch len(c.stops) {
-	case 1:
-		return part
-	case 2:
-		return c.within - part
+	now := turnStop{at: at, used: used}
+	n := len(c.stops)
+	if n > 0 {
+		if why := c.follows(&now); why != TurnsCounted {
+			return c.end(why)
+		}
 	}
-	return c.end(c.count())
+	if c.stops = append(c.stops, now); n == len(turnsStretches) {
+		return c.end(TurnsCounted)
+	}
+	return turnsStretches[n]
 }
 
-// count counts the turns between the stops.
-func (c *turnCount) count() TurnsEnd {
-	var pace [2]float64 // ns a turn
-	for i := range pace {
-		a, b := &c.stops[i], &c.stops[i+1]
-		n, votes := c.loop.Between(a.at, b.at)
-		switch {
-		case b.used < turnsLeast/8:
-			return TurnsShort
-		case votes == 0 || n <= 0:
-			return TurnsLeft
-		}
-		pace[i] = float64(b.used) / float64(n)
+// follows finds how many turns there were since the last stop. It returns why that is not known, or TurnsCounted.
+func (c *turnCount) follows(now *turnStop) TurnsEnd {
+	if now.used < turnsShort {
+		return TurnsShort
 	}
-	if max(pace[0], pace[1]) > turnsApart*min(pace[0], pace[1]) {
-		return TurnsApart
+	var votes int
+	if now.n, votes = c.loop.Between(c.stops[len(c.stops)-1].at, now.at); votes == 0 || now.n <= 0 {
+		return TurnsLeft
+	}
+	if n := len(c.stops); n > 1 {
+		if was, is := c.stops[n-1].pace(), now.pace(); max(was, is) > turnsApart*min(was, is) {
+			return TurnsApart
+		}
 	}
 	return TurnsCounted
 }
 
-// end takes in how it ended.
+// end takes in why it ended, and says what was counted until then.
 func (c *turnCount) end(how TurnsEnd) time.Duration {
 	t := &Turns{End: how, Loop: c.loop}
-	switch how {
-	case TurnsCounted:
-		t.N, _ = c.loop.Between(c.stops[0].at, c.stops[2].at)
-		t.Time = c.stops[1].used + c.stops[2].used
-		c.lasts(turnsGrow)
-	case TurnsLeft, TurnsApart:
-		c.lasts(turnsShrink)
+	if n := len(c.stops) - 1; n >= leastStretches {
+		t.End = TurnsCounted
+		for i := range c.stops[1:] {
+			if s := &c.stops[1+i]; i > 0 || n == leastStretches {
+				t.N, t.Time = t.N+s.n, t.Time+s.used
+			}
+		}
+	} else if how == TurnsCounted {
+		t.End = TurnsLeft
 	}
 	c.w.mu.Lock()
-	c.w.totals.Turns[how]++
+	c.w.totals.Turns[t.End]++
 	c.w.mu.Unlock()
 	if c.walk.Turned != nil {
 		c.walk.Turned(t)
 	}
 	return 0
-}
-
-// lasts takes in for how long turns of the loop can be counted.
-func (c *turnCount) lasts(times float64) {
-	if at := c.images.turnTimes; len(at) < mostTurnTimes {
-		at[c.loop.Header] = min(max(time.Duration(times*float64(c.within)), turnsLeast), turnsMost)
-	}
 }

@@ -174,7 +174,7 @@ func TestTimed(t *testing.T) {
 	}{
 		{"all", [2]int{10, 30}, true, 0.05},
 		{"some", [2]int{10, 20}, true, 0.1},
-		{"too few", [2]int{2, 0}, false, 0},
+		{"too few", [2]int{1, 0}, false, 0},
 		{"no share of the time", [2]int{4, 3}, false, 0},
 	} {
 		var w Walks
