@@ -161,7 +161,7 @@ func (f *follower) forgo() {
 
 const (
 	// repeatAfter is when a thread is looked at again that waits for a processor, repeatFor how long that goes on.
-	repeatAfter, repeatFor = 200 * time.Microsecond, 20 * time.Millisecond
+	repeatAfter, repeatFor = time.Millisecond, 100 * time.Millisecond
 )
 
 // stopAgain interrupts the thread that is to be stopped once more, if it is time.
