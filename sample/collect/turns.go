@@ -43,7 +43,9 @@ const (
 	// chase over 64 MB takes 340 ns a step in the first 0.3 ms, 260 in the 1 ms after that and 215 after that.
 	turnsWarm = 500 * time.Microsecond
 	// turnsShort is the least processor time between two stops. A stop takes some us of it.
-	turnsShort = 50 * time.Microsecond
+	turnsShort = 100 * time.Microsecond
+	// turnsAgain is how often a thread is stopped once more that has not had so much.
+	turnsAgain = 4
 	// turnsApart is by what factor the time of a turn may change from one stop to the next. A loop that is left and begun again
 	// begins to count anew, and seems slow for that.
 	turnsApart = 2
@@ -63,6 +65,9 @@ type turnCount struct {
 	loop   *trace.Turning
 	space  trace.Space
 	stops  []turnStop // so far
+
+	used  time.Duration // of processor since the last of these
+	again int           // stops since then that came too soon
 }
 
 // A turnStop is a stop while turns are counted.
@@ -100,8 +105,13 @@ func (c *turnCount) stop(s *Stopped, used time.Duration) time.Duration {
 	if !ok {
 		return c.end(TurnsLeft)
 	}
-	now := turnStop{at: at, used: used}
 	n := len(c.stops)
+	if c.used += used; n > 0 && c.used < turnsShort && c.again < turnsAgain {
+		c.again++ // it waited for a processor
+		return turnsStretches[n-1]
+	}
+	now := turnStop{at: at, used: c.used}
+	c.used, c.again = 0, 0
 	if n > 0 {
 		if why := c.follows(&now); why != TurnsCounted {
 			return c.end(why)

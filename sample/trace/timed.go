@@ -52,7 +52,8 @@ func (r *timedRuns) addTo(p *sample.Probed, weight uint64) {
 
 // A stratum is the time of one procedure.
 type stratum struct {
-	samples, walks, timed, speed float64 // speed: the sum
+	samples, walks, timed float64
+	speed, logSpeed       float64 // sums over those that are timed; then speed is that of others
 }
 
 // runs returns how often places ran in the time of counts, as far as walks tell that were timed; nil if they do not.
@@ -61,11 +62,11 @@ func (w *Walks) runs(counts *sample.Counts) map[int32]*timedRuns {
 		return nil
 	}
 	strata, of := w.strata(counts)
-	var timed, speed, samples, covered, known float64
+	var timed, logSpeed, samples, covered, known float64
 	for i := range strata {
 		s := &strata[i]
 		timed += s.timed
-		speed += s.speed
+		logSpeed += s.logSpeed
 		samples += s.samples
 		if s.walks > 0 {
 			covered += s.samples
@@ -75,9 +76,12 @@ func (w *Walks) runs(counts *sample.Counts) map[int32]*timedRuns {
 	if timed < leastTimed || known < leastTimedShare*samples {
 		return nil
 	}
-	for i := range strata { // walks that are not timed are as fast as others of the procedure, and these as all others
-		s := &strata[i]
-		s.speed = (s.speed + speed/timed) / (s.timed + 1)
+	for i := range strata { // walks that are not timed are as fast as others of the procedure, or of the program
+		if s := &strata[i]; s.timed > 0 {
+			s.speed /= s.timed
+		} else {
+			s.speed = math.Exp(logSpeed / timed)
+		}
 	}
 	type sums struct{ n, nn, untimed float64 }
 	type key struct{ place, stratum int32 }
@@ -175,6 +179,7 @@ func (w *Walks) strata(counts *sample.Counts) (strata []stratum, of []int32) {
 		if s.speed > 0 {
 			in.timed++
 			in.speed += s.speed
+			in.logSpeed += math.Log(s.speed)
 		}
 	}
 	return strata, of
