@@ -87,9 +87,12 @@ func keptPaths(paths []Path) int {
 // comparePaths orders paths by rank. Equal ranks say nothing of which is kept, so content decides, by
 // the keys of images: their numbers may yet change.
 func (c *Counts) comparePaths(a, b Path) int {
-	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Insts, b.Insts), slices.CompareFunc(a.Branches, b.Branches, func(a, b Branch) int {
+	if d := cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.Insts, b.Insts)); d != 0 {
+		return d
+	}
+	return slices.CompareFunc(a.Branches, b.Branches, func(a, b Branch) int {
 		return cmp.Or(c.comparePlaces(a.From, b.From), c.comparePlaces(a.To, b.To))
-	}))
+	})
 }
 
 // comparePlaces orders frames as compareFrames does once images are sorted.

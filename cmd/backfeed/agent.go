@@ -12,6 +12,7 @@ import (
 
 	"backfeed/cmd/internal/agent"
 	"backfeed/cmd/internal/report"
+	"backfeed/sample/collect"
 )
 
 var agentCmd = &command{
@@ -73,7 +74,7 @@ func runAgent(c *cli, args []string) error {
 		}
 		log.Info("flags read again")
 		a.Close() // which has logged what went wrong
-		used := agent.ProcessorTime()
+		used := collect.ProcessorTime()
 		if a, err = c.openAgent(next, used); err != nil {
 			log.Error("the old flags come back; correct the new ones and send SIGHUP again", "error", err)
 			a, err = c.openAgent(f, used)

@@ -9,7 +9,11 @@ import (
 // WalkInsts returns what walks take p for, by address: an operation for each instruction of its
 // blocks. Where the next instruction of the code is none of them, a trace.Stop comes between.
 func (im *Image) WalkInsts(p *Proc) []trace.Inst {
-	var out []trace.Inst
+	size := 0
+	for i := range p.Blocks {
+		size += int(p.Blocks[i].End - p.Blocks[i].Start)
+	}
+	out := make([]trace.Inst, 0, 1+size/4) // an instruction is of 4 bytes or so
 	stop := trace.Inst{Op: trace.Op{Kind: trace.Stop}, Proc: uint64(p.Addr)}
 	var end Addr
 	var d x86

@@ -22,6 +22,10 @@ type FollowOptions struct {
 	// Share has stops be samples first, within MaxCPU and at the Frequency of Record: Ahead is called at those alone that keep it within
 	// this share of the processor time. 0 is at all.
 	Share float64
+
+	// Pace returns the share that holds from now on, in place of MaxCPU, or of Share if that is not 0: it is asked a few times in
+	// a second. 0 is no stops. nil is what these say, always.
+	Pace func() float64
 }
 
 const (

@@ -262,7 +262,41 @@ func (f *follower) goOn(knew, went time.Time, resumed func()) {
 
 // allowed reports whether Ahead may be called after so much processor time.
 func (f *follower) allowed(after time.Duration) bool {
-	return f.opt.Share == 0 || f.spent.Seconds() <= f.opt.Share*after.Seconds()
+	if f.opt.Share == 0 {
+		return true
+	}
+	share := f.opt.Share
+	if f.opt.Pace != nil {
+		share = f.opt.Pace()
+	}
+	return share > 0 && f.spent.Seconds() <= share*after.Seconds()
+}
+
+// stopsRarely is the share that a follower takes none for: it stops threads every few minutes.
+const stopsRarely = 1e-7
+
+// repace has looks keep the share that holds from now on. When it changes much, the time of the next look is chosen anew, by
+// that alone.
+func (t *tracer) repace(now time.Time) {
+	f := t.follow
+	if f == nil || f.opt.Pace == nil || f.opt.Share > 0 {
+		return
+	}
+	share, was := max(f.opt.Pace(), stopsRarely), t.budget.share
+	t.budget.share = share
+	interval := float64(t.interval) * was / share
+	if share == stopsRarely {
+		t.interval = time.Hour // after each look again
+	} else if was == stopsRarely {
+		interval = float64(max(t.budget.perLook, f.opt.Longest)) / share
+	}
+	if share > 0.9*was && share < 1.1*was {
+		return
+	}
+	if share != stopsRarely {
+		t.interval = max(t.period, time.Duration(min(interval, float64(mostFollowPeriod))))
+	}
+	t.next = time.Time{}
 }
 
 // arm sets the breakpoint of a stretch, or a debug register.

@@ -17,12 +17,13 @@ import (
 type LongWalkOptions struct {
 	Options // as of FollowOptions
 
-	Steps   int           // instructions of a walk at most; 0 is DefaultLongSteps
-	Later   int           // how many more times a thread is timed where it was timed, as of Ahead
-	Longest time.Duration // that a thread stands; 0 is DefaultStop
-	Untimed bool          // no stretch is timed
-	Idle    float64       // as of FollowOptions
-	Share   float64       // stops are samples first; as of FollowOptions
+	Steps   int            // instructions of a walk at most; 0 is DefaultLongSteps
+	Later   int            // how many more times a thread is timed where it was timed, as of Ahead
+	Longest time.Duration  // that a thread stands; 0 is DefaultStop
+	Untimed bool           // no stretch is timed
+	Idle    float64        // as of FollowOptions
+	Share   float64        // stops are samples first; as of FollowOptions
+	Pace    func() float64 // as of FollowOptions
 
 	// Turns has threads stopped again after walks that go round loops, to tell how fast they are; with Untimed.
 	Turns bool
@@ -49,6 +50,7 @@ type LongWalk struct {
 	Long     *trace.Long    // what it saw; valid until Walked returns
 	Accesses bool           // it kept its accesses to memory
 	Took     time.Duration  // for which the thread stood until the walk was made
+	Waited   time.Duration  // for which it stood after that
 
 	// Timing is the operation whose breakpoint ends the stretch that is timed; 0 is none. Timed is called when it is
 	// known how long that took; Walked may set it.
@@ -91,8 +93,10 @@ func NewLongWalker(opt LongWalkOptions) *LongWalker {
 }
 
 // SetImages says through which code walks go from now on. It may be called at any time.
-func (w *LongWalker) SetImages(images []trace.Image) {
-	code := trace.NewCode(images)
+func (w *LongWalker) SetImages(images []trace.Image) { w.SetCode(trace.NewCode(images), images) }
+
+// SetCode is SetImages with the code of images that others use too.
+func (w *LongWalker) SetCode(code *trace.Code, images []trace.Image) {
 	c := &walkedImages{code, trace.NewMachine(code), trace.NewTurner(code), map[sample.ImageID]int{}}
 	for i := range images {
 		c.index[images[i].ID.Key()] = i
@@ -132,6 +136,7 @@ func (w *LongWalker) tell(walk *LongWalk) {
 	w.totals.Walks++
 	w.totals.Steps += uint64(l.Steps)
 	w.totals.Time += walk.Took
+	w.totals.Waited += walk.Waited
 	w.totals.Ends[l.End]++
 	if l.Late {
 		w.totals.Late++
@@ -172,7 +177,7 @@ func (w *LongWalker) Open() (*OwnSampler, error) {
 // Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
 // what Follow does.
 func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
-	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Ahead: w.ahead})
+	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Pace: w.opt.Pace, Ahead: w.ahead})
 }
 
 // ahead walks from where a thread stands.
@@ -203,6 +208,7 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	}
 	a := Ahead{
 		Resumed: func() {
+			walk.Waited = time.Since(began) - walk.Took
 			w.tell(walk)
 			if w.opt.Walked != nil {
 				w.opt.Walked(walk)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"backfeed/sample"
@@ -16,6 +17,7 @@ type OwnSampler struct {
 	rec   sample.Recording // not drained yet
 	taken time.Time
 	stats *Stats
+	used  atomic.Int64 // by a tracer, in ns
 
 	cancel context.CancelFunc
 	begun  chan struct{} // closed when processes are sampled
@@ -80,6 +82,16 @@ func (s *OwnSampler) take(t *tally) {
 	s.rec.AddAll(&sample.Recording{Counts: []*sample.Counts{t.counts}})
 	t.counts = sample.NewCounts(t.counts.CPU, t.counts.Event)
 }
+
+// worked says how much processor time a tracer used so far.
+func (s *OwnSampler) worked(used time.Duration) {
+	if s != nil {
+		s.used.Store(int64(used))
+	}
+}
+
+// Used is the processor time of the thread that traces, where threads are stopped for samples or walks.
+func (s *OwnSampler) Used() time.Duration { return time.Duration(s.used.Load()) }
 
 // Drain returns what was sampled since the last Drain.
 func (s *OwnSampler) Drain() (*sample.Recording, error) {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,6 +43,7 @@ type Prober struct {
 	enc     *gob.Encoder
 	dec     *gob.Decoder
 	costs   []probe.Cost
+	used    atomic.Int64 // what its process used of processors so far, in ns
 }
 
 // proberName is argument 0 of the process that a Prober starts, which is this program
@@ -81,6 +83,7 @@ type proberHello struct {
 	Unavailable bool
 	Fix, Log    string
 	Costs       []probe.Cost
+	Used        time.Duration // of processors, by the prober and what it ran
 }
 
 type proberRequest struct {
@@ -94,6 +97,7 @@ type proberRequest struct {
 type proberAnswer struct {
 	Error  string
 	Window probe.Window
+	Used   time.Duration // as of proberHello
 }
 
 // OpenProber starts a prober of the processes that s samples. The error is an
@@ -155,7 +159,16 @@ func OpenProber(s *System) (*Prober, error) {
 		return nil, errors.New(hello.Error)
 	}
 	p.costs = hello.Costs
+	p.used.Store(int64(hello.Used))
 	return p, nil
+}
+
+// Used is the processor time of the prober's process so far, or until its last window.
+func (p *Prober) Used() time.Duration {
+	if p == nil {
+		return 0
+	}
+	return time.Duration(p.used.Load())
 }
 
 // selfTestPatience is how long a prober may take to try what it can do.
@@ -212,9 +225,11 @@ func (p *Prober) Window(file string, sites []probe.Site, pid int, length time.Du
 		p.cmd.Process.Kill()
 		return nil, fmt.Errorf("the prober is lost: %w", err)
 	}
+	before := p.used.Swap(int64(a.Used))
 	if a.Error != "" {
 		return nil, errors.New(a.Error)
 	}
+	a.Window.Own = a.Used - time.Duration(before)
 	return &a.Window, nil
 }
 
@@ -258,6 +273,9 @@ func (p *Prober) Close() error {
 	}()
 	err := p.cmd.Wait()
 	close(done)
+	if s := p.cmd.ProcessState; s != nil {
+		p.used.Store(int64(s.UserTime() + s.SystemTime()))
+	}
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return nil // as good as any end
 	}
@@ -296,7 +314,7 @@ func serveProber() int {
 		}
 	}
 	hurry()
-	hello.Costs = a.costs
+	hello.Costs, hello.Used = a.costs, usedAll()
 	if err := answer.Encode(hello); err != nil || hello.Error != "" {
 		return 1
 	}
@@ -317,6 +335,7 @@ func serveProber() int {
 		} else {
 			out.Window = *w
 		}
+		out.Used = usedAll()
 		if err := answer.Encode(out); err != nil {
 			return 1
 		}
@@ -325,6 +344,18 @@ func serveProber() int {
 		}
 	}
 	return 0
+}
+
+// usedAll is the processor time of this process and of those that it ran.
+func usedAll() time.Duration {
+	sum := time.Duration(0)
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var ru unix.Rusage
+		if unix.Getrusage(who, &ru) == nil {
+			sum += time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+		}
+	}
+	return sum
 }
 
 // windowsOfGarbage is how many windows there are before their memory is given back: some
@@ -373,20 +404,29 @@ type processorTime struct {
 // haveUprobeMulti reports whether the kernel arms many probes at once (Linux 6.6).
 var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 
+// TryProbes returns why there can be no Prober, as far as that is known without starting one; nil is nothing.
+func TryProbes() *Unavailable {
+	err := haveUprobeMulti()
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ebpf.ErrNotSupported) {
+		if u := Probes.tooOld(ThisHost()); u != nil {
+			return u
+		}
+		return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use one with CONFIG_UPROBES"}
+	}
+	return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
+}
+
 func (a *armer) open(setup proberSetup) error {
 	restore, err := liftMemlock()
 	if err != nil {
 		return err
 	}
 	defer restore()
-	if err := haveUprobeMulti(); err != nil {
-		if errors.Is(err, ebpf.ErrNotSupported) {
-			if u := Probes.tooOld(ThisHost()); u != nil {
-				return u
-			}
-			return &Unavailable{Why: "this kernel has no probes that are armed and disarmed together", Fix: "Use one with CONFIG_UPROBES"}
-		}
-		return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
+	if u := TryProbes(); u != nil {
+		return u
 	}
 	spec, err := loadProber()
 	if err != nil {
@@ -482,8 +522,8 @@ func (a *armer) try() error {
 		if err != nil {
 			return err
 		}
-		c.Cost = max(0, took-none) / probe.LoopRuns
-		want := siteCounts{Hits: probe.LoopRuns * triesOfLoop}
+		c.Cost = max(0, took-none) / time.Duration(isa.Runs)
+		want := siteCounts{Hits: uint64(isa.Runs * triesOfLoop)}
 		if i < len(isa.Kinds) && isa.Kinds[i].Goes {
 			want.Taken = want.Hits
 		}

@@ -19,6 +19,9 @@ type Prober struct{}
 // OpenProber returns an *Unavailable error.
 func OpenProber(*System) (*Prober, error) { return nil, noProber }
 
+// TryProbes says that there are none.
+func TryProbes() *Unavailable { return noProber }
+
 // Costs is never reached: there is no Prober.
 func (*Prober) Costs() []probe.Cost { return nil }
 
@@ -27,6 +30,9 @@ func (*Prober) HitCost() time.Duration { return 0 }
 
 // Allows is never reached.
 func (*Prober) Allows([]byte, int8) error { return noProber }
+
+// Used is never reached.
+func (*Prober) Used() time.Duration { return 0 }
 
 // Window is never reached.
 func (*Prober) Window(string, []probe.Site, int, time.Duration) (*probe.Window, error) {

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"backfeed/sample"
@@ -27,6 +29,7 @@ type System struct {
 	tended   chan struct{}
 
 	online func() ([]int, error) // which processors there are
+	used   atomic.Int64          // processor time that sampling took since it was opened, in ns
 
 	mu       sync.Mutex // of both, and of drains
 	closed   bool
@@ -91,9 +94,11 @@ func (s *System) open() error {
 		return err
 	}
 	opt := &s.sampler.opt
-	symbols, err := kernel.ReadSymbols()
-	if err != nil {
-		return err
+	var symbols kernel.Symbols
+	if opt.Kernel || opt.Tick { // to read them takes as long as all else here
+		if symbols, err = kernel.ReadSymbols(); err != nil {
+			return err
+		}
 	}
 	if symbols.Text == 0 && opt.Kernel || symbols.Tick == 0 && opt.Tick {
 		return hiddenKernel()
@@ -140,6 +145,7 @@ func (s *System) tend() {
 		case <-s.quit:
 			return
 		case now := <-tick.C:
+			took := s.takes()
 			s.resolver.records.gather()
 			if now.Sub(looked) >= lookEvery {
 				looked = now
@@ -148,6 +154,7 @@ func (s *System) tend() {
 			if s.sampler.pace != nil {
 				s.sampler.pace.step(now)
 			}
+			took()
 		}
 	}
 }
@@ -262,7 +269,26 @@ func (s *System) Drain() (*sample.Recording, error) {
 		}
 		return r, nil
 	}
+	defer s.takes()()
 	return s.drain()
+}
+
+// Used is the processor time of this process that went into sampling since s was opened: about what other ways to sample take too.
+func (s *System) Used() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return time.Duration(s.used.Load())
+}
+
+// takes counts as Used what is done until what it returns is called.
+func (s *System) takes() func() {
+	runtime.LockOSThread()
+	before := threadTime()
+	return func() {
+		s.used.Add(int64(threadTime() - before))
+		runtime.UnlockOSThread()
+	}
 }
 
 func (s *System) drain() (*sample.Recording, error) {

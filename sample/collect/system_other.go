@@ -19,6 +19,9 @@ func OpenSystem(SystemOptions) (*System, error) { return nil, noSystem }
 // Drain is never reached: there is no System.
 func (*System) Drain() (*sample.Recording, error) { return nil, noSystem }
 
+// Used is never reached.
+func (*System) Used() time.Duration { return 0 }
+
 // SetFrequency is never reached.
 func (*System) SetFrequency(int) error { return noSystem }
 

@@ -53,6 +53,7 @@ type WalkTotals struct {
 	Lost         uint64             // walks that were dropped: the ring was full
 	Late         uint64             // long walks that ended since their thread had stood for long
 	Time         time.Duration      // that they took
+	Waited       time.Duration      // for which threads stood beside that, of long walks
 	Ends         [trace.Ends]uint64 // walks by trace.End
 	Turns        [TurnsEnds]uint64  // long walks after which turns were to be counted, by how that ended
 }

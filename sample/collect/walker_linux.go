@@ -9,6 +9,7 @@ import (
 	"os"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
@@ -28,8 +29,9 @@ import (
 // Instructions that are not emulated leave what they write unknown; a walk ends where it
 // depends on that.
 type Walker struct {
-	of  walkable
-	opt WalkOptions
+	of      walkable
+	opt     WalkOptions
+	longest uint32 // as of WalkOptions
 
 	mu     sync.Mutex
 	bpf    walkerObjects
@@ -61,6 +63,10 @@ type (
 		Lo, Hi, Delta, First uint64
 		Pages, Many          uint32
 	}
+	walkerSpace struct {
+		Born      uint64
+		TGID, Pad uint32
+	}
 	walkerTotals struct {
 		Walks, Steps, Spent, Earned uint64
 		Ends                        [trace.Ends]uint64
@@ -70,7 +76,7 @@ type (
 
 // NewWalker makes one of what s samples, which walks when it has images.
 func NewWalker(s *System, opt WalkOptions) *Walker {
-	w := &Walker{of: s.sampler, opt: opt, began: time.Now(), seen: opt.Seen, quit: make(chan struct{}), done: make(chan struct{})}
+	w := &Walker{of: s.sampler, opt: opt, longest: opt.longest(), began: time.Now(), seen: opt.Seen, quit: make(chan struct{}), done: make(chan struct{})}
 	if w.seen == nil {
 		w.seen = new(trace.Walks)
 	}
@@ -102,11 +108,32 @@ func (w *Walker) tend() {
 	}
 }
 
-// SetImages says through which code walks go from now on.
-func (w *Walker) SetImages(images []trace.Image) error {
+// SetShare says which share of the processor time of what is sampled walks may take from now on.
+func (w *Walker) SetShare(share float64) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	code := trace.NewCode(images)
+	w.opt.Share = share
+	if w.code == nil {
+		return nil
+	}
+	return w.bpf.Share.Set(shareUnits(share))
+}
+
+// shareUnits is a share as bpf/walker.c has it.
+func shareUnits(share float64) uint32 { return uint32(min(max(share, 0), 1) * (1 << 20)) }
+
+// SetImages says through which code walks go from now on.
+func (w *Walker) SetImages(images []trace.Image) error {
+	return w.SetCode(trace.NewCode(images), images)
+}
+
+// SetCode is SetImages with the code of images that others use too.
+func (w *Walker) SetCode(code *trace.Code, images []trace.Image) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.code != nil && w.fits(code, images) {
+		return w.refill(code, images)
+	}
 	fresh, err := w.load(code, images)
 	if err != nil {
 		return err
@@ -128,18 +155,19 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 	if err != nil {
 		return nil, err
 	}
-	spec.Maps[walkerMapOps].MaxEntries = uint32(len(code.Ops))
-	spec.Maps[walkerMapPages].MaxEntries = uint32(max(1, len(code.Pages)))
-	spec.Maps[walkerMapStarts].MaxEntries = uint32(len(code.Starts))
-	spec.Maps[walkerMapImages].MaxEntries = uint32(max(1, len(images)))
+	for name, n := range map[string]int{walkerMapOps: len(code.Ops), walkerMapPages: len(code.Pages), walkerMapStarts: len(code.Starts)} {
+		spec.Maps[name].MaxEntries = uint32(n + n/roomFor + leastRoom)
+		spec.Maps[name].Flags |= unix.BPF_F_MMAPABLE // to be written at once
+	}
+	spec.Maps[walkerMapImages].MaxEntries = uint32(2*len(images) + 1)
 	byPID, byCgroup := w.of.filtered()
 	for name, value := range map[string]any{
 		walkerVarByPid:     flag(byPID),
 		walkerVarByCgroup:  flag(byCgroup),
-		walkerVarLongest:   w.opt.longest(),
+		walkerVarLongest:   w.longest,
 		walkerVarGuesses:   w.opt.guesses(),
 		walkerVarUnit:      uint32(w.of.nanoseconds() * 1024),
-		walkerVarShare:     uint32(w.opt.Share * (1 << 20)),
+		walkerVarShare:     shareUnits(w.opt.Share),
 		walkerVarPageShift: uint32(bits.TrailingZeros(uint(os.Getpagesize()))),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
@@ -155,15 +183,58 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 			out.Close()
 		}
 	}()
+	if err := fill(&out, code, images); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// What code there is may grow by a part of it, and some, before the program that walks has to be loaded anew: the kernel
+// takes 0.25 s of processor time to verify it.
+const roomFor, leastRoom = 2, 1 << 16
+
+// fits reports whether there is room for other code.
+func (w *Walker) fits(code *trace.Code, images []trace.Image) bool {
+	return len(code.Ops) <= int(w.bpf.Ops.MaxEntries()) && len(code.Pages) <= int(w.bpf.Pages.MaxEntries()) &&
+		len(code.Starts) <= int(w.bpf.Starts.MaxEntries()) && len(images) <= int(w.bpf.Images.MaxEntries())
+}
+
+// refill has walks go through other code, for which there is room.
+func (w *Walker) refill(code *trace.Code, images []trace.Image) error {
+	w.pause()
+	w.seen.SetCode(code)
+	w.code = code
+	// What was found mapped where is of the code before.
+	if err := errors.Join(clearMap[walkerFile](w.bpf.Images), clearMap[walkerSpace](w.bpf.Spaces), fill(&w.bpf, code, images)); err != nil {
+		return err
+	}
+	return w.of.setNext(w.bpf.Walker)
+}
+
+// clearMap deletes what is in a map.
+func clearMap[K any](m *ebpf.Map) error {
+	var keys []K
+	var key, next K
+	for err := m.NextKey(nil, &next); err == nil; err = m.NextKey(&key, &next) {
+		keys = append(keys, next)
+		key = next
+	}
+	for i := range keys {
+		if err := m.Delete(&keys[i]); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("%s: %w", m, err)
+		}
+	}
+	return nil
+}
+
+// fill puts code into maps.
+func fill(out *walkerObjects, code *trace.Code, images []trace.Image) error {
 	ops := make([]trace.Op, len(code.Ops))
 	for i, op := range code.Ops {
 		ops[i] = op.Short()
 	}
-	if err := fillArray(out.Ops, ops); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(fillArray(out.Pages, code.Pages), fillArray(out.Starts, code.Starts)); err != nil {
-		return nil, err
+	if err := errors.Join(fillArray(out.Ops, ops), fillArray(out.Pages, code.Pages), fillArray(out.Starts, code.Starts)); err != nil {
+		return err
 	}
 	for i, r := range code.Ranges {
 		if r.Hi == 0 {
@@ -176,22 +247,31 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 		// The kernel's own form of a device number has 20 bits for the minor one.
 		file := walkerFile{Ino: st.Ino, Dev: unix.Major(st.Dev)<<20 | unix.Minor(st.Dev)}
 		if err := out.Images.Put(file, walkerImage{Lo: uint64(r.Lo), Hi: uint64(r.Hi), Delta: r.Delta, First: r.First, Pages: r.Pages, Many: r.Many}); err != nil {
-			return nil, fmt.Errorf("%s: %w", images[i].File, err)
+			return fmt.Errorf("%s: %w", images[i].File, err)
 		}
 	}
-	return &out, nil
+	return nil
 }
 
-// fillArray sets all values of an array.
+// fillArray sets the first values of an array, by its memory: half a million by calls take 0.6 s.
 func fillArray[T any](m *ebpf.Map, values []T) error {
-	keys := make([]uint32, len(values))
-	for i := range keys {
-		keys[i] = uint32(i)
-	}
-	if len(keys) == 0 {
+	if len(values) == 0 {
 		return nil
 	}
-	if _, err := m.BatchUpdate(keys, values, nil); err != nil {
+	mem, err := m.Memory()
+	if err != nil {
+		return fmt.Errorf("%s: %w", m, err)
+	}
+	size := int(unsafe.Sizeof(values[0]))
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&values[0])), size*len(values))
+	if stride := (size + 7) &^ 7; stride != size { // of an array, each value begins at 8 bytes
+		wide := make([]byte, stride*len(values))
+		for i := range values {
+			copy(wide[i*stride:], b[i*size:][:size])
+		}
+		b = wide
+	}
+	if _, err := mem.WriteAt(b, 0); err != nil {
 		return fmt.Errorf("%s: %w", m, err)
 	}
 	return nil
@@ -210,14 +290,19 @@ func (w *Walker) gather() {
 	})
 }
 
+// pause ends walks, and takes in what they saw.
+func (w *Walker) pause() {
+	w.of.setNext(nil)
+	time.Sleep(settle) // for walks that are under way
+	w.gather()
+}
+
 // release lets go of the code.
 func (w *Walker) release() {
 	if w.code == nil {
 		return
 	}
-	w.of.setNext(nil)
-	time.Sleep(settle) // for walks that are under way
-	w.gather()
+	w.pause()
 	w.spent = w.totals()
 	w.trails.Close()
 	w.bpf.Close()

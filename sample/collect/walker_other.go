@@ -18,6 +18,12 @@ func NewWalker(*System, WalkOptions) *Walker { return &Walker{} }
 // SetImages returns an *Unavailable error.
 func (*Walker) SetImages([]trace.Image) error { return noWalks }
 
+// SetCode returns an *Unavailable error.
+func (*Walker) SetCode(*trace.Code, []trace.Image) error { return noWalks }
+
+// SetShare does nothing.
+func (*Walker) SetShare(float64) error { return nil }
+
 // AddTo adds nothing.
 func (*Walker) AddTo(*sample.Counts, []trace.Rate) {}
 

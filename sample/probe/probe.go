@@ -39,6 +39,8 @@ type Window struct {
 	All   uint64        // hits, those before and after it was open included
 
 	Attach, Detach time.Duration // that the two calls took
+
+	Own time.Duration // processor time of the prober itself for this window
 }
 
 // A Group is sites of one file that are always armed together.

@@ -18,6 +18,10 @@ import (
 type Options struct {
 	Budget float64 // processor time that windows may add, as a share of what the sampled processes use
 
+	// Rate, if not nil, returns how much processor time windows may take now, the prober's own too, in seconds for each second.
+	// Budget then only says when windows are to be made to tell more.
+	Rate func() float64
+
 	// PID, if not nil, returns the process to arm the next window in alone; 0 is all that
 	// map the file.
 	PID func() int
@@ -38,6 +42,9 @@ const (
 
 // armCost is what arming so many sites takes.
 func armCost(sites int) time.Duration { return windowCost + time.Duration(sites)*siteCost }
+
+// usualCost is what a window takes until some have told, the prober's own time included: that is most of it.
+const usualCost = 4 * time.Millisecond
 
 const (
 	shortestWindow = 300 * time.Microsecond
@@ -74,7 +81,8 @@ type Windows struct {
 	hit     time.Duration // cost of a hit
 	groups  []*measured   // in use
 	old     []*measured   // that had windows, in use no more
-	spent   time.Duration // processor time that windows added
+	spent   time.Duration // processor time that windows added to what is sampled
+	own     time.Duration // that of the prober for them
 	first   time.Duration // of the processes at the first window
 	total   time.Duration // of the processes
 	n       int           // windows
@@ -148,9 +156,17 @@ type Prober interface {
 
 // NewWindows makes those that p arms.
 func NewWindows(p Prober, opt Options) *Windows {
-	c := &Windows{opt: opt, window: p.Window, hit: time.Duration(inProgram * float64(p.HitCost())), pack: 1, stretch: 1}
+	c := &Windows{opt: opt, pack: 1, stretch: 1}
+	c.SetProber(p)
 	c.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	return c
+}
+
+// SetProber says what arms from now on. There may be none, a nil *collect.Prober, as long as there are no groups.
+func (c *Windows) SetProber(p Prober) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.window, c.hit = p.Window, time.Duration(inProgram*float64(p.HitCost()))
 }
 
 // SetGroups says what to probe from now on. A group that begins with the sites of one
@@ -218,13 +234,13 @@ func (c *Windows) open(ms []*measured) error {
 		ms = ms[:1]
 		all, sites = together(ms, c.hit), sitesOf(ms)
 	}
-	stretch := c.stretch
+	stretch, window, hit := c.stretch, c.window, c.hit
 	c.mu.Unlock()
 	pid := 0
 	if c.opt.PID != nil {
 		pid = c.opt.PID()
 	}
-	w, err := c.window(all.File, all.Sites, pid, windowLength(len(all.Sites), all.Rate, c.hit, stretch))
+	w, err := window(all.File, all.Sites, pid, windowLength(len(all.Sites), all.Rate, hit, stretch))
 	if c.opt.Log != nil {
 		c.opt.Log(all, w, err)
 	}
@@ -286,6 +302,16 @@ func (c *Windows) wait() (time.Duration, bool) {
 func (c *Windows) pause() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.opt.Rate != nil {
+		switch rate := c.opt.Rate(); {
+		case rate <= 0:
+			return longestPause
+		case c.n < 5:
+			return max(10*meanPause, time.Duration(float64(usualCost)/rate))
+		default:
+			return min(max(time.Duration((c.spent+c.own).Seconds()/float64(c.n)/rate*1e9), meanPause), longestPause)
+		}
+	}
 	if c.n < 5 {
 		return 10 * meanPause
 	}
@@ -367,20 +393,25 @@ func (c *Windows) add(ms []*measured, sites []int, w *Window) {
 	}
 	c.n++
 	c.spent += c.Cost(w.All, len(w.Hits))
+	c.own += w.Own
 	now := time.Now()
 	if c.first == 0 {
 		c.first, c.late = w.Total, now.Sub(c.start)
 	}
 	c.total, c.last = w.Total, now
 	if c.n%50 == 0 { // windows that follow one another at once, and still leave something of the budget
-		switch used := c.opt.Budget * (c.total - c.first).Seconds(); {
-		case c.spent.Seconds() < 0.8*used && c.pack < min(mostPacked, len(c.groups)):
+		used, spent := c.opt.Budget*(c.total-c.first).Seconds(), c.spent.Seconds()
+		if c.opt.Rate != nil {
+			spent += c.own.Seconds()
+		}
+		switch {
+		case spent < 0.8*used && c.pack < min(mostPacked, len(c.groups)):
 			c.pack++
-		case c.spent.Seconds() < 0.8*used:
+		case spent < 0.8*used:
 			c.stretch = min(c.stretch+1, mostStretched)
-		case c.spent.Seconds() > used && c.stretch > 1:
+		case spent > used && c.stretch > 1:
 			c.stretch--
-		case c.spent.Seconds() > used && c.pack > 1:
+		case spent > used && c.pack > 1:
 			c.pack--
 		}
 	}

@@ -31,8 +31,9 @@ var x86ISA = ISA{
 	},
 	stepped: []byte{0x89, 0xc0}, // mov eax, eax
 	most:    0.5,
-	loop: func(body []byte) ([]byte, int) {
-		code := []byte{0xb9, LoopRuns & 255, LoopRuns >> 8, 0, 0} // mov ecx, LoopRuns
+	Runs:    1000,
+	loop: func(body []byte, runs int) ([]byte, int) {
+		code := []byte{0xb9, byte(runs), byte(runs >> 8), 0, 0} // mov ecx, runs
 		at := len(code)
 		code = append(code, body...)
 		code = append(code, 0xff, 0xc9, 0x75, byte(-(len(body) + 4)))            // dec ecx; jnz body

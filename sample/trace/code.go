@@ -2,6 +2,7 @@ package trace
 
 import (
 	"math"
+	"slices"
 
 	"backfeed/sample"
 )
@@ -58,6 +59,11 @@ type Range struct {
 // and offsets than the first, is left out.
 func NewCode(images []Image) *Code {
 	c := &Code{Ops: make([]Op, 1), at: []instAt{{image: -1}}, Starts: make([]uint32, pageSize)}
+	n := 1
+	for i := range images {
+		n += len(images[i].Insts)
+	}
+	c.Ops, c.at = slices.Grow(c.Ops, n), slices.Grow(c.at, n)
 	for i := range images {
 		c.Ranges = append(c.Ranges, c.add(int32(i), &images[i]))
 		c.ids = append(c.ids, images[i].ID)

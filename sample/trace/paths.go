@@ -53,8 +53,19 @@ func (w *Walks) keep(c *Code, steps []Step, insts uint64, out *Left) {
 			}
 			p.Branches = append(p.Branches, b)
 		}
-		w.kept.AddPaths([]sample.Path{p})
+		if w.fresh = append(w.fresh, p); len(w.fresh) == freshPaths {
+			w.sortPaths()
+		}
 	}
+}
+
+// freshPaths are put among those that are kept at once: one by one, that took a fifth of the time of a recorder.
+const freshPaths = 256
+
+// sortPaths puts fresh paths among those that are kept, as far as they are to be kept.
+func (w *Walks) sortPaths() {
+	w.kept.AddPaths(w.fresh)
+	w.fresh = w.fresh[:0]
 }
 
 // frame returns where an operation is, in w.kept.
@@ -65,6 +76,7 @@ func (w *Walks) frame(c *Code, op uint32) sample.Frame {
 
 // addPaths adds those that were kept to counts.
 func (w *Walks) addPaths(counts *sample.Counts) {
+	w.sortPaths()
 	place := func(f sample.Frame) sample.Frame {
 		if f.Image != sample.Unknown {
 			f.Image = counts.Image(w.kept.Images[f.Image].ID)

@@ -207,6 +207,7 @@ type Walks struct {
 
 	keeps bool          // paths are kept
 	kept  sample.Counts // its Paths are a sample of what walks took
+	fresh []sample.Path // likewise, that are not among them yet
 }
 
 // mostWalks is how many walks are kept one by one, if what they passed through has no more than mostSize parts.
@@ -590,5 +591,5 @@ func (w *Walks) Forget() {
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
 	w.gone += len(w.walks)
 	w.walks, w.size, w.batches, w.before, w.rates = nil, 0, 0, nil, nil
-	w.kept = sample.Counts{}
+	w.kept, w.fresh = sample.Counts{}, nil
 }

@@ -248,6 +248,9 @@ func (a *Agent) drain() {
 		return
 	}
 	a.gathered.AddAll(rec)
+	if a.probes != nil {
+		a.probes.Drained(rec)
+	}
 	a.status.counters = a.sampler.Counters()
 	a.log.Debug("drain", "samples", rec.Samples())
 }
@@ -265,7 +268,7 @@ func (a *Agent) aim(now time.Time) {
 	if err := a.probes.Ended(); err != nil {
 		a.log.Error("no executions are counted from here on; sampling goes on, and a restart tries again", "error", err)
 	}
-	if now.Before(a.aimAt) {
+	if now.Before(a.aimAt) || !a.probes.May() {
 		return
 	}
 	next := agentRounds
@@ -283,7 +286,7 @@ func (a *Agent) aim(now time.Time) {
 
 // adjust sets the rate for the next interval by what the last one cost.
 func (a *Agent) adjust(now time.Time) {
-	cpu, seen := ProcessorTime(), a.status.counters.All
+	cpu, seen := collect.ProcessorTime(), a.status.counters.All
 	s := spending{own: cpu - a.cpu, samples: seen - a.seen, machine: now.Sub(a.drained) * time.Duration(runtime.NumCPU())}
 	a.cpu, a.seen, a.drained = cpu, seen, now
 	if s.machine <= 0 {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -29,9 +30,9 @@ const (
 	// four times. What a program ran of its own in a window is told by difference, and the more it
 	// is slowed the worse. As procedures share the time, this holds of any number of them.
 	mostOwnRate = 4e6
-	// groupCost is what a window of one group adds, about: half of it to arm its sites.
+	// groupCost is what a window of one group takes, about: three quarters of it the prober's.
 	// windowsRate is how many there are in a second at most, for the kernel's own waits.
-	groupCost   = 1300 * time.Microsecond
+	groupCost   = 4 * time.Millisecond
 	windowsRate = 10
 	// runsShare is the part of all windows that is for how often procedures run, where walks do
 	// not tell where branches go; with them it is all. runsWindows is how many a group of these
@@ -54,11 +55,14 @@ const (
 
 // Options say how much to calibrate, and what.
 type Options struct {
-	Budget float64        // share of the processor time that walks and probes may take
+	Budget float64        // share of the processor time of what is sampled that all of it may take
 	Paths  bool           // keep a sample of the paths that walks took
 	Dry    bool           // choose what to probe, and probe nothing
 	Log    io.WriteCloser // gets a line for each window, and is closed after the last; nil is none
 	PIDs   []int          // to probe; nil is all
+	Length time.Duration  // of the recording; 0 is not known
+	Whole  bool           // all that this process does from now on is for that; else its choices are
+	Before time.Duration  // with Whole, processor time of this process that was not for it
 	Alone  *LongAlone     // how long walks sample, where nothing else can; nil is not
 	Notify report.Notify
 	Style  report.Style // of WritePlan
@@ -67,18 +71,32 @@ type Options struct {
 // A Calibrator has counts observed where the samples so far say least, again and
 // again as samples and counts come in.
 type Calibrator struct {
-	prober *collect.Prober // nil with noProbes
+	prober atomic.Pointer[collect.Prober] // nil with noProbes, and as long as there was no room for one
 	run    *probe.Windows
 	walker *collect.Walker                 // nil without a System, or where its kernel has no walks
 	long   *longWalks                      // nil is none
 	seen   *trace.Walks                    // what all walks saw
 	walked map[sample.ImageID]map[int]bool // by key: the symbols that walks go through
 
+	decoded  map[sample.ImageID]map[int]*walkedProc // likewise, with their code
+	inKernel atomic.Bool                            // walker has code
+	probing  atomic.Bool                            // there are groups
+	refused  atomic.Bool                            // there is no prober to be had
+	walkless atomic.Bool                            // the kernel has no walks
+
 	noWalks  error                // why there are none; nil while there are, or have not been tried
 	noProbes *collect.Unavailable // why there is no prober; nil if there is one
 
-	opt  Options
-	proc string // /proc
+	opt     Options
+	sys     *collect.System // nil: long walks alone
+	budget  budget
+	began   time.Time
+	used    atomic.Int64  // processor time of what was sampled so far, in ns
+	choices atomic.Int64  // what choices took of this process, in ns, without Options.Whole
+	once    time.Duration // what was done once in this choice
+	rate    atomic.Uint64 // of windows, as of rates
+	pace    atomic.Uint64 // of long walks, likewise
+	proc    string        // /proc
 	// allowed tells of the first bytes of an instruction whether they may be probed.
 	allowed func(code []byte, cond int8) error
 
@@ -89,6 +107,8 @@ type Calibrator struct {
 	dense  map[siteKey]bool                // not to be asked how often they run
 
 	samples float64 // that the last choice was made by
+	placed  *infer.Profile
+	outside atomic.Pointer[[2]uint64] // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
 
 	cancel context.CancelFunc
 	ended  chan error // gets what the run returned; nil once it was read
@@ -121,44 +141,66 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			opt.Log.Close()
 		}
 	}()
-	k := &Calibrator{opt: opt, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	if opt.Paths {
 		k.seen.KeepPaths()
 	}
 	if k.long, err = newLongWalks(k); err != nil && sys == nil {
 		return nil, fail.Wrap(fail.Machine, err)
 	}
-	var p *collect.Prober
-	noProbes := (*collect.Unavailable)(nil)
 	if sys == nil {
-		noProbes = &collect.Unavailable{Why: "ordinary users have long walks alone"}
-	} else if p, err = collect.OpenProber(sys); errors.As(err, &noProbes) {
-		if k.noWalks = TryWalks(sys); opt.Dry || k.noWalks != nil && k.long == nil {
-			return nil, fail.Wrap(fail.Machine, &calibrateError{noProbes})
-		}
-		kind := "walks"
-		if k.noWalks != nil {
-			kind = "long walks"
-		}
-		opt.Notify.Warn("--calibrate: no probes, %s alone: %s", kind, noProbes.Reason())
-		p, err = nil, nil
+		k.noProbes = &collect.Unavailable{Why: "ordinary users have long walks alone"}
+	} else if opt.Dry {
+		err = k.openProber()
+	} else if k.noProbes = collect.TryProbes(); k.noProbes != nil {
+		err = k.withoutProbes()
 	}
+	k.refused.Store(k.noProbes != nil)
+	k.walkless.Store(sys == nil || k.noWalks != nil)
 	if err != nil && sys != nil {
-		return nil, fmt.Errorf("--calibrate: %w", err)
+		return nil, err
 	}
-	k.prober, k.noProbes, k.allowed = p, noProbes, p.Allows
-	k.run = probe.NewWindows(p, probe.Options{Budget: opt.forWindows(), PID: k.alone, Log: func(g *probe.Group, w *probe.Window, err error) {
+	k.run = probe.NewWindows(k.prober.Load(), probe.Options{Budget: opt.forWindows(), Rate: func() float64 { return math.Float64frombits(k.rate.Load()) }, PID: k.alone, Log: func(g *probe.Group, w *probe.Window, err error) {
 		if opt.Log != nil {
 			logWindow(opt.Log, g, w, err)
 		}
 	}})
 	if sys != nil && k.noWalks == nil {
-		k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: k.forWalks(), Seen: k.seen})
+		k.walker = collect.NewWalker(sys, collect.WalkOptions{Share: opt.forWalks(), Seen: k.seen})
+		k.walker.SetShare(0) // until there is code
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	k.cancel = cancel
 	go func(ended chan<- error) { ended <- k.run.Run(ctx) }(k.ended)
 	return k, nil
+}
+
+// withoutProbes says that there are none. The error is that there is nothing else either.
+func (k *Calibrator) withoutProbes() error {
+	if k.noWalks = TryWalks(k.sys); k.opt.Dry || k.noWalks != nil && k.long == nil {
+		return fail.Wrap(fail.Machine, &calibrateError{k.noProbes})
+	}
+	k.refused.Store(true)
+	kind := "walks"
+	if k.noWalks != nil {
+		kind = "long walks"
+	}
+	k.opt.Notify.Warn("--calibrate: no probes, %s alone: %s", kind, k.noProbes.Reason())
+	return nil
+}
+
+// openProber starts the prober. That it cannot be had is no error if there is something else.
+func (k *Calibrator) openProber() error {
+	p, err := collect.OpenProber(k.sys)
+	if errors.As(err, &k.noProbes) {
+		return k.withoutProbes()
+	}
+	if err != nil {
+		return fmt.Errorf("--calibrate: %w", err)
+	}
+	k.allowed = p.Allows
+	k.prober.Store(p)
+	return nil
 }
 
 // Ended returns the error that probing ended with, once: nil while it goes on.
@@ -211,7 +253,7 @@ func (k *Calibrator) Stop() error {
 	}
 	k.cancel()
 	k.long.stop()
-	err := errors.Join(<-k.ended, k.prober.Close())
+	err := errors.Join(<-k.ended, k.prober.Load().Close())
 	if k.walker != nil {
 		err = errors.Join(err, k.walker.Close())
 	}
@@ -257,6 +299,16 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 // Choose has the places probed that tell most beside what rec says already, until the
 // next choice after so long. Once ctx is done, it chooses nothing and returns soon.
 func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
+	before := collect.ProcessorTime()
+	k.once = 0
+	err := k.choose(ctx, rec, next)
+	took := collect.ProcessorTime() - before
+	k.choices.Add(int64(took))
+	k.budget.chose(took, k.once)
+	return err
+}
+
+func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
 	known := sample.Merge(rec)
 	c := Timed(known)
 	if c == nil {
@@ -280,13 +332,24 @@ func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next tim
 		return notEnded(err)
 	}
 	p := placed.Profile
+	k.placed = p
 	k.samples = float64(p.Samples.Used)
 	k.leave(k.run.Dense())
 	if !k.opt.Dry {
 		k.walk(p)
 	}
-	if k.noProbes != nil {
-		return nil
+	prober := k.prober.Load()
+	if prober == nil {
+		if !k.mayProbe() {
+			return nil
+		}
+		if err := k.openProber(); err != nil {
+			return err
+		}
+		if prober = k.prober.Load(); prober == nil {
+			return nil
+		}
+		k.run.SetProber(prober)
 	}
 	_, _, of := k.run.Spent()
 	seconds := max(usualTime, 2*of).Seconds()
@@ -302,7 +365,7 @@ func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next tim
 		Probing: infer.Probing{
 			// All windows of a group together. They are as long as their hits cost what
 			// arming does.
-			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: k.prober.HitCost().Seconds(),
+			Window: outcomesWindows * 0.5e-3, Fixed: outcomesWindows * 0.5e-3, PerHit: prober.HitCost().Seconds(),
 		},
 	})
 	if err != nil {

@@ -208,6 +208,7 @@ func (k *Calibrator) setGroups(plan []*chosen) {
 	if !k.opt.Dry {
 		k.run.SetGroups(groups)
 	}
+	k.probing.Store(len(groups) > 0)
 	windows, _, _ := k.run.Spent()
 	k.opt.Notify.Warn("counting executions at %d places, in %d groups; windows so far: %d", n, len(groups), windows)
 }

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"backfeed/cmd/internal/report"
@@ -34,6 +36,12 @@ type longWalks struct {
 
 	model *replay.Model
 	walks int
+	ready atomic.Bool // there is code to walk through
+
+	alone  bool          // they are what samples
+	done   atomic.Bool   // they ended, before the recording or with it
+	beside time.Duration // what the tracer took beside walks
+	early  bool          // ended before the recording
 }
 
 // replayEvery is how many walks one goes through models of predictors and caches for. That takes about as long as a walk,
@@ -102,7 +110,8 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 	}
 	l.began = time.Now()
 	opt := collect.LongWalkOptions{
-		Options:  collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.forLong()},
+		Options:  collect.Options{PIDs: k.opt.PIDs, Held: held, MaxCPU: k.opt.Budget},
+		Pace:     func() float64 { return math.Float64frombits(k.pace.Load()) },
 		Untimed:  true,
 		Turns:    true,
 		Idle:     leastProcessors,
@@ -113,24 +122,43 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 		opt.PIDs = nil
 	}
 	if a := k.opt.Alone; a != nil {
-		opt.Frequency, opt.MaxCPU, opt.Share = a.Frequency, a.MaxCPU, k.forLong()
+		opt.Frequency, opt.MaxCPU, opt.Share = a.Frequency, a.MaxCPU, k.opt.Budget
+		l.alone = true
 	}
 	l.walker = collect.NewLongWalker(opt)
 	l.own, l.err = l.walker.Open()
 }
 
-// stop ends them.
-func (l *longWalks) stop() {
-	if l == nil || l.own == nil {
+// What a tracer takes beside walks, as each signal and each new thread of a program stops for it, may be tracedShare of the budget,
+// and freeTime: of a Go program with a collector of garbage at work, it was 5 % of the processor time.
+const tracedShare, freeTime = 0.2, 20 * time.Millisecond
+
+// endIfDear ends long walks that take too much of a budget, in ns, beside walks. Where they sample, they go on.
+func (l *longWalks) endIfDear(budget float64) {
+	if l == nil || l.own == nil || l.alone || l.done.Load() {
 		return
 	}
+	if l.beside = l.own.Used() - l.walker.Totals().Time; float64(l.beside-freeTime) > tracedShare*budget {
+		l.stop()
+		l.early = true
+	}
+}
+
+// stop ends them.
+func (l *longWalks) stop() {
+	if l == nil || l.own == nil || l.done.Load() {
+		return
+	}
+	l.done.Store(true)
+	l.ready.Store(false)
 	l.err = l.own.Close()
 	l.stats = l.own.Stats()
 }
 
-func (l *longWalks) setImages(images []trace.Image) {
+func (l *longWalks) setCode(code *trace.Code, images []trace.Image) {
 	if l != nil && l.walker != nil {
-		l.walker.SetImages(images)
+		l.walker.SetCode(code, images)
+		l.ready.Store(len(images) > 0 && !l.done.Load())
 	}
 }
 
@@ -167,6 +195,9 @@ func (l *longWalks) tell(k *Calibrator) {
 		return
 	} else if l.err != nil {
 		k.opt.Notify.Warn("--calibrate: long walks: %v", l.err)
+	}
+	if l.early {
+		k.opt.Notify.Warn("long walks ended before the recording: the program's signals and new threads, at which it stops for them, took %v beside them", l.beside.Round(time.Millisecond))
 	}
 	t := l.walker.Totals()
 	if l.stats == nil || t.Walks == 0 {

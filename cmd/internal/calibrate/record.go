@@ -79,11 +79,16 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		}
 		sum.AddAll(rec)
 		drained(&sum)
-		if at := time.Since(start); !done && !choosing && at >= round {
+		k.Drained(rec)
+		if at := time.Since(start); !done && !choosing && (at >= round || k.wants()) && k.May() {
 			choosing, round = true, roundAfter(at)
+			k.budget.due(round)
 			so := sample.Merge(&sum)
 			next := round - at
 			go func() { chosen <- k.Choose(choice, so, next) }()
+		} else if !done && !choosing && k.lacksCode() {
+			choosing = true
+			go func() { chosen <- k.extend() }()
 		}
 	}
 	k.AddTo(&sum)
@@ -101,13 +106,14 @@ func (k *Calibrator) complain(err error) {
 func (k *Calibrator) Tell(rec *sample.Recording) {
 	k.tellWindows(rec)
 	k.tellWalks()
+	k.tellCost()
 }
 
 // tellWindows says what was probed, and what that cost.
 func (k *Calibrator) tellWindows(rec *sample.Recording) {
 	windows, added, of := k.run.Spent()
-	if k.noProbes != nil {
-		return // which was said
+	if k.prober.Load() == nil {
+		return // which was said, or there was no room for one
 	}
 	if windows == 0 {
 		k.opt.Notify.Warn("no executions were counted, as no place was worth it or the time was too short: record for 10s and more, with a larger share for --calibrate")
@@ -115,7 +121,7 @@ func (k *Calibrator) tellWindows(rec *sample.Recording) {
 	}
 	probed := rec.Observed(nil).Probed
 	k.opt.Notify.Warn("executions were counted at %d places, in %d windows, which took about %v of %v of processor time (%.2f%%), at %v a hit",
-		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.HitCost())
+		probed, windows, added.Round(time.Millisecond), of.Round(time.Millisecond), 100*added.Seconds()/max(of.Seconds(), 1e-9), k.prober.Load().HitCost())
 }
 
 // WritePlan prints what would be probed.

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,6 +21,14 @@ import (
 // calls may be added later.
 const mostWalked, fewWalked = 1_500_000, 1_000_000
 
+// Of code that others call, walks know calledLeast instructions, or as many as there is time for: that of decodeCost each, to
+// decode and to put together, in a twentieth of what there is room for. What it lacks, the next choice adds, once walks went there.
+const (
+	calledLeast = 30_000
+	calledPart  = 0.05
+	decodeCost  = 700 * time.Nanosecond
+)
+
 // missedShare is the part of samples and walks that has to miss code for walks to be given other
 // code.
 const missedShare = 0.05
@@ -31,35 +40,52 @@ const walksShare = 0.6
 func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
 func (opt *Options) forWindows() float64 { return opt.Budget - opt.forWalks() }
 
+// windowsShare is that of windows.
+const windowsShare = 1 - walksShare
+
 // longShare is the part of the time for walks that is for long ones, where there are both. A walk of the kernel takes a tenth of the
 // time of a long one, and tells a fifth as much of how often code runs; what memory and indirect branches do, and how fast loops
 // are, long ones tell. Of eight recordings of five programs at 3 %, the mean block overlap is 0.867 with a third to a half, 0.864
 // without long walks: they differ by less than recordings do.
 const longShare = 1. / 2
 
-// forWalks is the share of the processor time for walks of the kernel: all of it where nothing is probed and there are no
-// others.
-func (k *Calibrator) forWalks() float64 {
-	if k.long != nil {
-		return (1 - longShare) * k.forAllWalks()
+// parts says who is to have what is left of the budget: each of those that has something to do.
+func (k *Calibrator) parts() (parts rates) {
+	if k.inKernel.Load() {
+		parts.walks = walksShare
 	}
-	return k.forAllWalks()
+	if k.long != nil && k.long.ready.Load() {
+		parts.long = walksShare * longShare
+		parts.walks *= 1 - longShare
+	}
+	if k.probing.Load() {
+		parts.windows = windowsShare
+	}
+	return parts
 }
 
-// forLong is that for long ones.
-func (k *Calibrator) forLong() float64 {
-	if k.walker == nil {
-		return k.forAllWalks()
-	}
-	return longShare * k.forAllWalks()
+// mayWalk reports whether there is room for walks in the kernel, which take the most where they begin.
+func (k *Calibrator) mayWalk() bool {
+	return k.walker != nil && !k.walkless.Load() && (k.inKernel.Load() || k.budget.mayOnce(walkerCost))
 }
 
-// forAllWalks is that for both.
-func (k *Calibrator) forAllWalks() float64 {
-	if k.noProbes != nil {
-		return k.opt.Budget
+// mayProbe reports whether there is room for a prober.
+func (k *Calibrator) mayProbe() bool { return k.wantsProber() && k.budget.mayOnce(proberCost) }
+
+// wantsProber reports whether one is missing. Walks come first, which say what to probe.
+func (k *Calibrator) wantsProber() bool {
+	return !k.refused.Load() && k.prober.Load() == nil && (k.walkless.Load() || k.kernelWalks().Walks >= manyWalks)
+}
+
+// aim is what is saved for: what there is no room for yet, and is done once.
+func (k *Calibrator) aim() time.Duration {
+	switch {
+	case !k.walkless.Load() && !k.inKernel.Load():
+		return walkerCost
+	case k.wantsProber():
+		return proberCost
 	}
-	return k.opt.forWalks()
+	return 0
 }
 
 // walk has walks go through the code of the images of p, most sampled first, unless they
@@ -69,6 +95,7 @@ func (k *Calibrator) walk(p *infer.Profile) {
 		return
 	}
 	k.noWalks = k.setWalks(p)
+	k.walkless.Store(k.walker == nil || k.noWalks != nil)
 	if u := (*collect.Unavailable)(nil); errors.As(k.noWalks, &u) {
 		k.opt.Notify.Warn("--calibrate: no walks: %s", u.Reason())
 	} else if k.noWalks != nil {
@@ -85,12 +112,19 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 	left, walks := k.left()
 	code := make([]*walkedCode, len(images))
 	for i, ip := range images {
-		code[i] = newWalkedCode(ip, left)
+		code[i] = newWalkedCode(ip, left, k.decoded[ip.ID.Key()])
 		pi := k.images[ip.ID.Key()]
 		code[i].none = pi == nil || pi.err != nil
 	}
-	if !k.missed(code, walks) {
+	begins := k.mayWalk() && !k.inKernel.Load()
+	if !k.missed(code, walks) && !begins {
 		return nil
+	}
+	known := 0 // what is decoded costs little
+	for _, procs := range k.decoded {
+		for _, d := range procs {
+			known += len(d.insts)
+		}
 	}
 	clear(k.walked)
 	room := mostWalked
@@ -99,20 +133,62 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 			room -= w.take(part, room)
 		}
 		room = min(room, fewWalked-(mostWalked-room))
+		if part == decoded {
+			room = min(room, max(0, max(calledLeast, int(calledPart*k.budget.once().Seconds()/decodeCost.Seconds()))-known))
+		}
 	}
 	var all []trace.Image
 	for _, w := range code {
 		id := w.ip.ID.Key()
 		k.walked[id] = w.in
-		if len(w.insts) > 0 {
-			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: w.insts})
+		k.decoded[id] = w.decoded
+		if w.many > 0 {
+			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: slices.Concat(w.parts...)})
 		}
 	}
-	k.long.setImages(all)
-	if k.walker == nil {
+	table := trace.NewCode(all)
+	k.long.setCode(table, all)
+	if !k.mayWalk() {
 		return nil
 	}
-	return k.walker.SetImages(all)
+	before := collect.ProcessorTime()
+	err := k.walker.SetCode(table, all)
+	if begins {
+		k.once += collect.ProcessorTime() - before
+	}
+	k.inKernel.Store(err == nil)
+	k.outside.Store(new(k.wentOutside()))
+	return err
+}
+
+// wentOutside returns how many walks of the kernel there were, and how many of them left the code that they knew.
+func (k *Calibrator) wentOutside() [2]uint64 {
+	t := k.kernelWalks()
+	return [2]uint64{t.Walks, t.Ends[trace.EndOutside] + t.Ends[trace.EndStart]}
+}
+
+// Walks are given what code they lack if that ended muchOutside of them or more, of someWalks or more.
+const muchOutside, someWalks = 0.1, 50
+
+// lacksCode reports whether walks lack code, and there is room to add it.
+func (k *Calibrator) lacksCode() bool {
+	before := k.outside.Load()
+	if before == nil || !k.budget.mayExtend() {
+		return false
+	}
+	now := k.wentOutside()
+	walks, out := now[0]-before[0], now[1]-before[1]
+	return walks >= someWalks && float64(out) >= muchOutside*float64(walks)
+}
+
+// extend adds what code walks lack.
+func (k *Calibrator) extend() error {
+	before := collect.ProcessorTime()
+	k.walk(k.placed)
+	took := collect.ProcessorTime() - before
+	k.choices.Add(int64(took))
+	k.budget.extended(took)
+	return nil
 }
 
 // left returns how many walks, of so many, left the code that they know, by where they went on to. As many
@@ -143,15 +219,15 @@ func (k *Calibrator) kernelWalks() (t collect.WalkTotals) {
 	return t
 }
 
-// missed reports whether walks ought to be given other code, after so many of them: an image is new, or
+// missed reports whether walks ought to be given other code, after so many of them: they have none, or
 // too much ran that they do not know.
 func (k *Calibrator) missed(code []*walkedCode, walks int) bool {
+	if len(k.walked) == 0 {
+		return true
+	}
 	var samples, out, left float64
 	for _, w := range code {
-		in, ok := k.walked[w.ip.ID.Key()]
-		if !ok {
-			return true
-		}
+		in := k.walked[w.ip.ID.Key()]
 		if w.none {
 			continue
 		}
@@ -187,24 +263,34 @@ type walkedCode struct {
 	none  bool            // walks cannot go through it
 	left  map[int]float64 // walks that left what they knew, by the symbol where they went on to
 	in    map[int]bool    // symbols
-	insts []trace.Inst
+	parts [][]trace.Inst  // their code
+	many  int             // instructions of that
+
+	procs           map[int]*image.Proc // by symbol: those with samples
+	before, decoded map[int]*walkedProc // by symbol: as of the choice before, of this one
 
 	seen []bool // by symbol
 	next [parts][]int
+}
+
+// A walkedProc is a procedure as walks take it.
+type walkedProc struct {
+	insts []trace.Inst
+	calls []int // symbols
 }
 
 // A walkedPart is some of the procedures of an image.
 type walkedPart int
 
 const (
-	ran    walkedPart = iota // where samples are, or walks went or would have gone
-	called                   // what others call
-	other
+	ran     walkedPart = iota // where samples are, or walks went or would have gone
+	decoded                   // what walks went through before
+	called                    // what others call
 	parts
 )
 
-func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int) *walkedCode {
-	w := &walkedCode{ip: ip, left: map[int]float64{}, in: map[int]bool{}, seen: make([]bool, len(ip.Image.Symbols()))}
+func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int, before map[int]*walkedProc) *walkedCode {
+	w := &walkedCode{ip: ip, before: before, left: map[int]float64{}, decoded: map[int]*walkedProc{}, procs: map[int]*image.Proc{}, in: map[int]bool{}, seen: make([]bool, len(ip.Image.Symbols()))}
 	weight := map[int]float64{}
 	for at, n := range left {
 		if i := ip.Image.Find(image.Addr(at.Addr)); at.ID == ip.ID.Key() && i >= 0 {
@@ -214,9 +300,13 @@ func newWalkedCode(ip *infer.ImageProfile, left map[trace.Left]int) *walkedCode 
 	}
 	for _, r := range ip.Procs { // without samples, walks passed through them
 		weight[r.Proc.Index] += float64(r.Samples)
+		w.procs[r.Proc.Index] = r.Proc
 	}
 	for i := range weight {
 		w.want(ran, i)
+	}
+	for _, i := range slices.Sorted(maps.Keys(before)) {
+		w.want(decoded, i)
 	}
 	slices.SortFunc(w.next[ran], func(a, b int) int { return cmp.Or(cmp.Compare(weight[b], weight[a]), cmp.Compare(a, b)) })
 	return w
@@ -235,34 +325,41 @@ func (w *walkedCode) take(part walkedPart, room int) int {
 	if w.none {
 		return 0
 	}
-	if part == other {
-		for i := range w.seen {
-			w.want(other, i)
-		}
-	}
-	before := len(w.insts)
-	for len(w.next[part]) > 0 && len(w.insts)-before < room {
+	before := w.many
+	for len(w.next[part]) > 0 && w.many-before < room {
 		i := w.next[part][0]
 		w.next[part] = w.next[part][1:]
 		w.add(i)
 	}
-	return len(w.insts) - before
+	return w.many - before
 }
 
 // add adds the code of symbol i.
 func (w *walkedCode) add(i int) {
 	im := w.ip.Image
 	w.in[i] = true
-	p, err := im.Proc(i)
-	if err != nil {
-		return
-	}
-	for c := range p.Calls {
-		if to := p.Calls[c].To; to != 0 {
-			w.want(called, im.Find(to))
+	d := w.before[i]
+	if d == nil {
+		p := w.procs[i]
+		if p == nil || len(p.Blocks) == 0 {
+			var err error
+			if p, err = im.Proc(i); err != nil {
+				return
+			}
+		}
+		d = &walkedProc{insts: im.WalkInsts(p)}
+		for c := range p.Calls {
+			if to := p.Calls[c].To; to != 0 {
+				d.calls = append(d.calls, im.Find(to))
+			}
 		}
 	}
-	w.insts = append(w.insts, im.WalkInsts(p)...)
+	w.decoded[i] = d
+	for _, to := range d.calls {
+		w.want(called, to)
+	}
+	w.parts = append(w.parts, d.insts)
+	w.many += len(d.insts)
 }
 
 // tellWalks says what walks did.

@@ -47,12 +47,12 @@ func TestWalkedCode(t *testing.T) {
 		{ID: ip.ID.Key(), Addr: uint64(ip.Image.Symbols()[procs[2]].Addr) + 4}: 3,
 		{ID: sample.ImageID{Path: "/other"}, Addr: 1}:                          9,
 	}
-	w := newWalkedCode(ip, left)
+	w := newWalkedCode(ip, left, nil)
 	want := []int{procs[1], procs[2], procs[0]}
 	if !slices.Equal(w.next[ran], want) {
 		t.Errorf("walks would go through %d first, want %d", w.next[ran], want)
 	}
-	if n := w.take(ran, 1); n == 0 || n != len(w.insts) || len(w.in) != 1 || !w.in[procs[1]] {
+	if n := w.take(ran, 1); n == 0 || n != w.many || len(w.in) != 1 || !w.in[procs[1]] {
 		t.Errorf("with room for little, %d operations of %v", n, w.in)
 	}
 	w.take(ran, mostWalked)
@@ -64,7 +64,8 @@ func TestWalkedCode(t *testing.T) {
 		t.Errorf("%d procedures, want %d or more", len(w.in), 3+n)
 	}
 	w.none = true
-	if n := w.take(other, mostWalked); n != 0 {
+	w.next[ran] = []int{procs[0]}
+	if n := w.take(ran, mostWalked); n != 0 {
 		t.Errorf("%d operations of an image that cannot be walked", n)
 	}
 }
@@ -92,7 +93,7 @@ func TestMissedCode(t *testing.T) {
 		if tt.walked != nil {
 			k.walked[ip.ID.Key()] = tt.walked
 		}
-		w := newWalkedCode(ip, tt.left)
+		w := newWalkedCode(ip, tt.left, nil)
 		w.none = tt.none
 		if got := k.missed([]*walkedCode{w}, 1000); got != tt.missed {
 			t.Errorf("%s: missed is %v", tt.name, got)

@@ -19,6 +19,7 @@ import (
 // prints to plan what would be probed. State is that of the command.
 func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptions, ko calibrate.Options, plan io.Writer, live Live) (rec *sample.Recording, state *os.ProcessState, err error) {
 	begun := false
+	ko.Whole, ko.Before, ko.Length = true, collect.ProcessorTime(), opt.Duration
 	defer func() {
 		if !begun && ko.Log != nil {
 			ko.Log.Close()
@@ -69,8 +70,10 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		ctx, stop = context.WithTimeout(ctx, opt.Duration)
 		defer stop()
 	}
-	ended := endOf(so.PIDs)
-	if held != nil {
+	var ended <-chan struct{}
+	if held == nil {
+		ended = endOf(so.PIDs)
+	} else {
 		ended = held.Ended()
 		if err := k.Release(held); err != nil {
 			return nil, nil, err

@@ -1,0 +1,212 @@
+package calibrate
+
+import (
+	"sync"
+	"time"
+)
+
+// A budget keeps all that a calibration takes below a share of the processor time of what is sampled: in that, by walks and
+// windows, and beside it, by this process and that of the prober. What is done once, or now and then, is done when there is
+// room for it; walks and windows go on at the rates that leave room for it.
+//
+// A recording whose length is known has room for what it may take until its end, so that what is done once can be done at its
+// start; of others, only what was saved is spent.
+type budget struct {
+	share  float64
+	length time.Duration // of the recording; 0 is not known
+
+	mu      sync.Mutex
+	at      time.Duration // of the last step, since the start
+	used    time.Duration // processor time of what was sampled until then
+	spent   spending
+	chosen  time.Duration // what choices took, of spent
+	again   time.Duration // that of those after the first one, without what was done once
+	choices int
+	extend  time.Duration // what it took to add code for walks, the last time
+	next    time.Duration // when another one is due, since the start
+	last    time.Duration // what the last choice took
+	beside  float64       // per second, of late: what this process takes beside choices and long walks
+	before  time.Duration // of spent, what beside is of
+	saving  time.Duration // what is saved for something that is done once, of a recording whose length is not known
+	aim     time.Duration // what that takes; 0 is nothing
+	rates   rates
+}
+
+// A spending is what a calibration took so far, of processor time but for Stood.
+type spending struct {
+	Own     time.Duration // of this process: to take in samples, choose, decode code, and walk ahead of threads that stand
+	Prober  time.Duration // of the process that arms probes
+	Walks   time.Duration // of what is sampled: the kernel's walks
+	Windows time.Duration // of what is sampled: hits of probes, and to be interrupted for them
+	Stood   time.Duration // for which threads stood for long walks, beside what these take
+
+	ahead time.Duration // of Own: by long walks
+}
+
+func (s *spending) all() time.Duration { return s.Own + s.Prober + s.Walks + s.Windows + s.Stood }
+
+// rates are shares of the processor time of what is sampled. Windows have theirs by time too.
+type rates struct {
+	walks, long, windows float64
+	perSecond            float64 // of windows, in seconds of processor time for each second
+}
+
+const (
+	// choosingShare is the part of the budget that is for choices after the first one.
+	choosingShare = 0.25
+	// savingShare is the part that is saved, where the length is not known, for what is done once.
+	savingShare = 0.4
+	// onceShare is the part of what there is room for that may be spent at once, where the length is known.
+	onceShare = 0.4
+	// opened is how many times as long the first choice takes as the second, about: it opens images.
+	opened = 3
+	// likely is the part of the use of processors so far that a program is taken to have until the end.
+	likely = 0.9
+	// evenly is over how long what was spent too much, or saved, is made up for, in seconds.
+	evenly = 10
+	// atEnd is left at the end, for what comes then: to take in the last walks, and to end probes.
+	atEnd = 40 * time.Millisecond
+	// margin is the part of the budget that is left alone: what costs one by one is taken in each second.
+	margin = 0.03
+	// lateFor is the part of a recording, at its end, in which nothing is chosen any more.
+	lateFor = 5
+)
+
+// firstChoice is what the first choice is thought to take, walkerCost what it takes to have walks in the kernel, most of it the
+// kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
+// virtual machine with two processors; what they took is counted, whatever that was.
+const (
+	firstChoice = 100 * time.Millisecond
+	walkerCost  = 250 * time.Millisecond
+	proberCost  = 200 * time.Millisecond
+)
+
+// step takes in what was used and spent so far. The parts say who takes some of what is left: walks in the kernel, long ones,
+// windows, as shares of that.
+func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if d := (at - b.at).Seconds(); d > 0 {
+		beside := spent.Own - spent.ahead - b.chosen
+		const news = 0.3
+		b.beside += news * (max(0, (beside-b.before).Seconds()/d) - b.beside)
+		b.before = beside
+	}
+	if b.length == 0 {
+		b.saving = min(b.saving+time.Duration(savingShare*b.share*float64(used-b.used)), b.aim)
+	}
+	b.at, b.used, b.spent = at, used, spent
+	b.rates = rates{}
+	busy := used.Seconds() / max(at.Seconds(), 1)
+	if sum := parts.walks + parts.long + parts.windows; busy > 0 && sum > 0 {
+		free := (b.room() - b.kept() - b.saving).Seconds()
+		perSecond := 0.0
+		if left := (b.length - at).Seconds(); b.length > 0 {
+			perSecond = free/max(left, 1) - b.beside
+		} else {
+			perSecond = b.share*busy*(1-choosingShare) - b.beside + free/evenly
+			if b.saving < b.aim {
+				perSecond -= savingShare * b.share * busy
+			}
+		}
+		if free > 0 && perSecond > 0 {
+			of := perSecond / busy / sum
+			b.rates = rates{of * parts.walks, of * parts.long, of * parts.windows, perSecond * parts.windows / sum}
+		}
+	}
+	return b.rates
+}
+
+// room is what may still be spent: until the end, if that is known. b.mu is held.
+func (b *budget) room() time.Duration {
+	used := b.used.Seconds()
+	if b.length > b.at && b.at > 0 {
+		used += likely * used / b.at.Seconds() * (b.length - b.at).Seconds()
+	}
+	return time.Duration((1-margin)*b.share*used*1e9) - b.spent.all() - atEnd
+}
+
+// saved is the part of room that is for choices. b.mu is held.
+func (b *budget) saved() time.Duration {
+	return max(0, time.Duration(choosingShare*b.share*float64(b.used))-b.again)
+}
+
+// kept is the part of saved that walks and windows leave alone: for one choice at most. b.mu is held.
+func (b *budget) kept() time.Duration {
+	if b.length > 0 && b.next >= b.length {
+		return 0 // no choice is due any more
+	}
+	return min(b.saved(), b.expected())
+}
+
+// due says when the next choice is, since the start.
+func (b *budget) due(next time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.next = next
+}
+
+// mayOnce reports whether there is room for something that takes so long and is done once.
+func (b *budget) mayOnce(cost time.Duration) bool { return cost <= b.once() }
+
+// expected is what the next choice is taken to take: there is more to choose from each time. b.mu is held.
+func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
+
+// mayChoose reports whether there is room for another choice, and time for it to be of use.
+func (b *budget) mayChoose() bool {
+	b.mu.Lock()
+	first, cost, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
+	late := b.length > 0 && b.at > b.length-b.length/lateFor
+	b.mu.Unlock()
+	if first {
+		return b.mayOnce(firstChoice)
+	}
+	return cost <= may && !late
+}
+
+// mayExtend reports whether there is room to add code for walks.
+func (b *budget) mayExtend() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return 2*b.extend <= min(b.saved(), b.room()) // half is for choices
+}
+
+// extended takes in what it took to add code for walks.
+func (b *budget) extended(took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.extend = took
+	b.chosen += took
+	b.again += took
+}
+
+// once is what there is room for that is done once.
+func (b *budget) once() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.length > 0 {
+		return max(0, time.Duration(onceShare*float64(b.room())))
+	}
+	return max(0, min(b.room(), time.Duration(b.share*float64(b.used)/2)))
+}
+
+// saveFor has so much saved for something that is done once; 0 is nothing.
+func (b *budget) saveFor(cost time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.aim = cost
+	b.saving = min(b.saving, cost)
+}
+
+// chose takes in what a choice took, of which so much was done once.
+func (b *budget) chose(took, once time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.chosen += took
+	b.last = took - once
+	if b.choices++; b.choices > 1 {
+		b.again += b.last
+	} else {
+		b.last /= opened
+	}
+}

@@ -1,0 +1,140 @@
+package calibrate
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// A recorded is a made-up recording that a budget is kept in, second by second.
+type recorded struct {
+	share  float64
+	length time.Duration // that the budget is told; 0 is none
+	lasts  int           // seconds
+	busy   float64       // processors that the program uses
+	open   time.Duration // what the start takes
+	beside time.Duration // what this process takes in a second
+	first  time.Duration // what the first choice takes
+	choice time.Duration // what others take
+	walker time.Duration // what it takes to have walks in the kernel
+	excess float64       // what walks and windows take of what they are to take
+}
+
+// An outcome is what came of it.
+type outcome struct {
+	spent, used time.Duration
+	worst       float64   // of what was spent of what might be, once so much was that a choice could be made
+	choices     []float64 // when, in seconds
+	walking     int       // since when there are walks in the kernel; 0 is never
+	walks       time.Duration
+}
+
+func (r recorded) play() (o outcome) {
+	b := budget{share: r.share, length: r.length, aim: walkerCost}
+	rng := rand.New(rand.NewPCG(1, 2))
+	s := spending{Own: r.open}
+	parts := rates{}
+	next := time.Duration(0)
+	for at := 1; at <= r.lasts; at++ {
+		now := time.Duration(at) * time.Second
+		o.used += time.Duration(r.busy * 1e9)
+		s.Own += r.beside
+		got := b.rates
+		took := func(rate float64) time.Duration {
+			return time.Duration(rate * r.busy * r.excess * (0.5 + rng.Float64()) * 1e9)
+		}
+		s.Walks += took(got.walks)
+		long := took(got.long)
+		s.Own, s.ahead = s.Own+long, s.ahead+long
+		s.Windows += took(got.windows)
+		b.step(now, o.used, s, parts)
+		if now >= next && b.mayChoose() {
+			took, once := r.choice, time.Duration(0)
+			if len(o.choices) == 0 {
+				took = r.first
+			}
+			parts.long = 0.2
+			if parts.walks == 0 && b.mayOnce(walkerCost) {
+				took, once = took+r.walker, r.walker
+				parts.walks, o.walking = 0.4, at
+				b.saveFor(0)
+			}
+			s.Own += took
+			b.chose(took, once)
+			o.choices = append(o.choices, now.Seconds())
+			next = roundAfter(now)
+			b.due(next)
+		}
+		if allowed := r.share * o.used.Seconds(); len(o.choices) > 0 {
+			o.worst = max(o.worst, s.all().Seconds()/allowed)
+		}
+	}
+	o.spent, o.walks = s.all(), s.Walks+s.ahead
+	return o
+}
+
+// usual is a recording of a minute of a program that uses one processor.
+var usual = recorded{share: 0.03, length: time.Minute, lasts: 60, busy: 1, open: 60 * time.Millisecond, beside: 3 * time.Millisecond,
+	first: 100 * time.Millisecond, choice: 30 * time.Millisecond, walker: walkerCost, excess: 1}
+
+// with returns usual with changes.
+func with(change func(r *recorded)) recorded {
+	r := usual
+	change(&r)
+	return r
+}
+
+// TestBudget: all that is spent stays within the share of what the program used, whatever choices and the rest take, and most of it is
+// used where there is something to do with it.
+func TestBudget(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		r     recorded
+		least float64 // of the share that is spent in the end
+	}{
+		{"a minute", usual, 0.8},
+		{"at 1 %", with(func(r *recorded) { r.share = 0.01 }), 0.8},
+		{"of no known length", with(func(r *recorded) { r.length = 0 }), 0.7},
+		{"at 1 %, of no known length, ten minutes", with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }), 0.75},
+		{"a busy machine", with(func(r *recorded) { r.busy, r.beside = 16, 20*time.Millisecond }), 0.8},
+		{"an idle program", with(func(r *recorded) { r.busy, r.lasts, r.length = 0.2, 600, 10*time.Minute }), 0.5},
+		{"dear choices", with(func(r *recorded) { r.choice = 400 * time.Millisecond }), 0.6},
+		{"walks that take half as much again", with(func(r *recorded) { r.excess = 1.5 }), 0.8},
+		{"walks that take half", with(func(r *recorded) { r.excess = 0.5 }), 0.7},
+	} {
+		o := tt.r.play()
+		share := o.spent.Seconds() / o.used.Seconds() / tt.r.share
+		t.Logf("%s: %.2f, worst %.2f, choices %v, walking %d, walks %v", tt.name, share, o.worst, o.choices, o.walking, o.walks)
+		if share > 1 || share < tt.least {
+			t.Errorf("%s: spent %.2f of the budget, want %.2f to 1: %+v", tt.name, share, tt.least, o)
+		}
+		if len(o.choices) == 0 || o.walks == 0 {
+			t.Errorf("%s: nothing was done: %+v", tt.name, o)
+		}
+		if tt.r.length == 0 && o.worst > 1.05 { // steps are of a second
+			t.Errorf("%s: %.2f of the budget was spent at some time", tt.name, o.worst)
+		}
+	}
+}
+
+// TestBudgetPostpones: what is dear waits until it was saved, and is not done where it never will be.
+func TestBudgetPostpones(t *testing.T) {
+	cheap, dear := usual.play(), with(func(r *recorded) { r.choice = 300 * time.Millisecond }).play()
+	if len(dear.choices) >= len(cheap.choices) || len(dear.choices) > 2 {
+		t.Errorf("choices at %v, of 0.3 s at %v", cheap.choices, dear.choices)
+	}
+	if cheap.walking == 0 || cheap.walking > 2 {
+		t.Errorf("a minute at 3 %%: walks in the kernel from %d s on, want the start", cheap.walking)
+	}
+	if o := with(func(r *recorded) { r.share = 0.01 }).play(); o.walking != 0 {
+		t.Errorf("a minute at 1 %%: walks in the kernel from %d s on, want none: they take half of it", o.walking)
+	}
+	o := with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
+	if o.choices[0] < 15 || o.walking < 50 || o.walking > 300 {
+		t.Errorf("at 1 %%, of no known length: choices at %v, walks in the kernel from %d s on", o.choices, o.walking)
+	}
+	o = with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 15 }).play()
+	if len(o.choices) > 0 || o.spent > usual.open+15*usual.beside {
+		t.Errorf("15 s at 1 %%: %+v, want no choice", o)
+	}
+}

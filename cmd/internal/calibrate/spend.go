@@ -1,0 +1,73 @@
+package calibrate
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// Drained takes in what was sampled since the last time, and sets the rates of walks and windows for the time to come.
+func (k *Calibrator) Drained(rec *sample.Recording) {
+	if c := Timed(rec); c != nil && c.Event.Unit == "ns" {
+		k.used.Add(int64(c.Weight))
+	}
+	k.budget.saveFor(k.aim())
+	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
+	k.rate.Store(math.Float64bits(r.perSecond))
+	k.pace.Store(math.Float64bits(r.long))
+	if k.walker != nil {
+		k.walker.SetShare(r.walks) // what cannot be set is as it was
+	}
+	k.long.endIfDear(k.budget.share * float64(k.used.Load()))
+}
+
+// May reports whether there is room for another choice.
+func (k *Calibrator) May() bool { return k.opt.Dry || k.budget.mayChoose() }
+
+// wants reports whether there is something that a choice would begin, now that there is room for it.
+func (k *Calibrator) wants() bool {
+	cost := k.aim()
+	return cost > 0 && k.budget.mayOnce(cost)
+}
+
+// spending is what it took so far.
+func (k *Calibrator) spending() (s spending) {
+	s.Own = time.Duration(k.choices.Load())
+	if k.opt.Whole {
+		s.Own = collect.ProcessorTime() - k.opt.Before - k.sys.Used()
+	}
+	s.Prober = k.prober.Load().Used()
+	s.Walks = k.kernelWalks().Time
+	_, s.Windows, _ = k.run.Spent()
+	if k.long != nil && k.long.walker != nil {
+		t := k.long.walker.Totals()
+		s.Stood, s.ahead = t.Waited, t.Time
+	}
+	return s
+}
+
+// tellCost says what all of it took, and by what part.
+func (k *Calibrator) tellCost() {
+	s, used := k.spending(), time.Duration(k.used.Load())
+	var parts []string
+	for _, p := range []struct {
+		what string
+		took time.Duration
+	}{
+		{"backfeed itself", s.Own}, {"its prober", s.Prober},
+		{"the program's walks", s.Walks}, {"its windows", s.Windows}, {"its stops", s.Stood},
+	} {
+		if p.took > 0 {
+			parts = append(parts, fmt.Sprintf("%s %v", p.what, p.took.Round(time.Millisecond)))
+		}
+	}
+	k.opt.Notify.Warn("calibration took %v in all, of %v of processor time (%.2f%%): %s",
+		s.all().Round(time.Millisecond), used.Round(time.Millisecond), 100*s.all().Seconds()/max(used.Seconds(), 1e-9), strings.Join(parts, ", "))
+	if k.budget.choices == 0 {
+		k.opt.Notify.Warn("the time was too short for more than that: record for longer, or with a larger share for --calibrate")
+	}
+}
