@@ -1,13 +1,13 @@
 #!/bin/bash
 # overhead.sh ROUNDS COMMAND [ARG...]: what recording and calibrating take of processors, from outside. The command, which does
-# the same each time, is run ROUNDS times in each of five ways, in turn: alone, sampled, and with --calibrate=1%, 3% and 8%. What it
+# the same each time, is run ROUNDS times in each of four ways, in turn: alone, sampled, and with --calibrate=1% and 3%. What it
 # used, and what backfeed and all its processes used, is what wait4 says. For each way, it prints the mean over the rounds, with its
 # standard error, of: the program's time over that alone, less 1; that of backfeed over the program's alone; and the sum of both over
 # that of sampling. The last is what calibration takes in all, to be held against the share that was asked for. Needs root and Linux 6.6.
 # RECORD are more flags of record, such as "-d 60s", which tells it how much time there is.
 set -euo pipefail
 rounds=${1?rounds} && shift
-ways=(alone sampled 1% 3% 8%)
+ways=(alone sampled 1% 3%)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 here=$(cd "$(dirname "$0")" && pwd)

@@ -86,12 +86,12 @@ const (
 func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if d := (at - b.at).Seconds(); d > 0 {
-		beside := spent.Own - spent.ahead - b.chosen
+	beside := spent.Own - spent.ahead - b.chosen
+	if d := (at - b.at).Seconds(); d > 0 && b.at > 0 { // the start is not like the rest
 		const news = 0.3
 		b.beside += news * (max(0, (beside-b.before).Seconds()/d) - b.beside)
-		b.before = beside
 	}
+	b.before = beside
 	if b.length == 0 {
 		b.saving = min(b.saving+time.Duration(savingShare*b.share*float64(used-b.used)), b.aim)
 	}
@@ -102,7 +102,7 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 		free := (b.room() - b.kept() - b.saving).Seconds()
 		perSecond := 0.0
 		if left := (b.length - at).Seconds(); b.length > 0 {
-			perSecond = free/max(left, 1) - b.beside
+			perSecond = free / max(left, 1)
 		} else {
 			perSecond = b.share*busy*(1-choosingShare) - b.beside + free/evenly
 			if b.saving < b.aim {
@@ -117,13 +117,15 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 	return b.rates
 }
 
-// room is what may still be spent: until the end, if that is known. b.mu is held.
+// room is what may still be spent, beside what goes on by itself: until the end, if that is known. b.mu is held.
 func (b *budget) room() time.Duration {
-	used := b.used.Seconds()
+	used, beside := b.used.Seconds(), 0.0
 	if b.length > b.at && b.at > 0 {
-		used += likely * used / b.at.Seconds() * (b.length - b.at).Seconds()
+		left := (b.length - b.at).Seconds()
+		used += likely * used / b.at.Seconds() * left
+		beside = b.beside * left
 	}
-	return time.Duration((1-margin)*b.share*used*1e9) - b.spent.all() - atEnd
+	return time.Duration(((1-margin)*b.share*used-beside)*1e9) - b.spent.all() - atEnd
 }
 
 // saved is the part of room that is for choices. b.mu is held.
@@ -156,10 +158,11 @@ func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
 func (b *budget) mayChoose() bool {
 	b.mu.Lock()
 	first, cost, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
+	settled := b.at >= 2*time.Second // it is known what goes on by itself
 	late := b.length > 0 && b.at > b.length-b.length/lateFor
 	b.mu.Unlock()
 	if first {
-		return b.mayOnce(firstChoice)
+		return settled && b.mayOnce(firstChoice)
 	}
 	return cost <= may && !late
 }
