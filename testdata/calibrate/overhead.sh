@@ -12,7 +12,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/told.sh"
-(cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed && go build -o "$dir/usage" testdata/calibrate/usage.go)
+(cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed && go build -o "$dir/usage" ./testdata/calibrate/usage)
 
 for ((i = 0; i < rounds; i++)); do
 	for ((k = 0; k < ${#ways[@]}; k++)); do
