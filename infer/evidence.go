@@ -19,6 +19,7 @@ func (pr *posed) gather(prof *Profile, counts []*sample.Counts, exact *exactCoun
 	pr.learn(prof, known)
 	pr.count(prof, exact)
 	pr.record(prof, counts)
+	pr.turn(prof)
 	if pr.par.risks {
 		pr.risk(prof, model)
 	}
