@@ -27,6 +27,10 @@ type budget struct {
 	last    time.Duration // what the last choice took
 	beside  float64       // per second, of late: what this process takes beside choices and long walks
 	before  time.Duration // of spent, what beside is of
+	traced  time.Duration // of before, by a tracer
+	reading time.Duration // of spent, what it takes to read samples, which is no calibration
+	quiet   time.Duration // what that took before the first choice, and for how long
+	quietly time.Duration
 	saving  time.Duration // what is saved for something that is done once, of a recording whose length is not known
 	aim     time.Duration // what that takes; 0 is nothing
 	rates   rates
@@ -40,7 +44,8 @@ type spending struct {
 	Windows time.Duration // of what is sampled: hits of probes, and to be interrupted for them
 	Stood   time.Duration // for which threads stood for long walks, beside what these take
 
-	ahead time.Duration // of Own: by long walks
+	ahead  time.Duration // of Own: by long walks
+	traced time.Duration // of Own: by their tracer beside them
 }
 
 func (s *spending) all() time.Duration { return s.Own + s.Prober + s.Walks + s.Windows + s.Stood }
@@ -89,9 +94,10 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 	beside := spent.Own - spent.ahead - b.chosen
 	if d := (at - b.at).Seconds(); d > 0 && b.at > 0 { // the start is not like the rest
 		const news = 0.3
-		b.beside += news * (max(0, (beside-b.before).Seconds()/d) - b.beside)
+		took := b.read(beside-b.before-(spent.traced-b.traced), at-b.at)
+		b.beside += news * (max(0, (beside-b.before-took).Seconds()/d) - b.beside)
 	}
-	b.before = beside
+	b.before, b.traced = beside, spent.traced
 	if b.length == 0 {
 		b.saving = min(b.saving+time.Duration(savingShare*b.share*float64(used-b.used)), b.aim)
 	}
@@ -117,6 +123,23 @@ func (b *budget) step(at, used time.Duration, spent spending, parts rates) rates
 	return b.rates
 }
 
+// read returns how much of what this process took in a time is what it takes to read samples: all before the first choice, and
+// after it as much as before, or less. b.mu is held.
+func (b *budget) read(took, in time.Duration) time.Duration {
+	took = max(0, took)
+	if b.choices == 0 {
+		b.quiet += took
+		b.quietly += in
+	} else {
+		took = min(took, time.Duration(b.quiet.Seconds()/max(b.quietly.Seconds(), 1)*float64(in)))
+	}
+	b.reading += took
+	return took
+}
+
+// cost is what was spent beside reading samples. b.mu is held.
+func (b *budget) cost() time.Duration { return b.spent.all() - b.reading }
+
 // room is what may still be spent, beside what goes on by itself: until the end, if that is known. b.mu is held.
 func (b *budget) room() time.Duration {
 	used, beside := b.used.Seconds(), 0.0
@@ -125,7 +148,7 @@ func (b *budget) room() time.Duration {
 		used += likely * used / b.at.Seconds() * left
 		beside = b.beside * left
 	}
-	return time.Duration(((1-margin)*b.share*used-beside)*1e9) - b.spent.all() - atEnd
+	return time.Duration(((1-margin)*b.share*used-beside)*1e9) - b.cost() - atEnd
 }
 
 // saved is the part of room that is for choices. b.mu is held.
@@ -158,7 +181,7 @@ func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
 func (b *budget) mayChoose() bool {
 	b.mu.Lock()
 	first, cost, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
-	settled := b.at >= 2*time.Second // it is known what goes on by itself
+	settled := b.at >= 3*time.Second // it is known what goes on by itself
 	late := b.length > 0 && b.at > b.length-b.length/lateFor
 	b.mu.Unlock()
 	if first {

@@ -27,6 +27,7 @@ type outcome struct {
 	choices     []float64 // when, in seconds
 	walking     int       // since when there are walks in the kernel; 0 is never
 	walks       time.Duration
+	reading     time.Duration // of samples, which is not in spent
 }
 
 func (r recorded) play() (o outcome) {
@@ -66,10 +67,10 @@ func (r recorded) play() (o outcome) {
 			b.due(next)
 		}
 		if allowed := r.share * o.used.Seconds(); len(o.choices) > 0 {
-			o.worst = max(o.worst, s.all().Seconds()/allowed)
+			o.worst = max(o.worst, (s.all()-b.reading).Seconds()/allowed)
 		}
 	}
-	o.spent, o.walks = s.all(), s.Walks+s.ahead
+	o.spent, o.walks, o.reading = s.all()-b.reading, s.Walks+s.ahead, b.reading
 	return o
 }
 
@@ -107,6 +108,9 @@ func TestBudget(t *testing.T) {
 		t.Logf("%s: %.2f, worst %.2f, choices %v, walking %d, walks %v", tt.name, share, o.worst, o.choices, o.walking, o.walks)
 		if share > 1 || share < tt.least {
 			t.Errorf("%s: spent %.2f of the budget, want %.2f to 1: %+v", tt.name, share, tt.least, o)
+		}
+		if most := time.Duration(tt.r.lasts) * tt.r.beside; o.reading > most || o.reading < most*9/10 {
+			t.Errorf("%s: reading samples is said to have taken %v, want %v", tt.name, o.reading, most)
 		}
 		if len(o.choices) == 0 || o.walks == 0 {
 			t.Errorf("%s: nothing was done: %+v", tt.name, o)

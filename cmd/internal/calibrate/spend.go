@@ -46,13 +46,18 @@ func (k *Calibrator) spending() (s spending) {
 	if k.long != nil && k.long.walker != nil {
 		t := k.long.walker.Totals()
 		s.Stood, s.ahead = t.Waited, t.Time
+		if k.long.own != nil {
+			s.traced = max(0, k.long.own.Used()-t.Time)
+		}
 	}
 	return s
 }
 
 // tellCost says what all of it took, and by what part.
 func (k *Calibrator) tellCost() {
-	s, used := k.spending(), time.Duration(k.used.Load())
+	s := k.spending()
+	s.Own = max(0, s.Own-k.budget.reading)
+	used := time.Duration(k.used.Load())
 	var parts []string
 	for _, p := range []struct {
 		what string
