@@ -12,7 +12,7 @@ import (
 	"backfeed/sample/collect"
 )
 
-var measured = flag.Bool("measure", false, "record all kinds of testdata/stalls, for two seconds each, not only some of them")
+var measured = flag.Bool("measure", false, "record all kinds of testdata/stalls, for two seconds each, not only some of them, and time walks (TestSpeeds)")
 
 // A stalling is a kind of testdata/stalls: so many million turns take about two seconds.
 type stalling struct {
