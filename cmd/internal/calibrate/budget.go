@@ -22,6 +22,7 @@ type budget struct {
 	chosen  time.Duration // what choices took, of spent
 	again   time.Duration // that of those after the first one, without what was done once
 	choices int
+	toOpen  int64         // bytes of the files that the first choice opens
 	extend  time.Duration // what it took to add code for walks, the last time
 	next    time.Duration // when another one is due, since the start
 	last    time.Duration // what the last choice took
@@ -77,11 +78,15 @@ const (
 	lateFor = 5
 )
 
-// firstChoice is what the first choice is thought to take, walkerCost what it takes to have walks in the kernel, most of it the
+// openCost is what it takes, for each MB of a file, to find its procedures and put samples to them: of gcc's cc1, 33 MB, 1.3 s
+// on a busy machine.
+const openCost = 40 * time.Millisecond
+
+// firstChoice is what the first choice is thought to take beside that, walkerCost what it takes to have walks in the kernel, most of it the
 // kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
 // virtual machine with two processors; what they took is counted, whatever that was.
 const (
-	firstChoice = 100 * time.Millisecond
+	firstChoice = 50 * time.Millisecond
 	walkerCost  = 250 * time.Millisecond
 	proberCost  = 200 * time.Millisecond
 )
@@ -180,12 +185,13 @@ func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
 // mayChoose reports whether there is room for another choice, and time for it to be of use.
 func (b *budget) mayChoose() bool {
 	b.mu.Lock()
+	opening := time.Duration(float64(b.toOpen) / 1e6 * float64(openCost))
 	first, cost, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
 	settled := b.at >= 3*time.Second // it is known what goes on by itself
 	late := b.length > 0 && b.at > b.length-b.length/lateFor
 	b.mu.Unlock()
 	if first {
-		return settled && b.mayOnce(firstChoice)
+		return settled && b.mayOnce(firstChoice+opening)
 	}
 	return cost <= may && !late
 }
@@ -222,6 +228,13 @@ func (b *budget) saveFor(cost time.Duration) {
 	defer b.mu.Unlock()
 	b.aim = cost
 	b.saving = min(b.saving, cost)
+}
+
+// opens says how many bytes more the first choice has to open.
+func (b *budget) opens(bytes int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.toOpen += bytes
 }
 
 // chose takes in what a choice took, of which so much was done once.

@@ -17,6 +17,7 @@ type recorded struct {
 	first  time.Duration // what the first choice takes
 	choice time.Duration // what others take
 	walker time.Duration // what it takes to have walks in the kernel
+	opens  int64         // bytes of the program
 	excess float64       // what walks and windows take of what they are to take
 }
 
@@ -31,7 +32,7 @@ type outcome struct {
 }
 
 func (r recorded) play() (o outcome) {
-	b := budget{share: r.share, length: r.length, aim: walkerCost}
+	b := budget{share: r.share, length: r.length, aim: walkerCost, toOpen: r.opens}
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := spending{Own: r.open}
 	parts := rates{}
@@ -76,7 +77,7 @@ func (r recorded) play() (o outcome) {
 
 // usual is a recording of a minute of a program that uses one processor.
 var usual = recorded{share: 0.03, length: time.Minute, lasts: 60, busy: 1, open: 60 * time.Millisecond, beside: 3 * time.Millisecond,
-	first: 100 * time.Millisecond, choice: 30 * time.Millisecond, walker: walkerCost, excess: 1}
+	first: 100 * time.Millisecond, choice: 30 * time.Millisecond, walker: walkerCost, excess: 1, opens: 1.5e6}
 
 // with returns usual with changes.
 func with(change func(r *recorded)) recorded {
@@ -136,6 +137,9 @@ func TestBudgetPostpones(t *testing.T) {
 	o := with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
 	if o.choices[0] < 15 || o.walking < 50 || o.walking > 300 {
 		t.Errorf("at 1 %%, of no known length: choices at %v, walks in the kernel from %d s on", o.choices, o.walking)
+	}
+	if o := with(func(r *recorded) { r.opens = 33e6 }).play(); len(o.choices) > 0 {
+		t.Errorf("a program of 33 MB, a minute at 3 %%: choices at %v, want none: the first takes 1.3 s", o.choices)
 	}
 	o = with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 15 }).play()
 	if len(o.choices) > 0 || o.spent > usual.open+15*usual.beside {

@@ -108,6 +108,7 @@ type Calibrator struct {
 
 	samples float64 // that the last choice was made by
 	placed  *infer.Profile
+	sized   map[sample.ImageID]bool   // by key: images whose files are in budget.toOpen
 	outside atomic.Pointer[[2]uint64] // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
 
 	cancel context.CancelFunc
@@ -141,7 +142,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			opt.Log.Close()
 		}
 	}()
-	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, sized: map[sample.ImageID]bool{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	if opt.Paths {
 		k.seen.KeepPaths()
 	}

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"fmt"
 	"math"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +15,14 @@ import (
 func (k *Calibrator) Drained(rec *sample.Recording) {
 	if c := Timed(rec); c != nil && c.Event.Unit == "ns" {
 		k.used.Add(int64(c.Weight))
+	}
+	for id := range rec.ByImage() {
+		if key := id.Key(); !k.sized[key] && len(k.sized) < probedImages {
+			k.sized[key] = true
+			if st, err := os.Stat(id.Path); err == nil && st.Mode().IsRegular() {
+				k.budget.opens(st.Size())
+			}
+		}
 	}
 	k.budget.saveFor(k.aim())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
