@@ -78,9 +78,9 @@ const (
 	lateFor = 5
 )
 
-// openCost is what it takes, for each MB of a file, to find its procedures and put samples to them: of gcc's cc1, 33 MB, 1.3 s
-// on a busy machine.
-const openCost = 40 * time.Millisecond
+// openCost is what it takes, for each MB of a file, to find its procedures and put samples to them: of gcc's cc1, 33 MB, up to 1.3 s
+// on a busy machine; of files with debug information, 10 ms.
+const openCost = 20 * time.Millisecond
 
 // firstChoice is what the first choice is thought to take beside that, walkerCost what it takes to have walks in the kernel, most of it the
 // kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
