@@ -174,7 +174,7 @@ func TestCalibrateWalks(t *testing.T) {
 	}
 	b, out := buildBranching(t), filepath.Join(t.TempDir(), "walks.bfr")
 	var printed, errs bytes.Buffer
-	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=20%", "-d", "15s", "-o", out, "--", b.path, "60")
+	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=50%", "-d", "15s", "-o", out, "--", b.path, "60")
 	cmd.Stdout, cmd.Stderr = &printed, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
@@ -192,7 +192,7 @@ func TestCalibrateCommand(t *testing.T) {
 	b, dir := buildBranching(t), t.TempDir()
 	out, log := filepath.Join(dir, "command.bfr"), filepath.Join(dir, "log")
 	var printed, errs bytes.Buffer
-	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=5%", "--calibrate-log", log, "-d", "7s", "-o", out, "--", b.path, "60")
+	cmd := exec.Command(program(t, "backfeed"), "record", "--calibrate=50%", "--calibrate-log", log, "-d", "12s", "-o", out, "--", b.path, "60")
 	cmd.Stdout, cmd.Stderr = &printed, &errs
 	if err := cmd.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
@@ -226,7 +226,7 @@ func TestCalibrateStalls(t *testing.T) {
 			if !*measured && !tt.quick {
 				t.Skip("recorded with -measure only")
 			}
-			tt.record(t, exe, "100000", "--calibrate=3%", "-d", "3s") // walks begin after a second
+			tt.record(t, exe, "100000", "--calibrate=50%", "-d", "5s") // walks begin after three seconds
 		})
 	}
 }
@@ -254,7 +254,7 @@ func TestCalibrateProcess(t *testing.T) {
 	})
 	t.Run("recorded", func(t *testing.T) {
 		out := filepath.Join(dir, "process.bfr")
-		if code, _, errs := runCLI(t, "record", "--calibrate=5%", "-p", pid, "-d", "7s", "-o", out); code != exitDone {
+		if code, _, errs := runCLI(t, "record", "--calibrate=50%", "-p", pid, "-d", "7s", "-o", out); code != exitDone {
 			t.Fatalf("exit code %d: %s", code, errs)
 		}
 		b.end(t, cmd)
@@ -317,7 +317,7 @@ func TestCalibrateNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	exe, out := own(filepath.Base(b.path), b.path), filepath.Join(dir, "nobody.bfr")
-	cmd := exec.Command(own("backfeed", program(t, "backfeed")), "record", "--calibrate=20%", "-d", "10s", "-o", out, "--", exe, "60")
+	cmd := exec.Command(own("backfeed", program(t, "backfeed")), "record", "--calibrate=50%", "-d", "10s", "-o", out, "--", exe, "60")
 	var printed, errs bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &printed, &errs
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -342,7 +342,7 @@ func TestAgentCalibrate(t *testing.T) {
 	cmd, printed := b.start(t)
 	into := filepath.Join(t.TempDir(), "store")
 	c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: agentCmd}
-	f, err := c.parseAgent([]string{"--store", into, "--calibrate=10%", "-F", "997", "--max-cpu", "100%", "-p", strconv.Itoa(cmd.Process.Pid), "--flush", "1s"})
+	f, err := c.parseAgent([]string{"--store", into, "--calibrate=50%", "-F", "997", "--max-cpu", "100%", "-p", strconv.Itoa(cmd.Process.Pid), "--flush", "1s"})
 	if err != nil {
 		t.Fatal(err)
 	}

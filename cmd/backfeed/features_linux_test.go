@@ -130,7 +130,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		var code int
 		var errs string
 		for _, ms := range []string{"600", "3000", "12000"} { // the code has to be read first, on the same processor
-			code, _, errs = runCLI(t, "record", "--calibrate=20%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
+			code, _, errs = runCLI(t, "record", "--calibrate=50%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
 			if code != exitDone || !expected || longWalked.MatchString(errs) {
 				break
 			}
