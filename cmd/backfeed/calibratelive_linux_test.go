@@ -226,7 +226,7 @@ func TestCalibrateStalls(t *testing.T) {
 			if !*measured && !tt.quick {
 				t.Skip("recorded with -measure only")
 			}
-			tt.record(t, exe, "100000", "--calibrate=50%", "-d", "5s") // walks begin after three seconds
+			tt.record(t, exe, "100000", "--calibrate=25%", "-d", "5s") // walks begin after three seconds
 		})
 	}
 }
