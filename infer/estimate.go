@@ -424,8 +424,9 @@ func confidence(sd float64) Confidence {
 }
 
 // freq is n executions whose logarithm has the standard deviation own without the
-// level and the scale, for which ask times as many of these are asked as elsewhere. Within a procedure, High was kept by 79 % of the samples on the worst of
-// twelve programs, so it takes what is High among all counts.
+// level and the scale, for which ask times as many of these are asked as elsewhere. Within a
+// procedure, High was kept by 79 % of the samples on the worst of twelve programs, so it takes
+// what is High among all counts.
 func (s *spread) freq(n, own, ask float64) Freq {
 	among := confidence(ask * s.of(own))
 	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(ask*own), Medium))}

@@ -7,9 +7,10 @@ import (
 	"backfeed/infer/image"
 )
 
-// A nest is the natural loops of a flow. What the blocks of one take beside their model they take together: a loop
+// A nest is the natural loops of a flow, and its arms: what is reached only through one place that an indirect jump leads
+// to, such as an operation of an interpreter. What the blocks of one take beside their model they take together: a loop
 // that fits the processor runs at several instructions a cycle, and another one of the same procedure waits in each
-// turn. Two loops compare only up to that.
+// turn. Two loops, or two arms, compare only up to that.
 type nest struct {
 	loops, arms int       // how many there are
 	of          [][]int32 // by block: the loops that it is in, then its arm, counted on from the loops
