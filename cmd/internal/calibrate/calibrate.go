@@ -159,7 +159,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 	}
 	k.refused.Store(k.noProbes != nil)
 	k.walkless.Store(sys == nil || k.noWalks != nil)
-	if err != nil && sys != nil {
+	if err != nil {
 		return nil, err
 	}
 	k.run = probe.NewWindows(k.prober.Load(), probe.Options{Budget: opt.forWindows(), Rate: func() float64 { return math.Float64frombits(k.rate.Load()) }, PID: k.alone, Log: func(g *probe.Group, w *probe.Window, err error) {
