@@ -81,7 +81,7 @@ func (k *Calibrator) tellCost() {
 	}
 	k.opt.Notify.Warn("calibration took %v in all, of %v of processor time (%.2f%%): %s",
 		s.all().Round(time.Millisecond), used.Round(time.Millisecond), 100*s.all().Seconds()/max(used.Seconds(), 1e-9), strings.Join(parts, ", "))
-	if k.budget.choices == 0 {
+	if k.budget.choices == 0 || s.Walks+s.Windows+s.Stood == 0 {
 		k.opt.Notify.Warn("the time was too short for more than that: record for longer, or with a larger share for --calibrate")
 	}
 }
