@@ -60,8 +60,11 @@ struct state {
 	u32 fkind, fsize;
 	u64 fa, fb, fr;
 	u64 val; // what fetch found
-	u64 ea, next; // of AArch64: where an operation accesses memory, and what its base becomes
-	u32 kea, knext; // whether they are known
+	u64 ea;  // where an operation accesses memory
+	u64 a, b, r; // of x86-64: its operands, and what it makes of them
+	u64 next; // of AArch64: what its base becomes
+	u32 kea, ka, kb, kr, knext; // whether they are known
+	u32 wsize; // of r
 	u64 bias, lo, hi, first; // of the range where it is
 	u32 pages, many;
 	u64 tls;  // what addresses of the thread's own variables are relative to
