@@ -36,11 +36,9 @@ const (
 
 // A longAdder is what AddLong keeps from one walk to the next.
 type longAdder struct {
-	code    *Code
-	place   []via             // by operation of code: 1 + number of its place; 0 is not known yet
-	targets map[[2]uint32]via // by operations of an indirect branch and of where it went
-	times   []uint32          // by via
-	seen    []via             // of which times are not 0
+	numbers
+	times []uint32 // by via
+	seen  []via    // of which times are not 0
 
 	gone []histories // by place: where it went after its last outcomes in the same walk
 	last []uint8     // by place: these; of the walk that is added
@@ -61,24 +59,6 @@ func (a *longAdder) outcome(place int32, taken bool) {
 	}
 	a.last[place] = next
 	a.told = append(a.told, place)
-}
-
-// placeOf returns the number of the place of a branch.
-func (a *longAdder) placeOf(w *Walks, op uint32) via {
-	if a.place[op] == 0 {
-		a.place[op] = 1 + w.placeOf(a.code, op, target{})
-	}
-	return a.place[op] - 1
-}
-
-// wentTo returns the number of what says that an indirect branch went to an operation.
-func (a *longAdder) wentTo(w *Walks, op, to uint32) via {
-	n, ok := a.targets[[2]uint32{op, to}]
-	if !ok {
-		n = w.placeOf(a.code, op, a.code.targetAt(to))
-		a.targets[[2]uint32{op, to}] = n
-	}
-	return n
 }
 
 // add counts at.
@@ -123,12 +103,10 @@ func (w *Walks) AddLong(l *Long, batch int) (walk int) {
 		first = rand.IntN(max(1, len(l.m.branches)-sample.MaxPathBranches))
 	}
 	a := &w.long
-	if a.code != c || w.places == nil {
-		*a = longAdder{code: c, place: make([]via, len(c.Ops)), targets: map[[2]uint32]via{}, times: a.times, gone: a.gone, last: a.last}
-		if w.places == nil {
-			clear(a.gone)
-		}
+	if w.places == nil {
+		clear(a.gone)
 	}
+	a.of(w, c)
 	l.Branches(func(step int, b Branch) bool {
 		if b.Guessed {
 			s.steps = int32(step)

@@ -25,9 +25,13 @@ func (h *histories) missed(before int) float64 {
 }
 
 // eachOutcome calls each for the conditional branches that s passed through, at first, of which it is known where they
-// went, with that and with the last outcomes of the same branch in s.
-func (w *Walks) eachOutcome(s *seenWalk, before map[int32]int, each func(place int32, before int, taken bool)) {
-	clear(before)
+// went, with that and with the last outcomes of the same branch in s. before, by place, is all 0 between two walks.
+func (w *Walks) eachOutcome(s *seenWalk, before []int, each func(place int32, before int, taken bool)) {
+	defer func() {
+		for _, at := range s.at {
+			before[at.place()] = 0
+		}
+	}()
 	for _, at := range s.at {
 		place := at.place()
 		if !w.places[place].cond || at&viaGuessed != 0 {
@@ -46,7 +50,7 @@ func (w *Walks) eachOutcome(s *seenWalk, before map[int32]int, each func(place i
 // slowness returns by region the logarithm of the time that an instruction takes there, as far as
 // branches tell that are guessed wrongly.
 func (w *Walks) slowness(region []int32, regions int) []float64 {
-	of, before := make([]histories, len(w.places)), map[int32]int{}
+	of, before := make([]histories, len(w.places)), make([]int, len(w.places))
 	for i := range w.walks {
 		w.eachOutcome(&w.walks[i], before, func(place int32, before int, taken bool) {
 			at := &of[place][before]

@@ -10,17 +10,19 @@ import (
 // A Step is a branch that a walk took: the operation that it is, and the one that it went on to.
 type Step struct{ From, To uint32 }
 
-// steps returns the branches that t takes, up to the first of which that was guessed, and how many
+// A pathOf is the branches that a walk takes, up to the first of which that was guessed, and how many
 // instructions ran up to and with the last one. A step to operation 0 left the code that is known.
-func (c *Code) steps(t *path) (steps []Step, insts uint64) {
-	guessed := false
-	c.follow(t, func(b passed) {
-		guessed = guessed || b.how&viaGuessed != 0
-		if !guessed && b.how&viaTaken != 0 {
-			steps, insts = append(steps, Step{b.op, b.to}), uint64(b.steps)
-		}
-	})
-	return steps, insts
+type pathOf struct {
+	steps   []Step
+	insts   uint64
+	guessed bool
+}
+
+func (p *pathOf) add(b passed) {
+	p.guessed = p.guessed || b.how&viaGuessed != 0
+	if !p.guessed && b.how&viaTaken != 0 {
+		p.steps, p.insts = append(p.steps, Step{b.op, b.to}), uint64(b.steps)
+	}
 }
 
 // KeepPaths has a sample of the paths of walks kept from now on, for AddTo.
@@ -71,15 +73,27 @@ func (w *Walks) sortPaths() {
 // frame returns where an operation is, in w.kept.
 func (w *Walks) frame(c *Code, op uint32) sample.Frame {
 	at := &c.at[op]
-	return sample.Frame{Image: w.kept.Image(c.ids[at.image]), Off: at.off}
+	if w.keptCode != c || w.keptImages == nil {
+		w.keptCode, w.keptImages = c, make([]int, len(c.ids))
+	}
+	image := &w.keptImages[at.image]
+	if *image == 0 {
+		*image = 1 + w.kept.Image(c.ids[at.image])
+	}
+	return sample.Frame{Image: *image - 1, Off: at.off}
 }
 
 // addPaths adds those that were kept to counts.
 func (w *Walks) addPaths(counts *sample.Counts) {
 	w.sortPaths()
+	images := make([]int, len(w.kept.Images)) // 1 + those of counts; 0 is none yet
 	place := func(f sample.Frame) sample.Frame {
 		if f.Image != sample.Unknown {
-			f.Image = counts.Image(w.kept.Images[f.Image].ID)
+			image := &images[f.Image]
+			if *image == 0 {
+				*image = 1 + counts.Image(w.kept.Images[f.Image].ID)
+			}
+			f.Image = *image - 1
 		}
 		return f
 	}

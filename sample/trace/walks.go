@@ -200,7 +200,8 @@ type Walks struct {
 	left map[Left]int
 	went int
 
-	long longAdder
+	short numbers // of walks of the kernel
+	long  longAdder
 
 	// Of walks before: those, by place, with the weights that they had.
 	before []branchSum
@@ -208,6 +209,9 @@ type Walks struct {
 	keeps bool          // paths are kept
 	kept  sample.Counts // its Paths are a sample of what walks took
 	fresh []sample.Path // likewise, that are not among them yet
+
+	keptImages []int // by image of keptCode: 1 + that of kept; 0 is none yet
+	keptCode   *Code
 }
 
 // mostWalks is how many walks are kept one by one, if what they passed through has no more than mostSize parts.
@@ -238,9 +242,14 @@ func (w *Walks) add(t *path, batch int) {
 	c := w.code
 	w.begin()
 	s := seenWalk{batch: batch, steps: int32(t.steps), head: int32(t.steps), end: -1}
+	w.short.of(w, c)
+	var path pathOf
 	var ended uint32 // operation at which it did, if that is an indirect branch
 	last := c.follow(t, func(b passed) {
-		s.at = append(s.at, w.placeOf(c, b.op, target{})*viaPlace|b.how)
+		if w.keeps {
+			path.add(b)
+		}
+		s.at = append(s.at, w.short.placeOf(w, b.op)*viaPlace|b.how)
 		if ended = 0; !c.leads(b.op, b.to) {
 			return
 		}
@@ -248,7 +257,7 @@ func (w *Walks) add(t *path, batch int) {
 			ended = b.op
 			return
 		}
-		s.at = append(s.at, w.placeOf(c, b.op, c.targetAt(b.to))*viaPlace|b.how|viaTarget)
+		s.at = append(s.at, w.short.wentTo(w, b.op, b.to)*viaPlace|b.how|viaTarget)
 	})
 	w.went++
 	if last == 0 {
@@ -262,8 +271,7 @@ func (w *Walks) add(t *path, batch int) {
 		}
 	}
 	if w.keeps {
-		steps, insts := c.steps(t)
-		w.keep(c, steps, insts, out)
+		w.keep(c, path.steps, path.insts, out)
 	}
 	s.start = w.spotOf(c, t.start, loopOf(slices.Values(s.at)))
 	if t.end == EndLength {
@@ -277,6 +285,38 @@ func (w *Walks) begin() {
 	if w.place == nil {
 		w.ids, w.place, w.spot = map[sample.ImageID]sample.ImageID{}, map[branchKey]int32{}, map[endpoint]int32{}
 	}
+}
+
+// numbers are those of places by operation, of walks through one code.
+type numbers struct {
+	code    *Code
+	place   []via             // by operation of code: 1 + number of its place; 0 is not known yet
+	targets map[[2]uint32]via // by operations of an indirect branch and of where it went
+}
+
+// of makes n those of code c in w.
+func (n *numbers) of(w *Walks, c *Code) {
+	if n.code != c || w.places == nil {
+		*n = numbers{c, make([]via, len(c.Ops)), map[[2]uint32]via{}}
+	}
+}
+
+// placeOf returns the number of the place of a branch.
+func (n *numbers) placeOf(w *Walks, op uint32) via {
+	if n.place[op] == 0 {
+		n.place[op] = 1 + w.placeOf(n.code, op, target{})
+	}
+	return n.place[op] - 1
+}
+
+// wentTo returns the number of what says that an indirect branch went to an operation.
+func (n *numbers) wentTo(w *Walks, op, to uint32) via {
+	at, ok := n.targets[[2]uint32{op, to}]
+	if !ok {
+		at = w.placeOf(n.code, op, n.code.targetAt(to))
+		n.targets[[2]uint32{op, to}] = at
+	}
+	return at
 }
 
 // placeOf returns the number of the place of a branch of c, or of that it went to a target.
@@ -385,15 +425,18 @@ func (w *Walks) sum() ([]branchSum, int) {
 	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
+		some     bool
 	}
-	of := map[int32]*outcomes{}
+	of, told := make([]outcomes, len(w.places)), []int32(nil) // of one batch, by place, and where there are some
 	flush := func() {
-		for at, b := range of {
+		for _, at := range told {
+			b := &of[at]
 			sums[at].outer.add(b.n[0], b.taken[0])
 			sums[at].inner.add(b.n[1], b.taken[1])
 			sums[at].guessed += b.guessed
+			*b = outcomes{}
 		}
-		clear(of)
+		told = told[:0]
 		batches++
 	}
 	for i, s := range w.walks {
@@ -401,10 +444,10 @@ func (w *Walks) sum() ([]branchSum, int) {
 			flush()
 		}
 		worths[i].each(&s, func(n via, times float64) {
-			b := of[n.place()]
-			if b == nil {
-				b = &outcomes{}
-				of[n.place()] = b
+			b := &of[n.place()]
+			if !b.some {
+				b.some = true
+				told = append(told, n.place())
 			}
 			weight := weights[i] * s.share(long) * times
 			switch in := n & viaInner; {
@@ -561,6 +604,18 @@ func (w *Walks) Left() (map[Left]int, int) {
 func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.addCounts(counts, rates)
+	w.addPaths(counts)
+}
+
+// AddCounts is AddTo without paths.
+func (w *Walks) AddCounts(counts *sample.Counts, rates []Rate) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.addCounts(counts, rates)
+}
+
+func (w *Walks) addCounts(counts *sample.Counts, rates []Rate) {
 	w.rates = rates
 	sums, batches := w.sum()
 	runs := w.runs(counts)
@@ -581,7 +636,6 @@ func (w *Walks) AddTo(counts *sample.Counts, rates []Rate) {
 		}
 		counts.AddProbed(from.Image, from.Off, seen)
 	}
-	w.addPaths(counts)
 }
 
 // Forget begins anew, when what AddTo added is stored.
@@ -591,5 +645,5 @@ func (w *Walks) Forget() {
 	w.ids, w.place, w.places, w.spot = nil, nil, nil, nil
 	w.gone += len(w.walks)
 	w.walks, w.size, w.batches, w.before, w.rates = nil, 0, 0, nil, nil
-	w.kept, w.fresh = sample.Counts{}, nil
+	w.kept, w.keptImages, w.fresh = sample.Counts{}, nil, nil
 }
