@@ -20,6 +20,9 @@ func parseMaps(r io.Reader, pid int) ([]mmapRecord, error) {
 		var end uint64
 		var perms string
 		line := sc.Text()
+		if _, after, _ := strings.Cut(line, " "); len(after) > 5 && after[4] == ' ' && after[2] == '-' {
+			continue // not executable, as most are
+		}
 		if _, err := fmt.Sscanf(line, "%x-%x %s %x %x:%x %d", &m.start, &end, &perms, &m.fileOff, &m.maj, &m.min, &m.inode); err != nil {
 			return nil, fmt.Errorf("%q is not a mapping as /proc/PID/maps has them", line)
 		}

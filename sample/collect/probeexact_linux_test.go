@@ -386,7 +386,7 @@ func TestProbeUnavailable(t *testing.T) {
 	}) {
 		haveUprobeMulti = func() error { return err }
 		var no *Unavailable
-		if err := new(armer).open(proberSetup{}); !errors.As(err, &no) || !strings.Contains(err.Error(), want) {
+		if _, err := loadForProber(new(sampler)); !errors.As(err, &no) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %q", err, want)
 		}
 	}

@@ -40,6 +40,7 @@ type Prober struct {
 	cmd     *exec.Cmd
 	conn    net.Conn
 	windows *ebpf.Map // of the System, which the prober shares
+	link    link.Link // of the program that follows processors
 	enc     *gob.Encoder
 	dec     *gob.Decoder
 	costs   []probe.Cost
@@ -75,8 +76,6 @@ const (
 	// tooLate is how long it may stay open in any case.
 	tooLate = 200 * time.Millisecond
 )
-
-type proberSetup struct{ ByPid, ByCgroup bool }
 
 type proberHello struct {
 	Error       string
@@ -121,7 +120,17 @@ func OpenProber(s *System) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
+	bpf, err := loadForProber(of)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	defer bpf.Close() // the process keeps what it needs
 	p := &Prober{conn: conn, windows: of.bpf.Windows, enc: gob.NewEncoder(conn), dec: gob.NewDecoder(conn)}
+	if p.link, err = link.AttachTracing(link.TracingOptions{Program: bpf.Switched}); err != nil {
+		conn.Close()
+		return nil, err
+	}
 	p.cmd = exec.Command("/proc/self/exe")
 	p.cmd.Args = []string{proberName}
 	p.cmd.Stderr = os.Stderr
@@ -129,25 +138,23 @@ func OpenProber(s *System) (*Prober, error) {
 	// would leave armed what it armed.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	p.cmd.ExtraFiles = []*os.File{theirs}
-	for _, m := range []*ebpf.Map{of.bpf.Windows, of.bpf.Pids, of.bpf.Cgroups} {
-		fd, err := unix.Dup(m.FD())
+	for _, fd := range []int{bpf.Windows.FD(), bpf.Sites.FD(), bpf.Processors.FD(), bpf.Hit.FD()} { // as armer.open has them
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
-			conn.Close()
-			return nil, os.NewSyscallError("dup", err)
+			p.abandon()
+			return nil, os.NewSyscallError("fcntl", err)
 		}
-		f := os.NewFile(uintptr(fd), "map")
+		f := os.NewFile(uintptr(own), "bpf")
 		defer f.Close()
 		p.cmd.ExtraFiles = append(p.cmd.ExtraFiles, f)
 	}
 	if err := p.cmd.Start(); err != nil {
-		conn.Close()
+		p.abandon()
 		return nil, err
 	}
-	var setup proberSetup
-	setup.ByPid, setup.ByCgroup = of.filtered()
 	var hello proberHello
 	conn.SetDeadline(time.Now().Add(selfTestPatience))
-	if err := errors.Join(p.enc.Encode(setup), p.dec.Decode(&hello)); err != nil {
+	if err := p.dec.Decode(&hello); err != nil {
 		p.Close()
 		return nil, fmt.Errorf("the prober does not answer: %w", err)
 	}
@@ -161,6 +168,35 @@ func OpenProber(s *System) (*Prober, error) {
 	p.costs = hello.Costs
 	p.used.Store(int64(hello.Used))
 	return p, nil
+}
+
+// abandon lets go of what a prober has that did not start.
+func (p *Prober) abandon() {
+	p.conn.Close()
+	p.link.Close()
+}
+
+// loadForProber loads what a prober has in the kernel, in this process, which knows the kernel's types already.
+func loadForProber(of *sampler) (*proberObjects, error) {
+	if u := TryProbes(); u != nil {
+		return nil, u
+	}
+	spec, err := loadProber()
+	if err != nil {
+		return nil, err
+	}
+	byPID, byCgroup := of.filtered()
+	for name, v := range map[string]bool{proberVarByPid: byPID, proberVarByCgroup: byCgroup} {
+		if err := spec.Variables[name].Set(flag(v)); err != nil {
+			return nil, err
+		}
+	}
+	var bpf proberObjects
+	maps := map[string]*ebpf.Map{proberMapWindows: of.bpf.Windows, proberMapPids: of.bpf.Pids, proberMapCgroups: of.bpf.Cgroups}
+	if err := loadInto(&bpf, spec, maps, of.types, Probes); err != nil {
+		return nil, err
+	}
+	return &bpf, nil
 }
 
 // Used is the processor time of the prober's process so far, or until its last window.
@@ -262,7 +298,7 @@ func (p *Prober) Close() error {
 	if p == nil {
 		return nil
 	}
-	p.conn.Close()
+	p.abandon()
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -300,14 +336,10 @@ func serveProber() int {
 	}
 	socket.Close()
 	requests, answer := make(chan proberRequest), gob.NewEncoder(conn)
-	var setup proberSetup
 	dec := gob.NewDecoder(conn)
-	if err := dec.Decode(&setup); err != nil {
-		return 1
-	}
 	a := armer{}
 	var hello proberHello
-	if err := a.open(setup); err != nil {
+	if err := a.open(); err != nil {
 		hello.Error = err.Error()
 		if u := (*Unavailable)(nil); errors.As(err, &u) {
 			hello.Error, hello.Fix, hello.Log, hello.Unavailable = u.Why, u.Fix, u.Log, true
@@ -380,8 +412,9 @@ func hurry() {
 
 // An armer is what the process of a Prober keeps in the kernel.
 type armer struct {
-	bpf    proberObjects
-	link   link.Link // of the program that follows processors
+	windows, sites, processors *ebpf.Map
+	hit                        *ebpf.Program
+
 	costs  []probe.Cost
 	number uint32
 	still  *os.File // the program of try, which nobody runs any more
@@ -419,38 +452,15 @@ func TryProbes() *Unavailable {
 	return &Unavailable{Why: "the kernel does not let this process probe: " + err.Error(), Fix: needPrivileges}
 }
 
-func (a *armer) open(setup proberSetup) error {
-	restore, err := liftMemlock()
-	if err != nil {
-		return err
-	}
-	defer restore()
-	if u := TryProbes(); u != nil {
-		return u
-	}
-	spec, err := loadProber()
-	if err != nil {
-		return err
-	}
-	for name, v := range map[string]bool{proberVarByPid: setup.ByPid, proberVarByCgroup: setup.ByCgroup} {
-		if err := spec.Variables[name].Set(flag(v)); err != nil {
-			return err
+// open takes over what OpenProber loaded.
+func (a *armer) open() (err error) {
+	for i, m := range []**ebpf.Map{&a.windows, &a.sites, &a.processors} {
+		if *m, err = ebpf.NewMapFromFD(4 + i); err != nil {
+			return fmt.Errorf("map %d: %w", i, err)
 		}
 	}
-	maps := map[string]*ebpf.Map{}
-	for i, name := range []string{proberMapWindows, proberMapPids, proberMapCgroups} {
-		m, err := ebpf.NewMapFromFD(4 + i)
-		if err != nil {
-			return fmt.Errorf("map %s: %w", name, err)
-		}
-		defer m.Close()
-		maps[name] = m
-	}
-	if err := loadInto(&a.bpf, spec, maps, Probes); err != nil {
-		return err
-	}
-	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.bpf.Switched}); err != nil {
-		return err
+	if a.hit, err = ebpf.NewProgramFromFD(7); err != nil {
+		return fmt.Errorf("program: %w", err)
 	}
 	return a.try()
 }
@@ -501,10 +511,10 @@ func (a *armer) try() error {
 	}
 	defer l.Close()
 	a.number++
-	if err := a.bpf.Windows.Put(uint32(0), probeWindow{Open: countEveryones, Number: a.number}); err != nil {
+	if err := a.windows.Put(uint32(0), probeWindow{Open: countEveryones, Number: a.number}); err != nil {
 		return err
 	}
-	defer a.bpf.Windows.Put(uint32(0), probeWindow{Number: a.number})
+	defer a.windows.Put(uint32(0), probeWindow{Number: a.number})
 	none, err := run(0)
 	if err != nil {
 		return err
@@ -522,8 +532,9 @@ func (a *armer) try() error {
 		if err != nil {
 			return err
 		}
-		c.Cost = max(0, took-none) / time.Duration(isa.Runs)
-		want := siteCounts{Hits: uint64(isa.Runs * triesOfLoop)}
+		runs := isa.RunsOf(i)
+		c.Cost = max(0, took-none) / time.Duration(runs)
+		want := siteCounts{Hits: uint64(runs * triesOfLoop)}
 		if i < len(isa.Kinds) && isa.Kinds[i].Goes {
 			want.Taken = want.Hits
 		}
@@ -545,13 +556,13 @@ func (a *armer) clear(site int) error {
 	if err != nil {
 		return err
 	}
-	return a.bpf.Sites.Put(uint32(site), make([]siteCounts, n))
+	return a.sites.Put(uint32(site), make([]siteCounts, n))
 }
 
 // counted returns the counts of a site.
 func (a *armer) counted(site int) (sum siteCounts, err error) {
 	var each []siteCounts
-	if err := a.bpf.Sites.Lookup(uint32(site), &each); err != nil {
+	if err := a.sites.Lookup(uint32(site), &each); err != nil {
 		return sum, err
 	}
 	for _, c := range each {
@@ -569,7 +580,7 @@ func (a *armer) attach(file string, offs, cookies []uint64, pid uint32) (link.Li
 	if err != nil {
 		return nil, err
 	}
-	return ex.UprobeMulti(nil, a.bpf.Hit, &link.UprobeMultiOptions{Addresses: offs, Cookies: cookies, PID: pid})
+	return ex.UprobeMulti(nil, a.hit, &link.UprobeMultiOptions{Addresses: offs, Cookies: cookies, PID: pid})
 }
 
 // calm waits for what the kernel waits for before it arms anything: until each processor went
@@ -677,11 +688,11 @@ func (a *armer) window(r proberRequest) (*probe.Window, error) {
 	}
 	a.number++
 	state := probeWindow{Number: a.number}
-	set := func() error { return a.bpf.Windows.Put(uint32(0), state) }
+	set := func() error { return a.windows.Put(uint32(0), state) }
 	if err := set(); err != nil {
 		return nil, err
 	}
-	hits, _, err := a.processors(0, 0)
+	hits, _, err := a.ran(0, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -717,17 +728,17 @@ func (a *armer) window(r proberRequest) (*probe.Window, error) {
 		}
 		w.Hits, w.Taken = append(w.Hits, n.Hits), append(w.Taken, n.Taken)
 	}
-	after, sum, err := a.processors(state.Opened, state.Closed)
+	after, sum, err := a.ran(state.Opened, state.Closed)
 	w.All, w.Time, w.Total = after-hits, sum[0], sum[1]
 	return w, err
 }
 
-// processors returns the hits so far, and the time of processes in a window that is
+// ran returns the hits so far, and the time of processes in a window that is
 // over and in all.
-func (a *armer) processors(opened, closed uint64) (hits uint64, sum [2]time.Duration, err error) {
+func (a *armer) ran(opened, closed uint64) (hits uint64, sum [2]time.Duration, err error) {
 	var each []processorTime
 	now := monotonic()
-	if err := a.bpf.Processors.Lookup(uint32(0), &each); err != nil {
+	if err := a.processors.Lookup(uint32(0), &each); err != nil {
 		return 0, sum, err
 	}
 	for _, p := range each {

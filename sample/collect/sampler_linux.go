@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	kernelbtf "github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
@@ -33,6 +34,7 @@ type sampler struct {
 	kinds []perfEvent
 
 	bpf     samplerObjects
+	types   *kernelbtf.Cache // of the kernel: to look them up takes 12 ms
 	without []*Unavailable
 	links   []link.Link     // of the programs that follow processes, and of the tick's
 	calls   *ringbuf.Reader // of traces; nil if there are none
@@ -408,6 +410,9 @@ func (s *sampler) nanoseconds() float64 {
 func (s *sampler) filtered() (byPID, byCgroup bool) {
 	return len(s.opt.PIDs) > 0, len(s.opt.Cgroups) > 0
 }
+
+// kernelTypes are for what is loaded beside s; nil without Probes, as nothing is then.
+func (s *sampler) kernelTypes() *kernelbtf.Cache { return s.types }
 
 // shared returns the maps that programs which go on from samples use too, by name.
 func (s *sampler) shared() map[string]*ebpf.Map {

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	kernelbtf "github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
@@ -65,6 +66,9 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	s.entries = int(size.counts)
 	s.batch = batch{make([]sampledPC, size.counts), make([]uint64, size.counts)}
 
+	if s.opt.Probes { // what is loaded later needs them too
+		s.types = kernelbtf.NewCache()
+	}
 	for {
 		err := s.loadPrograms(spec, tickHandler)
 		if err == nil {
@@ -114,6 +118,12 @@ type (
 		Sample2 *ebpf.Program `ebpf:"sample2"`
 		Sample3 *ebpf.Program `ebpf:"sample3"`
 	}
+	oneEvent struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Sample0 *ebpf.Program `ebpf:"sample0"`
+	}
 	onTick struct {
 		samplerMaps
 		samplerVariables
@@ -152,15 +162,24 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 	}
 	if s.opt.Tick {
 		var o onTick
-		if err := loadInto(&o, spec, nil, of(Tick)); err != nil {
+		if err := loadInto(&o, spec, nil, s.types, of(Tick)); err != nil {
 			return err
 		}
 		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
 		s.bpf.Tick = o.Tick
 		return nil
 	}
+	if len(s.kinds) == 1 {
+		var o oneEvent
+		if err := loadInto(&o, spec, nil, s.types, of(WholeMachine)); err != nil {
+			return err
+		}
+		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+		s.bpf.Sample0 = o.Sample0
+		return nil
+	}
 	var o onEvents
-	if err := loadInto(&o, spec, nil, of(WholeMachine)); err != nil {
+	if err := loadInto(&o, spec, nil, s.types, of(WholeMachine)); err != nil {
 		return err
 	}
 	s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
@@ -169,8 +188,8 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 }
 
 // loadInto loads what spec describes, which is for f, where maps of that name are shared with others
-// that are loaded already.
-func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, f *Feature) error {
+// that are loaded already. Types are the kernel's, as far as they were looked up; nil is not at all.
+func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Map, types *kernelbtf.Cache, f *Feature) error {
 	for as, m := range shared {
 		spec.Maps[as].MaxEntries = m.MaxEntries()
 	}
@@ -179,7 +198,7 @@ func loadInto(objects any, spec *ebpf.CollectionSpec, shared map[string]*ebpf.Ma
 		return err
 	}
 	defer restore()
-	if err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared}); err != nil {
+	if err := spec.LoadAndAssign(objects, &ebpf.CollectionOptions{MapReplacements: shared, Cache: types}); err != nil {
 		return f.refused(err)
 	}
 	return nil

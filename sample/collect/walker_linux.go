@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
+	kernelbtf "github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
@@ -48,8 +49,9 @@ type Walker struct {
 // walkable is what a Walker goes on from: a sampler.
 type walkable interface {
 	filtered() (byPID, byCgroup bool)
-	nanoseconds() float64                // of a unit of the event of time
-	shared() map[string]*ebpf.Map        // by name
+	nanoseconds() float64         // of a unit of the event of time
+	shared() map[string]*ebpf.Map // by name
+	kernelTypes() *kernelbtf.Cache
 	setNext(program *ebpf.Program) error // runs it after each sample of the event of time; nil is none
 }
 
@@ -175,7 +177,7 @@ func (w *Walker) load(code *trace.Code, images []trace.Image) (_ *walkerObjects,
 		}
 	}
 	var out walkerObjects
-	if err := loadInto(&out, spec, w.of.shared(), Walks); err != nil {
+	if err := loadInto(&out, spec, w.of.shared(), w.of.kernelTypes(), Walks); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -26,8 +26,9 @@ var armISA = ISA{
 	stepped: words(0xaa0a03ea), // mov x10, x10
 	// On an emulated processor that takes 1 ns for each instruction, emulated ones cost 0.95 to 1.03 us, stepped
 	// ones 1.71 us and nop, which this kernel steps, 1.69 us (Linux 6.12).
-	most: 0.8,
-	Runs: 4000, // emulated and stepped ones differ by less
+	most:  0.8,
+	Runs:  4000, // emulated and stepped ones differ by less
+	Steps: 4000,
 	loop: func(body []byte, runs int) ([]byte, int) {
 		code := words(0x52800009 | uint32(runs)<<5) // mov w9, runs
 		at := len(code)

@@ -32,6 +32,7 @@ var x86ISA = ISA{
 	stepped: []byte{0x89, 0xc0}, // mov eax, eax
 	most:    0.5,
 	Runs:    1000,
+	Steps:   200,
 	loop: func(body []byte, runs int) ([]byte, int) {
 		code := []byte{0xb9, byte(runs), byte(runs >> 8), 0, 0} // mov ecx, runs
 		at := len(code)
