@@ -24,6 +24,9 @@ type Options struct {
 	Sites   int     // how many sites worth probing Profile.Sites shall list
 	Probing Probing // what these may find out
 
+	// NoCallers leaves out procedures that only stacks tell of. Of 3,000 samples of gcc's cc1, they are half of all that is decoded.
+	NoCallers bool
+
 	// Progress is called as the work goes on, by one goroutine at a time: done of total is the share
 	// of the time that has passed, about. It should return soon. nil is not called.
 	Progress func(done, total int)
@@ -123,10 +126,14 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		prof.place(ip, ic, progress)
 		all = append(all, ip)
 	}
-	callers := callersIn(counts, all)
 	exact := exactOf(rec)
+	if !opt.NoCallers {
+		callers := callersIn(counts, all)
+		for _, ip := range all {
+			ip.addCallers(callers[ip.ID.Key()])
+		}
+	}
 	for _, ip := range all {
-		ip.addCallers(callers[ip.ID.Key()])
 		ip.addNew(exact.symbols(ip))
 		if len(ip.Procs) > 0 {
 			prof.Images = append(prof.Images, ip)

@@ -17,7 +17,7 @@ type recorded struct {
 	first  time.Duration // what the first choice takes
 	choice time.Duration // what others take
 	walker time.Duration // what it takes to have walks in the kernel
-	opens  int64         // bytes of the program
+	opens  time.Duration // what the first choice is expected to take for the program
 	excess float64       // what walks and windows take of what they are to take
 }
 
@@ -56,7 +56,7 @@ func (r recorded) play() (o outcome) {
 				took = r.first
 			}
 			parts.long = 0.2
-			if parts.walks == 0 && b.mayOnce(walkerCost) {
+			if parts.walks == 0 && b.mayOnce(walkerCost+took) {
 				took, once = took+r.walker, r.walker
 				parts.walks, o.walking = 0.4, at
 				b.saveFor(0)
@@ -77,7 +77,7 @@ func (r recorded) play() (o outcome) {
 
 // usual is a recording of a minute of a program that uses one processor.
 var usual = recorded{share: 0.03, length: time.Minute, lasts: 60, busy: 1, open: 60 * time.Millisecond, beside: 3 * time.Millisecond,
-	first: 100 * time.Millisecond, choice: 30 * time.Millisecond, walker: walkerCost, excess: 1, opens: 1.5e6}
+	first: 100 * time.Millisecond, choice: 30 * time.Millisecond, walker: walkerCost, excess: 1, opens: 60 * time.Millisecond}
 
 // with returns usual with changes.
 func with(change func(r *recorded)) recorded {
@@ -131,15 +131,18 @@ func TestBudgetPostpones(t *testing.T) {
 	if cheap.walking == 0 || cheap.walking > 5 {
 		t.Errorf("a minute at 3 %%: walks in the kernel from %d s on, want the start", cheap.walking)
 	}
-	if o := with(func(r *recorded) { r.share = 0.01 }).play(); o.walking != 0 {
-		t.Errorf("a minute at 1 %%: walks in the kernel from %d s on, want none: they take half of it", o.walking)
+	if o := with(func(r *recorded) { r.share = 0.01 }).play(); o.walking == 0 || o.walking > 5 {
+		t.Errorf("a minute at 1 %%: walks in the kernel from %d s on, want the start", o.walking)
+	}
+	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.5 }).play(); o.walking != 0 {
+		t.Errorf("a minute at 1 %% of half a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)
 	}
 	o := with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
-	if o.choices[0] < 15 || o.walking < 50 || o.walking > 300 {
+	if o.choices[0] < 15 || o.walking < 15 || o.walking > 100 {
 		t.Errorf("at 1 %%, of no known length: choices at %v, walks in the kernel from %d s on", o.choices, o.walking)
 	}
-	if o := with(func(r *recorded) { r.opens = 33e6 }).play(); len(o.choices) > 0 {
-		t.Errorf("a program of 33 MB, a minute at 3 %%: choices at %v, want none: the first is expected to take 0.7 s", o.choices)
+	if o := with(func(r *recorded) { r.opens = 900 * time.Millisecond }).play(); len(o.choices) > 0 {
+		t.Errorf("a program of much code, a minute at 3 %%: choices at %v, want none: the first is expected to take 0.9 s", o.choices)
 	}
 	o = with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 15 }).play()
 	if len(o.choices) > 0 || o.spent > usual.open+15*usual.beside {

@@ -94,6 +94,7 @@ type Calibrator struct {
 	used    atomic.Int64  // processor time of what was sampled so far, in ns
 	choices atomic.Int64  // what choices took of this process, in ns, without Options.Whole
 	once    time.Duration // what was done once in this choice
+	before  time.Duration // processor time of this process when the choice began
 	rate    atomic.Uint64 // of windows, as of rates
 	pace    atomic.Uint64 // of long walks, likewise
 	proc    string        // /proc
@@ -108,8 +109,8 @@ type Calibrator struct {
 
 	samples float64 // that the last choice was made by
 	placed  *infer.Profile
-	sized   map[sample.ImageID]bool   // by key: images whose files are in budget.toOpen
-	outside atomic.Pointer[[2]uint64] // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
+	sized   map[sample.ImageID]map[sample.Offset]bool // by key: images that are in budget.toOpen, and pieces of them
+	outside atomic.Pointer[[2]uint64]                 // of the kernel's walks when they were given code: how many there were, and those that left the code they knew
 
 	cancel context.CancelFunc
 	ended  chan error // gets what the run returned; nil once it was read
@@ -142,7 +143,7 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 			opt.Log.Close()
 		}
 	}()
-	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, sized: map[sample.ImageID]bool{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
+	k := &Calibrator{opt: opt, sys: sys, began: time.Now(), budget: budget{share: opt.Budget, length: opt.Length}, proc: "/proc", seen: new(trace.Walks), images: map[sample.ImageID]*probedImage{}, place: map[siteKey]*chosen{}, sized: map[sample.ImageID]map[sample.Offset]bool{}, walked: map[sample.ImageID]map[int]bool{}, decoded: map[sample.ImageID]map[int]*walkedProc{}, dense: map[siteKey]bool{}, ended: make(chan error, 1)}
 	if opt.Paths {
 		k.seen.KeepPaths()
 	}
@@ -152,12 +153,12 @@ func New(sys *collect.System, opt Options) (_ *Calibrator, err error) {
 	err = nil // without long walks, there is the rest
 	if sys == nil {
 		k.noProbes = &collect.Unavailable{Why: "ordinary users have long walks alone"}
+		k.refused.Store(true)
 	} else if opt.Dry {
 		err = k.openProber()
 	} else if k.noProbes = collect.TryProbes(); k.noProbes != nil {
 		err = k.withoutProbes()
 	}
-	k.refused.Store(k.noProbes != nil)
 	k.walkless.Store(sys == nil || k.noWalks != nil)
 	if err != nil {
 		return nil, err
@@ -300,14 +301,20 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 
 // Choose has the places probed that tell most beside what rec says already, until the
 // next choice after so long. Once ctx is done, it chooses nothing and returns soon.
-func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
-	before := collect.ProcessorTime()
+func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) (err error) {
 	k.once = 0
-	err := k.choose(ctx, rec, next)
-	took := collect.ProcessorTime() - before
-	k.choices.Add(int64(took))
+	took := k.timed(func() { err = k.choose(ctx, rec, next) })
 	k.budget.chose(took, k.once)
 	return err
+}
+
+// timed does something for a choice, and returns what it took of this process.
+func (k *Calibrator) timed(do func()) time.Duration {
+	k.before = collect.ProcessorTime()
+	do()
+	took := collect.ProcessorTime() - k.before
+	k.choices.Add(int64(took))
+	return took
 }
 
 func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
@@ -316,7 +323,7 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 	if c == nil {
 		return nil
 	}
-	k.AddTo(known)
+	k.addTo(known, k.seen.AddCounts)
 	hot := map[sample.ImageID]bool{}
 	for i, id := range report.MostFirst(rec.ByImage()) {
 		hot[id.Key()] = i < probedImages
@@ -326,7 +333,7 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 			return nil, input.ErrNotFound
 		}
 		return k.open(id)
-	}, infer.Options{})
+	}, infer.Options{NoCallers: !k.walkless.Load()})
 	if errors.Is(err, infer.ErrNothing) {
 		return nil
 	}

@@ -1,9 +1,9 @@
 package calibrate
 
 import (
+	"debug/elf"
 	"fmt"
 	"math"
-	"os"
 	"strings"
 	"time"
 
@@ -16,14 +16,7 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	if c := Timed(rec); c != nil && c.Event.Unit == "ns" {
 		k.used.Add(int64(c.Weight))
 	}
-	for id := range rec.ByImage() {
-		if key := id.Key(); !k.sized[key] && len(k.sized) < probedImages {
-			k.sized[key] = true
-			if st, err := os.Stat(id.Path); err == nil && st.Mode().IsRegular() {
-				k.budget.opens(st.Size())
-			}
-		}
-	}
+	k.foresee(rec)
 	k.budget.saveFor(k.aim())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
 	k.rate.Store(math.Float64bits(r.perSecond))
@@ -32,6 +25,51 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 		k.walker.SetShare(r.walks) // what cannot be set is as it was
 	}
 	k.long.endIfDear(k.budget.share * float64(k.used.Load()))
+}
+
+// foresee tells the budget what the first choice has to decode of what rec has.
+func (k *Calibrator) foresee(rec *sample.Recording) {
+	if k.budget.hasChosen() {
+		return
+	}
+	for _, c := range rec.Counts {
+		for _, ic := range c.Images {
+			key := ic.ID.Key()
+			seen := k.sized[key]
+			if seen == nil && len(k.sized) == probedImages {
+				continue
+			}
+			if seen == nil {
+				seen = map[sample.Offset]bool{}
+				k.sized[key] = seen
+				k.budget.opens(time.Duration(float64(codeSize(ic.ID.Path)) / 1e6 * float64(codeCost)))
+			}
+			before := len(seen)
+			for off := range ic.At {
+				seen[off/pieceSize] = true
+			}
+			k.budget.opens(time.Duration(len(seen)-before) * pieceCost)
+		}
+	}
+}
+
+// codeSize is how many bytes of a file are code; 0 if that is not known.
+func codeSize(path string) (n uint64) {
+	f, err := sample.OpenRegular(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	e, err := sample.ReadELF(f)
+	if err != nil {
+		return 0
+	}
+	for _, s := range e.Segments {
+		if s.Type == elf.PT_LOAD && s.Flags&elf.PF_X != 0 {
+			n += s.Filesz
+		}
+	}
+	return n
 }
 
 // May reports whether there is room for another choice.

@@ -36,18 +36,18 @@ const missedShare = 0.05
 // walksShare is the part of the time of a calibration that is for walks; windows have the rest.
 const walksShare = 0.6
 
-// forWalks is the share of the processor time for walks, forWindows that for windows.
-func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
-func (opt *Options) forWindows() float64 { return opt.Budget - opt.forWalks() }
-
 // windowsShare is that of windows.
 const windowsShare = 1 - walksShare
+
+// forWalks is the share of the processor time for walks, forWindows that for windows.
+func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
+func (opt *Options) forWindows() float64 { return windowsShare * opt.Budget }
 
 // longShare is the part of the time for walks that is for long ones, where there are both. A walk of the kernel takes a tenth of the
 // time of a long one, and tells a fifth as much of how often code runs; what memory and indirect branches do, and how fast loops
 // are, long ones tell. Of eight recordings of five programs at 3 %, the mean block overlap is 0.867 with a third to a half, 0.864
 // without long walks: they differ by less than recordings do.
-const longShare = 1. / 2
+const longShare = 1. / 3
 
 // parts says who is to have what is left of the budget: each of those that has something to do.
 func (k *Calibrator) parts() (parts rates) {
@@ -66,11 +66,16 @@ func (k *Calibrator) parts() (parts rates) {
 
 // mayWalk reports whether there is room for walks in the kernel, which take the most where they begin.
 func (k *Calibrator) mayWalk() bool {
-	return k.walker != nil && !k.walkless.Load() && (k.inKernel.Load() || k.budget.mayOnce(walkerCost))
+	return k.walker != nil && !k.walkless.Load() && (k.inKernel.Load() || k.mayBegin(walkerCost))
+}
+
+// mayBegin reports whether there is room for something that is done once in a choice, beside what that took so far.
+func (k *Calibrator) mayBegin(cost time.Duration) bool {
+	return k.budget.mayOnce(cost + collect.ProcessorTime() - k.before)
 }
 
 // mayProbe reports whether there is room for a prober.
-func (k *Calibrator) mayProbe() bool { return k.wantsProber() && k.budget.mayOnce(proberCost) }
+func (k *Calibrator) mayProbe() bool { return k.wantsProber() && k.mayBegin(proberCost) }
 
 // wantsProber reports whether one is missing. Walks come first, which say what to probe.
 func (k *Calibrator) wantsProber() bool {
@@ -183,11 +188,7 @@ func (k *Calibrator) lacksCode() bool {
 
 // extend adds what code walks lack.
 func (k *Calibrator) extend() error {
-	before := collect.ProcessorTime()
-	k.walk(k.placed)
-	took := collect.ProcessorTime() - before
-	k.choices.Add(int64(took))
-	k.budget.extended(took)
+	k.budget.extended(k.timed(func() { k.walk(k.placed) }))
 	return nil
 }
 
@@ -448,11 +449,18 @@ func (f *siteFinder) find(id sample.ImageID, off sample.Offset) (s infer.Site, o
 
 // AddTo adds what probes and walks counted to the counts of time in rec, if it has some.
 func (k *Calibrator) AddTo(rec *sample.Recording) {
+	k.addTo(rec, k.seen.AddTo)
+	if c := Timed(rec); c != nil {
+		k.long.addTo(c)
+	}
+}
+
+// addTo adds what windows counted, and of walks what a choice goes by, or all of it.
+func (k *Calibrator) addTo(rec *sample.Recording, walks func(c *sample.Counts, rates []trace.Rate)) {
 	if c := Timed(rec); c != nil {
 		k.run.AddTo(c)
 		k.gather()
-		k.seen.AddTo(c, k.run.Rates())
-		k.long.addTo(c)
+		walks(c, k.run.Rates())
 	}
 }
 
