@@ -62,8 +62,9 @@ const (
 	choosingShare = 0.25
 	// savingShare is the part that is saved, where the length is not known, for what is done once.
 	savingShare = 0.4
-	// onceShare is the part of what there is room for that may be spent at once, where the length is known.
-	onceShare = 0.5
+	// onceShare is the part of what there is room for that may be spent at once, where the length is known, and firstShare that of
+	// the first choice, without which there is nothing.
+	onceShare, firstShare = 0.5, 0.7
 	// opened is how many times as long the first choice takes as the second, about: it opens images.
 	opened = 3
 	// likely is the part of the use of processors so far that a program is taken to have until the end.
@@ -71,7 +72,7 @@ const (
 	// evenly is over how long what was spent too much, or saved, is made up for, in seconds.
 	evenly = 10
 	// atEnd is left at the end, for what comes then: to take in the last walks, and to end probes.
-	atEnd = 40 * time.Millisecond
+	atEnd = 25 * time.Millisecond
 	// margin is the part of the budget that is left alone: what costs one by one is taken in each second.
 	margin = 0.03
 	// lateFor is the part of a recording, at its end, in which nothing is chosen any more.
@@ -79,12 +80,12 @@ const (
 )
 
 // codeCost is what a first choice takes for each MB of code, all of which is looked through for where procedures are entered, and
-// pieceCost for each piece of pieceSize bytes that has samples, whose procedures are decoded. Of 3,000 samples each, that comes to 0.51
-// s for gcc's cc1, of 38 MB with its libraries, which takes 0.56 s of processor time; to 0.21 s for a Go program of 37 MB, and
-// 0.20 s; to 0.04 s for SQLite, and 0.03 s; to 0.11 s for CPython, and 0.16 s (Zen 4).
+// pieceCost for each piece of pieceSize bytes that has samples, whose procedures are decoded. Of 3,000 samples each, that comes to 0.39
+// s for gcc's cc1, of 38 MB with its libraries, which takes 0.56 s of processor time; to 0.14 s for a Go program of 37 MB, and
+// 0.20 s; to 0.04 s for SQLite, and 0.02 s (Zen 4).
 const (
-	codeCost  = 14 * time.Millisecond
-	pieceCost = 150 * time.Microsecond
+	codeCost  = 10 * time.Millisecond
+	pieceCost = 100 * time.Microsecond
 	pieceSize = 1 << 10
 )
 
@@ -92,8 +93,8 @@ const (
 // kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
 // virtual machine with two processors; what they took is counted, whatever that was.
 const (
-	firstChoice = 20 * time.Millisecond
-	walkerCost  = 80 * time.Millisecond
+	firstChoice = 10 * time.Millisecond
+	walkerCost  = 60 * time.Millisecond
 	proberCost  = 100 * time.Millisecond
 )
 
@@ -192,14 +193,18 @@ func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
 func (b *budget) mayChoose() bool {
 	b.mu.Lock()
 	opening := b.toOpen
-	first, cost, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
+	first, next, may := b.choices == 0, b.expected(), min(b.saved(), b.room())
 	settled := b.at >= 3*time.Second // it is known what goes on by itself
 	late := b.length > 0 && b.at > b.length-b.length/lateFor
 	b.mu.Unlock()
 	if first {
-		return settled && b.mayOnce(firstChoice+opening)
+		cost := firstChoice + opening
+		if b.length > 0 {
+			cost = time.Duration(onceShare / firstShare * float64(cost))
+		}
+		return settled && b.mayOnce(cost)
 	}
-	return cost <= may && !late
+	return next <= may && !late
 }
 
 // mayExtend reports whether there is room to add code for walks.

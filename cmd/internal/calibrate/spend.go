@@ -24,7 +24,7 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	if k.walker != nil {
 		k.walker.SetShare(r.walks) // what cannot be set is as it was
 	}
-	k.long.endIfDear(k.budget.share * float64(k.used.Load()))
+	k.long.endIfDear(k.budget.share*float64(k.used.Load()), k.inKernel.Load())
 }
 
 // foresee tells the budget what the first choice has to decode of what rec has.
