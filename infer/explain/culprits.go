@@ -939,15 +939,17 @@ func (w *work) blameUnits(i int, sl *dataSlice) {
 func (w *work) blameOp(i, k int, score float64) {
 	in, o := &w.exp.Insts[k], &w.ops[k]
 	latency := w.model.Latency(in.Inst, o)
-	switch {
-	case in.Class&image.Locked != 0:
-		w.accuse(i, Lock, in.Addr, unbounded, max(score, scarcely))
-	case in.Class&(image.System|image.Rep) != 0:
-		w.accuse(i, Microcode, in.Addr, unbounded, score)
-	case in.Class&image.Div != 0:
-		w.accuse(i, Divider, in.Addr, 2*latency+slowDivide, score)
-	case in.Class&image.Mul != 0:
-		w.accuse(i, Multiplier, in.Addr, 2*latency, score/2)
+	if cause, ok := slowCause(in.Class); ok {
+		switch cause {
+		case Lock:
+			w.accuse(i, Lock, in.Addr, unbounded, max(score, scarcely))
+		case Microcode:
+			w.accuse(i, Microcode, in.Addr, unbounded, score)
+		case Divider:
+			w.accuse(i, Divider, in.Addr, 2*latency+slowDivide, score)
+		case Multiplier:
+			w.accuse(i, Multiplier, in.Addr, 2*latency, score/2)
+		}
 	}
 	switch o.Op {
 	case image.OpFloatAdd, image.OpFloatMul, image.OpFMA, image.OpFloatDiv32, image.OpFloatDiv64, image.OpSqrt32, image.OpSqrt64, image.OpConvert, image.OpX87:

@@ -101,6 +101,8 @@ type InstTime struct {
 	Why     machine.Why // what Least comes from
 	On      image.Addr  // what it depends on, where Why is Dependency
 	Unit    string      // the unit, where Why is Unit
+	Static  Static      // what Least goes to: Why, or the slow operation that it is for
+	For     image.Addr  // that operation, if Static is one
 	Stall   Stall
 
 	doubt float64 // of Total: cycles that are another's, if edges were taken as seldom as they may have been
@@ -127,9 +129,9 @@ func (r *Range) add(s Range) { r.Least, r.Most = r.Least+s.Least, r.Most+s.Most 
 // Dynamic at most, their Most to Dynamic at least: these are over all that executions may be.
 type Summary struct {
 	Cycles      float64
-	Static      [NumWhys]float64 // by machine.Why: what the model expects, as far as it was seen
-	Statics     [NumWhys]Range   // the same, by how well it is known how many ran
-	Dynamic     float64          // stalls
+	Static      [NumStatics]float64 // what the model expects, as far as it was seen
+	Statics     [NumStatics]Range   // the same, by how well it is known how many ran
+	Dynamic     float64             // stalls
 	Causes      [NumCauses]Range
 	Likeliest   [NumCauses]float64 // of Dynamic: stalls by the first of their culprits, as far as it explains them
 	Unexplained float64            // of Dynamic: no cause is left
@@ -143,12 +145,9 @@ type Summary struct {
 	Mispredicted float64
 }
 
-// NumWhys is how many machine.Why there are.
-const NumWhys = int(machine.Fetch) + 1
-
 // Expected is Static for people: what was caught although it retires with the instruction before goes
 // with dispatching, which is why it takes time at all.
-func (s *Summary) Expected() [NumWhys]float64 {
+func (s *Summary) Expected() [NumStatics]float64 {
 	by := s.Static
 	by[machine.Dispatch] += by[machine.Together]
 	by[machine.Together] = 0
@@ -156,7 +155,7 @@ func (s *Summary) Expected() [NumWhys]float64 {
 }
 
 // ExpectedRanges is Expected by how well it is known how often the code ran.
-func (s *Summary) ExpectedRanges() [NumWhys]Range {
+func (s *Summary) ExpectedRanges() [NumStatics]Range {
 	by := s.Statics
 	by[machine.Dispatch].add(by[machine.Together])
 	by[machine.Together] = Range{}
@@ -410,9 +409,14 @@ func (x *Explainer) newWork(ip *infer.ImageProfile, r *infer.Result, all bool) *
 		w.uops = append(w.uops, s.Uops)
 		for i, in := range insts {
 			slot := &s.Insts[i]
-			t := InstTime{Inst: in, Block: b, N: r.Block[b].N, Least: slot.Least, Why: slot.Why, Unit: slot.Unit}
+			t := InstTime{Inst: in, Block: b, N: r.Block[b].N, Least: slot.Least, Why: slot.Why, Unit: slot.Unit, Static: Static(slot.Why)}
 			if slot.Why == machine.Dependency {
 				t.On = s.Insts[slot.On].Addr
+			}
+			if slot.Least > 0 && slot.For >= 0 {
+				if static, ok := slowStatic(insts[slot.For].Class); ok {
+					t.Static, t.For = static, insts[slot.For].Addr
+				}
 			}
 			if r.BlockSamples[b] > 0 {
 				if off, ok := w.im.OffsetOf(in.Addr); ok {
@@ -664,8 +668,8 @@ func (e *Explanation) sum() {
 		}
 		stall := t.Stall.Cycles * t.N
 		static, off := t.Total-stall, e.off[t.Block]
-		e.Static[t.Why] += static
-		e.Statics[t.Why].add(Range{min(static, t.Least*t.N/off), max(static, min(t.Total, t.Least*t.N*off))})
+		e.Static[t.Static] += static
+		e.Statics[t.Static].add(Range{min(static, t.Least*t.N/off), max(static, min(t.Total, t.Least*t.N*off))})
 		e.Dynamic += stall
 		for k, c := range t.Stall.Culprits {
 			e.Causes[c.Cause].add(Range{c.Least * t.N, c.Most * t.N})

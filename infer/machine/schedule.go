@@ -28,6 +28,7 @@ type Slot struct {
 	Why   Why
 	On    int    // index into Schedule.Insts: what it depends on, where Why is Dependency; itself or a later one where that is of the execution before
 	Unit  string // the unit or units, where Why is Unit
+	For   int    // index into Schedule.Insts: the instruction whose result or use of units takes most of Least; -1 if none takes so much
 }
 
 // Why says what an instruction or a block waits for.
@@ -58,6 +59,8 @@ func (s *Schedule) Check() error {
 			return fmt.Errorf("%#x: depends on %d of %d", uint64(in.Addr), in.On, len(s.Insts))
 		case (in.Why == Unit) != (in.Unit != ""):
 			return fmt.Errorf("%#x: waits for %s, unit %q", uint64(in.Addr), in.Why, in.Unit)
+		case in.For < -1 || in.For >= len(s.Insts):
+			return fmt.Errorf("%#x: waits for %d of %d", uint64(in.Addr), in.For, len(s.Insts))
 		}
 		sum += in.Least
 	}
@@ -144,7 +147,57 @@ func (m *Model) schedule(insts []image.Inst, ops []image.Operands, loop bool) *S
 		p.bound(s)
 		p.retire(s)
 	}
+	p.blame(s)
 	return s
+}
+
+// blame says which instruction takes most of the least time of each. Of units, that is one of the operations that keep
+// them most. Of results: out of order, all that is older is done when an instruction is waited for, so its
+// own latency is what is left; in order, it waits before it issues, for the latency of what it depends on. What so
+// many instructions take, or their bytes, is no one's.
+func (p *plan) blame(s *Schedule) {
+	keeps := map[string]int{}
+	for i := range s.Insts {
+		slot := &s.Insts[i]
+		slot.For = -1
+		own := p.steps[i].latency
+		switch {
+		case slot.Why == Unit:
+			if _, ok := keeps[slot.Unit]; !ok {
+				keeps[slot.Unit] = p.keeps(slot.Unit)
+			}
+			slot.For = keeps[slot.Unit]
+		case slot.Why == Dependency && p.m.InOrder:
+			slot.For = slot.On
+		case p.m.InOrder || own <= 1 || 2*own < slot.Least:
+		case slot.Why == Dependency, slot.Why == Dispatch && 2*slot.Least >= own:
+			slot.For = i
+		}
+	}
+}
+
+// keeps returns a step of the kind of operation that keeps the units of that name for more than half of the time
+// that all do, -1 if none does.
+func (p *plan) keeps(name string) int {
+	var by [image.NumOps]float64
+	all := 0.0
+	at := slices.IndexFunc(p.m.unitSets, func(u unitSet) bool { return u.name == name })
+	within := func(s *step) (cycles float64) {
+		for _, uses := range [...][]pressure{s.uses, s.mem, s.store} {
+			for _, u := range uses {
+				if p.m.unitSets[u.set].units&^p.m.unitSets[at].units == 0 {
+					cycles += u.cycles
+				}
+			}
+		}
+		return cycles
+	}
+	for i := range p.steps {
+		c := within(&p.steps[i])
+		by[p.steps[i].op] += c
+		all += c
+	}
+	return slices.IndexFunc(p.steps, func(s step) bool { return 2*by[s.op] > all && within(&s) > 0 })
 }
 
 // plan is a block prepared for scheduling.
@@ -160,6 +213,7 @@ type plan struct {
 
 // step is an instruction with its costs added up.
 type step struct {
+	op      image.Op
 	latency float64 // from its start to its result
 	uops    int
 	uses    []pressure // of the operation
@@ -237,7 +291,7 @@ func accessOf(o *image.Operands, general access) access {
 
 // step adds up the costs of an instruction's load, operation and store.
 func (m *Model) step(in image.Inst, o *image.Operands) step {
-	s := step{}
+	s := step{op: o.Op}
 	load, store := in.Class&image.Load != 0, in.Class&image.Store != 0
 	if in.Class&image.Push != 0 { // the class leaves push and pop out of both
 		if o.Writes.General&^(1<<image.Flags) != 0 {

@@ -116,16 +116,18 @@ func newListRow(of Subject, t *explain.InstTime, all float64, ln *image.Lines) L
 	f := of.Result.Block[t.Block]
 	row := ListRow{
 		Addr: Hex(t.Addr), Bytes: t.Len, Block: Hex(of.Result.Proc.Blocks[t.Block].Start), Samples: t.Samples, Time: t.Total / max(all, 1e-300),
-		Executions: t.N, Confidence: f.Conf, Within: f.Within, Least: t.Least, Why: t.Why.String(), Stall: t.Stall.Cycles, Blame: Blame(&t.Stall),
+		Executions: t.N, Confidence: f.Conf, Within: f.Within, Least: t.Least, Why: t.Static.String(), Stall: t.Stall.Cycles, Blame: Blame(&t.Stall),
 		Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained, Instruction: of.Image.Image.Text(t.Addr),
 	}
 	if t.N > 0 {
 		row.Each = &t.Time
 	}
-	switch t.Why {
-	case machine.Dependency:
+	switch _, slow := t.Static.Cause(); {
+	case slow:
+		row.For = Hex(t.For)
+	case t.Why == machine.Dependency:
 		row.For = Hex(t.On)
-	case machine.Unit:
+	case t.Why == machine.Unit:
 		row.For = t.Unit
 	}
 	if ln == nil {

@@ -33,9 +33,17 @@ var causeNotes = [explain.NumCauses]string{
 }
 
 // staticNotes do so for what the machine model expects.
-var staticNotes = [explain.NumWhys]string{
+var staticNotes = [...]string{
 	machine.Dispatch:   "so many instructions take so long",
 	machine.Dependency: "an earlier result", machine.Unit: "a unit that others use", machine.Fetch: "code is fetched in lines",
+}
+
+// staticNote is that of s: a slow operation has the words of its cause.
+func staticNote(s explain.Static) string {
+	if c, ok := s.Cause(); ok {
+		return causeNotes[c]
+	}
+	return staticNotes[s]
 }
 
 // Causes returns what the cycles of s went to, as shares of them: first what the model
@@ -48,7 +56,7 @@ func Causes(s *explain.Summary) []Range {
 	var rows []Range
 	for i, n := range s.Expected() {
 		if n > 0 {
-			rows = append(rows, exactly("static: "+machine.Why(i).String(), n/s.Cycles, staticNotes[i]))
+			rows = append(rows, exactly("static: "+explain.Static(i).String(), n/s.Cycles, staticNote(explain.Static(i))))
 		}
 	}
 	for _, c := range explain.Causes() {

@@ -112,10 +112,10 @@ func SpentRows(s *explain.Summary) []SpentRow {
 		}
 	}
 	ranges := s.ExpectedRanges()
-	for why, n := range s.Expected() {
-		if machine.Why(why) != machine.Together {
-			r := ranges[why]
-			add(SpentRow{Kind: "static", Cause: machine.Why(why).String(), Cycles: n, Least: r.Least / all, Most: r.Most / all})
+	for i, n := range s.Expected() {
+		if static := explain.Static(i); static != explain.Static(machine.Together) {
+			r := ranges[i]
+			add(SpentRow{Kind: "static", Cause: static.String(), Cycles: n, Least: r.Least / all, Most: r.Most / all})
 		}
 	}
 	causes := explain.Causes()

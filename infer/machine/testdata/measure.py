@@ -41,7 +41,12 @@ KERNELS = [
     ("load vector", 120, "movups {o}(%rdi), %{x}"),
     ("store", 120, "mov %rax, {o}(%rdi)"),
     ("store vector", 120, "movups %xmm0, {o}(%rdi)"),
+    ("div64 of 64 bits latency, or and bts", 40, "xor %edx, %edx; div %r15; or %r8, %rax; bts $63, %rax"),
     ("atomic", 40, "lock addq $1, 64(%rdi)"),
+    ("atomic xadd", 40, "lock xaddq %rax, 64(%rdi)"),
+    ("atomic exchange", 40, "xchg %rax, 64(%rdi)"),
+    ("atomic compare and exchange", 40, "lock cmpxchgq %r15, 64(%rdi)"),
+    ("fence", 40, "mfence"),
     ("branch not taken", 120, "jc 9f"),
     ("float add", 120, "addsd %xmm15, %{x}"),
     ("float add latency", 120, "addsd %xmm15, %xmm0"),
@@ -103,7 +108,7 @@ static void run(const char *name, void (*f)(void), int n) {
 	}
 	double ticks = best / (2000.0 * n);
 	if (!cycle) cycle = ticks;
-	printf("%-28s %.2f\\n", name, ticks / cycle);
+	printf("%-36s %.2f\\n", name, ticks / cycle);
 }
 int main(void) {""" + "\n".join(calls) + "}")
     with tempfile.TemporaryDirectory() as tmp:
