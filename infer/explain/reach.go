@@ -454,6 +454,8 @@ type bound struct {
 	expected     float64 // lines, by the estimated counts
 	within       float64 // bytes of data of the image that it is always in; 0 is not known
 	table        bool    // while its base stays, it is within less than the first cache
+	second       bool    // likewise the second
+	passes       float64 // lines of all that it is then in, for each execution, by the estimated counts; where table or second
 }
 
 // bounded returns what bounds access l, to m.
@@ -481,12 +483,16 @@ func (w *work) bounded(l int, m image.Memory) (b bound) {
 	} else if m.Base == image.NoReg && !math.IsInf(few, 1) {
 		b.within = few
 	}
-	if few <= firstCache { // a pass over all of it for each base
-		b.table = true
+	if few <= secondCache { // a pass over all of it for each base
 		lines, pages, expected := w.moved(l, m, true)
-		b.lines = min(b.lines, lines*math.Ceil(few/lineSize))
-		b.pages = min(b.pages, pages*math.Ceil(few/pageSize))
-		b.expected = min(b.expected, expected*math.Ceil(few/lineSize))
+		b.passes = expected * math.Ceil(few/lineSize)
+		b.second = true
+		if few <= firstCache {
+			b.table = true
+			b.lines = min(b.lines, lines*math.Ceil(few/lineSize))
+			b.pages = min(b.pages, pages*math.Ceil(few/pageSize))
+			b.expected = min(b.expected, b.passes)
+		}
 	}
 	return b
 }
@@ -501,23 +507,67 @@ func (w *work) moved(l int, m image.Memory, baseOnly bool) (lines, pages, expect
 		expected += min(ratio, w.r.Block[block].N/max(w.exp.Insts[l].N, 1e-300)) * part
 	}
 	add(0, 1, 1) // entered
-	count := func(k int8, scale float64) {
+	var count func(k int8, before int, scale, again float64)
+	count = func(k int8, before int, scale, again float64) {
 		if k == image.NoReg {
 			return
 		}
+		if from, low, i, ok := w.copied(int(k), before); ok {
+			count(from, i, scale, again+math.Ldexp(1, -low))
+			return
+		}
 		for _, mv := range w.reach.moves[k] {
+			block := w.exp.Insts[mv.i].Block
 			if mv.reset {
-				add(w.exp.Insts[mv.i].Block, 1, 1)
+				add(block, 1, 1)
 			} else {
-				add(w.exp.Insts[mv.i].Block, min(1, mv.step*scale/lineSize), min(1, mv.step*scale/pageSize))
+				add(block, min(1, mv.step*(scale/lineSize+again)), min(1, mv.step*(scale/pageSize+again)))
 			}
 		}
 	}
-	count(m.Base, 1)
+	count(m.Base, l, 1, 0)
 	if !baseOnly {
-		count(m.Index, math.Ldexp(1, int(m.Scale)))
+		count(m.Index, l, math.Ldexp(1, int(m.Scale)), 0)
 	}
 	return lines, pages, expected
+}
+
+// copied returns the register that register k is a copy of before instruction l, made by instruction i of the same block:
+// k then moves as that one does, and begins anew each time that so many low bits of it do.
+func (w *work) copied(k, l int) (from int8, low, i int, ok bool) {
+	for i = l - 1; i >= w.first[w.exp.Insts[l].Block]; i-- {
+		if w.changed(i)>>k&1 != 0 {
+			from, low, ok = w.copies(i)
+			return from, low, i, ok
+		}
+	}
+	return 0, 0, 0, false
+}
+
+// copies reports whether instruction i sets its register to so many low bits of another.
+func (w *work) copies(i int) (from int8, low int, ok bool) {
+	o := &w.reach.ops[i]
+	if w.exp.Insts[i].Class&(image.DirCall|image.IndCall) != 0 {
+		return 0, 0, false
+	}
+	if w.im.Arch == image.AArch64 {
+		switch {
+		case o.Src >= 32 || o.Src == o.Dst:
+			return 0, 0, false
+		case o.Kind == trace.ArmUbf:
+			return int8(o.Src), int(o.Imm), o.Cond == 0 && o.Scale == 0
+		case o.Kind == trace.ArmAnd && o.Flags&(trace.ArmImm|trace.ArmNot) == trace.ArmImm && o.Imm&(o.Imm+1) == 0:
+			return int8(o.Src), bits.Len64(uint64(o.Imm)), true
+		}
+		return 0, 0, false
+	}
+	switch {
+	case o.Src >= 16 || o.Src == o.Dst || o.Size < 2: // of one byte, it may be the second of a register
+		return 0, 0, false
+	case o.Kind == trace.X86Mov && o.Size >= 4, o.Kind == trace.X86Movzx:
+		return int8(o.Src), 8 * int(o.Size), true
+	}
+	return 0, 0, false
 }
 
 // ratio returns how often block b runs for each execution of block of, at most.

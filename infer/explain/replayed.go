@@ -122,13 +122,16 @@ func (w *work) weighReplayed(i int, c Cause, from image.Addr, most, expected, sc
 			break
 		}
 		p := rateOf(r.FarPages, r.NearPages, r.Accesses)
-		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(float64(mem.L3), secondTLB))
+		// The second TLB has what walks do not show to be beyond it: short ones show that of no page.
+		beyond := float64(r.BeyondPages) / float64(max(r.FarPages, 1))
+		most, expected = bound(p, float64(2*mem.DRAM), p.cycles(secondTLB+beyond*float64(mem.L3-secondTLB), secondTLB))
 	case PageFault:
 		if r.Accesses < fewReplayed {
 			break
 		}
 		p := rateOf(0, r.NearPages, r.Accesses)
-		most, expected = bound(p, faultCost, p.cycles(0, 2*faultCost))
+		cost := max(faultCost, most)
+		most, expected = bound(p, cost, p.cycles(0, 2*cost))
 	case ICache:
 		// What is waited for after a call may be the code of what was called.
 		if r.Fetches < fewReplayed || k > 0 && w.exp.Insts[k-1].Class&(image.DirCall|image.IndCall) != 0 {

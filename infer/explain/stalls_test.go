@@ -139,6 +139,53 @@ func TestStalls(t *testing.T) {
 	}
 }
 
+// TestBranchItself: a branch that follows random bits has nearly all samples of its loop itself, as some recordings on
+// Zen 4 have it: it is more likely than the load before it, which goes through 64 KB byte by byte, to be what is waited for.
+func TestBranchItself(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile("../../testdata/stalls/branch.bfr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []uint64{2, 5, 12, 20} {
+		rec, err := sample.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := sample.NewCounts(rec.Counts[0].CPU, rec.Counts[0].Event)
+		for _, ic := range rec.Counts[0].Images {
+			if !strings.HasSuffix(ic.ID.Path, "/stalls") {
+				continue
+			}
+			var most sample.Offset
+			for off, n := range ic.At {
+				if n > ic.At[most] {
+					most = off
+				}
+			}
+			for off, n := range ic.At {
+				rest := n
+				if off != most {
+					rest /= part
+				}
+				moved.AddSample(moved.Image(ic.ID), off, rest)
+				moved.AddSample(moved.Image(ic.ID), most, n-rest)
+			}
+		}
+		_, all := explained(t, &sample.Recording{Counts: []*sample.Counts{moved}})
+		var sum Summary
+		for _, e := range all {
+			if e.Result.Proc.Name == "branch" {
+				sum.Add(&e.Summary)
+			}
+		}
+		t.Logf("1 of %d left elsewhere: mispredict is likeliest of %.2f of the stalls, dcache-miss of %.2f", part, sum.Likeliest[Mispredict]/sum.Dynamic, sum.Likeliest[DCache]/sum.Dynamic)
+		if sum.Likeliest[Mispredict] < 0.5*sum.Dynamic {
+			t.Errorf("1 of %d left elsewhere: mispredict is likeliest of %.2f of the stalls", part, sum.Likeliest[Mispredict]/sum.Dynamic)
+		}
+	}
+}
+
 // explainerOf infers the recording of a set.
 func explainerOf(t *testing.T, s *sets.Set) *Explainer {
 	t.Helper()
