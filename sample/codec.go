@@ -23,8 +23,8 @@ import (
 //	              if there are first touches, "bfr4" if anything was probed or
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
 //	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
-//	              "bfr9" if processes are known, "bfra" if walks were timed, and nothing
-//	              else differs: digits go on as letters
+//	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
+//	              clock is known, and nothing else differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -41,6 +41,8 @@ import (
 //	integer  period, in events per sample; 0 if it varied
 //	string   unit of the period
 //	integer  weight: sum of the periods of the samples delivered; 0 is unknown
+//	integer  from "bfrb" on, clocked: ns of the weight in which it is known how many cycles passed; 0 if of none
+//	integer  from "bfrb" on, cycles in them
 //	list     losses by reason: string, reason; integer, samples (> 0)
 //	list     images by build ID, then path
 //	list     places in stacks, branches, ranges, paths and targets: unknown first,
@@ -147,7 +149,8 @@ const (
 	magicReplayed  = "bfr8"
 	magicProcesses = "bfr9"
 	magicTimed     = "bfra"
-	magicLast      = magicTimed
+	magicClocked   = "bfrb"
+	magicLast      = magicClocked
 )
 
 const headerSize = len(magic) + 4
@@ -165,6 +168,7 @@ var versions = []struct {
 	{magicReplayed, "replayed walks", ofImage((*ImageCounts).replayed)},
 	{magicProcesses, "processes", ofImage((*ImageCounts).begun)},
 	{magicTimed, "timed walks", ofImage((*ImageCounts).timed)},
+	{magicClocked, "clocks", ofCounts(func(c *Counts) bool { return c.Clocked > 0 })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -252,6 +256,10 @@ func (e *encoder) counts(c *Counts) {
 	e.Uint(c.Event.Period)
 	e.String(c.Event.Unit)
 	e.Uint(c.Weight)
+	if e.magic >= magicClocked {
+		e.Uint(c.Clocked)
+		e.Uint(c.Cycles)
+	}
 	e.Int(len(c.Lost))
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 		e.String(string(why))
@@ -556,6 +564,11 @@ func (d *decoder) counts() *Counts {
 	c := NewCounts(d.cpu(), d.event())
 	c.Weight = d.Uint(math.MaxUint64, "weight")
 	d.Note("weight %d", c.Weight)
+	if d.magic >= magicClocked {
+		c.Clocked = d.Uint(math.MaxUint64, "clocked")
+		c.Cycles = d.Uint(math.MaxUint64, "cycles")
+		d.Note("clock %d cycles in %d ns", c.Cycles, c.Clocked)
+	}
 	d.losses(c)
 	d.images(c)
 	places := d.places(c)

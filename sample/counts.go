@@ -207,6 +207,21 @@ func (c *Counts) MeanPeriod() float64 {
 	return float64(c.Event.Period)
 }
 
+// Clock returns the cycles that passed in a ns while samples were taken, in the mean of those of which that is known; 0 if
+// it is of none.
+func (c *Counts) Clock() float64 {
+	if c.Clocked == 0 {
+		return 0
+	}
+	return float64(c.Cycles) / float64(c.Clocked)
+}
+
+// A processor has a clock between these, in cycles per ns. What is called so elsewhere is none.
+const (
+	LeastClock = 0.1
+	MostClock  = 10
+)
+
 // merge adds o to c.
 func (c *Counts) merge(o *Counts) {
 	// A sum with an unknown part is unknown, and so is one too large to hold.
@@ -217,6 +232,7 @@ func (c *Counts) merge(o *Counts) {
 		sum = 0
 	}
 	c.Weight = sum
+	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
 
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
@@ -306,7 +322,7 @@ func (c *Counts) Check() error {
 	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
 		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
 	}
-	for _, check := range []func() error{c.checkTotal, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets} {
+	for _, check := range []func() error{c.checkTotal, c.checkClock, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", c.Event.Name, err)
 		}
@@ -326,6 +342,19 @@ func (c *Counts) checkTotal() error {
 		if n == 0 {
 			return fmt.Errorf("lost by reason %q: 0 samples", why)
 		}
+	}
+	return nil
+}
+
+func (c *Counts) checkClock() error {
+	ghz := c.Clock()
+	switch {
+	case c.Clocked == 0 && c.Cycles != 0:
+		return fmt.Errorf("%d cycles in no time", c.Cycles)
+	case c.Clocked != 0 && c.Event.Unit != "ns":
+		return fmt.Errorf("%d ns of events that are counted in %q", c.Clocked, c.Event.Unit)
+	case c.Clocked != 0 && !(ghz >= LeastClock && ghz <= MostClock):
+		return fmt.Errorf("a clock of %g cycles per ns", ghz)
 	}
 	return nil
 }

@@ -178,6 +178,8 @@ type Counts struct {
 	Event    Event
 	Total    uint64 // samples taken, the lost ones included
 	Weight   uint64 // sum of the periods of the samples delivered, in Event.Unit; 0 is unknown, or too large to hold
+	Clocked  uint64 // of Weight, the ns in which it is known how many cycles passed; 0 if of none, and where Event.Unit is no time
+	Cycles   uint64 // that passed in Clocked
 	Images   []*ImageCounts
 	Lost     map[Loss]uint64 // samples by reason
 	Stacks   []Stack         // of samples that are also in Images; use AddStack

@@ -91,6 +91,10 @@ func (c *Counts) scale(w float64) *Counts {
 	if c.Weight > 0 {
 		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
 	}
+	if c.Clocked > 0 {
+		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
+		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
+	}
 	out.scaleBranches(c, w)
 	out.scalePaths(c, w)
 	out.scaleTargets(c, w)

@@ -65,6 +65,8 @@ type Stats struct {
 	Traced   *Traced   // if it was by ptrace
 	Followed *Followed // if it was by Follow
 
+	Clock Clock // of the processors, as measured while they were sampled; the zero value where it was not
+
 	Chosen bool // the event is that of Options, not the best of a ladder
 
 	Throttled        uint64        // times that the kernel stopped sampling for a moment, to save its time
@@ -72,6 +74,12 @@ type Stats struct {
 	Counted          uint64        // of Event, while it was counted, in its unit; 0 is unknown
 	Missed           float64       // share of Counted that brought no sample, although it should have; those there are stand for it too
 	LostRecords      uint64        // records of mappings, forks and ends that the kernel dropped: samples may be called unmapped for that
+}
+
+// A Clock is what was measured of one, some times.
+type Clock struct {
+	Least, Most float64 // cycles per ns
+	Times       int
 }
 
 // Traced says how sampling by ptrace went.

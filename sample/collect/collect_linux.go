@@ -387,6 +387,7 @@ func (s *session) collect(ctx context.Context) error {
 	if err := s.queue.flush(math.MaxUint64, s.tally.record); err != nil {
 		return err
 	}
+	s.tally.measureClock(func() int { return -1 })
 	if s.perf.typ != unix.PERF_TYPE_SOFTWARE {
 		s.tally.weigh(len(s.samplers))
 	}
@@ -508,14 +509,22 @@ func (s *session) drain() error {
 		return os.NewSyscallError("clock_gettime", err)
 	}
 	s.limit = uint64(now.Nano())
-	for _, r := range s.rings {
+	most, busiest := 0, -1
+	for i, r := range s.rings {
 		recs, err := r.read()
 		if err != nil {
 			return err
 		}
+		if i%2 == 1 && len(recs) > most { // samples are in every second ring, see openThread
+			most, busiest = len(recs), s.cpus[i/2]
+		}
 		s.queue.add(recs)
 	}
-	return s.queue.flush(limit, s.tally.record)
+	if err := s.queue.flush(limit, s.tally.record); err != nil {
+		return err
+	}
+	s.tally.measureClock(func() int { return busiest })
+	return nil
 }
 
 // keepOutOfStep pauses the samplers at random until stop is called, which may be

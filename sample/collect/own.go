@@ -77,6 +77,7 @@ func (s *OwnSampler) take(t *tally) {
 		return
 	}
 	s.taken = time.Now()
+	t.clock.weigh(t.counts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rec.AddAll(&sample.Recording{Counts: []*sample.Counts{t.counts}})

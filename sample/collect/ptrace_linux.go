@@ -423,6 +423,9 @@ func (t *tracer) collect(ctx context.Context) error {
 			t.row++
 		default:
 			t.row = 0
+			if t.unhindered() {
+				t.tally.measureClock(t.ranOn)
+			}
 			t.look(now)
 		}
 		if t.follow != nil {
@@ -734,6 +737,21 @@ func (t *tracer) look(now time.Time) {
 	if t.budget.due(now) {
 		t.interval = t.budget.spent(now, t.own(), t.stats.Program, t.period)
 	}
+}
+
+// unhindered reports whether no thread stands, or is about to.
+func (t *tracer) unhindered() bool {
+	return !slices.ContainsFunc(t.order, func(th *tracee) bool { return th.held || !th.asked.IsZero() })
+}
+
+// ranOn returns a processor that a traced thread runs on; -1 if none does.
+func (t *tracer) ranOn() int {
+	for _, th := range t.order {
+		if th.state() == 'R' {
+			return lastProcessor(th.tid)
+		}
+	}
+	return -1
 }
 
 // own is the processor time of this thread that its budget is for.

@@ -52,6 +52,8 @@ type sampler struct {
 	entries int // places that one map has room for
 	used    int // the most of them used at a take
 	batch   batch
+	user    []uint64 // samples by processor, as of the last take
+	clock   clockMeter
 }
 
 // tickEvent is the name of the event of SystemOptions.Tick. Its samples are never
@@ -248,6 +250,25 @@ func (s *sampler) perCPU() ([]processorCounters, error) {
 
 func (s *sampler) processorCounters() (sum processorCounters, err error) {
 	all, err := s.perCPU()
+	return sumCounters(all), err
+}
+
+// busiest returns the processor that most samples came from since it was called last; -1 if none did.
+func (s *sampler) busiest(all []processorCounters) int {
+	most, busiest := uint64(0), -1
+	for cpu, c := range all {
+		if cpu == len(s.user) {
+			s.user = append(s.user, 0)
+		}
+		if n := c.User - s.user[cpu]; n > most {
+			most, busiest = n, cpu
+		}
+		s.user[cpu] = c.User
+	}
+	return busiest
+}
+
+func sumCounters(all []processorCounters) (sum processorCounters) {
 	for _, c := range all {
 		sum.All += c.All
 		sum.User += c.User
@@ -263,7 +284,7 @@ func (s *sampler) processorCounters() (sum processorCounters, err error) {
 			}
 		}
 	}
-	return sum, err
+	return sum
 }
 
 // release undoes everything.
@@ -322,10 +343,14 @@ func (s *sampler) take() (t taken, err error) {
 	for _, p := range t.samples {
 		s.drained += p.n
 	}
-	sum, err := s.processorCounters()
+	all, err := s.perCPU()
 	if err != nil {
 		return t, err
 	}
+	if cpu := s.busiest(all); cpu >= 0 && s.clock.due() {
+		s.clock.measure(cpu)
+	}
+	sum := sumCounters(all)
 	for e := range t.weights {
 		t.weights[e] = sum.Weight[old][e] - s.weights[old][e]
 	}

@@ -299,5 +299,12 @@ func (s *System) drain() (*sample.Recording, error) {
 	if err := s.resolver.catchUp(); err != nil {
 		return nil, err
 	}
-	return s.resolver.resolve(s.sampler.newCounts(), t)
+	rec, err := s.resolver.resolve(s.sampler.newCounts(), t)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range rec.Counts {
+		s.sampler.clock.weigh(c)
+	}
+	return rec, nil
 }

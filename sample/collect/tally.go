@@ -42,6 +42,7 @@ type tally struct {
 	layout   sampleLayout
 	identify func(*mmapRecord) sample.ImageID // may look at the file
 	progress Progress
+	clock    clockMeter
 
 	sample sampleRecord   // of sample, kept for its slices
 	frames []sample.Frame // likewise
@@ -49,8 +50,18 @@ type tally struct {
 
 // recording returns what was tallied.
 func (t *tally) recording() *sample.Recording {
+	t.clock.weigh(t.counts)
+	t.stats.Clock = t.clock.spread()
 	t.spaces.TellProcesses(t.counts)
 	return sample.Merge(&sample.Recording{Counts: []*sample.Counts{t.counts}})
+}
+
+// measureClock measures the clock, if samples of time have come and it is time to: on the processor that sampled returns.
+func (t *tally) measureClock(sampled func() int) {
+	if t.counts.Event.Unit == "ns" && t.counts.Weight > t.counts.Clocked && t.clock.due() {
+		t.clock.measure(sampled())
+		t.clock.weigh(t.counts)
+	}
 }
 
 // missedShare is the share of its events that a counter may count beyond what samples stand for: each

@@ -314,13 +314,15 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			c.Total = add(c.Total, ic.Samples())
 		}
 		if whole {
-			c.Weight = dir.summary.Counts[i].Weight
+			of := dir.summary.Counts[i]
+			c.Weight, c.Clocked, c.Cycles = of.Weight, of.Clocked, of.Cycles
 			for why, n := range dir.summary.Counts[i].Lost {
 				c.Lose(why, n)
 			}
 		} else {
 			all := dir.summary.Counts[i].Delivered()
 			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, all)
+			shareClock(c, dir.summary.Counts[i], all)
 			shareProbed(c, all)
 		}
 	}
@@ -333,6 +335,14 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		sum.Counts = slices.DeleteFunc(sum.Counts, func(c *sample.Counts) bool { return len(c.Images) == 0 })
 	}
 	return sum, nil
+}
+
+// shareClock has c, of whose delivered samples there are so many in all, clocked as long as its share of the time that they
+// were. The clock is that of all.
+func shareClock(c, of *sample.Counts, all uint64) {
+	if c.Clocked = share(of.Clocked, c.Total, all); c.Clocked > 0 {
+		c.Cycles = max(1, share(of.Cycles, c.Clocked, of.Clocked))
+	}
 }
 
 // shareProbed reduces what probes counted to the share of the weight that the samples of

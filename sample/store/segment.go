@@ -397,7 +397,7 @@ func summarise(rec *sample.Recording) *sample.Recording {
 	sum := &sample.Recording{}
 	for _, c := range rec.Counts {
 		s := sample.NewCounts(c.CPU, c.Event)
-		s.Weight = c.Weight
+		s.Weight, s.Clocked, s.Cycles = c.Weight, c.Clocked, c.Cycles
 		if n := inImages(c); n > 0 {
 			s.AddSample(s.Image(everything), 0, n)
 		}

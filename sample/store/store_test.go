@@ -39,7 +39,7 @@ var hour = sample.EpochAt(time.Date(2026, 11, 20, 16, 20, 0, 0, time.UTC), time.
 func random(rnd *rand.Rand) *sample.Recording {
 	r := &sample.Recording{}
 	for range 1 + rnd.IntN(3) {
-		c := sample.NewCounts(sample.CPU{Arch: "x86_64", Model: rnd.IntN(2)}, sample.Event{Name: "cycles", Unit: "cycles"})
+		c := sample.NewCounts(sample.CPU{Arch: "x86_64", Model: rnd.IntN(2)}, []sample.Event{{Name: "cycles", Unit: "cycles"}, {Name: "cpu-clock", Unit: "ns"}}[rnd.IntN(2)])
 		var frames []sample.Frame
 		for range 1 + rnd.IntN(5) {
 			id := sample.ImageID{Path: fmt.Sprintf("/lib/%d", rnd.IntN(4))}
@@ -100,6 +100,10 @@ func random(rnd *rand.Rand) *sample.Recording {
 		}
 		if c.Delivered() > 0 && rnd.IntN(5) > 0 {
 			c.Weight = 1 + rnd.Uint64N(1e6)
+		}
+		if c.Event.Unit == "ns" && rnd.IntN(2) == 0 {
+			c.Clocked = 1 + rnd.Uint64N(1e6)
+			c.Cycles = c.Clocked * (1 + rnd.Uint64N(5))
 		}
 		r.Add(c)
 	}
@@ -650,6 +654,32 @@ func TestOpen(t *testing.T) {
 		s, err := Create(filepath.Join(dir, "a", "b"), Options{})
 		if err != nil || !Is(s.dir) {
 			t.Errorf("Create: %v", err)
+		}
+	}
+}
+
+// TestClockKept: what is read of a store has the clock of what was put into it, and of an image alone, too.
+func TestClockKept(t *testing.T) {
+	s := open(t)
+	for _, cycles := range []uint64{30e6, 44e6} {
+		c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1e6, Unit: "ns"})
+		c.AddSample(c.Image(sample.ImageID{Path: "/app"}), 0x40, 7)
+		c.AddSample(c.Image(sample.ImageID{Path: "/lib"}), 0x40, 3)
+		c.Weight, c.Clocked, c.Cycles = 10e6, 10e6, cycles
+		if err := s.Put(hour, &sample.Recording{Counts: []*sample.Counts{c}}, map[string]string{"host": fmt.Sprint(cycles)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		images  []sample.ImageID
+		clocked uint64
+	}{{nil, 20e6}, {[]sample.ImageID{{Path: "/lib"}}, 6e6}} {
+		rec, err := s.Read(Query{Images: tt.images})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := rec.Counts[0]; c.Clocked != tt.clocked || math.Abs(c.Clock()-3.7) > 1e-6 {
+			t.Errorf("of %v, %d ns have a clock of %g, want %d of 3.7", tt.images, c.Clocked, c.Clock(), tt.clocked)
 		}
 	}
 }

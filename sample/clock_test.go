@@ -1,0 +1,63 @@
+package sample
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// clocked is a recording in which the clock is known of half of the time.
+func clocked() *Recording {
+	c := NewCounts(CPU{Arch: "x86_64"}, Event{Name: "cpu-clock", Period: 1e6, Unit: "ns"})
+	c.AddSample(c.Image(ImageID{Build: id(0xb1, 0xd0), Path: "/app"}), 0x1150, 40)
+	c.Weight, c.Clocked, c.Cycles = 40e6, 20e6, 74e6
+	return &Recording{Counts: []*Counts{c}}
+}
+
+// TestDumpClocked pins what the clock adds to the format.
+func TestDumpClocked(t *testing.T) {
+	checkDump(t, clocked(), "testdata/clocked.dump")
+}
+
+// TestClockAdds: the clock of a sum is the mean over the time, in whatever order it was made; where none is known, none is
+// added. It stays what it is if everything is scaled.
+func TestClockAdds(t *testing.T) {
+	slow, none := clocked(), clocked()
+	slow.Counts[0].Clocked, slow.Counts[0].Cycles = 40e6, 80e6
+	none.Counts[0].Clocked, none.Counts[0].Cycles = 0, 0
+	for _, rs := range [][]*Recording{{clocked(), slow, none}, {none, slow, clocked()}} {
+		sum := Merge(rs...).Counts[0]
+		if want := (74.0 + 80) / 60; sum.Clocked != 60e6 || math.Abs(sum.Clock()-want) > 1e-9 {
+			t.Errorf("%g cycles per ns of %d ns, want %g of 60000000", sum.Clock(), sum.Clocked, want)
+		}
+	}
+	for _, w := range []float64{1e-9, 0.3, 7, 1e12} {
+		c := clocked().Scale(w).Counts
+		if len(c) == 0 {
+			continue
+		}
+		if err := c[0].Check(); err != nil || w >= 0.3 && math.Abs(c[0].Clock()-3.7) > 1e-6 {
+			t.Errorf("%g times as much has a clock of %g: %v", w, c[0].Clock(), err)
+		}
+	}
+}
+
+// TestClockFaults: what is no clock is refused.
+func TestClockFaults(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		spot func(c *Counts)
+		says string
+	}{
+		{"no time", func(c *Counts) { c.Clocked = 0 }, "in no time"},
+		{"too slow", func(c *Counts) { c.Cycles = c.Clocked / 20 }, "a clock of 0.05"},
+		{"too fast", func(c *Counts) { c.Cycles = c.Clocked * 20 }, "a clock of 20"},
+		{"of instructions", func(c *Counts) { c.Event.Unit = "instructions" }, `counted in "instructions"`},
+	} {
+		r := clocked()
+		tt.spot(r.Counts[0])
+		if err := r.Counts[0].Check(); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
+	}
+}
