@@ -2,6 +2,7 @@ package infer
 
 import (
 	"io"
+	"math"
 
 	"backfeed/infer/document"
 	"backfeed/infer/image"
@@ -31,12 +32,22 @@ func documentHeader(p *Profile) document.Header {
 		Schema:  document.Schema,
 		Machine: p.Machine,
 		Event:   document.Event(p.Event),
+		Clock:   ClockOf(p),
 		Samples: document.Samples(p.Samples),
 	}
 	if h.Samples.Lost == nil {
 		h.Samples.Lost = map[sample.Loss]uint64{}
 	}
 	return h
+}
+
+// ClockOf is the clock of p in documents, to three places; nil where its event does not count ns.
+func ClockOf(p *Profile) *document.Clock {
+	if p.Event.Unit != "ns" {
+		return nil
+	}
+	ghz, measured := p.Clock()
+	return &document.Clock{GHz: math.Round(ghz*1000) / 1000, Measured: measured}
 }
 
 func documentImageHeader(ip *ImageProfile) document.ImageHeader {

@@ -30,7 +30,7 @@ func estimate(p *Placed, opt Options) {
 		par = &sure
 	}
 	if par.timed {
-		par = par.fetched(prof.Samples.Used, cyclesApart(prof.Event))
+		par = par.fetched(prof.Samples.Used, prof.cyclesApart())
 	}
 	if n := prof.Samples.Used; n > enoughSamples {
 		fewer := *par
@@ -264,7 +264,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 	if par != &outOfOrder {
 		return par, func(*Result) func(*image.Block) float64 { return plain }
 	}
-	period := cyclesApart(prof.Event)
+	period := prof.cyclesApart()
 	home := map[*Result]*image.Image{}
 	for _, ip := range prof.Images {
 		for _, r := range ip.Procs {
@@ -300,7 +300,7 @@ func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
 			return 1 / period
 		}
 	}
-	period = cyclesApart(ev)
+	period = p.cyclesApart()
 	return &outOfOrder, func(b *image.Block) float64 {
 		return outOfOrder.cycles(cyclesPerInst*float64(b.Insts)) / period
 	}
@@ -321,15 +321,24 @@ func (p *Profile) retired() bool {
 
 // cyclesApart is the mean number of cycles between samples of an event that does not
 // count executions.
-func cyclesApart(ev sample.Event) float64 {
-	period := float64(max(1, ev.Period))
-	if ev.Unit == "ns" {
-		period *= TypicalGHz
+func (p *Profile) cyclesApart() float64 {
+	period := float64(max(1, p.Event.Period))
+	if p.Event.Unit == "ns" {
+		ghz, _ := p.Clock()
+		period *= ghz
 	}
 	return period
 }
 
-// TypicalGHz is the clock that samples of time are taken at, in cycles per ns, to be cycles.
+// Clock returns the cycles per ns that samples of time are read with: as measured while they were taken, or else TypicalGHz.
+func (p *Profile) Clock() (ghz float64, measured bool) {
+	if p.GHz > 0 {
+		return p.GHz, true
+	}
+	return TypicalGHz, false
+}
+
+// TypicalGHz is the clock that samples of time are taken at, in cycles per ns, where nothing else is known of it.
 // At 3 GHz the inferred executions were 0.99 (SQLite), 1.09 (zstd), 2.6 (bzip2) and
 // 0.85 (a Go mix) of the true ones on an Emerald Rapids.
 const (

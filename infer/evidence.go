@@ -186,10 +186,7 @@ func (pr *posed) record(prof *Profile, counts []*sample.Counts) {
 // schedule adds the estimates of an in-order core. They are made of the samples,
 // which must not count twice.
 func (pr *posed) schedule(prof *Profile, model *machine.Model) {
-	period := float64(max(1, prof.Event.Period))
-	if prof.Event.Unit == "ns" {
-		period *= TypicalGHz
-	}
+	period := prof.cyclesApart()
 	for _, ip := range prof.Images {
 		parallel(len(ip.Procs), func(i int) {
 			r := ip.Procs[i]

@@ -50,7 +50,7 @@ func TestFetching(t *testing.T) {
 	var by [2][12]sum // blocks, and entries of procedures; by power of ten of cycles between executions
 	for _, s := range all {
 		p := s.infer(t, s.Rec, Options{})
-		period := cyclesApart(p.Event)
+		period := p.cyclesApart()
 		_, costOf := costModel(p, machine.For(s.Rec.Counts[0].CPU))
 		total := float64(p.Samples.Used) * period
 		for _, ip := range p.Images {

@@ -204,7 +204,7 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 
 func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
 	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}}
-	var weight, delivered float64
+	var weight, delivered, clocked, cycles float64
 	for _, c := range cs {
 		p.Samples.Total += c.Total
 		for why, n := range c.Lost {
@@ -214,6 +214,11 @@ func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
 			weight += float64(c.Weight)
 			delivered += float64(c.Delivered())
 		}
+		clocked += float64(c.Clocked)
+		cycles += float64(c.Cycles)
+	}
+	if clocked > 0 { // of the rest, where the clock is not known, it is taken to be the same
+		p.GHz = cycles / clocked
 	}
 	if delivered > 0 {
 		p.Event.Period = uint64(math.Round(weight / delivered))

@@ -35,6 +35,7 @@ const (
 type Profile struct {
 	Machine string       // name of the machine model: "intel-sapphirerapids"
 	Event   sample.Event // Period is the mean one, in events per sample
+	GHz     float64      // clock while sampled, in cycles per ns, where Event counts time and the recording has it; 0 is unknown: see Clock
 	Samples Samples
 	Images  []*ImageProfile // by path, then build ID
 	Places  []Place         // if Options asked for them: the most worth first

@@ -26,7 +26,7 @@ const memoryCycles = 400
 
 // risk finds the risks of all problems.
 func (pr *posed) risk(prof *Profile, model *machine.Model) {
-	perCycle := pr.par.counts() / cyclesApart(prof.Event) // samples
+	perCycle := pr.par.counts() / prof.cyclesApart() // samples
 	for _, ip := range prof.Images {
 		parallel(len(ip.Procs), func(i int) {
 			r := ip.Procs[i]

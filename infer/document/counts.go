@@ -43,6 +43,7 @@ type Header struct {
 	Schema  string  `json:"schema"`
 	Machine string  `json:"machine,omitempty"` // machine model
 	Event   Event   `json:"event"`
+	Clock   *Clock  `json:"clock,omitempty"` // of events that count ns
 	Samples Samples `json:"samples"`
 }
 
@@ -51,6 +52,13 @@ type Event struct {
 	Name   string `json:"name"`
 	Period uint64 `json:"period,omitempty"` // in units per sample, the mean; 0 is unknown
 	Unit   string `json:"unit,omitempty"`
+}
+
+// A Clock is what samples of time were read with, to be cycles: all cycles and, but for exact ones, all counts are in
+// proportion to it.
+type Clock struct {
+	GHz      float64 `json:"ghz"`
+	Measured bool    `json:"measured"` // while they were taken; otherwise it is assumed
 }
 
 // Samples says what became of the samples: Total = Used + the sum of Lost.

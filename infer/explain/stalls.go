@@ -222,7 +222,8 @@ func New(prof *infer.Profile, rec *sample.Recording) (*Explainer, error) {
 	x := &Explainer{prof: prof, model: model, perSample: float64(max(1, prof.Event.Period))}
 	switch prof.Event.Unit {
 	case "ns":
-		x.perSample *= infer.TypicalGHz
+		ghz, _ := prof.Clock()
+		x.perSample *= ghz
 	case "cycles":
 	default:
 		return nil, fmt.Errorf("%s: %w", prof.Event.Name, ErrNoTime)
@@ -270,7 +271,7 @@ func (x *Explainer) Rest() *Summary {
 }
 
 // CyclesPerSample is what one sample stands for. Where the event counts time, it
-// takes a clock of 3 GHz, as the counts do.
+// takes the clock of infer.Profile.Clock, as the counts do.
 func (x *Explainer) CyclesPerSample() float64 { return x.perSample }
 
 // Model is the machine model of the explanation.
