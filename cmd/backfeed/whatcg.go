@@ -13,8 +13,9 @@ var whatcgCmd = &command{
 	reads: symfsHelp,
 	long: `All time of the recording, of an image or of a procedure adds up to 100 % in the column "share":
 
-static       what the machine model expects of the code: of so many instructions (dispatch), of results
-             that others wait for (dependency), of units that others use (unit), of code to be fetched
+static       what the machine model expects of the code: of slow operations (divider, multiplier, lock,
+             microcode), of so many instructions (dispatch), of other results that are waited for
+             (dependency), of units that others use (unit), of code to be fetched
 stall        time beyond that, by the likeliest cause of each stall, as far as that one explains it. "least"
              is what nothing else can explain, "most" what the cause may explain of all stalls
 several      what of stalls the likeliest cause cannot explain, but others can

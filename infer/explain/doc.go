@@ -15,6 +15,10 @@
 // may be off by 100. So what the model expects has a range, too (Summary.Statics). Where each turn
 // of a loop follows a pointer, the least of the model is no estimate, and a part of it counts as stall. infer.Confidence and StallConfidence say how sure each is.
 //
+// What the model expects goes to slow operations by name (Static), so that what takes long is found whether it takes as long as
+// expected or longer. Whether anything is left to explain where executions are known hangs on the clock, which is measured
+// with the samples or else assumed: infer.Profile.Clock.
+//
 // It refuses samples that do not tell time, and to choose among causes that no rule could
 // rule out. Package infer says how often code ran; commands and package web show what comes
 // of both.

@@ -154,6 +154,9 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 // counter of its own: switching events on and off takes some, too.
 const alwaysCounted = 0.98
 
+// clockAlike is the ratio of clocks below which they are not told apart.
+const clockAlike = 1.02
+
 // tellRecording says what was recorded and what was lost.
 func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int) {
 	if n := rec.Samples(); n > 0 {
@@ -164,6 +167,12 @@ func (l Live) tellRecording(rec *sample.Recording, stats *collect.Stats, hz int)
 		text := fmt.Sprintf("%d samples of %s%s; images: %d", n, stats.Event(), rate, len(rec.ByImage()))
 		if list := report.Losses(rec.Lost(), n); list != "" {
 			text += "; in no image: " + list
+		}
+		if c := stats.Clock; c.Times > 0 {
+			text += fmt.Sprintf("; clock %.2f GHz", c.Most)
+			if c.Most > clockAlike*c.Least {
+				text += fmt.Sprintf(" at most, %.2f at least", c.Least)
+			}
 		}
 		l.Notify.Warn("%s", text)
 	}

@@ -7,16 +7,18 @@ import (
 	"slices"
 
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/explain"
 )
 
 // An Ideal is what prof --experiment ideal prints as JSON.
 type Ideal struct {
-	Schema  string     `json:"schema"`
-	Event   string     `json:"event"`
-	Machine string     `json:"machine"`
-	Total   IdealRow   `json:"total"`
-	Rows    []IdealRow `json:"items"`
+	Schema  string          `json:"schema"`
+	Event   string          `json:"event"`
+	Machine string          `json:"machine"`
+	Clock   *document.Clock `json:"clock,omitempty"` // of a timer's samples
+	Total   IdealRow        `json:"total"`
+	Rows    []IdealRow      `json:"items"`
 	trust   *Trust
 }
 
@@ -44,7 +46,7 @@ func newIdealRow(cycles, ideal, uncounted, insts float64) IdealRow {
 // NewIdeal says what procedures would cost if nothing held them up: those with the most cycles first,
 // at most so many; 0 is all.
 func NewIdeal(p *infer.Profile, x *explain.Explainer, lines int) *Ideal {
-	doc := &Ideal{Schema: "backfeed.ideal/2", Event: p.Event.Name, Machine: p.Machine, Rows: []IdealRow{}}
+	doc := &Ideal{Schema: "backfeed.ideal/2", Event: p.Event.Name, Machine: p.Machine, Clock: infer.ClockOf(p), Rows: []IdealRow{}}
 	var cycles, ideal, uncounted, insts float64
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
@@ -89,8 +91,8 @@ func (doc *Ideal) Text(w io.Writer, style Style) error {
 	if err := table.Print(w, style); err != nil {
 		return err
 	}
-	_, err := Fprintf(w, style, "\nIdeal is executions times the least cycles of %s. Executions are inferred: of high confidence for %s of the samples,\n"+
+	_, err := Fprintf(w, style, "\nIdeal is executions times the least cycles of %s; cycles are of samples%s. Executions are inferred: of high confidence for %s of the samples,\n"+
 		"medium for %s, low for %s; where it is low, ratios may be off by a factor of %d, in loops that follow pointers by more, and are to be compared with each other.\n",
-		doc.Machine, Share(t.Conf[infer.High], t.Samples), Share(t.Conf[infer.Medium], t.Samples), Share(t.Conf[infer.Low], t.Samples), infer.TimeFactor)
+		doc.Machine, atClock(doc.Clock), Share(t.Conf[infer.High], t.Samples), Share(t.Conf[infer.Medium], t.Samples), Share(t.Conf[infer.Low], t.Samples), infer.TimeFactor)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/document"
 	"backfeed/infer/explain"
 	"backfeed/infer/image"
 )
@@ -83,7 +84,8 @@ type TimeHeader struct {
 	Event           string             `json:"event"`
 	Samples         uint64             `json:"samples"`
 	Used            uint64             `json:"used"`              // samples
-	CyclesPerSample float64            `json:"cycles_per_sample"` // of a timer's samples, at 3 GHz
+	CyclesPerSample float64            `json:"cycles_per_sample"` // of a timer's samples, by Clock
+	Clock           *document.Clock    `json:"clock,omitempty"`   // of a timer's samples
 	Confidence      map[string]float64 `json:"confidence"`        // shares of the used samples by that of their block's count, among all
 	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
 }
@@ -91,7 +93,7 @@ type TimeHeader struct {
 // NewTimeHeader returns the header of a document of a schema.
 func NewTimeHeader(prof *infer.Profile, schema string, x *explain.Explainer) TimeHeader {
 	t := NewTrust(prof)
-	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), t.Conf.shares(), t.Within.shares()}
+	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares()}
 }
 
 // shares returns the share of each confidence.
@@ -116,16 +118,30 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		}
 		return strings.Join(parts, ", ")
 	}
-	_, err := Fprintf(w, style, "%s, %s, %d samples of %s cycles\n"+
+	_, err := Fprintf(w, style, "%s, %s, %d samples of %s cycles%s\n"+
 		"Confidence of executions, as shares of samples: program-wide %s;\n"+
 		"within-function %s.\n",
-		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), list(h.Confidence), list(h.Within))
+		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), atClock(h.Clock), list(h.Confidence), list(h.Within))
 	if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d, in loops\n"+
 			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
 	}
 	return err
 }
+
+// atClock says what clock cycles are of, in words that follow them.
+func atClock(c *document.Clock) string {
+	switch {
+	case c == nil:
+		return ""
+	case c.Measured:
+		return fmt.Sprintf(" at %.2f GHz, measured", c.GHz)
+	}
+	return fmt.Sprintf(" at %g GHz, assumed", c.GHz)
+}
+
+// AtClock is atClock of p.
+func AtClock(p *infer.Profile) string { return atClock(infer.ClockOf(p)) }
 
 // A CulpritRow is an explain.Culprit.
 type CulpritRow struct {

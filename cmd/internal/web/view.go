@@ -228,8 +228,8 @@ func (v *View) listed(order, find string) []*viewed {
 // lead says what the figures are made of.
 func (v *View) lead() string {
 	p := v.src.Profile
-	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s, and those per execution inherit the doubt in how often code ran.",
-		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()))
+	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s%s, and those per execution inherit the doubt in how often code ran.",
+		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()), report.AtClock(p))
 }
 
 // A sheet gathers the sections of a page.
