@@ -26,7 +26,7 @@ func goProfile(t *testing.T, edges string) []byte {
 		if _, err := fmt.Sscanf(strings.NewReplacer(":", " ", ">", " ").Replace(e), "%s %d %s %d", &from, &line, &to, &n); err != nil {
 			t.Fatalf("%q: %v", e, err)
 		}
-		out.edge(goEdge{goFunc{from, 10, "x.go"}, 10 + line, goFunc{to, 10, "x.go"}}, n)
+		out.edge(goEdge{goFunc{from, 10, "x.go"}, 10 + line, goFunc{to, 10, "x.go"}}, &goWeight{n: n})
 	}
 	var b bytes.Buffer
 	if err := out.write(&b); err != nil {

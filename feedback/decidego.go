@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,12 +31,12 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}
-	weights, err := callWeights(p)
+	weights, copies, err := callWeights(p)
 	if err != nil {
 		return nil, fmt.Errorf("go: %w", err)
 	}
 	d.Samples = samplesOf(p)
-	d.decideGo(weights)
+	d.decideGo(weights, copies)
 	return d, nil
 }
 
@@ -79,25 +80,30 @@ func (c namedCall) added() bool {
 
 // callWeights adds up the weights of calls as cmd/internal/pgo and its
 // internal/profile.NewGraph do: of each sample, the two innermost locations, with
-// all that is inlined there.
-func callWeights(p *profile.Profile) (map[namedCall]int64, error) {
-	weights := map[namedCall]int64{}
+// all that is inlined there. Those of calls in copies that WriteGo adds are apart: nothing is decided
+// about them that is not about the calls that were copied.
+func callWeights(p *profile.Profile) (weights, copies map[namedCall]int64, err error) {
+	weights, copies = map[namedCall]int64{}, map[namedCall]int64{}
 	if len(p.Sample) == 0 {
-		return weights, nil
+		return weights, copies, nil
 	}
 	value := slices.IndexFunc(p.SampleType, func(t *profile.ValueType) bool {
 		return t.Type == "samples" && t.Unit == "count" || t.Type == "cpu" && t.Unit == "nanoseconds"
 	})
 	if value < 0 {
-		return nil, fmt.Errorf("neither samples/count nor cpu/nanoseconds in the profile: %w", ErrUnfit)
+		return nil, nil, fmt.Errorf("neither samples/count nor cpu/nanoseconds in the profile: %w", ErrUnfit)
 	}
 	started := false
 	for _, s := range p.Sample {
 		if s.Value[value] < 0 {
-			return nil, fmt.Errorf("a sample's value is %d: %w", s.Value[value], ErrUnfit)
+			return nil, nil, fmt.Errorf("a sample's value is %d: %w", s.Value[value], ErrUnfit)
 		}
 		if s.Value[value] == 0 {
 			continue
+		}
+		weights := weights
+		if isCopy(s) {
+			weights = copies
 		}
 		var parent *graphNode
 		seen, joined := map[graphNode]bool{}, map[[2]graphNode]bool{}
@@ -114,9 +120,9 @@ func callWeights(p *profile.Profile) (map[namedCall]int64, error) {
 		}
 	}
 	if !started {
-		return nil, fmt.Errorf("no Function.start_line in the profile: %w", ErrUnfit)
+		return nil, nil, fmt.Errorf("no Function.start_line in the profile: %w", ErrUnfit)
 	}
-	return weights, nil
+	return weights, copies, nil
 }
 
 // A graphNode is what makes two frames the same to internal/profile.
@@ -142,24 +148,29 @@ func graphNodes(loc *profile.Location) []graphNode {
 	return nodes
 }
 
-// decideGo makes the choices of the compiler.
-func (d *Decisions) decideGo(weights map[namedCall]int64) {
-	calls := sortedKeys(weights, func(a, b namedCall) int { // sortByWeight in cmd/internal/pgo
-		return cmp.Or(cmp.Compare(weights[b], weights[a]), cmp.Compare(a.caller, b.caller), cmp.Compare(a.callee, b.callee), cmp.Compare(a.line, b.line))
-	})
-	var total, sum int64
+// decideGo makes the choices of the compiler. Copies are of calls in what it inlines; it takes them for others.
+func (d *Decisions) decideGo(weights, copies map[namedCall]int64) {
+	all := maps.Clone(weights)
+	var total, copied, sum int64
+	for c, w := range copies {
+		all[c] += w
+		copied += w
+	}
 	for _, w := range weights {
 		total += w
 	}
+	calls := sortedKeys(all, func(a, b namedCall) int { // sortByWeight in cmd/internal/pgo
+		return cmp.Or(cmp.Compare(all[b], all[a]), cmp.Compare(a.caller, b.caller), cmp.Compare(a.callee, b.callee), cmp.Compare(a.line, b.line))
+	})
 	if total <= 0 {
 		return
 	}
 	d.Weight = uint64(total)
 	for _, c := range calls {
-		w := weights[c]
-		made := decided{share: float64(w) / float64(total), depth: float64(sum) / float64(total)}
-		sum += w
-		if c.added() {
+		w, ok := weights[c]
+		made := decided{share: float64(w) / float64(total), depth: float64(sum) / float64(total+copied)}
+		sum += all[c]
+		if !ok || c.added() {
 			continue
 		}
 		if 100*made.depth <= goHotPercent {

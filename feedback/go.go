@@ -27,7 +27,8 @@ type GoStats struct {
 	Edges    int   // call edges, by caller, line and callee
 	Inlined  int   // of them, edges that some code of the image has inlined
 	Indirect int   // of them, edges of interface and closure calls
-	Weight   int64 // sum of the edges' weights, in executions divided by Scale
+	Copies   int   // beside them, edges of hot calls in what the compiler will inline (addCopies)
+	Weight   int64 // sum of the Edges' weights, in executions divided by Scale
 
 	// Executions by the evidence for them; they add up to Weight * Scale but
 	// for rounding.
@@ -49,6 +50,7 @@ const (
 	SkipNoReturn Reason = "calls that do not return"
 	SkipUnseen   Reason = "calls between procedures without samples"
 	SkipAdded    Reason = "calls of the runtime that the compiler adds"
+	SkipSlow     Reason = "calls of functions that are inlined more often than they make them"
 )
 
 // WriteGo writes a pprof profile for `go build -pgo`, of one Go program.
@@ -106,13 +108,15 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	if opt.Round {
 		g.round(opt.Old)
 	}
+	g.dropSlow()
+	g.addCopies(opt.Round)
 	edges := g.kept()
 	if len(edges) == 0 {
 		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
 	}
 	out := newPprof(v.ID)
 	for _, e := range edges {
-		out.edge(e, g.edges[e].n)
+		out.edge(e, g.edges[e])
 	}
 	if !opt.NoTime {
 		g.times(out)
@@ -154,6 +158,7 @@ type goWeight struct {
 	timed                    float64 // samples, then executions
 	sampled                  float64 // samples of the parts that are counted or flowed
 	inlined, indirect        bool
+	copied                   bool // a call in code that is inlined by this profile
 
 	n int64 // the weight
 }
@@ -408,7 +413,7 @@ const maxWeight = 1 << 62
 // scale rounds the weights to integers.
 func (g *goWriter) scale() {
 	s := &g.stats
-	s.Scale = max(1, (s.Counted+s.Divided+s.Flowed+s.Timed)/maxWeight)
+	s.Scale = max(1, (s.Counted+s.Divided+s.Flowed+s.Timed)/(maxWeight/(1+copyDepth)))
 	for _, w := range g.edges {
 		w.n = int64(math.Round((w.counted + w.divided + w.flowed + w.timed) / s.Scale))
 	}
@@ -436,6 +441,10 @@ func (g *goWriter) kept() []goEdge {
 			continue
 		}
 		kept = append(kept, e)
+		if w.copied {
+			s.Copies++
+			continue
+		}
 		s.Edges++
 		s.Weight += w.n
 		if w.inlined {

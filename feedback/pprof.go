@@ -47,16 +47,38 @@ func newPprof(id sample.ImageID) *pprof {
 	}
 }
 
+// copiesFile names the mapping of calls in what the compiler will inline, which are nowhere yet.
+const copiesFile = "[calls in code that will be inlined]"
+
 // edge adds the weight of a call edge.
-func (o *pprof) edge(e goEdge, n int64) {
+func (o *pprof) edge(e goEdge, w *goWeight) {
 	// The callee has no line: with one, a function that calls itself in its
 	// first line would be one node of the compiler's graph, without an edge.
 	callee := o.location([]profile.Line{{Function: o.function(e.callee)}})
-	caller := o.location([]profile.Line{{Function: o.function(e.caller), Line: int64(e.line)}})
+	at := o.p.Mapping[0]
+	if w.copied {
+		at = o.copies()
+	}
+	caller := o.in(at, []profile.Line{{Function: o.function(e.caller), Line: int64(e.line)}})
 	o.p.Sample = append(o.p.Sample, &profile.Sample{
 		Location: []*profile.Location{callee, caller},
-		Value:    []int64{n, 0},
+		Value:    []int64{w.n, 0},
 	})
+}
+
+// copies returns the mapping of calls in what the compiler will inline.
+func (o *pprof) copies() *profile.Mapping {
+	if len(o.p.Mapping) == 1 {
+		m := *o.p.Mapping[0]
+		m.ID, m.File, m.BuildID = 2, copiesFile, ""
+		o.p.Mapping = append(o.p.Mapping, &m)
+	}
+	return o.p.Mapping[1]
+}
+
+// isCopy reports whether a sample is of a call in what the compiler will inline.
+func isCopy(s *profile.Sample) bool {
+	return len(s.Location) == 2 && s.Location[1].Mapping != nil && s.Location[1].Mapping.File == copiesFile
 }
 
 // stack returns the location of an inlined stack.
@@ -77,14 +99,20 @@ func (o *pprof) function(f goFunc) *profile.Function {
 	return pf
 }
 
-func (o *pprof) location(lines []profile.Line) *profile.Location {
+func (o *pprof) location(lines []profile.Line) *profile.Location { return o.in(o.p.Mapping[0], lines) }
+
+// in returns the location of a stack in a mapping.
+func (o *pprof) in(m *profile.Mapping, lines []profile.Line) *profile.Location {
 	var key strings.Builder
+	if m != o.p.Mapping[0] {
+		key.WriteString(m.File)
+	}
 	for _, l := range lines {
 		fmt.Fprintf(&key, "%s\x00%s\x00%d\x00%d\x00", l.Function.Name, l.Function.Filename, l.Function.StartLine, l.Line)
 	}
 	loc := o.locs[key.String()]
 	if loc == nil {
-		loc = &profile.Location{Mapping: o.p.Mapping[0], Line: lines}
+		loc = &profile.Location{Mapping: m, Line: lines}
 		o.locs[key.String()] = loc
 	}
 	return loc

@@ -36,7 +36,7 @@ func TestGoBytes(t *testing.T) {
 			if n := g.edges[e].n; n != 1024 {
 				t.Errorf("999 executions weigh %d, want 1024", n)
 			}
-			out.edge(e, g.edges[e].n)
+			out.edge(e, g.edges[e])
 		}
 		var b bytes.Buffer
 		if err := out.write(&b); err != nil {

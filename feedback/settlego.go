@@ -53,7 +53,7 @@ func changedSites(before, now map[goEdge]uint64, samples float64) map[string]boo
 			weights[e.named()] += int64(quantise(n))
 		}
 		sides[i] = &Decisions{whole: Inline, Samples: samples, made: map[Choice]decided{}}
-		sides[i].decideGo(weights)
+		sides[i].decideGo(weights, nil)
 	}
 	changed := map[string]bool{}
 	for _, c := range Diff(sides[0], sides[1]) {
@@ -103,7 +103,7 @@ func goEdges(b []byte) (map[goEdge]uint64, float64) {
 	unfit := func(l *profile.Location) bool { return len(l.Line) != 1 || l.Line[0].Function == nil }
 	for _, s := range p.Sample {
 		n := s.Value[0]
-		if n == 0 {
+		if n == 0 || isCopy(s) {
 			continue
 		}
 		if len(s.Location) != 2 || slices.ContainsFunc(s.Location, unfit) || n < 0 || n > left {

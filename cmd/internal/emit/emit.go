@@ -38,8 +38,8 @@ func Go(w io.Writer, src *input.Session, opt Options) (string, error) {
 	if opt.Wrote != nil {
 		*opt.Wrote = st.Image
 	}
-	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect%s",
-		st.Image.Path, st.Edges, st.Inlined, st.Indirect, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale)), nil
+	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect; %d more of hot calls in what will be inlined%s",
+		st.Image.Path, st.Edges, st.Inlined, st.Indirect, st.Copies, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale)), nil
 }
 
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
