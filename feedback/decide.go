@@ -14,6 +14,7 @@ type Decisions struct {
 	Hot     int // choices that the consumer takes for hot
 	Weight  uint64
 	Samples float64    // that the profile was made of; 0 is unknown
+	Blind   bool       // of Go: the profile says itself that it knows nothing of indirect calls
 	whole   ChoiceKind // the choices of this kind share the weight among them: their shares add up to 1
 	made    map[Choice]decided
 	funcs   map[string]*function // of DecideLLVM: the profile

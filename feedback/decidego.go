@@ -36,6 +36,7 @@ func DecideGo(r io.Reader) (*Decisions, error) {
 		return nil, fmt.Errorf("go: %w", err)
 	}
 	d.Samples = samplesOf(p)
+	d.Blind = slices.Contains(p.Comments, withoutCallers)
 	d.decideGo(weights, copies)
 	return d, nil
 }

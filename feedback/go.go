@@ -115,6 +115,10 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
 	}
 	out := newPprof(v.ID)
+	out.p.Comments = []string{withoutCallers}
+	if len(g.sites.seen)+len(g.sites.walked) > 0 {
+		out.p.Comments[0] = withCallers
+	}
 	for _, e := range edges {
 		out.edge(e, g.edges[e])
 	}

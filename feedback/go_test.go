@@ -313,3 +313,24 @@ func TestGoPreprofile(t *testing.T) {
 		t.Errorf("preprofile has\n%v, want\n%v", got, want)
 	}
 }
+
+// TestGoBlind: a profile says whether callers were known, which tell where indirect calls lead.
+func TestGoBlind(t *testing.T) {
+	for _, callers := range []bool{false, true} {
+		p := newProgram(t, "proc a@1 x1\nblock x1\none=a:2 call c x100\nproc c@9 x100\nblock x100\nc=c:10")
+		if callers {
+			p.stack(7, "c", "one")
+		}
+		var out bytes.Buffer
+		if _, err := writeGo(&out, p.ofGo(), GoOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		d, err := DecideGo(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Blind == callers {
+			t.Errorf("callers %v: blind %v", callers, d.Blind)
+		}
+	}
+}

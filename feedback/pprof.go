@@ -50,6 +50,12 @@ func newPprof(id sample.ImageID) *pprof {
 // copiesFile names the mapping of calls in what the compiler will inline, which are nowhere yet.
 const copiesFile = "[calls in code that will be inlined]"
 
+// Comments of profiles of Go programs, for who compares two of them.
+const (
+	withCallers    = "indirect calls: by callers, branches or walks that were recorded"
+	withoutCallers = "indirect calls: none, no callers were recorded"
+)
+
 // edge adds the weight of a call edge.
 func (o *pprof) edge(e goEdge, w *goWeight) {
 	// The callee has no line: with one, a function that calls itself in its

@@ -49,6 +49,8 @@ func (c *cli) writeUnless(consumer, path string, f func(w io.Writer, old []byte)
 		case doc == nil:
 		case doc.Outgrown():
 			c.warn("%s is replaced: it is of %.0f samples, the new one of %.0f", path, doc.Samples[0], doc.Samples[1])
+		case doc.Callers:
+			c.warn("%s is replaced: it was made without callers and has no indirect calls, the new one was made with them", path)
 		case !doc.Differs():
 			c.warn("%s stays: %s", path, doc.Summary())
 			return nil

@@ -19,6 +19,7 @@ type DecisionDiff struct {
 	Overlap  float64          `json:"overlap"` // of the weights
 	Moved    float64          `json:"moved"`   // of the weight: what becomes hot or ceases to be
 	Clear    int              `json:"clear"`
+	Callers  bool             `json:"gains_callers,omitempty"` // the old profile was made without callers, which tell where indirect calls lead, the new one with them
 	Changes  []DecisionChange `json:"items"`
 }
 
@@ -69,6 +70,7 @@ func NewDecisionDiff(consumer string, before, after *feedback.Decisions) *Decisi
 		Overlap: feedback.Overlap(before, after), Changes: []DecisionChange{},
 	}
 	doc.Moved = feedback.Moved(before, after)
+	doc.Callers = before.Blind && !after.Blind
 	for _, ch := range feedback.Diff(before, after) {
 		doc.Changes = append(doc.Changes, newDecisionChange(ch))
 		if ch.Clear {
