@@ -15,26 +15,27 @@ type budget struct {
 	share  float64
 	length time.Duration // of the recording; 0 is not known
 
-	mu      sync.Mutex
-	at      time.Duration // of the last step, since the start
-	used    time.Duration // processor time of what was sampled until then
-	spent   spending
-	chosen  time.Duration // what choices took, of spent
-	again   time.Duration // that of those after the first one, without what was done once
-	choices int
-	toOpen  time.Duration // what it takes to open and decode what the first choice is made of
-	extend  time.Duration // what it took to add code for walks, the last time
-	next    time.Duration // when another one is due, since the start
-	last    time.Duration // what the last choice took
-	beside  float64       // per second, of late: what this process takes beside choices and long walks
-	before  time.Duration // of spent, what beside is of
-	traced  time.Duration // of before, by a tracer
-	reading time.Duration // of spent, what it takes to read samples, which is no calibration
-	quiet   time.Duration // what that took before the first choice, and for how long
-	quietly time.Duration
-	saving  time.Duration // what is saved for something that is done once, of a recording whose length is not known
-	aim     time.Duration // what that takes; 0 is nothing
-	rates   rates
+	mu       sync.Mutex
+	at       time.Duration // of the last step, since the start
+	used     time.Duration // processor time of what was sampled until then
+	spent    spending
+	chosen   time.Duration // what choices took, of spent
+	again    time.Duration // that of those after the first one, without what was done once
+	choices  int
+	toOpen   time.Duration // what it takes to open and decode what the first choice is made of
+	extend   time.Duration // what it took to add code for walks, the last time
+	next     time.Duration // when another one is due, since the start
+	needless bool          // it would change nothing
+	last     time.Duration // what the last choice took
+	beside   float64       // per second, of late: what this process takes beside choices and long walks
+	before   time.Duration // of spent, what beside is of
+	traced   time.Duration // of before, by a tracer
+	reading  time.Duration // of spent, what it takes to read samples, which is no calibration
+	quiet    time.Duration // what that took before the first choice, and for how long
+	quietly  time.Duration
+	saving   time.Duration // what is saved for something that is done once, of a recording whose length is not known
+	aim      time.Duration // what that takes; 0 is nothing
+	rates    rates
 }
 
 // A spending is what a calibration took so far, of processor time but for Stood.
@@ -170,10 +171,17 @@ func (b *budget) saved() time.Duration {
 
 // kept is the part of saved that walks and windows leave alone: for one choice at most. b.mu is held.
 func (b *budget) kept() time.Duration {
-	if b.length > 0 && b.next >= b.length {
+	if b.needless || b.length > 0 && b.next >= b.length {
 		return 0 // no choice is due any more
 	}
 	return min(b.saved(), b.expected())
+}
+
+// keeps says whether something is to be kept for the next choice.
+func (b *budget) keeps(some bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.needless = !some
 }
 
 // due says when the next choice is, since the start.

@@ -18,6 +18,7 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	}
 	k.foresee(rec)
 	k.budget.saveFor(k.aim())
+	k.budget.keeps(!k.needless())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
 	k.rate.Store(math.Float64bits(r.perSecond))
 	k.pace.Store(math.Float64bits(r.long))
@@ -72,8 +73,8 @@ func codeSize(path string) (n uint64) {
 	return n
 }
 
-// May reports whether there is room for another choice.
-func (k *Calibrator) May() bool { return k.opt.Dry || k.budget.mayChoose() }
+// May reports whether there is room for another choice, and use.
+func (k *Calibrator) May() bool { return k.opt.Dry || k.budget.mayChoose() && !k.needless() }
 
 // wants reports whether there is something that a choice would begin, now that there is room for it.
 func (k *Calibrator) wants() bool {

@@ -175,15 +175,24 @@ func (k *Calibrator) wentOutside() [2]uint64 {
 // Walks are given what code they lack if that ended muchOutside of them or more, of someWalks or more.
 const muchOutside, someWalks = 0.1, 50
 
-// lacksCode reports whether walks lack code, and there is room to add it.
-func (k *Calibrator) lacksCode() bool {
+// leaveMuch reports whether walks of the kernel lack code.
+func (k *Calibrator) leaveMuch() bool {
 	before := k.outside.Load()
-	if before == nil || !k.budget.mayExtend() {
+	if before == nil {
 		return false
 	}
 	now := k.wentOutside()
 	walks, out := now[0]-before[0], now[1]-before[1]
 	return walks >= someWalks && float64(out) >= muchOutside*float64(walks)
+}
+
+// lacksCode reports whether walks lack code, and there is room to add it.
+func (k *Calibrator) lacksCode() bool { return k.budget.mayExtend() && k.leaveMuch() }
+
+// needless reports whether another choice would change nothing: walks know the code that runs, and there is neither a prober to
+// tell what to arm, nor room for one.
+func (k *Calibrator) needless() bool {
+	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(proberCost))
 }
 
 // extend adds what code walks lack.
