@@ -330,6 +330,15 @@ func (c *core) spread(q *problem, s spread) spread {
 			t.ask[b] = s.ask[i]
 		}
 	}
+	if s.askOut != nil {
+		t.askOut = make([]float64, len(q.prob))
+		fillWith(t.askOut, 1)
+		for i, w := range c.out {
+			if w >= 0 {
+				t.askOut[w] = s.askOut[i]
+			}
+		}
+	}
 	for i, w := range c.out {
 		if w >= 0 {
 			t.out[w] = s.out[i]

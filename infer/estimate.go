@@ -369,7 +369,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += outs[w]
 			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asks(b)).atMost(q.evidence(b))
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asksOut(w)).atMost(q.evidence(b))
 			}
 		}
 		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b)).atMost(q.evidence(b))
@@ -390,7 +390,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.out >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asks(int(s.block))).atMost(q.evidence(int(s.block)))
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asksOut(s.out)).atMost(q.evidence(int(s.block)))
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -410,7 +410,8 @@ func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 	places := outs[first : int(first)+len(d.jumps[0].edges)]
 	at := 0
 	d.share(jumps, places, func(edge int, n int64) {
-		r.Edge[edge] = sd.freq(float64(n), sd.out[int(first)+at%len(places)], sd.asks(d.block))
+		w := first + int32(at%len(places))
+		r.Edge[edge] = sd.freq(float64(n), sd.out[w], sd.asksOut(w))
 		at++
 	})
 }

@@ -283,17 +283,28 @@ func (pr *program) eval(x, grad, values []float64) float64 {
 // pull adds the derivatives of one tie to the problems it binds, and returns its value.
 func (pr *program) pull(t *tie, x []float64) float64 {
 	sum := t.calls()
-	le := x[pr.at[t.callee]]
-	r, sd := math.Log(max(sum, 1e-100))-le, t.sd
+	v, d := t.pull(sum, x[pr.at[t.callee]])
+	pr.probs[t.callee].dx[0] -= d
+	t.push(d / max(sum, 1e-100))
+	return v
+}
+
+// pull returns what so many calls say of the logarithm of the entries, with the derivative of that by the logarithm of
+// the calls.
+func (t *tie) pull(calls, entries float64) (v, d float64) {
+	r, sd := math.Log(max(calls, 1e-100))-entries, t.sd
 	if r < 0 {
 		sd = t.above
 	}
-	v, d := huber(r/sd, farTie)
-	d /= sd
-	pr.probs[t.callee].dx[0] -= d
+	v, d = huber(r/sd, farTie)
+	return v, d / sd
+}
+
+// push adds d, a derivative by the calls of t, to those of its sites.
+func (t *tie) push(d float64) {
 	for _, s := range t.sites {
 		q := s.q
-		g := d * s.share / max(sum, 1e-100)
+		g := d * s.share
 		if s.out < 0 {
 			q.dn[s.block] += g
 		} else {
@@ -301,7 +312,6 @@ func (pr *program) pull(t *tie, x []float64) float64 {
 			q.dout[s.out] += g * q.n[s.block]
 		}
 	}
-	return v
 }
 
 // farTie is farKnown of ties.
