@@ -15,6 +15,10 @@ type program struct {
 	tieSD float64
 	once  []rooted // of procedures that main leads to
 
+	// untold are procedures of which no caller tells how often they are entered, with what is believed of the number of
+	// processes that they run in.
+	untold []rooted
+
 	// Where executions are known, the logarithm of how many of them one was worth before
 	// solve set the scale of all costs.
 	gauge float64

@@ -10,7 +10,9 @@ import (
 // How often a procedure is entered, its samples hardly tell if it loops: entered once or a thousand times, it has
 // as many. Its callers tell, but what calls it once has no samples itself. So where all calls of a procedure
 // are known, and come from procedures without samples up to main and others that a process runs once, as
-// many entries are believed as calls lead there: one for each call, and some more for each loop around one.
+// many entries are believed as calls lead there: one for each call, and some more for each loop around one. Where no
+// caller tells, all that is known is that a procedure which ran was entered, and that what leads to its loops has no
+// samples: see bounded.
 
 const (
 	// processesSD is the standard deviation of the logarithm of the number of processes that a
@@ -62,11 +64,13 @@ func (pr *posed) roots(l *links) {
 	for _, ip := range l.images {
 		for _, r := range ip.Procs {
 			i, ok := index[pr.of[r]]
-			if !ok || !pr.probs[i].sharesAlone() {
+			if !ok || !pr.probs[i].entriesUntold() {
 				continue
 			}
 			if b := c.entered(caller{ip, r.Proc.Index}, maxUp); b.ok {
 				pr.once = append(pr.once, rooted{i, b})
+			} else {
+				pr.untold = append(pr.untold, rooted{i, once(ip.Counts.Processes)})
 			}
 		}
 	}
@@ -179,7 +183,7 @@ func loopsOf(p *image.Proc) []int32 {
 }
 
 // settle moves the entries of the procedures that once has a belief of, and of those that they alone call,
-// to where their callers have them. x is a solution, and stays one.
+// to where their callers have them; then those of procedures that no caller tells. x is a solution, and stays one.
 func (pr *program) settle(x []float64) {
 	called := map[int][]int{} // ties, by problem that calls
 	index := pr.index()
@@ -196,7 +200,11 @@ func (pr *program) settle(x []float64) {
 	}
 	queue := slices.Clone(pr.once)
 	done := map[int]bool{}
-	for len(queue) > 0 {
+	untold := pr.bounded(x)
+	for len(queue) > 0 || len(untold) > 0 {
+		if len(queue) == 0 {
+			queue, untold = slices.Clip(untold[:1]), untold[1:]
+		}
 		r := queue[0]
 		queue = queue[1:]
 		if done[r.problem] {
@@ -214,12 +222,56 @@ func (pr *program) settle(x []float64) {
 	}
 }
 
+// bounded returns what is believed of the entries of procedures that no caller tells: between once for each process,
+// or as often as known callers call, and as often as what runs before and behind its loops may have run without a sample,
+// anything is as likely.
+func (pr *program) bounded(x []float64) (all []rooted) {
+	least, tied := map[int]float64{}, map[int]bool{}
+	for i := range pr.ties {
+		t := &pr.ties[i]
+		least[t.callee] = t.calls()
+		tied[t.callee] = !math.IsInf(t.above, 1)
+	}
+	for _, r := range pr.untold {
+		q := pr.probs[r.problem]
+		if tied[r.problem] {
+			continue
+		}
+		lower := math.Log(max(math.Exp(r.mean), least[r.problem]))
+		upper := pr.part(x, r.problem)[0] + q.unseenMore()
+		if upper > lower {
+			all = append(all, rooted{r.problem, belief{(lower + upper) / 2, (upper - lower) * (upper - lower) / 12, true}})
+		}
+	}
+	return all
+}
+
+// unseenMore returns the logarithm of how many times as often as it is thought to q may have been entered: at most so
+// often with 95 % confidence, by what runs in none of its loops and has no samples but such as may have skidded there. It
+// is infinite below 0 if there are more, which tell of entries.
+func (q *problem) unseenMore() float64 {
+	loop := q.busyLoops()
+	var seen, brings, insts float64
+	for b, s := range q.samples {
+		if loop[b] == none {
+			seen += s
+			brings += q.brings(b, q.n[b])
+			insts += q.insts[b] * min(1, q.n[b]/q.enter[0])
+		}
+	}
+	if brings == 0 || seen > strayShare*sumOf(q.samples) {
+		return math.Inf(-1)
+	}
+	sd := math.Sqrt(q.par.blockVar/max(1, insts) + q.par.levelSD*q.par.levelSD)
+	return math.Log((seen + unseenAtMost(sd)) / brings)
+}
+
 // enter moves the entries of the problem of r towards what is believed of them as far as that makes x more probable:
 // its loops with samples go on as often, call as often by ties, and are left as many times less as they are entered. It
 // returns false if x stays as it was.
 func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	q := pr.probs[r.problem]
-	if !q.sharesAlone() || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
+	if !q.entriesUntold() || math.Abs(x[0]-r.mean) < max(moved, math.Sqrt(r.variance)) {
 		return false
 	}
 	q.center[0], q.sure[0] = r.mean, 1/math.Sqrt(r.variance)
@@ -239,14 +291,23 @@ func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 		}
 	}
 	steps := []float64{0, 0.25, 0.5, 0.75, 1}
-	for i, part := range steps {
+	// How often loops turn follows from the entries. That one turns a million times is unlikely once, not once for
+	// each of its exits.
+	center := slices.Clone(q.center)
+	try := func(part float64) {
 		q.reenter(tried, x, part*(r.mean-x[0]), exits)
+		for u := len(q.enter); u < len(x); u++ {
+			q.center[u] = center[u] + tried[u] - x[u]
+		}
+	}
+	for i, part := range steps {
+		try(part)
 		if v := q.objective(tried, grad); v < least {
 			least, best = v, i
 		}
 	}
+	try(steps[best])
 	if best > 0 {
-		q.reenter(tried, x, steps[best]*(r.mean-x[0]), exits)
 		known := q.known
 		q.known = slices.Concat(known, calls)
 		minimize(q.objective, tried, settleEvals, 1e-6) // a loop that was left early in most turns now goes on
@@ -259,10 +320,19 @@ func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	return best > 0
 }
 
-// sharesAlone reports whether all that is known of q, beside samples, is where branches go and what walks passed
-// through: neither tells how often it was entered.
-func (q *problem) sharesAlone() bool {
-	return !slices.ContainsFunc(q.known, func(o observation) bool { return o.of == 0 })
+// entriesUntold reports whether nothing that is known of q, beside samples, tells how often it was entered: where branches
+// go, what walks passed through and how often loops turned do not.
+func (q *problem) entriesUntold() bool {
+	var loop []int32
+	return !slices.ContainsFunc(q.known, func(o observation) bool {
+		if o.of > 0 {
+			return false
+		}
+		if loop == nil {
+			loop = loopsOf(q.p)
+		}
+		return loop[o.block] == none
+	})
 }
 
 // busyLoops is loopsOf of the loops that have samples.

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"backfeed/infer/image"
@@ -55,6 +56,80 @@ func TestToldProcesses(t *testing.T) {
 		pr.run(false)
 		if n, want := r.Entries.N, float64(processes); n < want/2 || n > 2*want {
 			t.Errorf("%d processes: entered %.4g times", processes, n)
+		}
+	}
+}
+
+// TestKnownTurns: how often a loop turned does not tell how often its procedure was entered; what its callers tell
+// is believed. The executions of code outside of loops do tell.
+func TestKnownTurns(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		block  int
+		n      float64
+		lo, hi float64 // entries
+	}{
+		{"the loop", 1, 1e9, 1, 30},
+		{"what leads there", 0, 1e4, 8e3, 1.2e4},
+	} {
+		r := newResult(graph("a9>b b9>b b>c c9!"))
+		r.BlockSamples, r.Samples = []uint64{0, 100000, 0}, 100000
+		pr := pose([]*Result{r}, plainCost, &outOfOrder, func(pr *posed) {
+			o, _ := Known{N: tt.n, RelSD: 0.05}.executions(tt.block)
+			q := pr.of[r]
+			q.known = append(q.known, o)
+			q.loosen()
+		})
+		pr.once = []rooted{{0, once(1)}}
+		pr.run(false)
+		if n := r.Entries.N; n < tt.lo || n > tt.hi {
+			t.Errorf("%s is known: entered %.4g times, want %g to %g", tt.name, n, tt.lo, tt.hi)
+		}
+		if n := r.Block[tt.block].N; n < 0.8*tt.n || n > 1.2*tt.n {
+			t.Errorf("%s ran %.4g times, known are %g", tt.name, n, tt.n)
+		}
+	}
+}
+
+// TestUntoldEntries: where no caller tells, entries are believed between one in each process and what code without samples
+// may have; with samples outside of loops, or known callers, as they are.
+func TestUntoldEntries(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		samples []uint64
+		tied    bool
+		moves   bool
+	}{
+		{"nothing but a loop", []uint64{0, 100000, 0}, false, true},
+		{"samples before the loop", []uint64{5000, 100000, 5000}, false, false},
+		{"known callers", []uint64{0, 100000, 0}, true, false},
+	} {
+		r := newResult(graph("a9>b b9>b b>c c9!"))
+		r.BlockSamples = tt.samples
+		pr := pose([]*Result{r}, plainCost, &outOfOrder, nil)
+		if tt.tied {
+			pr.ties = []tie{{callee: 0, sd: 0.1, above: 0.1}}
+		}
+		pr.untold = []rooted{{0, once(10)}}
+		q := pr.probs[0]
+		x := make([]float64, q.unknowns())
+		q.alone(x)
+		q.reenter(x, slices.Clone(x), 9, q.exits(q.busyLoops())) // as a search of few steps may leave it
+		q.forward(x)
+		was, upper := math.Exp(x[0]), math.Exp(x[0]+q.unseenMore())
+		all := pr.bounded(x)
+		if len(all) > 0 != tt.moves {
+			t.Errorf("%s: believed %+v", tt.name, all)
+		}
+		if !tt.moves {
+			continue
+		}
+		if b, s := all[0].mean, q.brings(0, upper)+q.brings(2, upper); math.Abs(b-math.Log(10*upper)/2) > 1e-9 || s < 3 || s > 30 {
+			t.Errorf("%s: believed to be entered %.4g times, at most %.4g, which bring %.2g samples", tt.name, math.Exp(b), upper, s)
+		}
+		pr.settle(x)
+		if n := q.enter[0]; n < 10 || n > was/10 {
+			t.Errorf("%s: entered %.4g times after %.4g", tt.name, n, was)
 		}
 	}
 }
