@@ -1,60 +1,110 @@
 #!/bin/bash
-# measure.sh [goldmark|lua|gojq|yaml|deflate [TIMES [COUNTED]]]: what the Go compiler
-# decides with backfeed's profile of a program that is not ours, and with
-# runtime/pprof's profile of the same run: goldmark rendering its own README, gopher-lua
-# and gojq running scripts, yaml.v3 and klauspost/compress at files of backfeed. callgrind
-# counts the instructions of COUNTED rounds, without collections of garbage, whose number
-# is a matter of time. Needs Go, its module proxy and valgrind.
+# measure.sh [NAME...]: what the Go compiler makes of backfeed's profiles of programs that are not ours, or of those
+# named, beside what it makes of runtime/pprof's profile of the same run. callgrind counts the instructions of some
+# rounds, without collections of garbage, whose number is a matter of time. Of each build it prints a line; the last
+# lines are a row of a table. RECORDINGS=3 records so many times each. A program takes four minutes and more.
+#
+# Needs Go, its module proxy, valgrind, and a kernel that lets backfeed record; as root, on Linux 6.6 and later, with
+# CALIBRATE=3% a calibrated recording as well.
 set -euo pipefail
-program=${1:-goldmark}
 here=$(cd "$(dirname "$0")" && pwd)
-case $program in
-goldmark) module=github.com/yuin/goldmark@v1.8.7 input=README.md times=12000 counted=60 ;;
-lua) module=github.com/yuin/gopher-lua@v1.1.1 input=$here/../lua/script.lua times=9000 counted=60 ;;
-gojq) module=github.com/itchyny/gojq@v0.12.17 input=$here/../gojq/script.jq times=8000 counted=20 ;;
-yaml) module=gopkg.in/yaml.v3@v3.0.1 input=$here/../../infer/machine/models/amd-zen4.yaml times=4500 counted=10 ;;
-deflate) module=github.com/klauspost/compress@v1.20.3 input=topics times=14000 counted=30 ;;
-*) echo "measure.sh: no program $program" >&2 && exit 2 ;;
-esac
-times=${2:-$times}
-counted=${3:-$counted}
+tree=$(cd "$here/../.." && pwd)
+
+# name; module, "-" for none; its input; rounds to sample, some 20 s; rounds to count. Those of programs/NAME/setup.go are
+# built with programs/main.go, the others are in ../NAME/main.go. Nobody looked at those marked * while rules were made.
+table() {
+	cat <<END
+goldmark github.com/yuin/goldmark@v1.8.7 README.md 6000 60
+lua github.com/yuin/gopher-lua@v1.1.1 $here/../lua/script.lua 4500 60
+gojq github.com/itchyny/gojq@v0.12.17 $here/../gojq/script.jq 4000 20
+yaml gopkg.in/yaml.v3@v3.0.1 $tree/infer/machine/models/amd-zen4.yaml 2200 10
+deflate github.com/klauspost/compress@v1.20.3 topics 7000 30
+goja* github.com/dop251/goja@v0.0.0-20260917113740-793a2a65c13b $here/programs/goja/script.js 400 6
+jsonnet* github.com/google/go-jsonnet@v0.22.0 $here/programs/jsonnet/config.jsonnet 230 4
+gofmt* - $tree/infer/posterior.go 4500 60
+minify* github.com/tdewolff/minify/v2@v2.24.25 $here/programs/goja/script.js 18000 250
+chroma* github.com/alecthomas/chroma/v2@v2.27.0 $tree/infer/posterior.go 320 5
+starlark* go.starlark.net@v0.0.0-20260908191801-89a6a09411d5 $here/programs/starlark/script.star 310 5
+json* - topics 4000 60
+server* - topics 15000 150
+END
+}
+
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-(cd "$here/../.." && go build -o "$dir/backfeed" ./cmd/backfeed)
-cd "$dir"
-cp "$here/../$program/main.go" .
-go mod init "$program" >/dev/null 2>&1
-go get "$module" >/dev/null 2>&1
-case $input in
-topics)
-	cat "$here"/../../cmd/backfeed/help/*.md >topics.md
-	input=$dir/topics.md
-	;;
-/*) ;;
-*) input=$(go list -m -f '{{.Dir}}' "${module%@*}")/$input ;;
-esac
+(cd "$tree" && go build -o "$dir/backfeed" ./cmd/backfeed)
+cat "$tree"/cmd/backfeed/help/*.md >"$dir/topics"
+export GOMAXPROCS=1 GODEBUG=asyncpreemptoff=1
 
-# build NAME PROFILE: the decisions go to NAME.log. Valgrind's tag lets the runtime
+# build NAME PROFILE: the decisions go to NAME.log, the instructions to NAME.count. Valgrind's tag lets the runtime
 # tell valgrind of its stacks.
 build() {
 	go build -tags valgrind -pgo="$2" -gcflags=all='-m=2 -d=pgodebug=1' -o "$1" . 2>"$1.log"
-	[ "$2" = off ] && touch off.log
-	printf '%-14s %7d calls inlined, %4d devirtualised by the profile, ' "$1" \
-		"$(grep -c ': inlining call to' "$1.log")" "$(grep -c 'PGO devirtualizing' "$1.log" || true)"
-	comm -13 <(inlined off) <(inlined "$1") >"$1.new"
-	printf '%4d inlined that were not without it' "$(wc -l <"$1.new")"
-	GOMAXPROCS=1 GOGC=off GODEBUG=asyncpreemptoff=1 valgrind -q --tool=callgrind --callgrind-out-file="$1.callgrind" "./$1" "$input" "$counted" >/dev/null 2>&1
-	printf ', %s instructions\n' "$(sed -n 's/^\(summary\|totals\): //p' "$1.callgrind" | head -n 1)"
+	grep -o '^[^ ]*: inlining call to .*' "$1.log" | sort -u >"$1.inlined"
+	GOGC=off valgrind -q --tool=callgrind --callgrind-out-file="$1.callgrind" "./$1" "$input" "$counted" >/dev/null 2>&1
+	sed -n 's/^\(summary\|totals\): //p' "$1.callgrind" | head -n 1 >"$1.count"
+	awk -v name="$1" -v n="$(cat "$1.count")" -v off="$(cat off.count)" -v text="$(size "$1" | awk 'NR == 2 { print $1 }')" \
+		-v virt="$(grep -c 'PGO devirtualizing' "$1.log" || true)" -v inl="$(comm -13 off.inlined "$1.inlined" | wc -l)" \
+		'BEGIN { printf "%-12s %12d instructions, %+6.2f %%; %d devirtualised, %d inlined that were not; %d bytes of code\n", name, n, 100 * (n / off - 1), virt, inl, text }'
 }
-inlined() { grep -o '^[^ ]*: inlining call to .*' "$1.log" | sort -u; }
 
-build off off
-./backfeed record -F 999 -o run.bfr -- ./off "$input" "$times" runtime.pprof >/dev/null
-./backfeed emit go run.bfr -o ours.pprof
-build runtime runtime.pprof
-build ours ours.pprof
-./backfeed emit go runtime.pprof -o same.pprof
-build same-samples same.pprof
-echo "in ours and not with runtime/pprof: $(comm -23 ours.new runtime.new | wc -l); the other way: $(comm -13 ours.new runtime.new | wc -l)"
-echo "hottest of ours:"
-grep -h 'PGO devirtualizing' ours.log | sed 's/^/  /' | head -n 8
+# change NAME: its instructions against those without a profile, in percent.
+change() { awk -v n="$(cat "$1.count")" -v off="$(cat off.count)" 'BEGIN { printf "%+.1f %%", 100 * (n / off - 1) }'; }
+
+# record FILE FLAG...: records a run, which writes runtime/pprof's profile too.
+record() {
+	local file=$1
+	shift
+	./backfeed record -F 999 "$@" -o "$file.bfr" -- ./off "$input" "$times" "$file.runtime" >/dev/null 2>"$file.log" || { cat "$file.log" >&2 && return 1; }
+	./backfeed emit go "$file.bfr" -o "$file.pprof" 2>/dev/null
+}
+
+# measure NAME MODULE INPUT TIMES COUNTED
+measure() {
+	local name=${1%\*} module=$2 kinds="runtime same ours" row= kind n
+	input=$3 times=$4 counted=$5
+	mkdir "$dir/$name" && cd "$dir/$name"
+	ln -s ../backfeed .
+	if [ -d "$here/programs/$name" ]; then
+		cp "$here/programs/main.go" "$here/programs/$name/setup.go" .
+	else
+		cp "$here/../$name/main.go" .
+	fi
+	go mod init "$name" >/dev/null 2>&1
+	if [ "$module" != - ]; then
+		go get "$module" >/dev/null 2>&1
+		go mod tidy >/dev/null 2>&1
+	fi
+	case $input in
+	topics) input=$dir/topics ;;
+	/*) ;;
+	*) input=$(go list -m -f '{{.Dir}}' "${module%@*}")/$input ;;
+	esac
+	echo "== $1"
+	build off off
+	for n in $(seq "${RECORDINGS:-1}"); do
+		record "run$n"
+		./backfeed emit go "run$n.runtime" -o "run$n.same" 2>/dev/null
+		build "runtime$n" "run$n.runtime"
+		build "same$n" "run$n.same"
+		build "ours$n" "run$n.pprof"
+		if [ -n "${CALIBRATE:-}" ]; then
+			record "calibrated$n" --calibrate="$CALIBRATE"
+			build "calibrated$n" "calibrated$n.pprof"
+			kinds="runtime same ours calibrated"
+		fi
+	done
+	for kind in $kinds; do
+		row+=" |"
+		for n in $(seq "${RECORDINGS:-1}"); do row+=" $(change "$kind$n")"; done
+	done
+	echo "| $1$row |" | tee -a "$dir/rows"
+	cd "$dir" && rm -rf "${dir:?}/$name"
+}
+
+while read -r name module input times counted; do
+	[ $# -eq 0 ] || [[ " $* " == *" ${name%\*} "* ]] || continue
+	measure "$name" "$module" "$input" "$times" "$counted"
+done < <(table)
+echo
+cat "$dir/rows"
