@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/pprof/profile"
-
 	"backfeed/internal/testtool"
 )
 
@@ -25,6 +23,20 @@ func weighing(t *testing.T, edges string) *goWriter {
 		}
 	}
 	return g
+}
+
+// written returns the profile of the edges of g.
+func written(t *testing.T, g *goWriter) []byte {
+	t.Helper()
+	out := newPprof(g.stats.Image)
+	for _, e := range g.keys() {
+		out.edge(e, g.edges[e])
+	}
+	var b bytes.Buffer
+	if err := out.write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // TestCopies: calls that are hot are hot in copies of their callers as well, as often as the copy's part of them is.
@@ -85,19 +97,12 @@ func TestDropSlow(t *testing.T) {
 func TestCopiesRead(t *testing.T) {
 	g := weighing(t, "a:1>b 96, b:5>c 96, d:1>e 2, d:2>f 2")
 	g.addCopies(false)
-	out := newPprof(g.stats.Image)
-	for _, e := range g.keys() {
-		out.edge(e, g.edges[e])
-	}
-	var b bytes.Buffer
-	if err := out.write(&b); err != nil {
-		t.Fatal(err)
-	}
-	edges, _ := goEdges(b.Bytes())
+	b := written(t, g)
+	edges, _ := goEdges(b)
 	if want, _ := goEdges(goProfile(t, "a:1>b 96, b:5>c 96, d:1>e 2, d:2>f 2")); !maps.Equal(edges, want) {
 		t.Errorf("edges %v, want %v", edges, want)
 	}
-	d, err := DecideGo(bytes.NewReader(b.Bytes()))
+	d, err := DecideGo(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,18 +189,7 @@ func TestCopiesBuild(t *testing.T) {
 		if copies {
 			g.addCopies(false)
 		}
-		out := newPprof(g.stats.Image)
-		for _, e := range g.keys() {
-			out.edge(e, g.edges[e])
-		}
-		var b bytes.Buffer
-		if err := out.write(&b); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := profile.ParseData(b.Bytes()); err != nil {
-			t.Fatal(err)
-		}
-		testtool.Write(t, dir, "default.pgo", b.String())
+		testtool.Write(t, dir, "default.pgo", string(written(t, g)))
 		said := testtool.Run(t, dir, "go", "build", "-gcflags=-m=2 -d=pgodebug=1", "-o", "chain", ".")
 		if want := "main.middle (cost"; !strings.Contains(said, want) {
 			t.Fatalf("the compiler does not say %q:\n%s", want, remarks(said))
