@@ -178,6 +178,11 @@ func (p *Prober) abandon() {
 
 // loadForProber loads what a prober has in the kernel, in this process, which knows the kernel's types already.
 func loadForProber(of *sampler) (*proberObjects, error) {
+	restore, err := liftMemlock() // before Linux 5.11, the kernel's look at what it has fails without
+	if err != nil {
+		return nil, err
+	}
+	defer restore()
 	if u := TryProbes(); u != nil {
 		return nil, u
 	}

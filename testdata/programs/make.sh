@@ -191,7 +191,7 @@ make() {
 	shift 3
 	if [ -n "$calibrating" ]; then
 		[ -e "$out/truth.json.gz" ] && [ ! -e "$out/calibrated.runs" ] || return 0
-		flags=(--calibrate)
+		flags=(--calibrate=10%)
 		recorded "$out/calibrated.once.bfr" 1 "$@" || true
 		recorded "$out/calibrated.bfr" $((3 * runs)) "$@" || return 0
 		echo $((3 * runs)) >"$out/calibrated.runs"
