@@ -8,7 +8,7 @@
 # What is there already is left as it is. Needs Debian, valgrind, gcc, gawk, Go with its module proxy, and a kernel that lets
 # backfeed record; as root it installs the packages that the programs are in. A program takes about half a minute.
 # make.sh -t DIR [NAME...] prints how long one run of each takes instead. With the inputs of before,
-# make.sh -c DIR [NAME...] records those that are there once more, calibrated: three times as long in calibrated.bfr,
+# make.sh -c DIR [NAME...] records those that are there once more, calibrated, at 10 %: three times as long in calibrated.bfr,
 # its runs in calibrated.runs, and a single run in calibrated.once.bfr; and
 # make.sh -s DIR [NAME...] adds what callgrind simulates of caches and a branch predictor in a run: simulated.gz.
 set -euo pipefail
