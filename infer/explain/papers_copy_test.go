@@ -148,7 +148,7 @@ func (r *papers) readCopyLoop(p *program, prof, cal *infer.Profile) {
 	if cal != nil && p.CalibratedRuns > 0 {
 		if f, ok := freqAt(cal, in.Proc, loop); ok {
 			n := once * p.CalibratedRuns
-			r.printf("| `record --calibrate`, another recording of %.0f runs; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
+			r.printf("| `record --calibrate=10%%`, another recording of %.0f runs; program-wide confidence %s, within the function %s | %.4g M | %.4g M | %.3f |\n",
 				p.CalibratedRuns, f.Conf, f.Within, f.N/1e6, n/1e6, f.N/n)
 			lines = append(lines, estimate{"calibrated", f.N / n})
 		}
