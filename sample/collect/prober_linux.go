@@ -80,7 +80,7 @@ const (
 type proberHello struct {
 	Error       string
 	Unavailable bool
-	Fix, Log    string
+	Fix         string
 	Costs       []probe.Cost
 	Used        time.Duration // of processors, by the prober and what it ran
 }
@@ -161,7 +161,7 @@ func OpenProber(s *System) (*Prober, error) {
 	if hello.Error != "" {
 		p.Close()
 		if hello.Unavailable {
-			return nil, &Unavailable{Why: hello.Error, Fix: hello.Fix, Log: hello.Log}
+			return nil, &Unavailable{Why: hello.Error, Fix: hello.Fix}
 		}
 		return nil, errors.New(hello.Error)
 	}
@@ -178,11 +178,6 @@ func (p *Prober) abandon() {
 
 // loadForProber loads what a prober has in the kernel, in this process, which knows the kernel's types already.
 func loadForProber(of *sampler) (*proberObjects, error) {
-	restore, err := liftMemlock() // before Linux 5.11, the kernel's look at what it has fails without
-	if err != nil {
-		return nil, err
-	}
-	defer restore()
 	if u := TryProbes(); u != nil {
 		return nil, u
 	}
@@ -347,7 +342,7 @@ func serveProber() int {
 	if err := a.open(); err != nil {
 		hello.Error = err.Error()
 		if u := (*Unavailable)(nil); errors.As(err, &u) {
-			hello.Error, hello.Fix, hello.Log, hello.Unavailable = u.Why, u.Fix, u.Log, true
+			hello.Error, hello.Fix, hello.Unavailable = u.Why, u.Fix, true
 		}
 	}
 	hurry()
@@ -444,9 +439,13 @@ var haveUprobeMulti = features.HaveBPFLinkUprobeMulti
 
 // TryProbes returns why there can be no Prober, as far as that is known without starting one; nil is nothing.
 func TryProbes() *Unavailable {
-	err := haveUprobeMulti()
+	restore, err := liftMemlock() // else the kernel's look at what it has may fail, which tells nothing
 	if err == nil {
-		return nil
+		defer restore()
+		err = haveUprobeMulti()
+	}
+	if u := (*Unavailable)(nil); err == nil || errors.As(err, &u) {
+		return u
 	}
 	if errors.Is(err, ebpf.ErrNotSupported) {
 		if u := Probes.tooOld(ThisHost()); u != nil {
