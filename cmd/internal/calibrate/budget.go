@@ -206,11 +206,7 @@ func (b *budget) mayChoose() bool {
 	late := b.length > 0 && b.at > b.length-b.length/lateFor
 	b.mu.Unlock()
 	if first {
-		cost := firstChoice + opening
-		if b.length > 0 {
-			cost = time.Duration(onceShare / firstShare * float64(cost))
-		}
-		return settled && b.mayOnce(cost)
+		return settled && firstChoice+opening <= b.atOnce(firstShare)
 	}
 	return next <= may && !late
 }
@@ -232,11 +228,14 @@ func (b *budget) extended(took time.Duration) {
 }
 
 // once is what there is room for that is done once.
-func (b *budget) once() time.Duration {
+func (b *budget) once() time.Duration { return b.atOnce(onceShare) }
+
+// atOnce is what may be spent at once: such a share of what there is room for, where the length is known.
+func (b *budget) atOnce(share float64) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.length > 0 {
-		return max(0, time.Duration(onceShare*float64(b.room())))
+		return max(0, time.Duration(share*float64(b.room())))
 	}
 	return max(0, min(b.room(), time.Duration(b.share*float64(b.used)/2)))
 }
