@@ -80,12 +80,10 @@ func (g *goWriter) hot() []goEdge {
 	}
 	slices.SortStableFunc(keys, func(a, b goEdge) int { return cmp.Compare(g.edges[b].n, g.edges[a].n) })
 	for i, e := range keys {
-		if g.edges[e].n == 0 {
+		if g.edges[e].n == 0 || !goHot(float64(sum)/float64(total)) {
 			return keys[:i]
 		}
-		if sum += uint64(g.edges[e].n); 100*float64(sum) > goHotPercent*float64(total) {
-			return keys[:i+1]
-		}
+		sum += uint64(g.edges[e].n)
 	}
 	return keys
 }

@@ -19,6 +19,9 @@ import (
 // cmd/compile/internal/inline).
 const goHotPercent = 99
 
+// goHot reports whether a call is hot before which such a part of the weight comes.
+func goHot(depth float64) bool { return 100*depth <= goHotPercent }
+
 // DecideGo predicts what `go build -pgo` would decide by a pprof profile. An
 // empty file is a profile of nothing, as it is to the compiler.
 func DecideGo(r io.Reader) (*Decisions, error) {
@@ -174,7 +177,7 @@ func (d *Decisions) decideGo(weights, copies map[namedCall]int64) {
 		if !ok || c.added() {
 			continue
 		}
-		if 100*made.depth <= goHotPercent {
+		if goHot(made.depth) {
 			made.what, made.hot = Hot, true
 			d.Hot++
 		}
