@@ -27,6 +27,7 @@ type GoStats struct {
 	Edges    int   // call edges, by caller, line and callee
 	Inlined  int   // of them, edges that some code of the image has inlined
 	Indirect int   // of them, edges of interface and closure calls
+	Blind    bool  // nothing shows where indirect calls of the image lead: no stacks, branch records or walks
 	Copies   int   // beside them, edges of hot calls in what the compiler will inline (addCopies)
 	Weight   int64 // sum of the Edges' weights, in executions divided by Scale
 
@@ -96,7 +97,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 
 func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 	g := &goWriter{view: v, sites: newSites(v), edges: map[goEdge]*goWeight{}, samples: v.samplesByAddr(v.counts...), methods: map[image.Addr]goFunc{}, unfit: map[string]bool{}}
-	g.stats = GoStats{Image: v.ID, Skipped: Skipped{}, Dropped: map[Reason]float64{}}
+	g.stats = GoStats{Image: v.ID, Blind: g.sites.blind(), Skipped: Skipped{}, Dropped: map[Reason]float64{}}
 	for _, r := range v.Procs {
 		if g.isGo(r.Proc.Addr) {
 			g.calls(r)
@@ -115,9 +116,9 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 		return g.stats, fmt.Errorf("go: %s: no calls%s: %w", v.ID, g.stats.Skipped, ErrEmpty)
 	}
 	out := newPprof(v.ID)
-	out.p.Comments = []string{withoutCallers}
-	if len(g.sites.seen)+len(g.sites.walked) > 0 {
-		out.p.Comments[0] = withCallers
+	out.p.Comments = []string{withCallers}
+	if g.stats.Blind {
+		out.p.Comments[0] = withoutCallers
 	}
 	for _, e := range edges {
 		out.edge(e, g.edges[e])

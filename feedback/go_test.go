@@ -318,21 +318,25 @@ func TestGoPreprofile(t *testing.T) {
 
 // TestGoBlind: a profile says whether callers were known, which tell where indirect calls lead.
 func TestGoBlind(t *testing.T) {
-	for _, callers := range []bool{false, true} {
+	for _, by := range []string{"", "stacks", "branches"} {
 		p := newProgram(t, "proc a@1 x1\nblock x1\none=a:2 call c x100\nproc c@9 x100\nblock x100\nc=c:10")
-		if callers {
+		switch by {
+		case "stacks":
 			p.stack(7, "c", "one")
+		case "branches":
+			p.branch(7, 0, "call", "c")
 		}
 		var out bytes.Buffer
-		if _, err := writeGo(&out, p.ofGo(), GoOptions{}); err != nil {
+		st, err := writeGo(&out, p.ofGo(), GoOptions{})
+		if err != nil {
 			t.Fatal(err)
 		}
 		d, err := DecideGo(&out)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d.Blind == callers {
-			t.Errorf("callers %v: blind %v", callers, d.Blind)
+		if blind := by == ""; d.Blind != blind || st.Blind != blind {
+			t.Errorf("%q: the profile is blind: %v, its writer says %v", by, d.Blind, st.Blind)
 		}
 	}
 }

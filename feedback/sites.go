@@ -92,6 +92,9 @@ func newSites(v *view) *sites {
 	return s
 }
 
+// blind reports whether nothing shows who calls what in the image.
+func (s *sites) blind() bool { return len(s.seen)+len(s.walked)+len(s.jumped) == 0 }
+
 // addr returns the address of a frame of c, if it is in the image.
 func (s *sites) addr(c *sample.Counts, f sample.Frame) (image.Addr, bool) {
 	if f.Image == sample.Unknown || !s.same(c.Images[f.Image].ID) {

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -19,6 +20,7 @@ type ELF struct {
 	Machine  elf.Machine
 	Segments []elf.ProgHeader
 	Build    BuildID // zero if the file has none
+	Go       bool    // its code is of Go's compiler, at least in part
 }
 
 // ErrELF is wrapped by errors that blame the bytes of an ELF file.
@@ -31,6 +33,7 @@ const (
 	maxSegments = 1 << 10
 	maxSections = 1 << 16
 	maxNotes    = 1 << 20 // bytes, of all notes together
+	maxNames    = 1 << 16 // bytes of the names of sections
 )
 
 // An elfLayout is where the fields of the headers of a class are (the ELF specification's
@@ -79,7 +82,7 @@ func (e *elfReader) at(off uint64, b []byte, field string) error {
 }
 
 // ReadELF reads the segments and the GNU build ID of an ELF file of any class and
-// byte order. Its time and memory do not depend on the size of the file.
+// byte order, and whether it is of Go. Its time and memory do not depend on the size of the file.
 func ReadELF(r io.ReaderAt) (*ELF, error) {
 	e := &elfReader{r: r}
 	ident := make([]byte, elf.EI_NIDENT)
@@ -111,7 +114,24 @@ func ReadELF(r io.ReaderAt) (*ELF, error) {
 		return nil, err
 	}
 	f.Build, err = e.buildID(header, f.Segments)
+	f.Go = e.hasSection(header, goSection)
 	return f, err
+}
+
+// goSection is what Go's linker puts into all that it links, and neither -ldflags="-s -w -buildid=" nor strip
+// takes out (cmd/link/internal/ld/data.go, buildinfo).
+const goSection = ".go.buildinfo"
+
+// hasSection reports whether a section has that name, as far as the names can be read. Only the names are looked at,
+// not which section has them: the table of sections may be long.
+func (e *elfReader) hasSection(header []byte, name string) bool {
+	index := e.order.Uint16(header[e.phentsize+8:])
+	h := make([]byte, e.section)
+	if index == 0 || index >= uint16(elf.SHN_LORESERVE) || e.at(e.word(header, e.shoff)+uint64(index)*uint64(e.section), h, "section header") != nil {
+		return false
+	}
+	b := make([]byte, min(e.word(h, e.secSize), maxNames))
+	return e.at(e.word(h, e.secOff), b, "names of sections") == nil && bytes.Contains(b, []byte("\x00"+name+"\x00"))
 }
 
 // count reads the size and the number of entries of a table of headers.

@@ -36,6 +36,9 @@ func TestReadELF(t *testing.T) {
 				t.Errorf("%s: segment %d: %+v, want %+v", path, i, got.Segments[i], p.ProgHeader)
 			}
 		}
+		if got.Go != (want.Section(".go.buildinfo") != nil) {
+			t.Errorf("%s: of Go: %v", path, got.Go)
+		}
 		if s := want.Section(".note.gnu.build-id"); s != nil && got.Build.IsZero() {
 			t.Errorf("%s: has a build ID, and none was found", path)
 		}

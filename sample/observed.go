@@ -217,21 +217,3 @@ func (r *Recording) Observed(want func(ImageID) bool) ObservedPlaces {
 	}
 	return ObservedPlaces{len(probed), len(walked), len(counted)}
 }
-
-// HasCallers reports whether r shows who called what: by stacks, branch records or walks.
-func (r *Recording) HasCallers() bool {
-	if r.Observed(nil).Walked > 0 {
-		return true
-	}
-	for _, c := range r.Counts {
-		if len(c.Branches) > 0 {
-			return true
-		}
-		for _, s := range c.Stacks {
-			if len(s.Frames) > 1 {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -33,24 +33,29 @@ type agentFlags struct {
 
 // systemFlags say what of a machine to sample.
 type systemFlags struct {
-	hz                    int
-	events                []string
-	tick, callers, kernel bool
-	pids                  []int
-	cgroups               []string
+	hz           int
+	events       []string
+	tick, kernel bool
+	callers      flagset.Choice
+	pids         []int
+	cgroups      []string
 }
 
 func (f *systemFlags) define(fs *flagset.Set, eventHelp string) {
 	fs.StringSliceVar(&f.events, "event", nil, eventHelp)
 	fs.Alias("events", "event")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
-	fs.BoolVar(&f.callers, "callers", false, "record the caller of each sample too, for profiles of calls")
+	f.callers = flagset.Choice{Value: "go", Of: []string{"go", "no", "all"}}
+	fs.Var(&f.callers, "callers", "record the callers of samples too, for profiles of calls: go, of code of Go, no or all")
+	fs.Lookup("callers").NoOptDefVal = "all"
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
 	fs.StringArrayVar(&f.cgroups, "cgroup", nil, "sample only the cgroup at `path` below /sys/fs/cgroup, and those below it")
 }
 
+var callersOf = map[string]collect.CallersOf{"no": collect.CallersOfNone, "go": collect.CallersOfGo, "all": collect.CallersOfAll}
+
 func (f *systemFlags) options() collect.SystemOptions {
-	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Callers: f.callers, Kernel: f.kernel, PIDs: f.pids}
+	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Callers: callersOf[f.callers.Value], Kernel: f.kernel, PIDs: f.pids}
 	for _, path := range f.cgroups {
 		if !strings.HasPrefix(path, cgroupMount) { // as /proc/PID/cgroup and systemd name them
 			path = filepath.Join(cgroupTree(), path)

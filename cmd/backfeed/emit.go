@@ -23,8 +23,8 @@ that the format fits. A profile that would be of no use is not written. The prog
 ran, so keep the binaries that you deploy: backfeed knows them by their build IDs.`,
 	sub: []*command{
 		emitCommand("go", "a profile for go build -pgo", `Go's compiler reads `+"`-pgo=FILE`"+`, or the file default.pgo if it lies beside package main. It inlines hot calls, and turns
-indirect calls that mostly have one callee into direct ones: for that the recording needs callers, which
-record has, and agent and record -a with --callers.
+indirect calls that mostly have one callee into direct ones: for that the recording needs callers, which record
+and the agent keep.
 
 `+ifChangedHelp+` Weights are rounded to 3 significant bits.`,
 			"backfeed emit go app.bfr -o default.pgo\ngo build -pgo=default.pgo .", emit.Go),
@@ -139,7 +139,7 @@ func nameOf(id sample.ImageID) string {
 // emit writes one profile and tells what is in it. If keep names a consumer, a file that is
 // there stays unless it would decide otherwise.
 func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt emit.Options) error {
-	var summary string
+	var summary []string
 	err := c.writeUnless(keep, out, func(w io.Writer, old []byte) error {
 		var err error
 		opt.Old = old
@@ -152,6 +152,8 @@ func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt 
 	if err != nil {
 		return err
 	}
-	c.warn("%s", summary)
+	for _, s := range summary {
+		c.warn("%s", s)
+	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
-	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/record"
 	"backfeed/feedback/gate"
 	"backfeed/sample"
@@ -82,10 +81,6 @@ func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
 
 // tellGoBuild says how to build with the profile of a Go program that is in file out.
 func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) {
-	if !src.Recording.HasCallers() {
-		c.warn("no callers were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; " +
-			"record keeps callers, and record -a and agent do with --callers")
-	}
 	if out == "-" {
 		return
 	}
@@ -96,17 +91,5 @@ func (c *cli) tellGoBuild(out string, src *input.Session, built sample.ImageID) 
 	if im := src.Found(built); im != nil {
 		main = im.GoMain()
 	}
-	if main == "" || main == "command-line-arguments" { // of files that were named
-		main = "."
-	}
-	c.warn("next, build with it: %s", goBuild(out, main))
-}
-
-// goBuild is the command that builds package main of that path with the profile at path.
-func goBuild(profile, main string) string {
-	command := "go build -pgo=" + prose.ShellWord(profile) + " " + main
-	if filepath.Base(profile) == "default.pgo" {
-		command += "; in the directory of package main, go build finds default.pgo by itself"
-	}
-	return command
+	c.warn("next, build with it: %s", emit.GoBuild(out, main))
 }

@@ -191,7 +191,7 @@ func runRecord(c *cli, args []string) error {
 		return save(rec)
 	}
 	switch {
-	case what.tick || what.callers || what.kernel || len(what.cgroups) > 0:
+	case what.tick || fs.Changed("callers") || what.kernel || len(what.cgroups) > 0:
 		return c.usage(errors.New("--tick, --callers, --kernel and --cgroup go with -a"))
 	case len(what.events) > 1:
 		return c.usage(fmt.Errorf("--event %s: want one without -a", strings.Join(what.events, ",")))

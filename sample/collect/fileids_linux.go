@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileIDs finds the build IDs of mapped files, and remembers them.
+// fileIDs finds the build IDs of mapped files, and which of them are of Go, and remembers them.
 //
 // The kernel would write build IDs into its records (attr.build_id, since Linux 5.12),
 // but not without harm: perf_event_mmap_output of kernel/events/core.c marks a record
@@ -19,8 +19,9 @@ import (
 // nobody asks, and whoever finds the mark on a record knows that it means nothing.
 type fileIDs struct {
 	mu     sync.Mutex
-	seen   map[fileVersion]sample.BuildID
+	seen   map[fileVersion]fileContent
 	mapped map[mappedFile]knownFile
+	golang map[sample.ImageID]bool // those of Go, by key
 }
 
 // A fileVersion is a file as long as nobody writes to it.
@@ -35,9 +36,15 @@ type mappedFile struct {
 	inode, generation uint64
 }
 
+// A fileContent is what is known of a file's content.
+type fileContent struct {
+	build sample.BuildID
+	isGo  bool
+}
+
 // A knownFile is what a mappedFile was when it was last looked at.
 type knownFile struct {
-	build   sample.BuildID
+	fileContent
 	checked time.Time
 }
 
@@ -57,12 +64,12 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 	key := mappedFile{m.maj, m.min, m.inode, m.generation}
 	known, ok := f.mapped[key]
 	if ok && time.Since(known.checked) < mostFresh {
-		return imageID(m.path, known.build)
+		return f.image(m.path, known.fileContent)
 	}
 	file := openMapped(m)
 	switch {
 	case file == nil && ok:
-		return imageID(m.path, known.build)
+		return f.image(m.path, known.fileContent)
 	case file == nil:
 		return imageID(markReplaced(m.path, m.inode), sample.BuildID{})
 	}
@@ -72,16 +79,42 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 		return imageID(m.path, sample.BuildID{})
 	}
 	version := fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
-	id, ok := f.seen[version]
+	content, ok := f.seen[version]
 	if !ok {
 		if e, err := sample.ReadELF(file); err == nil { // else no image, but code all the same: the path must do
-			id = e.Build
+			content = fileContent{e.Build, e.Go}
 		}
 	}
 	if f.seen == nil || len(f.seen) >= maxFiles || len(f.mapped) >= maxFiles {
-		f.seen, f.mapped = map[fileVersion]sample.BuildID{}, map[mappedFile]knownFile{}
+		f.seen, f.mapped = map[fileVersion]fileContent{}, map[mappedFile]knownFile{}
 	}
-	f.seen[version] = id
-	f.mapped[key] = knownFile{id, time.Now()}
-	return imageID(m.path, id)
+	f.seen[version] = content
+	f.mapped[key] = knownFile{content, time.Now()}
+	return f.image(m.path, content)
+}
+
+// image returns the identity of a file with that content, and notes whether it is of Go. What runs
+// is not looked at again: of too many images, any one is forgotten, not all.
+func (f *fileIDs) image(path string, content fileContent) sample.ImageID {
+	id := imageID(path, content.build)
+	if content.isGo && !f.golang[id.Key()] {
+		if f.golang == nil {
+			f.golang = map[sample.ImageID]bool{}
+		}
+		for other := range f.golang {
+			if len(f.golang) < maxFiles {
+				break
+			}
+			delete(f.golang, other)
+		}
+		f.golang[id.Key()] = true
+	}
+	return id
+}
+
+// isGo reports whether an image that was identified is of Go.
+func (f *fileIDs) isGo(id sample.ImageID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.golang[id.Key()]
 }

@@ -242,7 +242,7 @@ func TestMeasureStolen(t *testing.T) {
 		opt  SystemOptions
 	}{
 		{"places", SystemOptions{Frequency: hz, Kernel: true, Events: []string{cpuClock}}},
-		{"places and callers", SystemOptions{Frequency: hz, Kernel: true, Callers: true, Events: []string{cpuClock}}},
+		{"places and callers", SystemOptions{Frequency: hz, Kernel: true, Callers: CallersOfAll, Events: []string{cpuClock}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := system(t, tt.opt)
@@ -344,15 +344,15 @@ func TestMeasureSlowdown(t *testing.T) {
 		name, target string
 		switched
 	}
-	timed := func(hz int, callers bool) timer {
+	timed := func(hz int, callers CallersOf) timer {
 		return timer{system(t, SystemOptions{Frequency: hz, Kernel: true, Callers: callers, Events: []string{cpuClock}})}
 	}
 	arms := []arm{
 		{"nothing", "0, within 0.3", noSampler{}},
 		{"tick", "0.2", ticking{system(t, SystemOptions{Tick: true})}},
-		{"199 Hz", "0.8", timed(199, false)},
-		{"997 Hz", "3.0, and that of perf and 0.5", timed(997, false)},
-		{"997 Hz with callers", "none", timed(997, true)},
+		{"199 Hz", "0.8", timed(199, CallersOfNone)},
+		{"997 Hz", "3.0, and that of perf and 0.5", timed(997, CallersOfNone)},
+		{"997 Hz with callers", "none", timed(997, CallersOfAll)},
 		{"997 Hz, empty program", "none", openBare(t, 997)},
 	}
 	if testtool.Has("perf") {
@@ -378,13 +378,13 @@ func TestMeasureCollector(t *testing.T) {
 	measuring(t, "the collector's CPU time and the maps' memory")
 	const seconds = 30
 	t.Run("memory", func(t *testing.T) {
-		if n := system(t, SystemOptions{Kernel: true, Callers: true}).Counters().MapBytes; n == 0 || n > 12e6 {
+		if n := system(t, SystemOptions{Kernel: true, Callers: CallersOfAll}).Counters().MapBytes; n == 0 || n > 12e6 {
 			t.Errorf("the maps have %.2f MB, want at most 12", float64(n)/1e6)
 		} else {
 			t.Logf("the maps have %.2f MB (target 12)", float64(n)/1e6)
 		}
 	})
-	for _, callers := range []bool{false, true} {
+	for _, callers := range []CallersOf{CallersOfNone, CallersOfGo, CallersOfAll} {
 		t.Run(fmt.Sprintf("callers %v", callers), func(t *testing.T) {
 			spin(t, runtime.NumCPU())
 			s := system(t, SystemOptions{Frequency: 997, Kernel: true, Callers: callers})
@@ -420,7 +420,7 @@ func TestMeasureNothingLost(t *testing.T) {
 		busy bool
 	}{
 		{"places", SystemOptions{Kernel: true}, time.Minute, true},
-		{"callers", SystemOptions{Kernel: true, Callers: true}, 20 * time.Second, true},
+		{"callers", SystemOptions{Kernel: true, Callers: CallersOfAll}, 20 * time.Second, true},
 		{"user samples", SystemOptions{}, 10 * time.Second, true},
 		{"idle machine", SystemOptions{Kernel: true}, 10 * time.Second, false},
 		{"one process", SystemOptions{PIDs: []int{os.Getpid()}}, 10 * time.Second, true},

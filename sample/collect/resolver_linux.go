@@ -27,6 +27,7 @@ type resolver struct {
 	vdso       vdso
 	files      fileIDs
 	moduleList string // file
+	callersOf  CallersOf
 
 	kernel      kernel.Map
 	symbols     kernel.Symbols
@@ -186,7 +187,7 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 		return lose(why)
 	}
 	c.AddSample(f.Image, f.Off, p.n)
-	if p.caller {
+	if p.caller && (r.callersOf == CallersOfAll || r.files.isGo(c.Images[f.Image].ID)) {
 		frames := []sample.Frame{f}
 		if caller, why := r.frame(c, v, int(p.PID), p.frame); why == "" {
 			frames = append(frames, caller)

@@ -1,6 +1,63 @@
 package collect
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"backfeed/sample"
+)
+
+// TestCallersOf: callers are kept of samples in code of Go, of all or of none.
+func TestCallersOf(t *testing.T) {
+	for _, tt := range []struct {
+		of   CallersOf
+		want []string // images whose samples have a caller
+	}{
+		{CallersOfNone, nil},
+		{CallersOfGo, []string{"/bin/server"}},
+		{CallersOfAll, []string{"/bin/server", "/lib/libc.so"}},
+	} {
+		r := newResolver()
+		r.callersOf = tt.of
+		c := sample.NewCounts(sample.CPU{}, sample.Event{})
+		for i, f := range []struct {
+			path    string
+			content fileContent
+		}{
+			{"/bin/server", fileContent{sample.BuildID{1}, true}},
+			{"/lib/libc.so", fileContent{sample.BuildID{2}, false}},
+		} {
+			at := uint64(0x1000 * (i + 1))
+			r.procs.mapped(7, 10, sample.Mapping{Start: at, End: at + 0x1000, Image: r.files.image(f.path, f.content)})
+		}
+		for _, at := range []uint64{0x1000, 0x2000} {
+			p := pending{call: call{sampledPC: sampledPC{IP: at + 16, PID: 7, Born: 8}, frame: at + 32}, n: 1, caller: tt.of != CallersOfNone}
+			if !r.place([]*sample.Counts{c}, &p, true) {
+				t.Fatal("a sample has no place")
+			}
+		}
+		var got []string
+		for _, s := range c.Stacks {
+			if len(s.Frames) == 2 {
+				got = append(got, c.Images[s.Frames[0].Image].ID.Path)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, tt.want) || c.Total != 2 {
+			t.Errorf("callers of %d: those of %q in %d samples, want %q", tt.of, got, c.Total, tt.want)
+		}
+	}
+}
+
+// TestFileIDsForget: of more images of Go than are remembered, the others stay.
+func TestFileIDsForget(t *testing.T) {
+	var f fileIDs
+	for i := range maxFiles + 3 {
+		f.image("/bin/server", fileContent{sample.BuildID{byte(i), byte(i >> 8), byte(i >> 16), 1}, true})
+	}
+	if len(f.golang) != maxFiles {
+		t.Errorf("%d images are remembered, want %d", len(f.golang), maxFiles)
+	}
+}
 
 // TestWeighCounts: no weight is lost, and counts with samples have some.
 func TestWeighCounts(t *testing.T) {

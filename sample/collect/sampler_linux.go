@@ -367,7 +367,7 @@ func (s *sampler) takeCalls(samples []pending) ([]pending, error) {
 		if err != nil {
 			return err
 		}
-		p.caller = s.opt.Callers
+		p.caller = s.opt.Callers != CallersOfNone
 		samples = append(samples, p)
 		return nil
 	})

@@ -92,8 +92,8 @@ func (s *sampler) goWithout(err error) bool {
 			w.name, w.branches, part = cycles, false, BranchRecords
 		}
 	}
-	if part == nil && s.opt.Callers {
-		s.opt.Callers, part = false, Callers
+	if part == nil && s.opt.Callers != CallersOfNone {
+		s.opt.Callers, part = CallersOfNone, Callers
 	}
 	if part == nil {
 		return false
@@ -139,7 +139,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		branches |= flag(w.branches) << e
 	}
 	for name, value := range map[string]any{
-		samplerVarWithCalls:    flag(s.opt.Callers),
+		samplerVarWithCalls:    flag(s.opt.Callers != CallersOfNone),
 		samplerVarWithBranches: branches,
 		samplerVarWithKernel:   flag(s.opt.Kernel && !s.opt.Tick),
 		samplerVarWithProbes:   flag(s.opt.Probes),
@@ -280,7 +280,7 @@ func (s *sampler) choose() ([]perfEvent, error) {
 // if nothing does.
 func (s *sampler) traceSize() int {
 	size := 0
-	if s.opt.Callers {
+	if s.opt.Callers != CallersOfNone {
 		size = int(unsafe.Sizeof(call{}))
 	}
 	if slices.ContainsFunc(s.kinds, func(w perfEvent) bool { return w.branches }) {

@@ -19,13 +19,22 @@ type SystemOptions struct {
 	Frequency int           // samples per second and processor; 0 is DefaultSystemFrequency
 	Events    []string      // "branches", "instructions", "cycles" or "cpu-clock", at Frequency each; nil is the best that there is
 	Tick      bool          // ride on the scheduler's tick: no timer, but blind to what is in step with it
-	Callers   bool          // record the words that hold the caller of each user sample
+	Callers   CallersOf     // record the words that hold the caller of these user samples
 	Kernel    bool          // keep the places of kernel samples; they are counted in any case
 	PIDs      []int         // only these processes and what they start; nil is all
 	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
 	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
 }
+
+// CallersOf says of which samples callers are recorded.
+type CallersOf uint8
+
+const (
+	CallersOfNone CallersOf = iota
+	CallersOfGo             // in code of Go's compiler, which keeps frame pointers
+	CallersOfAll
+)
 
 // Counters say what became of all samples since a System was opened.
 type Counters struct {

@@ -98,9 +98,9 @@ func spin(t *testing.T, n int) {
 func TestSums(t *testing.T) {
 	for _, opt := range []SystemOptions{
 		{Frequency: 9999, Kernel: true},
-		{Frequency: 9999, Callers: true},
+		{Frequency: 9999, Callers: CallersOfAll},
 		{Frequency: 999, Events: []string{cpuClock, cpuClock}},
-		{Tick: true, Callers: true},
+		{Tick: true, Callers: CallersOfAll},
 	} {
 		t.Run(fmt.Sprintf("%+v", opt), func(t *testing.T) {
 			s := system(t, opt)
@@ -117,7 +117,7 @@ func TestSums(t *testing.T) {
 
 // TestFull: samples that are dropped, the map being full, are counted.
 func TestFull(t *testing.T) {
-	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: true})
+	s := system(t, SystemOptions{Frequency: 9999, Kernel: true, Callers: CallersOfAll})
 	for i := range s.sampler.entries {
 		for _, m := range []interface{ Put(k, v any) error }{s.sampler.bpf.Counts0, s.sampler.bpf.Counts1} {
 			if err := m.Put(sampledPC{IP: uint64(i), PID: 1}, uint64(0)); err != nil {

@@ -29,7 +29,7 @@ func TestWithout(t *testing.T) {
 			if u := WholeMachine.lacks(ThisHost()); u != nil {
 				t.Skip(u)
 			}
-			s := &sampler{opt: SystemOptions{Callers: true, PIDs: []int{os.Getpid()}}, kinds: []perfEvent{ladder[0]}}
+			s := &sampler{opt: SystemOptions{Callers: CallersOfAll, PIDs: []int{os.Getpid()}}, kinds: []perfEvent{ladder[0]}}
 			defer s.release()
 			spec, err := loadSampler()
 			if err != nil {

@@ -76,7 +76,7 @@ type try struct {
 var tries = []try{
 	{collect.WholeMachine, "`agent` and `record -a` work, with the best of the above", collect.SystemOptions{}, nil},
 	{collect.Tick, "`--tick` works: it costs next to nothing, and does not see what is in step with the tick", collect.SystemOptions{Tick: true}, nil},
-	{collect.Callers, "`--callers` works: samples have the caller", collect.SystemOptions{Callers: true}, nil},
+	{collect.Callers, "`--callers` works: samples have the caller", collect.SystemOptions{Callers: collect.CallersOfAll}, nil},
 	{collect.KernelSymbols, "`--kernel` works: samples of the kernel have a place", collect.SystemOptions{Kernel: true}, nil},
 	{collect.Cgroups, "`--cgroup` works: one service or container is sampled", collect.SystemOptions{Cgroups: []string{"/sys/fs/cgroup"}}, nil},
 	{collect.Walks, "`--calibrate` sees where branches go", collect.SystemOptions{Probes: true}, tryWalks},

@@ -13,9 +13,9 @@ import (
 )
 
 // A Format writes a profile of what src inferred, and sums up what is in it, what is left out
-// and what to do about that. It fails with feedback.ErrEmpty or feedback.ErrUnfit where the
+// and what to do about that, in a sentence or more. It fails with feedback.ErrEmpty or feedback.ErrUnfit where the
 // profile would be of no use.
-type Format func(w io.Writer, src *input.Session, opt Options) (summary string, err error)
+type Format func(w io.Writer, src *input.Session, opt Options) (summary []string, err error)
 
 // Options say what to write.
 type Options struct {
@@ -30,25 +30,30 @@ type Options struct {
 }
 
 // Go writes a pprof profile for go build -pgo.
-func Go(w io.Writer, src *input.Session, opt Options) (string, error) {
+func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	st, err := feedback.WriteGo(w, src.Profile, src.Recording, feedback.GoOptions{Image: opt.Image, Round: true, Old: opt.Old})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if opt.Wrote != nil {
 		*opt.Wrote = st.Image
 	}
-	return fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect; %d more of hot calls in what will be inlined%s",
-		st.Image.Path, st.Edges, st.Inlined, st.Indirect, st.Copies, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale)), nil
+	summary := []string{fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect; %d more of hot calls in what will be inlined%s",
+		st.Image.Path, st.Edges, st.Inlined, st.Indirect, st.Copies, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale))}
+	if st.Blind {
+		summary = append(summary, "no callers of its samples were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; "+
+			"record, pgo and the agent keep callers of Go programs, perf does with --call-graph fp")
+	}
+	return summary, nil
 }
 
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
 
 // LLVM writes a sample profile for clang and rustc.
-func LLVM(w io.Writer, src *input.Session, opt Options) (string, error) {
+func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	st, err := feedback.WriteLLVM(w, src.Profile, src.Recording, feedback.LLVMOptions{Image: opt.Image, Format: llvmFormats[opt.Form], Old: opt.Old})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var images []string
 	for _, id := range st.Images {
@@ -62,16 +67,16 @@ func LLVM(w io.Writer, src *input.Session, opt Options) (string, error) {
 	if st.Probes {
 		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
 	}
-	return summary, nil
+	return []string{summary}, nil
 }
 
 // BOLT writes an fdata profile for llvm-bolt.
-func BOLT(w io.Writer, src *input.Session, opt Options) (string, error) {
+func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	st, err := feedback.WriteBOLT(w, src.Profile, src.Recording, feedback.BOLTOptions{Image: opt.Image})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed)), nil
+	return []string{fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}, nil
 }
 
 // leftOfExecuted is leftOut of a profile of all those executed instructions, but what was dropped.

@@ -9,11 +9,11 @@ import (
 )
 
 // GCC writes an .afdo profile for gcc -fauto-profile.
-func GCC(w io.Writer, src *input.Session, opt Options) (string, error) {
+func GCC(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	st, err := feedback.WriteGCC(w, src.Profile, src.Recording, feedback.GCCOptions{Image: opt.Image, Version: opt.GCC})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
-		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed)), nil
+	return []string{fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
+		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}, nil
 }

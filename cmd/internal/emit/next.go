@@ -1,5 +1,23 @@
 package emit
 
+import (
+	"path/filepath"
+
+	"backfeed/cmd/internal/prose"
+)
+
+// GoBuild is the command that builds package main of that path with a profile.
+func GoBuild(profile, main string) string {
+	if main == "" || main == "command-line-arguments" { // of files that were named
+		main = "."
+	}
+	command := "go build -pgo=" + prose.ShellWord(profile) + " " + main
+	if filepath.Base(profile) == "default.pgo" {
+		command += "; in the directory of package main, go build finds default.pgo by itself"
+	}
+	return command
+}
+
 // NextSteps are the commands that read the profiles, by format: what the file is to be put into, and what must hold.
 var NextSteps = map[string]string{
 	"llvm": "clang -fprofile-sample-use=%s, with the same sources and options as the recorded build",

@@ -17,19 +17,19 @@ import (
 
 // Propeller writes the clusters of blocks to w, and the order of functions to
 // the file that the user named for the linker.
-func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
+func Propeller(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	ip, c, err := propeller(src, opt.Image)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	if c.Funcs == 0 {
-		return "", fail.Errorf(fail.Nothing, "%s: no function that ran has its blocks in the map of basic blocks; compile all of it with -fbasic-block-address-map", ip.ID.Path)
+		return nil, fail.Errorf(fail.Nothing, "%s: no function that ran has its blocks in the map of basic blocks; compile all of it with -fbasic-block-address-map", ip.ID.Path)
 	}
 	if err := c.WriteBlocks(w); err != nil {
-		return "", err
+		return nil, err
 	}
 	if err := opt.Write(opt.LD, c.WriteSymbols); err != nil {
-		return "", err
+		return nil, err
 	}
 	summary := fmt.Sprintf("%s: blocks of %d functions, %d of them with a cold part; %d functions in order", ip.ID.Path, c.Funcs, c.Split, len(c.Order.Symbols))
 	if c.Clones > 0 {
@@ -44,7 +44,7 @@ func Propeller(w io.Writer, src *input.Session, opt Options) (string, error) {
 	} {
 		skipped[why], dropped[why] = left.Funcs, left.Insts
 	}
-	return summary + leftOfExecuted(skipped, dropped, c.Executed), nil
+	return []string{summary + leftOfExecuted(skipped, dropped, c.Executed)}, nil
 }
 
 // propeller orders the image that the user named, or else the one with the most

@@ -38,7 +38,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		defer held.Stop()
 		so.PIDs = []int{held.PID()}
 	}
-	so.Probes, so.Callers = true, true
+	so.Probes, so.Callers = true, collect.CallersOfAll
 	ko.PIDs = so.PIDs
 	sys, err := OpenSystem(so)
 	var from calibrate.Sampler
