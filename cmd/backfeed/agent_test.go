@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,7 +17,6 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
-	"backfeed/sample"
 	"backfeed/sample/collect"
 )
 
@@ -174,44 +172,6 @@ func storeSamples(t *testing.T, dir string) uint64 {
 		t.Fatal(err)
 	}
 	return sums.Samples
-}
-
-// TestRecordCallers: of a machine, the callers of Go's code are recorded unless all or none are asked for.
-func TestRecordCallers(t *testing.T) {
-	wholeMachine(t)
-	if u := collect.Callers.Refusal(collect.ThisHost()); u != nil {
-		t.Skip(u)
-	}
-	exe := runBusy(t)
-	other := exec.Command("sh", "-c", "while :; do :; done")
-	if err := other.Start(); err != nil {
-		t.Skip(err)
-	}
-	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
-	sh, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", other.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tt := range []struct {
-		flag         string
-		ofGo, ofElse bool
-	}{{"--callers=go", true, false}, {"--callers", true, true}, {"--callers=no", false, false}} {
-		ofGo, ofElse := 0, 0
-		recordOf(t, func(c *sample.Counts) bool {
-			for _, s := range c.Stacks {
-				switch c.Images[s.Frames[0].Image].ID.Path {
-				case exe:
-					ofGo++
-				case sh:
-					ofElse++
-				}
-			}
-			return hasImage(exe)(c) && hasImage(sh)(c)
-		}, "-a", "-d", "1s", tt.flag)
-		if (ofGo > 0) != tt.ofGo || (ofElse > 0) != tt.ofElse {
-			t.Errorf("%s: %d callers of Go, %d of others", tt.flag, ofGo, ofElse)
-		}
-	}
 }
 
 // TestRecordSystem: the whole machine is recorded for a while, or what is asked

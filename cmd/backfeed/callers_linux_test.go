@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -14,6 +15,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/collect"
 )
 
 // TestCallers records a Go program with enough of its stack to find the caller of
@@ -40,6 +42,44 @@ func TestCallers(t *testing.T) {
 	}
 	if float64(c.corrected) < 0.99*all {
 		t.Error("want 99 % right")
+	}
+}
+
+// TestRecordCallers: of a machine, the callers of Go's code are recorded unless all or none are asked for.
+func TestRecordCallers(t *testing.T) {
+	wholeMachine(t)
+	if u := collect.Callers.Refusal(collect.ThisHost()); u != nil {
+		t.Skip(u)
+	}
+	exe := runBusy(t)
+	other := exec.Command("sh", "-c", "while :; do :; done")
+	if err := other.Start(); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { other.Process.Kill(); other.Wait() })
+	sh, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", other.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		flag         string
+		ofGo, ofElse bool
+	}{{"--callers=go", true, false}, {"--callers", true, true}, {"--callers=no", false, false}} {
+		ofGo, ofElse := 0, 0
+		recordOf(t, func(c *sample.Counts) bool {
+			for _, s := range c.Stacks {
+				switch c.Images[s.Frames[0].Image].ID.Path {
+				case exe:
+					ofGo++
+				case sh:
+					ofElse++
+				}
+			}
+			return hasImage(exe)(c) && hasImage(sh)(c)
+		}, "-a", "-d", "1s", tt.flag)
+		if (ofGo > 0) != tt.ofGo || (ofElse > 0) != tt.ofElse {
+			t.Errorf("%s: %d callers of Go, %d of others", tt.flag, ofGo, ofElse)
+		}
 	}
 }
 
