@@ -21,8 +21,8 @@ type Absence struct {
 func (p *Profile) Absence() *Absence {
 	par, cost := p.simpleCost()
 	kept := 1.0
-	if dropped := p.Samples.Lost[sample.LostDropped]; p.Samples.Total > 0 {
-		kept -= float64(dropped) / float64(p.Samples.Total)
+	if total := p.Samples.Total + p.aside.Total; total > 0 {
+		kept -= float64(p.Samples.Lost[sample.LostDropped]+p.aside.Lost[sample.LostDropped]) / float64(total)
 	}
 	return &Absence{par, func(b *image.Block) float64 { return kept * cost(b) }}
 }

@@ -16,9 +16,14 @@ import (
 
 // Options change what Infer does. The zero Options are the usual ones.
 type Options struct {
-	Event  string // name of the event to use; "" is the one with the most samples that counts time, instructions or branches, if there is one
-	Model  string // name of the machine model; "" is that of the recording's processor
-	Known  []Known
+	Event string // name of the event to use; "" is the one with the most samples that counts time, instructions or branches, if there is one
+	Model string // name of the machine model; "" is that of the recording's processor
+	Known []Known
+
+	// Only reports whether an image is asked for, by its ID; nil is all. No other is opened, decoded or estimated, and the
+	// samples that are not in one that is asked for are none of the Profile's.
+	Only func(sample.ImageID) bool
+
 	Places int // how many places worth counting exactly Profile.Places shall list
 
 	Sites   int     // how many sites worth probing Profile.Sites shall list
@@ -93,7 +98,7 @@ func (p *Placed) Estimate(ctx context.Context, opt Options) error {
 
 // PlaceSamples does the first part of Infer, which takes the least time.
 func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Placed, error) {
-	counts, err := choose(rec, opt.Event)
+	counts, err := choose(rec, opt.Event, opt.Only)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +112,12 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		}
 	}
 	prof := newProfile(counts, model)
+	images := imagesOf(counts)
+	if opt.Only != nil {
+		images = prof.setAside(images, opt.Only)
+	}
 	var all []*ImageProfile
 	progress := newProgress(ctx, opt.Progress)
-	images := imagesOf(counts)
 	progress.stage(placingShare, len(images))
 	for _, ic := range images {
 		im, err := open(ic.ID)
@@ -119,7 +127,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 		}
 		if err != nil {
 			prof.lose(LostNoImage, ic.Samples())
-			prof.missing = prof.missing || ic.ID.Path != "[vdso]" // which calls nothing
+			prof.missing = prof.missing || !callsNothing(ic.ID)
 			continue
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}
@@ -163,11 +171,11 @@ func checkSums(counts []*sample.Counts) error {
 	return nil
 }
 
-// choose picks the counts of one event.
-func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
+// choose picks the counts of one event; if only some images are asked for, those with samples of these.
+func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool) ([]*sample.Counts, error) {
 	total, rank := map[string]uint64{}, map[string]int{}
 	for _, c := range rec.Counts {
-		total[c.Event.Name] += c.Total
+		total[c.Event.Name] += samplesOf(c, only)
 		if c.Event.Unit == "events" {
 			rank[c.Event.Name] = 1 // page faults and the like tell of executions only where nothing else does
 		}
@@ -192,7 +200,7 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 	}
 	var cs []*sample.Counts
 	for _, c := range rec.Counts {
-		if c.Event.Name == name {
+		if c.Event.Name == name && (only == nil || samplesOf(c, only) > 0) {
 			cs = append(cs, c)
 		}
 	}
@@ -201,6 +209,37 @@ func choose(rec *sample.Recording, name string) ([]*sample.Counts, error) {
 	}
 	return cs, nil
 }
+
+// samplesOf returns how many samples c has of those images; nil is all that it has.
+func samplesOf(c *sample.Counts, only func(sample.ImageID) bool) (n uint64) {
+	if only == nil {
+		return c.Total
+	}
+	for _, ic := range c.Images {
+		if only(ic.ID) {
+			n += ic.Samples()
+		}
+	}
+	return n
+}
+
+// setAside leaves p the samples of those images that are asked for, and returns these.
+func (p *Profile) setAside(images []*sample.ImageCounts, only func(sample.ImageID) bool) (asked []*sample.ImageCounts) {
+	p.aside, p.Samples = p.Samples, Samples{Lost: map[sample.Loss]uint64{}}
+	for _, ic := range images {
+		if only(ic.ID) {
+			asked = append(asked, ic)
+			p.Samples.Total += ic.Samples()
+			continue
+		}
+		p.missing = p.missing || !callsNothing(ic.ID)
+	}
+	p.aside.Total -= p.Samples.Total
+	return asked
+}
+
+// callsNothing reports whether code of an image is known not to call that of others.
+func callsNothing(id sample.ImageID) bool { return id.Path == "[vdso]" }
 
 func newProfile(cs []*sample.Counts, model *machine.Model) *Profile {
 	p := &Profile{Machine: model.Name, Event: cs[0].Event, Samples: Samples{Lost: map[sample.Loss]uint64{}}}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -220,13 +221,49 @@ func TestChoose(t *testing.T) {
 		{"without its modifiers", "instructions", "instructions:pp", []*sample.Counts{precise, clock}},
 		{"one of several by all of its name", "instructions:p", "instructions:p", []*sample.Counts{precise, other}},
 	} {
-		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked)
+		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked, nil)
 		if err != nil || len(cs) != 1 || cs[0].Event.Name != tt.want {
 			t.Errorf("%s: got %v, %v, want %s", tt.name, cs, err, tt.want)
 		}
 	}
-	if cs, err := choose(&sample.Recording{Counts: []*sample.Counts{precise, other}}, "instructions"); !errors.Is(err, ErrNothing) {
+	if cs, err := choose(&sample.Recording{Counts: []*sample.Counts{precise, other}}, "instructions", nil); !errors.Is(err, ErrNothing) {
 		t.Errorf("of two that may be meant, %v, %v", cs, err)
+	}
+}
+
+// TestOnly: no image is opened but those that are asked for, and the samples of others are neither used nor lost.
+func TestOnly(t *testing.T) {
+	s := loadSet(t, "../testdata/mix")
+	asked, ran := func(id sample.ImageID) bool { return filepath.Base(id.Path) == "mix" }, uint64(0)
+	others := 0
+	for _, c := range s.Rec.Counts {
+		c.Lose(sample.LostKernel, 100)
+		c.AddSample(c.Image(sample.ImageID{Path: "/lib/other"}), 1, 1000)
+		for _, ic := range c.Images {
+			if asked(ic.ID) {
+				ran += ic.Samples()
+			} else {
+				others++
+			}
+		}
+	}
+	p, err := Infer(t.Context(), s.Rec, func(id sample.ImageID) (*image.Image, error) {
+		if !asked(id) {
+			t.Errorf("%s is opened", id)
+		}
+		return s.Open(id)
+	}, Options{Only: asked})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Check(); err != nil {
+		t.Error(err)
+	}
+	if len(p.Images) != 1 || p.Samples.Total != ran || p.Samples.Lost[sample.LostKernel] != 0 || p.Samples.Lost[LostNoImage] != 0 || others == 0 || ran == 0 {
+		t.Errorf("%d images, %+v, want one with all %d samples", len(p.Images), p.Samples, ran)
+	}
+	if _, err := Infer(t.Context(), s.Rec, s.Open, Options{Only: func(sample.ImageID) bool { return false }}); !errors.Is(err, ErrNothing) {
+		t.Errorf("of no image: %v", err)
 	}
 }
 

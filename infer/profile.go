@@ -43,7 +43,8 @@ type Profile struct {
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
-	missing bool // an image that may call others was not found
+	missing bool    // an image that may call others was not found, or not asked for
+	aside   Samples // what the recording has beside Samples, of images that were not asked for or of none
 }
 
 // A Place is a block whose exact count would make the others surer.

@@ -30,6 +30,9 @@ in the current directory is read, if it is there:
       max-age: 7d
       min-lines: 60%
 
+With --image, that image alone is inferred, and limits are of its samples: what else ran is not asked for, the age is
+that of its newest samples, and those of other builds are a share of all of the program.
+
 --binary is a newer build of the program, --source the source of one: what they lack, no compiler will
 apply. A sample counts by all calls inlined around it. Functions of Go are known exactly; those of
 other languages by their names and braces, so that one that macros put together may seem gone.`,
@@ -95,7 +98,7 @@ func runCheck(c *cli, args []string) error {
 		return err
 	}
 	lim := *limits
-	opt.Images = []string{*want}
+	opt.Images, opt.Only = []string{*want}, *want
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
@@ -105,7 +108,8 @@ func runCheck(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	gates := gate.Recording(src.Profile, ip, src.Recording.Samples(), src.OfOtherID(), lim)
+	otherID, of := src.OfOtherID()
+	gates := gate.Recording(src.Profile, ip, otherID, of, lim)
 	if newest, err := src.Newest(); err != nil {
 		return err
 	} else if !newest.IsZero() {

@@ -18,7 +18,7 @@ import (
 var emitCmd = &command{
 	name: "emit", args: "go|llvm|gcc|bolt|propeller SRC... [--symfs DIR] [-o FILE]", short: "write a profile for a compiler or post-link optimiser",
 	reads: symfsHelp,
-	long: `Without --image, llvm is given all images that its compilers made, the others the one with the most samples
+	long: `With --image, that image alone is inferred, which of a whole machine's store takes a fraction of the time. Without, llvm is given all images that its compilers made, the others the one with the most samples
 that the format fits. A profile that would be of no use is not written. The program's file must be there as it
 ran, so keep the binaries that you deploy: backfeed knows them by their build IDs.`,
 	sub: []*command{
@@ -91,7 +91,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	if (name == "go" || name == "gcc") && *out == "-" && terminal.Is(c.stdout) {
 		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
-	in.Images = []string{*image}
+	in.Images, in.Only = []string{*image}, *image
 	src, err := c.inferred(fs.Args(), in)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 	case next != "" && *out != "-":
 		c.warn("next: "+next, prose.ShellWord(*out))
 	}
-	c.tellThin(src.Recording, "merge several recordings")
+	c.tellThin(src, "merge several recordings")
 	return nil
 }
 

@@ -67,14 +67,14 @@ func runPGO(c *cli, args []string) error {
 	if err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built}); err != nil {
 		return err
 	}
-	c.tellThin(rec, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
+	c.tellThin(src, fmt.Sprintf("raise -F from %d Hz", opt.Frequency))
 	c.tellGoBuild(*out, src, built)
 	return record.CommandError(opt, stats)
 }
 
 // tellThin warns of a profile of few samples, unless something was counted exactly.
-func (c *cli) tellThin(rec *sample.Recording, otherwise string) {
-	if n := rec.Samples(); n < gate.FewSamples && rec.Observed(nil).Counted == 0 {
+func (c *cli) tellThin(src *input.Session, otherwise string) {
+	if n := src.Asked(); n < gate.FewSamples && src.Recording.Observed(nil).Counted == 0 {
 		c.warn("%d samples make a thin profile: record for longer, or %s", n, otherwise)
 	}
 }

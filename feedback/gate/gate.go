@@ -54,9 +54,9 @@ func atMost(name string, share, most float64, reason string) Gate {
 func part(a, b uint64) float64 { return float64(a) / float64(max(b, 1)) }
 
 // Recording judges what was recorded, of which p was inferred, and what ip, the image of it
-// that is to be built, has of that. Of all samples recorded, otherID are of images of which
-// only other builds were found.
-func Recording(p *infer.Profile, ip *infer.ImageProfile, recorded, otherID uint64, lim Limits) []Gate {
+// that is to be built, has of that: all of it, if p is of no other. Of recorded samples, otherID are
+// of images of which only other builds were found.
+func Recording(p *infer.Profile, ip *infer.ImageProfile, otherID, recorded uint64, lim Limits) []Gate {
 	var own, known, placed uint64
 	for _, r := range ip.Procs {
 		if ip.Image.Go == "" || !strings.HasPrefix(r.Proc.Name, "runtime.") && !strings.HasPrefix(r.Proc.Name, "internal/runtime/") {

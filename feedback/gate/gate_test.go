@@ -53,14 +53,14 @@ func TestRecording(t *testing.T) {
 			p, ip := recorded()
 			lim := none
 			tt.set(&lim, by)
-			if got := failing(Recording(p, ip, 1200, 300, lim)...); got != want {
+			if got := failing(Recording(p, ip, 300, 1200, lim)...); got != want {
 				t.Errorf("%s, by %v: %q fails, want %q", tt.name, by, got, want)
 			}
 		}
 	}
 	p, ip := recorded()
 	ip.Image.Go = "" // then these are procedures of any program
-	if got := failing(Recording(p, ip, 1200, 0, Limits{MinOwn: 0.9})...); got != "" {
+	if got := failing(Recording(p, ip, 0, 1200, Limits{MinOwn: 0.9})...); got != "" {
 		t.Errorf("in C, %q fails", got)
 	}
 	if got := failing(Recording(&infer.Profile{}, &infer.ImageProfile{Image: &image.Image{}}, 0, 0, Usual)...); got != "samples, used, own code, known within functions" {

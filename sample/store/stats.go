@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"backfeed/sample"
@@ -39,6 +40,23 @@ func (s *Store) Segments() ([]Segment, error) {
 		}
 	}
 	return out, nil
+}
+
+// Newest returns the end of the last epoch of which q asks for samples and the store has some; zero if there is none.
+func (s *Store) Newest(q Query) (newest time.Time, err error) {
+	l, err := s.list()
+	if err != nil {
+		return newest, err
+	}
+	wants := q.wants()
+	for _, e := range l.live {
+		if q.matches(e) && e.epoch.To().After(newest) && slices.ContainsFunc(e.blocks, func(b block) bool {
+			return b.kind == kindSamples && b.image != none && b.samples > 0 && wants(e.image(b))
+		}) {
+			newest = e.epoch.To()
+		}
+	}
+	return newest, nil
 }
 
 // Stats are sums over a store.

@@ -167,18 +167,21 @@ func (s *Session) disjoint(segments []store.Segment) []sample.Epoch {
 	return spans
 }
 
-// Newest returns the end of the newest epoch that was read of stores; zero if none was.
+// Newest returns the end of the newest epoch that was read of stores, and of an image that was inferred alone has
+// samples; zero if there is none.
 func (s *Session) Newest() (time.Time, error) {
+	q := s.query()
+	if s.only != nil {
+		q.Images = []sample.ImageID{s.only.id}
+	}
 	var newest time.Time
 	for _, opened := range s.stores {
-		segments, err := opened.Segments()
+		to, err := opened.Newest(q)
 		if err != nil {
 			return newest, err
 		}
-		if spans := s.disjoint(segments); len(spans) > 0 {
-			if to := spans[len(spans)-1].To(); to.After(newest) {
-				newest = to
-			}
+		if to.After(newest) {
+			newest = to
 		}
 	}
 	return newest, nil

@@ -123,13 +123,18 @@ func (s *Session) openStore(dir string) (*store.Store, error) {
 	return opened, nil
 }
 
+// query asks a store for what is selected.
+func (s *Session) query() store.Query {
+	return store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels}
+}
+
 // readStore reads what is selected of the store in dir.
 func (s *Session) readStore(dir string) (*sample.Recording, error) {
 	opened, err := s.openStore(dir)
 	if err != nil {
 		return nil, err
 	}
-	rec, err := opened.Read(store.Query{From: s.opt.Since, To: s.opt.Until, Labels: s.opt.Labels})
+	rec, err := opened.Read(s.query())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Images []string // files that the user named: they need not be looked for if they have a build ID
 	Advise bool     // notices may advise the flag --symfs
 
+	Only string // the image that Infer infers alone, as method Image takes it; "" is all
+
 	Infer  infer.Options // how Infer infers
 	Notify report.Notify // nil is Quiet
 }
@@ -50,6 +52,7 @@ type Session struct {
 	finder *finder
 	stores []*store.Store // that were read
 	truths []weighedTruth // exact counts that were read, and are to be put to images
+	only   *program       // that was inferred alone; nil if all was
 }
 
 // New makes a session without a recording: it looks images up, and reads sets.
@@ -156,6 +159,12 @@ func (s *Session) Infer(ctx context.Context) error {
 		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
 	}
 	s.Named = TakeNamed(rec)
+	if s.opt.Only != "" {
+		if err := s.choose(s.opt.Only); err != nil {
+			s.notify.Done()
+			return err
+		}
+	}
 	p, err := infer.Infer(ctx, rec, s.Open, s.opt.Infer)
 	s.notify.Done()
 	if ctx.Err() != nil {
@@ -170,6 +179,9 @@ func (s *Session) Infer(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if n := rec.Samples(); s.only != nil && p.Samples.Total < n {
+		s.notify.Warn("%d of %d samples are of %s, and asked for", p.Samples.Total, n, s.only.path)
 	}
 	if list := report.Losses(p.Samples.Lost, p.Samples.Total); list != "" {
 		s.notify.Warn("%d of %d samples used (%s); not used: %s", p.Samples.Used, p.Samples.Total, report.Share(p.Samples.Used, p.Samples.Total), list)
@@ -201,16 +213,16 @@ func (s *Session) Explain() (*explain.Explainer, error) {
 	return x, nil
 }
 
-// Named returns which of n images the user means: by path, by build ID, as the file that lies at that path here, or
+// Named returns which of n images the user means: as the file that lies at that path here, by path, by build ID, or
 // by the last element of its path; -1 is none. id is what an image was recorded as, and found, if not nil, the build
 // ID of the file that was found for it. Named also returns the build ID of the file at the path want; 0 is none.
 func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) sample.BuildID) (int, sample.BuildID) {
 	build, _ := image.ReadBuildID(want)
 	here := !build.IsZero()
 	for _, means := range []func(i int) bool{
+		func(i int) bool { return here && id(i).Build == build },
 		func(i int) bool { return id(i).Path == want },
 		func(i int) bool { return id(i).Build.String() == want },
-		func(i int) bool { return here && id(i).Build == build },
 		func(i int) bool { return here && found != nil && id(i).Build.IsZero() && found(i) == build },
 		func(i int) bool { return !here && filepath.Base(id(i).Path) == want },
 	} {
@@ -223,16 +235,13 @@ func Named(want string, n int, id func(i int) sample.ImageID, found func(i int) 
 	return -1, build
 }
 
-// Image finds the inferred image that the user means: by path, by build ID, as
-// the file that lies at that path here, or by the last element of its path.
+// Image finds the inferred image that the user means: as the file that lies at that path here, by path, by
+// build ID, or by the last element of its path.
 func (s *Session) Image(want string) (*infer.ImageProfile, error) {
 	images := s.Profile.Images
 	i, id := Named(want, len(images), func(i int) sample.ImageID { return images[i].ID }, func(i int) sample.BuildID { return images[i].Image.Build })
 	if i >= 0 {
 		return images[i], nil
 	}
-	if !id.IsZero() {
-		return nil, fail.Errorf(fail.Nothing, "%s: no samples of an image with its build ID, %s: another build of it was recorded (`backfeed images` lists those that have some; merge --onto carries samples over)", want, id)
-	}
-	return nil, fail.Errorf(fail.Nothing, "%s: no samples of such an image (`backfeed images` lists those that have some)", want)
+	return nil, noImage(want, id)
 }

@@ -1,7 +1,6 @@
 package input
 
 import (
-	"errors"
 	"slices"
 
 	"backfeed/cmd/internal/fail"
@@ -72,14 +71,4 @@ func (s *Session) countOnce(of *document.Image, it *truth.Image) (repetitions ui
 		return 0, err
 	}
 	return it.CountOnce(im)
-}
-
-// OfOtherID returns how many samples are of images of which only other builds were found.
-func (s *Session) OfOtherID() (other uint64) {
-	for id, n := range s.Recording.ByImage() {
-		if errors.Is(s.Missing(id), ErrOtherID) {
-			other += n
-		}
-	}
-	return other
 }
