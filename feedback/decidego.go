@@ -78,8 +78,7 @@ func (c namedCall) added() bool {
 			return true
 		}
 	}
-	inRuntime := strings.HasPrefix(c.caller, "runtime.") || strings.HasPrefix(c.caller, "internal/runtime/")
-	return !inRuntime && name[0] >= 'a' && name[0] <= 'z'
+	return !inRuntime(c.caller) && name[0] >= 'a' && name[0] <= 'z'
 }
 
 // callWeights adds up the weights of calls as cmd/internal/pgo and its

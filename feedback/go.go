@@ -40,6 +40,7 @@ type GoStats struct {
 
 	PerSample float64 // executions that one sample stands for, over the calls that have both
 	Scale     float64 // executions that a weight of 1 stands for; 1 unless the weights would overflow
+	Worth     *GoWorth
 	Skipped   Skipped
 	Dropped   map[Reason]float64 // executions of the calls in Skipped, inferred, where they are known
 }
@@ -110,6 +111,7 @@ func writeGo(w io.Writer, v *view, opt GoOptions) (GoStats, error) {
 		g.round(opt.Old)
 	}
 	g.dropSlow()
+	g.stats.Worth = g.worth()
 	g.addCopies(opt.Round)
 	edges := g.kept()
 	if len(edges) == 0 {
@@ -162,6 +164,7 @@ type goWeight struct {
 	counted, divided, flowed float64 // executions
 	timed                    float64 // samples, then executions
 	sampled                  float64 // samples of the parts that are counted or flowed
+	made                     float64 // executions of call instructions, as inferred
 	inlined, indirect        bool
 	copied                   bool // a call in code that is inlined by this profile
 
@@ -263,6 +266,7 @@ func (g *goWriter) unseen(r *infer.Result, i int, to image.Addr) bool {
 func (g *goWriter) addCall(w *goWeight, r *infer.Result, i int, t target) {
 	c, f := &r.Proc.Calls[i], r.Call[i]
 	w.indirect = w.indirect || c.To == 0
+	w.made += f.N * t.share
 	ev := g.sites.seen[pair{c.Site, t.to}]
 	to := g.sites.results[t.to]
 	shown := g.sites.shown(pair{c.Site, t.to})

@@ -12,6 +12,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 
 	"backfeed/sample"
@@ -62,11 +64,8 @@ func (im *Image) goVersion() string {
 // GoModules returns the paths of the modules that a Go program was built of, its own
 // first; none if it does not say, or is not a Go program.
 func (im *Image) GoModules() []string {
-	if im.Go == "" {
-		return nil
-	}
-	bi, err := buildinfo.Read(im.file)
-	if err != nil || bi.Main.Path == "" {
+	bi := im.buildInfo()
+	if bi == nil || bi.Main.Path == "" {
 		return nil
 	}
 	modules := []string{bi.Main.Path}
@@ -79,14 +78,28 @@ func (im *Image) GoModules() []string {
 // GoMain returns the import path of the main package of a Go program, "" if it does not
 // say, or is not one. Its functions have the package main in their names.
 func (im *Image) GoMain() string {
+	if bi := im.buildInfo(); bi != nil {
+		return bi.Path
+	}
+	return ""
+}
+
+// GoProfiled reports whether a Go program was built with a profile (-pgo).
+func (im *Image) GoProfiled() bool {
+	bi := im.buildInfo()
+	return bi != nil && slices.ContainsFunc(bi.Settings, func(s debug.BuildSetting) bool { return s.Key == "-pgo" && s.Value != "" })
+}
+
+// buildInfo returns what a Go program says of its build; nil if it does not, or is not one.
+func (im *Image) buildInfo() *debug.BuildInfo {
 	if im.Go == "" {
-		return ""
+		return nil
 	}
 	bi, err := buildinfo.Read(im.file)
 	if err != nil {
-		return ""
+		return nil
 	}
-	return bi.Path
+	return bi
 }
 
 // openDebug looks for the separate debug file: what opt names, then by build ID, then

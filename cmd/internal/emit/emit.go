@@ -44,7 +44,9 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 		summary = append(summary, "no callers of its samples were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; "+
 			"record, pgo and the agent keep callers of Go programs, perf does with --call-graph fp")
 	}
-	return summary, nil
+	im := src.Found(st.Image)
+	summary = append(summary, worth(st.Worth, im != nil && im.GoProfiled())...)
+	return append(summary, elsewhere(src, opt, st.Image)...), nil
 }
 
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
@@ -67,7 +69,7 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if st.Probes {
 		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
 	}
-	return []string{summary}, nil
+	return append([]string{summary}, elsewhere(src, opt, st.Images...)...), nil
 }
 
 // BOLT writes an fdata profile for llvm-bolt.
@@ -76,7 +78,8 @@ func BOLT(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}, nil
+	summary := fmt.Sprintf("%s: %d procedures, %d edges, %d calls%s", st.Image.Path, st.Procs, st.Edges, st.Calls, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
+	return append([]string{summary}, elsewhere(src, opt, st.Image)...), nil
 }
 
 // leftOfExecuted is leftOut of a profile of all those executed instructions, but what was dropped.

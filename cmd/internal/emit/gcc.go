@@ -14,6 +14,7 @@ func GCC(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
-		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))}, nil
+	summary := fmt.Sprintf("%s: %d functions, %d lines, %d inlined call sites, %d targets of indirect calls, for gcc %d%s",
+		st.Image.Path, st.Funcs, st.Lines, st.Inlined, st.Targets, st.Version, leftOfExecuted(st.Skipped, st.Dropped, st.Executed))
+	return append([]string{summary}, elsewhere(src, opt, st.Image)...), nil
 }

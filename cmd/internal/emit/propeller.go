@@ -44,7 +44,7 @@ func Propeller(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	} {
 		skipped[why], dropped[why] = left.Funcs, left.Insts
 	}
-	return []string{summary + leftOfExecuted(skipped, dropped, c.Executed)}, nil
+	return append([]string{summary + leftOfExecuted(skipped, dropped, c.Executed)}, elsewhere(src, opt, ip.ID)...), nil
 }
 
 // propeller orders the image that the user named, or else the one with the most

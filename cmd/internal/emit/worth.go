@@ -1,0 +1,78 @@
+package emit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
+	"backfeed/sample"
+)
+
+// littleTime is the share of all samples below which a profile is said to be about little of the time, and
+// muchTime the share from which what has it instead is named.
+const littleTime, muchTime = 0.1, 0.2
+
+// elsewhere says where the time is if little of it is in the images that a profile is about. Who names an image, of a store
+// of many programs, knows that the others have time too.
+func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []string {
+	if opt.Image != "" {
+		return nil
+	}
+	var all, in uint64
+	others := map[string]uint64{}
+	for _, c := range src.Recording.Counts {
+		if c.Event.Name != src.Profile.Event.Name {
+			continue
+		}
+		all += c.Total
+		for _, ic := range c.Images {
+			if slices.ContainsFunc(about, func(id sample.ImageID) bool { return id.Key() == ic.ID.Key() }) {
+				in += ic.Samples()
+			} else {
+				others["in "+ic.ID.Path] += ic.Samples()
+			}
+		}
+		others["in the kernel"] += c.Lost[sample.LostKernel]
+	}
+	if float64(in) >= littleTime*float64(all) {
+		return nil
+	}
+	var where []string
+	for _, place := range report.MostFirst(others) {
+		if n := others[place]; float64(n) >= muchTime*float64(all) {
+			where = append(where, fmt.Sprintf("; %s are %s", report.Share(n, all), place))
+		}
+	}
+	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
+}
+
+// goAdvice says of each kind of code in which most time is what would help where Go's compiler does not.
+var goAdvice = map[feedback.GoKind]string{
+	feedback.GoOwn:      "in Go code that makes few calls, %s first: see its loops with `backfeed topstalls`",
+	feedback.GoRuntime:  "in Go's runtime, %s first: see who calls it with `backfeed prof --experiment usertime`, and allocate, look up or wait less there",
+	feedback.GoAssembly: "in assembly, %s first, which no profile changes",
+	feedback.GoForeign:  "in code of other compilers, %s first: emit a profile for them too",
+}
+
+// worth says that the profile of a Go program is not expected to save anything, why, and what else would help. built is
+// whether the program was built with a profile already, whose calls are inlined.
+func worth(w *feedback.GoWorth, built bool) []string {
+	if built || !w.Little() {
+		return nil
+	}
+	var all uint64
+	for _, t := range w.Time {
+		all += t.Samples
+	}
+	var where []string
+	for _, t := range w.Time {
+		if float64(t.Samples) >= muchTime*float64(all) {
+			where = append(where, fmt.Sprintf("%s of its samples are "+goAdvice[t.Kind], report.Share(t.Samples, all), t.Hottest))
+		}
+	}
+	return []string{fmt.Sprintf("this profile is not expected to save as much as 1 %% of the program's instructions: of 1000 that ran, %.1f are calls that it makes hot "+
+		"and the compiler may inline, and each was worth 2 to 12 instructions in other programs. %s", 1000*w.Calls/w.Executed, strings.Join(where, "; "))}
+}

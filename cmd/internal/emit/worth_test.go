@@ -1,0 +1,63 @@
+package emit
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/cmd/internal/input"
+	"backfeed/feedback"
+	"backfeed/infer"
+	"backfeed/sample"
+)
+
+// TestWorth: a profile that is not expected to bring anything says so, and what takes the time.
+func TestWorth(t *testing.T) {
+	time := []feedback.GoTime{{Kind: feedback.GoAssembly, Samples: 600, Hottest: "crypto/sha256.blockSHANI"}, {Kind: feedback.GoRuntime, Samples: 300, Hottest: "runtime.mallocgc"}, {Kind: feedback.GoOwn, Samples: 100, Hottest: "main.main"}}
+	for _, tt := range []struct {
+		name  string
+		calls float64
+		built bool
+		want  []string // parts; none is no sentence
+	}{
+		{"many calls", 1000, false, nil},
+		{"few calls", 50, false, []string{"not expected to save as much as 1 %", "of 1000 that ran, 0.5 are calls", "60.0% of its samples are in assembly, crypto/sha256.blockSHANI first", "30.0% of its samples are in Go's runtime, runtime.mallocgc first"}},
+		{"built with a profile", 50, true, nil},
+	} {
+		got := strings.Join(worth(&feedback.GoWorth{Executed: 100000, Calls: tt.calls, Time: time}, tt.built), "\n")
+		if (got != "") != (tt.want != nil) || strings.Contains(got, "main.main") {
+			t.Errorf("%s: %q", tt.name, got)
+		}
+		for _, part := range tt.want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: %q lacks %q", tt.name, got, part)
+			}
+		}
+	}
+}
+
+// TestElsewhere: a profile about little of the time says so, and where the time is, unless its image was asked for.
+func TestElsewhere(t *testing.T) {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
+	app, lib := sample.ImageID{Path: "/bin/app", Build: sample.BuildID{1}}, sample.ImageID{Path: "/lib/libz.so", Build: sample.BuildID{2}}
+	c.AddSample(c.Image(app), 16, 9)
+	c.AddSample(c.Image(lib), 16, 31)
+	c.Lose(sample.LostKernel, 60)
+	src := &input.Session{Recording: &sample.Recording{Counts: []*sample.Counts{c}}, Profile: &infer.Profile{Event: sample.Event{Name: "cpu-clock"}}}
+	const little = "this profile is about 9.0% of the samples, and can save no more of the time; 60.0% are in the kernel; 31.0% are in /lib/libz.so"
+	for _, tt := range []struct {
+		name  string
+		image string
+		about []sample.ImageID
+		want  []string
+	}{
+		{"little", "", []sample.ImageID{app}, []string{little}},
+		{"asked for", "/bin/app", []sample.ImageID{app}, nil},
+		{"enough", "", []sample.ImageID{lib}, nil},
+		{"both", "", []sample.ImageID{app, lib}, nil},
+	} {
+		if got := elsewhere(src, Options{Image: tt.image}, tt.about...); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
