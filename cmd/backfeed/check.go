@@ -42,17 +42,17 @@ backfeed check /var/lib/backfeed --since 7d --image ./app --max-age 3d`,
 }
 
 // limits defines the flags of limits.
-func (c *cli) limits() *gate.Limits {
+func limits(fs *flagset.Set) *gate.Limits {
 	lim := gate.Usual
-	part := func(p *float64, name, usage string) { c.fs.Var((*flagset.Fraction)(p), name, usage) }
-	c.fs.Grouped(limitFlags, func() {
-		c.fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "at least `N` samples: with 1000, a procedure with 1 % of the time has 10, and its share is known within a third")
+	part := func(p *float64, name, usage string) { fs.Var((*flagset.Fraction)(p), name, usage) }
+	fs.Grouped(limitFlags, func() {
+		fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "at least `N` samples: with 1000, a procedure with 1 % of the time has 10, and its share is known within a third")
 		part(&lim.MinUsed, "min-used", "at least this share of the samples has a place: code whose samples have none looks as if it never ran")
 		part(&lim.MinOwn, "min-own", "at least this share is in the program itself, Go's runtime left out: an idle server's profile is one of its runtime and libraries")
 		part(&lim.MinKnown, "min-known", "at least this share of the program's samples is in blocks of medium within-function confidence or better: known within a factor of 2")
-		c.fs.Alias("min-shape", "min-known")
+		fs.Alias("min-shape", "min-known")
 		part(&lim.MaxOtherID, "max-other-id", "at most this share is of images of which only other builds lie here")
-		c.fs.DurationVar(&lim.MaxAge, "max-age", lim.MaxAge, "of a store, the newest samples are not older than `duration`")
+		fs.DurationVar(&lim.MaxAge, "max-age", lim.MaxAge, "of a store, the newest samples are not older than `duration`")
 		part(&lim.MinProcedures, "min-procedures", "at least this share of the program's samples is in procedures that --binary has, too")
 		part(&lim.MinLines, "min-lines", "at least this share is of lines, counted from the first of their function, that --binary has")
 		part(&lim.MinSource, "min-source", "at least this share of the samples with lines is of files that lie below --source, or lay beside these and are gone: the rest is of libraries")
@@ -86,7 +86,7 @@ func runCheck(c *cli, args []string) error {
 	want := fs.String("image", "", "check the image with that `path` or build ID (default: the one with the most samples)")
 	binary := fs.String("binary", "", "compare with the `file` of a newer build")
 	tree := fs.String("source", "", "compare with the source below `dir`")
-	limits := c.limits()
+	lim := limits(fs)
 	config := c.config("read flags from `file` (default: " + configFile + ", if there is one)")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -97,7 +97,6 @@ func runCheck(c *cli, args []string) error {
 	if err := c.readConfig(cmp.Or(*config, configFile), *config == ""); err != nil {
 		return err
 	}
-	lim := *limits
 	opt.Images, opt.Only = []string{*want}, *want
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
@@ -109,21 +108,21 @@ func runCheck(c *cli, args []string) error {
 		return err
 	}
 	otherID, of := src.OfOtherID()
-	gates := gate.Recording(src.Profile, ip, otherID, of, lim)
+	gates := gate.Recording(src.Profile, ip, otherID, of, *lim)
 	if newest, err := src.Newest(); err != nil {
 		return err
 	} else if !newest.IsZero() {
-		gates = append(gates, gate.Age(time.Since(newest), lim))
+		gates = append(gates, gate.Age(time.Since(newest), *lim))
 	}
 	if *binary != "" {
-		stale, err := buildGates(ip, *binary, lim)
+		stale, err := buildGates(ip, *binary, *lim)
 		if err != nil {
 			return unlined(err)
 		}
 		gates = append(gates, stale...)
 	}
 	if *tree != "" {
-		stale, err := sourceGates(src, ip, *tree, lim)
+		stale, err := sourceGates(src, ip, *tree, *lim)
 		if err != nil {
 			return unlined(err)
 		}

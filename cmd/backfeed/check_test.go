@@ -91,10 +91,10 @@ func TestCheckAge(t *testing.T) {
 
 // TestLimits: the limits of flags and configuration are those that gates are held to, and others are as usual.
 func TestLimits(t *testing.T) {
-	limits := func(args ...string) (gate.Limits, error) {
+	read := func(args ...string) (gate.Limits, error) {
 		c := &cli{stdout: io.Discard, stderr: io.Discard, cmd: checkCmd}
 		c.flags()
-		lim := c.limits()
+		lim := limits(c.fs)
 		config := c.config("")
 		if err := c.fs.Parse(args); err != nil {
 			return *lim, err
@@ -109,14 +109,14 @@ func TestLimits(t *testing.T) {
 		{"--config", config("check:\n  min-used: 0.5\n  max-age: 1.5d\n  min-samples: 7\n  max-moved: 25%\n")},
 		{"--config", config("agent: {store: /x}\ncheck: {min-used: 0.9, max-age: 36h, min-samples: 7, max-moved: .25}"), "--min-used", "0.5"},
 	} {
-		if got, err := limits(args...); err != nil || got != want {
+		if got, err := read(args...); err != nil || got != want {
 			t.Errorf("%q: %v, %+v; want %+v", args, err, got, want)
 		}
 	}
 	// Every limit is a flag, whose default is the usual one.
 	c := &cli{cmd: checkCmd, stderr: io.Discard}
 	c.flags()
-	lim := c.limits()
+	lim := limits(c.fs)
 	flags := 0
 	c.fs.VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {

@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -55,9 +55,6 @@ backfeed diff before.bfr after.bfr --by block --proc lookup`,
 	run: runDiff,
 }
 
-// deciders predict the decisions of a consumer.
-var deciders = map[string]func(io.Reader) (*feedback.Decisions, error){"go": feedback.DecideGo, "llvm": feedback.DecideLLVM}
-
 func runDiff(c *cli, args []string) error {
 	fs := c.flags()
 	consumer := c.choice("for", "whose decisions", "go", "llvm")
@@ -103,7 +100,7 @@ func (c *cli) decisions(path, consumer string) (*feedback.Decisions, error) {
 		return nil, fmt.Errorf("%s: %w", path, fail.Cause(err))
 	}
 	defer f.Close()
-	d, err := deciders[consumer](f)
+	d, err := emit.Deciders[consumer](f)
 	if err != nil {
 		return nil, fail.Errorf(fail.Nothing, "%s: %w", path, err)
 	}

@@ -102,7 +102,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 		if err != nil {
 			return err
 		}
-		opt.Image = nameOf(ip.ID)
+		opt.Image = emit.NameOf(ip.ID)
 	}
 	opt.Write, opt.Wrote = c.write, new(sample.ImageID)
 	if err := c.emit(*out, keep, write, src, opt); err != nil {
@@ -126,14 +126,6 @@ func (c *cli) tellPropeller(clusters, order string) {
 		c.warn("next: clang -fbasic-block-sections=list=%s -fuse-ld=lld -Wl,--symbol-ordering-file=%s, with the same sources and options as the recorded build",
 			prose.ShellWord(clusters), prose.ShellWord(order))
 	}
-}
-
-// nameOf names an image to package feedback.
-func nameOf(id sample.ImageID) string {
-	if id.Build.IsZero() {
-		return id.Path
-	}
-	return id.Build.String()
 }
 
 // emit writes one profile and tells what is in it. If keep names a consumer, a file that is

@@ -48,6 +48,7 @@ type hostileCase struct {
 	truth       string // exact counts with hostile images
 	store       string // of segments with hostile labels and names
 	pprof       string // a profile that DecideGo reads
+	config      string // a configuration of refresh
 	out         string // a file to write
 }
 
@@ -129,6 +130,17 @@ func newHostileCase(t *testing.T) *hostileCase {
 	testtool.Write(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs", "nothing of ours"+hostile)
 	testtool.Write(t, filepath.Join(h.store, "segments"), hostileName("", "foreign")+".bfs.0123.tmp", "nothing of ours"+hostile)
 	h.pprof = testtool.Write(t, dir, hostileName("", "pprof"), hostile)
+	outputs := []map[string]string{{"llvm": hostileName("", "llvm")}, {"bolt": hostileName("", "bolt")}}
+	targets := map[string]any{}
+	for _, name := range []string{h.rec, h.gone, h.pprof} {
+		targets[hostile+name] = map[string]any{"sources": name, "image": h.image, "limits": map[string]any{"min-used": 0, "max-other-id": 1}, "outputs": outputs}
+		outputs = []map[string]string{{"go": hostileName(strconv.Itoa(len(targets)), "go")}}
+	}
+	config, err := json.Marshal(map[string]any{"refresh": map[string]any{"targets": targets}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.config = testtool.Write(t, filepath.Join(dir), hostileName("", "config"), string(config))
 	return h
 }
 
@@ -147,6 +159,7 @@ var hostileLines = map[string][]string{
 	"verify":    {"verify {counts} --truth {truth}", "verify {counts} --truth {truth} --samples {rec}", "verify {truth} --truth {counts}"},
 	"check":     {"check {rec}", "check {rec} --binary {image}", "check {rec} --config {pprof}", "check {rec} --binary {gone}"},
 	"diff":      {"diff {rec} {rec}", "diff {rec} {rec} --by block", "diff {rec} {other}", "diff {rec} {rec} --proc {proc}", "diff {pprof} {pprof}", "diff {pprof} {pprof} --for llvm"},
+	"refresh":   {"refresh --config {config}", "refresh --config {config} --dry-run --target {gone}", "refresh --config {pprof}", "refresh --config {config} --markdown -"},
 	"report":    {"report --html - {rec}", "report --html - {rec} --source {gone}"},
 	"emit":      {"emit go {rec} -o {out}", "emit llvm {rec} -o {out}", "emit gcc {rec} -o {out}", "emit bolt {rec} -o {out}", "emit propeller {rec} --ld {out} -o {out}", "emit llvm --image {gone} {rec}"},
 	"layout": {"layout {image} {rec} --for text", "layout {image} {rec} --for json", "layout {image} {rec} --for go", "layout {image} {rec} --for lld -o {out}", "layout {image} {rec} --for gold -o {out}", "layout {image} {rec} --for ld -o {out}",
@@ -178,7 +191,7 @@ func commandOf(line string) *command {
 func TestHostile(t *testing.T) {
 	h := newHostileCase(t)
 	words := map[string]string{"{image}": h.image, "{gone}": h.gone, "{proc}": h.proc, "{rec}": h.rec, "{other}": h.other, "{counts}": h.counts,
-		"{truth}": h.truth, "{store}": h.store, "{pprof}": h.pprof, "{out}": h.out}
+		"{truth}": h.truth, "{store}": h.store, "{pprof}": h.pprof, "{config}": h.config, "{out}": h.out}
 	var pairs []string
 	for word, is := range words {
 		pairs = append(pairs, word, is)

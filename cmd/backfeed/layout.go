@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/layout"
@@ -66,7 +67,7 @@ func runLayout(c *cli, args []string) error {
 	if err := checkStartup(target.Value, *startup); err != nil {
 		return c.usage(err)
 	}
-	if err := unordered(target.Value, nil); err != nil {
+	if err := emit.Unordered(target.Value, nil); err != nil {
 		return err
 	}
 	if err := judge.check(target.Value); err != nil {
@@ -87,7 +88,7 @@ func runLayout(c *cli, args []string) error {
 	}
 	ordering := *html == "" || fs.Changed("for") || fs.Changed("output")
 	if ordering {
-		if err := unordered(target.Value, ip.Image); err != nil {
+		if err := emit.Unordered(target.Value, ip.Image); err != nil {
 			return err
 		}
 	}

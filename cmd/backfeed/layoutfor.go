@@ -11,7 +11,6 @@ import (
 	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
-	"backfeed/infer/image"
 	"backfeed/layout"
 )
 
@@ -44,24 +43,6 @@ have: .text.f, .text.hot.f, .text.unlikely.f (of f.cold, where there is one), .t
 -funique-internal-linkage-names; for GNU ld they are told apart by object file, if debug information
 tells the source file. Names such as f.part.0, f.isra.0, f.constprop.0 and f.cold are the compiler's:
 they fit the next build if its source, compiler and flags are the same.`
-
-// unordered refuses what cannot be given to the target for an image, if there is one
-// yet: the linker takes no order.
-func unordered(target string, im *image.Image) error {
-	switch {
-	case target == "mold":
-		return fail.Errorf(fail.Machine, "mold takes no order of functions or of their sections (its --section-order is about the sections of the image): "+
-			"link with lld (--for lld), gold (--for gold) or GNU ld (--for ld), or let llvm-bolt order what mold has linked with --emit-relocs (--for bolt)")
-	case im == nil || target == "text" || target == "json":
-		return nil
-	case target == "go" && im.Go == "":
-		return fail.Errorf(fail.Nothing, "%s is not a Go program: --for go has no advice about it", im.Path)
-	case target != "go" && im.Go != "":
-		return fail.Errorf(fail.Nothing, "%s is a Go program: Go's linker takes no order, an external one sees all Go code as a single section, "+
-			"and llvm-bolt breaks such programs; --for go says what the source can do about it", im.Path)
-	}
-	return nil
-}
 
 // writeLayout writes the order for the target, and tells what is in it. scores are for
 // text and json.
@@ -113,7 +94,7 @@ func (c *cli) tellSections(s *layout.Sections, target string) {
 
 // emitClusters writes the files of Propeller for the image.
 func (c *cli) emitClusters(out, ld string, src *input.Session, ip *infer.ImageProfile) error {
-	if err := c.emit(out, "", emit.Propeller, src, emit.Options{Image: nameOf(ip.ID), LD: ld, Write: c.write}); err != nil {
+	if err := c.emit(out, "", emit.Propeller, src, emit.Options{Image: emit.NameOf(ip.ID), LD: ld, Write: c.write}); err != nil {
 		return err
 	}
 	c.tellPropeller(out, ld)

@@ -61,7 +61,7 @@ func runPGO(c *cli, args []string) error {
 		if err != nil {
 			return err
 		}
-		*want = nameOf(ip.ID)
+		*want = emit.NameOf(ip.ID)
 	}
 	var built sample.ImageID
 	if err := c.emit(*out, keep, emit.Go, src, emit.Options{Image: *want, Wrote: &built}); err != nil {

@@ -143,6 +143,11 @@ func Build(ip *infer.ImageProfile, im *image.Image, lim Limits) ([]Gate, error) 
 	}, nil
 }
 
+// Carried judges which share of the samples of older builds could be carried over to the newest.
+func Carried(share float64, lim Limits) Gate {
+	return atLeast("carried over", share, lim.MinProcedures, "the newest build lacks code that was hot")
+}
+
 // Tree judges what the source tree at dir has of the code that was sampled.
 func Tree(n *source.Fates, dir string, lim Limits) []Gate {
 	own := n.Own()

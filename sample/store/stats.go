@@ -42,21 +42,49 @@ func (s *Store) Segments() ([]Segment, error) {
 	return out, nil
 }
 
-// Newest returns the end of the last epoch of which q asks for samples and the store has some; zero if there is none.
-func (s *Store) Newest(q Query) (newest time.Time, err error) {
+// A Window is the time of epochs, and how many values a label has in them.
+type Window struct {
+	From, To time.Time // start of the first, end of the last; zero if there is none
+	Values   map[string]bool
+}
+
+// Add extends w by another window.
+func (w *Window) Add(o Window) {
+	if w.From.IsZero() || !o.From.IsZero() && o.From.Before(w.From) {
+		w.From = o.From
+	}
+	if o.To.After(w.To) {
+		w.To = o.To
+	}
+	for v := range o.Values {
+		if w.Values == nil {
+			w.Values = map[string]bool{}
+		}
+		w.Values[v] = true
+	}
+}
+
+// Window returns the time of the epochs of which q asks for samples and the store has some, and the values that a label
+// has in their segments.
+func (s *Store) Window(q Query, label string) (Window, error) {
+	var w Window
 	l, err := s.list()
 	if err != nil {
-		return newest, err
+		return w, err
 	}
 	wants := q.wants()
 	for _, e := range l.live {
-		if q.matches(e) && e.epoch.To().After(newest) && slices.ContainsFunc(e.blocks, func(b block) bool {
+		if q.matches(e) && slices.ContainsFunc(e.blocks, func(b block) bool {
 			return b.kind == kindSamples && b.image != none && b.samples > 0 && wants(e.image(b))
 		}) {
-			newest = e.epoch.To()
+			of := Window{From: e.epoch.From(), To: e.epoch.To()}
+			if v := e.labels[label]; v != "" {
+				of.Values = map[string]bool{v: true}
+			}
+			w.Add(of)
 		}
 	}
-	return newest, nil
+	return w, nil
 }
 
 // Stats are sums over a store.

@@ -33,6 +33,21 @@ func (fs *Set) Configure(text []byte, command string, of []string) error {
 	})
 }
 
+// ConfigureSection sets flags that were not set by a section of a configuration, which is none if it is nil. Those that
+// the section has and the set lacks are refused, or with lenient passed over.
+func (fs *Set) ConfigureSection(section *yaml.Node, lenient bool) error {
+	if section == nil || section.Tag == "!!null" {
+		return nil
+	}
+	given := fs.given()
+	return eachKey(section, "the names of flags", func(name string, value *yaml.Node) error {
+		if lenient && fs.Lookup(name) == nil {
+			return nil
+		}
+		return fs.configureFlag(given, name, value)
+	})
+}
+
 // configureFlag sets a flag by a value of a configuration.
 func (fs *Set) configureFlag(given map[string]bool, name string, value *yaml.Node) error {
 	f := fs.lookupConfigured(name)

@@ -170,19 +170,26 @@ func (s *Session) disjoint(segments []store.Segment) []sample.Epoch {
 // Newest returns the end of the newest epoch that was read of stores, and of an image that was inferred alone has
 // samples; zero if there is none.
 func (s *Session) Newest() (time.Time, error) {
+	w, err := s.Window()
+	return w.To, err
+}
+
+// HostLabel is the label that tells the hosts of a store apart.
+const HostLabel = "host"
+
+// Window returns what epochs were read of stores, and how many hosts, those with samples of an image that was inferred alone.
+func (s *Session) Window() (store.Window, error) {
 	q := s.query()
 	if s.only != nil {
 		q.Images = []sample.ImageID{s.only.id}
 	}
-	var newest time.Time
+	var all store.Window
 	for _, opened := range s.stores {
-		to, err := opened.Newest(q)
+		w, err := opened.Window(q, HostLabel)
 		if err != nil {
-			return newest, err
+			return all, err
 		}
-		if to.After(newest) {
-			newest = to
-		}
+		all.Add(w)
 	}
-	return newest, nil
+	return all, nil
 }

@@ -34,7 +34,7 @@ func (s *Session) Onto(path, want string) (*stale.Carried, error) {
 		switch {
 		case id.Key() == to.Key():
 			current = true
-		case isOlder(id, path, want):
+		case BuildOf(id, path, want):
 			old, err := s.Open(id)
 			switch {
 			case err != nil:
@@ -82,8 +82,9 @@ func (s *Session) tellCarried(carried *stale.Carried, path string) {
 	}
 }
 
-// isOlder reports whether id is what Onto is to move.
-func isOlder(id sample.ImageID, path, want string) bool {
+// BuildOf reports whether id is a build of the program at path that Onto would move: the image that want names, by path or
+// build ID; for "" one of the same file name.
+func BuildOf(id sample.ImageID, path, want string) bool {
 	old := strings.TrimSuffix(id.Path, " (deleted)")
 	if want != "" {
 		return old == want || id.Build.String() == want

@@ -194,6 +194,12 @@ func (s *Session) Infer(ctx context.Context) error {
 	return nil
 }
 
+// InferOnly infers what ran of the image that want names: its samples alone.
+func (s *Session) InferOnly(ctx context.Context, want string) error {
+	s.opt.Only = want
+	return s.Infer(ctx)
+}
+
 // Explain prepares to say where the time of the inferred program went, and what
 // instructions waited for.
 func (s *Session) Explain() (*explain.Explainer, error) {

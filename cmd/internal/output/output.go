@@ -2,15 +2,18 @@ package output
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -190,36 +193,52 @@ func WriteFile(path string, stdout io.Writer, b []byte) error {
 }
 
 // replace writes a new file beside its place and renames it.
-func replace(p *destination, f func(io.Writer) error) (err error) {
-	tmp := fmt.Sprintf(".%s.%08x.tmp", p.base[:min(len(p.base), 200)], rand.Uint32()) // a name has 255 bytes at most
-	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
+func replace(p *destination, f func(io.Writer) error) error {
+	s, err := stage(p, f)
 	if err != nil {
 		return err
 	}
+	return s.Commit()
+}
+
+// A Staged is a file that is written, and not at its place yet.
+type Staged struct {
+	place *destination
+	tmp   string
+}
+
+// Stage writes b beside the place that path leads to. What has the place must be a regular file or nothing.
+// The caller ends with Commit or Drop.
+func Stage(path string, b []byte) (*Staged, error) {
+	p, err := findDestination(path)
+	if err != nil {
+		return nil, err
+	}
+	if err = p.check(); err == nil && !p.replaceable() {
+		err = fmt.Errorf("%s is no regular file", path)
+	}
+	var s *Staged
+	if err == nil {
+		s, err = stage(p, func(w io.Writer) error {
+			_, err := w.Write(b)
+			return err
+		})
+	}
+	if err != nil {
+		p.dir.Close()
+	}
+	return s, err
+}
+
+// Commit puts the file at its place, also if the machine stops.
+func (s *Staged) Commit() error {
+	p := s.place
 	dir := int(p.dir.Fd())
-	defer func() {
-		if err != nil {
-			file.Close()
-			unix.Unlinkat(dir, tmp, 0)
-		}
-	}()
-	if p.old != nil {
-		if err := file.Chmod(fs.FileMode(p.old.Mode) & fs.ModePerm); err != nil {
-			return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
-		}
-	}
-	if err := writeTo(file, f); err != nil {
-		return err
-	}
-	if err := onDisk(file); err != nil {
-		return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("%s: %w", p.path, fail.Cause(err))
-	}
-	if err := unix.Renameat(dir, tmp, dir, p.base); err != nil {
+	if err := unix.Renameat(dir, s.tmp, dir, p.base); err != nil {
+		unix.Unlinkat(dir, s.tmp, 0)
 		return fmt.Errorf("%s: %w", p.path, err)
 	}
+	s.tmp = ""
 	if d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0); err == nil { // not where it may not be read
 		defer d.Close()
 		if err := onDisk(d); err != nil {
@@ -227,6 +246,71 @@ func replace(p *destination, f func(io.Writer) error) (err error) {
 		}
 	}
 	return nil
+}
+
+// Drop removes what was written, if it is not at its place, and lets go of the directory. It may follow Commit.
+func (s *Staged) Drop() {
+	if s.tmp != "" {
+		unix.Unlinkat(int(s.place.dir.Fd()), s.tmp, 0)
+		s.tmp = ""
+	}
+	s.place.dir.Close()
+}
+
+// staging is the name of a file that is not at its place yet.
+var staging = regexp.MustCompile(`^\.(.+)\.[0-9a-f]{8}\.tmp$`)
+
+// Sweep removes what writers of the file path that were killed have left beside it. Nobody may be writing it.
+func Sweep(path string) {
+	p, err := findDestination(path)
+	if err != nil {
+		return
+	}
+	defer p.dir.Close()
+	d, err := p.open(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	names, _ := d.Readdirnames(-1)
+	for _, name := range names {
+		if m := staging.FindStringSubmatch(name); m != nil && m[1] == stagedAs(p.base) {
+			unix.Unlinkat(int(p.dir.Fd()), name, 0)
+		}
+	}
+}
+
+// stagedAs is what of a name is in that of the file that is to replace it: a name has 255 bytes at most.
+func stagedAs(base string) string { return base[:min(len(base), 200)] }
+
+// stage writes a new file beside its place. The directory of p stays open.
+func stage(p *destination, f func(io.Writer) error) (s *Staged, err error) {
+	tmp := fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
+	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+			unix.Unlinkat(int(p.dir.Fd()), tmp, 0)
+		}
+	}()
+	if p.old != nil {
+		if err := file.Chmod(fs.FileMode(p.old.Mode) & fs.ModePerm); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.path, fail.Cause(err))
+		}
+	}
+	if err := writeTo(file, f); err != nil {
+		return nil, err
+	}
+	if err := onDisk(file); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.path, fail.Cause(err))
+	}
+	if err := file.Close(); err != nil {
+		return nil, fmt.Errorf("%s: %w", p.path, fail.Cause(err))
+	}
+	return &Staged{p, tmp}, nil
 }
 
 // onDisk waits until a file or directory is on the disk, if its filesystem knows of that.
@@ -284,4 +368,29 @@ func Append(path string) (*os.File, error) {
 		return p.open(p.base, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o644)
 	}
 	return p.open(p.base, unix.O_WRONLY|unix.O_APPEND|unix.O_NOFOLLOW, 0)
+}
+
+// Alone waits until no other process is alone in the directory dir, and keeps others from being so until the
+// returned function is called.
+func Alone(ctx context.Context, dir string) (func(), error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, fail.Cause(err))
+	}
+	const again = 100 * time.Millisecond
+	for {
+		switch err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+		case err == nil:
+			return func() { d.Close() }, nil
+		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR):
+			d.Close()
+			return nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		select {
+		case <-ctx.Done():
+			d.Close()
+			return nil, ctx.Err()
+		case <-time.After(again):
+		}
+	}
 }

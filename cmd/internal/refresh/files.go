@@ -1,0 +1,326 @@
+package refresh
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"backfeed/cmd/internal/emit"
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/output"
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
+	"backfeed/infer"
+	"backfeed/layout"
+)
+
+// A file is one that an output makes.
+type file struct {
+	path   string // as configured
+	format string // as in a lock
+	image  *infer.ImageProfile
+	name   string // of the image in the configuration
+
+	old   []byte // what is there; nil is nothing
+	bytes []byte
+	why   string
+	holds []string
+	diff  *report.DecisionDiff
+	hot   map[string]float64 // as in a lock
+}
+
+// make makes the files of an output.
+func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
+	f := &file{path: o.Path, format: o.Kind, image: ip, name: r.imageOf(o)}
+	var err error
+	if f.old, err = r.old(o.Path); err != nil {
+		return nil, err
+	}
+	opt := emit.Options{Image: emit.NameOf(f.image.ID), Form: o.Form, GCC: o.GCC}
+	files := []*file{f}
+	var w bytes.Buffer
+	switch o.Kind {
+	case "go":
+		return files, r.settle(f, emit.Go, opt)
+	case "llvm":
+		return files, r.settle(f, emit.LLVM, opt)
+	case "gcc":
+		f.holds, err = emit.GCC(&w, r.src, opt)
+	case "bolt":
+		f.holds, err = emit.BOLT(&w, r.src, opt)
+	case "propeller":
+		ld := &file{path: o.LD, format: o.Kind + "-order", image: ip, name: f.name}
+		if ld.old, err = r.old(o.LD); err != nil {
+			return nil, err
+		}
+		files = append(files, ld)
+		opt.LD = o.LD
+		opt.Write = func(_ string, write func(io.Writer) error) error {
+			var b bytes.Buffer
+			err := write(&b)
+			ld.bytes = b.Bytes()
+			return err
+		}
+		f.holds, err = emit.Propeller(&w, r.src, opt)
+	case "layout":
+		f.holds, err = order(&w, f.image, o.For)
+	}
+	if f.bytes = w.Bytes(); err != nil {
+		return nil, err
+	}
+	r.compare(files)
+	return files, nil
+}
+
+// order writes an order of functions.
+func order(w io.Writer, ip *infer.ImageProfile, target string) (holds []string, err error) {
+	if err := emit.Unordered(target, ip.Image); err != nil {
+		return nil, err
+	}
+	o := layout.Functions(ip)
+	format, ok := o.Sections(ip.Image).Format(target)
+	if !ok || len(o.Symbols) == 0 {
+		return nil, fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, o.Unnamed)
+	}
+	return []string{fmt.Sprintf("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d", ip.ID.Path,
+		len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), o.After.Pages.For99, o.Before.Pages.For99)}, format.Write(w)
+}
+
+// old returns what an output has now: the file at its path, or of mode pin what the lock names in the store. It is nil if
+// there is nothing.
+func (r *run) old(path string) ([]byte, error) {
+	at := r.place(path, r.lock.Find(slashed(path)))
+	if at == "" {
+		return nil, nil
+	}
+	b, err := os.ReadFile(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", at, fail.Cause(err))
+	}
+	return b, nil
+}
+
+// place returns where a version of an output lies; "" if it is not known. k is nil of one that has none yet.
+func (r *run) place(path string, k *Locked) string {
+	switch {
+	case r.Mode == Pin && k == nil, strings.Contains(path, Hash) && k == nil:
+		return ""
+	case r.Mode == Pin:
+		return filepath.Join(r.under(r.Store)[0], k.Name)
+	case strings.Contains(path, Hash):
+		return filepath.Join(r.config.Dir, filepath.Dir(path), k.Name)
+	}
+	return r.under(path)[0]
+}
+
+// settle makes a profile of a consumer whose decisions are known.
+func (r *run) settle(f *file, write emit.Format, opt emit.Options) error {
+	s, err := emit.Settle(f.format, f.old, func(w io.Writer, old []byte) (err error) {
+		opt.Old = old
+		f.holds, err = write(w, r.src, opt)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	f.bytes, f.diff = s.Bytes, s.Diff
+	var why []string
+	for _, n := range s.Notes {
+		why = append(why, n.Why)
+	}
+	f.why = strings.Join(why, "; ")
+	return nil
+}
+
+// compare decides whether files of a format whose decisions are not known stay, which belong together. What
+// they were made of, the lock says.
+func (r *run) compare(files []*file) {
+	f := files[0]
+	f.hot = hotOf(f.image)
+	entry := r.lock.Find(slashed(f.path))
+	same, whole, known := true, true, true
+	for _, f := range files {
+		same = same && bytes.Equal(f.old, f.bytes)
+		whole = whole && f.old != nil
+		k := r.lock.Find(slashed(f.path))
+		known = known && k != nil && k.SHA256 == sumOf(f.old)
+	}
+	stays := false
+	switch {
+	case !whole:
+		f.why = "there was none"
+	case same:
+		stays, f.why = true, "it is the same"
+	case !known || len(entry.Hot) == 0:
+		f.why = "the lock does not say what the old one was made of"
+	default:
+		before, after := feedback.DecideFunctions(entry.Hot, float64(entry.Samples)), feedback.DecideFunctions(f.hot, float64(f.image.Samples))
+		f.diff = report.NewDecisionDiff(f.format, before, after)
+		stays = !f.diff.Differs() && !f.diff.Outgrown() && f.diff.Overlap > 1-feedback.ClearMoved
+		f.why = f.diff.Summary()
+	}
+	for _, g := range files {
+		if g.why = f.why; stays {
+			g.bytes = g.old
+		}
+	}
+}
+
+// mostHot bounds the functions that a lock has of an output.
+const mostHot = 300
+
+// hotOf returns the functions of an image that take a thousandth of its executed instructions and more, with their shares to
+// three digits, the most that a lock has.
+func hotOf(ip *infer.ImageProfile) map[string]float64 {
+	shares, all := map[string]float64{}, 0.0
+	for _, p := range ip.Procs {
+		n := p.Instructions()
+		shares[p.Proc.Name] += n
+		all += n
+	}
+	maps.DeleteFunc(shares, func(name string, n float64) bool { return n < feedback.HotFunction*all || all == 0 })
+	names := slices.SortedFunc(maps.Keys(shares), func(a, b string) int {
+		return cmp.Or(cmp.Compare(shares[b], shares[a]), cmp.Compare(a, b))
+	})
+	hot := map[string]float64{}
+	for _, name := range names[:min(len(names), mostHot)] {
+		hot[name], _ = strconv.ParseFloat(strconv.FormatFloat(shares[name]/all, 'g', 3, 64), 64)
+	}
+	return hot
+}
+
+// write writes the files that change, and the lock: all of them, or none.
+func (r *run) write(files []*file) error {
+	lock := &Lock{Schema: LockSchema, Outputs: slices.Clone(r.lock.Outputs)}
+	changes := map[string][]byte{} // by path from here
+	var gone []string
+	for _, f := range files {
+		was := r.lock.Find(slashed(f.path))
+		k := r.entry(f, was)
+		lock.Put(k)
+		at := r.place(f.path, &k)
+		out := report.RefreshOutput{Path: slashed(f.path), Format: f.format, SHA256: k.SHA256, Why: f.why, Holds: f.holds, Changes: f.diff}
+		if r.Mode == Pin || strings.Contains(f.path, Hash) {
+			out.File = filepath.ToSlash(cmp.Or(r.rel(at), at))
+		}
+		switch {
+		case f.old == nil:
+			out.State, out.Why = report.RefreshNew, "there was none"
+			changes[at] = f.bytes
+		case bytes.Equal(f.old, f.bytes):
+			out.State = report.RefreshUnchanged
+		default:
+			out.State = report.RefreshChanged
+			changes[at] = f.bytes
+			if before := r.place(f.path, was); r.Mode == Commit && before != at {
+				gone = append(gone, before)
+			}
+		}
+		r.doc.Outputs = append(r.doc.Outputs, out)
+	}
+	if r.opt.DryRun {
+		return nil
+	}
+	lockPath := filepath.Join(r.config.Dir, r.config.Lock)
+	if encoded := lock.Encode(); !bytes.Equal(encoded, r.lock.Encode()) {
+		changes[lockPath] = encoded
+	}
+	if err := writeAll(changes, lockPath); err != nil {
+		return err
+	}
+	for _, path := range gone {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.notify.Warn("%s: %v; nothing reads it any more", path, fail.Cause(err))
+		}
+	}
+	r.lock.Outputs = lock.Outputs
+	return nil
+}
+
+// rel is a path from the directory of the configuration; "" if it lies elsewhere.
+func (r *run) rel(path string) string {
+	rel, err := filepath.Rel(dirOf(r.config), path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return ""
+	}
+	return rel
+}
+
+// step is called between any two changes of the disk; tests are killed there.
+var step = func() {}
+
+// writeAll puts files on the disk and then at their places, that at the path last last: where the machine or the process stops
+// between two of them, the next run finds that they do not fit it.
+func writeAll(files map[string][]byte, last string) error {
+	paths := slices.SortedFunc(maps.Keys(files), func(a, b string) int {
+		if (a == last) != (b == last) {
+			if a == last {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a, b)
+	})
+	var staged []*output.Staged
+	defer func() {
+		for _, s := range staged {
+			s.Drop()
+		}
+	}()
+	for _, path := range paths {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			return err
+		}
+		output.Sweep(path)
+		s, err := output.Stage(path, files[path])
+		if err != nil {
+			return err
+		}
+		staged = append(staged, s)
+		step()
+	}
+	for _, s := range staged {
+		if err := s.Commit(); err != nil {
+			return err
+		}
+		step()
+	}
+	return nil
+}
+
+// entry is what the lock says of a file from now on. was is what it says, or nil.
+func (r *run) entry(f *file, was *Locked) Locked {
+	sum := sumOf(f.bytes)
+	stays := f.old != nil && bytes.Equal(f.old, f.bytes)
+	k := Locked{Path: slashed(f.path), Target: r.Name, Format: f.format, SHA256: sum, Bytes: int64(len(f.bytes)), Name: hashed(slashed(f.path), sum)}
+	if r.Mode == Pin {
+		k.Store = filepath.ToSlash(r.Store)
+	}
+	if stays && was != nil && was.SHA256 == sum {
+		k2 := *was
+		k2.Target, k2.Format, k2.Name, k2.Store = k.Target, k.Format, k.Name, k.Store
+		return k2
+	}
+	if stays && f.diff != nil { // it was there before refresh was, or somebody else has written it since
+		return k
+	}
+	k.Image, k.Event, k.Samples = f.image.Image.Build.String(), r.doc.Event, f.image.Samples
+	k.From, k.To, k.Hosts, k.Builds, k.Tool = r.doc.From, r.doc.To, r.doc.Hosts, r.builds[f.name], r.opt.Tool
+	k.Hot = f.hot
+	if f.diff != nil {
+		k.Decisions = &LockedChange{len(f.diff.Changes), f.diff.Clear}
+	}
+	return k
+}

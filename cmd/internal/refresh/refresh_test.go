@@ -1,0 +1,490 @@
+package refresh
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback/gate"
+	"backfeed/infer/image"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+)
+
+const mix = "../../../testdata/mix"
+
+// noLimits has no flags: targets of these tests have usual limits.
+func noLimits() (*flagset.Set, *gate.Limits) {
+	lim := gate.Usual
+	fs := flagset.New("check")
+	fs.Uint64Var(&lim.MinSamples, "min-samples", lim.MinSamples, "")
+	return fs, &lim
+}
+
+// A repo is a directory with a configuration, the program mix and its recording.
+type repo struct {
+	t   *testing.T
+	dir string
+}
+
+func newRepo(t *testing.T, config string) *repo {
+	t.Helper()
+	r := &repo{t, t.TempDir()}
+	for _, name := range []string{"mix", "samples.bfr"} {
+		r.put(name, testtool.Read(t, filepath.Join(mix, name)))
+	}
+	r.put("backfeed.yaml", config)
+	return r
+}
+
+func (r *repo) put(name, text string) {
+	r.t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o777); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *repo) run(opt Options) (*report.Refresh, error) {
+	r.t.Helper()
+	return run1(r.dir, opt)
+}
+
+func run1(dir string, opt Options) (*report.Refresh, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "backfeed.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	c, err := Parse(text, dir, noLimits)
+	if err != nil {
+		return nil, err
+	}
+	opt.Now, opt.Tool, opt.Notify = time.Unix(1e9, 0), "test", report.Quiet{}
+	return Run(context.Background(), c, opt)
+}
+
+// mustRun runs, and wants each target in that state.
+func (r *repo) mustRun(state string) *report.Refresh {
+	r.t.Helper()
+	doc, err := r.run(Options{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, t := range doc.Targets {
+		if t.State != state {
+			r.t.Fatalf("%s is %s, want %s: %+v", t.Name, t.State, state, t.Outputs)
+		}
+	}
+	return doc
+}
+
+// files are the names and contents of all files but the sources.
+func (r *repo) files() map[string]string {
+	all := map[string]string{}
+	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(r.dir, path)
+		if !slices.Contains([]string{"mix", "samples.bfr", "backfeed.yaml"}, rel) {
+			all[rel] = testtool.Read(r.t, path)
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return all
+}
+
+func (r *repo) wantFiles(want map[string]string) {
+	r.t.Helper()
+	got := r.files()
+	for name := range got {
+		if got[name] != want[name] {
+			r.t.Errorf("%s is another file now, or new", name)
+		}
+	}
+	for name := range want {
+		if _, ok := got[name]; !ok {
+			r.t.Errorf("%s is gone", name)
+		}
+	}
+}
+
+const all = `
+refresh:
+  targets:
+    mix:
+      sources: "sam*.bfr"
+      image: mix
+      outputs:
+        - llvm: mix.prof
+        - bolt: out/mix.fdata
+        - {layout: mix.order, for: lld}
+        - gcc: "out/mix.{hash}.afdo"
+`
+
+// names returns the keys of files, sorted.
+func fileNames(files map[string]string) []string {
+	var all []string
+	for name := range files {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// TestAgain: equal input changes nothing, also where the files are new; each has an entry in the lock with its sum.
+func TestAgain(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t, all)
+	doc := r.mustRun(report.RefreshChanged)
+	first := r.files()
+	if len(first) != 5 {
+		t.Fatalf("wrote %q", fileNames(first))
+	}
+	for _, o := range doc.Targets[0].Outputs {
+		if o.State != report.RefreshNew {
+			t.Errorf("%s is %s", o.Path, o.State)
+		}
+	}
+	lock, err := ParseLock([]byte(first["backfeed.lock"]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range lock.Outputs {
+		name := k.Path
+		if strings.Contains(name, Hash) {
+			name = filepath.Join(filepath.Dir(name), k.Name)
+		}
+		if text := first[name]; sumOf([]byte(text)) != k.SHA256 || int64(len(text)) != k.Bytes {
+			t.Errorf("%s: %d bytes, not those of the lock", name, len(text))
+		}
+		if k.Samples == 0 || len(k.Builds) != 1 || k.Image == "" || k.Tool != "test" || (k.Format != "llvm") != (k.Hot != nil) {
+			t.Errorf("the lock has %+v", k)
+		}
+	}
+	if err := testtool.Schema(t, testtool.Read(t, "../../backfeed/lock.schema.json"))(first["backfeed.lock"]); err != nil {
+		t.Error(err)
+	}
+	if err := testtool.Schema(t, testtool.Read(t, "../../backfeed/refresh.schema.json"))(asJSON(t, doc)); err != nil {
+		t.Error(err)
+	}
+	r.mustRun(report.RefreshUnchanged)
+	r.wantFiles(first)
+
+	// Whoever has no lock, or an older file in place of one, gets the same.
+	if err := os.Remove(filepath.Join(r.dir, "backfeed.lock")); err != nil {
+		t.Fatal(err)
+	}
+	r.put("mix.order", "main\n")
+	doc, err = r.run(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := r.files()
+	if got["backfeed.lock"] != first["backfeed.lock"] || got["mix.order"] != first["mix.order"] {
+		t.Errorf("without a lock: %+v", doc.Targets[0].Outputs)
+	}
+}
+
+// resampled returns the recording of mix with other samples of the same distribution, each procedure weighed.
+func resampled(t *testing.T, seed uint64, total float64, weigh func(off sample.Offset) float64) string {
+	t.Helper()
+	rec, err := sample.Decode([]byte(testtool.Read(t, filepath.Join(mix, "samples.bfr"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	out := &sample.Recording{}
+	for _, c := range rec.Counts {
+		n := sample.NewCounts(c.CPU, c.Event)
+		for i, ic := range c.Images {
+			at := n.Image(ic.ID)
+			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
+				mean := float64(ic.At[off]) * total / float64(c.Total)
+				if i == 0 {
+					mean *= weigh(off)
+				}
+				if k := poisson(rnd, mean); k > 0 {
+					n.AddSample(at, off, k)
+				}
+			}
+		}
+		out.Add(n)
+	}
+	return string(out.Encode())
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// poisson draws a number of samples.
+func poisson(rnd *rand.Rand, mean float64) (n uint64) {
+	for at := rnd.ExpFloat64(); at < mean; at += rnd.ExpFloat64() {
+		n++
+	}
+	return n
+}
+
+func plain(sample.Offset) float64 { return 1 }
+
+// TestUnchangedWorkload: thirty recordings of one workload, each with samples of its own, leave the files of the first
+// alone; so do the builds that are cached by them.
+func TestUnchangedWorkload(t *testing.T) {
+	t.Parallel()
+	for _, samples := range []float64{3000, 30000} {
+		r := newRepo(t, all)
+		r.put("samples.bfr", resampled(t, 0, samples, plain))
+		r.mustRun(report.RefreshChanged)
+		first := r.files()
+		changed := 0
+		for seed := range uint64(30) {
+			r.put("samples.bfr", resampled(t, seed+1, samples, plain))
+			doc, err := r.run(Options{DryRun: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if changed += doc.Changed; doc.Changed > 0 {
+				t.Errorf("%.0f samples, recording %d: %+v", samples, seed, doc.Targets[0].Outputs)
+			}
+		}
+		t.Logf("%.0f samples: %d of 30 recordings of the same workload changed files", samples, changed)
+		r.wantFiles(first)
+	}
+}
+
+// hotter makes a part of the code of mix run more often.
+func hotter(from, to sample.Offset, by float64) func(sample.Offset) float64 {
+	return func(off sample.Offset) float64 {
+		if off >= from && off < to {
+			return by
+		}
+		return 1
+	}
+}
+
+// procAt returns where the code of a procedure of mix lies in the file.
+func procAt(t *testing.T, name string) (from, to sample.Offset) {
+	t.Helper()
+	im, err := image.Open(filepath.Join(mix, "mix"), image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	s := im.Symbols()[im.Lookup(name)]
+	off, ok := im.OffsetOf(s.Addr)
+	if !ok {
+		t.Fatalf("%s is not in the file", name)
+	}
+	return off, off + sample.Offset(s.Size)
+}
+
+// TestPlanted: a procedure that hardly ran and runs now is seen in each format; the report says which.
+func TestPlanted(t *testing.T) {
+	t.Parallel()
+	from, to := procAt(t, "ackermann")
+	r := newRepo(t, all)
+	r.put("samples.bfr", resampled(t, 1, 20000, hotter(from, to, 0.001)))
+	r.mustRun(report.RefreshChanged)
+	before := r.files()
+	r.put("samples.bfr", resampled(t, 2, 20000, hotter(from, to, 8)))
+	doc := r.mustRun(report.RefreshChanged)
+	after := r.files()
+	for _, o := range doc.Targets[0].Outputs {
+		if o.State != report.RefreshChanged || o.Changes == nil || o.Changes.Clear == 0 {
+			t.Errorf("%s is %s: %s", o.Path, o.State, o.Why)
+		}
+	}
+	if before["mix.prof"] == after["mix.prof"] || len(before) != len(after) {
+		t.Errorf("files are now %q", fileNames(after))
+	}
+	var text bytes.Buffer
+	if err := doc.Text(&text, report.Style{Markdown: true}); err != nil || !strings.Contains(text.String(), "ackermann") {
+		t.Errorf("%v: %s", err, &text)
+	}
+	testtool.Golden(t, "testdata/planted.md", text.Bytes())
+	r.mustRun(report.RefreshUnchanged)
+}
+
+// TestFailures: what fails leaves all files of its target alone, and the others go on. The error has the kind of the worst.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t, `
+refresh:
+  targets:
+    gone: {sources: nothing.bfr, image: mix, outputs: [llvm: a.prof]}
+    thin: {sources: samples.bfr, image: mix, limits: {min-samples: 1000000}, outputs: [llvm: b.prof]}
+    half: {sources: samples.bfr, image: mix, outputs: [llvm: c.prof, go: c.pgo]}
+    good: {sources: [samples.bfr, samples.bfr@0.5], image: mix, outputs: [llvm: d.prof]}
+    other: {sources: samples.bfr, image: backfeed.yaml, outputs: [llvm: e.prof]}
+    broken: {sources: [samples.bfr, backfeed.yaml], failure-mode: all, image: mix, outputs: [llvm: f.prof]}
+`)
+	r.put("b.prof", "as it was\n")
+	doc, err := r.run(Options{})
+	if fail.KindOf(err) != fail.Other {
+		t.Errorf("kind %d: %v", fail.KindOf(err), err)
+	}
+	want := map[string]string{"gone": "no such file", "thin": "at least 1000000", "half": "c.pgo", "other": "backfeed.yaml", "good": "", "broken": ""}
+	for _, t1 := range doc.Targets {
+		if (t1.State == report.RefreshFailed) != (want[t1.Name] != "") || !strings.Contains(t1.Reason, want[t1.Name]) {
+			t.Errorf("%s is %s: %s", t1.Name, t1.State, t1.Reason)
+		}
+	}
+	got := r.files()
+	if names := fileNames(got); !slices.Equal(names, []string{"b.prof", "backfeed.lock", "d.prof", "f.prof"}) || got["b.prof"] != "as it was\n" {
+		t.Errorf("files are now %q", names)
+	}
+	for name, kind := range map[string]fail.Kind{"thin": fail.Gate, "half": fail.Nothing, "good": fail.Other} {
+		_, err := r.run(Options{Targets: []string{name}, DryRun: true})
+		if (err == nil) != (name == "good") || fail.KindOf(err) != kind {
+			t.Errorf("%s alone: kind %d, %v", name, fail.KindOf(err), err)
+		}
+	}
+	if _, err := r.run(Options{Targets: []string{"nobody"}}); fail.KindOf(err) != fail.Usage {
+		t.Errorf("a target that is not there: %v", err)
+	}
+}
+
+// TestTwoAtOnce: runs at the same time come to the same files.
+func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t, all)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if _, err := r.run(Options{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	first := r.files()
+	r.mustRun(report.RefreshUnchanged)
+	r.wantFiles(first)
+}
+
+// killAt is the variable that has a run of this test binary die at one of its steps.
+const killAt = "BACKFEED_TEST_KILL"
+
+// TestKilled: a run that is killed, at each step, leaves whole files, and the next one makes good what is not.
+func TestKilled(t *testing.T) {
+	if dir, at, ok := strings.Cut(os.Getenv(killAt), ":"); ok {
+		n := 0
+		step = func() {
+			if n++; fmt.Sprint(n) == at {
+				p, _ := os.FindProcess(os.Getpid())
+				p.Kill()
+				select {}
+			}
+		}
+		if _, err := run1(dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Parallel()
+	want := newRepo(t, all)
+	want.put("samples.bfr", resampled(t, 2, 20000, plain))
+	want.mustRun(report.RefreshChanged)
+	for n := 1; ; n++ {
+		r := newRepo(t, all)
+		r.put("mix.prof", "an old one\n")
+		r.put("samples.bfr", resampled(t, 2, 20000, plain))
+		cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s:%d", killAt, r.dir, n))
+		out, err := cmd.CombinedOutput()
+		for name, text := range r.files() {
+			if w := want.files()[name]; !strings.HasSuffix(name, ".tmp") && text != w && text != "an old one\n" {
+				t.Errorf("killed at step %d: %s is neither old nor new", n, name)
+			}
+		}
+		if err == nil {
+			if n < 8 {
+				t.Fatalf("only %d steps: %s", n-1, out)
+			}
+			t.Logf("killed at %d steps", n-1)
+			return
+		}
+		if _, err := r.run(Options{}); err != nil {
+			t.Fatal(err)
+		}
+		r.wantFiles(want.files())
+	}
+}
+
+// TestPin: profiles of mode pin lie in a store, and fetch brings those that the lock means, whole, from there, from a server
+// or from the cache.
+func TestPin(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t, "refresh: {targets: {mix: {sources: samples.bfr, image: mix, mode: pin, store: shelf, outputs: [llvm: p/mix.prof]}}}")
+	r.mustRun(report.RefreshChanged)
+	files := fileNames(r.files())
+	if len(files) != 2 || files[0] != "backfeed.lock" || !strings.HasPrefix(files[1], "shelf/mix-") {
+		t.Fatalf("files are now %q", files)
+	}
+	r.mustRun(report.RefreshUnchanged)
+	lock, profile := filepath.Join(r.dir, "backfeed.lock"), filepath.Join(r.dir, "p/mix.prof")
+	shelf := filepath.Join(r.dir, files[1])
+	text := testtool.Read(t, shelf)
+	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(r.dir, "shelf"))))
+	defer server.Close()
+	get := func(_ context.Context, url string, most int64) ([]byte, error) {
+		resp, err := http.Get(url)
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		return io.ReadAll(io.LimitReader(resp.Body, most+1))
+	}
+	cache := t.TempDir()
+	opt := FetchOptions{Notify: report.Quiet{}, Get: get}
+	fetch := func(name string, opt FetchOptions, want string) {
+		t.Helper()
+		os.RemoveAll(filepath.Dir(profile))
+		err := Fetch(context.Background(), lock, opt)
+		b, _ := os.ReadFile(profile)
+		if want == "" && (err != nil || string(b) != text) || want != "" && (err == nil || !strings.Contains(err.Error(), want) || b != nil) {
+			t.Errorf("%s: %v, %d bytes", name, err, len(b))
+		}
+	}
+	fetch("from the store", opt, "")
+	opt.Cache, opt.Store = cache, server.URL
+	fetch("from a server", opt, "")
+	server.Close()
+	fetch("from the cache", opt, "")
+	opt.Offline, opt.Cache = true, t.TempDir()
+	fetch("offline without a cache", opt, "not in the cache")
+	r.put(files[1], text+"x")
+	fetch("another file", FetchOptions{Notify: report.Quiet{}}, "the lock wants")
+	os.Remove(shelf)
+	fetch("no file", FetchOptions{Notify: report.Quiet{}}, "no such file")
+	fetch("no output", FetchOptions{Notify: report.Quiet{}, Paths: []string{"q"}}, "no such output")
+}

@@ -1,0 +1,124 @@
+package refresh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/output"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+)
+
+// Options say how to run.
+type Options struct {
+	Targets []string // names of those to refresh; nil is all
+	DryRun  bool     // write nothing
+	Tool    string   // version of this program, for the lock
+	Now     time.Time
+	Infer   infer.Options
+	Notify  report.Notify
+}
+
+// Schema names the form of a report: refresh.schema.json of cmd/backfeed.
+const Schema = "backfeed.refresh/1"
+
+// Run refreshes targets, one after the other, and says what became of each. Its error is of those that failed; the
+// report is there with it too. Equal sources and files give equal files and an equal report.
+func Run(ctx context.Context, c *Config, opt Options) (*report.Refresh, error) {
+	doc := &report.Refresh{Schema: Schema, DryRun: opt.DryRun, Targets: []report.RefreshTarget{}}
+	for _, name := range opt.Targets {
+		if !slices.ContainsFunc(c.Targets, func(t *Target) bool { return t.Name == name }) {
+			return nil, fail.Errorf(fail.Usage, "no target %q in the configuration", name)
+		}
+	}
+	if !opt.DryRun {
+		alone, err := output.Alone(ctx, dirOf(c))
+		if err != nil {
+			return nil, err
+		}
+		defer alone()
+	}
+	lockPath := filepath.Join(c.Dir, c.Lock)
+	lock, err := ReadLock(lockPath)
+	if err != nil {
+		return nil, err
+	}
+	var failures []error
+	for _, t := range c.Targets {
+		if len(opt.Targets) > 0 && !slices.Contains(opt.Targets, t.Name) {
+			continue
+		}
+		r := &run{Target: t, config: c, opt: opt, lock: lock, notify: prefixed{opt.Notify, t.Name + ": "}}
+		err := r.refresh(ctx)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		switch r.doc.Name = t.Name; {
+		case err != nil:
+			r.doc.State, r.doc.Reason = report.RefreshFailed, fail.Text(err)
+			r.doc.Outputs = nil
+			failures = append(failures, fmt.Errorf("%s: %w", t.Name, err))
+			doc.Failed++
+		case slices.ContainsFunc(r.doc.Outputs, func(o report.RefreshOutput) bool { return o.State != report.RefreshUnchanged }):
+			r.doc.State = report.RefreshChanged
+			doc.Changed++
+		default:
+			r.doc.State = report.RefreshUnchanged
+		}
+		doc.Targets = append(doc.Targets, r.doc)
+	}
+	if !opt.DryRun && doc.Failed == 0 && len(opt.Targets) == 0 {
+		if err := lock.forget(c, lockPath); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	return doc, joined(failures)
+}
+
+// forget drops from the lock's file what the configuration does not have any more.
+func (l *Lock) forget(c *Config, path string) error {
+	before := len(l.Outputs)
+	if l.keep(c); len(l.Outputs) == before {
+		return nil
+	}
+	return output.WriteFile(path, nil, l.Encode())
+}
+
+// dirOf is the directory of a configuration, as a path.
+func dirOf(c *Config) string {
+	if c.Dir == "" {
+		return "."
+	}
+	return c.Dir
+}
+
+// kinds are those of failures, the one that is said of several first.
+var kinds = []fail.Kind{fail.Other, fail.Usage, fail.Machine, fail.Nothing, fail.Gate}
+
+// joined is one error of those of targets, with the kind of the worst; nil of none.
+func joined(failures []error) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	for _, k := range kinds {
+		if i := slices.IndexFunc(failures, func(err error) bool { return fail.KindOf(err) == k }); i >= 0 {
+			return &fail.Error{Kind: k, Err: errors.Join(failures...)}
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// prefixed says whose a notice is.
+type prefixed struct {
+	report.Notify
+	prefix string
+}
+
+func (p prefixed) Warn(format string, args ...any) {
+	p.Notify.Warn("%s", p.prefix+report.Sprintf(report.Style{}, format, args...))
+}

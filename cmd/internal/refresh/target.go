@@ -1,0 +1,318 @@
+package refresh
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
+	"backfeed/feedback/gate"
+	"backfeed/infer"
+	"backfeed/infer/image"
+	"backfeed/infer/source"
+	"backfeed/infer/stale"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// A run is one target being refreshed.
+type run struct {
+	*Target
+	config *Config
+	opt    Options
+	lock   *Lock
+	notify report.Notify
+	doc    report.RefreshTarget
+
+	src    *input.Session
+	builds map[string][]LockedBuild // that were sampled, by the name that the configuration has for the image
+	window store.Window
+}
+
+// refresh makes all outputs, and then writes those that change.
+func (r *run) refresh(ctx context.Context) error {
+	if err := r.read(ctx); err != nil {
+		return err
+	}
+	defer r.src.Close()
+	if err := r.carry(); err != nil {
+		return err
+	}
+	files := make([][]*file, len(r.Outputs))
+	for _, name := range r.imageNames() {
+		ip, err := r.infer(ctx, name)
+		if err != nil {
+			return err
+		}
+		for i := range r.Outputs {
+			o := &r.Outputs[i]
+			if r.imageOf(o) != name {
+				continue
+			}
+			files[i], err = r.make(o, ip)
+			if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
+				err = fail.Wrap(fail.Nothing, err)
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", o.Path, err)
+			}
+		}
+	}
+	slices.SortStableFunc(r.doc.Hottest, func(a, b report.RefreshProc) int { return cmp.Compare(b.Share, a.Share) })
+	r.doc.Hottest = r.doc.Hottest[:min(len(r.doc.Hottest), mostHottest)]
+	return r.write(slices.Concat(files...))
+}
+
+// read adds up the sources.
+func (r *run) read(ctx context.Context) error {
+	opt := input.Options{
+		Symfs: r.under(r.Builds...), Labels: r.Labels, Images: r.under(r.imageNames()...),
+		Infer: r.opt.Infer, Notify: r.notify,
+	}
+	opt.Infer.Event, opt.Infer.Model = r.Event, r.Model
+	if r.Since > 0 {
+		opt.Since = r.opt.Now.Add(-r.Since)
+	}
+	var sources []input.Source
+	for _, s := range r.Sources {
+		if isURL(s.Path) {
+			sources = append(sources, input.Source(s))
+			continue
+		}
+		path := r.under(s.Path)[0]
+		found := []string{path}
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[") {
+			var err error
+			if found, err = filepath.Glob(path); err != nil {
+				return fail.Errorf(fail.Usage, "%s: %w", s.Path, err)
+			}
+			if len(found) == 0 && !r.LeaveOut {
+				return fail.Errorf(fail.Nothing, "%s: no such file", s.Path)
+			}
+		}
+		for _, path := range found {
+			sources = append(sources, input.Source{Path: path, Weight: s.Weight})
+		}
+	}
+	if len(sources) == 0 {
+		return fail.Errorf(fail.Nothing, "no source is there")
+	}
+	var err error
+	r.src, err = input.Merge(ctx, sources, input.MergeOptions{HalfLife: r.HalfLife, Normalise: r.Normalise, LeaveOut: r.LeaveOut}, opt)
+	return err
+}
+
+// under returns paths as they are from the directory that the process is in.
+func (r *run) under(paths ...string) []string {
+	var all []string
+	for _, path := range paths {
+		if !filepath.IsAbs(path) && !isURL(path) {
+			path = filepath.Join(r.config.Dir, path)
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+func isURL(path string) bool {
+	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
+}
+
+// imageNames are those of the target and of its outputs, each once.
+func (r *run) imageNames() []string {
+	var all []string
+	for _, o := range r.Outputs {
+		if name := r.imageOf(&o); !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// imageOf is the name of the image that an output is about.
+func (r *run) imageOf(o *Output) string {
+	if o.Image != "" {
+		return o.Image
+	}
+	return r.Image
+}
+
+// carry moves the samples of older builds of each image to its newest build, and notes which builds were sampled.
+func (r *run) carry() error {
+	r.builds = map[string][]LockedBuild{}
+	var all, kept uint64
+	for _, name := range r.imageNames() {
+		path, newest := r.newest(name)
+		r.note(name, path, newest)
+		if path == "" {
+			continue
+		}
+		if !slices.ContainsFunc(r.builds[name], func(b LockedBuild) bool { return b.ID != newest.String() }) {
+			continue // nothing to move
+		}
+		carried, err := r.src.Onto(path, r.Recorded)
+		if err != nil {
+			return err
+		}
+		if carried != nil {
+			all, kept = all+carried.Total(), kept+carried.Total()-carried.Samples[stale.NoTie]
+		}
+	}
+	if all > 0 {
+		r.doc.Carried = float64(kept) / float64(all)
+	}
+	return nil
+}
+
+// newest returns the file of the newest build of an image and its build ID: the one that the configuration names, or, if
+// that is no file here, the sampled one with most samples that is found; "" if there is none.
+func (r *run) newest(name string) (string, sample.BuildID) {
+	path := r.under(name)[0]
+	if st, err := os.Stat(path); err == nil && st.Mode().IsRegular() {
+		build, _ := image.ReadBuildID(path) // Onto says what is wrong with it
+		return path, build
+	}
+	images := r.src.Recording.ByImage()
+	for _, id := range report.MostFirst(images) {
+		if id.Build.String() != name && !input.BuildOf(id, name, r.Recorded) {
+			continue
+		}
+		if im, err := r.src.Open(id); err == nil {
+			return im.Path, im.Build
+		}
+	}
+	return "", sample.BuildID{}
+}
+
+// note says which builds of an image were sampled.
+func (r *run) note(name, path string, newest sample.BuildID) {
+	images := r.src.Recording.ByImage()
+	for _, id := range report.MostFirst(images) {
+		own := !newest.IsZero() && id.Build == newest
+		if !own && !input.BuildOf(id, cmp.Or(path, name), r.Recorded) {
+			continue
+		}
+		r.doc.Builds = append(r.doc.Builds, report.RefreshBuild{ID: id.Build.String(), Path: id.Path, Samples: images[id], Newest: own})
+		r.builds[name] = append(r.builds[name], LockedBuild{id.Build.String(), images[id]})
+	}
+}
+
+// infer infers what ran of an image, and holds its samples to the limits.
+func (r *run) infer(ctx context.Context, name string) (*infer.ImageProfile, error) {
+	want := name
+	if path, _ := r.newest(name); path != "" {
+		want = path
+	}
+	if err := r.src.InferOnly(ctx, want); err != nil {
+		return nil, err
+	}
+	p := r.src.Profile
+	r.doc.Event = p.Event.Name
+	r.doc.Samples, r.doc.Used = r.doc.Samples+p.Samples.Total, r.doc.Used+p.Samples.Used
+	ip, err := r.src.Image(want)
+	if err != nil {
+		return nil, err
+	}
+	r.hottest(ip)
+	w, err := r.src.Window()
+	if err != nil {
+		return nil, err
+	}
+	r.window.Add(w)
+	r.doc.From, r.doc.To, r.doc.Hosts = moment(r.window.From), moment(r.window.To), len(r.window.Values)
+	return ip, r.judge(name, ip, w)
+}
+
+// moment is a time as documents have it.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// mostHottest is how many procedures a report names.
+const mostHottest = 25
+
+// hottest notes the procedures of an image with the most samples.
+func (r *run) hottest(ip *infer.ImageProfile) {
+	procs := slices.Clone(ip.Procs)
+	slices.SortStableFunc(procs, func(a, b *infer.Result) int { return cmp.Compare(b.Samples, a.Samples) })
+	for _, p := range procs[:min(len(procs), mostHottest)] {
+		if p.Samples == 0 {
+			break
+		}
+		most := 0
+		for b, n := range p.BlockSamples {
+			if n > p.BlockSamples[most] {
+				most = b
+			}
+		}
+		r.doc.Hottest = append(r.doc.Hottest, report.RefreshProc{
+			Name: report.Demangled(p.Proc.Name), Image: filepath.Base(ip.ID.Path),
+			Share: float64(p.Samples) / float64(max(r.src.Profile.Samples.Used, 1)), Confidence: p.Block[most].Within,
+		})
+	}
+}
+
+// judge holds the samples of an image to the limits.
+func (r *run) judge(name string, ip *infer.ImageProfile, w store.Window) error {
+	otherID, of := r.src.OfOtherID()
+	gates := gate.Recording(r.src.Profile, ip, otherID, of, r.Limits)
+	if r.Tree != "" {
+		t, err := source.OpenTree(r.under(r.Tree)[0])
+		if err != nil {
+			return err
+		}
+		n, err := t.Fates(ip.Image, ip.ID, r.src.Recording, r.src.Profile.Event.Name)
+		if errors.Is(err, image.ErrNoLines) {
+			err = fail.Wrap(fail.Nothing, err)
+		}
+		if err != nil {
+			return err
+		}
+		gates = append(gates, gate.Tree(&n, r.Tree, r.Limits)...)
+	}
+	if !w.To.IsZero() {
+		gates = append(gates, gate.Age(r.opt.Now.Sub(w.To), r.Limits))
+	}
+	if older := r.older(); older > 0 {
+		gates = append(gates, gate.Carried(r.doc.Carried, r.Limits))
+	}
+	verdicts := report.NewVerdicts(gates)
+	var failed []string
+	for i := range verdicts {
+		v := &verdicts[i]
+		if len(r.imageNames()) > 1 {
+			v.Name = name + ": " + v.Name
+		}
+		if !v.OK {
+			failed = append(failed, v.Failure())
+		}
+	}
+	r.doc.Gates = append(r.doc.Gates, verdicts...)
+	if len(failed) > 0 {
+		return fail.Errorf(fail.Gate, "%s", strings.Join(failed, "; "))
+	}
+	return nil
+}
+
+// older are the samples of builds that are not the newest.
+func (r *run) older() (n uint64) {
+	for _, b := range r.doc.Builds {
+		if !b.Newest {
+			n += b.Samples
+		}
+	}
+	return n
+}
