@@ -27,33 +27,6 @@ func heldTo(conf Confidence, k truth.Kept) heldLevel {
 	return heldLevel{k.Weight, k.Within2x}
 }
 
-// absolute holds program-wide confidence to the executions themselves, with no factor: the truth is of one run, of which
-// so many were recorded. By confidence, weighed by samples.
-func (s *set) absolute(p *Profile, runs float64) (held [High + 1]heldLevel) {
-	var all float64
-	for _, ip := range p.Images {
-		for _, r := range ip.Procs {
-			for b, f := range r.Block {
-				n := s.exact(ip, &r.Proc.Blocks[b]) * runs
-				w := float64(r.BlockSamples[b])
-				if n == 0 || w == 0 {
-					continue // callgrind may have run other code
-				}
-				all += w
-				held[f.Conf].share += w
-				if c := (claim{f.N, n, w, f.Conf}); c.kept(1) {
-					held[f.Conf].kept += w
-				}
-			}
-		}
-	}
-	for i := range held {
-		held[i].kept /= max(held[i].share, 1)
-		held[i].share /= max(all, 1)
-	}
-	return held
-}
-
 // A promise is one level of one kind of count, over programs.
 type promise struct {
 	what    string
@@ -77,19 +50,18 @@ func (ps *promises) add(what string, h heldLevel) {
 // judge adds what p claims, of a recording of so many runs.
 func (ps *promises) judge(t *testing.T, s *set, p *Profile, runs float64) *truth.Accuracy {
 	t.Helper()
-	a := s.compare(p)
-	absolute := s.absolute(p, runs)
+	a := truth.CompareRuns(NewDocument(p), s.Truth, s.Samples, runs)
 	var line strings.Builder
 	say := func(what string, h heldLevel) {
 		ps.add(what, h)
 		fmt.Fprintf(&line, "; %s %v", what, h)
 	}
 	for c := Medium; c <= High; c++ {
-		if runs > 0 {
-			say(fmt.Sprintf("blocks %v", c), absolute[c])
+		if runs > 0 { // program-wide confidence is about the executions themselves
+			say(fmt.Sprintf("blocks %v", c), heldTo(c, a.BlockAbsolute[c].Samples))
+			say(fmt.Sprintf("edges %v", c), heldTo(c, a.EdgeAbsolute[c].Executions))
 		}
 		say(fmt.Sprintf("blocks %v within", c), heldTo(c, a.BlockWithinProc[c].Samples))
-		say(fmt.Sprintf("edges %v", c), heldTo(c, a.EdgeProgramWide[c].Executions))
 		say(fmt.Sprintf("edges %v within", c), heldTo(c, a.EdgeWithinProc[c].Executions))
 	}
 	t.Logf("%-10s overlap %.3f, edges %.3f; entries off by %.2f (each %.2f), trips by %.2f; executions %.2f of the true ones%s", s.Name,

@@ -62,6 +62,7 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 				by[d.block] += by[j.block]
 			}
 		}
+		q.compareShares(by)
 		q.learnMultiways(by)
 	}
 }

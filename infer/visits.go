@@ -75,10 +75,40 @@ type multiway struct {
 	rest  float64   // likewise, of all out-edges that are not known
 }
 
-// learnMultiways makes multiways of visits by block.
-func (q *problem) learnMultiways(visits map[int]float64) {
-	f := q.flow
-	leads := make([]int, f.blocks) // edges to each block, and from outside
+// compareShares makes known shares as unsure as they are off, by more than chance, what visits by block say of the same
+// branches. Walks tell shares mostly by calls that had begun before them, as a walk sees the beginnings of others (see
+// sample/trace.Walks); visits count all alike. In a procedure that calls itself, calls that have begun are those that take
+// long: walks of fib of testdata/programs said that its loop goes on 0.65 of the time, with a standard deviation of 0.03,
+// where it does 0.38 of the time, and so do their visits. Of 40 calibrated recordings the mean overlap of blocks was 0.883
+// without this, 0.887 with it, of edges 0.854 and 0.858.
+func (q *problem) compareShares(visits map[int]float64) {
+	leads := q.flow.leads()
+	for i := range q.known {
+		o := &q.known[i]
+		all := visits[int(o.block)]
+		if o.of == 0 || all == 0 {
+			continue
+		}
+		to, other := q.flow.outs[o.out].to, q.flow.outs[2*q.flow.first[o.block]+1-o.out].to
+		went, rest := visits[int(to)], visits[int(other)]
+		switch one, two := q.shows(to, leads, visits), q.shows(other, leads, visits); {
+		case !one && !two:
+			continue
+		case !one:
+			went = max(0, all-rest)
+		case !two:
+			rest = max(0, all-went)
+		}
+		yes, no, went, rest := o.part+0.5, o.of-o.part+0.5, went/visitClump+0.5, rest/visitClump+0.5
+		d, own := math.Log(went/rest)-math.Log(yes/no), 1/yes+1/no
+		less := 1 + max(0, d*d-own-1/went-1/rest)/own
+		o.of, o.part = o.of/less, o.part/less
+	}
+}
+
+// leads returns how many out-edges lead to each block, and entries from outside.
+func (f *flow) leads() []int {
+	leads := make([]int, f.blocks)
 	for _, b := range f.entries {
 		leads[b]++
 	}
@@ -87,6 +117,18 @@ func (q *problem) learnMultiways(visits map[int]float64) {
 			leads[w.to]++
 		}
 	}
+	return leads
+}
+
+// shows reports whether visits of a block are executions of the one out-edge that leads to it.
+func (q *problem) shows(to int32, leads []int, visits map[int]float64) bool {
+	return to != leave && leads[to] == 1 && (visits[int(to)] > 0 || q.watched(int(to)))
+}
+
+// learnMultiways makes multiways of visits by block.
+func (q *problem) learnMultiways(visits map[int]float64) {
+	f := q.flow
+	leads := f.leads()
 	for b := range f.blocks {
 		outs := f.outsOf(b)
 		if len(outs) < 3 || visits[b] == 0 {
@@ -95,7 +137,7 @@ func (q *problem) learnMultiways(visits map[int]float64) {
 		m := multiway{int32(b), make([]float64, len(outs)), visits[b] / visitClump}
 		for i, w := range outs {
 			m.went[i] = -1
-			if w.to != leave && leads[w.to] == 1 && (visits[int(w.to)] > 0 || q.watched(int(w.to))) {
+			if q.shows(w.to, leads, visits) {
 				m.went[i] = visits[int(w.to)] / visitClump
 				m.rest -= m.went[i]
 			}
@@ -111,24 +153,35 @@ func (q *problem) watched(b int) bool {
 	return len(blk.Calls) > 0 || len(blk.Out) != 1 || q.p.Edges[blk.Out[0]].Kind != image.FallThrough
 }
 
-// observeMultiways adds the derivatives of what a multiway says, by the multinomial
-// distribution, and returns its value.
+// observeMultiways adds the derivatives of what a multiway says, by the multinomial distribution, and returns its value.
+// Visits that did not go on to a known block went to others, or are of walks that ended at the jump: as many as
+// makes both most probable, so that they are the most that others may have.
 func (q *problem) observeMultiways(m *multiway) (v float64) {
 	first := q.flow.first[m.block]
 	prob, dout := q.prob[first:][:len(m.went)], q.dout[first:][:len(m.went)]
-	var rest float64
+	var rest, known, all float64
 	for i, went := range m.went {
 		p := max(prob[i], 1e-100)
-		switch {
-		case went < 0:
+		if went < 0 {
 			rest += p
-		case went > 0:
+			continue
+		}
+		known, all = known+p, all+went
+		if went > 0 {
 			v -= went * math.Log(p)
 			dout[i] -= went / p
 		}
 	}
-	if m.rest == 0 || rest == 0 {
+	if m.rest == 0 || rest == 0 || all == 0 {
 		return v
+	}
+	if share := m.rest / (all + m.rest); rest < share {
+		for i, went := range m.went {
+			if went >= 0 {
+				dout[i] += all / known
+			}
+		}
+		return v + all*math.Log(known/(1-share)) - m.rest*math.Log(share)
 	}
 	for i, went := range m.went {
 		if went < 0 {

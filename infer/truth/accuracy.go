@@ -49,6 +49,9 @@ type Accuracy struct {
 	// The same by program-wide confidence, the executions themselves with no factor: of CompareRuns only.
 	InstAbsolute, EdgesAbsolute Histogram
 
+	// Program-wide promises about the executions themselves, with no factor: of CompareRuns only.
+	BlockAbsolute, EdgeAbsolute [document.High + 1]Calibration
+
 	// Promises by confidence. Those of program-wide confidence are held after one factor for all counts, since
 	// the truth may be of more runs or fewer; those of confidence within procedures after one for each
 	// procedure. A factor is the median, by weight, of what the counts of blocks would have to be multiplied by.
@@ -397,6 +400,7 @@ func (c *comparison) accuracy(runs float64) *Accuracy {
 	if runs > 0 {
 		absolute := func(p *pairing) (document.Confidence, float64) { return p.conf, 1 / runs }
 		a.InstAbsolute, a.EdgesAbsolute = histogram(c.insts, absolute, bySamples), histogram(c.edges, absolute, byTruth)
+		a.BlockAbsolute, a.EdgeAbsolute = calibrate(c.blocks, absolute), calibrate(c.edges, absolute)
 	}
 	a.BlockProgramWide, a.BlockWithinProc = calibrate(c.blocks, f.programWide), calibrate(c.blocks, f.withinProc)
 	a.EdgeProgramWide, a.EdgeWithinProc = calibrate(c.edges, f.programWide), calibrate(c.edges, f.withinProc)

@@ -154,7 +154,7 @@ func TestHistogramAdd(t *testing.T) {
 
 func TestCalibration(t *testing.T) {
 	doc, truth, samples := worked()
-	a := Compare(doc, truth, samples)
+	a, ten, one := Compare(doc, truth, samples), CompareRuns(doc, truth, samples, 10), CompareRuns(doc, truth, samples, 1)
 	for _, tt := range []struct {
 		name      string
 		got, want Calibration
@@ -168,6 +168,11 @@ func TestCalibration(t *testing.T) {
 		{"edges, low", a.EdgeProgramWide[document.Low], Calibration{2, Kept{}, Kept{10. / 24, 1, 1}}},
 		{"edges, none", a.EdgeProgramWide[document.None], Calibration{1, Kept{}, Kept{2. / 24, 0, 0}}},
 		{"procedures, low", a.ProcProgramWide[document.Low], Calibration{1, Kept{1, 0, 1}, Kept{1, 0, 1}}},
+		{"blocks, high, of ten runs", ten.BlockAbsolute[document.High], Calibration{3, Kept{18. / 30, 12. / 18, 1}, Kept{25 / 41.5, 15. / 25, 1}}},
+		{"edges, high, of ten runs", ten.EdgeAbsolute[document.High], Calibration{1, Kept{}, Kept{6. / 24, 1, 1}}},
+		{"blocks, high, of one run", one.BlockAbsolute[document.High], Calibration{3, Kept{18. / 30, 0, 0}, Kept{25 / 41.5, 0, 0}}},
+		{"edges, high, of one run", one.EdgeAbsolute[document.High], Calibration{1, Kept{}, Kept{6. / 24, 0, 0}}},
+		{"blocks, high, of a number of runs that is not known", a.BlockAbsolute[document.High], Calibration{}},
 	} {
 		if tt.got.N != tt.want.N || !tt.got.Samples.nearly(tt.want.Samples) || !tt.got.Executions.nearly(tt.want.Executions) {
 			t.Errorf("%s: got %+v, want %+v", tt.name, tt.got, tt.want)
