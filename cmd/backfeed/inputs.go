@@ -14,7 +14,8 @@ import (
 
 // srcHelp is a paragraph for the help of commands that read samples.
 const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile or the exact counts of a callgrind run,
-told apart by content, or the directory of a store; "-" is standard input. Several are added up. Of a
+told apart by content, or the directory of a store; "-" is standard input, and an address (http://, https://) is fetched: a
+file, or a profile that net/http/pprof makes (http://localhost:6060). Several are added up. Of a
 store, --since, --until and --label choose what to read: whole epochs. callgrind has to run with
 --dump-instr=yes; what it counted has no samples, and stands beside those of a recording.`
 
@@ -59,7 +60,7 @@ func (c *cli) selects(paths []string) error {
 	if slices.ContainsFunc(paths, isDir) {
 		return nil
 	}
-	if err := c.fs.Refuse("it chooses from a store, and "+strings.Join(paths, ", ")+" is none", "since", "until", "label"); err != nil {
+	if err := c.fs.Refuse("it chooses from a store, and "+strings.Join(input.Names(paths), ", ")+" is none", "since", "until", "label"); err != nil {
 		return c.usage(err)
 	}
 	return nil

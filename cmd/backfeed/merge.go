@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
@@ -44,9 +40,6 @@ backfeed merge old.bfr --onto ./new/server -o carried.bfr`,
 	run: runMerge,
 }
 
-// maxWeight bounds weights, so that samples stay countable.
-const maxWeight = 1e6
-
 func runMerge(c *cli, args []string) error {
 	fs := c.flags()
 	opt := c.inputs()
@@ -78,7 +71,7 @@ func runMerge(c *cli, args []string) error {
 	how.LeaveOut = mode.Value == "all"
 	var sources []input.Source
 	for _, arg := range fs.Args() {
-		source, err := weighed(arg)
+		source, err := input.ParseSource(arg)
 		if err != nil {
 			return err
 		}
@@ -116,21 +109,6 @@ func runMerge(c *cli, args []string) error {
 		}
 	}
 	return c.writeRecording(*out, src.Recording)
-}
-
-// weighed parses SRC or SRC@WEIGHT. A file with such a name is meant as it is.
-func weighed(arg string) (input.Source, error) {
-	source := input.Source{Path: arg, Weight: 1}
-	if _, err := os.Lstat(arg); errors.Is(err, fs.ErrNotExist) {
-		if i := strings.LastIndexByte(arg, '@'); i >= 0 {
-			w, err := strconv.ParseFloat(arg[i+1:], 64)
-			if err != nil || !(w > 0 && w <= maxWeight) {
-				return source, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", arg, float64(maxWeight))
-			}
-			source = input.Source{Path: arg[:i], Weight: w}
-		}
-	}
-	return source, nil
 }
 
 // wantsFile reports what is wrong with the output of a command that writes bytes.

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
 	"backfeed/infer/compare"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -18,6 +23,34 @@ import (
 type Source struct {
 	Path   string
 	Weight float64
+}
+
+// maxWeight bounds weights, so that samples stay countable.
+const maxWeight = 1e6
+
+// ParseSource parses SRC or SRC@WEIGHT. A file with such a name is meant as it is; in an address, the weight
+// is at the end of its path.
+func ParseSource(arg string) (Source, error) {
+	source := Source{Path: arg, Weight: 1}
+	i := strings.LastIndexByte(arg, '@')
+	if i < 0 {
+		return source, nil
+	}
+	if fetch.Is(arg) {
+		if before, after := arg[:i], arg[i:]; strings.Count(before, "/") < 3 || strings.Contains(after, "/") {
+			return source, nil // it stands between a user and a host, or in the path
+		}
+	} else if _, err := os.Lstat(arg); !errors.Is(err, fs.ErrNotExist) {
+		return source, nil
+	}
+	w, err := strconv.ParseFloat(arg[i+1:], 64)
+	switch {
+	case err != nil && fetch.Is(arg):
+		return source, nil
+	case err != nil || !(w > 0 && w <= maxWeight):
+		return source, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", Name(arg), float64(maxWeight))
+	}
+	return Source{Path: arg[:i], Weight: w}, nil
 }
 
 // MergeOptions say how sources are added up.
@@ -49,7 +82,7 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			return nil, err
 		}
 		before := len(s.truths)
-		rec, err := s.readAged(source.Path, how.HalfLife)
+		rec, err := s.readAged(ctx, source.Path, how.HalfLife)
 		for i := range s.truths[before:] {
 			s.truths[before+i].weight = source.Weight
 		}
@@ -80,12 +113,12 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 }
 
 // readAged reads a source; with a half-life, what is selected of a store, weighed by age.
-func (s *Session) readAged(path string, halfLife time.Duration) (*sample.Recording, error) {
+func (s *Session) readAged(ctx context.Context, path string, halfLife time.Duration) (*sample.Recording, error) {
 	if halfLife == 0 {
-		return s.readSource(path)
+		return s.readSource(ctx, path)
 	}
 	if path == "-" || !store.Is(path) {
-		return nil, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", path)
+		return nil, fail.Errorf(fail.Usage, "%s: --half-life wants stores: nothing else says when its samples were taken", Name(path))
 	}
 	var parts []*sample.Recording
 	err := s.eachEpoch(path, func(e, last sample.Epoch, rec *sample.Recording) {
@@ -119,7 +152,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 		if err != nil {
 			return nil, err
 		}
-		sets = append(sets, &compare.Set{Name: path, Recording: rec})
+		sets = append(sets, &compare.Set{Name: Name(path), Recording: rec})
 	}
 	return sets, nil
 }

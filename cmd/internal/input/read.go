@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/truth"
 	"backfeed/sample"
@@ -28,8 +29,8 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		s.notify.Progress("reading %s", path)
-		r, err := s.readSource(path)
+		s.notify.Progress("reading %s", Name(path))
+		r, err := s.readSource(ctx, path)
 		if err != nil {
 			return nil, err
 		}
@@ -47,15 +48,24 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		r = sample.Merge(all...)
 	}
 	if r.Samples() == 0 && report.Observed(r.Observed(nil)) == "" {
-		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(paths, ", "))
+		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(Names(paths), ", "))
 	}
 	return r, nil
 }
 
 // readSource reads one recording, of whatever kind it is.
-func (s *Session) readSource(path string) (*sample.Recording, error) {
+func (s *Session) readSource(ctx context.Context, path string) (*sample.Recording, error) {
 	in, name := s.opt.Stdin, "standard input"
-	if path != "-" {
+	switch {
+	case fetch.Is(path):
+		f, err := s.fetched(ctx, path)
+		if err != nil {
+			return nil, err
+		}
+		defer os.Remove(f.Name())
+		defer f.Close()
+		in, name = f, Name(path)
+	case path != "-":
 		f, err := os.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, fail.Cause(err))

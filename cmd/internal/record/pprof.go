@@ -5,29 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 )
 
-const (
-	// pprofPath is where net/http/pprof serves a CPU profile.
-	pprofPath = "/debug/pprof/profile"
-	// PprofTime is how long one is taken unless -d says otherwise, as by net/http/pprof itself.
-	PprofTime = 30 * time.Second
-	// pprofPatience is how long the answer may take beyond that.
-	pprofPatience = 30 * time.Second
-	// maxPprofDownload bounds a profile, in bytes. Those of large programs have some 10 MB, compressed.
-	maxPprofDownload = 64 << 20
-)
+// PprofTime is how long a profile is taken unless -d says otherwise, as by net/http/pprof itself.
+const PprofTime = fetch.PprofTime
+
+// maxPprofDownload bounds a profile, in bytes. Those of large programs have some 10 MB, compressed.
+const maxPprofDownload = 64 << 20
 
 // PprofURL makes the address of a profile of what a user names: a host, the root of net/http/pprof, or the
 // address itself.
@@ -40,14 +34,9 @@ func PprofURL(address string, d time.Duration) (*url.URL, error) {
 		return nil, errors.New("want an address such as http://localhost:6060 or http://[::1]:6060")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%s: want an address such as http://localhost:6060", u.Redacted())
+		return nil, fmt.Errorf("%s: want an address such as http://localhost:6060", fetch.Name(u.String()))
 	}
-	switch path := strings.TrimSuffix(u.Path, "/"); path {
-	case "":
-		u.Path = pprofPath
-	case "/debug/pprof":
-		u.Path = pprofPath
-	}
+	u = fetch.Pprof(u)
 	q := u.Query()
 	q.Set("seconds", strconv.Itoa(int(math.Ceil(d.Seconds()))))
 	u.RawQuery = q.Encode()
@@ -56,12 +45,12 @@ func PprofURL(address string, d time.Duration) (*url.URL, error) {
 
 // Pprof has a Go program profile itself for so long, and reads that: u is PprofURL's.
 func Pprof(ctx context.Context, u *url.URL, d time.Duration, live Live) (*sample.Recording, error) {
-	name := u.Redacted()
+	name := fetch.Name(u.String())
 	stop := live.waiting("the program profiles itself", d)
-	b, err := download(ctx, u, d+pprofPatience)
+	b, err := fetch.Fetcher{SameHost: true, Tries: 1}.Get(ctx, u.String(), maxPprofDownload) // who waits asks again
 	stop()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	rec, err := sample.ReadPprof(bytes.NewReader(b))
 	if err != nil {
@@ -77,41 +66,4 @@ func Pprof(ctx context.Context, u *url.URL, d time.Duration, live Live) (*sample
 	}
 	live.Notify.Warn("%s", text)
 	return rec, nil
-}
-
-// download gets what an address has, of bounded size and in bounded time.
-func download(ctx context.Context, u *url.URL, limit time.Duration) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-	// Only the named host is asked.
-	client := &http.Client{CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if req.URL.Host != u.Host || len(via) > 3 {
-			return http.ErrUseLastResponse
-		}
-		return nil
-	}}
-	resp, err := client.Do(req)
-	if err != nil {
-		// The address is said by the caller, without its password.
-		if e := (*url.Error)(nil); errors.As(err, &e) {
-			err = e.Err
-		}
-		return nil, err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		const most = 200
-		why, _ := io.ReadAll(io.LimitReader(resp.Body, most))
-		first, _, _ := strings.Cut(strings.TrimSpace(string(why)), "\n")
-		return nil, fmt.Errorf("%s: %s", resp.Status, report.Clean(first))
-	}
-	b, err := io.ReadAll(io.LimitReader(resp.Body, maxPprofDownload+1))
-	if err == nil && len(b) > maxPprofDownload {
-		err = fmt.Errorf("more than %d bytes: %w", maxPprofDownload, sample.ErrFormat)
-	}
-	return b, err
 }
