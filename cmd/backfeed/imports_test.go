@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/perfdata, sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.

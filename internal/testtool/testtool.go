@@ -73,6 +73,7 @@ var packages = map[string]string{
 var elsewhere = map[string]string{
 	"bash":    "apt-get install bash",
 	"bzip2":   "apt-get install bzip2",
+	"git":     "apt-get install git",
 	"gzip":    "apt-get install gzip",
 	"man":     "apt-get install man-db",
 	"mawk":    "apt-get install mawk",
