@@ -19,12 +19,12 @@ const (
 	exitUsage   = 2 // the command line makes no sense
 	exitGate    = 3 // a quality gate said no
 	exitNothing = 4 // nothing usable in the input: no samples, no image, wrong build ID
-	exitChanged = 5 // decisions changed, and --fail-on asked for that to fail
+	exitChanged = 5 // what --fail-on names: decisions changed, or a build is worse
 	exitMachine = 6 // this machine cannot do it
 )
 
 const exitHelp = `Exit codes: 0 done; 1 failed; 2 usage; 3 a quality gate said no; 4 nothing usable in the
-input; 5 decisions changed under --fail-on; 6 this machine cannot do it.
+input; 5 what --fail-on names; 6 this machine cannot do it.
 `
 
 // A command is one of backfeed's subcommands. Its flags are defined when it runs, and parsed there.

@@ -72,7 +72,7 @@ func TestProcedureNames(t *testing.T) {
 	path, symfs := filepath.Join(mixDir, "samples.bfr"), "--symfs="+dir
 	for _, args := range [][]string{
 		{"prof"}, {"prof", "--all-events"}, {"prof", "--experiment", "ideal"}, {"topstalls", "-n", "0"}, {"infer"}, {"infer", "--places", "99"},
-		{"whatcg", "--proc", linker}, {"whatcg", "--proc", plain}, {"stats", path}, {"diff", path}, {"diff", path, "--proc", linker}, {"diff", path, "--proc", plain},
+		{"whatcg", "--proc", linker}, {"whatcg", "--proc", plain}, {"stats", path}, {"verdict", path}, {"diff", path}, {"diff", path, "--proc", linker}, {"diff", path, "--proc", plain},
 		{"layout", "/opt/mix/mix", "--for"}, {"list", linker}, {"list", plain},
 	} {
 		text, format := []string{path, symfs}, []string{path, symfs, "--format", "json"}

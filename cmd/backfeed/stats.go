@@ -9,7 +9,6 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
-	"backfeed/sample"
 )
 
 var statsCmd = &command{
@@ -76,33 +75,10 @@ func runStats(c *cli, args []string) error {
 	if err != nil {
 		return fail.Wrap(fail.Nothing, err)
 	}
-	rows := compare.Variation(sets, tallies(src, sets, by.Value == "image"), value.Value == "share")
+	rows := compare.Variation(sets, src.Tallies(sets, compare.NamesOf(sets), by.Value == "image"), value.Value == "share")
 	if by.Value == "procedure" {
-		tellMissing(src, sets)
+		src.TellMissing(sets)
 	}
 	doc := report.NewStats(sets, ev.Name, value.Value, rows, *lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)
-}
-
-// tallies adds up the samples of each set.
-func tallies(src *input.Session, sets []*compare.Set, byImage bool) []map[compare.Thing]uint64 {
-	var recs []*sample.Recording
-	for _, s := range sets {
-		recs = append(recs, s.Recording)
-	}
-	names := compare.ImageNames(recs...)
-	var all []map[compare.Thing]uint64
-	for _, s := range sets {
-		all = append(all, s.Tally(src.Open, names, input.TakeNamed(s.Recording), byImage))
-	}
-	return all
-}
-
-// tellMissing names the images of all sets that could not be opened.
-func tellMissing(src *input.Session, sets []*compare.Set) {
-	var all []*sample.Recording
-	for _, s := range sets {
-		all = append(all, s.Recording)
-	}
-	src.TellImages(sample.Merge(all...))
 }

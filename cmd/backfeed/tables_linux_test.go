@@ -62,6 +62,7 @@ func TestTables(t *testing.T) {
 		{[]string{"stats", samples, samples, "--symfs", mixDir}, []string{"procedure", "source"}, []string{"lookup", "samples.bfr"}},
 		{[]string{"verify", counts, "--truth", truth}, []string{"value"}, []string{"overlap"}},
 		{mix("check"), []string{"check", "verdict"}, nil},
+		{[]string{"verdict", samples, samples, "--symfs", mixDir}, []string{"change", "procedure"}, []string{"lookup"}},
 		{[]string{"diff", samples, samples, "--symfs", mixDir}, []string{"procedure"}, []string{"lookup"}},
 		{[]string{"diff", samples, samples, "--symfs", mixDir, "--by", "block"}, []string{"procedure"}, []string{"ackermann"}},
 		{[]string{"diff", os.DevNull, profile, "--for", "llvm"}, []string{"what"}, []string{"lookup"}},

@@ -64,18 +64,12 @@ func rateOf(trials []Trial, serial bool) rate {
 	return r
 }
 
-// enoughSerial is how many trials it takes to see how much those are alike that follow each
-// other.
-const enoughSerial = 6
-
-// likeness is the correlation of numbers with those before them, 0 if chance explains it.
-// That of numbers whose mean was subtracted is too low, by about (1+3r)/k (Kendall, "Note on
-// Bias in the Estimation of Autocorrelation", 1954).
+// likeness is the correlation of numbers with those before them, on the safe side: that of numbers
+// whose mean was subtracted is too low, by about (1+3r)/k (Kendall, "Note on Bias in the Estimation
+// of Autocorrelation", 1954), and known to 1/sqrt(k), of which half is added. Of 6 epochs with a correlation of 0.5, or 12 with 0.8,
+// equal builds differ in 5 of 100 then; with none of it in 8 and 10, with all of it next to nothing is found.
 func likeness(x []float64) float64 {
 	k := float64(len(x))
-	if k < enoughSerial {
-		return 0
-	}
 	var own, next float64
 	for i, v := range x {
 		own += v * v
@@ -83,14 +77,11 @@ func likeness(x []float64) float64 {
 			next += v * x[i-1]
 		}
 	}
-	if own == 0 {
-		return 0
+	r := 0.0
+	if own > 0 {
+		r = next / own
 	}
-	r := next / own
-	if r += (1 + 3*r) / k; r < 1/math.Sqrt(k) {
-		return 0
-	}
-	return min(r, 0.9)
+	return max(0, min(r+(1+3*r)/k+0.5/math.Sqrt(k), 0.9))
 }
 
 // An Effect is how two rates differ, in parts of the old one: -0.03 is 3 % less.

@@ -122,7 +122,7 @@ func TestError(t *testing.T) {
 		{5, 100_000, 0.03, false, 0, 0.05}, {10, 100_000, 0.03, false, 0, 0.05}, {30, 100_000, 0.03, false, 0, 0.05},
 		{10, 100_000, 0.10, false, 0, 0.05}, {30, 100_000, 0.10, false, 0, 0.05},
 		{5, 10_000, 0.03, true, 0, 0.05}, {30, 10_000, 0.03, true, 0, 0.05},
-		{12, 100_000, 0.03, false, 0.5, 0.05}, {24, 100_000, 0.03, false, 0.5, 0.05}, {72, 100_000, 0.03, false, 0.5, 0.05},
+		{6, 100_000, 0.03, false, 0.5, 0.05}, {12, 100_000, 0.03, false, 0.8, 0.05}, {24, 100_000, 0.03, false, 0.5, 0.05}, {72, 100_000, 0.03, false, 0.5, 0.05},
 	} {
 		w := &world{rnd: rand.New(rand.NewPCG(27, uint64(i))), samples: tt.samples, sd: tt.sd, uneven: tt.uneven, memory: tt.memory}
 		found := func(change float64) (n int, detectable float64) {

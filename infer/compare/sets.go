@@ -16,6 +16,7 @@ import (
 // A Set is the samples of one recording, for comparison with others.
 type Set struct {
 	Name      string
+	Epoch     *sample.Epoch // of a store's, when it was; nil of others
 	Recording *sample.Recording
 	Counts    []*sample.Counts // those of the event that is compared, once ChooseEvent has chosen it
 	Total     uint64           // samples of that event, the lost ones included
@@ -133,6 +134,15 @@ func ImageNames(recs ...*sample.Recording) map[sample.ImageID]string {
 		}
 	}
 	return names
+}
+
+// NamesOf is ImageNames of the recordings of sets.
+func NamesOf(sets []*Set) map[sample.ImageID]string {
+	var recs []*sample.Recording
+	for _, s := range sets {
+		recs = append(recs, s.Recording)
+	}
+	return ImageNames(recs...)
 }
 
 // Tally returns the samples of the chosen event by procedure, or by image. Those that have

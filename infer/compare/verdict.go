@@ -20,7 +20,8 @@ type Run struct {
 type Question struct {
 	Old, New  []Run          // of one recording or more, which have samples
 	Serial    bool           // the runs of a side follow each other in time
-	Unchanged map[Thing]bool // what is the same code in both builds; nil if that is not known, or both are one build
+	Unchanged map[Thing]bool // what is the same code in both builds; nil if that is not known
+	OneBuild  bool           // both sides are the same build: what differs is the load, the machine or settings
 	Noise     float64        // as Compare takes it
 }
 
@@ -46,6 +47,9 @@ type Verdict struct {
 	Kinds   *Mix       // of units by kind; nil if they are not known, or all of one
 	Rows    []Moved    // clear ones first, the largest first
 	Clear   int        // how many of Rows are clear
+	Beyond  int        // how many of Rows sampling does not explain, whether or not it is known how recordings differ
+
+	OneBuild bool // as in the Question
 }
 
 // A Sum is all runs of a side.
@@ -93,7 +97,7 @@ const enoughReference = 0.05
 // Judge compares what two sides spend.
 func Judge(q Question) *Verdict {
 	m := tableOf(&q)
-	v := &Verdict{Sides: m.sums()}
+	v := &Verdict{Sides: m.sums(), OneBuild: q.OneBuild}
 	v.PerUnit = v.Sides[0].Units > 0 && v.Sides[1].Units > 0
 	unchanged, all := m.chosen(func(t Thing) bool { return q.Unchanged[t] }), m.chosen(func(Thing) bool { return true })
 	v.Code = m.reference(unchanged, all, v.PerUnit)
@@ -108,6 +112,7 @@ func Judge(q Question) *Verdict {
 		v.Effect = v.Code.Equal
 	default:
 		v.Effect = Effect{Change: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN(), Detectable: math.NaN()}
+		v.Effect.Runs = m.compare(all, work).Runs
 	}
 	v.Outcome = v.outcome()
 	m.rows(v, work, unchanged)
@@ -424,6 +429,9 @@ func (m *table) rows(v *Verdict, w measure, unchanged choice) {
 	}
 	for i, real := range discoveries(ps) {
 		row := &v.Rows[i]
+		if real {
+			v.Beyond++
+		}
 		if row.Clear = row.Clear && real; row.Clear {
 			v.Clear++
 		}

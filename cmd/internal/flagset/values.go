@@ -222,6 +222,26 @@ func (f *Fraction) Set(text string) error {
 	return nil
 }
 
+// A Relative is a flag that is a change, as a share of what changes: -3% or +0.03.
+type Relative float64
+
+func (r *Relative) String() string {
+	return strconv.FormatFloat(100*float64(*r), 'g', 6, 64) + "%"
+}
+func (r *Relative) Type() string { return "change" }
+func (r *Relative) Set(text string) error {
+	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
+	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
+	if percent {
+		v /= 100
+	}
+	if err != nil || !(v > -1 && v <= 100) {
+		return errors.New("want a change, such as -3% or 0.03")
+	}
+	*r = Relative(v)
+	return nil
+}
+
 // A Choice is a flag that takes one of a few words.
 type Choice struct {
 	Value string

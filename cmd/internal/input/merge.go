@@ -140,7 +140,7 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 		if epochs && path != "-" && store.Is(path) {
 			err := s.eachEpoch(path, func(e, _ sample.Epoch, rec *sample.Recording) {
 				if rec.Samples() > 0 {
-					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Recording: rec})
+					sets = append(sets, &compare.Set{Name: path + " " + e.From().Format(time.RFC3339), Epoch: &e, Recording: rec})
 				}
 			})
 			if err != nil {
@@ -225,4 +225,22 @@ func (s *Session) Window() (store.Window, error) {
 		all.Add(w)
 	}
 	return all, nil
+}
+
+// Tallies adds up the samples of each set by procedure, or by image, whose images have such names.
+func (s *Session) Tallies(sets []*compare.Set, names map[sample.ImageID]string, byImage bool) []map[compare.Thing]uint64 {
+	var all []map[compare.Thing]uint64
+	for _, set := range sets {
+		all = append(all, set.Tally(s.Open, names, TakeNamed(set.Recording), byImage))
+	}
+	return all
+}
+
+// TellMissing names the images of sets that could not be opened.
+func (s *Session) TellMissing(sets []*compare.Set) {
+	var all []*sample.Recording
+	for _, set := range sets {
+		all = append(all, set.Recording)
+	}
+	s.TellImages(sample.Merge(all...))
 }

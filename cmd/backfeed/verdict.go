@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/report"
+	"backfeed/cmd/internal/verdict"
+	"backfeed/infer/compare"
+)
+
+var verdictCmd = &command{
+	name: "verdict", args: "OLD NEW|OLD... -- NEW...|STORE [--units N,N|--counter NAME|--per PROC] [--deploy TIME|--old LABEL --new LABEL]", short: "say whether a new build spends less than an old one",
+	long: `OLD and NEW are recordings of both builds, or of both sides of a deployment: one each, or several, those of
+OLD before two dashes and those of NEW after. Of one store, --deploy says when NEW began; --old and --new
+choose by labels, --old-build and --new-build by build ID. Each epoch is then a recording.
+
+With units of work, what a unit takes is compared. They are numbers, or a counter of requests in metrics
+of Prometheus: a snapshot before and one after each recording, in order, or n+1 between which n recordings
+lie. Of a store, one file of OpenMetrics that has the counter with times (as promtool tsdb dump-openmetrics
+writes it). With --per, they are executions of a procedure that was counted (record --calibrate).
+
+Without units, code that is the same in both builds stands for the work, where both builds are at hand: NEW
+takes less if it takes less for as much work there. The shares of procedures are compared where neither is known.
+
+The interval holds sampling and what recordings of one build differ by. One recording on each side says
+nothing of the latter: then nothing is claimed, unless --noise says what it is. Nothing is claimed either
+where the load explains what differs: unchanged code takes more or less per unit, as all does, its procedures
+have other shares, or the kinds of work have (--kind). ` + "`backfeed help compare`" + ` has what such comparisons find.
+
+--fail-on worse gives exit code 5 if NEW clearly takes more, --fail-on any also if it clearly takes less.`,
+	reads: symfsHelp,
+	examples: `backfeed verdict old*.bfr -- new*.bfr --old-units 81,79 --new-units 80,82
+backfeed verdict STORE --deploy 2h --units requests.om --counter http_requests
+backfeed verdict STORE --old version=1 --new version=2 --fail-on worse`,
+	run: runVerdict,
+}
+
+// asks defines the flags that say what is compared.
+func (c *cli) asks() *verdict.Request {
+	r := &verdict.Request{}
+	for i, name := range []string{"old", "new"} {
+		s := &r.Sides[i]
+		s.Name = strings.ToUpper(name)
+		c.fs.StringToStringVar(&s.Labels, name, nil, "of a store, "+s.Name+" is what is marked with `name=value`")
+		c.fs.StringVar(&s.Build, name+"-build", "", s.Name+" is the samples of the image with this build `ID`, or one that begins so")
+		c.fs.StringSliceVar(&s.Units.Values, name+"-units", nil, "units of work of "+s.Name+": a number for each recording, or `files` of metrics before and after each")
+	}
+	c.fs.Var((*flagset.Moment)(&r.Deploy), "deploy", "of a store, OLD is before `time`, or so long ago, and NEW after")
+	c.fs.StringSliceVar(&r.Units, "units", nil, "units of work: the `number` of OLD and that of NEW; or a file of metrics with times, for both")
+	c.fs.StringVar(&r.Counter, "counter", "", "in metrics, the counter of units with this `name`, and {label=\"value\"}")
+	c.fs.StringVar(&r.Kind, "kind", "", "the `label` of the counter that tells kinds of work apart, to see whether their shares changed")
+	c.fs.StringVar(&r.Per, "per", "", "units are the executions of procedure `name`, as they were counted")
+	c.fs.StringVar(&r.Event, "event", "", "compare samples of event `name` (default: that of which all have most)")
+	c.fs.StringVar(&r.Image, "image", "", "count the samples of the image with that `path`, or file name, alone")
+	c.fs.Var((*flagset.Fraction)(&r.Noise), "noise", "recordings of one build differ by this share (one standard deviation), where that is not seen")
+	return r
+}
+
+func runVerdict(c *cli, args []string) error {
+	fs := c.flags()
+	in, format := c.inputs(), c.format()
+	c.names()
+	r := c.asks()
+	var predicted flagset.Relative
+	fs.Var(&predicted, "predicted", "the `change` that was predicted, such as -3%: the verdict says whether it is within the interval")
+	work := fs.String("unit", "unit of work", "what a unit of work is called: a `word`, as in request")
+	failOn := c.choice("fail-on", "what gives exit code 5", "never", "worse", "any")
+	lines := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
+	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
+		return c.usage(err)
+	}
+	if err := errors.Join(r.Choose(fs.Args(), fs.ArgsLenAtDash()), c.selects(fs.Args())); err != nil {
+		return c.usage(err)
+	}
+	r.Input = *in
+	v, err := verdict.Judge(context.Background(), r)
+	if err != nil {
+		return err
+	}
+	doc := report.NewDeployed(v.Verdict, v.Event, v.Unit, *work, *lines)
+	if fs.Changed("predicted") {
+		doc.Predicted = (*float64)(&predicted)
+	}
+	if err := c.print("-", format, doc, doc.Rows, doc.Text); err != nil {
+		return err
+	}
+	if v.Outcome == compare.Worse && failOn.Value != "never" || v.Outcome == compare.Better && failOn.Value == "any" {
+		return fail.Errorf(fail.Changed, "verdict: NEW is %s", v.Outcome)
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+	"backfeed/sample/store"
+)
+
+// TestVerdict: a deployment that takes a tenth more is worse by recordings, by labels of a store and by time, and
+// --fail-on says so; one recording each claims nothing.
+func TestVerdict(t *testing.T) {
+	dir := t.TempDir()
+	symfs := "--symfs=" + filepath.Dir(statsELF)
+	db := filepath.Join(dir, "db")
+	into, err := store.Create(db, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
+	var metrics strings.Builder
+	fmt.Fprintf(&metrics, "requests_total %d %d\n", 0, begin.Unix())
+	var files [2][]string
+	for i := range 16 {
+		side := i / 8
+		n := uint64(10_000 + 1000*side + 40*(i*5%8))
+		name := fmt.Sprintf("%d.bfr", i)
+		rec := tinyRecording(t, dir, name, "/srv/tiny", map[string]uint64{"exported": n, "twice": n / 2}, 100)
+		files[side] = append(files[side], filepath.Join(dir, name))
+		if err := into.Put(sample.EpochAt(begin.Add(time.Duration(i)*time.Hour), time.Hour), rec, map[string]string{"version": fmt.Sprint(side + 1)}); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&metrics, "requests_total %d %d\n", 5000*(i+1), begin.Add(time.Duration(i+1)*time.Hour).Unix())
+	}
+	metrics.WriteString("# EOF\n")
+	om := testtool.Write(t, dir, "requests.om", metrics.String())
+	each := strings.Repeat(",5000", 8)[1:]
+	recordings := append(append([]string{"verdict"}, files[0]...), append([]string{"--"}, files[1]...)...)
+	for _, args := range [][]string{
+		append([]string{"verdict", symfs, "--old-units", each, "--new-units", each}, recordings[1:]...),
+		{"verdict", db, symfs, "--old", "version=1", "--new", "version=2", "--units", om, "--counter", "requests"},
+		{"verdict", db, symfs, "--deploy", "2026-11-25T16:00:00Z", "--units", om, "--counter", "requests_total"},
+	} {
+		var doc report.Deployed
+		if err := json.Unmarshal([]byte(must(t, append(args[:1:1], append([]string{"--format=json", "--unit=request"}, args[1:]...)...)...)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		if doc.Outcome != "worse" || *doc.Change.Change < 0.08 || *doc.Change.Change > 0.11 || doc.Sides[0].Recordings != 8 || *doc.Sides[1].Units != 40_000 ||
+			!strings.Contains(doc.Sentence, "more processor time per request than OLD (95 % interval") {
+			t.Errorf("%q: %+v", args, doc)
+		}
+		code, out, errs := runCLI(t, append(args[:1:1], append([]string{"--fail-on=worse"}, args[1:]...)...)...)
+		if code != exitChanged || !strings.Contains(errs, "NEW is worse") || !strings.HasPrefix(out, "NEW takes 9.8 % more") {
+			t.Errorf("%q: exit code %d: %s\n%s", args, code, errs, out)
+		}
+	}
+	out := must(t, "verdict", files[0][0], files[1][0], symfs, "--units=5000,5000", "--fail-on=any", "--predicted=-3%")
+	for _, want := range []string{"so nothing is claimed", "interval of sampling alone", "Predicted: 3.0 % less, which is outside the interval", "same build"} {
+		if !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+			t.Errorf("one recording each: want %q:\n%s", want, out)
+		}
+	}
+	golden(t, "testdata/verdict.txt", must(t, append([]string{"verdict", symfs, "--old-units", each, "--new-units", each, "--unit", "request"}, recordings[1:]...)...))
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"nothing that says what of it is OLD", []string{db}},
+		{"the units of work are known of one side only", []string{files[0][0], files[1][0], "--old-units=5"}},
+		{"want OLD and NEW", files[0][:3]},
+		{"no samples marked version=3", []string{db, "--old=version=1", "--new=version=3"}},
+		{"executions of exported were not counted", []string{files[0][0], files[1][0], "--per=exported"}},
+		{"no counter nothing", []string{db, "--deploy=2026-11-25T16:00:00Z", "--units=" + om, "--counter=nothing"}},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"verdict", symfs}, tt.args...)...); code != exitUsage && code != exitNothing || !strings.Contains(errs, tt.want) {
+			t.Errorf("%q: exit code %d: %s; want %q", tt.args, code, errs, tt.want)
+		}
+	}
+}

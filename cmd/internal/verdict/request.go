@@ -1,0 +1,76 @@
+package verdict
+
+import (
+	"errors"
+	"time"
+
+	"backfeed/cmd/internal/input"
+)
+
+// A Request is what is compared, and by what.
+type Request struct {
+	Sides [2]Side       // old, new
+	Input input.Options // but for what a Side says
+	Event string        // "" is the one of which all sets have most
+	Image string        // take the samples of the image with this path, or file name, alone; "" is all
+	Noise float64       // as compare.Compare takes it
+
+	Units              []string  // of both sides: the number of each, or a file of metrics with times
+	Counter, Kind, Per string    // as Units has them; Counter is a selector
+	Deploy             time.Time // of a store: the old side is before, the new one after
+}
+
+// Choose has the sides know what the arguments of a command line and the fields of r say. dash is how many
+// arguments stand before two dashes; negative if there are none.
+func (r *Request) Choose(args []string, dash int) error {
+	old, new := &r.Sides[0], &r.Sides[1]
+	switch {
+	case dash > 0 && dash < len(args):
+		old.Paths, new.Paths = args[:dash], args[dash:]
+	case len(args) == 2:
+		old.Paths, new.Paths = args[:1], args[1:]
+	case len(args) == 1 && (!r.Deploy.IsZero() || len(old.Labels)+len(new.Labels) > 0 || old.Build != "" || new.Build != ""):
+		old.Paths, new.Paths = args, args
+	case len(args) == 1:
+		return errors.New("one source, and nothing that says what of it is OLD and what NEW: want --deploy, --old and --new, or --old-build and --new-build")
+	default:
+		return errors.New("want OLD and NEW, or two dashes between those of OLD and those of NEW")
+	}
+	if !r.Deploy.IsZero() {
+		old.Until, new.Since = r.Deploy, r.Deploy
+	}
+	return r.chooseUnits()
+}
+
+func (r *Request) chooseUnits() error {
+	old, new := &r.Sides[0].Units, &r.Sides[1].Units
+	switch len(r.Units) {
+	case 0:
+	case 1:
+		old.Values, new.Values = r.Units, r.Units
+	case 2:
+		old.Values, new.Values = r.Units[:1], r.Units[1:]
+	default:
+		return errors.New("--units wants the number of OLD and that of NEW: those of several recordings go to --old-units and --new-units")
+	}
+	switch {
+	case (len(old.Values) > 0) != (len(new.Values) > 0):
+		return errors.New("the units of work are known of one side only")
+	case r.Per != "" && len(old.Values) > 0:
+		return errors.New("the units of work are executions by --per, or what --units, --old-units and --new-units say, not both")
+	case r.Kind != "" && r.Counter == "":
+		return errors.New("--kind goes with --counter")
+	}
+	var sel Selector
+	if r.Counter != "" {
+		var err error
+		if sel, err = ParseSelector(r.Counter); err != nil {
+			return err
+		}
+	}
+	for i := range r.Sides {
+		u := &r.Sides[i].Units
+		u.Counter, u.Kind, u.Proc = sel, r.Kind, r.Per
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package verdict
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/cmd/internal/input"
+	"backfeed/infer/compare"
+	"backfeed/infer/image"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+)
+
+const mixDir = "../../../testdata/mix"
+
+// twoBuilds writes mix and another build of it, in which an instruction of lookup differs, and returns
+// what recordings of them have to be made of.
+func twoBuilds(t *testing.T) (dir string, ims [2]*image.Image) {
+	t.Helper()
+	dir = t.TempDir()
+	program := []byte(testtool.Read(t, mixDir, "mix"))
+	im, err := image.Open(filepath.Join(mixDir, "mix"), image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { im.Close() })
+	off, ok := im.OffsetOf(im.Symbols()[im.Lookup("lookup")].Addr)
+	if !ok {
+		t.Fatal("lookup is not in the file")
+	}
+	other := bytes.Clone(program)
+	at := bytes.Index(other[off:], []byte{0x9e, 0x37, 0x79, 0xb1}[:]) // as the multiplier stands: little-endian below
+	if at < 0 {
+		at = bytes.Index(other[off:], []byte{0xb1, 0x79, 0x37, 0x9e})
+	}
+	if at < 0 || at > 64 {
+		t.Fatal("lookup has no multiplication")
+	}
+	other[int(off)+at] ^= 0x40
+	id := im.Build
+	id[0] ^= 0xff
+	other = bytes.Replace(other, im.Build[:], id[:], 1)
+	testtool.Put(t, filepath.Join(dir, "old", "mix"), program)
+	testtool.Put(t, filepath.Join(dir, "new", "mix"), other)
+	for i, name := range []string{"old", "new"} {
+		if ims[i], err = image.Open(filepath.Join(dir, name, "mix"), image.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { ims[i].Close() })
+	}
+	if ims[0].Build == ims[1].Build {
+		t.Fatal("both have one build ID")
+	}
+	return dir, ims
+}
+
+// recording writes one that has so many samples of procedures, and returns its path.
+func recording(t *testing.T, dir, name string, im *image.Image, procs map[string]uint64) string {
+	t.Helper()
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
+	i := c.Image(sample.ImageID{Build: im.Build, Path: "/srv/" + name[:3] + "/mix"})
+	for proc, n := range procs {
+		off, ok := im.OffsetOf(im.Symbols()[im.Lookup(proc)].Addr)
+		if !ok {
+			t.Fatalf("%s is not in the file", proc)
+		}
+		c.AddSample(i, off, n)
+	}
+	rec := &sample.Recording{}
+	rec.Add(c)
+	return testtool.Write(t, dir, name, string(rec.Encode()))
+}
+
+// TestJudge: a procedure that changed and takes a quarter less is better with units and without them; more units that cost
+// less are not.
+func TestJudge(t *testing.T) {
+	dir, ims := twoBuilds(t)
+	var paths [2][]string
+	jitter := []uint64{0, 80, 30, 110, 60}
+	for i, j := range jitter {
+		paths[0] = append(paths[0], recording(t, dir, fmt.Sprintf("old%d.bfr", i), ims[0], map[string]uint64{"lookup": 8000 + j, "main": 4000 + j/2, "ackermann": 6000 - j}))
+		paths[1] = append(paths[1], recording(t, dir, fmt.Sprintf("new%d.bfr", i), ims[1], map[string]uint64{"lookup": 6000 + j, "main": 4010 + j/2, "ackermann": 5990 - j}))
+	}
+	opt := Request{Input: input.Options{Symfs: []string{filepath.Join(dir, "old"), filepath.Join(dir, "new")}}}
+	judge := func(units [2][]string, opt Request, n int) *Comparison {
+		t.Helper()
+		opt.Sides = [2]Side{{Name: "OLD", Paths: paths[0][:n], Units: Units{Values: units[0]}}, {Name: "NEW", Paths: paths[1][:n], Units: Units{Values: units[1]}}}
+		c, err := Judge(t.Context(), &opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	each := []string{"1000", "1000", "1000", "1000", "1000"}
+	for _, tt := range []struct {
+		name    string
+		units   [2][]string
+		noise   float64
+		n       int
+		outcome compare.Outcome
+		change  float64
+	}{
+		{"units", [2][]string{each, each}, 0, 5, compare.Better, -2000. / 18000},
+		{"no units", [2][]string{}, 0, 5, compare.Better, -2000. / 18000},
+		{"one recording", [2][]string{}, 0, 1, compare.Unsure, -2000. / 18000},
+		{"one recording, noise known", [2][]string{}, 0.01, 1, compare.Better, -2000. / 18000},
+		{"units of all together", [2][]string{{"5000"}, {"5000"}}, 0, 5, compare.Unsure, -2000. / 18000},
+		{"units that cost less", [2][]string{each, {"1500", "1500", "1500", "1500", "1500"}}, 0, 5, compare.Better, -0.407},
+		{"units that cost more", [2][]string{each, {"800", "800", "800", "800", "800"}}, 0, 5, compare.Mixed, 0.111},
+	} {
+		o := opt
+		o.Noise = tt.noise
+		c := judge(tt.units, o, tt.n)
+		if c.Outcome != tt.outcome || c.Effect.Change < tt.change-0.005 || c.Effect.Change > tt.change+0.005 {
+			t.Errorf("%s: %s, %+v; want %s, %.3f", tt.name, c.Outcome, c.Effect, tt.outcome, tt.change)
+		}
+		if c.Unit != "s" || c.Event != "cpu-clock" || c.OneBuild || c.Code == nil || len(c.Rows) != 3 {
+			t.Fatalf("%s: %+v", tt.name, c)
+		}
+		for _, r := range c.Rows {
+			if r.Unchanged != (r.Proc != "lookup") || tt.name == "units" && r.Clear != (r.Proc == "lookup") {
+				t.Errorf("%s: %+v", tt.name, r)
+			}
+		}
+	}
+	// Without the images, nothing stands for the work.
+	c := judge([2][]string{}, Request{Input: input.Options{Symfs: []string{t.TempDir()}}}, 5)
+	if c.Outcome != compare.Shares {
+		t.Errorf("without images: %s", c.Outcome)
+	}
+	for _, tt := range []struct {
+		units [2][]string
+		want  string
+	}{
+		{[2][]string{{"1", "2"}, each}, "OLD has 5 recordings, and 2 numbers of units"},
+		{[2][]string{each, {"1", "2", "3", "4", "0"}}, "NEW: 0 units of work"},
+		{[2][]string{each, {"a.prom"}}, "a.prom is no number: name the counter"},
+	} {
+		opt.Sides = [2]Side{{Name: "OLD", Paths: paths[0], Units: Units{Values: tt.units[0]}}, {Name: "NEW", Paths: paths[1], Units: Units{Values: tt.units[1]}}}
+		_, err := Judge(t.Context(), &opt)
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%v: %v, want %q", tt.units, err, tt.want)
+		}
+	}
+}
