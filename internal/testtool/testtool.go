@@ -71,19 +71,21 @@ var packages = map[string]string{
 // elsewhere says what brings those that .ci/run does not install: they are in no package of Debian 12, are
 // too old there, or show no more than another does.
 var elsewhere = map[string]string{
-	"bash":    "apt-get install bash",
-	"bzip2":   "apt-get install bzip2",
-	"git":     "apt-get install git",
-	"gzip":    "apt-get install gzip",
-	"man":     "apt-get install man-db",
-	"mawk":    "apt-get install mawk",
-	"perl":    "apt-get install perl",
-	"sort":    "apt-get install coreutils",
-	"sqlite3": "apt-get install sqlite3",
-	"true":    "apt-get install coreutils",
-	"xz":      "apt-get install xz-utils",
-	"go":      "https://go.dev/dl",
-	"rustc":   "https://rustup.rs",
+	"bash":      "apt-get install bash",
+	"bzip2":     "apt-get install bzip2",
+	"curl":      "apt-get install curl",
+	"git":       "apt-get install git",
+	"gzip":      "apt-get install gzip",
+	"man":       "apt-get install man-db",
+	"mawk":      "apt-get install mawk",
+	"perl":      "apt-get install perl",
+	"sha256sum": "apt-get install coreutils",
+	"sort":      "apt-get install coreutils",
+	"sqlite3":   "apt-get install sqlite3",
+	"true":      "apt-get install coreutils",
+	"xz":        "apt-get install xz-utils",
+	"go":        "https://go.dev/dl",
+	"rustc":     "https://rustup.rs",
 }
 
 // Live skips a test in -short: what says what it does that takes time, as in "records a program".
