@@ -8,6 +8,7 @@ import (
 
 	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 )
@@ -66,7 +67,7 @@ func runDiff(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
-	if isRecording(fs.Arg(0)) || isRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
+	if input.IsRecording(fs.Arg(0)) || input.IsRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
 		if changed("for", "fail-on") {
 			return c.usage(errors.New("--for and --fail-on are about profiles, and these are recordings"))
 		}

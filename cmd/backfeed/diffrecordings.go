@@ -1,37 +1,12 @@
 package main
 
 import (
-	"io"
-	"os"
-
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
-	"backfeed/sample"
-	"backfeed/sample/store"
 )
-
-// isRecording reports whether path is samples that no consumer reads as a profile: a
-// recording of backfeed, a perf.data file or a store. A pprof profile may be either.
-func isRecording(path string) bool {
-	if store.Is(path) {
-		return true
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return false // what is wrong, the reader will say
-	}
-	defer f.Close()
-	head := make([]byte, sample.SniffLen)
-	n, _ := io.ReadFull(f, head)
-	switch sample.Sniff(head[:n]) {
-	case sample.FormatBackfeed, sample.FormatPerf, sample.FormatPerfPipe:
-		return true
-	}
-	return false
-}
 
 // diffFlags are those of diff that are about recordings.
 type diffFlags struct {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -126,7 +127,7 @@ func TestIsRecording(t *testing.T) {
 		bfr: true, dir: false, dir + "/absent": false, testtool.Write(t, dir, "empty", ""): false, testtool.Write(t, dir, "text", "main:12:3\n"): false,
 		testtool.Write(t, dir, "perf", "PERFILE2\x68\x00\x00\x00\x00\x00\x00\x00"): true, filepath.Join(root, "sample/testdata/busy.pprof"): false,
 	} {
-		if got := isRecording(path); got != want {
+		if got := input.IsRecording(path); got != want {
 			t.Errorf("%s: %v, want %v", path, got, want)
 		}
 	}

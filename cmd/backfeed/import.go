@@ -1,12 +1,9 @@
 package main
 
 import (
-	"io"
-	"os"
 	"slices"
 
-	"backfeed/infer/truth"
-	"backfeed/sample"
+	"backfeed/cmd/internal/input"
 )
 
 var importCmd = &command{
@@ -39,10 +36,10 @@ func runImport(c *cli, args []string) error {
 	if err := c.wantsFile(*out, "a recording"); err != nil {
 		return err
 	}
-	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), isCover) {
+	if opt.Covered != "" && !slices.ContainsFunc(fs.Args(), input.IsCover) {
 		return c.usage(fs.Refuse("it is the program of cover profiles, and no source is one", "binary"))
 	}
-	if !slices.ContainsFunc(fs.Args(), isCounted) {
+	if !slices.ContainsFunc(fs.Args(), input.IsCounted) {
 		if err := fs.Refuse("samples need no images here, only counts do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}
@@ -53,31 +50,4 @@ func runImport(c *cli, args []string) error {
 	}
 	defer src.Close()
 	return c.writeRecording(*out, src.Recording)
-}
-
-// isCover reports whether path is a cover profile, or may be one.
-func isCover(path string) bool { return sniffs(path, truth.IsCover) }
-
-// isCounted reports whether path is counts of code, which have to be put to images, or may be.
-func isCounted(path string) bool {
-	return sniffs(path, func(head []byte) bool { return truth.IsCounts(head) || truth.IsCover(head) })
-}
-
-// sniffs asks is about the first bytes of a source. What cannot be read here may be anything: standard input, or
-// a file that is wrong, of which the reader will say more.
-func sniffs(path string, is func(head []byte) bool) bool {
-	if path == "-" {
-		return true
-	}
-	if isDir(path) {
-		return false
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return true
-	}
-	defer f.Close()
-	head := make([]byte, sample.SniffLen)
-	n, _ := io.ReadFull(f, head)
-	return is(head[:n])
 }

@@ -23,7 +23,7 @@ store, --since, --until and --label choose what to read: whole epochs. callgrind
 const symfsHelp = srcHelp + `
 
 Images are looked up by build ID, then by path below the --symfs directories, then among those that a
-store has kept, then by path. A file with another build ID than the recorded one is never used: its samples are counted as lost.`
+store has kept, then by path, then as what a process runs, then at the servers that --symfs names. A file with another build ID than the recorded one is never used: its samples are counted as lost.`
 
 // procHelp is a paragraph for the help of commands that take the name of a procedure.
 const procHelp = `PROC is a name as the linker or the source has it, with or without scope and parameters, or a regular
@@ -33,7 +33,7 @@ expression that one name matches; IMAGE:PROC looks in one image only.`
 func (c *cli) inputs() *input.Options {
 	opt := &input.Options{Stdin: c.stdin, Notify: notices{c}, Advise: true}
 	c.fs.Grouped(sourceFlags, func() {
-		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first; may be given several times")
+		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first, or at the address of a debuginfod server last; may be given several times")
 		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store, read what was recorded since `time`, or so long ago")
 		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store, read what was recorded until `time`, or so long ago")
 		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store, read what is marked with `name=value`")

@@ -52,7 +52,7 @@ func runList(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	text, err := source.NewText(*dirs, opt.Symfs)
+	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func runMerge(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	if *onto == "" && !slices.ContainsFunc(paths, isCounted) {
+	if *onto == "" && !slices.ContainsFunc(paths, input.IsCounted) {
 		if err := fs.Refuse("samples need no images without --onto, only counts do, and no source has any", "symfs"); err != nil {
 			return c.usage(err)
 		}

@@ -13,12 +13,14 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/store"
 )
 
 var recordCmd = &command{
@@ -54,6 +56,9 @@ scheduler's tick.
 --calibrate watches which way branches go, and how often code runs, for 1% of the processor time or the share
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
 ` + "`backfeed help calibrate`" + ` says how, and what it costs the program. --dry-run lists what would be probed.
+
+--keep-images copies what was sampled, so that the recording can be used when its files were replaced:
+--keep-images=DIR below DIR, where --symfs DIR finds them.
 
 Of programs that begin while they are sampled, the recording has when their code was first seen, for
 up to 10 seconds: layout --startup needs it. With -a it has not.
@@ -129,6 +134,8 @@ func runRecord(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	into := fs.String("store", "", "write the recording to the store in `dir` instead")
 	labels := fs.StringToString("label", nil, "in the store, mark the recording with `name=value`")
+	keep := fs.String("keep-images", "", "copy the sampled programs and libraries, and their debug files, below `dir` (default .), or with --store into the store")
+	fs.Lookup("keep-images").NoOptDefVal = "."
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
@@ -146,6 +153,9 @@ func runRecord(c *cli, args []string) error {
 	if *into == "" && len(*labels) > 0 {
 		return c.usage(errors.New("--label goes with --store"))
 	}
+	if *into != "" && *keep != "" && *keep != "." {
+		return c.usage(errors.New("--keep-images keeps them in the store: want no directory"))
+	}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
 		path, err := *out, error(nil)
@@ -156,11 +166,14 @@ func runRecord(c *cli, args []string) error {
 		}
 		if err == nil {
 			c.tellWritten(path)
+			if *keep != "" {
+				err = c.keepImages(rec, *keep, *into)
+			}
 		}
 		return err
 	}
 	if *pprof != "" {
-		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup"} {
+		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup", "keep-images"} {
 			if fs.Changed(name) || fs.NArg() > 0 {
 				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
 			}
@@ -209,6 +222,23 @@ func runRecord(c *cli, args []string) error {
 		return err
 	}
 	return record.CommandError(opt, stats)
+}
+
+// keepImages copies what was sampled below dir, or into a store.
+func (c *cli) keepImages(rec *sample.Recording, dir, into string) error {
+	var s *store.Store
+	if into != "" {
+		var err error
+		if s, err = input.OpenStore(into, notices{c}); err != nil {
+			return err
+		}
+		dir = into
+	}
+	copies, err := input.KeepSampled(context.Background(), rec, input.BuildDir(dir), s, notices{c})
+	if err == nil {
+		c.warn("%s: %v", dir, copies)
+	}
+	return err
 }
 
 // recordedSystem records the whole machine until an interrupt comes or the time

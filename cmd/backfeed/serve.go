@@ -72,7 +72,7 @@ func runServe(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	text, err := source.NewText(*dirs, opt.Symfs)
+	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 	if err != nil {
 		return err
 	}

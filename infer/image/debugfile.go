@@ -149,6 +149,11 @@ func (im *Image) openDebug(opt Options) {
 	}
 }
 
+// LacksDebug reports whether the image has no symbols or no DWARF, and no separate debug file was found.
+func (im *Image) LacksDebug() bool {
+	return im.debugFile == nil && !(hasSymtab(im.elf) && hasDWARF(im.elf))
+}
+
 func hasSymtab(f *elf.File) bool { return f.SectionByType(elf.SHT_SYMTAB) != nil }
 
 func hasDWARF(f *elf.File) bool {

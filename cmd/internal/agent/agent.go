@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -19,7 +18,6 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -381,26 +379,7 @@ func (a *Agent) keep(id sample.ImageID, p *input.Running) error {
 	if !debug && has(store.KindFile) {
 		return nil
 	}
-	f, root, err := p.Open(id)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if err := a.copy(id, f, store.KindFile); err != nil || !debug {
-		return err
-	}
-	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: func(path string) (*os.File, error) {
-		below, err := filepath.Rel(root, path)
-		if err != nil {
-			return nil, err
-		}
-		return collect.OpenInRoot(root, below)
-	}})
-	if err != nil || g == nil {
-		return err
-	}
-	defer g.Close()
-	return a.copy(id, g, store.KindDebug)
+	return p.Keep(id, debug, func(f *os.File, kind store.Kind) error { return a.copy(id, f, kind) })
 }
 
 // copy copies an open file into the store, if it is not too large.

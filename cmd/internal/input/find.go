@@ -1,6 +1,7 @@
 package input
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/store"
@@ -22,10 +25,18 @@ type finder struct {
 	symfs []string // directories that images and debug files are below first
 	cache []string // directories with a .build-id tree, as perf and distributions lay it out
 
-	stores []*store.Store            // that may have kept copies
-	given  map[sample.BuildID]string // files that the user named
-	ids    map[sample.BuildID]string // files below symfs, once it was scanned
-	lookup map[sample.ImageID]lookup // what was asked for, and the answer
+	servers   []*server // that are asked for what is not found here
+	downloads BuildDir  // what they had
+	fetcher   fetch.Fetcher
+	ctx       context.Context // of downloads
+	notify    report.Notify
+
+	stores  []*store.Store            // that may have kept copies
+	running Running                   // processes that may have what was replaced
+	files   []*os.File                // of theirs, which are open
+	given   map[sample.BuildID]string // files that the user named
+	ids     map[sample.BuildID]string // files below symfs, once it was scanned
+	lookup  map[sample.ImageID]lookup // what was asked for, and the answer
 }
 
 // A lookup is the answer to one open.
@@ -40,10 +51,11 @@ var (
 	ErrOtherID  = errors.New("has another build ID")
 )
 
-// newFinder makes a finder for images below each of symfs.
+// newFinder makes a finder for images below each of symfs, or that a server named there has.
 func newFinder(symfs []string) (*finder, error) {
-	f := &finder{symfs: symfs, given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}}
-	for _, dir := range symfs {
+	f := &finder{given: map[sample.BuildID]string{}, lookup: map[sample.ImageID]lookup{}, running: Running{Proc: "/proc"}, ctx: context.Background(), notify: report.Quiet{}}
+	f.symfs, f.servers = splitSymfs(symfs)
+	for _, dir := range f.symfs {
 		st, err := os.Stat(dir)
 		if err != nil {
 			return nil, fmt.Errorf("--symfs: %w", err)
@@ -57,6 +69,13 @@ func newFinder(symfs []string) (*finder, error) {
 		f.cache = append(f.cache, filepath.Join(home, ".debug")) // perf buildid-cache
 	}
 	f.cache = append(f.cache, "/usr/lib/debug", "/usr/lib")
+	if len(f.servers) > 0 {
+		var err error
+		if f.downloads, err = cacheDir(); err != nil {
+			return nil, err
+		}
+		f.cache = append(f.cache, string(f.downloads))
+	}
 	return f, nil
 }
 
@@ -88,10 +107,29 @@ func (f *finder) close() {
 			l.im.Close()
 		}
 	}
+	for _, file := range f.files {
+		file.Close()
+	}
 }
 
-// find looks in all places; the nearest miss makes the error.
+// find looks here, and then asks servers; also for the debug file of an image that lacks one.
 func (f *finder) find(id sample.ImageID) (*image.Image, error) {
+	im, err := f.findHere(id)
+	if err != nil && f.download(id, store.KindFile) {
+		im, err = f.try(f.downloads.path(id.Build, store.KindFile), id)
+	}
+	if err != nil || !im.LacksDebug() || !f.download(id, store.KindDebug) {
+		return im, err
+	}
+	if whole, err := f.try(im.Path, id); err == nil {
+		im.Close()
+		im = whole
+	}
+	return im, nil
+}
+
+// findHere looks in all places of this machine; the nearest miss makes the error.
+func (f *finder) findHere(id sample.ImageID) (*image.Image, error) {
 	worst := ErrNotFound
 	for path := range f.candidates(id) {
 		im, err := f.try(path, id)
@@ -102,18 +140,35 @@ func (f *finder) find(id sample.ImageID) (*image.Image, error) {
 			worst = err
 		}
 	}
+	if im := f.findRunning(id); im != nil {
+		return im, nil
+	}
 	return nil, worst
+}
+
+// findRunning opens what a process still runs though its file was replaced or removed; nil if there is none.
+func (f *finder) findRunning(id sample.ImageID) *image.Image {
+	if id.Build.IsZero() {
+		return nil
+	}
+	file, root, err := f.running.Open(id)
+	if err != nil {
+		return nil
+	}
+	opt := f.options(file.Name(), id)
+	opt.OpenFile = openBelow(root, opt.DebugDirs)
+	im, err := image.OpenFile(file, opt)
+	if err != nil || im.Build != id.Build {
+		file.Close()
+		return nil
+	}
+	f.files = append(f.files, file)
+	return im
 }
 
 // try opens the file at path if it is the image that id names.
 func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
-	opt := image.Options{Root: f.root(path), DebugDirs: f.debugDirs()}
-	for _, s := range f.stores {
-		if copied, err := s.OpenImage(id, store.KindDebug); err == nil {
-			opt.Debug = append(opt.Debug, copied)
-		}
-	}
-	im, err := image.Open(path, opt)
+	im, err := image.Open(path, f.options(path, id))
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +180,17 @@ func (f *finder) try(path string, id sample.ImageID) (*image.Image, error) {
 		return nil, fmt.Errorf("%s %w, %s", path, ErrOtherID, im.Build)
 	}
 	return im, nil
+}
+
+// options say where the separate debug file of an image is.
+func (f *finder) options(path string, id sample.ImageID) image.Options {
+	opt := image.Options{Root: f.root(path), DebugDirs: f.debugDirs()}
+	for _, s := range f.stores {
+		if copied, err := s.OpenImage(id, store.KindDebug); err == nil {
+			opt.Debug = append(opt.Debug, copied)
+		}
+	}
+	return opt
 }
 
 // root is the directory of symfs that a file lies below, or else the first.
@@ -145,6 +211,9 @@ func (f *finder) debugDirs() []string {
 	var dirs []string
 	for _, dir := range f.symfs {
 		dirs = append(dirs, dir, filepath.Join(dir, "usr/lib/debug"))
+	}
+	if f.downloads != "" {
+		dirs = append(dirs, string(f.downloads))
 	}
 	return append(dirs, "/usr/lib/debug")
 }
@@ -228,7 +297,7 @@ func (f *finder) scan(dir string) {
 		if d.IsDir() && filepath.Dir(path) == filepath.Clean(dir) && slices.Contains([]string{"proc", "sys", "dev"}, d.Name()) {
 			return fs.SkipDir // of a whole system's root
 		}
-		if !d.Type().IsRegular() || strings.HasSuffix(path, ".debug") {
+		if !d.Type().IsRegular() || strings.HasSuffix(path, ".debug") || strings.HasPrefix(d.Name(), tempPrefix) {
 			return nil
 		}
 		id, err := image.ReadBuildID(path)

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/infer/image"
 	"backfeed/sample"
 	"backfeed/sample/collect"
+	"backfeed/sample/store"
 )
 
 // Running finds the images of running processes where these may see them: here, in their
@@ -16,6 +18,8 @@ import (
 type Running struct {
 	Proc  string   // where /proc is mounted
 	roots []string // of mount namespaces; nil is not looked for yet
+
+	programs map[string][]string // links to what processes run, by its path
 }
 
 // Open opens the file of an image, under whatever name, and returns the root that the
@@ -23,6 +27,7 @@ type Running struct {
 func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
 	if p.roots == nil {
 		p.roots = mountRoots(p.Proc)
+		p.programs = programs(p.Proc)
 	}
 	path := strings.TrimSuffix(id.Path, " (deleted)")
 	for _, root := range p.roots {
@@ -30,16 +35,59 @@ func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
 			return f, root, nil
 		}
 	}
-	links, _ := filepath.Glob(filepath.Join(p.Proc, "[0-9]*/exe"))
-	for _, link := range links {
-		if to, err := os.Readlink(link); err != nil || strings.TrimSuffix(to, " (deleted)") != path {
-			continue
-		}
+	for _, link := range p.programs[path] {
 		if f := withBuild(id.Build)(sample.OpenRegular(link)); f != nil {
 			return f, filepath.Join(filepath.Dir(link), "root"), nil
 		}
 	}
 	return nil, "", errors.New("gone, or out of reach")
+}
+
+// programs returns the links to what processes run, by its path.
+func programs(proc string) map[string][]string {
+	all := map[string][]string{}
+	links, _ := filepath.Glob(filepath.Join(proc, "[0-9]*/exe"))
+	for _, link := range links {
+		if to, err := os.Readlink(link); err == nil {
+			to = strings.TrimSuffix(to, " (deleted)")
+			all[to] = append(all[to], link)
+		}
+	}
+	return all
+}
+
+// openBelow opens debug files: those of this machine in dirs, others below the root that the image's process has.
+func openBelow(root string, dirs []string) func(path string) (*os.File, error) {
+	return func(path string) (*os.File, error) {
+		for _, dir := range dirs {
+			if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+				return sample.OpenRegular(path)
+			}
+		}
+		below, err := filepath.Rel(root, path)
+		if err != nil {
+			return nil, err
+		}
+		return collect.OpenInRoot(root, below)
+	}
+}
+
+// Keep hands the file of a sampled image to put and, with debug, its separate debug file, if it has one.
+func (p *Running) Keep(id sample.ImageID, debug bool, put func(f *os.File, kind store.Kind) error) error {
+	f, root, err := p.Open(id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := put(f, store.KindFile); err != nil || !debug {
+		return err
+	}
+	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: openBelow(root, nil)})
+	if err != nil || g == nil {
+		return err
+	}
+	defer g.Close()
+	return put(g, store.KindDebug)
 }
 
 // withBuild returns a function that returns a file that was opened if it has that build

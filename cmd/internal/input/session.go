@@ -28,7 +28,7 @@ type Options struct {
 	StackDepth   int               // frames to read of the stacks of perf.data; 0 is the usual number
 	Covered      string            // the program that cover profiles are of; "" if none was named
 
-	Symfs  []string // directories that images are looked up below, one after the other, first of all
+	Symfs  []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
 	Images []string // files that the user named: they need not be looked for if they have a build ID
 	Advise bool     // notices may advise the flag --symfs
 
@@ -68,6 +68,7 @@ func New(opt Options) (*Session, error) {
 	if s.finder, err = newFinder(opt.Symfs); err != nil {
 		return nil, err
 	}
+	s.finder.notify, s.finder.fetcher = s.notify, s.fetcher()
 	for _, path := range opt.Images {
 		s.finder.give(path)
 	}
@@ -159,6 +160,7 @@ func (s *Session) Infer(ctx context.Context) error {
 		s.notify.Progress("inferring from %d samples: %d%%", rec.Samples(), 100*done/total)
 	}
 	s.Named = TakeNamed(rec)
+	s.finder.ctx = ctx
 	if s.opt.Only != "" {
 		if err := s.choose(s.opt.Only); err != nil {
 			s.notify.Done()
