@@ -160,6 +160,7 @@ var hostileLines = map[string][]string{
 	"check":     {"check {rec}", "check {rec} --binary {image}", "check {rec} --config {pprof}", "check {rec} --binary {gone}"},
 	"diff":      {"diff {rec} {rec}", "diff {rec} {rec} --by block", "diff {rec} {other}", "diff {rec} {rec} --proc {proc}", "diff {pprof} {pprof}", "diff {pprof} {pprof} --for llvm"},
 	"refresh":   {"refresh --config {config}", "refresh --config {config} --dry-run --target {gone}", "refresh --config {pprof}", "refresh --config {config} --markdown -"},
+	"fetch":     {"fetch --lock {config}", "fetch --lock {gone}", "fetch --lock {pprof} {gone}"},
 	"report":    {"report --html - {rec}", "report --html - {rec} --source {gone}"},
 	"emit":      {"emit go {rec} -o {out}", "emit llvm {rec} -o {out}", "emit gcc {rec} -o {out}", "emit bolt {rec} -o {out}", "emit propeller {rec} --ld {out} -o {out}", "emit llvm --image {gone} {rec}"},
 	"layout": {"layout {image} {rec} --for text", "layout {image} {rec} --for json", "layout {image} {rec} --for go", "layout {image} {rec} --for lld -o {out}", "layout {image} {rec} --for gold -o {out}", "layout {image} {rec} --for ld -o {out}",

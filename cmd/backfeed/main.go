@@ -31,7 +31,7 @@ var commandGroups = []commandGroup{
 	{"To record, and keep recordings", []*command{recordCmd, agentCmd, storeCmd, importCmd, mergeCmd}},
 	{"To see where the time went", []*command{imagesCmd, profCmd, listCmd, topstallsCmd, whatcgCmd, statsCmd, serveCmd, reportCmd}},
 	{"To know how often code ran", []*command{inferCmd, verifyCmd}},
-	{"To build with it", []*command{checkCmd, diffCmd, verdictCmd, refreshCmd, emitCmd, layoutCmd, exportCmd}},
+	{"To build with it", []*command{checkCmd, diffCmd, verdictCmd, refreshCmd, fetchCmd, emitCmd, layoutCmd, exportCmd}},
 	{"About backfeed", []*command{helpCmd, completionCmd, versionCmd}},
 }
 

@@ -4,23 +4,24 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/forge"
 	"backfeed/cmd/internal/refresh"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
 )
 
 var refreshCmd = &command{
-	name: "refresh", args: "[--config FILE] [--target NAME]... [--dry-run] [--every TIME] [--markdown FILE]", short: "keep the profiles of a repository fresh",
+	name: "refresh", args: "[--config FILE] [--target NAME]... [--dry-run] [--every TIME] [--markdown FILE] [--propose github|gitlab]", short: "keep the profiles of a repository fresh",
 	long: `The section "refresh" of backfeed.yaml, in the current directory, says which files are made of which samples, for
 which build:
 
@@ -40,10 +41,15 @@ what, and what changes by it, is in backfeed.lock and, for people, on standard o
 bytes and changes nothing. Of a target, all outputs are written or none; one that fails leaves its files as they are, and the
 others go on. ` + "`backfeed help ci`" + ` has all keys, and what jobs of GitHub and GitLab look like.
 
+--propose keeps one branch and one pull request up to date with what was written, with the variables and the token that
+jobs of GitHub and GitLab have: it opens the pull request, updates it, and closes it when nothing is left to change. A branch
+with somebody else's commits is left alone.
+
 The exit code is 0 also if nothing changed; 3 if samples fail a limit, and as of other commands if a target fails
 otherwise. --fail-on changed ends with exit code 5 if something was written, or with --dry-run would be.`,
 	examples: `backfeed refresh --dry-run
 backfeed refresh --markdown pull-request.md
+backfeed refresh --propose github
 backfeed refresh --every 24h`,
 	run: runRefresh,
 }
@@ -56,6 +62,10 @@ func runRefresh(c *cli, args []string) error {
 	fs.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, but say what would be")
 	every := fs.Duration("every", 0, "go on, and refresh again whenever so much `time` has passed")
 	markdown := fs.String("markdown", "", "also write what happened to `file`, as the text of a pull request")
+	propose := fs.String("propose", "", "keep a pull request up to date at `forge`: "+strings.Join(forge.Kinds, " or "))
+	change := forge.Change{}
+	fs.StringVar(&change.Branch, "branch", forge.DefaultBranch, "with --propose, the `branch` that it comes from")
+	fs.StringVar(&change.Base, "base", "", "with --propose, the `branch` that it is for (default: the one that is checked out)")
 	failOn := c.choice("fail-on", "what gives exit code 5", "never", "changed")
 	format := c.format()
 	if err := fs.Parse(args); err != nil || fs.NArg() != 0 {
@@ -64,11 +74,25 @@ func runRefresh(c *cli, args []string) error {
 	if *every > 0 && failOn.Value != "never" {
 		return c.usage(errors.New("--fail-on has no effect with --every, which does not end"))
 	}
+	if *propose == "" {
+		if err := fs.Refuse("it goes with --propose", "branch", "base"); err != nil {
+			return c.usage(err)
+		}
+	} else if opt.DryRun || len(opt.Targets) > 0 {
+		return c.usage(errors.New("--propose is about all targets, as they are written: it does not go with --dry-run and --target"))
+	}
 	opt.Tool, opt.Notify = version(), notices{c}
+	var api forge.API
+	if *propose != "" {
+		var err error
+		if api, err = forge.FromEnv(*propose, os.Getenv); err != nil {
+			return err
+		}
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	for {
-		err := c.refresh(ctx, cmp.Or(*config, configFile), opt, *markdown, format, failOn.Value == "changed")
+		err := c.refresh(ctx, cmp.Or(*config, configFile), opt, *markdown, format, failOn.Value == "changed", proposer{api, change})
 		switch {
 		case *every == 0:
 			return err
@@ -87,8 +111,14 @@ func runRefresh(c *cli, args []string) error {
 	}
 }
 
+// A proposer is the forge that a run tells of its changes; none if api is nil.
+type proposer struct {
+	api    forge.API
+	change forge.Change
+}
+
 // refresh is one run by the configuration at path.
-func (c *cli) refresh(ctx context.Context, path string, opt refresh.Options, markdown string, format *flagset.Choice, failChanged bool) error {
+func (c *cli) refresh(ctx context.Context, path string, opt refresh.Options, markdown string, format *flagset.Choice, failChanged bool, p proposer) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return fail.Errorf(fail.Usage, "%s: %w; it says what to refresh (`backfeed help refresh`)", path, fail.Cause(err))
@@ -100,6 +130,13 @@ func (c *cli) refresh(ctx context.Context, path string, opt refresh.Options, mar
 	if err != nil {
 		return fail.Errorf(fail.Usage, "%s: %w", path, err)
 	}
+	p.change.Dir = filepath.Dir(path)
+	if p.api != nil {
+		p.change.Paths, p.change.Title = config.Files(), "profiles"
+		if opt.Pending, err = forge.Pending(ctx, p.change, p.api); err != nil {
+			return err
+		}
+	}
 	opt.Now = time.Now()
 	doc, failed := refresh.Run(ctx, config, opt)
 	if doc == nil {
@@ -108,21 +145,39 @@ func (c *cli) refresh(ctx context.Context, path string, opt refresh.Options, mar
 	if err := c.print("-", format, doc, doc.Rows(), doc.Text); err != nil {
 		return err
 	}
+	asMarkdown := func(w io.Writer) error { return doc.Text(w, report.Style{Markdown: true}) }
 	if markdown != "" {
-		if err := c.writeText(markdown, report.Style{Markdown: true}, func(w io.Writer, style report.Style) error { return doc.Text(w, style) }); err != nil {
+		if err := c.write(markdown, asMarkdown); err != nil {
 			return err
 		}
+	}
+	switch {
+	case p.api == nil:
+	case failed != nil && len(opt.Pending) > 0: // which has what the target that failed wanted before
+		c.warn("%s stays as it is on the forge, since a target failed", p.change.Branch)
+	default:
+		failed = errors.Join(failed, c.propose(ctx, p, doc, asMarkdown))
 	}
 	switch {
 	case failed != nil:
 		return fail.Errorf(fail.KindOf(failed), "refresh: %w", failed)
 	case failChanged && doc.Changed > 0:
-		return fail.Errorf(fail.Changed, "refresh: %s", changedTargets(doc))
+		return fail.Errorf(fail.Changed, "refresh: %d of %d targets changed", doc.Changed, len(doc.Targets))
 	}
 	return nil
 }
 
-// changedTargets says how many targets changed.
-func changedTargets(doc *report.Refresh) string {
-	return fmt.Sprintf("%d of %d targets changed", doc.Changed, len(doc.Targets))
+// propose tells the forge of what was written.
+func (c *cli) propose(ctx context.Context, p proposer, doc *report.Refresh, body func(io.Writer) error) error {
+	var b strings.Builder
+	if err := body(&b); err != nil {
+		return err
+	}
+	p.change.Title, p.change.Body, p.change.Paths = doc.Title(), b.String(), doc.Files
+	out, err := forge.Propose(ctx, p.change, p.api)
+	if err != nil {
+		return err
+	}
+	c.warn("%s", out)
+	return nil
 }

@@ -217,7 +217,8 @@ func (r *repository) request(ctx context.Context, open *Request, digest string, 
 		}
 	}
 	out.Number, out.URL, out.Action = open.Number, open.URL, Unchanged
-	if same(open.Title, want.Title) && same(open.Body, want.Body) && open.Base == want.Base {
+	// A text that is about the same files stays: what else a run has to say of them, as how many samples it saw, is no news.
+	if marked(open.Body) == digest && open.Base == want.Base {
 		if out.Pushed {
 			out.Action = Updated
 		}
@@ -284,12 +285,6 @@ func find(requests []Request, ok func(Request) bool) *Request {
 		}
 	}
 	return nil
-}
-
-// same reports whether a forge that ends lines in its own way has kept a text.
-func same(a, b string) bool {
-	clean := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
-	return clean(a) == clean(b)
 }
 
 // check refuses a Change that makes no sense.

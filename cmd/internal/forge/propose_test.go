@@ -89,8 +89,12 @@ func TestLife(t *testing.T) {
 			t.Errorf("the branch has %q", got)
 		}
 
-		// A text that somebody changed is put right without a push.
+		// A title that somebody changed stays, as the text is about these files; a text that is not is replaced, without a push.
 		w.requests[0].Title = "edited"
+		if o := w.want(Unchanged, 1); o.Pushed || w.all()[0].Title != "edited" {
+			t.Errorf("%+v", o)
+		}
+		w.requests[0].Body = "of other files"
 		if o := w.want(Updated, 1); o.Pushed || w.all()[0].Title != "default.pgo: refresh" {
 			t.Errorf("%+v", o)
 		}

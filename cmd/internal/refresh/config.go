@@ -13,6 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 	"backfeed/feedback/gate"
 )
 
@@ -29,11 +30,11 @@ type Config struct {
 // A Target is outputs that are made of one merge of samples.
 type Target struct {
 	Name      string
-	Sources   []Source
-	Image     string   // file of the newest build, which older ones are carried onto; or the path or build ID of a recorded image
-	Recorded  string   // path or build ID of older builds; "" is any of Image's file name
-	Builds    []string // where sampled builds are found, as --symfs
-	Tree      string   // source that the samples are held against; "" is none
+	Sources   []input.Source // of which a path may be a pattern of names
+	Image     string         // file of the newest build, which older ones are carried onto; or the path or build ID of a recorded image
+	Recorded  string         // path or build ID of older builds; "" is any of Image's file name
+	Builds    []string       // where sampled builds are found, as --symfs
+	Tree      string         // source that the samples are held against; "" is none
 	Since     time.Duration
 	HalfLife  time.Duration
 	Normalise bool
@@ -47,12 +48,6 @@ type Target struct {
 	Outputs   []Output
 
 	line int // of the configuration
-}
-
-// A Source is a recording, a pattern of their names, a store, or a URL, whose samples count so often.
-type Source struct {
-	Path   string
-	Weight float64
 }
 
 // A Mode says where profiles are kept.
@@ -158,6 +153,21 @@ func (c *Config) check() error {
 	return nil
 }
 
+// Files are the paths of all outputs and of the lock, below Dir. Of an output with Hash in its path, the lock knows the file.
+func (c *Config) Files() []string {
+	all := []string{c.Lock}
+	for _, t := range c.Targets {
+		for _, o := range t.Outputs {
+			for _, path := range o.files() {
+				if t.Mode == Commit && !strings.Contains(path, Hash) {
+					all = append(all, path)
+				}
+			}
+		}
+	}
+	return all
+}
+
 // files are the paths that an output has.
 func (o *Output) files() []string {
 	if o.LD != "" {
@@ -221,25 +231,16 @@ func (r *reader) target(name string, n *yaml.Node) (*Target, error) {
 	return t, nil
 }
 
-// maxWeight bounds weights, so that samples stay countable.
-const maxWeight = 1e6
-
 // addSource reads SRC or SRC@WEIGHT.
 func (t *Target) addSource(n *yaml.Node) error {
-	s := Source{Path: n.Value, Weight: 1}
-	if i := strings.LastIndexByte(s.Path, '@'); i >= 0 {
-		if w, err := strconv.ParseFloat(s.Path[i+1:], 64); err == nil {
-			if !(w > 0 && w <= maxWeight) {
-				return fmt.Errorf("line %d: %s: want a weight above 0 and at most %g after the @", n.Line, s.Path, float64(maxWeight))
-			}
-			s = Source{s.Path[:i], w}
+	return scalarOf(n, func(text string) error {
+		s, err := input.ParseSource(text)
+		if err == nil && s.Path == "" {
+			err = errors.New("want a recording, a store or an address")
 		}
-	}
-	if s.Path == "" {
-		return fmt.Errorf("line %d: an empty source", n.Line)
-	}
-	t.Sources = append(t.Sources, s)
-	return nil
+		t.Sources = append(t.Sources, s)
+		return err
+	})
 }
 
 // outputOf reads a map of one kind with its path, and what else there is to say.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/feedback/gate"
 )
 
@@ -17,7 +18,7 @@ func TestParse(t *testing.T) {
 		want       *Target
 	}{
 		{"least", "refresh: {targets: {a: {sources: s, image: i, outputs: {go: p}}}}",
-			&Target{Name: "a", Sources: []Source{{"s", 1}}, Image: "i", Mode: Commit, Limits: gate.Usual, Outputs: []Output{{Kind: "go", Path: "p"}}}},
+			&Target{Name: "a", Sources: []input.Source{{Path: "s", Weight: 1}}, Image: "i", Mode: Commit, Limits: gate.Usual, Outputs: []Output{{Kind: "go", Path: "p"}}}},
 		{"all", `
 check: {min-samples: 9, min-lines: 60%}
 defaults: &d {builds: b, since: 7d, half-life: 36h}
@@ -44,7 +45,7 @@ refresh:
         - {propeller: c, ld: o, image: j}
         - {layout: l, for: gold}
 `, &Target{
-			Name: "a", Sources: []Source{{"s", 1}, {"t", 0.5}, {"https://u:p@host/x?seconds=3", 1}}, Builds: []string{"c", "https://d"}, Image: "i", Recorded: "/srv/i",
+			Name: "a", Sources: []input.Source{{Path: "s", Weight: 1}, {Path: "t", Weight: 0.5}, {Path: "https://u:p@host/x?seconds=3", Weight: 1}}, Builds: []string{"c", "https://d"}, Image: "i", Recorded: "/srv/i",
 			Tree: ".", Since: 7 * 24 * time.Hour, HalfLife: 36 * time.Hour, Normalise: true, LeaveOut: true, Labels: map[string]string{"role": "web"},
 			Event: "cycles", Model: "generic-x86-64", Limits: lim, Mode: Pin, Store: "shelf",
 			Outputs: []Output{

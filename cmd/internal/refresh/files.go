@@ -30,19 +30,19 @@ type file struct {
 	image  *infer.ImageProfile
 	name   string // of the image in the configuration
 
-	old   []byte // what is there; nil is nothing
-	bytes []byte
-	why   string
-	holds []string
-	diff  *report.DecisionDiff
-	hot   map[string]float64 // as in a lock
+	old     []byte // what is there; nil is nothing
+	pending []byte // what was proposed in its place and is not there yet; nil is nothing
+	bytes   []byte
+	why     string
+	holds   []string
+	diff    *report.DecisionDiff
+	hot     map[string]float64 // as in a lock
 }
 
 // make makes the files of an output.
 func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
-	f := &file{path: o.Path, format: o.Kind, image: ip, name: r.imageOf(o)}
-	var err error
-	if f.old, err = r.old(o.Path); err != nil {
+	f, err := r.file(o.Path, o, ip)
+	if err != nil {
 		return nil, err
 	}
 	opt := emit.Options{Image: emit.NameOf(f.image.ID), Form: o.Form, GCC: o.GCC}
@@ -58,10 +58,11 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 	case "bolt":
 		f.holds, err = emit.BOLT(&w, r.src, opt)
 	case "propeller":
-		ld := &file{path: o.LD, format: o.Kind + "-order", image: ip, name: f.name}
-		if ld.old, err = r.old(o.LD); err != nil {
+		ld, err := r.file(o.LD, o, ip)
+		if err != nil {
 			return nil, err
 		}
+		ld.format += "-order"
 		files = append(files, ld)
 		opt.LD = o.LD
 		opt.Write = func(_ string, write func(io.Writer) error) error {
@@ -95,12 +96,24 @@ func order(w io.Writer, ip *infer.ImageProfile, target string) (holds []string, 
 		len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), o.After.Pages.For99, o.Before.Pages.For99)}, format.Write(w)
 }
 
-// old returns what an output has now: the file at its path, or of mode pin what the lock names in the store. It is nil if
-// there is nothing.
-func (r *run) old(path string) ([]byte, error) {
-	at := r.place(path, r.lock.Find(slashed(path)))
+// file returns a file of an output, with what is there.
+func (r *run) file(path string, o *Output, ip *infer.ImageProfile) (f *file, err error) {
+	f = &file{path: path, format: o.Kind, image: ip, name: r.imageOf(o)}
+	if f.old, err = r.version(r.here, path); err == nil && r.pending != nil {
+		f.pending, err = r.version(r.pending, path)
+	}
+	return f, err
+}
+
+// version returns what an output has in a version: the file at its path, or of mode pin what the lock names in the store. It is nil
+// if there is nothing.
+func (r *run) version(v *version, path string) ([]byte, error) {
+	at := r.place(path, v.lock.Find(slashed(path)))
 	if at == "" {
 		return nil, nil
+	}
+	if v.files != nil && r.Mode != Pin {
+		return v.files[filepath.ToSlash(r.rel(at))], nil
 	}
 	b, err := os.ReadFile(at)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -125,13 +138,16 @@ func (r *run) place(path string, k *Locked) string {
 	return r.under(path)[0]
 }
 
-// settle makes a profile of a consumer whose decisions are known.
+// settle makes a profile of a consumer whose decisions are known. One that is proposed already stays, too.
 func (r *run) settle(f *file, write emit.Format, opt emit.Options) error {
-	s, err := emit.Settle(f.format, f.old, func(w io.Writer, old []byte) (err error) {
-		opt.Old = old
-		f.holds, err = write(w, r.src, opt)
-		return err
-	})
+	settle := func(old []byte) (*emit.Settled, error) {
+		return emit.Settle(f.format, old, func(w io.Writer, old []byte) (err error) {
+			opt.Old = old
+			f.holds, err = write(w, r.src, opt)
+			return err
+		})
+	}
+	s, err := settle(f.old)
 	if err != nil {
 		return err
 	}
@@ -141,41 +157,62 @@ func (r *run) settle(f *file, write emit.Format, opt emit.Options) error {
 		why = append(why, n.Why)
 	}
 	f.why = strings.Join(why, "; ")
-	return nil
+	if s.Stays || f.pending == nil {
+		return nil
+	}
+	if s, err = settle(f.pending); err == nil && s.Stays {
+		f.bytes = f.pending
+	}
+	return err
 }
 
-// compare decides whether files of a format whose decisions are not known stay, which belong together. What
-// they were made of, the lock says.
+// compare decides whether files of a format whose decisions are not known stay, which belong together.
 func (r *run) compare(files []*file) {
 	f := files[0]
 	f.hot = hotOf(f.image)
-	entry := r.lock.Find(slashed(f.path))
-	same, whole, known := true, true, true
-	for _, f := range files {
-		same = same && bytes.Equal(f.old, f.bytes)
-		whole = whole && f.old != nil
-		k := r.lock.Find(slashed(f.path))
-		known = known && k != nil && k.SHA256 == sumOf(f.old)
+	stays, why, diff := compare(r.here, files, func(f *file) []byte { return f.old })
+	for _, g := range files {
+		g.why = why
 	}
-	stays := false
-	switch {
-	case !whole:
-		f.why = "there was none"
-	case same:
-		stays, f.why = true, "it is the same"
-	case !known || len(entry.Hot) == 0:
-		f.why = "the lock does not say what the old one was made of"
-	default:
-		before, after := feedback.DecideFunctions(entry.Hot, float64(entry.Samples)), feedback.DecideFunctions(f.hot, float64(f.image.Samples))
-		f.diff = report.NewDecisionDiff(f.format, before, after)
-		stays = !f.diff.Differs() && !f.diff.Outgrown() && f.diff.Overlap > 1-feedback.ClearMoved
-		f.why = f.diff.Summary()
+	f.diff = diff
+	pending := false
+	if !stays && r.pending != nil {
+		pending, _, _ = compare(r.pending, files, func(f *file) []byte { return f.pending })
 	}
 	for _, g := range files {
-		if g.why = f.why; stays {
+		switch {
+		case stays:
 			g.bytes = g.old
+		case pending:
+			g.bytes = g.pending
 		}
 	}
+}
+
+// compare decides whether what files are in a version may stay, why, and what the new ones decide otherwise. What those in the version
+// were made of, its lock says.
+func compare(v *version, files []*file, in func(*file) []byte) (stays bool, why string, diff *report.DecisionDiff) {
+	f := files[0]
+	entry := v.lock.Find(slashed(f.path))
+	same, whole, known := true, true, true
+	for _, f := range files {
+		old := in(f)
+		same = same && bytes.Equal(old, f.bytes)
+		whole = whole && old != nil
+		k := v.lock.Find(slashed(f.path))
+		known = known && k != nil && k.SHA256 == sumOf(old)
+	}
+	switch {
+	case !whole:
+		return false, "there was none", nil
+	case same:
+		return true, "it is the same", nil
+	case !known || len(entry.Hot) == 0:
+		return false, "the lock does not say what the old one was made of", nil
+	}
+	before, after := feedback.DecideFunctions(entry.Hot, float64(entry.Samples)), feedback.DecideFunctions(f.hot, float64(f.image.Samples))
+	diff = report.NewDecisionDiff(f.format, before, after)
+	return !diff.Differs() && !diff.Outgrown() && diff.Overlap > 1-feedback.ClearMoved, diff.Summary(), diff
 }
 
 // mostHot bounds the functions that a lock has of an output.
@@ -203,11 +240,12 @@ func hotOf(ip *infer.ImageProfile) map[string]float64 {
 
 // write writes the files that change, and the lock: all of them, or none.
 func (r *run) write(files []*file) error {
-	lock := &Lock{Schema: LockSchema, Outputs: slices.Clone(r.lock.Outputs)}
+	here := r.here.lock
+	lock := &Lock{Schema: LockSchema, Outputs: slices.Clone(here.Outputs)}
 	changes := map[string][]byte{} // by path from here
 	var gone []string
 	for _, f := range files {
-		was := r.lock.Find(slashed(f.path))
+		was := here.Find(slashed(f.path))
 		k := r.entry(f, was)
 		lock.Put(k)
 		at := r.place(f.path, &k)
@@ -226,15 +264,19 @@ func (r *run) write(files []*file) error {
 			changes[at] = f.bytes
 			if before := r.place(f.path, was); r.Mode == Commit && before != at {
 				gone = append(gone, before)
+				r.touched = append(r.touched, before)
 			}
 		}
 		r.doc.Outputs = append(r.doc.Outputs, out)
+		if r.Mode == Commit {
+			r.touched = append(r.touched, at)
+		}
 	}
 	if r.opt.DryRun {
 		return nil
 	}
 	lockPath := filepath.Join(r.config.Dir, r.config.Lock)
-	if encoded := lock.Encode(); !bytes.Equal(encoded, r.lock.Encode()) {
+	if encoded := lock.Encode(); !bytes.Equal(encoded, here.Encode()) {
 		changes[lockPath] = encoded
 	}
 	if err := writeAll(changes, lockPath); err != nil {
@@ -245,7 +287,7 @@ func (r *run) write(files []*file) error {
 			r.notify.Warn("%s: %v; nothing reads it any more", path, fail.Cause(err))
 		}
 	}
-	r.lock.Outputs = lock.Outputs
+	here.Outputs = lock.Outputs
 	return nil
 }
 
@@ -312,6 +354,11 @@ func (r *run) entry(f *file, was *Locked) Locked {
 		k2 := *was
 		k2.Target, k2.Format, k2.Name, k2.Store = k.Target, k.Format, k.Name, k.Store
 		return k2
+	}
+	if r.pending != nil && f.pending != nil && bytes.Equal(f.pending, f.bytes) && !stays {
+		if p := r.pending.lock.Find(k.Path); p != nil && p.SHA256 == sum {
+			return *p
+		}
 	}
 	if stays && f.diff != nil { // it was there before refresh was, or somebody else has written it since
 		return k

@@ -11,17 +11,19 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 )
 
 // FetchOptions say where pinned profiles come from.
 type FetchOptions struct {
-	Paths   []string // of outputs; nil is all that the lock has in a store
-	Store   string   // directory or URL, for that of the lock; "" is the lock's
-	Cache   string   // directory of files by their SHA-256; "" is none
-	Offline bool     // ask no server
-	Get     func(ctx context.Context, url string, most int64) ([]byte, error)
+	Paths   []string      // of outputs; nil is all that the lock has in a store
+	Store   string        // directory or URL, for that of the lock; "" is the lock's
+	Cache   string        // directory of files by their SHA-256; "" is none
+	Offline bool          // ask no server
+	Get     fetch.Fetcher // how servers are asked
 	Notify  report.Notify
 }
 
@@ -53,7 +55,7 @@ func Fetch(ctx context.Context, path string, opt FetchOptions) error {
 			continue
 		}
 		pinned++
-		if err := fetch(ctx, filepath.Dir(path), k, opt); err != nil {
+		if err := bring(ctx, filepath.Dir(path), k, opt); err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", k.Path, err))
 		}
 	}
@@ -63,8 +65,8 @@ func Fetch(ctx context.Context, path string, opt FetchOptions) error {
 	return joined(failed)
 }
 
-// fetch brings one profile to its path below dir.
-func fetch(ctx context.Context, dir string, k *Locked, opt FetchOptions) error {
+// bring brings one profile to its path below dir.
+func bring(ctx context.Context, dir string, k *Locked, opt FetchOptions) error {
 	base := k.Path[strings.LastIndexByte(k.Path, '/')+1:]
 	if strings.Contains(base, Hash) {
 		base = k.Name
@@ -90,7 +92,7 @@ func fetch(ctx context.Context, dir string, k *Locked, opt FetchOptions) error {
 	if err := place(to, b); err != nil {
 		return err
 	}
-	opt.Notify.Warn("%s: %d bytes from %s", to, len(b), report.Clean(from))
+	opt.Notify.Warn("%s: %d bytes from %s", to, len(b), input.Name(from))
 	return nil
 }
 
@@ -120,11 +122,11 @@ func find(ctx context.Context, dir string, k *Locked, cached string, opt FetchOp
 	var err error
 	from := filepath.Join(store, k.Name)
 	switch {
-	case isURL(store) && opt.Offline:
+	case fetch.Is(store) && opt.Offline:
 		return nil, "", fail.Errorf(fail.Nothing, "%s is not in the cache, and no server is asked with --offline", k.Name)
-	case isURL(store):
+	case fetch.Is(store):
 		from = strings.TrimSuffix(store, "/") + "/" + k.Name
-		b, err = opt.Get(ctx, from, min(k.Bytes, maxProfile))
+		b, err = opt.Get.Get(ctx, from, min(k.Bytes, maxProfile))
 	default:
 		b, err = os.ReadFile(from)
 		if errors.Is(err, fs.ErrNotExist) {

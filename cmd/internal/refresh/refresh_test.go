@@ -5,9 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,12 +18,14 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback/gate"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
+	"backfeed/testdata/sets"
 )
 
 const mix = "../../../testdata/mix"
@@ -216,25 +216,7 @@ func resampled(t *testing.T, seed uint64, total float64, weigh func(off sample.O
 	if err != nil {
 		t.Fatal(err)
 	}
-	rnd := rand.New(rand.NewPCG(seed, 1))
-	out := &sample.Recording{}
-	for _, c := range rec.Counts {
-		n := sample.NewCounts(c.CPU, c.Event)
-		for i, ic := range c.Images {
-			at := n.Image(ic.ID)
-			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
-				mean := float64(ic.At[off]) * total / float64(c.Total)
-				if i == 0 {
-					mean *= weigh(off)
-				}
-				if k := poisson(rnd, mean); k > 0 {
-					n.AddSample(at, off, k)
-				}
-			}
-		}
-		out.Add(n)
-	}
-	return string(out.Encode())
+	return string(sets.Resampled(rec, seed, total, weigh).Encode())
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -244,14 +226,6 @@ func asJSON(t *testing.T, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// poisson draws a number of samples.
-func poisson(rnd *rand.Rand, mean float64) (n uint64) {
-	for at := rnd.ExpFloat64(); at < mean; at += rnd.ExpFloat64() {
-		n++
-	}
-	return n
 }
 
 func plain(sample.Offset) float64 { return 1 }
@@ -456,17 +430,9 @@ func TestPin(t *testing.T) {
 	text := testtool.Read(t, shelf)
 	server := httptest.NewServer(http.FileServer(http.Dir(filepath.Join(r.dir, "shelf"))))
 	defer server.Close()
-	get := func(_ context.Context, url string, most int64) ([]byte, error) {
-		resp, err := http.Get(url)
-		if err != nil {
-			return nil, err
-		}
-		defer resp.Body.Close()
-		return io.ReadAll(io.LimitReader(resp.Body, most+1))
-	}
 	cache := t.TempDir()
-	opt := FetchOptions{Notify: report.Quiet{}, Get: get}
-	fetch := func(name string, opt FetchOptions, want string) {
+	opt := FetchOptions{Notify: report.Quiet{}, Get: fetch.Fetcher{Tries: 1}}
+	bring := func(name string, opt FetchOptions, want string) {
 		t.Helper()
 		os.RemoveAll(filepath.Dir(profile))
 		err := Fetch(context.Background(), lock, opt)
@@ -475,16 +441,70 @@ func TestPin(t *testing.T) {
 			t.Errorf("%s: %v, %d bytes", name, err, len(b))
 		}
 	}
-	fetch("from the store", opt, "")
+	bring("from the store", opt, "")
 	opt.Cache, opt.Store = cache, server.URL
-	fetch("from a server", opt, "")
+	bring("from a server", opt, "")
 	server.Close()
-	fetch("from the cache", opt, "")
+	bring("from the cache", opt, "")
 	opt.Offline, opt.Cache = true, t.TempDir()
-	fetch("offline without a cache", opt, "not in the cache")
+	bring("offline without a cache", opt, "not in the cache")
 	r.put(files[1], text+"x")
-	fetch("another file", FetchOptions{Notify: report.Quiet{}}, "the lock wants")
+	bring("another file", FetchOptions{Notify: report.Quiet{}}, "the lock wants")
 	os.Remove(shelf)
-	fetch("no file", FetchOptions{Notify: report.Quiet{}}, "no such file")
-	fetch("no output", FetchOptions{Notify: report.Quiet{}, Paths: []string{"q"}}, "no such output")
+	bring("no file", FetchOptions{Notify: report.Quiet{}}, "no such file")
+	bring("no output", FetchOptions{Notify: report.Quiet{}, Paths: []string{"q"}}, "no such output")
+}
+
+// TestPending: of what a branch proposes, a run makes the same files again as long as the build would decide by them as by its
+// own; it makes others where it would not, and those of here where these may stay.
+func TestPending(t *testing.T) {
+	t.Parallel()
+	from, to := procAt(t, "ackermann")
+	cold, hot := hotter(from, to, 0.001), hotter(from, to, 8)
+	from2, to2 := procAt(t, "gcd_sum.constprop.0")
+	other := func(off sample.Offset) float64 { return hot(off) * hotter(from2, to2, 0.0001)(off) }
+	r := newRepo(t, all)
+	refresh := func(seed uint64, weigh func(sample.Offset) float64, pending map[string]string) map[string]string {
+		t.Helper()
+		r.put("samples.bfr", resampled(t, seed, 20000, weigh))
+		files := map[string][]byte{}
+		for name, text := range pending {
+			files[name] = []byte(text)
+		}
+		if pending == nil {
+			files = nil
+		}
+		if _, err := r.run(Options{Pending: files}); err != nil {
+			t.Fatal(err)
+		}
+		return r.files()
+	}
+	base := refresh(1, cold, nil)
+	checkout := func() {
+		for name := range r.files() {
+			os.Remove(filepath.Join(r.dir, name))
+		}
+		for name, text := range base {
+			r.put(name, text)
+		}
+	}
+	proposed := refresh(2, hot, nil)
+	for i, tt := range []struct {
+		name  string
+		weigh func(sample.Offset) float64
+		want  map[string]string // nil is neither
+	}{
+		{"the same workload", hot, proposed},
+		{"as before", cold, base},
+		{"another one", other, nil},
+	} {
+		checkout()
+		got := refresh(uint64(10+i), tt.weigh, proposed)
+		switch {
+		case tt.want != nil && !maps.Equal(got, tt.want):
+			t.Errorf("%s: other files than those wanted", tt.name)
+		case tt.want == nil && (got["mix.prof"] == base["mix.prof"] || got["mix.prof"] == proposed["mix.prof"]):
+			t.Errorf("%s: mix.prof stays", tt.name)
+		}
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"time"
@@ -22,6 +23,10 @@ type Options struct {
 	Now     time.Time
 	Infer   infer.Options
 	Notify  report.Notify
+
+	// Pending are files that were proposed in place of those that are here, by their paths below the configuration's directory; those that the
+	// build would decide by as by the new ones are made again. nil is none.
+	Pending map[string][]byte
 }
 
 // Schema names the form of a report: refresh.schema.json of cmd/backfeed.
@@ -48,12 +53,20 @@ func Run(ctx context.Context, c *Config, opt Options) (*report.Refresh, error) {
 	if err != nil {
 		return nil, err
 	}
+	here := &version{lock: lock}
+	var pending *version
+	if text, ok := opt.Pending[c.Lock]; ok {
+		if proposed, err := ParseLock(text); err == nil { // what is no lock was not proposed by refresh
+			pending = &version{proposed, opt.Pending}
+		}
+	}
+	touched := map[string]bool{c.Lock: true}
 	var failures []error
 	for _, t := range c.Targets {
 		if len(opt.Targets) > 0 && !slices.Contains(opt.Targets, t.Name) {
 			continue
 		}
-		r := &run{Target: t, config: c, opt: opt, lock: lock, notify: prefixed{opt.Notify, t.Name + ": "}}
+		r := &run{Target: t, config: c, opt: opt, here: here, pending: pending, notify: prefixed{opt.Notify, t.Name + ": "}}
 		err := r.refresh(ctx)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -71,7 +84,11 @@ func Run(ctx context.Context, c *Config, opt Options) (*report.Refresh, error) {
 			r.doc.State = report.RefreshUnchanged
 		}
 		doc.Targets = append(doc.Targets, r.doc)
+		for _, path := range r.touched {
+			touched[r.rel(path)] = true
+		}
 	}
+	doc.Files = slices.Sorted(maps.Keys(touched))
 	if !opt.DryRun && doc.Failed == 0 && len(opt.Targets) == 0 {
 		if err := lock.forget(c, lockPath); err != nil {
 			failures = append(failures, err)

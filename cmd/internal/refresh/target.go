@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -25,14 +26,22 @@ import (
 	"backfeed/sample/store"
 )
 
+// A version is what outputs are at one place: here, or on a branch.
+type version struct {
+	lock  *Lock
+	files map[string][]byte // by path below the directory of the configuration; nil is on the disk
+}
+
 // A run is one target being refreshed.
 type run struct {
 	*Target
-	config *Config
-	opt    Options
-	lock   *Lock
-	notify report.Notify
-	doc    report.RefreshTarget
+	config  *Config
+	opt     Options
+	here    *version
+	pending *version // what was proposed already; nil is nothing
+	touched []string // files that are its outputs, and were
+	notify  report.Notify
+	doc     report.RefreshTarget
 
 	src    *input.Session
 	builds map[string][]LockedBuild // that were sampled, by the name that the configuration has for the image
@@ -85,8 +94,8 @@ func (r *run) read(ctx context.Context) error {
 	}
 	var sources []input.Source
 	for _, s := range r.Sources {
-		if isURL(s.Path) {
-			sources = append(sources, input.Source(s))
+		if fetch.Is(s.Path) {
+			sources = append(sources, s)
 			continue
 		}
 		path := r.under(s.Path)[0]
@@ -116,16 +125,12 @@ func (r *run) read(ctx context.Context) error {
 func (r *run) under(paths ...string) []string {
 	var all []string
 	for _, path := range paths {
-		if !filepath.IsAbs(path) && !isURL(path) {
+		if !filepath.IsAbs(path) && !fetch.Is(path) {
 			path = filepath.Join(r.config.Dir, path)
 		}
 		all = append(all, path)
 	}
 	return all
-}
-
-func isURL(path string) bool {
-	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
 }
 
 // imageNames are those of the target and of its outputs, each once.

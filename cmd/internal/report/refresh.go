@@ -15,6 +15,9 @@ type Refresh struct {
 	Changed int             `json:"changed"`           // targets
 	Failed  int             `json:"failed"`
 	Targets []RefreshTarget `json:"targets"`
+
+	// Files are what was or may have been written or removed, the lock included: paths below the configuration's directory.
+	Files []string `json:"-"`
 }
 
 // States of targets and of their outputs.
