@@ -31,6 +31,10 @@ nothing of the latter: then nothing is claimed, unless --noise says what it is. 
 where the load explains what differs: unchanged code takes more or less per unit, as all does, its procedures
 have other shares, or the kinds of work have (--kind). ` + "`backfeed help compare`" + ` has what such comparisons find.
 
+OLD and NEW may also be results of benchmarks in the format of go test -bench, which benchstat reads: each
+is compared by the test of Mann and Whitney, with the share of false alarms held at 5 %, and so is their
+geometric mean.
+
 --fail-on worse gives exit code 5 if NEW clearly takes more, --fail-on any also if it clearly takes less.`,
 	reads: symfsHelp,
 	examples: `backfeed verdict old*.bfr -- new*.bfr --old-units 81,79 --new-units 80,82
@@ -76,6 +80,12 @@ func runVerdict(c *cli, args []string) error {
 	if err := errors.Join(r.Choose(fs.Args(), fs.ArgsLenAtDash()), c.selects(fs.Args())); err != nil {
 		return c.usage(err)
 	}
+	switch are, err := verdict.AreBenchmarks(fs.Args()); {
+	case err != nil:
+		return err
+	case are:
+		return c.benchmarks(r, format, failOn.Value)
+	}
 	r.Input = *in
 	v, err := verdict.Judge(context.Background(), r)
 	if err != nil {
@@ -90,6 +100,26 @@ func runVerdict(c *cli, args []string) error {
 	}
 	if v.Outcome == compare.Worse && failOn.Value != "never" || v.Outcome == compare.Better && failOn.Value == "any" {
 		return fail.Errorf(fail.Changed, "verdict: NEW is %s", v.Outcome)
+	}
+	return nil
+}
+
+// benchmarks compares the results of benchmarks.
+func (c *cli) benchmarks(r *verdict.Request, format *flagset.Choice, failOn string) error {
+	if err := c.fs.Refuse("it is about recordings, and these are results of benchmarks", "symfs", "old-units", "new-units", "units", "counter", "kind", "per", "unit",
+		"event", "image", "noise", "predicted", "lines", "mangled"); err != nil {
+		return c.usage(err)
+	}
+	all, err := verdict.Benchmarks(r.Sides[0].Paths, r.Sides[1].Paths, notices{c})
+	if err != nil {
+		return err
+	}
+	doc := report.NewBenchmarkVerdict(all)
+	if err := c.print("-", format, doc, doc.Rows, doc.Text); err != nil {
+		return err
+	}
+	if doc.Worse > 0 && failOn != "never" || doc.Better > 0 && failOn == "any" {
+		return fail.Errorf(fail.Changed, "verdict: NEW is worse in %d and better in %d of %d results", doc.Worse, doc.Better, len(doc.Rows))
 	}
 	return nil
 }

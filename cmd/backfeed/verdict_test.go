@@ -84,3 +84,39 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// TestVerdictBenchmarks: results of go test -bench are judged benchmark by benchmark.
+func TestVerdictBenchmarks(t *testing.T) {
+	dir := t.TempDir()
+	results := func(name string, ns ...int) string {
+		var b strings.Builder
+		for i, mean := range ns {
+			for k := range 8 {
+				fmt.Fprintf(&b, "BenchmarkB%d-2 \t 1000 \t %d ns/op\t 8 B/op\n", i, mean*1000+mean*(k*5%8))
+			}
+		}
+		return testtool.Write(t, dir, name, b.String())
+	}
+	old, new, short := results("old.txt", 100, 200, 300), results("new.txt", 95, 200, 310), testtool.Write(t, dir, "short.txt", "BenchmarkB0-2 1 5 ns/op\n")
+	golden(t, "testdata/verdictbench.txt", must(t, "verdict", old, new))
+	if code, _, errs := runCLI(t, "verdict", old, new, "--fail-on=worse"); code != exitChanged || !strings.Contains(errs, "worse in 1 and better in 1 of 6") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if out := must(t, "verdict", old, short, "--fail-on=any"); !strings.Contains(strings.Join(strings.Fields(out), " "), "fewer than 4 results on each side, nothing can be found") {
+		t.Errorf("one result:\n%s", out)
+	}
+	if out := must(t, "verdict", old, new, "--format=csv"); !strings.HasPrefix(out, "package,benchmark,unit,old,new,") {
+		t.Errorf("CSV:\n%s", out)
+	}
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"is results of benchmarks, and", []string{old, filepath.Join(mixDir, "samples.bfr")}},
+		{"these are results of benchmarks", []string{old, new, "--per=main"}},
+	} {
+		if code, _, errs := runCLI(t, append([]string{"verdict"}, tt.args...)...); code != exitUsage || !strings.Contains(errs, tt.want) {
+			t.Errorf("%q: exit code %d: %s", tt.args, code, errs)
+		}
+	}
+}

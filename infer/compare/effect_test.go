@@ -175,3 +175,98 @@ func median(x []float64) float64 {
 	}
 	return x[len(x)/2]
 }
+
+// TestBelow: the interval of Mann and Whitney's test leaves out as many differences on each side, beside the one at its
+// bound, as tables have for the critical value of U (two-sided, 0.05); of many results by the normal distribution.
+func TestBelow(t *testing.T) {
+	for _, tt := range []struct{ m, n, want int }{{3, 3, -1}, {4, 4, 0}, {5, 5, 2}, {10, 10, 23}, {8, 12, 22}, {20, 20, 127}, {3, 10, 3}} {
+		if got := below(tt.m, tt.n); got != tt.want {
+			t.Errorf("%d and %d results: %d, want %d", tt.m, tt.n, got, tt.want)
+		}
+	}
+	if exact, normal := below(50, 50), below(51, 50); normal < exact || normal > exact+30 {
+		t.Errorf("50 results: %d; 51: %d", exact, normal)
+	}
+}
+
+// TestRepeats: of benchmarks that did not change, results of any distribution find one in 5 of 100 tries at most, and
+// their geometric mean; intervals hold what was planted.
+func TestRepeats(t *testing.T) {
+	rounds := 300
+	if testing.Short() {
+		rounds = 100
+	}
+	rnd := rand.New(rand.NewPCG(7, 27))
+	for _, tt := range []struct {
+		name string
+		draw func() float64
+	}{
+		{"normal", func() float64 { return 100 + rnd.NormFloat64() }},
+		{"with a tail", func() float64 { return 100 + 2*rnd.ExpFloat64()*rnd.ExpFloat64() }},
+		{"of two modes", func() float64 { return 100 + 5*float64(rnd.IntN(2)) + rnd.NormFloat64() }},
+	} {
+		const benchmarks, changed, factor = 20, 4, 0.9
+		var wrong, means, found, outside int
+		for range rounds {
+			side := func(factor float64) []Repeated {
+				all := make([]Repeated, benchmarks)
+				for i := range all {
+					for range 10 {
+						x := tt.draw()
+						if i < changed {
+							x *= factor
+						}
+						all[i].Old, all[i].New = append(all[i].Old, tt.draw()), append(all[i].New, x)
+					}
+					all[i].P = mannWhitney(all[i].Old, all[i].New)
+				}
+				return all
+			}
+			each, mean := Repeats(side(1))
+			if mean.Clear() {
+				means++
+			}
+			for _, r := range each {
+				if r.Clear {
+					wrong++
+					break
+				}
+			}
+			each, _ = Repeats(side(factor))
+			for i, r := range each {
+				if i < changed && r.Clear && r.Better {
+					found++
+				}
+				if want := map[bool]float64{true: factor - 1}[i < changed]; want < r.Low || want > r.High {
+					outside++
+				}
+			}
+		}
+		t.Logf("%s: equal benchmarks: one of 20 found in %d of %d, their mean in %d; 10 %% less found in %d of %d; outside of their interval %d of %d",
+			tt.name, wrong, rounds, means, found, changed*rounds, outside, benchmarks*rounds)
+		if most := atMost(rounds, 0.05); wrong > most || means > most || outside > atMost(benchmarks*rounds, 0.05) {
+			t.Errorf("%s: wrongly found %d, means %d, outside %d", tt.name, wrong, means, outside)
+		}
+		if found < changed*rounds*85/100 {
+			t.Errorf("%s: found %d of %d", tt.name, found, changed*rounds)
+		}
+	}
+	each, mean := Repeats([]Repeated{{Old: []float64{0, 0}, New: []float64{0, 0}, P: 1}, {Old: []float64{0, 1}, New: []float64{2, 2}, P: 0.3}, {Old: []float64{5}, New: []float64{6}, P: 1}})
+	if each[0].Change != 0 || each[0].High != 0 || !math.IsNaN(each[1].Change) || math.Abs(each[2].Change-0.2) > 1e-9 || !math.IsInf(each[2].High, 1) || each[2].Runs || mean.Runs {
+		t.Errorf("%+v, %+v", each, mean)
+	}
+}
+
+// mannWhitney is the probability of two sides of 10 without ties, by the normal distribution, which is near enough.
+func mannWhitney(old, new []float64) float64 {
+	u := 0.0
+	for _, x := range old {
+		for _, y := range new {
+			if y < x {
+				u++
+			}
+		}
+	}
+	m, n := float64(len(old)), float64(len(new))
+	return math.Erfc(max(0, math.Abs(u-m*n/2)-0.5) / math.Sqrt(m*n*(m+n+1)/12) / math.Sqrt2)
+}

@@ -330,7 +330,7 @@ func (doc *Deployed) amount(x float64) string {
 		least float64
 		name  string
 	}{{1, "s"}, {1e-3, "ms"}, {1e-6, "us"}} {
-		if x >= u.least {
+		if x > 0 && round3(x) >= u.least {
 			return Ratio(x/u.least) + " " + u.name
 		}
 	}
