@@ -28,7 +28,8 @@ llvm  functions that are hot or cold, by the cutoffs of the profile's summary (9
 
 Two recordings of the same workload differ in what stands at those cuts. A change is clear if it is
 one of 0.5 % of the weight, or of 32 samples if that is more, and of callees, if each has as much
-where it leads, and leads by a factor of 2. How many samples a profile is made of, pprof says, and
+where it leads, and leads by a factor of 2. Text and Markdown list
+what is clear and sum up the others; JSON and CSV have all. How many samples a profile is made of, pprof says, and
 backfeed's text for llvm; without that, 0.5 % is clear, by which short recordings can differ. The source
 has the last word: a call that it lacks, or one of a function that is too large, changes nothing.
 
@@ -62,14 +63,15 @@ func runDiff(c *cli, args []string) error {
 	fs.Alias("consumer", "for")
 	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
+	all := fs.Bool("all", false, "of profiles, list in tables the changes that are not clear, too")
 	flags := c.diffFlags()
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
 	}
 	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
 	if input.IsRecording(fs.Arg(0)) || input.IsRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
-		if changed("for", "fail-on") {
-			return c.usage(errors.New("--for and --fail-on are about profiles, and these are recordings"))
+		if changed("for", "fail-on", "all") {
+			return c.usage(errors.New("--for, --fail-on and --all are about profiles, and these are recordings"))
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
@@ -85,6 +87,7 @@ func runDiff(c *cli, args []string) error {
 		sides[i] = d
 	}
 	doc := report.NewDecisionDiff(consumer.Value, sides[0], sides[1])
+	doc.All = *all
 	if err := c.print("-", format, doc, doc.Changes, doc.Text); err != nil {
 		return err
 	}

@@ -21,6 +21,7 @@ type DecisionDiff struct {
 	Clear    int              `json:"clear"`
 	Callers  bool             `json:"gains_callers,omitempty"` // the old profile was made without callers, which tell where indirect calls lead, the new one with them
 	Changes  []DecisionChange `json:"items"`
+	All      bool             `json:"-"` // tables list what is not clear, too
 }
 
 // A DecisionChange is one decision that is another.
@@ -97,14 +98,15 @@ func (doc *DecisionDiff) Summary() string {
 		len(doc.Changes), doc.Clear, doc.Hot[0], doc.Hot[1], Percent(doc.Moved), Percent(doc.Overlap))
 }
 
-// Text prints the changes as a table, or as what fits a pull request.
+// Text prints the changes that are clear as a table, or as what fits a pull request, and sums up the others.
 func (doc *DecisionDiff) Text(w io.Writer, style Style) error {
 	if style.Markdown {
 		return doc.markdown(w, style)
 	}
-	if len(doc.Changes) > 0 {
+	listed := doc.listed(len(doc.Changes))
+	if len(listed) > 0 {
 		t := NewTable(Left("change"), Right("old"), Right("new"), Procedures("what").Main(), Procedures("where"))
-		for _, c := range doc.Changes {
+		for _, c := range listed {
 			ch := c.in(style)
 			t.Row(ch.certainty(), Percent(ch.OldShare), Percent(ch.NewShare), ch.Says(), ch.Where())
 		}
@@ -112,28 +114,66 @@ func (doc *DecisionDiff) Text(w io.Writer, style Style) error {
 			return err
 		}
 	}
-	_, err := Fprintf(w, style, "%s\n", doc.Summary())
-	return err
+	for _, line := range append(doc.rest(len(listed)), doc.Summary()) {
+		if _, err := Fprintf(w, style, "%s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// maxMarkdown bounds the rows of a comment: forges take 64 KiB or so.
-const maxMarkdown = 200
+// listed returns the changes that tables list, so many at most; those that are clear come first.
+func (doc *DecisionDiff) listed(most int) []DecisionChange {
+	n := doc.Clear
+	if doc.All {
+		n = len(doc.Changes)
+	}
+	return doc.Changes[:min(n, most)]
+}
+
+// rest sums up the changes that are not among the first so many.
+func (doc *DecisionDiff) rest(listed int) (lines []string) {
+	if more := doc.Clear - listed; more > 0 {
+		lines = append(lines, fmt.Sprintf("More that are clear: %d, none of them hotter.", more))
+	}
+	noise := doc.Changes[max(doc.Clear, listed):]
+	if len(noise) == 0 {
+		return lines
+	}
+	hottest := 0.0
+	for _, ch := range noise {
+		hottest = max(hottest, ch.OldShare, ch.NewShare)
+	}
+	how := "two recordings of one workload can differ so"
+	if !doc.All {
+		how += "; --all lists them"
+	}
+	return append(lines, fmt.Sprintf("Not clear: %d, each of %s of the weight or less: %s.", len(noise), Percent(hottest), how))
+}
+
+// maxMarkdown bounds the rows of a comment that people read, maxMarkdownAll those of one that is to list all: forges take
+// 64 KiB or so.
+const maxMarkdown, maxMarkdownAll = 50, 200
 
 // markdown prints what fits a pull request.
 func (doc *DecisionDiff) markdown(w io.Writer, style Style) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**: %s.\n", doc.Consumer, doc.Summary())
-	for i, c := range doc.Changes {
+	most := maxMarkdown
+	if doc.All {
+		most = maxMarkdownAll
+	}
+	listed := doc.listed(most)
+	for i, c := range listed {
 		ch := c.in(style)
 		if i == 0 {
 			b.WriteString("\n| change | old | new | what | where |\n| --- | ---: | ---: | --- | --- |\n")
 		}
-		if i == maxMarkdown {
-			fmt.Fprintf(&b, "\n%d more, none of them hotter.\n", len(doc.Changes)-i)
-			break
-		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", ch.certainty(), Percent(ch.OldShare), Percent(ch.NewShare),
 			MarkdownCode(ch.Says()), MarkdownCode(ch.Where()))
+	}
+	for _, line := range doc.rest(len(listed)) {
+		fmt.Fprintf(&b, "\n%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
