@@ -40,8 +40,8 @@ const (
 )
 
 const (
-	mostPerCall = 12   // instructions that a call was worth at most
-	littleGain  = 0.01 // of the instructions
+	leastPerCall, mostPerCall = 2, 12 // instructions that a call was worth
+	littleGain                = 0.01  // of the instructions
 	// leastWorth is how many samples it takes to know what has a hundredth of the time: of that, n samples
 	// show nothing once in exp(n/100) times, 300 once in twenty.
 	leastWorth = 300
@@ -57,6 +57,15 @@ func (w *GoWorth) Most() float64 {
 		return 1
 	}
 	return min(1, mostPerCall*w.Calls/w.Executed)
+}
+
+// Saves returns the shares of the instructions that the profile is expected to save at least and at most, against a build without
+// one; false if too little ran to know.
+func (w *GoWorth) Saves() (least, most float64, known bool) {
+	if most = w.Most(); most == 1 {
+		return 0, 1, false
+	}
+	return leastPerCall * w.Calls / w.Executed, most, true
 }
 
 // Little reports whether the profile is not expected to save a hundredth of the instructions.

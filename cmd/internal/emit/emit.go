@@ -25,6 +25,7 @@ type Options struct {
 	LD    string          // of Propeller, the file for the linker
 	GCC   int             // major version of the gcc that reads the profile; 0 is that of the image
 	Wrote *sample.ImageID // is told what a profile for go is about, if it is not nil
+	Saves *[2]float64     // is told what shares of the instructions one is expected to save at least and at most, if that is known
 
 	Write func(path string, f func(io.Writer) error) error // writes LD
 }
@@ -45,7 +46,11 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 			"record, pgo and the agent keep callers of Go programs, perf does with --call-graph fp")
 	}
 	im := src.Found(st.Image)
-	summary = append(summary, worth(st.Worth, im != nil && im.GoProfiled())...)
+	built := im != nil && im.GoProfiled()
+	if least, most, known := st.Worth.Saves(); opt.Saves != nil && known && !built {
+		*opt.Saves = [2]float64{least, most}
+	}
+	summary = append(summary, worth(st.Worth, built)...)
 	return append(summary, elsewhere(src, opt, st.Image)...), nil
 }
 

@@ -35,6 +35,7 @@ type file struct {
 	bytes   []byte
 	why     string
 	holds   []string
+	saving  *report.Saving
 	diff    *report.DecisionDiff
 	hot     map[string]float64 // as in a lock
 }
@@ -147,9 +148,14 @@ func (r *run) settle(f *file, write emit.Format, opt emit.Options) error {
 			return err
 		})
 	}
+	var saves [2]float64
+	opt.Saves = &saves
 	s, err := settle(f.old)
 	if err != nil {
 		return err
+	}
+	if saves[1] > 0 {
+		f.saving = &report.Saving{Least: digits(saves[0], 2), Most: digits(saves[1], 2)}
 	}
 	f.bytes, f.diff = s.Bytes, s.Diff
 	var why []string
@@ -233,9 +239,15 @@ func hotOf(ip *infer.ImageProfile) map[string]float64 {
 	})
 	hot := map[string]float64{}
 	for _, name := range names[:min(len(names), mostHot)] {
-		hot[name], _ = strconv.ParseFloat(strconv.FormatFloat(shares[name]/all, 'g', 3, 64), 64)
+		hot[name] = digits(shares[name]/all, 3)
 	}
 	return hot
+}
+
+// digits keeps so many significant digits.
+func digits(x float64, n int) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', n, 64), 64)
+	return x
 }
 
 // write writes the files that change, and the lock: all of them, or none.
@@ -249,7 +261,7 @@ func (r *run) write(files []*file) error {
 		k := r.entry(f, was)
 		lock.Put(k)
 		at := r.place(f.path, &k)
-		out := report.RefreshOutput{Path: slashed(f.path), Format: f.format, SHA256: k.SHA256, Why: f.why, Holds: f.holds, Changes: f.diff}
+		out := report.RefreshOutput{Path: slashed(f.path), Format: f.format, SHA256: k.SHA256, Why: f.why, Holds: f.holds, Changes: f.diff, Saving: f.saving}
 		if r.Mode == Pin || strings.Contains(f.path, Hash) {
 			out.File = filepath.ToSlash(cmp.Or(r.rel(at), at))
 		}
@@ -365,7 +377,7 @@ func (r *run) entry(f *file, was *Locked) Locked {
 	}
 	k.Image, k.Event, k.Samples = f.image.Image.Build.String(), r.doc.Event, f.image.Samples
 	k.From, k.To, k.Hosts, k.Builds, k.Tool = r.doc.From, r.doc.To, r.doc.Hosts, r.builds[f.name], r.opt.Tool
-	k.Hot = f.hot
+	k.Hot, k.Saving = f.hot, f.saving
 	if f.diff != nil {
 		k.Decisions = &LockedChange{len(f.diff.Changes), f.diff.Clear}
 	}

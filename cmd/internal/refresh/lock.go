@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
 )
 
 // LockSchema names the form of a lock: lock.schema.json of cmd/backfeed.
@@ -37,15 +38,16 @@ type Locked struct {
 	Name   string `json:"name"`            // the last element of Path with the first digits of SHA256
 	Store  string `json:"store,omitempty"` // where Name is to be had, of mode pin: a directory, below the lock's unless it is absolute
 
-	Image     string        `json:"image,omitempty"` // build ID of the build that it is for
-	Event     string        `json:"event,omitempty"`
-	Samples   uint64        `json:"samples,omitempty"` // of all images
-	From      string        `json:"from,omitempty"`    // of stores, the first and last moment that samples are of: RFC 3339
-	To        string        `json:"to,omitempty"`
-	Hosts     int           `json:"hosts,omitempty"` // of stores, different values of the label "host"
-	Builds    []LockedBuild `json:"builds,omitempty"`
-	Tool      string        `json:"tool,omitempty"`
-	Decisions *LockedChange `json:"decisions,omitempty"` // what this profile decides otherwise than the one before
+	Image     string         `json:"image,omitempty"` // build ID of the build that it is for
+	Event     string         `json:"event,omitempty"`
+	Samples   uint64         `json:"samples,omitempty"` // of all images
+	From      string         `json:"from,omitempty"`    // of stores, the first and last moment that samples are of: RFC 3339
+	To        string         `json:"to,omitempty"`
+	Hosts     int            `json:"hosts,omitempty"` // of stores, different values of the label "host"
+	Builds    []LockedBuild  `json:"builds,omitempty"`
+	Tool      string         `json:"tool,omitempty"`
+	Decisions *LockedChange  `json:"decisions,omitempty"`       // what this profile decides otherwise than the one before
+	Saving    *report.Saving `json:"expected_saving,omitempty"` // of go
 	// Of formats whose decisions no rule predicts, what the next version is compared with: by name of function, its share of all
 	// executed instructions of the image; 1 is all.
 	Hot map[string]float64 `json:"hot,omitempty"`

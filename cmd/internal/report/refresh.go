@@ -74,6 +74,13 @@ type RefreshOutput struct {
 	Why     string        `json:"why"`               // it stays or changes
 	Holds   []string      `json:"holds,omitempty"`   // what is in it, and what is left out
 	Changes *DecisionDiff `json:"changes,omitempty"` // from what was there
+	Saving  *Saving       `json:"expected_saving,omitempty"`
+}
+
+// A Saving is the share of the instructions that a build by a profile is expected to save against one without: 1 is all.
+type Saving struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
 }
 
 // Rows of a run, for CSV: one for each output, and one for a target without.
@@ -139,6 +146,9 @@ func (r *Refresh) Text(w io.Writer, style Style) error {
 			fmt.Fprintf(&b, "  %s: %s: %s\n", Clean(o.where()), o.State, Clean(o.Why))
 			if o.State == RefreshUnchanged {
 				continue
+			}
+			if s := o.Saving; s != nil {
+				fmt.Fprintf(&b, "    expected to save %s to %s of the instructions against a build without a profile\n", Percent(s.Least), Percent(s.Most))
 			}
 			for _, line := range o.Holds {
 				fmt.Fprintf(&b, "    %s\n", Clean(line))
@@ -216,6 +226,15 @@ func (t *RefreshTarget) markdown(b *strings.Builder, style Style) {
 	}
 	for _, o := range t.Outputs {
 		fmt.Fprintf(b, "- %s %s: %s\n", MarkdownCode(o.where()), o.State, EscapeMarkdown(o.Why))
+		if o.State == RefreshUnchanged {
+			continue
+		}
+		if s := o.Saving; s != nil {
+			fmt.Fprintf(b, "  - expected to save %s to %s of the instructions against a build without a profile\n", Percent(s.Least), Percent(s.Most))
+		}
+		for _, line := range o.Holds {
+			fmt.Fprintf(b, "  - %s\n", EscapeMarkdown(line))
+		}
 	}
 	if len(t.Outputs) > 0 {
 		b.WriteString("\n")
