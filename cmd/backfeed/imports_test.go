@@ -32,6 +32,7 @@ var homes = map[string][]string{
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                       // results of benchmarks
 	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/internal/flagset", "cmd/internal/refresh", "cmd/internal/forge (test)"}, // models; flags in a file; targets
+	"go.starlark.net":                          {"cmd/backfeed (test)"},                                                                        // Bazel's language
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/internal/flagset", "cmd/backfeed"}, // sets there; which flags a command has here
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"},                         // pages for man

@@ -62,6 +62,12 @@ var packages = map[string]string{
 	"qemu-aarch64":              "qemu-user",
 	"qemu-x86_64":               "qemu-user",
 
+	"ccache": "ccache",
+	"cmake":  "cmake",
+	"make":   "make",
+	"meson":  "meson",
+	"ninja":  "ninja-build",
+
 	"chromium":        "chromium",
 	"systemd-analyze": "systemd",
 	"zsh":             "zsh",
@@ -85,6 +91,7 @@ var elsewhere = map[string]string{
 	"true":      "apt-get install coreutils",
 	"xz":        "apt-get install xz-utils",
 	"go":        "https://go.dev/dl",
+	"cargo":     "https://rustup.rs",
 	"rustc":     "https://rustup.rs",
 }
 

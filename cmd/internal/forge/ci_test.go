@@ -105,7 +105,7 @@ func runAction(t *testing.T, dir string, env []string, inputs map[string]string)
 		}
 		script := testtool.Write(t, temp, "script.sh", []byte(s.Run))
 		outputFile, pathFile := filepath.Join(temp, "output-"+s.ID), filepath.Join(temp, "path-"+s.ID)
-		cmd := exec.Command("bash", "--noprofile", "--norc", "-eo", "pipefail", script)
+		cmd := testtool.Command(t, "bash", "--noprofile", "--norc", "-eo", "pipefail", script)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &printed, &printed
 		cmd.Env = append(slices.Clone(os.Environ()), env...)
 		cmd.Env = append(cmd.Env, "PATH="+path, "RUNNER_TEMP="+temp, "GITHUB_ACTIONS=true", "GITHUB_OUTPUT="+outputFile, "GITHUB_PATH="+pathFile, "GITHUB_STEP_SUMMARY="+summaryFile)

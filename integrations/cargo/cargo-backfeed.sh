@@ -1,0 +1,17 @@
+#!/bin/sh
+# cargo-backfeed.sh PROFILE ARGS...: cargo ARGS... with a profile of `backfeed emit llvm`, and with the discriminators that
+# the next recording needs; without the profile while it is not there. It is a script and no lines of .cargo/config.toml,
+# since rustc reads the path from the directory of each crate: it has to be absolute.
+#
+# rustc reads sample profiles by an unstable option: a nightly, or RUSTC_BOOTSTRAP=1 with a stable one, which this sets
+# unless RUSTUP_TOOLCHAIN names a nightly. Stable's own -Cprofile-use reads profiles of instrumented builds alone.
+set -eu
+[ $# -gt 1 ] || { echo "usage: $0 PROFILE ARGS..." >&2; exit 2; }
+profile=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+shift
+case ${RUSTUP_TOOLCHAIN:-} in nightly*) ;; *) export RUSTC_BOOTSTRAP=1 ;; esac
+option=-Zdebug-info-for-profiling # rustc 1.98 spells it otherwise
+"${RUSTC:-rustc}" -Zhelp | grep -q ' debug-info-for-profiling=' || option=-Zdebuginfo-for-profiling
+flags="$option"
+[ ! -f "$profile" ] || flags="$flags -Zprofile-sample-use=$profile"
+RUSTFLAGS="${RUSTFLAGS:-} $flags" exec "${CARGO:-cargo}" "$@"
