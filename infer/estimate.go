@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -364,21 +365,22 @@ func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	outs, entries := q.round()
 	r.Most = make([]float64, len(r.Block))
+	within := cmp.Or(sd.within, mostly)
 	for b := range r.Block {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += outs[w]
 			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asksOut(w)).atMost(q.evidence(b))
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asksOut(w), mostly).atMost(q.evidence(b))
 			}
 		}
-		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b)).atMost(q.evidence(b))
+		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b), within).atMost(q.evidence(b))
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	for _, d := range q.dispatches {
 		r.fillDispatch(d, f, outs, sd)
 	}
-	r.Entries = sd.freq(float64(entries[0]), sd.block[0], sd.asks(0)).atMost(q.evidence(0))
+	r.Entries = sd.freq(float64(entries[0]), sd.block[0], sd.asks(0), within).atMost(q.evidence(0))
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -390,7 +392,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.out >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asksOut(s.out)).atMost(q.evidence(int(s.block)))
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asksOut(s.out), mostly).atMost(q.evidence(int(s.block)))
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -411,7 +413,7 @@ func (r *Result) fillDispatch(d *dispatch, f *flow, outs []int64, sd spread) {
 	at := 0
 	d.share(jumps, places, func(edge int, n int64) {
 		w := first + int32(at%len(places))
-		r.Edge[edge] = sd.freq(float64(n), sd.out[w], sd.asksOut(w))
+		r.Edge[edge] = sd.freq(float64(n), sd.out[w], sd.asksOut(w), mostly)
 		at++
 	})
 }
@@ -434,12 +436,15 @@ func confidence(sd float64) Confidence {
 }
 
 // freq is n executions whose logarithm has the standard deviation own without the
-// level and the scale, for which ask times as many of these are asked as elsewhere. Within a
-// procedure, High was kept by 79 % of the samples on the worst of twelve programs, so it takes
+// level and the scale, for which ask times as many of these are asked as elsewhere; elsewhere, by are for Medium within its
+// procedure. There, High was kept by 79 % of the samples on the worst of twelve programs, so it takes
 // what is High among all counts.
-func (s *spread) freq(n, own, ask float64) Freq {
-	among := confidence(ask * s.of(own))
-	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, min(confidence(ask*own), Medium))}
+func (s *spread) freq(n, own, ask, by float64) Freq {
+	among, within := confidence(ask*s.of(own)), Low
+	if (certain{1, own, ask}).holds(by) {
+		within = Medium
+	}
+	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, within)}
 }
 
 // evidence is the most that can be said of a block by what samples show of it. One that has hardly any, and would

@@ -158,6 +158,41 @@ func TestSpreadOfRecursion(t *testing.T) {
 	}
 }
 
+// TestAllowed: counts that are sure with 80 % confidence are allowed where surer ones make up for them, and those that more is
+// asked of are not.
+func TestAllowed(t *testing.T) {
+	sure, half, hot := certain{weight: 1, own: 0.1, ask: 1}, certain{weight: 1, own: 0.5, ask: 1}, certain{weight: 1, own: 0.31, ask: 1 + asked}
+	if p := half.likely(); math.Abs(p-0.834) > 0.001 { // of a normal variable within ln 2 / 0.5
+		t.Fatalf("%.3f of what has a standard deviation of 0.5 is within a factor 2", p)
+	}
+	of := func(c certain, weight float64) certain { c.weight = weight; return c }
+	for _, tt := range []struct {
+		name       string
+		of         []certain
+		half, hot  bool
+		atMost     float64 // standard deviations
+		atLeastOne bool
+	}{
+		{name: "none", atMost: fourInFive},
+		{"no surer ones", []certain{half}, false, false, mostly, false},
+		{"too few of these", []certain{of(sure, 0.6), of(half, 0.4)}, false, false, mostly, true},
+		{"enough of these", []certain{of(sure, 0.8), of(half, 0.2)}, true, false, fourInFive, true},
+		{"a hot loop", []certain{of(sure, 0.8), of(hot, 0.2)}, true, false, fourInFive, true},
+		{"the surer of two kinds", []certain{of(sure, 0.6), of(half, 0.3), {0.1, 0.43, 1}}, false, false, mostly, true},
+	} {
+		by := allowed(tt.of)
+		if by > tt.atMost || by < fourInFive {
+			t.Errorf("%s: %.3f standard deviations", tt.name, by)
+		}
+		if tt.name != "none" && (half.holds(by) != tt.half || hot.holds(by) != tt.hot) {
+			t.Errorf("%s: by %.3f standard deviations, 0.5 holds: %t, a hot loop's: %t", tt.name, by, half.holds(by), hot.holds(by))
+		}
+		if tt.atLeastOne && !sure.holds(by) {
+			t.Errorf("%s: what is sure does not hold by %.3f", tt.name, by)
+		}
+	}
+}
+
 // TestSkewed: what is asked with 90 % confidence, or of a normal variable, is as it was; with more, a tail on one side asks
 // for more: 95 in 100 exponential variables, whose standard deviation is 1, are below 3.0 and 99 below 4.6.
 func TestSkewed(t *testing.T) {
