@@ -13,9 +13,9 @@ import (
 )
 
 var verdictCmd = &command{
-	name: "verdict", args: "OLD NEW|OLD... -- NEW...|STORE [--units N,N|--counter NAME|--per PROC] [--deploy TIME|--old LABEL --new LABEL]", short: "say whether a new build spends less than an old one",
+	name: "verdict", args: "OLD NEW|OLD... vs NEW...|STORE [--units N,N|--counter NAME|--per PROC] [--deploy TIME|--old LABEL --new LABEL]", short: "say whether a new build spends less than an old one",
 	long: `OLD and NEW are recordings of both builds, or of both sides of a deployment: one each, or several, those of
-OLD before two dashes and those of NEW after. Of one store, --deploy says when NEW began; --old and --new
+OLD before the word vs and those of NEW after it. Of one store, --deploy says when NEW began; --old and --new
 choose by labels, --old-build and --new-build by build ID. Each epoch is then a recording.
 
 With units of work, what a unit takes is compared. They are numbers, or a counter of requests in metrics
@@ -29,7 +29,7 @@ takes less if it takes less for as much work there. The shares of procedures are
 The interval holds sampling and what recordings of one build differ by. One recording on each side says
 nothing of the latter: then nothing is claimed, unless --noise says what it is. Nothing is claimed either
 where the load explains what differs: unchanged code takes more or less per unit, as all does, its procedures
-have other shares, or the kinds of work have (--kind). ` + "`backfeed help compare`" + ` has what such comparisons find.
+have other shares, or the kinds of work have (--kind). --same-load says that it does not. ` + "`backfeed help compare`" + ` has what such comparisons find.
 
 OLD and NEW may also be results of benchmarks in the format of go test -bench, which benchstat reads: each
 is compared by the test of Mann and Whitney, with the share of false alarms held at 5 %, and so is their
@@ -37,7 +37,7 @@ geometric mean.
 
 --fail-on worse gives exit code 5 if NEW clearly takes more, --fail-on any also if it clearly takes less.`,
 	reads: symfsHelp,
-	examples: `backfeed verdict old*.bfr -- new*.bfr --old-units 81,79 --new-units 80,82
+	examples: `backfeed verdict old*.bfr vs new*.bfr --old-units 81,79 --new-units 80,82
 backfeed verdict STORE --deploy 2h --units requests.om --counter http_requests
 backfeed verdict STORE --old version=1 --new version=2 --fail-on worse`,
 	run: runVerdict,
@@ -61,6 +61,7 @@ func (c *cli) asks() *verdict.Request {
 	c.fs.StringVar(&r.Event, "event", "", "compare samples of event `name` (default: that of which all have most)")
 	c.fs.StringVar(&r.Image, "image", "", "count the samples of the image with that `path`, or file name, alone")
 	c.fs.Var((*flagset.Fraction)(&r.Noise), "noise", "recordings of one build differ by this share (one standard deviation), where that is not seen")
+	c.fs.BoolVar(&r.SameLoad, "same-load", false, "the load of both sides is known to be the same, as of a benchmark: claim what it might explain elsewhere")
 	return r
 }
 
@@ -77,10 +78,10 @@ func runVerdict(c *cli, args []string) error {
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if err := errors.Join(r.Choose(fs.Args(), fs.ArgsLenAtDash()), c.selects(fs.Args())); err != nil {
+	if err := errors.Join(r.Choose(fs.Args()), c.selects(fs.Args())); err != nil {
 		return c.usage(err)
 	}
-	switch are, err := verdict.AreBenchmarks(fs.Args()); {
+	switch are, err := verdict.AreBenchmarks(r.Paths()); {
 	case err != nil:
 		return err
 	case are:

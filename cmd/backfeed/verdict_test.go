@@ -42,7 +42,7 @@ func TestVerdict(t *testing.T) {
 	metrics.WriteString("# EOF\n")
 	om := testtool.Write(t, dir, "requests.om", metrics.String())
 	each := strings.Repeat(",5000", 8)[1:]
-	recordings := append(append([]string{"verdict"}, files[0]...), append([]string{"--"}, files[1]...)...)
+	recordings := append(append([]string{"verdict"}, files[0]...), append([]string{"vs"}, files[1]...)...)
 	for _, args := range [][]string{
 		append([]string{"verdict", symfs, "--old-units", each, "--new-units", each}, recordings[1:]...),
 		{"verdict", db, symfs, "--old", "version=1", "--new", "version=2", "--units", om, "--counter", "requests"},
@@ -75,6 +75,7 @@ func TestVerdict(t *testing.T) {
 		{"nothing that says what of it is OLD", []string{db}},
 		{"the units of work are known of one side only", []string{files[0][0], files[1][0], "--old-units=5"}},
 		{"want OLD and NEW", files[0][:3]},
+		{"before vs", []string{"vs", files[0][0]}},
 		{"no samples marked version=3", []string{db, "--old=version=1", "--new=version=3"}},
 		{"executions of exported were not counted", []string{files[0][0], files[1][0], "--per=exported"}},
 		{"no counter nothing", []string{db, "--deploy=2026-11-25T16:00:00Z", "--units=" + om, "--counter=nothing"}},

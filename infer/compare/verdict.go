@@ -23,6 +23,7 @@ type Question struct {
 	Unchanged map[Thing]bool // what is the same code in both builds; nil if that is not known
 	OneBuild  bool           // both sides are the same build: what differs is the load, the machine or settings
 	Noise     float64        // as Compare takes it
+	SameLoad  bool           // the load of both sides is known to be the same: nothing that differs is its doing
 }
 
 // An Outcome is what a Verdict says.
@@ -114,13 +115,13 @@ func Judge(q Question) *Verdict {
 		v.Effect = Effect{Change: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN(), Detectable: math.NaN()}
 		v.Effect.Runs = m.compare(all, work).Runs
 	}
-	v.Outcome = v.outcome()
+	v.Outcome = v.outcome(q.SameLoad)
 	m.rows(v, work, unchanged)
 	return v
 }
 
 // outcome weighs what was found.
-func (v *Verdict) outcome() Outcome {
+func (v *Verdict) outcome(sameLoad bool) Outcome {
 	e := &v.Effect
 	switch {
 	case math.IsNaN(e.Change):
@@ -129,7 +130,7 @@ func (v *Verdict) outcome() Outcome {
 		return Unsure
 	case !e.Clear():
 		return NotShown
-	case v.PerUnit && v.explained():
+	case v.PerUnit && !sameLoad && v.explained():
 		return Mixed
 	case e.Change < 0:
 		return Better

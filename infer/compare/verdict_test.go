@@ -1,10 +1,15 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"backfeed/testdata/sets"
 )
 
 // A program of a world has procedures of such costs per unit of work, of which some were changed: those before
@@ -158,5 +163,96 @@ func TestJudge(t *testing.T) {
 		if tt.rows && foundRows*2 < known {
 			t.Errorf("%s: %d of %d changed procedures found", tt.name, foundRows, known)
 		}
+	}
+}
+
+// split deals the samples of a tally out to k recordings of either side, whose lengths differ by sd beyond chance, each a
+// recording of as many units of work. The new side loses a share of its samples in what is changed.
+func (w *world) split(tally map[Thing]uint64, k int, changed map[Thing]bool, less float64) (old, new []Run) {
+	all := make([]Run, 2*k)
+	upTo := make([]float64, 2*k)
+	sum := 0.0
+	for i := range all {
+		all[i] = Run{Samples: map[Thing]uint64{}, Period: 1, Units: 1000}
+		sum += w.gamma(w.sd)
+		upTo[i] = sum
+	}
+	for _, t := range slices.SortedFunc(maps.Keys(tally), Thing.Compare) {
+		for range tally[t] {
+			i, _ := slices.BinarySearch(upTo, w.rnd.Float64()*sum)
+			if i >= k && changed[t] && w.rnd.Float64() < less {
+				continue
+			}
+			all[i].Samples[t]++
+		}
+	}
+	return all[:k], all[k:]
+}
+
+// TestThinned deals the samples of real recordings out to 5 of either side: of equal builds a difference is found in at most
+// 5 of 100, by units, by unchanged code and by procedure; planted ones are found as often as the simulation has it. With -sets,
+// all programs there.
+func TestThinned(t *testing.T) {
+	const k, sd = 5, 0.01
+	var equal, equalCode, rows, all int
+	plants := []float64{0.01, 0.03, 0.10}
+	found := make([]int, len(plants))
+	tried := make([]int, len(plants))
+	for i, s := range append([]*sets.Set{sets.Load(t, "../../testdata/mix")}, sets.Named(t)...) {
+		set := &Set{Name: s.Name, Recording: s.Rec}
+		if _, err := ChooseEvent([]*Set{set}, ""); err != nil {
+			t.Fatal(err)
+		}
+		tally := set.Tally(s.Open, NamesOf([]*Set{set}), nil, false)
+		if set.Total < 2000 || len(tally) < 4 {
+			continue
+		}
+		// Every other procedure was changed, the largest first.
+		things := slices.SortedFunc(maps.Keys(tally), func(a, b Thing) int { return cmp.Or(cmp.Compare(tally[b], tally[a]), a.Compare(b)) })
+		changed, same := map[Thing]bool{}, map[Thing]bool{}
+		var part uint64
+		for i, th := range things {
+			if i%2 == 0 {
+				changed[th] = true
+				part += tally[th]
+			} else {
+				same[th] = true
+			}
+		}
+		w := &world{rnd: rand.New(rand.NewPCG(27, uint64(i))), sd: sd}
+		for range 20 {
+			all++
+			old, new := w.split(tally, k, nil, 0)
+			v := Judge(Question{Old: old, New: new, Unchanged: same})
+			if v.Effect.Clear() {
+				equal++
+			}
+			if v.Code != nil && v.Code.Equal.Clear() {
+				equalCode++
+			}
+			if v.Clear > 0 {
+				rows++
+			}
+			for n, less := range plants {
+				share := float64(part) / float64(set.Total)
+				if less > share/2 {
+					continue
+				}
+				tried[n]++
+				old, new := w.split(tally, k, changed, less/share)
+				if v := Judge(Question{Old: old, New: new, Unchanged: same}); v.Outcome == Better {
+					found[n]++
+				}
+			}
+		}
+		t.Logf("%s: %d samples in each of %d recordings a side, %d procedures: equal builds %d, by code %d, by procedure %d of %d so far; 1, 3 and 10 %% less found in %v of %v",
+			s.Name, set.Total/2/k, k, len(tally), equal, equalCode, rows, all, found, tried)
+	}
+	most := atMost(all, 0.05)
+	if all == 0 || equal > most || equalCode > most || rows > most {
+		t.Errorf("equal builds: a difference in %d by units, %d by unchanged code, %d by procedure, of %d; want at most %d", equal, equalCode, rows, all, most)
+	}
+	if found[2] < tried[2]*9/10 {
+		t.Errorf("10 %% less: found in %d of %d", found[2], tried[2])
 	}
 }

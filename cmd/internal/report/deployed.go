@@ -238,6 +238,9 @@ func (doc *Deployed) remarks() (all []string) {
 	case !e.Runs:
 		say("Give several recordings, or epochs, of each build, each with its own units; or with --noise by how much recordings of one build differ.")
 	}
+	if doc.Outcome == string(compare.Mixed) {
+		say("If the load is known to be the same, as that of a benchmark is, say so with --same-load.")
+	}
 	if doc.Predicted != nil {
 		where := "which is outside the interval"
 		if e.Low != nil && e.High != nil && *e.Low <= *doc.Predicted && *doc.Predicted <= *e.High {

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"backfeed/cmd/internal/input"
@@ -15,18 +16,24 @@ type Request struct {
 	Image string        // take the samples of the image with this path, or file name, alone; "" is all
 	Noise float64       // as compare.Compare takes it
 
+	SameLoad bool // as compare.Question has it
+
 	Units              []string  // of both sides: the number of each, or a file of metrics with times
 	Counter, Kind, Per string    // as Units has them; Counter is a selector
 	Deploy             time.Time // of a store: the old side is before, the new one after
 }
 
-// Choose has the sides know what the arguments of a command line and the fields of r say. dash is how many
-// arguments stand before two dashes; negative if there are none.
-func (r *Request) Choose(args []string, dash int) error {
+// Versus is the word between the sources of both sides.
+const Versus = "vs"
+
+// Choose has the sides know what the arguments of a command line and the fields of r say.
+func (r *Request) Choose(args []string) error {
 	old, new := &r.Sides[0], &r.Sides[1]
-	switch {
-	case dash > 0 && dash < len(args):
-		old.Paths, new.Paths = args[:dash], args[dash:]
+	switch i := slices.Index(args, Versus); {
+	case i > 0 && i+1 < len(args) && !slices.Contains(args[i+1:], Versus):
+		old.Paths, new.Paths = args[:i], args[i+1:]
+	case i >= 0:
+		return errors.New("want the sources of OLD before vs, and those of NEW after it")
 	case len(args) == 2:
 		old.Paths, new.Paths = args[:1], args[1:]
 	case len(args) == 1 && (!r.Deploy.IsZero() || len(old.Labels)+len(new.Labels) > 0 || old.Build != "" || new.Build != ""):
@@ -34,13 +41,16 @@ func (r *Request) Choose(args []string, dash int) error {
 	case len(args) == 1:
 		return errors.New("one source, and nothing that says what of it is OLD and what NEW: want --deploy, --old and --new, or --old-build and --new-build")
 	default:
-		return errors.New("want OLD and NEW, or two dashes between those of OLD and those of NEW")
+		return errors.New("want OLD and NEW, or the word vs between those of OLD and those of NEW")
 	}
 	if !r.Deploy.IsZero() {
 		old.Until, new.Since = r.Deploy, r.Deploy
 	}
 	return r.chooseUnits()
 }
+
+// Paths are the sources of both sides.
+func (r *Request) Paths() []string { return slices.Concat(r.Sides[0].Paths, r.Sides[1].Paths) }
 
 func (r *Request) chooseUnits() error {
 	old, new := &r.Sides[0].Units, &r.Sides[1].Units

@@ -57,7 +57,7 @@ func Judge(ctx context.Context, opt *Request) (*Comparison, error) {
 		return nil, fail.Wrap(fail.Nothing, err)
 	}
 	c := &Comparison{Event: ev.Name, Unit: unitOf(sides, ev)}
-	q := compare.Question{Noise: opt.Noise, Serial: sides[0].stored() && sides[1].stored()}
+	q := compare.Question{Noise: opt.Noise, SameLoad: opt.SameLoad, Serial: sides[0].stored() && sides[1].stored()}
 	q.Unchanged, q.OneBuild = tally(sides)
 	for i, to := range []*[]compare.Run{&q.Old, &q.New} {
 		if *to, err = sides[i].runs(c.Unit); err != nil {
@@ -246,6 +246,7 @@ const other = "\x00"
 // returns those whose code is the same in all builds. one reports that there is but one build of each.
 func tally(sides [2]*side) (unchanged map[compare.Thing]bool, one bool) {
 	names := compare.NamesOf(slices.Concat(sides[0].sets, sides[1].sets))
+	pairFiles(sides, names)
 	main := mains(sides, names)
 	marked := map[sample.ImageID]string{} // names that tell builds apart
 	builds := map[string]sample.ImageID{} // by marked name
@@ -302,6 +303,46 @@ func tally(sides [2]*side) (unchanged map[compare.Thing]bool, one bool) {
 		}
 	}
 	return unchanged, false
+}
+
+// enoughProgram is the share of the samples of a side that its program has at least, to be known by that alone.
+const enoughProgram = 0.1
+
+// pairFiles has one name for the images that are the programs of the sides, where they are files of two names: those with
+// the most samples of the images that only one side has.
+func pairFiles(sides [2]*side, names map[sample.ImageID]string) {
+	var n [2]map[string]uint64
+	var all [2]uint64
+	for i, s := range sides {
+		n[i] = map[string]uint64{}
+		for _, set := range s.sets {
+			all[i] += set.Total
+			for _, c := range set.Counts {
+				for _, ic := range c.Images {
+					if input.Fileless(ic.ID) == nil {
+						n[i][names[ic.ID]] += ic.Samples()
+					}
+				}
+			}
+		}
+	}
+	var program [2]string
+	for i := range n {
+		for _, name := range slices.Sorted(maps.Keys(n[i])) {
+			if _, both := n[1-i][name]; !both && (program[i] == "" || n[i][name] > n[i][program[i]]) {
+				program[i] = name
+			}
+		}
+		if program[i] == "" || float64(n[i][program[i]]) < enoughProgram*float64(all[i]) {
+			return
+		}
+	}
+	for id, name := range names {
+		if name == program[0] {
+			names[id] = program[1]
+		}
+	}
+	sides[0].src.Notify().Warn("%s and %s are taken for builds of one program: they have the most samples of what only one side has", program[0], program[1])
 }
 
 // kept reports whether other builds have the same code as t, of which they have no samples.

@@ -61,7 +61,11 @@ func twoBuilds(t *testing.T) (dir string, ims [2]*image.Image) {
 func recording(t *testing.T, dir, name string, im *image.Image, procs map[string]uint64) string {
 	t.Helper()
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
-	i := c.Image(sample.ImageID{Build: im.Build, Path: "/srv/" + name[:3] + "/mix"})
+	path := "/srv/" + name[:3] + "/mix"
+	if strings.HasPrefix(name, "v") {
+		path = "/srv/mix-" + name[:2]
+	}
+	i := c.Image(sample.ImageID{Build: im.Build, Path: path})
 	for proc, n := range procs {
 		off, ok := im.OffsetOf(im.Symbols()[im.Lookup(proc)].Addr)
 		if !ok {
@@ -72,6 +76,22 @@ func recording(t *testing.T, dir, name string, im *image.Image, procs map[string
 	rec := &sample.Recording{}
 	rec.Add(c)
 	return testtool.Write(t, dir, name, string(rec.Encode()))
+}
+
+// TestPairFiles: the programs of both sides are one, whatever their files are called.
+func TestPairFiles(t *testing.T) {
+	dir, ims := twoBuilds(t)
+	old := recording(t, dir, "v1.bfr", ims[0], map[string]uint64{"lookup": 8000, "main": 4000})
+	new := recording(t, dir, "v2.bfr", ims[1], map[string]uint64{"lookup": 6000, "main": 4000})
+	var warned strings.Builder
+	c, err := Judge(t.Context(), &Request{Sides: [2]Side{{Paths: []string{old}}, {Paths: []string{new}}},
+		Input: input.Options{Symfs: []string{filepath.Join(dir, "old"), filepath.Join(dir, "new")}, Notify: told{text: &warned}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Rows) != 2 || c.Rows[0].Proc != "lookup" || c.Rows[0].Samples != [2]uint64{8000, 6000} || c.Code == nil || !strings.Contains(warned.String(), "/srv/mix-v1 and /srv/mix-v2 are taken for builds of one program") {
+		t.Errorf("%+v; told %s", c.Verdict, &warned)
+	}
 }
 
 // TestJudge: a procedure that changed and takes a quarter less is better with units and without them; more units that cost
@@ -110,8 +130,10 @@ func TestJudge(t *testing.T) {
 		{"units of all together", [2][]string{{"5000"}, {"5000"}}, 0, 5, compare.Unsure, -2000. / 18000},
 		{"units that cost less", [2][]string{each, {"1500", "1500", "1500", "1500", "1500"}}, 0, 5, compare.Better, -0.407},
 		{"units that cost more", [2][]string{each, {"800", "800", "800", "800", "800"}}, 0, 5, compare.Mixed, 0.111},
+		{"units that cost more, of the same load", [2][]string{each, {"800", "800", "800", "800", "800"}}, 0, 5, compare.Worse, 0.111},
 	} {
 		o := opt
+		o.SameLoad = strings.HasSuffix(tt.name, "same load")
 		o.Noise = tt.noise
 		c := judge(tt.units, o, tt.n)
 		if c.Outcome != tt.outcome || c.Effect.Change < tt.change-0.005 || c.Effect.Change > tt.change+0.005 {
