@@ -153,8 +153,11 @@ func (w *Walks) AddLong(l *Long, batch int) (walk int) {
 	return walk
 }
 
-// longShare is how often what a long walk passed through counts beside what short ones did.
-func (w *Walks) longShare() float64 {
+// longMost is how many instructions of a long walk count beside what short ones saw, at most; of long ones alone, as many as
+// they have in the mean. A walk stands for the moment where it began, and not for how far it came. Of 627 long walks of gcc's
+// cc1, half left the code that was known within 108 instructions; the 7 that came to 50,000 had 41 % of all instructions, and
+// were of what cc1 does at first, in loops that are known soon.
+func (w *Walks) longMost() float64 {
 	var steps, many float64
 	for i := range w.walks {
 		if s := &w.walks[i]; s.long() {
@@ -162,18 +165,18 @@ func (w *Walks) longShare() float64 {
 		}
 	}
 	if many == float64(len(w.walks)) {
-		return 1
+		return steps / max(many, 1)
 	}
-	return min(1, longWorth*headSteps*many/max(steps, 1))
+	return longWorth * headSteps
 }
 
 // long reports whether s is a long walk that went on beyond its head.
 func (s *seenWalk) long() bool { return s.steps > s.head }
 
-// share is long of long walks, and 1 of others.
-func (s *seenWalk) share(long float64) float64 {
+// share is how often what s passed through counts, if so many instructions of a long walk do at most.
+func (s *seenWalk) share(most float64) float64 {
 	if s.long() {
-		return long
+		return min(1, most/float64(s.steps))
 	}
 	return 1
 }

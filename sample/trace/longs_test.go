@@ -97,7 +97,8 @@ func TestLongLoops(t *testing.T) {
 	}
 }
 
-// TestLongShare: beside short walks, a long one counts for as much as five of them, however long it is; alone, it counts in full.
+// TestLongShare: beside short walks, a long one counts for as much as five of them, however long it is, and one that ended
+// early for what it saw; alone, none counts for more than they have in the mean.
 func TestLongShare(t *testing.T) {
 	code, space := sums()
 	m := NewMachine(code)
@@ -113,17 +114,20 @@ func TestLongShare(t *testing.T) {
 	}
 	long(9000)
 	long(15000)
-	if got := w.longShare(); got != 1 {
-		t.Errorf("by themselves, long walks count for %v, want 1", got)
+	shares := func(want ...float64) {
+		t.Helper()
+		for i, share := range want {
+			if got := w.walks[i].share(w.longMost()); math.Abs(got-share) > 1e-9 {
+				t.Errorf("of %d walks, one of %d instructions counts for %v, want %v", len(w.walks), w.walks[i].steps, got, share)
+			}
+		}
 	}
+	shares(1, 12000./15000)
 	w.add(&path{start: 2, steps: headSteps, outcomes: slices.Repeat([]via{viaTaken, viaTaken}, headSteps), targets: slices.Repeat([]uint32{4}, headSteps)}, 0)
-	if got, want := w.longShare(), longWorth*headSteps/12000.; math.Abs(got-want) > 1e-9 {
-		t.Errorf("beside short walks, long ones of 12,000 instructions count for %v, want %v", got, want)
-	}
 	long(headSteps) // is short
-	if got := w.walks[3].share(0.5); got != 1 || w.walks[0].share(0.5) != 0.5 {
-		t.Errorf("a walk of %d instructions counts for %v", headSteps, got)
-	}
+	long(2 * headSteps)
+	const five = longWorth * headSteps
+	shares(five/9000., five/15000., 1, 1, 1)
 }
 
 // TestLongWeights: of a program with two phases, of which one has a branch that goes either way at random, and is slow for that, long

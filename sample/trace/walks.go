@@ -421,7 +421,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 	sums := append(slices.Clone(w.before), make([]branchSum, len(w.places)-len(w.before))...)
 	batches := w.batches
 	region, worths := w.regions(), w.worths()
-	weights, long := w.weights(region, w.weigher(region, worths).weights()), w.longShare()
+	weights, most := w.weights(region, w.weigher(region, worths).weights()), w.longMost()
 	type outcomes struct {
 		n, taken [2]float64 // outer, inner
 		guessed  float64
@@ -449,7 +449,7 @@ func (w *Walks) sum() ([]branchSum, int) {
 				b.some = true
 				told = append(told, n.place())
 			}
-			weight := weights[i] * s.share(long) * times
+			weight := weights[i] * s.share(most) * times
 			switch in := n & viaInner; {
 			case n&viaGuessed != 0:
 				b.guessed += weight
@@ -505,11 +505,11 @@ func (w *Walks) weigher(region []int32, worths []worth) *weigher {
 	}
 	out.procs = len(procs)
 	var came, went pairs
-	long := w.longShare()
+	most := w.longMost()
 	for i, s := range w.walks {
 		from := region[s.start]
 		out.starts[from]++
-		out.steps += s.share(long) * float64(s.steps)
+		out.steps += s.share(most) * float64(s.steps)
 		if s.end >= 0 && region[s.end] != from {
 			worth := worths[i].last()
 			came = append(came, pair{region[s.end], from, worth})
@@ -544,11 +544,11 @@ func (w *Walks) visits(region []int32, worths []worth, wanted func(place int32) 
 	}
 	var seen pairs
 	times := map[int32]float64{} // of one walk, by place
-	long := w.longShare()
+	most := w.longMost()
 	for i, s := range w.walks {
 		worths[i].each(&s, func(at via, n float64) {
 			if want[at.place()] {
-				times[at.place()] += s.share(long) * n
+				times[at.place()] += s.share(most) * n
 			}
 		})
 		for place, n := range times {

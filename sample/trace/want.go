@@ -48,9 +48,9 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	p.u = p.solve()
 	p.weight = p.at(p.u)
 	p.ran = make([]float64, len(p.starts))
-	long := w.longShare()
+	most := w.longMost()
 	for _, s := range w.walks {
-		p.ran[region[s.start]] += s.share(long) * float64(s.steps)
+		p.ran[region[s.start]] += s.share(most) * float64(s.steps)
 	}
 	walks := w.walksBy()
 	places, visits := w.visits(region, worths, func(i int32) bool {
