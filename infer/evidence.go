@@ -49,7 +49,6 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 		}
 		if k.Visits > 0 {
 			q.visits = append(q.visits, visited(b, k.Visits))
-			q.loosen()
 			if visits[q] == nil {
 				visits[q] = map[int]float64{}
 			}

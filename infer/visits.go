@@ -11,17 +11,21 @@ import (
 // Walks go on from samples, and so begin the more often the slower a program is. They are weighed
 // against that as far as they lead from slow code to fast, and windows tell how often code runs that
 // they pass through (see collect.Walker); beyond it, visits are executions up to a factor: nearly so
-// within a procedure, less so from one to another.
+// within a procedure, less so from one to another. How much less hangs on the program: walks that end in
+// code that is not known leave those that go round in code that is, and phases that they do not lead out of
+// are visited by their time. It shows in how far visits and samples differ from procedure to procedure.
 
 const (
 	// visitSD is the standard deviation of the logarithm of what visits are of executions, from
-	// block to block of a procedure: how much slower than elsewhere it runs around them. visitLevelSD
-	// is that of the factor from procedure to procedure. Over four programs, each with the walks and
-	// windows of a minute at 1 % and of one at 3 %, with walks of 1024 instructions, the mean block
-	// overlap is 0.872 and 0.884 with 1 and 0.2, 0.879 and 0.901 with 0.3 and 0.07; with walks of 512,
-	// six minutes at 1 % and four at 3 %, 0.892 and 0.884 with 1 and 0.2, 0.889 and 0.885 with 0.5 and
-	// 0.1, 0.885 and 0.882 with 0.3 and 0.1.
-	visitSD, visitLevelSD = 0.4, 0.1
+	// block to block of a procedure: how much slower than elsewhere it runs around them.
+	visitSD = 0.4
+	// visitLevelSD is that of the factor from procedure to procedure, before it is known how far visits and samples differ
+	// there; that tells as much as so many procedures of one weight. By the exact counts of 21 programs it is 0.11 to 0.96, half
+	// of them above 0.35; of gcc's cc1 1.25.
+	visitLevelSD, visitLevelWorth = 0.35, 3
+	// sampleLevelSD is that of what samples say of procedures, where walks tell which way branches go: 0.45 is the median
+	// of 23 real programs, by their exact counts.
+	sampleLevelSD = 0.45
 	// visitPhaseSD takes the place of visitLevelSD where it is asked how sure counts are. By the exact counts of
 	// 21 programs, with 28 calibrated recordings of 10 to 20 s, the standard deviation over procedures, weighted by
 	// samples, is 0.11 (zstd) to 0.96 (testdata/mix, whose procedures are phases), half of them above 0.35.
@@ -211,40 +215,97 @@ func (q *problem) counted() bool {
 	return slices.ContainsFunc(q.known, func(o observation) bool { return o.real })
 }
 
-// setLevel sets what executions are of visits, as expected: what they are in the procedures
-// with known executions, if there are any, and then all others are scaled to it. Their visits
-// tell better than their time how they run beside those: with a place of each of 40
-// procedures of SQLite known exactly, its block overlap was 0.837 without this, 0.884 by it,
-// and 0.881 with none known.
+// setLevel sets what executions are of visits, as expected: what they are in the procedures with known
+// executions, if there are any, and otherwise in all; and how far off visits are from procedure to procedure. Without
+// the latter, cc1's 120 processes of 0.14 s had what they do at first, which walks of 50,000 instructions knew, run 30 times
+// too often, as other walks ended after some hundred instructions in code that they did not know; its block overlap was
+// 0.45, and 0.57 by samples alone.
 func (pr *program) setLevel(x []float64) {
-	var sum, of [2]float64 // without and with known executions; weighed by samples
+	var all visitTolds
 	for i, q := range pr.probs {
 		if len(q.visits) == 0 {
 			continue
 		}
 		q.forward(pr.part(x, i))
-		k, s := 0, sumOf(q.samples)
-		if q.counted() {
-			k = 1
+		t := visitTold{factor: q.visitFactor(0, 0), samples: sumOf(q.samples), counted: q.counted()}
+		for _, o := range q.visits {
+			t.visits += math.Exp(o.logN)
 		}
-		sum[k] += s * q.visitFactor(0, 0)
-		of[k] += s
+		all = append(all, t)
 	}
-	all := of[0] + of[1]
-	if all == 0 {
+	level, ok := all.level()
+	if !ok {
 		return
 	}
-	level := (sum[0] + sum[1]) / all
-	if of[0] > 0 && of[1] > 0 {
-		level = sum[1] / of[1]
-		d := level - sum[0]/of[0]
-		pr.each(func(i int) {
-			if q := pr.probs[i]; !q.counted() {
-				q.rescale(d, pr.part(x, i))
-			}
-		})
-	}
+	sure := 1 / all.variance()
 	for _, q := range pr.probs {
-		q.level, q.sureLevel = level, 1/(visitLevelSD*visitLevelSD)
+		q.level, q.sureLevel = level, sure
 	}
+}
+
+// A visitTold is what the visits of a procedure are by themselves, beside its samples or its known executions.
+type visitTold struct {
+	factor          float64 // logarithm of executions over visits
+	samples, visits float64 // visits are as many as tell by themselves
+	counted         bool    // executions are known
+}
+
+// chance is the variance of factor by chance.
+func (t *visitTold) chance() float64 { return 1/(t.samples+1) + 1/(t.visits+1) }
+
+type visitTolds []visitTold
+
+// level returns the mean factor, by samples, of procedures with known executions, or of all if none with samples has
+// some; false if none has samples.
+func (all visitTolds) level() (float64, bool) {
+	var sum, of [2]float64 // without and with known executions
+	for _, t := range all {
+		k := 0
+		if t.counted {
+			k = 1
+		}
+		sum[k] += t.samples * t.factor
+		of[k] += t.samples
+	}
+	if of[1] > 0 {
+		return sum[1] / of[1], true
+	}
+	return sum[0] / max(of[0], 1e-300), of[0] > 0
+}
+
+// variance returns that of the factor from procedure to procedure: what the factors differ by beyond chance and beyond
+// what samples are off by. A procedure weighs by its share of samples and of visits: what one of them has too much of
+// shows in that one. Procedures with known executions may have another scale than those without, and are compared with one
+// another.
+func (all visitTolds) variance() float64 {
+	var samples, visits float64
+	for _, t := range all {
+		samples += t.samples
+		visits += t.visits
+	}
+	sum, of := visitLevelWorth*visitLevelSD*visitLevelSD, float64(visitLevelWorth)
+	for _, counted := range []bool{false, true} {
+		var w, ww, mean, apart float64
+		each := func(f func(t *visitTold, weight float64)) {
+			for i := range all {
+				if t := &all[i]; t.counted == counted {
+					f(t, (t.samples/samples+t.visits/visits)/2)
+				}
+			}
+		}
+		each(func(t *visitTold, weight float64) {
+			w, ww, mean = w+weight, ww+weight*weight, mean+weight*t.factor
+		})
+		if w*w <= ww*(1+1e-9) { // one procedure differs from none
+			continue
+		}
+		mean /= w
+		each(func(t *visitTold, weight float64) {
+			apart += weight * ((t.factor-mean)*(t.factor-mean) - t.chance())
+		})
+		more := w*w/ww - 1 // procedures of one weight that tell as much, less one for the mean
+		excess := max(0, apart/w*(1+1/more)-sampleLevelSD*sampleLevelSD)
+		sum, of = sum+w*more*excess, of+w*more
+	}
+	return sum / of
 }

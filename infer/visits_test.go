@@ -17,7 +17,6 @@ func visitedBy(par *params, scale, rate float64) *problem {
 		for b, share := range []float64{1, 0.5, 0.5, 1} {
 			q.visits = append(q.visits, visited(b, scale*rate*share))
 		}
-		q.loosen()
 	}
 	return q
 }
@@ -165,5 +164,60 @@ func TestSharesCompared(t *testing.T) {
 		if sd := math.Sqrt(1 / (got.of * 0.65 * 0.35)); !tt.same && math.Abs(sd/tt.sd-1) > 0.1 {
 			t.Errorf("visits %s: its logit has a standard deviation of %.2f, want %.2f", tt.name, sd, tt.sd)
 		}
+	}
+}
+
+// TestVisitVariance: how far visits may be off from procedure to procedure is what they and samples differ by, beyond chance and
+// beyond what samples are off by.
+func TestVisitVariance(t *testing.T) {
+	even := func(n int, apart, samples float64) (all visitTolds) {
+		for i := range n {
+			all = append(all, visitTold{factor: apart * float64(1-i%2*2), samples: samples, visits: samples})
+		}
+		return all
+	}
+	start := append(even(50, 0, 1000), visitTold{factor: -4, samples: 50, visits: 5000}) // what runs at first, in a tenth of all visits
+	scaled := even(40, 0, 1000)
+	for i := range scaled[:20] {
+		scaled[i].counted, scaled[i].factor = true, 3
+	}
+	const before = visitLevelSD
+	for _, tt := range []struct {
+		what     string
+		of       visitTolds
+		from, to float64 // of the standard deviation
+	}{
+		{"one procedure", even(1, 0, 1000), before, before},
+		{"two that are counted by themselves", visitTolds{{factor: 3, samples: 1000, visits: 1000, counted: true}, {samples: 1000, visits: 1000}}, before, before},
+		{"many that agree", even(50, 0, 1000), 0, 0.1},
+		{"many that differ as samples do", even(50, sampleLevelSD, 1000), 0, 0.1},
+		{"many that differ", even(50, 1.5, 1000), 1.3, 1.5},
+		{"two that differ", even(2, 1.5, 1000), 0.8, 1.2},
+		{"many that differ by chance", even(50, 1, 1), 0, 0.1},
+		{"many that agree but for the start of a process", start, 0.6, 1.2},
+		{"known executions at another scale", scaled, 0, 0.15},
+	} {
+		if got := math.Sqrt(tt.of.variance()); got < tt.from-1e-9 || got > tt.to+1e-9 {
+			t.Errorf("%s: standard deviation %.3f, want %.2f to %.2f", tt.what, got, tt.from, tt.to)
+		}
+	}
+}
+
+// TestVisitsOfAStart: where the visits of many procedures are off, those of one that are far too many, as of walks that
+// only went on where a process begins, move its executions little.
+func TestVisitsOfAStart(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	var probs []*problem
+	for i := range 40 {
+		off := float64(i%5-2) * 1.5
+		if i == 0 {
+			off = 4
+		}
+		probs = append(probs, visitedBy(&par, 1, 1000*math.Exp(off)))
+	}
+	solveAll(probs...)
+	if got := math.Log(probs[0].n[0] / probs[2].n[0]); math.Abs(got) > 0.25 {
+		t.Errorf("e^4 times as many visits: e^%.2f times as many executions", got)
 	}
 }
