@@ -96,6 +96,13 @@ func (f *systemFlags) check() error {
 	return nil
 }
 
+// keepImages defines the flag of what is copied into stores.
+func (c *cli) keepImages() *flagset.Choice {
+	v := c.choice("keep-images", "copy the sampled programs and libraries into the store, or with =debug their separate debug files too", "no", "file", "debug")
+	c.fs.Lookup("keep-images").NoOptDefVal = "file"
+	return v
+}
+
 // parseAgent reads the command line, and the file that it names. Without error
 // and flags, help was asked for.
 func (c *cli) parseAgent(args []string) (*agentFlags, error) {
@@ -111,8 +118,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.StringToStringVar(&f.labels, "label", nil, "mark what is recorded with `name=value`")
 	fs.DurationVar(&f.epoch, "epoch", time.Hour, "merge what was recorded in each `duration`")
 	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `duration`")
-	f.keepImages = c.choice("keep-images", "copy the sampled programs and libraries into the store, or with =debug their separate debug files too", "no", "file", "debug")
-	fs.Lookup("keep-images").NoOptDefVal = "file"
+	f.keepImages = c.keepImages()
 	fs.Var(&f.maxImage, "max-image-size", "copy no program, library or debug file that is larger")
 	f.retain.define(fs)
 	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`host:port`/metrics")

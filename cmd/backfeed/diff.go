@@ -63,15 +63,15 @@ func runDiff(c *cli, args []string) error {
 	fs.Alias("consumer", "for")
 	format := c.format()
 	failOn := c.choice("fail-on", "what changes give exit code 5", "never", "clear", "any")
-	all := fs.Bool("all", false, "of profiles, list in tables the changes that are not clear, too")
+	unclear := fs.Bool("unclear", false, "of profiles, list in tables the changes that are not clear, too")
 	flags := c.diffFlags()
 	if err := fs.Parse(args); err != nil || fs.NArg() != 2 {
 		return c.usage(err)
 	}
 	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
 	if input.IsRecording(fs.Arg(0)) || input.IsRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
-		if changed("for", "fail-on", "all") {
-			return c.usage(errors.New("--for, --fail-on and --all are about profiles, and these are recordings"))
+		if changed("for", "fail-on", "unclear") {
+			return c.usage(errors.New("--for, --fail-on and --unclear are about profiles, and these are recordings"))
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
@@ -87,7 +87,7 @@ func runDiff(c *cli, args []string) error {
 		sides[i] = d
 	}
 	doc := report.NewDecisionDiff(consumer.Value, sides[0], sides[1])
-	doc.All = *all
+	doc.Unclear = *unclear
 	if err := c.print("-", format, doc, doc.Changes, doc.Text); err != nil {
 		return err
 	}

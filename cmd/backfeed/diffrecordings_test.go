@@ -37,7 +37,7 @@ func TestDiffRecordings(t *testing.T) {
 		code int
 		want string
 	}{
-		{"a.bfr b.bfr --for go", exitUsage, "--for, --fail-on and --all are about profiles"},
+		{"a.bfr b.bfr --for go", exitUsage, "--for, --fail-on and --unclear are about profiles"},
 		{"a.bfr b.bfr --proc absent", exitNothing, "no samples of a procedure absent"},
 		{"a.bfr absent", exitFailed, "no such file"},
 		{"a.bfr b.bfr --event cycles", exitNothing, "cycles"},

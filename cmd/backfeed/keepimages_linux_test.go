@@ -26,7 +26,7 @@ func TestKeepImages(t *testing.T) {
 		t.Fatal(err)
 	}
 	data := testtool.Write(t, dir, "data", strings.Repeat(testtool.Read(t, from), 200))
-	code, _, errs := runAs(recordCmd, "-o", rec, "--keep-images="+kept, "--", program, "-k", data)
+	code, _, errs := runAs(recordCmd, "-o", rec, "--copy-to", kept, "--", program, "-k", data)
 	if code != exitDone || !strings.Contains(errs, kept+": ") {
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
@@ -53,7 +53,7 @@ func TestKeepImages(t *testing.T) {
 			t.Errorf("%q: %q", args, line)
 		}
 	}
-	if code, _, errs := runAs(recordCmd, "--store", into, "--keep-images=x", "--", program); code != exitUsage || !strings.Contains(errs, "want no directory") {
+	if code, _, errs := runAs(recordCmd, "-o", rec, "--keep-images", "--", program); code != exitUsage || !strings.Contains(errs, "goes with --store") {
 		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

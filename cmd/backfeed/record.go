@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,7 +22,6 @@ import (
 	"backfeed/cmd/internal/terminal"
 	"backfeed/sample"
 	"backfeed/sample/collect"
-	"backfeed/sample/store"
 )
 
 var recordCmd = &command{
@@ -57,8 +58,8 @@ scheduler's tick.
 given. All of it needs the privileges of -a, and Linux 6.6 or later; of your own processes, a part needs neither.
 ` + "`backfeed help calibrate`" + ` says how, and what it costs the program. --dry-run lists what would be probed.
 
---keep-images copies what was sampled, so that the recording can be used when its files were replaced:
---keep-images=DIR below DIR, where --symfs DIR finds them.
+--copy-to and, with --store, --keep-images copy what was sampled, so that the recording can be used when its files
+were replaced.
 
 Of programs that begin while they are sampled, the recording has when their code was first seen, for
 up to 10 seconds: layout --startup needs it. With -a it has not.
@@ -134,8 +135,8 @@ func runRecord(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "backfeed.bfr", "write the recording to `file`")
 	into := fs.String("store", "", "write the recording to the store in `dir` instead")
 	labels := fs.StringToString("label", nil, "in the store, mark the recording with `name=value`")
-	keep := fs.String("keep-images", "", "copy the sampled programs and libraries, and their debug files, below `dir` (default .), or with --store into the store")
-	fs.Lookup("keep-images").NoOptDefVal = "."
+	copyTo := fs.String("copy-to", "", "copy the sampled programs and libraries, and their debug files, below `dir`, where --symfs finds them")
+	keep := c.keepImages()
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)
 	}
@@ -153,8 +154,8 @@ func runRecord(c *cli, args []string) error {
 	if *into == "" && len(*labels) > 0 {
 		return c.usage(errors.New("--label goes with --store"))
 	}
-	if *into != "" && *keep != "" && *keep != "." {
-		return c.usage(errors.New("--keep-images keeps them in the store: want no directory"))
+	if *into == "" && keep.Value != "no" {
+		return c.usage(errors.New("--keep-images goes with --store; --copy-to DIR keeps the images of a file"))
 	}
 	start := time.Now()
 	save := func(rec *sample.Recording) error {
@@ -166,14 +167,14 @@ func runRecord(c *cli, args []string) error {
 		}
 		if err == nil {
 			c.tellWritten(path)
-			if *keep != "" {
-				err = c.keepImages(rec, *keep, *into)
+			if *copyTo != "" || keep.Value != "no" {
+				err = c.keep(rec, *copyTo, *into, keep.Value)
 			}
 		}
 		return err
 	}
 	if *pprof != "" {
-		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup", "keep-images"} {
+		for _, name := range []string{"all", "pid", "event", "period", "frequency", "max-cpu", "calibrate", "tick", "callers", "kernel", "cgroup", "keep-images", "copy-to"} {
 			if fs.Changed(name) || fs.NArg() > 0 {
 				return c.usage(errors.New("--pprof goes alone, but for -d and where to write to: the program profiles itself"))
 			}
@@ -224,21 +225,27 @@ func runRecord(c *cli, args []string) error {
 	return record.CommandError(opt, stats)
 }
 
-// keepImages copies what was sampled below dir, or into a store.
-func (c *cli) keepImages(rec *sample.Recording, dir, into string) error {
-	var s *store.Store
-	if into != "" {
-		var err error
-		if s, err = input.OpenStore(into, notices{c}); err != nil {
+// keep copies what was sampled below dir, if it is not "", and into a store, if kind is not "no".
+func (c *cli) keep(rec *sample.Recording, dir, into, kind string) error {
+	places := map[string]input.Keeper{}
+	if dir != "" {
+		places[dir] = input.BuildDir(dir)
+	}
+	if kind != "no" {
+		s, err := input.OpenStore(into, notices{c})
+		if err != nil {
 			return err
 		}
-		dir = into
+		places[into] = input.StoreKeeper{Store: s, FilesOnly: kind == "file"}
 	}
-	copies, err := input.KeepSampled(context.Background(), rec, input.BuildDir(dir), s, notices{c})
-	if err == nil {
-		c.warn("%s: %v", dir, copies)
+	for _, path := range slices.Sorted(maps.Keys(places)) {
+		copies, err := input.KeepSampled(context.Background(), rec, places[path], notices{c})
+		if err != nil {
+			return err
+		}
+		c.warn("%s: %v", path, copies)
 	}
-	return err
+	return nil
 }
 
 // recordedSystem records the whole machine until an interrupt comes or the time

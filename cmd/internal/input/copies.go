@@ -32,11 +32,38 @@ func (c Copies) String() string {
 	return text
 }
 
-// into returns what puts the files of a build into dir, and counts them.
-func (c *Copies) into(ctx context.Context, dir BuildDir, id sample.ImageID) func(*os.File, store.Kind) error {
+// A Keeper keeps copies of images and of their debug files.
+type Keeper interface {
+	Has(id sample.ImageID, kind store.Kind) bool
+	Keep(ctx context.Context, id sample.ImageID, kind store.Kind, from *os.File) error
+	Debug() bool // it keeps separate debug files, too
+}
+
+// Debug is true.
+func (d BuildDir) Debug() bool { return true }
+
+// A StoreKeeper keeps copies in a store.
+type StoreKeeper struct {
+	Store     *store.Store
+	FilesOnly bool
+}
+
+func (k StoreKeeper) Debug() bool { return !k.FilesOnly }
+
+func (k StoreKeeper) Has(id sample.ImageID, kind store.Kind) bool {
+	_, err := k.Store.OpenImage(id, kind)
+	return err == nil
+}
+
+func (k StoreKeeper) Keep(ctx context.Context, id sample.ImageID, kind store.Kind, from *os.File) error {
+	return k.Store.KeepImage(ctx, id, from, kind)
+}
+
+// into returns what has k keep the files of a build, and counts them.
+func (c *Copies) into(ctx context.Context, k Keeper, id sample.ImageID) func(*os.File, store.Kind) error {
 	return func(f *os.File, kind store.Kind) error {
-		was := dir.Has(id, kind)
-		if err := dir.Keep(ctx, id, kind, f); err != nil {
+		was := k.Has(id, kind)
+		if err := k.Keep(ctx, id, kind, f); err != nil {
 			return err
 		}
 		c.count(kind, f, was)
@@ -104,23 +131,12 @@ func (s *Session) copyImage(path string, id sample.ImageID, put func(*os.File, s
 	return put(g, store.KindDebug)
 }
 
-// KeepSampled copies what was just sampled on this machine, as processes have it or had it, and its separate debug files to a
-// directory, or if that is "" into a store. An image that cannot be had is told, and the others are kept.
-func KeepSampled(ctx context.Context, rec *sample.Recording, dir BuildDir, into *store.Store, notify report.Notify) (c Copies, err error) {
+// KeepSampled has k keep what was just sampled on this machine, as processes have it or had it. An image that cannot be
+// had is told, and the others are kept.
+func KeepSampled(ctx context.Context, rec *sample.Recording, k Keeper, notify report.Notify) (c Copies, err error) {
 	p := Running{Proc: "/proc"}
 	for _, id := range c.sampled(rec) {
-		put := c.into(ctx, dir, id)
-		if into != nil {
-			put = func(f *os.File, kind store.Kind) error {
-				_, missing := into.OpenImage(id, kind)
-				if err := into.KeepImage(ctx, id, f, kind); err != nil {
-					return err
-				}
-				c.count(kind, f, missing == nil)
-				return nil
-			}
-		}
-		if err := p.Keep(id, true, put); err != nil {
+		if err := p.Keep(id, k.Debug(), c.into(ctx, k, id)); err != nil {
 			if ctx.Err() != nil {
 				return c, ctx.Err()
 			}

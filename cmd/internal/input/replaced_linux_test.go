@@ -63,7 +63,7 @@ func TestReplaced(t *testing.T) {
 		}
 		for _, keep := range []func(dir BuildDir) (Copies, error){
 			func(dir BuildDir) (Copies, error) { return s.CopyImages(t.Context(), dir) },
-			func(dir BuildDir) (Copies, error) { return KeepSampled(t.Context(), rec, dir, nil, s.notify) },
+			func(dir BuildDir) (Copies, error) { return KeepSampled(t.Context(), rec, dir, s.notify) },
 		} {
 			dir := BuildDir(t.TempDir())
 			if n, err := keep(dir); err != nil || n.Images != 1 {

@@ -21,7 +21,7 @@ type DecisionDiff struct {
 	Clear    int              `json:"clear"`
 	Callers  bool             `json:"gains_callers,omitempty"` // the old profile was made without callers, which tell where indirect calls lead, the new one with them
 	Changes  []DecisionChange `json:"items"`
-	All      bool             `json:"-"` // tables list what is not clear, too
+	Unclear  bool             `json:"-"` // tables list what is not clear, too
 }
 
 // A DecisionChange is one decision that is another.
@@ -125,7 +125,7 @@ func (doc *DecisionDiff) Text(w io.Writer, style Style) error {
 // listed returns the changes that tables list, so many at most; those that are clear come first.
 func (doc *DecisionDiff) listed(most int) []DecisionChange {
 	n := doc.Clear
-	if doc.All {
+	if doc.Unclear {
 		n = len(doc.Changes)
 	}
 	return doc.Changes[:min(n, most)]
@@ -145,23 +145,23 @@ func (doc *DecisionDiff) rest(listed int) (lines []string) {
 		hottest = max(hottest, ch.OldShare, ch.NewShare)
 	}
 	how := "two recordings of one workload can differ so"
-	if !doc.All {
-		how += "; --all lists them"
+	if !doc.Unclear {
+		how += "; --unclear lists them"
 	}
 	return append(lines, fmt.Sprintf("Not clear: %d, each of %s of the weight or less: %s.", len(noise), Percent(hottest), how))
 }
 
-// maxMarkdown bounds the rows of a comment that people read, maxMarkdownAll those of one that is to list all: forges take
+// maxMarkdown bounds the rows of a comment that people read, maxMarkdownUnclear those of one that is to list all: forges take
 // 64 KiB or so.
-const maxMarkdown, maxMarkdownAll = 50, 200
+const maxMarkdown, maxMarkdownUnclear = 50, 200
 
 // markdown prints what fits a pull request.
 func (doc *DecisionDiff) markdown(w io.Writer, style Style) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "**%s**: %s.\n", doc.Consumer, doc.Summary())
 	most := maxMarkdown
-	if doc.All {
-		most = maxMarkdownAll
+	if doc.Unclear {
+		most = maxMarkdownUnclear
 	}
 	listed := doc.listed(most)
 	for i, c := range listed {

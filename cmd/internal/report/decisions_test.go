@@ -22,7 +22,7 @@ func TestGainsCallers(t *testing.T) {
 // rows than people read.
 func TestDecisionText(t *testing.T) {
 	doc := func(clear, noise int, all bool) *DecisionDiff {
-		d := &DecisionDiff{Consumer: "go", Clear: clear, All: all}
+		d := &DecisionDiff{Consumer: "go", Clear: clear, Unclear: all}
 		for i := range clear + noise {
 			d.Changes = append(d.Changes, DecisionChange{Kind: feedback.Inline, New: feedback.Hot, Site: "a", Callee: "b", NewShare: 0.02 / float64(i+1), Clear: i < clear})
 		}
@@ -37,13 +37,13 @@ func TestDecisionText(t *testing.T) {
 		has      []string
 		lacks    []string
 	}{
-		{"both", doc(2, 30, false), false, 2, []string{unclear + "30, each of 0.7% of the weight or less", "--all lists them"}, []string{"noise"}},
+		{"both", doc(2, 30, false), false, 2, []string{unclear + "30, each of 0.7% of the weight or less", "--unclear lists them"}, []string{"noise"}},
 		{"both, all", doc(2, 30, true), false, 32, []string{"noise"}, []string{unclear}},
 		{"clear alone", doc(2, 0, false), false, 2, nil, []string{unclear}},
 		{"noise alone", doc(0, 1, false), false, 0, []string{unclear + "1,"}, nil},
 		{"comment", doc(2, 300, false), true, 2, []string{unclear + "300,"}, []string{"noise"}},
 		{"comment, many clear", doc(70, 300, false), true, 50, []string{"More that are clear: 20, none of them hotter", unclear + "300,"}, nil},
-		{"comment, all", doc(2, 300, true), true, 200, []string{unclear + "102,"}, []string{"--all"}},
+		{"comment, all", doc(2, 300, true), true, 200, []string{unclear + "102,"}, []string{"--unclear"}},
 	} {
 		var b strings.Builder
 		if err := tt.doc.Text(&b, Style{Markdown: tt.markdown}); err != nil {
