@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -138,17 +139,54 @@ func TestBuilds(t *testing.T) {
 	}
 }
 
-// TestBuildsCMakeHash: a path with {hash} is that of the lock.
-func TestBuildsCMakeHash(t *testing.T) {
+// TestBuildsLock: a path with {hash} is that of the lock that refresh wrote, and goes on being it
+// when another profile has another name.
+func TestBuildsLock(t *testing.T) {
 	testtool.Need(t, "cmake", "ninja", "clang-19")
 	dir := integrate(t, "cmake/backfeed.cmake", "backfeed.cmake", map[string]string{
-		"CMakeLists.txt": "cmake_minimum_required(VERSION 3.19)\nproject(app C)\ninclude(backfeed.cmake)\nadd_executable(app mix.c)\nbackfeed_profile(app app.{hash}.prof)\n",
-		"backfeed.lock":  lockOf(t, nil, "app.{hash}.prof", "llvm", "app.0123456789ab.prof", ""),
+		"CMakeLists.txt": "cmake_minimum_required(VERSION 3.19)\nproject(app C)\ninclude(backfeed.cmake)\nadd_executable(app mix.c)\nbackfeed_profile(app prof/app.{hash}.prof)\n",
 	})
-	mixProfile(t, "llvm", filepath.Join(dir, "app.0123456789ab.prof"))
-	log := testtool.Run(t, dir, "cmake", "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19", "-S", ".", "-B", "build") + testtool.Run(t, dir, "cmake", "--build", "build", "--verbose")
-	if !strings.Contains(log, "-fprofile-sample-use="+dir+"/app.0123456789ab.prof") {
-		t.Errorf("built without the file of the lock:\n%s", log)
+	image, err := filepath.Abs(filepath.Join(root, "testdata/mix/mix"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := func() string {
+		t.Helper()
+		log := testtool.Run(t, dir, "cmake", "-G", "Ninja", "-DCMAKE_C_COMPILER=clang-19", "-S", ".", "-B", "build") + testtool.Run(t, dir, "cmake", "--build", "build", "--verbose")
+		_, after, _ := strings.Cut(log, "-fprofile-sample-use=")
+		file, _, _ := strings.Cut(after, " ")
+		return file
+	}
+	if file := used(); file != "" {
+		t.Errorf("%s without a lock", file)
+	}
+	var last string
+	for _, format := range []string{"text", "extbinary"} {
+		if last != "" { // what is there stays, in whatever form
+			if err := errors.Join(os.Remove(last), os.Remove(filepath.Join(dir, "backfeed.lock"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		testtool.Write(t, dir, "backfeed.yaml", []byte("refresh:\n  targets:\n    app:\n      sources: ["+filepath.Dir(image)+"/samples.bfr]\n      image: "+image+
+			"\n      limits: {min-samples: 100}\n      outputs:\n        - llvm: prof/app.{hash}.prof\n          format: "+format+"\n"))
+		if code, _, errs := runCLI(t, "refresh", "--config", filepath.Join(dir, "backfeed.yaml")); code != 0 {
+			t.Fatal(errs)
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "prof/app.*.prof"))
+		if err != nil || len(files) != 1 || files[0] == last {
+			t.Fatalf("refresh left %q, after %q", files, last)
+		}
+		if last = files[0]; used() != last {
+			t.Errorf("not built with %s", last)
+		}
+	}
+	lock, err := os.ReadFile(filepath.Join(dir, "backfeed.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := bazelFetch(t, string(lock))
+	if want := fmt.Sprintf("%q", "file:///src/prof/"+filepath.Base(last)); err != nil || !strings.Contains(log, want) || !strings.Contains(log, "app_llvm.afdo") {
+		t.Errorf("%v: want %s in\n%s", err, want, log)
 	}
 }
 
@@ -271,9 +309,10 @@ func TestBuildsPreprofile(t *testing.T) {
 	}
 }
 
-// TestBuildsBazel: the Starlark loads and reads a lock as Bazel would have it do. Bazel itself is
-// not run.
-func TestBuildsBazel(t *testing.T) {
+// bazelFetch runs the repository rule on a lock in /src, and returns what it asks Bazel for. Bazel
+// itself is not run.
+func bazelFetch(t *testing.T, lock string) (string, error) {
+	t.Helper()
 	file := filepath.Join(root, "integrations/bazel/backfeed.bzl")
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -307,28 +346,29 @@ func TestBuildsBazel(t *testing.T) {
 		t.Fatalf("it defines %v", globals.Keys())
 	}
 
-	// What a run of the rule asks Bazel for.
-	fetch := func(lock string) (string, error) {
-		var log strings.Builder
-		note := func(name string, result starlark.Value) *starlark.Builtin {
-			return starlark.NewBuiltin(name, func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-				fmt.Fprintf(&log, "%s%s", name, strings.TrimSuffix(args.String(), ",)"))
-				for _, kv := range kwargs {
-					fmt.Fprintf(&log, " %s=%s", kv[0].(starlark.String).GoString(), kv[1])
-				}
-				log.WriteString("\n")
-				return result, nil
-			})
-		}
-		path := starlarkstruct.FromStringDict(starlark.String("path"), starlark.StringDict{"dirname": starlark.String("/src")})
-		rctx := starlarkstruct.FromStringDict(starlark.String("rctx"), starlark.StringDict{
-			"attr": starlarkstruct.FromStringDict(starlark.String("attrs"), starlark.StringDict{"lock": starlark.String("//:backfeed.lock")}),
-			"path": note("path", path), "watch": note("watch", starlark.None), "read": note("read", starlark.String(lock)),
-			"download": note("download", starlark.None), "file": note("file", starlark.None),
+	var log strings.Builder
+	note := func(name string, result starlark.Value) *starlark.Builtin {
+		return starlark.NewBuiltin(name, func(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+			fmt.Fprintf(&log, "%s%s", name, args)
+			for _, kv := range kwargs {
+				fmt.Fprintf(&log, " %s=%s", kv[0].(starlark.String).GoString(), kv[1])
+			}
+			log.WriteString("\n")
+			return result, nil
 		})
-		_, err := starlark.Call(thread, rule, starlark.Tuple{rctx}, nil)
-		return log.String(), err
 	}
+	path := starlarkstruct.FromStringDict(starlark.String("path"), starlark.StringDict{"dirname": starlark.String("/src")})
+	rctx := starlarkstruct.FromStringDict(starlark.String("rctx"), starlark.StringDict{
+		"attr": starlarkstruct.FromStringDict(starlark.String("attrs"), starlark.StringDict{"lock": starlark.String("//:backfeed.lock")}),
+		"path": note("path", path), "watch": note("watch", starlark.None), "read": note("read", starlark.String(lock)),
+		"download": note("download", starlark.None), "file": note("file", starlark.None),
+	})
+	_, err = starlark.Call(thread, rule, starlark.Tuple{rctx}, nil)
+	return log.String(), err
+}
+
+// TestBuildsBazel: the Starlark reads a lock as Bazel would have it do.
+func TestBuildsBazel(t *testing.T) {
 	sum := fmt.Sprintf("%x", sha256.Sum256([]byte("x")))
 	for _, tt := range []struct{ path, format, name, store, url, output string }{
 		{"cmd/api/default.pgo", "go", "default.0a1b.pgo", "", "file:///src/cmd/api/default.pgo", "app_go"},
@@ -337,14 +377,14 @@ func TestBuildsBazel(t *testing.T) {
 		{"app.txt", "propeller", "app.0a1b.txt", "/var/profiles/", "file:///var/profiles/app.0a1b.txt", "app_propeller.txt"},
 		{"app.txt", "propeller-order", "app.0a1b.txt", "https://profiles.example.com/p", "https://profiles.example.com/p/app.0a1b.txt", "app_propeller-order.txt"},
 	} {
-		log, err := fetch(lockOf(t, []byte("x"), tt.path, tt.format, tt.name, tt.store))
+		log, err := bazelFetch(t, lockOf(t, []byte("x"), tt.path, tt.format, tt.name, tt.store))
 		for _, want := range []string{fmt.Sprintf("%q", tt.url), fmt.Sprintf("%q", tt.output), fmt.Sprintf("%q", sum), `exports_files([\"` + tt.output} {
 			if err != nil || !strings.Contains(log, want) {
 				t.Errorf("%s of %s: %v, want %s in\n%s", tt.format, tt.path, err, want, log)
 			}
 		}
 	}
-	if log, err := fetch(`{"schema": "backfeed.lock/2", "outputs": []}`); err == nil || !strings.Contains(err.Error(), "its schema is not backfeed.lock/1") {
+	if log, err := bazelFetch(t, `{"schema": "backfeed.lock/2", "outputs": []}`); err == nil || !strings.Contains(err.Error(), "its schema is not backfeed.lock/1") {
 		t.Errorf("another schema: %v\n%s", err, log)
 	}
 	if _, err := (&syntax.FileOptions{}).Parse("BUILD.example", readFile(t, "integrations/bazel/BUILD.example"), 0); err != nil {

@@ -26,6 +26,8 @@ type API interface {
 	Create(ctx context.Context, q Request) (Request, error)
 	// Update sets title, text, base and state of the one with q's number.
 	Update(ctx context.Context, q Request) error
+	// Ref returns the ref under which the forge keeps the commits of a pull request whose branch is gone.
+	Ref(number int) string
 	// Base returns the branch that the job runs for, or else the repository's default.
 	Base(ctx context.Context) (string, error)
 	// Remote returns what git may show to the forge's own host.

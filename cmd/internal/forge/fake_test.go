@@ -108,6 +108,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if q := &f.requests[i]; q.State == Open && f.branch(q.Branch) == "" {
 			q.State = Shut
 		}
+		f.keep(f.requests[i])
 	}
 	in := map[string]any{}
 	if r.Method != "GET" {
@@ -141,6 +142,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		default:
 			f.requests = append(f.requests, q)
+			f.keep(q)
 			f.answer(w, 201, f.json(q))
 		}
 	case (r.Method == "PATCH" || r.Method == "PUT") && strings.HasPrefix(r.URL.Path, root+"/"):
@@ -161,6 +163,17 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		f.answer(w, 200, f.json(*q))
 	default:
 		f.answer(w, 404, map[string]string{"message": "Not Found"})
+	}
+}
+
+// keep has the commits of an open request stay when its branch goes.
+func (f *fake) keep(q Request) {
+	if q.State == Open {
+		for _, ref := range []string{"pull", "merge-requests"} {
+			if out, err := command(f.remote, "git", "update-ref", fmt.Sprintf("refs/%s/%d/head", ref, q.Number), f.branch(q.Branch)); err != nil {
+				f.t.Error(out, err)
+			}
+		}
 	}
 }
 

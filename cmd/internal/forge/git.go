@@ -420,13 +420,9 @@ func (r *repository) look(ctx context.Context) (state, error) {
 			return s, err
 		}
 	}
-	// Two commits deep: what a commit changed. Files come when they are asked for.
-	args := append([]string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=2", "--filter=blob:none", "origin"}, specs...)
-	if _, err := r.reach(ctx, args...); err != nil {
-		var g *gitError
-		if errors.As(err, &g) && strings.Contains(g.said, "couldn't find remote ref") {
-			return s, errMoved // deleted since ls-remote
-		}
+	if err := r.fetch(ctx, specs...); gone(err) {
+		return s, errMoved // deleted since ls-remote
+	} else if err != nil {
 		return s, err
 	}
 	id, err := r.own(ctx, "rev-parse", "--verify", baseRef)
@@ -438,6 +434,19 @@ func (r *repository) look(ctx context.Context) (state, error) {
 		s.tip, err = r.readCommit(ctx, tipRef)
 	}
 	return s, err
+}
+
+// fetch brings refs two commits deep: what a commit changed. Files come when they are asked for.
+func (r *repository) fetch(ctx context.Context, specs ...string) error {
+	args := []string{"fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--depth=2", "--filter=blob:none", "origin"}
+	_, err := r.reach(ctx, append(args, specs...)...)
+	return err
+}
+
+// gone reports whether git failed because the remote lacks a ref.
+func gone(err error) bool {
+	var g *gitError
+	return errors.As(err, &g) && strings.Contains(g.said, "couldn't find remote ref")
 }
 
 // behind refuses where the checkout and base differ in a file: the run saw another one. What

@@ -103,6 +103,8 @@ func (g *gitHub) Update(ctx context.Context, q Request) error {
 	return g.call(ctx, "PATCH", fmt.Sprintf("/repos/%s/pulls/%d", g.repository, q.Number), nil, in, nil)
 }
 
+func (g *gitHub) Ref(number int) string { return fmt.Sprintf("refs/pull/%d/head", number) }
+
 func (g *gitHub) Base(ctx context.Context) (string, error) {
 	if g.branch != "" {
 		return g.branch, nil

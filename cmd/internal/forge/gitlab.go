@@ -89,6 +89,8 @@ func (g *gitLab) Update(ctx context.Context, q Request) error {
 	return g.call(ctx, "PUT", g.path(fmt.Sprintf("/merge_requests/%d", q.Number)), nil, in, nil)
 }
 
+func (g *gitLab) Ref(number int) string { return fmt.Sprintf("refs/merge-requests/%d/head", number) }
+
 func (g *gitLab) Base(ctx context.Context) (string, error) {
 	if g.branch != "" {
 		return g.branch, nil

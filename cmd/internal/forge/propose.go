@@ -99,9 +99,10 @@ func Propose(ctx context.Context, c Change, api API) (Outcome, error) {
 }
 
 // Pending returns the files that the branch proposes and base does not have, by their paths
-// below c.Dir: nil for one that it removes. There are none where the branch does not exist,
-// or its tip is not a commit of Propose. A run that compares with these as well as with the
-// work tree need not push again because a count differs.
+// below c.Dir: nil for one that it removes. Where the branch is gone, and a human closed its
+// last pull request, they are what that proposed. There are none if the commit is not one of
+// Propose. A run that compares with these as well as with the work tree need not push, or open
+// again what was declined, because a count differs.
 func Pending(ctx context.Context, c Change, api API) (map[string][]byte, error) {
 	r, err := open(ctx, c, api)
 	if err != nil {
@@ -109,6 +110,9 @@ func Pending(ctx context.Context, c Change, api API) (map[string][]byte, error) 
 	}
 	defer r.close()
 	s, err := r.look(ctx)
+	if err == nil && s.tip == nil {
+		s.tip, err = r.declinedTip(ctx)
+	}
 	if err != nil || s.tip == nil || s.tip.foreign() != "" {
 		return nil, err
 	}
@@ -276,6 +280,22 @@ func declined(requests []Request, digest string) *Request {
 		}
 	}
 	return nil
+}
+
+// declinedTip returns the commit that the forge kept of the newest pull request, if a human
+// closed it: nil otherwise.
+func (r *repository) declinedTip(ctx context.Context) (*commit, error) {
+	requests, err := r.api.Requests(ctx, r.branch)
+	if err != nil || len(requests) == 0 || requests[0].State != Shut || marked(requests[0].Body) == "" {
+		return nil, err
+	}
+	if err := r.fetch(ctx, "+"+r.api.Ref(requests[0].Number)+":"+tipRef); err != nil {
+		if gone(err) {
+			return nil, nil // not kept for ever
+		}
+		return nil, err
+	}
+	return r.readCommit(ctx, tipRef)
 }
 
 func find(requests []Request, ok func(Request) bool) *Request {

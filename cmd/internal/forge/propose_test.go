@@ -151,11 +151,23 @@ func TestDeclined(t *testing.T) {
 		if w.branch(DefaultBranch) != "" {
 			t.Error("the branch is back")
 		}
+		c := profile
+		c.Dir = w.work
+		if m, err := Pending(context.Background(), c, w.api()); err != nil || len(m) != 1 || string(m["cmd/api/default.pgo"]) != "profile 1\n" {
+			t.Errorf("declined, the branch gone: %q, %v", m, err)
+		}
 		write(t, w.work, "cmd/api/default.pgo", "profile 2\n")
 		w.want(Opened, 2)
 		w.human(2, Shut)
 		write(t, w.work, "cmd/api/default.pgo", "profile 1\n")
 		w.want(Declined, 1)
+		run(t, w.remote, "git", "update-ref", "-d", "refs/heads/"+DefaultBranch)
+		for _, ref := range []string{"refs/pull/2/head", "refs/merge-requests/2/head"} {
+			run(t, w.remote, "git", "update-ref", "-d", ref)
+		}
+		if m, err := Pending(context.Background(), c, w.api()); err != nil || m != nil {
+			t.Errorf("nothing was kept: %q, %v", m, err)
+		}
 	})
 }
 
