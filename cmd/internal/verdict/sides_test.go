@@ -78,6 +78,51 @@ func recording(t *testing.T, dir, name string, im *image.Image, procs map[string
 	return testtool.Write(t, dir, name, string(rec.Encode()))
 }
 
+// TestPer: units are counted executions of a procedure, whose error widens the interval; inferred ones are none.
+func TestPer(t *testing.T) {
+	dir, ims := twoBuilds(t)
+	im := ims[0]
+	off, ok := im.OffsetOf(im.Symbols()[im.Lookup("lookup")].Addr)
+	if !ok {
+		t.Fatal("lookup is not in the file")
+	}
+	write := func(name string, runs uint64, sd float64) string {
+		path := recording(t, dir, name, im, map[string]uint64{"lookup": 40_000, "main": 40_000})
+		rec, err := sample.Decode([]byte(testtool.Read(t, path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := rec.Counts[0]
+		c.Weight = 80_000 * 1_000_000
+		c.AddProbed(0, off, sample.Probed{Windows: 9, Covered: c.Weight / 2, Runs: runs / 2, Variance: sample.SquareOf(sd * sd * float64(runs) * float64(runs) / 4)})
+		testtool.Put(t, path, string(rec.Encode()))
+		return path
+	}
+	judge := func(old, new, proc string) (*Comparison, error) {
+		r := &Request{Sides: [2]Side{{Name: "OLD"}, {Name: "NEW"}}, Input: input.Options{Symfs: []string{filepath.Join(dir, "old")}}, Noise: 0.001, Per: proc}
+		if err := r.Choose([]string{old, new}); err != nil {
+			t.Fatal(err)
+		}
+		return Judge(t.Context(), r)
+	}
+	old, sure, unsure := write("old1.bfr", 1_000_000, 0.001), write("old2.bfr", 1_100_000, 0.001), write("old3.bfr", 1_100_000, 0.2)
+	for _, tt := range []struct {
+		new     string
+		outcome compare.Outcome
+	}{{sure, compare.Better}, {unsure, compare.NotShown}} {
+		c, err := judge(old, tt.new, "lookup")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Outcome != tt.outcome || c.Effect.Change < -0.092 || c.Effect.Change > -0.090 || c.Sides[0].Units < 999_000 || c.Sides[0].Units > 1_001_000 {
+			t.Errorf("%s: %s, %+v, %+v", tt.new, c.Outcome, c.Effect, c.Sides)
+		}
+	}
+	if _, err := judge(old, sure, "main"); err == nil || !strings.Contains(err.Error(), "executions of main were not counted") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestPairFiles: the programs of both sides are one, whatever their files are called.
 func TestPairFiles(t *testing.T) {
 	dir, ims := twoBuilds(t)
