@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -70,13 +71,14 @@ func TestGet(t *testing.T) {
 		for i := 0; i < len(content); i += len(content) / 8 {
 			w.Write(content[i : i+len(content)/8])
 			w.(http.Flusher).Flush()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(400 * time.Millisecond)
 		}
 	}
 	for _, tt := range []struct {
 		name  string
 		first []http.HandlerFunc
 		query string
+		waits time.Duration // with a server that sends nothing; a busy machine sends nothing for a while, too
 		asked int32
 		says  string // "" if it comes
 		is    error
@@ -90,14 +92,14 @@ func TestGet(t *testing.T) {
 		{name: "cut by length, then it", first: []http.HandlerFunc{cut(false)}, asked: 2},
 		{name: "cut in chunks, then it", first: []http.HandlerFunc{cut(true)}, asked: 2},
 		{name: "always cut", first: []http.HandlerFunc{cut(false), cut(true), cut(false), cut(true)}, asked: 4, says: "unexpected EOF"},
-		{name: "no answer, then it", first: []http.HandlerFunc{stall(0)}, asked: 2},
-		{name: "no more, then it", first: []http.HandlerFunc{stall(100)}, asked: 2},
-		{name: "never an answer", first: []http.HandlerFunc{stall(0), stall(10), stall(0), stall(0)}, asked: 4, says: "sends nothing", is: errSlow},
-		{name: "slow, but it goes on", first: []http.HandlerFunc{dripping}, asked: 1},
+		{name: "no answer, then it", first: []http.HandlerFunc{stall(0)}, waits: time.Second, asked: 2},
+		{name: "no more, then it", first: []http.HandlerFunc{stall(100)}, waits: time.Second, asked: 2},
+		{name: "never an answer", first: []http.HandlerFunc{stall(0), stall(10), stall(0), stall(0)}, waits: 200 * time.Millisecond, asked: 4, says: "sends nothing", is: errSlow},
+		{name: "slow, but it goes on", first: []http.HandlerFunc{dripping}, waits: 2 * time.Second, asked: 1},
 		{name: "measuring for longer than its patience", first: []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			time.Sleep(600 * time.Millisecond)
 			w.Write(content)
-		}}, query: "?seconds=1", asked: 1},
+		}}, query: "?seconds=20", waits: 300 * time.Millisecond, asked: 1},
 		{name: "moved to another host", first: []http.HandlerFunc{moved(other)}, asked: 1},
 		{name: "moved for ever", first: []http.HandlerFunc{moved("/"), moved("/"), moved("/"), moved("/"), moved("/"), moved("/")}, asked: maxRedirects + 1, says: "302 Found"},
 	} {
@@ -105,7 +107,7 @@ func TestGet(t *testing.T) {
 			t.Parallel()
 			address, asked := serve(t, tt.first...)
 			retried := int32(0)
-			f := Fetcher{Pause: time.Millisecond, Patience: 300 * time.Millisecond, Retry: func(why error, in time.Duration) { retried++ }}
+			f := Fetcher{Pause: time.Millisecond, Patience: cmp.Or(tt.waits, time.Minute), Retry: func(why error, in time.Duration) { retried++ }}
 			b, err := f.Get(t.Context(), address+tt.query, int64(len(content)))
 			if tt.says == "" && (err != nil || !bytes.Equal(b, content)) {
 				t.Errorf("%d bytes, %v", len(b), err)
