@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,11 +12,7 @@ import (
 // TestKeepImages: what record and images keep is found when the program is gone.
 func TestKeepImages(t *testing.T) {
 	testtool.Live(t, "samples a program")
-	testtool.Need(t, "gzip")
-	from, err := exec.LookPath("gzip")
-	if err != nil {
-		t.Skip(err)
-	}
+	from := testtool.Path(t, "gzip")
 	t.Setenv("HOME", t.TempDir())
 	dir := t.TempDir()
 	rec, program, kept, copied, into := filepath.Join(dir, "r.bfr"), filepath.Join(dir, "program"), filepath.Join(dir, "kept"), filepath.Join(dir, "copied"), filepath.Join(dir, "store")

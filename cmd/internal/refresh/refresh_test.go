@@ -384,6 +384,7 @@ func TestKilled(t *testing.T) {
 		}
 		return
 	}
+	testtool.Live(t, "kills a run at each step")
 	t.Parallel()
 	want := newRepo(t, all)
 	want.put("samples.bfr", resampled(t, 2, 20000, plain))
