@@ -138,6 +138,9 @@ func (c *cli) emit(out, keep string, write emit.Format, src *input.Session, opt 
 		summary, err = write(w, src, opt)
 		return err
 	})
+	for _, s := range emit.Unread(src.Profile) {
+		c.warn("%s", s)
+	}
 	if errors.Is(err, feedback.ErrEmpty) || errors.Is(err, feedback.ErrUnfit) {
 		return fail.Wrap(fail.Nothing, err)
 	}

@@ -203,7 +203,7 @@ func (im *Image) matchDebug(f *os.File, crc uint32) *elf.File {
 	if err != nil || !st.Mode().IsRegular() {
 		return nil
 	}
-	if arch, err := checkHeader(f); err != nil || arch != im.Arch {
+	if arch, err := checkHeader(f, elf.ET_EXEC, elf.ET_DYN); err != nil || arch != im.Arch {
 		return nil
 	}
 	if id, err := buildID(f); err != nil || id != im.Build {

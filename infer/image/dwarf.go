@@ -18,31 +18,37 @@ import (
 // A dwarfTab is the DWARF of an image, of which single units are read when
 // somebody asks about their code.
 type dwarfTab struct {
-	im      *Image
-	data    *dwarf.Data
+	im *Image
+	entryTable
+	addr    []byte     // .debug_addr
 	line    []byte     // .debug_line
 	str     []byte     // .debug_str
 	lineStr []byte     // .debug_line_str
 	pieces  []piece    // ids are indices into units
 	ranges  []interval // as units have them, by address
 
+	rangeLists []byte              // .debug_ranges
+	split      map[string]*dwoFile // files that were looked for, by path
+
 	// Of units that claim the same code the first one in the file has it, as in
 	// LLVM, and flatten prefers the greatest: so they are in reverse order.
 	units []*dwarfUnit
 
 	mu     sync.Mutex // held while debug/dwarf reads
-	decls  map[dwarf.Offset]decl
-	budget int // how much more may be read, see spend
-	rows   int // how many more rows of line tables may be read
+	budget int        // how much more may be read, see spend
+	rows   int        // how many more rows of line tables may be read
 	errs   []error
 }
 
 // A dwarfUnit is a compilation unit.
 type dwarfUnit struct {
 	Unit
-	entry *dwarf.Entry
-	end   dwarf.Offset
-	code  atomic.Pointer[unitCode] // nil until somebody asks
+	entry *dwarf.Entry // in the image
+	split *skeleton    // nil if all is in the image
+
+	from       *entryTable // has the unit's entries
+	first, end dwarf.Offset
+	code       atomic.Pointer[unitCode] // nil until somebody asks
 }
 
 // A unitCode is what a unit says of code.
@@ -105,10 +111,10 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 	}
 	abbrev, info, line, ranges, str := first[0], first[1], first[2], first[3], first[4]
 	if len(info) == 0 || len(line) == 0 {
-		return nil, ErrNoLines
+		return nil, im.lacksLines()
 	}
 	units := unitOffsets(info)
-	t := &dwarfTab{im: im, line: line, str: str, decls: map[dwarf.Offset]decl{}}
+	t := &dwarfTab{im: im, line: line, str: str, rangeLists: ranges, split: map[string]*dwoFile{}, entryTable: entryTable{decls: map[dwarf.Offset]decl{}}}
 	err = guard(func() error {
 		if err := im.checkAbbrevs(units, abbrev); err != nil {
 			return err
@@ -121,8 +127,11 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 			if err != nil {
 				return err
 			}
-			if name == ".debug_line_str" {
+			switch name {
+			case ".debug_line_str":
 				t.lineStr = b
+			case ".debug_addr":
+				t.addr = b
 			}
 			if len(b) > 0 { // debug/dwarf reads older formats where a section is nil
 				if err := t.data.AddSection(name, b); err != nil {
@@ -138,6 +147,22 @@ func (im *Image) readDWARF() (*dwarfTab, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// lacksLines is the error of an image without lines: which sections it lacks, and which file that may have them was not found.
+func (im *Image) lacksLines() error {
+	const sections = ".debug_info and .debug_line"
+	if im.debug != nil {
+		return fmt.Errorf("%w: no %s, nor in its debug file %s", ErrNoLines, sections, im.debugFile.Name())
+	}
+	if name, _, ok := im.debugLink(); ok {
+		return fmt.Errorf("%w: no %s, and its debug file %s was not found", ErrNoLines, sections, name)
+	}
+	if !im.Build.IsZero() {
+		id := im.Build.String()
+		return fmt.Errorf("%w: no %s, and no debug file .build-id/%s/%s.debug", ErrNoLines, sections, id[:2], id[2:])
+	}
+	return fmt.Errorf("%w: no %s", ErrNoLines, sections)
 }
 
 // debugSection reads a section if f has it.
@@ -183,6 +208,11 @@ func (im *Image) checkAbbrevs(units []unitOffset, abbrev []byte) error {
 //	attributes  pairs of uleb128, name and form, up to one of zeros; after the form
 //	            DW_FORM_implicit_const there is the value, sleb128
 func abbrevTable(b []byte) int {
+	return abbrevForms(b, func(uint64, []byte) {})
+}
+
+// abbrevForms is abbrevTable that calls each with the forms, and the bytes that have them.
+func abbrevForms(b []byte, each func(form uint64, b []byte)) int {
 	const implicitConst = 0x21
 	d := lineHeader{b: b}
 	for !d.err && len(d.b) > 0 {
@@ -192,7 +222,10 @@ func abbrevTable(b []byte) int {
 		d.uleb()
 		d.skip(1)
 		for !d.err {
-			name, form := d.uleb(), d.uleb()
+			name := d.uleb()
+			from := d.b
+			form := d.uleb()
+			each(form, from[:len(from)-len(d.b)])
 			if form == implicitConst {
 				d.uleb()
 			}
@@ -255,6 +288,8 @@ func (t *dwarfTab) hold(n int, what string) error {
 type unitOffset struct {
 	first, end dwarf.Offset
 	abbrevs    uint64
+	version    uint16
+	id         uint64 // of skeletons and split units since version 5
 }
 
 // unitOffsets returns the units of .debug_info, whose headers debug/dwarf has
@@ -283,11 +318,15 @@ func unitOffsets(info []byte) []unitOffset {
 		}
 		first := at + header + 2 + wide + 1
 		abbrevs := at + header + 2
-		if binary.LittleEndian.Uint16(info[at+header:]) >= 5 {
+		u := unitOffset{version: binary.LittleEndian.Uint16(info[at+header:])}
+		if u.version >= 5 {
 			first++
 			abbrevs += 2
 			switch info[at+header+2] {
 			case 4, 5: // DW_UT_skeleton, DW_UT_split_compile
+				if first+8 <= end {
+					u.id = binary.LittleEndian.Uint64(info[first:])
+				}
 				first += 8
 			case 2, 6: // DW_UT_type, DW_UT_split_type
 				first += 8 + wide
@@ -298,7 +337,8 @@ func unitOffsets(info []byte) []unitOffset {
 			if wide == 8 {
 				off = binary.LittleEndian.Uint64(info[abbrevs:])
 			}
-			out = append(out, unitOffset{dwarf.Offset(first), dwarf.Offset(end), off})
+			u.first, u.end, u.abbrevs = dwarf.Offset(first), dwarf.Offset(end), off
+			out = append(out, u)
 		}
 		at = end
 	}
@@ -317,8 +357,8 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		if err != nil {
 			return err
 		}
-		if e == nil || e.Tag != dwarf.TagCompileUnit || e.AttrField(attrDwoName) != nil || e.AttrField(attrGNUDwoName) != nil {
-			continue // types, parts that others import, split DWARF
+		if e == nil || e.Tag != dwarf.TagCompileUnit && e.Tag != dwarf.TagSkeletonUnit {
+			continue // types, parts that others import
 		}
 		if err := t.spendEntry(e); err != nil {
 			return err
@@ -326,14 +366,11 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		if err := t.hold(fieldMemory*len(e.Field)+stringsOf(e), "entry of a unit"); err != nil {
 			return err
 		}
-		u := &dwarfUnit{entry: e, end: off.end}
-		u.Producer, _ = e.Val(dwarf.AttrProducer).(string)
-		u.Name, _ = e.Val(dwarf.AttrName).(string)
-		lang, _ := e.Val(dwarf.AttrLanguage).(int64)
-		u.Lang = languages[lang]
+		u := &dwarfUnit{entry: e, split: skeletonOf(e, off), from: &t.entryTable, first: e.Offset, end: off.end}
+		u.describe(e)
 		id := int32(len(t.units))
 		t.units = append(t.units, u)
-		ranges, err := t.rangesOf(e)
+		ranges, err := t.rangesOf(&t.entryTable, e)
 		if err != nil {
 			return err
 		}
@@ -351,6 +388,14 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 	return nil
 }
 
+// describe takes what the first entry of a unit says of it.
+func (u *dwarfUnit) describe(e *dwarf.Entry) {
+	u.Producer, _ = e.Val(dwarf.AttrProducer).(string)
+	u.Name, _ = e.Val(dwarf.AttrName).(string)
+	lang, _ := e.Val(dwarf.AttrLanguage).(int64)
+	u.Lang = languages[lang]
+}
+
 // languages are values of DW_AT_language.
 var languages = map[int64]string{
 	0x01: "c", 0x02: "c", 0x0c: "c", 0x1d: "c", 0x2c: "c",
@@ -360,11 +405,11 @@ var languages = map[int64]string{
 
 // rangesOf returns the code that e says it has. Code that the linker threw away
 // keeps its DWARF, with addresses that hold no code.
-func (t *dwarfTab) rangesOf(e *dwarf.Entry) ([]interval, error) {
+func (t *dwarfTab) rangesOf(from *entryTable, e *dwarf.Entry) ([]interval, error) {
 	if e.AttrField(dwarf.AttrRanges) == nil && e.AttrField(dwarf.AttrHighpc) == nil {
 		return nil, nil
 	}
-	rs, err := t.data.Ranges(e)
+	rs, err := from.rangesOf(e, t.spend)
 	if err != nil {
 		return nil, err
 	}
@@ -392,7 +437,7 @@ func (t *dwarfTab) codeOf(u *dwarfUnit) *unitCode {
 	}
 	c := &unitCode{}
 	if err := guard(func() error { return t.readCode(u, c) }); err != nil {
-		t.errs = append(t.errs, fmt.Errorf("unit at %#x: %s: %w", u.entry.Offset, u.Name, err))
+		t.fail(u, err)
 		c = &unitCode{}
 	}
 	u.code.Store(c)
@@ -400,10 +445,20 @@ func (t *dwarfTab) codeOf(u *dwarfUnit) *unitCode {
 }
 
 func (t *dwarfTab) readCode(u *dwarfUnit, c *unitCode) error {
+	if u.split != nil {
+		if err := t.openSplit(u); err != nil { // its lines are known all the same, and maybe what the skeleton says of inlined calls
+			t.fail(u, err)
+		}
+	}
 	if err := t.readScopes(u, c); err != nil {
 		return err
 	}
 	return t.readLines(u, c)
+}
+
+// fail notes what could not be read of u.
+func (t *dwarfTab) fail(u *dwarfUnit, err error) {
+	t.errs = append(t.errs, fmt.Errorf("unit at %#x: %s: %w", u.entry.Offset, u.Name, err))
 }
 
 // failures are the errors so far.
@@ -431,8 +486,8 @@ func (c *unitCode) claims() []interval {
 
 // readScopes reads the procedures and inlined calls of u.
 func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
-	r := t.data.Reader()
-	r.Seek(u.entry.Offset)
+	r := u.from.data.Reader()
+	r.Seek(u.first)
 	var code []interval
 	var outer []int32 // scopes that the open entries are in
 	in := int32(-1)   // scope that the next entry is in
@@ -456,14 +511,14 @@ func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
 		}
 		own := in
 		if e.Tag == dwarf.TagSubprogram || e.Tag == dwarf.TagInlinedSubroutine {
-			rs, err := t.rangesOf(e)
+			rs, err := t.rangesOf(u.from, e)
 			if err != nil {
 				return err
 			}
 			// An inlined call in code that the linker threw away has no caller.
 			if len(rs) > 0 && (in >= 0 || e.Tag == dwarf.TagSubprogram) {
 				own = int32(len(c.scopes))
-				s := t.scope(e, in)
+				s := t.scope(u.from, e, in)
 				if s.parent >= 0 {
 					s.depth = c.scopes[s.parent].depth + 1
 				}
@@ -507,8 +562,8 @@ func isType(t dwarf.Tag) bool {
 }
 
 // scope makes a scope of entry e, in scope in.
-func (t *dwarfTab) scope(e *dwarf.Entry, in int32) scope {
-	s := scope{decl: t.declOf(e, 0), parent: -1}
+func (t *dwarfTab) scope(from *entryTable, e *dwarf.Entry, in int32) scope {
+	s := scope{decl: t.declOf(from, e, 0), parent: -1}
 	if e.Tag == dwarf.TagInlinedSubroutine {
 		file, _ := e.Val(dwarf.AttrCallFile).(int64)
 		line, _ := e.Val(dwarf.AttrCallLine).(int64)
@@ -532,7 +587,7 @@ const maxOrigins = 16
 
 // declOf returns what e, the entry it is a copy of and the one that it completes
 // say of a function: the nearest has precedence, one by one.
-func (t *dwarfTab) declOf(e *dwarf.Entry, depth int) decl {
+func (t *dwarfTab) declOf(from *entryTable, e *dwarf.Entry, depth int) decl {
 	var d decl
 	d.name, _ = e.Val(dwarf.AttrName).(string)
 	if d.linkage, _ = e.Val(dwarf.AttrLinkageName).(string); d.linkage == "" {
@@ -548,7 +603,7 @@ func (t *dwarfTab) declOf(e *dwarf.Entry, depth int) decl {
 		if !ok {
 			continue
 		}
-		o := t.declAt(off, depth+1)
+		o := t.declAt(from, off, depth+1)
 		if d.linkage == "" {
 			d.linkage = o.linkage
 		}
@@ -564,19 +619,19 @@ func (t *dwarfTab) declOf(e *dwarf.Entry, depth int) decl {
 
 // declAt is declOf the entry at off, once. An entry that is its own origin ends
 // the chain: so does one that cannot be read.
-func (t *dwarfTab) declAt(off dwarf.Offset, depth int) decl {
-	if d, ok := t.decls[off]; ok {
+func (t *dwarfTab) declAt(from *entryTable, off dwarf.Offset, depth int) decl {
+	if d, ok := from.decls[off]; ok {
 		return d
 	}
-	t.decls[off] = decl{}
-	r := t.data.Reader()
+	from.decls[off] = decl{}
+	r := from.data.Reader()
 	r.Seek(off)
 	if e, err := r.Next(); err == nil && e != nil && t.spendEntry(e) == nil {
-		if d := t.declOf(e, depth); t.hold(len(d.linkage)+len(d.name), "names of functions") == nil {
-			t.decls[off] = d
+		if d := t.declOf(from, e, depth); t.hold(len(d.linkage)+len(d.name), "names of functions") == nil {
+			from.decls[off] = d
 		}
 	}
-	return t.decls[off]
+	return from.decls[off]
 }
 
 // unit returns the unit of a, or nil.
@@ -588,18 +643,23 @@ func (t *dwarfTab) unit(a Addr) *dwarfUnit {
 	return t.units[id]
 }
 
+// lockedCodeOf is codeOf for who does not hold the lock.
+func (t *dwarfTab) lockedCodeOf(u *dwarfUnit) *unitCode {
+	if c := u.code.Load(); c != nil {
+		return c
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.codeOf(u)
+}
+
 // frames returns the inlined calls at a, innermost first.
 func (t *dwarfTab) frames(a Addr) []Frame {
 	u := t.unit(a)
 	if u == nil {
 		return nil
 	}
-	c := u.code.Load()
-	if c == nil {
-		t.mu.Lock()
-		c = t.codeOf(u)
-		t.mu.Unlock()
-	}
+	c := t.lockedCodeOf(u)
 	row, known := c.row(a)
 	i := pieceAt(c.pieces, a)
 	if i < 0 && !known {

@@ -29,6 +29,8 @@ type Image struct {
 	elf       *elf.File
 	debug     *elf.File // the separate debug file; nil if there is none
 	debugFile *os.File  // of debug
+	root      string    // of the image's own machine, as in Options
+	openFile  func(path string) (*os.File, error)
 	close     []io.Closer
 	bound     *bound.Input // of what the file and the debug file may take of memory
 
@@ -123,7 +125,7 @@ func opened(f *os.File, read func(im *Image, size int64) error) (*Image, error) 
 }
 
 func (im *Image) readHeaders() (err error) {
-	if im.Arch, err = checkHeader(im.file); err != nil {
+	if im.Arch, err = checkHeader(im.file, elf.ET_EXEC, elf.ET_DYN); err != nil {
 		return err
 	}
 	if im.elf, err = newFile(im.file, im.bound); err != nil {
@@ -147,6 +149,7 @@ func (im *Image) open(size int64, opt Options) error {
 	im.goTab = sync.OnceValues(im.readGoTable)
 	im.probes = sync.OnceValues(im.readProbes)
 	im.unwind = sync.OnceValue(im.readUnwind)
+	im.root, im.openFile = opt.Root, opt.OpenFile
 	im.openDebug(opt)
 	return im.readSymbols()
 }
@@ -173,7 +176,7 @@ const (
 
 // checkHeader refuses what is not an ELF64 executable or shared library of a
 // known processor, before debug/elf reads any more of it.
-func checkHeader(r io.ReaderAt) (Arch, error) {
+func checkHeader(r io.ReaderAt, types ...elf.Type) (Arch, error) {
 	h := make([]byte, headerSize)
 	n, err := r.ReadAt(h, 0)
 	if err != nil && err != io.EOF {
@@ -191,7 +194,7 @@ func checkHeader(r io.ReaderAt) (Arch, error) {
 	if d := elf.Data(h[offsetData]); d != elf.ELFDATA2LSB {
 		return 0, fmt.Errorf("offset %#x: byte order: %v: %w", offsetData, d, ErrUnsupported)
 	}
-	if t := elf.Type(binary.LittleEndian.Uint16(h[offsetType:])); t != elf.ET_EXEC && t != elf.ET_DYN {
+	if t := elf.Type(binary.LittleEndian.Uint16(h[offsetType:])); !slices.Contains(types, t) {
 		return 0, fmt.Errorf("offset %#x: type: %v, not linked: %w", offsetType, t, ErrUnsupported)
 	}
 	switch m := elf.Machine(binary.LittleEndian.Uint16(h[offsetMachine:])); m {

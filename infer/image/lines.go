@@ -17,8 +17,8 @@ import (
 //
 // Go code is answered for by pclntab, which is there even in stripped programs,
 // all other code by DWARF 2 to 5 of the image or of its debug file. Compilation
-// units whose DWARF lies in yet another file (split DWARF's .dwo) are unknown, and
-// so are places inside calls to inlined functions whose names do (dwz).
+// units whose DWARF lies in yet another file, a .dwo or .dwp of split DWARF that is not there, have lines and no
+// more, and places inside calls to inlined functions whose names do (dwz) are unknown.
 //
 // A compilation unit is read when it is first asked about.
 type Lines struct {
@@ -89,6 +89,14 @@ func (ln *Lines) Err() error {
 	return errors.Join(errs...)
 }
 
+// Unread reports what could not be read of the debug information that was asked for.
+func (im *Image) Unread() error {
+	if im.lines.ln == nil {
+		return im.lines.err
+	}
+	return im.lines.ln.Err()
+}
+
 // Frames returns the inlined call stack at a, innermost frame first; the last one
 // is the procedure that holds the code. It is nil where nothing is known.
 func (ln *Lines) Frames(a Addr) []Frame {
@@ -139,6 +147,9 @@ func (ln *Lines) Unit(a Addr) Unit {
 	}
 	if t := ln.dwarf(); t != nil {
 		if u := t.unit(a); u != nil {
+			if u.split != nil {
+				t.lockedCodeOf(u) // which reads what the unit is from its own file
+			}
 			return u.Unit
 		}
 	}

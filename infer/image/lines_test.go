@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -238,26 +239,71 @@ func TestSeparateDebugFile(t *testing.T) {
 	}
 }
 
-// TestSplitDWARF: units whose DWARF lies in .dwo files are unknown, without
-// harm to others.
+// TestSplitDWARF: what the entries of a unit in a .dwo or a .dwp file say is what they say in the image, and where they are
+// missing there are lines and an error.
 func TestSplitDWARF(t *testing.T) {
-	for _, flags := range []string{"-gdwarf-5", "-gdwarf-4"} {
-		dir := t.TempDir()
-		split := buildLines(t, "clang-19", "-O2", flags, "-gsplit-dwarf", "-c", "words.c", "-o", filepath.Join(dir, "words.o"))
-		path := buildLines(t, "clang-19", "-O2", flags, split, "-o", filepath.Join(dir, "prog"))
-		im, err := Open(path, Options{})
-		if err != nil {
-			t.Fatal(err)
+	for _, tt := range []struct{ compiler, version string }{
+		{"clang-19", "-gdwarf-5"}, {"clang-19", "-gdwarf-4"}, {"gcc", "-gdwarf-5"}, {"gcc", "-gdwarf-4"},
+	} {
+		t.Run(tt.compiler+tt.version, func(t *testing.T) {
+			testtool.Need(t, "llvm-dwp-19")
+			dir := t.TempDir()
+			build := func(name string, flags ...string) string {
+				t.Helper()
+				object := filepath.Join(dir, name+".o")
+				buildLines(t, append([]string{tt.compiler, "-O2", "-g", tt.version, "-ffunction-sections", "-c", "words.c", "-o", object}, flags...)...)
+				return buildLines(t, tt.compiler, tt.version, object, "-o", filepath.Join(dir, name))
+			}
+			_, want := openLines(t, build("whole"))
+			path := build("split", "-gsplit-dwarf")
+			im, got := openLines(t, path)
+			sameFrames(t, im, got, want)
+			main := im.symbols[im.Lookup("main")].Addr
+			if g, w := got.Unit(main), want.Unit(main); g.Lang != w.Lang || g.Name != w.Name || !strings.Contains(g.Producer, w.Producer[:5]) {
+				t.Errorf("unit %+v, want %+v", g, w)
+			}
+			if err := got.Err(); err != nil {
+				t.Error(err)
+			}
+			testtool.Run(t, dir, "llvm-dwp-19", "-e", path, "-o", path+".dwp")
+			dwo := filepath.Join(dir, "split.dwo")
+			if err := os.Remove(dwo); err != nil {
+				t.Fatal(err)
+			}
+			im, got = openLines(t, path)
+			sameFrames(t, im, got, want)
+			if err := got.Err(); err != nil {
+				t.Error(err)
+			}
+			if err := os.Remove(path + ".dwp"); err != nil {
+				t.Fatal(err)
+			}
+			im, got = openLines(t, path)
+			f := got.Frames(main)
+			if err := got.Err(); len(f) == 0 || f[len(f)-1].Line == 0 || !errors.Is(err, ErrNoLines) || !strings.Contains(err.Error(), dwo+", "+path+".dwp") {
+				t.Errorf("without its files: frames %+v, error %v", f, err)
+			}
+		})
+	}
+}
+
+// sameFrames compares all frames of an image with those of another of the same code.
+func sameFrames(t *testing.T, im *Image, got, want *Lines) {
+	t.Helper()
+	inlined := 0
+	for _, r := range im.regions {
+		for a := r.lo; a < r.hi; a++ {
+			w := want.Frames(a)
+			if g := got.Frames(a); !slices.Equal(g, w) {
+				t.Fatalf("%#x: %+v, want %+v", a, g, w)
+			}
+			if len(w) > 1 {
+				inlined++
+			}
 		}
-		defer im.Close()
-		ln, err := im.Lines()
-		if err != nil {
-			t.Fatal(err)
-		}
-		main := im.symbols[im.Lookup("main")].Addr
-		if fs, u := ln.Frames(main), ln.Unit(main); fs != nil || u != (Unit{}) || ln.Err() != nil {
-			t.Errorf("%s: frames %+v, unit %+v, error %v", flags, fs, u, ln.Err())
-		}
+	}
+	if inlined == 0 {
+		t.Error("no inlined calls")
 	}
 }
 

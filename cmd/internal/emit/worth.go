@@ -8,6 +8,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
+	"backfeed/infer"
 	"backfeed/sample"
 )
 
@@ -47,6 +48,26 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 		}
 	}
 	return []string{fmt.Sprintf("this profile is about %s of the samples, and can save no more of the time%s", report.Share(in, all), strings.Join(where, ""))}
+}
+
+// Unread says what debug information of the images could not be read, of those whose samples are not few.
+func Unread(p *infer.Profile) (all []string) {
+	var samples uint64
+	for _, ip := range p.Images {
+		samples += ip.Samples
+	}
+	for _, ip := range p.Images {
+		err := ip.Image.Unread()
+		if err == nil || float64(ip.Samples) < littleWeight*float64(samples) {
+			continue
+		}
+		first, others, _ := strings.Cut(err.Error(), "\n")
+		if n := strings.Count(others, "\n"); others != "" {
+			first += fmt.Sprintf(" (and %d more)", n+1)
+		}
+		all = append(all, fmt.Sprintf("not all debug information was read: %s: %s", ip.ID.Path, strings.TrimPrefix(first, ip.ID.Path+": ")))
+	}
+	return all
 }
 
 // goAdvice says of each kind of code in which most time is what would help where Go's compiler does not.
