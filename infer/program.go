@@ -118,6 +118,7 @@ func (pr *program) solve(x []float64, whole bool) {
 	pr.contract(whole)
 	pr.refine(x, all)
 	pr.settle(x)
+	pr.heed(x)
 }
 
 // gaugeShare is the share of all samples that would have to come of known executions at

@@ -166,3 +166,35 @@ func TestClimbRecursion(t *testing.T) {
 		t.Error("testdata/mix has no recursive procedure")
 	}
 }
+
+// TestHeed: a procedure without samples calls another as often as this one is entered, although by static guesses it hardly
+// ever does, and is itself entered as often as is believed.
+func TestHeed(t *testing.T) {
+	one := func(*image.Block) float64 { return 0.01 }
+	// As strcmp after strcmp in main: a, d and g go on to the next one, or call at h.
+	main := newProblem(graph("a>h a>b b>h b>c c>h c>d d>h d>e e>g e>h g! h!"), make([]uint64, 8), one, &outOfOrder)
+	called := newProblem(graph("a>b b>b b>c c!"), []uint64{0, 10000, 0}, one, &outOfOrder)
+	main.center[0], main.sure[0] = math.Log(30), 10
+	pr := newProgram([]*problem{main, called}, []tie{{callee: 1, sites: []site{{q: main, block: 6, out: -1, share: 1}}, sd: 0.1, above: 0.1}}, 0.1)
+	x := make([]float64, pr.at[2])
+	for i, q := range pr.probs {
+		copy(pr.part(x, i), q.center)
+	}
+	pr.part(x, 1)[0] = math.Log(30)
+	for i, q := range pr.probs {
+		q.forward(pr.part(x, i))
+	}
+	if calls := pr.ties[0].calls(); calls > 10 {
+		t.Fatalf("%.1f calls before", calls)
+	}
+	pr.heed(x)
+	if calls := pr.ties[0].calls(); calls < 24 || calls > 37 {
+		t.Errorf("%.1f calls of what is entered 30 times", calls)
+	}
+	if n := math.Exp(x[0]); n < 25 || n > 40 {
+		t.Errorf("%.1f entries of what is entered 30 times", n)
+	}
+	if n := math.Exp(pr.part(x, 1)[0]); math.Abs(n-30) > 1e-9 {
+		t.Errorf("what has samples is entered %g times, and was 30", n)
+	}
+}
