@@ -26,7 +26,7 @@ func runFetch(c *cli, args []string) error {
 	fs := c.flags()
 	opt := refresh.FetchOptions{Notify: notices{c}}
 	lock := fs.String("lock", "backfeed.lock", "bring what `file` pins")
-	fs.StringVar(&opt.Store, "store", "", "bring them from `place`, a directory or the URL of one (default: where the lock says)")
+	fs.StringVar(&opt.Store, "store", "", "bring them from `dir`, or from the URL of one (default: where the lock says)")
 	fs.BoolVar(&opt.Offline, "offline", false, "ask no server: what is not in the cache or in a directory fails")
 	if err := fs.Parse(args); err != nil {
 		return c.usage(err)

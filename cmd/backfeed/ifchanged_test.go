@@ -21,7 +21,7 @@ func TestWriteUnless(t *testing.T) {
 		{"one is hot too", "llvm", old, "work:100:1\n 1: 9900\nidle:1:1\n 1: 1000\n", "settled", "1 of them clearly"},
 		{"of few samples", "llvm", "# samples: 9\n" + old, "# samples: 36\n" + old, "# samples: 36\n" + old, "is replaced: it is of 9 samples, the new one of 36"},
 		{"of hardly more samples", "llvm", "# samples: 9\n" + old, "# samples: 35\n" + old, "# samples: 9\n" + old, "stays: 0 decisions change"},
-		{"not a profile", "llvm", "?", old, old, "it is replaced"},
+		{"not a profile", "llvm", "?", old, old, "is replaced: llvm: line 1"},
 		{"nobody asked", "", old, strings.Replace(old, "9900", "9950", 1), strings.Replace(old, "9900", "9950", 1), ""},
 	} {
 		path := filepath.Join(t.TempDir(), "profile")

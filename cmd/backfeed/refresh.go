@@ -62,7 +62,7 @@ func runRefresh(c *cli, args []string) error {
 	fs.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, but say what would be")
 	every := fs.Duration("every", 0, "go on, and refresh again whenever so much `time` has passed")
 	markdown := fs.String("markdown", "", "also write what happened to `file`, as the text of a pull request")
-	propose := fs.String("propose", "", "keep a pull request up to date at `forge`: "+strings.Join(forge.Kinds, " or "))
+	propose := c.choice("propose", "keep a pull request up to date at a forge of this kind", append([]string{"no"}, forge.Kinds...)...)
 	change := forge.Change{}
 	fs.StringVar(&change.Branch, "branch", forge.DefaultBranch, "with --propose, the `branch` that it comes from")
 	fs.StringVar(&change.Base, "base", "", "with --propose, the `branch` that it is for (default: the one that is checked out)")
@@ -74,7 +74,7 @@ func runRefresh(c *cli, args []string) error {
 	if *every > 0 && failOn.Value != "never" {
 		return c.usage(errors.New("--fail-on has no effect with --every, which does not end"))
 	}
-	if *propose == "" {
+	if propose.Value == "no" {
 		if err := fs.Refuse("it goes with --propose", "branch", "base"); err != nil {
 			return c.usage(err)
 		}
@@ -83,9 +83,9 @@ func runRefresh(c *cli, args []string) error {
 	}
 	opt.Tool, opt.Notify = version(), notices{c}
 	var api forge.API
-	if *propose != "" {
+	if propose.Value != "no" {
 		var err error
-		if api, err = forge.FromEnv(*propose, os.Getenv); err != nil {
+		if api, err = forge.FromEnv(propose.Value, os.Getenv); err != nil {
 			return err
 		}
 	}

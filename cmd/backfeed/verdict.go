@@ -51,12 +51,12 @@ func (c *cli) asks() *verdict.Request {
 		s.Name = strings.ToUpper(name)
 		c.fs.StringToStringVar(&s.Labels, name, nil, "of a store, "+s.Name+" is what is marked with `name=value`")
 		c.fs.StringVar(&s.Build, name+"-build", "", s.Name+" is the samples of the image with this build `ID`, or one that begins so")
-		c.fs.StringSliceVar(&s.Units.Values, name+"-units", nil, "units of work of "+s.Name+": a number for each recording, or `files` of metrics before and after each")
+		c.fs.StringSliceVar(&s.Units.Values, name+"-units", nil, "units of work of "+s.Name+": `N` for each recording, or files of metrics before and after each")
 	}
 	c.fs.Var((*flagset.Moment)(&r.Deploy), "deploy", "of a store, OLD is before `time`, or so long ago, and NEW after")
-	c.fs.StringSliceVar(&r.Units, "units", nil, "units of work: the `number` of OLD and that of NEW; or a file of metrics with times, for both")
+	c.fs.StringSliceVar(&r.Units, "units", nil, "units of work: `N` of OLD and that of NEW; or a file of metrics with times, for both")
 	c.fs.StringVar(&r.Counter, "counter", "", "in metrics, the counter of units with this `name`, and {label=\"value\"}")
-	c.fs.StringVar(&r.Kind, "kind", "", "the `label` of the counter that tells kinds of work apart, to see whether their shares changed")
+	c.fs.StringVar(&r.Kind, "kind", "", "the `name` of the counter's label that tells kinds of work apart, to see whether their shares changed")
 	c.fs.StringVar(&r.Per, "per", "", "units are the executions of procedure `name`, as they were counted")
 	c.fs.StringVar(&r.Event, "event", "", "compare samples of event `name` (default: that of which all have most)")
 	c.fs.StringVar(&r.Image, "image", "", "count the samples of the image with that `path`, or file name, alone")
@@ -72,7 +72,7 @@ func runVerdict(c *cli, args []string) error {
 	r := c.asks()
 	var predicted flagset.Relative
 	fs.Var(&predicted, "predicted", "the `change` that was predicted, such as -3%: the verdict says whether it is within the interval")
-	work := fs.String("unit", "unit of work", "what a unit of work is called: a `word`, as in request")
+	work := fs.String("unit", "unit of work", "what a unit of work is called: a `name`, such as request")
 	failOn := c.choice("fail-on", "what gives exit code 5", "never", "worse", "any")
 	lines := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
