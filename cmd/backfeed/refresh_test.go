@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"backfeed/feedback"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -141,5 +142,96 @@ func TestRefreshPropose(t *testing.T) {
 	run(41, 1)
 	if f.pull["state"] != "closed" || f.opened != 2 {
 		t.Errorf("nothing is left to change: %v, %d opened", f.pull["state"], f.opened)
+	}
+}
+
+// renamedGo is a program of two packages; PKG is the name of one of them.
+var renamedGo = map[string]string{
+	"go.mod": "module example.com/r\n\ngo 1.24\n",
+	"PKG/PKG.go": `package PKG
+
+func Mix(h, x uint32) uint32 {
+	h ^= x
+	for range 3 {
+		h = h<<13 | h>>19
+		h = h*0x9e3779b1 + x
+		if h&7 == 0 {
+			h ^= x >> 3
+		}
+		h = h<<7 | h>>25
+		if h&15 == 3 {
+			h += x<<2 ^ h>>5
+		}
+	}
+	return h
+}
+
+func Sum(b []uint32) (h uint32) {
+	for _, x := range b {
+		h = Mix(h, x)
+	}
+	return h
+}
+`,
+	"main.go": `package main
+
+import (
+	"fmt"
+	"os"
+	"runtime/pprof"
+
+	"example.com/r/PKG"
+)
+
+func main() {
+	f, err := os.Create(os.Args[1])
+	if err != nil {
+		panic(err)
+	}
+	pprof.StartCPUProfile(f)
+	b := make([]uint32, 1<<16)
+	for i := range b {
+		b[i] = uint32(i)
+	}
+	var h uint32
+	for range 2500 {
+		h ^= PKG.Sum(b)
+	}
+	pprof.StopCPUProfile()
+	fmt.Println(h)
+}
+`,
+}
+
+// TestRefreshRenamed: samples of a build whose package had another name make a profile of the names that it has now.
+func TestRefreshRenamed(t *testing.T) {
+	testtool.Live(t, "builds and samples a program")
+	testtool.Need(t, "go")
+	dir := t.TempDir()
+	for _, name := range []string{"codec", "coding"} {
+		for path, text := range renamedGo {
+			file := filepath.Join(dir, name, strings.ReplaceAll(path, "PKG", name))
+			os.MkdirAll(filepath.Dir(file), 0o777)
+			testtool.Put(t, file, []byte(strings.ReplaceAll(text, "PKG", name)))
+		}
+		testtool.Run(t, filepath.Join(dir, name), "go", "build", "-pgo=off", "-o", "app", ".")
+	}
+	testtool.Run(t, filepath.Join(dir, "codec"), "./app", "../cpu.pprof")
+	config := testtool.Write(t, dir, "backfeed.yaml", `
+refresh:
+  targets:
+    app: {sources: cpu.pprof, image: coding/app, builds: codec, limits: {min-samples: 20, min-known: 0}, outputs: [go: coding/default.pgo]}
+`)
+	code, out, errs := runCLI(t, "refresh", "--config", config)
+	if code != exitDone {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	d, err := feedback.DecideGo(strings.NewReader(testtool.Read(t, filepath.Join(dir, "coding/default.pgo"))))
+	if err != nil || d.Hot == 0 {
+		t.Fatalf("%v: %+v", err, d)
+	}
+	said := testtool.Run(t, filepath.Join(dir, "coding"), "go", "build", "-gcflags=all=-m=2 -d=pgodebug=1", "-o", "fed", ".")
+	if !strings.Contains(said, "hot-callsite identified at line=example.com/r/coding.Sum") && !strings.Contains(said, "hot-node enabled increased budget=2000 for func=example.com/r/coding.Mix") {
+		t.Errorf("the compiler finds no hot call in package coding:\n%s", said)
 	}
 }

@@ -90,6 +90,10 @@ func (im *Image) GoProfiled() bool {
 	return bi != nil && slices.ContainsFunc(bi.Settings, func(s debug.BuildSetting) bool { return s.Key == "-pgo" && s.Value != "" })
 }
 
+// Bolted reports whether llvm-bolt has rewritten the image, by the note that it leaves (BinaryFunction.h and
+// RewriteInstance.cpp of LLVM: ".note.bolt_info").
+func (im *Image) Bolted() bool { return im.elf.Section(".note.bolt_info") != nil }
+
 // buildInfo returns what a Go program says of its build; nil if it does not, or is not one.
 func (im *Image) buildInfo() *debug.BuildInfo {
 	if im.Go == "" {

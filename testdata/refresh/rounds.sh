@@ -2,7 +2,7 @@
 # rounds.sh go|clang|bolt [ROUNDS]: a profile of a build that was made with a profile, and so on: ROUNDS (10) times, the
 # last build is recorded under another load than the round before, backfeed refresh makes the profile, and the next is built by it. Of
 # each round it prints what refresh did, how many decisions changed, and the instructions and taken branches of a fixed load by
-# callgrind, against the build without a profile.
+# callgrind, against the build without a profile. With bolt, the program is recorded as it was before llvm-bolt.
 #
 # Needs Go, its module proxy, valgrind and a kernel that lets backfeed record; clang needs clang-19, bolt llvm-bolt (bolt-19) as well.
 set -euo pipefail
@@ -73,6 +73,8 @@ measure() {
 
 image=app
 [ "$kind" != bolt ] || image=plain
+run=app
+[ "$kind" != bolt ] || run=plain # of what llvm-bolt has rewritten, refresh makes no profile for it
 format=$kind
 [ "$kind" != clang ] || format=llvm
 make_build
@@ -93,7 +95,7 @@ echo "| ---: | --- | --- | ---: | ---: | ---: | ---: |"
 for round in $(seq "$rounds"); do
 	id=$(printf '%02d' "$round")
 	cp app "builds/app$id"
-	./backfeed record -F 999 -o "r$id.bfr" -- ./app $(load "$round") >/dev/null 2>"record.log" || { cat record.log >&2 && exit 1; }
+	./backfeed record -F 999 -o "r$id.bfr" -- "./$run" $(load "$round") >/dev/null 2>"record.log" || { cat record.log >&2 && exit 1; }
 	rm -rf now && mkdir now && cp "r$id.bfr" now/
 	for before in 1 2; do # the last three rounds
 		[ "$round" -le "$before" ] || cp "r$(printf '%02d' $((round - before))).bfr" now/

@@ -509,3 +509,128 @@ func TestPending(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoImages: a target of two programs, or of builds for two processors, is one merge: each output is about its own image, judged by
+// its own samples.
+func TestTwoImages(t *testing.T) {
+	t.Parallel()
+	r := newRepo(t, `
+refresh:
+  targets:
+    both:
+      sources: ["samples.bfr", "other.bfr"]
+      image: mix
+      outputs: [{llvm: a.prof}, {llvm: b.prof, image: other}, {bolt: b.fdata, image: other}]
+`)
+	im, err := image.Open(filepath.Join(mix, "mix"), image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	own := string(im.Build[:20]) // of gcc's build, a SHA-1
+	program := testtool.Read(t, filepath.Join(mix, "mix"))
+	if strings.Count(program, own) != 1 {
+		t.Fatalf("the build ID is %d times in the program", strings.Count(program, own))
+	}
+	r.put("other", strings.Replace(program, own, "another build: no. 2", 1))
+	rec, err := sample.Decode([]byte(resampled(t, 3, 5000, plain)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if other, err := image.ReadBuildID(filepath.Join(r.dir, "other")); err != nil {
+		t.Fatal(err)
+	} else {
+		rec.Counts[0].Images[0].ID = sample.ImageID{Path: "/opt/other", Build: other}
+	}
+	r.put("other.bfr", string(rec.Encode()))
+	doc := r.mustRun(report.RefreshChanged)
+	var samples []uint64
+	lock, err := ReadLock(filepath.Join(r.dir, "backfeed.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range lock.Outputs {
+		samples = append(samples, k.Samples)
+		if len(k.Builds) != 1 || k.Builds[0].ID != k.Image {
+			t.Errorf("%s is of builds %+v", k.Path, k.Builds)
+		}
+	}
+	if len(samples) != 3 || samples[0] < 30000 || samples[1] > 6000 || samples[1] != samples[2] || doc.Targets[0].Samples < 35000 {
+		t.Errorf("outputs are of %d samples, the target of %d", samples, doc.Targets[0].Samples)
+	}
+	if r.files()["a.prof"] == r.files()["b.prof"] {
+		t.Error("both programs have one profile")
+	}
+	r.mustRun(report.RefreshUnchanged)
+}
+
+// TestSlowShift: a load that shifts slowly, too little at a time for two recordings to tell, is followed in some steps: what is
+// there never falls far behind, as each recording is held against the file and not against the recording before.
+func TestSlowShift(t *testing.T) {
+	t.Parallel()
+	from, to := procAt(t, "gcd_sum.constprop.0")
+	r := newRepo(t, all)
+	r.put("samples.bfr", resampled(t, 0, 20000, plain))
+	r.mustRun(report.RefreshChanged)
+	changed, weight := 0, 1.0
+	for step := range uint64(20) {
+		weight *= 0.6
+		r.put("samples.bfr", resampled(t, step+1, 20000, hotter(from, to, weight)))
+		doc, err := r.run(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed += doc.Changed
+	}
+	lock, err := ReadLock(filepath.Join(r.dir, "backfeed.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d of 20 refreshes changed files while one procedure went from a tenth to nothing", changed)
+	if hot := lock.Find("mix.order").Hot["gcd_sum.constprop.0"]; changed == 0 || changed > 10 || hot > 0.01 {
+		t.Errorf("%d changes; the order has it at %g", changed, hot)
+	}
+}
+
+// TestBolted: samples of a build that llvm-bolt has rewritten make no profile for it, and one for compilers.
+func TestBolted(t *testing.T) {
+	t.Parallel()
+	testtool.Need(t, "llvm-bolt-19")
+	r := newRepo(t, `
+refresh:
+  targets:
+    mix: {sources: b.bfr, image: mix, builds: builds, limits: {min-samples: 1}, outputs: [bolt: mix.fdata]}
+    prof: {sources: b.bfr, image: mix, builds: builds, limits: {min-samples: 1}, outputs: [llvm: mix.prof]}
+`)
+	r.put("builds/mix", "")
+	testtool.Run(t, r.dir, "llvm-bolt-19", "mix", "-o", "builds/mix", "-reorder-blocks=none")
+	build, err := image.ReadBuildID(filepath.Join(r.dir, "builds/mix"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	im, err := image.Open(filepath.Join(r.dir, "builds/mix"), image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	rec := &sample.Recording{}
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	for _, name := range []string{"lookup", "tokenize.constprop.0"} {
+		off, ok := im.OffsetOf(im.Symbols()[im.Lookup(name)].Addr)
+		if !ok {
+			t.Fatalf("%s has no place", name)
+		}
+		c.AddSample(c.Image(sample.ImageID{Path: "/opt/mix/mix", Build: build}), off, 5000)
+	}
+	rec.Add(c)
+	r.put("b.bfr", string(rec.Encode()))
+	doc, err := r.run(Options{})
+	if doc == nil {
+		t.Fatal(err)
+	}
+	for _, target := range doc.Targets {
+		if refused := strings.Contains(target.Reason, "llvm-bolt has rewritten"); refused != (target.Name == "mix") {
+			t.Errorf("%s is %s: %s", target.Name, target.State, target.Reason)
+		}
+	}
+}

@@ -165,6 +165,9 @@ func (r *run) carry() error {
 		if !slices.ContainsFunc(r.builds[name], func(b LockedBuild) bool { return b.ID != newest.String() }) {
 			continue // nothing to move
 		}
+		if err := r.unbolted(name, newest); err != nil {
+			return err
+		}
 		carried, err := r.src.Onto(path, r.Recorded)
 		if err != nil {
 			return err
@@ -175,6 +178,23 @@ func (r *run) carry() error {
 	}
 	if all > 0 {
 		r.doc.Carried = float64(kept) / float64(all)
+	}
+	return nil
+}
+
+// unbolted refuses to make a profile for llvm-bolt of what it has rewritten: of zstd, five rounds of that took the taken
+// branches from 40 % less to 10 % more than without a profile (testdata/refresh).
+func (r *run) unbolted(name string, newest sample.BuildID) error {
+	if !slices.ContainsFunc(r.Outputs, func(o Output) bool { return o.Kind == "bolt" && r.imageOf(&o) == name }) {
+		return nil
+	}
+	for _, id := range report.MostFirst(r.src.Recording.ByImage()) {
+		if id.Build == newest || !input.BuildOf(id, name, r.Recorded) {
+			continue
+		}
+		if im, err := r.src.Open(id); err == nil && im.Bolted() {
+			return fail.Errorf(fail.Nothing, "%s, which was sampled, is a build that llvm-bolt has rewritten: its samples make no profile for llvm-bolt; sample the build before, or leave its recordings out", report.Clean(id.String()))
+		}
 	}
 	return nil
 }
