@@ -50,6 +50,7 @@ func TestPprofBombs(t *testing.T) {
 		{"stacks", bombProfile(200, field(2, 1), field(1, bytes.Repeat([]byte{1}, 10_000)...), 7), "sample"},
 		{"zeros", bombProfile(1, field(1, 1), field(2, make([]byte, 10<<20)...), 1), "values"},
 		{"strings", bombProfile(1, one, nil, 0), ""},
+		{"labels that are asked for", bombProfile(500, one, field(3, 0x08, 3, 0x10, 2), 5000), ""},
 		{"few stacks", bombProfile(5, field(2, 1), field(1, bytes.Repeat([]byte{1}, 1000)...), 7), ""},
 	} {
 		var rec *Recording
@@ -67,6 +68,11 @@ func TestPprofBombs(t *testing.T) {
 			t.Errorf("%s: error %v, want one that says %q", tt.name, err, tt.field)
 		case tt.name == "more labels" && !errors.Is(err, bound.ErrBeyond):
 			t.Errorf("%s: %v", tt.name, err)
+		}
+		used = testtool.Allocated(func() { _, err = ReadPprofLabel(bytes.NewReader(tt.b), "a") }) >> 20
+		t.Logf("%s, by label: %d MiB allocated: %v", tt.name, used, err)
+		if used > 150 || tt.field != "" && (err == nil || !bytes.Contains([]byte(err.Error()), []byte(tt.field))) {
+			t.Errorf("%s, by label: %d MiB allocated for %d bytes: %v", tt.name, used, len(tt.b), err)
 		}
 	}
 }

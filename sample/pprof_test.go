@@ -427,6 +427,9 @@ func FuzzReadPprof(f *testing.F) {
 	}
 	f.Add(real)
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if by, err := ReadPprofLabel(bytes.NewReader(b), "samples"); err == nil && len(by) == 0 {
+			t.Fatal("no event, and no error")
+		}
 		r, err := ReadPprof(bytes.NewReader(b))
 		if err != nil {
 			return

@@ -22,6 +22,8 @@ const (
 	pprofValue      = 2
 	pprofLabel      = 3
 	pprofLine       = 4 // of Location
+	pprofString     = 6 // of Profile
+	pprofLabelKey   = 1 // of Label
 )
 
 // What the parser takes of memory, in bytes, with what becomes of it here.
@@ -29,17 +31,24 @@ const (
 	pprofMessage = 192 // a message
 	pprofField   = 24  // a field of one, or a value
 	pprofFrame   = 16  // a location of a sample, for each of the values of a sample and itself
+	pprofLabels  = 512 // the maps of a sample that has a label, by string and by number
 )
 
 const (
 	maxPprofTypes = 256 // values of a sample: a pair for each event
 	maxPprofLines = 256 // calls that are inlined at a place: compilers give up at some dozens
+
+	maxPprofLabels = 2 // of one key, of a sample: enough to see that there are several
 )
 
 // ParseProfile reads a profile in pprof's format, compressed or not, without the labels
 // of its samples. A profile that would take more memory than its size justifies is refused
 // before it does.
-func ParseProfile(r io.Reader) (*profile.Profile, error) {
+func ParseProfile(r io.Reader) (*profile.Profile, error) { return parseProfile(r, "") }
+
+// parseProfile is ParseProfile with the labels of samples that have one key, at most
+// maxPprofLabels each; "" is none.
+func parseProfile(r io.Reader, label string) (*profile.Profile, error) {
 	in, r := bound.Stream(r)
 	br := bufio.NewReader(r)
 	r = br
@@ -52,7 +61,7 @@ func ParseProfile(r io.Reader) (*profile.Profile, error) {
 	}
 	b, err := bound.ReadAll(r)
 	if err == nil {
-		b, err = prunePprof(b, in)
+		b, err = prunePprof(b, in, label)
 	}
 	if err != nil {
 		return nil, err
@@ -67,10 +76,13 @@ func ParseProfile(r io.Reader) (*profile.Profile, error) {
 	return p, nil
 }
 
-// prunePprof leaves the labels out of a profile, of which nothing here is made, and draws
-// from in what the rest will take. It writes over b.
-func prunePprof(b []byte, in *bound.Input) ([]byte, error) {
+// prunePprof leaves the labels out of a profile, but for those of one key ("" is none), and
+// draws from in what the rest will take. It writes over b.
+func prunePprof(b []byte, in *bound.Input, label string) ([]byte, error) {
 	d := pruner{all: b, out: b[:0], in: in}
+	if label != "" { // the strings come last, as runtime/pprof writes them
+		d.findKey(b, label)
+	}
 	for rest := b; len(rest) > 0 && d.err == nil; {
 		f, next, ok := protoField(rest)
 		d.off = len(b) - len(rest)
@@ -97,7 +109,43 @@ type pruner struct {
 	off      int // of the field in all
 	types    int64
 	scratch  []byte
+	keys     map[uint64]bool // the indexes of the string that labels have to have as key
 	err      error
+}
+
+// findKey looks for the key of labels among the strings.
+func (d *pruner) findKey(b []byte, label string) {
+	d.keys = map[uint64]bool{}
+	for n := uint64(0); len(b) > 0 && d.err == nil; {
+		f, next, ok := protoField(b)
+		if !ok {
+			return // which prunePprof says
+		}
+		if f.number == pprofString && !f.isInt {
+			if string(f.body) == label {
+				d.hold(pprofMessage, "string")
+				d.keys[n] = true
+			}
+			n++
+		}
+		b = next
+	}
+}
+
+// isAsked reports whether a label has the key that is asked for.
+func (d *pruner) isAsked(label []byte) bool {
+	key := uint64(0)
+	for len(label) > 0 {
+		f, next, ok := protoField(label)
+		if !ok {
+			return false
+		}
+		if f.number == pprofLabelKey && f.isInt {
+			key = f.value
+		}
+		label = next
+	}
+	return d.keys[key]
 }
 
 func (d *pruner) fail(field string, err error) {
@@ -120,7 +168,7 @@ func (d *pruner) field(f protoEntry, whole []byte) {
 	case f.number == pprofSample:
 		d.sample(f.body)
 		return
-	case f.number == 6: // string_table
+	case f.number == pprofString:
 		d.hold(2*pprofField+int64(len(f.body)), "string")
 	default:
 		d.message(f)
@@ -149,10 +197,10 @@ func (d *pruner) message(f protoEntry) {
 	d.hold(pprofMessage+pprofField*fields, "message")
 }
 
-// sample keeps the places and values of a sample.
+// sample keeps the places and values of a sample, and the labels that are asked for.
 func (d *pruner) sample(body []byte) {
 	d.scratch = d.scratch[:0]
-	var frames, values int64
+	var frames, values, labels int64
 	for len(body) > 0 && d.err == nil {
 		f, next, ok := protoField(body)
 		if !ok {
@@ -165,7 +213,15 @@ func (d *pruner) sample(body []byte) {
 		case pprofValue:
 			values += n
 		}
-		if f.number == pprofLocationID || f.number == pprofValue {
+		keep := f.number == pprofLocationID || f.number == pprofValue
+		if f.number == pprofLabel && labels < maxPprofLabels && d.isAsked(f.body) {
+			if labels++; labels == 1 {
+				d.hold(pprofLabels, "label")
+			}
+			d.hold(pprofMessage, "label")
+			keep = true
+		}
+		if keep {
 			d.scratch = append(d.scratch, body[:len(body)-len(next)]...)
 		}
 		body = next

@@ -120,6 +120,7 @@ func sniffValueType(b []byte) bool {
 type protoEntry struct {
 	number uint64
 	isInt  bool
+	value  uint64 // of an integer
 	body   []byte
 }
 
@@ -137,6 +138,7 @@ func protoField(b []byte) (f protoEntry, rest []byte, ok bool) {
 	f = protoEntry{number: key >> 3, isInt: key&7 == 0}
 	switch {
 	case f.isInt:
+		f.value = v
 		return f, rest, true
 	case key&7 == 2 && v <= uint64(len(rest)):
 		f.body = rest[:v]
