@@ -14,6 +14,7 @@ type Run struct {
 	Units   float64            // of work done meanwhile; 0 is unknown
 	Chance  float64            // the variance of Units; 0 if they were counted
 	Kinds   map[string]float64 // units by kind; nil if that is not known
+	ByKind  map[string]uint64  // samples by kind, those of no kind left out or by ""; nil if that is not known
 }
 
 // A Question is what Judge answers: does new code spend less than old code for the same work?
@@ -46,6 +47,7 @@ type Verdict struct {
 	Sides   [2]Sum     // old, new
 	Code    *Reference // nil if there is too little unchanged code
 	Kinds   *Mix       // of units by kind; nil if they are not known, or all of one
+	AtMix   *AtMix     // nil unless Effect weighs the kinds of units alike on both sides
 	Rows    []Moved    // clear ones first, the largest first
 	Clear   int        // how many of Rows are clear
 	Beyond  int        // how many of Rows sampling does not explain, whether or not it is known how recordings differ
@@ -79,6 +81,14 @@ type Mix struct {
 // Differs reports whether chance does not explain the difference.
 func (m *Mix) Differs() bool { return m != nil && m.Distance > m.Chance }
 
+// parted is m where it acts on a part of what is spent alone.
+func (m *Mix) parted(part float64) *Mix {
+	if m == nil {
+		return nil
+	}
+	return &Mix{m.Distance * part, m.Chance * part}
+}
+
 // A Moved is what one procedure spends, before and after.
 type Moved struct {
 	Thing
@@ -108,6 +118,9 @@ func Judge(q Question) *Verdict {
 		work = m.units()
 		v.Effect = m.compare(all, work)
 		v.Kinds = q.kinds()
+		if a, e := m.atMix(); a != nil {
+			a.Raw, v.Effect, v.AtMix = v.Effect, *e, a
+		}
 	case v.Code != nil:
 		work = m.spentIn(unchanged)
 		v.Effect = v.Code.Equal
@@ -150,7 +163,9 @@ func (v *Verdict) explained() bool {
 	explains := func(m *Mix) bool { return m.Differs() && mixExplains*m.Distance > math.Abs(e.Change) }
 	same := func(o *Effect) bool { return o.Change > 0 == (e.Change > 0) }
 	switch {
-	case explains(v.Kinds):
+	case v.AtMix == nil && explains(v.Kinds):
+		return true
+	case v.AtMix != nil && explains(v.Kinds.parted(max(v.AtMix.Rest[0], v.AtMix.Rest[1]))): // what is of no kind is as the units came
 		return true
 	case v.Code == nil:
 		return false
