@@ -27,7 +27,7 @@ var homes = map[string][]string{
 	"golang.org/x/sys":                         {"sample/collect", "cmd/internal/output", "infer/source", "cmd/backfeed (test)"}, // what is sampled; files by descriptor; file systems of the kernel
 	"github.com/klauspost/compress":            {"sample/perfdata", "sample/store"},
 	"go.etcd.io/bbolt":                         {"sample/store"},
-	"github.com/google/pprof":                  {"sample", "feedback", "cmd/internal/web", "cmd/backfeed (test)", "infer/image (test)"},
+	"github.com/google/pprof":                  {"sample", "feedback", "cmd/internal/web", "cmd/backfeed (test)", "cmd/internal/verdict (test)", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
 	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                       // results of benchmarks

@@ -23,6 +23,10 @@ of Prometheus: a snapshot before and one after each recording, in order, or n+1 
 lie. Of a store, one file of OpenMetrics that has the counter with times (as promtool tsdb dump-openmetrics
 writes it). With --per, they are executions of a procedure that was counted (record --calibrate).
 
+Where units are counted by kind (--kind), and samples of pprof profiles have a label with the kind they are of
+(--kind-label), what each kind takes is compared, and all kinds weighed alike on both sides. The number of values
+that a label has among samples, such as of requests, is no count of units: those that take less are seen less often.
+
 Without units, code that is the same in both builds stands for the work, where both builds are at hand: NEW
 takes less if it takes less for as much work there. The shares of procedures are compared where neither is known.
 
@@ -57,6 +61,7 @@ func (c *cli) asks() *verdict.Request {
 	c.fs.StringSliceVar(&r.Units, "units", nil, "units of work: `N` of OLD and that of NEW; or a file of metrics with times, for both")
 	c.fs.StringVar(&r.Counter, "counter", "", "in metrics, the counter of units with this `name`, and {label=\"value\"}")
 	c.fs.StringVar(&r.Kind, "kind", "", "the `name` of the counter's label that tells kinds of work apart, to see whether their shares changed")
+	c.fs.StringVar(&r.KindLabel, "kind-label", "", "samples of pprof profiles have their kind in the label of that `name`: what each kind takes is compared, all weighed alike on both sides")
 	c.fs.StringVar(&r.Per, "per", "", "units are the executions of procedure `name`, as they were counted")
 	c.fs.StringVar(&r.Event, "event", "", "compare samples of event `name` (default: that of which all have most)")
 	c.fs.StringVar(&r.Image, "image", "", "count the samples of the image with that `path`, or file name, alone")
@@ -107,7 +112,7 @@ func runVerdict(c *cli, args []string) error {
 
 // benchmarks compares the results of benchmarks.
 func (c *cli) benchmarks(r *verdict.Request, format *flagset.Choice, failOn string) error {
-	if err := c.fs.Refuse("it is about recordings, and these are results of benchmarks", "symfs", "old-units", "new-units", "units", "counter", "kind", "per", "unit",
+	if err := c.fs.Refuse("it is about recordings, and these are results of benchmarks", "symfs", "old-units", "new-units", "units", "counter", "kind", "kind-label", "per", "unit",
 		"event", "image", "noise", "predicted", "lines", "mangled"); err != nil {
 		return c.usage(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/pprof/profile"
+
 	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -119,5 +121,48 @@ func TestVerdictBenchmarks(t *testing.T) {
 		if code, _, errs := runCLI(t, append([]string{"verdict"}, tt.args...)...); code != exitUsage || !strings.Contains(errs, tt.want) {
 			t.Errorf("%q: exit code %d: %s", tt.args, code, errs)
 		}
+	}
+}
+
+// TestVerdictKinds: handlers that get other shares of the requests are no change for the worse, where samples say of which they are.
+func TestVerdictKinds(t *testing.T) {
+	dir := t.TempDir()
+	app := &profile.Mapping{ID: 1, Start: 0x400000, Limit: 0x500000, File: "/bin/app"}
+	loc := &profile.Location{ID: 1, Mapping: app, Address: 0x400100}
+	side := func(name string, a, b int64) (paths []string, units string) {
+		var snapshots []string
+		for i := range int64(4) {
+			snapshots = append(snapshots, testtool.Write(t, dir, fmt.Sprintf("%s%d.prom", name, i), fmt.Sprintf("requests_total{handler=\"/a\"} %d\nrequests_total{handler=\"/b\"} %d\n", i*a, i*b)))
+			if i == 3 {
+				break
+			}
+			p := &profile.Profile{
+				SampleType: []*profile.ValueType{{Type: "samples", Unit: "count"}}, PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 10_000_000,
+				Mapping: []*profile.Mapping{app}, Location: []*profile.Location{loc},
+			}
+			for kind, n := range map[string]int64{"/a": a * (50 + i) / 100, "/b": b * (200 + 4*i) / 100, "": (a + b) / 10} {
+				s := &profile.Sample{Location: []*profile.Location{loc}, Value: []int64{n}}
+				if kind != "" {
+					s.Label = map[string][]string{"handler": {kind}}
+				}
+				p.Sample = append(p.Sample, s)
+			}
+			var b strings.Builder
+			if err := p.Write(&b); err != nil {
+				t.Fatal(err)
+			}
+			paths = append(paths, testtool.Write(t, dir, fmt.Sprintf("%s%d.pprof", name, i), b.String()))
+		}
+		return paths, strings.Join(snapshots, ",")
+	}
+	old, oldUnits := side("old", 5000, 5000)
+	new, newUnits := side("new", 4000, 6000)
+	args := append([]string{"verdict", "--unit=request", "--fail-on=any", "--counter=requests", "--kind=handler", "--symfs=" + dir, "--old-units", oldUnits, "--new-units", newUnits}, append(append(old, "vs"), new...)...)
+	golden(t, "testdata/verdictkinds.txt", must(t, append(args, "--kind-label=handler")...))
+	if out := must(t, args...); !strings.Contains(out, "which the load may explain") {
+		t.Errorf("without --kind-label: %s", out)
+	}
+	if code, _, errs := runCLI(t, "verdict", old[0], new[0], "--kind-label=handler"); code != exitUsage || !strings.Contains(errs, "no count of units") {
+		t.Errorf("exit code %d: %s", code, errs)
 	}
 }

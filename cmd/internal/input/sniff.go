@@ -27,6 +27,11 @@ func IsRecording(path string) bool {
 	})
 }
 
+// IsProfile reports whether path is a file of a profile in pprof's format.
+func IsProfile(path string) bool {
+	return sniffs(path, false, func(head []byte) bool { return sample.Sniff(head) == sample.FormatPprof })
+}
+
 // sniffs asks is about the first bytes of a source. What cannot be read here may be anything, which is unknown:
 // standard input, what is fetched later, or a file that is wrong, of which the reader will say more.
 func sniffs(path string, unknown bool, is func(head []byte) bool) bool {

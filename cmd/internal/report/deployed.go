@@ -26,7 +26,8 @@ type Deployed struct {
 	Sides     []DeployedSide `json:"sides"` // old, new
 	Unchanged *Unchanged     `json:"unchanged_code,omitempty"`
 	Kinds     *Mix           `json:"kinds_of_work,omitempty"`
-	Clear     int            `json:"clear"` // how many procedures' changes are clear, of all
+	AtMix     *AtMix         `json:"kinds_weighed_alike,omitempty"` // change is that of what each kind takes
+	Clear     int            `json:"clear"`                         // how many procedures' changes are clear, of all
 	Rows      []DeployedRow  `json:"items"`
 
 	all, beyond int
@@ -65,6 +66,12 @@ type Unchanged struct {
 type Mix struct {
 	Distance float64 `json:"distance"`
 	Chance   float64 `json:"chance"`
+}
+
+// An AtMix is what else is known where the kinds of work are weighed alike on both sides.
+type AtMix struct {
+	Raw  Effect     `json:"as_they_came"` // the change of what units take, whatever their kinds
+	Rest [2]float64 `json:"of_no_kind"`   // share of what is spent, divided by all units: old, new
 }
 
 // A DeployedRow is one procedure.
@@ -116,6 +123,9 @@ func NewDeployed(v *compare.Verdict, event, unit, work string, lines int) *Deplo
 		}
 	}
 	doc.Kinds = (*Mix)(v.Kinds)
+	if a := v.AtMix; a != nil {
+		doc.AtMix = &AtMix{Raw: newEffect(&a.Raw), Rest: a.Rest}
+	}
 	rows := v.Rows
 	if lines > 0 {
 		rows = rows[:min(lines, len(rows))]
@@ -194,10 +204,18 @@ func (doc *Deployed) spent() string {
 
 // of says what change is per.
 func (doc *Deployed) of() string {
-	if doc.Per == "unit" {
-		return "per " + doc.Work + " than OLD"
+	than := "than OLD"
+	if *doc.Change.Change == 0 { // as much
+		than = "as OLD"
 	}
-	return "than OLD for as much work in unchanged code"
+	if doc.Per == "unit" {
+		s := "per " + doc.Work + " " + than
+		if doc.AtMix != nil {
+			s += ", all kinds weighed alike"
+		}
+		return s
+	}
+	return than + " for as much work in unchanged code"
 }
 
 // sentence is the one that says it all.
@@ -265,6 +283,13 @@ func (doc *Deployed) remarks() (all []string) {
 	if k := doc.Kinds; k != nil {
 		say("The shares of the kinds of work differ by %s, of which chance explains %s.", Percent(k.Distance), Percent(k.Chance))
 	}
+	if a := doc.AtMix; a != nil {
+		came := "as much"
+		if a.Raw.Change != nil {
+			came = fmt.Sprintf("%s (%s)", less(*a.Raw.Change), a.Raw.interval())
+		}
+		say("As units came, whatever their kinds, one takes %s; the amounts above are per such unit. Of no kind are %s of what OLD spends and %s of what NEW does: that is divided by all units.", came, Percent(a.Rest[0]), Percent(a.Rest[1]))
+	}
 	return all
 }
 
@@ -318,7 +343,11 @@ func (doc *Deployed) footer() string {
 	if !doc.Change.Runs {
 		return s + fmt.Sprintf("%d differ by more than sampling, and none is called clear: how recordings of one build differ is not known.", doc.beyond)
 	}
-	return s + fmt.Sprintf("%d changed clearly; at most one in twenty of these is expected to be chance.", doc.Clear)
+	s += fmt.Sprintf("%d changed clearly; at most one in twenty of these is expected to be chance.", doc.Clear)
+	if doc.AtMix != nil {
+		s += " Another mix of kinds may be why: it is per unit as it came."
+	}
+	return s
 }
 
 // points is a signed part of all, in percent with two decimals.

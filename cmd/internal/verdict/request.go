@@ -20,6 +20,7 @@ type Request struct {
 
 	Units              []string  // of both sides: the number of each, or a file of metrics with times
 	Counter, Kind, Per string    // as Units has them; Counter is a selector
+	KindLabel          string    // as Units has it
 	Deploy             time.Time // of a store: the old side is before, the new one after
 }
 
@@ -70,6 +71,10 @@ func (r *Request) chooseUnits() error {
 		return errors.New("the units of work are executions by --per, or what --units, --old-units and --new-units say, not both")
 	case r.Kind != "" && r.Counter == "":
 		return errors.New("--kind goes with --counter")
+	case r.KindLabel != "" && r.Kind == "":
+		return errors.New("--kind-label says of which kind samples are: want the units of each kind, by --counter and --kind. " + noCount)
+	case r.KindLabel != "" && (r.Image != "" || r.Sides[0].Build != "" || r.Sides[1].Build != ""):
+		return errors.New("--kind-label is about all samples, not those of --image, --old-build and --new-build alone")
 	}
 	var sel Selector
 	if r.Counter != "" {
@@ -80,7 +85,7 @@ func (r *Request) chooseUnits() error {
 	}
 	for i := range r.Sides {
 		u := &r.Sides[i].Units
-		u.Counter, u.Kind, u.Proc = sel, r.Kind, r.Per
+		u.Counter, u.Kind, u.KindLabel, u.Proc = sel, r.Kind, r.KindLabel, r.Per
 	}
 	return nil
 }

@@ -40,7 +40,8 @@ type side struct {
 	src     *input.Session
 	sets    []*compare.Set
 	tallies []map[compare.Thing]uint64
-	ran     []execution // of the procedure that units are executions of, by set
+	ran     []execution                  // of the procedure that units are executions of, by set
+	kinds   []map[string]sample.Labelled // of Units.KindLabel, by set and event; nil if it is not asked for
 }
 
 // Judge reads both sides and compares them.
@@ -93,7 +94,11 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, set := range sets {
+	kinds, err := s.labelled()
+	if err != nil {
+		return err
+	}
+	for i, set := range sets {
 		ran, err := s.executions(set)
 		if err != nil {
 			return err
@@ -106,6 +111,9 @@ func (s *side) read(ctx context.Context, opt *Request) (err error) {
 		}
 		if set.Recording.Samples() > 0 {
 			s.sets, s.ran = append(s.sets, set), append(s.ran, ran)
+			if kinds != nil {
+				s.kinds = append(s.kinds, kinds[i])
+			}
 		}
 	}
 	if len(s.sets) == 0 {
@@ -219,9 +227,16 @@ func (s *side) runs(unit string) ([]compare.Run, error) {
 		default:
 			r.Period = period(set)
 		}
+		if s.kinds != nil {
+			r.ByKind = s.kinds[i][set.Counts[0].Event.Name]
+		}
 		runs = append(runs, r)
 	}
-	return s.Units.give(s, runs)
+	runs, err := s.Units.give(s, runs)
+	if err == nil {
+		err = s.agree(runs)
+	}
+	return runs, err
 }
 
 // together is the sum of runs.
@@ -229,6 +244,12 @@ func together(runs []compare.Run) compare.Run {
 	sum := compare.Run{Samples: map[compare.Thing]uint64{}}
 	var spent, n float64
 	for _, r := range runs {
+		if r.ByKind != nil && sum.ByKind == nil {
+			sum.ByKind = map[string]uint64{}
+		}
+		for kind, k := range r.ByKind {
+			sum.ByKind[kind] += k
+		}
 		for t, k := range r.Samples {
 			sum.Samples[t] += k
 			n += float64(k)

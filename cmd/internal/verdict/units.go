@@ -20,6 +20,8 @@ type Units struct {
 	Counter Selector // of files
 	Kind    string   // the label of Counter that tells kinds of work apart; "" is none
 	Proc    string   // the units are executions of this procedure, as they were counted; "" is not
+
+	KindLabel string // the label of the samples of pprof profiles that has the kind they are of; "" is none
 }
 
 // give has the runs of a side know their units of work. Where they are known of all together only, these are one run.
