@@ -60,13 +60,13 @@ func (s *side) agree(runs []compare.Run) error {
 		s.Name, s.Units.KindLabel, s.Units.Kind, s.Units.Counter.Name, some(labelled), some(counted))
 }
 
-// some lists the first few of values.
+// some lists the first few of values, each once.
 func some(values []string) string {
 	const few = 3
 	var parts []string
 	for _, v := range values {
-		if q := strings.TrimSpace(v); q != "" && len(parts) < few {
-			parts = append(parts, q)
+		if v != "" && len(parts) < few && !slices.Contains(parts, v) {
+			parts = append(parts, v)
 		}
 	}
 	if len(parts) == 0 {

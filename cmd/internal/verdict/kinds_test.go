@@ -108,6 +108,7 @@ func TestKindLabel(t *testing.T) {
 		requests[i] = fmt.Sprint(i)
 	}
 	many := served(t, dir, "many.pprof", nil, requests...)
+	someIDs := served(t, dir, "some.pprof", nil, requests[:20]...)
 	few := served(t, dir, "few.pprof", map[string]int64{"/other": 7})
 	rec := testtool.Write(t, dir, "x.bfr", "bfrb")
 	two := [2][]string{oldUnits[:2], oldUnits[:2]}
@@ -121,6 +122,7 @@ func TestKindLabel(t *testing.T) {
 		{"request IDs as kinds", request(two, "request_id"), many, many, "more than 1000 values"},
 		{"the reason", request(two, "request_id"), many, many, "is no count of units"},
 		{"other handlers", request(two, "handler"), few, few, "samples have /other, the counter /a, /b"},
+		{"request IDs that are few", request(two, "request_id"), someIDs, someIDs, "samples have 0, 1, 10, the counter /a, /b"},
 		{"no label", request(two, "route"), few, few, "samples have none, the counter /a, /b"},
 		{"recordings", request(two, "handler"), rec, few, "x.bfr"},
 		{"one image", &Request{Counter: "requests", Kind: "handler", KindLabel: "handler", Image: "app"}, few, few, "about all samples"},
