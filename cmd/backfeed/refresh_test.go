@@ -230,7 +230,7 @@ refresh:
 	if err != nil || d.Hot == 0 {
 		t.Fatalf("%v: %+v", err, d)
 	}
-	said := testtool.Run(t, filepath.Join(dir, "coding"), "go", "build", "-gcflags=all=-m=2 -d=pgodebug=1", "-o", "fed", ".")
+	said := testtool.Run(t, filepath.Join(dir, "coding"), "go", "build", "-gcflags=example.com/r/...=-m=2 -d=pgodebug=1", "-o", "fed", ".")
 	if !strings.Contains(said, "hot-callsite identified at line=example.com/r/coding.Sum") && !strings.Contains(said, "hot-node enabled increased budget=2000 for func=example.com/r/coding.Mix") {
 		t.Errorf("the compiler finds no hot call in package coding:\n%s", said)
 	}
