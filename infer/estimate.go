@@ -181,14 +181,40 @@ func (pr *posed) follow(ip *ImageProfile) {
 			}
 		}
 		last = append(last, ip.add(syms)...)
-		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr]) })
+		pr.progress.parallel(len(last), func(i int) { pr.fillSilent(last[i], called[last[i].Proc.Addr], pr.par.tieSD) })
 	}
+	pr.start(ip, silent)
 	rest := slices.Collect(maps.Values(silent))
-	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0) })
+	pr.progress.parallel(len(rest), func(i int) { pr.fillSilent(rest[i], 0, pr.par.tieSD) })
 }
 
-// fillSilent fills the result of a silent procedure that is called so many times.
-func (pr *posed) fillSilent(r *Result, called float64) {
+// start fills the results of silent procedures that every process runs once, and of those that these call: stacks were seen
+// to come from them, and so they ran. It takes them out of silent.
+func (pr *posed) start(ip *ImageProfile, silent map[image.Addr]*Result) {
+	called := map[image.Addr]float64{}
+	for a, r := range silent {
+		if ip.Image.Once(r.Proc.Index) {
+			called[a] = float64(max(1, ip.Counts.Processes))
+		}
+	}
+	for len(called) > 0 {
+		next := map[image.Addr]float64{}
+		for _, a := range slices.Sorted(maps.Keys(called)) {
+			r := silent[a]
+			delete(silent, a)
+			pr.fillSilent(r, called[a], toldSD)
+			for c, f := range r.Call {
+				if to := r.Proc.Calls[c].To; f.N > 0 && silent[to] != nil {
+					next[to] += f.N
+				}
+			}
+		}
+		called = next
+	}
+}
+
+// fillSilent fills the result of a silent procedure that is called so many times; sd is the standard deviation of the logarithm of that.
+func (pr *posed) fillSilent(r *Result, called, sd float64) {
 	q := pr.of[r]
 	if q == nil {
 		if q = pr.pose(r); q == nil {
@@ -196,7 +222,7 @@ func (pr *posed) fillSilent(r *Result, called float64) {
 		}
 		q.rescaleCosts(math.Exp(pr.gauge))
 	}
-	q.follow(called)
+	q.follow(called, sd)
 	r.fill(q, q.unsure())
 }
 

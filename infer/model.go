@@ -405,9 +405,9 @@ func (q *problem) silent() bool { return q.quiet && len(q.known) == 0 }
 
 // follow sets the executions of a silent procedure that is called so many times:
 // what static guesses say, unless that would have brought samples.
-func (q *problem) follow(called float64) {
+func (q *problem) follow(called, sd float64) {
 	entry := math.Log(max(called, 1e-9))
-	q.center[0], q.sure[0] = entry, 1/q.par.tieSD
+	q.center[0], q.sure[0] = entry, 1/sd
 	for i := 1; i < len(q.enter); i++ {
 		q.center[i] = entry + q.par.unlikely
 	}

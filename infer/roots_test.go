@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"context"
 	"math"
 	"slices"
 	"testing"
@@ -197,4 +198,46 @@ func TestHeed(t *testing.T) {
 	if n := math.Exp(pr.part(x, 1)[0]); math.Abs(n-30) > 1e-9 {
 		t.Errorf("what has samples is entered %g times, and was 30", n)
 	}
+}
+
+// TestStart: main without samples, which only stacks tell of, ran once in each process.
+func TestStart(t *testing.T) {
+	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	p, err := im.Proc(im.Lookup("main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
+	prog := c.Image(sample.ImageID{Build: im.Build, Path: "/usr/bin/mix"})
+	at := func(a image.Addr) sample.Frame {
+		off, ok := im.OffsetOf(a)
+		if !ok {
+			t.Fatalf("%#x is not in the file", a)
+		}
+		return sample.Frame{Image: prog, Off: off}
+	}
+	lookup := at(im.Symbols()[im.Lookup("lookup")].Addr)
+	c.AddSample(prog, lookup.Off, 1000)
+	c.AddStack([]sample.Frame{lookup, at(p.Calls[0].Return)}, 1000)
+	c.AddProcesses(prog, 7)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	prof, err := Infer(context.Background(), rec, func(sample.ImageID) (*image.Image, error) { return im, nil }, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range prof.Images[0].Procs {
+		if r.Proc.Name != "main" {
+			continue
+		}
+		if r.Samples > 0 || math.Abs(r.Entries.N-7) > 1 || r.Entries.Conf > Low {
+			t.Errorf("main has %d samples and is entered %v", r.Samples, r.Entries)
+		}
+		return
+	}
+	t.Error("no result for main")
 }
