@@ -201,6 +201,9 @@ func (pr *posed) start(ip *ImageProfile, silent map[image.Addr]*Result) {
 		next := map[image.Addr]float64{}
 		for _, a := range slices.Sorted(maps.Keys(called)) {
 			r := silent[a]
+			if r == nil {
+				continue // another that runs once calls it: it has its result
+			}
 			delete(silent, a)
 			pr.fillSilent(r, called[a], toldSD)
 			for c, f := range r.Call {

@@ -3,10 +3,12 @@ package infer
 import (
 	"context"
 	"math"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
 
@@ -200,19 +202,26 @@ func TestHeed(t *testing.T) {
 	}
 }
 
-// TestStart: main without samples, which only stacks tell of, ran once in each process.
+// TestStart: main and an initialiser without samples, which only stacks tell of, ran once in each process, though one calls the
+// other.
 func TestStart(t *testing.T) {
-	im, err := image.Open("../testdata/mix/mix", image.Options{})
+	testtool.Need(t, "gcc")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "p.c", `
+volatile int v;
+__attribute__((noinline)) void work(void) { for (int i = 0; i < 1000; i++) v++; }
+__attribute__((noinline)) void init(void) __asm__("pkg.init.0");
+void init(void) { work(); v = 1; }
+int main(void) { init(); v = 2; return 0; }
+`)
+	testtool.Run(t, dir, "gcc", "-O2", "-o", "p", "p.c", "-Wl,--build-id")
+	im, err := image.Open(filepath.Join(dir, "p"), image.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer im.Close()
-	p, err := im.Proc(im.Lookup("main"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1000000, Unit: "ns"})
-	prog := c.Image(sample.ImageID{Build: im.Build, Path: "/usr/bin/mix"})
+	prog := c.Image(sample.ImageID{Build: im.Build, Path: "/usr/bin/p"})
 	at := func(a image.Addr) sample.Frame {
 		off, ok := im.OffsetOf(a)
 		if !ok {
@@ -220,9 +229,16 @@ func TestStart(t *testing.T) {
 		}
 		return sample.Frame{Image: prog, Off: off}
 	}
-	lookup := at(im.Symbols()[im.Lookup("lookup")].Addr)
-	c.AddSample(prog, lookup.Off, 1000)
-	c.AddStack([]sample.Frame{lookup, at(p.Calls[0].Return)}, 1000)
+	stack := []sample.Frame{at(im.Symbols()[im.Lookup("work")].Addr)}
+	for _, name := range []string{"pkg.init.0", "main"} {
+		p, err := im.Proc(im.Lookup(name))
+		if err != nil || len(p.Calls) == 0 {
+			t.Fatalf("%s: %v, %d calls", name, err, len(p.Calls))
+		}
+		stack = append(stack, at(p.Calls[0].Return))
+	}
+	c.AddSample(prog, stack[0].Off, 1000)
+	c.AddStack(stack, 1000)
 	c.AddProcesses(prog, 7)
 	rec := &sample.Recording{}
 	rec.Add(c)
@@ -230,14 +246,13 @@ func TestStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	entries := map[string]Freq{}
 	for _, r := range prof.Images[0].Procs {
-		if r.Proc.Name != "main" {
-			continue
-		}
-		if r.Samples > 0 || math.Abs(r.Entries.N-7) > 1 || r.Entries.Conf > Low {
-			t.Errorf("main has %d samples and is entered %v", r.Samples, r.Entries)
-		}
-		return
+		entries[r.Proc.Name] = r.Entries
 	}
-	t.Error("no result for main")
+	for _, name := range []string{"pkg.init.0", "main"} {
+		if n, ok := entries[name]; !ok || math.Abs(n.N-7) > 1 || n.Conf > Low {
+			t.Errorf("%s is entered %v; want 7", name, n)
+		}
+	}
 }
