@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
@@ -180,14 +179,8 @@ func (c *cli) judge(gates []gate.Gate, format *flagset.Choice) error {
 	if err != nil {
 		return err
 	}
-	var failed []string
-	for _, r := range rows {
-		if !r.OK {
-			failed = append(failed, r.Failure())
-		}
-	}
-	if len(failed) > 0 {
-		return fail.Errorf(fail.Gate, "check: %s", strings.Join(failed, "; "))
+	if failed := report.Failures(rows); failed != "" {
+		return fail.Errorf(fail.Gate, "check: %s", failed)
 	}
 	return nil
 }

@@ -67,9 +67,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	if err := c.write(out, format.Write); err != nil {
 		return err
 	}
-	before, after := order.Before, order.After
-	c.warn("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
-		ip.ID.Path, len(order.Symbols), report.Count(after.Distance), report.Count(before.Distance), after.Pages.For99, before.Pages.For99)
+	c.warn("%s", emit.Ordered(ip.ID, order))
 	c.tellSections(sections, target)
 	if format.Unfit > 0 {
 		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are: nothing to do", format.Unfit)

@@ -1,8 +1,12 @@
 package emit
 
 import (
+	"fmt"
+
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/report"
 	"backfeed/infer/image"
+	"backfeed/layout"
 	"backfeed/sample"
 )
 
@@ -22,6 +26,12 @@ func Unordered(target string, im *image.Image) error {
 			"and llvm-bolt breaks such programs; --for go says what the source can do about it", im.Path)
 	}
 	return nil
+}
+
+// Ordered sums up what an order is worth to an image.
+func Ordered(id sample.ImageID, o *layout.Order) string {
+	return fmt.Sprintf("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
+		id.Path, len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), o.After.Pages.For99, o.Before.Pages.For99)
 }
 
 // NameOf names an image to package feedback.

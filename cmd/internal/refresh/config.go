@@ -88,7 +88,7 @@ func Parse(text []byte, dir string, limits func() (*flagset.Set, *gate.Limits)) 
 	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	c := &Config{Dir: dir, Lock: defaultLock}
+	c := &Config{Dir: filepath.Clean(dir), Lock: defaultLock}
 	if doc.Kind == 0 || doc.Content[0].Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("no section %q", Section)
 	}

@@ -93,8 +93,7 @@ func order(w io.Writer, ip *infer.ImageProfile, target string) (holds []string, 
 	if !ok || len(o.Symbols) == 0 {
 		return nil, fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, o.Unnamed)
 	}
-	return []string{fmt.Sprintf("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d", ip.ID.Path,
-		len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), o.After.Pages.For99, o.Before.Pages.For99)}, format.Write(w)
+	return []string{emit.Ordered(ip.ID, o)}, format.Write(w)
 }
 
 // file returns a file of an output, with what is there.
@@ -305,7 +304,7 @@ func (r *run) write(files []*file) error {
 
 // rel is a path from the directory of the configuration; "" if it lies elsewhere.
 func (r *run) rel(path string) string {
-	rel, err := filepath.Rel(dirOf(r.config), path)
+	rel, err := filepath.Rel(r.config.Dir, path)
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
 	}

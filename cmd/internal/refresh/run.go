@@ -12,7 +12,6 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
-	"backfeed/infer"
 )
 
 // Options say how to run.
@@ -21,7 +20,6 @@ type Options struct {
 	DryRun  bool     // write nothing
 	Tool    string   // version of this program, for the lock
 	Now     time.Time
-	Infer   infer.Options
 	Notify  report.Notify
 
 	// Pending are files that were proposed in place of those that are here, by their paths below the configuration's directory; those that the
@@ -42,7 +40,7 @@ func Run(ctx context.Context, c *Config, opt Options) (*report.Refresh, error) {
 		}
 	}
 	if !opt.DryRun {
-		alone, err := output.Alone(ctx, dirOf(c))
+		alone, err := output.Alone(ctx, c.Dir)
 		if err != nil {
 			return nil, err
 		}
@@ -104,14 +102,6 @@ func (l *Lock) forget(c *Config, path string) error {
 		return nil
 	}
 	return output.WriteFile(path, nil, l.Encode())
-}
-
-// dirOf is the directory of a configuration, as a path.
-func dirOf(c *Config) string {
-	if c.Dir == "" {
-		return "."
-	}
-	return c.Dir
 }
 
 // kinds are those of failures, the one that is said of several first.

@@ -44,6 +44,8 @@ type run struct {
 	doc     report.RefreshTarget
 
 	src    *input.Session
+	tree   *source.Tree             // nil if the target names none
+	wants  map[string]string        // the file of the newest build, by the name that the configuration has for the image; or that name
 	builds map[string][]LockedBuild // that were sampled, by the name that the configuration has for the image
 	window store.Window
 }
@@ -56,6 +58,12 @@ func (r *run) refresh(ctx context.Context) error {
 	defer r.src.Close()
 	if err := r.carry(); err != nil {
 		return err
+	}
+	if r.Tree != "" {
+		var err error
+		if r.tree, err = source.OpenTree(r.under(r.Tree)[0]); err != nil {
+			return err
+		}
 	}
 	files := make([][]*file, len(r.Outputs))
 	for _, name := range r.imageNames() {
@@ -86,9 +94,8 @@ func (r *run) refresh(ctx context.Context) error {
 func (r *run) read(ctx context.Context) error {
 	opt := input.Options{
 		Symfs: r.under(r.Builds...), Labels: r.Labels, Images: r.under(r.imageNames()...),
-		Infer: r.opt.Infer, Notify: r.notify,
+		Infer: infer.Options{Event: r.Event, Model: r.Model}, Notify: r.notify,
 	}
-	opt.Infer.Event, opt.Infer.Model = r.Event, r.Model
 	if r.Since > 0 {
 		opt.Since = r.opt.Now.Add(-r.Since)
 	}
@@ -154,11 +161,12 @@ func (r *run) imageOf(o *Output) string {
 
 // carry moves the samples of older builds of each image to its newest build, and notes which builds were sampled.
 func (r *run) carry() error {
-	r.builds = map[string][]LockedBuild{}
+	r.builds, r.wants = map[string][]LockedBuild{}, map[string]string{}
 	var all, kept uint64
 	for _, name := range r.imageNames() {
 		path, newest := r.newest(name)
-		r.note(name, path, newest)
+		r.wants[name] = cmp.Or(path, name)
+		r.note(name, newest)
 		if path == "" {
 			continue
 		}
@@ -220,11 +228,11 @@ func (r *run) newest(name string) (string, sample.BuildID) {
 }
 
 // note says which builds of an image were sampled.
-func (r *run) note(name, path string, newest sample.BuildID) {
+func (r *run) note(name string, newest sample.BuildID) {
 	images := r.src.Recording.ByImage()
 	for _, id := range report.MostFirst(images) {
 		own := !newest.IsZero() && id.Build == newest
-		if !own && !input.BuildOf(id, cmp.Or(path, name), r.Recorded) {
+		if !own && !input.BuildOf(id, r.wants[name], r.Recorded) {
 			continue
 		}
 		r.doc.Builds = append(r.doc.Builds, report.RefreshBuild{ID: id.Build.String(), Path: id.Path, Samples: images[id], Newest: own})
@@ -234,10 +242,7 @@ func (r *run) note(name, path string, newest sample.BuildID) {
 
 // infer infers what ran of an image, and holds its samples to the limits.
 func (r *run) infer(ctx context.Context, name string) (*infer.ImageProfile, error) {
-	want := name
-	if path, _ := r.newest(name); path != "" {
-		want = path
-	}
+	want := r.wants[name]
 	if err := r.src.InferOnly(ctx, want); err != nil {
 		return nil, err
 	}
@@ -294,12 +299,8 @@ func (r *run) hottest(ip *infer.ImageProfile) {
 func (r *run) judge(name string, ip *infer.ImageProfile, w store.Window) error {
 	otherID, of := r.src.OfOtherID()
 	gates := gate.Recording(r.src.Profile, ip, otherID, of, r.Limits)
-	if r.Tree != "" {
-		t, err := source.OpenTree(r.under(r.Tree)[0])
-		if err != nil {
-			return err
-		}
-		n, err := t.Fates(ip.Image, ip.ID, r.src.Recording, r.src.Profile.Event.Name)
+	if r.tree != nil {
+		n, err := r.tree.Fates(ip.Image, ip.ID, r.src.Recording, r.src.Profile.Event.Name)
 		if errors.Is(err, image.ErrNoLines) {
 			err = fail.Wrap(fail.Nothing, err)
 		}
@@ -315,19 +316,14 @@ func (r *run) judge(name string, ip *infer.ImageProfile, w store.Window) error {
 		gates = append(gates, gate.Carried(r.doc.Carried, r.Limits))
 	}
 	verdicts := report.NewVerdicts(gates)
-	var failed []string
-	for i := range verdicts {
-		v := &verdicts[i]
-		if len(r.imageNames()) > 1 {
-			v.Name = name + ": " + v.Name
-		}
-		if !v.OK {
-			failed = append(failed, v.Failure())
+	if len(r.wants) > 1 {
+		for i := range verdicts {
+			verdicts[i].Name = name + ": " + verdicts[i].Name
 		}
 	}
 	r.doc.Gates = append(r.doc.Gates, verdicts...)
-	if len(failed) > 0 {
-		return fail.Errorf(fail.Gate, "%s", strings.Join(failed, "; "))
+	if failed := report.Failures(verdicts); failed != "" {
+		return fail.Errorf(fail.Gate, "%s", failed)
 	}
 	return nil
 }

@@ -164,19 +164,23 @@ func (doc *DecisionDiff) markdown(w io.Writer, style Style) error {
 		most = maxMarkdownUnclear
 	}
 	listed := doc.listed(most)
-	for i, c := range listed {
-		ch := c.in(style)
+	for i, ch := range listed {
 		if i == 0 {
 			b.WriteString("\n| change | old | new | what | where |\n| --- | ---: | ---: | --- | --- |\n")
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", ch.certainty(), Percent(ch.OldShare), Percent(ch.NewShare),
-			MarkdownCode(ch.Says()), MarkdownCode(ch.Where()))
+		fmt.Fprintf(&b, "| %s %s", ch.certainty(), ch.cells(style))
 	}
 	for _, line := range doc.rest(len(listed)) {
 		fmt.Fprintf(&b, "\n%s\n", line)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// cells are a row of a table in Markdown: old and new share, what and where.
+func (ch DecisionChange) cells(style Style) string {
+	c := ch.in(style)
+	return fmt.Sprintf("| %s | %s | %s | %s |\n", Percent(c.OldShare), Percent(c.NewShare), MarkdownCode(c.Says()), MarkdownCode(c.Where()))
 }
 
 func (ch *DecisionChange) certainty() string {

@@ -259,14 +259,8 @@ func (t *RefreshTarget) markdown(b *strings.Builder, style Style) {
 		b.WriteString("\n")
 	}
 	fmt.Fprintf(b, "Made of %s.\n\n", EscapeMarkdown(t.evidence()))
-	var failed []string
-	for i := range t.Gates {
-		if !t.Gates[i].OK {
-			failed = append(failed, t.Gates[i].Failure())
-		}
-	}
-	if len(failed) > 0 {
-		fmt.Fprintf(b, "Checks that fail: %s.\n\n", EscapeMarkdown(strings.Join(failed, "; ")))
+	if failed := Failures(t.Gates); failed != "" {
+		fmt.Fprintf(b, "Checks that fail: %s.\n\n", EscapeMarkdown(failed))
 	}
 }
 
@@ -277,22 +271,15 @@ func (o *RefreshOutput) clearly(style Style) string {
 		return ""
 	}
 	var b strings.Builder
-	rows := 0
-	for _, c := range doc.Changes {
-		if !c.Clear || rows == maxRefreshRows {
-			break
+	rows := doc.Changes[:min(doc.Clear, maxRefreshRows)]
+	if len(rows) > 0 {
+		b.WriteString("| old | new | what | where |\n| ---: | ---: | --- | --- |\n")
+		for _, ch := range rows {
+			b.WriteString(ch.cells(style))
 		}
-		if rows == 0 {
-			b.WriteString("| old | new | what | where |\n| ---: | ---: | --- | --- |\n")
-		}
-		ch := c.in(style)
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", Percent(ch.OldShare), Percent(ch.NewShare), MarkdownCode(ch.Says()), MarkdownCode(ch.Where()))
-		rows++
-	}
-	if rows > 0 {
 		b.WriteString("\n")
 	}
-	switch more, noise := doc.Clear-rows, len(doc.Changes)-doc.Clear; {
+	switch more, noise := doc.Clear-len(rows), len(doc.Changes)-doc.Clear; {
 	case more > 0:
 		fmt.Fprintf(&b, "%d more changes are clear, %d may be noise.\n\n", more, noise)
 	case noise > 0:

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"time"
 
 	"backfeed/feedback/gate"
@@ -57,6 +58,17 @@ func (v *Verdict) limit() string {
 // Failure says what was found, what was wanted, and what that means.
 func (v *Verdict) Failure() string {
 	return fmt.Sprintf("%s %s, want %s: %s", v.Name, v.measured(v.Value), v.limit(), v.Reason)
+}
+
+// Failures says what of all fails; "" is nothing.
+func Failures(all []Verdict) string {
+	var failed []string
+	for i := range all {
+		if !all[i].OK {
+			failed = append(failed, all[i].Failure())
+		}
+	}
+	return strings.Join(failed, "; ")
 }
 
 // WriteVerdicts writes the table of check.
