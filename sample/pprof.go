@@ -90,26 +90,42 @@ var nanoseconds = map[string]uint64{
 	"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9,
 }
 
-// periodEvent returns the event of value type i, samples/count.
-func periodEvent(p *profile.Profile, i int) pprofEvent {
-	ev := pprofEvent{samples: i, weight: -1, scale: 1}
-	pt := p.PeriodType
-	if pt == nil || pt.Type == "" {
-		ev.Name, ev.Unit = "unknown", "events"
-		return ev
+// Nanoseconds returns the length of a unit of time, by the names that pprof and OpenTelemetry have for them.
+func Nanoseconds(unit string) (ns uint64, ok bool) {
+	ns, ok = nanoseconds[unit]
+	return ns, ok
+}
+
+// PeriodEvent returns the event that a profile's period is of, by the name that pprof and OpenTelemetry have for it,
+// and how many of its units are one of theirs. An empty name is none that is known; CPU time is "cpu-clock",
+// whatever timer it came from.
+func PeriodEvent(typ, unit string, period int64) (ev Event, scale uint64) {
+	if typ == "" {
+		return Event{Name: "unknown", Unit: "events"}, 1
 	}
-	ev.Name, ev.Unit = pt.Type, eventUnit(pt.Type)
-	if ns, ok := nanoseconds[pt.Unit]; ok {
-		ev.Unit, ev.scale = "ns", ns
-		if pt.Type == "cpu" {
+	ev, scale = Event{Name: typ, Unit: eventUnit(typ)}, 1
+	if ns, ok := nanoseconds[unit]; ok {
+		ev.Unit, scale = "ns", ns
+		if typ == "cpu" {
 			ev.Name = "cpu-clock"
 		}
 	}
-	if p.Period > 0 && uint64(p.Period) <= math.MaxUint64/ev.scale {
-		ev.Period = uint64(p.Period) * ev.scale
+	if period > 0 && uint64(period) <= math.MaxUint64/scale {
+		ev.Period = uint64(period) * scale
 	}
+	return ev, scale
+}
+
+// periodEvent returns the event of value type i, samples/count.
+func periodEvent(p *profile.Profile, i int) pprofEvent {
+	ev := pprofEvent{samples: i, weight: -1}
+	pt := p.PeriodType
+	if pt == nil {
+		pt = &profile.ValueType{}
+	}
+	ev.Event, ev.scale = PeriodEvent(pt.Type, pt.Unit, p.Period)
 	for j, st := range p.SampleType {
-		if st.Type == pt.Type && st.Unit == pt.Unit {
+		if pt.Type != "" && st.Type == pt.Type && st.Unit == pt.Unit {
 			ev.weight = j
 		}
 	}
@@ -255,11 +271,14 @@ func injected(loc *profile.Location) bool {
 	return false
 }
 
-// madeUp reports whether a location is one of the functions of the Go runtime that
+// madeUp is MadeUp of the innermost function at a location.
+func madeUp(loc *profile.Location) Loss { return MadeUp(function(loc)) }
+
+// MadeUp reports whether a function is one of those of the Go runtime that
 // stand for code or samples elsewhere (runtime/proc.go, runtime/cpuprof.go,
 // runtime/pprof/proto.go), and if so, what became of a sample there.
-func madeUp(loc *profile.Location) Loss {
-	switch function(loc) {
+func MadeUp(function string) Loss {
+	switch function {
 	case "runtime._ExternalCode", "runtime._System", "runtime._GC":
 		return LostOutsideGo
 	case "runtime._VDSO":
@@ -280,12 +299,12 @@ func (v *pprofConverter) place(loc *profile.Location, delta uint64) (Frame, Loss
 	if m == nil || loc.Address < m.Start || m.Limit != 0 && loc.Address >= m.Limit {
 		return Frame{}, LostUnmapped
 	}
-	if why := notFile(m); why != "" {
+	if why := NotFile(m.File); why != "" {
 		return Frame{}, why
 	}
 	i, ok := v.images[m]
 	if !ok {
-		i = v.c.Image(ImageID{Build: gnuBuildID(m.BuildID), Path: m.File})
+		i = v.c.Image(ImageID{Build: GNUBuildID(m.BuildID), Path: m.File})
 		v.images[m] = i
 	}
 	if i == Unknown { // a mapping made up for want of a real one
@@ -294,25 +313,25 @@ func (v *pprofConverter) place(loc *profile.Location, delta uint64) (Frame, Loss
 	return Frame{i, Offset(loc.Address - m.Start + m.Offset + delta)}, ""
 }
 
-// notFile tells by the names of /proc/PID/maps, and those that perf made up, why
+// NotFile tells by the names of /proc/PID/maps, and those that perf made up, why
 // a mapping is not one of a file.
-func notFile(m *profile.Mapping) Loss {
+func NotFile(name string) Loss {
 	switch {
-	case m.File == "[vdso]" || m.File == "[vsyscall]":
+	case name == "[vdso]" || name == "[vsyscall]":
 		return LostVDSO
-	case strings.HasPrefix(m.File, "[kernel"), strings.HasPrefix(m.File, "[guest.kernel"):
+	case strings.HasPrefix(name, "[kernel"), strings.HasPrefix(name, "[guest.kernel"):
 		return LostKernel
-	case strings.HasPrefix(m.File, "["), strings.HasPrefix(m.File, "//anon"), strings.HasPrefix(m.File, "/memfd:"),
-		strings.HasPrefix(m.File, "/anon_hugepage"):
+	case strings.HasPrefix(name, "["), strings.HasPrefix(name, "//anon"), strings.HasPrefix(name, "/memfd:"),
+		strings.HasPrefix(name, "/anon_hugepage"):
 		return LostAnonymous
 	}
 	return ""
 }
 
-// gnuBuildID reads the build ID of a mapping: Go's runtime/pprof and most others
+// GNUBuildID reads the build ID of a mapping: Go's runtime/pprof and most others
 // write that of the GNU note in hexadecimal. Anything else, such as Go's own
 // build ID, is no name that an image could be found by.
-func gnuBuildID(s string) BuildID {
+func GNUBuildID(s string) BuildID {
 	const longest = 32 // bytes: as made of a SHA-256
 	var id BuildID
 	if b, err := hex.DecodeString(s); err == nil && len(b) <= longest {

@@ -233,7 +233,7 @@ func TestGNUBuildID(t *testing.T) {
 		strings.Repeat("11", 24): BuildID(bytes.Repeat([]byte{0x11}, 20)),
 		strings.Repeat("11", 83): {},
 	} {
-		if got := gnuBuildID(s); got != want {
+		if got := GNUBuildID(s); got != want {
 			t.Errorf("%q: %v, want %v", s, got, want)
 		}
 	}
@@ -244,7 +244,7 @@ func TestNotFile(t *testing.T) {
 		"/bin/app": "", "": "", "[vdso]": LostVDSO, "[heap]": LostAnonymous, "//anon": LostAnonymous,
 		"[kernel.kallsyms]_stext": LostKernel, "/memfd:jit (deleted)": LostAnonymous,
 	} {
-		if got := notFile(&profile.Mapping{File: file}); got != want {
+		if got := NotFile(file); got != want {
 			t.Errorf("%q: %q, want %q", file, got, want)
 		}
 	}

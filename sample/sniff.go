@@ -16,10 +16,11 @@ const (
 	FormatPerf            // perf.data, as a file
 	FormatPerfPipe        // perf.data, as written to a pipe
 	FormatPprof           // a profile of google/pprof, compressed or not
+	FormatOTLP            // profiles of OpenTelemetry, in JSON or protobuf, compressed or not
 )
 
 func (f Format) String() string {
-	return [...]string{"unknown", "backfeed recording", "perf.data", "perf.data pipe", "pprof"}[f]
+	return [...]string{"unknown", "backfeed recording", "perf.data", "perf.data pipe", "pprof", "OTLP"}[f]
 }
 
 // SniffLen is the number of bytes that Sniff looks at, at most.
@@ -40,6 +41,8 @@ func Sniff(b []byte) Format {
 		return sniffGzip(b)
 	case sniffPprof(b, len(b) == SniffLen):
 		return FormatPprof
+	case sniffOTLP(b), bytes.HasPrefix(b, zstdMagic): // nothing else that is read begins with zstd
+		return FormatOTLP
 	}
 	return FormatUnknown
 }
@@ -54,7 +57,10 @@ func sniffPerf(b []byte, order binary.ByteOrder) Format {
 	return FormatPerf
 }
 
-var gzipMagic = []byte{0x1f, 0x8b}
+var (
+	gzipMagic = []byte{0x1f, 0x8b}
+	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
 
 // sniffGzip looks at what b holds compressed, which is usually cut off.
 func sniffGzip(b []byte) Format {
@@ -67,7 +73,64 @@ func sniffGzip(b []byte) Format {
 	if sniffPprof(plain[:n], n == SniffLen || len(b) == SniffLen) {
 		return FormatPprof
 	}
+	if sniffOTLP(plain[:n]) {
+		return FormatOTLP
+	}
 	return FormatUnknown
+}
+
+// sniffOTLP reports whether b is, or begins, a message ProfilesData of OpenTelemetry, in JSON or protobuf, or such messages
+// with their lengths in front, as the collector's file exporter writes them. Nothing has a magic.
+func sniffOTLP(b []byte) bool {
+	if text := bytes.TrimLeft(b, " \t\r\n"); len(text) > 0 && text[0] == '{' {
+		text = bytes.TrimLeft(text[1:], " \t\r\n")
+		return bytes.HasPrefix(text, []byte(`"resourceProfiles"`)) || bytes.HasPrefix(text, []byte(`"dictionary"`)) && bytes.Contains(text, []byte(`Table"`))
+	}
+	if sniffProfiles(b) {
+		return true
+	}
+	const mostLength = 128 << 20
+	if len(b) < 5 || binary.BigEndian.Uint32(b) > mostLength {
+		return false
+	}
+	b = b[4:min(int64(len(b)), 4+int64(binary.BigEndian.Uint32(b)))]
+	return bytes.HasPrefix(b, zstdMagic) || len(b) > 0 && b[0] == '{' && sniffOTLP(b) || sniffProfiles(b)
+}
+
+// sniffProfiles reports whether b is, or begins, a ProfilesData of opentelemetry/proto/profiles/v1development: resource_profiles
+// = 1, whose fields 1 to 3 are messages and strings, and dictionary = 2, whose fields 1 to 7 are.
+func sniffProfiles(b []byte) bool {
+	found := false
+	for len(b) > 0 {
+		key, body, rest, ok := protoBody(b)
+		if !ok || key > 2 {
+			return false
+		}
+		for last := map[uint64]uint64{1: 3, 2: 7}[key]; len(body) > 0; {
+			sub, _, next, ok := protoBody(body)
+			if !ok || sub > last {
+				return false
+			}
+			found, body = true, next
+		}
+		b = rest
+	}
+	return found
+}
+
+// protoBody cuts the first field off a message that may itself be cut off, if it is one with a length.
+func protoBody(b []byte) (number uint64, body, rest []byte, ok bool) {
+	key, n := binary.Uvarint(b)
+	if n <= 0 || key&7 != 2 || key>>3 == 0 {
+		return 0, nil, nil, false
+	}
+	size, m := binary.Uvarint(b[n:])
+	if m < 0 || m == 0 && len(b) > n {
+		return 0, nil, nil, false
+	}
+	body = b[n+max(m, 0):]
+	size = min(size, uint64(len(body)))
+	return key >> 3, body[:size], body[size:], true
 }
 
 // pprofInts are the fields of message Profile in profile.proto that are plain

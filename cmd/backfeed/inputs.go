@@ -13,7 +13,7 @@ import (
 )
 
 // srcHelp is a paragraph for the help of commands that read samples.
-const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile or the exact counts of a callgrind run,
+const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile, profiles of OpenTelemetry (OTLP) or the exact counts of a callgrind run,
 told apart by content, or the directory of a store; "-" is standard input, and an address (http://, https://) is fetched: a
 file, or a profile that net/http/pprof makes (http://localhost:6060). Several are added up. Of a
 store, --since, --until and --label choose what to read: whole epochs. callgrind has to run with

@@ -62,11 +62,30 @@ func tinyPprof(t *testing.T, compressed bool) []byte {
 	return b.Bytes()
 }
 
+// tinyOTLP is a message of OpenTelemetry's profiles with one sample of three times in a mapping, field by field as
+// opentelemetry/proto/profiles/v1development/profiles.proto numbers them.
+func tinyOTLP() []byte {
+	field := func(number byte, parts ...[]byte) []byte {
+		body := bytes.Join(parts, nil)
+		return append(binary.AppendUvarint([]byte{number<<3 | 2}, uint64(len(body))), body...)
+	}
+	number := func(number byte, v uint64) []byte { return binary.AppendUvarint([]byte{number << 3}, v) }
+	var table []byte
+	for _, s := range []string{"", "samples", "count", "cpu", "nanoseconds", "/nowhere"} {
+		table = append(table, field(5, []byte(s))...)
+	}
+	return append(
+		field(1, field(2, field(2, field(1, number(1, 1), number(2, 2)), field(2, number(1, 1), field(5, make([]byte, 24))), field(5, number(1, 3), number(2, 4)), number(6, 50e6)))),
+		field(2, field(1), field(1, number(1, 0x400000), number(2, 0x401000), number(4, 5)), field(2), field(2, number(1, 1), number(2, 0x400010)), table, field(7), field(7, field(1, []byte{1})))...)
+}
+
 // TestSources: a good file of each kind is read, and ten bad ones each end with
 // exit code 4 and a message that names the file and says what is wrong with it.
 func TestSources(t *testing.T) {
 	own := []byte(testtool.Read(t, recording(t, t.TempDir(), "own", sample.ImageID{Path: "/nowhere"})))
 	perf, pprof, raw := tinyPerf(), tinyPprof(t, true), tinyPprof(t, false)
+	otlp := tinyOTLP()
+	framed := append(binary.BigEndian.AppendUint32(nil, uint32(len(otlp))), otlp...)
 	empty := (&sample.Recording{}).Encode()
 	for _, kind := range []struct {
 		name string
@@ -111,6 +130,20 @@ func TestSources(t *testing.T) {
 			"raw, cut":            raw[:len(raw)/2],
 			"raw, lying length":   with(raw, 1, 0x7f),
 			"heap profile":        heapProfile(t),
+		}},
+		{"OTLP", otlp, map[string][]byte{
+			"cut in the length":     framed[:3],
+			"cut in the message":    framed[:len(framed)-1],
+			"length of nothing":     make([]byte, 4),
+			"cut in the middle":     otlp[:len(otlp)/2],
+			"last byte missing":     otlp[:len(otlp)-1],
+			"lying length":          with(otlp, 1, 0x7f),
+			"another version":       []byte("\x0a\x08\x12\x06\x12\x04\x1a\x02\x01\x02"),
+			"no dictionary":         []byte("\x0a\x08\x12\x06\x12\x04\x12\x02\x08\x01"),
+			"JSON, cut":             []byte(`{"resourceProfiles":[{`),
+			"JSON, not of profiles": []byte(`{"resourceProfiles":7}`),
+			"zstd magic alone":      []byte("\x28\xb5\x2f\xfd"),
+			"gzip, cut":             zipped(t, otlp)[:40],
 		}},
 		{"unknown", own, map[string][]byte{
 			"empty":     nil,

@@ -15,9 +15,11 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
 	"backfeed/infer/truth"
 	"backfeed/sample"
 	"backfeed/sample/bound"
+	"backfeed/sample/otlp"
 	"backfeed/sample/perfdata"
 	"backfeed/sample/store"
 )
@@ -168,6 +170,8 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
 	case sample.FormatPprof:
 		return sample.ReadPprof(in)
+	case sample.FormatOTLP:
+		return otlp.Read(in, otlp.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }, Offset: s.offsetOf})
 	}
 	if truth.IsCounts(head) {
 		exact, err := truth.Read(in)
@@ -183,6 +187,15 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 	return nil, unknown(head)
 }
 
+// offsetOf asks an image that can be found where an address as linked is in its file.
+func (s *Session) offsetOf(id sample.ImageID, address uint64) (sample.Offset, bool) {
+	im, err := s.Open(id)
+	if err != nil {
+		return 0, false
+	}
+	return im.OffsetOf(image.Addr(address))
+}
+
 // unknown says what a file that begins with head may be instead of a recording.
 func unknown(head []byte) error {
 	switch {
@@ -193,9 +206,9 @@ func unknown(head []byte) error {
 	case bytes.HasPrefix(head, []byte("bfr")):
 		return errors.New("a backfeed recording of a version that this backfeed does not know")
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return errors.New("compressed with gzip, but no pprof profile or cut off")
+		return errors.New("compressed with gzip, but neither a pprof profile nor OTLP profiles, or cut off")
 	}
-	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor callgrind's counts (`backfeed help recordings` says what is read)")
+	return errors.New("neither a backfeed recording nor perf.data nor a pprof profile nor OTLP profiles nor callgrind's counts (`backfeed help recordings` says what is read)")
 }
 
 // peek returns the first bytes of in, and in as if they had not been read. A file

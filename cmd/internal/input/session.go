@@ -85,7 +85,7 @@ func Of(rec *sample.Recording, opt Options) (*Session, error) {
 }
 
 // Read adds up the samples of all paths: recordings of backfeed, perf.data files, pprof
-// profiles, exact counts of callgrind and of Go, and the directories of stores, told apart
+// and OTLP profiles, exact counts of callgrind and of Go, and the directories of stores, told apart
 // by content. Its error is of the kind fail.Nothing if the bytes are to blame or there are
 // no samples. ctx ends it between two paths.
 func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {

@@ -19,11 +19,11 @@ func IsCounted(path string) bool {
 }
 
 // IsRecording reports whether path is samples that no compiler reads as a profile: a recording of backfeed, a perf.data
-// file or a store. A pprof profile may be either.
+// file, OTLP profiles or a store. A pprof profile may be either.
 func IsRecording(path string) bool {
 	return store.Is(path) || sniffs(path, false, func(head []byte) bool {
 		f := sample.Sniff(head)
-		return f == sample.FormatBackfeed || f == sample.FormatPerf || f == sample.FormatPerfPipe
+		return f == sample.FormatBackfeed || f == sample.FormatPerf || f == sample.FormatPerfPipe || f == sample.FormatOTLP
 	})
 }
 
