@@ -471,10 +471,12 @@ func (g *goWriter) keys() []goEdge {
 	for e := range g.edges {
 		keys = append(keys, e)
 	}
-	slices.SortFunc(keys, func(a, b goEdge) int {
-		return cmp.Or(compareFuncs(a.caller, b.caller), cmp.Compare(a.line, b.line), compareFuncs(a.callee, b.callee))
-	})
+	slices.SortFunc(keys, compareEdges)
 	return keys
+}
+
+func compareEdges(a, b goEdge) int {
+	return cmp.Or(compareFuncs(a.caller, b.caller), cmp.Compare(a.line, b.line), compareFuncs(a.callee, b.callee))
 }
 
 func compareFuncs(a, b goFunc) int {

@@ -13,13 +13,20 @@ import (
 
 // Losses of profiles in pprof's format.
 const (
-	LostNoAddress Loss = "no address in the profile" // names and lines only
-	LostOutsideGo Loss = "outside Go code"           // runtime/pprof does not say where
+	LostNoAddress Loss = "no address in the profile"                      // names and lines only
+	LostOutsideGo Loss = "outside Go code"                                // runtime/pprof does not say where
+	LostUnplaced  Loss = "at an address of a file that was not read here" // which alone says where it lies
 )
 
 // ErrNoAddresses is wrapped where a profile says which functions ran, but not
 // which instructions of which files.
 var ErrNoAddresses = errors.New("no addresses in mapped files: functions and lines alone do not tell basic blocks apart")
+
+// A Placer finds what a profile does not say: where the addresses of an image lie in its file. It is asked where a profile
+// has a mapping that begins at 0, at the beginning of the file: no process has one, so that its addresses are not those of
+// a process. Parca's agent and others who read the file write addresses as it was linked; what was put in the form of a
+// mapping of the whole file are offsets. place returns the offset of one of them; an error says that nothing tells.
+type Placer func(id ImageID, addrs []uint64) (place func(addr uint64) (Offset, bool), err error)
 
 // ReadPprof reads a CPU profile in pprof's format, compressed or not.
 //
@@ -38,12 +45,17 @@ var ErrNoAddresses = errors.New("no addresses in mapped files: functions and lin
 //
 // What Go's runtime/pprof cannot place, it ascribes to functions made up for the
 // purpose (runtime._ExternalCode): these samples are lost here, with a reason.
-func ReadPprof(r io.Reader) (*Recording, error) {
+//
+// Where addresses are not those of a process, the samples are lost (LostUnplaced): ReadPprofPlaced asks the image.
+func ReadPprof(r io.Reader) (*Recording, error) { return ReadPprofPlaced(r, nil) }
+
+// ReadPprofPlaced is ReadPprof of a profile whose addresses may not be those of a process; nil places none.
+func ReadPprofPlaced(r io.Reader, placer Placer) (*Recording, error) {
 	p, err := ParseProfile(r)
 	if err != nil {
 		return nil, fmt.Errorf("pprof: %w", err)
 	}
-	rec, err := fromPprof(p)
+	rec, err := fromPprof(p, placer)
 	if err != nil {
 		return nil, fmt.Errorf("pprof: %w", err)
 	}
@@ -56,6 +68,7 @@ type pprofEvent struct {
 	samples int    // index of the number of samples
 	weight  int    // index of the sum of their periods; -1 if there is none
 	scale   uint64 // of the weight, to Event.Unit
+	each    int64  // what of the value is one sample; 0 if it counts samples
 }
 
 func pprofEvents(p *profile.Profile) ([]pprofEvent, error) {
@@ -69,7 +82,7 @@ func pprofEvents(p *profile.Profile) ([]pprofEvent, error) {
 		if st.Type == "samples" {
 			evs = append(evs, periodEvent(p, i))
 		} else if name, ok := strings.CutSuffix(st.Type, "_sample"); ok {
-			ev := pprofEvent{Event{Name: name, Unit: eventUnit(name)}, i, -1, 1}
+			ev := pprofEvent{Event: Event{Name: name, Unit: eventUnit(name)}, samples: i, weight: -1, scale: 1}
 			for j, w := range p.SampleType {
 				if w.Type == name+"_event" && w.Unit == "count" {
 					ev.weight = j
@@ -79,6 +92,9 @@ func pprofEvents(p *profile.Profile) ([]pprofEvent, error) {
 		}
 	}
 	if len(evs) == 0 {
+		if ev, ok := timeEvent(p); ok {
+			return []pprofEvent{ev}, nil
+		}
 		return nil, fmt.Errorf("no number of samples among its values (%s): want a CPU profile", strings.Join(names, ", "))
 	}
 	return evs, nil
@@ -132,6 +148,19 @@ func periodEvent(p *profile.Profile, i int) pprofEvent {
 	return ev
 }
 
+// timeEvent returns the event of a profile that has the time of samples and not their number: servers of profiles give one
+// type of value at a time. The period is how much of it is one sample.
+func timeEvent(p *profile.Profile) (pprofEvent, bool) {
+	for i, st := range p.SampleType {
+		if pt := p.PeriodType; pt != nil && st.Type == "cpu" && st.Type == pt.Type && st.Unit == pt.Unit && nanoseconds[st.Unit] > 0 && p.Period > 0 {
+			ev := periodEvent(p, i)
+			ev.samples, ev.weight, ev.each = i, i, p.Period
+			return ev, true
+		}
+	}
+	return pprofEvent{}, false
+}
+
 // eventUnit returns the unit of an event that does not count time.
 func eventUnit(name string) string {
 	switch name {
@@ -141,15 +170,16 @@ func eventUnit(name string) string {
 	return "events"
 }
 
-func fromPprof(p *profile.Profile) (*Recording, error) {
+func fromPprof(p *profile.Profile, placer Placer) (*Recording, error) {
 	evs, err := pprofEvents(p)
 	if err != nil {
 		return nil, err
 	}
 	rec := &Recording{}
+	unplaced := unplacedMappings(p, placer)
 	for _, ev := range evs {
 		c := NewCounts(CPU{}, ev.Event)
-		conv := pprofConverter{c: c, images: map[*profile.Mapping]int{}}
+		conv := pprofConverter{c: c, images: map[*profile.Mapping]int{}, unplaced: unplaced}
 		for i, s := range p.Sample {
 			if err := conv.add(s, ev); err != nil {
 				return nil, fmt.Errorf("sample %d: %w", i, err)
@@ -161,18 +191,51 @@ func fromPprof(p *profile.Profile) (*Recording, error) {
 		rec.Add(c)
 	}
 	if unusable(rec) {
-		return nil, ErrNoAddresses
+		return nil, &NoAddressError{callsByName(p, evs[0])}
 	}
 	return Merge(rec), nil
 }
 
-// unusable reports whether there are samples, and not one of them has a place.
+// unplacedMappings asks for the mappings whose addresses are not those of a process, once for each.
+func unplacedMappings(p *profile.Profile, placer Placer) map[*profile.Mapping]func(addr uint64) (Offset, bool) {
+	addrs := map[*profile.Mapping][]uint64{}
+	for _, loc := range p.Location {
+		if m := loc.Mapping; m != nil && m.Start == 0 && m.Offset == 0 && loc.Address != 0 && NotFile(m.File) == "" && mappedImage(m) != (ImageID{}) {
+			addrs[m] = append(addrs[m], loc.Address)
+		}
+	}
+	places := map[*profile.Mapping]func(addr uint64) (Offset, bool){}
+	for _, m := range p.Mapping { // in the order of the file, as what is said of them
+		all := addrs[m]
+		if len(all) == 0 {
+			continue
+		}
+		places[m] = nil
+		if placer != nil {
+			if place, err := placer(mappedImage(m), all); err == nil {
+				places[m] = place
+			}
+		}
+	}
+	return places
+}
+
+// mappedImage names the image of a mapping; the zero ImageID is none.
+func mappedImage(m *profile.Mapping) ImageID {
+	return ImageID{Build: GNUBuildID(m.BuildID), Path: m.File}
+}
+
+// unusable reports whether there are samples without addresses, and not one has a place or would have, were its image here.
 func unusable(r *Recording) bool {
-	var stripped uint64
+	var stripped, placed uint64
 	for _, c := range r.Counts {
 		stripped = add(stripped, add(c.Lost[LostNoAddress], c.Lost[LostUnmapped]))
+		placed = add(placed, c.Lost[LostUnplaced])
+		for _, ic := range c.Images {
+			placed = add(placed, ic.Samples())
+		}
 	}
-	return stripped > 0 && stripped == r.Samples()
+	return stripped > 0 && placed == 0
 }
 
 // A pprofConverter adds the samples of a profile to c.
@@ -180,14 +243,35 @@ type pprofConverter struct {
 	c        *Counts
 	images   map[*profile.Mapping]int // in c
 	frames   []Frame
-	overflow bool // of the weight
+	overflow bool  // of the weight
+	rest     int64 // of values of time: what is missing in the samples so far, or too much
+
+	// unplaced are the mappings whose addresses are not those of a process; nil is of one that nothing places.
+	unplaced map[*profile.Mapping]func(addr uint64) (Offset, bool)
+}
+
+// number returns how many samples a value stands for, rounded; what that leaves is added to the next value, so that the
+// sum is right too.
+func (v *pprofConverter) number(value, each int64) uint64 {
+	if each == 0 {
+		return uint64(value)
+	}
+	n := value / each
+	v.rest += value % each
+	switch {
+	case v.rest >= each-v.rest:
+		n, v.rest = n+1, v.rest-each
+	case n > 0 && v.rest < -each/2:
+		n, v.rest = n-1, v.rest+each
+	}
+	return uint64(n)
 }
 
 func (v *pprofConverter) add(s *profile.Sample, ev pprofEvent) error {
 	if s.Value[ev.samples] < 0 || ev.weight >= 0 && s.Value[ev.weight] < 0 {
 		return errors.New("negative value: this is the difference of two profiles; save one without -base and -diff_base")
 	}
-	n := uint64(s.Value[ev.samples])
+	n := v.number(s.Value[ev.samples], ev.each)
 	if n == 0 {
 		return nil
 	}
@@ -302,15 +386,24 @@ func (v *pprofConverter) place(loc *profile.Location, delta uint64) (Frame, Loss
 	if why := NotFile(m.File); why != "" {
 		return Frame{}, why
 	}
+	off := Offset(loc.Address - m.Start + m.Offset)
+	if find, ok := v.unplaced[m]; ok {
+		if find == nil {
+			return Frame{}, LostUnplaced
+		}
+		if off, ok = find(loc.Address); !ok {
+			return Frame{}, LostUnmapped
+		}
+	}
 	i, ok := v.images[m]
 	if !ok {
-		i = v.c.Image(ImageID{Build: GNUBuildID(m.BuildID), Path: m.File})
+		i = v.c.Image(mappedImage(m))
 		v.images[m] = i
 	}
 	if i == Unknown { // a mapping made up for want of a real one
 		return Frame{}, LostUnmapped
 	}
-	return Frame{i, Offset(loc.Address - m.Start + m.Offset + delta)}, ""
+	return Frame{i, off + Offset(delta)}, ""
 }
 
 // NotFile tells by the names of /proc/PID/maps, and those that perf made up, why

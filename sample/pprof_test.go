@@ -153,14 +153,16 @@ func TestPprofEvents(t *testing.T) {
 		n             int64
 		want          string // events, or an error
 	}{
-		{"samples/count cpu/nanoseconds", "cpu/nanoseconds", 100, "[{{cpu-clock 100 ns} 0 1 1}]"},
-		{"samples/count cpu/microseconds", "cpu/microseconds", 100, "[{{cpu-clock 100000 ns} 0 1 1000}]"},
-		{"samples/count", "wall/nanoseconds", 5, "[{{wall 5 ns} 0 -1 1}]"},
-		{"samples/count", "cycles/count", 1000, "[{{cycles 1000 cycles} 0 -1 1}]"},
-		{"samples/count", "cpu/seconds", math.MaxInt64, "[{{cpu-clock 0 ns} 0 -1 1000000000}]"},
-		{"samples/count", "", 0, "[{{unknown 0 events} 0 -1 1}]"},
+		{"samples/count cpu/nanoseconds", "cpu/nanoseconds", 100, "[{{cpu-clock 100 ns} 0 1 1 0}]"},
+		{"samples/count cpu/microseconds", "cpu/microseconds", 100, "[{{cpu-clock 100000 ns} 0 1 1000 0}]"},
+		{"samples/count", "wall/nanoseconds", 5, "[{{wall 5 ns} 0 -1 1 0}]"},
+		{"samples/count", "cycles/count", 1000, "[{{cycles 1000 cycles} 0 -1 1 0}]"},
+		{"samples/count", "cpu/seconds", math.MaxInt64, "[{{cpu-clock 0 ns} 0 -1 1000000000 0}]"},
+		{"cpu/nanoseconds", "cpu/nanoseconds", 100, "[{{cpu-clock 100 ns} 0 0 1 100}]"},
+		{"cpu/nanoseconds", "cpu/nanoseconds", 0, "no number of samples among its values (cpu/nanoseconds): want a CPU profile"},
+		{"samples/count", "", 0, "[{{unknown 0 events} 0 -1 1 0}]"},
 		{"cycles_sample/count cycles_event/count LLC-misses_event/count LLC-misses_sample/count", "cycles_event/count", 0,
-			"[{{cycles 0 cycles} 0 1 1} {{LLC-misses 0 events} 3 2 1}]"},
+			"[{{cycles 0 cycles} 0 1 1 0} {{LLC-misses 0 events} 3 2 1 0}]"},
 		{"inuse_objects/count inuse_space/bytes", "space/bytes", 524288,
 			"no number of samples among its values (inuse_objects/count, inuse_space/bytes): want a CPU profile"},
 		{"contentions/count delay/nanoseconds", "contentions/count", 1,

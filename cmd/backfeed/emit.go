@@ -92,12 +92,18 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
 	in.Images, in.Only = []string{*image}, *image
+	in.ByName = name == "go"
 	src, err := c.inferred(fs.Args(), in)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	if *image != "" {
+	if src.Calls != nil {
+		write = emit.GoNames
+		if err := fs.Refuse("a profile of functions and lines alone has no images, and nothing is inferred from it", "image", "symfs", "event", "model"); err != nil {
+			return c.usage(err)
+		}
+	} else if *image != "" {
 		ip, err := src.Image(*image)
 		if err != nil {
 			return err

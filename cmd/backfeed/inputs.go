@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/sample"
@@ -15,8 +16,9 @@ import (
 // srcHelp is a paragraph for the help of commands that read samples.
 const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile, profiles of OpenTelemetry (OTLP) or the exact counts of a callgrind run,
 told apart by content, or the directory of a store; "-" is standard input, and an address (http://, https://) is fetched: a
-file, or a profile that net/http/pprof makes (http://localhost:6060). Several are added up. Of a
-store, --since, --until and --label choose what to read: whole epochs. callgrind has to run with
+file, or a profile that net/http/pprof makes (http://localhost:6060). parca://HOST:PORT and pyroscope://HOST:PORT are servers of
+profiles (see "recordings"). Several are added up. Of a store, --since, --until and --label choose what to read: whole
+epochs; of a server, without them the last hour. callgrind has to run with
 --dump-instr=yes; what it counted has no samples, and stands beside those of a recording.`
 
 // symfsHelp is one for those that need the images too.
@@ -34,9 +36,9 @@ func (c *cli) inputs() *input.Options {
 	opt := &input.Options{Stdin: c.stdin, Notify: notices{c}, Advise: true}
 	c.fs.Grouped(sourceFlags, func() {
 		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first, or at the address of a debuginfod server last; may be given several times")
-		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store, read what was recorded since `time`, or so long ago")
-		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store, read what was recorded until `time`, or so long ago")
-		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store, read what is marked with `name=value`")
+		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store or a server, read what was recorded since `time`, or so long ago")
+		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store or a server, read what was recorded until `time`, or so long ago")
+		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store or a server, read what is marked with `name=value`")
 	})
 	return opt
 }
@@ -57,14 +59,17 @@ func (c *cli) output() (file *string) {
 
 // selects returns an error if the flags that choose from stores are given, and no path is one.
 func (c *cli) selects(paths []string) error {
-	if slices.ContainsFunc(paths, isDir) {
+	if slices.ContainsFunc(paths, selectable) {
 		return nil
 	}
-	if err := c.fs.Refuse("it chooses from a store, and "+strings.Join(input.Names(paths), ", ")+" is none", "since", "until", "label"); err != nil {
+	if err := c.fs.Refuse("it chooses from a store or a server of profiles, and "+strings.Join(input.Names(paths), ", ")+" is none", "since", "until", "label"); err != nil {
 		return c.usage(err)
 	}
 	return nil
 }
+
+// selectable reports whether flags choose from a path: a store, or a server of profiles.
+func selectable(path string) bool { return isDir(path) || fetch.Selects(path) }
 
 // isDir reports whether path is a directory, which of sources only stores are.
 func isDir(path string) bool {

@@ -1,12 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"encoding/binary"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/google/pprof/profile"
 
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -92,4 +97,75 @@ func TestURL(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestProfileServers: servers of profiles are sources of commands, chosen from by flags; what they have without addresses
+// makes a profile for Go and nothing else.
+func TestProfileServers(t *testing.T) {
+	var asked string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		asked = string(body)
+		if strings.HasPrefix(r.URL.Path, "/querier.v1.") {
+			w.Header().Set("Content-Type", "application/proto")
+			w.Write(namedPprof(t))
+			return
+		}
+		p := tinyPprof(t, true)
+		answer := append(binary.AppendUvarint([]byte{6<<3 | 2}, uint64(len(p))), p...) // QueryResponse.pprof
+		w.Header().Set("Content-Type", "application/grpc-web+proto")
+		w.Write(append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(answer))), answer...))
+		w.Write([]byte("\x80\x00\x00\x00\x10grpc-status: 0\r\n"))
+	}))
+	defer server.Close()
+	parca := strings.Replace(server.URL, "http://", "parca://t0ps3cret@", 1)
+	pyroscope := strings.Replace(server.URL, "http://", "pyroscope://", 1)
+	out := filepath.Join(t.TempDir(), "out")
+	for _, tt := range []struct {
+		args []string
+		code int
+		says string // by the command, or to the server
+	}{
+		{[]string{"import", parca, "--since", "2h", "--label", "comm=app", "-o", out}, exitDone, `delta{comm="app"}`},
+		{[]string{"merge", parca + "/@2", parca + "?query=a:b", "-o", out}, exitDone, "9 samples"},
+		{[]string{"import", parca, "--since", "1h", "--until", "2h", "-o", out}, exitFailed, "is no time"},
+		{[]string{"import", pyroscope, "-o", out}, exitNothing, "`backfeed emit go` makes a profile"},
+		{[]string{"emit", "llvm", pyroscope, "-o", out}, exitNothing, "all else needs addresses"},
+		{[]string{"emit", "go", pyroscope, parca, "-o", out}, exitNothing, "do not add up"},
+		{[]string{"emit", "go", pyroscope, "--image", "app", "-o", out}, exitUsage, "has no images"},
+		{[]string{"emit", "go", pyroscope, pyroscope, "--label", "service_name=app", "-o", out}, exitDone, `{service_name="app"}`},
+		{[]string{"emit", "go", pyroscope, "-o", out}, exitDone, "nothing was inferred"},
+	} {
+		code, _, errs := runCLI(t, tt.args...)
+		if code != tt.code || !strings.Contains(errs+asked, tt.says) {
+			t.Errorf("%q: exit code %d, want %d, %s: %s%q", tt.args, code, tt.code, tt.says, errs, asked)
+		}
+		if strings.Contains(errs, "t0ps3cret") {
+			t.Errorf("%q shows the token: %s", tt.args, errs)
+		}
+	}
+}
+
+// namedPprof is a profile of a Go program by functions and lines alone, as Pyroscope answers.
+func namedPprof(t *testing.T) []byte {
+	t.Helper()
+	p := &profile.Profile{
+		SampleType: []*profile.ValueType{{Type: "cpu", Unit: "nanoseconds"}},
+		PeriodType: &profile.ValueType{Type: "cpu", Unit: "nanoseconds"}, Period: 10000000,
+		Mapping: []*profile.Mapping{{ID: 1, File: "app", HasFunctions: true}},
+	}
+	for i, name := range []string{"main.f", "main.main"} {
+		f := &profile.Function{ID: uint64(i + 1), Name: name, Filename: "main.go", StartLine: int64(10 * (i + 1))}
+		p.Function = append(p.Function, f)
+		p.Location = append(p.Location, &profile.Location{ID: uint64(i + 1), Mapping: p.Mapping[0], Line: []profile.Line{{Function: f, Line: f.StartLine + 1}}})
+	}
+	p.Sample = []*profile.Sample{{Location: p.Location, Value: []int64{30000000}}}
+	var b bytes.Buffer
+	if err := p.WriteUncompressed(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }

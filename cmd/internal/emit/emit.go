@@ -54,6 +54,18 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	return append(summary, elsewhere(src, opt, st.Image)...), nil
 }
 
+// GoNames writes a pprof profile for go build -pgo of functions and lines alone.
+func GoNames(w io.Writer, src *input.Session, _ Options) ([]string, error) {
+	st, err := feedback.WriteGoNames(w, src.Calls)
+	if err != nil {
+		return nil, err
+	}
+	return []string{
+		fmt.Sprintf("%d call edges by functions and lines; %d of %d samples show no call%s", st.Edges, src.Calls.NoCall, src.Calls.Samples, leftOut(st.Skipped, st.Dropped, float64(st.Weight))),
+		"the sources have no addresses: nothing was inferred, and the profile is as good as its samples; profiles with addresses (runtime/pprof's own files, perf, record) make better ones",
+	}, nil
+}
+
 var llvmFormats = map[string]feedback.LLVMFormat{"": feedback.LLVMText, "text": feedback.LLVMText, "extbinary": feedback.LLVMExtBinary}
 
 // LLVM writes a sample profile for clang and rustc.

@@ -52,6 +52,9 @@ func elsewhere(src *input.Session, opt Options, about ...sample.ImageID) []strin
 
 // Unread says what debug information of the images could not be read, of those whose samples are not few.
 func Unread(p *infer.Profile) (all []string) {
+	if p == nil { // of functions and lines alone
+		return nil
+	}
 	var samples uint64
 	for _, ip := range p.Images {
 		samples += ip.Samples

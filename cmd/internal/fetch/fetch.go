@@ -55,13 +55,18 @@ type Fetcher struct {
 	Pause    time.Duration // before the second try, about; 0 is a second
 	Patience time.Duration // with a server that sends nothing; 0 is 30 s
 
+	// Select is what a server of profiles is asked for, where an address names one.
+	Select Selection
+
 	// Retry is called before a file is asked for again, with what was wrong and how long that is put off. nil is not called.
 	Retry func(why error, in time.Duration)
+
+	call *call // what is sent to the address; nil is to get a file
 }
 
-// Is reports whether a path is the address of a file to be fetched.
+// Is reports whether a path is the address of a file to be fetched, or of a server of profiles.
 func Is(path string) bool {
-	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://")
+	return strings.HasPrefix(path, "http://") || strings.HasPrefix(path, "https://") || Selects(path)
 }
 
 // Name returns an address without what may be secret: the user, the password, and what is asked but for seconds.
@@ -73,6 +78,9 @@ func Name(address string) string {
 	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	q := u.Query()
 	var asked []string
+	if query := q.Get(queryKey); query != "" && Selects(address) {
+		asked = append(asked, queryKey+"="+query)
+	}
 	if seconds := q.Get("seconds"); seconds != "" {
 		asked = append(asked, "seconds="+url.QueryEscape(seconds))
 	}
@@ -104,6 +112,14 @@ func (f Fetcher) Get(ctx context.Context, address string, maxBytes int64) ([]byt
 // To writes the file at an address, of at most so many bytes, to file, which then has nothing else. Errors of the
 // network name the address.
 func (f Fetcher) To(ctx context.Context, address string, file *os.File, maxBytes int64) error {
+	if Selects(address) {
+		b, err := f.selected(ctx, address, min(maxBytes, maxAnswer))
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(b)
+		return err
+	}
 	return f.all(ctx, address, maxBytes, func() (io.Writer, error) {
 		if err := file.Truncate(0); err != nil {
 			return nil, err
@@ -133,15 +149,15 @@ func (f Fetcher) all(ctx context.Context, address string, maxBytes int64, start 
 			return nil
 		}
 		if again == nil || i == n || ctx.Err() != nil {
-			return fmt.Errorf("%s: %w", Name(address), secrets(u).outOf(err))
+			return fmt.Errorf("%s: %w", f.name(address), f.secrets(u).outOf(err))
 		}
 		wait := max(pause/2+rand.N(pause), again.after) // not all at the same time
 		if f.Retry != nil {
-			f.Retry(fmt.Errorf("%s: %w", Name(address), secrets(u).outOf(err)), wait)
+			f.Retry(fmt.Errorf("%s: %w", f.name(address), f.secrets(u).outOf(err)), wait)
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w", Name(address), context.Cause(ctx))
+			return fmt.Errorf("%s: %w", f.name(address), context.Cause(ctx))
 		case <-time.After(wait):
 		}
 		pause *= 2
@@ -203,7 +219,7 @@ func (f Fetcher) try(ctx context.Context, u *url.URL, measured time.Duration, ma
 		}
 		return &retry{}, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := f.request(ctx, u)
 	if err != nil {
 		return nil, errors.New("no address to ask")
 	}
@@ -226,8 +242,22 @@ func (f Fetcher) try(ctx context.Context, u *url.URL, measured time.Duration, ma
 		return why(err)
 	case n > maxBytes:
 		return nil, fmt.Errorf("more than %d bytes: %w", maxBytes, ErrTooLarge)
+	case f.call != nil:
+		f.call.answer = resp.Header
 	}
 	return nil, nil
+}
+
+// request makes the request for a file, or of a call.
+func (f Fetcher) request(ctx context.Context, u *url.URL) (*http.Request, error) {
+	if f.call == nil {
+		return http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(f.call.body))
+	if err == nil {
+		req.Header = f.call.header.Clone()
+	}
+	return req, err
 }
 
 // onlyWriter hides what else a writer can do: a file would read for itself, and errors would not say which failed.
@@ -255,7 +285,7 @@ var transport = func() *http.Transport {
 // client follows redirects, but not from https to http. An address may be secret, so no server is told of another.
 func (f Fetcher) client(u *url.URL) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
-		if f.SameHost && req.URL.Host != u.Host || via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" || len(via) > maxRedirects {
+		if f.call != nil || f.SameHost && req.URL.Host != u.Host || via[len(via)-1].URL.Scheme == "https" && req.URL.Scheme != "https" || len(via) > maxRedirects {
 			return http.ErrUseLastResponse
 		}
 		req.Header.Del("Referer")
@@ -268,6 +298,9 @@ func refused(resp *http.Response) (*retry, error) {
 	const enough = 200
 	b, _ := io.ReadAll(io.LimitReader(resp.Body, enough))
 	first, _, _ := strings.Cut(strings.TrimSpace(string(b)), "\n")
+	if said := connectMessage(resp, b); said != "" {
+		first = said
+	}
 	err := errors.New(report.Clean(resp.Status))
 	if first = report.Clean(first); first != "" && !strings.HasPrefix(first, "<") { // no page
 		err = fmt.Errorf("%w: %s", err, first)

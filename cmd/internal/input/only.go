@@ -86,8 +86,11 @@ func noImage(want string, build sample.BuildID) error {
 
 // Asked returns how many samples were recorded of what was asked for: of one image, or of all.
 func (s *Session) Asked() uint64 {
-	if s.only != nil {
+	switch {
+	case s.only != nil:
 		return s.Profile.Samples.Total
+	case s.Calls != nil:
+		return s.Calls.Samples
 	}
 	return s.Recording.Samples()
 }

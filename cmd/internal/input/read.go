@@ -49,6 +49,12 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 	if len(all) > 1 {
 		r = sample.Merge(all...)
 	}
+	if s.Calls != nil {
+		if r.Samples() > 0 {
+			return nil, fail.Errorf(fail.Nothing, "%s: some sources have functions and lines alone, which do not add up with samples that have addresses: read one kind at a time", strings.Join(Names(paths), ", "))
+		}
+		return r, nil
+	}
 	if r.Samples() == 0 && report.Observed(r.Observed(nil)) == "" {
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(Names(paths), ", "))
 	}
@@ -169,7 +175,19 @@ func (s *Session) decode(in io.Reader, name string) (*sample.Recording, error) {
 	case sample.FormatPerf, sample.FormatPerfPipe:
 		return perfdata.Read(in, perfdata.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }})
 	case sample.FormatPprof:
-		return sample.ReadPprof(in)
+		rec, err := sample.ReadPprofPlaced(in, s.placer(name))
+		var named *sample.NoAddressError
+		switch {
+		case !errors.As(err, &named):
+			return rec, err
+		case !s.opt.ByName:
+			return nil, fmt.Errorf("%w: `backfeed emit go` makes a profile of those of a Go program, without inference; all else needs addresses, which files of runtime/pprof, perf.data and recordings have", err)
+		}
+		if s.Calls == nil {
+			s.Calls = &sample.NamedCalls{}
+		}
+		s.Calls.Add(named.Calls)
+		return &sample.Recording{}, nil
 	case sample.FormatOTLP:
 		return otlp.Read(in, otlp.Options{StackDepth: s.opt.StackDepth, Warn: func(msg string) { s.notify.Warn("%s: %s", name, msg) }, Offset: s.offsetOf})
 	}

@@ -31,6 +31,7 @@ type Options struct {
 	Symfs  []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
 	Images []string // files that the user named: they need not be looked for if they have a build ID
 	Advise bool     // notices may advise the flag --symfs
+	ByName bool     // a profile without addresses will do: what it says is in Calls
 
 	Only string // the image that Infer infers alone, as method Image takes it; "" is all
 
@@ -46,6 +47,7 @@ type Session struct {
 	Starts    []Starts                 // of each source
 	Profile   *infer.Profile           // what ran, by Infer; nil before
 	Named     map[compare.Named]uint64 // samples that are known by name alone, by Infer; losses to Profile
+	Calls     *sample.NamedCalls       // what profiles without addresses say, where there is nothing else; there is no Profile then
 
 	opt    Options
 	notify report.Notify
@@ -149,6 +151,9 @@ func checkModel(name string) error {
 func (s *Session) Infer(ctx context.Context) error {
 	if err := checkModel(s.opt.Infer.Model); err != nil {
 		return err
+	}
+	if s.Calls != nil {
+		return nil // functions and lines are all there is
 	}
 	rec := s.Recording
 	exact := report.Observed(rec.Observed(nil))

@@ -32,7 +32,7 @@ func Names(paths []string) []string {
 // fetched returns the file at an address as a file of this machine, which is the caller's to remove. What names a host
 // and no file is asked for a CPU profile, as `go tool pprof` does.
 func (s *Session) fetched(ctx context.Context, address string) (*os.File, error) {
-	if u, err := url.Parse(address); err == nil {
+	if u, err := url.Parse(address); err == nil && !fetch.Selects(address) {
 		address = fetch.Pprof(u).String()
 	}
 	f, err := os.CreateTemp("", "backfeed-")
@@ -54,7 +54,7 @@ func (s *Session) fetched(ctx context.Context, address string) (*os.File, error)
 
 // fetcher tells the user of what has to be tried again.
 func (s *Session) fetcher() fetch.Fetcher {
-	return fetch.Fetcher{Retry: func(why error, in time.Duration) {
+	return fetch.Fetcher{Select: fetch.Selection{Since: s.opt.Since, Until: s.opt.Until, Labels: s.opt.Labels}, Retry: func(why error, in time.Duration) {
 		s.notify.Warn("%v; it is tried again in %v", why, in.Round(time.Second/10))
 	}}
 }
