@@ -430,10 +430,22 @@ func (q *problem) forward(x []float64) float64 {
 	f := q.flow
 	var v float64
 	clear(q.dout)
+	last := len(x) - 1
 	for i, c := range q.center {
 		r := (x[i] - c) * q.sure[i]
 		v += r * r
 		q.dx[i] = r * q.sure[i]
+	}
+	// Entries are believed to be about as many as samples say, by costs with what these have in common.
+	if common := x[last] * q.commonSD; common != 0 {
+		for i := range q.enter {
+			s := q.sure[i]
+			r := (x[i] - q.center[i]) * s
+			with := r + common*s
+			v += with*with - r*r
+			q.dx[i] = with * s
+			q.dx[last] += with * s * q.commonSD
+		}
 	}
 	v /= 2
 	at := len(q.enter)
@@ -455,27 +467,31 @@ func (q *problem) forward(x []float64) float64 {
 		q.n[b] += q.enter[i]
 	}
 	q.fac.visits(q.n)
+	// A common factor of all costs is one of the executions that bring the samples, in what they wait for code and for
+	// mispredictions too: otherwise rare code would be the better explained the more executions all others have.
 	common := math.Exp(clamp(x[at]*q.commonSD, -20, 20))
 	q.miss()
 	for b, n := range q.n {
 		n = max(n, 1e-100)
-		each := n * q.cost[b]
-		fetches, power := q.fetches(b, n)
+		each := n * common * q.cost[b]
+		fetches, power := q.fetches(b, n*common)
 		all := each + fetches
 		if q.missed != nil {
-			all += q.missed[b]
+			all += q.missed[b] * common
 		}
-		mean, vb := q.explain(b, all*common)
+		mean, vb := q.explain(b, all)
 		v += vb
 		off := mean - q.samples[b]
-		q.dx[at] += off * q.commonSD
-		q.dn[b] = off / n
+		part := 1.0 // of how all grows with n, as a power
 		if all > each {
-			q.dn[b] *= (each + fetches*power) / all
+			part = (each + fetches*power) / all
 		}
+		q.dn[b] = off / n * part
 		if q.missed != nil {
-			q.dmean[b] = off / max(all, 1e-100)
+			q.dmean[b] = off * common / max(all, 1e-100)
+			part += q.missed[b] * common / max(all, 1e-100)
 		}
+		q.dx[at] += off * part * q.commonSD
 	}
 	q.missBack()
 	for _, o := range q.known {

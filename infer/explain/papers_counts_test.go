@@ -81,6 +81,9 @@ const oraclePlaces = 400
 // oracle is the true executions of the places that are worth most, and whether most samples are in one block.
 func (p *program) oracle(prof *infer.Profile) (known []infer.Known, oneLoop bool) {
 	for _, pl := range prof.Places {
+		if p.elsewhere(pl) {
+			continue
+		}
 		b := &pl.Proc.Proc.Blocks[pl.Block]
 		n := p.Exact(pl.Image.ID.Path, b) * cmp.Or(p.Runs, 1) // without runs, the known fix the scale all the same
 		known = append(known, infer.Known{Image: pl.Image.ID, Addr: b.Start, N: n, RelSD: 0.02})
@@ -93,6 +96,17 @@ func (p *program) oracle(prof *infer.Profile) (known []infer.Known, oneLoop bool
 		}
 	}
 	return known, oneLoop
+}
+
+// elsewhere reports whether the procedure of a place ran where samples were taken, but never in the run that was counted:
+// valgrind replaces procedures by its own (PHP asks it to, for zend_string_equal_val), and shows the program another
+// processor, for which the C library chooses other code. Its zeros are not exact counts of what was sampled.
+func (p *program) elsewhere(pl infer.Place) bool {
+	ran := 0.0
+	for i := range pl.Proc.Proc.Blocks {
+		ran += p.Exact(pl.Image.ID.Path, &pl.Proc.Proc.Blocks[i])
+	}
+	return ran == 0 && pl.Proc.Samples >= 10
 }
 
 // measure holds what a program's recordings come to against the truth. An oracle knows the executions of the places that
