@@ -17,6 +17,11 @@ import (
 // Options change what Infer does. The zero Options are the usual ones.
 type Options struct {
 	Event string // name of the event to use; "" is the one with the most samples that counts time, instructions or branches, if there is one
+
+	// Executions says that counts are wanted, and not where the time went. Then an event with branch records is used before
+	// one with more samples: see counted.
+	Executions bool
+
 	Model string // name of the machine model; "" is that of the recording's processor
 	Known []Known
 
@@ -98,14 +103,14 @@ func (p *Placed) Estimate(ctx context.Context, opt Options) error {
 
 // PlaceSamples does the first part of Infer, which takes the least time.
 func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.ImageID) (*image.Image, error), opt Options) (*Placed, error) {
-	counts, err := choose(rec, opt.Event, opt.Only)
+	counts, err := choose(rec, opt.Event, opt.Only, opt.Executions)
 	if err != nil {
 		return nil, err
 	}
 	if err := checkSums(counts); err != nil {
 		return nil, err
 	}
-	model := machine.For(counts[0].CPU)
+	model := machine.For(mostSampled(counts))
 	if opt.Model != "" {
 		if model, err = machine.ByName(opt.Model); err != nil {
 			return nil, err
@@ -172,8 +177,8 @@ func checkSums(counts []*sample.Counts) error {
 }
 
 // choose picks the counts of one event; if only some images are asked for, those with samples of these.
-func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool) ([]*sample.Counts, error) {
-	total, rank := map[string]uint64{}, map[string]int{}
+func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool, executions bool) ([]*sample.Counts, error) {
+	asked, total, rank := name, map[string]uint64{}, map[string]int{}
 	for _, c := range rec.Counts {
 		total[c.Event.Name] += samplesOf(c, only)
 		if c.Event.Unit == "events" {
@@ -198,6 +203,9 @@ func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool) 
 			}
 		}
 	}
+	if asked == "" && executions {
+		name = counted(rec, name, only)
+	}
 	var cs []*sample.Counts
 	for _, c := range rec.Counts {
 		if c.Event.Name == name && (only == nil || samplesOf(c, only) > 0) {
@@ -208,6 +216,66 @@ func choose(rec *sample.Recording, name string, only func(sample.ImageID) bool) 
 		return nil, fmt.Errorf("%w: no samples of event %q", ErrNothing, name)
 	}
 	return cs, nil
+}
+
+// An event with branch records, of some hosts of many, is used before that with the most samples if it has so many samples
+// of an image, for images with such a share of the others' samples. Branches are seen, where samples of time are only
+// divided by how long code should take, which more of them does not mend: of zstd, 75,609 of a timer overlap the truth by
+// 76 %, and 165 of 32 branches by 88 %. Not so walks that were exported for other tools, whose event counts nothing: 2000
+// paths are a choice, by which gawk's overlap was 47 %, and 58 % by the timer.
+const fewestCounted, leastCovered = 1000, 0.9
+
+// counted returns the event with branch records that tells more of what ran than the event most; most if there is none.
+func counted(rec *sample.Recording, most string, only func(sample.ImageID) bool) string {
+	samples, records := map[string]map[sample.ImageID]uint64{}, map[string]uint64{}
+	for _, c := range rec.Counts {
+		by := samples[c.Event.Name]
+		if by == nil {
+			by = map[sample.ImageID]uint64{}
+			samples[c.Event.Name] = by
+		}
+		for _, ic := range c.Images {
+			if only == nil || only(ic.ID) {
+				by[ic.ID.Key()] += ic.Samples()
+			}
+		}
+		if c.Event.Unit == "events" {
+			continue
+		}
+		for _, b := range c.Branches {
+			records[c.Event.Name] += b.N
+		}
+	}
+	if records[most] > 0 {
+		return most
+	}
+	best := most
+	for _, name := range slices.Sorted(maps.Keys(records)) {
+		var covered, all float64
+		for id, n := range samples[most] {
+			all += float64(n)
+			if samples[name][id] >= fewestCounted {
+				covered += float64(n)
+			}
+		}
+		if covered >= leastCovered*all && records[name] > records[best] {
+			best = name
+		}
+	}
+	return best
+}
+
+// mostSampled returns the processor that most samples were taken on: a model is of one, and those of a mix differ less from
+// it than from any other.
+func mostSampled(counts []*sample.Counts) sample.CPU {
+	total := map[sample.CPU]uint64{}
+	best := counts[0].CPU
+	for _, c := range counts { // which are sorted by processor
+		if total[c.CPU] += c.Total; total[c.CPU] > total[best] {
+			best = c.CPU
+		}
+	}
+	return best
 }
 
 // samplesOf returns how many samples c has of those images; nil is all that it has.

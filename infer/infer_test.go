@@ -256,13 +256,51 @@ func TestChoose(t *testing.T) {
 		{"without its modifiers", "instructions", "instructions:pp", []*sample.Counts{precise, clock}},
 		{"one of several by all of its name", "instructions:p", "instructions:p", []*sample.Counts{precise, other}},
 	} {
-		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked, nil)
+		cs, err := choose(&sample.Recording{Counts: tt.counts}, tt.asked, nil, false)
 		if err != nil || len(cs) != 1 || cs[0].Event.Name != tt.want {
 			t.Errorf("%s: got %v, %v, want %s", tt.name, cs, err, tt.want)
 		}
 	}
-	if cs, err := choose(&sample.Recording{Counts: []*sample.Counts{precise, other}}, "instructions", nil); !errors.Is(err, ErrNothing) {
+	if cs, err := choose(&sample.Recording{Counts: []*sample.Counts{precise, other}}, "instructions", nil, false); !errors.Is(err, ErrNothing) {
 		t.Errorf("of two that may be meant, %v, %v", cs, err)
+	}
+}
+
+// TestChooseMixed: of hosts with timers and a few with branch records, the records say how often code ran, where they cover
+// it; the model is that of most samples.
+func TestChooseMixed(t *testing.T) {
+	counts := func(cpu, event string, samples, records uint64, paths ...string) *sample.Counts {
+		c := sample.NewCounts(sample.CPU{Name: cpu}, sample.Event{Name: event, Period: 1, Unit: "branches"})
+		for _, path := range paths {
+			i := c.Image(sample.ImageID{Path: path})
+			c.AddSample(i, 1, samples)
+			c.AddBranch(sample.Branch{From: sample.Frame{Image: i}, To: sample.Frame{Image: i, Off: 1}}, records, 0)
+		}
+		return c
+	}
+	clock := counts("a", "cpu-clock", 100000, 0, "/app")
+	for _, tt := range []struct {
+		name, want string
+		executions bool
+		others     []*sample.Counts
+	}{
+		{"records of few hosts", "branches", true, []*sample.Counts{counts("b", "branches", 2000, 64000, "/app")}},
+		{"where the time went", "cpu-clock", false, []*sample.Counts{counts("b", "branches", 2000, 64000, "/app")}},
+		{"too few", "cpu-clock", true, []*sample.Counts{counts("b", "branches", 900, 28800, "/app")}},
+		{"of another program", "cpu-clock", true, []*sample.Counts{counts("b", "branches", 2000, 64000, "/other")}},
+		{"without records", "cpu-clock", true, []*sample.Counts{counts("b", "cycles", 2000, 0, "/app")}},
+		{"the most records", "cycles", true, []*sample.Counts{counts("b", "branches", 2000, 64000, "/app"), counts("b", "cycles", 3000, 96000, "/app")}},
+	} {
+		rec := &sample.Recording{Counts: append([]*sample.Counts{clock}, tt.others...)}
+		if cs, err := choose(rec, "", nil, tt.executions); err != nil || len(cs) != 1 || cs[0].Event.Name != tt.want {
+			t.Errorf("%s: %v, %v; want %s", tt.name, cs, err, tt.want)
+		}
+		if cs, err := choose(rec, "cpu-clock", nil, tt.executions); err != nil || cs[0].Event.Name != "cpu-clock" {
+			t.Errorf("%s: asked for cpu-clock, %v, %v", tt.name, cs, err)
+		}
+	}
+	if cpu := mostSampled([]*sample.Counts{counts("a", "x", 1, 0, "/app"), counts("b", "x", 3, 0, "/app"), counts("c", "x", 2, 0, "/app")}); cpu.Name != "b" {
+		t.Errorf("the model is that of processor %s", cpu.Name)
 	}
 }
 

@@ -92,7 +92,7 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 		return fail.Errorf(fail.Usage, "emit %s: the profile is not for a terminal; name a file with -o", name)
 	}
 	in.Images, in.Only = []string{*image}, *image
-	in.ByName = name == "go"
+	in.ByName, in.Infer.Executions = name == "go", true
 	src, err := c.inferred(fs.Args(), in)
 	if err != nil {
 		return err

@@ -47,6 +47,7 @@ func runInfer(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
+	opt.Infer.Executions = true
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err

@@ -74,6 +74,7 @@ func runLayout(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	opt.Images = []string{fs.Arg(0)}
+	opt.Infer.Executions = true
 	src, err := c.inferred(fs.Args()[1:], opt)
 	if err != nil {
 		return err

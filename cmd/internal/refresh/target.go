@@ -94,7 +94,7 @@ func (r *run) refresh(ctx context.Context) error {
 func (r *run) read(ctx context.Context) error {
 	opt := input.Options{
 		Symfs: r.under(r.Builds...), Labels: r.Labels, Images: r.under(r.imageNames()...),
-		Infer: infer.Options{Event: r.Event, Model: r.Model}, Notify: r.notify,
+		Infer: infer.Options{Event: r.Event, Model: r.Model, Executions: true}, Notify: r.notify,
 	}
 	if r.Since > 0 {
 		opt.Since = r.opt.Now.Add(-r.Since)
