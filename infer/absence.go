@@ -2,6 +2,7 @@ package infer
 
 import (
 	"math"
+	"sync"
 
 	"backfeed/infer/image"
 	"backfeed/sample"
@@ -88,6 +89,7 @@ func (a *Absence) cheapest(p *image.Proc) (cost, insts float64) {
 // unseenAtMost returns the expected number of samples of code, by the median of its cost, that
 // has none 1 time in 20, if the logarithm of the cost has the standard deviation sd.
 func unseenAtMost(sd float64) float64 {
+	unseen := unseen()
 	at := min(max(sd, 0)/unseenStep, float64(len(unseen)-1))
 	i := min(int(at), len(unseen)-2)
 	return unseen[i] + (at-float64(i))*(unseen[i+1]-unseen[i])
@@ -99,8 +101,9 @@ const (
 	missed       = 0.05 // with 95 % confidence
 )
 
-// unseen is unseenAtMost by steps of sd: -log(missed) at first, which is 3.
-var unseen = func() []float64 {
+// unseen is unseenAtMost by steps of sd: -log(missed) at first, which is 3. It takes some 15 ms, which a process that infers nothing,
+// as a prober, does without.
+var unseen = sync.OnceValue(func() []float64 {
 	quantiles := make([]float64, 200) // of the normal distribution
 	for i := range quantiles {
 		quantiles[i] = math.Sqrt2 * math.Erfinv(2*(float64(i)+0.5)/float64(len(quantiles))-1)
@@ -123,4 +126,4 @@ var unseen = func() []float64 {
 		table[k] = hi
 	}
 	return table
-}()
+})
