@@ -31,8 +31,9 @@ const (
 	// fewWalks are as many as have to pass through a place for its rate to say something. askedSD is
 	// how far off windows are taken to be, in the logarithm: a hundred or two are mostly surer.
 	fewWalks, askedSD = 4, 0.1
-	// mostAsked are as many places as are compared.
-	mostAsked = 400
+	// mostAsked are as many places as are compared, of those that walks of the same regions do not pass through equally often. To compare
+	// one takes a millisecond or two of a program of many regions.
+	mostAsked = 100
 	// usualSteps of all walks are added to the instructions of those of a region.
 	usualSteps = 1000
 )
@@ -125,6 +126,15 @@ func (p *wanting) add(id sample.ImageID, off sample.Offset, cells []cell) {
 	}
 }
 
+// mostLike is how many of those before a candidate is compared with, which walks pass through as often or more.
+const mostLike = 32
+
+// like reports whether walks pass through o as through c, region by region: one is mostly a few instructions behind the other, and its rate
+// tells the same.
+func (c *candidate) like(o candidate) bool {
+	return c.id == o.id && c.walks == o.walks && slices.Equal(c.cells, o.cells)
+}
+
 // around returns the mean of something by cell over the visits.
 func (c *candidate) around(by []float64) (sum float64) {
 	for i, v := range c.cells {
@@ -136,7 +146,16 @@ func (c *candidate) around(by []float64) (sum float64) {
 // chooseAll puts the best candidates into groups.
 func (p *wanting) chooseAll() {
 	slices.SortStableFunc(p.all, func(a, b candidate) int { return cmp.Compare(b.walks, a.walks) })
-	p.all = p.all[:min(len(p.all), mostAsked)]
+	kept := p.all[:0]
+	for i := range p.all {
+		if len(kept) == mostAsked {
+			break
+		}
+		if c := &p.all[i]; !slices.ContainsFunc(kept[max(0, len(kept)-mostLike):], c.like) {
+			kept = append(kept, *c)
+		}
+	}
+	p.all = kept
 	of := make([][]cell, len(p.all))
 	for i := range p.all {
 		of[i] = p.all[i].cells

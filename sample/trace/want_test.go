@@ -57,3 +57,29 @@ func TestWant(t *testing.T) {
 		t.Errorf("no walks want %+v", none)
 	}
 }
+
+// TestWantLike: of places that walks of all regions pass through equally often, one is compared.
+func TestWantLike(t *testing.T) {
+	at := func(path string, off sample.Offset, cells ...cell) (c candidate) {
+		c = candidate{id: sample.ImageID{Path: path}, off: off, cells: cells}
+		for _, v := range cells {
+			c.walks, c.n = c.walks+v.walks, c.n+v.n
+		}
+		return c
+	}
+	first := at("/a", 1, cell{0, 3, 4, 6}, cell{2, 1, 1, 1})
+	for _, tt := range []struct {
+		name  string
+		other candidate
+		like  bool
+	}{
+		{"behind it", at("/a", 2, cell{0, 3, 4, 6}, cell{2, 1, 1, 1}), true},
+		{"of another image", at("/b", 2, cell{0, 3, 4, 6}, cell{2, 1, 1, 1}), false},
+		{"in another region", at("/a", 2, cell{0, 3, 4, 6}, cell{1, 1, 1, 1}), false},
+		{"more often in a walk", at("/a", 2, cell{0, 3, 5, 9}, cell{2, 1, 1, 1}), false},
+	} {
+		if got := first.like(tt.other); got != tt.like {
+			t.Errorf("%s: like %v, want %v", tt.name, got, tt.like)
+		}
+	}
+}

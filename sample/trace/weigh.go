@@ -207,7 +207,7 @@ func (w *weigher) solve() []float64 {
 			rows[i].addTo(b, -rows[i].residual)
 		}
 		far := 0.0
-		for i, step := range normal(rows).solve(b) {
+		for i, step := range normal(rows).near(b, exactly) {
 			step = min(max(step, -longest), longest)
 			u[i] += step
 			far = max(far, math.Abs(step))
@@ -279,7 +279,7 @@ func (w *weigher) choose(u []float64, visits [][]cell, asked float64, take func(
 		rows[i] = p.row(weight, u[w.speed()], w.speed())
 		b := make([]float64, len(u))
 		rows[i].addTo(b, 1)
-		told[i] = known.solve(b)
+		told[i] = known.near(b, roughly)
 	}
 	for {
 		at, gain := -1, 0.0
@@ -341,13 +341,16 @@ func (m normal) times(x []float64) []float64 {
 	return y
 }
 
-// solve returns the x of which m is b times, by conjugate gradients.
-func (m normal) solve(b []float64) []float64 {
-	const rounds, near = 500, 1e-10
+// What near may leave, by squares: roughly serves to tell which of some places would tell more.
+const exactly, roughly = 1e-10, 1e-4
+
+// near returns the x of which m is b times, but for so much of it, by conjugate gradients.
+func (m normal) near(b []float64, part float64) []float64 {
+	const rounds = 500
 	x, left := make([]float64, len(b)), slices.Clone(b)
 	step := slices.Clone(b)
 	off := dot(left, left)
-	end := near * off
+	end := part * off
 	for range rounds {
 		if off <= end {
 			break
