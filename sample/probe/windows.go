@@ -43,12 +43,14 @@ const (
 // armCost is what arming so many sites takes.
 func armCost(sites int) time.Duration { return windowCost + time.Duration(sites)*siteCost }
 
-// usualCost is what a window takes until some have told, the prober's own time included: that is most of it.
-const usualCost = 4 * time.Millisecond
+// usualCost is what a window takes until some have told, and usualOwn the part of it that is the prober's own time.
+const usualCost, usualOwn = 6 * time.Millisecond, 2500 * time.Microsecond
 
 const (
+	// A window of 5 ms of a program whose phases take as long tells of one of them: of zstd, 114 windows of 4 ms at most told the
+	// rates of most places to 0.2 to 0.6. One of places that run rarely disturbs little, and may go on for longer.
 	shortestWindow = 300 * time.Microsecond
-	longestWindow  = 5 * time.Millisecond
+	longestWindow  = 40 * time.Millisecond
 
 	// meanPause is the least mean time between windows. The kernel's own waits come to
 	// it, 40 ms or more of each window in which nothing is armed.
@@ -62,11 +64,10 @@ const (
 	mostPacked, mostStretched = 8, 4
 )
 
-// windowLength is how long a window of such sites is: as long as hits cost stretch times
-// what arming does.
-func windowLength(sites int, rate float64, hit time.Duration, stretch float64) time.Duration {
+// windowLength is how long a window is: as long as hits cost stretch times what it takes beside them.
+func windowLength(fixed time.Duration, rate float64, hit time.Duration, stretch float64) time.Duration {
 	perSecond := rate * hit.Seconds() // of native time
-	native := stretch * armCost(sites).Seconds() / max(perSecond, 1e-6)
+	native := stretch * fixed.Seconds() / max(perSecond, 1e-6)
 	return min(max(time.Duration(native*(1+perSecond)*1e9), shortestWindow), longestWindow)
 }
 
@@ -235,12 +236,13 @@ func (c *Windows) open(ms []*measured) error {
 		all, sites = together(ms, c.hit), sitesOf(ms)
 	}
 	stretch, window, hit := c.stretch, c.window, c.hit
+	fixed := armCost(len(all.Sites)) + c.ownCost()
 	c.mu.Unlock()
 	pid := 0
 	if c.opt.PID != nil {
 		pid = c.opt.PID()
 	}
-	w, err := window(all.File, all.Sites, pid, windowLength(len(all.Sites), all.Rate, hit, stretch))
+	w, err := window(all.File, all.Sites, pid, windowLength(fixed, all.Rate, hit, stretch))
 	if c.opt.Log != nil {
 		c.opt.Log(all, w, err)
 	}
@@ -257,6 +259,17 @@ func (c *Windows) open(ms []*measured) error {
 		return fmt.Errorf("probes: %w", err)
 	}
 	return nil
+}
+
+// ownCost is what a window takes of the prober's own time, if that counts. c.mu is held.
+func (c *Windows) ownCost() time.Duration {
+	switch {
+	case c.opt.Rate == nil:
+		return 0
+	case c.n < 5:
+		return usualOwn
+	}
+	return c.own / time.Duration(c.n)
 }
 
 // together returns groups as one.

@@ -104,7 +104,7 @@ func TestCalibrationBudget(t *testing.T) {
 		together           int     // at least so many groups are armed in some windows
 	}{
 		{"usual", 0.01, 1, 1e6, 0.8, 1},
-		{"rare hits", 0.01, 1, 100, 0.8, 1},
+		{"rare hits", 0.01, 1, 100, 0.6, 1},
 		{"dense hits", 0.01, 1, 1e8, 0.8, 1},
 		{"an idle program", 0.01, 0.02, 1e6, 0, 1},
 		{"little", 0.0005, 1, 1e6, 0.3, 1},
@@ -306,7 +306,7 @@ func TestWindowLength(t *testing.T) {
 	for _, rate := range []float64{0, 1, 1e5, 1e6, 3e6, 1e7, 1e9} {
 		t.Run(fmt.Sprint(rate), func(t *testing.T) {
 			const sites, hit = 24, 600e-9
-			length := windowLength(sites, rate, 600, 1)
+			length := windowLength(armCost(sites), rate, 600, 1)
 			hits := rate * length.Seconds() / (1 + rate*hit)
 			cost := hits * hit / armCost(sites).Seconds()
 			within := length > shortestWindow && length < longestWindow
