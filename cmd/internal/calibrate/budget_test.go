@@ -14,6 +14,7 @@ type recorded struct {
 	busy   float64       // processors that the program uses
 	open   time.Duration // what the start takes
 	beside time.Duration // what this process takes in a second
+	traced time.Duration // what the tracer of long walks takes in a second, until there are walks in the kernel
 	first  time.Duration // what the first choice takes
 	choice time.Duration // what others take
 	walker time.Duration // what it takes to have walks in the kernel
@@ -41,6 +42,9 @@ func (r recorded) play() (o outcome) {
 		now := time.Duration(at) * time.Second
 		o.used += time.Duration(r.busy * 1e9)
 		s.Own += r.beside
+		if parts.walks == 0 {
+			s.Own, s.traced = s.Own+r.traced, s.traced+r.traced
+		}
 		got := b.rates
 		took := func(rate float64) time.Duration {
 			return time.Duration(rate * r.busy * r.excess * (0.5 + rng.Float64()) * 1e9)
@@ -56,7 +60,7 @@ func (r recorded) play() (o outcome) {
 				took = r.first
 			}
 			parts.long = 0.2
-			if parts.walks == 0 && b.mayOnce(walkerCost+took) {
+			if parts.walks == 0 && b.mayWalk(walkerCost+took) {
 				took, once = took+r.walker, r.walker
 				parts.walks, o.walking = 0.4, at
 				b.saveFor(0)
@@ -100,6 +104,7 @@ func TestBudget(t *testing.T) {
 		{"at 1 %, of no known length, ten minutes", with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }), 0.75},
 		{"a busy machine", with(func(r *recorded) { r.busy, r.beside = 16, 20*time.Millisecond }), 0.8},
 		{"an idle program", with(func(r *recorded) { r.busy, r.lasts, r.length = 0.2, 600, 10*time.Minute }), 0.5},
+		{"choices that there will be no room for", with(func(r *recorded) { r.share, r.choice, r.first = 0.01, 120*time.Millisecond, 160*time.Millisecond }), 0.85},
 		{"dear choices", with(func(r *recorded) { r.choice = 400 * time.Millisecond }), 0.6},
 		{"walks that take half as much again", with(func(r *recorded) { r.excess = 1.5 }), 0.8},
 		{"walks that take half", with(func(r *recorded) { r.excess = 0.5 }), 0.7},
@@ -133,6 +138,9 @@ func TestBudgetPostpones(t *testing.T) {
 	}
 	if o := with(func(r *recorded) { r.share = 0.01 }).play(); o.walking == 0 || o.walking > 5 {
 		t.Errorf("a minute at 1 %%: walks in the kernel from %d s on, want the start", o.walking)
+	}
+	if o := with(func(r *recorded) { r.share, r.traced = 0.01, 2*time.Millisecond }).play(); o.walking == 0 || o.walking > 5 {
+		t.Errorf("a minute at 1 %%, a tracer that takes as much in a second as there is for calibration in a fifth: walks in the kernel from %d s on, want the start", o.walking)
 	}
 	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.5 }).play(); o.walking != 0 {
 		t.Errorf("a minute at 1 %% of half a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)

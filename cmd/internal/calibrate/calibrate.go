@@ -30,15 +30,17 @@ const (
 	// four times. What a program ran of its own in a window is told by difference, and the more it
 	// is slowed the worse. As procedures share the time, this holds of any number of them.
 	mostOwnRate = 4e6
-	// groupCost is what a window of one group takes, about: three quarters of it the prober's.
+	// groupCost is what a window of one group takes, about: half of it the prober's.
 	// windowsRate is how many there are in a second at most, for the kernel's own waits.
-	groupCost   = 4 * time.Millisecond
+	groupCost   = 6 * time.Millisecond
 	windowsRate = 10
 	// runsShare is the part of all windows that is for how often procedures run, where walks do
 	// not tell where branches go; with them it is all. runsWindows is how many a group of these
 	// should come to: SQLite's, with phases of a few hundredths of a second, were known to 0.36
-	// after 40 windows, to 0.24 after 80 and to 0.1 after 200.
-	runsShare, runsWindows = 0.6, 200
+	// after 40 windows of 5 ms at most, to 0.24 after 80 and to 0.1 after 200. wantedWindows is that of groups that walks want, whose
+	// windows are longer: the rates of five places of a Go program agreed to 0.03 after 50, the standard deviation of each being 0.06;
+	// those of zstd were known to 0.2 to 0.3 after 63.
+	runsShare, runsWindows, wantedWindows = 0.6, 200, 50
 	// outcomesWindows is how many windows a group should come to, until the next choice, that
 	// tells where branches go.
 	outcomesWindows = 8
@@ -98,6 +100,7 @@ type Calibrator struct {
 	rate    atomic.Uint64 // of windows, as of rates
 	pace    atomic.Uint64 // of long walks, likewise
 	proc    string        // /proc
+	running input.Running // what runs as the choice begins
 	// allowed tells of the first bytes of an instruction whether they may be probed.
 	allowed func(code []byte, cond int8) error
 
@@ -287,8 +290,7 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 		pi = &probedImage{}
 		k.images[id.Key()] = pi
 		if pi.err = input.Fileless(id); pi.err == nil {
-			running := input.Running{Proc: k.proc}
-			pi.file, _, pi.err = running.Open(id)
+			pi.file, _, pi.err = k.running.Open(id)
 		}
 		if pi.err == nil {
 			if pi.im, pi.err = image.OpenFile(pi.file, image.Options{DebugDirs: []string{"/usr/lib/debug"}}); pi.err != nil {
@@ -310,6 +312,7 @@ func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next tim
 
 // timed does something for a choice, and returns what it took of this process.
 func (k *Calibrator) timed(do func()) time.Duration {
+	k.budget.chooses()
 	k.before = collect.ProcessorTime()
 	do()
 	took := collect.ProcessorTime() - k.before
@@ -323,6 +326,7 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 	if c == nil {
 		return nil
 	}
+	k.running = input.Running{Proc: k.proc}
 	k.addTo(known, k.seen.AddCounts)
 	hot := map[sample.ImageID]bool{}
 	for i, id := range report.MostFirst(rec.ByImage()) {
@@ -364,8 +368,11 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 	seconds := max(usualTime, 2*of).Seconds()
 	rate := min(k.opt.forWindows()/groupCost.Seconds(), windowsRate)
 	groups := [2]int{outcomes: groupsFor((1-k.runsShare())*rate*next.Seconds(), outcomesWindows), runs: groupsFor(k.runsShare()*rate*seconds, runsWindows)}
-	if plan, ok := k.wantedPlan(p, groups[runs]); ok {
+	if plan, ok := k.wantedPlan(p, groupsFor(rate*seconds, wantedWindows)); ok {
 		k.setGroups(plan)
+		return nil
+	}
+	if !k.opt.Dry && !k.budget.mayOnce(k.toEstimate(p)+k.sofar()) {
 		return nil
 	}
 	single := int(ownShare * float64(groups[outcomes]*sitesPerGroup))
@@ -386,6 +393,16 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 	}
 	k.setGroups(plan)
 	return nil
+}
+
+// toEstimate is what it takes to infer all of p.
+func (k *Calibrator) toEstimate(p *infer.Profile) (cost time.Duration) {
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			cost += time.Duration(len(r.Block)) * estimateCost
+		}
+	}
+	return cost
 }
 
 // notEnded is err, or nil if it is that of a context that is done: whoever ended a choice does not wait for it.

@@ -135,13 +135,14 @@ func (l *longWalks) begin(k *Calibrator, held *collect.Held) {
 // and 2671 others.
 const tracedShare, besideShare, freeTime = 0.2, 0.07, 20 * time.Millisecond
 
-// endIfDear ends long walks that take too much of a budget, in ns, beside walks. Where they sample, they go on.
-func (l *longWalks) endIfDear(budget float64, inKernel bool) {
+// endIfDear ends long walks that take too much of a budget, in ns, beside walks. Where they sample, they go on. Others is whether there
+// are walks in the kernel, or will be.
+func (l *longWalks) endIfDear(budget float64, others bool) {
 	if l == nil || l.own == nil || l.alone || l.done.Load() {
 		return
 	}
 	share := tracedShare
-	if inKernel {
+	if others {
 		share = besideShare
 	}
 	if l.beside = l.own.Used() - l.walker.Totals().Time; float64(l.beside-freeTime) > share*budget {

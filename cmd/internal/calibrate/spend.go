@@ -17,6 +17,7 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 		k.used.Add(int64(c.Weight))
 	}
 	k.foresee(rec)
+	k.budget.ends(k.kernelWalks().Walks)
 	k.budget.saveFor(k.aim())
 	k.budget.keeps(!k.needless())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
@@ -25,7 +26,7 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	if k.walker != nil {
 		k.walker.SetShare(r.walks) // what cannot be set is as it was
 	}
-	k.long.endIfDear(k.budget.share*float64(k.used.Load()), k.inKernel.Load())
+	k.long.endIfDear(k.budget.share*float64(k.used.Load()), !k.walkless.Load())
 }
 
 // foresee tells the budget what the first choice has to decode of what rec has.
@@ -79,6 +80,9 @@ func (k *Calibrator) May() bool { return k.opt.Dry || k.budget.mayChoose() && !k
 // wants reports whether there is something that a choice would begin, now that there is room for it.
 func (k *Calibrator) wants() bool {
 	cost := k.aim()
+	if cost == walkerCost {
+		return k.budget.mayWalk(cost)
+	}
 	return cost > 0 && k.budget.mayOnce(cost)
 }
 

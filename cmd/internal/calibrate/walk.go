@@ -36,8 +36,9 @@ const missedShare = 0.05
 // walksShare is the part of the time of a calibration that is for walks; windows have the rest.
 const walksShare = 0.6
 
-// windowsShare is that of windows.
-const windowsShare = 1 - walksShare
+// windowsShare is that of windows. From enoughWalks on, they and walks change places: with twice as many walks, block overlap is no better, as
+// what lacks is how fast one procedure is beside another.
+const windowsShare, enoughWalks = 1 - walksShare, 1500
 
 // forWalks is the share of the processor time for walks, forWindows that for windows.
 func (opt *Options) forWalks() float64   { return walksShare * opt.Budget }
@@ -60,22 +61,33 @@ func (k *Calibrator) parts() (parts rates) {
 	}
 	if k.probing.Load() {
 		parts.windows = windowsShare
+		if k.kernelWalks().Walks >= enoughWalks {
+			parts.walks, parts.long, parts.windows = parts.walks*windowsShare/walksShare, parts.long*windowsShare/walksShare, walksShare
+		}
 	}
 	return parts
 }
 
 // mayWalk reports whether there is room for walks in the kernel, which take the most where they begin.
 func (k *Calibrator) mayWalk() bool {
-	return k.walker != nil && !k.walkless.Load() && (k.inKernel.Load() || k.mayBegin(walkerCost))
+	return k.walker != nil && !k.walkless.Load() && (k.inKernel.Load() || k.budget.mayWalk(walkerCost+k.sofar()))
 }
 
-// mayBegin reports whether there is room for something that is done once in a choice, beside what that took so far.
-func (k *Calibrator) mayBegin(cost time.Duration) bool {
-	return k.budget.mayOnce(cost + collect.ProcessorTime() - k.before)
+// sofar is what the choice took until now.
+func (k *Calibrator) sofar() time.Duration { return collect.ProcessorTime() - k.before }
+
+// mayProbe reports whether there is room for a prober, and to find what it is to arm.
+func (k *Calibrator) mayProbe() bool {
+	return k.wantsProber() && k.budget.mayOnce(k.toProbe()+k.sofar())
 }
 
-// mayProbe reports whether there is room for a prober.
-func (k *Calibrator) mayProbe() bool { return k.wantsProber() && k.mayBegin(proberCost) }
+// toProbe is what that takes.
+func (k *Calibrator) toProbe() time.Duration { return proberCost + k.toWant() }
+
+// toWant is what it takes to find the places that walks want to be counted.
+func (k *Calibrator) toWant() time.Duration {
+	return time.Duration(k.kernelWalks().Walks) * wantCost
+}
 
 // wantsProber reports whether one is missing. Walks come first, which say what to probe.
 func (k *Calibrator) wantsProber() bool {
@@ -88,7 +100,7 @@ func (k *Calibrator) aim() time.Duration {
 	case !k.walkless.Load() && !k.inKernel.Load():
 		return walkerCost
 	case k.wantsProber():
-		return proberCost
+		return k.toProbe()
 	}
 	return 0
 }
@@ -192,7 +204,7 @@ func (k *Calibrator) lacksCode() bool { return k.budget.mayExtend() && k.leaveMu
 // needless reports whether another choice would change nothing: walks know the code that runs, and there is neither a prober to
 // tell what to arm, nor room for one.
 func (k *Calibrator) needless() bool {
-	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(proberCost))
+	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(k.toProbe()))
 }
 
 // extend adds what code walks lack.
@@ -390,7 +402,7 @@ func (k *Calibrator) tellWalks() {
 // code around one of them runs, and wantedSites how many they are at most: more make windows
 // shorter, and each then tells of one phase. With 1.2e6 and 36, in a minute at 3 %, windows of 0.3 ms
 // told the rates of a Go program to a half at best.
-const mostWantedRate, wantedSites = 7e5, 16
+const mostWantedRate, wantedSites = 3e5, 16
 
 // wantedByWalks returns up to most groups of the sites whose rates tell most beside walks.
 func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen) {
