@@ -104,9 +104,5 @@ func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, er
 	}, err
 }
 
-// logger writes what is worth that level.
-func (f *agentFlags) logger(w io.Writer) *slog.Logger {
-	var level slog.Level
-	level.UnmarshalText([]byte(f.level.Value)) // one of the words of the flag
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: level}))
-}
+// logger writes what is worth the level that was asked for.
+func (f *agentFlags) logger(w io.Writer) *slog.Logger { return leveled(w, f.level) }

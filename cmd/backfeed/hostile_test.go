@@ -176,7 +176,7 @@ var hostileLines = map[string][]string{
 
 // recordless are the commands that read no recording, and why nothing hostile comes to them.
 var recordless = map[string]string{
-	"demo": "makes its own", "doctor": "asks the machine", "pgo": "records", "record": "records", "agent": "records; its log is log/slog's, which quotes",
+	"demo": "makes its own", "doctor": "asks the machine", "pgo": "records", "record": "records", "agent": "records; its log is log/slog's, which quotes", "receive": "prints nothing but log/slog's log, which quotes",
 	"help": "", "completion": "", "version": "",
 }
 

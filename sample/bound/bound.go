@@ -27,12 +27,20 @@ const (
 type Input struct {
 	size atomic.Int64 // bytes of the file, as far as they were seen
 	held atomic.Int64 // bytes of memory for what it holds
+	most int64        // of held, where that is not by the size of the file; 0 is none
 }
 
 // Sized is the Input of a file of so many bytes.
 func Sized(size int64) *Input {
 	in := &Input{}
 	in.size.Store(size)
+	return in
+}
+
+// Capped is the Input of a file of so many bytes, for which at most so many bytes of memory may be held.
+func Capped(size, most int64) *Input {
+	in := Sized(size)
+	in.most = most
 	return in
 }
 
@@ -96,7 +104,11 @@ func (u *unpacker) Read(b []byte) (int, error) {
 func (in *Input) Hold(n int64) error {
 	if in != nil {
 		held := in.held.Add(n)
-		if held > scale(in.size.Load(), holdRate, holdFloor) {
+		most := in.most
+		if most == 0 {
+			most = scale(in.size.Load(), holdRate, holdFloor)
+		}
+		if held > most {
 			in.held.Add(-n)
 			return in.tooMuch("of memory", held)
 		}

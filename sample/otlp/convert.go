@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"backfeed/sample"
 	"backfeed/sample/bound"
@@ -60,7 +61,7 @@ type converter struct {
 	d     *dictionary
 	all   *sample.Recording
 	notes *notes
-	named map[string]string // what else tells builds apart that have a name and no GNU build ID, by name
+	named *builds
 
 	mapped []mapped // of d.mappings
 	places []spot   // of d.locations
@@ -482,14 +483,32 @@ func (c *converter) image(i int32, m *mapping) (im mapped, err error) {
 		// does. Samples of two builds must not add up; of which of them the first was is as good as chance.
 		im.bare = true
 		if other := cmp.Or(ids[2], ids[1]); other != "" {
-			if first, ok := c.named[im.id.Path]; ok && first != other {
+			if !c.named.first(im.id.Path, other) {
 				im.loss = LostBuilds
-			} else if !ok && len(c.named) < maxNamed {
-				c.named[im.id.Path] = other
 			}
 		}
 	}
 	return im, nil
+}
+
+// builds tells builds apart that have a name and no GNU build ID. Several goroutines may ask it.
+type builds struct {
+	mu   sync.Mutex
+	seen map[string]string // what else tells them apart, by name
+}
+
+// first reports whether a build is the first one that was seen of its name.
+func (b *builds) first(name, other string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first, ok := b.seen[name]
+	if !ok && len(b.seen) < maxNamed {
+		if b.seen == nil {
+			b.seen = map[string]string{}
+		}
+		b.seen[strings.Clone(name)] = strings.Clone(other)
+	}
+	return !ok || first == other
 }
 
 // maxNamed bounds the names of images that have no build ID: some dozens on a machine.

@@ -56,7 +56,7 @@ const maxMessage = 128 << 20
 func Read(r io.Reader, opt Options) (*sample.Recording, error) {
 	in, r := bound.Stream(r)
 	f := &file{in: in, notes: &notes{}, all: &sample.Recording{}}
-	f.converter = converter{opt: opt, depth: opt.depth(), all: f.all, notes: f.notes, named: map[string]string{}}
+	f.converter = converter{opt: opt, depth: opt.depth(), all: f.all, notes: f.notes, named: &builds{}}
 	err := f.read(bufio.NewReaderSize(r, 1<<16), true)
 	if f.messages > 0 && errors.Is(err, io.ErrUnexpectedEOF) {
 		f.notes.cut, err = true, nil

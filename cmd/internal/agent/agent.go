@@ -16,6 +16,7 @@ import (
 
 	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
 	"backfeed/sample"
@@ -27,9 +28,20 @@ import (
 // for collect.DefaultDrain.
 const drainEvery = 4 * time.Second
 
-// maxGathered bounds the places that are kept in memory while the store takes no
+// MaxGathered bounds the places that are kept in memory while the store takes no
 // segment: about 100 bytes each.
-const maxGathered = 500_000
+const MaxGathered = 500_000
+
+// Places is how many places a recording has that take memory.
+func Places(rec *sample.Recording) (n int) {
+	for _, c := range rec.Counts {
+		for _, ic := range c.Images {
+			n += len(ic.At)
+		}
+		n += len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Targets) // paths are bounded
+	}
+	return n
+}
 
 // Options are what an agent is told.
 type Options struct {
@@ -113,7 +125,7 @@ func Open(opt Options) (_ *Agent, err error) {
 		}
 	}()
 	if opt.Metrics != "" {
-		l, err := serveMetrics(opt.Metrics, opt.Public, &a.page, a.log)
+		l, err := listen.Metrics(opt.Metrics, opt.Public, &a.page, a.log)
 		if err != nil {
 			return nil, err
 		}
@@ -403,40 +415,36 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 	return nil
 }
 
-// tidy merges the segments of epochs that have ended, and drops what is not to be
+// tidy merges the segments of epochs that have ended, and drops what is not to be kept.
+func (a *Agent) tidy(now time.Time) { Tidy(a.into, a.opt.Retain, now, a.log) }
+
+// Tidy merges the segments of epochs of a store that have ended by now, and drops what is not to be
 // kept. Another agent or command that is at it does the same.
-func (a *Agent) tidy(now time.Time) {
-	n, err := a.into.Compact(now)
+func Tidy(into *store.Store, retain store.Retention, now time.Time, log *slog.Logger) {
+	n, err := into.Compact(now)
 	if err == nil {
-		a.log.Info("epoch ended", "merged", n)
+		log.Info("epoch ended", "merged", n)
 	} else if !errors.Is(err, store.ErrBusy) {
-		a.log.Error("segments could not be merged; it is tried again later", "error", err)
+		log.Error("segments could not be merged; it is tried again later", "error", err)
 	}
-	if a.opt.Retain == (store.Retention{}) {
+	if retain == (store.Retention{}) {
 		return
 	}
-	dropped, err := a.into.GC(a.opt.Retain, now)
+	dropped, err := into.GC(retain, now)
 	if errors.Is(err, store.ErrMost) {
-		a.log.Warn("nothing was dropped", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
+		log.Warn("nothing was dropped", "error", err, "do", "if the clock is right, `backfeed store gc --most`")
 		err = nil
 	}
 	if err == nil && dropped.Bytes > 0 {
-		a.log.Info("dropped by age or size", "epochs", dropped.Epochs, "copies", dropped.Copies, "bytes", dropped.Bytes)
+		log.Info("dropped by age or size", "epochs", dropped.Epochs, "copies", dropped.Copies, "bytes", dropped.Bytes)
 	} else if err != nil && !errors.Is(err, store.ErrBusy) {
-		a.log.Error("old samples could not be dropped; it is tried again later", "error", err)
+		log.Error("old samples could not be dropped; it is tried again later", "error", err)
 	}
 }
 
 // bound drops what is gathered if it has grown too large.
 func (a *Agent) bound() {
-	places := 0
-	for _, c := range a.gathered.Counts {
-		for _, ic := range c.Images {
-			places += len(ic.At)
-		}
-		places += len(c.Stacks) + len(c.Branches) + len(c.Ranges) + len(c.Targets) // paths are bounded
-	}
-	if places <= maxGathered {
+	if Places(&a.gathered) <= MaxGathered {
 		return
 	}
 	n := a.gathered.Samples()

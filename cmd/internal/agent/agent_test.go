@@ -15,6 +15,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/listen"
 	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
@@ -125,7 +126,7 @@ func TestMetrics(t *testing.T) {
 		rate: 199, cost: 0.004, limit: 0.01, own: 1500 * time.Millisecond, segments: 7, flushed: time.UnixMilli(1700000000500),
 	})
 	log := slog.New(slog.DiscardHandler)
-	l, err := serveMetrics("127.0.0.1:0", false, page, log)
+	l, err := listen.Metrics("127.0.0.1:0", false, page, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"0.0.0.0:0", ":0", "[::]:0", "example.com:80", "127.0.0.1"} {
-		if l, err := serveMetrics(address, false, page, log); fail.KindOf(err) != fail.Usage {
+		if l, err := listen.Metrics(address, false, page, log); fail.KindOf(err) != fail.Usage {
 			t.Errorf("%s: %v", address, err)
 			l.Close()
 		}
@@ -243,7 +244,7 @@ func TestMetricsHost(t *testing.T) {
 		if tt.public {
 			address = "0.0.0.0:0"
 		}
-		l, err := serveMetrics(address, tt.public, &statusPage{}, slog.New(slog.DiscardHandler))
+		l, err := listen.Metrics(address, tt.public, &statusPage{}, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Skip(err)
 		}

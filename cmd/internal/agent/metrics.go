@@ -1,22 +1,15 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
-	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	"backfeed/cmd/internal/fail"
-	"backfeed/cmd/internal/listen"
 	"backfeed/sample/collect"
 )
 
@@ -105,55 +98,4 @@ func (s *status) write(w io.Writer) {
 	if !s.flushed.IsZero() {
 		one("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(s.flushed.UnixMilli())/1000)
 	}
-}
-
-// serveMetrics shows p at address until the listener is closed. What an agent
-// sees is nobody else's business, so a machine shows it to itself alone unless
-// public is set. Requests name it by address, as localhost, by the name that it listens
-// at or, if it is public, by the name of this machine.
-func serveMetrics(address string, public bool, p *statusPage, log *slog.Logger) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return nil, fail.Errorf(fail.Usage, "--metrics %s: want HOST:PORT, such as localhost:9464 or [::1]:9464", address)
-	}
-	if ip := net.ParseIP(strings.Trim(host, "[]")); !public && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fail.Errorf(fail.Usage, "--metrics %s: not a loopback address, so other machines could read it; --metrics-public allows that", address)
-	}
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("--metrics: %w", err)
-	}
-	var names []string // that other machines may ask for
-	if public {
-		names = ownNames()
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", p)
-	g := listen.NewGuard(l, maxScrapers)
-	srv := g.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !listen.Refused(w, r, host, names...) {
-			mux.ServeHTTP(w, r)
-		}
-	}), 10*time.Second, io.Discard)
-	srv.SetKeepAlivesEnabled(false) // nothing outlives the listener
-	go func() {
-		if err := srv.Serve(g); !errors.Is(err, net.ErrClosed) {
-			log.Error("metrics are no longer served; restart the agent to have them", "error", err)
-		}
-	}()
-	return g, nil
-}
-
-// maxScrapers is how many connections may ask for metrics at once: the descriptors of an
-// agent are for events and segments.
-const maxScrapers = 16
-
-// ownNames are what this machine calls itself.
-func ownNames() []string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return nil
-	}
-	short, _, _ := strings.Cut(name, ".")
-	return []string{name, short}
 }
