@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/terminal"
@@ -22,6 +23,7 @@ Sources may have weights:
 
 SRC@0.5      counts each sample of SRC half
 --half-life  halves what a store holds for every such time of age; the newest epoch counts whole
+--max-host-share 5% scales down, of a store, each host that has more of the samples
 --normalise  makes every source count the same, however long it was recorded, before weights
 
 A source that cannot be read is named, and nothing is written. With --failure-mode all it is left out,
@@ -48,6 +50,7 @@ func runMerge(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
 	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
+	fs.Var((*flagset.Share)(&how.MaxHost), "max-host-share", "of stores, let no host have more than this share of the samples")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
 	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
@@ -56,6 +59,9 @@ func runMerge(c *cli, args []string) error {
 	}
 	if how.HalfLife < 0 {
 		return c.usage(errors.New("--half-life: want a positive time"))
+	}
+	if how.HalfLife > 0 && how.MaxHost > 0 {
+		return c.usage(errors.New("want --half-life or --max-host-share, not both"))
 	}
 	if *want != "" && *onto == "" {
 		return c.usage(errors.New("--image: nothing without --onto"))
@@ -86,6 +92,9 @@ func runMerge(c *cli, args []string) error {
 	}
 	if !slices.ContainsFunc(paths, isDir) {
 		if err := fs.Refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
+			return c.usage(err)
+		}
+		if err := fs.Refuse("only stores know hosts, and no source is one", "max-host-share"); err != nil {
 			return c.usage(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
@@ -25,11 +26,18 @@ false alarms among all that are said to vary held at 5 %. A dash means too few s
 than 5 expected of some set. What varies comes first, by its range; then the rest, by its share.
 Samples that were scaled, as merge does, are noisier than is said.
 
+With --by host, the hosts of stores are compared, as their label host names them: which share of a host's samples lies
+elsewhere than those of the middle host, of medians; how many samples per time it has beside that host; and how far its
+newest epoch is behind. An outlier is beyond 3.5 deviations, these from the median of the absolute deviations, three times
+what chance gives and 5 % of its samples; or has four times the samples, a fourth of them, or another clock. Half of the
+hosts can be odd before they are the middle. --label 'host!=a|b' leaves hosts out, of any command.
+
 Of the images of several sets those are one that have the same build ID or the same path, or, if no
 set has two such, the same file name; of their procedures those of the same name.`,
 	reads: symfsHelp,
 	examples: `backfeed stats monday.bfr tuesday.bfr wednesday.bfr
-backfeed stats /var/lib/backfeed --epochs --since 7d --by image`,
+backfeed stats /var/lib/backfeed --epochs --since 7d --by image
+backfeed stats /mnt/fleet --by host`,
 	run: runStats,
 }
 
@@ -37,13 +45,19 @@ func runStats(c *cli, args []string) error {
 	fs := c.flags()
 	opt, format := c.inputs(), c.format()
 	c.names()
-	by := c.choice("by", "what to compare", "procedure", "image")
+	by := c.choice("by", "what to compare; host compares those of a store", "procedure", "image", "host")
 	value := c.choice("value", "by what", "share", "samples")
 	epochs := fs.Bool("epochs", false, "make each epoch of a store a set")
 	event := fs.String("event", "", "compare samples of event `name` (default: that of which all have most)")
 	lines := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
+	}
+	if by.Value == "host" {
+		if err := fs.Refuse("--by host compares all that hosts ran, by image", "symfs", "epochs", "value", "event", "mangled"); err != nil {
+			return c.usage(err)
+		}
+		return c.statsOfHosts(fs.Args(), opt, format, *lines)
 	}
 	if fs.NArg() == 1 && !*epochs {
 		return c.usage(errors.New("want two recordings or more, or --epochs and a store"))
@@ -80,5 +94,27 @@ func runStats(c *cli, args []string) error {
 		src.TellMissing(sets)
 	}
 	doc := report.NewStats(sets, ev.Name, value.Value, rows, *lines)
+	return c.print("-", format, doc, doc.Rows, doc.Text)
+}
+
+// statsOfHosts compares the hosts of stores.
+func (c *cli) statsOfHosts(paths []string, opt *input.Options, format *flagset.Choice, lines int) error {
+	src, err := input.New(*opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	sets, err := src.Hosts(context.Background(), paths)
+	if err != nil {
+		return err
+	}
+	if len(sets) < 2 {
+		return fail.Errorf(fail.Nothing, "stats: samples of %d hosts; want two or more: agents mark theirs with --label %s=NAME", len(sets), input.HostLabel)
+	}
+	hosts, judged := compare.Hosts(sets)
+	if !judged {
+		c.warn("%d hosts are too few to say that one is odd", len(hosts))
+	}
+	doc := report.NewHosts(hosts, lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }

@@ -382,17 +382,25 @@ var errOverlap = errors.New("has samples that another segment has too, and other
 
 // A Query says which samples to read. The zero Query is all of them.
 type Query struct {
-	From, To time.Time         // epochs that overlap [From, To); zero is without bound
-	Images   []sample.ImageID  // of these images; none is of all. Those with a build ID are known by it
-	Labels   map[string]string // of segments that have these labels, and perhaps others
+	From, To time.Time        // epochs that overlap [From, To); zero is without bound
+	Images   []sample.ImageID // of these images; none is of all. Those with a build ID are known by it
+
+	// Labels are those of the segments, which may have others. A name that ends in ! asks for segments whose label has none
+	// of the values, between |, or that have no such label.
+	Labels map[string]string
 }
 
-func (q *Query) matches(e entry) bool {
-	if !q.From.IsZero() && !e.epoch.To().After(q.From) || !q.To.IsZero() && !e.epoch.From().Before(q.To) {
+func (q *Query) matches(e entry) bool { return q.Matches(e.epoch, e.labels) }
+
+// Matches reports whether q asks for what has an epoch and labels.
+func (q *Query) Matches(epoch sample.Epoch, labels map[string]string) bool {
+	if !q.From.IsZero() && !epoch.To().After(q.From) || !q.To.IsZero() && !epoch.From().Before(q.To) {
 		return false
 	}
 	for k, v := range q.Labels {
-		if have, ok := e.labels[k]; !ok || have != v {
+		name, not := strings.CutSuffix(k, "!")
+		have, ok := labels[name]
+		if not && ok && slices.Contains(strings.Split(v, "|"), have) || !not && (!ok || have != v) {
 			return false
 		}
 	}

@@ -121,7 +121,13 @@ func labelled(query string, labels map[string]string) (string, error) {
 		all = append(all, inner)
 	}
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		all = append(all, key+"="+strconv.Quote(labels[key]))
+		values := []string{labels[key]}
+		if strings.HasSuffix(key, "!") { // none of several, as stores take it
+			values = strings.Split(labels[key], "|")
+		}
+		for _, v := range values {
+			all = append(all, key+"="+strconv.Quote(v))
+		}
 	}
 	return name + "{" + strings.Join(all, ",") + "}", nil
 }
