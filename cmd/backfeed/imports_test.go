@@ -32,9 +32,9 @@ var homes = map[string][]string{
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/internal/web", "cmd/backfeed (test)", "cmd/internal/verdict (test)", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
-	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                       // results of benchmarks
-	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/internal/flagset", "cmd/internal/refresh", "cmd/internal/forge (test)"}, // models; flags in a file; targets
-	"go.starlark.net":                          {"cmd/backfeed (test)"},                                                                        // Bazel's language
+	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                                              // results of benchmarks
+	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/internal/flagset", "cmd/internal/refresh", "cmd/internal/forge (test)", "cmd/backfeed (test)"}, // models; flags in a file; targets; manifests
+	"go.starlark.net":                          {"cmd/backfeed (test)"},                                                                                               // Bazel's language
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/internal/flagset", "cmd/backfeed"}, // sets there; which flags a command has here
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"},                         // pages for man
