@@ -214,6 +214,13 @@ func (b *budget) due(next time.Duration) {
 	b.next = next
 }
 
+// nextCost is what the next choice is taken to take beside what it begins.
+func (b *budget) nextCost() time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.expected()
+}
+
 // mayOnce reports whether there is room for something that takes so long and is done once.
 func (b *budget) mayOnce(cost time.Duration) bool { return cost <= b.once() }
 
@@ -236,6 +243,13 @@ func (b *budget) mayChoose() bool {
 		return settled && firstChoice+opening <= b.atOnce(firstShare)
 	}
 	return next <= may && !late
+}
+
+// mayBegin reports whether a choice may begin something: there was one, and it is of use yet.
+func (b *budget) mayBegin() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.choices > 0 && !(b.length > 0 && b.at > b.late())
 }
 
 // mayExtend reports whether there is room to add code for walks.

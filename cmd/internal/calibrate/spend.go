@@ -74,16 +74,22 @@ func codeSize(path string) (n uint64) {
 	return n
 }
 
-// May reports whether there is room for another choice, and use.
-func (k *Calibrator) May() bool { return k.opt.Dry || k.budget.mayChoose() && !k.needless() }
+// May reports whether there is room for another choice, and use. One that begins something need not be saved for as others are: the sooner
+// it begins, the more it tells, and the fewer walks there are to go through.
+func (k *Calibrator) May() bool {
+	return k.opt.Dry || k.budget.mayChoose() && !k.needless() || k.budget.mayBegin() && k.wants()
+}
 
 // wants reports whether there is something that a choice would begin, now that there is room for it.
 func (k *Calibrator) wants() bool {
-	cost := k.aim()
-	if cost == walkerCost {
-		return k.budget.mayWalk(cost)
+	switch cost, choice := k.aim(), k.budget.nextCost(); cost {
+	case 0:
+		return false
+	case walkerCost:
+		return k.budget.mayWalk(cost + choice)
+	default:
+		return k.budget.mayOnce(cost + choice)
 	}
-	return cost > 0 && k.budget.mayOnce(cost)
 }
 
 // spending is what it took so far.
