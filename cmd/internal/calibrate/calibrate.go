@@ -38,7 +38,7 @@ const (
 	// not tell where branches go; with them it is all. runsWindows is how many a group of these
 	// should come to: SQLite's, with phases of a few hundredths of a second, were known to 0.36
 	// after 40 windows of 5 ms at most, to 0.24 after 80 and to 0.1 after 200. wantedWindows is that of groups that walks want, whose
-	// windows are longer: the rates of five places of a Go program agreed to 0.03 after 50, the standard deviation of each being 0.06;
+	// windows are longer: the rates of four places of a Go program agreed with those of callgrind to 0.03 after 50, the standard deviation of each being 0.06;
 	// those of zstd were known to 0.2 to 0.3 after 63.
 	runsShare, runsWindows, wantedWindows = 0.6, 200, 50
 	// outcomesWindows is how many windows a group should come to, until the next choice, that
