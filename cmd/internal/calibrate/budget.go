@@ -25,6 +25,7 @@ type budget struct {
 	choosing bool          // a choice is going on
 	toOpen   time.Duration // what it takes to open and decode what the first choice is made of
 	toEnd    time.Duration // what is left for the end
+	toWant   time.Duration // what it takes the next choice to find what walks want to be counted
 	extend   time.Duration // what it took to add code for walks, the last time
 	next     time.Duration // when another one is due, since the start
 	needless bool          // it would change nothing
@@ -228,8 +229,16 @@ func (b *budget) mayOnce(cost time.Duration) bool { return cost <= b.once() }
 // else is done with it.
 func (b *budget) mayWalk(cost time.Duration) bool { return cost <= b.atOnce(firstShare) }
 
-// expected is what the next choice is taken to take: there is more to choose from each time. b.mu is held.
-func (b *budget) expected() time.Duration { return b.last * 3 / 2 }
+// expected is what the next choice is taken to take: there is more to choose from each time, and as many more walks to go through. b.mu
+// is held.
+func (b *budget) expected() time.Duration { return max(b.last*3/2, b.last/2+b.toWant) }
+
+// wants says what it takes to find what walks want to be counted, if the next choice does.
+func (b *budget) wants(cost time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.toWant = cost
+}
 
 // mayChoose reports whether there is room for another choice, and time for it to be of use.
 func (b *budget) mayChoose() bool {

@@ -145,6 +145,13 @@ func TestBudgetPostpones(t *testing.T) {
 	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.5 }).play(); o.walking != 0 {
 		t.Errorf("a minute at 1 %% of half a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)
 	}
+	b := budget{share: 0.03, at: 50 * time.Second, used: 50 * time.Second, choices: 3, last: 50 * time.Millisecond}
+	if !b.mayChoose() {
+		t.Error("a choice of 50 ms waits, with 0.4 s saved")
+	}
+	if b.wants(400 * time.Millisecond); b.mayChoose() {
+		t.Error("a choice is made when the walks since the last one take more to go through than was saved")
+	}
 	o := with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
 	if o.choices[0] < 15 || o.walking < 15 || o.walking > 100 {
 		t.Errorf("at 1 %%, of no known length: choices at %v, walks in the kernel from %d s on", o.choices, o.walking)

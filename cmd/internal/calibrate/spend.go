@@ -18,6 +18,9 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	}
 	k.foresee(rec)
 	k.budget.ends(k.kernelWalks().Walks)
+	if k.prober.Load() != nil {
+		k.budget.wants(k.toWant())
+	}
 	k.budget.saveFor(k.aim())
 	k.budget.keeps(!k.needless())
 	r := k.budget.step(time.Since(k.began), time.Duration(k.used.Load()), k.spending(), k.parts())
