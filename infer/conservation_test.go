@@ -8,7 +8,7 @@ import (
 )
 
 // apart returns by what factor the entries of procedures with samples differ from the executions of their calls, where
-// no other can call them: the median, weighed by samples, and how many procedures these are.
+// no other can call them: the median, weighed by samples in what their top leads to, and how many procedures these are.
 func apart(p *Profile) (factor float64, n int) {
 	l := newLinks(p.Images, p.missing)
 	called := map[target]float64{}
@@ -30,9 +30,9 @@ func apart(p *Profile) (factor float64, n int) {
 	for _, ip := range p.Images {
 		for _, r := range ip.Procs {
 			at := caller{ip, r.Proc.Index}
-			if calls := called[at.start()]; r.Samples > 0 && calls > 0 && !l.others(at) && !ip.Image.Once(r.Proc.Index) {
-				all = append(all, pair{math.Abs(math.Log(max(r.Entries.N, 1) / calls)), float64(r.Samples)})
-				sum += float64(r.Samples)
+			if calls, n := called[at.start()], r.below(); n > 0 && calls > 0 && !l.others(at) && !ip.Image.Once(r.Proc.Index) {
+				all = append(all, pair{math.Abs(math.Log(max(r.Entries.N, 1) / calls)), n})
+				sum += n
 			}
 		}
 	}
@@ -44,6 +44,25 @@ func apart(p *Profile) (factor float64, n int) {
 		}
 	}
 	return 1, 0
+}
+
+// below returns the samples in blocks that the top of the procedure leads to. In code without symbols, what is called only
+// through pointers belongs to the procedure before it.
+func (r *Result) below() (samples float64) {
+	seen := make([]bool, len(r.Block))
+	seen[0] = true
+	for work := []int{0}; len(work) > 0; {
+		b := work[len(work)-1]
+		work = work[:len(work)-1]
+		samples += float64(r.BlockSamples[b])
+		for _, e := range r.Proc.Blocks[b].Out {
+			if to := r.Proc.Edges[e].To; !seen[to] {
+				seen[to] = true
+				work = append(work, to)
+			}
+		}
+	}
+	return samples
 }
 
 // TestConservation: callers and callees agree, over the programs of -sets, by samples and calibrated: what nobody else
