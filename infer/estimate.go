@@ -394,22 +394,22 @@ func (r *Result) fill(q *problem, sd spread) {
 	f := q.flow
 	outs, entries := q.round()
 	r.Most = make([]float64, len(r.Block))
-	within := cmp.Or(sd.within, mostly)
+	within, evidence := cmp.Or(sd.within, mostly), q.evidence()
 	for b := range r.Block {
 		var n int64
 		for w := f.first[b]; w < f.first[b+1]; w++ {
 			n += outs[w]
 			if e := f.outs[w].edge; e >= 0 && int(e) < len(r.Edge) {
-				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asksOut(w), mostly).atMost(q.evidence(b))
+				r.Edge[e] = sd.freq(float64(outs[w]), sd.out[w], sd.asksOut(w), mostly).atMost(evidence[b])
 			}
 		}
-		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b), within).atMost(q.evidence(b))
+		r.Block[b] = sd.freq(float64(n), sd.block[b], sd.asks(b), within).atMost(evidence[b])
 		r.Most[b] = max(q.n[b], float64(n)) * math.Exp(mostly*sd.of(sd.block[b]))
 	}
 	for _, d := range q.dispatches {
 		r.fillDispatch(d, f, outs, sd)
 	}
-	r.Entries = sd.freq(float64(entries[0]), sd.block[0], sd.asks(0), within).atMost(q.evidence(0))
+	r.Entries = sd.freq(float64(entries[0]), sd.block[0], sd.asks(0), within).atMost(evidence[0])
 	exits := map[image.Addr]float64{} // conditional tail calls at one jump: a jump table may leave for several places
 	for c := range r.Proc.Calls {
 		if call := &r.Proc.Calls[c]; call.Cond {
@@ -421,7 +421,7 @@ func (r *Result) fill(q *problem, sd spread) {
 		s := q.site(call)
 		r.Call[c] = r.Block[s.block]
 		if s.out >= 0 {
-			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asksOut(s.out), mostly).atMost(q.evidence(int(s.block)))
+			r.Call[c] = sd.freq(math.Round(float64(outs[s.out])/exits[call.Site]), sd.out[s.out], sd.asksOut(s.out), mostly).atMost(evidence[s.block])
 		}
 	}
 	r.entered, r.trapped = f.entries, f.trapped
@@ -476,18 +476,48 @@ func (s *spread) freq(n, own, ask, by float64) Freq {
 	return Freq{n, confidence(ask * math.Hypot(s.of(own), s.scale)), among, max(among, within)}
 }
 
-// evidence is the most that can be said of a block by what samples show of it. One that has hardly any, and would
+// evidence is the most that can be said of each block by what was seen of it. One that has hardly any samples, and would
 // hardly have more as often as it is thought to run, may as well have run once: so few are no more than an upper
-// bound.
-func (q *problem) evidence(b int) Confidence {
-	if q.par.risks && len(q.known) == 0 && len(q.visits) == 0 && max(q.samples[b], q.brings(b, q.n[b])) < hardlySeen {
-		return Low
+// bound. So are windows and walks that met it, or would have, so few times; each sees it by itself.
+func (q *problem) evidence() []Confidence {
+	most := make([]Confidence, len(q.n))
+	sighted := q.sightings()
+	for b, n := range q.n {
+		most[b] = High
+		if q.par.timed && max(q.samples[b], q.brings(b, n))+sighted[b] < hardlySeen {
+			most[b] = Low
+		}
 	}
-	return High
+	return most
 }
 
-// hardlySeen is how many samples a block is to have, or to be expected to have, for its count to be more than an
-// upper bound.
+// sightings returns how many times windows and walks met each block independently of one another, or would have, as often as
+// it is thought to run: what is met once is met again soon after.
+func (q *problem) sightings() []float64 {
+	met := make([]float64, len(q.n))
+	if len(q.visits) > 0 {
+		m := q.visitFactor(q.level, q.sureLevel) // to visits of which visitClump are one
+		for b, n := range q.n {
+			met[b] = n * math.Exp(-m)
+		}
+		for _, o := range q.visits {
+			met[o.block] = max(met[o.block], math.Exp(o.logN))
+		}
+	}
+	for _, o := range q.known {
+		if !o.real || o.none || o.of > 0 {
+			continue
+		}
+		each := 1 / (o.sd * o.sd * visitClump * max(q.n[o.block], 1)) // for each execution
+		for b, n := range q.n {
+			met[b] = max(met[b], each*min(n, q.n[o.block]))
+		}
+	}
+	return met
+}
+
+// hardlySeen is how many samples and sightings a block is to have, or to be expected to have, for its count to be more than
+// an upper bound.
 const hardlySeen = 3
 
 // atMost returns f with no confidence above most.

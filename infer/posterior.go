@@ -116,8 +116,12 @@ const (
 func (pr *program) allow(sd []spread) {
 	var blocks []certain
 	for i, q := range pr.probs {
+		if sd[i].ask == nil {
+			continue
+		}
+		evidence := q.evidence()
 		for b, own := range sd[i].block {
-			if sd[i].ask != nil && q.evidence(b) > Low {
+			if evidence[b] > Low {
 				blocks = append(blocks, certain{q.samples[b], own, sd[i].asks(b)})
 			}
 		}
