@@ -154,7 +154,7 @@ var hostileLines = map[string][]string{
 	"list":      {"list {proc} {rec}", "list {gone} {rec}", "list {image}:{proc} {rec}", "list e {rec}"},
 	"topstalls": {"topstalls {rec}", "topstalls {other}", "topstalls {rec} --cause {gone}"},
 	"whatcg":    {"whatcg {rec}", "whatcg {rec} --image {image}", "whatcg {rec} --image {gone}", "whatcg {rec} --proc {proc}", "whatcg {rec} --cause d"},
-	"stats":     {"stats {rec} {rec}", "stats {rec} {rec} --by image", "stats {rec} {other}"},
+	"stats":     {"stats {store} --by host", "stats {rec} {rec}", "stats {rec} {rec} --by image", "stats {rec} {other}"},
 	"infer":     {"infer {rec}", "infer {rec} --places 2", "infer {rec} --machine {gone}"},
 	"verify":    {"verify {counts} --truth {truth}", "verify {counts} --truth {truth} --samples {rec}", "verify {truth} --truth {counts}"},
 	"check":     {"check {rec}", "check {rec} --binary {image}", "check {rec} --config {pprof}", "check {rec} --binary {gone}"},
