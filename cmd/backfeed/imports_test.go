@@ -17,7 +17,7 @@ import (
 // import any that stands further left on one of its lines; names joined by a
 // comma never import each other.
 var lines = []string{
-	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/otlp, sample/perfdata, sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/verdict <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
+	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/otlp, sample/perfdata, sample/store/s3 <- sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/verdict <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
 	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/verdict, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
 }
 
@@ -26,6 +26,8 @@ var homes = map[string][]string{
 	"github.com/cilium/ebpf":                   {"sample/collect"},
 	"golang.org/x/sys":                         {"sample/collect", "cmd/internal/output", "infer/source", "cmd/backfeed (test)"}, // what is sampled; files by descriptor; file systems of the kernel
 	"github.com/klauspost/compress":            {"sample/otlp", "sample/perfdata", "sample/store"},
+	"github.com/minio/minio-go":                {"sample/store/s3"},
+	"github.com/johannesboyne/gofakes3":        {"sample/store (test)", "cmd/internal/agent (test)", "cmd/backfeed (test)"}, // a bucket for tests
 	"go.etcd.io/bbolt":                         {"sample/store"},
 	"go.opentelemetry.io/collector/pdata":      {"sample/otlp (test)", "cmd/internal/receive (test)"}, // what our decoder is held to
 	"google.golang.org/grpc":                   {"cmd/internal/receive (test)"},                       // a client

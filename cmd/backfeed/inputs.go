@@ -11,11 +11,12 @@ import (
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/sample"
+	"backfeed/sample/store"
 )
 
 // srcHelp is a paragraph for the help of commands that read samples.
 const srcHelp = `SRC is a recording of backfeed, a perf.data file, a pprof profile, profiles of OpenTelemetry (OTLP) or the exact counts of a callgrind run,
-told apart by content, or the directory of a store; "-" is standard input, and an address (http://, https://) is fetched: a
+told apart by content, or a store: its directory, or s3://BUCKET/PREFIX; "-" is standard input, and an address (http://, https://) is fetched: a
 file, or a profile that net/http/pprof makes (http://localhost:6060). parca://HOST:PORT and pyroscope://HOST:PORT are servers of
 profiles (see "recordings"). Several are added up. Of a store, --since, --until and --label choose what to read: whole
 epochs; of a server, without them the last hour. callgrind has to run with
@@ -69,12 +70,12 @@ func (c *cli) selects(paths []string) error {
 }
 
 // selectable reports whether flags choose from a path: a store, or a server of profiles.
-func selectable(path string) bool { return isDir(path) || fetch.Selects(path) }
+func selectable(path string) bool { return mayBeStore(path) || fetch.Selects(path) }
 
-// isDir reports whether path is a directory, which of sources only stores are.
-func isDir(path string) bool {
+// mayBeStore reports whether path is a bucket or a directory, which of sources only stores are.
+func mayBeStore(path string) bool {
 	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
+	return store.InBucket(path) || err == nil && st.IsDir()
 }
 
 // read adds up the samples of all paths.

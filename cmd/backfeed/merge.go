@@ -90,7 +90,7 @@ func runMerge(c *cli, args []string) error {
 	if err := c.selects(paths); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(paths, isDir) {
+	if !slices.ContainsFunc(paths, mayBeStore) {
 		if err := fs.Refuse("only stores know how old samples are, and no source is one", "half-life"); err != nil {
 			return c.usage(err)
 		}

@@ -67,7 +67,7 @@ func runStats(c *cli, args []string) error {
 			return c.usage(err)
 		}
 	}
-	if *epochs && !slices.ContainsFunc(fs.Args(), isDir) {
+	if *epochs && !slices.ContainsFunc(fs.Args(), mayBeStore) {
 		return c.usage(fs.Refuse("none of the sources is a store", "epochs"))
 	}
 	if err := c.selects(fs.Args()); err != nil {

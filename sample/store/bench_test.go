@@ -56,7 +56,7 @@ func BenchmarkPut(b *testing.B) {
 }
 
 // filled returns a store of 12 recordings, and the number of places in them.
-func filled(b *testing.B) (s *Store, places int) {
+func filled(b *testing.B) (s *Dir, places int) {
 	b.Helper()
 	s = open(b)
 	for i := range 12 {

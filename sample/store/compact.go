@@ -14,7 +14,7 @@ import (
 
 // tidy calls f with the segments of the store, swept of what is left behind, while no
 // other process removes files.
-func (s *Store) tidy(f func(*listing) error) error {
+func (s *Dir) tidy(f func(*listing) error) error {
 	return s.exclusive(func() error {
 		l, err := s.list()
 		if err != nil {
@@ -29,7 +29,7 @@ func (s *Store) tidy(f func(*listing) error) error {
 }
 
 // exclusive runs f while no other process runs one on this store.
-func (s *Store) exclusive(f func() error) error {
+func (s *Dir) exclusive(f func() error) error {
 	l, err := os.OpenFile(filepath.Join(s.dir, lockName), os.O_CREATE|os.O_RDWR, fileMode)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (s *Store) exclusive(f func() error) error {
 //
 // What it makes of an epoch depends on what was put there, not on the order, nor
 // on what was merged before.
-func (s *Store) Compact(by time.Time) (merged int, err error) {
+func (s *Dir) Compact(by time.Time) (merged int, err error) {
 	err = s.tidy(func(l *listing) error {
 		for _, group := range groups(l.live) {
 			if by.IsZero() || !group[0].epoch.To().After(by) {
@@ -89,7 +89,7 @@ func (d *directory) foreign() bool {
 }
 
 // compact merges segments of equal epochs and labels into one.
-func (s *Store) compact(group []entry) (merged int, err error) {
+func (s *Dir) compact(group []entry) (merged int, err error) {
 	for len(group) > 1 {
 		n := min(len(group), maxOpen)
 		sum, err := s.mergeFiles(group[:n])
@@ -114,7 +114,7 @@ func (s *Store) compact(group []entry) (merged int, err error) {
 }
 
 // mergeFiles writes the sum of segments.
-func (s *Store) mergeFiles(group []entry) (entry, error) {
+func (s *Dir) mergeFiles(group []entry) (entry, error) {
 	sources, closeAll, err := s.sources(group)
 	defer closeAll()
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *Store) mergeFiles(group []entry) (entry, error) {
 
 // sweep removes what is left behind: segments that were merged into others, and
 // files whose writer is dead. It returns their number.
-func (s *Store) sweep(l *listing) (removed int, err error) {
+func (s *Dir) sweep(l *listing) (removed int, err error) {
 	for _, e := range l.superseded {
 		if err := remove(filepath.Join(s.dir, segmentsDir, e.name)); err != nil {
 			return removed, err
@@ -163,7 +163,7 @@ func (s *Store) sweep(l *listing) (removed int, err error) {
 }
 
 // sweepCopies removes copies of images that were not finished.
-func (s *Store) sweepCopies() (removed int, err error) {
+func (s *Dir) sweepCopies() (removed int, err error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
 	if err != nil {
 		return 0, err

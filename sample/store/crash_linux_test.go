@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 
 // writer prints a line for each recording that is on the disk.
 func writer(dir string, n int) error {
-	s, err := Open(dir, Options{})
+	s, err := OpenDir(dir, Options{})
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func TestWriters(t *testing.T) {
 }
 
 // fill puts recordings until that fails, then checks that nothing else is harmed.
-func fill(t *testing.T, s *Store, places int, want error) {
+func fill(t *testing.T, s *Dir, places int, want error) {
 	t.Helper()
 	var sum uint64
 	var err error
@@ -185,7 +185,7 @@ func TestFullDisk(t *testing.T) {
 		t.Skipf("mounting a small file system needs root: %v", err)
 	}
 	defer syscall.Unmount(dir, 0)
-	s, err := Create(dir, Options{})
+	s, err := CreateDir(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func dump(out *bytes.Buffer, b []byte) error {
 		}
 	}
 	fmt.Fprintln(out, "directory")
-	part(enc, r.Size()-trailerSize-int64(len(enc))).directory()
+	part(enc, r.Size()-trailerSize-int64(len(enc))).directory(dir.piece)
 	end := part(b[len(b)-trailerSize:], r.Size()-trailerSize)
 	for _, field := range []string{"length of the directory", "checksum of the directory", "magic"} {
 		end.Bytes(4, field)

@@ -42,7 +42,7 @@ type Collected struct {
 // the copies of images that no samples are left of. Age is counted from now, or
 // from the end of the newest epoch if that is earlier. It returns ErrBusy if another
 // process is at it, and ErrMost if epochs were kept that are too old.
-func (s *Store) GC(keep Retention, now time.Time) (done Collected, err error) {
+func (s *Dir) GC(keep Retention, now time.Time) (done Collected, err error) {
 	err = s.tidy(func(l *listing) error {
 		copies, err := s.copies()
 		if err != nil {

@@ -36,7 +36,7 @@ type Image struct {
 }
 
 // Images lists the sampled images, those with the most samples first.
-func (s *Store) Images() ([]Image, error) {
+func (s *Dir) Images() ([]Image, error) {
 	l, err := s.list()
 	if err != nil {
 		return nil, err
@@ -46,12 +46,17 @@ func (s *Store) Images() ([]Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	return imagesOf(l.live, copies), nil
+}
+
+// imagesOf lists the images of segments, which are sorted by epoch.
+func imagesOf(live []entry, copies []imageCopy) []Image {
 	kept := map[sample.BuildID][]Kind{}
 	for _, c := range copies {
 		kept[c.build] = append(kept[c.build], c.kind)
 	}
 	all := map[sample.ImageID]*Image{}
-	for _, e := range l.live { // by epoch
+	for _, e := range live {
 		for _, id := range e.images {
 			im := all[id.Key()]
 			if im == nil {
@@ -82,13 +87,13 @@ func (s *Store) Images() ([]Image, error) {
 	slices.SortFunc(out, func(a, b Image) int {
 		return cmp.Or(cmp.Compare(b.Samples, a.Samples), a.ID.Compare(b.ID))
 	})
-	return out, nil
+	return out
 }
 
 // KeepImage copies a file that samples are of, so that they can be understood when
 // the file is gone. It is known by its build ID, and copied only once. The reader
 // is read from its start, twice, until ctx ends.
-func (s *Store) KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeeker, kind Kind) error {
+func (s *Dir) KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeeker, kind Kind) error {
 	if id.Build.IsZero() {
 		return fmt.Errorf("%s: no build ID to keep it by", id)
 	}
@@ -137,7 +142,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // OpenImage returns the path of the copy of an image, and an error that wraps
 // fs.ErrNotExist if there is none.
-func (s *Store) OpenImage(id sample.ImageID, kind Kind) (path string, err error) {
+func (s *Dir) OpenImage(id sample.ImageID, kind Kind) (path string, err error) {
 	copies, err := s.copies()
 	if err != nil {
 		return "", err
@@ -191,7 +196,7 @@ func (c *imageCopy) complete(f *os.File) bool {
 }
 
 // copies lists the copies of images that are complete.
-func (s *Store) copies() ([]imageCopy, error) {
+func (s *Dir) copies() ([]imageCopy, error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, imagesDir))
 	if err != nil {
 		return nil, err

@@ -40,12 +40,12 @@ var bucket = []byte("segments")
 const indexWait = 100 * time.Millisecond
 
 // emptyIndex returns one that knows nothing.
-func (s *Store) emptyIndex() *index {
+func (s *Dir) emptyIndex() *index {
 	return &index{path: filepath.Join(s.dir, indexName), known: map[string][]byte{}, fresh: map[string][]byte{}}
 }
 
 // openIndex reads the index. It is empty if it cannot be read.
-func (s *Store) openIndex() *index {
+func (s *Dir) openIndex() *index {
 	ix := s.emptyIndex()
 	if st, err := os.Stat(ix.path); err != nil || st.Size() == 0 {
 		return ix

@@ -24,7 +24,7 @@ func TestPrivate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s, err := Create(dir, Options{})
+	s, err := CreateDir(dir, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

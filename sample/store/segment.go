@@ -85,9 +85,16 @@ import (
 // what is read together, as many as of Counts in all. Its samples are those of the stacks, which the image's
 // block of samples has too. Images with a build ID have no path there.
 //
+// A bucket has parts of segments, too, which hold some of the images: see piece. They
+// are the same but for the magic "bfp1" at both ends, and that no part is listed and the
+// summary has no samples, weights and losses: what they are parts of is said elsewhere.
+//
 // Neighbours in code are neighbours in the file, and offsets and samples stand
 // apart, so that a place is a little over a byte once it is compressed.
-const magic = "bfs1"
+const (
+	magic      = "bfs1"
+	pieceMagic = "bfp1"
+)
 
 const trailerSize = 4 + 4 + 4
 
@@ -126,6 +133,15 @@ type directory struct {
 	images  []sample.ImageID
 	blocks  []block
 	summary *sample.Recording
+	piece   bool // it is of a part of a segment, and has no parts
+}
+
+// magic is what a file of d begins and ends with.
+func (d *directory) magic() string {
+	if d.piece {
+		return pieceMagic
+	}
+	return magic
 }
 
 // none is the index of no image.
@@ -193,11 +209,11 @@ func (d *directory) encode() []byte {
 		last = b.image
 	}
 	e.String(string(d.summary.Encode()))
-	return sealDirectory(e.B)
+	return sealDirectory(e.B, d.magic())
 }
 
 // sealDirectory appends the end of a segment to its directory.
-func sealDirectory(b []byte) []byte {
+func sealDirectory(b []byte, magic string) []byte {
 	n, sum := uint32(len(b)), wire.Checksum(b)
 	b = binary.LittleEndian.AppendUint32(b, n)
 	b = binary.LittleEndian.AppendUint32(b, sum)
@@ -214,7 +230,8 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 		return nil, nil, err
 	}
 	n := int64(binary.LittleEndian.Uint32(end[:]))
-	if string(end[8:]) != magic || n > maxDirectory || n > size-int64(len(magic))+trailerSize {
+	m := string(end[8:])
+	if m != magic && m != pieceMagic || n > maxDirectory || n > size-int64(len(magic))+trailerSize {
 		return nil, nil, fmt.Errorf("%d bytes: %w", size, ErrTorn)
 	}
 	b := make([]byte, n)
@@ -224,14 +241,16 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 	if binary.LittleEndian.Uint32(end[4:]) != wire.Checksum(b) {
 		return nil, nil, fmt.Errorf("checksum of the directory: %w", ErrFormat)
 	}
-	d, err := decodeDirectory(b, size)
+	d, err := decode(b, size, m == pieceMagic)
 	return d, b, err
 }
 
 // decodeDirectory reads the directory b of a segment of that many bytes.
-func decodeDirectory(b []byte, size int64) (*directory, error) {
+func decodeDirectory(b []byte, size int64) (*directory, error) { return decode(b, size, false) }
+
+func decode(b []byte, size int64, piece bool) (*directory, error) {
 	d := newDecoder(b, size-trailerSize-int64(len(b)))
-	dir := d.directory()
+	dir := d.directory(piece)
 	if d.Err == nil {
 		if err := dir.check(); err != nil {
 			return nil, fmt.Errorf("%w: %w", err, ErrFormat)
@@ -248,8 +267,8 @@ func newDecoder(b []byte, base int64) *decoder {
 	return &decoder{wire.Reader{B: b, Base: base, Format: ErrFormat}}
 }
 
-func (d *decoder) directory() *directory {
-	dir := &directory{labels: map[string]string{}}
+func (d *decoder) directory(piece bool) *directory {
+	dir := &directory{labels: map[string]string{}, piece: piece}
 	dir.epoch.Start = int64(d.Uint(math.MaxInt64/2, "start of the epoch"))
 	dir.epoch.Length = int64(d.Uint(math.MaxInt64/2, "length of the epoch"))
 	if dir.epoch.Length == 0 {
@@ -307,7 +326,7 @@ func (d *decoder) parts(dir *directory) {
 		d.Note("part")
 		dir.parts = append(dir.parts, p)
 	}
-	if len(dir.parts) == 0 {
+	if (len(dir.parts) == 0) != dir.piece {
 		d.Fail(d.Off, "parts")
 	}
 }
@@ -383,11 +402,20 @@ func (d *directory) check() error {
 			sum = add(sum, b.samples)
 		}
 	}
+	if d.piece {
+		if len(d.summary.Counts) > 0 && d.summary.Samples() > 0 {
+			return errors.New("part of a segment with a sum")
+		}
+		return nil
+	}
 	if sum != want {
-		return fmt.Errorf("%d samples in all, but %d in blocks", want, sum)
+		return fmt.Errorf("%d %w, but %d in blocks", want, errSum, sum)
 	}
 	return nil
 }
+
+// errSum says that the summary is not of what is in the blocks.
+var errSum = errors.New("samples in all")
 
 // everything is the image that has all samples in a summary.
 var everything = sample.ImageID{Path: "all"}

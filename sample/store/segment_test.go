@@ -52,7 +52,7 @@ func TestDump(t *testing.T) {
 }
 
 // drop puts bytes into a store as a segment that says it has that part.
-func drop(t testing.TB, s *Store, b []byte, part byte) string {
+func drop(t testing.TB, s *Dir, b []byte, part byte) string {
 	t.Helper()
 	path := filepath.Join(s.dir, segmentsDir, name(hour, []partID{{part}}))
 	if err := os.WriteFile(path, b, 0o644); err != nil {
@@ -62,17 +62,17 @@ func drop(t testing.TB, s *Store, b []byte, part byte) string {
 }
 
 // quiet returns a store that counts its warnings.
-func quiet(t testing.TB) (s *Store, warnings *int) {
+func quiet(t testing.TB) (s *Dir, warnings *int) {
 	t.Helper()
 	warnings = new(int)
-	s, err := Create(t.TempDir(), Options{Warn: func(error) { *warnings++ }})
+	s, err := CreateDir(t.TempDir(), Options{Warn: func(error) { *warnings++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s, warnings
 }
 
-func samplesIn(t testing.TB, s *Store, q Query) uint64 {
+func samplesIn(t testing.TB, s Store, q Query) uint64 {
 	t.Helper()
 	rec, err := s.Read(q)
 	if err != nil {
@@ -200,7 +200,7 @@ func reseal(b []byte) []byte {
 		binary.LittleEndian.PutUint32(sum, wire.Checksum(b[at:at+stored]))
 		at += stored
 	}
-	return append(b[:len(b)-trailerSize-n], sealDirectory(enc)...)
+	return append(b[:len(b)-trailerSize-n], sealDirectory(enc, magic)...)
 }
 
 // FuzzSegment: any bytes give an error, or a recording that survives a round trip.

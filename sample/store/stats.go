@@ -1,7 +1,6 @@
 package store
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ type Segment struct {
 }
 
 // Segments lists the segments that count, by epoch.
-func (s *Store) Segments() ([]Segment, error) {
+func (s *Dir) Segments() ([]Segment, error) {
 	l, err := s.list()
 	if err != nil {
 		return nil, err
@@ -29,15 +28,7 @@ func (s *Store) Segments() ([]Segment, error) {
 	s.warn(l)
 	out := make([]Segment, len(l.live))
 	for i, e := range l.live {
-		out[i] = Segment{
-			Name: e.name, Epoch: e.epoch, Labels: maps.Clone(e.labels), Puts: len(e.parts), Bytes: e.size,
-			Images: len(e.images), Samples: e.summary.Samples(), Lost: map[sample.Loss]uint64{},
-		}
-		for _, c := range e.summary.Counts {
-			for why, n := range c.Lost {
-				out[i].Lost[why] = add(out[i].Lost[why], n)
-			}
-		}
+		out[i] = e.segment(len(e.parts))
 	}
 	return out, nil
 }
@@ -66,7 +57,7 @@ func (w *Window) Add(o Window) {
 
 // Window returns the time of the epochs of which q asks for samples and the store has some, and the values that a label
 // has in their segments.
-func (s *Store) Window(q Query, label string) (Window, error) {
+func (s *Dir) Window(q Query, label string) (Window, error) {
 	var w Window
 	l, err := s.list()
 	if err != nil {
@@ -74,17 +65,25 @@ func (s *Store) Window(q Query, label string) (Window, error) {
 	}
 	wants := q.wants()
 	for _, e := range l.live {
-		if q.matches(e) && slices.ContainsFunc(e.blocks, func(b block) bool {
-			return b.kind == kindSamples && b.image != none && b.samples > 0 && wants(e.image(b))
-		}) {
-			of := Window{From: e.epoch.From(), To: e.epoch.To()}
-			if v := e.labels[label]; v != "" {
-				of.Values = map[string]bool{v: true}
-			}
-			w.Add(of)
+		if q.matches(e) {
+			w.add(e, wants, label)
 		}
 	}
 	return w, nil
+}
+
+// add extends w by a segment, if it has samples of a wanted image.
+func (w *Window) add(e entry, wants func(sample.ImageID) bool, label string) {
+	if !slices.ContainsFunc(e.blocks, func(b block) bool {
+		return b.kind == kindSamples && b.image != none && b.samples > 0 && wants(e.image(b))
+	}) {
+		return
+	}
+	of := Window{From: e.epoch.From(), To: e.epoch.To()}
+	if v := e.labels[label]; v != "" {
+		of.Values = map[string]bool{v: true}
+	}
+	w.Add(of)
 }
 
 // Stats are sums over a store.
@@ -104,7 +103,7 @@ type Stats struct {
 }
 
 // Stats adds up what is in the store.
-func (s *Store) Stats() (*Stats, error) {
+func (s *Dir) Stats() (*Stats, error) {
 	l, err := s.list()
 	if err != nil {
 		return nil, err
@@ -113,15 +112,21 @@ func (s *Store) Stats() (*Stats, error) {
 	if err != nil {
 		return nil, err
 	}
+	st := statsOf(l.live, copies)
+	st.Unused = len(l.bad) + len(l.superseded) + len(l.overlap)
+	return st, nil
+}
+
+// statsOf adds up segments, which are sorted by epoch.
+func statsOf(live []entry, copies []imageCopy) *Stats {
 	st := &Stats{
-		Segments: len(l.live), Epochs: len(byEpoch(l.live)), Copies: len(copies), Lost: map[sample.Loss]uint64{},
-		Bytes: size(l.live), Unused: len(l.bad) + len(l.superseded) + len(l.overlap),
+		Segments: len(live), Epochs: len(byEpoch(live)), Copies: len(copies), Lost: map[sample.Loss]uint64{}, Bytes: size(live),
 	}
 	for _, c := range copies {
 		st.CopyBytes += c.size
 	}
 	images := map[sample.ImageID]bool{}
-	for i, e := range l.live {
+	for i, e := range live {
 		if i == 0 {
 			st.From = e.epoch.From()
 		}
@@ -147,7 +152,7 @@ func (s *Store) Stats() (*Stats, error) {
 		}
 	}
 	st.Images = len(images)
-	return st, nil
+	return st
 }
 
 // size is the size of segments, in bytes.

@@ -3,11 +3,13 @@ package store
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/store/s3"
 )
 
 // The files of a store. What programs a machine runs, and their files, are nobody's
@@ -44,23 +47,83 @@ type Options struct {
 	// Warn is told of each file that is not used, and why. It may be nil, and is
 	// called by one goroutine at a time.
 	Warn func(error)
+
+	Bucket s3.Options // how a bucket is asked
+	Cache  string     // directory of copies that were got from a bucket; "" is one of the user's
 }
 
-// A Store is a directory of segments. Any number of processes may use one at the
-// same time. Its methods may be called by several goroutines.
-type Store struct {
+// A Store is a directory of segments, or the objects of a bucket. Any number of processes
+// may use one at the same time. Its methods may be called by several goroutines.
+type Store interface {
+	// Put adds what was recorded during an epoch.
+	Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error
+	// Read adds up the samples that a query asks for.
+	Read(q Query) (*sample.Recording, error)
+	// Window returns the time of the epochs of which q asks for samples, and the values that a label has there.
+	Window(q Query, label string) (Window, error)
+	// Segments lists what counts, Stats sums it up.
+	Segments() ([]Segment, error)
+	Stats() (*Stats, error)
+
+	// Fsck reads and checks all that is there; to repair is to remove what is of no use.
+	Fsck(repair bool) (*Report, error)
+	// Compact merges what epochs that have ended by then have; a zero time is all epochs.
+	Compact(by time.Time) (merged int, err error)
+	// GC removes epochs, oldest first, until the rest is as the retention says.
+	GC(keep Retention, now time.Time) (Collected, error)
+
+	// Images lists the sampled images.
+	Images() ([]Image, error)
+	// KeepImage copies a file that samples are of, once for each build ID.
+	KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeeker, kind Kind) error
+	// OpenImage returns the path of a copy, and an error that wraps fs.ErrNotExist if there is none.
+	OpenImage(id sample.ImageID, kind Kind) (path string, err error)
+}
+
+// Is reports whether a path is that of a store. Of a bucket it is not asked whether there is one.
+func Is(path string) bool { return s3.Is(path) || IsDir(path) }
+
+// InBucket reports whether a path is the address of a store in a bucket.
+func InBucket(path string) bool { return s3.Is(path) }
+
+// Name returns what people are told of the path of a store.
+func Name(path string) string {
+	if s3.Is(path) {
+		return s3.Name(path)
+	}
+	return path
+}
+
+// Create opens the store at a path: a directory, which is made if there is none, or the address of a bucket.
+func Create(path string, opts Options) (Store, error) {
+	if s3.Is(path) {
+		return OpenBucket(path, opts)
+	}
+	return CreateDir(path, opts)
+}
+
+// Open opens the store at a path.
+func Open(path string, opts Options) (Store, error) {
+	if s3.Is(path) {
+		return OpenBucket(path, opts)
+	}
+	return OpenDir(path, opts)
+}
+
+// A Dir is a store in a directory.
+type Dir struct {
 	dir  string
 	opts Options
 }
 
-// Is reports whether a directory is a store.
-func Is(dir string) bool {
+// IsDir reports whether a directory is a store.
+func IsDir(dir string) bool {
 	st, err := os.Stat(filepath.Join(dir, marker))
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Create opens the store in dir, which is made if there is none.
-func Create(dir string, opts Options) (*Store, error) {
+// CreateDir opens the store in dir, which is made if there is none.
+func CreateDir(dir string, opts Options) (*Dir, error) {
 	for _, d := range []string{dir, filepath.Join(dir, segmentsDir), filepath.Join(dir, imagesDir)} {
 		if err := os.MkdirAll(d, dirMode); err != nil {
 			return nil, err
@@ -69,7 +132,7 @@ func Create(dir string, opts Options) (*Store, error) {
 			return nil, err
 		}
 	}
-	if !Is(dir) {
+	if !IsDir(dir) {
 		f, err := os.OpenFile(filepath.Join(dir, marker), os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, err
@@ -79,7 +142,7 @@ func Create(dir string, opts Options) (*Store, error) {
 	if err := errors.Join(syncDir(dir), syncDir(filepath.Dir(filepath.Clean(dir)))); err != nil {
 		return nil, err
 	}
-	return Open(dir, opts)
+	return OpenDir(dir, opts)
 }
 
 // private takes a directory, which an older version may have made, from all others.
@@ -94,9 +157,9 @@ func private(dir string) error {
 	return nil
 }
 
-// Open opens the store in dir.
-func Open(dir string, opts Options) (*Store, error) {
-	if !Is(dir) {
+// OpenDir opens the store in dir.
+func OpenDir(dir string, opts Options) (*Dir, error) {
+	if !IsDir(dir) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, err
 		}
@@ -105,7 +168,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if opts.Warn == nil {
 		opts.Warn = func(error) {}
 	}
-	return &Store{dir: dir, opts: opts}, nil
+	return &Dir{dir: dir, opts: opts}, nil
 }
 
 // Put adds what was recorded during an epoch, as one segment. It is on the disk
@@ -114,10 +177,8 @@ func Open(dir string, opts Options) (*Store, error) {
 // their labels; those of one epoch with equal labels are merged by Compact.
 //
 // A recording of nothing is not stored.
-func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error {
-	if !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool {
-		return c.Total > 0 || len(c.Branches)+len(c.Ranges)+len(c.Paths)+len(c.Targets) > 0
-	}) {
+func (s *Dir) Put(e sample.Epoch, rec *sample.Recording, labels map[string]string) error {
+	if nothing(rec) {
 		return nil
 	}
 	if e.Start < 0 || e.Length <= 0 {
@@ -133,6 +194,13 @@ func (s *Store) Put(e sample.Epoch, rec *sample.Recording, labels map[string]str
 			return err
 		}
 	}
+}
+
+// nothing reports whether there is nothing in a recording that is worth a segment.
+func nothing(rec *sample.Recording) bool {
+	return !slices.ContainsFunc(rec.Counts, func(c *sample.Counts) bool {
+		return c.Total > 0 || len(c.Branches)+len(c.Ranges)+len(c.Paths)+len(c.Targets) > 0
+	})
 }
 
 // errGone says that a segment was removed while it was written.
@@ -154,7 +222,7 @@ func name(e sample.Epoch, parts []partID) string {
 const nameTime = "20060102T150405Z"
 
 // write merges segments into one.
-func (s *Store) write(e sample.Epoch, labels map[string]string, sources []source) error {
+func (s *Dir) write(e sample.Epoch, labels map[string]string, sources []source) error {
 	path := filepath.Join(s.dir, segmentsDir, name(e, mergeParts(sources)))
 	return writeFile(path, func(w *bufio.Writer) error {
 		w.WriteString(magic)
@@ -227,7 +295,7 @@ type entry struct {
 }
 
 // names lists the files of segments, sorted.
-func (s *Store) names() ([]string, error) {
+func (s *Dir) names() ([]string, error) {
 	files, err := os.ReadDir(filepath.Join(s.dir, segmentsDir))
 	if err != nil {
 		return nil, err
@@ -261,13 +329,13 @@ func (e *SegmentError) Unwrap() error { return e.Err }
 // list reads the directories of all segments. Files come and go meanwhile: it
 // looks until nothing changes, and a merged segment is written before its parts
 // are removed, so that no samples are missed.
-func (s *Store) list() (*listing, error) {
+func (s *Dir) list() (*listing, error) {
 	ix := s.openIndex()
 	defer ix.update()
 	return s.listWith(ix)
 }
 
-func (s *Store) listWith(ix *index) (*listing, error) {
+func (s *Dir) listWith(ix *index) (*listing, error) {
 	var entries []entry
 	var bad []*SegmentError
 	var before []string
@@ -308,7 +376,7 @@ func (s *Store) listWith(ix *index) (*listing, error) {
 }
 
 // entry returns the directory of a segment.
-func (s *Store) entry(ix *index, name string) (entry, error) {
+func (s *Dir) entry(ix *index, name string) (entry, error) {
 	path := filepath.Join(s.dir, segmentsDir, name)
 	st, err := os.Stat(path)
 	if err != nil {
@@ -328,6 +396,9 @@ func (s *Store) entry(ix *index, name string) (entry, error) {
 	}
 	defer f.Close()
 	d, b, err := readDirectory(f, st.Size())
+	if err == nil && d.piece {
+		err = fmt.Errorf("a part of a segment, which only a bucket has: %w", ErrFormat)
+	}
 	if err != nil {
 		return entry{}, &SegmentError{name, err}
 	}
@@ -369,7 +440,7 @@ func settle(entries []entry) *listing {
 }
 
 // warn tells of what list could not use.
-func (s *Store) warn(l *listing) {
+func (s *Dir) warn(l *listing) {
 	for _, err := range l.bad {
 		s.opts.Warn(err)
 	}
@@ -392,9 +463,14 @@ type Query struct {
 
 func (q *Query) matches(e entry) bool { return q.Matches(e.epoch, e.labels) }
 
+// overlaps reports whether an epoch has some of the time that is asked for.
+func (q *Query) overlaps(e sample.Epoch) bool {
+	return (q.From.IsZero() || e.To().After(q.From)) && (q.To.IsZero() || e.From().Before(q.To))
+}
+
 // Matches reports whether q asks for what has an epoch and labels.
 func (q *Query) Matches(epoch sample.Epoch, labels map[string]string) bool {
-	if !q.From.IsZero() && !epoch.To().After(q.From) || !q.To.IsZero() && !epoch.From().Before(q.To) {
+	if !q.overlaps(epoch) {
 		return false
 	}
 	for k, v := range q.Labels {
@@ -424,7 +500,7 @@ func (q *Query) wants() func(sample.ImageID) bool {
 // the weight that its samples have of all.
 //
 // Segments that cannot be read are left out, and Warn is told.
-func (s *Store) Read(q Query) (*sample.Recording, error) {
+func (s *Dir) Read(q Query) (*sample.Recording, error) {
 	skip := map[string]bool{}
 	for try := 0; ; try++ {
 		rec, err := s.read(q, skip)
@@ -443,7 +519,7 @@ func (s *Store) Read(q Query) (*sample.Recording, error) {
 // maxTries bounds how often a store is looked at that changes all the time.
 const maxTries = 10
 
-func (s *Store) read(q Query, skip map[string]bool) (*sample.Recording, error) {
+func (s *Dir) read(q Query, skip map[string]bool) (*sample.Recording, error) {
 	l, err := s.list()
 	if err != nil {
 		return nil, err
@@ -481,14 +557,19 @@ func paths(entries []entry) map[sample.ImageID]string {
 const maxOpen = 64
 
 // readGroup adds segments to those that are in memory.
-func (s *Store) readGroup(sum source, group []entry, want func(sample.ImageID) bool) (source, error) {
+func (s *Dir) readGroup(sum source, group []entry, want func(sample.ImageID) bool) (source, error) {
 	sources, closeAll, err := s.sources(group)
 	defer closeAll()
 	if err != nil {
 		return source{}, err
 	}
+	return sumOf(append(sources, sum), want)
+}
+
+// sumOf adds up segments in memory.
+func sumOf(sources []source, want func(sample.ImageID) bool) (source, error) {
 	var plain [][]byte
-	dir, err := merge(append(sources, sum), want, leave, func(b packed) error {
+	dir, err := merge(sources, want, leave, func(b packed) error {
 		plain = append(plain, b.bytes)
 		return nil
 	})
@@ -503,7 +584,7 @@ func (s *Store) readGroup(sum source, group []entry, want func(sample.ImageID) b
 }
 
 // sources opens segments to be merged.
-func (s *Store) sources(entries []entry) (out []source, closeAll func(), err error) {
+func (s *Dir) sources(entries []entry) (out []source, closeAll func(), err error) {
 	var files []*os.File
 	closeAll = func() {
 		for _, f := range files {

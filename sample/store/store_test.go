@@ -23,9 +23,9 @@ import (
 )
 
 // open makes a store whose warnings fail the test.
-func open(t testing.TB) *Store {
+func open(t testing.TB) *Dir {
 	t.Helper()
-	s, err := Create(t.TempDir(), Options{Warn: func(err error) { t.Errorf("warning: %v", err) }})
+	s, err := CreateDir(t.TempDir(), Options{Warn: func(err error) { t.Errorf("warning: %v", err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestPutAndRead(t *testing.T) {
 func zeros(n int) io.ReadSeeker { return bytes.NewReader(make([]byte, n)) }
 
 // contents returns the bytes of all segments by name.
-func contents(t *testing.T, s *Store) map[string]string {
+func contents(t *testing.T, s *Dir) map[string]string {
 	t.Helper()
 	names, err := s.names()
 	if err != nil {
@@ -469,7 +469,7 @@ func TestClock(t *testing.T) {
 func TestGC(t *testing.T) {
 	const epochs = 10
 	now := hour.From().Add(epochs * time.Hour)
-	fresh := func() (*Store, int64) {
+	fresh := func() (*Dir, int64) {
 		s := open(t)
 		for i := range epochs {
 			for range 2 {
@@ -644,14 +644,14 @@ func TestNothing(t *testing.T) {
 
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Open(dir, Options{}); !errors.Is(err, ErrNoStore) || Is(dir) {
+	if _, err := OpenDir(dir, Options{}); !errors.Is(err, ErrNoStore) || Is(dir) {
 		t.Errorf("an empty directory: got error %v", err)
 	}
-	if _, err := Open(filepath.Join(dir, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := OpenDir(filepath.Join(dir, "none"), Options{}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no directory: got error %v", err)
 	}
 	for range 2 {
-		s, err := Create(filepath.Join(dir, "a", "b"), Options{})
+		s, err := CreateDir(filepath.Join(dir, "a", "b"), Options{})
 		if err != nil || !Is(s.dir) {
 			t.Errorf("Create: %v", err)
 		}

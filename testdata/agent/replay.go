@@ -1,3 +1,5 @@
+//go:build ignore
+
 // replay [-hz HZ] [-cpus N] [-flush TIME] STORE RECORDING... puts a day of a machine
 // into a store, as an agent would: one segment each flush, drawn at random from the
 // samples of the recordings, and the segments of each hour merged when it ends. What
@@ -53,7 +55,7 @@ func main() {
 	}
 }
 
-func replay(into *store.Store, programs []*program, hz int, flush time.Duration) error {
+func replay(into store.Store, programs []*program, hz int, flush time.Duration) error {
 	rng := rand.New(rand.NewPCG(1, 2))
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for at := start; at.Before(start.AddDate(0, 0, 1)); at = at.Add(flush) {
@@ -70,7 +72,7 @@ func replay(into *store.Store, programs []*program, hz int, flush time.Duration)
 	return nil
 }
 
-func tell(into *store.Store) error {
+func tell(into store.Store) error {
 	st, err := into.Stats()
 	if err != nil {
 		return err

@@ -86,7 +86,7 @@ type Agent struct {
 	log     *slog.Logger
 	sampler sampler
 	probes  *calibrate.Calibrator // nil without --calibrate
-	into    *store.Store
+	into    store.Store
 	page    statusPage
 	serving io.Closer // nil is none
 
@@ -420,7 +420,7 @@ func (a *Agent) tidy(now time.Time) { Tidy(a.into, a.opt.Retain, now, a.log) }
 
 // Tidy merges the segments of epochs of a store that have ended by now, and drops what is not to be
 // kept. Another agent or command that is at it does the same.
-func Tidy(into *store.Store, retain store.Retention, now time.Time, log *slog.Logger) {
+func Tidy(into store.Store, retain store.Retention, now time.Time, log *slog.Logger) {
 	n, err := into.Compact(now)
 	if err == nil {
 		log.Info("epoch ended", "merged", n)

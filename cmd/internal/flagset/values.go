@@ -204,6 +204,27 @@ func (s *Size) Set(text string) error {
 	return nil
 }
 
+// A Part is a flag that is the I-th of N parts; the zero Part is all.
+type Part struct{ I, N int }
+
+func (p *Part) String() string {
+	if p.N == 0 {
+		return ""
+	}
+	return strconv.Itoa(p.I) + "/" + strconv.Itoa(p.N)
+}
+func (p *Part) Type() string { return "part" }
+func (p *Part) Set(text string) error {
+	first, of, _ := strings.Cut(text, "/")
+	i, err1 := strconv.Atoi(first)
+	n, err2 := strconv.Atoi(of)
+	if err1 != nil || err2 != nil || i < 0 || i >= n || n > 1<<20 {
+		return errors.New("want a part, such as 0/4 of 0/4 to 3/4")
+	}
+	*p = Part{i, n}
+	return nil
+}
+
 // A Fraction is a flag that is a share of 1, which may be given in percent.
 type Fraction float64
 

@@ -44,7 +44,7 @@ func (d BuildDir) Debug() bool { return true }
 
 // A StoreKeeper keeps copies in a store.
 type StoreKeeper struct {
-	Store     *store.Store
+	Store     store.Store
 	FilesOnly bool
 }
 

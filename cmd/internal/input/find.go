@@ -31,7 +31,7 @@ type finder struct {
 	ctx       context.Context // of downloads
 	notify    report.Notify
 
-	stores  []*store.Store            // that may have kept copies
+	stores  []store.Store             // that may have kept copies
 	running Running                   // processes that may have what was replaced
 	files   []*os.File                // of theirs, which are open
 	given   map[sample.BuildID]string // files that the user named
@@ -242,14 +242,21 @@ func (f *finder) candidates(id sample.ImageID) func(yield func(string) bool) {
 		if scanned := f.scanned(id.Build); scanned != "" && !yield(scanned) {
 			return
 		}
-		for _, s := range f.stores {
-			if copied, err := s.OpenImage(id, store.KindFile); err == nil && !yield(copied) {
-				return
+		copied := func(inBucket bool) bool {
+			for _, s := range f.stores {
+				if _, is := s.(*store.Bucket); is != inBucket {
+					continue
+				}
+				if copied, err := s.OpenImage(id, store.KindFile); err == nil && !yield(copied) {
+					return false
+				}
 			}
+			return true
 		}
-		if filepath.IsAbs(path) {
-			yield(path)
+		if !copied(false) || filepath.IsAbs(path) && !yield(path) {
+			return
 		}
+		copied(true) // which are got over the network
 	}
 }
 

@@ -36,7 +36,7 @@ func ParseSource(arg string) (Source, error) {
 	if i < 0 {
 		return source, nil
 	}
-	if fetch.Is(arg) {
+	if fetch.Is(arg) || store.InBucket(arg) {
 		if before, after := arg[:i], arg[i:]; strings.Count(before, "/") < 3 || strings.Contains(after, "/") {
 			return source, nil // it stands between a user and a host, or in the path
 		}
@@ -45,7 +45,7 @@ func ParseSource(arg string) (Source, error) {
 	}
 	w, err := strconv.ParseFloat(arg[i+1:], 64)
 	switch {
-	case err != nil && fetch.Is(arg):
+	case err != nil && (fetch.Is(arg) || store.InBucket(arg)):
 		return source, nil
 	case err != nil || !(w > 0 && w <= maxWeight):
 		return source, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", Name(arg), float64(maxWeight))

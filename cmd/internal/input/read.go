@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"time"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/fetch"
@@ -22,6 +23,7 @@ import (
 	"backfeed/sample/otlp"
 	"backfeed/sample/perfdata"
 	"backfeed/sample/store"
+	"backfeed/sample/store/s3"
 )
 
 // read adds up the samples of all paths.
@@ -73,6 +75,8 @@ func (s *Session) readSource(ctx context.Context, path string) (*sample.Recordin
 		defer os.Remove(f.Name())
 		defer f.Close()
 		in, name = f, Name(path)
+	case store.InBucket(path):
+		return s.readStore(path)
 	case path != "-":
 		f, err := os.Open(path)
 		if err != nil {
@@ -115,10 +119,13 @@ func File[T any](path string, read func(io.Reader) (T, error)) (T, error) {
 	return v, nil
 }
 
-// OpenStore opens the store in dir, which lets notify know of files that it cannot use. Its
+// OpenStore opens the store in dir, or in a bucket, which lets notify know of files that it cannot use. Its
 // error is of the kind fail.Nothing if dir is there and is no store.
-func OpenStore(dir string, notify report.Notify) (*store.Store, error) {
+func OpenStore(dir string, notify report.Notify) (store.Store, error) {
 	s, err := store.Open(dir, StoreOptions(notify))
+	if store.InBucket(dir) && err != nil {
+		return nil, fail.Wrap(fail.Usage, err)
+	}
 	if errors.Is(err, store.ErrNoStore) {
 		return nil, fail.Errorf(fail.Nothing, "%s: a directory, but no store; record --store DIR and agent --store DIR make one", dir)
 	}
@@ -127,11 +134,16 @@ func OpenStore(dir string, notify report.Notify) (*store.Store, error) {
 
 // StoreOptions lets a store tell of files that it cannot use.
 func StoreOptions(notify report.Notify) store.Options {
-	return store.Options{Warn: func(err error) { notify.Warn("%v", err) }}
+	return store.Options{
+		Warn: func(err error) { notify.Warn("%v", err) },
+		Bucket: s3.Options{Retry: func(why error, in time.Duration) {
+			notify.Warn("%v; asking again in %v", why, in.Round(time.Millisecond))
+		}},
+	}
 }
 
 // openStore opens a store to read, and remembers it: it may have the images too.
-func (s *Session) openStore(dir string) (*store.Store, error) {
+func (s *Session) openStore(dir string) (store.Store, error) {
 	opened, err := OpenStore(dir, s.notify)
 	if err != nil {
 		return nil, err
@@ -152,11 +164,43 @@ func (s *Session) readStore(dir string) (*sample.Recording, error) {
 	if err != nil {
 		return nil, err
 	}
-	rec, err := opened.Read(s.query())
-	if err != nil {
+	q := s.query()
+	if b, ok := opened.(*store.Bucket); ok && s.opt.Only != "" {
+		if q.Images, err = likely(b, q, s.opt.Only); err != nil {
+			return nil, err
+		}
+	}
+	rec, err := opened.Read(q)
+	switch {
+	case err != nil && store.InBucket(dir): // it names it
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	return rec, nil
+}
+
+// likely returns the images of a bucket among which the one is that the user means, so that others need not be got; none
+// if it is not known.
+func likely(b *store.Bucket, q store.Query, want string) (ids []sample.ImageID, err error) {
+	all, err := b.Named(q)
+	if err != nil {
+		return nil, err
+	}
+	build, _ := image.ReadBuildID(want)
+	name := fileName(sample.ImageID{Path: want})
+	for _, id := range all {
+		if !build.IsZero() && id.Build == build || id.Build.String() == want {
+			name = fileName(id)
+		}
+	}
+	for _, id := range all {
+		// Other builds, too: they are told.
+		if !build.IsZero() && id.Build == build || id.Build.String() == want || fileName(id) == name || fileName(id) == fileName(sample.ImageID{Path: want}) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
 }
 
 // decode tells the kinds of recordings apart and reads one.

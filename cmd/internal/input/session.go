@@ -52,7 +52,7 @@ type Session struct {
 	opt    Options
 	notify report.Notify
 	finder *finder
-	stores []*store.Store // that were read
+	stores []store.Store  // that were read
 	truths []weighedTruth // exact counts that were read, and are to be put to images
 	only   *program       // that was inferred alone; nil if all was
 }

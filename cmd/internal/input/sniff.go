@@ -35,6 +35,9 @@ func IsProfile(path string) bool {
 // sniffs asks is about the first bytes of a source. What cannot be read here may be anything, which is unknown:
 // standard input, what is fetched later, or a file that is wrong, of which the reader will say more.
 func sniffs(path string, unknown bool, is func(head []byte) bool) bool {
+	if store.InBucket(path) {
+		return false
+	}
 	if path == "-" || fetch.Is(path) {
 		return unknown
 	}

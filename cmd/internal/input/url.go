@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/fetch"
+	"backfeed/sample/store"
 )
 
 // maxSource bounds a source that is fetched, in bytes: a perf.data file may be as long as a disk is large.
@@ -17,7 +18,7 @@ func Name(path string) string {
 	if fetch.Is(path) {
 		return fetch.Name(path)
 	}
-	return path
+	return store.Name(path)
 }
 
 // Names are those of several.

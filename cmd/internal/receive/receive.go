@@ -62,7 +62,7 @@ type Options struct {
 type Receiver struct {
 	opt     Options
 	log     *slog.Logger
-	into    *store.Store
+	into    store.Store
 	decoder otlp.Decoder
 	page    metrics
 	serving io.Closer // of metrics; nil is none

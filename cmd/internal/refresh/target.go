@@ -101,7 +101,7 @@ func (r *run) read(ctx context.Context) error {
 	}
 	var sources []input.Source
 	for _, s := range r.Sources {
-		if fetch.Is(s.Path) {
+		if fetch.Is(s.Path) || store.InBucket(s.Path) {
 			sources = append(sources, s)
 			continue
 		}
