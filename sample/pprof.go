@@ -149,16 +149,41 @@ func periodEvent(p *profile.Profile, i int) pprofEvent {
 }
 
 // timeEvent returns the event of a profile that has the time of samples and not their number: servers of profiles give one
-// type of value at a time. The period is how much of it is one sample.
+// type of value at a time. The period is how much of it is one sample; where it is not said, as by Parca, which multiplies
+// numbers of samples by it, it is what divides all values.
 func timeEvent(p *profile.Profile) (pprofEvent, bool) {
+	const shortest = 50_000 // ns between samples: 20 kHz; what divides sums of several periods is no period
 	for i, st := range p.SampleType {
-		if pt := p.PeriodType; pt != nil && st.Type == "cpu" && st.Type == pt.Type && st.Unit == pt.Unit && nanoseconds[st.Unit] > 0 && p.Period > 0 {
-			ev := periodEvent(p, i)
-			ev.samples, ev.weight, ev.each = i, i, p.Period
+		pt := p.PeriodType
+		if pt == nil || st.Type != "cpu" || st.Type != pt.Type || st.Unit != pt.Unit || nanoseconds[st.Unit] == 0 {
+			continue
+		}
+		with := profile.Profile{SampleType: p.SampleType, PeriodType: pt, Period: p.Period}
+		if with.Period == 0 {
+			for _, s := range p.Sample {
+				if v := s.Value[i]; v > 0 {
+					with.Period = gcd(with.Period, v)
+				}
+			}
+			if uint64(with.Period) > math.MaxUint64/nanoseconds[st.Unit] || uint64(with.Period)*nanoseconds[st.Unit] < shortest {
+				continue
+			}
+		}
+		if with.Period > 0 {
+			ev := periodEvent(&with, i)
+			ev.samples, ev.weight, ev.each = i, i, with.Period
 			return ev, true
 		}
 	}
 	return pprofEvent{}, false
+}
+
+// gcd returns the greatest common divisor of a and b, of which one is above 0.
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // eventUnit returns the unit of an event that does not count time.

@@ -3,6 +3,7 @@ package sample
 import (
 	"bytes"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/pprof/profile"
@@ -89,6 +90,28 @@ func TestPprofTime(t *testing.T) {
 	}
 	if got, want := int64(rec.Samples()), (sum+p.Period/2)/p.Period; got != want {
 		t.Errorf("%d samples of %d ns each in %d ns, want %d", got, p.Period, sum, want)
+	}
+}
+
+// TestPprofNoPeriod: Parca gives times and no period (seen of its server of July 2026): it is what divides them, unless that
+// is too short to be one.
+func TestPprofNoPeriod(t *testing.T) {
+	p := cpuProfile()
+	want := p.Period
+	p.SampleType, p.Period = p.SampleType[1:], 0
+	for _, s := range p.Sample {
+		s.Value = s.Value[1:]
+	}
+	rec, err := readPprof(t, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := rec.Counts[0]; c.Event.Period != uint64(want) || c.Total != 38 {
+		t.Errorf("%d samples of %d ns, want 38 of %d", c.Total, c.Event.Period, want)
+	}
+	p.Sample[0].Value[0]++
+	if _, err := readPprof(t, p); err == nil || !strings.Contains(err.Error(), "no number of samples") {
+		t.Errorf("of times that nothing divides: %v", err)
 	}
 }
 
