@@ -601,11 +601,11 @@ func TestBombs(t *testing.T) {
 		name string
 		b    []byte
 	}{
-		{"zeros", zipped(make([]byte, 1<<28))},
-		{"zeros in a message", withLength(zipped(make([]byte, 1<<28)))},
-		{"zeros, gzip", gzipped(make([]byte, 1<<28))},
-		{"empty stacks", zipped(bytes.Repeat(dictionary, 100))},
-		{"JSON", zipped([]byte(`{"dictionary":{"stackTable":[` + strings.Repeat("{},", 1<<24) + `{}]}}`))},
+		{"zeros", zipped(make([]byte, 1<<26))},
+		{"zeros in a message", withLength(zipped(make([]byte, 1<<26)))},
+		{"zeros, gzip", gzipped(make([]byte, 1<<26))},
+		{"empty stacks", zipped(bytes.Repeat(dictionary, 20))},
+		{"JSON", zipped([]byte(`{"dictionary":{"stackTable":[` + strings.Repeat("{},", 1<<21) + `{}]}}`))},
 	} {
 		var err error
 		used := testtool.Allocated(func() { _, _, err = read(t, tt.b, Options{}) })
