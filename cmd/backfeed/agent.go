@@ -17,7 +17,9 @@ import (
 
 var agentCmd = &command{
 	name: "agent", args: "[--store DIR] [-F HZ] [--max-cpu SHARE] [--config FILE]", short: "sample all that runs on this machine, all the time, into a store",
-	long: `The agent runs until SIGTERM or an interrupt, and then writes what it has. Nothing leaves the machine.
+	long: `The agent runs until SIGTERM or an interrupt, and then writes what it has. Nothing leaves the machine
+unless --store is s3://BUCKET/PREFIX: each epoch that is over is sent there, and kept in --spool until it has arrived (see
+"bucket").
 
 Its cost stays below --max-cpu on the average, a share of all processors. That is its own processor time
 and what samples take from the programs that they interrupt. -F is the highest rate; the agent lowers
@@ -98,7 +100,7 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (*agent.Agent, error)
 func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, error) {
 	cal, err := f.calibrate.options(nil, nil, report.Style{})
 	return agent.Options{
-		Store: f.store, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, Epoch: f.epoch, Flush: f.flush,
+		Store: f.store, Spool: f.spool, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, Epoch: f.epoch, Flush: f.flush,
 		Keep: agent.Keep(f.keepImages.Value), MaxImage: int64(f.maxImage), Retain: f.retain.of(), Metrics: f.metrics, Public: f.public,
 		Log: f.logger(c.stderr), Without: c.verifierLog, Used: used,
 	}, err

@@ -12,6 +12,7 @@ import (
 
 	"backfeed/cmd/internal/flagset"
 	"backfeed/sample/collect"
+	"backfeed/sample/store"
 )
 
 // agentFlags are what an agent is told.
@@ -23,6 +24,7 @@ type agentFlags struct {
 	labels     map[string]string
 	epoch      time.Duration
 	flush      time.Duration
+	spool      string
 	keepImages *flagset.Choice // "no", "file", "debug"
 	maxImage   flagset.Size    // of what is copied
 	retain     retention
@@ -108,7 +110,8 @@ func (c *cli) keepImages() *flagset.Choice {
 func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	f := &agentFlags{maxCPU: 0.01, maxImage: 1 << 30}
 	fs := c.flags()
-	fs.StringVar(&f.store, "store", defaultStore, "write to the store in `dir`")
+	fs.StringVar(&f.store, "store", defaultStore, "write to the store in `dir`, or in a bucket: s3://BUCKET/PREFIX")
+	fs.StringVar(&f.spool, "spool", defaultStore, "keep in `dir` what is not in the bucket yet, at most --retain-size (1G)")
 	fs.IntVarP(&f.what.hz, "frequency", "F", collect.DefaultSystemFrequency, "take at most `HZ` samples per second on each processor")
 	fs.Var(&f.maxCPU, "max-cpu", "keep the cost below this share of all processor time")
 	f.what.define(fs, "take samples of event `name`: branches, instructions, cycles, cpu-clock (default: the best there is); may be given several times")
@@ -146,6 +149,13 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 
 // refuse finds what has no effect beside the rest.
 func (f *agentFlags) refuse(fs *flagset.Set) error {
+	if store.InBucket(f.store) {
+		if err := fs.Refuse("a bucket is thinned out by `backfeed store gc`", "retain"); err != nil {
+			return err
+		}
+	} else if err := fs.Refuse("it goes with --store s3://...", "spool"); err != nil {
+		return err
+	}
 	if f.metrics == "" {
 		if err := fs.Refuse("it goes with --metrics", "metrics-public"); err != nil {
 			return err

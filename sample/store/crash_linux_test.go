@@ -21,6 +21,13 @@ import (
 const writerEnv = "BACKFEED_TEST_WRITER"
 
 func TestMain(m *testing.M) {
+	if role := os.Getenv(fleetEnv); role != "" {
+		if err := fleet(role); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if n, err := strconv.Atoi(os.Getenv(writerEnv)); err == nil {
 		if err := writer(os.Args[1], n); err != nil {
 			fmt.Fprintln(os.Stderr, err)

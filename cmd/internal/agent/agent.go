@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/calibrate"
+	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/record"
@@ -45,7 +46,8 @@ func Places(rec *sample.Recording) (n int) {
 
 // Options are what an agent is told.
 type Options struct {
-	Store     string                // directory of the store to write to
+	Store     string                // directory of the store to write to, or the address of one in a bucket
+	Spool     string                // of one in a bucket, the directory that has what is not there yet
 	System    collect.SystemOptions // Frequency is the most; Probes follows from Calibrate
 	MaxCPU    float64               // share of all processor time to keep the cost below
 	Calibrate calibrate.Options     // no calibration if its Budget is 0; the agent sets PIDs and Notify
@@ -87,6 +89,7 @@ type Agent struct {
 	sampler sampler
 	probes  *calibrate.Calibrator // nil without --calibrate
 	into    store.Store
+	up      *uploader // nil where the store is no bucket
 	page    statusPage
 	serving io.Closer // nil is none
 
@@ -132,9 +135,7 @@ func Open(opt Options) (_ *Agent, err error) {
 		a.serving = l
 		a.log.Info("metrics are served", "url", "http://"+l.Addr().String()+"/metrics")
 	}
-	if a.into, err = store.Create(opt.Store, store.Options{Warn: func(err error) {
-		a.log.Warn("part of the store is not used; backfeed store fsck says what can be repaired", "error", err)
-	}}); err != nil {
+	if err := a.openStore(); err != nil {
 		return nil, err
 	}
 	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log)}
@@ -161,6 +162,27 @@ func Open(opt Options) (_ *Agent, err error) {
 	a.cpu = opt.Used
 	a.begin(time.Now())
 	return a, nil
+}
+
+// openStore opens the store, or the spool of one in a bucket.
+func (a *Agent) openStore() (err error) {
+	opts := store.Options{Warn: func(err error) {
+		a.log.Warn("part of the store is not used; backfeed store fsck says what can be repaired", "error", err)
+	}}
+	if !store.InBucket(a.opt.Store) {
+		a.into, err = store.Create(a.opt.Store, opts)
+		return err
+	}
+	bucket, err := store.OpenBucket(a.opt.Store, opts)
+	if err != nil {
+		return fail.Wrap(fail.Usage, err)
+	}
+	spool, err := store.CreateDir(a.opt.Spool, opts)
+	if err != nil {
+		return err
+	}
+	a.into, a.up = spool, newUploader(spool, bucket, a.opt.Epoch, a.opt.Retain.MaxBytes, a.log)
+	return nil
 }
 
 // logged has notices of a calibration in the agent's log.
@@ -205,7 +227,7 @@ func (a *Agent) begin(now time.Time) {
 		}
 	})
 	a.status.rate, a.status.limit = a.opt.System.Frequency, a.budget.limit
-	a.log.Info("sampling", "store", a.opt.Store, "hz", a.opt.System.Frequency, "tick", a.opt.System.Tick, "max-cpu", percent(a.opt.MaxCPU))
+	a.log.Info("sampling", "store", store.Name(a.opt.Store), "hz", a.opt.System.Frequency, "tick", a.opt.System.Tick, "max-cpu", percent(a.opt.MaxCPU))
 	a.setRate(a.budget.rate())
 	a.page.set(a.status)
 }
@@ -237,6 +259,10 @@ func (a *Agent) step(now time.Time) {
 		a.later(func() { a.tidy(now) })
 	}
 	a.status.stored = a.inStore.Load()
+	if a.up != nil {
+		now := a.up.status()
+		a.status.uploads = &now
+	}
 	a.page.set(a.status)
 }
 
@@ -384,6 +410,11 @@ func (a *Agent) lookAfter(images map[sample.ImageID]uint64) {
 // for.
 func (a *Agent) keep(id sample.ImageID, p *input.Running) error {
 	has := func(kind store.Kind) bool {
+		if a.up != nil {
+			if there, err := a.up.bucket.HasImage(id, kind); err == nil && there {
+				return true
+			}
+		}
 		_, err := a.into.OpenImage(id, kind)
 		return err == nil
 	}
@@ -415,8 +446,17 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 	return nil
 }
 
-// tidy merges the segments of epochs that have ended, and drops what is not to be kept.
-func (a *Agent) tidy(now time.Time) { Tidy(a.into, a.opt.Retain, now, a.log) }
+// tidy merges the segments of epochs that have ended, and drops what is not to be kept, or sends it.
+func (a *Agent) tidy(now time.Time) {
+	if a.up == nil {
+		Tidy(a.into, a.opt.Retain, now, a.log)
+		return
+	}
+	Tidy(a.into, store.Retention{}, now, a.log)
+	if err := a.up.ended(now); err != nil && !errors.Is(err, store.ErrBusy) {
+		a.log.Error("what is to be sent could not be moved to the outbox; it is tried again later", "error", err)
+	}
+}
 
 // Tidy merges the segments of epochs of a store that have ended by now, and drops what is not to be
 // kept. Another agent or command that is at it does the same.
@@ -471,6 +511,11 @@ func (a *Agent) Close() error {
 	a.idle.Wait()
 	end.Stop()
 	a.endWork()
+	if a.up != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), maxEnd)
+		a.up.close(ctx)
+		cancel()
+	}
 	if a.probes != nil {
 		a.probes.Close()
 	}
@@ -483,6 +528,9 @@ const maxEnd = 5 * time.Second
 
 // release lets go of all but samples.
 func (a *Agent) release() {
+	if a.up != nil {
+		a.up.end()
+	}
 	if a.serving != nil {
 		a.serving.Close()
 	}

@@ -28,6 +28,7 @@ type status struct {
 	dropped  uint64 // samples given up because the store took no segment for too long
 	stored   int64  // size of the store, in bytes
 	flushed  time.Time
+	uploads  *uploads // nil where the store is no bucket
 }
 
 // A statusPage shows a status to whoever asks by HTTP, as Prometheus wants it.
@@ -95,6 +96,22 @@ func (s *status) write(w io.Writer) {
 	one("stored_samples_total", "counter", "Samples in those segments.", float64(s.samples))
 	one("store_failures_total", "counter", "Segments that the store did not take at once.", float64(s.failures))
 	one("store_bytes", "gauge", "Size of the store.", float64(s.stored))
+	if u := s.uploads; u != nil {
+		one("uploaded_segments_total", "counter", "Segments that are in the bucket.", float64(u.segments))
+		one("uploaded_bytes_total", "counter", "Their size.", float64(u.bytes))
+		one("uploaded_images_total", "counter", "Copies of programs, libraries and debug files that are in the bucket.", float64(u.images))
+		one("upload_failures_total", "counter", "Tries after which sending was put off.", float64(u.failures))
+		one("upload_backlog_segments", "gauge", "Segments that wait to be sent.", float64(u.waiting))
+		one("upload_backlog_bytes", "gauge", "Their size.", float64(u.waitingBytes))
+		one("upload_dropped_segments_total", "counter", "Segments given up before they were sent.", float64(u.dropped))
+		one("upload_dropped_samples_total", "counter", "Samples in them.", float64(u.droppedSamples))
+		if !u.oldest.IsZero() {
+			one("upload_backlog_oldest_timestamp_seconds", "gauge", "Start of the oldest epoch that waits to be sent.", float64(u.oldest.Unix()))
+		}
+		if !u.last.IsZero() {
+			one("last_upload_timestamp_seconds", "gauge", "When a segment last arrived.", float64(u.last.UnixMilli())/1000)
+		}
+	}
 	if !s.flushed.IsZero() {
 		one("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(s.flushed.UnixMilli())/1000)
 	}
