@@ -100,7 +100,7 @@ func (c *cli) openAgent(f *agentFlags, used time.Duration) (*agent.Agent, error)
 func (c *cli) agentOptions(f *agentFlags, used time.Duration) (agent.Options, error) {
 	cal, err := f.calibrate.options(nil, nil, report.Style{})
 	return agent.Options{
-		Store: f.store, Spool: f.spool, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, Epoch: f.epoch, Flush: f.flush,
+		Store: f.store, Spool: f.spool, System: f.what.options(), MaxCPU: float64(f.maxCPU), Calibrate: cal, Labels: f.labels, HashPaths: f.hashPaths, Epoch: f.epoch, Flush: f.flush,
 		Keep: agent.Keep(f.keepImages.Value), MaxImage: int64(f.maxImage), Retain: f.retain.of(), Metrics: f.metrics, Public: f.public,
 		Log: f.logger(c.stderr), Without: c.verifierLog, Used: used,
 	}, err

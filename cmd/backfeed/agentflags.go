@@ -27,6 +27,7 @@ type agentFlags struct {
 	spool      string
 	keepImages *flagset.Choice // "no", "file", "debug"
 	maxImage   flagset.Size    // of what is copied
+	hashPaths  bool
 	retain     retention
 	metrics    string
 	public     bool
@@ -123,6 +124,7 @@ func (c *cli) parseAgent(args []string) (*agentFlags, error) {
 	fs.DurationVar(&f.flush, "flush", 5*time.Minute, "write a segment every `duration`")
 	f.keepImages = c.keepImages()
 	fs.Var(&f.maxImage, "max-image-size", "copy no program, library or debug file that is larger")
+	fs.BoolVar(&f.hashPaths, "hash-paths", false, "keep hashes in place of the paths of programs and libraries")
 	f.retain.define(fs)
 	fs.StringVar(&f.metrics, "metrics", "", "tell Prometheus of the agent itself at http://`host:port`/metrics")
 	fs.BoolVar(&f.public, "metrics-public", false, "let --metrics listen where other machines can connect")

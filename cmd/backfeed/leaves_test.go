@@ -92,3 +92,23 @@ func anyPath(r *sample.Recording, word string) bool {
 	}
 	return false
 }
+
+// TestMergeHashPaths: what merge writes with --hash-paths has no path of an image, and the samples of before.
+func TestMergeHashPaths(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.bfr")
+	from := filepath.Join(root, "testdata/mix/samples.bfr")
+	if code, _, errs := runCLI(t, "merge", "--hash-paths", from, "-o", out); code != exitDone {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	before, after := decode(t, from), decode(t, out)
+	if before.Samples() != after.Samples() {
+		t.Errorf("%d samples, want %d", after.Samples(), before.Samples())
+	}
+	for _, c := range after.Counts {
+		for _, ic := range c.Images {
+			if !strings.HasPrefix(ic.ID.Path, "/hashed/") && sample.NotFile(ic.ID.Path) == "" {
+				t.Errorf("%s is left", ic.ID.Path)
+			}
+		}
+	}
+}

@@ -24,6 +24,7 @@ Sources may have weights:
 SRC@0.5      counts each sample of SRC half
 --half-life  halves what a store holds for every such time of age; the newest epoch counts whole
 --max-host-share 5% scales down, of a store, each host that has more of the samples
+--hash-paths keeps hashes in place of the paths of programs, for those who are not to see these
 --normalise  makes every source count the same, however long it was recorded, before weights
 
 A source that cannot be read is named, and nothing is written. With --failure-mode all it is left out,
@@ -51,6 +52,7 @@ func runMerge(c *cli, args []string) error {
 	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
 	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
 	fs.Var((*flagset.Share)(&how.MaxHost), "max-host-share", "of stores, let no host have more than this share of the samples")
+	hash := fs.Bool("hash-paths", false, "keep hashes in place of the paths of programs and libraries")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
 	want := fs.String("image", "", "with --onto, the older build has that `path` or build ID (default: any of the file's name)")
 	mode := c.choice("failure-mode", "fail if so many sources cannot be read", "any", "all")
@@ -116,6 +118,9 @@ func runMerge(c *cli, args []string) error {
 		if err != nil {
 			return err
 		}
+	}
+	if *hash {
+		src.Recording = src.Recording.HashPaths()
 	}
 	return c.writeRecording(*out, src.Recording)
 }

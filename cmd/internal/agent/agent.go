@@ -57,6 +57,7 @@ type Options struct {
 	Keep      Keep
 	MaxImage  int64           // bytes; nothing larger is copied
 	Retain    store.Retention // zero keeps all
+	HashPaths bool            // hashes are kept in place of the paths of images
 	Metrics   string          // address to show the agent's figures at; "" is none
 	Public    bool            // other machines may read them
 	Log       *slog.Logger
@@ -366,6 +367,9 @@ func (a *Agent) write(now time.Time) error {
 			rec = sample.Merge(rec) // what windows counted is added to what is written alone
 			a.probes.AddTo(rec)
 		}
+		if a.opt.HashPaths {
+			rec = rec.HashPaths()
+		}
 		if err := a.into.Put(sample.EpochAt(a.from, a.opt.Epoch), rec, a.opt.Labels); err != nil {
 			a.log.Error("segment not written; its samples stay in memory for the next time", "error", err, "samples", n)
 			a.status.failures++
@@ -437,6 +441,9 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 	}
 	if room := a.opt.Retain.MaxBytes - a.inStore.Load(); a.opt.Retain.MaxBytes > 0 && n > room {
 		return fmt.Errorf("%d bytes, and --retain-size leaves %d", n, max(room, 0))
+	}
+	if a.opt.HashPaths {
+		id = id.HashPath()
 	}
 	// What grows meanwhile is not followed.
 	if err := a.into.KeepImage(a.work, id, io.NewSectionReader(f, 0, n), kind); err != nil {
