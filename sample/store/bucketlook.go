@@ -21,9 +21,9 @@ import (
 	"backfeed/sample/store/s3"
 )
 
-// look returns a segment or group of each epoch and labels that q selects, as entries whose
-// directories have no blocks unless blocks is set.
-func (b *Bucket) look(v *view, q Query, blocks bool) ([]looked, error) {
+// look returns a segment or group of each epoch and labels that q selects, as entries with
+// their directories.
+func (b *Bucket) look(v *view, q Query) ([]looked, error) {
 	var out []looked
 	for _, d := range v.days {
 		if d.list != nil {
@@ -32,23 +32,21 @@ func (b *Bucket) look(v *view, q Query, blocks bool) ([]looked, error) {
 					continue
 				}
 				l := looked{entry{fmt.Sprintf("%s%s %s", daysDir, d.name, g.epoch.From().Format(nameTime)), g.bytes(), &directory{epoch: g.epoch, labels: g.labels, summary: g.summary}}, int(g.puts)}
-				if blocks {
-					sources, err := b.piecesOf(d.name, g, q.Images, nil)
-					if err != nil {
-						return nil, err
-					}
-					l.images = g.images
-					index := map[sample.ImageID]int{}
-					for i, id := range l.images {
-						index[id.Key()] = i
-					}
-					for _, s := range sources {
-						for _, bl := range s.dir.blocks {
-							if bl.image != none {
-								bl.image = index[s.dir.image(bl).Key()]
-							}
-							l.blocks = append(l.blocks, bl)
+				sources, err := b.piecesOf(d.name, g, q.Images, nil)
+				if err != nil {
+					return nil, err
+				}
+				l.images = g.images
+				index := map[sample.ImageID]int{}
+				for i, id := range l.images {
+					index[id.Key()] = i
+				}
+				for _, s := range sources {
+					for _, bl := range s.dir.blocks {
+						if bl.image != none {
+							bl.image = index[s.dir.image(bl).Key()]
 						}
+						l.blocks = append(l.blocks, bl)
 					}
 				}
 				out = append(out, l)
@@ -87,7 +85,7 @@ func (b *Bucket) Window(q Query, label string) (w Window, err error) {
 	wants := q.wants()
 	err = b.stable(q.From, q.To, func(v *view) error {
 		w = Window{}
-		all, err := b.look(v, q, true)
+		all, err := b.look(v, q)
 		for _, e := range all {
 			w.add(e.entry, wants, label)
 		}
@@ -100,7 +98,7 @@ func (b *Bucket) Window(q Query, label string) (w Window, err error) {
 func (b *Bucket) Segments() (out []Segment, err error) {
 	err = b.stable(time.Time{}, time.Time{}, func(v *view) error {
 		out = nil
-		all, err := b.look(v, Query{}, true)
+		all, err := b.look(v, Query{})
 		for _, e := range all {
 			out = append(out, e.segment(e.puts))
 		}
@@ -112,7 +110,7 @@ func (b *Bucket) Segments() (out []Segment, err error) {
 // Stats adds up what is in the store. It gets all directories.
 func (b *Bucket) Stats() (st *Stats, err error) {
 	err = b.stable(time.Time{}, time.Time{}, func(v *view) error {
-		all, err := b.look(v, Query{}, true)
+		all, err := b.look(v, Query{})
 		if err != nil {
 			return err
 		}
@@ -137,7 +135,7 @@ func (b *Bucket) Stats() (st *Stats, err error) {
 // Images lists the sampled images, those with the most samples first. It gets all directories.
 func (b *Bucket) Images() (out []Image, err error) {
 	err = b.stable(time.Time{}, time.Time{}, func(v *view) error {
-		all, err := b.look(v, Query{}, true)
+		all, err := b.look(v, Query{})
 		if err != nil {
 			return err
 		}
