@@ -51,6 +51,7 @@ func runMerge(c *cli, args []string) error {
 	out := fs.StringP("output", "o", "", "write the recording to `file`")
 	fs.DurationVar(&how.HalfLife, "half-life", 0, "of stores, halve the weight of samples with every `duration` of age")
 	fs.BoolVar(&how.Normalise, "normalise", false, "scale the sources to equally many samples of each event, before weights")
+	how.MaxHost = 1
 	fs.Var((*flagset.Share)(&how.MaxHost), "max-host-share", "of stores, let no host have more than this share of the samples")
 	hash := fs.Bool("hash-paths", false, "keep hashes in place of the paths of programs and libraries")
 	onto := fs.String("onto", "", "move samples of older builds of a program to `file`, a newer one")
@@ -62,7 +63,7 @@ func runMerge(c *cli, args []string) error {
 	if how.HalfLife < 0 {
 		return c.usage(errors.New("--half-life: want a positive time"))
 	}
-	if how.HalfLife > 0 && how.MaxHost > 0 {
+	if how.HalfLife > 0 && how.MaxHost < 1 {
 		return c.usage(errors.New("want --half-life or --max-host-share, not both"))
 	}
 	if *want != "" && *onto == "" {

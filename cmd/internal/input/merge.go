@@ -57,7 +57,7 @@ func ParseSource(arg string) (Source, error) {
 type MergeOptions struct {
 	HalfLife  time.Duration // of stores, halve the weight of samples with so much age; 0 is not to
 	Normalise bool          // scale the sources to equally many samples of each event, before weights
-	MaxHost   float64       // of stores, the largest share of the samples that a host may have; 0 is no bound
+	MaxHost   float64       // of stores, the largest share of the samples that a host may have; 0 and 1 are no bound
 	LeaveOut  bool          // leave out a source that cannot be read, unless all are
 }
 
@@ -115,7 +115,7 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 
 // readWeighed reads a source, and of stores bounds hosts or weighs by age.
 func (s *Session) readWeighed(ctx context.Context, path string, how MergeOptions) (*sample.Recording, error) {
-	if how.MaxHost > 0 && path != "-" && store.Is(path) {
+	if how.MaxHost > 0 && how.MaxHost < 1 && path != "-" && store.Is(path) {
 		return s.readBounded(ctx, path, how.MaxHost)
 	}
 	return s.readAged(ctx, path, how.HalfLife)
