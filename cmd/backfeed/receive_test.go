@@ -73,6 +73,13 @@ func hosts(rec *sample.Recording, n int) []*sample.Recording {
 // TestReceiveReplay sends one recording as 50 hosts would have sampled it, half of them by gRPC and half by HTTP, over loopback:
 // the profiles that are emitted of what was received are those of the recording, byte for byte.
 func TestReceiveReplay(t *testing.T) {
+	t.Run("directory", func(t *testing.T) { replayHosts(t, filepath.Join(t.TempDir(), "store")) })
+	t.Run("bucket", func(t *testing.T) { replayHosts(t, bucketStore(t)) })
+}
+
+// replayHosts sends the recording to a receiver that writes to store.
+func replayHosts(t *testing.T, store string) {
+	t.Helper()
 	symfs, recorded := filepath.Join(root, "testdata/mix"), filepath.Join(root, "testdata/mix/samples.bfr")
 	rec, err := sample.Decode([]byte(testtool.Read(t, recorded)))
 	if err != nil {
@@ -93,7 +100,6 @@ func TestReceiveReplay(t *testing.T) {
 		return uint64(a) + base, ok
 	}
 	dir := t.TempDir()
-	store := filepath.Join(dir, "store")
 	r, err := receive.Open(receive.Options{Store: store, GRPC: "127.0.0.1:0", HTTP: "127.0.0.1:0", MaxMessage: receive.DefaultMaxMessage, Epoch: time.Hour, Flush: time.Hour, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
