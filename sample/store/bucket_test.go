@@ -3,11 +3,15 @@ package store
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +25,16 @@ import (
 	"backfeed/sample/store/s3"
 )
 
+var gateway = flag.String("gateway", "", "serve buckets by this `program`, versitygw, over a socket instead of in this process; its backend checks and writes without a lock, so no races")
+
 // serveBucket serves an empty bucket, and returns the address of a store in it.
 func serveBucket(t testing.TB) string {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "a-secret-that-nobody-sees")
+	if *gateway != "" {
+		return "s3://fleet/some/prefix?endpoint=" + runGateway(t)
+	}
 	backend := s3mem.New()
 	if err := backend.CreateBucket("fleet"); err != nil {
 		t.Fatal(err)
@@ -33,6 +42,42 @@ func serveBucket(t testing.TB) string {
 	srv := httptest.NewServer(gofakes3.New(backend, gofakes3.WithoutVersioning()).Server())
 	t.Cleanup(srv.Close)
 	return "s3://fleet/some/prefix?endpoint=" + srv.URL
+}
+
+// runGateway starts versitygw on a directory with an empty bucket, and returns where it listens.
+func runGateway(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "fleet"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	var said bytes.Buffer
+	cmd := exec.Command(*gateway, "--access", os.Getenv("AWS_ACCESS_KEY_ID"), "--secret", os.Getenv("AWS_SECRET_ACCESS_KEY"), "--port", at, "posix", dir)
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	for range 1000 {
+		if c, err := net.Dial("tcp", at); err == nil {
+			c.Close()
+			return "http://" + at
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	t.Fatalf("%s does not listen at %s: %s", *gateway, at, &said)
+	return ""
 }
 
 // openBucket opens a store whose warnings fail the test.

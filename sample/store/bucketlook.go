@@ -107,20 +107,26 @@ func (b *Bucket) Segments() (out []Segment, err error) {
 	return out, err
 }
 
+// everything returns all that v shows, and the copies of images.
+func (b *Bucket) everything(v *view) ([]entry, []imageCopy, error) {
+	all, err := b.look(v, Query{})
+	if err != nil {
+		return nil, nil, err
+	}
+	entries := make([]entry, len(all))
+	for i, e := range all {
+		entries[i] = e.entry
+	}
+	copies, err := b.copies()
+	return entries, copies, err
+}
+
 // Stats adds up what is in the store. It gets all directories.
 func (b *Bucket) Stats() (st *Stats, err error) {
 	err = b.stable(time.Time{}, time.Time{}, func(v *view) error {
-		all, err := b.look(v, Query{})
+		entries, copies, err := b.everything(v)
 		if err != nil {
 			return err
-		}
-		copies, err := b.copies()
-		if err != nil {
-			return err
-		}
-		entries := make([]entry, len(all))
-		for i, e := range all {
-			entries[i] = e.entry
 		}
 		st = statsOf(entries, copies)
 		st.Unused = len(v.bad)
@@ -135,17 +141,9 @@ func (b *Bucket) Stats() (st *Stats, err error) {
 // Images lists the sampled images, those with the most samples first. It gets all directories.
 func (b *Bucket) Images() (out []Image, err error) {
 	err = b.stable(time.Time{}, time.Time{}, func(v *view) error {
-		all, err := b.look(v, Query{})
+		entries, copies, err := b.everything(v)
 		if err != nil {
 			return err
-		}
-		copies, err := b.copies()
-		if err != nil {
-			return err
-		}
-		entries := make([]entry, len(all))
-		for i, e := range all {
-			entries[i] = e.entry
 		}
 		out = imagesOf(entries, copies)
 		return nil
@@ -225,13 +223,10 @@ func (b *Bucket) KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeek
 	if has, err := b.HasImage(id, kind); has || err != nil {
 		return err
 	}
-	c := imageCopy{build: id.Build, kind: kind}
-	sum := crc32.New(wire.Castagnoli)
-	var err error
-	if c.size, err = fromStart(ctx, sum, r); err != nil {
+	c, err := newCopy(ctx, id, r, kind)
+	if err != nil {
 		return err
 	}
-	c.sum = sum.Sum32()
 	_, err = b.objects.PutFrom(ctx, copiesDir+c.fileName(), r)
 	if errors.Is(err, fs.ErrExist) { // of these bytes
 		return nil

@@ -90,6 +90,15 @@ func imagesOf(live []entry, copies []imageCopy) []Image {
 	return out
 }
 
+// newCopy returns what a copy of the file that r reads, from its start, is known by.
+func newCopy(ctx context.Context, id sample.ImageID, r io.ReadSeeker, kind Kind) (c imageCopy, err error) {
+	c = imageCopy{build: id.Build, kind: kind}
+	sum := crc32.New(wire.Castagnoli)
+	c.size, err = fromStart(ctx, sum, r)
+	c.sum = sum.Sum32()
+	return c, err
+}
+
 // KeepImage copies a file that samples are of, so that they can be understood when
 // the file is gone. It is known by its build ID, and copied only once. The reader
 // is read from its start, twice, until ctx ends.
@@ -100,19 +109,16 @@ func (s *Dir) KeepImage(ctx context.Context, id sample.ImageID, r io.ReadSeeker,
 	if path, err := s.OpenImage(id, kind); err == nil && path != "" {
 		return nil
 	}
-	c := imageCopy{build: id.Build, kind: kind}
-	sum := crc32.New(wire.Castagnoli)
-	var err error
-	if c.size, err = fromStart(ctx, sum, r); err != nil {
+	c, err := newCopy(ctx, id, r, kind)
+	if err != nil {
 		return err
 	}
-	c.sum = sum.Sum32()
 	path := filepath.Join(s.dir, imagesDir, c.fileName())
 	if _, err := removeLeftover(path, func(f *os.File) bool { return !c.complete(f) }); err != nil {
 		return err
 	}
 	err = writeFile(path, func(w *bufio.Writer) error {
-		sum.Reset()
+		sum := crc32.New(wire.Castagnoli)
 		if n, err := fromStart(ctx, io.MultiWriter(w, sum), r); err != nil || n != c.size || sum.Sum32() != c.sum {
 			return cmp.Or(err, fmt.Errorf("%s: changed while it was copied", id))
 		}
