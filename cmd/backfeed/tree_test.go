@@ -228,7 +228,7 @@ func TestMan(t *testing.T) {
 		return
 	}
 	text := shown(filepath.Join(dir, "man1/backfeed-store-gc.1"))
-	for _, want := range []string{"backfeed store gc DIR", "--retain duration", "--most", "backfeed store gc /var/lib/backfeed --retain 720h", "markdown", "EXIT STATUS"} {
+	for _, want := range []string{"backfeed store gc STORE", "--retain duration", "--most", "backfeed store gc /var/lib/backfeed --retain 720h", "markdown", "EXIT STATUS"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("the page of store gc does not say %q:\n%s", want, text)
 		}

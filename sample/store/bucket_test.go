@@ -21,6 +21,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store/s3"
 )
@@ -47,6 +48,7 @@ func serveBucket(t testing.TB) string {
 // runGateway starts versitygw on a directory with an empty bucket, and returns where it listens.
 func runGateway(t testing.TB) string {
 	t.Helper()
+	testtool.Live(t, "runs a gateway")
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "fleet"), 0o700); err != nil {
 		t.Fatal(err)

@@ -21,6 +21,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"backfeed/internal/testtool"
 	"backfeed/sample"
 	"backfeed/sample/store/s3"
 )
@@ -220,6 +221,7 @@ func member(role string, args []string, line func(string), until <-chan struct{}
 //
 //	go test ./sample/store -run TestBucketKill -duration 10m -timeout 20m
 func TestBucketKill(t *testing.T) {
+	testtool.Live(t, "kills processes for ten seconds")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	const writers, mergers = 16, 4
