@@ -235,14 +235,19 @@ func (a *Agent) begin(now time.Time) {
 
 // Run works until a signal comes.
 func (a *Agent) Run(signals <-chan os.Signal) os.Signal {
-	tick := time.NewTicker(min(drainEvery, a.opt.Flush))
+	return Until(signals, min(drainEvery, a.opt.Flush), a.step)
+}
+
+// Until takes a step every so often, until a signal comes.
+func Until(signals <-chan os.Signal, every time.Duration, step func(now time.Time)) os.Signal {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case sig := <-signals:
 			return sig
 		case now := <-tick.C:
-			a.step(now)
+			step(now)
 		}
 	}
 }

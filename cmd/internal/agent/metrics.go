@@ -2,14 +2,13 @@ package agent
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
+	"backfeed/cmd/internal/listen"
 	"backfeed/sample/collect"
 )
 
@@ -47,72 +46,63 @@ func (p *statusPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	s := p.now
 	p.mu.Unlock()
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	s.write(w)
+	s.write(listen.Show(w))
 }
 
-// write prints s in the text format of Prometheus:
-// https://prometheus.io/docs/instrumenting/exposition_formats.
-func (s *status) write(w io.Writer) {
-	family := func(name, kind, help string) {
-		fmt.Fprintf(w, "# HELP backfeed_%s %s\n# TYPE backfeed_%s %s\n", name, help, name, kind)
-	}
-	one := func(name, kind, help string, value float64) {
-		family(name, kind, help)
-		fmt.Fprintf(w, "backfeed_%s %s\n", name, strconv.FormatFloat(value, 'g', -1, 64))
-	}
+// write prints s.
+func (s *status) write(w listen.Families) {
 	c := &s.counters
-	family("samples_total", "counter", "Samples taken, by what the processor did.")
+	w.Family("samples_total", "counter", "Samples taken, by what the processor did.")
 	fmt.Fprintf(w, "backfeed_samples_total{mode=\"user\"} %d\n", c.User)
 	fmt.Fprintf(w, "backfeed_samples_total{mode=\"kernel\"} %d\n", c.Kernel)
 	fmt.Fprintf(w, "backfeed_samples_total{mode=\"idle\"} %d\n", c.Idle)
-	family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
+	w.Family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
 	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"map full\"} %d\n", c.Failed)
 	fmt.Fprintf(w, "backfeed_lost_samples_total{reason=\"not stored\"} %d\n", s.dropped)
 	for _, why := range slices.Sorted(maps.Keys(c.Unresolved)) {
 		fmt.Fprintf(w, "backfeed_lost_samples_total{reason=%q} %d\n", string(why), c.Unresolved[why])
 	}
 	if len(c.Events) > 0 {
-		family("event_seconds_total", "counter", "Time over all processors that an event was wanted, and that it was counted.")
+		w.Family("event_seconds_total", "counter", "Time over all processors that an event was wanted, and that it was counted.")
 	}
 	for _, e := range c.Events {
 		fmt.Fprintf(w, "backfeed_event_seconds_total{event=%q,state=\"enabled\"} %g\n", e.Name, e.Enabled.Seconds())
 		fmt.Fprintf(w, "backfeed_event_seconds_total{event=%q,state=\"running\"} %g\n", e.Name, e.Running.Seconds())
 	}
-	one("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
-	one("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
-	one("bare_samples_total", "counter", "Samples stored without their callers or branch records: ring full.", float64(c.Bare))
-	one("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
-	one("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
-	one("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))
-	one("map_used_entries", "gauge", "Most places used of a buffer at one drain.", float64(c.MapUsed))
-	one("map_bytes", "gauge", "Memory of all buffers in the kernel.", float64(c.MapBytes))
-	one("rate_hertz", "gauge", "Samples per second and processor.", float64(s.rate))
-	one("cost_percent", "gauge", "Cost in the last interval, in percent of all processor time.", 100*s.cost)
-	one("cost_limit_percent", "gauge", "What the cost is kept below on the average.", 100*s.limit)
-	one("own_cpu_seconds_total", "counter", "Processor time of the agent.", s.own.Seconds())
-	one("stolen_cpu_seconds_total", "counter", "Processor time that samples took from what they interrupted, estimated.", s.stolen.Seconds())
-	one("segments_written_total", "counter", "Segments written to the store.", float64(s.segments))
-	one("stored_samples_total", "counter", "Samples in those segments.", float64(s.samples))
-	one("store_failures_total", "counter", "Segments that the store did not take at once.", float64(s.failures))
-	one("store_bytes", "gauge", "Size of the store.", float64(s.stored))
+	w.One("filtered_samples_total", "counter", "Samples of processes that were not asked for.", float64(c.Filtered))
+	w.One("drained_samples_total", "counter", "Samples taken out of the kernel.", float64(c.Drained))
+	w.One("bare_samples_total", "counter", "Samples stored without their callers or branch records: ring full.", float64(c.Bare))
+	w.One("processors", "gauge", "Processors that are sampled.", float64(c.Processors))
+	w.One("lost_records_total", "counter", "Records of mappings and processes that the kernel dropped.", float64(c.LostRecords))
+	w.One("map_entries", "gauge", "Places that one buffer of the kernel has room for.", float64(c.MapEntries))
+	w.One("map_used_entries", "gauge", "Most places used of a buffer at one drain.", float64(c.MapUsed))
+	w.One("map_bytes", "gauge", "Memory of all buffers in the kernel.", float64(c.MapBytes))
+	w.One("rate_hertz", "gauge", "Samples per second and processor.", float64(s.rate))
+	w.One("cost_percent", "gauge", "Cost in the last interval, in percent of all processor time.", 100*s.cost)
+	w.One("cost_limit_percent", "gauge", "What the cost is kept below on the average.", 100*s.limit)
+	w.One("own_cpu_seconds_total", "counter", "Processor time of the agent.", s.own.Seconds())
+	w.One("stolen_cpu_seconds_total", "counter", "Processor time that samples took from what they interrupted, estimated.", s.stolen.Seconds())
+	w.One("segments_written_total", "counter", "Segments written to the store.", float64(s.segments))
+	w.One("stored_samples_total", "counter", "Samples in those segments.", float64(s.samples))
+	w.One("store_failures_total", "counter", "Segments that the store did not take at once.", float64(s.failures))
+	w.One("store_bytes", "gauge", "Size of the store.", float64(s.stored))
 	if u := s.uploads; u != nil {
-		one("uploaded_segments_total", "counter", "Segments that are in the bucket.", float64(u.segments))
-		one("uploaded_bytes_total", "counter", "Their size.", float64(u.bytes))
-		one("uploaded_images_total", "counter", "Copies of programs, libraries and debug files that are in the bucket.", float64(u.images))
-		one("upload_failures_total", "counter", "Tries after which sending was put off.", float64(u.failures))
-		one("upload_backlog_segments", "gauge", "Segments that wait to be sent.", float64(u.waiting))
-		one("upload_backlog_bytes", "gauge", "Their size.", float64(u.waitingBytes))
-		one("upload_dropped_segments_total", "counter", "Segments given up before they were sent.", float64(u.dropped))
-		one("upload_dropped_samples_total", "counter", "Samples in them.", float64(u.droppedSamples))
+		w.One("uploaded_segments_total", "counter", "Segments that are in the bucket.", float64(u.segments))
+		w.One("uploaded_bytes_total", "counter", "Their size.", float64(u.bytes))
+		w.One("uploaded_images_total", "counter", "Copies of programs, libraries and debug files that are in the bucket.", float64(u.images))
+		w.One("upload_failures_total", "counter", "Tries after which sending was put off.", float64(u.failures))
+		w.One("upload_backlog_segments", "gauge", "Segments that wait to be sent.", float64(u.waiting))
+		w.One("upload_backlog_bytes", "gauge", "Their size.", float64(u.waitingBytes))
+		w.One("upload_dropped_segments_total", "counter", "Segments given up before they were sent.", float64(u.dropped))
+		w.One("upload_dropped_samples_total", "counter", "Samples in them.", float64(u.droppedSamples))
 		if !u.oldest.IsZero() {
-			one("upload_backlog_oldest_timestamp_seconds", "gauge", "Start of the oldest epoch that waits to be sent.", float64(u.oldest.Unix()))
+			w.One("upload_backlog_oldest_timestamp_seconds", "gauge", "Start of the oldest epoch that waits to be sent.", float64(u.oldest.Unix()))
 		}
 		if !u.last.IsZero() {
-			one("last_upload_timestamp_seconds", "gauge", "When a segment last arrived.", float64(u.last.UnixMilli())/1000)
+			w.One("last_upload_timestamp_seconds", "gauge", "When a segment last arrived.", float64(u.last.UnixMilli())/1000)
 		}
 	}
 	if !s.flushed.IsZero() {
-		one("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(s.flushed.UnixMilli())/1000)
+		w.One("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(s.flushed.UnixMilli())/1000)
 	}
 }

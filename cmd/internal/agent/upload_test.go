@@ -13,6 +13,7 @@ import (
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
+	"backfeed/cmd/internal/listen"
 	"backfeed/sample/store"
 	"backfeed/sample/store/s3"
 )
@@ -83,7 +84,7 @@ func TestUpload(t *testing.T) {
 	}
 	var page strings.Builder
 	a.status.uploads = &s
-	a.status.write(&page)
+	a.status.write(listen.Families{Writer: &page})
 	if !strings.Contains(page.String(), "\nbackfeed_upload_backlog_segments 0\n") {
 		t.Errorf("metrics:\n%s", page.String())
 	}

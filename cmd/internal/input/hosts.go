@@ -23,13 +23,9 @@ type hostSamples struct {
 
 // eachHost reads what is selected of a store, one host after the other, by name; what has no host is one.
 func (s *Session) eachHost(ctx context.Context, dir string, f func(hostSamples)) error {
-	opened, err := s.openStore(dir)
+	opened, segments, err := s.segments(dir)
 	if err != nil {
 		return err
-	}
-	segments, err := opened.Segments()
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
 	}
 	epochs := map[string][]sample.Epoch{}
 	for _, seg := range segments {

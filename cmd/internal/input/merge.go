@@ -169,13 +169,9 @@ func (s *Session) ReadSets(ctx context.Context, paths []string, epochs bool) ([]
 // eachEpoch reads what is selected of a store, one stretch of time after the other; f
 // is told the last one, too.
 func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample.Recording)) error {
-	opened, err := s.openStore(dir)
+	opened, segments, err := s.segments(dir)
 	if err != nil {
 		return err
-	}
-	segments, err := opened.Segments()
-	if err != nil {
-		return fmt.Errorf("%s: %w", dir, err)
 	}
 	spans := s.disjoint(segments)
 	for _, e := range spans {
@@ -186,6 +182,19 @@ func (s *Session) eachEpoch(dir string, f func(e, last sample.Epoch, rec *sample
 		f(e, spans[len(spans)-1], rec)
 	}
 	return nil
+}
+
+// segments opens a store, and lists what it holds.
+func (s *Session) segments(dir string) (store.Store, []store.Segment, error) {
+	opened, err := s.openStore(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := opened.Segments()
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	return opened, all, nil
 }
 
 // disjoint returns the stretches of time that selected segments cover, by start,

@@ -188,15 +188,14 @@ func likely(b *store.Bucket, q store.Query, want string) (ids []sample.ImageID, 
 		return nil, err
 	}
 	build, _ := image.ReadBuildID(want)
-	name := fileName(sample.ImageID{Path: want})
+	names := map[string]bool{fileName(sample.ImageID{Path: want}): true}
 	for _, id := range all {
 		if !build.IsZero() && id.Build == build || id.Build.String() == want {
-			name = fileName(id)
+			names[fileName(id)] = true
 		}
 	}
 	for _, id := range all {
-		// Other builds, too: they are told.
-		if !build.IsZero() && id.Build == build || id.Build.String() == want || fileName(id) == name || fileName(id) == fileName(sample.ImageID{Path: want}) {
+		if names[fileName(id)] { // other builds, too: they are told
 			ids = append(ids, id)
 		}
 	}

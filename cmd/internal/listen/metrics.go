@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +50,27 @@ func Metrics(address string, public bool, page http.Handler, log *slog.Logger) (
 		}
 	}()
 	return g, nil
+}
+
+// Families writes metrics of this program in the text format of Prometheus:
+// https://prometheus.io/docs/instrumenting/exposition_formats.
+type Families struct{ io.Writer }
+
+// Show begins the answer of a page of metrics.
+func Show(w http.ResponseWriter) Families {
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	return Families{w}
+}
+
+// Family begins a family of metrics, whose values follow.
+func (f Families) Family(name, kind, help string) {
+	fmt.Fprintf(f, "# HELP backfeed_%s %s\n# TYPE backfeed_%s %s\n", name, help, name, kind)
+}
+
+// One writes a family of one value.
+func (f Families) One(name, kind, help string, value float64) {
+	f.Family(name, kind, help)
+	fmt.Fprintf(f, "backfeed_%s %s\n", name, strconv.FormatFloat(value, 'g', -1, 64))
 }
 
 // maxScrapers is how many connections may ask for metrics at once: the descriptors of who shows them are for its work.

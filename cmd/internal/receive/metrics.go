@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"backfeed/cmd/internal/listen"
 	"backfeed/sample/otlp"
 )
 
@@ -65,40 +65,31 @@ func (m *metrics) wrote(samples uint64, now time.Time, places int) {
 }
 
 func (m *metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	var text strings.Builder
-	m.locked(func() { m.write(&text) })
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	io.WriteString(w, text.String())
+	var text strings.Builder // a slow reader holds nothing up
+	m.locked(func() { m.write(listen.Families{Writer: &text}) })
+	io.WriteString(listen.Show(w), text.String())
 }
 
-// write prints m in the text format of Prometheus:
-// https://prometheus.io/docs/instrumenting/exposition_formats.
-func (m *metrics) write(w io.Writer) {
-	family := func(name, kind, help string) {
-		fmt.Fprintf(w, "# HELP backfeed_%s %s\n# TYPE backfeed_%s %s\n", name, help, name, kind)
-	}
-	one := func(name, kind, help string, value float64) {
-		family(name, kind, help)
-		fmt.Fprintf(w, "backfeed_%s %s\n", name, strconv.FormatFloat(value, 'g', -1, 64))
-	}
-	family("requests_total", "counter", "Requests answered, by protocol and its code.")
+// write prints m.
+func (m *metrics) write(w listen.Families) {
+	w.Family("requests_total", "counter", "Requests answered, by protocol and its code.")
 	for _, labels := range slices.Sorted(maps.Keys(m.requests)) {
 		fmt.Fprintf(w, "backfeed_requests_total{%s} %d\n", labels, m.requests[labels])
 	}
-	one("received_bytes_total", "counter", "Bytes of messages, as they were sent.", float64(m.bytes))
-	one("received_profiles_total", "counter", "Profiles received.", float64(m.profiles))
-	one("rejected_profiles_total", "counter", "Profiles of other things than processor time.", float64(m.rejected))
-	one("received_samples_total", "counter", "Samples received.", float64(m.samples))
-	family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
+	w.One("received_bytes_total", "counter", "Bytes of messages, as they were sent.", float64(m.bytes))
+	w.One("received_profiles_total", "counter", "Profiles received.", float64(m.profiles))
+	w.One("rejected_profiles_total", "counter", "Profiles of other things than processor time.", float64(m.rejected))
+	w.One("received_samples_total", "counter", "Samples received.", float64(m.samples))
+	w.Family("lost_samples_total", "counter", "Samples without a place in an image, by reason.")
 	for _, why := range slices.Sorted(maps.Keys(m.lost)) {
 		fmt.Fprintf(w, "backfeed_lost_samples_total{reason=%q} %d\n", why, m.lost[why])
 	}
-	one("segments_written_total", "counter", "Segments written to the store.", float64(m.segments))
-	one("stored_samples_total", "counter", "Samples in those segments.", float64(m.stored))
-	one("store_failures_total", "counter", "Segments that the store did not take at once.", float64(m.failures))
-	one("gathered_places", "gauge", "Places in memory that are not in the store yet, at most.", float64(m.places))
-	one("store_bytes", "gauge", "Size of the store, when an epoch last ended.", float64(m.inStore))
+	w.One("segments_written_total", "counter", "Segments written to the store.", float64(m.segments))
+	w.One("stored_samples_total", "counter", "Samples in those segments.", float64(m.stored))
+	w.One("store_failures_total", "counter", "Segments that the store did not take at once.", float64(m.failures))
+	w.One("gathered_places", "gauge", "Places in memory that are not in the store yet, at most.", float64(m.places))
+	w.One("store_bytes", "gauge", "Size of the store, when an epoch last ended.", float64(m.inStore))
 	if !m.flushed.IsZero() {
-		one("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(m.flushed.UnixMilli())/1000)
+		w.One("last_flush_timestamp_seconds", "gauge", "When a segment was last written.", float64(m.flushed.UnixMilli())/1000)
 	}
 }

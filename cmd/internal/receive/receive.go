@@ -162,16 +162,7 @@ func (r *Receiver) serve(flag, address string, h http.Handler) (net.Addr, error)
 
 // Run works until a signal comes.
 func (r *Receiver) Run(signals <-chan os.Signal) os.Signal {
-	tick := time.NewTicker(min(lookEvery, r.opt.Flush))
-	defer tick.Stop()
-	for {
-		select {
-		case sig := <-signals:
-			return sig
-		case now := <-tick.C:
-			r.step(now)
-		}
-	}
+	return agent.Until(signals, min(lookEvery, r.opt.Flush), r.step)
 }
 
 // step does what is due at the time now.
