@@ -16,10 +16,8 @@ import (
 
 	"backfeed/cmd/internal/calibrate"
 	"backfeed/cmd/internal/fail"
-	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/record"
-	"backfeed/cmd/internal/report"
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
@@ -108,11 +106,13 @@ type Agent struct {
 
 	// What takes long is done beside the drains, one after another.
 	chores  chan func()
-	idle    sync.WaitGroup  // of the goroutine that does them
+	copies  chan imageFiles // which a goroutine of their own copies, slowly
+	idle    sync.WaitGroup  // of the goroutines that do these
 	work    context.Context // which they end with
 	endWork context.CancelFunc
-	kept    map[sample.BuildID]bool
-	inStore atomic.Int64 // bytes
+	ending  atomic.Bool             // there is no time to be slow
+	kept    map[sample.BuildID]bool // images that were opened to be copied, or could not be had
+	inStore atomic.Int64            // bytes
 }
 
 // Open starts to sample. Its error is of the kind fail.Machine where the machine cannot be
@@ -139,7 +139,8 @@ func Open(opt Options) (_ *Agent, err error) {
 	if err := a.openStore(); err != nil {
 		return nil, err
 	}
-	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log)}
+	a.budget = budget{limit: opt.MaxCPU, most: opt.System.Frequency, events: max(1, len(opt.System.Events)), stolen: stolenPerSample(opt.System.Tick, a.log),
+		window: max(shortestWindow, 2*opt.Flush) * time.Duration(runtime.NumCPU())}
 	opt.System.Probes = opt.Calibrate.Budget > 0
 	sys, err := record.OpenSystem(opt.System)
 	if err != nil {
@@ -220,8 +221,9 @@ func stolenPerSample(tick bool, log *slog.Logger) time.Duration {
 // begin sets all clocks to now.
 func (a *Agent) begin(now time.Time) {
 	a.from, a.drained, a.aimAt = now, now, now.Add(cmp.Or(a.opt.FirstAim, firstRounds))
-	a.chores, a.kept = make(chan func(), 16), map[sample.BuildID]bool{}
+	a.chores, a.copies, a.kept = make(chan func(), 16), make(chan imageFiles, mostHeld), map[sample.BuildID]bool{}
 	a.work, a.endWork = context.WithCancel(context.Background())
+	a.idle.Go(a.copyAll)
 	a.idle.Go(func() {
 		for chore := range a.chores {
 			chore()
@@ -293,6 +295,7 @@ func (a *Agent) drain() {
 	if a.probes != nil {
 		a.probes.Drained(rec)
 	}
+	a.hold(rec.ByImage())
 	a.status.counters = a.sampler.Counters()
 	a.log.Debug("drain", "samples", rec.Samples())
 }
@@ -388,74 +391,17 @@ func (a *Agent) write(now time.Time) error {
 		a.status.samples += n
 		a.status.flushed = now
 		a.log.Info("segment written", "samples", n, "images", len(a.gathered.ByImage()))
-		images := a.gathered.ByImage()
-		a.later(func() { a.lookAfter(images) })
+		a.later(a.measure)
 	}
 	a.gathered, a.from = sample.Recording{}, now
 	return nil
 }
 
-// lookAfter copies the images of a segment, if that is asked for, and measures the
-// store.
-func (a *Agent) lookAfter(images map[sample.ImageID]uint64) {
-	if a.opt.Keep != KeepNothing {
-		p := input.Running{Proc: "/proc"}
-		for _, id := range report.MostFirst(images) {
-			if id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil {
-				continue
-			}
-			a.kept[id.Build] = true // or not to be had: no second try
-			if err := a.keep(id, &p); err != nil {
-				a.log.Warn("no copy of an image was made; keep the file elsewhere if it is to be analysed later", "image", id.String(), "error", err)
-			}
-		}
-	}
+// measure measures the store.
+func (a *Agent) measure() {
 	if st, err := a.into.Stats(); err == nil {
 		a.inStore.Store(st.Bytes + st.CopyBytes)
 	}
-}
-
-// keep copies an image into the store, and its separate debug file if that is asked
-// for.
-func (a *Agent) keep(id sample.ImageID, p *input.Running) error {
-	has := func(kind store.Kind) bool {
-		if a.up != nil {
-			if there, err := a.up.bucket.HasImage(id, kind); err == nil && there {
-				return true
-			}
-		}
-		_, err := a.into.OpenImage(id, kind)
-		return err == nil
-	}
-	debug := a.opt.Keep == KeepDebug && !has(store.KindDebug)
-	if !debug && has(store.KindFile) {
-		return nil
-	}
-	return p.Keep(id, debug, func(f *os.File, kind store.Kind) error { return a.copy(id, f, kind) })
-}
-
-// copy copies an open file into the store, if it is not too large.
-func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
-	st, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	n := st.Size()
-	if n > a.opt.MaxImage {
-		return fmt.Errorf("%d bytes, which is more than --max-image-size %s", n, report.Bytes(a.opt.MaxImage))
-	}
-	if room := a.opt.Retain.MaxBytes - a.inStore.Load(); a.opt.Retain.MaxBytes > 0 && n > room {
-		return fmt.Errorf("%d bytes, and --retain-size leaves %d", n, max(room, 0))
-	}
-	if a.opt.HashPaths {
-		id = id.HashPath()
-	}
-	// What grows meanwhile is not followed.
-	if err := a.into.KeepImage(a.work, id, io.NewSectionReader(f, 0, n), kind); err != nil {
-		return err
-	}
-	a.inStore.Add(n)
-	return nil
 }
 
 // tidy merges the segments of epochs that have ended, and drops what is not to be kept, or sends it.
@@ -518,7 +464,9 @@ func (a *Agent) Close() error {
 	}
 	a.drain()
 	err := a.write(time.Now())
+	a.ending.Store(true)
 	close(a.chores)
+	close(a.copies)
 	end := time.AfterFunc(maxEnd, a.endWork)
 	a.idle.Wait()
 	end.Stop()

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"io"
 	"log/slog"
 	"net"
@@ -21,18 +22,20 @@ import (
 	"backfeed/sample"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
+	"backfeed/testdata/tiny"
 )
 
 // A scripted sampler gives one sample for each drain.
 type scripted struct {
 	counters collect.Counters
+	image    sample.ImageID // that samples are of; "/nowhere" if zero
 	hz       int
 	closed   bool
 }
 
 func (s *scripted) Drain() (*sample.Recording, error) {
 	c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 5000000, Unit: "ns"})
-	c.AddSample(c.Image(sample.ImageID{Path: "/nowhere"}), 0x10, 1)
+	c.AddSample(c.Image(cmp.Or(s.image, sample.ImageID{Path: "/nowhere"})), 0x10, 1)
 	s.counters.All++
 	s.counters.User++
 	s.counters.Drained++
@@ -57,7 +60,7 @@ func scriptedAgent(t *testing.T, start time.Time) (*Agent, *scripted) {
 	sampler := &scripted{}
 	a := &Agent{
 		opt: opt, log: slog.New(slog.DiscardHandler), sampler: sampler, into: s,
-		budget: budget{limit: 0.01, events: 1, most: 199, stolen: 20 * time.Microsecond},
+		budget: budget{limit: 0.01, events: 1, most: 199, stolen: 20 * time.Microsecond, window: 20 * time.Minute},
 	}
 	a.begin(start)
 	return a, sampler
@@ -196,10 +199,10 @@ func TestKeep(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := Agent{opt: Options{Keep: tt.keep, MaxImage: 1 << 30}, into: into, work: t.Context()}
-		if err := a.keep(id, &input.Running{Proc: "/proc"}); err != nil {
-			t.Fatal(err)
-		}
+		a := Agent{opt: Options{Keep: tt.keep, MaxImage: 1 << 30}, log: slog.New(slog.DiscardHandler), into: into, copies: make(chan imageFiles, 1), kept: map[sample.BuildID]bool{}, work: t.Context()}
+		a.hold(map[sample.ImageID]uint64{id: 1})
+		close(a.copies)
+		a.copyAll()
 		gone := sample.ImageID{Path: "/gone", Build: build}
 		c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 		c.AddSample(c.Image(gone), 1, 1)
@@ -219,6 +222,46 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: the procedure work has a name: %v", tt.keep, named)
 		}
 	}
+}
+
+// TestHold: a program that is removed seconds after it was first sampled, minutes before a segment
+// is written, is in the store all the same.
+func TestHold(t *testing.T) {
+	start := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	a, sampler := scriptedAgent(t, start)
+	a.opt.Keep, a.opt.MaxImage = KeepFiles, 1<<20
+	sampler.image = sample.ImageID{Path: filepath.Join(t.TempDir(), "program"), Build: sample.BuildID{1, 19: 1}}
+	content := tiny.ELF(sampler.image.Build)
+	if err := os.WriteFile(sampler.image.Path, content, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a.step(start.Add(4 * time.Second))
+	if err := os.Remove(sampler.image.Path); err != nil {
+		t.Fatal(err)
+	}
+	a.step(start.Add(8 * time.Second))
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path, err := a.into.OpenImage(sampler.image, store.KindFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || !slices.Equal(b, content) {
+		t.Errorf("another file was kept: %v", err)
+	}
+}
+
+// TestSlowly: a copy of many pieces rests after each of them, and not when the agent is to end.
+func TestSlowly(t *testing.T) {
+	pauses := 0
+	from := &slowly{ReadSeeker: strings.NewReader(strings.Repeat("x", 5*pausedBytes)), pause: func(time.Duration) { pauses++ }}
+	if n, err := io.Copy(io.Discard, from); n != 5*pausedBytes || err != nil || pauses < 4 || pauses > 5 {
+		t.Errorf("%d bytes, %v: %d pauses", n, err, pauses)
+	}
+	a := Agent{opt: Options{MaxCPU: 1e-9}}
+	a.ending.Store(true)
+	a.pause(t.Context(), time.Hour) // returns at once
 }
 
 // TestMetricsHost: pages of other sites cannot read metrics, by whatever name they reach

@@ -12,18 +12,22 @@ type budget struct {
 	events int           // that are sampled at the same time
 	stolen time.Duration // that one sample takes from its processor, the interrupt included
 
-	own  float64       // moving average of the agent's own processor time, as a share of all
-	over time.Duration // processor time of the machine that own is the average over
-	debt time.Duration // processor time spent beyond the limit and not yet saved
+	// window is the processor time of the machine that the limit is kept over, so long that the lump
+	// of writing a segment is a small part of what may be spent in it.
+	window time.Duration
+
+	own     float64       // moving average of the agent's own processor time, as a share of all
+	over    time.Duration // processor time of the machine that own is the average over
+	balance time.Duration // processor time that may be spent beside the limit; below 0, what was spent beyond it
 }
 
-const (
-	// memory is how far back the moving average reaches, in processor time of the
-	// machine, so that the lump of a flush does not drive the rate up and down.
-	memory = 5 * time.Minute
-	// payback is the processor time of the machine in which a debt is to be saved.
-	payback = time.Minute
-)
+// shortestWindow is that of a budget in wall time; a longer time from one segment to the next
+// makes it longer.
+const shortestWindow = 10 * time.Minute
+
+// atFirst is what a moving average is taken over before anything was spent, at no cost: what it
+// takes to start says little.
+const atFirst = time.Minute
 
 // A spending is what an interval cost.
 type spending struct {
@@ -37,22 +41,30 @@ func (b *budget) total(s spending) time.Duration {
 	return s.own + time.Duration(s.samples)*b.stolen
 }
 
-// next returns the rate of the next interval, after one that cost s. What is not
-// spent is not saved up: the average of any long time keeps the limit, not only
-// that since the start.
+// next returns the rate of the next interval, after one that cost s. What is not spent in a
+// window is there for a lump, such as the writing of a segment, and never for a higher rate; what was
+// spent beyond is saved in the window that follows. So the average of any long time keeps the limit,
+// not only that since the start.
 func (b *budget) next(s spending) int {
 	if s.machine <= 0 {
 		return b.rate()
 	}
 	if b.over == 0 {
-		b.over = payback // at no cost: what it takes to start says little
+		b.over = min(atFirst, b.window)
 	}
-	b.over = min(b.over+s.machine, max(memory, s.machine))
+	b.over = min(b.over+s.machine, max(b.window, s.machine))
 	b.own += (s.own.Seconds() - b.own*s.machine.Seconds()) / b.over.Seconds()
-	allowed := time.Duration(b.limit * float64(s.machine))
-	b.debt = max(0, b.debt+b.total(s)-allowed)
+	b.balance = min(b.balance+b.allowed(s.machine)-b.total(s), b.allowed(b.window))
 	return b.rate()
 }
+
+// allowed is what may be spent in some processor time of the machine.
+func (b *budget) allowed(machine time.Duration) time.Duration {
+	return time.Duration(b.limit * float64(machine))
+}
+
+// debt is what was spent beyond the limit and not saved since.
+func (b *budget) debt() time.Duration { return max(0, -b.balance) }
 
 // rate is the highest rate at which samples on every processor, the agent's own
 // time and a payment of the debt stay below the limit; at least 1 Hz.
@@ -60,12 +72,12 @@ func (b *budget) rate() int {
 	if b.stolen <= 0 {
 		return b.most
 	}
-	left := b.limit - b.own - b.debt.Seconds()/payback.Seconds()
+	left := b.limit - b.own - b.debt().Seconds()/b.window.Seconds()
 	return max(1, min(b.most, int(left/b.stolen.Seconds()/float64(b.events))))
 }
 
-// hopeless reports whether more is spent than ten minutes of the machine allow,
+// hopeless reports whether more is spent than a window beside this one allows,
 // though nearly nothing is sampled.
 func (b *budget) hopeless() bool {
-	return b.rate() == 1 && b.debt.Seconds() > b.limit*600
+	return b.rate() == 1 && b.debt() > b.allowed(b.window)
 }

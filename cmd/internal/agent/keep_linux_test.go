@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/cmd/internal/input"
 	"backfeed/sample"
 	"backfeed/sample/store"
 	"backfeed/testdata/tiny"
@@ -28,6 +27,11 @@ func TestKeepTooLarge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	for _, tt := range []struct {
@@ -40,9 +44,8 @@ func TestKeepTooLarge(t *testing.T) {
 		{"no room", Options{MaxImage: 1 << 40, Retain: store.Retention{MaxBytes: 1 << 30}}, t.Context(), "--retain-size leaves 1073741824"},
 		{"told to end", Options{MaxImage: 1 << 40}, ended, "context canceled"},
 	} {
-		tt.opt.Keep = KeepFiles
 		a := Agent{opt: tt.opt, into: into, work: tt.ctx}
-		err := a.keep(sample.ImageID{Path: path, Build: build}, &input.Running{Proc: "/proc"})
+		err := a.copy(sample.ImageID{Path: path, Build: build}, file, store.KindFile)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}

@@ -25,12 +25,15 @@ type Running struct {
 // Open opens the file of an image, under whatever name, and returns the root that the
 // image's path is below. A file with another build ID is not opened.
 func (p *Running) Open(id sample.ImageID) (f *os.File, root string, err error) {
-	if p.roots == nil {
+	path := strings.TrimSuffix(id.Path, " (deleted)")
+	if f := withBuild(id.Build)(collect.OpenBelow("/", path)); f != nil {
+		return f, "/", nil
+	}
+	if p.roots == nil { // which takes time, with many processes
 		p.roots = mountRoots(p.Proc)
 		p.programs = programs(p.Proc)
 	}
-	path := strings.TrimSuffix(id.Path, " (deleted)")
-	for _, root := range p.roots {
+	for _, root := range p.roots[1:] {
 		if f := withBuild(id.Build)(collect.OpenBelow(root, path)); f != nil {
 			return f, root, nil
 		}
@@ -74,20 +77,49 @@ func openBelow(root string, dirs []string) func(path string) (*os.File, error) {
 
 // Keep hands the file of a sampled image to put and, with debug, its separate debug file, if it has one.
 func (p *Running) Keep(id sample.ImageID, debug bool, put func(f *os.File, kind store.Kind) error) error {
-	f, root, err := p.Open(id)
+	held, err := p.Hold(id, debug)
+	defer held.Close()
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	if err := put(f, store.KindFile); err != nil || !debug {
-		return err
+	return held.Each(put)
+}
+
+// Held are the open files of an image: what they hold can be had until they are closed, whatever
+// becomes of their names. The zero Held is of none.
+type Held struct {
+	file, debug *os.File // nil is none
+}
+
+// Hold opens the file of a sampled image and, with debug, its separate debug file, if it has one.
+func (p *Running) Hold(id sample.ImageID, debug bool) (Held, error) {
+	f, root, err := p.Open(id)
+	if err != nil || !debug {
+		return Held{file: f}, err
 	}
 	g, err := image.DebugFile(f, image.Options{Root: root, OpenFile: openBelow(root, nil)})
-	if err != nil || g == nil {
-		return err
+	return Held{f, g}, err
+}
+
+// Each calls f with each file, until it fails.
+func (h Held) Each(f func(file *os.File, kind store.Kind) error) error {
+	if h.file != nil {
+		if err := f(h.file, store.KindFile); err != nil {
+			return err
+		}
 	}
-	defer g.Close()
-	return put(g, store.KindDebug)
+	if h.debug != nil {
+		return f(h.debug, store.KindDebug)
+	}
+	return nil
+}
+
+// Close closes the files.
+func (h Held) Close() {
+	h.Each(func(f *os.File, _ store.Kind) error {
+		f.Close()
+		return nil
+	})
 }
 
 // withBuild returns a function that returns a file that was opened if it has that build
