@@ -3,11 +3,13 @@ package bound
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -107,4 +109,25 @@ func TestLimits(t *testing.T) {
 	if got := strings.Join([]string{Bytes(17), Bytes(20 << 10), Bytes(3 << 30)}, ", "); got != "17 bytes, 20 KiB, 3072 MiB" {
 		t.Error(got)
 	}
+}
+
+// TestWatch: a context ends when there is more memory in use than it was given, with that cause, and
+// not when there is less.
+func TestWatch(t *testing.T) {
+	enough, end := Watch(t.Context(), Used()+1<<40)
+	defer end()
+	ctx, stop := Watch(t.Context(), Used()+32<<20)
+	defer stop()
+	full := make([]byte, 64<<20)
+	for i := range full {
+		full[i] = 1
+	}
+	<-ctx.Done()
+	if err := context.Cause(ctx); !errors.Is(err, ErrBeyond) || full[0] != 1 {
+		t.Errorf("ended by %v", err)
+	}
+	if err := enough.Err(); err != nil {
+		t.Errorf("with memory enough: %v", err)
+	}
+	runtime.KeepAlive(full)
 }

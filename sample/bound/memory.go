@@ -1,6 +1,7 @@
 package bound
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // lookEvery is how many bytes readers draw between two looks at the heap, which take
@@ -45,6 +47,47 @@ func within(n, limit int64) error {
 		return fmt.Errorf("%s of memory are used, and %s more are too much for this machine or its limits (%s): %w", Bytes(used), Bytes(n), Bytes(limit), ErrBeyond)
 	}
 	return nil
+}
+
+// Used is the memory that the runtime has of the system and uses, in bytes: its objects, dead ones
+// included, stacks, and what it needs for itself.
+func Used() int64 {
+	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(s)
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64() - s[2].Value.Uint64())
+}
+
+// Most is what Memory gives out in all, in bytes.
+func Most() int64 { return limit() }
+
+// watchEvery is how often Watch looks, which takes microseconds.
+const watchEvery, watchAgain = 100 * time.Millisecond, time.Second // the second after garbage was collected for it
+
+// Watch returns a context that ends with ctx, and when this process uses more than most bytes, or
+// more than Memory gives out. Its cause wraps ErrBeyond then. The function ends it, too.
+func Watch(ctx context.Context, most int64) (context.Context, context.CancelFunc) {
+	most = min(most, Most())
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if Used() <= most {
+				continue
+			}
+			runtime.GC() // garbage may be most of it
+			if used := Used(); used > most {
+				cancel(fmt.Errorf("%s of memory are used, which is more than %s: %w", Bytes(used), Bytes(most), ErrBeyond))
+			}
+			tick.Reset(watchAgain) // collecting is not free
+		}
+	}()
+	return ctx, func() { cancel(context.Canceled) }
 }
 
 // heap is the memory of objects, dead ones included until they are swept.

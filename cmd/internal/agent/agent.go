@@ -10,6 +10,7 @@ import (
 	"math"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/record"
 	"backfeed/sample"
+	"backfeed/sample/bound"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
 )
@@ -113,6 +115,7 @@ type Agent struct {
 	ending  atomic.Bool             // there is no time to be slow
 	kept    map[sample.BuildID]bool // images that were opened to be copied, or could not be had
 	inStore atomic.Int64            // bytes
+	copied  atomic.Int64            // of these, of copies
 }
 
 // Open starts to sample. Its error is of the kind fail.Machine where the machine cannot be
@@ -155,7 +158,7 @@ func Open(opt Options) (_ *Agent, err error) {
 	a.sampler = sys
 	if opt.Calibrate.Budget > 0 {
 		calibrating = true // New closes the log
-		opt.Calibrate.PIDs, opt.Calibrate.Notify = opt.System.PIDs, logged{a.log}
+		opt.Calibrate.PIDs, opt.Calibrate.Notify, opt.Calibrate.Memory = opt.System.PIDs, logged{a.log}, mostMemory
 		if a.probes, err = calibrate.New(sys, opt.Calibrate); err != nil {
 			sys.Close()
 			return nil, err
@@ -259,8 +262,9 @@ func (a *Agent) step(now time.Time) {
 	a.drain()
 	a.adjust(now)
 	a.aim(now)
+	a.shed(mostMemory)
 	ended := sample.EpochAt(a.from, a.opt.Epoch) != sample.EpochAt(now, a.opt.Epoch)
-	if ended || now.Sub(a.from) >= a.opt.Flush {
+	if ended || now.Sub(a.from) >= a.opt.Flush || Places(&a.gathered) > MaxGathered {
 		a.write(now)
 	}
 	if ended {
@@ -321,11 +325,35 @@ func (a *Agent) aim(now time.Time) {
 		a.aimed, next = true, cmp.Or(a.opt.FirstAim, firstRounds)
 	}
 	a.aimAt = now.Add(next)
-	so := sample.Merge(&a.gathered)
+	so, probes := sample.Merge(&a.gathered), a.probes
 	a.later(func() {
-		if err := a.probes.Choose(a.work, so, next); err != nil {
+		if err := probes.Choose(a.work, so, next); err != nil {
 			a.log.Error("what to probe could not be chosen; it is tried again later", "error", err)
 		}
+	})
+}
+
+// mostMemory is what an agent may use, in bytes, where it could have that much. It mostly uses a
+// thirtieth; with --calibrate, large programs take half.
+const mostMemory = 1 << 30
+
+// shed ends the calibration if the agent uses too much memory: samples are worth more.
+func (a *Agent) shed(most int64) {
+	used := bound.Used()
+	if a.probes == nil || used <= min(most, bound.Most()) {
+		return
+	}
+	a.log.Error("too much memory is used: no executions are counted from here on; sampling goes on, and a restart tries again", "bytes", used)
+	if err := a.probes.Stop(); err != nil {
+		a.log.Error("probes did not end as they should; what they counted last may be missing", "error", err)
+	}
+	probes := a.probes
+	a.probes = nil
+	a.gathered = *sample.Merge(&a.gathered)
+	probes.AddTo(&a.gathered)
+	a.later(func() { // after a choice that is going on
+		probes.Close()
+		debug.FreeOSMemory()
 	})
 }
 
@@ -401,6 +429,7 @@ func (a *Agent) write(now time.Time) error {
 func (a *Agent) measure() {
 	if st, err := a.into.Stats(); err == nil {
 		a.inStore.Store(st.Bytes + st.CopyBytes)
+		a.copied.Store(st.CopyBytes)
 	}
 }
 

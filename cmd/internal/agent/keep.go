@@ -18,6 +18,10 @@ import (
 // when they are sampled again.
 const mostHeld = 128
 
+// mostCopied bounds copies in a store, in bytes, where --retain-size does not bound the store. Those of
+// a build machine's 52 images took 0.9 GB.
+const mostCopied = 4 << 30
+
 // imageFiles are the open files of an image that are to be copied.
 type imageFiles struct {
 	id sample.ImageID
@@ -90,6 +94,8 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 	}
 	if room := a.opt.Retain.MaxBytes - a.inStore.Load(); a.opt.Retain.MaxBytes > 0 && n > room {
 		return fmt.Errorf("%d bytes, and --retain-size leaves %d", n, max(room, 0))
+	} else if room := mostCopied - a.copied.Load(); a.opt.Retain.MaxBytes == 0 && n > room {
+		return fmt.Errorf("%d bytes, and copies take %s at most without --retain-size, which leaves %d", n, report.Bytes(mostCopied), max(room, 0))
 	}
 	if a.opt.HashPaths {
 		id = id.HashPath()
@@ -100,6 +106,7 @@ func (a *Agent) copy(id sample.ImageID, f *os.File, kind store.Kind) error {
 		return err
 	}
 	a.inStore.Add(n)
+	a.copied.Add(n)
 	return nil
 }
 

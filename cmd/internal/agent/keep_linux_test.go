@@ -42,7 +42,8 @@ func TestKeepTooLarge(t *testing.T) {
 	}{
 		{"by default", Options{MaxImage: 1 << 30}, t.Context(), "more than --max-image-size 1G"},
 		{"no room", Options{MaxImage: 1 << 40, Retain: store.Retention{MaxBytes: 1 << 30}}, t.Context(), "--retain-size leaves 1073741824"},
-		{"told to end", Options{MaxImage: 1 << 40}, ended, "context canceled"},
+		{"no room by default", Options{MaxImage: 1 << 40}, t.Context(), "copies take 4G at most without --retain-size, which leaves 4294967296"},
+		{"told to end", Options{MaxImage: 1 << 40, Retain: store.Retention{MaxBytes: 1 << 40}}, ended, "context canceled"},
 	} {
 		a := Agent{opt: tt.opt, into: into, work: tt.ctx}
 		err := a.copy(sample.ImageID{Path: path, Build: build}, file, store.KindFile)

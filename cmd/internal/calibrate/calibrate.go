@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"backfeed/infer"
 	"backfeed/infer/image"
 	"backfeed/sample"
+	"backfeed/sample/bound"
 	"backfeed/sample/collect"
 	"backfeed/sample/probe"
 	"backfeed/sample/trace"
@@ -47,6 +49,9 @@ const (
 	// ownShare is the part of their sites that is chosen branch by branch.
 	ownShare  = 0.75
 	mostSites = 4000
+	// mostMemory is what this process may use when it chooses, in bytes, if nothing else is said.
+	// GCC's compiler takes 0.6 GB.
+	mostMemory = 2 << 30
 	// fewWindows is how many windows of a site have to say that it hardly runs.
 	fewWindows = 10
 	// probedImages are as many images as are looked into, by falling samples.
@@ -65,6 +70,7 @@ type Options struct {
 	Length time.Duration  // of the recording; 0 is not known
 	Whole  bool           // all that this process does from now on is for that; else its choices are
 	Before time.Duration  // with Whole, processor time of this process that was not for it
+	Memory int64          // bytes that this process may use when it chooses; 0 is mostMemory
 	Alone  *LongAlone     // how long walks sample, where nothing else can; nil is not
 	Notify report.Notify
 	Style  report.Style // of WritePlan
@@ -302,8 +308,16 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 }
 
 // Choose has the places probed that tell most beside what rec says already, until the
-// next choice after so long. Once ctx is done, it chooses nothing and returns soon.
+// next choice after so long. Once ctx is done, it chooses nothing and returns soon; so it does where
+// it takes too much memory, which its error tells.
 func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) (err error) {
+	ctx, end := bound.Watch(ctx, cmp.Or(k.opt.Memory, mostMemory))
+	defer end()
+	defer func() {
+		if why := context.Cause(ctx); errors.Is(why, bound.ErrBeyond) {
+			err = fmt.Errorf("what to probe could not be chosen: %w", why)
+		}
+	}()
 	k.once = 0
 	took := k.timed(func() { err = k.choose(ctx, rec, next) })
 	k.budget.chose(took, k.once)

@@ -79,8 +79,10 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 			return nil, nil, err
 		}
 	}
+	ctx, end := live.guarded(ctx, mostMemory)
 	rec, err = k.Record(ctx, from, ended, live.line(opt.Duration).showSum)
 	live.Notify.Done()
+	end()
 	if err != nil {
 		return nil, nil, err
 	}

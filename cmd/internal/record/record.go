@@ -47,8 +47,10 @@ func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration
 		ctx, stop = context.WithTimeout(ctx, limit)
 		defer stop()
 	}
+	ctx, end := live.guarded(ctx, mostMemory)
 	rec, err := drainUntil(ctx, sys, live.line(limit))
 	live.Notify.Done()
+	end()
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +134,10 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 	if line := live.line(opt.Duration); line != nil {
 		opt.Progress = line.show
 	}
+	ctx, end := live.guarded(ctx, mostMemory)
 	rec, stats, err := collect.Record(ctx, opt)
 	live.Notify.Done()
+	end()
 	if unavailable := (*collect.Unavailable)(nil); errors.As(err, &unavailable) {
 		return nil, nil, fail.Wrap(fail.Machine, err)
 	}
