@@ -103,6 +103,12 @@ func TestLimits(t *testing.T) {
 	if n := controlGroup(own, dir); n != 4096 {
 		t.Errorf("the limit of the group around ours is %d", n)
 	}
+	old := put("cgroup1", "7:memory:/docker/1\n0::/\n")
+	put("memory/docker/1/memory.limit_in_bytes", "8192\n")
+	put("memory/memory.limit_in_bytes", "9223372036854771712\n") // none
+	if n := controlGroup(old, dir); n != 8192 {
+		t.Errorf("the limit of a group of version 1 is %d", n)
+	}
 	if n := available(filepath.Join(dir, "none")); n != math.MaxInt64 {
 		t.Errorf("nothing known is %d", n)
 	}

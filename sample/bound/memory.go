@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -122,14 +123,23 @@ func available(meminfo string) int64 {
 }
 
 // controlGroup is the least limit of our control group and those that it is in, of
-// version 2 (Documentation/admin-guide/cgroup-v2.rst).
+// version 2 (Documentation/admin-guide/cgroup-v2.rst) or 1 (cgroup-v1/memory.rst).
 func controlGroup(own, root string) int64 {
 	least := int64(math.MaxInt64)
 	b, _ := os.ReadFile(own)
 	for line := range strings.Lines(string(b)) {
-		dir, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		for ; ok && strings.HasPrefix(dir, "/"); dir = path.Dir(dir) {
-			text, _ := os.ReadFile(path.Join(root, dir, "memory.max"))
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3) // ID, controllers, path
+		if len(f) < 3 {
+			continue
+		}
+		dir, mount, file := f[2], root, "memory.max"
+		if slices.Contains(strings.Split(f[1], ","), "memory") {
+			mount, file = path.Join(root, "memory"), "memory.limit_in_bytes"
+		} else if f[0] != "0" {
+			continue
+		}
+		for ; strings.HasPrefix(dir, "/"); dir = path.Dir(dir) {
+			text, _ := os.ReadFile(path.Join(mount, dir, file))
 			if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
 				least = min(least, n)
 			}
