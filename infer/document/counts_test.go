@@ -164,37 +164,46 @@ func TestSchemaOfEmpty(t *testing.T) {
 }
 
 func TestRead(t *testing.T) {
-	const head = `{"schema":"backfeed.counts/1","event":{"name":"x"},"samples":{"total":0,"used":0,"lost":{}},"images":[{"path":"/a","procs":[{"blocks":[{`
-	const tail = `}]}]}]}`
+	const doc = `{"schema":"backfeed.counts/1","event":{"name":"x"},"samples":{"total":0,"used":0,"lost":{"unmapped":1}},"images":[{"path":"/a","samples":0,"procs":[{` +
+		`"name":"f","addr":"0x10","size":4,"samples":0,"entries":0,"complete":true,"blocks":[{"addr":"0x10","size":4,"insns":1,"samples":0,"count":1.2e6,"confidence":"low","later":[1]}],"edges":[],"calls":[]}]}]}`
+	const block = "images[0].procs[0].blocks[0]"
 	for _, tt := range []struct {
-		name, doc string
-		want      string // beginning of the error
+		name, old, new string
+		want           string // beginning of the error
 	}{
-		{"nothing", ``, "cut short: write it again"},
-		{"cut short", head, "cut short: write it again"},
-		{"not JSON", `# callgrind format`, "offset 0x1: not JSON: malformed"},
-		{"another document", `{"schema":"sarif"}`, `schema "sarif", want "backfeed.counts/2" or "backfeed.counts/1"`},
-		{"a list", `[]`, "offset 0x1: an array, want an object"},
-		{"size of another type", head + `"size":"8"` + tail, "offset 0x92: images.procs.blocks.size: a string, want a whole number of 0 or more"},
-		{"address of another type", head + `"addr":8` + tail, "offset 0x90: images.procs.blocks.addr: a number, want a string"},
-		{"complete of another type", strings.Replace(head, `"blocks":[{`, `"complete":[],"blocks":[{`, 1) + tail, "offset 0x89: images.procs.complete: an array, want true or false"},
-		{"fraction of an instruction", head + `"insns":1.5` + tail, "offset 0x93: images.procs.blocks.insns: number 1.5, want a whole number"},
-		{"bad address", head + `"addr":"8"` + tail, `address "8": want 0x`},
-		{"address too large", head + `"addr":"0x12345678123456789"` + tail, `address "0x12345678123456789": want 0x`},
-		{"bad count", head + `"count":-4` + tail, "count -4: want a number that is not negative"},
-		{"bad confidence", head + `"confidence":"sure"` + tail, `confidence "sure": want none`},
-		{"two documents", `{"schema":"backfeed.counts/1"} {}`, "offset 0x20: more than one value"},
+		{"nothing", doc, "", "cut short: write it again"},
+		{"cut short", `"calls":[]}]}]}`, "", "cut short: write it again"},
+		{"not JSON", doc, "# callgrind format", "offset 0x1: not JSON: malformed"},
+		{"another document", doc, `{"schema":"sarif"}`, `schema "sarif", want "backfeed.counts/2" or "backfeed.counts/1"`},
+		{"a list", doc, "[]", "offset 0x0: an array, want an object"},
+		{"nothing in it", doc, "{}", `schema "", want`},
+		{"size of another type", `"size":4,"insns"`, `"size":"4","insns"`, "offset 0xff: " + block + ".size: a string, want a whole number"},
+		{"address of another type", `[{"addr":"0x10"`, `[{"addr":8`, "offset 0xf1: " + block + ".addr: a number, want a string"},
+		{"complete of another type", `"complete":true`, `"complete":null`, "offset 0xda: images[0].procs[0].complete: null, want true or false"},
+		{"fraction of an instruction", `"insns":1`, `"insns":1.5`, "offset 0x109: " + block + ".insns: 1.5, want a whole number"},
+		{"more instructions than an int holds", `"insns":1`, `"insns":1e30`, "offset 0x10d: images.procs.blocks.insns: number 1e30"},
+		{"bad address", `[{"addr":"0x10"`, `[{"addr":"8"`, "offset 0xf1: " + block + `.addr: "8", want what matches ^0x`},
+		{"address too large", `[{"addr":"0x10"`, `[{"addr":"0x12345678123456789"`, "offset 0xf1: " + block + `.addr: "0x12345678123456789"`},
+		{"bad count", `1.2e6`, "-4", "offset 0x11f: " + block + ".count: -4, want 0 or more"},
+		{"bad confidence", `"low"`, `"sure"`, "offset 0x132: " + block + `.confidence: "sure", want none, low, medium or high`},
+		{"bad loss", `"unmapped":1`, `"\u001b\n":-1`, `offset 0x64: samples.lost["\x1b\n"]: -1, want 0 or more`},
+		{"a part is missing", `"edges":[],`, "", "offset 0x94: images[0].procs[0].edges: missing"},
+		{"a part in other letters", `"edges"`, `"Edges"`, `offset 0x146: images[0].procs[0].Edges: want "edges", in these letters`},
+		{"two documents", `]}]}]}`, `]}]}]} {}`, "offset 0x162: more than one value"},
 	} {
-		_, err := Read(strings.NewReader(tt.doc))
+		if !strings.Contains(doc, tt.old) {
+			t.Fatalf("%s: no %s in the document", tt.name, tt.old)
+		}
+		_, err := Read(strings.NewReader(strings.Replace(doc, tt.old, tt.new, 1)))
 		if !errors.Is(err, ErrFormat) || !strings.HasPrefix(fmt.Sprint(err), tt.want) {
 			t.Errorf("%s: got error %q, want %q", tt.name, err, tt.want)
 		}
 	}
-	d, err := Read(strings.NewReader(head + `"addr":"0x10","size":4,"count":1.2e6,"confidence":"low","later":[1]` + tail))
+	d, err := Read(strings.NewReader(doc))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Block{Addr: 0x10, Size: 4, Count: 1200000, Confidence: Low}
+	want := Block{Addr: 0x10, Size: 4, Insns: 1, Count: 1200000, Confidence: Low}
 	if got := d.Images[0].Procs[0].Blocks[0]; !reflect.DeepEqual(got, want) {
 		t.Errorf("block of another writer: got %+v, want %+v", got, want)
 	}
@@ -231,12 +240,12 @@ func TestReadChecks(t *testing.T) {
 	good := block("0x1000", "8", "2")
 	for _, tt := range []struct{ name, size, blocks, edges, want string }{
 		{"good", "16", good + "," + block("0x1008", "8", "8"), `{"from": "0x1000", "to": "0x1008", "kind": "taken", "count": 1, "confidence": "high"}`, ""},
-		{"empty block", "16", block("0x1000", "0", "0"), "", "images[0].procs[0].blocks[0].size: 0 bytes"},
+		{"empty block", "16", block("0x1000", "0", "0"), "", "images[0].procs[0].blocks[0].size: 0, want 1 or more"},
 		{"block beyond the last address", "16", good + "," + block("0xfffffffffffffff0", "17", "1"), "", "blocks[1].size: 17 bytes"},
 		{"blocks overlap", "16", good + "," + block("0x1007", "8", "1"), "", "blocks[1].addr: 0x1007"},
 		{"out of order", "16", good + "," + block("0xfff", "1", "1"), "", "blocks[1].addr: 0xfff"},
 		{"more instructions than bytes", "16", block("0x1000", "8", "9"), "", "blocks[0].insns: 9 in 8 bytes"},
-		{"fewer than none", "16", block("0x1000", "8", "-1"), "", "blocks[0].insns: -1"},
+		{"fewer than none", "16", block("0x1000", "8", "-1"), "", "blocks[0].insns: -1, want 0 or more"},
 		{"procedure beyond the last address", "18446744073709551615", good, "", "procs[0].size"},
 		{"unknown edge", "16", good, `{"from": "0x1000", "to": "0x1000", "kind": "magic", "count": 1, "confidence": "high"}`, `edges[0].kind: "magic"`},
 	} {

@@ -133,7 +133,7 @@ func FuzzParse(f *testing.F) {
 
 func TestParseLock(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
-	good := Locked{Path: "a/b.prof", SHA256: sum, Name: "b-abababababab.prof"}
+	good := Locked{Path: "a/b.prof", Format: "go", SHA256: sum, Name: "b-abababababab.prof"}
 	for _, tt := range []struct {
 		change func(k *Locked)
 		want   string
@@ -167,7 +167,7 @@ func TestParseLock(t *testing.T) {
 
 // FuzzParseLock: any bytes give an error, or a lock that survives a round trip.
 func FuzzParseLock(f *testing.F) {
-	k := Locked{Path: "a/{hash}.prof", SHA256: strings.Repeat("0", 64), Name: "000000000000.prof", Hot: map[string]float64{"f": 0.5}, Decisions: &LockedChange{2, 1}}
+	k := Locked{Path: "a/{hash}.prof", Format: "llvm", SHA256: strings.Repeat("0", 64), Name: "000000000000.prof", Hot: map[string]float64{"f": 0.5}, Decisions: &LockedChange{2, 1}}
 	f.Add((&Lock{Schema: LockSchema, Outputs: []Locked{k}}).Encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		l, err := ParseLock(b)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,13 +15,20 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/document"
 )
 
-// LockSchema names the form of a lock: lock.schema.json of cmd/backfeed.
+// LockSchema names the form of a lock: lock.schema.json.
 const LockSchema = "backfeed.lock/1"
+
+//go:embed lock.schema.json
+var lockJSONSchema []byte
+
+var lockRules = sync.OnceValue(func() *document.Rules { return document.MustParseRules(lockJSONSchema) })
 
 // A Lock says what each profile of a repository is, and what it was made of. An entry changes only with its profile.
 type Lock struct {
@@ -84,18 +92,17 @@ func ReadLock(path string) (*Lock, error) {
 	return l, nil
 }
 
-// ParseLock reads a lock. Paths lead out of its directory in none.
+// ParseLock reads a lock, which is checked whole against its schema first. Paths lead out of its directory in none.
 func ParseLock(b []byte) (*Lock, error) {
 	if len(b) > maxLock {
 		return nil, fmt.Errorf("a lock of %d bytes: want at most %d", len(b), maxLock)
 	}
-	var l Lock
-	d := json.NewDecoder(bytes.NewReader(b))
-	if err := d.Decode(&l); err != nil {
-		return nil, fmt.Errorf("offset %#x: no lock of backfeed: %w", d.InputOffset(), err)
+	if err := lockRules().Check(b); err != nil {
+		return nil, fmt.Errorf("%w: no lock of backfeed", err)
 	}
-	if l.Schema != LockSchema {
-		return nil, fmt.Errorf("schema: %q, want %q", l.Schema, LockSchema)
+	var l Lock
+	if err := json.Unmarshal(b, &l); err != nil { // numbers that the schema allows, and Go's do not hold
+		return nil, document.JSONError(err)
 	}
 	seen := map[string]bool{}
 	for i := range l.Outputs {

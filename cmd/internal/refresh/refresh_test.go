@@ -185,7 +185,7 @@ func TestAgain(t *testing.T) {
 			t.Errorf("the lock has %+v", k)
 		}
 	}
-	if err := testtool.Schema(t, testtool.Read(t, "../../backfeed/lock.schema.json"))(first["backfeed.lock"]); err != nil {
+	if err := testtool.Schema(t, string(lockJSONSchema))(first["backfeed.lock"]); err != nil {
 		t.Error(err)
 	}
 	if err := testtool.Schema(t, testtool.Read(t, "../../backfeed/refresh.schema.json"))(asJSON(t, doc)); err != nil {
