@@ -42,7 +42,7 @@ func TestBombsExit(t *testing.T) {
 		{[]string{"import", pprof, "-o", dir + "/out"}, []string{"cpu.pprof: pprof: offset 0x", "of memory"}},
 		{[]string{"diff", empty, pprof}, []string{"cpu.pprof: go: offset 0x", "of memory"}},
 		{[]string{"diff", "--for", "llvm", empty, nested}, []string{"nested.sampleprof: llvm: line ", "of memory"}},
-		{[]string{"verify", testtool.Write(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), "--truth", truth}, []string{"zero.json: images[0].procs[0].blocks[0].size: 0, want 1 or more"}},
+		{[]string{"verify", testtool.Write(t, dir, "zero.json", strings.Replace(countsJSON, `"size": 8`, `"size": 0`, 1)), "--truth", truth}, []string{"zero.json: offset 0x142: images[0].procs[0].blocks[0].size: 0, want 1 or more"}},
 	} {
 		code, _, errs := runCLI(t, tt.args...)
 		if code != exitNothing {
