@@ -162,14 +162,12 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 	return &Placed{prof, counts, exact, model, progress}, nil
 }
 
-// checkSums refuses so many samples that sums of them would not fit: from here on none is
-// larger than all samples are.
+// checkSums refuses so many samples that sums of them stay where they are.
 func checkSums(counts []*sample.Counts) error {
-	const most = 1 << 62 // a billion processors, each with a million samples a second, take that in an hour
-	room := uint64(most)
+	room := uint64(sample.MostSamples)
 	for _, c := range counts {
-		if c.Total > room {
-			return fmt.Errorf("%w: more than %d samples of %s, which no recording has; a weight of a merge may be wrong", ErrNothing, uint64(most), c.Event.Name)
+		if c.Total >= room {
+			return fmt.Errorf("%w: 2^53 samples of %s or more, which no recording has; a weight of a merge may be wrong", ErrNothing, c.Event.Name)
 		}
 		room -= c.Total
 	}

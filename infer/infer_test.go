@@ -388,8 +388,8 @@ func TestSamplesBeyond(t *testing.T) {
 	}{
 		{"2^64-1", [][2]uint64{{math.MaxUint64, 1}}, false},
 		{"2^63", [][2]uint64{{1 << 63, 1}}, false},
-		{"2^62 in two", [][2]uint64{{1 << 61, 1}, {1 << 61, 1}}, false},
-		{"2^61", [][2]uint64{{1<<61 - 1, 1}}, true},
+		{"2^53 in two", [][2]uint64{{1 << 52, 1}, {1 << 52, 1}}, false},
+		{"2^53 less one", [][2]uint64{{1<<53 - 2, 1}}, true},
 	} {
 		rec := &sample.Recording{}
 		for i, n := range tt.n {

@@ -478,7 +478,17 @@ func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, F
 // int reads an integer that an int holds on any machine.
 func (d *decoder) int(field string) int { return int(d.Uint(math.MaxInt32, field)) }
 
-// count reads a number of samples or records; there is no entry without them.
+// number reads a number of samples or records; there is no entry without them.
+func (d *decoder) number(field string) uint64 {
+	off := d.Off
+	n := d.count(field)
+	if n > MostSamples {
+		d.Fail(off, fmt.Sprintf("%s: %d, more than 2^53, which no recording has", field, n))
+	}
+	return n
+}
+
+// count reads a number of which there is no entry if it is 0.
 func (d *decoder) count(field string) uint64 {
 	off := d.Off
 	n := d.Uint(math.MaxUint64, field)
@@ -621,7 +631,7 @@ func (d *decoder) losses(c *Counts) {
 		if i > 0 && why <= last {
 			d.Fail(off, "order of losses")
 		}
-		n := d.count("lost samples")
+		n := d.number("lost samples")
 		d.Note("%q: %d samples", string(why), n)
 		c.Lose(why, n)
 		last = why
@@ -669,7 +679,7 @@ func (d *decoder) images(c *Counts) {
 }
 
 func (d *decoder) samples(c *Counts, image int) {
-	number := func() uint64 { return d.count("samples") }
+	number := func() uint64 { return d.number("samples") }
 	readByOffset(d, 2, "places with samples", "%#x: %d samples", number, func(off Offset, n uint64) { c.AddSample(image, off, n) })
 }
 
@@ -784,7 +794,7 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 		if i > 0 && compareStacks(c.Stacks[i-1], s) >= 0 {
 			d.Fail(start, "order of stacks")
 		}
-		s.N = d.count("samples of stack")
+		s.N = d.number("samples of stack")
 		if d.Err != nil {
 			return
 		}
@@ -795,7 +805,7 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 
 func (d *decoder) branches(c *Counts, places []reference) {
 	d.byBranch(4, "branches", places, func(b Branch, _ int) {
-		n, missed := d.count("records"), d.Uint(math.MaxUint64, "mispredicted")
+		n, missed := d.number("records"), d.Uint(math.MaxUint64, "mispredicted")
 		if d.Err == nil {
 			d.Note("%v > %v: %d records, %d mispredicted", b.From, b.To, n, missed)
 			c.AddBranch(b, n, missed)
@@ -847,7 +857,7 @@ func (d *decoder) ranges(c *Counts, places []reference) {
 		if f.Image != l.Image || i > 0 && compareRanges(last, r) >= 0 {
 			d.Fail(start, "range")
 		}
-		n := d.count("records")
+		n := d.number("records")
 		if d.Err != nil {
 			return
 		}

@@ -12,8 +12,8 @@ import (
 // NewCounts returns empty Counts, to be filled by the Add methods, Lose and, where
 // the period of each sample is known, additions to Weight.
 //
-// Sums do not wrap: they stay at the largest uint64. Every sum is then the
-// smaller of that and the true one, in whatever order it was made.
+// Sums do not wrap: those of samples and of records stay at MostSamples, others at the largest
+// uint64. Every sum is then the smaller of that and the true one, in whatever order it was made.
 func NewCounts(cpu CPU, ev Event) *Counts {
 	return &Counts{
 		CPU:      cpu,
@@ -65,8 +65,8 @@ func (c *Counts) AddSample(image int, off Offset, n uint64) {
 		return
 	}
 	at := c.Images[image].At
-	at[off] = add(at[off], n)
-	c.Total = add(c.Total, n)
+	at[off] = addSamples(at[off], n)
+	c.Total = addSamples(c.Total, n)
 }
 
 // Touch says that the code at a place of c.Images[image] had been entered a number
@@ -108,8 +108,8 @@ func (c *Counts) Lose(why Loss, n uint64) {
 	if c.Lost == nil {
 		c.Lost = map[Loss]uint64{}
 	}
-	c.Lost[why] = add(c.Lost[why], n)
-	c.Total = add(c.Total, n)
+	c.Lost[why] = addSamples(c.Lost[why], n)
+	c.Total = addSamples(c.Total, n)
 }
 
 // AddStack says that n samples, which AddSample was told of, had this call
@@ -137,7 +137,7 @@ func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
 		c.stacks[string(key)] = i
 		c.Stacks = append(c.Stacks, Stack{Frames: slices.Clone(frames), Top: top})
 	}
-	c.Stacks[i].N = add(c.Stacks[i].N, n)
+	c.Stacks[i].N = addSamples(c.Stacks[i].N, n)
 }
 
 // stackKey returns a string that no other stack has, valid until the next call.
@@ -161,7 +161,7 @@ func (c *Counts) AddBranch(b Branch, n, mispredicted uint64) {
 		c.Branches = map[Branch]BranchCount{}
 	}
 	old := c.Branches[b]
-	c.Branches[b] = BranchCount{N: add(old.N, n), Mispredicted: add(old.Mispredicted, mispredicted)}
+	c.Branches[b] = BranchCount{N: addSamples(old.N, n), Mispredicted: addSamples(old.Mispredicted, mispredicted)}
 }
 
 // AddRange adds n records of code that ran straight through.
@@ -172,7 +172,7 @@ func (c *Counts) AddRange(r Range, n uint64) {
 	if c.Ranges == nil {
 		c.Ranges = map[Range]uint64{}
 	}
-	c.Ranges[r] = add(c.Ranges[r], n)
+	c.Ranges[r] = addSamples(c.Ranges[r], n)
 }
 
 // add returns a+b, or the largest uint64 where that is larger still.
@@ -184,16 +184,24 @@ func add(a, b uint64) uint64 {
 	return sum
 }
 
+// MostSamples bounds samples, records of branches, and their sums: up to here a float64 tells them apart. A million
+// processors with 1000 samples a second each take that in 104 days. A file with a larger number is refused; a sum that
+// stays here is taken for wrong where shares are made of it.
+const MostSamples = 1 << 53
+
+// addSamples returns a+b, or MostSamples where that is larger.
+func addSamples(a, b uint64) uint64 { return min(add(a, b), MostSamples) }
+
 // Delivered is the number of samples that the kernel handed over: all but those
 // that it dropped. Weight is the sum of their periods.
 func (c *Counts) Delivered() uint64 {
 	var n uint64
 	for _, ic := range c.Images {
-		n = add(n, ic.Samples())
+		n = addSamples(n, ic.Samples())
 	}
 	for why, lost := range c.Lost {
 		if why != LostDropped {
-			n = add(n, lost)
+			n = addSamples(n, lost)
 		}
 	}
 	return n
@@ -332,7 +340,7 @@ func (c *Counts) Check() error {
 
 func (c *Counts) checkTotal() error {
 	delivered := c.Delivered()
-	if sum := add(delivered, c.Lost[LostDropped]); sum != c.Total {
+	if sum := addSamples(delivered, c.Lost[LostDropped]); sum != c.Total {
 		return fmt.Errorf("%d samples in all, but %d in images and lost", c.Total, sum)
 	}
 	if delivered == 0 && c.Weight != 0 {
@@ -421,7 +429,7 @@ func (c *Counts) checkStacks() error {
 		if leaf.Image == Unknown {
 			return fmt.Errorf("stack %d: its sample is in no image", i)
 		}
-		with = add(with, s.N)
+		with = addSamples(with, s.N)
 		if at := c.Images[leaf.Image].At[leaf.Off]; with > at {
 			return fmt.Errorf("image %s: offset %#x: %d samples, but %d with a stack",
 				c.Images[leaf.Image].ID, uint64(leaf.Off), at, with)
@@ -503,7 +511,7 @@ func Merge(rs ...*Recording) *Recording {
 func (r *Recording) Samples() uint64 {
 	var n uint64
 	for _, c := range r.Counts {
-		n = add(n, c.Total)
+		n = addSamples(n, c.Total)
 	}
 	return n
 }
@@ -512,7 +520,7 @@ func (r *Recording) Samples() uint64 {
 func (r *Recording) Delivered() uint64 {
 	var n uint64
 	for _, c := range r.Counts {
-		n = add(n, c.Delivered())
+		n = addSamples(n, c.Delivered())
 	}
 	return n
 }

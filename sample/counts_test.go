@@ -140,8 +140,20 @@ func TestSaturation(t *testing.T) {
 	c.AddSample(i, 1, math.MaxUint64-1)
 	c.AddSample(i, 2, 3)
 	c.AddSample(i, 2, math.MaxUint64)
-	if c.Total != math.MaxUint64 || c.Images[i].At[2] != math.MaxUint64 {
-		t.Errorf("total %d, at 2: %d: want the largest uint64", c.Total, c.Images[i].At[2])
+	c.Lose(LostKernel, math.MaxUint64)
+	c.AddStack([]Frame{{i, 2}}, math.MaxUint64)
+	c.AddBranch(Branch{Frame{i, 1}, Frame{i, 2}}, math.MaxUint64, math.MaxUint64)
+	c.AddRange(Range{i, 1, 2}, math.MaxUint64)
+	for what, n := range map[string]uint64{"total": c.Total, "delivered": c.Delivered(), "at 2": c.Images[i].At[2], "lost": c.Lost[LostKernel], "with a stack": c.Stacks[0].N,
+		"records of a branch": c.Branches[Branch{Frame{i, 1}, Frame{i, 2}}].N, "records of a range": c.Ranges[Range{i, 1, 2}]} {
+		if n != MostSamples {
+			t.Errorf("%s: %d, want %d", what, n, uint64(MostSamples))
+		}
+	}
+	// What a sum may be, a file may hold.
+	rec := Merge(&Recording{Counts: []*Counts{c}}, &Recording{Counts: []*Counts{c}})
+	if again, err := Decode(rec.Encode()); err != nil || again.Samples() != MostSamples {
+		t.Errorf("the merge cannot be read: %v", err)
 	}
 	if err := c.Check(); err != nil {
 		t.Error(err)

@@ -166,7 +166,7 @@ const MaxFirst = 10_000_000
 func (ic *ImageCounts) Samples() uint64 {
 	var n uint64
 	for _, c := range ic.At {
-		n = add(n, c)
+		n = addSamples(n, c)
 	}
 	return n
 }
