@@ -130,9 +130,9 @@ func runCheck(c *cli, args []string) error {
 	return c.judge(gates, format)
 }
 
-// unlined returns the error of an image without lines its exit code.
+// unlined returns the error of an image without lines, or a tree without files, its exit code.
 func unlined(err error) error {
-	if errors.Is(err, image.ErrNoLines) {
+	if errors.Is(err, image.ErrNoLines) || errors.Is(err, source.ErrNoFiles) {
 		return fail.Errorf(fail.Nothing, "check: %w", err)
 	}
 	return err

@@ -133,6 +133,7 @@ func TestCheckSourceTree(t *testing.T) {
 		{rec, src, exitFailed, src + ": not a directory"},
 		{rec, filepath.Join(dir, "none"), exitFailed, "none: no such file or directory"},
 		{save(t, c), dir, exitNothing, bare + ": no line table"},
+		{rec, t.TempDir(), exitNothing, ": no files in it: want the tree of the program's source"},
 	} {
 		if code, _, errs := runCLI(t, "check", tt.rec, "--source", tt.tree); code != tt.code || !strings.Contains(errs, tt.want) {
 			t.Errorf("exit code %d, want %d and %q: %s", code, tt.code, tt.want, errs)

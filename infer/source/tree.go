@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -51,6 +52,9 @@ const (
 	FileGone
 	NumFates // how many there are
 )
+
+// ErrNoFiles is the error of a tree without files.
+var ErrNoFiles = errors.New("no files in it")
 
 // OpenTree lists the files below dir, which may be a link, but not hidden ones, nor those
 // of hidden directories and of the kernel.
@@ -256,8 +260,11 @@ func (n *Fates) Own() uint64 {
 }
 
 // Fates says what has become of the source that samples of an event are of, those of the
-// image that rec knows as id. It is an error if the image has no lines.
+// image that rec knows as id. It is an error if the image has no lines, and ErrNoFiles if the tree has no files.
 func (t *Tree) Fates(im *image.Image, id sample.ImageID, rec *sample.Recording, event string) (n Fates, err error) {
+	if len(t.byName) == 0 { // all would be gone, or none be of the tree, by where it lies
+		return n, fmt.Errorf("%s: %w: want the tree of the program's source", t.root.dir, ErrNoFiles)
+	}
 	ln, err := im.Lines()
 	if err != nil {
 		return n, err
