@@ -4,6 +4,7 @@ package collect
 
 import (
 	"encoding/binary"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -79,6 +80,55 @@ func TestPlug(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestHotPlug: the last processor is taken away while it is sampled, and comes again, twice; all samples
+// stay accounted for, and the processor is sampled again. In guests alone: others share this machine's.
+func TestHotPlug(t *testing.T) {
+	testtool.Live(t, "takes a processor away")
+	all, err := cpus()
+	if err != nil || testtool.Prebuilt() == "" || len(all) < 2 {
+		t.Skip("not in a guest of testdata/kernels with two processors", all, err)
+	}
+	last := all[len(all)-1]
+	file := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", last)
+	put := func(online string) {
+		if err := os.WriteFile(file, []byte(online), 0); err != nil {
+			t.Skip("the kernel has no processors to take away: ", err)
+		}
+	}
+	put("1")
+	s, err := OpenSystem(SystemOptions{Frequency: 999})
+	if err != nil {
+		t.Skip(err)
+	}
+	spin(t, len(all))
+	of := func() uint64 {
+		n, err := s.sampler.perCPU()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n[last].All
+	}
+	for range 2 {
+		for _, online := range []string{"0", "1"} {
+			put(online)
+			want := len(all) - 1 + int(online[0]-'0')
+			for end := time.Now().Add(20 * time.Second); s.Counters().Processors != want; time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("%d processors, want %d", s.Counters().Processors, want)
+				}
+			}
+		}
+		before := of()
+		for end := time.Now().Add(20 * time.Second); of() == before; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("no samples of a processor that has come again")
+			}
+		}
+	}
+	r := drains(t, s, 10*time.Millisecond, 0)
+	checkCounters(t, s.Counters(), r)
 }
 
 // TestRefresh: a module that comes while samples are taken is found, and one that

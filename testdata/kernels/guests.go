@@ -45,7 +45,7 @@ var asideOn = map[string]string{"amd64": "|^TestWalkOps$"}
 // live are the tests of package collect that ask something of the kernel. Not among them are those of what
 // probes count: which instructions the kernel emulates is told by what a hit costs, and on an emulated processor
 // anything may cost much. TestFeatures has a window of probes.
-const live = "^(TestFilter.*|TestFollow.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
+const live = "^(TestFilter.*|TestFollow.*|TestRecord.*|TestReplacedBinary|TestAttach|TestCancel|TestTraces|TestBranchProgram|TestHeld.*|TestProbePrivileges|TestSums|TestFull|TestChurn|TestHotPlug|TestEvents|TestSetFrequency|TestWithout|TestObserve)$"
 
 // A set is some tests of one package, and the guests that run them. To have a live test run in guests, name
 // it here; what it needs of built programs goes into the table of programs of its package.
