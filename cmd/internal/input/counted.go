@@ -23,13 +23,13 @@ type weighedTruth struct {
 
 // counted makes recordings of the exact counts that were read: executions of blocks in
 // the images that are found, where commands look images up. Nothing but a path
-// tells these images; where a recording among recs has one of that path, it is that.
-func (s *Session) counted(recs []*sample.Recording) ([]*sample.Recording, error) {
+// tells these images; where rec has one of that path, it is that.
+func (s *Session) counted(rec *sample.Recording) ([]*sample.Recording, error) {
 	if len(s.truths) == 0 {
 		return nil, nil
 	}
 	p := placer{Session: s, ids: map[string][]sample.ImageID{}, lost: map[string]uint64{}}
-	images := sample.Merge(recs...).ByImage()
+	images := rec.ByImage()
 	for _, id := range report.MostFirst(images) {
 		p.ids[id.Path] = append(p.ids[id.Path], id)
 	}

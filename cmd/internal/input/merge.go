@@ -75,8 +75,9 @@ func Merge(ctx context.Context, sources []Source, how MergeOptions, opt Options)
 }
 
 func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions) (*sample.Recording, error) {
-	var parts []*sample.Recording
+	var parts []*sample.Recording // with Normalise, which compares them
 	var weights []float64
+	var all sum
 	var bad error
 	for _, source := range sources {
 		if err := ctx.Err(); err != nil {
@@ -88,8 +89,10 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			s.truths[before+i].weight = source.Weight
 		}
 		switch {
-		case err == nil:
+		case err == nil && how.Normalise:
 			parts, weights = append(parts, rec), append(weights, source.Weight)
+		case err == nil:
+			all.add(rec.Scale(source.Weight))
 		case !how.LeaveOut || fail.KindOf(err) == fail.Usage:
 			return nil, err
 		default:
@@ -97,20 +100,15 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 			bad = errors.Join(bad, err)
 		}
 	}
-	if len(parts) == 0 {
+	if how.Normalise {
+		for i, rec := range sample.Normalise(parts) {
+			all.add(rec.Scale(weights[i]))
+		}
+	}
+	if all.of == nil {
 		return nil, fail.Errorf(fail.Nothing, "merge: no source is left: %w", bad)
 	}
-	if how.Normalise {
-		parts = sample.Normalise(parts)
-	}
-	for i, weight := range weights {
-		parts[i] = parts[i].Scale(weight)
-	}
-	counted, err := s.counted(parts)
-	if err != nil {
-		return nil, err
-	}
-	return sample.Merge(append(parts, counted...)...), nil
+	return s.withCounted(&all)
 }
 
 // readWeighed reads a source, and of stores bounds hosts or weighs by age.

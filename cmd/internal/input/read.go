@@ -28,7 +28,7 @@ import (
 
 // read adds up the samples of all paths.
 func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, error) {
-	var all []*sample.Recording
+	var sum sum
 	for _, path := range paths {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -38,18 +38,13 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		sum.add(r)
 		s.Starts = append(s.Starts, startsIn(r))
 	}
 	s.notify.Done()
-	counted, err := s.counted(all)
+	r, err := s.withCounted(&sum)
 	if err != nil {
 		return nil, err
-	}
-	all = append(all, counted...)
-	r := all[0] // as Merge returns it, whatever it was read from
-	if len(all) > 1 {
-		r = sample.Merge(all...)
 	}
 	if s.Calls != nil {
 		if r.Samples() > 0 {
@@ -61,6 +56,37 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		return nil, fail.Errorf(fail.Nothing, "%s: no samples", strings.Join(Names(paths), ", "))
 	}
 	return r, nil
+}
+
+// A sum adds recordings up as they are read, so that no more than one is held beside it.
+type sum struct {
+	of  *sample.Recording // nil is none
+	one bool              // of is as it was read
+}
+
+// add adds r, which nobody else has.
+func (s *sum) add(r *sample.Recording) {
+	if s.of == nil {
+		s.of, s.one = r, true
+		return
+	}
+	s.of.AddAll(r)
+	s.one = false
+}
+
+// withCounted is what was added, and the exact counts that were read meanwhile, as Merge returns it.
+func (s *Session) withCounted(sum *sum) (*sample.Recording, error) {
+	counted, err := s.counted(sum.of)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range counted {
+		sum.add(r)
+	}
+	if sum.one {
+		return sum.of, nil // as Merge returns it, whatever it was read from
+	}
+	return sample.Merge(sum.of), nil
 }
 
 // readSource reads one recording, of whatever kind it is.
