@@ -3,6 +3,8 @@ package infer
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -135,15 +137,117 @@ func (s *set) known(t *testing.T, places int) (known []Known) {
 // TestCalibrated holds the calibrated recordings of the programs of -sets to their promises.
 func TestCalibrated(t *testing.T) {
 	var ps promises
-	n := 0
+	n, kept := 0, 0
 	for _, s := range loadSets(t) {
-		if s.Calibrated != nil {
-			ps.judge(t, s, s.infer(t, s.Calibrated, Options{}), s.CalibratedRuns)
-			n++
+		if s.Calibrated == nil {
+			continue
+		}
+		p := s.infer(t, s.Calibrated, Options{})
+		ps.judge(t, s, p, s.CalibratedRuns)
+		is := s.common(p, s.CalibratedRuns)
+		t.Logf("%-10s where half of the samples are, executions are %.2f of the true ones; said to be off by a factor of up to %.2f", "", is, p.Common)
+		n++
+		if math.Abs(math.Log(is)) <= math.Log(p.Common) {
+			kept++
 		}
 	}
 	if n == 0 {
 		t.Skip("no -sets with calibrated.bfr")
 	}
 	ps.check(t, 0.8)
+	t.Logf("common factor: kept by %d of %d programs", kept, n)
+	if few := 10; n >= few && float64(kept) < 0.8*float64(n) {
+		t.Errorf("the common factor of %d of %d programs is as said, want 9 in 10", kept, n)
+	}
+}
+
+// TestSaidFactor: where nothing but time was sampled, all executions may be off together by a factor of TimeFactor, and where some
+// are known, by as much as these.
+func TestSaidFactor(t *testing.T) {
+	m := loadMix(t)
+	p := m.infer(t)
+	if p.Common != TimeFactor {
+		t.Errorf("of samples of time, the common factor is %g, want %d", p.Common, TimeFactor)
+	}
+	var known []Known
+	for _, r := range p.Images[0].Procs {
+		b := &r.Proc.Blocks[0]
+		if n := m.set.exact(p.Images[0], b); n > 0 && r.Samples > 0 {
+			known = append(known, Known{Image: p.Images[0].ID, Addr: b.Start, N: n * mixRuns, RelSD: 0.05, CommonSD: 0.3})
+		}
+	}
+	if p = m.set.infer(t, m.Rec, Options{Known: known}); p.Common < 1.2 || p.Common > 3 {
+		t.Errorf("with %d known executions, that are off by 0.3 together, the common factor is %g, want 1.6", len(known), p.Common)
+	}
+	if d := NewDocument(p); d.CommonFactor != p.CommonFactor() {
+		t.Errorf("the document says %g, want %g", d.CommonFactor, p.CommonFactor())
+	}
+}
+
+// common returns what p has of the true executions of so many runs, in the middle of the samples.
+func (s *set) common(p *Profile, runs float64) float64 {
+	type part struct{ is, samples float64 }
+	var parts []part
+	var all float64
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for b, n := range r.BlockSamples {
+				if want := s.exact(ip, &r.Proc.Blocks[b]) * runs; n > 0 && want > 0 {
+					parts = append(parts, part{r.Block[b].N / want, float64(n)})
+					all += float64(n)
+				}
+			}
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.is, b.is) })
+	sum := 0.0
+	for _, p := range parts {
+		if sum += p.samples; sum >= all/2 {
+			return p.is
+		}
+	}
+	return math.NaN()
+}
+
+// TestCalibratedLoops says of each loop with a twentieth of the samples, of the calibrated recordings of -sets, how often it was told to
+// go round, relative to the exact counts. Of constructed programs, of which one part alone runs for long, most are within 15 %.
+func TestCalibratedLoops(t *testing.T) {
+	const share, within = 0.05, 0.15
+	n, right := 0, 0
+	for _, s := range loadSets(t) {
+		if s.Calibrated == nil {
+			continue
+		}
+		p := s.infer(t, s.Calibrated, Options{})
+		for _, ip := range p.Images {
+			for _, r := range ip.Procs {
+				samples, head := map[int32]uint64{}, map[int32]int{} // by loop; its block with most executions
+				for b, l := range loopsOf(r.Proc) {
+					if l < 0 {
+						continue
+					}
+					samples[l] += r.BlockSamples[b]
+					if h, ok := head[l]; !ok || r.Block[b].N > r.Block[h].N {
+						head[l] = b
+					}
+				}
+				for l, h := range head {
+					want := s.exact(ip, &r.Proc.Blocks[h]) * s.CalibratedRuns
+					if want == 0 || float64(samples[l]) < share*float64(p.Samples.Used) {
+						continue
+					}
+					n++
+					is := r.Block[h].N / want
+					if math.Abs(is-1) <= within {
+						right++
+					}
+					t.Logf("%-10s %-24s %.2f of the samples: executions %.2f of the true ones, %v", s.Name, r.Proc.Name, float64(samples[l])/float64(p.Samples.Used), is, r.Block[h].Conf)
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Skip("no -sets with calibrated.bfr")
+	}
+	t.Logf("%d of %d within 15 %%", right, n)
 }

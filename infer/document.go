@@ -34,6 +34,8 @@ func documentHeader(p *Profile) document.Header {
 		Event:   document.Event(p.Event),
 		Clock:   ClockOf(p),
 		Samples: document.Samples(p.Samples),
+
+		CommonFactor: p.CommonFactor(),
 	}
 	if h.Samples.Lost == nil {
 		h.Samples.Lost = map[sample.Loss]uint64{}
@@ -49,6 +51,9 @@ func ClockOf(p *Profile) *document.Clock {
 	ghz, measured := p.Clock()
 	return &document.Clock{GHz: math.Round(ghz*1000) / 1000, Measured: measured}
 }
+
+// CommonFactor is Common in documents, to two places.
+func (p *Profile) CommonFactor() float64 { return math.Round(p.Common*100) / 100 }
 
 func documentImageHeader(ip *ImageProfile) document.ImageHeader {
 	h := document.ImageHeader{Path: ip.ID.Path, Samples: ip.Samples}

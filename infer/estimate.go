@@ -54,6 +54,7 @@ func estimate(p *Placed, opt Options) {
 	pr.roots(links)
 	pr.progress = p.progress
 	sd := pr.run(opt.Places > 0 || opt.Sites > 0)
+	prof.Common = commonFactor(pr.commonSD())
 	pr.progress.stage(1, len(prof.Images))
 	for _, ip := range prof.Images {
 		if pr.progress.ended() {

@@ -43,6 +43,10 @@ type Profile struct {
 	Places  []Place         // if Options asked for them: the most worth first
 	Sites   []Site          // likewise: the most worth for its cost first
 
+	// Common is the factor that all counts may be off by together, up or down, with 90 % confidence: TimeFactor where nothing but
+	// time was sampled, less where walks or windows tell executions. 0: the event itself tells them.
+	Common float64
+
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
 	missing bool    // an image that may call others was not found, or not asked for

@@ -29,7 +29,8 @@ usertime  by call stack. Inclusive are samples in a procedure and what it called
           --call-graph fp. The last line says how many reach to where their thread began.
 ideal     what procedures would cost if nothing held them up: executions times the least cycles of the
           machine model. Beside it are the ratio of the sampled cycles to that, and the instructions
-          executed. All is inferred: executions share one factor that is unknown. Of a program that
+          executed. All is inferred: executions share one factor that is unknown, unless record --calibrate
+          saw how often code runs: then it is said how well it is known. Of a program that
           mostly waits, executions come out too high, and the ratio too low.
 fpe       where SIGFPE came from, by instruction: integer divisions by zero, and exceptions of floating
           point that the program unmasked. Masked ones raise no signal and are not seen. x87 reports at

@@ -56,6 +56,9 @@ type Header struct {
 	Event   Event   `json:"event"`
 	Clock   *Clock  `json:"clock,omitempty"` // of events that count ns
 	Samples Samples `json:"samples"`
+
+	// CommonFactor is what all counts may be off by together, up or down, with 90 % confidence; 0: the event itself tells them.
+	CommonFactor float64 `json:"common_factor,omitempty"`
 }
 
 // An Event is the sampled event.
@@ -493,6 +496,9 @@ func take(within, shape *Confidence, old bool) {
 // check reports the first thing in d that the schema promises and that is not so, and says
 // where. What reads a document relies on it.
 func (d *Counts) check() error {
+	if f := d.CommonFactor; f != 0 && !(f >= 1) {
+		return fmt.Errorf("common_factor: %g: want 1 or more", f)
+	}
 	for i := range d.Images {
 		im := &d.Images[i]
 		for j := range im.Procs {

@@ -1,4 +1,4 @@
-// Service is a program to be calibrated under load, and the load. With an address it serves: each
+// Service is a program to be calibrated under load, and the load. With an address it serves, and prints where: each
 // request parses a document, sorts what is in it and compresses it. With "load", an address, a rate and
 // a time it sends requests at that rate, at random moments and whether or not those before were
 // answered, and prints the quantiles of how long answers took, in ms.
@@ -13,6 +13,7 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -92,7 +93,12 @@ func load(url string, rate float64, length time.Duration) error {
 
 func main() {
 	if len(os.Args) == 2 {
-		log.Fatal(http.ListenAndServe(os.Args[1], http.HandlerFunc(serve)))
+		l, err := net.Listen("tcp", os.Args[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(l.Addr())
+		log.Fatal(http.Serve(l, http.HandlerFunc(serve)))
 	}
 	if len(os.Args) != 5 || os.Args[1] != "load" {
 		log.Fatal("usage: service ADDRESS | service load ADDRESS RATE TIME")

@@ -20,6 +20,8 @@ type Ideal struct {
 	Total   IdealRow        `json:"total"`
 	Rows    []IdealRow      `json:"items"`
 	trust   *Trust
+
+	CommonFactor float64 `json:"common_factor,omitempty"` // that executions, and ideal cycles, may be off by together
 }
 
 // An IdealRow is one procedure, or all.
@@ -66,7 +68,7 @@ func NewIdeal(p *infer.Profile, x *explain.Explainer, lines int) *Ideal {
 	if lines > 0 && len(doc.Rows) > lines {
 		doc.Rows = doc.Rows[:lines]
 	}
-	doc.trust = NewTrust(p)
+	doc.trust, doc.CommonFactor = NewTrust(p), p.CommonFactor()
 	return doc
 }
 
@@ -94,5 +96,8 @@ func (doc *Ideal) Text(w io.Writer, style Style) error {
 	_, err := Fprintf(w, style, "\nIdeal is executions times the least cycles of %s; cycles are of samples%s. Executions are inferred: of high confidence for %s of the samples,\n"+
 		"medium for %s, low for %s; where it is low, ratios may be off by a factor of %d, in loops that follow pointers by more, and are to be compared with each other.\n",
 		doc.Machine, atClock(doc.Clock), Share(t.Conf[infer.High], t.Samples), Share(t.Conf[infer.Medium], t.Samples), Share(t.Conf[infer.Low], t.Samples), infer.TimeFactor)
+	if told := toldFactor(doc.CommonFactor); err == nil && told != "" {
+		_, err = Fprintf(w, style, "%s\n", told)
+	}
 	return err
 }

@@ -88,12 +88,13 @@ type TimeHeader struct {
 	Clock           *document.Clock    `json:"clock,omitempty"`   // of a timer's samples
 	Confidence      map[string]float64 `json:"confidence"`        // shares of the used samples by that of their block's count, among all
 	Within          map[string]float64 `json:"confidence_within"` // the same among those of its procedure
+	CommonFactor    float64            `json:"common_factor,omitempty"`
 }
 
 // NewTimeHeader returns the header of a document of a schema.
 func NewTimeHeader(prof *infer.Profile, schema string, x *explain.Explainer) TimeHeader {
 	t := NewTrust(prof)
-	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares()}
+	return TimeHeader{schema, prof.Machine, prof.Event.Name, prof.Samples.Total, prof.Samples.Used, x.CyclesPerSample(), infer.ClockOf(prof), t.Conf.shares(), t.Within.shares(), prof.CommonFactor()}
 }
 
 // shares returns the share of each confidence.
@@ -122,11 +123,21 @@ func (h *TimeHeader) write(w io.Writer, style Style) error {
 		"Confidence of executions, as shares of samples: program-wide %s;\n"+
 		"within-function %s.\n",
 		h.Machine, h.Event, h.Samples, Count(h.CyclesPerSample), atClock(h.Clock), list(h.Confidence), list(h.Within))
-	if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
+	if told := toldFactor(h.CommonFactor); err == nil && told != "" {
+		_, err = Fprintf(w, style, "%s\n", told)
+	} else if err == nil && h.Confidence[infer.High.String()]+h.Confidence[infer.Medium.String()] < 0.5 {
 		_, err = Fprintf(w, style, "Executions, and with them cycles per execution, CPI and ratios to ideal time, may be off by a factor of %d, in loops\n"+
 			"that follow pointers by more: an execution takes a fraction of a cycle or hundreds. `record --calibrate` counts some.\n", infer.TimeFactor)
 	}
 	return err
+}
+
+// toldFactor says what all executions may be off by together, where that is told by more than time; else it is "".
+func toldFactor(factor float64) string {
+	if factor == 0 || factor >= infer.TimeFactor {
+		return ""
+	}
+	return fmt.Sprintf("All executions, and what follows from them, may be off by one factor of up to %.2g, with 90 %% confidence.", factor)
 }
 
 // atClock says what clock cycles are of, in words that follow them.
