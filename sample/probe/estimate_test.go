@@ -104,7 +104,7 @@ func TestAddTo(t *testing.T) {
 	}
 	counts := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Unit: "ns"})
 	counts.AddSample(counts.Image(app), 16, 10)
-	counts.Weight = 1e7
+	counts.Weight = 20e9 // windows began in the middle
 	c.AddTo(counts)
 	if err := counts.Check(); err != nil {
 		t.Fatal(err)
@@ -113,12 +113,20 @@ func TestAddTo(t *testing.T) {
 		t.Fatalf("%d images: nothing was ever hit in the other one", len(counts.Images))
 	}
 	got := counts.Images[0].Probed
-	// 10 s, of which windows took some: 400 hits in 0.7 ms of native time each.
-	if p := got[16]; p.Windows != 10 || p.Covered != 1e7 || p.Outcomes != 4000 || p.Taken != 1000 || math.Abs(float64(p.Runs)/(10*400/0.7e-3)-1) > 0.05 {
+	// 20 s, of which windows took some: 400 hits in 0.7 ms of native time each.
+	if p := got[16]; p.Windows != 10 || p.Covered != 20e9 || p.Outcomes != 4000 || p.Taken != 1000 || math.Abs(float64(p.Runs)/(20*400/0.7e-3)-1) > 0.05 {
 		t.Errorf("branch: %+v", p)
 	}
-	if p := got[32]; p.Outcomes != 0 || math.Abs(float64(p.Runs)/(10*100/0.7e-3)-1) > 0.05 || p.Variance == (sample.Square{}) {
+	if p := got[32]; p.Outcomes != 0 || math.Abs(float64(p.Runs)/(20*100/0.7e-3)-1) > 0.05 || p.Variance == (sample.Square{}) {
 		t.Errorf("jump: %+v", p)
+	}
+	// What samples of cycles are of is not known, but for the 10 s of the windows.
+	cycles := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles", Unit: "cycles"})
+	cycles.AddSample(cycles.Image(app), 16, 10)
+	cycles.Weight = 60e9
+	c.AddTo(cycles)
+	if p := cycles.Images[0].Probed[16]; p.Covered != 60e9 || math.Abs(float64(p.Runs)/(10*400/0.7e-3)-1) > 0.05 {
+		t.Errorf("branch, by samples of cycles: %+v", p)
 	}
 	if p := got[48]; p.Outcomes != 16000 || p.Taken != 16000 || p.Covered != 0 {
 		t.Errorf("dense branch: %+v", p)

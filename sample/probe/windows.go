@@ -458,11 +458,22 @@ func (c *Windows) Forget() {
 	c.takenSpent, c.takenTotal = c.spent, c.total
 }
 
+// native is the time of the processes that counts are samples of, without what windows added, in s. Samples of time tell it: the prober
+// knows of it from when it began until the last window, and began late where it was saved for. In half a minute of gzip, of which it
+// knew 8.6 of 16.5 s, executions were taken to be half as many as they were.
+func (c *Windows) native(counts *sample.Counts) float64 {
+	seconds := (c.total - c.takenTotal).Seconds()
+	if counts.Event.Unit == "ns" {
+		seconds = float64(counts.Weight) / 1e9
+	}
+	return max(0, seconds-(c.spent-c.takenSpent).Seconds())
+}
+
 // AddTo adds what the windows counted to counts, the samples of the same processes.
 func (c *Windows) AddTo(counts *sample.Counts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	native := max(0, c.total-c.takenTotal-(c.spent-c.takenSpent)).Seconds()
+	native := c.native(counts)
 	for at, e := range c.estimates() {
 		if c.runs {
 			e.outcomes, e.taken, e.spread = 0, 0, 0
