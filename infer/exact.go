@@ -44,7 +44,8 @@ const (
 	// procedures of 22 recordings of 19 programs, of 10 to 20 s, the logarithms of what windows told over the exact counts
 	// have a root mean square of 1.07 of what was expected of each. Those of the 28 that were expected to be off by
 	// less than 0.36 are off by 0.29, and 0.14 too low in the mean. But all executions of a recording may be off by more: of
-	// 30 recordings, by a root mean square of 0.5, which no window tells. With 0.3, medium executions of perl and of Tcl
+	// 30 recordings, by a root mean square of 0.5, which no window tells. Most of that was of a prober that began late, whose time was taken to
+	// be all: since then, seven have 0.4 to 0.8 of the true ones. With 0.3, medium executions of perl and of Tcl
 	// were within a factor of 2 for 0.02 and 0.4 of their weight.
 	windowsSD = 0.45
 	// countedSD is that of executions counted in another run.
