@@ -214,8 +214,8 @@ func (l *longWalks) tell(k *Calibrator) {
 		k.opt.Notify.Warn("of long walks, %s tell by the turns of a loop how fast the program was; of others, %s", report.Share(n, t.Walks), notCounted(&t.Turns))
 	}
 	traced, followed := l.stats.Traced, l.stats.Followed
-	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v; %s reached their full length",
-		t.Walks, float64(t.Steps)/float64(t.Walks), traced.Cost().Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
+	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v, one for %v; %s reached their full length",
+		t.Walks, float64(t.Steps)/float64(t.Walks), traced.Cost().Round(time.Millisecond), traced.Stopped.Round(time.Millisecond), followed.Median.Round(10*time.Microsecond), followed.Longest.Round(10*time.Microsecond), report.Share(t.Ends[trace.EndLength]-t.Late, t.Walks))
 }
 
 // notCounted says what became of counting turns where it told nothing.
