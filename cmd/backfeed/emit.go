@@ -24,7 +24,7 @@ ran, so keep the binaries that you deploy: backfeed knows them by their build ID
 	sub: []*command{
 		emitCommand("go", "a profile for go build -pgo", `Go's compiler reads `+"`-pgo=FILE`"+`, or the file default.pgo if it lies beside package main. It inlines hot calls, and turns
 indirect calls that mostly have one callee into direct ones: for that the recording needs callers, which record
-and the agent keep.
+and the agent keep, or walks (--calibrate).
 
 `+ifChangedHelp+` Weights are rounded to 3 significant bits.`,
 			"backfeed emit go app.bfr -o default.pgo\ngo build -pgo=default.pgo .", emit.Go),

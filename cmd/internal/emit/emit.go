@@ -43,7 +43,7 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 		st.Image.Path, st.Edges, st.Inlined, st.Indirect, st.Copies, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale))}
 	if st.Blind {
 		summary = append(summary, "no callers of its samples were recorded: go build inlines by this profile, and turns no indirect calls into direct ones; "+
-			"record, pgo and the agent keep callers of Go programs, perf does with --call-graph fp")
+			"record, pgo and the agent keep callers of Go programs, perf does with --call-graph fp, and record --calibrate sees where calls lead")
 	}
 	im := src.Found(st.Image)
 	built := im != nil && im.GoProfiled()
