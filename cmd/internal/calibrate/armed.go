@@ -41,10 +41,16 @@ func (k *Calibrator) alone() int {
 	return k.opt.PIDs[0]
 }
 
-// ownThread reports whether a thread is one of this process: that of long walks, which sets no breakpoints in code.
-func ownThread(proc string, tid int) bool {
-	_, err := os.Stat(filepath.Join(proc, "self/task", strconv.Itoa(tid)))
-	return err == nil
+// setsNoBreakpoints reports whether a thread is of this program, in this process or another one: its long walks, and those of another
+// recording, trace without breakpoints in code.
+func setsNoBreakpoints(proc string, tid int) bool {
+	of := func(who string) (os.FileInfo, error) { return os.Stat(filepath.Join(proc, who, "exe")) }
+	own, err := of("self")
+	if err != nil {
+		return false
+	}
+	tracer, err := of(strconv.Itoa(tid))
+	return err == nil && os.SameFile(own, tracer)
 }
 
 // tracedFiles returns the files that processes under a debugger have mapped: probes and a
@@ -59,7 +65,7 @@ func tracedFiles(proc string) map[string]bool {
 		}
 		_, line, _ := strings.Cut(string(b), "\nTracerPid:")
 		line, _, _ = strings.Cut(line, "\n")
-		if tracer, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || tracer == 0 || ownThread(proc, tracer) {
+		if tracer, err := strconv.Atoi(strings.TrimSpace(line)); err != nil || tracer == 0 || setsNoBreakpoints(proc, tracer) {
 			continue
 		}
 		maps, err := os.ReadFile(filepath.Join(filepath.Dir(path), "maps"))

@@ -450,7 +450,7 @@ func tracedProcess(t *testing.T, proc, pid string, tracer int, files ...string) 
 	testtool.Write(t, dir, "maps", maps)
 }
 
-// TestTracedFiles: of processes under a debugger, all files count, of others none.
+// TestTracedFiles: of processes under a debugger, all files count, of others none; this program is no debugger.
 func TestTracedFiles(t *testing.T) {
 	proc := t.TempDir()
 	if got := tracedFiles(proc); len(got) != 0 {
@@ -467,7 +467,19 @@ func TestTracedFiles(t *testing.T) {
 		tracedProcess(t, proc, dir, 1, "/bin/malformed")
 		testtool.Write(t, filepath.Join(proc, dir), "status", status)
 	}
-	want := map[string]bool{"/bin/a program": true, "/lib/libm.so.6": true, "/tmp/new (deleted)": true}
+	for pid, program := range map[string]string{"self": "backfeed", "8": "backfeed", "9": "debugger"} {
+		link := filepath.Join(proc, pid)
+		if err := os.Mkdir(link, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		testtool.Write(t, proc, program, "")
+		if err := os.Symlink(filepath.Join(proc, program), filepath.Join(link, "exe")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tracedProcess(t, proc, "80", 8, "/bin/walked")
+	tracedProcess(t, proc, "90", 9, "/bin/debugged")
+	want := map[string]bool{"/bin/debugged": true, "/bin/a program": true, "/lib/libm.so.6": true, "/tmp/new (deleted)": true}
 	if got := tracedFiles(proc); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
