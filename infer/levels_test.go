@@ -1,0 +1,152 @@
+package infer
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// levelProcs is of how many procedures TestLevels tells how often a place runs: those that run most.
+const levelProcs = 40
+
+// levelPlaces returns the exact executions, but for a standard deviation of sd, of the place of each of levelProcs procedures of p
+// that runs most and no more than most times a second, of those that may be probed; and how often all of them run in a second.
+func (s *set) levelPlaces(p *Profile, most, sd float64) (known []Known, rate float64) {
+	scale, seconds := s.compare(p).Scale, secondsOf(s.Rec.Counts)
+	rng := rand.New(rand.NewPCG(1, 2))
+	type proc struct {
+		ip   *ImageProfile
+		r    *Result
+		runs float64
+	}
+	var procs []proc
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			of := proc{ip: ip, r: r}
+			for _, f := range r.Block {
+				of.runs += f.N
+			}
+			procs = append(procs, of)
+		}
+	}
+	slices.SortStableFunc(procs, func(a, b proc) int { return cmp.Compare(b.runs, a.runs) })
+	for _, of := range procs[:min(len(procs), levelProcs)] {
+		sites := of.ip.Image.ProbeSites(of.r.Proc)
+		best := -1
+		for b, f := range of.r.Block {
+			if len(sites[b]) > 0 && f.N <= most*seconds && (best < 0 || f.N > of.r.Block[best].N) {
+				best = b
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		if n := s.exact(of.ip, &of.r.Proc.Blocks[best]) / scale; n > 0 {
+			known = append(known, Known{Image: of.ip.ID, Addr: of.r.Proc.Blocks[best].Start, N: n * math.Exp(sd*rng.NormFloat64()), RelSD: sd})
+			rate += n / seconds
+		}
+	}
+	return known, rate
+}
+
+// TestLevels shows what it would bring to know how often a place of each procedure runs, by how often it may: a probe that is
+// hit slows the program down. With -v it prints the scores; -sets adds programs to testdata/mix.
+func TestLevels(t *testing.T) {
+	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
+		p := s.infer(t, s.Rec, Options{})
+		plain := s.compare(p)
+		t.Logf("%-8s as inferred: block overlap %.3f", s.Name, plain.BlockOverlap)
+		for _, known := range []struct {
+			what     string
+			most, sd float64
+		}{
+			{"any", math.Inf(1), 0.05},
+			{"any, known to 0.3", math.Inf(1), 0.3},
+			{"up to 1e6 times a second", 1e6, 0.05},
+			{"up to 1e6, known to 0.3", 1e6, 0.3},
+			{"up to 1e5", 1e5, 0.05},
+		} {
+			places, rate := s.levelPlaces(p, known.most, known.sd)
+			a := s.compare(s.infer(t, s.Rec, Options{Known: places}))
+			t.Logf("%-8s %-26s %2d places that run %.2g times a second in all: block overlap %.3f", s.Name, known.what, len(places), rate, a.BlockOverlap)
+			if math.IsInf(known.most, 1) && known.sd < 0.1 && a.BlockOverlap < plain.BlockOverlap {
+				t.Errorf("%s: to know how often procedures run makes it worse: %.3f, without %.3f", s.Name, a.BlockOverlap, plain.BlockOverlap)
+			}
+		}
+	}
+}
+
+// TestSeldom shows how far places are off beside their procedures, by how much more often the block does that runs most there: what a
+// rate tells of a procedure is off by that too. Places that walks did not pass through are left out where there are walks.
+func TestSeldom(t *testing.T) {
+	const steps = 10 // of e
+	var weight, squares [steps]float64
+	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
+		p := s.infer(t, s.Rec, Options{})
+		scale := s.compare(p).Scale
+		var all float64
+		for _, ip := range p.Images {
+			for _, r := range ip.Procs {
+				for _, f := range r.Block {
+					all += f.N
+				}
+			}
+		}
+		for _, ip := range p.Images {
+			visits := map[int]float64{} // by block of a procedure
+			for _, r := range ip.Procs {
+				var runs, truth, most float64
+				for b, f := range r.Block {
+					runs, truth, most = runs+f.N, truth+s.exact(ip, &r.Proc.Blocks[b])/scale, max(most, f.N)
+				}
+				if runs < all/300 || truth == 0 {
+					continue
+				}
+				clear(visits)
+				for _, c := range s.Rec.Counts {
+					ic := imageOf(c, ip.ID)
+					if ic == nil {
+						continue
+					}
+					for off, seen := range ic.Probed {
+						if a, ok := ip.Image.AddrOf(off); ok && seen.Visits > 0 && r.Proc.BlockAt(a) >= 0 {
+							visits[r.Proc.BlockAt(a)] += float64(seen.Visits)
+						}
+					}
+				}
+				var off [steps][]float64
+				for b, f := range r.Block {
+					n := s.exact(ip, &r.Proc.Blocks[b]) / scale
+					if n == 0 || f.N < 1 || len(visits) > 0 && visits[b] == 0 {
+						continue
+					}
+					step := min(steps-1, int(math.Log(most/f.N)))
+					off[step] = append(off[step], clamp(math.Log(f.N/n)-math.Log(runs/truth), -2, 2))
+				}
+				for step, of := range off {
+					for _, d := range of {
+						weight[step] += runs / all / float64(len(of))
+						squares[step] += runs / all / float64(len(of)) * d * d
+					}
+				}
+			}
+		}
+	}
+	var near, far [2]float64 // squares, weight
+	for step, w := range weight {
+		if w == 0 {
+			continue
+		}
+		t.Logf("blocks that run e^%d times less often: off by %.2f, over %.1f programs", step, math.Sqrt(squares[step]/w), w)
+		of := &near
+		if step >= 3 {
+			of = &far
+		}
+		of[0], of[1] = of[0]+squares[step], of[1]+w
+	}
+	if near[0]/near[1] >= far[0]/far[1] {
+		t.Errorf("blocks that run seldom are off by %.2f beside their procedures, others by %.2f", math.Sqrt(far[0]/far[1]), math.Sqrt(near[0]/near[1]))
+	}
+}
