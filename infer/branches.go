@@ -65,6 +65,9 @@ type straight struct {
 func newBranchRecords(counts []*sample.Counts, id sample.ImageID, addrOf func(sample.Offset) (image.Addr, bool)) *branchRecords {
 	r := &branchRecords{}
 	r.setScale(counts)
+	// Records that were scaled up tell as much as fewer, each of more executions.
+	each := sample.Dispersion(counts)
+	r.perRecord *= each
 	for _, c := range counts {
 		self := slices.IndexFunc(c.Images, func(ic *sample.ImageCounts) bool { return ic.ID.Key() == id.Key() })
 		if self < 0 {
@@ -78,7 +81,7 @@ func newBranchRecords(counts []*sample.Counts, id sample.ImageID, addrOf func(sa
 			return a
 		}
 		for b, n := range c.Branches {
-			t := transfer{addr(b.From.Image, b.From.Off), addr(b.To.Image, b.To.Off), float64(n.N)}
+			t := transfer{addr(b.From.Image, b.From.Off), addr(b.To.Image, b.To.Off), float64(n.N) / each}
 			if t.from != 0 {
 				r.from = append(r.from, t)
 			}
@@ -87,7 +90,7 @@ func newBranchRecords(counts []*sample.Counts, id sample.ImageID, addrOf func(sa
 			}
 		}
 		for g, n := range c.Ranges {
-			s := straight{addr(g.Image, g.First), addr(g.Image, g.Last), float64(n)}
+			s := straight{addr(g.Image, g.First), addr(g.Image, g.Last), float64(n) / each}
 			if s.first != 0 && s.first <= s.last {
 				r.ranges = append(r.ranges, s)
 			}

@@ -33,9 +33,9 @@ func estimate(p *Placed, opt Options) {
 	if par.timed {
 		par = par.fetched(prof.Samples.Used, prof.cyclesApart())
 	}
-	if n := prof.Samples.Used; n > enoughSamples {
+	if n := float64(prof.Samples.Used); n > min(enoughSamples, n/prof.each()) {
 		fewer := *par
-		fewer.part = enoughSamples / float64(n)
+		fewer.part = min(enoughSamples/n, 1/prof.each())
 		par = &fewer
 	}
 	if par.timed {
@@ -303,7 +303,7 @@ func costModel(prof *Profile, model *machine.Model) (*params, coster) {
 		}
 	}
 	return &outOfOrder, func(r *Result) func(*image.Block) float64 {
-		if r.Samples < fewSamples { // not worth a schedule: little hangs on it
+		if prof.tell(r.Samples) < fewSamples { // not worth a schedule: little hangs on it
 			return plain
 		}
 		im := home[r]
@@ -336,6 +336,12 @@ func (p *Profile) simpleCost() (*params, func(b *image.Block) float64) {
 		return outOfOrder.cycles(cyclesPerInst*float64(b.Insts)) / period
 	}
 }
+
+// each is how many samples tell as much as one alone: more than one if they were scaled up.
+func (p *Profile) each() float64 { return max(1, p.dispersion) }
+
+// tell is how many samples as they were taken tell as much as so many do.
+func (p *Profile) tell(samples uint64) float64 { return float64(samples) / p.each() }
 
 // retired reports whether samples of instructions name those that were counted: on x86-64, where the
 // kernel refuses perf_event_attr.precise_ip unless the processor has it (x86_pmu_hw_config in

@@ -62,12 +62,13 @@ type exactCounts struct {
 type probedIn struct {
 	*sample.Counts
 	weight float64 // of all these Counts
+	each   float64 // Dispersion of them: what was seen so often tells as much as if seen so many times less
 }
 
 // exactOf adds up what rec holds beside samples.
 func exactOf(rec *sample.Recording) *exactCounts {
 	x := &exactCounts{counted: sample.NewCounts(sample.CPU{}, sample.Event{})}
-	byEvent := map[string]*probedIn{}
+	byEvent, counts := map[string]*probedIn{}, map[string][]*sample.Counts{}
 	for _, c := range rec.Counts {
 		in := byEvent[c.Event.Name]
 		if in == nil {
@@ -75,6 +76,7 @@ func exactOf(rec *sample.Recording) *exactCounts {
 			byEvent[c.Event.Name] = in
 		}
 		in.weight += float64(c.Weight)
+		counts[c.Event.Name] = append(counts[c.Event.Name], c)
 		for _, ic := range c.Images {
 			for off, p := range ic.Probed {
 				in.AddProbed(in.Image(ic.ID), off, p)
@@ -85,7 +87,9 @@ func exactOf(rec *sample.Recording) *exactCounts {
 		}
 	}
 	for _, event := range slices.Sorted(maps.Keys(byEvent)) {
-		x.probed = append(x.probed, *byEvent[event])
+		in := *byEvent[event]
+		in.each = sample.Dispersion(counts[event])
+		x.probed = append(x.probed, in)
 	}
 	return x
 }
@@ -111,11 +115,11 @@ func (x *exactCounts) known(id sample.ImageID, im *image.Image) (known []Known) 
 			if a, ok := im.AddrOf(off); ok {
 				k := Known{Image: id, Addr: a}
 				k.N, k.RelSD = in.runs(ic.Probed[off])
-				k.Taken, k.TakenSD = shareOf(ic.Probed[off])
+				k.Taken, k.TakenSD = in.shareOf(ic.Probed[off])
 				if k.RelSD > 0 {
 					k.CommonSD = max(windowsSD*(1-timedShare(ic.Probed[off])), k.RelSD)
 				}
-				k.Visits = float64(ic.Probed[off].Visits)
+				k.Visits = float64(ic.Probed[off].Visits) / in.each
 				if k.RelSD > 0 || k.TakenSD > 0 || k.Visits > 0 {
 					known = append(known, k)
 				}
@@ -178,14 +182,15 @@ func (p *Profile) sound(known []Known) []Known {
 // 0 if there were none. With an uninformed prior (Jeffreys) the share of those not
 // seen is that of a beta distribution; windows that differ by more than chance make it
 // more uncertain.
-func shareOf(p sample.Probed) (taken, sd float64) {
+func (in *probedIn) shareOf(p sample.Probed) (taken, sd float64) {
 	if p.Outcomes == 0 {
 		return 0, 0
 	}
 	of := float64(p.Outcomes)
-	taken = (float64(min(p.Taken, p.Outcomes)) + 0.5) / (of + 1)
-	chance := taken * (1 - taken) / (of + 2)
 	spread := p.Spread.Float64() / (of * of) * (1 + 1/float64(max(1, p.Windows)))
+	of /= in.each
+	taken = (float64(min(p.Taken, p.Outcomes))/in.each + 0.5) / (of + 1)
+	chance := taken * (1 - taken) / (of + 2)
 	floor := shareFloor * taken * (1 - taken)
 	return taken, math.Sqrt(max(chance, spread) + floor*floor)
 }

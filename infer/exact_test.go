@@ -34,7 +34,7 @@ func TestProbedMeans(t *testing.T) {
 		{"many", sample.Probed{Windows: 9, Outcomes: 1e12, Taken: 5e11}, 0, 0, 0.5, 0.03},
 	} {
 		n, sd := in.runs(tt.p)
-		taken, sh := shareOf(tt.p)
+		taken, sh := (&probedIn{each: 1}).shareOf(tt.p)
 		for i, got := range []float64{n, sd, taken, sh} {
 			if want := []float64{tt.n, tt.sd, tt.taken, tt.sh}[i]; math.Abs(got-want) > 0.01*want {
 				t.Errorf("%s: %d: %.4g, want %.4g", tt.name, i, got, want)
@@ -56,7 +56,7 @@ func TestProbedMeans(t *testing.T) {
 		id := sample.ImageID{Path: "/x"}
 		off, _ := im.OffsetOf(im.Symbols()[0].Addr)
 		counts.AddProbed(counts.Image(id), off, sample.Probed{Windows: 100, Covered: 60e9, Timed: timed, Runs: 1e6})
-		x := exactCounts{probed: []probedIn{{counts, 60e9}}}
+		x := exactCounts{probed: []probedIn{{counts, 60e9, 1}}}
 		if known := x.known(id, im); len(known) != 1 || math.Abs(known[0].CommonSD-want) > 1e-9 {
 			t.Errorf("timed for %d ns: %+v, want a common error of %g", timed, known, want)
 		}

@@ -98,7 +98,7 @@ type params struct {
 	line, often float64
 
 	// part is the share of the samples that counts, where there are more than
-	// enoughSamples; 0 is all.
+	// enoughSamples, or where they were scaled up; 0 is all.
 	part float64
 }
 

@@ -49,6 +49,8 @@ type Profile struct {
 
 	ColdBelow float64 // executions: a block that had fewer, with 95 % confidence, is cold
 
+	dispersion float64 // of the samples: see each
+
 	missing bool    // an image that may call others was not found, or not asked for
 	aside   Samples // what the recording has beside Samples, of images that were not asked for or of none
 }

@@ -31,7 +31,7 @@ func (pr *posed) risk(prof *Profile, model *machine.Model) {
 		parallel(len(ip.Procs), func(i int) {
 			r := ip.Procs[i]
 			q := pr.of[r]
-			if q == nil || r.Samples < fewSamples {
+			if q == nil || prof.tell(r.Samples) < fewSamples {
 				return
 			}
 			q.mayMiss(float64(model.Mispredict) * perCycle)

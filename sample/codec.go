@@ -24,7 +24,8 @@ import (
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
 //	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
 //	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
-//	              clock is known, and nothing else differs: digits go on as letters
+//	              clock is known, "bfrc" if samples were scaled up, and nothing else
+//	              differs: digits go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
 //
@@ -43,6 +44,7 @@ import (
 //	integer  weight: sum of the periods of the samples delivered; 0 is unknown
 //	integer  from "bfrb" on, clocked: ns of the weight in which it is known how many cycles passed; 0 if of none
 //	integer  from "bfrb" on, cycles in them
+//	square   from "bfrc" on, by how much more the variance of all samples is than their number
 //	list     losses by reason: string, reason; integer, samples (> 0)
 //	list     images by build ID, then path
 //	list     places in stacks, branches, ranges, paths and targets: unknown first,
@@ -150,7 +152,8 @@ const (
 	magicProcesses = "bfr9"
 	magicTimed     = "bfra"
 	magicClocked   = "bfrb"
-	magicLast      = magicClocked
+	magicScaled    = "bfrc"
+	magicLast      = magicScaled
 )
 
 const headerSize = len(magic) + 4
@@ -169,6 +172,7 @@ var versions = []struct {
 	{magicProcesses, "processes", ofImage((*ImageCounts).begun)},
 	{magicTimed, "timed walks", ofImage((*ImageCounts).timed)},
 	{magicClocked, "clocks", ofCounts(func(c *Counts) bool { return c.Clocked > 0 })},
+	{magicScaled, "samples scaled up", ofCounts(func(c *Counts) bool { return c.Excess != Square{} })},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -259,6 +263,9 @@ func (e *encoder) counts(c *Counts) {
 	if e.magic >= magicClocked {
 		e.Uint(c.Clocked)
 		e.Uint(c.Cycles)
+	}
+	if e.magic >= magicScaled {
+		e.square(c.Excess)
 	}
 	e.Int(len(c.Lost))
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
@@ -578,6 +585,10 @@ func (d *decoder) counts() *Counts {
 		c.Clocked = d.Uint(math.MaxUint64, "clocked")
 		c.Cycles = d.Uint(math.MaxUint64, "cycles")
 		d.Note("clock %d cycles in %d ns", c.Cycles, c.Clocked)
+	}
+	if d.magic >= magicScaled {
+		c.Excess = d.square("excess of the variance")
+		d.Note("variance %g more than the number of samples", c.Excess.Float64())
 	}
 	d.losses(c)
 	d.images(c)

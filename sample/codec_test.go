@@ -357,6 +357,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(withReplayed().Encode())
 	f.Add(withProcesses().Encode())
 	f.Add(clocked().Encode())
+	f.Add(scaledUp().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

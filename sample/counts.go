@@ -3,6 +3,7 @@ package sample
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -224,6 +225,32 @@ func (c *Counts) Clock() float64 {
 	return float64(c.Cycles) / float64(c.Clocked)
 }
 
+// Dispersion is how many times as large the variance of a number of samples is as chance makes it: 1, or more where samples
+// were scaled up, as one that counts for nine is not nine. So many samples tell as much as their number divided by it.
+// A sum has the mean of its parts, by samples: Kish's effective size (Survey Sampling, 1965, section 11.7).
+func (c *Counts) Dispersion() float64 { return Dispersion([]*Counts{c}) }
+
+// Dispersion is that of the sum of all Counts.
+func Dispersion(cs []*Counts) float64 {
+	var total, excess float64
+	for _, c := range cs {
+		total += float64(c.Total)
+		excess += c.Excess.Float64()
+	}
+	if excess == 0 {
+		return 1
+	}
+	return (total + excess) / total
+}
+
+// ExcessOf is the part of Excess that n of all samples have.
+func (c *Counts) ExcessOf(n uint64) Square {
+	if c.Excess == (Square{}) {
+		return Square{}
+	}
+	return SquareOf(c.Excess.Float64() * float64(n) / float64(c.Total))
+}
+
 // A processor has a clock between these, in cycles per ns. What is called so elsewhere is none.
 const (
 	LeastClock = 0.1
@@ -241,6 +268,7 @@ func (c *Counts) merge(o *Counts) {
 	}
 	c.Weight = sum
 	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
+	c.Excess = c.Excess.Add(o.Excess)
 
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
@@ -345,6 +373,9 @@ func (c *Counts) checkTotal() error {
 	}
 	if delivered == 0 && c.Weight != 0 {
 		return fmt.Errorf("weight %d of no samples", c.Weight)
+	}
+	if c.Total == 0 && c.Excess != (Square{}) {
+		return errors.New("variance of no samples")
 	}
 	for why, n := range c.Lost {
 		if n == 0 {

@@ -9,7 +9,7 @@ import (
 // Scale returns r with all counts multiplied by w > 0. Counts stay integers: what
 // rounding takes from one place the next one gets, in the order of places, so that
 // sums keep their value and rare places their chance. The same recording and weight
-// give the same counts.
+// give the same counts. Of samples that count for more than one, Excess says that they do.
 func (r *Recording) Scale(w float64) *Recording {
 	if w == 1 {
 		return r
@@ -94,6 +94,10 @@ func (c *Counts) scale(w float64) *Counts {
 	if c.Clocked > 0 {
 		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
 		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
+	}
+	// What becomes less is as if fewer samples had been taken: whole numbers hold no more.
+	if out.Total > 0 {
+		out.Excess = SquareOf(w*w*(float64(c.Total)+c.Excess.Float64()) - float64(out.Total))
 	}
 	out.scaleBranches(c, w)
 	out.scalePaths(c, w)

@@ -27,6 +27,8 @@ SRC@0.5      counts each sample of SRC half
 --hash-paths keeps hashes in place of the paths of programs, for those who are not to see these
 --normalise  makes every source count the same, however long it was recorded, before weights
 
+No count becomes surer by a weight: a sample that counts for nine tells no more than one.
+
 A source that cannot be read is named, and nothing is written. With --failure-mode all it is left out,
 and the command fails only if none is left.
 

@@ -50,7 +50,7 @@ func Carry(rec *sample.Recording, to sample.ImageID, builds map[sample.ImageID]*
 		m.paths()
 		m.targets()
 		m.observed(report)
-		m.out.Weight, m.out.Clocked, m.out.Cycles = c.Weight, c.Clocked, c.Cycles
+		m.out.Weight, m.out.Clocked, m.out.Cycles, m.out.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
 		out.Add(m.out)
 	}
 	for p, n := range procs {

@@ -315,7 +315,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 		}
 		if whole {
 			of := dir.summary.Counts[i]
-			c.Weight, c.Clocked, c.Cycles = of.Weight, of.Clocked, of.Cycles
+			c.Weight, c.Clocked, c.Cycles, c.Excess = of.Weight, of.Clocked, of.Cycles, of.Excess
 			for why, n := range dir.summary.Counts[i].Lost {
 				c.Lose(why, n)
 			}
@@ -323,6 +323,7 @@ func toRecording(src source, paths map[sample.ImageID]string, whole bool) (*samp
 			all := dir.summary.Counts[i].Delivered()
 			c.Weight = share(dir.summary.Counts[i].Weight, c.Total, all)
 			shareClock(c, dir.summary.Counts[i], all)
+			c.Excess = dir.summary.Counts[i].ExcessOf(c.Total)
 			shareProbed(c, all)
 		}
 	}

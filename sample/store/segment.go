@@ -425,7 +425,7 @@ func summarise(rec *sample.Recording) *sample.Recording {
 	sum := &sample.Recording{}
 	for _, c := range rec.Counts {
 		s := sample.NewCounts(c.CPU, c.Event)
-		s.Weight, s.Clocked, s.Cycles = c.Weight, c.Clocked, c.Cycles
+		s.Weight, s.Clocked, s.Cycles, s.Excess = c.Weight, c.Clocked, c.Cycles, c.Excess
 		if n := inImages(c); n > 0 {
 			s.AddSample(s.Image(everything), 0, n)
 		}

@@ -101,6 +101,9 @@ func random(rnd *rand.Rand) *sample.Recording {
 		if c.Delivered() > 0 && rnd.IntN(5) > 0 {
 			c.Weight = 1 + rnd.Uint64N(1e6)
 		}
+		if c.Delivered() > 0 && rnd.IntN(3) == 0 {
+			c.Excess.Lo = rnd.Uint64N(1e6)
+		}
 		if c.Event.Unit == "ns" && rnd.IntN(2) == 0 {
 			c.Clocked = 1 + rnd.Uint64N(1e6)
 			c.Cycles = c.Clocked * (1 + rnd.Uint64N(5))
@@ -658,14 +661,14 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestClockKept: what is read of a store has the clock of what was put into it, and of an image alone, too.
+// TestClockKept: what is read of a store has the clock and the dispersion of what was put into it, and of an image alone, too.
 func TestClockKept(t *testing.T) {
 	s := open(t)
 	for _, cycles := range []uint64{30e6, 44e6} {
 		c := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1e6, Unit: "ns"})
 		c.AddSample(c.Image(sample.ImageID{Path: "/app"}), 0x40, 7)
 		c.AddSample(c.Image(sample.ImageID{Path: "/lib"}), 0x40, 3)
-		c.Weight, c.Clocked, c.Cycles = 10e6, 10e6, cycles
+		c.Weight, c.Clocked, c.Cycles, c.Excess.Lo = 10e6, 10e6, cycles, 100
 		if err := s.Put(hour, &sample.Recording{Counts: []*sample.Counts{c}}, map[string]string{"host": fmt.Sprint(cycles)}); err != nil {
 			t.Fatal(err)
 		}
@@ -673,13 +676,17 @@ func TestClockKept(t *testing.T) {
 	for _, tt := range []struct {
 		images  []sample.ImageID
 		clocked uint64
-	}{{nil, 20e6}, {[]sample.ImageID{{Path: "/lib"}}, 6e6}} {
+		excess  float64
+	}{{nil, 20e6, 200}, {[]sample.ImageID{{Path: "/lib"}}, 6e6, 60}} {
 		rec, err := s.Read(Query{Images: tt.images})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if c := rec.Counts[0]; c.Clocked != tt.clocked || math.Abs(c.Clock()-3.7) > 1e-6 {
 			t.Errorf("of %v, %d ns have a clock of %g, want %d of 3.7", tt.images, c.Clocked, c.Clock(), tt.clocked)
+		}
+		if got := rec.Counts[0].Excess.Float64(); got != tt.excess {
+			t.Errorf("of %v, the variance exceeds the samples by %g, want %g", tt.images, got, tt.excess)
 		}
 	}
 }

@@ -178,7 +178,7 @@ func only(rec *sample.Recording, keep func(sample.ImageID) bool) *sample.Recordi
 			}
 		}
 		share := float64(n) / float64(c.Delivered())
-		o.Weight = uint64(float64(c.Weight) * share)
+		o.Weight, o.Excess = uint64(float64(c.Weight)*share), c.ExcessOf(n)
 		if dropped := c.Lost[sample.LostDropped]; dropped > 0 {
 			o.Lose(sample.LostDropped, uint64(float64(dropped)*share))
 		}
