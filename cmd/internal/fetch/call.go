@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"net/http"
 	"net/url"
@@ -26,6 +27,21 @@ type call struct {
 	body   []byte
 	answer http.Header
 	as     string // the address that the user gave; errors show it
+	framed bool   // by gRPC-Web
+}
+
+// unavailable returns the error of an answer by which the server says that it cannot answer for now, where the protocol has
+// that in frames and not in the status of HTTP: a client may ask again (grpc/grpc, doc/statuscodes.md, UNAVAILABLE).
+func (c *call) unavailable(answer io.Writer) error {
+	b, ok := answer.(*bytes.Buffer)
+	if !ok || !c.framed {
+		return nil
+	}
+	_, status, err := c.frames(b.Bytes())
+	if status != grpcUnavailable {
+		return nil
+	}
+	return err
 }
 
 // name is what errors call an address: that which the user gave.
@@ -93,24 +109,30 @@ func (f Fetcher) grpcWeb(ctx context.Context, address string, c *call, maxBytes 
 	c.header.Set("Content-Type", "application/grpc-web+proto")
 	c.header.Set("Accept", "application/grpc-web+proto")
 	c.header.Set("X-Grpc-Web", "1")
+	c.framed = true
 	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(c.body)))
 	c.body = append(head, c.body...)
 	b, err := f.post(ctx, address, c, maxBytes)
 	if err != nil {
 		return nil, err
 	}
-	fail := func(err error) ([]byte, error) {
+	message, _, err := c.frames(b)
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Name(c.as), f.secretsOf(c).outOf(err))
 	}
+	return message, nil
+}
+
+// frames returns the message of an answer by gRPC-Web, and its status; "" if it has none.
+func (c *call) frames(b []byte) (message []byte, status string, err error) {
 	if kind, _, _ := mime.ParseMediaType(c.answer.Get("Content-Type")); !strings.HasPrefix(kind, "application/grpc-web") || strings.HasPrefix(kind, "application/grpc-web-text") {
-		return fail(fmt.Errorf("answered in %q, not gRPC-Web: is another server there?", report.Clean(kind)))
+		return nil, "", fmt.Errorf("answered in %q, not gRPC-Web: is another server there?", report.Clean(kind))
 	}
 	status, said := c.answer.Get("Grpc-Status"), c.answer.Get("Grpc-Message")
-	var message []byte
 	messages := 0
 	for rest := b; len(rest) > 0; {
 		if len(rest) < frameHead || uint64(len(rest)-frameHead) < uint64(binary.BigEndian.Uint32(rest[1:])) {
-			return fail(fmt.Errorf("offset %#x: %w", len(b)-len(rest), errFrame))
+			return nil, "", fmt.Errorf("offset %#x: %w", len(b)-len(rest), errFrame)
 		}
 		flags, n := rest[0], frameHead+int(binary.BigEndian.Uint32(rest[1:]))
 		body := rest[frameHead:n]
@@ -127,7 +149,7 @@ func (f Fetcher) grpcWeb(ctx context.Context, address string, c *call, maxBytes 
 				}
 			}
 		case flags != 0:
-			return fail(fmt.Errorf("flags %#x: %w that was asked for", flags, errFrame))
+			return nil, "", fmt.Errorf("flags %#x: %w that was asked for", flags, errFrame)
 		default:
 			message = body
 			messages++
@@ -135,17 +157,20 @@ func (f Fetcher) grpcWeb(ctx context.Context, address string, c *call, maxBytes 
 	}
 	switch {
 	case status == "":
-		return fail(errors.New("the answer has no status: it is cut off"))
+		return nil, "", errors.New("the answer has no status: it is cut off")
 	case status != "0":
 		if text, err := url.PathUnescape(said); err == nil {
 			said = text
 		}
-		return fail(fmt.Errorf("%s: %s", grpcStatus(status), report.Clean(said)))
+		return nil, status, fmt.Errorf("%s: %s", grpcStatus(status), report.Clean(said))
 	case messages != 1:
-		return fail(fmt.Errorf("%d messages, want one", messages))
+		return nil, status, fmt.Errorf("%d messages, want one", messages)
 	}
-	return message, nil
+	return message, status, nil
 }
+
+// grpcUnavailable is a status of gRPC.
+const grpcUnavailable = "14"
 
 func (f Fetcher) secretsOf(c *call) words {
 	f.call = c

@@ -244,6 +244,9 @@ func (f Fetcher) try(ctx context.Context, u *url.URL, measured time.Duration, ma
 		return nil, fmt.Errorf("more than %d bytes: %w", maxBytes, ErrTooLarge)
 	case f.call != nil:
 		f.call.answer = resp.Header
+		if err := f.call.unavailable(w); err != nil {
+			return &retry{}, err
+		}
 	}
 	return nil, nil
 }

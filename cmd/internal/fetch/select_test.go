@@ -56,6 +56,7 @@ func TestSelect(t *testing.T) {
 	}{
 		{"parca", "parca", said(200, web, frame(0, profileAnswer)+ok), "profile", false},
 		{"parca refuses", "parca", said(200, web, frame(0x80, "grpc-status: 3\r\ngrpc-message: no such%20query t0ps3cret\r\n")), "INVALID_ARGUMENT: no such query ...", true},
+		{"parca is not there", "parca", said(200, web, frame(0x80, "grpc-status: 14\r\ngrpc-message: loading\r\n")), "UNAVAILABLE: loading", true},
 		{"parca refuses at once", "parca", said(200, http.Header{"Content-Type": web["Content-Type"], "Grpc-Status": {"16"}, "Grpc-Message": {"who are you"}}, ""), "UNAUTHENTICATED: who are you", true},
 		{"parca, cut between frames", "parca", said(200, web, frame(0, profileAnswer)), "has no status", true},
 		{"parca, cut in a frame", "parca", said(200, web, frame(0, profileAnswer)[:9]), "offset 0x0: no frame", true},
@@ -76,6 +77,10 @@ func TestSelect(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if asked++; asked == 1 {
 					http.Error(w, "starting", http.StatusServiceUnavailable) // all is asked for again
+					return
+				}
+				if asked == 2 && tt.kind == "parca" {
+					said(200, web, frame(0x80, "grpc-status: 14\r\ngrpc-message: loading t0ps3cret\r\n"))(w, r) // so is this
 					return
 				}
 				body, err := io.ReadAll(r.Body)
@@ -124,7 +129,11 @@ func TestSelect(t *testing.T) {
 					t.Errorf("shows the token: %s", text)
 				}
 			}
-			if !strings.Contains(retried, "503") || tt.bad && !strings.Contains(string(got), tt.kind+"://127.0.0.1") {
+			why := "503"
+			if tt.kind == "parca" {
+				why = "UNAVAILABLE: loading"
+			}
+			if !strings.Contains(retried, why) || tt.bad && !strings.Contains(string(got), tt.kind+"://127.0.0.1") {
 				t.Errorf("tried again for %q; %s", retried, got)
 			}
 		})
