@@ -33,6 +33,8 @@ type Set struct {
 	CalibratedRuns float64           // of it, of file calibrated.runs; 0 is unknown
 	CalibratedOnce *sample.Recording // calibrated.once.bfr: likewise, of a single run
 
+	Other *sample.Recording // other.bfr: of the same files on another processor; nil if there is none
+
 	List string // dev, held or constructed: which of the lists beside the directory has its name; "" if none
 }
 
@@ -72,6 +74,7 @@ func Load(tb testing.TB, dir string) *Set {
 	}
 	s.Runs, s.CalibratedRuns = s.number(tb, "runs"), s.number(tb, "calibrated.runs")
 	s.Calibrated, s.CalibratedOnce = s.recording(tb, "calibrated.bfr"), s.recording(tb, "calibrated.once.bfr")
+	s.Other = s.recording(tb, "other.bfr")
 	tell(s.Rec, s.Runs)
 	tell(s.Calibrated, s.CalibratedRuns)
 	tell(s.CalibratedOnce, 1)
