@@ -48,11 +48,17 @@ build gcc "$gcc" -g
 record gcc
 ./backfeed emit gcc gcc.data --image "$dir/gcc" -o gcc.afdo
 build gcc-afdo "$gcc" -fauto-profile=gcc.afdo
+# The same samples beside callgrind's counts: what gcc makes of right ones.
+count gcc >gcc.count
+sed "s|^\(c*ob=.*\)/gcc.counted$|\1/gcc|" gcc.callgrind >exact.callgrind
+./backfeed merge gcc.data exact.callgrind -o counted.bfr
+./backfeed emit gcc counted.bfr --image "$dir/gcc" -o counted.afdo
+build gcc-counted "$gcc" -fauto-profile=counted.afdo
 build gcc-exact "$gcc" -fprofile-generate
 ./gcc-exact "${sampled[@]}" >/dev/null
 build gcc-exact "$gcc" -fprofile-use # the counts lie beside the objects
 
-for name in base sample bolt bolt-nl bolt-exact propeller exact gcc gcc-afdo gcc-exact; do count "$name" >"$name.count"; done
+for name in base sample bolt bolt-nl bolt-exact propeller exact gcc-afdo gcc-counted gcc-exact; do count "$name" >"$name.count"; done
 printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
 for name in base sample bolt bolt-nl bolt-exact propeller exact; do row "$name" base exact; done
-for name in gcc gcc-afdo gcc-exact; do row "$name" gcc gcc-exact; done
+for name in gcc gcc-afdo gcc-counted gcc-exact; do row "$name" gcc gcc-exact; done
