@@ -16,6 +16,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
+
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
@@ -247,6 +249,45 @@ func TestHostile(t *testing.T) {
 	if done[exitDone] < 60 {
 		t.Errorf("%d of the command lines were done, want 60: it is not much that was printed", done[exitDone])
 	}
+}
+
+// TestHostileArguments: no command prints what a word of its command line would like it to, be it the value of a flag or an
+// operand: scripts take them from elsewhere. Nothing is called by these names, so that nothing begins.
+func TestHostileArguments(t *testing.T) {
+	t.Chdir(t.TempDir())
+	word := hostileName("", "word")
+	tried := 0
+	try := func(args ...string) {
+		t.Helper()
+		code, stdout, stderr := runCLI(t, args...)
+		tried++
+		if code == exitDone && args[0] != "help" || strings.Contains(stderr, "internal error") {
+			t.Errorf("%q: exit code %d: %s", args, code, stderr)
+		}
+		harmless(t, args[0]+"'s standard error", stderr)
+		harmless(t, args[0]+"'s standard output", stdout)
+	}
+	try(word)
+	try("--" + word)
+	var each func(all []*command)
+	each = func(all []*command) {
+		for _, cmd := range all {
+			each(cmd.sub)
+			name := strings.Fields(cmd.name)
+			try(append(name, word, word, word, word)...)
+			try(append(name, "--"+word)...)
+			flagsOf(cmd).VisitAll(func(f *pflag.Flag) {
+				if f.Name != "help" {
+					try(append(name, "--"+f.Name+"="+word, word)...)
+				}
+			})
+		}
+	}
+	each(commands)
+	if tried < 400 {
+		t.Errorf("%d command lines, want more", tried)
+	}
+	t.Logf("%d command lines", tried)
 }
 
 // formatsOf returns the words that --format of a command takes, "" being none.
