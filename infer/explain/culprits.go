@@ -758,22 +758,31 @@ func (w *work) edgeMost(e int) float64 {
 	return n
 }
 
+// misses says how often a branch is mispredicted each time.
+type misses struct{ most, expected float64 }
+
 // missRate returns how often the branch at the end of block b is mispredicted at most, by
 // how often it may take its rarer out-edges.
-func (w *work) missRate(b int) float64 {
-	most := w.missesBy(b, w.edgeMost)
-	if p, ok := w.replayedMisses(b); ok {
-		return min(most, p.most)
-	}
-	return most
-}
+func (w *work) missRate(b int) float64 { return w.missesOf(b).most }
 
 // missExpected is missRate by the estimated counts of out-edges.
-func (w *work) missExpected(b int) float64 {
-	if p, ok := w.replayedMisses(b); ok {
-		return p.did
+func (w *work) missExpected(b int) float64 { return w.missesOf(b).expected }
+
+func (w *work) missesOf(b int) misses {
+	if m, ok := w.miss[b]; ok {
+		return m
 	}
-	return w.missesBy(b, func(e int) float64 { return w.r.Edge[e].N })
+	m := misses{most: w.missesBy(b, w.edgeMost)}
+	if p, ok := w.replayedMisses(b); ok {
+		m.most, m.expected = min(m.most, p.most), p.did
+	} else {
+		m.expected = w.missesBy(b, func(e int) float64 { return w.r.Edge[e].N })
+	}
+	if w.miss == nil {
+		w.miss = map[int]misses{}
+	}
+	w.miss[b] = m
+	return m
 }
 
 // missesBy returns the misses of each execution of the branch at the end of block b, if its rarer

@@ -365,6 +365,7 @@ type work struct {
 	steps map[image.Addr]int64 // constants of instructions, if asked for
 	reach *reach               // how far addresses move, if asked for
 	leaks bool                 // addresses in the frame leave the stack and the frame pointer
+	miss  map[int]misses       // of the branches at the ends of blocks, as far as they were asked for: each out-edge asks
 }
 
 // operand is the memory operand of an instruction, as far as it was asked for.
