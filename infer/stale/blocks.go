@@ -174,12 +174,15 @@ func (p *twin) spread(old, new []uint64, t Tie) {
 }
 
 // gaps calls f with the blocks of old and of new that are not tied, between two
-// that follow each other in old and are tied to later and later blocks of new.
+// that follow each other in old and are tied to later and later blocks of new. Where these come in another order, gaps
+// overlap, and each looks at many blocks: the last gaps of a large procedure may be left out.
 func (p *twin) gaps(f func(olds, news []int)) {
 	last := -1 // tied block of new before the gap
+	left := max(gapSteps, 64*len(p.taken))
 	var olds []int
 	flush := func(end int) {
-		if len(olds) > 0 && last < end {
+		if len(olds) > 0 && last < end && left > 0 {
+			left -= end - last
 			var news []int
 			for j := last + 1; j < end; j++ {
 				if p.taken[j] < 0 {
@@ -200,6 +203,9 @@ func (p *twin) gaps(f func(olds, news []int)) {
 	}
 	flush(len(p.taken))
 }
+
+// gapSteps bounds the blocks that gaps look at. It takes 11,000 blocks in the worst order to come to it.
+const gapSteps = 1 << 26
 
 // maxGap bounds the blocks in a gap that are compared with each other.
 const maxGap = 1000

@@ -178,6 +178,7 @@ type sketch struct {
 const (
 	fewInsts    = 10 // a procedure of less is like others by chance
 	fewInBlock  = 3  // and so is a block
+	mostTries   = 8  // a procedure is compared with so many others that are called where it is: a large one may be called often
 	commonBlock = 8  // a block of so many procedures tells none of them
 )
 
@@ -298,6 +299,7 @@ func (p *matching) byCalls() {
 		}
 	}
 	type callees struct{ i, j int }
+	oldTries, newTries := map[int]int{}, map[int]int{}
 	for len(work) > 0 {
 		votes := map[callees]int{}
 		for _, i := range work {
@@ -309,9 +311,11 @@ func (p *matching) byCalls() {
 		for _, c := range slices.SortedFunc(maps.Keys(votes), func(a, b callees) int {
 			return cmp.Or(cmp.Compare(votes[b], votes[a]), cmp.Compare(a.i, b.i), cmp.Compare(a.j, b.j))
 		}) {
-			if p.partner[c.i] >= 0 || p.back[c.j] >= 0 {
+			if p.partner[c.i] >= 0 || p.back[c.j] >= 0 || oldTries[c.i] == mostTries || newTries[c.j] == mostTries {
 				continue
 			}
+			oldTries[c.i]++
+			newTries[c.j]++
 			if t := p.twin(c.i, c.j); t != nil && t.alike() {
 				p.pair(c.i, c.j)
 				work = append(work, c.i)
