@@ -58,7 +58,7 @@ func WriteBOLT(w io.Writer, p *infer.Profile, rec *sample.Recording, opt BOLTOpt
 	if ip.Image.Go != "" {
 		return BOLTStats{}, fmt.Errorf("bolt: %s: %w: a Go program does not survive llvm-bolt, which moves code without pclntab", ip.ID, ErrUnfit)
 	}
-	return writeBOLT(w, newView(ip, p, rec))
+	return writeBOLT(w, newView(ip, countsOf(p, rec)))
 }
 
 func writeBOLT(w io.Writer, v *view) (BOLTStats, error) {

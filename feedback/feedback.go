@@ -99,8 +99,8 @@ type view struct {
 	counts []*sample.Counts
 }
 
-func newView(ip *infer.ImageProfile, p *infer.Profile, rec *sample.Recording) *view {
-	return &view{ImageProfile: ip, code: ip.Image, counts: countsOf(p, rec)}
+func newView(ip *infer.ImageProfile, counts []*sample.Counts) *view {
+	return &view{ImageProfile: ip, code: ip.Image, counts: counts}
 }
 
 // countsOf returns those counts of rec that p was inferred from, each with the

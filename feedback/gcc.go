@@ -75,7 +75,7 @@ func WriteGCC(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GCCOptio
 	if err := unfitForGCC(ip); err != nil {
 		return GCCStats{}, fmt.Errorf("gcc: %s: %w: %w", ip.ID.Path, err, ErrUnfit)
 	}
-	v := newView(ip, p, rec)
+	v := newView(ip, countsOf(p, rec))
 	if v.lines, err = ip.Image.Lines(); err != nil {
 		return GCCStats{}, err
 	}

@@ -87,7 +87,7 @@ func WriteGo(w io.Writer, p *infer.Profile, rec *sample.Recording, opt GoOptions
 	if ip.Image.Go == "" {
 		return GoStats{}, fmt.Errorf("go: %s: %w: not a Go program", ip.ID, ErrUnfit)
 	}
-	v := newView(ip, p, rec)
+	v := newView(ip, countsOf(p, rec))
 	ln, err := ip.Image.Lines()
 	if err != nil {
 		return GoStats{}, fmt.Errorf("go: %s: %w", ip.ID, err)

@@ -101,8 +101,9 @@ func WriteLLVM(w io.Writer, p *infer.Profile, rec *sample.Recording, opt LLVMOpt
 		_, err := most.Image.Probes()
 		l.stats.Probes = !errors.Is(err, image.ErrNoProbes)
 	}
+	counts := countsOf(p, rec)
 	for _, ip := range ips {
-		if err := l.add(newView(ip, p, rec)); err != nil {
+		if err := l.add(newView(ip, counts)); err != nil {
 			return l.stats, err
 		}
 	}

@@ -98,14 +98,7 @@ func (s *callSum) of(p CallProc) *CallTime {
 }
 
 func (s *callSum) add(p *Profile, c *sample.Counts) {
-	images := make([]*ImageProfile, len(c.Images))
-	for i, ic := range c.Images {
-		for _, ip := range p.Images {
-			if ip.ID.Key() == ic.ID.Key() {
-				images[i] = ip
-			}
-		}
-	}
+	images := profilesOf(c, p.Images)
 	find := func(f sample.Frame, call bool) CallProc {
 		if f.Image == sample.Unknown || images[f.Image] == nil {
 			return CallProc{nil, -1}

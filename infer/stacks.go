@@ -19,22 +19,31 @@ import (
 func (p *Profile) Stacks(c *sample.Counts) []sample.Stack { return stacks(c, p.Images) }
 
 func stacks(c *sample.Counts, known []*ImageProfile) []sample.Stack {
-	images := make([]*image.Image, len(c.Images))
-	for i, ic := range c.Images {
-		for _, ip := range known {
-			if ip.ID.Key() == ic.ID.Key() {
-				images[i] = ip.Image
-			}
-		}
+	if len(c.Stacks) == 0 {
+		return nil
 	}
+	images := profilesOf(c, known)
 	none := sample.Frame{Image: sample.Unknown}
 	out := slices.Clone(c.Stacks)
 	for i := range out {
 		s := &out[i]
-		if s.Top != none && missesCaller(images[s.Frames[0].Image], s) {
+		if s.Top != none && images[s.Frames[0].Image] != nil && missesCaller(images[s.Frames[0].Image].Image, s) {
 			s.Frames = slices.Insert(slices.Clone(s.Frames), 1, s.Top)
 		}
 		s.Top = none
+	}
+	return out
+}
+
+// profilesOf returns by image of c its profile, or nil where it is not known.
+func profilesOf(c *sample.Counts, known []*ImageProfile) []*ImageProfile {
+	byKey := make(map[sample.ImageID]*ImageProfile, len(known))
+	for _, ip := range known {
+		byKey[ip.ID.Key()] = ip
+	}
+	out := make([]*ImageProfile, len(c.Images))
+	for i, ic := range c.Images {
+		out[i] = byKey[ic.ID.Key()]
 	}
 	return out
 }
@@ -43,9 +52,6 @@ func stacks(c *sample.Counts, known []*ImageProfile) []sample.Stack {
 // procedure, and Frames lack it. Above the word of a saved frame pointer it is there
 // before and after the frame pointer is set up; unwinding has found it after.
 func missesCaller(im *image.Image, s *sample.Stack) bool {
-	if im == nil {
-		return false
-	}
 	a, ok := im.AddrOf(s.Frames[0].Off)
 	if !ok {
 		return false
