@@ -13,10 +13,9 @@ import (
 	"backfeed/sample/store"
 )
 
-// hostStore is a store of eight hosts, of which one runs something else and one has a hundred times the samples.
-func hostStore(t *testing.T) string {
+// fillHosts makes a store of eight hosts, of which one runs something else and one has a hundred times the samples.
+func fillHosts(t *testing.T, dir string) {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "store")
 	s, err := store.Create(dir, store.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -37,12 +36,20 @@ func hostStore(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	return dir
 }
 
-// TestHosts: hosts that are odd are shown, can be left out, and be bounded.
+// TestHosts: hosts that are odd are shown, can be left out, and be bounded, of a directory and of a bucket.
 func TestHosts(t *testing.T) {
-	dir := hostStore(t)
+	for name, dir := range map[string]string{"directory": filepath.Join(t.TempDir(), "store"), "bucket": bucketStore(t)} {
+		t.Run(name, func(t *testing.T) {
+			fillHosts(t, dir)
+			testHosts(t, dir)
+		})
+	}
+}
+
+func testHosts(t *testing.T, dir string) {
+	t.Helper()
 	code, out, errs := runCLI(t, "stats", dir, "--by", "host", "--format", "json")
 	var doc report.Hosts
 	if err := json.Unmarshal([]byte(out), &doc); code != exitDone || err != nil {
