@@ -52,6 +52,7 @@ func testEdits(t *testing.T, rec, tree, source string, edits []treeEdit) {
 		path := filepath.Join(dir, source)
 		testtool.Put(t, path, edited)
 		if e.remove {
+			testtool.Write(t, dir, "README", "no tree is empty\n")
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
 			}
