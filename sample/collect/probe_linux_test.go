@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"backfeed/internal/testtool"
 	"backfeed/sample/probe"
@@ -61,5 +62,33 @@ func TestProberTrial(t *testing.T) {
 	}
 	if err := p.Allows(branch, cond^1); err == nil {
 		t.Error("a branch as the opposite: no error")
+	}
+}
+
+// TestMeasured: what a probe costs is measured again where a stepped one seems to cost nothing, and not for ever.
+func TestMeasured(t *testing.T) {
+	failed := errors.New("no")
+	for _, tt := range []struct {
+		stepped []time.Duration // of each try; -1 fails
+		tries   int
+		want    time.Duration
+		err     error
+	}{
+		{[]time.Duration{20}, 1, 20, nil},
+		{[]time.Duration{0, 0, 30}, 3, 30, nil},
+		{[]time.Duration{0, -1}, 2, 0, failed},
+		{make([]time.Duration, 10), triesOfAll, 0, nil},
+	} {
+		tries := 0
+		costs, err := measured(func() ([]probe.Cost, error) {
+			c := tt.stepped[tries]
+			if tries++; c < 0 {
+				return nil, failed
+			}
+			return []probe.Cost{{Cost: 1}, {Cost: c}}, nil
+		})
+		if tries != tt.tries || err != tt.err || err == nil && costs[1].Cost != tt.want {
+			t.Errorf("%v: %v after %d tries, %v", tt.stepped, costs, tries, err)
+		}
 	}
 }
