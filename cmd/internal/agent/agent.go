@@ -262,7 +262,7 @@ func (a *Agent) step(now time.Time) {
 	a.drain()
 	a.adjust(now)
 	a.aim(now)
-	a.shed(mostMemory)
+	a.shed()
 	ended := sample.EpochAt(a.from, a.opt.Epoch) != sample.EpochAt(now, a.opt.Epoch)
 	if ended || now.Sub(a.from) >= a.opt.Flush || Places(&a.gathered) > MaxGathered {
 		a.write(now)
@@ -299,7 +299,7 @@ func (a *Agent) drain() {
 	if a.probes != nil {
 		a.probes.Drained(rec)
 	}
-	a.hold(rec.ByImage())
+	a.hold(rec)
 	a.status.counters = a.sampler.Counters()
 	a.log.Debug("drain", "samples", rec.Samples())
 }
@@ -338,9 +338,9 @@ func (a *Agent) aim(now time.Time) {
 const mostMemory = 1 << 30
 
 // shed ends the calibration if the agent uses too much memory: samples are worth more.
-func (a *Agent) shed(most int64) {
+func (a *Agent) shed() {
 	used := bound.Used()
-	if a.probes == nil || used <= min(most, bound.Most()) {
+	if a.probes == nil || used <= min(mostMemory, bound.Most()) {
 		return
 	}
 	a.log.Error("too much memory is used: no executions are counted from here on; sampling goes on, and a restart tries again", "bytes", used)

@@ -200,7 +200,9 @@ func TestKeep(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := Agent{opt: Options{Keep: tt.keep, MaxImage: 1 << 30}, log: slog.New(slog.DiscardHandler), into: into, copies: make(chan imageFiles, 1), kept: map[sample.BuildID]bool{}, work: t.Context()}
-		a.hold(map[sample.ImageID]uint64{id: 1})
+		sampled := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Unit: "ns"})
+		sampled.AddSample(sampled.Image(id), 1, 1)
+		a.hold(&sample.Recording{Counts: []*sample.Counts{sampled}})
 		close(a.copies)
 		a.copyAll()
 		gone := sample.ImageID{Path: "/gone", Build: build}

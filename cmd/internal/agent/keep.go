@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"runtime"
 	"time"
@@ -30,13 +31,17 @@ type imageFiles struct {
 
 // hold opens the files of images that are sampled for the first time, while processes have them
 // still, and has them copied: what is open can be copied whatever becomes of its name.
-func (a *Agent) hold(images map[sample.ImageID]uint64) {
+func (a *Agent) hold(rec *sample.Recording) {
 	if a.opt.Keep == KeepNothing {
 		return
 	}
+	images := rec.ByImage()
+	maps.DeleteFunc(images, func(id sample.ImageID, _ uint64) bool {
+		return id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil
+	})
 	p := input.Running{Proc: "/proc"}
 	for _, id := range report.MostFirst(images) {
-		if id.Build.IsZero() || a.kept[id.Build] || input.Fileless(id) != nil {
+		if a.kept[id.Build] { // by another name
 			continue
 		}
 		if len(a.copies) == cap(a.copies) {
