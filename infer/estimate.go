@@ -33,9 +33,9 @@ func estimate(p *Placed, opt Options) {
 	if par.timed {
 		par = par.fetched(prof.Samples.Used, prof.cyclesApart())
 	}
-	if n := float64(prof.Samples.Used); n > min(enoughSamples, n/prof.each()) {
+	if part := min(enoughSamples/float64(prof.Samples.Used), 1/prof.each()); part < 1 {
 		fewer := *par
-		fewer.part = min(enoughSamples/n, 1/prof.each())
+		fewer.part = part
 		par = &fewer
 	}
 	if par.timed {

@@ -47,12 +47,7 @@ func (l *links) see(counts []*sample.Counts) {
 
 // placing returns what places frames of c; those that are in no known image at the zero target.
 func (l *links) placing(c *sample.Counts) func(sample.Frame) target {
-	images := make([]*ImageProfile, len(c.Images))
-	for i, ic := range c.Images {
-		if j := slices.IndexFunc(l.images, func(ip *ImageProfile) bool { return ip.ID.Key() == ic.ID.Key() }); j >= 0 {
-			images[i] = l.images[j]
-		}
-	}
+	images := profilesOf(c, l.images)
 	return func(f sample.Frame) target {
 		if f.Image == sample.Unknown || images[f.Image] == nil {
 			return target{}
