@@ -160,22 +160,23 @@ func (c *commit) archive(dir, binary string) ([]byte, error) {
 		return nil, err
 	}
 	t := tar.NewWriter(z)
-	files := map[string]string{"backfeed": binary}
-	names := []string{"backfeed", "LICENSE", "LICENSES/GPL-2.0-only.txt", "README.md", "THIRD_PARTY.txt"}
-	for _, name := range names {
-		from, mode := files[name], int64(0o755)
-		if from == "" {
-			from, mode = filepath.Join(c.root, name), 0o644
-		}
+	add := func(from, name string, mode int64) error {
 		content, err := os.ReadFile(from)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		h := &tar.Header{Name: dir + "/" + name, Mode: mode, Size: int64(len(content)), ModTime: c.at, Format: tar.FormatUSTAR}
 		if err := t.WriteHeader(h); err != nil {
-			return nil, err
+			return err
 		}
-		if _, err := t.Write(content); err != nil {
+		_, err = t.Write(content)
+		return err
+	}
+	if err := add(binary, "backfeed", 0o755); err != nil {
+		return nil, err
+	}
+	for _, name := range []string{"LICENSE", "LICENSES/GPL-2.0-only.txt", "README.md", "THIRD_PARTY.txt"} {
+		if err := add(filepath.Join(c.root, name), name, 0o644); err != nil {
 			return nil, err
 		}
 	}
