@@ -34,6 +34,9 @@ const (
 	// mostAsked are as many places as are compared, of those that walks of the same regions do not pass through equally often. To compare
 	// one takes a millisecond or two of a program of many regions.
 	mostAsked = 100
+	// mostWanting is how many walks are gone through. What that takes is the more the more they are, and so was always more than there was
+	// room for where walks are many and short: of fib of testdata/programs, 18,498 in 26 s at 10 %, and not one window.
+	mostWanting = 2000
 	// usualSteps of all walks are added to the instructions of those of a region.
 	usualSteps = 1000
 )
@@ -44,6 +47,7 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.rates = rates
+	w = w.some(mostWanting)
 	region, worths := w.regions(), w.worths()
 	p := &wanting{WantOptions: opt, weigher: w.weigher(region, worths)}
 	p.u = p.solve()
@@ -63,6 +67,21 @@ func (w *Walks) Want(rates []Rate, opt WantOptions) []WantedGroup {
 	}
 	p.chooseAll()
 	return p.groups
+}
+
+// Wanting is how many walks of so many Want goes through.
+func Wanting(walks int) int { return min(walks, mostWanting) }
+
+// some returns w with so many of its walks at most, evenly spread over time. It is for reading, while w.mu is held.
+func (w *Walks) some(most int) *Walks {
+	if len(w.walks) <= most {
+		return w
+	}
+	out := &Walks{ids: w.ids, place: w.place, places: w.places, spot: w.spot, rates: w.rates}
+	for i := range most {
+		out.walks = append(out.walks, w.walks[i*len(w.walks)/most])
+	}
+	return out
 }
 
 // walksBy returns how many walks passed through each place.

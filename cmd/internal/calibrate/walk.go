@@ -86,7 +86,7 @@ func (k *Calibrator) toProbe() time.Duration { return proberCost + k.toWant() }
 
 // toWant is what it takes to find the places that walks want to be counted.
 func (k *Calibrator) toWant() time.Duration {
-	return time.Duration(k.kernelWalks().Walks) * wantCost
+	return time.Duration(trace.Wanting(int(k.kernelWalks().Walks))) * wantCost
 }
 
 // wantsProber reports whether one is missing. Walks come first, which say what to probe.
