@@ -167,15 +167,17 @@ func TestTimed(t *testing.T) {
 	}
 	code.ids[0].Path = "/loops"
 	for _, tt := range []struct {
-		name  string
-		timed [2]int // of 10 walks in the fast loop, and of 30 in the slow one
-		want  bool
-		sd    float64 // of the runs of the slow one, relative to them, at most
+		name   string
+		timed  [2]int // of 10 walks in the fast loop, and of 30 in the slow one
+		want   bool
+		sd     float64 // of the runs of the slow one, relative to them, at most
+		kernel uint64  // samples there
 	}{
-		{"all", [2]int{10, 30}, true, 0.05},
-		{"some", [2]int{10, 20}, true, 0.1},
-		{"too few", [2]int{1, 0}, false, 0},
-		{"no share of the time", [2]int{4, 3}, false, 0},
+		{"all", [2]int{10, 30}, true, 0.05, 0},
+		{"some", [2]int{10, 20}, true, 0.1, 0},
+		{"half in the kernel", [2]int{10, 30}, true, 0.05, 1000}, // which these speeds are of, too
+		{"too few", [2]int{1, 0}, false, 0, 0},
+		{"no share of the time", [2]int{4, 3}, false, 0, 0},
 	} {
 		var w Walks
 		w.Time(7, 1) // of a walk that is not there
@@ -191,6 +193,7 @@ func TestTimed(t *testing.T) {
 			}
 		}
 		c := counts()
+		c.Lose(sample.LostKernel, tt.kernel)
 		w.AddTo(c, nil)
 		if err := c.Check(); err != nil {
 			t.Fatal(err)
