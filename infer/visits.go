@@ -255,22 +255,26 @@ func (t *visitTold) chance() float64 { return 1/(t.samples+1) + 1/(t.visits+1) }
 
 type visitTolds []visitTold
 
-// level returns the mean factor, by samples, of procedures with known executions, or of all if none with samples has
-// some; false if none has samples.
+// level returns the mean factor, by samples, of procedures with known executions, as far as these have samples, beside that of
+// all; false if none has samples. Like the scale of costs, it is half way between the two where the former are those of a gaugeShare.
+// Of the loader's, with 0.03 of the samples, the executions of fib of testdata/programs were 0.28 of the true ones, and by samples 0.6.
 func (all visitTolds) level() (float64, bool) {
-	var sum, of [2]float64 // without and with known executions
+	var sum, of, known, ofKnown float64
 	for _, t := range all {
-		k := 0
+		sum, of = sum+t.samples*t.factor, of+t.samples
 		if t.counted {
-			k = 1
+			known, ofKnown = known+t.samples*t.factor, ofKnown+t.samples
 		}
-		sum[k] += t.samples * t.factor
-		of[k] += t.samples
 	}
-	if of[1] > 0 {
-		return sum[1] / of[1], true
+	if of == 0 {
+		return 0, false
 	}
-	return sum[0] / max(of[0], 1e-300), of[0] > 0
+	mean := sum / of
+	if ofKnown == 0 {
+		return mean, true
+	}
+	worth := ofKnown / (ofKnown + gaugeShare*of)
+	return mean + worth*(known/ofKnown-mean), true
 }
 
 // variance returns that of the factor from procedure to procedure: what the factors differ by beyond chance and beyond

@@ -132,6 +132,26 @@ func TestWalkLevel(t *testing.T) {
 	}
 }
 
+// TestKnownLevel: what executions are of visits is told by procedures with known executions, the more the more of the samples these
+// have; by the others, too, where they have next to none.
+func TestKnownLevel(t *testing.T) {
+	for _, tt := range []struct{ samples, want float64 }{{0, 0}, {10, 0.54}, {gaugeShare * 1000 / (1 - gaugeShare) / 2, 1.65}, {1000, 2.87}} {
+		all := visitTolds{{factor: 0, samples: 1000}, {factor: 2, samples: tt.samples, counted: true}, {factor: 4, samples: tt.samples, counted: true}}
+		switch got, ok := all.level(); {
+		case !ok:
+			t.Errorf("of %g samples of what is known: nothing", tt.samples)
+		case math.Abs(got-tt.want) > 0.01:
+			t.Errorf("of %g samples of what is known: %.2f, want about %.2f", tt.samples, got, tt.want)
+		}
+	}
+	if level, ok := (visitTolds{{factor: 2}}).level(); ok {
+		t.Errorf("of no samples: %g", level)
+	}
+	if level, ok := (visitTolds{{factor: 2, samples: 10, counted: true}}).level(); !ok || level != 2 {
+		t.Errorf("of one that is known: %g, %v", level, ok)
+	}
+}
+
 // TestSharesCompared: a share that visits of the same branch contradict is as unsure as it is off them; one that they
 // confirm, or say nothing of, is left as it is.
 func TestSharesCompared(t *testing.T) {
