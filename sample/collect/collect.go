@@ -16,6 +16,8 @@ type Options struct {
 	Stdout  *os.File // nil is /dev/null
 	Stderr  *os.File // nil is /dev/null
 
+	Group bool // Command has a process group of its own, which is told to end with it, and is gone when the recording ends
+
 	PIDs []int // processes to watch, with all their threads, and what they start
 
 	Frequency int           // samples per second of processor time; 0 is DefaultFrequency

@@ -348,6 +348,7 @@ func (s *session) startCommand() error {
 func (opt *Options) command() *exec.Cmd {
 	cmd := exec.Command(opt.Command[0], opt.Command[1:]...)
 	cmd.Dir, cmd.Env = opt.Dir, opt.Env
+	cmd.SysProcAttr = &unix.SysProcAttr{Setpgid: opt.Group}
 	// A nil *os.File is no nil interface.
 	if opt.Stdin != nil {
 		cmd.Stdin = opt.Stdin
@@ -359,6 +360,22 @@ func (opt *Options) command() *exec.Cmd {
 		cmd.Stderr = opt.Stderr
 	}
 	return cmd
+}
+
+// signal sends a signal to the command, or to its group. An error means that it has just ended.
+func (opt *Options) signal(cmd *exec.Cmd, s unix.Signal) {
+	if opt.Group {
+		unix.Kill(-cmd.Process.Pid, s)
+	} else {
+		cmd.Process.Signal(s)
+	}
+}
+
+// sweep ends what a command that has ended left in its group.
+func (opt *Options) sweep(cmd *exec.Cmd) {
+	if opt.Group {
+		opt.signal(cmd, unix.SIGKILL)
+	}
 }
 
 // collect reads the rings until the recording is over.
@@ -441,15 +458,16 @@ func (s *session) watch(ctx context.Context) error {
 		select {
 		case <-s.ended:
 			s.tally.stats.Command = s.cmd.ProcessState
+			s.opt.sweep(s.cmd)
 			return nil
 		case <-done:
 			if s.cmd == nil {
 				return nil
 			}
 			done, kill = nil, time.After(killAfter)
-			s.cmd.Process.Signal(unix.SIGTERM) // an error means that it has just ended
+			s.opt.signal(s.cmd, unix.SIGTERM)
 		case <-kill:
-			s.cmd.Process.Kill()
+			s.opt.signal(s.cmd, unix.SIGKILL)
 		default:
 		}
 		if s.cmd == nil && !slices.ContainsFunc(s.opt.PIDs, Alive) {
@@ -464,7 +482,7 @@ func (s *session) watch(ctx context.Context) error {
 
 func (s *session) killCommand() {
 	if s.cmd != nil {
-		s.cmd.Process.Kill()
+		s.opt.signal(s.cmd, unix.SIGKILL)
 		<-s.ended
 	}
 }

@@ -26,7 +26,7 @@ type Held struct {
 // StartHeld starts the command of opt and holds it.
 func StartHeld(opt Options) (*Held, error) {
 	h := &Held{cmd: opt.command(), run: make(chan unix.Signal, 1), left: make(chan error, 1), ended: make(chan struct{})}
-	h.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	h.cmd.SysProcAttr.Ptrace = true
 	started := make(chan error)
 	go func() {
 		// Only the thread that started it may let it go.

@@ -247,7 +247,7 @@ func (t *tracer) begin() error {
 // it is traced in the older way until then, which has no PTRACE_INTERRUPT, and left stopped.
 func (t *tracer) start() error {
 	t.cmd = t.opt.command()
-	t.cmd.SysProcAttr = &unix.SysProcAttr{Ptrace: true}
+	t.cmd.SysProcAttr.Ptrace = true
 	if err := t.cmd.Start(); err != nil {
 		if why := traceRefusal(0); why != nil && errnoOf(err) == unix.EPERM {
 			return why
@@ -445,9 +445,9 @@ func (t *tracer) collect(ctx context.Context) error {
 			return nil
 		case kill.IsZero():
 			kill = now.Add(killAfter)
-			t.cmd.Process.Signal(unix.SIGTERM) // an error means that it has just ended
+			t.opt.signal(t.cmd, unix.SIGTERM)
 		case now.After(kill):
-			t.cmd.Process.Kill()
+			t.opt.signal(t.cmd, unix.SIGKILL)
 		}
 	}
 	return nil
