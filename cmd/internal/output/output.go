@@ -192,9 +192,30 @@ func WriteFile(path string, stdout io.Writer, b []byte) error {
 	})
 }
 
+// WriteProgram makes the file path, which can be executed, from what f writes. It appears as a file of Write does, and must not
+// be anything but a file. One that runs goes on as it is.
+func WriteProgram(path string, f func(io.Writer) error) error {
+	p, err := findDestination(path)
+	if err != nil {
+		return err
+	}
+	defer p.dir.Close()
+	if err := p.check(); err != nil {
+		return err
+	}
+	if !p.replaceable() {
+		return fmt.Errorf("%s is no regular file", path)
+	}
+	s, err := stage(p, 0o777, f)
+	if err != nil {
+		return err
+	}
+	return s.Commit()
+}
+
 // replace writes a new file beside its place and renames it.
 func replace(p *destination, f func(io.Writer) error) error {
-	s, err := stage(p, f)
+	s, err := stage(p, 0o666, f)
 	if err != nil {
 		return err
 	}
@@ -219,7 +240,7 @@ func Stage(path string, b []byte) (*Staged, error) {
 	}
 	var s *Staged
 	if err == nil {
-		s, err = stage(p, func(w io.Writer) error {
+		s, err = stage(p, 0o666, func(w io.Writer) error {
 			_, err := w.Write(b)
 			return err
 		})
@@ -283,10 +304,11 @@ func Sweep(path string) {
 // stagedAs is what of a name is in that of the file that is to replace it: a name has 255 bytes at most.
 func stagedAs(base string) string { return base[:min(len(base), 200)] }
 
-// stage writes a new file beside its place. The directory of p stays open.
-func stage(p *destination, f func(io.Writer) error) (s *Staged, err error) {
+// stage writes a new file beside its place, with the mode of what has the place, and else with that of mode that the user lets
+// files have. The directory of p stays open.
+func stage(p *destination, mode uint32, f func(io.Writer) error) (s *Staged, err error) {
 	tmp := fmt.Sprintf(".%s.%08x.tmp", stagedAs(p.base), rand.Uint32())
-	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o666)
+	file, err := p.open(tmp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -297,7 +319,8 @@ func stage(p *destination, f func(io.Writer) error) (s *Staged, err error) {
 		}
 	}()
 	if p.old != nil {
-		if err := file.Chmod(fs.FileMode(p.old.Mode) & fs.ModePerm); err != nil {
+		old := uint32(p.old.Mode)
+		if err := file.Chmod(fs.FileMode(old|old>>2&mode&0o111) & fs.ModePerm); err != nil { // who may read a program may run it
 			return nil, fmt.Errorf("%s: %w", p.path, fail.Cause(err))
 		}
 	}
