@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"backfeed/cmd/internal/report"
@@ -52,6 +53,22 @@ func KindOf(err error) Kind {
 		return e.Kind
 	}
 	return Other
+}
+
+// worst are kinds, the one that is said of several first.
+var worst = []Kind{Other, Usage, Machine, Nothing, Gate}
+
+// Join is one error of several failures, with the kind of the worst; nil of none.
+func Join(failures []error) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	for _, k := range worst {
+		if slices.ContainsFunc(failures, func(err error) bool { return KindOf(err) == k }) {
+			return &Error{Kind: k, Err: errors.Join(failures...)}
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // A linesError is an error of several lines. In all others, an end of line comes from a name.

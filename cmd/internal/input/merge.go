@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +52,49 @@ func ParseSource(arg string) (Source, error) {
 		return source, fail.Errorf(fail.Usage, "%s: want a weight above 0 and at most %g after the @", Name(arg), float64(maxWeight))
 	}
 	return Source{Path: arg[:i], Weight: w}, nil
+}
+
+// Under returns paths of a directory as they are from the directory that the process is in; absolute ones and
+// addresses stay.
+func Under(dir string, paths ...string) []string {
+	var all []string
+	for _, path := range paths {
+		if !filepath.IsAbs(path) && !fetch.Is(path) {
+			path = filepath.Join(dir, path)
+		}
+		all = append(all, path)
+	}
+	return all
+}
+
+// Expand returns the sources that those of a configuration in directory dir name, of which a path may be a pattern of
+// names. One that nothing has the name of is an error, unless such are to be left out; that none is left always is.
+func Expand(dir string, sources []Source, leaveOut bool) ([]Source, error) {
+	var all []Source
+	for _, s := range sources {
+		if fetch.Is(s.Path) || store.InBucket(s.Path) {
+			all = append(all, s)
+			continue
+		}
+		path := Under(dir, s.Path)[0]
+		found := []string{path}
+		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[") {
+			var err error
+			if found, err = filepath.Glob(path); err != nil {
+				return nil, fail.Errorf(fail.Usage, "%s: %w", s.Path, err)
+			}
+			if len(found) == 0 && !leaveOut {
+				return nil, fail.Errorf(fail.Nothing, "%s: no such file", s.Path)
+			}
+		}
+		for _, path := range found {
+			all = append(all, Source{Path: path, Weight: s.Weight})
+		}
+	}
+	if len(all) == 0 {
+		return nil, fail.Errorf(fail.Nothing, "no source is there")
+	}
+	return all, nil
 }
 
 // MergeOptions say how sources are added up.

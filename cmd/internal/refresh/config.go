@@ -3,7 +3,6 @@ package refresh
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/section"
 	"backfeed/feedback/gate"
 )
 
@@ -84,26 +84,12 @@ const defaultLock = "backfeed.lock"
 // Parse reads the section of the configuration text, which lies in directory dir. limits returns a set with the flags of
 // check that are limits, and these: a target's are set by its own section, and else by that of check.
 func Parse(text []byte, dir string, limits func() (*flagset.Set, *gate.Limits)) (*Config, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
-		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	found, err := section.Find(text, Section, "check")
+	if err != nil {
+		return nil, err
 	}
+	targets, check := found[0], found[1]
 	c := &Config{Dir: filepath.Clean(dir), Lock: defaultLock}
-	if doc.Kind == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return nil, fmt.Errorf("no section %q", Section)
-	}
-	var section, check *yaml.Node
-	for i := 0; i+1 < len(doc.Content[0].Content); i += 2 {
-		switch doc.Content[0].Content[i].Value {
-		case Section:
-			section = doc.Content[0].Content[i+1]
-		case "check":
-			check = doc.Content[0].Content[i+1]
-		}
-	}
-	if section == nil {
-		return nil, fmt.Errorf("no section %q", Section)
-	}
 	r := reader{limits: func(target *yaml.Node) (gate.Limits, error) {
 		fs, lim := limits()
 		err := fs.ConfigureSection(target, false)
@@ -112,10 +98,10 @@ func Parse(text []byte, dir string, limits func() (*flagset.Set, *gate.Limits)) 
 		}
 		return *lim, err
 	}}
-	err := fields(section, map[string]func(*yaml.Node) error{
-		"lock": scalar(&c.Lock),
+	err = section.Fields(targets, map[string]func(*yaml.Node) error{
+		"lock": section.String(&c.Lock),
 		"targets": func(n *yaml.Node) error {
-			return each(n, func(name string, n *yaml.Node) error {
+			return section.Each(n, func(name string, n *yaml.Node) error {
 				t, err := r.target(name, n)
 				c.Targets = append(c.Targets, t)
 				return err
@@ -126,7 +112,7 @@ func Parse(text []byte, dir string, limits func() (*flagset.Set, *gate.Limits)) 
 		return nil, err
 	}
 	if len(c.Targets) == 0 {
-		return nil, fmt.Errorf("line %d: %s: no targets", section.Line, Section)
+		return nil, fmt.Errorf("line %d: %s: no targets", targets.Line, Section)
 	}
 	return c, c.check()
 }
@@ -184,28 +170,28 @@ type reader struct {
 func (r *reader) target(name string, n *yaml.Node) (*Target, error) {
 	t := &Target{Name: name, Mode: Commit, line: n.Line}
 	var limits *yaml.Node
-	err := fields(n, map[string]func(*yaml.Node) error{
-		"sources":      list(func(n *yaml.Node) error { return t.addSource(n) }),
-		"image":        scalar(&t.Image),
-		"recorded":     scalar(&t.Recorded),
-		"builds":       list(func(n *yaml.Node) error { t.Builds = append(t.Builds, n.Value); return nil }),
-		"source":       scalar(&t.Tree),
-		"since":        span(&t.Since),
-		"half-life":    span(&t.HalfLife),
-		"normalise":    boolean(&t.Normalise),
-		"failure-mode": choice(map[string]func(){"any": func() { t.LeaveOut = false }, "all": func() { t.LeaveOut = true }}),
+	err := section.Fields(n, map[string]func(*yaml.Node) error{
+		"sources":      section.List(func(n *yaml.Node) error { return t.addSource(n) }),
+		"image":        section.String(&t.Image),
+		"recorded":     section.String(&t.Recorded),
+		"builds":       section.List(func(n *yaml.Node) error { t.Builds = append(t.Builds, n.Value); return nil }),
+		"source":       section.String(&t.Tree),
+		"since":        section.Span(&t.Since),
+		"half-life":    section.Span(&t.HalfLife),
+		"normalise":    section.Bool(&t.Normalise),
+		"failure-mode": section.Choice(map[string]func(){"any": func() { t.LeaveOut = false }, "all": func() { t.LeaveOut = true }}),
 		"label": func(n *yaml.Node) error {
 			t.Labels = map[string]string{}
-			return each(n, func(key string, v *yaml.Node) error {
-				return scalarOf(v, func(s string) error { t.Labels[key] = s; return nil })
+			return section.Each(n, func(key string, v *yaml.Node) error {
+				return section.Scalar(v, func(s string) error { t.Labels[key] = s; return nil })
 			})
 		},
-		"event":  scalar(&t.Event),
-		"model":  scalar(&t.Model),
+		"event":  section.String(&t.Event),
+		"model":  section.String(&t.Model),
 		"limits": func(n *yaml.Node) error { limits = n; return nil },
-		"mode":   choice(map[string]func(){string(Commit): func() { t.Mode = Commit }, string(Pin): func() { t.Mode = Pin }}),
-		"store":  scalar(&t.Store),
-		"outputs": list(func(n *yaml.Node) error {
+		"mode":   section.Choice(map[string]func(){string(Commit): func() { t.Mode = Commit }, string(Pin): func() { t.Mode = Pin }}),
+		"store":  section.String(&t.Store),
+		"outputs": section.List(func(n *yaml.Node) error {
 			o, err := outputOf(n)
 			t.Outputs = append(t.Outputs, o)
 			return err
@@ -233,7 +219,7 @@ func (r *reader) target(name string, n *yaml.Node) (*Target, error) {
 
 // addSource reads SRC or SRC@WEIGHT.
 func (t *Target) addSource(n *yaml.Node) error {
-	return scalarOf(n, func(text string) error {
+	return section.Scalar(n, func(text string) error {
 		s, err := input.ParseSource(text)
 		if err == nil && s.Path == "" {
 			err = errors.New("want a recording, a store or an address")
@@ -246,9 +232,9 @@ func (t *Target) addSource(n *yaml.Node) error {
 // outputOf reads a map of one kind with its path, and what else there is to say.
 func outputOf(n *yaml.Node) (o Output, err error) {
 	keys := map[string]func(*yaml.Node) error{
-		"format": scalar(&o.Form), "for": scalar(&o.For), "ld": scalar(&o.LD), "image": scalar(&o.Image),
+		"format": section.String(&o.Form), "for": section.String(&o.For), "ld": section.String(&o.LD), "image": section.String(&o.Image),
 		"gcc-version": func(n *yaml.Node) error {
-			return scalarOf(n, func(s string) (err error) {
+			return section.Scalar(n, func(s string) (err error) {
 				if o.GCC, err = strconv.Atoi(s); err == nil && o.GCC < 12 {
 					err = errors.New("want 12 or later")
 				}
@@ -262,10 +248,10 @@ func outputOf(n *yaml.Node) (o Output, err error) {
 				return fmt.Errorf("line %d: an output is %s or %s: make it two", n.Line, o.Kind, kind)
 			}
 			o.Kind = kind
-			return scalar(&o.Path)(n)
+			return section.String(&o.Path)(n)
 		}
 	}
-	if err := fields(n, keys); err != nil {
+	if err := section.Fields(n, keys); err != nil {
 		return o, err
 	}
 	switch {
@@ -288,132 +274,4 @@ func outputOf(n *yaml.Node) (o Output, err error) {
 		err = fmt.Errorf("line %d: %w", n.Line, err)
 	}
 	return o, err
-}
-
-// fields reads a map whose keys are known.
-func fields(n *yaml.Node, known map[string]func(*yaml.Node) error) error {
-	return each(n, func(key string, v *yaml.Node) error {
-		read := known[key]
-		if read == nil {
-			return fmt.Errorf("line %d: %q: want one of %s", v.Line, key, names(known))
-		}
-		return read(v)
-	})
-}
-
-// names are the keys of a map, in words.
-func names[V any](of map[string]V) string {
-	return strings.Join(slices.Sorted(maps.Keys(of)), ", ")
-}
-
-// each calls f for the keys of a map and their values: its own, and those of maps that it merges where it has no such
-// key itself.
-func each(n *yaml.Node, f func(key string, v *yaml.Node) error) error {
-	own := map[string]bool{}
-	return eachOf(n, 0, func(key string, v *yaml.Node, depth int) error {
-		if depth > 0 && own[key] {
-			return nil
-		}
-		own[key] = own[key] || depth == 0
-		return f(key, v)
-	})
-}
-
-// maxMerge is how deep merged maps may merge others: one that merges itself has no end.
-const maxMerge = 8
-
-// eachOf calls f for the keys of a map, and then for those of the maps that it merges, one deeper.
-func eachOf(n *yaml.Node, depth int, f func(key string, v *yaml.Node, depth int) error) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: want names, each with what it holds", n.Line)
-	}
-	if depth > maxMerge {
-		return fmt.Errorf("line %d: maps are merged more than %d deep", n.Line, maxMerge)
-	}
-	var merged []*yaml.Node
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key := n.Content[i]
-		switch {
-		case key.Tag == "!!merge":
-			merged = append(merged, n.Content[i+1])
-			continue
-		case seen[key.Value]: // which only decoding into values refuses
-			return fmt.Errorf("line %d: %q is there twice", key.Line, key.Value)
-		}
-		seen[key.Value] = true
-		if err := f(key.Value, n.Content[i+1], depth); err != nil {
-			return err
-		}
-	}
-	for _, m := range merged {
-		if err := eachOf(m, depth+1, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// list returns a reader of a list, or of one thing that is one.
-func list(f func(*yaml.Node) error) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		if n.Kind == yaml.AliasNode {
-			n = n.Alias
-		}
-		if n.Kind != yaml.SequenceNode {
-			return f(n)
-		}
-		for _, item := range n.Content {
-			if err := f(item); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// scalarOf reads a plain value.
-func scalarOf(n *yaml.Node, f func(string) error) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return fmt.Errorf("line %d: want a plain value", n.Line)
-	}
-	if err := f(n.Value); err != nil {
-		return fmt.Errorf("line %d: %q: %w", n.Line, n.Value, err)
-	}
-	return nil
-}
-
-func scalar(p *string) func(*yaml.Node) error {
-	return func(n *yaml.Node) error { return scalarOf(n, func(s string) error { *p = s; return nil }) }
-}
-
-func span(p *time.Duration) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		return scalarOf(n, func(s string) (err error) { *p, err = flagset.ParseTimeSpan(s, false); return err })
-	}
-}
-
-func boolean(p *bool) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		return scalarOf(n, func(s string) (err error) { *p, err = strconv.ParseBool(s); return err })
-	}
-}
-
-func choice(of map[string]func()) func(*yaml.Node) error {
-	return func(n *yaml.Node) error {
-		return scalarOf(n, func(s string) error {
-			f := of[s]
-			if f == nil {
-				return fmt.Errorf("want one of %s", names(of))
-			}
-			f()
-			return nil
-		})
-	}
 }

@@ -62,7 +62,7 @@ func Fetch(ctx context.Context, path string, opt FetchOptions) error {
 	if pinned == 0 {
 		return fail.Errorf(fail.Nothing, "%s: no output is in a store: of mode commit, the repository has them", path)
 	}
-	return joined(failed)
+	return fail.Join(failed)
 }
 
 // bring brings one profile to its path below dir.

@@ -2,7 +2,6 @@ package refresh
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -92,7 +91,7 @@ func Run(ctx context.Context, c *Config, opt Options) (*report.Refresh, error) {
 			failures = append(failures, err)
 		}
 	}
-	return doc, joined(failures)
+	return doc, fail.Join(failures)
 }
 
 // forget drops from the lock's file what the configuration does not have any more.
@@ -102,22 +101,6 @@ func (l *Lock) forget(c *Config, path string) error {
 		return nil
 	}
 	return output.WriteFile(path, nil, l.Encode())
-}
-
-// kinds are those of failures, the one that is said of several first.
-var kinds = []fail.Kind{fail.Other, fail.Usage, fail.Machine, fail.Nothing, fail.Gate}
-
-// joined is one error of those of targets, with the kind of the worst; nil of none.
-func joined(failures []error) error {
-	if len(failures) == 0 {
-		return nil
-	}
-	for _, k := range kinds {
-		if i := slices.IndexFunc(failures, func(err error) bool { return fail.KindOf(err) == k }); i >= 0 {
-			return &fail.Error{Kind: k, Err: errors.Join(failures...)}
-		}
-	}
-	return errors.Join(failures...)
 }
 
 // prefixed says whose a notice is.

@@ -5,15 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"backfeed/cmd/internal/fail"
-	"backfeed/cmd/internal/fetch"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -99,46 +96,16 @@ func (r *run) read(ctx context.Context) error {
 	if r.Since > 0 {
 		opt.Since = r.opt.Now.Add(-r.Since)
 	}
-	var sources []input.Source
-	for _, s := range r.Sources {
-		if fetch.Is(s.Path) || store.InBucket(s.Path) {
-			sources = append(sources, s)
-			continue
-		}
-		path := r.under(s.Path)[0]
-		found := []string{path}
-		if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?[") {
-			var err error
-			if found, err = filepath.Glob(path); err != nil {
-				return fail.Errorf(fail.Usage, "%s: %w", s.Path, err)
-			}
-			if len(found) == 0 && !r.LeaveOut {
-				return fail.Errorf(fail.Nothing, "%s: no such file", s.Path)
-			}
-		}
-		for _, path := range found {
-			sources = append(sources, input.Source{Path: path, Weight: s.Weight})
-		}
+	sources, err := input.Expand(r.config.Dir, r.Sources, r.LeaveOut)
+	if err != nil {
+		return err
 	}
-	if len(sources) == 0 {
-		return fail.Errorf(fail.Nothing, "no source is there")
-	}
-	var err error
 	r.src, err = input.Merge(ctx, sources, input.MergeOptions{HalfLife: r.HalfLife, Normalise: r.Normalise, LeaveOut: r.LeaveOut}, opt)
 	return err
 }
 
 // under returns paths as they are from the directory that the process is in.
-func (r *run) under(paths ...string) []string {
-	var all []string
-	for _, path := range paths {
-		if !filepath.IsAbs(path) && !fetch.Is(path) {
-			path = filepath.Join(r.config.Dir, path)
-		}
-		all = append(all, path)
-	}
-	return all
-}
+func (r *run) under(paths ...string) []string { return input.Under(r.config.Dir, paths...) }
 
 // imageNames are those of the target and of its outputs, each once.
 func (r *run) imageNames() []string {

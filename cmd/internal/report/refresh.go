@@ -83,8 +83,8 @@ type Saving struct {
 	Most  float64 `json:"most"`
 }
 
-// Rows of a run, for CSV: one for each output, and one for a target without.
-type refreshRow struct {
+// A RefreshRow is a row of a run, for CSV: one for each output, and one for a target without.
+type RefreshRow struct {
 	Target  string `json:"target"`
 	State   string `json:"state"`
 	Path    string `json:"path"`
@@ -97,14 +97,14 @@ type refreshRow struct {
 }
 
 // Rows are the run for a table of one row per output.
-func (r *Refresh) Rows() []any {
-	var rows []any
+func (r *Refresh) Rows() []RefreshRow {
+	var rows []RefreshRow
 	for _, t := range r.Targets {
 		if len(t.Outputs) == 0 {
-			rows = append(rows, refreshRow{Target: t.Name, State: t.State, Reason: t.Reason})
+			rows = append(rows, RefreshRow{Target: t.Name, State: t.State, Reason: t.Reason})
 		}
 		for _, o := range t.Outputs {
-			row := refreshRow{t.Name, t.State, o.Path, o.Format, o.State, o.SHA256, 0, 0, o.Why}
+			row := RefreshRow{t.Name, t.State, o.Path, o.Format, o.State, o.SHA256, 0, 0, o.Why}
 			if o.Changes != nil {
 				row.Clear, row.Changes = o.Changes.Clear, len(o.Changes.Changes)
 			}
