@@ -22,7 +22,7 @@ import (
 const configFile = "backfeed.yaml"
 
 // configured are the commands that read a configuration.
-var configured = []string{"agent", "check", "refresh"}
+var configured = []string{"agent", "check", "optimize", "refresh"}
 
 const configHelp = `--config names a file of YAML with a key for each flag below the name of the command: what follows the flag on a
 command line, or a list, or, of labels, a map. Flags of the command line win. One file may be for several commands.`

@@ -15,7 +15,7 @@ import (
 // placeholders are all words that help has for values of flags, and what each stands for.
 var placeholders = map[string]string{
 	"ID": "of a build", "branch": "of a repository", "change": "a share, more or less than before", "N": "a number", "HZ": "samples per second", "PID": "a process", "URL": "of pprof", "SRC": "a source of samples",
-	"cause": "of a stall", "dir": "a directory", "file": "a file", "duration": "a length of time", "host:port": "to listen at",
+	"CMD": "of a shell", "cause": "of a stall", "dir": "a directory", "file": "a file", "duration": "a length of time", "host:port": "to listen at",
 	"name": "of an event, model or procedure", "name=value": "a label", "part": "of the work", "path": "of an image or cgroup", "percent": "a share", "size": "bytes",
 	"share": "of 1", "time": "a point in time", "word": "one of those listed",
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/cmd/internal/web"
 	"backfeed/internal/testtool"
@@ -51,6 +53,7 @@ type hostileCase struct {
 	store       string // of segments with hostile labels and names
 	pprof       string // a profile that DecideGo reads
 	config      string // a configuration of refresh
+	optimize    string // a configuration of optimize
 	out         string // a file to write
 }
 
@@ -143,6 +146,31 @@ func newHostileCase(t *testing.T) *hostileCase {
 		t.Fatal(err)
 	}
 	h.config = testtool.Write(t, filepath.Join(dir), hostileName("", "config"), string(config))
+	yaml := func(what string) string { return filepath.Join(dir, strings.ToValidUTF8(hostileName("", what), "")) } // which has no other text
+	testtool.Put(t, yaml("program"), testtool.Read(t, h.image))
+	testtool.Put(t, yaml("says"), hostile)
+	target := func(name string, more map[string]any) map[string]any {
+		all := map[string]any{"binary": yaml("program"), "run": "{binary}", "output": yaml(name), "report": yaml(name + ".json")}
+		maps.Copy(all, more)
+		return all
+	}
+	config, err = json.Marshal(map[string]any{"optimize": map[string]any{"targets": map[string]any{
+		"a": target("a", map[string]any{"run": "cat " + prose.ShellWord(yaml("says")) + " >&2; exit 1; # {binary}"}),
+		"b": target("b", map[string]any{"binary": yaml("nowhere")}),
+		"c": target("c", map[string]any{"run": "{binary}; i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done", "try": []string{"bolt"}, "pairs": 6}),
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ascii strings.Builder // YAML takes few other characters as they are
+	for _, r := range string(config) {
+		if r < 0x7f {
+			ascii.WriteRune(r)
+		} else {
+			fmt.Fprintf(&ascii, "\\u%04x", r)
+		}
+	}
+	h.optimize = testtool.Write(t, filepath.Join(dir), hostileName("", "optimize"), ascii.String())
 	return h
 }
 
@@ -162,6 +190,7 @@ var hostileLines = map[string][]string{
 	"check":     {"check {rec}", "check {rec} --binary {image}", "check {rec} --config {pprof}", "check {rec} --binary {gone}"},
 	"diff":      {"diff {rec} {rec}", "diff {rec} {rec} --by block", "diff {rec} {other}", "diff {rec} {rec} --proc {proc}", "diff {pprof} {pprof}", "diff {pprof} {pprof} --for llvm"},
 	"refresh":   {"refresh --config {config}", "refresh --config {config} --dry-run --target {gone}", "refresh --config {pprof}", "refresh --config {config} --markdown -"},
+	"optimize":  {"optimize --config {optimize}", "optimize --config {optimize} --dry-run --target {gone}", "optimize --config {pprof}", "optimize --config {config}", "optimize --binary {gone} -o {out} -- {binary} {proc}"},
 	"fetch":     {"fetch --lock {config}", "fetch --lock {gone}", "fetch --lock {pprof} {gone}"},
 	"verdict": {"verdict {rec} {rec}", "verdict {rec} {other}", "verdict {rec} vs {rec} {rec} --same-load", "verdict {rec} {rec} --per {proc}", "verdict {rec} {rec} --image {image}", "verdict {rec} {rec} --image {gone}",
 		"verdict {store} --old-build 0 --new-build 1", "verdict {store} --deploy 2026-01-02T01:00:00Z", "verdict {rec} {rec} --units {pprof} --counter {proc}", "verdict {pprof} {pprof}", "verdict {pprof} {pprof} --kind-label {proc}"},
@@ -196,7 +225,7 @@ func commandOf(line string) *command {
 func TestHostile(t *testing.T) {
 	h := newHostileCase(t)
 	words := map[string]string{"{image}": h.image, "{gone}": h.gone, "{proc}": h.proc, "{rec}": h.rec, "{other}": h.other, "{counts}": h.counts,
-		"{truth}": h.truth, "{store}": h.store, "{pprof}": h.pprof, "{config}": h.config, "{out}": h.out}
+		"{truth}": h.truth, "{store}": h.store, "{pprof}": h.pprof, "{config}": h.config, "{optimize}": h.optimize, "{out}": h.out}
 	var pairs []string
 	for word, is := range words {
 		pairs = append(pairs, word, is)

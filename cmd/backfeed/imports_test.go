@@ -17,8 +17,8 @@ import (
 // import any that stands further left on one of its lines; names joined by a
 // comma never import each other.
 var lines = []string{
-	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/otlp, sample/perfdata, sample/store/s3 <- sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/verdict <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/verdict, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
+	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/otlp, sample/perfdata, sample/store/s3 <- sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/section, cmd/internal/verdict <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/optimize <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/section, cmd/internal/verdict, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/optimize <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -34,9 +34,9 @@ var homes = map[string][]string{
 	"github.com/google/pprof":                  {"sample", "feedback", "cmd/internal/web", "cmd/backfeed (test)", "cmd/internal/verdict (test)", "infer/image (test)"},
 	"golang.org/x/arch":                        {"infer/image"},
 	"github.com/ianlancetaylor/demangle":       {"infer/image"},
-	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                                              // results of benchmarks
-	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/internal/flagset", "cmd/internal/refresh", "cmd/internal/forge (test)", "cmd/backfeed (test)"}, // models; flags in a file; targets; manifests
-	"go.starlark.net":                          {"cmd/backfeed (test)"},                                                                                               // Bazel's language
+	"golang.org/x/perf":                        {"cmd/internal/verdict"},                                                                                                                                               // results of benchmarks
+	"gopkg.in/yaml.v3":                         {"infer/machine", "cmd/internal/flagset", "cmd/internal/section", "cmd/internal/refresh", "cmd/internal/optimize", "cmd/internal/forge (test)", "cmd/backfeed (test)"}, // models; flags in a file; targets; manifests
+	"go.starlark.net":                          {"cmd/backfeed (test)"},                                                                                                                                                // Bazel's language
 	"github.com/spf13/cobra":                   {"cmd/backfeed"},
 	"github.com/spf13/pflag":                   {"cmd/internal/flagset", "cmd/backfeed"}, // sets there; which flags a command has here
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"},                         // pages for man

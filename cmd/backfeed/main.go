@@ -27,7 +27,7 @@ type commandGroup struct {
 
 // commandGroups are the subcommands in the order in which help lists them.
 var commandGroups = []commandGroup{
-	{"To begin with", []*command{demoCmd, doctorCmd, pgoCmd}},
+	{"To begin with", []*command{demoCmd, doctorCmd, pgoCmd, optimizeCmd}},
 	{"To record, and keep recordings", []*command{recordCmd, agentCmd, receiveCmd, storeCmd, importCmd, mergeCmd}},
 	{"To see where the time went", []*command{imagesCmd, profCmd, listCmd, topstallsCmd, whatcgCmd, statsCmd, serveCmd, reportCmd}},
 	{"To know how often code ran", []*command{inferCmd, verifyCmd}},

@@ -89,24 +89,32 @@ func runRefresh(c *cli, args []string) error {
 			return err
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	return c.repeat(*every, func(ctx context.Context) error {
+		return c.refresh(ctx, cmp.Or(*config, configFile), opt, *markdown, format, failOn.Value == "changed", proposer{api, change})
+	})
+}
+
+// repeat runs f, and with a time again whenever so much has passed, until a signal comes. A failure ends it only once, or where it
+// would fail like that for ever.
+func (c *cli) repeat(every time.Duration, f func(context.Context) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	for {
-		err := c.refresh(ctx, cmp.Or(*config, configFile), opt, *markdown, format, failOn.Value == "changed", proposer{api, change})
+		err := f(ctx)
 		switch {
-		case *every == 0:
+		case every == 0:
 			return err
 		case ctx.Err() != nil:
 			return nil
 		case fail.KindOf(err) == fail.Usage: // it would go on like that
 			return err
 		case err != nil:
-			c.warn("%s; again in %v", fail.Text(err), *every)
+			c.warn("%s; again in %v", fail.Text(err), every)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(*every):
+		case <-time.After(every):
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/optimize"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
@@ -531,38 +532,27 @@ func (d *demo) compare() error {
 	if err := d.sameOutput(); err != nil {
 		return err
 	}
-	var change, noise []float64
-	var last time.Duration // the base run before this block
-	for i := range d.size.blocks {
-		d.opt.Notify.Progress("comparing: block %d of %d", i+1, d.size.blocks)
-		// Base, better, better, base: what drifts slowly cancels out.
-		var t [4]time.Duration
-		for j, exe := range []string{d.base, d.better, d.better, d.base} {
-			var err error
-			if t[j], err = d.userTime(exe); err != nil {
-				return err
-			}
-		}
-		change = append(change, ratio(t[1], t[0]), ratio(t[2], t[3]))
-		if i > 0 {
-			noise = append(noise, ratio(t[0], last))
-		}
-		last = t[3]
+	builds := []string{d.base, d.better}
+	times, err := optimize.Alternate(len(builds), 2*d.size.blocks, func(build, round int) (time.Duration, error) {
+		d.opt.Notify.Progress("comparing: round %d of %d", round+1, 2*d.size.blocks)
+		return d.processorTime(builds[build])
+	})
+	if err != nil {
+		return err
 	}
-	b := compareRatios(change)
-	d.say("\n5. Compared %d pairs of runs by their processor time. Both builds print the same.\n", b.pairs)
-	d.say("   with the profile          %s  (95 %% interval of the median: %s to %s)", faster(b.median), faster(b.low), faster(b.high))
-	if len(noise) > 0 {
-		a := compareRatios(noise)
-		d.say("   base against itself       %s  (%d pairs: %s to %s)", faster(a.median), a.pairs, faster(a.low), faster(a.high))
+	b := times.Against(1)
+	d.say("\n5. Compared %d pairs of runs by their processor time. Both builds print the same.\n", b.Pairs)
+	d.say("   with the profile          %s  (95 %% interval of the median: %s to %s)", faster(b.Median), faster(b.Low), faster(b.High))
+	if a, ok := times.Noise(); ok {
+		d.say("   base against itself       %s  (%d pairs: %s to %s)", faster(a.Median), a.Pairs, faster(a.Low), faster(a.High))
 	}
-	if b.high >= 1 {
+	if b.High >= 1 {
 		d.say("\nThe difference does not stand out of the noise: this machine may be too busy. Run the demo again.")
 		return nil
 	}
-	d.say("\nThe profile saves %s of the program's processor time.", report.Percent(saved(b.median)))
+	d.say("\nThe profile saves %s of the program's processor time.", report.Percent(1-b.Median))
 	if d.temp {
-		d.say("`backfeed demo --dir DIR` keeps the files; `backfeed pgo -- YOUR-PROGRAM` does this for yours.")
+		d.say("`backfeed demo --dir DIR` keeps the files; `backfeed optimize` does all of this for a program of yours.")
 	}
 	return nil
 }
@@ -570,16 +560,14 @@ func (d *demo) compare() error {
 // faster writes a ratio of times as a change: "-20.1 %".
 func faster(ratio float64) string { return fmt.Sprintf("%+6.1f %%", 100*(ratio-1)) }
 
-func ratio(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
-
-// userTime runs a build and returns the processor time that it used.
-func (d *demo) userTime(exe string) (time.Duration, error) {
+// processorTime runs a build and returns the processor time that it used.
+func (d *demo) processorTime(exe string) (time.Duration, error) {
 	cmd := exec.Command(exe, "-n", strconv.Itoa(d.size.compare))
 	cmd.Dir, cmd.Env = d.dir, d.env
 	if err := cmd.Run(); err != nil {
 		return 0, fmt.Errorf("%s: %w", exe, err)
 	}
-	return cmd.ProcessState.UserTime(), nil
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
 // sameOutput makes sure that both builds give the same answer. It also warms the

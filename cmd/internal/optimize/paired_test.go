@@ -1,4 +1,4 @@
-package demo
+package optimize
 
 import (
 	"math"
@@ -10,14 +10,14 @@ func TestCompare(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ratios []float64
-		want   comparison
+		want   Comparison
 	}{
-		{"one pair", []float64{.8}, comparison{1, .8, .8, .8}},
-		{"odd", []float64{.9, .7, .8}, comparison{3, .8, .7, .9}},
-		{"even", []float64{1, 2, 3, 4}, comparison{4, 2.5, 1, 4}},
-		{"nine: one off each end", []float64{9, 1, 2, 3, 4, 5, 6, 7, 8}, comparison{9, 5, 2, 8}},
+		{"one pair", []float64{.8}, Comparison{1, .8, .8, .8}},
+		{"odd", []float64{.9, .7, .8}, Comparison{3, .8, .7, .9}},
+		{"even", []float64{1, 2, 3, 4}, Comparison{4, 2.5, 1, 4}},
+		{"nine: one off each end", []float64{9, 1, 2, 3, 4, 5, 6, 7, 8}, Comparison{9, 5, 2, 8}},
 	} {
-		if got := compareRatios(tt.ratios); got != tt.want {
+		if got := Compare(tt.ratios); got != tt.want {
 			t.Errorf("%s: %+v, want %+v", tt.name, got, tt.want)
 		}
 	}
@@ -43,7 +43,7 @@ func TestCompareCovers(t *testing.T) {
 		for i := range ratios {
 			ratios[i] = math.Exp(.05 * r.NormFloat64()) // median 1
 		}
-		if c := compareRatios(ratios); c.low <= 1 && 1 <= c.high {
+		if c := Compare(ratios); c.Low <= 1 && 1 <= c.High {
 			inside++
 		}
 	}

@@ -1,0 +1,96 @@
+package optimize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"backfeed/cmd/internal/fail"
+	"backfeed/cmd/internal/prose"
+	"backfeed/cmd/internal/report"
+	"backfeed/infer/truth"
+)
+
+// count has callgrind count what a program executes of its target's shorter run.
+func (j *job) count(ctx context.Context, s *stage) (*report.OptimizeCounts, error) {
+	if _, err := program("valgrind"); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(j.work, "count-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	// What the command starts as the program is a script, which a shell takes wherever it takes a program.
+	script := filepath.Join(dir, filepath.Base(s.binary))
+	text := fmt.Sprintf("#!/bin/sh\nexec valgrind -q --tool=callgrind --dump-instr=yes --dump-line=no --collect-jumps=yes --callgrind-out-file=%s %s \"$@\"\n",
+		prose.ShellWord(filepath.Join(dir, "counts.%p")), prose.ShellWord(s.binary))
+	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+		return nil, err
+	}
+	if _, err := (command{what: "count", text: filled(j.Count, script, flags{}), dir: j.dir}).run(ctx); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "counts.*"))
+	if err != nil {
+		return nil, err
+	}
+	var sum report.OptimizeCounts
+	for _, file := range files {
+		if err := addCounts(&sum, file, s.binary); err != nil {
+			return nil, err
+		}
+	}
+	if sum.Instructions == 0 {
+		return nil, fail.Errorf(fail.Nothing, "callgrind counted nothing of %s", filepath.Base(s.binary))
+	}
+	return &sum, nil
+}
+
+// addCounts adds what a file of callgrind has of the program's own code, and of what lies in no file it knows: llvm-bolt
+// moves code out of .text.
+func addCounts(sum *report.OptimizeCounts, file, binary string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil || st.Size() == 0 {
+		return err
+	}
+	counts, err := truth.Read(f)
+	if err != nil {
+		return fmt.Errorf("callgrind's counts: %w", err)
+	}
+	own := counts.Images[binary]
+	if own == nil {
+		if path, err := filepath.EvalSymlinks(binary); err == nil {
+			own = counts.Images[path]
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, it := range []*truth.Image{own, counts.Images["???"]} {
+		if it == nil {
+			continue
+		}
+		sum.Instructions = added(sum.Instructions, it.Total())
+		for _, n := range it.Jumps {
+			sum.Taken = added(sum.Taken, n)
+		}
+	}
+	return nil
+}
+
+// added is a sum, or the most that 64 bits hold.
+func added(a, b uint64) uint64 {
+	if a+b < a {
+		return math.MaxUint64
+	}
+	return a + b
+}

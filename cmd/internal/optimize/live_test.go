@@ -1,0 +1,133 @@
+package optimize
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/internal/testtool"
+)
+
+// live runs a target, with notes in the log, and returns what became of it.
+func live(t *testing.T, dir, keys string) (*report.OptimizeTarget, map[string]*report.OptimizeCandidate) {
+	t.Helper()
+	c, err := Parse([]byte("optimize: {targets: {app: {output: fast, pairs: 6, "+keys+"}}}"), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Run(context.Background(), c, Options{Notify: report.Quiet{}})
+	if doc == nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := doc.Text(&b, report.Style{}); err != nil {
+		t.Error(err)
+	}
+	t.Logf("\n%s", &b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]*report.OptimizeCandidate{}
+	for i := range doc.Targets[0].Candidates {
+		c := &doc.Targets[0].Candidates[i]
+		by[c.Name] = c
+	}
+	return &doc.Targets[0], by
+}
+
+// made reports whether a candidate was made, works, and was measured.
+func made(c *report.OptimizeCandidate) bool {
+	return c != nil && (c.State == report.CandidateMeasured || c.State == report.CandidateKept) && c.First != nil
+}
+
+// TestClang makes all candidates of a C program by clang, lld and llvm-bolt. Which is fastest is not for a test to say; that what
+// is in place is what the report has is.
+func TestClang(t *testing.T) {
+	testtool.Live(t, "records a program, and builds it ten times")
+	testtool.Need(t, "clang-19", "ld.lld-19", "llvm-bolt-19")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
+	did, by := live(t, dir, `compiler: clang, build: 'clang-19 -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 3000000', try: [pgo, order, bolt, propeller, align, huge-pages, pgo+bolt, pgo+propeller]`)
+	for name, c := range by {
+		if !made(c) {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if did.Recording == nil || did.Recording.Program == 0 || did.Recording.Program > did.Recording.Samples {
+		t.Errorf("recorded: %+v", did.Recording)
+	}
+	sum, err := sumOf(filepath.Join(dir, "fast"))
+	if want := did.Base.SHA256; err != nil || sum != did.SHA256 || did.Kept == "" && sum != want || did.Kept != "" && sum != by[did.Kept].SHA256 {
+		t.Errorf("in place is %s, %v; report: %+v", sum, err, did)
+	}
+	if old := testtool.Output(t, dir, filepath.Join(dir, "fast"), "1000"); old != testtool.Output(t, dir, filepath.Join(dir, "fast"), "1000") || old == "" {
+		t.Errorf("what is in place prints %q", old)
+	}
+	for name, want := range map[string]string{"pgo": "inlined call sites", "order": "functions", "bolt": "procedures", "propeller": "in order"} {
+		if c := by[name]; made(c) && !strings.Contains(strings.Join(c.Holds, " "), want) {
+			t.Errorf("%s holds %q", name, c.Holds)
+		}
+	}
+}
+
+// TestGCC does so with gcc and GNU ld, counts by callgrind, and then has llvm-bolt rewrite what is there, without a build.
+func TestGCC(t *testing.T) {
+	testtool.Live(t, "records a program, and builds it")
+	testtool.Need(t, "gcc", "valgrind", "llvm-bolt-19")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
+	did, by := live(t, dir, `compiler: gcc, build: 'gcc -O2 {flags} {ldflags} -o {binary} machine.c', run: '{binary} 3000000', count: '{binary} 20000', try: [pgo, order, pgo+bolt]`)
+	for name, c := range by {
+		if !made(c) || c.Counts == nil || c.Counts.Instructions == 0 || c.Counts.Taken == 0 {
+			t.Errorf("%s: %+v", name, c)
+		}
+	}
+	if n := did.Base.Counts; n == nil || n.Instructions < 20000*20 {
+		t.Errorf("counted of the base: %+v", n)
+	}
+	testtool.Run(t, dir, "gcc", "-O2", "-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs", "-o", "app", "machine.c")
+	_, by = live(t, dir, `binary: app, run: '{binary} 3000000'`)
+	if !made(by["bolt"]) {
+		t.Errorf("without a build: %+v", by["bolt"])
+	}
+}
+
+// TestBoltFails: where llvm-bolt fails with a function, that is found and left alone.
+func TestBoltFails(t *testing.T) {
+	testtool.Live(t, "records a program, and rewrites it several times")
+	testtool.Need(t, "gcc", "llvm-bolt-19")
+	dir, bin := t.TempDir(), t.TempDir()
+	// It fails with rotate if that is not to be skipped, unless it is not to split functions either.
+	testtool.Write(t, bin, "llvm-bolt", `#!/bin/sh
+skip=
+for a; do case $a in -skip-funcs-file=*) skip=$(cat "${a#*=}") ;; esac; done
+case "$skip" in *rotate*) ;; *) echo "PLEASE submit a bug report: rotate" >&2; kill -SEGV $$ ;; esac
+exec llvm-bolt-19 "$@"
+`)
+	if err := os.Chmod(filepath.Join(bin, "llvm-bolt"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	testtool.Write(t, dir, "machine.c", testtool.Read(t, "testdata/machine.c"))
+	testtool.Run(t, dir, "gcc", "-O2", "-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs", "-o", "app", "machine.c")
+	_, by := live(t, dir, `binary: app, run: '{binary} 3000000'`)
+	if c := by["bolt"]; !made(c) || !strings.Contains(strings.Join(c.Notes, " "), "left rotate") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestGo builds a Go program by its profile.
+func TestGo(t *testing.T) {
+	testtool.Live(t, "records a program, and builds the standard library with its profile")
+	testtool.Need(t, "go")
+	dir := t.TempDir()
+	testtool.Write(t, dir, "main.go", testtool.Read(t, "../demo/testdata/demo/main.go"))
+	testtool.Write(t, dir, "go.mod", "module demo\n\ngo 1.22\n")
+	did, by := live(t, dir, `compiler: go, build: 'CGO_ENABLED=0 go build {flags} -o {binary} .', run: '{binary} -n 100'`)
+	if !made(by["pgo"]) || !strings.Contains(strings.Join(by["pgo"].Holds, " "), "call edges") {
+		t.Errorf("%+v", did)
+	}
+}

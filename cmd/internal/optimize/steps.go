@@ -1,0 +1,288 @@
+package optimize
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"backfeed/cmd/internal/emit"
+	"backfeed/cmd/internal/fail"
+	"backfeed/layout"
+)
+
+// flags are what a build is given: those of the compiler, and those that it has where it links.
+type flags struct{ compile, link string }
+
+// and returns f with more behind it, each word once.
+func (f flags) and(more flags) flags {
+	return flags{words(f.compile, more.compile), words(f.link, more.link)}
+}
+
+func words(texts ...string) string {
+	var all []string
+	for _, text := range texts {
+		for _, w := range strings.Fields(text) {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// A step is something that is done with a program by what is known of how it ran.
+type step struct {
+	compilers []string // that can; "" is without a build
+	rewrites  bool     // the finished program, in place of building it again
+	links     bool     // it has flags for the link
+	// sampled are the flags that the build before needs, which is what is sampled.
+	sampled func(t *Target) flags
+	// missing says what this machine lacks for it; "" is nothing.
+	missing func(t *Target) string
+	blind   bool // nothing has to be recorded for it
+	// profile writes what the compiler or linker reads into the directory of a stage, and returns the flags that name it
+	// and what is in it. nil is nothing.
+	profile func(j *job, from *stage) (flags, []string, error)
+}
+
+// stepNames are the names of steps, as help has them.
+var stepNames = []string{"pgo", "order", "bolt", "propeller", "align", "huge-pages"}
+
+// usualCandidates are what is tried of a program where its target does not say, by its compiler.
+var usualCandidates = map[string][]string{
+	"go":    {"pgo"},
+	"clang": {"pgo", "order", "bolt", "propeller", "pgo+bolt"},
+	"gcc":   {"pgo", "order", "bolt", "pgo+bolt"},
+	"rustc": {"pgo", "bolt", "pgo+bolt"},
+	"":      {"bolt"},
+}
+
+var compiled = []string{"clang", "gcc"}
+
+var steps map[string]*step
+
+func init() { // they refer to functions that refer to them
+	steps = map[string]*step{
+		"pgo": {
+			compilers: Compilers,
+			sampled: func(t *Target) flags {
+				return map[string]flags{
+					"clang": {"-g -fdebug-info-for-profiling", ""},
+					"gcc":   {"-g", ""},
+					"rustc": {"-Cdebuginfo=1 -Zdebug-info-for-profiling", ""},
+				}[t.Compiler]
+			},
+			profile: profilePGO,
+		},
+		"order": {
+			compilers: compiled, links: true,
+			sampled: func(t *Target) flags { return flags{"-ffunction-sections", t.linkBy()} },
+			missing: func(t *Target) string {
+				if t.linkerName() == "lld" {
+					return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld")
+				}
+				return ""
+			},
+			profile: profileOrder,
+		},
+		"bolt": {
+			compilers: []string{"clang", "gcc", "rustc", ""}, rewrites: true, links: true,
+			sampled: func(t *Target) flags {
+				switch t.Compiler {
+				case "rustc":
+					return flags{"-Clink-arg=-Wl,--emit-relocs", ""}
+				case "gcc":
+					return flags{"-fno-reorder-blocks-and-partition", "-Wl,--emit-relocs"}
+				}
+				return flags{"", "-Wl,--emit-relocs"}
+			},
+			missing: func(*Target) string { return lacking(llvmBolt...) },
+		},
+		"propeller": {
+			compilers: []string{"clang"}, links: true,
+			sampled: func(*Target) flags {
+				return flags{"-fbasic-block-address-map", "-fuse-ld=lld"}
+			},
+			missing: func(*Target) string { return lacking("ld.lld", "ld.lld-19", "/usr/lib/llvm-19/bin/ld.lld") },
+			profile: profilePropeller,
+		},
+		"align": {
+			compilers: compiled, blind: true,
+			profile: func(*job, *stage) (flags, []string, error) {
+				return flags{"-falign-functions=64 -falign-loops=32", ""}, nil, nil
+			},
+		},
+		"huge-pages": {
+			compilers: compiled, links: true, blind: true,
+			profile: func(*job, *stage) (flags, []string, error) {
+				return flags{"", "-Wl,-z,max-page-size=2097152 -Wl,-z,separate-code"}, nil, nil
+			},
+		},
+	}
+}
+
+// llvmBolt are the names of llvm-bolt, the first that is there is used.
+var llvmBolt = []string{"llvm-bolt", "llvm-bolt-19", "/usr/lib/llvm-19/bin/llvm-bolt"}
+
+// lacking says that none of these programs is here; "" if one is.
+func lacking(names ...string) string {
+	if _, err := program(names...); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// program returns the path of the first of these programs that is here.
+func program(names ...string) (string, error) {
+	for _, name := range names {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s here", names[0])
+}
+
+// sampledFlags are those that the builds of some candidates need for being sampled, each once.
+func (t *Target) sampledFlags(candidates ...Candidate) (f flags) {
+	for _, c := range candidates {
+		for _, name := range c {
+			if s := steps[name]; s.sampled != nil {
+				f = f.and(s.sampled(t))
+			}
+		}
+	}
+	return f
+}
+
+// linkerName is who reads an order of functions.
+func (t *Target) linkerName() string {
+	switch {
+	case t.Linker != "":
+		return t.Linker
+	case t.Compiler == "gcc":
+		return "ld-script" // GNU ld of any version
+	}
+	return "lld"
+}
+
+// linkBy are the flags that have the compiler link by that linker.
+func (t *Target) linkBy() string {
+	switch name := t.linkerName(); name {
+	case "lld", "gold":
+		return "-fuse-ld=" + name
+	}
+	return ""
+}
+
+// profilePGO makes a profile for the compiler.
+func profilePGO(j *job, from *stage) (flags, []string, error) {
+	format := map[string]struct {
+		write emit.Format
+		file  string
+		flag  string
+	}{
+		"go":    {emit.Go, "default.pgo", "-pgo="},
+		"clang": {emit.LLVM, "app.prof", "-fprofile-sample-use="},
+		"gcc":   {emit.GCC, "app.afdo", "-fauto-profile="},
+		"rustc": {emit.LLVM, "app.prof", "-Zprofile-sample-use="},
+	}[j.Compiler]
+	path := filepath.Join(from.dir, format.file)
+	holds, err := j.emit(path, format.write, from, emit.Options{})
+	return flags{format.flag + path, ""}, holds, err
+}
+
+// profilePropeller makes the order of blocks for clang, and that of functions for lld.
+func profilePropeller(j *job, from *stage) (flags, []string, error) {
+	blocks, order := filepath.Join(from.dir, "blocks.txt"), filepath.Join(from.dir, "propeller-order.txt")
+	holds, err := j.emit(blocks, emit.Propeller, from, emit.Options{LD: order, Write: writeTo})
+	return flags{"-fbasic-block-sections=list=" + blocks, "-Wl,--symbol-ordering-file=" + order + " -Wl,--no-warn-symbol-ordering"}, holds, err
+}
+
+// profileOrder makes an order of functions for the linker.
+func profileOrder(j *job, from *stage) (flags, []string, error) {
+	linker := j.linkerName()
+	ip, err := from.profile()
+	if err != nil {
+		return flags{}, nil, err
+	}
+	if err := emit.Unordered(linker, ip.Image); err != nil {
+		return flags{}, nil, err
+	}
+	order := layout.Functions(ip)
+	format, ok := order.Sections(ip.Image).Format(linker)
+	if !ok || len(order.Symbols) == 0 {
+		return flags{}, nil, fail.Errorf(fail.Nothing, "no function that a linker could move ran: %d ran without a symbol of the program's own", order.Unnamed)
+	}
+	path := filepath.Join(from.dir, "order.txt")
+	link := map[string]string{
+		"lld":       "-Wl,--symbol-ordering-file=" + path + " -Wl,--no-warn-symbol-ordering",
+		"gold":      "-Wl,--section-ordering-file=" + path,
+		"ld":        "-Wl,--section-ordering-file=" + path,
+		"ld-script": "-Wl,-T," + path,
+	}[linker]
+	return flags{"", link}, []string{emit.Ordered(ip.ID, order)}, writeTo(path, format.Write)
+}
+
+// emit writes a profile of what a stage ran.
+func (j *job) emit(path string, write emit.Format, from *stage, opt emit.Options) (holds []string, err error) {
+	ip, err := from.profile()
+	if err != nil {
+		return nil, err
+	}
+	opt.Image = emit.NameOf(ip.ID)
+	err = writeTo(path, func(w io.Writer) (err error) {
+		holds, err = write(w, from.session, opt)
+		return err
+	})
+	return holds, err
+}
+
+// writeTo makes a file of the directory that goes in the end.
+func writeTo(path string, write func(io.Writer) error) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}
+
+// apply makes the program of a candidate's last step out of the stage before.
+func (j *job) apply(ctx context.Context, name string, from *stage) (*stage, error) {
+	s := steps[name]
+	if s.rewrites {
+		return j.bolt(ctx, from)
+	}
+	f, holds, err := s.profile(j, from)
+	if err != nil {
+		return nil, err
+	}
+	next, err := j.build(ctx, from.flags.and(f))
+	if err != nil {
+		return nil, err
+	}
+	next.holds = append(slices.Clone(from.holds), holds...)
+	if next.sum == from.sum {
+		return nil, fmt.Errorf("the build with it made the same program: see that %s reaches every compilation, and %s the link", flagsHere, ldflagsHere)
+	}
+	return next, nil
+}
+
+// unmet says what a candidate lacks on this machine; "" is nothing.
+func (t *Target) unmet(c Candidate) string {
+	lacks := map[string]bool{}
+	for _, name := range c {
+		if s := steps[name]; s.missing != nil {
+			if what := s.missing(t); what != "" {
+				lacks[what] = true
+			}
+		}
+	}
+	return strings.Join(slices.Sorted(maps.Keys(lacks)), ", ")
+}
