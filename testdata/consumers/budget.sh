@@ -20,9 +20,9 @@ truth
 
 scored() { # scored NAME FLAG... scores what is inferred from a minute
 	local name=$1
-	minute "$@" 2>"$name.log"
+	minute "$name" base "${@:2}" 2>"$name.log"
 	./backfeed infer "$name.bfr" --format json -o "$name.json" 2>>"$name.log"
-	./backfeed verify "$name.json" --truth base.callgrind --samples "$name.bfr" --format json >"$name.verified"
+	./backfeed verify "$name.json" --truth base.truth/* --samples "$name.bfr" --format json >"$name.verified"
 	printf '%-8s %8s %8s %10s %10s  %s\n' "$name" $(jq -r '[.block_overlap, .edge_overlap, .within10] | map(. * 1000 | round / 1000 | tostring) | join(" ")' "$name.verified") \
 		"$(jq -r '.blocks_within[] | select(.confidence == "medium") | .within2x * 1000 | round / 1000' "$name.verified")" \
 		"$(sed -n 's/^backfeed: \([0-9]* windows\) .* took about \(.*\), at .*/\1, \2/p; s/^backfeed: \([0-9]* walks of .*\); .*/\1/p' "$name.log" | paste -sd ';')"

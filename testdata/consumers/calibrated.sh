@@ -12,19 +12,19 @@ testdata=$(cd "$(dirname "$0")/.." && pwd)
 . "$testdata/consumers/counts.sh"
 
 clang base -g
-minute plain
-minute calibrated --calibrate="$share"
+minute plain base
+minute calibrated base --calibrate="$share"
 truth
-./backfeed merge plain.bfr base.callgrind -o counted.bfr
+./backfeed merge plain.bfr base.truth/* -o counted.bfr
 for name in plain calibrated counted; do
 	./backfeed emit llvm "$name.bfr" --image "$dir/base" -o "$name.prof"
 	clang "$name" -fprofile-sample-use="$name.prof" -g
 done
 clang generate -fprofile-instr-generate
-LLVM_PROFILE_FILE=raw ./generate "${sampled[@]}" >/dev/null
+LLVM_PROFILE_FILE=$dir/raw/%p bash run.sh trained "$dir/generate" >/dev/null
 llvm-profdata-19 merge raw -o exact.profdata
 clang exact -g -fprofile-instr-use=exact.profdata
 
 for name in base plain calibrated counted exact; do count "$name" >"$name.count"; done
-printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
+header
 for name in base plain calibrated counted exact; do row "$name" base exact; done

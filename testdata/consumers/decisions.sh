@@ -62,8 +62,6 @@ goldmark | gojq)
 *)
 	. "$testdata/consumers/programs.sh"
 	. "$testdata/consumers/counts.sh"
-	[ "$program" = zstd ] && runs=10 sampled=(input 3 6)
-	[ "$program" = sqlite ] && sampled=(20000) runs=60
 	# compiled NAME FLAG... builds, with the compiler's remarks on its choices.
 	compiled() {
 		clang "$1" -g -fsave-optimization-record "${@:2}"
@@ -85,7 +83,7 @@ goldmark | gojq)
 	truth
 	"$old" emit llvm base.data --image "$dir/base" -o old.prof
 	./backfeed emit llvm base.data --image "$dir/base" -o now.prof
-	./backfeed emit llvm base.data base.callgrind --image "$dir/base" -o exact.prof
+	./backfeed emit llvm base.data base.truth/* --image "$dir/base" -o exact.prof
 	compiled off
 	for name in old now exact; do compiled "$name" "-fprofile-sample-use=$name.prof"; done
 	for name in old now; do

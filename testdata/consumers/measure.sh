@@ -1,64 +1,120 @@
 #!/bin/bash
-# measure.sh sqlite|zstd|jsonnet|tcc [DIR]: what consumers make of backfeed's profiles of
-# a program, against builds by no profile, by exact ones of the compiler and of
-# llvm-bolt, and by the profile that perf2bolt -nl makes of the same samples. All work
-# is done in DIR, which is kept.
+# measure.sh PROGRAM [DIR [PART...]]: what consumers make of backfeed's profiles of a program of
+# programs.sh, against builds by no profile and by exact ones of the compiler and of llvm-bolt. The
+# profiles are of samples of 20 s of processor time; of 30 s with --calibrate=3% ("-calibrated"); of the samples beside
+# callgrind's counts of one run of what was sampled ("-counted"); and of what perf2bolt -nl makes of
+# the same samples ("bolt-nl"). All work is done in DIR, which is kept. A PART is base, clang,
+# bolt, propeller or gcc, all by default; the next three need base. Each row is in DIR/rows too.
 #
-# callgrind counts instructions and taken branches of the program's own code. Needs
-# gcc-12, clang-19, lld-19, llvm-19, bolt-19, perf and valgrind.
+# callgrind counts instructions and taken branches of the program's own code; shares are those of
+# what the instrumented build takes off, of taken branches and of instructions. A build that
+# does not print what the base prints is an error. Needs gcc-12, clang-19, lld-19, llvm-19, bolt-19,
+# libclang-rt-19-dev, perf and valgrind; --calibrate needs root and Linux 6.6. ripgrep takes rustc.
 set -euo pipefail
-program=${1?program} dir=${2:-}
+program=${1?program} dir=${2:-} parts=("${@:3}")
+[ ${#parts[@]} -gt 0 ] || parts=(base clang bolt propeller gcc)
 testdata=$(cd "$(dirname "$0")/.." && pwd)
 . "$testdata/consumers/programs.sh"
-
 . "$testdata/consumers/counts.sh"
 
-bolt() { # bolt NAME PROFILE
-	$llvm/llvm-bolt relocatable -data "$2" -o "$1" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions \
-		>"$1.bolt" 2>&1 || { cat "$1.bolt" >&2; return 1; }
-	echo "$1: $(grep -E 'non-empty execution profile' "$1.bolt")"
+measured() { # measured NAME BASE EXACT counts a build and prints its row
+	count "$1" >"$1.count"
+	row "$@" | tee -a rows
 }
 
-relocs=(-Wl,--emit-relocs -fbasic-block-address-map)
-clang base -g "${relocs[@]}"
-record base
-$llvm/llvm-objcopy -g base relocatable
+# bolt NAME PROFILE. What llvm-bolt cannot take, computed gotos of an interpreter's loop, it names: that
+# is skipped.
+bolt() {
+	local skip=() name
+	until $llvm/llvm-bolt relocatable -data "$2" -o "$1" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions "${skip[@]}" >"$1.bolt" 2>&1; do
+		name=$(sed -nE 's|^BOLT-ERROR: unable to get new address .* in function ([^ /.]+).*|\1|p' "$1.bolt")
+		[ -n "$name" ] && [ ${#skip[@]} -eq 0 ] || { cat "$1.bolt" >&2; return 1; }
+		skip=("-skip-funcs=$name.*")
+	done
+	[ ${#skip[@]} -eq 0 ] || echo "$1: ${skip[*]}" >>skipped
+	measured "$1" base exact
+}
 
-./backfeed emit llvm base.data --image "$dir/base" -o base.prof
-clang sample -fprofile-sample-use=base.prof -g
+# recordings BASE records samples and a calibrated run of it, and has it counted: its sources are
+# then ${samples[@]}, ${calibrated[@]} and ${exact[@]}.
+recordings() {
+	record "$1"
+	seconds=30 minute "$1" "$1" -F 4999 --calibrate=3% >"$1.record" 2>&1 || { cat "$1.record" >&2; return 1; }
+	truth "$1"
+}
 
-./backfeed emit bolt base.data --image "$dir/base" -o base.fdata
-bolt bolt base.fdata
-$llvm/perf2bolt base -p base.data -nl -o nl.fdata >nl.log 2>&1
-bolt bolt-nl nl.fdata
-$llvm/llvm-bolt relocatable -instrument -instrumentation-file="$dir/exact.fdata" -o instrumented >instrumented.bolt 2>&1
-./instrumented "${sampled[@]}" >/dev/null
-bolt bolt-exact exact.fdata
+# emit FORMAT BASE SUFFIX FILE FLAG... writes the profile of what SUFFIX names.
+emit() {
+	local sources=("$2.data")
+	case $3 in
+	-calibrated) sources=("$2.bfr") ;;
+	-counted) sources+=("$2.truth"/*) ;;
+	esac
+	./backfeed emit "$1" "${sources[@]}" --image "$dir/$2" -o "$4" "${@:5}" 2>"$4.log" || { cat "$4.log" >&2; return 1; }
+}
 
-./backfeed emit propeller base.data --image "$dir/base" -o clusters.txt --ld order.txt
-clang propeller -g "${relocs[@]}" -fbasic-block-sections=list=clusters.txt \
-	-Wl,--symbol-ordering-file=order.txt -Wl,--no-warn-symbol-ordering
-
-clang generate -fprofile-instr-generate
-LLVM_PROFILE_FILE=raw ./generate "${sampled[@]}" >/dev/null
-llvm-profdata-19 merge raw -o exact.profdata
-clang exact -g -fprofile-instr-use=exact.profdata
-
-build gcc "$gcc" -g
-record gcc
-./backfeed emit gcc gcc.data --image "$dir/gcc" -o gcc.afdo
-build gcc-afdo "$gcc" -fauto-profile=gcc.afdo
-# The same samples beside callgrind's counts: what gcc makes of right ones.
-count gcc >gcc.count
-sed "s|^\(c*ob=.*\)/gcc.counted$|\1/gcc|" gcc.callgrind >exact.callgrind
-./backfeed merge gcc.data exact.callgrind -o counted.bfr
-./backfeed emit gcc counted.bfr --image "$dir/gcc" -o counted.afdo
-build gcc-counted "$gcc" -fauto-profile=counted.afdo
-build gcc-exact "$gcc" -fprofile-generate
-./gcc-exact "${sampled[@]}" >/dev/null
-build gcc-exact "$gcc" -fprofile-use # the counts lie beside the objects
-
-for name in base sample bolt bolt-nl bolt-exact propeller exact gcc-afdo gcc-counted gcc-exact; do count "$name" >"$name.count"; done
-printf '%-12s %14s %14s %9s %9s %9s\n' build instructions taken instr. taken share
-for name in base sample bolt bolt-nl bolt-exact propeller exact; do row "$name" base exact; done
-for name in gcc gcc-afdo gcc-counted gcc-exact; do row "$name" gcc gcc-exact; done
+header
+relocs=("-Wl,--emit-relocs" "${maps[@]}")
+for part in "${parts[@]}"; do
+	case $part in
+	base)
+		rm -f rows *.count
+		clang base -g "${relocs[@]}"
+		count base >base.count
+		recordings base
+		row base base base | tee -a rows
+		;;
+	clang)
+		clang generate "${generate[@]}"
+		rm -rf raw && LLVM_PROFILE_FILE=$dir/raw/%p bash run.sh trained "$dir/generate" >/dev/null 2>&1
+		llvm-profdata-19 merge raw -o exact.profdata
+		clang exact -g "${use[@]}=$dir/exact.profdata"
+		count exact >exact.count
+		row exact base exact | tee -a rows
+		for from in "" -calibrated -counted; do
+			emit llvm base "$from" "sample$from.prof"
+			clang "sample$from" -g "${sample[@]}=$dir/sample$from.prof"
+			measured "sample$from" base exact
+		done
+		;;
+	bolt)
+		$llvm/llvm-objcopy -g base relocatable
+		for from in "" -calibrated -counted; do
+			emit bolt base "$from" "base$from.fdata"
+			bolt "bolt$from" "base$from.fdata"
+		done
+		$llvm/perf2bolt base -p base.data -nl -o nl.fdata >nl.log 2>&1
+		bolt bolt-nl nl.fdata
+		rm -f exact.*.fdata # one for each process
+		$llvm/llvm-bolt relocatable -instrument -instrumentation-file="$dir/exact" -instrumentation-file-append-pid -o instrumented >instrumented.bolt 2>&1
+		bash run.sh trained "$dir/instrumented" >/dev/null 2>&1
+		$llvm/merge-fdata exact.*.fdata >exact.fdata 2>merged.log
+		bolt bolt-exact exact.fdata
+		;;
+	propeller)
+		for from in "" -calibrated -counted; do
+			emit propeller base "$from" "clusters$from.txt" --ld "order$from.txt"
+			clang "propeller$from" -g "${relocs[@]}" "${clusters[@]}$dir/clusters$from.txt" \
+				"-Wl,--symbol-ordering-file=$dir/order$from.txt" -Wl,--no-warn-symbol-ordering
+			measured "propeller$from" base exact
+		done
+		;;
+	gcc)
+		build gcc "${gcc[@]}" -g
+		count gcc >gcc.count
+		recordings gcc
+		# gcc looks for its counts by the paths of objects, so both builds are of one name.
+		build gcc-exact "${gcc[@]}" "-fprofile-generate=$dir/gcda"
+		rm -rf gcda && bash run.sh trained "$dir/gcc-exact" >/dev/null 2>&1
+		build gcc-exact "${gcc[@]}" "-fprofile-use=$dir/gcda" -Wno-missing-profile -Wno-coverage-mismatch
+		count gcc-exact >gcc-exact.count
+		row gcc gcc gcc | tee -a rows
+		row gcc-exact gcc gcc-exact | tee -a rows
+		for from in "" -calibrated -counted; do
+			emit gcc gcc "$from" "gcc$from.afdo"
+			build "gcc-afdo$from" "${gcc[@]}" "-fauto-profile=$dir/gcc$from.afdo"
+			measured "gcc-afdo$from" gcc gcc-exact
+		done
+		;;
+	esac
+done

@@ -15,7 +15,7 @@ bolt() { # bolt NAME PROFILE
 }
 
 clang base -g -Wl,--emit-relocs
-minute walked --calibrate="$share"
+minute walked base --calibrate="$share"
 $llvm/llvm-objcopy -g base relocatable
 
 ./backfeed emit bolt walked.bfr --image "$dir/base" -o own.fdata
@@ -36,5 +36,5 @@ $llvm/llvm-profgen --binary=base --perfscript=chains.script --output=chains.prof
 clang chains -fprofile-sample-use=chains.prof -g
 
 for name in base bolt-own bolt-walked32 bolt-walked64 own walked chains; do count "$name" >"$name.count"; done
-printf '%-16s %14s %14s %9s %9s\n' build instructions taken instr. taken
+header
 for name in base bolt-own bolt-walked32 bolt-walked64 own walked chains; do row "$name" base own; done

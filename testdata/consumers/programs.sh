@@ -1,18 +1,28 @@
 # programs.sh is sourced by scripts that measure: it brings the programs that they
-# measure, and how they are built and recorded. It wants $program, the directory
+# measure, and how they are built and run. It wants $program, the directory
 # $dir to work in and the directory $testdata; it leaves the shell in $dir, with
 # backfeed in it.
 #
 #   sqlite   C, its amalgamation out of the Go module github.com/mattn/go-sqlite3
 #   zstd     C, out of the Go module github.com/DataDog/zstd
-#   jsonnet  C++ with templates and exceptions, Debian's source package
-#   tcc      C, a compiler of many functions, Debian's source package
+#   jsonnet  C++ with templates and exceptions
+#   tcc      C, a compiler of many functions
+#   xz       C, compresses and decompresses
+#   lua      C, an interpreter with computed gotos, built with ThinLTO
+#   redis    C, a server: one process
+#   nginx    C, a server: one process
+#   ripgrep  Rust, searches this directory's sources
+#   python   C, CPython: an interpreter with computed gotos
+#   postgres C, a server: a process for each client
+#
+# Those from jsonnet on are source packages of Debian 12.
 llvm=/usr/lib/llvm-19/bin
 if [ -z "$dir" ]; then
 	dir=$(mktemp -d)
 	trap 'rm -rf "$dir"' EXIT
 fi
 mkdir -p "$dir/src"
+dir=$(realpath "$dir")
 (cd "$testdata/.." && go build -o "$dir/backfeed" ./cmd/backfeed)
 cd "$dir"
 
@@ -22,18 +32,75 @@ module() {
 	go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
 }
 
-# debian downloads a source package of Debian 12.
-debian() {
-	printf 'deb-src http://deb.debian.org/debian bookworm main\n' >sources.list
-	local apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null
-		-o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root)
-	mkdir -p lists/partial
-	apt-get "${apt[@]}" update
-	apt-get "${apt[@]}" source --download-only "$1"
+# apt calls apt-get with Debian 12's packages, as if none were installed.
+apt() {
+	apt-get -qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists" \
+		-o "Dir::State::status=$dir/status" -o "Dir::Cache::Archives=$dir/debs" -o APT::Sandbox::User=root "$@" >>apt.log
 }
 
-# Per program: its sources, flags, and the arguments of a sampled and of a counted run.
-clang=clang-19 gcc=gcc-12
+# packages KIND... makes those known of each KIND: deb, which are built, or deb-src, which are sources.
+packages() {
+	printf '%s http://deb.debian.org/debian bookworm main\n' "$@" >sources.list
+	mkdir -p lists/partial debs/partial
+	touch status
+	apt update
+}
+
+# debian downloads a source package, PACKAGE=VERSION, and unpacks what its authors released into TREE.
+debian() {
+	local in
+	[ -d lists ] || packages deb-src
+	apt source --download-only "$1"
+	rm -rf "$2" unpacked && mkdir unpacked
+	find . -maxdepth 1 -name "${1%%=*}_*.orig.tar.*" ! -name '*.asc' -exec tar xf {} -C unpacked \;
+	in=(unpacked/*) # one directory, mostly
+	[ ${#in[@]} -eq 1 ] || in=(unpacked)
+	mv "${in[0]}" "$2"
+}
+
+# run sampled|trained|counted COMMAND... runs the program, COMMAND, once: to be recorded, for a
+# build with counters, or to be counted. Where nothing else is said, COMMAND takes the arguments
+# ${sampled[@]}, ${trained[@]} (the same) or ${counted[@]}.
+run() {
+	local -n arguments=$1
+	"${@:2}" "${arguments[@]}"
+}
+
+# served READY STOP WORKLOAD COMMAND...: COMMAND serves; once the function READY succeeds, the
+# function called WORKLOAD is its client, again and again for $seconds, and the function STOP ends it.
+# What it says is in server.log.
+served() {
+	local ready=$1 stop=$2 workload=$3 process
+	"${@:4}" >server.log 2>&1 &
+	process=$!
+	until "$ready"; do kill -0 "$process" && sleep 0.02 || return; done
+	"$workload"
+	while ((SECONDS < ${seconds:-0})); do "$workload"; done
+	"$stop" && wait "$process"
+}
+
+# build NAME COMPILER FLAG... compiles all sources, two at a time, and links them.
+build() {
+	local name=$1 compiler=("${@:2}" -O2 -ffunction-sections "${flags[@]}" -Wl,--build-id)
+	if [ ${#make[@]} -gt 0 ]; then
+		rm -rf "$name.tree" && cp -a tree "$name.tree"
+		make -s -C "$name.tree" -j 2 "${make[@]}" CC="${compiler[*]}" LINK="${compiler[*]}" >"$name.make" 2>&1 || { tail -n 30 "$name.make" >&2; return 1; }
+		cp "$name.tree/$product" "$name"
+		return
+	fi
+	mkdir -p "$name.o"
+	printf '%s\n' src/*.c src/*.cpp | grep -v '\*' | xargs -P 2 -I {} sh -c \
+		'f=$1 o=$2; shift 2; exec "$@" -c "$f" -o "$o/${f##*/}.o"' sh {} "$name.o" "${compiler[@]}"
+	"${compiler[@]}" "$name.o"/*.o -o "$name" "${libs[@]}"
+}
+
+# Per program: its sources, flags, and the arguments or clients of its runs. What has a makefile
+# names in make what that is to make of $dir/tree, and the file that comes of it in product.
+# The flags in generate and the four after it are what the compiler calls its ways with profiles.
+clang=(clang-19) gcc=(gcc-12) flags=() make=() libs=(-lm) server=
+bench=$testdata/consumers/bench
+generate=(-fprofile-instr-generate) use=(-fprofile-instr-use) sample=(-fprofile-sample-use)
+maps=(-fbasic-block-address-map) clusters=(-fbasic-block-sections=list=)
 case $program in
 sqlite)
 	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
@@ -41,7 +108,7 @@ sqlite)
 	cp "$from/sqlite3-binding.h" src/sqlite3.h
 	cp "$testdata/sqlite/sqlbench.c" src
 	flags=(-DSQLITE_THREADSAFE=0 -DSQLITE_OMIT_LOAD_EXTENSION)
-	runs=18 sampled=(100000) counted=(20000)
+	sampled=(100000) counted=(20000)
 	;;
 zstd)
 	from=$(module github.com/DataDog/zstd@v1.5.7)
@@ -49,55 +116,253 @@ zstd)
 	cat "$from"/*.[ch] >input
 	rm -f src/zstd_v0* src/zbuff* src/*cover* src/divsufsort* src/zdict.c
 	flags=(-DZSTD_LEGACY_SUPPORT=0 -DZSTD_DISABLE_ASM)
-	runs=1 sampled=(input 3 60) counted=(input 3 3)
+	sampled=(input 3 6) counted=(input 3 3)
 	;;
 jsonnet)
-	clang=$llvm/clang++ gcc=g++-12
-	debian jsonnet=0.18.0+ds-3
-	tar xf jsonnet_0.18.0+ds.orig.tar.xz
-	from=jsonnet-0.18.0
-	g++-12 -o to_c_array "$from/stdlib/to_c_array.cpp"
-	./to_c_array "$from/stdlib/std.jsonnet" "$from/core/std.jsonnet.h"
-	cp "$from"/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
-		"$from/third_party/md5/md5.cpp" "$testdata/consumers/jsonnetbench.cpp" src
-	yaml=$dir/$from/third_party/rapidyaml/rapidyaml
+	clang=("$llvm/clang++") gcc=(g++-12)
+	debian jsonnet=0.18.0+ds-3 jsonnet
+	g++-12 -o to_c_array jsonnet/stdlib/to_c_array.cpp
+	./to_c_array jsonnet/stdlib/std.jsonnet jsonnet/core/std.jsonnet.h
+	cp jsonnet/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
+		jsonnet/third_party/md5/md5.cpp "$testdata/consumers/jsonnetbench.cpp" src
+	yaml=$dir/jsonnet/third_party/rapidyaml/rapidyaml
 	for f in "$yaml"/src/c4/yml/*.cpp "$yaml"/ext/c4core/src/c4/*.cpp; do cp "$f" "src/yaml_${f##*/}"; done
-	flags=(-std=c++17 -w "-I$dir/$from/core" "-I$dir/$from/include" "-I$dir/$from/third_party/md5"
-		"-I$dir/$from/third_party/json" "-I$yaml/src" "-I$yaml/ext/c4core/src")
-	runs=1 sampled=(15) counted=(1)
+	flags=(-std=c++17 -w "-I$dir/jsonnet/core" "-I$dir/jsonnet/include" "-I$dir/jsonnet/third_party/md5"
+		"-I$dir/jsonnet/third_party/json" "-I$yaml/src" "-I$yaml/ext/c4core/src")
+	sampled=(2) counted=(1)
 	;;
 tcc)
-	debian tcc=0.9.27+git20200814.62c30a4a-1
-	mkdir -p tcc.src
-	tar xf tcc_0.9.27+git20200814.62c30a4a.orig.tar.bz2 -C tcc.src
-	cp tcc.src/{tcc,libtcc,tccpp,tccgen,tccelf,tccasm,tccrun,x86_64-gen,x86_64-link,i386-asm}.c tcc.src/*.{h,def} src
-	printf '#define TCC_VERSION "0.9.27"\n#define CONFIG_TCCDIR "%s"\n' "$dir/tcc.src" >src/config.h
+	debian tcc=0.9.27+git20200814.62c30a4a-1 tcc
+	cp tcc/{tcc,libtcc,tccpp,tccgen,tccelf,tccasm,tccrun,x86_64-gen,x86_64-link,i386-asm}.c tcc/*.{h,def} src
+	printf '#define TCC_VERSION "0.9.27"\n#define CONFIG_TCCDIR "%s"\n' "$dir/tcc" >src/config.h
 	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
 	cp "$from/sqlite3-binding.c" "$from/sqlite3-binding.h" .
-	flags=(-w -DTCC_TARGET_X86_64 -DONE_SOURCE=0 "-I$dir/tcc.src")
+	flags=(-w -DTCC_TARGET_X86_64 -DONE_SOURCE=0 "-I$dir/tcc")
 	include=(-I /usr/include/x86_64-linux-gnu -I src)
-	runs=60 sampled=("${include[@]}" -c sqlite3-binding.c -o out.o)
-	counted=("${include[@]}" -DTCC_TARGET_X86_64 -c tcc.src/tcc.c -o out.o) # itself
+	sampled=("${include[@]}" -c sqlite3-binding.c -o out.o)
+	counted=("${include[@]}" -DTCC_TARGET_X86_64 -c tcc/tcc.c -o out.o) # itself
+	;;
+xz)
+	debian xz-utils=5.4.1-1 xz
+	(cd xz && ./configure -q --disable-nls --disable-threads >configured.log 2>&1)
+	cp xz/src/liblzma/{check,common,delta,lz,lzma,rangecoder,simple}/*.[ch] xz/src/xz/*.[ch] xz/src/common/{tuklib_*,mythread,sysdefs}*.[ch] xz/config.h src
+	rm -f src/*tablegen.c src/*_small.c src/{stream_encoder_mt,stream_decoder_mt,outqueue}.c
+	flags=(-w -DHAVE_CONFIG_H -DTUKLIB_SYMBOL_PREFIX=lzma_ -DLOCALEDIR='""' -Isrc "-I$dir/xz/src/liblzma/api")
+	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
+	head -c 1500000 "$from/sqlite3-binding.c" >sampled.in
+	tail -c 400000 "$from/sqlite3-binding.c" >counted.in
+	run() {
+		"${@:2}" -6 -c "${1/trained/sampled}.in" >out.xz && cat out.xz
+		[ "$1" = counted ] || for _ in {1..8}; do "${@:2}" -dc out.xz; done
+	}
+	;;
+lua)
+	clang+=(-flto=thin) gcc+=(-flto)
+	debian lua5.4=5.4.4-3 lua
+	cp lua/src/*.[ch] src
+	rm src/luac.c
+	flags=(-DLUA_USE_POSIX)
+	work() { printf "dofile('$testdata/lua/script.lua') local s = 0 for i = 1, %d do s = s + work() end print(s)" "$1"; }
+	sampled=(-e "$(work 1500)") counted=(-e "$(work 300)")
+	;;
+redis)
+	server=yes
+	make=(-C src redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=) product=src/redis-server
+	[ -d tree ] || {
+		debian redis=5:7.0.15-1 tree
+		cp -a tree clients
+		make -s -C clients/src -j 2 redis-cli MALLOC=libc USE_SYSTEMD=no >clients.log 2>&1
+		cp clients/src/redis-cli client
+	}
+	# Requests of many kinds, to keys of which some are there.
+	awk -v n=300000 'BEGIN { srand(1); while (n--) {
+		k = int(5000 * rand()); v = int(1e6 * rand()); what = int(16 * rand())
+		if (what < 2) print "SET s" k, "value-" v
+		else if (what < 5) print "GET s" k
+		else if (what == 5) print "INCRBY n" k % 100, v
+		else if (what == 6) print "HSET h" k % 200, "f" v % 300, v
+		else if (what == 7) print "HGET h" k % 200, "f" v % 300
+		else if (what == 8) print "ZADD z" k % 100, v, "m" v % 1000
+		else if (what == 9) print "ZRANGE z" k % 100, 0, 10, "WITHSCORES"
+		else if (what == 10) print "RPUSH l" k % 100, v
+		else if (what == 11) print "LRANGE l" k % 100, 0, 20
+		else if (what == 12) print "SADD t" k % 100, "e" v % 500
+		else if (what == 13) print "SISMEMBER t" k % 100, "e" v % 500
+		else if (what == 14) print "EXPIRE s" k, 100000
+		else print "LPOP l" k % 100 } }' >sampled.in
+	head -n 60000 sampled.in >trained.in
+	tail -n 20000 sampled.in >counted.in
+	client() { ./client -s "$dir/socket" "$@"; }
+	ready() { [ "$(client ping 2>/dev/null)" = PONG ]; }
+	stop() { client shutdown nosave; }
+	requests() {
+		client --pipe <"$1.in" >client.log
+		client debug digest
+	}
+	sampled() { requests sampled; }
+	trained() { requests trained; }
+	counted() { requests counted; }
+	run() { served ready stop "$@" --port 0 --unixsocket "$dir/socket" --save '' --enable-debug-command yes; }
+	;;
+nginx)
+	server=yes
+	[ -d tree ] || {
+		debian nginx=1.22.1-9 tree
+		(cd tree && ./configure --without-http_rewrite_module --with-cc=gcc-12 --with-cc-opt=-w >configured.log)
+	}
+	make=(-f objs/Makefile 'CFLAGS=-w' objs/nginx) product=objs/nginx
+	mkdir -p site/www/pages site/logs
+	for i in {1..200}; do
+		seq "$((i * 7))" >"site/www/pages/$i.txt"
+		printf '<!--# set var="n" value="%d" --><h1><!--# echo var="n" --></h1><!--# if expr="$n = 7" -->seven<!--# else -->%d<!--# endif --><!--# include virtual="/pages/%d.txt" -->\n' "$i" "$i" "$i" >"site/www/$i.shtml"
+	done
+	cat >site/nginx.conf <<-END
+		daemon off; master_process off; pid site.pid; error_log logs/error.log;
+		events { worker_connections 64; }
+		http {
+		    types { text/html shtml html; text/plain txt; }
+		    access_log logs/access.log; keepalive_requests 100000; client_body_temp_path t; proxy_temp_path t;
+		    upstream self { server unix:$dir/site/socket; keepalive 4; }
+		    server {
+		        listen unix:$dir/site/socket; root www; ssi on; gzip on; gzip_min_length 1000;
+		        location /list/ { alias www/pages/; autoindex on; autoindex_format json; }
+		        location /p/ { proxy_pass http://self/; proxy_http_version 1.1; proxy_set_header Connection ""; }
+		        location /kind { add_header X-Kind a; try_files /none /1.shtml; }
+		    }
+		}
+	END
+	client() { curl -sS --unix-socket "$dir/site/socket" "$@"; }
+	ready() { client -o /dev/null http://x/ 2>/dev/null || [ $? = 22 ]; }
+	stop() { kill -QUIT "$(cat site/site.pid)"; }
+	requests() { # requests TIMES
+		local again="?[1-$1]"
+		client "http://x/pages/[1-200].txt$again"
+		client --compressed "http://x/[1-100].shtml$again"
+		client "http://x/p/pages/[1-100].txt$again" "http://x/kind$again" "http://x/none/[1-50]$again"
+		client -I "http://x/[1-200].shtml$again" | sed '/^Date\|^Last-Mod\|^ETag/d'
+		client http://x/list/ | sed 's/"mtime[^}]*//'
+	}
+	sampled() { requests 10; }
+	trained() { requests 5; }
+	counted() { requests 1; }
+	run() { served ready stop "$@" -p "$dir/site" -c nginx.conf; }
+	;;
+ripgrep)
+	[ -d lists ] || packages deb-src deb
+	debian rust-ripgrep=13.0.0-4 tree
+	tar xf rust-ripgrep_13.0.0-4.debian.tar.xz -C tree
+	(cd tree && for patch in $(cat debian/patches/series); do patch -s -p1 <"debian/patches/$patch"; done)
+	sed -i '/^simd-accel/d; /^\[dev-dependencies/,+1d' tree/Cargo.toml # what Debian has not
+	rm tree/Cargo.lock
+	crates=(bstr-0.2 clap-2+suggestions grep-0.2 grep-searcher ignore-0.4 lazy-static-1 log-0.4 num-cpus-1 regex-1 serde-json-1 termcolor-1)
+	apt -y --download-only --no-install-recommends install $(printf 'librust-%s-dev ' "${crates[@]/%/+default}" | sed 's/suggestions+default/suggestions/')
+	for package in debs/librust-*.deb; do dpkg-deb -x "$package" crates; done
+	# build takes what rustc knows of the flags for clang.
+	build() {
+		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Ccodegen-units=1 -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--build-id)
+		for flag in "${@:2}"; do
+			case $flag in
+			-Wl,*) flags+=("-Clink-arg=$flag") ;;
+			-C* | -Z*) flags+=("$flag") ;;
+			esac
+		done
+		(cd tree && RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build -q --release --offline --bin rg --target x86_64-unknown-linux-gnu \
+			--target-dir "$dir/$1.target" --config 'source.crates-io.replace-with="debian"' \
+			--config "source.debian.directory=\"$dir/crates/usr/share/cargo/registry\"") >"$1.make" 2>&1 || { tail -n 30 "$1.make" >&2; return 1; }
+		cp "$1.target/x86_64-unknown-linux-gnu/release/rg" "$1"
+	}
+	generate=("-Cprofile-generate=$dir/raw") use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=()
+	corpus=$(module github.com/mattn/go-sqlite3@v1.14.52)
+	search() { # search DIRECTORY COMMAND...
+		local pattern
+		for pattern in '\w+_(alloc|free)\(' '(?i)unicode' '[A-Z]{4,}_[A-Z]+' 'if\( *p(Parse|Expr)->' 'the .* of' '^\s+return \w+;$' '[a-z]+[0-9]+[a-z]+'; do
+			"${@:2}" --no-config -j1 --sort path -n "$pattern" "$1"
+			"${@:2}" --no-config -j1 --sort path -c "$pattern" "$1"
+		done
+	}
+	run() {
+		case $1 in
+		counted) search "$corpus/sqlite3ext.h" "${@:2}" && "${@:2}" -j1 -o '[A-Z]{4,}_[A-Z]+' "$corpus/sqlite3-binding.h" ;;
+		*) for _ in 1 2; do search "$corpus" "${@:2}"; done ;;
+		esac
+	}
+	;;
+python)
+	[ -d tree ] || {
+		debian python3.11=3.11.2-6 tree
+		printf '*static*\nmath mathmodule.c\n_struct _struct.c\n_json _json.c\n' >tree/Modules/Setup.local
+		(cd tree && ./configure -q --disable-test-modules --without-ensurepip CC=gcc-12 >configured.log 2>&1)
+	}
+	make=(python 'OPT=-DNDEBUG -fwrapv -w') product=python
+	mkdir -p home/lib && ln -sfn "$dir/tree/Lib" home/lib/python3.11
+	run() {
+		local times=20
+		[ "$1" != counted ] || times=2
+		PYTHONHOME=$dir/home PYTHONHASHSEED=0 "${@:2}" -S -B "$bench.py" "$times"
+	}
+	;;
+postgres)
+	server=yes
+	# Debian's postgresql-15 has initdb, psql, and the files of the installation. None of them likes to be called by root.
+	installed=/usr/lib/postgresql/15
+	[ -d tree ] || {
+		debian postgresql-15=15.18-0+deb12u1 tree
+		(cd tree && ./configure -q --prefix="$installed" --datadir=/usr/share/postgresql/15 --libdir="$installed/lib" \
+			--without-readline --without-zlib --without-icu CC=gcc-12 >configured.log 2>&1)
+		sed -i 's/check_root(progname);/(void)check_root;/' tree/src/backend/main/main.c
+	}
+	make=(-C src/backend 'CFLAGS=-w -fno-strict-aliasing -fwrapv') product=src/backend/postgres
+	rm -rf pristine && mkdir pristine && chown nobody pristine && chmod a+x "$dir"
+	setpriv --reuid=nobody --clear-groups "$installed/bin/initdb" -D "$dir/pristine" --no-sync --locale=C --auth=trust -U postgres >initdb.log
+	chown -R "$(id -u)" pristine
+	client() { psql -q -h "$dir/data" -U postgres "$@"; }
+	ready() { client -c '' 2>/dev/null; }
+	stop() { kill -INT "$(head -n 1 data/postmaster.pid)"; }
+	# What is sampled is served by a process for each client; what is counted is one process alone.
+	sampled() { client -f "$bench.sql"; }
+	run() {
+		rm -rf data && cp -a pristine data
+		case $1 in
+		sampled) served ready stop "$@" -D "$dir/data" -F -k "$dir/data" -c listen_addresses= ;;
+		*) "${@:2}" --single -D "$dir/data" -F postgres <"$bench.sql" 2>server.log ;;
+		esac
+	}
 	;;
 *)
 	echo "measure.sh: no program $program" >&2
 	exit 2
 	;;
 esac
+[ -n "${trained+set}" ] || [ -z "${sampled+set}" ] || trained=("${sampled[@]}")
 
-# build NAME COMPILER FLAG... compiles all sources, two at a time, and links them.
-build() {
-	local name=$1 compiler=$2
-	shift 2
-	mkdir -p "$name.o"
-	printf '%s\n' src/*.c src/*.cpp | grep -v '\*' | xargs -P 2 -I {} sh -c \
-		'f=$1 o=$2; shift 2; exec "$@" -c "$f" -o "$o/${f##*/}.o"' sh {} "$name.o" \
-		"$compiler" -O2 -ffunction-sections "${flags[@]}" "$@"
-	"$compiler" -O2 "$name.o"/*.o -o "$name" -Wl,--build-id "$@" -lm
+# run.sh is called by other programs: run.sh WORKLOAD COMMAND...
+{ declare -p dir bench; declare -p sampled trained counted 2>/dev/null || true; declare -f; } >functions.sh
+echo '. "'"$dir"'/functions.sh" && run "$@"' >run.sh
+
+# looped SECONDS COMMAND... runs it again and again, for so long of its processor time and at most
+# three times as long; it is what those who record call.
+looped=(bash -c '
+	end=$1 used=0
+	shift
+	. ./functions.sh
+	while ((used < end && SECONDS < 3 * end)); do
+		run sampled "$@" >/dev/null || exit
+		times >times.out # of the shell, then of its children: 1m2.345s 0m6.789s
+		{ read -r && read -r user system; } <times.out
+		user=${user%.*} system=${system%.*}
+		used=$((60 * ${user%m*} + ${user#*m} + 60 * ${system%m*} + ${system#*m}))
+	done' bash)
+
+# recorded SECONDS BUILD RECORDER... has RECORDER, to which a command is added, record runs of BUILD
+# for so long: of a server, one run under load, without its clients. What ALONE in the environment says
+# precedes it: "flock FILE" where several scripts of one machine are to record one at a time.
+recorded() {
+	if [ -n "$server" ]; then
+		seconds=$1 ${ALONE:-} bash run.sh sampled "${@:3}" "$dir/$2" >/dev/null
+	else
+		${ALONE:-} "${@:3}" "${looped[@]}" "$1" "$dir/$2"
+	fi
 }
 
-# record NAME samples the program's runs into NAME.data.
-record() {
-	perf record -q -B -N -e cpu-clock:u -F 4999 -o "$1.data" -- sh -c \
-		'n=$1; shift; while [ "$n" -gt 0 ]; do "$@" || exit; n=$((n - 1)); done' sh "$runs" "./$1" "${sampled[@]}" >/dev/null
-}
+# record NAME samples runs of a build into NAME.data.
+record() { recorded "${seconds:-20}" "$1" perf record -q -B -N -e cpu-clock:u -F 4999 -o "$dir/$1.data" --; }
