@@ -537,7 +537,7 @@ func deviation(sum float64, draws int) float64 {
 // their own.
 func (q *problem) disturb(rng *rand.Rand, loops *nest, noise, risk []float64) {
 	common := rng.NormFloat64() * q.par.procSD
-	if q.commonSD > 0 {
+	if q.counted() {
 		common = 0 // it is an unknown
 	}
 	shared := loops.draw(rng, q.par.loopSD, q.par.armSD)

@@ -30,6 +30,11 @@ const (
 	// 21 programs, with 28 calibrated recordings of 10 to 20 s, the standard deviation over procedures, weighted by
 	// samples, is 0.11 (zstd) to 0.96 (testdata/mix, whose procedures are phases), half of them above 0.35.
 	visitPhaseSD = 0.5
+	// visitCostSD is that of what the costs of a procedure's blocks have in common, where visits tell how often it runs beside others
+	// with known executions. Without it, samples of a procedure of many blocks are surer of that than visits. Of eight recordings of
+	// SQLite, zstd, bzip2 and a Go program at 3 and 10 %, the mean block overlap is 0.902 without it, 0.911 with 0.2; of twelve others
+	// 0.865, 0.866 with 0.2, and 0.865 with 0.3, of which one has 0.889, 0.857 and 0.845.
+	visitCostSD = 0.2
 	// visitClump is how many visits tell as much as one by itself: a loop fills a walk.
 	visitClump = 4
 )
@@ -237,9 +242,12 @@ func (pr *program) setLevel(x []float64) {
 	if !ok {
 		return
 	}
-	sure := 1 / all.variance()
+	sure, known := 1/all.variance(), slices.ContainsFunc(all, func(t visitTold) bool { return t.counted })
 	for _, q := range pr.probs {
 		q.level, q.sureLevel = level, sure
+		if known && len(q.visits) > 0 && q.commonSD == 0 {
+			q.commonSD = visitCostSD
+		}
 	}
 }
 

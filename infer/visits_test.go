@@ -132,6 +132,37 @@ func TestWalkLevel(t *testing.T) {
 	}
 }
 
+// TestVisitsAndSamples: beside a procedure with known executions, visits and samples of another one count about alike, of however many
+// blocks its samples are.
+func TestVisitsAndSamples(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	const each, n, visits = 0.01, 1e5, 1000
+	problemOf := func(code string, blocks int, times float64) *problem {
+		samples := make([]uint64, blocks)
+		for b := range samples {
+			samples[b] = uint64(times * n * each)
+		}
+		q := newProblem(graph(code), samples, func(*image.Block) float64 { return each }, &par)
+		for b := range blocks {
+			q.visits = append(q.visits, visited(b, visits))
+		}
+		return q
+	}
+	for _, times := range []float64{1. / 3, 1, 3} {
+		known := problemOf("a9>b b9", 2, 1)
+		o, _ := Known{N: n, RelSD: 0.02}.executions(0)
+		known.known = append(known.known, o)
+		known.loosen()
+		other := problemOf("a9>b b9>c c9>d d9>e e9>f f9>g g9>h h9", 8, times)
+		solveAll(known, other)
+		got, most := math.Log(other.n[0]/n), math.Log(times)
+		if math.Abs(got-most/2) > 0.3*math.Abs(most)+0.1 {
+			t.Errorf("%.2f times as many samples, as many visits: %.2f times as many executions", times, math.Exp(got))
+		}
+	}
+}
+
 // TestKnownLevel: what executions are of visits is told by procedures with known executions, the more the more of the samples these
 // have; by the others, too, where they have next to none.
 func TestKnownLevel(t *testing.T) {
