@@ -146,6 +146,9 @@ func TestCalibrated(t *testing.T) {
 		ps.judge(t, s, p, s.CalibratedRuns)
 		is := s.common(p, s.CalibratedRuns)
 		t.Logf("%-10s where half of the samples are, executions are %.2f of the true ones; said to be off by a factor of up to %.2f", "", is, p.Common)
+		if told, runs := s.instructions(p); told > 0 {
+			t.Logf("%-10s instructions of all code are %.2f of the true ones, %.2f a ns of processor time", "", told/runs/s.CalibratedRuns, told/(1e9*secondsOf(s.Calibrated.Counts)))
+		}
 		n++
 		if math.Abs(math.Log(is)) <= math.Log(p.Common) {
 			kept++
@@ -182,6 +185,22 @@ func TestSaidFactor(t *testing.T) {
 	if d := NewDocument(p); d.CommonFactor != p.CommonFactor() {
 		t.Errorf("the document says %g, want %g", d.CommonFactor, p.CommonFactor())
 	}
+}
+
+// instructions returns how many p has, and how many one run has by the exact counts, of the images that p has.
+func (s *set) instructions(p *Profile) (told, exact float64) {
+	for _, ip := range p.Images {
+		for _, r := range ip.Procs {
+			for b := range r.Block {
+				blk := &r.Proc.Blocks[b]
+				told += r.Block[b].N * float64(blk.Insts)
+			}
+		}
+		if it := s.counted(ip.ID.Path); it != nil {
+			exact += float64(it.Total())
+		}
+	}
+	return told, exact
 }
 
 // common returns what p has of the true executions of so many runs, in the middle of the samples.
