@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/input"
+	"backfeed/internal/testtool"
 )
 
 func TestParse(t *testing.T) {
@@ -51,6 +52,14 @@ optimize:
 		if got.line = 0; !reflect.DeepEqual(&got, tt.want) {
 			t.Errorf("%s:\n%+v, want\n%+v", tt.name, &got, tt.want)
 		}
+	}
+}
+
+// TestRealPrograms: the configuration of the programs that are measured is one.
+func TestRealPrograms(t *testing.T) {
+	c, err := Parse([]byte(testtool.Read(t, "../../../testdata/optimize/backfeed.yaml")), "")
+	if err != nil || len(c.Targets) < 4 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 

@@ -8,10 +8,12 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
+	"backfeed/infer/image"
 	"backfeed/infer/truth"
 )
 
@@ -75,6 +77,11 @@ func addCounts(sum *report.OptimizeCounts, file, binary string) error {
 			return err
 		}
 	}
+	im, err := image.Open(binary, image.Options{})
+	if err != nil {
+		return err
+	}
+	defer im.Close()
 	for _, it := range []*truth.Image{own, counts.Images["???"]} {
 		if it == nil {
 			continue
@@ -83,8 +90,33 @@ func addCounts(sum *report.OptimizeCounts, file, binary string) error {
 		for _, n := range it.Jumps {
 			sum.Taken = added(sum.Taken, n)
 		}
+		for at, n := range it.Calls {
+			if parts(im, at) {
+				sum.Taken = added(sum.Taken, n)
+			}
+		}
 	}
 	return nil
+}
+
+// parts reports whether what callgrind takes for a call is a jump between two parts of one function, of which compilers and
+// llvm-bolt call one f.cold, clang's clusters f.__part.1.
+func parts(im *image.Image, t truth.Transfer) bool {
+	from, to := im.Find(t.From), im.Find(t.To)
+	if from < 0 || to < 0 || from == to {
+		return false
+	}
+	return whole(im.Symbols()[from].Name) == whole(im.Symbols()[to].Name)
+}
+
+// whole is the name of the function that a part belongs to.
+func whole(name string) string {
+	for _, part := range []string{".cold", ".__part"} {
+		if at := strings.Index(name, part); at > 0 {
+			name = name[:at]
+		}
+	}
+	return name
 }
 
 // added is a sum, or the most that 64 bits hold.

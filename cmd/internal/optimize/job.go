@@ -16,6 +16,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/record"
 	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/sample"
 	"backfeed/sample/collect"
@@ -34,11 +35,13 @@ type job struct {
 	until time.Time // that the budget lasts; zero is for ever
 	next  int       // number of the next directory below work
 
+	streaming bool // the target's recordings are added to all the time
+
 	base      *stage
 	sampled   *stage            // the base with what candidates need of a build to be sampled
 	stages    map[string]*stage // by steps
 	printed   string            // sum of what the base prints; "" where that differs from run to run
-	took      time.Duration     // by a run of the base
+	took      time.Duration     // of processor time, by a run of the base
 	limit     time.Duration     // of a candidate's runs
 	testLimit time.Duration     // and of its tests
 }
@@ -205,9 +208,14 @@ func (j *job) tryBase(ctx context.Context) error {
 	if took.processor < shortestRun {
 		return fail.Errorf(fail.Usage, "run `%s` takes %v of processor time, most of which is its start: have it do more", j.Run, took.processor.Round(time.Millisecond))
 	}
-	j.took = took.wall
+	j.took = took.processor
 	j.limit = patienceLeast + patience*took.wall
 	j.doc.Base.Seconds = took.processor.Seconds()
+	if st, err := os.Stat(filepath.Join(j.work, "printed")); err != nil {
+		return err
+	} else if st.Size() == 0 && j.Test == "" {
+		return fail.Errorf(fail.Usage, "run `%s` prints nothing, so that it does not show that a program works: have it print what it did, or name a command that shows it, as test", j.Run)
+	}
 	if sums[0] == sums[1] {
 		j.printed = sums[0]
 		j.doc.Checked = append(j.doc.Checked, "what run prints")
@@ -281,12 +289,15 @@ func (j *job) record(ctx context.Context, s *stage, sources bool) error {
 		return err
 	}
 	if err := s.session.InferOnly(ctx, s.binary); err != nil {
+		if r := j.doc.Recording; r != nil && r.Program == 0 {
+			err = fail.Errorf(fail.KindOf(err), "no sample is of the program: see that run starts %s, and does not replace or copy it", binaryHere)
+		}
 		return err
 	}
-	if s.image, err = s.session.Image(s.binary); err != nil {
-		return err
+	if s.image, err = s.session.Image(s.binary); err == nil && s == j.sampled {
+		j.doc.Recording.Hot = feedback.HotFunctions(s.image)
 	}
-	return nil
+	return err
 }
 
 // recorded records runs of a program.
@@ -386,7 +397,8 @@ func (j *job) stage(ctx context.Context, c Candidate) (*stage, error) {
 	return s, nil
 }
 
-// key says what a result depends on that is here: the program as it is built, what the target says, and recordings that it names.
+// key says what a result depends on that is here: the program as it is built, what the target says, and recordings that it names. Where
+// these are of a store or an address, only what is in them says whether they are as they were.
 func (j *job) key() (string, error) {
 	h := sha256.New()
 	said, err := json.Marshal(j.Target)
@@ -403,8 +415,9 @@ func (j *job) key() (string, error) {
 		}
 		for _, s := range sources {
 			sum, err := sumOf(s.Path)
-			if err != nil { // a store or an address: what it has, only reading it says
-				return "", nil
+			if err != nil {
+				j.streaming = true
+				continue
 			}
 			h.Write([]byte(sum))
 		}

@@ -17,6 +17,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/output"
 	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
 )
 
 // Options say how to run.
@@ -88,9 +89,17 @@ func (j *job) run(ctx context.Context) error {
 		return err
 	}
 	if before := j.before(); before != nil && !j.opt.Again {
-		*j.doc = *before
-		j.doc.State = report.OptimizeUnchanged
-		return nil
+		same := !j.streaming
+		if !same {
+			if same, err = j.alike(ctx, before); err != nil {
+				return err
+			}
+		}
+		if same {
+			*j.doc = *before
+			j.doc.State = report.OptimizeUnchanged
+			return nil
+		}
 	}
 	if err := j.tryBase(ctx); err != nil {
 		return err
@@ -149,22 +158,10 @@ func (j *job) candidates(ctx context.Context) []tried {
 		}
 		j.doc.Candidates = append(j.doc.Candidates, row)
 	}
-	var wanted []Candidate
-	for _, i := range todo {
-		wanted = append(wanted, j.Try[i])
-	}
 	if len(todo) == 0 {
 		return nil
 	}
-	var err error
-	if f := j.sampledFlags(wanted...); f == (flags{}) || j.Build == "" {
-		j.sampled = j.base
-	} else {
-		j.notify.Progress("building %s for being recorded", j.Name)
-		if j.sampled, err = j.build(ctx, f); err != nil {
-			err = fmt.Errorf("with what recordings need (%s): %w", strings.TrimSpace(f.compile+" "+f.link), err)
-		}
-	}
+	err := j.makeSampled(ctx)
 	var all []tried
 	for _, i := range todo {
 		row := &j.doc.Candidates[i]
@@ -195,6 +192,39 @@ func (j *job) candidates(ctx context.Context) []tried {
 		}
 	}
 	return all
+}
+
+// makeSampled makes the program that is recorded: the base, with what candidates need of it.
+func (j *job) makeSampled(ctx context.Context) (err error) {
+	if j.sampled != nil {
+		return nil
+	}
+	f := j.sampledFlags(slices.DeleteFunc(slices.Clone(j.Try), func(c Candidate) bool { return j.unmet(c) != "" })...)
+	if f == (flags{}) || j.Build == "" {
+		j.sampled = j.base
+		return nil
+	}
+	j.notify.Progress("building %s for being recorded", j.Name)
+	if j.sampled, err = j.build(ctx, f); err != nil {
+		return fmt.Errorf("with what recordings need (%s): %w", strings.TrimSpace(f.compile+" "+f.link), err)
+	}
+	return nil
+}
+
+// alike reports whether what ran since is what the result before was made of.
+func (j *job) alike(ctx context.Context, before *report.OptimizeTarget) (bool, error) {
+	r := before.Recording
+	if r == nil || len(r.Hot) == 0 {
+		return false, nil
+	}
+	if err := j.makeSampled(ctx); err != nil {
+		return false, err
+	}
+	if err := j.record(ctx, j.sampled, true); err != nil {
+		return false, err
+	}
+	now := j.doc.Recording
+	return report.NewDecisionDiff("optimize", feedback.DecideFunctions(r.Hot, float64(r.Program)), feedback.DecideFunctions(now.Hot, float64(now.Program))).Alike(), nil
 }
 
 // over reports whether the budget is spent.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +204,7 @@ func TestFails(t *testing.T) {
 		{"test", "test: 'echo not so; exit 1; # {binary}'", "fails", fail.Other},
 		{"short", "run: 'true {binary}'", "have it do more", fail.Usage},
 		{"prints something else", "run: '{binary} && cat /proc/sys/kernel/random/uuid'", "name a command that does, as test", fail.Usage},
+		{"prints nothing", "run: '{binary} >/dev/null'", "prints nothing", fail.Usage},
 		{"leaves a process", "run: '{binary}; sleep 600 &'", "left processes", fail.Other},
 		{"dir", "dir: gone", "no directory", fail.Usage},
 	} {
@@ -327,6 +330,43 @@ func TestSweep(t *testing.T) {
 	done()
 	if _, err := os.Stat(held); err == nil {
 		t.Error("what was held is left")
+	}
+}
+
+// TestIdle: what this process starts once it is idle is idle too.
+func TestIdle(t *testing.T) {
+	if os.Getenv("BACKFEED_TEST_IDLE") != "" {
+		if err := Idle(); err != nil {
+			t.Fatal(err)
+		}
+		out := filepath.Join(t.TempDir(), "out")
+		// The 41st field of stat is the policy, of which 5 is SCHED_IDLE, the 19th how nice it is.
+		if _, err := (command{what: "run", text: "cat /proc/self/stat", stdout: out}).run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Fields(testtool.Read(t, out))
+		if len(fields) < 41 || fields[18] != "19" || fields[40] != "5" {
+			t.Errorf("a command has %q", fields)
+		}
+		return
+	}
+	testtool.Need(t, "cat")
+	if runtime.GOOS != "linux" {
+		t.Skip("of Linux")
+	}
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestIdle$", "-test.v")
+	cmd.Env = append(os.Environ(), "BACKFEED_TEST_IDLE=1")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestParts: a jump to the cold part of the same function is none to another.
+func TestParts(t *testing.T) {
+	for name, want := range map[string]string{"f": "f", "f.cold": "f", "f.cold.1": "f", "f.__part.2": "f", "f.isra.0.cold": "f.isra.0", ".cold": ".cold"} {
+		if got := whole(name); got != want {
+			t.Errorf("%s is part of %s, want %s", name, got, want)
+		}
 	}
 }
 

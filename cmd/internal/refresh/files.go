@@ -174,7 +174,7 @@ func (r *run) settle(f *file, write emit.Format, opt emit.Options) error {
 // compare decides whether files of a format whose decisions are not known stay, which belong together.
 func (r *run) compare(files []*file) {
 	f := files[0]
-	f.hot = hotOf(f.image)
+	f.hot = feedback.HotFunctions(f.image)
 	stays, why, diff := compare(r.here, files, func(f *file) []byte { return f.old })
 	for _, g := range files {
 		g.why = why
@@ -217,30 +217,7 @@ func compare(v *version, files []*file, in func(*file) []byte) (stays bool, why 
 	}
 	before, after := feedback.DecideFunctions(entry.Hot, float64(entry.Samples)), feedback.DecideFunctions(f.hot, float64(f.image.Samples))
 	diff = report.NewDecisionDiff(f.format, before, after)
-	return !diff.Differs() && !diff.Outgrown() && diff.Overlap > 1-feedback.ClearMoved, diff.Summary(), diff
-}
-
-// mostHot bounds the functions that a lock has of an output.
-const mostHot = 300
-
-// hotOf returns the functions of an image that take a thousandth of its executed instructions and more, with their shares to
-// three digits, the most that a lock has.
-func hotOf(ip *infer.ImageProfile) map[string]float64 {
-	shares, all := map[string]float64{}, 0.0
-	for _, p := range ip.Procs {
-		n := p.Instructions()
-		shares[p.Proc.Name] += n
-		all += n
-	}
-	maps.DeleteFunc(shares, func(name string, n float64) bool { return n < feedback.HotFunction*all || all == 0 })
-	names := slices.SortedFunc(maps.Keys(shares), func(a, b string) int {
-		return cmp.Or(cmp.Compare(shares[b], shares[a]), cmp.Compare(a, b))
-	})
-	hot := map[string]float64{}
-	for _, name := range names[:min(len(names), mostHot)] {
-		hot[name] = digits(shares[name]/all, 3)
-	}
-	return hot
+	return diff.Alike(), diff.Summary(), diff
 }
 
 // digits keeps so many significant digits.

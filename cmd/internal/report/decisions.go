@@ -85,6 +85,12 @@ func NewDecisionDiff(consumer string, before, after *feedback.Decisions) *Decisi
 // workload could have.
 func (doc *DecisionDiff) Differs() bool { return doc.Clear > 0 || doc.Moved >= feedback.ClearMoved }
 
+// Alike reports whether what is made by the old profile may stay, where no rule of its reader predicts decisions: nothing clearly
+// changes, the new one is not of far more samples, and most of the weight is where it was.
+func (doc *DecisionDiff) Alike() bool {
+	return !doc.Differs() && !doc.Outgrown() && doc.Overlap > 1-feedback.ClearMoved
+}
+
 // Outgrown reports whether the old profile is thin, so that hardly a change can be clear, and
 // the new one is of many more samples.
 func (doc *DecisionDiff) Outgrown() bool {

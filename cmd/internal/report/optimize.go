@@ -75,6 +75,8 @@ type OptimizeRecording struct {
 	Event   string `json:"event"`
 	Samples uint64 `json:"samples"`
 	Program uint64 `json:"program"` // of them, those in the program
+	// Of the program, functions with their shares of all executed instructions, which the next run compares its recording with.
+	Hot map[string]float64 `json:"hot,omitempty"`
 }
 
 // OptimizeCounts are what callgrind counted of the program's own code.

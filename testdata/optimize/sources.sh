@@ -1,0 +1,57 @@
+#!/bin/bash
+# sources.sh DIR: brings the programs of backfeed.yaml into DIR, and that with what they do, so that `backfeed optimize`
+# there is all that is left. Needs apt-get, Go, clang-19, lld-19, bolt-19, g++-12 and, to count, valgrind.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${1?directory}"
+cd "$1"
+dir=$PWD
+cp "$here"/{backfeed.yaml,*.sh} .
+
+# debian unpacks what the authors released of a source package of Debian 12 into a directory.
+debian() {
+	[ -d lists ] || {
+		mkdir -p lists/partial
+		printf 'deb-src http://deb.debian.org/debian bookworm main\n' >sources.list
+	}
+	local apt=(-qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null
+		-o "Dir::State::Lists=$dir/lists" -o APT::Sandbox::User=root)
+	apt-get "${apt[@]}" update
+	apt-get "${apt[@]}" source --download-only "$1"
+	mkdir -p "$2"
+	tar xf "$1"_*.orig.tar.* -C "$2" --strip-components=1
+}
+
+debian redis redis
+make -s -C redis/src redis-cli MALLOC=libc USE_SYSTEMD=no >redis.log 2>&1
+mv redis/src/redis-cli redis-cli
+make -s -C redis/src distclean >>redis.log 2>&1
+awk -v n=200000 'BEGIN { srand(1); while (n--) {
+	k = int(5000 * rand()); v = int(1e6 * rand()); what = int(12 * rand())
+	if (what < 2) print "SET s" k, "value-" v
+	else if (what < 5) print "GET s" k
+	else if (what == 5) print "INCRBY n" k % 100, v
+	else if (what == 6) print "HSET h" k % 200, "f" v % 300, v
+	else if (what == 7) print "HGET h" k % 200, "f" v % 300
+	else if (what == 8) print "ZADD z" k % 100, v, "m" v % 1000
+	else if (what == 9) print "ZRANGE z" k % 100, 0, 10, "WITHSCORES"
+	else if (what == 10) print "RPUSH l" k % 100, v
+	else print "LRANGE l" k % 100, 0, 20 } }' >redis.requests
+head -n 20000 redis.requests >redis.few
+
+debian jsonnet jsonnet
+g++-12 -o to_c_array jsonnet/stdlib/to_c_array.cpp
+./to_c_array jsonnet/stdlib/std.jsonnet jsonnet/core/std.jsonnet.h
+mkdir -p jsonnet/src
+cp jsonnet/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
+	jsonnet/third_party/md5/md5.cpp "$here/../consumers/jsonnetbench.cpp" jsonnet/src
+yaml=jsonnet/third_party/rapidyaml/rapidyaml
+for f in "$yaml"/src/c4/yml/*.cpp "$yaml"/ext/c4core/src/c4/*.cpp; do cp "$f" "jsonnet/src/yaml_${f##*/}"; done
+
+debian lua5.4 lua
+cp "$here/../lua/script.lua" .
+
+mkdir -p gojq
+cp "$here"/../gojq/* gojq
+printf 'module gojq\n\ngo 1.24\n' >gojq/go.mod
+(cd gojq && go mod tidy 2>../gojq.log)
