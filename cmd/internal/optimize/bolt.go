@@ -21,8 +21,8 @@ var boltOptions = []string{"-reorder-blocks=ext-tsp", "-reorder-functions=cdsort
 // leave alone.
 const mostBolts, mostSkipped = 30, 3
 
-// bolt rewrites the program of a stage. Where llvm-bolt cannot, or its result does not work, the functions that it fails
-// with are looked for, and left as they are.
+// bolt rewrites the program of a stage. Where llvm-bolt cannot, or its result does not work, it does so without splitting
+// functions; or else the functions that it fails with are looked for, and left as they are.
 func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 	tool, err := program(llvmBolt...)
 	if err != nil {
@@ -54,6 +54,12 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 		return j.bolted(s, err)
 	}
 	whole := err
+	// Splitting is what it fails with most, and of a loop that a program spends its time in the least part of what it brings.
+	const option = "-split-functions"
+	if err := try(nil, option); err == nil || ctx.Err() != nil {
+		s.notes = append(s.notes, fmt.Sprintf("without %s, with which llvm-bolt fails: %v", option, firstLine(whole.Error())))
+		return j.bolted(s, err)
+	}
 	j.notify.Progress("%s: looking for what llvm-bolt fails with", j.Name)
 	if skip, ok := culprits(funcs, mostSkipped, func(skip []string) error { return try(skip, "") }); ok && ctx.Err() == nil {
 		err := j.boltOnce(ctx, tool, fdata, from, s, skip, "")
@@ -63,12 +69,7 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
-	const option = "-split-functions"
-	if err := j.boltOnce(ctx, tool, fdata, from, s, nil, option); err != nil {
-		return nil, whole
-	}
-	s.notes = append(s.notes, fmt.Sprintf("without %s, with which llvm-bolt fails: %v", option, firstLine(whole.Error())))
-	return j.bolted(s, nil)
+	return nil, whole
 }
 
 // errTooMany is that a search has tried enough.

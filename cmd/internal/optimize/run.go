@@ -345,7 +345,7 @@ func (j *job) countAll(ctx context.Context, all []tried) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		j.doc.Notes = append(j.doc.Notes, "not counted: "+j.says(err))
+		j.doc.Notes = append(j.doc.Notes, "not counted: "+report.Brief(j.says(err)))
 		return nil
 	}
 	j.doc.Base.Counts = counts
@@ -356,7 +356,7 @@ func (j *job) countAll(ctx context.Context, all []tried) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			row.Notes = append(row.Notes, "not counted: "+j.says(err))
+			row.Notes = append(row.Notes, "not counted: "+report.Brief(j.says(err)))
 		}
 	}
 	return nil

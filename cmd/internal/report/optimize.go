@@ -242,6 +242,15 @@ func (t *OptimizeTarget) text(w io.Writer, style Style) error {
 	return t.evidence(line)
 }
 
+// Brief is the first line of a message and the last, which mostly has the cause.
+func Brief(s string) string {
+	first, _, _ := strings.Cut(s, "\n")
+	if last := s[strings.LastIndexByte(s, '\n')+1:]; last != first {
+		return first + ": " + last
+	}
+	return first
+}
+
 // oneLine joins the lines of a message.
 func oneLine(s string) string { return strings.ReplaceAll(s, "\n", "; ") }
 
@@ -271,7 +280,7 @@ func (t *OptimizeTarget) table(w io.Writer, style Style) error {
 		if r := c.ratio(); r != nil {
 			change, interval, pairs = Change(r.Median), Change(r.Low)+" to "+Change(r.High), fmt.Sprint(r.Pairs)
 		}
-		why := strings.Join(append([]string{oneLine(c.Why)}, c.Notes...), "; ")
+		why := strings.Join(append([]string{Brief(c.Why)}, c.Notes...), "; ")
 		row(c.Name, c.State, change, interval, pairs, c.Counts, strings.TrimPrefix(strings.TrimSuffix(why, "; "), "; "))
 	}
 	if n := t.Noise; n != nil {
