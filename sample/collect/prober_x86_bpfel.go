@@ -17,11 +17,15 @@ import (
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	proberMapCgroups    = "cgroups"
+	proberMapExecs      = "execs"
+	proberMapMoments    = "moments"
 	proberMapPids       = "pids"
 	proberMapProcessors = "processors"
 	proberMapSites      = "sites"
 	proberMapWindows    = "windows"
+	proberMapWorths     = "worths"
 	proberProgHit       = "hit"
+	proberProgMeanwhile = "meanwhile"
 	proberProgSwitched  = "switched"
 	proberVarByCgroup   = "by_cgroup"
 	proberVarByPid      = "by_pid"
@@ -69,8 +73,9 @@ type proberSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type proberProgramSpecs struct {
-	Hit      *ebpf.ProgramSpec `ebpf:"hit"`
-	Switched *ebpf.ProgramSpec `ebpf:"switched"`
+	Hit       *ebpf.ProgramSpec `ebpf:"hit"`
+	Meanwhile *ebpf.ProgramSpec `ebpf:"meanwhile"`
+	Switched  *ebpf.ProgramSpec `ebpf:"switched"`
 }
 
 // proberMapSpecs contains maps before they are loaded into the kernel.
@@ -78,10 +83,13 @@ type proberProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type proberMapSpecs struct {
 	Cgroups    *ebpf.MapSpec `ebpf:"cgroups"`
+	Execs      *ebpf.MapSpec `ebpf:"execs"`
+	Moments    *ebpf.MapSpec `ebpf:"moments"`
 	Pids       *ebpf.MapSpec `ebpf:"pids"`
 	Processors *ebpf.MapSpec `ebpf:"processors"`
 	Sites      *ebpf.MapSpec `ebpf:"sites"`
 	Windows    *ebpf.MapSpec `ebpf:"windows"`
+	Worths     *ebpf.MapSpec `ebpf:"worths"`
 }
 
 // proberVariableSpecs contains global variables before they are loaded into the kernel.
@@ -113,19 +121,25 @@ func (o *proberObjects) Close() error {
 // It can be passed to loadProberObjects or ebpf.CollectionSpec.LoadAndAssign.
 type proberMaps struct {
 	Cgroups    *ebpf.Map `ebpf:"cgroups"`
+	Execs      *ebpf.Map `ebpf:"execs"`
+	Moments    *ebpf.Map `ebpf:"moments"`
 	Pids       *ebpf.Map `ebpf:"pids"`
 	Processors *ebpf.Map `ebpf:"processors"`
 	Sites      *ebpf.Map `ebpf:"sites"`
 	Windows    *ebpf.Map `ebpf:"windows"`
+	Worths     *ebpf.Map `ebpf:"worths"`
 }
 
 func (m *proberMaps) Close() error {
 	return _ProberClose(
 		m.Cgroups,
+		m.Execs,
+		m.Moments,
 		m.Pids,
 		m.Processors,
 		m.Sites,
 		m.Windows,
+		m.Worths,
 	)
 }
 
@@ -141,13 +155,15 @@ type proberVariables struct {
 //
 // It can be passed to loadProberObjects or ebpf.CollectionSpec.LoadAndAssign.
 type proberPrograms struct {
-	Hit      *ebpf.Program `ebpf:"hit"`
-	Switched *ebpf.Program `ebpf:"switched"`
+	Hit       *ebpf.Program `ebpf:"hit"`
+	Meanwhile *ebpf.Program `ebpf:"meanwhile"`
+	Switched  *ebpf.Program `ebpf:"switched"`
 }
 
 func (p *proberPrograms) Close() error {
 	return _ProberClose(
 		p.Hit,
+		p.Meanwhile,
 		p.Switched,
 	)
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"backfeed/sample"
 	"backfeed/sample/kernel"
+	"backfeed/sample/probe"
 )
 
 // A resolver puts samples down to images: it knows what all processes have mapped, and when, and
@@ -36,6 +38,8 @@ type resolver struct {
 	procs       processes
 	dying       map[int]bool // processes whose first thread has ended
 	pending     []pending    // samples that had no mapping yet
+	moments     []pending    // of windows, whose numbers are in Event
+	waited      int          // of moments, those that a drain left for the next one
 	carried     [maxEvents]uint64
 	lost        uint64 // records that the kernel dropped
 	unresolved  map[sample.Loss]uint64
@@ -140,6 +144,46 @@ func (r *resolver) resolve(counts []*sample.Counts, t taken) (*sample.Recording,
 		}
 	}
 	return out, nil
+}
+
+// placeMoments attributes samples of windows. It leaves those of windows with samples in code whose mapping is not known yet for
+// the next time.
+func (r *resolver) placeMoments() (all []probe.Moments) {
+	at := map[uint32]int{}
+	late := map[uint32]bool{}
+	for i, p := range r.moments {
+		w, ok := at[p.Event]
+		if !ok {
+			w = len(all)
+			at[p.Event] = w
+			all = append(all, probe.Moments{Number: p.Event, Counts: sample.NewCounts(sample.CPU{}, sample.Event{})})
+		}
+		switch why := r.placeMoment(all[w].Counts, &p); {
+		case why == sample.LostUnmapped && i >= r.waited:
+			late[p.Event] = true
+		case why != "":
+			all[w].Counts.Lose(why, p.n)
+		}
+	}
+	r.moments = slices.DeleteFunc(r.moments, func(p pending) bool { return !late[p.Event] })
+	r.waited = len(r.moments)
+	return slices.DeleteFunc(all, func(m probe.Moments) bool { return late[m.Number] })
+}
+
+// placeMoment adds samples to those of their window, or returns why they are in no image.
+func (r *resolver) placeMoment(c *sample.Counts, p *pending) sample.Loss {
+	if p.IP == 0 {
+		return sample.LostKernel
+	}
+	v := r.procs.born(int(p.PID), p.Born)
+	if v == nil {
+		return sample.LostUnmapped
+	}
+	f, why := r.frame(c, v, int(p.PID), p.IP)
+	if why == "" {
+		c.AddSample(f.Image, f.Off, p.n)
+	}
+	return why
 }
 
 // weigh divides the weight that is there between what was delivered and what comes later, of which so much is known

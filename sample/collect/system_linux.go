@@ -15,6 +15,7 @@ import (
 
 	"backfeed/sample"
 	"backfeed/sample/kernel"
+	"backfeed/sample/probe"
 )
 
 // A System samples all that runs on this machine: a sampler has the kernel count, and at each
@@ -35,6 +36,26 @@ type System struct {
 	closed   bool
 	last     Counters          // when it was closed
 	leftover *sample.Recording // what Close drained
+
+	moments []probe.Moments // that Moments has not returned
+}
+
+// addMoments takes in samples of windows.
+func (s *System) addMoments(at []moment, n []uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, m := range at {
+		s.resolver.moments = append(s.resolver.moments, pending{call: call{sampledPC: sampledPC{IP: m.IP, Born: m.Born, PID: m.PID, Event: m.Number}}, n: n[i]})
+	}
+}
+
+// Moments returns those samples of windows that were attributed to images by Drain since the last call.
+func (s *System) Moments() []probe.Moments {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.moments
+	s.moments = nil
+	return m
 }
 
 // OpenSystem starts to sample. The error is an *Unavailable where the machine or
@@ -307,5 +328,6 @@ func (s *System) drain() (*sample.Recording, error) {
 	for _, c := range rec.Counts {
 		s.sampler.clock.weigh(c)
 	}
+	s.moments = append(s.moments, s.resolver.placeMoments()...)
 	return rec, nil
 }

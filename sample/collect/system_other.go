@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/probe"
 )
 
 var noSystem = WholeMachine.unsupported()
@@ -18,6 +19,9 @@ func OpenSystem(SystemOptions) (*System, error) { return nil, noSystem }
 
 // Drain is never reached: there is no System.
 func (*System) Drain() (*sample.Recording, error) { return nil, noSystem }
+
+// Moments is never reached.
+func (*System) Moments() []probe.Moments { return nil }
 
 // Used is never reached.
 func (*System) Used() time.Duration { return 0 }

@@ -57,6 +57,7 @@ type estimate struct {
 	of              float64 // windows that they are of
 	outcomes, taken uint64
 	spread          float64 // variance of taken
+	ownTime         ownTime
 }
 
 // Before windows tell how much they differ, they are taken to differ as much as their
@@ -128,6 +129,7 @@ func (m *measured) estimates(hit float64) []estimate {
 		windows = windows[since:]
 		out[i].id, out[i].windows, out[i].of = m.ID, len(windows), float64(len(windows))
 		out[i].estimateRuns(windows, i, hit)
+		out[i].ownTime = m.ownTimeOf(windows, i)
 		if m.Sites[i].Cond != NoCond {
 			out[i].outcomes, out[i].taken, out[i].spread = outcomesOf(windows, i, hit)
 		}
@@ -310,6 +312,9 @@ func (e *estimate) add(o estimate) {
 		e.rate = w*e.rate + (1-w)*o.rate
 		e.variance = sq(w)*e.variance + sq(1-w)*o.variance
 		e.of += o.of
+	}
+	if o.ownTime.samples > e.ownTime.samples {
+		e.ownTime = o.ownTime
 	}
 	e.windows += o.windows
 	e.outcomes, e.taken, e.spread = e.outcomes+o.outcomes, e.taken+o.taken, e.spread+o.spread

@@ -30,6 +30,8 @@ const MaxSites = 50
 
 // A Window is what happened while the sites of one window were armed.
 type Window struct {
+	Number uint32 // of this one, as its Moments have it; 0 if nothing samples meanwhile
+
 	Hits, Taken []uint64 // by site, while the window was open: hits, and those at which the branch was taken
 
 	Open  time.Duration // from when all were armed to when the first was disarmed
@@ -37,6 +39,8 @@ type Window struct {
 	Time  time.Duration // processor time of all that is recorded, while it was open
 	Total time.Duration // the same, since the prober was opened
 	All   uint64        // hits, those before and after it was open included
+
+	Sampling time.Duration // of Time, what samples took that were of it alone
 
 	Attach, Detach time.Duration // that the two calls took
 
@@ -48,6 +52,7 @@ type Group struct {
 	ID    sample.ImageID
 	File  string // to open; the path in ID is that of the process
 	Sites []Site
+	Own   []Own   // by site; nil if that is not known
 	Procs []int   // by site: those of one number are of one procedure, and run together; nil if that is not known
 	Rate  float64 // of all sites together, expected: executions per second of processor time
 	Gain  float64 // what it is worth, in any unit

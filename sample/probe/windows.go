@@ -146,6 +146,10 @@ type groupWindow struct {
 	all         float64 // hits of all sites that were armed
 	own         float64 // of those of the group
 	hits, taken []uint64
+
+	number     uint32
+	samples    float64   // while it was open, of all that is recorded; 0 if there were none, or they have not come yet
+	ownSamples []float64 // of those, by site: of its own time
 }
 
 // A Prober arms sites of one file for a time, in the process pid, or in all that map the file if
@@ -275,7 +279,7 @@ func (c *Windows) ownCost() time.Duration {
 // together returns groups as one.
 func together(ms []*measured, hit time.Duration) *Group {
 	all := ms[0].Group
-	all.Sites = slices.Clip(all.Sites)
+	all.Sites, all.Own = slices.Clip(all.Sites), nil
 	for _, m := range ms[1:] {
 		all.Sites = append(all.Sites, m.Sites...)
 	}
@@ -397,7 +401,7 @@ func (c *Windows) add(ms []*measured, sites []int, w *Window) {
 	at := 0
 	for i, m := range ms {
 		end := at + sites[i]
-		g := groupWindow{time: w.Time.Seconds(), all: all, hits: w.Hits[at:end:end], taken: w.Taken[at:end:end]}
+		g := groupWindow{number: w.Number, time: w.Time.Seconds(), all: all, hits: w.Hits[at:end:end], taken: w.Taken[at:end:end]}
 		for _, n := range g.hits {
 			g.own += float64(n)
 		}
@@ -405,7 +409,7 @@ func (c *Windows) add(ms []*measured, sites []int, w *Window) {
 		at = end
 	}
 	c.n++
-	c.spent += c.Cost(w.All, len(w.Hits))
+	c.spent += c.Cost(w.All, len(w.Hits)) + w.Sampling
 	c.own += w.Own
 	now := time.Now()
 	if c.first == 0 {
@@ -478,16 +482,23 @@ func (c *Windows) AddTo(counts *sample.Counts) {
 		if c.runs {
 			e.outcomes, e.taken, e.spread = 0, 0, 0
 		}
+		e := e.with(counts, native)
 		counts.AddProbed(counts.Image(e.id), at.off, e.probed(native, counts.Weight))
 	}
 }
 
-// Rates returns how often sites run, of those of which windows tell that they do.
-func (c *Windows) Rates() []trace.Rate {
+// Rates returns how often sites run, of those of which windows tell that they do, and of counts, the samples of the same
+// processes; nil if these are not known.
+func (c *Windows) Rates(counts *sample.Counts) []trace.Rate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var rates []trace.Rate
+	native := 0.0
+	if counts != nil {
+		native = c.native(counts)
+	}
 	for at, e := range c.estimates() {
+		e := e.with(counts, native)
 		if e.known && e.rate > 0 && e.windows >= fewRated {
 			rates = append(rates, trace.Rate{ID: e.id, Off: at.off, PerSec: e.rate, SD: math.Sqrt(e.variance) / e.rate})
 		}

@@ -176,9 +176,37 @@ func (k *Calibrator) add(g *chosen, s infer.Site) bool {
 		g.ID, g.File = s.Image.ID, pi.file.Name()
 	}
 	g.Sites = append(slices.Clip(g.Sites), probe.Site{ID: s.Image.ID, Off: s.Off, Cond: s.Cond})
+	g.Own = append(slices.Clip(g.Own), ownOf(&s))
 	g.sites = append(g.sites, s)
 	g.Rate += s.Rate
 	return true
+}
+
+// ownOf returns the code in whose own time executions of s are told.
+func ownOf(s *infer.Site) (own probe.Own) {
+	im, p := s.Image.Image, s.Proc.Proc
+	if len(p.Blocks) == 0 {
+		return own
+	}
+	own.From, _ = im.OffsetOf(p.Addr)
+	own.To = own.From + sample.Offset(p.Blocks[len(p.Blocks)-1].End-p.Addr)
+	next := func(a image.Addr) {
+		if off, ok := im.OffsetOf(a); ok {
+			own.Next = append(own.Next, off)
+		}
+	}
+	b := &p.Blocks[s.Block]
+	insts := im.Insts(b)
+	if i := slices.IndexFunc(insts, func(in image.Inst) bool { return in.Addr == s.Addr }); i >= 0 && i+1 < len(insts) {
+		next(insts[i+1].Addr)
+		return own
+	}
+	for _, e := range b.Out {
+		if to := p.Edges[e].To; to >= 0 {
+			next(p.Blocks[to].Start)
+		}
+	}
+	return own
 }
 
 // important returns so many groups with the most gain, and their gain as parts of share.

@@ -16,6 +16,11 @@ func (k *Calibrator) Drained(rec *sample.Recording) {
 	if c := Timed(rec); c != nil && c.Event.Unit == "ns" {
 		k.used.Add(int64(c.Weight))
 	}
+	if k.sys != nil {
+		for _, m := range k.sys.Moments() {
+			k.run.Sampled(m)
+		}
+	}
 	k.foresee(rec)
 	k.budget.ends(k.kernelWalks().Walks)
 	if k.prober.Load() != nil {

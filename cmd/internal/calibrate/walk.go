@@ -412,7 +412,7 @@ func (k *Calibrator) wantedByWalks(p *infer.Profile, most int) (groups []*chosen
 		return ok && !k.dense[siteKey{id, off}]
 	}
 	k.gather()
-	for _, w := range k.seen.Want(k.run.Rates(), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
+	for _, w := range k.seen.Want(k.run.Rates(nil), trace.WantOptions{Able: able, Groups: most, Sites: wantedSites, Rate: mostWantedRate}) {
 		g := &chosen{Group: probe.Group{Alone: true, Gain: 1}, own: map[image.Addr]float64{}}
 		for _, at := range w.Sites {
 			s, _ := sites.find(w.ID.Key(), at.Off)
@@ -481,7 +481,7 @@ func (k *Calibrator) addTo(rec *sample.Recording, walks func(c *sample.Counts, r
 	if c := Timed(rec); c != nil {
 		k.run.AddTo(c)
 		k.gather()
-		walks(c, k.run.Rates())
+		walks(c, k.run.Rates(c))
 	}
 }
 

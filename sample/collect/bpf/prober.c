@@ -4,7 +4,7 @@
 // another one the processor time that the counts stand for. See prober_linux.go.
 
 #include "kernel.h"
-#include "window.h"
+#include "samples.h"
 
 enum { SITES = 64 };
 enum { OURS = 1, EVERYONES = 2 }; // hits: of what is asked for, of all processes
@@ -95,6 +95,49 @@ SEC("uprobe.multi") int hit(struct regs *ctx)
 	__sync_fetch_and_add(&s->hits, 1);
 	if (goes(ctx, cookie))
 		__sync_fetch_and_add(&s->taken, 1);
+	return 0;
+}
+
+// A moment is where a process was found while a window was open.
+struct moment {
+	u64 ip; // 0: in the kernel, as in a hit
+	u64 born;
+	u32 tgid;
+	u32 number; // of the window
+};
+
+enum { MOMENTS = 4096 }; // of windows whose samples were not taken out yet
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, MOMENTS);
+	__type(key, struct moment);
+	__type(value, u64);
+} moments SEC(".maps");
+
+// meanwhile samples while a window is open.
+SEC("perf_event") int meanwhile(struct perf_event_data *ctx)
+{
+	u32 zero = 0;
+	struct window *w = map_lookup(&windows, &zero);
+	u32 tgid = get_current_pid_tgid() >> 32;
+	if (!w || w->open != OURS || !tgid || !wanted(tgid))
+		return 0;
+	struct moment m = {.tgid = tgid, .number = w->number};
+	if (USER(&ctx->regs)) {
+		m.ip = IP(&ctx->regs);
+		m.born = born(tgid);
+	}
+	u64 one = 1;
+	u64 *n = map_lookup(&moments, &m);
+	if (!n) {
+		if (!map_update(&moments, &m, &one, NOEXIST))
+			return 0;
+		n = map_lookup(&moments, &m);
+		if (!n)
+			return 0;
+	}
+	__sync_fetch_and_add(n, 1);
 	return 0;
 }
 
