@@ -46,3 +46,22 @@ func TestGauge(t *testing.T) {
 		}
 	}
 }
+
+// TestFarRuns: what windows say pulls no harder from three of its standard deviations on; exact counts of another run do.
+func TestFarRuns(t *testing.T) {
+	par := outOfOrder
+	q := newProblem(graph("a4>b b9>b b>c c5"), []uint64{1000, 8000, 1000}, func(*image.Block) float64 { return 0.01 }, &par)
+	pull := func(off, common float64) float64 {
+		const sd = 0.3
+		q.n[0] = 1000
+		q.dn[0] = 0
+		o, _ := Known{N: 1000 * math.Exp(-off*sd), RelSD: sd, CommonSD: common}.executions(0)
+		q.observe(o)
+		return q.dn[0] * q.n[0] * sd // in standard deviations
+	}
+	for _, tt := range []struct{ off, common, want float64 }{{2, 0.45, 2}, {20, 0.45, 3}, {-20, 0.45, -3}, {20, 0, 20}} {
+		if got := pull(tt.off, tt.common); math.Abs(got-tt.want) > 1e-6 {
+			t.Errorf("%v standard deviations off, common %v: a pull of %.3f, want %v", tt.off, tt.common, got, tt.want)
+		}
+	}
+}
