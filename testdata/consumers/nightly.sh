@@ -15,7 +15,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 dir=$(realpath -m "${1:-/tmp/nightly}") programs=("${@:2}")
 mkdir -p "$dir"
-all=(tcc xz lua redis nginx sqlite zstd jsonnet ripgrep python postgres)
+all=(tcc xz lua redis nginx sqlite zstd jsonnet markdown python postgres)
 failed=0
 : >"$dir/now.tsv"
 for program in "${programs[@]:-${all[@]}}"; do

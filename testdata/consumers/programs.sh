@@ -11,7 +11,7 @@
 #   lua      C, an interpreter with computed gotos, built with ThinLTO
 #   redis    C, a server: one process
 #   nginx    C, a server: one process
-#   ripgrep  Rust, searches this directory's sources
+#   markdown Rust, markdown.rs with the crate pulldown-cmark
 #   python   C, CPython: an interpreter with computed gotos
 #   postgres C, a server: a process for each client
 #
@@ -98,6 +98,7 @@ build() {
 # names in make what that is to make of $dir/tree, and the file that comes of it in product.
 # The flags in generate and the four after it are what the compiler calls its ways with profiles.
 clang=(clang-19) gcc=(gcc-12) flags=() make=() libs=(-lm) server=
+measured=(base clang bolt propeller gcc) # what measure.sh measures of it
 bench=$testdata/consumers/bench
 generate=(-fprofile-instr-generate) use=(-fprofile-instr-use) sample=(-fprofile-sample-use)
 maps=(-fbasic-block-address-map) clusters=(-fbasic-block-sections=list=)
@@ -247,45 +248,42 @@ nginx)
 	counted() { requests 1; }
 	run() { served ready stop "$@" -p "$dir/site" -c nginx.conf; }
 	;;
-ripgrep)
+markdown)
 	[ -d lists ] || packages deb-src deb
-	debian rust-ripgrep=13.0.0-4 tree
-	tar xf rust-ripgrep_13.0.0-4.debian.tar.xz -C tree
-	(cd tree && for patch in $(cat debian/patches/series); do patch -s -p1 <"debian/patches/$patch"; done)
-	sed -i '/^simd-accel/d; /^\[dev-dependencies/,+1d' tree/Cargo.toml # what Debian has not
-	rm tree/Cargo.lock
-	crates=(bstr-0.2 clap-2+suggestions grep-0.2 grep-searcher ignore-0.4 lazy-static-1 log-0.4 num-cpus-1 regex-1 serde-json-1 termcolor-1)
-	apt -y --download-only --no-install-recommends install $(printf 'librust-%s-dev ' "${crates[@]/%/+default}" | sed 's/suggestions+default/suggestions/')
+	apt -y --download-only --no-install-recommends install 'librust-pulldown-cmark-dev=0.9.2-1*'
 	for package in debs/librust-*.deb; do dpkg-deb -x "$package" crates; done
-	# build takes what rustc knows of the flags for clang.
+	mkdir -p tree/src .cargo
+	cp "$testdata/consumers/markdown.rs" tree/src/main.rs
+	cat >tree/Cargo.toml <<-END
+		[package]
+		name = "markdown"
+		version = "1.0.0"
+		edition = "2021"
+		[dependencies]
+		pulldown-cmark = { version = "0.9.2", default-features = false }
+	END
+	cat >.cargo/config.toml <<-END
+		[source.crates-io]
+		replace-with = "debian"
+		[source.debian]
+		directory = "$dir/crates/usr/share/cargo/registry"
+	END
+	# build takes what rustc knows of the flags for clang. Named flags for a target are not for what is run to build.
 	build() {
-		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Ccodegen-units=1 -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--build-id)
+		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Zomit-gdb-pretty-printer-section -Ccodegen-units=1 -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--build-id)
 		for flag in "${@:2}"; do
 			case $flag in
 			-Wl,*) flags+=("-Clink-arg=$flag") ;;
 			-C* | -Z*) flags+=("$flag") ;;
 			esac
 		done
-		(cd tree && RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build -q --release --offline --bin rg --target x86_64-unknown-linux-gnu \
-			--target-dir "$dir/$1.target" --config 'source.crates-io.replace-with="debian"' \
-			--config "source.debian.directory=\"$dir/crates/usr/share/cargo/registry\"") >"$1.make" 2>&1 || { tail -n 30 "$1.make" >&2; return 1; }
-		cp "$1.target/x86_64-unknown-linux-gnu/release/rg" "$1"
+		RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build -q --release --offline --manifest-path tree/Cargo.toml \
+			--target x86_64-unknown-linux-gnu --target-dir "$dir/$1.target" >"$1.make" 2>&1 || { tail -n 30 "$1.make" >&2; return 1; }
+		cp "$1.target/x86_64-unknown-linux-gnu/release/markdown" "$1"
 	}
-	generate=("-Cprofile-generate=$dir/raw") use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=()
-	corpus=$(module github.com/mattn/go-sqlite3@v1.14.52)
-	search() { # search DIRECTORY COMMAND...
-		local pattern
-		for pattern in '\w+_(alloc|free)\(' '(?i)unicode' '[A-Z]{4,}_[A-Z]+' 'if\( *p(Parse|Expr)->' 'the .* of' '^\s+return \w+;$' '[a-z]+[0-9]+[a-z]+'; do
-			"${@:2}" --no-config -j1 --sort path -n "$pattern" "$1"
-			"${@:2}" --no-config -j1 --sort path -c "$pattern" "$1"
-		done
-	}
-	run() {
-		case $1 in
-		counted) search "$corpus/sqlite3ext.h" "${@:2}" && "${@:2}" -j1 -o '[A-Z]{4,}_[A-Z]+' "$corpus/sqlite3-binding.h" ;;
-		*) for _ in 1 2; do search "$corpus" "${@:2}"; done ;;
-		esac
-	}
+	generate=("-Cprofile-generate=$dir/raw") use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=() measured=(base clang bolt)
+	text=$(module github.com/mattn/go-sqlite3@v1.14.52)/README.md
+	sampled=("$text" 4000) counted=("$text" 300)
 	;;
 python)
 	[ -d tree ] || {
