@@ -58,8 +58,16 @@ func (j *job) count(ctx context.Context, s *stage) (*report.OptimizeCounts, erro
 }
 
 // withoutDebug puts a program without debug information beside it, which valgrind reads some of: 3.19 not that of DWARF 5 or of links
-// with relocations. Where there is nothing to strip by, it is the program itself.
+// with relocations. Where there is nothing to strip by, it is the program itself; as it is of llvm-bolt, which objcopy breaks.
 func withoutDebug(ctx context.Context, binary string) (string, error) {
+	im, err := image.Open(binary, image.Options{})
+	if err != nil {
+		return "", err
+	}
+	bolted := im.Bolted()
+	if im.Close(); bolted {
+		return binary, nil
+	}
 	tool, err := program("llvm-objcopy", "llvm-objcopy-19", "/usr/lib/llvm-19/bin/llvm-objcopy", "objcopy")
 	if err != nil {
 		return binary, nil
