@@ -255,10 +255,33 @@ type speedWalk struct {
 	start  speedProc
 	steps  int
 	passed map[uint32]float64 // executions of branches, by operation
+	first  []speedPrefix      // of its first instructions, by speedProgram.lengths
 	marks  []speedMark
 	points []*speedPoint
 	hits   []speedHit // where they are those that the walk said
 	differ bool       // they are not
+}
+
+// A speedPrefix is the beginning of a walk.
+type speedPrefix struct {
+	steps  int
+	passed map[uint32]float64
+}
+
+// prefixes returns the beginnings of a walk of such lengths, which are by size.
+func prefixes(l *trace.Long, lengths []int) (all []speedPrefix) {
+	for _, n := range lengths {
+		of := speedPrefix{min(n, l.Steps), map[uint32]float64{}}
+		l.Branches(func(at int, b trace.Branch) bool {
+			if b.Guessed || at >= n {
+				return false
+			}
+			of.passed[b.Op]++
+			return true
+		})
+		all = append(all, of)
+	}
+	return all
 }
 
 // A speedProc is a procedure.
@@ -331,15 +354,25 @@ type speedProgram struct {
 	machine *trace.Machine
 	space   trace.Space
 	walks   []*speedWalk
+	lengths []int // of beginnings of walks that are looked at by themselves
+	least   int   // instructions of a walk
 	hit     time.Duration
 	refused error
 }
 
-// newSpeedProgram counts a program exactly.
-func newSpeedProgram(t *testing.T, command []string) *speedProgram {
-	out := filepath.Join(t.TempDir(), "counts")
-	testtool.Output(t, "", append([]string{"valgrind", "-q", "--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes", "--dump-line=no", "--callgrind-out-file=" + out}, command...)...)
-	f, err := os.Open(out)
+// newSpeedProgram counts a program exactly, unless there are counts.
+func newSpeedProgram(t *testing.T, command []string, counted string) *speedProgram {
+	if counted == "" {
+		testtool.Need(t, "valgrind")
+		counted = filepath.Join(t.TempDir(), "counts")
+		testtool.Output(t, "", append([]string{"valgrind", "-q", "--tool=callgrind", "--dump-instr=yes", "--collect-jumps=yes", "--dump-line=no", "--callgrind-out-file=" + counted}, command...)...)
+	}
+	return readSpeedProgram(t, command, counted)
+}
+
+// readSpeedProgram reads the exact counts of a program.
+func readSpeedProgram(t *testing.T, command []string, from string) *speedProgram {
+	f, err := os.Open(from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -424,7 +457,7 @@ func (p *speedProgram) ahead(s *collect.Stopped, steps int) {
 	}
 	p.findSpace(s)
 	l, err := p.machine.Run(st, p.space, speedMemory{s}, trace.Limits{Steps: steps, Guesses: 16, Accesses: true})
-	if err != nil || l.Steps < steps/4 {
+	if err != nil || l.Steps < p.least {
 		return
 	}
 	i, off, ok := p.code.Offset(l.Start)
@@ -432,7 +465,7 @@ func (p *speedProgram) ahead(s *collect.Stopped, steps int) {
 		return
 	}
 	a, _ := p.images[i].AddrOf(off)
-	w := &speedWalk{start: speedProc{i, p.images[i].Find(a)}, steps: l.Steps, passed: map[uint32]float64{}}
+	w := &speedWalk{start: speedProc{i, p.images[i].Find(a)}, steps: l.Steps, passed: map[uint32]float64{}, first: prefixes(l, p.lengths)}
 	l.Branches(func(_ int, b trace.Branch) bool {
 		if !b.Guessed {
 			w.passed[b.Op]++
@@ -649,7 +682,6 @@ func TestSpeeds(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("long walks are of x86-64 only")
 	}
-	testtool.Need(t, "valgrind")
 	// callgrind knows no AVX-512: both runs are to choose the same routines.
 	t.Setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512CD,-AVX512DQ")
 	t.Setenv("GODEBUG", "asyncpreemptoff=1,cpu.avx512f=off")
@@ -667,7 +699,8 @@ func TestSpeeds(t *testing.T) {
 		command := strings.Fields(c)
 		t.Run(filepath.Base(command[0]), func(t *testing.T) {
 			testtool.Need(t, command[0])
-			p := newSpeedProgram(t, command)
+			p := newSpeedProgram(t, command, "")
+			p.least = *speedSteps / 4
 			took := 0.0
 			const times = 4
 			for range times {
