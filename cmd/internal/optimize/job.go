@@ -182,7 +182,7 @@ func (j *job) begin(ctx context.Context) (err error) {
 }
 
 // shortestRun is the processor time below which a run measures little but its start.
-const shortestRun = 20 * time.Millisecond
+var shortestRun = 20 * time.Millisecond
 
 // A candidate's runs may take so much longer than the base's, and any run so much.
 const patience = 10
