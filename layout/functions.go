@@ -27,6 +27,10 @@ type Order struct {
 		sync.Once
 		*Placement
 	}
+	run struct { // what misses goes by, likewise
+		sync.Once
+		*trail
+	}
 	same map[string]int // symbols by name
 }
 
@@ -135,11 +139,27 @@ func searchCalls(g *Graph) []int {
 
 // set makes o the order of procs that the indices give.
 func (o *Order) set(im *image.Image, procs []*infer.Result, order []int) {
-	o.procs, o.order, o.base = procs, order, textStart(im, procs)
+	o.procs, o.base = procs, textStart(im, procs)
+	o.Before = o.Linked().Scores()
+	o.arrange(order)
+}
+
+// arrange makes the order another of its procedures.
+func (o *Order) arrange(order []int) {
+	o.order, o.Symbols = order, nil
 	for _, i := range order {
-		o.Symbols = append(o.Symbols, procs[i].Proc.Symbol)
+		o.Symbols = append(o.Symbols, o.procs[i].Proc.Symbol)
 	}
-	o.Before, o.After = o.Linked().Scores(), o.Whole().Scores()
+	o.After = o.Whole().Scores()
+}
+
+// misses returns, for each leg of a run that no order was tried on, what a placement of the procedures of o misses.
+func (o *Order) misses(p *Placement) []float64 {
+	if fits(p, firstLevel) {
+		return make([]float64, legs)
+	}
+	o.run.Do(func() { o.run.trail = newTrail(o.procs, 2, legs) })
+	return o.run.trail.misses(p, firstLevel)
 }
 
 // Procs returns the procedures that are in o, by address.
@@ -150,9 +170,12 @@ func (o *Order) Linked() *Placement { return Linked(o.procs) }
 
 // Whole lays out the procedures of o in order, their blocks as they are: what ld.lld,
 // gold and GNU ld can do.
-func (o *Order) Whole() *Placement {
+func (o *Order) Whole() *Placement { return o.whole(o.order) }
+
+// whole is Whole of another order of the procedures of o.
+func (o *Order) whole(order []int) *Placement {
 	var parts []Part
-	for _, i := range o.order {
+	for _, i := range order {
 		parts = append(parts, Part{Proc: i})
 	}
 	return Place(o.procs, parts, o.base, procAlign)

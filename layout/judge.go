@@ -27,11 +27,19 @@ func (o *Order) Judged() []Judged { return o.judged(nil) }
 // judged is Judged that does judgedSteps.
 func (o *Order) judged(p *progress) []Judged {
 	return []Judged{
-		{"as linked", OwnCounts, o.Before},
-		{"functions ordered", OwnCounts, o.After},
-		{"blocks too", OwnCounts, o.splitBy(p).Scores()},
+		{"as linked", OwnCounts, o.scores(o.Linked())},
+		{"functions ordered", OwnCounts, o.scores(o.Whole())},
+		{"blocks too", OwnCounts, o.scores(o.splitBy(p))},
 		{"upper bound", OwnCounts, upperBound(o.procs, p)},
 	}
+}
+
+// scores returns those of a placement of the procedures of o, misses among them.
+func (o *Order) scores(p *Placement) Scores {
+	s := p.Scores()
+	misses, _ := mean(o.misses(p))
+	s.Misses = &misses
+	return s
 }
 
 // judgedSteps is how many steps judged has, and heldOut of a holdout: to order the blocks of each procedure, and
@@ -42,10 +50,10 @@ func (o *Order) judgedSteps() int { return 2 * len(o.procs) }
 func (o *Order) heldOut(holdout *Order, p *progress) []Judged {
 	procs := holdout.Procs()
 	return []Judged{
-		{"as linked", HoldoutCounts, holdout.Before},
-		{"functions ordered", HoldoutCounts, o.Whole().With(procs).Scores()},
-		{"blocks too", HoldoutCounts, o.Split().With(procs).Scores()},
-		{"blocks by the holdout", HoldoutCounts, holdout.splitBy(p).Scores()},
+		{"as linked", HoldoutCounts, holdout.scores(holdout.Linked())},
+		{"functions ordered", HoldoutCounts, holdout.scores(o.Whole().With(procs))},
+		{"blocks too", HoldoutCounts, holdout.scores(o.Split().With(procs))},
+		{"blocks by the holdout", HoldoutCounts, holdout.scores(holdout.splitBy(p))},
 		{"upper bound", HoldoutCounts, upperBound(holdout.procs, p)},
 	}
 }
@@ -80,7 +88,7 @@ func Judge(order, holdout *Order, im, relinked *image.Image, progress func(done,
 	if relinked != nil {
 		for i, o := range orders {
 			last := len(all[i]) - 1
-			s := Relinked(o.Procs(), im, relinked).Scores()
+			s := o.scores(Relinked(o.Procs(), im, relinked))
 			if s.Placed == 0 {
 				return nil, ErrElsewhere
 			}

@@ -12,16 +12,17 @@ import (
 // Scores says what a placement of code is worth, by the counts of its procedures.
 // It looks at addresses alone and knows nothing of how they came about.
 type Scores struct {
-	ExtTSP    float64  `json:"ext_tsp"`           // as Score, of the blocks of all procedures: executions, weighted
-	Transfers float64  `json:"transfers"`         // executions of edges between blocks
-	Taken     float64  `json:"taken"`             // those of them that jump: all but fall-throughs
-	CallScore float64  `json:"call_score"`        // as CallScore: mean worth of a call
-	Distance  float64  `json:"call_distance"`     // mean bytes from a call to its target
-	Bytes     Coverage `json:"bytes"`             // the hottest ones
-	Lines     Coverage `json:"cache_lines_64"`    // cache lines
-	Pages     Coverage `json:"pages_4k"`          // pages
-	HugePages Coverage `json:"pages_2m"`          // huge pages
-	Placed    float64  `json:"share_of_executed"` // of all instructions executed in Procs, the share in blocks that have a place
+	ExtTSP    float64  `json:"ext_tsp"`                 // as Score, of the blocks of all procedures: executions, weighted
+	Transfers float64  `json:"transfers"`               // executions of edges between blocks
+	Taken     float64  `json:"taken"`                   // those of them that jump: all but fall-throughs
+	CallScore float64  `json:"call_score"`              // as CallScore: mean worth of a call
+	Distance  float64  `json:"call_distance"`           // mean bytes from a call to its target
+	Bytes     Coverage `json:"bytes"`                   // the hottest ones
+	Lines     Coverage `json:"cache_lines_64"`          // cache lines
+	Pages     Coverage `json:"pages_4k"`                // pages
+	HugePages Coverage `json:"pages_2m"`                // huge pages
+	Misses    *float64 `json:"icache_misses,omitempty"` // lines missed in an instruction cache of 32 KB and 8 ways, of 1000 instructions of a run drawn from the counts; nil where none was drawn
+	Placed    float64  `json:"share_of_executed"`       // of all instructions executed in Procs, the share in blocks that have a place
 }
 
 // Coverage is the fewest pieces of memory that hold a share of the executed

@@ -10,10 +10,12 @@ import (
 )
 
 var layoutCmd = &command{
-	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--startup[=TIME]] [--fluff|--align|--huge-pages] [--html FILE] [-o FILE]", short: "suggest an order for the functions of an image",
+	name: "layout", args: "IMAGE SRC... [--symfs DIR] [--for lld|gold|ld|ld-script|bolt|propeller|mold|go|text|json] [--holdout SRC]... [--relinked FILE] [--startup[=TIME]] [--fluff|--align|--huge-pages] [--html FILE] [--always] [-o FILE]", short: "suggest an order for the functions of an image",
 	reads: symfsHelp,
 	long: `IMAGE is the path of an image, here or where it was recorded, or its build ID. Functions that call
-each other often come to lie together, those that never ran stay behind.
+each other often come to lie together, those that never ran stay behind. For linkers, the hot ones are then moved so that a run
+drawn from the counts misses fewer lines in an instruction cache of 32 KB. Where the result is clearly better in neither
+pages nor misses, or clearly worse in one, as linked is as good: nothing is written, and the exit code is 3.
 
 ` + layoutForHelp + `
 
@@ -50,6 +52,7 @@ func runLayout(c *cli, args []string) error {
 	html := fs.String("html", "", "draw both layouts as a heat map in `file`")
 	judge := c.judgement()
 	startup := c.startup()
+	always := fs.Bool("always", false, "write an order for a linker even if it is not clearly better than what is linked")
 	if err := fs.Parse(args); err != nil || fs.NArg() < 2 {
 		return c.usage(err)
 	}
@@ -93,7 +96,7 @@ func runLayout(c *cli, args []string) error {
 			return err
 		}
 	}
-	order, err := c.order(src, ip, *startup)
+	order, err := c.order(src, ip, target.Value, *startup)
 	if err != nil {
 		return err
 	}
@@ -122,5 +125,5 @@ func runLayout(c *cli, args []string) error {
 	if target.Value != "text" && target.Value != "json" {
 		c.tellStart(order.Start)
 	}
-	return c.writeLayout(*out, target.Value, order, ip, scores)
+	return c.writeLayout(*out, target.Value, order, ip, scores, *always || order.Start != nil)
 }

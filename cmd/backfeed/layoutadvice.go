@@ -66,7 +66,7 @@ func (c *cli) advise(a *advice, target *flagset.Choice, out string, src *input.S
 		doc = report.NewAlignment(ip, al)
 		text = func(w io.Writer, style report.Style) error { return report.WriteAlignment(w, ip, al, a.lines, style) }
 	case a.huge:
-		order, err := c.order(src, ip, 0)
+		order, err := c.order(src, ip, "", 0)
 		if err != nil {
 			return err
 		}

@@ -45,8 +45,8 @@ tells the source file. Names such as f.part.0, f.isra.0, f.constprop.0 and f.col
 they fit the next build if its source, compiler and flags are the same.`
 
 // writeLayout writes the order for the target, and tells what is in it. scores are for
-// text and json.
-func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []layout.Judged) error {
+// text and json. An order for a linker that is not clearly better than what is linked is written if always.
+func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.ImageProfile, scores []layout.Judged, always bool) error {
 	switch target {
 	case "text":
 		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return report.WriteOrder(w, order, ip, scores, style) })
@@ -59,6 +59,10 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 		}
 		return c.writeText(out, c.style(out), func(w io.Writer, style report.Style) error { return report.WriteGoAdvice(w, plan, ip.ID.Path, style) })
 	}
+	gain := order.Gain()
+	if err := emit.Unclear(ip.ID, target, gain); err != nil && !always {
+		return fmt.Errorf("%w (--always writes it)", err)
+	}
 	sections := order.Sections(ip.Image)
 	format, ok := sections.Format(target)
 	if !ok {
@@ -67,7 +71,7 @@ func (c *cli) writeLayout(out, target string, order *layout.Order, ip *infer.Ima
 	if err := c.write(out, format.Write); err != nil {
 		return err
 	}
-	c.warn("%s", emit.Ordered(ip.ID, order))
+	c.warn("%s", emit.Ordered(ip.ID, order, gain))
 	c.tellSections(sections, target)
 	if format.Unfit > 0 {
 		c.warn("left out: %d functions whose names the format cannot carry; they stay where they are: nothing to do", format.Unfit)

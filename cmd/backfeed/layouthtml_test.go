@@ -34,7 +34,7 @@ func TestLayoutHTML(t *testing.T) {
 			t.Errorf("no %s in the page", want)
 		}
 	}
-	if out := must(t, "layout", program, rec, "--html", page, "--for", "lld"); !strings.Contains(out, "work\n") || testtool.Read(t, page) != text {
+	if out := must(t, "layout", program, rec, "--html", page, "--for", "lld", "--always"); !strings.Contains(out, "work\n") || testtool.Read(t, page) != text {
 		t.Errorf("with --for lld: another page, or no order in\n%s", out)
 	}
 	if must(t, "layout", program, rec, "--html", page, "--for", "bolt"); !strings.Contains(testtool.Read(t, page), "<h3>Blocks ordered too</h3>") {

@@ -56,7 +56,7 @@ func (j *judgement) of(c *cli, name string, order *layout.Order, ip *infer.Image
 		if err != nil {
 			return nil, fmt.Errorf("--holdout: %w", err)
 		}
-		if holdout, err = c.order(src, held, 0); err != nil {
+		if holdout, err = c.order(src, held, "", 0); err != nil {
 			return nil, err
 		}
 	}

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"backfeed/internal/testtool"
 )
 
 // TestJudgementRefuses: scores that nothing shows are not asked for in silence.
@@ -59,5 +63,23 @@ func TestLayoutSameBytes(t *testing.T) {
 		if first, again := must(t, args...), must(t, args...); first != again {
 			t.Errorf("--for %s: the same input gave other bytes", target)
 		}
+	}
+}
+
+// TestLayoutUnclear: a program whose code lies well already gets no order unless that is asked for; what is there stays.
+func TestLayoutUnclear(t *testing.T) {
+	mix, rec := "../../testdata/mix/mix", "../../testdata/mix/samples.bfr"
+	order := filepath.Join(t.TempDir(), "order")
+	if err := os.WriteFile(order, []byte("before\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"lld", "gold", "ld", "ld-script"} {
+		code, _, stderr := runCLI(t, "layout", mix, rec, "--for", target, "-o", order)
+		if code != exitGate || !strings.Contains(stderr, "as it is linked it is as good: pages") || testtool.Read(t, order) != "before\n" {
+			t.Errorf("%s: exit code %d, %s", target, code, stderr)
+		}
+	}
+	if must(t, "layout", mix, rec, "--for", "lld", "--always", "-o", order); testtool.Read(t, order) == "before\n" {
+		t.Error("nothing was written with --always")
 	}
 }

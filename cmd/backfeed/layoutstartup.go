@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
@@ -39,15 +40,21 @@ func checkStartup(target string, within time.Duration) error {
 	return nil
 }
 
-// order orders the functions of an image, by their first touches if within is not 0.
-func (c *cli) order(src *input.Session, ip *infer.ImageProfile, within time.Duration) (*layout.Order, error) {
+// order orders the functions of an image for a target, by their first touches if within is not 0.
+func (c *cli) order(src *input.Session, ip *infer.ImageProfile, target string, within time.Duration) (*layout.Order, error) {
 	c.progress("ordering %d functions of %s", len(ip.Procs), ip.ID.Path)
 	defer c.clearProgress()
 	progress := func(done, total int) {
 		c.progress("ordering %d functions of %s: %d%%", total, ip.ID.Path, 100*done/max(total, 1))
 	}
 	if within == 0 {
-		return layout.FunctionsProgress(ip, progress), nil
+		order := layout.FunctionsProgress(ip, progress)
+		if emit.Settles(target) {
+			order.Settle(func(done, total int) {
+				c.progress("moving functions of %s: %d%%", ip.ID.Path, 100*done/max(total, 1))
+			})
+		}
+		return order, nil
 	}
 	var seen []layout.Start
 	for _, s := range src.Starts {

@@ -2,6 +2,7 @@ package emit
 
 import (
 	"fmt"
+	"slices"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
@@ -29,9 +30,31 @@ func Unordered(target string, im *image.Image) error {
 }
 
 // Ordered sums up what an order is worth to an image.
-func Ordered(id sample.ImageID, o *layout.Order) string {
-	return fmt.Sprintf("%s: %d functions; mean distance of a call %s bytes, was %s; %d pages for 99 %% of execution, was %d",
-		id.Path, len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), o.After.Pages.For99, o.Before.Pages.For99)
+func Ordered(id sample.ImageID, o *layout.Order, g layout.Gain) string {
+	return fmt.Sprintf("%s: %d functions; mean distance of a call %s bytes, was %s; %s",
+		id.Path, len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), gained(g))
+}
+
+// wholes are the targets that move whole functions, and nothing in them.
+var wholes = []string{"lld", "gold", "ld", "ld-script"}
+
+// Settles reports whether an order for the target is worth to Settle: what else is moved for others, nobody knows to the byte.
+func Settles(target string) bool {
+	return slices.Contains(wholes, target) || target == "text" || target == "json"
+}
+
+// Unclear refuses an order for a linker that is not clearly better than the image as it is linked.
+func Unclear(id sample.ImageID, target string, g layout.Gain) error {
+	if !slices.Contains(wholes, target) || g.Clear() {
+		return nil
+	}
+	return fail.Errorf(fail.Gate, "%s: as it is linked it is as good: %s; nothing was written", id.Path, gained(g))
+}
+
+// gained says what an order does for pages and misses.
+func gained(g layout.Gain) string {
+	return fmt.Sprintf("pages for 99 %% of execution: %d, were %d; I-cache lines missed of 1000 instructions: %.2f, was %.2f (%+.2f, +-%.2f)",
+		g.Pages, g.PagesLinked, g.Misses, g.MissesLinked, g.Misses-g.MissesLinked, g.Error)
 }
 
 // NameOf names an image to package feedback.

@@ -74,7 +74,7 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 		}
 		f.holds, err = emit.Propeller(&w, r.src, opt)
 	case "layout":
-		f.holds, err = order(&w, f.image, o.For)
+		f.holds, err = f.order(&w, o.For)
 	}
 	if f.bytes = w.Bytes(); err != nil {
 		return nil, err
@@ -83,17 +83,29 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 	return files, nil
 }
 
-// order writes an order of functions.
-func order(w io.Writer, ip *infer.ImageProfile, target string) (holds []string, err error) {
+// order writes an order of functions: the one that is there, where the image as it is linked is as good as a new one; a first one,
+// unless it is worse.
+func (f *file) order(w io.Writer, target string) (holds []string, err error) {
+	ip := f.image
 	if err := emit.Unordered(target, ip.Image); err != nil {
 		return nil, err
 	}
 	o := layout.Functions(ip)
+	o.Settle(nil)
 	format, ok := o.Sections(ip.Image).Format(target)
 	if !ok || len(o.Symbols) == 0 {
 		return nil, fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, o.Unnamed)
 	}
-	return []string{emit.Ordered(ip.ID, o)}, format.Write(w)
+	gain := o.Gain()
+	switch err := emit.Unclear(ip.ID, target, gain); {
+	case err == nil, f.old == nil && !gain.Worse():
+		return []string{emit.Ordered(ip.ID, o, gain)}, format.Write(w)
+	case f.old == nil:
+		return nil, err
+	default:
+		_, werr := w.Write(f.old)
+		return []string{err.Error()}, werr
+	}
 }
 
 // file returns a file of an output, with what is there.

@@ -58,6 +58,7 @@ var scoreRows = []struct {
 	{"mean distance of a call, in bytes", func(s *layout.Scores) string { return Count(s.Distance) }},
 	{"bytes for 90, 99, 99.9 % of execution", func(s *layout.Scores) string { return covered(s.Bytes) }},
 	{"cache lines of 64 bytes", func(s *layout.Scores) string { return covered(s.Lines) }},
+	{"I-cache lines missed, of 1000 instructions", func(s *layout.Scores) string { return missed(s.Misses) }},
 	{"pages of 4 KiB", func(s *layout.Scores) string { return covered(s.Pages) }},
 	{"pages of 2 MiB", func(s *layout.Scores) string { return covered(s.HugePages) }},
 	{"execution of what was found", func(s *layout.Scores) string { return Percent(s.Placed) }},
@@ -68,6 +69,13 @@ func shareOf(n, of float64) string {
 		return "-"
 	}
 	return Percent(n / of)
+}
+
+func missed(n *float64) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", *n)
 }
 
 func covered(c layout.Coverage) string {
