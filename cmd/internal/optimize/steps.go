@@ -216,9 +216,14 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		return flags{}, nil, err
 	}
 	order := layout.Functions(ip)
+	order.Settle(nil)
 	format, ok := order.Sections(ip.Image).Format(linker)
 	if !ok || len(order.Symbols) == 0 {
 		return flags{}, nil, fail.Errorf(fail.Nothing, "no function that a linker could move ran: %d ran without a symbol of the program's own", order.Unnamed)
+	}
+	gain := order.Gain()
+	if err := emit.Unclear(ip.ID, linker, gain); err != nil {
+		return flags{}, nil, err
 	}
 	path := filepath.Join(from.dir, "order.txt")
 	link := map[string]string{
@@ -227,7 +232,7 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		"ld":        "-Wl,--section-ordering-file=" + path,
 		"ld-script": "-Wl,-T," + path,
 	}[linker]
-	return flags{"", link}, []string{emit.Ordered(ip.ID, order)}, writeTo(path, format.Write)
+	return flags{"", link}, []string{emit.Ordered(ip.ID, order, gain)}, writeTo(path, format.Write)
 }
 
 // emit writes a profile of what a stage ran.
