@@ -222,8 +222,8 @@ func profileOrder(j *job, from *stage) (flags, []string, error) {
 		return flags{}, nil, fail.Errorf(fail.Nothing, "no function that a linker could move ran: %d ran without a symbol of the program's own", order.Unnamed)
 	}
 	gain := order.Gain()
-	if err := emit.Unclear(ip.ID, linker, gain); err != nil {
-		return flags{}, nil, err
+	if gain.Worse() {
+		return flags{}, nil, emit.Unclear(ip.ID, linker, gain)
 	}
 	path := filepath.Join(from.dir, "order.txt")
 	link := map[string]string{
