@@ -1,14 +1,18 @@
 #!/bin/bash
-# measure.sh sqlite|zstd|jsonnet|tcc [DIR]: what linkers make of backfeed's order of a
-# program's functions, against the link without one, orders drawn at random, and lld's
-# own sorts by the exact call graph of the very run that is counted. All links of
-# a compiler are of the same objects. All work is done in DIR, which is kept.
+# measure.sh sqlite|zstd|jsonnet|tcc|xz|lua [DIR [ORDER...]]: what linkers make of backfeed's
+# order of a program's functions (ours), against the link without one, orders drawn at random
+# (random1, random2, random3), and lld's own sorts by the exact call graph of the very run that is
+# counted (hfsort, cdsort). All links of a compiler are of the same objects; those of ORDERs alone are
+# counted where some are named. All work is done in DIR, which is kept. Where layout finds that the link without an
+# order is as good, ours is that.
 #
 # callgrind counts what is missed in an instruction cache of 32 KB, 8 ways, lines of
 # 64 bytes, and hot.go the lines and pages that hold 99 % of the instructions. Needs
 # gcc-12, clang-19, lld-19, llvm-19, perf and valgrind.
 set -euo pipefail
 program=${1?program} dir=${2:-}
+orders=("${@:3}")
+[ $# -gt 2 ] || orders=(ours hfsort cdsort random1 random2 random3)
 testdata=$(cd "$(dirname "$0")/.." && pwd)
 . "$testdata/consumers/programs.sh"
 (cd "$testdata/layout" && go build -o "$dir/hot" hot.go)
@@ -23,8 +27,8 @@ link() {
 # count runs a program under callgrind, in NAME.callgrind.
 count() {
 	$llvm/llvm-objcopy -g "$1" "$1.counted"
-	nice valgrind -q --tool=callgrind --cache-sim=yes --I1=32768,8,64 --demangle=no --dump-instr=yes --dump-line=no \
-		--compress-strings=no --compress-pos=no --callgrind-out-file="$1.callgrind" "./$1.counted" "${counted[@]}" \
+	nice bash run.sh counted valgrind -q --tool=callgrind --cache-sim=yes --I1=32768,8,64 --demangle=no --dump-instr=yes --dump-line=no \
+		--compress-strings=no --compress-pos=no --callgrind-out-file="$1.callgrind" "$dir/$1.counted" \
 		>/dev/null 2>"$1.log" || { cat "$1.log" >&2; return 1; }
 }
 
@@ -55,8 +59,9 @@ measure() {
 	link "$1" "$1" "$none"
 	record "$1"
 	count "$1"
-	./backfeed layout "$dir/$1" "$1.data" --for lld -o "$1.order"
-	link "$1-ours" "$1" -Wl,--symbol-ordering-file="$1.order"
+	: >"$1.order"
+	./backfeed layout "$dir/$1" "$1.data" --for lld -o "$1.order" || [ $? -eq 3 ]
+	link "$1-ours" "$1" -Wl,--symbol-ordering-file="$1.order" "$none"
 	calls "$1" >"$1.calls"
 	for sort in hfsort cdsort; do
 		link "$1-$sort" "$1" -Wl,--call-graph-ordering-file="$1.calls" -Wl,--call-graph-profile-sort="$sort"
@@ -66,8 +71,8 @@ measure() {
 			sort | awk '{ print $2 }' >"$1.random$seed"
 		link "$1-random$seed" "$1" -Wl,--symbol-ordering-file="$1.random$seed" -Wl,--no-warn-symbol-ordering
 	done
-	for name in ours hfsort cdsort random1 random2 random3; do count "$1-$name"; done
-	for name in "" -ours -hfsort -cdsort -random1 -random2 -random3; do row "$1$name" "$1" >>rows; done
+	for name in "${orders[@]}"; do count "$1-$name"; done
+	for name in "" "${orders[@]/#/-}"; do row "$1$name" "$1" >>rows; done
 }
 
 rm -f rows
