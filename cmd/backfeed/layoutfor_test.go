@@ -103,7 +103,7 @@ func TestLinkers(t *testing.T) {
 						t.Skip("needs GNU ld 2.43 or later, which has --section-ordering-file")
 					}
 					order := filepath.Join(dir, l.target+".order")
-					if code, _, stderr := runCLI(t, "layout", plain, rec, "--for", l.target, "-o", order); code != exitDone || strings.Contains(stderr, "shared a section with others") {
+					if code, _, stderr := runCLI(t, "layout", plain, rec, "--for", l.target, "--always", "-o", order); code != exitDone || strings.Contains(stderr, "shared a section with others") {
 						t.Fatalf("exit code %d: %s", code, stderr)
 					}
 					l.link(t, dir, p.compiler, order, l.target, objects)
@@ -279,7 +279,7 @@ func TestSharedSections(t *testing.T) {
 		plain := filepath.Join(dir, "plain")
 		rec := recordUnits(t, plain, sources)
 		for target, said := range map[string]bool{"lld": true, "gold": true, "ld": true, "ld-script": true, "bolt": false} {
-			code, _, stderr := runCLI(t, "layout", plain, rec, "--for", target)
+			code, _, stderr := runCLI(t, "layout", plain, rec, "--for", target, "--always")
 			if code != exitDone || strings.Contains(stderr, "shared a section") != said {
 				t.Errorf("%s, %s: exit code %d, %q", compiler, target, code, stderr)
 			}
@@ -297,7 +297,7 @@ func TestTextSections(t *testing.T) {
 	for flag, said := range map[string]bool{"keep-text-section-prefix": true, "nokeep-text-section-prefix": false} {
 		testtool.Run(t, dir, slices.Concat([]string{"gcc", "-fuse-ld=gold", "-Wl,--build-id,-z," + flag, "-o", "kept"}, objects)...)
 		kept := filepath.Join(dir, "kept")
-		code, _, stderr := runCLI(t, "layout", kept, recordUnits(t, kept, sources))
+		code, _, stderr := runCLI(t, "layout", kept, recordUnits(t, kept, sources), "--always")
 		if code != exitDone || strings.Contains(stderr, "keep-text-section-prefix") != said {
 			t.Errorf("%s: exit code %d, %q", flag, code, stderr)
 		}

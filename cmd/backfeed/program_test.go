@@ -244,8 +244,8 @@ func TestCompiled(t *testing.T) {
 		args string
 		want []string // parts of the output
 	}{
-		{"layout " + program + " " + rec, []string{"work\n", "drive\n"}},
-		{"layout program " + rec, []string{"work\n", "drive\n"}},
+		{"layout --always " + program + " " + rec, []string{"work\n", "drive\n"}},
+		{"layout --always program " + rec, []string{"work\n", "drive\n"}},
 		{"layout program --for text " + rec, []string{"score of calls", "work\n", "drive\n"}},
 		{"layout program --fluff " + rec, []string{"cold by evidence", "in procedures\n"}},
 		{"layout program --fluff --for json " + rec, []string{"backfeed.fluff/2", `"procedure": "cold"`}},
@@ -266,7 +266,7 @@ func TestCompiled(t *testing.T) {
 			}
 		}
 	}
-	if out := must(t, "layout", program, rec); strings.Contains(out, "cold\n") {
+	if out := must(t, "layout", program, rec, "--always"); strings.Contains(out, "cold\n") {
 		t.Errorf("layout: a function that never ran is in\n%s", out)
 	}
 }

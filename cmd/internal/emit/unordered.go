@@ -48,7 +48,11 @@ func Unclear(id sample.ImageID, target string, g layout.Gain) error {
 	if !slices.Contains(wholes, target) || g.Clear() {
 		return nil
 	}
-	return fail.Errorf(fail.Gate, "%s: as it is linked it is as good: %s; nothing was written", id.Path, gained(g))
+	than := "as good"
+	if g.Worse() {
+		than = "better"
+	}
+	return fail.Errorf(fail.Gate, "%s: as it is linked it is %s: %s; nothing was written", id.Path, than, gained(g))
 }
 
 // gained says what an order does for pages and misses.

@@ -83,8 +83,7 @@ func (r *run) make(o *Output, ip *infer.ImageProfile) ([]*file, error) {
 	return files, nil
 }
 
-// order writes an order of functions: the one that is there, where the image as it is linked is as good as a new one; a first one,
-// unless it is worse.
+// order writes an order of functions; the one that is there, where a new one is worse than the image as it is linked.
 func (f *file) order(w io.Writer, target string) (holds []string, err error) {
 	ip := f.image
 	if err := emit.Unordered(target, ip.Image); err != nil {
@@ -97,14 +96,14 @@ func (f *file) order(w io.Writer, target string) (holds []string, err error) {
 		return nil, fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own", ip.ID.Path, o.Unnamed)
 	}
 	gain := o.Gain()
-	switch err := emit.Unclear(ip.ID, target, gain); {
-	case err == nil, f.old == nil && !gain.Worse():
+	switch {
+	case !gain.Worse():
 		return []string{emit.Ordered(ip.ID, o, gain)}, format.Write(w)
 	case f.old == nil:
-		return nil, err
+		return nil, emit.Unclear(ip.ID, target, gain)
 	default:
-		_, werr := w.Write(f.old)
-		return []string{err.Error()}, werr
+		_, err = w.Write(f.old)
+		return []string{emit.Unclear(ip.ID, target, gain).Error()}, err
 	}
 }
 
