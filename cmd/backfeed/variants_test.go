@@ -221,7 +221,7 @@ func (c *variantCompiler) profile(t *testing.T, v variant, plain string) string 
 		t.Fatalf("exit code %d: %s", code, errs)
 	}
 	c.used(t, v, dir, profile, flags, plain)
-	order := must(t, "layout", filepath.Join(dir, main), recording, "--symfs", dir, "--for", "lld")
+	order := must(t, "layout", filepath.Join(dir, main), recording, "--symfs", dir, "--for", "lld", "--always")
 	if !regexp.MustCompile(`(?m)^work\b`).MatchString(order) { // work.constprop.0 with LTO
 		t.Errorf("the order of functions lacks work:\n%s", order)
 	}
