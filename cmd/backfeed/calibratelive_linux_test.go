@@ -325,6 +325,9 @@ func TestCalibrateNobody(t *testing.T) {
 		t.Fatalf("%v: %s", err, errs.String())
 	}
 	t.Log(errs.String())
+	if strings.Contains(errs.String(), "the time was too short") {
+		t.Skipf("needs a faster machine, on which half of 10 s has room for walks: %s", errs.String())
+	}
 	if !strings.Contains(errs.String(), "long walks alone") || !longWalked.MatchString(errs.String()) {
 		t.Errorf("it says %q", errs.String())
 	}
