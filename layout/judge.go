@@ -27,16 +27,18 @@ func (o *Order) Judged() []Judged { return o.judged(nil) }
 // judged is Judged that does judgedSteps.
 func (o *Order) judged(p *progress) []Judged {
 	return []Judged{
-		{"as linked", OwnCounts, o.scores(o.Linked())},
-		{"functions ordered", OwnCounts, o.scores(o.Whole())},
+		{"as linked", OwnCounts, o.missing(o.Before, o.Linked())},
+		{"functions ordered", OwnCounts, o.missing(o.After, o.Whole())},
 		{"blocks too", OwnCounts, o.scores(o.splitBy(p))},
 		{"upper bound", OwnCounts, upperBound(o.procs, p)},
 	}
 }
 
 // scores returns those of a placement of the procedures of o, misses among them.
-func (o *Order) scores(p *Placement) Scores {
-	s := p.Scores()
+func (o *Order) scores(p *Placement) Scores { return o.missing(p.Scores(), p) }
+
+// missing adds misses to the scores of a placement.
+func (o *Order) missing(s Scores, p *Placement) Scores {
 	misses, _ := mean(o.misses(p))
 	s.Misses = &misses
 	return s
@@ -50,7 +52,7 @@ func (o *Order) judgedSteps() int { return 2 * len(o.procs) }
 func (o *Order) heldOut(holdout *Order, p *progress) []Judged {
 	procs := holdout.Procs()
 	return []Judged{
-		{"as linked", HoldoutCounts, holdout.scores(holdout.Linked())},
+		{"as linked", HoldoutCounts, holdout.missing(holdout.Before, holdout.Linked())},
 		{"functions ordered", HoldoutCounts, holdout.scores(o.Whole().With(procs))},
 		{"blocks too", HoldoutCounts, holdout.scores(o.Split().With(procs))},
 		{"blocks by the holdout", HoldoutCounts, holdout.scores(holdout.splitBy(p))},

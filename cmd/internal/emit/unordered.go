@@ -35,17 +35,17 @@ func Ordered(id sample.ImageID, o *layout.Order, g layout.Gain) string {
 		id.Path, len(o.Symbols), report.Count(o.After.Distance), report.Count(o.Before.Distance), gained(g))
 }
 
-// wholes are the targets that move whole functions, and nothing in them.
-var wholes = []string{"lld", "gold", "ld", "ld-script"}
+// Linkers are the targets that are linkers: they move whole functions, and nothing in them.
+var Linkers = []string{"lld", "gold", "ld", "ld-script"}
 
 // Settles reports whether an order for the target is worth to Settle: what else is moved for others, nobody knows to the byte.
 func Settles(target string) bool {
-	return slices.Contains(wholes, target) || target == "text" || target == "json"
+	return slices.Contains(Linkers, target) || target == "text" || target == "json"
 }
 
 // Unclear refuses an order for a linker that is not clearly better than the image as it is linked.
 func Unclear(id sample.ImageID, target string, g layout.Gain) error {
-	if !slices.Contains(wholes, target) || g.Clear() {
+	if !slices.Contains(Linkers, target) || g.Clear() {
 		return nil
 	}
 	than := "as good"

@@ -62,9 +62,8 @@ func (j *job) bolt(ctx context.Context, from *stage) (*stage, error) {
 	}
 	j.notify.Progress("%s: looking for what llvm-bolt fails with", j.Name)
 	if skip, ok := culprits(funcs, mostSkipped, func(skip []string) error { return try(skip, "") }); ok && ctx.Err() == nil {
-		err := j.boltOnce(ctx, tool, fdata, from, s, skip, "")
 		s.notes = append(s.notes, fmt.Sprintf("llvm-bolt left %s alone, with which it fails: %v", strings.Join(skip, ", "), firstLine(whole.Error())))
-		return j.bolted(s, err)
+		return j.bolted(s, nil) // the last that was tried
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

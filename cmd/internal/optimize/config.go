@@ -12,6 +12,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"backfeed/cmd/internal/emit"
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/section"
 )
@@ -31,7 +32,7 @@ type Target struct {
 	Dir      string      // where commands run, which is what is built
 	Build    string      // has placeholders; "" where there is nothing but the program
 	Compiler string      // of Compilers; "" without Build
-	Linker   string      // of Linkers: who reads orders of functions
+	Linker   string      // of emit.Linkers: who reads orders of functions
 	Binary   string      // the program, below Dir; "" if Build says where it goes
 	Run      string      // what the program is to be fast at
 	Count    string      // a shorter one for callgrind; "" counts nothing
@@ -56,9 +57,6 @@ func (c Candidate) String() string { return strings.Join(c, "+") }
 
 // Compilers are those that a build may be by.
 var Compilers = []string{"go", "clang", "gcc", "rustc"}
-
-// Linkers are those that read an order of functions.
-var Linkers = []string{"lld", "gold", "ld", "ld-script"}
 
 // Placeholders of commands.
 const (
@@ -138,17 +136,8 @@ func targetOf(name string, n *yaml.Node) (*Target, error) {
 				return err
 			})
 		},
-		"budget": section.Span(&t.Budget),
-		"sources": section.List(func(n *yaml.Node) error {
-			return section.Scalar(n, func(text string) error {
-				s, err := input.ParseSource(text)
-				if err == nil && s.Path == "" {
-					err = errors.New("want a recording, a store or an address")
-				}
-				t.Sources = append(t.Sources, s)
-				return err
-			})
-		}),
+		"budget":  section.Span(&t.Budget),
+		"sources": section.Sources(&t.Sources),
 		"builds": section.List(func(n *yaml.Node) error {
 			return section.Scalar(n, func(text string) error { t.Builds = append(t.Builds, text); return nil })
 		}),
@@ -212,8 +201,8 @@ func (t *Target) Check() error {
 		return fmt.Errorf("want binary, the file that build makes, or %s in build, where it puts it, and not both", binaryHere)
 	case t.Build != "" && t.Binary != "" && !filepath.IsLocal(t.Binary):
 		return fmt.Errorf("binary %s: build makes it below dir", t.Binary)
-	case t.Linker != "" && !slices.Contains(Linkers, t.Linker):
-		return fmt.Errorf("linker: want one of %s", strings.Join(Linkers, ", "))
+	case t.Linker != "" && !slices.Contains(emit.Linkers, t.Linker):
+		return fmt.Errorf("linker: want one of %s", strings.Join(emit.Linkers, ", "))
 	case t.Pairs != 0 && (t.Pairs < leastPairs || t.Pairs > mostPairs):
 		return fmt.Errorf("pairs: want %d to %d; fewer have no interval of 95 %%", leastPairs, mostPairs)
 	case len(t.Sources) == 0 && (len(t.Builds) > 0 || t.Recorded != "" || t.Since > 0):

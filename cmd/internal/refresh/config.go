@@ -171,7 +171,7 @@ func (r *reader) target(name string, n *yaml.Node) (*Target, error) {
 	t := &Target{Name: name, Mode: Commit, line: n.Line}
 	var limits *yaml.Node
 	err := section.Fields(n, map[string]func(*yaml.Node) error{
-		"sources":      section.List(func(n *yaml.Node) error { return t.addSource(n) }),
+		"sources":      section.Sources(&t.Sources),
 		"image":        section.String(&t.Image),
 		"recorded":     section.String(&t.Recorded),
 		"builds":       section.List(func(n *yaml.Node) error { t.Builds = append(t.Builds, n.Value); return nil }),
@@ -215,18 +215,6 @@ func (r *reader) target(name string, n *yaml.Node) (*Target, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return t, nil
-}
-
-// addSource reads SRC or SRC@WEIGHT.
-func (t *Target) addSource(n *yaml.Node) error {
-	return section.Scalar(n, func(text string) error {
-		s, err := input.ParseSource(text)
-		if err == nil && s.Path == "" {
-			err = errors.New("want a recording, a store or an address")
-		}
-		t.Sources = append(t.Sources, s)
-		return err
-	})
 }
 
 // outputOf reads a map of one kind with its path, and what else there is to say.

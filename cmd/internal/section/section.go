@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"backfeed/cmd/internal/flagset"
+	"backfeed/cmd/internal/input"
 )
 
 // Find returns the sections of these names of a configuration, in the order of the names; nil where there is none. A
@@ -101,6 +102,20 @@ func eachOf(n *yaml.Node, depth int, f func(key string, v *yaml.Node, depth int)
 		}
 	}
 	return nil
+}
+
+// Sources returns a reader of a list of SRC or SRC@WEIGHT.
+func Sources(to *[]input.Source) func(*yaml.Node) error {
+	return List(func(n *yaml.Node) error {
+		return Scalar(n, func(text string) error {
+			s, err := input.ParseSource(text)
+			if err == nil && s.Path == "" {
+				err = errors.New("want a recording, a store or an address")
+			}
+			*to = append(*to, s)
+			return err
+		})
+	})
 }
 
 // List returns a reader of a list, or of one thing that is one.
