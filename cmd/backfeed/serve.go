@@ -23,10 +23,11 @@ var serveCmd = &command{
 	reads: symfsHelp,
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
-code of each with its stalls, and its flow graph; causes by procedure, image and recording; how
-executed code lies in memory; how far the figures are to be trusted. Below /pprof/ is pprof's own
-interface on the same samples: flame graph, top, disassembly, and graph if Graphviz is installed. Its
-page of source is backfeed's own, which reads no file that the debug information alone names.
+hottest blocks of each, its callers and callees, its flow graph, its source and code with their stalls;
+causes by procedure, image and recording; how executed code lies in memory; how far the figures are
+to be trusted. Below /pprof/ is pprof's own interface on the same samples: flame graph, top,
+disassembly, and graph if Graphviz is installed. Its page of source is backfeed's own, which reads no
+file that the debug information alone names.
 
 The pages need a browser and nothing else; without scripts all but pprof's works. Who can connect
 can read them, so other addresses than those of this machine are for networks that are trusted.

@@ -19,11 +19,13 @@ import (
 type Code struct {
 	Image  *infer.ImageProfile
 	Of     *explain.Explanation
-	Lines  *image.Lines                       // nil if there are none
+	Lines  Lines                              // nil if there are none
 	Text   func(file string, line int) string // the text of a source line; "" is not known
 	Prefix string                             // of ids, where a page has several procedures
 	Rows   int                                // of instructions at most that are not folded away; 0 is maxListed
 	Brief  bool                               // leave out what would be folded away
+	Times  *LineTimes                         // of the LinePane beside it; nil if there is none
+	Calls  map[image.Addr]string              // where calls lead, by the address of their instructions
 	Names  Style
 }
 
@@ -38,7 +40,6 @@ const (
 
 // A run is consecutive blocks that are shown, or folded away together.
 type run struct {
-	First   bool
 	Folded  bool
 	Left    bool // even the code is left out
 	Summary string
@@ -65,6 +66,8 @@ type neighbour struct{ Href, Addr, Count string }
 type listedInst struct {
 	Source  string // where it differs from that of the one before
 	Line    string // the text there
+	Key     string // names the line to the pane of lines; "" is none
+	To      string // the page of the procedure that it calls; "" is none
 	Addr    string
 	Samples string
 	Cycles  string // per execution
@@ -94,7 +97,7 @@ func (l *Code) HTML() (template.HTML, error) {
 			}
 		}
 	}
-	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits})
+	return markup("listing.tmpl", map[string]any{"Name": l.Names.NameOf(l.Of.Result.Proc.Name), "Runs": runs, "Units": barUnits, "Prefix": l.Prefix})
 }
 
 // blocks returns all blocks without their instructions.
@@ -117,14 +120,8 @@ func (l *Code) blocks() []listedBlock {
 		blocks[b].In, blocks[b].Out = hottestNeighbours(blocks[b].In), hottestNeighbours(blocks[b].Out)
 		blocks[b].Exit = exits[pb.Exit]
 	}
-	for i := range l.Of.Insts {
-		t := &l.Of.Insts[i]
-		b := &blocks[t.Block]
-		if b.insts == 0 {
-			b.n = i
-		}
-		b.insts++
-		b.cycles += t.Total
+	for b, t := range blockTimes(l.Of) {
+		blocks[b].insts, blocks[b].n, blocks[b].cycles = t.insts, t.first, t.cycles
 	}
 	return blocks
 }
@@ -186,7 +183,7 @@ func (l *Code) runs(blocks []listedBlock) []run {
 	folded := 0
 	for b := range blocks {
 		if n := len(runs); n == 0 || runs[n-1].Folded == shown[b] {
-			runs = append(runs, run{Folded: !shown[b], First: n == 0})
+			runs = append(runs, run{Folded: !shown[b]})
 		}
 		last := &runs[len(runs)-1]
 		last.Blocks = append(last.Blocks, blocks[b])
@@ -236,6 +233,7 @@ func (l *Code) fill(b *listedBlock) {
 		if s, line := l.source(t.Addr); s != at && s != "" {
 			in.Source, in.Line, at = s, line, s
 		}
+		in.Key, in.To = l.key(t.Addr), l.Calls[t.Addr]
 		if share := t.Stall.Cycles * t.N / max(l.Of.Cycles, 1e-300); share >= bubbleShare {
 			in.Bubble = newBubble(t, share)
 		}
@@ -260,6 +258,17 @@ func (l *Code) source(a image.Addr) (name, text string) {
 		text = strings.TrimSpace(l.Text(frames[0].File, int(frames[0].Line)))
 	}
 	return s, text
+}
+
+// key names the line that an instruction comes from to the pane of lines.
+func (l *Code) key(a image.Addr) string {
+	if l.Lines == nil || l.Times == nil {
+		return ""
+	}
+	if frames := l.Lines.Frames(a); len(frames) > 0 {
+		return l.Times.key(frames[0].File, frames[0].Line)
+	}
+	return ""
 }
 
 func newBubble(t *explain.InstTime, share float64) *bubble {

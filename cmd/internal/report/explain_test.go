@@ -63,11 +63,29 @@ func chase(t *testing.T) (*infer.ImageProfile, *explain.Explanation) {
 	return &infer.ImageProfile{Image: im}, e
 }
 
+// fakeLines have a new line every 8 bytes, and every fourth of them is of an inlined function.
+type fakeLines struct{ start image.Addr }
+
+func (l fakeLines) Frames(a image.Addr) []image.Frame {
+	n := int(a-l.start) / 8
+	frames := []image.Frame{{Func: "chase", File: "/src/chase.c", Line: 10 + n + n/3*20}}
+	if n%4 == 1 {
+		frames = slices.Insert(frames, 0, image.Frame{Func: "next<node>", File: "/src/<node>.h", Line: 7})
+	}
+	return frames
+}
+
 // explained is a page with all that explains a procedure.
 func explained(t *testing.T) string {
 	t.Helper()
 	ip, e := chase(t)
 	p := NewPage("chase", "A test.")
+	lines := fakeLines{e.Result.Proc.Addr}
+	times := NewLineTimes(e, lines)
+	code := &Code{Image: ip, Of: e, Lines: lines, Times: times, Calls: map[image.Addr]string{e.Insts[0].Addr: "#figures"}}
+	text := func(_ string, n int) (string, bool) { return fmt.Sprintf("\tline <%d>", n), n%7 > 0 }
+	callers := &CallTable{Caption: "Callers", Stacks: true, Whole: 12, Limit: 2, Rows: []CallRow{
+		{Href: "#figures", Name: "a<b>", Image: "stalls", Sites: 2, Calls: 12, Conf: infer.Medium}, {Name: "(not known)", Calls: math.NaN(), Samples: 7}, {Name: "left out"}}}
 	p.Links = []Link{{Href: "#code", Text: "here", Here: true}, {Href: "#flow", Text: "there"}}
 	for _, part := range []struct {
 		id, title string
@@ -77,7 +95,11 @@ func explained(t *testing.T) string {
 		{"topdown", "Top down", func() (template.HTML, error) { return RangesHTML("", TopDown(e.TopDown())) }},
 		{"causes", "Causes", func() (template.HTML, error) { return RangesHTML("of its cycles", Causes(&e.Summary)) }},
 		{"flow", "Flow", (&Flow{Of: e}).HTML},
-		{"code", "Code", (&Code{Image: ip, Of: e}).HTML},
+		{"hot", "Hottest blocks", (&HotBlocks{Of: e, Code: code}).HTML},
+		{"callers", "Callers", callers.HTML},
+		{"callees", "Callees", (&CallTable{None: "It calls nothing."}).HTML},
+		{"lines", "Source", (&LinePane{Times: times, Text: text}).HTML},
+		{"code", "Code", code.HTML},
 	} {
 		html, err := part.html()
 		if err != nil {

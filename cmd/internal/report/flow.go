@@ -36,7 +36,7 @@ const (
 // A drawn block.
 type flowNode struct {
 	X, Y      int
-	Href      string
+	Block     string // id of its code
 	Title     string
 	Lines     []string
 	Class     int
@@ -86,32 +86,19 @@ func (f *Flow) HTML() (template.HTML, error) {
 // nodes chooses the blocks to draw, the entry among them, and says what is left out.
 func (f *Flow) nodes() ([]flowNode, string) {
 	r := f.Of.Result
-	cycles := make([]float64, len(r.Proc.Blocks))
-	cause := make([]map[explain.Cause]float64, len(r.Proc.Blocks))
-	insts := make([]int, len(r.Proc.Blocks))
-	for i := range f.Of.Insts {
-		t := &f.Of.Insts[i]
-		cycles[t.Block] += t.Total
-		insts[t.Block]++
-		if len(t.Stall.Culprits) > 0 {
-			if cause[t.Block] == nil {
-				cause[t.Block] = map[explain.Cause]float64{}
-			}
-			cause[t.Block][t.Stall.Culprits[0].Cause] += t.Stall.Culprits[0].Most * t.N
-		}
-	}
-	order := make([]int, len(cycles))
+	blocks := blockTimes(f.Of)
+	order := make([]int, len(blocks))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(-cmp.Compare(btoi(a == 0), btoi(b == 0)), cmp.Compare(cycles[b], cycles[a]), cmp.Compare(r.Block[b].N, r.Block[a].N))
+		return cmp.Or(-cmp.Compare(btoi(a == 0), btoi(b == 0)), cmp.Compare(blocks[b].cycles, blocks[a].cycles), cmp.Compare(r.Block[b].N, r.Block[a].N))
 	})
 	limit := cmp.Or(f.Blocks, maxDrawn)
 	all := len(order)
 	order = order[:min(len(order), limit)]
 	if all > limit { // of a procedure that is drawn in part, what hardly ran is left out too
-		for len(order) > 1 && cycles[order[len(order)-1]] < coldShare*f.Of.Cycles {
+		for len(order) > 1 && blocks[order[len(order)-1]].cycles < coldShare*f.Of.Cycles {
 			order = order[:len(order)-1]
 		}
 	}
@@ -119,19 +106,19 @@ func (f *Flow) nodes() ([]flowNode, string) {
 	var nodes []flowNode
 	shown := 0.0
 	for _, b := range order {
-		shown += cycles[b]
+		shown += blocks[b].cycles
 		pb := &r.Proc.Blocks[b]
-		n := flowNode{block: b, Href: "#" + blockID(f.Prefix, pb.Start), Class: timeClass(cycles[b] / max(f.Of.Cycles, 1e-300))}
-		n.Lines = append(n.Lines, fmt.Sprintf("%s · %d inst", hex(pb.Start), insts[b]))
+		n := flowNode{block: b, Block: blockID(f.Prefix, pb.Start), Class: timeClass(blocks[b].cycles / max(f.Of.Cycles, 1e-300))}
+		n.Lines = append(n.Lines, fmt.Sprintf("%s · %d inst", hex(pb.Start), blocks[b].insts))
 		ran := "ran -"
 		if r.Block[b].Conf != infer.None {
 			ran = fmt.Sprintf("ran %s %s", Count(r.Block[b].N), r.Block[b].Within.String()[:1])
 		}
-		n.Lines = append(n.Lines, fmt.Sprintf("%s · %s of time", ran, share(cycles[b], f.Of.Cycles)))
+		n.Lines = append(n.Lines, fmt.Sprintf("%s · %s of time", ran, share(blocks[b].cycles, f.Of.Cycles)))
 		third := ""
-		if ex := r.Block[b].N * float64(insts[b]); ex > 0 && cycles[b] > 0 {
-			third = "CPI " + Ratio(cycles[b]/ex)
-			if c, ok := foremost(cause[b]); ok {
+		if cpi, ok := blocks[b].cpi(r.Block[b].N); ok {
+			third = "CPI " + Ratio(cpi)
+			if c, ok := blocks[b].cause(); ok {
 				third += " · " + c.String()
 			}
 		}

@@ -46,7 +46,7 @@ var htmlFiles embed.FS
 
 // pages are the templates in html, by file name.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"clean": Clean, "dict": dict, "breakable": breakable,
+	"clean": Clean, "dict": dict, "breakable": breakable, "badge": Badge, "initial": initial,
 }).ParseFS(htmlFiles, "html/*.tmpl"))
 
 // breakable is a name as markup that lines may end in behind its scopes and packages.

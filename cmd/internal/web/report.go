@@ -18,6 +18,15 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	procs := &sheet{page: report.NewPage("", "")}
 	written := 0
 	inside := map[*viewed]bool{}
+	for _, p := range v.procs[:min(n, len(v.procs))] {
+		inside[p] = true
+	}
+	href := func(p *viewed) string {
+		if inside[p] {
+			return "#" + p.id
+		}
+		return ""
+	}
 	for i, p := range v.procs[:min(n, len(v.procs))] {
 		if written > maxReport {
 			break
@@ -25,7 +34,7 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 		if progress != nil {
 			progress(i, min(n, len(v.procs)))
 		}
-		v.addProc(procs, p, p.id, true)
+		v.addProc(procs, p, p.id, true, href)
 		if procs.err != nil {
 			return nil, procs.err
 		}

@@ -95,7 +95,7 @@ func (s *Site) procsPage(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, p := range procs[from:to] {
 		row := p.row
-		row.Href = "/proc/" + p.id
+		row.Href = procHref(p)
 		list.Rows = append(list.Rows, row)
 	}
 	list.Caption = fmt.Sprintf("%d to %d of %d procedures with samples", min(from+1, to), to, len(procs))
@@ -121,6 +121,9 @@ func listQuery(order, find string, from int) string {
 	return q.Encode()
 }
 
+// procHref leads to the page of p.
+func procHref(p *viewed) string { return "/proc/" + p.id }
+
 func (s *Site) procPage(w http.ResponseWriter, r *http.Request) {
 	p := s.byID[r.PathValue("id")]
 	if p == nil {
@@ -129,7 +132,7 @@ func (s *Site) procPage(w http.ResponseWriter, r *http.Request) {
 	}
 	page := report.NewPage(p.row.Name, s.lead())
 	sh := &sheet{page: page}
-	s.addProc(sh, p, "", false)
+	s.addProc(sh, p, "", false, procHref)
 	s.send(w, "", page, sh.err)
 }
 
@@ -154,7 +157,7 @@ func (s *Site) sourcePage(w http.ResponseWriter, r *http.Request) {
 	page := report.NewPage("Source", fmt.Sprintf("The code of %d of %d procedures that match %q, by cycles.", len(shown), len(found), re.String()))
 	sh := &sheet{page: page}
 	for _, p := range shown {
-		s.addProc(sh, p, p.id, true)
+		s.addProc(sh, p, p.id, true, procHref)
 	}
 	s.send(w, "", page, sh.err)
 }

@@ -132,6 +132,8 @@ func TestSite(t *testing.T) {
 		{"/?find=chas", 200, "text/html", "1 to 1 of 1 procedures"},
 		{"/?find=%3Cscript%3E", 200, "text/html", `value="&lt;script&gt;"`},
 		{"/proc/" + chase, 200, "text/html", "dcache-miss up to"},
+		{"/proc/" + chase, 200, "text/html", "Hottest blocks of chase"},
+		{"/proc/" + chase, 200, "text/html", "Callers and callees"},
 		{"/proc/p0-0", 404, "text/plain", "no such procedure"},
 		{"/proc/..%2f..%2fetc%2fpasswd", 404, "text/plain", "no such procedure"},
 		{"/causes", 200, "text/html", "dcache-miss"},

@@ -39,6 +39,9 @@ type View struct {
 	sources sync.Mutex
 	source  *source.Text // guarded by sources; nil if source is not to be shown
 
+	graphOnce sync.Once
+	graph     *callGraph
+
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
 	layouts []sync.Once          // as profile.Images
 	orders  []*layout.Order
@@ -369,16 +372,16 @@ func (v *View) explain(p *viewed) *explain.Explanation { return v.x.Explain(p.ip
 
 // sourceLines returns a reader of the lines of source files that debug information names,
 // and what says which of them are not shown.
-func (v *View) sourceLines() (line func(file string, line int) string, notes func() []string) {
+func (v *View) sourceLines() (line func(file string, line int) (string, bool), notes func() []string) {
 	var missing []string
-	line = func(file string, line int) string {
+	line = func(file string, line int) (string, bool) {
 		v.sources.Lock()
 		defer v.sources.Unlock()
 		text, ok := v.source.Line(file, line)
 		if !ok && !slices.Contains(missing, file) {
 			missing = append(missing, file)
 		}
-		return text
+		return text, ok
 	}
 	notes = func() []string {
 		v.sources.Lock()
@@ -412,29 +415,58 @@ func (v *View) facts(p *viewed) func() (template.HTML, error) {
 	return func() (template.HTML, error) { return report.FactsHTML(facts) }
 }
 
-// addProc appends all there is of one procedure. In a file that holds several, prefix
-// begins the ids of its parts.
-func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool) {
+// addProc appends all there is of one procedure, in one section if it is brief. In a file that
+// holds several, prefix begins the ids of its parts. href leads to others; "" is nowhere.
+func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func(*viewed) string) {
 	e := v.explain(p)
-	lines, _ := p.ip.Image.Lines() // without them, there is no source to name
+	var lines report.Lines // without them, there is no source to name
+	if l, err := p.ip.Image.Lines(); err == nil {
+		lines = l
+	}
 	flow := &report.Flow{Of: e, Names: v.names, Prefix: prefix}
-	listing := &report.Code{Image: p.ip, Of: e, Names: v.names, Lines: lines, Prefix: prefix, Brief: brief}
+	code := &report.Code{Image: p.ip, Of: e, Names: v.names, Lines: lines, Prefix: prefix, Brief: brief, Calls: v.callLinks(p, href)}
+	var source func(file string, line int) (string, bool)
 	notes := func() []string { return nil }
 	if v.source != nil {
-		listing.Text, notes = v.sourceLines()
+		source, notes = v.sourceLines()
+		code.Text = func(file string, line int) string { text, _ := source(file, line); return text }
 	}
 	causes := ranges("shares of its cycles", report.Causes(&e.Summary))
+	hot := &report.HotBlocks{Of: e, Code: code}
 	if brief {
-		listing.Rows = 250
-		s.add(p.id, p.row.Name, v.facts(p), causes, flow.HTML, listing.HTML)
+		code.Rows = 250
+		s.add(p.id, p.row.Name, v.facts(p), causes, hot.HTML, v.calls(p, href), flow.HTML, code.HTML)
 		return
 	}
 	s.add("facts", "Figures", v.facts(p))
+	s.add("hot", "Hottest blocks", hot.HTML)
 	s.add("causes", "Causes", causes)
+	s.add("calls", "Callers and callees", v.calls(p, href))
 	s.add("flow", "Flow", text("Blocks from top to bottom, with how often each ran, and how sure that is among the counts of this procedure (n, l, m, h: none, low, medium, high confidence). Edges are the wider the more often they ran; those that lead up are dashed. A block leads to its code."), flow.HTML)
-	s.add("code", "Code", text("%s", listingNote(v.x)), listing.HTML)
+	if code.Times = report.NewLineTimes(e, lines); code.Times == nil {
+		s.add("code", "Code", text("%s", listingNote(v.x)), panes(code.HTML))
+	} else {
+		lines := &report.LinePane{Times: code.Times, Text: source, Prefix: prefix, Names: v.names}
+		s.add("code", "Source and code", text("%s", listingNote(v.x)), panes(lines.HTML, code.HTML))
+	}
 	if why := notes(); len(why) > 0 {
 		s.add("source", "Source", text("%s.", strings.Join(why, ". ")))
+	}
+}
+
+// panes puts one or two parts beside each other, where there is room.
+func panes(parts ...func() (template.HTML, error)) func() (template.HTML, error) {
+	return func() (template.HTML, error) {
+		class := [...]string{"", "panes", "panes two"}[len(parts)]
+		out := template.HTML(`<div class="` + class + "\">\n")
+		for _, part := range parts {
+			html, err := part()
+			if err != nil {
+				return "", err
+			}
+			out += html
+		}
+		return out + "</div>\n", nil
 	}
 }
 
