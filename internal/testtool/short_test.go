@@ -37,7 +37,7 @@ var quick = map[string]string{
 
 // guards are functions that skip in -short, by their packages or values.
 var guards = map[string][]string{
-	"testtool": {"Live", "Need", "Path", "Command", "Run", "Output", "Listed"},
+	"testtool": {"Live", "Need", "Path", "Command", "Run", "Output", "Listed", "NewBrowser"},
 	"programs": {"Build", "In", "Fill"}, // a value of type Programs
 	"qemu":     {"Need", "NeedCount", "Run", "Count"},
 	"testing":  {"Short"},

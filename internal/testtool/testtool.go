@@ -1,5 +1,5 @@
 // Package testtool holds what tests of several packages share: the programs of others that they
-// run (compilers, linkers, perf, valgrind, a browser), files that they write, golden files, schemas of
+// run (compilers, linkers, perf, valgrind, a browser that they click and type in), files that they write, golden files, schemas of
 // documents, what holds of every page, memory that is allocated, and requests to servers of ours with what
 // they answer.
 //
@@ -92,6 +92,7 @@ var elsewhere = map[string]string{
 	"xz":        "apt-get install xz-utils",
 	"go":        "https://go.dev/dl",
 	"cargo":     "https://rustup.rs",
+	"tsc":       "npm install -g typescript",
 	"rustc":     "https://rustup.rs",
 }
 
