@@ -18,7 +18,7 @@ import (
 // comma never import each other.
 var lines = []string{
 	"sample/internal/wire, sample/bound <- sample <- sample/kernel, sample/trace <- sample/probe, sample/replay <- sample/collect, sample/otlp, sample/perfdata, sample/store/s3 <- sample/store <- cmd/internal/report <- cmd/internal/fetch <- cmd/internal/input <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/section, cmd/internal/verdict <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/optimize <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
-	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/section, cmd/internal/verdict, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/optimize <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
+	"sample/bound <- sample <- sample/trace <- sample/probe <- infer/image <- infer/document, infer/machine, infer/source, infer/stale <- infer/truth <- infer <- infer/explain <- feedback, feedback/gate, infer/compare, layout, cmd/internal/web/script <- cmd/internal/report <- cmd/internal/fail, cmd/internal/fetch <- cmd/internal/flagset, cmd/internal/forge, cmd/internal/input, cmd/internal/listen, cmd/internal/output, cmd/internal/prose, cmd/internal/terminal <- cmd/internal/calibrate, cmd/internal/emit, cmd/internal/section, cmd/internal/verdict, cmd/internal/web <- cmd/internal/doctor, cmd/internal/record, cmd/internal/refresh <- cmd/internal/optimize <- cmd/internal/agent, cmd/internal/demo <- cmd/internal/receive <- cmd/backfeed",
 }
 
 // Outside packages and the only places that may import them.
@@ -41,6 +41,7 @@ var homes = map[string][]string{
 	"github.com/spf13/pflag":                   {"cmd/internal/flagset", "cmd/backfeed"}, // sets there; which flags a command has here
 	"github.com/cpuguy83/go-md2man":            {"cmd/backfeed"},                         // pages for man
 	"github.com/santhosh-tekuri/jsonschema/v6": {"internal/testtool"},
+	"github.com/evanw/esbuild":                 {"cmd/internal/web/script (test)"}, // makes the bundle of scripts; no part of the program
 }
 
 // helpers are what any test may use: programs of others and golden files, programs of other processors,

@@ -17,8 +17,9 @@ import (
 )
 
 // TestThirdParty: THIRD_PARTY.txt has each module that is linked into the program, at its version, and
-// the text of each licence and notice that lies above one of its linked packages. With -update it is
-// written anew. All comes from the module cache.
+// the text of each licence and notice that lies above one of its linked packages; and the same of the
+// libraries that the scripts of pages are made with. With -update it is written anew. All comes from the
+// module cache and this repository.
 func TestThirdParty(t *testing.T) {
 	testtool.Need(t, "go")
 	got := thirdParty(t)
@@ -69,10 +70,13 @@ func thirdParty(t *testing.T) []byte {
 	for _, m := range modules {
 		all = append(all, m)
 	}
+	for _, m := range scriptLibraries(t) {
+		all = append(all, m)
+	}
 	slices.SortFunc(all[1:], func(a, b *linked) int { return strings.Compare(a.path, b.path) })
 
 	var b bytes.Buffer
-	fmt.Fprint(&b, "backfeed's binary holds code of the modules below. Each stands with the texts of its licences and notices.\n\n")
+	fmt.Fprint(&b, "backfeed's binary holds code of the modules below, and its pages of those of npm. Each stands with the texts of its licences and notices.\n\n")
 	for _, m := range all {
 		fmt.Fprintf(&b, "%s\n", strings.TrimSpace(m.path+" "+m.version))
 	}
@@ -90,6 +94,27 @@ func thirdParty(t *testing.T) []byte {
 		}
 	}
 	return b.Bytes()
+}
+
+// scriptLibraries are the libraries of npm that are kept for the scripts of pages.
+func scriptLibraries(t *testing.T) (all []*linked) {
+	t.Helper()
+	const dir = "../../cmd/internal/web/script/third_party"
+	files, err := filepath.Glob(dir + "/*/package.json")
+	scoped, err2 := filepath.Glob(dir + "/@*/*/package.json")
+	if err := errors.Join(err, err2); err != nil || len(files) == 0 || len(scoped) == 0 {
+		t.Fatalf("no libraries in %s: %v", dir, err)
+	}
+	for _, f := range append(files, scoped...) {
+		var p struct{ Name, Version string }
+		if err := json.Unmarshal([]byte(testtool.Read(t, f)), &p); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		m := &linked{path: "npm: " + p.Name, version: p.Version, dir: filepath.Dir(f)}
+		m.add(t, m.dir)
+		all = append(all, m)
+	}
+	return all
 }
 
 // add adds the notices in dir, and in what it is in, up to the module's own directory.

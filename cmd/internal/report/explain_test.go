@@ -115,10 +115,10 @@ func explained(t *testing.T) string {
 	return b.String()
 }
 
-// TestExplainedPage pins a page byte by byte, but for its style.
+// TestExplainedPage pins a page byte by byte, but for its style and its script.
 func TestExplainedPage(t *testing.T) {
 	got := explained(t)
-	got = regexp.MustCompile(`(?s)<style>.*</style>|style-src [^"]*`).ReplaceAllString(got, "")
+	got = regexp.MustCompile(`(?s)<style>.*</style>|style-src [^"]*|<script>.*</script>`).ReplaceAllString(got, "")
 	testtool.Golden(t, "testdata/chase.html", got)
 }
 

@@ -96,7 +96,7 @@ func (m *HeatMap) Page() (*Page, error) {
 			{ID: "pages", Title: "Pages", Body: overview},
 			{ID: "lines", Title: "Cache lines of the hottest pages", Body: hottest},
 		},
-		style: asset("heatmap.css"), script: asset("heatmap.js"),
+		style: asset("heatmap.css"),
 	}, nil
 }
 

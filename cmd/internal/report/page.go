@@ -4,14 +4,19 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"strings"
+
+	"backfeed/cmd/internal/web/script"
 )
 
-// A Page is one HTML file that needs no other: its style is inside, it loads
-// nothing, and its policy forbids that it could. It is whole without scripts; a
-// script may add comfort. It is well-formed XML too.
+// A Page is one HTML file that needs no other: its style, its script and the documents that
+// the script shows are inside, it loads nothing, and its policy forbids that it could. A page
+// of a server has its documents there instead. It is whole without scripts, which make it a
+// tool to work with; package script has them. It is well-formed XML too.
 //
 // All pages have one frame: title, lead, a line of links to the sections, sections,
 // footer. html/style.css has the colours, by name, for light and dark screens, and
@@ -22,9 +27,16 @@ type Page struct {
 	Links    []Link // to other pages
 	More     []Link // to pages like this one
 	Sections []Section
+	Data     []Datum // documents that are inside
+	Served   bool    // scripts may ask the server of the page for documents
 
-	style  string // behind style.css
-	script string // without < and &, which are markup to XML
+	style string // behind style.css
+}
+
+// A Datum is a document inside a page, for scripts.
+type Datum struct {
+	Name string // letters, digits, dots and hyphens
+	Of   any    // that is written as JSON
 }
 
 // A Link leads to another page, or to this one.
@@ -74,17 +86,32 @@ func (p *Page) styles() string { return "\n" + asset("style.css") + p.style }
 // Policy is the content security policy of the page. The page says so itself; a server
 // shall say it too.
 func (p *Page) Policy() string {
-	policy := "default-src 'none'; style-src " + hashed(p.styles())
-	if p.script != "" {
-		policy += "; script-src " + hashed(p.script)
+	policy := "default-src 'none'; style-src " + hashed(p.styles()) + "; script-src " + hashed(bundle)
+	if p.Served {
+		policy += "; connect-src 'self'"
 	}
 	return policy
 }
 
+// bundle is the script as XML has it as text, too.
+var bundle = "//<![CDATA[\n" + script.Bundle + "//]]>"
+
 // Write writes the page. Equal pages are equal bytes.
 func (p *Page) Write(w io.Writer) error {
+	type datum struct {
+		ID   string
+		JSON template.JS
+	}
+	var data []datum
+	for _, d := range p.Data {
+		b, err := json.Marshal(d.Of) // which escapes <, > and &, and line ends that are none in JavaScript
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		data = append(data, datum{"data-" + d.Name, template.JS(b)})
+	}
 	return pages.ExecuteTemplate(w, "page.tmpl", map[string]any{
-		"Page": p, "Policy": p.Policy(), "Style": template.CSS(p.styles()), "Script": template.JS(p.script),
+		"Page": p, "Policy": p.Policy(), "Style": template.CSS(p.styles()), "Script": template.JS(bundle), "Data": data,
 	})
 }
 
@@ -114,8 +141,8 @@ func dict(pairs ...any) map[string]any {
 // Append adds the sections of q, with what they need to look as they do there.
 func (p *Page) Append(q *Page) {
 	p.Sections = append(p.Sections, q.Sections...)
+	p.Data = append(p.Data, q.Data...)
 	p.style += q.style
-	p.script += q.script
 }
 
 // A Fact is a figure with its name.

@@ -29,6 +29,7 @@ func NewSite(v *View, host string, pprof http.Handler) *Site {
 	s.mux.HandleFunc("GET /causes", s.causesPage)
 	s.mux.HandleFunc("GET /confidence", s.confidencePage)
 	s.mux.HandleFunc("GET /layout", s.layoutPage)
+	s.mux.HandleFunc("GET /data/{name}", s.dataFile)
 	s.mux.HandleFunc("GET /favicon.ico", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	if pprof != nil {
 		s.mux.HandleFunc("GET /pprof/source", s.sourcePage)
@@ -58,7 +59,7 @@ func (s *Site) links(here string) []report.Link {
 func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err error) {
 	var b bytes.Buffer
 	if err == nil {
-		p.Links = s.links(here)
+		p.Links, p.Served = s.links(here), true
 		err = p.Write(&b)
 	}
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -140,6 +140,10 @@ func TestSite(t *testing.T) {
 		{"/confidence", 200, "text/html", "within a factor 2"},
 		{"/layout", 200, "text/html", "Code layout of stalls"},
 		{"/layout?image=99", 404, "text/plain", "no such image"},
+		{"/data/prof", 200, "application/json", `"procedure":"chase"`},
+		{"/data/topstalls", 200, "application/json", `"schema":"backfeed.topstalls/2"`},
+		{"/data/infer", 200, "application/json", `"schema":"backfeed.counts/2"`},
+		{"/data/nothing", 404, "text/plain", "no such document"},
 		{"/etc/passwd", 404, "text/plain", ""},
 		{"/pprof/", 301, "", ""},
 		{"/pprof/flamegraph", 200, "text/html", `chase`},
@@ -192,7 +196,7 @@ func TestSiteRefuses(t *testing.T) {
 		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "same-origin", "Sec-Fetch-Mode", "cors"}, 200},
 		{"GET", "127.0.0.1:7000", []string{"Sec-Fetch-Site", "none", "Sec-Fetch-Mode", "navigate"}, 200},
 	} {
-		for _, path := range []string{"/", "/pprof/top"} {
+		for _, path := range []string{"/", "/pprof/top", "/data/prof"} {
 			if r := testtool.Ask(s, tt.method, tt.host, path, tt.headers...); r.StatusCode != tt.status {
 				t.Errorf("%s %s%s %v: status %d, want %d", tt.method, tt.host, path, tt.headers, r.StatusCode, tt.status)
 			}
@@ -385,34 +389,47 @@ func TestReport(t *testing.T) {
 // TestSiteInBrowser: pages work with and without scripts, and the browser has nothing to
 // complain of; pprof's flame graph is drawn by its own script.
 func TestSiteInBrowser(t *testing.T) {
-	browser := testtool.Path(t, "chromium")
+	b := testtool.NewBrowser(t)
 	s := testSite(t)
 	server := httptest.NewServer(s)
-	t.Cleanup(server.Close) // after the tests that run in parallel
+	defer server.Close()
 	for _, tt := range []struct{ path, want string }{
-		{"/", ">chase</a>"},
-		{"/proc/" + procID(t, s.View, "chase"), `class="node"`},
-		{"/causes", `class="most"`},
-		{"/layout", `data-script="on"`},
-		{"/pprof/flamegraph", `class="boxbg`},
+		{"/", "th a"},
+		{"/proc/" + procID(t, s.View, "chase"), ".node"},
+		{"/causes", ".most"},
+		{"/layout", "#under"},
+		{"/pprof/flamegraph", ".boxbg"},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			t.Parallel()
-			var stdout, stderr bytes.Buffer
-			cmd := exec.CommandContext(t.Context(), browser, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-				"--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--dump-dom", server.URL+tt.path)
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Run(); err != nil {
-				t.Fatalf("%v\n%s", err, stderr.String())
+			tab := b.Open(t, server.URL+tt.path, testtool.Screen{})
+			tab.Wait("document.querySelector(" + strconv.Quote(tt.want) + ")")
+			if !strings.HasPrefix(tt.path, "/pprof") {
+				tab.Wait("document.documentElement.dataset.script === 'on'")
 			}
-			if !strings.Contains(stdout.String(), tt.want) {
-				t.Errorf("no %s in\n%.3000s", tt.want, stdout.String())
-			}
-			for line := range strings.Lines(stderr.String()) {
-				if strings.Contains(line, ":CONSOLE") {
-					t.Errorf("the browser complains: %s", line)
-				}
+			if all := tab.Complaints(); len(all) > 0 {
+				t.Errorf("the browser complains: %q", all)
 			}
 		})
 	}
+	t.Run("keys", func(t *testing.T) {
+		tab := b.Open(t, server.URL+"/causes", testtool.Screen{Width: 400, Dark: true})
+		tab.Key("?")
+		if text := tab.Text("#keys"); !strings.Contains(text, "these keys") {
+			t.Errorf("the list of keys is %q", text)
+		}
+		if all := tab.Axe(); len(all) > 0 {
+			t.Errorf("axe-core: %q", all)
+		}
+		tab.Shot("keys-400-dark")
+		tab.Key("Escape")
+		tab.Wait("!document.querySelector('#keys').open")
+	})
+	t.Run("documents", func(t *testing.T) {
+		tab := b.Open(t, server.URL+"/", testtool.Screen{})
+		var schema string
+		tab.Eval("fetch('/data/prof').then((r) => r.json()).then((d) => d.schema)", &schema)
+		if schema != "backfeed.prof/2" {
+			t.Errorf("a page cannot read its documents: %q", schema)
+		}
+	})
 }

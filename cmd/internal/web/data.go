@@ -1,0 +1,54 @@
+package web
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+
+	"backfeed/cmd/internal/report"
+	"backfeed/infer"
+)
+
+// documents are what scripts of pages ask for, as GET /data/NAME or inside a page of one
+// file: those that commands print with --format json, by name of the command.
+var documents = map[string]func(v *View, q url.Values) (any, error){
+	"infer": func(v *View, _ url.Values) (any, error) {
+		return written(func(w io.Writer) error { return infer.WriteDocument(w, v.src.Profile, nil) }), nil
+	},
+	"prof": func(v *View, _ url.Values) (any, error) {
+		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named)), nil
+	},
+	"topstalls": func(v *View, _ url.Values) (any, error) {
+		return report.NewTopStalls(v.src.Profile, v.x, report.StallFilter{}, maxStalls), nil
+	},
+}
+
+// maxStalls is how many stalls the document topstalls has.
+const maxStalls = 200
+
+// written is a document that writes itself.
+type written func(w io.Writer) error
+
+// dataFile answers with a document.
+func (s *Site) dataFile(w http.ResponseWriter, r *http.Request) {
+	of := documents[r.PathValue("name")]
+	if of == nil {
+		http.Error(w, "no such document", http.StatusNotFound)
+		return
+	}
+	var b bytes.Buffer
+	doc, err := of(s.View, r.URL.Query())
+	if write, ok := doc.(written); ok && err == nil {
+		err = write(&b)
+	} else if err == nil {
+		err = json.NewEncoder(&b).Encode(doc)
+	}
+	if err != nil {
+		http.Error(w, "the document cannot be made: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Write(b.Bytes())
+}

@@ -1,0 +1,2 @@
+import { Rune } from "./runes";
+export declare function normalizeRune(rune: Rune): Rune;
