@@ -186,6 +186,14 @@ func TestDecideLLVM(t *testing.T) {
 	if !reflect.DeepEqual(got, want) || d.Weight != 10000 {
 		t.Errorf("weight %d, %v\nwant 10000, %v", d.Weight, got, want)
 	}
+	var all []Decided
+	for _, c := range d.All() {
+		c.Share = 0
+		all = append(all, c)
+	}
+	if want := []Decided{{Choice{Kind: Place, Site: "ns::hot"}, Hot, 0, true}, {Choice{Inline, "ns::hot:3", "inl"}, Hot, 0, false}, {Choice{Kind: Place, Site: "idle"}, Cold, 0, false}}; !reflect.DeepEqual(all, want) {
+		t.Errorf("all are %v, want %v: what is neither is not listed, and of 330 samples a thousandth may be chance", all, want)
+	}
 	if d.Samples != 330 {
 		t.Errorf("%v samples, want those of both comments, 330", d.Samples)
 	}

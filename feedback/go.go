@@ -41,8 +41,17 @@ type GoStats struct {
 	PerSample float64 // executions that one sample stands for, over the calls that have both
 	Scale     float64 // executions that a weight of 1 stands for; 1 unless the weights would overflow
 	Worth     *GoWorth
+	Calls     map[Choice]GoCall // of the Edges, by the choice of Inline that they are to the compiler
 	Skipped   Skipped
 	Dropped   map[Reason]float64 // executions of the calls in Skipped, inferred, where they are known
+}
+
+// A GoCall is what the image shows of a call edge, beside its weight.
+type GoCall struct {
+	Inlined  bool             // some code of the image has it inlined
+	Indirect bool             // of an interface or a closure
+	Assembly bool             // of a function that the compiler did not make
+	Conf     infer.Confidence // of most of its weight: Medium where calls were counted, else Low
 }
 
 const (
@@ -462,8 +471,25 @@ func (g *goWriter) kept() []goEdge {
 		if w.indirect {
 			s.Indirect++
 		}
+		s.note(e, w)
 	}
 	return kept
+}
+
+// note adds an edge to Calls.
+func (s *GoStats) note(e goEdge, w *goWeight) {
+	if s.Calls == nil {
+		s.Calls = map[Choice]GoCall{}
+	}
+	c := Choice{Inline, namedCall{e.caller.name, e.callee.name, e.line - e.caller.start}.site(), e.callee.name}
+	call := s.Calls[c]
+	call.Inlined, call.Indirect, call.Assembly = call.Inlined || w.inlined, call.Indirect || w.indirect, call.Assembly || strings.HasSuffix(e.callee.file, ".s")
+	conf := infer.Low
+	if w.counted >= (w.counted+w.divided+w.flowed+w.timed)/2 {
+		conf = infer.Medium
+	}
+	call.Conf = max(call.Conf, conf)
+	s.Calls[c] = call
 }
 
 func (g *goWriter) keys() []goEdge {

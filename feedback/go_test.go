@@ -119,6 +119,31 @@ func TestWriteGo(t *testing.T) {
 		t.Errorf("stats %+v", stats)
 	}
 	testtool.Golden(t, "testdata/shapes.pprof.txt", dumpPprof(t, out.Bytes()))
+
+	// What is told of the edges has the names that the compiler's choices have.
+	d, err := DecideGo(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	for _, c := range d.All() {
+		if c.Kind != Inline {
+			continue
+		}
+		call, ok := stats.Calls[c.Choice]
+		if !ok {
+			t.Errorf("nothing is told of %v, which is hot", c.Choice)
+		}
+		if call.Inlined {
+			told["inlined"]++
+		}
+		if call.Indirect {
+			told["indirect"]++
+		}
+	}
+	if len(stats.Calls) != stats.Edges || told["inlined"] != 2 || told["indirect"] != 2 {
+		t.Errorf("%d calls are told of, %v", len(stats.Calls), told)
+	}
 }
 
 // dumpPprof returns a profile as text.

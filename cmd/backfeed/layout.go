@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/emit"
-	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/report"
 	"backfeed/layout"
 )
@@ -101,7 +100,7 @@ func runLayout(c *cli, args []string) error {
 		return err
 	}
 	if len(order.Symbols) == 0 && target.Value != "go" {
-		return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own; keep the symbol table (do not strip), or its debug file where --symfs looks", ip.ID.Path, order.Unnamed)
+		return emit.NoSymbols(ip, order)
 	}
 	if *html != "" {
 		c.progress("drawing the layout of %d functions of %s", len(order.Symbols), ip.ID.Path)

@@ -19,13 +19,14 @@ type Format func(w io.Writer, src *input.Session, opt Options) (summary []string
 
 // Options say what to write.
 type Options struct {
-	Image string          // path or build ID; "" is the format's choice
-	Form  string          // of the format: of LLVM "text" or "extbinary"; "" is the usual one
-	Old   []byte          // the file that was there, to change no more of than needed
-	LD    string          // of Propeller, the file for the linker
-	GCC   int             // major version of the gcc that reads the profile; 0 is that of the image
-	Wrote *sample.ImageID // is told what a profile for go is about, if it is not nil
-	Saves *[2]float64     // is told what shares of the instructions one is expected to save at least and at most, if that is known
+	Image string            // path or build ID; "" is the format's choice
+	Form  string            // of the format: of LLVM "text" or "extbinary"; "" is the usual one
+	Old   []byte            // the file that was there, to change no more of than needed
+	LD    string            // of Propeller, the file for the linker
+	GCC   int               // major version of the gcc that reads the profile; 0 is that of the image
+	Wrote *sample.ImageID   // is told what a profile for go is about, if it is not nil
+	Calls *feedback.GoStats // is told what is in a profile for go, if it is not nil
+	Saves *[2]float64       // is told what shares of the instructions one is expected to save at least and at most, if that is known
 
 	Write func(path string, f func(io.Writer) error) error // writes LD
 }
@@ -38,6 +39,9 @@ func Go(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	}
 	if opt.Wrote != nil {
 		*opt.Wrote = st.Image
+	}
+	if opt.Calls != nil {
+		*opt.Calls = st
 	}
 	summary := []string{fmt.Sprintf("%s: %d call edges, %d of them inlined, %d indirect; %d more of hot calls in what will be inlined%s",
 		st.Image.Path, st.Edges, st.Inlined, st.Indirect, st.Copies, leftOut(st.Skipped, st.Dropped, float64(st.Weight)*st.Scale))}

@@ -52,6 +52,7 @@ type Session struct {
 	opt    Options
 	notify report.Notify
 	finder *finder
+	paths  []string       // that were read
 	stores []store.Store  // that were read
 	truths []weighedTruth // exact counts that were read, and are to be put to images
 	only   *program       // that was inferred alone; nil if all was
@@ -95,6 +96,7 @@ func Read(ctx context.Context, paths []string, opt Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.paths = paths
 	if s.Recording, err = s.read(ctx, paths); err != nil {
 		s.Close()
 		return nil, err
