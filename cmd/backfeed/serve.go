@@ -24,8 +24,9 @@ var serveCmd = &command{
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
 hottest blocks of each, its callers and callees, its flow graph, its source and code with their stalls;
-causes by procedure, image and recording; how executed code lies in memory; how far the figures are
-to be trusted. Below /pprof/ is pprof's own interface on the same samples: flame graph, top,
+the largest stalls with their likeliest causes, each with its code; what a build would do with the
+recording, what that is worth, and the commands that make its files; how executed code lies in
+memory; how far the figures are to be trusted. Below /pprof/ is pprof's own interface on the same samples: flame graph, top,
 disassembly, and graph if Graphviz is installed. Its page of source is backfeed's own, which reads no
 file that the debug information alone names.
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"backfeed/infer"
+	"backfeed/infer/image"
 	"backfeed/layout"
 )
 
@@ -22,22 +23,30 @@ func WriteAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 	if n > 0 && len(shown) > n {
 		shown = shown[:n]
 	}
-	t := NewTable(Right("saved"), Right("executions"), Right("bytes").Drop(3), Right("align"), Right("padding"),
-		Right("windows").Drop(1), Right("aligned").Drop(1), Right("lines").Drop(2), Right("aligned").Drop(2), Left("kind"), Procedures("code").Main())
-	for i := range shown {
-		it := &shown[i]
-		s := it.Saved()
-		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), Count(it.N), Integer(uint64(it.End-it.Start)), Integer(it.Align), Integer(it.Pad),
-			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
-			it.Kind.String(), fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr)))
-	}
-	if err := t.Print(w, style); err != nil {
+	if err := AlignTable(a, len(shown), style, nil).Print(w, style); err != nil {
 		return err
 	}
 	if len(shown) < len(a.Items) {
 		Fprintf(w, Style{}, "and %d more\n", len(a.Items)-len(shown))
 	}
 	return writeAlignOptions(w, ip, a)
+}
+
+// AlignTable is a table of the first n items of a; href leads to the procedure of one, "" is nowhere, and nil too.
+func AlignTable(a *layout.Alignment, n int, style Style, href func(image.Symbol) string) *Table {
+	t := NewTable(Right("saved"), Right("executions"), Right("bytes").Drop(3).Less(), Right("align"), Right("padding"),
+		Right("windows").Drop(1).Less(), Right("aligned").Drop(1).Less(), Right("lines").Drop(2).Less(), Right("aligned").Drop(2).Less(), Left("kind"), Procedures("code").Main())
+	for i := range a.Items[:n] {
+		it := &a.Items[i]
+		s := it.Saved()
+		t.Row(savedShare(s.Of32+s.Of64, a.Fetches.Of32+a.Fetches.Of64), Count(it.N), Integer(uint64(it.End-it.Start)), Integer(it.Align), Integer(it.Pad),
+			fmt.Sprintf("%.2f", it.Now.Of32), fmt.Sprintf("%.2f", it.Then.Of32), fmt.Sprintf("%.2f", it.Now.Of64), fmt.Sprintf("%.2f", it.Then.Of64),
+			it.Kind.String(), fmt.Sprintf("%s+%#x", style.NameOf(it.Symbol.Name), uint64(it.Start-it.Symbol.Addr)))
+		if href != nil {
+			t.Link(href(it.Symbol))
+		}
+	}
+	return t
 }
 
 // savedShare prints a share that may be negative: where lines are saved, windows may be lost.
@@ -67,25 +76,47 @@ var alignPlurals = map[layout.AlignKind]string{layout.LoopHead: "loops", layout.
 // writeAlignOptions says what to write to get the alignment, and what that costs if it
 // is written for all code.
 func writeAlignOptions(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment) error {
+	fmt.Fprintln(w, "\nOptions align all code of a kind in a file, hot or not. In all functions that ran:")
+	for _, o := range AlignOptions(ip, a) {
+		Fprintf(w, Style{}, "  %s\n", o.String())
+	}
+	return nil
+}
+
+// An AlignOption is what aligns all code of a kind, and what that saves.
+type AlignOption struct {
+	What    string // "12 loops"
+	Saves   string // "" is nothing
+	Options string
+}
+
+func (o AlignOption) String() string {
+	if o.Saves == "" {
+		return o.What + ": neither 32 nor 64 bytes save anything in all"
+	}
+	return o.What + ", saves " + o.Saves + ": " + o.Options
+}
+
+// AlignOptions says by kind of code what its alignment is worth, and what options ask for it.
+func AlignOptions(ip *infer.ImageProfile, a *layout.Alignment) (all []AlignOption) {
 	options := alignOptions
 	if ip.Image.Go != "" {
 		options = alignOptionsGo
 	}
-	fmt.Fprintln(w, "\nOptions align all code of a kind in a file, hot or not. In all functions that ran:")
 	for _, kind := range []layout.AlignKind{layout.LoopHead, layout.JumpTarget, layout.ProcEntry} {
-		all := a.All[kind]
+		kindOf := a.All[kind]
 		option, ok := options[kind]
-		switch {
-		case !ok || all.N == 0:
-			continue
-		case all.By == 0:
-			Fprintf(w, Style{}, "  %d %s: neither 32 nor 64 bytes save anything in all\n", all.N, alignPlurals[kind])
+		if !ok || kindOf.N == 0 {
 			continue
 		}
-		Fprintf(w, Style{}, "  %d %s, saves %s and %s for %d bytes of padding: %s\n", all.N, alignPlurals[kind], savedShare(all.Saved.Of32, a.Fetches.Of32),
-			savedShare(all.Saved.Of64, a.Fetches.Of64), all.Pad, strings.ReplaceAll(option, "{align}", fmt.Sprint(all.By)))
+		o := AlignOption{What: fmt.Sprintf("%d %s", kindOf.N, alignPlurals[kind])}
+		if kindOf.By != 0 {
+			o.Saves = fmt.Sprintf("%s and %s for %d bytes of padding", savedShare(kindOf.Saved.Of32, a.Fetches.Of32), savedShare(kindOf.Saved.Of64, a.Fetches.Of64), kindOf.Pad)
+			o.Options = strings.ReplaceAll(option, "{align}", fmt.Sprint(kindOf.By))
+		}
+		all = append(all, o)
 	}
-	return nil
+	return all
 }
 
 // An Alignment is advice on alignment as JSON.

@@ -15,9 +15,13 @@ var promises = [...]string{
 // Promise says what c promises.
 func Promise(c infer.Confidence) string { return promises[c] }
 
-// Badge is a confidence as a mark beside a figure. What it promises is its title.
-func Badge(c infer.Confidence) template.HTML {
-	return template.HTML(`<span class="conf ` + c.String() + `" title="` + promises[c] + `">` + c.String() + `</span>`)
+// Badge is a confidence as a mark beside a figure. What it promises is its title, behind what it is about, if that is given.
+func Badge(c infer.Confidence, about ...string) template.HTML {
+	title := promises[c]
+	for _, of := range about {
+		title = of + ": " + title
+	}
+	return template.HTML(`<span class="conf ` + c.String() + `" title="` + template.HTMLEscapeString(title) + `">` + c.String() + `</span>`)
 }
 
 // initial is the first letter of c.

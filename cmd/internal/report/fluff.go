@@ -28,18 +28,7 @@ func watched(p *infer.Profile) string {
 func WriteFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout.Fluff, n int, style Style) error {
 	Fprintf(w, Style{}, "%s: %d of %d samples, which stand for %s\n", ip.ID.Path, f.Samples, f.Total, watched(p))
 	Fprintf(w, Style{}, "cold is what had less than 1 in 200,000 of the executions of all blocks, with 95 %% confidence: by those inferred, less than %s. %d of %d procedures ran\n\n", Count(f.ColdBelow), f.Entered, f.Procs)
-	t := NewTable(Right("bytes"), Right("share"), Procedures("code").Main())
-	row := func(n uint64, what string) { t.Row(Integer(n), Share(n, f.Text), what) }
-	row(f.Text, "in procedures")
-	row(f.Hot, fmt.Sprintf("hot: 99.9 %% of executed instructions, on %d cache lines and %d pages", f.HotLines, f.HotPages))
-	row(f.Executed, "ran")
-	row(f.Cold, "cold by evidence: could be moved away")
-	row(f.OnHotLines, "  of it, on cache lines with hot code")
-	row(f.OnHotPages, "  of it, on pages with hot code")
-	row(f.Unreferenced, "  of it, not exported, and nothing was found to refer to it: could be removed")
-	row(f.Unknown, "may have run")
-	row(f.Other, "padding and tables in procedures that ran")
-	if err := t.Print(w, style); err != nil {
+	if err := FluffTable(f).Print(w, style); err != nil {
 		return err
 	}
 	if f.Unreferenced > 0 {
@@ -52,6 +41,37 @@ func WriteFluff(w io.Writer, p *infer.Profile, ip *infer.ImageProfile, f *layout
 	return writeFluffItems(w, "no sample, but may have run", f.Unsure, n, style)
 }
 
+// FluffTable says what became of all code of an image.
+func FluffTable(f *layout.Fluff) *Table {
+	t := NewTable(Right("bytes"), Right("share"), Procedures("code").Main())
+	row := func(n uint64, what string) { t.Row(Integer(n), Share(n, f.Text), what) }
+	row(f.Text, "in procedures")
+	row(f.Hot, fmt.Sprintf("hot: 99.9 %% of executed instructions, on %d cache lines and %d pages", f.HotLines, f.HotPages))
+	row(f.Executed, "ran")
+	row(f.Cold, "cold by evidence: could be moved away")
+	row(f.OnHotLines, "  of it, on cache lines with hot code")
+	row(f.OnHotPages, "  of it, on pages with hot code")
+	row(f.Unreferenced, "  of it, not exported, and nothing was found to refer to it: could be removed")
+	row(f.Unknown, "may have run")
+	row(f.Other, "padding and tables in procedures that ran")
+	return t
+}
+
+// FluffItems is a table of items; href leads to the procedure of one, "" is nowhere, and nil too.
+func FluffItems(items []layout.FluffItem, style Style, href func(image.Symbol) string) *Table {
+	t := NewTable(Right("bytes"), Right("on hot lines").Drop(3).Less(), Right("on hot pages").Drop(2).Less(), Right("at most").Drop(4).Less(),
+		Left("evidence"), Left("why"), Procedures("code").Main(), Procedures("referred to by").Drop(1).Less())
+	for i := range items {
+		it := &items[i]
+		t.Row(Integer(it.Bytes()), Integer(it.HotLines), Integer(it.HotPages), upperBound(it.AtMost),
+			it.Evidence.String(), it.Why.String(), fluffName(it, style), referredBy(it, style))
+		if href != nil {
+			t.Link(href(it.Symbol))
+		}
+	}
+	return t
+}
+
 // writeFluffItems lists the largest items.
 func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int, style Style) error {
 	if len(items) == 0 {
@@ -62,14 +82,7 @@ func writeFluffItems(w io.Writer, title string, items []layout.FluffItem, n int,
 		shown = shown[:n]
 	}
 	Fprintf(w, Style{}, "\n%s: %d items\n\n", title, len(items))
-	t := NewTable(Right("bytes"), Right("on hot lines").Drop(3), Right("on hot pages").Drop(2), Right("at most").Drop(4),
-		Left("evidence"), Left("why"), Procedures("code").Main(), Procedures("referred to by").Drop(1))
-	for i := range shown {
-		it := &shown[i]
-		t.Row(Integer(it.Bytes()), Integer(it.HotLines), Integer(it.HotPages), upperBound(it.AtMost),
-			it.Evidence.String(), it.Why.String(), fluffName(it, style), referredBy(it, style))
-	}
-	if err := t.Print(w, style); err != nil {
+	if err := FluffItems(shown, style, nil).Print(w, style); err != nil {
 		return err
 	}
 	if len(shown) < len(items) {

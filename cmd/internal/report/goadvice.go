@@ -29,13 +29,7 @@ func WriteGoAdvice(w io.Writer, plan *layout.GoPlan, path string, style Style) e
 		return err
 	}
 	fmt.Fprintln(w)
-	t := NewTable(Procedures("package").Main(), Right("of execution"), Right("bytes").Drop(2), Right("to move"),
-		Right("its lines for 99 %").Drop(3), Right("then").Drop(3), Right("distance of calls, this one alone").Drop(1))
-	for _, p := range plan.Packages {
-		t.Row(Clean(p.Path), Percent(p.Share), Integer(p.Size), Integer(uint64(len(p.Funcs))),
-			fmt.Sprint(p.Linked.Lines.For99), fmt.Sprint(p.Moved.Lines.For99), percentChange(p.Alone.Distance, plan.Linked.Distance))
-	}
-	if err := t.Print(w, style); err != nil {
+	if err := GoPackages(plan).Print(w, style); err != nil {
 		return err
 	}
 	if plan.Others > 0 {
@@ -56,6 +50,17 @@ func WriteGoAdvice(w io.Writer, plan *layout.GoPlan, path string, style Style) e
 		return err
 	}
 	return nil
+}
+
+// GoPackages is a table of the packages of a plan.
+func GoPackages(plan *layout.GoPlan) *Table {
+	t := NewTable(Procedures("package").Main(), Right("of execution"), Right("bytes").Drop(2), Right("to move"),
+		Right("its lines for 99 %").Drop(3), Right("then").Drop(3), Right("distance of calls, this one alone").Drop(1))
+	for _, p := range plan.Packages {
+		t.Row(Clean(p.Path), Percent(p.Share), Integer(p.Size), Integer(uint64(len(p.Funcs))),
+			fmt.Sprint(p.Linked.Lines.For99), fmt.Sprint(p.Moved.Lines.For99), percentChange(p.Alone.Distance, plan.Linked.Distance))
+	}
+	return t
 }
 
 // writeGoPackage lists the functions of a package in the order that they should have.

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"io"
 	"math"
 	"math/bits"
@@ -21,8 +22,8 @@ type HeatMap struct {
 	Image         string
 	Lead          string // what the counts were made from
 	Names         Style
-	Scores        *Table // of these layouts, and of others
-	Before, After Layout
+	Scores        *Table // of these layouts, and of others; nil is none
+	Before, After Layout // After has no Heat where there is no other layout
 }
 
 // A Layout is one side of a HeatMap.
@@ -57,13 +58,52 @@ func (m *HeatMap) Write(w io.Writer) error {
 
 // Page draws the map.
 func (m *HeatMap) Page() (*Page, error) {
-	scores, err := m.Scores.HTML("")
+	page := &Page{Title: "Code layout of " + m.Image, Lead: m.Lead, style: asset("heatmap.css")}
+	if m.Scores != nil {
+		scores, err := m.Scores.HTML("")
+		if err != nil {
+			return nil, err
+		}
+		page.Sections = append(page.Sections, Section{ID: "scores", Title: "Scores", Body: scores})
+	}
+	data := m.draw()
+	data["Linked"] = true
+	overview, err := markup("overview.tmpl", data)
 	if err != nil {
 		return nil, err
 	}
-	sides := []*side{
-		{Heat: m.Before.Heat, ID: "b", Title: m.Before.Title, Names: m.Names},
-		{Heat: m.After.Heat, ID: "a", Title: m.After.Title, Names: m.Names},
+	hottest, err := markup("hottest.tmpl", data)
+	if err != nil {
+		return nil, err
+	}
+	page.Sections = append(page.Sections, Section{ID: "pages", Title: "Pages", Body: overview}, Section{ID: "lines", Title: "Cache lines of the hottest pages", Body: hottest})
+	return page, nil
+}
+
+// Picture draws both layouts page by page, for a page of NewPage with Styled.
+func (m *HeatMap) Picture() (template.HTML, error) {
+	data := m.draw()
+	for _, s := range data["Sides"].([]*side) {
+		for i := range s.Boxes {
+			s.Boxes[i].Links = nil // what they lead to is in Page
+		}
+	}
+	return markup("overview.tmpl", data)
+}
+
+// Styled adds the style of pictures of a HeatMap to p.
+func (p *Page) Styled() { p.style += asset("heatmap.css") }
+
+// draw returns what templates show of the layouts.
+func (m *HeatMap) draw() map[string]any {
+	var sides []*side
+	for _, l := range []struct {
+		Layout
+		id string
+	}{{m.Before, "b"}, {m.After, "a"}} {
+		if l.Heat != nil {
+			sides = append(sides, &side{Heat: l.Heat, ID: l.id, Title: l.Title, Names: m.Names})
+		}
 	}
 	pageScale, lineScale := newScale(sides, (*side).pages), newScale(sides, (*side).lines)
 	shift := boxShift(sides)
@@ -74,30 +114,12 @@ func (m *HeatMap) Page() (*Page, error) {
 	if shift > 0 {
 		cells = "cells"
 	}
-	data := map[string]any{
+	return map[string]any{
 		"Sides": sides, "Cells": cells,
 		"Cell": cellName(uint64(layout.PageBytes) << shift), "PerCell": uint64(1) << shift, "Box": cellName(uint64(pagesPerHuge*layout.PageBytes) << shift),
 		"Pages": pageScale.legend(sides, (*side).pages, layout.PageBytes),
 		"Lines": lineScale.legend(sides, (*side).lines, layout.LineBytes),
 	}
-	overview, err := markup("overview.tmpl", data)
-	if err != nil {
-		return nil, err
-	}
-	hottest, err := markup("hottest.tmpl", data)
-	if err != nil {
-		return nil, err
-	}
-	return &Page{
-		Title: "Code layout of " + m.Image,
-		Lead:  m.Lead,
-		Sections: []Section{
-			{ID: "scores", Title: "Scores", Body: scores},
-			{ID: "pages", Title: "Pages", Body: overview},
-			{ID: "lines", Title: "Cache lines of the hottest pages", Body: hottest},
-		},
-		style: asset("heatmap.css"),
-	}, nil
 }
 
 // A side is one of the two layouts.

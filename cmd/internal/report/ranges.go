@@ -14,11 +14,12 @@ type Range struct {
 	Least, Most float64 // shares, 1 is all
 	Likeliest   float64 // a share; NaN where there is no likeliest one
 	Note        string
+	Href        string // where its code is; "" is nowhere
 }
 
 // exactly is a Range without doubt.
 func exactly(name string, share float64, note string) Range {
-	return Range{name, share, share, math.NaN(), note}
+	return Range{Name: name, Least: share, Most: share, Likeliest: math.NaN(), Note: note}
 }
 
 // causeNotes say in a few words what a cause is; they stand beside its bar.
@@ -61,7 +62,7 @@ func Causes(s *explain.Summary) []Range {
 	}
 	for _, c := range explain.Causes() {
 		if r := s.Causes[c]; r.Most > 0 {
-			rows = append(rows, Range{c.String(), r.Least / s.Cycles, r.Most / s.Cycles, s.Likeliest[c] / s.Cycles, causeNotes[c]})
+			rows = append(rows, Range{Name: c.String(), Least: r.Least / s.Cycles, Most: r.Most / s.Cycles, Likeliest: s.Likeliest[c] / s.Cycles, Note: causeNotes[c]})
 		}
 	}
 	if n := s.Several(); n > 1e-9*s.Cycles {
@@ -85,7 +86,7 @@ func Causes(s *explain.Summary) []Range {
 // TopDown returns the four shares of the top-down method's first level.
 func TopDown(t explain.TopDown) []Range {
 	row := func(name string, r explain.Range, note string) Range {
-		return Range{name, r.Least, r.Most, math.NaN(), note}
+		return Range{Name: name, Least: r.Least, Most: r.Most, Likeliest: math.NaN(), Note: note}
 	}
 	return []Range{
 		row("retiring", t.Retiring, "useful work"),
@@ -98,12 +99,20 @@ func TopDown(t explain.TopDown) []Range {
 // barUnits is the width of a bar that is all, in units of its picture.
 const barUnits = 200
 
+// A bar across most of the picture is taken for much, and says that nothing is known.
+const (
+	wideRange     = 0.5  // of all: what is possible is not drawn of wider ranges
+	littleCertain = 0.05 // of all: of what is not drawn so, less than this is not drawn either
+)
+
 // RangesHTML draws rows as bars beside their figures. The strong part of a bar is what is
-// certain, the faint part what is possible; a line marks the likeliest share.
+// certain, the faint part what is possible; a line marks the likeliest share. Wide ranges are drawn as far
+// as they are certain, or are words.
 func RangesHTML(caption string, rows []Range) (template.HTML, error) {
 	type bar struct {
 		Range
 		Text, Likely string
+		Unknown      string  // in place of a bar, which would say more than the range does
 		Dark, Light  float64 // units
 		Mark         float64 // units; below 0 is none
 	}
@@ -120,6 +129,12 @@ func RangesHTML(caption string, rows []Range) (template.HTML, error) {
 			b.Text = from + " to " + to
 		}
 		b.Dark, b.Light = units(r.Least), units(r.Most)
+		if r.Most-r.Least > wideRange { // what is certain remains
+			b.Light = b.Dark
+			if r.Least < littleCertain {
+				b.Unknown = "not known: 0 to " + Percent(r.Most)
+			}
+		}
 		if !math.IsNaN(r.Likeliest) {
 			b.Mark = min(units(r.Likeliest), barUnits-2)
 			marked = true

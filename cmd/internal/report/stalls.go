@@ -63,6 +63,17 @@ func (t *Trust) Add(r *infer.Result) {
 	}
 }
 
+// Middle is the confidence within functions that the count under the middle one of the samples has.
+func (t *Trust) Middle() infer.Confidence {
+	var below uint64
+	for conf, n := range t.Within {
+		if below += n; 2*below >= t.Samples {
+			return infer.Confidence(conf)
+		}
+	}
+	return infer.None
+}
+
 // NewTrust returns that of all procedures.
 func NewTrust(prof *infer.Profile) *Trust {
 	t := &Trust{}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"backfeed/infer"
 )
 
 // A Column heads one column of a Table.
@@ -14,8 +16,10 @@ type Column struct {
 	cut   func(s string, width int) string // shortens a cell
 	least int                              // characters that it keeps while there are columns to leave out
 	main  bool
-	drop  int  // 0 is never, 1 before 2
-	wrap  bool // a cell may have several lines; of the last column only
+	drop  int    // 0 is never, 1 before 2
+	wrap  bool   // a cell may have several lines; of the last column only
+	about string // in pages, cells are confidences, which are badges about this
+	less  bool   // left out of pages on narrow screens
 }
 
 // Left is a column of words, Right one of numbers, which are never shortened. Procedures, Paths and
@@ -35,6 +39,17 @@ func (c Column) Main() Column {
 	return c
 }
 
+// Confidence is a column of confidences in pages; about says of what they are.
+func Confidence(name, about string) Column {
+	return Column{Name: name, cut: Cut, least: 6, about: about}
+}
+
+// Less has c left out on narrow screens.
+func (c Column) Less() Column {
+	c.less = true
+	return c
+}
+
 // Drop has c left out where the table is too wide for its line, columns of low order first.
 func (c Column) Drop(order int) Column {
 	c.drop = order
@@ -46,6 +61,7 @@ func (c Column) Drop(order int) Column {
 type Table struct {
 	columns []Column
 	rows    [][]string
+	links   map[int]string // in pages, of the main column's cell, by row
 }
 
 // NewTable makes a table without rows.
@@ -61,6 +77,14 @@ func (t *Table) Row(cells ...string) {
 		}
 	}
 	t.rows = append(t.rows, row)
+}
+
+// Link has the main column's cell of the last row lead somewhere in pages.
+func (t *Table) Link(href string) {
+	if t.links == nil {
+		t.links = map[int]string{}
+	}
+	t.links[len(t.rows)-1] = href
 }
 
 // A Style says how text is printed.
@@ -190,20 +214,41 @@ func (t *Table) line(row []string, width []int) string {
 // HTML returns the table as markup. A first column of words heads its rows.
 func (t *Table) HTML(caption string) (template.HTML, error) {
 	type cell struct {
-		Text        string
-		Right, Head bool
+		Text              string
+		Right, Head, Less bool
+		Href              string
+		Name              bool          // of code or a file, in which lines may end
+		Badge             template.HTML // in place of Text
 	}
 	var rows [][]cell
-	for _, row := range t.rows {
+	for n, row := range t.rows {
 		var cells []cell
 		for i, text := range row {
-			cells = append(cells, cell{text, t.columns[i].right, i == 0 && !t.columns[0].right})
+			col := t.columns[i]
+			c := cell{Text: text, Right: col.right, Head: i == 0 && !t.columns[0].right, Less: col.less, Name: col.main}
+			if col.main {
+				c.Href = t.links[n]
+			}
+			if conf, ok := confidenceNamed(text); ok && col.about != "" {
+				c.Badge = Badge(conf, col.about)
+			}
+			cells = append(cells, c)
 		}
 		rows = append(rows, cells)
 	}
 	var head []cell
 	for _, c := range t.columns {
-		head = append(head, cell{Clean(c.Name), c.right, true})
+		head = append(head, cell{Text: Clean(c.Name), Right: c.right, Head: true, Less: c.less})
 	}
 	return markup("table.tmpl", map[string]any{"Caption": caption, "Head": head, "Rows": rows})
+}
+
+// confidenceNamed returns the confidence of that name.
+func confidenceNamed(name string) (infer.Confidence, bool) {
+	for _, c := range Confidences {
+		if c.String() == name {
+			return c, true
+		}
+	}
+	return infer.None, false
 }

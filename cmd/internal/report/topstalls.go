@@ -9,6 +9,7 @@ import (
 
 	"backfeed/infer"
 	"backfeed/infer/explain"
+	"backfeed/infer/image"
 )
 
 // A StallRow is one instruction that stalls.
@@ -30,6 +31,9 @@ type StallRow struct {
 	Instruction string `json:"instruction"`
 	File        string `json:"file,omitempty"`
 	Line        int    `json:"line,omitempty"`
+
+	Of    Subject    `json:"-"` // its procedure
+	Block image.Addr `json:"-"` // the block that it is in
 }
 
 // A TopStalls is what topstalls prints as JSON.
@@ -70,31 +74,55 @@ type stalled struct {
 
 // NewTopStalls finds the n stalls that cost most, all for 0.
 func NewTopStalls(prof *infer.Profile, x *explain.Explainer, pick StallFilter, n int) *TopStalls {
-	doc := &TopStalls{TimeHeader: NewTimeHeader(prof, "backfeed.topstalls/2", x), Stalls: []StallRow{}}
-	all := float64(max(1, doc.Samples)) * doc.CyclesPerSample
-	var top []stalled
+	f := NewStallFinder(prof, x, pick, n)
 	for ip, e := range x.All() {
-		for i := range e.Insts {
-			t := &e.Insts[i]
-			doc.Stalled += t.Stall.Cycles * t.N / all
-			cycles := pick.of(&t.Stall) * t.N
-			if !(cycles > 0) || e.Result.Block[t.Block].Within < pick.Conf {
-				continue
-			}
-			doc.Chosen += cycles / all
-			doc.Instructions++
-			top = append(top, stalled{Subject{ip, e.Result}, *t, cycles})
-		}
-		if n > 0 && len(top) > 16*n+4096 { // those of a large program would be larger than it
-			top = longest(top, n)
-		}
+		f.Add(ip, e)
 	}
+	return f.Top()
+}
+
+// A StallFinder finds the stalls that cost most among those of the procedures that it is given.
+type StallFinder struct {
+	doc  *TopStalls
+	all  float64 // cycles
+	pick StallFilter
+	n    int
+	top  []stalled
+}
+
+// NewStallFinder makes one for the n stalls that cost most, all for 0.
+func NewStallFinder(prof *infer.Profile, x *explain.Explainer, pick StallFilter, n int) *StallFinder {
+	doc := &TopStalls{TimeHeader: NewTimeHeader(prof, "backfeed.topstalls/2", x), Stalls: []StallRow{}}
+	return &StallFinder{doc: doc, all: float64(max(1, doc.Samples)) * doc.CyclesPerSample, pick: pick, n: n}
+}
+
+// Add adds the stalls of a procedure.
+func (f *StallFinder) Add(ip *infer.ImageProfile, e *explain.Explanation) {
+	for i := range e.Insts {
+		t := &e.Insts[i]
+		f.doc.Stalled += t.Stall.Cycles * t.N / f.all
+		cycles := f.pick.of(&t.Stall) * t.N
+		if !(cycles > 0) || e.Result.Block[t.Block].Within < f.pick.Conf {
+			continue
+		}
+		f.doc.Chosen += cycles / f.all
+		f.doc.Instructions++
+		f.top = append(f.top, stalled{Subject{ip, e.Result}, *t, cycles})
+	}
+	if f.n > 0 && len(f.top) > 16*f.n+1024 { // those of a large program would be larger than it
+		f.top = longest(f.top, f.n)
+	}
+}
+
+// Top returns what was found.
+func (f *StallFinder) Top() *TopStalls {
 	sum := 0.0
-	for _, t := range longest(top, n) {
-		sum += t.cycles / all
-		doc.Stalls = append(doc.Stalls, newStallRow(&t, t.cycles/all, sum))
+	for _, t := range longest(f.top, f.n) {
+		sum += t.cycles / f.all
+		f.doc.Stalls = append(f.doc.Stalls, newStallRow(&t, t.cycles/f.all, sum))
 	}
-	return doc
+	f.top = nil
+	return f.doc
 }
 
 // longest sorts stalls and returns the first n, all for 0.
@@ -113,6 +141,7 @@ func newStallRow(t *stalled, share, sum float64) StallRow {
 		Share: share, Sum: sum, Cycles: t.cycles, Executions: t.N, Confidence: f.Conf, Within: f.Within,
 		Stall: t.Stall.Cycles, Least: t.Least, Blame: Blame(&t.Stall), Culprits: culpritRows(&t.Stall), Unexplained: t.Stall.Unexplained,
 		Image: t.Image.ID.Path, Name: NameOf(t.Result.Proc.Name), Addr: Hex(t.Addr), Instruction: t.Image.Image.Text(t.Addr),
+		Of: t.Subject, Block: t.Result.Proc.Blocks[t.Block].Start,
 	}
 	if ln, err := t.Image.Image.Lines(); err == nil {
 		if frames := ln.Frames(t.Addr); len(frames) > 0 {

@@ -55,13 +55,21 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	s := &sheet{page: page}
 	s.add("procedures", "Procedures", list.HTML)
 	s.add("images", "Images", table(v.imageTable(), ""))
-	v.addCauses(s)
-	v.addImageCauses(s)
+	v.addStalls(s, "", fewStalls, func(r *report.StallRow) string {
+		for p := range inside {
+			if p.r == r.Of.Result {
+				return "#" + p.id
+			}
+		}
+		return ""
+	})
+	v.addCauses(s, nil)
+	v.addImageCauses(s, nil)
 	v.addConfidence(s)
 	if s.err != nil {
 		return nil, s.err
 	}
-	heat, err := v.heatMap(v.hottestImage())
+	heat, _, err := v.heatMap(v.hottestImage(), -1)
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"backfeed/cmd/internal/listen"
 	"backfeed/cmd/internal/report"
@@ -19,14 +19,17 @@ type Site struct {
 	*View
 	host string // that it was asked to listen at, which requests may name
 	mux  *http.ServeMux
+
+	patience time.Duration // how long a page waits for what is worked out in the background
 }
 
 // NewSite makes the site of v; pprof may be nil.
 func NewSite(v *View, host string, pprof http.Handler) *Site {
-	s := &Site{View: v, host: host, mux: http.NewServeMux()}
+	s := &Site{View: v, host: host, mux: http.NewServeMux(), patience: patience}
 	s.mux.HandleFunc("GET /{$}", s.procsPage)
 	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
 	s.mux.HandleFunc("GET /causes", s.causesPage)
+	s.mux.HandleFunc("GET /build", s.buildPage)
 	s.mux.HandleFunc("GET /confidence", s.confidencePage)
 	s.mux.HandleFunc("GET /layout", s.layoutPage)
 	s.mux.HandleFunc("GET /data/{name}", s.dataFile)
@@ -47,7 +50,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // links lead to all pages.
 func (s *Site) links(here string) []report.Link {
-	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/confidence", Text: "Confidence"},
+	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/build", Text: "Build"}, {Href: "/confidence", Text: "Confidence"},
 		{Href: "/layout", Text: "Layout"}, {Href: "/pprof/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
 	for i := range links {
 		links[i].Here = links[i].Href == here
@@ -163,38 +166,9 @@ func (s *Site) sourcePage(w http.ResponseWriter, r *http.Request) {
 	s.send(w, "", page, sh.err)
 }
 
-func (s *Site) causesPage(w http.ResponseWriter, _ *http.Request) {
-	page := report.NewPage("What the cycles went to", s.lead())
-	sh := &sheet{page: page}
-	s.addCauses(sh)
-	s.addImageCauses(sh)
-	s.send(w, "/causes", page, sh.err)
-}
-
 func (s *Site) confidencePage(w http.ResponseWriter, _ *http.Request) {
 	page := report.NewPage("How far the figures are to be trusted", s.lead())
 	sh := &sheet{page: page}
 	s.addConfidence(sh)
 	s.send(w, "/confidence", page, sh.err)
-}
-
-func (s *Site) layoutPage(w http.ResponseWriter, r *http.Request) {
-	i := s.hottestImage()
-	if text := r.URL.Query().Get("image"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n >= len(s.images) {
-			http.Error(w, "no such image with samples", http.StatusNotFound)
-			return
-		}
-		i = n
-	}
-	page, err := s.heatMap(i)
-	if err == nil && len(s.images) > 1 {
-		var others []report.Link
-		for k, ip := range s.src.Profile.Images {
-			others = append(others, report.Link{Href: "/layout?image=" + strconv.Itoa(k), Text: path.Base(ip.ID.Path), Here: k == i})
-		}
-		page.More = others
-	}
-	s.send(w, "/layout", page, err)
 }

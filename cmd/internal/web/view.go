@@ -21,7 +21,6 @@ import (
 	"backfeed/infer/image"
 	"backfeed/infer/source"
 	"backfeed/infer/truth"
-	"backfeed/layout"
 )
 
 // A View is what pages show of a source: each procedure summed up, and the rest made
@@ -34,7 +33,8 @@ type View struct {
 	images []viewedImage // as profile.Images
 	total  explain.Summary
 	names  report.Style
-	truth  *truth.Accuracy // nil if there is none
+	stalls map[string]*report.TopStalls // by the name of the cause that they are of; "" is any
+	truth  *truth.Accuracy              // nil if there is none
 
 	sources sync.Mutex
 	source  *source.Text // guarded by sources; nil if source is not to be shown
@@ -43,8 +43,8 @@ type View struct {
 	graph     *callGraph
 
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
-	layouts []sync.Once          // as profile.Images
-	orders  []*layout.Order
+	builds  []built              // as profile.Images
+	turn    sync.Mutex           // of what is worked out for them
 }
 
 // A viewed is a procedure without its instructions, which for all procedures would
@@ -73,19 +73,20 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 		return nil, err
 	}
 	n := len(src.Profile.Images)
-	v := &View{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), layouts: make([]sync.Once, n), orders: make([]*layout.Order, n)}
+	v := &View{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), builds: make([]built, n)}
 	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
-				v.procs = append(v.procs, &viewed{id: fmt.Sprintf("p%d-%x", i, uint64(r.Proc.Addr)), ip: ip, r: r})
+				v.procs = append(v.procs, &viewed{id: idOf(i, r), ip: ip, r: r})
 			}
 		}
 	}
-	k, timed := 0, make([][]float64, len(v.procs))
+	k, timed, stalls := 0, make([][]float64, len(v.procs)), newStallSearch(v)
 	for ip, e := range x.All() { // in the order of procs
 		p := v.procs[k]
 		k++
 		p.sum = e.Summary
+		stalls.add(ip, e)
 		for i := range e.Insts {
 			p.executed += e.Insts[i].N
 		}
@@ -97,6 +98,7 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 		v.byID[p.id] = p
 	}
 	v.total.Add(x.Rest())
+	v.stalls = stalls.found()
 	explain.InParallel(len(v.procs), func(k int) {
 		p := v.procs[k]
 		p.least = v.leastCycles(p, timed[k])
@@ -168,13 +170,7 @@ func (v *View) row(p *viewed) report.ProcRow {
 func middleConfidence(r *infer.Result) infer.Confidence {
 	var t report.Trust
 	t.Add(r)
-	var below uint64
-	for conf, n := range t.Within {
-		if below += n; 2*below >= t.Samples {
-			return infer.Confidence(conf)
-		}
-	}
-	return infer.None
+	return t.Middle()
 }
 
 // procOrders are the orders of a list of procedures, by the word that asks for one.
@@ -262,8 +258,22 @@ func text(format string, args ...any) func() (template.HTML, error) {
 	}
 }
 
-func ranges(caption string, rows []report.Range) func() (template.HTML, error) {
+// ranges draws rows; href leads to the code of one by its name, nil is nowhere.
+func ranges(caption string, rows []report.Range, href func(name string) string) func() (template.HTML, error) {
+	if href != nil {
+		for i := range rows {
+			rows[i].Href = href(rows[i].Name)
+		}
+	}
 	return func() (template.HTML, error) { return report.RangesHTML(caption, rows) }
+}
+
+// more appends a link to the last section.
+func (s *sheet) more(href, text string) {
+	if s.err == nil {
+		last := &s.page.Sections[len(s.page.Sections)-1]
+		last.Body += template.HTML(fmt.Sprintf("<p><a href=\"%s\">%s</a></p>\n", template.HTMLEscapeString(href), template.HTMLEscapeString(text)))
+	}
 }
 
 func table(t *report.Table, caption string) func() (template.HTML, error) {
@@ -271,21 +281,21 @@ func table(t *report.Table, caption string) func() (template.HTML, error) {
 }
 
 // addCauses appends where the cycles of the recording went.
-func (v *View) addCauses(s *sheet) {
+func (v *View) addCauses(s *sheet, href func(cause string) string) {
+	s.add("causes", "Causes", text("What the model expects, and the causes of stalls that cannot be ruled out. The strong part of a bar is certain, the faint part possible: ranges overlap where each of several causes may explain a stall. A line marks what the likeliest culprits of all stalls explain. Of a range wider than half of all, only what is certain is drawn: the samples do not tell the rest."),
+		ranges(fmt.Sprintf("the recording, %s cycles", report.Count(v.total.Cycles)), report.Causes(&v.total), href))
 	if t, ok := v.x.CountedTopDown(nil, nil); ok {
-		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording."), ranges("", report.TopDown(t)))
+		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014) of user code, from the counters of the recording."), ranges("", report.TopDown(t), nil))
 	} else {
-		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014), estimated from samples of time. The strong part of a bar is certain, the faint part possible."), ranges("", report.TopDown(v.total.TopDown())))
+		s.add("topdown", "Top down", text("Level 1 of the top-down method (Yasin, ISPASS 2014), estimated from samples of time. The strong part of a bar is certain, the faint part possible; of a range wider than half of all, only the certain part is drawn."), ranges("", report.TopDown(v.total.TopDown()), nil))
 	}
-	s.add("causes", "Causes", text("What the model expects, and the causes of stalls that cannot be ruled out. The strong part of a bar is certain, the faint part possible: ranges overlap where each of several causes may explain a stall. A line marks what the likeliest culprits of all stalls explain."),
-		ranges(fmt.Sprintf("the recording, %s cycles", report.Count(v.total.Cycles)), report.Causes(&v.total)))
 }
 
 // maxImages is how many images have causes of their own on a page.
 const maxImages = 8
 
 // addImageCauses appends the same by image.
-func (v *View) addImageCauses(s *sheet) {
+func (v *View) addImageCauses(s *sheet, href func(cause string) string) {
 	byCycles := make([]int, len(v.images))
 	for i := range byCycles {
 		byCycles[i] = i
@@ -297,7 +307,7 @@ func (v *View) addImageCauses(s *sheet) {
 			break
 		}
 		name := v.src.Profile.Images[i].ID.Path
-		s.add("image"+strconv.Itoa(i), path.Base(name), ranges(fmt.Sprintf("%s, %s of the cycles", report.Clean(name), report.Percent(im.sum.Cycles/v.total.Cycles)), report.Causes(&im.sum)))
+		s.add("image"+strconv.Itoa(i), path.Base(name), ranges(fmt.Sprintf("%s, %s of the cycles", report.Clean(name), report.Percent(im.sum.Cycles/v.total.Cycles)), report.Causes(&im.sum), href))
 	}
 }
 
@@ -305,10 +315,8 @@ func (v *View) addImageCauses(s *sheet) {
 func (v *View) addConfidence(s *sheet) {
 	t := report.NewTrust(v.src.Profile)
 	conf := report.NewTable(report.Left("confidence"), report.Right("program-wide"), report.Right("within functions"), report.Left("promise"))
-	promise := [...]string{infer.None: "no evidence: unseen", infer.Low: "none: from the flow around it alone",
-		infer.Medium: "within a factor 2 of the truth, with 90 % confidence", infer.High: "within 10 % of the truth, with 90 % confidence"}
 	for _, c := range report.Confidences {
-		conf.Row(c.String(), report.Share(t.Conf[c], t.Samples), report.Share(t.Within[c], t.Samples), promise[c])
+		conf.Row(c.String(), report.Share(t.Conf[c], t.Samples), report.Share(t.Within[c], t.Samples), report.Promise(c))
 	}
 	s.add("confidence", "Confidence",
 		text("Used samples by the confidence of the counts where they lie. Program-wide confidence is about a count among all others, that within functions about one among those of its procedure. A factor that all counts share cannot be had from samples of a timer."),
@@ -431,7 +439,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 		source, notes = v.sourceLines()
 		code.Text = func(file string, line int) string { text, _ := source(file, line); return text }
 	}
-	causes := ranges("shares of its cycles", report.Causes(&e.Summary))
+	causes := ranges("shares of its cycles", report.Causes(&e.Summary), nil)
 	hot := &report.HotBlocks{Of: e, Code: code}
 	if brief {
 		code.Rows = 250
@@ -478,13 +486,6 @@ func listingNote(x *explain.Explainer) string {
 		note += " Samples are where they were taken: as a rule at the instruction after the one that was waited for."
 	}
 	return note
-}
-
-// heatMap draws the layout of image i.
-func (v *View) heatMap(i int) (*report.Page, error) {
-	ip := v.src.Profile.Images[i]
-	v.layouts[i].Do(func() { v.orders[i] = layout.Functions(ip) })
-	return report.NewHeatMap(v.src.Profile, ip, v.orders[i], false, v.names).Page()
 }
 
 // hottestImage is the index of the image with the most cycles.

@@ -1,0 +1,52 @@
+package report
+
+import (
+	"html/template"
+	"strings"
+)
+
+// BlockID is the id of the block of a stall in the page of its procedure.
+func (r *StallRow) BlockID() string { return blockID("", r.Block) }
+
+// likeliest says in words what a stall is most likely of, and what else it may be of.
+func (r *StallRow) likeliest() (cause, others string) {
+	if len(r.Culprits) == 0 {
+		return "unexplained", ""
+	}
+	var also []string
+	for _, c := range r.Culprits[1:] {
+		if c.Most >= blameShare*r.Stall {
+			also = append(also, c.Cause)
+		}
+	}
+	if len(also) > maxCulprits {
+		also = append(also[:maxCulprits-1], "others")
+	}
+	if c := r.Culprits[0]; c.Least > 0.005*c.Most && c.Least > 0 {
+		return c.Cause + ", certain in part", orElse(also)
+	}
+	return r.Culprits[0].Cause, orElse(also)
+}
+
+func orElse(also []string) string {
+	if len(also) == 0 {
+		return ""
+	}
+	return "or " + strings.Join(also, ", ")
+}
+
+// StallsHTML lists stalls; href leads to the code of one, "" is nowhere.
+func StallsHTML(caption string, stalls []StallRow, names Style, href func(*StallRow) string) (template.HTML, error) {
+	type row struct {
+		*StallRow
+		Percent, Cause, Others, Proc, Line, Each, Runs, Href string
+	}
+	var rows []row
+	for i := range stalls {
+		r := &stalls[i]
+		out := row{StallRow: r, Percent: Percent(r.Share), Proc: r.In(names), Line: lineOf(r.File, r.Line), Each: cycles(r.Stall), Runs: Count(r.Executions), Href: href(r)}
+		out.Cause, out.Others = r.likeliest()
+		rows = append(rows, out)
+	}
+	return markup("stalls.tmpl", map[string]any{"Caption": caption, "Rows": rows})
+}
