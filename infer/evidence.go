@@ -61,6 +61,7 @@ func (pr *posed) learn(prof *Profile, known []Known) {
 				by[d.block] += by[j.block]
 			}
 		}
+		q.weighVisits()
 		q.compareShares(by)
 		q.learnMultiways(by)
 	}

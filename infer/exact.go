@@ -37,6 +37,13 @@ const (
 	// walks at 1 % and at 3 %, it is 0.860 and 0.851 with shares known to 0.06 at best, 0.861 and
 	// 0.857 with 0.12, 0.857 and 0.862 with 0.2, 0.849 and 0.866 with 0.3.
 	runsFloor, shareFloor = 0.2, 0.12
+	// rareShare is what is added to the variance of the logit of a share that walks tell, times how often the rarer outcome was seen: what
+	// seldom happens is of few phases, and it is of these that walks see too much or too little. Of 18,000 branches of twelve
+	// calibrated recordings, with a rarer outcome seen 4 to 256 times, half are off by no more than chance has it, and all together by another 0.55 to
+	// 0.75; beyond 1,000 times by none. Branches that end loops are off no further than others, and none of them in one direction. Of ten recordings
+	// the mean overlap of blocks is 0.894 with 0 and 4, of edges 0.869 and 0.868; with the executions that weighVisits
+	// speaks of 0.892 and 0.893, of CPython 0.873 and 0.896.
+	rareShare = 4
 	// timedFloor is the least that is claimed of runs that walks tell which were timed by the loops that they go round.
 	timedFloor = 0.05
 	// windowsSD is the least that the executions of one procedure, told by windows, are taken to be off by
@@ -191,8 +198,11 @@ func (in *probedIn) shareOf(p sample.Probed) (taken, sd float64) {
 	of /= in.each
 	taken = (float64(min(p.Taken, p.Outcomes))/in.each + 0.5) / (of + 1)
 	chance := taken * (1 - taken) / (of + 2)
-	floor := shareFloor * taken * (1 - taken)
-	return taken, math.Sqrt(max(chance, spread) + floor*floor)
+	floor := shareFloor * shareFloor
+	if p.Visits > 0 {
+		floor += rareShare / (float64(min(p.Taken, p.Outcomes-min(p.Taken, p.Outcomes)))/in.each + 0.5)
+	}
+	return taken, math.Sqrt(max(chance, spread) + floor*taken*(1-taken)*taken*(1-taken))
 }
 
 // countedBlock is a block whose executions were counted in another run.

@@ -31,6 +31,7 @@ func TestProbedMeans(t *testing.T) {
 		{"windows differ", sample.Probed{Windows: 99, Outcomes: 1000, Taken: 500, Spread: sample.SquareOf(10000)}, 0, 0, 0.5, 0.1049},
 		{"never", sample.Probed{Windows: 9, Outcomes: 99}, 0, 0, 0.005, 0.00702},
 		{"always", sample.Probed{Windows: 9, Outcomes: 99, Taken: 99}, 0, 0, 0.995, 0.00702},
+		{"rarely, by walks", sample.Probed{Windows: 9, Outcomes: 1000, Taken: 4, Visits: 1000}, 0, 0, 0.004496, 0.004750},
 		{"many", sample.Probed{Windows: 9, Outcomes: 1e12, Taken: 5e11}, 0, 0, 0.5, 0.03},
 	} {
 		n, sd := in.runs(tt.p)

@@ -12,8 +12,9 @@ import (
 const levelProcs = 40
 
 // levelPlaces returns the exact executions, but for a standard deviation of sd, of the place of each of levelProcs procedures of p
-// that runs most and no more than most times a second, of those that may be probed; and how often all of them run in a second.
-func (s *set) levelPlaces(p *Profile, most, sd float64) (known []Known, rate float64) {
+// that runs most and no more than most times a second, of the procedure's own time if own is set, of those that may be probed; and how
+// often all of them run in a second.
+func (s *set) levelPlaces(p *Profile, most, sd float64, own bool) (known []Known, rate float64) {
 	scale, seconds := s.compare(p).Scale, secondsOf(s.Rec.Counts)
 	rng := rand.New(rand.NewPCG(1, 2))
 	type proc struct {
@@ -34,9 +35,12 @@ func (s *set) levelPlaces(p *Profile, most, sd float64) (known []Known, rate flo
 	slices.SortStableFunc(procs, func(a, b proc) int { return cmp.Compare(b.runs, a.runs) })
 	for _, of := range procs[:min(len(procs), levelProcs)] {
 		sites := of.ip.Image.ProbeSites(of.r.Proc)
-		best := -1
+		best, part := -1, seconds // so much of the time
+		if own {
+			part *= float64(of.r.Samples) / float64(p.Samples.Used)
+		}
 		for b, f := range of.r.Block {
-			if len(sites[b]) > 0 && f.N <= most*seconds && (best < 0 || f.N > of.r.Block[best].N) {
+			if len(sites[b]) > 0 && f.N <= most*part && (best < 0 || f.N > of.r.Block[best].N) {
 				best = b
 			}
 		}
@@ -54,28 +58,54 @@ func (s *set) levelPlaces(p *Profile, most, sd float64) (known []Known, rate flo
 // TestLevels shows what it would bring to know how often a place of each procedure runs, by how often it may: a probe that is
 // hit slows the program down. With -v it prints the scores; -sets adds programs to testdata/mix.
 func TestLevels(t *testing.T) {
-	for _, s := range append([]*set{loadMix(t).set}, loadSets(t)...) {
+	all := append([]*set{loadMix(t).set}, loadSets(t)...)
+	var more float64 // over recordings with walks
+	walked := 0
+	for _, s := range all {
 		p := s.infer(t, s.Rec, Options{})
 		plain := s.compare(p)
 		t.Logf("%-8s as inferred: block overlap %.3f", s.Name, plain.BlockOverlap)
 		for _, known := range []struct {
 			what     string
 			most, sd float64
+			own      bool
 		}{
-			{"any", math.Inf(1), 0.05},
-			{"any, known to 0.3", math.Inf(1), 0.3},
-			{"up to 1e6 times a second", 1e6, 0.05},
-			{"up to 1e6, known to 0.3", 1e6, 0.3},
-			{"up to 1e5", 1e5, 0.05},
+			{"any", math.Inf(1), 0.05, false},
+			{"any, known to 0.3", math.Inf(1), 0.3, false},
+			{"up to 1e6 times a second", 1e6, 0.05, false},
+			{"up to 1e6, known to 0.3", 1e6, 0.3, false},
+			{"up to 1e5", 1e5, 0.05, false},
+			{"up to 1e5 of own time", 1e5, 0.15, true},
+			{"up to 3e6 of own time", 3e6, 0.15, true},
 		} {
-			places, rate := s.levelPlaces(p, known.most, known.sd)
+			places, rate := s.levelPlaces(p, known.most, known.sd, known.own)
 			a := s.compare(s.infer(t, s.Rec, Options{Known: places}))
 			t.Logf("%-8s %-26s %2d places that run %.2g times a second in all: block overlap %.3f", s.Name, known.what, len(places), rate, a.BlockOverlap)
 			if math.IsInf(known.most, 1) && known.sd < 0.1 && a.BlockOverlap < plain.BlockOverlap {
 				t.Errorf("%s: to know how often procedures run makes it worse: %.3f, without %.3f", s.Name, a.BlockOverlap, plain.BlockOverlap)
 			}
+			if known.own && known.most == 1e5 && s.walked(p) {
+				more += a.BlockOverlap - plain.BlockOverlap
+				walked++
+			}
 		}
 	}
+	if walked == 0 {
+		return
+	}
+	more /= float64(walked)
+	t.Logf("places that seldom run: block overlap higher by %.4f in the mean of %d recordings with walks", more, walked)
+	if few := 10; walked >= few && more < 0 {
+		t.Errorf("to know how often a place runs that seldom does makes it worse: by %.4f in the mean of %d recordings", -more, walked)
+	}
+}
+
+// walked reports whether walks passed through an image of p, which was inferred from the recording of s.
+func (s *set) walked(p *Profile) bool {
+	x := exactOf(s.Rec)
+	return slices.ContainsFunc(p.Images, func(ip *ImageProfile) bool {
+		return slices.ContainsFunc(x.known(ip.ID, ip.Image), func(k Known) bool { return k.Visits > 0 })
+	})
 }
 
 // TestSeldom shows how far places are off beside their procedures, by how much more often the block does that runs most there: what a

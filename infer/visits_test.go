@@ -163,6 +163,38 @@ func TestVisitsAndSamples(t *testing.T) {
 	}
 }
 
+// TestRareVisits: visits of blocks that seldom run, one behind the other, are of the same walks. Where they come to a third of their executions
+// too often, as three times as many, that is put right there, and not by what runs 250 times as often.
+func TestRareVisits(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	const each, n, visits, rare, times = 0.01, 1e5, 10000, 40, 3
+	solve := func(known bool) (hot float64) {
+		q := newProblem(graph("a9>a a>b b4>c c4>d d4>e e4>f f4>g g4"), []uint64{n * each, 1, 1, 1, 1, 1, 1}, func(*image.Block) float64 { return each }, &par)
+		q.visits = append(q.visits, visited(0, visits))
+		for b := 1; b < 7; b++ {
+			q.visits = append(q.visits, visited(b, rare))
+		}
+		q.weighVisits()
+		if known {
+			o, _ := Known{N: n * rare / visits / times, RelSD: 0.05}.executions(3)
+			q.known = append(q.known, o)
+			q.loosen()
+		}
+		other := newProblem(graph("a9"), []uint64{n * each}, func(*image.Block) float64 { return each }, &par)
+		other.visits = append(other.visits, visited(0, visits))
+		o, _ := Known{N: n, RelSD: 0.02}.executions(0)
+		other.known = append(other.known, o)
+		other.loosen()
+		solveAll(q, other)
+		return math.Log(q.n[0] / other.n[0])
+	}
+	without, with := solve(false), solve(true)
+	if moved := without - with; math.Abs(moved) > 0.1 {
+		t.Errorf("the loop runs %.2f times as often by what is known of a place that it seldom leads to", math.Exp(-moved))
+	}
+}
+
 // TestKnownLevel: what executions are of visits is told by procedures with known executions, the more the more of the samples these
 // have; by the others, too, where they have next to none.
 func TestKnownLevel(t *testing.T) {
