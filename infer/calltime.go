@@ -3,9 +3,12 @@ package infer
 import (
 	"cmp"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
+	"backfeed/infer/image"
 	"backfeed/sample"
 )
 
@@ -70,6 +73,95 @@ var threadRoots = []string{"main", "_start", "__libc_start_main", "__libc_start_
 // marks its own ABI.
 func isRoot(name string) bool { return slices.Contains(threadRoots, strings.TrimSuffix(name, ".abi0")) }
 
+// A CallFrame is a place on a call stack: the sampled instruction, or the call that is to
+// return.
+type CallFrame struct {
+	CallProc
+	Addr image.Addr // 0 where Image is nil, or the place is not in it
+}
+
+// A CallStack is N samples with the same stack, innermost frame first. There is one frame at least.
+type CallStack struct {
+	Frames []CallFrame
+	N      uint64
+	Bare   bool // no stack was recorded: the one frame is that of the sample
+}
+
+// Complete reports whether the stack reaches where its thread begins.
+func (s *CallStack) Complete() bool {
+	return slices.ContainsFunc(s.Frames, func(f CallFrame) bool { return f.Image != nil && isRoot(f.Name()) })
+}
+
+// CallStacks returns the samples of rec, which p was inferred from, by call stack, in the order
+// of the recording. Frames are the caller's to keep.
+func (p *Profile) CallStacks(rec *sample.Recording) iter.Seq[CallStack] {
+	return func(yield func(CallStack) bool) {
+		for _, c := range rec.Counts {
+			if c.Event.Name != p.Event.Name {
+				continue
+			}
+			for s := range p.callStacks(c) {
+				if !yield(s) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// callStacks returns the samples of c: those with a stack, then what is left at each place.
+func (p *Profile) callStacks(c *sample.Counts) iter.Seq[CallStack] {
+	images := profilesOf(c, p.Images)
+	find := func(f sample.Frame, call bool) CallFrame {
+		if f.Image == sample.Unknown || images[f.Image] == nil {
+			return CallFrame{CallProc: CallProc{nil, -1}}
+		}
+		ip := images[f.Image]
+		if call && f.Off > 0 {
+			f.Off-- // into the call that it is to return from
+		}
+		a, ok := ip.Image.AddrOf(f.Off)
+		if !ok {
+			return CallFrame{CallProc: CallProc{ip, -1}}
+		}
+		return CallFrame{CallProc{ip, ip.Image.Find(a)}, a}
+	}
+	return func(yield func(CallStack) bool) {
+		on := make([]map[sample.Offset]uint64, len(c.Images)) // samples that have a stack
+		for i := range on {
+			on[i] = map[sample.Offset]uint64{}
+		}
+		for _, st := range p.Stacks(c) {
+			leaf := st.Frames[0]
+			if images[leaf.Image] == nil {
+				continue
+			}
+			on[leaf.Image][leaf.Off] += st.N
+			out := CallStack{N: st.N}
+			for k, f := range st.Frames {
+				out.Frames = append(out.Frames, find(f, k > 0))
+			}
+			if !yield(out) {
+				return
+			}
+		}
+		for i, ic := range c.Images {
+			if images[i] == nil {
+				continue
+			}
+			for _, off := range slices.Sorted(maps.Keys(ic.At)) {
+				n := ic.At[off]
+				if n -= min(n, on[i][off]); n == 0 {
+					continue
+				}
+				if !yield(CallStack{Frames: []CallFrame{find(sample.Frame{Image: i, Off: off}, false)}, N: n, Bare: true}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // CallTimes adds up the samples of rec, which p was inferred from, by call stack.
 func (p *Profile) CallTimes(rec *sample.Recording) *CallTimes {
 	s := &callSum{procs: map[CallProc]*CallTime{}, edges: map[[2]CallProc]uint64{}, out: &CallTimes{}}
@@ -98,49 +190,19 @@ func (s *callSum) of(p CallProc) *CallTime {
 }
 
 func (s *callSum) add(p *Profile, c *sample.Counts) {
-	images := profilesOf(c, p.Images)
-	find := func(f sample.Frame, call bool) CallProc {
-		if f.Image == sample.Unknown || images[f.Image] == nil {
-			return CallProc{nil, -1}
+	var chain []CallProc
+	for st := range p.callStacks(c) {
+		chain = chain[:0]
+		for _, f := range st.Frames {
+			chain = append(chain, f.CallProc)
 		}
-		ip := images[f.Image]
-		if call && f.Off > 0 {
-			f.Off-- // into the call that it is to return from
-		}
-		a, ok := ip.Image.AddrOf(f.Off)
-		if !ok {
-			return CallProc{ip, -1}
-		}
-		return CallProc{ip, ip.Image.Find(a)}
-	}
-	on := make([]map[sample.Offset]uint64, len(c.Images)) // samples that have a stack
-	for i := range on {
-		on[i] = map[sample.Offset]uint64{}
-	}
-	for _, st := range p.Stacks(c) {
-		leaf := st.Frames[0]
-		if images[leaf.Image] == nil {
+		if st.Bare {
+			t := s.of(chain[0])
+			t.Inclusive, t.Exclusive = t.Inclusive+st.N, t.Exclusive+st.N
+			s.out.Samples, s.out.Bare = s.out.Samples+st.N, s.out.Bare+st.N
 			continue
-		}
-		on[leaf.Image][leaf.Off] += st.N
-		var chain []CallProc
-		for k, f := range st.Frames {
-			chain = append(chain, find(f, k > 0))
 		}
 		s.chain(chain, st.N)
-	}
-	for i, ic := range c.Images {
-		if images[i] == nil {
-			continue
-		}
-		for off, n := range ic.At {
-			if n -= min(n, on[i][off]); n == 0 {
-				continue
-			}
-			t := s.of(find(sample.Frame{Image: i, Off: off}, false))
-			t.Inclusive, t.Exclusive = t.Inclusive+n, t.Exclusive+n
-			s.out.Samples, s.out.Bare = s.out.Samples+n, s.out.Bare+n
-		}
 	}
 }
 

@@ -19,16 +19,17 @@ import (
 )
 
 var serveCmd = &command{
-	name: "serve", args: "SRC... [--against SRC] [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
+	name: "serve", args: "SRC... [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
 	reads: symfsHelp,
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
 hottest blocks of each, its callers and callees, its flow graph, its source and code with their stalls;
 the largest stalls with their likeliest causes, each with its code; what a build would do with the
 recording, what that is worth, and the commands that make its files; how executed code lies in
-memory; how far the figures are to be trusted. Below /pprof/ is pprof's own interface on the same samples: flame graph, top,
-disassembly, and graph if Graphviz is installed. Its page of source is backfeed's own, which reads no
-file that the debug information alone names.
+memory; a flame graph of call stacks, if they were recorded; how far the figures are to be trusted.
+Below /pprof/ is pprof's own interface on the same samples: flame graph, top, disassembly, and graph
+if Graphviz is installed. Its page of source is backfeed's own, which reads no file that the debug
+information alone names.
 
 The pages need a browser and nothing else; without scripts all but pprof's works. Who can connect
 can read them, so other addresses than those of this machine are for networks that are trusted.
@@ -36,13 +37,8 @@ Requests that name another host are refused. Nothing can be changed through the 
 
 ` + sourceHelp + `
 
---against names an older recording, of the same build or another: pages then show what differs, as the
-command diff does of two, and the blocks of a procedure before and now beside each other. Older images
-are looked up below --symfs, too. Flags that choose from stores choose from both.
-
 --truth holds the counts to exact ones, as the command verify does.`,
 	examples: `backfeed serve app.bfr
-backfeed serve new.bfr --against old.bfr --symfs builds
 backfeed serve /var/lib/backfeed --since 1d --source . --http localhost:8080`,
 	run: runServe,
 }
@@ -54,7 +50,6 @@ func runServe(c *cli, args []string) error {
 	c.inference(opt)
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
-	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -79,15 +74,6 @@ func runServe(c *cli, args []string) error {
 	v, err := c.view(src, *truth)
 	if err != nil {
 		return err
-	}
-	if len(*against) > 0 {
-		opt.Infer.Event = src.Profile.Event.Name
-		old, err := c.inferredAlso(*against, opt)
-		if err != nil {
-			return fmt.Errorf("--against: %w", err)
-		}
-		defer old.Close()
-		v.Against(old)
 	}
 	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 	if err != nil {

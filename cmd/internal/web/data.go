@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -14,13 +15,19 @@ import (
 // documents are what scripts of pages ask for, as GET /data/NAME or inside a page of one
 // file: those that commands print with --format json, by name of the command.
 var documents = map[string]func(v *View, q url.Values) (any, error){
+	"flame": func(v *View, q url.Values) (any, error) {
+		want, err := v.flameWanted(q)
+		if err != nil {
+			return nil, err
+		}
+		return v.flame(want), nil
+	},
 	"infer": func(v *View, _ url.Values) (any, error) {
 		return written(func(w io.Writer) error { return infer.WriteDocument(w, v.src.Profile, nil) }), nil
 	},
 	"prof": func(v *View, _ url.Values) (any, error) {
 		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named)), nil
 	},
-	"diff": diffDocument,
 	"topstalls": func(v *View, _ url.Values) (any, error) {
 		return report.NewTopStalls(v.src.Profile, v.x, report.StallFilter{}, maxStalls), nil
 	},
@@ -45,6 +52,10 @@ func (s *Site) dataFile(w http.ResponseWriter, r *http.Request) {
 		err = write(&b)
 	} else if err == nil {
 		err = json.NewEncoder(&b).Encode(doc)
+	}
+	if errors.Is(err, errNoProc) {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
 	}
 	if err != nil {
 		http.Error(w, "the document cannot be made: "+err.Error(), http.StatusInternalServerError)

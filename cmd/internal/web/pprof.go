@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"flag"
@@ -57,8 +58,24 @@ func (v *View) Pprof() (http.Handler, error) {
 		}
 		// Its pages have their scripts and styles inside.
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'")
-		h.ServeHTTP(w, r)
+		answer := &wayBack{ResponseWriter: w}
+		h.ServeHTTP(answer, r)
+		answer.end()
 	}), nil
+}
+
+// wayBack is an answer of pprof, which gets a link to our pages beside its own name. What is not
+// such a page is as it was.
+type wayBack struct {
+	http.ResponseWriter
+	b bytes.Buffer
+}
+
+func (a *wayBack) Write(b []byte) (int, error) { return a.b.Write(b) }
+
+func (a *wayBack) end() {
+	const name = `<h1><a href="./">pprof</a></h1>`
+	a.ResponseWriter.Write(bytes.Replace(a.b.Bytes(), []byte(name), []byte(name+` <a href="/flamegraph">back to backfeed</a>`), 1))
 }
 
 // matches returns what pprof's page of source matches a pattern with: for each procedure

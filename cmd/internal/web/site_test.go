@@ -150,6 +150,7 @@ func TestSite(t *testing.T) {
 		{"/etc/passwd", 404, "text/plain", ""},
 		{"/pprof/", 301, "", ""},
 		{"/pprof/flamegraph", 200, "text/html", `chase`},
+		{"/pprof/flamegraph", 200, "text/html", `<a href="/flamegraph">back`},
 		{"/pprof/top", 200, "text/html", `chase`},
 		{"/pprof/source?f=chase", 200, "text/html", "chase"},
 		{"/pprof/disasm?f=chase", 200, "text/html", "mov (%"},

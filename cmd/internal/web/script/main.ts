@@ -1,17 +1,19 @@
 // The features, each a module of its own: it is started for each element that it enhances,
 // once, when the page is there.
+import { flame } from "./flame";
 import { heat } from "./heat";
 import { keys } from "./keys";
 
-const features: [selector: string, start: (element: HTMLElement) => void][] = [
+const features: [selector: string, start: (element: HTMLElement) => void | Promise<void>][] = [
 	["body", keys],
 	["svg[data-start]", heat],
+	["[data-flame]", flame],
 ];
 
 for (const [selector, start] of features) {
 	for (const element of document.querySelectorAll<HTMLElement>(selector)) {
 		try {
-			start(element);
+			start(element)?.catch((error: unknown) => console.error(selector, error));
 		} catch (error) {
 			console.error(selector, error); // the others work
 		}

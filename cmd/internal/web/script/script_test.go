@@ -49,8 +49,9 @@ func build(t *testing.T) []byte {
 		NodePaths: []string{filepath.Join(dir, "third_party")}, Charset: api.CharsetASCII, Metafile: true,
 		MinifySyntax: true, MinifyWhitespace: true, MinifyIdentifiers: true, LegalComments: api.LegalCommentsNone,
 		JSX: api.JSXAutomatic, JSXImportSource: "preact",
-		Loader:      map[string]api.Loader{".css": api.LoaderEmpty}, // styles are those of package report
-		TsconfigRaw: `{}`,                                           // tsconfig.json is for tsc: its paths are types
+		Plugins:     []api.Plugin{noStyles},
+		LogOverride: map[string]api.LogLevel{"ignored-bare-import": api.LogLevelSilent}, // what a library says has no side effects
+		TsconfigRaw: `{}`,                                                               // tsconfig.json is for tsc: its paths are types
 	})
 	for _, m := range slices.Concat(r.Errors, r.Warnings) {
 		t.Errorf("%+v: %s", m.Location, m.Text)
@@ -60,6 +61,17 @@ func build(t *testing.T) []byte {
 	}
 	return append([]byte(notices(t, r.Metafile)), r.OutputFiles[0].Contents...)
 }
+
+// noStyles makes the style sheets of libraries empty: styles are those of package report.
+var noStyles = api.Plugin{Name: "no styles", Setup: func(b api.PluginBuild) {
+	b.OnResolve(api.OnResolveOptions{Filter: `\.css$`}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
+		return api.OnResolveResult{Path: a.Path, Namespace: "style"}, nil
+	})
+	b.OnLoad(api.OnLoadOptions{Filter: `.*`, Namespace: "style"}, func(api.OnLoadArgs) (api.OnLoadResult, error) {
+		empty := ""
+		return api.OnLoadResult{Contents: &empty, Loader: api.LoaderEmpty}, nil
+	})
+}}
 
 // notices is a comment with the libraries of which the bundle holds code: a page of one file
 // is a copy of them.

@@ -1,0 +1,170 @@
+// The flame graph: samples by stack, the root on top. The server's list of the same stays below,
+// for who has no pointer.
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import flamegraph from "d3-flame-graph";
+import { select } from "d3-selection";
+import { load } from "./data";
+import { bind } from "./keys";
+
+type Frame = { procedure: string; mangled?: string; kind: string; image: number; page?: string };
+type Node = { frame: number; samples: number; self: number; cause?: string; cause_share?: number; children?: Node[] };
+type Flame = { event: string; inverted: boolean; images: string[]; frames: Frame[]; root: Node };
+
+// What d3-flame-graph draws, and what it makes of that.
+type Datum = { name: string; value: number; children: Datum[]; node: Node; frame: Frame };
+type Drawn = { data: Datum; highlight?: boolean; depth: number; parent?: Drawn };
+
+// Causes of one kind have one colour: eight can be told apart, fifteen cannot.
+const groups: [name: string, variable: string, causes: string[]][] = [
+	["data", "--f1", ["dcache-miss", "dtlb-miss", "page-fault"]],
+	["stores", "--f2", ["store-forward", "store-buffer", "lock"]],
+	["branches", "--f3", ["mispredict"]],
+	["fetching code", "--f4", ["icache-miss", "itlb-miss", "front-end"]],
+	["arithmetic", "--f5", ["divider", "multiplier", "dependency", "fp-assist", "microcode"]],
+	["hardly stalled, or not known", "--f0", []],
+];
+
+// A cause colours a frame if it is likeliest to explain that share of its time.
+const coloured = 0.2;
+
+function groupOf(node: Node): number {
+	const i = groups.findIndex((g) => node.cause !== undefined && g[2].includes(node.cause));
+	return i < 0 || (node.cause_share ?? 0) < coloured ? groups.length - 1 : i;
+}
+
+const percent = (part: number, whole: number) => {
+	const p = (100 * part) / Math.max(1, whole);
+	return p > 0 && p < 0.05 ? "<0.1 %" : p.toFixed(1) + " %";
+};
+
+const byImage = signal(false), shown = signal<Datum | null>(null), chosen = signal<Datum | null>(null), found = signal("");
+
+function datum(flame: Flame, node: Node): Datum {
+	const frame = flame.frames[node.frame]!; // the document has all
+	return { name: frame.procedure, value: node.samples, children: (node.children ?? []).map((c) => datum(flame, c)), node, frame };
+}
+
+function Legend({ flame }: { flame: Flame }) {
+	const used = new Set<number>();
+	for (const f of flame.frames) {
+		used.add(f.image);
+	}
+	return (
+		<p class="legend">
+			{byImage.value
+				? flame.images.map((path, i) => used.has(i) && (
+					<span class="key" key={i}><span class={"swatch i" + (i % 6)}></span> {path.split("/").pop()}</span>
+				))
+				: groups.map((g, i) => <span class="key" key={i}><span class={"swatch f" + (i + 1) % groups.length}></span> {g[0]}</span>)}
+			<span class="key"><span class="swatch cut"></span> stands for what was not recorded</span>
+		</p>
+	);
+}
+
+function About({ flame, of }: { flame: Flame; of: Datum }) {
+	const { node, frame } = of;
+	const image = flame.images[frame.image];
+	return (
+		<>
+			<b>{frame.procedure}</b>{frame.kind === "inlined" && " (inlined)"}: {node.samples} samples, {percent(node.samples, flame.root.samples)} of all
+			{node.self > 0 && node.self < node.samples && <>; {percent(node.self, flame.root.samples)} {flame.inverted ? "with nothing above" : "in it"}</>}
+			{node.cause !== undefined && <>; {node.cause} is likeliest to explain {percent(node.cause_share ?? 0, 1)} of its time</>}
+			{image !== undefined && <>; {image}</>}
+		</>
+	);
+}
+
+function Panel({ flame, chart }: { flame: Flame; chart: any }) {
+	const of = shown.value ?? chosen.value, links = chosen.value?.frame;
+	const id = links?.page?.split("/").pop();
+	const search = (text: string) => {
+		if (text === "") {
+			found.value = "";
+			chart.clear();
+		} else {
+			chart.search(text);
+		}
+	};
+	return (
+		<>
+			<form role="search" onSubmit={(e) => e.preventDefault()}>
+				<label>Frames with <input type="search" id="flame-search" onInput={(e) => search(e.currentTarget.value)} /></label>
+				{" "}<output>{found.value}</output>
+				<span role="group" aria-label="Colours">
+					<button type="button" aria-pressed={!byImage.value} onClick={() => (byImage.value = false)}>by cause</button>
+					<button type="button" aria-pressed={byImage.value} onClick={() => (byImage.value = true)}>by image</button>
+				</span>
+				<button type="button" disabled={chosen.value === null} onClick={() => chart.resetZoom()}>Whole graph</button>
+			</form>
+			<Legend flame={flame} />
+			<p class="about">
+				{of !== null ? <About flame={flame} of={of} /> : "Point at a frame to read its figures, click it to make it as wide as the page."}
+				{links?.page !== undefined && of === chosen.value && (
+					<>
+						{" "}<a href={links.page}>its code</a> · <a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a>
+					</>
+				)}
+			</p>
+		</>
+	);
+}
+
+function colour(d: Drawn): string {
+	const { frame, node } = d.data;
+	if (d.highlight) {
+		return "var(--hit)";
+	}
+	if (["cut", "bare", "unknown", "rest", "all"].includes(frame.kind)) {
+		return "var(--raised)";
+	}
+	if (byImage.value) {
+		return frame.image < 0 ? "var(--f0)" : "var(--i" + (frame.image % 6) + ")";
+	}
+	return "var(" + groups[groupOf(node)]![1] + ")";
+}
+
+// flame draws the document that an element names.
+export async function flame(place: HTMLElement): Promise<void> {
+	const doc = await load<Flame>(place.dataset.flame ?? "");
+	const panel = document.createElement("div"), picture = document.createElement("div");
+	picture.className = "flamegraph";
+	picture.setAttribute("role", "img");
+	picture.setAttribute("aria-label", "Flame graph; the list below has the same");
+	place.append(panel, picture);
+	place.hidden = false;
+	const list = place.parentElement?.querySelector<HTMLDetailsElement>("details.aslist");
+	if (list) {
+		list.open = false;
+	}
+	const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+	const width = () => Math.max(300, picture.clientWidth);
+	const lower = (d: Drawn, text: string) => d.data.name.toLowerCase().includes(text.toLowerCase());
+	const chart = flamegraph().width(width()).cellHeight(20).inverted(true).sort(false).minFrameSize(1).transitionDuration(0)
+		.setColorMapper(colour).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
+		.resetHeightOnZoom(true)
+		.onHover((d: Drawn) => (shown.value = d.data))
+		.onClick((d: Drawn) => (chosen.value = d.parent === undefined || d.parent === null ? null : d.data))
+		.setSearchHandler((_: unknown, sum: number, all: number) => (found.value = sum + " samples below or in them, " + percent(sum, all)));
+	select(picture).datum(datum(doc, doc.root)).call(chart);
+	picture.addEventListener("pointerleave", () => (shown.value = null));
+	render(<Panel flame={doc} chart={chart} />, panel);
+	chart.transitionDuration(calm ? 0 : 150); // of what is clicked: at first it stands
+	let drawn = byImage.value;
+	byImage.subscribe((now) => {
+		if (now !== drawn) {
+			drawn = now;
+			chart.update();
+		}
+	});
+	let last = width();
+	new ResizeObserver(() => {
+		if (width() !== last) {
+			last = width();
+			chart.width(last).update();
+		}
+	}).observe(picture);
+	bind("/", "search the flame graph", () => document.getElementById("flame-search")?.focus());
+	bind("c", "colour by cause or by image", () => (byImage.value = !byImage.value));
+	bind("w", "show the whole flame graph", () => chart.resetZoom());
+}
