@@ -200,7 +200,7 @@ var hostileLines = map[string][]string{
 		"layout {image} {rec} --for ld-script -o {out}", "layout {image} {rec} --for bolt -o {out}", "layout {image} {rec} --for propeller --ld {out} -o {out}", "layout {gone} {rec}", "layout {image} {rec} --fluff", "layout {image} {rec} --fluff --for json",
 		"layout {image} {rec} --align", "layout {image} {rec} --align --for json", "layout {image} {rec} --huge-pages", "layout {image} {rec} --huge-pages --for json", "layout {image} {rec} --startup", "layout {image} {rec} --html -",
 		"layout {image} {rec} --for text --holdout {rec} --relinked {image}"},
-	"export": {"export {rec} -o {out}", "export {rec} --format perf-script", "export {rec} --format perf-script --call-chains -o {out}", "export {rec} --image {gone} -o {out}"},
+	"export": {"export {rec} -o {out}", "export {rec} --format perf-script", "export {rec} --format perf-script --call-chains -o {out}", "export {rec} --image {gone} -o {out}", "export {rec} --format lcov", "export {rec} --format sarif", "export {rec} --format sarif --source {gone}"},
 	"store":  {"store ls {store}", "store stats {store}", "store fsck {store}", "store gc {store} --retain 1h", "store compact {store}", "store ls {gone}", "store {gone} {store}"},
 	"serve":  {"serve {gone}", "serve {pprof}"}, // what it serves, TestHostilePages asks for
 }

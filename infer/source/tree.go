@@ -81,6 +81,19 @@ func OpenTree(dir string) (*Tree, error) {
 	return t, err
 }
 
+// Find returns the file below the directory whose path is the end of a recorded one, or has as its end one that was recorded
+// without a directory to begin at; the longest if there are several.
+func (t *Tree) Find(recorded string) (rel string, ok bool) {
+	recorded = path.Clean(recorded)
+	longest := 0
+	for _, r := range t.byName[path.Base(recorded)] {
+		if n := commonEnd(recorded, r); n > longest && (n == len(r) || n == len(recorded)) {
+			rel, longest = r, n
+		}
+	}
+	return rel, longest > 0
+}
+
 // nearest returns the file below the directory whose path has the longest end in
 // common with a recorded one, and what that says of where files were.
 func (t *Tree) nearest(recorded string) (string, relocation) {

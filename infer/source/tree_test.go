@@ -2,10 +2,12 @@ package source
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"backfeed/infer/image"
+	"backfeed/internal/testtool"
 )
 
 // TestTextFunctions: where functions of other languages than Go are found.
@@ -64,6 +66,26 @@ func TestCommonEnd(t *testing.T) {
 	}{{"/src/app/a/x.c", "a/x.c", 5}, {"/src/app/a/x.c", "b/x.c", 3}, {"ax.c", "x.c", 0}, {"x.c", "x.c", 3}, {"/x.c", "a/x.c", 3}, {"a.c", "b.c", 0}} {
 		if got := commonEnd(tt.a, tt.b); got != tt.want {
 			t.Errorf("commonEnd(%s, %s) = %d, want %d", tt.a, tt.b, got, tt.want)
+		}
+	}
+}
+
+// TestFind: a file is found by the end of its recorded path, and no other of its name.
+func TestFind(t *testing.T) {
+	dir := t.TempDir()
+	for _, f := range []string{"main.c", "src/a.c", "lib/src/a.c", "src/b.c"} {
+		testtool.Put(t, filepath.Join(dir, f), "int x;\n")
+	}
+	tree, err := OpenTree(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for recorded, want := range map[string]string{
+		"/home/u/p/src/a.c": "src/a.c", "/home/u/p/lib/src/a.c": "lib/src/a.c", "/build/main.c": "main.c", "b.c": "src/b.c", "./src/b.c": "src/b.c",
+		"/other/b.c": "", "/usr/include/x.h": "", "": "", "x/b.c": "",
+	} {
+		if rel, ok := tree.Find(recorded); ok != (want != "") || ok && rel != want {
+			t.Errorf("%q is %q, %v, want %q", recorded, rel, ok, want)
 		}
 	}
 }

@@ -15,16 +15,15 @@ import (
 // TestOffers: what can be made of testdata/mix has commands that write it, of the same recording with the same flags; what cannot
 // says why.
 func TestOffers(t *testing.T) {
-	const mix = "../../../testdata/mix"
 	file := filepath.Join(t.TempDir(), "a recording.bfr")
-	b, err := os.ReadFile(filepath.Join(mix, "samples.bfr"))
+	b, err := os.ReadFile(filepath.Join(mixDir, "samples.bfr"))
 	if err == nil {
 		err = os.WriteFile(file, b, 0o666)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := input.Options{Symfs: []string{mix}}
+	opt := input.Options{Symfs: []string{mixDir}}
 	opt.Infer.Model = "intel-icelake"
 	src, err := input.Infer(context.Background(), []string{file}, opt)
 	if err != nil {
@@ -36,7 +35,7 @@ func TestOffers(t *testing.T) {
 		t.Fatal(err)
 	}
 	offers := MakeOffers(src, ip, Order(ip, nil))
-	reads := prose.ShellWord(file) + " --symfs " + mix + " --model intel-icelake"
+	reads := prose.ShellWord(file) + " --symfs " + mixDir + " --model intel-icelake"
 	made := map[string]bool{}
 	for _, o := range offers.Files {
 		made[o.Reader] = o.Err == nil

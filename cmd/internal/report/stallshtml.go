@@ -8,10 +8,10 @@ import (
 // BlockID is the id of the block of a stall in the page of its procedure.
 func (r *StallRow) BlockID() string { return blockID("", r.Block) }
 
-// likeliest says in words what a stall is most likely of, and what else it may be of.
-func (r *StallRow) likeliest() (cause, others string) {
+// Likeliest says in words what a stall is most likely of, and what else it may be of.
+func (r *StallRow) Likeliest() (cause, others string) {
 	if len(r.Culprits) == 0 {
-		return "unexplained", ""
+		return unexplained, ""
 	}
 	var also []string
 	for _, c := range r.Culprits[1:] {
@@ -26,6 +26,24 @@ func (r *StallRow) likeliest() (cause, others string) {
 		return c.Cause + ", certain in part", orElse(also)
 	}
 	return r.Culprits[0].Cause, orElse(also)
+}
+
+// Rule is the name of the likeliest cause.
+func (r *StallRow) Rule() string {
+	if len(r.Culprits) == 0 {
+		return unexplained
+	}
+	return r.Culprits[0].Cause
+}
+
+const unexplained = "unexplained"
+
+// CauseNote says in a few words what a cause of that name is.
+func CauseNote(name string) string {
+	if c, err := CauseNamed(name); err == nil {
+		return causeNotes[c]
+	}
+	return "no cause is left"
 }
 
 func orElse(also []string) string {
@@ -45,7 +63,7 @@ func StallsHTML(caption string, stalls []StallRow, names Style, href func(*Stall
 	for i := range stalls {
 		r := &stalls[i]
 		out := row{StallRow: r, Percent: Percent(r.Share), Proc: r.In(names), Line: lineOf(r.File, r.Line), Each: cycles(r.Stall), Runs: Count(r.Executions), Href: href(r)}
-		out.Cause, out.Others = r.likeliest()
+		out.Cause, out.Others = r.Likeliest()
 		rows = append(rows, out)
 	}
 	return markup("stalls.tmpl", map[string]any{"Caption": caption, "Rows": rows})
