@@ -202,7 +202,7 @@ var hostileLines = map[string][]string{
 		"layout {image} {rec} --for text --holdout {rec} --relinked {image}"},
 	"export": {"export {rec} -o {out}", "export {rec} --format perf-script", "export {rec} --format perf-script --call-chains -o {out}", "export {rec} --image {gone} -o {out}", "export {rec} --format lcov", "export {rec} --format sarif", "export {rec} --format sarif --source {gone}"},
 	"store":  {"store ls {store}", "store stats {store}", "store fsck {store}", "store gc {store} --retain 1h", "store compact {store}", "store ls {gone}", "store {gone} {store}"},
-	"serve":  {"serve {gone}", "serve {pprof}"}, // what it serves, TestHostilePages asks for
+	"serve":  {"serve {gone}", "serve {pprof}", "serve {rec} --against {gone}", "serve {rec} --against {pprof}"}, // what it serves, TestHostilePages asks for
 }
 
 // recordless are the commands that read no recording, and why nothing hostile comes to them.
@@ -401,6 +401,7 @@ func TestHostilePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	v.Against(src)
 	s := web.NewSite(v, "127.0.0.1", nil)
 	links := regexp.MustCompile(`href="(/[^"]*)"`)
 	todo, seen := []string{"/", "/nosuch"}, map[string]bool{}

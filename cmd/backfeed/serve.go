@@ -19,7 +19,7 @@ import (
 )
 
 var serveCmd = &command{
-	name: "serve", args: "SRC... [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
+	name: "serve", args: "SRC... [--against SRC] [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
 	reads: symfsHelp,
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
 interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
@@ -37,8 +37,13 @@ Requests that name another host are refused. Nothing can be changed through the 
 
 ` + sourceHelp + `
 
+--against names an older recording, of the same build or another: pages then show what differs, as the
+command diff does of two, and the blocks of a procedure before and now beside each other. Older images
+are looked up below --symfs, too. Flags that choose from stores choose from both.
+
 --truth holds the counts to exact ones, as the command verify does.`,
 	examples: `backfeed serve app.bfr
+backfeed serve new.bfr --against old.bfr --symfs builds
 backfeed serve /var/lib/backfeed --since 1d --source . --http localhost:8080`,
 	run: runServe,
 }
@@ -50,6 +55,7 @@ func runServe(c *cli, args []string) error {
 	c.inference(opt)
 	address := fs.String("http", "127.0.0.1:0", "listen at `host:port`; port 0 is a free one")
 	dirs := fs.StringArray("source", nil, "look up source files below `dir`; may be given several times")
+	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -74,6 +80,15 @@ func runServe(c *cli, args []string) error {
 	v, err := c.view(src, *truth)
 	if err != nil {
 		return err
+	}
+	if len(*against) > 0 {
+		opt.Infer.Event = src.Profile.Event.Name
+		old, err := c.inferredAlso(*against, opt)
+		if err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+		defer old.Close()
+		v.Against(old)
 	}
 	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 	if err != nil {

@@ -47,6 +47,7 @@ type Blocks struct {
 type Row struct {
 	Old, New   Part
 	Difference float64 // of the shares
+	Low, High  float64 // of Difference, with 95 % confidence: what chance of sampling allows, not what runs differ by
 	Z, P       float64 // as in a Change
 	Real       bool    // chance does not explain the difference
 	Image      string  // path; "" of what has none
@@ -54,6 +55,9 @@ type Row struct {
 	Tie        string // of a block: what ties the two, "new", "gone", or "not seen" with its procedure
 	Moved      bool   // of a block: it is elsewhere in the procedure
 	Lost       string // why samples have no procedure
+
+	Images [2]*infer.ImageProfile // before, after; nil where there is none
+	Procs  [2]*infer.Result       // likewise
 }
 
 // A Part is what one recording says of a Row.
@@ -84,6 +88,9 @@ func Recordings(before, after Side, what What) *Difference {
 		d.Samples[i] = s.Profile.Samples.Total
 		if x, err := explain.New(s.Profile, s.Recording); err == nil {
 			d.time[i], d.spent[i] = x, map[*infer.Result]explain.Ideal{}
+			if d.ByBlock { // whose time is asked for block by block
+				continue
+			}
 			for _, e := range x.All() {
 				d.spent[i][e.Result] = e.Ideal()
 			}
@@ -149,7 +156,7 @@ func (d *differ) image(old, new *infer.ImageProfile) {
 		if r == nil {
 			r = p.Old
 		}
-		row := Row{Image: path, Proc: r.Proc.Name}
+		row := Row{Image: path, Proc: r.Proc.Name, Images: [2]*infer.ImageProfile{old, new}, Procs: [2]*infer.Result{p.Old, p.New}}
 		samples := uint64(0)
 		for _, r := range []*infer.Result{p.Old, p.New} {
 			if r != nil {
@@ -302,6 +309,7 @@ func (d *differ) judge() {
 		r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
 		r.New.Share = float64(ch.New) / float64(d.Samples[1])
 		r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
+		r.Low, r.High = Interval(pairs[i], d.Samples)
 		if ch.Real {
 			d.Real++
 		}

@@ -142,6 +142,24 @@ func change(n, totals [2]uint64) Change {
 	return c
 }
 
+// Interval is what the difference of two shares is, with 95 % confidence, of n samples before and after of totals: that of
+// Agresti and Caffo (The American Statistician 54, 2000), which holds for few samples, too.
+func Interval(n, totals [2]uint64) (low, high float64) {
+	if totals[0] == 0 || totals[1] == 0 {
+		return -1, 1
+	}
+	var p [2]float64
+	var variance float64
+	for i := range p {
+		t := float64(totals[i]) + 2
+		p[i] = (float64(n[i]) + 1) / t
+		variance += p[i] * (1 - p[i]) / t
+	}
+	const z = 1.959964 // of the normal distribution, 95 % two-sided
+	d, e := p[1]-p[0], z*math.Sqrt(variance)
+	return max(-1, d-e), min(1, d+e)
+}
+
 // maxExact bounds the numbers that splitTail adds up over. Where one of the
 // recordings is so much shorter than the other that more are too few for a score
 // test, nothing is called real.

@@ -124,3 +124,42 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
+
+// TestInterval: the range has the true difference in about 95 of 100 draws, of many samples and of few, and in no fewer.
+func TestInterval(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	draw := func(n uint64, p float64) (k uint64) {
+		for range n {
+			if rng.Float64() < p {
+				k++
+			}
+		}
+		return k
+	}
+	for _, tt := range []struct {
+		totals [2]uint64
+		p      [2]float64
+	}{
+		{[2]uint64{1000, 1000}, [2]float64{0.3, 0.35}},
+		{[2]uint64{2000, 300}, [2]float64{0.02, 0.02}},
+		{[2]uint64{200, 200}, [2]float64{0.01, 0}},
+	} {
+		const draws = 2000
+		in := 0
+		for range draws {
+			low, high := Interval([2]uint64{draw(tt.totals[0], tt.p[0]), draw(tt.totals[1], tt.p[1])}, tt.totals)
+			if d := tt.p[1] - tt.p[0]; low <= d && d <= high {
+				in++
+			}
+		}
+		if share := float64(in) / draws; share < 0.935 {
+			t.Errorf("%v samples, shares %v: %.3f of the ranges have the difference", tt.totals, tt.p, share)
+		}
+	}
+	if low, high := Interval([2]uint64{0, 5}, [2]uint64{0, 10}); low != -1 || high != 1 {
+		t.Errorf("of no samples: %v to %v", low, high)
+	}
+	if low, high := Interval([2]uint64{0, 0}, [2]uint64{10, 10}); low >= 0 || high <= 0 {
+		t.Errorf("of nothing: %v to %v", low, high)
+	}
+}

@@ -32,6 +32,8 @@ type BlockSum struct {
 // A DiffRow is one procedure, one block, or samples that have neither.
 type DiffRow struct {
 	Difference float64  `json:"difference"` // of the shares
+	Low        float64  `json:"low"`        // of the difference, with 95 % confidence, by the chance of sampling
+	High       float64  `json:"high"`
 	Old        DiffSide `json:"old"`
 	New        DiffSide `json:"new"`
 	Z          float64  `json:"z"`
@@ -66,7 +68,7 @@ func NewRecordingDiff(d *compare.Difference, lines int) *RecordingDiff {
 	}
 	for _, r := range rows {
 		doc.Rows = append(doc.Rows, DiffRow{
-			Difference: r.Difference, Old: newDiffSide(&r.Old), New: newDiffSide(&r.New), Z: r.Z, P: r.P, Real: r.Real,
+			Difference: r.Difference, Low: r.Low, High: r.High, Old: newDiffSide(&r.Old), New: newDiffSide(&r.New), Z: r.Z, P: r.P, Real: r.Real,
 			Image: r.Image, Name: NameOf(r.Proc), Tie: r.Tie, Moved: r.Moved, Lost: r.Lost,
 		})
 	}

@@ -3,10 +3,15 @@ package report
 import (
 	"html/template"
 	"strings"
+
+	"backfeed/infer/image"
 )
 
 // BlockID is the id of the block of a stall in the page of its procedure.
 func (r *StallRow) BlockID() string { return blockID("", r.Block) }
+
+// BlockIDOf is the id of a block in the page of its procedure.
+func BlockIDOf(a image.Addr) string { return blockID("", a) }
 
 // Likeliest says in words what a stall is most likely of, and what else it may be of.
 func (r *StallRow) Likeliest() (cause, others string) {

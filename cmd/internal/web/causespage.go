@@ -56,10 +56,8 @@ func idOf(image int, r *infer.Result) string {
 
 // stallHref leads to the code of a stall.
 func (v *View) stallHref(r *report.StallRow) string {
-	for _, p := range v.procs {
-		if p.r == r.Of.Result {
-			return "/proc/" + p.id + "#" + r.BlockID()
-		}
+	if p := v.viewedOf(r.Of.Result); p != nil {
+		return "/proc/" + p.id + "#" + r.BlockID()
 	}
 	return ""
 }

@@ -28,6 +28,7 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 	"prof": func(v *View, _ url.Values) (any, error) {
 		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named)), nil
 	},
+	"diff": diffDocument,
 	"topstalls": func(v *View, _ url.Values) (any, error) {
 		return report.NewTopStalls(v.src.Profile, v.x, report.StallFilter{}, maxStalls), nil
 	},

@@ -30,6 +30,7 @@ func NewSite(v *View, host string, pprof http.Handler) *Site {
 	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
 	s.mux.HandleFunc("GET /causes", s.causesPage)
 	s.mux.HandleFunc("GET /build", s.buildPage)
+	s.mux.HandleFunc("GET /compare", s.comparePage)
 	s.mux.HandleFunc("GET /confidence", s.confidencePage)
 	s.mux.HandleFunc("GET /layout", s.layoutPage)
 	s.mux.HandleFunc("GET /data/{name}", s.dataFile)
@@ -53,6 +54,9 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Site) links(here string) []report.Link {
 	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/build", Text: "Build"}, {Href: "/confidence", Text: "Confidence"},
 		{Href: "/layout", Text: "Layout"}, {Href: "/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
+	if s.old != nil {
+		links = slices.Insert(links, 1, report.Link{Href: "/compare", Text: "Compare"})
+	}
 	for i := range links {
 		links[i].Here = links[i].Href == here
 	}

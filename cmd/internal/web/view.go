@@ -16,6 +16,7 @@ import (
 	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
+	"backfeed/infer/compare"
 	"backfeed/infer/document"
 	"backfeed/infer/explain"
 	"backfeed/infer/image"
@@ -48,6 +49,10 @@ type View struct {
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
 	builds  []built              // as profile.Images
 	turn    sync.Mutex           // of what is worked out for them
+
+	old        *input.Session // to compare with; nil if there is none
+	difference later[*compare.Difference]
+	byResult   map[*infer.Result]*viewed
 }
 
 // A viewed is a procedure without its instructions, which for all procedures would
@@ -77,7 +82,7 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 		return nil, err
 	}
 	n := len(src.Profile.Images)
-	v := &View{src: src, x: x, names: names, byID: map[string]*viewed{}, images: make([]viewedImage, n), builds: make([]built, n)}
+	v := &View{src: src, x: x, names: names, byID: map[string]*viewed{}, byResult: map[*infer.Result]*viewed{}, images: make([]viewedImage, n), builds: make([]built, n)}
 	for i, ip := range src.Profile.Images {
 		for _, r := range ip.Procs {
 			if r.Samples > 0 {
@@ -100,7 +105,7 @@ func NewView(src *input.Session, names report.Style) (*View, error) {
 		v.total.Add(&p.sum)
 		v.images[i].sum.Add(&p.sum)
 		v.images[i].samples += p.r.Samples
-		v.byID[p.id] = p
+		v.byID[p.id], v.byResult[p.r] = p, p
 	}
 	v.total.Add(x.Rest())
 	v.stalls = stalls.found()
