@@ -2,10 +2,13 @@ package infer
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"backfeed/sample"
 )
 
 // levelProcs is of how many procedures TestLevels tells how often a place runs: those that run most.
@@ -178,5 +181,77 @@ func TestSeldom(t *testing.T) {
 	}
 	if near[0]/near[1] >= far[0]/far[1] {
 		t.Errorf("blocks that run seldom are off by %.2f beside their procedures, others by %.2f", math.Sqrt(far[0]/far[1]), math.Sqrt(near[0]/near[1]))
+	}
+}
+
+// rightVisits returns the calibrated recording of s with as many visits in each procedure, beside others, as it has executions by the
+// exact counts: what walks would tell that are weighed right. p is what is inferred of it.
+func (s *set) rightVisits(p *Profile) *sample.Recording {
+	rec := sample.Merge(s.Calibrated)
+	for _, c := range rec.Counts {
+		type proc struct {
+			ic            *sample.ImageCounts
+			offs          []sample.Offset
+			visits, exact float64
+		}
+		var procs []*proc
+		var visits, exact float64
+		for _, ip := range p.Images {
+			ic := imageOf(c, ip.ID)
+			if ic == nil {
+				continue
+			}
+			of := map[*Result]*proc{}
+			for _, off := range slices.Sorted(maps.Keys(ic.Probed)) {
+				a, ok := ip.Image.AddrOf(off)
+				if !ok || ic.Probed[off].Visits == 0 {
+					continue
+				}
+				r := p.find(Known{Image: ip.ID, Addr: a})
+				if r == nil || r.Proc.BlockAt(a) < 0 {
+					continue
+				}
+				if of[r] == nil {
+					of[r] = &proc{ic: ic}
+					procs = append(procs, of[r])
+				}
+				o := of[r]
+				n := s.exact(ip, &r.Proc.Blocks[r.Proc.BlockAt(a)])
+				o.offs = append(o.offs, off)
+				o.visits, o.exact = o.visits+float64(ic.Probed[off].Visits), o.exact+n
+				visits, exact = visits+float64(ic.Probed[off].Visits), exact+n
+			}
+		}
+		for _, o := range procs {
+			for _, off := range o.offs {
+				seen := o.ic.Probed[off]
+				seen.Visits = uint64(math.Ceil(float64(seen.Visits) * o.exact / o.visits * visits / exact))
+				o.ic.Probed[off] = seen
+			}
+		}
+	}
+	return rec
+}
+
+// TestVisitLevels shows what the weights of walks can bring at best: visits of procedures that are right among one another, in
+// recordings of -sets with calibrated.bfr.
+func TestVisitLevels(t *testing.T) {
+	var mean, right, n float64
+	for _, s := range loadSets(t) {
+		if s.Calibrated == nil {
+			continue
+		}
+		p := s.infer(t, s.Calibrated, Options{})
+		is, best := s.compare(p), s.compare(s.infer(t, s.rightVisits(p), Options{}))
+		t.Logf("%-10s block overlap %.3f as inferred, %.3f with right visits of procedures, %.3f with procedures right among one another",
+			s.Name, is.BlockOverlap, best.BlockOverlap, s.compare(s.oracle(p, false)).BlockOverlap)
+		mean, right, n = mean+is.BlockOverlap, right+best.BlockOverlap, n+1
+	}
+	if n == 0 {
+		t.Skip("no -sets with calibrated.bfr")
+	}
+	t.Logf("mean %.3f, %.3f", mean/n, right/n)
+	if right < mean {
+		t.Errorf("with right visits of procedures, the mean block overlap is %.3f, without them %.3f", right/n, mean/n)
 	}
 }

@@ -304,3 +304,37 @@ func TestVisitsOfAStart(t *testing.T) {
 		t.Errorf("e^4 times as many visits: e^%.2f times as many executions", got)
 	}
 }
+
+// TestVisitsSurer: where visits of procedures mostly differ as samples do, what samples of one say of all of its blocks may be off
+// together, and visits move it; where they differ by more, they do not.
+func TestVisitsSurer(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	for _, tt := range []struct {
+		what     string
+		apart    float64 // of the visits of others, in logarithms
+		commonSD float64
+		from, to float64 // of the logarithm of the executions of the one with e times as many visits
+	}{
+		{"visits that agree", 0, visitCostSD, 0.5, 1},
+		{"visits that differ as samples do", sampleLevelSD, visitCostSD, 0.4, 1},
+		{"visits that differ by more", 1.5, 0, -0.1, 0.3},
+	} {
+		var probs []*problem
+		for i := range 41 {
+			off := tt.apart * float64(1-i%2*2)
+			if i == 0 {
+				off = 1
+			}
+			probs = append(probs, visitedBy(&par, 1, 1000*math.Exp(off)))
+		}
+		solveAll(probs...)
+		if got := probs[0].commonSD; got != tt.commonSD {
+			t.Errorf("%s: what costs have in common is off by %g, want %g", tt.what, got, tt.commonSD)
+		}
+		others := (math.Log(probs[1].n[0]) + math.Log(probs[2].n[0])) / 2
+		if got := math.Log(probs[0].n[0]) - others; got < tt.from || got > tt.to {
+			t.Errorf("%s: e times as many visits: e^%.2f times as many executions, want %g to %g", tt.what, got, tt.from, tt.to)
+		}
+	}
+}

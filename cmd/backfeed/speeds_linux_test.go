@@ -641,6 +641,16 @@ func (p *speedProgram) report(own float64, steps int) {
 			return clamp(speeds[i])
 		}),
 		p.overlap(ofProc), len(best), p.overlap(func(i int) float64 { return best[p.walks[i].start] }))
+	var powers []string
+	for _, power := range []float64{0, .1, .2, .4, .7, 1} {
+		powers = append(powers, fmt.Sprintf("%.3f by %g", p.overlap(func(i int) float64 {
+			if speeds[i] == 0 {
+				return math.Pow(mean, power)
+			}
+			return math.Pow(clamp(speeds[i]), power)
+		}), power))
+	}
+	t.Logf("(d) overlap by a power of own speed: %s", strings.Join(powers, ", "))
 	if differ > timed { // signals and switches of goroutines make a fourth of goldmark's differ
 		t.Errorf("%d of %d walks were hit otherwise than they said", differ, timed+differ)
 	}
