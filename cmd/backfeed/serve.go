@@ -41,6 +41,8 @@ Requests that name another host are refused. Nothing can be changed through the 
 command diff does of two, and the blocks of a procedure before and now beside each other. Older images
 are looked up below --symfs, too. Flags that choose from stores choose from both.
 
+Of a store, a page more has its epochs, hosts and labels, and what changed when.
+
 --truth holds the counts to exact ones, as the command verify does.`,
 	examples: `backfeed serve app.bfr
 backfeed serve new.bfr --against old.bfr --symfs builds

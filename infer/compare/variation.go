@@ -110,10 +110,19 @@ type Change struct {
 // the differences called real is by chance, on the mean. Chance is that of sampling
 // alone: two runs of the same program differ for other reasons as well.
 func Changes(pairs [][2]uint64, totals [2]uint64) []Change {
+	all := make([][2]uint64, len(pairs))
+	for i := range all {
+		all[i] = totals
+	}
+	return ChangesOf(pairs, all)
+}
+
+// ChangesOf is Changes of things in several pairs of recordings, each with the totals of its own.
+func ChangesOf(pairs, totals [][2]uint64) []Change {
 	out := make([]Change, len(pairs))
 	ps := make([]float64, len(pairs))
 	for i, n := range pairs {
-		out[i] = change(n, totals)
+		out[i] = change(n, totals[i])
 		ps[i] = out[i].P
 	}
 	for i, real := range discoveries(ps) {

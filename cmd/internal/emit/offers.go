@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/input"
@@ -328,4 +330,22 @@ func (o *Worked) worth() string {
 // NoSymbols says that no function of an image can be ordered, and what could be done.
 func NoSymbols(ip *infer.ImageProfile, o *layout.Order) error {
 	return fail.Errorf(fail.Nothing, "%s: no function that a linker could move ran: %d ran without a symbol of the image's own; keep the symbol table (do not strip), or its debug file where --symfs looks", ip.ID.Path, o.Unnamed)
+}
+
+// Again is a command that reads the same sources, of which labels and a time choose; a zero time does not.
+func Again(src *input.Session, command string, labels map[string]string, since, until time.Time) string {
+	m := &maker{src: src}
+	var flags []string
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		flags = append(flags, "--label "+prose.ShellWord(name+"="+labels[name]))
+	}
+	for _, t := range []struct {
+		name string
+		at   time.Time
+	}{{"--since", since}, {"--until", until}} {
+		if !t.at.IsZero() {
+			flags = append(flags, t.name+" "+t.at.UTC().Format(time.RFC3339))
+		}
+	}
+	return strings.TrimSuffix(m.command(command, strings.Join(flags, " ")), " ")
 }

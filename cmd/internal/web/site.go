@@ -30,6 +30,7 @@ func NewSite(v *View, host string, pprof http.Handler) *Site {
 	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
 	s.mux.HandleFunc("GET /causes", s.causesPage)
 	s.mux.HandleFunc("GET /build", s.buildPage)
+	s.mux.HandleFunc("GET /fleet", s.fleetPage)
 	s.mux.HandleFunc("GET /compare", s.comparePage)
 	s.mux.HandleFunc("GET /confidence", s.confidencePage)
 	s.mux.HandleFunc("GET /layout", s.layoutPage)
@@ -56,6 +57,9 @@ func (s *Site) links(here string) []report.Link {
 		{Href: "/layout", Text: "Layout"}, {Href: "/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
 	if s.old != nil {
 		links = slices.Insert(links, 1, report.Link{Href: "/compare", Text: "Compare"})
+	}
+	if s.src.HasStore() {
+		links = append(links, report.Link{Href: "/fleet", Text: "Fleet"})
 	}
 	for i := range links {
 		links[i].Here = links[i].Href == here

@@ -53,6 +53,9 @@ type View struct {
 	old        *input.Session // to compare with; nil if there is none
 	difference later[*compare.Difference]
 	byResult   map[*infer.Result]*viewed
+
+	fleetLock sync.Mutex
+	fleets    map[string]*later[*input.Fleet] // by what labels choose
 }
 
 // A viewed is a procedure without its instructions, which for all procedures would
