@@ -42,7 +42,7 @@ const (
 	// calibrated recordings, with a rarer outcome seen 4 to 256 times, half are off by no more than chance has it, and all together by another 0.55 to
 	// 0.75; beyond 1,000 times by none. Branches that end loops are off no further than others, and none of them in one direction. Of ten recordings
 	// the mean overlap of blocks is 0.894 with 0 and 4, of edges 0.869 and 0.868; with the executions that weighVisits
-	// speaks of 0.892 and 0.893, of CPython 0.873 and 0.896.
+	// speaks of 0.892 and 0.893, of CPython 0.873 and 0.896, all of it with visits of arms weighed like others.
 	rareShare = 4
 	// timedFloor is the least that is claimed of runs that walks tell which were timed by the loops that they go round.
 	timedFloor = 0.05

@@ -195,6 +195,30 @@ func TestRareVisits(t *testing.T) {
 	}
 }
 
+// TestVisitsOfArms: where indirect jumps lead to the same blocks, visits alone tell how often each runs: known executions of one that seldom
+// does are those of the others, too.
+func TestVisitsOfArms(t *testing.T) {
+	par := outOfOrder
+	par.hidden = math.Inf(1)
+	const each, n, visits, rare, times = 0.01, 1e5, 10000, 40, 3
+	p := graph("a4>b a>c a>d a>e b4>b b>c b>d b>e c4>b c>c c>d c>e d4>b d>c d>d d>e e4")
+	for i := range p.Edges {
+		p.Edges[i].Kind = image.Indirect
+	}
+	q := newProblem(p, []uint64{0, times * n * each, times * n * each, times * n * each * rare / visits, 0}, func(*image.Block) float64 { return each }, &par)
+	for b, v := range map[int]float64{1: visits, 2: visits, 3: rare} {
+		q.visits = append(q.visits, visited(b, v))
+	}
+	q.weighVisits()
+	o, _ := Known{N: n * rare / visits, RelSD: 0.05}.executions(3)
+	q.known = append(q.known, o)
+	q.loosen()
+	solveAll(q)
+	if off := math.Log(q.n[1] / n); off > 0.5*math.Log(times) {
+		t.Errorf("an arm runs %.2f times as often as visits and what is known of another say", math.Exp(off))
+	}
+}
+
 // TestKnownLevel: what executions are of visits is told by procedures with known executions, the more the more of the samples these
 // have; by the others, too, where they have next to none.
 func TestKnownLevel(t *testing.T) {
