@@ -21,11 +21,91 @@ type Flow struct {
 	Prefix string // of ids and links, as that of the Code
 	Blocks int    // at most so many; 0 is maxDrawn
 	Names  Style
+
+	Document string // that a script draws instead: a NewFlowDocument; "" is none
+}
+
+// A FlowDocument is the flow graph of a procedure with all blocks, as scripts draw it. Places are
+// in pixels.
+type FlowDocument struct {
+	Schema    string        `json:"schema"`
+	Procedure string        `json:"procedure"`
+	Width     int           `json:"width"`
+	Height    int           `json:"height"`
+	Hottest   int           `json:"hottest"` // index into Blocks; -1 if no block has time
+	Blocks    []FlowBlock   `json:"blocks"`
+	Edges     []FlowDrawing `json:"edges"`
+}
+
+// A FlowBlock is a block with its place.
+type FlowBlock struct {
+	ID     string   `json:"id"` // of its code in the page
+	X      int      `json:"x"`
+	Y      int      `json:"y"`
+	Width  int      `json:"width"`
+	Height int      `json:"height"`
+	Class  int      `json:"class"` // of the time it took, on the scale of heat
+	Lines  []string `json:"lines"`
+}
+
+// A FlowDrawing is an edge with its path, as SVG has paths.
+type FlowDrawing struct {
+	From  int     `json:"from"` // index into Blocks
+	To    int     `json:"to"`
+	Path  string  `json:"path"`
+	Arrow string  `json:"arrow"`
+	Wide  float64 `json:"width"` // pixels
+	Back  bool    `json:"back,omitempty"`
+	Long  bool    `json:"long,omitempty"` // behind the blocks
+	Label string  `json:"label"`
+	X     int     `json:"x"` // of Label
+	Y     int     `json:"y"`
+}
+
+// NewFlowDocument places all blocks of a procedure.
+func NewFlowDocument(of *explain.Explanation, names Style) *FlowDocument {
+	f := &Flow{Of: of, Blocks: len(of.Result.Proc.Blocks), Names: names}
+	nodes, _ := f.nodes()
+	edges := f.edges(nodes)
+	doc := &FlowDocument{Schema: "backfeed.flow/1", Procedure: names.NameOf(of.Result.Proc.Name), Hottest: -1, Blocks: []FlowBlock{}, Edges: []FlowDrawing{}}
+	doc.Width, doc.Height = place(nodes, edges)
+	times := blockTimes(of)
+	for i := range nodes {
+		n := &nodes[i]
+		if c := times[n.block].cycles; c > 0 && (doc.Hottest < 0 || c > times[nodes[doc.Hottest].block].cycles) {
+			doc.Hottest = i
+		}
+		doc.Blocks = append(doc.Blocks, FlowBlock{n.Block, n.X, n.Y, nodeWidth, nodeHeight, n.Class, n.Lines})
+	}
+	most := mostTaken(edges)
+	for i := range edges {
+		e := &edges[i]
+		doc.Edges = append(doc.Edges, FlowDrawing{e.from, e.to, e.D, e.Arrow, math.Round(10*edgeWidth(e.n, most)) / 10, e.Back, e.Long, e.Label, e.X, e.Y})
+	}
+	return doc
+}
+
+// mostTaken is how often the edge ran that ran most.
+func mostTaken(edges []flowEdge) float64 {
+	most := 0.0
+	for i := range edges {
+		most = max(most, edges[i].n)
+	}
+	return most
+}
+
+// edgeWidth is how wide an edge is drawn, in pixels.
+func edgeWidth(n, most float64) float64 {
+	if !(most > 0) {
+		return 1
+	}
+	return 1 + 2.5*math.Sqrt(n/most)
 }
 
 const (
 	maxDrawn   = 48 // blocks; more are no picture that anybody reads
-	maxAbreast = 8  // blocks in one layer
+	maxAbreast = 8  // blocks in one layer, of a graph that is seen whole
+	maxSpan    = 6  // layers that an edge passes with a place in each, of one that is not
 	nodeWidth  = 196
 	nodeHeight = 58
 	nodeGap    = 14
@@ -51,6 +131,7 @@ type flowEdge struct {
 	Width      string
 	Back       bool // it leads up
 	Through    bool // blocks that are not drawn
+	Long       bool // drawn behind nodes
 	Title      string
 	from, to   int // nodes
 	n          float64
@@ -65,21 +146,14 @@ func (f *Flow) HTML() (template.HTML, error) {
 	edges := f.edges(nodes)
 	width, height := place(nodes, edges)
 	draw := make([]flowEdge, 0, len(edges))
-	most := 0.0
+	most := mostTaken(edges)
 	for _, e := range edges {
-		most = max(most, e.n)
-	}
-	for _, e := range edges {
-		w := 1.0
-		if most > 0 {
-			w += 2.5 * math.Sqrt(e.n/most)
-		}
-		e.Width = strconv.FormatFloat(w, 'f', 1, 64)
+		e.Width = strconv.FormatFloat(edgeWidth(e.n, most), 'f', 1, 64)
 		draw = append(draw, e)
 	}
 	return markup("flow.tmpl", map[string]any{
 		"Name": f.Names.NameOf(f.Of.Result.Proc.Name), "Nodes": nodes, "Edges": draw, "Width": width, "Height": height, "Note": note,
-		"W": nodeWidth, "H": nodeHeight,
+		"W": nodeWidth, "H": nodeHeight, "Document": f.Document,
 	})
 }
 

@@ -22,9 +22,13 @@ type cell struct {
 // back are turned round, nodes come in layers, edges that pass a layer have a place in
 // it, neighbours' means order each layer, and last everything is moved as near to its
 // neighbours as the order allows. It returns the size of the picture.
+//
+// Of a picture that nobody sees whole, an edge over many layers has no place in them: it is
+// drawn behind the nodes. The graph of SQLite's sqlite3VdbeExec, of 2,361 blocks and 3,705 edges,
+// took 163 s with such places, and takes 2 s without.
 func place(nodes []flowNode, edges []flowEdge) (width, height int) {
 	markBack(len(nodes), edges)
-	layer := layers(len(nodes), edges)
+	layer := layers(len(nodes), edges, abreast(len(nodes)))
 	cells := make([]cell, len(nodes))
 	for i := range nodes {
 		cells[i] = cell{node: i, layer: layer[i], width: nodeWidth}
@@ -33,6 +37,10 @@ func place(nodes []flowNode, edges []flowEdge) (width, height int) {
 	for i := range edges {
 		top, bottom := downwards(&edges[i])
 		if top == bottom {
+			continue
+		}
+		if len(nodes) > maxDrawn && layer[bottom]-layer[top] > maxSpan {
+			edges[i].Long, chains[i] = true, []int{top, bottom}
 			continue
 		}
 		chain := []int{top}
@@ -106,9 +114,12 @@ func markBack(n int, edges []flowEdge) {
 	}
 }
 
-// layers puts each node below all that lead to it, not more than maxAbreast in a layer. What
+// abreast is how many of n nodes may be in one layer: a large picture is about as wide as high.
+func abreast(n int) int { return max(maxAbreast, int(math.Sqrt(float64(n))/2)) }
+
+// layers puts each node below all that lead to it, not more than most in a layer. What
 // nothing leads to, but for the entry, stands just above what it leads to.
-func layers(n int, edges []flowEdge) []int {
+func layers(n int, edges []flowEdge, most int) []int {
 	in := make([]int, n)
 	for i := range edges {
 		if top, bottom := downwards(&edges[i]); top != bottom {
@@ -120,7 +131,7 @@ func layers(n int, edges []flowEdge) []int {
 	used := map[int]int{}
 	for range n {
 		v := slices.IndexFunc(in, func(k int) bool { return k == 0 })
-		for used[layer[v]] >= maxAbreast {
+		for used[layer[v]] >= most {
 			layer[v]++
 		}
 		used[layer[v]]++
@@ -142,7 +153,7 @@ func layers(n int, edges []flowEdge) []int {
 				next = min(next, layer[bottom]-1)
 			}
 		}
-		for next < math.MaxInt && next > layer[v] && used[next] >= maxAbreast {
+		for next < math.MaxInt && next > layer[v] && used[next] >= most {
 			next--
 		}
 		if next < math.MaxInt && next > layer[v] {

@@ -22,6 +22,13 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 		}
 		return v.flame(want), nil
 	},
+	"flow": func(v *View, q url.Values) (any, error) {
+		p := v.byID[q.Get("proc")]
+		if p == nil {
+			return nil, errNoProc
+		}
+		return report.NewFlowDocument(v.explain(p), v.names), nil
+	},
 	"infer": func(v *View, _ url.Values) (any, error) {
 		return written(func(w io.Writer) error { return infer.WriteDocument(w, v.src.Profile, nil) }), nil
 	},

@@ -116,6 +116,8 @@ func TestFlamePages(t *testing.T) {
 		{v, "/flamegraph?inverted=1&proc=" + procID(t, v, callee), 200, "Callers of " + callee},
 		{v, "/flamegraph?proc=p0-0", 404, "no such procedure"},
 		{v, "/data/flame?proc=p0-0", 404, "no such procedure"},
+		{v, "/data/flow?proc=p0-0", 404, "no such procedure"},
+		{v, "/data/flow?proc=" + procID(t, v, callee), 200, `"schema":"backfeed.flow/1"`},
 		{v, "/data/flame", 200, `"schema":"backfeed.flame/1"`},
 		{bare, "/flamegraph", 200, "No call stacks were recorded"},
 	} {

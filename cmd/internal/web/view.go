@@ -459,6 +459,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 		s.add(p.id, p.row.Name, v.facts(p), causes, hot.HTML, v.calls(p, href), flow.HTML, code.HTML)
 		return
 	}
+	flow.Document = "flow?proc=" + p.id
 	s.add("facts", "Figures", v.facts(p))
 	s.add("hot", "Hottest blocks", hot.HTML)
 	s.add("causes", "Causes", causes)

@@ -1,13 +1,17 @@
 // The features, each a module of its own: it is started for each element that it enhances,
 // once, when the page is there.
 import { flame } from "./flame";
+import { graph } from "./graph";
 import { heat } from "./heat";
 import { keys } from "./keys";
+import { procedure } from "./procedure";
 
 const features: [selector: string, start: (element: HTMLElement) => void | Promise<void>][] = [
 	["body", keys],
 	["svg[data-start]", heat],
 	["[data-flame]", flame],
+	["[data-flow]", graph],
+	[".panes", procedure],
 ];
 
 for (const [selector, start] of features) {

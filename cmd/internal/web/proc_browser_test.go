@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+
+	"backfeed/internal/testtool"
+)
+
+// frames moves the graph of a page for a second, and returns how many frames were drawn, and how
+// long they took at most, in ms.
+const frames = `new Promise((done) => {
+	const canvas = document.querySelector(".graph canvas");
+	let n = 0, last = 0, longest = 0, start = 0;
+	const step = (now) => {
+		if (start === 0) { start = now; } else { longest = Math.max(longest, now - last); n++; }
+		last = now;
+		if (now - start > 1000) { done({n, longest}); return; }
+		canvas.dispatchEvent(new KeyboardEvent("keydown", {key: n % 40 < 20 ? "ArrowDown" : "ArrowUp"}));
+		requestAnimationFrame(step);
+	};
+	requestAnimationFrame(step);
+})`
+
+// TestProcInBrowser: source, code, list and graph of a procedure lead to each other, by pointer and
+// by keys; without scripts all of them are there.
+func TestProcInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v := viewOf(t, sourceOf(t, "mix", "samples.bfr"))
+	for _, p := range v.procs[2:] {
+		p.row.Name, p.r.Proc.Name = `<img src=x onerror=alert(1)>`, `<img src=x onerror=alert(1)>`
+	}
+	server := httptest.NewServer(NewSite(v, "127.0.0.1", nil))
+	t.Cleanup(server.Close)
+	url := server.URL + "/proc/" + v.procs[0].id
+	bare := b.Open(t, url, testtool.Screen{Width: 400, NoScripts: true})
+	if bare.Count(".flow svg a[data-block]") < 5 || bare.Count(".hot tr[data-block] a") < 5 || bare.Count(".listing tbody[data-block]") < 5 {
+		t.Error("without scripts, a part is not there")
+	}
+	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
+		tab := b.Open(t, url, s)
+		tab.Wait(`Number(document.querySelector(".graph canvas")?.dataset.blocks) > 0`)
+		tab.Key("j")
+		tab.Key("j")
+		tab.Wait(`document.querySelectorAll(".hot tr.chosen").length === 1`)
+		first := `document.querySelectorAll(".hot tbody tr")`
+		tab.Wait(first + `[1].matches(".chosen") && document.getElementById(` + first + `[1].dataset.block).matches(".chosen")`)
+		tab.Key("k")
+		tab.Wait(first + `[0].matches(".chosen")`)
+		tab.Hover(".listing:not(.source) details[open] tr[data-line], .listing:not(.source) > .code:not(.heads) tr[data-line]")
+		tab.Wait(`document.querySelectorAll(".source tr.linked").length === 1 && document.querySelectorAll(".code tr.linked").length > 0`)
+		tab.Hover(".source tr[data-line] .text")
+		tab.Wait(`document.querySelectorAll(".source tr.linked").length === 1 && document.querySelectorAll(".code tr.linked").length > 0`)
+		tab.Key("/")
+		tab.Type("MOV")
+		tab.Wait(`document.querySelector(".find output").innerText.startsWith("1 of ")`)
+		tab.Key("Enter")
+		tab.Wait(`document.querySelector(".find output").innerText.startsWith("2 of ")`)
+		tab.Eval("document.activeElement.blur()", nil)
+
+		var before string
+		tab.Eval(`document.querySelector(".graph canvas").dataset.at`, &before)
+		tab.Drag(".graph canvas", 40, 30)
+		tab.Wait(`document.querySelector(".graph canvas").dataset.at !== "` + before + `"`)
+		tab.Eval(`document.querySelector(".graph canvas").dataset.scale`, &before)
+		tab.ClickText("+")
+		tab.Wait(`document.querySelector(".graph canvas").dataset.scale !== "` + before + `"`)
+		tab.ClickText("fit")
+		tab.Wait(`document.querySelector(".graph canvas").dataset.blocks === "` + strconv.Itoa(len(v.procs[0].r.Proc.Blocks)) + `"`)
+		tab.ClickText("hottest")
+		var seen struct{ N, Longest float64 }
+		tab.Eval(frames, &seen)
+		t.Logf("%d wide: %.0f frames in a second, the longest %.0f ms", s.Width, seen.N, seen.Longest)
+		tab.ClickText("hottest")
+		tab.Key("?")
+		if text := tab.Text("#keys"); !strings.Contains(text, "hottest block") {
+			t.Errorf("the keys: %s", text)
+		}
+		tab.Key("Escape")
+		if n := tab.Wide(); n > 0 {
+			t.Errorf("%d wide: the page is %d too wide", s.Width, n)
+		}
+		for _, v := range tab.Axe() {
+			t.Errorf("%d wide: %s", s.Width, v)
+		}
+		for _, c := range tab.Complaints() {
+			t.Errorf("%d wide: the browser complains: %s", s.Width, c)
+		}
+		tab.Shot("proc" + map[bool]string{false: "", true: "-dark"}[s.Dark])
+	}
+}
