@@ -8,9 +8,13 @@ import (
 )
 
 var reportCmd = &command{
-	name: "report", args: "--html FILE SRC... [--symfs DIR] [--source DIR]", short: "write one page that says where time went, and why",
+	name: "report", args: "SRC... [--html FILE] [--symfs DIR] [--source DIR]", short: "say what matters most of where time went, and why; as one page, all of it",
 	reads: symfsHelp,
-	long: `The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
+	long: `It prints what was recorded, and five findings: where the time goes, the longest stalls with their
+likeliest cause, what a profile would tell the compiler, what another layout of the code would bring, and
+what is not known. The procedures with most cycles follow.
+
+With --html it writes a page instead. The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
 causes of their stalls; causes by image and recording; how far the figures are to be trusted; the
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
 lies in memory. It needs a browser and nothing else: no network, and scripts only for comfort. Code that
@@ -19,37 +23,47 @@ took hardly any time is left out, and so are further procedures once the file ha
 With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 
 --truth holds the counts to exact ones, as the command verify does.`,
-	examples: `backfeed report app.bfr --html app.html --source .`,
-	run:      runReport,
+	examples: `backfeed report app.bfr
+backfeed report app.bfr --html app.html --source .`,
+	run: runReport,
 }
 
 func runReport(c *cli, args []string) error {
 	fs := c.flags()
-	opt := c.inputs()
+	opt, format := c.inputs(), c.format()
 	c.names()
 	c.inference(opt)
 	html := fs.String("html", "", "write the page to `file`")
-	n := fs.IntP("lines", "n", 20, "show the code of `N` procedures at most, those with the most cycles")
+	n := fs.IntP("lines", "n", 20, "show `N` procedures at most, those with the most cycles; in a page, their code")
 	fs.Alias("procedures", "lines")
 	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	switch {
-	case *html == "":
-		return c.usage(errors.New("--html FILE says what to write"))
-	case *n < 0:
+	if *n < 0 {
 		return c.usage(errors.New("-n: want a number that is not negative"))
+	}
+	if err := fs.Refuse("without --html there is no page", onlyIf(*html == "", "source", "truth")...); err != nil {
+		return c.usage(err)
+	}
+	if err := fs.Refuse("a page is HTML", onlyIf(*html != "", "format")...); err != nil {
+		return c.usage(err)
 	}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	v, err := c.view(src, *truth)
+	v, err := c.view(src, fs.Args(), *truth)
 	if err != nil {
 		return err
+	}
+	if *html == "" {
+		c.progress("looking for what matters most")
+		o := v.Overview(*n)
+		c.clearProgress()
+		return c.print("-", format, o, o.Items, o.Print)
 	}
 	var text *source.Text
 	if len(*dirs) > 0 { // the page leaves this machine: nothing is in it that nobody asked for
@@ -73,4 +87,12 @@ func runReport(c *cli, args []string) error {
 		c.warn("wrote %s; open it in a browser", *html)
 	}
 	return nil
+}
+
+// onlyIf returns names if they are to be refused.
+func onlyIf(is bool, names ...string) []string {
+	if !is {
+		return nil
+	}
+	return names
 }

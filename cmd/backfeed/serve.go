@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -22,7 +23,8 @@ var serveCmd = &command{
 	name: "serve", args: "SRC... [--against SRC] [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
 	reads: symfsHelp,
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
-interrupted: procedures by samples, executions, CPI and the likeliest causes of their stalls; the
+interrupted: what was recorded and matters most of it; procedures by lost cycles, executions, CPI and the
+likeliest causes of their stalls, to filter as one types; the
 hottest blocks of each, its callers and callees, its flow graph, its source and code with their stalls;
 the largest stalls with their likeliest causes, each with its code; what a build would do with the
 recording, what that is worth, and the commands that make its files; how executed code lies in
@@ -79,7 +81,7 @@ func runServe(c *cli, args []string) error {
 		return err
 	}
 	defer src.Close()
-	v, err := c.view(src, *truth)
+	v, err := c.view(src, fs.Args(), *truth)
 	if err != nil {
 		return err
 	}
@@ -107,13 +109,21 @@ func runServe(c *cli, args []string) error {
 	return c.serve(ln, web.NewSite(v, host, pprof))
 }
 
-// view explains src, and holds it to the truth in a file if one is given.
-func (c *cli) view(src *input.Session, path string) (*web.View, error) {
+// view explains src, which was read from files, and holds it to the truth in another if one is given.
+func (c *cli) view(src *input.Session, files []string, path string) (*web.View, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
 	v, err := web.NewView(src, report.Style{Mangled: c.mangled})
-	if err != nil || path == "" {
-		return v, err
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, filepath.Base(f))
+	}
+	v.SetFiles(names)
+	if path == "" {
+		return v, nil
 	}
 	exact, err := input.File(path, truth.Read)
 	if err != nil {

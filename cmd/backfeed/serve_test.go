@@ -78,7 +78,7 @@ func TestServe(t *testing.T) {
 func TestServeUsage(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve"}, {"serve", "x.bfr", "--http", "nonsense"},
-		{"report", "x.bfr"}, {"report", "--html", "x.html"}, {"report", "--html", "x.html", "-n", "-1", "x.bfr"},
+		{"report"}, {"report", "x.bfr", "--source", "."}, {"report", "x.bfr", "--html", "x.html", "--format", "json"}, {"report", "--html", "x.html"}, {"report", "--html", "x.html", "-n", "-1", "x.bfr"},
 	} {
 		if code, _, stderr := runCLI(t, args...); code != exitUsage {
 			t.Errorf("%q: exit code %d, %s", args, code, stderr)

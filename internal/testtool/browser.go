@@ -443,7 +443,9 @@ func (tab *Tab) Key(key string) {
 		}
 	} else {
 		p["text"] = name
-		p["windowsVirtualKeyCode"] = int(strings.ToUpper(name)[0])
+		if c := strings.ToUpper(name)[0]; c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' { // others have codes that are not their characters': 46 is Delete, and '.'
+			p["windowsVirtualKeyCode"] = int(c)
+		}
 	}
 	tab.must("Input.dispatchKeyEvent", p, nil)
 	delete(p, "text")

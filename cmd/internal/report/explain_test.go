@@ -171,13 +171,13 @@ func TestExplainedInBrowser(t *testing.T) {
 // TestProcListEscapes: names come from files that nobody checked.
 func TestProcListEscapes(t *testing.T) {
 	const name = "<script>alert(1)</script>\x1b[31m\"&'"
-	l := ProcList{Heads: ProcHeads(), Find: name, Rows: []ProcRow{{Href: "/proc/p0-1", Name: name, Image: name, CPI: math.NaN(), Ratio: math.NaN(), Executions: math.NaN()}}}
+	l := ProcList{Heads: ProcHeads(true), Form: &Choices{Find: name, Images: []string{name, name}}, Rows: []ProcRow{{Href: "/proc/p0-1", Name: name, Image: name, CPI: math.NaN(), Ratio: math.NaN(), Executions: math.NaN()}}}
 	l.Heads[0].Href = "/?sort=" + "procedure"
-	html, err := l.HTML()
+	html, err := l.HTML(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(html); strings.Contains(s, "<script") || strings.Contains(s, "\x1b") || strings.Count(s, "&lt;script&gt;alert(1)") != 2+1 {
+	if s := string(html); strings.Contains(s, "<script") || strings.Contains(s, "\x1b") || strings.Count(s, "&lt;script&gt;alert(1)") != 2+3 {
 		t.Errorf("not escaped:\n%s", s)
 	}
 }

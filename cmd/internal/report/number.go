@@ -83,6 +83,19 @@ func Ratio(n float64) string {
 	return strconv.FormatFloat(n, 'f', 2, 64)
 }
 
+// Seconds prints a time with three significant digits, in seconds or parts of them.
+func Seconds(s float64) string {
+	switch {
+	case math.IsNaN(s):
+		return "-"
+	case s == 0 || round3(s) >= 1:
+		return Count(s) + " s"
+	case round3(s) >= 1e-3:
+		return Count(s*1e3) + " ms"
+	}
+	return Count(s*1e6) + " us"
+}
+
 // Bytes prints a number of bytes, in the largest unit of 1024 that it is a multiple of: "1G", "1500K".
 func Bytes(n int64) string {
 	unit := ""

@@ -35,6 +35,12 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 	"prof": func(v *View, _ url.Values) (any, error) {
 		return report.ItemsOf("backfeed.prof/2", report.ProfRows(v.src.Profile, v.src.Named)), nil
 	},
+	"report": func(v *View, q url.Values) (any, error) { // findings=0 leaves out what takes long
+		if q.Get("findings") == "0" {
+			return v.items(-1), nil
+		}
+		return v.Overview(-1), nil
+	},
 	"diff": diffDocument,
 	"topstalls": func(v *View, _ url.Values) (any, error) {
 		return report.NewTopStalls(v.src.Profile, v.x, report.StallFilter{}, maxStalls), nil

@@ -9,6 +9,7 @@ import (
 const (
 	maxReport = 8 << 20 // bytes of a report after which no procedure is added
 	maxRows   = 200     // procedures in its list
+	maxItems  = 3000    // procedures that scripts list
 )
 
 // Report makes all pages one, with the code of n procedures. It calls progress, if there
@@ -43,17 +44,19 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 		written += len(section.Body)
 		inside[p] = true
 	}
-	list := &report.ProcList{Heads: report.ProcHeads()}
-	for _, p := range v.procs[:min(maxRows, len(v.procs))] {
-		row := p.row
-		if inside[p] {
-			row.Href = "#" + p.id
-		}
-		list.Rows = append(list.Rows, row)
-	}
+	list := v.procList(v.procs[:min(maxRows, len(v.procs))], href)
 	list.Caption = fmt.Sprintf("%d of %d procedures with samples, by cycles; the code of %d is below", len(list.Rows), len(v.procs), len(inside))
 	s := &sheet{page: page}
-	s.add("procedures", "Procedures", list.HTML)
+	o := v.overview(maxItems, places{
+		proc: href,
+		code: func(p *viewed, _ string) string { return href(p) }, // whose block may be left out
+		page: func(name string) string {
+			return map[string]string{"procedures": "#procedures", "causes": "#causes", "confidence": "#confidence", "layout": "#pages", "build": "#procedures"}[name]
+		},
+	}, -1)
+	s.add("recorded", "What was recorded", o.RecordedHTML)
+	s.add("findings", "What matters most", report.InsightsHTML(o.Findings))
+	s.add("procedures", "Procedures", v.listHTML(list))
 	s.add("images", "Images", table(v.imageTable(), ""))
 	v.addStalls(s, "", fewStalls, func(r *report.StallRow) string {
 		for p := range inside {
@@ -77,5 +80,6 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	page.Append(heat)
 	s.add("reading", "How to read the code below", text("%s", listingNote(v.x)))
 	page.Sections = append(page.Sections, procs.page.Sections...)
+	page.Data = append(page.Data, report.Datum{Name: "report", Of: o})
 	return page, s.err
 }

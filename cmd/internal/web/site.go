@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"time"
 
 	"backfeed/cmd/internal/listen"
@@ -26,7 +24,8 @@ type Site struct {
 // NewSite makes the site of v; pprof may be nil.
 func NewSite(v *View, host string, pprof http.Handler) *Site {
 	s := &Site{View: v, host: host, mux: http.NewServeMux(), patience: patience}
-	s.mux.HandleFunc("GET /{$}", s.procsPage)
+	s.mux.HandleFunc("GET /{$}", s.overviewPage)
+	s.mux.HandleFunc("GET /procedures", s.procsPage)
 	s.mux.HandleFunc("GET /proc/{id}", s.procPage)
 	s.mux.HandleFunc("GET /causes", s.causesPage)
 	s.mux.HandleFunc("GET /build", s.buildPage)
@@ -53,10 +52,10 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // links lead to all pages.
 func (s *Site) links(here string) []report.Link {
-	links := []report.Link{{Href: "/", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/build", Text: "Build"}, {Href: "/confidence", Text: "Confidence"},
+	links := []report.Link{{Href: "/", Text: "Overview"}, {Href: "/procedures", Text: "Procedures"}, {Href: "/causes", Text: "Causes"}, {Href: "/build", Text: "Build"}, {Href: "/confidence", Text: "Confidence"},
 		{Href: "/layout", Text: "Layout"}, {Href: "/flamegraph", Text: "Flame graph"}, {Href: "/pprof/top", Text: "pprof"}}
 	if s.old != nil {
-		links = slices.Insert(links, 1, report.Link{Href: "/compare", Text: "Compare"})
+		links = slices.Insert(links, 2, report.Link{Href: "/compare", Text: "Compare"})
 	}
 	if s.src.HasStore() {
 		links = append(links, report.Link{Href: "/fleet", Text: "Fleet"})
@@ -83,58 +82,7 @@ func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err erro
 	w.Write(b.Bytes())
 }
 
-// perPage is how many procedures a page lists.
-const perPage = 200
-
-func (s *Site) procsPage(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	order, find := q.Get("sort"), q.Get("find")
-	procs := s.listed(order, find)
-	from, _ := strconv.Atoi(q.Get("from")) // what is no number is the start
-	from = min(max(0, from), max(0, len(procs)-1))
-	to := min(len(procs), from+perPage)
-	list := &report.ProcList{Heads: report.ProcHeads(), Find: find, Order: order}
-	for i, o := range procOrders {
-		if o.less != nil {
-			list.Heads[i].Href = "/?" + listQuery(o.name, find, 0)
-			list.Heads[i].Sorted = o.name == order
-		}
-	}
-	if from > 0 {
-		list.Before = "/?" + listQuery(order, find, max(0, from-perPage))
-	}
-	if to < len(procs) {
-		list.After = "/?" + listQuery(order, find, to)
-	}
-	for _, p := range procs[from:to] {
-		row := p.row
-		row.Href = procHref(p)
-		list.Rows = append(list.Rows, row)
-	}
-	list.Caption = fmt.Sprintf("%d to %d of %d procedures with samples", min(from+1, to), to, len(procs))
-	page := report.NewPage("Where the time went", s.lead())
-	sh := &sheet{page: page}
-	sh.add("procedures", "Procedures", list.HTML)
-	sh.add("images", "Images", table(s.imageTable(), ""))
-	s.send(w, "/", page, sh.err)
-}
-
-// listQuery asks for a part of the list.
-func listQuery(order, find string, from int) string {
-	q := url.Values{}
-	if order != "" {
-		q.Set("sort", order)
-	}
-	if find != "" {
-		q.Set("find", find)
-	}
-	if from > 0 {
-		q.Set("from", strconv.Itoa(from))
-	}
-	return q.Encode()
-}
-
-// procHref leads to the page of p.
+// procHref leads to the page of a procedure.
 func procHref(p *viewed) string { return "/proc/" + p.id }
 
 func (s *Site) procPage(w http.ResponseWriter, r *http.Request) {

@@ -126,11 +126,17 @@ func TestSite(t *testing.T) {
 		kind   string
 		want   string // in the body
 	}{
-		{"/", 200, "text/html", `<a href="/proc/` + chase + `">chase</a>`},
-		{"/?sort=cpi", 200, "text/html", `aria-sort="descending" title="cycles per instruction"`},
-		{"/?sort=nonsense&from=-7", 200, "text/html", ">chase</a>"},
-		{"/?find=chas", 200, "text/html", "1 to 1 of 1 procedures"},
-		{"/?find=%3Cscript%3E", 200, "text/html", `value="&lt;script&gt;"`},
+		{"/", 200, "text/html", `<a href="/proc/` + chase + `">chase</a> has `},
+		{"/?sort=cpi", 301, "", ""}, // the list was there
+		{"/procedures", 200, "text/html", `<a href="/proc/` + chase + `">chase</a>`},
+		{"/procedures", 200, "text/html", `<a href="/procedures?up=1">lost</a> ▾`},
+		{"/procedures?sort=cpi", 200, "text/html", `aria-sort="descending" title="cycles per instruction"`},
+		{"/procedures?sort=cpi&up=1", 200, "text/html", `aria-sort="ascending" title="cycles per instruction"`},
+		{"/procedures?sort=nonsense&from=-7&min=x&image=9", 200, "text/html", ">chase</a>"},
+		{"/procedures?find=CHAS", 200, "text/html", "1 to 1 of 1 procedures"},
+		{"/procedures?min=1000000", 200, "text/html", "have fewer than 1000000 samples"},
+		{"/procedures?find=%3Cscript%3E", 200, "text/html", `value="&lt;script&gt;"`},
+		{"/data/report", 200, "application/json", `"schema":"backfeed.report/1"`},
 		{"/proc/" + chase, 200, "text/html", "dcache-miss up to"},
 		{"/proc/" + chase, 200, "text/html", "Hottest blocks of chase"},
 		{"/proc/" + chase, 200, "text/html", "Callers and callees"},
@@ -220,7 +226,7 @@ func TestSiteHostileName(t *testing.T) {
 	}
 	v := viewOf(t, src)
 	s := NewSite(v, "localhost", nil)
-	for _, path := range []string{"/", "/layout", "/proc/" + v.procs[0].id} {
+	for _, path := range []string{"/", "/procedures", "/layout", "/proc/" + v.procs[0].id} {
 		body := testtool.Body(t, testtool.Ask(s, "GET", "localhost", path))
 		if strings.Contains(body, "<script>alert") || !strings.Contains(body, "&lt;script&gt;alert") {
 			t.Errorf("%s: the name is not escaped, or not there", path)
@@ -398,7 +404,8 @@ func TestSiteInBrowser(t *testing.T) {
 	server := httptest.NewServer(s)
 	defer server.Close()
 	for _, tt := range []struct{ path, want string }{
-		{"/", "th a"},
+		{"/", ".findings a"},
+		{"/procedures", "th a"},
 		{"/proc/" + procID(t, s.View, "chase"), ".node"},
 		{"/causes", ".most"},
 		{"/layout", "#under"},

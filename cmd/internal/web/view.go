@@ -19,7 +19,6 @@ import (
 	"backfeed/infer/compare"
 	"backfeed/infer/document"
 	"backfeed/infer/explain"
-	"backfeed/infer/image"
 	"backfeed/infer/source"
 	"backfeed/infer/truth"
 )
@@ -45,6 +44,9 @@ type View struct {
 
 	stacksOnce sync.Once
 	stacks     *stacks
+
+	files    []string              // that were read, by name
+	profiled later[report.Insight] // what a profile would tell compilers
 
 	matches map[*viewed][]string // what a pattern of pprof's source page is matched with
 	builds  []built              // as profile.Images
@@ -156,9 +158,10 @@ func (v *View) leastCycles(p *viewed, timed []float64) float64 {
 // row is p in a list.
 func (v *View) row(p *viewed) report.ProcRow {
 	row := report.ProcRow{
-		Image: path.Base(p.ip.ID.Path), Name: v.names.NameOf(p.r.Proc.Name), Samples: p.r.Samples,
+		ID: p.id, Image: path.Base(p.ip.ID.Path), Path: p.ip.ID.Path, Name: v.names.NameOf(p.r.Proc.Name), Linker: p.r.Proc.Name, Samples: p.r.Samples,
 		Share: float64(p.r.Samples) / float64(max(1, v.src.Profile.Samples.Total)),
 		CPI:   math.NaN(), Ratio: math.NaN(), Executions: math.NaN(), Conf: p.r.Entries.Conf,
+		Seconds: v.seconds(p.r.Samples), Cycles: p.sum.Cycles, Lost: p.sum.Dynamic,
 	}
 	if row.Conf != infer.None {
 		row.Executions = p.r.Entries.N
@@ -178,6 +181,19 @@ func (v *View) row(p *viewed) report.ProcRow {
 	return row
 }
 
+// timed reports whether samples count time.
+func (v *View) timed() bool {
+	return v.src.Profile.Event.Unit == "ns" && v.src.Profile.Event.Period > 0
+}
+
+// seconds is the time that samples stand for; NaN where they count something else.
+func (v *View) seconds(samples uint64) float64 {
+	if !v.timed() {
+		return math.NaN()
+	}
+	return float64(samples) * float64(v.src.Profile.Event.Period) / 1e9
+}
+
 // middleConfidence is the confidence under the middle one of the samples of r, of its counts
 // among each other.
 func middleConfidence(r *infer.Result) infer.Confidence {
@@ -186,62 +202,29 @@ func middleConfidence(r *infer.Result) infer.Confidence {
 	return t.Middle()
 }
 
-// procOrders are the orders of a list of procedures, by the word that asks for one.
-// They are those of the columns of report.ProcHeads.
-var procOrders = []struct {
-	name string
-	less func(a, b *report.ProcRow) int
-}{
-	{"procedure", func(a, b *report.ProcRow) int { return cmp.Compare(a.Name, b.Name) }},
-	{"samples", func(a, b *report.ProcRow) int { return cmp.Compare(b.Samples, a.Samples) }},
-	{"", nil},
-	{"executions", func(a, b *report.ProcRow) int { return falling(a.Executions, b.Executions) }},
-	{"cpi", func(a, b *report.ProcRow) int { return falling(a.CPI, b.CPI) }},
-	{"ratio", func(a, b *report.ProcRow) int { return falling(a.Ratio, b.Ratio) }},
-	{"cause", func(a, b *report.ProcRow) int {
-		return cmp.Or(cmp.Compare(btoi(a.Cause == ""), btoi(b.Cause == "")), cmp.Compare(a.Cause, b.Cause), falling(a.Share*a.CauseShare, b.Share*b.CauseShare))
-	}},
-	{"causeshare", func(a, b *report.ProcRow) int { return falling(a.CauseShare, b.CauseShare) }},
-	{"confidence", func(a, b *report.ProcRow) int { return cmp.Compare(b.Within, a.Within) }},
-	{"image", func(a, b *report.ProcRow) int { return cmp.Compare(a.Image, b.Image) }},
-}
-
-// falling compares numbers, the larger first and what is unknown last.
-func falling(a, b float64) int {
-	if math.IsNaN(a) || math.IsNaN(b) {
-		return cmp.Compare(btoi(math.IsNaN(a)), btoi(math.IsNaN(b)))
-	}
-	return cmp.Compare(b, a)
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// listed returns the procedures whose names have find in them, in an order.
-func (v *View) listed(order, find string) []*viewed {
-	procs := slices.Clone(v.procs)
-	if find != "" {
-		procs = slices.DeleteFunc(procs, func(p *viewed) bool {
-			return !strings.Contains(p.row.Name, find) && !strings.Contains(p.r.Proc.Name, find) && !strings.Contains(image.Demangle(p.r.Proc.Name), find)
-		})
-	}
-	for _, o := range procOrders {
-		if o.name == order && o.less != nil {
-			slices.SortStableFunc(procs, func(a, b *viewed) int { return o.less(&a.row, &b.row) })
-		}
-	}
-	return procs
-}
-
 // lead says what the figures are made of.
 func (v *View) lead() string {
 	p := v.src.Profile
 	return fmt.Sprintf("%d samples of %s, %s of them used. Executions are inferred with the machine model %s; cycles are samples times %s%s, and those per execution inherit the doubt in how often code ran.",
 		p.Samples.Total, p.Event.Name, report.Share(p.Samples.Used, p.Samples.Total), p.Machine, report.Count(v.x.CyclesPerSample()), report.AtClock(p))
+}
+
+// procList is a list of procedures, which lead to where href says.
+func (v *View) procList(procs []*viewed, href func(p *viewed) string) *report.ProcList {
+	list := &report.ProcList{Heads: report.ProcHeads(v.timed()), Least: v.leastListed()}
+	if len(v.procs) > 0 {
+		list.MostCycles = v.procs[0].sum.Cycles
+	}
+	for _, p := range procs {
+		row := p.row
+		row.Href = href(p)
+		list.Rows = append(list.Rows, row)
+	}
+	return list
+}
+
+func (v *View) listHTML(list *report.ProcList) func() (template.HTML, error) {
+	return func() (template.HTML, error) { return list.HTML(v.total.Cycles) }
 }
 
 // A sheet gathers the sections of a page.
@@ -501,6 +484,9 @@ func listingNote(x *explain.Explainer) string {
 	}
 	return note
 }
+
+// SetFiles says what was read, by name.
+func (v *View) SetFiles(names []string) { v.files = names }
 
 // hottestImage is the index of the image with the most cycles.
 func (v *View) hottestImage() int {

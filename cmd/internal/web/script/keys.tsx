@@ -1,13 +1,18 @@
 // Keys that do something on a page, and the dialog that lists them.
 import { render } from "preact";
 
-type Key = { key: string; what: string; act: () => void };
+type Key = { key: string; what: string; act?: () => void };
 
 const bound: Key[] = [];
 
 // bind has a key (as KeyboardEvent.key) do something, unless text is being typed.
 export function bind(key: string, what: string, act: () => void): void {
 	bound.push({ key, what, act });
+}
+
+// listed has a key in the list that the browser or the feature itself listens to.
+export function listed(key: string, what: string): void {
+	bound.push({ key, what });
 }
 
 function typing(target: EventTarget | null): boolean {
@@ -46,10 +51,10 @@ export function keys(body: HTMLElement): void {
 		if (event.ctrlKey || event.altKey || event.metaKey || dialog.open || typing(event.target)) {
 			return;
 		}
-		const key = bound.find((k) => k.key === event.key);
-		if (key !== undefined) {
+		const act = bound.find((k) => k.key === event.key)?.act;
+		if (act !== undefined) {
 			event.preventDefault();
-			key.act();
+			act();
 		}
 	});
 	const button = document.createElement("button");

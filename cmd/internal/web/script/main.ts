@@ -5,6 +5,8 @@ import { graph } from "./graph";
 import { heat } from "./heat";
 import { keys } from "./keys";
 import { procedure } from "./procedure";
+import { overview } from "./overview";
+import { procedures } from "./procedures";
 
 const features: [selector: string, start: (element: HTMLElement) => void | Promise<void>][] = [
 	["body", keys],
@@ -12,6 +14,8 @@ const features: [selector: string, start: (element: HTMLElement) => void | Promi
 	["[data-flame]", flame],
 	["[data-flow]", graph],
 	[".panes", procedure],
+	[".findings", overview],
+	[".proclist", procedures],
 ];
 
 for (const [selector, start] of features) {

@@ -1,0 +1,201 @@
+package web
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"backfeed/internal/testtool"
+)
+
+// screens are what pages are looked at on.
+var screens = map[string]testtool.Screen{
+	"1400":           {Width: 1400},
+	"400":            {Width: 400},
+	"1400-dark":      {Width: 1400, Dark: true},
+	"400-dark":       {Width: 400, Dark: true},
+	"400-no-scripts": {Width: 400, NoScripts: true},
+}
+
+// TestOverviewInBrowser: the overview is whole on every screen, and its findings lead to code.
+func TestOverviewInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v := viewOf(t, sourceOf(t, "mix", "samples.bfr"))
+	v.SetFiles([]string{"samples.bfr"})
+	s := NewSite(v, "127.0.0.1", nil)
+	s.patience = -1
+	server := httptest.NewServer(s)
+	defer server.Close()
+	for name, screen := range screens {
+		t.Run(name, func(t *testing.T) {
+			tab := b.Open(t, server.URL+"/", screen)
+			tab.Shot("overview-" + name)
+			if n := tab.Count(".findings > li"); n != 5 {
+				t.Errorf("%d findings, want 5", n)
+			}
+			checkLook(t, tab)
+			tab.Click("#finding-hottest p a")
+			tab.Wait("location.pathname.startsWith('/proc/')")
+		})
+	}
+}
+
+// checkLook complains of what axe-core and the browser complain of, and of pages that are wider than the screen.
+func checkLook(t *testing.T, tab *testtool.Tab) {
+	t.Helper()
+	if n := tab.Wide(); n > 0 {
+		t.Errorf("the page is %d pixels wider than the screen", n)
+	}
+	for _, all := range [][]string{tab.Axe(), tab.Complaints()} {
+		if len(all) > 0 {
+			t.Errorf("complaints: %q", all)
+		}
+	}
+}
+
+// TestOverviewLater: findings that take long come when they are there, without the page being loaded again.
+func TestOverviewLater(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	s := NewSite(viewOf(t, sourceOf(t, "mix", "samples.bfr")), "127.0.0.1", nil)
+	s.patience = 0
+	server := httptest.NewServer(s)
+	defer server.Close()
+	tab := b.Open(t, server.URL+"/", testtool.Screen{})
+	tab.Eval("window.same = true", nil)
+	tab.Wait("document.querySelector('[data-later]') === null")
+	if text := tab.Text("#finding-layout"); !strings.Contains(text, "pages of 4 KB") {
+		t.Errorf("the finding about layout is %q", text)
+	}
+	tab.Wait("window.same")
+}
+
+// TestProceduresInBrowser: the list is filtered, sorted and walked, with the keyboard alone too.
+func TestProceduresInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v := viewOf(t, sourceOf(t, "mix", "samples.bfr"))
+	server := httptest.NewServer(NewSite(v, "127.0.0.1", nil))
+	defer server.Close()
+	const first = `.proctable tr[data-row="0"] th`
+	for name, screen := range screens {
+		t.Run(name, func(t *testing.T) {
+			tab := b.Open(t, server.URL+"/procedures", screen)
+			if !screen.NoScripts {
+				tab.Wait("document.querySelector('.proctable tr[data-row]')")
+			}
+			tab.Shot("procedures-" + name)
+			checkLook(t, tab)
+		})
+	}
+	byLost := slices.Clone(v.procs)
+	slices.SortStableFunc(byLost, func(a, b *viewed) int { return int(b.row.Lost - a.row.Lost) })
+	t.Run("keys", func(t *testing.T) {
+		tab := b.Open(t, server.URL+"/procedures", testtool.Screen{})
+		if got := tab.Text(first); got != byLost[0].row.Name {
+			t.Errorf("%s is first, want that with most lost cycles, %s", got, byLost[0].row.Name)
+		}
+		want := v.procs[len(v.procs)/2].row
+		typed := strings.ToUpper(want.Name[:1] + want.Name[len(want.Name)-2:]) // with a gap, in the other case
+		tab.Key("/")
+		tab.Type(typed)
+		tab.Wait(fmt.Sprintf("document.activeElement.value === %q && [...document.querySelectorAll('.proctable tr[data-row] th')].some((e) => e.innerText === %q)", typed, want.Name))
+		tab.Wait(fmt.Sprintf("location.search.includes('find=%s')", typed))
+		tab.Key("Escape")
+		tab.Wait(fmt.Sprintf("document.querySelector(%q)?.innerText === %q", first, byLost[0].row.Name))
+		tab.Key("j")
+		tab.Key("j")
+		tab.Wait("document.querySelector('.at')?.dataset.row === '1' && document.activeElement.closest('.at')")
+		tab.Key("k")
+		tab.Wait("document.querySelector('.at')?.dataset.row === '0' && document.activeElement.closest('.at')")
+		tab.Key("Enter")
+		tab.Wait(fmt.Sprintf("location.pathname === '/proc/%s'", byLost[0].id))
+	})
+	t.Run("pointer", func(t *testing.T) {
+		tab := b.Open(t, server.URL+"/procedures", testtool.Screen{})
+		tab.ClickText("samples")
+		tab.Wait("document.querySelector('[aria-sort=descending]')?.innerText === 'samples ▾'")
+		tab.ClickText("samples ▾")
+		tab.Wait("document.querySelector('[aria-sort=ascending]')?.innerText === 'samples ▴'")
+		tab.Click("input[type=number]")
+		tab.Key("Backspace")
+		tab.Key("Backspace")
+		tab.Type("1")
+		tab.Wait(fmt.Sprintf("document.querySelector('[role=status]').innerText.trim() === '%d of %d procedures'", len(v.procs), len(v.procs)))
+		tab.Click(first + " a")
+		tab.Wait("location.pathname.startsWith('/proc/')")
+	})
+	t.Run("no scripts", func(t *testing.T) {
+		tab := b.Open(t, server.URL+"/procedures", testtool.Screen{NoScripts: true})
+		tab.Click("input[type=search]")
+		tab.Type(strings.ToUpper(byLost[0].row.Name))
+		tab.Key("Enter")
+		tab.Wait("location.search.includes('find=')")
+		tab.Click("tbody th a")
+		tab.Wait("location.pathname.startsWith('/proc/')")
+	})
+}
+
+// TestReportInBrowser: the list of a page that is one file leads to the code inside.
+func TestReportInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	page, err := viewOf(t, sourceOf(t, "mix", "samples.bfr")).Report(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := page.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	file := testtool.Write(t, t.TempDir(), "report.html", text.String())
+	tab := b.Open(t, "file://"+filepath.ToSlash(file), testtool.Screen{})
+	tab.Click(`.proctable tr[data-row="0"] th a`)
+	tab.Wait("document.querySelector('section:target .listing')")
+	checkLook(t, tab)
+}
+
+// TestHostileNamesInBrowser: names are text, whatever is in them.
+func TestHostileNamesInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	src := sourceOf(t, "mix", "samples.bfr")
+	const hostile = `</script><script>window.hacked=1</script><img src=x onerror="window.hacked=1">\u2028 &lt;'"`
+	for _, ip := range src.Profile.Images {
+		ip.ID.Path = "/" + hostile
+		for i, r := range ip.Procs {
+			r.Proc.Name = fmt.Sprint(i, hostile)
+		}
+	}
+	v := viewOf(t, src)
+	v.SetFiles([]string{hostile})
+	s := NewSite(v, "127.0.0.1", nil)
+	s.patience = -1
+	server := httptest.NewServer(s)
+	defer server.Close()
+	check := func(tab *testtool.Tab) {
+		t.Helper()
+		var hacked bool
+		tab.Eval("window.hacked === 1 || document.querySelector('img') !== null", &hacked)
+		if all := tab.Complaints(); hacked || len(all) > 0 {
+			t.Errorf("a name is markup, or %q", all)
+		}
+	}
+	for _, path := range []string{"/", "/procedures", "/procedures?find=%3C%2Fscript%3E", "/build", "/layout", "/causes"} {
+		tab := b.Open(t, server.URL+path, testtool.Screen{})
+		if strings.HasPrefix(path, "/procedures") {
+			tab.Wait("document.querySelector('.proctable tr[data-row] th').innerText.includes('</script>')")
+		}
+		check(tab)
+	}
+	page, err := v.Report(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := page.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	tab := b.Open(t, "file://"+testtool.Write(t, t.TempDir(), "report.html", text.String()), testtool.Screen{})
+	tab.Wait("document.querySelector('.proctable tr[data-row] th').innerText.includes('</script>')")
+	check(tab)
+}
