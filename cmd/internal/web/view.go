@@ -435,7 +435,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 		source, notes = v.sourceLines()
 		code.Text = func(file string, line int) string { text, _ := source(file, line); return text }
 	}
-	causes := ranges("shares of its cycles", report.Causes(&e.Summary), nil)
+	causes := ranges("shares of the cycles of "+p.row.Name, report.Causes(&e.Summary), nil)
 	hot := &report.HotBlocks{Of: e, Code: code}
 	if brief {
 		code.Rows = 250

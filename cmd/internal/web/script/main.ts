@@ -4,8 +4,8 @@ import { flame } from "./flame";
 import { graph } from "./graph";
 import { heat } from "./heat";
 import { keys } from "./keys";
-import { procedure } from "./procedure";
 import { overview } from "./overview";
+import { procedure } from "./procedure";
 import { procedures } from "./procedures";
 
 const features: [selector: string, start: (element: HTMLElement) => void | Promise<void>][] = [
