@@ -18,7 +18,7 @@ With --html it writes a page instead. The page is one file, to attach to a ticke
 causes of their stalls; causes by image and recording; how far the figures are to be trusted; the
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
 lies in memory. It needs a browser and nothing else: no network, and scripts only for comfort. Code that
-took hardly any time is left out, and so are further procedures once the file has 8 MB.
+took hardly any time is left out, and so are further procedures once their code has 4 MB.
 
 With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 

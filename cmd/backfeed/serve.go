@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -109,10 +110,17 @@ func runServe(c *cli, args []string) error {
 	return c.serve(ln, web.NewSite(v, host, pprof))
 }
 
+// viewGCPercent is gcPercent while all procedures are explained, of which little is kept.
+// testdata/programs/pages.sh measures what it saves on gcc's cc1.
+const viewGCPercent = 50
+
 // view explains src, which was read from files, and holds it to the truth in another if one is given.
 func (c *cli) view(src *input.Session, files []string, path string) (*web.View, error) {
 	c.progress("explaining %d samples", src.Profile.Samples.Used)
 	defer c.clearProgress()
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(viewGCPercent) // of a server from here on: most of its memory stays
+	}
 	v, err := web.NewView(src, report.Style{Mangled: c.mangled})
 	if err != nil {
 		return nil, err

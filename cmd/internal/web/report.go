@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	maxReport = 8 << 20 // bytes of a report after which no procedure is added
+	maxReport = 4 << 20 // bytes of a report after which no procedure is added
 	maxRows   = 200     // procedures in its list
 	maxItems  = 3000    // procedures that scripts list
 )
@@ -30,7 +30,11 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	}
 	for i, p := range v.procs[:min(n, len(v.procs))] {
 		if written > maxReport {
-			break
+			// Others may have led to it already.
+			delete(inside, p)
+			procs.add(p.id, p.row.Name, text("Its code has no room in this page."))
+			procs.page.Sections[len(procs.page.Sections)-1].Quiet = true
+			continue
 		}
 		if progress != nil {
 			progress(i, min(n, len(v.procs)))
@@ -42,7 +46,6 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 		section := &procs.page.Sections[len(procs.page.Sections)-1]
 		section.Quiet = true
 		written += len(section.Body)
-		inside[p] = true
 	}
 	list := v.procList(v.procs[:min(maxRows, len(v.procs))], href)
 	list.Caption = fmt.Sprintf("%d of %d procedures with samples, by cycles; the code of %d is below", len(list.Rows), len(v.procs), len(inside))
