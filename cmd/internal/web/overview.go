@@ -226,9 +226,9 @@ func (v *View) slowest(at places) report.Insight {
 			most = report.Percent(c.Most / r.Stall)
 		}
 		if c.Least > 0.0005*r.Stall {
-			f.Say(", likeliest of %s, which explains %s to %s of it", c.Cause, report.Percent(c.Least/r.Stall), most)
+			f.Say(", most likely by %s, which explains %s to %s of it", c.Cause, report.Percent(c.Least/r.Stall), most)
 		} else {
-			f.Say(", likeliest of %s, which may explain up to %s of it", c.Cause, most)
+			f.Say(", most likely by %s, which may explain up to %s of it", c.Cause, most)
 		}
 	}
 	f.Say(".")

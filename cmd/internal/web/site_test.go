@@ -406,7 +406,7 @@ func TestSiteInBrowser(t *testing.T) {
 	for _, tt := range []struct{ path, want string }{
 		{"/", ".findings a"},
 		{"/procedures", "th a"},
-		{"/proc/" + procID(t, s.View, "chase"), ".node"},
+		{"/proc/" + procID(t, s.View, "chase"), ".graph canvas"},
 		{"/causes", ".most"},
 		{"/layout", "#under"},
 		{"/pprof/flamegraph", ".boxbg"},
