@@ -21,6 +21,24 @@ const maxFlameNodes = 10_000
 // noStacks says what to do about a recording without stacks.
 const noStacks = "No call stacks were recorded. `backfeed record` records them, `backfeed record -a --callers` and `backfeed agent --callers` of whole machines, and perf does with `perf record --call-graph fp`; programs have to be built with frame pointers (-fno-omit-frame-pointer), as Go's are."
 
+// otherStacks says what to do about one that has stacks of another event alone.
+const otherStacks = "Call stacks were recorded of %s, and none of %s, which these pages are of: --event %[1]s shows them."
+
+// stacksKept reports whether samples of the event that pages are of have stacks; if none has, other
+// is an event whose samples do, or "".
+func (v *View) stacksKept() (kept bool, other string) {
+	for _, c := range v.src.Recording.Counts {
+		switch {
+		case len(c.Stacks) == 0:
+		case c.Event.Name == v.src.Profile.Event.Name:
+			return true, ""
+		default:
+			other = c.Event.Name
+		}
+	}
+	return false, other
+}
+
 // stacks are the samples by call stack, and what frames are in common.
 type stacks struct {
 	frames []report.FlameFrame
@@ -338,7 +356,14 @@ func (s *Site) flamePage(w http.ResponseWriter, r *http.Request) {
 	sh := &sheet{page: page}
 	sum := &s.callStacks().sum
 	if sum.Bare == sum.Samples {
-		sh.add("flame", "No stacks", text("%s", noStacks))
+		why := noStacks
+		switch kept, other := s.stacksKept(); {
+		case kept:
+			why = "Call stacks were recorded, but no sample of the images that were found has a caller: --symfs names a directory that has more of them."
+		case other != "":
+			why = fmt.Sprintf(otherStacks, other, s.src.Profile.Event.Name)
+		}
+		sh.add("flame", "No stacks", text("%s", why))
 		s.send(w, "/flamegraph", page, sh.err)
 		return
 	}

@@ -175,3 +175,44 @@ func TestFlameInBrowser(t *testing.T) {
 		tab.Shot("flame" + map[bool]string{false: "", true: "-dark"}[s.Dark])
 	}
 }
+
+// TestStacksKept: pages say that no stacks were recorded only where none were; where another event
+// has them, they say which.
+func TestStacksKept(t *testing.T) {
+	stacked, _, _ := stackedView(t)
+	other := func() *View {
+		rec, path := recordingOf(t, "stalls", "chase.bfr")
+		im, err := image.Open(path, image.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer im.Close()
+		_, _, stack := aCall(t, im)
+		of := rec.Counts[0]
+		event := of.Event
+		event.Name = "faults"
+		c := sample.NewCounts(of.CPU, event)
+		c.Image(of.Images[0].ID)
+		c.AddSample(0, stack[0].Off, 3)
+		c.AddStack(stack, 3)
+		rec.Add(c)
+		return viewOf(t, inferred(t, rec, path))
+	}()
+	const none = "No call stacks were recorded"
+	for _, tt := range []struct {
+		name      string
+		of        *View
+		want, not string
+	}{
+		{"stacks", stacked, "", "stacks were recorded"},
+		{"stacks of another event", other, "Call stacks were recorded of faults", none},
+		{"no stacks", viewOf(t, sourceOf(t, "stalls", "chase.bfr")), none, "Call stacks were recorded"},
+	} {
+		for _, path := range []string{"/", "/flamegraph"} {
+			body := testtool.Body(t, testtool.Ask(patient(tt.of), "GET", "localhost", path))
+			if !strings.Contains(body, tt.want) || strings.Contains(body, tt.not) {
+				t.Errorf("%s, %s: want %q and not %q:\n%.2000s", tt.name, path, tt.want, tt.not, sections(body))
+			}
+		}
+	}
+}

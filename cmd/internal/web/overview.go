@@ -376,7 +376,11 @@ func (v *View) unknown(at places) report.Insight {
 	if common := p.CommonFactor(); common >= infer.TimeFactor {
 		f.Say("How often code ran is known from time alone, but for a factor of up to %.2g that all counts share: record --calibrate counts some. ", common)
 	}
-	if !slices.ContainsFunc(v.src.Recording.Counts, func(c *sample.Counts) bool { return c.Event.Name == p.Event.Name && len(c.Stacks) > 0 }) {
+	switch kept, other := v.stacksKept(); {
+	case kept:
+	case other != "":
+		f.Say("Call stacks were recorded of %s, and none of %s, so who calls what is inferred here: --event %s shows them. ", other, p.Event.Name, other)
+	default:
 		f.Say("No call stacks were recorded, so who calls what is inferred: record keeps them. ")
 	}
 	if _, ok := v.x.CountedTopDown(nil, nil); !ok {
