@@ -11,17 +11,17 @@ import (
 	"backfeed/sample"
 )
 
-// withMore is a recording of testdata/mix in which one procedure has twice the samples.
-func withMore(t *testing.T, v *View, name string) *sample.Recording {
+// withMore is a recording of a program of testdata in which one procedure has times as many samples more.
+func withMore(t *testing.T, v *View, program, recording, name string, times uint64) *sample.Recording {
 	t.Helper()
-	rec, _ := recordingOf(t, "mix", "samples.bfr")
+	rec, _ := recordingOf(t, program, recording)
 	p := v.byID[procID(t, v, name)]
 	for _, c := range rec.Counts {
 		for i, ic := range c.Images {
 			more := map[sample.Offset]uint64{}
 			for off, n := range ic.At {
 				if a, ok := p.ip.Image.AddrOf(off); ok && a >= p.r.Proc.Addr && uint64(a) < uint64(p.r.Proc.Addr)+p.r.Proc.Size {
-					more[off] = n
+					more[off] = n * times
 				}
 			}
 			for off, n := range more {
@@ -36,7 +36,7 @@ func withMore(t *testing.T, v *View, name string) *sample.Recording {
 func TestComparePage(t *testing.T) {
 	old := sourceOf(t, "mix", "samples.bfr")
 	_, path := recordingOf(t, "mix", "samples.bfr")
-	v := viewOf(t, inferred(t, withMore(t, viewOf(t, old), "lookup"), path))
+	v := viewOf(t, inferred(t, withMore(t, viewOf(t, old), "mix", "samples.bfr", "lookup", 1), path))
 	s := patient(v)
 	if r := testtool.Ask(s, "GET", "localhost", "/compare"); r.StatusCode != http.StatusNotFound || !strings.Contains(testtool.Body(t, r), "--against") {
 		t.Errorf("without an older recording: status %d", r.StatusCode)

@@ -325,6 +325,12 @@ func TestPprofStacks(t *testing.T) {
 // its first instruction.
 func aCall(t *testing.T, im *image.Image) (callee, caller string, stack []sample.Frame) {
 	t.Helper()
+	return callOf(t, im, "")
+}
+
+// callOf is the same of a procedure by its name; "" is any.
+func callOf(t *testing.T, im *image.Image, name string) (callee, caller string, stack []sample.Frame) {
+	t.Helper()
 	for i := range im.Symbols() {
 		p, err := im.Proc(i)
 		if err != nil {
@@ -333,7 +339,7 @@ func aCall(t *testing.T, im *image.Image) (callee, caller string, stack []sample
 		for k := range p.Calls {
 			call := &p.Calls[k]
 			to := im.Find(call.To)
-			if call.To == 0 || call.Tail || to < 0 || to == i || im.Symbols()[to].Source == image.FromPLT {
+			if call.To == 0 || call.Tail || to < 0 || to == i || im.Symbols()[to].Source == image.FromPLT || name != "" && im.Symbols()[to].Name != name {
 				continue
 			}
 			for _, in := range im.Insts(&p.Blocks[call.Block]) {
