@@ -41,8 +41,8 @@ Requests that name another host are refused. Nothing can be changed through the 
 ` + sourceHelp + `
 
 --against names an older recording, of the same build or another: pages then show what differs, as the
-command diff does of two, and the blocks of a procedure before and now beside each other. Older images
-are looked up below --symfs, too. Flags that choose from stores choose from both.
+command diff does of two, the blocks of a procedure before and now beside each other, and, if both have
+stacks, a flame graph coloured by the change of each frame. Older images are looked up below --symfs, too. Flags that choose from stores choose from both.
 
 Of a store, a page more has its epochs, hosts and labels, and what changed when.
 

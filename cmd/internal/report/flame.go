@@ -19,6 +19,9 @@ type Flame struct {
 	Frames    []FlameFrame   `json:"frames"`
 	Root      *FlameNode     `json:"root"`
 
+	Before  *UsertimeStacks `json:"before,omitempty"`  // of an older recording; absent if none is compared with
+	Changes []FlameChange   `json:"changes,omitempty"` // frames by their difference, as Judge has them
+
 	Names Style `json:"-"`
 }
 
@@ -47,6 +50,9 @@ type FlameNode struct {
 	Self     uint64       `json:"self"` // of Samples: those that end here
 	Cause    string       `json:"cause,omitempty"`
 	Share    float64      `json:"cause_share,omitempty"` // of the samples: time that Cause is likeliest to explain
+	Before   uint64       `json:"before,omitempty"`      // samples of the older recording
+	Change   float64      `json:"change,omitempty"`      // of the share of all samples, now minus before
+	Real     bool         `json:"real,omitempty"`        // chance does not explain Change
 	Children []*FlameNode `json:"children,omitempty"`    // the most samples first
 }
 
@@ -128,6 +134,7 @@ func (f *Flame) Prune(most int) {
 			one := &FlameNode{Frame: rest}
 			for _, c := range small {
 				one.Samples += c.Samples
+				one.Before += c.Before
 			}
 			one.Self = one.Samples
 			f.Left += len(small)

@@ -66,7 +66,17 @@ func (s *Site) comparePage(w http.ResponseWriter, r *http.Request) {
 	case !done:
 		s.wait(w, sh, []string{"the comparison"})
 	default:
-		s.addCompared(sh, d)
+		if f, err, done := s.flameDifference(s.patience); err != nil {
+			sh.err = err
+		} else if !done {
+			s.wait(w, sh, []string{"the difference by stack"})
+		} else if f == nil { // the note comes last
+			s.addCompared(sh, d)
+			s.addFlameDifference(sh, f)
+		} else {
+			s.addFlameDifference(sh, f)
+			s.addCompared(sh, d)
+		}
 	}
 	s.send(w, "/compare", page, sh.err)
 }

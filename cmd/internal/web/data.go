@@ -41,7 +41,8 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 		}
 		return v.Overview(-1), nil
 	},
-	"diff": diffDocument,
+	"diff":             diffDocument,
+	"flame-difference": flameDifferenceDocument,
 	"topstalls": func(v *View, _ url.Values) (any, error) {
 		return report.NewTopStalls(v.src.Profile, v.x, report.StallFilter{}, maxStalls), nil
 	},

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 
+	"backfeed/cmd/internal/input"
 	"backfeed/cmd/internal/report"
 	"backfeed/infer"
 	"backfeed/infer/explain"
@@ -19,7 +20,10 @@ import (
 const maxFlameNodes = 10_000
 
 // noStacks says what to do about a recording without stacks.
-const noStacks = "No call stacks were recorded. `backfeed record` records them, `backfeed record -a --callers` and `backfeed agent --callers` of whole machines, and perf does with `perf record --call-graph fp`; programs have to be built with frame pointers (-fno-omit-frame-pointer), as Go's are."
+const noStacks = "No call stacks were recorded. " + howStacks
+
+// howStacks says how to have stacks.
+const howStacks = "`backfeed record` records them, `backfeed record -a --callers` and `backfeed agent --callers` of whole machines, and perf does with `perf record --call-graph fp`; programs have to be built with frame pointers (-fno-omit-frame-pointer), as Go's are."
 
 // otherStacks says what to do about one that has stacks of another event alone.
 const otherStacks = "Call stacks were recorded of %s, and none of %s, which these pages are of: --event %[1]s shows them."
@@ -43,7 +47,7 @@ func (v *View) stacksKept() (kept bool, other string) {
 type stacks struct {
 	frames []report.FlameFrame
 	index  map[flameKey]int
-	procs  []procKey // as frames
+	keys   []flameKey // as frames
 	all    []flameStack
 	sum    report.UsertimeStacks
 }
@@ -96,14 +100,18 @@ func blockCauses(e *explain.Explanation) [][]causeShare {
 
 // callStacks returns the samples by call stack, and makes it when it is first asked for.
 func (v *View) callStacks() *stacks {
-	v.stacksOnce.Do(func() { v.stacks = v.newStacks() })
+	v.stacksOnce.Do(func() {
+		v.stacks = newStacks(v.src, func(key procKey) *viewed { return v.callGraph().procs[key] }, v.causesAt)
+	})
 	return v.stacks
 }
 
-func (v *View) newStacks() *stacks {
+// newStacks returns the samples of src by call stack; page returns the procedure that has a page,
+// and causes the likeliest ones at a place.
+func newStacks(src *input.Session, page func(procKey) *viewed, causes func(infer.CallFrame) []causeShare) *stacks {
 	s := &stacks{index: map[flameKey]int{}}
 	images := map[*infer.ImageProfile]int{}
-	for i, ip := range v.src.Profile.Images {
+	for i, ip := range src.Profile.Images {
 		images[ip] = i
 	}
 	frame := func(key flameKey, name report.Name) int {
@@ -114,12 +122,12 @@ func (v *View) newStacks() *stacks {
 			if key.ip != nil {
 				f.Image = images[key.ip]
 			}
-			if p := v.callGraph().procs[key.procKey]; p != nil {
+			if p := page(key.procKey); p != nil {
 				f.Page = procHref(p)
 			}
 			s.index[key] = i
 			s.frames = append(s.frames, f)
-			s.procs = append(s.procs, key.procKey)
+			s.keys = append(s.keys, key)
 		}
 		return i
 	}
@@ -156,8 +164,8 @@ func (v *View) newStacks() *stacks {
 		seen[key] = out
 		return out
 	}
-	for st := range v.src.Profile.CallStacks(v.src.Recording) {
-		out := flameStack{n: st.N, causes: v.causesAt(st.Frames[0])}
+	for st := range src.Profile.CallStacks(src.Recording) {
+		out := flameStack{n: st.N, causes: causes(st.Frames[0])}
 		complete := st.Complete()
 		s.sum.Samples += st.N
 		s.sum.Deepest = max(s.sum.Deepest, len(st.Frames))
@@ -217,10 +225,7 @@ type flameWanted struct {
 // inverted, what called it.
 func (v *View) flame(want flameWanted) *report.Flame {
 	s := v.callStacks()
-	doc := &report.Flame{Schema: "backfeed.flame/1", Event: v.src.Profile.Event.Name, Inverted: want.inverted, Stacks: s.sum, Frames: slices.Clone(s.frames), Names: v.names}
-	for _, ip := range v.src.Profile.Images {
-		doc.Images = append(doc.Images, ip.ID.Path)
-	}
+	doc := v.newFlame(want)
 	t := newGrowing(0)
 	through := -1
 	if want.proc != nil {
@@ -249,6 +254,16 @@ func (v *View) flame(want flameWanted) *report.Flame {
 	}
 	doc.Root = t.node()
 	doc.Prune(maxFlameNodes)
+	return doc
+}
+
+// newFlame is a document with all frames and no tree.
+func (v *View) newFlame(want flameWanted) *report.Flame {
+	s := v.callStacks()
+	doc := &report.Flame{Schema: "backfeed.flame/1", Event: v.src.Profile.Event.Name, Inverted: want.inverted, Stacks: s.sum, Frames: slices.Clone(s.frames), Names: v.names}
+	for _, ip := range v.src.Profile.Images {
+		doc.Images = append(doc.Images, ip.ID.Path)
+	}
 	return doc
 }
 

@@ -54,6 +54,7 @@ type View struct {
 
 	old        *input.Session // to compare with; nil if there is none
 	difference later[*compare.Difference]
+	flameLater later[*report.Flame] // what differs by stack; nil if a side has no stacks
 	byResult   map[*infer.Result]*viewed
 
 	fleetLock sync.Mutex

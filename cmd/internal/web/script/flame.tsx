@@ -8,8 +8,8 @@ import { load } from "./data";
 import { bind } from "./keys";
 
 type Frame = { procedure: string; mangled?: string; kind: string; image: number; page?: string };
-type Node = { frame: number; samples: number; self: number; cause?: string; cause_share?: number; children?: Node[] };
-type Flame = { event: string; inverted: boolean; images: string[]; frames: Frame[]; root: Node };
+type Node = { frame: number; samples: number; self: number; cause?: string; cause_share?: number; before?: number; change?: number; real?: boolean; children?: Node[] };
+type Flame = { before?: { samples: number }; event: string; inverted: boolean; images: string[]; frames: Frame[]; root: Node };
 
 // What d3-flame-graph draws, and what it makes of that.
 type Datum = { name: string; value: number; children: Datum[]; node: Node; frame: Frame };
@@ -38,11 +38,27 @@ const percent = (part: number, whole: number) => {
 	return p > 0 && p < 0.05 ? "<0.1 %" : p.toFixed(1) + " %";
 };
 
+// A difference is coloured by the change of a share, in these points; a sign and a figure say the same without colour.
+const steps = [0, 0.01, 0.05];
+const changes: [name: string, variable: string][] = [
+	["▲ 5 points or more", "m3"], ["▲ 1 to 5", "m2"], ["▲ less than 1", "m1"], ["within chance", "f0"],
+	["▼ less than 1", "l1"], ["▼ 1 to 5", "l2"], ["▼ 5 points or more", "l3"],
+];
+
+function changeOf(node: Node): string {
+	const d = node.change ?? 0;
+	return !node.real || d === 0 ? "f0" : (d > 0 ? "m" : "l") + steps.filter((s) => Math.abs(d) >= s).length;
+}
+
+// signed is a change in points.
+const signed = (d: number) => (d > 0 ? "▲ +" : d < 0 ? "▼ −" : "") + Math.abs(100 * d).toFixed(Math.abs(d) < 0.001 ? 2 : 1);
+
 const byImage = signal(false), shown = signal<Datum | null>(null), chosen = signal<Datum | null>(null), found = signal("");
 
 function datum(flame: Flame, node: Node): Datum {
 	const frame = flame.frames[node.frame]!; // the document has all
-	return { name: frame.procedure, value: node.samples, children: (node.children ?? []).map((c) => datum(flame, c)), node, frame };
+	const name = frame.procedure + (node.real ? " " + signed(node.change ?? 0) : "");
+	return { name, value: node.samples, children: (node.children ?? []).map((c) => datum(flame, c)), node, frame };
 }
 
 function Legend({ flame }: { flame: Flame }) {
@@ -56,6 +72,7 @@ function Legend({ flame }: { flame: Flame }) {
 				? flame.images.map((path, i) => used.has(i) && (
 					<span class="key" key={i}><span class={"swatch i" + (i % 6)}></span> {path.split("/").pop()}</span>
 				))
+				: flame.before ? changes.map(([name, variable]) => <span class="key" key={variable}><span class={"swatch " + variable}></span> {name}</span>)
 				: groups.map((g, i) => <span class="key" key={i}><span class={"swatch f" + (i + 1) % groups.length}></span> {g[0]}</span>)}
 			<span class="key"><span class="swatch cut"></span> stands for what was not recorded</span>
 		</p>
@@ -69,7 +86,8 @@ function About({ flame, of }: { flame: Flame; of: Datum }) {
 		<>
 			<b>{frame.procedure}</b>{frame.kind === "inlined" && " (inlined)"}: {node.samples} samples, {percent(node.samples, flame.root.samples)} of all
 			{node.self > 0 && node.self < node.samples && <>; {percent(node.self, flame.root.samples)} {flame.inverted ? "with nothing above" : "in it"}</>}
-			{node.cause !== undefined && <>; {node.cause} is likeliest to explain {percent(node.cause_share ?? 0, 1)} of its time</>}
+			{flame.before && <>; before {percent(node.before ?? 0, flame.before.samples)}: {signed(node.change ?? 0)} points{node.real ? "" : ", within the chance of sampling"}</>}
+			{!flame.before && node.cause !== undefined && <>; {node.cause} is likeliest to explain {percent(node.cause_share ?? 0, 1)} of its time</>}
 			{image !== undefined && <>; {image}</>}
 		</>
 	);
@@ -92,7 +110,7 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 				<label>Frames with <input type="search" id="flame-search" onInput={(e) => search(e.currentTarget.value)} /></label>
 				{" "}<output>{found.value}</output>
 				<span role="group" aria-label="Colours">
-					<button type="button" aria-pressed={!byImage.value} onClick={() => (byImage.value = false)}>by cause</button>
+					<button type="button" aria-pressed={!byImage.value} onClick={() => (byImage.value = false)}>{flame.before ? "by change" : "by cause"}</button>
 					<button type="button" aria-pressed={byImage.value} onClick={() => (byImage.value = true)}>by image</button>
 				</span>
 				<button type="button" disabled={chosen.value === null} onClick={() => chart.resetZoom()}>Whole graph</button>
@@ -102,7 +120,7 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 				{of !== null ? <About flame={flame} of={of} /> : "Point at a frame to read its figures, click it to make it as wide as the page."}
 				{links?.page !== undefined && of === chosen.value && (
 					<>
-						{" "}<a href={links.page}>its code</a> · <a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a>
+						{" "}<a href={links.page}>its code</a> · {flame.before && <><a href={"/compare?proc=" + id}>before and now</a> · </>}<a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a>
 					</>
 				)}
 			</p>
@@ -110,16 +128,19 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 	);
 }
 
-function colour(d: Drawn): string {
+function colour(d: Drawn, difference: boolean): string {
 	const { frame, node } = d.data;
 	if (d.highlight) {
 		return "var(--hit)";
 	}
-	if (["cut", "bare", "unknown", "rest", "all"].includes(frame.kind)) {
+	if (!(difference && node.real) && ["cut", "bare", "unknown", "rest", "all"].includes(frame.kind)) {
 		return "var(--raised)";
 	}
 	if (byImage.value) {
 		return frame.image < 0 ? "var(--f0)" : "var(--i" + (frame.image % 6) + ")";
+	}
+	if (difference) {
+		return "var(--" + changeOf(node) + ")";
 	}
 	return "var(" + groups[groupOf(node)]![1] + ")";
 }
@@ -130,7 +151,7 @@ export async function flame(place: HTMLElement): Promise<void> {
 	const panel = document.createElement("div"), picture = document.createElement("div");
 	picture.className = "flamegraph";
 	picture.setAttribute("role", "img");
-	picture.setAttribute("aria-label", "Flame graph; the list below has the same");
+	picture.setAttribute("aria-label", doc.before ? "Difference flame graph; the table below has what changed most" : "Flame graph; the list below has the same");
 	place.append(panel, picture);
 	place.hidden = false;
 	const list = place.parentElement?.querySelector<HTMLDetailsElement>("details.aslist");
@@ -141,7 +162,7 @@ export async function flame(place: HTMLElement): Promise<void> {
 	const width = () => Math.max(300, picture.clientWidth);
 	const lower = (d: Drawn, text: string) => d.data.name.toLowerCase().includes(text.toLowerCase());
 	const chart = flamegraph().width(width()).cellHeight(20).inverted(true).sort(false).minFrameSize(1).transitionDuration(0)
-		.setColorMapper(colour).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
+		.setColorMapper((d: Drawn) => colour(d, doc.before !== undefined)).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
 		.resetHeightOnZoom(true)
 		.onHover((d: Drawn) => (shown.value = d.data))
 		.onClick((d: Drawn) => (chosen.value = d.parent === undefined || d.parent === null ? null : d.data))
@@ -165,6 +186,6 @@ export async function flame(place: HTMLElement): Promise<void> {
 		}
 	}).observe(picture);
 	bind("/", "search the flame graph", () => document.getElementById("flame-search")?.focus());
-	bind("c", "colour by cause or by image", () => (byImage.value = !byImage.value));
+	bind("c", doc.before ? "colour by change or by image" : "colour by cause or by image", () => (byImage.value = !byImage.value));
 	bind("w", "show the whole flame graph", () => chart.resetZoom());
 }
