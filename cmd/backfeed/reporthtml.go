@@ -17,8 +17,10 @@ what is not known. The procedures with most cycles follow.
 With --html it writes a page instead. The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
 causes of their stalls; causes by image and recording; how far the figures are to be trusted; the
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
-lies in memory. It needs a browser and nothing else: no network, and scripts only for comfort. Code that
-took hardly any time is left out, and so are further procedures once their code has 4 MB.
+lies in memory; the flame graph of a recording with stacks. It needs a browser and nothing else: no
+network, and scripts only for comfort: flow graphs then have all blocks, where there is room, and move.
+Code that took hardly any time is left out, and so are further procedures once their code has 3 MB: the
+file stays below 5 MB.
 
 With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 

@@ -9,7 +9,7 @@ echo "infer: $(run infer)"
 echo "report: $(run report --html "$out/page.html"), $(stat -c %s "$out/page.html") bytes"
 "$out/backfeed" serve "$set/samples.bfr" --symfs "$set/symfs" >"$out/address" 2>/dev/null &
 server=$!
-until [ -s "$out/address" ]; do sleep 0.2; done
+until [ -s "$out/address" ]; do kill -0 $server; sleep 0.2; done # fails if it ended
 curl -s -o /dev/null -w 'first page: %{time_total} s\n' "$(cat "$out/address")"
 echo "serve: $(grep VmHWM /proc/$server/status)"
 kill $server

@@ -147,6 +147,25 @@ func (f *Flame) Prune(most int) {
 	walk(f.Root)
 }
 
+// Compact leaves out the frames that no node is of.
+func (f *Flame) Compact() {
+	to := make([]int, len(f.Frames)) // the new index, plus 1
+	var frames []FlameFrame
+	var walk func(n *FlameNode)
+	walk = func(n *FlameNode) {
+		if to[n.Frame] == 0 {
+			frames = append(frames, f.Frames[n.Frame])
+			to[n.Frame] = len(frames)
+		}
+		n.Frame = to[n.Frame] - 1
+		for _, c := range n.Children {
+			walk(c)
+		}
+	}
+	walk(f.Root)
+	f.Frames = frames
+}
+
 // Check reports the first promise that f breaks. Tests call it on every Flame.
 func (f *Flame) Check() error {
 	var walk func(n *FlameNode) error

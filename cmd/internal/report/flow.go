@@ -62,9 +62,9 @@ type FlowDrawing struct {
 	Y     int     `json:"y"`
 }
 
-// NewFlowDocument places all blocks of a procedure.
-func NewFlowDocument(of *explain.Explanation, names Style) *FlowDocument {
-	f := &Flow{Of: of, Blocks: len(of.Result.Proc.Blocks), Names: names}
+// NewFlowDocument places all blocks of a procedure; prefix begins their ids, as it does in Flow.
+func NewFlowDocument(of *explain.Explanation, names Style, prefix string) *FlowDocument {
+	f := &Flow{Of: of, Blocks: len(of.Result.Proc.Blocks), Names: names, Prefix: prefix}
 	nodes, _ := f.nodes()
 	edges := f.edges(nodes)
 	doc := &FlowDocument{Schema: "backfeed.flow/1", Procedure: names.NameOf(of.Result.Proc.Name), Hottest: -1, Blocks: []FlowBlock{}, Edges: []FlowDrawing{}}

@@ -6,7 +6,7 @@ import "testing"
 // hottest is the one with the most time.
 func TestFlowDocument(t *testing.T) {
 	_, e := chase(t)
-	doc := NewFlowDocument(e, Style{})
+	doc := NewFlowDocument(e, Style{}, "")
 	if len(doc.Blocks) != len(e.Result.Proc.Blocks) || len(doc.Edges) != len(e.Result.Proc.Edges) {
 		t.Errorf("%d blocks and %d edges, want %d and %d", len(doc.Blocks), len(doc.Edges), len(e.Result.Proc.Blocks), len(e.Result.Proc.Edges))
 	}

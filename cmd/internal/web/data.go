@@ -27,7 +27,7 @@ var documents = map[string]func(v *View, q url.Values) (any, error){
 		if p == nil {
 			return nil, errNoProc
 		}
-		return report.NewFlowDocument(v.explain(p), v.names), nil
+		return report.NewFlowDocument(v.explain(p), v.names, ""), nil
 	},
 	"infer": func(v *View, _ url.Values) (any, error) {
 		return written(func(w io.Writer) error { return infer.WriteDocument(w, v.src.Profile, nil) }), nil

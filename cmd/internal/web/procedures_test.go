@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"backfeed/cmd/internal/report"
 	"backfeed/internal/testtool"
 )
 
@@ -153,6 +154,62 @@ func TestReportInBrowser(t *testing.T) {
 	tab.Click(`.proctable tr[data-row="0"] th a`)
 	tab.Wait("document.querySelector('section:target .listing')")
 	checkLook(t, tab)
+}
+
+// TestReportStacksInBrowser: a page that is one file has the flame graph, and the flow graphs with all
+// blocks, whose blocks lead to their code in it.
+func TestReportStacksInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v, callee, _ := stackedView(t)
+	page, err := v.Report(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := page.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if text.Len() > maxFile {
+		t.Errorf("%d bytes", text.Len())
+	}
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text.String()))
+	id := procID(t, v, callee)
+	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
+		tab := b.Open(t, url, s)
+		tab.Wait("document.querySelectorAll('.frame rect[fill]').length > 2")
+		tab.Eval(`document.querySelector('.frame[name="`+callee+`"] rect').dispatchEvent(new MouseEvent("click", {bubbles: true}))`, nil)
+		tab.Wait(`document.querySelector(".flame .about a[href='#` + id + `']") !== null && document.querySelector(".flame .about a[href^='/']") === null`)
+		tab.Click(".flame .about a")
+		graph := `document.querySelector("#` + id + ` .graph canvas")`
+		tab.Wait(`Number(` + graph + `?.dataset.blocks) > 0`)
+		tab.Eval(graph+`.scrollIntoView({block: "center"})`, nil)
+		tab.Eval(`document.querySelector("#`+id+` .graph .tools button:last-child").click()`, nil)
+		tab.Click("#" + id + " .graph canvas") // the hottest block is in its middle
+		tab.Wait(`location.hash.startsWith("#` + id + `") && location.hash !== "#` + id + `" && document.getElementById(location.hash.slice(1)) !== null`)
+		checkLook(t, tab)
+	}
+	bare := b.Open(t, url, testtool.Screen{NoScripts: true})
+	if bare.Count(".aslist[open] .tree a") == 0 || bare.Count("#"+id+" .flow svg") == 0 {
+		t.Error("without scripts, the list of stacks or the flow graph is not there")
+	}
+}
+
+// TestReportBounds: graphs that have no room are left out, and the hottest procedures have theirs.
+func TestReportBounds(t *testing.T) {
+	v, _, _ := stackedView(t)
+	sh := &sheet{page: report.NewPage("", ""), room: 4000}
+	for _, p := range v.procs {
+		v.addProc(sh, p, p.id, true, func(*viewed) string { return "" })
+	}
+	if sh.err != nil || sh.room < 0 || len(sh.page.Data) == len(v.procs) {
+		t.Errorf("%v; %d bytes left, %d graphs of %d", sh.err, sh.room, len(sh.page.Data), len(v.procs))
+	}
+	for i, s := range sh.page.Sections {
+		has := slices.ContainsFunc(sh.page.Data, func(d report.Datum) bool { return d.Name == "flow-"+v.procs[i].id })
+		if strings.Contains(string(s.Body), `data-flow="flow-`+v.procs[i].id+`"`) != has {
+			t.Errorf("%s: its picture and its document do not agree", v.procs[i].row.Name)
+		}
+	}
 }
 
 // TestHostileNamesInBrowser: names are text, whatever is in them.

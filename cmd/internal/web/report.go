@@ -1,22 +1,29 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"html/template"
+	"slices"
+	"strings"
 
 	"backfeed/cmd/internal/report"
 )
 
 const (
-	maxReport = 4 << 20 // bytes of a report after which no procedure is added
-	maxRows   = 200     // procedures in its list
-	maxItems  = 3000    // procedures that scripts list
+	maxFile   = 5_000_000 // bytes of a report
+	maxReport = 3_000_000 // bytes of code after which no procedure is added
+	maxFlows  = 700_000   // bytes of flow graphs with all blocks, if that much is left
+	maxFlame  = 1_000_000 // bytes of a flame graph, if that much is left
+	maxRows   = 200       // procedures in its list
+	maxItems  = 2000      // procedures that scripts list
 )
 
 // Report makes all pages one, with the code of n procedures. It calls progress, if there
 // is one, with those that are done.
 func (v *View) Report(n int, progress func(done, total int)) (*report.Page, error) {
 	page := report.NewPage("Where the time went", v.lead())
-	procs := &sheet{page: report.NewPage("", "")}
+	procs := &sheet{page: report.NewPage("", ""), room: maxFlows} // the hottest procedures take what they need of it first
 	written := 0
 	inside := map[*viewed]bool{}
 	for _, p := range v.procs[:min(n, len(v.procs))] {
@@ -84,5 +91,84 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	s.add("reading", "How to read the code below", text("%s", listingNote(v.x)))
 	page.Sections = append(page.Sections, procs.page.Sections...)
 	page.Data = append(page.Data, report.Datum{Name: "report", Of: o})
+	if s.err == nil {
+		s.err = v.addFlame(page, href)
+	}
+	if s.err == nil {
+		s.err = addFlows(page, procs.page.Data)
+	}
 	return page, s.err
+}
+
+// sizeOf is how many bytes a page has.
+func sizeOf(page *report.Page) (int, error) {
+	var written counted
+	err := page.Write(&written)
+	return int(written), err
+}
+
+// addFlows puts the flow graphs with all blocks into a report, the hottest procedures' first, as far as
+// there is room. The others keep the picture of their hottest blocks.
+func addFlows(page *report.Page, flows []report.Datum) error {
+	size, err := sizeOf(page)
+	for _, d := range flows {
+		const markup = 100 // bytes around a document
+		n := len(d.Of.(json.RawMessage)) + markup
+		if size+n < maxFile {
+			size += n
+			page.Data = append(page.Data, d)
+			continue
+		}
+		for i := range page.Sections {
+			body := &page.Sections[i].Body
+			*body = template.HTML(strings.ReplaceAll(string(*body), ` data-flow="`+d.Name+`"`, ""))
+		}
+	}
+	return err
+}
+
+// addFlame puts the flame graph behind the findings of a report, as large as there is room for it.
+func (v *View) addFlame(page *report.Page, href func(*viewed) string) error {
+	if v.callStacks().none() {
+		return nil
+	}
+	size, err := sizeOf(page)
+	if err != nil {
+		return err
+	}
+	room := min(maxFlame, maxFile-size-1000) // less the markup around it
+	doc := v.flame(flameWanted{})
+	for i, k := range v.callStacks().keys {
+		doc.Frames[i].Page = ""
+		if p := v.callGraph().procs[k.procKey]; p != nil {
+			doc.Frames[i].Page = href(p)
+		}
+	}
+	for nodes := maxFlameNodes; nodes >= 100; nodes /= 2 {
+		doc.Prune(nodes)
+		doc.Compact()
+		html, err := doc.HTML("flame")
+		if err != nil {
+			return err
+		}
+		b, err := json.Marshal(doc)
+		if err != nil {
+			return err
+		}
+		if len(b)+len(html) < room {
+			at := slices.IndexFunc(page.Sections, func(s report.Section) bool { return s.ID == "findings" }) + 1
+			page.Sections = slices.Insert(page.Sections, at, report.Section{ID: "flame", Title: "Flame graph", Body: html})
+			page.Data = append(page.Data, report.Datum{Name: "flame", Of: json.RawMessage(b)})
+			return nil
+		}
+	}
+	return nil
+}
+
+// counted is how many bytes were written.
+type counted int
+
+func (c *counted) Write(b []byte) (int, error) {
+	*c += counted(len(b))
+	return len(b), nil
 }

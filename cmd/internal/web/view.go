@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"math"
@@ -232,6 +233,7 @@ func (v *View) listHTML(list *report.ProcList) func() (template.HTML, error) {
 type sheet struct {
 	page *report.Page
 	err  error
+	room int // bytes that are left for documents of flow graphs
 }
 
 // add appends a section. The first error sticks.
@@ -440,6 +442,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 	hot := &report.HotBlocks{Of: e, Code: code}
 	if brief {
 		code.Rows = 250
+		s.addFlow(flow, p, prefix)
 		s.add(p.id, p.row.Name, v.facts(p), causes, hot.HTML, v.calls(p, href), flow.HTML, code.HTML)
 		return
 	}
@@ -458,6 +461,21 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 	if why := notes(); len(why) > 0 {
 		s.add("source", "Source", text("%s.", strings.Join(why, ". ")))
 	}
+}
+
+// addFlow puts the graph of all blocks into a page of one file, if there is room for it.
+func (s *sheet) addFlow(flow *report.Flow, p *viewed, prefix string) {
+	if s.room <= 0 || s.err != nil {
+		return
+	}
+	doc := report.NewFlowDocument(flow.Of, flow.Names, prefix)
+	var b []byte
+	if b, s.err = json.Marshal(doc); len(b) > s.room {
+		return
+	}
+	s.room -= len(b)
+	flow.Document = "flow-" + p.id
+	s.page.Data = append(s.page.Data, report.Datum{Name: flow.Document, Of: json.RawMessage(b)})
 }
 
 // panes puts one or two parts beside each other, where there is room.

@@ -106,7 +106,7 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 	};
 	return (
 		<>
-			<form role="search" onSubmit={(e) => e.preventDefault()}>
+			<form role="search" aria-label="Flame graph" onSubmit={(e) => e.preventDefault()}>
 				<label>Frames with <input type="search" id="flame-search" onInput={(e) => search(e.currentTarget.value)} /></label>
 				{" "}<output>{found.value}</output>
 				<span role="group" aria-label="Colours">
@@ -120,7 +120,9 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 				{of !== null ? <About flame={flame} of={of} /> : "Point at a frame to read its figures, click it to make it as wide as the page."}
 				{links?.page !== undefined && of === chosen.value && (
 					<>
-						{" "}<a href={links.page}>its code</a> · {flame.before && <><a href={"/compare?proc=" + id}>before and now</a> · </>}<a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a>
+						{" "}<a href={links.page}>its code</a>
+						{flame.before && <> · <a href={"/compare?proc=" + id}>before and now</a></>}
+						{!links.page.startsWith("#") && <> · <a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a></>}
 					</>
 				)}
 			</p>

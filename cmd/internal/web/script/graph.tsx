@@ -34,8 +34,22 @@ function boxOf(e: Edge, blocks: Block[]): Box {
 
 const meets = (a: Box, b: Box) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
 
+// near waits until an element is about to be seen: a page of one file has many graphs.
+function near(element: HTMLElement): Promise<void> {
+	return new Promise((done) => {
+		const watch = new IntersectionObserver((seen) => {
+			if (seen.some((s) => s.isIntersecting)) {
+				watch.disconnect();
+				done();
+			}
+		}, { rootMargin: "600px" });
+		watch.observe(element);
+	});
+}
+
 // graph replaces the server's picture, of the hottest blocks alone, by one of all.
 export async function graph(place: HTMLElement): Promise<void> {
+	await near(place);
 	const flow = await load<Flow>(place.dataset.flow ?? "");
 	const edges: Drawn[] = flow.edges.map((e) => ({ ...e, line: new Path2D(e.path), head: new Path2D(e.arrow), box: boxOf(e, flow.blocks) }));
 	const at = new Map(flow.blocks.map((b, i) => [b.id, i]));

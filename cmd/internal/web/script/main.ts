@@ -16,7 +16,16 @@ const features: [selector: string, start: (element: HTMLElement) => void | Promi
 	[".panes", procedure],
 	[".findings", overview],
 	[".proclist", procedures],
+	[".wide:not([tabindex])", scrolled],
 ];
+
+// scrolled lets keys scroll what may be wider than a narrow screen. It is not measured: that would
+// lay out all that is not yet in sight.
+function scrolled(element: HTMLElement): void {
+	if (matchMedia("(max-width: 60rem)").matches && element.querySelector("a, button, summary") === null) {
+		element.tabIndex = 0;
+	}
+}
 
 for (const [selector, start] of features) {
 	for (const element of document.querySelectorAll<HTMLElement>(selector)) {
