@@ -34,7 +34,7 @@ function boxOf(e: Edge, blocks: Block[]): Box {
 
 const meets = (a: Box, b: Box) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
 
-// near waits until an element is about to be seen: a page of one file has many graphs.
+// near waits until an element is about to be seen.
 function near(element: HTMLElement): Promise<void> {
 	return new Promise((done) => {
 		const watch = new IntersectionObserver((seen) => {
@@ -49,7 +49,9 @@ function near(element: HTMLElement): Promise<void> {
 
 // graph replaces the server's picture, of the hottest blocks alone, by one of all.
 export async function graph(place: HTMLElement): Promise<void> {
-	await near(place);
+	if (document.querySelectorAll("[data-flow]").length > 1) {
+		await near(place); // a page of one file has many graphs
+	}
 	const flow = await load<Flow>(place.dataset.flow ?? "");
 	const edges: Drawn[] = flow.edges.map((e) => ({ ...e, line: new Path2D(e.path), head: new Path2D(e.arrow), box: boxOf(e, flow.blocks) }));
 	const at = new Map(flow.blocks.map((b, i) => [b.id, i]));
