@@ -126,8 +126,8 @@ func (c *cli) view(src *input.Session, files []string, path string) (*web.View, 
 		return nil, err
 	}
 	var names []string
-	for _, f := range files {
-		names = append(names, filepath.Base(f))
+	for _, name := range input.Names(files) { // an address may hold a secret
+		names = append(names, filepath.Base(name))
 	}
 	v.SetFiles(names)
 	if path == "" {

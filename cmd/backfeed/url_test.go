@@ -99,6 +99,16 @@ func TestURL(t *testing.T) {
 	}
 }
 
+// TestReportOfAddress: what a report was read from is named without what is secret in its address.
+func TestReportOfAddress(t *testing.T) {
+	server := httptest.NewServer(http.FileServer(http.Dir("../../testdata/mix")))
+	defer server.Close()
+	code, stdout, stderr := runCLI(t, "report", server.URL+"/samples.bfr?token=t0ps3cret", "--symfs", "../../testdata/mix", "--format", "json")
+	if code != exitDone || !strings.Contains(stdout, "samples.bfr") || strings.Contains(stdout+stderr, "t0ps3cret") {
+		t.Errorf("exit code %d: %s%.400s", code, stderr, stdout)
+	}
+}
+
 // TestProfileServers: servers of profiles are sources of commands, chosen from by flags; what they have without addresses
 // makes a profile for Go and nothing else.
 func TestProfileServers(t *testing.T) {
