@@ -2,6 +2,7 @@ package emit
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -87,10 +88,8 @@ func compilers(ip *infer.ImageProfile) (all []Compiler) {
 		c := Compiler{}
 		if err == nil {
 			u := lines.Unit(r.Proc.Addr)
-			c.Name, c.Lang = u.Producer, u.Lang
-			if name, flags := cutFlags(u.Producer); flags {
-				c.Name = name
-			}
+			c.Name, _, _ = strings.Cut(u.Producer, " -") // gcc adds flags
+			c.Lang = u.Lang
 		}
 		i := slices.IndexFunc(all, func(o Compiler) bool { return o.Name == c.Name && o.Lang == c.Lang })
 		if i < 0 {
@@ -99,18 +98,9 @@ func compilers(ip *infer.ImageProfile) (all []Compiler) {
 		all[i].Samples += r.Samples
 	}
 	slices.SortStableFunc(all, func(a, b Compiler) int {
-		if a.Samples != b.Samples {
-			return map[bool]int{true: -1, false: 1}[a.Samples > b.Samples]
-		}
-		return strings.Compare(a.Name, b.Name)
+		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.Name, b.Name))
 	})
 	return all
-}
-
-// cutFlags returns the name of a compiler without the flags that gcc adds to it.
-func cutFlags(producer string) (name string, cut bool) {
-	name, _, cut = strings.Cut(producer, " -")
-	return name, cut
 }
 
 // madeBy reports whether a compiler whose name has one of the words made at least a tenth of what was sampled.
@@ -187,26 +177,32 @@ func (m *maker) emit(format, file string) string {
 	return m.command("emit "+format, image+"-o "+prose.ShellWord(file))
 }
 
-// write has a format written, and adds what becomes of it; then is the command that uses the file.
-func (m *maker) write(format Format, opt Options, o Offer, commands ...string) *bytes.Buffer {
+// write has a format written, and adds what becomes of it, with the commands that write the file and then use it.
+func (m *maker) write(format Format, opt Options, o Offer, command string, then ...string) *bytes.Buffer {
 	var b bytes.Buffer
 	opt.Image = NameOf(m.Image.ID)
 	o.Says, o.Err = format(&b, m.src, opt)
 	if o.Err == nil {
-		for _, c := range commands {
-			command, note, ok := strings.Cut(c, ", with ")
-			if ok {
-				o.Note = "With " + note + "."
-			} else if command, note, ok = strings.Cut(c, "; "); ok {
-				o.Note = strings.ToUpper(note[:1]) + note[1:] + "."
-			}
-			o.Commands = append(o.Commands, command)
-		}
+		o.use(command, then...)
 	} else {
 		o.Worth = ""
 	}
 	m.Files = append(m.Files, o)
 	return &b
+}
+
+// use has a command write the file; what has to hold for one that then uses it stands behind that, and becomes the note.
+func (o *Offer) use(write string, then ...string) {
+	o.Commands = append(o.Commands, write)
+	for _, c := range then {
+		command, note, ok := strings.Cut(c, ", with ")
+		if ok {
+			o.Note = "With " + note + "."
+		} else if command, note, ok = strings.Cut(c, "; "); ok {
+			o.Note = strings.ToUpper(note[:1]) + note[1:] + "."
+		}
+		o.Commands = append(o.Commands, command)
+	}
 }
 
 func (m *maker) golang() {
@@ -302,8 +298,7 @@ func (m *maker) linker() {
 		o.Says = []string{Ordered(m.Image.ID, m.ordered.Order, m.ordered.Gain)}
 		o.Worth = m.ordered.worth()
 		if m.ordered.Gain.Clear() {
-			command, note, _ := strings.Cut(fmt.Sprintf(NextLinks["lld"], prose.ShellWord(file)), ", with ")
-			o.Commands, o.Note = []string{m.command("layout "+prose.ShellWord(m.Image.ID.Path), "--for lld -o "+prose.ShellWord(file)), command}, "With "+note+"."
+			o.use(m.command("layout "+prose.ShellWord(m.Image.ID.Path), "--for lld -o "+prose.ShellWord(file)), fmt.Sprintf(NextLinks["lld"], prose.ShellWord(file)))
 		}
 	}
 	m.Files = append(m.Files, o)

@@ -55,7 +55,10 @@ func (f *Flame) Judge(frames [][2]uint64) {
 	}
 	slices.SortStableFunc(f.Changes, func(a, b FlameChange) int {
 		if a.Real != b.Real {
-			return map[bool]int{true: -1, false: 1}[a.Real]
+			if a.Real {
+				return -1
+			}
+			return 1
 		}
 		return cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference))
 	})

@@ -111,15 +111,7 @@ func (v *View) linkOf(ip *infer.ImageProfile) (byAddr func(image.Symbol) string,
 			}
 		}
 	}
-	return func(s image.Symbol) string { return pageOf(addrs[s.Addr]) }, func(name string) *viewed { return names[name] }
-}
-
-// pageOf leads to the page of a procedure; "" if it has none.
-func pageOf(p *viewed) string {
-	if p == nil {
-		return ""
-	}
-	return "/proc/" + p.id
+	return func(s image.Symbol) string { return procHref(addrs[s.Addr]) }, func(name string) *viewed { return names[name] }
 }
 
 // trustOf is a badge of the confidence under half of the samples of an image, within functions.
@@ -224,8 +216,7 @@ func (v *View) addGoCalls(s *sheet, ip *infer.ImageProfile, offers *emit.Offers)
 			sure = "would say so too"
 		}
 		t.Row(report.Percent(d.Share), what, v.names.NameOf(d.Site)+" -> "+v.names.NameOf(d.Callee), call.Conf.String(), sure)
-		caller, _, _ := cutLine(d.Site)
-		t.Link(pageOf(byName(caller)))
+		t.Link(procHref(byName(callerOf(d.Site))))
 	}
 	s.add("calls", "Calls", text("%d calls hold 99 %% of the weight and are hot to the compiler: %d of them may be inlined, up to a cost of 2000 in place of 80; %d are indirect and become direct, with a check before; %d are inlined already. Whether a callee is small enough, only the compiler knows. The %d heaviest of those that change:",
 		total, n[mayBeInlined], n[becomesDirect], n[staysInlined], listed), table(t, ""))
@@ -234,13 +225,12 @@ func (v *View) addGoCalls(s *sheet, ip *infer.ImageProfile, offers *emit.Offers)
 	}
 }
 
-// cutLine takes "caller:12" apart.
-func cutLine(site string) (caller, line string, ok bool) {
-	i := strings.LastIndexByte(site, ':')
-	if i < 0 {
-		return site, "", false
+// callerOf is the caller in "caller:12".
+func callerOf(site string) string {
+	if i := strings.LastIndexByte(site, ':'); i >= 0 {
+		return site[:i]
 	}
-	return site[:i], site[i+1:], true
+	return site
 }
 
 // addFunctions appends what clang would decide of functions and of calls that are inlined.
@@ -267,10 +257,7 @@ func (v *View) addFunctions(s *sheet, ip *infer.ImageProfile, offers *emit.Offer
 		name, conf := v.names.NameOf(d.Site), ""
 		site := d.Site
 		if d.Kind == feedback.Inline {
-			name, site = v.names.Names(d.Site)+" -> "+v.names.NameOf(d.Callee), strings.Split(site, " @ ")[0]
-			if caller, _, ok := cutLine(site); ok {
-				site = caller
-			}
+			name, site = v.names.Names(d.Site)+" -> "+v.names.NameOf(d.Callee), callerOf(strings.Split(site, " @ ")[0])
 		}
 		p := byName(site)
 		if p != nil && d.Kind != feedback.Inline {
@@ -281,7 +268,7 @@ func (v *View) addFunctions(s *sheet, ip *infer.ImageProfile, offers *emit.Offer
 			sure = "would say so too"
 		}
 		t.Row(report.Percent(d.Share), what, name, conf, sure)
-		t.Link(pageOf(p))
+		t.Link(procHref(p))
 	}
 	s.add("functions", "Functions", text("clang would take %d functions for hot and %d for cold, and inline %d calls again that are inlined now, by the cutoffs of the profile's summary (99 %% and 99.9999 %% of all counts). The %d heaviest:", hot, cold, calls, listed), table(t, ""))
 }
@@ -429,6 +416,17 @@ func (s *Site) buildPage(w http.ResponseWriter, r *http.Request) {
 func (s *Site) wait(w http.ResponseWriter, sh *sheet, missing []string) {
 	sh.add("waiting", "Being worked out", text("Not here yet: %s. The page asks again by itself until all is here.", strings.Join(missing, ", ")))
 	w.Header().Set("Refresh", "2")
+}
+
+// has reports whether what a later returned is there; if not, the page says so.
+func (s *Site) has(w http.ResponseWriter, sh *sheet, what string, err error, done bool) bool {
+	switch {
+	case err != nil:
+		sh.err = err
+	case !done:
+		s.wait(w, sh, []string{what})
+	}
+	return err == nil && done
 }
 
 // layoutPage shows where executed code lies.

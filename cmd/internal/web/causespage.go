@@ -57,7 +57,7 @@ func idOf(image int, r *infer.Result) string {
 // stallHref leads to the code of a stall.
 func (v *View) stallHref(r *report.StallRow) string {
 	if p := v.viewedOf(r.Of.Result); p != nil {
-		return "/proc/" + p.id + "#" + r.BlockID()
+		return procHref(p) + "#" + r.BlockID()
 	}
 	return ""
 }

@@ -42,9 +42,6 @@ func (v *View) compared(patience time.Duration) (*compare.Difference, error, boo
 
 // viewedOf returns the procedure of a result; nil if it has no page.
 func (v *View) viewedOf(r *infer.Result) *viewed {
-	if v.byResult == nil || r == nil {
-		return nil
-	}
 	return v.byResult[r]
 }
 
@@ -60,20 +57,14 @@ func (s *Site) comparePage(w http.ResponseWriter, r *http.Request) {
 	page := report.NewPage("What differs", s.compareLead())
 	sh := &sheet{page: page}
 	d, err, done := s.compared(s.patience)
-	switch {
-	case err != nil:
-		sh.err = err
-	case !done:
-		s.wait(w, sh, []string{"the comparison"})
-	default:
-		if f, err, done := s.flameDifference(s.patience); err != nil {
-			sh.err = err
-		} else if !done {
-			s.wait(w, sh, []string{"the difference by stack"})
-		} else if f == nil { // the note comes last
+	if s.has(w, sh, "the comparison", err, done) {
+		f, err, done := s.flameDifference(s.patience)
+		switch {
+		case !s.has(w, sh, "the difference by stack", err, done):
+		case f.flame == nil: // the note comes last
 			s.addCompared(sh, d)
 			s.addFlameDifference(sh, f)
-		} else {
+		default:
 			s.addFlameDifference(sh, f)
 			s.addCompared(sh, d)
 		}
@@ -108,12 +99,8 @@ func (s *Site) compareProc(w http.ResponseWriter, id string) {
 	}
 	all, err, done := s.compared(s.patience)
 	page := report.NewPage(p.row.Name, s.compareLead())
-	sh := &sheet{page: page, err: err}
-	switch {
-	case err != nil:
-	case !done:
-		s.wait(w, sh, []string{"the comparison"})
-	default:
+	sh := &sheet{page: page}
+	if s.has(w, sh, "the comparison", err, done) {
 		s.addComparedProc(sh, all, p)
 	}
 	s.send(w, "", page, sh.err)
@@ -131,9 +118,9 @@ func (v *View) addComparedProc(s *sheet, all *compare.Difference, p *viewed) {
 	slices.SortStableFunc(d.Rows, func(a, b compare.Row) int { return cmp.Compare(orderOf(&a), orderOf(&b)) })
 	s.add("blocks", "Blocks, before and now", text("%d blocks, those with samples in either recording first. Blocks are matched by their instructions, their operations or their source lines.", len(d.Rows)),
 		func() (template.HTML, error) {
-			return report.BlocksHTML(d, func(a image.Addr) string { return "/proc/" + p.id + "#" + report.BlockIDOf(a) })
+			return report.BlocksHTML(d, func(a image.Addr) string { return procHref(p) + "#" + report.BlockIDOf(a) })
 		})
-	s.more("/proc/"+p.id, "The procedure as it is now")
+	s.more(procHref(p), "The procedure as it is now")
 	s.more("/compare", "All procedures")
 }
 

@@ -122,9 +122,7 @@ func newStacks(src *input.Session, page func(procKey) *viewed, causes func(infer
 			if key.ip != nil {
 				f.Image = images[key.ip]
 			}
-			if p := page(key.procKey); p != nil {
-				f.Page = procHref(p)
-			}
+			f.Page = procHref(page(key.procKey))
 			s.index[key] = i
 			s.frames = append(s.frames, f)
 			s.keys = append(s.keys, key)
@@ -370,7 +368,7 @@ func (s *Site) flamePage(w http.ResponseWriter, r *http.Request) {
 	page := report.NewPage(title, s.lead())
 	sh := &sheet{page: page}
 	sum := &s.callStacks().sum
-	if sum.Bare == sum.Samples {
+	if s.callStacks().none() {
 		why := noStacks
 		switch kept, other := s.stacksKept(); {
 		case kept:

@@ -14,20 +14,25 @@ import (
 	"backfeed/infer/image"
 )
 
-// flameDifference is the flame graph of the recording, with what each frame had in the older one;
-// nil if one of the two has no stacks, and false if it is not worked out in time.
-func (v *View) flameDifference(patience time.Duration) (*report.Flame, error, bool) {
-	return v.flameLater.get(patience, func() (*report.Flame, error) {
+// A flameDifference is what differs by stack.
+type flameDifference struct {
+	flame *report.Flame // of the recording, with what each frame had in the older one; nil if a side has no stacks
+	bare  [2]bool       // the sides that have none: before, now
+}
+
+// flameDifference returns what differs by stack; false if it is not worked out in time.
+func (v *View) flameDifference(patience time.Duration) (flameDifference, error, bool) {
+	return v.flameLater.get(patience, func() (flameDifference, error) {
 		d, err, _ := v.compared(-1)
 		if err != nil {
-			return nil, err
+			return flameDifference{}, err
 		}
 		now := v.callStacks()
 		before := newStacks(v.old, func(procKey) *viewed { return nil }, func(infer.CallFrame) []causeShare { return nil })
-		if now.none() || before.none() {
-			return nil, nil
+		if bare := [2]bool{before.none(), now.none()}; bare[0] || bare[1] {
+			return flameDifference{bare: bare}, nil
 		}
-		return v.newFlameDifference(d, before, now), nil
+		return flameDifference{flame: v.newFlameDifference(d, before, now)}, nil
 	})
 }
 
@@ -164,16 +169,13 @@ func onlyNames(im *image.Image) map[string]image.Addr {
 }
 
 // addFlameDifference appends what differs by stack.
-func (v *View) addFlameDifference(s *sheet, f *report.Flame) {
+func (v *View) addFlameDifference(s *sheet, d flameDifference) {
+	f := d.flame
 	if f == nil {
 		var lack []string
-		old := v.old.Profile.CallTimes(v.old.Recording)
-		for _, side := range []struct {
-			name string
-			bare bool
-		}{{"The older recording", old.Bare == old.Samples}, {"This recording", v.callStacks().none()}} {
-			if side.bare {
-				lack = append(lack, side.name+" has no stacks.")
+		for side, name := range []string{"The older recording", "This recording"} {
+			if d.bare[side] {
+				lack = append(lack, name+" has no stacks.")
 			}
 		}
 		s.add("flame", "Stacks", text("%s There is no difference flame graph: it needs stacks on both sides. %s", strings.Join(lack, " "), howStacks))
@@ -198,9 +200,9 @@ func flameDifferenceDocument(v *View, _ url.Values) (any, error) {
 	if v.old == nil {
 		return nil, errNothingOlder
 	}
-	f, err, _ := v.flameDifference(-1)
-	if err == nil && f == nil {
+	d, err, _ := v.flameDifference(-1)
+	if err == nil && d.flame == nil {
 		return nil, fmt.Errorf("no stacks on one side: %s", howStacks)
 	}
-	return f, err
+	return d.flame, err
 }

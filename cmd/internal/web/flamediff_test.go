@@ -40,7 +40,8 @@ func changedView(t *testing.T, stacked bool) (v *View, callee, caller string) {
 // twice as many samples have is more than chance.
 func TestFlameDifference(t *testing.T) {
 	v, callee, caller := changedView(t, true)
-	f, err, _ := v.flameDifference(-1)
+	diff, err, _ := v.flameDifference(-1)
+	f := diff.flame
 	if err != nil || f == nil {
 		t.Fatalf("%v, %v", f, err)
 	}

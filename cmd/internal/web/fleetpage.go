@@ -79,12 +79,7 @@ func (s *Site) fleetPage(w http.ResponseWriter, r *http.Request) {
 	page := report.NewPage("The store over time", "Samples by epoch and image, of all machines or of some, in UTC; the other pages are of all that was read. Labels choose what is shown here.")
 	sh := &sheet{page: page}
 	f, err, done := s.fleetOf(labels, s.patience)
-	switch {
-	case err != nil:
-		sh.err = err
-	case !done:
-		s.wait(w, sh, []string{"the store's epochs"})
-	default:
+	if s.has(w, sh, "the store's epochs", err, done) {
 		s.addFleet(sh, f, labels)
 	}
 	s.send(w, "/fleet", page, sh.err)

@@ -69,10 +69,8 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	s.add("procedures", "Procedures", v.listHTML(list))
 	s.add("images", "Images", table(v.imageTable(), ""))
 	v.addStalls(s, "", fewStalls, func(r *report.StallRow) string {
-		for p := range inside {
-			if p.r == r.Of.Result {
-				return "#" + p.id
-			}
+		if p := v.viewedOf(r.Of.Result); p != nil {
+			return href(p)
 		}
 		return ""
 	})

@@ -82,8 +82,13 @@ func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err erro
 	w.Write(b.Bytes())
 }
 
-// procHref leads to the page of a procedure.
-func procHref(p *viewed) string { return "/proc/" + p.id }
+// procHref leads to the page of a procedure; "" if it has none.
+func procHref(p *viewed) string {
+	if p == nil {
+		return ""
+	}
+	return "/proc/" + p.id
+}
 
 func (s *Site) procPage(w http.ResponseWriter, r *http.Request) {
 	p := s.byID[r.PathValue("id")]

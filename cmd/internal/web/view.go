@@ -55,7 +55,7 @@ type View struct {
 
 	old        *input.Session // to compare with; nil if there is none
 	difference later[*compare.Difference]
-	flameLater later[*report.Flame] // what differs by stack; nil if a side has no stacks
+	flameLater later[flameDifference]
 	byResult   map[*infer.Result]*viewed
 
 	fleetLock sync.Mutex
