@@ -110,7 +110,7 @@ func TestDiff(t *testing.T) {
 
 // TestLeastClear: what a few samples stand for is not clear.
 func TestLeastClear(t *testing.T) {
-	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.32}, {1e6, 0.005}} {
+	for _, tt := range []struct{ samples, want float64 }{{0, 0.005}, {100, 0.32}, {10_000, 0.015}, {1e6, 0.005}} {
 		if got := leastClear(tt.samples); got != tt.want {
 			t.Errorf("%v samples: %v, want %v", tt.samples, got, tt.want)
 		}
