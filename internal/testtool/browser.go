@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"os"
 	"os/exec"
@@ -464,6 +466,22 @@ func (tab *Tab) Shot(name string) {
 	if dir == "" {
 		dir = tab.t.ArtifactDir()
 	}
+	Put(tab.t, filepath.Join(dir, name+".png"), tab.png())
+}
+
+// Picture is the page as it is seen, from its top.
+func (tab *Tab) Picture() image.Image {
+	tab.t.Helper()
+	im, err := png.Decode(bytes.NewReader(tab.png()))
+	if err != nil {
+		tab.t.Fatal(err)
+	}
+	return im
+}
+
+// png is a picture of the page, as a file.
+func (tab *Tab) png() []byte {
+	tab.t.Helper()
 	var size struct {
 		CSSContentSize struct{ Width, Height float64 }
 	}
@@ -471,11 +489,11 @@ func (tab *Tab) Shot(name string) {
 	var r struct{ Data string }
 	tab.must("Page.captureScreenshot", map[string]any{"format": "png", "captureBeyondViewport": true, "clip": map[string]any{
 		"x": 0, "y": 0, "width": size.CSSContentSize.Width, "height": min(size.CSSContentSize.Height, maxShot), "scale": 1}}, &r)
-	png, err := base64.StdEncoding.DecodeString(r.Data)
+	file, err := base64.StdEncoding.DecodeString(r.Data)
 	if err != nil {
 		tab.t.Fatal(err)
 	}
-	Put(tab.t, filepath.Join(dir, name+".png"), png)
+	return file
 }
 
 //go:embed testdata/axe/axe.min.js

@@ -1,66 +1,14 @@
 package report
 
 import (
-	"bytes"
 	"image"
 	"image/color"
-	"image/png"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 
 	elf "backfeed/infer/image"
 	"backfeed/internal/testtool"
 )
-
-// A sight is a page as a browser has it.
-type sight struct {
-	dom     string // with what scripts made of it
-	console string // what it complained of
-	screen  image.Image
-}
-
-// look opens a page of 1280 by 1400 pixels in a headless browser; fragment is empty
-// or begins with "#".
-func look(t *testing.T, text, fragment string, flags ...string) sight {
-	t.Helper()
-	browser := testtool.Path(t, "chromium")
-	dir := t.TempDir()
-	file, shot := filepath.Join(dir, "page.html"), filepath.Join(dir, "page.png")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--user-data-dir=" + filepath.Join(dir, "profile"),
-		"--enable-logging=stderr", "--hide-scrollbars", "--window-size=1280,1400", "--force-device-scale-factor=1", "--force-color-profile=srgb",
-		"--dump-dom", "--screenshot=" + shot,
-	}
-	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(t.Context(), browser, append(append(args, flags...), "file://"+file+fragment)...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%s: %v\n%s", browser, err, stderr.String())
-	}
-	s := sight{dom: stdout.String()}
-	for line := range strings.Lines(stderr.String()) {
-		if strings.Contains(line, ":CONSOLE") {
-			s.console += line
-		}
-	}
-	f, err := os.Open(shot)
-	if err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	defer f.Close()
-	if s.screen, err = png.Decode(f); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
 
 // TestHeatMapInBrowser: in both layouts each page has its place and the colour of its
 // heat, with scripts, without them and on a dark screen.
@@ -71,47 +19,43 @@ func TestHeatMapInBrowser(t *testing.T) {
 	}
 	procs[37].n, procs[300].n = 1e6, 1e6
 	text := page(t, heatMap(procs, 300, 37))
-	// The browser's own commands need scripts, so the page's are forbidden instead.
-	noScripts := scriptPolicy.ReplaceAllString(text, "script-src &#39;none&#39;")
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "page.html", text))
+	b := testtool.NewBrowser(t)
 	light := [2]color.Color{color.RGBA{0xe6, 0xe9, 0xed, 0xff}, color.RGBA{0x5a, 0, 0, 0xff}} // --h0 and --h7 of style.css
 	dark := [2]color.Color{color.RGBA{0x28, 0x2d, 0x34, 0xff}, color.RGBA{0xff, 0xf0, 0xd6, 0xff}}
 	for _, tt := range []struct {
-		name, text string
-		flags      []string
-		colors     [2]color.Color
-		scripts    bool
+		name   string
+		screen testtool.Screen
+		colors [2]color.Color
 	}{
-		{"scripts", text, nil, light, true},
-		{"no scripts", noScripts, nil, light, false},
-		{"dark", text, []string{"--blink-settings=preferredColorScheme=0"}, dark, true},
+		{"scripts", testtool.Screen{}, light},
+		{"no scripts", testtool.Screen{NoScripts: true}, light},
+		{"dark", testtool.Screen{Dark: true}, dark},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			s := look(t, tt.text, "", tt.flags...)
-			if ran := strings.Contains(s.dom, ` data-script="on"`); ran != tt.scripts {
-				t.Errorf("script ran: %v, want %v", ran, tt.scripts)
+			tt.screen.Width, tt.screen.Height = 1280, 1400
+			tab := b.Open(t, url, tt.screen)
+			if ran := tab.Count("html[data-script=on]") == 1; ran == tt.screen.NoScripts {
+				t.Errorf("the script ran: %v", ran)
 			}
-			// A script that may not run is the one thing to complain of.
-			if lines := strings.Count(s.console, ":CONSOLE"); lines > 0 && tt.scripts || lines != 1 && !tt.scripts {
-				t.Errorf("the browser complains:\n%s", s.console)
+			if all := tab.Complaints(); len(all) > 0 {
+				t.Errorf("the browser complains: %q", all)
 			}
-			middle := s.screen.Bounds().Dx() / 2
+			screen := tab.Picture()
+			middle := screen.Bounds().Dx() / 2
 			for side, hot := range [][]int{{37, 300}, {0, 1}} {
-				half := image.Rect(side*middle, 0, (side+1)*middle, s.screen.Bounds().Dy())
-				checkBox(t, s.screen, half, tt.colors, hot)
+				half := image.Rect(side*middle, 0, (side+1)*middle, screen.Bounds().Dy())
+				checkBox(t, screen, half, tt.colors, hot)
 			}
 		})
 	}
 	t.Run("link", func(t *testing.T) {
-		t.Parallel()
-		s := look(t, text, "#b425000")
-		if !strings.Contains(s.dom, `id="b425000"><details open`) || strings.Count(s.dom, "<details open") != 1 {
+		tab := b.Open(t, url+"#b425000", testtool.Screen{})
+		if tab.Count("#b425000 > details[open]") != 1 || tab.Count("details[open]") != 1 {
 			t.Error("a link to a page does not open that page alone")
 		}
 	})
 }
-
-var scriptPolicy = regexp.MustCompile(`script-src [^"]*`)
 
 // checkBox finds a box of 32 by 16 cells in a part of the screen, and checks the
 // colours of all its cells. Most of them did not run.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -137,24 +138,24 @@ func TestExplainedInBrowser(t *testing.T) {
 	if strings.Count(text, link) == 0 {
 		t.Errorf("no edge leads to the hottest block, %s", link)
 	}
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "page.html", text))
+	b := testtool.NewBrowser(t)
 	for _, dark := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dark %v", dark), func(t *testing.T) {
-			t.Parallel()
-			var flags []string
 			colours := [][3]uint32{{0xff, 0xff, 0xff}, {0x5a, 0, 0}, {0xd7, 0x30, 0x1f}} // --ground, --h7, --h5 of style.css
 			if dark {
-				flags = append(flags, "--blink-settings=preferredColorScheme=0")
 				colours = [][3]uint32{{0x14, 0x17, 0x1b}, {0xff, 0xf0, 0xd6}, {0xf2, 0x8c, 0x38}}
 			}
-			s := look(t, text, "", flags...)
-			if s.console != "" {
-				t.Errorf("the browser complains:\n%s", s.console)
+			tab := b.Open(t, url, testtool.Screen{Width: 1280, Height: 1400, Dark: dark})
+			if all := tab.Complaints(); len(all) > 0 {
+				t.Errorf("the browser complains: %q", all)
 			}
+			screen := tab.Picture()
 			seen := make([]int, len(colours))
-			bounds := s.screen.Bounds()
+			bounds := screen.Bounds()
 			for y := bounds.Min.Y; y < bounds.Max.Y; y++ {
 				for x := bounds.Min.X; x < bounds.Max.X; x++ {
-					r, g, b, _ := s.screen.At(x, y).RGBA()
+					r, g, b, _ := screen.At(x, y).RGBA()
 					if k := slices.Index(colours, [3]uint32{r >> 8, g >> 8, b >> 8}); k >= 0 {
 						seen[k]++
 					}
