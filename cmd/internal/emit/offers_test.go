@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,7 +35,12 @@ func TestOffers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offers := MakeOffers(src, ip, Order(ip, nil))
+	var steps []int
+	order := Order(ip, func(done, total int) { steps = append(steps, 1000*done/total) })
+	if !slices.IsSorted(steps) || len(steps) < 3 || steps[0] > 100 || steps[len(steps)-1] != 1000 {
+		t.Errorf("its progress is %d", steps)
+	}
+	offers := MakeOffers(src, ip, order)
 	reads := prose.ShellWord(file) + " --symfs " + mixDir + " --model intel-icelake"
 	made := map[string]bool{}
 	for _, o := range offers.Files {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,11 +88,14 @@ func TestBuildPage(t *testing.T) {
 	}
 }
 
-// TestBuildPageWaits: a page that is asked for before all is worked out says so, and asks again until it has all.
+var donePercent = regexp.MustCompile(`; (\d+) % of the work is done`)
+
+// TestBuildPageWaits: a page that is asked for before all is worked out says so, with one progress of all that
+// never goes back, and asks again until it has all.
 func TestBuildPageWaits(t *testing.T) {
 	s := NewSite(viewOf(t, sourceOf(t, "mix", "samples.bfr")), "localhost", nil)
 	s.patience = 0
-	waited := false
+	waited, last := false, 0
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		r := testtool.Ask(s, "GET", "localhost", "/build")
 		body := testtool.Body(t, r)
@@ -104,6 +108,15 @@ func TestBuildPageWaits(t *testing.T) {
 			break
 		}
 		waited = true
+		said := donePercent.FindStringSubmatch(body)
+		if said == nil {
+			t.Fatalf("it does not say how much is done: %.1000s", sections(body))
+		}
+		if n, _ := strconv.Atoi(said[1]); n < last || n > 100 {
+			t.Fatalf("%d %% is done after %d %%", n, last)
+		} else {
+			last = n
+		}
 		if time.Since(began) > 5*time.Minute {
 			t.Fatal("not worked out in 5 minutes")
 		}
