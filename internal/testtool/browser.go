@@ -523,3 +523,33 @@ func (tab *Tab) Wide() (n int) {
 	tab.Eval("document.documentElement.scrollWidth - document.documentElement.clientWidth", &n)
 	return n
 }
+
+// Spent is the processor time that the main thread of a page has taken since it was opened, in seconds.
+type Spent struct{ All, Script, Style, Layout float64 }
+
+// Spent asks for it. It grows by what the thread itself does, however busy the machine is.
+func (tab *Tab) Spent() Spent {
+	tab.t.Helper()
+	tab.must("Performance.enable", map[string]any{"timeDomain": "threadTicks"}, nil)
+	var r struct {
+		Metrics []struct {
+			Name  string
+			Value float64
+		}
+	}
+	tab.must("Performance.getMetrics", nil, &r)
+	var s Spent
+	for _, m := range r.Metrics {
+		switch m.Name {
+		case "TaskDuration":
+			s.All = m.Value
+		case "ScriptDuration":
+			s.Script = m.Value
+		case "RecalcStyleDuration":
+			s.Style = m.Value
+		case "LayoutDuration":
+			s.Layout = m.Value
+		}
+	}
+	return s
+}

@@ -115,6 +115,7 @@ func TestProceduresInBrowser(t *testing.T) {
 	})
 	t.Run("pointer", func(t *testing.T) {
 		tab := b.Open(t, server.URL+"/procedures", testtool.Screen{})
+		tab.Wait("document.querySelector('.proctable tr[data-row]')") // the server's table has the same words elsewhere
 		tab.ClickText("samples")
 		tab.Wait("document.querySelector('[aria-sort=descending]')?.innerText === 'samples ▾'")
 		tab.ClickText("samples ▾")

@@ -1,6 +1,6 @@
 // The list of procedures, to filter as one types, and to sort. It stands for the server's
 // table, of which it has all pages at once; only the rows in sight are on the page.
-import { render } from "preact";
+import { Component, render } from "preact";
 import { useLayoutEffect, useReducer, useRef } from "preact/hooks";
 import { computed, signal } from "@preact/signals";
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
@@ -16,6 +16,8 @@ type Procedure = {
 	executions?: number; confidence?: string; cpi?: number; ratio?: number;
 	cause?: string; cause_share?: number; confidence_within: string;
 };
+
+type Found = { item: Procedure; positions: Set<number> };
 
 type Column = {
 	name: string; title: string; note?: string; text?: boolean; // is sorted from A
@@ -38,7 +40,7 @@ function columnsOf(timed: boolean, all: number): Column[] {
 		{ name: "ratio", title: "actual / ideal", note: "its cycles to the least that its instructions can take", wide: true, by: (p) => p.ratio, show: (p) => ratio(p.ratio) },
 		{ name: "cause", title: "likeliest cause", note: "of its stalls, and what of its cycles it explains at most", text: true, wide: true, by: (p) => p.cause, show: (p) => (p.cause ? p.cause + " " + percent(p.cause_share ?? 0) : "-") },
 		{ name: "confidence", title: "within-function", note: "within-function confidence of the counts of its blocks: half of its samples lie where it is this or better", wide: true, left: true, by: (p) => confidences.indexOf(p.confidence_within), show: (p) => p.confidence_within },
-		{ name: "image", title: "image", text: true, wide: true, by: (p) => base(p.image), show: (p) => base(p.image) },
+		{ name: "image", title: "image", text: true, wide: true, by: (p) => base(p.image), show: (p) => short(base(p.image)) },
 	];
 }
 
@@ -47,6 +49,13 @@ const byName: Column = { name: "procedure", title: "procedure", text: true, by: 
 function looks(c: Column): string {
 	return (c.text || c.left ? "" : "right ") + (c.wide ? "wideonly" : "");
 }
+
+// short is a name that has to fit; the whole is the title of its cell.
+function short(name: string): string {
+	return name.length > maxImage ? name.slice(0, maxImage - 1) + "…" : name;
+}
+
+const maxImage = 14; // letters
 
 function base(path: string): string {
 	return path.slice(path.lastIndexOf("/") + 1);
@@ -94,7 +103,7 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 	});
 	const finder = computed(() => new Fzf(sorted.value, { selector: (p) => p.procedure, casing: "case-insensitive", limit: 2000, sort: true }));
 	// What is typed is found anywhere in a name, with gaps; the closest are first.
-	const shown = computed(() => {
+	const shown = computed((): Found[] => {
 		if (find.value.trim() === "") {
 			return sorted.value.map((item) => ({ item, positions: new Set<number>() }));
 		}
@@ -132,10 +141,31 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 			find.value = "";
 		});
 		return (
-			<th scope="col" class={looks(column)} aria-sort={is ? (down ? "descending" : "ascending") : undefined} title={column.note}>
+			<th role="columnheader" scope="col" class={looks(column)} aria-sort={is ? (down ? "descending" : "ascending") : undefined} title={column.note}>
 				<button type="button" onClick={act}>{column.title}{is ? (down ? " ▾" : " ▴") : ""}</button>
 			</th>
 		);
+	}
+
+	// A Row stays as it is while others come and go: each frame of a list that is scrolled makes two or three.
+	class Row extends Component<{ found: Found; index: number; at: boolean }> {
+		override shouldComponentUpdate(next: { found: Found; index: number; at: boolean }) {
+			return next.found !== this.props.found || next.index !== this.props.index || next.at !== this.props.at;
+		}
+
+		override render({ found: { item: p, positions }, index, at: here }: { found: Found; index: number; at: boolean }) {
+			const to = href(p);
+			const part = (cycles: number) => (most > 0 ? (100 * cycles) / most : 0) + "%";
+			return (
+				<tr role="row" data-row={index} aria-rowindex={index + 2} class={here ? "at" : ""} style={{ top: index * rowHeight + "px" }}>
+					<th role="rowheader" scope="row" title={p.mangled ?? p.procedure} tabIndex={to === undefined ? -1 : undefined}>
+						{to === undefined ? <Name text={p.procedure} positions={positions} /> : <a href={to} onFocus={() => (at.value = index)}><Name text={p.procedure} positions={positions} /></a>}
+					</th>
+					<td role="cell" class="barcell"><i style={{ "--of": part(p.cycles), "--lost": part(p.stall_cycles) }} /></td>
+					{columns.map((c) => <td key={c.name} role="cell" class={looks(c)} title={c.name === "image" ? p.image : undefined}>{c.show(p)}</td>)}
+				</tr>
+			);
+		}
 	}
 
 	function List() {
@@ -143,9 +173,17 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 		const rows = shown.value;
 		const [, draw] = useReducer<number, undefined>((n) => n + 1, 0);
 		const virtual = useRef<Virtualizer<HTMLDivElement, HTMLElement> | undefined>(undefined);
+		const drawn = useRef("");
 		const options = {
-			count: rows.length, estimateSize: () => rowHeight, overscan: 12, getScrollElement: () => box.current,
-			scrollToFn: elementScroll, observeElementRect, observeElementOffset, onChange: () => draw(undefined),
+			count: rows.length, estimateSize: () => rowHeight, overscan: 8, getScrollElement: () => box.current,
+			scrollToFn: elementScroll, observeElementRect, observeElementOffset,
+			onChange: (v: Virtualizer<HTMLDivElement, HTMLElement>) => {
+				const range = v.range?.startIndex + " " + v.range?.endIndex;
+				if (range !== drawn.current) { // not for each pixel
+					drawn.current = range;
+					draw(undefined);
+				}
+			},
 			paddingStart: 0, scrollPaddingStart: 2 * rowHeight, scrollPaddingEnd: rowHeight,
 		};
 		virtual.current ??= new Virtualizer(options);
@@ -164,38 +202,18 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 		};
 		move.current = (by) => rows.length > 0 && go(at.value + by);
 		useLayoutEffect(() => v.scrollToOffset(0), [find.value, sort.value, back.value, image.value, min.value]);
-		const seen = v.getVirtualItems(), first = seen[0], last = seen[seen.length - 1];
 		return (
 			<div class="proctable" ref={box} tabIndex={0} role="region" aria-label="Procedures">
-				<table aria-rowcount={rows.length + 1}>
-					<thead>
-						<tr aria-rowindex={1}>
+				<table role="table" aria-rowcount={rows.length + 1}>
+					<thead role="rowgroup">
+						<tr role="row" aria-rowindex={1}>
 							<Head column={byName} />
-							<th scope="col" class="barcell" title="the strong part of a bar is lost in stalls">cycles</th>
+							<th role="columnheader" scope="col" class="barcell" title="the strong part of a bar is lost in stalls">cycles</th>
 							{columns.map((c) => <Head key={c.name} column={c} />)}
 						</tr>
 					</thead>
-					<tbody>
-						{first && first.start > 0 && <tr aria-hidden="true"><td colSpan={columns.length + 2} style={{ height: first.start + "px" }} /></tr>}
-						{seen.map((s) => {
-							const { item: p, positions } = rows[s.index]!;
-							const to = href(p);
-							return (
-								<tr key={p.id} data-row={s.index} aria-rowindex={s.index + 2} class={s.index === at.value ? "at" : ""}>
-									<th scope="row" title={p.mangled ?? p.procedure} tabIndex={to === undefined ? -1 : undefined}>
-										{to === undefined ? <Name text={p.procedure} positions={positions} /> : <a href={to} onFocus={() => (at.value = s.index)}><Name text={p.procedure} positions={positions} /></a>}
-									</th>
-									<td class="barcell">
-										<svg viewBox="0 0 200 10" preserveAspectRatio="none" aria-hidden="true">
-											<rect class="most" x="0" y="1" width={most > 0 ? (200 * p.cycles) / most : 0} height="8" />
-											<rect class="least" x="0" y="1" width={most > 0 ? (200 * p.stall_cycles) / most : 0} height="8" />
-										</svg>
-									</td>
-									{columns.map((c) => <td key={c.name} class={looks(c)}>{c.show(p)}</td>)}
-								</tr>
-							);
-						})}
-						{last && last.end < v.getTotalSize() && <tr aria-hidden="true"><td colSpan={columns.length + 2} style={{ height: v.getTotalSize() - last.end + "px" }} /></tr>}
+					<tbody role="rowgroup" style={{ height: v.getTotalSize() + "px" }}>
+						{v.getVirtualItems().map((s) => <Row key={rows[s.index]!.item.id} found={rows[s.index]!} index={s.index} at={s.index === at.value} />)}
 					</tbody>
 				</table>
 			</div>
