@@ -74,6 +74,55 @@ func TestFlameDifference(t *testing.T) {
 	}
 }
 
+// TestFlameDifferenceLess: what has fewer samples than before is less by more than chance, in the picture and in the
+// table, and a stack that is no more is in the table alone.
+func TestFlameDifferenceLess(t *testing.T) {
+	v, callee, caller := changedView(t, true)
+	rec, path := recordingOf(t, "stalls", "chase.bfr")
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	_, _, stack := aCall(t, im)
+	rec.Counts[0].AddSample(0, stack[0].Off, whole/4) // before, it had all of whole, and others of unknown callers
+	rec.Counts[0].AddStack(stack, whole/4)
+	now := viewOf(t, inferred(t, rec, path))
+	now.Against(v.src)
+	diff, err, _ := now.flameDifference(-1)
+	f := diff.flame
+	if err != nil || f == nil {
+		t.Fatalf("%v, %v", f, err)
+	}
+	if err := f.Check(); err != nil {
+		t.Error(err)
+	}
+	less := func(n *report.FlameNode, name string) *report.FlameNode {
+		i := slices.IndexFunc(n.Children, func(c *report.FlameNode) bool { return f.Frames[c.Frame].Procedure == name })
+		if i < 0 {
+			t.Fatalf("no %s below %s", name, f.Frames[n.Frame].Procedure)
+		}
+		return n.Children[i]
+	}
+	got := less(less(f.Root, caller), callee)
+	want := float64(whole/4)/float64(f.Root.Samples) - float64(whole)/float64(f.Root.Before)
+	if got.Samples != whole/4 || got.Before != whole || math.Abs(got.Change-want) > 1e-12 || got.Change >= 0 || !got.Real {
+		t.Errorf("%s below %s is %+v, want a change of %v", callee, caller, *got, want)
+	}
+	var changed, gone bool
+	for _, c := range f.Changes {
+		switch {
+		case f.Frames[c.Frame].Procedure == caller && c.Before == whole:
+			changed = c.Real && c.High < 0 && c.Samples == whole/4
+		case c.Samples == 0 && c.Before == cut:
+			gone = c.High < 0
+		}
+	}
+	if !changed || !gone {
+		t.Errorf("less is told: %v; what is gone: %v; of %+v", changed, gone, f.Changes)
+	}
+}
+
 // TestFlameDifferenceGone: a frame that only the older side has is in the table, and in no node.
 func TestFlameDifferenceGone(t *testing.T) {
 	v, _, _ := changedView(t, true)
