@@ -56,7 +56,8 @@ func inLoop(p *image.Proc, block int) bool {
 
 // TestTasksInBrowser: five questions are answered from the first page, with so many clicks at most.
 // README.md has the numbers. The program is testdata/stalls, whose source has the answers: main calls
-// chase, whose loop waits for memory. Last week another procedure had more of the time.
+// chase, whose loop waits for memory. Last week another procedure had more of the time. What PGO would change is
+// asked of testdata/mix, which has lines that a compiler knows again.
 func TestTasksInBrowser(t *testing.T) {
 	b := testtool.NewBrowser(t)
 	rec, path := recordingOf(t, "stalls", "chase.bfr")
@@ -95,6 +96,7 @@ func TestTasksInBrowser(t *testing.T) {
 	s.patience = -1
 	server := httptest.NewServer(s)
 	defer server.Close()
+	mix := served(t, NewSite(viewOf(t, sourceOf(t, "mix", "samples.bfr")), "", nil))
 
 	const hash = "document.getElementById(location.hash.slice(1))"
 	toChase := func(w *walk) {
@@ -111,12 +113,13 @@ func TestTasksInBrowser(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
+		url    string
 		clicks int
 		do     func(w *walk)
 		pprof  func(w *walk) // nil where its pages cannot
 		theirs int
 	}{
-		{"find the hottest loop", 2, func(w *walk) {
+		{"find the hottest loop", server.URL, 2, func(w *walk) {
 			toChase(w)
 			w.Click(".hot tbody a")
 			w.Wait("location.hash === '#" + loop + "'")
@@ -125,12 +128,12 @@ func TestTasksInBrowser(t *testing.T) {
 			pprofTop(w, "#disasm")
 			w.Wait("location.pathname === '/pprof/disasm' && document.body.innerText.includes('chase')")
 		}, 5},
-		{"why is it slow", 1, func(w *walk) {
+		{"why is it slow", server.URL, 1, func(w *walk) {
 			w.Click("#finding-stalls p a")
 			w.Wait("location.hash === '#" + loop + "'")
 			w.sees(hash, "dcache-miss")
 		}, nil, 0},
-		{"who calls it", 2, func(w *walk) {
+		{"who calls it", server.URL, 2, func(w *walk) {
 			toChase(w)
 			w.ClickText("Callers and callees")
 			w.sees("document.querySelector('table.calls tbody tr a, table.calls tbody tr th')", "main")
@@ -138,11 +141,15 @@ func TestTasksInBrowser(t *testing.T) {
 			pprofTop(w, "#peek")
 			w.Wait("location.pathname === '/pprof/peek' && document.body.innerText.includes('chase')")
 		}, 5},
-		{"what would PGO change", 1, func(w *walk) {
+		{"what would PGO change", mix, 1, func(w *walk) {
 			w.Click("#finding-profile h3 a")
 			w.sees("document.querySelector('#files')", "What it is worth")
+			w.Eval("document.querySelector('#functions').scrollIntoView()", nil) // which is free
+			w.sees("document.querySelector('#functions h2')", "Functions")
+			w.sees("document.querySelector('#functions tbody tr')", "interpret") // its hottest, as the source has it
+			w.sees("[...document.querySelectorAll('#functions tbody tr')].find((r) => r.innerText.includes('inlined again'))", "rnd")
 		}, nil, 0},
-		{"what changed since last week", 2, func(w *walk) {
+		{"what changed since last week", server.URL, 2, func(w *walk) {
 			w.ClickText("Compare")
 			w.Wait("location.pathname === '/compare' && document.readyState === 'complete'")
 			w.Click(fmt.Sprintf(`#procedures tbody tr:nth-child(-n+2) a[href="/compare?proc=%s"]`, other.id))
@@ -150,7 +157,7 @@ func TestTasksInBrowser(t *testing.T) {
 		}, nil, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := &walk{Tab: b.Open(t, server.URL+"/", testtool.Screen{})}
+			w := &walk{Tab: b.Open(t, tt.url+"/", testtool.Screen{})}
 			w.Wait("document.documentElement.dataset.script === 'on'")
 			tt.do(w)
 			theirs := "cannot"
