@@ -177,6 +177,7 @@ func TestReportStacksInBrowser(t *testing.T) {
 	id := procID(t, v, callee)
 	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
 		tab := b.Open(t, url, s)
+		tab.Eval("document.querySelector('#flame').scrollIntoView()", nil) // it is drawn when it is about to be seen
 		tab.Wait("document.querySelectorAll('.frame rect[fill]').length > 2")
 		tab.Eval(`document.querySelector('.frame[name="`+callee+`"] rect').dispatchEvent(new MouseEvent("click", {bubbles: true}))`, nil)
 		tab.Wait(`document.querySelector(".flame .about a[href='#` + id + `']") !== null && document.querySelector(".flame .about a[href^='/']") === null`)

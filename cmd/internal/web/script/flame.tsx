@@ -6,6 +6,7 @@ import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { load } from "./data";
 import { bind } from "./keys";
+import { near } from "./near";
 
 type Frame = { procedure: string; mangled?: string; kind: string; image: number; page?: string };
 type Node = { frame: number; samples: number; self: number; cause?: string; cause_share?: number; before?: number; change?: number; real?: boolean; children?: Node[] };
@@ -149,6 +150,9 @@ function colour(d: Drawn, difference: boolean): string {
 
 // flame draws the document that an element names.
 export async function flame(place: HTMLElement): Promise<void> {
+	if (document.getElementById("data-flame") !== null && place.parentElement !== null) {
+		await near(place.parentElement); // in a page of one file there is much else; the place itself is hidden until it is used
+	}
 	const doc = await load<Flame>(place.dataset.flame ?? "");
 	const panel = document.createElement("div"), picture = document.createElement("div");
 	picture.className = "flamegraph";

@@ -3,6 +3,7 @@
 import { effect } from "@preact/signals";
 import { load } from "./data";
 import { chosen, hovered } from "./linked";
+import { near } from "./near";
 
 type Block = { id: string; x: number; y: number; width: number; height: number; class: number; lines: string[] };
 type Edge = { from: number; to: number; path: string; arrow: string; width: number; back?: boolean; long?: boolean; label: string; x: number; y: number };
@@ -33,19 +34,6 @@ function boxOf(e: Edge, blocks: Block[]): Box {
 }
 
 const meets = (a: Box, b: Box) => a.left < b.right && a.right > b.left && a.top < b.bottom && a.bottom > b.top;
-
-// near waits until an element is about to be seen.
-function near(element: HTMLElement): Promise<void> {
-	return new Promise((done) => {
-		const watch = new IntersectionObserver((seen) => {
-			if (seen.some((s) => s.isIntersecting)) {
-				watch.disconnect();
-				done();
-			}
-		}, { rootMargin: "600px" });
-		watch.observe(element);
-	});
-}
 
 // graph replaces the server's picture, of the hottest blocks alone, by one of all.
 export async function graph(place: HTMLElement): Promise<void> {
