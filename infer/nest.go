@@ -31,14 +31,14 @@ func (f *flow) nest(heads []int32) *nest {
 	for i, b := range f.entries {
 		entries[i] = int(b)
 	}
-	idom, order := image.Dominators(next, entries)
+	dom := image.Dominators(next, entries)
 	n := &nest{of: make([][]int32, f.blocks)}
 	last := make([]int, f.blocks) // by block: the loop that it was last put into, from 1 on
 	var work []int32
 	for h := range f.blocks {
 		work = work[:0]
 		for _, b := range in[h] {
-			if image.Dominates(idom, h, int(b)) {
+			if dom.Dominates(h, int(b)) {
 				work = append(work, b)
 			}
 		}
@@ -65,11 +65,11 @@ func (f *flow) nest(heads []int32) *nest {
 		n.arms++
 		arm[h] = int32(n.arms)
 	}
-	for _, b := range order {
-		if b < f.blocks && arm[b] == 0 && idom[b] >= 0 {
-			arm[b] = arm[idom[b]]
+	for _, b := range dom.Order {
+		if arm[b] == 0 {
+			arm[b] = arm[dom.Idom[b]]
 		}
-		if b < f.blocks && arm[b] > 0 {
+		if arm[b] > 0 {
 			n.of[b] = append(n.of[b], int32(n.loops)+arm[b]-1)
 		}
 	}

@@ -270,15 +270,15 @@ func (f *fetcher) fetchesOf(size image.Addr, blocks []int, from image.Addr, pad 
 // innermostLoops returns the natural loops of p that hold no other, each with its head
 // first: a block that dominates another which leads back to it.
 func innermostLoops(p *image.Proc) [][]int {
-	idom, order := image.Dominators(successors(p), p.Entries)
+	dom := image.Dominators(successors(p), p.Entries)
 	member := make([]int, len(p.Blocks)) // number of the loop that last took the block, from 1
 	var loops [][]int
 	heads := make([]bool, len(p.Blocks))
-	for _, h := range order {
+	for _, h := range dom.Order {
 		number := len(loops) + 1
 		loop := []int{h}
 		for _, e := range p.Blocks[h].In {
-			if u := p.Edges[e].From; image.Dominates(idom, h, u) {
+			if u := p.Edges[e].From; dom.Dominates(h, u) {
 				heads[h] = true
 				if member[h] != number {
 					member[h] = number
@@ -294,7 +294,7 @@ func innermostLoops(p *image.Proc) [][]int {
 		}
 		for i := 1; i < len(loop); i++ {
 			for _, e := range p.Blocks[loop[i]].In {
-				if u := p.Edges[e].From; member[u] != number && idom[u] >= 0 {
+				if u := p.Edges[e].From; member[u] != number && dom.Idom[u] >= 0 {
 					member[u] = number
 					loop = append(loop, u)
 				}

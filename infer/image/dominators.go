@@ -2,19 +2,26 @@ package image
 
 import "slices"
 
-// Dominators returns the immediate dominator of each node of a graph, given where each leads to and which
-// nodes are entered from outside: -1 for those that cannot be reached from an entry, and the number of nodes for
-// those that only the outside dominates. It returns the nodes that can be reached, too, in reverse postorder ("A
-// Simple, Fast Dominance Algorithm", Cooper, Harvey and Kennedy, 2001).
-func Dominators(next [][]int, entries []int) (idom, order []int) {
+// A DomTree says which nodes of a graph all paths to others pass through.
+type DomTree struct {
+	Idom  []int // by node: its immediate dominator; -1 of those that cannot be reached from an entry, the number of nodes of those that only the outside dominates
+	Order []int // the nodes that can be reached, in reverse postorder
+
+	// The nodes that a node dominates, itself included, follow each other from first on, in a preorder of the tree.
+	first, size []int
+}
+
+// Dominators returns the dominators of a graph, given where each node leads to and which nodes are entered from
+// outside ("A Simple, Fast Dominance Algorithm", Cooper, Harvey and Kennedy, 2001).
+func Dominators(next [][]int, entries []int) *DomTree {
 	n := len(next)
 	root := n // stands before all entries
-	order = reversePostorder(next, entries)
+	order := reversePostorder(next, entries)
 	rank := make([]int, n+1) // of root: 0
 	for i, v := range order {
 		rank[v] = i + 1
 	}
-	idom = make([]int, n+1)
+	idom := make([]int, n+1)
 	for i := range idom {
 		idom[i] = -1
 	}
@@ -61,18 +68,24 @@ func Dominators(next [][]int, entries []int) (idom, order []int) {
 			}
 		}
 	}
-	return idom[:n], order
+	d := &DomTree{Idom: idom[:n], Order: order, first: make([]int, n), size: make([]int, n+1)}
+	for _, v := range slices.Backward(order) { // dominators come before what they dominate
+		d.size[v]++
+		d.size[idom[v]] += d.size[v]
+	}
+	free := make([]int, n+1) // by node: the first number that none of those it dominates has yet
+	for _, v := range order {
+		d.first[v] = free[idom[v]]
+		free[idom[v]] += d.size[v]
+		free[v] = d.first[v] + 1
+	}
+	return d
 }
 
-// Dominates reports whether all paths from an entry to node b pass through a, by what Dominators returned.
-func Dominates(idom []int, a, b int) bool {
-	if idom[b] < 0 {
-		return false
-	}
-	for b != a && b < len(idom) {
-		b = idom[b]
-	}
-	return b == a
+// Dominates reports whether all paths from an entry to node b pass through node a. No path leads to a node that cannot be
+// reached, which none dominates.
+func (d *DomTree) Dominates(a, b int) bool {
+	return d.size[b] > 0 && d.first[a] <= d.first[b] && d.first[b] < d.first[a]+d.size[a]
 }
 
 // reversePostorder returns the nodes that can be reached from the entries.

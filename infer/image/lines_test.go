@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,10 +135,19 @@ func TestFramesAgainstLLVM(t *testing.T) {
 		{"g++, sections thrown away", "g++ -O2 -g -ffunction-sections -Wl,--gc-sections -Iinclude shapes.cc"},
 		{"g++, link-time optimisation", "g++ -O2 -g -flto -Iinclude shapes.cc"},
 		{"g++ for AArch64", "aarch64-linux-gnu-gcc -O2 -g words.c"},
+		{"clang, drawn, DWARF 5", "clang-19 -O2 -gdwarf-5 -fdebug-info-for-profiling drawn.c"},
+		{"clang, drawn, DWARF 4", "clang-19 -O2 -gdwarf-4 -fdebug-info-for-profiling drawn.c"},
+		{"gcc, drawn, DWARF 5", "gcc -O2 -gdwarf-5 drawn.c"},
+		{"gcc, drawn, DWARF 4", "gcc -O2 -gdwarf-4 drawn.c"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			path := buildLines(t, append(strings.Fields(tt.command), "-o", filepath.Join(t.TempDir(), "prog"))...)
+			dir := t.TempDir()
+			command := strings.Replace(tt.command, "drawn.c", filepath.Join(dir, "drawn.c"), 1)
+			if command != tt.command {
+				testtool.Write(t, dir, "drawn.c", drawnInlining(rand.New(rand.NewPCG(1, 2)), 80))
+			}
+			path := buildLines(t, append(strings.Fields(command), "-o", filepath.Join(dir, "prog"))...)
 			im, ln := openLines(t, path)
 			var addrs []Addr
 			for _, r := range im.regions {
@@ -166,6 +176,44 @@ func TestFramesAgainstLLVM(t *testing.T) {
 			}
 		})
 	}
+}
+
+// drawnInlining is a C program of n functions drawn at random, most of them inlined into each other, at lines and in files that
+// do not go by the order of the code.
+func drawnInlining(r *rand.Rand, n int) string {
+	var b strings.Builder
+	at := func() {
+		if r.IntN(3) == 0 {
+			fmt.Fprintf(&b, "\n#line %d \"%s\"\n", 1+r.IntN(1<<r.IntN(20)), []string{"a.c", "sub/b.h", "/abs/c.h", "d e.c"}[r.IntN(4)])
+		}
+	}
+	b.WriteString("volatile int x;\n")
+	for i := range n {
+		at()
+		if r.IntN(3) > 0 {
+			b.WriteString("static inline __attribute__((always_inline)) ")
+		} else {
+			b.WriteString("__attribute__((noinline)) ")
+		}
+		fmt.Fprintf(&b, "int f%d(int n) {\n", i)
+		for range 1 + r.IntN(4) {
+			at()
+			switch k := r.IntN(4); {
+			case k == 0:
+				fmt.Fprintf(&b, "for (int i = 0; i < n; i++) x += i * %d;", r.IntN(100))
+			case k == 1:
+				fmt.Fprintf(&b, "if (x > %d) n ^= x; else\nx--;", r.IntN(100))
+			case i > 0:
+				fmt.Fprintf(&b, "n += f%d(x);\n", max(0, i-1-r.IntN(6)))
+				at()
+				fmt.Fprintf(&b, "x = n;")
+			}
+			b.WriteString([]string{"\n", " "}[r.IntN(2)])
+		}
+		b.WriteString("\nreturn n + x;\n}\n")
+	}
+	fmt.Fprintf(&b, "int main(void) { return f%d(x) + f%d(x); }\n", n-1, n-2)
+	return b.String()
 }
 
 // TestFramesOfSeed needs no tool: what llvm-symbolizer 19 said of a seed is

@@ -1,8 +1,10 @@
 package image
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
+	"slices"
 
 	"backfeed/sample/trace"
 )
@@ -25,7 +27,7 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 		next[e.From] = append(next[e.From], e.To)
 	}
 	c := &counting{im: im, p: p}
-	c.idom, _ = Dominators(next, p.Entries)
+	c.dom = Dominators(next, p.Entries)
 	c.findLoops()
 	for i := range c.loops {
 		if t, ok := c.trip(&c.loops[i]); ok {
@@ -39,7 +41,7 @@ func (im *Image) Trips(p *Proc) (all []Trip) {
 type counting struct {
 	im    *Image
 	p     *Proc
-	idom  []int
+	dom   *DomTree
 	loops []natural
 	insts [][]counted // by block; nil until it is decoded
 	entry []bool      // by block: entered from elsewhere
@@ -48,8 +50,14 @@ type counting struct {
 // A natural is a loop: the blocks from which control comes back to its head without passing it.
 type natural struct {
 	head    int
-	in      []bool // by block
-	latches []int  // blocks that lead to the head
+	blocks  []int // by increasing index, the head included
+	latches []int // blocks that lead to the head
+}
+
+// has reports whether b is a block of l.
+func (l *natural) has(b int) bool {
+	_, found := slices.BinarySearch(l.blocks, b)
+	return found
 }
 
 // A counted is an instruction, with what it writes.
@@ -66,29 +74,32 @@ func (c *counting) findLoops() {
 	for _, b := range p.Entries {
 		c.entry[b] = true
 	}
+	last := make([]int, len(p.Blocks)) // by block: the loop that it was last put into, from 1 on
 	for h := range p.Blocks {
-		l := natural{head: h}
+		l := natural{head: h, blocks: []int{h}}
 		for _, e := range p.Blocks[h].In {
-			if from := p.Edges[e].From; Dominates(c.idom, h, from) {
+			if from := p.Edges[e].From; c.dom.Dominates(h, from) {
 				l.latches = append(l.latches, from)
 			}
 		}
 		if len(l.latches) == 0 {
 			continue
 		}
-		l.in = make([]bool, len(p.Blocks))
-		l.in[h] = true
+		number := len(c.loops) + 1
+		last[h] = number
 		for work := append([]int(nil), l.latches...); len(work) > 0; {
 			b := work[len(work)-1]
 			work = work[:len(work)-1]
-			if l.in[b] {
+			if last[b] == number {
 				continue
 			}
-			l.in[b] = true
+			last[b] = number
+			l.blocks = append(l.blocks, b)
 			for _, e := range p.Blocks[b].In {
 				work = append(work, p.Edges[e].From)
 			}
 		}
+		slices.Sort(l.blocks)
 		c.loops = append(c.loops, l)
 	}
 }
@@ -96,30 +107,28 @@ func (c *counting) findLoops() {
 // onceATurn reports whether block b runs once in each turn of l.
 func (c *counting) onceATurn(l *natural, b int) bool {
 	for _, latch := range l.latches {
-		if !Dominates(c.idom, b, latch) {
+		if !c.dom.Dominates(b, latch) {
 			return false
 		}
 	}
-	for i := range c.loops {
-		if o := &c.loops[i]; o.head != l.head && l.in[o.head] && o.in[b] {
+	first, _ := slices.BinarySearchFunc(c.loops, l.blocks[0], func(o natural, b int) int { return cmp.Compare(o.head, b) })
+	for i := first; i < len(c.loops) && c.loops[i].head <= l.blocks[len(l.blocks)-1]; i++ {
+		if o := &c.loops[i]; o.head != l.head && o.has(b) && l.has(o.head) {
 			return false
 		}
 	}
-	return l.in[b]
+	return l.has(b)
 }
 
 // exit returns the only edge that leaves l; it is not ok if there are others, or if the procedure is left from there.
 func (c *counting) exit(l *natural) (edge int, ok bool) {
 	edge = -1
-	for b, in := range l.in {
-		if !in {
-			continue
-		}
+	for _, b := range l.blocks {
 		if c.p.Blocks[b].Exit != NoExit || c.entry[b] {
 			return 0, false
 		}
 		for _, e := range c.p.Blocks[b].Out {
-			if l.in[c.p.Edges[e].To] {
+			if l.has(c.p.Edges[e].To) {
 				continue
 			}
 			if edge >= 0 {
@@ -158,7 +167,7 @@ func (c *counting) counts(l *natural, edge int, test test) (t Trip, ok bool) {
 	}
 	for _, e := range c.p.Blocks[l.head].In {
 		from := c.p.Edges[e].From
-		if l.in[from] {
+		if l.has(from) {
 			continue
 		}
 		x, ok := c.distance(from, test)
@@ -268,7 +277,7 @@ func (c *counting) step(l *natural, b int, t test) (by int64, before, ok bool) {
 	if at == b {
 		return by, i <= t.at, ok
 	}
-	return by, Dominates(c.idom, at, b), ok
+	return by, c.dom.Dominates(at, b), ok
 }
 
 // stepOf returns what an operation adds to a register.
@@ -294,10 +303,7 @@ func stepOf(o *trace.Op, register int) (by int64, ok bool) {
 // onlyWrite returns the instruction of l that writes a register, if there is but one.
 func (c *counting) onlyWrite(l *natural, register int) (block, i int, ok bool) {
 	block = -1
-	for b, in := range l.in {
-		if !in {
-			continue
-		}
+	for _, b := range l.blocks {
 		for k, inst := range c.decoded(b) {
 			if inst.writes>>register&1 == 0 {
 				continue
@@ -313,12 +319,10 @@ func (c *counting) onlyWrite(l *natural, register int) (block, i int, ok bool) {
 
 // written reports whether l writes a register.
 func (c *counting) written(l *natural, register int) bool {
-	for b, in := range l.in {
-		if in {
-			for _, inst := range c.decoded(b) {
-				if inst.writes>>register&1 != 0 {
-					return true
-				}
+	for _, b := range l.blocks {
+		for _, inst := range c.decoded(b) {
+			if inst.writes>>register&1 != 0 {
+				return true
 			}
 		}
 	}

@@ -144,7 +144,7 @@ func (g *graph) link(from, to image.Addr, est, truth float64) {
 // trips pairs the natural loops that ran: those of blocks that dominate others which lead back to
 // them. Loops of one first block are one.
 func (g *graph) trips(code *documentCode) (all []pairing) {
-	idom := g.dominators()
+	dom := g.dominators()
 	type loop struct {
 		pair pairing
 		body []bool
@@ -161,7 +161,7 @@ func (g *graph) trips(code *documentCode) (all []pairing) {
 		var estBack, truthBack float64
 		var work []int
 		for _, e := range g.in[h] {
-			if edge := &g.edges[e]; image.Dominates(idom, h, edge.from) {
+			if edge := &g.edges[e]; dom.Dominates(h, edge.from) {
 				estBack, truthBack = estBack+edge.est, truthBack+edge.truth
 				work = append(work, edge.from)
 			}
@@ -201,9 +201,9 @@ func (g *graph) trips(code *documentCode) (all []pairing) {
 	return all
 }
 
-// dominators returns the immediate dominator of each block, as image.Dominators has it. Blocks that no other leads
+// dominators returns the dominators of blocks. Blocks that no other leads
 // to are entered from outside.
-func (g *graph) dominators() []int {
+func (g *graph) dominators() *image.DomTree {
 	next := make([][]int, len(g.p.Blocks))
 	var entries []int
 	for v := range next {
@@ -214,6 +214,5 @@ func (g *graph) dominators() []int {
 			entries = append(entries, v)
 		}
 	}
-	idom, _ := image.Dominators(next, entries)
-	return idom
+	return image.Dominators(next, entries)
 }

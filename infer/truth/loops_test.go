@@ -76,13 +76,13 @@ func TestLoopsEnteredAside(t *testing.T) {
 	for _, e := range [][2]image.Addr{{0, 1}, {0, 2}, {1, 2}, {2, 1}, {2, 3}} {
 		g.link(e[0], e[1], 1, 1)
 	}
-	idom := g.dominators()
+	dom := g.dominators()
 	for v, want := range []int{4, 0, 0, 2} {
-		if idom[v] != want {
-			t.Errorf("block %d: dominated by %d, want %d", v, idom[v], want)
+		if dom.Idom[v] != want {
+			t.Errorf("block %d: dominated by %d, want %d", v, dom.Idom[v], want)
 		}
 	}
-	if image.Dominates(idom, 1, 2) || !image.Dominates(idom, 2, 3) || !image.Dominates(idom, 0, 3) {
+	if dom.Dominates(1, 2) || !dom.Dominates(2, 3) || !dom.Dominates(0, 3) {
 		t.Error("dominance does not follow dominators")
 	}
 }
