@@ -83,12 +83,26 @@ type sampler interface {
 	Close() error
 }
 
+// A counter counts executions beside the samples: a calibrate.Calibrator.
+type counter interface {
+	Drained(*sample.Recording)
+	May() bool
+	Choose(ctx context.Context, rec *sample.Recording, next time.Duration) error
+	AddTo(*sample.Recording)
+	Forget()
+	Ended() error
+	Stop() error
+	Close() error // no choice may be running
+}
+
 // An Agent moves samples from a sampler to a store.
 type Agent struct {
 	opt     Options
 	log     *slog.Logger
 	sampler sampler
-	probes  *calibrate.Calibrator // nil without --calibrate
+	probes  counter // nil without --calibrate
+	used    func() int64
+	ended   counter // that shed has stopped, and that is to be closed; nil is none
 	into    store.Store
 	up      *uploader // nil where the store is no bucket
 	page    statusPage
@@ -121,7 +135,7 @@ type Agent struct {
 // Open starts to sample. Its error is of the kind fail.Machine where the machine cannot be
 // sampled.
 func Open(opt Options) (_ *Agent, err error) {
-	a := &Agent{opt: opt, log: opt.Log}
+	a := &Agent{opt: opt, log: opt.Log, used: bound.Used}
 	calibrating := false
 	defer func() {
 		if err != nil {
@@ -159,10 +173,12 @@ func Open(opt Options) (_ *Agent, err error) {
 	if opt.Calibrate.Budget > 0 {
 		calibrating = true // New closes the log
 		opt.Calibrate.PIDs, opt.Calibrate.Notify, opt.Calibrate.Memory = opt.System.PIDs, logged{a.log}, mostMemory
-		if a.probes, err = calibrate.New(sys, opt.Calibrate); err != nil {
+		probes, err := calibrate.New(sys, opt.Calibrate)
+		if err != nil {
 			sys.Close()
 			return nil, err
 		}
+		a.probes = probes
 	}
 	a.cpu = opt.Used
 	a.begin(time.Now())
@@ -337,24 +353,39 @@ func (a *Agent) aim(now time.Time) {
 // thirtieth; with --calibrate, large programs take half.
 const mostMemory = 1 << 30
 
-// shed ends the calibration if the agent uses too much memory: samples are worth more.
+// shed ends the calibration if the agent uses too much memory: samples are worth more. Its images are let go of beside the
+// drains, after a choice that is going on.
 func (a *Agent) shed() {
-	used := bound.Used()
-	if a.probes == nil || used <= min(mostMemory, bound.Most()) {
+	if a.ended != nil {
+		a.closeEnded()
+	}
+	most := min(mostMemory, bound.Most())
+	if a.probes == nil || a.used() <= most {
+		return
+	}
+	runtime.GC() // garbage may be most of it
+	used := a.used()
+	if used <= most {
 		return
 	}
 	a.log.Error("too much memory is used: no executions are counted from here on; sampling goes on, and a restart tries again", "bytes", used)
 	if err := a.probes.Stop(); err != nil {
 		a.log.Error("probes did not end as they should; what they counted last may be missing", "error", err)
 	}
-	probes := a.probes
-	a.probes = nil
+	a.probes, a.ended = nil, a.probes
 	a.gathered = *sample.Merge(&a.gathered)
-	probes.AddTo(&a.gathered)
-	a.later(func() { // after a choice that is going on
-		probes.Close()
-		debug.FreeOSMemory()
-	})
+	a.ended.AddTo(&a.gathered)
+	a.closeEnded()
+}
+
+// closeEnded has what shed has stopped closed. If there are too many chores, it is for the next step to do.
+func (a *Agent) closeEnded() {
+	probes := a.ended
+	select {
+	case a.chores <- func() { probes.Close(); debug.FreeOSMemory() }:
+		a.ended = nil
+	default:
+	}
 }
 
 // adjust sets the rate for the next interval by what the last one cost.
@@ -505,8 +536,10 @@ func (a *Agent) Close() error {
 		a.up.close(ctx)
 		cancel()
 	}
-	if a.probes != nil {
-		a.probes.Close()
+	for _, probes := range []counter{a.probes, a.ended} {
+		if probes != nil {
+			probes.Close()
+		}
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func scriptedAgent(t *testing.T, start time.Time) (*Agent, *scripted) {
 	}
 	sampler := &scripted{}
 	a := &Agent{
-		opt: opt, log: slog.New(slog.DiscardHandler), sampler: sampler, into: s,
+		opt: opt, log: slog.New(slog.DiscardHandler), sampler: sampler, into: s, used: func() int64 { return 0 },
 		budget: budget{limit: 0.01, events: 1, most: 199, stolen: 20 * time.Microsecond, window: 20 * time.Minute},
 	}
 	a.begin(start)
