@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"path"
 	"slices"
 	"sort"
 	"strings"
@@ -37,12 +38,14 @@ const (
 
 // readLines reads the line table of u.
 func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
+	var absolute map[int]string
 	if off, ok := u.entry.Val(dwarf.AttrStmtList).(int64); ok && off >= 0 && off < int64(len(t.line)) {
-		held, err := t.drawFiles(t.line[off:], u)
+		cost, err := t.drawFiles(t.line[off:], u)
 		if err != nil {
 			return err
 		}
-		defer t.im.bound.Release(held)
+		defer t.im.bound.Release(cost.held)
+		absolute = cost.absolute
 	}
 	lr, err := t.data.LineReader(u.entry)
 	if err != nil || lr == nil {
@@ -90,10 +93,13 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 		return err
 	}
 	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
-	for _, f := range lr.Files() {
+	for i, f := range lr.Files() {
 		name := ""
 		if f != nil {
 			name = f.Name
+		}
+		if is := absolute[i]; is != "" && f != nil { // debug/dwarf puts the directory before these, too
+			name = path.Clean(is)
 		}
 		// Since DWARF 5, debug/dwarf leaves directories relative to the unit's.
 		if name != "" && name[0] != '/' && strings.HasPrefix(dir, "/") {
@@ -221,21 +227,23 @@ type fileCost struct {
 	longest int // bytes of the longest directory
 	held    int64
 	failed  error
+
+	absolute map[int]string // names of files of DWARF 5 that need no directory, by index
 }
 
 // fileMemory is what debug/dwarf and fileIndex take for a file, without its name, in bytes.
 const fileMemory = 128
 
-// drawFiles returns how much it drew.
-func (t *dwarfTab) drawFiles(b []byte, u *dwarfUnit) (held int64, err error) {
+// drawFiles returns what it drew.
+func (t *dwarfTab) drawFiles(b []byte, u *dwarfUnit) (*fileCost, error) {
 	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
-	c := fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1}
+	c := &fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1, absolute: map[int]string{}}
 	c.read()
 	if c.failed != nil {
 		t.im.bound.Release(c.held)
-		return 0, c.failed
+		return nil, c.failed
 	}
-	return c.held, nil
+	return c, nil
 }
 
 func (c *fileCost) hold(n int) {
@@ -269,8 +277,13 @@ func (c *fileCost) read() {
 	}
 	c.skip(c.uint(1) - 1)
 	if version == 5 {
-		c.entries(func(n int) { c.longest = max(c.longest, n) })
-		c.entries(func(n int) { c.hold(fileMemory + c.longest) })
+		c.entries(func(_, n int, _ []byte) { c.longest = max(c.longest, n) })
+		c.entries(func(i, n int, name []byte) {
+			c.hold(fileMemory + c.longest)
+			if len(name) > 0 && name[0] == '/' && !c.err {
+				c.absolute[i] = string(name)
+			}
+		})
 	} else {
 		c.strings(func(n int) {
 			c.hold(n + c.unit)
@@ -305,12 +318,14 @@ func (c *fileCost) strings(f func(n int)) {
 }
 
 // entries draws the strings of the entries of DWARF 5, and calls f with how long they are
-// in each.
-func (c *fileCost) entries(f func(n int)) {
-	var forms []uint64
+// in each, and with its name.
+func (c *fileCost) entries(f func(i, n int, name []byte)) {
+	const isPath = 1 // DW_LNCT_path
+	type format struct{ is, form uint64 }
+	var formats []format
 	for range c.uint(1) {
-		c.uleb()
-		forms = append(forms, c.uleb())
+		is := c.uleb()
+		formats = append(formats, format{is, c.uleb()})
 	}
 	n := c.uleb()
 	if n > uint64(len(c.b)) && c.failed == nil { // debug/dwarf would allocate them first
@@ -318,25 +333,31 @@ func (c *fileCost) entries(f func(n int)) {
 		c.err = true
 	}
 	for i := uint64(0); i < n && !c.err; i++ {
-		all := 0
-		for _, form := range forms {
-			k := c.value(form)
-			c.hold(k)
-			all += k
+		all, name := 0, []byte(nil)
+		for _, is := range formats {
+			b := c.value(is.form)
+			c.hold(len(b))
+			all += len(b)
+			if is.is == isPath {
+				name = b
+			}
 		}
-		f(all)
+		f(int(i), all, name)
 	}
 }
 
-// value passes over a value of a form (DWARF 5, 7.5.6), and returns the length of a
+// value passes over a value of a form (DWARF 5, 7.5.6), and returns it if it is a
 // string. Those that are missing are not for line tables, and debug/dwarf takes them
 // to have no bytes.
-func (c *fileCost) value(form uint64) int {
+func (c *fileCost) value(form uint64) []byte {
 	switch form {
 	case 0x08: // DW_FORM_string
-		n := bytes.IndexByte(c.b, 0)
-		c.skip(uint64(n + 1))
-		return max(n, 0)
+		s, _, ok := bytes.Cut(c.b, []byte{0})
+		if !ok {
+			return nil
+		}
+		c.skip(uint64(len(s) + 1))
+		return s
 	case 0x0e: // strp
 		return c.shared(c.tab.str)
 	case 0x1f: // line_strp
@@ -360,16 +381,20 @@ func (c *fileCost) value(form uint64) int {
 	case 0x1e: // data16
 		c.skip(16)
 	}
-	return 0
+	return nil
 }
 
-// shared returns the length of a string of another section.
-func (c *fileCost) shared(strings []byte) int {
+// shared returns a string of another section.
+func (c *fileCost) shared(strings []byte) []byte {
 	off := c.uint(c.wide)
 	if off >= uint64(len(strings)) {
-		return 0
+		return nil
 	}
-	return max(0, bytes.IndexByte(strings[off:], 0))
+	s, _, ok := bytes.Cut(strings[off:], []byte{0})
+	if !ok {
+		return nil
+	}
+	return s
 }
 
 // A lineHeader is what is left to read of a line table's header. debug/dwarf
