@@ -24,10 +24,13 @@ import (
 //	              counted, "bfr5" if walks passed through anything, "bfr6" if there are
 //	              paths, "bfr7" if there are targets, "bfr8" if anything was replayed,
 //	              "bfr9" if processes are known, "bfra" if walks were timed, "bfrb" if the
-//	              clock is known, "bfrc" if samples were scaled up, and nothing else
-//	              differs: digits go on as letters
+//	              clock is known, "bfrc" if samples were scaled up, "bfrd" if it is known
+//	              what ran, where, when or in which runs, and nothing else differs: digits
+//	              go on as letters
 //	4       4     CRC-32C of the rest of the file, little-endian
 //	8       -     list of Counts by CPU, then Event, in the order of their fields
+//	-       -     from "bfrd" on, list of at most MaxRuns Runs, in the order of their fields
+//	-       -     from "bfrd" on, integer, runs that are not listed; 0 if the list is not full
 //
 // Counts:
 //
@@ -45,6 +48,14 @@ import (
 //	integer  from "bfrb" on, clocked: ns of the weight in which it is known how many cycles passed; 0 if of none
 //	integer  from "bfrb" on, cycles in them
 //	square   from "bfrc" on, by how much more the variance of all samples is than their number
+//	list     from "bfrd" on, origins in the order of their fields: strings, process, thread
+//	         and cgroup; integer, samples (> 0)
+//	list     from "bfrd" on, processors by increasing number: integer, number minus that of the
+//	         entry before; integer, samples (> 0)
+//	integer  from "bfrd" on, step: slices are 125 ms times 2 to that long
+//	list     from "bfrd" on, at most MaxSlices slices by increasing number, which is their
+//	         beginning since 1970 divided by their length: integer, number minus that of the
+//	         entry before; list, losses in it as below
 //	list     losses by reason: string, reason; integer, samples (> 0)
 //	list     images by build ID, then path
 //	list     places in stacks, branches, ranges, paths and targets: unknown first,
@@ -68,6 +79,30 @@ import (
 //	         integer, offset minus that of the entry before; integer, executions
 //	list     from "bfr4" on, Probed by increasing offset
 //	list     from "bfr8" on, Replayed by increasing offset
+//	list     from "bfrd" on, samples without a stack whose time is known, by increasing
+//	         offset: integer, offset minus that of the entry before; list of Moments (> 0)
+//
+// Moment:
+//
+//	integer  index of its slice, minus that of the entry before
+//	integer  samples (> 0)
+//
+// Run:
+//
+//	integer  begin, in ms since 1970
+//	integer  length, in ms
+//	string   host
+//	list     strings: command and its arguments
+//	integer  us of processor time in user mode
+//	integer  us of processor time in the kernel
+//	integer  bytes of memory
+//	integer  minor page faults
+//	integer  major page faults
+//	integer  switches, as it waited
+//	integer  switches, as it did not
+//	integer  blocks read
+//	integer  blocks written
+//	integer  1 if the memory is only an upper bound, else 0
 //
 // Probed:
 //
@@ -107,6 +142,7 @@ import (
 //	list     index of each frame's place, the sampled instruction first
 //	integer  index of the place that a word at the stack pointer named
 //	integer  samples (> 0)
+//	list     from "bfrd" on, Moments of them
 //
 // Branch:
 //
@@ -153,7 +189,8 @@ const (
 	magicTimed     = "bfra"
 	magicClocked   = "bfrb"
 	magicScaled    = "bfrc"
-	magicLast      = magicScaled
+	magicSplit     = "bfrd"
+	magicLast      = magicSplit
 )
 
 const headerSize = len(magic) + 4
@@ -173,6 +210,9 @@ var versions = []struct {
 	{magicTimed, "timed walks", ofImage((*ImageCounts).timed)},
 	{magicClocked, "clocks", ofCounts(func(c *Counts) bool { return c.Clocked > 0 })},
 	{magicScaled, "samples scaled up", ofCounts(func(c *Counts) bool { return c.Excess != Square{} })},
+	{magicSplit, "runs, origins, processors or slices", func(r *Recording) bool {
+		return len(r.Runs) > 0 || r.Unlisted > 0 || slices.ContainsFunc(r.Counts, (*Counts).split)
+	}},
 }
 
 // ofCounts returns what reports whether a recording has Counts that have.
@@ -211,6 +251,9 @@ func (r *Recording) Encode() []byte {
 	for _, c := range r.Counts {
 		e.counts(c)
 	}
+	if e.magic >= magicSplit {
+		e.runs(r)
+	}
 	return seal(e.B)
 }
 
@@ -246,6 +289,8 @@ func seal(b []byte) []byte {
 type encoder struct {
 	wire.Writer
 	magic string // the version, which says what is written: each has all that those before have
+
+	slices map[uint64]int // of the Counts that is written: index by number
 }
 
 func (e *encoder) counts(c *Counts) {
@@ -267,11 +312,10 @@ func (e *encoder) counts(c *Counts) {
 	if e.magic >= magicScaled {
 		e.square(c.Excess)
 	}
-	e.Int(len(c.Lost))
-	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
-		e.String(string(why))
-		e.Uint(c.Lost[why])
+	if e.magic >= magicSplit {
+		e.split(c)
 	}
+	e.losses(c.Lost)
 	e.Int(len(c.Images))
 	for _, ic := range c.Images {
 		e.image(ic)
@@ -286,6 +330,70 @@ func (e *encoder) counts(c *Counts) {
 	if e.magic >= magicTargets {
 		putByBranch(e, c.Targets, index, e.Uint)
 	}
+}
+
+func (e *encoder) losses(lost map[Loss]uint64) {
+	e.Int(len(lost))
+	for _, why := range slices.Sorted(maps.Keys(lost)) {
+		e.String(string(why))
+		e.Uint(lost[why])
+	}
+}
+
+// split writes who ran, where and when.
+func (e *encoder) split(c *Counts) {
+	e.Int(len(c.Origins))
+	for _, o := range slices.SortedFunc(maps.Keys(c.Origins), Origin.Compare) {
+		e.String(o.Process)
+		e.String(o.Thread)
+		e.String(o.Cgroup)
+		e.Uint(c.Origins[o])
+	}
+	e.Int(len(c.Processors))
+	last := 0
+	for _, cpu := range slices.Sorted(maps.Keys(c.Processors)) {
+		e.Int(cpu - last)
+		e.Uint(c.Processors[cpu])
+		last = cpu
+	}
+	e.Int(int(c.Step))
+	e.Int(len(c.Slices))
+	e.slices = make(map[uint64]int, len(c.Slices))
+	before := uint64(0)
+	for i, s := range slices.Sorted(maps.Keys(c.Slices)) {
+		e.Uint(s - before)
+		e.losses(c.Slices[s])
+		before, e.slices[s] = s, i
+	}
+}
+
+func (e *encoder) moments(ms []Moment) {
+	e.Int(len(ms))
+	last := 0
+	for _, m := range ms {
+		i := e.slices[m.Slice]
+		e.Int(i - last)
+		e.Uint(m.N)
+		last = i
+	}
+}
+
+func (e *encoder) runs(r *Recording) {
+	e.Int(len(r.Runs))
+	for _, run := range r.Runs {
+		e.Uint(run.Began)
+		e.Uint(run.Lasted)
+		e.String(run.Host)
+		e.Int(len(run.Command))
+		for _, arg := range run.Command {
+			e.String(arg)
+		}
+		for _, n := range run.numbers() {
+			e.Uint(*n)
+		}
+		e.Uint(run.Usage.flags())
+	}
+	e.Uint(r.Unlisted)
 }
 
 func (e *encoder) image(ic *ImageCounts) {
@@ -304,6 +412,9 @@ func (e *encoder) image(ic *ImageCounts) {
 	}
 	if e.magic >= magicReplayed {
 		putByOffset(e, ic.Replayed, e.replayed)
+	}
+	if e.magic >= magicSplit {
+		putByOffset(e, ic.When, e.moments)
 	}
 }
 
@@ -403,6 +514,9 @@ func (e *encoder) stacks(c *Counts, index map[Frame]int) {
 		}
 		e.Int(index[s.Top])
 		e.Uint(s.N)
+		if e.magic >= magicSplit {
+			e.moments(s.When)
+		}
 	}
 }
 
@@ -478,6 +592,8 @@ func Dump(b []byte) []byte {
 type decoder struct {
 	wire.Reader
 	magic string // the version, as of an encoder
+
+	slices []uint64 // of the Counts that is read: their numbers
 }
 
 func newDecoder(b []byte) *decoder { return &decoder{Reader: wire.Reader{B: b, Format: ErrFormat}} }
@@ -563,6 +679,13 @@ func (d *decoder) recording() (*Recording, error) {
 		}
 		r.Counts = append(r.Counts, c)
 	}
+	if d.magic >= magicSplit {
+		start := d.Off
+		d.runs(r)
+		if err := r.checkRuns(); err != nil {
+			d.Fail(start, err.Error())
+		}
+	}
 	if d.Off != len(d.B) {
 		d.Fail(d.Off, "end of file")
 	}
@@ -590,7 +713,10 @@ func (d *decoder) counts() *Counts {
 		c.Excess = d.square("excess of the variance")
 		d.Note("variance %g more than the number of samples", c.Excess.Float64())
 	}
-	d.losses(c)
+	if d.magic >= magicSplit {
+		d.split(c)
+	}
+	d.losses(c.Lose)
 	d.images(c)
 	places := d.places(c)
 	d.stacks(c, places)
@@ -634,7 +760,8 @@ func (d *decoder) event() Event {
 	return ev
 }
 
-func (d *decoder) losses(c *Counts) {
+// losses reads samples without a place by reason, and hands them to lose.
+func (d *decoder) losses(lose func(Loss, uint64)) {
 	last := Loss("")
 	for i := range d.List(2, "losses") {
 		off := d.Off
@@ -644,12 +771,131 @@ func (d *decoder) losses(c *Counts) {
 		}
 		n := d.number("lost samples")
 		d.Note("%q: %d samples", string(why), n)
-		c.Lose(why, n)
+		lose(why, n)
 		last = why
 		if d.Err != nil {
 			return
 		}
 	}
+}
+
+// split reads who ran, where and when.
+func (d *decoder) split(c *Counts) {
+	var before Origin
+	for i := range d.List(4, "origins") {
+		start := d.Off
+		o := Origin{d.String("process"), d.String("thread"), d.String("cgroup")}
+		if i > 0 && before.Compare(o) >= 0 || o == (Origin{}) {
+			d.Fail(start, "order of origins")
+		}
+		n := d.number("samples of origin")
+		if d.Err != nil {
+			return
+		}
+		d.Note("process %q, thread %q, cgroup %q: %d samples", o.Process, o.Thread, o.Cgroup, n)
+		c.AddOrigin(o, n)
+		before = o
+	}
+	cpu := uint64(0)
+	for i := range d.List(2, "processors") {
+		start := d.Off
+		if cpu = d.after(cpu, i == 0, "processor"); cpu > MostProcessor {
+			d.Fail(start, "processor")
+		}
+		n := d.number("samples on processor")
+		if d.Err != nil {
+			return
+		}
+		d.Note("processor %d: %d samples", cpu, n)
+		c.AddProcessor(int(cpu), n)
+	}
+	c.Step = uint8(d.Uint(maxStep, "step"))
+	d.Note("slices of %v", c.SliceLength())
+	start := d.Off
+	many := d.List(2, "slices")
+	if many > MaxSlices {
+		d.Fail(start, "slices")
+		return
+	}
+	d.slices = make([]uint64, 0, many)
+	slice := uint64(0)
+	for i := range many {
+		slice = d.after(slice, i == 0, "slice")
+		if d.Err != nil {
+			return
+		}
+		if c.Slices == nil {
+			c.Slices = map[uint64]map[Loss]uint64{}
+		}
+		c.Slices[slice] = nil
+		d.slices = append(d.slices, slice)
+		d.Note("slice %d", slice)
+		d.losses(func(why Loss, n uint64) { c.LoseAt(slice, why, n) })
+	}
+}
+
+// moments reads samples by slice.
+func (d *decoder) moments(least int) []Moment {
+	start := d.Off
+	many := d.Len(2, "moments")
+	if many < least || many > len(d.slices) {
+		d.Fail(start, "moments")
+	}
+	if d.Err != nil || many == 0 {
+		return nil
+	}
+	ms := make([]Moment, 0, many)
+	index := uint64(0)
+	for i := range many {
+		at := d.Off
+		if index = d.after(index, i == 0, "slice"); index >= uint64(len(d.slices)) {
+			d.Fail(at, "slice")
+		}
+		n := d.number("samples in slice")
+		if d.Err != nil {
+			return nil
+		}
+		ms = append(ms, Moment{d.slices[index], n})
+	}
+	return ms
+}
+
+func (d *decoder) when(c *Counts, image int) {
+	some := func() []Moment { return d.moments(1) }
+	readByOffset(d, 4, "places with moments", "%#x: samples by slice %v", some, func(off Offset, ms []Moment) {
+		for _, m := range ms {
+			c.AddMoment(image, off, m.Slice, m.N)
+		}
+	})
+}
+
+func (d *decoder) runs(r *Recording) {
+	start := d.Off
+	many := d.List(14, "runs")
+	if many > MaxRuns {
+		d.Fail(start, "runs")
+	}
+	for range many {
+		run := Run{
+			Began:  d.Uint(math.MaxInt64, "begin of run"),
+			Lasted: d.Uint(math.MaxInt64, "length of run"),
+			Host:   d.String("host"),
+		}
+		for range d.Len(1, "command") {
+			run.Command = append(run.Command, d.String("argument"))
+		}
+		for _, n := range run.numbers() {
+			*n = d.Uint(math.MaxUint64, "usage of run")
+		}
+		run.Usage.Under = d.Uint(1, "memory is a bound") == 1
+		if d.Err != nil {
+			return
+		}
+		d.Note("run: %+v", run)
+		r.Runs = append(r.Runs, run)
+	}
+	r.Unlisted = d.Uint(math.MaxUint64, "runs unlisted")
+	d.Note("%d runs unlisted", r.Unlisted)
 }
 
 func (d *decoder) images(c *Counts) {
@@ -682,6 +928,9 @@ func (d *decoder) images(c *Counts) {
 		}
 		if d.magic >= magicReplayed {
 			readByOffset(d, 5, "places replayed", "%#x: %+v", d.replayed, func(off Offset, r Replayed) { c.AddReplayed(i, off, r) })
+		}
+		if d.magic >= magicSplit {
+			d.when(c, i)
 		}
 		if d.Err != nil {
 			return
@@ -806,10 +1055,16 @@ func (d *decoder) stacks(c *Counts, places []reference) {
 			d.Fail(start, "order of stacks")
 		}
 		s.N = d.number("samples of stack")
+		if d.magic >= magicSplit {
+			s.When = d.moments(0)
+		}
 		if d.Err != nil {
 			return
 		}
 		d.Note("%v, top %v: %d samples", s.Frames, s.Top, s.N)
+		if len(s.When) > 0 {
+			d.Note("of them by slice %v", s.When)
+		}
 		c.Stacks = append(c.Stacks, s)
 	}
 }

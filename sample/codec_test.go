@@ -123,6 +123,7 @@ func TestDecodeMalformed(t *testing.T) {
 		{"empty", nil, "offset 0x0: magic"},
 		{"other magic", []byte("bfc2\x00\x00\x00\x00\x00"), "offset 0x0: magic"},
 		{"other version", []byte("bfr1\x00\x00\x00\x00\x00"), `offset 0x0: version "bfr1", want "bfr2"`},
+		{"newer version", []byte("bfre\x00\x00\x00\x00\x00"), `offset 0x0: version "bfre", want`},
 		{"no checksum", []byte("bfr2\x00\x00"), "offset 0x4: checksum"},
 		{"wrong checksum", []byte("bfr2\x00\x00\x00\x00\x00"), "offset 0x4: checksum"},
 		{"nothing", seal(none(newFile())), "offset 0x8: counts"},
@@ -274,6 +275,9 @@ func random(rnd *rand.Rand, places int) *Recording {
 		if len(c.Images) > 0 && rnd.IntN(2) == 0 {
 			c.AddProcesses(rnd.IntN(len(c.Images)), rnd.Uint64N(9))
 		}
+		if rnd.IntN(2) == 0 {
+			randomSplit(rnd, c)
+		}
 		for range rnd.IntN(2) * rnd.IntN(4) {
 			c.AddTarget(Branch{pick(), pick()}, 1+rnd.Uint64N(9))
 		}
@@ -288,7 +292,43 @@ func random(rnd *rand.Rand, places int) *Recording {
 		}
 		r.Add(c)
 	}
+	for range rnd.IntN(2) * rnd.IntN(MaxRuns) {
+		run := Run{Began: rnd.Uint64N(9), Host: "h", Usage: Usage{User: rnd.Uint64N(3)}}
+		if rnd.IntN(2) == 0 {
+			run.Command = []string{"app", "-x"}
+		}
+		r.AddRun(run)
+	}
 	return r
+}
+
+// randomSplit says of some samples of c who took them, and when, over a time of any length.
+func randomSplit(rnd *rand.Rand, c *Counts) {
+	for left := c.Total; left > 0 && rnd.IntN(9) > 0; {
+		n := 1 + rnd.Uint64N(left)
+		c.AddOrigin(Origin{Process: "app", Thread: fmt.Sprint("t", rnd.IntN(5))}, n)
+		c.AddProcessor(rnd.IntN(4), n)
+		left -= n
+	}
+	span := uint64(LeastSlice) << rnd.IntN(12)
+	at := func() uint64 { return c.SliceAt(1_700_000_000_000_000_000 + rnd.Uint64N(span)) }
+	for _, s := range c.Stacks {
+		if rnd.IntN(2) == 0 {
+			c.AddSample(s.Frames[0].Image, s.Frames[0].Off, 1)
+			c.AddStackAt(s.Frames, s.Top, at(), 1)
+		}
+	}
+	for i, ic := range c.Images {
+		for off := range ic.At {
+			if rnd.IntN(2) == 0 {
+				c.AddSample(i, off, 1)
+				c.AddMoment(i, off, at(), 1)
+			}
+		}
+	}
+	if n := c.Lost[LostKernel]; n > 0 {
+		c.LoseAt(at(), LostKernel, 1+rnd.Uint64N(n))
+	}
 }
 
 func check(t *testing.T, r *Recording) {
@@ -358,6 +398,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(withProcesses().Encode())
 	f.Add(clocked().Encode())
 	f.Add(scaledUp().Encode())
+	f.Add(withSplit().Encode())
 	f.Add((&Recording{}).Encode())
 	for seed := range uint64(4) {
 		f.Add(random(rand.New(rand.NewPCG(seed, 2)), 4).Encode())

@@ -121,9 +121,19 @@ func (c *Counts) AddStack(frames []Frame, n uint64) {
 }
 
 // AddStackTop is AddStack where the words at the stack pointer are known, too.
-func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
+func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) { c.addStack(frames, top, n) }
+
+// AddStackAt is AddStackTop where it is known in which slice of c the samples were taken.
+func (c *Counts) AddStackAt(frames []Frame, top Frame, slice, n uint64) {
+	if i := c.addStack(frames, top, n); i >= 0 {
+		c.Stacks[i].When = addMoment(c.Stacks[i].When, slice, n)
+	}
+}
+
+// addStack returns the index of the stack in c.Stacks; -1 if there is none.
+func (c *Counts) addStack(frames []Frame, top Frame, n uint64) int {
 	if n == 0 || len(frames) == 0 {
-		return
+		return -1
 	}
 	if c.stacks == nil || len(c.stacks) != len(c.Stacks) {
 		c.stacks = make(map[string]int, len(c.Stacks))
@@ -139,6 +149,7 @@ func (c *Counts) AddStackTop(frames []Frame, top Frame, n uint64) {
 		c.Stacks = append(c.Stacks, Stack{Frames: slices.Clone(frames), Top: top})
 	}
 	c.Stacks[i].N = addSamples(c.Stacks[i].N, n)
+	return i
 }
 
 // stackKey returns a string that no other stack has, valid until the next call.
@@ -269,6 +280,8 @@ func (c *Counts) merge(o *Counts) {
 	c.Weight = sum
 	c.Clocked, c.Cycles = add(c.Clocked, o.Clocked), add(c.Cycles, o.Cycles)
 	c.Excess = c.Excess.Add(o.Excess)
+	c.mergeSplit(o)
+	shorter := c.mergeSlices(o)
 
 	index := make([]int, len(o.Images))
 	for i, ic := range o.Images {
@@ -289,6 +302,11 @@ func (c *Counts) merge(o *Counts) {
 		for off, n := range ic.Counted {
 			c.AddCounted(index[i], off, n)
 		}
+		for off, when := range ic.When {
+			for _, m := range when {
+				c.AddMoment(index[i], off, m.Slice>>shorter, m.N)
+			}
+		}
 	}
 	for why, n := range o.Lost {
 		c.Lose(why, n)
@@ -305,7 +323,10 @@ func (c *Counts) merge(o *Counts) {
 		for _, f := range s.Frames {
 			frames = append(frames, renumber(f))
 		}
-		c.AddStackTop(frames, renumber(s.Top), s.N)
+		k := c.addStack(frames, renumber(s.Top), s.N)
+		for _, m := range s.When {
+			c.Stacks[k].When = addMoment(c.Stacks[k].When, m.Slice>>shorter, m.N)
+		}
 	}
 	for b, n := range o.Branches {
 		c.AddBranch(Branch{renumber(b.From), renumber(b.To)}, n.N, n.Mispredicted)
@@ -358,7 +379,7 @@ func (c *Counts) Check() error {
 	if c.CPU.Family < 0 || c.CPU.Model < 0 || c.CPU.Stepping < 0 || c.CPU.MHz < 0 {
 		return fmt.Errorf("%s: negative number in CPU %+v", c.Event.Name, c.CPU)
 	}
-	for _, check := range []func() error{c.checkTotal, c.checkClock, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets} {
+	for _, check := range []func() error{c.checkTotal, c.checkClock, c.checkImages, c.checkStacks, c.checkBranches, c.checkPaths, c.checkTargets, c.checkSplit, c.checkSlices} {
 		if err := check(); err != nil {
 			return fmt.Errorf("%s: %w", c.Event.Name, err)
 		}
@@ -506,11 +527,12 @@ func (r *Recording) Add(c *Counts) {
 	r.Counts[i].merge(c)
 }
 
-// AddAll adds all Counts of other, as Add does.
+// AddAll adds all Counts of other, as Add does, and its runs.
 func (r *Recording) AddAll(other *Recording) {
 	for _, c := range other.Counts {
 		r.Add(c)
 	}
+	r.addRuns(other.Runs, other.Unlisted)
 }
 
 func compareCounts(a, b *Counts) int {
@@ -528,9 +550,7 @@ func compareCounts(a, b *Counts) int {
 func Merge(rs ...*Recording) *Recording {
 	var sum Recording
 	for _, r := range rs {
-		for _, c := range r.Counts {
-			sum.Add(c)
-		}
+		sum.AddAll(r)
 	}
 	for i, c := range sum.Counts {
 		sum.Counts[i] = c.sorted()

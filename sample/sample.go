@@ -123,8 +123,9 @@ const Unknown = -1
 // image reads it.
 type Stack struct {
 	Frames []Frame
-	Top    Frame  // Unknown where there is none, or no words were recorded
-	N      uint64 // samples
+	Top    Frame    // Unknown where there is none, or no words were recorded
+	N      uint64   // samples
+	When   []Moment // of N, those whose time is known, by slice; nil if of none
 }
 
 // A Branch is a recorded transfer of control, from the branch instruction to its
@@ -154,6 +155,8 @@ type ImageCounts struct {
 	// Replayed is what models of predictors and caches made of walks, by place of the instruction; nil if nothing.
 	Replayed map[Offset]Replayed
 	Counted  map[Offset]uint64 // executions by place of the instruction, counted exactly in runs whose length beside the sampled time is not known; nil if none
+	// When is, of samples without a stack, those whose time is known, by place and slice; nil if of none.
+	When map[Offset][]Moment
 }
 
 // MaxFirst bounds first touches, in us: what is not seen before is no part of
@@ -189,6 +192,12 @@ type Counts struct {
 	Paths    []Path            // a sample of them, sorted; use AddPaths
 	Targets  map[Branch]uint64 // executions of indirect calls and jumps that walks saw, by where they went; nil if none is known. Use AddTarget
 
+	// Total by who ran, by processor and by time, as far as that is known. Scale leaves them out.
+	Origins    map[Origin]uint64          // use AddOrigin
+	Processors map[int]uint64             // by the number of the processor; use AddProcessor
+	Step       uint8                      // slices are LeastSlice<<Step long
+	Slices     map[uint64]map[Loss]uint64 // slices of time that have samples, by number, and of Lost those that were lost in each; use SliceAt
+
 	// Indexes, rebuilt where they are missing.
 	images  map[ImageID]int // of Images, by key
 	stacks  map[string]int  // of Stacks, by stackKey
@@ -198,5 +207,7 @@ type Counts struct {
 // A Recording is what one or several runs of a recorder saw: Counts for each
 // pair of processor and event, sorted by them.
 type Recording struct {
-	Counts []*Counts
+	Counts   []*Counts
+	Runs     []Run  // that were recorded, the earliest first; use AddRun
+	Unlisted uint64 // runs that are not in Runs, as it is full
 }

@@ -23,6 +23,7 @@ func (r *Recording) scaleEach(w func(*Counts) float64) *Recording {
 	for _, c := range r.Counts {
 		out.Add(c.scale(w(c)))
 	}
+	out.addRuns(r.Runs, r.Unlisted)
 	return Merge(&out)
 }
 

@@ -102,7 +102,11 @@ func newHostileCase(t *testing.T) *hostileCase {
 	c.AddSample(c.Image(sample.ImageID{Path: h.gone, Build: sample.BuildID{1}}), 0x1000, 3)
 	c.AddSample(c.Image(sample.ImageID{Path: hostileName("[", "kernel") + "]"}), 0x1000, 3)
 	c.AddSample(c.Image(sample.ImageID{Path: h.gone + "/perf-1.map"}), 0x1000, 3)
+	c.AddOrigin(sample.Origin{Process: hostileName("=", "process"), Thread: hostileName("-", "thread"), Cgroup: hostileName("+", "cgroup")}, 3)
+	c.AddProcessor(1, 3)
+	c.LoseAt(c.SliceAt(1_700_000_000_000_000_000), sample.Loss(hostile), 5)
 	c.Event.Name = hostileName("", "event")
+	rec.AddRun(sample.Run{Host: hostile, Command: []string{h.image, hostile}})
 	h.rec = testtool.Write(t, dir, hostileName("=", "rec"), string(rec.Encode()))
 
 	more := sample.NewCounts(sample.CPU{Arch: hostile, Vendor: hostile}, sample.Event{Name: hostileName("", "more"), Period: 1000, Unit: "ns"})
@@ -180,7 +184,7 @@ var hostileLines = map[string][]string{
 	"import":    {"import {rec} -o {out}", "import {pprof} -o {out}"},
 	"merge":     {"merge {rec} {other} -o {out}", "merge {rec} --onto {image} -o {out}", "merge {rec} {pprof} --failure-mode all -o {out}"},
 	"images":    {"images {rec} {other}", "images {rec} --symfs {gone}", "images {store}"},
-	"prof":      {"prof {rec}", "prof {rec} {other}", "prof {other}", "prof {rec} --event {gone}", "prof {store}", "prof {gone}", "prof {rec} --by image", "prof {rec} --by file", "prof {rec} --by line", "prof {rec} --experiment usertime", "prof {rec} --experiment usertime --butterfly {proc}", "prof {rec} --experiment ideal", "prof {rec} --experiment fpe"},
+	"prof":      {"prof {rec}", "prof {rec} {other}", "prof {other}", "prof {rec} --event {gone}", "prof {store}", "prof {gone}", "prof {rec} --by image", "prof {rec} --by file", "prof {rec} --by line", "prof {rec} --by process", "prof {rec} --by thread", "prof {rec} --by cpu", "prof {rec} --by cgroup", "prof {rec} --by time", "prof {rec} --experiment usertime", "prof {rec} --experiment usertime --butterfly {proc}", "prof {rec} --experiment ideal", "prof {rec} --experiment fpe"},
 	"list":      {"list {proc} {rec}", "list {gone} {rec}", "list {image}:{proc} {rec}", "list e {rec}"},
 	"topstalls": {"topstalls {rec}", "topstalls {other}", "topstalls {rec} --cause {gone}"},
 	"whatcg":    {"whatcg {rec}", "whatcg {rec} --image {image}", "whatcg {rec} --image {gone}", "whatcg {rec} --proc {proc}", "whatcg {rec} --cause d"},

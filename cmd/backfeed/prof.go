@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"slices"
 
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
@@ -11,7 +12,7 @@ import (
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
+	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
 that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
@@ -19,6 +20,11 @@ Code of the kernel and of JIT compilers is named as this machine knows it now.
 
 --by adds samples up by image, source file or source line. A line is that of the innermost inlined
 function. Processes that ran the same image are one.
+
+--by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
+threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
+or of -p keeps that, and so does perf record; cgroup needs perf record --all-cgroups. Stores and record -a
+do not.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:
 
@@ -41,6 +47,7 @@ A recording may have several events, such as cache misses beside cycles (perf re
 one to show; --all-events shows all side by side.`,
 	examples: `backfeed prof app.bfr
 backfeed prof app.bfr --by line -n 50
+backfeed prof app.bfr --by thread
 backfeed prof /var/lib/backfeed --since 24h --by image
 backfeed prof app.bfr --experiment usertime --proc main.main`,
 	run: runProf,
@@ -53,7 +60,7 @@ func runProf(c *cli, args []string) error {
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
-	by := c.choice("by", "what to add samples up by", "procedure", "image", "file", "line")
+	by := c.choice("by", "what to add samples up by", append([]string{"procedure", "image", "file", "line"}, report.ProfSplits...)...)
 	allEvents := fs.Bool("all-events", false, "show the samples of all events side by side")
 	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
@@ -65,6 +72,12 @@ func runProf(c *cli, args []string) error {
 	other := by.Value != "procedure" || *allEvents
 	if other && experiment.Value != "pcsamp" {
 		return c.usage(errors.New("--by and --all-events go with --experiment pcsamp"))
+	}
+	if slices.Contains(report.ProfSplits, by.Value) {
+		if err := fs.Refuse("--by "+by.Value+" shows all events side by side or that of --event, and infers nothing", "all-events", "model"); err != nil {
+			return c.usage(err)
+		}
+		return c.profSplit(fs.Args(), opt, by.Value, *n, format)
 	}
 	if experiment.Value == "usertime" {
 		opt.StackDepth = deepStack
@@ -100,6 +113,25 @@ func runProf(c *cli, args []string) error {
 		rows = rows[:*n]
 	}
 	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteProf(w, rows, style) })
+}
+
+// profSplit shows what ran, where or when.
+func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int, format *flagset.Choice) error {
+	src, err := c.read(paths, opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	rows, known := report.ProfSplit(src.Recording, opt.Infer.Event, by)
+	if !known {
+		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a recording of a command or of -p, or of perf record, which stores and record -a do not hold", by)
+	}
+	if lines > 0 && len(rows) > lines && by != "time" {
+		rows = rows[:lines]
+	}
+	return c.print("-", format, report.ItemsOf("backfeed.prof-split/1", rows), rows, func(w io.Writer, style report.Style) error {
+		return report.WriteProfSplit(w, by, rows, style)
+	})
 }
 
 // deepStack is how many frames of a stack usertime reads: all that Linux records

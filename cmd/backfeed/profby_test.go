@@ -83,3 +83,73 @@ branch-misses,2,0.2,1,/gone/lib.so,,,,0,
 		t.Errorf("--by with another experiment: exit code %d: %s", code, stderr)
 	}
 }
+
+// TestProfSplit: samples add up by what ran, where and when; what is not known of is last, and is never left out.
+func TestProfSplit(t *testing.T) {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
+	im := c.Image(sample.ImageID{Path: "/bin/app"})
+	const second = 1_000_000_000
+	add := func(at uint64, o sample.Origin, cpu int, n uint64) {
+		c.AddSample(im, 0x10, n)
+		c.AddMoment(im, 0x10, c.SliceAt(1_700_000_000*second+at), n)
+		c.AddOrigin(o, n)
+		c.AddProcessor(cpu, n)
+	}
+	add(0, sample.Origin{Process: "app", Thread: "app"}, 0, 20)
+	add(second, sample.Origin{Process: "app", Thread: "worker"}, 1, 40)
+	add(second+1, sample.Origin{Process: "child", Thread: "child", Cgroup: "/x"}, 1, 30)
+	c.AddSample(im, 0x20, 10)
+	rec := &sample.Recording{}
+	rec.Add(c)
+	dir := t.TempDir()
+	file := testtool.Write(t, dir, "split.bfr", string(rec.Encode()))
+	for by, want := range map[string]string{
+		"process": `
+samples  share  process
+     60  60.0%  app
+     30  30.0%  child
+     10  10.0%  (unknown)
+`,
+		"thread": `
+samples  share  process  thread
+     40  40.0%  app      worker
+     30  30.0%  child    child
+     20  20.0%  app      app
+     10  10.0%           (unknown)
+`,
+		"cpu": `
+samples  share  cpu
+     70  70.0%  1
+     20  20.0%  0
+     10  10.0%  (unknown)
+`,
+		"cgroup": `
+samples  share  cgroup
+     30  30.0%  /x
+     70  70.0%  (unknown)
+`,
+		"time": `
+samples  share     from       to  date                      share of the largest
+     20  20.0%  0.000 s  0.125 s  2023-11-14T22:13:20.000Z  ############
+     70  70.0%  1.000 s  1.125 s  2023-11-14T22:13:21.000Z  ########################################
+     10  10.0%                                              (unknown)
+`,
+	} {
+		if got := "\n" + must(t, "prof", file, "--by", by); got != want {
+			t.Errorf("by %s:\n%s\nwant:\n%s", by, got, want)
+		}
+	}
+	if got, want := must(t, "prof", file, "--by", "cpu", "--format", "csv"), "event,samples,share,process,thread,cpu,cgroup,from,seconds,date,unknown\ncpu-clock,70,0.7,,,1,,,0,,false\n"; !strings.HasPrefix(got, want) {
+		t.Errorf("as CSV:\n%s\nwant:\n%s", got, want)
+	}
+	bare := &sample.Recording{}
+	bare.Add(sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"}))
+	bare.Counts[0].Lose(sample.LostKernel, 1)
+	old := testtool.Write(t, dir, "old.bfr", string(bare.Encode()))
+	if code, _, stderr := runCLI(t, "prof", old, "--by", "thread"); code != exitNothing || !strings.Contains(stderr, "nothing is known") {
+		t.Errorf("of an old recording: exit code %d: %s", code, stderr)
+	}
+	if code, _, stderr := runCLI(t, "prof", file, "--by", "thread", "--all-events"); code != exitUsage {
+		t.Errorf("--by thread --all-events: exit code %d: %s", code, stderr)
+	}
+}

@@ -44,7 +44,7 @@ func setBreakpoint(tid int, pc uint64, want int) (*hwBreakpoint, error) {
 		return nil, err
 	}
 	b := &hwBreakpoint{fd: fd, want: want}
-	if b.ring, err = newRing(fd, 1, false); err == nil {
+	if b.ring, err = newRing(fd, 1, false, -1); err == nil {
 		// It is set now, and not again after one hit more than are wanted: the hit at which it is removed takes some 6 us
 		// longer.
 		if _, _, errno := unix.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.PERF_EVENT_IOC_REFRESH, uintptr(want+1)); errno != 0 {

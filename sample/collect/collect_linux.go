@@ -143,6 +143,7 @@ func newSession(w *perfEvent, tried []Attempt, opt Options) (*session, error) {
 		stats:    &Stats{Tried: tried, Chosen: opt.Event != ""},
 		layout:   sampleLayout{branches: w.branches, top: dumpsTop},
 		identify: new(fileIDs).identify,
+		epoch:    epoch(),
 	}
 	return s, nil
 }
@@ -268,7 +269,7 @@ func (s *session) openThread(tid int, bits uint64) error {
 				}
 				continue
 			}
-			r, err := newRing(fd, e.pages, e.attr == side)
+			r, err := newRing(fd, e.pages, e.attr == side, cpu)
 			if err != nil {
 				return mapError(err)
 			}
@@ -307,11 +308,31 @@ func (s *session) snapshot(pid int) error {
 	for i := range maps {
 		s.tally.mapped(&maps[i])
 	}
-	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	for range len(tasks) - 1 {
-		s.tally.spaces.Fork(pid, pid)
+	tids, err := threadsOf(pid)
+	for i, tid := range tids {
+		if i > 0 {
+			s.tally.spaces.Fork(pid, pid)
+		}
+		if name, ok := threadName(pid, tid); ok {
+			s.tally.threads.Name(tid, name)
+		}
 	}
 	return err
+}
+
+// threadName returns the name that a thread has now.
+func threadName(pid, tid int) (name string, ok bool) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+	return strings.TrimSuffix(string(b), "\n"), err == nil
+}
+
+// epoch returns when CLOCK_MONOTONIC began, in ns since 1970, as the clock is set now; 0 if that is unknown.
+func epoch() uint64 {
+	now := time.Now().UnixNano()
+	if began := now - int64(monotonic()); began > 0 && began < now {
+		return uint64(began)
+	}
+	return 0
 }
 
 // start runs the command. The events belong to the thread that starts it, where

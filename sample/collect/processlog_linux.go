@@ -3,7 +3,6 @@
 package collect
 
 import (
-	"encoding/binary"
 	"slices"
 	"sync"
 
@@ -35,7 +34,7 @@ func (b *processLog) add(cpu int) error {
 	if err != nil {
 		return err
 	}
-	r, err := newRing(fd, systemSidePages, true)
+	r, err := newRing(fd, systemSidePages, true, -1)
 	if err != nil {
 		unix.Close(fd)
 		return mapError(err)
@@ -119,20 +118,22 @@ func (b *processLog) take(rec *record) (err error) {
 		}
 		c.pid, c.m = m.pid, b.identify(&m)
 	case typeFork:
-		c.pid, c.parent, err = decodeTask(rec.body)
-		if c.pid == c.parent {
+		var t task
+		t, err = decodeTask(rec.body)
+		if c.pid, c.parent = t.pid, t.parent; c.pid == c.parent {
 			return err // a thread
 		}
 	case typeExit:
-		c.pid, _, err = decodeTask(rec.body)
-		if err == nil && threadOf(rec.body) != c.pid {
+		var t task
+		t, err = decodeTask(rec.body)
+		if c.pid = t.pid; err == nil && t.tid != t.pid {
 			return nil // not the first thread
 		}
 	case typeComm:
 		if rec.misc&miscCommExec == 0 {
 			return nil // another name, no exec
 		}
-		c.pid, err = decodeComm(rec.body)
+		c.pid, _, _, err = decodeComm(rec.body)
 	case typeLost:
 		var n uint64
 		n, err = decodeLost(rec.body, rec.typ)
@@ -143,14 +144,6 @@ func (b *processLog) take(rec *record) (err error) {
 	}
 	b.changes = append(b.changes, c)
 	return err
-}
-
-// threadOf returns the thread of the body of a FORK or EXIT record.
-func threadOf(body []byte) int {
-	if len(body) < 12 {
-		return 0
-	}
-	return int(binary.NativeEndian.Uint32(body[8:]))
 }
 
 // drain calls f with the changes up to now, in order, and returns how many records

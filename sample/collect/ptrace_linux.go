@@ -82,6 +82,7 @@ type tracee struct {
 	again     *registers // of a call that it is to make again; nil if it got on since
 	calls     callLog
 	stretch   *pendingStretch // that is being timed; nil is none
+	named     time.Time       // when its name was read last
 }
 
 // A tracedProcess is a process with at least one tracee.
@@ -132,6 +133,7 @@ func newTracer(opt Options, tried []Attempt) (*tracer, error) {
 		counts:   sample.NewCounts(cpu, sample.Event{Name: ptraceClock, Period: uint64(t.period), Unit: "ns"}),
 		stats:    &Stats{Tried: tried, Chosen: opt.Event != "", Traced: t.stats},
 		identify: new(fileIDs).identify,
+		epoch:    epoch(),
 	}
 	return t, nil
 }
@@ -661,7 +663,7 @@ func (t *tracer) executed(th *tracee) {
 			t.remove(o)
 		}
 	}
-	th.blocked, th.again, th.asked = false, nil, time.Time{}
+	th.blocked, th.again, th.asked, th.named = false, nil, time.Time{}, time.Time{}
 	t.procs[th.pid].dirty = true
 	t.tally.spaces.Exec(th.pid)
 	t.tally.spaces.Began(th.pid, monotonic())
@@ -694,6 +696,7 @@ func (t *tracer) exited(tid int) {
 		pid := th.pid
 		t.remove(th)
 		t.tally.spaces.Exit(pid)
+		t.tally.threads.End(pid, tid)
 	}
 	if h := t.opt.Held; h != nil && tid == h.PID() {
 		h.reaped()
@@ -840,7 +843,8 @@ func (t *tracer) sampled(th *tracee, counts bool) (user bool) {
 	}
 	th.taken += uint64(t.interval)
 	s := &t.tally.sample
-	*s = sampleRecord{ip: r.pc(), pid: th.pid, period: uint64(t.interval), chain: t.chain[:0], branches: s.branches[:0]}
+	t.name(th)
+	*s = sampleRecord{ip: r.pc(), pid: th.pid, tid: th.tid, cpu: -1, period: uint64(t.interval), chain: t.chain[:0], branches: s.branches[:0]}
 	misc := uint16(miscUser)
 	if calls {
 		misc = miscKernel
@@ -853,6 +857,23 @@ func (t *tracer) sampled(th *tracee, counts bool) (user bool) {
 	t.tally.add(s, misc, monotonic())
 	t.chain = s.chain[:0]
 	return !calls && r.wide()
+}
+
+// nameEvery is how old the name of a thread may be. Nothing tells a tracer that it changes, and to read it takes some 10 us.
+const nameEvery = 100 * time.Millisecond
+
+// name reads the names of a thread and of its process, if it is time to.
+func (t *tracer) name(th *tracee) {
+	now := time.Now()
+	if now.Sub(th.named) < nameEvery {
+		return
+	}
+	th.named = now
+	for _, tid := range []int{th.pid, th.tid} {
+		if name, ok := threadName(th.pid, tid); ok {
+			t.tally.threads.Name(tid, name)
+		}
+	}
 }
 
 // repair has a call made again that would return to the program that it was interrupted.

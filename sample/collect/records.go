@@ -60,12 +60,14 @@ type record struct {
 	time uint64 // ns of CLOCK_MONOTONIC
 	body []byte // without header and sample_id
 	side bool   // from a ring of mappings and tasks, not of samples
+	cpu  int    // whose ring it is from
 }
 
 // A sampleRecord is the body of a sample.
 type sampleRecord struct {
 	ip, period uint64
-	pid        int
+	pid, tid   int
+	cpu        int // -1 is unknown
 	chain      []uint64
 	branches   []branchRecord // newest first
 	top        [2]uint64      // words at the stack pointer; 0 where they are not known
@@ -147,8 +149,8 @@ func splitRecord(b []byte) (record, error) {
 func decodeSample(b []byte, layout sampleLayout, s *sampleRecord) error {
 	r := reader{b: b}
 	s.ip = r.u64("ip")
-	s.pid = int(r.u32("process"))
-	r.take(4+8, "thread and time")
+	s.pid, s.tid = int(r.u32("process")), int(r.u32("thread"))
+	r.take(8, "time")
 	s.period = r.u64("period")
 	s.chain = s.chain[:0]
 	for range r.count(8, "call chain") {
@@ -210,19 +212,26 @@ func decodeMmap(b []byte) (mmapRecord, error) {
 	return m, r.err
 }
 
-// decodeTask reads the body of a FORK or EXIT record: 4 process, 4 parent
-// process, 4 thread, 4 parent thread, 8 time.
-func decodeTask(b []byte) (pid, parent int, err error) {
+// A task is the body of a FORK or EXIT record.
+type task struct{ pid, parent, tid, parentTID int }
+
+// decodeTask reads one: 4 process, 4 parent process, 4 thread, 4 parent thread, 8 time.
+func decodeTask(b []byte) (task, error) {
 	r := reader{b: b}
-	pid, parent = int(r.u32("process")), int(r.u32("parent process"))
-	return pid, parent, r.err
+	return task{
+		pid:       int(r.u32("process")),
+		parent:    int(r.u32("parent process")),
+		tid:       int(r.u32("thread")),
+		parentTID: int(r.u32("parent thread")),
+	}, r.err
 }
 
-// decodeComm reads the start of a COMM record: 4 process, 4 thread.
-func decodeComm(b []byte) (pid int, err error) {
+// decodeComm reads the body of a COMM record: 4 process, 4 thread, name ending in a zero byte.
+func decodeComm(b []byte) (pid, tid int, name string, err error) {
 	r := reader{b: b}
-	pid = int(r.u32("process"))
-	return pid, r.err
+	pid, tid = int(r.u32("process")), int(r.u32("thread"))
+	text, _, _ := bytes.Cut(b[min(r.off, len(b)):], []byte{0})
+	return pid, tid, string(text), r.err
 }
 
 // decodeLost reads how many records were lost: of LOST, 8 event id, 8 number; of

@@ -28,16 +28,17 @@ type ring struct {
 	page *unix.PerfEventMmapPage
 	data []byte
 	side bool
+	cpu  int // whose records it has
 }
 
-func newRing(fd, pages int, side bool) (*ring, error) {
+func newRing(fd, pages int, side bool, cpu int) (*ring, error) {
 	size := os.Getpagesize()
 	mem, err := unix.Mmap(fd, 0, (1+pages)*size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
 	return &ring{
-		fd: fd, mem: mem, data: mem[size:], side: side,
+		fd: fd, mem: mem, data: mem[size:], side: side, cpu: cpu,
 		page: (*unix.PerfEventMmapPage)(unsafe.Pointer(&mem[0])),
 	}, nil
 }
@@ -71,7 +72,7 @@ func (r *ring) read() ([]record, error) {
 		if err != nil {
 			return recs, err
 		}
-		rec.side = r.side
+		rec.side, rec.cpu = r.side, r.cpu
 		recs = append(recs, rec)
 		b = b[size:]
 	}

@@ -43,6 +43,8 @@ type tally struct {
 	identify func(*mmapRecord) sample.ImageID // may look at the file
 	progress Progress
 	clock    clockMeter
+	threads  sample.Threads
+	epoch    uint64 // ns since 1970 when CLOCK_MONOTONIC began; 0 is unknown, and so is then when samples were taken
 
 	sample sampleRecord   // of sample, kept for its slices
 	frames []sample.Frame // likewise
@@ -99,24 +101,30 @@ func (t *tally) record(rec *record) error {
 		}
 		return err
 	case typeFork:
-		pid, parent, err := decodeTask(rec.body)
+		task, err := decodeTask(rec.body)
 		if err == nil {
-			t.spaces.Fork(pid, parent)
+			t.spaces.Fork(task.pid, task.parent)
+			t.threads.Begin(task.tid, task.parentTID)
 		}
 		return err
 	case typeExit:
-		pid, _, err := decodeTask(rec.body)
+		task, err := decodeTask(rec.body)
 		if err == nil {
-			t.spaces.Exit(pid)
+			t.spaces.Exit(task.pid)
+			t.threads.End(task.pid, task.tid)
 		}
 		return err
 	case typeComm:
-		pid, err := decodeComm(rec.body)
-		if err == nil && rec.misc&miscCommExec != 0 {
+		pid, tid, name, err := decodeComm(rec.body)
+		if err != nil {
+			return err
+		}
+		t.threads.Name(tid, name)
+		if rec.misc&miscCommExec != 0 {
 			t.spaces.Exec(pid)
 			t.spaces.Began(pid, rec.time)
 		}
-		return err
+		return nil
 	case typeLost, typeLostSamples:
 		return t.lost(rec)
 	case typeThrottle:
@@ -144,6 +152,14 @@ func (t *tally) lost(rec *record) error {
 func (t *tally) lose(why sample.Loss, n uint64) {
 	t.counts.Lose(why, n)
 	t.progress.Lost += n
+}
+
+// loseAt counts a sample that belongs to no image, by its time.
+func (t *tally) loseAt(why sample.Loss, time uint64) {
+	t.lose(why, 1)
+	if t.epoch > 0 {
+		t.counts.LoseAt(t.counts.SliceAt(t.epoch+time), why, 1)
+	}
 }
 
 // mapped takes in that a process mapped code.
@@ -199,6 +215,7 @@ func (t *tally) sampled(rec *record) error {
 	if err := decodeSample(rec.body, t.layout, &t.sample); err != nil {
 		return err
 	}
+	t.sample.cpu = rec.cpu
 	t.add(&t.sample, rec.misc, rec.time)
 	return nil
 }
@@ -207,26 +224,32 @@ func (t *tally) sampled(rec *record) error {
 func (t *tally) add(s *sampleRecord, misc uint16, time uint64) {
 	t.counts.Weight += s.period
 	t.progress.Samples++
+	t.counts.AddOrigin(t.threads.Origin(s.pid, s.tid, ""), 1)
+	t.counts.AddProcessor(s.cpu, 1)
 	switch misc & miscModeMask {
 	case miscUser:
 	case miscGuestKernel, miscGuestUser:
-		t.lose(sample.LostGuest, 1)
+		t.loseAt(sample.LostGuest, time)
 		return
 	default:
-		t.lose(sample.LostKernel, 1)
+		t.loseAt(sample.LostKernel, time)
 		return
 	}
 	addBranches(t.counts, s.branches, func(pc uint64) sample.Frame { return t.frame(s.pid, pc) })
 	id, off, loss := t.spaces.Find(s.pid, s.ip)
 	if loss != "" {
-		t.lose(loss, 1)
+		t.loseAt(loss, time)
 		return
 	}
 	im := t.counts.Image(id)
 	t.counts.AddSample(im, off, 1)
 	t.frames = append(t.frames[:0], sample.Frame{Image: im, Off: off})
 	t.callers(s)
-	t.counts.AddStackTop(t.frames, t.top(s), 1)
+	if top := t.top(s); t.epoch > 0 {
+		t.counts.AddStackAt(t.frames, top, t.counts.SliceAt(t.epoch+time), 1)
+	} else {
+		t.counts.AddStackTop(t.frames, top, 1)
+	}
 	if us, known := t.spaces.Age(s.pid, time); known {
 		t.counts.TouchStack(t.frames, us)
 	}

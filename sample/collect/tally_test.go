@@ -95,6 +95,37 @@ func TestTally(t *testing.T) {
 	}
 }
 
+// TestTallySplit: samples have the names that their threads had when they were taken, the processor of their ring, and the
+// slice of their time; all of them do, the lost ones too.
+func TestTallySplit(t *testing.T) {
+	ta := newTally()
+	const second = 1_000_000_000
+	ta.epoch = 1_700_000_000 * second
+	ring := [][]byte{
+		raw(typeComm, miscCommExec, 1, 1, "app", id(1, 5)),
+		rawMmap(1, 10, 0x1000, 0x1000, 0, "/bin/a"),
+		rawSample(1, 20, 0x1010),
+		raw(typeFork, 0, 1, 1, 2, 1, uint64(30), id(1, 30)),
+		raw(typeSample, miscUser, uint64(0x1010), 1, 2, uint64(40), uint64(1000), uint64(0)),
+		raw(typeComm, 0, 1, 2, "worker", id(1, 50)),
+		raw(typeSample, miscUser, uint64(0x1020), 1, 2, uint64(second+60), uint64(1000), uint64(0)),
+		raw(typeSample, miscKernel, uint64(0x1010), 1, 2, uint64(second+70), uint64(1000), uint64(0)),
+		raw(typeExit, 0, 1, 1, 2, 1, uint64(2*second), id(1, 2*second)),
+		raw(typeSample, miscUser, uint64(0x9999), 1, 2, uint64(3*second), uint64(1000), uint64(0)),
+	}
+	feed(t, ta, ring)
+	if got, want := fmt.Sprint(ta.counts.Origins), "map[{app  }:1 {app app }:2 {app worker }:2]"; got != want {
+		t.Errorf("origins %s, want %s", got, want)
+	}
+	if got := fmt.Sprint(ta.counts.Processors); got != "map[0:5]" {
+		t.Errorf("processors %s", got)
+	}
+	const first = 1_700_000_000 * 8
+	if got, want := fmt.Sprint(ta.counts.BySlice()), fmt.Sprint(map[uint64]uint64{first: 2, first + 8: 2, first + 24: 1}); got != want {
+		t.Errorf("slices %s, want %s", got, want)
+	}
+}
+
 func TestLost(t *testing.T) {
 	ta := newTally()
 	samples := record{typ: typeLost, body: raw(0, 0, uint64(9), uint64(3))[headerSize:]}

@@ -44,8 +44,10 @@ const (
 	featureArch      = 6
 	featureCPUDesc   = 8
 	featureCPUID     = 9
+	featureCmdline   = 11
 	featureEventDesc = 12
 	featureDir       = 24
+	featureClockData = 29
 	features         = 256
 )
 
@@ -211,7 +213,7 @@ func (r *reader) features(f *io.SectionReader, off uint64, bitmap []byte) error 
 		switch id {
 		case featureDir:
 			return errors.New("the file is part of a directory, as perf record --threads makes: not supported; record without --threads")
-		case featureBuildID, featureArch, featureCPUDesc, featureCPUID, featureEventDesc:
+		case featureBuildID, featureHostname, featureArch, featureCPUDesc, featureCPUID, featureCmdline, featureEventDesc, featureClockData:
 		default:
 			continue
 		}
@@ -266,6 +268,12 @@ func (r *reader) feature(id uint64, b []byte) error {
 		r.cpu.MHz = nominalMHz(r.cpu.Name)
 	case featureCPUID:
 		setCPUID(&r.cpu, c.counted("cpuid"))
+	case featureHostname:
+		r.origin.host = c.counted("host name")
+	case featureCmdline:
+		r.origin.commandLine(c)
+	case featureClockData:
+		r.origin.clockData(c)
 	case featureEventDesc:
 		return r.eventDesc(c)
 	}

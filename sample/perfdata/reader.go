@@ -45,6 +45,7 @@ type reader struct {
 	asked  bool // an event asked for build IDs in MMAP2 records
 	spaces sample.Spaces
 	ended  ended
+	origin origin
 	frames []sample.Frame
 
 	notes notes
@@ -192,7 +193,7 @@ func (r *reader) kernelRecord(rec record) error {
 		}
 	}
 	switch rec.typ {
-	case recordMmap, recordMmap2, recordComm, recordFork, recordExit, recordSample, recordLost, recordLostSamples:
+	case recordMmap, recordMmap2, recordComm, recordFork, recordExit, recordSample, recordLost, recordLostSamples, recordCgroup:
 	case recordThrottle:
 		r.notes.throttled++
 		return nil
@@ -248,7 +249,9 @@ func (r *reader) decode(rec record, e *entry) error {
 	case recordFork, recordExit:
 		return decodeTask(c, e)
 	case recordComm:
-		e.pid = int(int32(c.u32("pid")))
+		return decodeComm(c, e)
+	case recordCgroup:
+		return r.origin.cgroup(c)
 	case recordLost:
 		c.u64("id")
 		e.n = c.u64("lost")
@@ -295,12 +298,14 @@ func (r *reader) deliver(e *entry) {
 	case recordMmap, recordMmap2:
 		r.mapped(e)
 	case recordComm:
+		r.origin.threads.Name(e.tid, e.name)
 		if e.misc&miscExec != 0 {
 			r.ended.alive(e.pid)
 			r.spaces.Exec(e.pid)
 			r.spaces.Began(e.pid, e.time)
 		}
 	case recordFork:
+		r.origin.threads.Begin(e.tid, e.begun)
 		// A process that perf found running has its own MMAP records.
 		if e.pid != e.parent && e.misc&miscSyntheticFork == 0 {
 			r.ended.alive(e.pid)
@@ -308,6 +313,7 @@ func (r *reader) deliver(e *entry) {
 			r.spaces.Fork(e.pid, e.parent)
 		}
 	case recordExit:
+		r.origin.threads.End(e.pid, e.tid)
 		r.ended.add(e.pid, &r.spaces)
 	case recordLost:
 		e.ev.lost += e.n
@@ -351,26 +357,41 @@ func (r *reader) sample(e *entry) {
 		c.Weight = ^uint64(0)
 	}
 	r.ended.alive(e.pid)
+	c.AddOrigin(r.origin.of(e), 1)
+	c.AddProcessor(e.cpu, 1)
+	ns, timed := r.origin.time(e)
+	lose := func(why sample.Loss) {
+		c.Lose(why, 1)
+		if timed {
+			c.LoseAt(c.SliceAt(ns), why, 1)
+		}
+	}
 	if mode := e.mode(); mode != modeGuestKernel && mode != modeGuestUser {
 		r.branches(e)
 	}
 	switch e.mode() {
 	case modeKernel, modeHypervisor:
-		c.Lose(sample.LostKernel, 1)
+		lose(sample.LostKernel)
 		return
 	case modeGuestKernel, modeGuestUser:
-		c.Lose(sample.LostGuest, 1)
+		lose(sample.LostGuest)
 		return
 	}
 	leaf, loss := r.frame(e, e.ip)
 	if loss != "" {
-		c.Lose(loss, 1)
+		lose(loss)
 		return
 	}
 	c.AddSample(leaf.Image, leaf.Off, 1)
 	frames := r.stack(e, leaf)
-	if top := r.top(e); e.stack || top.Image != sample.Unknown {
+	top := r.top(e)
+	switch stack := e.stack || top.Image != sample.Unknown; {
+	case stack && timed:
+		c.AddStackAt(frames, top, c.SliceAt(ns), 1)
+	case stack:
 		c.AddStackTop(frames, top, 1)
+	case timed:
+		c.AddMoment(leaf.Image, leaf.Off, c.SliceAt(ns), 1)
 	}
 	if us, known := r.spaces.Age(e.pid, e.time); known {
 		c.TouchStack(frames, us)
@@ -508,6 +529,9 @@ func (r *reader) recording() *sample.Recording {
 		ev.counts.CPU = r.cpu
 		ev.counts.Event = ev.event(ev.label)
 		out.Counts = append(out.Counts, ev.counts)
+	}
+	if run, ok := r.origin.run(); ok {
+		out.AddRun(run)
 	}
 	return sample.Merge(out)
 }

@@ -36,9 +36,12 @@ type entry struct {
 	misc uint16
 	ev   *event // that took the sample or lost it
 	pid  int
+	tid  int // of a SAMPLE, COMM, FORK or EXIT
 
 	// of a SAMPLE
 	ip       uint64
+	cpu      int       // -1 if it is not known
+	cgroup   uint64    // its number; 0 if it is not known
 	weight   uint64    // PERIOD
 	stack    bool      // chain is known, though it may be empty
 	chain    []uint64  // return addresses in user mode, innermost first
@@ -50,6 +53,8 @@ type entry struct {
 	code        int32
 
 	parent  int            // of a FORK
+	begun   int            // of a FORK, the thread that forked
+	name    string         // of a COMM
 	mapping sample.Mapping // of an MMAP or MMAP2
 	n       uint64         // of a LOST or LOST_SAMPLES
 }
@@ -62,7 +67,7 @@ func (e *entry) mode() uint16 { return e.misc & miscModeMask }
 // the UAPI header but for AUX, the last. It returns how many bytes were left over.
 func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error) {
 	st := a.sampleType
-	e.pid = noPID
+	e.pid, e.tid, e.cpu = noPID, noPID, noPID
 	if st&hasIdentifier != 0 {
 		c.u64("identifier")
 	}
@@ -71,12 +76,16 @@ func decodeSample(c *cursor, a *attr, depth int, e *entry) (rest int, err error)
 	}
 	if st&hasTID != 0 {
 		e.pid = int(int32(c.u32("pid")))
-		c.u32("tid")
+		e.tid = int(int32(c.u32("tid")))
 	}
 	if st&hasTime != 0 {
 		e.time = c.u64("time")
 	}
-	c.bytes(8*uint64(bits.OnesCount64(st&(hasAddr|hasID|hasStreamID|hasCPU))), "addr, id, stream_id, cpu")
+	c.bytes(8*uint64(bits.OnesCount64(st&(hasAddr|hasID|hasStreamID))), "addr, id, stream_id")
+	if st&hasCPU != 0 {
+		e.cpu = int(int32(c.u32("cpu")))
+		c.u32("res")
+	}
 	if st&hasPeriod != 0 {
 		e.weight = c.u64("period")
 	} else if a.flags&flagFreq == 0 {
@@ -211,7 +220,13 @@ func decodeTail(c *cursor, a *attr, depth int, e *entry) (known bool) {
 	if st&hasRegsIntr != 0 {
 		known = skipRegs(c, a.regsIntr, "interrupted registers") && known
 	}
-	c.bytes(8*uint64(bits.OnesCount64(st&(hasPhysAddr|hasCgroup|hasDataPageSize|hasCodePageSize))), "phys_addr, cgroup, page sizes")
+	if st&hasPhysAddr != 0 {
+		c.u64("phys_addr")
+	}
+	if st&hasCgroup != 0 {
+		e.cgroup = c.u64("cgroup")
+	}
+	c.bytes(8*uint64(bits.OnesCount64(st&(hasDataPageSize|hasCodePageSize))), "page sizes")
 	if st&hasAux != 0 {
 		c.bytes(c.u64("aux size"), "aux")
 	}
@@ -304,7 +319,22 @@ func mapped(name string, id sample.BuildID, flags uint32) (sample.ImageID, sampl
 func decodeTask(c *cursor, e *entry) error {
 	e.pid = int(int32(c.u32("pid")))
 	e.parent = int(int32(c.u32("ppid")))
-	c.bytes(8, "tid, ptid")
+	e.tid = int(int32(c.u32("tid")))
+	e.begun = int(int32(c.u32("ptid")))
 	c.u64("time")
 	return c.err
 }
+
+// decodeComm reads a COMM record: u32 pid, u32 tid, name.
+func decodeComm(c *cursor, e *entry) error {
+	e.pid = int(int32(c.u32("pid")))
+	e.tid = int(int32(c.u32("tid")))
+	if c.err == nil && c.off < len(c.b) { // old files cut the name
+		e.name = c.string("name")
+		e.name = e.name[:min(len(e.name), maxName)]
+	}
+	return c.err
+}
+
+// maxName bounds the name of a thread, in bytes: more than Linux keeps, 15.
+const maxName = 64

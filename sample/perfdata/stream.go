@@ -23,6 +23,7 @@ const (
 	recordSample      = 9
 	recordMmap2       = 10
 	recordLostSamples = 13
+	recordCgroup      = 19
 	recordUser        = 64
 	recordAttr        = 64
 	recordTracingData = 66
@@ -46,7 +47,7 @@ const anyRecord recordType = 1<<32 - 1 // its header could not be read
 
 var recordNames = map[recordType]string{
 	recordMmap: "MMAP", recordLost: "LOST", recordComm: "COMM", recordExit: "EXIT", recordThrottle: "THROTTLE",
-	recordFork: "FORK", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES",
+	recordFork: "FORK", recordSample: "SAMPLE", recordMmap2: "MMAP2", recordLostSamples: "LOST_SAMPLES", recordCgroup: "CGROUP",
 	recordAttr: "HEADER_ATTR", recordTracingData: "HEADER_TRACING_DATA", recordBuildID: "HEADER_BUILD_ID",
 	recordRound: "FINISHED_ROUND", recordAuxtrace: "AUXTRACE", recordEventUpdate: "EVENT_UPDATE",
 	recordFeature: "HEADER_FEATURE", recordCompressed: "COMPRESSED", recordCompressed2: "COMPRESSED2",

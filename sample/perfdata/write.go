@@ -54,11 +54,8 @@ const MaxBranches = 1 << 15 / branchEntrySize
 // event is what samples are said to be of.
 const stackEvent = "walks"
 
-// Features that are written and not read.
-const (
-	featureCmdline     = 11
-	featureBranchStack = 15
-)
+// featureBranchStack is written and not read.
+const featureBranchStack = 15
 
 // Write writes a perf.data file, as little-endian machines have it. perf report, perf
 // script, perf2bolt, llvm-profgen and create_llvm_prof take it for that of perf record -b.

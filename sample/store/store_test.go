@@ -645,6 +645,30 @@ func TestNothing(t *testing.T) {
 	}
 }
 
+// TestStoreTellsNobody: who ran, and what was run by which command, does not get into a store, whose samples are of all users.
+func TestStoreTellsNobody(t *testing.T) {
+	s := open(t)
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cycles"})
+	im := c.Image(sample.ImageID{Path: "/bin/app"})
+	c.AddSample(im, 8, 3)
+	c.AddOrigin(sample.Origin{Process: "process-name", Thread: "thread-name"}, 3)
+	c.AddProcessor(0, 3)
+	c.AddStackAt([]sample.Frame{{Image: im, Off: 8}}, sample.Frame{Image: sample.Unknown}, c.SliceAt(1e18), 2)
+	c.AddMoment(im, 8, c.SliceAt(1e18), 1)
+	rec := &sample.Recording{Counts: []*sample.Counts{c}}
+	rec.AddRun(sample.Run{Host: "host-name", Command: []string{"secret"}})
+	if err := s.Put(hour, rec, nil); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Read(Query{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(got.Runs) + len(got.Counts[0].Origins) + len(got.Counts[0].Processors) + len(got.Counts[0].Slices); n != 0 || got.Samples() != 3 {
+		t.Errorf("%d of 3 samples, with %+v", got.Samples(), got)
+	}
+}
+
 func TestOpen(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := OpenDir(dir, Options{}); !errors.Is(err, ErrNoStore) || Is(dir) {

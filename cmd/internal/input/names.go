@@ -178,11 +178,26 @@ func TakeNamed(rec *sample.Recording) map[compare.Named]uint64 {
 				all[compare.Named{Event: c.Event.Name, Image: ic.ID, Name: ss.name(off), Loss: loss}] += n
 			}
 			n := ic.Samples()
-			ic.At = map[sample.Offset]uint64{}
+			for _, when := range ic.When {
+				loseAt(c, loss, when)
+			}
+			for _, s := range c.Stacks {
+				if s.Frames[0].Image == i {
+					loseAt(c, loss, s.When)
+				}
+			}
+			ic.At, ic.When = map[sample.Offset]uint64{}, nil
 			c.Total -= n // Lose adds it again
 			c.Lose(loss, n)
 		}
 		c.Stacks = slices.DeleteFunc(c.Stacks, func(s sample.Stack) bool { return gone[s.Frames[0].Image] })
 	}
 	return all
+}
+
+// loseAt loses samples in the slices of time that they were taken in.
+func loseAt(c *sample.Counts, why sample.Loss, when []sample.Moment) {
+	for _, m := range when {
+		c.LoseAt(m.Slice, why, m.N)
+	}
 }

@@ -60,6 +60,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		defer from.Close()
 	}
 	begun = true // New closes the log
+	began := time.Now()
 	k, err := calibrate.New(sys, ko)
 	if err != nil {
 		return nil, nil, err
@@ -99,6 +100,7 @@ func Calibrated(ctx context.Context, opt collect.Options, so collect.SystemOptio
 		return rec, state, k.WritePlan(plan)
 	}
 	k.Tell(rec)
+	rec.AddRun(collect.RunOf(began, opt.Command, state))
 	return rec, state, nil
 }
 

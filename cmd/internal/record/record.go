@@ -48,6 +48,7 @@ func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration
 		defer stop()
 	}
 	ctx, end := live.guarded(ctx, mostMemory)
+	began := time.Now()
 	rec, err := drainUntil(ctx, sys, live.line(limit))
 	live.Notify.Done()
 	end()
@@ -58,6 +59,7 @@ func Machine(ctx context.Context, opt collect.SystemOptions, limit time.Duration
 	if rec.Delivered() == 0 {
 		return nil, fail.Errorf(fail.Nothing, "no samples: nothing that was to be sampled ran; see that it has something to do, or record for longer")
 	}
+	rec.AddRun(collect.RunOf(began, nil, nil))
 	return rec, nil
 }
 
@@ -135,6 +137,7 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 		opt.Progress = line.show
 	}
 	ctx, end := live.guarded(ctx, mostMemory)
+	began := time.Now()
 	rec, stats, err := collect.Record(ctx, opt)
 	live.Notify.Done()
 	end()
@@ -151,6 +154,7 @@ func Processes(ctx context.Context, opt collect.Options, live Live) (*sample.Rec
 	if rec.Delivered() == 0 {
 		return nil, nil, fail.Errorf(fail.Nothing, "no samples: %s", whyNone(opt, stats))
 	}
+	rec.AddRun(collect.RunOf(began, opt.Command, stats.Command))
 	return rec, stats, nil
 }
 

@@ -3,10 +3,13 @@ package record
 import (
 	"os/exec"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/collect"
 )
 
 func TestPprofURL(t *testing.T) {
@@ -63,5 +66,27 @@ func TestEvery(t *testing.T) {
 		if got := every(ev); got != want {
 			t.Errorf("%+v: %q, want %q", ev, got, want)
 		}
+	}
+}
+
+// TestRunOf: a recording of a command keeps its line, cut where it is long, and what it used.
+func TestRunOf(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("want Linux: commands are recorded there alone")
+	}
+	cmd := exec.Command("sh", "-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done")
+	if err := cmd.Run(); err != nil {
+		t.Skip(err)
+	}
+	began := time.Now().Add(-3 * time.Second)
+	r := collect.RunOf(began, []string{"sh", strings.Repeat("x", 5000), "y"}, cmd.ProcessState)
+	if r.Began != uint64(began.UnixMilli()) || r.Lasted < 3000 || !slices.Equal(r.Command, []string{"sh", "..."}) {
+		t.Errorf("%+v", r)
+	}
+	if u := r.Usage; u.User+u.System != uint64((cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime())/time.Microsecond) || u.Minor == 0 || u.Memory == 0 || !u.Under {
+		t.Errorf("a shell used %+v; want faults, and memory of which only a bound is known", u)
+	}
+	if r := collect.RunOf(began, nil, nil); r.Usage != (sample.Usage{}) || r.Command != nil {
+		t.Errorf("without a command, %+v", r)
 	}
 }
