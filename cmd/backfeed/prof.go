@@ -8,11 +8,13 @@ import (
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
+	"backfeed/sample"
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
+	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
 that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
@@ -24,7 +26,8 @@ function. Processes that ran the same image are one.
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
 threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
 or of -p keeps that, and so does perf record; cgroup needs perf record --all-cgroups. Stores and record -a
-do not.
+do not. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
+all, with children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:
 
@@ -60,7 +63,7 @@ func runProf(c *cli, args []string) error {
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
 	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
-	by := c.choice("by", "what to add samples up by", append([]string{"procedure", "image", "file", "line"}, report.ProfSplits...)...)
+	by := c.choice("by", "what to add samples up by", slices.Concat([]string{"procedure", "image", "file", "line"}, report.ProfSplits, []string{"run"})...)
 	allEvents := fs.Bool("all-events", false, "show the samples of all events side by side")
 	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
@@ -78,6 +81,12 @@ func runProf(c *cli, args []string) error {
 			return c.usage(err)
 		}
 		return c.profSplit(fs.Args(), opt, by.Value, *n, format)
+	}
+	if by.Value == "run" {
+		if err := fs.Refuse("--by run lists runs, and no samples", "all-events", "event", "model"); err != nil {
+			return c.usage(err)
+		}
+		return c.profRuns(fs.Args(), opt, *n, format)
 	}
 	if experiment.Value == "usertime" {
 		opt.StackDepth = deepStack
@@ -131,6 +140,28 @@ func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int
 	}
 	return c.print("-", format, report.ItemsOf("backfeed.prof-split/1", rows), rows, func(w io.Writer, style report.Style) error {
 		return report.WriteProfSplit(w, by, rows, style)
+	})
+}
+
+// profRuns lists the runs that a recording is of.
+func (c *cli) profRuns(paths []string, opt *input.Options, lines int, format *flagset.Choice) error {
+	src, err := c.read(paths, opt)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	rows := report.RunRows(src.Recording)
+	if len(rows) == 0 {
+		return fail.Errorf(fail.Nothing, "prof: no runs are known; want a file that record or perf record wrote, not a store or one of an older version")
+	}
+	if n := src.Recording.Unlisted; n > 0 {
+		c.warn("%d more runs are only counted: a recording lists the first %d", n, sample.MaxRuns)
+	}
+	if lines > 0 && len(rows) > lines {
+		rows = rows[:lines]
+	}
+	return c.print("-", format, report.ItemsOf("backfeed.prof-runs/1", rows), rows, func(w io.Writer, style report.Style) error {
+		return report.WriteRuns(w, rows, prose.ShellWord, style)
 	})
 }
 

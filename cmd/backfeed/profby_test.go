@@ -153,3 +153,31 @@ samples  share     from       to  date                      share of the largest
 		t.Errorf("--by thread --all-events: exit code %d: %s", code, stderr)
 	}
 }
+
+// TestProfRuns: runs are listed with what they used; a bound is said to be one, and the unknown a dash.
+func TestProfRuns(t *testing.T) {
+	rec := &sample.Recording{}
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"})
+	c.Lose(sample.LostKernel, 1)
+	rec.Add(c)
+	dir := t.TempDir()
+	old := testtool.Write(t, dir, "old.bfr", string(rec.Encode()))
+	rec.AddRun(sample.Run{Began: 1_700_000_000_000, Lasted: 2500, Host: "a", Command: []string{"./app", "-n", "7 8"},
+		Usage: sample.Usage{User: 2_400_000, System: 20_000, Memory: 30_000_000, Under: true, Minor: 900, Major: 1, Waited: 3, Preempted: 40, Read: 8, Wrote: 16}})
+	rec.AddRun(sample.Run{Lasted: 1000})
+	file := testtool.Write(t, dir, "runs.bfr", string(rec.Encode()))
+	want := `
+began                 seconds  host    user  system    memory  faults, major  switches, preempted  blocks read, written  command
+                          1.0             -       -         -              -                    -                     -
+2023-11-14T22:13:20Z      2.5  a     2.40 s  0.02 s  < 30.0MB         901, 1               43, 40                 8, 16  ./app -n '7 8'
+`
+	if got := "\n" + must(t, "prof", file, "--by", "run"); got != want {
+		t.Errorf("runs:\n%s\nwant:\n%s", got, want)
+	}
+	if got := must(t, "prof", file, "--by", "run", "--format", "json"); !strings.Contains(got, `"memory_under": true`) {
+		t.Errorf("as JSON:\n%s", got)
+	}
+	if code, _, stderr := runCLI(t, "prof", old, "--by", "run"); code != exitNothing {
+		t.Errorf("without runs: exit code %d: %s", code, stderr)
+	}
+}

@@ -160,7 +160,7 @@ func WriteProfSplit(w io.Writer, by string, rows []ProfSplitRow, style Style) er
 	}
 	table := NewTable(columns...)
 	for _, r := range rows {
-		cells := []string{Integer(r.Samples), strconv.FormatFloat(100*r.Share, 'f', 1, 64) + "%"}
+		cells := []string{Integer(r.Samples), Percent(r.Share)}
 		if several {
 			cells = append([]string{r.Event}, cells...)
 		}
