@@ -1,4 +1,6 @@
 //! Makes HTML of a Markdown file, so many times, with the crate pulldown-cmark.
+#![feature(omit_gdb_pretty_printer_section)] // with relocations kept, objcopy cannot take that section out
+#![omit_gdb_pretty_printer_section]
 use pulldown_cmark::{html, Options, Parser};
 
 fn main() {

@@ -9,8 +9,8 @@
 # callgrind counts instructions and taken branches of the program's own code; shares are those of
 # what the instrumented build takes off, of taken branches and of instructions. A build that
 # does not print what the base prints is an error. Needs gcc-12, clang-19, lld-19, llvm-19, bolt-19,
-# libclang-rt-19-dev, perf and valgrind; --calibrate needs root and Linux 6.6. markdown takes rustc, whose
-# compiler has no map of blocks for Propeller.
+# libclang-rt-19-dev, perf and valgrind; --calibrate needs root and Linux 6.6. markdown brings its
+# rustc, which has no map of blocks for Propeller.
 set -euo pipefail
 program=${1?program} dir=${2:-} parts=("${@:3}")
 testdata=$(cd "$(dirname "$0")/.." && pwd)

@@ -32,10 +32,10 @@ module() {
 	go mod download -json "$1" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p'
 }
 
-# apt calls apt-get with Debian 12's packages, as if none were installed.
+# apt calls apt-get, or what else is named, with Debian 12's packages, as if none were installed.
 apt() {
-	apt-get -qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists" \
-		-o "Dir::State::status=$dir/status" -o "Dir::Cache::Archives=$dir/debs" -o APT::Sandbox::User=root "$@" >>apt.log
+	"$1" -qq -o "Dir::Etc::SourceList=$dir/sources.list" -o Dir::Etc::SourceParts=/dev/null -o "Dir::State::Lists=$dir/lists" \
+		-o "Dir::State::status=$dir/status" -o "Dir::Cache::Archives=$dir/debs" -o APT::Sandbox::User=root "${@:2}"
 }
 
 # packages KIND... makes those known of each KIND: deb, which are built, or deb-src, which are sources.
@@ -43,14 +43,19 @@ packages() {
 	printf '%s http://deb.debian.org/debian bookworm main\n' "$@" >sources.list
 	mkdir -p lists/partial debs/partial
 	touch status
-	apt update
+	apt apt-get update >>apt.log
 }
 
 # debian downloads a source package, PACKAGE=VERSION, and unpacks what its authors released into TREE.
+# VERSION is theirs: Debian's, which continues it, changes with each of its updates.
 debian() {
-	local in
+	local in version
 	[ -d lists ] || packages deb-src
-	apt source --download-only "$1"
+	version=$(apt apt-cache showsrc "${1%%=*}" | awk -v released="${1#*=}-" '
+		$1 == "Version:" { v = $2; sub(/^[0-9]+:/, "", v); if (index(v, released) == 1) found = $2 }
+		END { print found }')
+	[ -n "$version" ] || { echo "debian: no source package ${1/=/ }" >&2; return 1; }
+	apt apt-get source --download-only "${1%%=*}=$version" >>apt.log
 	rm -rf "$2" unpacked && mkdir unpacked
 	find . -maxdepth 1 -name "${1%%=*}_*.orig.tar.*" ! -name '*.asc' -exec tar xf {} -C unpacked \;
 	in=(unpacked/*) # one directory, mostly
@@ -121,7 +126,7 @@ zstd)
 	;;
 jsonnet)
 	clang=("$llvm/clang++") gcc=(g++-12)
-	debian jsonnet=0.18.0+ds-3 jsonnet
+	debian jsonnet=0.18.0+ds jsonnet
 	g++-12 -o to_c_array jsonnet/stdlib/to_c_array.cpp
 	./to_c_array jsonnet/stdlib/std.jsonnet jsonnet/core/std.jsonnet.h
 	cp jsonnet/core/{desugarer,formatter,lexer,libjsonnet,parser,pass,static_analysis,string_utils,vm}.cpp \
@@ -133,7 +138,7 @@ jsonnet)
 	sampled=(2) counted=(1)
 	;;
 tcc)
-	debian tcc=0.9.27+git20200814.62c30a4a-1 tcc
+	debian tcc=0.9.27+git20200814.62c30a4a tcc
 	cp tcc/{tcc,libtcc,tccpp,tccgen,tccelf,tccasm,tccrun,x86_64-gen,x86_64-link,i386-asm}.c tcc/*.{h,def} src
 	printf '#define TCC_VERSION "0.9.27"\n#define CONFIG_TCCDIR "%s"\n' "$dir/tcc" >src/config.h
 	from=$(module github.com/mattn/go-sqlite3@v1.14.52)
@@ -144,7 +149,7 @@ tcc)
 	counted=("${include[@]}" -DTCC_TARGET_X86_64 -c tcc/tcc.c -o out.o) # itself
 	;;
 xz)
-	debian xz-utils=5.4.1-1 xz
+	debian xz-utils=5.4.1 xz
 	(cd xz && ./configure -q --disable-nls --disable-threads >configured.log 2>&1)
 	cp xz/src/liblzma/{check,common,delta,lz,lzma,rangecoder,simple}/*.[ch] xz/src/xz/*.[ch] xz/src/common/{tuklib_*,mythread,sysdefs}*.[ch] xz/config.h src
 	rm -f src/*tablegen.c src/*_small.c src/{stream_encoder_mt,stream_decoder_mt,outqueue}.c
@@ -159,7 +164,7 @@ xz)
 	;;
 lua)
 	clang+=(-flto=thin) gcc+=(-flto)
-	debian lua5.4=5.4.4-3 lua
+	debian lua5.4=5.4.4 lua
 	cp lua/src/*.[ch] src
 	rm src/luac.c
 	flags=(-DLUA_USE_POSIX)
@@ -170,7 +175,7 @@ redis)
 	server=yes
 	make=(-C src redis-server MALLOC=libc USE_SYSTEMD=no OPTIMIZATION=) product=src/redis-server
 	[ -d tree ] || {
-		debian redis=5:7.0.15-1 tree
+		debian redis=7.0.15 tree
 		cp -a tree clients
 		make -s -C clients/src -j 2 redis-cli MALLOC=libc USE_SYSTEMD=no >clients.log 2>&1
 		cp clients/src/redis-cli client
@@ -208,7 +213,7 @@ redis)
 nginx)
 	server=yes
 	[ -d tree ] || {
-		debian nginx=1.22.1-9 tree
+		debian nginx=1.22.1 tree
 		(cd tree && ./configure --without-http_rewrite_module --with-cc=gcc-12 --with-cc-opt=-w >configured.log)
 	}
 	make=(-f objs/Makefile 'CFLAGS=-w' objs/nginx) product=objs/nginx
@@ -250,8 +255,12 @@ nginx)
 	;;
 markdown)
 	[ -d lists ] || packages deb-src deb
-	apt -y --download-only --no-install-recommends install 'librust-pulldown-cmark-dev=0.9.2-1*'
+	apt apt-get -y --download-only --no-install-recommends install 'librust-pulldown-cmark-dev=0.9.2-1*'
 	for package in debs/librust-*.deb; do dpkg-deb -x "$package" crates; done
+	# Debian's rustc is of the LLVM of clang-19, whose tools can then read what its builds with counters write.
+	(cd debs && apt apt-get download rustc-web=1.85.* libstd-rust-web-1.85 libstd-rust-web-dev=1.85.* cargo-web=1.85.* libpcre3 libhttp-parser2.9)
+	for package in debs/{rustc-web,libstd-rust-web,cargo-web,libpcre3,libhttp-parser2.9}[_-]*.deb; do dpkg-deb -x "$package" rust; done
+	rust=$dir/rust
 	mkdir -p tree/src .cargo
 	cp "$testdata/consumers/markdown.rs" tree/src/main.rs
 	cat >tree/Cargo.toml <<-END
@@ -270,24 +279,28 @@ markdown)
 	END
 	# build takes what rustc knows of the flags for clang. Named flags for a target are not for what is run to build.
 	build() {
-		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Zomit-gdb-pretty-printer-section -Ccodegen-units=1 -Clink-arg=-fuse-ld=lld -Clink-arg=-Wl,--build-id)
+		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Ccodegen-units=1 "-Clinker=$rust/linker" -Clink-arg=-Wl,--build-id)
 		for flag in "${@:2}"; do
 			case $flag in
 			-Wl,*) flags+=("-Clink-arg=$flag") ;;
 			-C* | -Z*) flags+=("$flag") ;;
 			esac
 		done
-		RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build -q --release --offline --manifest-path tree/Cargo.toml \
+		RUSTC_BOOTSTRAP=1 RUSTC=$rust/usr/bin/rustc LD_LIBRARY_PATH=$rust/usr/lib/x86_64-linux-gnu:$rust/lib/x86_64-linux-gnu RUSTFLAGS="${flags[*]}" \
+			"$rust/usr/bin/cargo" build -q --release --offline --manifest-path tree/Cargo.toml \
 			--target x86_64-unknown-linux-gnu --target-dir "$dir/$1.target" >"$1.make" 2>&1 || { tail -n 30 "$1.make" >&2; return 1; }
 		cp "$1.target/x86_64-unknown-linux-gnu/release/markdown" "$1"
 	}
-	generate=("-Cprofile-generate=$dir/raw") use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=() measured=(base clang bolt)
+	# LD_LIBRARY_PATH is not for the linker. Debian's rustc has no runtime for counters: clang's is of the same LLVM.
+	printf '#!/bin/sh\nunset LD_LIBRARY_PATH\nexec clang-19 -fuse-ld=lld "$@"\n' >rust/linker
+	chmod +x rust/linker
+	generate=("-Cprofile-generate=$dir/raw" -Zno-profiler-runtime -Clink-arg=-fprofile-generate) use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=() measured=(base clang bolt)
 	text=$(module github.com/mattn/go-sqlite3@v1.14.52)/README.md
 	sampled=("$text" 4000) counted=("$text" 300)
 	;;
 python)
 	[ -d tree ] || {
-		debian python3.11=3.11.2-6 tree
+		debian python3.11=3.11.2 tree
 		printf '*static*\nmath mathmodule.c\n_struct _struct.c\n_json _json.c\n' >tree/Modules/Setup.local
 		(cd tree && ./configure -q --disable-test-modules --without-ensurepip CC=gcc-12 >configured.log 2>&1)
 	}
@@ -304,7 +317,7 @@ postgres)
 	# Debian's postgresql-15 has initdb, psql, and the files of the installation. None of them likes to be called by root.
 	installed=/usr/lib/postgresql/15
 	[ -d tree ] || {
-		debian postgresql-15=15.18-0+deb12u1 tree
+		debian postgresql-15=15.18 tree
 		(cd tree && ./configure -q --prefix="$installed" --datadir=/usr/share/postgresql/15 --libdir="$installed/lib" \
 			--without-readline --without-zlib --without-icu CC=gcc-12 >configured.log 2>&1)
 		sed -i 's/check_root(progname);/(void)check_root;/' tree/src/backend/main/main.c
