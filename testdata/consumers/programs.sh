@@ -14,8 +14,9 @@
 #   markdown Rust, markdown.rs with the crate pulldown-cmark
 #   python   C, CPython: an interpreter with computed gotos
 #   postgres C, a server: a process for each client
+#   godoc    Go, a server, for wall.sh alone
 #
-# Those from jsonnet on are source packages of Debian 12.
+# Those from jsonnet on are source packages of Debian 12, but for godoc, which is a Go module.
 llvm=/usr/lib/llvm-19/bin
 if [ -z "$dir" ]; then
 	dir=$(mktemp -d)
@@ -177,8 +178,9 @@ redis)
 	[ -d tree ] || {
 		debian redis=7.0.15 tree
 		cp -a tree clients
-		make -s -C clients/src -j 2 redis-cli MALLOC=libc USE_SYSTEMD=no >clients.log 2>&1
+		make -s -C clients/src -j 2 redis-cli redis-benchmark MALLOC=libc USE_SYSTEMD=no >clients.log 2>&1
 		cp clients/src/redis-cli client
+		cp clients/src/redis-benchmark benchmark
 	}
 	# Requests of many kinds, to keys of which some are there.
 	awk -v n=300000 'BEGIN { srand(1); while (n--) {
@@ -339,6 +341,34 @@ postgres)
 		esac
 	}
 	;;
+godoc)
+	server=yes
+	url=http://127.0.0.1:6061
+	[ -f go.mod ] || {
+		go mod init godoc
+		go get golang.org/x/tools/cmd/godoc@v0.1.0-deprecated
+	} >module.log 2>&1
+	build() { go build -pgo="$2" -o "$1" golang.org/x/tools/cmd/godoc; }
+	printf 'local pages, i = {"errors", "io", "path", "sort", "bufio", "context"}, 0
+request = function()
+  i = i %% #pages + 1
+  return wrk.format("GET", "/pkg/" .. pages[i] .. "/")
+end
+' >pages.lua
+	client() { wrk -t 1 -c 4 -s pages.lua --latency "$@" "$url"; }
+	ready() { curl -sf -m 10 -o /dev/null "$url/pkg/errors/"; }
+	stop() { kill -INT "$(pgrep -P "$process" -x base || echo "$process")"; }
+	# Its first run under load has runtime/pprof sample, too.
+	sampled() {
+		[ -f runtime.pprof ] || curl -s -o runtime.pprof "$url/debug/pprof/profile?seconds=$((seconds - 5))" &
+		client -d "${seconds}s" >client.log && wait $! && answered=yes
+	}
+	# Only a signal ends it, so how it ends says nothing.
+	run() {
+		answered=
+		GOMAXPROCS=1 served ready stop "$1" "${@:2}" "-http=${url#http://}" -goroot="$(go env GOROOT)" || [ -n "$answered" ]
+	}
+	;;
 *)
 	echo "measure.sh: no program $program" >&2
 	exit 2
@@ -347,7 +377,7 @@ esac
 [ -n "${trained+set}" ] || [ -z "${sampled+set}" ] || trained=("${sampled[@]}")
 
 # run.sh is called by other programs: run.sh WORKLOAD COMMAND...
-{ declare -p dir bench; declare -p sampled trained counted 2>/dev/null || true; declare -f; } >functions.sh
+{ declare -p dir bench; declare -p sampled trained counted url 2>/dev/null || true; declare -f; } >functions.sh
 echo '. "'"$dir"'/functions.sh" && run "$@"' >run.sh
 
 # looped SECONDS COMMAND... runs it again and again, for so long of its processor time and at most
