@@ -272,6 +272,8 @@ markdown)
 		edition = "2021"
 		[dependencies]
 		pulldown-cmark = { version = "0.9.2", default-features = false }
+		[profile.release]
+		debug = true # or cargo strips what rustc was told to write
 	END
 	cat >.cargo/config.toml <<-END
 		[source.crates-io]
@@ -281,7 +283,7 @@ markdown)
 	END
 	# build takes what rustc knows of the flags for clang. Named flags for a target are not for what is run to build.
 	build() {
-		local flag flags=(-Cdebuginfo=2 -Zdebug-info-for-profiling -Ccodegen-units=1 "-Clinker=$rust/linker" -Clink-arg=-Wl,--build-id)
+		local flag flags=(-Zdebug-info-for-profiling -Ccodegen-units=1 "-Clinker=$rust/linker" -Clink-arg=-Wl,--build-id)
 		for flag in "${@:2}"; do
 			case $flag in
 			-Wl,*) flags+=("-Clink-arg=$flag") ;;
