@@ -14,6 +14,7 @@
 #
 # Each load is a line of DIR/wall.tsv: when, the machine's load, round, build, load, requests per second, 99th percentile
 # in ms, and microseconds of processor time for each request. A second call adds its rounds to those there.
+# Needs what measure.sh does, Debian's wrk for godoc, and a machine with nothing else to do.
 set -euo pipefail
 program=${1?program} dir=${2?directory} rounds=${3:-10}
 testdata=$(cd "$(dirname "$0")/.." && pwd)
@@ -62,7 +63,7 @@ godoc)
 			$1 == "Requests/sec:" { rate = $2 }
 			END { if (!n || !p99) exit 1; print rate, p99, n }'
 	}
-	if [ ! -f base ]; then
+	if [ ! -f calibrated ]; then
 		build base off
 		seconds=20 minute ours base -F 999 >ours.log 2>&1
 		seconds=20 minute calibrated base -F 999 --calibrate=3% >calibrated.log 2>&1
