@@ -359,7 +359,7 @@ end
 ' >pages.lua
 	client() { wrk -t 1 -c 4 -s pages.lua --latency "$@" "$url"; }
 	ready() { curl -sf -m 10 -o /dev/null "$url/pkg/errors/"; }
-	stop() { kill -INT "$(pgrep -P "$process" -x base || echo "$process")"; }
+	stop() { kill "$(pgrep -P "$process" -x base || echo "$process")"; }
 	# Its first run under load has runtime/pprof sample, too.
 	sampled() {
 		[ -f runtime.pprof ] || curl -s -o runtime.pprof "$url/debug/pprof/profile?seconds=$((seconds - 5))" &
