@@ -25,7 +25,8 @@ func Compare(ratios []float64) Comparison {
 }
 
 // sureOf returns the largest number of ratios that may be cut off at both ends of
-// n so that the median stays inside with a probability of 95 %.
+// n so that the median stays inside with a probability of 95 %. testdata/consumers/wall.sh
+// does the same in awk.
 func sureOf(n int) int {
 	outside := 2 * math.Exp2(-float64(n)) // that fewer than 1 head or fewer than 1 tail show
 	ways := outside
