@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,6 +140,76 @@ func TestSynthAgainstPerf(t *testing.T) {
 			compare(t, perf, file, kind != "every-field")
 		})
 	})
+}
+
+// TestDrawnAgainstPerf holds perf to recordings of thousands of records drawn at random: mappings that cover parts of others,
+// processes that begin and inherit them, two events with stacks, and buffers of processors that are copied out of order.
+func TestDrawnAgainstPerf(t *testing.T) {
+	perf := testtool.Path(t, "perf")
+	for i, name := range []string{"file", "pipe"} {
+		t.Run(name, func(t *testing.T) {
+			s := &synth{feat: map[int][]byte{}}
+			drawRecords(s, rand.New(rand.NewPCG(5, uint64(i))), 2000)
+			s.feat[featureEventDesc] = s.describe()
+			b := s.file()
+			if name == "pipe" {
+				b = s.pipe()
+			}
+			compare(t, perf, testtool.Write(t, t.TempDir(), "perf.data", b), true)
+		})
+	}
+}
+
+// drawRecords adds n records.
+func drawRecords(s *synth, r *rand.Rand, n int) {
+	for i, label := range []string{"cpu-clock", "page-faults"} {
+		a := synthAttr{attr: attr{typ: typeSoftware, config: []uint64{0, 2}[i], period: 1000, flags: flagSampleIDAll, sampleType: plainType | hasIdentifier | hasCallchain}, ids: []uint64{uint64(10 * (i + 1)), uint64(10*(i+1) + 1)}, label: label}
+		s.attrs = append(s.attrs, a)
+	}
+	names := []string{"/opt/a", "/opt/b", "/lib/c.so", "//anon", "[heap]"}
+	pids, next := []int{1}, 2
+	address := func() uint64 { return 0x10000 + r.Uint64N(0x40000) }
+	mapping := func(pid int, time uint64) {
+		s.mmap2(&s.attrs[0], pid, time, address()&^0xfff, uint64(1+r.IntN(24))<<12, uint64(r.IntN(50))<<12, nil, names[r.IntN(len(names))])
+	}
+	var round []raw // records whose order does not matter
+	flush := func() {
+		r.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
+		for _, rec := range round {
+			s.data = append(s.data, rec...)
+		}
+		round = nil
+		s.record(recordRound, 0)
+	}
+	for i := range n {
+		before, time, pid := len(s.data), uint64(1000+10*i), pids[r.IntN(len(pids))]
+		switch k := r.IntN(40); {
+		case k == 0 && len(pids) < 20:
+			s.task(&s.attrs[0], recordFork, 0, next, pid, next, time)
+			pids = append(pids, next)
+			next++
+		case k < 6:
+			mapping(pid, time)
+		default:
+			x := synthSample{pid: pid, time: time, ip: address(), period: 1000}
+			if r.IntN(10) == 0 {
+				x.misc, x.ip = modeKernel, 1<<63|address()
+				x.chain = []uint64{kernelChain, x.ip, 1<<63 | address(), userChain}
+			} else {
+				x.chain = []uint64{userChain, x.ip}
+			}
+			for range r.IntN(7) {
+				x.chain = append(x.chain, address())
+			}
+			s.sample(&s.attrs[r.IntN(2)], x)
+		}
+		round = append(round, slices.Clone(s.data[before:]))
+		s.data = s.data[:before]
+		if r.IntN(30) == 0 {
+			flush()
+		}
+	}
+	flush()
 }
 
 func errOutput(err error) []byte {
