@@ -653,6 +653,8 @@ type reference struct {
 func (d *decoder) recording() (*Recording, error) {
 	switch d.magic = string(d.Bytes(len(magic), "magic")); {
 	case d.magic >= magic && d.magic <= magicLast && isMagic(d.magic):
+	case isMagic(d.magic) && d.magic > magicLast:
+		d.Fail(0, fmt.Sprintf("version %q, this backfeed reads up to %q: written by a newer backfeed, use that one", d.magic, magicLast))
 	case isMagic(d.magic):
 		d.Fail(0, fmt.Sprintf("version %q, want %q: record anew", d.magic, magic))
 	default:

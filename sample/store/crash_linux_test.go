@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -203,6 +204,48 @@ func TestFullDisk(t *testing.T) {
 	}
 	if got := samplesIn(t, s, Query{}); got != before {
 		t.Errorf("%d samples after a compaction that failed, %d before", got, before)
+	}
+}
+
+// TestReadOnly: a store that cannot be written to is read and checked, and what would write says why it does not.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mounting a file system needs root: %v", err)
+	}
+	defer syscall.Unmount(dir, 0)
+	s, err := CreateDir(dir, Options{Warn: func(err error) { t.Errorf("warning: %v", err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Put(hour, three(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = OpenDir(dir, s.opts); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := samplesIn(t, s, Query{}), 2*three().Samples(); got != want {
+		t.Errorf("%d samples, want %d", got, want)
+	}
+	if r, err := s.Fsck(false); err != nil || !r.Clean() || r.Segments != 2 {
+		t.Errorf("fsck: %+v, %v", r, err)
+	}
+	_, compacted := s.Compact(hour.To())
+	_, collected := s.GC(Retention{MaxBytes: 1}, hour.To())
+	_, repaired := s.Fsck(true)
+	_, created := CreateDir(filepath.Join(dir, "other"), Options{})
+	for what, err := range map[string]error{"a segment": s.Put(hour, three(), nil), "compaction": compacted, "collection": collected, "repair": repaired, "a new store": created} {
+		if !errors.Is(err, syscall.EROFS) {
+			t.Errorf("%s: got error %v, want %v", what, err, syscall.EROFS)
+		}
+	}
+	if got, want := samplesIn(t, s, Query{}), 2*three().Samples(); got != want {
+		t.Errorf("afterwards: %d samples, want %d", got, want)
 	}
 }
 

@@ -231,6 +231,9 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(end[:]))
 	m := string(end[8:])
+	if newer(m) {
+		return nil, nil, fmt.Errorf("offset %#x: magic: version %q, this backfeed reads %q: %w: %w", size-int64(len(m)), m, magic, ErrNewer, ErrFormat)
+	}
 	if m != magic && m != pieceMagic || n > maxDirectory || n > size-int64(len(magic))+trailerSize {
 		return nil, nil, fmt.Errorf("%d bytes: %w", size, ErrTorn)
 	}
@@ -243,6 +246,12 @@ func readDirectory(r io.ReaderAt, size int64) (*directory, []byte, error) {
 	}
 	d, err := decode(b, size, m == pieceMagic)
 	return d, b, err
+}
+
+// newer reports whether a segment that ends so is of a version after this one's.
+func newer(m string) bool {
+	n := len(magic) - 1
+	return m[:n] == magic[:n] && m[n] > magic[n] && (m[n] <= '9' || 'a' <= m[n] && m[n] <= 'z')
 }
 
 // decodeDirectory reads the directory b of a segment of that many bytes.

@@ -28,6 +28,7 @@ const (
 	fileMode = 0o600
 
 	marker      = "backfeed-store-1" // empty; the digit is the version of this layout
+	markers     = "backfeed-store-?" // of all
 	segmentsDir = "segments"
 	imagesDir   = "images"
 	indexName   = "index"
@@ -38,6 +39,8 @@ const (
 var (
 	// ErrNoStore is wrapped by the error about a directory that is no store.
 	ErrNoStore = errors.New("not a store of samples")
+	// ErrNewer is wrapped by errors about what a later version of backfeed wrote. Nothing of it is removed.
+	ErrNewer = errors.New("written by a newer backfeed: use that one")
 	// ErrBusy says that another process does the same to the store.
 	ErrBusy = errors.New("the store is being compacted, collected or repaired by another process")
 )
@@ -116,14 +119,36 @@ type Dir struct {
 	opts Options
 }
 
-// IsDir reports whether a directory is a store.
+// IsDir reports whether a directory is a store, of this version or of a later one, which OpenDir refuses.
 func IsDir(dir string) bool {
+	if errors.Is(layout(dir), ErrNewer) {
+		return true
+	}
 	st, err := os.Stat(filepath.Join(dir, marker))
 	return err == nil && st.Mode().IsRegular()
 }
 
+// layout returns an error if the store in dir has a layout of a later version.
+func layout(dir string) error {
+	others, err := filepath.Glob(filepath.Join(escape(dir), markers))
+	for _, m := range others {
+		if filepath.Base(m) != marker {
+			return fmt.Errorf("%s: %s, where this backfeed knows %s: %w", dir, filepath.Base(m), marker, ErrNewer)
+		}
+	}
+	return err
+}
+
+// escape has a path match nothing but itself.
+func escape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
+
 // CreateDir opens the store in dir, which is made if there is none.
 func CreateDir(dir string, opts Options) (*Dir, error) {
+	if err := layout(dir); err != nil {
+		return nil, err
+	}
 	for _, d := range []string{dir, filepath.Join(dir, segmentsDir), filepath.Join(dir, imagesDir)} {
 		if err := os.MkdirAll(d, dirMode); err != nil {
 			return nil, err
@@ -159,6 +184,9 @@ func private(dir string) error {
 
 // OpenDir opens the store in dir.
 func OpenDir(dir string, opts Options) (*Dir, error) {
+	if err := layout(dir); err != nil {
+		return nil, err
+	}
 	if !IsDir(dir) {
 		if _, err := os.Stat(dir); err != nil {
 			return nil, err
