@@ -31,6 +31,7 @@ func TestTurnsOfLoops(t *testing.T) {
 	} {
 		t.Run(tt.kind, func(t *testing.T) {
 			var images *longImages
+			var mu sync.Mutex
 			var counted []*collect.Turns
 			ends := map[string]int{}
 			walker := collect.NewLongWalker(collect.LongWalkOptions{
@@ -40,6 +41,8 @@ func TestTurnsOfLoops(t *testing.T) {
 				Walked: func(w *collect.LongWalk) {
 					images.add(w)
 					w.Turned = func(c *collect.Turns) {
+						mu.Lock()
+						defer mu.Unlock()
 						ends[c.End.String()]++
 						if c.End == collect.TurnsCounted {
 							counted = append(counted, c)
