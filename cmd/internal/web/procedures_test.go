@@ -50,6 +50,15 @@ func checkLook(t *testing.T, tab *testtool.Tab) {
 	if n := tab.Wide(); n > 0 {
 		t.Errorf("the page is %d pixels wider than the screen", n)
 	}
+	var under bool
+	tab.Eval(`(() => {
+		const title = document.createRange(), button = document.querySelector(".keys")?.getBoundingClientRect();
+		title.selectNodeContents(document.querySelector("h1"));
+		return button !== undefined && [...title.getClientRects()].some((r) => r.right > button.left && r.top < button.bottom);
+	})()`, &under)
+	if under {
+		t.Error("the title runs under the button of keys")
+	}
 	for _, all := range [][]string{tab.Axe(), tab.Complaints()} {
 		if len(all) > 0 {
 			t.Errorf("complaints: %q", all)
