@@ -31,6 +31,7 @@ var quick = map[string]string{
 	"TestOutputSearchOnly":  "converts a small recording, as a process",
 	"TestAlive":             "starts sleep, and ends it",
 	"TestFileSizeLimit":     "runs itself for a moment",
+	"TestRunOf":             "runs a shell for a moment",
 	"TestKill":              "runs itself for two seconds: the store's promise",
 	"TestWriters":           "runs itself for a moment",
 }
