@@ -92,7 +92,7 @@ import (
 //	integer  begin, in ms since 1970
 //	integer  length, in ms
 //	string   host
-//	list     strings: command and its arguments
+//	list     strings: command, see CommandName
 //	integer  us of processor time in user mode
 //	integer  us of processor time in the kernel
 //	integer  bytes of memory

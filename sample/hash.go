@@ -21,11 +21,13 @@ func (id ImageID) HashPath() ImageID {
 	return id
 }
 
-// HashPaths returns what r holds with hashes in place of the paths of images. Images with a build ID are found by it
-// still; those without can be told apart and no more.
+// HashPaths returns what r holds with hashes in place of the paths of images, without the names of processes and without
+// its runs. Images with a build ID are found by it still; those without can be told apart and no more.
 func (r *Recording) HashPaths() *Recording {
 	hashed := Merge(r)
+	hashed.Runs, hashed.Unlisted = nil, 0
 	for _, c := range hashed.Counts {
+		c.Origins = nil
 		for _, ic := range c.Images {
 			ic.ID = ic.ID.HashPath()
 		}

@@ -17,7 +17,10 @@ func TestHashPaths(t *testing.T) {
 			c.AddSample(c.Image(id), Offset(16*i), uint64(i+1))
 		}
 		c.AddStackTop([]Frame{{1, 16}, {0, 4}}, Frame{0, 8}, 2)
-		return Merge(&Recording{Counts: []*Counts{c}})
+		c.AddOrigin(Origin{Process: "tool", Thread: "ann"}, 1)
+		r := &Recording{Counts: []*Counts{c}}
+		r.AddRun(Run{Began: uint64(len(paths)), Host: "ann", Command: []string{"tool"}})
+		return Merge(r)
 	}
 	of := rec("/home/ann/tool", "/tmp/perf-123.map", "/home/ann/no-build-id")
 	before := of.Encode()

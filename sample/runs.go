@@ -11,7 +11,7 @@ type Run struct {
 	Began   uint64   // ms since 1970
 	Lasted  uint64   // ms
 	Host    string   // name of the machine
-	Command []string // program and arguments that were recorded, where the recorder began them
+	Command []string // that was recorded, as CommandName tells it
 	Usage   Usage    // of Command
 }
 
@@ -25,6 +25,15 @@ type Usage struct {
 	Waited       uint64 // switches to another thread because it waited
 	Preempted    uint64 // switches although it did not
 	Read, Wrote  uint64 // from and to disks, in blocks of 512 bytes
+}
+
+// CommandName is what a recording tells of a command line: its program, and "..." for all arguments, which may hold what
+// is not for whoever reads the recording.
+func CommandName(line []string) []string {
+	if len(line) < 2 {
+		return slices.Clone(line)
+	}
+	return []string{line[0], "..."}
 }
 
 // MaxRuns bounds the runs that a recording lists. Others are only counted.

@@ -89,6 +89,6 @@ func (o *origin) commandLine(c *cursor) {
 // run returns what is known of the recording as a whole, if anything.
 func (o *origin) run() (sample.Run, bool) {
 	const ms = 1_000_000
-	r := sample.Run{Began: o.began / ms, Lasted: (o.last - o.first) / ms, Host: o.host, Command: o.command}
+	r := sample.Run{Began: o.began / ms, Lasted: (o.last - o.first) / ms, Host: o.host, Command: sample.CommandName(o.command)}
 	return r, r.Host != "" || len(r.Command) > 0 || r.Lasted > 0
 }

@@ -69,7 +69,7 @@ func TestEvery(t *testing.T) {
 	}
 }
 
-// TestRunOf: a recording of a command keeps its line, cut where it is long, and what it used.
+// TestRunOf: a recording of a command keeps its program and what it used, and no argument.
 func TestRunOf(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("want Linux: commands are recorded there alone")
