@@ -255,9 +255,6 @@ func (f *follower) goOn(knew, went time.Time, resumed func()) {
 		f.held = append(f.held, went.Sub(knew))
 	}
 	resumed()
-	if f.again != nil { // a stop that comes late is of no use, and until then there is nothing to do
-		f.haste.set(true)
-	}
 	if f.ahead {
 		f.spent += time.Since(knew)
 	}

@@ -4,7 +4,6 @@ package collect
 
 import (
 	"context"
-	"time"
 
 	"backfeed/sample"
 	"backfeed/sample/trace"
@@ -30,5 +29,3 @@ func (*Stopped) State() (*trace.State, error) { return nil, noFollowing }
 func (*Stopped) Read(uint64, []byte) int { return 0 }
 
 func readParts(int, []memoryPart) int { return 0 }
-
-func threadTime() time.Duration { return 0 }

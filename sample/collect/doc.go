@@ -1,7 +1,7 @@
 // Package collect holds what touches Linux's kernel: Record samples a user's own processes
 // through perf events, without privilege, or by ptrace where these are refused; Follow stops their
 // threads by ptrace, asks where each will be after some instructions, and times how long that takes,
-// of which a LongWalker makes long walks in user space, and tells how fast threads went on after them;
+// of which a LongWalker makes long walks in user space;
 // a System samples all processes and the kernel by programs in it (bpf/sampler.c), with CAP_BPF and
 // CAP_PERFMON; a Walker emulates there what a thread is about to run (bpf/walker.c), and a Prober,
 // a process of its own, counts with uprobes (bpf/prober.c). What the kernel reports is attributed to images

@@ -25,7 +25,7 @@ type LongWalkOptions struct {
 	Share   float64        // stops are samples first; as of FollowOptions
 	Pace    func() float64 // as of FollowOptions
 
-	// Turns has threads stopped again after walks, to tell how fast they are; with Untimed.
+	// Turns has threads stopped again after walks that go round loops, to tell how fast they are; with Untimed.
 	Turns bool
 
 	// Accesses reports whether the next walk keeps its accesses to memory; nil is none. Such a walk takes longer.
@@ -57,7 +57,7 @@ type LongWalk struct {
 	Timing uint32
 	Timed  func(Stretch)
 
-	// Turned is called when it is known how fast the thread went on, from any goroutine; Walked may set it, with LongWalkOptions.Turns.
+	// Turned is called when it is known how fast the thread went on; Walked may set it, with LongWalkOptions.Turns.
 	Turned func(*Turns)
 }
 
@@ -71,10 +71,6 @@ type LongWalker struct {
 	left   map[LeftAt]int
 	went   int // walks since left is counted
 	totals WalkTotals
-
-	pursuing   bool           // an emulation is under way
-	pursuits   int            // that ended
-	background sync.WaitGroup // of these
 
 	memory stoppedMemory
 	space  trace.Space
@@ -181,7 +177,6 @@ func (w *LongWalker) Open() (*OwnSampler, error) {
 // Walk walks until the command or all processes have ended, the context is done, or Duration has passed. It returns
 // what Follow does.
 func (w *LongWalker) Walk(ctx context.Context) (*sample.Recording, *Stats, error) {
-	defer w.background.Wait()
 	return Follow(ctx, FollowOptions{Options: w.opt.Options, Longest: w.opt.Longest, Untimed: w.opt.Untimed, Idle: w.opt.Idle, Share: w.opt.Share, Pace: w.opt.Pace, Ahead: w.ahead})
 }
 

@@ -10,18 +10,13 @@ import (
 // by says how many turns it made in between.
 type Turns struct {
 	End  TurnsEnd
-	Loop *trace.Turning // nil without one
-	N    int64          // turns; meaningful after TurnsCounted
-	// Instructions; meaningful after TurnsPursued.
-	Insts int64
-	Time  time.Duration // of processor that either took
+	Loop *trace.Turning // nil after TurnsNone
+	N    int64          // turns; meaningful after TurnsCounted, as is what follows
+	Time time.Duration  // of processor that they took
 }
 
 // Speed is how fast the thread was, in instructions per ns.
 func (t *Turns) Speed() float64 {
-	if t.End == TurnsPursued {
-		return float64(t.Insts) / float64(t.Time)
-	}
 	return float64(t.N) * float64(t.Loop.Insts) / float64(t.Loop.Seen) / float64(t.Time)
 }
 
@@ -36,14 +31,11 @@ const (
 	TurnsApart            // two stretches of time differ: the loop was left and begun again, or it changed
 	TurnsEvent            // the thread ended, slept or was in the kernel
 	TurnsShort            // it hardly ran
-	TurnsPursued          // there is no loop that counts: instructions were counted, by a pursuit
-	TurnsLost             // likewise, and emulation did not come to where the thread was
-	TurnsSkipped          // likewise, and there was no time for that
 	TurnsEnds
 )
 
 func (e TurnsEnd) String() string {
-	return [TurnsEnds]string{"counted", "went round no loop that counts", "left their loop", "differed from one moment to the next", "slept, ended or were in the kernel", "hardly ran", "counted by emulation", "went where emulation did not come to", "were not to be emulated further, for want of time"}[e]
+	return [TurnsEnds]string{"counted", "went round no loop that counts", "left their loop", "differed from one moment to the next", "slept, ended or were in the kernel", "hardly ran"}[e]
 }
 
 const (
@@ -92,12 +84,7 @@ func (s *turnStop) pace() float64 { return float64(s.used) / float64(s.n) }
 func (w *LongWalker) turn(a *Ahead, images *walkedImages, st *trace.State, walk *LongWalk) {
 	c := &turnCount{w: w, walk: walk, turner: images.turner, loop: images.turner.Find(walk.Long, st, w.space, &w.memory)}
 	if c.loop == nil {
-		p, why := w.pursue(images, walk)
-		if p == nil {
-			a.Done = func(Stretch) { c.end(why) }
-			return
-		}
-		a.Again, a.Then = pursuitWarm, p.stop
+		a.Done = func(Stretch) { c.end(TurnsNone) }
 		return
 	}
 	c.space = append(c.space, w.space...)
@@ -166,16 +153,11 @@ func (c *turnCount) end(how TurnsEnd) time.Duration {
 	} else if how == TurnsCounted {
 		t.End = TurnsLeft
 	}
-	c.w.turned(c.walk, t)
-	return 0
-}
-
-// turned says what became of counting turns after a walk.
-func (w *LongWalker) turned(walk *LongWalk, t *Turns) {
-	w.mu.Lock()
-	w.totals.Turns[t.End]++
-	w.mu.Unlock()
-	if walk.Turned != nil {
-		walk.Turned(t)
+	c.w.mu.Lock()
+	c.w.totals.Turns[t.End]++
+	c.w.mu.Unlock()
+	if c.walk.Turned != nil {
+		c.walk.Turned(t)
 	}
+	return 0
 }

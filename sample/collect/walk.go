@@ -54,7 +54,6 @@ type WalkTotals struct {
 	Late         uint64             // long walks that ended since their thread had stood for long
 	Time         time.Duration      // that they took
 	Waited       time.Duration      // for which threads stood beside that, of long walks
-	Pursued      time.Duration      // of processor, to emulate threads further when they had gone on
 	Ends         [trace.Ends]uint64 // walks by trace.End
 	Turns        [TurnsEnds]uint64  // long walks after which turns were to be counted, by how that ended
 }

@@ -5,8 +5,7 @@
 // what they saw stand for what ran, and the sites whose rates would tell most of these.
 //
 // A Machine makes walks of hundreds of thousands of instructions, in user space: it emulates the same
-// operations over a thread's registers and over memory that it asks for. A Turner and a Pursuer tell by it
-// how far a thread came between two stops, which it was not watched between.
+// operations over a thread's registers and over memory that it asks for.
 //
 // It refuses whatever touches the kernel or a file: package collect loads the emulator
 // (collect/bpf/walker.c) and hands over what it saw, package image says what instructions do,

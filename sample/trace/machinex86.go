@@ -30,7 +30,6 @@ type machineX86 struct {
 	asked  uint64 // conditional branches so far
 	guides int    // guesses left
 	next   uint64 // runtime address that a branch went to
-	pause  uint32 // operation before which steps return, unless they begin there; 0 is none
 
 	v      [32][8]uint64
 	vk     [32]uint8 // bit by word
@@ -267,9 +266,6 @@ func (x *machineX86) steps(m *Machine, some int) int {
 	space := m.space
 	ops := x.code.Ops
 	for ran := range some {
-		if x.pc == x.pause && ran > 0 {
-			return ran
-		}
 		op := &ops[x.pc]
 		kind, size, f := op.Kind, op.Size, op.Flags
 		var ea, a, b, r uint64

@@ -25,24 +25,12 @@ const (
 	turnsSD = 0.15
 )
 
-// A Timing is how it was to be told how fast the program was after a walk.
-type Timing uint8
-
-// Ways to tell it.
-const (
-	Untimed   Timing = iota
-	ByTurns          // of a loop that counts
-	ByPursuit        // by emulation, where there is no such loop
-	Skipped          // likewise, but there was no time for it: it is as others are that were pursued
-)
-
-// Time says how fast the program was after a walk that AddLong added, in instructions per ns of processor time: 0 is that this was tried, or
-// skipped, and is not known.
-func (w *Walks) Time(walk int, speed float64, by Timing) {
+// Time says how fast the program was after a walk that AddLong added, in instructions per ns of processor time.
+func (w *Walks) Time(walk int, speed float64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if i := walk - w.gone; i >= 0 && i < len(w.walks) && speed >= 0 && !math.IsInf(speed, 0) {
-		w.walks[i].speed, w.walks[i].timed = speed, by
+	if i := walk - w.gone; i >= 0 && i < len(w.walks) && speed > 0 && !math.IsInf(speed, 0) {
+		w.walks[i].speed = speed
 	}
 }
 
@@ -64,38 +52,8 @@ func (r *timedRuns) addTo(p *sample.Probed, weight uint64) {
 
 // A stratum is the time of one procedure.
 type stratum struct {
-	samples, walks float64
-	timed          float64 // of walks; those that were skipped count as far as others were told
-	told           float64 // of walks: those whose own speed is known
-	speed          float64 // sum over these; then that of others
-	logSpeed       float64 // likewise, a sum
-	pursued        pursued
-}
-
-// speedBy is how fast the program was after s, if it was timed in one of the ways up to most; 0 is not known.
-func (s *seenWalk) speedBy(most Timing) float64 {
-	if s.timed > most {
-		return 0
-	}
-	return s.speed
-}
-
-// pursued is what pursuits tell in a stratum.
-type pursued struct {
-	tried, told, skipped        float64 // walks
-	speed, logSpeed, squareLogs float64 // sums over those that were told
-}
-
-// share is how many of the walks that were skipped would have been told.
-func (p *pursued) share() float64 { return p.told / max(p.tried, 1) }
-
-// variance is that of their speed relative to the mean of those that were told.
-func (p *pursued) variance() float64 {
-	if p.told < 2 {
-		return sq(untimedSD)
-	}
-	mean := p.logSpeed / p.told
-	return (sq(turnsSD) + max(0, p.squareLogs/p.told-sq(mean))*p.told/(p.told-1)) / p.told
+	samples, walks, timed float64
+	speed, logSpeed       float64 // sums over those that are timed; then speed is that of others
 }
 
 // runs returns how often places ran in the time of counts, as far as walks tell that were timed; nil if they do not.
@@ -103,22 +61,11 @@ func (w *Walks) runs(counts *sample.Counts) map[int32]*timedRuns {
 	if counts.Event.Unit != "ns" || counts.Total == 0 || w.long.code == nil {
 		return nil
 	}
-	// What turns tell is of longer stretches, and of walks that touch any memory: pursuits tell where they do not.
-	for _, most := range []Timing{ByTurns, Skipped} {
-		if runs := w.runsBy(counts, most); runs != nil {
-			return runs
-		}
-	}
-	return nil
-}
-
-// runsBy is runs, as far as walks tell that were timed in ways up to one.
-func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns {
-	strata, of := w.strata(counts, most)
+	strata, of := w.strata(counts)
 	var timed, logSpeed, samples, covered, known float64
 	for i := range strata {
 		s := &strata[i]
-		timed += s.told
+		timed += s.timed
 		logSpeed += s.logSpeed
 		samples += s.samples
 		if s.walks > 0 {
@@ -130,13 +77,13 @@ func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns 
 		return nil
 	}
 	for i := range strata { // walks that are not timed are as fast as others of the procedure, or of the program
-		if s := &strata[i]; s.told > 0 {
-			s.speed /= s.told
+		if s := &strata[i]; s.timed > 0 {
+			s.speed /= s.timed
 		} else {
 			s.speed = math.Exp(logSpeed / timed)
 		}
 	}
-	type sums struct{ n, nn, untimed, skipped float64 }
+	type sums struct{ n, nn, untimed float64 }
 	type key struct{ place, stratum int32 }
 	by := map[key]*sums{}
 	worths := w.worths()
@@ -145,14 +92,9 @@ func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns 
 		if in < 0 || s.steps == 0 {
 			continue
 		}
-		st := &strata[in]
-		fast := s.speedBy(most)
-		skipped, own := s.timed == Skipped && st.pursued.told > 0, fast > 0
-		switch {
-		case skipped:
-			fast = st.pursued.speed / st.pursued.told
-		case !own:
-			fast = st.speed
+		fast := s.speed
+		if fast == 0 {
+			fast = strata[in].speed
 		}
 		times := map[int32]float64{}
 		worths[i].each(s, func(at via, n float64) { times[at.place()] += n })
@@ -167,11 +109,7 @@ func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns 
 				by[key{place, in}] = b
 			}
 			b.n, b.nn = b.n+rate, b.nn+rate*rate
-			switch {
-			case skipped:
-				b.untimed += rate * (1 - st.pursued.share())
-				b.skipped += rate
-			case !own:
+			if s.speed == 0 {
 				b.untimed += rate
 			}
 		}
@@ -195,7 +133,7 @@ func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns 
 		if in.walks < 2 { // one walk alone may be as far off as it is
 			apart = b.nn
 		}
-		r.variance += sq(time/in.walks) * (apart + sq(turnsSD)*b.nn + sq(b.skipped)*in.pursued.variance())
+		r.variance += sq(time/in.walks) * (apart + sq(turnsSD)*b.nn)
 	}
 	for _, r := range out {
 		// What has samples and no walks may have run anything.
@@ -206,7 +144,7 @@ func (w *Walks) runsBy(counts *sample.Counts, most Timing) map[int32]*timedRuns 
 }
 
 // strata returns the procedures that are sampled or that long walks begin in, and by walk the index of its own; -1 of others.
-func (w *Walks) strata(counts *sample.Counts, most Timing) (strata []stratum, of []int32) {
+func (w *Walks) strata(counts *sample.Counts) (strata []stratum, of []int32) {
 	numbers := map[endpoint]int32{}
 	at := func(k endpoint) (i int32) {
 		if i = number(numbers, k); int(i) == len(strata) {
@@ -242,27 +180,11 @@ func (w *Walks) strata(counts *sample.Counts, most Timing) (strata []stratum, of
 		of[i] = at(spots[s.start])
 		in := &strata[of[i]]
 		in.walks++
-		p := &in.pursued
-		switch {
-		case s.timed > most:
-		case s.timed == Skipped:
-			p.skipped++
-		case s.timed == ByPursuit:
-			p.tried++
+		if s.speed > 0 {
+			in.timed++
+			in.speed += s.speed
+			in.logSpeed += math.Log(s.speed)
 		}
-		if speed := s.speedBy(most); speed > 0 {
-			log := math.Log(speed)
-			in.told++
-			in.speed += speed
-			in.logSpeed += log
-			if s.timed == ByPursuit {
-				p.told, p.speed, p.logSpeed, p.squareLogs = p.told+1, p.speed+speed, p.logSpeed+log, p.squareLogs+log*log
-			}
-		}
-	}
-	for i := range strata {
-		in := &strata[i]
-		in.timed = in.told + in.pursued.skipped*in.pursued.share()
 	}
 	return strata, of
 }

@@ -180,7 +180,7 @@ func TestTimed(t *testing.T) {
 		{"no share of the time", [2]int{4, 3}, false, 0, 0},
 	} {
 		var w Walks
-		w.Time(7, 1, ByTurns) // of a walk that is not there
+		w.Time(7, 1) // of a walk that is not there
 		for i, of := range []int{10, 30} {
 			for k := range of {
 				l, err := m.Run(&State{PC: linked + bias + 12*uint64(i), Regs: [16]uint64{rcx: 1e6}}, space, flat{}, Limits{Steps: 4000})
@@ -188,7 +188,7 @@ func TestTimed(t *testing.T) {
 					t.Fatal(err)
 				}
 				if walk := w.AddLong(l, 0); k < tt.timed[i] {
-					w.Time(walk, []float64{4, 0.5}[i], ByTurns) // instructions per ns
+					w.Time(walk, []float64{4, 0.5}[i]) // instructions per ns
 				}
 			}
 		}

@@ -178,7 +178,6 @@ type seenWalk struct {
 	rest  []viaTimes // what a long one passed through after that, in no order
 	alone bool       // it was added by AddLong
 	speed float64    // of the program there, in instructions per ns; 0 is not known
-	timed Timing     // how that was to be told
 }
 
 // Walks is what all walks saw. The zero value has seen none. Methods may be called from

@@ -58,18 +58,8 @@ func (l *longWalks) replays() bool {
 func (l *longWalks) walked(k *Calibrator, w *collect.LongWalk) {
 	id := k.seen.AddLong(w.Long, int(time.Since(l.began)/trace.BatchTime))
 	w.Turned = func(t *collect.Turns) {
-		switch t.End {
-		case collect.TurnsCounted:
-			k.seen.Time(id, t.Speed(), trace.ByTurns)
-		case collect.TurnsPursued:
-			k.seen.Time(id, t.Speed(), trace.ByPursuit)
-		case collect.TurnsSkipped:
-			k.seen.Time(id, 0, trace.Skipped)
-		case collect.TurnsNone:
-		default:
-			if t.Loop == nil {
-				k.seen.Time(id, 0, trace.ByPursuit)
-			}
+		if t.End == collect.TurnsCounted {
+			k.seen.Time(id, t.Speed())
 		}
 	}
 	if w.Accesses {
@@ -220,9 +210,8 @@ func (l *longWalks) tell(k *Calibrator) {
 	if l.stats == nil || t.Walks == 0 {
 		return
 	}
-	if n, p := t.Turns[collect.TurnsCounted], t.Turns[collect.TurnsPursued]; n+p > 0 {
-		k.opt.Notify.Warn("of long walks, %s tell by the turns of a loop how fast the program was, and %s as it was emulated further, which took %v; of others, %s",
-			report.Share(n, t.Walks), report.Share(p, t.Walks), t.Pursued.Round(time.Millisecond), notCounted(&t.Turns))
+	if n := t.Turns[collect.TurnsCounted]; n > 0 {
+		k.opt.Notify.Warn("of long walks, %s tell by the turns of a loop how fast the program was; of others, %s", report.Share(n, t.Walks), notCounted(&t.Turns))
 	}
 	traced, followed := l.stats.Traced, l.stats.Followed
 	k.opt.Notify.Warn("%d long walks of %.0f instructions took %v: threads stood for %v, half of them for less than %v, one for %v; %s reached their full length",
@@ -233,7 +222,7 @@ func (l *longWalks) tell(k *Calibrator) {
 func notCounted(ends *[collect.TurnsEnds]uint64) string {
 	var why []string
 	for end, n := range ends {
-		if e := collect.TurnsEnd(end); n > 0 && e != collect.TurnsCounted && e != collect.TurnsPursued {
+		if n > 0 && collect.TurnsEnd(end) != collect.TurnsCounted {
 			why = append(why, fmt.Sprintf("%d %s", n, collect.TurnsEnd(end)))
 		}
 	}

@@ -111,10 +111,7 @@ func (k *Calibrator) spending() (s spending) {
 	_, s.Windows, _ = k.run.Spent()
 	if k.long != nil && k.long.walker != nil {
 		t := k.long.walker.Totals()
-		s.Stood, s.ahead = t.Waited, t.Time+t.Pursued
-		if !k.opt.Whole {
-			s.Own += t.Pursued
-		}
+		s.Stood, s.ahead = t.Waited, t.Time
 		if k.long.own != nil {
 			s.traced = max(0, k.long.own.Used()-t.Time)
 		}
