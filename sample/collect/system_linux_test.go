@@ -150,8 +150,8 @@ func TestChurn(t *testing.T) {
 	if unknown := c.Unresolved[sample.LostUnmapped]; c.User == 0 || unknown*1000 > c.User {
 		t.Errorf("%d of %d user samples have no mapping; want at most 0.1 %%", unknown, c.User)
 	}
-	if s.resolver.procs.made < 200 {
-		t.Errorf("%d programs ran; want hundreds", s.resolver.procs.made)
+	if s.resolver.procs.made < 50 { // 200 in an emulated machine
+		t.Errorf("%d programs ran; want many", s.resolver.procs.made)
 	}
 }
 

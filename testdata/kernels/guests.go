@@ -65,19 +65,19 @@ type set struct {
 var sets = []set{
 	// Before anything samples by a counter: when the interrupts of counters take long there, the kernel lowers the rate
 	// of all sampling for good.
-	{name: "walks on AArch64", pkg: "cmd", run: "^TestWalkOps$", seconds: 240, on: only("trixie-arm64")},
+	{name: "walks on AArch64", pkg: "cmd", run: "^TestWalkOps$", seconds: 480, on: only("trixie-arm64")},
 	// Next: after the features, cycles were once not counted by the counter of cycles, and QEMU notices an overflow
 	// of the others too late (see README.md).
-	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 240, on: only("trixie-arm64")},
-	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 120, on: only("trixie-arm64")},
-	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 240},
-	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 120},
-	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 60},
-	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 240, on: only("bookworm-amd64", "trixie-arm64-time")},
-	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 400, on: only("sid-amd64", "bullseye-amd64")},
-	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 300, on: only("bookworm-amd64")},
-	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 120, on: only("trixie-arm64-time")},
-	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 120, on: only("trixie-arm64")},
+	{name: "counters as root", pkg: "collect", run: "^TestCounter", seconds: 480, on: only("trixie-arm64")},
+	{name: "counts as root", pkg: "cmd", run: "^TestCounterCounts$", seconds: 240, on: only("trixie-arm64")},
+	{name: "features as root", pkg: "cmd", run: "^TestFeatures$", seconds: 480},
+	{name: "features as user", pkg: "cmd", run: "^TestFeatures$", uid: nobody, seconds: 300},
+	{name: "features as user, paranoid 2", pkg: "cmd", run: "^TestFeatures$/^(own-processes|hardware-counters)$", uid: nobody, sysctl: "kernel.perf_event_paranoid=2", seconds: 120},
+	{name: "without privilege", pkg: "collect", run: "^TestWithoutPrivilege$", uid: nobody, seconds: 480, on: only("bookworm-amd64", "trixie-arm64-time")},
+	{name: "collect as root", pkg: "collect", run: live, sysctl: "kernel.perf_event_paranoid=2", seconds: 600, on: only("sid-amd64", "bullseye-amd64")},
+	{name: "cmd as root", pkg: "cmd", run: "^(TestAgent|TestRecordSystem|TestRecord|TestRecordToStdout|TestRecordChosen|TestCalibrate.*|TestAgentCalibrate|TestWalk.*|TestDoctor)$", seconds: 540, on: only("bookworm-amd64")},
+	{name: "following on AArch64", pkg: "collect", run: "^TestFollow.*$", sysctl: "kernel.perf_event_paranoid=2", seconds: 240, on: only("trixie-arm64-time")},
+	{name: "probes on AArch64", pkg: "collect", run: "^(TestProberTrial|TestProbeCounts|TestProbeCountsOf)$", seconds: 240, on: only("trixie-arm64")},
 }
 
 // only is those guests alone.
@@ -92,7 +92,7 @@ func jobsOf(g guest) (jobs []job) {
 			continue
 		}
 		j := job{
-			Name: s.name, Args: []string{"/test/" + s.pkg + ".test", "-test.v", "-test.timeout=5m", "-test.run", s.run, "-test.skip", aside + asideOn[g.arch]},
+			Name: s.name, Args: []string{"/test/" + s.pkg + ".test", "-test.v", "-test.timeout=15m", "-test.run", s.run, "-test.skip", aside + asideOn[g.arch]},
 			Dir: "/src/" + dirs[s.pkg], Env: []string{"BACKFEED_TEST_PROGRAMS=/programs/" + s.pkg}, UID: s.uid, Sysctl: s.sysctl, Seconds: s.seconds,
 		}
 		if g.arch == "arm64" { // whose emulated processor has a PMU
