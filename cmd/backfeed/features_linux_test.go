@@ -129,7 +129,7 @@ var liveTries = map[*collect.Feature]func(t *testing.T) (code int, errs string){
 		exe, expected := program(t, "busy"), collect.LongWalks.Refusal(collect.ThisHost()) == nil
 		var code int
 		var errs string
-		for _, ms := range []string{"600", "3000", "12000"} { // the code has to be read first, on the same processor
+		for _, ms := range []string{"600", "6000"} { // the code has to be read first, on the same processor
 			code, _, errs = runCLI(t, "record", "--calibrate=100%", "-o", filepath.Join(t.TempDir(), "r.bfr"), "--", exe, "busy", ms)
 			if code != exitDone || !expected || longWalked.MatchString(errs) {
 				break
