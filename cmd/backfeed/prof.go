@@ -118,10 +118,16 @@ func runProf(c *cli, args []string) error {
 		return c.print("-", format, report.ItemsOf("backfeed.prof-by/2", rows), rows, t.Text)
 	}
 	rows := report.ProfRows(src.Profile, src.Named)
-	if *n > 0 && len(rows) > *n {
-		rows = rows[:*n]
-	}
+	rows = firstRows(rows, *n)
 	return c.print("-", format, report.ItemsOf("backfeed.prof/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WriteProf(w, rows, style) })
+}
+
+// firstRows returns the first n of rows; 0 is all.
+func firstRows[T any](rows []T, n int) []T {
+	if n <= 0 {
+		return rows
+	}
+	return rows[:min(n, len(rows))]
 }
 
 // profSplit shows what ran, where or when.
@@ -135,8 +141,8 @@ func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int
 	if !known {
 		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a recording of a command or of -p, or of perf record, which stores and record -a do not hold", by)
 	}
-	if lines > 0 && len(rows) > lines && by != "time" {
-		rows = rows[:lines]
+	if by != "time" {
+		rows = firstRows(rows, lines)
 	}
 	return c.print("-", format, report.ItemsOf("backfeed.prof-split/1", rows), rows, func(w io.Writer, style report.Style) error {
 		return report.WriteProfSplit(w, by, rows, style)
@@ -157,9 +163,7 @@ func (c *cli) profRuns(paths []string, opt *input.Options, lines int, format *fl
 	if n := src.Recording.Unlisted; n > 0 {
 		c.warn("%d more runs are only counted: a recording lists the first %d", n, sample.MaxRuns)
 	}
-	if lines > 0 && len(rows) > lines {
-		rows = rows[:lines]
-	}
+	rows = firstRows(rows, lines)
 	return c.print("-", format, report.ItemsOf("backfeed.prof-runs/1", rows), rows, func(w io.Writer, style report.Style) error {
 		return report.WriteRuns(w, rows, prose.ShellWord, style)
 	})

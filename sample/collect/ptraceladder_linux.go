@@ -69,8 +69,8 @@ func traceRefusal(pid int) *Unavailable {
 	uid, tracer := statusField(status, "Uid"), statusField(status, "TracerPid")
 	switch {
 	case tracer != 0:
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", tracer))
-		return tracing(fmt.Sprintf("process %d is traced already, by process %d (%s), and a process can have one tracer only", pid, tracer, strings.TrimSpace(string(name))), "End that debugger or recorder first")
+		name, _ := threadName(tracer, tracer)
+		return tracing(fmt.Sprintf("process %d is traced already, by process %d (%s), and a process can have one tracer only", pid, tracer, strings.TrimSpace(name)), "End that debugger or recorder first")
 	case host.Capabilities&(1<<capSysPtrace) != 0:
 		return nil
 	case uid != os.Getuid() || uid != os.Geteuid():

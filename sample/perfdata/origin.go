@@ -11,7 +11,7 @@ type origin struct {
 	cgroups map[uint64]string // paths by number
 
 	host    string
-	command []string // perf's own, which has that of the program at its end
+	command []string // perf's own, with its arguments
 
 	dated       bool   // wall and clock are known
 	wall, clock uint64 // ns since 1970, and of the clock of samples, at one moment

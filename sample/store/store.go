@@ -130,18 +130,13 @@ func IsDir(dir string) bool {
 
 // layout returns an error if the store in dir has a layout of a later version.
 func layout(dir string) error {
-	others, err := filepath.Glob(filepath.Join(escape(dir), markers))
+	others, err := fs.Glob(os.DirFS(filepath.Clean(dir)), markers)
 	for _, m := range others {
-		if filepath.Base(m) != marker {
-			return fmt.Errorf("%s: %s, where this backfeed knows %s: %w", dir, filepath.Base(m), marker, ErrNewer)
+		if m != marker {
+			return fmt.Errorf("%s: %s, where this backfeed knows %s: %w", dir, m, marker, ErrNewer)
 		}
 	}
 	return err
-}
-
-// escape has a path match nothing but itself.
-func escape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
 // CreateDir opens the store in dir, which is made if there is none.

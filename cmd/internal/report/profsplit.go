@@ -107,7 +107,7 @@ func splitRows[K comparable](n map[K]uint64, compare func(a, b K) int, row func(
 	return rows
 }
 
-// splitByTime returns a row of each slice of time between the first and the last that have samples, but not of long gaps.
+// splitByTime returns a row of each slice of time that has samples, the earliest first.
 func splitByTime(counts []*sample.Counts) []ProfSplitRow {
 	length := time.Duration(0)
 	for _, c := range counts {

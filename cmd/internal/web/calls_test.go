@@ -5,20 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 )
 
 // TestCalls: what is said of the calls of a procedure is what was inferred of their
 // instructions, and a caller on a stack has its samples, called however it was.
 func TestCalls(t *testing.T) {
-	rec, path := recordingOf(t, "stalls", "chase.bfr")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	callee, caller, stack := aCall(t, im)
+	rec, path, callee, caller, stack := aCall(t)
 	rec.Counts[0].AddSample(0, stack[0].Off, 9)
 	rec.Counts[0].AddStack(stack, 5)
 	v := viewOf(t, inferred(t, rec, path))

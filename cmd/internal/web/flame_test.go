@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"backfeed/cmd/internal/report"
-	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -23,13 +22,7 @@ const (
 // it, and with others of it below a frame in no image; and the names of both.
 func stackedView(t *testing.T) (v *View, callee, caller string) {
 	t.Helper()
-	rec, path := recordingOf(t, "stalls", "chase.bfr")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	callee, caller, stack := aCall(t, im)
+	rec, path, callee, caller, stack := aCall(t)
 	rec.Counts[0].AddSample(0, stack[0].Off, whole+cut+9)
 	rec.Counts[0].AddStack(stack, whole)
 	rec.Counts[0].AddStack([]sample.Frame{stack[0], {Image: sample.Unknown}}, cut)
@@ -181,13 +174,7 @@ func TestFlameInBrowser(t *testing.T) {
 func TestStacksKept(t *testing.T) {
 	stacked, _, _ := stackedView(t)
 	other := func() *View {
-		rec, path := recordingOf(t, "stalls", "chase.bfr")
-		im, err := image.Open(path, image.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer im.Close()
-		_, _, stack := aCall(t, im)
+		rec, path, _, _, stack := aCall(t)
 		of := rec.Counts[0]
 		event := of.Event
 		event.Name = "faults"

@@ -10,7 +10,6 @@ import (
 
 	"backfeed/cmd/internal/report"
 	"backfeed/infer/compare"
-	"backfeed/infer/image"
 	"backfeed/internal/testtool"
 	"backfeed/sample"
 )
@@ -19,13 +18,7 @@ import (
 // if stacked is set.
 func changedView(t *testing.T, stacked bool) (v *View, callee, caller string) {
 	t.Helper()
-	rec, path := recordingOf(t, "stalls", "chase.bfr")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	callee, caller, stack := aCall(t, im)
+	rec, path, callee, caller, stack := aCall(t)
 	if stacked {
 		rec.Counts[0].AddSample(0, stack[0].Off, whole/2+cut)
 		rec.Counts[0].AddStack(stack, whole/2)
@@ -78,13 +71,7 @@ func TestFlameDifference(t *testing.T) {
 // table, and a stack that is no more is in the table alone.
 func TestFlameDifferenceLess(t *testing.T) {
 	v, callee, caller := changedView(t, true)
-	rec, path := recordingOf(t, "stalls", "chase.bfr")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	_, _, stack := aCall(t, im)
+	rec, path, _, _, stack := aCall(t)
 	rec.Counts[0].AddSample(0, stack[0].Off, whole/4) // before, it had all of whole, and others of unknown callers
 	rec.Counts[0].AddStack(stack, whole/4)
 	now := viewOf(t, inferred(t, rec, path))

@@ -290,13 +290,7 @@ func TestPprofProfile(t *testing.T) {
 
 // TestPprofStacks: samples with and without a stack add up.
 func TestPprofStacks(t *testing.T) {
-	rec, path := recordingOf(t, "stalls", "chase.bfr")
-	im, err := image.Open(path, image.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer im.Close()
-	callee, caller, stack := aCall(t, im)
+	rec, path, callee, caller, stack := aCall(t)
 	c := rec.Counts[0]
 	c.AddSample(0, stack[0].Off, 9)
 	c.AddStack(stack, 5)
@@ -321,14 +315,21 @@ func TestPprofStacks(t *testing.T) {
 	}
 }
 
-// aCall finds a procedure that another one calls: their names, and the stack of a sample of
-// its first instruction.
-func aCall(t *testing.T, im *image.Image) (callee, caller string, stack []sample.Frame) {
+// aCall is the recording of testdata/stalls and its image, of which it finds a procedure that another one calls: their names, and
+// the stack of a sample of its first instruction.
+func aCall(t *testing.T) (rec *sample.Recording, path, callee, caller string, stack []sample.Frame) {
 	t.Helper()
-	return callOf(t, im, "")
+	rec, path = recordingOf(t, "stalls", "chase.bfr")
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	callee, caller, stack = callOf(t, im, "")
+	return rec, path, callee, caller, stack
 }
 
-// callOf is the same of a procedure by its name; "" is any.
+// callOf finds the same of a procedure by its name; "" is any.
 func callOf(t *testing.T, im *image.Image, name string) (callee, caller string, stack []sample.Frame) {
 	t.Helper()
 	for i := range im.Symbols() {
