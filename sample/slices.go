@@ -16,6 +16,9 @@ import (
 //
 // A recorder that does not know the date counts from 0.
 
+// EarliestDate is 2000-01-01 in ns since 1970: a slice that is earlier counts from the beginning of a recording whose date is not known.
+const EarliestDate = 946_684_800_000_000_000
+
 // LeastSlice is the shortest length of a slice: so long that at 1000 Hz it has a hundred samples, less than which tells little.
 const LeastSlice = 125 * time.Millisecond
 

@@ -75,7 +75,7 @@ func runDiff(c *cli, args []string) error {
 		}
 		return c.diffRecordings(fs.Arg(0), fs.Arg(1), flags, format)
 	}
-	if err := fs.Refuse("it is about recordings, and these are profiles", "lines", "since", "until", "label", "event", "model"); err != nil {
+	if err := fs.Refuse("it is about recordings, and these are profiles", "lines", "since", "until", "label", "between", "event", "model"); err != nil {
 		return c.usage(err)
 	}
 	var sides [2]*feedback.Decisions

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -39,6 +41,7 @@ func (c *cli) inputs() *input.Options {
 		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first, or at the address of a debuginfod server last; may be given several times")
 		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store or a server, read what was recorded since `time`, or so long ago")
 		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store or a server, read what was recorded until `time`, or so long ago")
+		c.fs.Var((*betweenFlag)(&opt.Between), "between", "read samples taken from one `time,time` to the other: how long after the first, or a date")
 		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store or a server, read what is marked with `name=value`")
 	})
 	return opt
@@ -61,10 +64,46 @@ func (c *cli) output() (file *string) {
 // selects returns an error if the flags that choose from stores are given, and no path is one.
 func (c *cli) selects(paths []string) error {
 	if slices.ContainsFunc(paths, selectable) {
+		if err := c.fs.Refuse("stores and servers of profiles do not hold when samples were taken; --since and --until choose whole epochs", "between"); err != nil {
+			return c.usage(err)
+		}
 		return nil
 	}
 	if err := c.fs.Refuse("it chooses from a store or a server of profiles, and "+strings.Join(input.Names(paths), ", ")+" is none", "since", "until", "label"); err != nil {
 		return c.usage(err)
+	}
+	return nil
+}
+
+// A betweenFlag is FROM,TO: each a date, or how long after the first sample; what is empty bounds nothing.
+type betweenFlag input.Between
+
+func (b *betweenFlag) String() string { return input.Between(*b).String() }
+func (b *betweenFlag) Type() string   { return "time,time" }
+func (b *betweenFlag) Set(text string) error {
+	from, to, ok := strings.Cut(text, ",")
+	if !ok || from == "" && to == "" {
+		return errors.New("want two times with a comma between them, such as 10s,20s; one may be empty")
+	}
+	*b = betweenFlag{}
+	for _, side := range []struct {
+		text string
+		to   *input.Bound
+	}{{from, &b.From}, {to, &b.To}} {
+		if side.text == "" {
+			continue
+		}
+		side.to.Given = true
+		var err error
+		if side.to.After, err = flagset.ParseTimeSpan(side.text, true); err == nil {
+			continue
+		}
+		if side.to.At, err = flagset.ParseTime(side.text); err != nil {
+			return fmt.Errorf("%w, or how long after the first sample, such as 10s", err)
+		}
+	}
+	if f, t := b.From, b.To; f.Given && t.Given && f.At.IsZero() == t.At.IsZero() && (f.After >= t.After && !f.At.Before(t.At)) {
+		return fmt.Errorf("%s is not before %s", from, to)
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ function. Processes that ran the same image are one.
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
 threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
 or of -p keeps that, and so does perf record; cgroup needs perf record --all-cgroups. Stores and record -a
-do not. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
+do not. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
 all, with children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:
@@ -50,7 +50,8 @@ A recording may have several events, such as cache misses beside cycles (perf re
 one to show; --all-events shows all side by side.`,
 	examples: `backfeed prof app.bfr
 backfeed prof app.bfr --by line -n 50
-backfeed prof app.bfr --by thread
+backfeed prof app.bfr --by time
+backfeed prof app.bfr --between 10s,20s
 backfeed prof /var/lib/backfeed --since 24h --by image
 backfeed prof app.bfr --experiment usertime --proc main.main`,
 	run: runProf,
@@ -80,10 +81,15 @@ func runProf(c *cli, args []string) error {
 		if err := fs.Refuse("--by "+by.Value+" shows all events side by side or that of --event, and infers nothing", "all-events", "model"); err != nil {
 			return c.usage(err)
 		}
+		if by.Value != "time" {
+			if err := fs.Refuse("what ran and where is known of the whole time alone", "between"); err != nil {
+				return c.usage(err)
+			}
+		}
 		return c.profSplit(fs.Args(), opt, by.Value, *n, format)
 	}
 	if by.Value == "run" {
-		if err := fs.Refuse("--by run lists runs, and no samples", "all-events", "event", "model"); err != nil {
+		if err := fs.Refuse("--by run lists runs, and no samples", "all-events", "event", "model", "between"); err != nil {
 			return c.usage(err)
 		}
 		return c.profRuns(fs.Args(), opt, *n, format)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/csv"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -151,6 +153,78 @@ samples  share     from       to  date                      share of the largest
 	}
 	if code, _, stderr := runCLI(t, "prof", file, "--by", "thread", "--all-events"); code != exitUsage {
 		t.Errorf("--by thread --all-events: exit code %d: %s", code, stderr)
+	}
+}
+
+// TestBetween: a part of the time is read by every command that reads recordings, and said; what has no times is refused.
+func TestBetween(t *testing.T) {
+	c := sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
+	im := c.Image(sample.ImageID{Path: "/bin/app"})
+	for second := range uint64(10) {
+		n := 10 + second
+		c.AddSample(im, sample.Offset(16*second), n)
+		c.AddMoment(im, sample.Offset(16*second), c.SliceAt((1_700_000_000+second)*1_000_000_000), n)
+	}
+	rec := &sample.Recording{}
+	rec.Add(c)
+	dir := t.TempDir()
+	file := testtool.Write(t, dir, "app.bfr", string(rec.Encode()))
+	samples := func(args ...string) (sum uint64) {
+		t.Helper()
+		rows, err := csv.NewReader(strings.NewReader(must(t, append([]string{"prof", "--by", "time", "--format", "csv"}, args...)...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows[1:] {
+			n, err := strconv.ParseUint(row[1], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		return sum
+	}
+	for between, want := range map[string]uint64{
+		"2s,4s": 25, "2,4": 25, "8s,": 37, ",1s": 10,
+		"2023-11-14T22:13:22Z,2s500ms": 12, "2023-11-14T22:13:28Z,2023-11-14T22:13:29Z": 18,
+	} {
+		if got := samples(file, "--between", between); got != want {
+			t.Errorf("between %s: %d, want %d", between, got, want)
+		}
+	}
+	// Of two recordings, each has a beginning of its own.
+	part := filepath.Join(dir, "part.bfr")
+	must(t, "merge", file, file+"@2", "--between", "0s,1s", "-o", part)
+	if got := samples(part); got != 30 {
+		t.Errorf("first seconds of two: %d", got)
+	}
+	if _, _, stderr := runCLI(t, "prof", file, "--by", "time", "--between", "2s,4s"); !strings.Contains(stderr, "25 of 145 samples were taken in the slices of time from 2s to 3.125s") {
+		t.Errorf("it says %q", stderr)
+	}
+	bare := &sample.Recording{}
+	bare.Add(sample.NewCounts(sample.CPU{}, sample.Event{Name: "cpu-clock"}))
+	bare.Counts[0].Lose(sample.LostKernel, 1)
+	old := testtool.Write(t, dir, "old.bfr", string(bare.Encode()))
+	store := storeOf(t, sample.ImageID{Path: "/bin/app"})
+	for line, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"prof FILE --between 20s,":                      {exitNothing, "no samples between 20s,"},
+		"prof FILE --between 3s,2s":                     {exitUsage, "3s is not before 2s"},
+		"prof FILE --between 3s":                        {exitUsage, "want two times"},
+		"prof FILE --between x,2s":                      {exitUsage, "how long after the first"},
+		"prof FILE --between ,":                         {exitUsage, "want two times"},
+		"prof FILE --between 1s, --by thread":           {exitUsage, "the whole time alone"},
+		"prof OLD --between 1s,":                        {exitNothing, "when its samples were taken"},
+		"prof STORE --between 1s,":                      {exitUsage, "--since and --until"},
+		"serve STORE --between 1s,":                     {exitUsage, "--since and --until"},
+		"merge STORE --between 1s, --half-life 7d -o X": {exitUsage, "--since and --until"},
+	} {
+		args := strings.Fields(strings.NewReplacer("FILE", file, "OLD", old, "STORE", store, "X", filepath.Join(dir, "x")).Replace(line))
+		if code, _, stderr := runCLI(t, args...); code != want.code || !strings.Contains(stderr, want.says) {
+			t.Errorf("%s: exit code %d: %s; want %d and %q", line, code, stderr, want.code, want.says)
+		}
 	}
 }
 

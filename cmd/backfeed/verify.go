@@ -83,7 +83,7 @@ func runVerify(c *cli, args []string) error {
 // sampled reads the samples of all paths, of which there may be none.
 func (c *cli) sampled(paths []string, opt *input.Options) (*input.Session, error) {
 	if len(paths) == 0 {
-		if err := c.fs.Refuse("it chooses from a store that --samples names", "since", "until", "label"); err != nil {
+		if err := c.fs.Refuse("it chooses from what --samples names", "since", "until", "label", "between"); err != nil {
 			return nil, c.usage(err)
 		}
 		return input.New(*opt)

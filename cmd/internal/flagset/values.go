@@ -294,11 +294,20 @@ func (m *Moment) Set(text string) error {
 		*m = Moment(time.Now().Add(-d))
 		return nil
 	}
+	t, err := ParseTime(text)
+	if err != nil {
+		return fmt.Errorf("%w, or how long ago it was, such as 36h or 7d", err)
+	}
+	*m = Moment(t)
+	return nil
+}
+
+// ParseTime reads a time such as 2006-01-02T15:04.
+func ParseTime(text string) (time.Time, error) {
 	for _, layout := range momentLayouts {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			*m = Moment(t)
-			return nil
+			return t, nil
 		}
 	}
-	return errors.New("want a time such as 2006-01-02T15:04, or how long ago it was, such as 36h or 7d")
+	return time.Time{}, errors.New("want a time such as 2006-01-02T15:04")
 }

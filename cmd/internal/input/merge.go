@@ -129,6 +129,9 @@ func (s *Session) merge(ctx context.Context, sources []Source, how MergeOptions)
 		}
 		before := len(s.truths)
 		rec, err := s.readWeighed(ctx, source.Path, how)
+		if err == nil {
+			rec, err = s.cut(rec, Name(source.Path))
+		}
 		for i := range s.truths[before:] {
 			s.truths[before+i].weight = source.Weight
 		}

@@ -35,6 +35,9 @@ func (s *Session) read(ctx context.Context, paths []string) (*sample.Recording, 
 		}
 		s.notify.Progress("reading %s", Name(path))
 		r, err := s.readSource(ctx, path)
+		if err == nil {
+			r, err = s.cut(r, Name(path))
+		}
 		if err != nil {
 			return nil, err
 		}

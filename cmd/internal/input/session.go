@@ -25,6 +25,7 @@ type Options struct {
 
 	Since, Until time.Time         // of a store, read whole epochs between these; zero is no bound
 	Labels       map[string]string // of a store, read what has all of these
+	Between      Between           // of each source that is no store, read these samples alone
 	StackDepth   int               // frames to read of the stacks of perf.data; 0 is the usual number
 	Covered      string            // the program that cover profiles are of; "" if none was named
 

@@ -29,6 +29,7 @@ func (s *Session) Words() []string {
 	for _, name := range slices.Sorted(maps.Keys(s.opt.Labels)) {
 		flag("label", name+"="+s.opt.Labels[name])
 	}
+	flag("between", s.opt.Between.String())
 	flag("event", s.opt.Infer.Event)
 	flag("model", s.opt.Infer.Model)
 	return words

@@ -126,16 +126,13 @@ func splitByTime(counts []*sample.Counts) []ProfSplitRow {
 	for _, s := range order {
 		from := float64(s-order[0]) * length.Seconds()
 		row := ProfSplitRow{Samples: n[s], From: &from, Seconds: length.Seconds()}
-		if ns := s * uint64(length); ns > dated && ns < math.MaxInt64 {
+		if ns := s * uint64(length); ns > sample.EarliestDate && ns < math.MaxInt64 {
 			row.Date = time.Unix(0, int64(ns)).UTC().Format("2006-01-02T15:04:05.000Z")
 		}
 		rows = append(rows, row)
 	}
 	return rows
 }
-
-// dated is 2000-01-01 in ns: what is earlier counts from the begin of a recording whose date is not known.
-const dated = 946_684_800_000_000_000
 
 // WriteProfSplit writes the table of ProfSplit.
 func WriteProfSplit(w io.Writer, by string, rows []ProfSplitRow, style Style) error {
