@@ -19,9 +19,11 @@ export GLIBC_TUNABLES=glibc.cpu.hwcaps=-AVX512VL,-AVX512F,-AVX512BW,-RTM,-Prefer
 [ $# -gt 0 ] || set -- sqlite zstd
 for program; do
 	"$here/../consumers/budget.sh" "$program" "$dir/$program" >"$dir/$program.budget"
-	# The arguments are those of the run that was counted.
-	read -ra args < <(sed -n 's/^cmd: *[^ ]* *//p' "$dir/$program/base.callgrind")
-	(cd "$dir/$program" && "$dir/walks" -test.run '^TestCurves$' -test.v -measure -speeds="$dir/$program/base ${args[*]}" -curve-counts="$dir/$program/base.callgrind") |
+	# One process was counted; the arguments are those of that run.
+	counts=("$dir/$program/base.truth"/*)
+	[ ${#counts[@]} -eq 1 ] || { echo "$program: ${#counts[@]} processes, want one" >&2; exit 1; }
+	read -ra args < <(sed -n 's/^cmd: *[^ ]* *//p' "${counts[0]}")
+	(cd "$dir/$program" && "$dir/walks" -test.run '^TestCurves$' -test.v -measure -speeds="$dir/$program/base ${args[*]}" -curve-counts="${counts[0]}") |
 		tee "$dir/$program.walks" | sed -n "s/^ *| base,/| $program,/; s/^ *|/|/p; s/^ *$//p"
 	awk -v name="$program" '
 		NR == 1 { print "\n| " name ", share | block overlap | edge overlap | within 10 % | taken |"; print "| ---: | ---: | ---: | ---: | --- |"; next }
