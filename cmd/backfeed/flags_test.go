@@ -17,7 +17,7 @@ var placeholders = map[string]string{
 	"ID": "of a build", "branch": "of a repository", "change": "a share, more or less than before", "N": "a number", "HZ": "samples per second", "PID": "a process", "URL": "of pprof", "SRC": "a source of samples",
 	"CMD": "of a shell", "cause": "of a stall", "dir": "a directory", "file": "a file", "duration": "a length of time", "host:port": "to listen at",
 	"name": "of an event, model or procedure", "name=value": "a label", "part": "of the work", "path": "of an image or cgroup", "percent": "a share", "size": "bytes",
-	"share": "of 1", "time": "a point in time", "word": "one of those listed",
+	"share": "of 1", "from,to": "two points in time, or how long after the first sample", "time": "a point in time", "word": "one of those listed",
 }
 
 // eachFlag calls f for all flags of all commands.
@@ -81,7 +81,7 @@ func valueFor(t *testing.T, cmd *command, f *pflag.Flag) [2]string {
 	}
 	values := map[string][2]string{
 		"int": {"3", "4"}, "uint64": {"3", "4"}, "intSlice": {"3", "4"}, "string": {"a", "b"}, "stringArray": {"a", "b"}, "stringSlice": {"a", "b"},
-		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "share": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"}, "change": {"-2%", "3%"}, "part": {"0/2", "1/2"}, "time,time": {"1s,2s", "2s,"},
+		"bool": {"true", "false"}, "duration": {"2s", "3s"}, "time": {"2s", "3s"}, "percent": {"2%", "3%"}, "share": {"2%", "3%"}, "size": {"2K", "3K"}, "name=value": {"a=b", "c=d"}, "change": {"-2%", "3%"}, "part": {"0/2", "1/2"}, "from,to": {"1s,2s", "2s,"},
 	}
 	two, ok := values[f.Value.Type()]
 	if !ok {

@@ -41,7 +41,7 @@ func (c *cli) inputs() *input.Options {
 		c.fs.StringArrayVar(&opt.Symfs, "symfs", nil, "look up images below `dir` first, or at the address of a debuginfod server last; may be given several times")
 		c.fs.Var((*flagset.Moment)(&opt.Since), "since", "of a store or a server, read what was recorded since `time`, or so long ago")
 		c.fs.Var((*flagset.Moment)(&opt.Until), "until", "of a store or a server, read what was recorded until `time`, or so long ago")
-		c.fs.Var((*betweenFlag)(&opt.Between), "between", "read samples taken from one `time,time` to the other: how long after the first, or a date")
+		c.fs.Var((*betweenFlag)(&opt.Between), "between", "of each recording, read samples of the time `from,to`: each how long after the first, or a date")
 		c.fs.StringToStringVar(&opt.Labels, "label", nil, "of a store or a server, read what is marked with `name=value`")
 	})
 	return opt
@@ -79,7 +79,7 @@ func (c *cli) selects(paths []string) error {
 type betweenFlag input.Between
 
 func (b *betweenFlag) String() string { return input.Between(*b).String() }
-func (b *betweenFlag) Type() string   { return "time,time" }
+func (b *betweenFlag) Type() string   { return "from,to" }
 func (b *betweenFlag) Set(text string) error {
 	from, to, ok := strings.Cut(text, ",")
 	if !ok || from == "" && to == "" {
