@@ -187,6 +187,8 @@ type Tab struct {
 
 	mu      sync.Mutex
 	console []string
+	traced  []Traced
+	ended   chan struct{} // closed when a trace is whole
 }
 
 // Open opens a tab with a page, whose failures are t's.
@@ -228,8 +230,21 @@ func (tab *Tab) must(method string, params, result any) {
 	}
 }
 
-// event notes what a page complains of.
+// event notes what a page complains of, and what is traced.
 func (tab *Tab) event(method string, params json.RawMessage) {
+	switch method {
+	case "Tracing.dataCollected":
+		var p struct{ Value []Traced }
+		if json.Unmarshal(params, &p) == nil {
+			tab.mu.Lock()
+			tab.traced = append(tab.traced, p.Value...)
+			tab.mu.Unlock()
+		}
+		return
+	case "Tracing.tracingComplete":
+		close(tab.ended)
+		return
+	}
 	var p struct {
 		Type  string
 		Args  []struct{ Value, Description any }
@@ -552,4 +567,64 @@ func (tab *Tab) Spent() Spent {
 		}
 	}
 	return s
+}
+
+// Traced is an event of the browser's own tracing, in microseconds: when, and of the thread's own time, how long it took.
+type Traced struct {
+	Name     string
+	Ph       string
+	PID, TID int
+	TS       float64
+	Tdur     float64
+}
+
+// Traced lists what the browser traces of some categories while do runs.
+func (tab *Tab) Traced(categories []string, do func()) []Traced {
+	tab.t.Helper()
+	tab.mu.Lock()
+	tab.traced, tab.ended = nil, make(chan struct{})
+	tab.mu.Unlock()
+	tab.must("Tracing.start", map[string]any{"transferMode": "ReportEvents", "traceConfig": map[string]any{"includedCategories": categories}}, nil)
+	do()
+	tab.must("Tracing.end", nil, nil)
+	select {
+	case <-tab.ended:
+	case <-time.After(patience):
+		tab.t.Fatalf("the trace is not whole in %s", patience)
+	}
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return tab.traced
+}
+
+// FirstPaint is how long a page takes until it is first painted with content: of the clock, and of its main thread's processor
+// time, in seconds.
+type FirstPaint struct{ Clock, Main float64 }
+
+// FirstPaint loads a page and asks for it.
+func (tab *Tab) FirstPaint(url string) FirstPaint {
+	tab.t.Helper()
+	all := tab.Traced([]string{"toplevel", "loading", "blink.user_timing", "devtools.timeline"}, func() {
+		tab.Go(url)
+		tab.Wait(`performance.getEntriesByName("first-contentful-paint").length > 0`)
+	})
+	var painted *Traced
+	for i := range all {
+		if all[i].Name == "firstContentfulPaint" {
+			painted = &all[i]
+		}
+	}
+	var p FirstPaint
+	var wall float64
+	tab.Eval(`performance.getEntriesByName("first-contentful-paint")[0].startTime`, &wall) // ms
+	p.Clock = wall / 1e3
+	if painted == nil {
+		tab.t.Fatalf("no first paint in %d events", len(all))
+	}
+	for _, e := range all {
+		if e.PID == painted.PID && e.TID == painted.TID && e.Ph == "X" && e.TS > painted.TS-1e3*wall && e.TS < painted.TS && (e.Name == "RunTask" || e.Name == "ThreadControllerImpl::RunTask") {
+			p.Main += e.Tdur / 1e6
+		}
+	}
+	return p
 }

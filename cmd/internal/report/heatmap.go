@@ -24,6 +24,7 @@ type HeatMap struct {
 	Names         Style
 	Scores        *Table // of these layouts, and of others; nil is none
 	Before, After Layout // After has no Heat where there is no other layout
+	Hottest       int    // pages that are drawn by their cache lines, per layout; 0 is as many as there is room for
 }
 
 // A Layout is one side of a HeatMap.
@@ -108,7 +109,7 @@ func (m *HeatMap) draw() map[string]any {
 	pageScale, lineScale := newScale(sides, (*side).pages), newScale(sides, (*side).lines)
 	shift := boxShift(sides)
 	for _, s := range sides {
-		s.draw(shift, pageScale, lineScale)
+		s.draw(shift, cmp.Or(m.Hottest, maxPages), pageScale, lineScale)
 	}
 	cells := "pages"
 	if shift > 0 {
@@ -137,8 +138,8 @@ type side struct {
 func (s *side) pages() []layout.Spot { return s.Heat.Pages }
 func (s *side) lines() []layout.Spot { return s.Heat.Lines }
 
-// draw fills in what the templates show.
-func (s *side) draw(shift int, pages, lines *scale) {
+// draw fills in what the templates show, with so many of the hottest pages.
+func (s *side) draw(shift, hottest int, pages, lines *scale) {
 	for _, p := range s.Pages {
 		s.total += p.N
 	}
@@ -147,7 +148,7 @@ func (s *side) draw(shift int, pages, lines *scale) {
 	slices.SortStableFunc(byHeat, func(a, b layout.Spot) int { return cmp.Compare(b.N, a.N) })
 	marks := []float64{0.9, 0.99, 0.999}
 	sum := 0.0
-	for i, p := range byHeat[:min(len(byHeat), maxPages)] {
+	for i, p := range byHeat[:min(len(byHeat), hottest, maxPages)] {
 		sum += p.N
 		h := s.hotPage(p, sum, lines)
 		for len(marks) > 0 && sum >= marks[0]*s.total {

@@ -29,6 +29,8 @@ type Page struct {
 	Sections []Section
 	Data     []Datum // documents that are inside
 	Served   bool    // scripts may ask the server of the page for documents
+	Broad    bool    // it has parts beside each other, and may be as wide as the screen
+	Near     int     // sections that the first screen may show; of others what is in sight is laid out alone. 0 is all
 
 	style string // behind style.css
 }
@@ -92,6 +94,9 @@ func (p *Page) Policy() string {
 	}
 	return policy
 }
+
+// Far reports whether section i is far below what is seen first.
+func (p *Page) Far(i int) bool { return p.Near > 0 && i >= p.Near }
 
 // bundle is the script as XML has it as text, too.
 var bundle = "//<![CDATA[\n" + script.Bundle + "//]]>"

@@ -466,7 +466,7 @@ func (s *Site) layoutPage(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	page, done, err := s.heatMap(i, s.patience)
+	page, done, err := s.heatMap(i, 0, s.patience)
 	if err == nil && !done {
 		w.Header().Set("Refresh", "2")
 	}
@@ -476,9 +476,9 @@ func (s *Site) layoutPage(w http.ResponseWriter, r *http.Request) {
 	s.send(w, "/layout", page, err)
 }
 
-// heatMap draws the layout of image i; done is false where the order is not worked out in time, and only the image as it is linked
+// heatMap draws the layout of image i, with so many of its hottest pages (0 is all there is room for); done is false where the order is not worked out in time, and only the image as it is linked
 // is drawn.
-func (v *View) heatMap(i int, patience time.Duration) (page *report.Page, done bool, err error) {
+func (v *View) heatMap(i, hottest int, patience time.Duration) (page *report.Page, done bool, err error) {
 	ip := v.src.Profile.Images[i]
 	order, why := &layout.Order{}, ""
 	if ip.Image.Go != "" {
@@ -497,7 +497,9 @@ func (v *View) heatMap(i int, patience time.Duration) (page *report.Page, done b
 			order = o.Order
 		}
 	}
-	page, err = report.NewHeatMap(v.src.Profile, ip, order, false, v.names).Page()
+	m := report.NewHeatMap(v.src.Profile, ip, order, false, v.names)
+	m.Hottest = hottest
+	page, err = m.Page()
 	if err != nil || why == "" {
 		return page, done, err
 	}

@@ -11,18 +11,20 @@ import (
 )
 
 const (
-	maxFile   = 5_000_000 // bytes of a report
-	maxReport = 3_000_000 // bytes of code after which no procedure is added
-	maxFlows  = 700_000   // bytes of flow graphs with all blocks, if that much is left
-	maxFlame  = 1_000_000 // bytes of a flame graph, if that much is left
-	maxRows   = 200       // procedures in its list
-	maxItems  = 2000      // procedures that scripts list
+	maxFile     = 5_000_000 // bytes of a report
+	maxReport   = 3_000_000 // bytes of code after which no procedure is added
+	maxFlows    = 700_000   // bytes of flow graphs with all blocks, if that much is left
+	maxFlame    = 1_000_000 // bytes of a flame graph, if that much is left
+	maxRows     = 200       // procedures in its list
+	maxItems    = 2000      // procedures that scripts list
+	maxHotPages = 12        // pages of memory by their cache lines, which take 9 KB each
 )
 
 // Report makes all pages one, with the code of n procedures. It calls progress, if there
 // is one, with those that are done.
 func (v *View) Report(n int, progress func(done, total int)) (*report.Page, error) {
 	page := report.NewPage("Where the time went", v.lead())
+	page.Near = 2                                                 // the facts and the findings
 	procs := &sheet{page: report.NewPage("", ""), room: maxFlows} // the hottest procedures take what they need of it first
 	written := 0
 	inside := map[*viewed]bool{}
@@ -80,7 +82,7 @@ func (v *View) Report(n int, progress func(done, total int)) (*report.Page, erro
 	if s.err != nil {
 		return nil, s.err
 	}
-	heat, _, err := v.heatMap(v.hottestImage(), -1)
+	heat, _, err := v.heatMap(v.hottestImage(), maxHotPages, -1)
 	if err != nil {
 		return nil, err
 	}

@@ -456,6 +456,7 @@ func (v *View) addProc(s *sheet, p *viewed, prefix string, brief bool, href func
 		s.add("code", "Code", text("%s", listingNote(v.x)), panes(code.HTML))
 	} else {
 		lines := &report.LinePane{Times: code.Times, Text: source, Prefix: prefix, Names: v.names}
+		s.page.Broad = true
 		s.add("code", "Source and code", text("%s", listingNote(v.x)), panes(lines.HTML, code.HTML))
 	}
 	if why := notes(); len(why) > 0 {
