@@ -14,7 +14,7 @@ import (
 )
 
 var profCmd = &command{
-	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time",
+	name: "prof", args: "SRC... [--symfs DIR] [--by procedure|image|file|line|process|thread|cpu|cgroup|time|run] [--experiment pcsamp|usertime|ideal|mix|fpe]", short: "list procedures by samples, with how often each ran, by call stack, or against their ideal time; and what instructions did",
 	reads: symfsHelp,
 	long: `Without other flags, a line is a procedure: its samples, and how often it ran, inferred. A dash means
 that nothing is known. Samples in no known procedure are listed in parentheses, so shares add up to 100 %.
@@ -41,6 +41,9 @@ ideal     what procedures would cost if nothing held them up: executions times t
           executed. All is inferred: executions share one factor that is unknown, unless record --calibrate
           saw how often code runs: then it is said how well it is known. Of a program that
           mostly waits, executions come out too high, and the ratio too low.
+mix       what instructions did, by kind: how often each kind ran, inferred, and its part of all; how many
+          read and write memory, and lead elsewhere. --proc is for one procedure. On five programs, the
+          parts were within 0.02 of those by exact counts, of branches that are taken within 0.12.
 fpe       where SIGFPE came from, by instruction: integer divisions by zero, and exceptions of floating
           point that the program unmasked. Masked ones raise no signal and are not seen. x87 reports at
           the instruction after. Record with perf record -e signal:signal_generate
@@ -63,15 +66,15 @@ func runProf(c *cli, args []string) error {
 	c.names()
 	c.inference(opt)
 	n := fs.IntP("lines", "n", 20, "print at most `N` lines; 0 prints all")
-	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "fpe")
+	experiment := c.choice("experiment", "what to show", "pcsamp", "usertime", "ideal", "mix", "fpe")
 	by := c.choice("by", "what to add samples up by", slices.Concat([]string{"procedure", "image", "file", "line"}, report.ProfSplits, []string{"run"})...)
 	allEvents := fs.Bool("all-events", false, "show the samples of all events side by side")
-	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`")
+	proc := fs.String("proc", "", "with usertime, show callers and callees of procedure `name`; with mix, its instructions alone")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
 	}
-	if *proc != "" && experiment.Value != "usertime" {
-		return c.usage(errors.New("--proc goes with --experiment usertime"))
+	if *proc != "" && experiment.Value != "usertime" && experiment.Value != "mix" {
+		return c.usage(errors.New("--proc goes with --experiment usertime or mix"))
 	}
 	other := by.Value != "procedure" || *allEvents
 	if other && experiment.Value != "pcsamp" {
@@ -103,6 +106,11 @@ func runProf(c *cli, args []string) error {
 		}
 		return c.fpe(fs.Args(), opt, *n, format)
 	}
+	if experiment.Value == "mix" {
+		if err := fs.Refuse("mix has a line for each kind of instruction", "lines"); err != nil {
+			return c.usage(err)
+		}
+	}
 	src, err := c.inferred(fs.Args(), opt)
 	if err != nil {
 		return err
@@ -113,6 +121,8 @@ func runProf(c *cli, args []string) error {
 		return c.usertime(src, *proc, *n, format)
 	case "ideal":
 		return c.ideal(src, *n, format)
+	case "mix":
+		return c.mix(src, *proc, format)
 	}
 	if other {
 		events := []string{src.Profile.Event.Name}
@@ -218,5 +228,22 @@ func (c *cli) ideal(src *input.Session, lines int, format *flagset.Choice) error
 		return err
 	}
 	doc := report.NewIdeal(src.Profile, x, lines)
+	return c.print("-", format, doc, doc.Rows, doc.Text)
+}
+
+// mix shows what executed instructions did, in all or in one procedure.
+func (c *cli) mix(src *input.Session, proc string, format *flagset.Choice) error {
+	var of *report.Subject
+	if proc != "" {
+		one, err := procOf(src, proc)
+		if err != nil {
+			return err
+		}
+		of = &one
+	}
+	doc := report.NewInstructionMix(src.Profile, of)
+	if doc == nil {
+		return fail.Errorf(fail.Nothing, "prof: no instruction is known to have run")
+	}
 	return c.print("-", format, doc, doc.Rows, doc.Text)
 }

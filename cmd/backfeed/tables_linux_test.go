@@ -49,6 +49,7 @@ func TestTables(t *testing.T) {
 		{mix("prof", "--by", "image"), []string{"image"}, []string{"mix"}},
 		{mix("prof", "--all-events"), []string{"procedure"}, []string{"lookup"}},
 		{mix("prof", "--experiment", "ideal"), []string{"ideal", "ratio", "procedure"}, []string{"lookup", "(all procedures)"}},
+		{mix("prof", "--experiment", "mix"), []string{"executions", "share", "kind"}, []string{"integer", "branch"}},
 		{mix("prof", "--experiment", "usertime"), []string{"inclusive", "procedure"}, []string{"lookup"}},
 		{mix("prof", "--experiment", "usertime", "--proc", "lookup"), []string{"procedure"}, []string{"lookup"}},
 		{mix("list", "lookup"), []string{"instruction"}, []string{"imul $0x9e3779b1,%edi,%edx", "lea 0x273203(%rip),%rsi", "mov (%rsi,%rdx,8),%rcx"}},

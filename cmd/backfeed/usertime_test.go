@@ -55,6 +55,39 @@ func TestUsertime(t *testing.T) {
 	}
 }
 
+// TestInstructionMix: kinds are all of the instructions, of a procedure fewer than of all.
+func TestInstructionMix(t *testing.T) {
+	rec, _ := programRecording(t)
+	read := func(args ...string) (doc report.InstructionMix) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(must(t, append([]string{"prof", rec, "--experiment", "mix", "--format", "json"}, args...)...)), &doc); err != nil {
+			t.Fatal(err)
+		}
+		var n, shares float64
+		for _, r := range doc.Rows {
+			n, shares = n+r.Executions, shares+r.Share
+		}
+		if !(n > 0) || math.Abs(n-doc.Instructions) > 1e-9*n || math.Abs(shares-1) > 1e-9 || doc.Reads > n || doc.Transfers > n || doc.Taken == nil || *doc.Taken > 1 {
+			t.Errorf("%v: kinds of %g instructions, %g in all: %+v", args, n, shares, doc)
+		}
+		return doc
+	}
+	all := read()
+	var ideal report.Ideal
+	if err := json.Unmarshal([]byte(must(t, "prof", rec, "--experiment", "ideal", "--format", "json")), &ideal); err != nil {
+		t.Fatal(err)
+	}
+	one := read("--proc", ideal.Rows[0].Linker())
+	if one.Instructions >= all.Instructions || math.Abs(one.Instructions-ideal.Rows[0].Instructions) > 1e-6*one.Instructions {
+		t.Errorf("%g instructions in %s, %g in all", one.Instructions, ideal.Rows[0].Linker(), all.Instructions)
+	}
+	for line, want := range map[string]int{"--proc no.such": exitNothing, "-n 3": exitUsage, "--by line": exitUsage} {
+		if code, _, errs := runCLI(t, append([]string{"prof", rec, "--experiment", "mix"}, strings.Fields(line)...)...); code != want {
+			t.Errorf("%s: exit code %d: %s", line, code, errs)
+		}
+	}
+}
+
 // TestIdeal: the ratio is that of the cycles, and all procedures are in the total.
 func TestIdeal(t *testing.T) {
 	rec, _ := programRecording(t)
