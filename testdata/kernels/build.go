@@ -59,7 +59,7 @@ func (b *builder) build(ctx context.Context, arch string) (files, error) {
 	c := files{}
 	target := []string{"CGO_ENABLED=0", "GOARCH=" + arch}
 	init := filepath.Join(dir, "init")
-	if err := b.command(ctx, b.root, target, "go", "build", "-ldflags=-s -w", "-o", init, "./testdata/kernels/guest"); err != nil {
+	if err := b.command(ctx, b.root, target, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", init, "./testdata/kernels/guest"); err != nil {
 		return nil, err
 	}
 	if err := c.add("init", init); err != nil {
@@ -89,7 +89,7 @@ func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg strin
 	if err := os.MkdirAll(programs, 0o755); err != nil {
 		return err
 	}
-	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-ldflags=-s -w", "-o", exe, "./"+pkg); err != nil {
+	if err := b.command(ctx, b.root, []string{"CGO_ENABLED=0", "GOARCH=" + arch}, "go", "test", "-c", "-vet=off", "-trimpath", "-ldflags=-s -w", "-o", exe, "./"+pkg); err != nil {
 		return err
 	}
 	if err := c.add("test/"+name+".test", exe); err != nil {
@@ -99,7 +99,7 @@ func (b *builder) tests(ctx context.Context, c files, dir, arch, name, pkg strin
 	env := []string{"BACKFEED_BUILD_PROGRAMS=" + programs, "CC=" + crossTool(arch, "gcc"), "OBJDUMP=" + crossTool(arch, "objdump"), "GOARCH=" + arch, "CGO_ENABLED=0"}
 	here := filepath.Join(b.tmp, name+".here.test")
 	if _, err := os.Stat(here); err != nil {
-		if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-ldflags=-s -w", "-o", here, "./"+pkg); err != nil {
+		if err := b.command(ctx, b.root, nil, "go", "test", "-c", "-vet=off", "-ldflags=-s -w", "-o", here, "./"+pkg); err != nil {
 			return err
 		}
 	}
