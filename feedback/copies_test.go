@@ -189,8 +189,8 @@ func TestCopiesBuild(t *testing.T) {
 		if copies {
 			g.addCopies(false)
 		}
-		testtool.Write(t, dir, "default.pgo", string(written(t, g)))
-		said := testtool.Run(t, dir, "go", "build", "-gcflags=-m=2 -d=pgodebug=1", "-o", "chain", ".")
+		testtool.Write(t, dir, "chain.pprof", string(written(t, g)))
+		said := goByProfile(t, dir, "chain.pprof", "chain")
 		if want := "main.middle (cost"; !strings.Contains(said, want) {
 			t.Fatalf("the compiler does not say %q:\n%s", want, remarks(said))
 		}

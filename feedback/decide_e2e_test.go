@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,8 +17,9 @@ import (
 )
 
 // TestDecideGoBuild compares what DecideGo predicts by runtime/pprof's profiles of
-// real programs with what the compiler says it did with them. It runs in parallel with others: what the
-// samples are of does not matter to what the compiler does with them.
+// real programs with what the compiler says it did with them: with one program and all of the standard library that
+// it needs, and with the packages of the modules of others. It runs in parallel with others: what the samples are of does not
+// matter to what the compiler does with them.
 func TestDecideGoBuild(t *testing.T) {
 	t.Parallel()
 	testtool.Need(t, "go")
@@ -28,11 +30,12 @@ func TestDecideGoBuild(t *testing.T) {
 		name string
 		get  []string // modules that it needs
 		args []string // of the run, with what stands for the profile and the input
+		own  []string // packages that are built with the profile; nil is all
 	}{
-		{"testdata/shapes", nil, []string{"PROFILE"}},
-		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}},
-		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "1500", "PROFILE"}},
-		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}},
+		{"testdata/shapes", nil, []string{"PROFILE"}, []string{"main"}},
+		{"../cmd/internal/demo/testdata/demo", nil, []string{"-n", "3000", "-cpuprofile", "PROFILE"}, nil},
+		{"../testdata/goldmark", []string{"github.com/yuin/goldmark@v1.8.7"}, []string{"INPUT", "1500", "PROFILE"}, []string{"main", "github.com/yuin/goldmark"}},
+		{"../testdata/deflate", []string{"github.com/klauspost/compress@v1.20.3"}, []string{"INPUT", "300", "PROFILE"}, []string{"main", "github.com/klauspost/compress"}},
 	} {
 		t.Run(filepath.Base(tt.name), func(t *testing.T) {
 			t.Parallel()
@@ -40,7 +43,7 @@ func TestDecideGoBuild(t *testing.T) {
 			testtool.Run(t, dir, "go", "build", "-pgo=off", "-o", "base", ".")
 			args := strings.Split(strings.NewReplacer("PROFILE", "cpu.pprof", "INPUT", "input").Replace(strings.Join(tt.args, " ")), " ")
 			testtool.Run(t, dir, append([]string{"./base"}, args...)...)
-			checkPrediction(t, dir, "cpu.pprof")
+			checkPrediction(t, dir, "cpu.pprof", tt.own)
 		})
 	}
 }
@@ -91,8 +94,8 @@ var (
 	hotBig    = regexp.MustCompile(`hot-big check disallows inlining for call .* at ([^ ]+:\d+:\d+) in big function `)
 )
 
-// checkPrediction builds with the profile, and compares call by call.
-func checkPrediction(t *testing.T, dir, prof string) {
+// checkPrediction builds with the profile, and compares call by call. Those of other packages than own are left out.
+func checkPrediction(t *testing.T, dir, prof string, own []string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, prof))
 	if err != nil {
@@ -103,7 +106,21 @@ func checkPrediction(t *testing.T, dir, prof string) {
 		t.Fatal(err)
 	}
 	starts := startLines(t, b)
-	said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
+	build := []string{"go", "build", "-pgo=" + prof, "-gcflags=all=-d=pgodebug=3", "-o", "again", "."}
+	if own != nil {
+		compiled := filepath.Join(t.TempDir(), "profile")
+		testtool.Run(t, dir, "go", "tool", "preprofile", "-i", prof, "-o", compiled)
+		build = []string{"go", "build", "-pgo=off", "-o", "again"}
+		for _, of := range own {
+			pattern := of + "/..."
+			if of == "main" {
+				pattern = "."
+			}
+			build = append(build, "-gcflags="+pattern+"=-pgoprofile="+compiled+" -d=pgodebug=3")
+		}
+		build = append(build, ".")
+	}
+	said := testtool.Run(t, dir, build...)
 
 	sites, told := map[string]bool{}, map[string][]string{} // hot and inlined; sites by position
 	weighed := map[string]bool{}                            // calls that the compiler found in the source, with a weight
@@ -143,7 +160,7 @@ func checkPrediction(t *testing.T, dir, prof string) {
 	}
 	hot := map[string]bool{}
 	for c, made := range d.made {
-		if c.Kind == Inline && made.what == Hot {
+		if c.Kind == Inline && made.what == Hot && (own == nil || isOf(own, c.Site)) {
 			hot[c.Site] = true
 		}
 	}
@@ -181,6 +198,11 @@ func checkPrediction(t *testing.T, dir, prof string) {
 	if !few(devirtualised-asPredicted, devirtualised, 15) {
 		t.Errorf("only %d of %d devirtualised callees were predicted", asPredicted, devirtualised)
 	}
+}
+
+// isOf reports whether a call is of one of the packages, or of one below.
+func isOf(packages []string, site string) bool {
+	return slices.ContainsFunc(packages, func(of string) bool { return strings.HasPrefix(site, of+".") || strings.HasPrefix(site, of+"/") })
 }
 
 // startLines returns the first lines of the functions in a profile.

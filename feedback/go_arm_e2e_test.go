@@ -20,11 +20,8 @@ import (
 	"backfeed/testdata/qemu"
 )
 
-// goARM builds a copy of a program of testdata for AArch64, and says what the compiler said.
-func goARM(t *testing.T, dir, out, pgo string) string {
-	t.Helper()
-	return testtool.RunWith(t, dir, []string{"GOARCH=arm64", "CGO_ENABLED=0"}, "go", "build", "-pgo="+pgo, "-gcflags=-m=2 -d=pgodebug=1", "-o", out, ".")
-}
+// goARM has go build make programs for AArch64.
+var goARM = []string{"GOARCH=arm64", "CGO_ENABLED=0"}
 
 // TestGoARM goes all the way on AArch64 with samples of instructions and nothing else: they
 // are drawn from exact counts, and what go build makes of their profile runs fewer
@@ -40,7 +37,7 @@ func TestGoARM(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/rounds")); err != nil {
 		t.Fatal(err)
 	}
-	goARM(t, dir, "base", "off")
+	goByProfile(t, dir, "", "base", goARM...)
 	counted := func(program string) (*truth.Image, string) {
 		path, output := qemu.Count(t, dir, program, "20000", "cpu.pprof")
 		f, err := os.Open(path)
@@ -72,7 +69,7 @@ func TestGoARM(t *testing.T) {
 		t.Fatal(err)
 	}
 	testtool.Write(t, dir, "ours.pprof", out.String())
-	said := goARM(t, dir, "again", "ours.pprof")
+	said := goByProfile(t, dir, "ours.pprof", "again", goARM...)
 	if !strings.Contains(said, "hot-budget check allows inlining for call main.step") {
 		t.Errorf("the compiler does not inline step for being hot:\n%s", remarks(said))
 	}
@@ -130,14 +127,14 @@ func TestGoExactARM(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/shapes")); err != nil {
 		t.Fatal(err)
 	}
-	goARM(t, dir, "base", "off")
+	goByProfile(t, dir, "", "base", goARM...)
 	p, rec := unchecked(t, dir, "base")
 	var out bytes.Buffer
 	if _, err := WriteGo(&out, p, rec, GoOptions{NoTime: true}); err != nil {
 		t.Fatal(err)
 	}
 	testtool.Write(t, dir, "exact.pprof", out.String())
-	said := goARM(t, dir, "again", "exact.pprof")
+	said := goByProfile(t, dir, "exact.pprof", "again", goARM...)
 	for _, want := range []string{
 		"PGO devirtualizing interface call s.area to square.area",
 		"PGO devirtualizing function call f to fold",

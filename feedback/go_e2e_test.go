@@ -26,9 +26,7 @@ func TestGoBuild(t *testing.T) {
 
 	t.Logf("%+v", emitGoProfile(t, dir, "cpu.pprof", "ours.pprof"))
 
-	// What go build -pgo does for each package, done for one.
-	testtool.Run(t, dir, "go", "tool", "preprofile", "-i", "ours.pprof", "-o", "ours.txt")
-	said := testtool.Run(t, src, "go", "build", "-gcflags=-pgoprofile="+filepath.Join(dir, "ours.txt")+" -m=2 -d=pgodebug=1", "-o", filepath.Join(dir, "again"), ".")
+	said := goByProfile(t, src, filepath.Join(dir, "ours.pprof"), filepath.Join(dir, "again"))
 	for _, want := range []string{
 		"PGO devirtualizing interface call s.area to square.area",
 		"PGO devirtualizing function call f to fold",
@@ -43,6 +41,20 @@ func TestGoBuild(t *testing.T) {
 	if mix <= rare {
 		t.Errorf("main.mix weighs %d, main.rare, called 4096 times less, %d", mix, rare)
 	}
+}
+
+// goByProfile builds the Go program in dir by a profile, "" for none, and returns what the compiler says of it. What go build
+// -pgo does for each package is done for the program's own: the standard library, of which no test that calls this asks,
+// is not compiled anew. TestGoNames and TestDecideGoBuild do that.
+func goByProfile(t *testing.T, dir, prof, out string, env ...string) (said string) {
+	t.Helper()
+	flags := "-m=2 -d=pgodebug=1"
+	if prof != "" {
+		compiled := filepath.Join(t.TempDir(), "profile")
+		testtool.Run(t, dir, "go", "tool", "preprofile", "-i", prof, "-o", compiled)
+		flags = "-pgoprofile=" + compiled + " " + flags
+	}
+	return testtool.RunWith(t, dir, env, "go", "build", "-pgo=off", "-gcflags="+flags, "-o", out, ".")
 }
 
 // remarks keeps what the compiler says of profiles.

@@ -79,7 +79,7 @@ func TestGoNames(t *testing.T) {
 		t.Errorf("edges of the vendored module\n%v, of the replaced one\n%v", edges, replaced)
 	}
 
-	said := testtool.Run(t, dir, "go", "build", "-a", "-mod=vendor", "-tags=valgrind", "-pgo=vendor.pprof", "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
+	said := testtool.Run(t, dir, "go", "build", "-mod=vendor", "-tags=valgrind", "-pgo=vendor.pprof", "-gcflags=all=-d=pgodebug=3", "-o", "again", ".")
 	calls := compilerCalls(t, said, startLines(t, []byte(testtool.Read(t, dir, "vendor.pprof"))))
 	for _, e := range slices.Sorted(maps.Keys(edges)) {
 		t.Logf("%d %s", edges[e], e)

@@ -33,9 +33,9 @@ func TestGoRounds(t *testing.T) {
 	if err := os.CopyFS(dir, os.DirFS("testdata/rounds")); err != nil {
 		t.Fatal(err)
 	}
-	prof := "off"
+	prof := ""
 	for round := range 3 {
-		said := testtool.Run(t, dir, "go", "build", "-pgo="+prof, "-gcflags=-m=2 -d=pgodebug=1", "-o", "rounds", ".")
+		said := goByProfile(t, dir, prof, "rounds")
 		inlined := slices.ContainsFunc(strings.Split(said, "\n"), func(l string) bool {
 			return strings.Contains(l, call) && strings.HasSuffix(l, "inlining call to step")
 		})
