@@ -13,6 +13,6 @@ func TestMonsters(t *testing.T) {
 	testtool.Live(t, "makes images of assembler text, and runs 140 commands on them")
 	testtool.Need(t, "go", "as", "ld")
 	bin := filepath.Join(t.TempDir(), "backfeed")
-	testtool.RunWith(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-o", bin, ".")
+	testtool.RunWith(t, ".", []string{"CGO_ENABLED=0"}, "go", "build", "-trimpath", "-o", bin, ".")
 	testtool.Run(t, "../..", "go", "run", "./testdata/monsters", "-test", bin)
 }
