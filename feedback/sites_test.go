@@ -6,6 +6,10 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"backfeed/infer"
+	"backfeed/infer/document"
+	"backfeed/infer/image"
 )
 
 // TestWalkedTargets: where an indirect call goes is told by walks, in executions, and by stacks where they are few.
@@ -42,6 +46,17 @@ func TestWalkedTargets(t *testing.T) {
 		}
 		if got := strings.Join(got, ", "); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		// The counts document says the same, by addresses.
+		told := &Targets{of: map[*infer.ImageProfile]*sites{p.ImageProfile: s}}
+		d := document.Proc{Calls: make([]document.Call, len(p.Procs[0].Proc.Calls))}
+		told.Document(p.ImageProfile, p.Procs[0], &d)
+		var all []string
+		for _, to := range d.Calls[0].Targets {
+			all = append(all, fmt.Sprintf("%s %.2f", p.syms[p.Find(image.Addr(to.To))].Name, to.Share))
+		}
+		if got := strings.Join(all, ", "); got != tt.want {
+			t.Errorf("%s: the document has %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"backfeed/cmd/internal/report"
+	"backfeed/feedback"
 	"backfeed/infer"
 	"backfeed/infer/document"
 )
@@ -17,7 +18,7 @@ its blocks; text and markdown sum it up. Confidence is a promise: 9 counts in 10
 high, within a factor 2 where it is medium; low promises nothing. "confidence" is program-wide, about the count
 itself: low where nothing but time was sampled. "confidence_within" is about how often a block runs beside the others of
 its procedure, which samples of a timer tell; the text shows it by samples. The topic accuracy of backfeed help says how
-often they held.
+often they held. Indirect calls have targets with shares, as far as walks, call stacks or branch records saw them.
 
 --stalls adds to the blocks of sampled procedures the cycles of an execution, the least that they can take by the machine
 model, and culprits of the rest: from samples of cycles or of a timer alone. Of a culprit, least is what no
@@ -58,13 +59,17 @@ func runInfer(c *cli, args []string) error {
 		return c.print(*out, format, report.ItemsOf("backfeed.places/2", rows), rows, func(w io.Writer, style report.Style) error { return report.WritePlaces(w, rows, style) })
 	}
 	if format.Value == "json" {
-		var add func(*infer.ImageProfile, *infer.Result, *document.Proc) // stalls
+		targets := feedback.NewTargets(src.Profile, src.Recording)
+		add := targets.Document
 		if *stalls {
 			x, err := src.Explain()
 			if err != nil {
 				return err
 			}
-			add = x.Document
+			add = func(ip *infer.ImageProfile, r *infer.Result, d *document.Proc) {
+				targets.Document(ip, r, d)
+				x.Document(ip, r, d)
+			}
 		}
 		return c.writeAsJSON(*out, func(w io.Writer) error { return infer.WriteDocument(w, src.Profile, add) })
 	}

@@ -166,6 +166,14 @@ type Call struct {
 	To    Addr   `json:"to,omitempty"` // target; 0 is unknown
 	Kind  string `json:"kind"`         // "call", "indirect" or "tail"
 	Count Count  `json:"count"`
+
+	Targets []CallTarget `json:"targets,omitzero"` // of an indirect one, within the image, by address; nil is unknown
+}
+
+// A CallTarget is where an indirect call goes.
+type CallTarget struct {
+	To    Addr    `json:"to"`    // the start of a procedure
+	Share float64 `json:"share"` // of the call's executions, to 3 places; all add up to 1, or less where it leaves the image
 }
 
 // An Addr is an address, in JSON a string like "0x401000".
@@ -425,7 +433,16 @@ func (d Call) appendTo(b []byte) []byte {
 		b = appendAddr(append(b, `,"to":`...), d.To)
 	}
 	b = appendWord(append(b, `,"kind":`...), d.Kind)
-	return append(strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10), '}')
+	b = strconv.AppendUint(append(b, `,"count":`...), uint64(d.Count), 10)
+	if d.Targets != nil {
+		b = appendList(append(b, `,"targets":`...), d.Targets)
+	}
+	return append(b, '}')
+}
+
+func (d CallTarget) appendTo(b []byte) []byte {
+	b = appendAddr(append(b, `{"to":`...), d.To)
+	return append(appendNumber(append(b, `,"share":`...), d.Share), '}')
 }
 
 // Read reads a counts document of this version or the one before, which is checked whole against its

@@ -49,6 +49,10 @@ func written(t testing.TB, d *Counts) []byte {
 // TestWriter holds what is written without reflection to encoding/json.
 func TestWriter(t *testing.T) {
 	d := small(t)
+	d.Images[0].Procs[0].Calls[0].Targets = []CallTarget{{0x401000, 0.25}, {0x402000, 0.625}}
+	if again, err := Read(bytes.NewReader(written(t, d))); err != nil || !reflect.DeepEqual(again, d) {
+		t.Errorf("targets of a call: %v", err)
+	}
 	d.Images[0].Procs[0].Edges[0].Kind = "of \"another\" kind"
 	var want, got bytes.Buffer
 	enc := json.NewEncoder(&want)
