@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -51,21 +52,35 @@ var bannedWords = []bannedWord{
 type passage struct {
 	file string // from the root of the repository
 	line int
-	text string
-	doc  bool // the comment of a declaration
+	text string // with single blanks between words
+	doc  bool   // the comment of a declaration
+}
+
+func passageOf(file string, line int, text string, doc bool) passage {
+	return passage{file, line, strings.Join(strings.Fields(text), " "), doc}
+}
+
+// patterns are those of words and scopes, compiled: each is looked for in tens of thousands of passages.
+var patterns sync.Map
+
+func pattern(s string) *regexp.Regexp {
+	p, ok := patterns.Load(s)
+	if !ok {
+		p, _ = patterns.LoadOrStore(s, regexp.MustCompile(s))
+	}
+	return p.(*regexp.Regexp)
 }
 
 // find returns what of the passage is banned.
 func (b *bannedWord) find(p passage) string {
-	if b.doc && !p.doc || b.scope != "" && !regexp.MustCompile(b.scope).MatchString(filepath.ToSlash(filepath.Dir(p.file))) {
+	if b.doc && !p.doc || b.scope != "" && !pattern(b.scope).MatchString(filepath.ToSlash(filepath.Dir(p.file))) {
 		return ""
 	}
-	text := strings.Join(strings.Fields(p.text), " ")
 	start, end := `\b`, `\b`
 	if strings.HasPrefix(b.pattern, "^") {
 		start = ""
 	}
-	return regexp.MustCompile(`(?i)` + start + `(?:` + b.pattern + `)` + end).FindString(text)
+	return pattern(`(?i)` + start + `(?:` + b.pattern + `)` + end).FindString(p.text)
 }
 
 // passagesOfGo returns the comments and the string literals of a file, those of struct tags
@@ -95,12 +110,12 @@ func passagesOfGo(file string, src []byte) ([]passage, error) {
 	})
 	var all []passage
 	for _, c := range f.Comments {
-		all = append(all, passage{file, fset.Position(c.Pos()).Line, c.Text(), docs[c]})
+		all = append(all, passageOf(file, fset.Position(c.Pos()).Line, c.Text(), docs[c]))
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && !tags[lit] {
 			if text, err := strconv.Unquote(lit.Value); err == nil && strings.Contains(text, " ") {
-				all = append(all, passage{file, fset.Position(lit.Pos()).Line, text, false})
+				all = append(all, passageOf(file, fset.Position(lit.Pos()).Line, text, false))
 			}
 		}
 		return true
@@ -160,11 +175,11 @@ func TestWords(t *testing.T) {
 			before, _, _ := strings.Cut(string(text), "## What changed in version 2\n")
 			text = []byte(before)
 		}
-		all = append(all, passage{file, 1, string(text), false})
+		all = append(all, passageOf(file, 1, string(text), false))
 	}, ".md", ".tmpl", ".js", ".json", ".yaml", ".sh")
 	for _, cmd := range commands {
 		_, help, _ := runCLI(t, cmd.name, "--help")
-		all = append(all, passage{"help of " + cmd.name, 1, help, false})
+		all = append(all, passageOf("help of "+cmd.name, 1, help, false))
 	}
 	for i := range bannedWords {
 		b := &bannedWords[i]
@@ -228,7 +243,7 @@ func TestWordTable(t *testing.T) {
 				if w.scope != "" {
 					dir = "sample"
 				}
-				if w.find(passage{dir + "/x.go", 1, m[1], true}) != "" {
+				if w.find(passageOf(dir+"/x.go", 1, m[1], true)) != "" {
 					some = true
 					covered[w.pattern] = true
 				}
