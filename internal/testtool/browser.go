@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"image"
 	"image/png"
@@ -474,11 +475,14 @@ func (tab *Tab) Key(key string) {
 const maxShot = 6000
 
 // Shot writes a picture of the page as NAME.png: into the directory $BACKFEED_SHOTS, if that is
-// set, or to the artefacts of the test.
+// set, or to the artefacts of the test. Where go test keeps none, there is no picture.
 func (tab *Tab) Shot(name string) {
 	tab.t.Helper()
 	dir := os.Getenv("BACKFEED_SHOTS")
 	if dir == "" {
+		if kept := flag.Lookup("test.artifacts"); kept == nil || kept.Value.String() != "true" {
+			return
+		}
 		dir = tab.t.ArtifactDir()
 	}
 	Put(tab.t, filepath.Join(dir, name+".png"), tab.png())
