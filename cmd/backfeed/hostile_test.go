@@ -198,7 +198,7 @@ var hostileLines = map[string][]string{
 	"fetch":     {"fetch --lock {config}", "fetch --lock {gone}", "fetch --lock {pprof} {gone}"},
 	"verdict": {"verdict {rec} {rec}", "verdict {rec} {other}", "verdict {rec} vs {rec} {rec} --same-load", "verdict {rec} {rec} --per {proc}", "verdict {rec} {rec} --image {image}", "verdict {rec} {rec} --image {gone}",
 		"verdict {store} --old-build 0 --new-build 1", "verdict {store} --deploy 2026-01-02T01:00:00Z", "verdict {rec} {rec} --units {pprof} --counter {proc}", "verdict {pprof} {pprof}", "verdict {pprof} {pprof} --kind-label {proc}"},
-	"report": {"report --html - {rec}", "report --html - {rec} --source {gone}"},
+	"report": {"report --html - {rec}", "report --html - {rec} --source {gone}", "report --html - {rec} --against {rec}", "report --html - {rec} --against {gone}", "report --html - {rec} --against {pprof}"},
 	"emit":   {"emit go {rec} -o {out}", "emit llvm {rec} -o {out}", "emit gcc {rec} -o {out}", "emit bolt {rec} -o {out}", "emit propeller {rec} --ld {out} -o {out}", "emit llvm --image {gone} {rec}"},
 	"layout": {"layout {image} {rec} --for text", "layout {image} {rec} --for json", "layout {image} {rec} --for go", "layout {image} {rec} --for lld -o {out}", "layout {image} {rec} --for gold -o {out}", "layout {image} {rec} --for ld -o {out}",
 		"layout {image} {rec} --for ld-script -o {out}", "layout {image} {rec} --for bolt -o {out}", "layout {image} {rec} --for propeller --ld {out} -o {out}", "layout {gone} {rec}", "layout {image} {rec} --fluff", "layout {image} {rec} --fluff --for json",

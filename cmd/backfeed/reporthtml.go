@@ -8,7 +8,7 @@ import (
 )
 
 var reportCmd = &command{
-	name: "report", args: "SRC... [--html FILE] [--symfs DIR] [--source DIR]", short: "say what matters most of where time went, and why; as one page, all of it",
+	name: "report", args: "SRC... [--html FILE] [--against SRC] [--symfs DIR] [--source DIR]", short: "say what matters most of where time went, and why; as one page, all of it",
 	reads: symfsHelp,
 	long: `It prints what was recorded, and five findings: where the time goes, the longest stalls with their
 likeliest cause, what a profile would tell the compiler, what another layout of the code would bring, and
@@ -17,16 +17,22 @@ what is not known. The procedures with most cycles follow.
 With --html it writes a page instead. The page is one file, to attach to a ticket: procedures with their executions, CPI and the likeliest
 causes of their stalls; causes by image and recording; how far the figures are to be trusted; the
 flow graph and the annotated code of the hottest procedures; how executed code of the hottest image
-lies in memory; the flame graph of a recording with stacks. It needs a browser and nothing else: no
+lies in memory; what a build would do with the recording, and the commands that make its files; the
+flame graph of a recording with stacks. It needs a browser and nothing else: no
 network, and scripts only for comfort: flow graphs then have all blocks, where there is room, and move.
 Code that took hardly any time is left out, and so are further procedures once their code has 3 MB: the
 file stays below 5 MB.
+
+--against names an older recording, of the same build or another: the page then has what differs by procedure, the
+blocks of the five that changed most beside those before, and, if both have stacks, a flame graph of the change.
+Flags that choose from stores choose from both.
 
 With --source DIR the code has its source beside it, where a file below DIR has the end of its path.
 
 --truth holds the counts to exact ones, as the command verify does.`,
 	examples: `backfeed report app.bfr
-backfeed report app.bfr --html app.html --source .`,
+backfeed report app.bfr --html app.html --source .
+backfeed report new.bfr --html new.html --against old.bfr`,
 	run: runReport,
 }
 
@@ -39,6 +45,7 @@ func runReport(c *cli, args []string) error {
 	n := fs.IntP("lines", "n", 20, "show `N` procedures at most, those with the most cycles; in a page, their code")
 	fs.Alias("procedures", "lines")
 	dirs := fs.StringArray("source", nil, "show source, of files below `dir`; may be given several times")
+	against := fs.StringArray("against", nil, "compare with the older recording `SRC`; may be given several times")
 	truth := fs.String("truth", "", "compare with the exact counts in `file`, of callgrind")
 	if err := fs.Parse(args); err != nil || fs.NArg() == 0 {
 		return c.usage(err)
@@ -46,7 +53,7 @@ func runReport(c *cli, args []string) error {
 	if *n < 0 {
 		return c.usage(errors.New("-n: want a number that is not negative"))
 	}
-	if err := fs.Refuse("without --html there is no page", onlyIf(*html == "", "source", "truth")...); err != nil {
+	if err := fs.Refuse("without --html there is no page", onlyIf(*html == "", "source", "truth", "against")...); err != nil {
 		return c.usage(err)
 	}
 	if err := fs.Refuse("a page is HTML", onlyIf(*html != "", "format")...); err != nil {
@@ -60,6 +67,13 @@ func runReport(c *cli, args []string) error {
 	v, err := c.view(src, fs.Args(), *truth)
 	if err != nil {
 		return err
+	}
+	old, err := c.against(v, src, *against, opt)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		defer old.Close()
 	}
 	if *html == "" {
 		c.progress("looking for what matters most")

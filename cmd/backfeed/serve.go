@@ -86,14 +86,12 @@ func runServe(c *cli, args []string) error {
 	if err != nil {
 		return err
 	}
-	if len(*against) > 0 {
-		opt.Infer.Event = src.Profile.Event.Name
-		old, err := c.inferredAlso(*against, opt)
-		if err != nil {
-			return fmt.Errorf("--against: %w", err)
-		}
+	old, err := c.against(v, src, *against, opt)
+	if err != nil {
+		return err
+	}
+	if old != nil {
 		defer old.Close()
-		v.Against(old)
 	}
 	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
 	if err != nil {
@@ -138,6 +136,20 @@ func (c *cli) view(src *input.Session, files []string, path string) (*web.View, 
 		return nil, err
 	}
 	return v, v.Compare(exact)
+}
+
+// against has v, which is of src, compared with an older recording, and returns that; nil if none is named.
+func (c *cli) against(v *web.View, src *input.Session, names []string, opt *input.Options) (*input.Session, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	opt.Infer.Event = src.Profile.Event.Name
+	old, err := c.inferredAlso(names, opt)
+	if err != nil {
+		return nil, fmt.Errorf("--against: %w", err)
+	}
+	v.Against(old)
+	return old, nil
 }
 
 // loopback reports whether only this machine reaches an address.

@@ -147,7 +147,7 @@ func (f *Flame) Prune(most int) {
 	walk(f.Root)
 }
 
-// Compact leaves out the frames that no node is of.
+// Compact leaves out the frames that no node and no change is of.
 func (f *Flame) Compact() {
 	to := make([]int, len(f.Frames)) // the new index, plus 1
 	var frames []FlameFrame
@@ -163,6 +163,14 @@ func (f *Flame) Compact() {
 		}
 	}
 	walk(f.Root)
+	for i := range f.Changes {
+		c := &f.Changes[i]
+		if to[c.Frame] == 0 {
+			frames = append(frames, f.Frames[c.Frame])
+			to[c.Frame] = len(frames)
+		}
+		c.Frame = to[c.Frame] - 1
+	}
 	f.Frames = frames
 }
 

@@ -84,6 +84,7 @@ type ProcList struct {
 	Heads         []Head   // of all columns, as ProcHeads has them
 	Rows          []ProcRow
 	MostCycles    float64 // that a bar has room for
+	All           int     // procedures, where scripts may have fewer; 0 is what they have
 }
 
 // Choices are what a ProcList shows.

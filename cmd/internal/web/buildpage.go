@@ -85,7 +85,7 @@ type buildPart struct {
 	work  int
 	order bool // it needs the order
 	of    func(b *built) *later[*report.Page]
-	make  func(v *View, s *sheet, i int, o *emit.Worked)
+	make  func(v *View, s *sheet, i int, o *emit.Worked, at places)
 }
 
 var buildParts = []buildPart{
@@ -115,7 +115,7 @@ func (v *View) addBuild(s *sheet, i int, patience time.Duration) (missing []stri
 			v.turn.Lock() // one thing at a time: pages that are asked for meanwhile shall find a processor
 			defer v.turn.Unlock()
 			made := &sheet{page: report.NewPage("", "")}
-			part.make(v, made, i, o)
+			part.make(v, made, i, o, sitePlaces)
 			v.builds[i].finish(part.work)
 			return made.page, made.err
 		})
@@ -131,8 +131,21 @@ func (v *View) addBuild(s *sheet, i int, patience time.Duration) (missing []stri
 	return missing
 }
 
+// addBuildWhole appends all of what a build would do with image i to a page of one file.
+func (v *View) addBuildWhole(s *sheet, i int, at places) {
+	o, err, _ := v.ordered(i, -1)
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	for _, part := range buildParts {
+		if s.err == nil {
+			part.make(v, s, i, o, at)
+		}
+	}
+}
+
 // linkOf returns what leads to the procedures of an image by their address and by their linker's name.
-func (v *View) linkOf(ip *infer.ImageProfile) (byAddr func(image.Symbol) string, byName func(string) *viewed) {
+func (v *View) linkOf(ip *infer.ImageProfile, at places) (byAddr func(image.Symbol) string, byName func(string) *viewed) {
 	addrs, names := map[image.Addr]*viewed{}, map[string]*viewed{}
 	for _, p := range v.procs {
 		if p.ip == ip {
@@ -142,7 +155,7 @@ func (v *View) linkOf(ip *infer.ImageProfile) (byAddr func(image.Symbol) string,
 			}
 		}
 	}
-	return func(s image.Symbol) string { return procHref(addrs[s.Addr]) }, func(name string) *viewed { return names[name] }
+	return func(s image.Symbol) string { return at.href(addrs[s.Addr]) }, func(name string) *viewed { return names[name] }
 }
 
 // trustOf is a badge of the confidence under half of the samples of an image, within functions.
@@ -155,7 +168,7 @@ func trustOf(ip *infer.ImageProfile) template.HTML {
 }
 
 // addOffers appends the files that a build can read, and what is decided by them.
-func (v *View) addOffers(s *sheet, i int, ordered *emit.Worked) {
+func (v *View) addOffers(s *sheet, i int, ordered *emit.Worked, at places) {
 	ip := v.src.Profile.Images[i]
 	offers := emit.MakeOffers(v.src, ip, ordered)
 	var rows []report.OfferRow
@@ -170,9 +183,9 @@ func (v *View) addOffers(s *sheet, i int, ordered *emit.Worked) {
 	s.add("files", "What a build can read", text("%s", v.madeBy(offers)), func() (template.HTML, error) { return report.OffersHTML(rows, lacks) })
 	switch {
 	case offers.For == "go":
-		v.addGoCalls(s, ip, offers)
+		v.addGoCalls(s, ip, offers, at)
 	case offers.For == "llvm":
-		v.addFunctions(s, ip, offers)
+		v.addFunctions(s, ip, offers, at)
 	}
 	v.addHot(s, ip)
 }
@@ -209,8 +222,8 @@ const (
 )
 
 // addGoCalls appends the calls that Go's compiler takes for hot, and what it may do to them.
-func (v *View) addGoCalls(s *sheet, ip *infer.ImageProfile, offers *emit.Offers) {
-	_, byName := v.linkOf(ip)
+func (v *View) addGoCalls(s *sheet, ip *infer.ImageProfile, offers *emit.Offers, at places) {
+	_, byName := v.linkOf(ip, at)
 	direct := map[feedback.Choice]bool{}
 	all := offers.Decisions.All()
 	for _, d := range all {
@@ -247,7 +260,7 @@ func (v *View) addGoCalls(s *sheet, ip *infer.ImageProfile, offers *emit.Offers)
 			sure = "would say so too"
 		}
 		t.Row(report.Percent(d.Share), what, v.names.NameOf(d.Site)+" -> "+v.names.NameOf(d.Callee), call.Conf.String(), sure)
-		t.Link(procHref(byName(callerOf(d.Site))))
+		t.Link(at.href(byName(callerOf(d.Site))))
 	}
 	s.add("calls", "Calls", text("%d calls hold 99 %% of the weight and are hot to the compiler: %d of them may be inlined, up to a cost of 2000 in place of 80; %d are indirect and become direct, with a check before; %d are inlined already. Whether a callee is small enough, only the compiler knows. The %d heaviest of those that change:",
 		total, n[mayBeInlined], n[becomesDirect], n[staysInlined], listed), table(t, ""))
@@ -265,8 +278,8 @@ func callerOf(site string) string {
 }
 
 // addFunctions appends what clang would decide of functions and of calls that are inlined.
-func (v *View) addFunctions(s *sheet, ip *infer.ImageProfile, offers *emit.Offers) {
-	_, byName := v.linkOf(ip)
+func (v *View) addFunctions(s *sheet, ip *infer.ImageProfile, offers *emit.Offers, at places) {
+	_, byName := v.linkOf(ip, at)
 	t := report.NewTable(report.Right("share"), report.Left("is").Less(), report.Procedures("function, or call that is inlined").Main(), report.Confidence("confidence", "of how often it is entered, program-wide"), report.Left("another recording").Less())
 	var hot, cold, calls, listed int
 	for _, d := range offers.Decisions.All() {
@@ -299,7 +312,7 @@ func (v *View) addFunctions(s *sheet, ip *infer.ImageProfile, offers *emit.Offer
 			sure = "would say so too"
 		}
 		t.Row(report.Percent(d.Share), what, name, conf, sure)
-		t.Link(procHref(p))
+		t.Link(at.href(p))
 	}
 	s.add("functions", "Functions", text("clang would take %d functions for hot and %d for cold, and inline %d calls again that are inlined now, by the cutoffs of the profile's summary (99 %% and 99.9999 %% of all counts). The %d heaviest:", hot, cold, calls, listed), table(t, ""))
 }
@@ -316,7 +329,7 @@ func (v *View) addHot(s *sheet, ip *infer.ImageProfile) {
 }
 
 // addMoves appends the order of functions, and what it is worth.
-func (v *View) addMoves(s *sheet, i int, o *emit.Worked) {
+func (v *View) addMoves(s *sheet, i int, o *emit.Worked, at places) {
 	ip := v.src.Profile.Images[i]
 	if ip.Image.Go != "" {
 		v.addGoPackages(s, ip)
@@ -326,7 +339,7 @@ func (v *View) addMoves(s *sheet, i int, o *emit.Worked) {
 		s.add("order", "Order of functions", text("%s.", emit.NoSymbols(ip, o.Order)))
 		return
 	}
-	byAddr, _ := v.linkOf(ip)
+	byAddr, _ := v.linkOf(ip, at)
 	t := report.NewTable(report.Right("place"), report.Right("bytes").Less(), report.Right("samples"), report.Procedures("function").Main(), report.Confidence("confidence", "of how often it is entered, program-wide"))
 	ran := map[image.Addr]*infer.Result{}
 	for _, r := range ip.Procs {
@@ -340,10 +353,14 @@ func (v *View) addMoves(s *sheet, i int, o *emit.Worked) {
 		t.Row(strconv.Itoa(k+1), report.Integer(sym.Size), samples, v.names.NameOf(sym.Name), conf)
 		t.Link(byAddr(sym))
 	}
-	heat := report.NewHeatMap(v.src.Profile, ip, o.Order, false, v.names)
-	s.add("order", "Order of functions", text("%s.", emit.Ordered(ip.ID, o.Order, o.Gain)), table(heat.Scores, ""), heat.Picture,
-		text("The first %d of %d functions in the order; %d that never ran and %d without a symbol are not in it.", min(maxMoved, len(o.Order.Symbols)), len(o.Order.Symbols), o.Order.Unseen, o.Order.Unnamed), table(t, ""))
-	s.more("/layout?image="+strconv.Itoa(i), "Where the code lies, page by page and line by line")
+	parts := []func() (template.HTML, error){text("%s.", emit.Ordered(ip.ID, o.Order, o.Gain))}
+	if !at.one { // where the picture is another part of the same page
+		heat := report.NewHeatMap(v.src.Profile, ip, o.Order, false, v.names)
+		parts = append(parts, table(heat.Scores, ""), heat.Picture)
+	}
+	s.add("order", "Order of functions", append(parts,
+		text("The first %d of %d functions in the order; %d that never ran and %d without a symbol are not in it.", min(maxMoved, len(o.Order.Symbols)), len(o.Order.Symbols), o.Order.Unseen, o.Order.Unnamed), table(t, ""))...)
+	s.more(at.page("layout?image="+strconv.Itoa(i)), "Where the code lies, page by page and line by line")
 }
 
 // addGoPackages appends what the source of a Go program can do for the order of its code.
@@ -368,14 +385,14 @@ func commands(all ...string) func() (template.HTML, error) {
 }
 
 // addAlignment appends what would take fewer fetches if it was aligned.
-func (v *View) addAlignment(s *sheet, i int, _ *emit.Worked) {
+func (v *View) addAlignment(s *sheet, i int, _ *emit.Worked, at places) {
 	ip := v.src.Profile.Images[i]
 	a := layout.Align(ip)
 	if len(a.Items) == 0 {
 		s.add("alignment", "Alignment", text("Not expected to gain: no loop, target of jumps or function would take clearly fewer fetches if it were aligned."))
 		return
 	}
-	byAddr, _ := v.linkOf(ip)
+	byAddr, _ := v.linkOf(ip, at)
 	n := min(maxAdvised, len(a.Items))
 	t := report.NewTable(report.Left("all of").Less(), report.Left("saves of windows of 32 bytes, lines of 64"), report.Left("option").Main())
 	for _, o := range report.AlignOptions(ip, a) {
@@ -391,10 +408,10 @@ func (v *View) addAlignment(s *sheet, i int, _ *emit.Worked) {
 }
 
 // addFluff appends the code that is cold by evidence.
-func (v *View) addFluff(s *sheet, i int, _ *emit.Worked) {
+func (v *View) addFluff(s *sheet, i int, _ *emit.Worked, at places) {
 	ip := v.src.Profile.Images[i]
 	f := layout.FindFluff(v.src.Profile, ip, v.builds[i].step(workFluff))
-	byAddr, _ := v.linkOf(ip)
+	byAddr, _ := v.linkOf(ip, at)
 	heat := layout.LinkedHeat(ip)
 	n := min(maxAdvised, len(f.Items))
 	s.add("fluff", "Cold code", text("Cold is what had less than 1 in 200,000 of the executions of all blocks, with 95 %% confidence: less than %s. Procedures without a sample are expected to take %s of the image's time together.", report.Count(f.ColdBelow), report.Percent(f.UnseenShare)),

@@ -62,11 +62,11 @@ func (s *Site) comparePage(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !s.has(w, sh, "the difference by stack", err, done):
 		case f.flame == nil: // the note comes last
-			s.addCompared(sh, d)
-			s.addFlameDifference(sh, f)
+			s.addCompared(sh, "procedures", "Procedures", d, compareHref)
+			s.addFlameDifference(sh, f, compareHref)
 		default:
-			s.addFlameDifference(sh, f)
-			s.addCompared(sh, d)
+			s.addFlameDifference(sh, f, compareHref)
+			s.addCompared(sh, "procedures", "Procedures", d, compareHref)
 		}
 	}
 	s.send(w, "/compare", page, sh.err)
@@ -78,13 +78,16 @@ func (v *View) compareLead() string {
 		v.old.Profile.Samples.Total, v.src.Profile.Event.Name, v.src.Profile.Samples.Total)
 }
 
-// addCompared appends what differs by procedure.
-func (v *View) addCompared(s *sheet, d *compare.Difference) {
+// compareHref leads to what differs in a procedure.
+func compareHref(p *viewed) string { return "/compare?proc=" + p.id }
+
+// addCompared appends what differs by procedure; href leads to what differs in one.
+func (v *View) addCompared(s *sheet, id, title string, d *compare.Difference, href func(*viewed) string) {
 	n := min(maxCompared, len(d.Rows))
-	s.add("procedures", "Procedures", text("%s. Ranges are of the difference, with 95 %% confidence, by the chance of sampling alone; of all that are called more than chance, one in twenty is expected to be chance. Runs (executions) and CPI are inferred; all runs of a recording share one unknown factor. A name leads to the blocks of both.", report.Summary(d)),
+	s.add(id, title, text("%s. Ranges are of the difference, with 95 %% confidence, by the chance of sampling alone; of all that are called more than chance, one in twenty is expected to be chance. Runs (executions) and CPI are inferred; all runs of a recording share one unknown factor. A name leads to the blocks of both.", report.Summary(d)),
 		table(report.CompareTable(d, n, v.names, func(r *compare.Row) string {
 			if p := v.viewedOf(r.Procs[1]); p != nil {
-				return "/compare?proc=" + p.id
+				return href(p)
 			}
 			return ""
 		}), ""))
@@ -111,17 +114,23 @@ func (v *View) addComparedProc(s *sheet, all *compare.Difference, p *viewed) {
 	if i := slices.IndexFunc(all.Rows, func(r compare.Row) bool { return r.Procs[1] == p.r }); i >= 0 {
 		s.add("facts", "Figures", func() (template.HTML, error) { return report.FactsHTML(report.DifferenceFacts(&all.Rows[i])) })
 	}
-	v.turn.Lock()
-	d := compare.Recordings(sideOf(v.old), sideOf(v.src), compare.What{Proc: func(name string) bool { return name == p.r.Proc.Name }})
-	v.turn.Unlock()
-	d.Rows = slices.DeleteFunc(d.Rows, func(r compare.Row) bool { return r.Procs[1] != p.r }) // another of that name
-	slices.SortStableFunc(d.Rows, func(a, b compare.Row) int { return cmp.Compare(orderOf(&a), orderOf(&b)) })
+	d := v.comparedBlocks(p)
 	s.add("blocks", "Blocks, before and now", text("%d blocks, those with samples in either recording first. Blocks are matched by their instructions, their operations or their source lines.", len(d.Rows)),
 		func() (template.HTML, error) {
 			return report.BlocksHTML(d, func(a image.Addr) string { return procHref(p) + "#" + report.BlockIDOf(a) })
 		})
 	s.more(procHref(p), "The procedure as it is now")
 	s.more("/compare", "All procedures")
+}
+
+// comparedBlocks returns what differs by block of a procedure.
+func (v *View) comparedBlocks(p *viewed) *compare.Difference {
+	v.turn.Lock()
+	d := compare.Recordings(sideOf(v.old), sideOf(v.src), compare.What{Proc: func(name string) bool { return name == p.r.Proc.Name }})
+	v.turn.Unlock()
+	d.Rows = slices.DeleteFunc(d.Rows, func(r compare.Row) bool { return r.Procs[1] != p.r }) // another of that name
+	slices.SortStableFunc(d.Rows, func(a, b compare.Row) int { return cmp.Compare(orderOf(&a), orderOf(&b)) })
+	return d
 }
 
 // orderOf puts blocks that have samples before others; among them the order is kept.

@@ -27,19 +27,26 @@ func (v *View) flameDifference(patience time.Duration) (flameDifference, error, 
 		if err != nil {
 			return flameDifference{}, err
 		}
-		now := v.callStacks()
-		before := newStacks(v.old, func(procKey) *viewed { return nil }, func(infer.CallFrame) []causeShare { return nil })
+		now, before := v.callStacks(), v.olderStacks()
 		if bare := [2]bool{before.none(), now.none()}; bare[0] || bare[1] {
 			return flameDifference{bare: bare}, nil
 		}
-		return flameDifference{flame: v.newFlameDifference(d, before, now)}, nil
+		return flameDifference{flame: v.newFlameDifference(d, before, now, maxFlameNodes)}, nil
 	})
+}
+
+// olderStacks returns the samples of the older recording by call stack.
+func (v *View) olderStacks() *stacks {
+	v.olderOnce.Do(func() {
+		v.older = newStacks(v.old, func(procKey) *viewed { return nil }, func(infer.CallFrame) []causeShare { return nil })
+	})
+	return v.older
 }
 
 // none reports whether no stack was recorded.
 func (s *stacks) none() bool { return s.sum.Bare == s.sum.Samples }
 
-func (v *View) newFlameDifference(d *compare.Difference, before, now *stacks) *report.Flame {
+func (v *View) newFlameDifference(d *compare.Difference, before, now *stacks, nodes int) *report.Flame {
 	doc := v.newFlame(flameWanted{})
 	doc.Schema = "backfeed.flame-difference/1"
 	doc.Before = &before.sum
@@ -61,7 +68,7 @@ func (v *View) newFlameDifference(d *compare.Difference, before, now *stacks) *r
 	}
 	doc.Root = tree.node()
 	setBefore(doc.Root, root)
-	doc.Prune(maxFlameNodes)
+	doc.Prune(nodes)
 	doc.Judge(frames)
 	return doc
 }
@@ -168,8 +175,13 @@ func onlyNames(im *image.Image) map[string]image.Addr {
 	return out
 }
 
-// addFlameDifference appends what differs by stack.
-func (v *View) addFlameDifference(s *sheet, d flameDifference) {
+// procOf is the procedure of a frame that has a page; nil if it has none.
+func (v *View) procOf(f *report.FlameFrame) *viewed {
+	return v.byID[strings.TrimPrefix(f.Page, "/proc/")]
+}
+
+// addFlameDifference appends what differs by stack; href leads to what differs in a procedure.
+func (v *View) addFlameDifference(s *sheet, d flameDifference, href func(*viewed) string) {
 	f := d.flame
 	if f == nil {
 		var lack []string
@@ -178,17 +190,17 @@ func (v *View) addFlameDifference(s *sheet, d flameDifference) {
 				lack = append(lack, name+" has no stacks.")
 			}
 		}
-		s.add("flame", "Stacks", text("%s There is no difference flame graph: it needs stacks on both sides. %s", strings.Join(lack, " "), howStacks))
+		s.add("flame-difference", "Stacks", text("%s There is no difference flame graph: it needs stacks on both sides. %s", strings.Join(lack, " "), howStacks))
 		return
 	}
 	without := func(s *report.UsertimeStacks) string { return report.Share(s.Bare, s.Samples) }
-	s.add("flame", "Difference flame graph",
+	s.add("flame-difference", "Difference flame graph",
 		text("The stacks of this recording, coloured by how the share of a frame, with what it calls, changed: more is red, less is blue, and grey is within the chance of sampling. %s samples before, of which %s have no stack, and %s now, of which %s have none; shares are of all of each. Frames that are gone have no place in the picture: the table has them.",
 			report.Integer(f.Before.Samples), without(f.Before), report.Integer(f.Stacks.Samples), without(&f.Stacks)),
 		func() (template.HTML, error) {
 			return f.ChangesHTML("flame-difference", func(i int) string {
-				if page := f.Frames[i].Page; page != "" {
-					return "/compare?proc=" + strings.TrimPrefix(page, "/proc/")
+				if p := v.procOf(&f.Frames[i]); p != nil {
+					return href(p)
 				}
 				return ""
 			})

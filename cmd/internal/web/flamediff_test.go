@@ -59,7 +59,7 @@ func TestFlameDifference(t *testing.T) {
 	// The same recording on both sides: nothing changed.
 	v.old = v.src
 	d := compare.Recordings(sideOf(v.src), sideOf(v.src), compare.What{})
-	same := v.newFlameDifference(d, v.callStacks(), v.callStacks())
+	same := v.newFlameDifference(d, v.callStacks(), v.callStacks(), maxFlameNodes)
 	for _, c := range same.Changes {
 		if c.Real || c.Difference != 0 || c.Low > 0 || c.High < 0 {
 			t.Errorf("%s: %+v of the same recording", same.Frames[c.Frame].Procedure, c)
@@ -119,7 +119,7 @@ func TestFlameDifferenceGone(t *testing.T) {
 	before.frames = append(before.frames, report.FlameFrame{Name: report.Name{Procedure: "gone"}, Kind: report.FlameProcedure, Image: -1})
 	before.keys = append(before.keys, flameKey{procKey: procKey{name: "gone"}, kind: report.FlameProcedure})
 	before.sum.Samples += 5000
-	f := v.newFlameDifference(d, before, v.callStacks())
+	f := v.newFlameDifference(d, before, v.callStacks(), maxFlameNodes)
 	if err := f.Check(); err != nil {
 		t.Error(err)
 	}
@@ -161,7 +161,7 @@ func TestFlameDifferenceInBrowser(t *testing.T) {
 	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}, {Width: 400, NoScripts: true}} {
 		tab := b.Open(t, server.URL+"/compare", s)
 		if s.NoScripts {
-			if tab.Count("#flame tbody tr") < 3 || tab.Count(".frame") != 0 {
+			if tab.Count("#flame-difference tbody tr") < 3 || tab.Count(".frame") != 0 {
 				t.Error("without scripts there is no table, or a picture")
 			}
 			continue

@@ -30,7 +30,16 @@ const (
 type places struct {
 	proc func(*viewed) string
 	code func(p *viewed, block string) string // of a procedure; block is the id of one
-	page func(name string) string             // "procedures", "causes", "layout" or "confidence"
+	page func(name string) string             // "procedures", "causes", "layout", "build" or "confidence", and what is asked of it
+	one  bool                                 // all is one page
+}
+
+// href leads to a procedure; "" if it is nil or has no code there.
+func (at places) href(p *viewed) string {
+	if p == nil {
+		return ""
+	}
+	return at.proc(p)
 }
 
 // Overview is what was recorded, the findings that matter most, and the n procedures with most
@@ -402,7 +411,7 @@ func (s *Site) overviewPage(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, strings.TrimSuffix("/procedures?"+q.Encode(), "?"), http.StatusMovedPermanently)
 		return
 	}
-	o := s.overview(0, s.places(), s.patience)
+	o := s.overview(0, sitePlaces, s.patience)
 	page := report.NewPage("Overview", s.lead())
 	sh := &sheet{page: page}
 	sh.add("recorded", "What was recorded", o.RecordedHTML)
@@ -410,11 +419,9 @@ func (s *Site) overviewPage(w http.ResponseWriter, r *http.Request) {
 	s.send(w, "/", page, sh.err)
 }
 
-// places are those of a site.
-func (s *Site) places() places {
-	return places{
-		proc: procHref,
-		code: func(p *viewed, block string) string { return procHref(p) + "#" + block },
-		page: func(name string) string { return "/" + name },
-	}
+// sitePlaces are those of a site.
+var sitePlaces = places{
+	proc: procHref,
+	code: func(p *viewed, block string) string { return procHref(p) + "#" + block },
+	page: func(name string) string { return "/" + name },
 }

@@ -1,10 +1,14 @@
 package web
 
 import (
+	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -202,6 +206,122 @@ func TestReportStacksInBrowser(t *testing.T) {
 	bare := b.Open(t, url, testtool.Screen{NoScripts: true})
 	if bare.Count(".aslist[open] .tree a") == 0 || bare.Count("#"+id+" .flow svg") == 0 {
 		t.Error("without scripts, the list of stacks or the flow graph is not there")
+	}
+}
+
+// TestReportWhole: a page of one file has what a build would do and what differs from an older recording; all that it leads to
+// is in it, once.
+func TestReportWhole(t *testing.T) {
+	v, callee, _ := changedView(t, true)
+	id := procID(t, v, callee)
+	page, err := v.Report(5, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := page.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	testtool.WellFormed(t, text)
+	ids := map[string]int{}
+	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1) {
+		ids[m[1]]++
+	}
+	for name, n := range ids {
+		if n > 1 {
+			t.Errorf("%d things are called %s", n, name)
+		}
+	}
+	for _, want := range []string{"files", "hot", "order", "alignment", "fluff", "compared", "before-" + id, "flame", "flame-difference", "data-flame", "data-flame-difference"} {
+		if ids[want] == 0 {
+			t.Errorf("no %s", want)
+		}
+	}
+	for _, m := range regexp.MustCompile(` href="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		if name, ok := strings.CutPrefix(m[1], "#"); !ok || ids[name] == 0 {
+			t.Errorf("%s is not in the page", m[1])
+		}
+	}
+	if i, k := strings.Index(text, `id="findings"`), strings.Index(text, `id="before-`); i < 0 || k < i {
+		t.Error("the blocks come before the findings")
+	}
+	var doc report.Flame
+	for _, d := range page.Data {
+		if d.Name != "flame-difference" {
+			continue
+		}
+		if err := json.Unmarshal(d.Of.(json.RawMessage), &doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := doc.Check(); err != nil || len(doc.Changes) == 0 {
+		t.Errorf("%v; %d changes", err, len(doc.Changes))
+	}
+	for _, c := range doc.Changes {
+		if c.Frame >= len(doc.Frames) {
+			t.Errorf("a change of frame %d of %d", c.Frame, len(doc.Frames))
+		}
+	}
+}
+
+// TestReportComparedInBrowser: of two flame graphs in a page, each is searched and coloured by itself.
+func TestReportComparedInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v, callee, _ := changedView(t, true)
+	page, err := v.Report(3, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	if err := page.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text.String()))
+	for name, s := range map[string]testtool.Screen{"1400": {Width: 1400}, "400-dark": {Width: 400, Dark: true}} {
+		tab := b.Open(t, url, s)
+		for _, part := range []string{"flame", "flame-difference"} {
+			tab.Eval("document.querySelector('#"+part+"').scrollIntoView()", nil)
+			tab.Wait("document.querySelectorAll('#" + part + " .frame rect[fill]').length > 2")
+		}
+		tab.Click("#flame-difference form input")
+		tab.Type(callee)
+		tab.Wait("document.querySelector('#flame-difference form output').innerText.includes('samples')")
+		var other string
+		tab.Eval("document.querySelector('#flame form output').innerText", &other)
+		if other != "" {
+			t.Errorf("the other graph has found %q", other)
+		}
+		tab.Eval(`document.querySelector('#flame-difference .frame[name^="`+callee+`"] rect').dispatchEvent(new MouseEvent("click", {bubbles: true}))`, nil)
+		tab.Wait(`document.querySelector("#flame-difference .about a[href='#` + v.byID[procID(t, v, callee)].id + `']") !== null`)
+		checkLook(t, tab)
+		tab.Shot("report-compared-" + name)
+	}
+}
+
+// TestReportParts: what has no room in a report is left out from the end, and said.
+func TestReportParts(t *testing.T) {
+	long := report.ProcItem{}
+	long.Procedure = strings.Repeat("x", maxItemBytes/3)
+	if n := len(fitItems([]report.ProcItem{long, long, long, long})); n != 2 {
+		t.Errorf("%d items of a third of the room each, and their figures, want 2", n)
+	}
+	code := report.NewPage("", "")
+	for i := range 3 {
+		code.Sections = append(code.Sections, report.Section{ID: strconv.Itoa(i), Body: template.HTML(strings.Repeat("x", maxFile/2-maxFile/10))})
+	}
+	page := report.NewPage("", "")
+	if err := addCode(page, code); err != nil {
+		t.Fatal(err)
+	}
+	size, err := sizeOf(page)
+	if err != nil || size > maxFile-minFlame {
+		t.Errorf("%d bytes, %v", size, err)
+	}
+	for i, s := range page.Sections {
+		if has := !strings.Contains(string(s.Body), noRoom); has != (i < 2) {
+			t.Errorf("section %d: %.100s", i, s.Body)
+		}
 	}
 }
 

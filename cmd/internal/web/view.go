@@ -56,6 +56,8 @@ type View struct {
 	old        *input.Session // to compare with; nil if there is none
 	difference later[*compare.Difference]
 	flameLater later[flameDifference]
+	olderOnce  sync.Once
+	older      *stacks // of old
 	byResult   map[*infer.Result]*viewed
 
 	fleetLock sync.Mutex

@@ -1,6 +1,6 @@
 // The flame graph: samples by stack, the root on top. The server's list of the same stays below,
 // for who has no pointer.
-import { signal } from "@preact/signals";
+import { signal, type Signal } from "@preact/signals";
 import { render } from "preact";
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
@@ -54,7 +54,8 @@ function changeOf(node: Node): string {
 // signed is a change in points.
 const signed = (d: number) => (d > 0 ? "▲ +" : d < 0 ? "▼ −" : "") + Math.abs(100 * d).toFixed(Math.abs(d) < 0.001 ? 2 : 1);
 
-const byImage = signal(false), shown = signal<Datum | null>(null), chosen = signal<Datum | null>(null), found = signal("");
+// A State is what is chosen of one flame graph: a page of one file may have two.
+type State = { byImage: Signal<boolean>; shown: Signal<Datum | null>; chosen: Signal<Datum | null>; found: Signal<string> };
 
 function datum(flame: Flame, node: Node): Datum {
 	const frame = flame.frames[node.frame]!; // the document has all
@@ -62,7 +63,7 @@ function datum(flame: Flame, node: Node): Datum {
 	return { name, value: node.samples, children: (node.children ?? []).map((c) => datum(flame, c)), node, frame };
 }
 
-function Legend({ flame }: { flame: Flame }) {
+function Legend({ flame, state: { byImage } }: { flame: Flame; state: State }) {
 	const used = new Set<number>();
 	for (const f of flame.frames) {
 		used.add(f.image);
@@ -94,7 +95,8 @@ function About({ flame, of }: { flame: Flame; of: Datum }) {
 	);
 }
 
-function Panel({ flame, chart }: { flame: Flame; chart: any }) {
+function Panel({ flame, chart, state, name }: { flame: Flame; chart: any; state: State; name: string }) {
+	const { byImage, shown, chosen, found } = state;
 	const of = shown.value ?? chosen.value, links = chosen.value?.frame;
 	const id = links?.page?.split("/").pop();
 	const search = (text: string) => {
@@ -107,8 +109,8 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 	};
 	return (
 		<>
-			<form role="search" aria-label="Flame graph" onSubmit={(e) => e.preventDefault()}>
-				<label>Frames with <input type="search" id="flame-search" onInput={(e) => search(e.currentTarget.value)} /></label>
+			<form role="search" aria-label={flame.before ? "Difference flame graph" : "Flame graph"} onSubmit={(e) => e.preventDefault()}>
+				<label>Frames with <input type="search" id={name + "-search"} onInput={(e) => search(e.currentTarget.value)} /></label>
 				{" "}<output>{found.value}</output>
 				<span role="group" aria-label="Colours">
 					<button type="button" aria-pressed={!byImage.value} onClick={() => (byImage.value = false)}>{flame.before ? "by change" : "by cause"}</button>
@@ -116,13 +118,13 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 				</span>
 				<button type="button" disabled={chosen.value === null} onClick={() => chart.resetZoom()}>Whole graph</button>
 			</form>
-			<Legend flame={flame} />
+			<Legend flame={flame} state={state} />
 			<p class="about">
 				{of !== null ? <About flame={flame} of={of} /> : "Point at a frame to read its figures, click it to make it as wide as the page."}
 				{links?.page !== undefined && of === chosen.value && (
 					<>
 						{" "}<a href={links.page}>its code</a>
-						{flame.before && <> · <a href={"/compare?proc=" + id}>before and now</a></>}
+						{flame.before && !links.page.startsWith("#") && <> · <a href={"/compare?proc=" + id}>before and now</a></>}
 						{!links.page.startsWith("#") && <> · <a href={"/flamegraph?proc=" + id}>what it calls</a> · <a href={"/flamegraph?inverted=1&proc=" + id}>its callers</a></>}
 					</>
 				)}
@@ -131,7 +133,7 @@ function Panel({ flame, chart }: { flame: Flame; chart: any }) {
 	);
 }
 
-function colour(d: Drawn, difference: boolean): string {
+function colour(d: Drawn, difference: boolean, byImage: boolean): string {
 	const { frame, node } = d.data;
 	if (d.highlight) {
 		return "var(--hit)";
@@ -139,7 +141,7 @@ function colour(d: Drawn, difference: boolean): string {
 	if (!(difference && node.real) && ["cut", "bare", "unknown", "rest", "all"].includes(frame.kind)) {
 		return "var(--raised)";
 	}
-	if (byImage.value) {
+	if (byImage) {
 		return frame.image < 0 ? "var(--f0)" : "var(--i" + (frame.image % 6) + ")";
 	}
 	if (difference) {
@@ -150,10 +152,12 @@ function colour(d: Drawn, difference: boolean): string {
 
 // flame draws the document that an element names.
 export async function flame(place: HTMLElement): Promise<void> {
-	if (document.getElementById("data-flame") !== null && place.parentElement !== null) {
+	const name = place.dataset.flame ?? "", first = document.querySelector("[data-flame]") === place;
+	if (document.getElementById("data-" + name) !== null && place.parentElement !== null) {
 		await near(place.parentElement); // in a page of one file there is much else; the place itself is hidden until it is used
 	}
-	const doc = await load<Flame>(place.dataset.flame ?? "");
+	const doc = await load<Flame>(name);
+	const state: State = { byImage: signal(false), shown: signal(null), chosen: signal(null), found: signal("") }, { byImage, shown, chosen, found } = state;
 	const panel = document.createElement("div"), picture = document.createElement("div");
 	picture.className = "flamegraph";
 	picture.setAttribute("role", "img");
@@ -168,14 +172,14 @@ export async function flame(place: HTMLElement): Promise<void> {
 	const width = () => Math.max(300, picture.clientWidth);
 	const lower = (d: Drawn, text: string) => d.data.name.toLowerCase().includes(text.toLowerCase());
 	const chart = flamegraph().width(width()).cellHeight(20).inverted(true).sort(false).minFrameSize(1).transitionDuration(0)
-		.setColorMapper((d: Drawn) => colour(d, doc.before !== undefined)).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
+		.setColorMapper((d: Drawn) => colour(d, doc.before !== undefined, byImage.value)).setSearchMatch(lower).setLabelHandler((d: Drawn) => d.data.name + ": " + d.data.value + " samples")
 		.resetHeightOnZoom(true)
 		.onHover((d: Drawn) => (shown.value = d.data))
 		.onClick((d: Drawn) => (chosen.value = d.parent === undefined || d.parent === null ? null : d.data))
 		.setSearchHandler((_: unknown, sum: number, all: number) => (found.value = sum + " samples below or in them, " + percent(sum, all)));
 	select(picture).datum(datum(doc, doc.root)).call(chart);
 	picture.addEventListener("pointerleave", () => (shown.value = null));
-	render(<Panel flame={doc} chart={chart} />, panel);
+	render(<Panel flame={doc} chart={chart} state={state} name={first ? "flame" : name} />, panel);
 	chart.transitionDuration(calm ? 0 : 150); // of what is clicked: at first it stands
 	let drawn = byImage.value;
 	byImage.subscribe((now) => {
@@ -191,6 +195,9 @@ export async function flame(place: HTMLElement): Promise<void> {
 			chart.width(last).update();
 		}
 	}).observe(picture);
+	if (!first) {
+		return; // keys are of the first
+	}
 	bind("/", "search the flame graph", () => document.getElementById("flame-search")?.focus());
 	bind("c", doc.before ? "colour by change or by image" : "colour by cause or by image", () => (byImage.value = !byImage.value));
 	bind("w", "show the whole flame graph", () => chart.resetZoom());

@@ -84,7 +84,7 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 	const all = Number(place.dataset.all), most = items.reduce((n, p) => Math.max(n, p.cycles), 0);
 	const columns = columnsOf(items.some((p) => p.seconds !== undefined), all), sorts = [byName, ...columns];
 	const asked = new URLSearchParams(inside ? "" : location.search);
-	const least = Number(place.dataset.least);
+	const least = Number(place.dataset.least), there = Number(place.dataset.procedures); // a page of one file may have a part of them
 
 	const find = signal(asked.get("find") ?? "");
 	const image = signal(place.querySelector<HTMLSelectElement>("select[name=image]")?.selectedOptions[0]?.index ?? 0); // 0 is all
@@ -239,6 +239,7 @@ function start(place: HTMLElement, items: Procedure[], inside: boolean): void {
 				</form>
 				<p class="muted" role="status">
 					{shown.value.length} of {items.length} procedures{find.value.trim() !== "" ? ", the closest first" : ""}
+					{there > items.length ? "; this page has those with the most cycles, of " + there : ""}
 					{hidden > 0 ? "; " + hidden + " have fewer than " + min.value + " samples" : ""}
 				</p>
 				<List />
