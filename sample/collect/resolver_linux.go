@@ -296,17 +296,21 @@ func jitMap(pid int) *sample.ImageID {
 	return &sample.ImageID{Path: path}
 }
 
-// snapshot takes in what all processes have mapped already.
+// snapshot takes in what processes have mapped already: those that are asked for, or all. What the former start is told later.
 func (r *resolver) snapshot() error {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		pid, err := strconv.Atoi(e.Name())
+	pids := r.procs.asked
+	if len(pids) == 0 {
+		entries, err := os.ReadDir("/proc")
 		if err != nil {
-			continue
+			return err
 		}
+		for _, e := range entries {
+			if pid, err := strconv.Atoi(e.Name()); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	for _, pid := range pids {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
 		if err != nil {
 			continue // it has ended, or is out of reach: its samples will be called unmapped

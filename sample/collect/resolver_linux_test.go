@@ -1,10 +1,13 @@
 package collect
 
 import (
+	"os"
+	"reflect"
 	"slices"
 	"testing"
 
 	"backfeed/sample"
+	"backfeed/sample/kernel"
 )
 
 // TestCallersOf: callers are kept of samples in code of Go, of all or of none.
@@ -77,5 +80,46 @@ func TestWeighCounts(t *testing.T) {
 		if now != tt.now || carried != tt.carried {
 			t.Errorf("%s: %d now and %d later, want %d and %d", tt.name, now, carried, tt.now, tt.carried)
 		}
+	}
+}
+
+// TestSnapshot: of the processes there are, those that are asked for are looked at, or all.
+func TestSnapshot(t *testing.T) {
+	self := os.Getpid()
+	for _, asked := range [][]int{nil, {self}} {
+		r := snapshotOf(t, asked)
+		if len(r.procs.of[self]) != 1 {
+			t.Fatalf("asked for %v: %d versions of this process", asked, len(r.procs.of[self]))
+		}
+		pc := uint64(reflect.ValueOf(TestSnapshot).Pointer())
+		if id, _, why := r.procs.spaces.Find(r.procs.of[self][0].id, pc); why != "" || id.Build.IsZero() && id.Path == "" {
+			t.Errorf("asked for %v: code of this test is of %v, %s", asked, id, why)
+		}
+		if others := len(r.procs.of) - 1; asked == nil && others == 0 || asked != nil && others > 0 {
+			t.Errorf("asked for %v: %d other processes", asked, others)
+		}
+	}
+}
+
+func snapshotOf(tb testing.TB, asked []int) *resolver {
+	tb.Helper()
+	r := newResolver()
+	r.procs.some, r.procs.asked = len(asked) > 0, asked
+	r.begin(kernel.Symbols{})
+	if err := r.snapshot(); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func BenchmarkSnapshot(b *testing.B) {
+	for name, asked := range map[string][]int{"all": nil, "asked": {os.Getpid()}} {
+		b.Run(name, func(b *testing.B) {
+			var n int
+			for b.Loop() {
+				n = len(snapshotOf(b, asked).procs.of)
+			}
+			b.ReportMetric(float64(n), "processes")
+		})
 	}
 }
