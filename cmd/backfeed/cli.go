@@ -63,7 +63,8 @@ type cli struct {
 	cmd            *command
 	fs             *flagset.Set // of cmd, once it has asked for them
 	line           terminal.Line
-	mangled        bool // procedures have the names that the linker knows
+	told           func(text string) // what progress is told to besides; may be nil
+	mangled        bool              // procedures have the names that the linker knows
 }
 
 // codeOf maps the kind of an error to the exit code.
@@ -147,7 +148,12 @@ func (c *cli) warn(format string, args ...any) {
 func (c *cli) say(text string) { c.line.Say(c.stderr, text) }
 
 // progress replaces the progress line, if standard error is a terminal.
-func (c *cli) progress(format string, args ...any) { c.line.Progress(c.stderr, format, args...) }
+func (c *cli) progress(format string, args ...any) {
+	if c.told != nil {
+		c.told(report.Sprintf(report.Style{}, format, args...))
+	}
+	c.line.Progress(c.stderr, format, args...)
+}
 
 // clearProgress takes the progress line away.
 func (c *cli) clearProgress() { c.line.Clear(c.stderr) }

@@ -24,7 +24,8 @@ var serveCmd = &command{
 	name: "serve", args: "SRC... [--against SRC] [--symfs DIR] [--source DIR]", short: "show where time went, and why, in a browser",
 	reads: symfsHelp,
 	long: `It prints the address of a page, by default on 127.0.0.1 at a free port, and serves it until it is
-interrupted: what was recorded and matters most of it; procedures by lost cycles, executions, CPI and the
+interrupted. While it still reads, the page says what is being done, and asks again by itself until all
+is there; scripts get status 503 and Retry-After. Then: what was recorded and matters most of it; procedures by lost cycles, executions, CPI and the
 likeliest causes of their stalls, to filter as one types; the
 hottest blocks of each, its callers and callees, its flow graph, its source and code with their stalls;
 the largest stalls with their likeliest causes, each with its code; what a build would do with the
@@ -77,35 +78,38 @@ func runServe(c *cli, args []string) error {
 		return fmt.Errorf("--http %s: %w", *address, err)
 	}
 	defer ln.Close()
-	src, err := c.inferred(fs.Args(), opt)
-	if err != nil {
+	if err := c.selects(fs.Args()); err != nil {
 		return err
 	}
-	defer src.Close()
-	v, err := c.view(src, fs.Args(), *truth)
-	if err != nil {
-		return err
-	}
-	old, err := c.against(v, src, *against, opt)
-	if err != nil {
-		return err
-	}
-	if old != nil {
-		defer old.Close()
-	}
-	text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
-	if err != nil {
-		return err
-	}
-	v.SetSource(text)
 	if !loopback(ln.Addr()) {
 		c.warn("everybody who can connect to %s can read the recording and the code that it is of", ln.Addr())
 	}
-	pprof, err := v.Pprof()
-	if err != nil {
-		c.warn("pprof's interface is missing, the other pages are there: %v", err)
-	}
-	return c.serve(ln, web.NewSite(v, host, pprof))
+	loading := web.NewLoading(host)
+	c.told = loading.Say
+	return c.serve(ln, loading, func() error { // what is opened stays so until the process ends
+		src, err := c.inferredAlso(fs.Args(), opt)
+		if err != nil {
+			return err
+		}
+		v, err := c.view(src, fs.Args(), *truth)
+		if err != nil {
+			return err
+		}
+		if _, err := c.against(v, src, *against, opt); err != nil {
+			return err
+		}
+		text, err := source.NewText(*dirs, input.SymfsDirs(opt.Symfs))
+		if err != nil {
+			return err
+		}
+		v.SetSource(text)
+		pprof, err := v.Pprof()
+		if err != nil {
+			c.warn("pprof's interface is missing, the other pages are there: %v", err)
+		}
+		loading.Ready(web.NewSite(v, host, pprof))
+		return nil
+	})
 }
 
 // viewGCPercent is gcPercent while all procedures are explained, of which little is kept.
@@ -143,7 +147,7 @@ func (c *cli) against(v *web.View, src *input.Session, names []string, opt *inpu
 	if len(names) == 0 {
 		return nil, nil
 	}
-	opt.Infer.Event = src.Profile.Event.Name
+	opt.Infer.Event, opt.Beside = src.Profile.Event.Name, src
 	old, err := c.inferredAlso(names, opt)
 	if err != nil {
 		return nil, fmt.Errorf("--against: %w", err)
@@ -163,22 +167,50 @@ func loopback(a net.Addr) bool {
 const (
 	maxBrowsers   = 128 // connections
 	answerTimeout = 5 * time.Minute
+
+	announced = 300 * time.Millisecond // until the address is printed, if all is not there before: what cannot be read at all has none
 )
 
-// serve answers requests until a signal comes.
-func (c *cli) serve(ln net.Listener, h http.Handler) error {
+// serve answers requests, from before load is run, until a signal comes or load fails.
+func (c *cli) serve(ln net.Listener, h http.Handler, load func() error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	g := listen.NewGuard(ln, maxBrowsers)
 	s := g.Server(h, answerTimeout, c.stderr)
-	failed := make(chan error, 1)
+	failed, loaded := make(chan error, 1), make(chan error, 1)
 	go func() { failed <- s.Serve(g) }()
-	c.clearProgress()
-	fmt.Fprintf(c.stdout, "http://%s/\n", ln.Addr())
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return s.Close()
+	go func() {
+		defer func() { // main does so for its own goroutine
+			if p := recover(); p != nil {
+				loaded <- fmt.Errorf("internal error: %v\n%s", p, debug.Stack())
+			}
+		}()
+		loaded <- load()
+	}()
+	soon := time.After(announced)
+	announce := func() {
+		if soon != nil {
+			c.clearProgress()
+			fmt.Fprintf(c.stdout, "http://%s/\n", ln.Addr())
+			soon = nil
+		}
+	}
+	for {
+		select {
+		case <-soon:
+			announce()
+		case err := <-failed:
+			return err
+		case err := <-loaded:
+			c.clearProgress()
+			if err != nil {
+				s.Close()
+				return err
+			}
+			announce()
+			loaded = nil // which nothing more comes from
+		case <-ctx.Done(): // while it loads, too
+			return s.Close()
+		}
 	}
 }

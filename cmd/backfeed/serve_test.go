@@ -46,15 +46,32 @@ func TestServe(t *testing.T) {
 	out, in := io.Pipe()
 	c.stdout = in
 	done := make(chan error, 1)
-	go func() { done <- c.serve(ln, web.NewSite(v, "127.0.0.1", nil)) }()
+	loading, begin := web.NewLoading("127.0.0.1"), make(chan bool)
+	go func() {
+		done <- c.serve(ln, loading, func() error {
+			<-begin
+			loading.Ready(web.NewSite(v, "127.0.0.1", nil))
+			close(begin)
+			return nil
+		})
+	}()
 	line := make([]byte, 100)
 	n, err := out.Read(line)
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := strings.TrimSpace(string(line[:n]))
-	r, err := http.Get(url)
+	loading.Say("explaining <b>many</b> samples")
+	r, err := http.Get(url + "procedures")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if body := testtool.Body(t, r); r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Refresh") == "" || r.Header.Get("Retry-After") == "" || !strings.Contains(body, "explaining &lt;b&gt;many") {
+		t.Errorf("while it reads: status %d, %v, %s", r.StatusCode, r.Header, body)
+	}
+	begin <- true
+	<-begin
+	if r, err = http.Get(url); err != nil {
 		t.Fatal(err)
 	}
 	if body := testtool.Body(t, r); r.StatusCode != 200 || !strings.Contains(body, "chase") {

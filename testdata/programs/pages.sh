@@ -10,6 +10,8 @@ echo "report: $(run report --html "$out/page.html"), $(stat -c %s "$out/page.htm
 "$out/backfeed" serve "$set/samples.bfr" --symfs "$set/symfs" >"$out/address" 2>/dev/null &
 server=$!
 until [ -s "$out/address" ]; do kill -0 $server; sleep 0.2; done # fails if it ended
+curl -s -o /dev/null -w 'page that says what is being read: %{time_total} s\n' "$(cat "$out/address")"
+until curl -sf -o /dev/null "$(cat "$out/address")"; do kill -0 $server; sleep 0.2; done # status 503 until all is read
 curl -s -o /dev/null -w 'first page: %{time_total} s\n' "$(cat "$out/address")"
 echo "serve: $(grep VmHWM /proc/$server/status)"
 kill $server

@@ -37,12 +37,15 @@ type finder struct {
 	given   map[sample.BuildID]string // files that the user named
 	ids     map[sample.BuildID]string // files below symfs, once it was scanned
 	lookup  map[sample.ImageID]lookup // what was asked for, and the answer
+
+	beside map[sample.BuildID]*image.Image // those of another session, which closes them
 }
 
 // A lookup is the answer to one open.
 type lookup struct {
-	im  *image.Image
-	err error
+	im     *image.Image
+	err    error
+	others bool // it is another session's
 }
 
 // Why an image cannot be opened, beside what package image says.
@@ -93,17 +96,30 @@ func (f *finder) open(id sample.ImageID) (*image.Image, error) {
 		return l.im, l.err
 	}
 	var l lookup
-	if l.err = Fileless(id); l.err == nil {
+	if im := f.beside[id.Build]; im != nil && !id.Build.IsZero() {
+		l.im, l.others = im, true
+	} else if l.err = Fileless(id); l.err == nil {
 		l.im, l.err = f.find(id)
 	}
 	f.lookup[id] = l
 	return l.im, l.err
 }
 
+// byBuild are the images that were found, by their build.
+func (f *finder) byBuild() map[sample.BuildID]*image.Image {
+	all := map[sample.BuildID]*image.Image{}
+	for id, l := range f.lookup {
+		if l.im != nil && !id.Build.IsZero() {
+			all[id.Build] = l.im
+		}
+	}
+	return all
+}
+
 // close closes all images.
 func (f *finder) close() {
 	for _, l := range f.lookup {
-		if l.im != nil {
+		if l.im != nil && !l.others {
 			l.im.Close()
 		}
 	}

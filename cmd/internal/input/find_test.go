@@ -116,6 +116,40 @@ func TestFindGiven(t *testing.T) {
 	}
 }
 
+// TestFindBeside: an image that another session has opened is not opened again, whatever its path was, and stays that session's.
+func TestFindBeside(t *testing.T) {
+	t.Setenv("HOME", t.TempDir())
+	id := sample.BuildID{0xab, 19: 9}
+	path := filepath.Join(t.TempDir(), "app")
+	testtool.Put(t, path, tiny.ELF(id))
+	one, err := New(Options{Images: []string{path}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer one.Close()
+	im, err := one.Open(sample.ImageID{Build: id, Path: "/usr/bin/app"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := New(Options{Beside: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := two.Open(sample.ImageID{Build: id, Path: "/opt/app"}); err != nil || got != im {
+		t.Errorf("%p, %v; want %p", got, err, im)
+	}
+	if _, err := two.Open(sample.ImageID{Path: "/nowhere/app"}); err == nil {
+		t.Error("one without a build ID is taken for another")
+	}
+	if _, err := two.Open(sample.ImageID{Build: sample.BuildID{1}, Path: "/nowhere/app"}); err == nil {
+		t.Error("one of another build is taken for it")
+	}
+	two.Close()
+	if _, err := im.Proc(0); err != nil {
+		t.Errorf("it was closed with the session that did not open it: %v", err)
+	}
+}
+
 // TestSessionImage: an image is found by its recorded path, its build ID, a file that
 // has it, and the name of a file; a file of the same build that was recorded without its build ID, too.
 func TestSessionImage(t *testing.T) {

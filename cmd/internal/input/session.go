@@ -31,6 +31,7 @@ type Options struct {
 
 	Symfs  []string // directories that images are looked up below, one after the other, first of all; and addresses of servers that have them, last of all
 	Images []string // files that the user named: they need not be looked for if they have a build ID
+	Beside *Session // images of the same build are its, and not opened again; nil is none. It has to be open as long
 	Advise bool     // notices may advise the flag --symfs
 	ByName bool     // a profile without addresses will do: what it says is in Calls
 
@@ -73,6 +74,9 @@ func New(opt Options) (*Session, error) {
 		return nil, err
 	}
 	s.finder.notify, s.finder.fetcher = s.notify, s.fetcher()
+	if opt.Beside != nil {
+		s.finder.beside = opt.Beside.finder.byBuild()
+	}
 	for _, path := range opt.Images {
 		s.finder.give(path)
 	}

@@ -68,9 +68,17 @@ func (s *Site) links(here string) []report.Link {
 
 // send writes a page.
 func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err error) {
+	if err == nil {
+		p.Links = s.links(here)
+	}
+	send(w, http.StatusOK, p, err)
+}
+
+// send writes a page of a server.
+func send(w http.ResponseWriter, status int, p *report.Page, err error) {
 	var b bytes.Buffer
 	if err == nil {
-		p.Links, p.Served = s.links(here), true
+		p.Served = true
 		err = p.Write(&b)
 	}
 	if err != nil {
@@ -79,6 +87,7 @@ func (s *Site) send(w http.ResponseWriter, here string, p *report.Page, err erro
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", p.Policy()+"; frame-ancestors 'none'")
+	w.WriteHeader(status)
 	w.Write(b.Bytes())
 }
 

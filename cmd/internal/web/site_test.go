@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -211,6 +212,43 @@ func TestSiteRefuses(t *testing.T) {
 				t.Errorf("%s %s%s %v: status %d, want %d", tt.method, tt.host, path, tt.headers, r.StatusCode, tt.status)
 			}
 		}
+	}
+}
+
+// TestLoading: another site's requests are refused before the pages are there, too, and then the pages answer.
+func TestLoading(t *testing.T) {
+	l := NewLoading("127.0.0.1")
+	if r := testtool.Ask(l, "GET", "evil.example", "/"); r.StatusCode != http.StatusForbidden {
+		t.Errorf("a request to another host: status %d", r.StatusCode)
+	}
+	r := testtool.Ask(l, "GET", "localhost", "/proc/p0-1")
+	body := testtool.Body(t, r)
+	testtool.WellFormed(t, body)
+	if r.StatusCode != http.StatusServiceUnavailable || !strings.Contains(body, "reading the recording") || r.Header.Get("Content-Security-Policy") == "" {
+		t.Errorf("status %d, %v: %s", r.StatusCode, r.Header, body)
+	}
+	l.Ready(testSite(t))
+	if r := testtool.Ask(l, "GET", "localhost", "/"); r.StatusCode != http.StatusOK || r.Header.Get("Refresh") != "" {
+		t.Errorf("once it is there: status %d, %v", r.StatusCode, r.Header)
+	}
+}
+
+// TestLoadingInBrowser: a page that is opened while the recording is read becomes the one that was asked for.
+func TestLoadingInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	s := testSite(t)
+	for name, screen := range map[string]testtool.Screen{"1400": {Width: 1400}, "400-dark-no-scripts": {Width: 400, Dark: true, NoScripts: true}} {
+		l := NewLoading("127.0.0.1")
+		server := httptest.NewServer(l)
+		defer server.Close()
+		page := testtool.Write(t, t.TempDir(), "loading.html", testtool.Body(t, testtool.Ask(l, "GET", "localhost", "/")))
+		tab := b.Open(t, "file://"+filepath.ToSlash(page), screen) // which stays as it is
+		checkLook(t, tab)
+		tab.Shot("loading-" + name)
+		tab.Go(server.URL + "/causes")
+		tab.Complaints() // of a browser about status 503
+		l.Ready(s)
+		tab.Wait("document.querySelector('#causes') !== null")
 	}
 }
 
