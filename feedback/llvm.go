@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -44,6 +45,8 @@ type LLVMStats struct {
 	Total   uint64 // sum of the functions' totals: executions of instructions times their bytes
 	FS      bool   // some image has flow-sensitive discriminators: compile with -mllvm -profile-isfs
 	Probes  bool   // counts are by probe: compile with -fpseudo-probe-for-profiling
+	Rust    uint64 // of Total, in functions of rustc's
+	Dotted  uint64 // of Rust, in those that LLVM does not find: see dotted
 	Skipped Skipped
 
 	// Instructions that were executed, inferred: of what Skipped counts, and of the images in all.
@@ -244,7 +247,14 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	}
 	l.stats.Funcs = len(names)
 	for _, name := range names {
-		l.stats.Total += l.funcs[name].total
+		total := l.funcs[name].total
+		l.stats.Total += total
+		if isRust(name) {
+			l.stats.Rust += total
+			if dotted(name) {
+				l.stats.Dotted += total
+			}
+		}
 		l.stats.add(l.funcs[name])
 		delete(l.silent, name)
 	}
@@ -264,6 +274,19 @@ func (l *llvmWriter) write(w io.Writer, format LLVMFormat) error {
 	}
 	return bw.Flush()
 }
+
+// rustName is what rustc calls functions: by its newer mangling _R and a path, by the older a name like those of C++
+// that ends in a hash.
+var rustName = regexp.MustCompile(`^(_R[BCIMNXY]|_ZN.*17h[0-9a-f]{16}E$)`)
+
+// isRust reports whether rustc made the name.
+func isRust(name string) bool { return rustName.MatchString(name) }
+
+// dotted reports whether LLVM looks the function up by another name than it has: for
+// functions without the attribute sample-profile-suffix-elision-policy, which rustc does
+// not write, FunctionSamples::getCanonicalFnName drops all from the first dot on. rustc's
+// older mangling has dots in paths of types, as in those of most methods of traits.
+func dotted(name string) bool { return strings.Contains(name, ".") }
 
 // add counts what is in the body of f.
 func (s *LLVMStats) add(f *function) {

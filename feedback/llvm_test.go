@@ -145,6 +145,28 @@ func TestLLVMLines(t *testing.T) {
 	}
 }
 
+// TestLLVMRust: weight is counted as rustc's by the names of both its manglings, and as not to be found by LLVM where
+// the older one has put dots into a name.
+func TestLLVMRust(t *testing.T) {
+	const next = "_ZN64_$LT$shop..Cart$u20$as$u20$core..iter..traits..Iterator$GT$4next17h0123456789abcdefE"
+	for _, tt := range []struct {
+		name         string
+		rust, dotted bool
+	}{
+		{next, true, true},
+		{"_ZN4shop4main17h0123456789abcdefE", true, false},
+		{"_RNvXs_NtC4shopNtB5_4Cart4next", true, false},
+		{"_ZN4shop4mainEv", false, false},
+		{"__cxx_global_var_init.1", false, false},
+		{"_Read", false, false},
+	} {
+		_, stats := llvmText(t, newProgram(t, "proc "+tt.name+"@10 x1\nblock x5\n"+tt.name+":11 s3"))
+		if stats.Total == 0 || stats.Rust != 0 != tt.rust || stats.Dotted != 0 != tt.dotted {
+			t.Errorf("%s: %+v", tt.name, stats)
+		}
+	}
+}
+
 func TestLLVMEmpty(t *testing.T) {
 	l := newLLVMWriter()
 	l.image(newProgram(t, "proc f@10 x1\nblock x1\n-").view)

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -43,6 +44,47 @@ func TestRustExact(t *testing.T) {
 		promoted := regexp.MustCompile(`shop\.rs:32:.*Promote indirect call to \w*Strip\w* with count 36000`)
 		if !promoted.MatchString(remarks) {
 			t.Errorf("rustc did not promote the call through the vtable:\n%s", remarks)
+		}
+	}
+}
+
+// TestRustNames: of what a profile has, rustc does not find what the writer says it will not, and finds it where
+// functions have the names of the newer mangling.
+func TestRustNames(t *testing.T) {
+	testtool.Need(t, "rustc", "valgrind")
+	src, err := filepath.Abs("testdata/shop.rs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(testtool.Run(t, t.TempDir(), "env", "RUSTC_BOOTSTRAP=1", "rustc", "-Zhelp"), " debug-info-for-profiling=") {
+		t.Skip("needs a rustc with -Zdebug-info-for-profiling")
+	}
+	for _, tt := range []struct {
+		mangling, area string // the method of a trait
+		found          bool
+	}{
+		{"legacy", `"_ZN\d+_[^"]*Strip[^"]*4area17h[0-9a-f]{16}E"`, false},
+		{"v0", `_R\w*5Strip\w*4area`, true},
+	} {
+		dir := t.TempDir()
+		rustc := func(out string, flags ...string) {
+			args := []string{"env", "RUSTC_BOOTSTRAP=1", "rustc", "-O", "-g", "-Cdwarf-version=4", "-Ccodegen-units=1", "-Zdebug-info-for-profiling",
+				"-Zunstable-options", "-Csymbol-mangling-version=" + tt.mangling, src, "-o", out}
+			testtool.Run(t, dir, append(args, flags...)...)
+		}
+		rustc("shop")
+		p, rec := exact(t, dir, "shop")
+		stats := emitLLVM(t, dir, "ours.prof", p, rec, LLVMText)
+		if stats.Rust == 0 || stats.Rust > stats.Total || stats.Dotted == 0 != tt.found {
+			t.Errorf("%s: %+v", tt.mangling, stats)
+		}
+		rustc("shop.ll", "--emit=llvm-ir", "-Zprofile-sample-use=ours.prof")
+		b, err := os.ReadFile(filepath.Join(dir, "shop.ll"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := entryCount(t, string(b), tt.area); n == "" || (n != "-1") != tt.found {
+			t.Errorf("%s: rustc counts %s entries of %s", tt.mangling, n, tt.area)
 		}
 	}
 }

@@ -110,13 +110,15 @@ func runEmit(c *cli, args []string, name string, write emit.Format) error {
 		}
 		opt.Image = emit.NameOf(ip.ID)
 	}
-	opt.Write, opt.Wrote = c.write, new(sample.ImageID)
+	opt.Write, opt.Wrote, opt.LLVM = c.write, new(sample.ImageID), new(feedback.LLVMStats)
 	if err := c.emit(*out, keep, write, src, opt); err != nil {
 		return err
 	}
 	switch next := emit.NextSteps[name]; {
 	case name == "go":
 		c.tellGoBuild(*out, src, *opt.Wrote)
+	case name == "llvm" && *out != "-":
+		c.warn("next: %s", emit.LLVMBuild(*out, 2*opt.LLVM.Rust > opt.LLVM.Total))
 	case name == "propeller":
 		c.tellPropeller(*out, opt.LD)
 	case next != "" && *out != "-":

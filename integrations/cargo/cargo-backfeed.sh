@@ -12,6 +12,7 @@ shift
 case ${RUSTUP_TOOLCHAIN:-} in nightly*) ;; *) export RUSTC_BOOTSTRAP=1 ;; esac
 option=-Zdebug-info-for-profiling # rustc 1.98 spells it otherwise
 "${RUSTC:-rustc}" -Zhelp | grep -q ' debug-info-for-profiling=' || option=-Zdebuginfo-for-profiling
-flags="$option"
-[ ! -f "$profile" ] || flags="$flags -Zprofile-sample-use=$profile"
+flags="$option -Csymbol-mangling-version=v0" # LLVM does not find functions whose names have dots, as rustc's older ones do
+# Without profi, LLVM's way to infer counts of blocks from those of lines, most taken branches stay.
+[ ! -f "$profile" ] || flags="$flags -Zprofile-sample-use=$profile -Cllvm-args=-sample-profile-use-profi"
 RUSTFLAGS="${RUSTFLAGS:-} $flags" exec "${CARGO:-cargo}" "$@"

@@ -283,7 +283,7 @@ markdown)
 	END
 	# build takes what rustc knows of the flags for clang. Named flags for a target are not for what is run to build.
 	build() {
-		local flag flags=(-Zdebug-info-for-profiling -Ccodegen-units=1 "-Clinker=$rust/linker" -Clink-arg=-Wl,--build-id)
+		local flag flags=(-Zdebug-info-for-profiling -Csymbol-mangling-version=v0 -Ccodegen-units=1 "-Clinker=$rust/linker" -Clink-arg=-Wl,--build-id)
 		for flag in "${@:2}"; do
 			case $flag in
 			-Wl,*) flags+=("-Clink-arg=$flag") ;;
@@ -298,7 +298,7 @@ markdown)
 	# LD_LIBRARY_PATH is not for the linker. Debian's rustc has no runtime for counters: clang's is of the same LLVM.
 	printf '#!/bin/sh\nunset LD_LIBRARY_PATH\nexec clang-19 -fuse-ld=lld "$@"\n' >rust/linker
 	chmod +x rust/linker
-	generate=("-Cprofile-generate=$dir/raw" -Zno-profiler-runtime -Clink-arg=-fprofile-generate) use=(-Cprofile-use) sample=(-Zprofile-sample-use) maps=() measured=(base clang bolt)
+	generate=("-Cprofile-generate=$dir/raw" -Zno-profiler-runtime -Clink-arg=-fprofile-generate) use=(-Cprofile-use) sample=(-Cllvm-args=-sample-profile-use-profi -Zprofile-sample-use) maps=() measured=(base clang bolt)
 	text=$(module github.com/mattn/go-sqlite3@v1.14.52)/README.md
 	sampled=("$text" 4000) counted=("$text" 300)
 	;;

@@ -19,14 +19,15 @@ type Format func(w io.Writer, src *input.Session, opt Options) (summary []string
 
 // Options say what to write.
 type Options struct {
-	Image string            // path or build ID; "" is the format's choice
-	Form  string            // of the format: of LLVM "text" or "extbinary"; "" is the usual one
-	Old   []byte            // the file that was there, to change no more of than needed
-	LD    string            // of Propeller, the file for the linker
-	GCC   int               // major version of the gcc that reads the profile; 0 is that of the image
-	Wrote *sample.ImageID   // is told what a profile for go is about, if it is not nil
-	Calls *feedback.GoStats // is told what is in a profile for go, if it is not nil
-	Saves *[2]float64       // is told what shares of the instructions one is expected to save at least and at most, if that is known
+	Image string              // path or build ID; "" is the format's choice
+	Form  string              // of the format: of LLVM "text" or "extbinary"; "" is the usual one
+	Old   []byte              // the file that was there, to change no more of than needed
+	LD    string              // of Propeller, the file for the linker
+	GCC   int                 // major version of the gcc that reads the profile; 0 is that of the image
+	Wrote *sample.ImageID     // is told what a profile for go is about, if it is not nil
+	Calls *feedback.GoStats   // is told what is in a profile for go, if it is not nil
+	LLVM  *feedback.LLVMStats // is told what is in a profile for clang and rustc, if it is not nil
+	Saves *[2]float64         // is told what shares of the instructions one is expected to save at least and at most, if that is known
 
 	Write func(path string, f func(io.Writer) error) error // writes LD
 }
@@ -90,7 +91,19 @@ func LLVM(w io.Writer, src *input.Session, opt Options) ([]string, error) {
 	if st.Probes {
 		summary += "; counts are by probe: compile with -fpseudo-probe-for-profiling"
 	}
-	return append([]string{summary}, elsewhere(src, opt, st.Images...)...), nil
+	if opt.LLVM != nil {
+		*opt.LLVM = st
+	}
+	return append(append([]string{summary}, dotted(st)...), elsewhere(src, opt, st.Images...)...), nil
+}
+
+// dotted says of which functions rustc will not find what the profile has.
+func dotted(st feedback.LLVMStats) []string {
+	if st.Dotted == 0 || st.Dotted < st.Total/100 { // not worth a line
+		return nil
+	}
+	return []string{fmt.Sprintf("%s of the weight is of functions that rustc will not find, as LLVM cuts names at their first dot: build with -Csymbol-mangling-version=v0, whose names have none, what is to be sampled and by the profile",
+		report.Percent(float64(st.Dotted)/float64(st.Total)))}
 }
 
 // BOLT writes an fdata profile for llvm-bolt.

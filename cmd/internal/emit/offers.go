@@ -274,7 +274,7 @@ func (m *maker) llvm() {
 	b := m.write(LLVM, Options{}, Offer{
 		Reader: "clang, rustc", Does: "They order blocks by what is hot, inline hot calls again, and put cold functions apart.",
 		Worth: m.blocks() + " What inlining adds to that is not predicted.", Few: !madeBy(m.Compilers, "clang", "LLVM", "rustc"),
-	}, m.emit("llvm", file), fmt.Sprintf(NextSteps["llvm"], prose.ShellWord(file)))
+	}, m.emit("llvm", file), LLVMBuild(file, len(m.Compilers) > 0 && m.Compilers[0].Lang == "rust"))
 	if o := &m.Files[len(m.Files)-1]; o.Err == nil {
 		if d, err := feedback.DecideLLVM(b); err == nil {
 			m.For, m.Decisions = "llvm", d

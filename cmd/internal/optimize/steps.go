@@ -76,7 +76,7 @@ func init() { // they refer to functions that refer to them
 				return map[string]flags{
 					"clang": {"-g -fdebug-info-for-profiling", ""},
 					"gcc":   {"-g", ""},
-					"rustc": {"-Cdebuginfo=1 -Zdebug-info-for-profiling", ""},
+					"rustc": {"-Cdebuginfo=1 -Zdebug-info-for-profiling -Csymbol-mangling-version=v0", ""},
 				}[t.Compiler]
 			},
 			profile: profilePGO,
@@ -191,7 +191,7 @@ func profilePGO(j *job, from *stage) (flags, []string, error) {
 		"go":    {emit.Go, "default.pgo", "-pgo="},
 		"clang": {emit.LLVM, "app.prof", "-fprofile-sample-use="},
 		"gcc":   {emit.GCC, "app.afdo", "-fauto-profile="},
-		"rustc": {emit.LLVM, "app.prof", "-Zprofile-sample-use="},
+		"rustc": {emit.LLVM, "app.prof", "-Cllvm-args=-sample-profile-use-profi -Zprofile-sample-use="},
 	}[j.Compiler]
 	path := filepath.Join(from.dir, format.file)
 	holds, err := j.emit(path, format.write, from, emit.Options{})
