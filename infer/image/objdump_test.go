@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -52,12 +53,12 @@ func parseLine(s string) (line, bool) {
 
 // objdump calls f for every instruction of the code of the file at path. The test
 // is skipped where the tool or the file is missing.
-func objdump(tb testing.TB, tool, path string, f func(line)) {
+func objdump(tb testing.TB, tool, path string, f func(line), flags ...string) {
 	tb.Helper()
 	if _, err := os.Stat(path); err != nil {
 		tb.Skipf("no %s", path)
 	}
-	cmd := testtool.Command(tb, tool, "-d", "-w", path)
+	cmd := testtool.Command(tb, tool, slices.Concat([]string{"-d", "-w"}, flags, []string{path})...)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		tb.Fatal(err)

@@ -2,6 +2,7 @@ package image
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"regexp"
@@ -107,7 +108,7 @@ func TestTextAgainstObjdump(t *testing.T) {
 	}
 	for i, tt := range []struct {
 		tool, path string
-		every      int     // one instruction of so many is compared
+		every      int     // one byte of so many is compared, in ten parts
 		want       float64 // share of the instructions
 	}{
 		{"objdump", "/lib/x86_64-linux-gnu/libc.so.6", 1, 0.9999},
@@ -125,10 +126,10 @@ func TestTextAgainstObjdump(t *testing.T) {
 				t.Skip(err)
 			}
 			defer im.Close()
-			n, same, seen := 0, 0, 0
+			n, same := 0, 0
 			classes, example := map[string]int{}, map[string]string{}
-			objdump(t, tt.tool, tt.path, func(l line) {
-				if seen++; seen%tt.every != 0 || im.region(l.addr) == nil {
+			compare := func(l line) {
+				if im.region(l.addr) == nil {
 					return
 				}
 				want := dumpedComment[im.Arch].ReplaceAllString(strings.TrimSpace(l.prefix+l.mnemonic+" "+strings.Join(strings.Fields(l.operands), " ")), "")
@@ -142,7 +143,23 @@ func TestTextAgainstObjdump(t *testing.T) {
 				if classes[class]++; classes[class] == 1 {
 					example[class] = got + ", not " + want
 				}
-			})
+			}
+			if tt.every == 1 {
+				objdump(t, tt.tool, tt.path, compare)
+			} else {
+				const parts, settled, maxInst = 10, 50, 15
+				text := im.regions[slices.IndexFunc(im.regions, func(r region) bool { return r.name == ".text" })]
+				size := (text.hi - text.lo) / parts
+				for i := range Addr(parts) {
+					from, read := text.lo+i*size, 0
+					to := from + size/Addr(tt.every)
+					objdump(t, tt.tool, tt.path, func(l line) {
+						if read++; read > settled && l.addr+maxInst <= to { // a part may begin and end within an instruction
+							compare(l)
+						}
+					}, fmt.Sprintf("--start-address=%#x", from), fmt.Sprintf("--stop-address=%#x", to))
+				}
+			}
 			if n < 1000 {
 				t.Fatalf("%d instructions", n)
 			}
