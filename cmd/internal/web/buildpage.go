@@ -197,19 +197,22 @@ func (v *View) madeBy(o *emit.Offers) string {
 	for _, c := range o.Compilers {
 		all += c.Samples
 	}
+	made := ""
 	var names []string
 	for _, c := range o.Compilers[:min(3, len(o.Compilers))] {
-		if 1000*c.Samples < all {
-			break
+		switch share := report.Share(c.Samples, all); {
+		case 1000*c.Samples < all:
+		case c.Name == "":
+			made = fmt.Sprintf(" No debug information says what made its code, of %s of these samples.", share)
+		default:
+			names = append(names, fmt.Sprintf("%s (%s)", c.Name, share))
 		}
-		name := c.Name
-		if name == "" {
-			name = "no debug information says what"
-		}
-		names = append(names, fmt.Sprintf("%s (%s)", name, report.Share(c.Samples, all)))
 	}
-	return fmt.Sprintf("%s has %s of all samples: no build of it can save more of the time. Its code was made by %s.",
-		ip.ID.Path, report.Share(ip.Samples, v.src.Profile.Samples.Total), strings.Join(names, "; "))
+	if len(names) > 0 {
+		made = " Its code was made by " + strings.Join(names, "; ") + "." + made
+	}
+	return fmt.Sprintf("%s has %s of all samples: no build of it can save more of the time.%s",
+		ip.ID.Path, report.Share(ip.Samples, v.src.Profile.Samples.Total), made)
 }
 
 // What becomes of a hot call of a Go program.

@@ -42,6 +42,11 @@ func TestProcInBrowser(t *testing.T) {
 	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
 		tab := b.Open(t, url, s)
 		tab.Wait(`Number(document.querySelector(".graph canvas")?.dataset.blocks) > 0`)
+		var ground []string // of the columns, which have names that colours of a legend have, too
+		tab.Eval(`[...new Set([...document.querySelectorAll("main col, .panes td")].map((e) => getComputedStyle(e).backgroundColor))]`, &ground)
+		if len(ground) != 1 || ground[0] != "rgba(0, 0, 0, 0)" {
+			t.Errorf("%d wide: columns and cells of source and code are coloured %q", s.Width, ground)
+		}
 		tab.Key("j")
 		tab.Key("j")
 		tab.Wait(`document.querySelectorAll(".hot tr.chosen").length === 1`)
