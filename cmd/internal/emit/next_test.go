@@ -1,6 +1,11 @@
 package emit
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"backfeed/feedback"
+)
 
 func TestGoBuild(t *testing.T) {
 	for _, tt := range []struct{ profile, main, want string }{
@@ -10,6 +15,23 @@ func TestGoBuild(t *testing.T) {
 	} {
 		if got := GoBuild(tt.profile, tt.main); got != tt.want {
 			t.Errorf("%s, want %s", got, tt.want)
+		}
+	}
+}
+
+// TestRust: rustc is told to infer by profi, and of names that it will not find, unless the standard library's may be all.
+func TestRust(t *testing.T) {
+	const want = "rustc -Zprofile-sample-use='/a b/app.prof' -Cllvm-args=-sample-profile-use-profi, with "
+	if got := LLVMBuild("/a b/app.prof", true); !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, tt := range []struct {
+		dotted uint64
+		want   string
+	}{{0, ""}, {10, ""}, {161, "16.1% of the weight "}} {
+		got := strings.Join(dotted(feedback.LLVMStats{Total: 1000, Rust: 900, Dotted: tt.dotted}), "\n")
+		if !strings.HasPrefix(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%d of 1000: %q, want %q", tt.dotted, got, tt.want)
 		}
 	}
 }
