@@ -7,7 +7,7 @@ import (
 	"backfeed/internal/testtool"
 )
 
-// TestMonsters: commands end on images and recordings that are far larger in one respect than programs are, at a hundredth of
+// TestMonsters: commands end on images and recordings that are far larger in one respect than programs are, at a hundredth or less of
 // their size; testdata/monsters/README.md has what they take at the whole of it.
 func TestMonsters(t *testing.T) {
 	testtool.Live(t, "makes images of assembler text, and runs 140 commands on them")
