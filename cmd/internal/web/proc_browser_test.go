@@ -1,12 +1,16 @@
 package web
 
 import (
+	"fmt"
 	"net/http/httptest"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"backfeed/infer/image"
 	"backfeed/internal/testtool"
+	"backfeed/sample"
 )
 
 // frames moves the graph of a page for a second, and returns how many frames were drawn, and how
@@ -94,5 +98,92 @@ func TestProcInBrowser(t *testing.T) {
 			t.Errorf("%d wide: the browser complains: %s", s.Width, c)
 		}
 		tab.Shot("proc" + map[bool]string{false: "", true: "-dark"}[s.Dark])
+	}
+}
+
+// largeProc is a procedure of thousands of blocks, in a loop, as interpreters have them.
+func largeProc(t *testing.T) (v *View, p *viewed) {
+	t.Helper()
+	const ifs = 1250
+	var c strings.Builder
+	fmt.Fprintf(&c, "volatile int a[%d], b[%d];\n__attribute__((noinline)) int steps(int n) {\n\tfor (int i = 0; i < n; i++) {\n", ifs, ifs)
+	for i := range ifs {
+		fmt.Fprintf(&c, "\t\tif (a[%d] > i) b[%d] += %d;\n", i, i, i+3)
+	}
+	c.WriteString("\t}\n\treturn b[0];\n}\nint main(int n, char **v) { (void)v; return steps(n); }\n")
+	dir := t.TempDir()
+	source, path := testtool.Write(t, dir, "steps.c", c.String()), filepath.Join(dir, "steps")
+	testtool.Run(t, dir, testtool.Path(t, "gcc"), "-O1", "-g", "-Wl,--build-id", "-o", path, source)
+	im, err := image.Open(path, image.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer im.Close()
+	proc, err := im.Proc(im.Lookup("steps"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := sample.NewCounts(sample.CPU{Arch: "x86_64"}, sample.Event{Name: "cpu-clock", Period: 1_000_000, Unit: "ns"})
+	counts.Image(sample.ImageID{Build: im.Build, Path: path})
+	for i := range proc.Blocks {
+		for _, in := range im.Insts(&proc.Blocks[i]) {
+			if off, ok := im.OffsetOf(in.Addr); ok {
+				counts.AddSample(0, off, uint64(1+i%17))
+			}
+		}
+	}
+	rec := &sample.Recording{}
+	rec.Add(counts)
+	v = viewOf(t, inferred(t, rec, path))
+	return v, v.byID[procID(t, v, "steps")]
+}
+
+// TestLargeGraphInBrowser: a graph of thousands of blocks fits, pans by pointer and by keys, zooms, and leads to the code.
+func TestLargeGraphInBrowser(t *testing.T) {
+	b := testtool.NewBrowser(t)
+	v, p := largeProc(t)
+	n := len(p.r.Proc.Blocks)
+	if n < 2400 {
+		t.Fatalf("%d blocks", n)
+	}
+	url := served(t, NewSite(v, "", nil)) + "/proc/" + p.id
+	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
+		tab := b.Open(t, url, s)
+		const canvas = `document.querySelector(".graph canvas")`
+		tab.Wait("Number(" + canvas + "?.dataset.blocks) > 0")
+		at := func() (x string) { tab.Eval(canvas+".dataset.at", &x); return x }
+		blocks := func() (n int) { tab.Eval("Number("+canvas+".dataset.blocks)", &n); return n }
+		if k := blocks(); k > 200 {
+			t.Errorf("%d wide: %d blocks are drawn where some are in sight", s.Width, k)
+		}
+		before := at()
+		tab.Drag(".graph canvas", -50, -40)
+		tab.Wait(canvas + `.dataset.at !== "` + before + `"`)
+		before = at()
+		tab.Eval(canvas+".focus()", nil)
+		tab.Key("ArrowDown")
+		tab.Key("ArrowRight")
+		tab.Wait(canvas + `.dataset.at !== "` + before + `"`)
+		tab.ClickText("fit")
+		tab.Wait("Number(" + canvas + ".dataset.blocks) === " + strconv.Itoa(n))
+		tab.ClickText("+")
+		tab.ClickText("−")
+		tab.Wait("Number(" + canvas + ".dataset.blocks) === " + strconv.Itoa(n))
+		tab.ClickText("hottest")
+		tab.Wait("Number(" + canvas + ".dataset.blocks) < " + strconv.Itoa(n))
+		used := tab.Spent()
+		var moved struct{ N, Longest float64 }
+		tab.Eval(frames, &moved)
+		t.Logf("%d wide: %d blocks; %.0f frames in a second, the longest %.0f ms; each %.1f ms of the main thread", s.Width, n, moved.N, moved.Longest, 1e3*(tab.Spent().All-used.All)/max(1, moved.N))
+		tab.ClickText("hottest")
+		tab.Click(".graph canvas")
+		tab.Wait("location.hash !== '' && document.getElementById(location.hash.slice(1))?.matches('.chosen')")
+		if w := tab.Wide(); w > 0 {
+			t.Errorf("%d wide: the page is %d too wide", s.Width, w)
+		}
+		for _, c := range tab.Complaints() {
+			t.Errorf("%d wide: the browser complains: %s", s.Width, c)
+		}
+		tab.Shot("large-graph" + map[bool]string{false: "", true: "-dark"}[s.Dark])
 	}
 }

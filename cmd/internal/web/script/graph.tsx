@@ -12,7 +12,7 @@ type Box = { left: number; top: number; right: number; bottom: number };
 type Drawn = Edge & { line: Path2D; head: Path2D; box: Box };
 
 const readable = 0.45; // the scale below which text is not drawn
-const least = 0.02, most = 3; // scales
+const least = 0.02, most = 3; // scales; where all of a graph needs a smaller one, that is the least
 const often = 1.4; // pixels: an edge over many layers that is drawn narrower is only shown with its blocks
 const mapWidth = 180, mapHeight = 130; // pixels of the small map at most
 
@@ -200,15 +200,16 @@ export async function graph(place: HTMLElement): Promise<void> {
 		keep();
 	};
 	// zoom keeps what is at a point of the screen there.
+	const whole = () => Math.min(width / flow.width, height / flow.height);
 	const zoom = (by: number, cx = width / 2, cy = height / 2) => {
-		const next = Math.max(least, Math.min(most, scale * by));
+		const next = Math.max(Math.min(least, whole()), Math.min(most, scale * by));
 		x += cx / scale - cx / next;
 		y += cy / scale - cy / next;
 		scale = next;
 		keep();
 	};
 	const fit = () => {
-		scale = Math.max(least, Math.min(1, width / flow.width, height / flow.height));
+		scale = Math.min(1, whole());
 		x = (flow.width - width / scale) / 2;
 		y = (flow.height - height / scale) / 2;
 		keep();
