@@ -48,7 +48,7 @@ func TestRustExact(t *testing.T) {
 	}
 }
 
-// TestRustNames: of what a profile has, rustc does not find what the writer says it will not, and finds it where
+// TestRustNames, of both of rustc's manglings: of what a profile has, rustc does not find what the writer says it will not, and finds it where
 // functions have the names of the newer mangling.
 func TestRustNames(t *testing.T) {
 	testtool.Need(t, "rustc", "valgrind")
