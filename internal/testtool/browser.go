@@ -602,7 +602,7 @@ func (tab *Tab) Traced(categories []string, do func()) []Traced {
 }
 
 // FirstPaint is how long a page takes until it is first painted with content: of the clock, and of its main thread's processor
-// time, in seconds.
+// time, in seconds. The latter has what the thread does while others bring the picture to the screen, too: it is an upper bound.
 type FirstPaint struct{ Clock, Main float64 }
 
 // FirstPaint loads a page and asks for it.
