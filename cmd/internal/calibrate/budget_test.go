@@ -54,7 +54,12 @@ func (r recorded) play() (o outcome) {
 		s.Own, s.ahead = s.Own+long, s.ahead+long
 		s.Windows += took(got.windows)
 		b.step(now, o.used, s, parts)
-		if now >= next && b.mayChoose() {
+		if parts.walks == 0 && b.mayBegin() && b.mayWalk(walkerCost+prepareCost) {
+			parts.walks, o.walking = 0.4, at
+			b.saveFor(0)
+			s.Own += r.walker + prepareCost
+			b.began(r.walker+prepareCost, r.walker)
+		} else if now >= next && b.mayChoose() {
 			took, once := r.choice, time.Duration(0)
 			if len(o.choices) == 0 {
 				took = r.first
@@ -142,6 +147,10 @@ func TestBudgetPostpones(t *testing.T) {
 	if o := with(func(r *recorded) { r.share, r.traced = 0.01, 2*time.Millisecond }).play(); o.walking == 0 || o.walking > 5 {
 		t.Errorf("a minute at 1 %%, a tracer that takes as much in a second as there is for calibration in a fifth: walks in the kernel from %d s on, want the start", o.walking)
 	}
+	o := with(func(r *recorded) { r.share, r.first, r.choice = 0.01, 250*time.Millisecond, 120*time.Millisecond }).play()
+	if share := o.spent.Seconds() / o.used.Seconds() / 0.01; o.walking == 0 || o.walking > 15 || len(o.choices) != 1 || share > 1 || o.walks < 80*time.Millisecond {
+		t.Errorf("a minute at 1 %%, a first choice that took four times what was expected, so that there is no room for another: walks in the kernel from %d s on, for %v, choices at %v, spent %.2f; want walks soon", o.walking, o.walks, o.choices, share)
+	}
 	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.5 }).play(); o.walking != 0 {
 		t.Errorf("a minute at 1 %% of half a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)
 	}
@@ -152,7 +161,7 @@ func TestBudgetPostpones(t *testing.T) {
 	if b.wants(400 * time.Millisecond); b.mayChoose() {
 		t.Error("a choice is made when the walks since the last one take more to go through than was saved")
 	}
-	o := with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
+	o = with(func(r *recorded) { r.share, r.length, r.lasts = 0.01, 0, 600 }).play()
 	if o.choices[0] < 15 || o.walking < 15 || o.walking > 100 {
 		t.Errorf("at 1 %%, of no known length: choices at %v, walks in the kernel from %d s on", o.choices, o.walking)
 	}

@@ -80,7 +80,10 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		sum.AddAll(rec)
 		drained(&sum)
 		k.Drained(rec)
-		if at := time.Since(start); !done && !choosing && (at >= round || k.wants()) && k.May() {
+		if at := time.Since(start); !done && !choosing && k.mayBeginWalks() {
+			choosing = true
+			go func() { chosen <- k.beginWalks() }()
+		} else if !done && !choosing && (at >= round || k.wants()) && k.May() {
 			choosing, round = true, roundAfter(at)
 			k.budget.due(round)
 			so := sample.Merge(&sum)

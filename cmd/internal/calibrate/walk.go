@@ -207,6 +207,21 @@ func (k *Calibrator) needless() bool {
 	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(k.toProbe()))
 }
 
+// mayBeginWalks reports whether walks in the kernel may begin, through the code of the last choice: there is room for them, and may be
+// none for another choice.
+func (k *Calibrator) mayBeginWalks() bool {
+	return k.walker != nil && k.placed != nil && k.aim() == walkerCost && k.budget.mayBegin() && k.budget.mayWalk(walkerCost+max(prepareCost, k.prepared))
+}
+
+// beginWalks begins them.
+func (k *Calibrator) beginWalks() error {
+	k.once = 0
+	took := k.timed(func() { k.walk(k.placed) })
+	k.prepared = max(k.prepared, 2*(took-k.once)) // if there was no room after all, there has to be more of it the next time
+	k.budget.began(took, k.once)
+	return nil
+}
+
 // extend adds what code walks lack.
 func (k *Calibrator) extend() error {
 	k.budget.extended(k.timed(func() { k.walk(k.placed) }))
