@@ -37,6 +37,12 @@ func TestContributing(t *testing.T) {
 	}
 	for _, m := range commands {
 		line, _, _ := strings.Cut(m[1]+m[2], " #")
+		line, reader, piped := strings.Cut(line, " | ")
+		if reader = strings.TrimSpace(reader); piped {
+			if _, err := os.Stat(filepath.Join(root, reader)); err != nil {
+				t.Errorf("%q is read by what is not there: %v", line, err)
+			}
+		}
 		tests := all
 		for i, words := 0, strings.Fields(line); i < len(words); i++ {
 			name, _, _ := strings.Cut(words[i], "=")
