@@ -82,12 +82,8 @@ func (c *Counts) between(from, to uint64) *Counts {
 			out.AddStackAt(frames, top, m.Slice, m.N)
 		}
 	}
-	if c.Weight > 0 {
-		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
-	}
-	if share := float64(out.Delivered()) / float64(max(1, c.Delivered())); c.Clocked > 0 && share > 0 {
-		clocked := max(1, math.Round(share*float64(c.Clocked)))
-		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
+	if n := out.Delivered(); n > 0 {
+		out.scaleTime(c, float64(n)/float64(c.Delivered()))
 	}
 	out.Excess = c.ExcessOf(out.Total)
 	return out

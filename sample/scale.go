@@ -89,13 +89,7 @@ func (c *Counts) scale(w float64) *Counts {
 	for _, why := range slices.Sorted(maps.Keys(c.Lost)) {
 		out.Lose(why, samples.scale(c.Lost[why]))
 	}
-	if c.Weight > 0 {
-		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
-	}
-	if c.Clocked > 0 {
-		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
-		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
-	}
+	out.scaleTime(c, w)
 	// What becomes less is as if fewer samples had been taken: whole numbers hold no more.
 	if out.Total > 0 {
 		out.Excess = SquareOf(w*w*(float64(c.Total)+c.Excess.Float64()) - float64(out.Total))
@@ -104,6 +98,17 @@ func (c *Counts) scale(w float64) *Counts {
 	out.scalePaths(c, w)
 	out.scaleTargets(c, w)
 	return out
+}
+
+// scaleTime says of what time the samples are, which are a part or a multiple of those of c: the period and the clock are the same.
+func (out *Counts) scaleTime(c *Counts, w float64) {
+	if c.Weight > 0 {
+		out.Weight = uint64(min(math.Round(c.MeanPeriod()*float64(out.Delivered())), 1<<62))
+	}
+	if c.Clocked > 0 {
+		clocked := max(1, math.Round(min(w*float64(c.Clocked), 1<<58)))
+		out.Clocked, out.Cycles = uint64(clocked), max(1, uint64(math.Round(clocked*c.Clock())))
+	}
 }
 
 // scaleBranches adds the branch records of c.
