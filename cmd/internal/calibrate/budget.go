@@ -282,11 +282,9 @@ func (b *budget) chooses() {
 // extended takes in what it took to add code for walks.
 func (b *budget) extended(took time.Duration) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.choosing = false
 	b.extend = took
-	b.chosen += took
-	b.again += took
+	b.mu.Unlock()
+	b.began(took, 0)
 }
 
 // began takes in what it took to begin something beside choices, of which so much was done once.

@@ -216,15 +216,20 @@ func (k *Calibrator) mayBeginWalks() bool {
 // beginWalks begins them.
 func (k *Calibrator) beginWalks() error {
 	k.once = 0
-	took := k.timed(func() { k.walk(k.placed) })
+	took := k.walkAgain()
 	k.prepared = max(k.prepared, 2*(took-k.once)) // if there was no room after all, there has to be more of it the next time
 	k.budget.began(took, k.once)
 	return nil
 }
 
+// walkAgain is walk of what the last choice was made of, and returns what that took.
+func (k *Calibrator) walkAgain() time.Duration {
+	return k.timed(func() { k.walk(k.placed) })
+}
+
 // extend adds what code walks lack.
 func (k *Calibrator) extend() error {
-	k.budget.extended(k.timed(func() { k.walk(k.placed) }))
+	k.budget.extended(k.walkAgain())
 	return nil
 }
 
