@@ -199,17 +199,10 @@ func TestBuildNames(t *testing.T) {
 			t.Errorf("%s: a name is markup, or has what a terminal acts on", path)
 		}
 	}
-	page, err := s.View.Report(2, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := page.Write(&b); err != nil {
-		t.Fatal(err)
-	}
+	_, text := reportOf(t, s.View, 2)
 	for _, bad := range []string{"<script>alert", "\x1b"} {
-		if i := strings.Index(b.String(), bad); i >= 0 {
-			t.Errorf("the report has a name as it is: %.200q", b.String()[max(0, i-100):])
+		if i := strings.Index(text, bad); i >= 0 {
+			t.Errorf("the report has a name as it is: %.200q", text[max(0, i-100):])
 		}
 	}
 }

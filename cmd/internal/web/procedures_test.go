@@ -155,15 +155,8 @@ func TestProceduresInBrowser(t *testing.T) {
 // TestReportInBrowser: the list of a page that is one file leads to the code inside.
 func TestReportInBrowser(t *testing.T) {
 	b := testtool.NewBrowser(t)
-	page, err := viewOf(t, sourceOf(t, "mix", "samples.bfr")).Report(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	if err := page.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	file := testtool.Write(t, t.TempDir(), "report.html", text.String())
+	_, text := reportOf(t, viewOf(t, sourceOf(t, "mix", "samples.bfr")), 3)
+	file := testtool.Write(t, t.TempDir(), "report.html", text)
 	tab := b.Open(t, "file://"+filepath.ToSlash(file), testtool.Screen{})
 	tab.Click(`.proctable tr[data-row="0"] th a`)
 	tab.Wait("document.querySelector('section:target .listing')")
@@ -175,18 +168,11 @@ func TestReportInBrowser(t *testing.T) {
 func TestReportStacksInBrowser(t *testing.T) {
 	b := testtool.NewBrowser(t)
 	v, callee, _ := stackedView(t)
-	page, err := v.Report(3, nil)
-	if err != nil {
-		t.Fatal(err)
+	_, text := reportOf(t, v, 3)
+	if len(text) > maxFile {
+		t.Errorf("%d bytes", len(text))
 	}
-	var text strings.Builder
-	if err := page.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	if text.Len() > maxFile {
-		t.Errorf("%d bytes", text.Len())
-	}
-	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text.String()))
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text))
 	id := procID(t, v, callee)
 	for _, s := range []testtool.Screen{{Width: 1400}, {Width: 400, Dark: true}} {
 		tab := b.Open(t, url, s)
@@ -214,15 +200,7 @@ func TestReportStacksInBrowser(t *testing.T) {
 func TestReportWhole(t *testing.T) {
 	v, callee, _ := changedView(t, true)
 	id := procID(t, v, callee)
-	page, err := v.Report(5, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	if err := page.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	text := b.String()
+	page, text := reportOf(t, v, 5)
 	testtool.WellFormed(t, text)
 	ids := map[string]int{}
 	for _, m := range regexp.MustCompile(` id="([^"]+)"`).FindAllStringSubmatch(text, -1) {
@@ -269,15 +247,8 @@ func TestReportWhole(t *testing.T) {
 func TestReportComparedInBrowser(t *testing.T) {
 	b := testtool.NewBrowser(t)
 	v, callee, _ := changedView(t, true)
-	page, err := v.Report(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	if err := page.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text.String()))
+	_, text := reportOf(t, v, 3)
+	url := "file://" + filepath.ToSlash(testtool.Write(t, t.TempDir(), "report.html", text))
 	for name, s := range map[string]testtool.Screen{"1400": {Width: 1400}, "400-dark": {Width: 400, Dark: true}} {
 		tab := b.Open(t, url, s)
 		for _, part := range []string{"flame", "flame-difference"} {
@@ -375,15 +346,8 @@ func TestHostileNamesInBrowser(t *testing.T) {
 		}
 		check(tab)
 	}
-	page, err := v.Report(3, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var text strings.Builder
-	if err := page.Write(&text); err != nil {
-		t.Fatal(err)
-	}
-	tab := b.Open(t, "file://"+testtool.Write(t, t.TempDir(), "report.html", text.String()), testtool.Screen{})
+	_, text := reportOf(t, v, 3)
+	tab := b.Open(t, "file://"+testtool.Write(t, t.TempDir(), "report.html", text), testtool.Screen{})
 	tab.Wait("document.querySelector('.proctable tr[data-row] th').innerText.includes('</script>')")
 	check(tab)
 }

@@ -271,18 +271,25 @@ func TestSiteHostileName(t *testing.T) {
 		}
 		testtool.WellFormed(t, body)
 	}
-	page, err := v.Report(3, nil)
+	_, text := reportOf(t, v, 3)
+	if strings.Contains(text, "<script>alert") {
+		t.Error("the report has the name as it is")
+	}
+	testtool.WellFormed(t, text)
+}
+
+// reportOf is the page of one file, with the code of n procedures, and its text.
+func reportOf(t *testing.T, v *View, n int) (page *report.Page, text string) {
+	t.Helper()
+	page, err := v.Report(n, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
+	var b strings.Builder
 	if err := page.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	if strings.Contains(b.String(), "<script>alert") {
-		t.Error("the report has the name as it is")
-	}
-	testtool.WellFormed(t, b.String())
+	return page, b.String()
 }
 
 // TestPprofProfile: pprof sees all samples, where they were.
@@ -407,15 +414,8 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	write := func(n int) string {
-		page, err := v.Report(n, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b bytes.Buffer
-		if err := page.Write(&b); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
+		_, text := reportOf(t, v, n)
+		return text
 	}
 	text := write(3)
 	testtool.WellFormed(t, text)
