@@ -16,7 +16,21 @@ func TestModels(t *testing.T) {
 	if got := Names(); !slices.Equal(got, want) {
 		t.Errorf("Names() = %v, want %v", got, want)
 	}
-	for _, m := range models() {
+	for _, p := range processors {
+		if !slices.Contains(want, p.model) {
+			t.Errorf("a processor has the model %q, which there is not", p.model)
+		}
+	}
+	for _, b := range brands {
+		if !slices.Contains(want, b.model) {
+			t.Errorf("%q is of the model %q, which there is not", b.word, b.model)
+		}
+	}
+	for name, model := range models() {
+		m := model()
+		if m.Name != name {
+			t.Errorf("models/%s.yaml names itself %q", name, m.Name)
+		}
 		for op := range image.NumOps {
 			if c := m.ops[op]; !m.InOrder && c.latency > 50 && op != image.OpSystem && op != image.OpDiv64 {
 				t.Errorf("%s: %s takes %g cycles", m.Name, op, c.latency)

@@ -183,7 +183,7 @@ func runMCA(t *testing.T, arch image.Arch, code string, options ...string) map[i
 func TestProbes(t *testing.T) {
 	testtool.Need(t, "llvm-mc-19", "llvm-mca-19")
 	n := 0
-	for _, m := range models() {
+	for _, m := range embeddedModels() {
 		f, err := decode([]byte(embedded(t, m.Name)))
 		if err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package machine
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,7 +25,6 @@ type Model struct {
 	Memory     Memory
 	Buffers    Buffers
 
-	match     []match
 	fusion    fusion
 	address   float64 // cycles that arithmetic takes longer to reach an address than to reach arithmetic
 	stack     bool    // the stack pointer of push and pop is stepped without an operation
@@ -53,13 +53,6 @@ type Buffers struct {
 	ITLB   int // pages of 4 KB in the first instruction TLB
 	Uops   int // operations in the cache of decoded ones; 0 where there is none
 	Stores int // stores that wait for the cache
-}
-
-// match reports which processors a model is for.
-type match struct {
-	vendor string
-	family int
-	models []span
 }
 
 // fusion reports which instructions and parts of them take one place.
@@ -105,43 +98,36 @@ var accessNames = [numAccesses]string{"load", "load-vector", "load-pair", "store
 //go:embed models/*.yaml
 var files embed.FS
 
-// models reads the embedded files, once.
-var models = sync.OnceValue(func() []*Model {
+// models reads each embedded file when it is first asked for, once: a file takes 2 ms.
+var models = sync.OnceValue(func() map[string]func() *Model {
 	entries, err := files.ReadDir("models")
 	if err != nil {
 		panic(err) // embedded: cannot fail
 	}
-	var all []*Model
+	all := make(map[string]func() *Model, len(entries))
 	for _, e := range entries {
-		b, err := files.ReadFile(path.Join("models", e.Name()))
-		if err != nil {
-			panic(err)
-		}
-		m, err := Parse(b)
-		if err != nil {
-			panic(fmt.Sprintf("machine: models/%s: %v", e.Name(), err)) // TestModels reads them all
-		}
-		all = append(all, m)
+		all[strings.TrimSuffix(e.Name(), ".yaml")] = sync.OnceValue(func() *Model {
+			b, err := files.ReadFile(path.Join("models", e.Name()))
+			if err != nil {
+				panic(err)
+			}
+			m, err := Parse(b)
+			if err != nil {
+				panic(fmt.Sprintf("machine: models/%s: %v", e.Name(), err)) // TestModels reads them all
+			}
+			return m
+		})
 	}
-	slices.SortFunc(all, func(a, b *Model) int { return strings.Compare(a.Name, b.Name) })
 	return all
 })
 
 // Names lists the models, sorted.
-func Names() []string {
-	var names []string
-	for _, m := range models() {
-		names = append(names, m.Name)
-	}
-	return names
-}
+func Names() []string { return slices.Sorted(maps.Keys(models())) }
 
 // ByName finds a model. The error lists the names there are.
 func ByName(name string) (*Model, error) {
-	for _, m := range models() {
-		if m.Name == name {
-			return m, nil
-		}
+	if m := models()[name]; m != nil {
+		return m(), nil
 	}
 	return nil, fmt.Errorf("no machine model %q; there are %s", name, strings.Join(Names(), ", "))
 }
@@ -150,19 +136,35 @@ func ByName(name string) (*Model, error) {
 // string says, else the generic one of its instruction set, x86-64 where that is
 // unknown too.
 func For(cpu sample.CPU) *Model {
-	for _, m := range models() {
-		for _, w := range m.match {
-			if w.vendor == cpu.Vendor && w.family == cpu.Family && slices.ContainsFunc(w.models, func(s span) bool { return s[0] <= cpu.Model && cpu.Model <= s[1] }) {
-				return m
-			}
-		}
-	}
-	m, err := ByName(byBrand(cpu))
+	m, err := ByName(named(cpu))
 	if err != nil {
-		panic(err) // byBrand returns names of embedded models
+		panic(err) // TestModels: each name is of an embedded model
 	}
 	return m
 }
+
+// processors says which model a processor has by its numbers.
+var processors = []struct {
+	model, vendor string
+	family        int
+	models        []span
+}{
+	{"amd-zen2", "AuthenticAMD", 23, []span{{0x31, 0x31}, {0x47, 0x47}, {0x60, 0x60}, {0x68, 0x68}, {0x71, 0x71}, {0x90, 0x90}, {0x98, 0x98}, {0xa0, 0xa0}}},
+	{"amd-zen3", "AuthenticAMD", 25, []span{{0x0, 0xf}, {0x20, 0x2f}, {0x40, 0x5f}}},
+	{"amd-zen4", "AuthenticAMD", 25, []span{{0x10, 0x1f}, {0x60, 0x7f}, {0xa0, 0xaf}}},
+	{"amd-zen5", "AuthenticAMD", 26, []span{{0x0, 0x2f}, {0x40, 0x6f}}},
+	{"arm-cortex-a53", "0x41", 0, []span{{0xd03, 0xd03}}},
+	{"arm-cortex-a55", "0x41", 0, []span{{0xd05, 0xd05}}},
+	{"arm-neoverse-n1", "0x41", 0, []span{{0xd0b, 0xd0c}}},
+	{"arm-neoverse-v1", "0x41", 0, []span{{0xd40, 0xd40}, {0xd44, 0xd44}}},
+	{"arm-neoverse-v2", "0x41", 0, []span{{0xd4e, 0xd4f}}},
+	{"intel-icelake", "GenuineIntel", 6, []span{{0x6a, 0x6a}, {0x6c, 0x6c}, {0x7d, 0x7e}, {0x8c, 0x8d}, {0xa7, 0xa7}}},
+	{"intel-sapphirerapids", "GenuineIntel", 6, []span{{0x8f, 0x8f}, {0x97, 0x97}, {0x9a, 0x9a}, {0xb7, 0xb7}, {0xba, 0xba}, {0xbf, 0xbf}, {0xcf, 0xcf}}},
+	{"intel-skylake-x", "GenuineIntel", 6, []span{{0x4e, 0x4e}, {0x55, 0x55}, {0x5e, 0x5e}, {0x8e, 0x8e}, {0x9e, 0x9e}, {0xa5, 0xa6}}},
+}
+
+// span is the first and last of a range.
+type span [2]int
 
 // brands are words of brand strings that name a core, where a recording holds no
 // numbers of family and model.
@@ -173,7 +175,13 @@ var brands = []struct{ word, model string }{
 	{"epyc-rome", "amd-zen2"}, {"epyc-milan", "amd-zen3"}, {"epyc-genoa", "amd-zen4"}, {"epyc-turin", "amd-zen5"},
 }
 
-func byBrand(cpu sample.CPU) string {
+// named returns the name of a processor's model.
+func named(cpu sample.CPU) string {
+	for _, p := range processors {
+		if p.vendor == cpu.Vendor && p.family == cpu.Family && slices.ContainsFunc(p.models, func(s span) bool { return s[0] <= cpu.Model && cpu.Model <= s[1] }) {
+			return p.model
+		}
+	}
 	name := strings.ToLower(cpu.Name)
 	for _, b := range brands {
 		if strings.Contains(name, b.word) {

@@ -32,7 +32,6 @@ type file struct {
 	Title      string            `yaml:"title"`
 	Arch       string            `yaml:"arch"` // x86_64 or aarch64
 	Sources    map[string]string `yaml:"sources"`
-	Match      []fileMatch       `yaml:"match"`
 	InOrder    bool              `yaml:"in-order"`
 	Width      fileWidth         `yaml:"width"`
 	Window     fileWindow        `yaml:"window"`
@@ -46,15 +45,6 @@ type file struct {
 }
 
 type group []string
-
-// span is the first and last of a range.
-type span [2]int
-
-type fileMatch struct {
-	Vendor string `yaml:"vendor"`
-	Family int    `yaml:"family"`
-	Models []span `yaml:"models"`
-}
 
 type fileWidth struct {
 	Fetch    int    `yaml:"fetch"`
@@ -151,7 +141,7 @@ func (f *file) model() (*Model, error) {
 	if f.Name == "" || f.Title == "" {
 		return nil, errors.New("name, title: empty")
 	}
-	for _, step := range []func(*Model) error{f.numbers, f.matches, f.fusions, f.groups, f.classes} {
+	for _, step := range []func(*Model) error{f.numbers, f.fusions, f.groups, f.classes} {
 		if err := step(m); err != nil {
 			return nil, err
 		}
@@ -194,16 +184,6 @@ func (f *file) numbers(m *Model) error {
 	m.Memory = Memory{l.L1, l.L2, l.L3, l.DRAM}
 	m.Buffers = Buffers{u.L1I, u.ITLB, u.Uops, u.Stores}
 	return errors.Join(f.source("width", w.Source), f.source("window", i.Source), f.source("memory", l.Source), f.source("buffers", u.Source))
-}
-
-func (f *file) matches(m *Model) error {
-	for i, w := range f.Match {
-		if w.Vendor == "" || len(w.Models) == 0 {
-			return fmt.Errorf("match: entry %d: vendor or models missing", i+1)
-		}
-		m.match = append(m.match, match{w.Vendor, w.Family, w.Models})
-	}
-	return nil
 }
 
 func (f *file) fusions(m *Model) error {

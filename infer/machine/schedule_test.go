@@ -202,7 +202,7 @@ func TestReal(t *testing.T) {
 	for _, path := range []string{"../../testdata/mix/mix", "/usr/aarch64-linux-gnu/lib/libm.so.6"} {
 		t.Run(path, func(t *testing.T) {
 			im, _ := open(t, path)
-			for _, m := range models() {
+			for _, m := range embeddedModels() {
 				if m.Arch != im.Arch {
 					continue
 				}
@@ -286,7 +286,7 @@ func FuzzSchedule(f *testing.F) {
 	f.Add([]byte{1, 1, 0, 0, 18, 1, 3, 3, 13, 0, 0, 1})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		insts, ops := anyProgram(b)
-		for _, m := range models() {
+		for _, m := range embeddedModels() {
 			for _, loop := range []bool{false, true} {
 				if err := m.schedule(insts, ops, loop).Check(); err != nil {
 					t.Fatalf("%s: loop %t: %v", m.Name, loop, err)
