@@ -184,7 +184,7 @@ var hostileLines = map[string][]string{
 	"import":    {"import {rec} -o {out}", "import {pprof} -o {out}"},
 	"merge":     {"merge {rec} {other} -o {out}", "merge {rec} --onto {image} -o {out}", "merge {rec} {pprof} --failure-mode all -o {out}"},
 	"images":    {"images {rec} {other}", "images {rec} --symfs {gone}", "images {store}"},
-	"prof":      {"prof {rec}", "prof {rec} {other}", "prof {other}", "prof {rec} --event {gone}", "prof {store}", "prof {gone}", "prof {rec} --by image", "prof {rec} --by file", "prof {rec} --by line", "prof {rec} --by process", "prof {rec} --by thread", "prof {rec} --by cpu", "prof {rec} --by cgroup", "prof {rec} --by time", "prof {rec} --by run", "prof {rec} --experiment usertime", "prof {rec} --experiment usertime --butterfly {proc}", "prof {rec} --experiment ideal", "prof {rec} --experiment fpe"},
+	"prof":      {"prof {rec}", "prof {rec} {other}", "prof {other}", "prof {rec} --event {gone}", "prof {store}", "prof {gone}", "prof {rec} --by image", "prof {rec} --by file", "prof {rec} --by line", "prof {rec} --by process", "prof {rec} --by thread", "prof {rec} --by cpu", "prof {rec} --by cgroup", "prof {rec} --by time", "prof {rec} --by run", "prof {rec} --experiment usertime", "prof {rec} --experiment usertime --butterfly {proc}", "prof {rec} --experiment ideal", "prof {rec} --experiment ideal --inclusive", "prof {rec} --experiment fpe"},
 	"list":      {"list {proc} {rec}", "list {gone} {rec}", "list {image}:{proc} {rec}", "list e {rec}"},
 	"topstalls": {"topstalls {rec}", "topstalls {other}", "topstalls {rec} --cause {gone}"},
 	"whatcg":    {"whatcg {rec}", "whatcg {rec} --image {image}", "whatcg {rec} --image {gone}", "whatcg {rec} --proc {proc}", "whatcg {rec} --cause d"},

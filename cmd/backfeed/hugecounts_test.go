@@ -72,7 +72,7 @@ var hugeParts = map[string]func(c *sample.Counts, at []sample.Frame, n uint64){
 
 // hugeLines are what each of these recordings is read by, as hostileLines are; {rec} is one of them.
 var hugeLines = []string{
-	"infer {rec} --stalls --format json", "infer {rec} --places 3", "prof {rec}", "prof {rec} --by line", "prof {rec} --experiment ideal", "prof {rec} --experiment usertime", "list main {rec}", "topstalls {rec}",
+	"infer {rec} --stalls --format json", "infer {rec} --places 3", "prof {rec}", "prof {rec} --by line", "prof {rec} --experiment ideal", "prof {rec} --experiment ideal --inclusive", "prof {rec} --experiment usertime", "list main {rec}", "topstalls {rec}",
 	"whatcg {rec}", "stats {rec} {mix} {rec}", "diff {rec} {mix}", "verdict {rec} {mix}", "check {rec}", "report --html - {rec}", "images {rec}",
 	"emit llvm {rec} -o {out}", "emit gcc {rec} -o {out}", "emit bolt {rec} -o {out}", "emit go {rec} -o {out}", "emit propeller {rec} --ld {out} -o {out}",
 	"layout {image} {rec}", "layout {image} {rec} --fluff", "layout {image} {rec} --align", "layout {image} {rec} --huge-pages", "layout {image} {rec} --startup", "layout {image} {rec} --for json",

@@ -71,7 +71,7 @@ func TestProcedureNames(t *testing.T) {
 	testtool.Put(t, filepath.Join(dir, "mix"), bytes.ReplaceAll(program, []byte("\x00ackermann\x00"), []byte("\x00"+linker+"\x00")))
 	path, symfs := filepath.Join(mixDir, "samples.bfr"), "--symfs="+dir
 	for _, args := range [][]string{
-		{"prof"}, {"prof", "--all-events"}, {"prof", "--experiment", "ideal"}, {"topstalls", "-n", "0"}, {"infer"}, {"infer", "--places", "99"},
+		{"prof"}, {"prof", "--all-events"}, {"prof", "--experiment", "ideal"}, {"prof", "--experiment", "ideal", "--inclusive"}, {"topstalls", "-n", "0"}, {"infer"}, {"infer", "--places", "99"},
 		{"whatcg", "--proc", linker}, {"whatcg", "--proc", plain}, {"stats", path}, {"verdict", path}, {"diff", path}, {"diff", path, "--proc", linker}, {"diff", path, "--proc", plain},
 		{"layout", "/opt/mix/mix", "--for"}, {"list", linker}, {"list", plain},
 	} {

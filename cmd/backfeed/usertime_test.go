@@ -106,6 +106,41 @@ func TestIdeal(t *testing.T) {
 	if n := doc.Total; len(doc.Rows) < 2 || !near(cycles, n.Cycles+n.Uncounted) || !near(ideal, n.Ideal) || !near(insts, n.Instructions) {
 		t.Errorf("%g cycles, %g ideal, %g instructions; %+v", cycles, ideal, insts, n)
 	}
+	var usertime report.Usertime
+	var in report.Ideal
+	for doc, experiment := range map[any][]string{&usertime: {"usertime"}, &in: {"ideal", "--inclusive"}} {
+		if err := json.Unmarshal([]byte(must(t, append([]string{"prof", rec, "--format", "json", "-n", "0", "--experiment"}, experiment...)...)), doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if in.Stacks == nil || *in.Stacks != usertime.Stacks || in.Stacks.Bare == in.Stacks.Samples || !near(in.Total.Ideal, ideal) {
+		t.Errorf("%+v, by usertime %+v; %+v", in.Stacks, usertime.Stacks, in.Total)
+	}
+	perSample := (doc.Total.Cycles + doc.Total.Uncounted) / float64(usertime.Stacks.Samples)
+	samples := map[string]uint64{}
+	for _, r := range usertime.Rows {
+		samples[r.Image+" "+r.Linker()] = r.Inclusive
+	}
+	called := 0
+	for i, r := range in.Rows {
+		n := r.Inclusive
+		if n == nil || i > 0 && n.Cycles > in.Rows[i-1].Inclusive.Cycles {
+			t.Fatalf("%+v after %+v", r, in.Rows[max(i-1, 0)])
+		}
+		// As many cycles as samples of usertime, and of procedures that are sampled as much as they have alone.
+		if want := perSample * float64(samples[r.Image+" "+r.Linker()]); math.Abs(n.Cycles-want) > 1e-6*want || n.Cycles < (r.Cycles+r.Uncounted)*(1-1e-9) || n.Ideal < r.Ideal*(1-1e-9) || n.Instructions < r.Instructions*(1-1e-9) {
+			t.Errorf("%s: %+v of %+v, want %g cycles", r.Procedure, n, r, want)
+		}
+		if n.Ideal > 1.01*r.Ideal {
+			called++
+		}
+	}
+	if called == 0 {
+		t.Error("nothing calls anything")
+	}
+	if code, _, errs := runCLI(t, "prof", rec, "--inclusive"); code != exitUsage {
+		t.Errorf("--inclusive of samples: exit code %d: %s", code, errs)
+	}
 	if out := must(t, "prof", rec, "--experiment", "ideal"); !strings.Contains(out, "(all procedures)") || !strings.Contains(out, "ratios may be off by a factor of 12") {
 		t.Error(out)
 	}

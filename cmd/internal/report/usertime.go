@@ -44,6 +44,10 @@ type UsertimeEdge struct {
 	Name
 }
 
+func stacksOf(times *infer.CallTimes) UsertimeStacks {
+	return UsertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
+}
+
 // NewUsertime lists at most so many procedures by the time in them and in what they call; 0 is
 // all. It returns nil if no sample has a call stack.
 func NewUsertime(p *infer.Profile, times *infer.CallTimes, most int) *Usertime {
@@ -51,7 +55,7 @@ func NewUsertime(p *infer.Profile, times *infer.CallTimes, most int) *Usertime {
 		return nil
 	}
 	doc := &Usertime{Schema: "backfeed.usertime/2", Event: p.Event.Name}
-	doc.Stacks = UsertimeStacks{times.Samples, times.Complete, times.Cut, times.Bare, times.Deepest}
+	doc.Stacks = stacksOf(times)
 	share := func(n uint64) float64 { return float64(n) / float64(max(times.Samples, 1)) }
 	for i := range times.Procs {
 		t := &times.Procs[i]
@@ -115,7 +119,7 @@ func (doc *Usertime) Text(w io.Writer, style Style) error {
 	if err := t.Print(w, style); err != nil {
 		return err
 	}
-	return doc.tellStacks(w, style)
+	return doc.Stacks.tell(w, doc.Event, style)
 }
 
 // ButterflyText prints what Butterfly returned.
@@ -133,13 +137,12 @@ func (doc *Usertime) ButterflyText(w io.Writer, edges []UsertimeEdge, style Styl
 			return err
 		}
 	}
-	return doc.tellStacks(w, style)
+	return doc.Stacks.tell(w, doc.Event, style)
 }
 
-// tellStacks says how complete stacks are: what is cut off, callers do not have.
-func (doc *Usertime) tellStacks(w io.Writer, style Style) error {
-	s := doc.Stacks
+// tell says how complete stacks are: what is cut off, callers do not have.
+func (s *UsertimeStacks) tell(w io.Writer, event string, style Style) error {
 	_, err := Fprintf(w, style, "\n%s samples of %s: %s with a stack to where the thread began, %s with one that ends before, %s with none; deepest: %d frames\n",
-		Integer(s.Samples), doc.Event, Share(s.Complete, s.Samples), Share(s.Cut, s.Samples), Share(s.Bare, s.Samples), s.Deepest)
+		Integer(s.Samples), event, Share(s.Complete, s.Samples), Share(s.Cut, s.Samples), Share(s.Bare, s.Samples), s.Deepest)
 	return err
 }
