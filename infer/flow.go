@@ -408,46 +408,48 @@ func (f *flow) newFactor() *factor {
 
 // set eliminates for probabilities of out-edges p, as f.outs.
 func (x *factor) set(p []float64) {
-	f := x.f
-	clear(x.at)
+	f, at, arc, exit := x.f, x.at, x.arc, x.exit
+	clear(at)
 	for w, i := range f.outAt {
-		x.at[i] += p[w]
+		at[i] += p[w]
 	}
-	var at step
+	fills := f.fills
+	in := int32(0)
 	for s, k := range f.order {
 		end := f.steps[s]
-		out := x.arc[at.in:end.out]
-		d := x.exit[k]
+		out := arc[in:end.out]
+		ex := exit[k]
+		d := ex
 		for _, q := range out {
 			d += q
 		}
 		// A block whose out-edges have all underflown would stay for ever.
 		d = 1 / max(d, 1e-300)
 		x.stay[k] = d
-		exit := x.exit[k]
-		fill := f.fills[at.fill:end.fill]
-		for i := end.out; i < end.in; i++ {
-			q := x.arc[i] * d
-			x.exit[f.end[i]] += q * exit
-			for c, a := range fill[:len(out)] {
-				x.at[a] += q * out[c]
+		to := f.end[end.out:end.in]
+		for i, q := range arc[end.out:end.in] {
+			q *= d
+			exit[to[i]] += q * ex
+			for c, a := range fills[:len(out)] {
+				at[a] += q * out[c]
 			}
-			fill = fill[len(out):]
+			fills = fills[len(out):]
 		}
-		at = end
+		in = end.in
 	}
 }
 
 // visits turns v, the executions that enter each block from outside, into all
 // executions of each block.
 func (x *factor) visits(v []float64) {
-	f := x.f
+	f, arc, stay := x.f, x.arc, x.stay
 	lo := int32(0)
 	for s, k := range f.order {
 		end := f.steps[s]
-		if q := v[k] * x.stay[k]; q != 0 {
-			for i := lo; i < end.out; i++ {
-				v[f.end[i]] += q * x.arc[i]
+		if q := v[k] * stay[k]; q != 0 {
+			to := f.end[lo:end.out]
+			for i, p := range arc[lo:end.out] {
+				v[to[i]] += q * p
 			}
 		}
 		lo = end.in
@@ -455,22 +457,24 @@ func (x *factor) visits(v []float64) {
 	for s := len(f.order) - 1; s >= 0; s-- {
 		k, end := f.order[s], f.steps[s]
 		sum := v[k]
-		for i := end.out; i < end.in; i++ {
-			sum += v[f.end[i]] * x.arc[i]
+		from := f.end[end.out:end.in]
+		for i, p := range arc[end.out:end.in] {
+			sum += v[from[i]] * p
 		}
-		v[k] = sum * x.stay[k]
+		v[k] = sum * stay[k]
 	}
 }
 
 // values turns g, the value of one execution of each block, into the value of
 // all that follows from entering it: the transpose of visits.
 func (x *factor) values(g []float64) {
-	f := x.f
+	f, arc, stay := x.f, x.arc, x.stay
 	for s, k := range f.order {
 		end := f.steps[s]
-		q := g[k] * x.stay[k]
-		for i := end.out; i < end.in; i++ {
-			g[f.end[i]] += q * x.arc[i]
+		q := g[k] * stay[k]
+		from := f.end[end.out:end.in]
+		for i, p := range arc[end.out:end.in] {
+			g[from[i]] += q * p
 		}
 	}
 	for s := len(f.order) - 1; s >= 0; s-- {
@@ -479,9 +483,10 @@ func (x *factor) values(g []float64) {
 			lo = f.steps[s-1].in
 		}
 		sum := g[k]
-		for i := lo; i < f.steps[s].out; i++ {
-			sum += g[f.end[i]] * x.arc[i]
+		to := f.end[lo:f.steps[s].out]
+		for i, p := range arc[lo:f.steps[s].out] {
+			sum += g[to[i]] * p
 		}
-		g[k] = sum * x.stay[k]
+		g[k] = sum * stay[k]
 	}
 }

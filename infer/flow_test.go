@@ -332,6 +332,45 @@ func TestMinimize(t *testing.T) {
 	}
 }
 
+// TestThere: a searcher that says so was last at the point that it returned.
+func TestThere(t *testing.T) {
+	said := map[bool]int{}
+	for evals := 1; evals < 60; evals++ {
+		x, last := []float64{-1.2, 1}, make([]float64, 2)
+		s := newSearcher(2)
+		s.minimize(func(x, g []float64) float64 {
+			copy(last, x)
+			a, b := x[1]-x[0]*x[0], 1-x[0]
+			g[0], g[1] = -400*a*x[0]-2*b, 200*a
+			return 100*a*a + b*b
+		}, x, evals, 1e-14)
+		said[s.there]++
+		if there := slices.Equal(x, last); there != s.there {
+			t.Errorf("%d evaluations: at %v, last at %v, said to be there: %v", evals, x, last, s.there)
+		}
+		searchers.Put(s)
+	}
+	if said[true] == 0 || said[false] == 0 {
+		t.Errorf("said to be there: %v; want both", said)
+	}
+}
+
+// TestAxpyDot: in one pass, the same bits as in two.
+func TestAxpyDot(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for n := range 40 {
+		x, y, z := make([]float64, n), make([]float64, n), make([]float64, n)
+		for i := range n {
+			x[i], y[i], z[i] = rng.NormFloat64(), rng.NormFloat64(), math.Exp(20*rng.NormFloat64())
+		}
+		want := slices.Clone(y)
+		axpy(0.3, x, want)
+		if got, dot := axpyDot(0.3, x, y, z), dot(z, want); got != dot || !slices.Equal(y, want) {
+			t.Errorf("%d numbers: %v and %g, want %v and %g", n, y, got, want, dot)
+		}
+	}
+}
+
 // TestCore: the live blocks of a core run as often as they do in the whole problem, and all
 // samples are expected, whatever its unknowns.
 func TestCore(t *testing.T) {

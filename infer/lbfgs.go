@@ -21,6 +21,7 @@ type searcher struct {
 	work           []float64 // holds all that follow
 	g, gNew        []float64
 	d, xNew, alpha []float64
+	there          bool // the function was evaluated last at the point that minimize returned
 }
 
 // newSearcher returns a searcher for n unknowns, with the storage of one that is done.
@@ -71,6 +72,7 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 	g, gNew, d, xNew := s.g, s.gNew, s.d, s.xNew
 	v := f(x, g)
 	used, flat := 1, 0
+	s.there = true
 	for used < evals {
 		s.direct(g)
 		slope := dot(d, g)
@@ -112,7 +114,7 @@ func (s *searcher) minimize(f func(x, grad []float64) float64, x []float64, eval
 				t = (lo + hi) / 2
 			}
 		}
-		if !ok || !(vNew < v) {
+		if s.there = ok && vNew < v; !s.there {
 			if len(s.past) == 0 {
 				return used
 			}
@@ -149,17 +151,33 @@ func (s *searcher) direct(g []float64) {
 	for i := range d {
 		d[i] = -g[i]
 	}
-	for i := len(s.past) - 1; i >= 0; i-- {
+	last := len(s.past) - 1
+	var along float64
+	if last >= 0 {
+		along = dot(s.past[last].dx, d)
+	}
+	for i := last; i >= 0; i-- {
 		h := &s.past[i]
-		s.alpha[i] = dot(h.dx, d) / h.curve
-		axpy(-s.alpha[i], h.dg, d)
+		s.alpha[i] = along / h.curve
+		if i > 0 {
+			along = axpyDot(-s.alpha[i], h.dg, d, s.past[i-1].dx)
+		} else {
+			axpy(-s.alpha[i], h.dg, d)
+		}
 	}
 	for i, v := range s.diag {
 		d[i] *= v
 	}
+	if last >= 0 {
+		along = dot(s.past[0].dg, d)
+	}
 	for i := range s.past {
 		h := &s.past[i]
-		axpy(s.alpha[i]-dot(h.dg, d)/h.curve, h.dx, d)
+		if by := s.alpha[i] - along/h.curve; i < last {
+			along = axpyDot(by, h.dx, d, s.past[i+1].dg)
+		} else {
+			axpy(by, h.dx, d)
+		}
 	}
 	if len(s.past) == 0 && s.diag != nil { // one wild unknown must not hold up all others
 		for i, v := range d {
@@ -239,6 +257,28 @@ func axpy(k float64, x, y []float64) {
 	for i, v := range x {
 		y[i] += k * v
 	}
+}
+
+// axpyDot is axpy, and returns what dot does of z and y then, in one pass.
+func axpyDot(k float64, x, y, z []float64) float64 {
+	var t, u, v, w float64
+	x, z = x[:len(y)], z[:len(y)]
+	for len(y) >= 4 && len(x) >= 4 && len(z) >= 4 {
+		y[0] += k * x[0]
+		y[1] += k * x[1]
+		y[2] += k * x[2]
+		y[3] += k * x[3]
+		t += z[0] * y[0]
+		u += z[1] * y[1]
+		v += z[2] * y[2]
+		w += z[3] * y[3]
+		x, y, z = x[4:], y[4:], z[4:]
+	}
+	for i := range y {
+		y[i] += k * x[i]
+		t += z[i] * y[i]
+	}
+	return (t + u) + (v + w)
 }
 
 func scale(k float64, x []float64) {

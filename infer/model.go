@@ -224,16 +224,17 @@ type problem struct {
 	fac  *factor
 	par  *params
 
-	samples    []float64 // by block
-	cost       []float64 // by block: samples that one execution brings, in the median
-	quiet      bool      // no block has samples
-	fetch      []float64 // by block: params.line of its code
-	insts      []float64 // by block: instructions, at least 1
-	invVar     []float64 // by block: 1 / variance of the logarithm of cost
-	mispredict float64   // samples that a mispredicted branch costs; 0 if that is not looked at
-	missed     []float64 // by block: samples that mispredicted branches are expected to cost it; nil is nothing
-	risk       []float64 // by block: what an execution may wait beside its cost, in units of it; nil is nothing
-	tilt       []float64 // by block: what explain needs of samples and invVar; see expect
+	samples    []float64  // by block
+	cost       []float64  // by block: samples that one execution brings, in the median
+	quiet      bool       // no block has samples
+	fetch      []float64  // by block: params.line of its code
+	insts      []float64  // by block: instructions, at least 1
+	invVar     []float64  // by block: 1 / variance of the logarithm of cost
+	mispredict float64    // samples that a mispredicted branch costs; 0 if that is not looked at
+	forks      []fork     // branches that go two ways; nil if mispredict is 0
+	missed     []float64  // by block: samples that mispredicted branches are expected to cost it; nil is nothing
+	risk       []float64  // by block: what an execution may wait beside its cost, in units of it; nil is nothing
+	weigh      []weighing // by block: what explain needs of samples and invVar; see expect
 	known      []observation
 	visits     []observation // executions up to a factor that they have in common
 	multiways  []multiway
@@ -255,7 +256,7 @@ type problem struct {
 	// in common, which is searched for where executions are known; 0 elsewhere.
 	commonSD float64
 
-	// Set by forward.
+	// Set by run.
 	enter []float64 // by entry: executions that come in
 	prob  []float64 // by out-edge
 	n     []float64 // by block: executions
@@ -346,10 +347,11 @@ func (q *problem) allocate() {
 	f := q.flow
 	q.fac = f.newFactor()
 	nb, nw := f.blocks, len(f.outs)
-	blocks := make([]float64, 8*nb)
-	for i, s := range []*[]float64{&q.samples, &q.cost, &q.fetch, &q.insts, &q.invVar, &q.tilt, &q.n, &q.dn} {
+	blocks := make([]float64, 7*nb)
+	for i, s := range []*[]float64{&q.samples, &q.cost, &q.fetch, &q.insts, &q.invVar, &q.n, &q.dn} {
 		*s = blocks[i*nb : (i+1)*nb]
 	}
+	q.weigh = make([]weighing, nb)
 	q.prob, q.dout = make([]float64, nw), make([]float64, nw)
 	fillWith(q.prob, 1) // the only out-edge, unless its block branches
 	q.enter = make([]float64, len(f.entries))
@@ -412,10 +414,10 @@ func (q *problem) follow(called, sd float64) {
 		q.center[i] = entry + q.par.unlikely
 	}
 	x := slices.Clone(q.center)
-	q.forward(x)
+	q.run(x)
 	if q.brought() > 0.5 {
 		minimize(q.objective, x, 100, 1e-6)
-		q.forward(x)
+		q.run(x)
 	}
 }
 
@@ -427,7 +429,6 @@ func (q *problem) unknowns() int { return len(q.center) }
 // slack, the logarithm of actual over median cost, is the most probable one; slack
 // and unknowns are normal, but for the tail of slack beyond hidden, which is exponential.
 func (q *problem) forward(x []float64) float64 {
-	f := q.flow
 	var v float64
 	clear(q.dout)
 	last := len(x) - 1
@@ -448,28 +449,13 @@ func (q *problem) forward(x []float64) float64 {
 		}
 	}
 	v /= 2
-	at := len(q.enter)
-	for _, b := range q.branch {
-		lo, hi := f.first[b], f.first[b+1]
-		if hi == lo+2 {
-			q.prob[lo], q.prob[lo+1] = logistic(x[at] * math.Sqrt2)
-			at++
-			continue
-		}
-		p := q.prob[lo:hi]
-		at += copy(p, x[at:])
-		softmax(p)
-	}
-	q.fac.set(q.prob)
-	clear(q.n)
-	for i, b := range f.entries {
-		q.enter[i] = math.Exp(clamp(x[i], -60, 80))
-		q.n[b] += q.enter[i]
-	}
-	q.fac.visits(q.n)
+	q.run(x)
 	// A common factor of all costs is one of the executions that bring the samples, in what they wait for code and for
 	// mispredictions too: otherwise rare code would be the better explained the more executions all others have.
-	common := math.Exp(clamp(x[at]*q.commonSD, -20, 20))
+	common := 1.0
+	if q.commonSD != 0 {
+		common = math.Exp(clamp(x[last]*q.commonSD, -20, 20))
+	}
 	q.miss()
 	for b, n := range q.n {
 		n = max(n, 1e-100)
@@ -489,9 +475,13 @@ func (q *problem) forward(x []float64) float64 {
 		q.dn[b] = off / n * part
 		if q.missed != nil {
 			q.dmean[b] = off * common / max(all, 1e-100)
-			part += q.missed[b] * common / max(all, 1e-100)
 		}
-		q.dx[at] += off * part * q.commonSD
+		if q.commonSD != 0 {
+			if q.missed != nil {
+				part += q.missed[b] * common / max(all, 1e-100)
+			}
+			q.dx[last] += off * part * q.commonSD
+		}
 	}
 	q.missBack()
 	for _, o := range q.known {
@@ -503,52 +493,91 @@ func (q *problem) forward(x []float64) float64 {
 	return v + q.observeVisits()
 }
 
-// misses calls f with each side of each branch that goes two ways: its block, the side as an out-edge, the other one,
-// where it leads, and the samples that a misprediction costs, times how often there is one in the median where hardly
-// anything goes to that side.
-func (q *problem) misses(f func(b, w, other, to int32, cost float64)) {
+// run sets enter, prob and n for x: how often all runs, without what samples say of that.
+func (q *problem) run(x []float64) {
+	f, at := q.flow, len(q.enter)
+	for _, b := range q.branch {
+		lo, hi := f.first[b], f.first[b+1]
+		if hi == lo+2 {
+			q.prob[lo], q.prob[lo+1] = logistic(x[at] * math.Sqrt2)
+			at++
+			continue
+		}
+		p := q.prob[lo:hi]
+		at += copy(p, x[at:])
+		softmax(p)
+	}
+	q.fac.set(q.prob)
+	clear(q.n)
+	for i, b := range f.entries {
+		q.enter[i] = math.Exp(clamp(x[i], -60, 80))
+		q.n[b] += q.enter[i]
+	}
+	q.fac.visits(q.n)
+}
+
+// A fork is a branch that goes two ways: its block, the first of its out-edges, and where each of the two leads.
+type fork struct {
+	block, out int32
+	to         [2]int32 // or leave
+}
+
+// miss sets missed for n and prob: for each side of each fork, the samples that a misprediction costs, times how often
+// there is one in the median.
+func (q *problem) miss() {
 	if q.missed == nil {
 		return
 	}
+	clear(q.missed)
 	cost := q.par.missed * q.mispredict
-	for _, b := range q.branch {
-		lo := q.flow.first[b]
-		if q.flow.first[b+1] != lo+2 {
-			continue
+	for i := range q.forks {
+		k := &q.forks[i]
+		n, p, o := cost*q.n[k.block], q.prob[k.out], q.prob[k.out+1]
+		if k.to[0] != leave {
+			q.missed[k.to[0]] += n * p * o * o
 		}
-		for w := lo; w < lo+2; w++ {
-			if to := q.flow.outs[w].to; to != leave {
-				f(b, w, 2*lo+1-w, to, cost)
-			}
+		if k.to[1] != leave {
+			q.missed[k.to[1]] += n * o * p * p
 		}
 	}
-}
-
-// miss sets missed for n and prob.
-func (q *problem) miss() {
-	clear(q.missed)
-	q.misses(func(b, w, other, to int32, cost float64) {
-		o := q.prob[other]
-		q.missed[to] += cost * q.n[b] * q.prob[w] * o * o
-	})
 }
 
 // missBack adds the derivatives of what missed adds to the samples expected.
 func (q *problem) missBack() {
-	q.misses(func(b, w, other, to int32, cost float64) {
-		p, o := q.prob[w], q.prob[other]
-		d := q.dmean[to] * cost
-		q.dn[b] += d * p * o * o
-		q.dout[w] += d * q.n[b] * o * o
-		q.dout[other] += d * q.n[b] * 2 * p * o
-	})
+	if q.missed == nil {
+		return
+	}
+	cost := q.par.missed * q.mispredict
+	for i := range q.forks {
+		k := &q.forks[i]
+		n, p, o := q.n[k.block], q.prob[k.out], q.prob[k.out+1]
+		dn, dp, do := q.dn[k.block], q.dout[k.out], q.dout[k.out+1]
+		if k.to[0] != leave {
+			d := q.dmean[k.to[0]] * cost
+			dn += d * p * o * o
+			dp += d * n * o * o
+			do += d * n * 2 * p * o
+		}
+		if k.to[1] != leave {
+			d := q.dmean[k.to[1]] * cost
+			dn += d * o * p * p
+			do += d * n * p * p
+			dp += d * n * 2 * o * p
+		}
+		q.dn[k.block], q.dout[k.out], q.dout[k.out+1] = dn, dp, do
+	}
 }
 
 // mayMiss has mispredicted branches cost that many samples each.
 func (q *problem) mayMiss(mispredict float64) {
 	q.mispredict = mispredict
 	if mispredict > 0 && q.par.missed > 0 {
-		q.missed, q.dmean = make([]float64, len(q.n)), make([]float64, len(q.n))
+		q.missed, q.dmean, q.forks = make([]float64, len(q.n)), make([]float64, len(q.n)), nil
+		for _, b := range q.branch {
+			if lo := q.flow.first[b]; q.flow.first[b+1] == lo+2 {
+				q.forks = append(q.forks, fork{b, lo, [2]int32{q.flow.outs[lo].to, q.flow.outs[lo+1].to}})
+			}
+		}
 	}
 }
 
@@ -613,18 +642,31 @@ func huber(r, far float64) (v, d float64) {
 	return r * r / 2, r
 }
 
+// A weighing is what explain needs of a block beside the samples expected there. far is hidden, as a logarithm. edge is
+// where the tail begins: without samples the x of explain, with samples its w.
+type weighing struct{ tilt, share, far, edge, logEdge float64 }
+
 // expect prepares explain. noise, if not nil, is by block where the logarithm of
-// the cost is expected to be, beside that of the median cost.
+// the cost is expected to be, beside that of the median cost; all else has to be as it was.
 func (q *problem) expect(noise []float64) {
 	for b, s := range q.samples {
-		k, c := q.invVar[b], 0.0
+		k, w := q.invVar[b], &q.weigh[b]
+		c := 0.0
 		if noise != nil {
 			c = noise[b]
+		} else {
+			w.share, w.far = s/k, q.par.hidden/math.Sqrt(k)
+			if s == 0 {
+				w.edge = w.far * math.Exp(w.far)
+			} else {
+				w.edge = w.share + w.far
+				w.logEdge = math.Log(w.edge)
+			}
 		}
 		if s == 0 {
-			q.tilt[b] = math.Exp(c) / k
+			w.tilt = math.Exp(c) / k
 		} else {
-			q.tilt[b] = c + s/k - math.Log(k)
+			w.tilt = c + w.share - math.Log(k)
 		}
 	}
 }
@@ -636,26 +678,28 @@ func (q *problem) expect(noise []float64) {
 // less than -h/sqrt(k), of hidden h, the last term goes on as a straight line, and
 // the derivative is zero at m = s + h*sqrt(k).
 func (q *problem) explain(b int, lam float64) (mean, value float64) {
-	s, k := q.samples[b], q.invVar[b]
-	h := q.par.hidden
+	s, k, by := q.samples[b], q.invVar[b], &q.weigh[b]
 	if s == 0 {
-		x := lam * q.tilt[b]
-		if x*x*k > h*h {
-			if far := h / math.Sqrt(k); x > far*math.Exp(far) {
-				return k * far, k * far * (1 + math.Log(x/far) - far/2)
-			}
+		x := lam * by.tilt
+		if x > by.edge {
+			return k * by.far, k * by.far * (1 + math.Log(x/by.far) - by.far/2)
 		}
 		w := lambert(x)
 		return k * w, k * w * (1 + w/2)
 	}
-	y, far := math.Log(lam)+q.tilt[b], h/math.Sqrt(k)
-	if w := s/k + far; y > w {
-		if z := y - math.Log(w); z > w {
-			return k * w, k*w - s*math.Log(w) + k*far*(z-s/k-far/2)
+	y := math.Log(lam) + by.tilt
+	if w := by.edge; y > w {
+		if z := y - by.logEdge; z > w {
+			return k * w, k*w - s*by.logEdge + k*by.far*(z-by.share-by.far/2)
 		}
 	}
-	w := omega(y)
-	u := s/k - w
+	var w float64
+	if y >= omegaLo && y < omegaHi { // omega, which the compiler does not inline
+		w = omegaMiddle(y)
+	} else {
+		w = omegaEnds(y)
+	}
+	u := by.share - w
 	return k * w, k*w - s*(y-w) + k*u*u/2
 }
 

@@ -7,16 +7,25 @@ import "math"
 // a block comes to, once per block and evaluation of a search, so the middle of
 // it is a table.
 func omega(y float64) float64 {
-	switch {
-	case y < omegaLo:
+	if y >= omegaLo && y < omegaHi {
+		return omegaMiddle(y)
+	}
+	return omegaEnds(y)
+}
+
+// omegaMiddle is omega between omegaLo and omegaHi. It is small enough for the compiler to inline.
+func omegaMiddle(y float64) float64 {
+	t := (y - omegaLo) * omegaSteps
+	i := int(t)
+	t -= float64(i)
+	p := &omegaTable[i]
+	return p[0] + t*(p[1]+t*(p[2]+t*p[3]))
+}
+
+// omegaEnds is omega elsewhere.
+func omegaEnds(y float64) float64 {
+	if y < omegaLo {
 		return lambert(math.Exp(y))
-	case y < omegaHi:
-		t := (y - omegaLo) * omegaSteps
-		i := int(t)
-		t -= float64(i)
-		p, q := &omegaTable[i], &omegaTable[i+1]
-		d := q.w - p.w
-		return p.w + t*(p.slope+t*(3*d-2*p.slope-q.slope+t*(p.slope+q.slope-2*d)))
 	}
 	l := math.Log(y)
 	w := y - l + l/y*(1+(l-2)/(2*y))
@@ -38,18 +47,24 @@ const (
 	omegaSteps       = 16
 )
 
-// omegaTable has omega and its slope, per step, at the ends of all pieces.
-var omegaTable = func() (t [(omegaHi-omegaLo)*omegaSteps + 1]struct{ w, slope float64 }) {
-	for i := range t {
+// omegaTable has the coefficients of all pieces, which have omega and its slope at their ends.
+var omegaTable = func() (t [(omegaHi - omegaLo) * omegaSteps][4]float64) {
+	var w, slope float64 // at the end of the piece before
+	for i := range len(t) + 1 {
 		y := omegaLo + float64(i)/omegaSteps
-		w := math.Exp(min(y, 0))
+		last, lastSlope := w, slope
+		w = math.Exp(min(y, 0))
 		if y > 1 {
 			w = y
 		}
 		for range 50 { // Newton's method on w*exp(w-y) = 1 in the logarithm
 			w *= (1 + y - math.Log(w)) / (1 + w)
 		}
-		t[i].w, t[i].slope = w, w/(1+w)/omegaSteps
+		slope = w / (1 + w) / omegaSteps // for each step
+		if i > 0 {
+			d := w - last
+			t[i-1] = [4]float64{last, lastSlope, 3*d - 2*lastSlope - slope, lastSlope + slope - 2*d}
+		}
 	}
 	return t
 }()

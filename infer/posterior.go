@@ -239,7 +239,7 @@ func (q *problem) spread(x []float64, called callers, keep bool) spread {
 
 // draw returns the spread around x by disturbed searches. It spoils the state of q.
 func (q *problem) draw(x []float64, called callers, keep bool) spread {
-	q.forward(x)
+	q.run(x)
 	center, sure, known, visits, multiways, expected := q.center, q.sure, q.known, q.visits, q.multiways, q.level
 	best := q.logarithms()
 	weight := q.expected()
@@ -285,7 +285,9 @@ func (q *problem) draw(x []float64, called callers, keep bool) spread {
 		}
 		copy(y, x)
 		search.minimize(objective, y, e.drawn, e.tol)
-		q.forward(y)
+		if !search.there {
+			q.run(y)
+		}
 		q.logarithmsTo(&drawn)
 		axpy(-1, best.block, drawn.block)
 		axpy(-1, best.out, drawn.out)

@@ -114,7 +114,7 @@ func (pr *program) solve(x []float64, whole bool) {
 	}
 	pr.setGauge(x)
 	pr.setLevel(x)
-	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
+	pr.each(func(i int) { pr.probs[i].run(pr.part(x, i)) })
 	pr.contract(whole)
 	pr.refine(x, all)
 	pr.settle(x)
@@ -232,7 +232,7 @@ func (pr *program) refine(x []float64, e effort) {
 		return part.eval(y, grad, values)
 	}, y, e.together, e.tol)
 	part.each(func(j int) { pr.probs[of[j]].core.scatter(part.part(y, j), pr.part(x, of[j])) })
-	pr.each(func(i int) { pr.probs[i].forward(pr.part(x, i)) })
+	pr.each(func(i int) { pr.probs[i].run(pr.part(x, i)) })
 	pr.trail(x, rest, e)
 }
 
@@ -266,7 +266,7 @@ func (pr *program) trail(x []float64, ties []tie, e effort) {
 		}
 		q.center[0], q.sure[0] = math.Log(max(called[i], 1e-9)), 1/ties[i].sd
 		minimize(q.objective, xc, e.drawn, e.tol)
-		q.forward(xc)
+		q.run(xc)
 	})
 }
 

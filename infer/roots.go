@@ -316,7 +316,7 @@ func (pr *program) enter(r rooted, x []float64, ties []int) bool {
 	}
 	q.samples = samples
 	q.expect(nil)
-	q.forward(x)
+	q.run(x)
 	return best > 0
 }
 
@@ -441,7 +441,7 @@ func (pr *program) heed(x []float64) {
 			q.known = slices.Concat(known, seen)
 			minimize(q.objective, xc, settleEvals, 1e-6)
 			q.known = known
-			q.forward(xc)
+			q.run(xc)
 		}
 	}
 }

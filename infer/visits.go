@@ -259,7 +259,7 @@ func (pr *program) setLevel(x []float64) {
 		if len(q.visits) == 0 {
 			continue
 		}
-		q.forward(pr.part(x, i))
+		q.run(pr.part(x, i))
 		t := visitTold{factor: q.visitFactor(0, 0), samples: sumOf(q.samples), counted: q.counted()}
 		for _, o := range q.visits {
 			t.visits += math.Exp(o.logN)
