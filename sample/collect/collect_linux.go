@@ -626,7 +626,7 @@ func ioctlAll(fds []int, request uint) error {
 // believed only if it has the inode that was mapped.
 func openMapped(m *mmapRecord) *os.File {
 	proc := fmt.Sprintf("/proc/%d", m.pid)
-	if f, err := sample.OpenRegular(fmt.Sprintf("%s/map_files/%x-%x", proc, m.start, m.start+m.size)); err == nil {
+	if f, err := sample.OpenRegular(mapFile(m)); err == nil {
 		return f
 	}
 	if f := withInode(m.inode)(sample.OpenRegular(proc + "/exe")); f != nil {

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -66,6 +67,13 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 	if ok && time.Since(known.checked) < mostFresh {
 		return f.image(m.path, known.fileContent)
 	}
+	if ok { // a look at it will mostly do
+		version, looked := versionMapped(m)
+		if content, seen := f.seen[version]; looked && seen {
+			f.remember(key, version, content)
+			return f.image(m.path, content)
+		}
+	}
 	file := openMapped(m)
 	switch {
 	case file == nil && ok:
@@ -78,19 +86,43 @@ func (f *fileIDs) identify(m *mmapRecord) sample.ImageID {
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
 		return imageID(m.path, sample.BuildID{})
 	}
-	version := fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
+	version := versionOf(&st)
 	content, ok := f.seen[version]
 	if !ok {
 		if e, err := sample.ReadELF(file); err == nil { // else no image, but code all the same: the path must do
 			content = fileContent{e.Build, e.Go}
 		}
 	}
+	f.remember(key, version, content)
+	return f.image(m.path, content)
+}
+
+// remember notes what a mapped file is now.
+func (f *fileIDs) remember(key mappedFile, version fileVersion, content fileContent) {
 	if f.seen == nil || len(f.seen) >= maxFiles || len(f.mapped) >= maxFiles {
 		f.seen, f.mapped = map[fileVersion]fileContent{}, map[mappedFile]knownFile{}
 	}
 	f.seen[version] = content
 	f.mapped[key] = knownFile{content, time.Now()}
-	return f.image(m.path, content)
+}
+
+func versionOf(st *unix.Stat_t) fileVersion {
+	return fileVersion{st.Dev, st.Ino, time.Duration(st.Ctim.Nano())}
+}
+
+// versionMapped looks at a mapped file without opening it, which takes 6 us in place of 19 (BenchmarkIdentify). It returns
+// false if the process does not have it mapped any more, or the privilege to follow the link is lacking.
+func versionMapped(m *mmapRecord) (fileVersion, bool) {
+	var st unix.Stat_t
+	if unix.Stat(mapFile(m), &st) != nil {
+		return fileVersion{}, false
+	}
+	return versionOf(&st), true
+}
+
+// mapFile is the link of the kernel's that leads to a mapped file, deleted or not.
+func mapFile(m *mmapRecord) string {
+	return fmt.Sprintf("/proc/%d/map_files/%x-%x", m.pid, m.start, m.start+m.size)
 }
 
 // image returns the identity of a file with that content, and notes whether it is of Go. What runs

@@ -2,9 +2,14 @@ package collect
 
 import (
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"backfeed/sample"
 	"backfeed/sample/kernel"
@@ -120,6 +125,126 @@ func BenchmarkSnapshot(b *testing.B) {
 				n = len(snapshotOf(b, asked).procs.of)
 			}
 			b.ReportMetric(float64(n), "processes")
+		})
+	}
+}
+
+// mapFiles maps files of this machine into the test process as code, and returns the records of these mappings.
+func mapFiles(tb testing.TB, most int) []mmapRecord {
+	tb.Helper()
+	paths, err := filepath.Glob("/usr/bin/*")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, path := range paths {
+		f, err := sample.OpenRegular(path)
+		if err != nil {
+			continue
+		}
+		if b, err := unix.Mmap(int(f.Fd()), 0, 1, unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE); err == nil {
+			tb.Cleanup(func() { unix.Munmap(b) })
+			most--
+		}
+		f.Close()
+		if most == 0 {
+			break
+		}
+	}
+	return ownRecords(tb, func(m mmapRecord) bool { return strings.HasPrefix(m.path, "/usr/bin/") })
+}
+
+// ownRecords returns records of what this process has mapped, of those that are wanted.
+func ownRecords(tb testing.TB, want func(mmapRecord) bool) []mmapRecord {
+	tb.Helper()
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	all, err := parseMaps(f, os.Getpid())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(m mmapRecord) bool { return !want(m) })
+}
+
+// TestIdentifyAgain: a file that was looked at is not read again as long as nobody writes to it, and then it is.
+func TestIdentifyAgain(t *testing.T) {
+	code := make([]byte, os.Getpagesize())
+	file, err := os.Create(filepath.Join(t.TempDir(), "code"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.Write(code); err != nil {
+		t.Fatal(err)
+	}
+	b, err := unix.Mmap(int(file.Fd()), 0, len(code), unix.PROT_READ|unix.PROT_EXEC, unix.MAP_PRIVATE)
+	if err != nil {
+		t.Skip("code cannot be mapped here: ", err)
+	}
+	defer unix.Munmap(b)
+	records := ownRecords(t, func(m mmapRecord) bool { return m.path == file.Name() })
+	if len(records) != 1 {
+		t.Fatalf("%d mappings of %s", len(records), file.Name())
+	}
+	m := &records[0]
+	if _, ok := versionMapped(m); !ok {
+		t.Skip("to follow map_files takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE")
+	}
+	var f fileIDs
+	identify := func(want sample.BuildID) {
+		t.Helper()
+		if got := f.identify(m); got.Build != want || got.Path != file.Name() {
+			t.Errorf("identified as %v, want build %v", got, want)
+		}
+		for key, known := range f.mapped {
+			known.checked = time.Time{}
+			f.mapped[key] = known
+		}
+	}
+	identify(sample.BuildID{})
+	noted := sample.BuildID{7} // in the place of what the file says
+	for version := range f.seen {
+		f.seen[version] = fileContent{build: noted}
+	}
+	identify(noted)
+	time.Sleep(20 * time.Millisecond) // times of files had steps of a tick, before Linux 6.13
+	if _, err := file.WriteAt([]byte{1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	identify(sample.BuildID{})
+	if len(f.seen) != 2 {
+		t.Errorf("%d versions of the file were seen, want 2", len(f.seen))
+	}
+}
+
+// BenchmarkIdentify: of a mapped file, by what is known of it. The clock of a busy machine says little: cpu-ns are of the processor.
+func BenchmarkIdentify(b *testing.B) {
+	records := mapFiles(b, 200)
+	var f fileIDs
+	for name, before := range map[string]func(){
+		"new": func() { f.seen, f.mapped = nil, nil },
+		"seen a second ago": func() {
+			for key, known := range f.mapped {
+				known.checked = time.Time{}
+				f.mapped[key] = known
+			}
+		},
+		"seen now": func() {},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for i := range records {
+				f.identify(&records[i])
+			}
+			start := ProcessorTime()
+			for b.Loop() {
+				before()
+				for i := range records {
+					f.identify(&records[i])
+				}
+			}
+			b.ReportMetric(float64(ProcessorTime()-start)/float64(b.N)/float64(len(records)), "cpu-ns/file")
 		})
 	}
 }
