@@ -14,7 +14,7 @@ import (
 )
 
 var diffCmd = &command{
-	name: "diff", args: "OLD NEW [--for go|llvm] [--by procedure|block] [--proc NAME]", short: "say what a build would decide otherwise by another profile, or compare two recordings",
+	name: "diff", args: "OLD NEW [--for go|llvm] [--by procedure|block] [--proc NAME] [--units N,N]", short: "say what a build would decide otherwise by another profile, or compare two recordings",
 	long: `Two profiles are compared by what a build decides by them, two recordings by where time went.
 
 OLD and NEW are profiles: of pprof for --for go, sample profiles for llvm, text or binary
@@ -49,11 +49,17 @@ a recording share one unknown factor.
 --by block lists basic blocks that have samples, --proc NAME all blocks of one procedure. Of two builds
 of a program, procedures are matched by name, or by code if they were renamed, and blocks by their
 instructions, their operations or their source lines; both builds are needed. Images are one program if
-they have the same path, or the same file name and no other of that name was sampled.`,
+they have the same path, or the same file name and no other of that name was sampled.
+
+--units says how much was done while each was recorded, such as requests or runs: then amounts for a unit of
+that are compared and not shares, of which one that falls makes all others rise. Of samples of time that is
+processor time; then it is listed, too, what each cause costs, at least and at most, which is real if the two
+are apart. Executions are for a unit as well. ` + "`backfeed help slow`" + ` has an example.`,
 	reads: symfsHelp,
 	examples: `backfeed diff default.pgo new.pgo --fail-on clear
 backfeed diff old.prof new.prof --for llvm --format markdown
-backfeed diff before.bfr after.bfr --by block --proc lookup`,
+backfeed diff before.bfr after.bfr --by block --proc lookup
+backfeed diff before.bfr after.bfr --units 120000,125000`,
 	run: runDiff,
 }
 
@@ -69,7 +75,7 @@ func runDiff(c *cli, args []string) error {
 		return c.usage(err)
 	}
 	changed := func(names ...string) bool { return slices.ContainsFunc(names, fs.Changed) }
-	if input.IsRecording(fs.Arg(0)) || input.IsRecording(fs.Arg(1)) || changed("by", "proc", "symfs") {
+	if input.IsRecording(fs.Arg(0)) || input.IsRecording(fs.Arg(1)) || changed("by", "proc", "symfs", "units") {
 		if changed("for", "fail-on", "unclear") {
 			return c.usage(errors.New("--for, --fail-on and --unclear are about profiles, and these are recordings"))
 		}

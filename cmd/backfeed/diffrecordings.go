@@ -1,6 +1,9 @@
 package main
 
 import (
+	"fmt"
+	"strconv"
+
 	"backfeed/cmd/internal/fail"
 	"backfeed/cmd/internal/flagset"
 	"backfeed/cmd/internal/input"
@@ -13,6 +16,7 @@ type diffFlags struct {
 	by    *flagset.Choice
 	proc  *string
 	lines *int
+	units *[]string
 	opt   *input.Options
 }
 
@@ -22,6 +26,7 @@ func (c *cli) diffFlags() diffFlags {
 		by:    c.choice("by", "of recordings, what to compare", "procedure", "block"),
 		proc:  c.fs.String("proc", "", "of recordings, compare the blocks of procedure `name`"),
 		lines: c.fs.IntP("lines", "n", 20, "of recordings, print at most `N` lines; 0 prints all"),
+		units: c.fs.StringSlice("units", nil, "of recordings, units of work: `N` of OLD and that of NEW; what a unit takes is compared, and not shares"),
 		opt:   c.inputs(),
 	}
 	c.inference(flags.opt)
@@ -51,12 +56,35 @@ func (c *cli) diffRecordings(before, after string, flags diffFlags, format *flag
 	if *flags.proc != "" {
 		what.Proc = func(name string) bool { return report.IsNamed(name, *flags.proc) }
 	}
+	if len(*flags.units) > 0 {
+		w, err := unitsOf(sideOf(sides[0]), sideOf(sides[1]), *flags.units)
+		if err != nil {
+			return c.usage(fmt.Errorf("--units: %w", err))
+		}
+		what.Work = w
+	}
 	d := compare.Recordings(sideOf(sides[0]), sideOf(sides[1]), what)
 	if *flags.proc != "" && len(d.Rows) == 0 {
 		return fail.Errorf(fail.Nothing, "diff: no samples of a procedure %s in either recording (`backfeed prof` lists those that have some)", *flags.proc)
 	}
 	doc := report.NewRecordingDiff(d, *flags.lines)
 	return c.print("-", format, doc, doc.Rows, doc.Text)
+}
+
+// unitsOf reads how much was done in either recording.
+func unitsOf(before, after compare.Side, units []string) (*compare.Work, error) {
+	var done [2]float64
+	if len(units) != len(done) {
+		return nil, fmt.Errorf("%d numbers, want that of OLD and that of NEW: 1000,1200", len(units))
+	}
+	for i, u := range units {
+		n, err := strconv.ParseFloat(u, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no number", u)
+		}
+		done[i] = n
+	}
+	return compare.NewWork(before, after, done)
 }
 
 // sideOf is a recording as package compare takes it.

@@ -23,10 +23,16 @@ func TestDiffRecordings(t *testing.T) {
 	tinyRecording(t, dir, "a.bfr", "/v1/tiny", map[string]uint64{"exported": 500, "twice": 400}, 10)
 	tinyRecording(t, dir, "b.bfr", "/v1/tiny", map[string]uint64{"exported": 510, "twice": 200, "never": 150}, 12)
 	tinyRecording(t, dir, "c.bfr", "/v2/tiny", map[string]uint64{"exported": 1000, "twice": 810}, 20)
+	for name, procs := range map[string]map[string]uint64{"a": {"exported": 500, "twice": 400}, "b": {"exported": 510, "twice": 200, "never": 150}} {
+		rec := tinyRecording(t, dir, "", "/v1/tiny", procs, 10)
+		rec.Counts[0].Weight = rec.Counts[0].Delivered() * 1e6 // ns
+		testtool.Write(t, dir, "timed-"+name+".bfr", string(rec.Encode()))
+	}
 	symfs := filepath.Join(here, filepath.Dir(statsELF))
 	t.Chdir(dir)
 	var text strings.Builder
-	for _, args := range []string{"a.bfr b.bfr", "a.bfr c.bfr --format markdown", "b.bfr a.bfr --by block", "a.bfr b.bfr --proc twice"} {
+	for _, args := range []string{"a.bfr b.bfr", "a.bfr c.bfr --format markdown", "b.bfr a.bfr --by block", "a.bfr b.bfr --proc twice",
+		"timed-a.bfr timed-b.bfr --units 100,80", "timed-a.bfr timed-a.bfr --units 100,50 -n 2"} {
 		text.WriteString("$ backfeed diff " + args + "\n")
 		text.WriteString(must(t, append([]string{"diff", "--symfs", symfs}, strings.Fields(args)...)...) + "\n")
 	}
@@ -41,6 +47,11 @@ func TestDiffRecordings(t *testing.T) {
 		{"a.bfr b.bfr --proc absent", exitNothing, "no samples of a procedure absent"},
 		{"a.bfr absent", exitFailed, "no such file"},
 		{"a.bfr b.bfr --event cycles", exitNothing, "cycles"},
+		{"a.bfr b.bfr --units 3,4", exitUsage, "how much a sample of cpu-clock stands for"},
+		{"timed-a.bfr timed-b.bfr --units 3", exitUsage, "--units: 1 numbers"},
+		{"timed-a.bfr timed-b.bfr --units 3,0", exitUsage, "0 was done"},
+		{"timed-a.bfr timed-b.bfr --units 3,NaN", exitUsage, "NaN was done"},
+		{"timed-a.bfr timed-b.bfr --units 3,x", exitUsage, `"x" is no number`},
 	} {
 		if code, _, stderr := runCLI(t, append([]string{"diff", "--symfs", symfs}, strings.Fields(tt.args)...)...); code != tt.code || !strings.Contains(stderr, tt.want) {
 			t.Errorf("diff %s: exit code %d, %q", tt.args, code, stderr)

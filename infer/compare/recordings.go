@@ -2,6 +2,8 @@ package compare
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -23,6 +25,7 @@ type Side struct {
 type What struct {
 	Proc    func(name string) bool // the blocks of procedures with such a name; nil is all procedures
 	ByBlock bool                   // compare blocks, which a Proc implies
+	Work    *Work                  // amounts for each unit of work are compared; nil: shares
 }
 
 // A Difference is what differs between two recordings.
@@ -33,7 +36,20 @@ type Difference struct {
 	Blocks  Blocks // if ByBlock is set
 	Rows    []Row  // real differences first, the largest first
 	Real    int    // how many of Rows chance does not explain
+	Work    *Work  // nil if shares are compared
 }
+
+// Work is what two recordings have done, and how much for each unit of that.
+type Work struct {
+	Done  [2]float64          // before, after
+	Unit  string              // of what is told for each: "s", or the event
+	Each  [2]float64          // what a sample stands for, in Unit, for each unit of work
+	All   Row                 // all samples
+	Spent [2]*explain.Summary // where their time went; nil where samples do not tell that
+}
+
+// ErrWork says that what was done cannot be compared.
+var ErrWork = errors.New("amounts for each unit of work")
 
 // Blocks counts the blocks of the procedures that were compared by block.
 type Blocks struct {
@@ -46,7 +62,7 @@ type Blocks struct {
 // A Row is one procedure, one block, or samples that have neither, before and after.
 type Row struct {
 	Old, New   Part
-	Difference float64 // of the shares
+	Difference float64 // of the shares; of the amounts for each unit of work, if that is compared
 	Low, High  float64 // of Difference, with 95 % confidence: what chance of sampling allows, not what runs differ by
 	Z, P       float64 // as in a Change
 	Real       bool    // chance does not explain the difference
@@ -64,6 +80,7 @@ type Row struct {
 type Part struct {
 	Samples    uint64
 	Share      float64          // of the samples of the recording
+	Amount     float64          // for each unit of work, if that is compared
 	Executions *float64         // nil is unknown
 	Confidence infer.Confidence // of the executions; CPI has the same
 	CPI        *float64         // cycles per instruction; nil is unknown
@@ -83,7 +100,7 @@ type differ struct {
 // open: procedures of two builds of a program are matched by package stale. Samples without
 // a procedure are rows, too, unless one procedure is asked for.
 func Recordings(before, after Side, what What) *Difference {
-	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil}, proc: what.Proc, sides: [2]Side{before, after}}
+	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil, Work: what.Work}, proc: what.Proc, sides: [2]Side{before, after}}
 	for i, s := range d.sides {
 		d.Samples[i] = s.Profile.Samples.Total
 		if x, err := explain.New(s.Profile, s.Recording); err == nil {
@@ -91,8 +108,14 @@ func Recordings(before, after Side, what What) *Difference {
 			if d.ByBlock { // whose time is asked for block by block
 				continue
 			}
+			var sum explain.Summary
 			for _, e := range x.All() {
 				d.spent[i][e.Result] = e.Ideal()
+				sum.Add(&e.Summary)
+			}
+			if d.Work != nil {
+				sum.Add(x.Rest())
+				d.Work.Spent[i] = &sum
 			}
 		}
 	}
@@ -104,6 +127,61 @@ func Recordings(before, after Side, what What) *Difference {
 	}
 	d.judge()
 	return d.Difference
+}
+
+// NewWork finds out what a sample of either recording stands for, where so much was done before and after, such as requests. Errors wrap
+// ErrWork.
+func NewWork(before, after Side, done [2]float64) (*Work, error) {
+	w := &Work{Done: done}
+	var units [2]string
+	for i, s := range []Side{before, after} {
+		if !(done[i] > 0) || math.IsInf(done[i], 0) {
+			return nil, fmt.Errorf("%w: %g was done, want more than 0", ErrWork, done[i])
+		}
+		var weight, samples float64
+		for _, c := range s.Recording.Counts {
+			if c.Event.Name != s.Profile.Event.Name {
+				continue
+			}
+			if c.Weight == 0 && c.Delivered() > 0 {
+				return nil, fmt.Errorf("%w: it is not known how much a sample of %s stands for", ErrWork, c.Event.Name)
+			}
+			units[i] = c.Event.Unit
+			weight, samples = weight+float64(c.Weight), samples+float64(c.Delivered())
+		}
+		if w.Each[i] = weight / max(samples, 1) / done[i]; units[i] == "ns" {
+			w.Each[i] /= 1e9
+		}
+	}
+	if units[0] != units[1] {
+		return nil, fmt.Errorf("%w: samples of %s before, of %s after", ErrWork, units[0], units[1])
+	}
+	if w.Unit = units[0]; w.Unit == "ns" {
+		w.Unit = "s"
+	}
+	return w, nil
+}
+
+// exposed returns what the numbers of samples are held against: the totals if shares are compared; else how much was done in samples, so
+// much that samples are few beside it. each is what one sample of such a total is.
+func (d *Difference) exposed() (totals [2]uint64, each float64) {
+	if d.Work == nil {
+		return d.Samples, 1
+	}
+	const few = 1 << 14
+	least := min(d.Work.Each[0], d.Work.Each[1])
+	most := 0.0
+	for i, n := range d.Samples {
+		most = max(most, float64(n)*d.Work.Each[i]) // amounts
+	}
+	if !(least > 0 && most > 0) {
+		return d.Samples, 0
+	}
+	each = few * most
+	for i := range totals {
+		totals[i] = uint64(min(math.Round(each/d.Work.Each[i]), 1<<62))
+	}
+	return totals, each
 }
 
 // images pairs the images of the two: those of the new one in order, then those of
@@ -304,15 +382,16 @@ func (d *differ) judge() {
 	for i := range d.Rows {
 		pairs = append(pairs, [2]uint64{d.Rows[i].Old.Samples, d.Rows[i].New.Samples})
 	}
-	for i, ch := range Changes(pairs, d.Samples) {
-		r := &d.Rows[i]
-		r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
-		r.New.Share = float64(ch.New) / float64(d.Samples[1])
-		r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
-		r.Low, r.High = Interval(pairs[i], d.Samples)
+	totals, _ := d.exposed()
+	for i, ch := range Changes(pairs, totals) {
+		d.decide(&d.Rows[i], ch)
 		if ch.Real {
 			d.Real++
 		}
+	}
+	if d.Work != nil {
+		d.Work.All = Row{Old: Part{Samples: d.Samples[0]}, New: Part{Samples: d.Samples[1]}}
+		d.decide(&d.Work.All, Changes([][2]uint64{d.Samples}, totals)[0])
 	}
 	slices.SortStableFunc(d.Rows, func(a, b Row) int {
 		if a.Real != b.Real {
@@ -324,6 +403,35 @@ func (d *differ) judge() {
 		return cmp.Or(cmp.Compare(math.Abs(b.Difference), math.Abs(a.Difference)), cmp.Compare(a.Image, b.Image),
 			cmp.Compare(a.Proc, b.Proc), cmp.Compare(a.addr(), b.addr()), cmp.Compare(a.Lost, b.Lost))
 	})
+}
+
+// Apart reports whether amounts that are between two ends each are apart by more than sampling allows, with 95 % confidence.
+func (d *Difference) Apart(old, new [2]float64) bool {
+	totals, _ := d.exposed()
+	samples := func(of int, amount float64) uint64 { return uint64(max(0, math.Round(amount/d.Work.Each[of]))) }
+	switch {
+	case new[0] > old[1]:
+		low, _ := Interval([2]uint64{samples(0, old[1]), samples(1, new[0])}, totals)
+		return low > 0
+	case old[0] > new[1]:
+		_, high := Interval([2]uint64{samples(0, old[0]), samples(1, new[1])}, totals)
+		return high < 0
+	}
+	return false
+}
+
+// decide says how a row differs, of which ch is known.
+func (d *differ) decide(r *Row, ch Change) {
+	r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
+	r.New.Share = float64(ch.New) / float64(d.Samples[1])
+	r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
+	totals, each := d.exposed()
+	r.Low, r.High = Interval([2]uint64{ch.Old, ch.New}, totals)
+	if d.Work == nil {
+		return
+	}
+	r.Old.Amount, r.New.Amount = float64(ch.Old)*d.Work.Each[0], float64(ch.New)*d.Work.Each[1]
+	r.Difference, r.Low, r.High = r.New.Amount-r.Old.Amount, r.Low*each, r.High*each
 }
 
 // addr is where a block lies, in the newer build if it is there; 0 of what is no block.

@@ -163,3 +163,56 @@ func TestInterval(t *testing.T) {
 		t.Errorf("of nothing: %v to %v", low, high)
 	}
 }
+
+// TestAmounts: amounts for a unit of work are as Poisson's distribution has them, whatever was done and whatever a sample stands for.
+func TestAmounts(t *testing.T) {
+	const trials = 1000
+	for _, tt := range []struct {
+		each    [2]float64 // s for each unit of work
+		before  float64    // samples that are expected
+		ratio   float64    // of amounts
+		atLeast int        // intervals of 1000 that hold the difference
+	}{
+		{[2]float64{1e-3, 1e-3}, 1000, 1, 935},
+		{[2]float64{1e-3, 1e-3}, 1000, 0.5, 935},
+		{[2]float64{1e-5, 3e-4}, 900, 1.2, 935},
+		{[2]float64{2e-5, 1e-3}, 3000, 1, 935},
+		{[2]float64{1e-3, 1e-3}, 8, 2, 925},
+	} {
+		r := rand.New(rand.NewPCG(1, 2))
+		held, real := 0, 0
+		after := tt.before * tt.ratio * tt.each[0] / tt.each[1]
+		want := tt.before * tt.each[0] * (tt.ratio - 1)
+		for range trials {
+			d := &differ{Difference: &Difference{Work: &Work{Each: tt.each}}}
+			d.Rows = []Row{{Old: Part{Samples: poisson(r, tt.before)}, New: Part{Samples: poisson(r, after)}}}
+			d.Samples = [2]uint64{d.Rows[0].Old.Samples, d.Rows[0].New.Samples}
+			d.judge()
+			row := d.Rows[0]
+			if row.Low <= want && want <= row.High {
+				held++
+			}
+			if row.Real {
+				real++
+			}
+			if math.Abs(row.Difference-(row.New.Amount-row.Old.Amount)) > 1e-12 || row.Difference != d.Work.All.Difference {
+				t.Fatalf("%+v, all %+v", row, d.Work.All)
+			}
+		}
+		if held < tt.atLeast || tt.ratio == 1 && real > trials/10 || tt.ratio == 0.5 && real < trials*99/100 {
+			t.Errorf("%+v: %d of %d intervals hold the difference, %d are real", tt, held, trials, real)
+		}
+	}
+}
+
+// poisson draws a number with such a mean.
+func poisson(r *rand.Rand, mean float64) uint64 {
+	if mean > 500 { // by the normal distribution
+		return uint64(max(0, math.Round(mean+math.Sqrt(mean)*r.NormFloat64())))
+	}
+	n, p := uint64(0), r.Float64()
+	for limit := math.Exp(-mean); p > limit; n++ {
+		p *= r.Float64()
+	}
+	return n
+}
