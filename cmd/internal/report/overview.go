@@ -16,7 +16,10 @@ type Overview struct {
 	From       string            `json:"from,omitempty"` // of a store: when the first of its epochs began, in RFC 3339
 	To         string            `json:"to,omitempty"`   // and the last ended
 	Hosts      int               `json:"hosts,omitempty"`
-	Lost       map[string]uint64 `json:"lost"` // samples, by why they have no procedure
+	Runs       []RunRow          `json:"runs,omitempty"`          // of recorders, as far as they are known
+	Unlisted   uint64            `json:"unlisted_runs,omitempty"` // further ones
+	Usage      *RunUsage         `json:"usage,omitempty"`         // of all runs of which it is known
+	Lost       map[string]uint64 `json:"lost"`                    // samples, by why they have no procedure
 	Findings   []Insight         `json:"findings"`
 	Items      []ProcItem        `json:"items"` // procedures, those with most cycles first
 

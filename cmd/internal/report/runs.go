@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"io"
+	"math/bits"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,6 +52,127 @@ func RunRows(rec *sample.Recording) []RunRow {
 
 // maxDate is the year 9999, in ms since 1970: what is later has no form.
 const maxDate = 253_370_764_800_000
+
+// TotalUsage is what all runs used of which that is known, and how many these are. It is nil if it is known of none.
+func TotalUsage(rows []RunRow) (all *RunUsage, known int) {
+	for _, r := range rows {
+		u := r.Usage
+		switch {
+		case u == nil:
+			continue
+		case all == nil:
+			sum := *u
+			all = &sum
+		default:
+			all.UserSeconds += u.UserSeconds
+			all.SystemSeconds += u.SystemSeconds
+			if u.MemoryBytes > all.MemoryBytes || u.MemoryBytes == all.MemoryBytes && !u.MemoryUnder {
+				all.MemoryBytes, all.MemoryUnder = u.MemoryBytes, u.MemoryUnder
+			}
+			for _, n := range [][2]*uint64{
+				{&all.MinorFaults, &u.MinorFaults}, {&all.MajorFaults, &u.MajorFaults}, {&all.Waited, &u.Waited}, {&all.Preempted, &u.Preempted},
+				{&all.ReadBlocks, &u.ReadBlocks}, {&all.WrittenBlocks, &u.WrittenBlocks},
+			} {
+				*n[0] = capped(*n[0], *n[1])
+			}
+		}
+		known++
+	}
+	return all, known
+}
+
+// capped is a sum, or the most that there is.
+func capped(a, b uint64) uint64 {
+	sum, over := bits.Add64(a, b, 0)
+	if over > 0 {
+		return 1<<64 - 1
+	}
+	return sum
+}
+
+// maxNamed is how many commands and hosts RunFacts names.
+const maxNamed = 3
+
+// RunFacts are what is known of the runs of a recording: commands, hosts, dates, and what they used in all. quote makes an
+// argument a word; unlisted are further runs, of which nothing is known.
+func RunFacts(rows []RunRow, unlisted uint64, quote func(string) string) []Fact {
+	var facts []Fact
+	add := func(name, value string) {
+		if value != "" {
+			facts = append(facts, Fact{name, value})
+		}
+	}
+	var commands, hosts, began []string
+	seconds := 0.0
+	for _, r := range rows {
+		words := make([]string, len(r.Command))
+		for i, arg := range r.Command {
+			words[i] = quote(arg)
+		}
+		commands, hosts, began = append(commands, strings.Join(words, " ")), append(hosts, r.Host), append(began, r.Began)
+		seconds += r.Seconds
+	}
+	add("command", named(commands))
+	add("host", named(hosts))
+	if len(rows) == 0 {
+		return facts
+	}
+	slices.Sort(began)
+	lasted := ""
+	if seconds > 0 {
+		lasted = ", for " + Seconds(seconds)
+	}
+	switch first, last := began[0], began[len(began)-1]; {
+	case len(rows) == 1 && first != "":
+		add("recorded", first+lasted)
+	case len(rows) > 1:
+		when := ""
+		if first != "" {
+			when = fmt.Sprintf(", begun %s to %s", first, last)
+		}
+		if lasted != "" {
+			lasted += " in all"
+		}
+		add("recorded", fmt.Sprintf("%d runs%s%s", len(rows), when, lasted))
+	case lasted != "":
+		add("recorded", strings.TrimPrefix(lasted, ", "))
+	}
+	if unlisted > 0 {
+		add("further runs", Integer(unlisted)+", of which the recording has no more than their samples")
+	}
+	u, known := TotalUsage(rows)
+	if u == nil {
+		return facts
+	}
+	of := ""
+	if all := uint64(len(rows)); uint64(known) < all || unlisted > 0 {
+		of = fmt.Sprintf(" (of %d of %d runs)", known, capped(all, unlisted))
+	}
+	add("processor time"+of, fmt.Sprintf("%s in user code, %s in the kernel", Seconds(u.UserSeconds), Seconds(u.SystemSeconds)))
+	add("page faults"+of, fmt.Sprintf("%d, %d of them with reading from disk", capped(u.MinorFaults, u.MajorFaults), u.MajorFaults))
+	add("context switches"+of, fmt.Sprintf("%d, %d of them while it could have run on", capped(u.Waited, u.Preempted), u.Preempted))
+	if u.MemoryBytes > 0 {
+		under := ""
+		if u.MemoryUnder {
+			under = "less than "
+		}
+		n := Count(float64(u.MemoryBytes))
+		digits := strings.TrimRight(n, "kMGTPE")
+		add("most memory of a process"+of, under+digits+" "+n[len(digits):]+"B")
+	}
+	return facts
+}
+
+// named lists the first names that are different and not empty, and says how many more there are.
+func named(names []string) string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
 
 // WriteRuns writes the table of RunRows. quote makes an argument a word.
 func WriteRuns(w io.Writer, rows []RunRow, quote func(string) string, style Style) error {

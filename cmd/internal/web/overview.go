@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"backfeed/cmd/internal/emit"
+	"backfeed/cmd/internal/prose"
 	"backfeed/cmd/internal/report"
 	"backfeed/feedback"
 	"backfeed/infer"
@@ -80,6 +81,8 @@ func (v *View) items(n int) *report.Overview {
 	if s := v.seconds(p.Samples.Total); !math.IsNaN(s) {
 		o.Seconds = &s
 	}
+	o.Runs, o.Unlisted = report.RunRows(v.src.Recording), v.src.Recording.Unlisted
+	o.Usage, _ = report.TotalUsage(o.Runs)
 	for _, q := range v.procs {
 		if len(o.Items) == n {
 			break
@@ -89,8 +92,8 @@ func (v *View) items(n int) *report.Overview {
 	return o
 }
 
-// recorded are the facts that an overview begins with. A recording does not know its command: the
-// programs in it stand for that.
+// recorded are the facts that an overview begins with. A recording need not know its command: the
+// programs in it stand for that, too.
 func (v *View) recorded(o *report.Overview) []report.Fact {
 	p := v.src.Profile
 	facts := []report.Fact{}
@@ -114,6 +117,7 @@ func (v *View) recorded(o *report.Overview) []report.Fact {
 		}
 		add("read from", "%s%s", strings.Join(o.Sources[:min(3, len(o.Sources))], ", "), more)
 	}
+	facts = append(facts, report.RunFacts(o.Runs, o.Unlisted, prose.ShellWord)...)
 	if o.From != "" {
 		add("recorded", "%s to %s", o.From, o.To)
 	}
