@@ -34,7 +34,7 @@ func WriteAlignment(w io.Writer, ip *infer.ImageProfile, a *layout.Alignment, n 
 
 // AlignTable is a table of the first n items of a; href leads to the procedure of one, "" is nowhere, and nil too.
 func AlignTable(a *layout.Alignment, n int, style Style, href func(image.Symbol) string) *Table {
-	t := NewTable(Right("saved"), Right("executions"), Right("bytes").Drop(3).Less(), Right("align"), Right("padding"),
+	t := NewTable(Right("saved"), Right("executions").Less(), Right("bytes").Drop(3).Less(), Right("align"), Right("padding").Less(),
 		Right("windows").Drop(1).Less(), Right("aligned").Drop(1).Less(), Right("lines").Drop(2).Less(), Right("aligned").Drop(2).Less(), Left("kind"), Procedures("code").Main())
 	for i := range a.Items[:n] {
 		it := &a.Items[i]

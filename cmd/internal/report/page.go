@@ -60,13 +60,49 @@ var htmlFiles embed.FS
 
 // pages are the templates in html, by file name.
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"clean": Clean, "dict": dict, "breakable": breakable, "badge": Badge, "initial": initial,
+	"clean": Clean, "prose": Prose, "dict": dict, "breakable": breakable, "badge": Badge, "initial": initial,
 }).ParseFS(htmlFiles, "html/*.tmpl"))
 
-// breakable is a name as markup that lines may end in behind its scopes and packages.
+// breakable is a name as markup that lines may end in behind its scopes and packages, and between the parts of what is
+// joined by dots; numbers stay whole.
 func breakable(name string) template.HTML {
 	text := template.HTMLEscapeString(Clean(name))
-	return template.HTML(strings.NewReplacer("::", "::<wbr/>", "/", "/<wbr/>", "_", "_<wbr/>").Replace(text))
+	var b strings.Builder
+	for i := range len(text) {
+		b.WriteByte(text[i])
+		next := byte(' ')
+		if i+1 < len(text) {
+			next = text[i+1]
+		}
+		switch c := text[i]; {
+		case c == '/', c == '_', c == ':' && i > 0 && text[i-1] == ':', c == '.' && (next < '0' || next > '9'):
+			b.WriteString("<wbr/>")
+		}
+	}
+	return template.HTML(b.String())
+}
+
+// Prose is a text for people as markup: what stands between backquotes, as commands do, is code. Backquotes
+// within a word, as names may have them, are text.
+func Prose(text string) template.HTML {
+	text = template.HTMLEscapeString(Clean(text)) // where no backquote comes or goes
+	var b strings.Builder
+	for {
+		start := strings.IndexByte(text, '`')
+		if start < 0 {
+			b.WriteString(text)
+			return template.HTML(b.String())
+		}
+		end := start + 1 + strings.IndexByte(text[start+1:], '`')
+		switch {
+		case end <= start+1, start > 0 && !strings.ContainsRune(" (", rune(text[start-1])), end+1 < len(text) && !strings.ContainsRune(" .,;:)", rune(text[end+1])):
+			b.WriteString(text[:start+1])
+			text = text[start+1:]
+		default:
+			b.WriteString(text[:start] + "<code>" + text[start+1:end] + "</code>")
+			text = text[end+1:]
+		}
+	}
 }
 
 // asset returns a file of html, which exists.

@@ -49,3 +49,34 @@ func lightness(t *testing.T, colour string) float64 {
 	}
 	return 116*math.Cbrt(y) - 16
 }
+
+// TestProse: commands are code, nothing in a text is markup, and names that have backquotes are text.
+func TestProse(t *testing.T) {
+	for _, tt := range []struct{ text, want string }{
+		{"plain", "plain"},
+		{"`backfeed record` records, `perf` (`perf record`) too: `x`.", "<code>backfeed record</code> records, <code>perf</code> (<code>perf record</code>) too: <code>x</code>."},
+		{"see `layout --for '<b>'`; <script>alert(1)</script>", "see <code>layout --for &#39;&lt;b&gt;&#39;</code>; &lt;script&gt;alert(1)&lt;/script&gt;"},
+		{"`<script>alert(1)</script>` and `</code><img src=x>`", "<code>&lt;script&gt;alert(1)&lt;/script&gt;</code> and <code>&lt;/code&gt;&lt;img src=x&gt;</code>"},
+		{"a`b and c`d: `prof` shows them", "a`b and c`d: <code>prof</code> shows them"},
+		{"`", "`"}, {"``", "``"}, {"`open", "`open"}, {"x `", "x `"}, {"`a`b` c", "`a`b` c"}, {"", ""},
+		{"\x1b[31m`\n`", `\x1b[31m` + "`\\n`"},
+	} {
+		if got := string(Prose(tt.text)); got != tt.want {
+			t.Errorf("Prose(%q) = %q, want %q", tt.text, got, tt.want)
+		}
+	}
+}
+
+// TestBreakable: a long name has places where a line may end, and none in a number.
+func TestBreakable(t *testing.T) {
+	for _, tt := range []struct{ name, want string }{
+		{"main.(*plain).peek", "main.<wbr/>(*plain).<wbr/>peek"},
+		{"std::map<a_b>::find", "std::<wbr/>map&lt;a_<wbr/>b&gt;::<wbr/>find"},
+		{"gcd_sum.constprop.0", "gcd_<wbr/>sum.<wbr/>constprop.0"},
+		{"99.9 %", "99.9 %"}, {"a:b", "a:b"}, {"größe/x.c:7", "größe/<wbr/>x.<wbr/>c:7"}, {"", ""},
+	} {
+		if got := string(breakable(tt.name)); got != tt.want {
+			t.Errorf("breakable(%q) = %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

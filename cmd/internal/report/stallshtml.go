@@ -58,6 +58,14 @@ func orElse(also []string) string {
 	return "or " + strings.Join(also, ", ")
 }
 
+// waited prints cycles that are not quite none.
+func waited(n float64) string {
+	if n < 0.005 {
+		return "<0.01"
+	}
+	return cycles(n)
+}
+
 // StallsHTML lists stalls; href leads to the code of one, "" is nowhere.
 func StallsHTML(caption string, stalls []StallRow, names Style, href func(*StallRow) string) (template.HTML, error) {
 	type row struct {
@@ -67,7 +75,7 @@ func StallsHTML(caption string, stalls []StallRow, names Style, href func(*Stall
 	var rows []row
 	for i := range stalls {
 		r := &stalls[i]
-		out := row{StallRow: r, Percent: Percent(r.Share), Proc: r.In(names), Line: lineOf(r.File, r.Line), Each: cycles(r.Stall), Runs: Count(r.Executions), Href: href(r)}
+		out := row{StallRow: r, Percent: Percent(r.Share), Proc: r.In(names), Line: lineOf(r.File, r.Line), Each: waited(r.Stall), Runs: Count(r.Executions), Href: href(r)}
 		out.Cause, out.Others = r.Likeliest()
 		rows = append(rows, out)
 	}

@@ -359,12 +359,23 @@ func (v *View) sayLayout(f *report.Insight, ip *infer.ImageProfile, o *emit.Work
 	}
 	g := o.Gain
 	if !g.Clear() {
-		f.Say("As %s is linked is as good as the order that layout would suggest: %d pages of 4 KB hold 99 %% of its execution, %d would; %.2f lines are missed in an instruction cache of 32 KB in 1000 instructions, %.2f would be (by %.2f to %.2f more).",
-			name, g.PagesLinked, g.Pages, g.MissesLinked, g.Misses, g.Misses-g.MissesLinked-g.Error, g.Misses-g.MissesLinked+g.Error)
+		f.Say("As %s is linked is as good as the order that layout would suggest: 99 %% of its execution lies on %s of 4 KB, and would on %s", name, pages(g.PagesLinked), pages(g.Pages))
+		if few := 0.005; g.MissesLinked >= few || g.Misses >= few {
+			f.Say("; %.2f lines are missed in an instruction cache of 32 KB in 1000 instructions, %.2f would be (by %.2f to %.2f more)", g.MissesLinked, g.Misses, g.Misses-g.MissesLinked-g.Error, g.Misses-g.MissesLinked+g.Error)
+		}
+		f.Say(".")
 		return
 	}
-	f.Say("With its functions in the order that layout suggests, 99 %% of the execution of %s would lie on %d pages of 4 KB instead of %d, and of 1000 instructions %.2f instead of %.2f would miss a line in an instruction cache of 32 KB (%.2f fewer, give or take %.2f), by a run drawn from the counts.",
-		name, g.Pages, g.PagesLinked, g.Misses, g.MissesLinked, g.MissesLinked-g.Misses, g.Error)
+	f.Say("With its functions in the order that layout suggests, 99 %% of the execution of %s would lie on %s of 4 KB instead of %d, and of 1000 instructions %.2f instead of %.2f would miss a line in an instruction cache of 32 KB (%.2f fewer, give or take %.2f), by a run drawn from the counts.",
+		name, pages(g.Pages), g.PagesLinked, g.Misses, g.MissesLinked, g.MissesLinked-g.Misses, g.Error)
+}
+
+// pages prints a number of pages of memory.
+func pages(n int) string {
+	if n == 1 {
+		return "1 page"
+	}
+	return fmt.Sprintf("%d pages", n)
 }
 
 // unknown says what the recording does not tell, and what would.

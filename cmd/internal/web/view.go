@@ -255,7 +255,7 @@ func (s *sheet) add(id, title string, parts ...func() (template.HTML, error)) {
 // text is a paragraph.
 func text(format string, args ...any) func() (template.HTML, error) {
 	return func() (template.HTML, error) {
-		return template.HTML("<p>" + template.HTMLEscapeString(report.Clean(fmt.Sprintf(format, args...))) + "</p>\n"), nil
+		return "<p>" + report.Prose(fmt.Sprintf(format, args...)) + "</p>\n", nil
 	}
 }
 
