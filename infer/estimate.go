@@ -485,13 +485,15 @@ func (s *spread) freq(n, own, ask, by float64) Freq {
 
 // evidence is the most that can be said of each block by what was seen of it. One that has hardly any samples, and would
 // hardly have more as often as it is thought to run, may as well have run once: so few are no more than an upper
-// bound. So are windows and walks that met it, or would have, so few times; each sees it by itself.
+// bound. So are windows and walks that met it, or would have, so few times; each sees it by itself. And one that was
+// seen and is thought not to have run has no more than a lower bound, wrong as that is: the search did not find what ran.
 func (q *problem) evidence() []Confidence {
 	most := make([]Confidence, len(q.n))
 	sighted := q.sightings()
 	for b, n := range q.n {
 		most[b] = High
-		if q.par.timed && max(q.samples[b], q.brings(b, n))+sighted[b] < hardlySeen {
+		hardly := max(q.samples[b], q.brings(b, n))+sighted[b] < hardlySeen
+		if q.par.timed && (hardly || q.samples[b] > 0 && n < 0.5) {
 			most[b] = Low
 		}
 	}

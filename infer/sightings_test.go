@@ -29,4 +29,8 @@ func TestSightings(t *testing.T) {
 	if got := q.evidence()[2]; got != High {
 		t.Errorf("900 samples: at most %v", got)
 	}
+	q.n = []float64{1, 0, 0.02, 1}
+	if got := q.evidence()[2]; got != Low {
+		t.Errorf("900 samples of what is thought not to have run: at most %v", got)
+	}
 }
