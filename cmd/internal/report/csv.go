@@ -15,7 +15,7 @@ import (
 // (RFC 4180, with lines that end in a line feed alone). The head has the names that
 // the fields have in JSON; those of an embedded struct are in line, those of a nested
 // one come after its name and a dot. Numbers stand in full, a nil pointer is an empty
-// cell, and a list or a map is JSON in one cell. Text is cleaned: a row is a line, and no cell is a formula to a
+// cell, or as many as what it points to has fields, and a list or a map is JSON in one cell. Text is cleaned: a row is a line, and no cell is a formula to a
 // spreadsheet.
 func WriteCSV(w io.Writer, rows any) error {
 	v := reflect.ValueOf(rows)
@@ -61,16 +61,20 @@ func csvColumns(t reflect.Type, prefix string, index []int) (all []csvColumn) {
 			continue
 		}
 		at := append(index[:len(index):len(index)], i)
-		inner := f.Type.Kind() == reflect.Struct && !isText(f.Type)
+		nested := f.Type
+		if nested.Kind() == reflect.Pointer && nested != reflect.PointerTo(t) {
+			nested = nested.Elem()
+		}
+		inner := nested.Kind() == reflect.Struct && !isText(f.Type)
 		switch {
 		case inner && f.Anonymous && name == "":
-			all = append(all, csvColumns(f.Type, prefix, at)...)
+			all = append(all, csvColumns(nested, prefix, at)...)
 			continue
 		case name == "":
 			name = f.Name
 		}
 		if inner {
-			all = append(all, csvColumns(f.Type, prefix+name+".", at)...)
+			all = append(all, csvColumns(nested, prefix+name+".", at)...)
 			continue
 		}
 		all = append(all, csvColumn{prefix + name, at})
@@ -86,7 +90,9 @@ func isText(t reflect.Type) bool { return t.Implements(textMarshaler) }
 func writeCSVRow(out *csv.Writer, v reflect.Value, columns []csvColumn) {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
-		cells[i] = csvCell(v.FieldByIndex(c.index))
+		if f, err := v.FieldByIndexErr(c.index); err == nil { // else it is in what a nil pointer points to
+			cells[i] = csvCell(f)
+		}
 	}
 	out.Write(cells)
 }

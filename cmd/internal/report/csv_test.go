@@ -21,6 +21,7 @@ type csvRow struct {
 	Name    string         `json:"name,omitempty"`
 	CPI     *float64       `json:"cpi,omitempty"`
 	Range   csvInner       `json:"range"`
+	Other   *csvInner      `json:"other,omitempty"`
 	Hidden  int            `json:"-"`
 	Causes  []string       `json:"causes,omitempty"`
 	Lost    map[string]int `json:"lost"`
@@ -31,12 +32,12 @@ type csvRow struct {
 func TestWriteCSV(t *testing.T) {
 	third := 1.0 / 3
 	rows := []csvRow{
-		{csvShared{7}, `operator,(a "b")`, &third, csvInner{0, 1e21}, 1, []string{"x", "y"}, map[string]int{"b": 2, "a": 1}, true, 1},
+		{csvShared{7}, `operator,(a "b")`, &third, csvInner{0, 1e21}, &csvInner{2, 3}, 1, []string{"x", "y"}, map[string]int{"b": 2, "a": 1}, true, 1},
 		{Name: "two\nlines \x1b[2J"},
 	}
-	want := `samples,name,cpi,range.least,range.most,causes,lost,cold
-7,"operator,(a ""b"")",0.3333333333333333,0,1e+21,"[""x"",""y""]","{""a"":1,""b"":2}",true
-0,two\nlines \x1b[2J,,0,0,,,false
+	want := `samples,name,cpi,range.least,range.most,other.least,other.most,causes,lost,cold
+7,"operator,(a ""b"")",0.3333333333333333,0,1e+21,2,3,"[""x"",""y""]","{""a"":1,""b"":2}",true
+0,two\nlines \x1b[2J,,0,0,,,,,false
 `
 	var b bytes.Buffer
 	if err := WriteCSV(&b, rows); err != nil || b.String() != want {
