@@ -471,8 +471,16 @@ func BenchmarkDecode(b *testing.B) {
 
 func BenchmarkMerge(b *testing.B) {
 	x, y := large(1), large(2)
-	for b.Loop() {
-		Merge(x, y)
+	for name, rs := range map[string][]*Recording{"one": {x}, "two": {x, y}} {
+		b.Run(name, func(b *testing.B) {
+			n := 0
+			for _, r := range rs {
+				n += frames(r)
+			}
+			for b.Loop() {
+				Merge(rs...)
+			}
+			b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "frames/s")
+		})
 	}
-	b.ReportMetric(float64(b.N*(frames(x)+frames(y)))/b.Elapsed().Seconds(), "frames/s")
 }

@@ -340,6 +340,13 @@ func (c *Counts) merge(o *Counts) {
 	}
 }
 
+// WithoutStacks returns c without call stacks. It shares all else with c.
+func (c *Counts) WithoutStacks() *Counts {
+	d := *c
+	d.Stacks, d.stacks, d.scratch = nil, nil, nil
+	return &d
+}
+
 // sorted returns a copy of c that depends on what was added to c but not on the
 // order: images by ID, stacks by frames and top.
 func (c *Counts) sorted() *Counts {
@@ -549,8 +556,22 @@ func compareCounts(a, b *Counts) int {
 // shares nothing with its arguments.
 func Merge(rs ...*Recording) *Recording {
 	var sum Recording
+	lent := map[*Counts]bool{} // those of rs, which stand in sum until there is something to add to them
 	for _, r := range rs {
-		sum.AddAll(r)
+		for _, c := range r.Counts {
+			i, ok := slices.BinarySearchFunc(sum.Counts, c, compareCounts)
+			if !ok {
+				sum.Counts = slices.Insert(sum.Counts, i, c)
+				lent[c] = true
+				continue
+			}
+			if first := sum.Counts[i]; lent[first] {
+				sum.Counts[i] = NewCounts(c.CPU, c.Event)
+				sum.Counts[i].merge(first)
+			}
+			sum.Counts[i].merge(c)
+		}
+		sum.addRuns(r.Runs, r.Unlisted)
 	}
 	for i, c := range sum.Counts {
 		sum.Counts[i] = c.sorted()

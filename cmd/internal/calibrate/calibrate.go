@@ -309,7 +309,7 @@ func (k *Calibrator) open(id sample.ImageID) (*image.Image, error) {
 	return pi.im, pi.err
 }
 
-// Choose has the places probed that tell most beside what rec says already, until the
+// Choose has the places probed that tell most beside what rec says already, which it adds to, until the
 // next choice after so long. Once ctx is done, it chooses nothing and returns soon; so it does where
 // it takes too much memory, which its error tells.
 func (k *Calibrator) Choose(ctx context.Context, rec *sample.Recording, next time.Duration) (err error) {
@@ -336,8 +336,7 @@ func (k *Calibrator) timed(do func()) time.Duration {
 	return took
 }
 
-func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next time.Duration) error {
-	known := sample.Merge(rec)
+func (k *Calibrator) choose(ctx context.Context, known *sample.Recording, next time.Duration) error {
 	c := Timed(known)
 	if c == nil {
 		return nil
@@ -345,7 +344,7 @@ func (k *Calibrator) choose(ctx context.Context, rec *sample.Recording, next tim
 	k.running = input.Running{Proc: k.proc}
 	k.addTo(known, k.seen.AddCounts)
 	hot := map[sample.ImageID]bool{}
-	for i, id := range report.MostFirst(rec.ByImage()) {
+	for i, id := range report.MostFirst(known.ByImage()) {
 		hot[id.Key()] = i < probedImages
 	}
 	placed, err := infer.PlaceSamples(ctx, known, func(id sample.ImageID) (*image.Image, error) {

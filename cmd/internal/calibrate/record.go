@@ -86,7 +86,7 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 		} else if !done && !choosing && (at >= round || k.wants()) && k.May() {
 			choosing, round = true, roundAfter(at)
 			k.budget.due(round)
-			so := sample.Merge(&sum)
+			so := k.toChoose(&sum)
 			next := round - at
 			go func() { chosen <- k.Choose(choice, so, next) }()
 		} else if !done && !choosing && k.lacksCode() {
@@ -96,6 +96,18 @@ func (k *Calibrator) Record(ctx context.Context, sys Sampler, ended <-chan struc
 	}
 	k.AddTo(&sum)
 	return sample.Merge(&sum), nil
+}
+
+// toChoose copies what a choice looks at. Where walks tell of what calls what, stacks are no part of that.
+func (k *Calibrator) toChoose(sum *sample.Recording) *sample.Recording {
+	if k.walkless.Load() {
+		return sample.Merge(sum)
+	}
+	var without sample.Recording
+	for _, c := range sum.Counts {
+		without.Counts = append(without.Counts, c.WithoutStacks())
+	}
+	return sample.Merge(&without)
 }
 
 // complain tells of an error of the probes. Samples are worth keeping all the same.
