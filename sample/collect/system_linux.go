@@ -150,8 +150,9 @@ func (s *System) Without() []*Unavailable { return s.sampler.without }
 
 // tendEvery is how often the rings of mappings are read and periods may change.
 // By a timer: a thread that waits in poll keeps the Go runtime awake. Each time
-// costs 0.1 ms in all on a busy machine.
-const tendEvery = 100 * time.Millisecond
+// costs 0.1 ms in all on a busy machine, and what the Go runtime takes to wake and to sleep again as much: half
+// as often, all of record -a took an eighth less there.
+const tendEvery = 200 * time.Millisecond
 
 // lookEvery is the time between two looks at which processors there are.
 const lookEvery = time.Second
