@@ -347,19 +347,23 @@ func (c *Counts) WithoutStacks() *Counts {
 	return &d
 }
 
-// sorted returns a copy of c that depends on what was added to c but not on the
-// order: images by ID, stacks by frames and top.
-func (c *Counts) sorted() *Counts {
-	s := NewCounts(c.CPU, c.Event)
-	ids := make([]ImageID, len(c.Images))
-	for i, ic := range c.Images {
-		ids[i] = ic.ID
+// sumOf returns the sum of counts of one processor and event, at least one of them. It depends on what was added to them but not
+// on the order: images are by ID, stacks by frames and top.
+func sumOf(cs ...*Counts) *Counts {
+	var named Counts // each image with the path that it has in the sum
+	for _, c := range cs {
+		for _, ic := range c.Images {
+			named.Image(ic.ID)
+		}
 	}
-	slices.SortFunc(ids, ImageID.Compare)
-	for _, id := range ids {
-		s.Image(id)
+	slices.SortFunc(named.Images, func(a, b *ImageCounts) int { return a.ID.Compare(b.ID) })
+	s := NewCounts(cs[0].CPU, cs[0].Event)
+	for _, ic := range named.Images {
+		s.Image(ic.ID)
 	}
-	s.merge(c)
+	for _, c := range cs {
+		s.merge(c)
+	}
 	slices.SortFunc(s.Stacks, compareStacks)
 	s.stacks = nil // the indices in it are those before sorting
 	return s
@@ -556,25 +560,19 @@ func compareCounts(a, b *Counts) int {
 // shares nothing with its arguments.
 func Merge(rs ...*Recording) *Recording {
 	var sum Recording
-	lent := map[*Counts]bool{} // those of rs, which stand in sum until there is something to add to them
+	var all []*Counts
 	for _, r := range rs {
-		for _, c := range r.Counts {
-			i, ok := slices.BinarySearchFunc(sum.Counts, c, compareCounts)
-			if !ok {
-				sum.Counts = slices.Insert(sum.Counts, i, c)
-				lent[c] = true
-				continue
-			}
-			if first := sum.Counts[i]; lent[first] {
-				sum.Counts[i] = NewCounts(c.CPU, c.Event)
-				sum.Counts[i].merge(first)
-			}
-			sum.Counts[i].merge(c)
-		}
+		all = append(all, r.Counts...)
 		sum.addRuns(r.Runs, r.Unlisted)
 	}
-	for i, c := range sum.Counts {
-		sum.Counts[i] = c.sorted()
+	slices.SortStableFunc(all, compareCounts)
+	for len(all) > 0 {
+		n := 1
+		for n < len(all) && compareCounts(all[0], all[n]) == 0 {
+			n++
+		}
+		sum.Counts = append(sum.Counts, sumOf(all[:n]...))
+		all = all[n:]
 	}
 	return &sum
 }

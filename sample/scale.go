@@ -64,7 +64,7 @@ func Normalise(rs []*Recording) []*Recording {
 }
 
 func (c *Counts) scale(w float64) *Counts {
-	c = c.sorted()
+	c = sumOf(c)
 	out := NewCounts(c.CPU, c.Event)
 	samples, processes := scaler{w: w}, scaler{w: w}
 	stacks := c.Stacks
