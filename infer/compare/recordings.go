@@ -2,7 +2,6 @@ package compare
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -44,12 +43,9 @@ type Work struct {
 	Done  [2]float64          // before, after
 	Unit  string              // of what is told for each: "s", or the event
 	Each  [2]float64          // what a sample stands for, in Unit, for each unit of work
-	All   Row                 // all samples
-	Spent [2]*explain.Summary // where their time went; nil where samples do not tell that
+	All   Row                 // all samples; of a Difference
+	Spent [2]*explain.Summary // where their time went, likewise; nil where samples do not tell that
 }
-
-// ErrWork says that what was done cannot be compared.
-var ErrWork = errors.New("amounts for each unit of work")
 
 // Blocks counts the blocks of the procedures that were compared by block.
 type Blocks struct {
@@ -100,7 +96,11 @@ type differ struct {
 // open: procedures of two builds of a program are matched by package stale. Samples without
 // a procedure are rows, too, unless one procedure is asked for.
 func Recordings(before, after Side, what What) *Difference {
-	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil, Work: what.Work}, proc: what.Proc, sides: [2]Side{before, after}}
+	d := &differ{Difference: &Difference{Event: before.Profile.Event.Name, ByBlock: what.ByBlock || what.Proc != nil}, proc: what.Proc, sides: [2]Side{before, after}}
+	if what.Work != nil {
+		w := *what.Work // which stays the caller's
+		d.Work = &w
+	}
 	for i, s := range d.sides {
 		d.Samples[i] = s.Profile.Samples.Total
 		if x, err := explain.New(s.Profile, s.Recording); err == nil {
@@ -129,14 +129,13 @@ func Recordings(before, after Side, what What) *Difference {
 	return d.Difference
 }
 
-// NewWork finds out what a sample of either recording stands for, where so much was done before and after, such as requests. Errors wrap
-// ErrWork.
+// NewWork finds out what a sample of either recording stands for, where so much was done before and after, such as requests.
 func NewWork(before, after Side, done [2]float64) (*Work, error) {
 	w := &Work{Done: done}
 	var units [2]string
 	for i, s := range []Side{before, after} {
 		if !(done[i] > 0) || math.IsInf(done[i], 0) {
-			return nil, fmt.Errorf("%w: %g was done, want more than 0", ErrWork, done[i])
+			return nil, fmt.Errorf("%g was done, want more than 0", done[i])
 		}
 		var weight, samples float64
 		for _, c := range s.Recording.Counts {
@@ -144,7 +143,7 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 				continue
 			}
 			if c.Weight == 0 && c.Delivered() > 0 {
-				return nil, fmt.Errorf("%w: it is not known how much a sample of %s stands for", ErrWork, c.Event.Name)
+				return nil, fmt.Errorf("it is not known how much a sample of %s stands for", c.Event.Name)
 			}
 			units[i] = c.Event.Unit
 			weight, samples = weight+float64(c.Weight), samples+float64(c.Delivered())
@@ -154,7 +153,7 @@ func NewWork(before, after Side, done [2]float64) (*Work, error) {
 		}
 	}
 	if units[0] != units[1] {
-		return nil, fmt.Errorf("%w: samples of %s before, of %s after", ErrWork, units[0], units[1])
+		return nil, fmt.Errorf("samples of %s before, of %s after", units[0], units[1])
 	}
 	if w.Unit = units[0]; w.Unit == "ns" {
 		w.Unit = "s"
@@ -382,16 +381,16 @@ func (d *differ) judge() {
 	for i := range d.Rows {
 		pairs = append(pairs, [2]uint64{d.Rows[i].Old.Samples, d.Rows[i].New.Samples})
 	}
-	totals, _ := d.exposed()
+	totals, each := d.exposed()
 	for i, ch := range Changes(pairs, totals) {
-		d.decide(&d.Rows[i], ch)
+		d.decide(&d.Rows[i], ch, totals, each)
 		if ch.Real {
 			d.Real++
 		}
 	}
 	if d.Work != nil {
 		d.Work.All = Row{Old: Part{Samples: d.Samples[0]}, New: Part{Samples: d.Samples[1]}}
-		d.decide(&d.Work.All, Changes([][2]uint64{d.Samples}, totals)[0])
+		d.decide(&d.Work.All, Changes([][2]uint64{d.Samples}, totals)[0], totals, each)
 	}
 	slices.SortStableFunc(d.Rows, func(a, b Row) int {
 		if a.Real != b.Real {
@@ -420,12 +419,11 @@ func (d *Difference) Apart(old, new [2]float64) bool {
 	return false
 }
 
-// decide says how a row differs, of which ch is known.
-func (d *differ) decide(r *Row, ch Change) {
+// decide says how a row differs, of which ch is known; totals and each are what exposed returns.
+func (d *differ) decide(r *Row, ch Change, totals [2]uint64, each float64) {
 	r.Old.Share = float64(ch.Old) / float64(d.Samples[0])
 	r.New.Share = float64(ch.New) / float64(d.Samples[1])
 	r.Difference, r.Z, r.P, r.Real = r.New.Share-r.Old.Share, ch.Z, ch.P, ch.Real
-	totals, each := d.exposed()
 	r.Low, r.High = Interval([2]uint64{ch.Old, ch.New}, totals)
 	if d.Work == nil {
 		return

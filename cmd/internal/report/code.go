@@ -202,13 +202,14 @@ func (l *Code) runs(blocks []listedBlock) []run {
 		if !r.Left {
 			folded += insts
 		}
-		r.Summary = fmt.Sprintf("%s, %s, %s: %s to %s", plural(len(r.Blocks), "block"), plural(insts, "instruction"),
-			plural(int(samples), "sample"), hex(r.Blocks[0].start), hex(r.Blocks[len(r.Blocks)-1].last))
+		r.Summary = fmt.Sprintf("%s, %s, %s: %s to %s", Plural(len(r.Blocks), "block"), Plural(insts, "instruction"),
+			Plural(int(samples), "sample"), hex(r.Blocks[0].start), hex(r.Blocks[len(r.Blocks)-1].last))
 	}
 	return runs
 }
 
-func plural(n int, what string) string {
+// Plural prints so many of what is named, in the plural by an s.
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -156,13 +156,13 @@ func (doc *RecordingDiff) summary() string {
 func (doc *RecordingDiff) Text(w io.Writer, style Style) error {
 	columns := []Column{Right("old share"), Right("new share"), Right("difference"), Right("z").Drop(3), Left("real"),
 		Right("old runs").Drop(2), Right("new runs").Drop(2), Right("old CPI").Drop(5), Right("new CPI").Drop(5), Left("conf").Drop(1)}
-	amount, signed := Percent, signedPercent
+	amount, difference := Percent, signedPercent
 	done := [2]float64{1, 1}
 	if doc.Work != nil {
 		columns[0], columns[1] = Right("old"), Right("new")
 		columns[3] = Right("95 % confidence").Drop(4)
 		done = doc.Work.Done
-		amount, signed = doc.Work.amount, doc.Work.signed
+		amount, difference = doc.Work.amount, doc.Work.signed
 	}
 	runs := func(s *DiffSide, i int) string { return Count(orNaN(s.Executions) / done[i]) }
 	if doc.By == "block" {
@@ -176,7 +176,7 @@ func (doc *RecordingDiff) Text(w io.Writer, style Style) error {
 		if doc.Work != nil {
 			old, new, chance = *r.Old.Amount, *r.New.Amount, doc.Work.span(r.Low, r.High)
 		}
-		cells := []string{amount(old), amount(new), signed(r.Difference), chance, yesNo(r.Real),
+		cells := []string{amount(old), amount(new), difference(r.Difference), chance, yesNo(r.Real),
 			runs(&r.Old, 0), runs(&r.New, 1), Count(orNaN(r.Old.CPI)), Count(orNaN(r.New.CPI)),
 			letters(r.Old.Confidence, r.New.Confidence)}
 		if doc.By == "block" {
@@ -226,15 +226,7 @@ func (doc *DiffWork) amount(n float64) string {
 	return Count(n)
 }
 
-func (doc *DiffWork) signed(n float64) string {
-	switch {
-	case n > 0:
-		return "+" + doc.amount(n)
-	case n < 0:
-		return "-" + doc.amount(-n)
-	}
-	return doc.amount(0)
-}
+func (doc *DiffWork) signed(n float64) string { return withSign(n, doc.amount) }
 
 func (doc *DiffWork) span(low, high float64) string {
 	return doc.signed(low) + " to " + doc.signed(high)
@@ -269,14 +261,17 @@ func yesNo(b bool) string {
 }
 
 // signedPercent is Percent of a difference.
-func signedPercent(d float64) string {
+func signedPercent(d float64) string { return withSign(d, Percent) }
+
+// withSign prints a difference with its sign.
+func withSign(d float64, print func(float64) string) string {
 	switch {
 	case d > 0:
-		return "+" + Percent(d)
+		return "+" + print(d)
 	case d < 0:
-		return "-" + Percent(-d)
+		return "-" + print(-d)
 	}
-	return "0.0%"
+	return print(0)
 }
 
 // orNaN returns a number that may be unknown.

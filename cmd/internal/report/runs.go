@@ -105,11 +105,7 @@ func RunFacts(rows []RunRow, unlisted uint64, quote func(string) string) []Fact 
 	var commands, hosts, began []string
 	seconds := 0.0
 	for _, r := range rows {
-		words := make([]string, len(r.Command))
-		for i, arg := range r.Command {
-			words[i] = quote(arg)
-		}
-		commands, hosts, began = append(commands, strings.Join(words, " ")), append(hosts, r.Host), append(began, r.Began)
+		commands, hosts, began = append(commands, r.line(quote)), append(hosts, r.Host), append(began, r.Began)
 		seconds += r.Seconds
 	}
 	add("command", named(commands))
@@ -174,6 +170,15 @@ func named(names []string) string {
 	return strings.Join(names, ", ")
 }
 
+// line is the command as a shell takes it; quote makes an argument a word.
+func (r *RunRow) line(quote func(string) string) string {
+	words := make([]string, len(r.Command))
+	for i, arg := range r.Command {
+		words[i] = quote(arg)
+	}
+	return strings.Join(words, " ")
+}
+
 // WriteRuns writes the table of RunRows. quote makes an argument a word.
 func WriteRuns(w io.Writer, rows []RunRow, quote func(string) string, style Style) error {
 	table := NewTable(Left("began").Drop(1), Right("seconds"), Left("host").Drop(2), Right("user"), Right("system"), Right("memory"),
@@ -189,11 +194,7 @@ func WriteRuns(w io.Writer, rows []RunRow, quote func(string) string, style Styl
 				fmt.Sprintf("%d, %d", u.MinorFaults+u.MajorFaults, u.MajorFaults), fmt.Sprintf("%d, %d", u.Waited+u.Preempted, u.Preempted),
 				fmt.Sprintf("%d, %d", u.ReadBlocks, u.WrittenBlocks))
 		}
-		words := make([]string, len(r.Command))
-		for i, arg := range r.Command {
-			words[i] = quote(arg)
-		}
-		table.Row(append(cells, strings.Join(words, " "))...)
+		table.Row(append(cells, r.line(quote))...)
 	}
 	return table.Print(w, style)
 }
