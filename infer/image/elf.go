@@ -148,7 +148,10 @@ func (im *Image) open(size int64, opt Options) error {
 	im.relocs = sync.OnceValue(im.readRelocs)
 	im.goTab = sync.OnceValues(im.readGoTable)
 	im.probes = sync.OnceValues(im.readProbes)
-	im.unwind = sync.OnceValue(im.readUnwind)
+	im.unwind = sync.OnceValue(func() []unwindEntry {
+		entries, _ := im.readUnwind() // readSymbols tells of what is malformed
+		return entries
+	})
 	im.root, im.openFile = opt.Root, opt.OpenFile
 	im.openDebug(opt)
 	return im.readSymbols()

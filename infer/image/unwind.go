@@ -59,20 +59,20 @@ type unwindEntry struct {
 }
 
 // readUnwind returns the entries of .eh_frame, by address. What is malformed ends
-// them: readSymbols has told of it.
-func (im *Image) readUnwind() []unwindEntry {
+// them.
+func (im *Image) readUnwind() ([]unwindEntry, error) {
 	addr, b, err := im.ehFrame()
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	var out []unwindEntry
-	_ = eachFrame(b, addr, func(f frame, c *cie, rules []byte) {
+	err = eachFrame(b, addr, func(f frame, c *cie, rules []byte) {
 		if im.executable(f.lo) && f.hi > f.lo {
 			out = append(out, unwindEntry{f, c, rules})
 		}
 	})
-	slices.SortFunc(out, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
-	return out
+	slices.SortStableFunc(out, func(a, b unwindEntry) int { return cmp.Compare(a.lo, b.lo) })
+	return out, err
 }
 
 // Registers of x86-64 by their DWARF numbers (System V ABI, figure 3.36).
@@ -82,13 +82,24 @@ const (
 )
 
 // A cfaRule says where the canonical frame address (CFA) of DWARF is, and where
-// the return address is relative to it.
+// the return address and the caller's frame pointer are relative to it.
 type cfaRule struct {
 	reg      uint64
 	off      int64
 	ra       int64
-	computed bool // by an expression, which is not followed
-	noRA     bool // the return address is undefined or in a register
+	computed bool   // by expr, which is not followed
+	noRA     bool   // the return address is undefined, in a register or computed
+	end      bool   // it is undefined: there is no caller
+	expr     []byte // of the CFA, if it is computed
+	raExpr   []byte // of the place of the return address; nil if it is not computed
+	fp       savedFP
+}
+
+// A savedFP says where the caller's frame pointer is. The zero one is in its register.
+type savedFP struct {
+	saved, lost bool
+	off         int64  // from the CFA, if it is saved
+	expr        []byte // of its place, which is not followed; it is lost then
 }
 
 func (e *unwindEntry) returnAt(a Addr) (StackPlace, bool) {
@@ -117,6 +128,8 @@ type cfaReader struct {
 	initial cfaRule // after the CIE's instructions
 	saved   []cfaRule
 	loc     Addr
+
+	row func(lo Addr, r *cfaRule) // is told of each row that ends; nil is nobody
 }
 
 // Call frame instructions: DWARF 5, table 7.29, and GNU's. The first three have
@@ -186,14 +199,25 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 			r.at(reg, d.sleb("offset")*r.cie.dataAlign)
 		case cfaRestoreExt:
 			r.restore(d.uleb("register"))
-		case cfaUndefined, cfaSameValue:
-			r.elsewhere(d.uleb("register"))
+		case cfaUndefined:
+			reg := d.uleb("register")
+			r.elsewhere(reg, nil)
+			r.rule.end = r.rule.end || reg == r.cie.ra
+		case cfaSameValue:
+			if reg := d.uleb("register"); reg == dwarfRBP {
+				r.rule.fp = savedFP{}
+			} else {
+				r.elsewhere(reg, nil)
+			}
 		case cfaRegister, cfaValOffset:
-			r.elsewhere(d.uleb("register"))
+			r.elsewhere(d.uleb("register"), nil)
 			d.uleb("operand")
-		case cfaExpr, cfaValExpr:
-			r.elsewhere(d.uleb("register"))
-			d.skip(d.uleb("expression"))
+		case cfaExpr:
+			reg := d.uleb("register")
+			r.elsewhere(reg, d.bytes(d.uleb("expression")))
+		case cfaValExpr:
+			r.elsewhere(d.uleb("register"), nil)
+			d.bytes(d.uleb("expression"))
 		case cfaRemember:
 			if len(r.saved) == maxRemembered {
 				return false
@@ -219,7 +243,7 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 			r.rule.off = d.sleb("offset") * r.cie.dataAlign
 		case cfaDefExpr:
 			r.rule.computed = true
-			d.skip(d.uleb("expression"))
+			r.rule.expr = d.bytes(d.uleb("expression"))
 		case cfaArgsSize:
 			d.uleb("size of arguments")
 		default:
@@ -231,35 +255,49 @@ func (r *cfaReader) run(rules []byte, a Addr) bool {
 
 // advance moves to the next row, and reports whether it still begins at a or before.
 func (r *cfaReader) advance(n uint64, a Addr) bool {
+	if r.row != nil {
+		r.row(r.loc, &r.rule)
+	}
 	r.loc += Addr(n * r.cie.codeAlign)
 	return r.loc <= a
 }
 
 // at says that a register's value lies so far from the CFA.
 func (r *cfaReader) at(reg uint64, off int64) {
-	if reg == r.cie.ra {
-		r.rule.ra, r.rule.noRA = off, false
+	switch reg {
+	case r.cie.ra:
+		r.rule.ra, r.rule.noRA, r.rule.end, r.rule.raExpr = off, false, false, nil
+	case dwarfRBP:
+		r.rule.fp = savedFP{saved: true, off: off}
 	}
 }
 
-// elsewhere says that a register's value lies in no place by the CFA.
-func (r *cfaReader) elsewhere(reg uint64) {
-	if reg == r.cie.ra {
-		r.rule.noRA = true
+// elsewhere says that a register's value lies in no place by the CFA, but, if expr is not nil, in one
+// that it computes.
+func (r *cfaReader) elsewhere(reg uint64, expr []byte) {
+	switch reg {
+	case r.cie.ra:
+		r.rule.noRA, r.rule.end, r.rule.raExpr = true, false, expr
+	case dwarfRBP:
+		r.rule.fp = savedFP{lost: true, expr: expr}
 	}
 }
 
 func (r *cfaReader) restore(reg uint64) {
-	if reg == r.cie.ra {
-		r.rule.ra, r.rule.noRA = r.initial.ra, r.initial.noRA
+	switch reg {
+	case r.cie.ra:
+		r.rule.ra, r.rule.noRA, r.rule.end, r.rule.raExpr = r.initial.ra, r.initial.noRA, r.initial.end, r.initial.raExpr
+	case dwarfRBP:
+		r.rule.fp = r.initial.fp
 	}
 }
 
-// skip passes over n bytes.
-func (d *frameReader) skip(n uint64) {
+// bytes reads a block of n bytes.
+func (d *frameReader) bytes(n uint64) []byte {
 	if n > uint64(len(d.b)-d.off) {
 		d.fail("expression")
-		return
+		return nil
 	}
 	d.off += int(n)
+	return d.b[d.off-int(n) : d.off]
 }
