@@ -86,7 +86,7 @@ func TestLongWalks(t *testing.T) {
 			var steps []int
 			ends := map[string]int{}
 			var timed []collect.Stretch
-			var emulated, late int
+			var emulated, pages, late int
 			var took time.Duration
 			walker := collect.NewLongWalker(collect.LongWalkOptions{
 				Options: collect.Options{Command: tt.command, MaxCPU: .2},
@@ -98,7 +98,7 @@ func TestLongWalks(t *testing.T) {
 						return // its image is not known yet
 					}
 					steps = append(steps, w.Long.Steps)
-					emulated, took = emulated+w.Long.Steps, took+w.Took
+					emulated, pages, took = emulated+w.Long.Steps, pages+w.Long.Pages, took+w.Took
 					ends[w.Long.End.String()]++
 					if w.Long.Late {
 						late++
@@ -136,8 +136,8 @@ func TestLongWalks(t *testing.T) {
 					armed++
 				}
 			}
-			t.Logf("%d walks in %v, %.0f a second; instructions: median %d, tenth %d; %.2f have 10,000 or more; %.0f million a second emulated; ended %v, %d of them late",
-				len(steps), wall, float64(len(steps))/wall.Seconds(), steps[len(steps)/2], steps[len(steps)/10], float64(long)/float64(len(steps)), float64(emulated)/took.Seconds()/1e6, ends, late)
+			t.Logf("%d walks in %v, %.0f a second; instructions: median %d, tenth %d; %.2f have 10,000 or more; %.0f million a second emulated, %d pages read by each; ended %v, %d of them late",
+				len(steps), wall, float64(len(steps))/wall.Seconds(), steps[len(steps)/2], steps[len(steps)/10], float64(long)/float64(len(steps)), float64(emulated)/took.Seconds()/1e6, pages/len(steps), ends, late)
 			t.Logf("stops: median %v, 99 %% %v, longest %v; they and the walker took %.3f of the time: %v and %v of %v", f.Median, f.P99, f.Longest, tr.Cost().Seconds()/wall.Seconds(), tr.Stopped, tr.Own, tr.Wall)
 			t.Logf("%d of %d breakpoints were hit, after %d instructions in the mean, at %.3f ns each, and %d times more in %v; fixed costs %v ± %v, of each hit %v; %v",
 				hit, armed, instructions/max(1, hit), ns/float64(max(1, instructions)), later, watched, f.Fixed, f.SD, f.HitCost, f.Ends)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,8 +71,7 @@ type LongWalker struct {
 	went   int // walks since left is counted
 	totals WalkTotals
 
-	memory stoppedMemory
-	space  trace.Space
+	space trace.Space
 }
 
 // walkedImages are images that walks go through.
@@ -189,12 +187,11 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	}
 	c := w.code.Load()
 	w.seed++
-	w.memory.begin(s)
 	w.findSpace(c, s)
 	// What comes after the walk takes a part of the time.
 	deadline := s.Deadline.Add(-time.Until(s.Deadline) / 8)
 	accesses := w.opt.Accesses != nil && w.opt.Accesses()
-	long, err := c.machine.Run(st, w.space, &w.memory, trace.Limits{
+	long, err := c.machine.Run(st, w.space, stoppedMemory{s}, trace.Limits{
 		Steps: w.opt.Steps, Guesses: longGuesses, Seed: w.seed, Accesses: accesses,
 		Late: func() bool { return time.Now().After(deadline) },
 	})
@@ -223,7 +220,7 @@ func (w *LongWalker) ahead(s *Stopped) Ahead {
 	}
 	if w.opt.Untimed {
 		if w.opt.Turns && long.End != trace.EndStart {
-			w.turn(&a, c, st, walk)
+			w.turn(&a, c, s, st, walk)
 		}
 		walk.Took = time.Since(began)
 		return a
@@ -249,37 +246,10 @@ func (w *LongWalker) findSpace(c *walkedImages, s *Stopped) {
 	}
 }
 
-// A stoppedMemory is that of a stopped thread, as a trace.Machine reads it. It reads pages by twos, of which the
-// second takes a fifth of the time of the first, where one is likely to follow the other.
-type stoppedMemory struct {
-	of   *Stopped
-	next uint64 // address of the page that was read beside the last one; 0 is none
-	page []byte
-}
-
-func (m *stoppedMemory) begin(s *Stopped) {
-	if m.page == nil {
-		m.page = make([]byte, os.Getpagesize())
-	}
-	m.of, m.next = s, 0
-}
+// A stoppedMemory is that of a stopped thread, as a trace.Machine reads it.
+type stoppedMemory struct{ of *Stopped }
 
 // Read fills p with what is at addr.
-func (m *stoppedMemory) Read(addr uint64, p []byte) bool {
-	size := uint64(len(m.page))
-	if uint64(len(p)) != size || addr%size != 0 {
-		return m.of.Read(addr, p) == len(p)
-	}
-	if addr == m.next && addr != 0 {
-		copy(p, m.page)
-		return true
-	}
-	beside := addr ^ size
-	got := readParts(m.of.TID, []memoryPart{{addr, p}, {beside, m.page}})
-	if m.next = 0; got == int(2*size) {
-		m.next = beside
-	}
-	return got >= int(size)
-}
+func (m stoppedMemory) Read(addr uint64, p []byte) bool { return m.of.Read(addr, p) == len(p) }
 
-var _ trace.Memory = (*stoppedMemory)(nil)
+var _ trace.Memory = stoppedMemory{}

@@ -81,8 +81,8 @@ type turnStop struct {
 func (s *turnStop) pace() float64 { return float64(s.used) / float64(s.n) }
 
 // turn has the thread stopped again if the walk went round a loop that counts.
-func (w *LongWalker) turn(a *Ahead, images *walkedImages, st *trace.State, walk *LongWalk) {
-	c := &turnCount{w: w, walk: walk, turner: images.turner, loop: images.turner.Find(walk.Long, st, w.space, &w.memory)}
+func (w *LongWalker) turn(a *Ahead, images *walkedImages, s *Stopped, st *trace.State, walk *LongWalk) {
+	c := &turnCount{w: w, walk: walk, turner: images.turner, loop: images.turner.Find(walk.Long, st, w.space, stoppedMemory{s})}
 	if c.loop == nil {
 		a.Done = func(Stretch) { c.end(TurnsNone) }
 		return
@@ -100,8 +100,7 @@ func (c *turnCount) stop(s *Stopped, used time.Duration) time.Duration {
 	if err != nil {
 		return c.end(TurnsEvent)
 	}
-	c.w.memory.begin(s)
-	at, ok := c.turner.Next(c.loop, st, c.space, &c.w.memory)
+	at, ok := c.turner.Next(c.loop, st, c.space, stoppedMemory{s})
 	if !ok {
 		return c.end(TurnsLeft)
 	}

@@ -115,6 +115,10 @@ func (c *Code) add(i int32, im *Image) Range {
 			c.Ops[first+uint32(k)].To = *start
 		}
 	}
+	for k := first; !im.ARM && int(k) < len(c.Ops); k++ {
+		op := &c.Ops[k]
+		op.quick, op.needs = quickOf(op)
+	}
 	return r
 }
 

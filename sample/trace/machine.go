@@ -201,7 +201,7 @@ type Known struct {
 // State sets st to the state in which the walk is, but for PC, and returns what of it is known.
 func (m *Machine) State(st *State) Known {
 	x := &m.x86
-	st.Regs, st.Vectors, st.Masks, st.FSBase, st.MXCSR = x.regs, x.v, x.masks, x.tls, x.mxcsr
+	st.Regs, st.Vectors, st.Masks, st.FSBase, st.MXCSR = [16]uint64(x.regs[:]), x.v, x.masks, x.tls, x.mxcsr
 	st.Flags = x.flags() | flag(x.back, df)
 	return Known{uint16(x.known), x.known&(knownFlags|noCarry) == knownFlags, x.vk, x.mk, x.mxk && x.raised}
 }

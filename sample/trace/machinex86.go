@@ -8,9 +8,9 @@ import "math/bits"
 // A machineX86 is a processor, as far as it is known.
 type machineX86 struct {
 	memory
-	regs  [16]uint64
-	known uint32 // bit by register, and knownFlags
-	pc    uint32 // operation
+	regs  [32]uint64 // of the processor, then those of quickOf
+	known uint32     // bit by register, and knownFlags
+	pc    uint32     // operation
 	end   End
 	back  bool // the direction flag
 
@@ -76,7 +76,8 @@ const mxcsrUsual = 0xe040
 // start makes x what st is.
 func (x *machineX86) start(code *Code, st *State, mem Memory, lim *Limits) {
 	x.begin(mem, lim.Pages)
-	x.code, x.regs, x.tls = code, st.Regs, st.FSBase
+	x.code, x.tls = code, st.FSBase
+	copy(x.regs[:], st.Regs[:])
 	x.known = 1<<17 - 1
 	x.fkind, x.fa, x.back = flagsRaw, st.Flags&(cf|pf|zf|sf|of), st.Flags&df != 0
 	x.guess, x.asked, x.guides = lim.Seed, 0, lim.Guesses
@@ -104,6 +105,7 @@ func (x *machineX86) enter(space Space, pc uint64) bool {
 		}
 		r := &x.code.Ranges[p.Image]
 		x.place, x.page0, x.index, x.many = p, r.First, r.Pages, uint64(r.Many)
+		x.regs[imageBase] = p.Bias
 	}
 	at := pc - x.place.Bias - x.page0
 	if at/pageSize >= x.many {
@@ -265,7 +267,12 @@ func flag(yes bool, f uint64) uint64 {
 func (x *machineX86) steps(m *Machine, some int) int {
 	space := m.space
 	ops := x.code.Ops
-	for ran := range some {
+	for ran := 0; ran < some; ran++ {
+		if x.kept == nil {
+			if ran += x.quickly(m, some-ran); ran == some || x.end != EndLength {
+				return ran
+			}
+		}
 		op := &ops[x.pc]
 		kind, size, f := op.Kind, op.Size, op.Flags
 		var ea, a, b, r uint64
@@ -396,14 +403,14 @@ func (x *machineX86) steps(m *Machine, some int) int {
 				r, known = b, kb
 			}
 		case X86Push:
-			r = b
-			if x.regs[4] -= 8; !x.knows(4) {
+			if !x.knows(4) {
 				x.end = EndAddress
 				return ran
 			}
-			if !x.put(x.regs[4], 8, r, kb) {
+			if !x.put(x.regs[4]-8, 8, b, kb) {
 				return ran
 			}
+			x.regs[4] -= 8
 		case X86Pop:
 			r = b
 			x.regs[4] += 8

@@ -18,15 +18,19 @@ type Op struct {
 	Flags Flags
 	Cond  uint8 // condition, or what else the kind says
 	Ext   uint8 // of AArch64: how the register index is shifted or extended; of a branch, what it tests
-	_     [2]uint8
+	quick quick // of a Machine; 0 until NewCode
+	_     uint8
 	Disp  int32
 	To    uint32 // of a direct branch: index of an operation; 0 is outside, and until NewCode
-	_     [4]uint8
+	needs uint32 // what must be known for quick: bit by register, and the flags
 	Imm   int64
 }
 
 // A Kind is what an operation does. Most depend on the processor.
 type Kind uint8
+
+// A quick is a form of operation that a Machine emulates with less ado; 0 is none.
+type quick uint8
 
 // Flags say what an operation does with its operands.
 type Flags uint8

@@ -187,7 +187,7 @@ func (t *Turner) emulate(l *Long, loops []*turningLoop, st *State, space Space, 
 		}
 		o := loops[s.loop]
 		x := &t.m.x86
-		seen := turnSeen{turn: s.turn, regs: x.regs, known: x.known}
+		seen := turnSeen{turn: s.turn, regs: [16]uint64(x.regs[:]), known: x.known}
 		base := seen.regs
 		if len(o.begins) > 0 {
 			base = o.begins[0].regs

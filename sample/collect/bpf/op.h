@@ -16,10 +16,11 @@ struct op {
 	u8 flags;
 	u8 cond; // condition, or what else the kind says
 	u8 ext; // of AArch64: how the register index is shifted or extended; of a branch, what it tests
-	u8 pad0[2];
+	u8 quick; // of a Machine; 0 until NewCode
+	u8 pad0;
 	s32 disp;
 	u32 to; // of a direct branch: index of an operation; 0 is outside, and until NewCode
-	u8 pad1[4];
+	u32 needs; // what must be known for quick: bit by register, and the flags
 	s64 imm;
 };
 
