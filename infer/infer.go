@@ -37,6 +37,11 @@ type Options struct {
 	// NoCallers leaves out procedures that only stacks tell of. Of 3,000 samples of gcc's cc1, they are half of all that is decoded.
 	NoCallers bool
 
+	// Part is how much of each image's samples is enough, from 0 to 1: of its procedures, those with the most samples that have so
+	// much of them are decoded, and samples of others are lost (LostAside). 0 is all. Of 55,000 samples of CPython, 1,172 procedures
+	// have all and 567 of them 0.98, with 0.6 of the instructions.
+	Part float64
+
 	// Progress is called as the work goes on, by one goroutine at a time: done of total is the share
 	// of the time that has passed, about. It should return soon. nil is not called.
 	Progress func(done, total int)
@@ -136,7 +141,7 @@ func PlaceSamples(ctx context.Context, rec *sample.Recording, open func(sample.I
 			continue
 		}
 		ip := &ImageProfile{ID: ic.ID, Image: im, Counts: ic}
-		prof.place(ip, ic, progress)
+		prof.place(ip, ic, opt.Part, progress)
 		all = append(all, ip)
 	}
 	exact := exactOf(rec)
@@ -402,7 +407,7 @@ func resultOf(im *image.Image, sym int, hits []hit) (r *Result, lost uint64) {
 }
 
 // place puts the samples of ic into the procedures of its image. If the work is to end, it leaves some out.
-func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, progress *progress) {
+func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, part float64, progress *progress) {
 	im := ip.Image
 	hits := make([]hit, 0, len(ic.At))
 	for off, n := range ic.At {
@@ -429,6 +434,9 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, progress *prog
 		}
 		hits = hits[n:]
 	}
+	if part > 0 {
+		syms, of = p.weightiest(syms, of, part)
+	}
 	results := make([]*Result, len(syms))
 	lost := make([]uint64, len(syms))
 	progress.parallel(len(syms), func(k int) { results[k], lost[k] = resultOf(im, syms[k], of[k]) })
@@ -440,6 +448,37 @@ func (p *Profile) place(ip *ImageProfile, ic *sample.ImageCounts, progress *prog
 		}
 	}
 	p.Samples.Used += ip.Samples
+}
+
+// weightiest returns the procedures with the most samples, in their order, that have such a part of all hits, and loses the others' samples.
+func (p *Profile) weightiest(syms []int, of [][]hit, part float64) (most []int, hits [][]hit) {
+	sums := make([]uint64, len(syms))
+	var all uint64
+	for k, of := range of {
+		for _, h := range of {
+			sums[k] += h.n
+		}
+		all += sums[k]
+	}
+	order := make([]int, len(syms))
+	for k := range order {
+		order[k] = k
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(sums[b], sums[a]) })
+	in := make([]bool, len(syms))
+	var have uint64
+	for _, k := range order {
+		if in[k] = float64(have) < part*float64(all); in[k] {
+			have += sums[k]
+		}
+	}
+	p.lose(LostAside, all-have)
+	for k, in := range in {
+		if in {
+			most, hits = append(most, syms[k]), append(hits, of[k])
+		}
+	}
+	return most, hits
 }
 
 // callersIn returns the places that stacks return to, by key of their image.

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -337,6 +338,47 @@ func TestOnly(t *testing.T) {
 	}
 	if _, err := Infer(t.Context(), s.Rec, s.Open, Options{Only: func(sample.ImageID) bool { return false }}); !errors.Is(err, ErrNothing) {
 		t.Errorf("of no image: %v", err)
+	}
+}
+
+// TestPart: of each image, no more procedures are decoded than have the part of its samples that is enough, those with the most first, and
+// the samples of others are lost.
+func TestPart(t *testing.T) {
+	s := loadSet(t, "../testdata/mix")
+	place := func(part float64) (samples []uint64, p *Profile) {
+		placed, err := PlaceSamples(t.Context(), s.Rec, s.Open, Options{NoCallers: true, Part: part})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p = placed.Profile
+		sum := p.Samples.Used
+		for _, n := range p.Samples.Lost {
+			sum += n
+		}
+		if sum != p.Samples.Total {
+			t.Errorf("%v: %+v do not add up", part, p.Samples)
+		}
+		for _, r := range p.Images[0].Procs {
+			samples = append(samples, r.Samples)
+		}
+		slices.SortFunc(samples, func(a, b uint64) int { return cmp.Compare(b, a) })
+		return samples, p
+	}
+	all, whole := place(0)
+	if len(whole.Images) != 1 || len(all) < 4 || whole.Samples.Lost[LostAside] != 0 {
+		t.Fatalf("%d images, %d procedures with samples, %+v", len(whole.Images), len(all), whole.Samples)
+	}
+	total := whole.Images[0].Samples
+	for _, part := range []float64{0.01, 0.5, 0.9, 1} {
+		some, p := place(part)
+		want, have := 0, uint64(0)
+		for float64(have) < part*float64(total) {
+			have += all[want]
+			want++
+		}
+		if !slices.Equal(some, all[:want]) || p.Samples.Used != have || p.Samples.Lost[LostAside] != total-have {
+			t.Errorf("%v of %d samples: procedures with %v, %+v; want those with %v", part, total, some, p.Samples, all[:want])
+		}
 	}
 }
 

@@ -73,6 +73,7 @@ type Samples struct {
 const (
 	LostNoImage sample.Loss = "image not found"    // no file with that build ID or path
 	LostNoProc  sample.Loss = "outside procedures" // in the image, but in no procedure
+	LostAside   sample.Loss = "left aside"         // in a procedure with few of them: see Options.Part
 )
 
 // An ImageProfile holds the procedures of one image that have samples or other

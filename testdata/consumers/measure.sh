@@ -23,16 +23,21 @@ measured() { # measured NAME BASE EXACT counts a build and prints its row
 	row "$@" | tee -a rows
 }
 
-# bolt NAME PROFILE. What llvm-bolt cannot take, computed gotos of an interpreter's loop, it names: that
-# is skipped.
-bolt() {
-	local skip=() name
-	until $llvm/llvm-bolt relocatable -data "$2" -o "$1" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions "${skip[@]}" >"$1.bolt" 2>&1; do
-		name=$(sed -nE 's|^BOLT-ERROR: unable to get new address .* in function ([^ /.]+).*|\1|p' "$1.bolt")
-		[ -n "$name" ] && [ ${#skip[@]} -eq 0 ] || { cat "$1.bolt" >&2; return 1; }
-		skip=("-skip-funcs=$name.*")
+# bolted NAME FLAG... has llvm-bolt make NAME. What it cannot take, computed gotos of an interpreter's loop, it names, one
+# function at a time: these are skipped, and are in DIR/skipped.
+bolted() {
+	local skip="" name
+	until $llvm/llvm-bolt relocatable -o "$1" "${@:2}" ${skip:+"-skip-funcs=$skip"} >"$1.bolt" 2>&1; do
+		name=$(sed -nE 's|^BOLT-ERROR: unable to get new address .* in function ([^ /.]+).*|\1.*|p' "$1.bolt")
+		[ -n "$name" ] && [[ ",$skip," != *",$name,"* ]] || { cat "$1.bolt" >&2; return 1; }
+		skip+=${skip:+,}$name
 	done
-	[ ${#skip[@]} -eq 0 ] || echo "$1: ${skip[*]}" >>skipped
+	[ -z "$skip" ] || echo "$1: $skip" >>skipped
+}
+
+# bolt NAME PROFILE
+bolt() {
+	bolted "$1" -data "$2" -reorder-blocks=ext-tsp -reorder-functions=cdsort -split-functions
 	measured "$1" base exact
 }
 
@@ -80,6 +85,7 @@ for part in "${parts[@]}"; do
 		;;
 	bolt)
 		$llvm/llvm-objcopy -g base relocatable
+		rm -f skipped
 		for from in "" -calibrated -counted; do
 			emit bolt base "$from" "base$from.fdata"
 			bolt "bolt$from" "base$from.fdata"
@@ -87,7 +93,7 @@ for part in "${parts[@]}"; do
 		$llvm/perf2bolt base -p base.data -nl -o nl.fdata >nl.log 2>&1
 		bolt bolt-nl nl.fdata
 		rm -f exact.*.fdata # one for each process
-		$llvm/llvm-bolt relocatable -instrument -instrumentation-file="$dir/exact" -instrumentation-file-append-pid -o instrumented >instrumented.bolt 2>&1
+		bolted instrumented -instrument -instrumentation-file="$dir/exact" -instrumentation-file-append-pid
 		bash run.sh trained "$dir/instrumented" >/dev/null 2>&1
 		$llvm/merge-fdata exact.*.fdata >exact.fdata 2>merged.log
 		bolt bolt-exact exact.fdata

@@ -98,12 +98,11 @@ const (
 )
 
 // firstChoice is what the first choice is thought to take beside that, walkerCost what it takes to have walks in the kernel, half of it the
-// kernel's own look at the program, prepareCost what it takes to put together their code once more, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
+// kernel's own look at the program, and proberCost what the start of a prober takes, with the choice of what to arm. All are of a
 // virtual machine with two processors; what they took is counted, whatever that was.
 const (
 	firstChoice = 10 * time.Millisecond
 	walkerCost  = 60 * time.Millisecond
-	prepareCost = 30 * time.Millisecond
 	proberCost  = 100 * time.Millisecond
 )
 

@@ -54,11 +54,11 @@ func (r recorded) play() (o outcome) {
 		s.Own, s.ahead = s.Own+long, s.ahead+long
 		s.Windows += took(got.windows)
 		b.step(now, o.used, s, parts)
-		if parts.walks == 0 && b.mayBegin() && b.mayWalk(walkerCost+prepareCost) {
+		if parts.walks == 0 && b.mayBegin() && b.mayWalk(walkerCost) {
 			parts.walks, o.walking = 0.4, at
 			b.saveFor(0)
-			s.Own += r.walker + prepareCost
-			b.began(r.walker+prepareCost, r.walker)
+			s.Own += r.walker
+			b.began(r.walker, r.walker)
 		} else if now >= next && b.mayChoose() {
 			took, once := r.choice, time.Duration(0)
 			if len(o.choices) == 0 {
@@ -151,8 +151,8 @@ func TestBudgetPostpones(t *testing.T) {
 	if share := o.spent.Seconds() / o.used.Seconds() / 0.01; o.walking == 0 || o.walking > 15 || len(o.choices) != 1 || share > 1 || o.walks < 80*time.Millisecond {
 		t.Errorf("a minute at 1 %%, a first choice that took four times what was expected, so that there is no room for another: walks in the kernel from %d s on, for %v, choices at %v, spent %.2f; want walks soon", o.walking, o.walks, o.choices, share)
 	}
-	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.5 }).play(); o.walking != 0 {
-		t.Errorf("a minute at 1 %% of half a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)
+	if o := with(func(r *recorded) { r.share, r.busy = 0.01, 0.35 }).play(); o.walking != 0 {
+		t.Errorf("a minute at 1 %% of a third of a processor: walks in the kernel from %d s on, want none: they take a third of it", o.walking)
 	}
 	b := budget{share: 0.03, at: 50 * time.Second, used: 50 * time.Second, choices: 3, last: 50 * time.Millisecond}
 	if !b.mayChoose() {

@@ -111,7 +111,12 @@ func (k *Calibrator) walk(p *infer.Profile) {
 	if k.noWalks != nil && k.long == nil {
 		return
 	}
-	k.noWalks = k.setWalks(p)
+	k.walks(k.setWalks(p))
+}
+
+// walks takes in why there are no walks in the kernel: nil if there are, or will be.
+func (k *Calibrator) walks(none error) {
+	k.noWalks = none
 	k.walkless.Store(k.walker == nil || k.noWalks != nil)
 	if u := (*collect.Unavailable)(nil); errors.As(k.noWalks, &u) {
 		k.opt.Notify.Warn("--calibrate: no walks: %s", u.Reason())
@@ -163,16 +168,28 @@ func (k *Calibrator) setWalks(p *infer.Profile) error {
 			all = append(all, trace.Image{ID: w.ip.ID, File: k.images[id].file.Name(), ARM: w.ip.Image.Arch == image.AArch64, Insts: slices.Concat(w.parts...)})
 		}
 	}
-	table := trace.NewCode(all)
-	k.long.setCode(table, all)
+	k.waiting = &walksCode{trace.NewCode(all), all}
+	k.long.setCode(k.waiting.table, all)
 	if !k.mayWalk() {
 		return nil
 	}
+	return k.setWaiting(begins)
+}
+
+// walksCode is what walks go through.
+type walksCode struct {
+	table  *trace.Code
+	images []trace.Image
+}
+
+// setWaiting has walks in the kernel go through the code that waits for them, and begins them if they have not begun.
+func (k *Calibrator) setWaiting(begins bool) error {
 	before := collect.ProcessorTime()
-	err := k.walker.SetCode(table, all)
+	err := k.walker.SetCode(k.waiting.table, k.waiting.images)
 	if begins {
 		k.once += collect.ProcessorTime() - before
 	}
+	k.waiting = nil
 	k.inKernel.Store(err == nil)
 	k.outside.Store(new(k.wentOutside()))
 	return err
@@ -207,29 +224,23 @@ func (k *Calibrator) needless() bool {
 	return k.inKernel.Load() && k.prober.Load() == nil && !k.leaveMuch() && !(k.wantsProber() && k.budget.mayOnce(k.toProbe()))
 }
 
-// mayBeginWalks reports whether walks in the kernel may begin, through the code of the last choice: there is room for them, and may be
-// none for another choice.
+// mayBeginWalks reports whether walks in the kernel may begin, through the code that the last choice put together: there is room for
+// them, and may be none for another choice.
 func (k *Calibrator) mayBeginWalks() bool {
-	return k.walker != nil && k.placed != nil && k.aim() == walkerCost && k.budget.mayBegin() && k.budget.mayWalk(walkerCost+max(prepareCost, k.prepared))
+	return k.walker != nil && k.waiting != nil && k.aim() == walkerCost && k.budget.mayBegin() && k.budget.mayWalk(walkerCost)
 }
 
 // beginWalks begins them.
 func (k *Calibrator) beginWalks() error {
 	k.once = 0
-	took := k.walkAgain()
-	k.prepared = max(k.prepared, 2*(took-k.once)) // if there was no room after all, there has to be more of it the next time
+	took := k.timed(func() { k.walks(k.setWaiting(true)) })
 	k.budget.began(took, k.once)
 	return nil
 }
 
-// walkAgain is walk of what the last choice was made of, and returns what that took.
-func (k *Calibrator) walkAgain() time.Duration {
-	return k.timed(func() { k.walk(k.placed) })
-}
-
 // extend adds what code walks lack.
 func (k *Calibrator) extend() error {
-	k.budget.extended(k.walkAgain())
+	k.budget.extended(k.timed(func() { k.walk(k.placed) }))
 	return nil
 }
 
