@@ -86,7 +86,25 @@ func (c *Counts) checkSplit() error {
 // Threads know the names of threads while a recording is made. The zero value knows none.
 type Threads struct {
 	names map[int]string // by number of the thread
-	seen  map[Origin]bool
+	seen  OriginBound
+}
+
+// An OriginBound holds how many origins one recording tells apart. The zero value has seen none.
+type OriginBound struct{ seen map[Origin]bool }
+
+// Of returns an origin; the zero one if there are too many.
+func (b *OriginBound) Of(o Origin) Origin {
+	if o == (Origin{}) || b.seen[o] {
+		return o
+	}
+	if len(b.seen) >= maxOrigins {
+		return Origin{}
+	}
+	if b.seen == nil {
+		b.seen = map[Origin]bool{}
+	}
+	b.seen[o] = true
+	return o
 }
 
 const (
@@ -122,16 +140,5 @@ func (t *Threads) End(pid, tid int) {
 
 // Origin returns that of a sample; the zero one if nothing is known, or there are too many.
 func (t *Threads) Origin(pid, tid int, cgroup string) Origin {
-	o := Origin{Process: t.names[pid], Thread: t.names[tid], Cgroup: cgroup}
-	if o == (Origin{}) || t.seen[o] {
-		return o
-	}
-	if len(t.seen) >= maxOrigins {
-		return Origin{}
-	}
-	if t.seen == nil {
-		t.seen = map[Origin]bool{}
-	}
-	t.seen[o] = true
-	return o
+	return t.seen.Of(Origin{Process: t.names[pid], Thread: t.names[tid], Cgroup: cgroup})
 }

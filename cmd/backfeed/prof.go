@@ -25,8 +25,8 @@ function. Processes that ran the same image are one.
 
 --by process, thread, cpu, cgroup and time say what ran, where and when: by the names that processes and
 threads had, and by slices of 125 ms or more, at most 64 in a recording. record of a command
-or of -p keeps that, and so does perf record; cgroup needs perf record --all-cgroups. Stores and record -a
-do not. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
+or of -p keeps that, but for control groups, and so does perf record, with --all-cgroups these too.
+record -a keeps processes and control groups, of samples in user mode; stores keep none of it. --between reads a part of the time alone, for every command. --by run lists the runs that were recorded: when, on which host, and of a command what it used in
 all, with children: processor time, most memory of a process, page faults, switches, and blocks of 512 bytes.
 
 --experiment shows the same samples otherwise, by SpeedShop's names:
@@ -160,7 +160,7 @@ func (c *cli) profSplit(paths []string, opt *input.Options, by string, lines int
 	defer src.Close()
 	rows, known := report.ProfSplit(src.Recording, opt.Infer.Event, by)
 	if !known {
-		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a recording of a command or of -p, or of perf record, which stores and record -a do not hold", by)
+		return fail.Errorf(fail.Nothing, "prof: nothing is known of samples by %s; want a recording of a command or of -p, or of perf record; record -a knows processes and control groups, and stores do not", by)
 	}
 	if by != "time" {
 		rows = firstRows(rows, lines)

@@ -151,6 +151,15 @@ samples  share     from       to  date                      share of the largest
 	if code, _, stderr := runCLI(t, "prof", old, "--by", "thread"); code != exitNothing || !strings.Contains(stderr, "nothing is known") {
 		t.Errorf("of an old recording: exit code %d: %s", code, stderr)
 	}
+	bare.Counts[0].AddOrigin(sample.Origin{Process: "app", Cgroup: "/x"}, 1) // as record -a knows it
+	testtool.Write(t, dir, "all.bfr", string(bare.Encode()))
+	all := filepath.Join(dir, "all.bfr")
+	if code, _, stderr := runCLI(t, "prof", all, "--by", "thread"); code != exitNothing || !strings.Contains(stderr, "record -a knows processes") {
+		t.Errorf("of record -a: exit code %d: %s", code, stderr)
+	}
+	if got := must(t, "prof", all, "--by", "cgroup"); !strings.Contains(got, "100.0%  /x\n") {
+		t.Errorf("of record -a, by cgroup:\n%s", got)
+	}
 	if code, _, stderr := runCLI(t, "prof", file, "--by", "thread", "--all-events"); code != exitUsage {
 		t.Errorf("--by thread --all-events: exit code %d: %s", code, stderr)
 	}

@@ -264,15 +264,17 @@ func (c *cli) recordedSystem(what systemFlags, limit time.Duration, out string, 
 	ctx, stop := untilSignal(false)
 	defer stop()
 	live := c.live(false)
+	of := what.options()
+	of.Origins = true
 	if calibrate.budget > 0 {
 		opt, err := calibrate.options(what.pids, notices{c}, c.style("-"))
 		if err != nil {
 			return nil, err
 		}
-		rec, _, err := record.Calibrated(ctx, collect.Options{Duration: limit}, what.options(), opt, c.stdout, live)
+		rec, _, err := record.Calibrated(ctx, collect.Options{Duration: limit}, of, opt, c.stdout, live)
 		return rec, err
 	}
-	return record.Machine(ctx, what.options(), limit, live)
+	return record.Machine(ctx, of, limit, live)
 }
 
 // live says how a recording goes on, on a terminal that the recorded command does not have:

@@ -32,6 +32,10 @@ type version struct {
 	exec bool
 	ours bool // it is asked for
 
+	name   string // of its first thread; "" if unknown, or not asked for
+	cgroup string // path of its control group, once placed
+	placed bool   // cgroup was looked up
+
 	jit    *sample.ImageID // image of the code that the process made itself; nil if unknown
 	looked int             // round in which it was last looked for
 }
@@ -116,16 +120,24 @@ func (p *processes) ours(pid int) bool {
 	return !p.some || slices.Contains(p.asked, pid)
 }
 
-// fork says that a process has made another.
-func (p *processes) fork(pid, parent int, time uint64) {
+// fork says that a process of a control group has made another. "" is that of the last one that it made.
+func (p *processes) fork(pid, parent int, time uint64, cgroup string) {
 	from, v := p.at(parent, time), p.add(pid, time, false)
-	v.ours = from.ours
+	if cgroup != "" && !from.placed {
+		from.cgroup = cgroup
+	}
+	v.ours, v.name, v.cgroup = from.ours, from.name, from.cgroup
 	p.spaces.Fork(v.id, from.id)
 }
 
-// exec says that a process has begun another program.
-func (p *processes) exec(pid int, time uint64) {
+// exec says that a process has begun another program, and what it is called now.
+func (p *processes) exec(pid int, time uint64, name string) {
+	cgroup := ""
+	if vs := p.of[pid]; len(vs) > 0 {
+		cgroup = vs[len(vs)-1].cgroup
+	}
 	v := p.add(pid, time, true)
+	v.name, v.cgroup = name, cgroup
 	p.spaces.Exec(v.id)
 	if !v.ours {
 		p.spaces.Ignore(v.id)
@@ -172,6 +184,9 @@ type change struct {
 	typ         uint32
 	pid, parent int
 	m           sample.Mapping
+	name        string // after typeComm
+	exec        bool   // likewise: it executed a program; otherwise it has another name
+	cgroup      string // after typeFork: the parent's, "" if it is not known
 }
 
 func compareChanges(a, b change) int { return cmp.Compare(a.time, b.time) }

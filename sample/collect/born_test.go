@@ -27,10 +27,10 @@ func tell(t *testing.T, p *processes, story ...string) {
 		switch what {
 		case "fork":
 			fmt.Sscan(s, &what, &pid, &parent, &time)
-			p.fork(pid, parent, time)
+			p.fork(pid, parent, time, "")
 		case "exec":
 			fmt.Sscan(s, &what, &pid, &time)
-			p.exec(pid, time)
+			p.exec(pid, time, "")
 		case "map":
 			fmt.Sscan(s, &what, &pid, &time, &path)
 			p.mapped(pid, time, sample.Mapping{Start: 0x1000, End: 0x2000, Image: sample.ImageID{Path: path}})
@@ -112,8 +112,8 @@ func TestAsked(t *testing.T) {
 func TestForget(t *testing.T) {
 	p := told(t, "map 1 1 sh")
 	for i := range uint64(100) {
-		p.fork(2, 1, 10*i+10)
-		p.exec(2, 10*i+12)
+		p.fork(2, 1, 10*i+10, "")
+		p.exec(2, 10*i+12, "cc")
 		p.mapped(2, 10*i+13, sample.Mapping{Start: 0x1000, End: 0x2000})
 		p.gone(2)
 		p.next()

@@ -20,11 +20,13 @@ const systemSidePages = 64
 // lives, if it lives that long.
 type processLog struct {
 	identify func(*mmapRecord) sample.Mapping
+	origins  bool // names of processes and control groups are told
 
 	mu      sync.Mutex
 	rings   []*ring // by processor
 	changes []change
-	lost    uint64 // records
+	cgroups map[int]string // of processes that made others
+	lost    uint64         // records
 	err     error
 }
 
@@ -123,17 +125,20 @@ func (b *processLog) take(rec *record) (err error) {
 		if c.pid, c.parent = t.pid, t.parent; c.pid == c.parent {
 			return err // a thread
 		}
+		c.cgroup = b.cgroupOf(c.parent)
 	case typeExit:
 		var t task
 		t, err = decodeTask(rec.body)
 		if c.pid = t.pid; err == nil && t.tid != t.pid {
 			return nil // not the first thread
 		}
+		delete(b.cgroups, c.pid)
 	case typeComm:
-		if rec.misc&miscCommExec == 0 {
-			return nil // another name, no exec
+		var tid int
+		c.exec = rec.misc&miscCommExec != 0
+		if c.pid, tid, c.name, err = decodeComm(rec.body); err == nil && !c.exec && (tid != c.pid || !b.origins) {
+			return nil // another name of a thread
 		}
-		c.pid, _, _, err = decodeComm(rec.body)
 	case typeLost:
 		var n uint64
 		n, err = decodeLost(rec.body, rec.typ)
@@ -144,6 +149,26 @@ func (b *processLog) take(rec *record) (err error) {
 	}
 	b.changes = append(b.changes, c)
 	return err
+}
+
+// mostParents is of how many processes that made others control groups are remembered.
+const mostParents = 1 << 14
+
+// cgroupOf returns the control group of a process that has made another one, which may end before it is sampled: read once
+// for all that it makes.
+func (b *processLog) cgroupOf(pid int) string {
+	if !b.origins {
+		return ""
+	}
+	path, ok := b.cgroups[pid]
+	if !ok {
+		if b.cgroups == nil || len(b.cgroups) >= mostParents {
+			b.cgroups = map[int]string{}
+		}
+		path = cgroupOfProcess(pid)
+		b.cgroups[pid] = path
+	}
+	return path
 }
 
 // drain calls f with the changes up to now, in order, and returns how many records

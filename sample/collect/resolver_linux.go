@@ -30,6 +30,7 @@ type resolver struct {
 	files      fileIDs
 	moduleList string // file
 	callersOf  CallersOf
+	origins    bool // samples have one
 
 	kernel      kernel.Map
 	symbols     kernel.Symbols
@@ -43,6 +44,7 @@ type resolver struct {
 	carried     [maxEvents]uint64
 	lost        uint64 // records that the kernel dropped
 	unresolved  map[sample.Loss]uint64
+	told        sample.OriginBound
 }
 
 func newResolver() *resolver {
@@ -85,10 +87,14 @@ func (r *resolver) apply(c *change) {
 	switch c.typ {
 	case typeFork:
 		if c.pid != c.parent {
-			r.procs.fork(c.pid, c.parent, c.time)
+			r.procs.fork(c.pid, c.parent, c.time, c.cgroup)
 		}
 	case typeComm:
-		r.procs.exec(c.pid, c.time)
+		if c.exec {
+			r.procs.exec(c.pid, c.time, c.name)
+		} else {
+			r.procs.at(c.pid, c.time).name = c.name
+		}
 	case typeMmap2:
 		r.procs.mapped(c.pid, c.time, c.m)
 	case typeExit:
@@ -227,6 +233,12 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 		return lose(sample.LostUnmapped)
 	}
 	f, why := r.frame(c, v, int(p.PID), p.IP)
+	if why == sample.LostUnmapped && !last {
+		return false
+	}
+	if r.origins {
+		c.AddOrigin(r.told.Of(r.origin(v, int(p.PID))), p.n)
+	}
 	if why != "" {
 		return lose(why)
 	}
@@ -266,6 +278,50 @@ func (r *resolver) frame(c *sample.Counts, v *version, pid int, pc uint64) (samp
 		return sample.Frame{Image: sample.Unknown}, why
 	}
 	return sample.Frame{Image: c.Image(id), Off: off}, ""
+}
+
+// origin says which process a version is. Its control group is looked up when it is first sampled; what has ended since
+// is in that of what it was forked from, or was before.
+func (r *resolver) origin(v *version, pid int) sample.Origin {
+	if !v.placed {
+		v.placed = true
+		if path := cgroupOfProcess(pid); path != "" {
+			v.cgroup = path
+		}
+	}
+	return sample.Origin{Process: v.name, Cgroup: v.cgroup}
+}
+
+// cgroupOfProcess returns that of a process; "" if it has ended.
+func cgroupOfProcess(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	return cgroupOf(string(text))
+}
+
+// cgroupOf returns the path of the control group that /proc/PID/cgroup tells (cgroups(7)): that of version 2, or where
+// controllers are of version 1 that of systemd's own hierarchy, or any that is not the root.
+func cgroupOf(text string) (path string) {
+	best := 0
+	for line := range strings.Lines(text) {
+		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3) // ID, controllers, path
+		if len(f) < 3 || f[2] == "" {
+			continue
+		}
+		rank := 1
+		switch {
+		case f[2] == "/":
+		case f[0] == "0":
+			rank = 4
+		case f[1] == "name=systemd":
+			rank = 3
+		default:
+			rank = 2
+		}
+		if rank > best {
+			best, path = rank, f[2]
+		}
+	}
+	return path
 }
 
 // jitMap returns the file that tells of code which a process made itself, at its
@@ -321,7 +377,11 @@ func (r *resolver) snapshot() error {
 			return fmt.Errorf("%s: %w", f.Name(), err)
 		}
 		now := monotonic()
-		r.procs.add(pid, now, false)
+		v := r.procs.add(pid, now, false)
+		if r.origins {
+			v.name, _ = threadName(pid, pid)
+			r.origin(v, pid)
+		}
 		for i := range maps {
 			r.procs.mapped(pid, math.MaxUint64, r.identify(&maps[i]))
 		}

@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -52,6 +53,63 @@ func TestCallersOf(t *testing.T) {
 		}
 		if slices.Sort(got); !slices.Equal(got, tt.want) || c.Total != 2 {
 			t.Errorf("callers of %d: those of %q in %d samples, want %q", tt.of, got, c.Total, tt.want)
+		}
+	}
+}
+
+// TestOrigins: samples are of the program that a process ran then, and of its control group, which one that has ended
+// has from its parent.
+func TestOrigins(t *testing.T) {
+	const noProcess = 1 << 30 // above all there can be
+	r := newResolver()
+	r.origins = true
+	r.procs.mapped(noProcess, 10, sample.Mapping{Start: 0x1000, End: 0x2000, Image: sample.ImageID{Path: "/bin/sh"}})
+	shell := r.procs.at(noProcess, 10)
+	shell.name, shell.cgroup = "sh", "/user.slice"
+	c := sample.NewCounts(sample.CPU{}, sample.Event{})
+	place := func(pid uint32, born, at, n uint64) {
+		t.Helper()
+		if p := (pending{call: call{sampledPC: sampledPC{IP: at, PID: pid, Born: born}}, n: n}); !r.place([]*sample.Counts{c}, &p, true) {
+			t.Fatal("a sample has no place")
+		}
+	}
+	place(noProcess, 8, 0x1010, 1)
+	for _, ch := range []change{
+		{time: 100, typ: typeFork, pid: noProcess + 1, parent: noProcess},
+		{time: 110, typ: typeComm, pid: noProcess + 1, name: "cc", exec: true},
+		{time: 111, typ: typeMmap2, pid: noProcess + 1, m: sample.Mapping{Start: 0x1000, End: 0x2000, Image: sample.ImageID{Path: "/bin/cc"}}},
+		{time: 200, typ: typeFork, pid: noProcess + 2, parent: noProcess + 1},
+		{time: 210, typ: typeComm, pid: noProcess + 2, name: "worker"},
+	} {
+		r.apply(&ch)
+	}
+	place(noProcess+1, 98, 0x1010, 2)
+	place(noProcess+1, 121, 0x1010, 4)
+	place(noProcess+2, 198, 0x1010, 8)
+	place(noProcess+2, 198, 0x5010, 16) // in no mapping
+	place(noProcess+3, 300, 0x1010, 32) // of nothing that is known
+	want := map[sample.Origin]uint64{{Process: "sh", Cgroup: "/user.slice"}: 3, {Process: "cc", Cgroup: "/user.slice"}: 4, {Process: "worker", Cgroup: "/user.slice"}: 24}
+	if !maps.Equal(c.Origins, want) || c.Total != 63 {
+		t.Errorf("%d samples are of %v, want %v", c.Total, c.Origins, want)
+	}
+	if err := c.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCgroupOf(t *testing.T) {
+	for _, tt := range []struct{ name, text, want string }{
+		{"version 2", "0::/system.slice/redis.service\n", "/system.slice/redis.service"},
+		{"version 1", "12:cpuset:/\n4:memory:/docker/7f\n1:name=systemd:/system.slice/docker.service\n", "/system.slice/docker.service"},
+		{"both, version 2 in use", "1:name=systemd:/a\n0::/b\n", "/b"},
+		{"both, version 2 not in use", "4:memory:/m\n0::/\n", "/m"},
+		{"a colon in the path", "0::/a:b\n", "/a:b"},
+		{"the root", "0::/\n", "/"},
+		{"nothing", "", ""},
+		{"cut off", "0:", ""},
+	} {
+		if got := cgroupOf(tt.text); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

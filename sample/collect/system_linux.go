@@ -83,7 +83,7 @@ func newSystem(opt SystemOptions) (*System, error) {
 		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
 	r := newResolver()
-	r.callersOf = opt.Callers
+	r.callersOf, r.origins, r.records.origins = opt.Callers, opt.Origins, opt.Origins
 	if r.procs.some = len(opt.PIDs)+len(opt.Cgroups) > 0; len(opt.Cgroups) == 0 { // which processes a cgroup has is not known
 		r.procs.asked = opt.PIDs
 	}

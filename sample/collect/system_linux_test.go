@@ -137,7 +137,7 @@ func TestFull(t *testing.T) {
 
 // TestChurn: processes that end before they are looked at keep their samples.
 func TestChurn(t *testing.T) {
-	s := system(t, SystemOptions{Frequency: 4999})
+	s := system(t, SystemOptions{Frequency: 4999, Origins: true})
 	cmd := exec.Command("sh", "-c", "while :; do /bin/true; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -149,6 +149,18 @@ func TestChurn(t *testing.T) {
 	checkCounters(t, c, r)
 	if unknown := c.Unresolved[sample.LostUnmapped]; c.User == 0 || unknown*1000 > c.User {
 		t.Errorf("%d of %d user samples have no mapping; want at most 0.1 %%", unknown, c.User)
+	}
+	named, all := map[string]uint64{}, uint64(0)
+	for _, counts := range r.Counts {
+		for o, n := range counts.Origins {
+			named[o.Process] += n
+			if o.Process != "" {
+				all += n
+			}
+		}
+	}
+	if named["sh"] == 0 || named["true"] == 0 || 10*all < 9*c.User {
+		t.Errorf("of %d user samples, %d have a process: %v", c.User, all, named)
 	}
 	if s.resolver.procs.made < 50 { // 200 in an emulated machine
 		t.Errorf("%d programs ran; want many", s.resolver.procs.made)

@@ -82,7 +82,9 @@ func splitOf(rec *sample.Recording, event, by string) []ProfSplitRow {
 			case "process":
 				o = sample.Origin{Process: o.Process}
 			case "thread":
-				o.Cgroup = ""
+				if o.Cgroup = ""; o.Thread == "" {
+					continue
+				}
 			case "cgroup":
 				o = sample.Origin{Cgroup: o.Cgroup}
 			}
