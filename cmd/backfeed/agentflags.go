@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"backfeed/cmd/internal/flagset"
+	"backfeed/infer/image"
 	"backfeed/sample/collect"
 	"backfeed/sample/store"
 )
@@ -39,7 +41,7 @@ type systemFlags struct {
 	hz           int
 	events       []string
 	tick, kernel bool
-	callers      flagset.Choice
+	callers      callersFlag
 	pids         []int
 	cgroups      []string
 }
@@ -48,17 +50,46 @@ func (f *systemFlags) define(fs *flagset.Set, eventHelp string) {
 	fs.StringSliceVar(&f.events, "event", nil, eventHelp)
 	fs.Alias("events", "event")
 	fs.BoolVar(&f.tick, "tick", false, "take samples at the scheduler's tick instead of a timer")
-	f.callers = flagset.Choice{Value: "go", Of: []string{"go", "no", "all"}}
-	fs.Var(&f.callers, "callers", "record the callers of samples too, for profiles of calls: go, of code of Go, no or all")
+	f.callers = callersFlag("go")
+	fs.Var(&f.callers, "callers", "record callers of samples too: go, one of code of Go; no; all, whole stacks; or up to `N` of all")
 	fs.Lookup("callers").NoOptDefVal = "all"
 	fs.BoolVar(&f.kernel, "kernel", false, "record places in the kernel too")
 	fs.StringArrayVar(&f.cgroups, "cgroup", nil, "sample only the cgroup at `path` below /sys/fs/cgroup, and those below it")
 }
 
-var callersOf = map[string]collect.CallersOf{"no": collect.CallersOfNone, "go": collect.CallersOfGo, "all": collect.CallersOfAll}
+// A callersFlag is a flag: go, no, all, or how many return addresses of a stack.
+type callersFlag string
+
+func (v *callersFlag) String() string { return string(*v) }
+func (v *callersFlag) Type() string   { return "word" }
+func (*callersFlag) Words() []string  { return []string{"go", "no", "all"} }
+func (v *callersFlag) Set(s string) error {
+	if n, err := strconv.Atoi(s); s != "go" && s != "no" && s != "all" && (err != nil || n < 1 || n > collect.MaxFrames) {
+		return fmt.Errorf("want go, no, all or 1 to %d", collect.MaxFrames)
+	}
+	*v = callersFlag(s)
+	return nil
+}
+
+// of says of which samples, and how many callers of each where stacks are unwound.
+func (v callersFlag) of() (of collect.CallersOf, frames int) {
+	switch v {
+	case "no", "":
+		return collect.CallersOfNone, 0
+	case "go":
+		return collect.CallersOfGo, 0
+	case "all":
+		return collect.CallersOfAll, collect.MaxFrames
+	}
+	n, _ := strconv.Atoi(string(v)) // as Set has seen
+	return collect.CallersOfAll, n
+}
 
 func (f *systemFlags) options() collect.SystemOptions {
-	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Callers: callersOf[f.callers.Value], Kernel: f.kernel, PIDs: f.pids}
+	opt := collect.SystemOptions{Frequency: f.hz, Events: f.events, Tick: f.tick, Kernel: f.kernel, PIDs: f.pids}
+	if opt.Callers, opt.Frames = f.callers.of(); opt.Frames > 0 {
+		opt.Unwind = image.UnwindTable
+	}
 	for _, path := range f.cgroups {
 		if !strings.HasPrefix(path, cgroupMount) { // as /proc/PID/cgroup and systemd name them
 			path = filepath.Join(cgroupTree(), path)

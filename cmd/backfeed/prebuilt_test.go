@@ -15,6 +15,7 @@ var programs = testtool.Programs{Dir: ".", List: []testtool.Program{
 	{Name: "busy", Command: "go build ../../sample/collect/testdata/busy.go"},
 	{Name: "callers", Command: "go build -buildmode=exe ../../testdata/callers"},
 	{Name: "mix", Command: "cc -O2 -Wl,--build-id ../../testdata/mix/mix.c", Only: "arm64"},
+	{Name: "deep", Command: "cc -O2 -fomit-frame-pointer -Wl,--build-id testdata/deep.c"},
 	{Name: "branches", Command: "cc -O1 -g -no-pie -Wl,--build-id testdata/branches.c"},
 	{Name: "walkops", Command: "cc -O1 -pie -fPIE -mno-red-zone -Wl,--build-id testdata/walkops.c", Only: "amd64"},
 	{Name: "walkops", Command: "cc -O1 -pie -fPIE -Wl,--build-id testdata/walkops.c", Only: "arm64"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sort"
 	"strings"
@@ -19,7 +18,7 @@ import (
 func eachInterpreted(t *testing.T, path string, f func(at Addr, rule string)) {
 	t.Helper()
 	testtool.Need(t, "readelf")
-	cmd := exec.Command("readelf", "--debug-dump=frames-interp", "--debug-dump=no-follow-links", path)
+	cmd := testtool.Command(t, "readelf", "--debug-dump=frames-interp", "--debug-dump=no-follow-links", path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

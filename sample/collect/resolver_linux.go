@@ -30,7 +30,9 @@ type resolver struct {
 	files      fileIDs
 	moduleList string // file
 	callersOf  CallersOf
-	origins    bool // samples have one
+	origins    bool           // samples have one
+	unwind     *unwinder      // is told of new mappings; nil is nobody
+	frames     []sample.Frame // of addStack, kept for its memory
 
 	kernel      kernel.Map
 	symbols     kernel.Symbols
@@ -97,6 +99,7 @@ func (r *resolver) apply(c *change) {
 		}
 	case typeMmap2:
 		r.procs.mapped(c.pid, c.time, c.m)
+		r.unwind.remapped(c.pid)
 	case typeExit:
 		r.dying[c.pid] = true
 	}
@@ -243,24 +246,45 @@ func (r *resolver) place(counts []*sample.Counts, p *pending, last bool) bool {
 		return lose(why)
 	}
 	c.AddSample(f.Image, f.Off, p.n)
+	if p.unwound {
+		r.addStack(c, v, f, p)
+		return true
+	}
 	if p.caller && (r.callersOf == CallersOfAll || r.files.isGo(c.Images[f.Image].ID)) {
 		frames := []sample.Frame{f}
 		if caller, why := r.frame(c, v, int(p.PID), p.frame); why == "" {
 			frames = append(frames, caller)
 		}
-		top := sample.Frame{Image: sample.Unknown}
-		for _, word := range p.top {
-			if top.Image == sample.Unknown {
-				top, _ = r.frame(c, v, int(p.PID), word)
-			}
-		}
-		c.AddStackTop(frames, top, p.n)
+		c.AddStackTop(frames, r.topOf(c, v, p), p.n)
 	}
 	addBranches(c, p.branches, func(pc uint64) sample.Frame {
 		f, _ := r.frame(c, v, int(p.PID), pc)
 		return f
 	})
 	return true
+}
+
+// addStack adds a stack that was unwound to c. What is of no image at its outer end tells nothing.
+func (r *resolver) addStack(c *sample.Counts, v *version, f sample.Frame, p *pending) {
+	r.frames = append(r.frames[:0], f)
+	for _, pc := range p.pcs {
+		caller, _ := r.frame(c, v, int(p.PID), pc)
+		r.frames = append(r.frames, caller)
+	}
+	for len(r.frames) > 1 && r.frames[len(r.frames)-1].Image == sample.Unknown {
+		r.frames = r.frames[:len(r.frames)-1]
+	}
+	c.AddStackTop(r.frames, r.topOf(c, v, p), p.n)
+}
+
+// topOf returns the place of the first word at the stack pointer that names code.
+func (r *resolver) topOf(c *sample.Counts, v *version, p *pending) sample.Frame {
+	for _, word := range p.top {
+		if f, _ := r.frame(c, v, int(p.PID), word); f.Image != sample.Unknown {
+			return f
+		}
+	}
+	return sample.Frame{Image: sample.Unknown}
 }
 
 // frame returns the place of a pc in a version of a process.

@@ -23,8 +23,12 @@ const (
 	samplerMapExecs        = "execs"
 	samplerMapNext         = "next"
 	samplerMapPids         = "pids"
+	samplerMapSpaces       = "spaces"
 	samplerMapStats        = "stats"
+	samplerMapTables       = "tables"
 	samplerMapTraces       = "traces"
+	samplerMapUnwindings   = "unwindings"
+	samplerMapWants        = "wants"
 	samplerMapWindows      = "windows"
 	samplerMapWorths       = "worths"
 	samplerProgExecuted    = "executed"
@@ -35,12 +39,18 @@ const (
 	samplerProgSample2     = "sample2"
 	samplerProgSample3     = "sample3"
 	samplerProgTick        = "tick"
+	samplerProgUnwound0    = "unwound0"
+	samplerProgUnwound1    = "unwound1"
+	samplerProgUnwound2    = "unwound2"
+	samplerProgUnwound3    = "unwound3"
+	samplerProgUnwoundtick = "unwoundtick"
 	samplerVarActive       = "active"
 	samplerVarByCgroup     = "by_cgroup"
 	samplerVarByPid        = "by_pid"
 	samplerVarTickHandler  = "tick_handler"
 	samplerVarWithBranches = "with_branches"
 	samplerVarWithCalls    = "with_calls"
+	samplerVarWithFrames   = "with_frames"
 	samplerVarWithKernel   = "with_kernel"
 	samplerVarWithProbes   = "with_probes"
 )
@@ -87,31 +97,40 @@ type samplerSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerProgramSpecs struct {
-	Executed *ebpf.ProgramSpec `ebpf:"executed"`
-	Exited   *ebpf.ProgramSpec `ebpf:"exited"`
-	Forked   *ebpf.ProgramSpec `ebpf:"forked"`
-	Sample0  *ebpf.ProgramSpec `ebpf:"sample0"`
-	Sample1  *ebpf.ProgramSpec `ebpf:"sample1"`
-	Sample2  *ebpf.ProgramSpec `ebpf:"sample2"`
-	Sample3  *ebpf.ProgramSpec `ebpf:"sample3"`
-	Tick     *ebpf.ProgramSpec `ebpf:"tick"`
+	Executed    *ebpf.ProgramSpec `ebpf:"executed"`
+	Exited      *ebpf.ProgramSpec `ebpf:"exited"`
+	Forked      *ebpf.ProgramSpec `ebpf:"forked"`
+	Sample0     *ebpf.ProgramSpec `ebpf:"sample0"`
+	Sample1     *ebpf.ProgramSpec `ebpf:"sample1"`
+	Sample2     *ebpf.ProgramSpec `ebpf:"sample2"`
+	Sample3     *ebpf.ProgramSpec `ebpf:"sample3"`
+	Tick        *ebpf.ProgramSpec `ebpf:"tick"`
+	Unwound0    *ebpf.ProgramSpec `ebpf:"unwound0"`
+	Unwound1    *ebpf.ProgramSpec `ebpf:"unwound1"`
+	Unwound2    *ebpf.ProgramSpec `ebpf:"unwound2"`
+	Unwound3    *ebpf.ProgramSpec `ebpf:"unwound3"`
+	Unwoundtick *ebpf.ProgramSpec `ebpf:"unwoundtick"`
 }
 
 // samplerMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type samplerMapSpecs struct {
-	Calls   *ebpf.MapSpec `ebpf:"calls"`
-	Cgroups *ebpf.MapSpec `ebpf:"cgroups"`
-	Counts0 *ebpf.MapSpec `ebpf:"counts0"`
-	Counts1 *ebpf.MapSpec `ebpf:"counts1"`
-	Execs   *ebpf.MapSpec `ebpf:"execs"`
-	Next    *ebpf.MapSpec `ebpf:"next"`
-	Pids    *ebpf.MapSpec `ebpf:"pids"`
-	Stats   *ebpf.MapSpec `ebpf:"stats"`
-	Traces  *ebpf.MapSpec `ebpf:"traces"`
-	Windows *ebpf.MapSpec `ebpf:"windows"`
-	Worths  *ebpf.MapSpec `ebpf:"worths"`
+	Calls      *ebpf.MapSpec `ebpf:"calls"`
+	Cgroups    *ebpf.MapSpec `ebpf:"cgroups"`
+	Counts0    *ebpf.MapSpec `ebpf:"counts0"`
+	Counts1    *ebpf.MapSpec `ebpf:"counts1"`
+	Execs      *ebpf.MapSpec `ebpf:"execs"`
+	Next       *ebpf.MapSpec `ebpf:"next"`
+	Pids       *ebpf.MapSpec `ebpf:"pids"`
+	Spaces     *ebpf.MapSpec `ebpf:"spaces"`
+	Stats      *ebpf.MapSpec `ebpf:"stats"`
+	Tables     *ebpf.MapSpec `ebpf:"tables"`
+	Traces     *ebpf.MapSpec `ebpf:"traces"`
+	Unwindings *ebpf.MapSpec `ebpf:"unwindings"`
+	Wants      *ebpf.MapSpec `ebpf:"wants"`
+	Windows    *ebpf.MapSpec `ebpf:"windows"`
+	Worths     *ebpf.MapSpec `ebpf:"worths"`
 }
 
 // samplerVariableSpecs contains global variables before they are loaded into the kernel.
@@ -124,6 +143,7 @@ type samplerVariableSpecs struct {
 	TickHandler  *ebpf.VariableSpec `ebpf:"tick_handler"`
 	WithBranches *ebpf.VariableSpec `ebpf:"with_branches"`
 	WithCalls    *ebpf.VariableSpec `ebpf:"with_calls"`
+	WithFrames   *ebpf.VariableSpec `ebpf:"with_frames"`
 	WithKernel   *ebpf.VariableSpec `ebpf:"with_kernel"`
 	WithProbes   *ebpf.VariableSpec `ebpf:"with_probes"`
 }
@@ -148,17 +168,21 @@ func (o *samplerObjects) Close() error {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerMaps struct {
-	Calls   *ebpf.Map `ebpf:"calls"`
-	Cgroups *ebpf.Map `ebpf:"cgroups"`
-	Counts0 *ebpf.Map `ebpf:"counts0"`
-	Counts1 *ebpf.Map `ebpf:"counts1"`
-	Execs   *ebpf.Map `ebpf:"execs"`
-	Next    *ebpf.Map `ebpf:"next"`
-	Pids    *ebpf.Map `ebpf:"pids"`
-	Stats   *ebpf.Map `ebpf:"stats"`
-	Traces  *ebpf.Map `ebpf:"traces"`
-	Windows *ebpf.Map `ebpf:"windows"`
-	Worths  *ebpf.Map `ebpf:"worths"`
+	Calls      *ebpf.Map `ebpf:"calls"`
+	Cgroups    *ebpf.Map `ebpf:"cgroups"`
+	Counts0    *ebpf.Map `ebpf:"counts0"`
+	Counts1    *ebpf.Map `ebpf:"counts1"`
+	Execs      *ebpf.Map `ebpf:"execs"`
+	Next       *ebpf.Map `ebpf:"next"`
+	Pids       *ebpf.Map `ebpf:"pids"`
+	Spaces     *ebpf.Map `ebpf:"spaces"`
+	Stats      *ebpf.Map `ebpf:"stats"`
+	Tables     *ebpf.Map `ebpf:"tables"`
+	Traces     *ebpf.Map `ebpf:"traces"`
+	Unwindings *ebpf.Map `ebpf:"unwindings"`
+	Wants      *ebpf.Map `ebpf:"wants"`
+	Windows    *ebpf.Map `ebpf:"windows"`
+	Worths     *ebpf.Map `ebpf:"worths"`
 }
 
 func (m *samplerMaps) Close() error {
@@ -170,8 +194,12 @@ func (m *samplerMaps) Close() error {
 		m.Execs,
 		m.Next,
 		m.Pids,
+		m.Spaces,
 		m.Stats,
+		m.Tables,
 		m.Traces,
+		m.Unwindings,
+		m.Wants,
 		m.Windows,
 		m.Worths,
 	)
@@ -187,6 +215,7 @@ type samplerVariables struct {
 	TickHandler  *ebpf.Variable `ebpf:"tick_handler"`
 	WithBranches *ebpf.Variable `ebpf:"with_branches"`
 	WithCalls    *ebpf.Variable `ebpf:"with_calls"`
+	WithFrames   *ebpf.Variable `ebpf:"with_frames"`
 	WithKernel   *ebpf.Variable `ebpf:"with_kernel"`
 	WithProbes   *ebpf.Variable `ebpf:"with_probes"`
 }
@@ -195,14 +224,19 @@ type samplerVariables struct {
 //
 // It can be passed to loadSamplerObjects or ebpf.CollectionSpec.LoadAndAssign.
 type samplerPrograms struct {
-	Executed *ebpf.Program `ebpf:"executed"`
-	Exited   *ebpf.Program `ebpf:"exited"`
-	Forked   *ebpf.Program `ebpf:"forked"`
-	Sample0  *ebpf.Program `ebpf:"sample0"`
-	Sample1  *ebpf.Program `ebpf:"sample1"`
-	Sample2  *ebpf.Program `ebpf:"sample2"`
-	Sample3  *ebpf.Program `ebpf:"sample3"`
-	Tick     *ebpf.Program `ebpf:"tick"`
+	Executed    *ebpf.Program `ebpf:"executed"`
+	Exited      *ebpf.Program `ebpf:"exited"`
+	Forked      *ebpf.Program `ebpf:"forked"`
+	Sample0     *ebpf.Program `ebpf:"sample0"`
+	Sample1     *ebpf.Program `ebpf:"sample1"`
+	Sample2     *ebpf.Program `ebpf:"sample2"`
+	Sample3     *ebpf.Program `ebpf:"sample3"`
+	Tick        *ebpf.Program `ebpf:"tick"`
+	Unwound0    *ebpf.Program `ebpf:"unwound0"`
+	Unwound1    *ebpf.Program `ebpf:"unwound1"`
+	Unwound2    *ebpf.Program `ebpf:"unwound2"`
+	Unwound3    *ebpf.Program `ebpf:"unwound3"`
+	Unwoundtick *ebpf.Program `ebpf:"unwoundtick"`
 }
 
 func (p *samplerPrograms) Close() error {
@@ -215,6 +249,11 @@ func (p *samplerPrograms) Close() error {
 		p.Sample2,
 		p.Sample3,
 		p.Tick,
+		p.Unwound0,
+		p.Unwound1,
+		p.Unwound2,
+		p.Unwound3,
+		p.Unwoundtick,
 	)
 }
 

@@ -38,6 +38,7 @@ type sampler struct {
 	without []*Unavailable
 	links   []link.Link     // of the programs that follow processes, and of the tick's
 	calls   *ringbuf.Reader // of traces; nil if there are none
+	unwind  *unwinder       // nil if stacks are not unwound
 
 	// Changed by System.tend alone, under System.mu.
 	cpus   []int // that are sampled
@@ -90,6 +91,8 @@ type pending struct {
 	n        uint64
 	caller   bool           // frame and top are known
 	branches []branchRecord // newest first
+	unwound  bool           // pcs are known
+	pcs      []uint64       // return addresses, innermost first
 }
 
 // batch are the buffers of a drain.
@@ -233,7 +236,8 @@ func (s *sampler) count(c *Counters) {
 	}
 	c.Processors = len(s.cpus)
 	c.Events = s.events.times()
-	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls} {
+	s.unwind.count(c)
+	for _, m := range []*ebpf.Map{s.bpf.Counts0, s.bpf.Counts1, s.bpf.Stats, s.bpf.Traces, s.bpf.Worths, s.bpf.Execs, s.bpf.Pids, s.bpf.Cgroups, s.bpf.Calls, s.bpf.Spaces, s.bpf.Wants, s.bpf.Tables, s.bpf.Unwindings} {
 		if info, err := m.Info(); err == nil {
 			n, _ := info.Memlock()
 			c.MapBytes += n
@@ -296,6 +300,7 @@ func (s *sampler) release() {
 	if s.calls != nil {
 		s.calls.Close()
 	}
+	s.unwind.close()
 	if s.bpf.Stats != nil {
 		s.bpf.Close()
 		s.bpf = samplerObjects{}
@@ -363,7 +368,11 @@ func (s *sampler) take() (t taken, err error) {
 // takeCalls adds the traces in the ring.
 func (s *sampler) takeCalls(samples []pending) ([]pending, error) {
 	err := readRing(s.calls, "calls", func(b []byte) error {
-		p, err := decodeTrace(b)
+		decode := decodeTrace
+		if s.unwind != nil {
+			decode = decodeStack
+		}
+		p, err := decode(b)
 		if err != nil {
 			return err
 		}
@@ -403,6 +412,19 @@ func decodeTrace(b []byte) (pending, error) {
 		p.branches = append(p.branches, branchRecord{
 			binary.NativeEndian.Uint64(b), binary.NativeEndian.Uint64(b[8:]), binary.NativeEndian.Uint64(b[16:]),
 		})
+	}
+	return p, nil
+}
+
+// decodeStack reads a call and the return addresses behind it.
+func decodeStack(b []byte) (pending, error) {
+	const size = int(unsafe.Sizeof(call{}))
+	if len(b) < size || (len(b)-size)%8 != 0 || len(b) > size+8*MaxFrames {
+		return pending{}, fmt.Errorf("stack of %d bytes: %w", len(b), errRecord)
+	}
+	p := pending{call: *(*call)(unsafe.Pointer(&b[0])), n: 1, unwound: true, pcs: make([]uint64, (len(b)-size)/8)}
+	for i := range p.pcs {
+		p.pcs[i] = binary.NativeEndian.Uint64(b[size+8*i:])
 	}
 	return p, nil
 }

@@ -46,6 +46,9 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	if s.kinds, err = s.choose(); err != nil {
 		return err
 	}
+	if s.opt.Frames > 0 {
+		s.leaveBranches()
+	}
 	for i := range s.kinds {
 		s.mhz = max(s.mhz, s.kinds[i].clock(s.cpu))
 	}
@@ -54,6 +57,7 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	spec.Maps[samplerMapCounts1].MaxEntries = size.counts
 	spec.Maps[samplerMapCalls].MaxEntries = size.calls
 	spec.Maps[samplerMapExecs].MaxEntries = execsKept
+	unwindingSizes(spec, s.opt.Frames > 0)
 	possible, err := ebpf.PossibleCPU()
 	if err != nil {
 		return err
@@ -72,11 +76,27 @@ func (s *sampler) load(cpu sample.CPU, online []int, tickHandler uint64) error {
 	for {
 		err := s.loadPrograms(spec, tickHandler)
 		if err == nil {
+			if s.opt.Frames > 0 {
+				s.unwind = newUnwinder(s.opt.Unwind, &s.bpf.samplerMaps)
+			}
 			return s.filter()
 		}
 		if !s.goWithout(err) {
 			return err
 		}
+	}
+}
+
+// leaveBranches leaves out branch records, which do not go with stacks.
+func (s *sampler) leaveBranches() {
+	left := false
+	for i := range s.kinds {
+		if w := &s.kinds[i]; w.branches {
+			w.name, w.branches, left = cycles, false, true
+		}
+	}
+	if left {
+		s.without = append(s.without, &Unavailable{Why: "branch records are left out where stacks are unwound", Fix: "Leave out --callers to have them"})
 	}
 }
 
@@ -91,6 +111,9 @@ func (s *sampler) goWithout(err error) bool {
 		if w := &s.kinds[i]; w.branches {
 			w.name, w.branches, part = cycles, false, BranchRecords
 		}
+	}
+	if part == nil && s.opt.Frames > 0 {
+		s.opt.Frames, part = 0, unwinding
 	}
 	if part == nil && s.opt.Callers != CallersOfNone {
 		s.opt.Callers, part = CallersOfNone, Callers
@@ -130,7 +153,27 @@ type (
 		followers
 		Tick *ebpf.Program `ebpf:"tick"`
 	}
+
+	// Those that unwind stacks.
+	unwoundEvents struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Sample0 *ebpf.Program `ebpf:"unwound0"`
+		Sample1 *ebpf.Program `ebpf:"unwound1"`
+		Sample2 *ebpf.Program `ebpf:"unwound2"`
+		Sample3 *ebpf.Program `ebpf:"unwound3"`
+	}
+	unwoundTick struct {
+		samplerMaps
+		samplerVariables
+		followers
+		Tick *ebpf.Program `ebpf:"unwoundtick"`
+	}
 )
+
+// unwinding is a part of Callers.
+var unwinding = &Feature{Name: "unwinding", Phrase: "unwinding of stacks", Linux: Release{5, 10}, Arch: bothArch, Config: btf, Rights: BPFRights}
 
 // loadPrograms loads what the options and events ask for.
 func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) error {
@@ -146,6 +189,7 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 		samplerVarByPid:        flag(len(s.opt.PIDs) > 0),
 		samplerVarByCgroup:     flag(len(s.opt.Cgroups) > 0),
 		samplerVarTickHandler:  tickHandler,
+		samplerVarWithFrames:   uint32(s.opt.Frames),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -159,6 +203,24 @@ func (s *sampler) loadPrograms(spec *ebpf.CollectionSpec, tickHandler uint64) er
 			return Cgroups
 		}
 		return f
+	}
+	if s.opt.Frames > 0 && s.opt.Tick {
+		var o unwoundTick
+		if err := loadInto(&o, spec, nil, s.types, of(Tick)); err != nil {
+			return err
+		}
+		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+		s.bpf.Tick = o.Tick
+		return nil
+	}
+	if s.opt.Frames > 0 {
+		var o unwoundEvents
+		if err := loadInto(&o, spec, nil, s.types, of(WholeMachine)); err != nil {
+			return err
+		}
+		s.bpf = samplerObjects{follow(o.followers), o.samplerMaps, o.samplerVariables}
+		s.bpf.Sample0, s.bpf.Sample1, s.bpf.Sample2, s.bpf.Sample3 = o.Sample0, o.Sample1, o.Sample2, o.Sample3
+		return nil
 	}
 	if s.opt.Tick {
 		var o onTick
@@ -283,7 +345,9 @@ func (s *sampler) traceSize() int {
 	if s.opt.Callers != CallersOfNone {
 		size = int(unsafe.Sizeof(call{}))
 	}
-	if slices.ContainsFunc(s.kinds, func(w perfEvent) bool { return w.branches }) {
+	if s.opt.Frames > 0 {
+		size += 8 * min(s.opt.Frames, usualFrames)
+	} else if slices.ContainsFunc(s.kinds, func(w perfEvent) bool { return w.branches }) {
 		size = int(unsafe.Sizeof(call{}) + maxBranches*branchSize)
 	}
 	return size

@@ -1,9 +1,11 @@
 package collect
 
 import (
+	"os"
 	"time"
 
 	"backfeed/sample"
+	"backfeed/sample/unwind"
 )
 
 // DefaultSystemFrequency, in Hz, costs 0.5 % of each processor on a virtual
@@ -20,12 +22,17 @@ type SystemOptions struct {
 	Events    []string      // "branches", "instructions", "cycles" or "cpu-clock", at Frequency each; nil is the best that there is
 	Tick      bool          // ride on the scheduler's tick: no timer, but blind to what is in step with it
 	Callers   CallersOf     // record the words that hold the caller of these user samples
+	Frames    int           // with CallersOfAll: unwind stacks, and record so many return addresses at most; 0 is the words alone
 	Kernel    bool          // keep the places of kernel samples; they are counted in any case
 	PIDs      []int         // only these processes and what they start; nil is all
 	Cgroups   []string      // only these cgroups (v2 paths) and those below; nil is all
 	Probes    bool          // there will be a Prober: leave out the samples that its windows disturb
 	Drain     time.Duration // longest time between two drains; 0 is DefaultDrain
 	Origins   bool          // say of which processes, by their names, and control groups user samples are
+
+	// Unwind reads the rows of an image to unwind by, limit of them at most. Where it is nil, and for images without
+	// rows, frame pointers are what there is.
+	Unwind func(f *os.File, limit int) ([]unwind.Row, error)
 }
 
 // CallersOf says of which samples callers are recorded.
@@ -36,6 +43,10 @@ const (
 	CallersOfGo             // in code of Go's compiler, which keeps frame pointers
 	CallersOfAll
 )
+
+// MaxFrames is how many return addresses of a stack are recorded at most, as many as Linux itself records
+// (kernel.perf_event_max_stack).
+const MaxFrames = 127
 
 // Counters say what became of all samples since a System was opened.
 type Counters struct {
@@ -53,6 +64,8 @@ type Counters struct {
 	MapEntries  int           // places that one buffer has room for
 	MapUsed     int           // the most of them used at a drain
 	MapBytes    uint64        // memory of all maps
+	UnwindRows  int           // by which stacks are unwound, of all images
+	Shed        uint64        // images and processes that there was no room to unwind by; by frame pointers they are
 
 	Unresolved map[sample.Loss]uint64 // drained samples that have no place in an image, by reason
 

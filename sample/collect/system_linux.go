@@ -28,6 +28,7 @@ type System struct {
 	close    sync.Once
 	quit     chan struct{}
 	tended   chan struct{}
+	unwound  chan struct{} // closed once the unwinder has ended
 
 	online func() ([]int, error) // which processors there are
 	used   atomic.Int64          // processor time that sampling took since it was opened, in ns
@@ -82,6 +83,9 @@ func newSystem(opt SystemOptions) (*System, error) {
 	if opt.Frequency < 1 || opt.Frequency > maxFrequency {
 		return nil, fmt.Errorf("%d Hz: want 1 to %d", opt.Frequency, maxFrequency)
 	}
+	if opt.Frames < 0 || opt.Frames > MaxFrames || opt.Frames > 0 && opt.Callers != CallersOfAll {
+		return nil, fmt.Errorf("%d frames: want 1 to %d, of the callers of all", opt.Frames, MaxFrames)
+	}
 	r := newResolver()
 	r.callersOf, r.origins, r.records.origins = opt.Callers, opt.Origins, opt.Origins
 	if r.procs.some = len(opt.PIDs)+len(opt.Cgroups) > 0; len(opt.Cgroups) == 0 { // which processes a cgroup has is not known
@@ -89,7 +93,7 @@ func newSystem(opt SystemOptions) (*System, error) {
 	}
 	return &System{
 		sampler: &sampler{opt: opt}, resolver: r,
-		quit: make(chan struct{}), tended: make(chan struct{}), online: cpus,
+		quit: make(chan struct{}), tended: make(chan struct{}), unwound: make(chan struct{}), online: cpus,
 	}, nil
 }
 
@@ -103,6 +107,12 @@ func (s *System) begin() error {
 		return err
 	}
 	go s.tend()
+	go func() {
+		defer close(s.unwound)
+		if s.sampler.unwind != nil {
+			s.sampler.unwind.run(s.quit, s.takes)
+		}
+	}()
 	return nil
 }
 
@@ -142,6 +152,8 @@ func (s *System) open() error {
 	if err := s.resolver.snapshot(); err != nil {
 		return err
 	}
+	s.resolver.unwind = s.sampler.unwind
+	s.sampler.unwind.prepare(opt.PIDs)
 	return s.sampler.start()
 }
 
@@ -254,6 +266,7 @@ func (s *System) Close() error {
 	s.close.Do(func() {
 		close(s.quit)
 		<-s.tended
+		<-s.unwound
 		err = s.sampler.stop()
 		s.mu.Lock()
 		defer s.mu.Unlock()

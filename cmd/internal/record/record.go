@@ -127,6 +127,9 @@ func (l Live) tellSystem(rec *sample.Recording, n collect.Counters, opt collect.
 	if n.Bare > 0 {
 		l.Notify.Warn("%d samples (%s) have no callers or branch records: ring full; they count, and a lower -F has more of them whole", n.Bare, report.Share(n.Bare, rec.Samples()))
 	}
+	if n.Shed > 0 {
+		l.Notify.Warn("stacks of some code are by frame pointers alone: %d times there was no room for the rows of an image, or for a process", n.Shed)
+	}
 	l.tellLostRecords(n.LostRecords)
 }
 

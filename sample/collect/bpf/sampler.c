@@ -110,6 +110,8 @@ struct interrupt {
 	u64 ip, fp, sp;
 };
 
+#include "unwind.h"
+
 // send puts a call into the ring, with the branches that were recorded.
 inline_ int send(struct interrupt *i, struct call *call)
 {
@@ -136,8 +138,8 @@ inline_ int send(struct interrupt *i, struct call *call)
 	return !ringbuf_output(&calls, call, sizeof *call, NO_WAKEUP);
 }
 
-// take counts one sample.
-static __attribute__((noinline)) int take(struct interrupt *i)
+// take counts one sample. Where unwound, it has the whole stack.
+inline_ int take(struct interrupt *i, int unwound)
 {
 	u32 zero = 0, event = i->event & (EVENTS - 1);
 	struct counters *c = map_lookup(&stats, &zero);
@@ -171,8 +173,8 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	}
 	u32 buffer = active & 1;
 	int stored = 0;
-	if (i->user && (with_calls || with_branches & (1 << event))) {
-		stored = send(i, &call);
+	if (i->user && (unwound || with_calls || with_branches & (1 << event))) {
+		stored = unwound ? unwind(i, &call) : send(i, &call);
 		if (!stored)
 			c->bare++;
 	}
@@ -190,7 +192,10 @@ static __attribute__((noinline)) int take(struct interrupt *i)
 	return 0;
 }
 
-inline_ int sample(struct perf_event_data *ctx, u32 event)
+static __attribute__((noinline)) int take_call(struct interrupt *i) { return take(i, 0); }
+static __attribute__((noinline)) int take_stack(struct interrupt *i) { return take(i, 1); }
+
+inline_ int sample(struct perf_event_data *ctx, u32 event, int unwound)
 {
 	struct interrupt i = {
 		.ctx = ctx,
@@ -200,24 +205,33 @@ inline_ int sample(struct perf_event_data *ctx, u32 event)
 		.fp = FP(&ctx->regs),
 		.sp = SP(&ctx->regs),
 	};
-	take(&i);
+	if (unwound)
+		take_stack(&i);
+	else
+		take_call(&i);
 	if (with_probes) // arm64 before Linux 6.0 refuses it in a program of several functions
 		tail_call(ctx, &next, 0);
 	return 0;
 }
 
 // One program for each event.
-SEC("perf_event") int sample0(struct perf_event_data *ctx) { return sample(ctx, 0); }
-SEC("perf_event") int sample1(struct perf_event_data *ctx) { return sample(ctx, 1); }
-SEC("perf_event") int sample2(struct perf_event_data *ctx) { return sample(ctx, 2); }
-SEC("perf_event") int sample3(struct perf_event_data *ctx) { return sample(ctx, 3); }
+SEC("perf_event") int sample0(struct perf_event_data *ctx) { return sample(ctx, 0, 0); }
+SEC("perf_event") int sample1(struct perf_event_data *ctx) { return sample(ctx, 1, 0); }
+SEC("perf_event") int sample2(struct perf_event_data *ctx) { return sample(ctx, 2, 0); }
+SEC("perf_event") int sample3(struct perf_event_data *ctx) { return sample(ctx, 3, 0); }
+
+// And one that unwinds stacks.
+SEC("perf_event") int unwound0(struct perf_event_data *ctx) { return sample(ctx, 0, 1); }
+SEC("perf_event") int unwound1(struct perf_event_data *ctx) { return sample(ctx, 1, 1); }
+SEC("perf_event") int unwound2(struct perf_event_data *ctx) { return sample(ctx, 2, 1); }
+SEC("perf_event") int unwound3(struct perf_event_data *ctx) { return sample(ctx, 3, 1); }
 
 // tick samples at the scheduler's tick. The registers that it interrupted are out
 // of reach: those with which the thread left user mode tell the user's place. An
 // interrupt of user mode has no number of a system call there; nor has one of
 // the kernel's handling of a page fault, which is so attributed to the user's
 // instruction that caused it.
-SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
+inline_ int ticked(u64 *ctx, int unwound)
 {
 	struct hrtimer *timer = (void *)ctx[0];
 	if ((u64)timer->function != tick_handler)
@@ -233,14 +247,18 @@ SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx)
 	}
 	if (!i.user)
 		i.ip = 0;
-	return take(&i);
+	return unwound ? take_stack(&i) : take_call(&i);
 }
+
+SEC("tp_btf/hrtimer_expire_entry") int tick(u64 *ctx) { return ticked(ctx, 0); }
+SEC("tp_btf/hrtimer_expire_entry") int unwoundtick(u64 *ctx) { return ticked(ctx, 1); }
 
 SEC("tp_btf/sched_process_exec") int executed(u64 *ctx)
 {
 	u32 tgid = get_current_pid_tgid() >> 32;
 	u64 now = ktime_get_ns();
 	map_update(&execs, &tgid, &now, 0);
+	map_delete(&spaces, &tgid);
 	return 0;
 }
 
@@ -261,6 +279,7 @@ SEC("tp_btf/sched_process_exit") int exited(u64 *ctx)
 	if (task->signal->live.counter == 0) { // the last thread of its process
 		map_delete(&execs, &tgid);
 		map_delete(&pids, &tgid);
+		map_delete(&spaces, &tgid);
 	}
 	return 0;
 }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"backfeed/infer/image"
+	"backfeed/internal/testtool"
+	"backfeed/sample"
+	"backfeed/sample/collect"
+)
+
+// TestUnwind records a program without frame pointers, and holds the stacks of all samples in its one busy
+// function to the three ways in which that is called: deep, through the C library, and from a signal's handler.
+// Then as many frames are recorded as are asked for.
+func TestUnwind(t *testing.T) {
+	testtool.Live(t, "records")
+	exe := program(t, "deep")
+	cmd := exec.Command(exe)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	im := openImage(t, exe)
+	for _, frames := range []int{collect.MaxFrames, 3} {
+		rec := unwound(t, collect.SystemOptions{Frequency: 499, PIDs: []int{cmd.Process.Pid}, Callers: collect.CallersOfAll, Frames: frames, Unwind: image.UnwindTable})
+		ways, samples, wrong := map[string]uint64{}, uint64(0), uint64(0)
+		for _, c := range rec.Counts {
+			for _, s := range c.Stacks {
+				names := framesOf(c, im, exe, s.Frames)
+				if names[0] != "spin" {
+					continue
+				}
+				samples += s.N
+				if len(names) > frames+1 {
+					t.Errorf("%d callers of %d: %s", len(names)-1, frames, names)
+				}
+				way := wayOf(names)
+				if ways[way] += s.N; way == "" {
+					if wrong += s.N; wrong < 10 {
+						t.Logf("%d samples: %s", s.N, strings.Join(names, " "))
+					}
+				}
+			}
+		}
+		t.Logf("up to %d callers: %d samples, by way (none where some are missing): %v", frames, samples, ways)
+		if samples < 100 {
+			t.Fatal("too few samples to tell")
+		}
+		if runtime.GOARCH != "amd64" || frames < collect.MaxFrames {
+			continue // there are no rows of other processors; without all frames the ways cannot be told apart
+		}
+		if wrong*200 > samples { // what the kernel cannot read at that moment
+			t.Errorf("%d of %d samples are of no way in which the program calls spin", wrong, samples)
+		}
+		for _, way := range []string{"deep", "library", "signal"} {
+			if ways[way] == 0 {
+				t.Errorf("no stack is %s", way)
+			}
+		}
+	}
+}
+
+// unwound records for two seconds, after the first in which the mappings of the program come to be known.
+func unwound(t *testing.T, opt collect.SystemOptions) *sample.Recording {
+	t.Helper()
+	s, err := collect.OpenSystem(opt)
+	if u := (*collect.Unavailable)(nil); errors.As(err, &u) {
+		t.Skip(designed + u.Why)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, u := range s.Without() {
+		t.Errorf("without: %v\n%s", u, u.Log)
+	}
+	time.Sleep(time.Second)
+	if _, err := s.Drain(); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second)
+	rec, err := s.Drain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := s.Counters()
+	t.Logf("%d rows, %d bytes of maps, %v in the kernel's programs, %v here", n.UnwindRows, n.MapBytes, n.BPF, s.Used())
+	if n.Shed > 0 || runtime.GOARCH == "amd64" && n.UnwindRows == 0 {
+		t.Errorf("%d rows; %d images or processes dropped", n.UnwindRows, n.Shed)
+	}
+	return rec
+}
+
+// framesOf names the functions on a stack, and images in place of functions of others.
+func framesOf(c *sample.Counts, im *image.Image, exe string, frames []sample.Frame) (names []string) {
+	for i, f := range frames {
+		if f.Image == sample.Unknown {
+			names = append(names, "?")
+			continue
+		}
+		if path := c.Images[f.Image].ID.Path; path != exe {
+			names = append(names, filepath.Base(path))
+			continue
+		}
+		a, ok := im.AddrOf(f.Off)
+		if i > 0 {
+			a--
+		}
+		p := im.Find(a)
+		if !ok || p < 0 {
+			names = append(names, "?")
+			continue
+		}
+		names = append(names, im.Symbols()[p].Name)
+	}
+	return names
+}
+
+// wayOf returns which of the ways of testdata/deep.c a stack is; "" if it is none.
+func wayOf(names []string) string {
+	const libc = "libc.so.6"
+	var runs []string // names that repeat count once
+	for i, n := range names {
+		if i == 0 || n != libc || names[i-1] != libc {
+			runs = append(runs, n)
+		}
+	}
+	switch strings.Join(runs, " ") {
+	case "spin even" + strings.Repeat(" odd even", 20) + " main libc.so.6 _start":
+		return "deep"
+	case "spin compare libc.so.6 sorted main libc.so.6 _start":
+		return "library"
+	case "spin handle libc.so.6 signalled main libc.so.6 _start":
+		return "signal"
+	}
+	return ""
+}
+
+// TestCallersFlag: --callers takes a word or a number of frames.
+func TestCallersFlag(t *testing.T) {
+	for _, tt := range []struct {
+		text   string
+		of     collect.CallersOf
+		frames int
+	}{
+		{"no", collect.CallersOfNone, 0}, {"go", collect.CallersOfGo, 0}, {"all", collect.CallersOfAll, collect.MaxFrames},
+		{"1", collect.CallersOfAll, 1}, {"127", collect.CallersOfAll, 127},
+	} {
+		var v callersFlag
+		if err := v.Set(tt.text); err != nil {
+			t.Errorf("%s: %v", tt.text, err)
+		}
+		if of, frames := v.of(); of != tt.of || frames != tt.frames {
+			t.Errorf("%s: %v, %d frames; want %v, %d", tt.text, of, frames, tt.of, tt.frames)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "128", "1.5", "yes"} {
+		v := callersFlag("go")
+		if err := v.Set(text); err == nil || v != "go" {
+			t.Errorf("%q: %v, and the flag is %s", text, err, v)
+		}
+	}
+}

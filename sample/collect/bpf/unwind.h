@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0
+
+// The unwinder of stacks: by rows of .eh_frame where user space has put some, else by frame pointers. See
+// unwinder_linux.go, and package unwind for rows.
+//
+// What the loops change lies in maps, of which the verifier follows no values: all passes of a
+// loop then look the same to it. Linux before 6.2 would tell scalars apart, and never come to an end.
+
+enum { ARRAY_OF_MAPS = 12, INNER_MAP = 1 << 12 }; // of include/uapi/linux/bpf.h
+#define __array(name, val) typeof(val) *name[]
+
+enum { MOST_FRAMES = 127, MOST_MAPPINGS = 255, MOST_ROWS = 1 << 22 };
+
+// A mapping is code of a process.
+struct mapping {
+	u64 lo, hi;
+	u32 page;  // of the file, that lo has
+	u32 table; // index in tables plus 1, or 0; FRAMES is set if code without a row keeps frame pointers
+};
+
+#define FRAMES (1u << 31)
+
+// A space is what a version of a process has mapped.
+struct space {
+	u64 born; // as in struct key
+	u64 n;
+	struct mapping mappings[MOST_MAPPINGS]; // by lo
+};
+
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u32); // process
+	__type(value, struct space);
+} spaces SEC(".maps");
+
+// Processes whose mappings, or some of them, were missing.
+struct {
+	__uint(type, HASH);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64); // born
+} wants SEC(".maps");
+
+struct table {
+	__uint(type, ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, INNER_MAP);
+	__type(key, u32);
+	__type(value, u64); // a row
+};
+
+struct {
+	__uint(type, ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct table);
+} tables SEC(".maps");
+
+// An unwinding is the state of one, and what goes through the ring of it.
+struct unwinding {
+	u64 pc, sp, fp;
+	u64 row;
+	u32 tgid;
+	u32 at;   // of a search
+	u32 n;    // of pcs
+	u8 lost;  // fp is not the frame's
+	u8 exact; // pc is that of an instruction, not the one after a call
+	u8 rows;  // the last step was by a row
+	struct call call;
+	u64 pcs[MOST_FRAMES + 1]; // return addresses, innermost first
+};
+
+struct {
+	__uint(type, PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct unwinding);
+} unwindings SEC(".maps");
+
+const volatile u32 with_frames; // unwind so many frames at most
+
+#ifdef __TARGET_ARCH_x86
+enum { BY_NONE, BY_SP, BY_FP, BY_PLT, BY_SIGNAL, BY_END }; // Kind of package unwind
+enum { FP_SAME = 0, FP_LOST = 255 };
+enum { SAVED_FP = 120, SAVED_SP = 160, SAVED_PC = 168 }; // in a signal's frame (arch/x86/include/uapi/asm/sigcontext.h)
+
+// find_row sets row to the last of a table that begins at off or before; 0 if there is none. It counts those
+// that do: beyond the table's end, a look finds nothing.
+__attribute__((noinline)) int find_row(u32 table, u32 off)
+{
+	u32 zero = 0;
+	struct unwinding *u = map_lookup(&unwindings, &zero);
+	if (!u)
+		return 0;
+	u->row = 0;
+	u->at = 0;
+	void *rows = map_lookup(&tables, &table);
+	if (!rows)
+		return 0;
+	for (u32 step = MOST_ROWS; step; step >>= 1) {
+		u32 i = u->at + step - 1;
+		u64 *row = map_lookup(rows, &i);
+		if (row && (u32)*row <= off) {
+			u->at += step;
+			u->row = *row;
+		}
+	}
+	return 0;
+}
+#endif
+
+inline_ int read(u64 *to, u64 from)
+{
+	return probe_read_user(to, sizeof *to, (void *)from);
+}
+
+// step goes from a frame to that of its caller, and reports whether it could not.
+__attribute__((noinline)) int step(u64 born)
+{
+	u32 zero = 0;
+	struct unwinding *u = map_lookup(&unwindings, &zero);
+	if (!u)
+		return 1;
+	u64 ra, fp;
+#ifdef __TARGET_ARCH_x86
+	u64 pc = u->pc - !u->exact, cfa; // into the call
+	u32 tgid = u->tgid, table = 0, off = 0;
+	struct space *s = map_lookup(&spaces, &tgid);
+	u->row = 0;
+	u->at = 0;
+	u->exact = 0;
+	u->rows = 0;
+	if (s && s->born == born) {
+		for (u32 step = 128; step; step >>= 1) {
+			u32 i = u->at + step - 1;
+			if (i < MOST_MAPPINGS && i < s->n && s->mappings[i].lo <= pc)
+				u->at += step;
+		}
+		u32 i = u->at - 1;
+		if (i < MOST_MAPPINGS && pc < s->mappings[i].hi) {
+			struct mapping *m = &s->mappings[i];
+			table = m->table;
+			off = pc - m->lo + ((u64)m->page << 12);
+		} else {
+			map_update(&wants, &tgid, &born, 0);
+		}
+	} else {
+		map_update(&wants, &tgid, &born, 0);
+	}
+	if (table & ~FRAMES) {
+		find_row((table & ~FRAMES) - 1, off);
+		u32 kind = u->row >> 56, saved = u->row >> 48 & 255;
+		u64 words = u->row >> 32 & 0xffff;
+		if (kind == BY_END)
+			return 1;
+		if (kind == BY_SIGNAL) {
+			if (read(&ra, u->sp + SAVED_PC) || read(&fp, u->sp + SAVED_FP) || read(&cfa, u->sp + SAVED_SP))
+				return 1;
+			u->pc = ra;
+			u->fp = fp;
+			u->sp = cfa;
+			u->lost = 0;
+			u->exact = 1;
+			u->rows = 1;
+			return 0;
+		}
+		if (kind != BY_NONE) {
+			cfa = u->sp + words * 8;
+			if (kind == BY_FP) {
+				if (u->lost)
+					return 1;
+				cfa = u->fp + words * 8;
+			} else if (kind == BY_PLT) {
+				cfa = u->sp + 8 + (((pc & 15) >= words) << 3);
+			}
+			if (cfa <= u->sp || read(&ra, cfa - 8) || !ra)
+				return 1;
+			if (saved == FP_LOST) {
+				u->lost = 1;
+			} else if (saved != FP_SAME) {
+				if (read(&fp, cfa - saved * 8))
+					return 1;
+				u->fp = fp;
+				u->lost = 0;
+			}
+			u->pc = ra;
+			u->sp = cfa;
+			u->rows = 1;
+			return 0;
+		}
+		if (!(table & FRAMES))
+			return 1;
+	}
+#endif
+	if (u->lost || u->fp < u->sp || read(&fp, u->fp) || read(&ra, u->fp + 8) || !ra)
+		return 1;
+	u->sp = u->fp + 16;
+	u->fp = fp;
+	u->pc = ra;
+	return 0;
+}
+
+// unwind sends a call with the return addresses of its stack through the ring.
+inline_ int unwind(struct interrupt *i, struct call *call)
+{
+	u32 zero = 0;
+	struct unwinding *u = map_lookup(&unwindings, &zero);
+	if (!u)
+		return 0;
+	u->pc = i->ip;
+	u->sp = i->sp;
+	u->fp = i->fp;
+	u->tgid = call->key.tgid;
+	u->n = 0;
+	u->lost = 0;
+	u->exact = 1;
+	u->call = *call;
+	for (u32 k = 0; k < MOST_FRAMES && k < with_frames; k++) {
+		if (step(call->key.born))
+			break;
+		// Where a row told of the caller, the words at the stack pointer need not be looked through for it.
+		if (k == 0 && !u->rows) {
+#ifdef __TARGET_ARCH_x86
+			probe_read_user(&u->call.top, sizeof u->call.top, (void *)i->sp);
+#endif
+		}
+		u->pcs[k] = u->pc;
+		u->n = k + 1;
+	}
+	u64 n = u->n & MOST_FRAMES; // which the verifier does not know
+	separate(n);
+	return !ringbuf_output(&calls, &u->call, sizeof u->call + n * sizeof u->pcs[0], NO_WAKEUP);
+}
