@@ -18,7 +18,7 @@ var helpFiles embed.FS
 
 // topics are the pages of help that are about no single command, in the order in which help lists them.
 var topics = []string{
-	"commands", "optimize", "go", "c", "layout", "builds", "agent", "bucket", "ci", "calibrate", "compare", "slow", "stalls", "recordings", "accuracy", "json",
+	"commands", "optimize", "go", "c", "layout", "builds", "agent", "bucket", "ci", "calibrate", "compare", "slow", "stalls", "profilers", "recordings", "accuracy", "json",
 }
 
 // topic returns the Markdown of a topic, and whether there is one of this name.
