@@ -322,11 +322,14 @@ postgres)
 	installed=/usr/lib/postgresql/15
 	[ -d tree ] || {
 		debian postgresql-15=15.18 tree
-		(cd tree && ./configure -q --prefix="$installed" --datadir=/usr/share/postgresql/15 --libdir="$installed/lib" \
+		(cd tree && ./configure -q --prefix="$installed" --datadir=/usr/share/postgresql/15 --libdir="$installed/lib" --with-system-tzdata=/usr/share/zoneinfo \
 			--without-readline --without-zlib --without-icu CC=gcc-12 >configured.log 2>&1)
 		sed -i 's/check_root(progname);/(void)check_root;/' tree/src/backend/main/main.c
+		# With several jobs, its makefile lacks a rule, and makes links to headers twice.
+		sed -i 's|^\(.*\)/src/port/libpgport_srv.a: .*|&\n\1/src/common/libpgcommon_srv.a: \| submake-libpgport|' tree/src/backend/Makefile
+		make -s -C tree/src/backend generated-headers >>configured.log 2>&1
 	}
-	make=(-C src/backend 'CFLAGS=-w -fno-strict-aliasing -fwrapv') product=src/backend/postgres
+	make=(-C src/backend COPT=-w) product=src/backend/postgres # CFLAGS here would undo those of single files
 	rm -rf pristine && mkdir pristine && chown nobody pristine && chmod a+x "$dir"
 	setpriv --reuid=nobody --clear-groups "$installed/bin/initdb" -D "$dir/pristine" --no-sync --locale=C --auth=trust -U postgres >initdb.log
 	chown -R "$(id -u)" pristine
