@@ -346,7 +346,7 @@ func unitOffsets(info []byte) []unitOffset {
 }
 
 // readUnits reads the first entry of each unit. The code of a unit that does
-// not say which code it has is read at once.
+// not say which code it has, or cannot say it all, is read at once.
 func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 	slices.Reverse(offsets)
 	var claims []interval
@@ -377,6 +377,8 @@ func (t *dwarfTab) readUnits(offsets []unitOffset) error {
 		t.ranges = append(t.ranges, ranges...)
 		if len(ranges) == 0 {
 			ranges = t.codeOf(u).claims()
+		} else if off.version < 3 { // which has no ranges: of code in pieces, such as main's, a unit says the greatest
+			ranges = append(ranges, t.codeOf(u).claims()...)
 		}
 		for _, x := range ranges {
 			x.id = id
@@ -515,8 +517,9 @@ func (t *dwarfTab) readScopes(u *dwarfUnit, c *unitCode) error {
 			if err != nil {
 				return err
 			}
-			// An inlined call in code that the linker threw away has no caller.
-			if len(rs) > 0 && (in >= 0 || e.Tag == dwarf.TagSubprogram) {
+			// An inlined call in code that the linker threw away has no caller. One in code that is there counts without code of its
+			// own: the calls in it may have some, as where DWARF 2, which has no ranges, tells of code in pieces.
+			if e.Tag == dwarf.TagInlinedSubroutine && in >= 0 || e.Tag == dwarf.TagSubprogram && len(rs) > 0 {
 				own = int32(len(c.scopes))
 				s := t.scope(u.from, e, in)
 				if s.parent >= 0 {

@@ -12,7 +12,6 @@ import (
 	"path"
 	"slices"
 	"sort"
-	"strings"
 	"unsafe"
 )
 
@@ -39,13 +38,14 @@ const (
 // readLines reads the line table of u.
 func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 	var absolute map[int]string
+	var listed map[int]bool
 	if off, ok := u.entry.Val(dwarf.AttrStmtList).(int64); ok && off >= 0 && off < int64(len(t.line)) {
 		cost, err := t.drawFiles(t.line[off:], u)
 		if err != nil {
 			return err
 		}
 		defer t.im.bound.Release(cost.held)
-		absolute = cost.absolute
+		absolute, listed = cost.absolute, cost.listed
 	}
 	lr, err := t.data.LineReader(u.entry)
 	if err != nil || lr == nil {
@@ -101,8 +101,9 @@ func (t *dwarfTab) readLines(u *dwarfUnit, c *unitCode) error {
 		if is := absolute[i]; is != "" && f != nil { // debug/dwarf puts the directory before these, too
 			name = path.Clean(is)
 		}
-		// Since DWARF 5, debug/dwarf leaves directories relative to the unit's.
-		if name != "" && name[0] != '/' && strings.HasPrefix(dir, "/") {
+		// Since DWARF 5, debug/dwarf leaves directories relative to the unit's, which is relative itself in Debian's
+		// packages, and then the first directory. What lies in that one has it in its name.
+		if name != "" && name[0] != '/' && dir != "" && (dir[0] == '/' || listed[i]) {
 			name = dir + "/" + name
 		}
 		if err := t.hold(len(name)+16, "names of files"); err != nil {
@@ -228,16 +229,18 @@ type fileCost struct {
 	held    int64
 	failed  error
 
-	absolute map[int]string // names of files of DWARF 5 that need no directory, by index
+	// Of files of DWARF 5, by index:
+	absolute map[int]string // names that need no directory
+	listed   map[int]bool   // whether it is in another directory than the unit's, the first
 }
 
 // fileMemory is what debug/dwarf and fileIndex take for a file, without its name, in bytes.
-const fileMemory = 128
+const fileMemory = 144
 
 // drawFiles returns what it drew.
 func (t *dwarfTab) drawFiles(b []byte, u *dwarfUnit) (*fileCost, error) {
 	dir, _ := u.entry.Val(dwarf.AttrCompDir).(string)
-	c := &fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1, absolute: map[int]string{}}
+	c := &fileCost{lineHeader: lineHeader{b: b, wide: 4}, tab: t, unit: len(dir) + 1, longest: len(dir) + 1, absolute: map[int]string{}, listed: map[int]bool{}}
 	c.read()
 	if c.failed != nil {
 		t.im.bound.Release(c.held)
@@ -277,11 +280,13 @@ func (c *fileCost) read() {
 	}
 	c.skip(c.uint(1) - 1)
 	if version == 5 {
-		c.entries(func(_, n int, _ []byte) { c.longest = max(c.longest, n) })
-		c.entries(func(i, n int, name []byte) {
+		c.entries(func(_, n int, _ []byte, _ bool) { c.longest = max(c.longest, n) })
+		c.entries(func(i, n int, name []byte, listed bool) {
 			c.hold(fileMemory + c.longest)
 			if len(name) > 0 && name[0] == '/' && !c.err {
 				c.absolute[i] = string(name)
+			} else if listed && !c.err {
+				c.listed[i] = true
 			}
 		})
 	} else {
@@ -318,9 +323,9 @@ func (c *fileCost) strings(f func(n int)) {
 }
 
 // entries draws the strings of the entries of DWARF 5, and calls f with how long they are
-// in each, and with its name.
-func (c *fileCost) entries(f func(i, n int, name []byte)) {
-	const isPath = 1 // DW_LNCT_path
+// in each, with its name, and with whether it has the index of a directory other than the first.
+func (c *fileCost) entries(f func(i, n int, name []byte, listed bool)) {
+	const isPath, isDir = 1, 2 // DW_LNCT_path, DW_LNCT_directory_index
 	type format struct{ is, form uint64 }
 	var formats []format
 	for range c.uint(1) {
@@ -333,16 +338,20 @@ func (c *fileCost) entries(f func(i, n int, name []byte)) {
 		c.err = true
 	}
 	for i := uint64(0); i < n && !c.err; i++ {
-		all, name := 0, []byte(nil)
+		all, name, listed := 0, []byte(nil), false
 		for _, is := range formats {
+			before := c.b
 			b := c.value(is.form)
+			if is.is == isDir { // of form udata, data1 or data2, in each of which zero is of zeros
+				listed = bytes.ContainsFunc(before[:len(before)-len(c.b)], func(r rune) bool { return r != 0 })
+			}
 			c.hold(len(b))
 			all += len(b)
 			if is.is == isPath {
 				name = b
 			}
 		}
-		f(int(i), all, name)
+		f(int(i), all, name, listed)
 	}
 }
 

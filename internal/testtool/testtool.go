@@ -39,6 +39,7 @@ var packages = map[string]string{
 	"llvm-profgen-19":    "llvm-19",
 	"llvm-readobj-19":    "llvm-19",
 	"llvm-strip-19":      "llvm-19",
+	"llvm-dwarfdump-19":  "llvm-19",
 	"llvm-symbolizer-19": "llvm-19",
 
 	"/usr/lib/llvm-19/bin/perf2bolt": "bolt-19",
